@@ -1,0 +1,2 @@
+//! fairlead-wan
+fn main() {}

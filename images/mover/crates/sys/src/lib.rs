@@ -1,0 +1,1 @@
+//! The few system calls that no library offers safely.

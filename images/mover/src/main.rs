@@ -1,0 +1,2 @@
+//! fairlead-mover
+fn main() {}

@@ -1,0 +1,239 @@
+"""What a reconcile pass observes and what it plans: the vocabulary between `kube` (effects) and `core` (decisions).
+
+Everything is frozen and free of clients and clocks. `kube.gather` builds an `Observed`, `core.decide` turns it into a `Plan`,
+`kube.apply` carries the plan out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from enum import StrEnum
+
+from fairlead.api.transferjob import TransferJob, TransferJobStatus
+from fairlead.core.settings import Settings
+
+
+class Role(StrEnum):
+    """The part a mover pod plays; the value is its label."""
+
+    SENDER = "sender"
+    RECEIVER = "receiver"
+    CLEANER = "cleaner"
+
+
+class PodPhase(StrEnum):
+    """A pod's phase as the kubelet reports it."""
+
+    PENDING = "Pending"
+    RUNNING = "Running"
+    SUCCEEDED = "Succeeded"
+    FAILED = "Failed"
+    UNKNOWN = "Unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """A mover's own closing statement, parsed from its termination message (docs/contracts.md)."""
+
+    verdict: str
+    reason: str
+    message: str
+    retry: bool
+    bytes_total: int = 0
+    bytes_transferred: int = 0
+    bytes_skipped: int = 0
+    files_total: int = 0
+    files_transferred: int = 0
+    files_skipped: int = 0
+    root_digest: str = ""
+    verified: tuple[str, ...] = ()
+    seconds: float = 0.0
+    bulk_seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class MoverPod:
+    """One of the job's pods as the API server shows it."""
+
+    name: str
+    uid: str
+    resource_version: str
+    role: Role
+    attempt: int
+    phase: PodPhase
+    ready: bool
+    deleting: bool
+    created_at: datetime
+    node: str | None
+    address: str | None
+    """The pod's own address (the node's on the host network); the only one the operator dials."""
+    port_base: int | None
+    verdict: Verdict | None
+    waiting_reason: str = ""
+    """Why a container or the scheduler holds the pod back, e.g. `ErrImageNeverPull`, `Unschedulable`; empty when nothing does."""
+    waiting_message: str = ""
+    exit_code: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """Where a mover listens or sends from, as it reported over HTTP."""
+
+    interface: str
+    address: str
+    port: int
+    numa_node: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """A mover's last progress report. Totals are None until the listing is complete."""
+
+    stage: str
+    bytes_total: int | None
+    bytes_transferred: int
+    bytes_skipped: int
+    files_total: int | None
+    files_transferred: int
+    files_skipped: int
+    rate_bytes_per_second: float
+    seconds_since_progress: float
+    streams: int = 0
+    congestion_control: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class PathReport:
+    """What the advisor measured before the data started."""
+
+    rtt_seconds: float | None
+    rtt_minimum_seconds: float | None
+    loss_ratio: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class DecisionReport:
+    """What the advisor chose and why."""
+
+    protocol: str
+    congestion_control: str
+    streams: int
+    abstained: bool
+    reason: str
+    message: str
+    decided_at: datetime
+    background: str | None = None
+    background_probability: float | None = None
+    confidence: float | None = None
+    model: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Reports:
+    """What the running pods said over HTTP this pass; None where nobody answered. Information, never a verdict."""
+
+    receiver_endpoint: Endpoint | None = None
+    sender_endpoint: Endpoint | None = None
+    receiver: Progress | None = None
+    sender: Progress | None = None
+    path: PathReport | None = None
+    decision: DecisionReport | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimFacts:
+    """A persistent volume claim; `node` is set where its volume is bound to a single node."""
+
+    exists: bool
+    bound: bool = False
+    node: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class NodeFacts:
+    """A node the job names."""
+
+    exists: bool
+    ready: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """Everything one pass looks at. `pods` holds only pods owned by this job's UID."""
+
+    job: TransferJob
+    pods: tuple[MoverPod, ...] = ()
+    reports: Reports = field(default_factory=Reports)
+    nodes: Mapping[str, NodeFacts] = field(default_factory=dict)
+    claims: Mapping[str, ClaimFacts] = field(default_factory=dict)
+    ports_in_use: Mapping[str, frozenset[int]] = field(default_factory=dict)
+    """Port bases taken by other jobs' pods, by node name; key `""` holds those of pods not yet placed."""
+    settings: Settings = field(default_factory=Settings)
+
+
+@dataclass(frozen=True, slots=True)
+class CreateCredentials:
+    """Make the attempt's Secret (one immutable object with both ends' pairs)."""
+
+    attempt: int
+
+
+@dataclass(frozen=True, slots=True)
+class CreatePod:
+    """Make a mover pod. `receiver` is given for a sender: where to connect."""
+
+    role: Role
+    attempt: int
+    node: str | None
+    port_base: int
+    receiver: Endpoint | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DeletePod:
+    """Remove exactly this pod (UID and resourceVersion are preconditions)."""
+
+    name: str
+    uid: str
+    resource_version: str
+    grace_seconds: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AnnotatePod:
+    """Set annotations on a live pod, e.g. its bandwidth cap."""
+
+    name: str
+    uid: str
+    annotations: Mapping[str, str | None]
+
+
+@dataclass(frozen=True, slots=True)
+class EmitEvent:
+    """A Kubernetes event on the job. `warning` picks the type."""
+
+    reason: str
+    message: str
+    warning: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What one pass wants done, carried out in the order of the fields.
+
+    `status` is the whole desired status, or None to leave it; `apply` writes it only where it differs.
+    `finalizer` is True to hold the job, False to let it go, None to leave it.
+    `delete_job` removes the job itself (time to live after it finished).
+    """
+
+    finalizer: bool | None = None
+    credentials: tuple[CreateCredentials, ...] = ()
+    deletes: tuple[DeletePod, ...] = ()
+    creates: tuple[CreatePod, ...] = ()
+    annotations: tuple[AnnotatePod, ...] = ()
+    status: TransferJobStatus | None = None
+    events: tuple[EmitEvent, ...] = ()
+    delete_job: bool = False
+    requeue_after: timedelta | None = None

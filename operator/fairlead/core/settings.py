@@ -1,0 +1,30 @@
+"""What an administrator sets for the whole operator; every value comes from the chart through the environment."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Operator-wide settings. `host_network_namespaces` may hold `*` for every namespace."""
+
+    host_network_namespaces: frozenset[str] = frozenset()
+    port_first: int = 24000
+    port_last: int = 25999
+    probe_duration: timedelta = timedelta(seconds=10)
+    startup_timeout: timedelta = timedelta(seconds=120)
+    """How long a mover pod may take to become ready before the attempt fails."""
+    cleanup_timeout: timedelta = timedelta(seconds=300)
+    """How long deletion waits for the partial files to be removed when the destination cannot be reached."""
+    poll_interval: timedelta = timedelta(seconds=3)
+    """How often a running job is looked at; its status is written far less often."""
+    status_interval: timedelta = timedelta(seconds=10)
+    """The least time between two status writes that carry progress alone."""
+    backoff_first: timedelta = timedelta(seconds=10)
+    backoff_most: timedelta = timedelta(minutes=5)
+
+    def allows_host_network(self, namespace: str) -> bool:
+        """Whether mover pods of this namespace may use their node's network."""
+        return "*" in self.host_network_namespaces or namespace in self.host_network_namespaces
