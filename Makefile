@@ -1,0 +1,111 @@
+# Fairlead: `make help` lists the targets. Everything heavy is cached outside the checkout, under $(CACHE).
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+
+CACHE := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/fairlead
+export CARGO_TARGET_DIR ?= $(CACHE)/cargo-target
+PYTHON ?= python3.11
+CLUSTER ?= local
+CLUSTER_CLI := hack/cluster/cluster
+VENV := .venv/bin
+LOCKS := operator/requirements.lock images/advisor/requirements.lock hack/python/dev.lock
+UNIT_TESTS := operator/tests/api operator/tests/core operator/tests/kube operator/tests/handlers images/advisor/tests hack/cluster/tests e2e/tests_lib
+
+.PHONY: help
+help: ## Show this list
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  \033[1m%-16s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+.PHONY: demo
+demo: setup ## Move a real directory between two nodes over a 200 Mb/s, 60 ms link (CLUSTER=local|kind|current)
+	python3 hack/demo/demo.py --cluster $(CLUSTER)
+
+.PHONY: test
+test: setup ## Everything: lint, unit tests, tests against a real API server, end to end on the local cluster
+	$(MAKE) lint
+	$(MAKE) test-unit
+	$(MAKE) test-apiserver
+	$(MAKE) test-e2e
+
+.PHONY: setup
+setup: packages python programs ## Install and build what is missing: .venv, programs in build/bin
+
+.PHONY: packages
+packages: ## System packages and kernel features: install what is missing, or say so
+	@$(CLUSTER_CLI) preflight --install
+
+.PHONY: python
+python: .venv/.installed ## The Python environment from the hashed locks
+
+.venv/.installed: hack/python/dev.lock operator/pyproject.toml images/advisor/pyproject.toml
+	@echo "python: installing the locked packages into .venv (about a minute)"
+	test -x $(VENV)/python || $(PYTHON) -m venv .venv
+	$(VENV)/pip install --quiet --disable-pip-version-check --require-hashes -r hack/python/dev.lock
+	$(VENV)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e operator -e images/advisor
+	touch $@
+
+.PHONY: programs
+programs: rust ## kubectl, helm, the API server and the nodes' programs (from the Go module proxy; 25 minutes the first time)
+	@$(CLUSTER_CLI) build
+
+.PHONY: rust
+rust: ## The mover and the WAN emulator, as release binaries in build/bin
+	RUSTFLAGS='-C target-feature=+crt-static' cargo build --quiet --locked --release --target x86_64-unknown-linux-gnu -p fairlead-mover -p fairlead-wan
+	mkdir -p build/bin
+	ln -sfn $(CARGO_TARGET_DIR)/x86_64-unknown-linux-gnu/release/fairlead-mover build/bin/fairlead-mover
+	ln -sfn $(CARGO_TARGET_DIR)/x86_64-unknown-linux-gnu/release/fairlead-wan build/bin/fairlead-wan
+
+.PHONY: lint
+lint: python verify ## Formatters, linters, types, layers, generated files
+	$(VENV)/ruff check .
+	$(VENV)/ruff format --check .
+	$(VENV)/mypy -p fairlead
+	$(VENV)/mypy -p fairlead_advisor
+	$(VENV)/lint-imports
+	cargo fmt --all --check
+	cargo clippy --quiet --locked --workspace --all-targets -- -D warnings
+	build/bin/helm lint --quiet charts/fairlead
+
+.PHONY: generate
+generate: python ## The CRD, its copy in the chart and the reference page, from operator/fairlead/api
+	$(VENV)/python hack/generate/generate.py
+
+.PHONY: verify
+verify: python ## Fail if a generated file is out of date
+	$(VENV)/python hack/generate/generate.py --check
+
+.PHONY: test-unit
+test-unit: python ## Pure and property tests, the mover's and the emulator's own tests (no cluster)
+	$(VENV)/pytest -q $(UNIT_TESTS)
+	cargo test --quiet --locked --workspace
+
+.PHONY: test-apiserver
+test-apiserver: python ## CRD, CEL and the reconcile loop against a real API server
+	$(VENV)/pytest -q operator/tests/apiserver
+
+.PHONY: test-e2e
+test-e2e: python ## The end-to-end suite on the local cluster; KEEP=1 leaves the cluster up
+	trap '[ -n "$(KEEP)" ] || $(CLUSTER_CLI) down' EXIT; \
+	$(CLUSTER_CLI) up && $(CLUSTER_CLI) enter -- $(CURDIR)/$(VENV)/pytest -q e2e
+
+.PHONY: images
+images: packages rust ## Build the images and load them into a running local cluster
+	$(CLUSTER_CLI) images
+
+.PHONY: cluster-up
+cluster-up: setup ## Start the local cluster: a control plane, mgmt, dtn-a and dtn-b, and the WAN between them
+	$(CLUSTER_CLI) up
+
+.PHONY: cluster-down
+cluster-down: ## Stop the local cluster and leave nothing behind
+	$(CLUSTER_CLI) down
+
+.PHONY: lock
+lock: python ## Resolve the Python locks again
+	hack/python/lock
+
+.PHONY: format
+format: python ## Format Python and Rust
+	$(VENV)/ruff format .
+	$(VENV)/ruff check --fix .
+	cargo fmt --all
