@@ -1,0 +1,32 @@
+"""The columns that `kubectl get transferjobs` prints."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, Literal
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One printer column; `wide` ones appear with `-o wide` only."""
+
+    name: str
+    type: Literal["string", "integer", "date"]
+    json_path: str
+    description: str
+    wide: bool = False
+
+
+COLUMNS: Final = (
+    Column("Phase", "string", ".status.phase", "Summary for people"),
+    Column("Progress%", "integer", ".status.progress.percent", "Per cent of the bytes that arrived or were skipped"),
+    Column("Rate", "string", ".status.progress.rate", "Bits per second, mean of the last 10 seconds"),
+    Column("ETA", "string", ".status.progress.eta", "Time left at the present rate"),
+    Column("CC", "string", ".status.decision.congestionControl", "Congestion control"),
+    Column("Streams", "integer", ".status.decision.streams", "Parallel streams at the start"),
+    Column("From", "string", ".status.endpoints.source.node", "Node of the sender", wide=True),
+    Column("To", "string", ".status.endpoints.destination.node", "Node of the receiver", wide=True),
+    Column("RTT", "string", ".status.path.rtt", "Median round-trip time", wide=True),
+    Column("Reason", "string", '.status.conditions[?(@.type=="Failed")].reason', "Why the job failed", wide=True),
+    Column("Age", "date", ".metadata.creationTimestamp", "Time since creation"),
+)

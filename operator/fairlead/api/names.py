@@ -1,0 +1,55 @@
+"""Names that Fairlead puts on objects of the cluster (docs/contracts.md, "Names on objects")."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Final
+
+GROUP: Final = "fairlead.io"
+VERSION: Final = "v1alpha1"
+API_VERSION: Final = f"{GROUP}/{VERSION}"
+KIND: Final = "TransferJob"
+PLURAL: Final = "transferjobs"
+SINGULAR: Final = "transferjob"
+SHORT_NAME: Final = "tj"
+CATEGORY: Final = "fairlead"
+
+CONTROLLER: Final = f"{GROUP}/transferjob-controller"
+"""The value of `spec.managedBy` that this operator serves."""
+
+FINALIZER: Final = f"{GROUP}/partial-files"
+"""Held from before the first receiver exists until the partial files at the destination are known to be gone."""
+
+LABEL_NAME: Final = "app.kubernetes.io/name"
+LABEL_COMPONENT: Final = "app.kubernetes.io/component"
+LABEL_MANAGED_BY: Final = "app.kubernetes.io/managed-by"
+LABEL_JOB_UID: Final = f"{GROUP}/transferjob-uid"
+LABEL_ROLE: Final = f"{GROUP}/role"
+LABEL_ATTEMPT: Final = f"{GROUP}/attempt"
+
+NAME: Final = "fairlead"
+COMPONENT_MOVER: Final = "mover"
+MANAGER: Final = "fairlead-operator"
+
+ANNOTATION_JOB: Final = f"{GROUP}/transferjob"
+ANNOTATION_EGRESS_BANDWIDTH: Final = "kubernetes.io/egress-bandwidth"
+"""The cap of a pod in decimal bits per second; mover pods watch it through the Downward API."""
+
+_NAME_CHARACTERS = 40
+_HASH_CHARACTERS = 8
+
+
+def child_prefix(job_name: str, job_uid: str) -> str:
+    """What the names of all children of one job begin with: readable, and unique by the UID."""
+    digest = hashlib.sha256(job_uid.encode()).hexdigest()[:_HASH_CHARACTERS]
+    return f"{job_name[:_NAME_CHARACTERS].rstrip('-.')}-{digest}"
+
+
+def child_name(job_name: str, job_uid: str, role: str, attempt: int) -> str:
+    """The name of a mover pod; at most 63 characters for attempts below ten thousand."""
+    return f"{child_prefix(job_name, job_uid)}-{role}-{attempt}"
+
+
+def credentials_name(job_name: str, job_uid: str, attempt: int) -> str:
+    """The name of the Secret with an attempt's credentials."""
+    return child_name(job_name, job_uid, "credentials", attempt)

@@ -1,0 +1,65 @@
+"""Rates and durations as the resources write them: decimal bits per second (`2G`), ratios and seconds (`60.2ms`, `1m5s`)."""
+
+from __future__ import annotations
+
+import re
+from decimal import Decimal
+from typing import Final
+
+RATE_PATTERN: Final = r"^[0-9]{1,15}(\.[0-9]{1,3})?[kMGT]?$"
+"""What a rate may look like; the schema uses the same pattern."""
+
+_RATE = re.compile(RATE_PATTERN)
+_SUFFIXES: Final = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
+_DESCENDING: Final = tuple(reversed(_SUFFIXES.items()))
+
+
+class RateError(ValueError):
+    """A rate that cannot be read; the message says how to write one."""
+
+
+def parse_rate(text: str) -> int:
+    """Bits per second of `text`, e.g. `2G`, `1.5M`, `500k`, `64000`. Raises RateError."""
+    if not _RATE.fullmatch(text):
+        raise RateError(f"{text!r} is not a rate: write decimal bits per second with an optional suffix k, M, G or T, e.g. 200M")
+    suffix = text[-1] if text[-1] in _SUFFIXES else ""
+    rate_bps = Decimal(text.removesuffix(suffix)) * _SUFFIXES[suffix]
+    return int(rate_bps)
+
+
+def format_rate(rate_bps: int) -> str:
+    """`rate_bps` exactly, with the largest suffix that leaves a whole number: 1500000000 is `1500M`."""
+    for suffix, factor in _DESCENDING:
+        if rate_bps and rate_bps % factor == 0:
+            return f"{rate_bps // factor}{suffix}"
+    return str(rate_bps)
+
+
+def format_rate_rounded(rate_bps: float) -> str:
+    """`rate_bps` to three significant figures, for people: 187432991 is `187M`, 1874329910 is `1.87G`."""
+    whole = int(Decimal(f"{max(rate_bps, 0.0):.3g}"))
+    for suffix, factor in _DESCENDING:
+        if whole >= factor:
+            scaled = Decimal(whole) / factor
+            return f"{scaled.normalize():f}{suffix}"
+    return "0"
+
+
+def format_milliseconds(seconds: float) -> str:
+    """A short time with a tenth of a millisecond, e.g. `60.2ms`."""
+    return f"{seconds * 1000:.1f}ms"
+
+
+def format_ratio(ratio: float) -> str:
+    """A ratio or probability without an exponent, e.g. `0.001`."""
+    text = f"{ratio:.4f}".rstrip("0").rstrip(".")
+    return text or "0"
+
+
+def format_duration(seconds: float) -> str:
+    """Whole seconds as Kubernetes writes durations, e.g. `42s`, `1m5s`, `2h0m0s`."""
+    minutes, rest = divmod(round(max(seconds, 0.0)), 60)
+    hours, minutes = divmod(minutes, 60)
+    if hours:
+        return f"{hours}h{minutes}m{rest}s"
+    return f"{minutes}m{rest}s" if minutes else f"{rest}s"

@@ -1,0 +1,131 @@
+"""Condition types, their reasons and the reasons of events: documented constants, from which the reference page is made."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Self
+
+
+class _Documented(StrEnum):
+    """A constant that carries its own explanation."""
+
+    meaning: str
+
+    def __new__(cls, value: str, meaning: str = "") -> Self:
+        member = str.__new__(cls, value)
+        member._value_ = value
+        member.meaning = meaning
+        return member
+
+
+class ConditionType(_Documented):
+    """The conditions of a TransferJob."""
+
+    ACCEPTED = "Accepted", "The job can run as it is written: namespace, nodes and claims allow it."
+    SCHEDULED = "Scheduled", "Both mover pods have a node."
+    MOVERS_READY = "MoversReady", "Both mover pods of the present attempt are up."
+    PATH_PROBED = "PathProbed", "The path was measured and the advisor has decided."
+    CAP_ENFORCED = "CapEnforced", "The measured rate keeps to the cap. Absent without a cap."
+    SUSPENDED = "Suspended", "The job is held back by `spec.suspend`."
+    SUCCEEDED = "Succeeded", "Every byte arrived, was verified and has its final name. Terminal when True."
+    FAILED = "Failed", "The job has ended without success. Terminal when True."
+    RECONCILING = "Reconciling", "Work towards the spec is under way (kstatus)."
+    STALLED = "Stalled", "The job cannot go on until a person acts (kstatus)."
+
+
+class Reason(_Documented):
+    """Why a condition is what it is, where the operator concluded it."""
+
+    VALID = "Valid", "Nothing stands in the job's way."
+    HOST_NETWORK_NOT_ALLOWED = (
+        "HostNetworkNotAllowed",
+        "The namespace may not use the nodes' network. An administrator adds it to the chart value `hostNetwork.namespaces`.",
+    )
+    NODE_NOT_FOUND = "NodeNotFound", "A node named in the job does not exist."
+    NODE_NOT_READY = "NodeNotReady", "A node named in the job exists but is not ready. The job waits."
+    CLAIM_NOT_FOUND = "ClaimNotFound", "A claim named in the job does not exist in its namespace. The job waits for it."
+    CLAIM_ON_OTHER_NODE = "ClaimOnOtherNode", "A claim's volume lives on another node than the one named in the job."
+    SAME_DIRECTORY = "SameDirectory", "Source and destination are the same directory, or one lies in the other."
+    INVALID_SPEC = "InvalidSpec", "A field of the job has a value that cannot work."
+
+    PODS_SCHEDULED = "PodsScheduled", "Every mover pod has a node."
+    WAITING_FOR_SCHEDULER = "WaitingForScheduler", "A mover pod has no node yet."
+    NO_PORT_FREE = "NoPortFree", "Every block of ports on the node is taken by other jobs. The job waits."
+
+    MOVERS_STARTING = "MoversStarting", "The mover pods of an attempt are being started."
+    RECEIVER_NOT_READY = "ReceiverNotReady", "The receiver is not up yet; the message says what holds it back."
+    SENDER_NOT_READY = "SenderNotReady", "The sender is not up yet; the message says what holds it back."
+    MOVERS_RUNNING = "MoversRunning", "Both movers are up."
+    MOVERS_STOPPED = "MoversStopped", "No mover is running."
+    BACKING_OFF = "BackingOff", "An attempt failed; the next one starts after a pause."
+
+    PROBING = "Probing", "The advisor is measuring the path."
+    PROBED = "Probed", "The advisor measured the path and decided."
+
+    WITHIN_CAP = "WithinCap", "The measured rate keeps to the cap."
+    ABOVE_CAP = "AboveCap", "The measured rate exceeds the cap."
+    CAP_NOT_MEASURED = "CapNotMeasured", "A cap is set, but nothing has been measured yet."
+
+    SUSPENDED = "Suspended", "The spec asks for suspension; movers are stopped, partial data is kept."
+    RESUMED = "Resumed", "The spec no longer asks for suspension."
+
+    WAITING_TO_START = "WaitingToStart", "No attempt has been started yet."
+    IN_PROGRESS = "InProgress", "An attempt is under way."
+    FINISHED = "Finished", "The job has ended; nothing is left to do."
+    CLEANING_UP = "CleaningUp", "Partial files of a job that has ended are being removed."
+    DELETING = "Deleting", "The job is being deleted; movers are stopped and partial files removed."
+
+    VERIFIED = "Verified", "The receiver verified every block and file, and all have their final names."
+
+    BACKOFF_LIMIT_EXCEEDED = "BackoffLimitExceeded", "More attempts failed than `spec.backoffLimit` allows; the message has the last one's."
+    DEADLINE_EXCEEDED = "DeadlineExceeded", "The job took longer than `spec.activeDeadlineSeconds`."
+    MOVER_DIED = "MoverDied", "A mover pod ended without a verdict: out of memory, evicted, its node lost, or deleted by hand. Retried."
+    VERDICT_MISMATCH = "VerdictMismatch", "A mover's verdict names another job or attempt and proves nothing. Retried."
+
+
+class MoverReason(_Documented):
+    """Why a mover ended, as it says itself (docs/contracts.md, "Verdict"); becomes the reason of `Succeeded` or `Failed`."""
+
+    VERIFIED = "Verified", "Everything arrived and was verified."
+    CLEANED = "Cleaned", "The partial files are gone."
+    SOURCE_MISSING = "SourceMissing", "The source path does not exist on its volume. Correct `source.path` in a new job."
+    SOURCE_NOT_DIRECTORY = "SourceNotDirectory", "The source path is not a directory. Name the directory that holds the file."
+    SOURCE_EMPTY = "SourceEmpty", "The source has no files to move, or the globs leave none."
+    SOURCE_UNREADABLE = "SourceUnreadable", "The movers may not read the source. Set `securityContext` accordingly."
+    SOURCE_CHANGED = "SourceChanged", "A source file changed while it was read."
+    DESTINATION_EXISTS = "DestinationExists", "A file exists at the destination and `data.overwrite` is `Never`."
+    DESTINATION_FULL = "DestinationFull", "The destination has too little space. Free some or use another volume."
+    DESTINATION_UNWRITABLE = "DestinationUnwritable", "The movers may not write at the destination. Set `securityContext` accordingly."
+    NAME_NOT_ALLOWED = "NameNotAllowed", "A file's name cannot be used at the destination."
+    CONGESTION_CONTROL_UNAVAILABLE = (
+        "CongestionControlUnavailable",
+        "The sender's kernel does not offer `transport.congestionControl`. Use one it offers, or `Auto`.",
+    )
+    INTERFACE_NOT_FOUND = "InterfaceNotFound", "The named interface does not exist on the node, is down or has no address."
+    ADDRESS_IN_USE = "AddressInUse", "A port of the mover is taken on the node."
+    CREDENTIALS_INVALID = "CredentialsInvalid", "The attempt's credentials cannot be used."
+    PEER_UNREACHABLE = "PeerUnreachable", "The sender could not reach the receiver. Check routes and firewalls between their interfaces."
+    PEER_REJECTED = "PeerRejected", "One end refused the other's credentials."
+    PEER_LOST = "PeerLost", "The connection to the other end broke and did not come back."
+    PEER_FAILED = "PeerFailed", "The other end failed; its own reason says why."
+    CHECKSUM_MISMATCH = "ChecksumMismatch", "What arrived is not what was sent."
+    STALLED = "Stalled", "No byte moved for too long."
+    STOPPED_BY_SIGNAL = "StoppedBySignal", "The mover was told to stop."
+    PROTOCOL_ERROR = "ProtocolError", "The other end broke the protocol. Check that both run the same version."
+    INTERNAL_ERROR = "InternalError", "A fault of the mover itself. Please report it."
+
+
+class EventReason(_Documented):
+    """Reasons of the events on a TransferJob."""
+
+    ACCEPTED = "Accepted", "The job can run."
+    NOT_ACCEPTED = "NotAccepted", "Something outside the job keeps it from running; the message says what."
+    MOVERS_STARTED = "MoversStarted", "Both movers are up."
+    MOVERS_NOT_READY = "MoversNotReady", "A mover does not come up; the message says why."
+    PATH_PROBED = "PathProbed", "The path was measured; the message has the advisor's decision."
+    SUCCEEDED = "Succeeded", "Everything arrived; the message has bytes, files and time."
+    ATTEMPT_FAILED = "AttemptFailed", "An attempt failed; the message says why and when the next one starts."
+    FAILED = "Failed", "The job has failed for good."
+    SUSPENDED = "Suspended", "The job was suspended."
+    RESUMED = "Resumed", "The job was resumed."
+    CLEANUP_SKIPPED = "CleanupSkipped", "Partial files could not be removed in time; the message says where they may be."

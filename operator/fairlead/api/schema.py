@@ -1,0 +1,56 @@
+"""What every resource model shares: camelCase names, frozen values, and the marks that only an OpenAPI schema of Kubernetes has."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, PlainSerializer
+from pydantic.alias_generators import to_camel
+
+
+class ApiModel(BaseModel):
+    """A frozen part of a resource. Unknown fields are ignored, so that an older operator reads a newer object."""
+
+    model_config = ConfigDict(
+        frozen=True,
+        alias_generator=to_camel,
+        populate_by_name=True,
+        extra="ignore",
+        use_attribute_docstrings=True,
+    )
+
+
+def _rfc3339(moment: datetime) -> str:
+    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+Timestamp = Annotated[datetime, PlainSerializer(_rfc3339, return_type=str, when_used="json")]
+"""A moment, written to whole seconds in UTC as Kubernetes writes its own."""
+
+
+def cel(rule: str, message: str) -> Mapping[str, str]:
+    """One validation rule of the API server, with the message a user sees when it refuses."""
+    return {"rule": rule, "message": message}
+
+
+def marks(
+    *rules: Mapping[str, str], list_type: str | None = None, list_map_keys: tuple[str, ...] = (), default: object = None, **more: object
+) -> dict[str, Any]:
+    """Schema keywords of Kubernetes for a field: CEL rules, how lists merge, and the default of an object."""
+    extra: dict[str, Any] = dict(more)
+    if rules:
+        extra["x-kubernetes-validations"] = [dict(rule) for rule in rules]
+    if list_type is not None:
+        extra["x-kubernetes-list-type"] = list_type
+    if list_map_keys:
+        extra["x-kubernetes-list-map-keys"] = list(list_map_keys)
+    if default is not None:
+        extra["default"] = default
+    return extra
+
+
+def immutable(field: str) -> Mapping[str, str]:
+    """The rule that refuses any change of `field` after creation."""
+    return cel("self == oldSelf", f"{field} cannot change once the job exists: create a new TransferJob instead")

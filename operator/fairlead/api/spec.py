@@ -1,0 +1,212 @@
+"""`TransferJob.spec`: what a user asks for. Bounds and rules here are the ones the API server enforces."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from fairlead.api.names import CONTROLLER
+from fairlead.api.quantity import RATE_PATTERN, parse_rate
+from fairlead.api.schema import ApiModel, cel, immutable, marks
+
+MOST_STREAMS = 64
+_DNS_SUBDOMAIN = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$"
+_UNPRIVILEGED_ID = 65532
+_HIGHEST_ID = 2**31 - 1
+
+AUTO_INTERFACE = "auto"
+
+ObjectName = Annotated[str, Field(min_length=1, max_length=253, pattern=_DNS_SUBDOMAIN)]
+Glob = Annotated[str, Field(min_length=1, max_length=256)]
+GroupId = Annotated[int, Field(ge=0, le=_HIGHEST_ID)]
+
+Network = Literal["Host", "Attachment", "Pod"]
+Protocol = Literal["Auto", "TCP"]
+Encryption = Literal["Required", "None"]
+Overwrite = Literal["Never", "IfDifferent", "Always"]
+Verify = Literal["Checksum"]
+Preserve = Literal["Mode", "ModificationTime"]
+
+
+class PersistentVolumeClaimSource(ApiModel):
+    """A claim in the job's own namespace."""
+
+    claim_name: ObjectName
+    """Name of a PersistentVolumeClaim in the namespace of the job."""
+
+
+class Volume(ApiModel):
+    """Where files live."""
+
+    persistent_volume_claim: PersistentVolumeClaimSource
+    """The claim whose volume holds the files."""
+
+
+class Side(ApiModel):
+    """One end of a transfer: a directory of a volume, the node to reach it from and the network interface to use."""
+
+    node: ObjectName | None = None
+    """Node to run this end's mover on. Without it the scheduler picks one that can mount the volume."""
+
+    volume: Volume
+    """The volume that holds the directory."""
+
+    path: Annotated[str, Field(max_length=1024)] = Field(
+        default="",
+        json_schema_extra=marks(
+            cel("!self.startsWith('/')", "path is relative to the volume's root: remove the leading '/'"),
+            cel(r"!self.matches('(^|/)[.][.]?(/|$)')", "path must not have the component '..' or '.': name the directory itself"),
+            cel("!self.contains('//')", "path must not have an empty component: write one '/' between names"),
+            cel(r"!self.matches('[\\x00-\\x1f\\x7f]')", "path must not hold control characters: rename the directory"),
+        ),
+    )
+    """Directory beneath the volume's root, relative, without `..`. Empty for the whole volume."""
+
+    interface: Annotated[str, Field(min_length=1, max_length=15, pattern=r"^[A-Za-z0-9][A-Za-z0-9_.\-]*$")] = AUTO_INTERFACE
+    """Name of the network interface that carries the data, or `auto` for the fastest that is not the node's management interface."""
+
+
+class Streams(ApiModel):
+    """How many parallel data connections may be used."""
+
+    min: Annotated[int, Field(ge=1, le=MOST_STREAMS)] = 1
+    """Fewest parallel streams."""
+
+    max: Annotated[int, Field(ge=1, le=MOST_STREAMS)] = 32
+    """Most parallel streams."""
+
+
+class Transport(ApiModel):
+    """How the bytes travel."""
+
+    protocol: Protocol = "Auto"
+    """Transport protocol. `Auto` leaves the choice to the advisor."""
+
+    congestion_control: Annotated[str, Field(max_length=15, pattern=r"^(Auto|[a-z0-9_]{1,15})$")] = "Auto"
+    """A congestion control of the sender's kernel, such as `cubic` or `bbr`, or `Auto` for the advisor's choice."""
+
+    streams: Streams = Field(
+        default_factory=Streams,
+        json_schema_extra=marks(
+            cel("self.min <= self.max", "transport.streams.min must not exceed transport.streams.max: lower min or raise max"),
+            default={},
+        ),
+    )
+    """Bounds for the number of parallel streams."""
+
+    encryption: Encryption = Field(
+        default="Required",
+        json_schema_extra=marks(cel("self == 'Required'", "transport.encryption None is not offered yet: use Required")),
+    )
+    """Whether data is encrypted on the wire. Both ends are authenticated in any case."""
+
+
+class Bandwidth(ApiModel):
+    """What the job may take of the network."""
+
+    limit: Annotated[str, Field(min_length=1, max_length=20, pattern=RATE_PATTERN)] | None = Field(
+        default=None,
+        json_schema_extra=marks(
+            cel(
+                "quantity(self).compareTo(quantity('64k')) >= 0 && quantity(self).compareTo(quantity('10T')) <= 0",
+                "bandwidth.limit must lie between 64k and 10T: it is in decimal bits per second",
+            ),
+        ),
+    )
+    """Most the job may send, in decimal bits per second, e.g. `2G`, `200M`, `500k`. May change while the job runs. No limit if absent."""
+
+    @property
+    def limit_bps(self) -> int | None:
+        """The limit in bits per second, None without one."""
+        return None if self.limit is None else parse_rate(self.limit)
+
+
+class Data(ApiModel):
+    """What is moved and what happens to files that are already there."""
+
+    overwrite: Overwrite = "IfDifferent"
+    """What to do with a file that exists at the destination: `Never` fails the job, `IfDifferent` and `Always` replace it."""
+
+    verify: Verify = "Checksum"
+    """How the destination's content is proven: a checksum for every block and file."""
+
+    preserve: Annotated[tuple[Preserve, ...], Field(max_length=2)] = Field(
+        default=("Mode", "ModificationTime"), json_schema_extra=marks(list_type="set")
+    )
+    """Which attributes of files and directories are carried over."""
+
+    include: Annotated[tuple[Glob, ...], Field(max_length=64)] = Field(default=(), json_schema_extra=marks(list_type="atomic"))
+    """Globs of paths, relative to the source, to move. Empty for all."""
+
+    exclude: Annotated[tuple[Glob, ...], Field(max_length=64)] = Field(default=(), json_schema_extra=marks(list_type="atomic"))
+    """Globs of paths, relative to the source, to leave out. Exclusion wins over inclusion."""
+
+
+class SecurityContext(ApiModel):
+    """Whom the movers run as; they read and write files with these rights."""
+
+    run_as_user: Annotated[int, Field(ge=0, le=_HIGHEST_ID)] = Field(
+        default=_UNPRIVILEGED_ID,
+        json_schema_extra=marks(cel("self >= 1", "securityContext.runAsUser must be at least 1: movers never run as root")),
+    )
+    """User ID of the movers. Never root."""
+
+    run_as_group: GroupId = _UNPRIVILEGED_ID
+    """Primary group ID of the movers."""
+
+    supplemental_groups: Annotated[tuple[GroupId, ...], Field(max_length=32)] = Field(default=(), json_schema_extra=marks(list_type="set"))
+    """Further group IDs of the movers."""
+
+    fs_group: GroupId | None = None
+    """Group that is made the owner of both volumes where their type supports it. Absent, owners are left as they are."""
+
+
+class TransferJobSpec(ApiModel):
+    """What is to be moved, from where to where, and how."""
+
+    source: Side = Field(json_schema_extra=marks(immutable("source")))
+    """Where the files are."""
+
+    destination: Side = Field(json_schema_extra=marks(immutable("destination")))
+    """Where the files go."""
+
+    network: Network = Field(
+        default="Host",
+        json_schema_extra=marks(
+            cel("self == 'Host'", "network Attachment and Pod are not offered yet: use Host"),
+            immutable("network"),
+        ),
+    )
+    """How movers reach each other. `Host` uses the nodes' own network and needs an administrator's permission for the namespace."""
+
+    transport: Transport = Field(default_factory=Transport, json_schema_extra=marks(immutable("transport"), default={}))
+    """How the bytes travel."""
+
+    bandwidth: Bandwidth | None = None
+    """What the job may take of the network."""
+
+    data: Data = Field(default_factory=Data, json_schema_extra=marks(immutable("data"), default={}))
+    """What is moved and what happens to files that are already there."""
+
+    suspend: bool = False
+    """Stops the movers and keeps what has arrived; setting it back to false resumes without sending that again."""
+
+    managed_by: Annotated[str, Field(min_length=1, max_length=63, pattern=r"^[a-z0-9][-a-z0-9.]*/[A-Za-z0-9][-A-Za-z0-9_.]*$")] = Field(
+        default=CONTROLLER, json_schema_extra=marks(immutable("managedBy"))
+    )
+    """Controller that serves the job. Fairlead leaves jobs of other controllers alone."""
+
+    backoff_limit: Annotated[int, Field(ge=0, le=100)] = 6
+    """How many failed attempts are followed by another one before the job fails."""
+
+    active_deadline_seconds: Annotated[int, Field(ge=1, le=31_536_000)] | None = None
+    """Time from the first attempt after which the job fails, suspension included. No deadline if absent."""
+
+    ttl_seconds_after_finished: Annotated[int, Field(ge=0, le=315_360_000)] | None = None
+    """Time after which a finished job is deleted. Kept if absent."""
+
+    security_context: SecurityContext = Field(
+        default_factory=SecurityContext, json_schema_extra=marks(immutable("securityContext"), default={})
+    )
+    """Whom the movers run as."""

@@ -1,0 +1,250 @@
+"""`TransferJob.status`: what the operator reports. Nothing in it is asked for, everything was observed."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from fairlead.api.schema import ApiModel, Timestamp, marks
+
+Phase = Literal["Pending", "Probing", "Transferring", "Verifying", "Succeeded", "Failed", "Suspended"]
+ConditionStatus = Literal["True", "False", "Unknown"]
+Enforcement = Literal["Pacing", "Annotation", "TrafficControl", "VirtualFunction", "None"]
+
+LONGEST_MESSAGE = 1024
+
+
+class Condition(ApiModel):
+    """One aspect of the job, in the form every Kubernetes tool knows."""
+
+    type: Annotated[str, Field(max_length=316)]
+    """Which aspect."""
+
+    status: ConditionStatus
+    """Whether it holds."""
+
+    reason: Annotated[str, Field(min_length=1, max_length=1024, pattern=r"^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$")]
+    """Why, as a documented constant."""
+
+    message: Annotated[str, Field(max_length=32768)]
+    """Why, in words a person can act on."""
+
+    last_transition_time: Timestamp
+    """When `status` last changed."""
+
+    observed_generation: int | None = None
+    """The generation of the spec this was concluded from."""
+
+
+class ProgressStatus(ApiModel):
+    """How far the job is. Written at most every 10 seconds; rates for graphs are in the movers' metrics."""
+
+    bytes_total: int | None = None
+    """Bytes of all files to move; absent until the source has been listed."""
+
+    bytes_transferred: int | None = None
+    """Bytes that arrived verified at the destination."""
+
+    bytes_skipped: int | None = None
+    """Bytes that did not need to be sent because the destination has them."""
+
+    files_total: int | None = None
+    """Files to move; absent until the source has been listed."""
+
+    files_transferred: int | None = None
+    """Files that arrived whole."""
+
+    files_skipped: int | None = None
+    """Files that did not need to be sent."""
+
+    percent: Annotated[int, Field(ge=0, le=100)] | None = None
+    """Share of `bytesTotal` that has arrived or was skipped, rounded down."""
+
+    rate: str | None = None
+    """Mean rate of the last 10 seconds in decimal bits per second, e.g. `187M`; of the whole bulk phase once the job has succeeded."""
+
+    eta: str | None = None
+    """Time left at the present rate, e.g. `42s`."""
+
+    last_progress_time: Timestamp | None = None
+    """When the count of bytes was last seen to grow."""
+
+
+class EndpointStatus(ApiModel):
+    """Where one end runs."""
+
+    node: str | None = None
+    """Node of the mover pod."""
+
+    pod: str | None = None
+    """Name of the mover pod."""
+
+    interface: str | None = None
+    """Network interface that carries the data."""
+
+    address: str | None = None
+    """Address of that interface."""
+
+    numa_node: int | None = None
+    """NUMA node of that interface, where it has one."""
+
+
+class EndpointsStatus(ApiModel):
+    """Where both ends run."""
+
+    source: EndpointStatus | None = None
+    """The sender."""
+
+    destination: EndpointStatus | None = None
+    """The receiver."""
+
+
+class PathStatus(ApiModel):
+    """What was measured on the path before the data started."""
+
+    rtt: str | None = None
+    """Median round-trip time, e.g. `60.2ms`."""
+
+    rtt_minimum: str | None = None
+    """Least round-trip time."""
+
+    loss: str | None = None
+    """Share of probes that were lost, e.g. `0.001`."""
+
+    capacity_estimate: str | None = None
+    """Estimated capacity in decimal bits per second, where it was measured."""
+
+
+class Background(ApiModel):
+    """What else is on the path."""
+
+    class_: str = Field(alias="class")
+    """Class of the background traffic."""
+
+    probability: str | None = None
+    """Probability of that class, e.g. `0.93`."""
+
+
+class DecisionStatus(ApiModel):
+    """What the advisor chose, and why."""
+
+    protocol: str
+    """Chosen protocol."""
+
+    congestion_control: str
+    """Chosen congestion control."""
+
+    streams: int
+    """Chosen number of parallel streams at the start."""
+
+    abstained: bool
+    """Whether the advisor made no prediction and used the safe default or the user's choice."""
+
+    reason: str
+    """Why, as a constant."""
+
+    message: str | None = None
+    """Why, in words."""
+
+    background: Background | None = None
+    """What else was seen on the path."""
+
+    confidence: str | None = None
+    """Confidence of the choice, e.g. `0.88`."""
+
+    model: str | None = None
+    """Version of the model that chose."""
+
+    decided_at: Timestamp | None = None
+    """When it was decided."""
+
+
+class BandwidthStatus(ApiModel):
+    """What the job was given of the network and what it uses."""
+
+    allocated: str | None = None
+    """The cap in force, in decimal bits per second; absent without one."""
+
+    measured: str | None = None
+    """Rate measured at the receiver, in decimal bits per second."""
+
+    enforced_by: Enforcement = "None"
+    """What holds the job to its cap."""
+
+
+class FailureStatus(ApiModel):
+    """How the last failed attempt ended."""
+
+    attempt: int
+    """Number of the attempt, from 1."""
+
+    reason: str
+    """Why, as a documented constant."""
+
+    message: Annotated[str, Field(max_length=32768)]
+    """Why, in words."""
+
+    time: Timestamp
+    """When the operator saw it."""
+
+
+class TransferJobStatus(ApiModel):
+    """What has become of the job."""
+
+    phase: Phase | None = None
+    """A summary for people, derived from the conditions. Programs read the conditions."""
+
+    conditions: Annotated[tuple[Condition, ...], Field(max_length=16)] = Field(
+        default=(), json_schema_extra=marks(list_type="map", list_map_keys=("type",))
+    )
+    """What holds for the job."""
+
+    progress: ProgressStatus | None = None
+    """How far the job is."""
+
+    endpoints: EndpointsStatus | None = None
+    """Where both ends run."""
+
+    path: PathStatus | None = None
+    """What was measured on the path."""
+
+    decision: DecisionStatus | None = None
+    """What the advisor chose."""
+
+    bandwidth: BandwidthStatus | None = None
+    """What the job was given of the network and what it uses."""
+
+    attempts: int | None = None
+    """Number of attempts started."""
+
+    failures: int | None = None
+    """Number of attempts that failed and count against `spec.backoffLimit`; suspension does not."""
+
+    last_failure: FailureStatus | None = None
+    """How the last failed attempt ended."""
+
+    attempt_start_time: Timestamp | None = None
+    """When the present attempt was started."""
+
+    start_time: Timestamp | None = None
+    """When the first attempt was started."""
+
+    completion_time: Timestamp | None = None
+    """When the job succeeded or failed."""
+
+    observed_generation: int | None = None
+    """The generation of the spec that this status answers."""
+
+    def condition(self, kind: str) -> Condition | None:
+        """The condition of that type, None if it was never set."""
+        return next((condition for condition in self.conditions if condition.type == kind), None)
+
+    def is_true(self, kind: str) -> bool:
+        """Whether the condition of that type is True."""
+        condition = self.condition(kind)
+        return condition is not None and condition.status == "True"
+
+    def to_object(self) -> dict[str, Any]:
+        """The status as the API server takes it: camelCase, RFC 3339 times, nothing that is unset."""
+        return self.model_dump(mode="json", by_alias=True, exclude_none=True)
