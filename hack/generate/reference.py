@@ -83,7 +83,7 @@ def _fields(schema: dict[str, Any], path: str) -> Iterator[_Field]:
             kind=_kind(child),
             default="**required**" if required else _default(child),
             description=child.get("description", ""),
-            rules=tuple(_sentence(rule["message"]) for rule in child.get("x-kubernetes-validations", [])),
+            rules=tuple(_rule(rule["message"]) for rule in child.get("x-kubernetes-validations", [])),
         )
         yield from _fields(child, child_path)
         if child.get("type") == "array":
@@ -111,8 +111,8 @@ def _default(schema: dict[str, Any]) -> str:
     return f"`{json.dumps(schema['default'])}`"
 
 
-def _sentence(message: str) -> str:
-    return f"{message[0].upper()}{message[1:]}."
+def _rule(message: str) -> str:
+    return f"<br>*{message}.*"
 
 
 def _constants(heading: str, constants: type[ConditionType] | type[Reason] | type[MoverReason] | type[EventReason]) -> str:
