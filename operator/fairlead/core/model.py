@@ -35,8 +35,13 @@ class PodPhase(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """A mover's own closing statement, parsed from its termination message (docs/contracts.md)."""
+    """A mover's own closing statement, parsed from its termination message (docs/contracts.md).
 
+    `job` (a UID) and `attempt` are what the mover itself states; a verdict that names another job or attempt proves nothing.
+    """
+
+    job: str
+    attempt: int
     verdict: str
     reason: str
     message: str
