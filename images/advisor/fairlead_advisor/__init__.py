@@ -1,0 +1,1 @@
+"""Measures a network path before a transfer and chooses the transport that suits it."""

@@ -1,0 +1,150 @@
+"""The command `fairlead-advisor`."""
+
+import argparse
+import asyncio
+import json
+import logging
+import math
+import os
+import re
+import signal
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+from fairlead_advisor.errors import AdvisorError, NoModelError, ProbeError, UsageError
+
+# A socket's congestion control has at most 15 characters (TCP_CA_NAME_MAX).
+_CONGESTION_CONTROL = re.compile(r"[a-z0-9_-]{1,15}")
+_MAXIMUM_STREAMS = 256
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs the command line and returns its exit code: 0, 1 (a retry may help), 2 (usage or a bad file), 3 (no model)."""
+    options = _parser().parse_args(arguments)
+    try:
+        return int(options.command(options) or 0)
+    except AdvisorError as error:
+        sys.stderr.write(f"fairlead-advisor: {error}\n")
+        return error.exit_code
+    except KeyboardInterrupt:
+        sys.stderr.write("fairlead-advisor: interrupted\n")
+        return 128 + signal.SIGINT
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="fairlead-advisor", description="Measures a path and chooses the transport that suits it.")
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+
+    probing = commands.add_parser("probe", help="sample a path's round-trip time into a trace file", allow_abbrev=False)
+    probing.add_argument("--peer", required=True, type=_host_and_port, metavar="HOST:PORT", help="the echo service")
+    probing.add_argument("--echo-key", required=True, metavar="HEX", help="the job's echo key, 32 hexadecimal digits")
+    probing.add_argument("--interface", metavar="NAME", help="send through this interface only")
+    probing.add_argument("--output", required=True, type=Path, metavar="TRACE.csv", help="the trace file to write")
+    _add_timetable(probing)
+    probing.set_defaults(command=_probe)
+
+    classifying = commands.add_parser("classify", help="tell the background traffic from a trace file", allow_abbrev=False)
+    classifying.add_argument("trace", type=Path, metavar="TRACE.csv")
+    classifying.add_argument("--window", type=float, default=10.0, metavar="SECONDS", help="how much of the trace's end is used (10)")
+    classifying.set_defaults(command=_classify)
+
+    running = commands.add_parser("run", help="the sidecar of a sending mover", allow_abbrev=False)
+    running.add_argument("--control-socket", required=True, type=Path, metavar="FILE", help="the mover's Unix socket")
+    running.add_argument("--http", required=True, type=_host_and_port, metavar="ADDRESS:PORT", help="where to serve")
+    running.add_argument("--trace", required=True, type=Path, metavar="FILE", help="the trace file to write")
+    running.add_argument("--streams-min", type=int, default=1, metavar="N", help="fewest streams (1)")
+    running.add_argument("--streams-max", type=int, default=32, metavar="N", help="most streams (32)")
+    running.add_argument("--congestion-control", default="Auto", metavar="Auto|NAME", help="the user's choice (Auto)")
+    _add_timetable(running)
+    running.set_defaults(command=_run)
+    return parser
+
+
+def _add_timetable(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--rate", type=float, default=20.0, metavar="HZ", help="requests a second, 10 to 200 (20)")
+    parser.add_argument("--seconds", type=float, default=10.0, metavar="SECONDS", help="how long to send requests (10)")
+
+
+def _host_and_port(text: str) -> tuple[str, int]:
+    host, colon, port = text.rpartition(":")
+    if host.startswith("[") and host.endswith("]"):
+        host = host[1:-1]
+    elif ":" in host:
+        raise argparse.ArgumentTypeError(f"{text!r}: write an IPv6 address in brackets, like [::1]:24000")
+    if not colon or not host or not (port.isascii() and port.isdigit()) or not 1 <= int(port[:6]) <= 65535:
+        raise argparse.ArgumentTypeError(f"{text!r} is not HOST:PORT with a port of 1 to 65535")
+    return host, int(port)
+
+
+def _probe(options: argparse.Namespace) -> int:
+    from fairlead_advisor.files import ensure_writable  # noqa: PLC0415 - each command loads only what it uses
+    from fairlead_advisor.probe.schedule import Timetable  # noqa: PLC0415
+    from fairlead_advisor.probe.socket import Clocks, Endpoint, probe  # noqa: PLC0415
+    from fairlead_advisor.probe.summary import summarize  # noqa: PLC0415
+    from fairlead_advisor.probe.trace import write_trace  # noqa: PLC0415
+    from fairlead_advisor.probe.wire import parse_key  # noqa: PLC0415
+
+    key = parse_key(options.echo_key)
+    timetable = Timetable(options.rate, options.seconds)
+    ensure_writable(options.output)
+    host, port = options.peer
+    endpoint = Endpoint(host, port, interface=options.interface)
+    result = asyncio.run(probe(endpoint, key, timetable, Clocks()))
+    write_trace(options.output, result.trace)
+    summary = summarize(result.trace)
+    report = {"version": 1, "peer": str(endpoint), "trace": str(options.output)} | asdict(summary) | asdict(result.counters)
+    sys.stdout.write(json.dumps(report) + "\n")
+    if not summary.answered:
+        raise ProbeError(_unanswered(str(endpoint), summary.samples, result.counters.foreign, result.counters.refused))
+    return 0
+
+
+def _unanswered(peer: str, samples: int, foreign: int, refused: int) -> str:
+    if foreign:
+        return f"{peer} answered none of {samples} requests under this key, but {foreign} datagrams came with another: check --echo-key"
+    if refused:
+        return f"{peer} answered none of {samples} requests, its host says that nothing listens there: check the port and the receiver"
+    if not samples:
+        return f"no request to {peer} could be sent: check this host's interface, routes and firewall"
+    return (
+        f"{peer} answered none of {samples} requests: check that the receiver runs and its sender is connected (the echo answers "
+        "only then, and only to the sender's address), the UDP port in firewalls on the way, and --echo-key"
+    )
+
+
+def _classify(options: argparse.Namespace) -> int:
+    from fairlead_advisor.probe.coverage import require_coverage  # noqa: PLC0415
+    from fairlead_advisor.probe.trace import read_trace  # noqa: PLC0415
+
+    if not (math.isfinite(options.window) and 1 <= options.window <= 3600):
+        raise UsageError(f"--window must be 1 to 3600 seconds, got {options.window:g}")
+    trace = read_trace(options.trace)
+    require_coverage(options.trace, trace, options.window)
+    raise NoModelError(f"{options.trace}: a valid trace of {len(trace)} samples, but no classifier model is installed to classify it with")
+
+
+def _run(options: argparse.Namespace) -> None:
+    # As the first process of a container, SIGTERM would be ignored until the event loop handles it.
+    signal.signal(signal.SIGTERM, lambda _number, _frame: sys.exit(0))
+    from fairlead_advisor.decide.rule import Limits  # noqa: PLC0415
+    from fairlead_advisor.probe.schedule import Timetable  # noqa: PLC0415
+    from fairlead_advisor.serve.mover import MAXIMUM_SOCKET_PATH_BYTES  # noqa: PLC0415
+    from fairlead_advisor.serve.run import Settings, run_sidecar  # noqa: PLC0415
+
+    if not 1 <= options.streams_min <= options.streams_max <= _MAXIMUM_STREAMS:
+        raise UsageError(
+            f"--streams-min {options.streams_min} and --streams-max {options.streams_max}: "
+            f"they must be 1 to {_MAXIMUM_STREAMS}, the minimum not above the maximum"
+        )
+    if len(os.fsencode(options.control_socket)) > MAXIMUM_SOCKET_PATH_BYTES:
+        raise UsageError(f"--control-socket {options.control_socket}: a Unix socket's path has at most {MAXIMUM_SOCKET_PATH_BYTES} bytes")
+    chosen = options.congestion_control.lower()
+    if not _CONGESTION_CONTROL.fullmatch(chosen):
+        raise UsageError(f"--congestion-control {options.congestion_control!r}: must be Auto or a kernel's name such as cubic")
+    limits = Limits(options.streams_min, options.streams_max, congestion_control=None if chosen == "auto" else chosen)
+    address, port = options.http
+    timetable = Timetable(options.rate, options.seconds)
+    logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    asyncio.run(run_sidecar(Settings(options.control_socket, address, port, options.trace, timetable, limits)))

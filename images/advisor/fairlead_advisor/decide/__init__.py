@@ -1,0 +1,1 @@
+"""Chooses the transport from what is known about a path: pure functions."""

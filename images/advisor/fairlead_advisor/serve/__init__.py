@@ -1,0 +1,1 @@
+"""The sidecar beside a sending mover: measures, decides, applies, and tells."""
