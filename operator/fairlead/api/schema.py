@@ -21,6 +21,10 @@ class ApiModel(BaseModel):
         use_attribute_docstrings=True,
     )
 
+    def to_object(self) -> dict[str, Any]:
+        """The value as the API server takes it: camelCase, RFC 3339 times, nothing that is unset."""
+        return self.model_dump(mode="json", by_alias=True, exclude_none=True)
+
 
 def _rfc3339(moment: datetime) -> str:
     return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

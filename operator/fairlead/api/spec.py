@@ -90,7 +90,7 @@ class Transport(ApiModel):
         default_factory=Streams,
         json_schema_extra=marks(
             cel("self.min <= self.max", "transport.streams.min must not exceed transport.streams.max: lower min or raise max"),
-            default={},
+            default=Streams().to_object(),
         ),
     )
     """Bounds for the number of parallel streams."""
@@ -180,13 +180,15 @@ class TransferJobSpec(ApiModel):
     )
     """How movers reach each other. `Host` uses the nodes' own network and needs an administrator's permission for the namespace."""
 
-    transport: Transport = Field(default_factory=Transport, json_schema_extra=marks(immutable("transport"), default={}))
+    transport: Transport = Field(
+        default_factory=Transport, json_schema_extra=marks(immutable("transport"), default=Transport().to_object())
+    )
     """How the bytes travel."""
 
     bandwidth: Bandwidth | None = None
     """What the job may take of the network."""
 
-    data: Data = Field(default_factory=Data, json_schema_extra=marks(immutable("data"), default={}))
+    data: Data = Field(default_factory=Data, json_schema_extra=marks(immutable("data"), default=Data().to_object()))
     """What is moved and what happens to files that are already there."""
 
     suspend: bool = False
@@ -207,6 +209,7 @@ class TransferJobSpec(ApiModel):
     """Time after which a finished job is deleted. Kept if absent."""
 
     security_context: SecurityContext = Field(
-        default_factory=SecurityContext, json_schema_extra=marks(immutable("securityContext"), default={})
+        default_factory=SecurityContext,
+        json_schema_extra=marks(immutable("securityContext"), default=SecurityContext().to_object()),
     )
     """Whom the movers run as."""

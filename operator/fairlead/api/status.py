@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
@@ -244,7 +244,3 @@ class TransferJobStatus(ApiModel):
         """Whether the condition of that type is True."""
         condition = self.condition(kind)
         return condition is not None and condition.status == "True"
-
-    def to_object(self) -> dict[str, Any]:
-        """The status as the API server takes it: camelCase, RFC 3339 times, nothing that is unset."""
-        return self.model_dump(mode="json", by_alias=True, exclude_none=True)
