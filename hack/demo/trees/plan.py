@@ -70,6 +70,11 @@ class Tree:
         """The sum of the files' sizes in bytes."""
         return sum(file.size_bytes for file in self.files)
 
+    @property
+    def directories_and_files(self) -> tuple[Directory | RegularFile, ...]:
+        """What has permission bits and a modification time of its own, parents first."""
+        return (*self.directories, *self.files)
+
 
 class _Builder:
     """Collects entries and gives each its permission bits, time and seed from one random stream."""

@@ -19,30 +19,28 @@ def write_tree(tree: Tree, root: Path, owner: int | None = None) -> None:
     root.mkdir(parents=True, exist_ok=True)
     if any(root.iterdir()):
         raise FileExistsError(f"{root} is not empty; choose another folder or remove what it holds")
-    base = os.fsencode(root)
 
-    def full(path: bytes) -> bytes:
-        return os.path.join(base, path)
+    def full(path: bytes) -> Path:
+        return root / os.fsdecode(path)
 
     for directory in tree.directories:
-        os.mkdir(full(directory.path), 0o700)
+        full(directory.path).mkdir(0o700)
     for file in tree.files:
         _write_file(full(file.path), file)
     for link in tree.symlinks:
-        os.symlink(link.target, full(link.path))
+        full(link.path).symlink_to(os.fsdecode(link.target))
     if owner is not None:
-        os.chown(base, owner, owner)
-        for path in (*(d.path for d in tree.directories), *(f.path for f in tree.files), *(s.path for s in tree.symlinks)):
-            os.chown(full(path), owner, owner, follow_symlinks=False)
+        for path in (root, *(full(entry.path) for entry in (*tree.directories_and_files, *tree.symlinks))):
+            os.chown(path, owner, owner, follow_symlinks=False)
     # Deepest first and last of all: a directory's own time changes with every entry made in it.
-    for entry in (*tree.files, *reversed(tree.directories)):
-        os.chmod(full(entry.path), entry.mode)
+    for entry in reversed(tree.directories_and_files):
+        full(entry.path).chmod(entry.mode)
         os.utime(full(entry.path), ns=(entry.mtime_ns, entry.mtime_ns))
 
 
-def _write_file(path: bytes, file: RegularFile) -> None:
+def _write_file(path: Path, file: RegularFile) -> None:
     source = random.Random(file.seed)
-    with open(path, "xb", buffering=0) as handle:
+    with path.open("xb", buffering=0) as handle:
         left = file.size_bytes
         while left:
             block = source.randbytes(min(left, CHUNK_BYTES))

@@ -1,0 +1,1 @@
+"""The clusters the demo can run on, behind one interface."""
