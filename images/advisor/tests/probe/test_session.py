@@ -1,0 +1,83 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fairlead_advisor.probe.session import Session, Verdict
+from fairlead_advisor.probe.wire import Codec
+from tests.support.echo_server import KEY, OTHER_KEY, reply_to
+
+MS = 1_000_000
+START = 5_000 * MS
+
+
+@pytest.fixture
+def session() -> Session:
+    return Session(Codec(KEY))
+
+
+def test_a_reply_becomes_a_sample_with_its_round_trip_time(session: Session) -> None:
+    first, second = session.request(START), session.request(START + 50 * MS)
+    assert session.receive(reply_to(second), START + 110 * MS) is Verdict.SAMPLE
+    assert session.receive(reply_to(first), START + 120 * MS) is Verdict.SAMPLE
+    assert list(session.trace().rows()) == [(0.0, 120.0), (0.05, 60.0)]
+    assert session.complete
+
+
+def test_a_request_without_a_reply_is_a_lost_row(session: Session) -> None:
+    session.request(START)
+    assert list(session.trace().rows()) == [(0.0, None)]
+    assert not session.complete
+
+
+def test_the_second_reply_to_a_request_is_a_duplicate_and_changes_nothing(session: Session) -> None:
+    request = session.request(START)
+    session.receive(reply_to(request), START + 10 * MS)
+    assert session.receive(reply_to(request), START + 20 * MS) is Verdict.DUPLICATE
+    assert session.counters.duplicate == 1
+    assert list(session.trace().rows()) == [(0.0, 10.0)]
+
+
+def test_a_reply_after_the_timeout_is_late_and_the_row_stays_lost(session: Session) -> None:
+    request = session.request(START)
+    assert session.receive(reply_to(request), START + 2000 * MS + 1) is Verdict.LATE
+    assert session.counters.late == 1
+    assert list(session.trace().rows()) == [(0.0, None)]
+    assert session.complete
+
+
+def test_strangers_datagrams_are_counted_as_foreign(session: Session) -> None:
+    other = Session(Codec(KEY))
+    request = session.request(START)
+    stale = other.request(START - 1)
+    ahead = [other.request(START) for _ in range(2)][-1]
+    for datagram in (b"", b"x" * 48, request, reply_to(request, OTHER_KEY), reply_to(stale), reply_to(ahead), reply_to(request) + b"\0"):
+        assert session.receive(datagram, START + 10 * MS) is Verdict.FOREIGN
+    assert session.receive(reply_to(request), START - 1) is Verdict.FOREIGN
+    assert session.counters.foreign == 8
+    assert list(session.trace().rows()) == [(0.0, None)]
+
+
+def test_a_withdrawn_request_leaves_no_row(session: Session) -> None:
+    session.request(START)
+    session.request(START + 50 * MS)
+    session.withdraw()
+    again = session.request(START + 100 * MS)
+    session.receive(reply_to(again), START + 130 * MS)
+    assert list(session.trace().rows()) == [(0.0, None), (0.1, 30.0)]
+
+
+def test_the_deadline_is_two_seconds_after_the_newest_request(session: Session) -> None:
+    assert session.deadline_ns is None
+    session.request(START)
+    session.request(START + 50 * MS)
+    assert session.deadline_ns == START + 2050 * MS
+
+
+@given(st.lists(st.binary(max_size=64)))
+def test_arbitrary_datagrams_never_make_a_sample(datagrams: list[bytes]) -> None:
+    session = Session(Codec(KEY))
+    session.request(START)
+    for datagram in datagrams:
+        session.receive(datagram, START + MS)
+    assert list(session.trace().rows()) == [(0.0, None)]
+    assert session.counters.foreign == len(datagrams)

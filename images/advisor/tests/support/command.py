@@ -1,0 +1,33 @@
+"""Runs the command as users do, in a process of its own."""
+
+import asyncio
+import sys
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Outcome:
+    exit_code: int
+    stdout: str
+    stderr: str
+
+
+async def start(*arguments: object) -> asyncio.subprocess.Process:
+    return await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-m",
+        "fairlead_advisor",
+        *(str(argument) for argument in arguments),
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+
+
+async def finish(process: asyncio.subprocess.Process) -> Outcome:
+    stdout, stderr = await process.communicate()
+    assert process.returncode is not None
+    return Outcome(process.returncode, stdout.decode(), stderr.decode())
+
+
+async def run(*arguments: object) -> Outcome:
+    return await finish(await start(*arguments))

@@ -1,0 +1,75 @@
+"""A UDP echo service on the loopback, written from the contract and not from the code under test."""
+
+import asyncio
+import struct
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+from blake3 import blake3
+
+KEY = bytes(range(16))
+OTHER_KEY = bytes(range(16, 32))
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A datagram to send back after `delay_s`."""
+
+    datagram: bytes
+    delay_s: float = 0.0
+
+
+def reply_to(request: bytes, key: bytes = KEY) -> bytes:
+    """The reply of the contract: kind 2, sequence and time repeated, a tag of its own."""
+    header = request[:5] + b"\x02" + request[6:24]
+    tag_key = blake3(key, derive_key_context="fairlead echo v1").digest()
+    return header + blake3(header, key=tag_key).digest(length=24)
+
+
+Behaviour = Callable[[int, bytes], list[Answer]]
+
+
+def prompt(_sequence: int, request: bytes) -> list[Answer]:
+    return [Answer(reply_to(request))]
+
+
+def silent(_sequence: int, _request: bytes) -> list[Answer]:
+    return []
+
+
+@dataclass
+class EchoServer(asyncio.DatagramProtocol):
+    """Answers as `behaviour` says; keeps what came and from where."""
+
+    behaviour: Behaviour
+    port: int = 0
+    requests: list[bytes] = field(default_factory=list)
+    senders: set[tuple[str, int]] = field(default_factory=set)
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.DatagramTransport)
+        self._transport = transport
+        self.port = transport.get_extra_info("sockname")[1]
+
+    def datagram_received(self, data: bytes, addr: tuple[str, int]) -> None:
+        self.requests.append(data)
+        self.senders.add(addr)
+        (sequence,) = struct.unpack(">Q", data[8:16])
+        for answer in self.behaviour(sequence, data):
+            asyncio.get_running_loop().call_later(answer.delay_s, self._send, answer.datagram, addr)
+
+    def _send(self, datagram: bytes, addr: tuple[str, int]) -> None:
+        if not self._transport.is_closing():
+            self._transport.sendto(datagram, addr)
+
+
+@asynccontextmanager
+async def echo_server(behaviour: Behaviour = prompt) -> AsyncIterator[EchoServer]:
+    transport, server = await asyncio.get_running_loop().create_datagram_endpoint(
+        lambda: EchoServer(behaviour), local_addr=("127.0.0.1", 0)
+    )
+    try:
+        yield server
+    finally:
+        transport.close()
