@@ -13,7 +13,7 @@ from progress import LinkSample
 from trees.listing import Listing
 
 NAMESPACE = "demo"
-JOB = "first-transfer"
+JOB = "run42"
 FOLDER = "run42"
 RELEASE_NAMESPACE = "fairlead-system"
 PARTS = ("operator", "mover", "advisor")

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from trees.__main__ import main
 from trees.listing import LIST_SCRIPT, Listing, ListingError, compare, parse_listing, totals
 from trees.plan import ODD_NAMES, Tree, odd_tree, plain_tree, survey_tree
 from trees.write import write_tree
@@ -146,3 +147,17 @@ def test_write_tree_refuses_a_folder_that_holds_something(tmp_path: Path) -> Non
     with pytest.raises(FileExistsError, match="not empty"):
         write_tree(plain_tree(10, 1), tmp_path)
     assert (tmp_path / "kept").read_text() == "mine"
+
+
+@pytest.mark.parametrize(
+    "arguments", [["plain", "--bytes", "1000", "--files", "3"], ["odd"], ["survey", "--bytes", "50000000", "--files", "400"]]
+)
+def test_the_command_writes_each_shape(tmp_path: Path, arguments: list[str]) -> None:
+    assert main([*arguments, str(tmp_path / "tree")]) == 0
+    assert totals(listing_of(tmp_path / "tree"))[0] > 0
+
+
+def test_the_command_says_why_it_cannot_write(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["survey", "--files", "3", str(tmp_path / "tree")]) == 1
+    assert "too few" in capsys.readouterr().err
+    assert not (tmp_path / "tree").exists()

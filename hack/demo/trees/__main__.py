@@ -1,4 +1,4 @@
-"""`python3 -m trees survey DIRECTORY`: writes the demonstration's tree, on whichever machine or in whichever pod this runs."""
+"""`python3 -m trees SHAPE DIRECTORY`: writes a tree on whichever machine or in whichever pod this runs."""
 
 from __future__ import annotations
 
@@ -6,21 +6,30 @@ import argparse
 import sys
 from pathlib import Path
 
-from trees.plan import survey_tree
+from trees.plan import Tree, odd_tree, plain_tree, survey_tree
 from trees.write import write_tree
+
+
+def plan(options: argparse.Namespace) -> Tree:
+    """The tree that the options ask for. Raises ValueError where there is none."""
+    if options.shape == "odd":
+        return odd_tree(options.bytes_total, options.seed)
+    shape = plain_tree if options.shape == "plain" else survey_tree
+    return shape(options.bytes_total, options.files, options.seed)
 
 
 def main(arguments: list[str]) -> int:
     """Writes the tree; 1 with a sentence on standard error where that fails."""
     parser = argparse.ArgumentParser(prog="trees")
-    parser.add_argument("shape", choices=["survey"])
+    parser.add_argument("shape", choices=["plain", "odd", "survey"])
     parser.add_argument("directory", type=Path, help="absent or empty")
-    parser.add_argument("--bytes", type=int, required=True, dest="bytes_total")
-    parser.add_argument("--files", type=int, required=True)
+    parser.add_argument("--bytes", type=int, default=0, dest="bytes_total", help="of all files; beside the oddities for an odd tree")
+    parser.add_argument("--files", type=int, default=1, help="how many; an odd tree has its own number")
+    parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--owner", type=int, help="user and group ID of everything written")
     options = parser.parse_args(arguments)
     try:
-        write_tree(survey_tree(options.bytes_total, options.files), options.directory, options.owner)
+        write_tree(plan(options), options.directory, options.owner)
     except (OSError, ValueError) as error:
         print(f"cannot write the tree: {error}", file=sys.stderr)
         return 1
