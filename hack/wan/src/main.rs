@@ -1,2 +1,71 @@
-//! fairlead-wan
-fn main() {}
+//! The command `fairlead-wan`.
+
+#![forbid(unsafe_code)]
+
+mod cli;
+
+use std::error::Error;
+use std::io::Write;
+use std::os::unix::net::UnixStream;
+use std::process::ExitCode;
+
+use clap::Parser;
+use fairlead_wan::control::client;
+use fairlead_wan::control::protocol::{Command, SetCommand};
+use fairlead_wan::control::server::ControlSocket;
+use fairlead_wan::device::TunDevice;
+use fairlead_wan::engine::Engine;
+use fairlead_wan::parameters::WrittenChange;
+use fairlead_wan::quantity::FieldError;
+
+use cli::{Action, Cli, Run, Set};
+
+const FAILED: u8 = 1;
+const BAD_USAGE: u8 = 2;
+
+fn main() -> ExitCode {
+    let done = match Cli::parse().action {
+        Action::Run(run) => join(&run),
+        Action::Stats { control } => client::ask(&control, &Command::Stats).map_err(Into::into).and_then(|stats| print(&stats)),
+        Action::Set(set) => change(&set),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("fairlead-wan: {error}");
+            ExitCode::from(if error.is::<FieldError>() { BAD_USAGE } else { FAILED })
+        }
+    }
+}
+
+fn join(run: &Run) -> Result<(), Box<dyn Error>> {
+    let parameters = run.parameters()?;
+    if run.a == run.b {
+        return Err(FieldError::new("b", "is the same device as --a").into());
+    }
+    let (stop, signalled) = UnixStream::pair()?;
+    for signal in [signal_hook::consts::SIGTERM, signal_hook::consts::SIGINT] {
+        signal_hook::low_level::pipe::register(signal, signalled.try_clone()?)?;
+    }
+    let control = ControlSocket::open(&run.control)?;
+    let devices = [TunDevice::attach(&run.a)?, TunDevice::attach(&run.b)?];
+    let mut engine = Engine::new(devices, parameters, run.seed, control, stop)?;
+    let mut output = std::io::stdout();
+    writeln!(output, "ready")?;
+    output.flush()?;
+    engine.run()?;
+    Ok(())
+}
+
+fn change(set: &Set) -> Result<(), Box<dyn Error>> {
+    let (direction, change) = set.change();
+    if change == WrittenChange::default() {
+        return Err(FieldError::new("set", "nothing to change: give --rate, --delay, --buffer, --loss or --down").into());
+    }
+    print(&client::ask(&set.control, &Command::Set(SetCommand { direction, change }))?)
+}
+
+fn print(value: &serde_json::Value) -> Result<(), Box<dyn Error>> {
+    writeln!(std::io::stdout(), "{value:#}")?;
+    Ok(())
+}

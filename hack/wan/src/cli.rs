@@ -1,0 +1,151 @@
+//! The command line.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use fairlead_wan::device::Endpoint;
+use fairlead_wan::parameters::{Direction, PathParameters, WrittenChange};
+use fairlead_wan::quantity::FieldError;
+
+/// A wide-area link between two network namespaces: rate, delay, drop-tail buffer, random loss.
+#[derive(Debug, Parser)]
+#[command(version)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) action: Action,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Action {
+    /// Join two TUN devices until SIGTERM or SIGINT; prints `ready` once packets flow.
+    Run(Box<Run>),
+    /// Print the counters and parameters of a running link as JSON.
+    Stats {
+        /// The control socket of the running link.
+        #[arg(long)]
+        control: PathBuf,
+    },
+    /// Change a running link; prints the parameters then in force as JSON.
+    Set(Set),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Run {
+    /// One end, NETNS:DEVICE; NETNS is a name under /run/netns or a path.
+    #[arg(long, value_name = "NETNS:DEVICE")]
+    pub(crate) a: Endpoint,
+    /// The other end.
+    #[arg(long, value_name = "NETNS:DEVICE")]
+    pub(crate) b: Endpoint,
+    /// Where the control socket is made.
+    #[arg(long)]
+    pub(crate) control: PathBuf,
+    /// Decides the random losses: the same seed and packets give the same losses.
+    #[arg(long, default_value_t = 1)]
+    pub(crate) seed: u64,
+    #[command(flatten)]
+    both: Quantities,
+    /// `--rate` from A to B.
+    #[arg(long)]
+    rate_ab: Option<String>,
+    /// `--rate` from B to A.
+    #[arg(long)]
+    rate_ba: Option<String>,
+    /// `--delay` from A to B.
+    #[arg(long)]
+    delay_ab: Option<String>,
+    /// `--delay` from B to A.
+    #[arg(long)]
+    delay_ba: Option<String>,
+    /// `--buffer` from A to B.
+    #[arg(long)]
+    buffer_ab: Option<String>,
+    /// `--buffer` from B to A.
+    #[arg(long)]
+    buffer_ba: Option<String>,
+    /// `--loss` from A to B.
+    #[arg(long)]
+    loss_ab: Option<String>,
+    /// `--loss` from B to A.
+    #[arg(long)]
+    loss_ba: Option<String>,
+}
+
+#[derive(Debug, Args)]
+struct Quantities {
+    /// Rate of each direction in bits per second, such as 200M; `unlimited` (the default) never queues.
+    #[arg(long)]
+    rate: Option<String>,
+    /// One-way delay, such as 30ms [default: 0].
+    #[arg(long)]
+    delay: Option<String>,
+    /// Buffer in bytes, such as 3MB or 1.0BDP [default: 1BDP, at least 64KiB].
+    #[arg(long)]
+    buffer: Option<String>,
+    /// Share of packets lost at random, 0 to 1 [default: 0].
+    #[arg(long)]
+    loss: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Set {
+    /// The control socket of the running link.
+    #[arg(long)]
+    pub(crate) control: PathBuf,
+    /// Which way the change applies.
+    #[arg(long, value_enum, default_value_t = Way::Both)]
+    direction: Way,
+    #[command(flatten)]
+    quantities: Quantities,
+    /// `true` cuts the link, `false` restores it.
+    #[arg(long)]
+    down: Option<String>,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum Way {
+    Ab,
+    Ba,
+    Both,
+}
+
+impl Run {
+    /// The parameters that the options ask for.
+    pub(crate) fn parameters(&self) -> Result<PathParameters, FieldError> {
+        let both = self.both.change(None).parse("")?;
+        let way = |rate: &Option<String>, delay: &Option<String>, buffer: &Option<String>, loss: &Option<String>| WrittenChange {
+            rate: rate.clone(),
+            delay: delay.clone(),
+            buffer: buffer.clone(),
+            loss: loss.clone(),
+            down: None,
+        };
+        let ab = way(&self.rate_ab, &self.delay_ab, &self.buffer_ab, &self.loss_ab).parse("-ab")?;
+        let ba = way(&self.rate_ba, &self.delay_ba, &self.buffer_ba, &self.loss_ba).parse("-ba")?;
+        PathParameters::initial(both.overridden_by(ab), both.overridden_by(ba))
+    }
+}
+
+impl Set {
+    /// The change asked for, as written: the running link judges it.
+    pub(crate) fn change(&self) -> (Direction, WrittenChange) {
+        let direction = match self.direction {
+            Way::Ab => Direction::Ab,
+            Way::Ba => Direction::Ba,
+            Way::Both => Direction::Both,
+        };
+        (direction, self.quantities.change(self.down.clone()))
+    }
+}
+
+impl Quantities {
+    fn change(&self, down: Option<String>) -> WrittenChange {
+        WrittenChange {
+            rate: self.rate.clone(),
+            delay: self.delay.clone(),
+            buffer: self.buffer.clone(),
+            loss: self.loss.clone(),
+            down,
+        }
+    }
+}

@@ -1,0 +1,47 @@
+//! Asking a running emulator.
+
+use std::io::{self, BufRead, BufReader, Write};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde_json::Value;
+
+use super::protocol::{self, Command, Refusal};
+
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Why there is no answer.
+#[derive(Debug, thiserror::Error)]
+pub enum AskError {
+    /// Nobody listens there.
+    #[error("no emulator listens on {}: {source}", .socket.display())]
+    Unreachable {
+        /// The socket asked.
+        socket: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The emulator refused, and changed nothing.
+    #[error("{}{}", .0.field.as_ref().map(|field| format!("{field}: ")).unwrap_or_default(), .0.message)]
+    Refused(Refusal),
+}
+
+/// Sends `command` to the emulator behind `socket` and waits for its answer, ten seconds at most.
+pub fn ask(socket: &Path, command: &Command) -> Result<Value, AskError> {
+    let line = exchange(socket, &protocol::encode_request(command))
+        .map_err(|source| AskError::Unreachable { socket: socket.to_owned(), source })?;
+    protocol::decode_answer(&line).map_err(AskError::Refused)
+}
+
+fn exchange(socket: &Path, request: &str) -> io::Result<String> {
+    let mut stream = UnixStream::connect(socket)?;
+    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.set_write_timeout(Some(PATIENCE))?;
+    stream.write_all(request.as_bytes())?;
+    let mut line = String::new();
+    if BufReader::new(stream).read_line(&mut line)? == 0 {
+        return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "it closed the connection without an answer"));
+    }
+    Ok(line)
+}

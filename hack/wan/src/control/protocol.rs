@@ -1,0 +1,121 @@
+//! The messages on the control socket.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use crate::parameters::{Direction, DirectionParameters, WrittenChange};
+use crate::quantity::FieldError;
+
+/// The version of the protocol; a request with another is refused.
+pub const VERSION: u64 = 1;
+/// Longest request accepted, in bytes.
+pub const MAX_REQUEST_BYTES: u64 = 64 * 1024;
+
+/// What a client may ask for.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Command {
+    /// Counters and parameters.
+    Stats,
+    /// Change the live path.
+    Set(SetCommand),
+}
+
+/// New values for a direction, or both.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SetCommand {
+    /// Which way it applies.
+    #[serde(default)]
+    pub direction: Direction,
+    /// The fields to change.
+    #[serde(default)]
+    pub change: WrittenChange,
+}
+
+/// Why a request was refused.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Refusal {
+    /// The field at fault, if one is.
+    pub field: Option<String>,
+    /// What is wrong and what would be right.
+    pub message: String,
+}
+
+impl From<FieldError> for Refusal {
+    fn from(error: FieldError) -> Self {
+        Self { field: Some(error.field), message: error.message }
+    }
+}
+
+impl Refusal {
+    fn new(message: impl Into<String>) -> Self {
+        Self { field: None, message: message.into() }
+    }
+}
+
+/// Parameters as they are shown.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ShownParameters {
+    /// Bits per second; null is unlimited.
+    pub rate_bps: Option<u64>,
+    /// One-way delay in milliseconds.
+    pub delay_ms: f64,
+    /// Buffer in bytes; null if the rate is unlimited and none was given.
+    pub buffer_bytes: Option<u64>,
+    /// Share of packets lost at random, from 0 to 1.
+    pub loss: f64,
+    /// Whether nothing passes.
+    pub down: bool,
+}
+
+impl From<&DirectionParameters> for ShownParameters {
+    fn from(parameters: &DirectionParameters) -> Self {
+        Self {
+            rate_bps: parameters.rate_bps,
+            delay_ms: parameters.delay_ns as f64 / 1e6,
+            buffer_bytes: parameters.buffer_bytes,
+            loss: parameters.loss,
+            down: parameters.down,
+        }
+    }
+}
+
+/// The request as a line of JSON, its newline included.
+pub fn encode_request(command: &Command) -> String {
+    format!("{}\n", json!({"version": VERSION, "command": command}))
+}
+
+/// Reads a request.
+pub fn decode_request(line: &str) -> Result<Command, Refusal> {
+    let mut request: Value = serde_json::from_str(line).map_err(|error| Refusal::new(format!("the request is not JSON: {error}")))?;
+    match request.get("version").and_then(Value::as_u64) {
+        Some(VERSION) => {}
+        Some(other) => return Err(Refusal::new(format!("version {other} is not spoken here; send version {VERSION}"))),
+        None => return Err(Refusal::new(format!("the request lacks \"version\": {VERSION}"))),
+    }
+    let command = request.get_mut("command").map(Value::take).ok_or_else(|| Refusal::new("the request lacks \"command\""))?;
+    serde_json::from_value(command).map_err(|error| Refusal::new(format!("the command cannot be read: {error}")))
+}
+
+/// The answer as a line of JSON, its newline included.
+pub fn encode_answer(answer: &Result<Value, Refusal>) -> String {
+    let line = match answer {
+        Ok(result) => json!({"version": VERSION, "result": result}),
+        Err(refusal) => json!({"version": VERSION, "error": refusal}),
+    };
+    format!("{line}\n")
+}
+
+/// Reads an answer.
+pub fn decode_answer(line: &str) -> Result<Value, Refusal> {
+    let mut answer: Value =
+        serde_json::from_str(line).map_err(|error| Refusal::new(format!("the answer is not JSON, is this the right socket? {error}")))?;
+    if let Some(result) = answer.get_mut("result") {
+        return Ok(result.take());
+    }
+    match serde_json::from_value(answer["error"].take()) {
+        Ok(refusal) => Err(refusal),
+        Err(_) => Err(Refusal::new("the answer has neither a result nor an error")),
+    }
+}

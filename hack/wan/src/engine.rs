@@ -1,0 +1,300 @@
+//! Moves packets between the two devices, each when its link says so.
+
+use std::io;
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
+
+use hdrhistogram::Histogram;
+use rand_pcg::Pcg64;
+use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::io::Errno;
+use rustix::time::ClockId;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use crate::control::protocol::{Command, Refusal, SetCommand, ShownParameters};
+use crate::control::server::ControlSocket;
+use crate::device::TunDevice;
+use crate::link::{Link, Verdict, Volume};
+use crate::parameters::PathParameters;
+
+/// Packets moved one way before the other way gets its turn.
+const BATCH: usize = 64;
+/// Longest packet a TUN device carries, in bytes.
+const MAX_PACKET_BYTES: usize = 65_535;
+const MAX_LATENESS_NS: u64 = 60_000_000_000;
+
+/// Why the emulator had to stop.
+#[derive(Debug, thiserror::Error)]
+#[allow(missing_docs)]
+pub enum EngineError {
+    #[error("device {device} has gone: it, or its namespace, was deleted")]
+    DeviceGone { device: String },
+    #[error("cannot {action}: {source}")]
+    Failed { action: &'static str, source: io::Error },
+}
+
+/// The counters of one direction.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct DirectionStats {
+    /// Parameters in force.
+    pub parameters: ShownParameters,
+    /// Packets read from the sending side's device.
+    pub packets_in: u64,
+    /// Their bytes.
+    pub bytes_in: u64,
+    /// Packets written to the receiving side's device.
+    pub packets_out: u64,
+    /// Their bytes.
+    pub bytes_out: u64,
+    /// Packets for which the buffer had no room.
+    pub packets_dropped_buffer: u64,
+    /// Their bytes.
+    pub bytes_dropped_buffer: u64,
+    /// Packets lost at random.
+    pub packets_dropped_loss: u64,
+    /// Their bytes.
+    pub bytes_dropped_loss: u64,
+    /// Packets lost because the direction was down.
+    pub packets_dropped_down: u64,
+    /// Packets dropped because the emulator held too many bytes.
+    pub packets_dropped_memory: u64,
+    /// Packets that the receiving side's device refused, such as one whose interface is down.
+    pub packets_dropped_device: u64,
+    /// Packets that the kernel dropped before this process could read them; any means that the emulation is not true.
+    pub packets_overrun: Option<u64>,
+    /// Packets queued or on the delay line.
+    pub packets_in_flight: u64,
+    /// Bytes queued now.
+    pub queue_bytes: u64,
+    /// Most bytes ever queued.
+    pub queue_bytes_peak: u64,
+    /// What a packet would wait now, in milliseconds.
+    pub queue_delay_ms: f64,
+    /// How late packets were written.
+    pub write_lateness_us: Lateness,
+}
+
+/// How long after their due time packets were written, in microseconds.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Lateness {
+    /// Half of them were no later.
+    pub p50: f64,
+    /// All but one in a hundred were no later.
+    pub p99: f64,
+    /// The latest.
+    pub max: f64,
+}
+
+struct Lane {
+    link: Link<Box<[u8]>>,
+    lateness_ns: Histogram<u64>,
+    refused: Volume,
+}
+
+/// The two devices, the two links and the control socket of a running path.
+pub struct Engine {
+    devices: [TunDevice; 2],
+    // Lane 0 leads from device 0 to device 1, lane 1 back.
+    lanes: [Lane; 2],
+    control: ControlSocket,
+    stop: UnixStream,
+    seed: u64,
+    started_ns: u64,
+    scratch: Box<[u8]>,
+}
+
+impl Engine {
+    /// Joins the devices; a byte to read from `stop` ends [`Engine::run`].
+    pub fn new(
+        devices: [TunDevice; 2],
+        parameters: PathParameters,
+        seed: u64,
+        control: ControlSocket,
+        stop: UnixStream,
+    ) -> Result<Self, EngineError> {
+        let lane = |parameters, stream: u128| -> Result<Lane, EngineError> {
+            let lateness_ns = Histogram::new_with_bounds(1, MAX_LATENESS_NS, 2)
+                .map_err(|error| EngineError::Failed { action: "make a histogram", source: io::Error::other(error) })?;
+            Ok(Lane { link: Link::new(parameters, Pcg64::new(u128::from(seed), stream)), lateness_ns, refused: Volume::default() })
+        };
+        Ok(Self {
+            lanes: [lane(parameters.ab, 0)?, lane(parameters.ba, 1)?],
+            devices,
+            control,
+            stop,
+            seed,
+            started_ns: now_ns(),
+            scratch: vec![0; MAX_PACKET_BYTES].into_boxed_slice(),
+        })
+    }
+
+    /// Moves packets until told to stop.
+    pub fn run(&mut self) -> Result<(), EngineError> {
+        // The kernel may otherwise add 50 µs to every wait, to save wake-ups.
+        rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1))
+            .map_err(|errno| EngineError::Failed { action: "set the timer slack", source: errno.into() })?;
+        loop {
+            let ready = self.wait()?;
+            if ready.stop {
+                return Ok(());
+            }
+            if ready.question {
+                while let Some(question) = self.control.next_question() {
+                    let answer = self.answer(&question.command);
+                    question.answer(answer);
+                }
+            }
+            for lane in 0..2 {
+                self.deliver(lane)?;
+                if ready.readable[lane] {
+                    self.collect(lane)?;
+                }
+            }
+        }
+    }
+
+    /// Sleeps until the next packet is due or a descriptor is ready.
+    fn wait(&self) -> Result<Ready, EngineError> {
+        let mut descriptors = [
+            PollFd::new(self.devices[0].tun(), PollFlags::IN),
+            PollFd::new(self.devices[1].tun(), PollFlags::IN),
+            PollFd::from_borrowed_fd(self.control.wake(), PollFlags::IN),
+            PollFd::from_borrowed_fd(self.stop.as_fd(), PollFlags::IN),
+        ];
+        let next_due_ns = self.lanes.iter().filter_map(|lane| lane.link.next_due_ns()).min();
+        let timeout = next_due_ns.map(|due_ns| timespec(due_ns.saturating_sub(now_ns())));
+        match rustix::event::poll(&mut descriptors, timeout.as_ref()) {
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(errno) => return Err(EngineError::Failed { action: "wait for packets", source: errno.into() }),
+        }
+        let state = |index: usize| descriptors[index].revents();
+        for device in 0..2 {
+            if state(device).intersects(PollFlags::ERR | PollFlags::HUP | PollFlags::NVAL) {
+                return Err(self.gone(device));
+            }
+        }
+        Ok(Ready {
+            readable: [state(0).contains(PollFlags::IN), state(1).contains(PollFlags::IN)],
+            question: !state(2).is_empty(),
+            stop: !state(3).is_empty(),
+        })
+    }
+
+    /// Writes what is due on `lane`.
+    fn deliver(&mut self, lane: usize) -> Result<(), EngineError> {
+        let to = 1 - lane;
+        for _ in 0..BATCH {
+            let now_ns = now_ns();
+            let Lane { link, lateness_ns, refused } = &mut self.lanes[lane];
+            let Some(arrival) = link.pop_due(now_ns) else { return Ok(()) };
+            lateness_ns.saturating_record(now_ns - arrival.due_ns);
+            if let Err(error) = self.devices[to].tun().send(&arrival.payload) {
+                if is_gone(&error) {
+                    return Err(self.gone(to));
+                }
+                refused.add(arrival.payload.len());
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads what waits on the sending device of `lane` and offers it to the link.
+    fn collect(&mut self, lane: usize) -> Result<(), EngineError> {
+        for _ in 0..BATCH {
+            let size = match self.devices[lane].tun().recv(&mut self.scratch) {
+                Ok(size) => size,
+                Err(error) if is_gone(&error) => return Err(self.gone(lane)),
+                Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => return Ok(()),
+                Err(source) => return Err(EngineError::Failed { action: "read a packet", source }),
+            };
+            let packet = &self.scratch[..size];
+            let _counted: Verdict = self.lanes[lane].link.offer(now_ns(), size, packet.into());
+        }
+        Ok(())
+    }
+
+    fn gone(&self, device: usize) -> EngineError {
+        EngineError::DeviceGone { device: self.devices[device].endpoint().device.clone() }
+    }
+
+    fn answer(&mut self, command: &Command) -> Result<Value, Refusal> {
+        match command {
+            Command::Stats => Ok(self.stats()),
+            Command::Set(set) => self.set(set),
+        }
+    }
+
+    fn set(&mut self, SetCommand { direction, change }: &SetCommand) -> Result<Value, Refusal> {
+        let current =
+            PathParameters { ab: self.lanes[0].link.parameters().clone(), ba: self.lanes[1].link.parameters().clone() };
+        let changed = current.changed(*direction, change.parse("")?)?;
+        let shown = json!({"ab": ShownParameters::from(&changed.ab), "ba": ShownParameters::from(&changed.ba)});
+        let now_ns = now_ns();
+        self.lanes[0].link.set_parameters(now_ns, changed.ab);
+        self.lanes[1].link.set_parameters(now_ns, changed.ba);
+        Ok(shown)
+    }
+
+    fn stats(&mut self) -> Value {
+        let now_ns = now_ns();
+        json!({
+            "uptime_seconds": (now_ns - self.started_ns) as f64 / 1e9,
+            "seed": self.seed,
+            "a": self.devices[0].endpoint(),
+            "b": self.devices[1].endpoint(),
+            "ab": self.direction_stats(0, now_ns),
+            "ba": self.direction_stats(1, now_ns),
+        })
+    }
+
+    fn direction_stats(&mut self, lane: usize, now_ns: u64) -> DirectionStats {
+        let packets_overrun = self.devices[lane].overruns().ok();
+        let Lane { link, lateness_ns, refused } = &self.lanes[lane];
+        let counters = link.counters();
+        DirectionStats {
+            parameters: link.parameters().into(),
+            packets_in: counters.offered.packets,
+            bytes_in: counters.offered.bytes,
+            packets_out: counters.delivered.packets - refused.packets,
+            bytes_out: counters.delivered.bytes - refused.bytes,
+            packets_dropped_buffer: counters.dropped_by_buffer.packets,
+            bytes_dropped_buffer: counters.dropped_by_buffer.bytes,
+            packets_dropped_loss: counters.dropped_by_loss.packets,
+            bytes_dropped_loss: counters.dropped_by_loss.bytes,
+            packets_dropped_down: counters.dropped_by_down.packets,
+            packets_dropped_memory: counters.dropped_by_memory.packets,
+            packets_dropped_device: refused.packets,
+            packets_overrun,
+            packets_in_flight: link.held_packets() as u64,
+            queue_bytes: link.queue_bytes(now_ns),
+            queue_bytes_peak: link.queue_peak_bytes(),
+            queue_delay_ms: link.queue_delay_ns(now_ns) as f64 / 1e6,
+            write_lateness_us: Lateness {
+                p50: lateness_ns.value_at_quantile(0.5) as f64 / 1e3,
+                p99: lateness_ns.value_at_quantile(0.99) as f64 / 1e3,
+                max: lateness_ns.max() as f64 / 1e3,
+            },
+        }
+    }
+}
+
+struct Ready {
+    readable: [bool; 2],
+    question: bool,
+    stop: bool,
+}
+
+fn is_gone(error: &io::Error) -> bool {
+    matches!(error.raw_os_error().map(Errno::from_raw_os_error), Some(Errno::BADFD | Errno::BADF))
+}
+
+/// Nanoseconds since boot, never running back.
+fn now_ns() -> u64 {
+    let now = rustix::time::clock_gettime(ClockId::Monotonic);
+    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+}
+
+fn timespec(ns: u64) -> Timespec {
+    Timespec { tv_sec: (ns / 1_000_000_000) as i64, tv_nsec: (ns % 1_000_000_000) as i64 }
+}
