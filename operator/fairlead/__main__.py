@@ -1,0 +1,57 @@
+"""Runs the operator: `python -m fairlead` or `fairlead`."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import sys
+from collections.abc import Sequence
+
+import kopf
+
+from fairlead.handlers.options import OptionError, Options, read_options
+from fairlead.handlers.registry import build_registry, operator_settings
+from fairlead.handlers.runtime import Runtime
+
+EXIT_FAILED = 1
+EXIT_USAGE = 2
+
+logger = logging.getLogger("fairlead")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs until a signal; returns the exit code: 0 stopped, 1 failed, 2 a flag is wrong."""
+    try:
+        options = read_options(sys.argv[1:] if arguments is None else arguments)
+    except OptionError as error:
+        print(f"fairlead: {error}", file=sys.stderr)  # noqa: T201
+        return EXIT_USAGE
+    kopf.configure(
+        debug=options.log_level == "debug",
+        quiet=options.log_level == "warning",
+        log_format=kopf.LogFormat.JSON if options.log_format == "json" else kopf.LogFormat.FULL,
+    )
+    try:
+        asyncio.run(run(options))
+    except Exception as error:
+        logger.error("stopped: %s", error)
+        return EXIT_FAILED
+    return 0
+
+
+async def run(options: Options, stop_flag: asyncio.Event | None = None, ready_flag: asyncio.Event | None = None) -> None:
+    """Runs one operator until `stop_flag` is set or a signal comes. `ready_flag` is set when the workers run."""
+    runtime = Runtime(options)
+    await kopf.operator(
+        registry=build_registry(runtime),
+        settings=operator_settings(),
+        standalone=True,
+        clusterwide=True,
+        liveness_endpoint=f"http://{options.health.host}:{options.health.port}/healthz",
+        stop_flag=stop_flag,
+        ready_flag=ready_flag,
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,186 @@
+"""The workers: take a key from the queue, gather, decide, apply, and say when to look again."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+
+from fairlead.api.reasons import ConditionType
+from fairlead.api.transferjob import InvalidResourceError, TransferJob
+from fairlead.core.model import Observed, Plan
+from fairlead.handlers.cache import Cache, ObjectKey
+from fairlead.handlers.metrics import Metrics
+from fairlead.handlers.queue import QueueClosedError, WorkQueue
+from fairlead.kube.apply import Applier
+from fairlead.kube.build import BuildError
+from fairlead.kube.client import KubeObject
+from fairlead.kube.errors import ConflictError, KubeError, NamespaceTerminatingError, ThrottledError
+from fairlead.kube.gather import Gatherer
+
+Decide = Callable[[Observed, datetime], Plan]
+
+DEFAULT_PATIENCE_SECONDS = 5.0
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class _Look:
+    """One observation and the plan that came of it."""
+
+    body: KubeObject
+    job: TransferJob
+    plan: Plan
+
+
+class Controller:
+    """Reconciles one TransferJob at a time per worker. All that waits is in `queue`, all that is known in `cache`."""
+
+    def __init__(
+        self,
+        *,
+        cache: Cache,
+        queue: WorkQueue[ObjectKey],
+        gatherer: Gatherer,
+        applier: Applier,
+        decide: Decide,
+        now: Callable[[], datetime],
+        metrics: Metrics,
+    ) -> None:
+        self._cache = cache
+        self._queue = queue
+        self._gatherer = gatherer
+        self._applier = applier
+        self._decide = decide
+        self._now = now
+        self._metrics = metrics
+        self._doubted: set[ObjectKey] = set()
+
+    async def work(self) -> None:
+        """Works until the queue is closed. A key's failure is that key's alone."""
+        while True:
+            try:
+                key = await self._queue.get()
+            except QueueClosedError:
+                return
+            try:
+                with self._metrics.reconcile_seconds.time():
+                    await self.handle(key)
+            finally:
+                self._queue.done(key)
+
+    async def handle(self, key: ObjectKey) -> None:
+        """One pass over `key`, after which the queue knows when to come back to it. Errors end here, as log lines, metrics and back-off."""
+        try:
+            requeue_after = await self.reconcile(key)
+        except InvalidResourceError as error:
+            # Its owner has to change it, and that will be an event.
+            self._metrics.count_error("InvalidResource")
+            logger.error("TransferJob %s/%s cannot be read: %s", *key, error)
+            self._queue.forget(key)
+        except ThrottledError as error:
+            self._metrics.count_error(error.kind)
+            self._queue.add_after(key, error.retry_after_seconds or DEFAULT_PATIENCE_SECONDS)
+        except ConflictError as error:
+            self._metrics.count_error(error.kind)
+            self._doubted.add(key)
+            delay_seconds = self._queue.retry(key)
+            logger.debug("TransferJob %s/%s: looked at an old version, again in %.1f s: %s", *key, delay_seconds, error)
+        except KubeError as error:
+            self._metrics.count_error(error.kind)
+            self._doubted.add(key)
+            delay_seconds = self._queue.retry(key)
+            logger.warning("TransferJob %s/%s: %s, again in %.1f s: %s", *key, error.kind, delay_seconds, error)
+        except Exception as error:
+            kind = "Build" if isinstance(error, BuildError) else "Internal"
+            self._metrics.count_error(kind)
+            self._doubted.add(key)
+            delay_seconds = self._queue.retry(key)
+            logger.exception("TransferJob %s/%s: a defect of the operator, again in %.1f s", *key, delay_seconds)
+        else:
+            self._queue.forget(key)
+            if requeue_after is not None:
+                self._queue.add_after(key, requeue_after.total_seconds())
+
+    async def reconcile(self, key: ObjectKey) -> timedelta | None:
+        """Gathers, decides and applies once; returns when to look again. Raises KubeError and InvalidResourceError."""
+        body = self._cache.jobs.get(key)
+        if body is None:
+            self._doubted.discard(key)
+            return None
+        if key in self._doubted:
+            body = await self._refresh(key, body)
+            if body is None:
+                return None
+        observed = await self._observe(body)
+        plan = self._plan(observed)
+        if needs_live_facts(observed, plan) and key not in self._doubted:
+            # Watches lag, and after a lost connection they may miss a deletion for good: nothing irreversible is done on their word.
+            body = await self._refresh(key, body)
+            if body is None:
+                return None
+            observed = await self._renew(observed, body)
+            plan = self._plan(observed)
+        # No await between the look at the ports in `_plan` and this reservation, or two jobs could be given the same block.
+        with self._cache.reserve(observed.job.metadata.uid, plan.creates):
+            await self._apply(body, observed.job, plan)
+        self._doubted.discard(key)
+        return plan.requeue_after
+
+    async def _apply(self, body: KubeObject, job: TransferJob, plan: Plan) -> None:
+        try:
+            await self._applier.apply(body, job, plan)
+        except NamespaceTerminatingError:
+            if not job.deleting:
+                logger.info("TransferJob %s/%s: its namespace is being deleted", job.metadata.namespace, job.metadata.name)
+                return
+            # No cleaner can be created any more; the namespace's claims go with it, and holding on would hang its deletion.
+            logger.info(
+                "TransferJob %s/%s: let go without cleaning up, its namespace is being deleted", job.metadata.namespace, job.metadata.name
+            )
+            latest = self._cache.jobs.get(ObjectKey(job.metadata.namespace, job.metadata.name))
+            await self._applier.apply(latest if latest is not None else body, job, Plan(finalizer=False))
+
+    def _plan(self, observed: Observed) -> Plan:
+        ports = self._cache.ports_in_use(observed.job.metadata.uid)
+        return self._decide(replace(observed, ports_in_use=ports), self._now())
+
+    async def _observe(self, body: KubeObject) -> Observed:
+        job = TransferJob.from_object(body)
+        return await self._gatherer.observe(job, self._cache.pods_of(job.metadata.uid))
+
+    async def _renew(self, observed: Observed, body: KubeObject) -> Observed:
+        """The same look with the live job and pods; reports are asked for again only if other pods run now."""
+        job = TransferJob.from_object(body)
+        pods = self._cache.pods_of(job.metadata.uid)
+        if {(pod.uid, pod.phase) for pod in pods} == {(pod.uid, pod.phase) for pod in observed.pods}:
+            return replace(observed, job=job, pods=tuple(sorted(pods, key=lambda pod: (pod.attempt, pod.role))))
+        return await self._gatherer.observe(job, pods)
+
+    async def _refresh(self, key: ObjectKey, body: KubeObject) -> KubeObject | None:
+        """Brings the cache up to date with the server for one job and its pods. None if the job is gone."""
+        uid = body["metadata"]["uid"]
+        live, pods = await asyncio.gather(
+            self._gatherer.read_job(key.namespace, key.name, uid), self._gatherer.read_pods(key.namespace, uid)
+        )
+        self._cache.replace_pods_of(key.namespace, uid, pods)
+        if live is None:
+            self._cache.drop_job(key, uid)
+            self._doubted.discard(key)
+            return None
+        self._cache.put_job(live)
+        return live
+
+
+def needs_live_facts(observed: Observed, plan: Plan) -> bool:
+    """Whether `plan` does something that cannot be taken back: creating, deleting, letting go, or calling the job finished."""
+    if plan.creates or plan.deletes or plan.credentials or plan.finalizer is not None or plan.delete_job:
+        return True
+    if plan.status is None:
+        return False
+    return any(
+        plan.status.is_true(kind) and not observed.job.status.is_true(kind) for kind in (ConditionType.SUCCEEDED, ConditionType.FAILED)
+    )

@@ -1,0 +1,214 @@
+"""The operator's command line. Every flag has an environment form, `FAIRLEAD_` and its name, which is what the chart sets."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, TypeVar, get_args
+
+from fairlead.core.settings import Settings
+from fairlead.kube.pods import PORTS_PER_BLOCK
+from fairlead.kube.template import Image, MoverTemplate, PullPolicy
+
+ENVIRONMENT_PREFIX = "FAIRLEAD_"
+
+T = TypeVar("T")
+
+
+class OptionError(ValueError):
+    """A flag or environment variable that cannot be used; the message names it and says what it may be."""
+
+
+@dataclass(frozen=True, slots=True)
+class Listener:
+    """Where an HTTP server of the operator listens."""
+
+    host: str
+    port: int
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """Everything the process is told at its start."""
+
+    settings: Settings
+    template: MoverTemplate
+    kubeconfig: Path | None
+    workers: int
+    resync: timedelta
+    metrics: Listener
+    health: Listener
+    log_format: str
+    log_level: str
+
+
+def read_options(arguments: Sequence[str], environment: Mapping[str, str] = os.environ) -> Options:
+    """The options from a command line and the environment, in this order of precedence. Raises OptionError."""
+    values = vars(_parser(environment).parse_args(arguments))
+    first, last = _convert("ports", _port_range, values["ports"])
+    settings = Settings(
+        host_network_namespaces=frozenset(name.strip() for name in values["host_network_namespaces"].split(",") if name.strip()),
+        port_first=first,
+        port_last=last,
+        probe_duration=_seconds_of("probe_seconds", values),
+        startup_timeout=_seconds_of("startup_timeout_seconds", values),
+        cleanup_timeout=_seconds_of("cleanup_timeout_seconds", values),
+        poll_interval=_seconds_of("poll_interval_seconds", values),
+        status_interval=_seconds_of("status_interval_seconds", values),
+        backoff_first=_seconds_of("backoff_first_seconds", values),
+        backoff_most=_seconds_of("backoff_most_seconds", values),
+    )
+    defaults = MoverTemplate(mover=Image(""), advisor=Image(""))
+    template = MoverTemplate(
+        mover=Image(_required("mover_image", values), _convert("mover_pull_policy", _pull_policy, values["mover_pull_policy"])),
+        advisor=Image(_required("advisor_image", values), _convert("advisor_pull_policy", _pull_policy, values["advisor_pull_policy"])),
+        mover_resources=_json("mover_resources", values, dict, defaults.mover_resources),
+        advisor_resources=_json("advisor_resources", values, dict, defaults.advisor_resources),
+        tolerations=tuple(_json("mover_tolerations", values, list, ())),
+        image_pull_secrets=tuple(name.strip() for name in values["image_pull_secrets"].split(",") if name.strip()),
+        priority_class=values["mover_priority_class"] or None,
+        probe_seconds=max(1, round(settings.probe_duration.total_seconds())),
+    )
+    return Options(
+        settings=settings,
+        template=template,
+        kubeconfig=Path(values["kubeconfig"]) if values["kubeconfig"] else None,
+        workers=_convert("workers", _number_from_one, values["workers"]),
+        resync=_seconds_of("resync_seconds", values),
+        metrics=_convert("metrics_address", _listener, values["metrics_address"]),
+        health=_convert("health_address", _listener, values["health_address"]),
+        log_format=_convert("log_format", _one_of("json", "plain"), values["log_format"]),
+        log_level=_convert("log_level", _one_of("debug", "info", "warning"), values["log_level"]),
+    )
+
+
+def _parser(environment: Mapping[str, str]) -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="fairlead",
+        description="Operator for TransferJobs: moves directories between nodes of a cluster.",
+        epilog="Every flag can be given as an environment variable, e.g. --mover-image as FAIRLEAD_MOVER_IMAGE.",
+    )
+
+    def flag(name: str, default: str, explanation: str) -> None:
+        variable = ENVIRONMENT_PREFIX + name.upper().replace("-", "_")
+        parser.add_argument(f"--{name}", default=environment.get(variable) or default, help=f"{explanation} [{default or 'none'}]")
+
+    flag("mover-image", "", "image of the mover")
+    flag("mover-pull-policy", "IfNotPresent", "Always, IfNotPresent or Never")
+    flag("mover-resources", "", "resources of the mover container, as JSON")
+    flag("mover-tolerations", "", "tolerations of mover pods, as a JSON list")
+    flag("mover-priority-class", "", "priority class of mover pods")
+    flag("advisor-image", "", "image of the advisor")
+    flag("advisor-pull-policy", "IfNotPresent", "Always, IfNotPresent or Never")
+    flag("advisor-resources", "", "resources of the advisor container, as JSON")
+    flag("image-pull-secrets", "", "names of pull secrets in the jobs' namespaces, separated by commas")
+    flag("host-network-namespaces", "", "namespaces whose jobs may use the nodes' network, separated by commas; * for all")
+    flag("ports", "24000-25999", "ports of mover pods on their nodes, first-last")
+    flag("probe-seconds", "10", "how long the path is sampled before the data starts")
+    flag("startup-timeout-seconds", "120", "how long a mover pod may take to become ready")
+    flag("cleanup-timeout-seconds", "300", "how long deletion waits for an unreachable destination")
+    flag("poll-interval-seconds", "3", "how often a running job is looked at")
+    flag("status-interval-seconds", "10", "least time between two status writes with progress alone")
+    flag("backoff-first-seconds", "10", "pause after the first failed attempt")
+    flag("backoff-most-seconds", "300", "longest pause between attempts")
+    flag("kubeconfig", "", "kubeconfig file; without it the pod's service account is used")
+    flag("workers", "16", "jobs worked on at the same time")
+    flag("resync-seconds", "300", "how often all jobs and pods are listed")
+    flag("metrics-address", "0.0.0.0:9090", "where /metrics is served")
+    flag("health-address", "0.0.0.0:8080", "where /healthz is served")
+    flag("log-format", "json", "json or plain")
+    flag("log-level", "info", "debug, info or warning")
+    return parser
+
+
+def _name(option: str) -> str:
+    return f"--{option.replace('_', '-')} ({ENVIRONMENT_PREFIX}{option.upper()})"
+
+
+def _convert(option: str, convert: Callable[[str], T], text: str) -> T:
+    try:
+        return convert(text)
+    except ValueError as error:
+        raise OptionError(f"{_name(option)}: {text!r}: {error}") from error
+
+
+def _required(option: str, values: Mapping[str, str]) -> str:
+    if not values[option]:
+        raise OptionError(f"{_name(option)}: missing: give the image's full reference, e.g. registry/fairlead-mover:tag")
+    return values[option]
+
+
+def _seconds_of(option: str, values: Mapping[str, str]) -> timedelta:
+    return _convert(option, _seconds, values[option])
+
+
+def _seconds(text: str) -> timedelta:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = -1.0
+    if not 0 < seconds <= 7 * 86400:
+        raise ValueError("must be a number of seconds above 0 and at most 604800")
+    return timedelta(seconds=seconds)
+
+
+def _number_from_one(text: str) -> int:
+    if not text.isascii() or not text.isdigit() or not 1 <= int(text) <= 1024:
+        raise ValueError("must be a whole number from 1 to 1024")
+    return int(text)
+
+
+def _port_range(text: str) -> tuple[int, int]:
+    first, _, last = text.partition("-")
+    if not (first.isdigit() and last.isdigit()):
+        raise ValueError("must be two ports, first-last, e.g. 24000-25999")
+    if not 1024 <= int(first) <= int(last) - (2 * PORTS_PER_BLOCK - 1) or int(last) > 65535:
+        raise ValueError(f"must lie between 1024 and 65535 and hold at least {2 * PORTS_PER_BLOCK} ports")
+    return int(first), int(last)
+
+
+def _listener(text: str) -> Listener:
+    host, _, port = text.rpartition(":")
+    if not host or not port.isdigit() or int(port) > 65535:
+        raise ValueError("must be an address and a port, e.g. 0.0.0.0:9090")
+    return Listener(host.strip("[]"), int(port))
+
+
+def _pull_policy(text: str) -> PullPolicy:
+    for policy in get_args(PullPolicy):
+        if text == policy:
+            return policy  # type: ignore[no-any-return]
+    raise ValueError(f"must be one of {', '.join(get_args(PullPolicy))}")
+
+
+def _one_of(*choices: str) -> Callable[[str], str]:
+    def choose(text: str) -> str:
+        if text not in choices:
+            raise ValueError(f"must be one of {', '.join(choices)}")
+        return text
+
+    return choose
+
+
+def _json(option: str, values: Mapping[str, str], kind: type, default: Any) -> Any:
+    text = values[option]
+    if not text:
+        return default
+    wanted = "an object" if kind is dict else "a list of objects"
+
+    def parse(text: str) -> Any:
+        try:
+            value = json.loads(text)
+        except ValueError as error:
+            raise ValueError(f"must be {wanted} in JSON: {error}") from error
+        items = value if isinstance(value, list) else [value]
+        if not isinstance(value, kind) or not all(isinstance(item, dict) for item in items):
+            raise ValueError(f"must be {wanted} in JSON")
+        return value
+
+    return _convert(option, parse, text)

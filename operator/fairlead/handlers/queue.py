@@ -1,0 +1,179 @@
+"""The work queue: every key is worked on by one worker at a time, once for all that happened meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
+from typing import Generic, Protocol, TypeVar
+
+K = TypeVar("K", bound=Hashable)
+
+HIGHEST_EXPONENT = 30
+
+
+class QueueClosedError(Exception):
+    """The queue was closed; the worker should end."""
+
+
+class TimerHandle(Protocol):
+    """A scheduled call that can be taken back."""
+
+    def cancel(self) -> None:
+        """Takes the call back; no effect once it was made."""
+
+
+class Timers(Protocol):
+    """A monotonic clock in seconds that can call back; an asyncio event loop is one."""
+
+    def time(self) -> float:
+        """Seconds since some fixed moment."""
+
+    def call_at(self, when: float, callback: Callable[[], None], /) -> TimerHandle:
+        """Calls `callback` once at `when`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Backoff:
+    """How long a key rests after each failure in a row: doubling from `first_seconds` to `most_seconds`."""
+
+    first_seconds: float = 0.5
+    most_seconds: float = 120.0
+
+    def delay_seconds(self, failures: int) -> float:
+        """The rest after the given number of failures (from 1)."""
+        return min(self.most_seconds, self.first_seconds * 2.0 ** min(failures - 1, HIGHEST_EXPONENT))
+
+
+class WorkQueue(Generic[K]):
+    """Keys waiting for a worker, in order of arrival.
+
+    A key is held once however often it is added. A key that is added while a worker has it is handed out again when that worker is done,
+    so that no two workers have the same key and no event is lost. Everything happens on one event loop.
+    """
+
+    def __init__(self, timers: Timers, backoff: Backoff | None = None) -> None:
+        self._timers = timers
+        self._backoff = backoff if backoff is not None else Backoff()
+        self._ready: deque[K] = deque()
+        self._waiting_since: dict[K, float] = {}
+        self._working_since: dict[K, float] = {}
+        self._again: set[K] = set()
+        self._scheduled: dict[K, tuple[float, TimerHandle]] = {}
+        self._failures: dict[K, int] = {}
+        self._wakeups: deque[asyncio.Future[None]] = deque()
+        self._closed = False
+
+    def add(self, key: K) -> None:
+        """Asks for work on `key` as soon as possible."""
+        if self._closed or key in self._waiting_since:
+            return
+        if key in self._working_since:
+            self._again.add(key)
+            return
+        self._waiting_since[key] = self._timers.time()
+        self._ready.append(key)
+        self._wake_one()
+
+    def add_after(self, key: K, delay_seconds: float) -> None:
+        """Asks for work on `key` after a while. Of several such wishes the earliest counts; work that starts sooner settles all."""
+        if self._closed:
+            return
+        if delay_seconds <= 0:
+            self.add(key)
+            return
+        when = self._timers.time() + delay_seconds
+        earlier = self._scheduled.get(key)
+        if earlier is not None:
+            if earlier[0] <= when:
+                return
+            earlier[1].cancel()
+        self._scheduled[key] = (when, self._timers.call_at(when, lambda: self._due(key)))
+
+    def retry(self, key: K) -> float:
+        """Counts a failure of `key`, asks for work after its back-off and returns that, in seconds."""
+        self._failures[key] = self._failures.get(key, 0) + 1
+        delay_seconds = self._backoff.delay_seconds(self._failures[key])
+        self.add_after(key, delay_seconds)
+        return delay_seconds
+
+    def forget(self, key: K) -> None:
+        """Clears the failures of `key`."""
+        self._failures.pop(key, None)
+
+    async def get(self) -> K:
+        """The key that waited longest; the worker must call `done` afterwards. Raises QueueClosedError."""
+        while not self._ready:
+            if self._closed:
+                raise QueueClosedError
+            wakeup: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._wakeups.append(wakeup)
+            try:
+                await wakeup
+            except asyncio.CancelledError:
+                if wakeup in self._wakeups:
+                    self._wakeups.remove(wakeup)
+                elif self._ready:
+                    self._wake_one()
+                raise
+        key = self._ready.popleft()
+        del self._waiting_since[key]
+        self._working_since[key] = self._timers.time()
+        scheduled = self._scheduled.pop(key, None)
+        if scheduled is not None:
+            scheduled[1].cancel()
+        return key
+
+    def done(self, key: K) -> None:
+        """Ends the work that `get` began."""
+        del self._working_since[key]
+        if key in self._again:
+            self._again.discard(key)
+            self.add(key)
+
+    def close(self) -> None:
+        """Takes no more keys and lets waiting workers end; work under way is not touched."""
+        self._closed = True
+        for _, handle in self._scheduled.values():
+            handle.cancel()
+        self._scheduled.clear()
+        self._ready.clear()
+        self._waiting_since.clear()
+        self._again.clear()
+        while self._wakeups:
+            self._wake_one()
+
+    @property
+    def depth(self) -> int:
+        """Keys that wait for a worker."""
+        return len(self._ready)
+
+    @property
+    def scheduled(self) -> int:
+        """Keys that wait for their time."""
+        return len(self._scheduled)
+
+    @property
+    def working(self) -> int:
+        """Keys that workers have."""
+        return len(self._working_since)
+
+    def oldest_wait_seconds(self) -> float:
+        """How long the first key has waited; 0 if none does."""
+        return self._timers.time() - self._waiting_since[self._ready[0]] if self._ready else 0.0
+
+    def longest_work_seconds(self) -> float:
+        """How long the slowest worker has had its key; 0 if none works."""
+        return self._timers.time() - min(self._working_since.values()) if self._working_since else 0.0
+
+    def _due(self, key: K) -> None:
+        self._scheduled.pop(key, None)
+        self.add(key)
+
+    def _wake_one(self) -> None:
+        while self._wakeups:
+            wakeup = self._wakeups.popleft()
+            if not wakeup.done():
+                wakeup.set_result(None)
+                return

@@ -1,0 +1,80 @@
+"""kopf's part: watches that put what they see into the cache and its key into the queue. Nothing here writes to the cluster."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import kopf
+
+from fairlead.api import names
+from fairlead.handlers.runtime import NotHealthyError, Runtime, StartError
+from fairlead.kube.client import ClientConfigurationError, connection_facts
+from fairlead.kube.pods import MOVER_SELECTOR
+
+SERVER_TIMEOUT_SECONDS = 300
+CLIENT_TIMEOUT_SECONDS = 310
+
+
+def operator_settings() -> kopf.OperatorSettings:
+    """kopf's settings for an operator that uses only its watches."""
+    settings = kopf.OperatorSettings()
+    settings.peering.standalone = True
+    settings.scanning.disabled = True
+    settings.posting.enabled = False
+    # Never used by low-level handlers; set all the same, so that nothing can ever appear under kopf's own name.
+    settings.persistence.finalizer = names.FINALIZER
+    settings.persistence.progress_storage = kopf.AnnotationsProgressStorage(prefix=names.GROUP)
+    settings.persistence.diffbase_storage = kopf.AnnotationsDiffBaseStorage(prefix=names.GROUP)
+    settings.networking.request_timeout = 60
+    settings.watching.server_timeout = SERVER_TIMEOUT_SECONDS
+    settings.watching.client_timeout = CLIENT_TIMEOUT_SECONDS
+    settings.watching.chunk_size = 500
+    settings.watching.label_selectors["v1", "pods"] = MOVER_SELECTOR
+    settings.execution.max_workers = 1
+    return settings
+
+
+def build_registry(runtime: Runtime) -> kopf.OperatorRegistry:
+    """The handlers that feed `runtime`. Only low-level ones: kopf then adds neither finalizers nor annotations."""
+    registry = kopf.OperatorRegistry()
+
+    async def start(**_: Any) -> None:
+        try:
+            await runtime.start()
+        except (StartError, ClientConfigurationError, OSError) as error:
+            raise kopf.PermanentError(str(error)) from error
+
+    async def stop(**_: Any) -> None:
+        await runtime.stop()
+
+    async def login(**_: Any) -> kopf.ConnectionInfo:
+        facts = connection_facts(runtime.configuration)
+        return kopf.ConnectionInfo(
+            server=facts.server,
+            ca_path=facts.ca_path,
+            insecure=facts.insecure,
+            certificate_path=facts.certificate_path,
+            private_key_path=facts.private_key_path,
+            token=await runtime.bearer(),
+            trust_env=True,
+        )
+
+    async def see_job(event: kopf.RawEvent, **_: Any) -> None:
+        runtime.see_job(event["type"], event["object"])
+
+    async def see_pod(event: kopf.RawEvent, **_: Any) -> None:
+        runtime.see_pod(event["type"], event["object"])
+
+    async def health(**_: Any) -> dict[str, float]:
+        try:
+            return runtime.check_health()
+        except NotHealthyError as error:
+            raise kopf.PermanentError(str(error)) from error
+
+    kopf.on.startup(registry=registry)(start)
+    kopf.on.cleanup(registry=registry)(stop)
+    kopf.on.login(registry=registry)(login)
+    kopf.on.probe(registry=registry, id="operator")(health)
+    kopf.on.event(names.GROUP, names.VERSION, names.PLURAL, registry=registry)(see_job)
+    kopf.on.event("v1", "pods", labels={names.LABEL_JOB_UID: kopf.PRESENT}, registry=registry)(see_pod)
+    return registry

@@ -1,0 +1,212 @@
+"""Everything that runs inside the process besides kopf: client, cache, queue, workers, sweeper and the metrics' server."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import socket
+import time
+from collections.abc import Coroutine, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from aiohttp import web
+from kubernetes.aio.client import Configuration
+
+from fairlead.api import names
+from fairlead.core.lifecycle import decide
+from fairlead.handlers.cache import Cache, ObjectKey
+from fairlead.handlers.controller import Controller
+from fairlead.handlers.metrics import Metrics, serve_metrics
+from fairlead.handlers.options import Options
+from fairlead.handlers.queue import WorkQueue
+from fairlead.handlers.sweeper import Sweeper
+from fairlead.kube.apply import Applier
+from fairlead.kube.client import KubeClient, load_configuration
+from fairlead.kube.errors import KubeError, NotFoundError, UnavailableError
+from fairlead.kube.facts import FactReader
+from fairlead.kube.gather import Gatherer
+from fairlead.kube.reports import ReportReader
+
+STUCK_SECONDS = 180.0
+"""A worker that has had one job for so long is stuck: no request and no poll may take a minute."""
+
+DRAIN_SECONDS = 20.0
+FIRST_LIST_PATIENCE_SECONDS = 60.0
+FIRST_LIST_RETRY_SECONDS = 2.0
+
+logger = logging.getLogger(__name__)
+
+
+class StartError(Exception):
+    """The operator cannot start; the message says what an administrator has to do."""
+
+
+class NotHealthyError(Exception):
+    """The process should be restarted; the message says why."""
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
+
+
+@dataclass
+class _Running:
+    """What `start` made and `stop` has to end."""
+
+    configuration: Configuration
+    client: KubeClient
+    reports: ReportReader
+    sweeper: Sweeper
+    queue: WorkQueue[ObjectKey]
+    server: web.AppRunner
+    workers: list[asyncio.Task[None]]
+    sweeping: asyncio.Task[None]
+
+
+class Runtime:
+    """One operator. `start` and `stop` are called on the event loop on which everything runs."""
+
+    def __init__(self, options: Options, *, process_metrics: bool = True) -> None:
+        self._options = options
+        self.cache = Cache()
+        self.metrics = Metrics(process=process_metrics)
+        self._running: _Running | None = None
+
+    async def start(self) -> None:
+        """Connects, lists what exists and starts the workers. Raises StartError or ClientConfigurationError."""
+        options, metrics = self._options, self.metrics
+        loop = asyncio.get_running_loop()
+        configuration = await load_configuration(options.kubeconfig)
+        client = KubeClient(configuration, on_write=metrics.count_write)
+        ports = range(options.settings.port_first, options.settings.port_last + 1)
+        reports = ReportReader(ports, on_failure=metrics.count_unanswered)
+        queue: WorkQueue[ObjectKey] = WorkQueue(loop)
+        sweeper = Sweeper(client, self.cache, queue, metrics, monotonic=loop.time, wall=time.time)
+        gatherer = Gatherer(client, FactReader(client, loop.time), reports, options.settings)
+        applier = Applier(
+            client, options.template, _now, on_job=self.cache.put_job, on_pod=self.cache.put_pod, instance=socket.gethostname()
+        )
+        controller = Controller(cache=self.cache, queue=queue, gatherer=gatherer, applier=applier, decide=decide, now=_now, metrics=metrics)
+        try:
+            await _first_list(sweeper)
+            server = await serve_metrics(metrics, options.metrics.host, options.metrics.port)
+        except BaseException:
+            await client.close()
+            raise
+        metrics.watch(queue, self.cache.jobs.values)
+        self._running = _Running(
+            configuration=configuration,
+            client=client,
+            reports=reports,
+            sweeper=sweeper,
+            queue=queue,
+            server=server,
+            workers=[_task(controller.work(), f"worker {number}") for number in range(options.workers)],
+            sweeping=_task(_sweep_later(sweeper, options.resync.total_seconds()), "sweeper"),
+        )
+        logger.info("serving TransferJobs with %d workers; %d jobs exist", options.workers, len(self.cache.jobs))
+
+    async def stop(self) -> None:
+        """Lets passes under way end, then closes everything."""
+        running, self._running = self._running, None
+        if running is None:
+            return
+        running.queue.close()
+        running.sweeping.cancel()
+        done, late = await asyncio.wait(running.workers, timeout=DRAIN_SECONDS)
+        for task in late:
+            task.cancel()
+        await asyncio.gather(running.sweeping, *done, *late, return_exceptions=True)
+        await running.server.cleanup()
+        await running.reports.close()
+        await running.client.close()
+
+    async def bearer(self) -> str | None:
+        """The present token of the connection, read anew when it is due; None with client certificates."""
+        if self._running is None:
+            return None
+        header: str | None = await self._running.configuration.get_api_key_with_prefix("BearerToken")
+        return header.partition(" ")[2] if header else None
+
+    @property
+    def configuration(self) -> Configuration:
+        """The connection's settings. Only while started."""
+        if self._running is None:
+            raise RuntimeError("the runtime is not started")
+        return self._running.configuration
+
+    def see_job(self, event_type: str | None, body: Mapping[str, Any]) -> None:
+        """Takes in a watch event of a TransferJob."""
+        if self._running is None:
+            return
+        metadata = body["metadata"]
+        if event_type == "DELETED":
+            key = ObjectKey(metadata["namespace"], metadata["name"])
+            self.cache.drop_job(key, metadata["uid"])
+        else:
+            key = self.cache.put_job(body)
+        self._running.queue.add(key)
+
+    def see_pod(self, event_type: str | None, body: Mapping[str, Any]) -> None:
+        """Takes in a watch event of a mover pod."""
+        if self._running is None:
+            return
+        metadata = body["metadata"]
+        if event_type == "DELETED":
+            job = self.cache.drop_pod(ObjectKey(metadata["namespace"], metadata["name"]), metadata["uid"])
+        else:
+            job = self.cache.put_pod(body)
+        if job is not None:
+            self._running.queue.add(job)
+
+    def check_health(self) -> dict[str, float]:
+        """Figures for the probe's answer. Raises NotHealthyError if only a restart can help."""
+        running = self._running
+        if running is None:
+            raise NotHealthyError("not started")
+        ended = [task.get_name() for task in (*running.workers, running.sweeping) if task.done()]
+        if ended:
+            raise NotHealthyError(f"tasks ended: {', '.join(ended)}")
+        if (slowest := running.queue.longest_work_seconds()) > STUCK_SECONDS:
+            raise NotHealthyError(f"a worker has been busy with one job for {slowest:.0f} s")
+        list_age = running.sweeper.seconds_since_success()
+        oldest = 3 * self._options.resync.total_seconds() + STUCK_SECONDS
+        if list_age is None or list_age > oldest:
+            raise NotHealthyError(f"no complete list of jobs and pods for {list_age or 0:.0f} s")
+        return {
+            "queue_depth": running.queue.depth,
+            "queue_oldest_seconds": round(running.queue.oldest_wait_seconds(), 3),
+            "last_list_seconds": round(list_age, 1),
+        }
+
+
+def _task(work: Coroutine[Any, Any, None], name: str) -> asyncio.Task[None]:
+    return asyncio.create_task(work, name=name)
+
+
+async def _sweep_later(sweeper: Sweeper, interval_seconds: float) -> None:
+    await asyncio.sleep(interval_seconds)
+    await sweeper.run(interval_seconds)
+
+
+async def _first_list(sweeper: Sweeper) -> None:
+    """The list before anything else: it fills the cache and finds out whether the operator can work at all."""
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(FIRST_LIST_PATIENCE_SECONDS):
+            while True:
+                try:
+                    await sweeper.sweep()
+                    return
+                except UnavailableError as error:
+                    logger.warning("the API server does not answer yet: %s", error)
+                    await asyncio.sleep(FIRST_LIST_RETRY_SECONDS)
+                except NotFoundError as error:
+                    raise StartError(
+                        f"the API server has no {names.PLURAL}.{names.GROUP}: install the chart with crds.install=true ({error})"
+                    ) from error
+                except KubeError as error:
+                    raise StartError(f"jobs and pods cannot be listed: {error}. Check the operator's ClusterRole.") from error
+    raise StartError(f"the API server did not answer within {FIRST_LIST_PATIENCE_SECONDS:.0f} s")

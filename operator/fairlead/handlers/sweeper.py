@@ -1,0 +1,96 @@
+"""Our own periodic list: it finds what the watches missed, above all deletions during a lost connection, and re-queues every job."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+
+from fairlead.handlers.cache import Cache, ObjectKey
+from fairlead.handlers.metrics import Metrics
+from fairlead.handlers.queue import WorkQueue
+from fairlead.kube.client import JOBS, PODS, KubeClient
+from fairlead.kube.errors import KubeError
+from fairlead.kube.pods import MOVER_SELECTOR, read_owned_pod
+
+RETRY_SECONDS = 10.0
+
+logger = logging.getLogger(__name__)
+
+
+class Sweeper:
+    """Lists all jobs and mover pods and makes the cache agree. `monotonic` is a clock in seconds, `wall` one since the epoch."""
+
+    def __init__(
+        self,
+        client: KubeClient,
+        cache: Cache,
+        queue: WorkQueue[ObjectKey],
+        metrics: Metrics,
+        *,
+        monotonic: Callable[[], float],
+        wall: Callable[[], float],
+    ) -> None:
+        self._client = client
+        self._cache = cache
+        self._queue = queue
+        self._metrics = metrics
+        self._monotonic = monotonic
+        self._wall = wall
+        self._last_success: float | None = None
+
+    def seconds_since_success(self) -> float | None:
+        """Age of the last complete list, None if there was none yet."""
+        return None if self._last_success is None else self._monotonic() - self._last_success
+
+    async def run(self, interval_seconds: float) -> None:
+        """Sweeps for ever; a failed list is tried again soon."""
+        while True:
+            try:
+                await self.sweep()
+            except KubeError as error:
+                self._metrics.count_error(error.kind)
+                logger.warning("listing jobs and pods failed, again in %.0f s: %s", RETRY_SECONDS, error)
+                await asyncio.sleep(RETRY_SECONDS)
+            else:
+                await asyncio.sleep(interval_seconds)
+
+    async def sweep(self) -> None:
+        """One complete list. Raises KubeError."""
+        begun = self._monotonic()
+        # Pods first: a job that is in the second list has all its pods of before in the first one.
+        touched = await self._sweep_pods() | await self._sweep_jobs()
+        for key in touched:
+            self._queue.add(key)
+        self._last_success = begun
+        self._metrics.last_list_timestamp_seconds.set(self._wall())
+
+    async def _sweep_pods(self) -> set[ObjectKey]:
+        before = self._cache.pods.snapshot()
+        listed: dict[ObjectKey, str] = {}
+        touched: set[ObjectKey] = set()
+        async for page in self._client.list_pages(PODS, label_selector=MOVER_SELECTOR):
+            for body in page:
+                owned = read_owned_pod(body)
+                if owned is not None:
+                    listed[ObjectKey(owned.namespace, owned.pod.name)] = owned.pod.uid
+                    touched.add(self._cache.put_owned_pod(owned))
+        phantoms = self._cache.pods.unlisted(before, listed)
+        for key, uid in phantoms:
+            job_key = self._cache.drop_pod(key, uid)
+            if job_key is not None:
+                touched.add(job_key)
+        self._metrics.count_phantoms(len(phantoms))
+        return touched
+
+    async def _sweep_jobs(self) -> set[ObjectKey]:
+        before = self._cache.jobs.snapshot()
+        listed: dict[ObjectKey, str] = {}
+        async for page in self._client.list_pages(JOBS):
+            for body in page:
+                listed[self._cache.put_job(body)] = body["metadata"]["uid"]
+        phantoms = self._cache.jobs.unlisted(before, listed)
+        for key, uid in phantoms:
+            self._cache.drop_job(key, uid)
+        self._metrics.count_phantoms(len(phantoms))
+        return set(listed)

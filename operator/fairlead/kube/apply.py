@@ -1,0 +1,198 @@
+"""Carries out a plan, step by step, so that a crash between any two steps leaves something the next pass can go on from."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from datetime import datetime, timedelta
+from typing import Any
+
+from fairlead.api import names
+from fairlead.api.transferjob import TransferJob, TransferJobStatus
+from fairlead.core.model import AnnotatePod, CreateCredentials, CreatePod, DeletePod, EmitEvent, Plan
+from fairlead.kube.build import build_pod, build_secret
+from fairlead.kube.client import EVENTS, JOBS, PODS, SECRETS, KubeClient, KubeObject
+from fairlead.kube.credentials import issue
+from fairlead.kube.errors import AlreadyExistsError, ForeignObjectError, KubeError, NotFoundError
+from fairlead.kube.template import MoverTemplate
+
+LONGEST_EVENT_MESSAGE = 1024
+_LONGEST_EVENT_NAME_STEM = 230
+
+logger = logging.getLogger(__name__)
+
+
+class Applier:
+    """Writes to the API server. `on_job` and `on_pod` are told every new version that an answer shows."""
+
+    def __init__(
+        self,
+        client: KubeClient,
+        template: MoverTemplate,
+        now: Callable[[], datetime],
+        *,
+        on_job: Callable[[KubeObject], object] = lambda body: None,
+        on_pod: Callable[[KubeObject], object] = lambda body: None,
+        instance: str = names.MANAGER,
+    ) -> None:
+        self._client = client
+        self._template = template
+        self._now = now
+        self._on_job = on_job
+        self._on_pod = on_pod
+        self._instance = instance
+
+    async def apply(self, body: KubeObject, job: TransferJob, plan: Plan) -> None:
+        """Carries out `plan` for the job that `body` shows. Raises KubeError at the first step that fails; later steps are left undone."""
+        current = body
+        if plan.finalizer is True:
+            current = await self._set_finalizer(current, held=True)
+        for credentials in plan.credentials:
+            await self._create_credentials(job, credentials)
+        for removal in plan.deletes:
+            await self._delete_pod(job.metadata.namespace, removal)
+        for creation in plan.creates:
+            await self._create_pod(job, creation)
+        for change in plan.annotations:
+            await self._annotate_pod(job.metadata.namespace, change)
+        if plan.status is not None:
+            current = await self._write_status(current, plan.status)
+        for event in plan.events:
+            await self._emit(job, event)
+        # The finalizer goes last: with it the object and with the object every chance to say something about it.
+        if plan.finalizer is False:
+            current = await self._set_finalizer(current, held=False)
+        if plan.delete_job:
+            await self._delete_job(current)
+
+    async def _set_finalizer(self, body: KubeObject, *, held: bool) -> KubeObject:
+        metadata = body["metadata"]
+        present: list[str] = metadata.get("finalizers") or []
+        if (names.FINALIZER in present) is held:
+            return body
+        wanted = [*present, names.FINALIZER] if held else [name for name in present if name != names.FINALIZER]
+        # The list is replaced as a whole, so the version it was read at is a precondition: nobody's finalizer is lost.
+        patch = {"metadata": {"resourceVersion": metadata["resourceVersion"], "finalizers": wanted}}
+        try:
+            return self._seen(await self._client.merge_patch(JOBS, metadata["namespace"], metadata["name"], patch))
+        except NotFoundError:
+            if held:
+                raise
+            return body
+
+    async def _create_credentials(self, job: TransferJob, action: CreateCredentials) -> None:
+        deadline = job.spec.active_deadline_seconds
+        lifetime = timedelta(seconds=deadline) if deadline is not None else None
+        pair = issue(job.metadata.uid, action.attempt, self._now(), lifetime)
+        try:
+            await self._client.create(SECRETS, job.metadata.namespace, build_secret(job, action.attempt, pair))
+        except AlreadyExistsError:
+            # Its name holds the job's UID and the attempt, and it is immutable: an earlier pass made it and lost the answer.
+            logger.debug("credentials of attempt %d exist", action.attempt)
+
+    async def _delete_pod(self, namespace: str, action: DeletePod) -> None:
+        try:
+            await self._client.delete(
+                PODS,
+                namespace,
+                action.name,
+                uid=action.uid,
+                resource_version=action.resource_version,
+                grace_seconds=action.grace_seconds,
+            )
+        except NotFoundError:
+            logger.debug("pod %s/%s was gone already", namespace, action.name)
+
+    async def _create_pod(self, job: TransferJob, action: CreatePod) -> None:
+        pod = build_pod(job, action, self._template)
+        namespace, name = job.metadata.namespace, pod["metadata"]["name"]
+        try:
+            made = await self._client.create(PODS, namespace, pod)
+        except AlreadyExistsError as error:
+            made = await self._client.get(PODS, namespace, name)
+            if not _is_owned_by(made, job.metadata.uid):
+                raise ForeignObjectError(
+                    f"pod {namespace}/{name} exists but does not belong to this job: delete it so that the mover can be created"
+                ) from error
+        self._on_pod(made)
+
+    async def _annotate_pod(self, namespace: str, action: AnnotatePod) -> None:
+        patch = {"metadata": {"uid": action.uid, "annotations": dict(action.annotations)}}
+        try:
+            self._on_pod(await self._client.merge_patch(PODS, namespace, action.name, patch))
+        except NotFoundError:
+            logger.debug("pod %s/%s is gone, its annotations with it", namespace, action.name)
+
+    async def _write_status(self, body: KubeObject, status: TransferJobStatus) -> KubeObject:
+        difference = merge_difference(body.get("status") or {}, status.to_object())
+        if not difference:
+            return body
+        metadata = body["metadata"]
+        patch = {"metadata": {"resourceVersion": metadata["resourceVersion"]}, "status": difference}
+        return self._seen(await self._client.merge_patch(JOBS, metadata["namespace"], metadata["name"], patch, subresource="status"))
+
+    async def _emit(self, job: TransferJob, event: EmitEvent) -> None:
+        now = self._now()
+        moment = now.strftime("%Y-%m-%dT%H:%M:%SZ")
+        reference = {
+            "apiVersion": names.API_VERSION,
+            "kind": names.KIND,
+            "namespace": job.metadata.namespace,
+            "name": job.metadata.name,
+            "uid": job.metadata.uid,
+            "resourceVersion": job.metadata.resource_version,
+        }
+        body: KubeObject = {
+            "apiVersion": "v1",
+            "kind": "Event",
+            "metadata": {
+                "name": f"{job.metadata.name[:_LONGEST_EVENT_NAME_STEM].rstrip('.-')}.{int(now.timestamp() * 1e6):x}",
+                "namespace": job.metadata.namespace,
+            },
+            "involvedObject": reference,
+            "type": "Warning" if event.warning else "Normal",
+            "reason": event.reason,
+            "message": event.message[:LONGEST_EVENT_MESSAGE],
+            "firstTimestamp": moment,
+            "lastTimestamp": moment,
+            "count": 1,
+            "source": {"component": names.MANAGER},
+            "reportingComponent": names.CONTROLLER,
+            "reportingInstance": self._instance,
+        }
+        try:
+            await self._client.create(EVENTS, job.metadata.namespace, body)
+        except KubeError as error:
+            # Events are best effort: the status already says the same.
+            logger.info("event %s on %s/%s was not written: %s", event.reason, job.metadata.namespace, job.metadata.name, error)
+
+    async def _delete_job(self, body: KubeObject) -> None:
+        metadata = body["metadata"]
+        try:
+            await self._client.delete(
+                JOBS, metadata["namespace"], metadata["name"], uid=metadata["uid"], resource_version=metadata["resourceVersion"]
+            )
+        except NotFoundError:
+            logger.debug("job %s/%s was gone already", metadata["namespace"], metadata["name"])
+
+    def _seen(self, body: KubeObject) -> KubeObject:
+        self._on_job(body)
+        return body
+
+
+def merge_difference(current: Mapping[str, Any], wanted: Mapping[str, Any]) -> dict[str, Any]:
+    """The JSON merge patch that turns `current` into `wanted`; empty if they are equal. Lists are replaced as a whole."""
+    difference: dict[str, Any] = {key: None for key in current if key not in wanted}
+    for key, value in wanted.items():
+        present = current.get(key)
+        if isinstance(value, Mapping) and isinstance(present, Mapping):
+            nested = merge_difference(present, value)
+            if nested:
+                difference[key] = nested
+        elif present != value or key not in current:
+            difference[key] = value
+    return difference
+
+
+def _is_owned_by(body: KubeObject, uid: str) -> bool:
+    return any(owner.get("controller") and owner.get("uid") == uid for owner in body["metadata"].get("ownerReferences") or [])

@@ -1,0 +1,335 @@
+"""Builds the objects of an attempt: receiver, sender with the advisor beside it, cleaner, and the credentials Secret.
+
+Pure functions from a job and an action of the plan to plain objects; golden files hold what they render.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fairlead.api import names
+from fairlead.api.quantity import format_rate
+from fairlead.api.spec import Side
+from fairlead.api.transferjob import TransferJob
+from fairlead.core.model import CreatePod, Role
+from fairlead.kube.client import KubeObject
+from fairlead.kube.credentials import Credentials
+from fairlead.kube.pods import ADVISOR_CONTAINER, MOVER_CONTAINER, OFFSETS, PORT_ADVISOR, PORT_DATA, PORT_ECHO, PORT_HTTP
+from fairlead.kube.template import Image, MoverTemplate
+
+DATA_PATH = "/data"
+TLS_PATH = "/run/fairlead/tls"
+CONTROL_PATH = "/run/fairlead/control"
+CONTROL_SOCKET = f"{CONTROL_PATH}/mover.sock"
+TRACE_FILE = f"{CONTROL_PATH}/trace.csv"
+LIVE_PATH = "/run/fairlead/live"
+BANDWIDTH_FILE = f"{LIVE_PATH}/egress-bandwidth"
+TERMINATION_LOG = "/dev/termination-log"
+NODE_ADDRESS = "FAIRLEAD_NODE_ADDRESS"
+
+GRACE_SECONDS = 10
+
+_CONTROL_VOLUME_SIZE = "16Mi"
+
+
+class BuildError(ValueError):
+    """A plan that cannot be turned into an object: a defect of the operator, never of the job. A retry does not help."""
+
+
+def build_pod(job: TransferJob, action: CreatePod, template: MoverTemplate) -> KubeObject:
+    """The pod of one role of one attempt. Raises BuildError if the action lacks what its role needs."""
+    match action.role:
+        case Role.RECEIVER:
+            return _receiver(job, action, template)
+        case Role.SENDER:
+            return _sender(job, action, template)
+        case Role.CLEANER:
+            return _cleaner(job, action, template)
+
+
+def build_secret(job: TransferJob, attempt: int, credentials: Credentials) -> KubeObject:
+    """The immutable Secret that goes with the job when the job goes."""
+    return {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {
+            "name": names.credentials_name(job.metadata.name, job.metadata.uid, attempt),
+            "namespace": job.metadata.namespace,
+            "labels": _job_labels(job) | {names.LABEL_ATTEMPT: str(attempt)},
+            "ownerReferences": [owner_reference(job)],
+        },
+        "type": "Opaque",
+        "immutable": True,
+        "data": credentials.as_secret_data(),
+    }
+
+
+def owner_reference(job: TransferJob) -> KubeObject:
+    """The job as controller of a child; it does not block the job's deletion, our finalizer does where it must."""
+    return {
+        "apiVersion": names.API_VERSION,
+        "kind": names.KIND,
+        "name": job.metadata.name,
+        "uid": job.metadata.uid,
+        "controller": True,
+        "blockOwnerDeletion": False,
+    }
+
+
+def _receiver(job: TransferJob, action: CreatePod, template: MoverTemplate) -> KubeObject:
+    side = job.spec.destination
+    arguments = [
+        "receive",
+        *_option("--destination", _directory(side)),
+        *_option("--port", action.port_base + OFFSETS[PORT_DATA]),
+        *_option("--interface", side.interface),
+        *_option("--tls-dir", TLS_PATH),
+        *_identity(job, action),
+        *_option("--overwrite", job.spec.data.overwrite),
+        *_option("--preserve", ",".join(job.spec.data.preserve)),
+        *_option("--http", _node_listener(action, PORT_HTTP)),
+        *_option("--termination-log", TERMINATION_LOG),
+        "--json",
+    ]
+    container = _mover(template, arguments, ports=[_port(action, PORT_DATA), _port(action, PORT_ECHO, "UDP"), _port(action, PORT_HTTP)])
+    container["volumeMounts"] = [{"name": "data", "mountPath": DATA_PATH}, _tls_mount()]
+    container["readinessProbe"] = {
+        "httpGet": {"path": "/healthz", "port": PORT_HTTP},
+        "periodSeconds": 1,
+        "timeoutSeconds": 1,
+        "failureThreshold": 3,
+    }
+    spec = _pod_spec(job, action, template, containers=[container], volumes=[_claim_volume(side), _tls_volume(job, action)])
+    return _pod(job, action, spec)
+
+
+def _sender(job: TransferJob, action: CreatePod, template: MoverTemplate) -> KubeObject:
+    if action.receiver is None:
+        raise BuildError(f"sender of attempt {action.attempt}: no receiver endpoint to connect to")
+    side, transport, limit = job.spec.source, job.spec.transport, _limit(job)
+    chosen_control = None if transport.congestion_control == "Auto" else transport.congestion_control
+    control_mount = {"name": "control", "mountPath": CONTROL_PATH}
+    arguments = [
+        "send",
+        *_option("--source", _directory(side)),
+        *_option("--connect", _socket_address(action.receiver.address, action.receiver.port)),
+        *_option("--interface", side.interface),
+        *_option("--tls-dir", TLS_PATH),
+        *_identity(job, action),
+        *_option("--streams", max(transport.streams.min, min(4, transport.streams.max))),
+        *_option("--congestion-control", chosen_control or "cubic"),
+        *(argument for glob in job.spec.data.include for argument in _option("--include", _literal(glob))),
+        *(argument for glob in job.spec.data.exclude for argument in _option("--exclude", _literal(glob))),
+        *_option("--await-transport", template.await_transport_seconds),
+        *_option("--control-socket", CONTROL_SOCKET),
+        *_option("--bandwidth-file", BANDWIDTH_FILE),
+        *_option("--http", _node_listener(action, PORT_HTTP)),
+        *_option("--termination-log", TERMINATION_LOG),
+        "--json",
+    ]
+    mover = _mover(template, arguments, ports=[_port(action, PORT_HTTP)])
+    mover["volumeMounts"] = [
+        {"name": "data", "mountPath": DATA_PATH, "readOnly": True},
+        _tls_mount(),
+        control_mount,
+        {"name": "live", "mountPath": LIVE_PATH, "readOnly": True},
+    ]
+    advisor_arguments = [
+        "run",
+        *_option("--control-socket", CONTROL_SOCKET),
+        *_option("--http", _node_listener(action, PORT_ADVISOR)),
+        *_option("--trace", TRACE_FILE),
+        *_option("--seconds", template.probe_seconds),
+        *_option("--streams-min", transport.streams.min),
+        *_option("--streams-max", transport.streams.max),
+        *_option("--congestion-control", transport.congestion_control),
+    ]
+    advisor = _container(
+        ADVISOR_CONTAINER,
+        template.advisor,
+        advisor_arguments,
+        resources=template.advisor_resources,
+        ports=[_port(action, PORT_ADVISOR)],
+    )
+    advisor["restartPolicy"] = "Always"
+    advisor["volumeMounts"] = [control_mount]
+    volumes = [
+        _claim_volume(side),
+        _tls_volume(job, action),
+        {"name": "control", "emptyDir": {"sizeLimit": _CONTROL_VOLUME_SIZE}},
+        {
+            "name": "live",
+            "downwardAPI": {
+                "items": [
+                    {
+                        "path": BANDWIDTH_FILE.rpartition("/")[2],
+                        "fieldRef": {"fieldPath": f"metadata.annotations['{names.ANNOTATION_EGRESS_BANDWIDTH}']"},
+                    }
+                ]
+            },
+        },
+    ]
+    spec = _pod_spec(job, action, template, containers=[mover], volumes=volumes)
+    spec["initContainers"] = [advisor]
+    return _pod(job, action, spec, annotations={names.ANNOTATION_EGRESS_BANDWIDTH: limit} if limit else {})
+
+
+def _cleaner(job: TransferJob, action: CreatePod, template: MoverTemplate) -> KubeObject:
+    side = job.spec.destination
+    arguments = [
+        "clean",
+        *_option("--destination", _directory(side)),
+        *_option("--job", job.metadata.uid),
+        *_option("--termination-log", TERMINATION_LOG),
+    ]
+    container = _mover(template, arguments, ports=[])
+    container["volumeMounts"] = [{"name": "data", "mountPath": DATA_PATH}]
+    spec = _pod_spec(job, action, template, containers=[container], volumes=[_claim_volume(side)])
+    # It speaks to nobody, so it needs no node's network and runs even where that right was withdrawn.
+    spec["hostNetwork"] = False
+    return _pod(job, action, spec)
+
+
+def _pod(job: TransferJob, action: CreatePod, spec: KubeObject, annotations: dict[str, str] | None = None) -> KubeObject:
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "name": names.child_name(job.metadata.name, job.metadata.uid, action.role.value, action.attempt),
+            "namespace": job.metadata.namespace,
+            "labels": _job_labels(job) | {names.LABEL_ROLE: action.role.value, names.LABEL_ATTEMPT: str(action.attempt)},
+            "annotations": {names.ANNOTATION_JOB: job.metadata.name} | (annotations or {}),
+            "ownerReferences": [owner_reference(job)],
+        },
+        "spec": spec,
+    }
+
+
+def _pod_spec(
+    job: TransferJob, action: CreatePod, template: MoverTemplate, *, containers: list[KubeObject], volumes: list[KubeObject]
+) -> KubeObject:
+    context = job.spec.security_context
+    pod_context: KubeObject = {
+        "runAsNonRoot": True,
+        "runAsUser": context.run_as_user,
+        "runAsGroup": context.run_as_group,
+        "seccompProfile": {"type": "RuntimeDefault"},
+    }
+    if context.supplemental_groups:
+        pod_context["supplementalGroups"] = list(context.supplemental_groups)
+    if context.fs_group is not None:
+        pod_context |= {"fsGroup": context.fs_group, "fsGroupChangePolicy": "OnRootMismatch"}
+    spec: KubeObject = {
+        "restartPolicy": "Never",
+        "hostNetwork": True,
+        "dnsPolicy": "Default",
+        "automountServiceAccountToken": False,
+        "enableServiceLinks": False,
+        "terminationGracePeriodSeconds": GRACE_SECONDS,
+        "securityContext": pod_context,
+        "containers": containers,
+        "volumes": volumes,
+    }
+    if action.node is not None:
+        # An affinity instead of `nodeName`, so that the scheduler still checks ports, resources, taints and volumes.
+        term = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [action.node]}]}
+        spec["affinity"] = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}}
+    if template.tolerations:
+        spec["tolerations"] = [dict(toleration) for toleration in template.tolerations]
+    if template.image_pull_secrets:
+        spec["imagePullSecrets"] = [{"name": name} for name in template.image_pull_secrets]
+    if template.priority_class:
+        spec["priorityClassName"] = template.priority_class
+    return spec
+
+
+def _mover(template: MoverTemplate, arguments: list[str], ports: list[KubeObject]) -> KubeObject:
+    return _container(MOVER_CONTAINER, template.mover, arguments, resources=template.mover_resources, ports=ports)
+
+
+def _container(name: str, image: Image, arguments: list[str], *, resources: Any, ports: list[KubeObject]) -> KubeObject:
+    container: KubeObject = {
+        "name": name,
+        "image": image.reference,
+        "imagePullPolicy": image.pull_policy,
+        "args": arguments,
+        "env": [{"name": NODE_ADDRESS, "valueFrom": {"fieldRef": {"fieldPath": "status.hostIP"}}}],
+        "resources": dict(resources),
+        "terminationMessagePath": TERMINATION_LOG,
+        "terminationMessagePolicy": "File",
+        "securityContext": {
+            "allowPrivilegeEscalation": False,
+            "capabilities": {"drop": ["ALL"]},
+            "readOnlyRootFilesystem": True,
+        },
+    }
+    if ports:
+        container["ports"] = ports
+    return container
+
+
+def _job_labels(job: TransferJob) -> dict[str, str]:
+    return {
+        names.LABEL_NAME: names.NAME,
+        names.LABEL_COMPONENT: names.COMPONENT_MOVER,
+        names.LABEL_MANAGED_BY: names.MANAGER,
+        names.LABEL_JOB_UID: job.metadata.uid,
+    }
+
+
+def _identity(job: TransferJob, action: CreatePod) -> list[str]:
+    return [*_option("--job", job.metadata.uid), *_option("--attempt", action.attempt)]
+
+
+def _option(flag: str, value: object) -> list[str]:
+    """One argument, so that a value that begins with a dash is still a value."""
+    return [f"{flag}={value}"]
+
+
+def _literal(text: str) -> str:
+    """`text` as it survives the kubelet's `$(NAME)` expansion of arguments."""
+    return text.replace("$", "$$")
+
+
+def _directory(side: Side) -> str:
+    parts = [part for part in side.path.split("/") if part]
+    if ".." in parts or side.path.startswith("/"):
+        raise BuildError(f"path {side.path!r} leaves its volume")
+    return _literal("/".join([DATA_PATH, *parts]))
+
+
+def _socket_address(address: str, port: int) -> str:
+    return f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
+
+
+def _node_listener(action: CreatePod, port: str) -> str:
+    """The node's own address, so that the data interface does not serve it; the kubelet fills it in."""
+    return f"$({NODE_ADDRESS}):{action.port_base + OFFSETS[port]}"
+
+
+def _port(action: CreatePod, name: str, protocol: str = "TCP") -> KubeObject:
+    number = action.port_base + OFFSETS[name]
+    return {"name": name, "containerPort": number, "hostPort": number, "protocol": protocol}
+
+
+def _claim_volume(side: Side) -> KubeObject:
+    return {"name": "data", "persistentVolumeClaim": {"claimName": side.volume.persistent_volume_claim.claim_name}}
+
+
+def _tls_mount() -> KubeObject:
+    return {"name": "tls", "mountPath": TLS_PATH, "readOnly": True}
+
+
+def _tls_volume(job: TransferJob, action: CreatePod) -> KubeObject:
+    items = [
+        {"key": "ca.crt", "path": "ca.crt"},
+        {"key": f"{action.role.value}.crt", "path": "tls.crt"},
+        {"key": f"{action.role.value}.key", "path": "tls.key"},
+    ]
+    secret = names.credentials_name(job.metadata.name, job.metadata.uid, action.attempt)
+    return {"name": "tls", "secret": {"secretName": secret, "items": items}}
+
+
+def _limit(job: TransferJob) -> str | None:
+    limit_bps = job.spec.bandwidth.limit_bps if job.spec.bandwidth else None
+    return None if limit_bps is None else format_rate(limit_bps)

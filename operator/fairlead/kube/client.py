@@ -1,0 +1,199 @@
+"""The connection to the API server: plain objects in and out, typed errors, never a blocking call on the loop.
+
+The official client's asyncio flavour supplies configuration, authentication (with token rotation) and the connection pool.
+Its generated models are left alone: this operator reads and writes plain dictionaries and types them at its own edges.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote, urlencode
+
+import aiohttp
+from kubernetes.aio import config as kube_config
+from kubernetes.aio.client import ApiClient, Configuration
+
+from fairlead.api import names
+from fairlead.kube.errors import KubeError, UnavailableError, error_from_response
+
+KubeObject = dict[str, Any]
+
+MERGE_PATCH = "application/merge-patch+json"
+
+_PAGE_SIZE = 500
+
+
+class ClientConfigurationError(Exception):
+    """Neither a usable kubeconfig nor a service account: the person who starts the operator must give one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Resource:
+    """One resource type of the API server."""
+
+    group_version: str
+    plural: str
+    namespaced: bool = True
+
+    def path(self, namespace: str | None = None, name: str | None = None, subresource: str | None = None) -> str:
+        """The path of one object, or of the collection without a name; every namespace's collection without a namespace."""
+        root = "/api/" if "/" not in self.group_version else "/apis/"
+        parts = [root + self.group_version]
+        if self.namespaced and namespace is not None:
+            parts += ["namespaces", quote(namespace, safe="")]
+        parts.append(self.plural)
+        if name is not None:
+            parts.append(quote(name, safe=""))
+        if subresource is not None:
+            parts.append(subresource)
+        return "/".join(parts)
+
+
+JOBS = Resource(names.API_VERSION, names.PLURAL)
+PODS = Resource("v1", "pods")
+SECRETS = Resource("v1", "secrets")
+EVENTS = Resource("v1", "events")
+NODES = Resource("v1", "nodes", namespaced=False)
+VOLUMES = Resource("v1", "persistentvolumes", namespaced=False)
+CLAIMS = Resource("v1", "persistentvolumeclaims")
+
+
+async def load_configuration(kubeconfig: Path | None) -> Configuration:
+    """The connection's settings: from `kubeconfig` if given, else the service account. Raises ClientConfigurationError."""
+    configuration = Configuration()
+    try:
+        if kubeconfig is None:
+            kube_config.load_incluster_config(client_configuration=configuration)  # type: ignore[no-untyped-call]
+        else:
+            await kube_config.load_kube_config(  # type: ignore[no-untyped-call]
+                config_file=str(kubeconfig), client_configuration=configuration
+            )
+    except (kube_config.ConfigException, OSError, ValueError) as error:
+        where = f"kubeconfig {kubeconfig}" if kubeconfig else "service account"
+        raise ClientConfigurationError(
+            f"{where}: {error}. Run inside a cluster with a service account, or give --kubeconfig a readable file."
+        ) from error
+    configuration.retries = None
+    return configuration
+
+
+class KubeClient:
+    """Requests to one API server. `on_write` is told the verb and resource of every request that changes something."""
+
+    def __init__(
+        self,
+        configuration: Configuration,
+        *,
+        user_agent: str = names.MANAGER,
+        timeout_seconds: float = 30.0,
+        on_write: Callable[[str, str], None] = lambda verb, resource: None,
+    ) -> None:
+        self._api = ApiClient(configuration)
+        self._api.user_agent = user_agent
+        self._timeout = aiohttp.ClientTimeout(total=timeout_seconds)
+        self._on_write = on_write
+
+    async def close(self) -> None:
+        """Closes the connection pool."""
+        await self._api.close()  # type: ignore[no-untyped-call]
+
+    async def get(self, resource: Resource, namespace: str | None, name: str) -> KubeObject:
+        """One object as the server has it now. Raises NotFoundError and the other kinds of KubeError."""
+        return await self._request("GET", resource.path(namespace, name))
+
+    async def list_pages(
+        self, resource: Resource, namespace: str | None = None, *, label_selector: str | None = None
+    ) -> AsyncIterator[list[KubeObject]]:
+        """The collection, page by page, from one consistent version of it."""
+        query = {"limit": str(_PAGE_SIZE)}
+        if label_selector is not None:
+            query["labelSelector"] = label_selector
+        while True:
+            answer = await self._request("GET", resource.path(namespace), query=query)
+            yield answer.get("items") or []
+            token = (answer.get("metadata") or {}).get("continue")
+            if not token:
+                return
+            query["continue"] = token
+
+    async def create(self, resource: Resource, namespace: str, body: KubeObject) -> KubeObject:
+        """Creates `body`. Raises AlreadyExistsError if the name is taken."""
+        self._on_write("create", resource.plural)
+        return await self._request("POST", resource.path(namespace), body=body)
+
+    async def merge_patch(
+        self, resource: Resource, namespace: str, name: str, body: KubeObject, *, subresource: str | None = None
+    ) -> KubeObject:
+        """Applies a JSON merge patch. A `resourceVersion` or `uid` within it is a precondition (ConflictError)."""
+        self._on_write("patch", f"{resource.plural}/{subresource}" if subresource else resource.plural)
+        return await self._request("PATCH", resource.path(namespace, name, subresource), body=body, content_type=MERGE_PATCH)
+
+    async def delete(
+        self,
+        resource: Resource,
+        namespace: str,
+        name: str,
+        *,
+        uid: str,
+        resource_version: str | None = None,
+        grace_seconds: int | None = None,
+    ) -> None:
+        """Deletes exactly this incarnation (ConflictError if it is another one)."""
+        preconditions = {"uid": uid} | ({"resourceVersion": resource_version} if resource_version is not None else {})
+        body: KubeObject = {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": preconditions, "propagationPolicy": "Background"}
+        if grace_seconds is not None:
+            body["gracePeriodSeconds"] = grace_seconds
+        self._on_write("delete", resource.plural)
+        await self._request("DELETE", resource.path(namespace, name), body=body)
+
+    async def _request(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Mapping[str, str] | None = None,
+        body: KubeObject | None = None,
+        content_type: str = "application/json",
+    ) -> KubeObject:
+        request = f"{method} {path}"
+        headers = {"Accept": "application/json", "Content-Type": content_type}
+        target = f"{path}?{urlencode(query)}" if query else path
+        try:
+            _, url, headers, _, _ = await self._api.param_serialize(method, target, header_params=headers, auth_settings=["BearerToken"])
+            response = await self._api.call_api(method, url, headers, body, _request_timeout=self._timeout)
+            data: bytes = await response.read()  # type: ignore[no-untyped-call]
+        except (TimeoutError, aiohttp.ClientError, OSError) as error:
+            raise UnavailableError(f"{request}: {type(error).__name__}: {error}") from error
+        if response.status >= 300:
+            raise error_from_response(response.status, data, response.headers, request)
+        try:
+            answer = json.loads(data)
+        except ValueError as error:
+            raise KubeError(f"{request}: the answer is not JSON", status=response.status) from error
+        return answer if isinstance(answer, dict) else {}
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectionFacts:
+    """Server and certificates of a connection, for other clients in the process."""
+
+    server: str
+    ca_path: str | None
+    insecure: bool
+    certificate_path: str | None
+    private_key_path: str | None
+
+
+def connection_facts(configuration: Configuration) -> ConnectionFacts:
+    """What a loaded configuration says about the connection, tokens excepted."""
+    return ConnectionFacts(
+        server=configuration.host,
+        ca_path=configuration.ssl_ca_cert,
+        insecure=not configuration.verify_ssl,
+        certificate_path=configuration.cert_file,
+        private_key_path=configuration.key_file,
+    )

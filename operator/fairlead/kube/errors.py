@@ -1,0 +1,137 @@
+"""What the API server refused, as types that say who can mend it and whether a retry helps."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+LONGEST_MESSAGE = 512
+
+
+class KubeError(Exception):
+    """A request that the API server did not carry out.
+
+    `kind` is a short constant for metrics, `retry` whether the same request may succeed later,
+    `blame` who can mend it: `cluster`, `operator` (this program), `administrator` or `nobody` (normal concurrency).
+    """
+
+    kind: ClassVar[str] = "Unknown"
+    retry: ClassVar[bool] = True
+    blame: ClassVar[str] = "cluster"
+
+    def __init__(self, message: str, *, status: int = 0, retry_after_seconds: float | None = None) -> None:
+        super().__init__(message)
+        self.status = status
+        self.retry_after_seconds = retry_after_seconds
+
+
+class NotFoundError(KubeError):
+    """The object, its namespace or its resource type is not there."""
+
+    kind = "NotFound"
+    retry = False
+    blame = "nobody"
+
+
+class ConflictError(KubeError):
+    """A precondition (UID or resourceVersion) failed: we looked at an old version. Look again at once."""
+
+    kind = "Conflict"
+    blame = "nobody"
+
+
+class AlreadyExistsError(KubeError):
+    """An object of that name exists; whether it is ours is for the caller to find out."""
+
+    kind = "AlreadyExists"
+    retry = False
+    blame = "nobody"
+
+
+class ForeignObjectError(KubeError):
+    """An object that somebody else made bears the name of one of ours."""
+
+    kind = "ForeignObject"
+    blame = "administrator"
+
+
+class ThrottledError(KubeError):
+    """The API server asks for patience; `retry_after_seconds` says how much."""
+
+    kind = "Throttled"
+
+
+class UnavailableError(KubeError):
+    """The API server could not be reached, did not answer in time, or failed itself."""
+
+    kind = "Unavailable"
+
+
+class NamespaceTerminatingError(KubeError):
+    """Nothing can be created in this namespace any more because it is being deleted."""
+
+    kind = "NamespaceTerminating"
+    retry = False
+    blame = "nobody"
+
+
+class ForbiddenError(KubeError):
+    """The operator lacks a right, or an admission policy or quota refuses the object."""
+
+    kind = "Forbidden"
+    blame = "administrator"
+
+
+class InvalidError(KubeError):
+    """The API server finds our request malformed: a defect of ours or a schema of another version."""
+
+    kind = "Invalid"
+    retry = False
+    blame = "operator"
+
+
+def error_from_response(status: int, body: bytes, headers: Mapping[str, str], request: str) -> KubeError:
+    """The error for an answer of 300 or above; `request` is its method and path, for the message."""
+    answer = _parse_status(body)
+    reason = str(answer.get("reason") or "")
+    details = answer.get("details") if isinstance(answer.get("details"), dict) else {}
+    message = f"{request}: {status} {reason}: {str(answer.get('message') or '').strip()}"[:LONGEST_MESSAGE]
+    retry_after = _seconds(headers.get("Retry-After") or (details or {}).get("retryAfterSeconds"))
+    return _error_class(status, reason, details or {})(message, status=status, retry_after_seconds=retry_after)
+
+
+def _error_class(status: int, reason: str, details: Mapping[str, Any]) -> type[KubeError]:
+    causes = details.get("causes")
+    cause_reasons = {cause.get("reason") for cause in causes if isinstance(cause, dict)} if isinstance(causes, list) else set()
+    if status == 403:
+        return NamespaceTerminatingError if "NamespaceTerminating" in cause_reasons else ForbiddenError
+    if status == 409:
+        return AlreadyExistsError if reason == "AlreadyExists" else ConflictError
+    by_status: dict[int, type[KubeError]] = {
+        400: InvalidError,
+        401: ForbiddenError,
+        404: NotFoundError,
+        410: ConflictError,
+        413: InvalidError,
+        415: InvalidError,
+        422: InvalidError,
+        429: ThrottledError,
+    }
+    return by_status.get(status, UnavailableError if status >= 500 else KubeError)
+
+
+def _parse_status(body: bytes) -> Mapping[str, Any]:
+    try:
+        answer = json.loads(body)
+    except ValueError:
+        return {"message": body[:LONGEST_MESSAGE].decode(errors="replace")}
+    return answer if isinstance(answer, dict) else {}
+
+
+def _seconds(value: object) -> float | None:
+    try:
+        seconds = float(str(value))
+    except ValueError:
+        return None
+    return seconds if 0 <= seconds < 3600 else None

@@ -1,0 +1,101 @@
+"""Nodes and claims that a job names, read live and remembered for a moment."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Hashable, Mapping
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+from fairlead.api.transferjob import TransferJob
+from fairlead.core.model import ClaimFacts, NodeFacts
+from fairlead.kube.client import CLAIMS, NODES, VOLUMES, KubeClient
+from fairlead.kube.errors import NotFoundError
+
+HOSTNAME_LABEL = "kubernetes.io/hostname"
+MOST_REMEMBERED = 4096
+
+K = TypeVar("K", bound=Hashable)
+V = TypeVar("V")
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What the cluster has of the things that a job names."""
+
+    nodes: Mapping[str, NodeFacts]
+    claims: Mapping[str, ClaimFacts]
+
+
+class _Memory(Generic[K, V]):
+    """Answers by key, each usable until the asker finds it too old."""
+
+    def __init__(self, monotonic: Callable[[], float], ask: Callable[[K], Awaitable[V]]) -> None:
+        self._monotonic = monotonic
+        self._ask = ask
+        self._answers: dict[K, tuple[float, V]] = {}
+
+    async def get(self, key: K, oldest_seconds: float) -> V:
+        asked_at = self._monotonic()
+        known = self._answers.get(key)
+        if known is not None and asked_at - known[0] <= oldest_seconds:
+            return known[1]
+        answer = await self._ask(key)
+        if len(self._answers) >= MOST_REMEMBERED:
+            self._answers.clear()
+        self._answers[key] = (asked_at, answer)
+        return answer
+
+
+class FactReader:
+    """Reads nodes and claims through `client`; `monotonic` is a clock in seconds."""
+
+    def __init__(self, client: KubeClient, monotonic: Callable[[], float]) -> None:
+        self._client = client
+        self._nodes: _Memory[str, NodeFacts] = _Memory(monotonic, self._read_node)
+        self._claims: _Memory[tuple[str, str], ClaimFacts] = _Memory(monotonic, self._read_claim)
+
+    async def read(self, job: TransferJob, oldest_seconds: float) -> Facts:
+        """The facts about `job`, none older than that. Raises KubeError."""
+        sides = (job.spec.source, job.spec.destination)
+        node_names = sorted({side.node for side in sides if side.node is not None})
+        claim_names = sorted({side.volume.persistent_volume_claim.claim_name for side in sides})
+        claims = await asyncio.gather(*(self._claims.get((job.metadata.namespace, name), oldest_seconds) for name in claim_names))
+        nodes = await asyncio.gather(*(self._nodes.get(name, oldest_seconds) for name in node_names))
+        return Facts(nodes=dict(zip(node_names, nodes, strict=True)), claims=dict(zip(claim_names, claims, strict=True)))
+
+    async def _read_node(self, name: str) -> NodeFacts:
+        try:
+            node = await self._client.get(NODES, None, name)
+        except NotFoundError:
+            return NodeFacts(exists=False)
+        conditions = (node.get("status") or {}).get("conditions") or []
+        return NodeFacts(exists=True, ready=any(c.get("type") == "Ready" and c.get("status") == "True" for c in conditions))
+
+    async def _read_claim(self, key: tuple[str, str]) -> ClaimFacts:
+        try:
+            claim = await self._client.get(CLAIMS, *key)
+        except NotFoundError:
+            return ClaimFacts(exists=False)
+        bound = (claim.get("status") or {}).get("phase") == "Bound"
+        volume_name = (claim.get("spec") or {}).get("volumeName")
+        if not bound or not volume_name:
+            return ClaimFacts(exists=True, bound=bound)
+        try:
+            volume = await self._client.get(VOLUMES, None, volume_name)
+        except NotFoundError:
+            return ClaimFacts(exists=True, bound=False)
+        return ClaimFacts(exists=True, bound=True, node=only_node(volume))
+
+
+def only_node(volume: Mapping[str, Any]) -> str | None:
+    """The node to which a volume is confined, None if it may be used from several."""
+    required = (((volume.get("spec") or {}).get("nodeAffinity") or {}).get("required")) or {}
+    terms = required.get("nodeSelectorTerms") or []
+    if len(terms) != 1:
+        return None
+    for expression in terms[0].get("matchExpressions") or []:
+        values = expression.get("values") or []
+        if expression.get("key") == HOSTNAME_LABEL and expression.get("operator") == "In" and len(values) == 1:
+            return str(values[0])
+    return None

@@ -1,0 +1,73 @@
+"""Turns a job and its pods into an `Observed`: adds facts about the cluster and what the movers report."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+from fairlead.api import names
+from fairlead.api.reasons import ConditionType
+from fairlead.api.transferjob import TransferJob
+from fairlead.core.model import MoverPod, Observed, PodPhase, Role
+from fairlead.core.settings import Settings
+from fairlead.kube.client import JOBS, PODS, KubeClient, KubeObject
+from fairlead.kube.errors import NotFoundError
+from fairlead.kube.facts import FactReader, Facts
+from fairlead.kube.pods import OwnedPod, read_owned_pod
+from fairlead.kube.reports import ReportReader
+
+FRESH_SECONDS = 2.0
+"""How old facts may be for a job that has to be placed."""
+
+SETTLED_SECONDS = 60.0
+"""How old facts may be for a job whose movers run: they no longer decide anything."""
+
+
+class Gatherer:
+    """Reads what one pass looks at, apart from ports, which must be read in the same instant as they are given out."""
+
+    def __init__(self, client: KubeClient, facts: FactReader, reports: ReportReader, settings: Settings) -> None:
+        self._client = client
+        self._facts = facts
+        self._reports = reports
+        self._settings = settings
+
+    async def observe(self, job: TransferJob, pods: Sequence[MoverPod]) -> Observed:
+        """The job with facts and reports. Raises KubeError."""
+        facts, reports = await asyncio.gather(self._read_facts(job, pods), self._reports.read(job.metadata.uid, pods))
+        return Observed(
+            job=job,
+            pods=tuple(sorted(pods, key=lambda pod: (pod.attempt, pod.role))),
+            reports=reports,
+            nodes=facts.nodes,
+            claims=facts.claims,
+            settings=self._settings,
+        )
+
+    async def read_job(self, namespace: str, name: str, uid: str) -> KubeObject | None:
+        """The job as the server has it now, None if this incarnation is gone. Raises KubeError."""
+        try:
+            body = await self._client.get(JOBS, namespace, name)
+        except NotFoundError:
+            return None
+        return body if body["metadata"]["uid"] == uid else None
+
+    async def read_pods(self, namespace: str, job_uid: str) -> list[OwnedPod]:
+        """The job's pods as the server has them now. Raises KubeError."""
+        selector = f"{names.LABEL_JOB_UID}={job_uid}"
+        pods: list[OwnedPod] = []
+        async for page in self._client.list_pages(PODS, namespace, label_selector=selector):
+            pods += (owned for owned in map(read_owned_pod, page) if owned is not None and owned.job_uid == job_uid)
+        return pods
+
+    async def _read_facts(self, job: TransferJob, pods: Sequence[MoverPod]) -> Facts:
+        if is_finished(job):
+            return Facts(nodes={}, claims={})
+        running = {pod.role for pod in pods if pod.phase is PodPhase.RUNNING and not pod.deleting}
+        settled = {Role.SENDER, Role.RECEIVER} <= running
+        return await self._facts.read(job, SETTLED_SECONDS if settled else FRESH_SECONDS)
+
+
+def is_finished(job: TransferJob) -> bool:
+    """Whether the job has reached its end and only its remains are to be dealt with."""
+    return job.status.is_true(ConditionType.SUCCEEDED) or job.status.is_true(ConditionType.FAILED)

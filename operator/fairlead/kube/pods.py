@@ -1,0 +1,193 @@
+"""Reads a pod object as a `MoverPod`: only what the decisions look at, and only if it is one that this operator made."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from fairlead.api import names
+from fairlead.core.model import MoverPod, PodPhase, Role, Verdict
+
+MOVER_CONTAINER = "mover"
+ADVISOR_CONTAINER = "advisor"
+
+PORT_DATA = "data"
+PORT_ECHO = "echo"
+PORT_HTTP = "http"
+PORT_ADVISOR = "advisor-http"
+OFFSETS: Mapping[str, int] = {PORT_DATA: 0, PORT_ECHO: 0, PORT_HTTP: 1, PORT_ADVISOR: 2}
+PORTS_PER_BLOCK = 4
+
+MOVER_SELECTOR = f"{names.LABEL_MANAGED_BY}={names.MANAGER},{names.LABEL_JOB_UID}"
+
+LONGEST_VERDICT_BYTES = 4096
+LONGEST_MESSAGE = 1024
+
+_ORDINARY_WAITS = frozenset({"", "ContainerCreating", "PodInitializing"})
+
+_Count = Annotated[int, Field(ge=0, lt=2**63)]
+_Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+
+
+@dataclass(frozen=True, slots=True)
+class OwnedPod:
+    """A mover pod together with the job that owns it."""
+
+    namespace: str
+    job_name: str
+    job_uid: str
+    pod: MoverPod
+
+
+class _VerdictMessage(BaseModel):
+    """A termination message (docs/contracts.md, "Verdict"). Unknown fields of later versions are ignored."""
+
+    model_config = ConfigDict(strict=True, frozen=True, extra="ignore")
+
+    version: Literal[1]
+    role: Literal["sender", "receiver", "cleaner"]
+    job: Annotated[str, Field(max_length=64)]
+    attempt: int = 0
+    verdict: Literal["Succeeded", "Failed", "Stopped"]
+    reason: Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9]{0,63}$")]
+    message: str = ""
+    retry: bool = False
+    bytes_total: _Count = 0
+    bytes_transferred: _Count = 0
+    bytes_skipped: _Count = 0
+    files_total: _Count = 0
+    files_transferred: _Count = 0
+    files_skipped: _Count = 0
+    root_digest: Annotated[str, Field(max_length=128)] = ""
+    verified: Annotated[list[Annotated[str, Field(max_length=32)]], Field(max_length=16)] = []
+    seconds: _Seconds = 0.0
+    bulk_seconds: _Seconds = 0.0
+
+
+def read_owned_pod(body: Mapping[str, Any]) -> OwnedPod | None:
+    """The pod if this operator made it for a TransferJob, else None: its controller, labels and deterministic name must agree."""
+    metadata = body.get("metadata") or {}
+    owner = _controller(metadata)
+    if owner is None:
+        return None
+    labels = metadata.get("labels") or {}
+    role_label, attempt_label = labels.get(names.LABEL_ROLE), labels.get(names.LABEL_ATTEMPT, "")
+    if role_label not in tuple(Role) or not attempt_label.isascii() or not attempt_label.isdigit():
+        return None
+    job_name, job_uid = str(owner["name"]), str(owner["uid"])
+    role, attempt = Role(role_label), int(attempt_label)
+    if labels.get(names.LABEL_JOB_UID) != job_uid or metadata.get("name") != names.child_name(job_name, job_uid, role.value, attempt):
+        return None
+    return OwnedPod(str(metadata["namespace"]), job_name, job_uid, _read_mover(body, role, attempt))
+
+
+def _controller(metadata: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    for owner in metadata.get("ownerReferences") or []:
+        if owner.get("controller") and owner.get("kind") == names.KIND and str(owner.get("apiVersion", "")).startswith(f"{names.GROUP}/"):
+            return owner  # type: ignore[no-any-return]
+    return None
+
+
+def _read_mover(body: Mapping[str, Any], role: Role, attempt: int) -> MoverPod:
+    metadata, spec, status = body["metadata"], body.get("spec") or {}, body.get("status") or {}
+    terminated = _terminated(status)
+    waiting_reason, waiting_message = _waiting(status)
+    phase = status.get("phase")
+    return MoverPod(
+        name=metadata["name"],
+        uid=metadata["uid"],
+        resource_version=str(metadata.get("resourceVersion", "")),
+        role=role,
+        attempt=attempt,
+        phase=PodPhase(phase) if phase in tuple(PodPhase) else PodPhase.UNKNOWN if phase else PodPhase.PENDING,
+        ready=any(c.get("type") == "Ready" and c.get("status") == "True" for c in status.get("conditions") or []),
+        deleting=metadata.get("deletionTimestamp") is not None,
+        created_at=datetime.fromisoformat(metadata["creationTimestamp"]),
+        node=spec.get("nodeName"),
+        address=_address(status),
+        port_base=_port_base(spec),
+        verdict=parse_verdict(terminated.get("message") or "", role) if terminated else None,
+        waiting_reason=waiting_reason,
+        waiting_message=waiting_message,
+        exit_code=terminated.get("exitCode") if terminated else None,
+    )
+
+
+def parse_verdict(message: str, role: Role) -> Verdict | None:
+    """The verdict of a termination message; None unless it is well formed and of this role.
+
+    Job and attempt are handed on for the reader to compare.
+    """
+    if not message or len(message.encode()) > LONGEST_VERDICT_BYTES:
+        return None
+    try:
+        said = _VerdictMessage.model_validate_json(message)
+    except ValidationError:
+        return None
+    if said.role != role.value:
+        return None
+    return Verdict(
+        job=said.job,
+        attempt=said.attempt,
+        verdict=said.verdict,
+        reason=said.reason,
+        message=printable(said.message),
+        retry=said.retry,
+        bytes_total=said.bytes_total,
+        bytes_transferred=said.bytes_transferred,
+        bytes_skipped=said.bytes_skipped,
+        files_total=said.files_total,
+        files_transferred=said.files_transferred,
+        files_skipped=said.files_skipped,
+        root_digest=said.root_digest,
+        verified=tuple(said.verified),
+        seconds=said.seconds,
+        bulk_seconds=said.bulk_seconds,
+    )
+
+
+def printable(text: str) -> str:
+    """`text` without control characters and of bounded length: it goes into the status of an object that people print."""
+    clean = "".join(character if character.isprintable() else " " for character in text[: LONGEST_MESSAGE + 1])
+    return clean if len(clean) <= LONGEST_MESSAGE else clean[: LONGEST_MESSAGE - 1] + "…"
+
+
+def _terminated(status: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    for container in status.get("containerStatuses") or []:
+        if container.get("name") == MOVER_CONTAINER:
+            ended = (container.get("state") or {}).get("terminated")
+            return ended if isinstance(ended, dict) else None
+    return None
+
+
+def _waiting(status: Mapping[str, Any]) -> tuple[str, str]:
+    containers: Sequence[Mapping[str, Any]] = [*(status.get("initContainerStatuses") or []), *(status.get("containerStatuses") or [])]
+    for container in containers:
+        waiting = (container.get("state") or {}).get("waiting") or {}
+        if waiting.get("reason", "") not in _ORDINARY_WAITS:
+            return str(waiting["reason"]), printable(str(waiting.get("message", "")))
+    for condition in status.get("conditions") or []:
+        if condition.get("type") == "PodScheduled" and condition.get("status") == "False":
+            return str(condition.get("reason") or "Unschedulable"), printable(str(condition.get("message", "")))
+    # A kubelet that refuses or evicts a pod says so here and starts no container.
+    return str(status.get("reason") or ""), printable(str(status.get("message") or ""))
+
+
+def _address(status: Mapping[str, Any]) -> str | None:
+    try:
+        return str(ipaddress.ip_address(status["podIP"]))
+    except (KeyError, ValueError):
+        return None
+
+
+def _port_base(spec: Mapping[str, Any]) -> int | None:
+    for container in [*(spec.get("containers") or []), *(spec.get("initContainers") or [])]:
+        for port in container.get("ports") or []:
+            if port.get("name") in OFFSETS:
+                return int(port["containerPort"]) - OFFSETS[port["name"]]
+    return None

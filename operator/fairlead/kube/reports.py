@@ -1,0 +1,231 @@
+"""Asks running movers how far they are. What they answer is information for people, never a verdict, and is believed only in its form."""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from typing import Annotated, Literal, TypeVar
+
+import aiohttp
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+
+from fairlead.core.model import DecisionReport, Endpoint, MoverPod, PathReport, PodPhase, Progress, Reports, Role
+from fairlead.kube.pods import OFFSETS, PORT_ADVISOR, PORT_HTTP, printable
+
+TIMEOUT_SECONDS = 2.0
+LARGEST_BODY_BYTES = 64 * 1024
+MOST_CONNECTIONS = 256
+
+_Count = Annotated[int, Field(ge=0, lt=2**63)]
+_Finite = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+_Ratio = Annotated[float, Field(ge=0, le=1)]
+_Word = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_\-]{0,63}$")]
+_Control = Annotated[str, Field(pattern=r"^[a-z0-9_]{0,15}$")]
+
+
+class _Answer(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+
+class _EndpointAnswer(_Answer):
+    role: Literal["sender", "receiver"]
+    interface: Annotated[str, Field(pattern=r"^[^\s/]{1,15}$")]
+    address: Annotated[str, Field(max_length=45)]
+    port: Annotated[int, Field(ge=0, le=65535)] = 0
+    numa_node: Annotated[int, Field(ge=0, le=1023)] | None = None
+
+    @field_validator("address")
+    @classmethod
+    def _is_address(cls, value: str) -> str:
+        address = ipaddress.ip_address(value)
+        if address.is_unspecified or address.is_multicast:
+            raise ValueError("not the address of a host")
+        return str(address)
+
+
+class _ProgressAnswer(_Answer):
+    role: Literal["sender", "receiver"]
+    job: Annotated[str, Field(max_length=64)]
+    attempt: int
+    stage: Literal["Waiting", "Listing", "AwaitingTransport", "Transferring", "Verifying", "Publishing", "Done"]
+    bytes_total: _Count | None = None
+    bytes_transferred: _Count
+    bytes_skipped: _Count = 0
+    files_total: _Count | None = None
+    files_transferred: _Count
+    files_skipped: _Count = 0
+    rate_bytes_per_second: _Finite
+    seconds_since_progress: _Finite = 0.0
+    streams: Annotated[int, Field(ge=0, le=65535)] | None = None
+    congestion_control: _Control | None = None
+
+
+class _PathAnswer(_Answer):
+    rtt_seconds: _Finite | None = None
+    rtt_minimum_seconds: _Finite | None = None
+    loss_ratio: _Ratio | None = None
+
+
+class _BackgroundAnswer(_Answer):
+    class_: Annotated[str, Field(alias="class", pattern=r"^[A-Za-z0-9][A-Za-z0-9_\-+ ]{0,63}$")]
+    probability: _Ratio
+
+
+class _ChoiceAnswer(_Answer):
+    protocol: _Word
+    congestion_control: _Control
+    streams: Annotated[int, Field(ge=0, le=65535)]
+    abstained: bool
+    reason: _Word
+    message: Annotated[str, Field(max_length=4096)] = ""
+    decided_at: datetime
+    background: _BackgroundAnswer | None = None
+    confidence: _Ratio | None = None
+    model: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.\-+:]{0,127}$")] | None = None
+
+    @field_validator("decided_at")
+    @classmethod
+    def _has_zone(cls, value: datetime) -> datetime:
+        if value.tzinfo is None:
+            raise ValueError("a time without zone")
+        return value
+
+
+class _DecisionAnswer(_Answer):
+    version: Literal[1]
+    path: _PathAnswer
+    decision: _ChoiceAnswer
+
+
+_AnswerT = TypeVar("_AnswerT", bound=_Answer)
+
+
+class ReportReader:
+    """Polls the pods of one job at a time over one bounded connection pool.
+
+    Only the address that the API server shows for a pod of ours is dialled, only ports from `ports`, and no redirect is followed.
+    `on_failure` is told the path of every poll that got no usable answer.
+    """
+
+    def __init__(
+        self,
+        ports: range,
+        *,
+        timeout_seconds: float = TIMEOUT_SECONDS,
+        on_failure: Callable[[str], None] = lambda path: None,
+    ) -> None:
+        self._ports = ports
+        self._timeout = aiohttp.ClientTimeout(total=timeout_seconds)
+        self._on_failure = on_failure
+        self._session: aiohttp.ClientSession | None = None
+
+    async def close(self) -> None:
+        """Closes the connections."""
+        if self._session is not None:
+            await self._session.close()
+            self._session = None
+
+    async def read(self, job_uid: str, pods: Sequence[MoverPod]) -> Reports:
+        """Everything that the newest attempt's running pods say, asked at once; None wherever nobody gave a proper answer."""
+        running = [pod for pod in pods if pod.phase is PodPhase.RUNNING and not pod.deleting and pod.address and pod.port_base]
+        newest = max((pod.attempt for pod in running), default=0)
+        receiver = next((pod for pod in running if pod.role is Role.RECEIVER and pod.attempt == newest), None)
+        sender = next((pod for pod in running if pod.role is Role.SENDER and pod.attempt == newest), None)
+        receiver_endpoint, sender_endpoint, receiver_progress, sender_progress, decision = await asyncio.gather(
+            self._ask(receiver, PORT_HTTP, "/v1/endpoint", _EndpointAnswer),
+            self._ask(sender, PORT_HTTP, "/v1/endpoint", _EndpointAnswer),
+            self._ask(receiver, PORT_HTTP, "/v1/progress", _ProgressAnswer),
+            self._ask(sender, PORT_HTTP, "/v1/progress", _ProgressAnswer),
+            self._ask(sender, PORT_ADVISOR, "/v1/decision", _DecisionAnswer),
+        )
+        return Reports(
+            receiver_endpoint=_endpoint(receiver_endpoint, Role.RECEIVER),
+            sender_endpoint=_endpoint(sender_endpoint, Role.SENDER),
+            receiver=_progress(receiver_progress, job_uid, newest, Role.RECEIVER),
+            sender=_progress(sender_progress, job_uid, newest, Role.SENDER),
+            path=_path(decision),
+            decision=_decision(decision),
+        )
+
+    async def _ask(self, pod: MoverPod | None, port_name: str, path: str, form: type[_AnswerT]) -> _AnswerT | None:
+        if pod is None or pod.address is None or pod.port_base is None:
+            return None
+        port = pod.port_base + OFFSETS[port_name]
+        if port not in self._ports:
+            return None
+        host = f"[{pod.address}]" if ":" in pod.address else pod.address
+        try:
+            body = await self._fetch(f"http://{host}:{port}{path}")
+            return form.model_validate_json(body) if body is not None else None
+        except (TimeoutError, aiohttp.ClientError, OSError, ValidationError):
+            self._on_failure(path)
+            return None
+
+    async def _fetch(self, url: str) -> bytes | None:
+        """The body, None if the mover has no answer yet (503)."""
+        if self._session is None:
+            connector = aiohttp.TCPConnector(limit=MOST_CONNECTIONS, limit_per_host=16)
+            self._session = aiohttp.ClientSession(connector=connector, timeout=self._timeout, cookie_jar=aiohttp.DummyCookieJar())
+        async with self._session.get(url, allow_redirects=False, headers={"Accept": "application/json"}) as response:
+            if response.status == 503:
+                return None
+            body = bytearray()
+            async for chunk in response.content.iter_chunked(8192):
+                body += chunk
+                if len(body) > LARGEST_BODY_BYTES:
+                    raise aiohttp.ClientPayloadError(f"more than {LARGEST_BODY_BYTES} bytes")
+            if response.status != 200:
+                raise aiohttp.ClientPayloadError(f"status {response.status}")
+            return bytes(body)
+
+
+def _endpoint(answer: _EndpointAnswer | None, role: Role) -> Endpoint | None:
+    if answer is None or answer.role != role.value:
+        return None
+    return Endpoint(interface=answer.interface, address=answer.address, port=answer.port, numa_node=answer.numa_node)
+
+
+def _progress(answer: _ProgressAnswer | None, job_uid: str, attempt: int, role: Role) -> Progress | None:
+    if answer is None or (answer.job, answer.attempt, answer.role) != (job_uid, attempt, role.value):
+        return None
+    return Progress(
+        stage=answer.stage,
+        bytes_total=answer.bytes_total,
+        bytes_transferred=answer.bytes_transferred,
+        bytes_skipped=answer.bytes_skipped,
+        files_total=answer.files_total,
+        files_transferred=answer.files_transferred,
+        files_skipped=answer.files_skipped,
+        rate_bytes_per_second=answer.rate_bytes_per_second,
+        seconds_since_progress=answer.seconds_since_progress,
+        streams=answer.streams or 0,
+        congestion_control=answer.congestion_control or "",
+    )
+
+
+def _path(answer: _DecisionAnswer | None) -> PathReport | None:
+    if answer is None:
+        return None
+    path = answer.path
+    return PathReport(rtt_seconds=path.rtt_seconds, rtt_minimum_seconds=path.rtt_minimum_seconds, loss_ratio=path.loss_ratio)
+
+
+def _decision(answer: _DecisionAnswer | None) -> DecisionReport | None:
+    if answer is None:
+        return None
+    choice = answer.decision
+    return DecisionReport(
+        protocol=choice.protocol,
+        congestion_control=choice.congestion_control,
+        streams=choice.streams,
+        abstained=choice.abstained,
+        reason=choice.reason,
+        message=printable(choice.message),
+        decided_at=choice.decided_at,
+        background=choice.background.class_ if choice.background else None,
+        background_probability=choice.background.probability if choice.background else None,
+        confidence=choice.confidence,
+        model=choice.model,
+    )
