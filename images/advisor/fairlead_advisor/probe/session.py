@@ -50,20 +50,17 @@ class Session:
         self._codec = codec
         self._reply_timeout_ns = reply_timeout_ns
         self._requests: list[_Request] = []
-        self._open = 0
         self.counters = Counters()
 
     def request(self, now_ns: int) -> bytes:
         """The next datagram to send, counted as sent at `now_ns`."""
         sequence = len(self._requests)
         self._requests.append(_Request(now_ns))
-        self._open += 1
         return self._codec.encode(Echo(Kind.REQUEST, sequence, now_ns))
 
     def withdraw(self) -> None:
         """Forgets the newest request: it never left this host, so that it says nothing about the path."""
         self._requests.pop()
-        self._open -= 1
 
     def receive(self, datagram: bytes, received_ns: int) -> Verdict:
         """Takes a datagram that arrived at `received_ns` and says what it was; only a SAMPLE changes the trace."""
@@ -93,7 +90,6 @@ class Session:
         if request.answered:
             return Verdict.DUPLICATE
         request.answered = True
-        self._open -= 1
         # Every request gets the same patience, however early in the probe it was sent: otherwise losses would depend on the position.
         if rtt_ns > self._reply_timeout_ns:
             return Verdict.LATE
@@ -101,14 +97,10 @@ class Session:
         return Verdict.SAMPLE
 
     @property
-    def complete(self) -> bool:
-        """Whether every request sent so far was answered."""
-        return self._open == 0
-
-    @property
     def deadline_ns(self) -> int | None:
-        """When the newest request counts as lost; None before the first."""
-        return self._requests[-1].sent_ns + self._reply_timeout_ns if self._requests else None
+        """When the newest request without an answer counts as lost; None if all are answered."""
+        newest_open = next((request for request in reversed(self._requests) if not request.answered), None)
+        return None if newest_open is None else newest_open.sent_ns + self._reply_timeout_ns
 
     def trace(self) -> Trace:
         """The samples so far, with times counted from the first request."""

@@ -115,10 +115,7 @@ class _Prober:
         self._session.counters.unsent += 1
 
     async def _await_stragglers(self) -> None:
-        deadline_ns = self._session.deadline_ns
-        if deadline_ns is None:
-            return
-        while not self._session.complete:
+        while (deadline_ns := self._session.deadline_ns) is not None:
             left_ns = deadline_ns - self._clocks.monotonic_ns()
             if left_ns <= 0:
                 return
@@ -146,8 +143,7 @@ class _Prober:
                 break
             received_ns = received_at_ns(self._clocks.monotonic_ns(), self._clocks.realtime_ns(), _kernel_stamp_ns(ancillary))
             self._session.receive(datagram, received_ns)
-        if self._session.complete:
-            self._answered.set()
+        self._answered.set()
 
 
 def _kernel_stamp_ns(ancillary: list[tuple[int, int, Any]]) -> int | None:

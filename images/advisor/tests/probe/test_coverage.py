@@ -1,7 +1,6 @@
 from pathlib import Path
 
 import pytest
-
 from fairlead_advisor.errors import TraceError
 from fairlead_advisor.probe.coverage import require_coverage
 from fairlead_advisor.probe.trace import Trace
@@ -32,7 +31,9 @@ def test_a_sufficient_trace_passes(trace: Trace, window_s: float) -> None:
         pytest.param(steady(3), 10, r"only 3 row\(s\), at least 10", id="three samples"),
         pytest.param(steady(50, 0.2), 10, "sampled at 5 Hz, at least 10 Hz", id="too slow"),
         pytest.param(steady(100), 10, "covers 5 s, shorter than the window of 10 s", id="too short"),
-        pytest.param(trace_of((i / 20 + (2 if i >= 150 else 0), 1.0) for i in range(250)), 10, "line 152: no request for 2.05 s", id="a gap"),
+        pytest.param(
+            trace_of((i / 20 + (2 if i >= 150 else 0), 1.0) for i in range(250)), 10, "line 152: no request for 2.05 s", id="a gap"
+        ),
         pytest.param(steady(rtt_ms=None), 10, "only 0 of the last 200 requests were answered", id="all lost"),
     ],
 )

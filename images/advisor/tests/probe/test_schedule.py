@@ -1,9 +1,8 @@
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-
 from fairlead_advisor.errors import UsageError
 from fairlead_advisor.probe.schedule import Timetable
+from hypothesis import given
+from hypothesis import strategies as st
 
 RATES = st.floats(10, 200)
 MS = 1_000_000

@@ -1,9 +1,8 @@
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-
 from fairlead_advisor.probe.session import Session, Verdict
 from fairlead_advisor.probe.wire import Codec
+from hypothesis import given
+from hypothesis import strategies as st
 from tests.support.echo_server import KEY, OTHER_KEY, reply_to
 
 MS = 1_000_000
@@ -20,13 +19,12 @@ def test_a_reply_becomes_a_sample_with_its_round_trip_time(session: Session) -> 
     assert session.receive(reply_to(second), START + 110 * MS) is Verdict.SAMPLE
     assert session.receive(reply_to(first), START + 120 * MS) is Verdict.SAMPLE
     assert list(session.trace().rows()) == [(0.0, 120.0), (0.05, 60.0)]
-    assert session.complete
+    assert session.deadline_ns is None
 
 
 def test_a_request_without_a_reply_is_a_lost_row(session: Session) -> None:
     session.request(START)
     assert list(session.trace().rows()) == [(0.0, None)]
-    assert not session.complete
 
 
 def test_the_second_reply_to_a_request_is_a_duplicate_and_changes_nothing(session: Session) -> None:
@@ -42,7 +40,7 @@ def test_a_reply_after_the_timeout_is_late_and_the_row_stays_lost(session: Sessi
     assert session.receive(reply_to(request), START + 2000 * MS + 1) is Verdict.LATE
     assert session.counters.late == 1
     assert list(session.trace().rows()) == [(0.0, None)]
-    assert session.complete
+    assert session.deadline_ns is None
 
 
 def test_strangers_datagrams_are_counted_as_foreign(session: Session) -> None:
@@ -66,11 +64,13 @@ def test_a_withdrawn_request_leaves_no_row(session: Session) -> None:
     assert list(session.trace().rows()) == [(0.0, None), (0.1, 30.0)]
 
 
-def test_the_deadline_is_two_seconds_after_the_newest_request(session: Session) -> None:
+def test_the_deadline_is_two_seconds_after_the_newest_request_without_an_answer(session: Session) -> None:
     assert session.deadline_ns is None
     session.request(START)
-    session.request(START + 50 * MS)
+    newest = session.request(START + 50 * MS)
     assert session.deadline_ns == START + 2050 * MS
+    session.receive(reply_to(newest), START + 60 * MS)
+    assert session.deadline_ns == START + 2000 * MS
 
 
 @given(st.lists(st.binary(max_size=64)))

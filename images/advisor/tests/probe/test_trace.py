@@ -2,17 +2,16 @@ import os
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
-
 from fairlead_advisor.errors import OutputError, TraceError
 from fairlead_advisor.probe.trace import MAXIMUM_BYTES, read_trace, write_trace
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from tests.support.traces import steady, trace_of
 
 HEADER = b"send_time_s,rtt_ms\n"
-ROWS = st.lists(
-    st.tuples(st.integers(0, 10**10), st.none() | st.integers(0, 10**8)), unique_by=lambda row: row[0], max_size=50
-).map(lambda rows: [(time / 1e6, None if rtt is None else rtt / 1e4) for time, rtt in sorted(rows, key=lambda row: row[0])])
+ROWS = st.lists(st.tuples(st.integers(0, 10**10), st.none() | st.integers(0, 10**8)), unique_by=lambda row: row[0], max_size=50).map(
+    lambda rows: [(time / 1e6, None if rtt is None else rtt / 1e4) for time, rtt in sorted(rows, key=lambda row: row[0])]
+)
 
 
 @given(ROWS)
@@ -98,7 +97,9 @@ def test_a_file_too_large_is_refused_unread(tmp_path: Path) -> None:
         read_trace(path)
 
 
-@pytest.mark.parametrize("content", [b"send_time_s,rtt_ms\r\n0.0,1\r\n", b"\xef\xbb\xbfsend_time_s,rtt_ms\n0.0,1", b"send_time_s, rtt_ms\n0.0, 1\n"])
+@pytest.mark.parametrize(
+    "content", [b"send_time_s,rtt_ms\r\n0.0,1\r\n", b"\xef\xbb\xbfsend_time_s,rtt_ms\n0.0,1", b"send_time_s, rtt_ms\n0.0, 1\n"]
+)
 def test_line_ends_spaces_and_the_mark_of_other_tools_are_read(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "trace.csv"
     path.write_bytes(content)

@@ -1,10 +1,13 @@
 """A UDP echo service on the loopback, written from the contract and not from the code under test."""
 
 import asyncio
+import socket
 import struct
+import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from typing import cast
 
 from blake3 import blake3
 
@@ -46,14 +49,15 @@ class EchoServer(asyncio.DatagramProtocol):
     port: int = 0
     requests: list[bytes] = field(default_factory=list)
     senders: set[tuple[str, int]] = field(default_factory=set)
+    asked: asyncio.Event = field(default_factory=asyncio.Event)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.DatagramTransport)
-        self._transport = transport
+        self._transport = cast(asyncio.DatagramTransport, transport)
         self.port = transport.get_extra_info("sockname")[1]
 
     def datagram_received(self, data: bytes, addr: tuple[str, int]) -> None:
         self.requests.append(data)
+        self.asked.set()
         self.senders.add(addr)
         (sequence,) = struct.unpack(">Q", data[8:16])
         for answer in self.behaviour(sequence, data):
@@ -73,3 +77,26 @@ async def echo_server(behaviour: Behaviour = prompt) -> AsyncIterator[EchoServer
         yield server
     finally:
         transport.close()
+
+
+@asynccontextmanager
+async def standalone_echo() -> AsyncIterator[int]:
+    """The port of a prompt echo service in a thread of its own, which the event loop cannot hold up."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as service:
+        service.bind(("127.0.0.1", 0))
+
+        def serve() -> None:
+            while True:
+                request, sender = service.recvfrom(2048)
+                if not request:
+                    return
+                service.sendto(reply_to(request), sender)
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        try:
+            yield service.getsockname()[1]
+        finally:
+            with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as ending:
+                ending.sendto(b"", service.getsockname())
+            thread.join()

@@ -1,0 +1,143 @@
+import asyncio
+import statistics
+import time
+
+import pytest
+from fairlead_advisor.errors import ProbeError, UsageError
+from fairlead_advisor.probe.schedule import Timetable
+from fairlead_advisor.probe.socket import Clocks, Endpoint, ProbeResult, probe, received_at_ns
+from tests.support.echo_server import KEY, OTHER_KEY, Answer, Behaviour, echo_server, prompt, reply_to, silent, standalone_echo
+
+S = 1_000_000_000
+
+
+async def probed(behaviour: Behaviour, rate_hz: float = 50, seconds: float = 1) -> ProbeResult:
+    async with echo_server(behaviour) as server:
+        return await probe(Endpoint("127.0.0.1", server.port), KEY, Timetable(rate_hz, seconds), Clocks())
+
+
+async def test_every_request_on_a_clean_path_becomes_a_sample_at_the_rate_asked() -> None:
+    result = await probed(prompt)
+    times_s = list(result.trace.send_times_s)
+    assert len(times_s) + result.counters.skipped == 50
+    assert len(result.trace.answered_rtts_ms()) == len(times_s)
+    # The timetable is absolute: the last request is where it belongs, whatever the wake-ups before it did.
+    assert times_s[-1] == pytest.approx(0.98, abs=0.05)
+    assert statistics.median(result.trace.answered_rtts_ms()) < 20
+
+
+async def test_a_delay_of_the_path_is_what_the_samples_show() -> None:
+    result = await probed(lambda _sequence, request: [Answer(reply_to(request), delay_s=0.08)])
+    rtts_ms = result.trace.answered_rtts_ms()
+    assert min(rtts_ms) >= 80
+    assert statistics.median(rtts_ms) < 120
+
+
+async def test_losses_are_rows_without_a_sample() -> None:
+    result = await probed(lambda sequence, request: [] if sequence % 5 == 0 else [Answer(reply_to(request))])
+    for sequence, (_, rtt_ms) in enumerate(result.trace.rows()):
+        assert (rtt_ms is None) == (sequence % 5 == 0)
+
+
+async def test_foreign_and_duplicate_datagrams_are_counted_and_change_nothing() -> None:
+    def noisy(_sequence: int, request: bytes) -> list[Answer]:
+        garbage = [Answer(reply_to(request, OTHER_KEY)), Answer(request), Answer(b"x" * 1000)]
+        return [*garbage, Answer(reply_to(request)), Answer(reply_to(request))]
+
+    result = await probed(noisy)
+    sent = len(result.trace)
+    assert len(result.trace.answered_rtts_ms()) == sent
+    assert result.counters.foreign == 3 * sent
+    # The probe ends with the last sample: that one's duplicate may come too late to be seen.
+    assert sent - 1 <= result.counters.duplicate <= sent
+
+
+async def test_replies_out_of_order_find_their_requests() -> None:
+    result = await probed(lambda sequence, request: [Answer(reply_to(request), delay_s=0.1 if sequence % 2 == 0 else 0)])
+    for sequence, (_, rtt_ms) in enumerate(result.trace.rows()):
+        assert rtt_ms is not None
+        assert (rtt_ms >= 100) == (sequence % 2 == 0)
+
+
+async def test_a_late_reply_is_counted_and_its_row_stays_lost() -> None:
+    result = await probed(lambda sequence, request: [Answer(reply_to(request), delay_s=2.05 if sequence == 0 else 1.9)])
+    rows = list(result.trace.rows())
+    assert rows[0][1] is None
+    assert all(rtt_ms is not None for _, rtt_ms in rows[1:])
+    assert result.counters.late == 1
+
+
+async def test_a_silent_peer_is_given_two_seconds_after_the_last_request() -> None:
+    loop = asyncio.get_running_loop()
+    started = loop.time()
+    result = await probed(silent)
+    assert 2.9 <= loop.time() - started < 3.5
+    assert result.trace.answered_rtts_ms() == []
+    assert len(result.trace) > 0
+
+
+async def test_a_port_where_nothing_listens_is_noticed() -> None:
+    async with echo_server() as server:
+        port = server.port
+    result = await probe(Endpoint("127.0.0.1", port), KEY, Timetable(20, 1), Clocks())
+    assert result.trace.answered_rtts_ms() == []
+    assert result.counters.refused > 0
+
+
+async def test_requests_leave_from_the_address_and_interface_asked_for() -> None:
+    async with echo_server() as server:
+        endpoint = Endpoint("127.0.0.1", server.port, source_address="127.0.0.2", interface="lo")
+        result = await probe(endpoint, KEY, Timetable(20, 1), Clocks())
+    assert {address for address, _ in server.senders} == {"127.0.0.2"}
+    assert result.trace.answered_rtts_ms()
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "kind", "complaint"),
+    [
+        (Endpoint("no such host", 1), UsageError, "cannot be resolved"),
+        (Endpoint("127.0.0.1", 1, interface="absent0"), UsageError, "--interface absent0"),
+        (Endpoint("127.0.0.1", 1, source_address="198.18.255.254"), ProbeError, "cannot send from 198.18.255.254"),
+    ],
+)
+async def test_an_endpoint_that_cannot_be_used_is_refused(endpoint: Endpoint, kind: type[Exception], complaint: str) -> None:
+    with pytest.raises(kind, match=complaint):
+        await probe(endpoint, KEY, Timetable(20, 1), Clocks())
+
+
+async def test_cancelling_a_probe_ends_it_at_once() -> None:
+    async with echo_server() as server:
+        probing = asyncio.create_task(probe(Endpoint("127.0.0.1", server.port), KEY, Timetable(20, 60), Clocks()))
+        await server.asked.wait()
+        probing.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await asyncio.wait_for(probing, 1)
+
+
+@pytest.mark.parametrize(
+    ("kernel_ns", "expected_ns"),
+    [
+        pytest.param(None, 10 * S, id="no stamp: the time of reading"),
+        pytest.param(99 * S + S // 2, 10 * S - S // 2, id="read half a second after it came"),
+        pytest.param(100 * S, 10 * S, id="read as it came"),
+        pytest.param(101 * S, 10 * S, id="the clock was set back"),
+        pytest.param(42 * S, 10 * S, id="the clock was set forward"),
+    ],
+)
+def test_the_kernels_stamp_tells_when_a_datagram_came(kernel_ns: int | None, expected_ns: int) -> None:
+    assert received_at_ns(10 * S, 100 * S, kernel_ns) == expected_ns
+
+
+async def test_a_reader_held_up_does_not_lengthen_the_samples() -> None:
+    async def holding_the_loop_up() -> None:
+        while True:
+            time.sleep(0.03)  # noqa: ASYNC251 - holding the loop up is the point
+            await asyncio.sleep(0)
+
+    async with standalone_echo() as port:
+        busy = asyncio.create_task(holding_the_loop_up())
+        try:
+            result = await probe(Endpoint("127.0.0.1", port), KEY, Timetable(20, 1), Clocks())
+        finally:
+            busy.cancel()
+    assert statistics.median(result.trace.answered_rtts_ms()) < 10

@@ -1,0 +1,279 @@
+"""The sidecar as a process, between an echo service and a mover's control socket."""
+
+import asyncio
+import re
+import signal
+import socket
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+from fairlead_advisor.probe.trace import read_trace
+from tests.support.command import Outcome, finish, start
+from tests.support.echo_server import Answer, echo_server, prompt, reply_to, silent
+from tests.support.fake_mover import FakeMover, serving_mover
+
+
+@dataclass
+class Running:
+    process: asyncio.subprocess.Process
+    url: str
+    http: aiohttp.ClientSession
+
+    async def get(self, path: str) -> tuple[int, Any]:
+        try:
+            async with self.http.get(self.url + path) as response:
+                return response.status, await (response.json() if response.content_type == "application/json" else response.text())
+        except aiohttp.ClientConnectionError:
+            return 0, None
+
+    async def until(self, path: str, satisfied: Callable[[int, Any], bool]) -> Any:
+        """The body of the first answer that satisfies."""
+        async with asyncio.timeout(20):
+            while True:
+                status, body = await self.get(path)
+                if satisfied(status, body):
+                    return body
+                assert self.process.returncode is None, "the sidecar ended"
+                await asyncio.sleep(0.02)
+
+    async def decision(self, *, applied: bool = True) -> Any:
+        return await self.until("/v1/decision", lambda status, body: status == 200 and body["applied"] == applied)
+
+    async def stop(self) -> tuple[Outcome, float]:
+        loop = asyncio.get_running_loop()
+        asked = loop.time()
+        self.process.send_signal(signal.SIGTERM)
+        outcome = await asyncio.wait_for(finish(self.process), 10)
+        return outcome, loop.time() - asked
+
+
+Start = Callable[..., Awaitable[Running]]
+
+
+@pytest.fixture
+def control_socket(tmp_path: Path) -> Path:
+    return tmp_path / "control.sock"
+
+
+@pytest.fixture
+async def sidecar(tmp_path: Path, control_socket: Path) -> AsyncIterator[Start]:
+    started: list[Running] = []
+
+    async def begin(*arguments: object) -> Running:
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            address = f"127.0.0.1:{free.getsockname()[1]}"
+        files = ("--control-socket", control_socket, "--trace", tmp_path / "trace.csv")
+        process = await start("run", "--http", address, *files, "--seconds", 1, *arguments)
+        running = Running(process, f"http://{address}", aiohttp.ClientSession())
+        started.append(running)
+        await running.until("/healthz", lambda status, _body: status == 200)
+        return running
+
+    yield begin
+    for running in started:
+        await running.http.close()
+        if running.process.returncode is None:
+            running.process.kill()
+            await running.process.communicate()
+
+
+@asynccontextmanager
+async def met_mover(control_socket: Path, mover: FakeMover, behaviour: Any = prompt) -> AsyncIterator[FakeMover]:
+    async with echo_server(behaviour) as echo, serving_mover(mover, control_socket):
+        mover.meet(echo.port)
+        yield mover
+
+
+async def test_measures_decides_applies_and_tells(sidecar: Start, control_socket: Path, tmp_path: Path) -> None:
+    running = await sidecar()
+    assert (await running.get("/v1/decision"))[0] == 503
+    mover = FakeMover()
+    delayed = echo_server(lambda _sequence, request: [Answer(reply_to(request), delay_s=0.06)])
+    async with delayed as echo, serving_mover(mover, control_socket):
+        await mover.peer_asked.wait()
+        assert (await running.get("/v1/decision"))[0] == 503
+        assert mover.patches == []
+        mover.meet(echo.port)
+        record = await running.decision()
+        await mover.stats_asked.wait()
+        metrics = await running.until("/metrics", lambda _status, body: "fairlead_advisor_mover_up 1.0" in body)
+        outcome, seconds = await running.stop()
+
+    trace = read_trace(tmp_path / "trace.csv")
+    assert {address for address, _ in echo.senders} == {"127.0.0.2"}
+    assert mover.patches == [{"congestion_control": "cubic", "streams": 4}]
+    assert record["version"] == 1
+    assert set(record["path"]) == {"rtt_seconds", "rtt_minimum_seconds", "loss_ratio", "samples"}
+    assert 0.06 <= record["path"]["rtt_minimum_seconds"] <= record["path"]["rtt_seconds"] < 0.2
+    assert record["path"]["loss_ratio"] == 0
+    assert record["path"]["samples"] == len(trace)
+    message, decided_at = record["decision"].pop("message"), record["decision"].pop("decided_at")
+    assert record["decision"] == {
+        "protocol": "TCP",
+        "congestion_control": "cubic",
+        "streams": 4,
+        "background": None,
+        "confidence": None,
+        "abstained": True,
+        "model": None,
+        "reason": "NoModel",
+    }
+    assert "no classifier is installed" in message
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", decided_at)
+    for line in (
+        'fairlead_advisor_decision_info{abstained="true",congestion_control="cubic",protocol="TCP",reason="NoModel"} 1.0',
+        "fairlead_advisor_decision_applied 1.0",
+        "fairlead_advisor_decision_streams 4.0",
+        f"fairlead_advisor_probes_sent_total {len(trace)}.0",
+        f"fairlead_advisor_probes_received_total {len(trace)}.0",
+        "fairlead_advisor_loss_ratio 0.0",
+        "fairlead_advisor_transfer_rtt_seconds 0.25",
+        "fairlead_advisor_transfer_streams 4.0",
+    ):
+        assert line in metrics.splitlines()
+    assert re.search(r"^fairlead_advisor_rtt_seconds 0\.[01]", metrics, re.MULTILINE)
+    resident = re.search(r"^process_resident_memory_bytes (\S+)", metrics, re.MULTILINE)
+    assert resident and float(resident[1]) < 80 * 2**20
+    assert outcome.exit_code == 0
+    assert seconds < 2
+    assert "Traceback" not in outcome.stderr
+
+
+async def test_an_echo_that_never_answers_still_gets_the_safe_default(sidecar: Start, control_socket: Path) -> None:
+    running = await sidecar()
+    loop = asyncio.get_running_loop()
+    mover = FakeMover()
+    async with met_mover(control_socket, mover, silent):
+        await mover.peer_asked.wait()
+        started = loop.time()
+        record = await running.decision()
+        assert loop.time() - started < 1 + 3
+    assert record["decision"]["reason"] == "ProbeFailed"
+    assert record["path"]["rtt_seconds"] is None
+    assert record["path"]["loss_ratio"] == 1
+    assert mover.in_force == {"congestion_control": "cubic", "streams": 4}
+
+
+@pytest.mark.parametrize(
+    "peer", ["text", {"address": "127.0.0.1"}, {"address": "x", "source_address": "y", "echo_port": 1, "echo_key": "z"}]
+)
+async def test_garbage_from_the_mover_still_gets_the_safe_default(sidecar: Start, control_socket: Path, peer: Any) -> None:
+    running = await sidecar()
+    mover = FakeMover(peer=peer)
+    async with serving_mover(mover, control_socket):
+        record = await running.decision()
+    assert record["decision"]["reason"] == "ProbeFailed"
+    assert record["path"] == {"rtt_seconds": None, "rtt_minimum_seconds": None, "loss_ratio": None, "samples": 0}
+    assert mover.in_force == {"congestion_control": "cubic", "streams": 4}
+
+
+async def test_the_users_choice_is_applied(sidecar: Start, control_socket: Path) -> None:
+    running = await sidecar("--congestion-control", "bbr", "--streams-min", 8)
+    mover = FakeMover()
+    async with met_mover(control_socket, mover):
+        record = await running.decision()
+    assert (record["decision"]["reason"], record["decision"]["abstained"]) == ("UserChoice", False)
+    assert mover.patches == [{"congestion_control": "bbr", "streams": 8}]
+
+
+@pytest.mark.parametrize(
+    ("permitted", "available", "chosen", "patched"),
+    [
+        pytest.param({"reno"}, ["reno", "bbr"], "Auto", ["cubic", "reno"], id="no cubic in the kernel"),
+        pytest.param({"reno"}, ["reno", "cubic"], "Auto", ["cubic", "reno"], id="cubic in the kernel but not permitted"),
+        pytest.param({"reno", "cubic"}, ["reno", "cubic"], "bbr", ["bbr", "cubic"], id="the user's choice is not offered"),
+    ],
+)
+async def test_a_refused_congestion_control_falls_back_to_one_offered(
+    sidecar: Start, control_socket: Path, permitted: set[str], available: list[str], chosen: str, patched: list[str]
+) -> None:
+    running = await sidecar("--congestion-control", chosen)
+    mover = FakeMover(permitted=permitted, available=available)
+    async with met_mover(control_socket, mover):
+        record = await running.decision()
+    assert [patch["congestion_control"] for patch in mover.patches] == patched
+    assert record["decision"]["congestion_control"] == mover.in_force["congestion_control"] == patched[-1]
+    assert record["decision"]["reason"] == "NoModel"
+    assert f"{patched[0]} is not permitted" in record["decision"]["message"]
+
+
+async def test_refused_streams_are_left_as_the_mover_has_them(sidecar: Start, control_socket: Path) -> None:
+    running = await sidecar("--streams-min", 16)
+    mover = FakeMover(streams_maximum=8)
+    async with met_mover(control_socket, mover):
+        record = await running.decision()
+    assert mover.in_force == {"congestion_control": "cubic", "streams": 2}
+    assert record["decision"]["streams"] == 2
+    assert "at most 8" in record["decision"]["message"]
+
+
+async def test_a_decision_that_no_fallback_gets_into_force_is_published_as_not_applied(sidecar: Start, control_socket: Path) -> None:
+    running = await sidecar()
+    mover = FakeMover(permitted=set())
+    async with met_mover(control_socket, mover):
+        record = await running.until("/v1/decision", lambda status, body: status == 200 and "and then" in body["decision"]["message"])
+        await running.until("/metrics", lambda _status, body: "fairlead_advisor_decision_applied 0.0" in body)
+    assert record["applied"] is False
+    assert len(mover.patches) == 2
+
+
+async def test_a_mover_that_is_busy_is_asked_again(sidecar: Start, control_socket: Path) -> None:
+    running = await sidecar()
+    mover = FakeMover(unavailable_patches=3)
+    async with met_mover(control_socket, mover):
+        await running.decision()
+    assert len(mover.patches) == 4
+
+
+async def test_a_trace_that_cannot_be_written_does_not_stop_the_decision(sidecar: Start, control_socket: Path, tmp_path: Path) -> None:
+    running = await sidecar()
+    (tmp_path / "trace.csv").mkdir()
+    async with met_mover(control_socket, FakeMover()):
+        record = await running.decision()
+    outcome, _ = await running.stop()
+    assert record["decision"]["reason"] == "NoModel"
+    assert "the trace is lost" in outcome.stderr
+
+
+async def test_a_mover_that_went_away_is_seen_in_the_metrics_and_ends_nothing(sidecar: Start, control_socket: Path) -> None:
+    running = await sidecar()
+    async with met_mover(control_socket, FakeMover()):
+        await running.decision()
+    await running.until("/metrics", lambda _status, body: "fairlead_advisor_mover_up 0.0" in body)
+    assert (await running.decision())["decision"]["reason"] == "NoModel"
+    assert (await running.stop())[0].exit_code == 0
+
+
+@pytest.mark.parametrize("when", ["before the mover", "before the peer", "while probing"])
+async def test_it_ends_promptly_and_cleanly_when_told(sidecar: Start, control_socket: Path, when: str, tmp_path: Path) -> None:
+    running = await sidecar("--seconds", 60)
+    mover = FakeMover()
+    async with echo_server() as echo, serving_mover(mover, control_socket if when != "before the mover" else tmp_path / "other.sock"):
+        if when != "before the mover":
+            await mover.peer_asked.wait()
+        if when == "while probing":
+            mover.meet(echo.port)
+            await echo.asked.wait()
+        outcome, seconds = await running.stop()
+    assert outcome.exit_code == 0
+    assert seconds < 2
+    assert "Traceback" not in outcome.stderr
+    assert not (tmp_path / "trace.csv").exists()
+
+
+async def test_a_port_in_use_is_refused(tmp_path: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        process = await start("run", "--http", address, "--control-socket", tmp_path / "control.sock", "--trace", tmp_path / "trace.csv")
+        outcome = await asyncio.wait_for(finish(process), 10)
+    assert outcome.exit_code == 2
+    assert "cannot listen" in outcome.stderr
+    assert "Traceback" not in outcome.stderr

@@ -1,0 +1,149 @@
+import asyncio
+import json
+import signal
+import time
+from pathlib import Path
+
+import pytest
+from fairlead_advisor.probe.trace import read_trace, write_trace
+from tests.support.command import finish, run, start
+from tests.support.echo_server import KEY, OTHER_KEY, Answer, echo_server, reply_to
+from tests.support.traces import steady
+
+
+def names_in(folder: Path) -> list[str]:
+    return [path.name for path in folder.iterdir()]
+
+
+async def test_probe_writes_the_trace_and_prints_its_summary(tmp_path: Path) -> None:
+    output = tmp_path / "trace.csv"
+    behaviour = lambda sequence, request: [] if sequence == 3 else [Answer(reply_to(request), delay_s=0.05)]  # noqa: E731
+    async with echo_server(behaviour) as server:
+        outcome = await run(
+            "probe", "--peer", f"127.0.0.1:{server.port}", "--echo-key", KEY.hex(), "--rate", 50, "--seconds", 1, "--output", output
+        )
+    assert (outcome.exit_code, outcome.stderr) == (0, "")
+    report = json.loads(outcome.stdout)
+    trace = read_trace(output)
+    assert report["peer"] == f"127.0.0.1:{server.port}"
+    assert report["samples"] == len(trace) == len(server.requests)
+    assert report["answered"] == len(trace) - 1
+    assert report["loss_ratio"] == pytest.approx(1 / len(trace))
+    assert 50 <= report["rtt_minimum_ms"] <= report["rtt_median_ms"] <= report["rtt_p95_ms"]
+    assert report["jitter_ms"] >= 0
+
+
+async def test_probe_without_any_reply_fails_with_what_to_check_and_keeps_the_trace(tmp_path: Path) -> None:
+    async with echo_server(lambda _sequence, request: [Answer(reply_to(request, OTHER_KEY))]) as server:
+        outcome = await run(
+            "probe", "--peer", f"127.0.0.1:{server.port}", "--echo-key", KEY.hex(), "--seconds", 1, "--output", tmp_path / "trace.csv"
+        )
+    assert outcome.exit_code == 1
+    assert "check --echo-key" in outcome.stderr
+    assert json.loads(outcome.stdout)["rtt_median_ms"] is None
+    rows = list(read_trace(tmp_path / "trace.csv").rows())
+    assert rows and all(rtt_ms is None for _, rtt_ms in rows)
+
+
+PROBE = {"--peer": "127.0.0.1:9", "--echo-key": KEY.hex(), "--output": "trace.csv"}
+
+
+@pytest.mark.parametrize(
+    ("change", "complaint"),
+    [
+        ({"--echo-key": "abc"}, "32 hexadecimal digits"),
+        ({"--rate": "9"}, "rate must be 10 to 200"),
+        ({"--rate": "201"}, "rate must be 10 to 200"),
+        ({"--rate": "nan"}, "rate must be 10 to 200"),
+        ({"--seconds": "0"}, "duration must be 1 to 3600"),
+        ({"--output": "missing/trace.csv"}, "does not exist"),
+        ({"--output": "."}, "not a regular file"),
+        ({"--peer": "127.0.0.1"}, "not HOST:PORT"),
+        ({"--peer": "127.0.0.1:0"}, "port of 1 to 65535"),
+        ({"--peer": "127.0.0.1:99999999"}, "port of 1 to 65535"),
+        ({"--peer": "::1:24000"}, "brackets"),
+        ({"--interface": "absent0"}, "--interface absent0"),
+    ],
+)
+async def test_probe_refuses_bad_arguments_before_it_sends_or_writes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: dict[str, str], complaint: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[1]))
+    outcome = await run("probe", *(word for pair in (PROBE | change).items() for word in pair))
+    assert outcome.exit_code == 2
+    assert complaint in outcome.stderr
+    assert "Traceback" not in outcome.stderr
+    assert names_in(tmp_path) == []
+
+
+async def test_an_interrupted_probe_leaves_no_file(tmp_path: Path) -> None:
+    async with echo_server() as server:
+        process = await start(
+            "probe", "--peer", f"127.0.0.1:{server.port}", "--echo-key", KEY.hex(), "--seconds", 60, "--output", tmp_path / "trace.csv"
+        )
+        await server.asked.wait()
+        process.send_signal(signal.SIGINT)
+        outcome = await asyncio.wait_for(finish(process), 5)
+    assert (outcome.exit_code, outcome.stderr) == (130, "fairlead-advisor: interrupted\n")
+    assert names_in(tmp_path) == []
+
+
+async def test_classify_without_a_model_says_so(tmp_path: Path) -> None:
+    write_trace(tmp_path / "trace.csv", steady())
+    outcome = await run("classify", tmp_path / "trace.csv")
+    assert (outcome.exit_code, outcome.stdout) == (3, "")
+    assert "a valid trace of 200 samples, but no classifier model is installed" in outcome.stderr
+
+
+@pytest.mark.parametrize("window", ["0", "-1", "nan", "inf", "1e9"])
+async def test_classify_refuses_a_bad_window(tmp_path: Path, window: str) -> None:
+    outcome = await run("classify", tmp_path / "trace.csv", f"--window={window}")
+    assert outcome.exit_code == 2
+    assert "--window must be 1 to 3600 seconds" in outcome.stderr
+
+
+async def test_classify_refuses_a_bad_file_and_one_that_is_too_short(tmp_path: Path) -> None:
+    (tmp_path / "bad.csv").write_text("send_time_s,rtt_ms\n0.0,oops\n")
+    write_trace(tmp_path / "short.csv", steady(3))
+    bad, short = await run("classify", tmp_path / "bad.csv"), await run("classify", tmp_path / "short.csv")
+    assert (bad.exit_code, short.exit_code) == (2, 2)
+    assert "bad.csv: line 2: rtt_ms is 'oops'" in bad.stderr
+    assert "short.csv: only 3 row(s)" in short.stderr
+    assert "Traceback" not in bad.stderr + short.stderr
+
+
+RUN = {"--control-socket": "control.sock", "--http": "127.0.0.1:1", "--trace": "trace.csv"}
+
+
+@pytest.mark.parametrize(
+    ("change", "complaint"),
+    [
+        ({"--streams-min": "5", "--streams-max": "4"}, "the minimum not above the maximum"),
+        ({"--streams-min": "0"}, "--streams-min 0"),
+        ({"--streams-max": "1000"}, "--streams-max 1000"),
+        ({"--congestion-control": "not one!"}, "must be Auto or a kernel's name"),
+        ({"--control-socket": "x" * 108}, "at most 107 bytes"),
+        ({"--trace": "missing/trace.csv"}, "does not exist"),
+        ({"--rate": "1"}, "rate must be 10 to 200"),
+        ({"--http": "198.18.255.254:1"}, "cannot listen"),
+    ],
+)
+async def test_run_refuses_bad_arguments(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: dict[str, str], complaint: str) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[1]))
+    outcome = await run("run", *(word for pair in (RUN | change).items() for word in pair))
+    assert outcome.exit_code == 2
+    assert complaint in outcome.stderr
+    assert "Traceback" not in outcome.stderr
+
+
+async def test_no_command_is_a_usage_error() -> None:
+    assert (await run()).exit_code == 2
+
+
+async def test_the_command_line_answers_in_under_a_second() -> None:
+    started = time.monotonic()
+    outcome = await run("--help")
+    assert outcome.exit_code == 0
+    assert time.monotonic() - started < 1
