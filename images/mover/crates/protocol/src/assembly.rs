@@ -1,0 +1,72 @@
+//! What the receiver has: which blocks it may take, which it holds.
+
+use crate::digest::{block_count, block_length, of_tree, BlockDigests, Digest, Recorded};
+use crate::fault::{show, Fault, Reason};
+use crate::listing::{Entry, Kind};
+use crate::pack::Segment;
+
+/// Blocks of a tree as they arrive in any order, some of them twice.
+pub struct Assembly {
+    expected: Vec<bool>,
+    files: Vec<BlockDigests>,
+    blocks_missing: u64,
+}
+
+impl Assembly {
+    /// Expects every non-empty file of the listing but the `skipped`, whose digests are known.
+    pub fn new(entries: &[Entry], skipped: &[(u32, Digest)]) -> Self {
+        let mut expected: Vec<bool> = entries.iter().map(|entry| entry.kind == Kind::File && entry.size > 0).collect();
+        let mut files = vec![BlockDigests::None; entries.len()];
+        for (index, digest) in skipped {
+            expected[*index as usize] = false;
+            files[*index as usize] = BlockDigests::Whole(*digest);
+        }
+        let blocks_missing =
+            entries.iter().zip(&expected).filter(|(_, wanted)| **wanted).map(|(entry, _)| block_count(entry.size)).sum();
+        Self { expected, files, blocks_missing }
+    }
+
+    /// Whether the transfer includes this block with this length.
+    pub fn admits(&self, entries: &[Entry], segment: &Segment) -> Result<(), Fault> {
+        let file = segment.file as usize;
+        if !self.expected.get(file).copied().unwrap_or(false) {
+            return Err(Fault::protocol(format!("a block arrived for entry {file}, which takes none")));
+        }
+        if block_length(entries[file].size, segment.block) != segment.length {
+            return Err(Fault::protocol(format!(
+                "block {} of {} has {} bytes, which does not fit the listing",
+                segment.block,
+                show(&entries[file].path),
+                segment.length
+            )));
+        }
+        Ok(())
+    }
+
+    /// Notes a verified and written block that `admits` let in. Says whether it is new.
+    pub fn stored(&mut self, entries: &[Entry], segment: &Segment) -> Result<bool, Fault> {
+        let file = segment.file as usize;
+        match self.files[file].record(entries[file].size, segment.block, segment.digest) {
+            Recorded::New => {
+                self.blocks_missing -= 1;
+                Ok(true)
+            }
+            Recorded::Known => Ok(false),
+            Recorded::Contradicts => Err(Fault::new(
+                Reason::SourceChanged,
+                format!("block {} of {} arrived twice with different content", segment.block, show(&entries[file].path)),
+            )),
+        }
+    }
+
+    /// Whether every expected block is here.
+    pub fn is_complete(&self) -> bool {
+        self.blocks_missing == 0
+    }
+
+    /// Digest of the tree; an incomplete file is an error.
+    pub fn root(&self, entries: &[Entry]) -> Result<Digest, Fault> {
+        of_tree(entries, &self.files)
+            .map_err(|index| Fault::protocol(format!("the file {} is not complete", show(&entries[index].path))))
+    }
+}

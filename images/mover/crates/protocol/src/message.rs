@@ -1,0 +1,188 @@
+//! Control messages. Unknown fields are ignored, so that later versions can add some.
+#![allow(missing_docs)]
+
+use prost::{Enumeration, Message, Oneof};
+
+/// First message of every connection, from the sender.
+#[derive(Clone, PartialEq, Message)]
+pub struct Hello {
+    #[prost(string, tag = "1")]
+    pub job: String,
+    #[prost(uint32, tag = "2")]
+    pub attempt: u32,
+    #[prost(enumeration = "Purpose", tag = "3")]
+    pub purpose: i32,
+    /// Data connections: the token of the control connection's `Welcome`.
+    #[prost(bytes = "vec", tag = "4")]
+    pub token: Vec<u8>,
+    /// Data connections: number of the stream.
+    #[prost(uint32, tag = "5")]
+    pub stream: u32,
+}
+
+/// What a connection is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Enumeration)]
+#[repr(i32)]
+pub enum Purpose {
+    Unknown = 0,
+    Control = 1,
+    Data = 2,
+}
+
+/// The receiver's answer to `Hello`: a refusal if `refusal` is not empty.
+#[derive(Clone, PartialEq, Message)]
+pub struct Welcome {
+    #[prost(string, tag = "1")]
+    pub refusal: String,
+    #[prost(bytes = "vec", tag = "2")]
+    pub token: Vec<u8>,
+    #[prost(bytes = "vec", tag = "3")]
+    pub echo_key: Vec<u8>,
+    #[prost(uint32, tag = "4")]
+    pub echo_port: u32,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub struct Control {
+    #[prost(oneof = "Body", tags = "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11")]
+    pub body: Option<Body>,
+}
+
+#[derive(Clone, PartialEq, Oneof)]
+pub enum Body {
+    /// Sender: some entries of the tree, in order.
+    #[prost(message, tag = "1")]
+    Listing(Listing),
+    /// Sender: the listing is complete.
+    #[prost(message, tag = "2")]
+    ListingEnd(ListingEnd),
+    /// Receiver: files that exist with the same size; their digests are wanted.
+    #[prost(message, tag = "3")]
+    Compare(Numbers),
+    /// Sender: digests of those files.
+    #[prost(message, tag = "4")]
+    Digests(FileDigests),
+    /// Receiver: files that need not be sent.
+    #[prost(message, tag = "5")]
+    Plan(Numbers),
+    /// Receiver: packs whose blocks are verified and handed to the file system.
+    #[prost(message, tag = "6")]
+    Stored(Packs),
+    /// Receiver: packs with a block that failed its check; to be sent again.
+    #[prost(message, tag = "7")]
+    Damaged(Packs),
+    /// Sender: every pack was stored; the root to verify.
+    #[prost(message, tag = "8")]
+    Complete(Complete),
+    /// Receiver: verified, durable and under the final names.
+    #[prost(message, tag = "9")]
+    Published(Complete),
+    /// Either end: the transfer failed here.
+    #[prost(message, tag = "10")]
+    Failure(Failure),
+    /// Either end: still alive.
+    #[prost(message, tag = "11")]
+    Heartbeat(Heartbeat),
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub struct Entry {
+    #[prost(bytes = "vec", tag = "1")]
+    pub path: Vec<u8>,
+    #[prost(enumeration = "EntryKind", tag = "2")]
+    pub kind: i32,
+    #[prost(uint32, tag = "3")]
+    pub mode: u32,
+    #[prost(sint64, tag = "4")]
+    pub mtime_s: i64,
+    #[prost(uint32, tag = "5")]
+    pub mtime_ns: u32,
+    #[prost(uint64, tag = "6")]
+    pub size: u64,
+    #[prost(bytes = "vec", tag = "7")]
+    pub target: Vec<u8>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Enumeration)]
+#[repr(i32)]
+pub enum EntryKind {
+    Unknown = 0,
+    File = 1,
+    Directory = 2,
+    Symlink = 3,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub struct Listing {
+    #[prost(message, repeated, tag = "1")]
+    pub entries: Vec<Entry>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub struct ListingEnd {
+    #[prost(uint64, tag = "1")]
+    pub files: u64,
+    #[prost(uint64, tag = "2")]
+    pub directories: u64,
+    #[prost(uint64, tag = "3")]
+    pub symlinks: u64,
+    #[prost(uint64, tag = "4")]
+    pub bytes: u64,
+}
+
+/// Indices into the listing, in one or more frames.
+#[derive(Clone, PartialEq, Message)]
+pub struct Numbers {
+    #[prost(uint32, repeated, tag = "1")]
+    pub numbers: Vec<u32>,
+    #[prost(bool, tag = "2")]
+    pub last: bool,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub struct FileDigests {
+    #[prost(message, repeated, tag = "1")]
+    pub digests: Vec<FileDigest>,
+    #[prost(bool, tag = "2")]
+    pub last: bool,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub struct FileDigest {
+    #[prost(uint32, tag = "1")]
+    pub file: u32,
+    #[prost(bytes = "vec", tag = "2")]
+    pub digest: Vec<u8>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub struct Packs {
+    #[prost(uint64, repeated, tag = "1")]
+    pub packs: Vec<u64>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub struct Complete {
+    #[prost(bytes = "vec", tag = "1")]
+    pub root: Vec<u8>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub struct Failure {
+    #[prost(string, tag = "1")]
+    pub reason: String,
+    #[prost(string, tag = "2")]
+    pub message: String,
+    #[prost(bool, tag = "3")]
+    pub retry: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Message)]
+pub struct Heartbeat {
+    /// Grows with whatever this end gets done: bytes read, sent, received, hashed, synced.
+    #[prost(uint64, tag = "1")]
+    pub work: u64,
+    /// Whether this end waits on purpose, so that no progress is expected.
+    #[prost(bool, tag = "2")]
+    pub waiting: bool,
+}

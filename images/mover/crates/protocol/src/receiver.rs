@@ -1,0 +1,247 @@
+//! The receiver's side of a session, as a state machine:
+//! `Listing → Surveying → (Comparing →) Reserving → Transferring → Publishing → Done`.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crate::assembly::Assembly;
+use crate::digest::Digest;
+use crate::fault::{Fault, Reason};
+use crate::limits::NUMBERS_PER_FRAME;
+use crate::listing::{Entry, Kind, ListingBuilder, Totals};
+use crate::message::{Body, Complete, FileDigests, ListingEnd, Numbers};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Listing,
+    Surveying,
+    Comparing,
+    Reserving,
+    Transferring,
+    Publishing,
+    Done,
+}
+
+/// What the receiver must do next.
+#[derive(Debug)]
+pub enum Effect {
+    /// Look at the destination and call `surveyed`.
+    Survey(Arc<Vec<Entry>>),
+    /// Hash these files of the destination, report each by `hashed`, then call `hashed_all`.
+    HashFiles(Vec<u32>),
+    /// Check the space, prepare the partial files and call `reserved`.
+    Reserve {
+        /// Files that are not sent since they are identical.
+        skip: Arc<Vec<u32>>,
+    },
+    /// Everything is here and verified: make it durable, publish it and call `published`.
+    Publish,
+}
+
+/// Messages to send and what to do.
+#[derive(Debug, Default)]
+pub struct Step {
+    /// To be sent in this order.
+    pub send: Vec<Body>,
+    /// To be done.
+    pub effect: Option<Effect>,
+}
+
+impl From<Effect> for Step {
+    fn from(effect: Effect) -> Self {
+        Self { send: Vec::new(), effect: Some(effect) }
+    }
+}
+
+/// The receiver's session after both ends have greeted each other.
+pub struct Receiver {
+    state: State,
+    builder: ListingBuilder,
+    totals: Totals,
+    entries: Arc<Vec<Entry>>,
+    candidates: Vec<u32>,
+    own: HashMap<u32, Digest>,
+    own_done: bool,
+    theirs: HashMap<u32, Digest>,
+    theirs_done: bool,
+    skip: Arc<Vec<u32>>,
+    assembly: Arc<Mutex<Option<Assembly>>>,
+    root: Digest,
+}
+
+impl Default for Receiver {
+    fn default() -> Self {
+        Self {
+            state: State::Listing,
+            builder: ListingBuilder::default(),
+            totals: Totals::default(),
+            entries: Arc::default(),
+            candidates: Vec::new(),
+            own: HashMap::new(),
+            own_done: false,
+            theirs: HashMap::new(),
+            theirs_done: false,
+            skip: Arc::default(),
+            assembly: Arc::default(),
+            root: [0; 32],
+        }
+    }
+}
+
+impl Receiver {
+    /// The listing, once it is complete.
+    pub fn entries(&self) -> &Arc<Vec<Entry>> {
+        &self.entries
+    }
+
+    /// Totals of the listing, once it is complete.
+    pub fn totals(&self) -> Totals {
+        self.totals
+    }
+
+    /// Where data streams note their blocks; empty until data may flow.
+    pub fn assembly(&self) -> Arc<Mutex<Option<Assembly>>> {
+        Arc::clone(&self.assembly)
+    }
+
+    /// The verified digest of the tree.
+    pub fn root(&self) -> Digest {
+        self.root
+    }
+
+    /// Takes a message of the sender. `Failure` and `Heartbeat` are the caller's.
+    pub fn on_message(&mut self, body: Body) -> Result<Step, Fault> {
+        match (self.state, body) {
+            (State::Listing, Body::Listing(listing)) => {
+                for entry in listing.entries {
+                    self.builder.push(Entry::from_message(entry)?)?;
+                }
+                Ok(Step::default())
+            }
+            (State::Listing, Body::ListingEnd(end)) => self.end_listing(end),
+            (State::Comparing, Body::Digests(digests)) => self.take_digests(digests),
+            (State::Transferring, Body::Complete(complete)) => self.verify(&complete),
+            (state, body) => Err(Fault::protocol(format!("the sender sent {} while {state:?}", body.name()))),
+        }
+    }
+
+    fn end_listing(&mut self, end: ListingEnd) -> Result<Step, Fault> {
+        let ListingEnd { files, directories, symlinks, bytes } = end;
+        self.totals = self.builder.totals();
+        if self.totals != (Totals { files, directories, symlinks, bytes }) {
+            return Err(Fault::protocol("the listing is not what its end announces"));
+        }
+        if self.totals.entries() == 0 {
+            return Err(Fault::protocol("the listing is empty"));
+        }
+        self.entries = Arc::new(std::mem::take(&mut self.builder).finish());
+        self.state = State::Surveying;
+        Ok(Effect::Survey(Arc::clone(&self.entries)).into())
+    }
+
+    /// The destination has these files with the same size already, in ascending order.
+    pub fn surveyed(&mut self, candidates: Vec<u32>) -> Step {
+        if candidates.is_empty() {
+            return self.reserve(Vec::new());
+        }
+        self.state = State::Comparing;
+        self.candidates.clone_from(&candidates);
+        Step { send: frames(&candidates, Body::Compare), effect: Some(Effect::HashFiles(candidates)) }
+    }
+
+    /// Notes the digest of a file of the destination.
+    pub fn hashed(&mut self, file: u32, digest: Digest) {
+        self.own.insert(file, digest);
+    }
+
+    /// All candidates are hashed here.
+    pub fn hashed_all(&mut self) -> Step {
+        self.own_done = true;
+        self.compare()
+    }
+
+    fn take_digests(&mut self, digests: FileDigests) -> Result<Step, Fault> {
+        for item in digests.digests {
+            let digest = Digest::try_from(item.digest).map_err(|_| Fault::protocol("a digest has a wrong length"))?;
+            if self.candidates.binary_search(&item.file).is_err() {
+                return Err(Fault::protocol("the sender hashed a file that nobody asked for"));
+            }
+            self.theirs.insert(item.file, digest);
+        }
+        self.theirs_done |= digests.last;
+        Ok(self.compare())
+    }
+
+    fn compare(&mut self) -> Step {
+        if !(self.own_done && self.theirs_done) {
+            return Step::default();
+        }
+        let same = |file: &u32| self.own.get(file).is_some_and(|own| self.theirs.get(file) == Some(own));
+        let skip = self.candidates.iter().copied().filter(same).collect();
+        self.reserve(skip)
+    }
+
+    fn reserve(&mut self, skip: Vec<u32>) -> Step {
+        self.state = State::Reserving;
+        self.skip = Arc::new(skip);
+        Effect::Reserve { skip: Arc::clone(&self.skip) }.into()
+    }
+
+    /// Space is there and the partial files are ready: data may flow.
+    pub fn reserved(&mut self) -> Step {
+        let skipped: Vec<(u32, Digest)> =
+            self.skip.iter().filter_map(|file| self.own.get(file).map(|digest| (*file, *digest))).collect();
+        *lock(&self.assembly) = Some(Assembly::new(&self.entries, &skipped));
+        self.state = State::Transferring;
+        Step { send: frames(&self.skip, Body::Plan), effect: None }
+    }
+
+    fn verify(&mut self, complete: &Complete) -> Result<Step, Fault> {
+        let root = {
+            let assembly = lock(&self.assembly);
+            let assembly = assembly.as_ref().ok_or_else(|| Fault::protocol("no data was expected"))?;
+            if !assembly.is_complete() {
+                return Err(Fault::protocol("the sender says it is done, but blocks are missing"));
+            }
+            assembly.root(&self.entries)?
+        };
+        if complete.root != root {
+            let text = "the tree that arrived has another digest than the tree that was sent; nothing was published";
+            return Err(Fault::new(Reason::ChecksumMismatch, text));
+        }
+        self.root = root;
+        self.state = State::Publishing;
+        Ok(Effect::Publish.into())
+    }
+
+    /// The tree is durable under its final names.
+    pub fn published(&mut self) -> Step {
+        self.state = State::Done;
+        Step { send: vec![Body::Published(Complete { root: self.root.to_vec() })], effect: None }
+    }
+
+    /// Files and bytes that were not sent.
+    pub fn skipped(&self) -> (u64, u64) {
+        let bytes = self.skip.iter().map(|file| self.entries[*file as usize].size).sum();
+        (self.skip.len() as u64, bytes)
+    }
+
+    /// Files that were sent, empty ones included.
+    pub fn files_to_write(&self) -> u64 {
+        self.entries.iter().filter(|entry| entry.kind == Kind::File).count() as u64 - self.skip.len() as u64
+    }
+}
+
+/// Locks, whatever happened to other holders: each change under these locks is whole in itself.
+pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn frames(numbers: &[u32], body: fn(Numbers) -> Body) -> Vec<Body> {
+    if numbers.is_empty() {
+        return vec![body(Numbers { numbers: Vec::new(), last: true })];
+    }
+    let last = numbers.len().div_ceil(NUMBERS_PER_FRAME) - 1;
+    let chunks = numbers.chunks(NUMBERS_PER_FRAME).enumerate();
+    chunks.map(|(at, chunk)| body(Numbers { numbers: chunk.to_vec(), last: at == last })).collect()
+}

@@ -1,0 +1,192 @@
+//! Which blocks go next at the sender. Blocks are handed to whichever stream is free; what a stream loses goes to another.
+
+use std::collections::{HashMap, VecDeque};
+
+use crate::digest::{block_count, block_length};
+use crate::limits::{PACK_PAYLOAD_BYTES, PACK_SEGMENTS};
+
+/// A block to be read and sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BlockRef {
+    /// Index of the file in the listing.
+    pub file: u32,
+    /// Number of the block in the file.
+    pub block: u32,
+    /// Bytes of the block.
+    pub length: u32,
+}
+
+/// Blocks that travel together.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pack {
+    /// Number of the pack; a pack sent again has a new one.
+    pub id: u64,
+    /// Its blocks in the order of their bytes.
+    pub blocks: Vec<BlockRef>,
+}
+
+impl Pack {
+    /// Bytes of all its blocks.
+    pub fn bytes(&self) -> u64 {
+        self.blocks.iter().map(|block| u64::from(block.length)).sum()
+    }
+}
+
+struct InFlight {
+    connection: u64,
+    blocks: Vec<BlockRef>,
+}
+
+/// The work left, the packs on their way, and what comes back.
+#[derive(Default)]
+pub struct Schedule {
+    files: VecDeque<(u32, u64)>,
+    next_block: u32,
+    again: VecDeque<Vec<BlockRef>>,
+    in_flight: HashMap<u64, InFlight>,
+    next_id: u64,
+    resent_packs: u64,
+}
+
+impl Schedule {
+    /// Work for these files, given as index in the listing and size in bytes. Empty files need no pack.
+    pub fn new(files: impl IntoIterator<Item = (u32, u64)>) -> Self {
+        Self { files: files.into_iter().filter(|(_, size)| *size > 0).collect(), ..Self::default() }
+    }
+
+    /// The next pack for a free stream on `connection`, or nothing when all is sent (though perhaps not stored).
+    pub fn next(&mut self, connection: u64) -> Option<Pack> {
+        let blocks = match self.again.pop_front() {
+            Some(blocks) => {
+                self.resent_packs += 1;
+                blocks
+            }
+            None => self.gather(),
+        };
+        if blocks.is_empty() {
+            return None;
+        }
+        let id = self.next_id;
+        self.next_id += 1;
+        self.in_flight.insert(id, InFlight { connection, blocks: blocks.clone() });
+        Some(Pack { id, blocks })
+    }
+
+    fn gather(&mut self) -> Vec<BlockRef> {
+        let (mut blocks, mut bytes) = (Vec::new(), 0);
+        while let Some(&(file, size)) = self.files.front() {
+            let block = self.next_block;
+            let length = block_length(size, block);
+            let full = bytes + length > PACK_PAYLOAD_BYTES || blocks.len() >= usize::from(PACK_SEGMENTS);
+            if full {
+                break;
+            }
+            blocks.push(BlockRef { file, block, length });
+            bytes += length;
+            self.next_block += 1;
+            if u64::from(self.next_block) == block_count(size) {
+                self.files.pop_front();
+                self.next_block = 0;
+            }
+        }
+        blocks
+    }
+
+    /// A pack is stored at the receiver: its blocks, or nothing if that was known.
+    pub fn stored(&mut self, pack: u64) -> Option<Pack> {
+        self.in_flight.remove(&pack).map(|flight| Pack { id: pack, blocks: flight.blocks })
+    }
+
+    /// A pack arrived damaged and goes out again; says whether the pack was on its way at all.
+    pub fn damaged(&mut self, pack: u64) -> bool {
+        let flight = self.in_flight.remove(&pack);
+        let known = flight.is_some();
+        self.again.extend(flight.map(|flight| flight.blocks));
+        known
+    }
+
+    /// A connection ended: what it had not yet delivered goes out again. Returns how many packs that are.
+    pub fn connection_lost(&mut self, connection: u64) -> usize {
+        let mut lost: Vec<u64> =
+            self.in_flight.iter().filter(|(_, flight)| flight.connection == connection).map(|(id, _)| *id).collect();
+        lost.sort_unstable();
+        for id in &lost {
+            self.damaged(*id);
+        }
+        lost.len()
+    }
+
+    /// Whether every block is stored.
+    pub fn is_complete(&self) -> bool {
+        self.files.is_empty() && self.again.is_empty() && self.in_flight.is_empty()
+    }
+
+    /// Packs sent and not yet known to be stored.
+    pub fn in_flight(&self) -> usize {
+        self.in_flight.len()
+    }
+
+    /// Packs that went out more than once.
+    pub fn resent_packs(&self) -> u64 {
+        self.resent_packs
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::limits::BLOCK_BYTES;
+    use proptest::prelude::*;
+    use std::collections::HashSet;
+
+    #[test]
+    fn small_files_share_a_pack_and_large_ones_do_not() {
+        let mut schedule = Schedule::new((0..300).map(|file| (file, 4096)).chain([(300, 3 << 20)]));
+        let sizes: Vec<usize> = std::iter::from_fn(|| schedule.next(0)).map(|pack| pack.blocks.len()).collect();
+        assert_eq!(sizes, [256, 44, 1, 1, 1]);
+    }
+
+    #[test]
+    fn a_lost_connection_gives_its_packs_to_others_and_only_its_own() {
+        let mut schedule = Schedule::new([(0, u64::from(BLOCK_BYTES) * 3)]);
+        let packs: Vec<Pack> = [7, 8, 7].into_iter().filter_map(|connection| schedule.next(connection)).collect();
+        assert!(schedule.next(8).is_none());
+        schedule.stored(packs[0].id);
+        assert_eq!(schedule.connection_lost(7), 1);
+        let again = schedule.next(8).unwrap();
+        assert_eq!(again.blocks, packs[2].blocks);
+        assert_eq!(schedule.stored(packs[2].id), None, "the lost pack's number is void");
+        schedule.stored(packs[1].id);
+        assert!(!schedule.is_complete());
+        schedule.stored(again.id);
+        assert!(schedule.is_complete());
+        assert_eq!(schedule.resent_packs(), 1);
+    }
+
+    proptest! {
+        #[test]
+        fn every_block_is_stored_exactly_once_whatever_is_lost(
+            sizes in proptest::collection::vec(0u64..(5 << 20), 0..12),
+            fate in proptest::collection::vec(0u8..4, 1..60),
+        ) {
+            let mut schedule = Schedule::new(sizes.iter().enumerate().map(|(i, s)| (i as u32, *s)));
+            let (mut seen, mut fates) = (HashSet::new(), fate.into_iter().chain(std::iter::repeat(0)));
+            let mut rounds = 0;
+            while !schedule.is_complete() {
+                rounds += 1;
+                prop_assert!(rounds < 10_000);
+                let Some(pack) = schedule.next(rounds % 3) else { continue };
+                prop_assert!(pack.bytes() <= u64::from(PACK_PAYLOAD_BYTES));
+                match fates.next() {
+                    Some(1) => { schedule.damaged(pack.id); }
+                    Some(2) => { schedule.connection_lost(rounds % 3); }
+                    _ => for block in schedule.stored(pack.id).unwrap().blocks {
+                        prop_assert!(seen.insert((block.file, block.block)));
+                    }
+                }
+            }
+            let blocks: u64 = sizes.iter().map(|size| block_count(*size)).sum();
+            prop_assert_eq!(seen.len() as u64, blocks);
+        }
+    }
+}
