@@ -1,0 +1,91 @@
+"""Fixtures of the end-to-end tests: the cluster that is up, the chart installed once a run, a lab for each test."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import shlex
+from collections.abc import Generator, Iterator
+from pathlib import Path
+
+import pytest
+from access.kubectl import Kubectl
+from access.nodes import LocalCluster
+
+from e2e.lib import install
+from e2e.lib.lab import Lab
+from e2e.lib.turns import once, turn
+
+CHECKOUT = Path(__file__).resolve().parents[1]
+BUILD = CHECKOUT / "build" / "e2e"
+DEMO_NAMESPACE = "demo"
+FAILED = pytest.StashKey[bool]()
+
+
+def namespace_of(item: pytest.Item) -> str:
+    """A namespace's name that follows from the test's: readable, unique, at most 63 characters."""
+    digest = hashlib.sha256(item.nodeid.encode()).hexdigest()[:6]
+    words = re.sub(r"[^a-z0-9]+", "-", item.name.removeprefix("test_").lower()).strip("-")
+    prefix = "outside" if item.get_closest_marker("forbidden_namespace") else "e2e"
+    return f"{prefix}-{words[:40].rstrip('-')}-{digest}"
+
+
+def needs_host_network(item: pytest.Item) -> bool:
+    """Whether the administrator has to allow the test's namespace."""
+    return "lab" in getattr(item, "fixturenames", ()) and item.get_closest_marker("forbidden_namespace") is None
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Tests that must be alone come last and on one worker, so that the others do not wait for them."""
+    for item in items:
+        if item.get_closest_marker("exclusive"):
+            item.add_marker(pytest.mark.xdist_group("exclusive"))
+    items.sort(key=lambda item: item.get_closest_marker("exclusive") is not None)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Remembers failures, so that the lab keeps its evidence."""
+    report = yield
+    if report.failed:
+        item.stash[FAILED] = True
+    return report
+
+
+@pytest.fixture(scope="session")
+def cluster() -> LocalCluster:
+    """The local cluster of this checkout, which must be up."""
+    return LocalCluster(CHECKOUT)
+
+
+@pytest.fixture(scope="session")
+def kubectl(cluster: LocalCluster) -> Kubectl:
+    """kubectl by FAIRLEAD_E2E_KUBECTL, else by the local cluster's command."""
+    prefix = os.environ.get("FAIRLEAD_E2E_KUBECTL")
+    return Kubectl(tuple(shlex.split(prefix))) if prefix else cluster.kubectl
+
+
+@pytest.fixture(scope="session")
+def installed(cluster: LocalCluster, request: pytest.FixtureRequest) -> None:
+    """The chart, installed once a run whichever worker comes first."""
+    run_id = os.environ.get("PYTEST_XDIST_TESTRUNUID", f"pid-{os.getpid()}")
+    allowed = {namespace_of(item) for item in request.session.items if needs_host_network(item)}
+    with once(BUILD / "installed", run_id, BUILD / "install.lock") as first:
+        if first:
+            install.install(cluster, allowed | {DEMO_NAMESPACE}, BUILD)
+
+
+@pytest.fixture
+def lab(cluster: LocalCluster, kubectl: Kubectl, installed: None, request: pytest.FixtureRequest) -> Iterator[Lab]:
+    """A namespace and two disks for this test alone; alone on the cluster if the test is marked so."""
+    item = request.node
+    size = item.get_closest_marker("destination_size")
+    alone = item.get_closest_marker("exclusive") is not None
+    with (
+        turn(BUILD / "turn.lock", alone=alone),
+        Lab(cluster, kubectl, namespace_of(item), size.args[0] if size else None) as made,
+    ):
+        yield made
+        if item.stash.get(FAILED, False):
+            made.keep_evidence(BUILD / re.sub(r"[^A-Za-z0-9_.-]+", "-", item.name))

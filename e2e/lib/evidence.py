@@ -1,0 +1,40 @@
+"""What is kept of a failed test: objects, events and logs, in one folder."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+from access.kubectl import CommandError, Kubectl
+from access.watch import Change
+
+from e2e.lib.install import RELEASE_NAMESPACE
+
+LOG_LINES = "--tail=2000"
+
+
+def keep(folder: Path, kubectl: Kubectl, namespace: str, timelines: dict[str, Sequence[Change]]) -> None:
+    """Writes everything a person needs to explain a failure into `folder`; what cannot be had is named in its place."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, arguments, where in (
+        ("jobs.yaml", ("get", "transferjobs", "-o", "yaml"), namespace),
+        ("pods.yaml", ("get", "pods", "-o", "yaml"), namespace),
+        ("pods.txt", ("get", "pods", "-o", "wide"), namespace),
+        ("claims.yaml", ("get", "persistentvolumeclaims", "-o", "yaml"), namespace),
+        ("events.txt", ("get", "events", "--sort-by=.lastTimestamp"), namespace),
+        ("nodes.txt", ("get", "nodes", "-o", "wide"), namespace),
+        ("movers.log", ("logs", "-l", "app.kubernetes.io/component=mover", "--all-containers", "--prefix", LOG_LINES), namespace),
+        ("operator.log", ("logs", "-l", "app.kubernetes.io/name=fairlead", "--all-containers", "--prefix", LOG_LINES), RELEASE_NAMESPACE),
+    ):
+        (folder / name).write_text(_text(kubectl, arguments, where))
+    for name, changes in timelines.items():
+        lines = [json.dumps({"at_s": round(change.at_s, 3), "kind": change.kind, "object": change.object}) for change in changes]
+        (folder / f"{name}.timeline.jsonl").write_text("\n".join(lines) + "\n")
+
+
+def _text(kubectl: Kubectl, arguments: tuple[str, ...], namespace: str) -> str:
+    try:
+        return kubectl.run(*arguments, namespace=namespace)
+    except CommandError as error:
+        return f"{error}\n"

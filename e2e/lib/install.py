@@ -1,0 +1,34 @@
+"""Installs the chart as a user would, with the images under test."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from access.nodes import LocalCluster
+
+RELEASE_NAMESPACE = "fairlead-system"
+PARTS = ("operator", "mover", "advisor")
+OPERATOR_NODE = "mgmt"
+
+
+def chart_values(namespaces: Iterable[str]) -> dict[str, Any]:
+    """Values for the local cluster: its images, the operator's node, and who may use the host network."""
+    return {
+        "images": {part: {"repository": f"localhost/fairlead-{part}", "tag": "dev"} for part in PARTS},
+        "hostNetwork": {"namespaces": sorted(namespaces)},
+        "nodeSelector": {"kubernetes.io/hostname": OPERATOR_NODE},
+    }
+
+
+def install(cluster: LocalCluster, namespaces: Iterable[str], folder: Path) -> None:
+    """`helm upgrade --install` and wait until the operator is ready. `folder` keeps the values file."""
+    folder.mkdir(parents=True, exist_ok=True)
+    values = folder / "values.json"
+    values.write_text(json.dumps(chart_values(namespaces), indent=2))
+    helm = str(cluster.checkout / "build" / "bin" / "helm")
+    chart = str(cluster.checkout / "charts" / "fairlead")
+    where = ("--namespace", RELEASE_NAMESPACE, "--create-namespace")
+    cluster.inside(helm, "upgrade", "--install", "fairlead", chart, *where, "--wait", "--timeout", "180s", "-f", str(values))

@@ -1,0 +1,128 @@
+"""What one test has to itself: a namespace, a disk with a claim on each data transfer node, and the jobs it submits."""
+
+from __future__ import annotations
+
+import json
+from contextlib import ExitStack
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from access.kubectl import CommandError, Kubectl, Object
+from access.nodes import MOVER_ID, Disk, LocalCluster
+from access.volumes import local_volume
+from access.watch import Change, Watch
+from trees.listing import LIST_SCRIPT, Listing, compare, parse_listing
+
+from e2e.lib import evidence
+from e2e.lib.job import Job
+from e2e.lib.manifests import DESTINATION_CLAIM, DESTINATION_NODE, FOLDER, SOURCE_CLAIM, SOURCE_NODE, transfer_job
+from e2e.lib.waiting import wait_until
+
+CLEAN_TIMEOUT_S = 120.0
+
+
+class Lab:
+    """A namespace of its own with source and destination disks. Use as a context manager."""
+
+    def __init__(self, cluster: LocalCluster, kubectl: Kubectl, namespace: str, destination_size: str | None = None) -> None:
+        self.cluster, self.kubectl, self.namespace = cluster, kubectl, namespace
+        self._destination_size = destination_size
+        self._stack = ExitStack()
+        self._jobs: list[Job] = []
+        self.source: Disk
+        self.destination: Disk
+        self._pods: Watch
+
+    def __enter__(self) -> Self:
+        self._remove()
+        self.source = self.cluster.disk(SOURCE_NODE, f"{self.namespace}-src")
+        self.destination = self.cluster.disk(DESTINATION_NODE, f"{self.namespace}-dst", self._destination_size)
+        for disk in (self.source, self.destination):
+            self.cluster.on(disk.node, "find", disk.path, "-mindepth", "1", "-delete")
+        self.kubectl.apply(
+            {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": self.namespace}},
+            *local_volume(self.source, SOURCE_CLAIM, self.namespace),
+            *local_volume(self.destination, DESTINATION_CLAIM, self.namespace),
+        )
+        self._pods = self._stack.enter_context(Watch(self.kubectl, "pods", namespace=self.namespace))
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self._stack.close()
+        self._remove(wait=False)
+        for disk in (self.source, self.destination):
+            self.cluster.on(disk.node, "find", disk.path, "-mindepth", "1", "-delete")
+
+    def write(self, disk: Disk, shape: str, folder: str = FOLDER, *, bytes_total: int = 0, files: int = 1, seed: int = 1) -> None:
+        """Writes a tree (a shape of `trees`) into a folder of a disk, owned by the movers' user."""
+        size = ("--bytes", str(bytes_total), "--files", str(files), "--seed", str(seed), "--owner", str(MOVER_ID))
+        path = ("env", f"PYTHONPATH={self.cluster.checkout / 'hack' / 'demo'}", "python3", "-m", "trees")
+        self.cluster.on(disk.node, *path, shape, f"{disk.path}/{folder}", *size)
+
+    def write_file(self, disk: Disk, path: str, content: str) -> None:
+        """Writes one small file below a disk's root, with its folders, owned by the movers' user."""
+        script = 'mkdir -p -- "$(dirname -- "$1")" && cat > "$1" && chown -R "$2:$2" -- "$3"'
+        top = f"{disk.path}/{path.split('/')[0]}"
+        self.cluster.on(disk.node, "sh", "-c", script, "sh", f"{disk.path}/{path}", str(MOVER_ID), top, stdin=content)
+
+    def make_folder(self, disk: Disk, folder: str = FOLDER) -> None:
+        """Makes an empty folder below a disk's root, owned by the movers' user."""
+        self.cluster.on(disk.node, "install", "-d", "-o", str(MOVER_ID), "-g", str(MOVER_ID), f"{disk.path}/{folder}")
+
+    def listing(self, disk: Disk, folder: str = "") -> Listing:
+        """Everything below a folder of a disk (the whole disk without one), by find and sha256sum; empty where the folder is absent."""
+        script = 'if [ -d "$1" ]; then exec sh -c "$2" sh "$1"; else printf "CHECKSUMS\\0END\\0"; fi'
+        listing = parse_listing(self.cluster.on(disk.node, "sh", "-c", script, "sh", f"{disk.path}/{folder}", LIST_SCRIPT))
+        # A disk that is a file system of its own has this folder from its maker.
+        return {path: entry for path, entry in listing.items() if path != b"lost+found"}
+
+    def assert_equal(self, folder: str = FOLDER) -> None:
+        """Asserts that both ends hold the same tree."""
+        source, destination = self.listing(self.source, folder), self.listing(self.destination, folder)
+        assert source, "the source is empty: nothing was compared"
+        assert [str(difference) for difference in compare(source, destination)] == []
+
+    def partial_files(self) -> list[bytes]:
+        """Names at the destination that only the movers may have made: what must be gone in the end."""
+        return [path for path in self.listing(self.destination) if b".fairlead-" in path]
+
+    def submit(self, name: str = "job", **spec: Any) -> Job:
+        """Creates a job from the source disk to the destination disk with `spec` merged over it, and watches it."""
+        return self.submit_object(transfer_job(self.namespace, name, **spec))
+
+    def submit_object(self, job: Object) -> Job:
+        """Creates a job and watches it. The API server's refusal is a CommandError."""
+        self.kubectl.run("create", "-f", "-", stdin=json.dumps(job))
+        watched = self._stack.enter_context(Job(self.kubectl, self.namespace, job["metadata"]["name"]))
+        self._jobs.append(watched)
+        return watched
+
+    def pod_versions(self) -> list[Change]:
+        """Every version of every pod of the namespace so far."""
+        return self._pods.changes()
+
+    def wait_no_mover_pods(self, timeout_s: float = 60) -> None:
+        """Waits until no pod is left in the namespace."""
+        wait_until(lambda: not self.kubectl.list("pods", namespace=self.namespace), "no pod is left", timeout_s)
+
+    def keep_evidence(self, folder: Path) -> None:
+        """Writes the state of everything into a folder."""
+        evidence.keep(folder, self.kubectl, self.namespace, {"pods": self._pods.changes(), **{job.name: job.changes for job in self._jobs}})
+
+    def _remove(self, *, wait: bool = True) -> None:
+        timeout_s = CLEAN_TIMEOUT_S if wait else None
+        if self.kubectl.get("namespace", self.namespace) is not None:
+            names = [job["metadata"]["name"] for job in self.kubectl.list("transferjobs", namespace=self.namespace)]
+            self.kubectl.delete("transferjobs", names, namespace=self.namespace, wait_s=CLEAN_TIMEOUT_S)
+            self.kubectl.delete("namespace", [self.namespace], wait_s=timeout_s)
+        self.kubectl.delete("persistentvolume", [f"{self.namespace}-src", f"{self.namespace}-dst"], wait_s=timeout_s)
+
+
+def refusal(kubectl: Kubectl, job: Object) -> str | None:
+    """What the API server says against a job; None where it would take it."""
+    try:
+        kubectl.run("create", "--dry-run=server", "-f", "-", stdin=json.dumps(job))
+    except CommandError as error:
+        return error.stderr
+    return None

@@ -1,0 +1,52 @@
+"""Waiting for a condition, never for a time."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Protocol, TypeVar
+
+T = TypeVar("T")
+
+
+class Clock(Protocol):
+    """The two functions of `time` that waiting needs; tests pass their own."""
+
+    def monotonic(self) -> float:
+        """Seconds that only grow."""
+        ...
+
+    def sleep(self, seconds: float, /) -> None:
+        """Lets `seconds` pass."""
+        ...
+
+
+class WaitedTooLongError(AssertionError):
+    """What was waited for did not come in time."""
+
+
+def wait_until(check: Callable[[], T | None], what: str, timeout_s: float, interval_s: float = 0.3, clock: Clock = time) -> T:
+    """The first result of `check` that is true. Raises WaitedTooLongError after `timeout_s`.
+
+    `check` runs at least twice: at once, and when the time is over.
+    """
+    deadline_s = clock.monotonic() + timeout_s
+    while True:
+        late = clock.monotonic() >= deadline_s
+        result = check()
+        if result:
+            return result
+        if late:
+            raise WaitedTooLongError(f"not within {timeout_s:g} s: {what}; last seen: {result!r}")
+        clock.sleep(min(interval_s, max(0.0, deadline_s - clock.monotonic())))
+
+
+def stays_true(check: Callable[[], bool], what: str, seconds: float, interval_s: float = 0.5, clock: Clock = time) -> None:
+    """Asserts that `check` holds at every look during a window, for what must not happen and so has no condition to wait for."""
+    end_s = clock.monotonic() + seconds
+    while True:
+        last = clock.monotonic() >= end_s
+        assert check(), f"did not hold for {seconds:g} s: {what}"
+        if last:
+            return
+        clock.sleep(interval_s)

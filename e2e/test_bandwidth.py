@@ -1,0 +1,57 @@
+"""A bandwidth limit holds on the wire and changes while the job runs."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from access.nodes import LocalCluster
+
+from e2e.lib.lab import Lab
+from e2e.lib.manifests import DESTINATION_NODE, SOURCE_NODE
+from e2e.lib.waiting import wait_until
+
+WINDOW_S = 5.0
+SETTLE_TIMEOUT_S = 30.0
+
+
+def wire_rate_mbps(cluster: LocalCluster) -> float:
+    """The mean rate on the WAN towards the destination over a window of a few seconds, headers included."""
+    start_s, start_bytes = time.monotonic(), cluster.bytes_carried(SOURCE_NODE, DESTINATION_NODE)
+    time.sleep(WINDOW_S)
+    end_s, end_bytes = time.monotonic(), cluster.bytes_carried(SOURCE_NODE, DESTINATION_NODE)
+    return (end_bytes - start_bytes) * 8 / (end_s - start_s) / 1e6
+
+
+def wait_for_rate(cluster: LocalCluster, limit_mbps: float) -> float:
+    """The first window whose rate lies within a quarter of the limit (headers, and bursts of the pacing, are in it)."""
+
+    def near() -> float | None:
+        rate = wire_rate_mbps(cluster)
+        return rate if 0.75 * limit_mbps <= rate <= 1.25 * limit_mbps else None
+
+    return wait_until(near, f"a rate near {limit_mbps:g} Mb/s on the wire", SETTLE_TIMEOUT_S)
+
+
+@pytest.mark.exclusive
+def test_a_limit_holds_on_the_wire_and_changes_live(lab: Lab, cluster: LocalCluster) -> None:
+    lab.write(lab.source, "plain", bytes_total=150_000_000, files=10)
+    job = lab.submit(bandwidth={"limit": "20M"})
+    job.wait_phase("Transferring")
+    wait_for_rate(cluster, 20)
+    job.wait_for(lambda seen: seen.get("status", {}).get("bandwidth", {}).get("allocated") == "20M", "the allocation in the status")
+    assert job.status["bandwidth"]["enforcedBy"] == "Pacing"
+    sender = job.pod("sender")
+
+    job.patch(bandwidth={"limit": "60M"})
+    wait_for_rate(cluster, 60)
+    unchanged = job.pod("sender")
+    assert sender is not None
+    assert unchanged is not None
+    assert sender["metadata"]["uid"] == unchanged["metadata"]["uid"]
+    assert unchanged["metadata"]["annotations"]["kubernetes.io/egress-bandwidth"] == "60M"
+
+    job.patch(bandwidth=None)
+    job.wait_succeeded()
+    assert job.status["attempts"] == 1
+    lab.assert_equal()

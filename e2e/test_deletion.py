@@ -1,0 +1,78 @@
+"""Deleting a job at any moment removes both pods and the partial files, and nothing else."""
+
+from __future__ import annotations
+
+import pytest
+from access.kubectl import Kubectl
+from trees.listing import Listing
+
+from e2e.lib.job import Job
+from e2e.lib.lab import Lab
+from e2e.lib.waiting import wait_until
+
+BYTES = 20_000_000
+SLOW = {"limit": "4M"}
+
+
+def keep_a_file(lab: Lab) -> Listing:
+    lab.write_file(lab.destination, "run42/kept.txt", "was here before\n")
+    return lab.listing(lab.destination)
+
+
+def delete_and_check(lab: Lab, job: Job, before: Listing) -> None:
+    job.delete()
+    lab.wait_no_mover_pods()
+    assert lab.listing(lab.destination) == before
+
+
+def test_deleted_while_it_waits_for_a_claim(lab: Lab, kubectl: Kubectl) -> None:
+    before = keep_a_file(lab)
+    job = lab.submit(source={"volume": {"persistentVolumeClaim": {"claimName": "absent"}}})
+    job.wait_reason("ClaimNotFound")
+    delete_and_check(lab, job, before)
+
+
+def test_deleted_as_soon_as_its_first_pod_exists(lab: Lab) -> None:
+    lab.write(lab.source, "plain", bytes_total=BYTES)
+    before = keep_a_file(lab)
+    job = lab.submit(bandwidth=SLOW)
+    wait_until(job.pods, "the first mover pod", 60, interval_s=0.1)
+    delete_and_check(lab, job, before)
+
+
+@pytest.mark.parametrize("phase", ["Probing", "Transferring"])
+def test_deleted_in_mid_flight(lab: Lab, phase: str) -> None:
+    lab.write(lab.source, "plain", bytes_total=BYTES)
+    before = keep_a_file(lab)
+    job = lab.submit(bandwidth=SLOW)
+    job.wait_phase(phase)
+    if phase == "Transferring":
+        wait_until(lab.partial_files, "partial files that deletion has to remove", 60)
+    delete_and_check(lab, job, before)
+
+
+def test_deleted_while_suspended_in_mid_flight(lab: Lab) -> None:
+    lab.write(lab.source, "plain", bytes_total=BYTES)
+    before = keep_a_file(lab)
+    job = lab.submit(bandwidth=SLOW)
+    wait_until(lab.partial_files, "partial files that deletion has to remove", 60)
+    job.patch(suspend=True)
+    job.wait_phase("Suspended")
+    delete_and_check(lab, job, before)
+
+
+def test_deleted_after_success_leaves_the_files(lab: Lab) -> None:
+    lab.write(lab.source, "plain", bytes_total=BYTES)
+    job = lab.submit()
+    job.wait_succeeded()
+    job.delete()
+    lab.wait_no_mover_pods()
+    lab.assert_equal()
+    assert lab.partial_files() == []
+
+
+def test_deleted_after_failure(lab: Lab) -> None:
+    before = keep_a_file(lab)
+    job = lab.submit(source={"path": "nowhere"})
+    job.wait_failed()
+    delete_and_check(lab, job, before)

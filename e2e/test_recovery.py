@@ -1,0 +1,72 @@
+"""Jobs outlive suspension, the operator's restart and the loss of a mover."""
+
+from __future__ import annotations
+
+import pytest
+from access.kubectl import Kubectl
+
+from e2e.lib.install import RELEASE_NAMESPACE
+from e2e.lib.job import Job
+from e2e.lib.lab import Lab
+from e2e.lib.waiting import wait_until
+
+BYTES = 20_000_000
+SLOW = {"limit": "8M"}
+
+
+def start_slowly(lab: Lab) -> Job:
+    """A job in mid-transfer, with partial files at the destination."""
+    lab.write(lab.source, "odd", bytes_total=BYTES)
+    job = lab.submit(bandwidth=SLOW)
+    job.wait_phase("Transferring")
+    wait_until(lab.partial_files, "data that has arrived", 60)
+    return job
+
+
+def finish_fast(lab: Lab, job: Job) -> None:
+    job.patch(bandwidth=None)
+    job.wait_succeeded()
+    lab.assert_equal()
+    assert lab.partial_files() == []
+
+
+def test_a_suspended_job_resumes_and_succeeds(lab: Lab) -> None:
+    job = start_slowly(lab)
+    job.patch(suspend=True)
+    job.wait_phase("Suspended")
+    lab.wait_no_mover_pods()
+    job.patch(suspend=False)
+    finish_fast(lab, job)
+    assert job.status.get("failures", 0) == 0, "suspension is no failure"
+
+
+def test_a_lost_receiver_is_followed_by_a_second_attempt(lab: Lab, kubectl: Kubectl) -> None:
+    job = start_slowly(lab)
+    receiver = job.pod("receiver")
+    assert receiver is not None
+    kubectl.run("delete", "pod", receiver["metadata"]["name"], "--force", "--grace-period=0", namespace=lab.namespace)
+    job.wait_for(lambda seen: seen.get("status", {}).get("attempts") == 2, "a second attempt")
+    finish_fast(lab, job)
+    assert job.status["attempts"] == 2
+    assert job.status["lastFailure"]["attempt"] == 1
+
+
+def test_a_killed_sender_is_followed_by_a_second_attempt(lab: Lab) -> None:
+    job = start_slowly(lab)
+    lab.cluster.on(lab.source.node, "pkill", "-KILL", "-f", "--", f"^[^ ]*fairlead-mover send .*--job={job.uid}")
+    job.wait_for(lambda seen: seen.get("status", {}).get("attempts") == 2, "a second attempt")
+    finish_fast(lab, job)
+    assert job.status["attempts"] == 2
+
+
+@pytest.mark.exclusive
+def test_the_operators_restart_costs_no_attempt(lab: Lab, kubectl: Kubectl) -> None:
+    job = start_slowly(lab)
+    movers = {pod["metadata"]["uid"] for pod in job.pods()}
+    operators = [pod["metadata"]["name"] for pod in kubectl.list("pods", namespace=RELEASE_NAMESPACE)]
+    assert operators
+    kubectl.delete("pod", operators, namespace=RELEASE_NAMESPACE)
+    kubectl.run("rollout", "status", "deployment", "--timeout=90s", namespace=RELEASE_NAMESPACE, timeout_s=100)
+    finish_fast(lab, job)
+    assert job.status["attempts"] == 1
+    assert {change.object["metadata"]["uid"] for change in lab.pod_versions()} == movers

@@ -1,0 +1,136 @@
+"""A transfer that succeeds: the copy is equal, the status is true, and the movers run with no more rights than they need."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from access.kubectl import Kubectl, Object
+from access.nodes import LocalCluster
+from trees.listing import totals
+
+from e2e.lib import history
+from e2e.lib.job import Job
+from e2e.lib.lab import Lab
+from e2e.lib.manifests import DESTINATION_NODE, SOURCE_NODE
+from e2e.lib.waiting import wait_until
+
+EMULATED_RTT_MS = 60.0
+BULK_BYTES = 30_000_000
+DATA_INTERFACE = "data0"
+NO_CAPABILITIES = "0" * 16
+
+
+def milliseconds(text: str) -> float:
+    found = re.fullmatch(r"([0-9.]+)ms", text)
+    assert found, f"{text!r} is not in milliseconds"
+    return float(found[1])
+
+
+@pytest.mark.exclusive
+def test_every_kind_of_entry_arrives_and_the_status_tells_it(lab: Lab, cluster: LocalCluster, kubectl: Kubectl) -> None:
+    lab.write(lab.source, "odd", bytes_total=BULK_BYTES)
+    carried_before = cluster.bytes_carried(SOURCE_NODE, DESTINATION_NODE)
+
+    job = lab.submit()
+    kubectl.run("wait", "--for=condition=Succeeded", "transferjob/job", "--timeout=120s", namespace=lab.namespace, timeout_s=130)
+    done = job.wait_succeeded()
+
+    lab.assert_equal()
+    assert lab.partial_files() == []
+    files, size_bytes = totals(lab.listing(lab.source, "run42"))
+    assert cluster.bytes_carried(SOURCE_NODE, DESTINATION_NODE) - carried_before > size_bytes
+    status = done["status"]
+    assert_progress_is_complete(status["progress"], files, size_bytes)
+    assert_path_and_decision_are_true(status)
+    assert_ends(status["endpoints"]["source"], SOURCE_NODE)
+    assert_ends(status["endpoints"]["destination"], DESTINATION_NODE)
+    assert status["endpoints"]["source"]["address"] != status["endpoints"]["destination"]["address"]
+    assert status["phase"] == "Succeeded"
+    assert status["attempts"] == 1
+    assert status["observedGeneration"] == done["metadata"]["generation"]
+    assert status["startTime"] <= status["completionTime"]
+    assert not history.is_true(done, "Failed")
+    assert not history.is_true(done, "Reconciling")
+    assert [phase for phase in job.phases if phase != "Verifying"] == ["Pending", "Probing", "Transferring", "Succeeded"]
+    assert_events(job)
+    assert_printed_columns(kubectl, lab.namespace)
+
+
+def assert_progress_is_complete(progress: Object, files: int, size_bytes: int) -> None:
+    assert progress["bytesTotal"] == progress["bytesTransferred"] == size_bytes
+    assert progress["filesTotal"] == progress["filesTransferred"] == files
+    assert progress["percent"] == 100
+
+
+def assert_path_and_decision_are_true(status: Object) -> None:
+    assert EMULATED_RTT_MS <= milliseconds(status["path"]["rtt"]) < EMULATED_RTT_MS * 1.2
+    assert EMULATED_RTT_MS <= milliseconds(status["path"]["rttMinimum"]) <= milliseconds(status["path"]["rtt"])
+    assert float(status["path"]["loss"]) == 0.0
+    decision = status["decision"]
+    assert decision["abstained"] is True
+    assert decision["reason"] == "NoModel"
+    assert (decision["protocol"], decision["congestionControl"], decision["streams"]) == ("TCP", "cubic", 4)
+    assert "model" not in decision
+
+
+def assert_ends(endpoint: Object, node: str) -> None:
+    assert endpoint["node"] == node
+    assert endpoint["interface"] == DATA_INTERFACE
+    assert endpoint["address"].startswith("198.1")
+    assert endpoint["pod"]
+
+
+def assert_events(job: Job) -> None:
+    def reasons() -> set[str] | None:
+        seen = {event["reason"] for event in job.events()}
+        return seen if {"Accepted", "MoversStarted", "PathProbed", "Succeeded"} <= seen else None
+
+    assert wait_until(reasons, "an event at every phase change", 30)
+    assert not [event for event in job.events() if event["type"] == "Warning"]
+
+
+def assert_printed_columns(kubectl: Kubectl, namespace: str) -> None:
+    heading, row = kubectl.run("get", "tj", namespace=namespace).strip().splitlines()
+    assert heading.split()[:2] == ["NAME", "PHASE"]
+    assert row.split()[:3] == ["job", "Succeeded", "100"]
+    assert {"cubic", "4"} <= set(row.split())
+
+
+def test_movers_run_on_the_hosts_network_without_rights(lab: Lab, cluster: LocalCluster) -> None:
+    lab.write(lab.source, "plain", bytes_total=10_000_000)
+    job = lab.submit(bandwidth={"limit": "4M"})
+    job.wait_phase("Transferring")
+
+    for role, node in (("sender", SOURCE_NODE), ("receiver", DESTINATION_NODE)):
+        pod = job.pod(role)
+        assert pod is not None
+        spec = pod["spec"]
+        assert spec["nodeName"] == node
+        assert spec["hostNetwork"] is True
+        assert spec["automountServiceAccountToken"] is False
+        assert not [volume for volume in spec["volumes"] if "projected" in volume]
+        assert all(container["securityContext"]["capabilities"]["drop"] == ["ALL"] for container in containers(spec))
+        assert_process_has_no_rights(cluster, node, job.uid)
+    sender = job.pod("sender")
+    assert sender is not None
+    assert [(c["name"], c["restartPolicy"]) for c in sender["spec"]["initContainers"]] == [("advisor", "Always")]
+
+    job.patch(bandwidth=None)
+    job.wait_succeeded()
+    lab.assert_equal()
+
+
+def containers(spec: Object) -> list[Object]:
+    return [*spec["containers"], *spec.get("initContainers", [])]
+
+
+def assert_process_has_no_rights(cluster: LocalCluster, node: str, uid: str) -> None:
+    script = 'for p in $(pgrep -f -- "^[^ ]*fairlead-mover .*--job=$1"); do cat "/proc/$p/status"; done'
+    status = cluster.on(node, "sh", "-c", script, "sh", uid).decode()
+    fields = dict(line.split(":\t", 1) for line in status.splitlines() if ":\t" in line)
+    assert fields["Name"] == "fairlead-mover"
+    assert fields["Uid"].split() == ["65532"] * 4
+    assert fields["CapEff"] == fields["CapPrm"] == fields["CapBnd"] == NO_CAPABILITIES
+    assert fields["NoNewPrivs"].strip() == "1"
+    assert fields["Seccomp"].strip() == "2"

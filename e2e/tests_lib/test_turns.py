@@ -1,0 +1,47 @@
+"""Tests that share and tests that must be alone, across processes; and what is done once for all of them."""
+
+from __future__ import annotations
+
+import fcntl
+from pathlib import Path
+
+import pytest
+
+from e2e.lib.turns import once, turn
+
+
+def free_for(lock_file: Path, operation: int) -> bool:
+    """Whether another holder would get the lock; each opening of the file is a holder of its own, as if in another process."""
+    with lock_file.open("a") as handle:
+        try:
+            fcntl.flock(handle, operation | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        return True
+
+
+def test_sharing_tests_run_together_and_keep_out_one_that_must_be_alone(tmp_path: Path) -> None:
+    with turn(tmp_path / "lock", alone=False):
+        assert free_for(tmp_path / "lock", fcntl.LOCK_SH)
+        assert not free_for(tmp_path / "lock", fcntl.LOCK_EX)
+    assert free_for(tmp_path / "lock", fcntl.LOCK_EX)
+
+
+def test_one_that_is_alone_keeps_out_everyone(tmp_path: Path) -> None:
+    with turn(tmp_path / "lock", alone=True):
+        assert not free_for(tmp_path / "lock", fcntl.LOCK_SH)
+
+
+def test_what_is_done_once_is_done_by_the_first(tmp_path: Path) -> None:
+    turns = []
+    for token in ("run-1", "run-1", "run-2"):
+        with once(tmp_path / "marker", token, tmp_path / "lock") as first:
+            turns.append(first)
+    assert turns == [True, False, True]
+
+
+def test_the_next_one_tries_after_a_failure(tmp_path: Path) -> None:
+    with pytest.raises(OSError, match="helm"), once(tmp_path / "marker", "run", tmp_path / "lock"):
+        raise OSError("helm")
+    with once(tmp_path / "marker", "run", tmp_path / "lock") as first:
+        assert first
