@@ -194,19 +194,20 @@ async def _sweep_later(sweeper: Sweeper, interval_seconds: float) -> None:
 
 async def _first_list(sweeper: Sweeper) -> None:
     """The list before anything else: it fills the cache and finds out whether the operator can work at all."""
+    obstacle = "the API server does not answer"
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(FIRST_LIST_PATIENCE_SECONDS):
             while True:
                 try:
                     await sweeper.sweep()
                     return
-                except UnavailableError as error:
-                    logger.warning("the API server does not answer yet: %s", error)
-                    await asyncio.sleep(FIRST_LIST_RETRY_SECONDS)
                 except NotFoundError as error:
-                    raise StartError(
-                        f"the API server has no {names.PLURAL}.{names.GROUP}: install the chart with crds.install=true ({error})"
-                    ) from error
+                    # Right after an installation the definition may still be on its way into the API server's discovery.
+                    obstacle = f"the API server has no {names.PLURAL}.{names.GROUP}: install the chart with crds.install=true ({error})"
+                except UnavailableError as error:
+                    obstacle = f"the API server does not answer: {error}"
                 except KubeError as error:
                     raise StartError(f"jobs and pods cannot be listed: {error}. Check the operator's ClusterRole.") from error
-    raise StartError(f"the API server did not answer within {FIRST_LIST_PATIENCE_SECONDS:.0f} s")
+                logger.warning("not started yet: %s", obstacle)
+                await asyncio.sleep(FIRST_LIST_RETRY_SECONDS)
+    raise StartError(obstacle)

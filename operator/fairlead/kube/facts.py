@@ -1,9 +1,9 @@
-"""Nodes and claims that a job names, read live and remembered for a moment."""
+"""Nodes and claims that matter to a job, read live and remembered for a moment."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Hashable, Mapping
+from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
@@ -21,7 +21,7 @@ V = TypeVar("V")
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What the cluster has of the things that a job names."""
+    """Nodes by name and claims of the job's namespace by name."""
 
     nodes: Mapping[str, NodeFacts]
     claims: Mapping[str, ClaimFacts]
@@ -55,10 +55,10 @@ class FactReader:
         self._nodes: _Memory[str, NodeFacts] = _Memory(monotonic, self._read_node)
         self._claims: _Memory[tuple[str, str], ClaimFacts] = _Memory(monotonic, self._read_claim)
 
-    async def read(self, job: TransferJob, oldest_seconds: float) -> Facts:
-        """The facts about `job`, none older than that. Raises KubeError."""
+    async def read(self, job: TransferJob, pod_nodes: Iterable[str], oldest_seconds: float) -> Facts:
+        """The facts about what `job` names and the nodes its pods are on, none older than that. Raises KubeError."""
         sides = (job.spec.source, job.spec.destination)
-        node_names = sorted({side.node for side in sides if side.node is not None})
+        node_names = sorted({side.node for side in sides if side.node is not None} | set(pod_nodes))
         claim_names = sorted({side.volume.persistent_volume_claim.claim_name for side in sides})
         claims = await asyncio.gather(*(self._claims.get((job.metadata.namespace, name), oldest_seconds) for name in claim_names))
         nodes = await asyncio.gather(*(self._nodes.get(name, oldest_seconds) for name in node_names))

@@ -61,13 +61,14 @@ class Gatherer:
         return pods
 
     async def _read_facts(self, job: TransferJob, pods: Sequence[MoverPod]) -> Facts:
-        if is_finished(job):
+        if is_finished(job) and names.FINALIZER not in job.metadata.finalizers:
             return Facts(nodes={}, claims={})
         running = {pod.role for pod in pods if pod.phase is PodPhase.RUNNING and not pod.deleting}
         settled = {Role.SENDER, Role.RECEIVER} <= running
-        return await self._facts.read(job, SETTLED_SECONDS if settled else FRESH_SECONDS)
+        pod_nodes = {pod.node for pod in pods if pod.node is not None}
+        return await self._facts.read(job, pod_nodes, SETTLED_SECONDS if settled else FRESH_SECONDS)
 
 
 def is_finished(job: TransferJob) -> bool:
-    """Whether the job has reached its end and only its remains are to be dealt with."""
+    """Whether the job has reached its end, with or without success."""
     return job.status.is_true(ConditionType.SUCCEEDED) or job.status.is_true(ConditionType.FAILED)

@@ -28,6 +28,7 @@ MOVER_SELECTOR = f"{names.LABEL_MANAGED_BY}={names.MANAGER},{names.LABEL_JOB_UID
 LONGEST_VERDICT_BYTES = 4096
 LONGEST_MESSAGE = 1024
 
+_ORDINARY_ENDS = frozenset({"", "Completed", "Error"})
 _ORDINARY_WAITS = frozenset({"", "ContainerCreating", "PodInitializing"})
 
 _Count = Annotated[int, Field(ge=0, lt=2**63)]
@@ -171,6 +172,9 @@ def _waiting(status: Mapping[str, Any]) -> tuple[str, str]:
         waiting = (container.get("state") or {}).get("waiting") or {}
         if waiting.get("reason", "") not in _ORDINARY_WAITS:
             return str(waiting["reason"]), printable(str(waiting.get("message", "")))
+    ended = (_terminated(status) or {}).get("reason", "")
+    if ended not in _ORDINARY_ENDS:
+        return str(ended), ""
     for condition in status.get("conditions") or []:
         if condition.get("type") == "PodScheduled" and condition.get("status") == "False":
             return str(condition.get("reason") or "Unschedulable"), printable(str(condition.get("message", "")))
