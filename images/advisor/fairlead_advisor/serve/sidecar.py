@@ -85,39 +85,32 @@ class Sidecar:
         raise AssertionError("the pauses never end")
 
     async def _apply(self, path: PathMeasurement) -> None:
-        """Publishes a decision and gets it into force; a refused congestion control falls back to one that the kernel offers."""
-        limits = self._limits
-        refusals: list[TransportRefusedError] = []
-        decision = decide(path, limits)
-        self._publish(path, decision, applied=False)
-        try:
-            in_force = await self._set_transport(decision.congestion_control, decision.streams)
-        except TransportRefusedError as refusal:
-            refusals.append(refusal)
-            if refusal.field != "streams":
-                limits = await self._limits_without(decision.congestion_control)
-                decision = decide(path, limits)
-        except MoverAnswerError as error:
-            self._publish(path, _told(decision, f"the mover's answer was not understood ({error})"), applied=False)
-            return
-        else:
-            self._publish_in_force(path, decision, in_force)
-            return
-        await self._apply_again(path, decision, refusals)
+        """Publishes a decision and gets it into force.
 
-    async def _apply_again(self, path: PathMeasurement, decision: Decision, refusals: list[TransportRefusedError]) -> None:
-        first = refusals[0]
-        streams = None if first.field == "streams" else decision.streams
-        story = f"the mover refused {first.field} ({first.reason}: {first})"
-        try:
-            in_force = await self._set_transport(decision.congestion_control, streams)
-        except TransportRefusedError as second:
-            story += f", and then {second.field} ({second.reason}: {second}); its own settings stay in force"
-            self._publish(path, _told(decision, story), applied=False)
-        except MoverAnswerError as error:
-            self._publish(path, _told(decision, f"{story}; then its answer was not understood ({error})"), applied=False)
-        else:
-            self._publish_in_force(path, _told(decision, story), in_force)
+        A refused congestion control falls back to one that the kernel offers; a refused stream count is left as the mover has it.
+        """
+        refused: set[str] = set()
+        leave_streams = False
+        story = ""
+        decision = decide(path, self._limits)
+        self._publish(path, decision, applied=False)
+        while decision.congestion_control not in refused:
+            try:
+                in_force = await self._set_transport(decision.congestion_control, None if leave_streams else decision.streams)
+            except TransportRefusedError as refusal:
+                story += f"; the mover refused {refusal.field} ({refusal.reason}: {refusal})"
+                if refusal.field == "streams" and not leave_streams:
+                    leave_streams = True
+                else:
+                    refused.add(decision.congestion_control)
+                    decision = decide(path, await self._limits_without(refused))
+            except MoverAnswerError as error:
+                story += f"; the mover's answer was not understood ({error})"
+                break
+            else:
+                self._publish_in_force(path, decision, in_force, story)
+                return
+        self._publish(path, replace(decision, message=decision.message + story), applied=False)
 
     async def _set_transport(self, congestion_control: str, streams: int | None) -> Transport:
         for pause_s in _pauses():
@@ -128,25 +121,21 @@ class Sidecar:
                 await self._effects.sleep(pause_s)
         raise AssertionError("the pauses never end")
 
-    async def _limits_without(self, refused: str) -> Limits:
-        """The limits with what the kernel offers except `refused`; the user's choice is void if it is what was refused."""
+    async def _limits_without(self, refused: set[str]) -> Limits:
+        """The limits with what the kernel offers except `refused`, and without the user's choice, which is among them."""
         try:
             offered = (await self._mover.stats()).available_congestion_controls
         except AdvisorError as error:
             _log.warning("what the kernel offers is not known: %s", error)
             offered = frozenset()
-        return replace(self._limits, congestion_control=None, available=offered - {refused})
+        return replace(self._limits, congestion_control=None, available=offered - refused)
 
-    def _publish_in_force(self, path: PathMeasurement, decision: Decision, in_force: Transport) -> None:
+    def _publish_in_force(self, path: PathMeasurement, decision: Decision, in_force: Transport, story: str) -> None:
         streams = decision.streams if in_force.streams is None else in_force.streams
-        as_wanted = in_force.congestion_control == decision.congestion_control and streams == decision.streams
-        if not as_wanted:
-            decision = replace(
-                _told(decision, f"the mover has {in_force.congestion_control} with {streams} stream(s) in force"),
-                congestion_control=in_force.congestion_control,
-                streams=streams,
-            )
-        self._publish(path, decision, applied=True)
+        if (in_force.congestion_control, streams) != (decision.congestion_control, decision.streams):
+            story += f"; the mover has {in_force.congestion_control} with {streams} stream(s) in force"
+        told = replace(decision, congestion_control=in_force.congestion_control, streams=streams, message=decision.message + story)
+        self._publish(path, told, applied=True)
 
     def _publish(self, path: PathMeasurement, decision: Decision, *, applied: bool) -> None:
         decided_at = self.published.decided_at if self.published else self._effects.now()
@@ -171,10 +160,6 @@ def measurement(summary: Summary) -> PathMeasurement:
         loss_ratio=summary.loss_ratio,
         samples=summary.samples,
     )
-
-
-def _told(decision: Decision, addition: str) -> Decision:
-    return replace(decision, message=f"{decision.message}; {addition}")
 
 
 def _pauses() -> Iterator[float]:

@@ -203,12 +203,14 @@ async def test_a_refused_congestion_control_falls_back_to_one_offered(
     assert f"{patched[0]} is not permitted" in record["decision"]["message"]
 
 
-async def test_refused_streams_are_left_as_the_mover_has_them(sidecar: Start, control_socket: Path) -> None:
+@pytest.mark.parametrize("permitted", [{"cubic"}, {"reno"}])
+async def test_refused_streams_are_left_as_the_mover_has_them(sidecar: Start, control_socket: Path, permitted: set[str]) -> None:
     running = await sidecar("--streams-min", 16)
-    mover = FakeMover(streams_maximum=8)
+    mover = FakeMover(streams_maximum=8, permitted=permitted)
     async with met_mover(control_socket, mover):
         record = await running.decision()
-    assert mover.in_force == {"congestion_control": "cubic", "streams": 2}
+    assert mover.in_force == {"congestion_control": permitted.copy().pop(), "streams": 2}
+    assert record["decision"]["congestion_control"] in permitted
     assert record["decision"]["streams"] == 2
     assert "at most 8" in record["decision"]["message"]
 
@@ -217,7 +219,9 @@ async def test_a_decision_that_no_fallback_gets_into_force_is_published_as_not_a
     running = await sidecar()
     mover = FakeMover(permitted=set())
     async with met_mover(control_socket, mover):
-        record = await running.until("/v1/decision", lambda status, body: status == 200 and "and then" in body["decision"]["message"])
+        record = await running.until(
+            "/v1/decision", lambda status, body: status == 200 and "reno is not permitted" in body["decision"]["message"]
+        )
         await running.until("/metrics", lambda _status, body: "fairlead_advisor_decision_applied 0.0" in body)
     assert record["applied"] is False
     assert len(mover.patches) == 2
