@@ -20,6 +20,7 @@ from e2e.lib.turns import once, turn
 CHECKOUT = Path(__file__).resolve().parents[1]
 BUILD = CHECKOUT / "build" / "e2e"
 DEMO_NAMESPACE = "demo"
+ADMISSION_NAMESPACE = "e2e-admission"
 FAILED = pytest.StashKey[bool]()
 
 
@@ -27,13 +28,12 @@ def namespace_of(item: pytest.Item) -> str:
     """A namespace's name that follows from the test's: readable, unique, at most 63 characters."""
     digest = hashlib.sha256(item.nodeid.encode()).hexdigest()[:6]
     words = re.sub(r"[^a-z0-9]+", "-", item.name.removeprefix("test_").lower()).strip("-")
-    prefix = "outside" if item.get_closest_marker("forbidden_namespace") else "e2e"
-    return f"{prefix}-{words[:40].rstrip('-')}-{digest}"
+    return f"e2e-{words[:40].rstrip('-')}-{digest}"
 
 
-def needs_host_network(item: pytest.Item) -> bool:
-    """Whether the administrator has to allow the test's namespace."""
-    return "lab" in getattr(item, "fixturenames", ()) and item.get_closest_marker("forbidden_namespace") is None
+def has_lab(item: pytest.Item) -> bool:
+    """Whether the test gets a namespace of its own, which the administrator has to allow."""
+    return "lab" in getattr(item, "fixturenames", ())
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -70,10 +70,10 @@ def kubectl(cluster: LocalCluster) -> Kubectl:
 def installed(cluster: LocalCluster, request: pytest.FixtureRequest) -> None:
     """The chart, installed once a run whichever worker comes first."""
     run_id = os.environ.get("PYTEST_XDIST_TESTRUNUID", f"pid-{os.getpid()}")
-    allowed = {namespace_of(item) for item in request.session.items if needs_host_network(item)}
+    allowed = {namespace_of(item) for item in request.session.items if has_lab(item)}
     with once(BUILD / "installed", run_id, BUILD / "install.lock") as first:
         if first:
-            install.install(cluster, allowed | {DEMO_NAMESPACE}, BUILD)
+            install.install(cluster, allowed | {DEMO_NAMESPACE, ADMISSION_NAMESPACE}, run_id, BUILD)
 
 
 @pytest.fixture
@@ -89,3 +89,10 @@ def lab(cluster: LocalCluster, kubectl: Kubectl, installed: None, request: pytes
         yield made
         if item.stash.get(FAILED, False):
             made.keep_evidence(BUILD / re.sub(r"[^A-Za-z0-9_.-]+", "-", item.name))
+
+
+@pytest.fixture(scope="session")
+def admission_namespace(kubectl: Kubectl, installed: None) -> str:
+    """A namespace that may use the host network, for jobs that are never to run."""
+    kubectl.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": ADMISSION_NAMESPACE}})
+    return ADMISSION_NAMESPACE

@@ -95,15 +95,6 @@ def test_a_claim_on_another_node_is_named(lab: Lab) -> None:
     assert job.pods() == []
 
 
-@pytest.mark.forbidden_namespace
-def test_a_namespace_without_the_privilege_gets_no_pod(lab: Lab) -> None:
-    lab.write(lab.source, "plain", bytes_total=BYTES)
-    job = lab.submit()
-    found = assert_prompt(job, job.wait_reason("HostNetworkNotAllowed"), "HostNetworkNotAllowed")
-    assert "hostNetwork.namespaces" in found["message"]
-    assert job.pods() == []
-
-
 def test_a_missing_claim_is_named_and_the_job_goes_on_when_it_comes(lab: Lab, kubectl: Kubectl) -> None:
     lab.write(lab.source, "plain", bytes_total=BYTES)
     kubectl.delete("persistentvolumeclaim", ["scratch"], namespace=lab.namespace)

@@ -14,20 +14,22 @@ PARTS = ("operator", "mover", "advisor")
 OPERATOR_NODE = "mgmt"
 
 
-def chart_values(namespaces: Iterable[str]) -> dict[str, Any]:
+def chart_values(namespaces: Iterable[str], run_id: str) -> dict[str, Any]:
     """Values for the local cluster: its images, the operator's node, and who may use the host network."""
     return {
         "images": {part: {"repository": f"localhost/fairlead-{part}", "tag": "dev"} for part in PARTS},
         "hostNetwork": {"namespaces": sorted(namespaces)},
         "nodeSelector": {"kubernetes.io/hostname": OPERATOR_NODE},
+        # The images' tag never changes here, so only a new annotation makes Kubernetes start the image under test.
+        "podAnnotations": {"fairlead.io/test-run": run_id},
     }
 
 
-def install(cluster: LocalCluster, namespaces: Iterable[str], folder: Path) -> None:
+def install(cluster: LocalCluster, namespaces: Iterable[str], run_id: str, folder: Path) -> None:
     """`helm upgrade --install` and wait until the operator is ready. `folder` keeps the values file."""
     folder.mkdir(parents=True, exist_ok=True)
     values = folder / "values.json"
-    values.write_text(json.dumps(chart_values(namespaces), indent=2))
+    values.write_text(json.dumps(chart_values(namespaces, run_id), indent=2))
     helm = str(cluster.checkout / "build" / "bin" / "helm")
     chart = str(cluster.checkout / "charts" / "fairlead")
     where = ("--namespace", RELEASE_NAMESPACE, "--create-namespace")

@@ -27,6 +27,7 @@ class Lab:
 
     def __init__(self, cluster: LocalCluster, kubectl: Kubectl, namespace: str, destination_size: str | None = None) -> None:
         self.cluster, self.kubectl, self.namespace = cluster, kubectl, namespace
+        self._source_name, self._destination_name = f"{namespace}-src", f"{namespace}-dst"
         self._destination_size = destination_size
         self._stack = ExitStack()
         self._jobs: list[Job] = []
@@ -36,10 +37,8 @@ class Lab:
 
     def __enter__(self) -> Self:
         self._remove()
-        self.source = self.cluster.disk(SOURCE_NODE, f"{self.namespace}-src")
-        self.destination = self.cluster.disk(DESTINATION_NODE, f"{self.namespace}-dst", self._destination_size)
-        for disk in (self.source, self.destination):
-            self.cluster.on(disk.node, "find", disk.path, "-mindepth", "1", "-delete")
+        self.source = self.cluster.disk(SOURCE_NODE, self._source_name)
+        self.destination = self.cluster.disk(DESTINATION_NODE, self._destination_name, self._destination_size)
         self.kubectl.apply(
             {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": self.namespace}},
             *local_volume(self.source, SOURCE_CLAIM, self.namespace),
@@ -51,8 +50,6 @@ class Lab:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self._stack.close()
         self._remove(wait=False)
-        for disk in (self.source, self.destination):
-            self.cluster.on(disk.node, "find", disk.path, "-mindepth", "1", "-delete")
 
     def write(self, disk: Disk, shape: str, folder: str = FOLDER, *, bytes_total: int = 0, files: int = 1, seed: int = 1) -> None:
         """Writes a tree (a shape of `trees`) into a folder of a disk, owned by the movers' user."""
@@ -73,9 +70,7 @@ class Lab:
     def listing(self, disk: Disk, folder: str = "") -> Listing:
         """Everything below a folder of a disk (the whole disk without one), by find and sha256sum; empty where the folder is absent."""
         script = 'if [ -d "$1" ]; then exec sh -c "$2" sh "$1"; else printf "CHECKSUMS\\0END\\0"; fi'
-        listing = parse_listing(self.cluster.on(disk.node, "sh", "-c", script, "sh", f"{disk.path}/{folder}", LIST_SCRIPT))
-        # A disk that is a file system of its own has this folder from its maker.
-        return {path: entry for path, entry in listing.items() if path != b"lost+found"}
+        return parse_listing(self.cluster.on(disk.node, "sh", "-c", script, "sh", f"{disk.path}/{folder}", LIST_SCRIPT))
 
     def assert_equal(self, folder: str = FOLDER) -> None:
         """Asserts that both ends hold the same tree."""
@@ -116,7 +111,9 @@ class Lab:
             names = [job["metadata"]["name"] for job in self.kubectl.list("transferjobs", namespace=self.namespace)]
             self.kubectl.delete("transferjobs", names, namespace=self.namespace, wait_s=CLEAN_TIMEOUT_S)
             self.kubectl.delete("namespace", [self.namespace], wait_s=timeout_s)
-        self.kubectl.delete("persistentvolume", [f"{self.namespace}-src", f"{self.namespace}-dst"], wait_s=timeout_s)
+        self.kubectl.delete("persistentvolume", [self._source_name, self._destination_name], wait_s=timeout_s)
+        self.cluster.remove_disk(SOURCE_NODE, self._source_name)
+        self.cluster.remove_disk(DESTINATION_NODE, self._destination_name)
 
 
 def refusal(kubectl: Kubectl, job: Object) -> str | None:

@@ -11,7 +11,7 @@ from typing import Any
 from access.kubectl import CommandError, Kubectl, run
 
 MOVER_ID = 65532
-"""User and group that movers run as unless a job says otherwise."""
+"""User and group that movers run as unless a job says otherwise, and that own the local cluster's disks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,12 +53,14 @@ class LocalCluster:
         """Standard output of a command of this machine run where the API server can be reached."""
         return run((self.program, "enter", "--", *command), timeout_s=timeout_s)
 
-    def disk(self, node: str, name: str, size: str | None = None, owner: int = MOVER_ID) -> Disk:
-        """Makes a disk owned by `owner`, limited to `size` (like `64M`) where given. An existing one stays as it is."""
+    def disk(self, node: str, name: str, size: str | None = None) -> Disk:
+        """Makes a disk that the movers' user owns, limited to `size` (like `64M`) where given. An existing one stays as it is."""
         limit = ("--size", size) if size else ()
-        path = run((self.program, "disk", node, name, *limit)).decode().strip().splitlines()[-1]
-        self.on(node, "chown", f"{owner}:{owner}", path)
-        return Disk(node, name, path)
+        return Disk(node, name, run((self.program, "disk", node, name, *limit)).decode().strip())
+
+    def remove_disk(self, node: str, name: str) -> None:
+        """Removes a disk with all that is on it; an absent one is no error."""
+        run((self.program, "disk", node, name, "--remove"), timeout_s=300)
 
     def wan_stats(self) -> dict[str, Any]:
         """The emulator's counters and parameters of each direction."""
@@ -69,4 +71,13 @@ class LocalCluster:
 
     def bytes_carried(self, source: str, destination: str) -> int:
         """Bytes, headers included, that the WAN has delivered from one node to the other."""
-        return int(self.wan_stats()[f"{source}->{destination}"]["delivered_bytes"])
+        return bytes_carried(self.wan_stats(), source, destination)
+
+
+def bytes_carried(stats: dict[str, Any], source: str, destination: str) -> int:
+    """What the emulator's statistics say of one direction. Raises KeyError where they are not about these two nodes."""
+    ends = {end: str(stats[end]["namespace"]) for end in ("a", "b")}
+    for one, other in ("ab", "ba"):
+        if ends[one].endswith(source) and ends[other].endswith(destination):
+            return int(stats[one + other]["bytes_out"])
+    raise KeyError(f"the emulator joins {ends['a']} and {ends['b']}, not {source} and {destination}")

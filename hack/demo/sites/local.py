@@ -32,18 +32,21 @@ class LocalSite:
 
     def start(self) -> None:
         self._cluster.show("up")
+        # A cluster that was up before may have older images.
+        self._cluster.show("images")
 
     def install(self) -> None:
         on_node = ("--set-string", f"nodeSelector.kubernetes\\.io/hostname={OPERATOR_NODE}")
+        # The images' tag never changes here, so only a new annotation makes Kubernetes start the image of this checkout.
+        restarted = ("--set-string", f"podAnnotations.fairlead\\.io/demo={time.time_ns()}")
         helm = str(self._checkout / "build" / "bin" / "helm")
-        self._cluster.inside(helm, *helm_arguments(self._checkout, "localhost/", "dev", *on_node))
+        self._cluster.inside(helm, *helm_arguments(self._checkout, "localhost/", "dev", *on_node, *restarted))
 
     def clear(self) -> None:
         remove_namespace(self.kubectl)
         self.kubectl.delete("persistentvolume", [_disk_name(end) for end in End])
         for end in End:
-            disk = self._disk(end)
-            self._cluster.on(disk.node, "find", disk.path, "-mindepth", "1", "-delete")
+            self._cluster.remove_disk(NODES[end], _disk_name(end))
 
     def lay_out(self, size: TreeSize) -> None:
         self.kubectl.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from access.kubectl import CommandError, Kubectl, run
+from access.nodes import bytes_carried
 from access.watch import Watch, parse_stream
 
 
@@ -61,3 +62,21 @@ def test_a_watch_collects_changes_in_order(tmp_path: Path) -> None:
         ("MODIFIED", "1"),
     ]
     assert not watch.alive()
+
+
+STATS = {
+    "a": {"namespace": "/run/netns/fairlead-dtn-a", "device": "data0"},
+    "b": {"namespace": "/run/netns/fairlead-dtn-b", "device": "data0"},
+    "ab": {"bytes_out": 700},
+    "ba": {"bytes_out": 30},
+}
+
+
+@pytest.mark.parametrize(("source", "destination", "expected"), [("dtn-a", "dtn-b", 700), ("dtn-b", "dtn-a", 30)])
+def test_each_directions_bytes_are_its_own(source: str, destination: str, expected: int) -> None:
+    assert bytes_carried(STATS, source, destination) == expected
+
+
+def test_a_link_between_other_nodes_is_an_error() -> None:
+    with pytest.raises(KeyError, match="mgmt"):
+        bytes_carried(STATS, "dtn-a", "mgmt")
