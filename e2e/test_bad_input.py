@@ -22,7 +22,7 @@ BYTES = 10_000_000
 def keep_a_file(lab: Lab) -> Listing:
     """Puts a file where the job wants to write, and returns what the destination holds."""
     lab.write_file(lab.destination, "run42/kept.txt", "was here before\n")
-    return lab.listing(lab.destination)
+    return lab.kept(lab.destination)
 
 
 def assert_prompt(job: Job, seen: Object, reason: str) -> Object:
@@ -66,7 +66,7 @@ def test_a_hopeless_job_fails_with_the_reason_and_touches_nothing(lab: Lab, spec
     found = assert_prompt(job, failed, reason)
     assert found["type"] == "Failed"
     assert job.status["attempts"] == 1, "a retry could not have helped"
-    wait_until(lambda: lab.listing(lab.destination) == before, "the destination is as it was before", 30)
+    wait_until(lambda: lab.kept(lab.destination) == before, "the destination is as it was before", 30)
 
 
 @pytest.mark.destination_size("16M")
@@ -75,7 +75,7 @@ def test_a_destination_without_space_is_told_before_anything_is_written(lab: Lab
     before = keep_a_file(lab)
     job = lab.submit()
     assert_prompt(job, job.wait_failed(), "DestinationFull")
-    wait_until(lambda: lab.listing(lab.destination) == before, "the destination is as it was before", 30)
+    wait_until(lambda: lab.kept(lab.destination) == before, "the destination is as it was before", 30)
 
 
 @pytest.mark.parametrize("side", ["source", "destination"])
@@ -86,7 +86,7 @@ def test_an_unknown_node_is_named(lab: Lab, side: str) -> None:
     found = assert_prompt(job, job.wait_reason("NodeNotFound"), "NodeNotFound")
     assert "dtn-zz" in found["message"]
     assert job.pods() == []
-    assert lab.listing(lab.destination) == before
+    assert lab.kept(lab.destination) == before
 
 
 def test_a_claim_on_another_node_is_named(lab: Lab) -> None:

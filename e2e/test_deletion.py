@@ -16,13 +16,13 @@ SLOW = {"limit": "4M"}
 
 def keep_a_file(lab: Lab) -> Listing:
     lab.write_file(lab.destination, "run42/kept.txt", "was here before\n")
-    return lab.listing(lab.destination)
+    return lab.kept(lab.destination)
 
 
 def delete_and_check(lab: Lab, job: Job, before: Listing) -> None:
     job.delete()
     lab.wait_no_mover_pods()
-    assert lab.listing(lab.destination) == before
+    assert lab.kept(lab.destination) == before
 
 
 def test_deleted_while_it_waits_for_a_claim(lab: Lab, kubectl: Kubectl) -> None:

@@ -29,14 +29,14 @@ def prepare(lab: Lab) -> None:
 
 def test_never_fails_and_leaves_every_file_as_it_was(lab: Lab) -> None:
     prepare(lab)
-    before = lab.listing(lab.destination)
+    before = lab.kept(lab.destination)
     job = lab.submit(data={"overwrite": "Never"})
     failed = job.wait_failed()
     found = next(c for c in failed["status"]["conditions"] if c["type"] == "Failed")
     assert found["reason"] == "DestinationExists"
     assert "part-0000" in found["message"]
     job.delete()
-    assert lab.listing(lab.destination) == before
+    assert lab.kept(lab.destination) == before
 
 
 def test_never_succeeds_where_nothing_is_in_the_way(lab: Lab) -> None:

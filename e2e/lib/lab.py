@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -71,6 +72,11 @@ class Lab:
         """Everything below a folder of a disk (the whole disk without one), by find and sha256sum; empty where the folder is absent."""
         script = 'if [ -d "$1" ]; then exec sh -c "$2" sh "$1"; else printf "CHECKSUMS\\0END\\0"; fi'
         return parse_listing(self.cluster.on(disk.node, "sh", "-c", script, "sh", f"{disk.path}/{folder}", LIST_SCRIPT))
+
+    def kept(self, disk: Disk) -> Listing:
+        """What a disk holds, to tell later that nothing was touched. Directories' times are left out: partial files come and go in them."""
+        listing = self.listing(disk)
+        return {path: replace(entry, mtime="") if entry.kind == "d" else entry for path, entry in listing.items()}
 
     def assert_equal(self, folder: str = FOLDER) -> None:
         """Asserts that both ends hold the same tree."""
