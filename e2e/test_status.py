@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from e2e.lib import history
+from e2e.lib.history import phase
 from e2e.lib.lab import Lab
 from e2e.lib.waiting import stays_true
 
@@ -22,7 +23,7 @@ def test_progress_alone_is_written_at_most_every_ten_seconds_and_nothing_when_id
     percents = [change.object["status"].get("progress", {}).get("percent", 0) for change in history.status_writes(job.changes)]
     assert percents == sorted(percents)
 
-    job.wait_for(lambda seen: seen["status"]["phase"] == "Succeeded" and not seen["metadata"].get("finalizers"), "the finalizer's removal")
+    job.wait_for(lambda seen: phase(seen) == "Succeeded" and not seen["metadata"].get("finalizers"), "the finalizer's removal")
     finished = job.object["metadata"]["resourceVersion"]
     stays_true(lambda: job.object["metadata"]["resourceVersion"] == finished, "a finished job is not written", QUIET_S)
 
