@@ -22,6 +22,8 @@ class Settings:
     """How often a running job is looked at; its status is written far less often."""
     status_interval: timedelta = timedelta(seconds=10)
     """The least time between two status writes that carry progress alone."""
+    recheck_interval: timedelta = timedelta(seconds=10)
+    """How often something outside the job that keeps it waiting is looked at again."""
     backoff_first: timedelta = timedelta(seconds=10)
     backoff_most: timedelta = timedelta(minutes=5)
 

@@ -1,0 +1,116 @@
+"""Whether a job can run as it is written, in the namespace, on the nodes and with the claims that there are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from fairlead.api.quantity import RateError
+from fairlead.api.reasons import ConditionType, Reason
+from fairlead.api.spec import Side
+from fairlead.core.model import Observed
+
+
+@dataclass(frozen=True, slots=True)
+class Obstacle:
+    """What keeps a job from running.
+
+    `condition` is the one that turns False. `terminal`: waiting cannot help. `needs_person`: the job waits for somebody to act.
+    """
+
+    reason: Reason
+    message: str
+    condition: ConditionType = ConditionType.ACCEPTED
+    terminal: bool = False
+    needs_person: bool = False
+
+
+def withdrawn_permission(observed: Observed) -> Obstacle | None:
+    """The obstacle that stops even an attempt under way: the namespace may not, or no longer, use the nodes' network."""
+    namespace = observed.job.metadata.namespace
+    if observed.settings.allows_host_network(namespace):
+        return None
+    return Obstacle(
+        Reason.HOST_NETWORK_NOT_ALLOWED,
+        f"namespace {namespace} may not use the nodes' network: ask an administrator to add it to the chart value hostNetwork.namespaces",
+        needs_person=True,
+    )
+
+
+def obstacle_to_start(observed: Observed) -> Obstacle | None:
+    """The first thing that keeps a new attempt from being started, None if it may start."""
+    checks: tuple[Callable[[Observed], Obstacle | None], ...] = (
+        _contradiction,
+        withdrawn_permission,
+        _missing_node,
+        _claim,
+        _node_not_ready,
+    )
+    return next((obstacle for check in checks if (obstacle := check(observed)) is not None), None)
+
+
+def _sides(observed: Observed) -> tuple[tuple[str, Side], tuple[str, Side]]:
+    spec = observed.job.spec
+    return ("source", spec.source), ("destination", spec.destination)
+
+
+def _contradiction(observed: Observed) -> Obstacle | None:
+    """What the API server's own rules refuse; checked again for objects stored before those rules."""
+    spec = observed.job.spec
+    for name, side in _sides(observed):
+        if side.path.startswith("/") or ".." in side.path.split("/"):
+            return Obstacle(Reason.INVALID_SPEC, f"{name}.path must be relative and without '..': create a corrected job", terminal=True)
+    if _claim_name(spec.source) == _claim_name(spec.destination):
+        source, destination = _directory(spec.source), _directory(spec.destination)
+        if source.startswith(destination) or destination.startswith(source):
+            message = "source and destination are the same directory, or one lies in the other: change path or claimName of one of them"
+            return Obstacle(Reason.SAME_DIRECTORY, message, terminal=True)
+    try:
+        _ = spec.bandwidth.limit_bps if spec.bandwidth else None
+    except RateError as error:
+        return Obstacle(Reason.INVALID_SPEC, f"bandwidth.limit: {error}", needs_person=True)
+    return None
+
+
+def _directory(side: Side) -> str:
+    return side.path if not side.path or side.path.endswith("/") else f"{side.path}/"
+
+
+def _claim_name(side: Side) -> str:
+    return side.volume.persistent_volume_claim.claim_name
+
+
+def _missing_node(observed: Observed) -> Obstacle | None:
+    for name, side in _sides(observed):
+        facts = observed.nodes.get(side.node or "")
+        if side.node and facts is not None and not facts.exists:
+            message = f"{name}.node: there is no node {side.node} in the cluster: create a job that names one of `kubectl get nodes`"
+            return Obstacle(Reason.NODE_NOT_FOUND, message, terminal=True)
+    return None
+
+
+def _claim(observed: Observed) -> Obstacle | None:
+    namespace = observed.job.metadata.namespace
+    for name, side in _sides(observed):
+        claim = _claim_name(side)
+        facts = observed.claims.get(claim)
+        if facts is None:
+            continue
+        if not facts.exists:
+            message = f"{name}.volume: there is no PersistentVolumeClaim {claim} in namespace {namespace}: create it; the job waits"
+            return Obstacle(Reason.CLAIM_NOT_FOUND, message)
+        if side.node and facts.node and side.node != facts.node:
+            message = (
+                f"{name}.node is {side.node}, but the volume of claim {claim} lives on node {facts.node}: create a job that names that node"
+            )
+            return Obstacle(Reason.CLAIM_ON_OTHER_NODE, message, needs_person=True)
+    return None
+
+
+def _node_not_ready(observed: Observed) -> Obstacle | None:
+    for name, side in _sides(observed):
+        facts = observed.nodes.get(side.node or "")
+        if side.node and facts is not None and not facts.ready:
+            message = f"{name}.node: node {side.node} is not ready; the job waits for it"
+            return Obstacle(Reason.NODE_NOT_READY, message, condition=ConditionType.SCHEDULED)
+    return None

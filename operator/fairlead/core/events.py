@@ -1,0 +1,51 @@
+"""Events from what changed between two statuses: a repeated pass sees no change and emits none."""
+
+from __future__ import annotations
+
+from fairlead.api.reasons import ConditionType, EventReason, Reason
+from fairlead.api.status import TransferJobStatus
+from fairlead.core.model import EmitEvent
+
+_TROUBLE = (Reason.RECEIVER_NOT_READY, Reason.SENDER_NOT_READY)
+
+
+def events_between(before: TransferJobStatus, after: TransferJobStatus) -> tuple[EmitEvent, ...]:
+    """What a person watching the job is told about the step from `before` to `after`."""
+    events: list[EmitEvent] = []
+
+    def tell(reason: EventReason, kind: ConditionType, *, warning: bool = False) -> None:
+        condition = after.condition(kind)
+        events.append(EmitEvent(reason.value, condition.message if condition else "", warning=warning))
+
+    def became(kind: ConditionType) -> bool:
+        return after.is_true(kind) and not before.is_true(kind)
+
+    if became(ConditionType.ACCEPTED):
+        tell(EventReason.ACCEPTED, ConditionType.ACCEPTED)
+    if _is_new_reason(before, after, ConditionType.ACCEPTED) and not after.is_true(ConditionType.FAILED):
+        tell(EventReason.NOT_ACCEPTED, ConditionType.ACCEPTED, warning=True)
+    if became(ConditionType.SUSPENDED):
+        tell(EventReason.SUSPENDED, ConditionType.SUSPENDED)
+    if before.is_true(ConditionType.SUSPENDED) and not after.is_true(ConditionType.SUSPENDED):
+        tell(EventReason.RESUMED, ConditionType.SUSPENDED)
+    if became(ConditionType.MOVERS_READY):
+        tell(EventReason.MOVERS_STARTED, ConditionType.MOVERS_READY)
+    if _is_new_reason(before, after, ConditionType.MOVERS_READY, *_TROUBLE):
+        tell(EventReason.MOVERS_NOT_READY, ConditionType.MOVERS_READY, warning=True)
+    if became(ConditionType.PATH_PROBED):
+        tell(EventReason.PATH_PROBED, ConditionType.PATH_PROBED)
+    if became(ConditionType.SUCCEEDED):
+        tell(EventReason.SUCCEEDED, ConditionType.SUCCEEDED)
+    if became(ConditionType.FAILED):
+        tell(EventReason.FAILED, ConditionType.FAILED, warning=True)
+    elif (after.failures or 0) > (before.failures or 0):
+        tell(EventReason.ATTEMPT_FAILED, ConditionType.MOVERS_READY, warning=True)
+    return tuple(events)
+
+
+def _is_new_reason(before: TransferJobStatus, after: TransferJobStatus, kind: ConditionType, *only: Reason) -> bool:
+    """Whether the condition is False for another reason than before, and for one of `only` if any is given."""
+    now, earlier = after.condition(kind), before.condition(kind)
+    if now is None or now.status != "False" or (only and now.reason not in only):
+        return False
+    return earlier is None or earlier.status != "False" or earlier.reason != now.reason

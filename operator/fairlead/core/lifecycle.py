@@ -1,0 +1,105 @@
+"""The life of a job as one pure function: from everything observed, and the time, to what is to be done.
+
+The state is derived from facts on every pass: pods, verdicts, conditions that latch, timestamps. `status.phase` is never read.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+from fairlead.api.names import CONTROLLER
+from fairlead.api.reasons import ConditionType, Reason
+from fairlead.core import attempt, ending
+from fairlead.core.admission import Obstacle, obstacle_to_start, withdrawn_permission
+from fairlead.core.draft import Draft
+from fairlead.core.model import Observed, Plan, Role
+from fairlead.core.verdicts import is_live, proven_success
+
+
+def decide(observed: Observed, now: datetime) -> Plan:
+    """What shall be done for this job at `now` (with a time zone). Repeating it on the outcome changes nothing."""
+    if observed.job.spec.managed_by != CONTROLLER:
+        return Plan()
+    draft = Draft(observed, now)
+    _decide(draft)
+    return draft.plan()
+
+
+def _decide(draft: Draft) -> None:
+    job = draft.job
+    if job.metadata.deletion_timestamp is not None:
+        ending.dismantle(draft, job.metadata.deletion_timestamp)
+    elif draft.status.is_true(ConditionType.SUCCEEDED) or draft.status.is_true(ConditionType.FAILED):
+        ending.finish(draft)
+    elif _succeeds(draft) or _misses_deadline(draft):
+        draft.wake_after(draft.settings.poll_interval)
+    elif job.spec.suspend:
+        _suspend(draft)
+    else:
+        _run(draft)
+
+
+def _succeeds(draft: Draft) -> bool:
+    receiver = draft.mover(Role.RECEIVER, attempt.present(draft))
+    verdict = proven_success(receiver, draft.job.metadata.uid)
+    if verdict is None:
+        return False
+    attempt.succeed(draft, verdict)
+    return True
+
+
+def _misses_deadline(draft: Draft) -> bool:
+    seconds, started = draft.job.spec.active_deadline_seconds, draft.status.start_time
+    if seconds is None or started is None:
+        return False
+    deadline = started + timedelta(seconds=seconds)
+    if draft.now < deadline:
+        draft.wake_at(deadline)
+        return False
+    attempt.fail_job(draft, Reason.DEADLINE_EXCEEDED, f"the job did not end within activeDeadlineSeconds ({seconds} s)")
+    return True
+
+
+def _suspend(draft: Draft) -> None:
+    message = "spec.suspend is true: movers are stopped, partial data is kept; set it to false to go on"
+    draft.conditions.set(ConditionType.SUSPENDED, "True", Reason.SUSPENDED, message)
+    draft.conditions.set(ConditionType.MOVERS_READY, "False", Reason.MOVERS_STOPPED, "the job is suspended")
+    draft.kstatus(reconciling=False, stalled=False, reason=Reason.SUSPENDED, message=message)
+    _stop_uncounted(draft)
+
+
+def _run(draft: Draft) -> None:
+    if draft.conditions.is_true(ConditionType.SUSPENDED):
+        draft.conditions.set(ConditionType.SUSPENDED, "False", Reason.RESUMED, "spec.suspend is false: the job goes on with a new attempt")
+    under_way = attempt.is_under_way(draft)
+    obstacle = withdrawn_permission(draft.observed) if under_way else obstacle_to_start(draft.observed)
+    if obstacle is not None:
+        _wait_for(draft, obstacle)
+        return
+    draft.conditions.set(ConditionType.ACCEPTED, "True", Reason.VALID, "namespace, nodes and claims allow the job to run")
+    if under_way:
+        attempt.carry_on(draft)
+    else:
+        attempt.start_or_wait(draft)
+
+
+def _wait_for(draft: Draft, obstacle: Obstacle) -> None:
+    if obstacle.condition is not ConditionType.ACCEPTED:
+        draft.conditions.set(ConditionType.ACCEPTED, "True", Reason.VALID, "namespace and claims allow the job to run")
+    draft.conditions.set(obstacle.condition, "False", obstacle.reason, obstacle.message)
+    if obstacle.terminal:
+        attempt.fail_job(draft, obstacle.reason, obstacle.message)
+        return
+    draft.conditions.set(ConditionType.MOVERS_READY, "False", Reason.MOVERS_STOPPED, "no mover runs while the job waits")
+    draft.kstatus(reconciling=not obstacle.needs_person, stalled=obstacle.needs_person, reason=obstacle.reason, message=obstacle.message)
+    _stop_uncounted(draft)
+    draft.wake_after(draft.settings.recheck_interval)
+
+
+def _stop_uncounted(draft: Draft) -> None:
+    """Stops the attempt under way without counting it as failed."""
+    if attempt.is_under_way(draft):
+        draft.change(attempts=attempt.present(draft), attempt_start_time=None)
+    draft.delete_live_movers()
+    if any(is_live(pod) for pod in draft.movers()):
+        draft.wake_after(draft.settings.poll_interval)

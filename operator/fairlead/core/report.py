@@ -1,0 +1,79 @@
+"""Puts what the running pods report into the status, where it stays when they end, and keeps their cap in force."""
+
+from __future__ import annotations
+
+from fairlead.api.names import ANNOTATION_EGRESS_BANDWIDTH
+from fairlead.api.quantity import format_rate, parse_rate
+from fairlead.api.reasons import ConditionType, Reason
+from fairlead.core.draft import Draft
+from fairlead.core.model import AnnotatePod, MoverPod
+from fairlead.core.status import bandwidth_of, decision_of, endpoints_of, path_of, progress_of
+from fairlead.core.verdicts import is_live
+
+_TOLERANCE = 1.05
+"""A measured rate this much above the cap still counts as kept: pacing works on packets, the measurement on blocks."""
+
+
+def observe(draft: Draft, sender: MoverPod | None, receiver: MoverPod | None) -> None:
+    """Takes over endpoints, path, decision, progress and bandwidth as far as they are known."""
+    reports = draft.observed.reports
+    draft.change(
+        endpoints=endpoints_of(draft.status.endpoints, sender, receiver, reports),
+        progress=progress_of(reports, draft.status.progress, draft.stored_now),
+    )
+    _schedule(draft, sender, receiver)
+    _path(draft)
+    _cap(draft, sender)
+
+
+def _schedule(draft: Draft, sender: MoverPod | None, receiver: MoverPod | None) -> None:
+    pods = [pod for pod in (receiver, sender) if pod is not None]
+    if not pods:
+        return
+    waiting = next((pod for pod in pods if pod.node is None), None)
+    if waiting is None:
+        nodes = ", ".join(f"{pod.role} on {pod.node}" for pod in pods)
+        draft.conditions.set(ConditionType.SCHEDULED, "True", Reason.PODS_SCHEDULED, nodes)
+        return
+    why = ": ".join(part for part in (waiting.waiting_reason, waiting.waiting_message) if part) or "the scheduler has not placed it yet"
+    draft.conditions.set(ConditionType.SCHEDULED, "False", Reason.WAITING_FOR_SCHEDULER, f"{waiting.role} pod {waiting.name}: {why}")
+
+
+def _path(draft: Draft) -> None:
+    reports = draft.observed.reports
+    if reports.path is not None:
+        draft.change(path=path_of(reports.path))
+    if reports.decision is None:
+        return
+    decision = decision_of(reports.decision)
+    draft.change(decision=decision)
+    measured = draft.status.path
+    rtt = f"RTT {measured.rtt}, " if measured and measured.rtt else ""
+    why = f": {decision.message}" if decision.message else ""
+    message = f"{rtt}{decision.congestion_control} over {decision.streams} streams ({decision.reason}{why})"
+    draft.conditions.set(ConditionType.PATH_PROBED, "True", Reason.PROBED, message)
+
+
+def _cap(draft: Draft, sender: MoverPod | None) -> None:
+    wanted = draft.job.spec.bandwidth
+    limit_bps = wanted.limit_bps if wanted else None
+    before = draft.status.bandwidth
+    bandwidth = bandwidth_of(before, limit_bps, draft.observed.reports)
+    draft.change(bandwidth=bandwidth)
+    in_force = before.allocated if before else None
+    if sender is not None and is_live(sender) and in_force != bandwidth.allocated:
+        draft.add(annotations=(AnnotatePod(sender.name, sender.uid, {ANNOTATION_EGRESS_BANDWIDTH: bandwidth.allocated}),))
+    if limit_bps is None:
+        draft.conditions.remove(ConditionType.CAP_ENFORCED)
+    elif bandwidth.measured is None:
+        draft.conditions.set(
+            ConditionType.CAP_ENFORCED, "Unknown", Reason.CAP_NOT_MEASURED, f"cap {format_rate(limit_bps)}, nothing measured yet"
+        )
+    elif parse_rate(bandwidth.measured) <= limit_bps * _TOLERANCE:
+        draft.conditions.set(
+            ConditionType.CAP_ENFORCED, "True", Reason.WITHIN_CAP, f"the receiver measures no more than {format_rate(limit_bps)}"
+        )
+    else:
+        draft.conditions.set(
+            ConditionType.CAP_ENFORCED, "False", Reason.ABOVE_CAP, f"the receiver measures more than {format_rate(limit_bps)}"
+        )

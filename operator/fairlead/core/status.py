@@ -1,0 +1,184 @@
+"""The parts of the status that report: progress, endpoints, path, decision, bandwidth and the phase, and when a change is worth a write."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+from fairlead.api.quantity import format_duration, format_milliseconds, format_rate, format_rate_rounded, format_ratio
+from fairlead.api.reasons import ConditionType
+from fairlead.api.status import (
+    Background,
+    BandwidthStatus,
+    DecisionStatus,
+    EndpointsStatus,
+    EndpointStatus,
+    PathStatus,
+    Phase,
+    ProgressStatus,
+    TransferJobStatus,
+)
+from fairlead.core.model import DecisionReport, Endpoint, MoverPod, PathReport, Reports, Verdict
+
+_BITS = 8
+_ALL = 100
+_WHOLE_SECOND = timedelta(seconds=1)
+
+
+def phase_of(status: TransferJobStatus) -> Phase:
+    """The summary for people, from the conditions and what has arrived."""
+    for kind, phase in _DECISIVE:
+        if status.is_true(kind):
+            return phase
+    if not status.is_true(ConditionType.MOVERS_READY):
+        return "Pending"
+    progress = status.progress or ProgressStatus()
+    if progress.percent == _ALL:
+        return "Verifying"
+    if status.is_true(ConditionType.PATH_PROBED) or progress.bytes_transferred:
+        return "Transferring"
+    return "Probing"
+
+
+_DECISIVE: tuple[tuple[ConditionType, Phase], ...] = (
+    (ConditionType.SUCCEEDED, "Succeeded"),
+    (ConditionType.FAILED, "Failed"),
+    (ConditionType.SUSPENDED, "Suspended"),
+)
+
+
+def progress_of(reports: Reports, before: ProgressStatus | None, now: datetime) -> ProgressStatus | None:
+    """Progress as the receiver counts it, with the sender's totals where the receiver has none yet; `before` while nobody answers."""
+    receiver, sender = reports.receiver, reports.sender
+    if receiver is None:
+        return before
+    known = before or ProgressStatus()
+    bytes_total = _first_known(receiver.bytes_total, sender.bytes_total if sender else None, known.bytes_total)
+    files_total = _first_known(receiver.files_total, sender.files_total if sender else None, known.files_total)
+    done = receiver.bytes_transferred + receiver.bytes_skipped
+    grew = done > (known.bytes_transferred or 0) + (known.bytes_skipped or 0)
+    return ProgressStatus(
+        bytes_total=bytes_total,
+        bytes_transferred=receiver.bytes_transferred,
+        bytes_skipped=receiver.bytes_skipped,
+        files_total=files_total,
+        files_transferred=receiver.files_transferred,
+        files_skipped=receiver.files_skipped,
+        percent=None if bytes_total is None else _percent(done, bytes_total),
+        rate=format_rate_rounded(receiver.rate_bytes_per_second * _BITS),
+        eta=_time_left(bytes_total, done, receiver.rate_bytes_per_second),
+        last_progress_time=now if grew else known.last_progress_time,
+    )
+
+
+def final_progress(verdict: Verdict, before: ProgressStatus | None, now: datetime) -> ProgressStatus:
+    """Progress of a job that succeeded: the receiver's own closing account, with the mean rate of the bulk phase."""
+    return ProgressStatus(
+        bytes_total=verdict.bytes_total,
+        bytes_transferred=verdict.bytes_transferred,
+        bytes_skipped=verdict.bytes_skipped,
+        files_total=verdict.files_total,
+        files_transferred=verdict.files_transferred,
+        files_skipped=verdict.files_skipped,
+        percent=_ALL,
+        rate=format_rate_rounded(verdict.bytes_transferred * _BITS / verdict.bulk_seconds) if verdict.bulk_seconds > 0 else None,
+        last_progress_time=before.last_progress_time if before and before.last_progress_time else now,
+    )
+
+
+def endpoints_of(
+    before: EndpointsStatus | None, sender: MoverPod | None, receiver: MoverPod | None, reports: Reports
+) -> EndpointsStatus | None:
+    """Where both ends run; what was known of a pod stays known while it does not answer."""
+    known = before or EndpointsStatus()
+    endpoints = EndpointsStatus(
+        source=_endpoint(known.source, sender, reports.sender_endpoint),
+        destination=_endpoint(known.destination, receiver, reports.receiver_endpoint),
+    )
+    return endpoints if endpoints.source or endpoints.destination else None
+
+
+def _endpoint(before: EndpointStatus | None, pod: MoverPod | None, said: Endpoint | None) -> EndpointStatus | None:
+    if pod is None:
+        return before
+    known = before if before is not None and before.pod == pod.name else EndpointStatus()
+    return EndpointStatus(
+        node=pod.node or known.node,
+        pod=pod.name,
+        interface=said.interface if said else known.interface,
+        address=said.address if said else known.address,
+        numa_node=said.numa_node if said else known.numa_node,
+    )
+
+
+def path_of(report: PathReport) -> PathStatus:
+    """What the advisor measured, as the status writes it."""
+    return PathStatus(
+        rtt=None if report.rtt_seconds is None else format_milliseconds(report.rtt_seconds),
+        rtt_minimum=None if report.rtt_minimum_seconds is None else format_milliseconds(report.rtt_minimum_seconds),
+        loss=None if report.loss_ratio is None else format_ratio(report.loss_ratio),
+    )
+
+
+def decision_of(report: DecisionReport) -> DecisionStatus:
+    """What the advisor chose, as the status writes it."""
+    background = None
+    if report.background is not None:
+        probability = report.background_probability
+        background = Background(class_=report.background, probability=None if probability is None else format_ratio(probability))
+    return DecisionStatus(
+        protocol=report.protocol,
+        congestion_control=report.congestion_control,
+        streams=report.streams,
+        abstained=report.abstained,
+        reason=report.reason,
+        message=report.message,
+        background=background,
+        confidence=None if report.confidence is None else format_ratio(report.confidence),
+        model=report.model,
+        decided_at=report.decided_at.replace(microsecond=0),
+    )
+
+
+def bandwidth_of(before: BandwidthStatus | None, limit_bps: int | None, reports: Reports) -> BandwidthStatus:
+    """The cap in force, what holds the job to it, and what the receiver measures."""
+    measured = before.measured if before else None
+    if reports.receiver is not None:
+        measured = format_rate_rounded(reports.receiver.rate_bytes_per_second * _BITS)
+    return BandwidthStatus(
+        allocated=None if limit_bps is None else format_rate(limit_bps),
+        measured=measured,
+        enforced_by="None" if limit_bps is None else "Pacing",
+    )
+
+
+def is_worth_writing(before: TransferJobStatus, after: TransferJobStatus, now: datetime, interval: timedelta) -> bool:
+    """Whether `after` is news: anything but progress always is; progress alone if it moved by a per cent and `interval` has passed."""
+    if after == before:
+        return False
+    if _without_progress(after) != _without_progress(before):
+        return True
+    if before.progress is None or after.progress is None:
+        return True
+    moved = (after.progress.percent or 0) > (before.progress.percent or 0)
+    # The status holds whole seconds: the one that was cut off is waited for as well.
+    last = before.progress.last_progress_time
+    return moved and (last is None or now - last >= interval + _WHOLE_SECOND)
+
+
+def _without_progress(status: TransferJobStatus) -> TransferJobStatus:
+    bandwidth = None if status.bandwidth is None else status.bandwidth.model_copy(update={"measured": None})
+    return status.model_copy(update={"progress": None, "bandwidth": bandwidth})
+
+
+def _percent(done: int, total: int) -> int:
+    return _ALL if done >= total else done * _ALL // total
+
+
+def _time_left(total: int | None, done: int, rate_bytes_per_second: float) -> str | None:
+    if total is None or rate_bytes_per_second <= 0 or done >= total:
+        return None
+    return format_duration((total - done) / rate_bytes_per_second)
+
+
+def _first_known(*values: int | None) -> int | None:
+    return next((value for value in values if value is not None), None)
