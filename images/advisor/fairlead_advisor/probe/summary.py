@@ -29,7 +29,7 @@ def summarize(trace: Trace) -> Summary:
     """The summary of `trace`."""
     rtts_ms = trace.answered_rtts_ms()
     samples = len(trace)
-    loss_ratio = 1 - len(rtts_ms) / samples if samples else None
+    loss_ratio = (samples - len(rtts_ms)) / samples if samples else None
     if not rtts_ms:
         return Summary(samples, 0, loss_ratio, None, None, None, None, None)
     differences_ms = [abs(later - earlier) for earlier, later in itertools.pairwise(rtts_ms)]
