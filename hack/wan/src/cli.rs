@@ -4,8 +4,11 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use fairlead_wan::device::Endpoint;
+use fairlead_wan::engine::Settings;
 use fairlead_wan::parameters::{Direction, PathParameters, WrittenChange};
-use fairlead_wan::quantity::FieldError;
+use fairlead_wan::quantity::{self, FieldError};
+
+const MAX_QUANTUM_NS: u64 = 10_000_000;
 
 /// A wide-area link between two network namespaces: rate, delay, drop-tail buffer, random loss.
 #[derive(Debug, Parser)]
@@ -43,6 +46,9 @@ pub(crate) struct Run {
     /// Decides the random losses: the same seed and packets give the same losses.
     #[arg(long, default_value_t = 1)]
     pub(crate) seed: u64,
+    /// Least time between two wake-ups, up to 10ms: packets may be that late, and a fast path costs half; 0 is exact.
+    #[arg(long, default_value = "50us")]
+    quantum: String,
     #[command(flatten)]
     both: Quantities,
     /// `--rate` from A to B.
@@ -110,15 +116,26 @@ enum Way {
 }
 
 impl Run {
+    /// What stays as it is while the path lives.
+    pub(crate) fn settings(&self) -> Result<Settings, FieldError> {
+        let quantum_ns = quantity::parse_delay_ns("quantum", &self.quantum)?;
+        if quantum_ns > MAX_QUANTUM_NS {
+            return Err(FieldError::new("quantum", format!("{:?} is over 10ms", self.quantum)));
+        }
+        Ok(Settings { seed: self.seed, quantum_ns })
+    }
+
     /// The parameters that the options ask for.
     pub(crate) fn parameters(&self) -> Result<PathParameters, FieldError> {
         let both = self.both.change(None).parse("")?;
-        let way = |rate: &Option<String>, delay: &Option<String>, buffer: &Option<String>, loss: &Option<String>| WrittenChange {
-            rate: rate.clone(),
-            delay: delay.clone(),
-            buffer: buffer.clone(),
-            loss: loss.clone(),
-            down: None,
+        let way = |rate: &Option<String>, delay: &Option<String>, buffer: &Option<String>, loss: &Option<String>| {
+            WrittenChange {
+                rate: rate.clone(),
+                delay: delay.clone(),
+                buffer: buffer.clone(),
+                loss: loss.clone(),
+                down: None,
+            }
         };
         let ab = way(&self.rate_ab, &self.delay_ab, &self.buffer_ab, &self.loss_ab).parse("-ab")?;
         let ba = way(&self.rate_ba, &self.delay_ba, &self.buffer_ba, &self.loss_ba).parse("-ba")?;

@@ -33,9 +33,12 @@ impl FromStr for Endpoint {
             .filter(|(namespace, device)| !namespace.is_empty() && !device.is_empty())
             .ok_or_else(|| format!("{text:?} is not NETNS:DEVICE, such as left:wan0"))?;
         if device.len() > MAX_NAME_BYTES || device.contains(|c: char| c == '/' || c.is_whitespace()) {
-            return Err(format!("{device:?} cannot be an interface's name: 1 to {MAX_NAME_BYTES} bytes without / or spaces"));
+            return Err(format!(
+                "{device:?} cannot be an interface's name: 1 to {MAX_NAME_BYTES} bytes without / or spaces"
+            ));
         }
-        let namespace = if namespace.contains('/') { PathBuf::from(namespace) } else { Path::new(NAMESPACES).join(namespace) };
+        let namespace =
+            if namespace.contains('/') { PathBuf::from(namespace) } else { Path::new(NAMESPACES).join(namespace) };
         Ok(Self { namespace, device: device.to_owned() })
     }
 }
@@ -65,6 +68,7 @@ pub struct TunDevice {
     tun: SyncDevice,
     endpoint: Endpoint,
     interface_table: File,
+    drops_before: u64,
 }
 
 impl TunDevice {
@@ -93,18 +97,22 @@ impl TunDevice {
 
     /// Packets the kernel dropped because this process did not read them in time.
     pub fn overruns(&mut self) -> io::Result<u64> {
-        let mut table = String::new();
-        self.interface_table.rewind()?;
-        self.interface_table.read_to_string(&mut table)?;
-        transmit_drops(&table, &self.endpoint.device)
-            .ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, format!("{} is gone", self.endpoint.device)))
+        Ok(read_drops(&mut self.interface_table, &self.endpoint.device)?.saturating_sub(self.drops_before))
     }
+}
+
+fn read_drops(interface_table: &mut File, device: &str) -> io::Result<u64> {
+    let mut table = String::new();
+    interface_table.rewind()?;
+    interface_table.read_to_string(&mut table)?;
+    transmit_drops(&table, device).ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, format!("{device} is gone")))
 }
 
 /// The dropped packets of `device`'s sending side in the text of `/proc/net/dev`.
 pub fn transmit_drops(table: &str, device: &str) -> Option<u64> {
     const TRANSMIT_DROP_COLUMN: usize = 11;
-    let (_, counters) = table.lines().filter_map(|line| line.trim().split_once(':')).find(|(name, _)| *name == device)?;
+    let (_, counters) =
+        table.lines().filter_map(|line| line.trim().split_once(':')).find(|(name, _)| *name == device)?;
     counters.split_whitespace().nth(TRANSMIT_DROP_COLUMN)?.parse().ok()
 }
 
@@ -116,10 +124,12 @@ fn attach_inside(endpoint: &Endpoint) -> Result<TunDevice, DeviceError> {
     })?;
     let entering = format!("enter {}", path.display());
     let net = Some(LinkNameSpaceType::Network);
-    rustix::thread::move_into_link_name_space(std::os::fd::AsFd::as_fd(&namespace), net).map_err(|errno| match errno {
-        Errno::INVAL => DeviceError::NotANamespace(path.clone()),
-        _ => failed(entering, errno.into()),
-    })?;
+    rustix::thread::move_into_link_name_space(std::os::fd::AsFd::as_fd(&namespace), net).map_err(
+        |errno| match errno {
+            Errno::INVAL => DeviceError::NotANamespace(path.clone()),
+            _ => failed(entering, errno.into()),
+        },
+    )?;
     let attaching = format!("attach to {} in {}", endpoint.device, path.display());
     let tun = DeviceBuilder::new()
         .name(&endpoint.device)
@@ -136,8 +146,10 @@ fn attach_inside(endpoint: &Endpoint) -> Result<TunDevice, DeviceError> {
         })?;
     tun.set_nonblocking(true).map_err(|error| failed(attaching.clone(), error))?;
     // The open file goes on showing this namespace's interfaces after the thread has ended.
-    let interface_table = File::open("/proc/thread-self/net/dev").map_err(|error| failed(attaching, error))?;
-    Ok(TunDevice { tun, endpoint: endpoint.clone(), interface_table })
+    let mut interface_table =
+        File::open("/proc/thread-self/net/dev").map_err(|error| failed(attaching.clone(), error))?;
+    let drops_before = read_drops(&mut interface_table, &endpoint.device).map_err(|error| failed(attaching, error))?;
+    Ok(TunDevice { tun, endpoint: endpoint.clone(), interface_table, drops_before })
 }
 
 fn failed(action: String, source: io::Error) -> DeviceError {

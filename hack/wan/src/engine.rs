@@ -10,7 +10,7 @@ use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
 use rustix::time::ClockId;
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde_json::{json, Value};
 
 use crate::control::protocol::{Command, Refusal, SetCommand, ShownParameters};
 use crate::control::server::ControlSocket;
@@ -23,6 +23,15 @@ const BATCH: usize = 64;
 /// Longest packet a TUN device carries, in bytes.
 const MAX_PACKET_BYTES: usize = 65_535;
 const MAX_LATENESS_NS: u64 = 60_000_000_000;
+
+/// What stays as it is while a path lives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Settings {
+    /// Decides the random losses: the same seed and packets give the same losses.
+    pub seed: u64,
+    /// Least time between two wake-ups, in nanoseconds: what a busy path may be late by, to cost less.
+    pub quantum_ns: u64,
+}
 
 /// Why the emulator had to stop.
 #[derive(Debug, thiserror::Error)]
@@ -99,7 +108,7 @@ pub struct Engine {
     lanes: [Lane; 2],
     control: ControlSocket,
     stop: UnixStream,
-    seed: u64,
+    settings: Settings,
     started_ns: u64,
     scratch: Box<[u8]>,
 }
@@ -109,21 +118,25 @@ impl Engine {
     pub fn new(
         devices: [TunDevice; 2],
         parameters: PathParameters,
-        seed: u64,
+        settings: Settings,
         control: ControlSocket,
         stop: UnixStream,
     ) -> Result<Self, EngineError> {
         let lane = |parameters, stream: u128| -> Result<Lane, EngineError> {
             let lateness_ns = Histogram::new_with_bounds(1, MAX_LATENESS_NS, 2)
                 .map_err(|error| EngineError::Failed { action: "make a histogram", source: io::Error::other(error) })?;
-            Ok(Lane { link: Link::new(parameters, Pcg64::new(u128::from(seed), stream)), lateness_ns, refused: Volume::default() })
+            Ok(Lane {
+                link: Link::new(parameters, Pcg64::new(u128::from(settings.seed), stream)),
+                lateness_ns,
+                refused: Volume::default(),
+            })
         };
         Ok(Self {
             lanes: [lane(parameters.ab, 0)?, lane(parameters.ba, 1)?],
             devices,
             control,
             stop,
-            seed,
+            settings,
             started_ns: now_ns(),
             scratch: vec![0; MAX_PACKET_BYTES].into_boxed_slice(),
         })
@@ -136,6 +149,7 @@ impl Engine {
             .map_err(|errno| EngineError::Failed { action: "set the timer slack", source: errno.into() })?;
         loop {
             let ready = self.wait()?;
+            let woken_ns = now_ns();
             if ready.stop {
                 return Ok(());
             }
@@ -151,6 +165,8 @@ impl Engine {
                     self.collect(lane)?;
                 }
             }
+            // Packets gather meanwhile, and one wake-up serves them all; after a pause there is nothing to wait for.
+            pause(self.settings.quantum_ns.saturating_sub(now_ns() - woken_ns))?;
         }
     }
 
@@ -205,7 +221,9 @@ impl Engine {
             let size = match self.devices[lane].tun().recv(&mut self.scratch) {
                 Ok(size) => size,
                 Err(error) if is_gone(&error) => return Err(self.gone(lane)),
-                Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => return Ok(()),
+                Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {
+                    return Ok(())
+                }
                 Err(source) => return Err(EngineError::Failed { action: "read a packet", source }),
             };
             let packet = &self.scratch[..size];
@@ -240,7 +258,8 @@ impl Engine {
         let now_ns = now_ns();
         json!({
             "uptime_seconds": (now_ns - self.started_ns) as f64 / 1e9,
-            "seed": self.seed,
+            "seed": self.settings.seed,
+            "quantum_us": self.settings.quantum_ns as f64 / 1e3,
             "a": self.devices[0].endpoint(),
             "b": self.devices[1].endpoint(),
             "ab": self.direction_stats(0, now_ns),
@@ -287,6 +306,16 @@ struct Ready {
 
 fn is_gone(error: &io::Error) -> bool {
     matches!(error.raw_os_error().map(Errno::from_raw_os_error), Some(Errno::BADFD | Errno::BADF))
+}
+
+fn pause(ns: u64) -> Result<(), EngineError> {
+    if ns == 0 {
+        return Ok(());
+    }
+    match rustix::event::poll(&mut [], Some(&timespec(ns))) {
+        Ok(_) | Err(Errno::INTR) => Ok(()),
+        Err(errno) => Err(EngineError::Failed { action: "pause", source: errno.into() }),
+    }
 }
 
 /// Nanoseconds since boot, never running back.

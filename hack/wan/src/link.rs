@@ -125,7 +125,9 @@ impl<P> Link<P> {
             return Verdict::DroppedByMemory;
         }
         let backlog_bytes = self.queue_bytes(now_ns);
-        if self.parameters.rate_bps.is_some() && self.parameters.buffer_bytes.is_some_and(|room| backlog_bytes + size > room) {
+        if self.parameters.rate_bps.is_some()
+            && self.parameters.buffer_bytes.is_some_and(|room| backlog_bytes + size > room)
+        {
             self.counters.dropped_by_buffer.add(size_bytes);
             return Verdict::DroppedByBuffer;
         }

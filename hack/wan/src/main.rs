@@ -26,7 +26,9 @@ const BAD_USAGE: u8 = 2;
 fn main() -> ExitCode {
     let done = match Cli::parse().action {
         Action::Run(run) => join(&run),
-        Action::Stats { control } => client::ask(&control, &Command::Stats).map_err(Into::into).and_then(|stats| print(&stats)),
+        Action::Stats { control } => {
+            client::ask(&control, &Command::Stats).map_err(Into::into).and_then(|stats| print(&stats))
+        }
         Action::Set(set) => change(&set),
     };
     match done {
@@ -39,7 +41,7 @@ fn main() -> ExitCode {
 }
 
 fn join(run: &Run) -> Result<(), Box<dyn Error>> {
-    let parameters = run.parameters()?;
+    let (parameters, settings) = (run.parameters()?, run.settings()?);
     if run.a == run.b {
         return Err(FieldError::new("b", "is the same device as --a").into());
     }
@@ -49,7 +51,7 @@ fn join(run: &Run) -> Result<(), Box<dyn Error>> {
     }
     let control = ControlSocket::open(&run.control)?;
     let devices = [TunDevice::attach(&run.a)?, TunDevice::attach(&run.b)?];
-    let mut engine = Engine::new(devices, parameters, run.seed, control, stop)?;
+    let mut engine = Engine::new(devices, parameters, settings, control, stop)?;
     let mut output = std::io::stdout();
     writeln!(output, "ready")?;
     output.flush()?;
@@ -60,7 +62,9 @@ fn join(run: &Run) -> Result<(), Box<dyn Error>> {
 fn change(set: &Set) -> Result<(), Box<dyn Error>> {
     let (direction, change) = set.change();
     if change == WrittenChange::default() {
-        return Err(FieldError::new("set", "nothing to change: give --rate, --delay, --buffer, --loss or --down").into());
+        return Err(
+            FieldError::new("set", "nothing to change: give --rate, --delay, --buffer, --loss or --down").into()
+        );
     }
     print(&client::ask(&set.control, &Command::Set(SetCommand { direction, change }))?)
 }

@@ -1,7 +1,7 @@
 //! The messages on the control socket.
 
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde_json::{json, Value};
 
 use crate::parameters::{Direction, DirectionParameters, WrittenChange};
 use crate::quantity::FieldError;
@@ -88,13 +88,15 @@ pub fn encode_request(command: &Command) -> String {
 
 /// Reads a request.
 pub fn decode_request(line: &str) -> Result<Command, Refusal> {
-    let mut request: Value = serde_json::from_str(line).map_err(|error| Refusal::new(format!("the request is not JSON: {error}")))?;
+    let mut request: Value =
+        serde_json::from_str(line).map_err(|error| Refusal::new(format!("the request is not JSON: {error}")))?;
     match request.get("version").and_then(Value::as_u64) {
         Some(VERSION) => {}
         Some(other) => return Err(Refusal::new(format!("version {other} is not spoken here; send version {VERSION}"))),
         None => return Err(Refusal::new(format!("the request lacks \"version\": {VERSION}"))),
     }
-    let command = request.get_mut("command").map(Value::take).ok_or_else(|| Refusal::new("the request lacks \"command\""))?;
+    let command =
+        request.get_mut("command").map(Value::take).ok_or_else(|| Refusal::new("the request lacks \"command\""))?;
     serde_json::from_value(command).map_err(|error| Refusal::new(format!("the command cannot be read: {error}")))
 }
 
@@ -109,8 +111,8 @@ pub fn encode_answer(answer: &Result<Value, Refusal>) -> String {
 
 /// Reads an answer.
 pub fn decode_answer(line: &str) -> Result<Value, Refusal> {
-    let mut answer: Value =
-        serde_json::from_str(line).map_err(|error| Refusal::new(format!("the answer is not JSON, is this the right socket? {error}")))?;
+    let mut answer: Value = serde_json::from_str(line)
+        .map_err(|error| Refusal::new(format!("the answer is not JSON, is this the right socket? {error}")))?;
     if let Some(result) = answer.get_mut("result") {
         return Ok(result.take());
     }

@@ -6,14 +6,14 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, Sender, SyncSender};
+use std::sync::Arc;
 use std::time::Duration;
 
 use rustix::event::EventfdFlags;
 use serde_json::Value;
 
-use super::protocol::{self, Command, MAX_REQUEST_BYTES, Refusal};
+use super::protocol::{self, Command, Refusal, MAX_REQUEST_BYTES};
 
 /// How long a client may take to send its request or to read the answer.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -58,11 +58,15 @@ impl ControlSocket {
         remove_stale(path)?;
         let listener = UnixListener::bind(path).map_err(failed)?;
         fs::set_permissions(path, fs::Permissions::from_mode(0o600)).map_err(failed)?;
-        let wake = rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).map_err(|errno| failed(errno.into()))?;
+        let wake = rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
+            .map_err(|errno| failed(errno.into()))?;
         let wake = Arc::new(wake);
         let (sender, questions) = mpsc::channel();
         let serving = Arc::clone(&wake);
-        std::thread::Builder::new().name("control".into()).spawn(move || serve(&listener, &sender, &serving)).map_err(failed)?;
+        std::thread::Builder::new()
+            .name("control".into())
+            .spawn(move || serve(&listener, &sender, &serving))
+            .map_err(failed)?;
         Ok(Self { path: path.to_owned(), wake, questions })
     }
 

@@ -1,0 +1,80 @@
+//! Parameters, and changes that apply wholly or not at all.
+
+use fairlead_wan::parameters::{Direction, PathParameters, WrittenChange};
+
+fn change(fields: &[(&str, &str)]) -> WrittenChange {
+    let mut change = WrittenChange::default();
+    for (field, value) in fields {
+        let slot = match *field {
+            "rate" => &mut change.rate,
+            "delay" => &mut change.delay,
+            "buffer" => &mut change.buffer,
+            "loss" => &mut change.loss,
+            "down" => &mut change.down,
+            other => panic!("no field {other}"),
+        };
+        *slot = Some((*value).to_owned());
+    }
+    change
+}
+
+fn path(fields: &[(&str, &str)]) -> PathParameters {
+    let change = change(fields).parse("").expect("the quantities are good");
+    PathParameters::initial(change, change).expect("the parameters are good")
+}
+
+#[test]
+fn a_buffer_in_bdp_follows_the_direction_s_rate_and_the_round_trip() {
+    let both = change(&[("delay", "10ms"), ("buffer", "2BDP")]).parse("").expect("good");
+    let fast = both.overridden_by(change(&[("rate", "100M"), ("delay", "30ms")]).parse("-ab").expect("good"));
+    let slow = both.overridden_by(change(&[("rate", "10M")]).parse("-ba").expect("good"));
+    let path = PathParameters::initial(fast, slow).expect("good");
+    assert_eq!((path.ab.delay_ns, path.ba.delay_ns), (30_000_000, 10_000_000));
+    assert_eq!((path.ab.buffer_bytes, path.ba.buffer_bytes), (Some(1_000_000), Some(100_000)));
+}
+
+#[test]
+fn without_a_buffer_a_rate_gets_one_product_or_the_least() {
+    assert_eq!(path(&[("rate", "100M"), ("delay", "20ms")]).ab.buffer_bytes, Some(500_000));
+    assert_eq!(path(&[("rate", "100M")]).ab.buffer_bytes, Some(65_536));
+    assert_eq!(path(&[("delay", "20ms")]).ab.buffer_bytes, None);
+}
+
+#[test]
+fn a_buffer_in_bdp_without_a_rate_is_refused_with_the_direction() {
+    let bad = change(&[("buffer", "1BDP"), ("delay", "5ms")]).parse("").expect("good by itself");
+    assert_eq!(PathParameters::initial(bad, bad).expect_err("no rate").field, "buffer-ab");
+}
+
+#[test]
+fn a_change_touches_its_direction_and_its_fields_alone() {
+    let before = path(&[("rate", "100M"), ("delay", "20ms"), ("loss", "0.01")]);
+    let change = change(&[("rate", "50M"), ("down", "true")]).parse("").expect("good");
+    let after = before.changed(Direction::Ba, change).expect("good");
+    assert_eq!(after.ab, before.ab);
+    assert_eq!(after.ba.rate_bps, Some(50_000_000));
+    assert!(after.ba.down);
+    assert_eq!((after.ba.delay_ns, after.ba.loss, after.ba.buffer_bytes), (20_000_000, 0.01, Some(500_000)));
+}
+
+#[test]
+fn a_change_s_bdp_uses_the_values_after_it() {
+    let before = path(&[("rate", "100M"), ("delay", "20ms")]);
+    let change = change(&[("rate", "200M"), ("delay", "50ms"), ("buffer", "1BDP")]).parse("").expect("good");
+    let after = before.changed(Direction::Both, change).expect("good");
+    assert_eq!(after.ab.buffer_bytes, Some(2_500_000));
+}
+
+#[test]
+fn a_rate_for_a_link_without_a_buffer_needs_one() {
+    let before = path(&[("delay", "20ms")]);
+    let bare = change(&[("rate", "50M")]).parse("").expect("good");
+    assert_eq!(before.changed(Direction::Both, bare).expect_err("no buffer").field, "buffer");
+    let whole = change(&[("rate", "50M"), ("buffer", "100kB")]).parse("").expect("good");
+    assert_eq!(before.changed(Direction::Both, whole).expect("good").ba.buffer_bytes, Some(100_000));
+}
+
+#[test]
+fn a_bad_field_is_named_with_its_suffix() {
+    assert_eq!(change(&[("loss", "2")]).parse("-ba").expect_err("over 1").field, "loss-ba");
+}
