@@ -10,7 +10,6 @@ CLUSTER ?= local
 CLUSTER_CLI := hack/cluster/cluster
 VENV := .venv/bin
 LOCKS := operator/requirements.lock images/advisor/requirements.lock hack/python/dev.lock
-UNIT_TESTS := operator/tests/api operator/tests/core operator/tests/kube operator/tests/handlers images/advisor/tests hack/cluster/tests e2e/tests_lib
 
 .PHONY: help
 help: ## Show this list
@@ -61,6 +60,7 @@ lint: python verify ## Formatters, linters, types, layers, generated files
 	$(VENV)/ruff format --check .
 	$(VENV)/mypy -p fairlead
 	$(VENV)/mypy -p fairlead_advisor
+	MYPYPATH=hack/demo $(VENV)/mypy hack/demo e2e
 	$(VENV)/lint-imports
 	cargo fmt --all --check
 	cargo clippy --quiet --locked --workspace --all-targets -- -D warnings
@@ -76,7 +76,11 @@ verify: python ## Fail if a generated file is out of date
 
 .PHONY: test-unit
 test-unit: python ## Pure and property tests, the mover's and the emulator's own tests (no cluster)
-	$(VENV)/pytest -q $(UNIT_TESTS)
+	$(VENV)/pytest -q operator/tests --ignore operator/tests/apiserver
+	$(VENV)/pytest -q images/advisor/tests
+	$(VENV)/pytest -q hack/cluster/tests
+	$(VENV)/pytest -q hack/demo
+	$(VENV)/pytest -q -n 0 e2e/tests_lib
 	cargo test --quiet --locked --workspace
 
 .PHONY: test-apiserver
