@@ -1,0 +1,1 @@
+"""Subcommands of `fairlead` that need no cluster."""

@@ -1,0 +1,66 @@
+"""Who gets how much of the shared links: hierarchical weighted max-min shares with guarantees and limits.
+
+The rule, its reasons and a worked example are in docs/explanation/fair-shares.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from fairlead.core.allocation.guarantees import KeptGuarantees, keep_guarantees
+from fairlead.core.allocation.jain import grouped_jain_index, jain_index
+from fairlead.core.allocation.model import Allocation, AllocationInputError, Job, Link, LinkShare, Tenant, TenantShare
+from fairlead.core.allocation.problem import Problem, build
+from fairlead.core.allocation.solver import solve
+from fairlead.core.allocation.waterfill import Floats, totals
+
+__all__ = ["Allocation", "AllocationInputError", "Job", "Link", "LinkShare", "Tenant", "TenantShare", "allocate", "jain_index"]
+
+
+def allocate(links: Iterable[Link], tenants: Iterable[Tenant], jobs: Iterable[Job]) -> Allocation:
+    """The fair rate of every job. Raises AllocationInputError; the order of the input does not matter."""
+    problem = build(links, tenants, jobs)
+    kept = keep_guarantees(problem)
+    return _describe(problem, kept, solve(problem, kept).rate)
+
+
+def _describe(problem: Problem, kept: KeptGuarantees, rate: Floats) -> Allocation:
+    links, tenants, slices = len(problem.links), len(problem.tenants), len(problem.slice_link)
+    row, column = np.nonzero(problem.crossing >= 0)
+    slice_ = problem.crossing[row, column]
+    link = problem.slice_link[slice_]
+    per_weight = rate / problem.job_weight
+    slice_weights = totals(slice_, problem.job_weight[row], slices)
+    on_link = per_weight[row] * (slice_weights / problem.slice_weight)[slice_]
+    tenant_weights = totals(problem.job_tenant, problem.job_weight, tenants)
+    of_tenant = np.array([tenant.weight for tenant in problem.tenants], dtype=np.float64)
+    overall = per_weight * (tenant_weights / of_tenant)[problem.job_tenant]
+
+    allocated = totals(link, rate[row], links).tolist()
+    link_jain = grouped_jain_index(link, on_link, links)
+    tenant_allocated = totals(problem.job_tenant, rate, tenants).tolist()
+    tenant_jain = grouped_jain_index(problem.job_tenant, per_weight, tenants)
+    tenant_ratio = np.ones(tenants)
+    np.minimum.at(tenant_ratio, problem.slice_tenant, kept.slice_ratio)
+    return Allocation(
+        jobs=dict(zip((job.name for job in problem.jobs), rate.tolist(), strict=True)),
+        links={
+            each.name: LinkShare(
+                capacity_bps=each.capacity_bps,
+                available_bps=each.available_bps,
+                allocated_bps=allocated[number],
+                guarantee_ratio=float(kept.link_ratio[number]),
+                jain=link_jain[number],
+            )
+            for number, each in enumerate(problem.links)
+        },
+        tenants={
+            each.name: TenantShare(
+                allocated_bps=tenant_allocated[number], guarantee_ratio=float(tenant_ratio[number]), jain=tenant_jain[number]
+            )
+            for number, each in enumerate(problem.tenants)
+        },
+        jain=jain_index(overall),
+    )
