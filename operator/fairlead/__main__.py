@@ -31,6 +31,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         quiet=options.log_level == "warning",
         log_format=kopf.LogFormat.JSON if options.log_format == "json" else kopf.LogFormat.FULL,
     )
+    if options.log_level != "debug":
+        # One line for every event of every object says nothing that the objects do not.
+        logging.getLogger("kopf.objects").setLevel(logging.WARNING)
     try:
         asyncio.run(run(options))
     except Exception as error:

@@ -21,8 +21,8 @@ def operator_settings() -> kopf.OperatorSettings:
     settings.peering.standalone = True
     settings.scanning.disabled = True
     settings.posting.enabled = False
-    # Never used by low-level handlers; set all the same, so that nothing can ever appear under kopf's own name.
-    settings.persistence.finalizer = names.FINALIZER
+    # Never set by low-level handlers. It must not be our own finalizer: kopf removes the one it is told, from every object, when it needs none.
+    settings.persistence.finalizer = f"{names.GROUP}/event-source"
     settings.persistence.progress_storage = kopf.AnnotationsProgressStorage(prefix=names.GROUP)
     settings.persistence.diffbase_storage = kopf.AnnotationsDiffBaseStorage(prefix=names.GROUP)
     settings.networking.request_timeout = 60

@@ -1,0 +1,124 @@
+"""Starts an API server in a network namespace of its own, installs what the chart renders, and gives every test a namespace."""
+
+from __future__ import annotations
+
+import itertools
+import subprocess
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import private_network
+import pytest
+
+from control_plane import CHECKOUT, ControlPlane, find_programs
+from lab import NAMESPACES, NODES, NOT_ALLOWED, Kubectl, Lab
+
+from fairlead.kube.client import CLAIMS, KubeClient, load_configuration
+
+_numbers = itertools.count()
+
+
+@pytest.fixture(scope="session")
+def control_plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
+    programs = find_programs()
+    private_network.enter()
+    plane = ControlPlane(tmp_path_factory.mktemp("control-plane"), programs)
+    try:
+        plane.start()
+        yield plane
+    finally:
+        plane.stop()
+
+
+@pytest.fixture(scope="session")
+def admin_kubeconfig(control_plane: ControlPlane) -> Path:
+    return control_plane.kubeconfig("admin", ("system:masters",))
+
+
+@pytest.fixture(scope="session")
+def kubectl(admin_kubeconfig: Path) -> Kubectl:
+    return Kubectl(find_programs()["kubectl"], admin_kubeconfig)
+
+
+@pytest.fixture(scope="session")
+def cluster(kubectl: Kubectl) -> None:
+    """Nodes, namespaces, and everything that the chart renders except the workload."""
+    kubectl.apply({"apiVersion": "v1", "kind": "List", "items": [_namespace(name) for name in ("fairlead-system", NOT_ALLOWED, *NAMESPACES)]})
+    kubectl.apply({"apiVersion": "v1", "kind": "List", "items": [{"apiVersion": "v1", "kind": "Node", "metadata": {"name": n}} for n in NODES]})
+    for node in NODES:
+        kubectl("patch", "node", node, "--subresource=status", "--type=merge", "-p", '{"status":{"conditions":[{"type":"Ready","status":"True"}]}}')
+    rendered = subprocess.run(
+        [
+            *(str(find_programs()["helm"]), "template", "fairlead", str(CHECKOUT / "charts" / "fairlead")),
+            *("--namespace", "fairlead-system", "--kube-version", "1.34.0", "--set", f"hostNetwork.namespaces={{{','.join(NAMESPACES)}}}"),
+        ],
+        check=True,
+        capture_output=True,
+        text=True,
+    ).stdout
+    kubectl("apply", "--server-side", "-f", "-", stdin=rendered)
+    kubectl("wait", "--for=condition=Established", "--timeout=20s", "crd/transferjobs.fairlead.io")
+
+
+@pytest.fixture(scope="session")
+def operator_kubeconfig(control_plane: ControlPlane) -> Path:
+    return control_plane.kubeconfig("system:serviceaccount:fairlead-system:fairlead")
+
+
+@pytest.fixture
+async def lab(cluster: None, kubectl: Kubectl, admin_kubeconfig: Path, operator_kubeconfig: Path) -> AsyncIterator[Lab]:
+    client = KubeClient(await load_configuration(admin_kubeconfig))
+    namespace = NAMESPACES[next(_numbers)]
+    for claim, node in (("raw", "dtn-a"), ("scratch", "dtn-b")):
+        volume = f"{namespace}-{claim}"
+        kubectl.apply(_volume(volume, node))
+        kubectl.apply(_claim(namespace, claim, volume))
+        bound = {"status": {"phase": "Bound", "accessModes": ["ReadWriteOnce"], "capacity": {"storage": "1Gi"}}}
+        await client.merge_patch(CLAIMS, namespace, claim, bound, subresource="status")
+    try:
+        yield Lab(namespace, client, kubectl, operator_kubeconfig)
+    finally:
+        # The next test's operator serves every namespace and must not meet this one's jobs.
+        _release(kubectl, namespace)
+        await client.close()
+
+
+def _release(kubectl: Kubectl, namespace: str) -> None:
+    jobs = kubectl("-n", namespace, "get", "transferjobs", "-o", "name").stdout.split()
+    for job in jobs:
+        kubectl("-n", namespace, "patch", job, "--type=merge", "-p", '{"metadata":{"finalizers":null}}', check=False)
+        kubectl("-n", namespace, "delete", job, "--ignore-not-found", "--wait=false")
+
+
+def _namespace(name: str) -> dict[str, object]:
+    return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
+
+
+def _volume(name: str, node: str) -> dict[str, object]:
+    term = {"matchExpressions": [{"key": "kubernetes.io/hostname", "operator": "In", "values": [node]}]}
+    return {
+        "apiVersion": "v1",
+        "kind": "PersistentVolume",
+        "metadata": {"name": name},
+        "spec": {
+            "capacity": {"storage": "1Gi"},
+            "accessModes": ["ReadWriteOnce"],
+            "storageClassName": "",
+            "local": {"path": "/nowhere"},
+            "nodeAffinity": {"required": {"nodeSelectorTerms": [term]}},
+        },
+    }
+
+
+def _claim(namespace: str, name: str, volume: str) -> dict[str, object]:
+    return {
+        "apiVersion": "v1",
+        "kind": "PersistentVolumeClaim",
+        "metadata": {"name": name, "namespace": namespace},
+        "spec": {
+            "accessModes": ["ReadWriteOnce"],
+            "storageClassName": "",
+            "volumeName": volume,
+            "resources": {"requests": {"storage": "1Gi"}},
+        },
+    }

@@ -1,0 +1,188 @@
+"""etcd and kube-apiserver as child processes, with keys of their own, and nothing else of a cluster."""
+
+from __future__ import annotations
+
+import datetime
+import ipaddress
+import os
+import ssl
+import subprocess
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterable
+from pathlib import Path
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+ADDRESS = "127.0.0.1"
+PORT = 6443
+ETCD = "http://127.0.0.1:2379"
+ETCD_PEER = "http://127.0.0.1:2380"
+PROGRAMS = ("etcd", "kube-apiserver", "kubectl", "helm")
+START_SECONDS = 60.0
+
+CHECKOUT = Path(__file__).resolve().parents[3]
+
+
+class ControlPlaneError(RuntimeError):
+    """The API server cannot be started; the message says what is missing."""
+
+
+def find_programs() -> dict[str, Path]:
+    """The programs by name, from `$FAIRLEAD_BIN` or `build/bin`."""
+    folder = Path(os.environ.get("FAIRLEAD_BIN") or CHECKOUT / "build" / "bin")
+    found: dict[str, Path] = {}
+    for name in PROGRAMS:
+        path = folder / name
+        if path.is_dir():
+            path = path / name
+        if not os.access(path, os.X_OK):
+            raise ControlPlaneError(f"{folder / name} is missing: `make programs` builds it, or set FAIRLEAD_BIN to a folder that has it")
+        found[name] = path
+    return found
+
+
+class ControlPlane:
+    """One API server with an empty database. `folder` takes keys, data and logs."""
+
+    def __init__(self, folder: Path, programs: dict[str, Path]) -> None:
+        self._folder = folder
+        self._programs = programs
+        self._keys = _Keys(folder)
+        self._processes: list[subprocess.Popen[bytes]] = []
+
+    @property
+    def url(self) -> str:
+        """Where the API server listens."""
+        return f"https://{ADDRESS}:{PORT}"
+
+    def start(self) -> None:
+        """Starts both and waits until the API server is ready. Raises ControlPlaneError with the end of its log."""
+        data = self._folder / "etcd"
+        self._launch(
+            "etcd",
+            *("--data-dir", str(data), "--unsafe-no-fsync", "--log-level", "warn"),
+            *("--listen-client-urls", ETCD, "--advertise-client-urls", ETCD),
+            *("--listen-peer-urls", ETCD_PEER, "--initial-advertise-peer-urls", ETCD_PEER, "--initial-cluster", f"default={ETCD_PEER}"),
+        )
+        keys = self._keys
+        self._launch(
+            "kube-apiserver",
+            *(f"--etcd-servers={ETCD}", f"--bind-address={ADDRESS}", f"--advertise-address={ADDRESS}", f"--secure-port={PORT}"),
+            *(f"--client-ca-file={keys.ca}", f"--tls-cert-file={keys.certificate('server')}", f"--tls-private-key-file={keys.key('server')}"),
+            *(f"--service-account-key-file={keys.accounts_public}", f"--service-account-signing-key-file={keys.accounts_private}"),
+            *("--service-account-issuer=https://fairlead.test", "--service-cluster-ip-range=198.19.0.0/24"),
+            # There is no controller that would make the service accounts which this plug-in demands.
+            *("--authorization-mode=RBAC", "--disable-admission-plugins=ServiceAccount", "--endpoint-reconciler-type=none"),
+        )
+        self._wait_until_ready()
+
+    def stop(self) -> None:
+        """Ends both processes."""
+        for process in reversed(self._processes):
+            process.terminate()
+        for process in self._processes:
+            try:
+                process.wait(timeout=15)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+
+    def kubeconfig(self, user: str, groups: Iterable[str] = ()) -> Path:
+        """A kubeconfig file for a user with a certificate of that name."""
+        stem = user.replace(":", "-")
+        self._keys.issue(stem, user, groups)
+        path = self._folder / f"{stem}.kubeconfig"
+        path.write_text(
+            "apiVersion: v1\nkind: Config\ncurrent-context: test\n"
+            "contexts: [{name: test, context: {cluster: test, user: test}}]\n"
+            f"clusters: [{{name: test, cluster: {{server: '{self.url}', certificate-authority: '{self._keys.ca}'}}}}]\n"
+            "users: [{name: test, user: {"
+            f"client-certificate: '{self._keys.certificate(stem)}', client-key: '{self._keys.key(stem)}'}}}}]\n"
+        )
+        return path
+
+    def _launch(self, program: str, *arguments: str) -> None:
+        with (self._folder / f"{program}.log").open("wb") as log:
+            self._processes.append(subprocess.Popen([self._programs[program], *arguments], stdout=log, stderr=subprocess.STDOUT))
+
+    def _wait_until_ready(self) -> None:
+        context = ssl.create_default_context(cafile=str(self._keys.ca))
+        context.load_cert_chain(self._keys.certificate("server"), self._keys.key("server"))
+        deadline = time.monotonic() + START_SECONDS
+        while time.monotonic() < deadline:
+            if any(process.poll() is not None for process in self._processes):
+                break
+            try:
+                with urllib.request.urlopen(f"{self.url}/readyz", context=context, timeout=2) as response:
+                    if response.status == 200:
+                        return
+            except (urllib.error.URLError, OSError):
+                time.sleep(0.1)
+        log = (self._folder / "kube-apiserver.log").read_text(errors="replace")[-2000:]
+        raise ControlPlaneError(f"the API server did not become ready within {START_SECONDS:.0f} s; the end of its log:\n{log}")
+
+
+class _Keys:
+    """A certificate authority and what it signs, as files in a folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._ca_key = ec.generate_private_key(ec.SECP256R1())
+        self._ca_name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "test-ca")])
+        ca = self._builder(self._ca_name, self._ca_key).add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        ca = ca.add_extension(x509.SubjectKeyIdentifier.from_public_key(self._ca_key.public_key()), critical=False)
+        usage = x509.KeyUsage(
+            digital_signature=True,
+            key_cert_sign=True,
+            crl_sign=True,
+            content_commitment=False,
+            key_encipherment=False,
+            data_encipherment=False,
+            key_agreement=False,
+            encipher_only=False,
+            decipher_only=False,
+        )
+        ca = ca.add_extension(usage, critical=True)
+        self.ca = folder / "ca.crt"
+        self.ca.write_bytes(ca.sign(self._ca_key, hashes.SHA256()).public_bytes(Encoding.PEM))
+        accounts = ec.generate_private_key(ec.SECP256R1())
+        self.accounts_private, self.accounts_public = folder / "accounts.key", folder / "accounts.pub"
+        self.accounts_private.write_bytes(accounts.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
+        self.accounts_public.write_bytes(accounts.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo))
+        self.issue("server", "kube-apiserver", ("system:masters",))
+
+    def certificate(self, stem: str) -> Path:
+        return self._folder / f"{stem}.crt"
+
+    def key(self, stem: str) -> Path:
+        return self._folder / f"{stem}.key"
+
+    def issue(self, stem: str, user: str, groups: Iterable[str]) -> None:
+        key = ec.generate_private_key(ec.SECP256R1())
+        attributes = [x509.NameAttribute(NameOID.ORGANIZATION_NAME, group) for group in groups]
+        subject = x509.Name([*attributes, x509.NameAttribute(NameOID.COMMON_NAME, user)])
+        usages = x509.ExtendedKeyUsage([ExtendedKeyUsageOID.CLIENT_AUTH, ExtendedKeyUsageOID.SERVER_AUTH])
+        names = x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address(ADDRESS)), x509.DNSName("localhost")])
+        authority = x509.AuthorityKeyIdentifier.from_issuer_public_key(self._ca_key.public_key())
+        builder = self._builder(subject, key).add_extension(usages, critical=False).add_extension(names, critical=False)
+        certificate = builder.add_extension(authority, critical=False).sign(self._ca_key, hashes.SHA256())
+        self.certificate(stem).write_bytes(certificate.public_bytes(Encoding.PEM))
+        self.key(stem).write_bytes(key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
+
+    def _builder(self, subject: x509.Name, key: ec.EllipticCurvePrivateKey) -> x509.CertificateBuilder:
+        now = datetime.datetime.now(datetime.UTC)
+        return (
+            x509.CertificateBuilder()
+            .subject_name(subject)
+            .issuer_name(self._ca_name)
+            .public_key(key.public_key())
+            .serial_number(x509.random_serial_number())
+            .not_valid_before(now - datetime.timedelta(hours=1))
+            .not_valid_after(now + datetime.timedelta(days=1))
+        )

@@ -1,0 +1,168 @@
+"""The test's stand-in for scheduler, kubelets and movers: it moves pods through their phases and answers where movers would."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from aiohttp import web
+
+from fairlead.api import names
+from fairlead.kube.client import PODS, KubeClient, KubeObject, Resource
+from fairlead.kube.errors import ConflictError, NotFoundError
+
+ADDRESSES = {"dtn-a": "127.0.0.11", "dtn-b": "127.0.0.12"}
+DATA_ADDRESSES = {"dtn-a": "198.19.0.1", "dtn-b": "198.19.0.2"}
+BINDINGS = "binding"
+
+
+class FakeNodes:
+    """Both data transfer nodes of one namespace."""
+
+    def __init__(self, client: KubeClient, namespace: str) -> None:
+        self._client = client
+        self._namespace = namespace
+        self._servers: list[web.AppRunner] = []
+        self.progress: dict[str, Any] = {"bytes_total": 1000, "bytes_transferred": 0, "files_total": 4, "files_transferred": 0}
+        self.stage = "Transferring"
+        self.requests: list[str] = []
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[FakeNodes]:
+        """Pods that are deleted go away while the block runs, as kubelets see to."""
+        reaper = asyncio.create_task(self._reap())
+        try:
+            yield self
+        finally:
+            reaper.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await reaper
+            for server in self._servers:
+                await server.cleanup()
+
+    async def start(self, pod: KubeObject, *, node: str | None = None, serve: bool = True) -> None:
+        """Binds the pod to the node it asks for, starts its mover's HTTP answers and reports it ready."""
+        node = node or wanted_node(pod)
+        name = pod["metadata"]["name"]
+        binding = {
+            "apiVersion": "v1",
+            "kind": "Binding",
+            "metadata": {"name": name, "namespace": self._namespace},
+            "target": {"apiVersion": "v1", "kind": "Node", "name": node},
+        }
+        await self._client.create(Resource("v1", f"pods/{name}/{BINDINGS}"), self._namespace, binding)
+        if serve:
+            await self._serve(pod, ADDRESSES[node])
+        status = {
+            "phase": "Running",
+            "podIP": ADDRESSES[node],
+            "hostIP": ADDRESSES[node],
+            "conditions": [{"type": "PodScheduled", "status": "True"}, {"type": "Ready", "status": "True"}],
+            "containerStatuses": [_container({"running": {}}, ready=True)],
+        }
+        await self._patch_status(name, status)
+
+    async def wait_reason(self, pod: KubeObject, reason: str, message: str) -> None:
+        """Reports that the mover's container cannot be started."""
+        status = {"phase": "Pending", "containerStatuses": [_container({"waiting": {"reason": reason, "message": message}}, ready=False)]}
+        await self._patch_status(pod["metadata"]["name"], status)
+
+    async def finish(self, pod: KubeObject, *, verdict: str = "Succeeded", reason: str = "Verified", retry: bool = False, **more: Any) -> None:
+        """Ends the mover with a verdict in its termination message."""
+        labels = pod["metadata"]["labels"]
+        message = {
+            "version": 1,
+            "role": labels[names.LABEL_ROLE],
+            "job": labels[names.LABEL_JOB_UID],
+            "attempt": int(labels[names.LABEL_ATTEMPT]),
+            "verdict": verdict,
+            "reason": reason,
+            "message": f"{reason} said the fake mover",
+            "retry": retry,
+            "bytes_total": 1000,
+            "bytes_transferred": 1000,
+            "files_total": 4,
+            "files_transferred": 4,
+            "seconds": 1.5,
+            "bulk_seconds": 1.0,
+            **more,
+        }
+        await self.end(pod, exit_code=0 if verdict == "Succeeded" else 1 if retry else 3, message=json.dumps(message))
+
+    async def end(self, pod: KubeObject, *, exit_code: int, message: str = "") -> None:
+        """Ends the mover's container."""
+        ended = {"terminated": {"exitCode": exit_code, "message": message, "reason": "Completed" if exit_code == 0 else "Error"}}
+        phase = "Succeeded" if exit_code == 0 else "Failed"
+        conditions = [{"type": "PodScheduled", "status": "True"}, {"type": "Ready", "status": "False"}]
+        await self._patch_status(
+            pod["metadata"]["name"], {"phase": phase, "conditions": conditions, "containerStatuses": [_container(ended, ready=False)]}
+        )
+
+    async def remove(self, pod: KubeObject) -> None:
+        """Takes the pod away at once, as when its node is lost."""
+        metadata = pod["metadata"]
+        await self._client.delete(PODS, self._namespace, metadata["name"], uid=metadata["uid"], grace_seconds=0)
+
+    async def _patch_status(self, name: str, status: KubeObject) -> None:
+        await self._client.merge_patch(PODS, self._namespace, name, {"status": status}, subresource="status")
+
+    async def _serve(self, pod: KubeObject, address: str) -> None:
+        labels = pod["metadata"]["labels"]
+        role, job, attempt = labels[names.LABEL_ROLE], labels[names.LABEL_JOB_UID], int(labels[names.LABEL_ATTEMPT])
+        ports = {
+            port["name"]: port["containerPort"]
+            for container in [*pod["spec"]["containers"], *pod["spec"].get("initContainers", [])]
+            for port in container.get("ports", [])
+        }
+        node = wanted_node(pod)
+
+        async def endpoint(_: web.Request) -> web.Response:
+            self.requests.append(f"{role}/endpoint")
+            answer = {"role": role, "interface": "data0", "address": DATA_ADDRESSES[node], "port": ports.get("data", 0), "numa_node": None}
+            return web.json_response(answer)
+
+        async def progress(_: web.Request) -> web.Response:
+            self.requests.append(f"{role}/progress")
+            answer = {"role": role, "job": job, "attempt": attempt, "stage": self.stage, "bytes_skipped": 0, "files_skipped": 0}
+            answer |= {"rate_bytes_per_second": 1e6, "seconds_since_progress": 0.1, "streams": 4, "congestion_control": "cubic"}
+            return web.json_response(answer | self.progress)
+
+        async def decision(_: web.Request) -> web.Response:
+            choice = {"protocol": "TCP", "congestion_control": "cubic", "streams": 4, "background": None, "confidence": None}
+            choice |= {"abstained": True, "model": None, "reason": "NoModel", "message": "no model", "decided_at": "2026-01-01T00:00:00Z"}
+            path = {"rtt_seconds": 0.06, "rtt_minimum_seconds": 0.059, "loss_ratio": 0.0, "samples": 200}
+            return web.json_response({"version": 1, "path": path, "decision": choice, "applied": True})
+
+        app = web.Application()
+        app.router.add_get("/v1/endpoint", endpoint)
+        app.router.add_get("/v1/progress", progress)
+        app.router.add_get("/v1/decision", decision)
+        runner = web.AppRunner(app, access_log=None)
+        await runner.setup()
+        for name in ("http", "advisor-http"):
+            if name in ports:
+                await web.TCPSite(runner, address, ports[name]).start()
+        self._servers.append(runner)
+
+    async def _reap(self) -> None:
+        while True:
+            async for page in self._client.list_pages(PODS, self._namespace):
+                for pod in page:
+                    if pod["metadata"].get("deletionTimestamp"):
+                        with contextlib.suppress(NotFoundError, ConflictError):
+                            await self.remove(pod)
+            await asyncio.sleep(0.05)
+
+
+def wanted_node(pod: KubeObject) -> str:
+    """The node that the pod's affinity names."""
+    terms = pod["spec"]["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]
+    return str(terms[0]["matchFields"][0]["values"][0])
+
+
+def _container(state: KubeObject, *, ready: bool) -> KubeObject:
+    return {"name": "mover", "image": "fairlead-mover:test", "imageID": "", "restartCount": 0, "ready": ready, "state": state}

@@ -1,0 +1,172 @@
+"""What tests do to the cluster: manifests, kubectl, waiting for conditions, and running the operator in the test's own process."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import subprocess
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+from fairlead.__main__ import run
+from fairlead.api import names
+from fairlead.handlers.options import Options, read_options
+from fairlead.kube.client import JOBS, PODS, KubeClient, KubeObject
+from fairlead.kube.errors import NotFoundError
+
+T = TypeVar("T")
+
+NAMESPACES = tuple(f"lab-{number}" for number in range(40))
+NOT_ALLOWED = "outside"
+OPERATOR_USER = "system:serviceaccount:fairlead-system:fairlead"
+NODES = ("dtn-a", "dtn-b")
+PATIENCE_SECONDS = 10.0
+MOST_WRITES = 100
+
+
+@dataclass(frozen=True)
+class Kubectl:
+    """kubectl as the administrator."""
+
+    program: Path
+    kubeconfig: Path
+
+    def __call__(self, *arguments: str, stdin: str | None = None, check: bool = True) -> subprocess.CompletedProcess[str]:
+        command = [str(self.program), f"--kubeconfig={self.kubeconfig}", *arguments]
+        result = subprocess.run(command, input=stdin, capture_output=True, text=True, check=False)
+        if check and result.returncode != 0:
+            raise AssertionError(f"{' '.join(command)}: {result.stderr}")
+        return result
+
+    def apply(self, manifest: KubeObject, *, server_side: bool = False, check: bool = True) -> subprocess.CompletedProcess[str]:
+        flags = ("--server-side",) if server_side else ()
+        return self("apply", *flags, "-f", "-", stdin=json.dumps(manifest), check=check)
+
+
+@dataclass
+class Lab:
+    """One namespace of the test's own, with claims `raw` and `scratch` on nodes `dtn-a` and `dtn-b`."""
+
+    namespace: str
+    client: KubeClient
+    kubectl: Kubectl
+    operator_kubeconfig: Path
+    options: dict[str, str] = field(default_factory=dict)
+
+    def manifest(self, name: str = "job", **spec: Any) -> KubeObject:
+        return transfer_job(self.namespace, name, **spec)
+
+    async def create_job(self, name: str = "job", **spec: Any) -> KubeObject:
+        return await self.client.create(JOBS, self.namespace, self.manifest(name, **spec))
+
+    async def job(self, name: str = "job") -> KubeObject:
+        return await self.client.get(JOBS, self.namespace, name)
+
+    async def job_or_none(self, name: str = "job") -> KubeObject | None:
+        try:
+            return await self.job(name)
+        except NotFoundError:
+            return None
+
+    async def pods(self) -> list[KubeObject]:
+        return [pod async for page in self.client.list_pages(PODS, self.namespace) for pod in page]
+
+    async def pod(self, role: str, attempt: int = 1) -> KubeObject | None:
+        for pod in await self.pods():
+            labels = pod["metadata"]["labels"]
+            if labels.get(names.LABEL_ROLE) == role and labels.get(names.LABEL_ATTEMPT) == str(attempt):
+                return pod
+        return None
+
+    async def appears(self, role: str, attempt: int = 1) -> KubeObject:
+        return await eventually(lambda: self.pod(role, attempt), f"{role} pod of attempt {attempt}")
+
+    async def condition(self, kind: str, status: str = "True", *, name: str = "job") -> KubeObject:
+        async def look() -> KubeObject | None:
+            job = await self.job(name)
+            conditions = (job.get("status") or {}).get("conditions") or []
+            return next((c for c in conditions if c["type"] == kind and c["status"] == status), None)
+
+        return await eventually(look, f"condition {kind}={status}", lambda: self.job_or_none(name))
+
+    async def gone(self, name: str = "job") -> None:
+        async def look() -> bool:
+            return await self.job_or_none(name) is None
+
+        await eventually(look, f"job {name} to be gone", lambda: self.job_or_none(name))
+
+    async def events(self, name: str = "job") -> list[tuple[str, str]]:
+        answer = self.kubectl("-n", self.namespace, "get", "events", "-o", "json")
+        items = json.loads(answer.stdout)["items"]
+        return [(item["type"], item["reason"]) for item in items if item["involvedObject"]["name"] == name]
+
+    def operator_options(self) -> Options:
+        flags = {
+            "mover-image": "fairlead-mover:test",
+            "advisor-image": "fairlead-advisor:test",
+            "kubeconfig": str(self.operator_kubeconfig),
+            "host-network-namespaces": ",".join(NAMESPACES),
+            "metrics-address": "127.0.0.1:19090",
+            "health-address": "127.0.0.1:18080",
+            "poll-interval-seconds": "0.2",
+            "status-interval-seconds": "0.5",
+            "backoff-first-seconds": "0.3",
+            "startup-timeout-seconds": "8",
+            "cleanup-timeout-seconds": "8",
+            "log-format": "plain",
+        } | self.options
+        return read_options([f"--{name}={value}" for name, value in flags.items()], environment={})
+
+    @asynccontextmanager
+    async def operator(self) -> AsyncIterator[None]:
+        """Runs the whole operator, with the rights that the chart gives it, until the block ends."""
+        stop, ready = asyncio.Event(), asyncio.Event()
+        task = asyncio.create_task(run(self.operator_options(), stop, ready))
+        started = asyncio.create_task(ready.wait())
+        await asyncio.wait({task, started}, timeout=PATIENCE_SECONDS, return_when=asyncio.FIRST_COMPLETED)
+        if not ready.is_set():
+            started.cancel()
+            stop.set()
+            await task
+            raise AssertionError("the operator did not start")
+        try:
+            yield
+        finally:
+            stop.set()
+            await task
+
+
+def transfer_job(namespace: str, name: str, **spec: Any) -> KubeObject:
+    """A complete job; `spec` replaces whole fields of its spec."""
+    ends = {
+        "source": {"node": "dtn-a", "volume": {"persistentVolumeClaim": {"claimName": "raw"}}, "path": "run42"},
+        "destination": {"node": "dtn-b", "volume": {"persistentVolumeClaim": {"claimName": "scratch"}}, "path": "run42"},
+    }
+    return {
+        "apiVersion": names.API_VERSION,
+        "kind": names.KIND,
+        "metadata": {"name": name, "namespace": namespace},
+        "spec": {**ends, **spec},
+    }
+
+
+async def eventually(
+    look: Callable[[], Awaitable[T | None]],
+    what: str,
+    explain: Callable[[], Awaitable[Any]] | None = None,
+    *,
+    patience_seconds: float = PATIENCE_SECONDS,
+) -> T:
+    """The first true answer of `look`. Fails with `what` and the outcome of `explain` when none comes in time."""
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + patience_seconds
+    while loop.time() < deadline:
+        answer = await look()
+        if answer:
+            return answer
+        await asyncio.sleep(0.03)
+    shown = json.dumps(await explain(), indent=1, default=str) if explain is not None else ""
+    raise AssertionError(f"waited {patience_seconds:.0f} s for {what}\n{shown}")
