@@ -116,8 +116,8 @@ pub fn decode_answer(line: &str) -> Result<Value, Refusal> {
     if let Some(result) = answer.get_mut("result") {
         return Ok(result.take());
     }
-    match serde_json::from_value(answer["error"].take()) {
-        Ok(refusal) => Err(refusal),
-        Err(_) => Err(Refusal::new("the answer has neither a result nor an error")),
+    match answer.get_mut("error").map(|error| serde_json::from_value(error.take())) {
+        Some(Ok(refusal)) => Err(refusal),
+        _ => Err(Refusal::new("the answer has neither a result nor an error")),
     }
 }
