@@ -77,7 +77,7 @@ verify: python ## Fail if a generated file is out of date
 .PHONY: test-unit
 test-unit: python ## Pure and property tests, the mover's and the emulator's own tests (no cluster)
 	$(VENV)/pytest -q operator/tests --ignore operator/tests/apiserver
-	$(VENV)/pytest -q images/advisor/tests
+	$(VENV)/pytest -q -n 2 images/advisor/tests
 	$(VENV)/pytest -q hack/cluster/tests
 	$(VENV)/pytest -q hack/demo
 	$(VENV)/pytest -q -n 0 e2e/tests_lib

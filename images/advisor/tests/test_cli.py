@@ -1,10 +1,10 @@
 import asyncio
 import json
 import signal
-import time
 from pathlib import Path
 
 import pytest
+
 from fairlead_advisor.probe.trace import read_trace, write_trace
 from tests.support.command import finish, run, start
 from tests.support.echo_server import KEY, OTHER_KEY, Answer, echo_server, reply_to
@@ -140,10 +140,3 @@ async def test_run_refuses_bad_arguments(tmp_path: Path, monkeypatch: pytest.Mon
 
 async def test_no_command_is_a_usage_error() -> None:
     assert (await run()).exit_code == 2
-
-
-async def test_the_command_line_answers_in_under_a_second() -> None:
-    started = time.monotonic()
-    outcome = await run("--help")
-    assert outcome.exit_code == 0
-    assert time.monotonic() - started < 1

@@ -1,7 +1,8 @@
 import pytest
-from fairlead_advisor.decide.rule import Limits, PathMeasurement, Reason, decide
 from hypothesis import given
 from hypothesis import strategies as st
+
+from fairlead_advisor.decide.rule import Limits, PathMeasurement, Reason, decide
 
 MEASURED = PathMeasurement(rtt_s=0.06, rtt_minimum_s=0.0598, loss_ratio=0.005, samples=200)
 SILENT = PathMeasurement(rtt_s=None, rtt_minimum_s=None, loss_ratio=1.0, samples=200)

@@ -1,6 +1,7 @@
 from pathlib import Path
 
 import pytest
+
 from fairlead_advisor.errors import TraceError
 from fairlead_advisor.probe.coverage import require_coverage
 from fairlead_advisor.probe.trace import Trace

@@ -1,8 +1,9 @@
 import pytest
-from fairlead_advisor.errors import UsageError
-from fairlead_advisor.probe.schedule import Timetable
 from hypothesis import given
 from hypothesis import strategies as st
+
+from fairlead_advisor.errors import UsageError
+from fairlead_advisor.probe.schedule import Timetable
 
 RATES = st.floats(10, 200)
 MS = 1_000_000

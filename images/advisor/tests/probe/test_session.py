@@ -1,8 +1,9 @@
 import pytest
-from fairlead_advisor.probe.session import Session, Verdict
-from fairlead_advisor.probe.wire import Codec
 from hypothesis import given
 from hypothesis import strategies as st
+
+from fairlead_advisor.probe.session import Session, Verdict
+from fairlead_advisor.probe.wire import Codec
 from tests.support.echo_server import KEY, OTHER_KEY, reply_to
 
 MS = 1_000_000

@@ -3,6 +3,7 @@ import statistics
 import time
 
 import pytest
+
 from fairlead_advisor.errors import ProbeError, UsageError
 from fairlead_advisor.probe.schedule import Timetable
 from fairlead_advisor.probe.socket import Clocks, Endpoint, ProbeResult, probe, received_at_ns

@@ -2,9 +2,10 @@ import math
 from dataclasses import asdict
 
 import pytest
-from fairlead_advisor.probe.summary import Summary, summarize
 from hypothesis import given
 from hypothesis import strategies as st
+
+from fairlead_advisor.probe.summary import Summary, summarize
 from tests.support.traces import trace_of
 
 

@@ -2,10 +2,11 @@ import os
 from pathlib import Path
 
 import pytest
-from fairlead_advisor.errors import OutputError, TraceError
-from fairlead_advisor.probe.trace import MAXIMUM_BYTES, read_trace, write_trace
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+
+from fairlead_advisor.errors import OutputError, TraceError
+from fairlead_advisor.probe.trace import MAXIMUM_BYTES, read_trace, write_trace
 from tests.support.traces import steady, trace_of
 
 HEADER = b"send_time_s,rtt_ms\n"

@@ -2,10 +2,11 @@ import json
 from pathlib import Path
 
 import pytest
-from fairlead_advisor.errors import UsageError, WireError
-from fairlead_advisor.probe.wire import DATAGRAM_BYTES, Codec, Echo, Kind, parse_key
 from hypothesis import given
 from hypothesis import strategies as st
+
+from fairlead_advisor.errors import UsageError, WireError
+from fairlead_advisor.probe.wire import DATAGRAM_BYTES, Codec, Echo, Kind, parse_key
 
 GOLDEN = json.loads((Path(__file__).parent.parent / "golden" / "echo_v1.json").read_text())
 KEY = bytes.fromhex(GOLDEN["key_hex"])

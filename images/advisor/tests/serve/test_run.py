@@ -12,6 +12,7 @@ from typing import Any
 
 import aiohttp
 import pytest
+
 from fairlead_advisor.probe.trace import read_trace
 from tests.support.command import Outcome, finish, start
 from tests.support.echo_server import Answer, echo_server, prompt, reply_to, silent

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from aiohttp import web
+
 from tests.support.echo_server import KEY
 
 
