@@ -1,0 +1,26 @@
+"""Failures that a person can act on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+
+class ClusterError(Exception):
+    """Something went wrong; the text says what and, where known, what to do about it."""
+
+
+class UsageError(ClusterError):
+    """The command was given something that cannot be used."""
+
+
+class CommandFailedError(ClusterError):
+    """A program ended with an error."""
+
+    def __init__(self, args: Sequence[str], exit_code: int, output: str, log: Path | None = None) -> None:
+        self.exit_code = exit_code
+        self.output = output
+        shown = " ".join(args) if len(args) <= 12 else " ".join(args[:12]) + " …"
+        tail = "\n".join(f"    {line}" for line in output.strip().splitlines()[-15:])
+        where = f"\n  full output: {log}" if log else ""
+        super().__init__(f"`{shown}` failed with exit code {exit_code}" + (f":\n{tail}" if tail else "") + where)

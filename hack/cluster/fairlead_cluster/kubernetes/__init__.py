@@ -1,0 +1,1 @@
+"""Keys, control plane, nodes and add-ons."""

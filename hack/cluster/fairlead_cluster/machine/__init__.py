@@ -1,0 +1,1 @@
+"""Processes, namespaces and settings of the machine that carries the cluster."""

@@ -1,0 +1,3 @@
+module fairlead.io/hack/cluster/pause
+
+go 1.25
