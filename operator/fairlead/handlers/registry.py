@@ -30,6 +30,7 @@ def operator_settings() -> kopf.OperatorSettings:
     settings.watching.client_timeout = CLIENT_TIMEOUT_SECONDS
     settings.watching.chunk_size = 500
     settings.watching.label_selectors["v1", "pods"] = MOVER_SELECTOR
+    settings.queueing.idle_timeout = 1.0
     settings.execution.max_workers = 1
     return settings
 

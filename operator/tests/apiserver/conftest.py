@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import subprocess
 from collections.abc import AsyncIterator, Iterator
@@ -13,7 +14,8 @@ import pytest
 from control_plane import CHECKOUT, ControlPlane, find_programs
 from lab import NAMESPACES, NODES, NOT_ALLOWED, Kubectl, Lab
 
-from fairlead.kube.client import CLAIMS, KubeClient, load_configuration
+from fairlead.kube.client import CLAIMS, JOBS, VOLUMES, KubeClient, load_configuration
+from fairlead.kube.errors import NotFoundError
 
 _numbers = itertools.count()
 
@@ -71,23 +73,25 @@ async def lab(cluster: None, kubectl: Kubectl, admin_kubeconfig: Path, operator_
     namespace = NAMESPACES[next(_numbers)]
     for claim, node in (("raw", "dtn-a"), ("scratch", "dtn-b")):
         volume = f"{namespace}-{claim}"
-        kubectl.apply(_volume(volume, node))
-        kubectl.apply(_claim(namespace, claim, volume))
+        await client.create(VOLUMES, namespace, _volume(volume, node))
+        await client.create(CLAIMS, namespace, _claim(namespace, claim, volume))
         bound = {"status": {"phase": "Bound", "accessModes": ["ReadWriteOnce"], "capacity": {"storage": "1Gi"}}}
         await client.merge_patch(CLAIMS, namespace, claim, bound, subresource="status")
     try:
         yield Lab(namespace, client, kubectl, operator_kubeconfig)
     finally:
         # The next test's operator serves every namespace and must not meet this one's jobs.
-        _release(kubectl, namespace)
+        await _release(client, namespace)
         await client.close()
 
 
-def _release(kubectl: Kubectl, namespace: str) -> None:
-    jobs = kubectl("-n", namespace, "get", "transferjobs", "-o", "name").stdout.split()
+async def _release(client: KubeClient, namespace: str) -> None:
+    jobs = [job["metadata"] async for page in client.list_pages(JOBS, namespace) for job in page]
     for job in jobs:
-        kubectl("-n", namespace, "patch", job, "--type=merge", "-p", '{"metadata":{"finalizers":null}}', check=False)
-        kubectl("-n", namespace, "delete", job, "--ignore-not-found", "--wait=false")
+        with contextlib.suppress(NotFoundError):
+            if job.get("finalizers"):
+                await client.merge_patch(JOBS, namespace, job["name"], {"metadata": {"finalizers": None}})
+            await client.delete(JOBS, namespace, job["name"], uid=job["uid"])
 
 
 def _namespace(name: str) -> dict[str, object]:

@@ -19,12 +19,11 @@ from fairlead.kube.errors import NotFoundError
 
 T = TypeVar("T")
 
-NAMESPACES = tuple(f"lab-{number}" for number in range(40))
+NAMESPACES = tuple(f"lab-{number}" for number in range(80))
 NOT_ALLOWED = "outside"
 OPERATOR_USER = "system:serviceaccount:fairlead-system:fairlead"
 NODES = ("dtn-a", "dtn-b")
 PATIENCE_SECONDS = 10.0
-MOST_WRITES = 100
 
 
 @dataclass(frozen=True)

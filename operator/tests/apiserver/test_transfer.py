@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections import Counter
+from typing import Any
+
+import aiohttp
+import pytest
 from kubelet import FakeNodes
 from lab import Lab, eventually
+from prometheus_client.parser import text_string_to_metric_families
 
 from fairlead.api import names
+from fairlead.kube.client import JOBS, KubeObject
+
+MOST_WRITES = 18
+"""Two finalizer changes, a Secret, two pods, four events, and a status at each step; progress comes on top."""
 
 
 async def test_a_job_succeeds_on_the_receivers_verdict(lab: Lab) -> None:
@@ -27,8 +38,8 @@ async def test_a_job_succeeds_on_the_receivers_verdict(lab: Lab) -> None:
             return ((await lab.job())["status"].get("progress") or {}).get("percent") == 50
 
         await eventually(half_way, "50 %", lab.job)
-        await nodes.finish(receiver)
         await nodes.finish(sender)
+        await nodes.finish(receiver)
         succeeded = await lab.condition("Succeeded")
         assert succeeded["reason"] == "Verified"
         lab.kubectl("-n", lab.namespace, "wait", "--for=condition=Succeeded", "--timeout=1s", "transferjob/job")
@@ -36,8 +47,222 @@ async def test_a_job_succeeds_on_the_receivers_verdict(lab: Lab) -> None:
         assert status["phase"] == "Succeeded"
         assert status["decision"]["abstained"] is True
         assert status["endpoints"]["destination"]["address"] == "198.19.0.2"
-        assert ("Normal", "Succeeded") in await lab.events()
+        await eventually(_has_event(lab, "Normal", "Succeeded"), "the event Succeeded")
 
 
-def _data_port(pod: dict[str, dict[str, list[dict[str, list[dict[str, object]]]]]]) -> object:
-    return next(port["containerPort"] for port in pod["spec"]["containers"][0]["ports"] if port["name"] == "data")
+async def test_a_whole_transfer_costs_few_writes_and_the_metrics_count_them(lab: Lab) -> None:
+    async with lab.operator(), FakeNodes(lab.client, lab.namespace).running() as nodes:
+        await lab.create_job()
+        receiver, sender = await _both_running(lab, nodes)
+        await lab.condition("PathProbed")
+        await nodes.finish(sender)
+        await nodes.finish(receiver)
+        await lab.condition("Succeeded")
+        await _steady_version(lab)
+        figures = await _scrape("http://127.0.0.1:19090/metrics")
+        writes = {labels: value for labels, value in figures.items() if labels.startswith("fairlead_operator_api_writes_total")}
+        assert figures['fairlead_operator_api_writes_total{resource="pods",verb="create"}'] == 2
+        assert figures['fairlead_operator_api_writes_total{resource="secrets",verb="create"}'] == 1
+        assert sum(writes.values()) <= MOST_WRITES, writes
+        assert figures['fairlead_operator_jobs{phase="Succeeded"}'] == 1
+        assert figures["fairlead_operator_reconcile_duration_seconds_count"] > 5
+        assert figures["fairlead_operator_queue_depth"] == 0
+        async with aiohttp.ClientSession() as session, session.get("http://127.0.0.1:18080/healthz") as response:
+            assert response.status == 200
+            assert (await response.json())["operator"]["queue_depth"] == 0
+
+
+async def test_the_senders_word_alone_is_no_success(lab: Lab) -> None:
+    async with lab.operator(), FakeNodes(lab.client, lab.namespace).running() as nodes:
+        await lab.create_job()
+        receiver, sender = await _both_running(lab, nodes)
+        await nodes.finish(sender)
+        await nodes.end(receiver, exit_code=0, message="not a verdict")
+        retried = await lab.appears("receiver", attempt=2)
+        assert retried["metadata"]["labels"][names.LABEL_ATTEMPT] == "2"
+        status = (await lab.job())["status"]
+        assert status["lastFailure"]["reason"] == "MoverDied"
+        assert status["failures"] == 1
+
+
+async def test_a_failed_attempt_is_followed_by_one_with_fresh_credentials(lab: Lab) -> None:
+    async with lab.operator(), FakeNodes(lab.client, lab.namespace).running() as nodes:
+        await lab.create_job(backoffLimit=1)
+        receiver, sender = await _both_running(lab, nodes)
+        await nodes.finish(receiver, verdict="Failed", reason="PeerLost", retry=True)
+        await nodes.finish(sender, verdict="Failed", reason="PeerLost", retry=True)
+        receiver = await lab.appears("receiver", attempt=2)
+        secrets = lab.kubectl("-n", lab.namespace, "get", "secrets", "-o", "name").stdout.split()
+        assert len(secrets) == 2
+        assert _secret_of(receiver).endswith("-credentials-2")
+        await nodes.start(receiver)
+        await nodes.finish(receiver, verdict="Failed", reason="ChecksumMismatch", retry=True)
+        failed = await lab.condition("Failed")
+        assert failed["reason"] == "BackoffLimitExceeded"
+        assert "ChecksumMismatch" in failed["message"]
+        lab.kubectl("-n", lab.namespace, "wait", "--for=condition=Failed", "--timeout=1s", "transferjob/job")
+
+
+async def test_a_failure_that_no_retry_mends_ends_the_job_at_once(lab: Lab) -> None:
+    async with lab.operator(), FakeNodes(lab.client, lab.namespace).running() as nodes:
+        await lab.create_job()
+        receiver, sender = await _both_running(lab, nodes)
+        await nodes.finish(sender, verdict="Failed", reason="SourceMissing", retry=False)
+        await nodes.finish(receiver, verdict="Failed", reason="PeerFailed", retry=False)
+        assert (await lab.condition("Failed"))["reason"] == "SourceMissing"
+        assert await lab.pod("receiver", attempt=2) is None
+
+
+async def test_a_mover_that_cannot_start_is_named_and_then_fails_the_attempt(lab: Lab) -> None:
+    lab.options["startup-timeout-seconds"] = "2"
+    async with lab.operator(), FakeNodes(lab.client, lab.namespace).running() as nodes:
+        await lab.create_job(backoffLimit=0)
+        await nodes.wait_reason(await lab.appears("receiver"), "ErrImageNeverPull", "no such image on the node")
+
+        async def named() -> bool:
+            conditions = (await lab.job())["status"]["conditions"]
+            return any(c["type"] == "MoversReady" and "ErrImageNeverPull" in c["message"] for c in conditions)
+
+        await eventually(named, "the reason in MoversReady", lab.job)
+        failed = await lab.condition("Failed")
+        assert failed["reason"] == "BackoffLimitExceeded"
+        assert "ReceiverNotReady" in failed["message"]
+
+
+@pytest.mark.parametrize(
+    ("spec", "reason", "word"),
+    [
+        ({"source": {"node": "dtn-x", "volume": {"persistentVolumeClaim": {"claimName": "raw"}}, "path": "a"}}, "NodeNotFound", "dtn-x"),
+        ({"source": {"node": "dtn-b", "volume": {"persistentVolumeClaim": {"claimName": "raw"}}, "path": "a"}}, "ClaimOnOtherNode", "raw"),
+        ({"source": {"volume": {"persistentVolumeClaim": {"claimName": "missing"}}, "path": "a"}}, "ClaimNotFound", "missing"),
+    ],
+)
+async def test_what_the_cluster_lacks_is_named_before_anything_is_made(lab: Lab, spec: dict[str, Any], reason: str, word: str) -> None:
+    async with lab.operator():
+        await lab.create_job(**spec)
+        accepted = await lab.condition("Accepted", "False")
+        assert accepted["reason"] == reason
+        assert word in accepted["message"]
+        assert await lab.pods() == []
+
+
+async def test_suspension_stops_the_movers_and_resumption_starts_an_attempt_that_is_not_a_failure(lab: Lab) -> None:
+    async with lab.operator(), FakeNodes(lab.client, lab.namespace).running() as nodes:
+        await lab.create_job()
+        await _both_running(lab, nodes)
+        await lab.client.merge_patch(JOBS, lab.namespace, "job", {"spec": {"suspend": True}})
+        await lab.condition("Suspended")
+
+        async def no_pods() -> bool:
+            return not await lab.pods()
+
+        await eventually(no_pods, "both pods to be gone", lab.pods)
+        await lab.client.merge_patch(JOBS, lab.namespace, "job", {"spec": {"suspend": False}})
+        await lab.appears("receiver", attempt=2)
+        status = (await lab.job())["status"]
+        assert status.get("failures", 0) == 0
+
+
+async def test_a_job_that_is_suspended_from_the_start_makes_nothing(lab: Lab) -> None:
+    async with lab.operator():
+        await lab.create_job(suspend=True)
+        await lab.condition("Suspended")
+        assert await lab.pods() == []
+        assert "finalizers" not in (await lab.job())["metadata"]
+
+
+async def test_jobs_of_another_controller_are_left_alone(lab: Lab) -> None:
+    async with lab.operator():
+        foreign = await lab.create_job("foreign", managedBy="kueue.x-k8s.io/multikueue")
+        await lab.create_job("ours", suspend=True)
+        await lab.condition("Suspended", name="ours")
+        assert (await lab.job("foreign"))["metadata"]["resourceVersion"] == foreign["metadata"]["resourceVersion"]
+
+
+async def test_nothing_is_written_while_nothing_happens(lab: Lab) -> None:
+    async with lab.operator(), FakeNodes(lab.client, lab.namespace).running() as nodes:
+        await lab.create_job()
+        await _both_running(lab, nodes)
+        await lab.condition("PathProbed")
+        steady = await _steady_version(lab)
+        polls = len(nodes.requests)
+
+        async def polled_on() -> bool:
+            return len(nodes.requests) >= polls + 30
+
+        await eventually(polled_on, "more polls")
+        assert (await lab.job())["metadata"]["resourceVersion"] == steady
+        assert Counter(nodes.requests)["receiver/progress"] > 5
+
+
+async def test_a_finished_job_is_never_written_again(lab: Lab) -> None:
+    async with FakeNodes(lab.client, lab.namespace).running() as nodes:
+        async with lab.operator():
+            await lab.create_job()
+            receiver, sender = await _both_running(lab, nodes)
+            await nodes.finish(sender)
+            await nodes.finish(receiver)
+            await lab.condition("Succeeded")
+            steady = await _steady_version(lab)
+        # A new operator sees the job for the first time and looks at it at once; another job shows that it got around to it.
+        async with lab.operator():
+            await lab.create_job("later", suspend=True)
+            await lab.condition("Suspended", name="later")
+            assert (await lab.job())["metadata"]["resourceVersion"] == steady
+
+
+async def test_two_jobs_between_the_same_nodes_get_ports_of_their_own(lab: Lab) -> None:
+    lab.options["ports"] = "24000-24015"
+    async with lab.operator():
+        await asyncio.gather(*(lab.create_job(f"job-{number}") for number in range(4)))
+
+        async def four() -> list[KubeObject] | None:
+            pods = await lab.pods()
+            return pods if len(pods) == 4 else None
+
+        pods = await eventually(four, "four receivers", lab.pods)
+        assert len({_data_port(pod) for pod in pods}) == 4
+
+
+async def _scrape(url: str) -> dict[str, float]:
+    async with aiohttp.ClientSession() as session, session.get(url) as response:
+        assert response.status == 200
+        families = text_string_to_metric_families(await response.text())
+    return {
+        sample.name + ("{" + ",".join(f'{key}="{value}"' for key, value in sorted(sample.labels.items())) + "}" if sample.labels else ""): sample.value
+        for family in families
+        for sample in family.samples
+    }
+
+
+async def _both_running(lab: Lab, nodes: FakeNodes) -> tuple[KubeObject, KubeObject]:
+    receiver = await lab.appears("receiver")
+    await nodes.start(receiver)
+    sender = await lab.appears("sender")
+    await nodes.start(sender)
+    await lab.condition("MoversReady")
+    return receiver, sender
+
+
+async def _steady_version(lab: Lab) -> str:
+    """The job's version once it has stayed the same for a second: every write that a change brought about is through."""
+    while True:
+        version = str((await lab.job())["metadata"]["resourceVersion"])
+        await asyncio.sleep(1.0)
+        if (await lab.job())["metadata"]["resourceVersion"] == version:
+            return version
+
+
+def _has_event(lab: Lab, kind: str, reason: str) -> Any:
+    async def look() -> bool:
+        return (kind, reason) in await lab.events()
+
+    return look
+
+
+def _data_port(pod: KubeObject) -> int:
+    return int(next(port["containerPort"] for port in pod["spec"]["containers"][0]["ports"] if port["name"] == "data"))
+
+
+def _secret_of(pod: KubeObject) -> str:
+    return str(next(volume["secret"]["secretName"] for volume in pod["spec"]["volumes"] if volume["name"] == "tls"))

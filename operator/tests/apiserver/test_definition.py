@@ -1,0 +1,208 @@
+"""What the API server makes of TransferJobs by the CustomResourceDefinition alone: rules, defaults, columns, status."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+import yaml
+from control_plane import CHECKOUT
+from lab import NOT_ALLOWED, Lab
+
+from fairlead.kube.client import JOBS
+from fairlead.kube.errors import ForbiddenError, InvalidError
+
+
+def _side(node: str = "dtn-a", claim: str = "raw", **more: Any) -> dict[str, Any]:
+    return {"node": node, "volume": {"persistentVolumeClaim": {"claimName": claim}}, **more}
+
+
+IMMUTABLE = "cannot change once the job exists: create a new TransferJob instead"
+
+REFUSED: dict[str, tuple[dict[str, Any], str]] = {
+    "a limit below the least": ({"bandwidth": {"limit": "10k"}}, "bandwidth.limit must lie between 64k and 10T: it is in decimal bits per second"),
+    "a limit above the most": ({"bandwidth": {"limit": "11T"}}, "bandwidth.limit must lie between 64k and 10T: it is in decimal bits per second"),
+    "an absolute source path": ({"source": _side(path="/etc")}, "path is relative to the volume's root: remove the leading '/'"),
+    "a source path that climbs": (
+        {"source": _side(path="a/../b")},
+        "path must not have the component '..' or '.': name the directory itself",
+    ),
+    "a source path that begins by climbing": (
+        {"source": _side(path="../b")},
+        "path must not have the component '..' or '.': name the directory itself",
+    ),
+    "an empty component": ({"source": _side(path="a//b")}, "path must not have an empty component: write one '/' between names"),
+    "a newline in a path": ({"source": _side(path="a\nb")}, "path must not hold control characters: rename the directory"),
+    "a destination path that climbs": (
+        {"destination": _side("dtn-b", "scratch", path="a/..")},
+        "path must not have the component '..' or '.': name the directory itself",
+    ),
+    "a network not offered": ({"network": "Pod"}, "network Attachment and Pod are not offered yet: use Host"),
+    "movers as root": ({"securityContext": {"runAsUser": 0}}, "securityContext.runAsUser must be at least 1: movers never run as root"),
+    "no encryption": ({"transport": {"encryption": "None"}}, "transport.encryption None is not offered yet: use Required"),
+    "more streams at least than at most": (
+        {"transport": {"streams": {"min": 8, "max": 4}}},
+        "transport.streams.min must not exceed transport.streams.max: lower min or raise max",
+    ),
+    "the same directory at both ends": (
+        {"source": _side(path="x"), "destination": _side("dtn-a", "raw", path="x/")},
+        "source and destination are the same directory, or one lies in the other: change path or claimName of one of them",
+    ),
+    "a destination inside the source": (
+        {"source": _side(path=""), "destination": _side("dtn-a", "raw", path="x")},
+        "source and destination are the same directory, or one lies in the other: change path or claimName of one of them",
+    ),
+    "a source inside the destination": (
+        {"source": _side(path="x/y"), "destination": _side("dtn-a", "raw", path="x")},
+        "source and destination are the same directory, or one lies in the other: change path or claimName of one of them",
+    ),
+}
+
+REFUSED_BY_SCHEMA: dict[str, tuple[dict[str, Any], str]] = {
+    "an unknown overwrite policy": ({"data": {"overwrite": "Sometimes"}}, "spec.data.overwrite"),
+    "a rate that is none": ({"bandwidth": {"limit": "fast"}}, "spec.bandwidth.limit"),
+    "a congestion control with a space": ({"transport": {"congestionControl": "cu bic"}}, "spec.transport.congestionControl"),
+    "a negative backoff limit": ({"backoffLimit": -1}, "spec.backoffLimit"),
+    "an interface with a slash": ({"source": _side(interface="eth0/1")}, "spec.source.interface"),
+    "a source without volume": ({"source": {"node": "dtn-a"}}, "spec.source.volume"),
+    "no node name": ({"source": _side(node="Not_A_Node")}, "spec.source.node"),
+}
+
+ACCEPTED: dict[str, dict[str, Any]] = {
+    "the least there is": {},
+    "a limit at the lower bound": {"bandwidth": {"limit": "64k"}},
+    "a limit at the upper bound": {"bandwidth": {"limit": "10T"}},
+    "whole volumes": {"source": _side(path=""), "destination": _side("dtn-b", "scratch", path="")},
+    "dots within names": {"source": _side(path="..a/b../c.d/...")},
+    "one directory beside another of the same claim": {"source": _side(path="x"), "destination": _side("dtn-a", "raw", path="xy")},
+    "as many streams at least as at most": {"transport": {"streams": {"min": 8, "max": 8}}},
+    "no nodes": {
+        "source": {"volume": {"persistentVolumeClaim": {"claimName": "raw"}}},
+        "destination": {"volume": {"persistentVolumeClaim": {"claimName": "scratch"}}},
+    },
+    "an unprivileged user": {"securityContext": {"runAsUser": 1000, "runAsGroup": 1000, "fsGroup": 1000, "supplementalGroups": [2000]}},
+    "a named congestion control": {"transport": {"congestionControl": "bbr"}},
+}
+
+FIXED: dict[str, dict[str, Any]] = {
+    "source": {"source": {"path": "other"}},
+    "destination": {"destination": {"node": "dtn-a"}},
+    "network": {"network": "Pod"},
+    "transport": {"transport": {"congestionControl": "bbr"}},
+    "data": {"data": {"overwrite": "Always"}},
+    "managedBy": {"managedBy": "kueue.x-k8s.io/multikueue"},
+    "securityContext": {"securityContext": {"runAsUser": 7}},
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+async def test_refuses_what_cannot_work_and_says_why(lab: Lab, case: str) -> None:
+    spec, message = REFUSED[case]
+    with pytest.raises(InvalidError) as refusal:
+        await lab.create_job(**spec)
+    assert message in str(refusal.value)
+
+
+@pytest.mark.parametrize("case", REFUSED_BY_SCHEMA)
+async def test_refuses_malformed_fields_by_name(lab: Lab, case: str) -> None:
+    spec, field = REFUSED_BY_SCHEMA[case]
+    with pytest.raises(InvalidError) as refusal:
+        await lab.create_job(**spec)
+    assert field in str(refusal.value)
+
+
+@pytest.mark.parametrize("case", ACCEPTED)
+async def test_accepts(lab: Lab, case: str) -> None:
+    await lab.create_job(**ACCEPTED[case])
+
+
+@pytest.mark.parametrize("field", FIXED)
+async def test_refuses_a_change_of(lab: Lab, field: str) -> None:
+    await lab.create_job()
+    with pytest.raises(InvalidError) as refusal:
+        await lab.client.merge_patch(JOBS, lab.namespace, "job", {"spec": FIXED[field]})
+    assert f"{field} {IMMUTABLE}" in str(refusal.value)
+
+
+@pytest.mark.parametrize("change", [{"suspend": True}, {"bandwidth": {"limit": "1G"}}, {"backoffLimit": 2}, {"ttlSecondsAfterFinished": 5}])
+async def test_accepts_a_change_of_what_may_change(lab: Lab, change: dict[str, Any]) -> None:
+    await lab.create_job()
+    await lab.client.merge_patch(JOBS, lab.namespace, "job", {"spec": change})
+
+
+def test_every_rule_of_the_definition_has_a_refused_case() -> None:
+    definition = yaml.safe_load((CHECKOUT / "crds" / "fairlead.io_transferjobs.yaml").read_text())
+    rules = {rule["message"] for rule in _rules(definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"])}
+    tried = {message for _, message in REFUSED.values()} | {f"{field} {IMMUTABLE}" for field in FIXED}
+    assert rules == tried
+
+
+def _rules(schema: Any) -> list[dict[str, str]]:
+    if isinstance(schema, dict):
+        own = schema.get("x-kubernetes-validations", [])
+        return [*own, *(rule for key, part in schema.items() if key != "x-kubernetes-validations" for rule in _rules(part))]
+    return [rule for part in schema for rule in _rules(part)] if isinstance(schema, list) else []
+
+
+async def test_fills_in_defaults(lab: Lab) -> None:
+    spec = (await lab.create_job())["spec"]
+    assert spec["network"] == "Host"
+    assert spec["suspend"] is False
+    assert spec["backoffLimit"] == 6
+    assert spec["source"]["interface"] == "auto"
+    assert spec["managedBy"] == "fairlead.io/transferjob-controller"
+    assert spec["transport"] == {
+        "protocol": "Auto",
+        "congestionControl": "Auto",
+        "streams": {"min": 1, "max": 32},
+        "encryption": "Required",
+    }
+    assert spec["data"]["overwrite"] == "IfDifferent"
+    assert spec["securityContext"]["runAsUser"] == 65532
+
+
+def test_server_side_apply_is_idempotent_and_keeps_what_others_own(lab: Lab) -> None:
+    manifest = lab.manifest()
+    lab.kubectl.apply(manifest, server_side=True)
+    lab.kubectl("-n", lab.namespace, "patch", "transferjob", "job", "--type=merge", "-p", '{"spec":{"suspend":true}}')
+    before = _read(lab)
+    lab.kubectl.apply(manifest, server_side=True)
+    after = _read(lab)
+    assert after["spec"]["suspend"] is True
+    assert after["metadata"]["resourceVersion"] == before["metadata"]["resourceVersion"]
+
+
+async def test_status_is_a_subresource(lab: Lab) -> None:
+    created = await lab.create_job()
+    written = await lab.client.merge_patch(JOBS, lab.namespace, "job", {"status": {"phase": "Pending"}})
+    assert "status" not in written
+    written = await lab.client.merge_patch(JOBS, lab.namespace, "job", {"status": {"phase": "Pending"}}, subresource="status")
+    assert written["status"]["phase"] == "Pending"
+    assert written["metadata"]["generation"] == created["metadata"]["generation"]
+
+
+async def test_prints_the_columns_people_look_for(lab: Lab) -> None:
+    await lab.create_job()
+    status = {
+        "phase": "Transferring",
+        "progress": {"percent": 42, "rate": "187M", "eta": "42s"},
+        "decision": {"protocol": "TCP", "congestionControl": "cubic", "streams": 4, "abstained": True, "reason": "NoModel"},
+    }
+    await lab.client.merge_patch(JOBS, lab.namespace, "job", {"status": status}, subresource="status")
+    header, row = lab.kubectl("-n", lab.namespace, "get", "tj").stdout.splitlines()
+    assert header.split() == ["NAME", "PHASE", "PROGRESS%", "RATE", "ETA", "CC", "STREAMS", "AGE"]
+    assert row.split()[:-1] == ["job", "Transferring", "42", "187M", "42s", "cubic", "4"]
+
+
+async def test_the_policy_refuses_namespaces_without_permission(lab: Lab) -> None:
+    manifest = lab.manifest() | {"metadata": {"name": "job", "namespace": NOT_ALLOWED}}
+    with pytest.raises(ForbiddenError) as refusal:
+        await lab.client.create(JOBS, NOT_ALLOWED, manifest)
+    assert f"namespace {NOT_ALLOWED} may not use the nodes' network" in str(refusal.value)
+    assert "hostNetwork.namespaces" in str(refusal.value)
+
+
+def _read(lab: Lab) -> dict[str, Any]:
+    answer: dict[str, Any] = json.loads(lab.kubectl("-n", lab.namespace, "get", "transferjob", "job", "-o", "json").stdout)
+    return answer

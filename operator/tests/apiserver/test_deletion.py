@@ -1,0 +1,151 @@
+"""Deletion in every state, restarts of the operator, and objects that stand in its way."""
+
+from __future__ import annotations
+
+from kubelet import FakeNodes
+from lab import Lab, eventually
+
+from fairlead.api import names
+from fairlead.kube.client import JOBS, PODS, KubeObject
+
+
+async def _delete(lab: Lab) -> None:
+    job = await lab.job()
+    await lab.client.delete(JOBS, lab.namespace, "job", uid=job["metadata"]["uid"])
+
+
+async def _no_movers(lab: Lab) -> None:
+    async def look() -> bool:
+        return await lab.pod("receiver") is None and await lab.pod("sender") is None
+
+    await eventually(look, "both movers to be gone", lab.pods)
+
+
+async def test_deleting_a_running_job_stops_both_ends_and_then_removes_partial_files(lab: Lab) -> None:
+    async with lab.operator(), FakeNodes(lab.client, lab.namespace).running() as nodes:
+        await lab.create_job()
+        await nodes.start(await lab.appears("receiver"))
+        await nodes.start(await lab.appears("sender"))
+        await lab.condition("MoversReady")
+        await _delete(lab)
+        cleaner = await lab.appears("cleaner")
+        await _no_movers(lab)
+        assert not cleaner["spec"].get("hostNetwork")
+        assert cleaner["spec"]["containers"][0]["args"][0] == "clean"
+        assert names.FINALIZER in (await lab.job())["metadata"]["finalizers"]
+        await nodes.start(cleaner, serve=False)
+        await nodes.finish(cleaner, reason="Cleaned", attempt=0)
+        await lab.gone()
+
+
+async def test_deleting_a_job_that_made_nothing_needs_no_cleaner(lab: Lab) -> None:
+    async with lab.operator():
+        await lab.create_job(suspend=True)
+        await lab.condition("Suspended")
+        await _delete(lab)
+        await lab.gone()
+        assert await lab.pods() == []
+
+
+async def test_deleting_a_job_that_succeeded_needs_no_cleaner(lab: Lab) -> None:
+    async with lab.operator(), FakeNodes(lab.client, lab.namespace).running() as nodes:
+        await lab.create_job()
+        receiver = await lab.appears("receiver")
+        await nodes.start(receiver)
+        await nodes.start(await lab.appears("sender"))
+        await lab.condition("MoversReady")
+        await nodes.finish(receiver)
+        await lab.condition("Succeeded")
+        await _delete(lab)
+        await lab.gone()
+        assert await lab.pod("cleaner") is None
+
+
+async def test_an_unreachable_destination_does_not_hold_a_deletion_for_ever(lab: Lab) -> None:
+    lab.options["cleanup-timeout-seconds"] = "1.5"
+    async with lab.operator(), FakeNodes(lab.client, lab.namespace).running() as nodes:
+        await lab.create_job()
+        await nodes.start(await lab.appears("receiver"))
+        await _delete(lab)
+        await lab.appears("cleaner")
+        await lab.gone()
+        assert ("Warning", "CleanupSkipped") in await lab.events()
+
+
+async def test_a_namespace_that_is_being_deleted_is_not_held_up(lab: Lab) -> None:
+    async with lab.operator(), FakeNodes(lab.client, lab.namespace).running() as nodes:
+        await lab.create_job()
+        await nodes.start(await lab.appears("receiver"))
+        await nodes.start(await lab.appears("sender"))
+        await lab.condition("MoversReady")
+        # There is no namespace controller here: the test deletes what that one would.
+        lab.kubectl("delete", "namespace", lab.namespace, "--wait=false")
+        await _delete(lab)
+        await _no_movers(lab)
+        await lab.gone()
+        assert await lab.pod("cleaner") is None
+
+
+async def test_a_new_operator_goes_on_where_the_old_one_stopped(lab: Lab) -> None:
+    async with FakeNodes(lab.client, lab.namespace).running() as nodes:
+        async with lab.operator():
+            await lab.create_job()
+            receiver = await lab.appears("receiver")
+        await nodes.start(receiver)
+        async with lab.operator():
+            sender = await lab.appears("sender")
+        await nodes.start(sender)
+        await nodes.finish(sender)
+        await nodes.finish(receiver)
+        async with lab.operator():
+            await lab.condition("Succeeded")
+        uids = {pod["metadata"]["uid"] for pod in await lab.pods()}
+        assert uids == {receiver["metadata"]["uid"], sender["metadata"]["uid"]}
+        assert (await lab.job())["status"]["attempts"] == 1
+
+
+async def test_a_job_deleted_while_no_operator_ran_is_cleaned_up_by_the_next_one(lab: Lab) -> None:
+    async with FakeNodes(lab.client, lab.namespace).running() as nodes:
+        async with lab.operator():
+            await lab.create_job()
+            await nodes.start(await lab.appears("receiver"))
+        await _delete(lab)
+        async with lab.operator():
+            cleaner = await lab.appears("cleaner")
+            await nodes.start(cleaner, serve=False)
+            await nodes.finish(cleaner, reason="Cleaned", attempt=0)
+            await lab.gone()
+
+
+async def test_a_mover_that_vanishes_is_replaced_by_a_new_attempt(lab: Lab) -> None:
+    async with lab.operator(), FakeNodes(lab.client, lab.namespace).running() as nodes:
+        await lab.create_job()
+        receiver = await lab.appears("receiver")
+        await nodes.start(receiver)
+        await nodes.start(await lab.appears("sender"))
+        await lab.condition("MoversReady")
+        await nodes.remove(receiver)
+        await lab.appears("receiver", attempt=2)
+        assert (await lab.job())["status"]["lastFailure"]["reason"] == "MoverDied"
+
+
+async def test_somebody_elses_pod_of_the_same_name_is_neither_adopted_nor_deleted(lab: Lab) -> None:
+    job = await lab.create_job(suspend=True)
+    name = names.child_name("job", job["metadata"]["uid"], "receiver", 1)
+    squatter: KubeObject = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "namespace": lab.namespace},
+        "spec": {"containers": [{"name": "x", "image": "x"}]},
+    }
+    made = await lab.client.create(PODS, lab.namespace, squatter)
+    async with lab.operator():
+        await lab.client.merge_patch(JOBS, lab.namespace, "job", {"spec": {"suspend": False}})
+
+        async def held() -> bool:
+            return names.FINALIZER in ((await lab.job())["metadata"].get("finalizers") or [])
+
+        await eventually(held, "the operator's first try", lab.job)
+        await lab.client.delete(PODS, lab.namespace, name, uid=made["metadata"]["uid"], grace_seconds=0)
+        receiver = await lab.appears("receiver")
+        assert receiver["metadata"]["name"] == name
