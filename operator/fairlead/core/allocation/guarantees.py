@@ -7,7 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from fairlead.core.allocation.problem import Problem
-from fairlead.core.allocation.waterfill import Floats, totals
+from fairlead.core.allocation.waterfill import Floats, fill_levels, totals
+
+_ROUNDING = 1e-12
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +28,7 @@ def keep_guarantees(problem: Problem) -> KeptGuarantees:
     """Raise the kept part of all guarantees together from 0 to 1; where a link or a tenant's limit is full, those that cross it stop.
 
     On one link this shrinks all guarantees in proportion. A job whose guarantee is cut on one link reserves no more than that elsewhere.
-    A tenant's guarantee counts by what it adds to those of its jobs.
+    A tenant's guarantee counts by what it adds to those of its jobs, and shrinks with them.
     """
     row, column = np.nonzero(problem.crossing >= 0)
     slice_ = problem.crossing[row, column]
@@ -63,15 +65,19 @@ def keep_guarantees(problem: Problem) -> KeptGuarantees:
         open_job &= ~stopping
 
     job = ratio * nominal
-    jobs_kept = totals(slice_, job[row], slices)
-    whole = link_ratio[problem.slice_link] >= 1.0
-    kept = np.where(whole, np.maximum(own, jobs_kept), link_ratio[problem.slice_link] * extra + jobs_kept)
-    return KeptGuarantees(job=job, slice_=np.minimum(kept, usable), link_ratio=link_ratio, slice_ratio=slice_ratio)
+    of_jobs = totals(slice_, job[row], slices)
+    most = np.maximum(own, of_jobs)
+    part = np.minimum(fill_levels(problem.slice_link, np.where(own > 0.0, own, 1.0), of_jobs, most, problem.available), 1.0)
+    kept = np.minimum(most, np.maximum(of_jobs, own * part[problem.slice_link]))
+    short = totals(problem.slice_link, most, links) > problem.available * (1.0 + _ROUNDING)
+    return KeptGuarantees(
+        job=job, slice_=kept, link_ratio=np.where(short, np.minimum(link_ratio, part), link_ratio), slice_ratio=slice_ratio
+    )
 
 
 def _part_that_fits(room: Floats, settled: Floats, moving: Floats) -> Floats:
     """The largest part of `moving` that fits beside `settled`, at most 1; a hair of rounding does not count as too much."""
     part = np.ones(len(room))
-    tight = (settled + moving > room * (1.0 + 1e-12)) & (moving > 0.0)
+    tight = (settled + moving > room * (1.0 + _ROUNDING)) & (moving > 0.0)
     part[tight] = np.maximum(room[tight] - settled[tight], 0.0) / moving[tight]
     return part
