@@ -22,7 +22,9 @@ from trees.listing import ListingError, compare, totals
 CHECKOUT = Path(__file__).resolve().parents[2]
 TREE = TreeSize(bytes_total=600_000_000, files=2_400)
 TRANSFER_TIMEOUT_S = 900
+VERDICT_TIMEOUT_S = 5
 TERMINAL_INTERVAL_S, PLAIN_INTERVAL_S = 1.0, 2.0
+LOOK_INTERVAL_S = 0.2
 DIFFERENCES_SHOWN = 20
 
 
@@ -58,28 +60,43 @@ def make_site(options: argparse.Namespace) -> Site:
 
 def follow(site: Site, steps: Steps) -> tuple[Object, Verdict | None]:
     """Shows the job until it has succeeded or failed; returns it and the receiver's verdict. Raises DemoError on a standstill."""
-    display = Display()
-    interval_s = TERMINAL_INTERVAL_S if sys.stdout.isatty() else PLAIN_INTERVAL_S
-    deadline_s = steps.elapsed_s + TRANSFER_TIMEOUT_S
     with (
         Watch(site.kubectl, "transferjob", JOB, namespace=NAMESPACE) as jobs,
         Watch(site.kubectl, "pods", "-l", "fairlead.io/role=receiver", namespace=NAMESPACE) as pods,
     ):
-        before: LinkSample | None = None
+        job = show_until_ended(site, steps, jobs)
+        # The two watches are not in step: the verdict that the job's status tells of may still be on its way.
+        deadline_s = steps.elapsed_s + VERDICT_TIMEOUT_S
         while True:
-            versions = jobs.changes()
-            job = versions[-1].object if versions else {}
+            verdict = receiver_verdict(change.object for change in pods.changes())
+            if verdict is not None or steps.elapsed_s > deadline_s:
+                return job, verdict
+            time.sleep(LOOK_INTERVAL_S)
+
+
+def show_until_ended(site: Site, steps: Steps, jobs: Watch) -> Object:
+    """Shows the job as it goes on; returns the version that has succeeded or failed. Raises DemoError on a standstill."""
+    display = Display()
+    interval_s = TERMINAL_INTERVAL_S if sys.stdout.isatty() else PLAIN_INTERVAL_S
+    deadline_s = steps.elapsed_s + TRANSFER_TIMEOUT_S
+    shown_s = float("-inf")
+    before: LinkSample | None = None
+    while True:
+        versions = jobs.changes()
+        job = versions[-1].object if versions else {}
+        ended = is_true(job, "Succeeded") or is_true(job, "Failed")
+        if ended or steps.elapsed_s - shown_s >= interval_s:
             now = site.link_sample()
             display.show(summary(job, link_rate_mbps(before, now) if before and now else None), steps.elapsed_s)
-            before = now
-            if is_true(job, "Succeeded") or is_true(job, "Failed"):
-                display.close()
-                return job, receiver_verdict(change.object for change in pods.changes())
-            if steps.elapsed_s > deadline_s:
-                raise DemoError(f"the job neither succeeded nor failed within {TRANSFER_TIMEOUT_S} s")
-            if not jobs.alive():
-                raise DemoError("kubectl stopped watching the job; is the API server up?")
-            time.sleep(interval_s)
+            shown_s, before = steps.elapsed_s, now
+        if ended:
+            display.close()
+            return job
+        if steps.elapsed_s > deadline_s:
+            raise DemoError(f"the job neither succeeded nor failed within {TRANSFER_TIMEOUT_S} s")
+        if not jobs.alive():
+            raise DemoError("kubectl stopped watching the job; is the API server up?")
+        time.sleep(LOOK_INTERVAL_S)
 
 
 def show_job(site: Site) -> None:

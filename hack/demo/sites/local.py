@@ -9,9 +9,8 @@ from access.kubectl import Kubectl
 from access.nodes import MOVER_ID, Disk, LocalCluster
 from access.volumes import local_volume
 from progress import LinkSample
-from trees.listing import LIST_SCRIPT, Listing, parse_listing
-
 from sites.base import FOLDER, NAMESPACE, End, TreeSize, helm_arguments, remove_namespace
+from trees.listing import LIST_SCRIPT, Listing, parse_listing
 
 NODES = {End.SOURCE: "dtn-a", End.DESTINATION: "dtn-b"}
 OPERATOR_NODE = "mgmt"

@@ -10,9 +10,8 @@ from pathlib import Path
 from access.kubectl import Kubectl, Object, run
 from outcome import DemoError
 from progress import LinkSample
-from trees.listing import LIST_SCRIPT, Listing, parse_listing
-
 from sites.base import FOLDER, JOB, NAMESPACE, PARTS, End, TreeSize, helm_arguments, remove_namespace
+from trees.listing import LIST_SCRIPT, Listing, parse_listing
 
 KIND_CLUSTER = "fairlead-demo"
 KIND_NODES = (f"{KIND_CLUSTER}-worker", f"{KIND_CLUSTER}-worker2")

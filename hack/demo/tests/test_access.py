@@ -7,6 +7,7 @@ import stat
 from pathlib import Path
 
 import pytest
+
 from access.kubectl import CommandError, Kubectl, run
 from access.nodes import bytes_carried
 from access.watch import Watch, parse_stream

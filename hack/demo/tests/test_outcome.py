@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
+
 from access.kubectl import Object
 from outcome import DemoError, Verdict, goodput_mbps, is_true, job_seconds, receiver_verdict, result_line
 

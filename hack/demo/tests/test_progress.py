@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 
 import pytest
+
 from access.kubectl import Object
 from progress import Display, LinkSample, link_rate_mbps, summary
 

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
 from trees.__main__ import main
 from trees.listing import LIST_SCRIPT, Listing, ListingError, compare, parse_listing, totals
 from trees.plan import ODD_NAMES, Tree, odd_tree, plain_tree, survey_tree
