@@ -69,7 +69,7 @@ def follow(site: Site, steps: Steps) -> tuple[Object, Verdict | None]:
         deadline_s = steps.elapsed_s + VERDICT_TIMEOUT_S
         while True:
             verdict = receiver_verdict(change.object for change in pods.changes())
-            if verdict is not None or steps.elapsed_s > deadline_s:
+            if verdict is not None or is_true(job, "Failed") or steps.elapsed_s > deadline_s:
                 return job, verdict
             time.sleep(LOOK_INTERVAL_S)
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+import demo
 from access.kubectl import Kubectl, Object
 from demo import Steps, demonstrate, main
 from outcome import DemoError
@@ -106,7 +107,10 @@ def test_keep_leaves_the_job(tmp_path: Path) -> None:
     ],
     ids=["failed", "different copy", "wrong count", "no verdict"],
 )
-def test_anything_else_is_an_error(tmp_path: Path, ending: Object, verdict: Object | None, destination: Listing, message: str) -> None:
+def test_anything_else_is_an_error(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, ending: Object, verdict: Object | None, destination: Listing, message: str
+) -> None:
+    monkeypatch.setattr(demo, "VERDICT_TIMEOUT_S", 1)
     site = FakeSite(tmp_path, ending, verdict, destination)
     with pytest.raises(DemoError, match=message):
         demonstrate(site, Steps(), keep=False)
