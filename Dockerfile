@@ -1,0 +1,64 @@
+# One target per image: operator, mover, advisor.
+#
+#   docker build --target operator -t fairlead-operator .
+#
+# MOVER_STAGE=mover-prebuilt takes the mover's static binary from build/image/ instead of compiling it here.
+ARG MOVER_STAGE=mover-build
+
+FROM docker.io/library/rust:1-bookworm AS mover-build
+WORKDIR /src
+COPY Cargo.toml Cargo.lock ./
+COPY images/mover images/mover
+# A member of the workspace, which Cargo reads although it is not built.
+COPY hack/wan hack/wan
+# Naming the target keeps the static flags away from build scripts and procedural macros.
+RUN target="$(uname -m)-unknown-linux-gnu" \
+ && RUSTFLAGS='-C target-feature=+crt-static' cargo build --release --locked --target "$target" -p fairlead-mover \
+ && install -D -m 0755 "target/$target/release/fairlead-mover" /out/fairlead-mover \
+ && strip /out/fairlead-mover
+
+FROM scratch AS mover-prebuilt
+COPY build/image/fairlead-mover /out/fairlead-mover
+
+FROM ${MOVER_STAGE} AS mover-binary
+
+FROM scratch AS mover
+COPY --from=mover-binary /out/fairlead-mover /usr/local/bin/fairlead-mover
+USER 65532:65532
+ENTRYPOINT ["/usr/local/bin/fairlead-mover"]
+
+# The tools that install: a virtual environment beside the one that goes into the images, which has no pip.
+FROM docker.io/library/python:3.11-slim-bookworm AS python-build
+ENV PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_ROOT_USER_ACTION=ignore
+COPY images/build.lock /src/build.lock
+RUN python3 -m venv /opt/build \
+ && /opt/build/bin/pip install --quiet --require-hashes -r /src/build.lock \
+ && python3 -m venv --without-pip /opt/fairlead
+
+FROM python-build AS operator-build
+COPY operator/requirements.lock /src/requirements.lock
+RUN /opt/build/bin/pip --python /opt/fairlead/bin/python install --quiet --require-hashes -r /src/requirements.lock
+COPY operator/pyproject.toml /src/operator/pyproject.toml
+COPY operator/fairlead /src/operator/fairlead
+RUN /opt/build/bin/pip wheel --quiet --no-deps --no-build-isolation --wheel-dir /wheels /src/operator \
+ && /opt/build/bin/pip --python /opt/fairlead/bin/python install --quiet --no-deps --no-index /wheels/*.whl
+
+FROM docker.io/library/python:3.11-slim-bookworm AS operator
+COPY --from=operator-build /opt/fairlead /opt/fairlead
+ENV PATH=/opt/fairlead/bin:/usr/local/bin:/usr/bin:/bin PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1
+USER 65532:65532
+ENTRYPOINT ["python", "-m", "fairlead"]
+
+FROM python-build AS advisor-build
+COPY images/advisor/requirements.lock /src/requirements.lock
+RUN /opt/build/bin/pip --python /opt/fairlead/bin/python install --quiet --require-hashes -r /src/requirements.lock
+COPY images/advisor/pyproject.toml /src/advisor/pyproject.toml
+COPY images/advisor/fairlead_advisor /src/advisor/fairlead_advisor
+RUN /opt/build/bin/pip wheel --quiet --no-deps --no-build-isolation --wheel-dir /wheels /src/advisor \
+ && /opt/build/bin/pip --python /opt/fairlead/bin/python install --quiet --no-deps --no-index /wheels/*.whl
+
+FROM docker.io/library/python:3.11-slim-bookworm AS advisor
+COPY --from=advisor-build /opt/fairlead /opt/fairlead
+ENV PATH=/opt/fairlead/bin:/usr/local/bin:/usr/bin:/bin PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1
+USER 65532:65532
+ENTRYPOINT ["fairlead-advisor"]
