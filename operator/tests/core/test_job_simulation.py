@@ -7,10 +7,6 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 import pytest
-from fairlead.api import names
-from fairlead.api.transferjob import TransferJob, TransferJobStatus
-from fairlead.core.lifecycle import decide
-from fairlead.core.model import CreatePod, EmitEvent, MoverPod, Plan, PodPhase, Reports, Role, Verdict
 from job_builders import (
     ENDPOINT,
     NOW,
@@ -25,6 +21,11 @@ from job_builders import (
     seconds,
     with_plan_applied,
 )
+
+from fairlead.api import names
+from fairlead.api.transferjob import TransferJob, TransferJobStatus
+from fairlead.core.lifecycle import decide
+from fairlead.core.model import CreatePod, EmitEvent, MoverPod, Plan, PodPhase, Reports, Role, Verdict
 
 Script = dict[tuple[Role, int], Verdict]
 

@@ -1,0 +1,320 @@
+"""One attempt: what is created when, what is reported, and how it ends."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime
+
+import pytest
+from job_builders import (
+    ENDPOINT,
+    NOW,
+    SETTINGS,
+    make_failure,
+    make_job,
+    make_progress,
+    make_reports,
+    make_verdict,
+    observe,
+    receiver,
+    seconds,
+    sender,
+    with_plan_applied,
+)
+
+from fairlead.api.names import ANNOTATION_EGRESS_BANDWIDTH
+from fairlead.api.spec import Bandwidth
+from fairlead.api.transferjob import TransferJob, TransferJobStatus
+from fairlead.core.lifecycle import decide
+from fairlead.core.model import AnnotatePod, CreateCredentials, MoverPod, NodeFacts, Observed, Plan, PodPhase, Reports, Role, Verdict
+
+
+def after(observed: Observed, now: datetime = NOW) -> TransferJob:
+    """The job once a pass over `observed` has been written."""
+    return with_plan_applied(observed, decide(observed, now)).job
+
+
+def running_job(*, decided: bool = False) -> TransferJob:
+    """A job whose first attempt has both movers up."""
+    job = after(observe(make_job(finalizer=True), receiver()))
+    return after(observe(job, receiver(), sender(), reports=make_reports(decided=decided)))
+
+
+def written(plan: Plan) -> TransferJobStatus:
+    assert plan.status is not None
+    return plan.status
+
+
+def condition_of(plan: Plan, kind: str) -> tuple[str, str]:
+    condition = written(plan).condition(kind)
+    assert condition is not None
+    return condition.status, condition.reason
+
+
+def test_the_first_pass_holds_the_job_then_makes_credentials_then_the_receiver() -> None:
+    plan = decide(observe(make_job()), NOW)
+    assert plan.finalizer is True
+    assert plan.credentials == (CreateCredentials(1),)
+    assert [(create.role, create.attempt, create.node) for create in plan.creates] == [(Role.RECEIVER, 1, "dtn-b")]
+    assert (written(plan).attempts, written(plan).start_time) == (1, NOW)
+    assert [event.reason for event in plan.events] == ["Accepted"]
+
+
+def test_the_sender_waits_for_a_receiver_that_is_ready_and_has_told_its_endpoint() -> None:
+    job = after(observe(make_job()))
+    not_ready = decide(observe(job, receiver(ready=False), reports=make_reports()), NOW)
+    silent = decide(observe(job, receiver(), reports=Reports()), NOW)
+    ready = decide(observe(job, receiver(), reports=make_reports()), NOW)
+    assert not_ready.creates == silent.creates == ()
+    assert [(create.role, create.node, create.receiver) for create in ready.creates] == [(Role.SENDER, "dtn-a", ENDPOINT)]
+
+
+def test_two_movers_on_one_node_get_different_ports() -> None:
+    job = after(observe(make_job()))
+    free = decide(observe(job, receiver(), reports=make_reports()), NOW).creates[0].port_base
+    other = decide(observe(job, receiver(port_base=free), reports=make_reports()), NOW).creates[0].port_base
+    assert other != free
+
+
+def test_without_a_free_port_the_job_waits_and_says_so() -> None:
+    taken = frozenset(range(SETTINGS.port_first, SETTINGS.port_last, 4))
+    observed = observe(make_job(), ports_in_use={"dtn-b": taken})
+    plan = decide(observed, NOW)
+    assert plan.creates == plan.credentials == ()
+    assert condition_of(plan, "Scheduled") == ("False", "NoPortFree")
+    again = with_plan_applied(observed, plan)
+    assert decide(again, NOW + seconds(60)).status is None
+
+
+def test_a_sender_without_a_free_port_does_not_make_the_condition_flap() -> None:
+    taken = frozenset(range(SETTINGS.port_first, SETTINGS.port_last, 4))
+    observed = observe(after(observe(make_job())), receiver(), reports=make_reports(), ports_in_use={"dtn-a": taken})
+    again = with_plan_applied(observed, decide(observed, NOW))
+    assert decide(again, NOW + seconds(60)).status is None
+
+
+def test_a_waiting_container_is_reported_at_once_with_its_own_words() -> None:
+    job = after(observe(make_job()))
+    held = receiver(ready=False, phase=PodPhase.PENDING, waiting_reason="ErrImageNeverPull", waiting_message="image is not present")
+    plan = decide(observe(job, held), NOW)
+    assert condition_of(plan, "MoversReady") == ("False", "ReceiverNotReady")
+    movers_ready = written(plan).condition("MoversReady")
+    assert movers_ready is not None
+    assert "ErrImageNeverPull: image is not present" in movers_ready.message
+    assert [event.reason for event in plan.events] == ["MoversNotReady"]
+
+
+@pytest.mark.parametrize(("age", "reason"), [(4, "MoversStarting"), (5, "ReceiverNotReady"), (119, "ReceiverNotReady")])
+def test_a_receiver_that_is_merely_slow_is_named_after_five_seconds(age: int, reason: str) -> None:
+    job = after(observe(make_job()), NOW)
+    plan = decide(observe(job, receiver(ready=False, phase=PodPhase.PENDING, created_at=NOW)), NOW + seconds(age))
+    status = plan.status or job.status
+    condition = status.condition("MoversReady")
+    assert condition is not None
+    assert condition.reason == reason
+
+
+def test_a_receiver_that_does_not_come_up_in_time_fails_the_attempt() -> None:
+    job = after(observe(make_job()))
+    plan = decide(observe(job, receiver(ready=False, created_at=NOW)), NOW + SETTINGS.startup_timeout)
+    assert condition_of(plan, "MoversReady") == ("False", "BackingOff")
+    assert written(plan).failures == 1
+    assert [delete.name for delete in plan.deletes] == [receiver().name]
+
+
+def test_an_unschedulable_mover_is_reported_with_the_schedulers_words() -> None:
+    job = after(observe(make_job()))
+    held = receiver(
+        ready=False, node=None, phase=PodPhase.PENDING, waiting_reason="Unschedulable", waiting_message="0/3 nodes are available"
+    )
+    plan = decide(observe(job, held), NOW)
+    assert condition_of(plan, "Scheduled") == ("False", "WaitingForScheduler")
+
+
+def test_decision_and_path_stay_in_the_status_when_nobody_answers_any_more() -> None:
+    job = running_job(decided=True)
+    assert job.status.decision is not None
+    assert job.status.path is not None
+    assert (job.status.decision.congestion_control, job.status.path.rtt, job.status.path.loss) == ("cubic", "60.2ms", "0.001")
+    plan = decide(observe(job, receiver(), sender()), NOW)
+    assert plan.status is None
+    assert job.status.phase == "Transferring"
+
+
+def test_the_phase_follows_what_arrives() -> None:
+    job = running_job()
+    assert job.status.phase == "Probing"
+    transferring = after(observe(job, receiver(), sender(), reports=make_reports(make_progress(10), decided=True)))
+    assert transferring.status.phase == "Transferring"
+    verifying = after(
+        observe(transferring, receiver(), sender(), reports=make_reports(make_progress(1000), decided=True)), NOW + seconds(1)
+    )
+    assert verifying.status.phase == "Verifying"
+
+
+def test_the_job_succeeds_on_the_receivers_verdict_with_its_account() -> None:
+    verdict = make_verdict(bytes_total=1000, bytes_transferred=900, bytes_skipped=100, files_total=3, seconds=12.0, bulk_seconds=9.0)
+    plan = decide(observe(running_job(), receiver(verdict=verdict), sender()), NOW)
+    status = written(plan)
+    assert status.is_true("Succeeded")
+    assert status.phase == "Succeeded"
+    assert status.completion_time == NOW
+    assert status.progress is not None
+    assert (status.progress.percent, status.progress.rate, status.progress.bytes_skipped) == (100, "800", 100)
+    assert [event.reason for event in plan.events] == ["Succeeded"]
+
+
+def test_the_senders_word_alone_is_no_success() -> None:
+    plan = decide(observe(running_job(), receiver(), sender(verdict=make_verdict())), NOW)
+    assert plan.status is None
+
+
+@pytest.mark.parametrize("stray", [{"job": "another"}, {"attempt": 7}], ids=["another job", "another attempt"])
+def test_a_verdict_that_names_something_else_proves_nothing(stray: dict[str, object]) -> None:
+    verdict = make_verdict(**stray)
+    plan = decide(observe(running_job(), receiver(verdict=verdict), sender()), NOW)
+    assert not written(plan).is_true("Succeeded")
+    failure = written(plan).last_failure
+    assert failure is not None
+    assert failure.reason == "VerdictMismatch"
+
+
+def test_a_failure_that_no_retry_helps_ends_the_job_with_its_reason() -> None:
+    ends = observe(running_job(), receiver(), sender(verdict=make_failure("SourceMissing", retry=False)))
+    plan = decide(ends, NOW)
+    assert condition_of(plan, "Failed") == ("True", "SourceMissing")
+    assert [delete.name for delete in plan.deletes] == [receiver().name]
+    assert [event.reason for event in plan.events] == ["Failed"]
+
+
+PREFERENCES: dict[str, tuple[Verdict, Verdict, str]] = {
+    "specific over PeerFailed": (make_failure("PeerFailed", retry=True), make_failure("SourceEmpty", retry=False), "SourceEmpty"),
+    "specific over PeerLost": (make_failure("DestinationFull", retry=False), make_failure("PeerLost", retry=True), "DestinationFull"),
+    "final over retryable": (make_failure("InternalError", retry=True), make_failure("SourceUnreadable", retry=False), "SourceUnreadable"),
+}
+
+
+@pytest.mark.parametrize(("of_receiver", "of_sender", "reason"), PREFERENCES.values(), ids=PREFERENCES.keys())
+def test_the_most_telling_reason_is_reported(of_receiver: Verdict, of_sender: Verdict, reason: str) -> None:
+    plan = decide(observe(running_job(), receiver(verdict=of_receiver), sender(verdict=of_sender)), NOW)
+    assert condition_of(plan, "Failed") == ("True", reason)
+
+
+def test_a_reason_that_says_little_waits_for_the_other_end_before_it_counts() -> None:
+    job = running_job()
+    pods = receiver(verdict=make_failure("PeerFailed", retry=True)), sender()
+    first = observe(job, *pods)
+    plan = decide(first, NOW)
+    assert plan.deletes == ()
+    assert written(plan).failures is None
+    heard = observe(with_plan_applied(first, plan).job, pods[0], sender(verdict=make_failure("SourceChanged", retry=False)))
+    assert condition_of(decide(heard, NOW + seconds(2)), "Failed") == ("True", "SourceChanged")
+    unheard = observe(with_plan_applied(first, plan).job, *pods)
+    late = decide(unheard, NOW + seconds(10))
+    assert written(late).failures == 1
+    assert [delete.name for delete in late.deletes] == [sender().name]
+
+
+DEATHS: dict[str, MoverPod] = {
+    "killed for memory": sender(phase=PodPhase.FAILED, exit_code=137, waiting_reason="OOMKilled"),
+    "evicted": sender(phase=PodPhase.FAILED, waiting_reason="Evicted", waiting_message="low on disk"),
+    "exited well but silent": sender(phase=PodPhase.SUCCEEDED, exit_code=0),
+}
+
+
+@pytest.mark.parametrize("dead", DEATHS.values(), ids=DEATHS.keys())
+def test_a_mover_that_dies_without_a_verdict_is_retried(dead: MoverPod) -> None:
+    job = after(observe(running_job(), dead), NOW)
+    assert job.status.last_failure is not None
+    assert job.status.last_failure.reason == "MoverDied"
+    assert job.status.failures == 1
+
+
+def test_a_mover_that_vanished_is_a_dead_one() -> None:
+    plan = decide(observe(running_job(), sender()), NOW)
+    assert written(plan).last_failure is not None
+    assert condition_of(plan, "MoversReady") == ("False", "BackingOff")
+
+
+def test_a_mover_lost_with_its_node_is_a_dead_one() -> None:
+    lost = replace(receiver(), deleting=True)
+    gone = {"dtn-b": NodeFacts(exists=True, ready=False)}
+    waiting = decide(observe(running_job(), lost, sender()), NOW)
+    assert waiting.status is None
+    plan = decide(observe(running_job(), lost, sender(verdict=make_failure("PeerLost", retry=True)), nodes=gone), NOW)
+    assert plan.status is not None
+    assert plan.status.last_failure is not None
+    assert plan.status.last_failure.reason == "MoverDied"
+
+
+def test_a_pod_that_was_created_but_not_yet_seen_is_created_again_under_the_same_name() -> None:
+    first = decide(observe(make_job()), NOW)
+    unseen = with_plan_applied(observe(make_job()), first)
+    assert decide(unseen, NOW).creates == first.creates
+
+
+def test_an_attempt_whose_status_was_not_written_is_taken_up_where_it_is() -> None:
+    plan = decide(observe(make_job(finalizer=True), receiver(attempt=3), reports=make_reports()), NOW)
+    assert [(create.role, create.attempt) for create in plan.creates] == [(Role.SENDER, 3)]
+    assert written(plan).attempts == 3
+    assert written(plan).attempt_start_time == receiver().created_at
+
+
+def test_the_next_attempt_waits_for_the_pause_and_until_the_last_pods_are_gone() -> None:
+    failed = (receiver(verdict=make_failure("PeerLost", retry=True)), sender(verdict=make_failure("PeerLost", retry=True)))
+    job = after(observe(running_job(), *failed))
+    early = decide(observe(job, *failed), NOW + seconds(9))
+    assert (early.creates, early.deletes) == ((), ())
+    assert early.requeue_after == seconds(1)
+    lingering = decide(observe(job, receiver(deleting=True)), NOW + seconds(11))
+    assert lingering.creates == ()
+    due = decide(observe(job, *failed), NOW + seconds(11))
+    assert {delete.name for delete in due.deletes} == {pod.name for pod in failed}
+    assert [(create.role, create.attempt) for create in due.creates] == [(Role.RECEIVER, 2)]
+    assert due.credentials == (CreateCredentials(2),)
+
+
+def test_pods_of_an_earlier_attempt_are_fenced_off_from_the_one_under_way() -> None:
+    job = after(observe(make_job(finalizer=True), receiver(attempt=2)))
+    plan = decide(observe(job, receiver(attempt=2), sender(attempt=1)), NOW)
+    assert [delete.name for delete in plan.deletes] == [sender(attempt=1).name]
+
+
+def test_a_deadline_ends_the_job_whatever_it_is_doing() -> None:
+    spec = running_job().spec.model_copy(update={"active_deadline_seconds": 60})
+    job = running_job().model_copy(update={"spec": spec})
+    assert not (decide(observe(job, receiver(), sender()), NOW + seconds(58)).status or job.status).is_true("Failed")
+    plan = decide(observe(job, receiver(), sender()), NOW + seconds(60))
+    assert condition_of(plan, "Failed") == ("True", "DeadlineExceeded")
+    assert len(plan.deletes) == 2
+
+
+def test_success_that_arrives_with_the_deadline_is_success() -> None:
+    spec = running_job().spec.model_copy(update={"active_deadline_seconds": 60})
+    job = running_job().model_copy(update={"spec": spec})
+    assert written(decide(observe(job, receiver(verdict=make_verdict())), NOW + seconds(60))).is_true("Succeeded")
+
+
+def _with_limit(job: TransferJob, limit: str | None) -> TransferJob:
+    bandwidth = None if limit is None else Bandwidth(limit=limit)
+    return job.model_copy(update={"spec": job.spec.model_copy(update={"bandwidth": bandwidth})})
+
+
+@pytest.mark.parametrize(("limit", "annotation"), [("2G", "2G"), ("1.5M", "1500k"), (None, None)])
+def test_a_changed_limit_reaches_the_sender_once(limit: str | None, annotation: str | None) -> None:
+    pods = receiver(), sender()
+    before = after(observe(_with_limit(running_job(), "100M"), *pods))
+    changed = observe(_with_limit(before, limit), *pods)
+    plan = decide(changed, NOW)
+    assert plan.annotations == (AnnotatePod(sender().name, sender().uid, {ANNOTATION_EGRESS_BANDWIDTH: annotation}),)
+    assert decide(with_plan_applied(changed, plan), NOW).annotations == ()
+
+
+@pytest.mark.parametrize(
+    ("rate", "expected"),
+    [(100e6 / 8, ("True", "WithinCap")), (104e6 / 8, ("True", "WithinCap")), (120e6 / 8, ("False", "AboveCap"))],
+)
+def test_the_cap_counts_as_enforced_only_if_the_measured_rate_keeps_to_it(rate: float, expected: tuple[str, str]) -> None:
+    job = _with_limit(running_job(), "100M")
+    plan = decide(observe(job, receiver(), sender(), reports=make_reports(make_progress(10, rate=rate))), NOW)
+    assert condition_of(plan, "CapEnforced") == expected

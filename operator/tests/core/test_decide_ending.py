@@ -1,0 +1,163 @@
+"""Finished jobs, deletion, clean-up and suspension."""
+
+from __future__ import annotations
+
+import pytest
+from job_builders import (
+    NOW,
+    SETTINGS,
+    UID,
+    cleaner,
+    make_failure,
+    make_job,
+    make_verdict,
+    observe,
+    receiver,
+    seconds,
+    sender,
+    with_plan_applied,
+)
+
+from fairlead.api.transferjob import TransferJob
+from fairlead.core.lifecycle import decide
+from fairlead.core.model import ClaimFacts, Observed, Plan, PodPhase, Role
+
+CLEANED = make_verdict(reason="Cleaned", attempt=0)
+
+
+def after(observed: Observed) -> TransferJob:
+    return with_plan_applied(observed, decide(observed, NOW)).job
+
+
+def succeeded_job(**spec: object) -> TransferJob:
+    return after(observe(make_job(finalizer=True, **spec), receiver(verdict=make_verdict())))
+
+
+def failed_job(**spec: object) -> TransferJob:
+    return after(observe(make_job(finalizer=True, **spec), receiver(verdict=make_failure("DestinationFull", retry=False))))
+
+
+def deleting(job: TransferJob, seconds_ago: float = 0) -> TransferJob:
+    metadata = job.metadata.model_copy(update={"deletion_timestamp": NOW - seconds(seconds_ago)})
+    return job.model_copy(update={"metadata": metadata})
+
+
+def test_a_job_that_succeeded_gives_up_its_finalizer_and_keeps_its_pods_for_their_logs() -> None:
+    plan = decide(observe(succeeded_job(), receiver(verdict=make_verdict()), sender(verdict=make_verdict())), NOW)
+    assert plan.finalizer is False
+    assert plan.deletes == plan.creates == ()
+    assert plan.status is None
+
+
+def test_a_sender_that_outlives_success_gets_ten_seconds() -> None:
+    observed = observe(succeeded_job(), receiver(verdict=make_verdict()), sender())
+    assert decide(observed, NOW + seconds(9)).deletes == ()
+    assert [delete.name for delete in decide(observed, NOW + seconds(10)).deletes] == [sender().name]
+
+
+def test_a_finished_job_is_not_judged_again_when_the_world_changes() -> None:
+    plan = decide(observe(succeeded_job(), claims={"raw": ClaimFacts(exists=False)}, settings=type(SETTINGS)()), NOW)
+    assert plan.status is None
+
+
+def test_a_failed_job_has_its_partial_files_removed_where_they_are() -> None:
+    plan = decide(observe(failed_job(), receiver(verdict=make_failure("DestinationFull", retry=False))), NOW)
+    assert [(create.role, create.node) for create in plan.creates] == [(Role.CLEANER, "dtn-b")]
+    assert plan.finalizer is None
+    cleaned = decide(observe(failed_job(), cleaner(verdict=CLEANED)), NOW)
+    assert cleaned.finalizer is False
+
+
+def test_the_cleaner_waits_until_no_mover_runs() -> None:
+    assert decide(observe(failed_job(), receiver()), NOW).creates == ()
+
+
+@pytest.mark.parametrize(
+    "verdict",
+    [make_verdict("Failed", "DestinationUnwritable", attempt=0), make_verdict(reason="Cleaned", attempt=0, job="another")],
+    ids=["it failed", "it cleaned for another job"],
+)
+def test_a_cleaner_that_proves_nothing_is_replaced_after_a_pause(verdict: object) -> None:
+    tried = cleaner(verdict=verdict, created_at=NOW)
+    assert decide(observe(failed_job(), tried), NOW + seconds(9)).deletes == ()
+    plan = decide(observe(failed_job(), tried), NOW + seconds(10))
+    assert [delete.name for delete in plan.deletes] == [tried.name]
+    assert plan.finalizer is None
+
+
+def test_a_failed_job_whose_destination_stays_away_keeps_its_finalizer_and_rests() -> None:
+    observed = observe(failed_job(), cleaner(phase=PodPhase.PENDING, ready=False))
+    plan = decide(observed, NOW + SETTINGS.cleanup_timeout)
+    assert plan.finalizer is None
+    assert [delete.name for delete in plan.deletes] == [cleaner().name]
+    assert decide(observe(failed_job()), NOW + SETTINGS.cleanup_timeout) == Plan()
+
+
+def test_deletion_stops_both_movers_before_it_cleans() -> None:
+    job = deleting(make_job(finalizer=True))
+    plan = decide(observe(job, receiver(), sender()), NOW)
+    assert {delete.name for delete in plan.deletes} == {receiver().name, sender().name}
+    assert plan.creates == ()
+    assert plan.finalizer is None
+    stopped = decide(observe(job), NOW)
+    assert [create.role for create in stopped.creates] == [Role.CLEANER]
+    done = decide(observe(job, cleaner(verdict=CLEANED)), NOW)
+    assert done.finalizer is False
+    assert done.events == ()
+
+
+def test_deletion_of_a_job_that_never_had_a_receiver_is_left_to_the_cluster() -> None:
+    plan = decide(observe(deleting(make_job())), NOW)
+    assert (plan.finalizer, plan.creates, plan.events) == (None, (), ())
+
+
+def test_deletion_says_what_may_be_left_when_the_cleaner_cannot_run_in_time() -> None:
+    job = deleting(make_job(finalizer=True), seconds_ago=300)
+    plan = decide(observe(job, cleaner(phase=PodPhase.PENDING, ready=False)), NOW)
+    assert plan.finalizer is False
+    assert [(event.reason, event.warning) for event in plan.events] == [("CleanupSkipped", True)]
+    assert f"run42/.fairlead-{UID}" in plan.events[0].message
+    assert "scratch" in plan.events[0].message
+
+
+def test_deletion_does_not_wait_for_a_claim_that_is_gone() -> None:
+    plan = decide(observe(deleting(make_job(finalizer=True)), claims={"scratch": ClaimFacts(exists=False)}), NOW)
+    assert plan.finalizer is False
+    assert [event.reason for event in plan.events] == ["CleanupSkipped"]
+
+
+def test_deletion_right_after_everything_arrived_needs_no_cleaner() -> None:
+    plan = decide(observe(deleting(make_job(finalizer=True)), receiver(verdict=make_verdict())), NOW)
+    assert plan.finalizer is False
+    assert plan.creates == ()
+
+
+def test_time_to_live_deletes_the_job_and_not_before() -> None:
+    job = succeeded_job(ttlSecondsAfterFinished=60)
+    waiting = decide(observe(job), NOW + seconds(59))
+    assert not waiting.delete_job
+    assert waiting.requeue_after == seconds(1)
+    assert decide(observe(job), NOW + seconds(60)).delete_job
+
+
+def test_suspension_stops_the_movers_and_keeps_what_arrived() -> None:
+    job = after(observe(make_job(finalizer=True), receiver(), sender()))
+    spec = job.spec.model_copy(update={"suspend": True})
+    plan = decide(observe(job.model_copy(update={"spec": spec}), receiver(), sender()), NOW)
+    assert len(plan.deletes) == 2
+    assert plan.finalizer is None
+    assert plan.creates == ()
+    assert plan.status is not None
+    assert plan.status.phase == "Suspended"
+    assert plan.status.attempt_start_time is None
+
+
+def test_a_job_that_is_born_suspended_is_not_held_by_a_finalizer() -> None:
+    plan = decide(observe(make_job(suspend=True)), NOW)
+    assert (plan.finalizer, plan.creates, plan.requeue_after) == (None, (), None)
+
+
+def test_success_that_crossed_with_the_suspension_is_success() -> None:
+    plan = decide(observe(make_job(finalizer=True, suspend=True), receiver(verdict=make_verdict())), NOW)
+    assert plan.status is not None
+    assert plan.status.is_true("Succeeded")
