@@ -22,8 +22,8 @@ class ConditionType(_Documented):
     """The conditions of a TransferJob."""
 
     ACCEPTED = "Accepted", "The job can run as it is written: namespace, nodes and claims allow it."
-    SCHEDULED = "Scheduled", "Both mover pods have a node."
-    MOVERS_READY = "MoversReady", "Both mover pods of the present attempt are up."
+    SCHEDULED = "Scheduled", "Every mover pod that was created has a node."
+    MOVERS_READY = "MoversReady", "Both mover pods of the present attempt have come up."
     PATH_PROBED = "PathProbed", "The path was measured and the advisor has decided."
     CAP_ENFORCED = "CapEnforced", "The measured rate keeps to the cap. Absent without a cap."
     SUSPENDED = "Suspended", "The job is held back by `spec.suspend`."
@@ -69,13 +69,9 @@ class Reason(_Documented):
     SUSPENDED = "Suspended", "The spec asks for suspension; movers are stopped, partial data is kept."
     RESUMED = "Resumed", "The spec no longer asks for suspension."
 
-    WAITING_TO_START = "WaitingToStart", "No attempt has been started yet."
     IN_PROGRESS = "InProgress", "An attempt is under way."
     FINISHED = "Finished", "The job has ended; nothing is left to do."
-    CLEANING_UP = "CleaningUp", "Partial files of a job that has ended are being removed."
     DELETING = "Deleting", "The job is being deleted; movers are stopped and partial files removed."
-
-    VERIFIED = "Verified", "The receiver verified every block and file, and all have their final names."
 
     BACKOFF_LIMIT_EXCEEDED = "BackoffLimitExceeded", "More attempts failed than `spec.backoffLimit` allows; the message has the last one's."
     DEADLINE_EXCEEDED = "DeadlineExceeded", "The job took longer than `spec.activeDeadlineSeconds`."
