@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import yaml
+
 from fairlead.api import names
 from fairlead.api.columns import COLUMNS, Column
 from fairlead.api.schema import cel
