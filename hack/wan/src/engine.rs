@@ -37,7 +37,7 @@ pub struct Settings {
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs)]
 pub enum EngineError {
-    #[error("device {device} has gone: it, or its namespace, was deleted")]
+    #[error("device {device} has gone: it was deleted while in use")]
     DeviceGone { device: String },
     #[error("cannot {action}: {source}")]
     Failed { action: &'static str, source: io::Error },
