@@ -1,2 +1,121 @@
-//! fairlead-mover
-fn main() {}
+//! `fairlead-mover`: moves a directory between two hosts over parallel TCP streams, encrypted and verified.
+#![forbid(unsafe_code)]
+
+mod cli;
+mod control;
+mod credentials;
+#[cfg(feature = "fault-injection")]
+mod fault_injection;
+mod fs;
+mod net;
+mod quantity;
+mod receive;
+mod report;
+mod send;
+mod session;
+mod signal;
+
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::{Arc, Mutex};
+
+use clap::Parser;
+use fairlead_protocol::{Fault, Reason};
+use time::OffsetDateTime;
+use tracing_subscriber::EnvFilter;
+
+use cli::{Clean, Cli, Command, Common, Credentials};
+use control::http::{self, Pages};
+use net::identity::{Identity, Role};
+use report::output::{self, Ticker};
+use report::progress::Progress;
+use report::verdict::{Success, Verdict, VerdictWriter};
+use send::Setting;
+use signal::{stopped, Stop};
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let filter = EnvFilter::try_from_env("FAIRLEAD_LOG").unwrap_or_else(|_| EnvFilter::new("info"));
+    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_target(false).init();
+    match cli.command {
+        Command::Receive(args) => transfer(Role::Receiver, &args.common, |setting| receive::run(&args, setting)),
+        Command::Send(args) => transfer(Role::Sender, &args.common, |setting| send::run(&args, setting)),
+        Command::Clean(args) => clean(&args),
+        Command::Credentials(args) => credentials(&args),
+    }
+}
+
+/// Runs one end of a transfer and settles its verdict.
+fn transfer(role: Role, common: &Common, run: impl FnOnce(&Setting) -> Result<Success, Fault>) -> ExitCode {
+    let progress = Arc::new(Progress::new());
+    let writer = Arc::new(VerdictWriter::new(common.termination_log.as_deref()));
+    let stop = Stop::default();
+    let loaded = Identity::load(&common.tls_dir, role, common.job.as_deref(), common.attempt);
+    let (job, attempt) = match &loaded {
+        Ok(identity) => (identity.job.clone(), identity.attempt),
+        Err(_) => (common.job.clone().unwrap_or_default(), common.attempt.unwrap_or(0)),
+    };
+    let json = common.json;
+    let verdict_of = {
+        let (progress, job) = (Arc::clone(&progress), job.clone());
+        move |result: &Result<Success, Fault>| Verdict::new(role.name(), &job, attempt, &progress, result)
+    };
+    let overdue = {
+        let (writer, verdict_of) = (Arc::clone(&writer), verdict_of.clone());
+        move |signal| {
+            let verdict = writer.settle(verdict_of(&Err(stopped(signal))));
+            output::verdict(json, &verdict);
+            // The transfer did not end by itself in time; nothing of it may outlive the verdict.
+            #[allow(clippy::exit)]
+            std::process::exit(i32::from(verdict.exit_code(Some(signal))));
+        }
+    };
+    let ticker = Ticker::start(Arc::clone(&progress), json);
+    let result = stop
+        .listen(overdue)
+        .map_err(|error| Fault::new(Reason::InternalError, format!("signals cannot be handled: {error}")))
+        .and(loaded)
+        .and_then(|identity| {
+            let pages = Arc::new(Pages { role, job, attempt, progress: Arc::clone(&progress), endpoint: Mutex::new(None) });
+            if let Some(address) = common.http {
+                let bound = http::serve(address, Arc::clone(&pages))?;
+                output::event(json, "http", &serde_json::json!({"address": bound}));
+            }
+            run(&Setting { identity: Arc::new(identity), pages, progress: Arc::clone(&progress), stop: stop.clone() })
+        });
+    progress.sample();
+    drop(ticker);
+    let verdict = writer.settle(verdict_of(&result));
+    output::verdict(json, &verdict);
+    ExitCode::from(verdict.exit_code(stop.signal()))
+}
+
+fn clean(args: &Clean) -> ExitCode {
+    let result = remove_partial_files(&args.destination, &args.job);
+    let verdict = Verdict::new("cleaner", &args.job, 0, &Progress::new(), &result);
+    let verdict = VerdictWriter::new(args.termination_log.as_deref()).settle(verdict);
+    output::verdict(args.json, &verdict);
+    ExitCode::from(verdict.exit_code(None))
+}
+
+fn remove_partial_files(destination: &Path, job: &str) -> Result<Success, Fault> {
+    let success = |message: &str| Success { reason: Reason::Cleaned, message: message.to_owned(), root: None };
+    let root = match fs::root::Root::open(destination) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(success("the destination does not exist")),
+        Err(error) => return Err(fs::survey::write_fault(&format!("the destination {}", destination.display()), &error)),
+        Ok(root) => root,
+    };
+    fs::root::remove_tree(&root, &fs::partial::directory_name(job))
+        .map_err(|error| fs::survey::write_fault("the directory for partial files", &error))?;
+    Ok(success("no partial files of the job are left"))
+}
+
+fn credentials(args: &Credentials) -> ExitCode {
+    match credentials::make(&args.directory, &args.job, args.attempt, OffsetDateTime::now_utc()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            tracing::error!("{error}");
+            ExitCode::from(3)
+        }
+    }
+}

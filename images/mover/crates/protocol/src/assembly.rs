@@ -12,6 +12,15 @@ pub struct Assembly {
     blocks_missing: u64,
 }
 
+/// What a stored block meant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stored {
+    /// The block was not here before.
+    pub new: bool,
+    /// The block was the last one of its file.
+    pub file_complete: bool,
+}
+
 impl Assembly {
     /// Expects every non-empty file of the listing but the `skipped`, whose digests are known.
     pub fn new(entries: &[Entry], skipped: &[(u32, Digest)]) -> Self {
@@ -43,15 +52,15 @@ impl Assembly {
         Ok(())
     }
 
-    /// Notes a verified and written block that `admits` let in. Says whether it is new.
-    pub fn stored(&mut self, entries: &[Entry], segment: &Segment) -> Result<bool, Fault> {
+    /// Notes a verified and written block that `admits` let in.
+    pub fn stored(&mut self, entries: &[Entry], segment: &Segment) -> Result<Stored, Fault> {
         let file = segment.file as usize;
         match self.files[file].record(entries[file].size, segment.block, segment.digest) {
             Recorded::New => {
                 self.blocks_missing -= 1;
-                Ok(true)
+                Ok(Stored { new: true, file_complete: self.files[file].is_complete() })
             }
-            Recorded::Known => Ok(false),
+            Recorded::Known => Ok(Stored { new: false, file_complete: false }),
             Recorded::Contradicts => Err(Fault::new(
                 Reason::SourceChanged,
                 format!("block {} of {} arrived twice with different content", segment.block, show(&entries[file].path)),

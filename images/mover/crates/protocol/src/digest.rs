@@ -130,6 +130,11 @@ impl BlockDigests {
         }
     }
 
+    /// Whether no block of a non-empty file is missing.
+    pub fn is_complete(&self) -> bool {
+        matches!(self, Self::One(_) | Self::Many { missing: 0, .. } | Self::Whole(_))
+    }
+
     /// The file's digest if all its blocks are known.
     pub fn file(&self, size: u64) -> Option<Digest> {
         match self {

@@ -8,7 +8,7 @@ use crate::assembly::Assembly;
 use crate::digest::Digest;
 use crate::fault::{Fault, Reason};
 use crate::limits::NUMBERS_PER_FRAME;
-use crate::listing::{Entry, Kind, ListingBuilder, Totals};
+use crate::listing::{Entry, ListingBuilder, Totals};
 use crate::message::{Body, Complete, FileDigests, ListingEnd, Numbers};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -220,15 +220,15 @@ impl Receiver {
         Step { send: vec![Body::Published(Complete { root: self.root.to_vec() })], effect: None }
     }
 
+    /// Files that are not sent, in ascending order.
+    pub fn skip(&self) -> Arc<Vec<u32>> {
+        Arc::clone(&self.skip)
+    }
+
     /// Files and bytes that were not sent.
     pub fn skipped(&self) -> (u64, u64) {
         let bytes = self.skip.iter().map(|file| self.entries[*file as usize].size).sum();
         (self.skip.len() as u64, bytes)
-    }
-
-    /// Files that were sent, empty ones included.
-    pub fn files_to_write(&self) -> u64 {
-        self.entries.iter().filter(|entry| entry.kind == Kind::File).count() as u64 - self.skip.len() as u64
     }
 }
 

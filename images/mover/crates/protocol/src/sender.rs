@@ -1,6 +1,9 @@
 //! The sender's side of a session, as a state machine: `Listing → Planning → Holding → Transferring → Completing → Done`.
 
-use crate::digest::{of_tree, BlockDigests, Digest, Recorded};
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use crate::digest::{block_count, of_tree, BlockDigests, Digest, Recorded};
 use crate::fault::{show, Fault, Reason};
 use crate::limits::NUMBERS_PER_FRAME;
 use crate::listing::{Entry, Kind};
@@ -24,8 +27,13 @@ pub enum Effect {
     HashFiles(Vec<u32>),
     /// The plan is known: data may flow after `release`.
     Planned,
-    /// These packs are stored; nothing more when the last one completes the transfer.
-    Stored(Vec<Pack>),
+    /// So much more is stored at the receiver.
+    Stored {
+        /// Bytes of blocks.
+        bytes: u64,
+        /// Files of which every block is stored now.
+        files: u64,
+    },
     /// The receiver published the tree: success.
     Finished,
 }
@@ -33,24 +41,26 @@ pub enum Effect {
 /// The sender's session after both ends have greeted each other.
 pub struct Sender {
     state: State,
-    entries: Vec<Entry>,
+    entries: Arc<Vec<Entry>>,
     digests: Vec<BlockDigests>,
     compare: Vec<u32>,
     skip: Vec<u32>,
     schedule: Schedule,
     damaged_packs: u64,
+    blocks_left: HashMap<u32, u64>,
 }
 
 impl Default for Sender {
     fn default() -> Self {
         Self {
             state: State::Listing,
-            entries: Vec::new(),
+            entries: Arc::default(),
             digests: Vec::new(),
             compare: Vec::new(),
             skip: Vec::new(),
             schedule: Schedule::default(),
             damaged_packs: 0,
+            blocks_left: HashMap::new(),
         }
     }
 }
@@ -59,13 +69,13 @@ impl Sender {
     /// The whole listing was sent.
     pub fn listed(&mut self, entries: Vec<Entry>) {
         self.digests = vec![BlockDigests::None; entries.len()];
-        self.entries = entries;
+        self.entries = Arc::new(entries);
         self.state = State::Planning;
     }
 
     /// The listing's entries.
-    pub fn entries(&self) -> &[Entry] {
-        &self.entries
+    pub fn entries(&self) -> Arc<Vec<Entry>> {
+        Arc::clone(&self.entries)
     }
 
     /// Files that the receiver has already.
@@ -96,7 +106,7 @@ impl Sender {
                 Ok(Some(Effect::Planned))
             }
             (State::Transferring, Body::Stored(packs)) => {
-                Ok(Some(Effect::Stored(packs.packs.into_iter().filter_map(|pack| self.schedule.stored(pack)).collect())))
+                Ok(Some(self.on_stored(&packs.packs)))
             }
             (State::Transferring, Body::Damaged(packs)) => {
                 for pack in packs.packs {
@@ -116,6 +126,23 @@ impl Sender {
             (State::Completing, Body::Stored(_)) => Ok(None),
             (state, body) => Err(Fault::protocol(format!("the receiver sent {} while {state:?}", body.name()))),
         }
+    }
+
+    fn on_stored(&mut self, packs: &[u64]) -> Effect {
+        let (mut bytes, mut files) = (0, 0);
+        for pack in packs.iter().filter_map(|pack| self.schedule.stored(*pack)) {
+            bytes += pack.bytes();
+            for block in &pack.blocks {
+                let count = block_count(self.entries[block.file as usize].size);
+                let left = self.blocks_left.entry(block.file).or_insert(count);
+                *left -= 1;
+                if *left == 0 {
+                    self.blocks_left.remove(&block.file);
+                    files += 1;
+                }
+            }
+        }
+        Effect::Stored { bytes, files }
     }
 
     fn take(&mut self, numbers: Numbers, list: impl Fn(&mut Self) -> &mut Vec<u32>) -> Result<(), Fault> {

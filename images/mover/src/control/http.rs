@@ -1,0 +1,99 @@
+//! Read-only HTTP: health, metrics, endpoint, progress.
+
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+use std::sync::{Arc, Mutex};
+
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use axum::{Json, Router};
+use fairlead_protocol::receiver::lock;
+use fairlead_protocol::Fault;
+use serde::Serialize;
+use serde_json::json;
+
+use super::metrics;
+use crate::net::accept::address_fault;
+use crate::net::identity::Role;
+use crate::report::progress::{Progress, Snapshot};
+
+/// Where this end carries its data.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Endpoint {
+    pub(crate) role: &'static str,
+    pub(crate) interface: Option<String>,
+    pub(crate) address: String,
+    pub(crate) port: u16,
+    pub(crate) numa_node: Option<u32>,
+}
+
+/// What the pages show.
+pub(crate) struct Pages {
+    pub(crate) role: Role,
+    pub(crate) job: String,
+    pub(crate) attempt: u32,
+    pub(crate) progress: Arc<Progress>,
+    pub(crate) endpoint: Mutex<Option<Endpoint>>,
+}
+
+#[derive(Serialize)]
+struct ProgressPage<'a> {
+    role: &'static str,
+    job: &'a str,
+    attempt: u32,
+    #[serde(flatten)]
+    now: Snapshot,
+}
+
+/// Binds the port and serves it on a thread of its own.
+pub(crate) fn serve(address: SocketAddr, pages: Arc<Pages>) -> Result<SocketAddr, Fault> {
+    let bind = || -> io::Result<(TcpListener, SocketAddr)> {
+        let listener = TcpListener::bind(address)?;
+        listener.set_nonblocking(true)?;
+        let local = listener.local_addr()?;
+        Ok((listener, local))
+    };
+    let (listener, local) = bind().map_err(|error| address_fault(address, &error))?;
+    let router = Router::new()
+        .route("/healthz", get(|| async { "ok" }))
+        .route("/metrics", get(metrics_page))
+        .route("/v1/endpoint", get(endpoint))
+        .route("/v1/progress", get(progress))
+        .with_state(pages);
+    let serving = move |runtime: tokio::runtime::Runtime| {
+        runtime.block_on(async move { axum::serve(tokio::net::TcpListener::from_std(listener)?, router).await })
+    };
+    run("http", serving).map_err(|error| address_fault(address, &error))?;
+    Ok(local)
+}
+
+/// Runs a server on a thread with a runtime of its own.
+pub(crate) fn run(name: &str, serving: impl FnOnce(tokio::runtime::Runtime) -> io::Result<()> + Send + 'static) -> io::Result<()> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let thread = move || {
+        if let Err(error) = serving(runtime) {
+            tracing::warn!(%error, "a server ended");
+        }
+    };
+    std::thread::Builder::new().name(name.into()).spawn(thread)?;
+    Ok(())
+}
+
+async fn metrics_page(State(pages): State<Arc<Pages>>) -> String {
+    metrics::text(&pages.progress.snapshot())
+}
+
+async fn endpoint(State(pages): State<Arc<Pages>>) -> Response {
+    let endpoint = lock(&pages.endpoint).clone();
+    match endpoint {
+        Some(endpoint) => Json(endpoint).into_response(),
+        None => (StatusCode::SERVICE_UNAVAILABLE, Json(json!({"message": "the endpoint is not known yet"}))).into_response(),
+    }
+}
+
+async fn progress(State(pages): State<Arc<Pages>>) -> Response {
+    let now = pages.progress.snapshot();
+    Json(ProgressPage { role: pages.role.name(), job: &pages.job, attempt: pages.attempt, now }).into_response()
+}

@@ -1,0 +1,41 @@
+//! `/metrics`: Prometheus text in base units, without labels that name a job.
+
+use std::fmt::Write;
+
+use crate::report::progress::Snapshot;
+
+/// The text for the counters at one moment.
+pub(crate) fn text(now: &Snapshot) -> String {
+    let optional = |value: Option<u64>| value.map(|value| value as f64);
+    let metrics = [
+        ("bytes", "gauge", "Bytes of all files of the transfer", optional(now.bytes_total)),
+        ("transferred_bytes_total", "counter", "Bytes stored at the receiver", Some(now.bytes_transferred as f64)),
+        ("skipped_bytes_total", "counter", "Bytes that were there already", Some(now.bytes_skipped as f64)),
+        ("files", "gauge", "Files of the transfer", optional(now.files_total)),
+        ("transferred_files_total", "counter", "Files stored at the receiver", Some(now.files_transferred as f64)),
+        ("skipped_files_total", "counter", "Files that were there already", Some(now.files_skipped as f64)),
+        ("damaged_packs_total", "counter", "Packs that failed a block's check and were sent again", Some(now.blocks_damaged as f64)),
+        ("rate_bytes_per_second", "gauge", "Mean rate of the last 10 s", Some(now.rate_bytes_per_second as f64)),
+        ("seconds_since_progress", "gauge", "Time since any byte moved", Some(now.seconds_since_progress)),
+        ("streams", "gauge", "Open data streams", Some(now.streams as f64)),
+    ];
+    let mut out = String::new();
+    for (name, kind, help, value) in metrics {
+        let Some(value) = value else { continue };
+        let _ = writeln!(out, "# HELP fairlead_mover_{name} {help}\n# TYPE fairlead_mover_{name} {kind}\nfairlead_mover_{name} {value}");
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::report::progress::Progress;
+
+    #[test]
+    fn totals_are_absent_until_they_are_known() {
+        let progress = Progress::new();
+        assert!(!super::text(&progress.snapshot()).contains("fairlead_mover_files "));
+        progress.set_totals(3, 4);
+        assert!(super::text(&progress.snapshot()).contains("\nfairlead_mover_files 3\n"));
+    }
+}

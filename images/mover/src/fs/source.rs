@@ -1,0 +1,339 @@
+//! The source tree: listed once, read beneath its root, watched for change.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::Path;
+
+use fairlead_protocol::digest::{self, Digest};
+use fairlead_protocol::fault::show;
+use fairlead_protocol::limits::BLOCK_BYTES;
+use fairlead_protocol::listing::{Entry, Kind, MODE_MASK};
+use fairlead_protocol::name::check_path;
+use fairlead_protocol::schedule::BlockRef;
+use fairlead_protocol::{Fault, Reason};
+use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
+use rustix::fs::{Access, AtFlags, Dir, FileType, Stat};
+
+use super::root::{hash_file, Root};
+
+/// Which names of the source take part.
+pub(crate) struct Filter {
+    include: Option<GlobSet>,
+    exclude: GlobSet,
+}
+
+impl Filter {
+    /// Patterns without a slash match at any depth; others are relative to the root. A matched directory stands for its content.
+    pub(crate) fn new(include: &[String], exclude: &[String]) -> Result<Self, globset::Error> {
+        let set = |patterns: &[String]| {
+            let mut builder = GlobSetBuilder::new();
+            for pattern in patterns {
+                let anchored = match pattern.strip_prefix('/') {
+                    Some(rest) => rest.to_owned(),
+                    None if pattern.contains('/') => pattern.clone(),
+                    None => format!("**/{pattern}"),
+                };
+                builder.add(GlobBuilder::new(anchored.trim_end_matches('/')).literal_separator(true).build()?);
+            }
+            builder.build()
+        };
+        let include = if include.is_empty() { None } else { Some(set(include)?) };
+        Ok(Self { include, exclude: set(exclude)? })
+    }
+
+    fn excludes(&self, path: &[u8]) -> bool {
+        self.exclude.is_match(Path::new(std::ffi::OsStr::from_bytes(path)))
+    }
+
+    fn includes(&self, path: &[u8]) -> bool {
+        self.include.as_ref().is_none_or(|set| set.is_match(Path::new(std::ffi::OsStr::from_bytes(path))))
+    }
+}
+
+/// The source directory.
+pub(crate) struct Source {
+    root: Root,
+    filter: Filter,
+    inodes: Vec<u64>,
+}
+
+struct Directory {
+    children: std::vec::IntoIter<(Entry, u64)>,
+    included: bool,
+}
+
+impl Source {
+    /// Opens the directory and makes sure that it holds something.
+    pub(crate) fn open(path: &Path, filter: Filter) -> Result<Self, Fault> {
+        let shown = path.display();
+        let root = Root::open(path).map_err(|error| match error.kind() {
+            io::ErrorKind::NotFound => {
+                Fault::new(Reason::SourceMissing, format!("the source {shown} does not exist; check the volume and the path"))
+            }
+            io::ErrorKind::NotADirectory => {
+                Fault::new(Reason::SourceNotDirectory, format!("the source {shown} is not a directory; name a directory"))
+            }
+            _ => unreadable(&format!("the source {shown}"), &error),
+        })?;
+        let source = Self { root, filter, inodes: Vec::new() };
+        if source.read_directory(b"")?.is_empty() {
+            return Err(empty(&shown.to_string()));
+        }
+        Ok(source)
+    }
+
+    /// Walks the tree in listing order and hands every entry that takes part to `emit`.
+    pub(crate) fn walk(&mut self, mut emit: impl FnMut(Entry) -> Result<(), Fault>) -> Result<(), Fault> {
+        let mut stack =
+            vec![Directory { children: self.read_directory(b"")?.into_iter(), included: self.filter.include.is_none() }];
+        // Directories are listed only once something in them takes part; without includes that is at once.
+        let mut pending: Vec<(Entry, u64)> = Vec::new();
+        while let Some(top) = stack.last_mut() {
+            let Some((entry, inode)) = top.children.next() else {
+                stack.pop();
+                continue;
+            };
+            if self.filter.excludes(&entry.path) {
+                continue;
+            }
+            let included = top.included || self.filter.includes(&entry.path);
+            let depth = stack.len() - 1;
+            pending.retain(|(directory, _)| directory.path.iter().filter(|b| **b == b'/').count() < depth);
+            if entry.kind == Kind::Directory {
+                let children = self.read_directory(&entry.path)?.into_iter();
+                stack.push(Directory { children, included });
+                pending.push((entry, inode));
+                if !included {
+                    continue;
+                }
+            } else if included {
+                self.check_readable(&entry)?;
+                pending.push((entry, inode));
+            } else {
+                continue;
+            }
+            for (entry, inode) in pending.drain(..) {
+                self.inodes.push(inode);
+                emit(entry)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn read_directory(&self, path: &[u8]) -> Result<Vec<(Entry, u64)>, Fault> {
+        let shown = || if path.is_empty() { "the source directory".to_owned() } else { show(path) };
+        let failed = |error: io::Error| match error.kind() {
+            io::ErrorKind::NotFound => changed(path, "it vanished while the source was listed"),
+            _ => unreadable(&shown(), &error),
+        };
+        let directory = self.root.open_readable_directory(path).map_err(failed)?;
+        let mut children = Vec::new();
+        for item in Dir::read_from(&directory).map_err(|error| failed(error.into()))? {
+            let item = item.map_err(|error| failed(error.into()))?;
+            let name = item.file_name().to_bytes();
+            if name == b"." || name == b".." {
+                continue;
+            }
+            let full = if path.is_empty() { name.to_vec() } else { [path, b"/", name].concat() };
+            if self.filter.excludes(&full) {
+                continue;
+            }
+            check_path(&full).map_err(|error| error.fault(&full))?;
+            let stat = rustix::fs::statat(&directory, name, AtFlags::SYMLINK_NOFOLLOW)
+                .map_err(|_| changed(&full, "it vanished while the source was listed"))?;
+            children.push((self.entry(&directory, name, full, &stat)?, stat.st_ino));
+        }
+        children.sort_unstable_by(|(left, _), (right, _)| left.path.cmp(&right.path));
+        Ok(children)
+    }
+
+    fn entry(&self, directory: impl std::os::fd::AsFd, name: &[u8], path: Vec<u8>, stat: &Stat) -> Result<Entry, Fault> {
+        let mut target = Vec::new();
+        let kind = match FileType::from_raw_mode(stat.st_mode) {
+            FileType::RegularFile => Kind::File,
+            FileType::Directory => Kind::Directory,
+            FileType::Symlink => {
+                target = rustix::fs::readlinkat(directory, name, Vec::new())
+                    .map_err(|error| unreadable(&show(&path), &error.into()))?
+                    .into_bytes();
+                Kind::Symlink
+            }
+            other => {
+                let text = format!("{} is a {}, which cannot be transferred; exclude it", show(&path), special(other));
+                return Err(Fault::new(Reason::NameNotAllowed, text));
+            }
+        };
+        let size = if kind == Kind::File { stat.st_size as u64 } else { 0 };
+        let (mtime_s, mtime_ns) = (stat.st_mtime, stat.st_mtime_nsec as u32);
+        Ok(Entry { path, kind, mode: stat.st_mode & MODE_MASK, mtime_s, mtime_ns, size, target })
+    }
+
+    fn check_readable(&self, entry: &Entry) -> Result<(), Fault> {
+        if entry.kind != Kind::File {
+            return Ok(());
+        }
+        rustix::fs::accessat(&self.root, &*entry.path, Access::READ_OK, AtFlags::EACCESS)
+            .map_err(|error| unreadable(&show(&entry.path), &error.into()))
+    }
+
+    fn open_file(&self, entry: &Entry) -> Result<File, Fault> {
+        self.root.open_file(&entry.path).map_err(|error| match error.kind() {
+            io::ErrorKind::PermissionDenied => unreadable(&show(&entry.path), &error),
+            _ => changed(&entry.path, &format!("it cannot be opened any more ({error})")),
+        })
+    }
+
+    fn check_unchanged(&self, file: &File, index: u32, entry: &Entry) -> Result<(), Fault> {
+        let now = file.metadata().map_err(|error| unreadable(&show(&entry.path), &error))?;
+        let same = now.ino() == self.inodes[index as usize]
+            && now.len() == entry.size
+            && now.mtime() == entry.mtime_s
+            && now.mtime_nsec() == i64::from(entry.mtime_ns);
+        if same {
+            Ok(())
+        } else {
+            Err(changed(&entry.path, "its size or modification time is not what was listed"))
+        }
+    }
+
+    /// Digest of a whole file, to compare it with the destination's.
+    pub(crate) fn hash(
+        &self,
+        index: u32,
+        entry: &Entry,
+        buffer: &mut Vec<u8>,
+        work: impl Fn(u64),
+    ) -> Result<Digest, Fault> {
+        let file = self.open_file(entry)?;
+        let digest = hash_file(&file, entry.size, buffer, work).map_err(|error| unreadable(&show(&entry.path), &error))?;
+        self.check_unchanged(&file, index, entry)?;
+        digest.ok_or_else(|| changed(&entry.path, "it became shorter while it was read"))
+    }
+}
+
+/// Reads blocks for one stream and keeps the last file open.
+#[derive(Default)]
+pub(crate) struct BlockReader {
+    open: Option<(u32, File)>,
+}
+
+impl BlockReader {
+    /// Fills `bytes` with a block and returns its digest, taken while the bytes are in the cache.
+    pub(crate) fn read(&mut self, source: &Source, entry: &Entry, block: &BlockRef, bytes: &mut [u8]) -> Result<Digest, Fault> {
+        let file = match &self.open {
+            Some((index, file)) if *index == block.file => file,
+            _ => &self.open.insert((block.file, source.open_file(entry)?)).1,
+        };
+        file.read_exact_at(bytes, u64::from(block.block) * u64::from(BLOCK_BYTES)).map_err(|error| match error.kind() {
+            io::ErrorKind::UnexpectedEof => changed(&entry.path, "it became shorter while it was read"),
+            _ => unreadable(&show(&entry.path), &error),
+        })?;
+        let digest = digest::of_block(bytes);
+        source.check_unchanged(file, block.file, entry)?;
+        Ok(digest)
+    }
+}
+
+/// Nothing takes part in the transfer.
+pub(crate) fn empty(what: &str) -> Fault {
+    let text = format!("the source {what} holds no file, directory or symbolic link to transfer; check the path and the patterns");
+    Fault::new(Reason::SourceEmpty, text)
+}
+
+fn changed(path: &[u8], how: &str) -> Fault {
+    let text = format!("{} changed during the transfer: {how}; send it again when nobody writes to it", show(path));
+    Fault::new(Reason::SourceChanged, text)
+}
+
+fn unreadable(what: &str, error: &io::Error) -> Fault {
+    let uid = rustix::process::geteuid().as_raw();
+    let text = format!("{what} cannot be read by user {uid}: {error}; grant read access or exclude it");
+    Fault::new(Reason::SourceUnreadable, text)
+}
+
+fn special(kind: FileType) -> &'static str {
+    match kind {
+        FileType::Fifo => "named pipe",
+        FileType::Socket => "socket",
+        FileType::CharacterDevice | FileType::BlockDevice => "device",
+        _ => "file of an unknown kind",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fairlead_protocol::listing::ListingBuilder;
+    use std::os::unix::fs::symlink;
+
+    fn tree() -> tempfile::TempDir {
+        let root = tempfile::tempdir().unwrap();
+        std::fs::create_dir_all(root.path().join("a/deep")).unwrap();
+        std::fs::create_dir(root.path().join("a-empty")).unwrap();
+        std::fs::write(root.path().join("a/deep/x.txt"), "x").unwrap();
+        std::fs::write(root.path().join("a/y.log"), "y").unwrap();
+        std::fs::write(root.path().join("z.txt"), "z").unwrap();
+        symlink("/etc", root.path().join("link")).unwrap();
+        root
+    }
+
+    fn list(root: &Path, include: &[&str], exclude: &[&str]) -> Result<Vec<String>, Fault> {
+        let owned = |patterns: &[&str]| patterns.iter().map(|p| (*p).to_owned()).collect::<Vec<_>>();
+        let filter = Filter::new(&owned(include), &owned(exclude)).unwrap();
+        let mut builder = ListingBuilder::default();
+        Source::open(root, filter)?.walk(|entry| builder.push(entry))?;
+        Ok(builder.finish().into_iter().map(|e| String::from_utf8(e.path).unwrap()).collect())
+    }
+
+    #[test]
+    fn the_walk_keeps_listing_order_and_does_not_enter_links() {
+        let root = tree();
+        let all = ["a", "a/deep", "a/deep/x.txt", "a/y.log", "a-empty", "link", "z.txt"];
+        assert_eq!(list(root.path(), &[], &[]).unwrap(), all);
+    }
+
+    #[test]
+    fn patterns_choose_what_takes_part() {
+        let root = tree();
+        let cases: [(&[&str], &[&str], &[&str]); 5] = [
+            (&["*.txt"], &[], &["a", "a/deep", "a/deep/x.txt", "z.txt"]),
+            (&[], &["a"], &["a-empty", "link", "z.txt"]),
+            (&[], &["*.txt", "link"], &["a", "a/deep", "a/y.log", "a-empty"]),
+            (&["a/deep"], &[], &["a", "a/deep", "a/deep/x.txt"]),
+            (&["/z.*"], &[], &["z.txt"]),
+        ];
+        for (include, exclude, expected) in cases {
+            assert_eq!(list(root.path(), include, exclude).unwrap(), expected, "{include:?} {exclude:?}");
+        }
+    }
+
+    #[test]
+    fn unusable_sources_have_their_reasons() {
+        let root = tempfile::tempdir().unwrap();
+        let reason = |path: &Path| list(path, &[], &[]).unwrap_err().reason;
+        assert_eq!(reason(&root.path().join("none")), Reason::SourceMissing);
+        assert_eq!(reason(root.path()), Reason::SourceEmpty);
+        std::fs::write(root.path().join("file"), "").unwrap();
+        assert_eq!(reason(&root.path().join("file")), Reason::SourceNotDirectory);
+        std::os::unix::net::UnixListener::bind(root.path().join("socket")).unwrap();
+        let fault = list(root.path(), &[], &[]).unwrap_err();
+        assert_eq!(fault.reason, Reason::NameNotAllowed);
+        assert!(fault.message.contains("socket"));
+    }
+
+    #[test]
+    fn a_file_that_changes_after_the_listing_is_named() {
+        let root = tree();
+        let mut source = Source::open(root.path(), Filter::new(&[], &[]).unwrap()).unwrap();
+        let mut entries = Vec::new();
+        source.walk(|entry| { entries.push(entry); Ok(()) }).unwrap();
+        std::fs::write(root.path().join("z.txt"), "longer").unwrap();
+        let index = entries.iter().position(|entry| entry.path == b"z.txt").unwrap();
+        let block = BlockRef { file: index as u32, block: 0, length: 1 };
+        let fault = BlockReader::default().read(&source, &entries[index], &block, &mut [0]).unwrap_err();
+        assert_eq!(fault.reason, Reason::SourceChanged);
+        assert!(fault.message.contains("z.txt"));
+    }
+}

@@ -1,0 +1,198 @@
+//! Looks at the destination before data moves: what is in the way, what may be identical, whether there is room.
+
+use std::io;
+use std::path::Path;
+
+use clap::ValueEnum;
+use fairlead_protocol::fault::show;
+use fairlead_protocol::listing::{Entry, Kind};
+use fairlead_protocol::name::split;
+use fairlead_protocol::{Fault, Reason};
+use rustix::fs::{AtFlags, FileType};
+use rustix::io::Errno;
+
+use super::root::Root;
+
+/// What happens to names that exist already.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[value(rename_all = "PascalCase")]
+pub(crate) enum Overwrite {
+    /// The transfer fails before data moves.
+    Never,
+    /// Files with identical content stay, others are replaced.
+    IfDifferent,
+    /// They are replaced.
+    Always,
+}
+
+/// Opens the destination and creates it if it is missing, with its parents.
+pub(crate) fn open_destination(path: &Path) -> Result<Root, Fault> {
+    let failed = |error: io::Error| match error.kind() {
+        io::ErrorKind::AlreadyExists | io::ErrorKind::NotADirectory => Fault::new(
+            Reason::DestinationExists,
+            format!("the destination {} or one of its parents is not a directory; name another", path.display()),
+        ),
+        _ => write_fault(&format!("the destination {}", path.display()), &error),
+    };
+    std::fs::create_dir_all(path).map_err(failed)?;
+    Root::open(path).map_err(failed)
+}
+
+/// The fault for an error while the destination is written.
+pub(crate) fn write_fault(what: &str, error: &io::Error) -> Fault {
+    match error.kind() {
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+            let text = format!("no space is left for {what}: {error}; free space or choose a larger volume");
+            Fault::new(Reason::DestinationFull, text)
+        }
+        _ => {
+            let uid = rustix::process::geteuid().as_raw();
+            let text = format!("{what} cannot be written by user {uid}: {error}; check permissions and that the volume is writable");
+            Fault::new(Reason::DestinationUnwritable, text)
+        }
+    }
+}
+
+/// Compares the listing with what exists. Returns the files of equal size that may be identical (only for `IfDifferent`).
+pub(crate) fn survey(root: &Root, entries: &[Entry], overwrite: Overwrite) -> Result<Vec<u32>, Fault> {
+    let mut candidates = Vec::new();
+    let mut missing_directory: Option<&[u8]> = None;
+    let mut parent: Option<(&[u8], std::os::fd::OwnedFd)> = None;
+    for (index, entry) in entries.iter().enumerate() {
+        let path = entry.path.as_slice();
+        if missing_directory.is_some_and(|missing| path.starts_with(missing) && path.get(missing.len()) == Some(&b'/')) {
+            continue;
+        }
+        let (directory, name) = split(path);
+        let place = match &parent {
+            Some((open, place)) if *open == directory => place,
+            _ => {
+                let place = root.open_directory(directory).map_err(|error| write_fault(&show(directory), &error))?;
+                &parent.insert((directory, place)).1
+            }
+        };
+        let stat = match rustix::fs::statat(place, name, AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(stat) => stat,
+            Err(Errno::NOENT) => {
+                if entry.kind == Kind::Directory {
+                    missing_directory = Some(path);
+                }
+                continue;
+            }
+            Err(error) => return Err(write_fault(&show(path), &error.into())),
+        };
+        match judge(entry, FileType::from_raw_mode(stat.st_mode), stat.st_size as u64, overwrite) {
+            Judgement::Keep | Judgement::Replace => {}
+            Judgement::Compare => candidates.push(index as u32),
+            Judgement::Refuse(why) => {
+                let text = format!("{} exists at the destination {why}; nothing was changed", show(path));
+                return Err(Fault::new(Reason::DestinationExists, text));
+            }
+        }
+    }
+    Ok(candidates)
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Judgement {
+    Keep,
+    Replace,
+    Compare,
+    Refuse(&'static str),
+}
+
+/// What to do with an entry whose name exists as `found` with `size` bytes.
+fn judge(entry: &Entry, found: FileType, size: u64, overwrite: Overwrite) -> Judgement {
+    match (entry.kind, found, overwrite) {
+        (Kind::Directory, FileType::Directory, _) => Judgement::Keep,
+        (Kind::Directory, _, _) => Judgement::Refuse("as something else than a directory; move it away"),
+        (_, FileType::Directory, _) => Judgement::Refuse("as a directory, where a file or link is to go; move it away"),
+        (_, FileType::RegularFile | FileType::Symlink, Overwrite::Never) => {
+            Judgement::Refuse("and the overwrite policy is Never; remove it or choose another policy")
+        }
+        (Kind::File, FileType::RegularFile, Overwrite::IfDifferent) if size == entry.size => Judgement::Compare,
+        (_, FileType::RegularFile | FileType::Symlink, _) => Judgement::Replace,
+        _ => Judgement::Refuse("as a device, socket or pipe; move it away"),
+    }
+}
+
+/// Checks that the bytes and names still to be written fit.
+pub(crate) fn check_space(root: &Root, entries: &[Entry], skip: &[u32]) -> Result<(), Fault> {
+    let stat = rustix::fs::fstatvfs(root).map_err(|error| write_fault("the destination", &error.into()))?;
+    let unit = stat.f_frsize.max(1);
+    let writes = |index: usize| skip.binary_search(&(index as u32)).is_err();
+    let files = entries.iter().enumerate().filter(|(index, entry)| entry.kind == Kind::File && writes(*index));
+    let needed = files.map(|(_, entry)| entry.size.div_ceil(unit)).fold(0u64, u64::saturating_add).saturating_mul(unit);
+    let free = stat.f_bavail.saturating_mul(unit);
+    if needed > free {
+        let text = format!("the transfer needs {needed} bytes at the destination and {free} are free; free space or choose a larger volume");
+        return Err(Fault::new(Reason::DestinationFull, text));
+    }
+    let names = (entries.len() - skip.len()) as u64;
+    if stat.f_files > 0 && names > stat.f_favail {
+        let text = format!("the transfer needs {names} inodes at the destination and {} are free", stat.f_favail);
+        return Err(Fault::new(Reason::DestinationFull, text));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entry(path: &str, kind: Kind, size: u64) -> Entry {
+        Entry { path: path.into(), kind, mode: 0o644, mtime_s: 0, mtime_ns: 0, size, target: Vec::new() }
+    }
+
+    #[test]
+    fn existing_names_are_judged_by_the_table() {
+        use Judgement::{Compare, Keep, Refuse, Replace};
+        use Overwrite::{Always, IfDifferent, Never};
+        let refused = Refuse("");
+        let table = [
+            (Kind::Directory, FileType::Directory, 0, Never, Keep),
+            (Kind::Directory, FileType::RegularFile, 0, Always, refused),
+            (Kind::Directory, FileType::Symlink, 0, Always, refused),
+            (Kind::File, FileType::Directory, 0, Always, refused),
+            (Kind::Symlink, FileType::Directory, 0, IfDifferent, refused),
+            (Kind::File, FileType::RegularFile, 5, Never, refused),
+            (Kind::File, FileType::Symlink, 5, Never, refused),
+            (Kind::Symlink, FileType::RegularFile, 5, Never, refused),
+            (Kind::File, FileType::RegularFile, 5, IfDifferent, Compare),
+            (Kind::File, FileType::RegularFile, 6, IfDifferent, Replace),
+            (Kind::File, FileType::Symlink, 5, IfDifferent, Replace),
+            (Kind::Symlink, FileType::Symlink, 5, IfDifferent, Replace),
+            (Kind::File, FileType::RegularFile, 5, Always, Replace),
+            (Kind::File, FileType::Fifo, 0, Always, refused),
+        ];
+        for (kind, found, size, overwrite, expected) in table {
+            let judged = judge(&entry("a", kind, 5), found, size, overwrite);
+            let same = matches!((judged, expected), (Refuse(_), Refuse(_))) || judged == expected;
+            assert!(same, "{kind:?} {found:?} {size} {overwrite:?}: {judged:?}");
+        }
+    }
+
+    #[test]
+    fn only_names_of_the_listing_count() {
+        let directory = tempfile::tempdir().unwrap();
+        std::fs::create_dir(directory.path().join("a")).unwrap();
+        std::fs::write(directory.path().join("a/other"), "x").unwrap();
+        let root = Root::open(directory.path()).unwrap();
+        let entries = [entry("a", Kind::Directory, 0), entry("a/b", Kind::File, 1), entry("c", Kind::Directory, 0), entry("c/d", Kind::File, 1)];
+        assert_eq!(survey(&root, &entries, Overwrite::Never), Ok(Vec::new()));
+        std::fs::write(directory.path().join("a/b"), "x").unwrap();
+        let fault = survey(&root, &entries, Overwrite::Never).unwrap_err();
+        assert_eq!(fault.reason, Reason::DestinationExists);
+        assert!(fault.message.contains("a/b"));
+        assert_eq!(survey(&root, &entries, Overwrite::IfDifferent), Ok(vec![1]));
+    }
+
+    #[test]
+    fn a_transfer_larger_than_the_volume_is_refused() {
+        let directory = tempfile::tempdir().unwrap();
+        let root = Root::open(directory.path()).unwrap();
+        let entries = [entry("a", Kind::File, u64::MAX / 2)];
+        assert_eq!(check_space(&root, &entries, &[]).unwrap_err().reason, Reason::DestinationFull);
+        assert_eq!(check_space(&root, &entries, &[0]), Ok(()));
+    }
+}

@@ -1,0 +1,124 @@
+//! The receiving end of data streams: read a pack, check every block, write it, acknowledge it.
+
+use std::io::{self, Read};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+
+use fairlead_protocol::assembly::Assembly;
+use fairlead_protocol::digest::of_block;
+use fairlead_protocol::limits::PACK_PAYLOAD_BYTES;
+use fairlead_protocol::listing::Entry;
+use fairlead_protocol::pack::{decode_table, Header, PackError, Segment, HEADER_BYTES, SEGMENT_BYTES};
+use fairlead_protocol::receiver::lock;
+use fairlead_protocol::Fault;
+
+use crate::fs::partial::{BlockWriter, Partial};
+use crate::report::progress::Progress;
+
+/// How a stream ended other than by its end mark.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum StreamError {
+    /// The connection broke; its blocks come over another one.
+    #[error("{0}")]
+    Io(#[from] io::Error),
+    /// The bytes are no packs; the connection is given up.
+    #[error("{0}")]
+    Pack(#[from] PackError),
+    /// The transfer cannot go on.
+    #[error("{0}")]
+    Fault(#[from] Fault),
+}
+
+/// What became of a pack.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum PackFate {
+    /// Every block is verified and handed to the file system.
+    Stored(u64),
+    /// A block failed its check.
+    Damaged(u64),
+}
+
+/// What all streams of a transfer share.
+pub(crate) struct DataPlane {
+    pub(crate) entries: Arc<Vec<Entry>>,
+    pub(crate) assembly: Arc<Mutex<Option<Assembly>>>,
+    pub(crate) partial: Arc<Partial>,
+    pub(crate) progress: Arc<Progress>,
+    /// False once publication starts: a straggler must not touch a published file.
+    open: RwLock<bool>,
+}
+
+impl DataPlane {
+    pub(crate) fn new(
+        entries: Arc<Vec<Entry>>,
+        assembly: Arc<Mutex<Option<Assembly>>>,
+        partial: Arc<Partial>,
+        progress: Arc<Progress>,
+    ) -> Self {
+        Self { entries, assembly, partial, progress, open: RwLock::new(true) }
+    }
+
+    /// Ends writing; returns when no write is under way.
+    pub(crate) fn close(&self) {
+        *self.open.write().unwrap_or_else(PoisonError::into_inner) = false;
+    }
+
+    /// Reads packs until the stream's end mark and reports each one's fate.
+    pub(crate) fn receive(&self, stream: &mut impl Read, mut report: impl FnMut(PackFate)) -> Result<(), StreamError> {
+        let mut writer = BlockWriter::default();
+        let (mut table, mut payload, mut segments) = (Vec::new(), vec![0; PACK_PAYLOAD_BYTES as usize], Vec::new());
+        loop {
+            let mut header = [0; HEADER_BYTES];
+            stream.read_exact(&mut header)?;
+            let Header::Data { pack, segments: count, payload_bytes } = Header::decode(&header)? else { return Ok(()) };
+            self.progress.bulk_started();
+            table.resize(usize::from(count) * SEGMENT_BYTES, 0);
+            stream.read_exact(&mut table)?;
+            decode_table(&table, payload_bytes, &mut segments)?;
+            let payload = &mut payload[..payload_bytes as usize];
+            stream.read_exact(payload)?;
+            report(self.take(pack, &segments, payload, &mut writer)?);
+        }
+    }
+
+    fn take(&self, pack: u64, segments: &[Segment], payload: &[u8], writer: &mut BlockWriter) -> Result<PackFate, Fault> {
+        self.with_assembly(|assembly| segments.iter().try_for_each(|segment| assembly.admits(&self.entries, segment)))?;
+        let mut fate = PackFate::Stored(pack);
+        let mut rest = payload;
+        for segment in segments {
+            let (bytes, after) = rest.split_at(segment.length as usize);
+            rest = after;
+            if of_block(bytes) != segment.digest {
+                self.progress.blocks_damaged.fetch_add(1, Ordering::Relaxed);
+                fate = PackFate::Damaged(pack);
+                continue;
+            }
+            self.store(segment, bytes, writer)?;
+        }
+        Ok(fate)
+    }
+
+    fn store(&self, segment: &Segment, bytes: &[u8], writer: &mut BlockWriter) -> Result<(), Fault> {
+        let open = self.open.read().unwrap_or_else(PoisonError::into_inner);
+        if !*open {
+            return Ok(());
+        }
+        writer.write(&self.partial, &self.entries[segment.file as usize], segment, bytes)?;
+        drop(open);
+        let stored = self.with_assembly(|assembly| assembly.stored(&self.entries, segment))?;
+        if stored.new {
+            self.progress.bytes_transferred.fetch_add(bytes.len() as u64, Ordering::Relaxed);
+        }
+        if stored.file_complete {
+            self.progress.files_transferred.fetch_add(1, Ordering::Relaxed);
+        }
+        Ok(())
+    }
+
+    fn with_assembly<T>(&self, act: impl FnOnce(&mut Assembly) -> Result<T, Fault>) -> Result<T, Fault> {
+        match lock(&self.assembly).as_mut() {
+            Some(assembly) => act(assembly),
+            None => Err(Fault::protocol("data arrived before the plan")),
+        }
+    }
+}

@@ -1,0 +1,160 @@
+//! The echo service: answers the authenticated sender's keyed datagrams with as many bytes as it got, at a bounded rate.
+
+use std::io;
+use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use fairlead_protocol::limits::ECHO_KEY_BYTES;
+use fairlead_protocol::receiver::lock;
+
+/// Bytes of a request and of a reply.
+const DATAGRAM_BYTES: usize = 48;
+const TAGGED_BYTES: usize = 24;
+const MAGIC: [u8; 4] = *b"FLE1";
+const VERSION: u8 = 1;
+const REQUEST: u8 = 1;
+const REPLY: u8 = 2;
+/// Most replies in a second.
+const RATE: f64 = 200.0;
+const POLL: Duration = Duration::from_millis(100);
+
+/// The reply to a datagram, if it is a valid request.
+pub(crate) fn reply(request: &[u8], key: &[u8; 32]) -> Option<[u8; DATAGRAM_BYTES]> {
+    let request: &[u8; DATAGRAM_BYTES] = request.try_into().ok()?;
+    let (head, tag) = request.split_at(TAGGED_BYTES);
+    let valid_head = head[..4] == MAGIC && head[4] == VERSION && head[5] == REQUEST && head[6..8] == [0, 0];
+    if !valid_head || !same(&tag_of(head, key), tag) {
+        return None;
+    }
+    let mut answer = *request;
+    answer[5] = REPLY;
+    let tag = tag_of(&answer[..TAGGED_BYTES], key);
+    answer[TAGGED_BYTES..].copy_from_slice(&tag);
+    Some(answer)
+}
+
+/// The key for tags from the job's echo key.
+pub(crate) fn derive_key(echo_key: &[u8; ECHO_KEY_BYTES]) -> [u8; 32] {
+    blake3::derive_key("fairlead echo v1", echo_key)
+}
+
+fn tag_of(head: &[u8], key: &[u8; 32]) -> [u8; 24] {
+    let mut tag = [0; 24];
+    tag.copy_from_slice(&blake3::keyed_hash(key, head).as_bytes()[..24]);
+    tag
+}
+
+/// Compares in a time that does not depend on the content.
+fn same(left: &[u8; 24], right: &[u8]) -> bool {
+    left.iter().zip(right).fold(0, |differences, (l, r)| differences | (l ^ r)) == 0
+}
+
+/// Replies that may be sent at a time since the start: a bucket of one second's worth.
+pub(crate) struct Allowance {
+    tokens: f64,
+    at: Duration,
+}
+
+impl Allowance {
+    pub(crate) fn new() -> Self {
+        Self { tokens: RATE, at: Duration::ZERO }
+    }
+
+    /// Takes one reply's allowance at `now`.
+    pub(crate) fn take(&mut self, now: Duration) -> bool {
+        let earned = now.saturating_sub(self.at).as_secs_f64() * RATE;
+        self.tokens = (self.tokens + earned).min(RATE);
+        self.at = now;
+        let allowed = self.tokens >= 1.0;
+        if allowed {
+            self.tokens -= 1.0;
+        }
+        allowed
+    }
+}
+
+/// The service; silent until a peer is set.
+#[derive(Clone, Default)]
+pub(crate) struct Echo {
+    peer: Arc<Mutex<Option<IpAddr>>>,
+}
+
+impl Echo {
+    /// Answers only this address from now on, or nobody.
+    pub(crate) fn serve(&self, peer: Option<IpAddr>) {
+        *lock(&self.peer) = peer;
+    }
+
+    /// Starts the thread on the bound socket, until `stop` is set.
+    pub(crate) fn start(&self, socket: UdpSocket, echo_key: &[u8; ECHO_KEY_BYTES], stop: Arc<AtomicBool>) -> io::Result<()> {
+        socket.set_read_timeout(Some(POLL))?;
+        let (peer, key) = (Arc::clone(&self.peer), derive_key(echo_key));
+        let serve = move || {
+            let (started, mut allowance) = (Instant::now(), Allowance::new());
+            // One byte more than a request shows datagrams that are too long.
+            let mut buffer = [0; DATAGRAM_BYTES + 1];
+            while !stop.load(Ordering::Relaxed) {
+                let Ok((length, from)) = socket.recv_from(&mut buffer) else { continue };
+                if !is_peer(*lock(&peer), from) {
+                    continue;
+                }
+                let Some(answer) = reply(&buffer[..length], &key) else { continue };
+                if allowance.take(started.elapsed()) {
+                    let _ = socket.send_to(&answer, from);
+                }
+            }
+        };
+        std::thread::Builder::new().name("echo".into()).spawn(serve)?;
+        Ok(())
+    }
+}
+
+fn is_peer(peer: Option<IpAddr>, from: SocketAddr) -> bool {
+    peer.is_some_and(|peer| peer.to_canonical() == from.ip().to_canonical())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn request(key: &[u8; 32]) -> [u8; DATAGRAM_BYTES] {
+        let mut bytes = [0; DATAGRAM_BYTES];
+        bytes[..6].copy_from_slice(b"FLE1\x01\x01");
+        bytes[8..16].copy_from_slice(&7u64.to_be_bytes());
+        bytes[16..24].copy_from_slice(&99u64.to_be_bytes());
+        let tag = tag_of(&bytes[..24], key);
+        bytes[24..].copy_from_slice(&tag);
+        bytes
+    }
+
+    #[test]
+    fn a_reply_repeats_sequence_and_time_under_its_own_tag() {
+        let key = derive_key(&[3; 16]);
+        let answer = reply(&request(&key), &key).unwrap();
+        assert_eq!(answer[..6], *b"FLE1\x01\x02");
+        assert_eq!(answer[8..24], request(&key)[8..24]);
+        assert_eq!(answer[24..], tag_of(&answer[..24], &key));
+    }
+
+    #[test]
+    fn nothing_but_a_valid_request_is_answered() {
+        let key = derive_key(&[3; 16]);
+        for at in 0..DATAGRAM_BYTES {
+            let mut bad = request(&key);
+            bad[at] ^= 1;
+            assert_eq!(reply(&bad, &key), None, "byte {at}");
+        }
+        assert_eq!(reply(&request(&key)[..47], &key), None);
+        assert_eq!(reply(&reply(&request(&key), &key).unwrap(), &key), None, "a reply is no request");
+    }
+
+    #[test]
+    fn replies_are_bounded_in_rate() {
+        let mut allowance = Allowance::new();
+        let within = |allowance: &mut Allowance, from: u64| (from..from + 1000).filter(|ms| allowance.take(Duration::from_millis(*ms))).count();
+        assert!(within(&mut allowance, 0) <= 400);
+        assert!((199..=201).contains(&within(&mut allowance, 1000)));
+    }
+}

@@ -1,0 +1,179 @@
+//! Who we are and who the peer must be: per-job certificates, TLS 1.3 only.
+
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+use fairlead_protocol::name::job_is_valid;
+use fairlead_protocol::{Fault, Reason};
+use rustls::crypto::aws_lc_rs;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use rustls::server::WebPkiClientVerifier;
+use rustls::{ClientConfig, ClientConnection, RootCertStore, ServerConfig, ServerConnection};
+use webpki::EndEntityCert;
+
+/// Plaintext and ciphertext that rustls may hold for one connection: enough for one large write.
+const TLS_BUFFER_BYTES: usize = 512 << 10;
+
+/// One end of a transfer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Role {
+    Sender,
+    Receiver,
+}
+
+impl Role {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Sender => "sender",
+            Self::Receiver => "receiver",
+        }
+    }
+
+    pub(crate) fn other(self) -> Self {
+        match self {
+            Self::Sender => Self::Receiver,
+            Self::Receiver => Self::Sender,
+        }
+    }
+}
+
+/// The URI in a certificate of a job attempt's role.
+pub(crate) fn uri(job: &str, attempt: u32, role: Role) -> String {
+    format!("fairlead://job/{job}/{attempt}/{}", role.name())
+}
+
+/// The DNS name in a certificate of a job's role.
+pub(crate) fn dns_name(job: &str, role: Role) -> String {
+    format!("{}.{job}.fairlead.internal", role.name())
+}
+
+/// Our identity, ready for connections.
+pub(crate) struct Identity {
+    pub(crate) job: String,
+    pub(crate) attempt: u32,
+    role: Role,
+    client: Option<Arc<ClientConfig>>,
+    server: Option<Arc<ServerConfig>>,
+}
+
+impl Identity {
+    /// Loads `ca.crt`, `tls.crt`, `tls.key` and checks that they are of `role` (and of the job and attempt, if given).
+    pub(crate) fn load(directory: &Path, role: Role, job: Option<&str>, attempt: Option<u32>) -> Result<Self, Fault> {
+        let invalid = |file: &str, why: String| {
+            let path = directory.join(file);
+            Fault::new(Reason::CredentialsInvalid, format!("{}: {why}; mount the job's credentials there", path.display()))
+        };
+        let certificates = |file: &str| {
+            CertificateDer::pem_file_iter(directory.join(file))
+                .and_then(Iterator::collect::<Result<Vec<_>, _>>)
+                .map_err(|error| invalid(file, error.to_string()))
+        };
+        let mut roots = RootCertStore::empty();
+        for authority in certificates("ca.crt")? {
+            roots.add(authority).map_err(|error| invalid("ca.crt", error.to_string()))?;
+        }
+        let chain = certificates("tls.crt")?;
+        let key = PrivateKeyDer::from_pem_file(directory.join("tls.key")).map_err(|error| invalid("tls.key", error.to_string()))?;
+        let own = chain.first().ok_or_else(|| invalid("tls.crt", "holds no certificate".into()))?;
+        let (own_job, own_attempt) =
+            parse_uri(own, role).ok_or_else(|| invalid("tls.crt", format!("is no certificate of a job's {}", role.name())))?;
+        if job.is_some_and(|job| job != own_job) || attempt.is_some_and(|attempt| attempt != own_attempt) {
+            return Err(invalid("tls.crt", format!("is of job {own_job}, attempt {own_attempt}, not of the one given")));
+        }
+        let roots = Arc::new(roots);
+        let tls = |error: rustls::Error| invalid("tls.crt", error.to_string());
+        let (mut client, mut server) = (None, None);
+        match role {
+            Role::Sender => client = Some(Arc::new(client_config(roots, chain, key).map_err(tls)?)),
+            Role::Receiver => server = Some(Arc::new(server_config(roots, chain, key).map_err(|why| invalid("ca.crt", why))?)),
+        }
+        Ok(Self { job: own_job, attempt: own_attempt, role, client, server })
+    }
+
+    /// A client connection that accepts only this job's receiver.
+    pub(crate) fn connect(&self) -> Result<ClientConnection, Fault> {
+        let config = self.client.clone().ok_or_else(|| internal("the receiver does not connect"))?;
+        let name = ServerName::try_from(dns_name(&self.job, Role::Receiver)).map_err(|error| internal(&error.to_string()))?;
+        let mut connection = ClientConnection::new(config, name).map_err(|error| internal(&error.to_string()))?;
+        connection.set_buffer_limit(Some(TLS_BUFFER_BYTES));
+        Ok(connection)
+    }
+
+    /// A server connection that accepts only clients with a certificate of the job's authority.
+    pub(crate) fn accept(&self) -> Result<ServerConnection, Fault> {
+        let config = self.server.clone().ok_or_else(|| internal("the sender does not accept"))?;
+        ServerConnection::new(config).map_err(|error| internal(&error.to_string()))
+    }
+
+    /// Checks that a peer's certificate is of our job and attempt and of the other role.
+    pub(crate) fn check_peer(&self, certificates: Option<&[CertificateDer<'_>]>) -> Result<(), String> {
+        let expected = uri(&self.job, self.attempt, self.role.other());
+        let certificate = certificates.and_then(<[_]>::first).ok_or("the peer presented no certificate")?;
+        let certificate = EndEntityCert::try_from(certificate).map_err(|error| error.to_string())?;
+        let mut names = certificate.valid_uri_names();
+        if names.any(|name| name == expected) {
+            Ok(())
+        } else {
+            Err(format!("the peer's certificate is not of {expected}"))
+        }
+    }
+}
+
+fn internal(why: &str) -> Fault {
+    Fault::new(Reason::InternalError, why)
+}
+
+fn parse_uri(certificate: &CertificateDer<'_>, role: Role) -> Option<(String, u32)> {
+    let certificate = EndEntityCert::try_from(certificate).ok()?;
+    let mut names = certificate.valid_uri_names();
+    names.find_map(|name| {
+        let mut parts = name.strip_prefix("fairlead://job/")?.split('/');
+        let (job, attempt, named_role) = (parts.next()?, parts.next()?.parse().ok()?, parts.next()?);
+        let whole = parts.next().is_none() && named_role == role.name() && job_is_valid(job);
+        whole.then(|| (job.to_owned(), attempt))
+    })
+}
+
+fn client_config(
+    roots: Arc<RootCertStore>,
+    chain: Vec<CertificateDer<'static>>,
+    key: PrivateKeyDer<'static>,
+) -> Result<ClientConfig, rustls::Error> {
+    let mut config = ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
+        .with_protocol_versions(&[&rustls::version::TLS13])?
+        .with_root_certificates(roots)
+        .with_client_auth_cert(chain, key)?;
+    config.resumption = rustls::client::Resumption::disabled();
+    Ok(config)
+}
+
+fn server_config(
+    roots: Arc<RootCertStore>,
+    chain: Vec<CertificateDer<'static>>,
+    key: PrivateKeyDer<'static>,
+) -> Result<ServerConfig, String> {
+    let provider = Arc::new(aws_lc_rs::default_provider());
+    let verifier = WebPkiClientVerifier::builder_with_provider(roots, Arc::clone(&provider)).build();
+    let mut config = ServerConfig::builder_with_provider(provider)
+        .with_protocol_versions(&[&rustls::version::TLS13])
+        .map_err(|error| error.to_string())?
+        .with_client_cert_verifier(verifier.map_err(|error| error.to_string())?)
+        .with_single_cert(chain, key)
+        .map_err(|error| error.to_string())?;
+    // Data streams flow one way only: tickets would wait in the sender's socket, unread.
+    config.send_tls13_tickets = 0;
+    Ok(config)
+}
+
+/// Whether an I/O error of a handshake is a refusal of certificates rather than a broken path.
+pub(crate) fn refusal(error: &io::Error) -> Option<String> {
+    let tls = error.get_ref()?.downcast_ref::<rustls::Error>()?;
+    match tls {
+        rustls::Error::InvalidCertificate(_) | rustls::Error::AlertReceived(_) | rustls::Error::NoCertificatesPresented => {
+            Some(tls.to_string())
+        }
+        _ => None,
+    }
+}

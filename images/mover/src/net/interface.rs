@@ -1,0 +1,167 @@
+//! Which interface carries the data.
+
+use std::net::{IpAddr, Ipv4Addr};
+
+use fairlead_protocol::{Fault, Reason};
+use nix::ifaddrs::getifaddrs;
+use nix::net::if_::InterfaceFlags;
+
+/// An interface with what the choice depends on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Interface {
+    pub(crate) name: String,
+    pub(crate) addresses: Vec<IpAddr>,
+    pub(crate) up: bool,
+    /// Loopback, bridge, or an end of the pod network.
+    pub(crate) internal: bool,
+    pub(crate) speed_mbps: u64,
+    pub(crate) mtu: u64,
+}
+
+/// The interfaces of this network namespace.
+pub(crate) fn list() -> Vec<Interface> {
+    let mut interfaces: Vec<Interface> = Vec::new();
+    for item in getifaddrs().into_iter().flatten() {
+        let at = match interfaces.iter().position(|known| known.name == item.interface_name) {
+            Some(at) => at,
+            None => {
+                interfaces.push(describe(item.interface_name.clone(), item.flags));
+                interfaces.len() - 1
+            }
+        };
+        let address = item.address.and_then(|address| {
+            let v4 = address.as_sockaddr_in().map(|v4| IpAddr::V4(v4.ip()));
+            v4.or_else(|| address.as_sockaddr_in6().map(|v6| IpAddr::V6(v6.ip())))
+        });
+        interfaces[at].addresses.extend(address);
+    }
+    interfaces
+}
+
+fn describe(name: String, flags: InterfaceFlags) -> Interface {
+    let folder = format!("/sys/class/net/{name}");
+    let number = |file: &str| {
+        let text = std::fs::read_to_string(format!("{folder}/{file}")).unwrap_or_default();
+        text.trim().parse::<i64>().map_or(0, |value| value.max(0) as u64)
+    };
+    let is = |file: &str| std::path::Path::new(&format!("{folder}/{file}")).exists();
+    let pod_network = ["veth", "cni", "cali", "flannel", "lxc", "cilium", "docker", "kube"];
+    let internal =
+        flags.contains(InterfaceFlags::IFF_LOOPBACK) || is("bridge") || pod_network.iter().any(|prefix| name.starts_with(prefix));
+    Interface {
+        up: flags.contains(InterfaceFlags::IFF_UP),
+        internal,
+        speed_mbps: number("speed"),
+        mtu: number("mtu"),
+        addresses: Vec::new(),
+        name,
+    }
+}
+
+/// The NUMA node of an interface's device, if it has one.
+pub(crate) fn numa_node(name: &str) -> Option<u32> {
+    std::fs::read_to_string(format!("/sys/class/net/{name}/device/numa_node")).ok()?.trim().parse().ok()
+}
+
+/// The interface that holds an address.
+pub(crate) fn holding(interfaces: &[Interface], address: IpAddr) -> Option<String> {
+    interfaces.iter().find(|interface| interface.addresses.contains(&address)).map(|interface| interface.name.clone())
+}
+
+/// Whether the address can be reached from beyond the link.
+fn is_global(address: &IpAddr) -> bool {
+    match address {
+        IpAddr::V4(v4) => !(v4.is_loopback() || v4.is_link_local() || v4.is_unspecified() || v4.is_multicast()),
+        IpAddr::V6(v6) => !(v6.is_loopback() || v6.is_unicast_link_local() || v6.is_unspecified() || v6.is_multicast()),
+    }
+}
+
+fn best_address(interface: &Interface) -> Option<IpAddr> {
+    let global = || interface.addresses.iter().filter(|address| is_global(address));
+    global().find(|address| address.is_ipv4()).or_else(|| global().next()).copied()
+}
+
+/// Chooses interface and address for the receiver. `node_address` is the kubelet's.
+pub(crate) fn choose(
+    interfaces: &[Interface],
+    wanted: Option<&str>,
+    address: Option<IpAddr>,
+    node_address: Option<IpAddr>,
+) -> Result<(Option<String>, IpAddr), Fault> {
+    let names = || interfaces.iter().map(|interface| interface.name.as_str()).collect::<Vec<_>>().join(", ");
+    match (wanted, address) {
+        (None, None) => Ok((None, IpAddr::V4(Ipv4Addr::UNSPECIFIED))),
+        (None, Some(address)) => Ok((holding(interfaces, address), address)),
+        (Some("auto"), Some(address)) => Ok((holding(interfaces, address), address)),
+        (Some("auto"), None) => automatic(interfaces, node_address).ok_or_else(|| {
+            let text = format!("no interface is up with an address that others can reach (there are {}); name one", names());
+            Fault::new(Reason::InterfaceNotFound, text)
+        }),
+        (Some(name), address) => {
+            let found = interfaces.iter().find(|interface| interface.name == name);
+            let missing = || format!("the interface {name} does not exist; choose one of {}", names());
+            let interface = found.ok_or_else(|| Fault::new(Reason::InterfaceNotFound, missing()))?;
+            let own = address.filter(|address| interface.addresses.contains(address));
+            let chosen = if address.is_some() { own } else { best_address(interface).or(interface.addresses.first().copied()) };
+            let lacking = || format!("the interface {name} does not have the address asked for, or none at all");
+            Ok((Some(name.to_owned()), chosen.ok_or_else(|| Fault::new(Reason::InterfaceNotFound, lacking()))?))
+        }
+    }
+}
+
+fn automatic(interfaces: &[Interface], node_address: Option<IpAddr>) -> Option<(Option<String>, IpAddr)> {
+    let mut usable: Vec<(&Interface, IpAddr)> = interfaces
+        .iter()
+        .filter(|interface| interface.up && !interface.internal)
+        .filter_map(|interface| best_address(interface).map(|address| (interface, address)))
+        .collect();
+    let holds_node = |interface: &Interface| node_address.is_some_and(|node| interface.addresses.contains(&node));
+    usable.sort_by_key(|(interface, _)| {
+        let descending = std::cmp::Reverse((interface.speed_mbps, interface.mtu));
+        (holds_node(interface), descending, interface.name.clone())
+    });
+    usable.first().map(|(interface, address)| (Some(interface.name.clone()), *address))
+}
+
+/// Checks that the sender's interface exists.
+pub(crate) fn check(interfaces: &[Interface], name: &str) -> Result<(), Fault> {
+    choose(interfaces, Some(name), None, None).map(|_| ())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn interface(name: &str, address: &str, speed_mbps: u64, mtu: u64) -> Interface {
+        let addresses = vec![address.parse().unwrap()];
+        Interface { name: name.into(), addresses, up: true, internal: false, speed_mbps, mtu }
+    }
+
+    #[test]
+    fn the_automatic_choice_follows_the_rule() {
+        let node: IpAddr = "192.0.2.1".parse().unwrap();
+        let management = interface("eth0", "192.0.2.1", 100_000, 9000);
+        let data = interface("data0", "198.18.0.1", 10_000, 1500);
+        let faster = interface("data1", "198.18.1.1", 25_000, 1500);
+        let larger = interface("data2", "198.18.2.1", 10_000, 9000);
+        let down = Interface { up: false, ..interface("x", "198.18.3.1", 400_000, 9000) };
+        let bridge = Interface { internal: true, ..interface("cni0", "198.18.4.1", 400_000, 9000) };
+        let local = interface("y", "fe80::1", 400_000, 9000);
+        let chosen = |list: &[&Interface]| {
+            let list: Vec<Interface> = list.iter().map(|i| (*i).clone()).collect();
+            choose(&list, Some("auto"), None, Some(node)).map(|(name, _)| name.unwrap()).map_err(|fault| fault.reason)
+        };
+        assert_eq!(chosen(&[&management, &data]), Ok("data0".into()));
+        assert_eq!(chosen(&[&management, &data, &faster]), Ok("data1".into()));
+        assert_eq!(chosen(&[&data, &larger]), Ok("data2".into()));
+        assert_eq!(chosen(&[&management, &down, &bridge, &local]), Ok("eth0".into()));
+        assert_eq!(chosen(&[&down, &bridge, &local]), Err(Reason::InterfaceNotFound));
+    }
+
+    #[test]
+    fn a_missing_interface_is_named_with_those_that_exist() {
+        let fault = check(&[interface("data0", "198.18.0.1", 1, 1)], "data9").unwrap_err();
+        assert_eq!(fault.reason, Reason::InterfaceNotFound);
+        assert!(fault.message.contains("data9") && fault.message.contains("data0"));
+    }
+}

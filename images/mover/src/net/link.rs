@@ -1,0 +1,209 @@
+//! The control connection: one thread moves frames both ways over one TLS connection, so that neither way waits for the other.
+
+use std::collections::VecDeque;
+use std::io::{self, Read, Write};
+use std::net::TcpStream;
+use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::mpsc::{SyncSender, TrySendError};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use fairlead_protocol::frame::{encode, Decoder};
+use fairlead_protocol::message::{Body, Control};
+use fairlead_protocol::receiver::lock;
+use rustix::event::{eventfd, poll, EventfdFlags, PollFd, PollFlags, Timespec};
+use rustls::Connection;
+
+/// Time between looks at a full inbox.
+const INBOX_RETRY: Duration = Duration::from_millis(5);
+/// Longest sleep without traffic.
+const IDLE: Duration = Duration::from_secs(1);
+
+/// What the control connection reports.
+#[derive(Debug)]
+pub(crate) enum LinkEvent {
+    /// A message of the peer.
+    Message(Body),
+    /// The connection is over; how it ended.
+    Closed(String),
+}
+
+struct Outbox {
+    frames: Mutex<VecDeque<Vec<u8>>>,
+    bytes: AtomicUsize,
+    closing: AtomicBool,
+    wake: OwnedFd,
+}
+
+impl Outbox {
+    fn wake(&self) {
+        let _ = rustix::io::write(&self.wake, &1u64.to_ne_bytes());
+    }
+}
+
+/// The sending half, shared by all threads that have something to say.
+#[derive(Clone)]
+pub(crate) struct Link {
+    outbox: Arc<Outbox>,
+}
+
+impl Link {
+    /// Starts the thread. Messages and the end of the connection go to `inbox`.
+    pub(crate) fn start<E>(connection: Connection, socket: TcpStream, inbox: SyncSender<E>) -> io::Result<(Self, JoinHandle<()>)>
+    where
+        E: From<LinkEvent> + Send + 'static,
+    {
+        socket.set_nonblocking(true)?;
+        let wake = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?;
+        let outbox = Arc::new(Outbox {
+            frames: Mutex::default(),
+            bytes: AtomicUsize::new(0),
+            closing: AtomicBool::new(false),
+            wake,
+        });
+        let worker = Worker { connection, socket, outbox: Arc::clone(&outbox), decoder: Decoder::default() };
+        let thread = std::thread::Builder::new().name("control".into()).spawn(move || worker.run(&inbox))?;
+        Ok((Self { outbox }, thread))
+    }
+
+    /// Queues a message. Bulk producers look at `backlog_bytes` first.
+    pub(crate) fn send(&self, body: Body) {
+        let frame = encode(&Control { body: Some(body) });
+        self.outbox.bytes.fetch_add(frame.len(), Ordering::Relaxed);
+        lock(&self.outbox.frames).push_back(frame);
+        self.outbox.wake();
+    }
+
+    /// Bytes that are queued and not yet encrypted.
+    pub(crate) fn backlog_bytes(&self) -> usize {
+        self.outbox.bytes.load(Ordering::Relaxed)
+    }
+
+    /// Ends the connection once everything queued is sent.
+    pub(crate) fn close(&self) {
+        self.outbox.closing.store(true, Ordering::Release);
+        self.outbox.wake();
+    }
+}
+
+struct Worker {
+    connection: Connection,
+    socket: TcpStream,
+    outbox: Arc<Outbox>,
+    decoder: Decoder,
+}
+
+impl Worker {
+    fn run<E: From<LinkEvent>>(mut self, inbox: &SyncSender<E>) {
+        let end = match self.pump(inbox) {
+            Ok(()) => "the connection was closed".to_owned(),
+            Err(error) => error.to_string(),
+        };
+        let _ = inbox.send(LinkEvent::Closed(end).into());
+    }
+
+    fn pump<E: From<LinkEvent>>(&mut self, inbox: &SyncSender<E>) -> io::Result<()> {
+        let mut held: Option<E> = None;
+        let mut close_notified = false;
+        let mut drained = Instant::now();
+        loop {
+            let closing = self.outbox.closing.load(Ordering::Acquire);
+            self.encrypt_queue()?;
+            if closing && !close_notified {
+                self.connection.send_close_notify();
+                close_notified = true;
+                drained = Instant::now();
+            }
+            self.write_out()?;
+            if close_notified && (!self.connection.wants_write() || drained.elapsed() > IDLE) {
+                let _ = self.socket.shutdown(std::net::Shutdown::Write);
+                return Ok(());
+            }
+            self.deliver(inbox, &mut held)?;
+            if self.wait(held.is_some())? && held.is_none() && !self.read_in()? {
+                self.deliver(inbox, &mut held)?;
+                return Ok(());
+            }
+        }
+    }
+
+    fn encrypt_queue(&mut self) -> io::Result<()> {
+        while !self.connection.wants_write() {
+            let Some(frame) = lock(&self.outbox.frames).pop_front() else { return Ok(()) };
+            self.outbox.bytes.fetch_sub(frame.len(), Ordering::Relaxed);
+            self.connection.writer().write_all(&frame)?;
+        }
+        Ok(())
+    }
+
+    fn write_out(&mut self) -> io::Result<()> {
+        while self.connection.wants_write() {
+            match self.connection.write_tls(&mut self.socket) {
+                Ok(_) => self.encrypt_queue()?,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    /// Hands whole messages to the inbox; one that finds it full is held, and nothing is read meanwhile.
+    fn deliver<E: From<LinkEvent>>(&mut self, inbox: &SyncSender<E>, held: &mut Option<E>) -> io::Result<()> {
+        loop {
+            let event = match held.take() {
+                Some(event) => event,
+                None => match self.decoder.next::<Control>().map_err(io::Error::other)? {
+                    Some(Control { body: Some(body) }) => LinkEvent::Message(body).into(),
+                    // A message of a later version that this one does not know.
+                    Some(Control { body: None }) => continue,
+                    None => return Ok(()),
+                },
+            };
+            match inbox.try_send(event) {
+                Ok(()) => {}
+                Err(TrySendError::Full(event)) => {
+                    *held = Some(event);
+                    return Ok(());
+                }
+                Err(TrySendError::Disconnected(_)) => return Err(io::Error::other("the session is over")),
+            }
+        }
+    }
+
+    /// Sleeps until something can be done; says whether the socket can be read.
+    fn wait(&self, inbox_full: bool) -> io::Result<bool> {
+        let mut interest = if inbox_full { PollFlags::empty() } else { PollFlags::IN };
+        if self.connection.wants_write() {
+            interest |= PollFlags::OUT;
+        }
+        let timeout = if inbox_full { INBOX_RETRY } else { IDLE };
+        let timeout = Timespec { tv_sec: timeout.as_secs() as i64, tv_nsec: i64::from(timeout.subsec_nanos()) };
+        let mut polled = [PollFd::new(&self.socket, interest), PollFd::new(&self.outbox.wake, PollFlags::IN)];
+        match poll(&mut polled, Some(&timeout)) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+        if polled[1].revents().contains(PollFlags::IN) {
+            let _ = rustix::io::read(&self.outbox.wake, &mut [0; 8]);
+        }
+        Ok(polled[0].revents().intersects(PollFlags::IN | PollFlags::HUP | PollFlags::ERR))
+    }
+
+    /// Reads what is there; false at the orderly end.
+    fn read_in(&mut self) -> io::Result<bool> {
+        match self.connection.read_tls(&mut self.socket) {
+            Ok(0) => return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the peer went away without a word")),
+            Ok(_) => {}
+            Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => return Ok(true),
+            Err(error) => return Err(error),
+        }
+        let state = self.connection.process_new_packets().map_err(io::Error::other)?;
+        let mut plaintext = vec![0; state.plaintext_bytes_to_read()];
+        self.connection.reader().read_exact(&mut plaintext)?;
+        self.decoder.extend(&plaintext);
+        Ok(!state.peer_has_closed())
+    }
+}

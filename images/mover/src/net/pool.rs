@@ -1,0 +1,357 @@
+//! The sender's data streams: one blocking thread each, added and removed while blocks flow.
+
+use std::io::{self, Read, Write};
+use std::net::TcpStream;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::Duration;
+
+use fairlead_protocol::pack::{Header, Segment, HEADER_BYTES, SEGMENT_BYTES};
+use fairlead_protocol::receiver::lock;
+use fairlead_protocol::schedule::Pack;
+use fairlead_protocol::sender::Sender;
+use fairlead_protocol::{Fault, Reason};
+use serde::Serialize;
+use socket2::SockRef;
+
+use super::dial::{socket, ClientStream, DialError, Dialer};
+use super::tcp;
+use crate::fs::source::{BlockReader, Source};
+use crate::report::progress::Progress;
+
+/// Bytes handed to TLS at once.
+const WRITE_BYTES: usize = 256 << 10;
+/// Connections a stream may lose in a row without a block in between.
+const FAILURES: u32 = 5;
+/// Time between looks at an idle connection.
+const IDLE: Duration = Duration::from_millis(100);
+/// Time a removed stream waits for the receiver to have read its last block.
+const LINGER: Duration = Duration::from_secs(30);
+
+/// What `PATCH /v1/transport` changes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(crate) struct Transport {
+    pub(crate) congestion_control: String,
+    pub(crate) streams: u16,
+}
+
+/// One stream as the kernel sees it.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct StreamStats {
+    id: u16,
+    bytes_sent: u64,
+    delivery_rate_bytes_per_second: u64,
+    rtt_seconds: f64,
+    rtt_min_seconds: f64,
+    retransmits: u32,
+    congestion_window_segments: u32,
+    congestion_control: String,
+    pacing_rate_bytes_per_second: u64,
+}
+
+struct Live {
+    slot: u16,
+    socket: TcpStream,
+}
+
+struct State {
+    transport: Transport,
+    cap_bps: Option<u64>,
+    running: Vec<u16>,
+    live: Vec<Live>,
+}
+
+/// The streams of a transfer.
+pub(crate) struct Pool {
+    dialer: Arc<Dialer>,
+    token: Vec<u8>,
+    session: Arc<Mutex<Sender>>,
+    source: Arc<Source>,
+    progress: Arc<Progress>,
+    state: Mutex<State>,
+    work: Condvar,
+    started: AtomicBool,
+    finished: AtomicBool,
+    connections: AtomicU64,
+    failed: Box<dyn Fn(Fault) + Send + Sync>,
+}
+
+/// What a pool needs.
+pub(crate) struct PoolParts {
+    pub(crate) dialer: Arc<Dialer>,
+    pub(crate) token: Vec<u8>,
+    pub(crate) session: Arc<Mutex<Sender>>,
+    pub(crate) source: Arc<Source>,
+    pub(crate) progress: Arc<Progress>,
+    pub(crate) transport: Transport,
+    /// Told of what ends the transfer.
+    pub(crate) failed: Box<dyn Fn(Fault) + Send + Sync>,
+}
+
+impl Pool {
+    pub(crate) fn new(parts: PoolParts) -> Arc<Self> {
+        let PoolParts { dialer, token, session, source, progress, transport, failed } = parts;
+        progress.set_congestion_control(&transport.congestion_control);
+        Arc::new(Self {
+            dialer,
+            token,
+            session,
+            source,
+            progress,
+            state: Mutex::new(State { transport, cap_bps: None, running: Vec::new(), live: Vec::new() }),
+            work: Condvar::new(),
+            started: AtomicBool::new(false),
+            finished: AtomicBool::new(false),
+            connections: AtomicU64::new(1),
+            failed,
+        })
+    }
+
+    /// Opens the streams; data flows from now on.
+    pub(crate) fn start(self: &Arc<Self>) {
+        self.started.store(true, Ordering::Release);
+        self.spawn_missing(&mut lock(&self.state));
+    }
+
+    /// Blocks may be waiting: wakes idle streams.
+    pub(crate) fn wake(&self) {
+        self.work.notify_all();
+    }
+
+    /// Ends all streams in order.
+    pub(crate) fn finish(&self) {
+        self.finished.store(true, Ordering::Release);
+        self.work.notify_all();
+    }
+
+    /// What is in force.
+    pub(crate) fn transport(&self) -> Transport {
+        lock(&self.state).transport.clone()
+    }
+
+    /// Changes congestion control and number of streams on open and later connections. The congestion control was checked.
+    pub(crate) fn set_transport(self: &Arc<Self>, wanted: Transport) -> Transport {
+        let mut state = lock(&self.state);
+        state.transport = wanted;
+        for live in &state.live {
+            if let Err(error) = tcp::set_congestion_control(&live.socket, &state.transport.congestion_control) {
+                tracing::warn!(stream = live.slot, %error, "the congestion control was not switched");
+            }
+        }
+        self.progress.set_congestion_control(&state.transport.congestion_control);
+        if self.started.load(Ordering::Acquire) {
+            self.spawn_missing(&mut state);
+        }
+        self.work.notify_all();
+        state.transport.clone()
+    }
+
+    /// Caps the sum of all streams in bits per second, or lifts the cap.
+    pub(crate) fn set_cap(&self, cap_bps: Option<u64>) {
+        let mut state = lock(&self.state);
+        state.cap_bps = cap_bps;
+        pace(&state);
+        tracing::info!(?cap_bps, streams = state.live.len(), "bandwidth cap");
+    }
+
+    /// Every live stream as the kernel sees it.
+    pub(crate) fn stats(&self) -> Vec<StreamStats> {
+        lock(&self.state).live.iter().filter_map(stats).collect()
+    }
+
+    fn spawn_missing(self: &Arc<Self>, state: &mut State) {
+        for slot in 0..state.transport.streams {
+            if state.running.contains(&slot) {
+                continue;
+            }
+            let pool = Arc::clone(self);
+            match std::thread::Builder::new().name(format!("stream-{slot}")).spawn(move || pool.run(slot)) {
+                Ok(_) => state.running.push(slot),
+                Err(error) => tracing::warn!(slot, %error, "a stream could not be started"),
+            }
+        }
+    }
+
+    fn wanted(&self, slot: u16) -> bool {
+        !self.finished.load(Ordering::Acquire) && slot < lock(&self.state).transport.streams
+    }
+
+    fn run(self: Arc<Self>, slot: u16) {
+        let mut failures = 0;
+        loop {
+            while self.wanted(slot) && failures < FAILURES {
+                match self.serve(slot, &mut failures) {
+                    Ok(()) => {}
+                    Err(StreamEnd::Broken(why)) => {
+                        failures += 1;
+                        tracing::warn!(stream = slot, %why, failures, "a data connection broke");
+                        std::thread::sleep(IDLE * failures);
+                    }
+                    Err(StreamEnd::Fault(fault)) => {
+                        (self.failed)(fault);
+                        failures = FAILURES;
+                    }
+                }
+            }
+            let mut state = lock(&self.state);
+            let needed = !self.finished.load(Ordering::Acquire) && slot < state.transport.streams && failures < FAILURES;
+            if !needed {
+                state.running.retain(|other| *other != slot);
+                let last = state.running.is_empty();
+                drop(state);
+                if failures >= FAILURES && last && !self.finished.load(Ordering::Acquire) {
+                    let text = format!("every data stream failed {FAILURES} times in a row");
+                    (self.failed)(Fault::new(Reason::PeerLost, text));
+                }
+                return;
+            }
+        }
+    }
+
+    /// Runs one connection to its end.
+    fn serve(&self, slot: u16, failures: &mut u32) -> Result<(), StreamEnd> {
+        let congestion_control = self.transport().congestion_control;
+        let mut stream = self.dialer.data(&self.token, u32::from(slot), &congestion_control).map_err(|error| match error {
+            DialError::Io(error) => StreamEnd::Broken(error.to_string()),
+            DialError::Rejected(why) => StreamEnd::Broken(why),
+        })?;
+        let connection = self.connections.fetch_add(1, Ordering::Relaxed);
+        self.register(slot, socket(&stream)).map_err(StreamEnd::from)?;
+        let result = self.pump(slot, connection, &mut stream, failures).and_then(|()| linger(&mut stream));
+        self.unregister(slot);
+        if result.is_err() && lock(&self.session).connection_lost(connection) > 0 {
+            self.work.notify_all();
+        }
+        result
+    }
+
+    fn register(&self, slot: u16, stream: &TcpStream) -> io::Result<()> {
+        let socket = stream.try_clone()?;
+        let mut state = lock(&self.state);
+        // The transport may have changed while this stream was being connected.
+        let effective = tcp::set_congestion_control(&socket, &state.transport.congestion_control)?;
+        self.progress.set_congestion_control(&effective);
+        state.live.push(Live { slot, socket });
+        pace(&state);
+        self.progress.streams.store(state.live.len() as u64, Ordering::Relaxed);
+        Ok(())
+    }
+
+    fn unregister(&self, slot: u16) {
+        let mut state = lock(&self.state);
+        state.live.retain(|live| live.slot != slot);
+        pace(&state);
+        self.progress.streams.store(state.live.len() as u64, Ordering::Relaxed);
+    }
+
+    fn pump(&self, slot: u16, connection: u64, stream: &mut ClientStream, failures: &mut u32) -> Result<(), StreamEnd> {
+        let (mut reader, mut buffer) = (BlockReader::default(), Vec::new());
+        while self.wanted(slot) {
+            let Some(pack) = self.next_pack(connection) else {
+                if let Some(error) = SockRef::from(socket(stream)).take_error()? {
+                    return Err(error.into());
+                }
+                continue;
+            };
+            self.fill(&pack, &mut reader, &mut buffer)?;
+            self.progress.bulk_started();
+            for piece in buffer.chunks(WRITE_BYTES) {
+                stream.write_all(piece)?;
+            }
+            stream.flush()?;
+            *failures = 0;
+        }
+        stream.write_all(&Header::End.encode())?;
+        stream.conn.send_close_notify();
+        stream.flush()?;
+        Ok(())
+    }
+
+    fn next_pack(&self, connection: u64) -> Option<Pack> {
+        let mut session = lock(&self.session);
+        match session.next_pack(connection) {
+            Some(pack) => Some(pack),
+            None => {
+                let waited = self.work.wait_timeout(session, IDLE).unwrap_or_else(PoisonError::into_inner);
+                session = waited.0;
+                session.next_pack(connection)
+            }
+        }
+    }
+
+    /// Lays out header, table and blocks in one buffer; blocks are read straight into their place.
+    fn fill(&self, pack: &Pack, reader: &mut BlockReader, buffer: &mut Vec<u8>) -> Result<(), Fault> {
+        let table_bytes = pack.blocks.len() * SEGMENT_BYTES;
+        let payload_bytes = pack.bytes();
+        buffer.resize(HEADER_BYTES + table_bytes + payload_bytes as usize, 0);
+        let header = Header::Data { pack: pack.id, segments: pack.blocks.len() as u16, payload_bytes: payload_bytes as u32 };
+        let mut table = Vec::with_capacity(table_bytes);
+        let entries = lock(&self.session).entries();
+        let mut rest = &mut buffer[HEADER_BYTES + table_bytes..];
+        let mut digests = Vec::with_capacity(pack.blocks.len());
+        for block in &pack.blocks {
+            let (bytes, after) = std::mem::take(&mut rest).split_at_mut(block.length as usize);
+            rest = after;
+            let digest = reader.read(&self.source, &entries[block.file as usize], block, bytes)?;
+            digests.push(digest);
+            Segment { file: block.file, block: block.block, length: block.length, digest }.encode_into(&mut table);
+            #[cfg(feature = "fault-injection")]
+            crate::fault_injection::damage(pack.id, bytes);
+        }
+        buffer[..HEADER_BYTES].copy_from_slice(&header.encode());
+        buffer[HEADER_BYTES..HEADER_BYTES + table_bytes].copy_from_slice(&table);
+        let mut session = lock(&self.session);
+        pack.blocks.iter().zip(digests).try_for_each(|(block, digest)| session.read(block.file, block.block, digest))
+    }
+}
+
+enum StreamEnd {
+    Broken(String),
+    Fault(Fault),
+}
+
+impl From<io::Error> for StreamEnd {
+    fn from(error: io::Error) -> Self {
+        Self::Broken(error.to_string())
+    }
+}
+
+impl From<Fault> for StreamEnd {
+    fn from(fault: Fault) -> Self {
+        Self::Fault(fault)
+    }
+}
+
+/// Waits until the receiver closes: it does so after the last block, so that none is lost on the way.
+fn linger(stream: &mut ClientStream) -> Result<(), StreamEnd> {
+    stream.sock.authenticated(Some(LINGER))?;
+    match stream.read(&mut [0; 16]) {
+        Ok(0) => Ok(()),
+        Ok(_) => Err(StreamEnd::Broken("the receiver sent data on a data stream".into())),
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn pace(state: &State) {
+    let streams = state.live.len().max(1) as u64;
+    for live in &state.live {
+        if let Err(error) = tcp::pace(&live.socket, state.cap_bps.map(|cap| cap / streams)) {
+            tracing::warn!(stream = live.slot, %error, "the pacing rate was not set");
+        }
+    }
+}
+
+fn stats(live: &Live) -> Option<StreamStats> {
+    let info = fairlead_sys::tcp_info(&live.socket).ok()?;
+    Some(StreamStats {
+        id: live.slot,
+        bytes_sent: info.bytes_acked,
+        delivery_rate_bytes_per_second: info.delivery_rate_bytes_per_second,
+        rtt_seconds: f64::from(info.rtt_us) / 1e6,
+        rtt_min_seconds: f64::from(info.rtt_min_us) / 1e6,
+        retransmits: info.retransmits,
+        congestion_window_segments: info.congestion_window_segments,
+        congestion_control: tcp::congestion_control(&live.socket).unwrap_or_default(),
+        pacing_rate_bytes_per_second: info.pacing_rate_bytes_per_second,
+    })
+}

@@ -1,0 +1,193 @@
+//! TCP sockets with the options the transfer needs, each read back where the kernel may choose otherwise.
+
+use std::io::{self, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::os::fd::AsFd;
+use std::sync::atomic::Ordering;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use fairlead_protocol::{Fault, Reason};
+use socket2::{Domain, Protocol, SockRef, Socket, TcpKeepalive, Type};
+
+use crate::report::progress::Progress;
+
+/// Time without acknowledgement after which the kernel gives a connection up.
+const USER_TIMEOUT: Duration = Duration::from_secs(20);
+/// Unsent bytes above which a blocking writer waits: keeps queues short, so that caps and switches take effect soon.
+const NOTSENT_LOWAT_BYTES: u32 = 512 << 10;
+
+/// Options of every connection.
+pub(crate) fn tune(socket: &TcpStream) -> io::Result<()> {
+    let socket = SockRef::from(socket);
+    socket.set_tcp_nodelay(true)?;
+    socket.set_tcp_user_timeout(Some(USER_TIMEOUT))?;
+    socket.set_tcp_notsent_lowat(NOTSENT_LOWAT_BYTES)?;
+    let keepalive = TcpKeepalive::new().with_time(Duration::from_secs(10)).with_interval(Duration::from_secs(5));
+    socket.set_tcp_keepalive(&keepalive.with_retries(3))
+}
+
+/// Connects, bound to `interface` and with the congestion control if they are given.
+pub(crate) fn connect(
+    peer: SocketAddr,
+    interface: Option<&str>,
+    congestion_control: Option<&str>,
+    timeout: Duration,
+) -> io::Result<TcpStream> {
+    let socket = Socket::new(Domain::for_address(peer), Type::STREAM, Some(Protocol::TCP))?;
+    if let Some(interface) = interface {
+        socket.bind_device(Some(interface.as_bytes()))?;
+    }
+    if let Some(name) = congestion_control {
+        socket.set_tcp_congestion(name.as_bytes())?;
+    }
+    socket.connect_timeout(&peer.into(), timeout.max(Duration::from_millis(1)))?;
+    let stream = TcpStream::from(socket);
+    tune(&stream)?;
+    Ok(stream)
+}
+
+/// The congestion control that a socket really uses.
+pub(crate) fn congestion_control(socket: &TcpStream) -> io::Result<String> {
+    let name = SockRef::from(socket).tcp_congestion()?;
+    Ok(String::from_utf8_lossy(&name).trim_end_matches('\0').to_owned())
+}
+
+/// Sets a congestion control and reads it back.
+pub(crate) fn set_congestion_control(socket: &TcpStream, name: &str) -> io::Result<String> {
+    SockRef::from(socket).set_tcp_congestion(name.as_bytes())?;
+    congestion_control(socket)
+}
+
+/// Congestion controls the kernel has loaded in this network namespace.
+pub(crate) fn available_congestion_controls() -> Vec<String> {
+    let list = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control").unwrap_or_default();
+    list.split_whitespace().map(str::to_owned).collect()
+}
+
+/// Tries a congestion control on a socket of its own, before any connection depends on it.
+pub(crate) fn check_congestion_control(name: &str) -> Result<(), Fault> {
+    let attempt = Socket::new(Domain::IPV4, Type::STREAM, Some(Protocol::TCP))
+        .and_then(|socket| socket.set_tcp_congestion(name.as_bytes()));
+    attempt.map_err(|error| Fault::new(Reason::CongestionControlUnavailable, remedy(name, &error)))
+}
+
+fn remedy(name: &str, error: &io::Error) -> String {
+    let offered = available_congestion_controls().join(", ");
+    let name: String = name.chars().filter(|c| !c.is_control()).take(32).collect();
+    match error.kind() {
+        io::ErrorKind::PermissionDenied => format!(
+            "the kernel has the congestion control {name} but does not allow it to this process; add it to the sysctl \
+             net.ipv4.tcp_allowed_congestion_control on the node (loaded: {offered})"
+        ),
+        io::ErrorKind::NotFound => format!(
+            "the kernel does not offer the congestion control {name}; choose one of net.ipv4.tcp_available_congestion_control \
+             ({offered}) or load its module on the node"
+        ),
+        _ => format!("the congestion control {name} cannot be set: {error} (loaded: {offered})"),
+    }
+}
+
+/// Limits a socket's rate in bits per second; nothing lifts the limit.
+pub(crate) fn pace(socket: impl AsFd, rate_bps: Option<u64>) -> io::Result<()> {
+    let bytes = rate_bps.map_or(u64::MAX, |rate| (rate / 8).max(1));
+    fairlead_sys::set_max_pacing_rate(socket, bytes)
+}
+
+/// A socket that counts what passes and keeps an absolute deadline while one is set.
+pub(crate) struct Metered {
+    socket: TcpStream,
+    progress: Arc<Progress>,
+    deadline: Option<Instant>,
+}
+
+impl Metered {
+    pub(crate) fn new(socket: TcpStream, progress: Arc<Progress>, deadline: Option<Instant>) -> Self {
+        Self { socket, progress, deadline }
+    }
+
+    pub(crate) fn socket(&self) -> &TcpStream {
+        &self.socket
+    }
+
+    /// Ends the deadline; each read or write may take `timeout` from now on.
+    pub(crate) fn authenticated(&mut self, timeout: Option<Duration>) -> io::Result<()> {
+        self.deadline = None;
+        self.socket.set_read_timeout(timeout)?;
+        self.socket.set_write_timeout(timeout)
+    }
+
+    fn remaining(&self) -> io::Result<Option<Duration>> {
+        match self.deadline.map(|deadline| deadline.saturating_duration_since(Instant::now())) {
+            Some(Duration::ZERO) => Err(io::Error::new(io::ErrorKind::TimedOut, "the handshake took too long")),
+            remaining => Ok(remaining),
+        }
+    }
+
+    fn count(&self, bytes: usize) {
+        self.progress.work.fetch_add(bytes as u64, Ordering::Relaxed);
+    }
+}
+
+impl Read for Metered {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if let Some(remaining) = self.remaining()? {
+            self.socket.set_read_timeout(Some(remaining))?;
+        }
+        let bytes = self.socket.read(buffer)?;
+        self.count(bytes);
+        Ok(bytes)
+    }
+}
+
+impl Write for Metered {
+    fn write(&mut self, buffer: &[u8]) -> io::Result<usize> {
+        if let Some(remaining) = self.remaining()? {
+            self.socket.set_write_timeout(Some(remaining))?;
+        }
+        let bytes = self.socket.write(buffer)?;
+        self.count(bytes);
+        Ok(bytes)
+    }
+
+    fn write_vectored(&mut self, buffers: &[io::IoSlice<'_>]) -> io::Result<usize> {
+        if let Some(remaining) = self.remaining()? {
+            self.socket.set_write_timeout(Some(remaining))?;
+        }
+        let bytes = self.socket.write_vectored(buffers)?;
+        self.count(bytes);
+        Ok(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.socket.flush()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_unknown_congestion_control_names_the_remedy() {
+        let fault = check_congestion_control("nonsense").unwrap_err();
+        assert_eq!(fault.reason, Reason::CongestionControlUnavailable);
+        assert!(fault.message.contains("tcp_available_congestion_control"));
+        assert!(!fault.retry);
+        let denied = remedy("cubic", &io::Error::from(io::ErrorKind::PermissionDenied));
+        assert!(denied.contains("net.ipv4.tcp_allowed_congestion_control"));
+    }
+
+    #[test]
+    fn a_slow_peer_cannot_stretch_the_deadline() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let _silent = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let socket = listener.accept().unwrap().0;
+        let started = Instant::now();
+        let deadline = Some(started + Duration::from_millis(50));
+        let mut metered = Metered::new(socket, Arc::new(Progress::new()), deadline);
+        assert!(metered.read(&mut [0]).is_err());
+        assert!(metered.read(&mut [0]).is_err());
+        assert!(started.elapsed() < Duration::from_secs(2));
+    }
+}

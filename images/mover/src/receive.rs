@@ -1,0 +1,428 @@
+//! The receiver: from the command line to the verdict.
+
+use std::net::{SocketAddr, UdpSocket};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{sync_channel, Receiver as Inbox, RecvTimeoutError, SyncSender};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use fairlead_protocol::digest::Digest;
+use fairlead_protocol::listing::{Entry, Kind};
+use fairlead_protocol::message::{Body, Packs};
+use fairlead_protocol::receiver::{lock, Effect, Receiver, Step};
+use fairlead_protocol::{Fault, Reason};
+
+use crate::cli::Receive;
+use crate::control::http::Endpoint;
+use crate::fs::partial::Partial;
+use crate::fs::publish::Publication;
+use crate::fs::root::{hash_file, Root};
+use crate::fs::survey::{check_space, open_destination, survey, write_fault};
+use crate::net::accept::{address_fault, listen, Acceptor, Reception, Secrets, ServerStream};
+use crate::net::data::{DataPlane, PackFate, StreamError};
+use crate::net::echo::Echo;
+use crate::net::interface;
+use crate::net::link::{Link, LinkEvent};
+use crate::report::output;
+use crate::report::progress::Stage;
+use crate::report::verdict::Success;
+use crate::send::Setting;
+use crate::session::{failure, Pulse, TICK};
+
+const INBOX: usize = 256;
+/// Longest wait for the last words to leave and be read.
+const FAREWELL: Duration = Duration::from_secs(1);
+
+enum Event {
+    Control(Box<ServerStream>, SocketAddr),
+    Link(LinkEvent),
+    Pack(PackFate),
+    Surveyed(Result<Vec<u32>, Fault>),
+    Hashed(Result<Vec<(u32, Digest)>, Fault>),
+    Durable(Result<(), Fault>),
+    Published(Result<(), Fault>),
+    Fault(Fault),
+}
+
+impl From<LinkEvent> for Event {
+    fn from(event: LinkEvent) -> Self {
+        Self::Link(event)
+    }
+}
+
+/// Where connections of the sender go.
+struct Desk {
+    events: SyncSender<Event>,
+    plane: Arc<Mutex<Option<Arc<DataPlane>>>>,
+}
+
+impl Reception for Desk {
+    fn control(&self, stream: ServerStream, peer: SocketAddr) {
+        let _ = self.events.send(Event::Control(Box::new(stream), peer));
+    }
+
+    fn data(&self, mut stream: ServerStream, number: u32) {
+        let Some(plane) = lock(&self.plane).clone() else { return };
+        plane.progress.streams.fetch_add(1, Ordering::Relaxed);
+        let result = plane.receive(&mut stream, |fate| {
+            let _ = self.events.send(Event::Pack(fate));
+        });
+        plane.progress.streams.fetch_sub(1, Ordering::Relaxed);
+        match result {
+            Ok(()) => drain(&mut stream),
+            Err(StreamError::Fault(fault)) => {
+                let _ = self.events.send(Event::Fault(fault));
+            }
+            Err(error) => tracing::debug!(stream = number, %error, "a data connection ended early"),
+        }
+    }
+}
+
+/// Reads the sender's farewell, so that closing does not reset the connection, and answers it.
+fn drain(stream: &mut ServerStream) {
+    use std::io::{Read, Write};
+    if stream.sock.authenticated(Some(FAREWELL)).is_ok() {
+        let _ = stream.read(&mut [0; 16]);
+        stream.conn.send_close_notify();
+        let _ = stream.flush();
+    }
+}
+
+/// Listens, takes one transfer, and says how it went.
+pub(crate) fn run(args: &Receive, setting: &Setting) -> Result<Success, Fault> {
+    let interfaces = interface::list();
+    let (name, address) = interface::choose(&interfaces, args.common.interface.as_deref(), args.address, args.node_address)?;
+    let listener = listen(address, args.port)?;
+    let place = listener.local_addr().map_err(|error| address_fault(SocketAddr::new(address, args.port), &error))?;
+    let echo_socket = UdpSocket::bind(place).map_err(|error| address_fault(place, &error))?;
+    let root = Arc::new(open_destination(&args.destination)?);
+    let partial = Arc::new(Partial::create(&root, &setting.identity.job)?);
+    let (events, inbox) = sync_channel(INBOX);
+    let over = Arc::new(AtomicBool::new(false));
+    let plane = Arc::new(Mutex::new(None));
+    let secrets = Arc::new(Secrets::new()?);
+    let internal = |error: std::io::Error| Fault::new(Reason::InternalError, format!("a thread could not be started: {error}"));
+    let echo = Echo::default();
+    echo.start(echo_socket, &secrets.echo_key, Arc::clone(&over)).map_err(internal)?;
+    let reception = Desk { events: events.clone(), plane: Arc::clone(&plane) };
+    Acceptor {
+        listener,
+        echo_port: place.port(),
+        identity: Arc::clone(&setting.identity),
+        secrets,
+        progress: Arc::clone(&setting.progress),
+        reception,
+        stop: Arc::clone(&over),
+    }
+    .start()
+    .map_err(internal)?;
+    announce(args, setting, name, place);
+    let transfer = Transfer {
+        args,
+        setting,
+        root: Arc::clone(&root),
+        partial: Arc::clone(&partial),
+        echo,
+        inbox,
+        events,
+        plane,
+        session: Receiver::default(),
+        link: None,
+        stored: Vec::new(),
+        damaged: Vec::new(),
+    };
+    let result = transfer.drive();
+    over.store(true, Ordering::Relaxed);
+    if result.is_err() {
+        partial.remove_if_empty(&root);
+    }
+    result
+}
+
+fn announce(args: &Receive, setting: &Setting, interface: Option<String>, place: SocketAddr) {
+    let endpoint = Endpoint {
+        role: "receiver",
+        numa_node: interface.as_deref().and_then(interface::numa_node),
+        interface,
+        address: place.ip().to_string(),
+        port: place.port(),
+    };
+    tracing::info!(address = %place, interface = ?endpoint.interface, "waiting for the sender");
+    output::event(args.common.json, "listening", &serde_json::to_value(&endpoint).unwrap_or_default());
+    *lock(&setting.pages.endpoint) = Some(endpoint);
+}
+
+struct Transfer<'a> {
+    args: &'a Receive,
+    setting: &'a Setting,
+    root: Arc<Root>,
+    partial: Arc<Partial>,
+    echo: Echo,
+    inbox: Inbox<Event>,
+    events: SyncSender<Event>,
+    plane: Arc<Mutex<Option<Arc<DataPlane>>>>,
+    session: Receiver,
+    link: Option<(Link, JoinHandle<()>)>,
+    stored: Vec<u64>,
+    damaged: Vec<u64>,
+}
+
+impl Transfer<'_> {
+    fn drive(mut self) -> Result<Success, Fault> {
+        let mut result = self.await_sender().and_then(|()| self.steps());
+        self.echo.serve(None);
+        if let Some(plane) = lock(&self.plane).take() {
+            plane.close();
+        }
+        if let Err(fault) = result {
+            result = Err(self.tell(fault));
+        }
+        self.farewell();
+        result
+    }
+
+    fn await_sender(&mut self) -> Result<(), Fault> {
+        let patience = Duration::from_secs(self.args.common.peer_timeout);
+        let deadline = Instant::now() + patience;
+        let (stream, peer) = loop {
+            self.setting.stop.check()?;
+            match self.inbox.recv_timeout(TICK) {
+                Ok(Event::Control(stream, peer)) => break (stream, peer),
+                _ if Instant::now() >= deadline => {
+                    let text = format!("no authenticated sender came within {} s", patience.as_secs());
+                    return Err(Fault::new(Reason::PeerUnreachable, text));
+                }
+                _ => {}
+            }
+        };
+        tracing::info!(%peer, "the sender is authenticated");
+        output::event(self.args.common.json, "connected", &serde_json::json!({"peer": peer}));
+        let start = || {
+            let socket = stream.sock.socket().try_clone()?;
+            let (connection, _) = stream.into_parts();
+            Link::start(connection.into(), socket, self.events.clone())
+        };
+        self.link = Some(start().map_err(|error| Fault::new(Reason::InternalError, format!("the control connection: {error}")))?);
+        self.echo.serve(Some(peer.ip()));
+        self.setting.progress.enter(Stage::Listing);
+        Ok(())
+    }
+
+    fn steps(&mut self) -> Result<Success, Fault> {
+        let mut pulse = Pulse::new("sender", Arc::clone(&self.setting.progress));
+        loop {
+            self.setting.stop.check()?;
+            let mut next = match self.inbox.recv_timeout(TICK) {
+                Ok(event) => Some(event),
+                Err(RecvTimeoutError::Timeout) => None,
+                Err(RecvTimeoutError::Disconnected) => return Err(Fault::new(Reason::InternalError, "the inbox is gone")),
+            };
+            while let Some(event) = next {
+                if let Some(success) = self.on_event(event, &mut pulse)? {
+                    return Ok(success);
+                }
+                next = self.inbox.try_recv().ok();
+            }
+            self.acknowledge();
+            if let Some((link, _)) = &self.link {
+                pulse.tick(link, self.setting.progress.stage() != Stage::Transferring)?;
+            }
+        }
+    }
+
+    fn on_event(&mut self, event: Event, pulse: &mut Pulse) -> Result<Option<Success>, Fault> {
+        match event {
+            Event::Control(..) => {}
+            Event::Fault(fault) => return Err(fault),
+            Event::Link(LinkEvent::Closed(why)) => {
+                return Err(Fault::new(Reason::PeerLost, format!("the connection to the sender ended: {why}")))
+            }
+            Event::Link(LinkEvent::Message(body)) => match pulse.on_message(body) {
+                Some(Body::Failure(failure)) => {
+                    return Err(Fault::from_peer("sender", &failure.reason, &failure.message, failure.retry))
+                }
+                Some(body) => {
+                    let step = self.session.on_message(body)?;
+                    self.follow(step)?;
+                }
+                None => {}
+            },
+            Event::Pack(PackFate::Stored(pack)) => self.stored.push(pack),
+            Event::Pack(PackFate::Damaged(pack)) => self.damaged.push(pack),
+            Event::Surveyed(candidates) => {
+                let step = self.session.surveyed(candidates?);
+                self.follow(step)?;
+            }
+            Event::Hashed(digests) => {
+                digests?.into_iter().for_each(|(file, digest)| self.session.hashed(file, digest));
+                let step = self.session.hashed_all();
+                self.follow(step)?;
+            }
+            Event::Durable(result) => {
+                result?;
+                self.setting.progress.bulk_ended();
+                self.setting.progress.enter(Stage::Publishing);
+                self.spawn("publish", |job| Event::Published(job.publication(|publication| publication.publish())))?;
+            }
+            Event::Published(result) => {
+                result?;
+                return Ok(Some(self.finish()));
+            }
+        }
+        Ok(None)
+    }
+
+    fn finish(&mut self) -> Success {
+        self.setting.progress.enter(Stage::Done);
+        self.session.published().send.into_iter().for_each(|body| self.say(body));
+        let totals = self.session.totals();
+        let message = format!(
+            "{} files, {} directories and {} links are verified, durable and in place",
+            totals.files, totals.directories, totals.symlinks
+        );
+        Success { reason: Reason::Verified, message, root: Some(self.session.root()) }
+    }
+
+    fn follow(&mut self, step: Step) -> Result<(), Fault> {
+        step.send.into_iter().for_each(|body| self.say(body));
+        match step.effect {
+            None => Ok(()),
+            Some(Effect::Survey(entries)) => {
+                let totals = self.session.totals();
+                self.setting.progress.set_totals(totals.files, totals.bytes);
+                let (root, overwrite) = (Arc::clone(&self.root), self.args.overwrite);
+                self.spawn("survey", move |_| Event::Surveyed(survey(&root, &entries, overwrite)))
+            }
+            Some(Effect::HashFiles(files)) => self.spawn("hash", move |job| Event::Hashed(job.hash(&files))),
+            Some(Effect::Reserve { skip }) => self.reserve(&skip),
+            Some(Effect::Publish) => {
+                if let Some(plane) = lock(&self.plane).take() {
+                    plane.close();
+                }
+                self.setting.progress.enter(Stage::Verifying);
+                self.spawn("verify", |job| Event::Durable(job.publication(|publication| publication.make_durable())))
+            }
+        }
+    }
+
+    fn reserve(&mut self, skip: &Arc<Vec<u32>>) -> Result<(), Fault> {
+        let (entries, progress) = (Arc::clone(self.session.entries()), &self.setting.progress);
+        check_space(&self.root, &entries, skip)?;
+        self.partial.prepare(&entries)?;
+        let (files, bytes) = self.session.skipped();
+        progress.files_skipped.store(files, Ordering::Relaxed);
+        progress.bytes_skipped.store(bytes, Ordering::Relaxed);
+        for (index, entry) in (0u32..).zip(entries.iter()) {
+            if entry.kind == Kind::File && entry.size == 0 && skip.binary_search(&index).is_err() {
+                self.partial.open(index).map_err(|error| write_fault("an empty file", &error))?;
+                progress.files_transferred.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+        let step = self.session.reserved();
+        let plane =
+            DataPlane::new(entries, self.session.assembly(), Arc::clone(&self.partial), Arc::clone(&self.setting.progress));
+        *lock(&self.plane) = Some(Arc::new(plane));
+        progress.enter(Stage::Transferring);
+        self.follow(step)
+    }
+
+    /// Does long work on a thread of its own, so that the session goes on answering.
+    fn spawn(&self, name: &str, work: impl FnOnce(&Job) -> Event + Send + 'static) -> Result<(), Fault> {
+        let job = Job {
+            root: Arc::clone(&self.root),
+            partial: Arc::clone(&self.partial),
+            entries: Arc::clone(self.session.entries()),
+            skip: self.session.skip(),
+            overwrite: self.args.overwrite,
+            preserve: self.args.preserve.clone(),
+            progress: Arc::clone(&self.setting.progress),
+        };
+        let events = self.events.clone();
+        let worker = move || {
+            let _ = events.send(work(&job));
+        };
+        let spawned = std::thread::Builder::new().name(name.into()).spawn(worker);
+        spawned.map(|_| ()).map_err(|error| Fault::new(Reason::InternalError, format!("no thread: {error}")))
+    }
+
+    fn acknowledge(&mut self) {
+        for (packs, body) in [(&mut self.stored, Body::Stored as fn(Packs) -> Body), (&mut self.damaged, Body::Damaged)] {
+            if let (Some((link, _)), false) = (&self.link, packs.is_empty()) {
+                link.send(body(Packs { packs: std::mem::take(packs) }));
+            }
+        }
+    }
+
+    fn say(&self, body: Body) {
+        if let Some((link, _)) = &self.link {
+            link.send(body);
+        }
+    }
+
+    fn tell(&mut self, fault: Fault) -> Fault {
+        let mut fault = fault;
+        if let Some(body) = failure(&fault) {
+            self.say(body);
+        }
+        while let Ok(event) = self.inbox.try_recv() {
+            if let Event::Link(LinkEvent::Message(Body::Failure(told))) = event {
+                fault = fault.more_telling(Fault::from_peer("sender", &told.reason, &told.message, told.retry));
+            }
+        }
+        fault
+    }
+
+    fn farewell(&mut self) {
+        let Some((link, thread)) = self.link.take() else { return };
+        link.close();
+        let deadline = Instant::now() + FAREWELL;
+        while !thread.is_finished() && Instant::now() < deadline {
+            let _ = self.inbox.recv_timeout(Duration::from_millis(10));
+        }
+    }
+}
+
+/// What long work needs of the transfer.
+struct Job {
+    root: Arc<Root>,
+    partial: Arc<Partial>,
+    entries: Arc<Vec<Entry>>,
+    skip: Arc<Vec<u32>>,
+    overwrite: crate::fs::survey::Overwrite,
+    preserve: Vec<crate::fs::publish::Preserve>,
+    progress: Arc<crate::report::progress::Progress>,
+}
+
+impl Job {
+    fn publication(&self, act: impl FnOnce(&Publication<'_>) -> Result<(), Fault>) -> Result<(), Fault> {
+        let work = || {
+            self.progress.work.fetch_add(1, Ordering::Relaxed);
+        };
+        act(&Publication {
+            root: &self.root,
+            partial: &self.partial,
+            entries: &self.entries,
+            skip: &self.skip,
+            overwrite: self.overwrite,
+            preserve: &self.preserve,
+            work: &work,
+        })
+    }
+
+    /// Digests of files of the destination; one that cannot be read counts as different.
+    fn hash(&self, files: &[u32]) -> Result<Vec<(u32, Digest)>, Fault> {
+        let (mut buffer, mut digests) = (Vec::new(), Vec::new());
+        for file in files {
+            let entry = &self.entries[*file as usize];
+            let work = |bytes| {
+                self.progress.work.fetch_add(bytes, Ordering::Relaxed);
+            };
+            let digest = self.root.open_file(&entry.path).and_then(|open| hash_file(&open, entry.size, &mut buffer, work));
+            if let Ok(Some(digest)) = digest {
+                digests.push((*file, digest));
+            }
+        }
+        Ok(digests)
+    }
+}

@@ -1,0 +1,5 @@
+//! What the mover tells the world: progress while it runs, a verdict at its end.
+
+pub(crate) mod output;
+pub(crate) mod progress;
+pub(crate) mod verdict;

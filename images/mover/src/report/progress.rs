@@ -1,0 +1,190 @@
+//! Counters of one transfer, written by all threads and read by whoever reports them.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicU8, Ordering};
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+use fairlead_protocol::receiver::lock;
+use serde::Serialize;
+
+/// Where the transfer is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[repr(u8)]
+pub(crate) enum Stage {
+    Waiting,
+    Listing,
+    AwaitingTransport,
+    Transferring,
+    Verifying,
+    Publishing,
+    Done,
+}
+
+const STAGES: [Stage; 7] = [
+    Stage::Waiting,
+    Stage::Listing,
+    Stage::AwaitingTransport,
+    Stage::Transferring,
+    Stage::Verifying,
+    Stage::Publishing,
+    Stage::Done,
+];
+
+/// Time over which the reported rate is the mean.
+const RATE_WINDOW: Duration = Duration::from_secs(10);
+
+/// Live counters.
+pub(crate) struct Progress {
+    started: Instant,
+    stage: AtomicU8,
+    listed: AtomicBool,
+    pub(crate) bytes_total: AtomicU64,
+    pub(crate) bytes_transferred: AtomicU64,
+    pub(crate) bytes_skipped: AtomicU64,
+    pub(crate) files_total: AtomicU64,
+    pub(crate) files_transferred: AtomicU64,
+    pub(crate) files_skipped: AtomicU64,
+    pub(crate) blocks_damaged: AtomicU64,
+    pub(crate) streams: AtomicU64,
+    /// Bytes on sockets and disks in either direction: grows as long as anything happens.
+    pub(crate) work: AtomicU64,
+    bulk_started_ms: AtomicU64,
+    bulk_ended_ms: AtomicU64,
+    samples: Mutex<VecDeque<(Duration, u64)>>,
+    last_change: Mutex<(u64, Duration)>,
+    congestion_control: Mutex<String>,
+}
+
+/// The counters at one moment; totals are null until the listing is complete.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Snapshot {
+    pub(crate) stage: Stage,
+    pub(crate) bytes_total: Option<u64>,
+    pub(crate) bytes_transferred: u64,
+    pub(crate) bytes_skipped: u64,
+    pub(crate) files_total: Option<u64>,
+    pub(crate) files_transferred: u64,
+    pub(crate) files_skipped: u64,
+    pub(crate) rate_bytes_per_second: u64,
+    pub(crate) seconds_since_progress: f64,
+    pub(crate) streams: u64,
+    pub(crate) congestion_control: Option<String>,
+    pub(crate) blocks_damaged: u64,
+}
+
+impl Progress {
+    pub(crate) fn new() -> Self {
+        let zero = || AtomicU64::new(0);
+        Self {
+            started: Instant::now(),
+            stage: AtomicU8::new(0),
+            listed: AtomicBool::new(false),
+            bytes_total: zero(),
+            bytes_transferred: zero(),
+            bytes_skipped: zero(),
+            files_total: zero(),
+            files_transferred: zero(),
+            files_skipped: zero(),
+            blocks_damaged: zero(),
+            streams: zero(),
+            work: zero(),
+            bulk_started_ms: AtomicU64::new(u64::MAX),
+            bulk_ended_ms: AtomicU64::new(u64::MAX),
+            samples: Mutex::default(),
+            last_change: Mutex::default(),
+            congestion_control: Mutex::default(),
+        }
+    }
+
+    /// Time since the mover started.
+    pub(crate) fn now(&self) -> Duration {
+        self.started.elapsed()
+    }
+
+    pub(crate) fn enter(&self, stage: Stage) {
+        self.stage.store(stage as u8, Ordering::Relaxed);
+        tracing::debug!(?stage, "stage");
+    }
+
+    pub(crate) fn stage(&self) -> Stage {
+        STAGES[usize::from(self.stage.load(Ordering::Relaxed))]
+    }
+
+    /// The totals are known from now on.
+    pub(crate) fn set_totals(&self, files: u64, bytes: u64) {
+        self.files_total.store(files, Ordering::Relaxed);
+        self.bytes_total.store(bytes, Ordering::Relaxed);
+        self.listed.store(true, Ordering::Release);
+    }
+
+    pub(crate) fn set_congestion_control(&self, name: &str) {
+        name.clone_into(&mut lock(&self.congestion_control));
+    }
+
+    /// The first data byte is about to be sent or was received.
+    pub(crate) fn bulk_started(&self) {
+        let now = self.now().as_millis() as u64;
+        let _ = self.bulk_started_ms.compare_exchange(u64::MAX, now, Ordering::Relaxed, Ordering::Relaxed);
+    }
+
+    /// The last block is durable, or known to be stored.
+    pub(crate) fn bulk_ended(&self) {
+        self.bulk_ended_ms.store(self.now().as_millis() as u64, Ordering::Relaxed);
+    }
+
+    /// Seconds from the first data byte to the last block; 0 without data.
+    pub(crate) fn bulk_seconds(&self) -> f64 {
+        let (start, end) = (self.bulk_started_ms.load(Ordering::Relaxed), self.bulk_ended_ms.load(Ordering::Relaxed));
+        if start == u64::MAX || end == u64::MAX {
+            return 0.0;
+        }
+        end.saturating_sub(start) as f64 / 1000.0
+    }
+
+    /// Takes a sample for the rate; to be called a few times a second.
+    pub(crate) fn sample(&self) {
+        let (now, bytes) = (self.now(), self.bytes_transferred.load(Ordering::Relaxed));
+        let mut samples = lock(&self.samples);
+        samples.push_back((now, bytes));
+        while samples.len() > 2 && samples[1].0 + RATE_WINDOW <= now {
+            samples.pop_front();
+        }
+        drop(samples);
+        let work = self.work.load(Ordering::Relaxed);
+        let mut last = lock(&self.last_change);
+        if last.0 != work {
+            *last = (work, now);
+        }
+    }
+
+    fn rate(&self) -> u64 {
+        let samples = lock(&self.samples);
+        let (Some(first), Some(last)) = (samples.front(), samples.back()) else { return 0 };
+        let span = (last.0.saturating_sub(first.0)).as_secs_f64();
+        if span <= 0.0 {
+            return 0;
+        }
+        ((last.1 - first.1) as f64 / span) as u64
+    }
+
+    pub(crate) fn snapshot(&self) -> Snapshot {
+        let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let listed = self.listed.load(Ordering::Acquire);
+        let congestion_control = lock(&self.congestion_control).clone();
+        Snapshot {
+            stage: self.stage(),
+            bytes_total: listed.then(|| get(&self.bytes_total)),
+            bytes_transferred: get(&self.bytes_transferred),
+            bytes_skipped: get(&self.bytes_skipped),
+            files_total: listed.then(|| get(&self.files_total)),
+            files_transferred: get(&self.files_transferred),
+            files_skipped: get(&self.files_skipped),
+            rate_bytes_per_second: self.rate(),
+            seconds_since_progress: self.now().saturating_sub(lock(&self.last_change).1).as_secs_f64(),
+            streams: get(&self.streams),
+            congestion_control: (!congestion_control.is_empty()).then_some(congestion_control),
+            blocks_damaged: get(&self.blocks_damaged),
+        }
+    }
+}

@@ -1,0 +1,191 @@
+//! The verdict: one JSON object, at most 4,096 bytes, written exactly once.
+
+use std::fs::OpenOptions;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, OnceLock};
+
+use fairlead_protocol::fault::cut;
+use fairlead_protocol::{Fault, Reason};
+use serde::Serialize;
+
+use super::progress::Progress;
+
+/// Bound of a termination message in Kubernetes.
+const VERDICT_BYTES: usize = 4096;
+
+/// How a mover ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub(crate) enum Outcome {
+    Succeeded,
+    Failed,
+    Stopped,
+}
+
+/// What a mover says at its end.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Verdict {
+    version: u8,
+    role: &'static str,
+    job: String,
+    attempt: u32,
+    pub(crate) verdict: Outcome,
+    pub(crate) reason: Reason,
+    pub(crate) message: String,
+    pub(crate) retry: bool,
+    bytes_total: u64,
+    bytes_transferred: u64,
+    bytes_skipped: u64,
+    files_total: u64,
+    files_transferred: u64,
+    files_skipped: u64,
+    blocks_damaged: u64,
+    root_digest: Option<String>,
+    verified: Vec<&'static str>,
+    seconds: f64,
+    bulk_seconds: f64,
+}
+
+/// Success: the reason, a message and the tree's digest if there is one.
+pub(crate) struct Success {
+    pub(crate) reason: Reason,
+    pub(crate) message: String,
+    pub(crate) root: Option<[u8; 32]>,
+}
+
+impl Verdict {
+    /// The verdict of a role of a job attempt.
+    pub(crate) fn new(
+        role: &'static str,
+        job: &str,
+        attempt: u32,
+        progress: &Progress,
+        result: &Result<Success, Fault>,
+    ) -> Self {
+        let now = progress.snapshot();
+        let (verdict, reason, message, retry) = match result {
+            Ok(success) => (Outcome::Succeeded, success.reason, success.message.clone(), false),
+            Err(fault) if fault.reason == Reason::StoppedBySignal => {
+                (Outcome::Stopped, fault.reason, fault.message.clone(), fault.retry)
+            }
+            Err(fault) => (Outcome::Failed, fault.reason, fault.message.clone(), fault.retry),
+        };
+        let root = result.as_ref().ok().and_then(|success| success.root);
+        Self {
+            version: 1,
+            role,
+            job: job.to_owned(),
+            attempt,
+            verdict,
+            reason,
+            message,
+            retry,
+            bytes_total: now.bytes_total.unwrap_or(0),
+            bytes_transferred: now.bytes_transferred,
+            bytes_skipped: now.bytes_skipped,
+            files_total: now.files_total.unwrap_or(0),
+            files_transferred: now.files_transferred,
+            files_skipped: now.files_skipped,
+            blocks_damaged: now.blocks_damaged,
+            root_digest: root.map(|root| format!("blake3:{}", blake3::Hash::from(root).to_hex())),
+            verified: if root.is_some() { vec!["Wire", "Block"] } else { Vec::new() },
+            seconds: progress.now().as_secs_f64(),
+            bulk_seconds: progress.bulk_seconds(),
+        }
+    }
+
+    /// The JSON text within the bound.
+    pub(crate) fn to_json(&self) -> String {
+        let text = |verdict: &Self| serde_json::to_string(verdict).unwrap_or_default();
+        let mut verdict = self.clone();
+        let mut json = text(&verdict);
+        while json.len() > VERDICT_BYTES && verdict.message.len() > 8 {
+            let shorter = verdict.message.len() / 2;
+            verdict.message = cut(std::mem::take(&mut verdict.message), shorter.max(4));
+            json = text(&verdict);
+        }
+        json
+    }
+
+    /// The process's exit code by contract; `signal` is the one that stopped it.
+    pub(crate) fn exit_code(&self, signal: Option<i32>) -> u8 {
+        match (self.verdict, signal) {
+            (Outcome::Succeeded, _) => 0,
+            (Outcome::Stopped, Some(signal)) => 128 + signal as u8,
+            (Outcome::Stopped, None) => 143,
+            (Outcome::Failed, _) if self.retry => 1,
+            (Outcome::Failed, _) => 3,
+        }
+    }
+}
+
+/// Writes the first verdict it is given and ignores later ones.
+pub(crate) struct VerdictWriter {
+    path: Option<PathBuf>,
+    written: OnceLock<Verdict>,
+    writing: Mutex<()>,
+}
+
+impl VerdictWriter {
+    pub(crate) fn new(path: Option<&Path>) -> Self {
+        Self { path: path.map(Path::to_owned), written: OnceLock::new(), writing: Mutex::new(()) }
+    }
+
+    /// Settles the verdict and returns the one that holds.
+    pub(crate) fn settle(&self, verdict: Verdict) -> Verdict {
+        let _guard = fairlead_protocol::receiver::lock(&self.writing);
+        if let Some(first) = self.written.get() {
+            return first.clone();
+        }
+        if let Some(path) = &self.path {
+            // One write: the kubelet may read the file at any moment.
+            let file = OpenOptions::new().write(true).create(true).truncate(true).open(path);
+            if let Err(error) = file.and_then(|mut file| file.write_all(verdict.to_json().as_bytes())) {
+                tracing::error!(path = %path.display(), %error, "the verdict could not be written");
+            }
+        }
+        self.written.get_or_init(|| verdict).clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn verdict(result: &Result<Success, Fault>) -> Verdict {
+        Verdict::new("receiver", "local", 1, &Progress::new(), result)
+    }
+
+    #[test]
+    fn exit_codes_follow_the_contract() {
+        let failed = |reason| Err(Fault::new(reason, "x"));
+        let success = Ok(Success { reason: Reason::Verified, message: String::new(), root: Some([7; 32]) });
+        for (result, signal, code) in [
+            (success, None, 0),
+            (failed(Reason::PeerLost), None, 1),
+            (failed(Reason::SourceMissing), None, 3),
+            (failed(Reason::StoppedBySignal), Some(15), 143),
+            (failed(Reason::StoppedBySignal), Some(2), 130),
+        ] {
+            assert_eq!(verdict(&result).exit_code(signal), code);
+        }
+    }
+
+    #[test]
+    fn a_verdict_of_hostile_text_stays_within_the_bound() {
+        let json = verdict(&Err(Fault::new(Reason::InternalError, "\u{1}".repeat(5000)))).to_json();
+        assert!(json.len() <= VERDICT_BYTES);
+        assert!(serde_json::from_str::<serde_json::Value>(&json).is_ok());
+    }
+
+    #[test]
+    fn only_the_first_verdict_is_written() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("log");
+        let writer = VerdictWriter::new(Some(&path));
+        writer.settle(verdict(&Err(Fault::new(Reason::PeerLost, "first"))));
+        let held = writer.settle(verdict(&Err(Fault::new(Reason::Stalled, "second"))));
+        assert_eq!(held.reason, Reason::PeerLost);
+        assert!(std::fs::read_to_string(path).unwrap().contains("first"));
+    }
+}

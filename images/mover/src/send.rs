@@ -1,0 +1,453 @@
+//! The sender: from the command line to the verdict.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{sync_channel, Receiver as Inbox, RecvTimeoutError, SyncSender};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use fairlead_protocol::digest::Digest;
+use fairlead_protocol::limits::LISTING_FRAME_TARGET_BYTES;
+use fairlead_protocol::listing::{Entry, ListingBuilder, Totals};
+use fairlead_protocol::message::{Body, Listing, ListingEnd, Welcome};
+use fairlead_protocol::receiver::lock;
+use fairlead_protocol::sender::{Effect, Sender};
+use fairlead_protocol::{Fault, Reason};
+
+use crate::cli::Send;
+use crate::control::http::{Endpoint, Pages};
+use crate::control::socket::{self, Control, Peer};
+use crate::fs::source::{empty, Filter, Source};
+use crate::net::dial::{self, ClientStream, Dialer};
+use crate::net::identity::Identity;
+use crate::net::link::{Link, LinkEvent};
+use crate::net::pool::{Pool, PoolParts, Transport};
+use crate::net::{interface, pacing, tcp};
+use crate::report::output;
+use crate::report::progress::{Progress, Stage};
+use crate::report::verdict::Success;
+use crate::session::{failure, Pulse, TICK};
+use crate::signal::Stop;
+
+/// Listing bytes that may wait for the network.
+const LISTING_BACKLOG_BYTES: usize = 1 << 20;
+const INBOX: usize = 256;
+/// Longest wait for the last words to leave.
+const FAREWELL: Duration = Duration::from_secs(1);
+
+enum Event {
+    Link(LinkEvent),
+    Listed(Result<(Arc<Source>, Vec<Entry>, Totals), Fault>),
+    Hashed(Result<Vec<(u32, Digest)>, Fault>),
+    Fault(Fault),
+}
+
+impl From<LinkEvent> for Event {
+    fn from(event: LinkEvent) -> Self {
+        Self::Link(event)
+    }
+}
+
+/// Everything a transfer needs from outside.
+pub(crate) struct Setting {
+    pub(crate) identity: Arc<Identity>,
+    pub(crate) pages: Arc<Pages>,
+    pub(crate) progress: Arc<Progress>,
+    pub(crate) stop: Stop,
+}
+
+/// Checks everything that can be checked alone, then transfers.
+pub(crate) fn run(args: &Send, setting: &Setting) -> Result<Success, Fault> {
+    tcp::check_congestion_control(&args.congestion_control)?;
+    let interface = match args.common.interface.as_deref() {
+        None | Some("auto") => None,
+        Some(name) => {
+            interface::check(&interface::list(), name)?;
+            Some(name.to_owned())
+        }
+    };
+    let filter = Filter::new(&args.include, &args.exclude)
+        .map_err(|error| Fault::new(Reason::NameNotAllowed, format!("a pattern is malformed: {error}")))?;
+    let source = Source::open(&args.source, filter)?;
+    let released = Arc::new(AtomicBool::new(args.await_transport.is_none()));
+    let control = open_control(args, setting, &released)?;
+    let dialer = Arc::new(Dialer {
+        peer: args.connect,
+        interface,
+        identity: Arc::clone(&setting.identity),
+        progress: Arc::clone(&setting.progress),
+    });
+    let stop = setting.stop.clone();
+    let (stream, welcome) =
+        match dialer.control(Duration::from_secs(args.common.peer_timeout), &move || stop.signal().is_some()) {
+            Err(fault) => return setting.stop.check().and(Err(fault)),
+            Ok(greeted) => greeted,
+        };
+    Transfer::begin(args, setting, source, control, &dialer, stream, welcome, released)?.drive()
+}
+
+fn open_control(args: &Send, setting: &Setting, released: &Arc<AtomicBool>) -> Result<Arc<Control>, Fault> {
+    let released = Arc::clone(released);
+    let control = Arc::new(Control {
+        progress: Arc::clone(&setting.progress),
+        transport: Mutex::new(Transport { congestion_control: args.congestion_control.clone(), streams: args.streams }),
+        peer: Mutex::new(None),
+        released: Box::new(move || released.store(true, Ordering::Release)),
+    });
+    if let Some(path) = &args.control_socket {
+        socket::serve(path, Arc::clone(&control)).map_err(|error| {
+            Fault::new(Reason::InternalError, format!("the control socket {} cannot be served: {error}", path.display()))
+        })?;
+    }
+    Ok(control)
+}
+
+struct Transfer<'a> {
+    setting: &'a Setting,
+    link: Link,
+    link_thread: Option<JoinHandle<()>>,
+    inbox: Inbox<Event>,
+    outbox: SyncSender<Event>,
+    session: Arc<Mutex<Sender>>,
+    source: Option<Arc<Source>>,
+    pool_parts: Option<PoolSeed>,
+    pool: Option<Arc<Pool>>,
+    control: Arc<Control>,
+    released: Arc<AtomicBool>,
+    await_transport: Duration,
+    held_since: Option<Instant>,
+    cap: Cap,
+    over: Arc<AtomicBool>,
+    hashed: Arc<AtomicU64>,
+    json: bool,
+}
+
+struct PoolSeed {
+    dialer: Arc<Dialer>,
+    welcome: Welcome,
+    source_address: String,
+}
+
+enum Cap {
+    Fixed(Option<u64>),
+    File(std::path::PathBuf),
+}
+
+impl<'a> Transfer<'a> {
+    #[allow(clippy::too_many_arguments)]
+    fn begin(
+        args: &Send,
+        setting: &'a Setting,
+        source: Source,
+        control: Arc<Control>,
+        dialer: &Arc<Dialer>,
+        stream: ClientStream,
+        welcome: Welcome,
+        released: Arc<AtomicBool>,
+    ) -> Result<Self, Fault> {
+        let internal = |error: std::io::Error| Fault::new(Reason::InternalError, format!("the control connection: {error}"));
+        let local = dial::socket(&stream).local_addr().map_err(internal)?;
+        let name = dialer.interface.clone().or_else(|| interface::holding(&interface::list(), local.ip()));
+        *lock(&setting.pages.endpoint) = Some(Endpoint {
+            role: "sender",
+            numa_node: name.as_deref().and_then(interface::numa_node),
+            interface: name,
+            address: local.ip().to_string(),
+            port: local.port(),
+        });
+        tracing::info!(peer = %args.connect, local = %local, "the receiver is authenticated");
+        output::event(args.common.json, "connected", &serde_json::json!({"peer": args.connect, "local": local}));
+        let (outbox, inbox) = sync_channel(INBOX);
+        let ClientStreamParts { connection, socket } = split(stream).map_err(internal)?;
+        let (link, thread) = Link::start(connection, socket, outbox.clone()).map_err(internal)?;
+        let over = Arc::new(AtomicBool::new(false));
+        setting.progress.enter(Stage::Listing);
+        spawn_listing(source, link.clone(), outbox.clone(), Arc::clone(&over)).map_err(internal)?;
+        Ok(Self {
+            setting,
+            link,
+            link_thread: Some(thread),
+            inbox,
+            outbox,
+            session: Arc::default(),
+            source: None,
+            pool_parts: Some(PoolSeed { dialer: Arc::clone(dialer), welcome, source_address: local.ip().to_string() }),
+            pool: None,
+            control,
+            released,
+            await_transport: Duration::from_secs(args.await_transport.unwrap_or(0)),
+            held_since: None,
+            cap: match &args.bandwidth_file {
+                Some(path) => Cap::File(path.clone()),
+                None => Cap::Fixed(args.bandwidth),
+            },
+            over,
+            hashed: Arc::default(),
+            json: args.common.json,
+        })
+    }
+
+    fn drive(mut self) -> Result<Success, Fault> {
+        let result = self.steps();
+        self.over.store(true, Ordering::Relaxed);
+        let result = match result {
+            Err(fault) => Err(self.tell(fault)),
+            success => success,
+        };
+        if let Some(pool) = &self.pool {
+            pool.finish();
+        }
+        self.link.close();
+        self.farewell();
+        result
+    }
+
+    fn steps(&mut self) -> Result<Success, Fault> {
+        let mut pulse = Pulse::new("receiver", Arc::clone(&self.setting.progress));
+        loop {
+            self.setting.stop.check()?;
+            let done = match self.inbox.recv_timeout(TICK) {
+                Ok(event) => self.on_event(event, &mut pulse)?,
+                Err(RecvTimeoutError::Timeout) => None,
+                Err(RecvTimeoutError::Disconnected) => return Err(Fault::new(Reason::InternalError, "the inbox is gone")),
+            };
+            if let Some(success) = done {
+                return Ok(success);
+            }
+            self.release_if_due();
+            pulse.tick(&self.link, self.setting.progress.stage() != Stage::Transferring)?;
+        }
+    }
+
+    fn on_event(&mut self, event: Event, pulse: &mut Pulse) -> Result<Option<Success>, Fault> {
+        match event {
+            Event::Fault(fault) => return Err(fault),
+            Event::Link(LinkEvent::Closed(why)) => {
+                return Err(Fault::new(Reason::PeerLost, format!("the connection to the receiver ended: {why}")))
+            }
+            Event::Link(LinkEvent::Message(body)) => match pulse.on_message(body) {
+                Some(Body::Failure(failure)) => {
+                    return Err(Fault::from_peer("receiver", &failure.reason, &failure.message, failure.retry))
+                }
+                Some(body) => return self.on_message(body),
+                None => {}
+            },
+            Event::Listed(listed) => self.on_listed(listed?)?,
+            Event::Hashed(hashed) => {
+                let mut session = lock(&self.session);
+                hashed?.into_iter().for_each(|(file, digest)| session.hashed(file, digest));
+                session.answer_comparison().into_iter().for_each(|body| self.link.send(body));
+            }
+        }
+        Ok(None)
+    }
+
+    fn on_listed(&mut self, (source, entries, totals): (Arc<Source>, Vec<Entry>, Totals)) -> Result<(), Fault> {
+        self.setting.progress.set_totals(totals.files, totals.bytes);
+        lock(&self.session).listed(entries);
+        let Totals { files, directories, symlinks, bytes } = totals;
+        self.link.send(Body::ListingEnd(ListingEnd { files, directories, symlinks, bytes }));
+        let Some(PoolSeed { dialer, welcome, source_address }) = self.pool_parts.take() else { return Ok(()) };
+        let failed = self.outbox.clone();
+        let peer = dialer.peer.ip().to_string();
+        let pool = Pool::new(PoolParts {
+            dialer,
+            token: welcome.token,
+            session: Arc::clone(&self.session),
+            source: Arc::clone(&source),
+            progress: Arc::clone(&self.setting.progress),
+            transport: lock(&self.control.transport).clone(),
+            failed: Box::new(move |fault| {
+                let _ = failed.try_send(Event::Fault(fault));
+            }),
+        });
+        self.source = Some(source);
+        self.apply_cap(&pool)?;
+        let echo_key = welcome.echo_key.iter().map(|byte| format!("{byte:02x}")).collect();
+        let peer = Peer { address: peer, source_address, echo_port: welcome.echo_port, echo_key };
+        *lock(&self.control.peer) = Some((peer, Arc::clone(&pool)));
+        self.pool = Some(pool);
+        Ok(())
+    }
+
+    fn apply_cap(&self, pool: &Arc<Pool>) -> Result<(), Fault> {
+        match &self.cap {
+            Cap::Fixed(None) => {}
+            Cap::Fixed(cap) => pool.set_cap(*cap),
+            Cap::File(path) => {
+                let capped = Arc::clone(pool);
+                pacing::watch(path.clone(), Arc::clone(&self.over), move |cap| capped.set_cap(cap))
+                    .map_err(|error| Fault::new(Reason::InternalError, format!("the bandwidth file is not watched: {error}")))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn on_message(&mut self, body: Body) -> Result<Option<Success>, Fault> {
+        let effect = lock(&self.session).on_message(body)?;
+        let progress = &self.setting.progress;
+        match effect {
+            None => {}
+            Some(Effect::HashFiles(files)) => self.hash(files)?,
+            Some(Effect::Planned) => self.on_planned(),
+            Some(Effect::Stored { bytes, files }) => {
+                progress.bytes_transferred.fetch_add(bytes, Ordering::Relaxed);
+                progress.files_transferred.fetch_add(files, Ordering::Relaxed);
+            }
+            Some(Effect::Finished) => {
+                progress.enter(Stage::Done);
+                let root = lock(&self.session).root()?;
+                let message = "every file arrived, was verified and made durable".to_owned();
+                return Ok(Some(Success { reason: Reason::Verified, message, root: Some(root) }));
+            }
+        }
+        self.complete()?;
+        if let Some(pool) = &self.pool {
+            pool.wake();
+        }
+        Ok(None)
+    }
+
+    fn on_planned(&mut self) {
+        let progress = &self.setting.progress;
+        let session = lock(&self.session);
+        let (entries, skipped) = (session.entries(), session.skipped());
+        let skipped_bytes = skipped.iter().map(|file| entries[*file as usize].size).sum();
+        progress.files_skipped.store(skipped.len() as u64, Ordering::Relaxed);
+        progress.bytes_skipped.store(skipped_bytes, Ordering::Relaxed);
+        let empty = entries.iter().enumerate().filter(|(index, entry)| {
+            entry.kind == fairlead_protocol::listing::Kind::File
+                && entry.size == 0
+                && skipped.binary_search(&(*index as u32)).is_err()
+        });
+        progress.files_transferred.store(empty.count() as u64, Ordering::Relaxed);
+        progress.enter(Stage::AwaitingTransport);
+        self.held_since = Some(Instant::now());
+    }
+
+    /// Lets data flow once the transport is decided, or once the wait for that is over.
+    fn release_if_due(&mut self) {
+        let Some(since) = self.held_since else { return };
+        if !self.released.load(Ordering::Acquire) && since.elapsed() < self.await_transport {
+            return;
+        }
+        self.held_since = None;
+        self.setting.progress.enter(Stage::Transferring);
+        lock(&self.session).release();
+        let nothing_to_send = match self.complete() {
+            Ok(complete) => complete,
+            Err(fault) => {
+                let _ = self.outbox.try_send(Event::Fault(fault));
+                true
+            }
+        };
+        if let (Some(pool), false) = (&self.pool, nothing_to_send) {
+            pool.start();
+        }
+    }
+
+    /// Sends the closing message once every block is stored.
+    fn complete(&mut self) -> Result<bool, Fault> {
+        let Some(body) = lock(&self.session).complete()? else { return Ok(false) };
+        let progress = &self.setting.progress;
+        progress.bulk_ended();
+        progress.blocks_damaged.store(lock(&self.session).damaged_packs(), Ordering::Relaxed);
+        progress.enter(Stage::Verifying);
+        self.link.send(body);
+        if let Some(pool) = &self.pool {
+            pool.finish();
+        }
+        Ok(true)
+    }
+
+    fn hash(&self, files: Vec<u32>) -> Result<(), Fault> {
+        let Some(source) = self.source.clone() else { return Err(Fault::protocol("files were compared before they were listed")) };
+        let entries = lock(&self.session).entries();
+        let (outbox, progress) = (self.outbox.clone(), Arc::clone(&self.setting.progress));
+        let (over, hashed) = (Arc::clone(&self.over), Arc::clone(&self.hashed));
+        let worker = move || {
+            let mut buffer = Vec::new();
+            let work = |bytes| {
+                progress.work.fetch_add(bytes, Ordering::Relaxed);
+            };
+            let digests = files.into_iter().take_while(|_| !over.load(Ordering::Relaxed)).map(|file| {
+                hashed.fetch_add(1, Ordering::Relaxed);
+                source.hash(file, &entries[file as usize], &mut buffer, work).map(|digest| (file, digest))
+            });
+            let _ = outbox.send(Event::Hashed(digests.collect()));
+        };
+        let spawned = std::thread::Builder::new().name("hash".into()).spawn(worker);
+        spawned.map(|_| ()).map_err(|error| Fault::new(Reason::InternalError, format!("no thread for hashing: {error}")))
+    }
+
+    /// Tells the receiver of a fault, and waits a moment for what the receiver has to say about a lost connection.
+    fn tell(&mut self, fault: Fault) -> Fault {
+        if let Some(body) = failure(&fault) {
+            self.link.send(body);
+        }
+        let mut fault = fault;
+        while let Ok(event) = self.inbox.try_recv() {
+            if let Event::Link(LinkEvent::Message(Body::Failure(told))) = event {
+                fault = fault.more_telling(Fault::from_peer("receiver", &told.reason, &told.message, told.retry));
+            }
+        }
+        fault
+    }
+
+    fn farewell(&mut self) {
+        let deadline = Instant::now() + FAREWELL;
+        let Some(thread) = self.link_thread.take() else { return };
+        while !thread.is_finished() && Instant::now() < deadline {
+            let _ = self.inbox.recv_timeout(Duration::from_millis(10));
+        }
+        output::event(self.json, "closed", &serde_json::json!({}));
+    }
+}
+
+struct ClientStreamParts {
+    connection: rustls::Connection,
+    socket: std::net::TcpStream,
+}
+
+fn split(stream: ClientStream) -> std::io::Result<ClientStreamParts> {
+    let socket = dial::socket(&stream).try_clone()?;
+    let (connection, _) = stream.into_parts();
+    Ok(ClientStreamParts { connection: connection.into(), socket })
+}
+
+fn spawn_listing(source: Source, link: Link, outbox: SyncSender<Event>, over: Arc<AtomicBool>) -> std::io::Result<()> {
+    let worker = move || {
+        let _ = outbox.send(Event::Listed(list(source, &link, &over)));
+    };
+    std::thread::Builder::new().name("listing".into()).spawn(worker).map(|_| ())
+}
+
+/// Walks the source and streams its entries in bounded frames, no faster than the network takes them.
+fn list(mut source: Source, link: &Link, over: &AtomicBool) -> Result<(Arc<Source>, Vec<Entry>, Totals), Fault> {
+    let mut builder = ListingBuilder::default();
+    let (mut batch, mut bytes) = (Vec::new(), 0);
+    let flush = |batch: &mut Vec<_>| link.send(Body::Listing(Listing { entries: std::mem::take(batch) }));
+    source.walk(|entry| {
+        bytes += entry.path.len() + entry.target.len() + 64;
+        batch.push(entry.to_message());
+        builder.push(entry)?;
+        if bytes < LISTING_FRAME_TARGET_BYTES {
+            return Ok(());
+        }
+        flush(&mut batch);
+        bytes = 0;
+        while link.backlog_bytes() > LISTING_BACKLOG_BYTES {
+            if over.load(Ordering::Relaxed) {
+                return Err(Fault::new(Reason::PeerLost, "the transfer ended while the source was listed"));
+            }
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        Ok(())
+    })?;
+    flush(&mut batch);
+    let totals = builder.totals();
+    if totals.entries() == 0 {
+        return Err(empty("after the patterns"));
+    }
+    Ok((Arc::new(source), builder.finish(), totals))
+}
