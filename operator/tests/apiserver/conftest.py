@@ -45,10 +45,22 @@ def kubectl(admin_kubeconfig: Path) -> Kubectl:
 @pytest.fixture(scope="session")
 def cluster(kubectl: Kubectl) -> None:
     """Nodes, namespaces, and everything that the chart renders except the workload."""
-    kubectl.apply({"apiVersion": "v1", "kind": "List", "items": [_namespace(name) for name in ("fairlead-system", NOT_ALLOWED, *NAMESPACES)]})
-    kubectl.apply({"apiVersion": "v1", "kind": "List", "items": [{"apiVersion": "v1", "kind": "Node", "metadata": {"name": n}} for n in NODES]})
+    kubectl.apply(
+        {"apiVersion": "v1", "kind": "List", "items": [_namespace(name) for name in ("fairlead-system", NOT_ALLOWED, *NAMESPACES)]}
+    )
+    kubectl.apply(
+        {"apiVersion": "v1", "kind": "List", "items": [{"apiVersion": "v1", "kind": "Node", "metadata": {"name": n}} for n in NODES]}
+    )
     for node in NODES:
-        kubectl("patch", "node", node, "--subresource=status", "--type=merge", "-p", '{"status":{"conditions":[{"type":"Ready","status":"True"}]}}')
+        kubectl(
+            "patch",
+            "node",
+            node,
+            "--subresource=status",
+            "--type=merge",
+            "-p",
+            '{"status":{"conditions":[{"type":"Ready","status":"True"}]}}',
+        )
     rendered = subprocess.run(
         [
             *(str(find_programs()["helm"]), "template", "fairlead", str(CHECKOUT / "charts" / "fairlead")),

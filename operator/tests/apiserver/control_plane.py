@@ -74,7 +74,11 @@ class ControlPlane:
         self._launch(
             "kube-apiserver",
             *(f"--etcd-servers={ETCD}", f"--bind-address={ADDRESS}", f"--advertise-address={ADDRESS}", f"--secure-port={PORT}"),
-            *(f"--client-ca-file={keys.ca}", f"--tls-cert-file={keys.certificate('server')}", f"--tls-private-key-file={keys.key('server')}"),
+            *(
+                f"--client-ca-file={keys.ca}",
+                f"--tls-cert-file={keys.certificate('server')}",
+                f"--tls-private-key-file={keys.key('server')}",
+            ),
             *(f"--service-account-key-file={keys.accounts_public}", f"--service-account-signing-key-file={keys.accounts_private}"),
             *("--service-account-issuer=https://fairlead.test", "--service-cluster-ip-range=198.19.0.0/24"),
             # There is no controller that would make the service accounts which this plug-in demands.

@@ -71,7 +71,9 @@ class FakeNodes:
         status = {"phase": "Pending", "containerStatuses": [_container({"waiting": {"reason": reason, "message": message}}, ready=False)]}
         await self._patch_status(pod["metadata"]["name"], status)
 
-    async def finish(self, pod: KubeObject, *, verdict: str = "Succeeded", reason: str = "Verified", retry: bool = False, **more: Any) -> None:
+    async def finish(
+        self, pod: KubeObject, *, verdict: str = "Succeeded", reason: str = "Verified", retry: bool = False, **more: Any
+    ) -> None:
         """Ends the mover with a verdict in its termination message."""
         labels = pod["metadata"]["labels"]
         message = {

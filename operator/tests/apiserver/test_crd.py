@@ -21,8 +21,14 @@ def _side(node: str = "dtn-a", claim: str = "raw", **more: Any) -> dict[str, Any
 IMMUTABLE = "cannot change once the job exists: create a new TransferJob instead"
 
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
-    "a limit below the least": ({"bandwidth": {"limit": "10k"}}, "bandwidth.limit must lie between 64k and 10T: it is in decimal bits per second"),
-    "a limit above the most": ({"bandwidth": {"limit": "11T"}}, "bandwidth.limit must lie between 64k and 10T: it is in decimal bits per second"),
+    "a limit below the least": (
+        {"bandwidth": {"limit": "10k"}},
+        "bandwidth.limit must lie between 64k and 10T: it is in decimal bits per second",
+    ),
+    "a limit above the most": (
+        {"bandwidth": {"limit": "11T"}},
+        "bandwidth.limit must lie between 64k and 10T: it is in decimal bits per second",
+    ),
     "an absolute source path": ({"source": _side(path="/etc")}, "path is relative to the volume's root: remove the leading '/'"),
     "a source path that climbs": (
         {"source": _side(path="a/../b")},

@@ -229,7 +229,8 @@ async def _scrape(url: str) -> dict[str, float]:
         assert response.status == 200
         families = text_string_to_metric_families(await response.text())
     return {
-        sample.name + ("{" + ",".join(f'{key}="{value}"' for key, value in sorted(sample.labels.items())) + "}" if sample.labels else ""): sample.value
+        sample.name
+        + ("{" + ",".join(f'{key}="{value}"' for key, value in sorted(sample.labels.items())) + "}" if sample.labels else ""): sample.value
         for family in families
         for sample in family.samples
     }

@@ -1,0 +1,312 @@
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any, cast
+
+import pytest
+from fake_timers import FakeTimers
+from handler_objects import job_body, pod_body
+
+from fairlead.api.status import Condition
+from fairlead.api.transferjob import TransferJob, TransferJobStatus
+from fairlead.core.model import CreatePod, DeletePod, MoverPod, Observed, Plan, Role
+from fairlead.handlers.cache import Cache, ObjectKey
+from fairlead.handlers.controller import Controller, needs_live_facts
+from fairlead.handlers.metrics import Metrics
+from fairlead.handlers.queue import Backoff, WorkQueue
+from fairlead.kube.apply import Applier
+from fairlead.kube.build import BuildError
+from fairlead.kube.client import KubeObject
+from fairlead.kube.errors import ConflictError, KubeError, NamespaceTerminatingError, ThrottledError, UnavailableError
+from fairlead.kube.gather import Gatherer
+from fairlead.kube.pods import OwnedPod, read_owned_pod
+
+pytestmark = pytest.mark.asyncio
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+KEY = ObjectKey("lab", "job")
+CREATE = Plan(creates=(CreatePod(Role.RECEIVER, 1, "dtn-b", 24000),))
+
+
+class FakeGatherer:
+    """Answers from what the test says is live."""
+
+    def __init__(self) -> None:
+        self.live_job: KubeObject | None = None
+        self.live_pods: list[KubeObject] = []
+        self.live_reads = 0
+        self.observations = 0
+
+    async def observe(self, job: TransferJob, pods: Iterable[MoverPod]) -> Observed:
+        self.observations += 1
+        await asyncio.sleep(0)
+        return Observed(job=job, pods=tuple(pods))
+
+    async def read_job(self, namespace: str, name: str, uid: str) -> KubeObject | None:
+        self.live_reads += 1
+        return self.live_job
+
+    async def read_pods(self, namespace: str, job_uid: str) -> list[OwnedPod]:
+        return [owned for owned in map(read_owned_pod, self.live_pods) if owned is not None]
+
+
+class FakeApplier:
+    """Remembers plans and fails when it is told to."""
+
+    def __init__(self) -> None:
+        self.applied: list[tuple[str, Plan]] = []
+        self.failures: list[Exception] = []
+
+    async def apply(self, body: KubeObject, job: TransferJob, plan: Plan) -> None:
+        if self.failures:
+            raise self.failures.pop(0)
+        self.applied.append((body["metadata"]["resourceVersion"], plan))
+
+
+class Bench:
+    """A controller with everything around it faked."""
+
+    def __init__(self) -> None:
+        self.timers = FakeTimers()
+        self.cache = Cache()
+        self.queue: WorkQueue[ObjectKey] = WorkQueue(self.timers, Backoff(1.0, 8.0))
+        self.gatherer = FakeGatherer()
+        self.applier = FakeApplier()
+        self.decide: Callable[[Observed, datetime], Plan] = lambda observed, now: Plan()
+        self.metrics = Metrics()
+        self.controller = Controller(
+            cache=self.cache,
+            queue=self.queue,
+            gatherer=cast(Gatherer, self.gatherer),
+            applier=cast(Applier, self.applier),
+            decide=lambda observed, now: self.decide(observed, now),
+            now=lambda: NOW,
+            metrics=self.metrics,
+        )
+
+    def put(self, **fields: Any) -> None:
+        body = job_body(**fields)
+        self.cache.put_job(body)
+        self.gatherer.live_job = body
+
+    def errors(self, kind: str) -> float:
+        return self.metrics.registry.get_sample_value("fairlead_operator_reconcile_errors_total", {"kind": kind}) or 0.0
+
+    def next_look_seconds(self) -> float | None:
+        """When the queue hands the key out again, None if it does not."""
+        for tenths in range(2000):
+            if self.queue.depth:
+                return tenths / 10
+            self.timers.advance(0.1)
+        return None
+
+
+@pytest.fixture
+def bench() -> Bench:
+    return Bench()
+
+
+async def test_a_key_of_no_job_is_dropped(bench: Bench) -> None:
+    await bench.controller.handle(KEY)
+    assert bench.gatherer.observations == 0
+    assert bench.next_look_seconds() is None
+
+
+async def test_applies_the_decision_and_comes_back_when_it_says(bench: Bench) -> None:
+    bench.put()
+    plan = Plan(requeue_after=timedelta(seconds=3))
+    bench.decide = lambda observed, now: plan
+    await bench.controller.handle(KEY)
+    assert [applied for _, applied in bench.applier.applied] == [plan]
+    assert bench.next_look_seconds() == pytest.approx(3.0, abs=0.11)
+
+
+async def test_harmless_plans_need_no_live_read(bench: Bench) -> None:
+    bench.put()
+    bench.decide = lambda observed, now: Plan(status=TransferJobStatus(phase="Pending"))
+    await bench.controller.handle(KEY)
+    assert bench.gatherer.live_reads == 0
+
+
+async def test_nothing_is_created_on_the_word_of_the_watch_alone(bench: Bench) -> None:
+    bench.put(version="5")
+    bench.gatherer.live_job = job_body(version="9")
+    bench.gatherer.live_pods = [pod_body()]
+    bench.decide = lambda observed, now: Plan() if observed.pods else CREATE
+    await bench.controller.handle(KEY)
+    assert bench.gatherer.live_reads == 1
+    assert bench.applier.applied == [("9", Plan())]
+    assert bench.gatherer.observations == 2
+
+
+async def test_a_phantom_pod_is_not_believed_when_it_matters(bench: Bench) -> None:
+    bench.put()
+    bench.cache.put_pod(pod_body(uid="phantom"))
+    delete = Plan(deletes=(DeletePod("x", "phantom", "1"),))
+    bench.decide = lambda observed, now: delete if observed.pods else Plan()
+    await bench.controller.handle(KEY)
+    assert [applied for _, applied in bench.applier.applied] == [Plan()]
+    assert bench.cache.pods_of("job-uid") == []
+
+
+async def test_a_job_that_is_gone_by_now_is_left_alone(bench: Bench) -> None:
+    bench.put()
+    bench.gatherer.live_job = None
+    bench.decide = lambda observed, now: CREATE
+    await bench.controller.handle(KEY)
+    assert bench.applier.applied == []
+    assert bench.cache.jobs.get(KEY) is None
+
+
+async def test_after_a_conflict_the_next_pass_begins_with_a_live_read(bench: Bench) -> None:
+    bench.put(version="5")
+    bench.applier.failures = [ConflictError("old")]
+    await bench.controller.handle(KEY)
+    assert bench.errors("Conflict") == 1
+    assert bench.next_look_seconds() == pytest.approx(1.0, abs=0.11)
+    bench.gatherer.live_job = job_body(version="9")
+    await bench.controller.handle(KEY)
+    assert bench.applier.applied == [("9", Plan())]
+    await bench.controller.handle(KEY)
+    assert bench.gatherer.live_reads == 1
+
+
+async def test_failures_in_a_row_back_off_and_success_forgets_them(bench: Bench) -> None:
+    bench.put()
+    delays = []
+    for _ in range(5):
+        bench.applier.failures = [UnavailableError("down")]
+        await bench.controller.handle(KEY)
+        delays.append(bench.next_look_seconds())
+        assert await bench.queue.get() == KEY
+        bench.queue.done(KEY)
+    assert delays == pytest.approx([1, 2, 4, 8, 8], abs=0.11)
+    await bench.controller.handle(KEY)
+    bench.applier.failures = [UnavailableError("down")]
+    await bench.controller.handle(KEY)
+    assert bench.next_look_seconds() == pytest.approx(1.0, abs=0.11)
+
+
+async def test_obeys_the_servers_retry_after(bench: Bench) -> None:
+    bench.put()
+    bench.applier.failures = [ThrottledError("later", retry_after_seconds=17)]
+    await bench.controller.handle(KEY)
+    assert bench.next_look_seconds() == pytest.approx(17.0, abs=0.11)
+
+
+@pytest.mark.parametrize(("error", "kind"), [(BuildError("no"), "Build"), (ZeroDivisionError("no"), "Internal")])
+async def test_a_defect_of_ours_is_counted_logged_and_retried(
+    bench: Bench, caplog: pytest.LogCaptureFixture, error: Exception, kind: str
+) -> None:
+    bench.put()
+    bench.applier.failures = [error]
+    with caplog.at_level(logging.ERROR):
+        await bench.controller.handle(KEY)
+    assert bench.errors(kind) == 1
+    assert "TransferJob lab/job" in caplog.text
+    assert bench.next_look_seconds() is not None
+
+
+async def test_a_job_that_cannot_be_read_waits_for_its_owner(bench: Bench, caplog: pytest.LogCaptureFixture) -> None:
+    broken = job_body()
+    broken["spec"]["network"] = "Carrier pigeon"
+    bench.cache.put_job(broken)
+    with caplog.at_level(logging.ERROR):
+        await bench.controller.handle(KEY)
+    assert bench.errors("InvalidResource") == 1
+    assert "spec.network" in caplog.text
+    assert bench.next_look_seconds() is None
+
+
+async def test_a_deleted_job_in_a_dying_namespace_is_let_go(bench: Bench) -> None:
+    bench.put(deletionTimestamp="2026-01-01T00:00:00Z")
+    bench.applier.failures = [NamespaceTerminatingError("dying")]
+    bench.decide = lambda observed, now: CREATE
+    await bench.controller.handle(KEY)
+    assert [plan for _, plan in bench.applier.applied] == [Plan(finalizer=False)]
+
+
+async def test_a_live_job_in_a_dying_namespace_waits_for_its_own_deletion(bench: Bench) -> None:
+    bench.put()
+    bench.applier.failures = [NamespaceTerminatingError("dying")]
+    bench.decide = lambda observed, now: CREATE
+    await bench.controller.handle(KEY)
+    assert bench.applier.applied == []
+    assert bench.errors("NamespaceTerminating") == 0
+
+
+async def test_two_jobs_decided_at_the_same_time_see_each_others_ports(bench: Bench) -> None:
+    seen: list[frozenset[int]] = []
+    release = asyncio.Event()
+
+    class SlowApplier(FakeApplier):
+        async def apply(self, body: KubeObject, job: TransferJob, plan: Plan) -> None:
+            await release.wait()
+
+    bench.controller._applier = cast(Applier, SlowApplier())
+    bodies = {name: job_body(name, uid=f"{name}-uid") for name in ("one", "two")}
+    for body in bodies.values():
+        bench.cache.put_job(body)
+
+    async def read_job(namespace: str, name: str, uid: str) -> KubeObject:
+        return bodies[name]
+
+    bench.gatherer.read_job = read_job  # type: ignore[method-assign]
+
+    def decide(observed: Observed, now: datetime) -> Plan:
+        taken = observed.ports_in_use.get("dtn-b", frozenset())
+        seen.append(taken)
+        return Plan(creates=(CreatePod(Role.RECEIVER, 1, "dtn-b", 24000 if 24000 not in taken else 24004),))
+
+    bench.decide = decide
+    passes = [asyncio.create_task(bench.controller.handle(ObjectKey("lab", name))) for name in ("one", "two")]
+    while len(seen) < 4:
+        await asyncio.sleep(0)
+    assert bench.cache.ports_in_use("nobody")["dtn-b"] == {24000, 24004}
+    release.set()
+    await asyncio.gather(*passes)
+    assert bench.cache.ports_in_use("nobody")["dtn-b"] == frozenset()
+
+
+async def test_workers_end_when_the_queue_closes_and_survive_bad_keys(bench: Bench) -> None:
+    bench.put()
+    bench.applier.failures = [RuntimeError("bad"), KubeError("worse")]
+    worker = asyncio.create_task(bench.controller.work())
+    for _ in range(3):
+        bench.queue.add(KEY)
+        while bench.queue.depth or bench.queue.working:
+            await asyncio.sleep(0)
+    bench.queue.close()
+    await asyncio.wait_for(worker, timeout=1)
+    assert len(bench.applier.applied) == 1
+
+
+_DONE = Condition(type="Succeeded", status="True", reason="Verified", message="", last_transition_time=NOW)
+_OBSERVED = Observed(job=TransferJob.from_object(job_body()))
+
+
+@pytest.mark.parametrize(
+    ("plan", "needed"),
+    [
+        (Plan(), False),
+        (Plan(requeue_after=timedelta(seconds=1)), False),
+        (Plan(status=TransferJobStatus(phase="Pending")), False),
+        (Plan(status=TransferJobStatus(conditions=(_DONE,))), True),
+        (Plan(finalizer=True), True),
+        (Plan(finalizer=False), True),
+        (Plan(delete_job=True), True),
+        (CREATE, True),
+        (Plan(deletes=(DeletePod("x", "y", "1"),)), True),
+    ],
+)
+async def test_what_cannot_be_taken_back_needs_live_facts(plan: Plan, needed: bool) -> None:
+    assert needs_live_facts(_OBSERVED, plan) is needed
+
+
+async def test_a_job_that_is_finished_already_needs_no_live_facts_to_say_so_again() -> None:
+    job = _OBSERVED.job.model_copy(update={"status": TransferJobStatus(conditions=(_DONE,))})
+    assert not needs_live_facts(replace(_OBSERVED, job=job), Plan(status=TransferJobStatus(conditions=(_DONE,))))

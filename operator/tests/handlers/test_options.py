@@ -1,0 +1,86 @@
+from __future__ import annotations
+
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from fairlead.handlers.options import Listener, OptionError, read_options
+
+IMAGES = {"FAIRLEAD_MOVER_IMAGE": "mover:1", "FAIRLEAD_ADVISOR_IMAGE": "advisor:1"}
+
+
+def test_images_suffice() -> None:
+    options = read_options([], IMAGES)
+    assert options.template.mover.reference == "mover:1"
+    assert options.template.mover.pull_policy == "IfNotPresent"
+    assert options.settings.host_network_namespaces == frozenset()
+    assert (options.settings.port_first, options.settings.port_last) == (24000, 25999)
+    assert options.kubeconfig is None
+
+
+def test_reads_everything_from_the_environment() -> None:
+    options = read_options(
+        [],
+        IMAGES
+        | {
+            "FAIRLEAD_HOST_NETWORK_NAMESPACES": "demo, physics",
+            "FAIRLEAD_PORTS": "30000-30099",
+            "FAIRLEAD_MOVER_RESOURCES": '{"limits":{"memory":"2Gi"}}',
+            "FAIRLEAD_MOVER_TOLERATIONS": '[{"key":"dtn","operator":"Exists"}]',
+            "FAIRLEAD_MOVER_PRIORITY_CLASS": "bulk",
+            "FAIRLEAD_IMAGE_PULL_SECRETS": "one,two",
+            "FAIRLEAD_POLL_INTERVAL_SECONDS": "0.5",
+            "FAIRLEAD_PROBE_SECONDS": "4",
+            "FAIRLEAD_METRICS_ADDRESS": "[::]:9999",
+            "FAIRLEAD_KUBECONFIG": "somewhere/config",
+        },
+    )
+    assert options.settings.host_network_namespaces == {"demo", "physics"}
+    assert options.settings.allows_host_network("physics")
+    assert (options.settings.port_first, options.settings.port_last) == (30000, 30099)
+    assert options.template.mover_resources == {"limits": {"memory": "2Gi"}}
+    assert options.template.tolerations == ({"key": "dtn", "operator": "Exists"},)
+    assert options.template.priority_class == "bulk"
+    assert options.template.image_pull_secrets == ("one", "two")
+    assert options.template.probe_seconds == 4
+    assert options.settings.poll_interval == timedelta(seconds=0.5)
+    assert options.metrics == Listener("::", 9999)
+    assert options.kubeconfig == Path("somewhere/config")
+
+
+def test_the_command_line_wins_over_the_environment() -> None:
+    assert read_options(["--workers=3"], IMAGES | {"FAIRLEAD_WORKERS": "9"}).workers == 3
+
+
+def test_an_empty_variable_is_an_absent_one() -> None:
+    assert read_options([], IMAGES | {"FAIRLEAD_WORKERS": "", "FAIRLEAD_MOVER_TOLERATIONS": ""}).workers == 16
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "remedy"),
+    [
+        ("FAIRLEAD_MOVER_IMAGE", "", "full reference"),
+        ("FAIRLEAD_PORTS", "24000", "first-last"),
+        ("FAIRLEAD_PORTS", "25000-24000", "at least 8 ports"),
+        ("FAIRLEAD_PORTS", "80-90", "between 1024 and 65535"),
+        ("FAIRLEAD_PORTS", "60000-70000", "between 1024 and 65535"),
+        ("FAIRLEAD_WORKERS", "0", "from 1 to 1024"),
+        ("FAIRLEAD_WORKERS", "many", "from 1 to 1024"),
+        ("FAIRLEAD_RESYNC_SECONDS", "-1", "above 0"),
+        ("FAIRLEAD_RESYNC_SECONDS", "nan", "above 0"),
+        ("FAIRLEAD_STARTUP_TIMEOUT_SECONDS", "soon", "above 0"),
+        ("FAIRLEAD_MOVER_PULL_POLICY", "Sometimes", "Always, IfNotPresent, Never"),
+        ("FAIRLEAD_MOVER_RESOURCES", "{", "an object in JSON"),
+        ("FAIRLEAD_MOVER_RESOURCES", "[]", "an object in JSON"),
+        ("FAIRLEAD_MOVER_TOLERATIONS", '["a"]', "a list of objects in JSON"),
+        ("FAIRLEAD_METRICS_ADDRESS", "9090", "an address and a port"),
+        ("FAIRLEAD_HEALTH_ADDRESS", "0.0.0.0:99999", "an address and a port"),
+        ("FAIRLEAD_LOG_FORMAT", "xml", "json, plain"),
+    ],
+)
+def test_a_wrong_value_is_refused_with_its_name_and_a_remedy(variable: str, value: str, remedy: str) -> None:
+    with pytest.raises(OptionError) as refusal:
+        read_options([], IMAGES | {variable: value})
+    assert variable in str(refusal.value)
+    assert remedy in str(refusal.value)

@@ -1,0 +1,184 @@
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from fake_timers import FakeTimers
+
+from fairlead.handlers.queue import Backoff, QueueClosedError, WorkQueue
+
+pytestmark = pytest.mark.asyncio
+
+
+@pytest.fixture
+def timers() -> FakeTimers:
+    return FakeTimers()
+
+
+@pytest.fixture
+def queue(timers: FakeTimers) -> WorkQueue[str]:
+    return WorkQueue(timers, Backoff(first_seconds=1.0, most_seconds=8.0))
+
+
+async def _take(queue: WorkQueue[str]) -> str:
+    return await asyncio.wait_for(queue.get(), timeout=1)
+
+
+async def _is_empty(queue: WorkQueue[str]) -> bool:
+    waiting = asyncio.create_task(queue.get())
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    empty = not waiting.done()
+    waiting.cancel()
+    await asyncio.gather(waiting, return_exceptions=True)
+    return empty
+
+
+async def test_keys_come_out_in_order_of_arrival(queue: WorkQueue[str]) -> None:
+    for key in "cab":
+        queue.add(key)
+    assert [await _take(queue) for _ in range(3)] == ["c", "a", "b"]
+
+
+async def test_a_key_added_many_times_comes_out_once(queue: WorkQueue[str]) -> None:
+    for _ in range(5):
+        queue.add("a")
+    assert queue.depth == 1
+    assert await _take(queue) == "a"
+    assert await _is_empty(queue)
+
+
+async def test_a_key_at_work_is_not_handed_out_again_until_it_is_done(queue: WorkQueue[str]) -> None:
+    queue.add("a")
+    await _take(queue)
+    queue.add("a")
+    queue.add("a")
+    assert await _is_empty(queue)
+    queue.done("a")
+    assert await _take(queue) == "a"
+    queue.done("a")
+    assert await _is_empty(queue)
+
+
+async def test_a_key_at_work_does_not_hold_up_others(queue: WorkQueue[str]) -> None:
+    queue.add("a")
+    await _take(queue)
+    queue.add("b")
+    assert await _take(queue) == "b"
+
+
+async def test_a_waiting_worker_is_woken(queue: WorkQueue[str]) -> None:
+    waiting = asyncio.create_task(queue.get())
+    await asyncio.sleep(0)
+    queue.add("a")
+    assert await asyncio.wait_for(waiting, timeout=1) == "a"
+
+
+async def test_a_delayed_key_comes_out_at_its_time(queue: WorkQueue[str], timers: FakeTimers) -> None:
+    queue.add_after("a", 5.0)
+    assert queue.scheduled == 1
+    timers.advance(4.9)
+    assert queue.depth == 0
+    timers.advance(0.2)
+    assert queue.depth == 1
+    assert queue.scheduled == 0
+
+
+@pytest.mark.parametrize(("first", "second"), [(5.0, 3.0), (3.0, 5.0)])
+async def test_of_two_delays_the_earlier_counts(queue: WorkQueue[str], timers: FakeTimers, first: float, second: float) -> None:
+    queue.add_after("a", first)
+    queue.add_after("a", second)
+    timers.advance(3.0)
+    assert await _take(queue) == "a"
+    queue.done("a")
+    timers.advance(10.0)
+    assert queue.depth == 0
+
+
+async def test_no_delay_means_now(queue: WorkQueue[str]) -> None:
+    queue.add_after("a", 0.0)
+    assert queue.depth == 1
+
+
+async def test_work_that_starts_earlier_settles_the_delayed_wish(queue: WorkQueue[str], timers: FakeTimers) -> None:
+    queue.add_after("a", 5.0)
+    queue.add("a")
+    await _take(queue)
+    queue.done("a")
+    timers.advance(10.0)
+    assert queue.depth == 0
+
+
+async def test_a_delay_that_ends_while_the_key_is_at_work_is_not_lost(queue: WorkQueue[str], timers: FakeTimers) -> None:
+    queue.add("a")
+    await _take(queue)
+    queue.add_after("a", 1.0)
+    timers.advance(2.0)
+    assert queue.depth == 0
+    queue.done("a")
+    assert queue.depth == 1
+
+
+async def test_backoff_doubles_to_its_cap_and_forgets(queue: WorkQueue[str]) -> None:
+    assert [queue.retry("a") for _ in range(5)] == [1.0, 2.0, 4.0, 8.0, 8.0]
+    assert queue.retry("b") == 1.0
+    queue.forget("a")
+    assert queue.retry("a") == 1.0
+
+
+async def test_backoff_stays_at_its_cap_after_thousands_of_failures() -> None:
+    assert Backoff(0.5, 120.0).delay_seconds(100_000) == 120.0
+
+
+async def test_an_event_does_not_wait_for_the_backoff(queue: WorkQueue[str]) -> None:
+    queue.retry("a")
+    queue.add("a")
+    assert await _take(queue) == "a"
+
+
+async def test_a_worker_that_is_cancelled_while_it_waits_loses_no_key(queue: WorkQueue[str]) -> None:
+    first = asyncio.create_task(queue.get())
+    second = asyncio.create_task(queue.get())
+    await asyncio.sleep(0)
+    queue.add("a")
+    first.cancel()
+    assert await asyncio.wait_for(second, timeout=1) == "a"
+    with pytest.raises(asyncio.CancelledError):
+        await first
+
+
+async def test_closing_lets_all_waiting_workers_end_and_takes_no_more_keys(queue: WorkQueue[str], timers: FakeTimers) -> None:
+    waiting = [asyncio.create_task(queue.get()) for _ in range(3)]
+    queue.add_after("a", 1.0)
+    await asyncio.sleep(0)
+    queue.close()
+    outcomes = await asyncio.gather(*waiting, return_exceptions=True)
+    assert [type(outcome) for outcome in outcomes] == [QueueClosedError] * 3
+    queue.add("b")
+    timers.advance(5.0)
+    assert queue.depth == 0
+    with pytest.raises(QueueClosedError):
+        await queue.get()
+
+
+async def test_work_under_way_may_end_after_closing(queue: WorkQueue[str]) -> None:
+    queue.add("a")
+    await _take(queue)
+    queue.add("a")
+    queue.close()
+    queue.done("a")
+    assert queue.depth == 0
+
+
+async def test_shows_how_long_keys_wait_and_workers_work(queue: WorkQueue[str], timers: FakeTimers) -> None:
+    assert queue.oldest_wait_seconds() == 0.0
+    queue.add("a")
+    timers.advance(2.0)
+    queue.add("b")
+    timers.advance(3.0)
+    assert queue.oldest_wait_seconds() == 5.0
+    await _take(queue)
+    timers.advance(4.0)
+    assert queue.longest_work_seconds() == 4.0
+    assert queue.oldest_wait_seconds() == 7.0
+    assert queue.working == 1

@@ -1,0 +1,53 @@
+from __future__ import annotations
+
+import asyncio
+
+from fake_timers import FakeTimers
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fairlead.handlers.queue import WorkQueue
+
+_KEYS = st.sampled_from("abc")
+_STEPS = st.one_of(
+    st.tuples(st.just("add"), _KEYS),
+    st.tuples(st.just("after"), _KEYS),
+    st.tuples(st.just("retry"), _KEYS),
+    st.tuples(st.just("take"), st.none()),
+    st.tuples(st.just("done"), _KEYS),
+    st.tuples(st.just("pass"), st.none()),
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(_STEPS, max_size=60))
+def test_no_wish_is_lost_and_no_key_is_held_twice(steps: list[tuple[str, str | None]]) -> None:
+    asyncio.run(_run_steps(steps))
+
+
+async def _run_steps(steps: list[tuple[str, str | None]]) -> None:
+    timers = FakeTimers()
+    queue: WorkQueue[str] = WorkQueue(timers)
+    working: set[str] = set()
+    owed: set[str] = set()
+    for step, key in steps:
+        if step == "take" and queue.depth:
+            taken = await queue.get()
+            assert taken not in working
+            working.add(taken)
+            owed.discard(taken)
+        elif step == "done" and key in working:
+            working.discard(key)
+            queue.done(key)
+        elif step == "pass":
+            timers.advance(0.7)
+        elif key is not None and step in ("add", "after", "retry"):
+            owed.add(key)
+            {"add": queue.add, "after": lambda k: queue.add_after(k, 2.0), "retry": queue.retry}[step](key)
+    for key in working:
+        queue.done(key)
+    timers.advance(1e6)
+    left = set()
+    while queue.depth:
+        left.add(await queue.get())
+    assert left == owed
