@@ -190,6 +190,11 @@ def test_a_failure_that_no_retry_helps_ends_the_job_with_its_reason() -> None:
 PREFERENCES: dict[str, tuple[Verdict, Verdict, str]] = {
     "specific over PeerFailed": (make_failure("PeerFailed", retry=True), make_failure("SourceEmpty", retry=False), "SourceEmpty"),
     "specific over PeerLost": (make_failure("DestinationFull", retry=False), make_failure("PeerLost", retry=True), "DestinationFull"),
+    "specific over a PeerFailed that forbids a retry": (
+        make_failure("PeerFailed", retry=False),
+        make_failure("DestinationExists", retry=False),
+        "DestinationExists",
+    ),
     "final over retryable": (make_failure("InternalError", retry=True), make_failure("SourceUnreadable", retry=False), "SourceUnreadable"),
 }
 
@@ -318,3 +323,48 @@ def test_the_cap_counts_as_enforced_only_if_the_measured_rate_keeps_to_it(rate: 
     job = _with_limit(running_job(), "100M")
     plan = decide(observe(job, receiver(), sender(), reports=make_reports(make_progress(10, rate=rate))), NOW)
     assert condition_of(plan, "CapEnforced") == expected
+
+
+def test_a_retryable_reason_that_is_specific_beats_a_final_one_that_says_little() -> None:
+    pods = receiver(verdict=make_failure("PeerFailed", retry=False)), sender(verdict=make_failure("SourceChanged", retry=True))
+    status = written(decide(observe(running_job(), *pods), NOW))
+    assert status.last_failure is not None
+    assert status.last_failure.reason == "SourceChanged"
+    assert not status.is_true("Failed")
+
+
+def test_no_sender_is_sent_to_a_receiver_that_is_being_deleted() -> None:
+    job = after(observe(make_job()))
+    assert decide(observe(job, receiver(deleting=True), reports=make_reports()), NOW).creates == ()
+
+
+def test_pods_that_are_being_deleted_are_not_deleted_again() -> None:
+    spec = running_job().spec.model_copy(update={"suspend": True})
+    job = running_job().model_copy(update={"spec": spec})
+    plan = decide(observe(job, receiver(deleting=True), sender()), NOW)
+    assert [delete.name for delete in plan.deletes] == [sender().name]
+
+
+def test_a_sender_that_has_ended_is_not_told_of_a_new_limit() -> None:
+    job = _with_limit(running_job(), "1G")
+    assert decide(observe(job, receiver(), sender(verdict=make_verdict())), NOW).annotations == ()
+
+
+def test_a_new_attempt_starts_its_account_afresh() -> None:
+    moving = after(observe(running_job(), receiver(), sender(), reports=make_reports(make_progress(500), decided=True)))
+    failed = receiver(verdict=make_failure("PeerLost", retry=True)), sender(verdict=make_failure("PeerLost", retry=True))
+    job = after(observe(moving, *failed))
+    assert job.status.progress is not None
+    status = written(decide(observe(job, *failed), NOW + seconds(11)))
+    assert status.progress is None
+    assert not status.is_true("PathProbed")
+    assert status.decision is not None
+
+
+def test_what_one_pod_reported_is_not_ascribed_to_the_next() -> None:
+    job = after(observe(make_job(finalizer=True), receiver(), reports=make_reports()))
+    second = after(observe(job, receiver(attempt=2)))
+    for status, interface in ((job.status, "data0"), (second.status, None)):
+        assert status.endpoints is not None
+        assert status.endpoints.destination is not None
+        assert status.endpoints.destination.interface == interface
