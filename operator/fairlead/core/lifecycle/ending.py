@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from enum import Enum, auto
 
 from fairlead.api.reasons import ConditionType, EventReason, Reason
-from fairlead.core.draft import Draft
+from fairlead.core.lifecycle.draft import Draft
 from fairlead.core.model import CreatePod, EmitEvent, MoverPod, Role
 from fairlead.core.verdicts import has_cleaned, has_ended, is_live, proven_success
 

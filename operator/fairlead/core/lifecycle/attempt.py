@@ -9,10 +9,10 @@ from fairlead.api.quantity import format_duration
 from fairlead.api.reasons import ConditionType, Reason
 from fairlead.api.spec import Side
 from fairlead.api.status import FailureStatus
-from fairlead.core import report
 from fairlead.core.backoff import delay_after
 from fairlead.core.conditions import shorten
-from fairlead.core.draft import Draft
+from fairlead.core.lifecycle import report
+from fairlead.core.lifecycle.draft import Draft
 from fairlead.core.model import CreateCredentials, CreatePod, MoverPod, Role, Verdict
 from fairlead.core.ports import choose_port_base, taken_on
 from fairlead.core.status import final_progress

@@ -9,9 +9,9 @@ from datetime import datetime, timedelta
 
 from fairlead.api.names import CONTROLLER
 from fairlead.api.reasons import ConditionType, Reason
-from fairlead.core import attempt, ending
-from fairlead.core.admission import Obstacle, obstacle_to_start, withdrawn_permission
-from fairlead.core.draft import Draft
+from fairlead.core.lifecycle import attempt, ending
+from fairlead.core.lifecycle.admission import Obstacle, obstacle_to_start, withdrawn_permission
+from fairlead.core.lifecycle.draft import Draft
 from fairlead.core.model import Observed, Plan, Role
 from fairlead.core.verdicts import is_live, proven_success
 

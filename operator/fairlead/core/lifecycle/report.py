@@ -5,7 +5,7 @@ from __future__ import annotations
 from fairlead.api.names import ANNOTATION_EGRESS_BANDWIDTH
 from fairlead.api.quantity import format_rate, parse_rate
 from fairlead.api.reasons import ConditionType, Reason
-from fairlead.core.draft import Draft
+from fairlead.core.lifecycle.draft import Draft
 from fairlead.core.model import AnnotatePod, MoverPod
 from fairlead.core.status import bandwidth_of, decision_of, endpoints_of, path_of, progress_of
 from fairlead.core.verdicts import is_live

@@ -11,7 +11,7 @@ from fairlead.api import names
 from fairlead.api.reasons import ConditionType
 from fairlead.api.transferjob import TransferJobStatus
 from fairlead.core.conditions import Conditions
-from fairlead.core.events import events_between
+from fairlead.core.lifecycle.events import events_between
 from fairlead.core.model import DeletePod, MoverPod, Observed, Plan, Role
 from fairlead.core.status import is_worth_writing, phase_of
 from fairlead.core.verdicts import is_live
