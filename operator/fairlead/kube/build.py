@@ -152,7 +152,7 @@ def _sender(job: TransferJob, action: CreatePod, template: MoverTemplate) -> Kub
         ports=[_port(action, PORT_ADVISOR)],
     )
     advisor["restartPolicy"] = "Always"
-    advisor["volumeMounts"] = [control_mount]
+    advisor["volumeMounts"] = [dict(control_mount)]
     volumes = [
         _claim_volume(side),
         _tls_volume(job, action),

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import private_network
 import pytest
-
 from control_plane import CHECKOUT, ControlPlane, find_programs
 from lab import NAMESPACES, NODES, NOT_ALLOWED, Kubectl, Lab
 

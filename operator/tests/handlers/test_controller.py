@@ -83,10 +83,13 @@ class Bench:
             queue=self.queue,
             gatherer=cast(Gatherer, self.gatherer),
             applier=cast(Applier, self.applier),
-            decide=lambda observed, now: self.decide(observed, now),
+            decide=self._decide_now,
             now=lambda: NOW,
             metrics=self.metrics,
         )
+
+    def _decide_now(self, observed: Observed, now: datetime) -> Plan:
+        return self.decide(observed, now)
 
     def put(self, **fields: Any) -> None:
         body = job_body(**fields)
@@ -241,7 +244,7 @@ async def test_a_live_job_in_a_dying_namespace_waits_for_its_own_deletion(bench:
 
 async def test_two_jobs_decided_at_the_same_time_see_each_others_ports(bench: Bench) -> None:
     seen: list[frozenset[int]] = []
-    release = asyncio.Event()
+    release, both_decided = asyncio.Event(), asyncio.Event()
 
     class SlowApplier(FakeApplier):
         async def apply(self, body: KubeObject, job: TransferJob, plan: Plan) -> None:
@@ -260,12 +263,14 @@ async def test_two_jobs_decided_at_the_same_time_see_each_others_ports(bench: Be
     def decide(observed: Observed, now: datetime) -> Plan:
         taken = observed.ports_in_use.get("dtn-b", frozenset())
         seen.append(taken)
+        if len(seen) == 4:
+            both_decided.set()
         return Plan(creates=(CreatePod(Role.RECEIVER, 1, "dtn-b", 24000 if 24000 not in taken else 24004),))
 
     bench.decide = decide
     passes = [asyncio.create_task(bench.controller.handle(ObjectKey("lab", name))) for name in ("one", "two")]
-    while len(seen) < 4:
-        await asyncio.sleep(0)
+    await asyncio.wait_for(both_decided.wait(), timeout=1)
+    await asyncio.sleep(0)
     assert bench.cache.ports_in_use("nobody")["dtn-b"] == {24000, 24004}
     release.set()
     await asyncio.gather(*passes)
@@ -275,14 +280,21 @@ async def test_two_jobs_decided_at_the_same_time_see_each_others_ports(bench: Be
 async def test_workers_end_when_the_queue_closes_and_survive_bad_keys(bench: Bench) -> None:
     bench.put()
     bench.applier.failures = [RuntimeError("bad"), KubeError("worse")]
+    decided = asyncio.Semaphore(0)
+
+    def decide(observed: Observed, now: datetime) -> Plan:
+        decided.release()
+        return Plan()
+
+    bench.decide = decide
     worker = asyncio.create_task(bench.controller.work())
     for _ in range(3):
         bench.queue.add(KEY)
-        while bench.queue.depth or bench.queue.working:
-            await asyncio.sleep(0)
+        await asyncio.wait_for(decided.acquire(), timeout=1)
     bench.queue.close()
     await asyncio.wait_for(worker, timeout=1)
     assert len(bench.applier.applied) == 1
+    assert bench.errors("Internal") == 1
 
 
 _DONE = Condition(type="Succeeded", status="True", reason="Verified", message="", last_transition_time=NOW)

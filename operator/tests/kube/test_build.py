@@ -1,0 +1,157 @@
+"""Golden files hold what is rendered; FAIRLEAD_UPDATE_GOLDEN=1 writes them anew. The API server tests check them against its schemas."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from kube_objects import TEMPLATE, UID, job
+
+from fairlead.api import names
+from fairlead.core.model import CreatePod, Endpoint, Role
+from fairlead.kube.build import BuildError, build_pod, build_secret
+from fairlead.kube.credentials import Credentials
+from fairlead.kube.template import Image, MoverTemplate
+
+GOLDEN = Path(__file__).parent / "golden"
+RECEIVER = Endpoint("data0", "198.19.0.2", 24000)
+RECEIVE = CreatePod(Role.RECEIVER, 1, "dtn-b", 24000)
+SEND = CreatePod(Role.SENDER, 1, "dtn-a", 24004, RECEIVER)
+CLEAN = CreatePod(Role.CLEANER, 3, "dtn-b", 0)
+
+PARTICULAR = MoverTemplate(
+    mover=Image("registry/fairlead-mover:1", "Never"),
+    advisor=Image("registry/fairlead-advisor:1", "Never"),
+    mover_resources={"requests": {"cpu": "2"}},
+    advisor_resources={},
+    tolerations=({"key": "dtn", "operator": "Exists"},),
+    image_pull_secrets=("pull",),
+    priority_class="bulk",
+    probe_seconds=4,
+)
+
+
+def _choosy() -> dict[str, Any]:
+    return build_pod(
+        job(
+            transport={"congestionControl": "bbr", "streams": {"min": 8, "max": 16}},
+            bandwidth={"limit": "2G"},
+            data={"include": ["*.h5", "$(HOME)"], "exclude": ["--tmp"], "overwrite": "Never", "preserve": ["Mode"]},
+            securityContext={"runAsUser": 1000, "runAsGroup": 100, "fsGroup": 100, "supplementalGroups": [5, 6]},
+        ),
+        SEND,
+        PARTICULAR,
+    )
+
+
+CASES: dict[str, Callable[[], dict[str, Any]]] = {
+    "receiver": lambda: build_pod(job(), RECEIVE, TEMPLATE),
+    "receiver-anywhere": lambda: build_pod(job(), CreatePod(Role.RECEIVER, 2, None, 24008), TEMPLATE),
+    "sender": lambda: build_pod(job(), SEND, TEMPLATE),
+    "sender-with-wishes": _choosy,
+    "cleaner": lambda: build_pod(job(), CLEAN, TEMPLATE),
+    "credentials": lambda: build_secret(job(), 1, Credentials({"ca.crt": b"ca", "sender.crt": b"crt", "sender.key": b"key"})),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_renders_as_the_golden_file_has_it(name: str) -> None:
+    path = GOLDEN / f"{name}.yaml"
+    rendered = yaml.safe_dump(CASES[name](), sort_keys=False, width=140)
+    if os.environ.get("FAIRLEAD_UPDATE_GOLDEN"):
+        path.write_text(rendered)
+    assert rendered == path.read_text()
+
+
+def test_there_is_no_golden_file_without_a_case() -> None:
+    assert {path.stem for path in GOLDEN.glob("*.yaml")} == set(CASES)
+
+
+def _containers(pod: dict[str, Any]) -> list[dict[str, Any]]:
+    return [*pod["spec"]["containers"], *pod["spec"].get("initContainers", [])]
+
+
+@pytest.mark.parametrize("action", [RECEIVE, SEND, CLEAN], ids=lambda action: action.role.value)
+class TestEveryPod:
+    def test_has_no_rights(self, action: CreatePod) -> None:
+        pod = build_pod(job(), action, TEMPLATE)
+        assert pod["spec"]["automountServiceAccountToken"] is False
+        assert pod["spec"]["securityContext"]["runAsNonRoot"] is True
+        for container in _containers(pod):
+            context = container["securityContext"]
+            assert context == {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}, "readOnlyRootFilesystem": True}
+
+    def test_belongs_to_its_job(self, action: CreatePod) -> None:
+        (owner,) = build_pod(job(), action, TEMPLATE)["metadata"]["ownerReferences"]
+        assert (owner["uid"], owner["controller"], owner["blockOwnerDeletion"]) == (UID, True, False)
+
+    def test_declares_every_port_as_host_port_within_its_block(self, action: CreatePod) -> None:
+        for container in _containers(build_pod(job(), action, TEMPLATE)):
+            for port in container.get("ports", []):
+                assert port["containerPort"] == port["hostPort"]
+                assert action.port_base <= port["hostPort"] < action.port_base + 4
+
+    def test_its_name_is_short_enough_for_a_job_with_the_longest_name(self, action: CreatePod) -> None:
+        pod = build_pod(job("a" * 253), action, TEMPLATE)
+        assert len(pod["metadata"]["name"]) <= 63
+        assert pod["metadata"]["annotations"][names.ANNOTATION_JOB] == "a" * 253
+
+
+def test_the_sender_cannot_write_to_the_source() -> None:
+    (mover,) = build_pod(job(), SEND, TEMPLATE)["spec"]["containers"]
+    assert next(mount for mount in mover["volumeMounts"] if mount["name"] == "data")["readOnly"] is True
+
+
+def test_a_pod_mounts_its_own_pair_only() -> None:
+    for action in (RECEIVE, SEND):
+        volumes = build_pod(job(), action, TEMPLATE)["spec"]["volumes"]
+        items = next(volume for volume in volumes if volume["name"] == "tls")["secret"]["items"]
+        assert [item["key"] for item in items] == ["ca.crt", f"{action.role}.crt", f"{action.role}.key"]
+
+
+def test_text_of_users_is_never_expanded_as_a_variable() -> None:
+    sneaky = job(source={"volume": {"persistentVolumeClaim": {"claimName": "raw"}}, "path": "$(FAIRLEAD_NODE_ADDRESS)/x"})
+    assert "--source=/data/$$(FAIRLEAD_NODE_ADDRESS)/x" in build_pod(sneaky, SEND, TEMPLATE)["spec"]["containers"][0]["args"]
+
+
+def test_a_path_that_leaves_its_volume_is_never_built() -> None:
+    for path in ("../x", "a/../../x", "/etc"):
+        climbing = job(destination={"volume": {"persistentVolumeClaim": {"claimName": "scratch"}}, "path": path})
+        with pytest.raises(BuildError, match="leaves its volume"):
+            build_pod(climbing, RECEIVE, TEMPLATE)
+
+
+def test_a_sender_needs_a_receiver_to_connect_to() -> None:
+    with pytest.raises(BuildError, match="no receiver endpoint"):
+        build_pod(job(), CreatePod(Role.SENDER, 1, "dtn-a", 24004), TEMPLATE)
+
+
+def test_connects_to_an_ipv6_address_in_brackets() -> None:
+    action = CreatePod(Role.SENDER, 1, "dtn-a", 24004, Endpoint("data0", "2001:db8::2", 24000))
+    assert "--connect=[2001:db8::2]:24000" in build_pod(job(), action, TEMPLATE)["spec"]["containers"][0]["args"]
+
+
+def test_the_cap_is_an_annotation_of_the_sender_alone() -> None:
+    capped = job(bandwidth={"limit": "1500M"})
+    assert build_pod(capped, SEND, TEMPLATE)["metadata"]["annotations"][names.ANNOTATION_EGRESS_BANDWIDTH] == "1500M"
+    assert names.ANNOTATION_EGRESS_BANDWIDTH not in build_pod(capped, RECEIVE, TEMPLATE)["metadata"]["annotations"]
+    assert names.ANNOTATION_EGRESS_BANDWIDTH not in build_pod(job(), SEND, TEMPLATE)["metadata"]["annotations"]
+
+
+@pytest.mark.parametrize(
+    ("streams", "expected"), [({"min": 1, "max": 32}, 4), ({"min": 1, "max": 2}, 2), ({"min": 8, "max": 16}, 8), ({"min": 3, "max": 3}, 3)]
+)
+def test_starts_with_four_streams_within_the_users_bounds(streams: dict[str, int], expected: int) -> None:
+    pod = build_pod(job(transport={"streams": streams}), SEND, TEMPLATE)
+    assert f"--streams={expected}" in pod["spec"]["containers"][0]["args"]
+
+
+def test_the_secret_is_immutable_and_goes_with_the_job() -> None:
+    secret = build_secret(job(), 2, Credentials({"ca.crt": b"x"}))
+    assert secret["immutable"] is True
+    assert secret["metadata"]["name"].endswith("-credentials-2")
+    assert secret["metadata"]["ownerReferences"][0]["uid"] == UID

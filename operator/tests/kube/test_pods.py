@@ -1,0 +1,187 @@
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from kube_objects import UID, pod_body
+
+from fairlead.core.model import MoverPod, PodPhase, Role
+from fairlead.kube.pods import parse_verdict, printable, read_owned_pod
+
+VERDICT: dict[str, Any] = {
+    "version": 1,
+    "role": "receiver",
+    "job": UID,
+    "attempt": 1,
+    "verdict": "Succeeded",
+    "reason": "Verified",
+    "message": "all there",
+    "retry": False,
+    "bytes_total": 10,
+    "bytes_transferred": 8,
+    "bytes_skipped": 2,
+    "files_total": 3,
+    "files_transferred": 2,
+    "files_skipped": 1,
+    "root_digest": "blake3:00",
+    "verified": ["Wire", "Block"],
+    "seconds": 12.3,
+    "bulk_seconds": 10.1,
+}
+
+
+def _read(**fields: Any) -> MoverPod:
+    owned = read_owned_pod(pod_body(**fields))
+    assert owned is not None
+    return owned.pod
+
+
+def _with_mover(state: dict[str, Any], **status: Any) -> dict[str, Any]:
+    return {"phase": "Running", "containerStatuses": [{"name": "mover", "state": state}], **status}
+
+
+def test_reads_what_the_decisions_look_at() -> None:
+    pod = _read(status={"phase": "Running", "podIP": "198.18.0.2", "conditions": [{"type": "Ready", "status": "True"}]})
+    assert (pod.role, pod.attempt, pod.phase, pod.ready, pod.deleting) == (Role.RECEIVER, 1, PodPhase.RUNNING, True, False)
+    assert (pod.node, pod.address, pod.port_base) == ("dtn-b", "198.18.0.2", 24000)
+    assert pod.created_at.isoformat() == "2026-01-01T00:00:00+00:00"
+    assert pod.verdict is None
+
+
+def test_a_brand_new_pod_is_pending() -> None:
+    pod = _read(status={})
+    assert (pod.phase, pod.ready, pod.address) == (PodPhase.PENDING, False, None)
+
+
+def test_a_pod_under_deletion_says_so() -> None:
+    assert _read(deletionTimestamp="2026-01-01T00:00:10Z").deleting
+
+
+def test_the_port_base_of_a_sender_is_told_by_its_http_port() -> None:
+    body = pod_body("sender")
+    body["spec"]["containers"][0]["ports"] = [{"name": "http", "containerPort": 24005}]
+    owned = read_owned_pod(body)
+    assert owned is not None
+    assert owned.pod.port_base == 24004
+
+
+@pytest.mark.parametrize("address", ["fairlead.io", "", "300.1.1.1", "198.18.0.2:80"])
+def test_only_an_address_is_taken_for_an_address(address: str) -> None:
+    assert _read(status={"phase": "Running", "podIP": address}).address is None
+
+
+class TestOwnership:
+    @pytest.mark.parametrize(
+        ("what", "change"),
+        [
+            ("no owner", {"ownerReferences": []}),
+            (
+                "an owner that is not the controller",
+                {"ownerReferences": [{"kind": "TransferJob", "apiVersion": "fairlead.io/v1alpha1", "uid": UID}]},
+            ),
+            (
+                "a controller of another kind",
+                {"ownerReferences": [{"kind": "Job", "apiVersion": "batch/v1", "name": "run42", "uid": UID, "controller": True}]},
+            ),
+            ("another name", {"name": "run42-receiver"}),
+            ("no labels", {"labels": {}}),
+        ],
+    )
+    def test_a_pod_is_not_ours_with(self, what: str, change: dict[str, Any]) -> None:
+        assert read_owned_pod(pod_body(**change)) is None, what
+
+    @pytest.mark.parametrize(
+        ("label", "value"),
+        [
+            ("fairlead.io/role", "admiral"),
+            ("fairlead.io/attempt", "one"),
+            ("fairlead.io/attempt", "²"),
+            ("fairlead.io/transferjob-uid", "other"),
+        ],
+    )
+    def test_a_pod_is_not_ours_with_a_wrong_label(self, label: str, value: str) -> None:
+        body = pod_body()
+        body["metadata"]["labels"][label] = value
+        assert read_owned_pod(body) is None
+
+
+class TestVerdict:
+    def test_is_read_from_the_movers_termination_message(self) -> None:
+        pod = _read(status=_with_mover({"terminated": {"exitCode": 0, "message": json.dumps(VERDICT), "reason": "Completed"}}))
+        assert pod.verdict is not None
+        assert (pod.verdict.verdict, pod.verdict.reason, pod.verdict.bytes_skipped) == ("Succeeded", "Verified", 2)
+        assert (pod.verdict.job, pod.verdict.attempt, pod.verdict.verified) == (UID, 1, ("Wire", "Block"))
+        assert pod.exit_code == 0
+
+    def test_of_another_job_or_attempt_is_handed_on_for_comparison(self) -> None:
+        verdict = parse_verdict(json.dumps(VERDICT | {"job": "other", "attempt": 7}), Role.RECEIVER)
+        assert verdict is not None
+        assert (verdict.job, verdict.attempt) == ("other", 7)
+
+    @pytest.mark.parametrize(
+        ("what", "change"),
+        [
+            ("another role's", {"role": "sender"}),
+            ("of a later version", {"version": 2}),
+            ("an unknown outcome", {"verdict": "Perhaps"}),
+            ("a negative count", {"bytes_total": -1}),
+            ("a count beyond 63 bits", {"bytes_total": 2**63}),
+            ("a count as text", {"bytes_total": "10"}),
+            ("no finite time", {"seconds": float("nan")}),
+            ("a reason that is none", {"reason": "rm -rf"}),
+        ],
+    )
+    def test_is_not_believed_if_it_is(self, what: str, change: dict[str, Any]) -> None:
+        assert parse_verdict(json.dumps(VERDICT | change), Role.RECEIVER) is None, what
+
+    @pytest.mark.parametrize("message", ["", "Succeeded", "{", "[]", "null", json.dumps(VERDICT | {"message": "x" * 5000})])
+    def test_is_not_believed_if_malformed_or_too_long(self, message: str) -> None:
+        assert parse_verdict(message, Role.RECEIVER) is None
+
+    def test_ignores_fields_of_later_movers(self) -> None:
+        assert parse_verdict(json.dumps(VERDICT | {"novelty": 1}), Role.RECEIVER) is not None
+
+    def test_of_a_cleaner_needs_no_attempt(self) -> None:
+        message = {"version": 1, "role": "cleaner", "job": UID, "verdict": "Succeeded", "reason": "Cleaned"}
+        assert parse_verdict(json.dumps(message), Role.CLEANER) is not None
+
+    @given(st.text(max_size=200))
+    def test_no_text_makes_it_stumble(self, text: str) -> None:
+        parse_verdict(text, Role.SENDER)
+
+
+class TestWaiting:
+    def test_an_image_that_cannot_be_had_is_named(self) -> None:
+        pod = _read(status=_with_mover({"waiting": {"reason": "ErrImageNeverPull", "message": "not here"}}, phase="Pending"))
+        assert (pod.waiting_reason, pod.waiting_message) == ("ErrImageNeverPull", "not here")
+
+    def test_a_crashing_sidecar_is_named(self) -> None:
+        sidecar = {"name": "advisor", "state": {"waiting": {"reason": "CrashLoopBackOff", "message": "back-off"}}}
+        pod = _read(status=_with_mover({"waiting": {"reason": "PodInitializing"}}, phase="Pending", initContainerStatuses=[sidecar]))
+        assert pod.waiting_reason == "CrashLoopBackOff"
+
+    @pytest.mark.parametrize("reason", ["ContainerCreating", "PodInitializing"])
+    def test_an_ordinary_start_is_no_reason(self, reason: str) -> None:
+        assert _read(status=_with_mover({"waiting": {"reason": reason}}, phase="Pending")).waiting_reason == ""
+
+    def test_a_pod_that_fits_nowhere_is_unschedulable(self) -> None:
+        condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/3 nodes"}
+        pod = _read(status={"phase": "Pending", "conditions": [condition]})
+        assert (pod.waiting_reason, pod.waiting_message) == ("Unschedulable", "0/3 nodes")
+
+    def test_an_evicted_pod_says_why(self) -> None:
+        pod = _read(status={"phase": "Failed", "reason": "Evicted", "message": "disk pressure"})
+        assert (pod.waiting_reason, pod.waiting_message, pod.verdict) == ("Evicted", "disk pressure", None)
+
+    def test_a_mover_that_ran_out_of_memory_says_why(self) -> None:
+        pod = _read(status=_with_mover({"terminated": {"exitCode": 137, "reason": "OOMKilled"}}, phase="Failed"))
+        assert (pod.waiting_reason, pod.exit_code) == ("OOMKilled", 137)
+
+
+def test_printable_text_is_short_and_has_no_control_characters() -> None:
+    assert printable("a\x1b[31mb\nc") == "a [31mb c"
+    assert len(printable("x" * 5000)) == 1024
+    assert printable("x" * 5000).endswith("…")
