@@ -176,6 +176,8 @@ class Observed:
     ports_in_use: Mapping[str, frozenset[int]] = field(default_factory=dict)
     """Port bases taken by other jobs' pods, by node name; key `""` holds those of pods not yet placed."""
     settings: Settings = field(default_factory=Settings)
+    refusal: str = ""
+    """What the API server said if it refused the creations of the pass before (a quota, an admission policy, a missing right)."""
 
 
 @dataclass(frozen=True, slots=True)

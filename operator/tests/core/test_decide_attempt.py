@@ -368,3 +368,21 @@ def test_what_one_pod_reported_is_not_ascribed_to_the_next() -> None:
         assert status.endpoints is not None
         assert status.endpoints.destination is not None
         assert status.endpoints.destination.interface == interface
+
+
+def test_a_refused_creation_is_reported_in_the_servers_words_and_tried_again() -> None:
+    refused = observe(make_job(), refusal="pods is forbidden: exceeded quota")
+    plan = decide(refused, NOW)
+    assert plan.creates == plan.credentials == ()
+    assert condition_of(plan, "MoversReady") == ("False", "CreationRefused")
+    assert written(plan).is_true("Stalled")
+    assert "MoversNotReady" in [event.reason for event in plan.events]
+    assert plan.requeue_after is not None
+    known = with_plan_applied(refused, plan)
+    assert decide(known, NOW).status is None
+    again = decide(replace(known, refusal=""), NOW)
+    assert [create.role for create in again.creates] == [Role.RECEIVER]
+
+
+def test_a_refusal_that_concerns_nothing_any_more_is_forgotten() -> None:
+    assert decide(observe(running_job(), receiver(), sender(), refusal="quota"), NOW).status is None

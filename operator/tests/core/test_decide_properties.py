@@ -92,6 +92,7 @@ def worlds(draw: st.DrawFn) -> Observed:
         nodes=draw(st.sampled_from([{}, {"dtn-a": NodeFacts(exists=False)}, {"dtn-b": NodeFacts(exists=True, ready=False)}])),
         claims=draw(st.sampled_from([{}, {"scratch": ClaimFacts(exists=False)}, {"raw": ClaimFacts(exists=True, node="dtn-a")}])),
         settings=draw(st.sampled_from([SETTINGS, SETTINGS, Settings()])),
+        refusal=draw(st.sampled_from(["", "", "exceeded quota"])),
     )
 
 

@@ -6,7 +6,7 @@ from fairlead.api.reasons import ConditionType, EventReason, Reason
 from fairlead.api.status import TransferJobStatus
 from fairlead.core.model import EmitEvent
 
-_TROUBLE = (Reason.RECEIVER_NOT_READY, Reason.SENDER_NOT_READY)
+_TROUBLE = (Reason.RECEIVER_NOT_READY, Reason.SENDER_NOT_READY, Reason.CREATION_REFUSED)
 
 
 def events_between(before: TransferJobStatus, after: TransferJobStatus) -> tuple[EmitEvent, ...]:

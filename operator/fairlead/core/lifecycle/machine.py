@@ -22,6 +22,8 @@ def decide(observed: Observed, now: datetime) -> Plan:
         return Plan()
     draft = Draft(observed, now)
     _decide(draft)
+    if observed.refusal and draft.effects.creates:
+        _report_refusal(draft, observed.refusal)
     return draft.plan()
 
 
@@ -37,6 +39,16 @@ def _decide(draft: Draft) -> None:
         _suspend(draft)
     else:
         _run(draft)
+
+
+def _report_refusal(draft: Draft, refusal: str) -> None:
+    """Says why nothing could be created. What was refused is left out, so that the status gets through; the next pass tries again."""
+    draft.add(creates=(), credentials=())
+    if draft.job.deleting or not (draft.status.is_true(ConditionType.SUCCEEDED) or draft.status.is_true(ConditionType.FAILED)):
+        message = f"the API server refuses to create a mover pod: {refusal}"
+        draft.conditions.set(ConditionType.MOVERS_READY, "False", Reason.CREATION_REFUSED, message)
+        draft.kstatus(reconciling=False, stalled=True, reason=Reason.CREATION_REFUSED, message=message)
+    draft.wake_after(draft.settings.recheck_interval)
 
 
 def _succeeds(draft: Draft) -> bool:
