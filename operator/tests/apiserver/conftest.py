@@ -13,7 +13,7 @@ import pytest
 from control_plane import CHECKOUT, ControlPlane, find_programs
 from lab import NAMESPACES, NODES, NOT_ALLOWED, Kubectl, Lab
 
-from fairlead.kube.client import CLAIMS, JOBS, VOLUMES, KubeClient, load_configuration
+from fairlead.kube.client import CLAIMS, JOBS, VOLUMES, KubeClient, Resource, load_configuration
 from fairlead.kube.errors import NotFoundError
 
 _numbers = itertools.count()
@@ -44,9 +44,7 @@ def kubectl(admin_kubeconfig: Path) -> Kubectl:
 @pytest.fixture(scope="session")
 def cluster(kubectl: Kubectl) -> None:
     """Nodes, namespaces, and everything that the chart renders except the workload."""
-    kubectl.apply(
-        {"apiVersion": "v1", "kind": "List", "items": [_namespace(name) for name in ("fairlead-system", NOT_ALLOWED, *NAMESPACES)]}
-    )
+    kubectl.apply({"apiVersion": "v1", "kind": "List", "items": [_namespace(name) for name in ("fairlead-system", NOT_ALLOWED)]})
     kubectl.apply(
         {"apiVersion": "v1", "kind": "List", "items": [{"apiVersion": "v1", "kind": "Node", "metadata": {"name": n}} for n in NODES]}
     )
@@ -60,6 +58,7 @@ def cluster(kubectl: Kubectl) -> None:
             "-p",
             '{"status":{"conditions":[{"type":"Ready","status":"True"}]}}',
         )
+    kubectl.apply({"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "bulk"}, "value": 1})
     rendered = subprocess.run(
         [
             *(str(find_programs()["helm"]), "template", "fairlead", str(CHECKOUT / "charts" / "fairlead")),
@@ -82,6 +81,7 @@ def operator_kubeconfig(control_plane: ControlPlane) -> Path:
 async def lab(cluster: None, kubectl: Kubectl, admin_kubeconfig: Path, operator_kubeconfig: Path) -> AsyncIterator[Lab]:
     client = KubeClient(await load_configuration(admin_kubeconfig))
     namespace = NAMESPACES[next(_numbers)]
+    await client.create(Resource("v1", "namespaces", namespaced=False), namespace, _namespace(namespace))
     for claim, node in (("raw", "dtn-a"), ("scratch", "dtn-b")):
         volume = f"{namespace}-{claim}"
         await client.create(VOLUMES, namespace, _volume(volume, node))

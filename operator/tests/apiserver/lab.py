@@ -19,7 +19,7 @@ from fairlead.kube.errors import NotFoundError
 
 T = TypeVar("T")
 
-NAMESPACES = tuple(f"lab-{number}" for number in range(80))
+NAMESPACES = tuple(f"lab-{number}" for number in range(400))
 NOT_ALLOWED = "outside"
 OPERATOR_USER = "system:serviceaccount:fairlead-system:fairlead"
 NODES = ("dtn-a", "dtn-b")

@@ -90,14 +90,14 @@ async def test_an_api_server_that_is_not_there_is_unavailable(lab: Lab) -> None:
     configuration.host = "https://127.0.0.1:1"
     nobody = KubeClient(configuration)
     try:
-        with pytest.raises(UnavailableError, match="GET /apis/fairlead.io"):
+        with pytest.raises(UnavailableError, match="GET /apis/"):
             await nobody.get(JOBS, lab.namespace, "job")
     finally:
         await nobody.close()
 
 
 async def test_a_kubeconfig_that_is_not_there_is_named(lab: Lab) -> None:
-    with pytest.raises(ClientConfigurationError, match="nowhere.yaml"):
+    with pytest.raises(ClientConfigurationError, match=r"nowhere\.yaml"):
         await load_configuration(lab.operator_kubeconfig.parent / "nowhere.yaml")
 
 
