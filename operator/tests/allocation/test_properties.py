@@ -10,8 +10,8 @@ from dataclasses import replace
 import pytest
 from allocation_cases import Network, networks
 from allocation_reference import (
-    Shares,
     Sharer,
+    Shares,
     jobs_that_could_take_more,
     lexicographic_max_min,
     on_one_link,
