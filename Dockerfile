@@ -27,6 +27,7 @@ COPY --from=mover-binary /out/fairlead-mover /usr/local/bin/fairlead-mover
 USER 65532:65532
 ENTRYPOINT ["/usr/local/bin/fairlead-mover"]
 
+# Dependencies and package become layers of their own: a change of the code sends only the code.
 # The tools that install: a virtual environment beside the one that goes into the images, which has no pip.
 FROM docker.io/library/python:3.11-slim-bookworm AS python-build
 ENV PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_ROOT_USER_ACTION=ignore
@@ -35,30 +36,36 @@ RUN python3 -m venv /opt/build \
  && /opt/build/bin/pip install --quiet --require-hashes -r /src/build.lock \
  && python3 -m venv --without-pip /opt/fairlead
 
-FROM python-build AS operator-build
+FROM python-build AS operator-dependencies
 COPY operator/requirements.lock /src/requirements.lock
 RUN /opt/build/bin/pip --python /opt/fairlead/bin/python install --quiet --require-hashes -r /src/requirements.lock
+
+FROM operator-dependencies AS operator-build
 COPY operator/pyproject.toml /src/operator/pyproject.toml
 COPY operator/fairlead /src/operator/fairlead
 RUN /opt/build/bin/pip wheel --quiet --no-deps --no-build-isolation --wheel-dir /wheels /src/operator \
- && /opt/build/bin/pip --python /opt/fairlead/bin/python install --quiet --no-deps --no-index /wheels/*.whl
+ && /opt/build/bin/pip --python /opt/fairlead/bin/python install --quiet --no-deps --no-index --root /out /wheels/*.whl
 
 FROM docker.io/library/python:3.11-slim-bookworm AS operator
-COPY --from=operator-build /opt/fairlead /opt/fairlead
+COPY --from=operator-dependencies /opt/fairlead /opt/fairlead
+COPY --from=operator-build /out/opt/fairlead /opt/fairlead
 ENV PATH=/opt/fairlead/bin:/usr/local/bin:/usr/bin:/bin PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1
 USER 65532:65532
 ENTRYPOINT ["python", "-m", "fairlead"]
 
-FROM python-build AS advisor-build
+FROM python-build AS advisor-dependencies
 COPY images/advisor/requirements.lock /src/requirements.lock
 RUN /opt/build/bin/pip --python /opt/fairlead/bin/python install --quiet --require-hashes -r /src/requirements.lock
+
+FROM advisor-dependencies AS advisor-build
 COPY images/advisor/pyproject.toml /src/advisor/pyproject.toml
 COPY images/advisor/fairlead_advisor /src/advisor/fairlead_advisor
 RUN /opt/build/bin/pip wheel --quiet --no-deps --no-build-isolation --wheel-dir /wheels /src/advisor \
- && /opt/build/bin/pip --python /opt/fairlead/bin/python install --quiet --no-deps --no-index /wheels/*.whl
+ && /opt/build/bin/pip --python /opt/fairlead/bin/python install --quiet --no-deps --no-index --root /out /wheels/*.whl
 
 FROM docker.io/library/python:3.11-slim-bookworm AS advisor
-COPY --from=advisor-build /opt/fairlead /opt/fairlead
+COPY --from=advisor-dependencies /opt/fairlead /opt/fairlead
+COPY --from=advisor-build /out/opt/fairlead /opt/fairlead
 ENV PATH=/opt/fairlead/bin:/usr/local/bin:/usr/bin:/bin PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1
 USER 65532:65532
 ENTRYPOINT ["fairlead-advisor"]

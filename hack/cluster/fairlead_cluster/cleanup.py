@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import time
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -30,7 +29,7 @@ class Removed:
     namespaces: list[str] = field(default_factory=list)
     groups: int = 0
     folders: int = 0
-    state_bytes: int = 0
+    state: Path | None = None
     settings: list[str] = field(default_factory=list)
     strangers: list[str] = field(default_factory=list)
 
@@ -43,8 +42,8 @@ class Removed:
             lines.append(f"removed {len(self.namespaces)} network namespaces ({', '.join(self.namespaces)})")
         if self.groups:
             lines.append(f"removed {self.groups} control groups")
-        if self.state_bytes:
-            lines.append(f"removed {self.state_bytes / 1e6:.0f} MB of cluster state and node disks")
+        if self.state:
+            lines.append(f"removed the cluster's state and the nodes' disks in {self.state}")
         if self.folders:
             lines.append(f"removed {self.folders} empty mount points")
         if self.settings:
@@ -204,11 +203,10 @@ class Cleanup:
             return
         for point in self._own_mounts():
             shell.run(["umount", point])
-        before = shutil.disk_usage(self._state).free
         for entry in self._state.iterdir():
             if entry.name != OWNER_FILE:
                 shell.run(["rm", "-rf", "--one-file-system", entry], timeout_s=600)
-        removed.state_bytes = max(0, shutil.disk_usage(self._state).free - before)
+        removed.state = self._state
         # The mark goes last: a removal that is killed halfway can be taken up again.
         (self._state / OWNER_FILE).unlink()
         self._state.rmdir()

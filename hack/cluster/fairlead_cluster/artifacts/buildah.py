@@ -19,7 +19,7 @@ class Buildah:
     def __init__(self, paths: Layout) -> None:
         store = paths.cache / "buildah"
         self._scratch = store / "tmp"
-        self._logs = paths.logs
+        self._configuration = store / "containers.conf"
         # In a mount namespace of its own: the storage driver binds its folder onto itself and would leave that behind.
         self._command = ["unshare", "--mount", "--propagation", "private", "--", "buildah"]
         self._command += ["--root", str(store / "root"), "--runroot", str(store / "run"), "--storage-driver", "overlay"]
@@ -53,8 +53,7 @@ class Buildah:
             words += ["--build-arg", f"{name}={value}"]
         if target:
             words += ["--target", target]
-        self._scratch.mkdir(parents=True, exist_ok=True)
-        shell.run_logged([*self._command, *words, str(context)], log, env={"TMPDIR": str(self._scratch)})
+        shell.run_logged([*self._command, *words, str(context)], log, env=self._environment())
 
     def export(self, image: str, archive: Path) -> None:
         """Write an image as a docker archive; it appears under its name only when whole."""
@@ -68,5 +67,10 @@ class Buildah:
             temporary.unlink(missing_ok=True)
 
     def _run(self, words: list[str]) -> str:
+        return shell.run([*self._command, *words], env=self._environment())
+
+    def _environment(self) -> dict[str, str]:
         self._scratch.mkdir(parents=True, exist_ok=True)
-        return shell.run([*self._command, *words], env={"TMPDIR": str(self._scratch)})
+        # Without this it makes a folder for networks in /etc, although no build uses one.
+        self._configuration.write_text(f'[network]\nnetwork_config_dir = "{self._scratch.parent / "networks"}"\n')
+        return {"TMPDIR": str(self._scratch), "CONTAINERS_CONF": str(self._configuration)}
