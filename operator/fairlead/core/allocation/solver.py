@@ -18,6 +18,8 @@ _STALLED = 0.9
 """A round that leaves more than this part of the gap between the bounds is taken for a standstill."""
 _REBUILD_BELOW = 0.75
 """The stage is built anew when fewer of its jobs than this are unsettled."""
+_MOST_FAILED_SEARCHES = 2
+"""A search that fails is slow in a large circle; after this many the rates rise together without one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +47,7 @@ def solve(problem: Problem, kept: KeptGuarantees) -> Solution:
     settled: Booleans = problem.job_ceiling <= 0.0
     lower = np.zeros(problem.crossing.size)
     upper = np.full(problem.crossing.size, np.inf)
-    rounds = balanced = raised = 0
+    rounds = balanced = raised = searches_failed = 0
     while not settled.all():
         stage = settled_apart(problem, kept, settled, rate)
         where, slack = stage.problem_place, tolerance[stage.jobs]
@@ -53,11 +55,13 @@ def solve(problem: Problem, kept: KeptGuarantees) -> Solution:
         rounds += passed
         rates = stage.rates(lower[where])
         if not closed.any():
-            found = balanced_rates(stage, _middle(stage, lower[where], upper[where]), slack)
+            searching = searches_failed < _MOST_FAILED_SEARCHES
+            found = balanced_rates(stage, _middle(stage, lower[where], upper[where]), slack) if searching else None
             if found is not None:
                 rates, closed = found, np.ones(len(found), dtype=bool)
                 balanced += len(found)
             else:
+                searches_failed += 1
                 closed, rates = _rise_together(stage, rates, stage.rates(upper[where]))
                 raised += int(closed.sum())
                 lower, upper = np.zeros_like(lower), np.full_like(upper, np.inf)
