@@ -54,6 +54,7 @@ def _parser() -> argparse.ArgumentParser:
     running.add_argument("--control-socket", required=True, type=Path, metavar="FILE", help="the mover's Unix socket")
     running.add_argument("--http", required=True, type=_host_and_port, metavar="ADDRESS:PORT", help="where to serve")
     running.add_argument("--trace", required=True, type=Path, metavar="FILE", help="the trace file to write")
+    running.add_argument("--termination-log", type=Path, metavar="FILE", help="where the decision is left when the sidecar ends")
     running.add_argument("--streams-min", type=int, default=1, metavar="N", help="fewest streams (1)")
     running.add_argument("--streams-max", type=int, default=32, metavar="N", help="most streams (32)")
     running.add_argument("--congestion-control", default="Auto", metavar="Auto|NAME", help="the user's choice (Auto)")
@@ -147,4 +148,5 @@ def _run(options: argparse.Namespace) -> None:
     address, port = options.http
     timetable = Timetable(options.rate, options.seconds)
     logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
-    asyncio.run(run_sidecar(Settings(options.control_socket, address, port, options.trace, timetable, limits)))
+    settings = Settings(options.control_socket, address, port, options.trace, timetable, limits, options.termination_log)
+    asyncio.run(run_sidecar(settings))

@@ -1,6 +1,7 @@
 """Starts and stops the sidecar."""
 
 import asyncio
+import json
 import logging
 import signal
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from fairlead_advisor.probe.socket import Clocks, Endpoint, ProbeResult, probe
 from fairlead_advisor.serve.app import build_app, serving
 from fairlead_advisor.serve.metrics import Metrics
 from fairlead_advisor.serve.mover import Mover, Peer
+from fairlead_advisor.serve.record import Published, as_json
 from fairlead_advisor.serve.sidecar import Effects, Sidecar
 
 _log = logging.getLogger(__name__)
@@ -29,6 +31,7 @@ class Settings:
     trace_path: Path
     timetable: Timetable
     limits: Limits
+    termination_log: Path | None = None
 
 
 async def run_sidecar(settings: Settings) -> None:
@@ -48,8 +51,22 @@ async def run_sidecar(settings: Settings) -> None:
         sidecar = Sidecar(mover, Effects(probe_peer, lambda: datetime.now(UTC)), metrics, settings.limits, settings.trace_path)
         async with serving(build_app(metrics, lambda: sidecar.published), settings.http_address, settings.http_port):
             _log.info("serving on %s:%d, waiting for the mover's peer", settings.http_address, settings.http_port)
-            await _until_stopped(sidecar, stop)
+            try:
+                await _until_stopped(sidecar, stop)
+            finally:
+                _leave_word(settings.termination_log, sidecar.published)
     _log.info("stopped")
+
+
+def _leave_word(path: Path | None, published: Published | None) -> None:
+    """Leaves the decision in the container's termination message: a small transfer ends before anybody has asked for it."""
+    if path is None or published is None:
+        return
+    try:
+        # The kubelet mounts this one file, so it is written in place: nothing can be renamed over it.
+        path.write_text(json.dumps(as_json(published)))
+    except OSError as error:
+        _log.warning("%s: the decision could not be left there: %s", path, error.strerror)
 
 
 async def _until_stopped(sidecar: Sidecar, stop: asyncio.Event) -> None:

@@ -1,6 +1,7 @@
 """The sidecar as a process, between an echo service and a mover's control socket."""
 
 import asyncio
+import json
 import re
 import signal
 import socket
@@ -282,3 +283,20 @@ async def test_a_port_in_use_is_refused(tmp_path: Path) -> None:
     assert outcome.exit_code == 2
     assert "cannot listen" in outcome.stderr
     assert "Traceback" not in outcome.stderr
+
+
+async def test_the_decision_is_left_in_the_termination_message(sidecar: Start, control_socket: Path, tmp_path: Path) -> None:
+    last_word = tmp_path / "termination-log"
+    last_word.touch()
+    running = await sidecar("--termination-log", last_word)
+    async with met_mover(control_socket, FakeMover()):
+        record = await running.decision()
+        await running.stop()
+    assert json.loads(last_word.read_text()) == record
+
+
+async def test_no_termination_message_is_left_before_a_decision(sidecar: Start, tmp_path: Path) -> None:
+    last_word = tmp_path / "termination-log"
+    running = await sidecar("--termination-log", last_word)
+    assert (await running.stop())[0].exit_code == 0
+    assert not last_word.exists()
