@@ -17,7 +17,7 @@ from fairlead.handlers.queue import QueueClosedError, WorkQueue
 from fairlead.kube.apply import Applier
 from fairlead.kube.build import BuildError
 from fairlead.kube.client import KubeObject
-from fairlead.kube.errors import ConflictError, KubeError, NamespaceTerminatingError, ThrottledError
+from fairlead.kube.errors import ConflictError, KubeError, NamespaceTerminatingError, RefusedError, ThrottledError
 from fairlead.kube.gather import Gatherer
 
 Decide = Callable[[Observed, datetime], Plan]
@@ -58,6 +58,7 @@ class Controller:
         self._now = now
         self._metrics = metrics
         self._doubted: set[ObjectKey] = set()
+        self._refusals: dict[ObjectKey, str] = {}
 
     async def work(self) -> None:
         """Works until the queue is closed. A key's failure is that key's alone."""
@@ -89,6 +90,11 @@ class Controller:
             self._doubted.add(key)
             delay_seconds = self._queue.retry(key)
             logger.debug("TransferJob %s/%s: looked at an old version, again in %.1f s: %s", *key, delay_seconds, error)
+        except RefusedError as error:
+            self._metrics.count_error(error.kind)
+            self._refusals[key] = str(error)
+            delay_seconds = self._queue.retry(key)
+            logger.warning("TransferJob %s/%s: refused, the status will say so in %.1f s: %s", *key, delay_seconds, error)
         except KubeError as error:
             self._metrics.count_error(error.kind)
             self._doubted.add(key)
@@ -109,13 +115,13 @@ class Controller:
         """Gathers, decides and applies once; returns when to look again. Raises KubeError and InvalidResourceError."""
         body = self._cache.jobs.get(key)
         if body is None:
-            self._doubted.discard(key)
+            self._forget(key)
             return None
         if key in self._doubted:
             body = await self._refresh(key, body)
             if body is None:
                 return None
-        observed = await self._observe(body)
+        observed = replace(await self._observe(body), refusal=self._refusals.get(key, ""))
         plan = self._plan(observed)
         if needs_live_facts(observed, plan) and key not in self._doubted:
             # Watches lag, and after a lost connection they may miss a deletion for good: nothing irreversible is done on their word.
@@ -127,7 +133,7 @@ class Controller:
         # No await between the look at the ports in `_plan` and this reservation, or two jobs could be given the same block.
         with self._cache.reserve(observed.job.metadata.uid, plan.creates):
             await self._apply(body, observed.job, plan)
-        self._doubted.discard(key)
+        self._forget(key)
         return plan.requeue_after
 
     async def _apply(self, body: KubeObject, job: TransferJob, plan: Plan) -> None:
@@ -158,7 +164,7 @@ class Controller:
         pods = self._cache.pods_of(job.metadata.uid)
         if {(pod.uid, pod.phase) for pod in pods} == {(pod.uid, pod.phase) for pod in observed.pods}:
             return replace(observed, job=job, pods=tuple(sorted(pods, key=lambda pod: (pod.attempt, pod.role))))
-        return await self._gatherer.observe(job, pods)
+        return replace(await self._gatherer.observe(job, pods), refusal=observed.refusal)
 
     async def _refresh(self, key: ObjectKey, body: KubeObject) -> KubeObject | None:
         """Brings the cache up to date with the server for one job and its pods. None if the job is gone."""
@@ -169,10 +175,14 @@ class Controller:
         self._cache.replace_pods_of(key.namespace, uid, pods)
         if live is None:
             self._cache.drop_job(key, uid)
-            self._doubted.discard(key)
+            self._forget(key)
             return None
         self._cache.put_job(live)
         return live
+
+    def _forget(self, key: ObjectKey) -> None:
+        self._doubted.discard(key)
+        self._refusals.pop(key, None)
 
 
 def needs_live_facts(observed: Observed, plan: Plan) -> bool:

@@ -60,6 +60,7 @@ def read_options(arguments: Sequence[str], environment: Mapping[str, str] = os.e
         cleanup_timeout=_seconds_of("cleanup_timeout_seconds", values),
         poll_interval=_seconds_of("poll_interval_seconds", values),
         status_interval=_seconds_of("status_interval_seconds", values),
+        recheck_interval=_seconds_of("recheck_interval_seconds", values),
         backoff_first=_seconds_of("backoff_first_seconds", values),
         backoff_most=_seconds_of("backoff_most_seconds", values),
     )
@@ -114,6 +115,7 @@ def _parser(environment: Mapping[str, str]) -> argparse.ArgumentParser:
     flag("cleanup-timeout-seconds", "300", "how long deletion waits for an unreachable destination")
     flag("poll-interval-seconds", "3", "how often a running job is looked at")
     flag("status-interval-seconds", "10", "least time between two status writes with progress alone")
+    flag("recheck-interval-seconds", "10", "how often something outside a job that keeps it waiting is looked at again")
     flag("backoff-first-seconds", "10", "pause after the first failed attempt")
     flag("backoff-most-seconds", "300", "longest pause between attempts")
     flag("kubeconfig", "", "kubeconfig file; without it the pod's service account is used")

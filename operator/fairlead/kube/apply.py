@@ -13,7 +13,7 @@ from fairlead.core.model import AnnotatePod, CreateCredentials, CreatePod, Delet
 from fairlead.kube.build import build_pod, build_secret
 from fairlead.kube.client import EVENTS, JOBS, PODS, SECRETS, KubeClient, KubeObject
 from fairlead.kube.credentials import issue
-from fairlead.kube.errors import AlreadyExistsError, ForeignObjectError, KubeError, NotFoundError
+from fairlead.kube.errors import AlreadyExistsError, ForbiddenError, InvalidError, KubeError, NotFoundError, RefusedError
 from fairlead.kube.template import MoverTemplate
 
 LONGEST_EVENT_MESSAGE = 1024
@@ -86,6 +86,8 @@ class Applier:
         pair = issue(job.metadata.uid, action.attempt, self._now(), lifetime)
         try:
             await self._client.create(SECRETS, job.metadata.namespace, build_secret(job, action.attempt, pair))
+        except (ForbiddenError, InvalidError) as error:
+            raise RefusedError(str(error), status=error.status) from error
         except AlreadyExistsError:
             # Its name holds the job's UID and the attempt, and it is immutable: an earlier pass made it and lost the answer.
             logger.debug("credentials of attempt %d exist", action.attempt)
@@ -108,10 +110,12 @@ class Applier:
         namespace, name = job.metadata.namespace, pod["metadata"]["name"]
         try:
             made = await self._client.create(PODS, namespace, pod)
+        except (ForbiddenError, InvalidError) as error:
+            raise RefusedError(str(error), status=error.status) from error
         except AlreadyExistsError as error:
             made = await self._client.get(PODS, namespace, name)
             if not _is_owned_by(made, job.metadata.uid):
-                raise ForeignObjectError(
+                raise RefusedError(
                     f"pod {namespace}/{name} exists but does not belong to this job: delete it so that the mover can be created"
                 ) from error
         self._on_pod(made)

@@ -49,10 +49,10 @@ class AlreadyExistsError(KubeError):
     blame = "nobody"
 
 
-class ForeignObjectError(KubeError):
-    """An object that somebody else made bears the name of one of ours."""
+class RefusedError(KubeError):
+    """An object of ours may not be created: a quota, an admission policy, a missing right, or an object of the same name."""
 
-    kind = "ForeignObject"
+    kind = "Refused"
     blame = "administrator"
 
 

@@ -112,6 +112,7 @@ class Lab:
             "health-address": "127.0.0.1:18080",
             "poll-interval-seconds": "0.2",
             "status-interval-seconds": "0.5",
+            "recheck-interval-seconds": "0.5",
             "backoff-first-seconds": "0.3",
             "startup-timeout-seconds": "8",
             "cleanup-timeout-seconds": "8",

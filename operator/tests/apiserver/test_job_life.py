@@ -13,7 +13,7 @@ from lab import Lab, eventually
 from prometheus_client.parser import text_string_to_metric_families
 
 from fairlead.api import names
-from fairlead.kube.client import JOBS, KubeObject
+from fairlead.kube.client import JOBS, KubeObject, Resource
 
 MOST_WRITES = 18
 """Two finalizer changes, a Secret, two pods, four events, and a status at each step; progress comes on top."""
@@ -209,6 +209,20 @@ async def test_a_finished_job_is_never_written_again(lab: Lab) -> None:
             await lab.create_job("later", suspend=True)
             await lab.condition("Suspended", name="later")
             assert (await lab.job())["metadata"]["resourceVersion"] == steady
+
+
+async def test_a_refused_pod_speaks_in_the_status_and_the_job_goes_on_once_it_is_allowed(lab: Lab) -> None:
+    limits = {"limits": [{"type": "Container", "max": {"memory": "8Mi"}}]}
+    forbid = {"apiVersion": "v1", "kind": "LimitRange", "metadata": {"name": "small", "namespace": lab.namespace}, "spec": limits}
+    await lab.client.create(Resource("v1", "limitranges"), lab.namespace, forbid)
+    async with lab.operator():
+        await lab.create_job()
+        refused = await lab.condition("Stalled")
+        assert refused["reason"] == "CreationRefused"
+        assert "maximum memory usage per Container is 8Mi" in refused["message"]
+        lab.kubectl("-n", lab.namespace, "delete", "limitrange", "small")
+        await lab.appears("receiver")
+        await lab.condition("Stalled", "False")
 
 
 async def test_two_jobs_between_the_same_nodes_get_ports_of_their_own(lab: Lab) -> None:

@@ -21,7 +21,7 @@ from fairlead.handlers.queue import Backoff, WorkQueue
 from fairlead.kube.apply import Applier
 from fairlead.kube.build import BuildError
 from fairlead.kube.client import KubeObject
-from fairlead.kube.errors import ConflictError, KubeError, NamespaceTerminatingError, ThrottledError, UnavailableError
+from fairlead.kube.errors import ConflictError, KubeError, NamespaceTerminatingError, RefusedError, ThrottledError, UnavailableError
 from fairlead.kube.gather import Gatherer
 from fairlead.kube.pods import OwnedPod, read_owned_pod
 
@@ -199,6 +199,22 @@ async def test_obeys_the_servers_retry_after(bench: Bench) -> None:
     bench.applier.failures = [ThrottledError("later", retry_after_seconds=17)]
     await bench.controller.handle(KEY)
     assert bench.next_look_seconds() == pytest.approx(17.0, abs=0.11)
+
+
+async def test_a_refusal_is_told_to_the_next_pass_and_to_that_one_alone(bench: Bench) -> None:
+    bench.put()
+    told: list[str] = []
+
+    def decide(observed: Observed, now: datetime) -> Plan:
+        told.append(observed.refusal)
+        return Plan() if observed.refusal else Plan(finalizer=True)
+
+    bench.decide = decide
+    bench.applier.failures = [RefusedError("exceeded quota")]
+    for _ in range(3):
+        await bench.controller.handle(KEY)
+    assert told == ["", "", "exceeded quota", "", ""]
+    assert bench.errors("Refused") == 1
 
 
 @pytest.mark.parametrize(("error", "kind"), [(BuildError("no"), "Build"), (ZeroDivisionError("no"), "Internal")])

@@ -11,7 +11,16 @@ from fairlead.api.transferjob import TransferJob, TransferJobStatus
 from fairlead.core.model import AnnotatePod, CreateCredentials, CreatePod, DeletePod, EmitEvent, Endpoint, Plan, Role
 from fairlead.kube.apply import Applier
 from fairlead.kube.client import KubeClient, KubeObject, Resource
-from fairlead.kube.errors import AlreadyExistsError, ConflictError, ForeignObjectError, KubeError, NotFoundError, UnavailableError
+from fairlead.kube.errors import (
+    AlreadyExistsError,
+    ConflictError,
+    ForbiddenError,
+    InvalidError,
+    KubeError,
+    NotFoundError,
+    RefusedError,
+    UnavailableError,
+)
 
 pytestmark = pytest.mark.asyncio
 
@@ -158,9 +167,17 @@ class TestCreation:
         name = names.child_name("run42", UID, "receiver", 1)
         bench.client.stored[name] = {"metadata": {"name": name, "ownerReferences": owners}}
         bench.client.failures["create pods"] = AlreadyExistsError("there")
-        with pytest.raises(ForeignObjectError, match=name):
+        with pytest.raises(RefusedError, match=name):
             await bench.apply(Plan(creates=(RECEIVER,)))
         assert bench.pods == []
+
+    @pytest.mark.parametrize("error", [ForbiddenError("exceeded quota"), InvalidError("no such field")])
+    @pytest.mark.parametrize("resource", ["secrets", "pods"])
+    async def test_a_refusal_is_told_apart_from_other_missing_rights(self, bench: Bench, resource: str, error: KubeError) -> None:
+        bench.client.failures[f"create {resource}"] = error
+        with pytest.raises(RefusedError, match=str(error)):
+            await bench.apply(Plan(credentials=(CreateCredentials(1),), creates=(RECEIVER,), status=TransferJobStatus(phase="Pending")))
+        assert "patch transferjobs/status" not in bench.client.steps()
 
     async def test_a_created_pod_is_known_at_once(self, bench: Bench) -> None:
         await bench.apply(Plan(creates=(RECEIVER,)))
