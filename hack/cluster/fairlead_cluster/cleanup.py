@@ -87,7 +87,7 @@ class Cleanup:
             )
 
     def leavings(self) -> list[str]:
-        """What is there of this cluster now, for a person; empty if nothing is."""
+        """What is there of this cluster now, for a person (the first few of each kind by name); empty if nothing is."""
         found = []
         if (self._state / OWNER_FILE).exists():
             found.append(f"state in {self._state}")
@@ -96,13 +96,13 @@ class Cleanup:
             found.append(f"network namespaces {', '.join(names)}")
         groups = [str(path) for box in layout.BOXES for path in NodeGroups(layout.namespace(box)).remains()]
         if groups:
-            found.append(f"control groups {', '.join(groups)}")
+            found.append(f"control groups {_some(groups)}")
         processes = self._own_processes()
         if processes:
-            found.append(f"processes {', '.join(str(identity.pid) for identity in processes)}")
+            found.append(f"processes {_some([str(identity.pid) for identity in processes])}")
         mounts = self._own_mounts()
         if mounts:
-            found.append(f"mounts {', '.join(mounts)}")
+            found.append(f"mounts {_some(mounts)}")
         return found
 
     def remove_all(self) -> Removed:
@@ -210,3 +210,8 @@ class Cleanup:
         # The mark goes last: a removal that is killed halfway can be taken up again.
         (self._state / OWNER_FILE).unlink()
         self._state.rmdir()
+
+
+def _some(names: list[str], shown: int = 4) -> str:
+    more = f" and {len(names) - shown} more" if len(names) > shown else ""
+    return ", ".join(names[:shown]) + more
