@@ -21,7 +21,7 @@ def operator_settings() -> kopf.OperatorSettings:
     settings.peering.standalone = True
     settings.scanning.disabled = True
     settings.posting.enabled = False
-    # Never set by low-level handlers. It must not be our own finalizer: kopf takes the one it is told from every object where it needs none.
+    # Low-level handlers never set it. It must not be our own: kopf takes the finalizer it is told off every object where it needs none.
     settings.persistence.finalizer = f"{names.GROUP}/event-source"
     settings.persistence.progress_storage = kopf.AnnotationsProgressStorage(prefix=names.GROUP)
     settings.persistence.diffbase_storage = kopf.AnnotationsDiffBaseStorage(prefix=names.GROUP)

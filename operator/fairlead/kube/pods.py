@@ -64,7 +64,7 @@ class _VerdictMessage(BaseModel):
     files_total: _Count = 0
     files_transferred: _Count = 0
     files_skipped: _Count = 0
-    root_digest: Annotated[str, Field(max_length=128)] = ""
+    root_digest: Annotated[str, Field(max_length=128)] | None = None
     verified: Annotated[list[Annotated[str, Field(max_length=32)]], Field(max_length=16)] = []
     seconds: _Seconds = 0.0
     bulk_seconds: _Seconds = 0.0
@@ -145,7 +145,7 @@ def parse_verdict(message: str, role: Role) -> Verdict | None:
         files_total=said.files_total,
         files_transferred=said.files_transferred,
         files_skipped=said.files_skipped,
-        root_digest=said.root_digest,
+        root_digest=said.root_digest or "",
         verified=tuple(said.verified),
         seconds=said.seconds,
         bulk_seconds=said.bulk_seconds,

@@ -144,6 +144,11 @@ class TestVerdict:
     def test_ignores_fields_of_later_movers(self) -> None:
         assert parse_verdict(json.dumps(VERDICT | {"novelty": 1}), Role.RECEIVER) is not None
 
+    def test_of_a_mover_that_proved_nothing_has_no_digest(self) -> None:
+        verdict = parse_verdict(json.dumps(VERDICT | {"verdict": "Failed", "reason": "SourceMissing", "root_digest": None}), Role.RECEIVER)
+        assert verdict is not None
+        assert verdict.root_digest == ""
+
     def test_of_a_cleaner_needs_no_attempt(self) -> None:
         message = {"version": 1, "role": "cleaner", "job": UID, "verdict": "Succeeded", "reason": "Cleaned"}
         assert parse_verdict(json.dumps(message), Role.CLEANER) is not None
