@@ -76,7 +76,8 @@ fn transfer(role: Role, common: &Common, run: impl FnOnce(&Setting) -> Result<Su
         .map_err(|error| Fault::new(Reason::InternalError, format!("signals cannot be handled: {error}")))
         .and(loaded)
         .and_then(|identity| {
-            let pages = Arc::new(Pages { role, job, attempt, progress: Arc::clone(&progress), endpoint: Mutex::new(None) });
+            let pages =
+                Arc::new(Pages { role, job, attempt, progress: Arc::clone(&progress), endpoint: Mutex::new(None) });
             if let Some(address) = common.http {
                 let bound = http::serve(address, Arc::clone(&pages))?;
                 output::event(json, "http", &serde_json::json!({"address": bound}));
@@ -101,8 +102,12 @@ fn clean(args: &Clean) -> ExitCode {
 fn remove_partial_files(destination: &Path, job: &str) -> Result<Success, Fault> {
     let success = |message: &str| Success { reason: Reason::Cleaned, message: message.to_owned(), root: None };
     let root = match fs::root::Root::open(destination) {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(success("the destination does not exist")),
-        Err(error) => return Err(fs::survey::write_fault(&format!("the destination {}", destination.display()), &error)),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            return Ok(success("the destination does not exist"))
+        }
+        Err(error) => {
+            return Err(fs::survey::write_fault(&format!("the destination {}", destination.display()), &error))
+        }
         Ok(root) => root,
     };
     fs::root::remove_tree(&root, &fs::partial::directory_name(job))

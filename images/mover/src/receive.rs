@@ -92,7 +92,8 @@ fn drain(stream: &mut ServerStream) {
 /// Listens, takes one transfer, and says how it went.
 pub(crate) fn run(args: &Receive, setting: &Setting) -> Result<Success, Fault> {
     let interfaces = interface::list();
-    let (name, address) = interface::choose(&interfaces, args.common.interface.as_deref(), args.address, args.node_address)?;
+    let (name, address) =
+        interface::choose(&interfaces, args.common.interface.as_deref(), args.address, args.node_address)?;
     let listener = listen(address, args.port)?;
     let place = listener.local_addr().map_err(|error| address_fault(SocketAddr::new(address, args.port), &error))?;
     let echo_socket = UdpSocket::bind(place).map_err(|error| address_fault(place, &error))?;
@@ -102,7 +103,8 @@ pub(crate) fn run(args: &Receive, setting: &Setting) -> Result<Success, Fault> {
     let over = Arc::new(AtomicBool::new(false));
     let plane = Arc::new(Mutex::new(None));
     let secrets = Arc::new(Secrets::new()?);
-    let internal = |error: std::io::Error| Fault::new(Reason::InternalError, format!("a thread could not be started: {error}"));
+    let internal =
+        |error: std::io::Error| Fault::new(Reason::InternalError, format!("a thread could not be started: {error}"));
     let echo = Echo::default();
     echo.start(echo_socket, &secrets.echo_key, Arc::clone(&over)).map_err(internal)?;
     let reception = Desk { events: events.clone(), plane: Arc::clone(&plane) };
@@ -203,7 +205,9 @@ impl Transfer<'_> {
             let (connection, _) = stream.into_parts();
             Link::start(connection.into(), socket, self.events.clone())
         };
-        self.link = Some(start().map_err(|error| Fault::new(Reason::InternalError, format!("the control connection: {error}")))?);
+        self.link = Some(
+            start().map_err(|error| Fault::new(Reason::InternalError, format!("the control connection: {error}")))?,
+        );
         self.echo.serve(Some(peer.ip()));
         self.setting.progress.enter(Stage::Listing);
         Ok(())
@@ -216,7 +220,9 @@ impl Transfer<'_> {
             let mut next = match self.inbox.recv_timeout(TICK) {
                 Ok(event) => Some(event),
                 Err(RecvTimeoutError::Timeout) => None,
-                Err(RecvTimeoutError::Disconnected) => return Err(Fault::new(Reason::InternalError, "the inbox is gone")),
+                Err(RecvTimeoutError::Disconnected) => {
+                    return Err(Fault::new(Reason::InternalError, "the inbox is gone"))
+                }
             };
             while let Some(event) = next {
                 if let Some(success) = self.on_event(event, &mut pulse)? {
@@ -320,8 +326,12 @@ impl Transfer<'_> {
             }
         }
         let step = self.session.reserved();
-        let plane =
-            DataPlane::new(entries, self.session.assembly(), Arc::clone(&self.partial), Arc::clone(&self.setting.progress));
+        let plane = DataPlane::new(
+            entries,
+            self.session.assembly(),
+            Arc::clone(&self.partial),
+            Arc::clone(&self.setting.progress),
+        );
         *lock(&self.plane) = Some(Arc::new(plane));
         progress.enter(Stage::Transferring);
         self.follow(step)
@@ -347,7 +357,8 @@ impl Transfer<'_> {
     }
 
     fn acknowledge(&mut self) {
-        for (packs, body) in [(&mut self.stored, Body::Stored as fn(Packs) -> Body), (&mut self.damaged, Body::Damaged)] {
+        for (packs, body) in [(&mut self.stored, Body::Stored as fn(Packs) -> Body), (&mut self.damaged, Body::Damaged)]
+        {
             if let (Some((link, _)), false) = (&self.link, packs.is_empty()) {
                 link.send(body(Packs { packs: std::mem::take(packs) }));
             }
@@ -418,7 +429,8 @@ impl Job {
             let work = |bytes| {
                 self.progress.work.fetch_add(bytes, Ordering::Relaxed);
             };
-            let digest = self.root.open_file(&entry.path).and_then(|open| hash_file(&open, entry.size, &mut buffer, work));
+            let digest =
+                self.root.open_file(&entry.path).and_then(|open| hash_file(&open, entry.size, &mut buffer, work));
             if let Ok(Some(digest)) = digest {
                 digests.push((*file, digest));
             }

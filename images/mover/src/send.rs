@@ -92,11 +92,15 @@ fn open_control(args: &Send, setting: &Setting, released: &Arc<AtomicBool>) -> R
         progress: Arc::clone(&setting.progress),
         transport: Mutex::new(Transport { congestion_control: args.congestion_control.clone(), streams: args.streams }),
         peer: Mutex::new(None),
+        pool: Mutex::new(None),
         released: Box::new(move || released.store(true, Ordering::Release)),
     });
     if let Some(path) = &args.control_socket {
         socket::serve(path, Arc::clone(&control)).map_err(|error| {
-            Fault::new(Reason::InternalError, format!("the control socket {} cannot be served: {error}", path.display()))
+            Fault::new(
+                Reason::InternalError,
+                format!("the control socket {} cannot be served: {error}", path.display()),
+            )
         })?;
     }
     Ok(control)
@@ -124,8 +128,7 @@ struct Transfer<'a> {
 
 struct PoolSeed {
     dialer: Arc<Dialer>,
-    welcome: Welcome,
-    source_address: String,
+    token: Vec<u8>,
 }
 
 enum Cap {
@@ -145,7 +148,8 @@ impl<'a> Transfer<'a> {
         welcome: Welcome,
         released: Arc<AtomicBool>,
     ) -> Result<Self, Fault> {
-        let internal = |error: std::io::Error| Fault::new(Reason::InternalError, format!("the control connection: {error}"));
+        let internal =
+            |error: std::io::Error| Fault::new(Reason::InternalError, format!("the control connection: {error}"));
         let local = dial::socket(&stream).local_addr().map_err(internal)?;
         let name = dialer.interface.clone().or_else(|| interface::holding(&interface::list(), local.ip()));
         *lock(&setting.pages.endpoint) = Some(Endpoint {
@@ -157,6 +161,9 @@ impl<'a> Transfer<'a> {
         });
         tracing::info!(peer = %args.connect, local = %local, "the receiver is authenticated");
         output::event(args.common.json, "connected", &serde_json::json!({"peer": args.connect, "local": local}));
+        let echo_key = welcome.echo_key.iter().map(|byte| format!("{byte:02x}")).collect();
+        let (address, source_address) = (args.connect.ip().to_string(), local.ip().to_string());
+        *lock(&control.peer) = Some(Peer { address, source_address, echo_port: welcome.echo_port, echo_key });
         let (outbox, inbox) = sync_channel(INBOX);
         let ClientStreamParts { connection, socket } = split(stream).map_err(internal)?;
         let (link, thread) = Link::start(connection, socket, outbox.clone()).map_err(internal)?;
@@ -171,7 +178,7 @@ impl<'a> Transfer<'a> {
             outbox,
             session: Arc::default(),
             source: None,
-            pool_parts: Some(PoolSeed { dialer: Arc::clone(dialer), welcome, source_address: local.ip().to_string() }),
+            pool_parts: Some(PoolSeed { dialer: Arc::clone(dialer), token: welcome.token }),
             pool: None,
             control,
             released,
@@ -209,7 +216,9 @@ impl<'a> Transfer<'a> {
             let done = match self.inbox.recv_timeout(TICK) {
                 Ok(event) => self.on_event(event, &mut pulse)?,
                 Err(RecvTimeoutError::Timeout) => None,
-                Err(RecvTimeoutError::Disconnected) => return Err(Fault::new(Reason::InternalError, "the inbox is gone")),
+                Err(RecvTimeoutError::Disconnected) => {
+                    return Err(Fault::new(Reason::InternalError, "the inbox is gone"))
+                }
             };
             if let Some(success) = done {
                 return Ok(success);
@@ -247,25 +256,25 @@ impl<'a> Transfer<'a> {
         lock(&self.session).listed(entries);
         let Totals { files, directories, symlinks, bytes } = totals;
         self.link.send(Body::ListingEnd(ListingEnd { files, directories, symlinks, bytes }));
-        let Some(PoolSeed { dialer, welcome, source_address }) = self.pool_parts.take() else { return Ok(()) };
+        let Some(PoolSeed { dialer, token }) = self.pool_parts.take() else { return Ok(()) };
         let failed = self.outbox.clone();
-        let peer = dialer.peer.ip().to_string();
+        // Held until the pool can be reached, so that no change is lost in between.
+        let transport = lock(&self.control.transport);
         let pool = Pool::new(PoolParts {
             dialer,
-            token: welcome.token,
+            token,
             session: Arc::clone(&self.session),
             source: Arc::clone(&source),
             progress: Arc::clone(&self.setting.progress),
-            transport: lock(&self.control.transport).clone(),
+            transport: transport.clone(),
             failed: Box::new(move |fault| {
                 let _ = failed.try_send(Event::Fault(fault));
             }),
         });
+        *lock(&self.control.pool) = Some(Arc::clone(&pool));
+        drop(transport);
         self.source = Some(source);
         self.apply_cap(&pool)?;
-        let echo_key = welcome.echo_key.iter().map(|byte| format!("{byte:02x}")).collect();
-        let peer = Peer { address: peer, source_address, echo_port: welcome.echo_port, echo_key };
-        *lock(&self.control.peer) = Some((peer, Arc::clone(&pool)));
         self.pool = Some(pool);
         Ok(())
     }
@@ -276,8 +285,9 @@ impl<'a> Transfer<'a> {
             Cap::Fixed(cap) => pool.set_cap(*cap),
             Cap::File(path) => {
                 let capped = Arc::clone(pool);
-                pacing::watch(path.clone(), Arc::clone(&self.over), move |cap| capped.set_cap(cap))
-                    .map_err(|error| Fault::new(Reason::InternalError, format!("the bandwidth file is not watched: {error}")))?;
+                pacing::watch(path.clone(), Arc::clone(&self.over), move |cap| capped.set_cap(cap)).map_err(
+                    |error| Fault::new(Reason::InternalError, format!("the bandwidth file is not watched: {error}")),
+                )?;
             }
         }
         Ok(())
@@ -361,7 +371,9 @@ impl<'a> Transfer<'a> {
     }
 
     fn hash(&self, files: Vec<u32>) -> Result<(), Fault> {
-        let Some(source) = self.source.clone() else { return Err(Fault::protocol("files were compared before they were listed")) };
+        let Some(source) = self.source.clone() else {
+            return Err(Fault::protocol("files were compared before they were listed"));
+        };
         let entries = lock(&self.session).entries();
         let (outbox, progress) = (self.outbox.clone(), Arc::clone(&self.setting.progress));
         let (over, hashed) = (Arc::clone(&self.over), Arc::clone(&self.hashed));
@@ -377,7 +389,9 @@ impl<'a> Transfer<'a> {
             let _ = outbox.send(Event::Hashed(digests.collect()));
         };
         let spawned = std::thread::Builder::new().name("hash".into()).spawn(worker);
-        spawned.map(|_| ()).map_err(|error| Fault::new(Reason::InternalError, format!("no thread for hashing: {error}")))
+        spawned
+            .map(|_| ())
+            .map_err(|error| Fault::new(Reason::InternalError, format!("no thread for hashing: {error}")))
     }
 
     /// Tells the receiver of a fault, and waits a moment for what the receiver has to say about a lost connection.

@@ -70,7 +70,10 @@ pub(crate) fn serve(address: SocketAddr, pages: Arc<Pages>) -> Result<SocketAddr
 }
 
 /// Runs a server on a thread with a runtime of its own.
-pub(crate) fn run(name: &str, serving: impl FnOnce(tokio::runtime::Runtime) -> io::Result<()> + Send + 'static) -> io::Result<()> {
+pub(crate) fn run(
+    name: &str,
+    serving: impl FnOnce(tokio::runtime::Runtime) -> io::Result<()> + Send + 'static,
+) -> io::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let thread = move || {
         if let Err(error) = serving(runtime) {
@@ -89,7 +92,9 @@ async fn endpoint(State(pages): State<Arc<Pages>>) -> Response {
     let endpoint = lock(&pages.endpoint).clone();
     match endpoint {
         Some(endpoint) => Json(endpoint).into_response(),
-        None => (StatusCode::SERVICE_UNAVAILABLE, Json(json!({"message": "the endpoint is not known yet"}))).into_response(),
+        None => {
+            (StatusCode::SERVICE_UNAVAILABLE, Json(json!({"message": "the endpoint is not known yet"}))).into_response()
+        }
     }
 }
 

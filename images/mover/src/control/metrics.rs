@@ -14,7 +14,12 @@ pub(crate) fn text(now: &Snapshot) -> String {
         ("files", "gauge", "Files of the transfer", optional(now.files_total)),
         ("transferred_files_total", "counter", "Files stored at the receiver", Some(now.files_transferred as f64)),
         ("skipped_files_total", "counter", "Files that were there already", Some(now.files_skipped as f64)),
-        ("damaged_packs_total", "counter", "Packs that failed a block's check and were sent again", Some(now.blocks_damaged as f64)),
+        (
+            "damaged_packs_total",
+            "counter",
+            "Packs that failed a block's check and were sent again",
+            Some(now.blocks_damaged as f64),
+        ),
         ("rate_bytes_per_second", "gauge", "Mean rate of the last 10 s", Some(now.rate_bytes_per_second as f64)),
         ("seconds_since_progress", "gauge", "Time since any byte moved", Some(now.seconds_since_progress)),
         ("streams", "gauge", "Open data streams", Some(now.streams as f64)),
@@ -22,7 +27,10 @@ pub(crate) fn text(now: &Snapshot) -> String {
     let mut out = String::new();
     for (name, kind, help, value) in metrics {
         let Some(value) = value else { continue };
-        let _ = writeln!(out, "# HELP fairlead_mover_{name} {help}\n# TYPE fairlead_mover_{name} {kind}\nfairlead_mover_{name} {value}");
+        let _ = writeln!(
+            out,
+            "# HELP fairlead_mover_{name} {help}\n# TYPE fairlead_mover_{name} {kind}\nfairlead_mover_{name} {value}"
+        );
     }
     out
 }

@@ -35,7 +35,8 @@ pub(crate) struct Control {
     pub(crate) progress: Arc<Progress>,
     /// What the command line asked for, in force until the streams exist.
     pub(crate) transport: Mutex<Transport>,
-    pub(crate) peer: Mutex<Option<(Peer, Arc<Pool>)>>,
+    pub(crate) peer: Mutex<Option<Peer>>,
+    pub(crate) pool: Mutex<Option<Arc<Pool>>>,
     /// Called after each accepted change; the first one releases the data.
     pub(crate) released: Box<dyn Fn() + Send + Sync>,
 }
@@ -67,13 +68,14 @@ pub(crate) fn serve(path: &Path, control: Arc<Control>) -> io::Result<()> {
 
 async fn peer(State(control): State<Arc<Control>>) -> Response {
     match &*lock(&control.peer) {
-        Some((peer, _)) => Json(peer).into_response(),
-        None => (StatusCode::SERVICE_UNAVAILABLE, Json(json!({"message": "the receiver is not connected yet"}))).into_response(),
+        Some(peer) => Json(peer).into_response(),
+        None => (StatusCode::SERVICE_UNAVAILABLE, Json(json!({"message": "the receiver is not connected yet"})))
+            .into_response(),
     }
 }
 
 async fn stats(State(control): State<Arc<Control>>) -> Response {
-    let streams = lock(&control.peer).as_ref().map(|(_, pool)| pool.stats()).unwrap_or_default();
+    let streams = lock(&control.pool).as_ref().map(|pool| pool.stats()).unwrap_or_default();
     Json(json!({
         "stage": control.progress.stage(),
         "available_congestion_controls": tcp::available_congestion_controls(),
@@ -101,8 +103,8 @@ async fn transport(State(control): State<Arc<Control>>, body: Bytes) -> Response
         if let Some(streams) = change.streams {
             transport.streams = streams as u16;
         }
-        match &*lock(&control.peer) {
-            Some((_, pool)) => pool.set_transport(transport.clone()),
+        match &*lock(&control.pool) {
+            Some(pool) => pool.set_transport(transport.clone()),
             None => transport.clone(),
         }
     };

@@ -34,7 +34,8 @@ impl Partial {
     /// Removes what an earlier attempt left and makes the directory anew.
     pub(crate) fn create(root: &Root, job: &str) -> Result<Self, Fault> {
         let name = directory_name(job);
-        let failed = |error: io::Error| write_fault(&format!("the directory for partial files {}", show(&name)), &error);
+        let failed =
+            |error: io::Error| write_fault(&format!("the directory for partial files {}", show(&name)), &error);
         remove_tree(root, &name).map_err(failed)?;
         rustix::fs::mkdirat(root, &*name, Mode::RWXU).map_err(|error| failed(error.into()))?;
         let directory = root.open_readable_directory(&name).map_err(failed)?;
@@ -85,7 +86,13 @@ pub(crate) struct BlockWriter {
 
 impl BlockWriter {
     /// Writes a verified block in its place. Nothing is truncated: a block that arrives twice is the same bytes.
-    pub(crate) fn write(&mut self, partial: &Partial, entry: &Entry, segment: &Segment, bytes: &[u8]) -> Result<(), Fault> {
+    pub(crate) fn write(
+        &mut self,
+        partial: &Partial,
+        entry: &Entry,
+        segment: &Segment,
+        bytes: &[u8],
+    ) -> Result<(), Fault> {
         self.try_write(partial, entry, segment, bytes).map_err(|error| write_fault(&show(&entry.path), &error))
     }
 

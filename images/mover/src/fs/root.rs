@@ -11,8 +11,7 @@ use fairlead_protocol::limits::BLOCK_BYTES;
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 
-const BENEATH: ResolveFlags =
-    ResolveFlags::BENEATH.union(ResolveFlags::NO_SYMLINKS).union(ResolveFlags::NO_MAGICLINKS);
+const BENEATH: ResolveFlags = ResolveFlags::BENEATH.union(ResolveFlags::NO_SYMLINKS).union(ResolveFlags::NO_MAGICLINKS);
 
 /// How often a lookup is repeated that raced with a rename elsewhere (`EAGAIN` from openat2).
 const LOOKUP_RETRIES: usize = 16;
@@ -68,7 +67,12 @@ impl Root {
 }
 
 /// Digest of an open file of `size` bytes, or nothing if the file ends early. Adds to `work` as it goes.
-pub(crate) fn hash_file(file: &File, size: u64, buffer: &mut Vec<u8>, work: impl Fn(u64)) -> io::Result<Option<Digest>> {
+pub(crate) fn hash_file(
+    file: &File,
+    size: u64,
+    buffer: &mut Vec<u8>,
+    work: impl Fn(u64),
+) -> io::Result<Option<Digest>> {
     buffer.resize(BLOCK_BYTES as usize, 0);
     let mut blocks = Vec::with_capacity(digest::block_count(size) as usize);
     for block in 0..digest::block_count(size) as u32 {

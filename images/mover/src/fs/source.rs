@@ -69,12 +69,14 @@ impl Source {
     pub(crate) fn open(path: &Path, filter: Filter) -> Result<Self, Fault> {
         let shown = path.display();
         let root = Root::open(path).map_err(|error| match error.kind() {
-            io::ErrorKind::NotFound => {
-                Fault::new(Reason::SourceMissing, format!("the source {shown} does not exist; check the volume and the path"))
-            }
-            io::ErrorKind::NotADirectory => {
-                Fault::new(Reason::SourceNotDirectory, format!("the source {shown} is not a directory; name a directory"))
-            }
+            io::ErrorKind::NotFound => Fault::new(
+                Reason::SourceMissing,
+                format!("the source {shown} does not exist; check the volume and the path"),
+            ),
+            io::ErrorKind::NotADirectory => Fault::new(
+                Reason::SourceNotDirectory,
+                format!("the source {shown} is not a directory; name a directory"),
+            ),
             _ => unreadable(&format!("the source {shown}"), &error),
         })?;
         let source = Self { root, filter, inodes: Vec::new() };
@@ -86,8 +88,10 @@ impl Source {
 
     /// Walks the tree in listing order and hands every entry that takes part to `emit`.
     pub(crate) fn walk(&mut self, mut emit: impl FnMut(Entry) -> Result<(), Fault>) -> Result<(), Fault> {
-        let mut stack =
-            vec![Directory { children: self.read_directory(b"")?.into_iter(), included: self.filter.include.is_none() }];
+        let mut stack = vec![Directory {
+            children: self.read_directory(b"")?.into_iter(),
+            included: self.filter.include.is_none(),
+        }];
         // Directories are listed only once something in them takes part; without includes that is at once.
         let mut pending: Vec<(Entry, u64)> = Vec::new();
         while let Some(top) = stack.last_mut() {
@@ -149,7 +153,13 @@ impl Source {
         Ok(children)
     }
 
-    fn entry(&self, directory: impl std::os::fd::AsFd, name: &[u8], path: Vec<u8>, stat: &Stat) -> Result<Entry, Fault> {
+    fn entry(
+        &self,
+        directory: impl std::os::fd::AsFd,
+        name: &[u8],
+        path: Vec<u8>,
+        stat: &Stat,
+    ) -> Result<Entry, Fault> {
         let mut target = Vec::new();
         let kind = match FileType::from_raw_mode(stat.st_mode) {
             FileType::RegularFile => Kind::File,
@@ -207,7 +217,8 @@ impl Source {
         work: impl Fn(u64),
     ) -> Result<Digest, Fault> {
         let file = self.open_file(entry)?;
-        let digest = hash_file(&file, entry.size, buffer, work).map_err(|error| unreadable(&show(&entry.path), &error))?;
+        let digest =
+            hash_file(&file, entry.size, buffer, work).map_err(|error| unreadable(&show(&entry.path), &error))?;
         self.check_unchanged(&file, index, entry)?;
         digest.ok_or_else(|| changed(&entry.path, "it became shorter while it was read"))
     }
@@ -221,14 +232,22 @@ pub(crate) struct BlockReader {
 
 impl BlockReader {
     /// Fills `bytes` with a block and returns its digest, taken while the bytes are in the cache.
-    pub(crate) fn read(&mut self, source: &Source, entry: &Entry, block: &BlockRef, bytes: &mut [u8]) -> Result<Digest, Fault> {
+    pub(crate) fn read(
+        &mut self,
+        source: &Source,
+        entry: &Entry,
+        block: &BlockRef,
+        bytes: &mut [u8],
+    ) -> Result<Digest, Fault> {
         let file = match &self.open {
             Some((index, file)) if *index == block.file => file,
             _ => &self.open.insert((block.file, source.open_file(entry)?)).1,
         };
-        file.read_exact_at(bytes, u64::from(block.block) * u64::from(BLOCK_BYTES)).map_err(|error| match error.kind() {
-            io::ErrorKind::UnexpectedEof => changed(&entry.path, "it became shorter while it was read"),
-            _ => unreadable(&show(&entry.path), &error),
+        file.read_exact_at(bytes, u64::from(block.block) * u64::from(BLOCK_BYTES)).map_err(|error| {
+            match error.kind() {
+                io::ErrorKind::UnexpectedEof => changed(&entry.path, "it became shorter while it was read"),
+                _ => unreadable(&show(&entry.path), &error),
+            }
         })?;
         let digest = digest::of_block(bytes);
         source.check_unchanged(file, block.file, entry)?;
@@ -238,7 +257,9 @@ impl BlockReader {
 
 /// Nothing takes part in the transfer.
 pub(crate) fn empty(what: &str) -> Fault {
-    let text = format!("the source {what} holds no file, directory or symbolic link to transfer; check the path and the patterns");
+    let text = format!(
+        "the source {what} holds no file, directory or symbolic link to transfer; check the path and the patterns"
+    );
     Fault::new(Reason::SourceEmpty, text)
 }
 
@@ -328,7 +349,12 @@ mod tests {
         let root = tree();
         let mut source = Source::open(root.path(), Filter::new(&[], &[]).unwrap()).unwrap();
         let mut entries = Vec::new();
-        source.walk(|entry| { entries.push(entry); Ok(()) }).unwrap();
+        source
+            .walk(|entry| {
+                entries.push(entry);
+                Ok(())
+            })
+            .unwrap();
         std::fs::write(root.path().join("z.txt"), "longer").unwrap();
         let index = entries.iter().position(|entry| entry.path == b"z.txt").unwrap();
         let block = BlockRef { file: index as u32, block: 0, length: 1 };

@@ -47,7 +47,9 @@ pub(crate) fn write_fault(what: &str, error: &io::Error) -> Fault {
         }
         _ => {
             let uid = rustix::process::geteuid().as_raw();
-            let text = format!("{what} cannot be written by user {uid}: {error}; check permissions and that the volume is writable");
+            let text = format!(
+                "{what} cannot be written by user {uid}: {error}; check permissions and that the volume is writable"
+            );
             Fault::new(Reason::DestinationUnwritable, text)
         }
     }
@@ -60,7 +62,8 @@ pub(crate) fn survey(root: &Root, entries: &[Entry], overwrite: Overwrite) -> Re
     let mut parent: Option<(&[u8], std::os::fd::OwnedFd)> = None;
     for (index, entry) in entries.iter().enumerate() {
         let path = entry.path.as_slice();
-        if missing_directory.is_some_and(|missing| path.starts_with(missing) && path.get(missing.len()) == Some(&b'/')) {
+        if missing_directory.is_some_and(|missing| path.starts_with(missing) && path.get(missing.len()) == Some(&b'/'))
+        {
             continue;
         }
         let (directory, name) = split(path);
@@ -178,7 +181,12 @@ mod tests {
         std::fs::create_dir(directory.path().join("a")).unwrap();
         std::fs::write(directory.path().join("a/other"), "x").unwrap();
         let root = Root::open(directory.path()).unwrap();
-        let entries = [entry("a", Kind::Directory, 0), entry("a/b", Kind::File, 1), entry("c", Kind::Directory, 0), entry("c/d", Kind::File, 1)];
+        let entries = [
+            entry("a", Kind::Directory, 0),
+            entry("a/b", Kind::File, 1),
+            entry("c", Kind::Directory, 0),
+            entry("c/d", Kind::File, 1),
+        ];
         assert_eq!(survey(&root, &entries, Overwrite::Never), Ok(Vec::new()));
         std::fs::write(directory.path().join("a/b"), "x").unwrap();
         let fault = survey(&root, &entries, Overwrite::Never).unwrap_err();

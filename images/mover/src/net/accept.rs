@@ -40,9 +40,11 @@ pub(crate) struct Secrets {
 impl Secrets {
     pub(crate) fn new() -> Result<Self, Fault> {
         let mut secrets = Self { token: [0; TOKEN_BYTES], echo_key: [0; ECHO_KEY_BYTES] };
-        getrandom::fill(&mut secrets.token)
-            .and_then(|()| getrandom::fill(&mut secrets.echo_key))
-            .map_err(|error| Fault::new(Reason::InternalError, format!("no random bytes: {error}")))?;
+        let random = rustls::crypto::aws_lc_rs::default_provider().secure_random;
+        random
+            .fill(&mut secrets.token)
+            .and_then(|()| random.fill(&mut secrets.echo_key))
+            .map_err(|_| Fault::new(Reason::InternalError, "the system yields no random bytes"))?;
         Ok(secrets)
     }
 
@@ -80,9 +82,10 @@ pub(crate) fn address_fault(place: SocketAddr, error: &io::Error) -> Fault {
         io::ErrorKind::AddrInUse => {
             Fault::new(Reason::AddressInUse, format!("{place} is in use by another process; choose another port"))
         }
-        io::ErrorKind::AddrNotAvailable => {
-            Fault::new(Reason::InterfaceNotFound, format!("{place} is no address of this host; name an interface or address it has"))
-        }
+        io::ErrorKind::AddrNotAvailable => Fault::new(
+            Reason::InterfaceNotFound,
+            format!("{place} is no address of this host; name an interface or address it has"),
+        ),
         _ => Fault::new(Reason::AddressInUse, format!("{place} cannot be bound: {error}")),
     }
 }
@@ -207,7 +210,9 @@ impl<R: Reception> Shared<R> {
             return Err(format!("this receiver is of job {}, attempt {}", identity.job, identity.attempt));
         }
         match hello.purpose() {
-            Purpose::Control if self.greeted.swap(true, Ordering::AcqRel) => Err("the job's sender is connected already".into()),
+            Purpose::Control if self.greeted.swap(true, Ordering::AcqRel) => {
+                Err("the job's sender is connected already".into())
+            }
             Purpose::Control => Ok(()),
             Purpose::Data if hello.stream >= u32::from(STREAMS) => Err(format!("streams are numbered below {STREAMS}")),
             Purpose::Data if self.acceptor.secrets.has_token(&hello.token) => Ok(()),

@@ -81,7 +81,13 @@ impl DataPlane {
         }
     }
 
-    fn take(&self, pack: u64, segments: &[Segment], payload: &[u8], writer: &mut BlockWriter) -> Result<PackFate, Fault> {
+    fn take(
+        &self,
+        pack: u64,
+        segments: &[Segment],
+        payload: &[u8],
+        writer: &mut BlockWriter,
+    ) -> Result<PackFate, Fault> {
         self.with_assembly(|assembly| segments.iter().try_for_each(|segment| assembly.admits(&self.entries, segment)))?;
         let mut fate = PackFate::Stored(pack);
         let mut rest = payload;

@@ -44,7 +44,11 @@ pub(crate) struct Dialer {
 
 impl Dialer {
     /// Makes the control connection, trying again until `patience` is over or `stopped`.
-    pub(crate) fn control(&self, patience: Duration, stopped: &dyn Fn() -> bool) -> Result<(ClientStream, Welcome), Fault> {
+    pub(crate) fn control(
+        &self,
+        patience: Duration,
+        stopped: &dyn Fn() -> bool,
+    ) -> Result<(ClientStream, Welcome), Fault> {
         let deadline = Instant::now() + patience;
         loop {
             let error = match self.dial(Purpose::Control, &[], 0, None) {
@@ -109,7 +113,9 @@ impl Dialer {
             return Err(DialError::Rejected(format!("it refused: {}", cut(why, 256))));
         }
         let complete = purpose == Purpose::Data
-            || (welcome.token.len() == TOKEN_BYTES && welcome.echo_key.len() == ECHO_KEY_BYTES && welcome.echo_port <= 65_535);
+            || (welcome.token.len() == TOKEN_BYTES
+                && welcome.echo_key.len() == ECHO_KEY_BYTES
+                && welcome.echo_port <= 65_535);
         if !complete {
             return Err(DialError::Rejected("its welcome is malformed".into()));
         }

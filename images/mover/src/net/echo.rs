@@ -88,7 +88,12 @@ impl Echo {
     }
 
     /// Starts the thread on the bound socket, until `stop` is set.
-    pub(crate) fn start(&self, socket: UdpSocket, echo_key: &[u8; ECHO_KEY_BYTES], stop: Arc<AtomicBool>) -> io::Result<()> {
+    pub(crate) fn start(
+        &self,
+        socket: UdpSocket,
+        echo_key: &[u8; ECHO_KEY_BYTES],
+        stop: Arc<AtomicBool>,
+    ) -> io::Result<()> {
         socket.set_read_timeout(Some(POLL))?;
         let (peer, key) = (Arc::clone(&self.peer), derive_key(echo_key));
         let serve = move || {
@@ -153,7 +158,9 @@ mod tests {
     #[test]
     fn replies_are_bounded_in_rate() {
         let mut allowance = Allowance::new();
-        let within = |allowance: &mut Allowance, from: u64| (from..from + 1000).filter(|ms| allowance.take(Duration::from_millis(*ms))).count();
+        let within = |allowance: &mut Allowance, from: u64| {
+            (from..from + 1000).filter(|ms| allowance.take(Duration::from_millis(*ms))).count()
+        };
         assert!(within(&mut allowance, 0) <= 400);
         assert!((199..=201).contains(&within(&mut allowance, 1000)));
     }

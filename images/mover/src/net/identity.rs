@@ -63,7 +63,10 @@ impl Identity {
     pub(crate) fn load(directory: &Path, role: Role, job: Option<&str>, attempt: Option<u32>) -> Result<Self, Fault> {
         let invalid = |file: &str, why: String| {
             let path = directory.join(file);
-            Fault::new(Reason::CredentialsInvalid, format!("{}: {why}; mount the job's credentials there", path.display()))
+            Fault::new(
+                Reason::CredentialsInvalid,
+                format!("{}: {why}; mount the job's credentials there", path.display()),
+            )
         };
         let certificates = |file: &str| {
             CertificateDer::pem_file_iter(directory.join(file))
@@ -75,19 +78,25 @@ impl Identity {
             roots.add(authority).map_err(|error| invalid("ca.crt", error.to_string()))?;
         }
         let chain = certificates("tls.crt")?;
-        let key = PrivateKeyDer::from_pem_file(directory.join("tls.key")).map_err(|error| invalid("tls.key", error.to_string()))?;
+        let key = PrivateKeyDer::from_pem_file(directory.join("tls.key"))
+            .map_err(|error| invalid("tls.key", error.to_string()))?;
         let own = chain.first().ok_or_else(|| invalid("tls.crt", "holds no certificate".into()))?;
-        let (own_job, own_attempt) =
-            parse_uri(own, role).ok_or_else(|| invalid("tls.crt", format!("is no certificate of a job's {}", role.name())))?;
+        let (own_job, own_attempt) = parse_uri(own, role)
+            .ok_or_else(|| invalid("tls.crt", format!("is no certificate of a job's {}", role.name())))?;
         if job.is_some_and(|job| job != own_job) || attempt.is_some_and(|attempt| attempt != own_attempt) {
-            return Err(invalid("tls.crt", format!("is of job {own_job}, attempt {own_attempt}, not of the one given")));
+            return Err(invalid(
+                "tls.crt",
+                format!("is of job {own_job}, attempt {own_attempt}, not of the one given"),
+            ));
         }
         let roots = Arc::new(roots);
         let tls = |error: rustls::Error| invalid("tls.crt", error.to_string());
         let (mut client, mut server) = (None, None);
         match role {
             Role::Sender => client = Some(Arc::new(client_config(roots, chain, key).map_err(tls)?)),
-            Role::Receiver => server = Some(Arc::new(server_config(roots, chain, key).map_err(|why| invalid("ca.crt", why))?)),
+            Role::Receiver => {
+                server = Some(Arc::new(server_config(roots, chain, key).map_err(|why| invalid("ca.crt", why))?))
+            }
         }
         Ok(Self { job: own_job, attempt: own_attempt, role, client, server })
     }
@@ -95,7 +104,8 @@ impl Identity {
     /// A client connection that accepts only this job's receiver.
     pub(crate) fn connect(&self) -> Result<ClientConnection, Fault> {
         let config = self.client.clone().ok_or_else(|| internal("the receiver does not connect"))?;
-        let name = ServerName::try_from(dns_name(&self.job, Role::Receiver)).map_err(|error| internal(&error.to_string()))?;
+        let name =
+            ServerName::try_from(dns_name(&self.job, Role::Receiver)).map_err(|error| internal(&error.to_string()))?;
         let mut connection = ClientConnection::new(config, name).map_err(|error| internal(&error.to_string()))?;
         connection.set_buffer_limit(Some(TLS_BUFFER_BYTES));
         Ok(connection)
@@ -171,9 +181,9 @@ fn server_config(
 pub(crate) fn refusal(error: &io::Error) -> Option<String> {
     let tls = error.get_ref()?.downcast_ref::<rustls::Error>()?;
     match tls {
-        rustls::Error::InvalidCertificate(_) | rustls::Error::AlertReceived(_) | rustls::Error::NoCertificatesPresented => {
-            Some(tls.to_string())
-        }
+        rustls::Error::InvalidCertificate(_)
+        | rustls::Error::AlertReceived(_)
+        | rustls::Error::NoCertificatesPresented => Some(tls.to_string()),
         _ => None,
     }
 }

@@ -46,8 +46,9 @@ fn describe(name: String, flags: InterfaceFlags) -> Interface {
     };
     let is = |file: &str| std::path::Path::new(&format!("{folder}/{file}")).exists();
     let pod_network = ["veth", "cni", "cali", "flannel", "lxc", "cilium", "docker", "kube"];
-    let internal =
-        flags.contains(InterfaceFlags::IFF_LOOPBACK) || is("bridge") || pod_network.iter().any(|prefix| name.starts_with(prefix));
+    let internal = flags.contains(InterfaceFlags::IFF_LOOPBACK)
+        || is("bridge")
+        || pod_network.iter().any(|prefix| name.starts_with(prefix));
     Interface {
         up: flags.contains(InterfaceFlags::IFF_UP),
         internal,
@@ -94,7 +95,8 @@ pub(crate) fn choose(
         (None, Some(address)) => Ok((holding(interfaces, address), address)),
         (Some("auto"), Some(address)) => Ok((holding(interfaces, address), address)),
         (Some("auto"), None) => automatic(interfaces, node_address).ok_or_else(|| {
-            let text = format!("no interface is up with an address that others can reach (there are {}); name one", names());
+            let text =
+                format!("no interface is up with an address that others can reach (there are {}); name one", names());
             Fault::new(Reason::InterfaceNotFound, text)
         }),
         (Some(name), address) => {
@@ -102,7 +104,8 @@ pub(crate) fn choose(
             let missing = || format!("the interface {name} does not exist; choose one of {}", names());
             let interface = found.ok_or_else(|| Fault::new(Reason::InterfaceNotFound, missing()))?;
             let own = address.filter(|address| interface.addresses.contains(address));
-            let chosen = if address.is_some() { own } else { best_address(interface).or(interface.addresses.first().copied()) };
+            let chosen =
+                if address.is_some() { own } else { best_address(interface).or(interface.addresses.first().copied()) };
             let lacking = || format!("the interface {name} does not have the address asked for, or none at all");
             Ok((Some(name.to_owned()), chosen.ok_or_else(|| Fault::new(Reason::InterfaceNotFound, lacking()))?))
         }

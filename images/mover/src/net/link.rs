@@ -51,7 +51,11 @@ pub(crate) struct Link {
 
 impl Link {
     /// Starts the thread. Messages and the end of the connection go to `inbox`.
-    pub(crate) fn start<E>(connection: Connection, socket: TcpStream, inbox: SyncSender<E>) -> io::Result<(Self, JoinHandle<()>)>
+    pub(crate) fn start<E>(
+        connection: Connection,
+        socket: TcpStream,
+        inbox: SyncSender<E>,
+    ) -> io::Result<(Self, JoinHandle<()>)>
     where
         E: From<LinkEvent> + Send + 'static,
     {
@@ -155,7 +159,7 @@ impl Worker {
         loop {
             let event = match held.take() {
                 Some(event) => event,
-                None => match self.decoder.next::<Control>().map_err(io::Error::other)? {
+                None => match self.decoder.next_message::<Control>().map_err(io::Error::other)? {
                     Some(Control { body: Some(body) }) => LinkEvent::Message(body).into(),
                     // A message of a later version that this one does not know.
                     Some(Control { body: None }) => continue,
@@ -197,7 +201,9 @@ impl Worker {
         match self.connection.read_tls(&mut self.socket) {
             Ok(0) => return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the peer went away without a word")),
             Ok(_) => {}
-            Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => return Ok(true),
+            Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {
+                return Ok(true)
+            }
             Err(error) => return Err(error),
         }
         let state = self.connection.process_new_packets().map_err(io::Error::other)?;

@@ -28,7 +28,11 @@ pub(crate) fn read(path: &Path) -> Result<Option<u64>, String> {
 }
 
 /// Watches the file and tells of every change until `stop` is set. A bad content keeps the cap that was.
-pub(crate) fn watch(path: PathBuf, stop: Arc<AtomicBool>, apply: impl Fn(Option<u64>) + Send + 'static) -> io::Result<()> {
+pub(crate) fn watch(
+    path: PathBuf,
+    stop: Arc<AtomicBool>,
+    apply: impl Fn(Option<u64>) + Send + 'static,
+) -> io::Result<()> {
     let watcher = move || {
         let mut last = None;
         while !stop.load(Ordering::Relaxed) {
@@ -56,7 +60,9 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("bandwidth");
         assert_eq!(read(&path), Ok(None));
-        for (content, expected) in [("", Some(None)), ("\n", Some(None)), ("2G\n", Some(Some(2_000_000_000))), ("fast", None)] {
+        for (content, expected) in
+            [("", Some(None)), ("\n", Some(None)), ("2G\n", Some(Some(2_000_000_000))), ("fast", None)]
+        {
             std::fs::write(&path, content).unwrap();
             assert_eq!(read(&path).ok(), expected, "{content:?}");
         }

@@ -194,7 +194,8 @@ impl Pool {
                 }
             }
             let mut state = lock(&self.state);
-            let needed = !self.finished.load(Ordering::Acquire) && slot < state.transport.streams && failures < FAILURES;
+            let needed =
+                !self.finished.load(Ordering::Acquire) && slot < state.transport.streams && failures < FAILURES;
             if !needed {
                 state.running.retain(|other| *other != slot);
                 let last = state.running.is_empty();
@@ -211,10 +212,11 @@ impl Pool {
     /// Runs one connection to its end.
     fn serve(&self, slot: u16, failures: &mut u32) -> Result<(), StreamEnd> {
         let congestion_control = self.transport().congestion_control;
-        let mut stream = self.dialer.data(&self.token, u32::from(slot), &congestion_control).map_err(|error| match error {
-            DialError::Io(error) => StreamEnd::Broken(error.to_string()),
-            DialError::Rejected(why) => StreamEnd::Broken(why),
-        })?;
+        let mut stream =
+            self.dialer.data(&self.token, u32::from(slot), &congestion_control).map_err(|error| match error {
+                DialError::Io(error) => StreamEnd::Broken(error.to_string()),
+                DialError::Rejected(why) => StreamEnd::Broken(why),
+            })?;
         let connection = self.connections.fetch_add(1, Ordering::Relaxed);
         self.register(slot, socket(&stream)).map_err(StreamEnd::from)?;
         let result = self.pump(slot, connection, &mut stream, failures).and_then(|()| linger(&mut stream));
@@ -284,7 +286,8 @@ impl Pool {
         let table_bytes = pack.blocks.len() * SEGMENT_BYTES;
         let payload_bytes = pack.bytes();
         buffer.resize(HEADER_BYTES + table_bytes + payload_bytes as usize, 0);
-        let header = Header::Data { pack: pack.id, segments: pack.blocks.len() as u16, payload_bytes: payload_bytes as u32 };
+        let header =
+            Header::Data { pack: pack.id, segments: pack.blocks.len() as u16, payload_bytes: payload_bytes as u32 };
         let mut table = Vec::with_capacity(table_bytes);
         let entries = lock(&self.session).entries();
         let mut rest = &mut buffer[HEADER_BYTES + table_bytes..];

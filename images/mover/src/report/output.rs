@@ -83,7 +83,7 @@ fn line(now: &Snapshot) -> String {
     };
     let Some(total) = now.bytes_total else { return stage };
     let done = now.bytes_transferred + now.bytes_skipped;
-    let percent = if total == 0 { 100 } else { done.min(total) * 100 / total };
+    let percent = (done.min(total) * 100).checked_div(total).unwrap_or(100);
     let eta = match (total.saturating_sub(done)).checked_div(now.rate_bytes_per_second) {
         Some(seconds) => clock(seconds),
         None => "-".into(),

@@ -30,8 +30,12 @@ impl Assembly {
             expected[*index as usize] = false;
             files[*index as usize] = BlockDigests::Whole(*digest);
         }
-        let blocks_missing =
-            entries.iter().zip(&expected).filter(|(_, wanted)| **wanted).map(|(entry, _)| block_count(entry.size)).sum();
+        let blocks_missing = entries
+            .iter()
+            .zip(&expected)
+            .filter(|(_, wanted)| **wanted)
+            .map(|(entry, _)| block_count(entry.size))
+            .sum();
         Self { expected, files, blocks_missing }
     }
 
@@ -63,7 +67,11 @@ impl Assembly {
             Recorded::Known => Ok(Stored { new: false, file_complete: false }),
             Recorded::Contradicts => Err(Fault::new(
                 Reason::SourceChanged,
-                format!("block {} of {} arrived twice with different content", segment.block, show(&entries[file].path)),
+                format!(
+                    "block {} of {} arrived twice with different content",
+                    segment.block,
+                    show(&entries[file].path)
+                ),
             )),
         }
     }

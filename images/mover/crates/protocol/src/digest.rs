@@ -189,7 +189,15 @@ mod tests {
 
     #[test]
     fn any_change_of_an_entry_changes_the_root() {
-        let base = Entry { path: b"a".to_vec(), kind: Kind::File, mode: 0o644, mtime_s: 1, mtime_ns: 2, size: 0, target: Vec::new() };
+        let base = Entry {
+            path: b"a".to_vec(),
+            kind: Kind::File,
+            mode: 0o644,
+            mtime_s: 1,
+            mtime_ns: 2,
+            size: 0,
+            target: Vec::new(),
+        };
         let root = |entry: &Entry| of_tree(std::slice::from_ref(entry), &[BlockDigests::None]);
         let mut changed = vec![base.clone(); 5];
         changed[0].path = b"b".to_vec();

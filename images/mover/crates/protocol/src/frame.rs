@@ -11,7 +11,9 @@ pub enum FrameError {
     #[error("the peer does not speak this protocol")]
     Magic,
     /// Another version.
-    #[error("the peer speaks version {0} of the protocol, this mover version {VERSION}; use the same release on both ends")]
+    #[error(
+        "the peer speaks version {0} of the protocol, this mover version {VERSION}; use the same release on both ends"
+    )]
     Version(u16),
     /// The announced length is above the bound.
     #[error("a frame of {0} bytes is above the bound of {1}")]
@@ -73,7 +75,7 @@ pub struct Decoder {
 }
 
 impl Decoder {
-    /// Adds received bytes. Call `next` until it yields nothing before adding more.
+    /// Adds received bytes. Call `next_message` until it yields nothing before adding more.
     pub fn extend(&mut self, bytes: &[u8]) {
         self.buffer.drain(..self.start);
         self.start = 0;
@@ -81,7 +83,7 @@ impl Decoder {
     }
 
     /// The next whole message.
-    pub fn next<M: Message + Default>(&mut self) -> Result<Option<M>, FrameError> {
+    pub fn next_message<M: Message + Default>(&mut self) -> Result<Option<M>, FrameError> {
         let rest = &self.buffer[self.start..];
         let Some(prefix) = rest.first_chunk::<4>() else { return Ok(None) };
         let length = length(*prefix, CONTROL_FRAME_BYTES)?;
@@ -101,7 +103,15 @@ mod tests {
     fn control() -> impl Strategy<Value = Control> {
         let bytes = || proptest::collection::vec(any::<u8>(), 0..64);
         let entry = (bytes(), 0..9i32, any::<u32>(), any::<i64>(), any::<u32>(), any::<u64>(), bytes()).prop_map(
-            |(path, kind, mode, mtime_s, mtime_ns, size, target)| Entry { path, kind, mode, mtime_s, mtime_ns, size, target },
+            |(path, kind, mode, mtime_s, mtime_ns, size, target)| Entry {
+                path,
+                kind,
+                mode,
+                mtime_s,
+                mtime_ns,
+                size,
+                target,
+            },
         );
         prop_oneof![
             proptest::collection::vec(entry, 0..20).prop_map(|entries| Body::Listing(Listing { entries })),
@@ -117,7 +127,7 @@ mod tests {
             let (mut decoder, mut seen) = (Decoder::default(), Vec::new());
             for piece in wire.chunks(cut) {
                 decoder.extend(piece);
-                while let Some(message) = decoder.next::<Control>().unwrap() {
+                while let Some(message) = decoder.next_message::<Control>().unwrap() {
                     seen.push(message);
                 }
             }
@@ -128,7 +138,7 @@ mod tests {
         fn hostile_bytes_never_panic(bytes in proptest::collection::vec(any::<u8>(), 0..4096)) {
             let mut decoder = Decoder::default();
             decoder.extend(&bytes);
-            while let Ok(Some(_)) = decoder.next::<Control>() {}
+            while let Ok(Some(_)) = decoder.next_message::<Control>() {}
         }
     }
 
@@ -137,7 +147,7 @@ mod tests {
         let mut decoder = Decoder::default();
         decoder.extend(&u32::MAX.to_be_bytes());
         assert_eq!(
-            decoder.next::<Control>().unwrap_err(),
+            decoder.next_message::<Control>().unwrap_err(),
             FrameError::TooLong(u32::MAX as usize, CONTROL_FRAME_BYTES)
         );
     }

@@ -143,7 +143,9 @@ impl ListingBuilder {
                 Ordering::Equal => {
                     return Err(Fault::new(Reason::NameNotAllowed, format!("{} is listed twice", show(&entry.path))))
                 }
-                Ordering::Greater => return Err(Fault::protocol(format!("{} is listed out of order", show(&entry.path)))),
+                Ordering::Greater => {
+                    return Err(Fault::protocol(format!("{} is listed out of order", show(&entry.path))))
+                }
             }
         }
         let (parent, _) = split(&entry.path);

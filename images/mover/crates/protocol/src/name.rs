@@ -80,11 +80,7 @@ pub fn check_target(target: &[u8]) -> Result<(), NameError> {
 /// Whether a job's name can be part of a file name, a DNS name and a URI.
 pub fn job_is_valid(job: &str) -> bool {
     let inner = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
-    !job.is_empty()
-        && job.len() <= JOB_BYTES
-        && job.bytes().all(inner)
-        && !job.starts_with('-')
-        && !job.ends_with('-')
+    !job.is_empty() && job.len() <= JOB_BYTES && job.bytes().all(inner) && !job.starts_with('-') && !job.ends_with('-')
 }
 
 /// Splits a path into its parent (empty for the root) and its last component.

@@ -83,7 +83,8 @@ impl Header {
         match bytes[4] {
             KIND_END => Ok(Self::End),
             KIND_DATA => {
-                let bounded = (1..=PACK_SEGMENTS).contains(&segments) && (1..=PACK_PAYLOAD_BYTES).contains(&payload_bytes);
+                let bounded =
+                    (1..=PACK_SEGMENTS).contains(&segments) && (1..=PACK_PAYLOAD_BYTES).contains(&payload_bytes);
                 if !bounded {
                     return Err(PackError::Bounds);
                 }

@@ -55,7 +55,7 @@ impl Schedule {
     }
 
     /// The next pack for a free stream on `connection`, or nothing when all is sent (though perhaps not stored).
-    pub fn next(&mut self, connection: u64) -> Option<Pack> {
+    pub fn next_pack(&mut self, connection: u64) -> Option<Pack> {
         let blocks = match self.again.pop_front() {
             Some(blocks) => {
                 self.resent_packs += 1;
@@ -142,18 +142,18 @@ mod tests {
     #[test]
     fn small_files_share_a_pack_and_large_ones_do_not() {
         let mut schedule = Schedule::new((0..300).map(|file| (file, 4096)).chain([(300, 3 << 20)]));
-        let sizes: Vec<usize> = std::iter::from_fn(|| schedule.next(0)).map(|pack| pack.blocks.len()).collect();
+        let sizes: Vec<usize> = std::iter::from_fn(|| schedule.next_pack(0)).map(|pack| pack.blocks.len()).collect();
         assert_eq!(sizes, [256, 44, 1, 1, 1]);
     }
 
     #[test]
     fn a_lost_connection_gives_its_packs_to_others_and_only_its_own() {
         let mut schedule = Schedule::new([(0, u64::from(BLOCK_BYTES) * 3)]);
-        let packs: Vec<Pack> = [7, 8, 7].into_iter().filter_map(|connection| schedule.next(connection)).collect();
-        assert!(schedule.next(8).is_none());
+        let packs: Vec<Pack> = [7, 8, 7].into_iter().filter_map(|connection| schedule.next_pack(connection)).collect();
+        assert!(schedule.next_pack(8).is_none());
         schedule.stored(packs[0].id);
         assert_eq!(schedule.connection_lost(7), 1);
-        let again = schedule.next(8).unwrap();
+        let again = schedule.next_pack(8).unwrap();
         assert_eq!(again.blocks, packs[2].blocks);
         assert_eq!(schedule.stored(packs[2].id), None, "the lost pack's number is void");
         schedule.stored(packs[1].id);
@@ -175,7 +175,7 @@ mod tests {
             while !schedule.is_complete() {
                 rounds += 1;
                 prop_assert!(rounds < 10_000);
-                let Some(pack) = schedule.next(rounds % 3) else { continue };
+                let Some(pack) = schedule.next_pack(rounds % 3) else { continue };
                 prop_assert!(pack.bytes() <= u64::from(PACK_PAYLOAD_BYTES));
                 match fates.next() {
                     Some(1) => { schedule.damaged(pack.id); }

@@ -105,9 +105,7 @@ impl Sender {
                 self.plan()?;
                 Ok(Some(Effect::Planned))
             }
-            (State::Transferring, Body::Stored(packs)) => {
-                Ok(Some(self.on_stored(&packs.packs)))
-            }
+            (State::Transferring, Body::Stored(packs)) => Ok(Some(self.on_stored(&packs.packs))),
             (State::Transferring, Body::Damaged(packs)) => {
                 for pack in packs.packs {
                     if self.schedule.damaged(pack) {
@@ -118,7 +116,10 @@ impl Sender {
             }
             (State::Completing, Body::Published(complete)) => {
                 if complete.root != self.root()? {
-                    return Err(Fault::new(Reason::ChecksumMismatch, "the receiver published a tree with another digest"));
+                    return Err(Fault::new(
+                        Reason::ChecksumMismatch,
+                        "the receiver published a tree with another digest",
+                    ));
                 }
                 self.state = State::Done;
                 Ok(Some(Effect::Finished))
@@ -207,7 +208,7 @@ impl Sender {
         if self.state != State::Transferring {
             return None;
         }
-        self.schedule.next(connection)
+        self.schedule.next_pack(connection)
     }
 
     /// Notes the digest of a block as it was read.

@@ -1,0 +1,232 @@
+//! Both ends of a session against each other, without sockets or files: loss, damage and hostile peers are replayed at will.
+#![allow(clippy::unwrap_used)]
+
+use std::collections::HashMap;
+
+use fairlead_protocol::digest::{self, of_block, of_file, Digest};
+use fairlead_protocol::listing::{Entry, Kind, ListingBuilder};
+use fairlead_protocol::message::{Body, Complete, Listing, ListingEnd, Packs};
+use fairlead_protocol::pack::Segment;
+use fairlead_protocol::receiver::{lock, Effect as ReceiverEffect, Receiver, Step};
+use fairlead_protocol::schedule::Pack;
+use fairlead_protocol::sender::{Effect, Sender};
+use fairlead_protocol::{Fault, Reason};
+use proptest::prelude::*;
+
+const BLOCK: u64 = fairlead_protocol::limits::BLOCK_BYTES as u64;
+
+fn file(path: &str, size: u64) -> Entry {
+    Entry { path: path.into(), kind: Kind::File, mode: 0o644, mtime_s: 1, mtime_ns: 2, size, target: Vec::new() }
+}
+
+/// Content is a function of place, so that no bytes are kept.
+fn block_digest(file: u32, block: u32) -> Digest {
+    of_block(&[file.to_be_bytes(), block.to_be_bytes()].concat())
+}
+
+fn file_digest(index: u32, size: u64) -> Digest {
+    let blocks: Vec<Digest> = (0..digest::block_count(size) as u32).map(|block| block_digest(index, block)).collect();
+    of_file(size, &blocks)
+}
+
+struct Pair {
+    sender: Sender,
+    receiver: Receiver,
+    /// Files the destination has already, with their digests.
+    present: HashMap<u32, Digest>,
+    published: bool,
+    finished: bool,
+}
+
+impl Pair {
+    /// Lists, compares and plans; data may flow afterwards.
+    fn planned(entries: &[Entry], present: HashMap<u32, Digest>) -> Result<Self, Fault> {
+        let mut pair = Self {
+            sender: Sender::default(),
+            receiver: Receiver::default(),
+            present,
+            published: false,
+            finished: false,
+        };
+        let mut builder = ListingBuilder::default();
+        entries.iter().try_for_each(|entry| builder.push(entry.clone()))?;
+        let totals = builder.totals();
+        pair.sender.listed(builder.finish());
+        let listing = Listing { entries: entries.iter().map(Entry::to_message).collect() };
+        pair.tell_receiver(Body::Listing(listing))?;
+        let end = ListingEnd {
+            files: totals.files,
+            directories: totals.directories,
+            symlinks: totals.symlinks,
+            bytes: totals.bytes,
+        };
+        pair.tell_receiver(Body::ListingEnd(end))?;
+        pair.sender.release();
+        Ok(pair)
+    }
+
+    fn tell_receiver(&mut self, body: Body) -> Result<(), Fault> {
+        let step = self.receiver.on_message(body)?;
+        self.follow(step)
+    }
+
+    fn follow(&mut self, step: Step) -> Result<(), Fault> {
+        for body in step.send {
+            self.tell_sender(body)?;
+        }
+        let next = match step.effect {
+            None => return Ok(()),
+            Some(ReceiverEffect::Survey(_)) => {
+                let mut candidates: Vec<u32> = self.present.keys().copied().collect();
+                candidates.sort_unstable();
+                self.receiver.surveyed(candidates)
+            }
+            Some(ReceiverEffect::HashFiles(files)) => {
+                files.into_iter().for_each(|file| self.receiver.hashed(file, self.present[&file]));
+                self.receiver.hashed_all()
+            }
+            Some(ReceiverEffect::Reserve { .. }) => self.receiver.reserved(),
+            Some(ReceiverEffect::Publish) => {
+                self.published = true;
+                self.receiver.published()
+            }
+        };
+        self.follow(next)
+    }
+
+    fn tell_sender(&mut self, body: Body) -> Result<(), Fault> {
+        match self.sender.on_message(body)? {
+            Some(Effect::HashFiles(files)) => {
+                let entries = self.sender.entries();
+                files
+                    .iter()
+                    .for_each(|file| self.sender.hashed(*file, file_digest(*file, entries[*file as usize].size)));
+                self.sender.answer_comparison().into_iter().try_for_each(|body| self.tell_receiver(body))
+            }
+            Some(Effect::Finished) => {
+                self.finished = true;
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn read(&mut self, pack: &Pack) {
+        for block in &pack.blocks {
+            self.sender.read(block.file, block.block, block_digest(block.file, block.block)).unwrap();
+        }
+    }
+
+    fn store(&mut self, pack: &Pack) -> Result<(), Fault> {
+        let (entries, assembly) = (self.receiver.entries().clone(), self.receiver.assembly());
+        let mut assembly = lock(&assembly);
+        let assembly = assembly.as_mut().unwrap();
+        pack.blocks.iter().try_for_each(|block| {
+            let digest = block_digest(block.file, block.block);
+            let segment = Segment { file: block.file, block: block.block, length: block.length, digest };
+            assembly.admits(&entries, &segment)?;
+            assembly.stored(&entries, &segment).map(|_| ())
+        })
+    }
+
+    fn complete(&mut self) -> Result<(), Fault> {
+        match self.sender.complete()? {
+            Some(body) => self.tell_receiver(body),
+            None => Ok(()),
+        }
+    }
+}
+
+proptest! {
+    #[test]
+    fn whatever_is_lost_or_damaged_the_roots_agree(
+        sizes in proptest::collection::vec(0u64..(4 * BLOCK), 1..12),
+        present in proptest::collection::vec(0u8..3, 12),
+        fates in proptest::collection::vec(0u8..5, 0..40),
+    ) {
+        let entries: Vec<Entry> = sizes.iter().enumerate().map(|(i, size)| file(&format!("{i:03}"), *size)).collect();
+        let known = |(index, size): (usize, &u64)| match present[index] {
+            0 => None,
+            1 => Some((index as u32, file_digest(index as u32, *size))),
+            _ => Some((index as u32, [9; 32])),
+        };
+        let mut pair = Pair::planned(&entries, sizes.iter().enumerate().filter_map(known).collect()).unwrap();
+        prop_assert_eq!(pair.sender.skipped().len(), present[..sizes.len()].iter().filter(|state| **state == 1).count());
+        let mut fates = fates.into_iter().chain(std::iter::repeat(0));
+        let mut rounds = 0u64;
+        pair.complete().unwrap();
+        while !pair.finished {
+            rounds += 1;
+            prop_assert!(rounds < 10_000);
+            if let Some(pack) = pair.sender.next_pack(rounds % 3) {
+                pair.read(&pack);
+                let packs = || Packs { packs: vec![pack.id] };
+                match fates.next() {
+                    Some(1) => pair.tell_sender(Body::Damaged(packs())).unwrap(),
+                    Some(2) => { pair.sender.connection_lost(rounds % 3); }
+                    // Stored, but the connection broke before the sender knew: the blocks come twice.
+                    Some(3) => { pair.store(&pack).unwrap(); pair.sender.connection_lost(rounds % 3); }
+                    _ => { pair.store(&pack).unwrap(); pair.tell_sender(Body::Stored(packs())).unwrap(); }
+                }
+            }
+            pair.complete().unwrap();
+        }
+        prop_assert!(pair.published);
+    }
+}
+
+#[test]
+fn another_root_is_never_published() {
+    let mut pair = Pair::planned(&[file("a", 10)], HashMap::new()).unwrap();
+    let pack = pair.sender.next_pack(0).unwrap();
+    pair.store(&pack).unwrap();
+    let fault = pair.tell_receiver(Body::Complete(Complete { root: vec![0; 32] })).unwrap_err();
+    assert_eq!(fault.reason, Reason::ChecksumMismatch);
+    assert!(!pair.published);
+}
+
+#[test]
+fn a_sender_that_is_done_too_early_is_refused() {
+    let mut pair = Pair::planned(&[file("a", 10)], HashMap::new()).unwrap();
+    let fault = pair.tell_receiver(Body::Complete(Complete { root: vec![0; 32] })).unwrap_err();
+    assert_eq!(fault.reason, Reason::ProtocolError);
+    assert!(!pair.published);
+}
+
+#[test]
+fn blocks_that_no_file_has_are_refused() {
+    let entries = [file("a", BLOCK + 5), file("b", 0)];
+    let pair = Pair::planned(&entries, HashMap::new()).unwrap();
+    let assembly = pair.receiver.assembly();
+    let assembly = lock(&assembly);
+    let admits = |file, block, length| {
+        let segment = Segment { file, block, length, digest: [0; 32] };
+        assembly.as_ref().unwrap().admits(&entries, &segment).is_ok()
+    };
+    assert!(admits(0, 0, BLOCK as u32) && admits(0, 1, 5));
+    for (file, block, length) in
+        [(0, 0, 5), (0, 1, 6), (0, 2, 5), (0, u32::MAX, 1), (1, 0, 1), (2, 0, 1), (u32::MAX, 0, 1)]
+    {
+        assert!(!admits(file, block, length), "{file} {block} {length}");
+    }
+}
+
+#[test]
+fn a_source_that_reads_differently_the_second_time_has_changed() {
+    let mut pair = Pair::planned(&[file("a", 10)], HashMap::new()).unwrap();
+    let pack = pair.sender.next_pack(0).unwrap();
+    pair.read(&pack);
+    pair.tell_sender(Body::Damaged(Packs { packs: vec![pack.id] })).unwrap();
+    let fault = pair.sender.read(0, 0, [1; 32]).unwrap_err();
+    assert_eq!(fault.reason, Reason::SourceChanged);
+}
+
+#[test]
+fn messages_out_of_turn_are_refused_by_both_ends() {
+    let mut pair = Pair::planned(&[file("a", 10)], HashMap::new()).unwrap();
+    let root = || Complete { root: vec![0; 32] };
+    assert_eq!(pair.sender.on_message(Body::Published(root())).unwrap_err().reason, Reason::ProtocolError);
+    assert_eq!(pair.receiver.on_message(Body::Published(root())).unwrap_err().reason, Reason::ProtocolError);
+    let listing = Body::Listing(Listing { entries: Vec::new() });
+    assert_eq!(pair.receiver.on_message(listing).unwrap_err().reason, Reason::ProtocolError);
+}

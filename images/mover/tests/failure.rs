@@ -1,0 +1,303 @@
+//! Transfers that must not succeed: each has its reason, at both ends, and leaves the destination's names alone.
+#![allow(clippy::unwrap_used)]
+
+mod support;
+
+use std::io::Write;
+use std::net::TcpStream;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use support::{control, get, http, inventory, noise, Bench};
+
+/// A file large enough that a capped transfer is still under way when something happens to it.
+fn slow_source(bench: &Bench) {
+    bench.write("slow", &noise(20 << 20, 9));
+}
+
+const SLOW: [&str; 2] = ["--bandwidth", "20M"];
+
+fn moved(progress: &serde_json::Value) -> bool {
+    progress["bytes_transferred"].as_u64().unwrap_or(0) > 0
+}
+
+#[test]
+fn an_unusable_source_is_found_before_any_connection() {
+    type Prepare = fn(&Bench);
+    let cases: [(&str, Prepare, i32); 4] = [
+        ("SourceMissing", |bench| std::fs::remove_dir(bench.source()).unwrap(), 3),
+        ("SourceEmpty", |_| {}, 3),
+        (
+            "SourceNotDirectory",
+            |bench| {
+                std::fs::remove_dir(bench.source()).unwrap();
+                std::fs::write(bench.source(), "file").unwrap();
+            },
+            3,
+        ),
+        (
+            "NameNotAllowed",
+            |bench| {
+                drop(std::os::unix::net::UnixListener::bind(bench.source().join("a-socket")).unwrap());
+            },
+            3,
+        ),
+    ];
+    for (reason, prepare, code) in cases {
+        let bench = Bench::new();
+        prepare(&bench);
+        let started = Instant::now();
+        // Nobody listens there: a connection would be tried for 20 s.
+        let sender = bench.sender(1, &[]).end();
+        assert_eq!((sender.code(), sender.reason()), (Some(code), reason), "{sender:?}");
+        assert!(started.elapsed() < Duration::from_secs(5));
+    }
+}
+
+#[test]
+fn an_unknown_congestion_control_is_refused_with_the_remedy() {
+    let bench = Bench::new();
+    bench.write("file", b"x");
+    let sender = bench.sender(1, &["--congestion-control", "nonsense"]).end();
+    assert_eq!((sender.code(), sender.reason()), (Some(3), "CongestionControlUnavailable"));
+    assert!(sender.message().contains("net.ipv4.tcp_available_congestion_control"));
+}
+
+#[test]
+fn an_unknown_interface_is_named() {
+    let bench = Bench::new();
+    bench.write("file", b"x");
+    let sender = bench.sender(1, &["--interface", "none0"]).end();
+    assert_eq!((sender.code(), sender.reason()), (Some(3), "InterfaceNotFound"));
+}
+
+#[test]
+fn an_absent_peer_is_unreachable_at_either_end() {
+    let bench = Bench::new();
+    bench.write("file", b"x");
+    let sender = bench.sender(1, &["--peer-timeout", "1"]);
+    let (receiver, _) = bench.receiver(&["--peer-timeout", "1"]);
+    for end in [sender.end(), receiver.end()] {
+        assert_eq!((end.code(), end.reason()), (Some(1), "PeerUnreachable"), "{end:?}");
+    }
+}
+
+#[test]
+fn credentials_of_another_job_are_rejected_and_cost_the_receiver_nothing() {
+    let bench = Bench::new();
+    bench.write("file", b"x");
+    bench.make_credentials("foreign");
+    let (receiver, port) = bench.receiver(&[]);
+    let stranger = bench.sender_with(port, "foreign/sender", &[]).end();
+    assert_eq!((stranger.code(), stranger.reason()), (Some(1), "PeerRejected"), "{stranger:?}");
+    assert_eq!(bench.sender(port, &[]).end().reason(), "Verified");
+    assert_eq!(receiver.end().reason(), "Verified");
+}
+
+#[test]
+fn credentials_of_the_wrong_role_or_absent_are_invalid() {
+    let bench = Bench::new();
+    bench.write("file", b"x");
+    for folder in ["tls/receiver", "nowhere"] {
+        let sender = bench.sender_with(1, folder, &[]).end();
+        assert_eq!((sender.code(), sender.reason()), (Some(3), "CredentialsInvalid"), "{sender:?}");
+    }
+}
+
+#[test]
+fn strangers_do_not_disturb_a_transfer() {
+    let bench = Bench::new();
+    bench.write("file", &noise(4 << 20, 5));
+    let (receiver, port) = bench.receiver(&[]);
+    let mut strangers = Vec::new();
+    for number in 0..300 {
+        let mut stranger = TcpStream::connect(("127.0.0.1", port)).unwrap();
+        if number % 2 == 0 {
+            let _ = stranger.write_all(b"GET / HTTP/1.1\r\n\r\n");
+        }
+        strangers.push(stranger);
+    }
+    let sender = bench.sender(port, &[]).end();
+    assert_eq!(sender.reason(), "Verified", "{sender:?}");
+    assert_eq!(receiver.end().reason(), "Verified");
+}
+
+#[test]
+fn a_port_in_use_is_named() {
+    let bench = Bench::new();
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = taken.local_addr().unwrap().port().to_string();
+    let destination = bench.destination().display().to_string();
+    let log = bench.path("taken.json");
+    let status = support::run(&[
+        "receive",
+        "--destination",
+        &destination,
+        "--port",
+        &port,
+        "--address",
+        "127.0.0.1",
+        "--tls-dir",
+        &bench.path("tls/receiver").display().to_string(),
+        "--termination-log",
+        &log.display().to_string(),
+    ]);
+    assert_eq!(status.code(), Some(1));
+    assert!(std::fs::read_to_string(log).unwrap().contains("AddressInUse"));
+}
+
+#[test]
+fn a_destination_that_cannot_be_a_directory_is_refused() {
+    let bench = Bench::new();
+    std::fs::write(bench.destination(), "file").unwrap();
+    let log = bench.path("refused.json");
+    let status = support::run(&[
+        "receive",
+        "--destination",
+        &bench.destination().display().to_string(),
+        "--port",
+        "0",
+        "--address",
+        "127.0.0.1",
+        "--tls-dir",
+        &bench.path("tls/receiver").display().to_string(),
+        "--termination-log",
+        &log.display().to_string(),
+    ]);
+    assert_eq!(status.code(), Some(3));
+    assert!(std::fs::read_to_string(log).unwrap().contains("DestinationExists"));
+}
+
+#[test]
+fn a_killed_receiver_is_a_lost_peer() {
+    let bench = Bench::new();
+    slow_source(&bench);
+    let (receiver, port) = bench.receiver(&[]);
+    let mut sender = bench.sender(port, &SLOW);
+    sender.await_progress(moved);
+    receiver.signal("KILL");
+    let sender = sender.end();
+    assert_eq!((sender.code(), sender.reason()), (Some(1), "PeerLost"), "{sender:?}");
+    receiver.end();
+    assert!(!bench.destination().join("slow").exists());
+}
+
+#[test]
+fn a_killed_sender_leaves_the_destination_untouched() {
+    let bench = Bench::new();
+    slow_source(&bench);
+    let (mut receiver, port) = bench.receiver(&[]);
+    let sender = bench.sender(port, &SLOW);
+    receiver.await_progress(moved);
+    sender.signal("KILL");
+    let receiver = receiver.end();
+    assert_eq!((receiver.code(), receiver.reason()), (Some(1), "PeerLost"), "{receiver:?}");
+    sender.end();
+    assert!(!bench.destination().join("slow").exists());
+    assert!(bench.partial().exists(), "partial files are kept for a later attempt");
+}
+
+#[test]
+fn a_signal_stops_either_end_in_time_and_the_other_knows_why() {
+    for stopped_role in ["sender", "receiver"] {
+        let bench = Bench::new();
+        slow_source(&bench);
+        let (receiver, port) = bench.receiver(&[]);
+        let mut sender = bench.sender(port, &SLOW);
+        sender.await_progress(moved);
+        let started = Instant::now();
+        let stopped_is_sender = stopped_role == "sender";
+        (if stopped_is_sender { &sender } else { &receiver }).signal("TERM");
+        let (stopped, other) =
+            if stopped_is_sender { (sender.end(), receiver.end()) } else { (receiver.end(), sender.end()) };
+        assert!(started.elapsed() < Duration::from_secs(4));
+        assert_eq!((stopped.code(), stopped.reason()), (Some(143), "StoppedBySignal"), "{stopped:?}");
+        assert_eq!(stopped.verdict["verdict"], "Stopped");
+        assert_eq!((other.code(), other.reason()), (Some(1), "PeerFailed"), "{other:?}");
+        assert!(other.message().contains("StoppedBySignal"));
+        assert!(!bench.destination().join("slow").exists());
+    }
+}
+
+#[test]
+fn a_source_that_changes_is_named_and_nothing_is_published() {
+    let bench = Bench::new();
+    slow_source(&bench);
+    let (receiver, port) = bench.receiver(&[]);
+    let mut sender = bench.sender(port, &SLOW);
+    sender.await_progress(moved);
+    std::fs::OpenOptions::new().append(true).open(bench.source().join("slow")).unwrap().write_all(b"more").unwrap();
+    let (sender, receiver) = (sender.end(), receiver.end());
+    assert_eq!((sender.code(), sender.reason()), (Some(1), "SourceChanged"), "{sender:?}");
+    assert!(sender.message().contains("slow"));
+    assert_eq!(receiver.reason(), "PeerFailed");
+    assert!(receiver.message().contains("SourceChanged"));
+    assert!(!bench.destination().join("slow").exists());
+}
+
+#[test]
+fn a_destination_without_room_is_full_before_data_moves() {
+    let bench = Bench::new();
+    bench.write("file", &noise(8 << 20, 6));
+    std::fs::create_dir(bench.destination()).unwrap();
+    let mounted = Command::new("mount")
+        .args(["-t", "tmpfs", "-o", "size=4m", "tmpfs"])
+        .arg(bench.destination())
+        .status()
+        .is_ok_and(|status| status.success());
+    if !mounted {
+        eprintln!("SKIPPED: a small file system cannot be mounted here (needs root)");
+        return;
+    }
+    let (receiver, sender) = bench.transfer(&[], &[]);
+    let names = inventory(&bench.destination());
+    let unmounted = Command::new("umount").arg(bench.destination()).status().unwrap();
+    assert!(unmounted.success());
+    assert_eq!((receiver.code(), receiver.reason()), (Some(3), "DestinationFull"), "{receiver:?}");
+    assert_eq!(receiver.verdict["bytes_transferred"], 0);
+    assert!(sender.message().contains("DestinationFull"), "{sender:?}");
+    assert!(names.is_empty(), "{names:?}");
+}
+
+#[test]
+fn the_transport_is_awaited_changed_and_reported() {
+    let bench = Bench::new();
+    bench.write("file", &noise(30 << 20, 7));
+    let (receiver, port) = bench.receiver(&[]);
+    let socket = bench.path("control");
+    let path = socket.display().to_string();
+    let extra = ["--await-transport", "30", "--control-socket", &path, "--bandwidth", "80M", "--http", "127.0.0.1:0"];
+    let mut sender = bench.sender(port, &extra);
+    let pages = sender.await_event("http")["address"].as_str().unwrap().to_owned();
+    sender.await_progress(|progress| progress["stage"] == "AwaitingTransport");
+    let (status, peer) = http(control(&socket), "GET", "/v1/peer", "");
+    assert_eq!(status, 200);
+    assert!(peer.contains(&format!("\"echo_port\":{port}")) && peer.contains("\"address\":\"127.0.0.1\""), "{peer}");
+    let patch = |body: &str| http(control(&socket), "PATCH", "/v1/transport", body);
+    for (body, field) in
+        [(r#"{"streams":65}"#, "streams"), (r#"{"congestion_control":"nonsense"}"#, "congestion_control"), ("{", "")]
+    {
+        let (status, answer) = patch(body);
+        assert_eq!(status, 422, "{answer}");
+        assert!(answer.contains(&format!("\"field\":\"{field}\"")), "{answer}");
+    }
+    let (_, held) = get(&pages, "/v1/progress");
+    assert!(held.contains("\"stage\":\"AwaitingTransport\"") && held.contains("\"bytes_transferred\":0"), "{held}");
+    for (streams, control) in [(3, "reno"), (8, "reno"), (2, "reno")] {
+        let (status, answer) = patch(&format!(r#"{{"streams":{streams},"congestion_control":"{control}"}}"#));
+        assert_eq!(status, 200, "{answer}");
+        sender.await_progress(|progress| progress["streams"] == streams);
+        let (_, stats) = http(self::control(&socket), "GET", "/v1/stats", "");
+        let stats: serde_json::Value = serde_json::from_str(&stats).unwrap();
+        assert!(
+            stats["streams"].as_array().unwrap().iter().all(|stream| stream["congestion_control"] == control),
+            "{stats}"
+        );
+    }
+    assert_eq!(get(&pages, "/healthz").0, 200);
+    assert!(get(&pages, "/metrics").1.contains("fairlead_mover_streams"));
+    assert!(get(&pages, "/v1/endpoint").1.contains("\"role\":\"sender\""));
+    let (sender, receiver) = (sender.end(), receiver.end());
+    assert_eq!((sender.reason(), receiver.reason()), ("Verified", "Verified"), "{sender:?} {receiver:?}");
+    assert_eq!(inventory(&bench.source()), inventory(&bench.destination()));
+}

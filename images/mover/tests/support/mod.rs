@@ -1,0 +1,261 @@
+//! Runs the real binary in folders of its own over the loopback.
+// Each test file uses its part of this, and a failed expectation is a panic here.
+#![allow(dead_code, clippy::unwrap_used)]
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+const BINARY: &str = env!("CARGO_BIN_EXE_fairlead-mover");
+/// Longer than anything here takes on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A folder with credentials, a source and a destination.
+pub(crate) struct Bench {
+    pub(crate) folder: tempfile::TempDir,
+}
+
+/// One end of a transfer.
+pub(crate) struct Mover {
+    child: Child,
+    events: BufReader<std::process::ChildStdout>,
+    log: PathBuf,
+}
+
+/// How an end ended.
+#[derive(Debug)]
+pub(crate) struct End {
+    pub(crate) status: ExitStatus,
+    pub(crate) verdict: Value,
+}
+
+impl End {
+    pub(crate) fn code(&self) -> Option<i32> {
+        self.status.code()
+    }
+
+    pub(crate) fn reason(&self) -> &str {
+        self.verdict["reason"].as_str().unwrap_or("")
+    }
+
+    pub(crate) fn message(&self) -> &str {
+        self.verdict["message"].as_str().unwrap_or("")
+    }
+}
+
+impl Bench {
+    pub(crate) fn new() -> Self {
+        let bench = Self { folder: tempfile::tempdir().unwrap() };
+        bench.make_credentials("tls");
+        std::fs::create_dir(bench.source()).unwrap();
+        bench
+    }
+
+    pub(crate) fn make_credentials(&self, name: &str) {
+        let status = Command::new(BINARY).arg("credentials").arg(self.path(name)).status().unwrap();
+        assert!(status.success());
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    pub(crate) fn source(&self) -> PathBuf {
+        self.path("source")
+    }
+
+    pub(crate) fn destination(&self) -> PathBuf {
+        self.path("destination")
+    }
+
+    pub(crate) fn write(&self, name: &str, content: &[u8]) {
+        let path = self.source().join(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, content).unwrap();
+    }
+
+    pub(crate) fn receiver(&self, extra: &[&str]) -> (Mover, u16) {
+        let mut mover = self.start("receive", "receiver", "tls/receiver", &self.destination_arguments(), extra);
+        let port = mover.await_event("listening")["port"].as_u64().unwrap() as u16;
+        (mover, port)
+    }
+
+    fn destination_arguments(&self) -> Vec<String> {
+        let destination = self.destination().display().to_string();
+        ["--destination", &destination, "--port", "0", "--address", "127.0.0.1"].map(str::to_owned).to_vec()
+    }
+
+    pub(crate) fn sender(&self, port: u16, extra: &[&str]) -> Mover {
+        self.sender_with(port, "tls/sender", extra)
+    }
+
+    pub(crate) fn sender_with(&self, port: u16, credentials: &str, extra: &[&str]) -> Mover {
+        let (source, peer) = (self.source().display().to_string(), format!("127.0.0.1:{port}"));
+        // The kernel's default is allowed to everybody; others may not be.
+        let default = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_congestion_control").unwrap();
+        let mut arguments = vec!["--source".to_owned(), source, "--connect".to_owned(), peer];
+        if !extra.contains(&"--congestion-control") {
+            arguments.extend(["--congestion-control".to_owned(), default.trim().to_owned()]);
+        }
+        self.start("send", "sender", credentials, &arguments, extra)
+    }
+
+    fn start(&self, command: &str, role: &str, credentials: &str, arguments: &[String], extra: &[&str]) -> Mover {
+        let log = self.path(&format!("{role}.json"));
+        let _ = std::fs::remove_file(&log);
+        let mut child = Command::new(BINARY)
+            .arg(command)
+            .args(arguments)
+            .args(if extra.contains(&"--peer-timeout") { &[][..] } else { &["--peer-timeout", "20"] })
+            .args(["--json", "--tls-dir"])
+            .arg(self.path(credentials))
+            .arg("--termination-log")
+            .arg(&log)
+            .args(extra)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let events = BufReader::new(child.stdout.take().unwrap());
+        Mover { child, events, log }
+    }
+
+    /// Runs both ends to their ends: receiver, sender.
+    pub(crate) fn transfer(&self, receiver: &[&str], sender: &[&str]) -> (End, End) {
+        let (receiver, port) = self.receiver(receiver);
+        let sender = self.sender(port, sender).end();
+        (receiver.end(), sender)
+    }
+
+    pub(crate) fn partial(&self) -> PathBuf {
+        self.destination().join(".fairlead-local")
+    }
+}
+
+impl Mover {
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    pub(crate) fn signal(&self, name: &str) {
+        let status = Command::new("kill").args([&format!("-{name}"), &self.id().to_string()]).status().unwrap();
+        assert!(status.success());
+    }
+
+    /// Reads events until one of that kind.
+    pub(crate) fn await_event(&mut self, kind: &str) -> Value {
+        let mut line = String::new();
+        loop {
+            line.clear();
+            assert!(
+                self.events.read_line(&mut line).unwrap() > 0,
+                "the mover ended before {kind}: {:?}",
+                std::fs::read_to_string(&self.log)
+            );
+            let event: Value = serde_json::from_str(&line).unwrap();
+            if event["event"] == kind {
+                return event["data"].clone();
+            }
+        }
+    }
+
+    /// Reads progress events until one satisfies the condition.
+    pub(crate) fn await_progress(&mut self, condition: impl Fn(&Value) -> bool) -> Value {
+        loop {
+            let progress = self.await_event("progress");
+            if condition(&progress) {
+                return progress;
+            }
+        }
+    }
+
+    pub(crate) fn end(mut self) -> End {
+        let mut child = self.child;
+        let reader = std::thread::spawn(move || std::io::copy(&mut self.events, &mut std::io::sink()));
+        let deadline = Instant::now() + PATIENCE;
+        let status = loop {
+            if let Some(status) = child.try_wait().unwrap() {
+                break status;
+            }
+            if Instant::now() > deadline {
+                let _ = child.kill();
+                panic!("a mover hangs");
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        };
+        reader.join().unwrap().unwrap();
+        let verdict = std::fs::read(&self.log).ok().and_then(|text| serde_json::from_slice(&text).ok());
+        End { status, verdict: verdict.unwrap_or(Value::Null) }
+    }
+}
+
+/// Runs a command to its end.
+pub(crate) fn run(arguments: &[&str]) -> ExitStatus {
+    Command::new(BINARY).args(arguments).stdout(Stdio::null()).stderr(Stdio::null()).status().unwrap()
+}
+
+/// One HTTP request; status and body.
+pub(crate) fn http(mut stream: impl Read + Write, method: &str, path: &str, body: &str) -> (u16, String) {
+    let request = format!(
+        "{method} {path} HTTP/1.1\r\nHost: mover\r\nConnection: close\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
+        body.len()
+    );
+    stream.write_all(request.as_bytes()).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    let status = answer.split(' ').nth(1).unwrap().parse().unwrap();
+    (status, answer.split_once("\r\n\r\n").unwrap().1.to_owned())
+}
+
+pub(crate) fn get(address: &str, path: &str) -> (u16, String) {
+    http(TcpStream::connect(address).unwrap(), "GET", path, "")
+}
+
+/// Connects to a control socket as soon as it is there.
+pub(crate) fn control(path: &Path) -> UnixStream {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        match UnixStream::connect(path) {
+            Ok(stream) => return stream,
+            Err(error) => assert!(Instant::now() < deadline, "{error}"),
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Every name below a folder with kind, mode, time and content, for comparison.
+pub(crate) fn inventory(folder: &Path) -> Vec<String> {
+    use std::os::unix::fs::MetadataExt;
+    let mut found = Vec::new();
+    let mut open = vec![folder.to_owned()];
+    while let Some(directory) = open.pop() {
+        for entry in std::fs::read_dir(&directory).unwrap() {
+            let path = entry.unwrap().path();
+            let meta = path.symlink_metadata().unwrap();
+            let content = if meta.is_dir() {
+                open.push(path.clone());
+                "directory".to_owned()
+            } else if meta.is_symlink() {
+                format!("{:?}", std::fs::read_link(&path).unwrap())
+            } else {
+                blake3::hash(&std::fs::read(&path).unwrap()).to_string()
+            };
+            let name = path.strip_prefix(folder).unwrap().to_owned();
+            found.push(format!("{name:?} {:o} {}.{} {content}", meta.mode(), meta.mtime(), meta.mtime_nsec()));
+        }
+    }
+    found.sort();
+    found
+}
+
+/// Bytes that no compression or chance makes equal to others.
+pub(crate) fn noise(length: usize, seed: u64) -> Vec<u8> {
+    let mut bytes = vec![0; length];
+    blake3::Hasher::new().update(&seed.to_be_bytes()).finalize_xof().fill(&mut bytes);
+    bytes
+}
