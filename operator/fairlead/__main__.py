@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import platform
 import sys
 from collections.abc import Sequence
+from typing import Any, cast
 
 import kopf
 
@@ -49,6 +51,8 @@ async def run(options: Options, stop_flag: asyncio.Event | None = None, ready_fl
         registry=build_registry(runtime),
         settings=operator_settings(),
         standalone=True,
+        # Without it, kopf asks who the user is, and the user of a container need not have a name. Its type is not exported.
+        identity=cast(Any, platform.node()),
         clusterwide=True,
         liveness_endpoint=f"http://{options.health.host}:{options.health.port}/healthz",
         stop_flag=stop_flag,

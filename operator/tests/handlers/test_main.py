@@ -1,0 +1,28 @@
+"""The operator's entry point: what it hands to kopf."""
+
+from __future__ import annotations
+
+import asyncio
+import getpass
+from typing import Any
+
+import kopf
+import pytest
+
+from fairlead.__main__ import run
+from fairlead.handlers.options import read_options
+
+
+def test_the_operator_runs_as_a_user_without_a_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    def nobody() -> str:
+        raise KeyError("getpwuid(): uid not found: 65532")
+
+    given: dict[str, Any] = {}
+
+    async def operator(**settings: Any) -> None:
+        given.update(settings)
+
+    monkeypatch.setattr(getpass, "getuser", nobody)
+    monkeypatch.setattr(kopf, "operator", operator)
+    asyncio.run(run(read_options(["--mover-image", "mover", "--advisor-image", "advisor"])))
+    assert given["identity"]
