@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import ipaddress
+import json
 import os
 import ssl
 import subprocess
@@ -12,6 +13,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
@@ -25,6 +27,15 @@ ETCD = "http://127.0.0.1:2379"
 ETCD_PEER = "http://127.0.0.1:2380"
 PROGRAMS = ("etcd", "kube-apiserver", "kubectl", "helm")
 START_SECONDS = 60.0
+
+AUDIT_POLICY = """\
+apiVersion: audit.k8s.io/v1
+kind: Policy
+omitStages: [RequestReceived]
+rules:
+  - {level: Metadata, users: ["system:serviceaccount:fairlead-system:fairlead"]}
+  - {level: None}
+"""
 
 CHECKOUT = Path(__file__).resolve().parents[3]
 
@@ -55,6 +66,7 @@ class ControlPlane:
         self._programs = programs
         self._keys = _Keys(folder)
         self._processes: list[subprocess.Popen[bytes]] = []
+        self._audit_log = folder / "audit.log"
 
     @property
     def url(self) -> str:
@@ -71,6 +83,8 @@ class ControlPlane:
             *("--listen-peer-urls", ETCD_PEER, "--initial-advertise-peer-urls", ETCD_PEER, "--initial-cluster", f"default={ETCD_PEER}"),
         )
         keys = self._keys
+        policy = self._folder / "audit.yaml"
+        policy.write_text(AUDIT_POLICY)
         self._launch(
             "kube-apiserver",
             *(f"--etcd-servers={ETCD}", f"--bind-address={ADDRESS}", f"--advertise-address={ADDRESS}", f"--secure-port={PORT}"),
@@ -82,9 +96,14 @@ class ControlPlane:
             *(f"--service-account-key-file={keys.accounts_public}", f"--service-account-signing-key-file={keys.accounts_private}"),
             *("--service-account-issuer=https://fairlead.test", "--service-cluster-ip-range=198.19.0.0/24"),
             # There is no controller that would make the service accounts which this plug-in demands.
+            *(f"--audit-policy-file={policy}", f"--audit-log-path={self._audit_log}", "--audit-log-mode=blocking"),
             *("--authorization-mode=RBAC", "--disable-admission-plugins=ServiceAccount", "--endpoint-reconciler-type=none"),
         )
         self._wait_until_ready()
+
+    def audit(self) -> list[dict[str, Any]]:
+        """Every request that was answered so far, from the audit log."""
+        return [json.loads(line) for line in self._audit_log.read_text().splitlines()]
 
     def stop(self) -> None:
         """Ends both processes."""

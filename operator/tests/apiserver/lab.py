@@ -21,7 +21,6 @@ T = TypeVar("T")
 
 NAMESPACES = tuple(f"lab-{number}" for number in range(400))
 NOT_ALLOWED = "outside"
-OPERATOR_USER = "system:serviceaccount:fairlead-system:fairlead"
 NODES = ("dtn-a", "dtn-b")
 PATIENCE_SECONDS = 10.0
 

@@ -1,0 +1,157 @@
+"""What the chart renders: accepted by the API server, understood by the operator, and refused where values cannot work."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from control_plane import CHECKOUT, find_programs
+from lab import NAMESPACES, Kubectl
+
+from fairlead.handlers.options import read_options
+
+CHART = CHECKOUT / "charts" / "fairlead"
+
+EVERYTHING: dict[str, Any] = {
+    "images": {"mover": {"repository": "registry/mover", "tag": "7", "pullPolicy": "Always"}},
+    "imagePullSecrets": ["pull"],
+    "hostNetwork": {"namespaces": ["demo", "physics"]},
+    "ports": {"first": 30000, "last": 30999},
+    "movers": {"tolerations": [{"key": "dtn", "operator": "Exists"}], "priorityClassName": "bulk", "startupTimeoutSeconds": 60},
+    "advisor": {"probeSeconds": 5},
+    "nodeSelector": {"kubernetes.io/hostname": "mgmt"},
+    "tolerations": [{"operator": "Exists"}],
+    "affinity": {"nodeAffinity": {}},
+    "priorityClassName": "system-cluster-critical",
+    "podAnnotations": {"a": "b"},
+    "podLabels": {"c": "d"},
+    "serviceAccount": {"annotations": {"e": "f"}},
+    "commonLabels": {"team": "network"},
+    "metrics": {"service": {"annotations": {"g": "h"}}},
+    "podMonitor": {"enabled": True, "labels": {"release": "prometheus"}},
+    "recheckIntervalSeconds": 7,
+}
+
+
+def _helm(*arguments: str, values: dict[str, Any] | None = None, check: bool = True) -> subprocess.CompletedProcess[str]:
+    command = [str(find_programs()["helm"]), *arguments, "--values", "-"]
+    return subprocess.run(command, input=json.dumps(values or {}), capture_output=True, text=True, check=check)
+
+
+def _render(values: dict[str, Any] | None = None) -> list[dict[str, Any]]:
+    answer = _helm("template", "fairlead", str(CHART), "--namespace", "fairlead-system", "--kube-version", "1.34.0", values=values)
+    return [document for document in yaml.safe_load_all(answer.stdout) if document]
+
+
+def _of_kind(documents: list[dict[str, Any]], kind: str) -> list[dict[str, Any]]:
+    return [document for document in documents if document["kind"] == kind]
+
+
+def _environment(documents: list[dict[str, Any]]) -> dict[str, str]:
+    (deployment,) = _of_kind(documents, "Deployment")
+    (container,) = deployment["spec"]["template"]["spec"]["containers"]
+    return {entry["name"]: entry["value"] for entry in container["env"]}
+
+
+def test_helm_finds_nothing_to_complain_about() -> None:
+    assert "0 chart(s) failed" in _helm("lint", str(CHART)).stdout
+
+
+@pytest.mark.parametrize("values", [{}, EVERYTHING], ids=["defaults", "everything"])
+def test_the_api_server_accepts_every_object_under_strict_validation(cluster: None, kubectl: Kubectl, values: dict[str, Any]) -> None:
+    # PodMonitors need the Prometheus operator's definitions.
+    documents = [document for document in _render(values) if document["kind"] != "PodMonitor"]
+    manifest = json.dumps({"apiVersion": "v1", "kind": "List", "items": documents})
+    kubectl("apply", "--server-side", "--force-conflicts", "--dry-run=server", "--validate=strict", "-f", "-", stdin=manifest)
+
+
+def test_the_operator_understands_what_the_deployment_tells_it() -> None:
+    options = read_options([], _environment(_render(EVERYTHING)))
+    assert (options.template.mover.reference, options.template.mover.pull_policy) == ("registry/mover:7", "Always")
+    assert options.template.advisor.reference == "fairlead-advisor:0.1.0"
+    assert options.template.tolerations == ({"key": "dtn", "operator": "Exists"},)
+    assert options.template.image_pull_secrets == ("pull",)
+    assert options.template.priority_class == "bulk"
+    assert options.settings.host_network_namespaces == {"demo", "physics"}
+    assert (options.settings.port_first, options.settings.port_last) == (30000, 30999)
+    assert options.settings.startup_timeout.total_seconds() == 60
+    assert options.settings.probe_duration.total_seconds() == 5
+    assert options.settings.recheck_interval.total_seconds() == 7
+
+
+def test_defaults_are_the_operators_own() -> None:
+    images = {"FAIRLEAD_MOVER_IMAGE": "fairlead-mover:0.1.0", "FAIRLEAD_ADVISOR_IMAGE": "fairlead-advisor:0.1.0"}
+    assert read_options([], _environment(_render())) == read_options([], images)
+
+
+def test_no_namespace_may_use_the_host_network_by_default() -> None:
+    (policy,) = _of_kind(_render(), "ValidatingAdmissionPolicy")
+    assert policy["spec"]["validations"][0]["expression"].endswith("request.namespace in []")
+
+
+def test_a_star_needs_no_policy() -> None:
+    assert _of_kind(_render({"hostNetwork": {"namespaces": ["*"]}}), "ValidatingAdmissionPolicy") == []
+
+
+def test_definitions_survive_an_uninstallation_unless_told_otherwise() -> None:
+    (kept,) = _of_kind(_render(), "CustomResourceDefinition")
+    assert kept["metadata"]["annotations"]["helm.sh/resource-policy"] == "keep"
+    (dropped,) = _of_kind(_render({"crds": {"keep": False}}), "CustomResourceDefinition")
+    assert "annotations" not in dropped["metadata"]
+    assert _of_kind(_render({"crds": {"install": False}}), "CustomResourceDefinition") == []
+
+
+def test_the_definition_is_the_generated_one() -> None:
+    (rendered,) = _of_kind(_render({"crds": {"keep": False}}), "CustomResourceDefinition")
+    assert rendered == yaml.safe_load((CHECKOUT / "crds" / "fairlead.io_transferjobs.yaml").read_text())
+
+
+def test_the_operator_runs_once_and_without_rights_on_its_node() -> None:
+    (deployment,) = _of_kind(_render(), "Deployment")
+    spec = deployment["spec"]
+    assert (spec["replicas"], spec["strategy"]["type"]) == (1, "Recreate")
+    pod = spec["template"]["spec"]
+    assert pod["securityContext"]["runAsNonRoot"] is True
+    context = pod["containers"][0]["securityContext"]
+    assert context == {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}, "readOnlyRootFilesystem": True}
+
+
+@pytest.mark.parametrize(
+    ("values", "named"),
+    [
+        ({"hostnetwork": {}}, "hostnetwork"),
+        ({"hostNetwork": {"namespaces": ["Not_A_Name"]}}, "/hostNetwork/namespaces/0"),
+        ({"ports": {"first": 80}}, "/ports/first"),
+        ({"ports": {"first": 25000, "last": 25003}}, "at least 8 ports"),
+        ({"images": {"mover": {"pullPolicy": "Sometimes"}}}, "/images/mover/pullPolicy"),
+        ({"workers": 0}, "/workers"),
+        ({"advisor": {"probeSeconds": 0}}, "/advisor/probeSeconds"),
+        ({"movers": {"resources": {"request": {}}}}, "request"),
+        ({"log": {"level": "loud"}}, "/log/level"),
+    ],
+)
+def test_a_value_that_cannot_work_is_refused_by_name(values: dict[str, Any], named: str) -> None:
+    answer = _helm("template", "fairlead", str(CHART), "--kube-version", "1.34.0", values=values, check=False)
+    assert answer.returncode != 0
+    assert named in answer.stderr
+
+
+def test_the_job_in_the_notes_is_accepted_word_for_word(cluster: None, kubectl: Kubectl, admin_kubeconfig: Path) -> None:
+    namespace = NAMESPACES[-1]
+    answer = _helm(
+        *("install", "notes", str(CHART), "--namespace", namespace, "--dry-run=client", "--kubeconfig", str(admin_kubeconfig)),
+        values={"hostNetwork": {"namespaces": [namespace]}, "crds": {"install": False}},
+    )
+    notes = answer.stdout.partition("NOTES:")[2]
+    job = notes.partition("<<EOF\n")[2].partition("EOF")[0]
+    kubectl("create", "namespace", namespace)
+    created = kubectl("create", "--dry-run=server", "--validate=strict", "-o", "name", "-f", "-", stdin=_dedent(job))
+    assert created.stdout.strip() == "transferjob.fairlead.io/first"
+
+
+def _dedent(text: str) -> str:
+    return "\n".join(line.removeprefix("  ") for line in text.splitlines())
