@@ -27,6 +27,12 @@ COPY --from=mover-binary /out/fairlead-mover /usr/local/bin/fairlead-mover
 USER 65532:65532
 ENTRYPOINT ["/usr/local/bin/fairlead-mover"]
 
+FROM docker.io/library/python:3.11-slim-bookworm AS python-runtime
+# The user must have a name: libraries look it up.
+RUN groupadd --gid 65532 fairlead && useradd --uid 65532 --gid 65532 --no-create-home --home-dir /nonexistent --shell /usr/sbin/nologin fairlead
+ENV PATH=/opt/fairlead/bin:/usr/local/bin:/usr/bin:/bin PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1
+USER 65532:65532
+
 # Dependencies and package become layers of their own: a change of the code sends only the code.
 # The tools that install: a virtual environment beside the one that goes into the images, which has no pip.
 FROM docker.io/library/python:3.11-slim-bookworm AS python-build
@@ -46,11 +52,9 @@ COPY operator/fairlead /src/operator/fairlead
 RUN /opt/build/bin/pip wheel --quiet --no-deps --no-build-isolation --wheel-dir /wheels /src/operator \
  && /opt/build/bin/pip --python /opt/fairlead/bin/python install --quiet --no-deps --no-index --root /out /wheels/*.whl
 
-FROM docker.io/library/python:3.11-slim-bookworm AS operator
+FROM python-runtime AS operator
 COPY --from=operator-dependencies /opt/fairlead /opt/fairlead
 COPY --from=operator-build /out/opt/fairlead /opt/fairlead
-ENV PATH=/opt/fairlead/bin:/usr/local/bin:/usr/bin:/bin PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1
-USER 65532:65532
 ENTRYPOINT ["python", "-m", "fairlead"]
 
 FROM python-build AS advisor-dependencies
@@ -63,9 +67,7 @@ COPY images/advisor/fairlead_advisor /src/advisor/fairlead_advisor
 RUN /opt/build/bin/pip wheel --quiet --no-deps --no-build-isolation --wheel-dir /wheels /src/advisor \
  && /opt/build/bin/pip --python /opt/fairlead/bin/python install --quiet --no-deps --no-index --root /out /wheels/*.whl
 
-FROM docker.io/library/python:3.11-slim-bookworm AS advisor
+FROM python-runtime AS advisor
 COPY --from=advisor-dependencies /opt/fairlead /opt/fairlead
 COPY --from=advisor-build /out/opt/fairlead /opt/fairlead
-ENV PATH=/opt/fairlead/bin:/usr/local/bin:/usr/bin:/bin PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1
-USER 65532:65532
 ENTRYPOINT ["fairlead-advisor"]

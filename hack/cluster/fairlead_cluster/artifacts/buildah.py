@@ -12,17 +12,25 @@ from fairlead_cluster.machine import shell
 HOST_SETTINGS = ("/etc/pip.conf", "/etc/ssl/certs/ca-certificates.crt")
 """Settings of this machine that package downloads need; mounted during a build only, so that no image holds them."""
 
+LARGEST_STORE_KIB = 12 << 20
+
 
 class Buildah:
     """Buildah on the store in the cache."""
 
     def __init__(self, paths: Layout) -> None:
         store = paths.cache / "buildah"
+        self._store = store / "root"
         self._scratch = store / "tmp"
         self._configuration = store / "containers.conf"
         # In a mount namespace of its own: the storage driver binds its folder onto itself and would leave that behind.
         self._command = ["unshare", "--mount", "--propagation", "private", "--", "buildah"]
-        self._command += ["--root", str(store / "root"), "--runroot", str(store / "run"), "--storage-driver", "overlay"]
+        self._command += ["--root", str(self._store), "--runroot", str(store / "run"), "--storage-driver", "overlay"]
+
+    def trim(self) -> None:
+        """Empty the store if layers of former builds have filled it; what is needed is built again."""
+        if self._store.exists() and int(shell.run(["du", "-sk", self._store], timeout_s=120).split()[0]) > LARGEST_STORE_KIB:
+            self._run(["rmi", "--all", "--force"])
 
     def label(self, image: str, name: str) -> str | None:
         """A label of an image in the store; None if there is no such image or label."""

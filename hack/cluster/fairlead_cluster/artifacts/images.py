@@ -99,6 +99,7 @@ class ImageSet:
             salt = base_image.digest() if image.target in PYTHON_TARGETS else ""
             archive = self._archive(image.name, f"fairlead-{image.target}", digest_of(self._paths.repository, image.inputs, salt=salt))
             if not self._is_current(archive):
+                self._buildah.trim()
                 if salt:
                     base_image.ensure(self._buildah, self._paths, self._progress)
                 with self._progress.step(f"image {image.name}", image.expected_s):

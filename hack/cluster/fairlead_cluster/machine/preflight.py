@@ -113,7 +113,7 @@ def _install(packages: list[str], layout: Layout, progress: Progress) -> None:
 
 def _tool_lacks() -> list[Lack]:
     lacks = [Lack(f"the program {tool}", packages) for tool, packages in TOOLS.items() if not shutil.which(tool)]
-    if shutil.which("pkg-config") and not shell.succeeds(["pkg-config", "--exists", "libseccomp"]):
+    if not Path("/usr/include/seccomp.h").exists() and not shell.succeeds(["pkg-config", "--exists", "libseccomp"]):
         lacks.append(Lack("the headers of libseccomp, for runc", ("libseccomp-dev",)))
     wanted = ".".join(str(part) for part in MINIMUM_GO)
     if not shutil.which("go"):
