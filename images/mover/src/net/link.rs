@@ -18,7 +18,9 @@ use rustls::Connection;
 
 /// Time between looks at a full inbox.
 const INBOX_RETRY: Duration = Duration::from_millis(5);
-/// Longest sleep without traffic.
+/// Reads from a connection that ended: more than one control frame takes.
+const SALVAGE_READS: usize = 64;
+/// Longest sleep without traffic, and longest wait for the last words to leave.
 const IDLE: Duration = Duration::from_secs(1);
 
 /// What the control connection reports.
@@ -110,26 +112,43 @@ impl Worker {
 
     fn pump<E: From<LinkEvent>>(&mut self, inbox: &SyncSender<E>) -> io::Result<()> {
         let mut held: Option<E> = None;
-        let mut close_notified = false;
-        let mut drained = Instant::now();
+        let mut closing_since: Option<Instant> = None;
         loop {
-            let closing = self.outbox.closing.load(Ordering::Acquire);
             self.encrypt_queue()?;
-            if closing && !close_notified {
-                self.connection.send_close_notify();
-                close_notified = true;
-                drained = Instant::now();
+            if let Err(error) = self.write_out() {
+                self.salvage(inbox, &mut held);
+                return Err(error);
             }
-            self.write_out()?;
-            if close_notified && (!self.connection.wants_write() || drained.elapsed() > IDLE) {
-                let _ = self.socket.shutdown(std::net::Shutdown::Write);
-                return Ok(());
+            if self.outbox.closing.load(Ordering::Acquire) {
+                let since = *closing_since.get_or_insert_with(Instant::now);
+                if self.is_drained() || since.elapsed() > IDLE {
+                    self.connection.send_close_notify();
+                    self.write_out()?;
+                    let _ = self.socket.shutdown(std::net::Shutdown::Write);
+                    return Ok(());
+                }
             }
             self.deliver(inbox, &mut held)?;
             if self.wait(held.is_some())? && held.is_none() && !self.read_in()? {
-                self.deliver(inbox, &mut held)?;
+                self.salvage(inbox, &mut held);
                 return Ok(());
             }
+        }
+    }
+
+    fn is_drained(&self) -> bool {
+        !self.connection.wants_write() && lock(&self.outbox.frames).is_empty()
+    }
+
+    /// Delivers what the peer said last: it may explain why the connection ended.
+    fn salvage<E: From<LinkEvent>>(&mut self, inbox: &SyncSender<E>, held: &mut Option<E>) {
+        for _ in 0..SALVAGE_READS {
+            if !matches!(self.read_in(), Ok(true)) {
+                break;
+            }
+        }
+        while self.deliver(inbox, held).is_ok() && held.is_some() {
+            std::thread::sleep(INBOX_RETRY);
         }
     }
 
