@@ -182,6 +182,8 @@ impl Pool {
             while self.wanted(slot) && failures < FAILURES {
                 match self.serve(slot, &mut failures) {
                     Ok(()) => {}
+                    // Everything is stored: the receiver closes what it no longer needs.
+                    Err(StreamEnd::Broken(_)) if self.finished.load(Ordering::Acquire) => {}
                     Err(StreamEnd::Broken(why)) => {
                         failures += 1;
                         tracing::warn!(stream = slot, %why, failures, "a data connection broke");
