@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import signal
 import sys
 from collections.abc import Mapping
 from typing import NoReturn
@@ -196,6 +197,8 @@ def _enter(arguments: list[str], cluster: Cluster) -> NoReturn:
 def _become(words: list[str], environment: Mapping[str, str] | None = None) -> NoReturn:
     """Replace this process, so that signals, the terminal and the exit code are the command's own."""
     sys.stdout.flush()
+    # Python ignores this signal, and a program would inherit that.
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     os.execvpe(words[0], words, {**os.environ, **(environment or {})})
 
 
@@ -208,6 +211,13 @@ def main() -> None:
         print(f"cluster: {error}", file=sys.stderr)
         code = 2
     except ClusterError as error:
+        print(f"cluster: {error}", file=sys.stderr)
+        code = 1
+    except BrokenPipeError:
+        # Whoever read the output has gone; the interpreter must not fail again on its last flush.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = 1
+    except OSError as error:
         print(f"cluster: {error}", file=sys.stderr)
         code = 1
     except KeyboardInterrupt:
