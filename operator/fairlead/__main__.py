@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import Any, cast
 
 import kopf
+import prometheus_client
 
 from fairlead.handlers.options import OptionError, Options, read_options
 from fairlead.handlers.registry import build_registry, operator_settings
@@ -39,13 +40,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         asyncio.run(run(options))
     except Exception as error:
-        logger.error("stopped: %s", error)
+        # kopf raises a summary; what happened is its cause.
+        logger.error("stopped: %s", error.__cause__ or error)
         return EXIT_FAILED
     return 0
 
 
 async def run(options: Options, stop_flag: asyncio.Event | None = None, ready_flag: asyncio.Event | None = None) -> None:
     """Runs one operator until `stop_flag` is set or a signal comes. `ready_flag` is set when the workers run."""
+    # A second series per counter with the time of its creation doubles the page and tells nobody anything.
+    prometheus_client.disable_created_metrics()  # type: ignore[no-untyped-call]
     runtime = Runtime(options)
     await kopf.operator(
         registry=build_registry(runtime),

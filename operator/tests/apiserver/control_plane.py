@@ -73,6 +73,11 @@ class ControlPlane:
         """Where the API server listens."""
         return f"https://{ADDRESS}:{PORT}"
 
+    @property
+    def ca(self) -> Path:
+        """The certificate by which clients know it."""
+        return self._keys.ca
+
     def start(self) -> None:
         """Starts both and waits until the API server is ready. Raises ControlPlaneError with the end of its log."""
         data = self._folder / "etcd"
