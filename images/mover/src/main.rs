@@ -4,7 +4,7 @@
 mod cli;
 mod control;
 mod credentials;
-#[cfg(feature = "fault-injection")]
+mod deposit;
 mod fault_injection;
 mod fs;
 mod net;
@@ -88,6 +88,9 @@ fn transfer(role: Role, common: &Common, run: impl FnOnce(&Setting) -> Result<Su
     drop(ticker);
     let verdict = writer.settle(verdict_of(&result));
     output::verdict(json, &verdict);
+    if let Some(epilogue) = result.ok().and_then(|success| success.epilogue) {
+        epilogue();
+    }
     ExitCode::from(verdict.exit_code(stop.signal()))
 }
 
@@ -100,7 +103,7 @@ fn clean(args: &Clean) -> ExitCode {
 }
 
 fn remove_partial_files(destination: &Path, job: &str) -> Result<Success, Fault> {
-    let success = |message: &str| Success { reason: Reason::Cleaned, message: message.to_owned(), root: None };
+    let success = |message: &str| Success::new(Reason::Cleaned, message);
     let root = match fs::root::Root::open(destination) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
             return Ok(success("the destination does not exist"))

@@ -6,18 +6,20 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use fairlead_protocol::digest::Digest;
+use fairlead_protocol::digest::{block_length, Digest};
+use fairlead_protocol::kept::Run;
 use fairlead_protocol::limits::LISTING_FRAME_TARGET_BYTES;
 use fairlead_protocol::listing::{Entry, ListingBuilder, Totals};
 use fairlead_protocol::message::{Body, Listing, ListingEnd, Welcome};
 use fairlead_protocol::receiver::lock;
+use fairlead_protocol::schedule::BlockRef;
 use fairlead_protocol::sender::{Effect, Sender};
 use fairlead_protocol::{Fault, Reason};
 
 use crate::cli::Send;
 use crate::control::http::{Endpoint, Pages};
 use crate::control::socket::{self, Control, Peer};
-use crate::fs::source::{empty, Filter, Source};
+use crate::fs::source::{empty, BlockReader, Filter, Source};
 use crate::net::dial::{self, ClientStream, Dialer};
 use crate::net::identity::Identity;
 use crate::net::link::{Link, LinkEvent};
@@ -26,7 +28,7 @@ use crate::net::{interface, pacing, tcp};
 use crate::report::output;
 use crate::report::progress::{Progress, Stage};
 use crate::report::verdict::Success;
-use crate::session::{failure, Pulse, TICK};
+use crate::session::{check_resent, failure, Pulse, TICK};
 use crate::signal::Stop;
 
 /// Listing bytes that may wait for the network.
@@ -39,6 +41,7 @@ enum Event {
     Link(LinkEvent),
     Listed(Result<(Arc<Source>, Vec<Entry>, Totals), Fault>),
     Hashed(Result<Vec<(u32, Digest)>, Fault>),
+    Rechecked(Result<(), Fault>),
     Fault(Fault),
 }
 
@@ -124,6 +127,7 @@ struct Transfer<'a> {
     over: Arc<AtomicBool>,
     hashed: Arc<AtomicU64>,
     json: bool,
+    resend_budget: Option<u64>,
 }
 
 struct PoolSeed {
@@ -191,6 +195,7 @@ impl<'a> Transfer<'a> {
             over,
             hashed: Arc::default(),
             json: args.common.json,
+            resend_budget: args.common.resend_budget,
         })
     }
 
@@ -224,6 +229,8 @@ impl<'a> Transfer<'a> {
                 return Ok(success);
             }
             self.release_if_due();
+            self.setting.progress.bytes_resent.store(lock(&self.session).resent_bytes(), Ordering::Relaxed);
+            check_resent(&self.setting.progress, self.resend_budget)?;
             pulse.tick(&self.link, self.setting.progress.stage() != Stage::Transferring)?;
         }
     }
@@ -242,6 +249,13 @@ impl<'a> Transfer<'a> {
                 None => {}
             },
             Event::Listed(listed) => self.on_listed(listed?)?,
+            Event::Rechecked(result) => {
+                result?;
+                if let Some(pool) = &self.pool {
+                    pool.wake();
+                }
+                self.complete()?;
+            }
             Event::Hashed(hashed) => {
                 let mut session = lock(&self.session);
                 hashed?.into_iter().for_each(|(file, digest)| session.hashed(file, digest));
@@ -299,16 +313,25 @@ impl<'a> Transfer<'a> {
         match effect {
             None => {}
             Some(Effect::HashFiles(files)) => self.hash(files)?,
-            Some(Effect::Planned) => self.on_planned(),
+            Some(Effect::Planned) => self.on_planned()?,
             Some(Effect::Stored { bytes, files }) => {
                 progress.bytes_transferred.fetch_add(bytes, Ordering::Relaxed);
                 progress.files_transferred.fetch_add(files, Ordering::Relaxed);
             }
-            Some(Effect::Finished) => {
+            Some(Effect::Again { bytes, files }) => {
+                tracing::warn!(bytes, "the receiver's disk gave damaged blocks back; they are sent again");
+                progress.reopened(bytes, files);
+                progress.enter(Stage::Transferring);
+                if let Some(pool) = &self.pool {
+                    pool.start();
+                }
+            }
+            Some(Effect::Finished { disk }) => {
                 progress.enter(Stage::Done);
                 let root = lock(&self.session).root()?;
                 let message = "every file arrived, was verified and made durable".to_owned();
-                return Ok(Some(Success { reason: Reason::Verified, message, root: Some(root) }));
+                let success = Success::new(Reason::Verified, message);
+                return Ok(Some(Success { root: Some(root), disk, ..success }));
             }
         }
         self.complete()?;
@@ -318,7 +341,7 @@ impl<'a> Transfer<'a> {
         Ok(None)
     }
 
-    fn on_planned(&mut self) {
+    fn on_planned(&mut self) -> Result<(), Fault> {
         let progress = &self.setting.progress;
         let session = lock(&self.session);
         let (entries, skipped) = (session.entries(), session.skipped());
@@ -331,8 +354,23 @@ impl<'a> Transfer<'a> {
                 && skipped.binary_search(&(*index as u32)).is_err()
         });
         progress.files_transferred.store(empty.count() as u64, Ordering::Relaxed);
+        let (kept_bytes, kept_files) = session.kept_totals();
+        progress.resumed(kept_bytes, kept_files);
+        let kept = session.kept().to_vec();
+        drop(session);
         progress.enter(Stage::AwaitingTransport);
         self.held_since = Some(Instant::now());
+        if kept.is_empty() {
+            return Ok(());
+        }
+        tracing::info!(bytes = kept_bytes, "the receiver has blocks of an earlier attempt");
+        let Some(source) = self.source.clone() else { return Err(Fault::protocol("a plan came before the listing")) };
+        let (outbox, over) = (self.outbox.clone(), Arc::clone(&self.over));
+        let (session, progress) = (Arc::clone(&self.session), Arc::clone(&self.setting.progress));
+        spawn("recheck", move || {
+            let result = recheck(&kept, &source, &session, &progress, &over);
+            let _ = outbox.send(Event::Rechecked(result));
+        })
     }
 
     /// Lets data flow once the transport is decided, or once the wait for that is over.
@@ -388,10 +426,7 @@ impl<'a> Transfer<'a> {
             });
             let _ = outbox.send(Event::Hashed(digests.collect()));
         };
-        let spawned = std::thread::Builder::new().name("hash".into()).spawn(worker);
-        spawned
-            .map(|_| ())
-            .map_err(|error| Fault::new(Reason::InternalError, format!("no thread for hashing: {error}")))
+        spawn("hash", worker)
     }
 
     /// Tells the receiver of a fault, and waits a moment for what the receiver has to say about a lost connection.
@@ -427,6 +462,38 @@ fn split(stream: ClientStream) -> std::io::Result<ClientStreamParts> {
     let socket = dial::socket(&stream).try_clone()?;
     let (connection, _) = stream.into_parts();
     Ok(ClientStreamParts { connection: connection.into(), socket })
+}
+
+fn spawn(name: &str, work: impl FnOnce() + std::marker::Send + 'static) -> Result<(), Fault> {
+    let spawned = std::thread::Builder::new().name(name.into()).spawn(work);
+    spawned.map(|_| ()).map_err(|error| Fault::new(Reason::InternalError, format!("no thread to {name}: {error}")))
+}
+
+/// Reads the blocks again that the receiver has from earlier attempts, so that the tree's digest covers what the source holds now.
+fn recheck(
+    kept: &[Run],
+    source: &Source,
+    session: &Mutex<Sender>,
+    progress: &Progress,
+    over: &AtomicBool,
+) -> Result<(), Fault> {
+    let entries = lock(session).entries();
+    let (mut reader, mut buffer) = (BlockReader::default(), Vec::new());
+    for run in kept {
+        let entry = &entries[run.file as usize];
+        for (block, digest) in (run.first..).zip(&run.digests) {
+            if over.load(Ordering::Relaxed) {
+                return Ok(());
+            }
+            let length = block_length(entry.size, block);
+            buffer.resize(length as usize, 0);
+            let now = reader.read(source, entry, &BlockRef { file: run.file, block, length }, &mut buffer)?;
+            let reopened = lock(session).checked(run.file, block, digest, now)?;
+            progress.reopened(reopened.bytes, reopened.files);
+            progress.work.fetch_add(u64::from(length), Ordering::Relaxed);
+        }
+    }
+    Ok(())
 }
 
 fn spawn_listing(source: Source, link: Link, outbox: SyncSender<Event>, over: Arc<AtomicBool>) -> std::io::Result<()> {

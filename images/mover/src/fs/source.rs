@@ -9,7 +9,7 @@ use std::path::Path;
 use fairlead_protocol::digest::{self, Digest};
 use fairlead_protocol::fault::show;
 use fairlead_protocol::limits::BLOCK_BYTES;
-use fairlead_protocol::listing::{Entry, Kind, MODE_MASK};
+use fairlead_protocol::listing::{Entry, Kind, Version, MODE_MASK};
 use fairlead_protocol::name::check_path;
 use fairlead_protocol::schedule::BlockRef;
 use fairlead_protocol::{Fault, Reason};
@@ -177,7 +177,12 @@ impl Source {
         };
         let size = if kind == Kind::File { stat.st_size as u64 } else { 0 };
         let (mtime_s, mtime_ns) = (stat.st_mtime, stat.st_mtime_nsec as u32);
-        Ok(Entry { path, kind, mode: stat.st_mode & MODE_MASK, mtime_s, mtime_ns, size, target })
+        let (ctime_s, ctime_ns) = (stat.st_ctime, stat.st_ctime_nsec as u32);
+        let version = match kind {
+            Kind::File => Version { ctime_s, ctime_ns, inode: stat.st_ino },
+            Kind::Directory | Kind::Symlink => Version::default(),
+        };
+        Ok(Entry { path, kind, mode: stat.st_mode & MODE_MASK, mtime_s, mtime_ns, size, target, version })
     }
 
     fn check_readable(&self, entry: &Entry) -> Result<(), Fault> {

@@ -4,7 +4,8 @@
 use std::collections::HashMap;
 
 use fairlead_protocol::digest::{self, of_block, of_file, Digest};
-use fairlead_protocol::listing::{Entry, Kind, ListingBuilder};
+use fairlead_protocol::kept::{runs, Run};
+use fairlead_protocol::listing::{Entry, Kind, ListingBuilder, Version};
 use fairlead_protocol::message::{Body, Complete, Listing, ListingEnd, Packs};
 use fairlead_protocol::pack::Segment;
 use fairlead_protocol::receiver::{lock, Effect as ReceiverEffect, Receiver, Step};
@@ -16,7 +17,7 @@ use proptest::prelude::*;
 const BLOCK: u64 = fairlead_protocol::limits::BLOCK_BYTES as u64;
 
 fn file(path: &str, size: u64) -> Entry {
-    Entry { path: path.into(), kind: Kind::File, mode: 0o644, mtime_s: 1, mtime_ns: 2, size, target: Vec::new() }
+    Entry { path: path.into(), kind: Kind::File, mode: 0o644, mtime_s: 1, mtime_ns: 2, size, target: Vec::new(), version: Version::default() }
 }
 
 /// Content is a function of place, so that no bytes are kept.
@@ -34,17 +35,27 @@ struct Pair {
     receiver: Receiver,
     /// Files the destination has already, with their digests.
     present: HashMap<u32, Digest>,
+    /// Blocks of earlier attempts.
+    kept: Vec<Run>,
+    /// Blocks that the disk gives back damaged, once.
+    disk_damage: Vec<(u32, u32)>,
     published: bool,
     finished: bool,
 }
 
 impl Pair {
-    /// Lists, compares and plans; data may flow afterwards.
     fn planned(entries: &[Entry], present: HashMap<u32, Digest>) -> Result<Self, Fault> {
+        Self::resumed(entries, present, Vec::new())
+    }
+
+    /// Lists, compares and plans; data may flow afterwards.
+    fn resumed(entries: &[Entry], present: HashMap<u32, Digest>, kept: Vec<Run>) -> Result<Self, Fault> {
         let mut pair = Self {
             sender: Sender::default(),
             receiver: Receiver::default(),
             present,
+            kept,
+            disk_damage: Vec::new(),
             published: false,
             finished: false,
         };
@@ -85,10 +96,11 @@ impl Pair {
                 files.into_iter().for_each(|file| self.receiver.hashed(file, self.present[&file]));
                 self.receiver.hashed_all()
             }
-            Some(ReceiverEffect::Reserve { .. }) => self.receiver.reserved(),
+            Some(ReceiverEffect::Reserve { .. }) => self.receiver.reserved(&self.kept)?,
+            Some(ReceiverEffect::Settle) => self.receiver.settled(&std::mem::take(&mut self.disk_damage))?,
             Some(ReceiverEffect::Publish) => {
                 self.published = true;
-                self.receiver.published()
+                self.receiver.published(false)
             }
         };
         self.follow(next)
@@ -103,7 +115,7 @@ impl Pair {
                     .for_each(|file| self.sender.hashed(*file, file_digest(*file, entries[*file as usize].size)));
                 self.sender.answer_comparison().into_iter().try_for_each(|body| self.tell_receiver(body))
             }
-            Some(Effect::Finished) => {
+            Some(Effect::Finished { .. }) => {
                 self.finished = true;
                 Ok(())
             }
@@ -180,7 +192,7 @@ fn another_root_is_never_published() {
     let mut pair = Pair::planned(&[file("a", 10)], HashMap::new()).unwrap();
     let pack = pair.sender.next_pack(0).unwrap();
     pair.store(&pack).unwrap();
-    let fault = pair.tell_receiver(Body::Complete(Complete { root: vec![0; 32] })).unwrap_err();
+    let fault = pair.tell_receiver(Body::Complete(Complete { root: vec![0; 32], disk: false })).unwrap_err();
     assert_eq!(fault.reason, Reason::ChecksumMismatch);
     assert!(!pair.published);
 }
@@ -188,7 +200,7 @@ fn another_root_is_never_published() {
 #[test]
 fn a_sender_that_is_done_too_early_is_refused() {
     let mut pair = Pair::planned(&[file("a", 10)], HashMap::new()).unwrap();
-    let fault = pair.tell_receiver(Body::Complete(Complete { root: vec![0; 32] })).unwrap_err();
+    let fault = pair.tell_receiver(Body::Complete(Complete { root: vec![0; 32], disk: false })).unwrap_err();
     assert_eq!(fault.reason, Reason::ProtocolError);
     assert!(!pair.published);
 }
@@ -224,7 +236,7 @@ fn a_source_that_reads_differently_the_second_time_has_changed() {
 #[test]
 fn messages_out_of_turn_are_refused_by_both_ends() {
     let mut pair = Pair::planned(&[file("a", 10)], HashMap::new()).unwrap();
-    let root = || Complete { root: vec![0; 32] };
+    let root = || Complete { root: vec![0; 32], disk: false };
     assert_eq!(pair.sender.on_message(Body::Published(root())).unwrap_err().reason, Reason::ProtocolError);
     assert_eq!(pair.receiver.on_message(Body::Published(root())).unwrap_err().reason, Reason::ProtocolError);
     let listing = Body::Listing(Listing { entries: Vec::new() });
