@@ -7,6 +7,8 @@ use std::io::Write;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::time::Duration;
 
+use fairlead_protocol::digest::block_length;
+use fairlead_protocol::ledger::Replay;
 use support::{inventory, noise, Bench, End, Mover};
 
 const BLOCK: u64 = 1 << 20;
@@ -192,6 +194,62 @@ fn a_block_that_was_damaged_on_the_disk_is_found_and_sent_again() {
         assert_eq!(number(end, "bytes_resent"), BLOCK, "{end:?}");
     }
     assert_eq!(receiver.verdict["blocks_damaged"], 1);
+}
+
+/// Everything that the ledger does not call durable is gone, as after a power cut: from the files and, in part, from the ledger.
+#[test]
+fn a_node_that_loses_power_loses_only_what_was_not_durable() {
+    let mut lost_any = false;
+    // The instant of the kill decides whether anything was not durable then.
+    for lost_bytes in [0u64, 1, 200].into_iter().cycle().take(15) {
+        if lost_any && lost_bytes == 0 {
+            return;
+        }
+        let bench = Bench::new();
+        tree(&bench);
+        interrupt(&bench, 1, 12 << 20, |receiver, _| receiver.signal("KILL"));
+        let ledger = std::fs::OpenOptions::new().write(true).open(bench.partial().join("ledger")).unwrap();
+        let mut replay = Replay::default();
+        replay.extend(&std::fs::read(bench.partial().join("ledger")).unwrap());
+        let (book, length) = replay.finish();
+        let (mut durable, mut zeroed) = (0, 0);
+        for (slot, file) in book.files() {
+            let path = bench.partial().join(format!("{:x}/{slot:x}", slot / 4096));
+            let partial = std::fs::OpenOptions::new().write(true).open(path).unwrap();
+            for held in file.blocks() {
+                let length = u64::from(block_length(file.identity.size, held.block));
+                if book.is_durable(held) {
+                    durable += length;
+                } else {
+                    partial.write_all_at(&vec![0; length as usize], u64::from(held.block) * BLOCK).unwrap();
+                    zeroed += length;
+                }
+            }
+        }
+        ledger.set_len(length - lost_bytes).unwrap();
+        assert!(durable > 0);
+        lost_any |= zeroed > 0;
+        let (receiver, sender) = bench.attempt(2, &[], &[]);
+        assert_whole(&bench, &receiver, &sender);
+        assert!(number(&receiver, "bytes_resumed") <= durable, "{receiver:?}");
+        if lost_bytes == 0 {
+            assert_eq!((number(&receiver, "bytes_resumed"), number(&receiver, "bytes_resent")), (durable, zeroed));
+        }
+    }
+    assert!(lost_any, "every kill came right after everything was made durable");
+}
+
+/// A partial file whose bytes changed behind the ledger's back is found where the disk is read again.
+#[test]
+fn a_kept_block_that_the_disk_lost_is_found_by_reading_back() {
+    let bench = Bench::new();
+    bench.write("large", &noise(30 << 20, 7));
+    interrupt(&bench, 1, 12 << 20, |receiver, _| receiver.signal("TERM"));
+    let partial = std::fs::OpenOptions::new().write(true).open(bench.partial().join("0/0")).unwrap();
+    partial.write_all_at(b"damage", 3 * BLOCK).unwrap();
+    let (receiver, sender) = bench.attempt(2, &["--verify", "ReadBack"], &[]);
+    assert_whole(&bench, &receiver, &sender);
+    assert_eq!(receiver.verdict["blocks_damaged"], 1, "{receiver:?}");
 }
 
 #[test]
