@@ -30,6 +30,8 @@ pub(crate) enum Command {
     Send(Send),
     /// Remove the partial files of a job.
     Clean(Clean),
+    /// Show what a partial directory holds and what a later attempt could keep of it.
+    Ledger(Ledger),
     /// Make credentials for a transfer by hand: sender/ and receiver/ below DIR.
     Credentials(Credentials),
 }
@@ -151,6 +153,15 @@ pub(crate) struct Clean {
     #[arg(long, env = "FAIRLEAD_TERMINATION_LOG", value_name = "FILE")]
     pub(crate) termination_log: Option<PathBuf>,
     /// Print events as lines of JSON on standard output.
+    #[arg(long, env = "FAIRLEAD_JSON")]
+    pub(crate) json: bool,
+}
+
+#[derive(Args)]
+pub(crate) struct Ledger {
+    /// The partial directory: .fairlead-<job> in the destination.
+    pub(crate) directory: PathBuf,
+    /// Print one JSON object.
     #[arg(long, env = "FAIRLEAD_JSON")]
     pub(crate) json: bool,
 }

@@ -92,9 +92,9 @@ impl Job {
             }
             hash_file(&open, entry.size, &mut buffer, |bytes| self.work(bytes))
         };
-        let digests = files.iter().filter_map(|file| {
-            digest(&self.entries[*file as usize]).ok().flatten().map(|digest| (*file, digest))
-        });
+        let digests = files
+            .iter()
+            .filter_map(|file| digest(&self.entries[*file as usize]).ok().flatten().map(|digest| (*file, digest)));
         digests.collect()
     }
 
@@ -113,9 +113,8 @@ impl Job {
                 continue;
             }
             let digest = |block| lock(&self.assembly).as_ref().and_then(|assembly| assembly.digest(index, block));
-            let blocks =
-                read_back(&self.partial, index, entry, digest, &mut buffer, |bytes| self.work(bytes))
-                    .map_err(|error| write_fault(&show(&entry.path), &error))?;
+            let blocks = read_back(&self.partial, index, entry, digest, &mut buffer, |bytes| self.work(bytes))
+                .map_err(|error| write_fault(&show(&entry.path), &error))?;
             damaged.extend(blocks.into_iter().map(|block| (index, block)));
         }
         Ok(damaged)

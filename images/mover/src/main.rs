@@ -9,6 +9,7 @@ mod fault_injection;
 mod fs;
 mod net;
 mod quantity;
+mod reading;
 mod receive;
 mod report;
 mod send;
@@ -41,6 +42,7 @@ fn main() -> ExitCode {
         Command::Receive(args) => transfer(Role::Receiver, &args.common, |setting| receive::run(&args, setting)),
         Command::Send(args) => transfer(Role::Sender, &args.common, |setting| send::run(&args, setting)),
         Command::Clean(args) => clean(&args),
+        Command::Ledger(args) => ledger(&args),
         Command::Credentials(args) => credentials(&args),
     }
 }
@@ -116,6 +118,16 @@ fn remove_partial_files(destination: &Path, job: &str) -> Result<Success, Fault>
     fs::root::remove_tree(&root, &fs::partial::directory_name(job))
         .map_err(|error| fs::survey::write_fault("the directory for partial files", &error))?;
     Ok(success("no partial files of the job are left"))
+}
+
+fn ledger(args: &cli::Ledger) -> ExitCode {
+    match report::ledger::show(&args.directory, args.json) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            tracing::error!("{}: {error}", args.directory.display());
+            ExitCode::from(3)
+        }
+    }
 }
 
 fn credentials(args: &Credentials) -> ExitCode {

@@ -1,38 +1,34 @@
 //! The sender: from the command line to the verdict.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{sync_channel, Receiver as Inbox, RecvTimeoutError, SyncSender};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use fairlead_protocol::digest::{block_length, Digest};
-use fairlead_protocol::kept::Run;
-use fairlead_protocol::limits::LISTING_FRAME_TARGET_BYTES;
-use fairlead_protocol::listing::{Entry, ListingBuilder, Totals};
-use fairlead_protocol::message::{Body, Listing, ListingEnd, Welcome};
+use fairlead_protocol::digest::Digest;
+use fairlead_protocol::listing::{Entry, Totals};
+use fairlead_protocol::message::{Body, ListingEnd, Welcome};
 use fairlead_protocol::receiver::lock;
-use fairlead_protocol::schedule::BlockRef;
 use fairlead_protocol::sender::{Effect, Sender};
 use fairlead_protocol::{Fault, Reason};
 
 use crate::cli::Send;
 use crate::control::http::{Endpoint, Pages};
 use crate::control::socket::{self, Control, Peer};
-use crate::fs::source::{empty, BlockReader, Filter, Source};
+use crate::fs::source::{Filter, Source};
 use crate::net::dial::{self, ClientStream, Dialer};
 use crate::net::identity::Identity;
 use crate::net::link::{Link, LinkEvent};
 use crate::net::pool::{Pool, PoolParts, Transport};
 use crate::net::{interface, pacing, tcp};
+use crate::reading;
 use crate::report::output;
 use crate::report::progress::{Progress, Stage};
 use crate::report::verdict::Success;
 use crate::session::{check_resent, failure, Pulse, TICK};
 use crate::signal::Stop;
 
-/// Listing bytes that may wait for the network.
-const LISTING_BACKLOG_BYTES: usize = 1 << 20;
 const INBOX: usize = 256;
 /// Longest wait for the last words to leave.
 const FAREWELL: Duration = Duration::from_secs(1);
@@ -125,7 +121,6 @@ struct Transfer<'a> {
     held_since: Option<Instant>,
     cap: Cap,
     over: Arc<AtomicBool>,
-    hashed: Arc<AtomicU64>,
     json: bool,
     resend_budget: Option<u64>,
 }
@@ -193,7 +188,6 @@ impl<'a> Transfer<'a> {
                 None => Cap::Fixed(args.bandwidth),
             },
             over,
-            hashed: Arc::default(),
             json: args.common.json,
             resend_budget: args.common.resend_budget,
         })
@@ -368,7 +362,7 @@ impl<'a> Transfer<'a> {
         let (outbox, over) = (self.outbox.clone(), Arc::clone(&self.over));
         let (session, progress) = (Arc::clone(&self.session), Arc::clone(&self.setting.progress));
         spawn("recheck", move || {
-            let result = recheck(&kept, &source, &session, &progress, &over);
+            let result = reading::recheck(&kept, &source, &session, &progress, &over);
             let _ = outbox.send(Event::Rechecked(result));
         })
     }
@@ -414,19 +408,10 @@ impl<'a> Transfer<'a> {
         };
         let entries = lock(&self.session).entries();
         let (outbox, progress) = (self.outbox.clone(), Arc::clone(&self.setting.progress));
-        let (over, hashed) = (Arc::clone(&self.over), Arc::clone(&self.hashed));
-        let worker = move || {
-            let mut buffer = Vec::new();
-            let work = |bytes| {
-                progress.work.fetch_add(bytes, Ordering::Relaxed);
-            };
-            let digests = files.into_iter().take_while(|_| !over.load(Ordering::Relaxed)).map(|file| {
-                hashed.fetch_add(1, Ordering::Relaxed);
-                source.hash(file, &entries[file as usize], &mut buffer, work).map(|digest| (file, digest))
-            });
-            let _ = outbox.send(Event::Hashed(digests.collect()));
-        };
-        spawn("hash", worker)
+        let over = Arc::clone(&self.over);
+        spawn("hash", move || {
+            let _ = outbox.send(Event::Hashed(reading::hash(&files, &source, &entries, &progress, &over)));
+        })
     }
 
     /// Tells the receiver of a fault, and waits a moment for what the receiver has to say about a lost connection.
@@ -469,66 +454,9 @@ fn spawn(name: &str, work: impl FnOnce() + std::marker::Send + 'static) -> Resul
     spawned.map(|_| ()).map_err(|error| Fault::new(Reason::InternalError, format!("no thread to {name}: {error}")))
 }
 
-/// Reads the blocks again that the receiver has from earlier attempts, so that the tree's digest covers what the source holds now.
-fn recheck(
-    kept: &[Run],
-    source: &Source,
-    session: &Mutex<Sender>,
-    progress: &Progress,
-    over: &AtomicBool,
-) -> Result<(), Fault> {
-    let entries = lock(session).entries();
-    let (mut reader, mut buffer) = (BlockReader::default(), Vec::new());
-    for run in kept {
-        let entry = &entries[run.file as usize];
-        for (block, digest) in (run.first..).zip(&run.digests) {
-            if over.load(Ordering::Relaxed) {
-                return Ok(());
-            }
-            let length = block_length(entry.size, block);
-            buffer.resize(length as usize, 0);
-            let now = reader.read(source, entry, &BlockRef { file: run.file, block, length }, &mut buffer)?;
-            let reopened = lock(session).checked(run.file, block, digest, now)?;
-            progress.reopened(reopened.bytes, reopened.files);
-            progress.work.fetch_add(u64::from(length), Ordering::Relaxed);
-        }
-    }
-    Ok(())
-}
-
 fn spawn_listing(source: Source, link: Link, outbox: SyncSender<Event>, over: Arc<AtomicBool>) -> std::io::Result<()> {
     let worker = move || {
-        let _ = outbox.send(Event::Listed(list(source, &link, &over)));
+        let _ = outbox.send(Event::Listed(reading::list(source, &link, &over)));
     };
     std::thread::Builder::new().name("listing".into()).spawn(worker).map(|_| ())
-}
-
-/// Walks the source and streams its entries in bounded frames, no faster than the network takes them.
-fn list(mut source: Source, link: &Link, over: &AtomicBool) -> Result<(Arc<Source>, Vec<Entry>, Totals), Fault> {
-    let mut builder = ListingBuilder::default();
-    let (mut batch, mut bytes) = (Vec::new(), 0);
-    let flush = |batch: &mut Vec<_>| link.send(Body::Listing(Listing { entries: std::mem::take(batch) }));
-    source.walk(|entry| {
-        bytes += entry.path.len() + entry.target.len() + 64;
-        batch.push(entry.to_message());
-        builder.push(entry)?;
-        if bytes < LISTING_FRAME_TARGET_BYTES {
-            return Ok(());
-        }
-        flush(&mut batch);
-        bytes = 0;
-        while link.backlog_bytes() > LISTING_BACKLOG_BYTES {
-            if over.load(Ordering::Relaxed) {
-                return Err(Fault::new(Reason::PeerLost, "the transfer ended while the source was listed"));
-            }
-            std::thread::sleep(Duration::from_millis(2));
-        }
-        Ok(())
-    })?;
-    flush(&mut batch);
-    let totals = builder.totals();
-    if totals.entries() == 0 {
-        return Err(empty("after the patterns"));
-    }
-    Ok((Arc::new(source), builder.finish(), totals))
 }

@@ -59,8 +59,7 @@ const RESEND_ALLOWANCE_BYTES: u64 = 1 << 30;
 
 /// A fault once more was sent in vain than `budget_bytes`, or than twice the total and an allowance.
 pub(crate) fn check_resent(progress: &Progress, budget_bytes: Option<u64>) -> Result<(), Fault> {
-    let (resent, total) =
-        (progress.bytes_resent.load(Ordering::Relaxed), progress.bytes_total.load(Ordering::Relaxed));
+    let (resent, total) = (progress.bytes_resent.load(Ordering::Relaxed), progress.bytes_total.load(Ordering::Relaxed));
     let budget = budget_bytes.unwrap_or(total.saturating_mul(2).saturating_add(RESEND_ALLOWANCE_BYTES));
     if resent <= budget {
         return Ok(());

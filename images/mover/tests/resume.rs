@@ -139,6 +139,22 @@ fn files_that_come_and_go_between_attempts_do_not_mix_up_the_others() {
 }
 
 #[test]
+fn the_ledger_can_be_looked_at() {
+    let bench = Bench::new();
+    tree(&bench);
+    interrupt(&bench, 1, 4 << 20, |receiver, _| receiver.signal("TERM"));
+    let (code, text) = support::output(&["ledger", &bench.partial().display().to_string(), "--json"]);
+    let ledger: serde_json::Value = serde_json::from_str(&text).unwrap();
+    assert_eq!((code, &ledger["job"], &ledger["attempt"]), (Some(0), &"local".into(), &1.into()), "{text}");
+    let held = ledger["bytes_held"].as_u64().unwrap();
+    assert!(held > 4 << 20 && held >= ledger["bytes_durable"].as_u64().unwrap());
+    let (receiver, sender) = bench.attempt(2, &[], &[]);
+    assert_eq!(number(&receiver, "bytes_resumed"), held);
+    assert_whole(&bench, &receiver, &sender);
+    assert_eq!(support::output(&["ledger", &bench.source().display().to_string()]).0, Some(3));
+}
+
+#[test]
 fn an_older_attempt_is_fenced_out() {
     let bench = Bench::new();
     tree(&bench);

@@ -138,11 +138,8 @@ impl Journal {
         state.urgent = true;
         self.shared.changed.notify_all();
         let pending = |state: &mut State| state.failed.is_none() && (state.busy || !state.dirty.is_empty());
-        let (state, timeout) = self
-            .shared
-            .changed
-            .wait_timeout_while(state, patience, pending)
-            .unwrap_or_else(PoisonError::into_inner);
+        let (state, timeout) =
+            self.shared.changed.wait_timeout_while(state, patience, pending).unwrap_or_else(PoisonError::into_inner);
         match &state.failed {
             Some(fault) => Err(fault.clone()),
             None if timeout.timed_out() => Err(Fault::new(Reason::Stalled, "the disk of the destination is too slow")),
@@ -261,7 +258,8 @@ impl Shared {
                 return None;
             }
             let age = state.since.map(|since| since.elapsed());
-            let due = state.urgent || state.dirty_bytes >= COMMIT_BYTES || age.is_some_and(|age| age >= COMMIT_INTERVAL);
+            let due =
+                state.urgent || state.dirty_bytes >= COMMIT_BYTES || age.is_some_and(|age| age >= COMMIT_INTERVAL);
             if due && !state.dirty.is_empty() {
                 state.busy = true;
                 state.since = None;
@@ -273,7 +271,11 @@ impl Shared {
             state.urgent = false;
             self.changed.notify_all();
             let wait = age.map_or(COMMIT_INTERVAL, |age| COMMIT_INTERVAL.saturating_sub(age));
-            state = self.changed.wait_timeout(state, wait.max(Duration::from_millis(1))).unwrap_or_else(PoisonError::into_inner).0;
+            state = self
+                .changed
+                .wait_timeout(state, wait.max(Duration::from_millis(1)))
+                .unwrap_or_else(PoisonError::into_inner)
+                .0;
         }
     }
 

@@ -131,9 +131,9 @@ pub(crate) fn has_target(place: impl AsFd, name: &[u8], target: &[u8]) -> bool {
 /// The fault for a file that an interrupted publication should have put in place, where something else is now.
 pub(crate) fn refuse_claimed(root: &Root, entry: &Entry) -> Result<(), Fault> {
     let (directory, name) = split(&entry.path);
-    let there = root.open_directory(directory).is_ok_and(|place| {
-        rustix::fs::statat(place, name, AtFlags::SYMLINK_NOFOLLOW).is_ok()
-    });
+    let there = root
+        .open_directory(directory)
+        .is_ok_and(|place| rustix::fs::statat(place, name, AtFlags::SYMLINK_NOFOLLOW).is_ok());
     if !there {
         return Ok(());
     }
@@ -194,7 +194,16 @@ mod tests {
     use fairlead_protocol::listing::Version;
 
     fn entry(path: &str, kind: Kind, size: u64) -> Entry {
-        Entry { path: path.into(), kind, mode: 0o644, mtime_s: 0, mtime_ns: 0, size, target: Vec::new(), version: Version::default() }
+        Entry {
+            path: path.into(),
+            kind,
+            mode: 0o644,
+            mtime_s: 0,
+            mtime_ns: 0,
+            size,
+            target: Vec::new(),
+            version: Version::default(),
+        }
     }
 
     #[test]

@@ -244,6 +244,12 @@ pub(crate) fn run(arguments: &[&str]) -> ExitStatus {
     Command::new(BINARY).args(arguments).stdout(Stdio::null()).stderr(Stdio::null()).status().unwrap()
 }
 
+/// Runs a command to its end; its exit code and what it printed.
+pub(crate) fn output(arguments: &[&str]) -> (Option<i32>, String) {
+    let output = Command::new(BINARY).args(arguments).stderr(Stdio::null()).output().unwrap();
+    (output.status.code(), String::from_utf8(output.stdout).unwrap())
+}
+
 /// One HTTP request; status and body.
 pub(crate) fn http(mut stream: impl Read + Write, method: &str, path: &str, body: &str) -> (u16, String) {
     let request = format!(

@@ -58,9 +58,10 @@ impl Assembly {
 
     /// Whether this block was kept from an earlier attempt with another content than the sender has now.
     pub fn contradicts_kept(&self, segment: &Segment) -> bool {
-        let kept = self.kept.get(&segment.file).is_some_and(|ranges| {
-            ranges.iter().any(|(first, end)| (first..end).contains(&&segment.block))
-        });
+        let kept = self
+            .kept
+            .get(&segment.file)
+            .is_some_and(|ranges| ranges.iter().any(|(first, end)| (first..end).contains(&&segment.block)));
         kept && self.digest(segment.file, segment.block).is_some_and(|known| known != segment.digest)
     }
 

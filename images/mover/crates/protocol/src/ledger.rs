@@ -291,7 +291,10 @@ impl Book {
                 self.attempt = attempt;
             }
             Record::File { slot, identity } => {
-                if self.files.contains_key(&slot) || slot == u32::MAX || block_count(identity.size) > u64::from(u32::MAX) {
+                if self.files.contains_key(&slot)
+                    || slot == u32::MAX
+                    || block_count(identity.size) > u64::from(u32::MAX)
+                {
                     return false;
                 }
                 self.next_slot = self.next_slot.max(slot + 1);

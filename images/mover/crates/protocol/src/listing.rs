@@ -206,7 +206,16 @@ mod tests {
 
     fn entry(path: &str, kind: Kind) -> Entry {
         let target = if kind == Kind::Symlink { b"t".to_vec() } else { Vec::new() };
-        Entry { path: path.into(), kind, mode: 0o644, mtime_s: 0, mtime_ns: 0, size: 0, target, version: Version::default() }
+        Entry {
+            path: path.into(),
+            kind,
+            mode: 0o644,
+            mtime_s: 0,
+            mtime_ns: 0,
+            size: 0,
+            target,
+            version: Version::default(),
+        }
     }
 
     fn build(paths: &[(&str, Kind)]) -> Result<Totals, Reason> {

@@ -9,6 +9,9 @@ use fairlead_protocol::limits::BLOCK_BYTES;
 use fairlead_protocol::listing::Version;
 use proptest::prelude::*;
 
+/// Digest of a block and where its record ends.
+type Place = (Digest, u64);
+
 #[derive(Clone, Default)]
 struct Model {
     attempt: u32,
@@ -16,7 +19,7 @@ struct Model {
     verified: Option<Digest>,
     through: u64,
     marked_bytes: u64,
-    files: HashMap<u32, (Identity, BTreeMap<u32, (Digest, u64)>)>,
+    files: HashMap<u32, (Identity, BTreeMap<u32, Place>)>,
 }
 
 impl Model {

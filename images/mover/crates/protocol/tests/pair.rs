@@ -17,7 +17,16 @@ use proptest::prelude::*;
 const BLOCK: u64 = fairlead_protocol::limits::BLOCK_BYTES as u64;
 
 fn file(path: &str, size: u64) -> Entry {
-    Entry { path: path.into(), kind: Kind::File, mode: 0o644, mtime_s: 1, mtime_ns: 2, size, target: Vec::new(), version: Version::default() }
+    Entry {
+        path: path.into(),
+        kind: Kind::File,
+        mode: 0o644,
+        mtime_s: 1,
+        mtime_ns: 2,
+        size,
+        target: Vec::new(),
+        version: Version::default(),
+    }
 }
 
 /// Content is a function of place, so that no bytes are kept.
