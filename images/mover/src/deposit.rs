@@ -98,15 +98,19 @@ impl Job {
         digests.collect()
     }
 
-    /// Makes every partial file durable and, if asked to, reads it again. Returns the blocks that came back damaged.
+    /// Makes every partial file durable. If asked to, reads it again before; the blocks that came back damaged are returned.
     pub(crate) fn settle(&self) -> Result<Vec<(u32, u32)>, Fault> {
         if let Some(journal) = &self.journal {
             journal.flush(FLUSH_PATIENCE)?;
         }
-        self.publication(|publication| publication.make_durable())?;
-        if self.verify != Verify::ReadBack {
-            return Ok(Vec::new());
+        let damaged = if self.verify == Verify::ReadBack { self.read_back()? } else { Vec::new() };
+        if damaged.is_empty() {
+            self.publication(|publication| publication.make_durable())?;
         }
+        Ok(damaged)
+    }
+
+    fn read_back(&self) -> Result<Vec<(u32, u32)>, Fault> {
         let (mut damaged, mut buffer) = (Vec::new(), Vec::new());
         for (index, entry) in (0u32..).zip(self.entries.iter()) {
             if entry.kind != Kind::File || self.skip.binary_search(&index).is_ok() {

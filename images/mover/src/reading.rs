@@ -34,7 +34,7 @@ pub(crate) fn hash(
         progress.work.fetch_add(bytes, Ordering::Relaxed);
     };
     let wanted = files.iter().take_while(|_| !over.load(Ordering::Relaxed));
-    wanted.map(|file| Ok((*file, source.hash(*file, &entries[*file as usize], &mut buffer, work)?))).collect()
+    wanted.map(|file| Ok((*file, source.hash(&entries[*file as usize], &mut buffer, work)?))).collect()
 }
 
 /// Reads the blocks again that the receiver has from earlier attempts, so that the tree's digest covers what the source holds now.
@@ -66,7 +66,7 @@ pub(crate) fn recheck(
 
 /// Walks the source and streams its entries in bounded frames, no faster than the network takes them.
 pub(crate) fn list(
-    mut source: Source,
+    source: Source,
     link: &Link,
     over: &AtomicBool,
 ) -> Result<(Arc<Source>, Vec<Entry>, Totals), Fault> {

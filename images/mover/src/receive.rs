@@ -249,6 +249,7 @@ impl Transfer<'_> {
             }
             self.acknowledge();
             self.partial.ledger().check()?;
+            self.job.journal.as_ref().map_or(Ok(()), |journal| journal.check())?;
             check_resent(&self.setting.progress, self.args.common.resend_budget)?;
             if let Some((link, _)) = &self.link {
                 pulse.tick(link, self.setting.progress.stage() != Stage::Transferring)?;
@@ -414,7 +415,6 @@ impl Transfer<'_> {
     /// Starts the journal and counts what earlier attempts left and wasted.
     fn resume(&mut self, recovery: &Recovery) -> Result<(), Fault> {
         let (entries, progress) = (self.session.entries(), &self.setting.progress);
-        let events = self.events.clone();
         let received_bytes = self.book.received_bytes();
         let journal = Journal::start(
             Arc::clone(&self.partial),
@@ -422,9 +422,6 @@ impl Transfer<'_> {
             Arc::clone(progress),
             recovery,
             received_bytes,
-            move |fault| {
-                let _ = events.send(Event::Fault(fault));
-            },
         );
         let failed = |error| Fault::new(Reason::InternalError, format!("a thread could not be started: {error}"));
         self.job.journal = Some(Arc::new(journal.map_err(failed)?));

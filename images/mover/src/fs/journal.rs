@@ -72,7 +72,6 @@ struct Shared {
     progress: Arc<Progress>,
     state: Mutex<State>,
     changed: Condvar,
-    report: Box<dyn Fn(Fault) + Send + Sync>,
 }
 
 /// The ledger's keeper.
@@ -82,14 +81,13 @@ pub(crate) struct Journal {
 }
 
 impl Journal {
-    /// Starts the threads. `report` is told of the first failure; the transfer cannot go on then.
+    /// Starts the threads.
     pub(crate) fn start(
         partial: Arc<Partial>,
         entries: Arc<Vec<Entry>>,
         progress: Arc<Progress>,
         recovery: &Recovery,
         received_bytes: u64,
-        report: impl Fn(Fault) + Send + Sync + 'static,
     ) -> io::Result<Self> {
         let through = partial.ledger().end();
         let dirty: BTreeSet<u32> = recovery.unsynced.iter().copied().collect();
@@ -107,15 +105,18 @@ impl Journal {
         };
         let mut described = vec![false; entries.len()];
         recovery.described.iter().for_each(|index| described[*index as usize] = true);
-        let report = Box::new(report);
-        let shared =
-            Arc::new(Shared { partial, entries, progress, state: Mutex::new(state), changed: Condvar::new(), report });
+        let shared = Arc::new(Shared { partial, entries, progress, state: Mutex::new(state), changed: Condvar::new() });
         let (commands, inbox) = channel();
         let recorder = Recorder { shared: Arc::clone(&shared), described };
         std::thread::Builder::new().name("recorder".into()).spawn(move || recorder.run(&inbox))?;
         let syncer = Arc::clone(&shared);
         std::thread::Builder::new().name("syncer".into()).spawn(move || syncer.run())?;
         Ok(Self { commands, shared })
+    }
+
+    /// The first failure, if there was one: the transfer cannot go on then.
+    pub(crate) fn check(&self) -> Result<(), Fault> {
+        lock(&self.shared.state).failed.clone().map_or(Ok(()), Err)
     }
 
     /// Blocks of a pack of `bytes` bytes are in their places.
@@ -300,8 +301,7 @@ impl Shared {
     }
 
     fn fail(&self, fault: Fault) {
-        lock(&self.state).failed.get_or_insert_with(|| fault.clone());
+        lock(&self.state).failed.get_or_insert(fault);
         self.changed.notify_all();
-        (self.report)(fault);
     }
 }

@@ -123,7 +123,19 @@ impl Partial {
     pub(crate) fn open_slot(&self, slot: u32, flags: OFlags) -> io::Result<File> {
         // openat2 refuses a mode for a file that it does not make.
         let mode = if flags.contains(OFlags::CREATE) { Mode::RUSR | Mode::WUSR } else { Mode::empty() };
-        self.directory.open_beneath(place(slot).as_bytes(), flags, mode).map(File::from)
+        let place = place(slot);
+        match self.directory.open_beneath(place.as_bytes(), flags, mode) {
+            // An interrupted publication may have given it a mode that keeps even its owner out.
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                let stat = rustix::fs::statat(&self.directory, &*place, AtFlags::SYMLINK_NOFOLLOW)?;
+                if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
+                    return Err(error);
+                }
+                rustix::fs::chmodat(&self.directory, &*place, Mode::RUSR | Mode::WUSR, AtFlags::empty())?;
+                self.directory.open_beneath(place.as_bytes(), flags, mode).map(File::from)
+            }
+            open => Ok(File::from(open?)),
+        }
     }
 
     /// Removes a partial file that is of no use, if it is there.
