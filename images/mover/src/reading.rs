@@ -65,11 +65,7 @@ pub(crate) fn recheck(
 }
 
 /// Walks the source and streams its entries in bounded frames, no faster than the network takes them.
-pub(crate) fn list(
-    source: Source,
-    link: &Link,
-    over: &AtomicBool,
-) -> Result<(Arc<Source>, Vec<Entry>, Totals), Fault> {
+pub(crate) fn list(source: Source, link: &Link, over: &AtomicBool) -> Result<(Arc<Source>, Vec<Entry>, Totals), Fault> {
     let mut builder = ListingBuilder::default();
     let (mut batch, mut bytes) = (Vec::new(), 0);
     let flush = |batch: &mut Vec<_>| link.send(Body::Listing(Listing { entries: std::mem::take(batch) }));

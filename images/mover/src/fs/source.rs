@@ -211,12 +211,7 @@ impl Source {
     }
 
     /// Digest of a whole file, to compare it with the destination's.
-    pub(crate) fn hash(
-        &self,
-        entry: &Entry,
-        buffer: &mut Vec<u8>,
-        work: impl Fn(u64),
-    ) -> Result<Digest, Fault> {
+    pub(crate) fn hash(&self, entry: &Entry, buffer: &mut Vec<u8>, work: impl Fn(u64)) -> Result<Digest, Fault> {
         let file = self.open_file(entry)?;
         let digest =
             hash_file(&file, entry.size, buffer, work).map_err(|error| unreadable(&show(&entry.path), &error))?;
