@@ -81,7 +81,7 @@ test-unit: python ## Pure and property tests, the mover's and the emulator's own
 	$(VENV)/pytest -q hack/cluster/tests
 	$(VENV)/pytest -q hack/demo
 	$(VENV)/pytest -q -n 0 e2e/tests_lib
-	cargo test --quiet --locked --workspace
+	cargo test --quiet --locked --workspace --features fairlead-mover/fault-injection
 
 .PHONY: test-apiserver
 test-apiserver: python ## CRD, CEL and the reconcile loop against a real API server
