@@ -5,15 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from access.kubectl import Kubectl, Object
-from access.volumes import local_volume
-from trees.listing import Listing
-
 from e2e.lib import history
 from e2e.lib.job import Job
 from e2e.lib.lab import Lab
 from e2e.lib.manifests import DESTINATION_NODE, SOURCE_NODE
 from e2e.lib.waiting import wait_until
+
+from access.kubectl import Kubectl, Object
+from access.volumes import local_volume
+from trees.listing import Listing
 
 PROMPT_S = 10.0
 BYTES = 10_000_000

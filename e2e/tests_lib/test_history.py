@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from e2e.lib import history
+
 from access.kubectl import Object
 from access.watch import Change
-
-from e2e.lib import history
 
 
 def version(phase: str, percent: int = 0, **more: Any) -> Object:
