@@ -143,6 +143,7 @@ def _sender(job: TransferJob, action: CreatePod, template: MoverTemplate) -> Kub
         *_option("--streams-min", transport.streams.min),
         *_option("--streams-max", transport.streams.max),
         *_option("--congestion-control", transport.congestion_control),
+        *_option("--termination-log", TERMINATION_LOG),
     ]
     advisor = _container(
         ADVISOR_CONTAINER,

@@ -164,6 +164,25 @@ def test_the_job_succeeds_on_the_receivers_verdict_with_its_account() -> None:
     assert [event.reason for event in plan.events] == ["Succeeded"]
 
 
+@pytest.mark.parametrize(
+    ("known", "sender_phase", "since_end", "waits"),
+    [
+        (False, PodPhase.RUNNING, 1, True),
+        (False, PodPhase.RUNNING, 5, False),
+        (False, PodPhase.SUCCEEDED, 1, False),
+        (True, PodPhase.RUNNING, 1, False),
+    ],
+    ids=["nobody has seen it", "it does not come", "the sidecar left none", "it was polled"],
+)
+def test_a_success_waits_a_moment_for_a_decision_that_nobody_has_seen(
+    known: bool, sender_phase: PodPhase, since_end: float, waits: bool
+) -> None:
+    ended = receiver(verdict=make_verdict(), ended_at=NOW - seconds(since_end))
+    plan = decide(observe(running_job(), ended, sender(phase=sender_phase), reports=make_reports(decided=known)), NOW)
+    assert (plan.status is None or not plan.status.is_true("Succeeded")) == waits
+    assert plan.requeue_after is not None
+
+
 def test_the_senders_word_alone_is_no_success() -> None:
     plan = decide(observe(running_job(), receiver(), sender(verdict=make_verdict())), NOW)
     assert plan.status is None
