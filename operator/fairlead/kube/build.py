@@ -86,7 +86,7 @@ def _receiver(job: TransferJob, action: CreatePod, template: MoverTemplate) -> K
         *_option("--tls-dir", TLS_PATH),
         *_identity(job, action),
         *_option("--overwrite", job.spec.data.overwrite),
-        *_option("--preserve", ",".join(job.spec.data.preserve)),
+        *_option("--preserve", ",".join(job.spec.data.preserve) or "None"),
         *_option("--http", _node_listener(action, PORT_HTTP)),
         *_option("--termination-log", TERMINATION_LOG),
         "--json",
