@@ -104,8 +104,8 @@ class Cluster:
             return "the WAN emulator has ended"
         try:
             ready = self.control_plane.nodes()
-        except ClusterError as error:
-            return f"the API server does not answer: {error}"
+        except ClusterError:
+            return "the API server does not answer"
         not_ready = [node.name for node in NODES if not ready.get(node.name)]
         return f"not Ready: {', '.join(not_ready)}" if not_ready else None
 
