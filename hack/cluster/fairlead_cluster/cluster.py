@@ -67,6 +67,10 @@ class Cluster:
     def up(self, wan: WanSettings, *, install: bool, project_images: bool) -> None:
         """Start the cluster, building what is missing; returns at once if it is up and healthy."""
         self.preflight(install=install)
+        # First without waiting for others: whoever works on a healthy cluster need not be disturbed.
+        if self.trouble() is None:
+            self.progress.say("The cluster is already up and healthy.")
+            return
         with self._exclusive("cluster"):
             trouble = self.trouble()
             if trouble is None:
