@@ -9,7 +9,6 @@ PYTHON ?= python3.11
 CLUSTER ?= local
 CLUSTER_CLI := hack/cluster/cluster
 VENV := .venv/bin
-LOCKS := operator/requirements.lock images/advisor/requirements.lock hack/python/dev.lock
 
 .PHONY: help
 help: ## Show this list
@@ -60,6 +59,7 @@ lint: python verify ## Formatters, linters, types, layers, generated files
 	$(VENV)/ruff format --check .
 	$(VENV)/mypy -p fairlead
 	$(VENV)/mypy -p fairlead_advisor
+	MYPYPATH=hack/cluster $(VENV)/mypy -p fairlead_cluster
 	MYPYPATH=hack/demo $(VENV)/mypy hack/demo e2e
 	$(VENV)/lint-imports
 	cargo fmt --all --check
@@ -90,7 +90,11 @@ test-apiserver: python ## CRD, CEL and the reconcile loop against a real API ser
 .PHONY: test-e2e
 test-e2e: python ## The end-to-end suite on the local cluster; KEEP=1 leaves the cluster up
 	trap '[ -n "$(KEEP)" ] || $(CLUSTER_CLI) down' EXIT; \
-	$(CLUSTER_CLI) up && $(CLUSTER_CLI) enter -- $(CURDIR)/$(VENV)/pytest -q e2e
+	$(CLUSTER_CLI) up && $(CLUSTER_CLI) images && $(CLUSTER_CLI) enter -- $(CURDIR)/$(VENV)/pytest -q e2e
+
+.PHONY: bench-allocation
+bench-allocation: python ## Time the fair-share allocation: build/bench/allocation.json
+	$(VENV)/python hack/bench/allocation.py
 
 .PHONY: images
 images: packages rust ## Build the images and load them into a running local cluster
