@@ -344,6 +344,13 @@ def test_the_cap_counts_as_enforced_only_if_the_measured_rate_keeps_to_it(rate: 
     assert condition_of(plan, "CapEnforced") == expected
 
 
+@pytest.mark.parametrize(("rate_bps", "expected"), [(6.48e6, ("True", "WithinCap")), (9e6, ("False", "AboveCap"))])
+def test_a_block_more_for_each_stream_in_the_measured_time_does_not_exceed_a_small_cap(rate_bps: float, expected: tuple[str, str]) -> None:
+    progress = replace(make_progress(10, rate=rate_bps / 8), streams=4)
+    plan = decide(observe(_with_limit(running_job(), "5M"), receiver(), sender(), reports=make_reports(progress)), NOW)
+    assert condition_of(plan, "CapEnforced") == expected
+
+
 def test_a_retryable_reason_that_is_specific_beats_a_final_one_that_says_little() -> None:
     pods = receiver(verdict=make_failure("PeerFailed", retry=False)), sender(verdict=make_failure("SourceChanged", retry=True))
     status = written(decide(observe(running_job(), *pods), NOW))
