@@ -63,8 +63,10 @@ def test_a_hopeless_job_fails_with_the_reason_and_touches_nothing(lab: Lab, spec
     job = lab.submit(**spec)
     failed = job.wait_failed()
 
-    found = assert_prompt(job, failed, reason)
-    assert found["type"] == "Failed"
+    assert_prompt(job, failed, reason)
+    ending = history.condition(failed, "Failed")
+    assert ending is not None
+    assert ending["reason"] == reason
     assert job.status["attempts"] == 1, "a retry could not have helped"
     wait_until(lambda: lab.kept(lab.destination) == before, "the destination is as it was before", 30)
 
