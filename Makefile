@@ -15,8 +15,8 @@ help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  \033[1m%-16s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: demo
-demo: setup ## Move a real directory between two nodes over a 200 Mb/s, 60 ms link (CLUSTER=local|kind|current)
-	python3 hack/demo/demo.py --cluster $(CLUSTER)
+demo: $(if $(filter local,$(CLUSTER)),setup) ## Move a real directory between two nodes over a 200 Mb/s, 60 ms link (CLUSTER=local|kind|current)
+	python3 hack/demo/demo.py --cluster $(CLUSTER) $(DEMO_FLAGS)
 
 .PHONY: test
 test: setup ## Everything: lint, unit tests, tests against a real API server, end to end on the local cluster
