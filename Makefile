@@ -8,6 +8,7 @@ export CARGO_TARGET_DIR ?= $(CACHE)/cargo-target
 PYTHON ?= python3.11
 CLUSTER ?= local
 CLUSTER_CLI := hack/cluster/cluster
+ADVISOR_PROGRAM_TESTS := serve test_cli.py
 VENV := .venv/bin
 
 .PHONY: help
@@ -19,9 +20,10 @@ demo: $(if $(filter local,$(CLUSTER)),setup) ## Move a real directory between tw
 	python3 hack/demo/demo.py --cluster $(CLUSTER) $(DEMO_FLAGS)
 
 .PHONY: test
-test: setup ## Everything: lint, unit tests, tests against a real API server, end to end on the local cluster
+test: setup ## Everything: lint, unit tests, whole programs, a real API server, end to end on the local cluster
 	$(MAKE) lint
 	$(MAKE) test-unit
+	$(MAKE) test-programs
 	$(MAKE) test-apiserver
 	$(MAKE) test-e2e
 
@@ -75,13 +77,26 @@ verify: python ## Fail if a generated file is out of date
 	$(VENV)/python hack/generate/generate.py --check
 
 .PHONY: test-unit
-test-unit: python ## Pure and property tests, the mover's and the emulator's own tests (no cluster)
+test-unit: python ## Tables, properties and small parts, in a minute
+	$(MAKE) --jobs 2 --output-sync=target unit-python unit-rust
+
+.PHONY: unit-python
+unit-python:
 	$(VENV)/pytest -q operator/tests --ignore operator/tests/apiserver
-	$(VENV)/pytest -q -n 2 images/advisor/tests
+	$(VENV)/pytest -q images/advisor/tests $(addprefix --ignore images/advisor/tests/,$(ADVISOR_PROGRAM_TESTS))
 	$(VENV)/pytest -q hack/cluster/tests
 	$(VENV)/pytest -q hack/demo
 	$(VENV)/pytest -q -n 0 e2e/tests_lib
-	cargo test --quiet --locked --workspace --features fairlead-mover/fault-injection
+
+.PHONY: unit-rust
+unit-rust:
+	+cargo test --quiet --locked --workspace --features fairlead-mover/fault-injection --lib --bins
+	+cargo test --quiet --locked -p fairlead-protocol
+
+.PHONY: test-programs
+test-programs: python ## The mover, the advisor and the WAN emulator as whole programs, on one machine
+	$(VENV)/pytest -q -n 2 $(addprefix images/advisor/tests/,$(ADVISOR_PROGRAM_TESTS))
+	cargo test --quiet --locked -p fairlead-mover -p fairlead-wan --features fairlead-mover/fault-injection --tests
 
 .PHONY: test-apiserver
 test-apiserver: python ## CRD, CEL and the reconcile loop against a real API server
