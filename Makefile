@@ -41,7 +41,7 @@ python: .venv/.installed ## The Python environment from the hashed locks
 	@echo "python: installing the locked packages into .venv (about a minute)"
 	test -x $(VENV)/python || $(PYTHON) -m venv .venv
 	$(VENV)/pip install --quiet --disable-pip-version-check --require-hashes -r hack/python/dev.lock
-	$(VENV)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e operator -e images/advisor
+	$(VENV)/pip install -qq --disable-pip-version-check --no-deps --no-build-isolation -e operator -e images/advisor
 	touch $@
 
 .PHONY: programs
@@ -50,7 +50,8 @@ programs: rust ## kubectl, helm, the API server and the nodes' programs (from th
 
 .PHONY: rust
 rust: ## The mover and the WAN emulator, as release binaries in build/bin
-	RUSTFLAGS='-C target-feature=+crt-static' cargo build --quiet --locked --release --target x86_64-unknown-linux-gnu -p fairlead-mover -p fairlead-wan
+	@echo 'rust: building the mover and the WAN emulator (some 5 minutes the first time)'
+	RUSTFLAGS='-C target-feature=+crt-static' cargo build --locked --release --target x86_64-unknown-linux-gnu -p fairlead-mover -p fairlead-wan
 	mkdir -p build/bin
 	ln -sfn $(CARGO_TARGET_DIR)/x86_64-unknown-linux-gnu/release/fairlead-mover build/bin/fairlead-mover
 	ln -sfn $(CARGO_TARGET_DIR)/x86_64-unknown-linux-gnu/release/fairlead-wan build/bin/fairlead-wan
