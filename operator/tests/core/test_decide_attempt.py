@@ -114,6 +114,16 @@ def test_a_receiver_that_is_merely_slow_is_named_after_five_seconds(age: int, re
     assert condition.reason == reason
 
 
+@pytest.mark.parametrize(("age", "reason"), [(1, "MoversStarting"), (5, "ReceiverNotReady")])
+def test_what_the_scheduler_says_of_a_new_pod_is_no_trouble_yet(age: int, reason: str) -> None:
+    job = after(observe(make_job()), NOW)
+    held = receiver(ready=False, node=None, phase=PodPhase.PENDING, waiting_reason="Unschedulable", created_at=NOW)
+    plan = decide(observe(job, held), NOW + seconds(age))
+    condition = (plan.status or job.status).condition("MoversReady")
+    assert condition is not None
+    assert condition.reason == reason
+
+
 def test_a_receiver_that_does_not_come_up_in_time_fails_the_attempt() -> None:
     job = after(observe(make_job()))
     plan = decide(observe(job, receiver(ready=False, created_at=NOW)), NOW + SETTINGS.startup_timeout)

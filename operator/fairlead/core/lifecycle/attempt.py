@@ -21,6 +21,9 @@ from fairlead.core.verdicts import Failure, failure_of_attempt, has_ended, is_li
 _PATIENCE = timedelta(seconds=5)
 """How long a mover may be on its way up before the status speaks of trouble."""
 
+_PASSING = frozenset({"Unschedulable", "SchedulerError"})
+"""What a new pod often says for a second or two, for example while its claim is being bound."""
+
 _HEARING = timedelta(seconds=10)
 """How long the other end is waited for when the first one's reason says little."""
 
@@ -212,7 +215,7 @@ def _not_ready(draft: Draft, pod: MoverPod, reason: Reason, silent: str) -> Fail
         ": ".join(part for part in (pod.waiting_reason, pod.waiting_message or silent) if part) or "its container has not become ready"
     )
     message = f"{pod.role} pod {pod.name} is not ready: {because}"
-    if pod.waiting_reason or age >= _PATIENCE:
+    if age >= _PATIENCE or (pod.waiting_reason and pod.waiting_reason not in _PASSING):
         draft.conditions.set(ConditionType.MOVERS_READY, "False", reason, message)
     else:
         draft.conditions.set(ConditionType.MOVERS_READY, "False", Reason.MOVERS_STARTING, _starting(pod.attempt, pod.role))
