@@ -101,7 +101,6 @@ def show_until_ended(site: Site, steps: Steps, jobs: Watch) -> Object:
             display.show(summary(job, link_rate_mbps(before, now) if before and now else None), steps.elapsed_s)
             shown_s, before = steps.elapsed_s, now
         if ended:
-            display.close()
             return job
         if steps.elapsed_s > deadline_s:
             raise DemoError(f"the job neither succeeded nor failed within {TRANSFER_TIMEOUT_S} s")
