@@ -95,6 +95,8 @@ def show_until_ended(site: Site, steps: Steps, jobs: Watch) -> Object:
     while True:
         versions = jobs.changes()
         job = versions[-1].object if versions else {}
+        if len({change.object["metadata"]["uid"] for change in versions}) > 1:
+            raise DemoError("somebody deleted the job and made another of its name: is a second demo running on this cluster?")
         ended = is_true(job, "Succeeded") or is_true(job, "Failed")
         if ended or steps.elapsed_s - shown_s >= interval_s:
             now = site.link_sample()
