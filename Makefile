@@ -8,21 +8,22 @@ export CARGO_TARGET_DIR ?= $(CACHE)/cargo-target
 PYTHON ?= python3.11
 CLUSTER ?= local
 CLUSTER_CLI := hack/cluster/cluster
+ADVISOR_PROGRAM_TESTS := serve test_cli.py
 VENV := .venv/bin
-LOCKS := operator/requirements.lock images/advisor/requirements.lock hack/python/dev.lock
 
 .PHONY: help
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  \033[1m%-16s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: demo
-demo: setup ## Move a real directory between two nodes over a 200 Mb/s, 60 ms link (CLUSTER=local|kind|current)
-	python3 hack/demo/demo.py --cluster $(CLUSTER)
+demo: $(if $(filter local,$(CLUSTER)),setup) ## Move a real directory between two nodes over a 200 Mb/s, 60 ms link (CLUSTER=local|kind|current)
+	python3 hack/demo/demo.py --cluster $(CLUSTER) $(DEMO_FLAGS)
 
 .PHONY: test
-test: setup ## Everything: lint, unit tests, tests against a real API server, end to end on the local cluster
+test: setup ## Everything: lint, unit tests, whole programs, a real API server, end to end on the local cluster
 	$(MAKE) lint
 	$(MAKE) test-unit
+	$(MAKE) test-programs
 	$(MAKE) test-apiserver
 	$(MAKE) test-e2e
 
@@ -40,7 +41,7 @@ python: .venv/.installed ## The Python environment from the hashed locks
 	@echo "python: installing the locked packages into .venv (about a minute)"
 	test -x $(VENV)/python || $(PYTHON) -m venv .venv
 	$(VENV)/pip install --quiet --disable-pip-version-check --require-hashes -r hack/python/dev.lock
-	$(VENV)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e operator -e images/advisor
+	$(VENV)/pip install -qq --disable-pip-version-check --no-deps --no-build-isolation -e operator -e images/advisor
 	touch $@
 
 .PHONY: programs
@@ -49,7 +50,8 @@ programs: rust ## kubectl, helm, the API server and the nodes' programs (from th
 
 .PHONY: rust
 rust: ## The mover and the WAN emulator, as release binaries in build/bin
-	RUSTFLAGS='-C target-feature=+crt-static' cargo build --quiet --locked --release --target x86_64-unknown-linux-gnu -p fairlead-mover -p fairlead-wan
+	@echo 'rust: building the mover and the WAN emulator (some 5 minutes the first time)'
+	RUSTFLAGS='-C target-feature=+crt-static' cargo build --locked --release --target x86_64-unknown-linux-gnu -p fairlead-mover -p fairlead-wan
 	mkdir -p build/bin
 	ln -sfn $(CARGO_TARGET_DIR)/x86_64-unknown-linux-gnu/release/fairlead-mover build/bin/fairlead-mover
 	ln -sfn $(CARGO_TARGET_DIR)/x86_64-unknown-linux-gnu/release/fairlead-wan build/bin/fairlead-wan
@@ -60,6 +62,7 @@ lint: python verify ## Formatters, linters, types, layers, generated files
 	$(VENV)/ruff format --check .
 	$(VENV)/mypy -p fairlead
 	$(VENV)/mypy -p fairlead_advisor
+	MYPYPATH=hack/cluster $(VENV)/mypy -p fairlead_cluster
 	MYPYPATH=hack/demo $(VENV)/mypy hack/demo e2e
 	$(VENV)/lint-imports
 	cargo fmt --all --check
@@ -75,13 +78,26 @@ verify: python ## Fail if a generated file is out of date
 	$(VENV)/python hack/generate/generate.py --check
 
 .PHONY: test-unit
-test-unit: python ## Pure and property tests, the mover's and the emulator's own tests (no cluster)
+test-unit: python ## Tables, properties and small parts, in a minute
+	$(MAKE) --jobs 2 --output-sync=target unit-python unit-rust
+
+.PHONY: unit-python
+unit-python:
 	$(VENV)/pytest -q operator/tests --ignore operator/tests/apiserver
-	$(VENV)/pytest -q -n 2 images/advisor/tests
+	$(VENV)/pytest -q images/advisor/tests $(addprefix --ignore images/advisor/tests/,$(ADVISOR_PROGRAM_TESTS))
 	$(VENV)/pytest -q hack/cluster/tests
 	$(VENV)/pytest -q hack/demo
 	$(VENV)/pytest -q -n 0 e2e/tests_lib
-	cargo test --quiet --locked --workspace
+
+.PHONY: unit-rust
+unit-rust:
+	+cargo test --quiet --locked --workspace --features fairlead-mover/fault-injection --lib --bins
+	+cargo test --quiet --locked -p fairlead-protocol
+
+.PHONY: test-programs
+test-programs: python ## The mover, the advisor and the WAN emulator as whole programs, on one machine
+	$(VENV)/pytest -q -n 2 $(addprefix images/advisor/tests/,$(ADVISOR_PROGRAM_TESTS))
+	cargo test --quiet --locked -p fairlead-mover -p fairlead-wan --features fairlead-mover/fault-injection --tests
 
 .PHONY: test-apiserver
 test-apiserver: python ## CRD, CEL and the reconcile loop against a real API server
@@ -90,7 +106,11 @@ test-apiserver: python ## CRD, CEL and the reconcile loop against a real API ser
 .PHONY: test-e2e
 test-e2e: python ## The end-to-end suite on the local cluster; KEEP=1 leaves the cluster up
 	trap '[ -n "$(KEEP)" ] || $(CLUSTER_CLI) down' EXIT; \
-	$(CLUSTER_CLI) up && $(CLUSTER_CLI) enter -- $(CURDIR)/$(VENV)/pytest -q e2e
+	$(CLUSTER_CLI) up && $(CLUSTER_CLI) images && $(CLUSTER_CLI) enter -- $(CURDIR)/$(VENV)/pytest -q e2e
+
+.PHONY: bench-allocation
+bench-allocation: python ## Time the fair-share allocation: build/bench/allocation.json
+	$(VENV)/python hack/bench/allocation.py
 
 .PHONY: images
 images: packages rust ## Build the images and load them into a running local cluster

@@ -10,12 +10,12 @@ from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
-from access.kubectl import Kubectl
-from access.nodes import LocalCluster
-
 from e2e.lib import install
 from e2e.lib.lab import Lab
 from e2e.lib.turns import once, turn
+
+from access.kubectl import Kubectl
+from access.nodes import LocalCluster
 
 CHECKOUT = Path(__file__).resolve().parents[1]
 BUILD = CHECKOUT / "build" / "e2e"

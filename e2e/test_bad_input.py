@@ -5,15 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from access.kubectl import Kubectl, Object
-from access.volumes import local_volume
-from trees.listing import Listing
-
 from e2e.lib import history
 from e2e.lib.job import Job
 from e2e.lib.lab import Lab
 from e2e.lib.manifests import DESTINATION_NODE, SOURCE_NODE
 from e2e.lib.waiting import wait_until
+
+from access.kubectl import Kubectl, Object
+from access.volumes import local_volume
+from trees.listing import Listing
 
 PROMPT_S = 10.0
 BYTES = 10_000_000
@@ -63,8 +63,10 @@ def test_a_hopeless_job_fails_with_the_reason_and_touches_nothing(lab: Lab, spec
     job = lab.submit(**spec)
     failed = job.wait_failed()
 
-    found = assert_prompt(job, failed, reason)
-    assert found["type"] == "Failed"
+    assert_prompt(job, failed, reason)
+    ending = history.condition(failed, "Failed")
+    assert ending is not None
+    assert ending["reason"] == reason
     assert job.status["attempts"] == 1, "a retry could not have helped"
     wait_until(lambda: lab.kept(lab.destination) == before, "the destination is as it was before", 30)
 

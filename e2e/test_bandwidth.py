@@ -5,11 +5,11 @@ from __future__ import annotations
 import time
 
 import pytest
-from access.nodes import LocalCluster
-
 from e2e.lib.lab import Lab
 from e2e.lib.manifests import DESTINATION_NODE, SOURCE_NODE
 from e2e.lib.waiting import wait_until
+
+from access.nodes import LocalCluster
 
 WINDOW_S = 5.0
 SETTLE_TIMEOUT_S = 30.0

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from access.kubectl import Kubectl
-from trees.listing import Listing
-
 from e2e.lib.job import Job
 from e2e.lib.lab import Lab
 from e2e.lib.waiting import wait_until
+
+from access.kubectl import Kubectl
+from trees.listing import Listing
 
 BYTES = 20_000_000
 SLOW = {"limit": "4M"}

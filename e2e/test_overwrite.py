@@ -11,7 +11,7 @@ DIFFERENT = "run42/data/part-00002.bin"
 
 
 def inode(lab: Lab, path: str) -> str:
-    return lab.cluster.on(lab.destination.node, "stat", "--format=%i %Z", f"{lab.destination.path}/{path}").decode()
+    return lab.cluster.on(lab.destination.node, "stat", "--format=%i", f"{lab.destination.path}/{path}").decode()
 
 
 def prepare(lab: Lab) -> None:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from access.kubectl import Kubectl
-
 from e2e.lib.install import RELEASE_NAMESPACE
 from e2e.lib.job import Job
 from e2e.lib.lab import Lab
 from e2e.lib.waiting import wait_until
+
+from access.kubectl import Kubectl
 
 BYTES = 20_000_000
 SLOW = {"limit": "8M"}

@@ -6,10 +6,10 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
+from e2e.lib.install import RELEASE_NAMESPACE
+
 from access.kubectl import CommandError, Kubectl
 from access.watch import Change
-
-from e2e.lib.install import RELEASE_NAMESPACE
 
 LOG_LINES = "--tail=2000"
 

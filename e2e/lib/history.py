@@ -9,6 +9,8 @@ from itertools import pairwise
 from access.kubectl import Object
 from access.watch import Change
 
+RUNNING = ("Probing", "Transferring", "Verifying")
+
 
 def condition(job: Object, kind: str) -> Object | None:
     """The job's condition of that type."""
@@ -50,19 +52,18 @@ def seconds_until(job: Object, condition_found: Object) -> float:
 
 def status_writes(changes: Sequence[Change]) -> list[Change]:
     """The changes at which the status was different from the version before."""
-    return [now for before, now in pairwise(changes) if before.object.get("status") != now.object.get("status")]
+    return [now for _, now in _writes_with_versions_before(changes)]
 
 
-def progress_intervals_s(changes: Sequence[Change]) -> list[float]:
-    """Seconds between status writes that told nothing but progress and the write before each of them.
-
-    A write that changes the phase or the status or reason of a condition is news and may come at any time.
-    """
-    writes = status_writes(changes)
-    return [now.at_s - before.at_s for before, now in pairwise(writes) if _news(before.object) == _news(now.object)]
+def routine_intervals_s(changes: Sequence[Change]) -> list[float]:
+    """Seconds between the status writes of a running job that leave its phase as it was; a turn of the phase is told at once."""
+    routine = [now for before, now in _writes_with_versions_before(changes) if _is_routine(before.object, now.object)]
+    return [now.at_s - before.at_s for before, now in pairwise(routine)]
 
 
-def _news(job: Object) -> tuple[object, ...]:
-    status = job.get("status", {})
-    conditions = tuple(sorted((c["type"], c["status"], c["reason"]) for c in status.get("conditions", [])))
-    return phase(job), conditions, status.get("attempts"), status.get("decision"), status.get("endpoints")
+def _writes_with_versions_before(changes: Sequence[Change]) -> list[tuple[Change, Change]]:
+    return [(before, now) for before, now in pairwise(changes) if before.object.get("status") != now.object.get("status")]
+
+
+def _is_routine(before: Object, now: Object) -> bool:
+    return phase(before) == phase(now) and phase(now) in RUNNING

@@ -6,11 +6,11 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Any, Self
 
-from access.kubectl import Kubectl, Object
-from access.watch import Change, Watch
-
 from e2e.lib import history
 from e2e.lib.waiting import wait_until
+
+from access.kubectl import Kubectl, Object
+from access.watch import Change, Watch
 
 FINISH_TIMEOUT_S = 120.0
 PROMPT_TIMEOUT_S = 60.0

@@ -9,16 +9,16 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from access.kubectl import CommandError, Kubectl, Object
-from access.nodes import MOVER_ID, Disk, LocalCluster
-from access.volumes import local_volume
-from access.watch import Change, Watch
-from trees.listing import LIST_SCRIPT, Listing, compare, parse_listing
-
 from e2e.lib import evidence
 from e2e.lib.job import Job
 from e2e.lib.manifests import DESTINATION_CLAIM, DESTINATION_NODE, FOLDER, SOURCE_CLAIM, SOURCE_NODE, transfer_job
 from e2e.lib.waiting import wait_until
+
+from access.kubectl import CommandError, Kubectl, Object
+from access.nodes import MOVER_ID, Disk, LocalCluster
+from access.volumes import local_volume, wait_bound
+from access.watch import Change, Watch
+from trees.listing import LIST_SCRIPT, Listing, compare, parse_listing
 
 CLEAN_TIMEOUT_S = 120.0
 
@@ -45,6 +45,7 @@ class Lab:
             *local_volume(self.source, SOURCE_CLAIM, self.namespace),
             *local_volume(self.destination, DESTINATION_CLAIM, self.namespace),
         )
+        wait_bound(self.kubectl, [SOURCE_CLAIM, DESTINATION_CLAIM], self.namespace)
         self._pods = self._stack.enter_context(Watch(self.kubectl, "pods", namespace=self.namespace))
         return self
 

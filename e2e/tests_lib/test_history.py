@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from e2e.lib import history
+
 from access.kubectl import Object
 from access.watch import Change
-
-from e2e.lib import history
 
 
 def version(phase: str, percent: int = 0, **more: Any) -> Object:
@@ -51,13 +51,15 @@ def test_a_change_beside_the_status_is_no_status_write() -> None:
     assert history.status_writes(at((0, same), (1, {**same, "metadata": {"finalizers": ["f"]}}))) == []
 
 
-def test_only_progress_that_is_no_news_is_timed() -> None:
+def test_only_writes_of_a_running_job_that_keep_its_phase_are_timed() -> None:
+    capped = [condition("CapEnforced", "True", "WithinCap")]
     changes = at(
         (0, version("Pending")),
-        (1, version("Transferring")),
-        (3, version("Transferring", 5)),
-        (4, version("Transferring", 5, conditions=[condition("CapEnforced", "True", "WithinCap")])),
-        (14, version("Transferring", 9, conditions=[condition("CapEnforced", "True", "WithinCap")])),
-        (15, version("Succeeded", 100)),
+        (1, version("Pending", attempts=1)),
+        (2, version("Transferring")),
+        (4, version("Transferring", 5)),
+        (5, version("Transferring", 5, conditions=capped)),
+        (15, version("Transferring", 9, conditions=capped)),
+        (16, version("Succeeded", 100)),
     )
-    assert history.progress_intervals_s(changes) == [2, 10]
+    assert history.routine_intervals_s(changes) == [1, 10]

@@ -6,7 +6,6 @@ import fcntl
 from pathlib import Path
 
 import pytest
-
 from e2e.lib.turns import once, turn
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-
 from e2e.lib.waiting import WaitedTooLongError, stays_true, wait_until
 
 

@@ -12,7 +12,18 @@ from pathlib import Path
 
 from access.kubectl import CommandError, Object
 from access.watch import Watch
-from outcome import DemoError, Verdict, condition, diagnosis, goodput_mbps, is_true, job_seconds, receiver_verdict, result_line
+from outcome import (
+    DemoError,
+    Verdict,
+    condition,
+    conditions_table,
+    diagnosis,
+    goodput_mbps,
+    is_true,
+    job_seconds,
+    receiver_verdict,
+    result_line,
+)
 from progress import Display, LinkSample, link_rate_mbps, megabytes, summary
 from sites.base import JOB, NAMESPACE, End, Site, TreeSize
 from sites.local import LocalSite
@@ -84,13 +95,14 @@ def show_until_ended(site: Site, steps: Steps, jobs: Watch) -> Object:
     while True:
         versions = jobs.changes()
         job = versions[-1].object if versions else {}
+        if len({change.object["metadata"]["uid"] for change in versions}) > 1:
+            raise DemoError("somebody deleted the job and made another of its name: is a second demo running on this cluster?")
         ended = is_true(job, "Succeeded") or is_true(job, "Failed")
         if ended or steps.elapsed_s - shown_s >= interval_s:
             now = site.link_sample()
             display.show(summary(job, link_rate_mbps(before, now) if before and now else None), steps.elapsed_s)
             shown_s, before = steps.elapsed_s, now
         if ended:
-            display.close()
             return job
         if steps.elapsed_s > deadline_s:
             raise DemoError(f"the job neither succeeded nor failed within {TRANSFER_TIMEOUT_S} s")
@@ -99,13 +111,14 @@ def show_until_ended(site: Site, steps: Steps, jobs: Watch) -> Object:
         time.sleep(LOOK_INTERVAL_S)
 
 
-def show_job(site: Site) -> None:
+def show_job(site: Site, job: Object) -> None:
     """The job as a user would look at it."""
-    print("\n$ kubectl get tj -n demo")
-    print(site.kubectl.run("get", "transferjobs", namespace=NAMESPACE).rstrip())
-    print(f"\n$ kubectl describe tj {JOB} -n demo     (status and events)")
+    print("\n$ kubectl get tj -n demo -o wide")
+    print(site.kubectl.run("get", "transferjobs", "-o", "wide", namespace=NAMESPACE).rstrip())
+    print(f"\n$ kubectl describe tj {JOB} -n demo     (its conditions and events)")
+    print(conditions_table(job))
     described = site.kubectl.run("describe", "transferjob", JOB, namespace=NAMESPACE).rstrip()
-    print(described[described.find("\nStatus:") + 1 :], flush=True)
+    print(described[described.find("\nEvents:") + 1 :], flush=True)
 
 
 def verify(site: Site, verdict: Verdict) -> None:
@@ -139,7 +152,7 @@ def demonstrate(site: Site, steps: Steps, keep: bool) -> str:
     steps.begin("kubectl apply -f hack/demo/transferjob.yaml")
     site.apply_job()
     job, verdict = follow(site, steps)
-    show_job(site)
+    show_job(site, job)
     if not is_true(job, "Succeeded"):
         failed = condition(job, "Failed") or {}
         raise DemoError(f"the job failed: {failed.get('reason')}: {failed.get('message')}")

@@ -64,6 +64,15 @@ def is_true(job: Object, kind: str) -> bool:
     return found is not None and found["status"] == "True"
 
 
+def conditions_table(job: Object) -> str:
+    """The job's conditions, a line each, under a heading."""
+    rows = [("Type", "Status", "Reason", "Message")]
+    rows += [(c["type"], c["status"], c["reason"], c["message"]) for c in job.get("status", {}).get("conditions", [])]
+    widths = [max(len(row[column]) for row in rows) for column in range(3)]
+    lines = ["  ".join([*(cell.ljust(width) for cell, width in zip(row, widths, strict=False)), row[3]]) for row in rows]
+    return "\n".join(["Conditions:", *(f"  {line}" for line in lines)])
+
+
 def job_seconds(job: Object) -> float:
     """From the job's first attempt to its completion, in seconds, as the status tells it."""
     status = job["status"]

@@ -1,4 +1,4 @@
-"""A running job for the eyes: one line from its status and from the link, redrawn on a terminal, printed anew elsewhere."""
+"""A running job for the eyes: two lines from its status and from the link, redrawn on a terminal, printed anew elsewhere."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ from typing import TextIO
 
 from access.kubectl import Object
 
-BAR_CELLS = 20
+BAR_CELLS = 10
+CLEAR = "\x1b[K"
+UP_TWO_LINES = "\x1b[2F"
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,19 +35,21 @@ def megabytes(size_bytes: int) -> str:
     return f"{size_bytes / 1e6:,.0f} MB"
 
 
-def summary(job: Object, link_mbps: float | None) -> str:
-    """The job's state in one line."""
+def summary(job: Object, link_mbps: float | None) -> tuple[str, str]:
+    """The job's state in two lines: how far it is, and how it goes there."""
     status = job.get("status", {})
     phase = str(status.get("phase", "Pending"))
-    parts = [f"{phase:<12}", *_progress(status.get("progress", {}))]
-    if link_mbps is not None:
-        parts.append(f"link {link_mbps:5.1f} Mb/s")
-    parts += _path_and_decision(status)
-    if int(status.get("attempts") or 1) > 1:
-        parts.append(f"attempt {status['attempts']}")
+    progress = status.get("progress", {})
+    first = [f"{phase:<12}", *_progress(progress)]
     if phase == "Pending":
-        parts += _reason(status)
-    return "  ".join(parts)
+        first += _reason(status)
+    second = [] if link_mbps is None else [f"link {link_mbps:5.1f} Mb/s"]
+    if "rate" in progress:
+        second.append(f"rate {progress['rate']}b/s")
+    second += _path_and_decision(status)
+    if int(status.get("attempts") or 1) > 1:
+        second.append(f"attempt {status['attempts']}")
+    return "  ".join(first), "  ".join(second)
 
 
 def _progress(progress: Object) -> list[str]:
@@ -55,11 +59,9 @@ def _progress(progress: Object) -> list[str]:
     percent = int(progress.get("percent") or 0)
     filled = BAR_CELLS * percent // 100
     done = int(progress.get("bytesTransferred") or 0) + int(progress.get("bytesSkipped") or 0)
-    parts = [f"[{'#' * filled}{'.' * (BAR_CELLS - filled)}] {percent:3d} %", f"{megabytes(done)} of {megabytes(int(total))}"]
+    parts = [f"[{'#' * filled}{'.' * (BAR_CELLS - filled)}] {percent:3d} %", f"{done / 1e6:,.0f} of {megabytes(int(total))}"]
     if "filesTotal" in progress:
         parts.append(f"{progress.get('filesTransferred') or 0:,} of {progress['filesTotal']:,} files")
-    if "rate" in progress:
-        parts.append(f"rate {progress['rate']}b/s")
     if "eta" in progress:
         parts.append(f"ETA {progress['eta']}")
     return parts
@@ -82,26 +84,22 @@ def _reason(status: Object) -> list[str]:
 
 
 class Display:
-    """Shows a line that changes: in place on a terminal, else as lines of their own."""
+    """Shows two lines that change: in place on a terminal, else as one line after the other."""
 
     def __init__(self, stream: TextIO = sys.stdout) -> None:
         self._stream = stream
         self._live = stream.isatty()
-        self._last = ""
+        self._drawn = False
 
-    def show(self, line: str, elapsed_s: float) -> None:
+    def show(self, lines: tuple[str, str], elapsed_s: float) -> None:
         """Replaces what was shown before; elsewhere than on a terminal, prints."""
-        text = f"{elapsed_s:5.0f} s  {line}"
+        first, second = f"{elapsed_s:5.0f} s  {lines[0].rstrip()}", lines[1]
         if self._live:
             width = max(20, shutil.get_terminal_size().columns - 1)
-            self._stream.write("\r\x1b[K" + text[:width])
+            above = UP_TWO_LINES if self._drawn else ""
+            indented = f"{' ' * 9}{second}"
+            self._stream.write(f"{above}{CLEAR}{first[:width]}\n{CLEAR}{indented[:width]}\n")
+            self._drawn = True
         else:
-            self._stream.write(text + "\n")
-        self._last = text
+            self._stream.write(f"{first}  {second}".rstrip() + "\n")
         self._stream.flush()
-
-    def close(self) -> None:
-        """Leaves the last line on the screen."""
-        if self._live and self._last:
-            self._stream.write("\r\x1b[K" + self._last + "\n")
-            self._stream.flush()

@@ -1,4 +1,4 @@
-"""Runs the operator: `python -m fairlead` or `fairlead`."""
+"""Runs the operator: `python -m fairlead` or `fairlead`; `fairlead allocate FILE` asks its sums without a cluster."""
 
 from __future__ import annotations
 
@@ -24,8 +24,13 @@ logger = logging.getLogger("fairlead")
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs until a signal; returns the exit code: 0 stopped, 1 failed, 2 a flag is wrong."""
+    words = sys.argv[1:] if arguments is None else arguments
+    if words[:1] == ["allocate"]:
+        from fairlead.commands import allocate  # noqa: PLC0415 - the operator needs none of it
+
+        return allocate.main(words[1:])
     try:
-        options = read_options(sys.argv[1:] if arguments is None else arguments)
+        options = read_options(words)
     except OptionError as error:
         print(f"fairlead: {error}", file=sys.stderr)  # noqa: T201
         return EXIT_USAGE

@@ -67,6 +67,10 @@ class Cluster:
     def up(self, wan: WanSettings, *, install: bool, project_images: bool) -> None:
         """Start the cluster, building what is missing; returns at once if it is up and healthy."""
         self.preflight(install=install)
+        # First without waiting for others: whoever works on a healthy cluster need not be disturbed.
+        if self.trouble() is None:
+            self.progress.say("The cluster is already up and healthy.")
+            return
         with self._exclusive("cluster"):
             trouble = self.trouble()
             if trouble is None:
@@ -104,8 +108,8 @@ class Cluster:
             return "the WAN emulator has ended"
         try:
             ready = self.control_plane.nodes()
-        except ClusterError as error:
-            return f"the API server does not answer: {error}"
+        except ClusterError:
+            return "the API server does not answer"
         not_ready = [node.name for node in NODES if not ready.get(node.name)]
         return f"not Ready: {', '.join(not_ready)}" if not_ready else None
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from access.kubectl import Object
+from collections.abc import Iterable
+
+from access.kubectl import Kubectl, Object
 from access.nodes import Disk
 
 
@@ -41,3 +43,10 @@ def local_volume(disk: Disk, claim: str, namespace: str) -> tuple[Object, Object
         },
     }
     return volume, bound
+
+
+def wait_bound(kubectl: Kubectl, claims: Iterable[str], namespace: str, timeout_s: float = 60) -> None:
+    """Waits until the claims have their volumes, as a user's claims have when he comes to move files. Raises CommandError."""
+    names = [f"persistentvolumeclaim/{claim}" for claim in claims]
+    bound = ("--for=jsonpath={.status.phase}=Bound", f"--timeout={timeout_s:g}s")
+    kubectl.run("wait", *names, *bound, namespace=namespace, timeout_s=timeout_s + 10)

@@ -6,10 +6,10 @@ import json
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from types import TracebackType
-from typing import IO, Self
+from typing import Self
 
 from access.kubectl import Kubectl, Object
 
@@ -23,7 +23,7 @@ class Change:
     at_s: float
 
 
-def parse_stream(chunks: Iterator[str]) -> Iterator[Object]:
+def parse_stream(chunks: Iterable[str]) -> Iterator[Object]:
     """JSON values that follow one another, however the text is cut into chunks."""
     decoder = json.JSONDecoder()
     buffer = ""
@@ -77,17 +77,6 @@ class Watch:
         stream = self._process.stdout
         if stream is None:
             return
-        for event in parse_stream(_lines(stream)):
+        for event in parse_stream(stream):
             with self._lock:
                 self._changes.append(Change(str(event.get("type", "")), event.get("object", {}), self._clock()))
-
-
-def _lines(stream: IO[str]) -> Iterator[str]:
-    """Lines in groups that end an object, so that a long object is parsed once and not after each of its lines."""
-    group: list[str] = []
-    for line in stream:
-        group.append(line)
-        if line.startswith("}"):
-            yield "".join(group)
-            group = []
-    yield "".join(group)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from access.kubectl import Kubectl
 from access.nodes import MOVER_ID, Disk, LocalCluster
-from access.volumes import local_volume
+from access.volumes import local_volume, wait_bound
 from progress import LinkSample
 from sites.base import FOLDER, NAMESPACE, End, TreeSize, helm_arguments, remove_namespace
 from trees.listing import LIST_SCRIPT, Listing, parse_listing
@@ -54,6 +54,7 @@ class LocalSite:
         source = self._disk(End.SOURCE)
         generator = ("env", f"PYTHONPATH={self._checkout / 'hack' / 'demo'}", "python3", "-m", "trees", "survey")
         self._cluster.on(source.node, *generator, f"{source.path}/{FOLDER}", *size.arguments(), "--owner", str(MOVER_ID), timeout_s=600)
+        wait_bound(self.kubectl, [end.value for end in End], NAMESPACE)
 
     def apply_job(self) -> None:
         self.kubectl.run("apply", "-f", "-", stdin=(self._checkout / "hack" / "demo" / "transferjob.yaml").read_text())

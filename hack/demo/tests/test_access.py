@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import stat
+import time
 from pathlib import Path
 
 import pytest
@@ -52,9 +53,10 @@ def test_a_stream_of_objects_may_be_cut_anywhere(size: int) -> None:
     assert list(parse_stream(iter([text[at : at + size] for at in range(0, len(text), size)]))) == values
 
 
-def test_a_watch_collects_changes_in_order(tmp_path: Path) -> None:
+@pytest.mark.parametrize("indent", [None, 4], ids=["a line each", "many lines"])
+def test_a_watch_collects_changes_in_order(tmp_path: Path, indent: int | None) -> None:
     events = [{"type": kind, "object": {"metadata": {"resourceVersion": str(at)}}} for at, kind in enumerate(["ADDED", "MODIFIED"])]
-    (tmp_path / "events").write_text("\n".join(json.dumps(event, indent=4) for event in events) + "\n")
+    (tmp_path / "events").write_text("\n".join(json.dumps(event, indent=indent) for event in events) + "\n")
     watch = Watch(fake_kubectl(tmp_path, f"exec cat {tmp_path}/events"), "pods", namespace="demo")
     with watch:
         watch.wait_until_ended(timeout_s=10)
@@ -81,3 +83,12 @@ def test_each_directions_bytes_are_its_own(source: str, destination: str, expect
 def test_a_link_between_other_nodes_is_an_error() -> None:
     with pytest.raises(KeyError, match="mgmt"):
         bytes_carried(STATS, "dtn-a", "mgmt")
+
+
+def test_a_change_is_seen_as_soon_as_its_line_is_complete(tmp_path: Path) -> None:
+    event = json.dumps({"type": "ADDED", "object": {}})
+    with Watch(fake_kubectl(tmp_path, f"echo '{event}'; exec sleep 60"), "pods", namespace="demo") as watch:
+        deadline_s = time.monotonic() + 10
+        while not watch.changes() and time.monotonic() < deadline_s:
+            time.sleep(0.02)
+        assert len(watch.changes()) == 1

@@ -22,7 +22,7 @@ VERDICT = {"verdict": "Succeeded", "reason": "Verified", "message": "", "bytes_t
 def job(kind: str, reason: str) -> Object:
     conditions = [{"type": kind, "status": "True", "reason": reason, "message": "words for a person"}]
     times = {"startTime": "2026-01-01T00:00:00Z", "completionTime": "2026-01-01T00:00:20Z"}
-    return {"status": {"phase": kind, "conditions": conditions, **times}}
+    return {"metadata": {"uid": "1"}, "status": {"phase": kind, "conditions": conditions, **times}}
 
 
 def receiver(verdict: Object | None) -> Object:
@@ -113,6 +113,14 @@ def test_anything_else_is_an_error(
     monkeypatch.setattr(demo, "VERDICT_TIMEOUT_S", 1)
     site = FakeSite(tmp_path, ending, verdict, destination)
     with pytest.raises(DemoError, match=message):
+        demonstrate(site, Steps(), keep=False)
+
+
+def test_a_job_of_another_demo_is_not_taken_for_our_own(tmp_path: Path) -> None:
+    site = FakeSite(tmp_path, job("Succeeded", "Verified"), VERDICT, TREE)
+    events = [{"type": kind, "object": {"metadata": {"uid": uid}}} for kind, uid in (("ADDED", "1"), ("DELETED", "1"), ("ADDED", "2"))]
+    (tmp_path / "job").write_text("\n".join(json.dumps(event) for event in events) + "\n")
+    with pytest.raises(DemoError, match="a second demo"):
         demonstrate(site, Steps(), keep=False)
 
 

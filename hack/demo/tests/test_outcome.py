@@ -7,7 +7,7 @@ import json
 import pytest
 
 from access.kubectl import Object
-from outcome import DemoError, Verdict, goodput_mbps, is_true, job_seconds, receiver_verdict, result_line
+from outcome import DemoError, Verdict, conditions_table, goodput_mbps, is_true, job_seconds, receiver_verdict, result_line
 
 MESSAGE = {
     "version": 1,
@@ -74,3 +74,16 @@ def test_only_true_is_true(status: str, expected: bool) -> None:
 
 def test_an_absent_condition_is_not_true() -> None:
     assert not is_true({}, "Succeeded")
+
+
+def test_conditions_are_a_table() -> None:
+    conditions = [
+        {"type": "Accepted", "status": "True", "reason": "Valid", "message": "it can run"},
+        {"type": "Failed", "status": "True", "reason": "SourceMissing", "message": "no such directory"},
+    ]
+    assert conditions_table({"status": {"conditions": conditions}}).splitlines() == [
+        "Conditions:",
+        "  Type      Status  Reason         Message",
+        "  Accepted  True    Valid          it can run",
+        "  Failed    True    SourceMissing  no such directory",
+    ]

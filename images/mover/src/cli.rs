@@ -95,7 +95,7 @@ pub(crate) struct Receive {
     /// What happens to files that exist already.
     #[arg(long, env = "FAIRLEAD_OVERWRITE", default_value = "Never")]
     pub(crate) overwrite: Overwrite,
-    /// What is kept besides the content.
+    /// What is kept besides the content; None keeps nothing.
     #[arg(long, env = "FAIRLEAD_PRESERVE", value_delimiter = ',', default_value = "Mode,ModificationTime")]
     pub(crate) preserve: Vec<Preserve>,
     /// How to make sure of what was written.

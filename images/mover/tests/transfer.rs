@@ -52,6 +52,21 @@ fn a_tree_arrives_with_names_links_modes_and_times() {
 }
 
 #[test]
+fn nothing_but_content_is_kept_when_told_so() {
+    let bench = Bench::new();
+    bench.write("old", b"content");
+    let file = std::fs::File::open(bench.source().join("old")).unwrap();
+    let old = std::time::UNIX_EPOCH + std::time::Duration::from_secs(981_173_106);
+    file.set_modified(old).unwrap();
+    file.set_permissions(PermissionsExt::from_mode(0o400)).unwrap();
+    let (receiver, _) = bench.transfer(&["--preserve=None"], &[]);
+    assert_eq!(receiver.code(), Some(0), "{receiver:?}");
+    let arrived = std::fs::metadata(bench.destination().join("old")).unwrap();
+    assert_ne!(arrived.mode() & 0o777, 0o400);
+    assert_ne!(arrived.modified().unwrap(), old);
+}
+
+#[test]
 fn directories_and_empty_files_alone_are_a_transfer() {
     let bench = Bench::new();
     std::fs::create_dir_all(bench.source().join("a/b")).unwrap();

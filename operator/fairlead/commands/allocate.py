@@ -11,15 +11,12 @@ import math
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import yaml
 
 from fairlead.api.quantity import RateError, parse_rate
 from fairlead.core.allocation import Allocation, AllocationInputError, Job, Link, Tenant, allocate
-
-if TYPE_CHECKING:
-    Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]
 
 EXIT_USAGE = 2
 _REQUIRED = object()
@@ -29,28 +26,22 @@ class _FileError(Exception):
     """The file cannot be read as YAML; the message says why and what to do."""
 
 
-def add_parser(subparsers: Subparsers) -> None:
-    """Register the subcommand."""
-    _describe(subparsers.add_parser("allocate", help="print the fair share of every job in a file of links, tenants and jobs"))
-
-
-def run(args: argparse.Namespace) -> int:
-    """Print the allocation of `args.file`. Returns the exit code: 0, or 2 with one line on standard error if the input is wrong."""
+def main(arguments: Sequence[str]) -> int:
+    """Prints the allocation of a file. Returns the exit code: 0, or 2 with one line on standard error if the input is wrong."""
+    parser = argparse.ArgumentParser(
+        prog="fairlead allocate",
+        description="Prints the fair share of every job as JSON, without a cluster: for questions of the kind 'what if'.",
+    )
+    parser.add_argument("file", metavar="FILE", help="YAML with links, tenants and jobs; - reads standard input")
+    name = parser.parse_args(arguments).file
     try:
-        links, tenants, jobs = read_document(_load(args.file))
+        links, tenants, jobs = read_document(_load(name))
         text = json.dumps(render(allocate(links, tenants, jobs)), indent=2, allow_nan=False)
     except (_FileError, AllocationInputError) as error:
-        print(f"fairlead allocate: {args.file}: {error}", file=sys.stderr)  # noqa: T201
+        print(f"fairlead allocate: {name}: {error}", file=sys.stderr)  # noqa: T201
         return EXIT_USAGE
     print(text)  # noqa: T201
     return 0
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    """The subcommand by itself, for `python -m fairlead.commands.allocate FILE`."""
-    parser = argparse.ArgumentParser(prog="fairlead allocate")
-    _describe(parser)
-    return run(parser.parse_args(arguments))
 
 
 def read_document(document: object) -> tuple[list[Link], list[Tenant], list[Job]]:
@@ -86,12 +77,6 @@ def render(allocation: Allocation) -> dict[str, Any]:
             "tenants": {name: _index(tenant.jain) for name, tenant in allocation.tenants.items()},
         },
     }
-
-
-def _describe(parser: argparse.ArgumentParser) -> None:
-    parser.description = "Prints the fair share of every job as JSON, without a cluster: for questions of the kind 'what if'."
-    parser.add_argument("file", metavar="FILE", help="YAML with links, tenants and jobs; - reads standard input")
-    parser.set_defaults(run=run)
 
 
 def _load(name: str) -> object:
@@ -247,7 +232,3 @@ def _number(value: float) -> float | int:
 
 def _index(value: float | None) -> float | None:
     return None if value is None else _number(value)
-
-
-if __name__ == "__main__":
-    sys.exit(main())

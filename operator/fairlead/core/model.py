@@ -59,6 +59,40 @@ class Verdict:
 
 
 @dataclass(frozen=True, slots=True)
+class PathReport:
+    """What the advisor measured before the data started."""
+
+    rtt_seconds: float | None
+    rtt_minimum_seconds: float | None
+    loss_ratio: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class DecisionReport:
+    """What the advisor chose and why."""
+
+    protocol: str
+    congestion_control: str
+    streams: int
+    abstained: bool
+    reason: str
+    message: str
+    decided_at: datetime
+    background: str | None = None
+    background_probability: float | None = None
+    confidence: float | None = None
+    model: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Advice:
+    """What the advisor measured and chose, as one message."""
+
+    path: PathReport
+    decision: DecisionReport
+
+
+@dataclass(frozen=True, slots=True)
 class MoverPod:
     """One of the job's pods as the API server shows it."""
 
@@ -80,6 +114,10 @@ class MoverPod:
     """Why a container or the scheduler holds the pod back, e.g. `ErrImageNeverPull`, `Unschedulable`; empty when nothing does."""
     waiting_message: str = ""
     exit_code: int | None = None
+    ended_at: datetime | None = None
+    """When the mover's container ended; None while it runs and where the kubelet does not say."""
+    advice: Advice | None = None
+    """What the sidecar left behind when it ended, after the mover."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,32 +145,6 @@ class Progress:
     seconds_since_progress: float
     streams: int = 0
     congestion_control: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class PathReport:
-    """What the advisor measured before the data started."""
-
-    rtt_seconds: float | None
-    rtt_minimum_seconds: float | None
-    loss_ratio: float | None
-
-
-@dataclass(frozen=True, slots=True)
-class DecisionReport:
-    """What the advisor chose and why."""
-
-    protocol: str
-    congestion_control: str
-    streams: int
-    abstained: bool
-    reason: str
-    message: str
-    decided_at: datetime
-    background: str | None = None
-    background_probability: float | None = None
-    confidence: float | None = None
-    model: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -152,14 +152,17 @@ def bandwidth_of(before: BandwidthStatus | None, limit_bps: int | None, reports:
 
 
 def is_worth_writing(before: TransferJobStatus, after: TransferJobStatus, now: datetime, interval: timedelta) -> bool:
-    """Whether `after` is news: anything but progress always is; progress alone if it moved by a per cent and `interval` has passed."""
+    """Whether `after` is news: anything but progress always is; progress alone if it moved by a per cent and `interval` has passed.
+
+    Whether the cap is kept follows from the measured rate, so a change of that is progress too.
+    """
     if after == before:
         return False
     if _without_progress(after) != _without_progress(before):
         return True
     if before.progress is None or after.progress is None:
         return True
-    moved = (after.progress.percent or 0) > (before.progress.percent or 0)
+    moved = (after.progress.percent or 0) > (before.progress.percent or 0) or after.conditions != before.conditions
     # The status holds whole seconds: the one that was cut off is waited for as well.
     last = before.progress.last_progress_time
     return moved and (last is None or now - last >= interval + _WHOLE_SECOND)
@@ -167,7 +170,8 @@ def is_worth_writing(before: TransferJobStatus, after: TransferJobStatus, now: d
 
 def _without_progress(status: TransferJobStatus) -> TransferJobStatus:
     bandwidth = None if status.bandwidth is None else status.bandwidth.model_copy(update={"measured": None})
-    return status.model_copy(update={"progress": None, "bandwidth": bandwidth})
+    conditions = tuple(condition for condition in status.conditions if condition.type != ConditionType.CAP_ENFORCED)
+    return status.model_copy(update={"progress": None, "bandwidth": bandwidth, "conditions": conditions})
 
 
 def _percent(done: int, total: int) -> int:

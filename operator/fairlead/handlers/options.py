@@ -92,7 +92,8 @@ def _parser(environment: Mapping[str, str]) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="fairlead",
         description="Operator for TransferJobs: moves directories between nodes of a cluster.",
-        epilog="Every flag can be given as an environment variable, e.g. --mover-image as FAIRLEAD_MOVER_IMAGE.",
+        epilog="Every flag can be given as an environment variable, e.g. --mover-image as FAIRLEAD_MOVER_IMAGE. "
+        "`fairlead allocate FILE` prints fair shares without a cluster.",
     )
 
     def flag(name: str, default: str, explanation: str) -> None:

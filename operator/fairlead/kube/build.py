@@ -86,7 +86,7 @@ def _receiver(job: TransferJob, action: CreatePod, template: MoverTemplate) -> K
         *_option("--tls-dir", TLS_PATH),
         *_identity(job, action),
         *_option("--overwrite", job.spec.data.overwrite),
-        *_option("--preserve", ",".join(job.spec.data.preserve)),
+        *_option("--preserve", ",".join(job.spec.data.preserve) or "None"),
         *_option("--http", _node_listener(action, PORT_HTTP)),
         *_option("--termination-log", TERMINATION_LOG),
         "--json",
@@ -143,6 +143,7 @@ def _sender(job: TransferJob, action: CreatePod, template: MoverTemplate) -> Kub
         *_option("--streams-min", transport.streams.min),
         *_option("--streams-max", transport.streams.max),
         *_option("--congestion-control", transport.congestion_control),
+        *_option("--termination-log", TERMINATION_LOG),
     ]
     advisor = _container(
         ADVISOR_CONTAINER,

@@ -12,6 +12,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from fairlead.api import names
 from fairlead.core.model import MoverPod, PodPhase, Role, Verdict
+from fairlead.kube.advice import parse_advice
+from fairlead.kube.forms import LONGEST_TERMINATION_MESSAGE, Count, Finite, printable
 
 MOVER_CONTAINER = "mover"
 ADVISOR_CONTAINER = "advisor"
@@ -25,14 +27,8 @@ PORTS_PER_BLOCK = 4
 
 MOVER_SELECTOR = f"{names.LABEL_MANAGED_BY}={names.MANAGER},{names.LABEL_JOB_UID}"
 
-LONGEST_VERDICT_BYTES = 4096
-LONGEST_MESSAGE = 1024
-
 _ORDINARY_ENDS = frozenset({"", "Completed", "Error"})
 _ORDINARY_WAITS = frozenset({"", "ContainerCreating", "PodInitializing"})
-
-_Count = Annotated[int, Field(ge=0, lt=2**63)]
-_Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,16 +54,16 @@ class _VerdictMessage(BaseModel):
     reason: Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9]{0,63}$")]
     message: str = ""
     retry: bool = False
-    bytes_total: _Count = 0
-    bytes_transferred: _Count = 0
-    bytes_skipped: _Count = 0
-    files_total: _Count = 0
-    files_transferred: _Count = 0
-    files_skipped: _Count = 0
+    bytes_total: Count = 0
+    bytes_transferred: Count = 0
+    bytes_skipped: Count = 0
+    files_total: Count = 0
+    files_transferred: Count = 0
+    files_skipped: Count = 0
     root_digest: Annotated[str, Field(max_length=128)] | None = None
     verified: Annotated[list[Annotated[str, Field(max_length=32)]], Field(max_length=16)] = []
-    seconds: _Seconds = 0.0
-    bulk_seconds: _Seconds = 0.0
+    seconds: Finite = 0.0
+    bulk_seconds: Finite = 0.0
 
 
 def read_owned_pod(body: Mapping[str, Any]) -> OwnedPod | None:
@@ -96,7 +92,8 @@ def _controller(metadata: Mapping[str, Any]) -> Mapping[str, Any] | None:
 
 def _read_mover(body: Mapping[str, Any], role: Role, attempt: int) -> MoverPod:
     metadata, spec, status = body["metadata"], body.get("spec") or {}, body.get("status") or {}
-    terminated = _terminated(status)
+    terminated = _terminated(status, MOVER_CONTAINER)
+    advised = _terminated(status, ADVISOR_CONTAINER)
     waiting_reason, waiting_message = _waiting(status)
     phase = status.get("phase")
     return MoverPod(
@@ -116,6 +113,8 @@ def _read_mover(body: Mapping[str, Any], role: Role, attempt: int) -> MoverPod:
         waiting_reason=waiting_reason,
         waiting_message=waiting_message,
         exit_code=terminated.get("exitCode") if terminated else None,
+        ended_at=_time(terminated, "finishedAt") if terminated else None,
+        advice=parse_advice(advised.get("message") or "") if advised else None,
     )
 
 
@@ -124,7 +123,7 @@ def parse_verdict(message: str, role: Role) -> Verdict | None:
 
     Job and attempt are handed on for the reader to compare.
     """
-    if not message or len(message.encode()) > LONGEST_VERDICT_BYTES:
+    if not message or len(message.encode()) > LONGEST_TERMINATION_MESSAGE:
         return None
     try:
         said = _VerdictMessage.model_validate_json(message)
@@ -152,18 +151,17 @@ def parse_verdict(message: str, role: Role) -> Verdict | None:
     )
 
 
-def printable(text: str) -> str:
-    """`text` without control characters and of bounded length: it goes into the status of an object that people print."""
-    clean = "".join(character if character.isprintable() else " " for character in text[: LONGEST_MESSAGE + 1])
-    return clean if len(clean) <= LONGEST_MESSAGE else clean[: LONGEST_MESSAGE - 1] + "…"
-
-
-def _terminated(status: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    for container in status.get("containerStatuses") or []:
-        if container.get("name") == MOVER_CONTAINER:
+def _terminated(status: Mapping[str, Any], name: str) -> Mapping[str, Any] | None:
+    for container in [*(status.get("initContainerStatuses") or []), *(status.get("containerStatuses") or [])]:
+        if container.get("name") == name:
             ended = (container.get("state") or {}).get("terminated")
             return ended if isinstance(ended, dict) else None
     return None
+
+
+def _time(ended: Mapping[str, Any], field: str) -> datetime | None:
+    value = ended.get(field)
+    return datetime.fromisoformat(value) if value else None
 
 
 def _waiting(status: Mapping[str, Any]) -> tuple[str, str]:
@@ -172,7 +170,7 @@ def _waiting(status: Mapping[str, Any]) -> tuple[str, str]:
         waiting = (container.get("state") or {}).get("waiting") or {}
         if waiting.get("reason", "") not in _ORDINARY_WAITS:
             return str(waiting["reason"]), printable(str(waiting.get("message", "")))
-    ended = (_terminated(status) or {}).get("reason", "")
+    ended = (_terminated(status, MOVER_CONTAINER) or {}).get("reason", "")
     if ended not in _ORDINARY_ENDS:
         return str(ended), ""
     for condition in status.get("conditions") or []:

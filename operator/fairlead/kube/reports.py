@@ -5,31 +5,22 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 from collections.abc import Callable, Sequence
-from datetime import datetime
 from typing import Annotated, Literal, TypeVar
 
 import aiohttp
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import Field, ValidationError, field_validator
 
-from fairlead.core.model import DecisionReport, Endpoint, MoverPod, PathReport, PodPhase, Progress, Reports, Role
-from fairlead.kube.pods import OFFSETS, PORT_ADVISOR, PORT_HTTP, printable
+from fairlead.core.model import Advice, Endpoint, MoverPod, PodPhase, Progress, Reports, Role
+from fairlead.kube.advice import DecisionAnswer, read_advice
+from fairlead.kube.forms import Answer, Control, Count, Finite
+from fairlead.kube.pods import OFFSETS, PORT_ADVISOR, PORT_HTTP
 
 TIMEOUT_SECONDS = 2.0
 LARGEST_BODY_BYTES = 64 * 1024
 MOST_CONNECTIONS = 256
 
-_Count = Annotated[int, Field(ge=0, lt=2**63)]
-_Finite = Annotated[float, Field(ge=0, allow_inf_nan=False)]
-_Ratio = Annotated[float, Field(ge=0, le=1)]
-_Word = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_\-]{0,63}$")]
-_Control = Annotated[str, Field(pattern=r"^[a-z0-9_]{0,15}$")]
 
-
-class _Answer(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="ignore")
-
-
-class _EndpointAnswer(_Answer):
+class _EndpointAnswer(Answer):
     role: Literal["sender", "receiver"]
     interface: Annotated[str, Field(pattern=r"^[^\s/]{1,15}$")]
     address: Annotated[str, Field(max_length=45)]
@@ -45,61 +36,24 @@ class _EndpointAnswer(_Answer):
         return str(address)
 
 
-class _ProgressAnswer(_Answer):
+class _ProgressAnswer(Answer):
     role: Literal["sender", "receiver"]
     job: Annotated[str, Field(max_length=64)]
     attempt: int
     stage: Literal["Waiting", "Listing", "AwaitingTransport", "Transferring", "Verifying", "Publishing", "Done"]
-    bytes_total: _Count | None = None
-    bytes_transferred: _Count
-    bytes_skipped: _Count = 0
-    files_total: _Count | None = None
-    files_transferred: _Count
-    files_skipped: _Count = 0
-    rate_bytes_per_second: _Finite
-    seconds_since_progress: _Finite = 0.0
+    bytes_total: Count | None = None
+    bytes_transferred: Count
+    bytes_skipped: Count = 0
+    files_total: Count | None = None
+    files_transferred: Count
+    files_skipped: Count = 0
+    rate_bytes_per_second: Finite
+    seconds_since_progress: Finite = 0.0
     streams: Annotated[int, Field(ge=0, le=65535)] | None = None
-    congestion_control: _Control | None = None
+    congestion_control: Control | None = None
 
 
-class _PathAnswer(_Answer):
-    rtt_seconds: _Finite | None = None
-    rtt_minimum_seconds: _Finite | None = None
-    loss_ratio: _Ratio | None = None
-
-
-class _BackgroundAnswer(_Answer):
-    class_: Annotated[str, Field(alias="class", pattern=r"^[A-Za-z0-9][A-Za-z0-9_\-+ ]{0,63}$")]
-    probability: _Ratio
-
-
-class _ChoiceAnswer(_Answer):
-    protocol: _Word
-    congestion_control: _Control
-    streams: Annotated[int, Field(ge=0, le=65535)]
-    abstained: bool
-    reason: _Word
-    message: Annotated[str, Field(max_length=4096)] = ""
-    decided_at: datetime
-    background: _BackgroundAnswer | None = None
-    confidence: _Ratio | None = None
-    model: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.\-+:]{0,127}$")] | None = None
-
-    @field_validator("decided_at")
-    @classmethod
-    def _has_zone(cls, value: datetime) -> datetime:
-        if value.tzinfo is None:
-            raise ValueError("a time without zone")
-        return value
-
-
-class _DecisionAnswer(_Answer):
-    version: Literal[1]
-    path: _PathAnswer
-    decision: _ChoiceAnswer
-
-
-_AnswerT = TypeVar("_AnswerT", bound=_Answer)
+AnswerT = TypeVar("AnswerT", bound=Answer)
 
 
 class ReportReader:
@@ -138,18 +92,19 @@ class ReportReader:
             self._ask(sender, PORT_HTTP, "/v1/endpoint", _EndpointAnswer),
             self._ask(receiver, PORT_HTTP, "/v1/progress", _ProgressAnswer),
             self._ask(sender, PORT_HTTP, "/v1/progress", _ProgressAnswer),
-            self._ask(sender, PORT_ADVISOR, "/v1/decision", _DecisionAnswer),
+            self._ask(sender, PORT_ADVISOR, "/v1/decision", DecisionAnswer),
         )
+        advice = read_advice(decision) if decision else _left_behind(pods)
         return Reports(
             receiver_endpoint=_endpoint(receiver_endpoint, Role.RECEIVER),
             sender_endpoint=_endpoint(sender_endpoint, Role.SENDER),
             receiver=_progress(receiver_progress, job_uid, newest, Role.RECEIVER),
             sender=_progress(sender_progress, job_uid, newest, Role.SENDER),
-            path=_path(decision),
-            decision=_decision(decision),
+            path=advice.path if advice else None,
+            decision=advice.decision if advice else None,
         )
 
-    async def _ask(self, pod: MoverPod | None, port_name: str, path: str, form: type[_AnswerT]) -> _AnswerT | None:
+    async def _ask(self, pod: MoverPod | None, port_name: str, path: str, form: type[AnswerT]) -> AnswerT | None:
         if pod is None or pod.address is None or pod.port_base is None:
             return None
         port = pod.port_base + OFFSETS[port_name]
@@ -181,6 +136,12 @@ class ReportReader:
             return bytes(body)
 
 
+def _left_behind(pods: Sequence[MoverPod]) -> Advice | None:
+    """What the latest sender's sidecar said when it ended."""
+    latest = max((pod.attempt for pod in pods if pod.role is not Role.CLEANER), default=0)
+    return next((pod.advice for pod in pods if pod.role is Role.SENDER and pod.attempt == latest), None)
+
+
 def _endpoint(answer: _EndpointAnswer | None, role: Role) -> Endpoint | None:
     if answer is None or answer.role != role.value:
         return None
@@ -202,30 +163,4 @@ def _progress(answer: _ProgressAnswer | None, job_uid: str, attempt: int, role: 
         seconds_since_progress=answer.seconds_since_progress,
         streams=answer.streams or 0,
         congestion_control=answer.congestion_control or "",
-    )
-
-
-def _path(answer: _DecisionAnswer | None) -> PathReport | None:
-    if answer is None:
-        return None
-    path = answer.path
-    return PathReport(rtt_seconds=path.rtt_seconds, rtt_minimum_seconds=path.rtt_minimum_seconds, loss_ratio=path.loss_ratio)
-
-
-def _decision(answer: _DecisionAnswer | None) -> DecisionReport | None:
-    if answer is None:
-        return None
-    choice = answer.decision
-    return DecisionReport(
-        protocol=choice.protocol,
-        congestion_control=choice.congestion_control,
-        streams=choice.streams,
-        abstained=choice.abstained,
-        reason=choice.reason,
-        message=printable(choice.message),
-        decided_at=choice.decided_at,
-        background=choice.background.class_ if choice.background else None,
-        background_probability=choice.background.probability if choice.background else None,
-        confidence=choice.confidence,
-        model=choice.model,
     )

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import argparse
 import io
 import json
 from pathlib import Path
 
 import pytest
 
+import fairlead.__main__
 from fairlead.commands import allocate
 
 DOCUMENT = """
@@ -50,11 +50,8 @@ def test_prints_rates_links_tenants_and_fairness_as_json(tmp_path: Path, capsys:
 
 
 def test_reads_standard_input_as_a_subcommand(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    parser = argparse.ArgumentParser()
-    allocate.add_parser(parser.add_subparsers())
     monkeypatch.setattr("sys.stdin", io.StringIO("{links: [], tenants: [], jobs: []}"))
-    args = parser.parse_args(["allocate", "-"])
-    assert args.run(args) == 0
+    assert fairlead.__main__.main(["allocate", "-"]) == 0
     assert json.loads(capsys.readouterr().out) == {
         "jobs": {},
         "links": {},

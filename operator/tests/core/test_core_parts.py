@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from job_builders import NOW, UID, cleaner, make_failure, make_progress, make_reports, make_verdict, receiver, seconds, sender
 
 from fairlead.api.reasons import ConditionType
-from fairlead.api.status import LONGEST_MESSAGE, ProgressStatus, TransferJobStatus
+from fairlead.api.status import LONGEST_MESSAGE, Condition, ConditionStatus, ProgressStatus, TransferJobStatus
 from fairlead.core.backoff import delay_after
 from fairlead.core.conditions import Conditions
 from fairlead.core.model import Reports
@@ -158,6 +158,14 @@ class TestWriting:
     def test_anything_else_is_news_at_once(self) -> None:
         after = self.with_percent(10).model_copy(update={"attempts": 2})
         assert is_worth_writing(self.BEFORE, after, NOW, seconds(10))
+
+    @pytest.mark.parametrize(("elapsed", "worth"), [(3, False), (11, True)])
+    def test_whether_the_cap_is_kept_is_no_more_urgent_than_progress(self, elapsed: int, worth: bool) -> None:
+        def with_cap(status: ConditionStatus) -> TransferJobStatus:
+            condition = Condition(type="CapEnforced", status=status, reason="WithinCap", message="", last_transition_time=NOW)
+            return self.BEFORE.model_copy(update={"conditions": (condition,)})
+
+        assert is_worth_writing(with_cap("True"), with_cap("False"), NOW + seconds(elapsed), seconds(10)) is worth
 
     def test_nothing_new_is_not_written(self) -> None:
         assert not is_worth_writing(self.BEFORE, self.BEFORE, NOW + seconds(3600), seconds(10))

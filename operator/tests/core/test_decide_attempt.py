@@ -114,6 +114,16 @@ def test_a_receiver_that_is_merely_slow_is_named_after_five_seconds(age: int, re
     assert condition.reason == reason
 
 
+@pytest.mark.parametrize(("age", "reason"), [(1, "MoversStarting"), (5, "ReceiverNotReady")])
+def test_what_the_scheduler_says_of_a_new_pod_is_no_trouble_yet(age: int, reason: str) -> None:
+    job = after(observe(make_job()), NOW)
+    held = receiver(ready=False, node=None, phase=PodPhase.PENDING, waiting_reason="Unschedulable", created_at=NOW)
+    plan = decide(observe(job, held), NOW + seconds(age))
+    condition = (plan.status or job.status).condition("MoversReady")
+    assert condition is not None
+    assert condition.reason == reason
+
+
 def test_a_receiver_that_does_not_come_up_in_time_fails_the_attempt() -> None:
     job = after(observe(make_job()))
     plan = decide(observe(job, receiver(ready=False, created_at=NOW)), NOW + SETTINGS.startup_timeout)
@@ -162,6 +172,25 @@ def test_the_job_succeeds_on_the_receivers_verdict_with_its_account() -> None:
     assert status.progress is not None
     assert (status.progress.percent, status.progress.rate, status.progress.bytes_skipped) == (100, "800", 100)
     assert [event.reason for event in plan.events] == ["Succeeded"]
+
+
+@pytest.mark.parametrize(
+    ("known", "sender_phase", "since_end", "waits"),
+    [
+        (False, PodPhase.RUNNING, 1, True),
+        (False, PodPhase.RUNNING, 5, False),
+        (False, PodPhase.SUCCEEDED, 1, False),
+        (True, PodPhase.RUNNING, 1, False),
+    ],
+    ids=["nobody has seen it", "it does not come", "the sidecar left none", "it was polled"],
+)
+def test_a_success_waits_a_moment_for_a_decision_that_nobody_has_seen(
+    known: bool, sender_phase: PodPhase, since_end: float, waits: bool
+) -> None:
+    ended = receiver(verdict=make_verdict(), ended_at=NOW - seconds(since_end))
+    plan = decide(observe(running_job(), ended, sender(phase=sender_phase), reports=make_reports(decided=known)), NOW)
+    assert (plan.status is None or not plan.status.is_true("Succeeded")) == waits
+    assert plan.requeue_after is not None
 
 
 def test_the_senders_word_alone_is_no_success() -> None:
@@ -322,6 +351,13 @@ def test_a_changed_limit_reaches_the_sender_once(limit: str | None, annotation: 
 def test_the_cap_counts_as_enforced_only_if_the_measured_rate_keeps_to_it(rate: float, expected: tuple[str, str]) -> None:
     job = _with_limit(running_job(), "100M")
     plan = decide(observe(job, receiver(), sender(), reports=make_reports(make_progress(10, rate=rate))), NOW)
+    assert condition_of(plan, "CapEnforced") == expected
+
+
+@pytest.mark.parametrize(("rate_bps", "expected"), [(6.48e6, ("True", "WithinCap")), (9e6, ("False", "AboveCap"))])
+def test_a_block_more_for_each_stream_in_the_measured_time_does_not_exceed_a_small_cap(rate_bps: float, expected: tuple[str, str]) -> None:
+    progress = replace(make_progress(10, rate=rate_bps / 8), streams=4)
+    plan = decide(observe(_with_limit(running_job(), "5M"), receiver(), sender(), reports=make_reports(progress)), NOW)
     assert condition_of(plan, "CapEnforced") == expected
 
 

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from kube_objects import UID, pod_body
 
 from fairlead.core.model import MoverPod, PodPhase, Role
-from fairlead.kube.pods import parse_verdict, printable, read_owned_pod
+from fairlead.kube.forms import printable
+from fairlead.kube.pods import parse_verdict, read_owned_pod
 
 VERDICT: dict[str, Any] = {
     "version": 1,
@@ -190,3 +191,45 @@ def test_printable_text_is_short_and_has_no_control_characters() -> None:
     assert printable("a\x1b[31mb\nc") == "a [31mb c"
     assert len(printable("x" * 5000)) == 1024
     assert printable("x" * 5000).endswith("…")
+
+
+ADVICE: dict[str, Any] = {
+    "version": 1,
+    "path": {"rtt_seconds": 0.0604, "rtt_minimum_seconds": 0.06, "loss_ratio": 0.0, "samples": 200},
+    "decision": {
+        "protocol": "TCP",
+        "congestion_control": "cubic",
+        "streams": 4,
+        "background": None,
+        "confidence": None,
+        "abstained": True,
+        "model": None,
+        "reason": "NoModel",
+        "message": "no classifier is installed",
+        "decided_at": "2026-01-01T00:00:00Z",
+    },
+    "applied": True,
+}
+
+
+def _with_advisor(message: str) -> MoverPod:
+    ended = {"terminated": {"exitCode": 0, "message": message}}
+    return _read(status={"phase": "Succeeded", "initContainerStatuses": [{"name": "advisor", "state": ended}]})
+
+
+def test_reads_the_decision_that_an_ended_sidecar_left() -> None:
+    advice = _with_advisor(json.dumps(ADVICE)).advice
+    assert advice is not None
+    assert (advice.path.rtt_seconds, advice.decision.congestion_control, advice.decision.reason) == (0.0604, "cubic", "NoModel")
+
+
+@pytest.mark.parametrize("message", ["", "killed", "{}", json.dumps(ADVICE) + " " * 4096], ids=["none", "text", "no fields", "too long"])
+def test_a_sidecars_last_word_of_another_form_is_no_decision(message: str) -> None:
+    assert _with_advisor(message).advice is None
+
+
+def test_tells_when_the_mover_ended() -> None:
+    ended = {"terminated": {"exitCode": 0, "finishedAt": "2026-01-01T00:00:09Z"}}
+    moment = _read(status=_with_mover(ended)).ended_at
+    assert moment is not None
+    assert moment.isoformat() == "2026-01-01T00:00:09+00:00"

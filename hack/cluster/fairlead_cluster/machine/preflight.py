@@ -37,8 +37,10 @@ TOOLS = {
     "gcc": ("gcc", "libc6-dev"),
     "strip": ("binutils",),
     "pkg-config": ("pkg-config",),
+    "ping": ("iputils-ping",),
+    "iperf3": ("iperf3",),
 }
-"""Programs by the Debian packages that bring them."""
+"""Programs by the Debian packages that bring them; the last two measure the emulated link in its tests."""
 
 NETWORK_FEATURES = {
     "TUN devices": ["ip", "tuntap", "add", "dev", "probe0", "mode", "tun"],

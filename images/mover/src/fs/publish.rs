@@ -27,6 +27,8 @@ const SYNC_ONE_BY_ONE: usize = 128;
 pub(crate) enum Preserve {
     Mode,
     ModificationTime,
+    /// Nothing: a list on a command line cannot be empty.
+    None,
 }
 
 /// Everything a publication needs.

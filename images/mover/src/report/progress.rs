@@ -116,6 +116,10 @@ impl Progress {
 
     pub(crate) fn enter(&self, stage: Stage) {
         self.stage.store(stage as u8, Ordering::Relaxed);
+        if stage == Stage::Transferring {
+            // The time before the first byte says nothing about the rate.
+            lock(&self.samples).clear();
+        }
         tracing::debug!(?stage, "stage");
     }
 
@@ -216,5 +220,19 @@ impl Progress {
             bytes_resent: get(&self.bytes_resent),
             bytes_durable: get(&self.bytes_durable),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_wait_before_the_data_is_no_part_of_the_rate() {
+        let progress = Progress::new();
+        lock(&progress.samples).extend([(Duration::ZERO, 0), (Duration::from_secs(9), 0)]);
+        progress.enter(Stage::Transferring);
+        lock(&progress.samples).extend([(Duration::from_secs(10), 0), (Duration::from_secs(11), 1000)]);
+        assert_eq!(progress.rate(), 1000);
     }
 }

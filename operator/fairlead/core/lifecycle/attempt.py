@@ -13,7 +13,7 @@ from fairlead.core.backoff import delay_after
 from fairlead.core.conditions import shorten
 from fairlead.core.lifecycle import report
 from fairlead.core.lifecycle.draft import Draft
-from fairlead.core.model import CreateCredentials, CreatePod, MoverPod, Role, Verdict
+from fairlead.core.model import CreateCredentials, CreatePod, MoverPod, PodPhase, Role, Verdict
 from fairlead.core.ports import choose_port_base, taken_on
 from fairlead.core.status import final_progress
 from fairlead.core.verdicts import Failure, failure_of_attempt, has_ended, is_live
@@ -21,11 +21,17 @@ from fairlead.core.verdicts import Failure, failure_of_attempt, has_ended, is_li
 _PATIENCE = timedelta(seconds=5)
 """How long a mover may be on its way up before the status speaks of trouble."""
 
+_PASSING = frozenset({"Unschedulable", "SchedulerError"})
+"""What a new pod often says for a second or two, for example while its claim is being bound."""
+
 _HEARING = timedelta(seconds=10)
 """How long the other end is waited for when the first one's reason says little."""
 
 _PROBING_POLL = timedelta(seconds=1)
 """How often the advisor is asked for its decision: a small transfer ends soon after it."""
+
+_LAST_WORD = timedelta(seconds=5)
+"""How long a success waits for a decision that nobody has seen: the sender's pod brings it when its sidecar ends."""
 
 
 def present(draft: Draft) -> int:
@@ -75,6 +81,21 @@ def carry_on(draft: Draft) -> None:
         _end_failed(draft, pair, failure)
     probing = draft.conditions.is_true(ConditionType.MOVERS_READY) and not draft.conditions.is_true(ConditionType.PATH_PROBED)
     draft.wake_after(min(draft.settings.poll_interval, _PROBING_POLL) if probing else draft.settings.poll_interval)
+
+
+def hears_the_advisor_out(draft: Draft) -> bool:
+    """Whether a proven success shall wait a moment, so that the status can tell how the transfer was made."""
+    receiver, sender = (draft.mover(role, present(draft)) for role in (Role.RECEIVER, Role.SENDER))
+    known = draft.observed.reports.decision is not None or draft.conditions.is_true(ConditionType.PATH_PROBED)
+    if known or receiver is None or receiver.ended_at is None or sender is None:
+        return False
+    until = receiver.ended_at + _LAST_WORD
+    if draft.now >= until or sender.phase in (PodPhase.SUCCEEDED, PodPhase.FAILED):
+        return False
+    report.observe(draft, sender, receiver)
+    draft.wake_at(until)
+    draft.wake_after(_PROBING_POLL)
+    return True
 
 
 def succeed(draft: Draft, verdict: Verdict) -> None:
@@ -194,7 +215,7 @@ def _not_ready(draft: Draft, pod: MoverPod, reason: Reason, silent: str) -> Fail
         ": ".join(part for part in (pod.waiting_reason, pod.waiting_message or silent) if part) or "its container has not become ready"
     )
     message = f"{pod.role} pod {pod.name} is not ready: {because}"
-    if pod.waiting_reason or age >= _PATIENCE:
+    if age >= _PATIENCE or (pod.waiting_reason and pod.waiting_reason not in _PASSING):
         draft.conditions.set(ConditionType.MOVERS_READY, "False", reason, message)
     else:
         draft.conditions.set(ConditionType.MOVERS_READY, "False", Reason.MOVERS_STARTING, _starting(pod.attempt, pod.role))

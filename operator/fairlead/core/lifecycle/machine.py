@@ -56,7 +56,8 @@ def _succeeds(draft: Draft) -> bool:
     verdict = proven_success(receiver, draft.job.metadata.uid)
     if verdict is None:
         return False
-    attempt.succeed(draft, verdict)
+    if not attempt.hears_the_advisor_out(draft):
+        attempt.succeed(draft, verdict)
     return True
 
 

@@ -11,7 +11,10 @@ from fairlead.core.status import bandwidth_of, decision_of, endpoints_of, path_o
 from fairlead.core.verdicts import is_live
 
 _TOLERANCE = 1.05
-"""A measured rate this much above the cap still counts as kept: pacing works on packets, the measurement on blocks."""
+"""A measured rate this much above the cap still counts as kept: pacing works on packets, without their headers' exact share."""
+_BLOCK_BITS = 8 * 2**20
+_MEASURED_SECONDS = 10
+"""The receiver counts whole blocks over this time, so one block more or less for each stream says nothing about the pacing."""
 
 
 def observe(draft: Draft, sender: MoverPod | None, receiver: MoverPod | None) -> None:
@@ -69,7 +72,7 @@ def _cap(draft: Draft, sender: MoverPod | None) -> None:
         draft.conditions.set(
             ConditionType.CAP_ENFORCED, "Unknown", Reason.CAP_NOT_MEASURED, f"cap {format_rate(limit_bps)}, nothing measured yet"
         )
-    elif parse_rate(bandwidth.measured) <= limit_bps * _TOLERANCE:
+    elif parse_rate(bandwidth.measured) <= limit_bps * _TOLERANCE + _granularity_bps(draft):
         draft.conditions.set(
             ConditionType.CAP_ENFORCED, "True", Reason.WITHIN_CAP, f"the receiver measures no more than {format_rate(limit_bps)}"
         )
@@ -77,3 +80,8 @@ def _cap(draft: Draft, sender: MoverPod | None) -> None:
         draft.conditions.set(
             ConditionType.CAP_ENFORCED, "False", Reason.ABOVE_CAP, f"the receiver measures more than {format_rate(limit_bps)}"
         )
+
+
+def _granularity_bps(draft: Draft) -> float:
+    receiver = draft.observed.reports.receiver
+    return _BLOCK_BITS / _MEASURED_SECONDS * max(1, receiver.streams if receiver else 1)

@@ -1,0 +1,81 @@
+"""Reads the advisor's decision: served while the sidecar runs, and its termination message afterwards."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Literal
+
+from pydantic import Field, ValidationError, field_validator
+
+from fairlead.core.model import Advice, DecisionReport, PathReport
+from fairlead.kube.forms import LONGEST_TERMINATION_MESSAGE, Answer, Control, Finite, Ratio, Word, printable
+
+
+class _PathAnswer(Answer):
+    rtt_seconds: Finite | None = None
+    rtt_minimum_seconds: Finite | None = None
+    loss_ratio: Ratio | None = None
+
+
+class _BackgroundAnswer(Answer):
+    class_: Annotated[str, Field(alias="class", pattern=r"^[A-Za-z0-9][A-Za-z0-9_\-+ ]{0,63}$")]
+    probability: Ratio
+
+
+class _ChoiceAnswer(Answer):
+    protocol: Word
+    congestion_control: Control
+    streams: Annotated[int, Field(ge=0, le=65535)]
+    abstained: bool
+    reason: Word
+    message: Annotated[str, Field(max_length=4096)] = ""
+    decided_at: datetime
+    background: _BackgroundAnswer | None = None
+    confidence: Ratio | None = None
+    model: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.\-+:]{0,127}$")] | None = None
+
+    @field_validator("decided_at")
+    @classmethod
+    def _has_zone(cls, value: datetime) -> datetime:
+        if value.tzinfo is None:
+            raise ValueError("a time without zone")
+        return value
+
+
+class DecisionAnswer(Answer):
+    """The form of the message (docs/contracts.md, "Advisor")."""
+
+    version: Literal[1]
+    path: _PathAnswer
+    decision: _ChoiceAnswer
+
+
+def parse_advice(message: str) -> Advice | None:
+    """The advice in a termination message; None unless it is well formed."""
+    if not message or len(message.encode()) > LONGEST_TERMINATION_MESSAGE:
+        return None
+    try:
+        return read_advice(DecisionAnswer.model_validate_json(message))
+    except ValidationError:
+        return None
+
+
+def read_advice(answer: DecisionAnswer) -> Advice:
+    """The message as the decisions look at it."""
+    path, choice = answer.path, answer.decision
+    return Advice(
+        path=PathReport(rtt_seconds=path.rtt_seconds, rtt_minimum_seconds=path.rtt_minimum_seconds, loss_ratio=path.loss_ratio),
+        decision=DecisionReport(
+            protocol=choice.protocol,
+            congestion_control=choice.congestion_control,
+            streams=choice.streams,
+            abstained=choice.abstained,
+            reason=choice.reason,
+            message=printable(choice.message),
+            decided_at=choice.decided_at,
+            background=choice.background.class_ if choice.background else None,
+            background_probability=choice.background.probability if choice.background else None,
+            confidence=choice.confidence,
+            model=choice.model,
+        ),
+    )
