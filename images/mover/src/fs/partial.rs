@@ -226,8 +226,8 @@ fn take(root: &Root, name: &[u8], job: &str, attempt: u32) -> Result<Root, Fault
             // Somebody may have removed it between opening and locking.
             Ok(()) if is_at(root, name, &directory).map_err(failed)? => return Ok(directory),
             Ok(()) => continue,
-            // Without locks on this file system the length of the ledger still tells of a takeover.
-            Err(Errno::NOTSUP | Errno::NOSYS | Errno::NOLCK) => return Ok(directory),
+            // A file system without locks, or NFS, which locks no directory: the length of the ledger still tells of a takeover.
+            Err(Errno::NOTSUP | Errno::NOSYS | Errno::NOLCK | Errno::BADF | Errno::INVAL) => return Ok(directory),
             Err(Errno::WOULDBLOCK) if Instant::now() < deadline => {
                 Ledger::announce(&directory, job, attempt).map_err(failed)?;
                 std::thread::sleep(TAKEOVER_POLL);
