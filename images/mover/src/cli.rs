@@ -3,7 +3,7 @@
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, Parser, Subcommand, ValueEnum};
 use fairlead_protocol::limits::STREAMS;
 use fairlead_protocol::name::job_is_valid;
 
@@ -30,6 +30,8 @@ pub(crate) enum Command {
     Send(Send),
     /// Remove the partial files of a job.
     Clean(Clean),
+    /// Show what a partial directory holds and what a later attempt could keep of it.
+    Ledger(Ledger),
     /// Make credentials for a transfer by hand: sender/ and receiver/ below DIR.
     Credentials(Credentials),
 }
@@ -58,9 +60,22 @@ pub(crate) struct Common {
     /// Seconds to wait for the other end.
     #[arg(long, env = "FAIRLEAD_PEER_TIMEOUT", default_value_t = 120, value_name = "SECONDS")]
     pub(crate) peer_timeout: u64,
+    /// Give up when more bytes than this were sent in vain; by default twice the total and 1 GiB.
+    #[arg(long, env = "FAIRLEAD_RESEND_BUDGET", value_name = "BYTES", value_parser = quantity::parse)]
+    pub(crate) resend_budget: Option<u64>,
     /// Print events as lines of JSON on standard output.
     #[arg(long, env = "FAIRLEAD_JSON")]
     pub(crate) json: bool,
+}
+
+/// How the receiver makes sure of what it wrote.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[value(rename_all = "PascalCase")]
+pub(crate) enum Verify {
+    /// Every block is checked before it is written.
+    Checksum,
+    /// Every block is read again from the disk, too.
+    ReadBack,
 }
 
 #[derive(Args)]
@@ -83,6 +98,9 @@ pub(crate) struct Receive {
     /// What is kept besides the content; None keeps nothing.
     #[arg(long, env = "FAIRLEAD_PRESERVE", value_delimiter = ',', default_value = "Mode,ModificationTime")]
     pub(crate) preserve: Vec<Preserve>,
+    /// How to make sure of what was written.
+    #[arg(long, env = "FAIRLEAD_VERIFY", default_value = "Checksum")]
+    pub(crate) verify: Verify,
     #[command(flatten)]
     pub(crate) common: Common,
 }
@@ -135,6 +153,15 @@ pub(crate) struct Clean {
     #[arg(long, env = "FAIRLEAD_TERMINATION_LOG", value_name = "FILE")]
     pub(crate) termination_log: Option<PathBuf>,
     /// Print events as lines of JSON on standard output.
+    #[arg(long, env = "FAIRLEAD_JSON")]
+    pub(crate) json: bool,
+}
+
+#[derive(Args)]
+pub(crate) struct Ledger {
+    /// The partial directory: .fairlead-<job> in the destination.
+    pub(crate) directory: PathBuf,
+    /// Print one JSON object.
     #[arg(long, env = "FAIRLEAD_JSON")]
     pub(crate) json: bool,
 }

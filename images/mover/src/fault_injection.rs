@@ -1,9 +1,67 @@
-//! Damages one block on its way, for tests of what happens then. Compiled only with the feature `fault-injection`.
+//! Faults on purpose, for tests of what happens then. Without the feature `fault-injection` everything here is empty.
 
 /// Flips a bit in the pack named by `FAIRLEAD_FAULT_DAMAGE_PACK`, after its digest was taken.
+#[cfg(feature = "fault-injection")]
 pub(crate) fn damage(pack: u64, bytes: &mut [u8]) {
-    let wanted = std::env::var("FAIRLEAD_FAULT_DAMAGE_PACK").ok().and_then(|text| text.parse::<u64>().ok());
-    if wanted == Some(pack) {
+    if number("FAIRLEAD_FAULT_DAMAGE_PACK") == Some(pack) {
         bytes[0] ^= 1;
     }
 }
+
+/// Kills the process when it comes to its `FAIRLEAD_FAULT_KILL_AT`-th change of the file system, before that change.
+#[cfg(feature = "fault-injection")]
+pub(crate) fn crash_point() {
+    if is_fatal() {
+        kill();
+    }
+}
+
+/// As `crash_point`, for an append of `bytes`: part of them is written first.
+#[cfg(feature = "fault-injection")]
+pub(crate) fn torn_append(mut file: &std::fs::File, bytes: &[u8]) {
+    if is_fatal() {
+        let _ = std::io::Write::write_all(&mut file, &bytes[..bytes.len() / 2]);
+        kill();
+    }
+}
+
+/// Once, damages a partial file on its way to the disk if `FAIRLEAD_FAULT_DAMAGE_DISK` is the offset of a byte in it.
+#[cfg(feature = "fault-injection")]
+pub(crate) fn damage_disk(file: &std::fs::File) {
+    use std::os::unix::fs::FileExt;
+    use std::sync::atomic::{AtomicBool, Ordering};
+    static DONE: AtomicBool = AtomicBool::new(false);
+    let Some(offset) = number("FAIRLEAD_FAULT_DAMAGE_DISK") else { return };
+    let mut byte = [0];
+    if file.read_exact_at(&mut byte, offset).is_ok() && !DONE.swap(true, Ordering::AcqRel) {
+        let _ = file.write_all_at(&[byte[0] ^ 1], offset);
+        let _ = file.sync_all();
+    }
+}
+
+#[cfg(feature = "fault-injection")]
+fn number(name: &str) -> Option<u64> {
+    std::env::var(name).ok().and_then(|text| text.parse().ok())
+}
+
+#[cfg(feature = "fault-injection")]
+fn is_fatal() -> bool {
+    use std::sync::atomic::{AtomicU64, Ordering};
+    static POINTS: AtomicU64 = AtomicU64::new(1);
+    number("FAIRLEAD_FAULT_KILL_AT") == Some(POINTS.fetch_add(1, Ordering::AcqRel))
+}
+
+#[cfg(feature = "fault-injection")]
+fn kill() {
+    let _ = rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::KILL);
+    std::thread::park();
+}
+
+#[cfg(not(feature = "fault-injection"))]
+pub(crate) fn crash_point() {}
+
+#[cfg(not(feature = "fault-injection"))]
+pub(crate) fn torn_append(_: &std::fs::File, _: &[u8]) {}
+
+#[cfg(not(feature = "fault-injection"))]
+pub(crate) fn damage_disk(_: &std::fs::File) {}

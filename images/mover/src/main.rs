@@ -4,11 +4,12 @@
 mod cli;
 mod control;
 mod credentials;
-#[cfg(feature = "fault-injection")]
+mod deposit;
 mod fault_injection;
 mod fs;
 mod net;
 mod quantity;
+mod reading;
 mod receive;
 mod report;
 mod send;
@@ -41,6 +42,7 @@ fn main() -> ExitCode {
         Command::Receive(args) => transfer(Role::Receiver, &args.common, |setting| receive::run(&args, setting)),
         Command::Send(args) => transfer(Role::Sender, &args.common, |setting| send::run(&args, setting)),
         Command::Clean(args) => clean(&args),
+        Command::Ledger(args) => ledger(&args),
         Command::Credentials(args) => credentials(&args),
     }
 }
@@ -88,6 +90,9 @@ fn transfer(role: Role, common: &Common, run: impl FnOnce(&Setting) -> Result<Su
     drop(ticker);
     let verdict = writer.settle(verdict_of(&result));
     output::verdict(json, &verdict);
+    if let Some(epilogue) = result.ok().and_then(|success| success.epilogue) {
+        epilogue();
+    }
     ExitCode::from(verdict.exit_code(stop.signal()))
 }
 
@@ -100,7 +105,7 @@ fn clean(args: &Clean) -> ExitCode {
 }
 
 fn remove_partial_files(destination: &Path, job: &str) -> Result<Success, Fault> {
-    let success = |message: &str| Success { reason: Reason::Cleaned, message: message.to_owned(), root: None };
+    let success = |message: &str| Success::new(Reason::Cleaned, message);
     let root = match fs::root::Root::open(destination) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
             return Ok(success("the destination does not exist"))
@@ -113,6 +118,16 @@ fn remove_partial_files(destination: &Path, job: &str) -> Result<Success, Fault>
     fs::root::remove_tree(&root, &fs::partial::directory_name(job))
         .map_err(|error| fs::survey::write_fault("the directory for partial files", &error))?;
     Ok(success("no partial files of the job are left"))
+}
+
+fn ledger(args: &cli::Ledger) -> ExitCode {
+    match report::ledger::show(&args.directory, args.json) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            tracing::error!("{}: {error}", args.directory.display());
+            ExitCode::from(3)
+        }
+    }
 }
 
 fn credentials(args: &Credentials) -> ExitCode {

@@ -7,18 +7,21 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use fairlead_protocol::digest::Digest;
-use fairlead_protocol::listing::{Entry, Kind};
+use fairlead_protocol::digest::{block_length, Digest};
+use fairlead_protocol::ledger::Book;
+use fairlead_protocol::listing::Kind;
 use fairlead_protocol::message::{Body, Packs};
 use fairlead_protocol::receiver::{lock, Effect, Receiver, Step};
 use fairlead_protocol::{Fault, Reason};
 
-use crate::cli::Receive;
+use crate::cli::{Receive, Verify};
 use crate::control::http::Endpoint;
+use crate::deposit::Job;
+use crate::fs::journal::Journal;
 use crate::fs::partial::Partial;
-use crate::fs::publish::Publication;
-use crate::fs::root::{hash_file, Root};
-use crate::fs::survey::{check_space, open_destination, survey, write_fault};
+use crate::fs::recovery::Recovery;
+use crate::fs::root::Root;
+use crate::fs::survey::{check_space, open_destination, write_fault};
 use crate::net::accept::{address_fault, listen, Acceptor, Reception, Secrets, ServerStream};
 use crate::net::data::{DataPlane, PackFate, StreamError};
 use crate::net::echo::Echo;
@@ -28,19 +31,21 @@ use crate::report::output;
 use crate::report::progress::Stage;
 use crate::report::verdict::Success;
 use crate::send::Setting;
-use crate::session::{failure, Pulse, TICK};
+use crate::session::{check_resent, failure, Pulse, TICK};
 
 const INBOX: usize = 256;
 /// Longest wait for the last words to leave and be read.
 const FAREWELL: Duration = Duration::from_secs(1);
+/// Longest wait for the disk when the transfer has failed.
+const LAST_FLUSH: Duration = Duration::from_millis(300);
 
 enum Event {
     Control(Box<ServerStream>, SocketAddr),
     Link(LinkEvent),
     Pack(PackFate),
-    Surveyed(Result<Vec<u32>, Fault>),
-    Hashed(Result<Vec<(u32, Digest)>, Fault>),
-    Durable(Result<(), Fault>),
+    Surveyed(Result<(Vec<u32>, Recovery), Fault>),
+    Hashed(Vec<(u32, Digest)>),
+    Settled(Result<Vec<(u32, u32)>, Fault>),
     Published(Result<(), Fault>),
     Fault(Fault),
 }
@@ -98,7 +103,8 @@ pub(crate) fn run(args: &Receive, setting: &Setting) -> Result<Success, Fault> {
     let place = listener.local_addr().map_err(|error| address_fault(SocketAddr::new(address, args.port), &error))?;
     let echo_socket = UdpSocket::bind(place).map_err(|error| address_fault(place, &error))?;
     let root = Arc::new(open_destination(&args.destination)?);
-    let partial = Arc::new(Partial::create(&root, &setting.identity.job)?);
+    let (partial, book) = Partial::open(&root, &setting.identity.job, setting.identity.attempt)?;
+    let partial = Arc::new(partial);
     let (events, inbox) = sync_channel(INBOX);
     let over = Arc::new(AtomicBool::new(false));
     let plane = Arc::new(Mutex::new(None));
@@ -125,6 +131,9 @@ pub(crate) fn run(args: &Receive, setting: &Setting) -> Result<Success, Fault> {
         setting,
         root: Arc::clone(&root),
         partial: Arc::clone(&partial),
+        job: Job::new(args, &root, &partial, &setting.progress),
+        book: Arc::new(book),
+        recovery: Recovery::default(),
         echo,
         inbox,
         events,
@@ -137,7 +146,7 @@ pub(crate) fn run(args: &Receive, setting: &Setting) -> Result<Success, Fault> {
     let result = transfer.drive();
     over.store(true, Ordering::Relaxed);
     if result.is_err() {
-        partial.remove_if_empty(&root);
+        partial.remove_if_unused(&root);
     }
     result
 }
@@ -160,6 +169,9 @@ struct Transfer<'a> {
     setting: &'a Setting,
     root: Arc<Root>,
     partial: Arc<Partial>,
+    job: Job,
+    book: Arc<Book>,
+    recovery: Recovery,
     echo: Echo,
     inbox: Inbox<Event>,
     events: SyncSender<Event>,
@@ -179,6 +191,10 @@ impl Transfer<'_> {
         }
         if let Err(fault) = result {
             result = Err(self.tell(fault));
+            if let Some(journal) = &self.job.journal {
+                // What cannot be made durable now is read again by the next attempt.
+                let _ = journal.flush(LAST_FLUSH);
+            }
         }
         self.farewell();
         result
@@ -189,6 +205,7 @@ impl Transfer<'_> {
         let deadline = Instant::now() + patience;
         let (stream, peer) = loop {
             self.setting.stop.check()?;
+            self.partial.ledger().check()?;
             match self.inbox.recv_timeout(TICK) {
                 Ok(Event::Control(stream, peer)) => break (stream, peer),
                 _ if Instant::now() >= deadline => {
@@ -231,6 +248,9 @@ impl Transfer<'_> {
                 next = self.inbox.try_recv().ok();
             }
             self.acknowledge();
+            self.partial.ledger().check()?;
+            self.job.journal.as_ref().map_or(Ok(()), |journal| journal.check())?;
+            check_resent(&self.setting.progress, self.args.common.resend_budget)?;
             if let Some((link, _)) = &self.link {
                 pulse.tick(link, self.setting.progress.stage() != Stage::Transferring)?;
             }
@@ -257,19 +277,23 @@ impl Transfer<'_> {
             Event::Pack(PackFate::Stored(pack)) => self.stored.push(pack),
             Event::Pack(PackFate::Damaged(pack)) => self.damaged.push(pack),
             Event::Surveyed(candidates) => {
-                let step = self.session.surveyed(candidates?);
+                let (candidates, recovery) = candidates?;
+                self.recovery = recovery;
+                let step = self.session.surveyed(candidates);
                 self.follow(step)?;
             }
             Event::Hashed(digests) => {
-                digests?.into_iter().for_each(|(file, digest)| self.session.hashed(file, digest));
+                digests.into_iter().for_each(|(file, digest)| self.session.hashed(file, digest));
                 let step = self.session.hashed_all();
                 self.follow(step)?;
             }
-            Event::Durable(result) => {
-                result?;
-                self.setting.progress.bulk_ended();
-                self.setting.progress.enter(Stage::Publishing);
-                self.spawn("publish", |job| Event::Published(job.publication(|publication| publication.publish())))?;
+            Event::Settled(damaged) => {
+                let damaged = damaged?;
+                if !damaged.is_empty() {
+                    self.reopen(&damaged)?;
+                }
+                let step = self.session.settled(&damaged)?;
+                self.follow(step)?;
             }
             Event::Published(result) => {
                 result?;
@@ -281,13 +305,56 @@ impl Transfer<'_> {
 
     fn finish(&mut self) -> Success {
         self.setting.progress.enter(Stage::Done);
-        self.session.published().send.into_iter().for_each(|body| self.say(body));
+        let disk = self.args.verify == Verify::ReadBack;
+        self.session.published(disk).send.into_iter().for_each(|body| self.say(body));
         let totals = self.session.totals();
         let message = format!(
             "{} files, {} directories and {} links are verified, durable and in place",
             totals.files, totals.directories, totals.symlinks
         );
-        Success { reason: Reason::Verified, message, root: Some(self.session.root()) }
+        let (root, partial) = (Arc::clone(&self.root), Arc::clone(&self.partial));
+        let epilogue = move || {
+            if let Err(error) = partial.remove(&root) {
+                tracing::warn!(%error, "the directory for partial files was not removed");
+            }
+        };
+        Success {
+            root: Some(self.session.root()),
+            disk,
+            epilogue: Some(Box::new(epilogue)),
+            ..Success::new(Reason::Verified, message)
+        }
+    }
+
+    /// Takes blocks back that the disk did not keep, and lets data flow again.
+    fn reopen(&mut self, damaged: &[(u32, u32)]) -> Result<(), Fault> {
+        let (entries, progress) = (self.session.entries(), &self.setting.progress);
+        let size = |(file, block): &(u32, u32)| u64::from(block_length(entries[*file as usize].size, *block));
+        let bytes = damaged.iter().map(size).sum();
+        let mut files: Vec<u32> = damaged.iter().map(|(file, _)| *file).collect();
+        files.dedup();
+        tracing::warn!(blocks = damaged.len(), "the disk gave damaged blocks back; they are sent again");
+        progress.blocks_damaged.fetch_add(damaged.len() as u64, Ordering::Relaxed);
+        progress.bytes_resent.fetch_add(bytes, Ordering::Relaxed);
+        progress.reopened(bytes, files.len() as u64);
+        if let Some(journal) = &self.job.journal {
+            journal.lose(damaged)?;
+        }
+        self.open_plane();
+        Ok(())
+    }
+
+    fn open_plane(&self) {
+        let Some(journal) = self.job.journal.clone() else { return };
+        let plane = DataPlane::new(
+            Arc::clone(self.session.entries()),
+            self.session.assembly(),
+            Arc::clone(&self.partial),
+            Arc::clone(&self.setting.progress),
+            journal,
+        );
+        *lock(&self.plane) = Some(Arc::new(plane));
+        self.setting.progress.enter(Stage::Transferring);
     }
 
     fn follow(&mut self, step: Step) -> Result<(), Fault> {
@@ -297,58 +364,87 @@ impl Transfer<'_> {
             Some(Effect::Survey(entries)) => {
                 let totals = self.session.totals();
                 self.setting.progress.set_totals(totals.files, totals.bytes);
-                let (root, overwrite) = (Arc::clone(&self.root), self.args.overwrite);
-                self.spawn("survey", move |_| Event::Surveyed(survey(&root, &entries, overwrite)))
+                self.job.entries = entries;
+                let book = Arc::clone(&self.book);
+                self.spawn("survey", move |job| Event::Surveyed(job.survey(&book)))
             }
             Some(Effect::HashFiles(files)) => self.spawn("hash", move |job| Event::Hashed(job.hash(&files))),
-            Some(Effect::Reserve { skip }) => self.reserve(&skip),
-            Some(Effect::Publish) => {
+            Some(Effect::Reserve { skip }) => self.reserve(skip),
+            Some(Effect::Settle) => {
                 if let Some(plane) = lock(&self.plane).take() {
                     plane.close();
                 }
                 self.setting.progress.enter(Stage::Verifying);
-                self.spawn("verify", |job| Event::Durable(job.publication(|publication| publication.make_durable())))
+                self.spawn("verify", |job| Event::Settled(job.settle()))
+            }
+            Some(Effect::Publish) => {
+                self.setting.progress.bulk_ended();
+                self.setting.progress.enter(Stage::Publishing);
+                let root = self.session.root();
+                self.spawn("publish", move |job| Event::Published(job.publish(root)))
             }
         }
     }
 
-    fn reserve(&mut self, skip: &Arc<Vec<u32>>) -> Result<(), Fault> {
-        let (entries, progress) = (Arc::clone(self.session.entries()), &self.setting.progress);
-        check_space(&self.root, &entries, skip)?;
-        self.partial.prepare(&entries)?;
+    fn reserve(&mut self, skip: Arc<Vec<u32>>) -> Result<(), Fault> {
+        let (entries, progress) = (Arc::clone(self.session.entries()), Arc::clone(&self.setting.progress));
+        self.job.skip = Arc::clone(&skip);
+        self.job.assembly = self.session.assembly();
+        let mut recovery = std::mem::take(&mut self.recovery);
+        self.job.links_claimed = recovery.links_claimed;
+        self.job.check_claims(&recovery)?;
+        check_space(&self.root, &entries, &skip, recovery.allocated_bytes)?;
+        let slots = recovery.settle(&self.partial, &skip)?;
+        self.partial.prepare(slots)?;
+        recovery.kept.retain(|run| skip.binary_search(&run.file).is_err());
         let (files, bytes) = self.session.skipped();
         progress.files_skipped.store(files, Ordering::Relaxed);
         progress.bytes_skipped.store(bytes, Ordering::Relaxed);
         for (index, entry) in (0u32..).zip(entries.iter()) {
             if entry.kind == Kind::File && entry.size == 0 && skip.binary_search(&index).is_err() {
-                self.partial.open(index).map_err(|error| write_fault("an empty file", &error))?;
+                self.partial.open_entry(index).map_err(|error| write_fault("an empty file", &error))?;
                 progress.files_transferred.fetch_add(1, Ordering::Relaxed);
             }
         }
-        let step = self.session.reserved();
-        let plane = DataPlane::new(
-            entries,
-            self.session.assembly(),
-            Arc::clone(&self.partial),
-            Arc::clone(&self.setting.progress),
-        );
-        *lock(&self.plane) = Some(Arc::new(plane));
-        progress.enter(Stage::Transferring);
+        let step = self.session.reserved(&recovery.kept)?;
+        self.resume(&recovery)?;
+        self.open_plane();
         self.follow(step)
+    }
+
+    /// Starts the journal and counts what earlier attempts left and wasted.
+    fn resume(&mut self, recovery: &Recovery) -> Result<(), Fault> {
+        let (entries, progress) = (self.session.entries(), &self.setting.progress);
+        let received_bytes = self.book.received_bytes();
+        let journal = Journal::start(
+            Arc::clone(&self.partial),
+            Arc::clone(entries),
+            Arc::clone(progress),
+            recovery,
+            received_bytes,
+        );
+        let failed = |error| Fault::new(Reason::InternalError, format!("a thread could not be started: {error}"));
+        self.job.journal = Some(Arc::new(journal.map_err(failed)?));
+        let kept_bytes: u64 = recovery.kept.iter().map(|run| run.bytes(entries[run.file as usize].size)).sum();
+        let assembly = self.session.assembly();
+        let assembly = lock(&assembly);
+        let mut files: Vec<u32> = recovery.kept.iter().map(|run| run.file).collect();
+        files.dedup();
+        let whole = |file: &&u32| assembly.as_ref().is_some_and(|assembly| assembly.is_whole(**file));
+        progress.resumed(kept_bytes, files.iter().filter(whole).count() as u64);
+        let published = recovery.claimed.iter().filter(|index| self.job.skip.binary_search(index).is_ok());
+        let published_bytes: u64 = published.map(|index| entries[*index as usize].size).sum();
+        let wasted = received_bytes.saturating_sub(recovery.kept_bytes + published_bytes);
+        progress.bytes_resent.store(wasted, Ordering::Relaxed);
+        if self.book.attempt > 0 {
+            tracing::info!(kept_bytes, published_bytes, wasted, "an earlier attempt left blocks behind");
+        }
+        Ok(())
     }
 
     /// Does long work on a thread of its own, so that the session goes on answering.
     fn spawn(&self, name: &str, work: impl FnOnce(&Job) -> Event + Send + 'static) -> Result<(), Fault> {
-        let job = Job {
-            root: Arc::clone(&self.root),
-            partial: Arc::clone(&self.partial),
-            entries: Arc::clone(self.session.entries()),
-            skip: self.session.skip(),
-            overwrite: self.args.overwrite,
-            preserve: self.args.preserve.clone(),
-            progress: Arc::clone(&self.setting.progress),
-        };
-        let events = self.events.clone();
+        let (job, events) = (self.job.clone(), self.events.clone());
         let worker = move || {
             let _ = events.send(work(&job));
         };
@@ -391,50 +487,5 @@ impl Transfer<'_> {
         while !thread.is_finished() && Instant::now() < deadline {
             let _ = self.inbox.recv_timeout(Duration::from_millis(10));
         }
-    }
-}
-
-/// What long work needs of the transfer.
-struct Job {
-    root: Arc<Root>,
-    partial: Arc<Partial>,
-    entries: Arc<Vec<Entry>>,
-    skip: Arc<Vec<u32>>,
-    overwrite: crate::fs::survey::Overwrite,
-    preserve: Vec<crate::fs::publish::Preserve>,
-    progress: Arc<crate::report::progress::Progress>,
-}
-
-impl Job {
-    fn publication(&self, act: impl FnOnce(&Publication<'_>) -> Result<(), Fault>) -> Result<(), Fault> {
-        let work = || {
-            self.progress.work.fetch_add(1, Ordering::Relaxed);
-        };
-        act(&Publication {
-            root: &self.root,
-            partial: &self.partial,
-            entries: &self.entries,
-            skip: &self.skip,
-            overwrite: self.overwrite,
-            preserve: &self.preserve,
-            work: &work,
-        })
-    }
-
-    /// Digests of files of the destination; one that cannot be read counts as different.
-    fn hash(&self, files: &[u32]) -> Result<Vec<(u32, Digest)>, Fault> {
-        let (mut buffer, mut digests) = (Vec::new(), Vec::new());
-        for file in files {
-            let entry = &self.entries[*file as usize];
-            let work = |bytes| {
-                self.progress.work.fetch_add(bytes, Ordering::Relaxed);
-            };
-            let digest =
-                self.root.open_file(&entry.path).and_then(|open| hash_file(&open, entry.size, &mut buffer, work));
-            if let Ok(Some(digest)) = digest {
-                digests.push((*file, digest));
-            }
-        }
-        Ok(digests)
     }
 }

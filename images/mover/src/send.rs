@@ -1,15 +1,14 @@
 //! The sender: from the command line to the verdict.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{sync_channel, Receiver as Inbox, RecvTimeoutError, SyncSender};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use fairlead_protocol::digest::Digest;
-use fairlead_protocol::limits::LISTING_FRAME_TARGET_BYTES;
-use fairlead_protocol::listing::{Entry, ListingBuilder, Totals};
-use fairlead_protocol::message::{Body, Listing, ListingEnd, Welcome};
+use fairlead_protocol::listing::{Entry, Totals};
+use fairlead_protocol::message::{Body, ListingEnd, Welcome};
 use fairlead_protocol::receiver::lock;
 use fairlead_protocol::sender::{Effect, Sender};
 use fairlead_protocol::{Fault, Reason};
@@ -17,20 +16,19 @@ use fairlead_protocol::{Fault, Reason};
 use crate::cli::Send;
 use crate::control::http::{Endpoint, Pages};
 use crate::control::socket::{self, Control, Peer};
-use crate::fs::source::{empty, Filter, Source};
+use crate::fs::source::{Filter, Source};
 use crate::net::dial::{self, ClientStream, Dialer};
 use crate::net::identity::Identity;
 use crate::net::link::{Link, LinkEvent};
 use crate::net::pool::{Pool, PoolParts, Transport};
 use crate::net::{interface, pacing, tcp};
+use crate::reading;
 use crate::report::output;
 use crate::report::progress::{Progress, Stage};
 use crate::report::verdict::Success;
-use crate::session::{failure, Pulse, TICK};
+use crate::session::{check_resent, failure, Pulse, TICK};
 use crate::signal::Stop;
 
-/// Listing bytes that may wait for the network.
-const LISTING_BACKLOG_BYTES: usize = 1 << 20;
 const INBOX: usize = 256;
 /// Longest wait for the last words to leave.
 const FAREWELL: Duration = Duration::from_secs(1);
@@ -39,6 +37,7 @@ enum Event {
     Link(LinkEvent),
     Listed(Result<(Arc<Source>, Vec<Entry>, Totals), Fault>),
     Hashed(Result<Vec<(u32, Digest)>, Fault>),
+    Rechecked(Result<(), Fault>),
     Fault(Fault),
 }
 
@@ -122,8 +121,8 @@ struct Transfer<'a> {
     held_since: Option<Instant>,
     cap: Cap,
     over: Arc<AtomicBool>,
-    hashed: Arc<AtomicU64>,
     json: bool,
+    resend_budget: Option<u64>,
 }
 
 struct PoolSeed {
@@ -189,8 +188,8 @@ impl<'a> Transfer<'a> {
                 None => Cap::Fixed(args.bandwidth),
             },
             over,
-            hashed: Arc::default(),
             json: args.common.json,
+            resend_budget: args.common.resend_budget,
         })
     }
 
@@ -224,6 +223,8 @@ impl<'a> Transfer<'a> {
                 return Ok(success);
             }
             self.release_if_due();
+            self.setting.progress.bytes_resent.store(lock(&self.session).resent_bytes(), Ordering::Relaxed);
+            check_resent(&self.setting.progress, self.resend_budget)?;
             pulse.tick(&self.link, self.setting.progress.stage() != Stage::Transferring)?;
         }
     }
@@ -242,6 +243,13 @@ impl<'a> Transfer<'a> {
                 None => {}
             },
             Event::Listed(listed) => self.on_listed(listed?)?,
+            Event::Rechecked(result) => {
+                result?;
+                if let Some(pool) = &self.pool {
+                    pool.wake();
+                }
+                self.complete()?;
+            }
             Event::Hashed(hashed) => {
                 let mut session = lock(&self.session);
                 hashed?.into_iter().for_each(|(file, digest)| session.hashed(file, digest));
@@ -299,16 +307,25 @@ impl<'a> Transfer<'a> {
         match effect {
             None => {}
             Some(Effect::HashFiles(files)) => self.hash(files)?,
-            Some(Effect::Planned) => self.on_planned(),
+            Some(Effect::Planned) => self.on_planned()?,
             Some(Effect::Stored { bytes, files }) => {
                 progress.bytes_transferred.fetch_add(bytes, Ordering::Relaxed);
                 progress.files_transferred.fetch_add(files, Ordering::Relaxed);
             }
-            Some(Effect::Finished) => {
+            Some(Effect::Again { bytes, files }) => {
+                tracing::warn!(bytes, "the receiver's disk gave damaged blocks back; they are sent again");
+                progress.reopened(bytes, files);
+                progress.enter(Stage::Transferring);
+                if let Some(pool) = &self.pool {
+                    pool.start();
+                }
+            }
+            Some(Effect::Finished { disk }) => {
                 progress.enter(Stage::Done);
                 let root = lock(&self.session).root()?;
                 let message = "every file arrived, was verified and made durable".to_owned();
-                return Ok(Some(Success { reason: Reason::Verified, message, root: Some(root) }));
+                let success = Success::new(Reason::Verified, message);
+                return Ok(Some(Success { root: Some(root), disk, ..success }));
             }
         }
         self.complete()?;
@@ -318,7 +335,7 @@ impl<'a> Transfer<'a> {
         Ok(None)
     }
 
-    fn on_planned(&mut self) {
+    fn on_planned(&mut self) -> Result<(), Fault> {
         let progress = &self.setting.progress;
         let session = lock(&self.session);
         let (entries, skipped) = (session.entries(), session.skipped());
@@ -331,8 +348,23 @@ impl<'a> Transfer<'a> {
                 && skipped.binary_search(&(*index as u32)).is_err()
         });
         progress.files_transferred.store(empty.count() as u64, Ordering::Relaxed);
+        let (kept_bytes, kept_files) = session.kept_totals();
+        progress.resumed(kept_bytes, kept_files);
+        let kept = session.kept().to_vec();
+        drop(session);
         progress.enter(Stage::AwaitingTransport);
         self.held_since = Some(Instant::now());
+        if kept.is_empty() {
+            return Ok(());
+        }
+        tracing::info!(bytes = kept_bytes, "the receiver has blocks of an earlier attempt");
+        let Some(source) = self.source.clone() else { return Err(Fault::protocol("a plan came before the listing")) };
+        let (outbox, over) = (self.outbox.clone(), Arc::clone(&self.over));
+        let (session, progress) = (Arc::clone(&self.session), Arc::clone(&self.setting.progress));
+        spawn("recheck", move || {
+            let result = reading::recheck(&kept, &source, &session, &progress, &over);
+            let _ = outbox.send(Event::Rechecked(result));
+        })
     }
 
     /// Lets data flow once the transport is decided, or once the wait for that is over.
@@ -376,22 +408,10 @@ impl<'a> Transfer<'a> {
         };
         let entries = lock(&self.session).entries();
         let (outbox, progress) = (self.outbox.clone(), Arc::clone(&self.setting.progress));
-        let (over, hashed) = (Arc::clone(&self.over), Arc::clone(&self.hashed));
-        let worker = move || {
-            let mut buffer = Vec::new();
-            let work = |bytes| {
-                progress.work.fetch_add(bytes, Ordering::Relaxed);
-            };
-            let digests = files.into_iter().take_while(|_| !over.load(Ordering::Relaxed)).map(|file| {
-                hashed.fetch_add(1, Ordering::Relaxed);
-                source.hash(file, &entries[file as usize], &mut buffer, work).map(|digest| (file, digest))
-            });
-            let _ = outbox.send(Event::Hashed(digests.collect()));
-        };
-        let spawned = std::thread::Builder::new().name("hash".into()).spawn(worker);
-        spawned
-            .map(|_| ())
-            .map_err(|error| Fault::new(Reason::InternalError, format!("no thread for hashing: {error}")))
+        let over = Arc::clone(&self.over);
+        spawn("hash", move || {
+            let _ = outbox.send(Event::Hashed(reading::hash(&files, &source, &entries, &progress, &over)));
+        })
     }
 
     /// Tells the receiver of a fault, and waits a moment for what the receiver has to say about a lost connection.
@@ -429,39 +449,14 @@ fn split(stream: ClientStream) -> std::io::Result<ClientStreamParts> {
     Ok(ClientStreamParts { connection: connection.into(), socket })
 }
 
-fn spawn_listing(source: Source, link: Link, outbox: SyncSender<Event>, over: Arc<AtomicBool>) -> std::io::Result<()> {
-    let worker = move || {
-        let _ = outbox.send(Event::Listed(list(source, &link, &over)));
-    };
-    std::thread::Builder::new().name("listing".into()).spawn(worker).map(|_| ())
+fn spawn(name: &str, work: impl FnOnce() + std::marker::Send + 'static) -> Result<(), Fault> {
+    let spawned = std::thread::Builder::new().name(name.into()).spawn(work);
+    spawned.map(|_| ()).map_err(|error| Fault::new(Reason::InternalError, format!("no thread to {name}: {error}")))
 }
 
-/// Walks the source and streams its entries in bounded frames, no faster than the network takes them.
-fn list(mut source: Source, link: &Link, over: &AtomicBool) -> Result<(Arc<Source>, Vec<Entry>, Totals), Fault> {
-    let mut builder = ListingBuilder::default();
-    let (mut batch, mut bytes) = (Vec::new(), 0);
-    let flush = |batch: &mut Vec<_>| link.send(Body::Listing(Listing { entries: std::mem::take(batch) }));
-    source.walk(|entry| {
-        bytes += entry.path.len() + entry.target.len() + 64;
-        batch.push(entry.to_message());
-        builder.push(entry)?;
-        if bytes < LISTING_FRAME_TARGET_BYTES {
-            return Ok(());
-        }
-        flush(&mut batch);
-        bytes = 0;
-        while link.backlog_bytes() > LISTING_BACKLOG_BYTES {
-            if over.load(Ordering::Relaxed) {
-                return Err(Fault::new(Reason::PeerLost, "the transfer ended while the source was listed"));
-            }
-            std::thread::sleep(Duration::from_millis(2));
-        }
-        Ok(())
-    })?;
-    flush(&mut batch);
-    let totals = builder.totals();
-    if totals.entries() == 0 {
-        return Err(empty("after the patterns"));
-    }
-    Ok((Arc::new(source), builder.finish(), totals))
+fn spawn_listing(source: Source, link: Link, outbox: SyncSender<Event>, over: Arc<AtomicBool>) -> std::io::Result<()> {
+    let worker = move || {
+        let _ = outbox.send(Event::Listed(reading::list(source, &link, &over)));
+    };
+    std::thread::Builder::new().name("listing".into()).spawn(worker).map(|_| ())
 }

@@ -54,6 +54,22 @@ impl Pulse {
     }
 }
 
+/// Bytes that may be sent in vain beside twice the total.
+const RESEND_ALLOWANCE_BYTES: u64 = 1 << 30;
+
+/// A fault once more was sent in vain than `budget_bytes`, or than twice the total and an allowance.
+pub(crate) fn check_resent(progress: &Progress, budget_bytes: Option<u64>) -> Result<(), Fault> {
+    let (resent, total) = (progress.bytes_resent.load(Ordering::Relaxed), progress.bytes_total.load(Ordering::Relaxed));
+    let budget = budget_bytes.unwrap_or(total.saturating_mul(2).saturating_add(RESEND_ALLOWANCE_BYTES));
+    if resent <= budget {
+        return Ok(());
+    }
+    let text = format!(
+        "{resent} bytes were sent in vain, more than the budget of {budget}; find out what breaks the transfer, or raise --resend-budget"
+    );
+    Err(Fault::new(Reason::ResendBudgetExceeded, text))
+}
+
 /// The message that tells the peer of a fault found here; a fault that came from the peer is not sent back.
 pub(crate) fn failure(fault: &Fault) -> Option<Body> {
     let told = fault.reason == Reason::PeerFailed;

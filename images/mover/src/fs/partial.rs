@@ -1,53 +1,95 @@
 //! Partial files: `.fairlead-<job>/` beneath the destination, where blocks land until everything is verified.
 
+use std::collections::HashSet;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::OnceLock;
+use std::time::{Duration, Instant};
 
 use fairlead_protocol::digest::block_count;
 use fairlead_protocol::fault::show;
+use fairlead_protocol::ledger::{Book, Record};
 use fairlead_protocol::limits::{BLOCK_BYTES, RESERVED_PREFIX};
 use fairlead_protocol::listing::Entry;
 use fairlead_protocol::pack::Segment;
-use fairlead_protocol::Fault;
-use rustix::fs::{AtFlags, FallocateFlags, Mode, OFlags};
+use fairlead_protocol::{Fault, Reason};
+use rustix::fs::{AtFlags, Dir, FallocateFlags, FileType, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 
-use super::root::{remove_tree, Root};
+use super::ledger::Ledger;
+use super::root::{remove_children, remove_tree, Root};
 use super::survey::write_fault;
+use crate::fault_injection::crash_point;
 
 /// Files a shard directory holds: enough to need few directories, few enough for any file system.
 const SHARD_FILES: u32 = 4096;
+/// Time that an earlier attempt has to notice that it is over.
+const TAKEOVER: Duration = Duration::from_secs(10);
+const TAKEOVER_POLL: Duration = Duration::from_millis(50);
 
 /// Name of a job's partial directory.
 pub(crate) fn directory_name(job: &str) -> Vec<u8> {
     [RESERVED_PREFIX, job.as_bytes()].concat()
 }
 
-/// A job's partial directory.
+/// A job's partial directory, held by this process alone.
 pub(crate) struct Partial {
     directory: Root,
     name: Vec<u8>,
+    ledger: Ledger,
+    /// Which partial file belongs to which entry of the listing, once that is known.
+    slots: OnceLock<Vec<u32>>,
+    used: AtomicBool,
 }
 
 impl Partial {
-    /// Removes what an earlier attempt left and makes the directory anew.
-    pub(crate) fn create(root: &Root, job: &str) -> Result<Self, Fault> {
+    /// Takes the partial directory over from earlier attempts, with what their ledger says, or starts an empty one.
+    pub(crate) fn open(root: &Root, job: &str, attempt: u32) -> Result<(Self, Book), Fault> {
         let name = directory_name(job);
         let failed =
             |error: io::Error| write_fault(&format!("the directory for partial files {}", show(&name)), &error);
-        remove_tree(root, &name).map_err(failed)?;
-        rustix::fs::mkdirat(root, &*name, Mode::RWXU).map_err(|error| failed(error.into()))?;
-        let directory = root.open_readable_directory(&name).map_err(failed)?;
-        Ok(Self { directory: Root::from(directory), name })
+        let directory = take(root, &name, job, attempt)?;
+        if let Some((ledger, book)) = Ledger::open(&directory, job).map_err(failed)? {
+            if book.attempt > attempt {
+                let text = format!(
+                    "attempt {} of the job has taken the partial files over; attempt {attempt} must not touch them",
+                    book.attempt
+                );
+                return Err(Fault::new(Reason::Superseded, text));
+            }
+            if book.attempt < attempt {
+                ledger.append_durably(&[Record::Attempt(attempt)])?;
+            }
+            let used = AtomicBool::new(!book.files().is_empty() || book.verified.is_some());
+            return Ok((Self { directory, name, ledger, slots: OnceLock::new(), used }, book));
+        }
+        remove_children(&directory).map_err(failed)?;
+        let ledger = Ledger::create(&directory, job, attempt).map_err(failed)?;
+        crash_point();
+        rustix::fs::fsync(root).map_err(|error| failed(error.into()))?;
+        let used = AtomicBool::new(false);
+        Ok((Self { directory, name, ledger, slots: OnceLock::new(), used }, Book::default()))
     }
 
-    /// Makes the shard directories for a listing.
-    pub(crate) fn prepare(&self, entries: &[Entry]) -> Result<(), Fault> {
-        for shard in 0..(entries.len() as u32).div_ceil(SHARD_FILES) {
-            rustix::fs::mkdirat(&self.directory, format!("{shard:x}"), Mode::RWXU)
-                .map_err(|error| write_fault("the directory for partial files", &error.into()))?;
+    /// Makes the shard directories for the slots of a listing's entries. To be called once.
+    pub(crate) fn prepare(&self, slots: Vec<u32>) -> Result<(), Fault> {
+        self.used.store(true, Ordering::Relaxed);
+        let mut shards: Vec<u32> = slots.iter().map(|slot| slot / SHARD_FILES).collect();
+        shards.sort_unstable();
+        shards.dedup();
+        let failed = |error: Errno| write_fault("the directory for partial files", &error.into());
+        for shard in shards {
+            crash_point();
+            match rustix::fs::mkdirat(&self.directory, format!("{shard:x}"), Mode::RWXU) {
+                Ok(()) | Err(Errno::EXIST) => {}
+                Err(error) => return Err(failed(error)),
+            }
         }
+        crash_point();
+        rustix::fs::fsync(&self.directory).map_err(failed)?;
+        let _ = self.slots.set(slots);
         Ok(())
     }
 
@@ -56,26 +98,164 @@ impl Partial {
         &self.directory
     }
 
+    /// The ledger of what the partial files hold.
+    pub(crate) fn ledger(&self) -> &Ledger {
+        &self.ledger
+    }
+
+    /// The partial file of the entry with this index.
+    pub(crate) fn slot(&self, index: u32) -> u32 {
+        self.slots.get().and_then(|slots| slots.get(index as usize)).copied().unwrap_or(index)
+    }
+
     /// Where the entry with this index lies, relative to the directory.
-    pub(crate) fn place(index: u32) -> String {
-        format!("{:x}/{index:x}", index / SHARD_FILES)
+    pub(crate) fn place(&self, index: u32) -> String {
+        place(self.slot(index))
     }
 
     /// Opens the partial file of an entry and creates it if it is missing.
-    pub(crate) fn open(&self, index: u32) -> io::Result<File> {
-        let flags = OFlags::RDWR | OFlags::CREATE;
-        self.directory.open_beneath(Self::place(index).as_bytes(), flags, Mode::RUSR | Mode::WUSR).map(File::from)
+    pub(crate) fn open_entry(&self, index: u32) -> io::Result<File> {
+        crash_point();
+        self.open_slot(self.slot(index), OFlags::RDWR | OFlags::CREATE)
+    }
+
+    /// Opens a partial file.
+    pub(crate) fn open_slot(&self, slot: u32, flags: OFlags) -> io::Result<File> {
+        // openat2 refuses a mode for a file that it does not make.
+        let mode = if flags.contains(OFlags::CREATE) { Mode::RUSR | Mode::WUSR } else { Mode::empty() };
+        let place = place(slot);
+        match self.directory.open_beneath(place.as_bytes(), flags, mode) {
+            // An interrupted publication may have given it a mode that keeps even its owner out.
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                let stat = rustix::fs::statat(&self.directory, &*place, AtFlags::SYMLINK_NOFOLLOW)?;
+                if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
+                    return Err(error);
+                }
+                rustix::fs::chmodat(&self.directory, &*place, Mode::RUSR | Mode::WUSR, AtFlags::empty())?;
+                self.directory.open_beneath(place.as_bytes(), flags, mode).map(File::from)
+            }
+            open => Ok(File::from(open?)),
+        }
+    }
+
+    /// Removes a partial file that is of no use, if it is there.
+    pub(crate) fn remove_slot(&self, slot: u32) -> io::Result<()> {
+        crash_point();
+        match rustix::fs::unlinkat(&self.directory, place(slot), AtFlags::empty()) {
+            Ok(()) | Err(Errno::NOENT) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Removes every partial file but those in use: later attempts must not find leftovers in a new file's place.
+    pub(crate) fn sweep(&self, used: &HashSet<u32>) -> io::Result<()> {
+        for shard in Dir::read_from(&self.directory)? {
+            let shard = shard?;
+            let name = shard.file_name().to_bytes();
+            if name == b"." || name == b".." || shard.file_type() != FileType::Directory {
+                continue;
+            }
+            let directory = self.directory.open_readable_directory(name)?;
+            for file in Dir::read_from(&directory)? {
+                let file = file?;
+                let slot = file.file_name().to_str().ok().and_then(|name| u32::from_str_radix(name, 16).ok());
+                if file.file_type() != FileType::Directory && !slot.is_some_and(|slot| used.contains(&slot)) {
+                    crash_point();
+                    rustix::fs::unlinkat(&directory, file.file_name(), AtFlags::empty())?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Removes everything but the ledger, which tells a later attempt what was published.
+    pub(crate) fn clear(&self) -> io::Result<()> {
+        self.sweep(&HashSet::new())
+    }
+
+    /// Makes the names of these entries' partial files durable.
+    pub(crate) fn sync_names(&self, indices: &[u32]) -> io::Result<()> {
+        let mut shards: Vec<u32> = indices.iter().map(|index| self.slot(*index) / SHARD_FILES).collect();
+        shards.sort_unstable();
+        shards.dedup();
+        for shard in shards {
+            crash_point();
+            rustix::fs::fsync(self.directory.open_readable_directory(format!("{shard:x}").as_bytes())?)?;
+        }
+        Ok(())
     }
 
     /// Removes the directory with whatever is left in it.
     pub(crate) fn remove(&self, root: &Root) -> io::Result<()> {
+        crash_point();
         remove_tree(root, &self.name)
     }
 
     /// Removes the directory if nothing was written yet.
-    pub(crate) fn remove_if_empty(&self, root: &Root) {
-        let _ = rustix::fs::unlinkat(root, &*self.name, AtFlags::REMOVEDIR);
+    pub(crate) fn remove_if_unused(&self, root: &Root) {
+        if !self.used.load(Ordering::Relaxed) && self.ledger.check().is_ok() {
+            let _ = self.remove(root);
+        }
     }
+}
+
+fn place(slot: u32) -> String {
+    format!("{:x}/{slot:x}", slot / SHARD_FILES)
+}
+
+/// Opens and locks the partial directory, and makes it if it is missing. The lock ends with the process, however that ends.
+fn take(root: &Root, name: &[u8], job: &str, attempt: u32) -> Result<Root, Fault> {
+    let failed = |error: io::Error| write_fault(&format!("the directory for partial files {}", show(name)), &error);
+    let deadline = Instant::now() + TAKEOVER;
+    loop {
+        crash_point();
+        match rustix::fs::mkdirat(root, name, Mode::RWXU) {
+            Ok(()) | Err(Errno::EXIST) => {}
+            Err(error) => return Err(failed(error.into())),
+        }
+        let directory = match root.open_readable_directory(name) {
+            Ok(directory) => Root::from(directory),
+            Err(error) if is_no_directory(&error) => {
+                remove_tree(root, name).map_err(failed)?;
+                continue;
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+            Err(error) => return Err(failed(error)),
+        };
+        match rustix::fs::flock(&directory, FlockOperation::NonBlockingLockExclusive) {
+            // Somebody may have removed it between opening and locking.
+            Ok(()) if is_at(root, name, &directory).map_err(failed)? => return Ok(directory),
+            Ok(()) => continue,
+            // A file system without locks, or NFS, which locks no directory: the length of the ledger still tells of a takeover.
+            Err(Errno::NOTSUP | Errno::NOSYS | Errno::NOLCK | Errno::BADF | Errno::INVAL) => return Ok(directory),
+            Err(Errno::WOULDBLOCK) if Instant::now() < deadline => {
+                Ledger::announce(&directory, job, attempt).map_err(failed)?;
+                std::thread::sleep(TAKEOVER_POLL);
+            }
+            Err(Errno::WOULDBLOCK) => {
+                let text = format!(
+                    "another receiver of the job still runs and holds {}; stop it or wait for its end",
+                    show(name)
+                );
+                return Err(Fault { retry: true, ..Fault::new(Reason::DestinationUnwritable, text) });
+            }
+            Err(error) => return Err(failed(error.into())),
+        }
+    }
+}
+
+/// A file, or a symbolic link, where the directory should be.
+fn is_no_directory(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::NotADirectory || error.raw_os_error() == Some(Errno::LOOP.raw_os_error())
+}
+
+fn is_at(root: &Root, name: &[u8], directory: &Root) -> io::Result<bool> {
+    let there = match rustix::fs::statat(root, name, AtFlags::SYMLINK_NOFOLLOW) {
+        Err(Errno::NOENT) => return Ok(false),
+        stat => stat?,
+    };
+    let here = rustix::fs::fstat(directory)?;
+    Ok((there.st_dev, there.st_ino) == (here.st_dev, here.st_ino))
 }
 
 /// Writes blocks for one stream and keeps the last large file open.
@@ -98,16 +278,20 @@ impl BlockWriter {
 
     fn try_write(&mut self, partial: &Partial, entry: &Entry, segment: &Segment, bytes: &[u8]) -> io::Result<()> {
         if block_count(entry.size) == 1 {
-            return partial.open(segment.file)?.write_all_at(bytes, 0);
+            let file = partial.open_entry(segment.file)?;
+            crash_point();
+            return file.write_all_at(bytes, 0);
         }
         let file = match &self.open {
             Some((index, file)) if *index == segment.file => file,
             _ => {
-                let file = partial.open(segment.file)?;
+                let file = partial.open_entry(segment.file)?;
+                crash_point();
                 preallocate(&file, entry.size)?;
                 &self.open.insert((segment.file, file)).1
             }
         };
+        crash_point();
         file.write_all_at(bytes, u64::from(segment.block) * u64::from(BLOCK_BYTES))
     }
 }

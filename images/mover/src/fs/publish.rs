@@ -14,7 +14,8 @@ use rustix::io::Errno;
 
 use super::partial::Partial;
 use super::root::Root;
-use super::survey::{write_fault, Overwrite};
+use super::survey::{has_target, write_fault, Overwrite};
+use crate::fault_injection::crash_point;
 
 /// Up to so many files or directories are synced one by one. Beyond, one `syncfs` of the destination's file system costs less
 /// than a journal commit for each, at the price of flushing what others wrote there.
@@ -38,6 +39,8 @@ pub(crate) struct Publication<'a> {
     /// Files that are identical already, in ascending order.
     pub(crate) skip: &'a [u32],
     pub(crate) overwrite: Overwrite,
+    /// Whether an interrupted publication may have made some of the links.
+    pub(crate) links_claimed: bool,
     pub(crate) preserve: &'a [Preserve],
     /// Told of every entry that is dealt with, to show that work goes on.
     pub(crate) work: &'a dyn Fn(),
@@ -60,13 +63,14 @@ impl Publication<'_> {
     }
 
     fn finish_file(&self, index: u32, entry: &Entry, sync: bool) -> io::Result<()> {
-        let file = self.partial.open(index)?;
+        let file = self.partial.open_entry(index)?;
         let size = file.metadata()?.len();
         if size != entry.size {
             return Err(io::Error::other(format!("its partial file has {size} bytes instead of {}", entry.size)));
         }
         self.set_metadata(&file, entry, Mode::from_raw_mode(0o644))?;
         if sync {
+            crash_point();
             file.sync_all()?;
         }
         Ok(())
@@ -74,6 +78,7 @@ impl Publication<'_> {
 
     fn set_metadata(&self, file: impl AsFd, entry: &Entry, default_mode: Mode) -> io::Result<()> {
         let mode = if self.preserve.contains(&Preserve::Mode) { Mode::from_raw_mode(entry.mode) } else { default_mode };
+        crash_point();
         rustix::fs::fchmod(&file, mode)?;
         if self.preserve.contains(&Preserve::ModificationTime) {
             rustix::fs::futimens(&file, &times(entry))?;
@@ -82,6 +87,7 @@ impl Publication<'_> {
     }
 
     fn sync_file_system(&self) -> Result<(), Fault> {
+        crash_point();
         rustix::fs::syncfs(self.partial.directory()).map_err(|error| write_fault("the destination", &error.into()))
     }
 
@@ -105,20 +111,23 @@ impl Publication<'_> {
             (self.work)();
         }
         self.finish_directories(&created)?;
-        self.partial.remove(self.root).map_err(|error| write_fault("the directory for partial files", &error))?;
+        self.partial.clear().map_err(|error| write_fault("the directory for partial files", &error))?;
+        crash_point();
         rustix::fs::fsync(self.root).map_err(|error| write_fault("the destination", &error.into()))
     }
 
     fn rename(&self, index: u32, place: &OwnedFd, name: &[u8]) -> io::Result<()> {
-        let (from, partial) = (Partial::place(index), self.partial.directory());
+        let (from, partial) = (self.partial.place(index), self.partial.directory());
         let flags = match self.overwrite {
             Overwrite::Never => RenameFlags::NOREPLACE,
             Overwrite::IfDifferent | Overwrite::Always => RenameFlags::empty(),
         };
+        crash_point();
         match rustix::fs::renameat_with(partial, from.as_bytes(), place, name, flags) {
             // Some network file systems lack NOREPLACE; a hard link refuses to replace as well.
             Err(Errno::INVAL | Errno::NOSYS) if self.overwrite == Overwrite::Never => {
                 rustix::fs::linkat(partial, from.as_bytes(), place, name, AtFlags::empty())?;
+                crash_point();
                 rustix::fs::unlinkat(partial, from.as_bytes(), AtFlags::empty())?;
                 Ok(())
             }
@@ -128,7 +137,11 @@ impl Publication<'_> {
 
     fn link(&self, index: u32, entry: &Entry, place: &OwnedFd, name: &[u8]) -> io::Result<()> {
         let partial = self.partial.directory();
-        let from = Partial::place(index);
+        if self.links_claimed && has_target(place, name, &entry.target) {
+            return Ok(());
+        }
+        let from = self.partial.place(index);
+        crash_point();
         rustix::fs::symlinkat(&*entry.target, partial, from.as_bytes())?;
         if self.preserve.contains(&Preserve::ModificationTime) {
             rustix::fs::utimensat(partial, from.as_bytes(), &times(entry), AtFlags::SYMLINK_NOFOLLOW)?;
@@ -155,6 +168,7 @@ impl Publication<'_> {
                 result => result.map_err(failed)?,
             }
             if one_by_one {
+                crash_point();
                 rustix::fs::fsync(&directory).map_err(|error| failed(error.into()))?;
             }
             (self.work)();
@@ -185,6 +199,7 @@ impl Publication<'_> {
 }
 
 fn make_directory(place: &OwnedFd, name: &[u8]) -> io::Result<bool> {
+    crash_point();
     match rustix::fs::mkdirat(place, name, Mode::RWXU) {
         Ok(()) => Ok(true),
         Err(Errno::EXIST) => Ok(false),

@@ -11,6 +11,8 @@ use fairlead_protocol::limits::BLOCK_BYTES;
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 
+use crate::fault_injection::crash_point;
+
 const BENEATH: ResolveFlags = ResolveFlags::BENEATH.union(ResolveFlags::NO_SYMLINKS).union(ResolveFlags::NO_MAGICLINKS);
 
 /// How often a lookup is repeated that raced with a rename elsewhere (`EAGAIN` from openat2).
@@ -97,12 +99,22 @@ pub(crate) fn remove_tree(parent: impl AsFd, name: &[u8]) -> io::Result<()> {
     }
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let directory = rustix::fs::openat(&parent, name, flags, Mode::empty())?;
+    remove_children(&directory)?;
+    match rustix::fs::unlinkat(&parent, name, AtFlags::REMOVEDIR) {
+        Ok(()) | Err(Errno::NOENT) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Removes everything in a directory, following no link.
+pub(crate) fn remove_children(directory: impl AsFd) -> io::Result<()> {
     for entry in Dir::read_from(&directory)? {
         let entry = entry?;
         let child = entry.file_name().to_bytes();
         if child == b"." || child == b".." {
             continue;
         }
+        crash_point();
         match entry.file_type() {
             FileType::Directory | FileType::Unknown => remove_tree(&directory, child)?,
             _ => match rustix::fs::unlinkat(&directory, child, AtFlags::empty()) {
@@ -111,10 +123,7 @@ pub(crate) fn remove_tree(parent: impl AsFd, name: &[u8]) -> io::Result<()> {
             },
         }
     }
-    match rustix::fs::unlinkat(&parent, name, AtFlags::REMOVEDIR) {
-        Ok(()) | Err(Errno::NOENT) => Ok(()),
-        Err(error) => Err(error.into()),
-    }
+    Ok(())
 }
 
 #[cfg(test)]

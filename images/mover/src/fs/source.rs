@@ -9,7 +9,7 @@ use std::path::Path;
 use fairlead_protocol::digest::{self, Digest};
 use fairlead_protocol::fault::show;
 use fairlead_protocol::limits::BLOCK_BYTES;
-use fairlead_protocol::listing::{Entry, Kind, MODE_MASK};
+use fairlead_protocol::listing::{Entry, Kind, Version, MODE_MASK};
 use fairlead_protocol::name::check_path;
 use fairlead_protocol::schedule::BlockRef;
 use fairlead_protocol::{Fault, Reason};
@@ -56,11 +56,10 @@ impl Filter {
 pub(crate) struct Source {
     root: Root,
     filter: Filter,
-    inodes: Vec<u64>,
 }
 
 struct Directory {
-    children: std::vec::IntoIter<(Entry, u64)>,
+    children: std::vec::IntoIter<Entry>,
     included: bool,
 }
 
@@ -79,7 +78,7 @@ impl Source {
             ),
             _ => unreadable(&format!("the source {shown}"), &error),
         })?;
-        let source = Self { root, filter, inodes: Vec::new() };
+        let source = Self { root, filter };
         if source.read_directory(b"")?.is_empty() {
             return Err(empty(&shown.to_string()));
         }
@@ -87,15 +86,15 @@ impl Source {
     }
 
     /// Walks the tree in listing order and hands every entry that takes part to `emit`.
-    pub(crate) fn walk(&mut self, mut emit: impl FnMut(Entry) -> Result<(), Fault>) -> Result<(), Fault> {
+    pub(crate) fn walk(&self, mut emit: impl FnMut(Entry) -> Result<(), Fault>) -> Result<(), Fault> {
         let mut stack = vec![Directory {
             children: self.read_directory(b"")?.into_iter(),
             included: self.filter.include.is_none(),
         }];
         // Directories are listed only once something in them takes part; without includes that is at once.
-        let mut pending: Vec<(Entry, u64)> = Vec::new();
+        let mut pending: Vec<Entry> = Vec::new();
         while let Some(top) = stack.last_mut() {
-            let Some((entry, inode)) = top.children.next() else {
+            let Some(entry) = top.children.next() else {
                 stack.pop();
                 continue;
             };
@@ -104,29 +103,26 @@ impl Source {
             }
             let included = top.included || self.filter.includes(&entry.path);
             let depth = stack.len() - 1;
-            pending.retain(|(directory, _)| directory.path.iter().filter(|b| **b == b'/').count() < depth);
+            pending.retain(|directory| directory.path.iter().filter(|b| **b == b'/').count() < depth);
             if entry.kind == Kind::Directory {
                 let children = self.read_directory(&entry.path)?.into_iter();
                 stack.push(Directory { children, included });
-                pending.push((entry, inode));
+                pending.push(entry);
                 if !included {
                     continue;
                 }
             } else if included {
                 self.check_readable(&entry)?;
-                pending.push((entry, inode));
+                pending.push(entry);
             } else {
                 continue;
             }
-            for (entry, inode) in pending.drain(..) {
-                self.inodes.push(inode);
-                emit(entry)?;
-            }
+            pending.drain(..).try_for_each(&mut emit)?;
         }
         Ok(())
     }
 
-    fn read_directory(&self, path: &[u8]) -> Result<Vec<(Entry, u64)>, Fault> {
+    fn read_directory(&self, path: &[u8]) -> Result<Vec<Entry>, Fault> {
         let shown = || if path.is_empty() { "the source directory".to_owned() } else { show(path) };
         let failed = |error: io::Error| match error.kind() {
             io::ErrorKind::NotFound => changed(path, "it vanished while the source was listed"),
@@ -147,9 +143,9 @@ impl Source {
             check_path(&full).map_err(|error| error.fault(&full))?;
             let stat = rustix::fs::statat(&directory, name, AtFlags::SYMLINK_NOFOLLOW)
                 .map_err(|_| changed(&full, "it vanished while the source was listed"))?;
-            children.push((self.entry(&directory, name, full, &stat)?, stat.st_ino));
+            children.push(self.entry(&directory, name, full, &stat)?);
         }
-        children.sort_unstable_by(|(left, _), (right, _)| left.path.cmp(&right.path));
+        children.sort_unstable_by(|left, right| left.path.cmp(&right.path));
         Ok(children)
     }
 
@@ -177,7 +173,12 @@ impl Source {
         };
         let size = if kind == Kind::File { stat.st_size as u64 } else { 0 };
         let (mtime_s, mtime_ns) = (stat.st_mtime, stat.st_mtime_nsec as u32);
-        Ok(Entry { path, kind, mode: stat.st_mode & MODE_MASK, mtime_s, mtime_ns, size, target })
+        let (ctime_s, ctime_ns) = (stat.st_ctime, stat.st_ctime_nsec as u32);
+        let version = match kind {
+            Kind::File => Version { ctime_s, ctime_ns, inode: stat.st_ino },
+            Kind::Directory | Kind::Symlink => Version::default(),
+        };
+        Ok(Entry { path, kind, mode: stat.st_mode & MODE_MASK, mtime_s, mtime_ns, size, target, version })
     }
 
     fn check_readable(&self, entry: &Entry) -> Result<(), Fault> {
@@ -195,31 +196,26 @@ impl Source {
         })
     }
 
-    fn check_unchanged(&self, file: &File, index: u32, entry: &Entry) -> Result<(), Fault> {
+    fn check_unchanged(&self, file: &File, entry: &Entry) -> Result<(), Fault> {
         let now = file.metadata().map_err(|error| unreadable(&show(&entry.path), &error))?;
-        let same = now.ino() == self.inodes[index as usize]
+        let version = Version { ctime_s: now.ctime(), ctime_ns: now.ctime_nsec() as u32, inode: now.ino() };
+        let same = version == entry.version
             && now.len() == entry.size
             && now.mtime() == entry.mtime_s
             && now.mtime_nsec() == i64::from(entry.mtime_ns);
         if same {
             Ok(())
         } else {
-            Err(changed(&entry.path, "its size or modification time is not what was listed"))
+            Err(changed(&entry.path, "its size, time of modification or of change is not what was listed"))
         }
     }
 
     /// Digest of a whole file, to compare it with the destination's.
-    pub(crate) fn hash(
-        &self,
-        index: u32,
-        entry: &Entry,
-        buffer: &mut Vec<u8>,
-        work: impl Fn(u64),
-    ) -> Result<Digest, Fault> {
+    pub(crate) fn hash(&self, entry: &Entry, buffer: &mut Vec<u8>, work: impl Fn(u64)) -> Result<Digest, Fault> {
         let file = self.open_file(entry)?;
         let digest =
             hash_file(&file, entry.size, buffer, work).map_err(|error| unreadable(&show(&entry.path), &error))?;
-        self.check_unchanged(&file, index, entry)?;
+        self.check_unchanged(&file, entry)?;
         digest.ok_or_else(|| changed(&entry.path, "it became shorter while it was read"))
     }
 }
@@ -250,7 +246,7 @@ impl BlockReader {
             }
         })?;
         let digest = digest::of_block(bytes);
-        source.check_unchanged(file, block.file, entry)?;
+        source.check_unchanged(file, entry)?;
         Ok(digest)
     }
 }
@@ -347,7 +343,7 @@ mod tests {
     #[test]
     fn a_file_that_changes_after_the_listing_is_named() {
         let root = tree();
-        let mut source = Source::open(root.path(), Filter::new(&[], &[]).unwrap()).unwrap();
+        let source = Source::open(root.path(), Filter::new(&[], &[]).unwrap()).unwrap();
         let mut entries = Vec::new();
         source
             .walk(|entry| {

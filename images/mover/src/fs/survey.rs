@@ -1,6 +1,7 @@
 //! Looks at the destination before data moves: what is in the way, what may be identical, whether there is room.
 
 use std::io;
+use std::os::fd::AsFd;
 use std::path::Path;
 
 use clap::ValueEnum;
@@ -55,8 +56,23 @@ pub(crate) fn write_fault(what: &str, error: &io::Error) -> Fault {
     }
 }
 
-/// Compares the listing with what exists. Returns the files of equal size that may be identical (only for `IfDifferent`).
-pub(crate) fn survey(root: &Root, entries: &[Entry], overwrite: Overwrite) -> Result<Vec<u32>, Fault> {
+/// What an interrupted publication of the same job may have put in place; under no policy is it in the way.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Claims<'a> {
+    /// Files, in ascending order.
+    pub(crate) files: &'a [u32],
+    /// Whether links may be among it.
+    pub(crate) links: bool,
+}
+
+/// Compares the listing with what exists. Returns the files of equal size that may be identical: all under `IfDifferent`, else
+/// the claimed ones.
+pub(crate) fn survey(
+    root: &Root,
+    entries: &[Entry],
+    overwrite: Overwrite,
+    claims: Claims<'_>,
+) -> Result<Vec<u32>, Fault> {
     let mut candidates = Vec::new();
     let mut missing_directory: Option<&[u8]> = None;
     let mut parent: Option<(&[u8], std::os::fd::OwnedFd)> = None;
@@ -84,7 +100,18 @@ pub(crate) fn survey(root: &Root, entries: &[Entry], overwrite: Overwrite) -> Re
             }
             Err(error) => return Err(write_fault(&show(path), &error.into())),
         };
-        match judge(entry, FileType::from_raw_mode(stat.st_mode), stat.st_size as u64, overwrite) {
+        let found = FileType::from_raw_mode(stat.st_mode);
+        let claimed = match entry.kind {
+            Kind::File => claims.files.binary_search(&(index as u32)).is_ok(),
+            Kind::Symlink => claims.links && found == FileType::Symlink && has_target(place, name, &entry.target),
+            Kind::Directory => false,
+        };
+        let policy = match (claimed, entry.kind) {
+            (false, _) => overwrite,
+            (true, Kind::File) => Overwrite::IfDifferent,
+            (true, _) => Overwrite::Always,
+        };
+        match judge(entry, found, stat.st_size as u64, policy) {
             Judgement::Keep | Judgement::Replace => {}
             Judgement::Compare => candidates.push(index as u32),
             Judgement::Refuse(why) => {
@@ -94,6 +121,27 @@ pub(crate) fn survey(root: &Root, entries: &[Entry], overwrite: Overwrite) -> Re
         }
     }
     Ok(candidates)
+}
+
+/// Whether a name is a symbolic link to this target.
+pub(crate) fn has_target(place: impl AsFd, name: &[u8], target: &[u8]) -> bool {
+    rustix::fs::readlinkat(place, name, Vec::new()).is_ok_and(|found| found.to_bytes() == target)
+}
+
+/// The fault for a file that an interrupted publication should have put in place, where something else is now.
+pub(crate) fn refuse_claimed(root: &Root, entry: &Entry) -> Result<(), Fault> {
+    let (directory, name) = split(&entry.path);
+    let there = root
+        .open_directory(directory)
+        .is_ok_and(|place| rustix::fs::statat(place, name, AtFlags::SYMLINK_NOFOLLOW).is_ok());
+    if !there {
+        return Ok(());
+    }
+    let text = format!(
+        "{} exists at the destination and is not what an earlier attempt put there; remove it or choose another policy",
+        show(&entry.path)
+    );
+    Err(Fault::new(Reason::DestinationExists, text))
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -119,13 +167,14 @@ fn judge(entry: &Entry, found: FileType, size: u64, overwrite: Overwrite) -> Jud
     }
 }
 
-/// Checks that the bytes and names still to be written fit.
-pub(crate) fn check_space(root: &Root, entries: &[Entry], skip: &[u32]) -> Result<(), Fault> {
+/// Checks that the bytes and names still to be written fit, beside those that earlier attempts took already.
+pub(crate) fn check_space(root: &Root, entries: &[Entry], skip: &[u32], taken_bytes: u64) -> Result<(), Fault> {
     let stat = rustix::fs::fstatvfs(root).map_err(|error| write_fault("the destination", &error.into()))?;
     let unit = stat.f_frsize.max(1);
     let writes = |index: usize| skip.binary_search(&(index as u32)).is_err();
     let files = entries.iter().enumerate().filter(|(index, entry)| entry.kind == Kind::File && writes(*index));
     let needed = files.map(|(_, entry)| entry.size.div_ceil(unit)).fold(0u64, u64::saturating_add).saturating_mul(unit);
+    let needed = needed.saturating_sub(taken_bytes);
     let free = stat.f_bavail.saturating_mul(unit);
     if needed > free {
         let text = format!("the transfer needs {needed} bytes at the destination and {free} are free; free space or choose a larger volume");
@@ -142,9 +191,19 @@ pub(crate) fn check_space(root: &Root, entries: &[Entry], skip: &[u32]) -> Resul
 #[cfg(test)]
 mod tests {
     use super::*;
+    use fairlead_protocol::listing::Version;
 
     fn entry(path: &str, kind: Kind, size: u64) -> Entry {
-        Entry { path: path.into(), kind, mode: 0o644, mtime_s: 0, mtime_ns: 0, size, target: Vec::new() }
+        Entry {
+            path: path.into(),
+            kind,
+            mode: 0o644,
+            mtime_s: 0,
+            mtime_ns: 0,
+            size,
+            target: Vec::new(),
+            version: Version::default(),
+        }
     }
 
     #[test]
@@ -187,12 +246,12 @@ mod tests {
             entry("c", Kind::Directory, 0),
             entry("c/d", Kind::File, 1),
         ];
-        assert_eq!(survey(&root, &entries, Overwrite::Never), Ok(Vec::new()));
+        assert_eq!(survey(&root, &entries, Overwrite::Never, Claims::default()), Ok(Vec::new()));
         std::fs::write(directory.path().join("a/b"), "x").unwrap();
-        let fault = survey(&root, &entries, Overwrite::Never).unwrap_err();
+        let fault = survey(&root, &entries, Overwrite::Never, Claims::default()).unwrap_err();
         assert_eq!(fault.reason, Reason::DestinationExists);
         assert!(fault.message.contains("a/b"));
-        assert_eq!(survey(&root, &entries, Overwrite::IfDifferent), Ok(vec![1]));
+        assert_eq!(survey(&root, &entries, Overwrite::IfDifferent, Claims::default()), Ok(vec![1]));
     }
 
     #[test]
@@ -200,7 +259,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let root = Root::open(directory.path()).unwrap();
         let entries = [entry("a", Kind::File, u64::MAX / 2)];
-        assert_eq!(check_space(&root, &entries, &[]).unwrap_err().reason, Reason::DestinationFull);
-        assert_eq!(check_space(&root, &entries, &[0]), Ok(()));
+        assert_eq!(check_space(&root, &entries, &[], 0).unwrap_err().reason, Reason::DestinationFull);
+        assert_eq!(check_space(&root, &entries, &[0], 0), Ok(()));
     }
 }

@@ -12,6 +12,7 @@ use fairlead_protocol::pack::{decode_table, Header, PackError, Segment, HEADER_B
 use fairlead_protocol::receiver::lock;
 use fairlead_protocol::Fault;
 
+use crate::fs::journal::Journal;
 use crate::fs::partial::{BlockWriter, Partial};
 use crate::report::progress::Progress;
 
@@ -44,6 +45,7 @@ pub(crate) struct DataPlane {
     pub(crate) assembly: Arc<Mutex<Option<Assembly>>>,
     pub(crate) partial: Arc<Partial>,
     pub(crate) progress: Arc<Progress>,
+    pub(crate) journal: Arc<Journal>,
     /// False once publication starts: a straggler must not touch a published file.
     open: RwLock<bool>,
 }
@@ -54,8 +56,9 @@ impl DataPlane {
         assembly: Arc<Mutex<Option<Assembly>>>,
         partial: Arc<Partial>,
         progress: Arc<Progress>,
+        journal: Arc<Journal>,
     ) -> Self {
-        Self { entries, assembly, partial, progress, open: RwLock::new(true) }
+        Self { entries, assembly, partial, progress, journal, open: RwLock::new(true) }
     }
 
     /// Ends writing; returns when no write is under way.
@@ -91,33 +94,51 @@ impl DataPlane {
         self.with_assembly(|assembly| segments.iter().try_for_each(|segment| assembly.admits(&self.entries, segment)))?;
         let mut fate = PackFate::Stored(pack);
         let mut rest = payload;
+        let mut written = Vec::with_capacity(segments.len());
         for segment in segments {
             let (bytes, after) = rest.split_at(segment.length as usize);
             rest = after;
             if of_block(bytes) != segment.digest {
                 self.progress.blocks_damaged.fetch_add(1, Ordering::Relaxed);
+                self.progress.bytes_resent.fetch_add(bytes.len() as u64, Ordering::Relaxed);
                 fate = PackFate::Damaged(pack);
                 continue;
             }
-            self.store(segment, bytes, writer)?;
+            if self.store(segment, bytes, writer)? {
+                written.push(*segment);
+            }
         }
+        self.journal.stored(written, payload.len() as u64);
         Ok(fate)
     }
 
-    fn store(&self, segment: &Segment, bytes: &[u8], writer: &mut BlockWriter) -> Result<(), Fault> {
+    /// Writes a block and says whether it was not here before.
+    fn store(&self, segment: &Segment, bytes: &[u8], writer: &mut BlockWriter) -> Result<bool, Fault> {
         let open = self.open.read().unwrap_or_else(PoisonError::into_inner);
         if !*open {
-            return Ok(());
+            return Ok(false);
         }
+        self.make_way(segment)?;
         writer.write(&self.partial, &self.entries[segment.file as usize], segment, bytes)?;
         drop(open);
         let stored = self.with_assembly(|assembly| assembly.stored(&self.entries, segment))?;
-        if stored.new {
-            self.progress.bytes_transferred.fetch_add(bytes.len() as u64, Ordering::Relaxed);
-        }
+        let counter = if stored.new { &self.progress.bytes_transferred } else { &self.progress.bytes_resent };
+        counter.fetch_add(bytes.len() as u64, Ordering::Relaxed);
         if stored.file_complete {
             self.progress.files_transferred.fetch_add(1, Ordering::Relaxed);
         }
+        Ok(stored.new)
+    }
+
+    /// A block that an earlier attempt left gives way to what the sender has now, in the ledger before on the disk.
+    fn make_way(&self, segment: &Segment) -> Result<(), Fault> {
+        if !self.with_assembly(|assembly| Ok(assembly.contradicts_kept(segment)))? {
+            return Ok(());
+        }
+        self.journal.lose(&[(segment.file, segment.block)])?;
+        let whole = self.with_assembly(|assembly| Ok(assembly.forget(segment.file, segment.block)))?;
+        self.progress.reopened(u64::from(segment.length), u64::from(whole));
+        self.progress.bytes_resent.fetch_add(u64::from(segment.length), Ordering::Relaxed);
         Ok(())
     }
 

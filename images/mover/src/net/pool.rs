@@ -107,8 +107,9 @@ impl Pool {
         })
     }
 
-    /// Opens the streams; data flows from now on.
+    /// Opens the streams, again if they were ended; data flows from now on.
     pub(crate) fn start(self: &Arc<Self>) {
+        self.finished.store(false, Ordering::Release);
         self.started.store(true, Ordering::Release);
         self.spawn_missing(&mut lock(&self.state));
     }

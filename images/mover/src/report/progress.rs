@@ -46,6 +46,12 @@ pub(crate) struct Progress {
     pub(crate) files_transferred: AtomicU64,
     pub(crate) files_skipped: AtomicU64,
     pub(crate) blocks_damaged: AtomicU64,
+    /// Bytes of blocks that earlier attempts left; `bytes_transferred` includes them.
+    pub(crate) bytes_resumed: AtomicU64,
+    /// Bytes that were sent in vain: at the receiver in all attempts, at the sender in this one.
+    pub(crate) bytes_resent: AtomicU64,
+    /// Bytes that this attempt made durable at the receiver.
+    pub(crate) bytes_durable: AtomicU64,
     pub(crate) streams: AtomicU64,
     /// Bytes on sockets and disks in either direction: grows as long as anything happens.
     pub(crate) work: AtomicU64,
@@ -71,6 +77,9 @@ pub(crate) struct Snapshot {
     pub(crate) streams: u64,
     pub(crate) congestion_control: Option<String>,
     pub(crate) blocks_damaged: u64,
+    pub(crate) bytes_resumed: u64,
+    pub(crate) bytes_resent: u64,
+    pub(crate) bytes_durable: u64,
 }
 
 impl Progress {
@@ -87,6 +96,9 @@ impl Progress {
             files_transferred: zero(),
             files_skipped: zero(),
             blocks_damaged: zero(),
+            bytes_resumed: zero(),
+            bytes_resent: zero(),
+            bytes_durable: zero(),
             streams: zero(),
             work: zero(),
             bulk_started_ms: AtomicU64::new(u64::MAX),
@@ -120,6 +132,21 @@ impl Progress {
         self.files_total.store(files, Ordering::Relaxed);
         self.bytes_total.store(bytes, Ordering::Relaxed);
         self.listed.store(true, Ordering::Release);
+    }
+
+    /// Blocks of earlier attempts count as transferred, though not in the rate.
+    pub(crate) fn resumed(&self, bytes: u64, files: u64) {
+        self.bytes_resumed.store(bytes, Ordering::Relaxed);
+        self.bytes_transferred.fetch_add(bytes, Ordering::Relaxed);
+        self.files_transferred.fetch_add(files, Ordering::Relaxed);
+        lock(&self.samples).clear();
+    }
+
+    /// Blocks that counted as transferred are missing again.
+    pub(crate) fn reopened(&self, bytes: u64, files: u64) {
+        self.bytes_transferred.fetch_sub(bytes, Ordering::Relaxed);
+        self.files_transferred.fetch_sub(files, Ordering::Relaxed);
+        lock(&self.samples).clear();
     }
 
     pub(crate) fn set_congestion_control(&self, name: &str) {
@@ -169,7 +196,7 @@ impl Progress {
         if span <= 0.0 {
             return 0;
         }
-        ((last.1 - first.1) as f64 / span) as u64
+        (last.1.saturating_sub(first.1) as f64 / span) as u64
     }
 
     pub(crate) fn snapshot(&self) -> Snapshot {
@@ -189,6 +216,9 @@ impl Progress {
             streams: get(&self.streams),
             congestion_control: (!congestion_control.is_empty()).then_some(congestion_control),
             blocks_damaged: get(&self.blocks_damaged),
+            bytes_resumed: get(&self.bytes_resumed),
+            bytes_resent: get(&self.bytes_resent),
+            bytes_durable: get(&self.bytes_durable),
         }
     }
 }

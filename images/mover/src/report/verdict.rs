@@ -40,6 +40,8 @@ pub(crate) struct Verdict {
     files_transferred: u64,
     files_skipped: u64,
     blocks_damaged: u64,
+    bytes_resumed: u64,
+    bytes_resent: u64,
     root_digest: Option<String>,
     verified: Vec<&'static str>,
     seconds: f64,
@@ -51,6 +53,17 @@ pub(crate) struct Success {
     pub(crate) reason: Reason,
     pub(crate) message: String,
     pub(crate) root: Option<[u8; 32]>,
+    /// Whether the receiver read everything again from its disk.
+    pub(crate) disk: bool,
+    /// What is to be done once the verdict is written.
+    pub(crate) epilogue: Option<Box<dyn FnOnce() + Send>>,
+}
+
+impl Success {
+    /// A success without more to say or do.
+    pub(crate) fn new(reason: Reason, message: impl Into<String>) -> Self {
+        Self { reason, message: message.into(), root: None, disk: false, epilogue: None }
+    }
 }
 
 impl Verdict {
@@ -71,6 +84,7 @@ impl Verdict {
             Err(fault) => (Outcome::Failed, fault.reason, fault.message.clone(), fault.retry),
         };
         let root = result.as_ref().ok().and_then(|success| success.root);
+        let disk = result.as_ref().is_ok_and(|success| success.disk);
         Self {
             version: 1,
             role,
@@ -87,8 +101,14 @@ impl Verdict {
             files_transferred: now.files_transferred,
             files_skipped: now.files_skipped,
             blocks_damaged: now.blocks_damaged,
+            bytes_resumed: now.bytes_resumed,
+            bytes_resent: now.bytes_resent,
             root_digest: root.map(|root| format!("blake3:{}", blake3::Hash::from(root).to_hex())),
-            verified: if root.is_some() { vec!["Wire", "Block"] } else { Vec::new() },
+            verified: match (root, disk) {
+                (None, _) => Vec::new(),
+                (Some(_), false) => vec!["Wire", "Block"],
+                (Some(_), true) => vec!["Wire", "Block", "Disk"],
+            },
             seconds: progress.now().as_secs_f64(),
             bulk_seconds: progress.bulk_seconds(),
         }
@@ -159,7 +179,7 @@ mod tests {
     #[test]
     fn exit_codes_follow_the_contract() {
         let failed = |reason| Err(Fault::new(reason, "x"));
-        let success = Ok(Success { reason: Reason::Verified, message: String::new(), root: Some([7; 32]) });
+        let success = Ok(Success { root: Some([7; 32]), ..Success::new(Reason::Verified, "") });
         for (result, signal, code) in [
             (success, None, 0),
             (failed(Reason::PeerLost), None, 1),

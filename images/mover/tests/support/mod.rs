@@ -57,8 +57,22 @@ impl Bench {
     }
 
     pub(crate) fn make_credentials(&self, name: &str) {
-        let status = Command::new(BINARY).arg("credentials").arg(self.path(name)).status().unwrap();
-        assert!(status.success());
+        self.make_credentials_of(name, 1);
+    }
+
+    fn make_credentials_of(&self, name: &str, attempt: u32) {
+        let mut command = Command::new(BINARY);
+        let command = command.arg("credentials").arg(self.path(name)).args(["--attempt", &attempt.to_string()]);
+        assert!(command.status().unwrap().success());
+    }
+
+    /// Folder of an attempt's credentials, made when it is first asked for.
+    fn credentials(&self, attempt: u32) -> String {
+        let name = if attempt == 1 { "tls".to_owned() } else { format!("tls-{attempt}") };
+        if !self.path(&name).exists() {
+            self.make_credentials_of(&name, attempt);
+        }
+        name
     }
 
     pub(crate) fn path(&self, name: &str) -> PathBuf {
@@ -80,9 +94,29 @@ impl Bench {
     }
 
     pub(crate) fn receiver(&self, extra: &[&str]) -> (Mover, u16) {
-        let mut mover = self.start("receive", "receiver", "tls/receiver", &self.destination_arguments(), extra);
-        let port = mover.await_event("listening")["port"].as_u64().unwrap() as u16;
-        (mover, port)
+        self.receiver_of(1, extra, &[]).unwrap()
+    }
+
+    /// The receiver of an attempt with these variables in its environment, or how it ended before it listened.
+    pub(crate) fn receiver_of(&self, attempt: u32, extra: &[&str], env: &[(&str, &str)]) -> Result<(Mover, u16), End> {
+        let credentials = format!("{}/receiver", self.credentials(attempt));
+        let arguments = self.destination_arguments();
+        let mut mover = self.start("receive", "receiver", &credentials, &arguments, extra, env);
+        match mover.next_event("listening") {
+            Some(endpoint) => Ok((mover, endpoint["port"].as_u64().unwrap() as u16)),
+            None => Err(mover.end()),
+        }
+    }
+
+    pub(crate) fn sender_of(&self, attempt: u32, port: u16, extra: &[&str]) -> Mover {
+        self.sender_with(port, &format!("{}/sender", self.credentials(attempt)), extra)
+    }
+
+    /// Runs both ends of an attempt to their ends: receiver, sender.
+    pub(crate) fn attempt(&self, attempt: u32, receiver: &[&str], sender: &[&str]) -> (End, End) {
+        let (receiver, port) = self.receiver_of(attempt, receiver, &[]).unwrap();
+        let sender = self.sender_of(attempt, port, sender).end();
+        (receiver.end(), sender)
     }
 
     fn destination_arguments(&self) -> Vec<String> {
@@ -102,10 +136,18 @@ impl Bench {
         if !extra.contains(&"--congestion-control") {
             arguments.extend(["--congestion-control".to_owned(), default.trim().to_owned()]);
         }
-        self.start("send", "sender", credentials, &arguments, extra)
+        self.start("send", "sender", credentials, &arguments, extra, &[])
     }
 
-    fn start(&self, command: &str, role: &str, credentials: &str, arguments: &[String], extra: &[&str]) -> Mover {
+    fn start(
+        &self,
+        command: &str,
+        role: &str,
+        credentials: &str,
+        arguments: &[String],
+        extra: &[&str],
+        env: &[(&str, &str)],
+    ) -> Mover {
         let log = self.path(&format!("{role}.json"));
         let _ = std::fs::remove_file(&log);
         let mut child = Command::new(BINARY)
@@ -117,6 +159,7 @@ impl Bench {
             .arg("--termination-log")
             .arg(&log)
             .args(extra)
+            .envs(env.iter().copied())
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
             .spawn()
@@ -149,19 +192,21 @@ impl Mover {
 
     /// Reads events until one of that kind.
     pub(crate) fn await_event(&mut self, kind: &str) -> Value {
+        let event = self.next_event(kind);
+        event.unwrap_or_else(|| panic!("the mover ended before {kind}: {:?}", std::fs::read_to_string(&self.log)))
+    }
+
+    /// The next event of that kind, or nothing when the mover ends before.
+    pub(crate) fn next_event(&mut self, kind: &str) -> Option<Value> {
         let mut line = String::new();
-        loop {
-            line.clear();
-            assert!(
-                self.events.read_line(&mut line).unwrap() > 0,
-                "the mover ended before {kind}: {:?}",
-                std::fs::read_to_string(&self.log)
-            );
+        while self.events.read_line(&mut line).unwrap() > 0 {
             let event: Value = serde_json::from_str(&line).unwrap();
             if event["event"] == kind {
-                return event["data"].clone();
+                return Some(event["data"].clone());
             }
+            line.clear();
         }
+        None
     }
 
     /// Reads progress events until one satisfies the condition.
@@ -197,6 +242,12 @@ impl Mover {
 /// Runs a command to its end.
 pub(crate) fn run(arguments: &[&str]) -> ExitStatus {
     Command::new(BINARY).args(arguments).stdout(Stdio::null()).stderr(Stdio::null()).status().unwrap()
+}
+
+/// Runs a command to its end; its exit code and what it printed.
+pub(crate) fn output(arguments: &[&str]) -> (Option<i32>, String) {
+    let output = Command::new(BINARY).args(arguments).stderr(Stdio::null()).output().unwrap();
+    (output.status.code(), String::from_utf8(output.stdout).unwrap())
 }
 
 /// One HTTP request; status and body.

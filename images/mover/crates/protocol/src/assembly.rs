@@ -1,7 +1,10 @@
 //! What the receiver has: which blocks it may take, which it holds.
 
+use std::collections::HashMap;
+
 use crate::digest::{block_count, block_length, of_tree, BlockDigests, Digest, Recorded};
 use crate::fault::{show, Fault, Reason};
+use crate::kept::Run;
 use crate::listing::{Entry, Kind};
 use crate::pack::Segment;
 
@@ -10,6 +13,8 @@ pub struct Assembly {
     expected: Vec<bool>,
     files: Vec<BlockDigests>,
     blocks_missing: u64,
+    /// Ranges of blocks of earlier attempts, by file.
+    kept: HashMap<u32, Vec<(u32, u32)>>,
 }
 
 /// What a stored block meant.
@@ -36,7 +41,47 @@ impl Assembly {
             .filter(|(_, wanted)| **wanted)
             .map(|(entry, _)| block_count(entry.size))
             .sum();
-        Self { expected, files, blocks_missing }
+        Self { expected, files, blocks_missing, kept: HashMap::new() }
+    }
+
+    /// Notes blocks that earlier attempts left.
+    pub fn keep(&mut self, entries: &[Entry], run: &Run) -> Result<(), Fault> {
+        for (block, digest) in (run.first..).zip(&run.digests) {
+            let length = block_length(entries[run.file as usize].size, block);
+            let segment = Segment { file: run.file, block, length, digest: *digest };
+            self.admits(entries, &segment)?;
+            self.stored(entries, &segment)?;
+        }
+        self.kept.entry(run.file).or_default().push((run.first, run.end()));
+        Ok(())
+    }
+
+    /// Whether this block was kept from an earlier attempt with another content than the sender has now.
+    pub fn contradicts_kept(&self, segment: &Segment) -> bool {
+        let kept = self
+            .kept
+            .get(&segment.file)
+            .is_some_and(|ranges| ranges.iter().any(|(first, end)| (first..end).contains(&&segment.block)));
+        kept && self.digest(segment.file, segment.block).is_some_and(|known| known != segment.digest)
+    }
+
+    /// A block is not here after all. Says whether its file was complete.
+    pub fn forget(&mut self, file: u32, block: u32) -> bool {
+        let blocks = &mut self.files[file as usize];
+        let whole = blocks.is_complete();
+        let known = blocks.forget(block);
+        self.blocks_missing += u64::from(known);
+        whole && known
+    }
+
+    /// Whether a file has every block.
+    pub fn is_whole(&self, file: u32) -> bool {
+        self.files[file as usize].is_complete()
+    }
+
+    /// Digest of a block that is here.
+    pub fn digest(&self, file: u32, block: u32) -> Option<Digest> {
+        self.files[file as usize].block(block)
     }
 
     /// Whether the transfer includes this block with this length.

@@ -130,6 +130,31 @@ impl BlockDigests {
         }
     }
 
+    /// Forgets a block of a file; says whether it was known.
+    pub fn forget(&mut self, block: u32) -> bool {
+        match self {
+            Self::One(_) => {
+                *self = Self::None;
+                true
+            }
+            Self::Many { blocks, missing } => {
+                let known = blocks.get_mut(block as usize).and_then(Option::take).is_some();
+                *missing += u64::from(known);
+                known
+            }
+            Self::None | Self::Whole(_) => false,
+        }
+    }
+
+    /// Digest of one block, if it is known.
+    pub fn block(&self, block: u32) -> Option<Digest> {
+        match self {
+            Self::One(digest) => (block == 0).then_some(*digest),
+            Self::Many { blocks, .. } => blocks.get(block as usize).copied().flatten(),
+            Self::None | Self::Whole(_) => None,
+        }
+    }
+
     /// Whether no block of a non-empty file is missing.
     pub fn is_complete(&self) -> bool {
         matches!(self, Self::One(_) | Self::Many { missing: 0, .. } | Self::Whole(_))
@@ -162,6 +187,7 @@ pub fn of_tree(entries: &[Entry], files: &[BlockDigests]) -> Result<Digest, usiz
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::listing::Version;
 
     #[test]
     fn block_lengths_add_up_to_the_size() {
@@ -197,6 +223,7 @@ mod tests {
             mtime_ns: 2,
             size: 0,
             target: Vec::new(),
+            version: Version::default(),
         };
         let root = |entry: &Entry| of_tree(std::slice::from_ref(entry), &[BlockDigests::None]);
         let mut changed = vec![base.clone(); 5];

@@ -28,6 +28,8 @@ pub enum Reason {
     PeerFailed,
     ChecksumMismatch,
     Stalled,
+    Superseded,
+    ResendBudgetExceeded,
     StoppedBySignal,
     ProtocolError,
     InternalError,

@@ -111,6 +111,7 @@ mod tests {
                 mtime_ns,
                 size,
                 target,
+                ..Entry::default()
             },
         );
         prop_oneof![

@@ -8,6 +8,8 @@ pub mod assembly;
 pub mod digest;
 pub mod fault;
 pub mod frame;
+pub mod kept;
+pub mod ledger;
 pub mod limits;
 pub mod listing;
 pub mod liveness;

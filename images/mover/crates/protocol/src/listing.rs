@@ -19,6 +19,17 @@ pub enum Kind {
     Symlink,
 }
 
+/// What tells one state of a source file from another besides size and modification time; zero when unknown.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Version {
+    /// Time of the last change of content or attributes, whole seconds since 1970.
+    pub ctime_s: i64,
+    /// Time of the last change, nanoseconds of the second.
+    pub ctime_ns: u32,
+    /// Inode at the sender.
+    pub inode: u64,
+}
+
 /// One name of the tree.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
@@ -36,6 +47,8 @@ pub struct Entry {
     pub size: u64,
     /// Target of a symbolic link, else empty.
     pub target: Vec<u8>,
+    /// State of the source file. Not part of the tree's digest.
+    pub version: Version,
 }
 
 /// Permission bits that travel.
@@ -57,6 +70,9 @@ impl Entry {
             mtime_ns: self.mtime_ns,
             size: self.size,
             target: self.target.clone(),
+            ctime_s: self.version.ctime_s,
+            ctime_ns: self.version.ctime_ns,
+            inode: self.version.inode,
         }
     }
 
@@ -94,6 +110,7 @@ impl Entry {
             size: entry.size,
             path: entry.path,
             target: entry.target,
+            version: Version { ctime_s: entry.ctime_s, ctime_ns: entry.ctime_ns, inode: entry.inode },
         })
     }
 }
@@ -189,7 +206,16 @@ mod tests {
 
     fn entry(path: &str, kind: Kind) -> Entry {
         let target = if kind == Kind::Symlink { b"t".to_vec() } else { Vec::new() };
-        Entry { path: path.into(), kind, mode: 0o644, mtime_s: 0, mtime_ns: 0, size: 0, target }
+        Entry {
+            path: path.into(),
+            kind,
+            mode: 0o644,
+            mtime_s: 0,
+            mtime_ns: 0,
+            size: 0,
+            target,
+            version: Version::default(),
+        }
     }
 
     fn build(paths: &[(&str, Kind)]) -> Result<Totals, Reason> {

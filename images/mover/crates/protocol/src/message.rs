@@ -44,7 +44,7 @@ pub struct Welcome {
 
 #[derive(Clone, PartialEq, Message)]
 pub struct Control {
-    #[prost(oneof = "Body", tags = "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11")]
+    #[prost(oneof = "Body", tags = "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13")]
     pub body: Option<Body>,
 }
 
@@ -83,6 +83,12 @@ pub enum Body {
     /// Either end: still alive.
     #[prost(message, tag = "11")]
     Heartbeat(Heartbeat),
+    /// Receiver, before `Plan`: blocks that earlier attempts left, which need not be sent if their digests still hold.
+    #[prost(message, tag = "12")]
+    Kept(Kept),
+    /// Receiver, instead of `Published`: blocks that the disk gave back damaged; to be sent again.
+    #[prost(message, tag = "13")]
+    Again(Blocks),
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -101,6 +107,12 @@ pub struct Entry {
     pub size: u64,
     #[prost(bytes = "vec", tag = "7")]
     pub target: Vec<u8>,
+    #[prost(sint64, tag = "8")]
+    pub ctime_s: i64,
+    #[prost(uint32, tag = "9")]
+    pub ctime_ns: u32,
+    #[prost(uint64, tag = "10")]
+    pub inode: u64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Enumeration)]
@@ -162,9 +174,39 @@ pub struct Packs {
 }
 
 #[derive(Clone, PartialEq, Message)]
+pub struct Kept {
+    #[prost(message, repeated, tag = "1")]
+    pub runs: Vec<Run>,
+}
+
+/// Consecutive blocks of a file.
+#[derive(Clone, PartialEq, Message)]
+pub struct Run {
+    #[prost(uint32, tag = "1")]
+    pub file: u32,
+    #[prost(uint32, tag = "2")]
+    pub first: u32,
+    /// The blocks' digests, one after the other.
+    #[prost(bytes = "vec", tag = "3")]
+    pub digests: Vec<u8>,
+}
+
+/// Single blocks: the n-th file and the n-th block belong together.
+#[derive(Clone, PartialEq, Message)]
+pub struct Blocks {
+    #[prost(uint32, repeated, tag = "1")]
+    pub files: Vec<u32>,
+    #[prost(uint32, repeated, tag = "2")]
+    pub blocks: Vec<u32>,
+}
+
+#[derive(Clone, PartialEq, Message)]
 pub struct Complete {
     #[prost(bytes = "vec", tag = "1")]
     pub root: Vec<u8>,
+    /// `Published`: the disk was read again and gave the same bytes back.
+    #[prost(bool, tag = "2")]
+    pub disk: bool,
 }
 
 #[derive(Clone, PartialEq, Message)]

@@ -1,5 +1,6 @@
 //! The receiver's side of a session, as a state machine:
-//! `Listing → Surveying → (Comparing →) Reserving → Transferring → Publishing → Done`.
+//! `Listing → Surveying → (Comparing →) Reserving → Transferring → Settling → Publishing → Done`,
+//! and back from `Settling` to `Transferring` when the disk gave other bytes back than it was given.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -7,9 +8,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use crate::assembly::Assembly;
 use crate::digest::Digest;
 use crate::fault::{Fault, Reason};
+use crate::kept::{self, Run};
 use crate::limits::NUMBERS_PER_FRAME;
 use crate::listing::{Entry, ListingBuilder, Totals};
-use crate::message::{Body, Complete, FileDigests, ListingEnd, Numbers};
+use crate::message::{Blocks, Body, Complete, FileDigests, ListingEnd, Numbers};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
@@ -18,6 +20,7 @@ enum State {
     Comparing,
     Reserving,
     Transferring,
+    Settling,
     Publishing,
     Done,
 }
@@ -34,7 +37,9 @@ pub enum Effect {
         /// Files that are not sent since they are identical.
         skip: Arc<Vec<u32>>,
     },
-    /// Everything is here and verified: make it durable, publish it and call `published`.
+    /// Everything is here and verified: make it durable, read it again if asked to, and call `settled`.
+    Settle,
+    /// Everything is durable: publish it and call `published`.
     Publish,
 }
 
@@ -67,7 +72,11 @@ pub struct Receiver {
     skip: Arc<Vec<u32>>,
     assembly: Arc<Mutex<Option<Assembly>>>,
     root: Digest,
+    rereads: u32,
 }
+
+/// Times that a damaged disk is given another chance.
+const REREADS: u32 = 3;
 
 impl Default for Receiver {
     fn default() -> Self {
@@ -84,6 +93,7 @@ impl Default for Receiver {
             skip: Arc::default(),
             assembly: Arc::default(),
             root: [0; 32],
+            rereads: 0,
         }
     }
 }
@@ -187,13 +197,16 @@ impl Receiver {
         Effect::Reserve { skip: Arc::clone(&self.skip) }.into()
     }
 
-    /// Space is there and the partial files are ready: data may flow.
-    pub fn reserved(&mut self) -> Step {
+    /// Space is there and the partial files are ready, with these blocks of earlier attempts in them: data may flow.
+    pub fn reserved(&mut self, kept: &[Run]) -> Result<Step, Fault> {
         let skipped: Vec<(u32, Digest)> =
             self.skip.iter().filter_map(|file| self.own.get(file).map(|digest| (*file, *digest))).collect();
-        *lock(&self.assembly) = Some(Assembly::new(&self.entries, &skipped));
+        let mut assembly = Assembly::new(&self.entries, &skipped);
+        kept.iter().try_for_each(|run| assembly.keep(&self.entries, run))?;
+        *lock(&self.assembly) = Some(assembly);
         self.state = State::Transferring;
-        Step { send: frames(&self.skip, Body::Plan), effect: None }
+        let send = kept::frames(kept).into_iter().chain(frames(&self.skip, Body::Plan)).collect();
+        Ok(Step { send, effect: None })
     }
 
     fn verify(&mut self, complete: &Complete) -> Result<Step, Fault> {
@@ -210,14 +223,38 @@ impl Receiver {
             return Err(Fault::new(Reason::ChecksumMismatch, text));
         }
         self.root = root;
-        self.state = State::Publishing;
-        Ok(Effect::Publish.into())
+        self.state = State::Settling;
+        Ok(Effect::Settle.into())
     }
 
-    /// The tree is durable under its final names.
-    pub fn published(&mut self) -> Step {
+    /// Everything was made durable; these blocks came back damaged from the disk and are wanted again.
+    pub fn settled(&mut self, damaged: &[(u32, u32)]) -> Result<Step, Fault> {
+        if damaged.is_empty() {
+            self.state = State::Publishing;
+            return Ok(Effect::Publish.into());
+        }
+        self.rereads += 1;
+        if self.rereads > REREADS {
+            let text = format!("the disk of the destination gave damaged blocks back {REREADS} times; replace it");
+            return Err(Fault::new(Reason::ChecksumMismatch, text));
+        }
+        if let Some(assembly) = lock(&self.assembly).as_mut() {
+            for (file, block) in damaged {
+                assembly.forget(*file, *block);
+            }
+        }
+        self.state = State::Transferring;
+        let frame = |blocks: &[(u32, u32)]| {
+            let (files, blocks) = blocks.iter().copied().unzip();
+            Body::Again(Blocks { files, blocks })
+        };
+        Ok(Step { send: damaged.chunks(NUMBERS_PER_FRAME).map(frame).collect(), effect: None })
+    }
+
+    /// The tree is durable under its final names; `disk`: it was read again from there.
+    pub fn published(&mut self, disk: bool) -> Step {
         self.state = State::Done;
-        Step { send: vec![Body::Published(Complete { root: self.root.to_vec() })], effect: None }
+        Step { send: vec![Body::Published(Complete { root: self.root.to_vec(), disk })], effect: None }
     }
 
     /// Files that are not sent, in ascending order.

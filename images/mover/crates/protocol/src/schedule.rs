@@ -16,6 +16,19 @@ pub struct BlockRef {
     pub length: u32,
 }
 
+/// Consecutive blocks of a file that are still to be sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Span {
+    /// Index of the file in the listing.
+    pub file: u32,
+    /// Size of the file in bytes.
+    pub size: u64,
+    /// Number of the next block.
+    pub next: u32,
+    /// Number of the block after the last.
+    pub end: u32,
+}
+
 /// Blocks that travel together.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pack {
@@ -40,18 +53,24 @@ struct InFlight {
 /// The work left, the packs on their way, and what comes back.
 #[derive(Default)]
 pub struct Schedule {
-    files: VecDeque<(u32, u64)>,
-    next_block: u32,
+    spans: VecDeque<Span>,
     again: VecDeque<Vec<BlockRef>>,
     in_flight: HashMap<u64, InFlight>,
     next_id: u64,
     resent_packs: u64,
+    resent_bytes: u64,
 }
 
 impl Schedule {
-    /// Work for these files, given as index in the listing and size in bytes. Empty files need no pack.
+    /// Work for whole files, given as index in the listing and size in bytes. Empty files need no pack.
     pub fn new(files: impl IntoIterator<Item = (u32, u64)>) -> Self {
-        Self { files: files.into_iter().filter(|(_, size)| *size > 0).collect(), ..Self::default() }
+        let whole = |(file, size)| Span { file, size, next: 0, end: block_count(size) as u32 };
+        Self::of_spans(files.into_iter().map(whole))
+    }
+
+    /// Work for these spans, in this order.
+    pub fn of_spans(spans: impl IntoIterator<Item = Span>) -> Self {
+        Self { spans: spans.into_iter().filter(|span| span.next < span.end).collect(), ..Self::default() }
     }
 
     /// The next pack for a free stream on `connection`, or nothing when all is sent (though perhaps not stored).
@@ -59,6 +78,7 @@ impl Schedule {
         let blocks = match self.again.pop_front() {
             Some(blocks) => {
                 self.resent_packs += 1;
+                self.resent_bytes += blocks.iter().map(|block| u64::from(block.length)).sum::<u64>();
                 blocks
             }
             None => self.gather(),
@@ -74,19 +94,17 @@ impl Schedule {
 
     fn gather(&mut self) -> Vec<BlockRef> {
         let (mut blocks, mut bytes) = (Vec::new(), 0);
-        while let Some(&(file, size)) = self.files.front() {
-            let block = self.next_block;
-            let length = block_length(size, block);
+        while let Some(span) = self.spans.front_mut() {
+            let length = block_length(span.size, span.next);
             let full = bytes + length > PACK_PAYLOAD_BYTES || blocks.len() >= usize::from(PACK_SEGMENTS);
             if full {
                 break;
             }
-            blocks.push(BlockRef { file, block, length });
+            blocks.push(BlockRef { file: span.file, block: span.next, length });
             bytes += length;
-            self.next_block += 1;
-            if u64::from(self.next_block) == block_count(size) {
-                self.files.pop_front();
-                self.next_block = 0;
+            span.next += 1;
+            if span.next == span.end {
+                self.spans.pop_front();
             }
         }
         blocks
@@ -105,6 +123,11 @@ impl Schedule {
         known
     }
 
+    /// A block that was stored once goes out again.
+    pub fn again(&mut self, block: BlockRef) {
+        self.again.push_back(vec![block]);
+    }
+
     /// A connection ended: what it had not yet delivered goes out again. Returns how many packs that are.
     pub fn connection_lost(&mut self, connection: u64) -> usize {
         let mut lost: Vec<u64> =
@@ -118,7 +141,7 @@ impl Schedule {
 
     /// Whether every block is stored.
     pub fn is_complete(&self) -> bool {
-        self.files.is_empty() && self.again.is_empty() && self.in_flight.is_empty()
+        self.spans.is_empty() && self.again.is_empty() && self.in_flight.is_empty()
     }
 
     /// Packs sent and not yet known to be stored.
@@ -129,6 +152,11 @@ impl Schedule {
     /// Packs that went out more than once.
     pub fn resent_packs(&self) -> u64 {
         self.resent_packs
+    }
+
+    /// Bytes of blocks that went out more than once.
+    pub fn resent_bytes(&self) -> u64 {
+        self.resent_bytes
     }
 }
 

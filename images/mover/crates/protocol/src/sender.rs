@@ -1,14 +1,16 @@
-//! The sender's side of a session, as a state machine: `Listing → Planning → Holding → Transferring → Completing → Done`.
+//! The sender's side of a session, as a state machine: `Listing → Planning → Holding → Transferring → Completing → Done`,
+//! and back from `Completing` to `Transferring` when the receiver's disk lost blocks.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use crate::digest::{block_count, of_tree, BlockDigests, Digest, Recorded};
+use crate::digest::{block_count, block_length, of_tree, BlockDigests, Digest, Recorded};
 use crate::fault::{show, Fault, Reason};
+use crate::kept::{self, gaps, Run};
 use crate::limits::NUMBERS_PER_FRAME;
 use crate::listing::{Entry, Kind};
-use crate::message::{Body, Complete, FileDigest, FileDigests, Numbers};
-use crate::schedule::{Pack, Schedule};
+use crate::message::{Blocks, Body, Complete, FileDigest, FileDigests, Numbers};
+use crate::schedule::{BlockRef, Pack, Schedule};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
@@ -34,8 +36,18 @@ pub enum Effect {
         /// Files of which every block is stored now.
         files: u64,
     },
+    /// Blocks that were stored have to be sent again.
+    Again {
+        /// Bytes of those blocks.
+        bytes: u64,
+        /// Files that are not whole any more.
+        files: u64,
+    },
     /// The receiver published the tree: success.
-    Finished,
+    Finished {
+        /// Whether the receiver read everything again from its disk.
+        disk: bool,
+    },
 }
 
 /// The sender's session after both ends have greeted each other.
@@ -48,6 +60,19 @@ pub struct Sender {
     schedule: Schedule,
     damaged_packs: u64,
     blocks_left: HashMap<u32, u64>,
+    kept: Vec<Run>,
+    kept_unchecked: u64,
+    /// Whether the receiver asked for blocks again, in one or more frames.
+    rereading: bool,
+}
+
+/// Blocks that went from stored to missing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Reopened {
+    /// Bytes of those blocks.
+    pub bytes: u64,
+    /// Files that are not whole any more.
+    pub files: u64,
 }
 
 impl Default for Sender {
@@ -61,6 +86,9 @@ impl Default for Sender {
             schedule: Schedule::default(),
             damaged_packs: 0,
             blocks_left: HashMap::new(),
+            kept: Vec::new(),
+            kept_unchecked: 0,
+            rereading: false,
         }
     }
 }
@@ -88,6 +116,16 @@ impl Sender {
         self.damaged_packs
     }
 
+    /// Bytes of blocks that this end sent more than once.
+    pub fn resent_bytes(&self) -> u64 {
+        self.schedule.resent_bytes()
+    }
+
+    /// Blocks that the receiver has from earlier attempts; each must be read again and reported by `checked`.
+    pub fn kept(&self) -> &[Run] {
+        &self.kept
+    }
+
     /// Takes a message of the receiver. `Failure` and `Heartbeat` are the caller's.
     pub fn on_message(&mut self, body: Body) -> Result<Option<Effect>, Fault> {
         match (self.state, body) {
@@ -95,6 +133,13 @@ impl Sender {
                 let last = numbers.last;
                 self.take(numbers, |session| &mut session.compare)?;
                 Ok(last.then(|| Effect::HashFiles(self.compare.clone())))
+            }
+            (State::Planning, Body::Kept(kept)) => {
+                for run in kept.runs {
+                    let run = kept::admit(run, &self.entries, self.kept.last())?;
+                    self.kept.push(run);
+                }
+                Ok(None)
             }
             (State::Planning, Body::Plan(numbers)) => {
                 let last = numbers.last;
@@ -122,8 +167,10 @@ impl Sender {
                     ));
                 }
                 self.state = State::Done;
-                Ok(Some(Effect::Finished))
+                Ok(Some(Effect::Finished { disk: complete.disk }))
             }
+            (State::Completing, Body::Again(blocks)) => self.again(&blocks).map(Some),
+            (State::Transferring, Body::Again(blocks)) if self.rereading => self.again(&blocks).map(Some),
             (State::Completing, Body::Stored(_)) => Ok(None),
             (state, body) => Err(Fault::protocol(format!("the receiver sent {} while {state:?}", body.name()))),
         }
@@ -170,11 +217,63 @@ impl Sender {
                 self.digests[*file as usize] = BlockDigests::None;
             }
         }
-        let work = self.entries.iter().enumerate().filter(|(_, entry)| entry.kind == Kind::File);
-        let work = work.filter(|(index, _)| self.skip.binary_search(&(*index as u32)).is_err());
-        self.schedule = Schedule::new(work.map(|(index, entry)| (index as u32, entry.size)));
+        let mut kept = self.kept.chunk_by(|left, right| left.file == right.file).peekable();
+        let mut spans = Vec::new();
+        for (index, entry) in (0u32..).zip(self.entries.iter()).filter(|(_, entry)| entry.kind == Kind::File) {
+            let runs = kept.next_if(|runs| runs[0].file == index).unwrap_or_default();
+            if self.skip.binary_search(&index).is_ok() {
+                if !runs.is_empty() {
+                    return Err(Fault::protocol("the receiver skips a file and keeps blocks of it"));
+                }
+                continue;
+            }
+            if !runs.is_empty() {
+                let blocks: u64 = runs.iter().map(|run| run.digests.len() as u64).sum();
+                self.kept_unchecked += blocks;
+                self.blocks_left.insert(index, block_count(entry.size) - blocks);
+            }
+            spans.extend(gaps(index, entry.size, runs));
+        }
+        self.schedule = Schedule::of_spans(spans);
         self.state = State::Holding;
         Ok(())
+    }
+
+    /// Bytes and whole files among the kept blocks.
+    pub fn kept_totals(&self) -> (u64, u64) {
+        let bytes = self.kept.iter().map(|run| run.bytes(self.entries[run.file as usize].size)).sum();
+        let mut files: Vec<u32> = self.kept.iter().map(|run| run.file).collect();
+        files.dedup();
+        (bytes, files.iter().filter(|file| self.blocks_left.get(file) == Some(&0)).count() as u64)
+    }
+
+    /// A kept block was read again. If it is not what the receiver has, it goes out.
+    pub fn checked(&mut self, file: u32, block: u32, kept: &Digest, now: Digest) -> Result<Reopened, Fault> {
+        self.read(file, block, now)?;
+        self.kept_unchecked = self.kept_unchecked.saturating_sub(1);
+        Ok(if *kept == now { Reopened::default() } else { self.reopen(file, block) })
+    }
+
+    fn reopen(&mut self, file: u32, block: u32) -> Reopened {
+        let length = block_length(self.entries[file as usize].size, block);
+        self.schedule.again(BlockRef { file, block, length });
+        let left = self.blocks_left.entry(file).or_insert(0);
+        *left += 1;
+        Reopened { bytes: u64::from(length), files: u64::from(*left == 1) }
+    }
+
+    fn again(&mut self, blocks: &Blocks) -> Result<Effect, Fault> {
+        let mut sum = Reopened::default();
+        for (file, block) in blocks.files.iter().zip(&blocks.blocks) {
+            if self.digests.get(*file as usize).and_then(|digests| digests.block(*block)).is_none() {
+                return Err(Fault::protocol("the receiver wants a block again that was never sent"));
+            }
+            let reopened = self.reopen(*file, *block);
+            sum = Reopened { bytes: sum.bytes + reopened.bytes, files: sum.files + reopened.files };
+        }
+        self.state = State::Transferring;
+        self.rereading = true;
+        Ok(Effect::Again { bytes: sum.bytes, files: sum.files })
     }
 
     /// Notes the digest of a file asked for by `HashFiles`.
@@ -230,12 +329,13 @@ impl Sender {
 
     /// The closing message, once, when every block is stored.
     pub fn complete(&mut self) -> Result<Option<Body>, Fault> {
-        if self.state != State::Transferring || !self.schedule.is_complete() {
+        if self.state != State::Transferring || !self.schedule.is_complete() || self.kept_unchecked > 0 {
             return Ok(None);
         }
         let root = self.root()?.to_vec();
         self.state = State::Completing;
-        Ok(Some(Body::Complete(Complete { root })))
+        self.rereading = false;
+        Ok(Some(Body::Complete(Complete { root, disk: false })))
     }
 
     /// Whether every block is stored.
@@ -266,6 +366,8 @@ impl Body {
             Self::Published(_) => "Published",
             Self::Failure(_) => "Failure",
             Self::Heartbeat(_) => "Heartbeat",
+            Self::Kept(_) => "Kept",
+            Self::Again(_) => "Again",
         }
     }
 }

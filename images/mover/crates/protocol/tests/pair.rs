@@ -4,7 +4,8 @@
 use std::collections::HashMap;
 
 use fairlead_protocol::digest::{self, of_block, of_file, Digest};
-use fairlead_protocol::listing::{Entry, Kind, ListingBuilder};
+use fairlead_protocol::kept::{frames, runs, Run};
+use fairlead_protocol::listing::{Entry, Kind, ListingBuilder, Version};
 use fairlead_protocol::message::{Body, Complete, Listing, ListingEnd, Packs};
 use fairlead_protocol::pack::Segment;
 use fairlead_protocol::receiver::{lock, Effect as ReceiverEffect, Receiver, Step};
@@ -16,7 +17,16 @@ use proptest::prelude::*;
 const BLOCK: u64 = fairlead_protocol::limits::BLOCK_BYTES as u64;
 
 fn file(path: &str, size: u64) -> Entry {
-    Entry { path: path.into(), kind: Kind::File, mode: 0o644, mtime_s: 1, mtime_ns: 2, size, target: Vec::new() }
+    Entry {
+        path: path.into(),
+        kind: Kind::File,
+        mode: 0o644,
+        mtime_s: 1,
+        mtime_ns: 2,
+        size,
+        target: Vec::new(),
+        version: Version::default(),
+    }
 }
 
 /// Content is a function of place, so that no bytes are kept.
@@ -34,17 +44,27 @@ struct Pair {
     receiver: Receiver,
     /// Files the destination has already, with their digests.
     present: HashMap<u32, Digest>,
+    /// Blocks of earlier attempts.
+    kept: Vec<Run>,
+    /// Blocks that the disk gives back damaged, once.
+    disk_damage: Vec<(u32, u32)>,
     published: bool,
     finished: bool,
 }
 
 impl Pair {
-    /// Lists, compares and plans; data may flow afterwards.
     fn planned(entries: &[Entry], present: HashMap<u32, Digest>) -> Result<Self, Fault> {
+        Self::resumed(entries, present, Vec::new())
+    }
+
+    /// Lists, compares and plans; data may flow afterwards.
+    fn resumed(entries: &[Entry], present: HashMap<u32, Digest>, kept: Vec<Run>) -> Result<Self, Fault> {
         let mut pair = Self {
             sender: Sender::default(),
             receiver: Receiver::default(),
             present,
+            kept,
+            disk_damage: Vec::new(),
             published: false,
             finished: false,
         };
@@ -85,10 +105,11 @@ impl Pair {
                 files.into_iter().for_each(|file| self.receiver.hashed(file, self.present[&file]));
                 self.receiver.hashed_all()
             }
-            Some(ReceiverEffect::Reserve { .. }) => self.receiver.reserved(),
+            Some(ReceiverEffect::Reserve { .. }) => self.receiver.reserved(&self.kept)?,
+            Some(ReceiverEffect::Settle) => self.receiver.settled(&std::mem::take(&mut self.disk_damage))?,
             Some(ReceiverEffect::Publish) => {
                 self.published = true;
-                self.receiver.published()
+                self.receiver.published(false)
             }
         };
         self.follow(next)
@@ -103,7 +124,8 @@ impl Pair {
                     .for_each(|file| self.sender.hashed(*file, file_digest(*file, entries[*file as usize].size)));
                 self.sender.answer_comparison().into_iter().try_for_each(|body| self.tell_receiver(body))
             }
-            Some(Effect::Finished) => {
+            Some(Effect::Again { .. }) => Ok(()),
+            Some(Effect::Finished { .. }) => {
                 self.finished = true;
                 Ok(())
             }
@@ -125,8 +147,35 @@ impl Pair {
             let digest = block_digest(block.file, block.block);
             let segment = Segment { file: block.file, block: block.block, length: block.length, digest };
             assembly.admits(&entries, &segment)?;
+            if assembly.contradicts_kept(&segment) {
+                assembly.forget(block.file, block.block);
+            }
             assembly.stored(&entries, &segment).map(|_| ())
         })
+    }
+
+    /// Reads the kept blocks again, as the sender must.
+    fn recheck(&mut self) {
+        for run in self.sender.kept().to_vec() {
+            for (block, digest) in (run.first..).zip(&run.digests) {
+                self.sender.checked(run.file, block, digest, block_digest(run.file, block)).unwrap();
+            }
+        }
+    }
+
+    /// Sends until the receiver has published; returns the blocks that were sent.
+    fn finish(&mut self) -> Vec<(u32, u32)> {
+        let mut sent = Vec::new();
+        self.complete().unwrap();
+        while !self.finished {
+            let pack = self.sender.next_pack(0).unwrap();
+            self.read(&pack);
+            sent.extend(pack.blocks.iter().map(|block| (block.file, block.block)));
+            self.store(&pack).unwrap();
+            self.tell_sender(Body::Stored(Packs { packs: vec![pack.id] })).unwrap();
+            self.complete().unwrap();
+        }
+        sent
     }
 
     fn complete(&mut self) -> Result<(), Fault> {
@@ -175,12 +224,102 @@ proptest! {
     }
 }
 
+proptest! {
+    #[test]
+    fn a_resumed_transfer_sends_exactly_what_is_missing_or_different(
+        sizes in proptest::collection::vec(0u64..(5 * BLOCK), 1..10),
+        states in proptest::collection::vec(0u8..4, 50),
+    ) {
+        let entries: Vec<Entry> = sizes.iter().enumerate().map(|(i, size)| file(&format!("{i:03}"), *size)).collect();
+        let (mut kept, mut expected) = (Vec::new(), Vec::new());
+        let mut states = states.into_iter().cycle();
+        for (index, size) in (0u32..).zip(&sizes) {
+            let mut held = Vec::new();
+            for block in 0..digest::block_count(*size) as u32 {
+                match states.next() {
+                    Some(0) => expected.push((index, block)),
+                    Some(1) => { held.push((block, [7; 32])); expected.push((index, block)); }
+                    _ => held.push((block, block_digest(index, block))),
+                }
+            }
+            kept.extend(runs(index, held));
+        }
+        let mut pair = Pair::resumed(&entries, HashMap::new(), kept).unwrap();
+        prop_assert!(pair.sender.complete().unwrap().is_none() || pair.sender.kept().is_empty());
+        pair.recheck();
+        let mut sent = pair.finish();
+        sent.sort_unstable();
+        prop_assert_eq!(sent, expected);
+        prop_assert!(pair.published);
+    }
+}
+
+#[test]
+fn nothing_is_complete_before_the_kept_blocks_are_read_again() {
+    let kept = runs(0, [(0, block_digest(0, 0))]);
+    let mut pair = Pair::resumed(&[file("a", 10)], HashMap::new(), kept).unwrap();
+    assert_eq!(pair.sender.complete(), Ok(None));
+    assert_eq!(pair.sender.kept_totals(), (10, 1));
+    pair.recheck();
+    assert!(pair.finish().is_empty());
+    assert!(pair.published);
+}
+
+#[test]
+fn a_kept_block_that_differs_reopens_its_file() {
+    let kept = runs(0, [(0, [9; 32])]);
+    let mut pair = Pair::resumed(&[file("a", 10)], HashMap::new(), kept).unwrap();
+    let reopened = pair.sender.checked(0, 0, &[9; 32], block_digest(0, 0)).unwrap();
+    assert_eq!((reopened.bytes, reopened.files), (10, 1));
+    assert_eq!(pair.finish(), [(0, 0)]);
+}
+
+#[test]
+fn blocks_that_the_disk_lost_are_sent_again() {
+    let mut pair = Pair::planned(&[file("a", 2 * BLOCK), file("b", 5)], HashMap::new()).unwrap();
+    pair.disk_damage = vec![(0, 1), (1, 0)];
+    assert_eq!(pair.finish(), [(0, 0), (0, 1), (1, 0), (0, 1), (1, 0)]);
+    assert!(pair.published);
+}
+
+#[test]
+fn a_disk_that_never_keeps_a_block_is_given_up() {
+    let mut pair = Pair::planned(&[file("a", 5)], HashMap::new()).unwrap();
+    let pack = pair.sender.next_pack(0).unwrap();
+    pair.read(&pack);
+    pair.store(&pack).unwrap();
+    let complete = pair.receiver.assembly();
+    for round in 1.. {
+        let root = lock(&complete).as_ref().unwrap().root(pair.receiver.entries()).unwrap();
+        let settle = pair.receiver.on_message(Body::Complete(Complete { root: root.to_vec(), disk: false })).unwrap();
+        assert!(matches!(settle.effect, Some(ReceiverEffect::Settle)));
+        match pair.receiver.settled(&[(0, 0)]) {
+            Ok(step) => assert!(matches!(step.send[..], [Body::Again(_)])),
+            Err(fault) => {
+                assert_eq!((fault.reason, round), (Reason::ChecksumMismatch, 4));
+                return;
+            }
+        }
+        pair.store(&pack).unwrap();
+    }
+}
+
+#[test]
+fn a_receiver_that_keeps_what_cannot_be_is_refused() {
+    for kept in [runs(1, [(0, [0; 32])]), runs(0, [(1, [0; 32])])] {
+        let mut sender = Sender::default();
+        sender.listed(vec![file("a", 10)]);
+        let Body::Kept(message) = frames(&kept).remove(0) else { panic!() };
+        assert_eq!(sender.on_message(Body::Kept(message)).unwrap_err().reason, Reason::ProtocolError);
+    }
+}
+
 #[test]
 fn another_root_is_never_published() {
     let mut pair = Pair::planned(&[file("a", 10)], HashMap::new()).unwrap();
     let pack = pair.sender.next_pack(0).unwrap();
     pair.store(&pack).unwrap();
-    let fault = pair.tell_receiver(Body::Complete(Complete { root: vec![0; 32] })).unwrap_err();
+    let fault = pair.tell_receiver(Body::Complete(Complete { root: vec![0; 32], disk: false })).unwrap_err();
     assert_eq!(fault.reason, Reason::ChecksumMismatch);
     assert!(!pair.published);
 }
@@ -188,7 +327,7 @@ fn another_root_is_never_published() {
 #[test]
 fn a_sender_that_is_done_too_early_is_refused() {
     let mut pair = Pair::planned(&[file("a", 10)], HashMap::new()).unwrap();
-    let fault = pair.tell_receiver(Body::Complete(Complete { root: vec![0; 32] })).unwrap_err();
+    let fault = pair.tell_receiver(Body::Complete(Complete { root: vec![0; 32], disk: false })).unwrap_err();
     assert_eq!(fault.reason, Reason::ProtocolError);
     assert!(!pair.published);
 }
@@ -224,7 +363,7 @@ fn a_source_that_reads_differently_the_second_time_has_changed() {
 #[test]
 fn messages_out_of_turn_are_refused_by_both_ends() {
     let mut pair = Pair::planned(&[file("a", 10)], HashMap::new()).unwrap();
-    let root = || Complete { root: vec![0; 32] };
+    let root = || Complete { root: vec![0; 32], disk: false };
     assert_eq!(pair.sender.on_message(Body::Published(root())).unwrap_err().reason, Reason::ProtocolError);
     assert_eq!(pair.receiver.on_message(Body::Published(root())).unwrap_err().reason, Reason::ProtocolError);
     let listing = Body::Listing(Listing { entries: Vec::new() });

@@ -1,0 +1,390 @@
+//! The ledger of a job's partial files: which blocks are where, and which of them survive a crash of the node.
+//!
+//! A header, then records, only ever appended. Each record carries its length, kind and crc32c; the first one that is torn or
+//! damaged ends the ledger, for nothing behind it can be trusted to be in order.
+
+use crate::digest::{block_count, block_length, Digest};
+use crate::limits::{BLOCK_BYTES, JOB_BYTES, PATH_BYTES};
+use crate::listing::{Entry, Version};
+use crate::name::{check_path, job_is_valid};
+
+/// Bytes of the header.
+pub const HEADER_BYTES: usize = 80;
+/// Bytes of a record around its body: length, kind, reserved, crc32c.
+const FRAME_BYTES: usize = 8;
+/// Longest body: a file record with the longest path.
+const BODY_BYTES: usize = FILE_BYTES + PATH_BYTES;
+const FILE_BYTES: usize = 4 + 8 + 8 + 4 + 8 + 4 + 8;
+
+const MAGIC: [u8; 4] = *b"FLLG";
+const VERSION: u16 = 1;
+const DIGEST_BLAKE3: u16 = 1;
+
+/// The header for a job's ledger.
+pub fn header(job: &str) -> [u8; HEADER_BYTES] {
+    debug_assert!(job.len() <= JOB_BYTES);
+    let mut bytes = [0; HEADER_BYTES];
+    bytes[..4].copy_from_slice(&MAGIC);
+    bytes[4..6].copy_from_slice(&VERSION.to_be_bytes());
+    bytes[6..8].copy_from_slice(&DIGEST_BLAKE3.to_be_bytes());
+    bytes[8..12].copy_from_slice(&BLOCK_BYTES.to_be_bytes());
+    bytes[12] = job.len() as u8;
+    bytes[13..13 + job.len()].copy_from_slice(job.as_bytes());
+    let crc = crc32c::crc32c(&bytes[..HEADER_BYTES - 4]);
+    bytes[HEADER_BYTES - 4..].copy_from_slice(&crc.to_be_bytes());
+    bytes
+}
+
+/// The job of a header of this version, block size and digest; nothing for any other bytes.
+pub fn job_of_header(bytes: &[u8; HEADER_BYTES]) -> Option<&str> {
+    let name = bytes.get(13..13 + usize::from(bytes[12]))?;
+    let job = std::str::from_utf8(name).ok().filter(|job| job.len() <= JOB_BYTES && job_is_valid(job))?;
+    (header(job) == *bytes).then_some(job)
+}
+
+/// What a file was when its blocks were read; another identity is another file.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Identity {
+    /// Path below the root.
+    pub path: Vec<u8>,
+    /// Size in bytes.
+    pub size: u64,
+    /// Modification time, whole seconds since 1970.
+    pub mtime_s: i64,
+    /// Modification time, nanoseconds of the second.
+    pub mtime_ns: u32,
+    /// Time of change and inode at the sender.
+    pub version: Version,
+}
+
+impl Identity {
+    /// The identity of a listed file.
+    pub fn of(entry: &Entry) -> Self {
+        let Entry { path, size, mtime_s, mtime_ns, version, .. } = entry;
+        Self { path: path.clone(), size: *size, mtime_s: *mtime_s, mtime_ns: *mtime_ns, version: *version }
+    }
+}
+
+/// One fact.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Record {
+    /// An attempt of the job took over. Never falls.
+    Attempt(u32),
+    /// A partial file belongs to this file of the source.
+    File {
+        /// Names the partial file; never used again for another.
+        slot: u32,
+        /// The file of the source.
+        identity: Identity,
+    },
+    /// A block was verified and written, though it may not be on the disk yet.
+    Block {
+        /// Its partial file.
+        slot: u32,
+        /// Its number in the file.
+        block: u32,
+        /// Bytes of the block.
+        length: u32,
+        /// BLAKE3 of those bytes.
+        digest: Digest,
+    },
+    /// The data of every block recorded before this offset of the ledger is on the disk.
+    Mark {
+        /// Offset of the ledger in bytes.
+        through: u64,
+        /// Payload bytes received for the job up to that offset, those that came in vain included.
+        received_bytes: u64,
+    },
+    /// A block's place holds something else now.
+    Lost {
+        /// Its partial file.
+        slot: u32,
+        /// Its number in the file.
+        block: u32,
+    },
+    /// A partial file is of no use any more.
+    Forgotten(u32),
+    /// Every file is complete and durable, and the tree has this digest: publication may have begun.
+    Verified(Digest),
+}
+
+impl Record {
+    /// Appends the record to `out`.
+    pub fn encode_into(&self, out: &mut Vec<u8>) {
+        let start = out.len();
+        out.extend_from_slice(&[0; 4]);
+        let kind: u8 = match self {
+            Self::Attempt(attempt) => {
+                out.extend_from_slice(&attempt.to_be_bytes());
+                1
+            }
+            Self::File { slot, identity } => {
+                out.extend_from_slice(&slot.to_be_bytes());
+                out.extend_from_slice(&identity.size.to_be_bytes());
+                out.extend_from_slice(&identity.mtime_s.to_be_bytes());
+                out.extend_from_slice(&identity.mtime_ns.to_be_bytes());
+                out.extend_from_slice(&identity.version.ctime_s.to_be_bytes());
+                out.extend_from_slice(&identity.version.ctime_ns.to_be_bytes());
+                out.extend_from_slice(&identity.version.inode.to_be_bytes());
+                out.extend_from_slice(&identity.path);
+                2
+            }
+            Self::Block { slot, block, length, digest } => {
+                out.extend_from_slice(&slot.to_be_bytes());
+                out.extend_from_slice(&block.to_be_bytes());
+                out.extend_from_slice(&(u64::from(*block) * u64::from(BLOCK_BYTES)).to_be_bytes());
+                out.extend_from_slice(&length.to_be_bytes());
+                out.extend_from_slice(digest);
+                3
+            }
+            Self::Mark { through, received_bytes } => {
+                out.extend_from_slice(&through.to_be_bytes());
+                out.extend_from_slice(&received_bytes.to_be_bytes());
+                4
+            }
+            Self::Lost { slot, block } => {
+                out.extend_from_slice(&slot.to_be_bytes());
+                out.extend_from_slice(&block.to_be_bytes());
+                5
+            }
+            Self::Forgotten(slot) => {
+                out.extend_from_slice(&slot.to_be_bytes());
+                6
+            }
+            Self::Verified(root) => {
+                out.extend_from_slice(root);
+                7
+            }
+        };
+        let length = (out.len() - start - 4) as u16;
+        out[start..start + 2].copy_from_slice(&length.to_be_bytes());
+        out[start + 2] = kind;
+        let crc = crc32c::crc32c(&out[start..]);
+        out.extend_from_slice(&crc.to_be_bytes());
+    }
+
+    fn decode(kind: u8, body: &[u8]) -> Option<Self> {
+        let mut fields = Fields(body);
+        let record = match kind {
+            1 => Self::Attempt(fields.u32()?),
+            2 => {
+                let slot = fields.u32()?;
+                let (size, mtime_s, mtime_ns) = (fields.u64()?, fields.u64()? as i64, fields.u32()?);
+                let version = Version { ctime_s: fields.u64()? as i64, ctime_ns: fields.u32()?, inode: fields.u64()? };
+                let path = std::mem::take(&mut fields.0).to_vec();
+                check_path(&path).ok()?;
+                Self::File { slot, identity: Identity { path, size, mtime_s, mtime_ns, version } }
+            }
+            3 => {
+                let (slot, block, offset, length) = (fields.u32()?, fields.u32()?, fields.u64()?, fields.u32()?);
+                if offset != u64::from(block) * u64::from(BLOCK_BYTES) {
+                    return None;
+                }
+                Self::Block { slot, block, length, digest: fields.take()? }
+            }
+            4 => Self::Mark { through: fields.u64()?, received_bytes: fields.u64()? },
+            5 => Self::Lost { slot: fields.u32()?, block: fields.u32()? },
+            6 => Self::Forgotten(fields.u32()?),
+            7 => Self::Verified(fields.take()?),
+            _ => return None,
+        };
+        fields.0.is_empty().then_some(record)
+    }
+}
+
+struct Fields<'a>(&'a [u8]);
+
+impl Fields<'_> {
+    fn take<const N: usize>(&mut self) -> Option<[u8; N]> {
+        let (head, rest) = self.0.split_first_chunk::<N>()?;
+        self.0 = rest;
+        Some(*head)
+    }
+
+    fn u32(&mut self) -> Option<u32> {
+        self.take().map(u32::from_be_bytes)
+    }
+
+    fn u64(&mut self) -> Option<u64> {
+        self.take().map(u64::from_be_bytes)
+    }
+}
+
+/// A block that a partial file holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Held {
+    /// Its number in the file.
+    pub block: u32,
+    /// BLAKE3 of its bytes.
+    pub digest: Digest,
+    /// Where its record ends in the ledger.
+    end: u64,
+}
+
+/// A partial file and what it holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PartialFile {
+    /// The file of the source it belongs to.
+    pub identity: Identity,
+    blocks: Vec<Held>,
+}
+
+impl PartialFile {
+    /// The blocks in order, each once.
+    pub fn blocks(&self) -> &[Held] {
+        &self.blocks
+    }
+
+    /// Whether every block is there.
+    pub fn is_complete(&self) -> bool {
+        self.blocks.len() as u64 == block_count(self.identity.size)
+    }
+
+    fn settle(&mut self) {
+        self.blocks.sort_by_key(|held| (held.block, std::cmp::Reverse(held.end)));
+        self.blocks.dedup_by_key(|held| held.block);
+    }
+}
+
+/// What a ledger says.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Book {
+    /// The highest attempt so far.
+    pub attempt: u32,
+    /// The first slot that was never used.
+    pub next_slot: u32,
+    /// Digest of the tree, once everything was complete and durable.
+    pub verified: Option<Digest>,
+    marked_bytes: u64,
+    files: std::collections::HashMap<u32, PartialFile>,
+    through: u64,
+}
+
+impl Book {
+    /// The partial files by slot.
+    pub fn files(&self) -> &std::collections::HashMap<u32, PartialFile> {
+        &self.files
+    }
+
+    /// Whether the data of a block is on the disk for certain. The others have to be read again before they count.
+    pub fn is_durable(&self, held: &Held) -> bool {
+        held.end <= self.through
+    }
+
+    /// Payload bytes that earlier attempts received, as far as the ledger knows.
+    pub fn received_bytes(&self) -> u64 {
+        let late = |file: &PartialFile| -> u64 {
+            let size = file.identity.size;
+            let unmarked = file.blocks.iter().filter(|held| !self.is_durable(held));
+            unmarked.map(|held| u64::from(block_length(size, held.block))).sum()
+        };
+        self.marked_bytes + self.files.values().map(late).sum::<u64>()
+    }
+
+    /// Takes a fact whose record reaches from `start` to `end`. False if it cannot be.
+    fn apply(&mut self, record: Record, start: u64, end: u64) -> bool {
+        match record {
+            Record::Attempt(attempt) => {
+                if attempt < self.attempt {
+                    return false;
+                }
+                self.attempt = attempt;
+            }
+            Record::File { slot, identity } => {
+                if self.files.contains_key(&slot)
+                    || slot == u32::MAX
+                    || block_count(identity.size) > u64::from(u32::MAX)
+                {
+                    return false;
+                }
+                self.next_slot = self.next_slot.max(slot + 1);
+                self.files.insert(slot, PartialFile { identity, blocks: Vec::new() });
+            }
+            Record::Block { slot, block, length, digest } => {
+                let Some(file) = self.files.get_mut(&slot) else { return false };
+                if length == 0 || block_length(file.identity.size, block) != length {
+                    return false;
+                }
+                if file.blocks.is_empty() && block_count(file.identity.size) == 1 {
+                    file.blocks.reserve_exact(1);
+                }
+                file.blocks.push(Held { block, digest, end });
+            }
+            Record::Mark { through, received_bytes } => {
+                if through > start || through < self.through || received_bytes < self.marked_bytes {
+                    return false;
+                }
+                self.through = through;
+                self.marked_bytes = received_bytes;
+            }
+            Record::Lost { slot, block } => {
+                let Some(file) = self.files.get_mut(&slot) else { return false };
+                file.blocks.retain(|held| held.block != block);
+            }
+            Record::Forgotten(slot) => return self.files.remove(&slot).is_some(),
+            Record::Verified(root) => self.verified = Some(root),
+        }
+        true
+    }
+}
+
+/// Reads a ledger piece by piece.
+#[derive(Default)]
+pub struct Replay {
+    book: Book,
+    buffer: Vec<u8>,
+    valid: u64,
+    ended: bool,
+}
+
+impl Replay {
+    /// Takes the next bytes of the file, from its beginning on.
+    pub fn extend(&mut self, bytes: &[u8]) {
+        if self.ended {
+            return;
+        }
+        self.buffer.extend_from_slice(bytes);
+        let mut used = 0;
+        if self.valid == 0 {
+            let Some(head) = self.buffer.first_chunk::<HEADER_BYTES>() else { return };
+            if job_of_header(head).is_none() {
+                self.ended = true;
+                return;
+            }
+            used = HEADER_BYTES;
+            self.valid = HEADER_BYTES as u64;
+        }
+        while let Some(length) = self.record(used) {
+            used += length;
+        }
+        self.buffer.drain(..used);
+    }
+
+    /// Takes the record at `at` of the buffer; its length, or nothing when no whole and sound record is there.
+    fn record(&mut self, at: usize) -> Option<usize> {
+        let rest = &self.buffer[at..];
+        let head = rest.first_chunk::<4>()?;
+        let body_bytes = usize::from(u16::from_be_bytes([head[0], head[1]]));
+        if body_bytes > BODY_BYTES || head[3] != 0 {
+            self.ended = true;
+            return None;
+        }
+        let (covered, tail) = rest.split_at_checked(4 + body_bytes)?;
+        let crc = tail.first_chunk::<4>()?;
+        let sound = crc32c::crc32c(covered).to_be_bytes() == *crc;
+        let record = sound.then(|| Record::decode(head[2], &covered[4..])).flatten();
+        let (start, end) = (self.valid, self.valid + (FRAME_BYTES + body_bytes) as u64);
+        if !record.is_some_and(|record| self.book.apply(record, start, end)) {
+            self.ended = true;
+            return None;
+        }
+        self.valid = end;
+        Some(FRAME_BYTES + body_bytes)
+    }
+
+    /// What the sound part says, and how many bytes that part has; zero without a sound header.
+    pub fn finish(mut self) -> (Book, u64) {
+        self.book.files.values_mut().for_each(PartialFile::settle);
+        (self.book, self.valid)
+    }
+}

@@ -1,0 +1,135 @@
+//! A bounded, repeatable run of every fuzz harness: arbitrary bytes, and valid ones that were bent.
+#![allow(clippy::unwrap_used)]
+
+mod harness;
+
+use fairlead_protocol::frame::{encode, preamble};
+use fairlead_protocol::kept::{frames, runs};
+use fairlead_protocol::ledger::{header, Identity, Record};
+use fairlead_protocol::listing::Version;
+use fairlead_protocol::message::{self, Body, Complete, Control, Hello, Listing, ListingEnd, Numbers, Packs, Welcome};
+use fairlead_protocol::pack::{Header, Segment};
+
+const ROUNDS: u64 = 40_000;
+
+/// Repeatable random numbers.
+struct Random(blake3::OutputReader);
+
+impl Random {
+    fn below(&mut self, bound: usize) -> usize {
+        let mut bytes = [0; 8];
+        self.0.fill(&mut bytes);
+        (u64::from_le_bytes(bytes) % bound.max(1) as u64) as usize
+    }
+
+    fn bytes(&mut self, length: usize) -> Vec<u8> {
+        let mut bytes = vec![0; length];
+        self.0.fill(&mut bytes);
+        bytes
+    }
+}
+
+fn controls(bodies: Vec<Body>) -> Vec<u8> {
+    bodies.into_iter().flat_map(|body| encode(&Control { body: Some(body) })).collect()
+}
+
+/// Valid input for each harness, to be bent.
+fn seeds() -> Vec<Vec<u8>> {
+    let hello = Hello { job: "job".into(), attempt: 1, purpose: 1, token: vec![7; 16], stream: 3 };
+    let welcome = Welcome { refusal: String::new(), token: vec![7; 16], echo_key: vec![8; 16], echo_port: 24_000 };
+    let file =
+        |path: &str, size| message::Entry { path: path.into(), kind: 1, mode: 0o644, size, ..Default::default() };
+    let directory = message::Entry { path: b"d".to_vec(), kind: 2, ..Default::default() };
+    let listing = Listing { entries: vec![directory, file("d/a", 3), file("d/b", 4 << 20)] };
+    let end = ListingEnd { files: 2, directories: 1, symlinks: 0, bytes: 3 + (4 << 20) };
+    let digest = message::FileDigest { file: 1, digest: vec![0; 32] };
+    let digests = message::FileDigests { digests: vec![digest], last: true };
+    let root = || Complete { root: vec![3; 32], disk: false };
+    let kept = frames(&[runs(0, [(0, [1; 32]), (2, [2; 32])]), runs(1, [(0, [1; 32])])].concat());
+    let numbers = |numbers: Vec<u32>| Numbers { numbers, last: true };
+    let sender =
+        [Body::Compare(numbers(vec![1])), Body::Plan(numbers(Vec::new())), Body::Stored(Packs { packs: vec![0, 1] })];
+    let again = Body::Again(message::Blocks { files: vec![0, 1], blocks: vec![0, 0] });
+    let resumed =
+        kept.into_iter().chain([sender[1].clone(), sender[2].clone(), again, Body::Published(root())]).collect();
+    let mut table = Vec::new();
+    Segment { file: 1, block: 0, length: 100, digest: [4; 32] }.encode_into(&mut table);
+    Segment { file: 2, block: 3, length: 28, digest: [5; 32] }.encode_into(&mut table);
+    let head = Header::Data { pack: 9, segments: 2, payload_bytes: 128 }.encode();
+    let pack = [&head[..], &table, &[6; 128], &Header::End.encode()].concat();
+    let mut ledger = header("job").to_vec();
+    let version = Version { ctime_s: 1, ctime_ns: 2, inode: 3 };
+    let identity = Identity { path: b"d/a".to_vec(), size: 3 << 20, mtime_s: 4, mtime_ns: 5, version };
+    for record in [
+        Record::Attempt(1),
+        Record::File { slot: 0, identity },
+        Record::Block { slot: 0, block: 1, length: 1 << 20, digest: [1; 32] },
+        Record::Mark { through: 100, received_bytes: 5 },
+        Record::Block { slot: 0, block: 0, length: 1 << 20, digest: [2; 32] },
+        Record::Lost { slot: 0, block: 1 },
+        Record::Verified([3; 32]),
+    ] {
+        record.encode_into(&mut ledger);
+    }
+    vec![
+        [&preamble()[..], &encode(&hello)].concat(),
+        [&preamble()[..], &encode(&welcome)].concat(),
+        controls(vec![Body::Listing(listing), Body::ListingEnd(end), Body::Digests(digests), Body::Complete(root())]),
+        controls(sender.to_vec()),
+        controls(resumed),
+        pack,
+        ledger,
+        b"d/e/../f/./g".to_vec(),
+    ]
+}
+
+fn bend(random: &mut Random, seed: &[u8], other: &[u8]) -> Vec<u8> {
+    let mut bytes = seed.to_vec();
+    for _ in 0..=random.below(4) {
+        let at = random.below(bytes.len());
+        match random.below(6) {
+            0 if !bytes.is_empty() => bytes[at] ^= 1 << random.below(8),
+            1 if !bytes.is_empty() => bytes[at] = [0, 1, 0x7f, 0x80, 0xff][random.below(5)],
+            2 => bytes.truncate(at),
+            3 => {
+                let more = random.below(9);
+                let more = random.bytes(more);
+                bytes.splice(at..at, more);
+            }
+            4 => {
+                let from = random.below(other.len());
+                bytes.splice(at.., other[from..].iter().copied());
+            }
+            _ => {
+                let end = at + random.below(bytes.len() - at);
+                let copy = bytes[at..end].to_vec();
+                bytes.splice(at..at, copy);
+            }
+        }
+    }
+    bytes
+}
+
+#[test]
+fn no_bytes_of_a_stranger_break_a_decoder() {
+    let seeds = seeds();
+    for seed in &seeds {
+        harness::HARNESSES.iter().for_each(|(_, harness)| harness(seed));
+    }
+    let mut random = Random(blake3::Hasher::new().update(b"fuzz").finalize_xof());
+    for _ in 0..ROUNDS {
+        let bytes = if random.below(8) == 0 {
+            let length = random.below(300);
+            random.bytes(length)
+        } else {
+            let (seed, other) = (random.below(seeds.len()), random.below(seeds.len()));
+            bend(&mut random, &seeds[seed], &seeds[other])
+        };
+        for (name, harness) in harness::HARNESSES {
+            if let Err(panic) = std::panic::catch_unwind(|| harness(&bytes)) {
+                eprintln!("{name} broke on {bytes:?}");
+                std::panic::resume_unwind(panic);
+            }
+        }
+    }
+}

@@ -1,0 +1,175 @@
+//! What the fuzz targets and the bounded fuzz test do with bytes of a stranger: every decoder, and both sessions behind them.
+//! A harness panics when a decoder does, or when what it accepted does not survive being written and read again.
+#![allow(dead_code, clippy::unwrap_used)]
+
+use fairlead_protocol::digest::of_block;
+use fairlead_protocol::fault::show;
+use fairlead_protocol::frame::{check_preamble, decode, encode, length, Decoder, PREAMBLE_BYTES};
+use fairlead_protocol::kept::{gaps, Run};
+use fairlead_protocol::ledger::{job_of_header, Replay};
+use fairlead_protocol::limits::{BLOCK_BYTES, HELLO_FRAME_BYTES, PACK_PAYLOAD_BYTES, PACK_SEGMENTS};
+use fairlead_protocol::listing::{Entry, Kind, Version};
+use fairlead_protocol::message::{Body, Control, Hello, Welcome};
+use fairlead_protocol::name::{check_path, check_target};
+use fairlead_protocol::pack::{decode_table, Header, Segment, HEADER_BYTES, SEGMENT_BYTES};
+use fairlead_protocol::receiver::{Effect as ReceiverEffect, Receiver, Step};
+use fairlead_protocol::sender::{Effect, Sender};
+
+type Harness = fn(&[u8]);
+
+/// Every harness by the name of its fuzz target.
+pub(crate) const HARNESSES: [(&str, Harness); 7] = [
+    ("greeting", greeting),
+    ("control", control),
+    ("pack", pack),
+    ("ledger", ledger),
+    ("name", name),
+    ("receiver", receiver),
+    ("sender", sender),
+];
+
+/// The first bytes of a connection, in either direction.
+pub(crate) fn greeting(bytes: &[u8]) {
+    let Some((preamble, rest)) = bytes.split_first_chunk::<PREAMBLE_BYTES>() else { return };
+    let _ = check_preamble(preamble);
+    let Some((prefix, body)) = rest.split_first_chunk::<4>() else { return };
+    let Ok(length) = length(*prefix, HELLO_FRAME_BYTES) else { return };
+    let body = &body[..length.min(body.len())];
+    if let Ok(hello) = decode::<Hello>(body) {
+        assert_eq!(decode::<Hello>(&encode(&hello)[4..]).unwrap(), hello);
+    }
+    if let Ok(welcome) = decode::<Welcome>(body) {
+        assert_eq!(decode::<Welcome>(&encode(&welcome)[4..]).unwrap(), welcome);
+    }
+}
+
+fn messages(bytes: &[u8]) -> Vec<Body> {
+    let (mut decoder, mut bodies) = (Decoder::default(), Vec::new());
+    for piece in bytes.chunks(1021) {
+        decoder.extend(piece);
+        loop {
+            match decoder.next_message::<Control>() {
+                Ok(Some(control)) => bodies.extend(control.body),
+                Ok(None) => break,
+                Err(_) => return bodies,
+            }
+        }
+    }
+    bodies
+}
+
+/// Control frames.
+pub(crate) fn control(bytes: &[u8]) {
+    for body in messages(bytes) {
+        let control = Control { body: Some(body) };
+        let whole = encode(&control);
+        assert_eq!(decode::<Control>(&whole[4..]).unwrap(), control);
+    }
+}
+
+/// A data stream: headers, tables and payloads.
+pub(crate) fn pack(mut bytes: &[u8]) {
+    let mut segments: Vec<Segment> = Vec::new();
+    while let Some((head, rest)) = bytes.split_first_chunk::<HEADER_BYTES>() {
+        let Ok(header) = Header::decode(head) else { return };
+        let Header::Data { segments: count, payload_bytes, .. } = header else { return };
+        assert_eq!(header.encode(), *head);
+        assert!(count <= PACK_SEGMENTS && payload_bytes <= PACK_PAYLOAD_BYTES);
+        let Some((table, rest)) = rest.split_at_checked(usize::from(count) * SEGMENT_BYTES) else { return };
+        if decode_table(table, payload_bytes, &mut segments).is_err() {
+            return;
+        }
+        assert_eq!(segments.iter().map(|segment| u64::from(segment.length)).sum::<u64>(), u64::from(payload_bytes));
+        let Some((payload, rest)) = rest.split_at_checked(payload_bytes as usize) else { return };
+        let _ = of_block(payload);
+        bytes = rest;
+    }
+}
+
+/// A ledger file.
+pub(crate) fn ledger(bytes: &[u8]) {
+    let mut replay = Replay::default();
+    bytes.chunks(61).for_each(|piece| replay.extend(piece));
+    let (book, valid) = replay.finish();
+    assert!(valid <= bytes.len() as u64);
+    assert!(valid == 0 || job_of_header(bytes.first_chunk().unwrap()).is_some());
+    for file in book.files().values() {
+        assert!(file.blocks().is_sorted_by(|left, right| left.block < right.block));
+        let held = file.blocks().iter().map(|held| (held.block, held.digest));
+        let runs: Vec<Run> = fairlead_protocol::kept::runs(0, held);
+        let _ = gaps(0, file.identity.size, &runs);
+        let _ = file.blocks().iter().filter(|held| book.is_durable(held)).count();
+    }
+}
+
+/// Names and link targets.
+pub(crate) fn name(bytes: &[u8]) {
+    if check_path(bytes).is_ok() {
+        assert!(!bytes.starts_with(b"/") && !bytes.contains(&0));
+        assert!(bytes.split(|byte| *byte == b'/').all(|part| !part.is_empty() && part != b"." && part != b".."));
+    }
+    let _ = check_target(bytes);
+    let _ = show(bytes);
+}
+
+/// A receiver that hears these bytes from its authenticated sender.
+pub(crate) fn receiver(bytes: &[u8]) {
+    let mut session = Receiver::default();
+    for body in messages(bytes) {
+        let Ok(step) = session.on_message(body) else { return };
+        if follow(&mut session, step).is_none() {
+            return;
+        }
+    }
+}
+
+fn follow(session: &mut Receiver, step: Step) -> Option<()> {
+    let next = match step.effect {
+        None => return Some(()),
+        Some(ReceiverEffect::Survey(entries)) => {
+            let files =
+                (0u32..).zip(entries.iter()).filter(|(_, entry)| entry.kind == Kind::File && entry.size % 2 == 1);
+            session.surveyed(files.map(|(index, _)| index).collect())
+        }
+        Some(ReceiverEffect::HashFiles(files)) => {
+            files.iter().for_each(|file| session.hashed(*file, [0; 32]));
+            session.hashed_all()
+        }
+        Some(ReceiverEffect::Reserve { .. }) => session.reserved(&[]).ok()?,
+        Some(ReceiverEffect::Settle) => session.settled(&[]).ok()?,
+        Some(ReceiverEffect::Publish) => session.published(false),
+    };
+    follow(session, next)
+}
+
+fn entry(path: &str, size: u64) -> Entry {
+    let (path, version) = (path.into(), Version::default());
+    Entry { path, kind: Kind::File, mode: 0o644, mtime_s: 0, mtime_ns: 0, size, target: Vec::new(), version }
+}
+
+/// A sender with two files that hears these bytes from its receiver.
+pub(crate) fn sender(bytes: &[u8]) {
+    let mut session = Sender::default();
+    session.listed(vec![entry("a", 3 * u64::from(BLOCK_BYTES) + 1), entry("b", 5)]);
+    for body in messages(bytes) {
+        match session.on_message(body) {
+            Err(_) => return,
+            Ok(Some(Effect::HashFiles(files))) => files.into_iter().for_each(|file| session.hashed(file, [0; 32])),
+            Ok(Some(Effect::Planned)) => {
+                session.release();
+                for run in session.kept().to_vec() {
+                    for (block, digest) in (run.first..).zip(&run.digests) {
+                        session.checked(run.file, block, digest, [1; 32]).unwrap();
+                    }
+                }
+            }
+            Ok(_) => {}
+        }
+        while let Some(pack) = session.next_pack(0) {
+            for block in pack.blocks {
+                session.read(block.file, block.block, [1; 32]).unwrap();
+            }
+        }
+        let _ = session.complete();
+    }
+}

@@ -1,0 +1,147 @@
+//! The receiver's long work on files: look, hash, make durable, read again, publish. Done on threads of its own, so that the
+//! session goes on answering.
+
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use fairlead_protocol::assembly::Assembly;
+use fairlead_protocol::digest::Digest;
+use fairlead_protocol::fault::show;
+use fairlead_protocol::ledger::Book;
+use fairlead_protocol::listing::{Entry, Kind};
+use fairlead_protocol::receiver::lock;
+use fairlead_protocol::Fault;
+
+use crate::cli::{Receive, Verify};
+use crate::fs::journal::Journal;
+use crate::fs::partial::Partial;
+use crate::fs::publish::{Preserve, Publication};
+use crate::fs::readback::{forget_pages, read_back};
+use crate::fs::recovery::{recover, Recovery};
+use crate::fs::root::{hash_file, Root};
+use crate::fs::survey::{refuse_claimed, survey, write_fault, Claims, Overwrite};
+use crate::report::progress::Progress;
+
+/// Longest time for the disk to take what the page cache holds.
+const FLUSH_PATIENCE: Duration = Duration::from_secs(3600);
+
+/// What long work needs of a transfer.
+#[derive(Clone)]
+pub(crate) struct Job {
+    pub(crate) root: Arc<Root>,
+    pub(crate) partial: Arc<Partial>,
+    pub(crate) entries: Arc<Vec<Entry>>,
+    pub(crate) skip: Arc<Vec<u32>>,
+    pub(crate) assembly: Arc<Mutex<Option<Assembly>>>,
+    pub(crate) journal: Option<Arc<Journal>>,
+    pub(crate) overwrite: Overwrite,
+    pub(crate) links_claimed: bool,
+    pub(crate) preserve: Vec<Preserve>,
+    pub(crate) verify: Verify,
+    pub(crate) progress: Arc<Progress>,
+}
+
+impl Job {
+    /// A job of a command line, before anything is listed.
+    pub(crate) fn new(args: &Receive, root: &Arc<Root>, partial: &Arc<Partial>, progress: &Arc<Progress>) -> Self {
+        Self {
+            root: Arc::clone(root),
+            partial: Arc::clone(partial),
+            entries: Arc::default(),
+            skip: Arc::default(),
+            assembly: Arc::default(),
+            journal: None,
+            overwrite: args.overwrite,
+            links_claimed: false,
+            preserve: args.preserve.clone(),
+            verify: args.verify,
+            progress: Arc::clone(progress),
+        }
+    }
+
+    fn work(&self, amount: u64) {
+        self.progress.work.fetch_add(amount, Ordering::Relaxed);
+    }
+
+    /// Finds out what earlier attempts left, and what is in the way at the destination.
+    pub(crate) fn survey(&self, book: &Book) -> Result<(Vec<u32>, Recovery), Fault> {
+        let recovery = recover(&self.root, &self.partial, book, &self.entries, &|amount| self.work(amount))?;
+        let claims = Claims { files: &recovery.claimed, links: recovery.links_claimed };
+        let candidates = survey(&self.root, &self.entries, self.overwrite, claims)?;
+        Ok((candidates, recovery))
+    }
+
+    /// Refuses claimed files that turned out to be somebody else's, where nothing may be replaced.
+    pub(crate) fn check_claims(&self, recovery: &Recovery) -> Result<(), Fault> {
+        if self.overwrite != Overwrite::Never {
+            return Ok(());
+        }
+        let mut foreign = recovery.claimed.iter().filter(|index| self.skip.binary_search(index).is_err());
+        foreign.try_for_each(|index| refuse_claimed(&self.root, &self.entries[*index as usize]))
+    }
+
+    /// Digests of files of the destination; one that cannot be read counts as different.
+    pub(crate) fn hash(&self, files: &[u32]) -> Vec<(u32, Digest)> {
+        let mut buffer = Vec::new();
+        let mut digest = |entry: &Entry| {
+            let open = self.root.open_file(&entry.path)?;
+            if self.verify == Verify::ReadBack {
+                open.sync_data()?;
+                forget_pages(&open)?;
+            }
+            hash_file(&open, entry.size, &mut buffer, |bytes| self.work(bytes))
+        };
+        let digests = files
+            .iter()
+            .filter_map(|file| digest(&self.entries[*file as usize]).ok().flatten().map(|digest| (*file, digest)));
+        digests.collect()
+    }
+
+    /// Makes every partial file durable. If asked to, reads it again before; the blocks that came back damaged are returned.
+    pub(crate) fn settle(&self) -> Result<Vec<(u32, u32)>, Fault> {
+        if let Some(journal) = &self.journal {
+            journal.flush(FLUSH_PATIENCE)?;
+        }
+        let damaged = if self.verify == Verify::ReadBack { self.read_back()? } else { Vec::new() };
+        if damaged.is_empty() {
+            self.publication(|publication| publication.make_durable())?;
+        }
+        Ok(damaged)
+    }
+
+    fn read_back(&self) -> Result<Vec<(u32, u32)>, Fault> {
+        let (mut damaged, mut buffer) = (Vec::new(), Vec::new());
+        for (index, entry) in (0u32..).zip(self.entries.iter()) {
+            if entry.kind != Kind::File || self.skip.binary_search(&index).is_ok() {
+                continue;
+            }
+            let digest = |block| lock(&self.assembly).as_ref().and_then(|assembly| assembly.digest(index, block));
+            let blocks = read_back(&self.partial, index, entry, digest, &mut buffer, |bytes| self.work(bytes))
+                .map_err(|error| write_fault(&show(&entry.path), &error))?;
+            damaged.extend(blocks.into_iter().map(|block| (index, block)));
+        }
+        Ok(damaged)
+    }
+
+    /// Puts everything in place; from here on a later attempt can only finish that.
+    pub(crate) fn publish(&self, root: Digest) -> Result<(), Fault> {
+        if let Some(journal) = &self.journal {
+            journal.verified(root)?;
+        }
+        self.publication(|publication| publication.publish())
+    }
+
+    fn publication(&self, act: impl FnOnce(&Publication<'_>) -> Result<(), Fault>) -> Result<(), Fault> {
+        act(&Publication {
+            root: &self.root,
+            partial: &self.partial,
+            entries: &self.entries,
+            skip: &self.skip,
+            overwrite: self.overwrite,
+            links_claimed: self.links_claimed,
+            preserve: &self.preserve,
+            work: &|| self.work(1),
+        })
+    }
+}

@@ -1,0 +1,307 @@
+//! Keeps the ledger while blocks arrive, on threads of its own, so that no stream waits for the disk.
+//!
+//! # Why a crash at any instruction leaves a ledger that tells the truth
+//! A block is checked against its digest, then written to its partial file, then recorded (`Block`). Its record says what the
+//! place holds, not that the disk has it. That is said by a mark, and a mark is made in this order:
+//!
+//! 1. Note `through`, the end of the ledger. Every record before it is of a block that was written before it was recorded.
+//! 2. `fdatasync` every partial file with such records that no mark covers, and `fsync` the directories of new ones.
+//! 3. Append `Mark { through }`.
+//! 4. `fdatasync` the ledger. Only now are those blocks counted as durable.
+//!
+//! If the process dies, the kernel still has every block and record that was written: blocks behind the last mark are read again
+//! by the next attempt, and those that match their digest are kept. If the node dies, a mark that is in the ledger on the disk
+//! was appended after the data it covers was there. Records are read in order up to the first unsound one, so a mark is never
+//! believed without the records before it; records behind the last mark are checked against what the disk really holds.
+//! What is to be overwritten with other bytes, or forgotten, is struck from the ledger durably (`Lost`, `Forgotten`) before that
+//! happens, and so are blocks that the next attempt could not confirm, before any later mark could cover them.
+//! `Verified` is appended durably after every file was synced whole, and before the first rename: from then on a complete file
+//! whose partial file is gone can only be in place. The ledger itself is removed last, after the verdict.
+
+use std::collections::BTreeSet;
+use std::io;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::{channel, Receiver, Sender, SyncSender};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use fairlead_protocol::digest::Digest;
+use fairlead_protocol::fault::show;
+use fairlead_protocol::ledger::{Identity, Record};
+use fairlead_protocol::listing::Entry;
+use fairlead_protocol::pack::Segment;
+use fairlead_protocol::receiver::lock;
+use fairlead_protocol::{Fault, Reason};
+use rustix::fs::OFlags;
+
+use super::partial::Partial;
+use super::recovery::Recovery;
+use super::survey::write_fault;
+use crate::fault_injection::crash_point;
+use crate::report::progress::Progress;
+
+/// Bytes and time after which blocks are made durable.
+const COMMIT_BYTES: u64 = 64 << 20;
+const COMMIT_INTERVAL: Duration = Duration::from_millis(200);
+/// Beyond so many files, one `syncfs` costs less than a sync of each.
+const SYNC_ONE_BY_ONE: usize = 64;
+
+enum Command {
+    /// Blocks of one pack are written; the pack had so many bytes.
+    Stored(Vec<Segment>, u64),
+    /// Answer when everything before is recorded.
+    Barrier(SyncSender<()>),
+}
+
+struct State {
+    /// Entries with blocks that no mark covers.
+    dirty: BTreeSet<u32>,
+    dirty_bytes: u64,
+    since: Option<Instant>,
+    received_bytes: u64,
+    through: u64,
+    urgent: bool,
+    busy: bool,
+    over: bool,
+    failed: Option<Fault>,
+}
+
+struct Shared {
+    partial: Arc<Partial>,
+    entries: Arc<Vec<Entry>>,
+    progress: Arc<Progress>,
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+/// The ledger's keeper.
+pub(crate) struct Journal {
+    commands: Sender<Command>,
+    shared: Arc<Shared>,
+}
+
+impl Journal {
+    /// Starts the threads.
+    pub(crate) fn start(
+        partial: Arc<Partial>,
+        entries: Arc<Vec<Entry>>,
+        progress: Arc<Progress>,
+        recovery: &Recovery,
+        received_bytes: u64,
+    ) -> io::Result<Self> {
+        let through = partial.ledger().end();
+        let dirty: BTreeSet<u32> = recovery.unsynced.iter().copied().collect();
+        let since = (!dirty.is_empty()).then(Instant::now);
+        let state = State {
+            dirty,
+            dirty_bytes: 0,
+            since,
+            received_bytes,
+            through,
+            urgent: false,
+            busy: false,
+            over: false,
+            failed: None,
+        };
+        let mut described = vec![false; entries.len()];
+        recovery.described.iter().for_each(|index| described[*index as usize] = true);
+        let shared = Arc::new(Shared { partial, entries, progress, state: Mutex::new(state), changed: Condvar::new() });
+        let (commands, inbox) = channel();
+        let recorder = Recorder { shared: Arc::clone(&shared), described };
+        std::thread::Builder::new().name("recorder".into()).spawn(move || recorder.run(&inbox))?;
+        let syncer = Arc::clone(&shared);
+        std::thread::Builder::new().name("syncer".into()).spawn(move || syncer.run())?;
+        Ok(Self { commands, shared })
+    }
+
+    /// The first failure, if there was one: the transfer cannot go on then.
+    pub(crate) fn check(&self) -> Result<(), Fault> {
+        lock(&self.shared.state).failed.clone().map_or(Ok(()), Err)
+    }
+
+    /// Blocks of a pack of `bytes` bytes are in their places.
+    pub(crate) fn stored(&self, segments: Vec<Segment>, bytes: u64) {
+        let _ = self.commands.send(Command::Stored(segments, bytes));
+    }
+
+    /// Strikes blocks whose place is about to be overwritten with other bytes.
+    pub(crate) fn lose(&self, blocks: &[(u32, u32)]) -> Result<(), Fault> {
+        // Records of these blocks may still be on their way; they must not come after.
+        self.barrier();
+        let lost = |(file, block): &(u32, u32)| Record::Lost { slot: self.shared.partial.slot(*file), block: *block };
+        self.shared.partial.ledger().append_durably(&blocks.iter().map(lost).collect::<Vec<_>>())
+    }
+
+    /// Makes everything stored so far durable, or gives up after `patience`.
+    pub(crate) fn flush(&self, patience: Duration) -> Result<(), Fault> {
+        self.barrier();
+        let mut state = lock(&self.shared.state);
+        state.urgent = true;
+        self.shared.changed.notify_all();
+        let pending = |state: &mut State| state.failed.is_none() && (state.busy || !state.dirty.is_empty());
+        let (state, timeout) =
+            self.shared.changed.wait_timeout_while(state, patience, pending).unwrap_or_else(PoisonError::into_inner);
+        match &state.failed {
+            Some(fault) => Err(fault.clone()),
+            None if timeout.timed_out() => Err(Fault::new(Reason::Stalled, "the disk of the destination is too slow")),
+            None => Ok(()),
+        }
+    }
+
+    /// Notes durably that the whole tree is here and durable.
+    pub(crate) fn verified(&self, root: Digest) -> Result<(), Fault> {
+        self.shared.partial.ledger().append_durably(&[Record::Verified(root)])
+    }
+
+    fn barrier(&self) {
+        let (done, wait) = std::sync::mpsc::sync_channel(1);
+        if self.commands.send(Command::Barrier(done)).is_ok() {
+            let _ = wait.recv();
+        }
+    }
+}
+
+impl Drop for Journal {
+    fn drop(&mut self) {
+        lock(&self.shared.state).over = true;
+        self.shared.changed.notify_all();
+    }
+}
+
+struct Recorder {
+    shared: Arc<Shared>,
+    described: Vec<bool>,
+}
+
+impl Recorder {
+    fn run(mut self, inbox: &Receiver<Command>) {
+        // Empty files have no blocks, so they are recorded at once: a publication may be interrupted with them in place.
+        let empty = (0u32..).zip(self.shared.entries.iter());
+        let empty: Vec<u32> = empty.filter(|(_, entry)| is_empty_file(entry)).map(|(index, _)| index).collect();
+        let mut bytes = Vec::new();
+        empty.into_iter().for_each(|index| self.describe(index, &mut bytes));
+        self.append(&mut bytes, Vec::new(), 0);
+        while let Ok(first) = inbox.recv() {
+            let (mut barriers, mut dirty, mut received) = (Vec::new(), Vec::new(), 0);
+            for command in std::iter::once(first).chain(inbox.try_iter()) {
+                match command {
+                    Command::Barrier(done) => barriers.push(done),
+                    Command::Stored(segments, pack_bytes) => {
+                        received += pack_bytes;
+                        for segment in segments {
+                            self.describe(segment.file, &mut bytes);
+                            let (slot, block) = (self.shared.partial.slot(segment.file), segment.block);
+                            Record::Block { slot, block, length: segment.length, digest: segment.digest }
+                                .encode_into(&mut bytes);
+                            dirty.push(segment.file);
+                        }
+                    }
+                }
+            }
+            self.append(&mut bytes, dirty, received);
+            barriers.into_iter().for_each(|done| {
+                let _ = done.send(());
+            });
+        }
+    }
+
+    fn describe(&mut self, index: u32, bytes: &mut Vec<u8>) {
+        if !std::mem::replace(&mut self.described[index as usize], true) {
+            let identity = Identity::of(&self.shared.entries[index as usize]);
+            Record::File { slot: self.shared.partial.slot(index), identity }.encode_into(bytes);
+        }
+    }
+
+    fn append(&self, bytes: &mut Vec<u8>, dirty: Vec<u32>, received: u64) {
+        let appended = if bytes.is_empty() { Ok(()) } else { self.shared.partial.ledger().append(bytes).map(|_| ()) };
+        bytes.clear();
+        let mut state = lock(&self.shared.state);
+        state.received_bytes += received;
+        match appended {
+            Ok(()) if dirty.is_empty() => {}
+            Ok(()) => {
+                state.through = self.shared.partial.ledger().end();
+                state.dirty.extend(dirty);
+                state.dirty_bytes += received;
+                state.since.get_or_insert_with(Instant::now);
+                self.shared.changed.notify_all();
+            }
+            Err(fault) => {
+                drop(state);
+                self.shared.fail(fault);
+            }
+        }
+    }
+}
+
+fn is_empty_file(entry: &Entry) -> bool {
+    entry.kind == fairlead_protocol::listing::Kind::File && entry.size == 0
+}
+
+impl Shared {
+    fn run(&self) {
+        let mut synced = vec![false; self.entries.len()];
+        while let Some((dirty, bytes, mark)) = self.next_commit() {
+            match self.commit(&dirty, &mark, &mut synced) {
+                Ok(()) => self.progress.bytes_durable.fetch_add(bytes, Ordering::Relaxed),
+                Err(fault) => return self.fail(fault),
+            };
+            lock(&self.state).busy = false;
+            self.changed.notify_all();
+        }
+    }
+
+    /// Waits until there is enough to make durable; nothing when the transfer is over.
+    fn next_commit(&self) -> Option<(Vec<u32>, u64, Record)> {
+        let mut state = lock(&self.state);
+        loop {
+            if state.over || state.failed.is_some() {
+                return None;
+            }
+            let age = state.since.map(|since| since.elapsed());
+            let due =
+                state.urgent || state.dirty_bytes >= COMMIT_BYTES || age.is_some_and(|age| age >= COMMIT_INTERVAL);
+            if due && !state.dirty.is_empty() {
+                state.busy = true;
+                state.since = None;
+                let (through, received_bytes) = (state.through, state.received_bytes);
+                let dirty = std::mem::take(&mut state.dirty).into_iter().collect();
+                let mark = Record::Mark { through, received_bytes };
+                return Some((dirty, std::mem::take(&mut state.dirty_bytes), mark));
+            }
+            state.urgent = false;
+            self.changed.notify_all();
+            let wait = age.map_or(COMMIT_INTERVAL, |age| COMMIT_INTERVAL.saturating_sub(age));
+            state = self
+                .changed
+                .wait_timeout(state, wait.max(Duration::from_millis(1)))
+                .unwrap_or_else(PoisonError::into_inner)
+                .0;
+        }
+    }
+
+    fn commit(&self, dirty: &[u32], mark: &Record, synced: &mut [bool]) -> Result<(), Fault> {
+        if dirty.len() > SYNC_ONE_BY_ONE {
+            crash_point();
+            rustix::fs::syncfs(self.partial.directory())
+                .map_err(|error| write_fault("the destination", &error.into()))?;
+        } else {
+            for index in dirty {
+                let failed = |error: io::Error| write_fault(&show(&self.entries[*index as usize].path), &error);
+                let file = self.partial.open_slot(self.partial.slot(*index), OFlags::RDWR).map_err(failed)?;
+                crash_point();
+                file.sync_data().map_err(failed)?;
+                self.progress.work.fetch_add(1, Ordering::Relaxed);
+            }
+            let new: Vec<u32> = dirty.iter().copied().filter(|index| !synced[*index as usize]).collect();
+            self.partial.sync_names(&new).map_err(|error| write_fault("the directory for partial files", &error))?;
+        }
+        dirty.iter().for_each(|index| synced[*index as usize] = true);
+        self.partial.ledger().append_durably(std::slice::from_ref(mark))
+    }
+
+    fn fail(&self, fault: Fault) {
+        lock(&self.state).failed.get_or_insert(fault);
+        self.changed.notify_all();
+    }
+}

@@ -1,0 +1,153 @@
+//! The file of the ledger. What is in it, and how it is read, is `fairlead_protocol::ledger`.
+
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::sync::Mutex;
+
+use fairlead_protocol::ledger::{header, job_of_header, Book, Record, Replay, HEADER_BYTES};
+use fairlead_protocol::receiver::lock;
+use fairlead_protocol::{Fault, Reason};
+use rustix::fs::{Mode, OFlags};
+
+use super::root::Root;
+use super::survey::write_fault;
+use crate::fault_injection::{crash_point, torn_append};
+
+/// Name of the ledger in the partial directory.
+const NAME: &[u8] = b"ledger";
+const PIECE_BYTES: usize = 1 << 20;
+
+/// An open ledger. Only one process appends; another that does has taken over.
+pub(crate) struct Ledger(Mutex<Appender>);
+
+struct Appender {
+    file: File,
+    end: u64,
+}
+
+impl Ledger {
+    /// Starts a ledger for a job whose partial directory is empty, and makes it durable.
+    pub(crate) fn create(directory: &Root, job: &str, attempt: u32) -> io::Result<Self> {
+        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::TRUNC | OFlags::APPEND;
+        crash_point();
+        let mut file = File::from(directory.open_beneath(NAME, flags, Mode::RUSR | Mode::WUSR)?);
+        let mut bytes = header(job).to_vec();
+        Record::Attempt(attempt).encode_into(&mut bytes);
+        torn_append(&file, &bytes);
+        file.write_all(&bytes)?;
+        crash_point();
+        file.sync_all()?;
+        crash_point();
+        rustix::fs::fsync(directory)?;
+        Ok(Self(Mutex::new(Appender { file, end: bytes.len() as u64 })))
+    }
+
+    /// Reads a job's ledger and cuts off a torn end. Nothing if there is none, or one of another job or format.
+    pub(crate) fn open(directory: &Root, job: &str) -> io::Result<Option<(Self, Book)>> {
+        let Some((file, book, valid)) = read(directory, job, OFlags::RDWR | OFlags::APPEND)? else { return Ok(None) };
+        crash_point();
+        file.set_len(valid)?;
+        Ok(Some((Self(Mutex::new(Appender { file, end: valid })), book)))
+    }
+
+    /// Reads the ledger of any job, to look at.
+    pub(crate) fn look(directory: &Root) -> io::Result<Option<(String, Book)>> {
+        let mut head = [0; HEADER_BYTES];
+        match directory.open_file(NAME) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            file => match file?.read_exact(&mut head) {
+                Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),
+                result => result?,
+            },
+        }
+        let Some(job) = job_of_header(&head).map(str::to_owned) else { return Ok(None) };
+        Ok(read(directory, &job, OFlags::RDONLY)?.map(|(_, book, _)| (job, book)))
+    }
+
+    /// Tells whoever holds the ledger that a later attempt takes over.
+    pub(crate) fn announce(directory: &Root, job: &str, attempt: u32) -> io::Result<()> {
+        let Some((mut file, book, _)) = read(directory, job, OFlags::RDWR | OFlags::APPEND)? else { return Ok(()) };
+        if book.attempt < attempt {
+            let mut bytes = Vec::new();
+            Record::Attempt(attempt).encode_into(&mut bytes);
+            file.write_all(&bytes)?;
+            file.sync_data()?;
+        }
+        Ok(())
+    }
+
+    /// Appends whole records and returns where they end.
+    pub(crate) fn append(&self, bytes: &[u8]) -> Result<u64, Fault> {
+        let mut appender = lock(&self.0);
+        appender.check()?;
+        torn_append(&appender.file, bytes);
+        if let Err(error) = appender.file.write_all(bytes) {
+            let _ = appender.file.set_len(appender.end);
+            return Err(write_fault("the ledger of partial files", &error));
+        }
+        appender.end += bytes.len() as u64;
+        Ok(appender.end)
+    }
+
+    /// Appends records and makes them durable.
+    pub(crate) fn append_durably(&self, records: &[Record]) -> Result<(), Fault> {
+        let mut bytes = Vec::new();
+        records.iter().for_each(|record| record.encode_into(&mut bytes));
+        self.append(&bytes)?;
+        self.sync()
+    }
+
+    /// Makes everything appended so far durable.
+    pub(crate) fn sync(&self) -> Result<(), Fault> {
+        let failed = |error: io::Error| write_fault("the ledger of partial files", &error);
+        let file = lock(&self.0).file.try_clone().map_err(failed)?;
+        crash_point();
+        file.sync_data().map_err(failed)
+    }
+
+    /// Where the ledger ends.
+    pub(crate) fn end(&self) -> u64 {
+        lock(&self.0).end
+    }
+
+    /// A fault once a later attempt has taken over.
+    pub(crate) fn check(&self) -> Result<(), Fault> {
+        lock(&self.0).check()
+    }
+}
+
+impl Appender {
+    fn check(&self) -> Result<(), Fault> {
+        let length = self.file.metadata().map_err(|error| write_fault("the ledger of partial files", &error))?.len();
+        if length == self.end {
+            return Ok(());
+        }
+        let text = "another attempt of the job took the partial files over; this one is over";
+        Err(Fault::new(Reason::Superseded, text))
+    }
+}
+
+fn read(directory: &Root, job: &str, flags: OFlags) -> io::Result<Option<(File, Book, u64)>> {
+    let mut file = match directory.open_beneath(NAME, flags, Mode::empty()) {
+        Ok(file) => File::from(file),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    let (mut replay, mut piece, mut head) = (Replay::default(), vec![0; PIECE_BYTES], Vec::new());
+    loop {
+        match file.read(&mut piece) {
+            Ok(0) => break,
+            Ok(length) => {
+                if head.len() < HEADER_BYTES {
+                    head.extend_from_slice(&piece[..length.min(HEADER_BYTES)]);
+                }
+                replay.extend(&piece[..length]);
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    let ours = head.first_chunk::<HEADER_BYTES>().and_then(job_of_header) == Some(job);
+    let (book, valid) = replay.finish();
+    Ok((ours && valid > 0).then_some((file, book, valid)))
+}

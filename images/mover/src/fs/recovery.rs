@@ -1,0 +1,187 @@
+//! What earlier attempts left, held against the listing of this one: blocks to keep, files published already, waste to remove.
+
+use std::collections::{HashMap, HashSet};
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::{FileExt, MetadataExt};
+
+use fairlead_protocol::digest::{block_length, of_block};
+use fairlead_protocol::fault::show;
+use fairlead_protocol::kept::{runs, Run};
+use fairlead_protocol::ledger::{Book, Held, Identity, PartialFile, Record};
+use fairlead_protocol::limits::BLOCK_BYTES;
+use fairlead_protocol::listing::{Entry, Kind};
+use fairlead_protocol::Fault;
+use rustix::fs::OFlags;
+
+use super::partial::Partial;
+use super::root::Root;
+use super::survey::write_fault;
+
+/// Slot of an entry that needs no partial file.
+pub(crate) const NO_SLOT: u32 = 0;
+
+/// What can be used of earlier attempts.
+#[derive(Debug, Default)]
+pub(crate) struct Recovery {
+    /// A slot for every entry.
+    slots: Vec<u32>,
+    next_slot: u32,
+    /// Blocks that need not be sent, in listing order.
+    pub(crate) kept: Vec<Run>,
+    /// Files with kept blocks that may not be on the disk yet.
+    pub(crate) unsynced: Vec<u32>,
+    /// Entries whose file record is in the ledger already.
+    pub(crate) described: Vec<u32>,
+    /// Complete files whose partial file is gone: an interrupted publication may have renamed them.
+    pub(crate) claimed: Vec<u32>,
+    /// Whether an interrupted publication may have made links.
+    pub(crate) links_claimed: bool,
+    /// Space that the partial files take already, in bytes.
+    pub(crate) allocated_bytes: u64,
+    /// Bytes of kept blocks.
+    pub(crate) kept_bytes: u64,
+}
+
+impl Recovery {
+    /// The slots, once it is known which claimed files are in place (`skip`); the others start anew.
+    pub(crate) fn settle(&mut self, partial: &Partial, skip: &[u32]) -> Result<Vec<u32>, Fault> {
+        let mut records = Vec::new();
+        for index in self.claimed.iter().filter(|index| skip.binary_search(index).is_err()) {
+            let slot = &mut self.slots[*index as usize];
+            records.push(Record::Forgotten(*slot));
+            *slot = self.next_slot;
+            self.next_slot += 1;
+            self.described.retain(|described| described != index);
+        }
+        if !records.is_empty() {
+            partial.ledger().append_durably(&records)?;
+        }
+        Ok(std::mem::take(&mut self.slots))
+    }
+}
+
+/// Matches the ledger with the listing. Blocks whose data may not have reached the disk are read again and checked; what is of no
+/// use is struck from the ledger first and removed then. `work` is told of every entry and of bytes read.
+pub(crate) fn recover(
+    root: &Root,
+    partial: &Partial,
+    book: &Book,
+    entries: &[Entry],
+    work: &dyn Fn(u64),
+) -> Result<Recovery, Fault> {
+    let mut known: HashMap<&Identity, u32> = book.files().iter().map(|(slot, file)| (&file.identity, *slot)).collect();
+    let mut recovery = Recovery {
+        slots: Vec::with_capacity(entries.len()),
+        next_slot: book.next_slot,
+        links_claimed: book.verified.is_some(),
+        ..Recovery::default()
+    };
+    let (mut records, mut buffer) = (Vec::new(), vec![0; BLOCK_BYTES as usize]);
+    for (index, entry) in (0u32..).zip(entries) {
+        work(1);
+        let matched = if entry.kind == Kind::File { known.remove(&Identity::of(entry)) } else { None };
+        let taken = match matched.and_then(|slot| book.files().get(&slot).map(|file| (slot, file))) {
+            Some((slot, file)) => {
+                let failed = |error: io::Error| write_fault(&show(&entry.path), &error);
+                let mut candidate = Candidate { root, partial, book, index, slot, file };
+                candidate.take(&mut recovery, &mut records, &mut buffer, work).map_err(failed)?.then_some(slot)
+            }
+            None => None,
+        };
+        let slot = match (taken, entry.kind) {
+            (Some(slot), _) => {
+                recovery.described.push(index);
+                slot
+            }
+            (None, Kind::Directory) => NO_SLOT,
+            (None, Kind::File | Kind::Symlink) => {
+                if let Some(slot) = matched {
+                    records.push(Record::Forgotten(slot));
+                }
+                recovery.next_slot += 1;
+                recovery.next_slot - 1
+            }
+        };
+        recovery.slots.push(slot);
+    }
+    records.extend(known.into_values().map(Record::Forgotten));
+    if !records.is_empty() {
+        partial.ledger().append_durably(&records)?;
+    }
+    let used: HashSet<u32> = recovery.described.iter().map(|index| recovery.slots[*index as usize]).collect();
+    partial.sweep(&used).map_err(|error| write_fault("a partial file", &error))?;
+    Ok(recovery)
+}
+
+struct Candidate<'a> {
+    root: &'a Root,
+    partial: &'a Partial,
+    book: &'a Book,
+    index: u32,
+    slot: u32,
+    file: &'a PartialFile,
+}
+
+impl Candidate<'_> {
+    /// Takes what the partial file holds over into `recovery`; false if it holds nothing.
+    fn take(
+        &mut self,
+        recovery: &mut Recovery,
+        records: &mut Vec<Record>,
+        buffer: &mut [u8],
+        work: &dyn Fn(u64),
+    ) -> io::Result<bool> {
+        let open = match self.partial.open_slot(self.slot, OFlags::RDWR) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                if self.file.is_complete() {
+                    recovery.claimed.push(self.index);
+                }
+                return Ok(self.file.is_complete());
+            }
+            open => open?,
+        };
+        if self.file.is_complete() && self.is_linked_in_place(&open) {
+            self.partial.remove_slot(self.slot)?;
+            recovery.claimed.push(self.index);
+            return Ok(true);
+        }
+        let mut unsynced = false;
+        let mut holds = |held: &Held| -> io::Result<bool> {
+            let length = block_length(self.file.identity.size, held.block);
+            if self.book.is_durable(held) {
+                return Ok(true);
+            }
+            let bytes = &mut buffer[..length as usize];
+            match open.read_exact_at(bytes, u64::from(held.block) * u64::from(BLOCK_BYTES)) {
+                Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(false),
+                result => result?,
+            }
+            work(u64::from(length));
+            unsynced = true;
+            Ok(of_block(bytes) == held.digest)
+        };
+        let mut kept = Vec::new();
+        for held in self.file.blocks() {
+            if holds(held)? {
+                recovery.kept_bytes += u64::from(block_length(self.file.identity.size, held.block));
+                kept.push((held.block, held.digest));
+            } else {
+                records.push(Record::Lost { slot: self.slot, block: held.block });
+            }
+        }
+        recovery.kept.extend(runs(self.index, kept));
+        if unsynced {
+            recovery.unsynced.push(self.index);
+        }
+        recovery.allocated_bytes += (open.metadata()?.blocks() * 512).min(self.file.identity.size);
+        Ok(true)
+    }
+
+    /// Whether the final name is a hard link to the partial file: how a publication without `RENAME_NOREPLACE` goes about it.
+    fn is_linked_in_place(&self, open: &File) -> bool {
+        let place = |file: &File| file.metadata().map(|meta| (meta.dev(), meta.ino())).ok();
+        let linked = open.metadata().is_ok_and(|meta| meta.nlink() > 1);
+        linked && self.root.open_file(&self.file.identity.path).is_ok_and(|there| place(&there) == place(open))
+    }
+}

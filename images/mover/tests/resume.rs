@@ -1,0 +1,283 @@
+//! What a later attempt makes of what an earlier one left.
+#![allow(clippy::unwrap_used)]
+
+mod support;
+
+use std::io::Write;
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::time::Duration;
+
+use fairlead_protocol::digest::block_length;
+use fairlead_protocol::ledger::Replay;
+use support::{inventory, noise, Bench, End, Mover};
+
+const BLOCK: u64 = 1 << 20;
+const SLOW: [&str; 4] = ["--bandwidth", "100M", "--streams", "2"];
+
+fn tree(bench: &Bench) {
+    bench.write("large", &noise((40 << 20) + 5, 1));
+    for file in 0..200 {
+        bench.write(&format!("many/{file}"), &noise(4096, 100 + file));
+    }
+    bench.write("zero", b"");
+    std::os::unix::fs::symlink("large", bench.source().join("link")).unwrap();
+}
+
+fn number(end: &End, name: &str) -> u64 {
+    end.verdict[name].as_u64().unwrap()
+}
+
+fn moved(bytes: u64) -> impl Fn(&serde_json::Value) -> bool {
+    move |progress| progress["bytes_transferred"].as_u64().unwrap_or(0) > bytes
+}
+
+/// Lets an attempt run until more than `bytes` are stored, and gives both ends to `stop`.
+fn interrupt(bench: &Bench, attempt: u32, bytes: u64, stop: impl FnOnce(&Mover, &Mover)) -> (End, End) {
+    let (mut receiver, port) = bench.receiver_of(attempt, &[], &[]).unwrap();
+    let sender = bench.sender_of(attempt, port, &SLOW);
+    receiver.await_progress(moved(bytes));
+    stop(&receiver, &sender);
+    (receiver.end(), sender.end())
+}
+
+fn assert_whole(bench: &Bench, receiver: &End, sender: &End) {
+    assert_eq!((receiver.reason(), sender.reason()), ("Verified", "Verified"), "{receiver:?} {sender:?}");
+    assert_eq!(inventory(&bench.source()), inventory(&bench.destination()));
+    assert_eq!(receiver.verdict["root_digest"], sender.verdict["root_digest"]);
+    assert_eq!(number(receiver, "bytes_transferred"), number(receiver, "bytes_total"));
+    assert_eq!(number(sender, "bytes_transferred"), number(sender, "bytes_total"));
+    assert_eq!(receiver.verdict["files_transferred"], receiver.verdict["files_total"]);
+    assert_eq!(sender.verdict["files_transferred"], sender.verdict["files_total"]);
+    assert!(!bench.partial().exists());
+}
+
+#[test]
+fn whichever_end_dies_the_next_attempt_sends_what_is_missing() {
+    type Stop = fn(&Mover, &Mover);
+    let ways: [(&str, Stop); 4] = [
+        ("receiver killed", |receiver, _| receiver.signal("KILL")),
+        ("sender killed", |_, sender| sender.signal("KILL")),
+        ("receiver stopped", |receiver, _| receiver.signal("TERM")),
+        ("sender stopped", |_, sender| sender.signal("TERM")),
+    ];
+    for (way, stop) in ways {
+        let bench = Bench::new();
+        tree(&bench);
+        interrupt(&bench, 1, 8 << 20, stop);
+        let (receiver, sender) = bench.attempt(2, &[], &[]);
+        assert_whole(&bench, &receiver, &sender);
+        assert!(number(&receiver, "bytes_resumed") > 8 << 20, "{way}: {receiver:?}");
+        assert_eq!(receiver.verdict["bytes_resumed"], sender.verdict["bytes_resumed"], "{way}");
+        assert!(number(&receiver, "bytes_resent") <= 2 * BLOCK, "{way}: {receiver:?}");
+    }
+}
+
+#[test]
+fn kills_at_random_instants_cost_at_most_a_block_per_stream() {
+    let bench = Bench::new();
+    let total: u64 = 48 << 20;
+    bench.write("large", &noise(total as usize, 2));
+    let mut random = blake3::Hasher::new().update(b"instants").finalize_xof();
+    let (mut attempt, mut kept, mut kills) = (1, 0, 0);
+    while kills < 6 {
+        let (receiver, port) = bench.receiver_of(attempt, &[], &[]).unwrap();
+        let sender = bench.sender_of(attempt, port, &SLOW);
+        let mut byte = [0; 2];
+        random.fill(&mut byte);
+        // The instant is what is tested, so it is chosen by time.
+        std::thread::sleep(Duration::from_millis(150 + u64::from(byte[0])));
+        (if byte[1] % 2 == 0 { &receiver } else { &sender }).signal("KILL");
+        let ends = (receiver.end(), sender.end());
+        assert!(ends.0.reason() != "Verified" || ends.1.reason() != "Verified");
+        kills += 1;
+        attempt += 1;
+        kept = kept.max(number_or_zero(&ends.0));
+    }
+    let (receiver, sender) = bench.attempt(attempt, &[], &[]);
+    assert_whole(&bench, &receiver, &sender);
+    assert!(number(&receiver, "bytes_resumed") >= kept);
+    let resent = number(&receiver, "bytes_resent");
+    eprintln!("{kills} kills: {resent} of {total} bytes were received in vain");
+    assert!(resent <= kills * 2 * BLOCK, "{receiver:?}");
+}
+
+fn number_or_zero(end: &End) -> u64 {
+    end.verdict["bytes_resumed"].as_u64().unwrap_or(0)
+}
+
+#[test]
+fn a_source_that_changed_restarts_that_file_alone() {
+    let bench = Bench::new();
+    bench.write("changes", &noise(6 << 20, 3));
+    bench.write("stays", &noise(40 << 20, 4));
+    interrupt(&bench, 1, 12 << 20, |receiver, _| receiver.signal("KILL"));
+    let path = bench.source().join("changes");
+    let before = path.metadata().unwrap();
+    let file = std::fs::OpenOptions::new().write(true).open(&path).unwrap();
+    file.write_all_at(b"changed", 0).unwrap();
+    // Size and modification time are as before: only the time of change gives it away.
+    file.set_modified(before.modified().unwrap()).unwrap();
+    assert_eq!((before.len(), before.mtime()), (file.metadata().unwrap().len(), file.metadata().unwrap().mtime()));
+    let (receiver, sender) = bench.attempt(2, &[], &[]);
+    assert_whole(&bench, &receiver, &sender);
+    let resumed = number(&receiver, "bytes_resumed");
+    assert!(resumed > 4 << 20 && resumed <= 40 << 20, "{receiver:?}");
+}
+
+#[test]
+fn files_that_come_and_go_between_attempts_do_not_mix_up_the_others() {
+    let bench = Bench::new();
+    tree(&bench);
+    bench.write("a-goes", b"gone");
+    interrupt(&bench, 1, 10 << 20, |_, sender| sender.signal("KILL"));
+    std::fs::remove_file(bench.source().join("a-goes")).unwrap();
+    bench.write("a-comes", &noise(70_000, 5));
+    bench.write("many/0-comes", b"new");
+    let (receiver, sender) = bench.attempt(2, &[], &[]);
+    assert_whole(&bench, &receiver, &sender);
+    assert!(number(&receiver, "bytes_resumed") > 8 << 20, "{receiver:?}");
+}
+
+#[test]
+fn the_ledger_can_be_looked_at() {
+    let bench = Bench::new();
+    tree(&bench);
+    interrupt(&bench, 1, 4 << 20, |receiver, _| receiver.signal("TERM"));
+    let (code, text) = support::output(&["ledger", &bench.partial().display().to_string(), "--json"]);
+    let ledger: serde_json::Value = serde_json::from_str(&text).unwrap();
+    assert_eq!((code, &ledger["job"], &ledger["attempt"]), (Some(0), &"local".into(), &1.into()), "{text}");
+    let held = ledger["bytes_held"].as_u64().unwrap();
+    assert!(held > 4 << 20 && held >= ledger["bytes_durable"].as_u64().unwrap());
+    let (receiver, sender) = bench.attempt(2, &[], &[]);
+    assert_eq!(number(&receiver, "bytes_resumed"), held);
+    assert_whole(&bench, &receiver, &sender);
+    assert_eq!(support::output(&["ledger", &bench.source().display().to_string()]).0, Some(3));
+}
+
+#[test]
+fn an_older_attempt_is_fenced_out() {
+    let bench = Bench::new();
+    tree(&bench);
+    interrupt(&bench, 2, 1 << 20, |receiver, _| receiver.signal("KILL"));
+    let end = bench.receiver_of(1, &[], &[]).map(|_| ()).unwrap_err();
+    assert_eq!((end.code(), end.reason()), (Some(3), "Superseded"), "{end:?}");
+    let (receiver, sender) = bench.attempt(3, &[], &[]);
+    assert_whole(&bench, &receiver, &sender);
+}
+
+#[test]
+fn a_running_receiver_gives_way_to_a_later_attempt() {
+    let bench = Bench::new();
+    tree(&bench);
+    let (mut old, port) = bench.receiver_of(1, &[], &[]).unwrap();
+    let old_sender = bench.sender_of(1, port, &SLOW);
+    old.await_progress(moved(4 << 20));
+    // Both log to the same file; the old one's verdict is read from its event.
+    let (receiver, port) = bench.receiver_of(2, &[], &[]).unwrap();
+    assert_eq!(old.await_event("verdict")["reason"], "Superseded");
+    assert_eq!(old_sender.end().reason(), "PeerFailed");
+    old.end();
+    let sender = bench.sender_of(2, port, &[]).end();
+    assert_whole(&bench, &receiver.end(), &sender);
+}
+
+#[test]
+fn too_many_bytes_in_vain_end_the_job() {
+    let bench = Bench::new();
+    tree(&bench);
+    interrupt(&bench, 1, 8 << 20, |receiver, _| receiver.signal("KILL"));
+    // Everything is different now: what was received is lost.
+    std::fs::OpenOptions::new().append(true).open(bench.source().join("large")).unwrap().write_all(b"x").unwrap();
+    let (receiver, sender) = bench.attempt(2, &["--resend-budget", "1M"], &[]);
+    assert_eq!((receiver.code(), receiver.reason()), (Some(3), "ResendBudgetExceeded"), "{receiver:?}");
+    assert_eq!((sender.code(), sender.reason()), (Some(3), "PeerFailed"), "{sender:?}");
+    let (receiver, sender) = bench.attempt(3, &[], &[]);
+    assert_whole(&bench, &receiver, &sender);
+}
+
+#[test]
+fn a_block_that_was_damaged_on_the_disk_is_found_and_sent_again() {
+    let bench = Bench::new();
+    bench.write("large", &noise(3 << 20, 6));
+    bench.write("small", b"x");
+    let damage = [("FAIRLEAD_FAULT_DAMAGE_DISK", "1500000")];
+    let (receiver, port) = bench.receiver_of(1, &["--verify", "ReadBack"], &damage).unwrap();
+    let sender = bench.sender(port, &[]).end();
+    let receiver = receiver.end();
+    assert_whole(&bench, &receiver, &sender);
+    for end in [&receiver, &sender] {
+        assert_eq!(end.verdict["verified"], serde_json::json!(["Wire", "Block", "Disk"]), "{end:?}");
+        assert_eq!(number(end, "bytes_resent"), BLOCK, "{end:?}");
+    }
+    assert_eq!(receiver.verdict["blocks_damaged"], 1);
+}
+
+/// Everything that the ledger does not call durable is gone, as after a power cut: from the files and, in part, from the ledger.
+#[test]
+fn a_node_that_loses_power_loses_only_what_was_not_durable() {
+    let mut lost_any = false;
+    // The instant of the kill decides whether anything was not durable then.
+    for lost_bytes in [0u64, 1, 200].into_iter().cycle().take(15) {
+        if lost_any && lost_bytes == 0 {
+            return;
+        }
+        let bench = Bench::new();
+        tree(&bench);
+        interrupt(&bench, 1, 12 << 20, |receiver, _| receiver.signal("KILL"));
+        let ledger = std::fs::OpenOptions::new().write(true).open(bench.partial().join("ledger")).unwrap();
+        let mut replay = Replay::default();
+        replay.extend(&std::fs::read(bench.partial().join("ledger")).unwrap());
+        let (book, length) = replay.finish();
+        let (mut durable, mut zeroed) = (0, 0);
+        for (slot, file) in book.files() {
+            let path = bench.partial().join(format!("{:x}/{slot:x}", slot / 4096));
+            let partial = std::fs::OpenOptions::new().write(true).open(path).unwrap();
+            for held in file.blocks() {
+                let length = u64::from(block_length(file.identity.size, held.block));
+                if book.is_durable(held) {
+                    durable += length;
+                } else {
+                    partial.write_all_at(&vec![0; length as usize], u64::from(held.block) * BLOCK).unwrap();
+                    zeroed += length;
+                }
+            }
+        }
+        ledger.set_len(length - lost_bytes).unwrap();
+        assert!(durable > 0);
+        lost_any |= zeroed > 0;
+        let (receiver, sender) = bench.attempt(2, &[], &[]);
+        assert_whole(&bench, &receiver, &sender);
+        assert!(number(&receiver, "bytes_resumed") <= durable, "{receiver:?}");
+        if lost_bytes == 0 {
+            assert_eq!((number(&receiver, "bytes_resumed"), number(&receiver, "bytes_resent")), (durable, zeroed));
+        }
+    }
+    assert!(lost_any, "every kill came right after everything was made durable");
+}
+
+/// A partial file whose bytes changed behind the ledger's back is found where the disk is read again.
+#[test]
+fn a_kept_block_that_the_disk_lost_is_found_by_reading_back() {
+    let bench = Bench::new();
+    bench.write("large", &noise(40 << 20, 7));
+    interrupt(&bench, 1, 12 << 20, |receiver, _| receiver.signal("TERM"));
+    let partial = std::fs::OpenOptions::new().write(true).open(bench.partial().join("0/0")).unwrap();
+    partial.write_all_at(b"damage", 3 * BLOCK).unwrap();
+    let (receiver, sender) = bench.attempt(2, &["--verify", "ReadBack"], &[]);
+    assert_whole(&bench, &receiver, &sender);
+    assert_eq!(receiver.verdict["blocks_damaged"], 1, "{receiver:?}");
+}
+
+#[test]
+fn a_ledger_of_nonsense_is_no_obstacle() {
+    for content in [&b""[..], b"nonsense", &[0xff; 4096]] {
+        let bench = Bench::new();
+        tree(&bench);
+        std::fs::create_dir_all(bench.partial().join("0")).unwrap();
+        std::fs::write(bench.partial().join("ledger"), content).unwrap();
+        std::fs::write(bench.partial().join("0/0"), b"leftover").unwrap();
+        let (receiver, sender) = bench.attempt(1, &[], &[]);
+        assert_whole(&bench, &receiver, &sender);
+        assert_eq!(number(&receiver, "bytes_resumed"), 0);
+    }
+}
