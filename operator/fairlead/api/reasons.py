@@ -107,6 +107,8 @@ class MoverReason(_Documented):
     PEER_FAILED = "PeerFailed", "The other end failed; its own reason says why."
     CHECKSUM_MISMATCH = "ChecksumMismatch", "What arrived is not what was sent."
     STALLED = "Stalled", "No byte moved for too long."
+    SUPERSEDED = "Superseded", "A later attempt of the job has taken over."
+    RESEND_BUDGET_EXCEEDED = "ResendBudgetExceeded", "Too many bytes were sent in vain. Look for what damages or interrupts the transfer."
     STOPPED_BY_SIGNAL = "StoppedBySignal", "The mover was told to stop."
     PROTOCOL_ERROR = "ProtocolError", "The other end broke the protocol. Check that both run the same version."
     INTERNAL_ERROR = "InternalError", "A fault of the mover itself. Please report it."

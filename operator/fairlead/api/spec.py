@@ -25,7 +25,7 @@ Network = Literal["Host", "Attachment", "Pod"]
 Protocol = Literal["Auto", "TCP"]
 Encryption = Literal["Required", "None"]
 Overwrite = Literal["Never", "IfDifferent", "Always"]
-Verify = Literal["Checksum"]
+Verify = Literal["Checksum", "ReadBack"]
 Preserve = Literal["Mode", "ModificationTime"]
 
 
@@ -129,7 +129,7 @@ class Data(ApiModel):
     """What to do with a file that exists at the destination: `Never` fails the job, `IfDifferent` and `Always` replace it."""
 
     verify: Verify = "Checksum"
-    """How the destination's content is proven: a checksum for every block and file."""
+    """How the destination's content is proven: by a checksum for every block and file, or by that and a second reading from the disk."""
 
     preserve: Annotated[tuple[Preserve, ...], Field(max_length=2)] = Field(
         default=("Mode", "ModificationTime"), json_schema_extra=marks(list_type="set")

@@ -87,6 +87,7 @@ def _receiver(job: TransferJob, action: CreatePod, template: MoverTemplate) -> K
         *_identity(job, action),
         *_option("--overwrite", job.spec.data.overwrite),
         *_option("--preserve", ",".join(job.spec.data.preserve) or "None"),
+        *_option("--verify", job.spec.data.verify),
         *_option("--http", _node_listener(action, PORT_HTTP)),
         *_option("--termination-log", TERMINATION_LOG),
         "--json",

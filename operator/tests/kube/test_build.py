@@ -71,6 +71,11 @@ def test_there_is_no_golden_file_without_a_case() -> None:
     assert {path.stem for path in GOLDEN.glob("*.yaml")} == set(CASES)
 
 
+def test_reading_back_from_the_disk_is_passed_on() -> None:
+    pod = build_pod(job(data={"verify": "ReadBack"}), RECEIVE, TEMPLATE)
+    assert "--verify=ReadBack" in pod["spec"]["containers"][0]["args"]
+
+
 def test_preserving_nothing_is_said_as_a_word() -> None:
     pod = build_pod(job(data={"preserve": []}), RECEIVE, TEMPLATE)
     assert "--preserve=None" in pod["spec"]["containers"][0]["args"]
