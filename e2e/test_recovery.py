@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from e2e.lib.history import condition
 from e2e.lib.install import RELEASE_NAMESPACE
 from e2e.lib.job import Job
 from e2e.lib.lab import Lab
@@ -38,6 +39,9 @@ def test_a_suspended_job_resumes_and_succeeds(lab: Lab) -> None:
     job.patch(suspend=False)
     finish_fast(lab, job)
     assert job.status.get("failures", 0) == 0, "suspension is no failure"
+    succeeded = condition(job.object, "Succeeded")
+    assert succeeded is not None
+    assert "bytes were there from earlier attempts" in succeeded["message"]
 
 
 def test_a_lost_receiver_is_followed_by_a_second_attempt(lab: Lab, kubectl: Kubectl) -> None:

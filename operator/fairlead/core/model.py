@@ -49,6 +49,8 @@ class Verdict:
     bytes_total: int = 0
     bytes_transferred: int = 0
     bytes_skipped: int = 0
+    bytes_resumed: int = 0
+    """What earlier attempts had left; part of `bytes_transferred`."""
     files_total: int = 0
     files_transferred: int = 0
     files_skipped: int = 0
@@ -56,6 +58,11 @@ class Verdict:
     verified: tuple[str, ...] = ()
     seconds: float = 0.0
     bulk_seconds: float = 0.0
+
+    @property
+    def bytes_sent(self) -> int:
+        """What this attempt itself moved."""
+        return max(0, self.bytes_transferred - self.bytes_resumed)
 
 
 @dataclass(frozen=True, slots=True)

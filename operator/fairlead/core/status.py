@@ -80,7 +80,7 @@ def final_progress(verdict: Verdict, before: ProgressStatus | None, now: datetim
         files_transferred=verdict.files_transferred,
         files_skipped=verdict.files_skipped,
         percent=_ALL,
-        rate=format_rate_rounded(verdict.bytes_transferred * _BITS / verdict.bulk_seconds) if verdict.bulk_seconds > 0 else None,
+        rate=format_rate_rounded(verdict.bytes_sent * _BITS / verdict.bulk_seconds) if verdict.bulk_seconds > 0 else None,
         last_progress_time=before.last_progress_time if before and before.last_progress_time else now,
     )
 

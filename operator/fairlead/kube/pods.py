@@ -57,6 +57,7 @@ class _VerdictMessage(BaseModel):
     bytes_total: Count = 0
     bytes_transferred: Count = 0
     bytes_skipped: Count = 0
+    bytes_resumed: Count = 0
     files_total: Count = 0
     files_transferred: Count = 0
     files_skipped: Count = 0
@@ -141,6 +142,7 @@ def parse_verdict(message: str, role: Role) -> Verdict | None:
         bytes_total=said.bytes_total,
         bytes_transferred=said.bytes_transferred,
         bytes_skipped=said.bytes_skipped,
+        bytes_resumed=said.bytes_resumed,
         files_total=said.files_total,
         files_transferred=said.files_transferred,
         files_skipped=said.files_skipped,

@@ -193,6 +193,16 @@ def test_a_success_waits_a_moment_for_a_decision_that_nobody_has_seen(
     assert plan.requeue_after is not None
 
 
+def test_what_earlier_attempts_left_is_no_part_of_what_was_sent() -> None:
+    verdict = make_verdict(bytes_total=1000, bytes_transferred=1000, bytes_resumed=400, files_total=3, seconds=12.0, bulk_seconds=6.0)
+    status = written(decide(observe(running_job(), receiver(verdict=verdict), sender()), NOW))
+    succeeded = status.condition("Succeeded")
+    assert succeeded is not None
+    assert "600 bytes sent in 12.0 s, 400 bytes were there from earlier attempts" in succeeded.message
+    assert status.progress is not None
+    assert (status.progress.bytes_transferred, status.progress.rate) == (1000, "800")
+
+
 def test_the_senders_word_alone_is_no_success() -> None:
     plan = decide(observe(running_job(), receiver(), sender(verdict=make_verdict())), NOW)
     assert plan.status is None

@@ -109,9 +109,10 @@ def succeed(draft: Draft, verdict: Verdict) -> None:
         completion_time=draft.stored_now,
         progress=final_progress(verdict, draft.status.progress, draft.stored_now),
     )
+    resumed = f", {verdict.bytes_resumed} bytes were there from earlier attempts" if verdict.bytes_resumed else ""
     message = (
         f"{verdict.bytes_total} bytes in {verdict.files_total} files are at the destination and verified"
-        f" ({verdict.bytes_transferred} bytes sent in {verdict.seconds:.1f} s)"
+        f" ({verdict.bytes_sent} bytes sent in {verdict.seconds:.1f} s{resumed})"
     )
     draft.conditions.set(ConditionType.SUCCEEDED, "True", verdict.reason, message)
     draft.conditions.set(ConditionType.MOVERS_READY, "False", Reason.MOVERS_STOPPED, "the job has ended")
