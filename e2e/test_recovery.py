@@ -33,6 +33,7 @@ def finish_fast(lab: Lab, job: Job) -> None:
 
 def test_a_suspended_job_resumes_and_succeeds(lab: Lab) -> None:
     job = start_slowly(lab)
+    job.wait_for(lambda seen: seen.get("status", {}).get("progress", {}).get("bytesTransferred"), "a whole block that has arrived")
     job.patch(suspend=True)
     job.wait_phase("Suspended")
     lab.wait_no_mover_pods()

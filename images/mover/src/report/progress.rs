@@ -116,10 +116,6 @@ impl Progress {
 
     pub(crate) fn enter(&self, stage: Stage) {
         self.stage.store(stage as u8, Ordering::Relaxed);
-        if stage == Stage::Transferring {
-            // The time before the first byte says nothing about the rate.
-            lock(&self.samples).clear();
-        }
         tracing::debug!(?stage, "stage");
     }
 
@@ -192,7 +188,9 @@ impl Progress {
     fn rate(&self) -> u64 {
         let samples = lock(&self.samples);
         let (Some(first), Some(last)) = (samples.front(), samples.back()) else { return 0 };
-        let span = (last.0.saturating_sub(first.0)).as_secs_f64();
+        // The time before the first byte says nothing about the rate.
+        let began = first.0.max(Duration::from_millis(self.bulk_started_ms.load(Ordering::Relaxed)));
+        let span = (last.0.saturating_sub(began)).as_secs_f64();
         if span <= 0.0 {
             return 0;
         }
@@ -231,8 +229,9 @@ mod tests {
     fn the_wait_before_the_data_is_no_part_of_the_rate() {
         let progress = Progress::new();
         lock(&progress.samples).extend([(Duration::ZERO, 0), (Duration::from_secs(9), 0)]);
-        progress.enter(Stage::Transferring);
-        lock(&progress.samples).extend([(Duration::from_secs(10), 0), (Duration::from_secs(11), 1000)]);
+        assert_eq!(progress.rate(), 0);
+        progress.bulk_started_ms.store(10_000, Ordering::Relaxed);
+        lock(&progress.samples).push_back((Duration::from_secs(11), 1000));
         assert_eq!(progress.rate(), 1000);
     }
 }
