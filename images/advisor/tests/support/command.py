@@ -1,6 +1,7 @@
 """Runs the command as users do, in a process of its own."""
 
 import asyncio
+import signal
 import sys
 from dataclasses import dataclass
 
@@ -20,6 +21,8 @@ async def start(*arguments: object) -> asyncio.subprocess.Process:
         *(str(argument) for argument in arguments),
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
+        # A test run in the background of a script has SIGINT ignored, and its children inherit that.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
 
 
