@@ -122,41 +122,15 @@ fn strangers_do_not_disturb_a_transfer() {
     assert_eq!(receiver.end().reason(), "Verified");
 }
 
-#[test]
-fn a_port_in_use_is_named() {
-    let bench = Bench::new();
-    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let port = taken.local_addr().unwrap().port().to_string();
-    let destination = bench.destination().display().to_string();
-    let log = bench.path("taken.json");
-    let status = support::run(&[
-        "receive",
-        "--destination",
-        &destination,
-        "--port",
-        &port,
-        "--address",
-        "127.0.0.1",
-        "--tls-dir",
-        &bench.path("tls/receiver").display().to_string(),
-        "--termination-log",
-        &log.display().to_string(),
-    ]);
-    assert_eq!(status.code(), Some(1));
-    assert!(std::fs::read_to_string(log).unwrap().contains("AddressInUse"));
-}
-
-#[test]
-fn a_destination_that_cannot_be_a_directory_is_refused() {
-    let bench = Bench::new();
-    std::fs::write(bench.destination(), "file").unwrap();
+/// A receiver that ends by itself: its exit code and its last word.
+fn refused(bench: &Bench, port: &str) -> (Option<i32>, String) {
     let log = bench.path("refused.json");
     let status = support::run(&[
         "receive",
         "--destination",
         &bench.destination().display().to_string(),
         "--port",
-        "0",
+        port,
         "--address",
         "127.0.0.1",
         "--tls-dir",
@@ -164,8 +138,25 @@ fn a_destination_that_cannot_be_a_directory_is_refused() {
         "--termination-log",
         &log.display().to_string(),
     ]);
-    assert_eq!(status.code(), Some(3));
-    assert!(std::fs::read_to_string(log).unwrap().contains("DestinationExists"));
+    (status.code(), std::fs::read_to_string(log).unwrap())
+}
+
+#[test]
+fn a_port_in_use_is_named() {
+    let bench = Bench::new();
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let (code, word) = refused(&bench, &taken.local_addr().unwrap().port().to_string());
+    assert_eq!(code, Some(1));
+    assert!(word.contains("AddressInUse"));
+}
+
+#[test]
+fn a_destination_that_cannot_be_a_directory_is_refused() {
+    let bench = Bench::new();
+    std::fs::write(bench.destination(), "file").unwrap();
+    let (code, word) = refused(&bench, "0");
+    assert_eq!(code, Some(3));
+    assert!(word.contains("DestinationExists"));
 }
 
 #[test]

@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from fairlead.api.reasons import ConditionType
 from fairlead.api.schema import ApiModel, Timestamp, marks
 
 Phase = Literal["Pending", "Probing", "Transferring", "Verifying", "Succeeded", "Failed", "Suspended"]
@@ -244,3 +245,8 @@ class TransferJobStatus(ApiModel):
         """Whether the condition of that type is True."""
         condition = self.condition(kind)
         return condition is not None and condition.status == "True"
+
+    @property
+    def finished(self) -> bool:
+        """Whether the job has reached its end, with or without success."""
+        return self.is_true(ConditionType.SUCCEEDED) or self.is_true(ConditionType.FAILED)

@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import Sequence
 
 from fairlead.api import names
-from fairlead.api.reasons import ConditionType
 from fairlead.api.transferjob import TransferJob
 from fairlead.core.model import MoverPod, Observed, PodPhase, Role
 from fairlead.core.settings import Settings
@@ -61,14 +60,9 @@ class Gatherer:
         return pods
 
     async def _read_facts(self, job: TransferJob, pods: Sequence[MoverPod]) -> Facts:
-        if is_finished(job) and names.FINALIZER not in job.metadata.finalizers:
+        if job.status.finished and names.FINALIZER not in job.metadata.finalizers:
             return Facts(nodes={}, claims={})
         running = {pod.role for pod in pods if pod.phase is PodPhase.RUNNING and not pod.deleting}
         settled = {Role.SENDER, Role.RECEIVER} <= running
         pod_nodes = {pod.node for pod in pods if pod.node is not None}
         return await self._facts.read(job, pod_nodes, SETTLED_SECONDS if settled else FRESH_SECONDS)
-
-
-def is_finished(job: TransferJob) -> bool:
-    """Whether the job has reached its end, with or without success."""
-    return job.status.is_true(ConditionType.SUCCEEDED) or job.status.is_true(ConditionType.FAILED)

@@ -31,7 +31,7 @@ def _decide(draft: Draft) -> None:
     job = draft.job
     if job.metadata.deletion_timestamp is not None:
         ending.dismantle(draft, job.metadata.deletion_timestamp)
-    elif draft.status.is_true(ConditionType.SUCCEEDED) or draft.status.is_true(ConditionType.FAILED):
+    elif draft.status.finished:
         ending.finish(draft)
     elif _succeeds(draft) or _misses_deadline(draft):
         draft.wake_after(draft.settings.poll_interval)
@@ -44,7 +44,7 @@ def _decide(draft: Draft) -> None:
 def _report_refusal(draft: Draft, refusal: str) -> None:
     """Says why nothing could be created. What was refused is left out, so that the status gets through; the next pass tries again."""
     draft.add(creates=(), credentials=())
-    if draft.job.deleting or not (draft.status.is_true(ConditionType.SUCCEEDED) or draft.status.is_true(ConditionType.FAILED)):
+    if draft.job.deleting or not draft.status.finished:
         message = f"the API server refuses to create a mover pod: {refusal}"
         draft.conditions.set(ConditionType.MOVERS_READY, "False", Reason.CREATION_REFUSED, message)
         draft.kstatus(reconciling=False, stalled=True, reason=Reason.CREATION_REFUSED, message=message)
