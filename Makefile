@@ -63,6 +63,7 @@ lint: python verify ## Formatters, linters, types, layers, generated files
 	$(VENV)/mypy -p fairlead
 	$(VENV)/mypy -p fairlead_advisor
 	MYPYPATH=hack/cluster $(VENV)/mypy -p fairlead_cluster
+	MYPYPATH=hack/wan $(VENV)/mypy -p fairlead_testbed
 	MYPYPATH=hack/demo $(VENV)/mypy hack/demo e2e
 	$(VENV)/lint-imports
 	cargo fmt --all --check
@@ -86,6 +87,7 @@ unit-python:
 	$(VENV)/pytest -q operator/tests --ignore operator/tests/apiserver
 	$(VENV)/pytest -q images/advisor/tests $(addprefix --ignore images/advisor/tests/,$(ADVISOR_PROGRAM_TESTS))
 	$(VENV)/pytest -q hack/cluster/tests
+	$(VENV)/pytest -q hack/wan/tests/testbed --ignore hack/wan/tests/testbed/lab
 	$(VENV)/pytest -q hack/demo
 	$(VENV)/pytest -q -n 0 e2e/tests_lib
 

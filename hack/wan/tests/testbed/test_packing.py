@@ -1,0 +1,50 @@
+import pytest
+from build import path, scenario, tcp, udp
+
+from fairlead_testbed.runs.packing import IDLE_COST_MBPS, Budget, cost_mbps, estimate_s, next_to_start
+from fairlead_testbed.runs.record import length_s
+from fairlead_testbed.scenario.model import Scenario
+
+BUDGET = Budget(mbps=120, runs=3)
+
+
+def busy(mbps: float) -> Scenario:
+    return scenario(tcp(), path=path(rate_bps=int(mbps * 1e6)))
+
+
+@pytest.mark.parametrize(
+    ("of", "mbps"),
+    [
+        pytest.param(scenario(), 0, id="idle"),
+        pytest.param(busy(50), 50, id="greedy"),
+        pytest.param(scenario(tcp("a", count=3)), 50, id="three greedy flows fill it once"),
+        pytest.param(scenario(tcp("a"), tcp("b", direction="reverse")), 100, id="both ways"),
+        pytest.param(scenario(udp(rate_bps=30_000_000, pattern={"kind": "on_off", "on_s": 1, "off_s": 2})), 10, id="UDP in bursts"),
+        pytest.param(scenario(udp(rate_bps=300_000_000)), 50, id="UDP above the rate"),
+    ],
+)
+def test_a_run_costs_the_traffic_it_carries(of: Scenario, mbps: float) -> None:
+    assert cost_mbps(of) == pytest.approx(IDLE_COST_MBPS + mbps)
+
+
+def test_the_first_that_fits_starts() -> None:
+    assert next_to_start([busy(100), busy(60), busy(20)], [busy(70)], BUDGET) == 2
+    assert next_to_start([busy(100), busy(40)], [busy(70)], BUDGET) == 1
+    assert next_to_start([busy(100)], [busy(70)], BUDGET) is None
+
+
+def test_no_more_runs_than_allowed_go_side_by_side() -> None:
+    assert next_to_start([scenario()], [scenario()] * 3, BUDGET) is None
+
+
+def test_a_run_over_the_budget_goes_alone() -> None:
+    assert next_to_start([busy(500)], [], BUDGET) == 0
+    assert next_to_start([busy(500)], [scenario()], BUDGET) is None
+
+
+def test_the_estimate_plays_the_packing_through() -> None:
+    one = length_s(scenario())
+    assert estimate_s([], BUDGET) == 0
+    assert estimate_s([scenario()] * 3, BUDGET) == pytest.approx(one)
+    assert estimate_s([scenario()] * 4, BUDGET) == pytest.approx(2 * one)
+    assert estimate_s([busy(100)] * 4, BUDGET) == pytest.approx(4 * one)
