@@ -1,4 +1,4 @@
-"""The command line: `scenarios`, `run`, `dataset plan|generate|pack|export`."""
+"""The command line: `scenarios`, `run`, `validate`, `dataset plan|generate|pack|export`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from fairlead_testbed.dataset.export import export_traces
-from fairlead_testbed.dataset.generate import Rules, State, generate, is_recorded, recorder
+from fairlead_testbed.dataset.generate import Named, Rules, State, generate, is_recorded, recorder
 from fairlead_testbed.dataset.pack import pack
 from fairlead_testbed.dataset.plan import PlannedRun, plan_runs
 from fairlead_testbed.dataset.progress import Progress, duration
@@ -24,9 +24,11 @@ from fairlead_testbed.lab.namespaces import remove_abandoned
 from fairlead_testbed.runs.packing import Budget, estimate_s
 from fairlead_testbed.runs.record import MANIFEST, Bench, length_s, record
 from fairlead_testbed.scenario.load import load_scenario, load_toml, named_scenarios, validated
+from fairlead_testbed.validation.measure import FIGURES, comparisons, shares, table, write_figures
+from fairlead_testbed.validation.scenarios import OVERLAY_1, OVERLAY_1_FIFTH, against_theory, coexistence
 
 DATASETS = Path(__file__).resolve().parents[1] / "datasets"
-DEFAULT_BUDGET = Budget(mbps=450.0, runs=10)
+DEFAULT_BUDGET = Budget(mbps=230.0, runs=6)
 _T = TypeVar("_T")
 
 
@@ -57,6 +59,11 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument("--seed", type=int, help="instead of the scenario's own")
     run.add_argument("--seconds", type=float, help="length of the recording instead of the scenario's own")
     run.set_defaults(command=_run)
+
+    validate = commands.add_parser("validate", help="measure the test bed against theory; needs root and an idle machine")
+    validate.add_argument("--folder", type=Path, required=True, help="where the runs and validation.json go")
+    validate.add_argument("--minutes", type=float, help="start nothing that would not end by then; go on with the same command")
+    validate.set_defaults(command=_validate)
 
     dataset = commands.add_parser("dataset", help="a labelled set of traces").add_subparsers(required=True, metavar="STEP")
     steps = {
@@ -175,6 +182,27 @@ def _pack(options: argparse.Namespace) -> int:
 def _export(options: argparse.Namespace) -> int:
     print(f"{export_traces(options.dataset, options.split, options.output)} traces written to {options.output}")
     return 0
+
+
+def _validate(options: argparse.Namespace) -> int:
+    theory = list(against_theory(seconds=15))
+    pairs = {"overlay-1-fifth": OVERLAY_1_FIFTH, "overlay-1": OVERLAY_1}
+    scenarios = [*theory, *(one for name, path in pairs.items() for one in coexistence(name, path, seconds=40))]
+    remove_abandoned()
+    options.folder.mkdir(parents=True, exist_ok=True)
+    rules = Rules(DEFAULT_BUDGET, stop_after_s=None if options.minutes is None else options.minutes * 60)
+    progress = Progress(len(scenarios), DEFAULT_BUDGET, sys.stderr)
+    state = _stoppable(generate([Named(one) for one in scenarios], options.folder, recorder(Bench(find_program())), rules, progress))
+    if state.done < len(scenarios):
+        return _report(state, len(scenarios))
+    found = list(comparisons(theory, options.folder))
+    carried = [pair for name in pairs for pair in shares(name, options.folder)]
+    write_figures(options.folder / FIGURES, found, carried)
+    print(table(found))
+    for pair in carried:
+        names = f"{pair['path']}: {pair['background']} against {pair['foreground']}"
+        print(f"{names:42} {pair['background_mbps']:7.1f} / {pair['foreground_mbps']:.1f} Mb/s")
+    return 0 if all(one.holds for one in found) else 1
 
 
 def _stoppable(work: Coroutine[Any, Any, _T]) -> _T:

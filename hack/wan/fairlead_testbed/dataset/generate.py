@@ -10,14 +10,39 @@ import time
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
-from fairlead_testbed.dataset.plan import PlannedRun
 from fairlead_testbed.errors import LabError
 from fairlead_testbed.runs.packing import Budget, next_to_start
 from fairlead_testbed.runs.quality import Verdict
 from fairlead_testbed.runs.record import MANIFEST, Bench, length_s, record, scenario_digest
 from fairlead_testbed.scenario.expand import derived_seed
+from fairlead_testbed.scenario.model import Scenario
+
+
+class Recordable(Protocol):
+    """A scenario with the name of its folder."""
+
+    @property
+    def name(self) -> str:
+        """The folder's name."""
+
+    @property
+    def scenario(self) -> Scenario:
+        """What is to be run."""
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """A scenario recorded under its own name."""
+
+    scenario: Scenario
+
+    @property
+    def name(self) -> str:
+        """The scenario's name."""
+        return self.scenario.name
+
 
 RUNS = "runs"
 ATTEMPTS = "attempts.jsonl"
@@ -27,8 +52,8 @@ ATTEMPTS = "attempts.jsonl"
 class State:
     """How far a generation is; `given_up` names runs that were disturbed every time."""
 
-    waiting: list[PlannedRun]
-    running: dict[str, PlannedRun] = field(default_factory=dict)
+    waiting: list[Recordable]
+    running: dict[str, Recordable] = field(default_factory=dict)
     done: int = 0
     repeated: int = 0
     given_up: dict[str, str] = field(default_factory=dict)
@@ -48,7 +73,7 @@ class Rules:
     keep_disturbed: bool = False
 
 
-def is_recorded(run: PlannedRun, folder: Path, *, disturbed_too: bool = False) -> bool:
+def is_recorded(run: Recordable, folder: Path, *, disturbed_too: bool = False) -> bool:
     """Whether `folder` holds a good recording of exactly this run, or with `disturbed_too` any recording of it."""
     try:
         manifest = json.loads((folder / RUNS / run.name / MANIFEST).read_text())
@@ -57,7 +82,7 @@ def is_recorded(run: PlannedRun, folder: Path, *, disturbed_too: bool = False) -
         return False
 
 
-Recorder = Callable[[PlannedRun, Path, int], Coroutine[Any, Any, Verdict]]
+Recorder = Callable[[Recordable, Path, int], Coroutine[Any, Any, Verdict]]
 """Records a run into a folder; the number tells runs under way apart. LabError if it could not be run to its end."""
 
 
@@ -66,7 +91,7 @@ def recorder(bench: Bench) -> Recorder:
     return lambda run, folder, number: record(run.scenario, folder, bench, number)
 
 
-async def generate(plan: Sequence[PlannedRun], folder: Path, recorder: Recorder, rules: Rules, watch: Callable[[State], None]) -> State:
+async def generate(plan: Sequence[Recordable], folder: Path, recorder: Recorder, rules: Rules, watch: Callable[[State], None]) -> State:
     """Record what is missing and return how it ended; `watch` is called about every second.
 
     Cancelling ends the runs under way and leaves nothing of them.
@@ -91,7 +116,7 @@ class _Generation:
 
     async def go(self) -> State:
         state = self._state
-        tasks: dict[asyncio.Task[Verdict], PlannedRun] = {}
+        tasks: dict[asyncio.Task[Verdict], Recordable] = {}
         try:
             while True:
                 while (run := self._next()) is not None:
@@ -109,7 +134,7 @@ class _Generation:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
 
-    def _next(self) -> PlannedRun | None:
+    def _next(self) -> Recordable | None:
         state, limit_s = self._state, self._rules.stop_after_s
         left_s = float("inf") if limit_s is None else limit_s - (time.monotonic() - self._began_s)
         in_time = [run for run in state.waiting if length_s(run.scenario) <= left_s]
@@ -121,7 +146,7 @@ class _Generation:
         state.waiting.remove(in_time[index])
         return in_time[index]
 
-    def _settle(self, run: PlannedRun, task: asyncio.Task[Verdict]) -> None:
+    def _settle(self, run: Recordable, task: asyncio.Task[Verdict]) -> None:
         state = self._state
         del state.running[run.name]
         try:

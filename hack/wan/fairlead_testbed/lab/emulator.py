@@ -14,7 +14,7 @@ from fairlead_testbed.lab.namespaces import DEVICE, Names, run
 from fairlead_testbed.scenario.model import Path as NetworkPath
 
 PROGRAM_VARIABLE = "FAIRLEAD_WAN"
-QUANTUM_US = 200
+QUANTUM_US = 300
 """A packet may be so late on a busy path; waking up for every one would cost the processor of several paths side by side."""
 _PATIENCE_S = 15.0
 _LONGEST_LINE_BYTES = 1 << 20

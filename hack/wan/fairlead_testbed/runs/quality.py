@@ -15,8 +15,10 @@ class Limits:
     """Beyond these a run is disturbed. Packet times matter for a trace in ms; a probe request may be later, since it is timed anyway."""
 
     write_lateness_p99_us: float = 1000.0
-    write_lateness_max_ms: float = 25.0
+    write_lateness_max_ms: float = 50.0
+    """A hypervisor may take the processor away for 30 ms now and then: one such pause in a recording is what real hosts show too."""
     send_lateness_p99_ms: float = 5.0
+    send_lateness_max_ms: float = 60.0
     probe_start_late_ms: float = 50.0
     idle_spread_ms: float = 1.0
     idle_median_above_rtt_ms: float = 1.5
@@ -69,11 +71,13 @@ def _emulator_faults(emulator: Mapping[str, Any], limits: Limits) -> list[str]:
 def _probe_faults(scenario: Scenario, probe: Mapping[str, Any], limits: Limits) -> list[str]:
     faults = []
     planned = round(scenario.duration_s * scenario.probe.rate_hz)
-    if probe["samples"] != planned or probe["skipped"]:
-        faults.append(f"the probe sent {probe['samples']} of {planned} requests and skipped {probe['skipped']} that were overdue")
+    if probe["samples"] != planned:
+        faults.append(f"the probe sent {probe['samples']} of {planned} requests")
     late = probe["send_lateness_ms"]
     if late is not None and late["p99"] > limits.send_lateness_p99_ms:
         faults.append(f"requests were sent {late['p99']:.1f} ms late (p99), at most {limits.send_lateness_p99_ms:g}")
+    if late is not None and late["max"] > limits.send_lateness_max_ms:
+        faults.append(f"a request was sent {late['max']:.1f} ms late, at most {limits.send_lateness_max_ms:g}")
     if probe["start_late_ms"] > limits.probe_start_late_ms:
         faults.append(f"the probe started {probe['start_late_ms']:.0f} ms late, at most {limits.probe_start_late_ms:g}")
     idle = probe["idle"]["rtt_ms"]

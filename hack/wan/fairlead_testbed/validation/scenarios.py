@@ -14,6 +14,8 @@ PATHS = {
     "50mbps-40ms-3bdp": Path(rate_bps=50_000_000, rtt_ms=40, buffer_bdp=3),
     "100mbps-100ms-1bdp": Path(rate_bps=100_000_000, rtt_ms=100, buffer_bdp=1),
 }
+OVERLAY_1_FIFTH = Path(rate_bps=100_000_000, rtt_ms=128, buffer_bytes=1_258_291)
+"""The same shape at a fifth of the rate: several such runs go side by side."""
 COEXISTENCE = (("cubic", "cubic"), ("bbr", "cubic"), ("cubic", "bbr"), ("bbr", "bbr"))
 """Background, foreground."""
 
@@ -39,11 +41,11 @@ def against_theory(seconds: float) -> Iterator[Scenario]:
             )
 
 
-def coexistence(path: Path, seconds: float) -> Iterator[Scenario]:
+def coexistence(prefix: str, path: Path, seconds: float) -> Iterator[Scenario]:
     """Two greedy flows on `path`, the foreground 5 s behind the background, for every pair of congestion controls."""
     for background, foreground in COEXISTENCE:
         yield Scenario(
-            name=f"{background}-against-{foreground}",
+            name=f"{prefix}-{background}-{foreground}",
             duration_s=seconds,
             warm_up_s=5,
             path=path,

@@ -43,7 +43,6 @@ def good_probe(of: Scenario, **changes: Any) -> dict[str, Any]:
         "rtt_ms": spread,
         "start_late_ms": 0.1,
         "send_lateness_ms": {"min": 0.0, "p05": 0.0, "p50": 0.1, "p95": 0.2, "p99": 0.5, "max": 1.0},
-        "skipped": 0,
         "late_replies": 0,
         **changes,
     }
