@@ -28,7 +28,7 @@ from fairlead_testbed.validation.measure import FIGURES, comparisons, shares, ta
 from fairlead_testbed.validation.scenarios import OVERLAY_1, OVERLAY_1_FIFTH, against_theory, coexistence
 
 DATASETS = Path(__file__).resolve().parents[1] / "datasets"
-DEFAULT_BUDGET = Budget(mbps=230.0, runs=6)
+DEFAULT_BUDGET = Budget(cores=1.5, runs=8)
 _T = TypeVar("_T")
 
 
@@ -79,7 +79,7 @@ def _parser() -> argparse.ArgumentParser:
         if name == "pack":
             step.add_argument("--output", type=Path, required=True, help="where the compact data set goes")
         else:
-            step.add_argument("--budget", type=float, default=DEFAULT_BUDGET.mbps, help="Mb/s emulated at a time [%(default)g]")
+            step.add_argument("--cores", type=float, default=DEFAULT_BUDGET.cores, help="processor cores to fill with runs [%(default)g]")
             step.add_argument("--side-by-side", type=int, default=DEFAULT_BUDGET.runs, help="runs at a time [%(default)s]")
         if name != "plan":
             step.add_argument("--keep-disturbed", action="store_true", help="with disturbed runs, marked as such: not for training")
@@ -129,7 +129,7 @@ def _specification(name_or_file: str) -> Specification:
 
 def _plan(options: argparse.Namespace) -> int:
     plan = plan_runs(_specification(options.specification))
-    print(_summary(plan, Budget(options.budget, options.side_by_side)))
+    print(_summary(plan, Budget(options.cores, options.side_by_side)))
     return 0
 
 
@@ -140,12 +140,12 @@ def _summary(plan: Sequence[PlannedRun], budget: Budget) -> str:
     parts = ", ".join(f"{split} {count}" for split, count in splits.items())
     seconds = estimate_s([run.scenario for run in plan], budget)
     size = f"{len(plan)} runs on {paths} paths ({parts}), {hours:.1f} h of traces"
-    return f"{size}; at {budget.mbps:g} Mb/s, {budget.runs} at a time: {duration(seconds)}"
+    return f"{size}; on {budget.cores:g} cores, {budget.runs} at a time: {duration(seconds)}"
 
 
 def _generate(options: argparse.Namespace) -> int:
     plan = plan_runs(_specification(options.specification))
-    budget = Budget(options.budget, options.side_by_side)
+    budget = Budget(options.cores, options.side_by_side)
     bench = Bench(find_program())
     remove_abandoned()
     options.folder.mkdir(parents=True, exist_ok=True)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TextIO
 
 from fairlead_testbed.dataset.generate import State
-from fairlead_testbed.runs.packing import Budget, cost_mbps, estimate_s
+from fairlead_testbed.runs.packing import Budget, carried_bps, estimate_s
 
 HEARTBEAT_S = 30.0
 _BAR_CELLS = 24
@@ -26,9 +26,9 @@ def line(state: State, total: int, left_s: float) -> str:
     settled = state.done + len(state.given_up)
     cells = round(_BAR_CELLS * settled / max(1, total))
     bar = "#" * cells + "." * (_BAR_CELLS - cells)
-    mbps = sum(cost_mbps(run.scenario) for run in state.running.values())
+    carried = 1e-6 * sum(carried_bps(run.scenario) for run in state.running.values())
     extra = "".join(f", {count} {what}" for count, what in ((state.repeated, "repeated"), (len(state.given_up), "given up")) if count)
-    return f"[{bar}] {settled}/{total} runs, {len(state.running)} under way ({mbps:.0f} Mb/s){extra}, about {duration(left_s)} left"
+    return f"[{bar}] {settled}/{total} runs, {len(state.running)} under way ({carried:.0f} Mb/s){extra}, about {duration(left_s)} left"
 
 
 class Progress:

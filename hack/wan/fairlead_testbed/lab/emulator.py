@@ -14,8 +14,8 @@ from fairlead_testbed.lab.namespaces import DEVICE, Names, run
 from fairlead_testbed.scenario.model import Path as NetworkPath
 
 PROGRAM_VARIABLE = "FAIRLEAD_WAN"
-QUANTUM_US = 300
-"""A packet may be so late on a busy path; waking up for every one would cost the processor of several paths side by side."""
+QUANTUM_US = (100, 500)
+_QUANTUM_SHARE = 0.01
 _PATIENCE_S = 15.0
 _LONGEST_LINE_BYTES = 1 << 20
 
@@ -35,6 +35,15 @@ def version(program: Path) -> str:
     return run([str(program), "--version"]).strip()
 
 
+def quantum_us(path: NetworkPath) -> int:
+    """How late a packet may be on a busy path: a hundredth of the RTT and of the full queue, within limits.
+
+    Waking up for every packet would cost the processor of several paths side by side.
+    """
+    least, most = QUANTUM_US
+    return round(min(most, max(least, 1000 * _QUANTUM_SHARE * min(path.rtt_ms, path.full_queue_ms))))
+
+
 class Emulator:
     """The process and its control socket."""
 
@@ -46,7 +55,7 @@ class Emulator:
             *(() if priority is None else ("chrt", "-f", str(priority))),
             *(str(program), "run", "--a", f"{names.a}:{DEVICE}", "--b", f"{names.b}:{DEVICE}"),
             *("--rate", str(path.rate_bps), "--delay", delay, "--buffer", str(path.queue_bytes)),
-            *("--loss", f"{path.loss_ratio:.9f}", "--quantum", f"{QUANTUM_US}us", "--seed", str(seed), "--control", str(socket)),
+            *("--loss", f"{path.loss_ratio:.9f}", "--quantum", f"{quantum_us(path)}us", "--seed", str(seed), "--control", str(socket)),
         ]
         self._process: asyncio.subprocess.Process | None = None
 

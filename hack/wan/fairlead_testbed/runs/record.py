@@ -33,7 +33,7 @@ TRACE = "trace.csv"
 ECHO_PORT = 7000
 QUEUE_INTERVAL_S = 0.1
 FLOW_INTERVAL_S = 0.2
-IDLE_S = 2.0
+IDLE_S = 1.5
 _LEAD_S = 0.3
 _AGENT_PATIENCE_S = 60.0
 _PACKAGE_ROOT = Path(__file__).resolve().parents[2]
@@ -65,7 +65,7 @@ def scenario_digest(scenario: Scenario) -> str:
 
 def length_s(scenario: Scenario) -> float:
     """How long a run takes, setting up and tearing down included."""
-    return IDLE_S + scenario.warm_up_s + scenario.duration_s + 2 * scenario.path.rtt_ms / 1000 + _LEAD_S + 2.5
+    return IDLE_S + scenario.warm_up_s + scenario.duration_s + 2 * scenario.path.rtt_ms / 1000 + _LEAD_S + 2.0
 
 
 async def record(scenario: Scenario, folder: Path, bench: Bench, number: int) -> Verdict:

@@ -13,7 +13,7 @@ from fairlead_testbed.runs.quality import Verdict
 from fairlead_testbed.runs.record import scenario_digest
 
 PLAN = plan_runs(specification())[:24]
-RULES = Rules(Budget(mbps=200, runs=4))
+RULES = Rules(Budget(cores=1.5, runs=4))
 
 
 class Recorder:

@@ -1,11 +1,12 @@
 import pytest
 from build import path, scenario, tcp, udp
 
-from fairlead_testbed.runs.packing import IDLE_COST_MBPS, Budget, cost_mbps, estimate_s, next_to_start
+from fairlead_testbed.runs.packing import BUSY_CORES, IDLE_CORES, Budget, carried_bps, cost_cores, estimate_s, next_to_start
 from fairlead_testbed.runs.record import length_s
 from fairlead_testbed.scenario.model import Scenario
 
-BUDGET = Budget(mbps=120, runs=3)
+BUDGET = Budget(cores=0.54, runs=3)
+"""Two runs of 100 Mb/s together, or three of less."""
 
 
 def busy(mbps: float) -> Scenario:
@@ -23,14 +24,21 @@ def busy(mbps: float) -> Scenario:
         pytest.param(scenario(udp(rate_bps=300_000_000)), 50, id="UDP above the rate"),
     ],
 )
-def test_a_run_costs_the_traffic_it_carries(of: Scenario, mbps: float) -> None:
-    assert cost_mbps(of) == pytest.approx(IDLE_COST_MBPS + mbps)
+def test_a_run_carries_what_its_flows_send_and_the_path_lets_pass(of: Scenario, mbps: float) -> None:
+    assert carried_bps(of) == pytest.approx(mbps * 1e6)
+    assert cost_cores(of) >= IDLE_CORES + (BUSY_CORES if mbps else 0)
+
+
+def test_costs_are_as_measured() -> None:
+    assert cost_cores(scenario()) == pytest.approx(0.06)
+    assert cost_cores(busy(50)) == pytest.approx(0.23)
+    assert cost_cores(busy(500)) == pytest.approx(0.59)
 
 
 def test_the_first_that_fits_starts() -> None:
-    assert next_to_start([busy(100), busy(60), busy(20)], [busy(70)], BUDGET) == 2
-    assert next_to_start([busy(100), busy(40)], [busy(70)], BUDGET) == 1
-    assert next_to_start([busy(100)], [busy(70)], BUDGET) is None
+    assert next_to_start([busy(400), busy(200), busy(50)], [busy(100)], BUDGET) == 2
+    assert next_to_start([busy(400), busy(80)], [busy(100)], BUDGET) == 1
+    assert next_to_start([busy(400)], [busy(100)], BUDGET) is None
 
 
 def test_no_more_runs_than_allowed_go_side_by_side() -> None:
@@ -47,4 +55,4 @@ def test_the_estimate_plays_the_packing_through() -> None:
     assert estimate_s([], BUDGET) == 0
     assert estimate_s([scenario()] * 3, BUDGET) == pytest.approx(one)
     assert estimate_s([scenario()] * 4, BUDGET) == pytest.approx(2 * one)
-    assert estimate_s([busy(100)] * 4, BUDGET) == pytest.approx(4 * one)
+    assert estimate_s([busy(100)] * 4, BUDGET) == pytest.approx(2 * one)
