@@ -13,15 +13,15 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from fairlead_testbed.dataset.export import export_traces
-from fairlead_testbed.dataset.generate import Named, Rules, State, generate, is_recorded, recorder
 from fairlead_testbed.dataset.pack import pack
 from fairlead_testbed.dataset.plan import PlannedRun, plan_runs
-from fairlead_testbed.dataset.progress import Progress, duration
 from fairlead_testbed.dataset.specification import Specification
 from fairlead_testbed.errors import TestbedError
 from fairlead_testbed.lab.emulator import find_program
 from fairlead_testbed.lab.namespaces import remove_abandoned
+from fairlead_testbed.runs.batch import Named, Rules, State, generate, is_recorded, recorder
 from fairlead_testbed.runs.packing import Budget, estimate_s
+from fairlead_testbed.runs.progress import Progress, duration
 from fairlead_testbed.runs.record import MANIFEST, Bench, length_s, record
 from fairlead_testbed.scenario.load import load_scenario, load_toml, named_scenarios, validated
 from fairlead_testbed.validation.measure import FIGURES, comparisons, shares, table, write_figures

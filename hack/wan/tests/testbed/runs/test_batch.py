@@ -3,11 +3,11 @@ import json
 from collections import Counter
 from pathlib import Path
 
-from test_plan import specification
+from build import specification
 
-from fairlead_testbed.dataset.generate import ATTEMPTS, RUNS, Rules, State, generate, is_recorded
 from fairlead_testbed.dataset.plan import PlannedRun, plan_runs
 from fairlead_testbed.errors import LabError
+from fairlead_testbed.runs.batch import ATTEMPTS, RUNS, Rules, State, generate, is_recorded
 from fairlead_testbed.runs.packing import Budget
 from fairlead_testbed.runs.quality import Verdict
 from fairlead_testbed.runs.record import scenario_digest

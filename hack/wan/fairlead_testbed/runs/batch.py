@@ -1,4 +1,4 @@
-"""Records every run of a plan, several side by side; what is there already is kept, what was disturbed is repeated."""
+"""Records many scenarios, several side by side; what is there already is kept, what was disturbed is repeated."""
 
 from __future__ import annotations
 

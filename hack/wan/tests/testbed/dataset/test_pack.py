@@ -3,16 +3,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from build import good_direction, good_flows, good_probe
-from test_plan import specification
+from build import good_direction, good_flows, good_probe, specification
 
 from fairlead_advisor.probe.trace import read_trace
 from fairlead_testbed.data import read_split
 from fairlead_testbed.dataset.export import export_traces
-from fairlead_testbed.dataset.generate import RUNS
 from fairlead_testbed.dataset.pack import pack
 from fairlead_testbed.dataset.plan import PlannedRun, plan_runs
 from fairlead_testbed.errors import UsageError
+from fairlead_testbed.runs.batch import RUNS
 from fairlead_testbed.runs.record import scenario_digest
 
 SPECIFICATION = specification(duration_s=2, probe_rate_hz=10, kinds=[{"kind": "on_off", "paths": 1, "classes": ["B1-C1"]}])
