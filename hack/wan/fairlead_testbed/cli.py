@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 from fairlead_testbed.dataset.export import export_traces
 from fairlead_testbed.dataset.pack import pack
-from fairlead_testbed.dataset.plan import PlannedRun, plan_runs
+from fairlead_testbed.dataset.plan import PlannedRun, plan_runs, write_plan
 from fairlead_testbed.dataset.specification import Specification
 from fairlead_testbed.errors import TestbedError
 from fairlead_testbed.lab.emulator import find_program
@@ -76,6 +76,8 @@ def _parser() -> argparse.ArgumentParser:
         step.add_argument("specification", help="the name of a data set, or a .toml file")
         if name != "plan":
             step.add_argument("--folder", type=Path, required=True, help="where the runs are")
+        else:
+            step.add_argument("--output", type=Path, help="write the plan there, a line of JSON per run")
         if name == "pack":
             step.add_argument("--output", type=Path, required=True, help="where the compact data set goes")
         else:
@@ -129,6 +131,8 @@ def _specification(name_or_file: str) -> Specification:
 
 def _plan(options: argparse.Namespace) -> int:
     plan = plan_runs(_specification(options.specification))
+    if options.output:
+        write_plan(options.output, plan)
     print(_summary(plan, Budget(options.cores, options.side_by_side)))
     return 0
 
@@ -149,6 +153,7 @@ def _generate(options: argparse.Namespace) -> int:
     bench = Bench(find_program())
     remove_abandoned()
     options.folder.mkdir(parents=True, exist_ok=True)
+    write_plan(options.folder / "plan.jsonl", plan)
     missing = [run for run in plan if not is_recorded(run, options.folder, disturbed_too=options.keep_disturbed)]
     print(
         f"{len(plan) - len(missing)} of {len(plan)} runs are there. To do: {_summary(missing, budget) if missing else 'nothing'}",
