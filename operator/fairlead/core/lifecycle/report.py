@@ -57,29 +57,41 @@ def _path(draft: Draft) -> None:
     draft.conditions.set(ConditionType.PATH_PROBED, "True", Reason.PROBED, message)
 
 
-def _cap(draft: Draft, sender: MoverPod | None) -> None:
-    wanted = draft.job.spec.bandwidth
+def cap_of(draft: Draft) -> int | None:
+    """Most the job may send: its own limit or its share, whichever is less; None for no cap."""
+    wanted, standing = draft.job.spec.bandwidth, draft.observed.fairness
     limit_bps = wanted.limit_bps if wanted else None
+    share_bps = standing.cap_bps if standing else None
+    if standing is not None and standing.hold:
+        present = draft.job.status.bandwidth
+        share_bps = parse_rate(present.allocated) if present and present.allocated else None
+    return min((bps for bps in (limit_bps, share_bps) if bps is not None), default=None)
+
+
+def _cap(draft: Draft, sender: MoverPod | None) -> None:
+    cap_bps = cap_of(draft)
     before = draft.status.bandwidth
-    bandwidth = bandwidth_of(before, limit_bps, draft.observed.reports)
-    draft.change(bandwidth=bandwidth)
+    bandwidth = bandwidth_of(before, cap_bps, draft.observed.reports)
     in_force = before.allocated if before else None
     if sender is not None and is_live(sender) and in_force != bandwidth.allocated:
         draft.add(annotations=(AnnotatePod(sender.name, sender.uid, {ANNOTATION_EGRESS_BANDWIDTH: bandwidth.allocated}),))
-    if limit_bps is None:
+    if cap_bps is None:
         draft.conditions.remove(ConditionType.CAP_ENFORCED)
     elif bandwidth.measured is None:
         draft.conditions.set(
-            ConditionType.CAP_ENFORCED, "Unknown", Reason.CAP_NOT_MEASURED, f"cap {format_rate(limit_bps)}, nothing measured yet"
+            ConditionType.CAP_ENFORCED, "Unknown", Reason.CAP_NOT_MEASURED, f"cap {format_rate(cap_bps)}, nothing measured yet"
         )
-    elif parse_rate(bandwidth.measured) <= limit_bps * _TOLERANCE + _granularity_bps(draft):
+    elif parse_rate(bandwidth.measured) <= (asked := max(cap_bps, draft.observed.asked_bps or 0.0)) * _TOLERANCE + _granularity_bps(draft):
         draft.conditions.set(
-            ConditionType.CAP_ENFORCED, "True", Reason.WITHIN_CAP, f"the receiver measures no more than {format_rate(limit_bps)}"
+            ConditionType.CAP_ENFORCED, "True", Reason.WITHIN_CAP, f"the receiver measures no more than {format_rate(int(asked))}"
         )
     else:
         draft.conditions.set(
-            ConditionType.CAP_ENFORCED, "False", Reason.ABOVE_CAP, f"the receiver measures more than {format_rate(limit_bps)}"
+            ConditionType.CAP_ENFORCED, "False", Reason.ABOVE_CAP, f"the receiver measures more than {format_rate(int(asked))}"
         )
+        # The mover was told, but what is measured shows that nothing holds it.
+        bandwidth = bandwidth.model_copy(update={"enforced_by": "None"})
+    draft.change(bandwidth=bandwidth)
 
 
 def _granularity_bps(draft: Draft) -> float:
