@@ -16,6 +16,7 @@ from fairlead.api.transferjob import TransferJob, TransferJobStatus
 from fairlead.core.model import CreatePod, DeletePod, MoverPod, Observed, Plan, Role
 from fairlead.handlers.cache import Cache, ObjectKey
 from fairlead.handlers.controller import Controller, needs_live_facts
+from fairlead.handlers.fairness.board import Board
 from fairlead.handlers.metrics import Metrics
 from fairlead.handlers.queue import Backoff, WorkQueue
 from fairlead.kube.apply import Applier
@@ -86,6 +87,7 @@ class Bench:
             decide=self._decide_now,
             now=lambda: NOW,
             metrics=self.metrics,
+            board=Board(),
         )
 
     def _decide_now(self, observed: Observed, now: datetime) -> Plan:
