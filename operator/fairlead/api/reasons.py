@@ -74,7 +74,7 @@ class Reason(_Documented):
 
     WITHIN_CAP = "WithinCap", "The measured rate keeps to the cap."
     ABOVE_CAP = "AboveCap", "The measured rate exceeds the cap."
-    CAP_NOT_MEASURED = "CapNotMeasured", "A cap is set, but nothing has been measured yet."
+    CAP_NOT_MEASURED = "CapNotMeasured", "A cap is set, but nothing has been measured under it yet."
 
     SUSPENDED = "Suspended", "The spec asks for suspension; movers are stopped, partial data is kept."
     RESUMED = "Resumed", "The spec no longer asks for suspension."

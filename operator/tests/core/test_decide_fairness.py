@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import Any
 
@@ -132,8 +133,13 @@ def test_a_cap_is_left_as_it_is_while_nothing_is_known_but_a_lower_limit_holds_a
 def test_a_cap_that_just_fell_is_judged_by_what_was_in_force_when_the_rate_was_measured() -> None:
     reports = make_reports(make_progress(10, rate=400e6 / 8), decided=True)
     observed = observe(running(shared(5 * 10**8)), receiver(), sender(), reports=reports, fairness=shared(10**8))
-    judged = {asked: written(decide(replace(observed, asked_bps=asked), NOW)).is_true("CapEnforced") for asked in (None, 5e8, 1e8)}
-    assert judged == {None: False, 5e8: True, 1e8: False}
+    judged = {}
+    for asked in (None, 5e8, math.inf, 1e8):
+        condition = written(decide(replace(observed, asked_bps=asked), NOW)).condition("CapEnforced")
+        assert condition is not None
+        judged[asked] = (condition.status, condition.reason)
+    new, exceeded = ("Unknown", "CapNotMeasured"), ("False", "AboveCap")
+    assert judged == {None: exceeded, 5e8: new, math.inf: new, 1e8: exceeded}
 
 
 def test_an_exceeded_cap_is_told_once_and_nothing_claims_to_enforce_it() -> None:

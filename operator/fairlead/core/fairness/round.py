@@ -110,7 +110,6 @@ def run_round(facts: Facts, memory: Memory, now: float) -> Outcome:
     floors = {job.uid: least_bps(rules.links[link] for link in routes[job.uid]) for job in sharing}
     known = {job.uid: memory.caps.get(job.uid) or _first_cap(job) for job in sharing}
     settled = settle(known, shares.caps_bps, Room(routes, available, floors), now)
-    gives_way = any(settled.caps[uid].bps < known[uid].bps for uid in settled.changed)
     return Outcome(
         standings=_standings(facts.jobs, routes, admissions, settled.caps),
         memory=Memory(settled.caps, demands, foreign, admissions.admitted, flows),
@@ -122,7 +121,7 @@ def run_round(facts: Facts, memory: Memory, now: float) -> Outcome:
         foreign_bps=foreign_bps,
         measured_bps=measured,
         fair=shares.fair,
-        again_seconds=OBEYED_SECONDS + 0.1 if settled.unsettled and gives_way else ROUND_SECONDS,
+        again_seconds=OBEYED_SECONDS + 0.1 if settled.unsettled else ROUND_SECONDS,
     )
 
 
