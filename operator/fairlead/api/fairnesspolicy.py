@@ -209,7 +209,7 @@ class Tenant(Share):
 class FairnessPolicySpec(ApiModel):
     """The links and who shares them."""
 
-    links: Annotated[tuple[SharedLink, ...], Field(min_length=1, max_length=64)] = Field(
+    links: Annotated[tuple[SharedLink, ...], Field(min_length=1, max_length=256)] = Field(
         json_schema_extra=marks(list_type="map", list_map_keys=("name",))
     )
     """The links. Traffic of jobs that cross none of them is left alone."""
@@ -287,7 +287,7 @@ class FairnessPolicyStatus(ApiModel):
     )
     """What holds for the policy."""
 
-    links: Annotated[tuple[LinkStatus, ...], Field(max_length=64)] = Field(
+    links: Annotated[tuple[LinkStatus, ...], Field(max_length=256)] = Field(
         default=(), json_schema_extra=marks(list_type="map", list_map_keys=("name",))
     )
     """Each link's shares."""

@@ -86,7 +86,7 @@ ACCEPTED: dict[str, dict[str, Any]] = {
         ]
     },
     "as many as there may be": {
-        "links": [_link(f"link-{n}") for n in range(64)],
+        "links": [_link(f"link-{n}") for n in range(256)],
         "tenants": [_tenant(f"tenant-{n}", guarantee="1G", limit="2G") for n in range(128)],
     },
 }

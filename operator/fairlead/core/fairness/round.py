@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
@@ -77,16 +78,12 @@ class Outcome:
     sharing: tuple[Participant, ...]
     """Those of them that may start or have."""
     asking: tuple[Participant, ...]
+    """Those that wait."""
     available_bps: Mapping[str, float]
     foreign_bps: Mapping[str, float]
     measured_bps: Mapping[str, float]
     fair: Allocation
     again_seconds: float
-
-    @property
-    def waiting_namespaces(self) -> list[str]:
-        """The namespace of every job that waits for a link."""
-        return [job.namespace for job in self.asking if job.uid in self.admissions.waiting]
 
 
 def run_round(facts: Facts, memory: Memory, now: float) -> Outcome:
@@ -102,11 +99,15 @@ def run_round(facts: Facts, memory: Memory, now: float) -> Outcome:
     measured = {job.uid: rate for job in sharing if (rate := _rate(facts, job, now)) is not None}
     flows = _flows(memory.flows, sharing, measured, now)
     demands = {job.uid: _demand(facts, memory, job, now) for job in sharing}
-    foreign = {name: _foreign(facts, memory.foreign.get(name, Foreign()), link, flows, now) for name, link in rules.links.items()}
+    ours: dict[InterfaceKey, list[Flow]] = defaultdict(list)
+    for flow in flows.values():
+        for key in flow.interfaces:
+            ours[key].append(flow)
+    foreign = {name: _foreign(facts, memory.foreign.get(name, Foreign()), link, ours, now) for name, link in rules.links.items()}
     foreign_bps = {name: rate for name, each in foreign.items() if (rate := each.rate_bps) is not None}
     available = {name: _available(link, foreign_bps.get(name, 0.0)) for name, link in rules.links.items()}
 
-    shares = fair_shares(rules, available, sharing, {uid: demand.most_bps for uid, demand in demands.items()})
+    shares = fair_shares(rules, available, routes, {job: demands[job.uid].most_bps for job in sharing})
     floors = {job.uid: least_bps(rules.links[link] for link in routes[job.uid]) for job in sharing}
     known = {job.uid: memory.caps.get(job.uid) or _first_cap(job) for job in sharing}
     settled = settle(known, shares.caps_bps, Room(routes, available, floors), now)
@@ -158,7 +159,7 @@ def _interfaces(job: Participant) -> frozenset[InterfaceKey]:
     return frozenset((end.node, end.interface, way) for end, way in ends if end.node is not None and end.interface is not None)
 
 
-def _foreign(facts: Facts, before: Foreign, link: LinkRule, flows: Mapping[str, Flow], now: float) -> Foreign:
+def _foreign(facts: Facts, before: Foreign, link: LinkRule, ours: Mapping[InterfaceKey, list[Flow]], now: float) -> Foreign:
     total_bps = ours_bps = 0.0
     known = False
     for key in link.interfaces:
@@ -168,7 +169,7 @@ def _foreign(facts: Facts, before: Foreign, link: LinkRule, flows: Mapping[str, 
         known = True
         first, last = window
         total_bps += (last.count - first.count) * _BITS / (last.at - first.at)
-        ours_bps += sum(flow.share_of(first.at, last.at) for flow in flows.values() if key in flow.interfaces)
+        ours_bps += sum(flow.share_of(first.at, last.at) for flow in ours.get(key, ()))
     return before.noted(total_bps, ours_bps, link.capacity_bps) if known else before
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -13,6 +14,8 @@ from fairlead.api.transferjob import InvalidResourceError
 from fairlead.core.fairness.model import End, Participant
 
 _MOST_NAMED = 5
+
+EndKey = tuple[str | None, str | None, str]
 
 
 class InvalidPolicyError(ValueError):
@@ -53,6 +56,8 @@ class Rules:
     links: Mapping[str, LinkRule]
     tenants: Mapping[str, TenantRule]
     tenant_of: Mapping[str, str]
+    links_by_end: Mapping[EndKey, frozenset[str]]
+    """Links by node, interface and direction; with None for the interface those of any."""
     overlaps: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Namespaces that several tenants select, with those tenants."""
 
@@ -67,21 +72,19 @@ class Rules:
 
     def links_of(self, job: Participant) -> tuple[str, ...]:
         """Names of the links that the job crosses, or may cross as long as an interface is not known."""
-        return tuple(
-            sorted(
-                name
-                for name, link in self.links.items()
-                if _crosses(link, job.source, "Transmit") or _crosses(link, job.destination, "Receive")
-            )
-        )
+        return tuple(sorted(self._links_at(job.source, "Transmit") | self._links_at(job.destination, "Receive")))
+
+    def _links_at(self, end: End, direction: str) -> frozenset[str]:
+        return self.links_by_end.get((end.node, end.interface, direction), frozenset())
 
 
-def _crosses(link: LinkRule, end: End, direction: str) -> bool:
-    if end.node is None:
-        return False
-    if end.interface is not None:
-        return (end.node, end.interface, direction) in link.interfaces
-    return any(node == end.node and way == direction for node, _, way in link.interfaces)
+def _by_end(links: Iterable[LinkRule]) -> Mapping[EndKey, frozenset[str]]:
+    found: dict[EndKey, set[str]] = defaultdict(set)
+    for link in links:
+        for node, name, direction in link.interfaces:
+            found[node, name, direction].add(link.name)
+            found[node, None, direction].add(link.name)
+    return {end: frozenset(names) for end, names in found.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +135,7 @@ def read_rules(policy: FairnessPolicy, namespaces: Mapping[str, Mapping[str, str
         links=links,
         tenants={name: _tenant(path, name, share, sizes[name]) for path, name, share in shares},
         tenant_of=tenant_of,
+        links_by_end=_by_end(links.values()),
         overlaps=overlaps,
     )
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import math
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from fairlead.core.allocation import Allocation, Job, Link, Tenant, allocate
@@ -30,16 +29,17 @@ class Shares:
         return self.fair.approximated
 
 
-def fair_shares(rules: Rules, available_bps: Mapping[str, float], jobs: Iterable[Participant], demands_bps: Mapping[str, float]) -> Shares:
-    """The shares of `jobs`, all of which cross a link. Jobs that do not flow yet ask for little and get what is left over.
+def fair_shares(
+    rules: Rules, available_bps: Mapping[str, float], routes: Mapping[str, tuple[str, ...]], demands_bps: Mapping[Participant, float]
+) -> Shares:
+    """The shares of jobs with these demands, all of which cross a link. Jobs that do not flow yet ask for little and get what is left over.
 
     A job with little demand is given more than that where nobody else wants it, so that no capacity is closed to all.
     """
-    jobs = list(jobs)
-    routes = {job.uid: rules.links_of(job) for job in jobs}
+    jobs = list(demands_bps)
     links = [Link(name, rule.capacity_bps, rule.capacity_bps - available_bps[name]) for name, rule in rules.links.items()]
     tenants = [Tenant(rule.name, rule.weight, rule.guarantee_bps, rule.limit_bps) for rule in rules.tenants.values()]
-    first = [_job(rules, job, routes[job.uid], demands_bps.get(job.uid, math.inf)) for job in jobs]
+    first = [_job(rules, job, routes[job.uid], demand_bps) for job, demand_bps in demands_bps.items()]
     fair = allocate(links, tenants, first)
     left = _left_over(rules, available_bps, jobs, routes, fair)
     return Shares({job.uid: fair.jobs[job.uid] + left.get(job.uid, 0.0) for job in jobs}, fair)
@@ -63,7 +63,7 @@ def _job(rules: Rules, job: Participant, route: tuple[str, ...], demand_bps: flo
 def _left_over(
     rules: Rules,
     available_bps: Mapping[str, float],
-    jobs: Iterable[Participant],
+    jobs: Sequence[Participant],
     routes: Mapping[str, tuple[str, ...]],
     fair: Allocation,
 ) -> Mapping[str, float]:
@@ -73,10 +73,10 @@ def _left_over(
     for job in jobs:
         for link in routes[job.uid]:
             held[link, rules.tenant(job.namespace).name] += fair.jobs[job.uid]
-    limits = {
-        tenant.name: tenant.limit_bps - max((bps for (_, name), bps in held.items() if name == tenant.name), default=0.0)
-        for tenant in rules.tenants.values()
-    }
+    fullest: dict[str, float] = defaultdict(float)
+    for (_, tenant_name), bps in held.items():
+        fullest[tenant_name] = max(fullest[tenant_name], bps)
+    limits = {name: tenant.limit_bps - fullest[name] for name, tenant in rules.tenants.items()}
     takers = [
         Job(
             name=job.uid,

@@ -38,8 +38,8 @@ def accepted_status(policy: Candidate, rules: Rules, outcome: Outcome, problem: 
         conditions.set(PolicyConditionType.SHARES_EXACT, "True", PolicyReason.EXACT, "every job has its fair share")
     return FairnessPolicyStatus(
         conditions=conditions.build(),
-        links=tuple(_link(name, rules, outcome) for name in rules.links),
-        tenants=tuple(_tenant(name, rules, outcome) for name in rules.tenants),
+        links=tuple(_link(name, jobs, rules, outcome) for name, jobs in jobs_by_link(rules, outcome).items()),
+        tenants=tuple(_tenant(name, jobs, rules, outcome) for name, jobs in jobs_by_tenant(rules, outcome).items()),
         jobs=len(outcome.sharing),
         waiting=len(outcome.asking),
         jain_index=_index(measured_jain(outcome.sharing, rules, outcome)),
@@ -111,8 +111,24 @@ def _guarantees_met(conditions: Conditions, rules: Rules, outcome: Outcome) -> N
         conditions.set(PolicyConditionType.GUARANTEES_MET, "True", PolicyReason.GUARANTEES_FIT, "every guarantee fits on every link")
 
 
-def _link(name: str, rules: Rules, outcome: Outcome) -> LinkStatus:
-    jobs = [job for job in outcome.sharing if name in outcome.routes[job.uid]]
+def jobs_by_link(rules: Rules, outcome: Outcome) -> dict[str, list[Participant]]:
+    """The jobs that share each link."""
+    jobs: dict[str, list[Participant]] = {name: [] for name in rules.links}
+    for job in outcome.sharing:
+        for link in outcome.routes[job.uid]:
+            jobs[link].append(job)
+    return jobs
+
+
+def jobs_by_tenant(rules: Rules, outcome: Outcome) -> dict[str, list[Participant]]:
+    """Each tenant's jobs that share links."""
+    jobs: dict[str, list[Participant]] = {name: [] for name in rules.tenants}
+    for job in outcome.sharing:
+        jobs[rules.tenant(job.namespace).name].append(job)
+    return jobs
+
+
+def _link(name: str, jobs: list[Participant], rules: Rules, outcome: Outcome) -> LinkStatus:
     foreign = outcome.foreign_bps.get(name)
     return LinkStatus(
         name=name,
@@ -122,14 +138,13 @@ def _link(name: str, rules: Rules, outcome: Outcome) -> LinkStatus:
         measured=_measured(jobs, outcome),
         foreign=None if foreign is None else format_rate_rounded(foreign),
         jobs=len(jobs),
-        waiting=sum(name in outcome.routes.get(uid, ()) for uid in outcome.admissions.waiting),
+        waiting=sum(name in outcome.routes[job.uid] for job in outcome.asking),
         jain_index=_index(measured_jain(jobs, rules, outcome)),
     )
 
 
-def _tenant(name: str, rules: Rules, outcome: Outcome) -> TenantStatus:
-    jobs = [job for job in outcome.sharing if rules.tenant(job.namespace).name == name]
-    waiting = sum(rules.tenant(namespace).name == name for namespace in outcome.waiting_namespaces)
+def _tenant(name: str, jobs: list[Participant], rules: Rules, outcome: Outcome) -> TenantStatus:
+    waiting = sum(rules.tenant(job.namespace).name == name for job in outcome.asking)
     return TenantStatus(
         name=name,
         namespaces=rules.tenants[name].namespaces,

@@ -12,7 +12,7 @@ from prometheus_client.registry import Collector, CollectorRegistry
 from fairlead.core.fairness.model import Participant
 from fairlead.core.fairness.round import Outcome
 from fairlead.core.fairness.rules import Rules
-from fairlead.core.fairness.summary import measured_jain
+from fairlead.core.fairness.summary import jobs_by_link, jobs_by_tenant, measured_jain
 
 _BITS = 8
 _ROUND_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0, 30.0)
@@ -43,7 +43,7 @@ class FairnessMetrics(Collector):
         if self._last is None:
             return
         rules, outcome = self._last
-        links = {name: [job for job in outcome.sharing if name in outcome.routes[job.uid]] for name in rules.links}
+        links = jobs_by_link(rules, outcome)
         yield self._gauge(
             "link_capacity_bytes_per_second", "What the link carries.", _bytes(rules.links, lambda n: rules.links[n].capacity_bps)
         )
@@ -56,8 +56,7 @@ class FairnessMetrics(Collector):
             "link_foreign_bytes_per_second", "Others' traffic.", _bytes(outcome.foreign_bps, lambda n: outcome.foreign_bps[n])
         )
         yield from self._sharers("link", links, rules, outcome)
-        tenants = {name: [job for job in outcome.sharing if rules.tenant(job.namespace).name == name] for name in rules.tenants}
-        yield from self._sharers("tenant", tenants, rules, outcome)
+        yield from self._sharers("tenant", jobs_by_tenant(rules, outcome), rules, outcome)
         yield self._gauge("fairness_jobs_waiting", "Jobs that wait for room on a link.", [((), float(len(outcome.asking)))])
         yield self._gauge(
             "fairness_jobs_approximated",
