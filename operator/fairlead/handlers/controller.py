@@ -119,7 +119,7 @@ class Controller:
         """Gathers, decides and applies once; returns when to look again. Raises KubeError and InvalidResourceError."""
         body = self._cache.jobs.get(key)
         if body is None:
-            self._board.note(key, None, self._now().timestamp())
+            self._board.drop(key, self._now().timestamp())
             self._forget(key)
             return None
         if key in self._doubted:

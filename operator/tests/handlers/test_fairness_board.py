@@ -68,6 +68,12 @@ def test_arrival_and_departure_wake_the_loop_once(bench: Bench) -> None:
     assert bench.board.seen() == {KEY}
 
 
+def test_a_job_that_is_gone_leaves_nothing(bench: Bench) -> None:
+    bench.note(make(moved_bytes=5))
+    bench.board.drop(KEY, NOW)
+    assert (bench.board.seen(), bench.board.jobs(), bench.board.meters()) == (frozenset(), {}, {})
+
+
 def test_a_rate_follows_from_the_looks_of_one_attempt(bench: Bench) -> None:
     for at, moved in ((NOW, 0), (NOW + 3, 3_000_000), (NOW + 6, 6_000_000)):
         bench.note(make(moved_bytes=moved), at)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from datetime import UTC, datetime, timedelta
 from typing import Any, cast
 
@@ -14,6 +15,7 @@ from fairlead.core.fairness.model import End, Participant, Stage
 from fairlead.core.fairness.round import ROUND_SECONDS
 from fairlead.core.model import Admission
 from fairlead.handlers.cache import Cache, ObjectKey
+from fairlead.handlers.fairness import loop
 from fairlead.handlers.fairness.board import Board
 from fairlead.handlers.fairness.loop import WARM_UP_SECONDS, FairnessLoop
 from fairlead.handlers.fairness.metrics import FairnessMetrics
@@ -208,6 +210,27 @@ async def test_a_status_that_somebody_else_changed_meanwhile_is_written_in_the_n
         await bench.loop.round()
     await bench.loop.round()
     assert len(bench.client.patches) == 1
+
+
+async def test_a_defect_leaves_caps_as_they_are_stops_nobody_and_is_tried_again(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise ZeroDivisionError
+
+    failed = asyncio.Event()
+    monkeypatch.setattr(loop, "run_round", fail)
+    monkeypatch.setattr(bench.metrics, "count_error", lambda kind: failed.set())
+    bench.put_policy()
+    bench.put_job(cap_bps=1e8)
+    bench.loop.wake()
+    bench.timers.advance(1)
+    worker = asyncio.create_task(bench.loop.work())
+    await asyncio.wait_for(failed.wait(), timeout=10)
+    standing = bench.board.standing("job-uid")
+    assert standing is not None
+    assert (standing.hold, standing.admission) == (True, Admission.ADMITTED)
+    assert bench.loop._queue.scheduled == 1
+    bench.loop.close()
+    await worker
 
 
 async def test_links_are_shown_in_bytes(bench: Bench) -> None:

@@ -52,8 +52,13 @@ class Board:
         if before is None or _claims(before) != _claims(job):
             self._wake()
 
+    def drop(self, key: ObjectKey, now: float) -> None:
+        """Forgets a job that is gone."""
+        self.note(key, None, now)
+        self._seen.discard(key)
+
     def seen(self) -> frozenset[ObjectKey]:
-        """Every job that a worker has looked at."""
+        """Every job that a worker has looked at, as long as it exists."""
         return frozenset(self._seen)
 
     def jobs(self) -> Mapping[ObjectKey, Participant]:

@@ -99,6 +99,8 @@ class FairnessLoop:
                 if isinstance(error, KubeError):
                     logger.warning("fairness: %s, again in %.1f s: %s", kind, delay_seconds, error)
                 else:
+                    # Sharing must not stop transfers: what is known stays, and new jobs start as without a policy.
+                    self._board.freeze(starts=True)
                     logger.exception("fairness: a defect of the operator, again in %.1f s", delay_seconds)
             else:
                 self._queue.forget(KEY)
