@@ -19,7 +19,7 @@ from fairlead_testbed.dataset.specification import Specification
 from fairlead_testbed.errors import TestbedError
 from fairlead_testbed.lab.emulator import find_program
 from fairlead_testbed.lab.namespaces import remove_abandoned
-from fairlead_testbed.runs.batch import Named, Rules, State, generate, is_recorded, recorder
+from fairlead_testbed.runs.batch import Named, Rules, State, generate, in_order, is_recorded, recorder
 from fairlead_testbed.runs.packing import Budget, estimate_s
 from fairlead_testbed.runs.progress import Progress, duration
 from fairlead_testbed.runs.record import MANIFEST, Bench, length_s, record
@@ -142,7 +142,7 @@ def _summary(plan: Sequence[PlannedRun], budget: Budget) -> str:
     paths = len({run.path_id for run in plan})
     hours = sum(run.scenario.duration_s for run in plan) / 3600
     parts = ", ".join(f"{split} {count}" for split, count in splits.items())
-    seconds = estimate_s([run.scenario for run in plan], budget)
+    seconds = estimate_s([run.scenario for run in in_order(plan)], budget)
     size = f"{len(plan)} runs on {paths} paths ({parts}), {hours:.1f} h of traces"
     return f"{size}; on {budget.cores:g} cores, {budget.runs} at a time: {duration(seconds)}"
 

@@ -85,6 +85,7 @@ def _fixed(specification: Specification, fixed: FixedPath) -> Iterator[PlannedRu
                 split=split,
                 duration_s=fixed.duration_s,
             )
+    active_s = fixed.active_duration_s or fixed.duration_s
     for seed in range(fixed.active_seeds):
         for background in BackgroundClass:
             # Active recordings are a set of their own: no classifier of passive traces sees them.
@@ -96,7 +97,7 @@ def _fixed(specification: Specification, fixed: FixedPath) -> Iterator[PlannedRu
                 kind=Kind.ACTIVE,
                 seed_name=f"a{seed}",
                 split=Split.ACTIVE,
-                duration_s=fixed.duration_s,
+                duration_s=active_s,
             )
 
 

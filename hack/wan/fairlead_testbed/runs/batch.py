@@ -12,10 +12,10 @@ from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from fairlead_testbed.errors import LabError, UsageError
-from fairlead_testbed.runs.packing import Budget, next_to_start
+from fairlead_testbed.runs.packing import Budget, cost_cores, next_to_start
 from fairlead_testbed.runs.quality import Verdict
 from fairlead_testbed.runs.record import MANIFEST, Bench, length_s, record, scenario_digest
 from fairlead_testbed.scenario.expand import derived_seed
@@ -46,8 +46,12 @@ class Named:
         return self.scenario.name
 
 
+_R = TypeVar("_R", bound=Recordable)
+
 RUNS = "runs"
 ATTEMPTS = "attempts.jsonl"
+LARGE_CORES = 0.4
+"""A run that takes as much leaves room for few others."""
 
 
 @dataclass(slots=True)
@@ -120,10 +124,16 @@ def _remove_leftovers(folder: Path) -> None:
         shutil.rmtree(leftover, ignore_errors=True)
 
 
+def in_order(plan: Sequence[_R]) -> list[_R]:
+    """The order of recording: the longest work first, or it would be left to the end alone; the rest is mixed.
+
+    What is there after some minutes is then of all paths and classes, and fast and slow runs go side by side.
+    """
+    return sorted(plan, key=lambda run: (cost_cores(run.scenario) < LARGE_CORES, derived_seed(0, run.name)))
+
+
 async def _generate(plan: Sequence[Recordable], folder: Path, recorder: Recorder, rules: Rules, watch: Callable[[State], None]) -> State:
-    waiting = [run for run in plan if not is_recorded(run, folder, disturbed_too=rules.keep_disturbed)]
-    # Mixed, so that what is there after some minutes is of all paths and classes, and fast and slow runs go side by side.
-    waiting.sort(key=lambda run: derived_seed(0, run.name))
+    waiting = [run for run in in_order(plan) if not is_recorded(run, folder, disturbed_too=rules.keep_disturbed)]
     generation = _Generation(folder, recorder, rules, watch, State(waiting, done=len(plan) - len(waiting)))
     return await generation.go()
 

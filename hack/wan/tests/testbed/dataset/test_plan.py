@@ -108,9 +108,10 @@ def test_the_kinds_never_trained_on_are_what_their_names_say() -> None:
 
 def test_an_active_run_has_the_papers_profile_from_the_start_of_the_recording() -> None:
     fixed = {"id": "fixed", "path": {"rate_bps": 50_000_000, "rtt_ms": 40, "buffer_bdp": 1}, "duration_s": 60}
-    runs = plan_runs(specification(fixed_paths=[{**fixed, "train_seeds": 0, "test_seeds": 0, "active_seeds": 1}]))
+    runs = plan_runs(specification(fixed_paths=[{**fixed, "train_seeds": 0, "test_seeds": 0, "active_seeds": 1, "active_duration_s": 80}]))
     (run,) = (run for run in runs if run.kind is Kind.ACTIVE and run.background == "B1-C0")
     assert run.split is Split.ACTIVE
+    assert run.scenario.duration_s == 80
     profile = {flow.congestion_control: (flow.start_s, flow.pattern) for flow in run.scenario.flows if flow.role == "foreground"}
     assert profile["cubic"][0] == 0 and profile["cubic"][1].model_dump() == {"kind": "on_off", "on_s": 5, "off_s": 5}
     assert profile["bbr"][0] == 5 and profile["bbr"][1].model_dump() == {"kind": "on_off", "on_s": 5, "off_s": 15}
