@@ -1,11 +1,15 @@
-"""Labelled runs: a data set of the test bed (`runs.csv` with `traces*.npz`), or a folder of one's own trace files."""
+"""Labelled runs: a data set of the test bed in its compact form, or a folder of one's own trace files.
 
-import csv
+The compact form is `runs.jsonl.gz`, a JSON object a run, and `<split>.npz`: hack/wan/fairlead_testbed/README.md documents it.
+"""
+
+import gzip
 import hashlib
-import itertools
+import io
+import json
 import zipfile
 from array import array
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -17,17 +21,21 @@ from fairlead_advisor.errors import DataError
 from fairlead_advisor.models.classes import CLASSES
 from fairlead_advisor.probe.trace import Trace, read_trace
 
-SPLITS = ("train", "test_seeds", "test_paths", "test_kinds")
-INDEX = "runs.csv"
+TRAIN = "train"
+TEST_SPLITS = ("test_seeds", "test_paths", "test_kinds")
+INDEX = "runs.jsonl.gz"
 
-_NEEDED = ("run", "path", "class", "seed", "split")
-_MAXIMUM_BYTES = 2 * 1024**3
-_LARGEST_INDEX_BYTES = 64 * 1024**2
+_FORMAT = 1
+_LOST = 65_535
+_LATENESS_UNIT_S = 1e-5
+_LARGEST_INDEX_BYTES = 200_000_000
+_LARGEST_SPLIT_BYTES = 2 * 1024**3
+_ARRAYS = ("names", "start", "rate_hz", "rtt_floor_ms", "rtt_step_ms", "rtt", "lateness")
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One recording of one path under one background; `about` holds what else the index tells of it."""
+    """One recording of one path under one background; `about` holds what else the data set knows of it."""
 
     name: str
     path: str
@@ -35,12 +43,12 @@ class Run:
     seed: str
     split: str
     trace: Trace
-    about: dict[str, str] = field(default_factory=dict)
+    about: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class Dataset:
-    """Runs in the order of the index, and the SHA-256 over the files that they came from."""
+    """Runs in the order of their files, and the SHA-256 over the files that they came from."""
 
     runs: Sequence[Run]
     sha256: str
@@ -51,76 +59,77 @@ class Dataset:
 
 
 def load_dataset(folder: Path) -> Dataset:
-    """Reads either layout; DataError or TraceError, naming the file, if it is neither or broken."""
+    """Reads either layout; DataError or TraceError, naming the file, if it is neither or broken. One's own traces are all `train`."""
     if (folder / INDEX).is_file():
-        return _load_arrays(folder)
+        return _load_compact(folder)
     files = labelled_files(folder)
-    runs = [Run(item.file.stem, item.path, item.class_name, item.seed, "train", read_trace(item.file)) for item in files]
+    runs = [Run(item.file.stem, item.path, item.class_name, item.seed, TRAIN, read_trace(item.file)) for item in files]
     return Dataset(runs, _digest([item.file for item in files]))
 
 
-def _load_arrays(folder: Path) -> Dataset:
-    index = folder / INDEX
-    rows = _read_index(index)
-    archives = sorted(folder.glob("traces*.npz"))
-    if not archives:
-        raise DataError(f"{folder}: has {INDEX} but no traces*.npz: copy the whole data set")
-    traces = [trace for archive in archives for trace in _read_archive(archive)]
-    if len(traces) != len(rows):
-        raise DataError(f"{index}: lists {len(rows)} runs, the traces*.npz beside it hold {len(traces)}: copy the whole data set")
-    runs = [
-        Run(row["run"], row["path"], row["class"], row["seed"], row["split"], trace, {k: v for k, v in row.items() if k not in _NEEDED})
-        for row, trace in zip(rows, traces, strict=True)
-    ]
-    return Dataset(runs, _digest([index, *archives]))
+def _load_compact(folder: Path) -> Dataset:
+    about = _read_index(folder / INDEX)
+    files = [file for split in (TRAIN, *TEST_SPLITS) if (file := folder / f"{split}.npz").is_file()]
+    if not files or files[0].stem != TRAIN:
+        raise DataError(f"{folder}: has {INDEX} but no {TRAIN}.npz: copy the whole data set")
+    runs = [run for file in files for run in _read_split(file, about)]
+    return Dataset(runs, _digest([folder / INDEX, *files]))
 
 
-def _read_index(index: Path) -> list[dict[str, str]]:
-    if index.stat().st_size > _LARGEST_INDEX_BYTES:
-        raise DataError(f"{index}: has more than {_LARGEST_INDEX_BYTES} bytes: split the data set")
+def _read_index(index: Path) -> dict[str, dict[str, Any]]:
     try:
-        with index.open(newline="", encoding="utf-8") as file:
-            rows = list(csv.DictReader(file, strict=True))
-    except (UnicodeDecodeError, csv.Error) as error:
-        raise DataError(f"{index}: is not a CSV file ({error})") from None
-    seen: set[str] = set()
-    for line, row in enumerate(rows, start=2):
-        missing = [name for name in _NEEDED if not row.get(name)]
-        if missing or None in row.values() or None in row:
-            raise DataError(f"{index}: line {line}: the columns {', '.join(missing or _NEEDED)} must be filled in, one value a column")
-        if row["class"] not in CLASSES:
-            raise DataError(f"{index}: line {line}: class {row['class']!r} must be one of {', '.join(CLASSES)}")
-        if row["split"] not in SPLITS:
-            raise DataError(f"{index}: line {line}: split {row['split']!r} must be one of {', '.join(SPLITS)}")
-        if row["run"] in seen:
-            raise DataError(f"{index}: line {line}: run {row['run']!r} is there twice")
-        seen.add(row["run"])
-    if not rows:
-        raise DataError(f"{index}: lists no runs")
-    return rows
+        with gzip.open(index, "rb") as opened:
+            text = opened.read(_LARGEST_INDEX_BYTES + 1)
+        if len(text) > _LARGEST_INDEX_BYTES:
+            raise DataError(f"{index}: unpacks to more than {_LARGEST_INDEX_BYTES} bytes: split the data set")
+        lines = [json.loads(line) for line in text.splitlines()]
+        runs = {str(line["name"]): dict(line) for line in lines}
+    except (OSError, EOFError, ValueError, KeyError, TypeError) as error:
+        raise DataError(f"{index}: is damaged ({error}): copy or make the data set again") from None
+    for name, run in runs.items():
+        missing = [key for key in ("path_id", "class", "seed") if not run.get(key)]
+        if missing:
+            raise DataError(f"{index}: run {name}: lacks {', '.join(missing)}: make the data set again")
+        if run["class"] not in CLASSES:
+            raise DataError(f"{index}: run {name}: class {run['class']!r} must be one of {', '.join(CLASSES)}")
+    return runs
 
 
-def _read_archive(path: Path) -> list[Trace]:
+def _read_split(file: Path, about: Mapping[str, Mapping[str, Any]]) -> list[Run]:
+    arrays = _read_arrays(file)
+    names, start = arrays["names"], arrays["start"]
+    whole = start.ndim == 1 and len(start) == len(names) + 1 and start[0] == 0 and bool((np.diff(start) > 0).all())
+    of_runs = all(len(arrays[name]) == len(names) for name in ("rate_hz", "rtt_floor_ms", "rtt_step_ms"))
+    if not (whole and of_runs and len(arrays["rtt"]) == len(arrays["lateness"]) == start[-1]):
+        raise DataError(f"{file}: its arrays do not fit together: copy or make the data set again")
+    runs = []
+    for number, name in enumerate(names.tolist()):
+        if name not in about:
+            raise DataError(f"{file}: run {name} is not in {INDEX}: the files are of different data sets")
+        part = slice(int(start[number]), int(start[number + 1]))
+        levels = arrays["rtt"][part].astype(np.float64)
+        times_s = np.arange(len(levels)) / arrays["rate_hz"][number] + arrays["lateness"][part] * _LATENESS_UNIT_S
+        rtts_ms = np.where(levels == _LOST, np.nan, arrays["rtt_floor_ms"][number] + arrays["rtt_step_ms"][number] * levels)
+        if not (np.diff(times_s) > 0).all():
+            raise DataError(f"{file}: the send times of run {name} are not in order: copy or make the data set again")
+        told = about[name]
+        trace = Trace(_column(times_s), _column(rtts_ms))
+        runs.append(Run(name, str(told["path_id"]), told["class"], str(told["seed"]), file.stem, trace, told))
+    return runs
+
+
+def _read_arrays(file: Path) -> dict[str, Any]:
     try:
-        with zipfile.ZipFile(path) as archive:
+        with zipfile.ZipFile(file) as archive:
             size = sum(entry.file_size for entry in archive.infolist())
-        if size > _MAXIMUM_BYTES:
-            raise DataError(f"{path}: unpacks to {size} bytes, at most {_MAXIMUM_BYTES} are read: split the data set")
-        with np.load(path, allow_pickle=False) as arrays:
-            offsets, send_time_us, rtt_us = (arrays[name] for name in ("offsets", "send_time_us", "rtt_us"))
-    except (OSError, ValueError, KeyError, zipfile.BadZipFile) as error:
-        raise DataError(f"{path}: cannot be read as the arrays offsets, send_time_us and rtt_us ({error})") from None
-    whole = offsets.ndim == 1 and len(offsets) > 0 and offsets[0] == 0 and (np.diff(offsets) > 0).all()
-    if not (whole and len(send_time_us) == len(rtt_us) == offsets[-1]):
-        raise DataError(f"{path}: offsets do not fit the samples: make the data set again")
-    traces = []
-    for first, after in itertools.pairwise(offsets):
-        times_us = send_time_us[first:after].astype(np.float64)
-        if not (np.diff(times_us) > 0).all():
-            raise DataError(f"{path}: the send times of the run at sample {first} are not in order: make the data set again")
-        rtts_us = rtt_us[first:after].astype(np.float64)
-        traces.append(Trace(_column(times_us / 1e6), _column(np.where(rtts_us < 0, np.nan, rtts_us / 1e3))))
-    return traces
+        if size > _LARGEST_SPLIT_BYTES:
+            raise DataError(f"{file}: unpacks to {size} bytes, at most {_LARGEST_SPLIT_BYTES} are read: split the data set")
+        with np.load(io.BytesIO(file.read_bytes()), allow_pickle=False) as arrays:
+            if int(arrays["format"]) != _FORMAT:
+                raise DataError(f"{file}: has format {int(arrays['format'])}, this program reads {_FORMAT}")
+            return {name: arrays[name] for name in _ARRAYS}
+    except (OSError, ValueError, TypeError, KeyError, EOFError, zipfile.BadZipFile) as error:
+        raise DataError(f"{file}: is damaged ({error}): copy or make the data set again") from None
 
 
 def _column(values: "np.ndarray[Any, np.dtype[np.float64]]") -> "array[float]":

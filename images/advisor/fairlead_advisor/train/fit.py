@@ -51,9 +51,7 @@ class Fitted:
         return blend(parts, self.weights, self.temperature), self.novelty.score(features)
 
 
-def fit(
-    table: Table, groups: Sequence[str], seed: int, tell: Callable[[str], None], candidates: Candidates = CANDIDATES
-) -> Fitted:
+def fit(table: Table, groups: Sequence[str], seed: int, tell: Callable[[str], None], candidates: Candidates = CANDIDATES) -> Fitted:
     """Fits on all rows of `table`, whose `groups` (one a row) are never on both sides of a validation.
 
     Raises DataError if a class is missing or there is no window of the reference length.
@@ -112,9 +110,7 @@ def _held_out(
         row_weights = balance(part, [groups[row] for row in training])
         for name in candidates:
             tell(f"validation {number}: {name} on {len(training)} windows, tested on {len(testing)}")
-            probabilities[name][testing] = _probabilities(
-                _fit_one(candidates[name](seed), part, row_weights), table.features[testing]
-            )
+            probabilities[name][testing] = _probabilities(_fit_one(candidates[name](seed), part, row_weights), table.features[testing])
         novelty[testing] = fit_novelty(part.features, part.truth).score(table.features[testing])
     return probabilities, novelty
 

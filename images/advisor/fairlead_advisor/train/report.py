@@ -22,7 +22,7 @@ from fairlead_advisor.train.windows import Table
 HEADLINE = ("macro_f1", "accuracy", "any_bbr_accuracy", "any_bbr_accuracy_at_80_percent", "expected_calibration_error", "coverage")
 
 # Regions of the path by what the index of a test bed tells; one's own traces tell none.
-_REGIONS = {"rtt_ms": (0, 20, 50, 100, 1000), "rate_mbps": (0, 50, 120, 300, 10_000), "buffer_bdp": (0, 0.5, 1, 2, 100)}
+_REGIONS = {"rtt_ms": (0, 20, 50, 100, 1000), "rate_bps": (0, 50e6, 120e6, 300e6, 1e12), "queue_bdp": (0, 0.5, 1, 2, 100)}
 
 _PURPOSE = (
     "## What it is for",
@@ -135,7 +135,7 @@ def _by_region(model: Model, runs: Sequence[Run], table: Table) -> dict[str, dic
 def _values(runs: Sequence[Run], name: str) -> npt.NDArray[np.float64] | None:
     try:
         return np.array([float(run.about[name]) for run in runs])
-    except (KeyError, ValueError):
+    except (KeyError, TypeError, ValueError):
         return None
 
 

@@ -15,7 +15,7 @@ from fairlead_advisor.models.model import Model, load
 from fairlead_advisor.models.release import CARD_FILE, GOLDEN_FILE, REPORT_FILE, TOLERANCE, digest_line
 from fairlead_advisor.models.store import MODEL_FILE, digest_file
 from fairlead_advisor.train import report
-from fairlead_advisor.train.data import SPLITS, Dataset, Run, load_dataset
+from fairlead_advisor.train.data import TEST_SPLITS, TRAIN, Dataset, Run, load_dataset
 from fairlead_advisor.train.fit import REFERENCE_WINDOW_S, Fitted, fit
 from fairlead_advisor.train.onnx_graph import build, largest_difference, versions
 from fairlead_advisor.train.validation import groups_of
@@ -51,7 +51,7 @@ def train(order: Order, tell: Callable[[str], None]) -> dict[str, object]:
     """
     _prepare(order.output)
     dataset = load_dataset(order.data)
-    runs = dataset.of_split("train")
+    runs = dataset.of_split(TRAIN)
     if not runs:
         raise DataError(f"{order.data}: no run is of the split `train`")
     groups, kind = groups_of(runs)
@@ -101,7 +101,7 @@ def _prepare(output: Path) -> None:
 
 def _test_tables(dataset: Dataset, jobs: int) -> dict[str, tuple[list[Run], Table]]:
     tests = {}
-    for split in SPLITS[1:]:
+    for split in TEST_SPLITS:
         runs = dataset.of_split(split)
         table = tabulate(runs, (TEST_CUTTING,), jobs)
         if len(table):

@@ -34,6 +34,10 @@ def test_another_name_is_refused(tmp_path: Path, name: str, complaint: str) -> N
 
 def test_a_folder_without_traces_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    for folder, complaint in ((tmp_path, "holds no trace file"), (tmp_path / "no", "no such directory"), (tmp_path / "file", "cannot be read")):
+    for folder, complaint in (
+        (tmp_path, "holds no trace file"),
+        (tmp_path / "no", "no such directory"),
+        (tmp_path / "file", "cannot be read"),
+    ):
         with pytest.raises(DataError, match=complaint):
             labelled_files(folder)

@@ -22,7 +22,17 @@ def test_the_last_window_has_the_requests_of_its_seconds_and_no_other() -> None:
 
 @pytest.mark.parametrize(
     ("samples", "hop_s", "count"),
-    [(200, None, 1), (199, None, 1), (198, None, 0), (398, None, 1), (399, None, 2), (400, None, 2), (400, 5.0, 3), (0, None, 0), (1, None, 0)],
+    [
+        (200, None, 1),
+        (199, None, 1),
+        (198, None, 0),
+        (398, None, 1),
+        (399, None, 2),
+        (400, None, 2),
+        (400, 5.0, 3),
+        (0, None, 0),
+        (1, None, 0),
+    ],
 )
 def test_a_trace_is_cut_into_whole_windows(samples: int, hop_s: float | None, count: int) -> None:
     windows = list(consecutive_windows(steady(samples, 0.05), 10.0, hop_s))

@@ -34,7 +34,7 @@ def test_a_model_answers_with_probabilities_and_novelty() -> None:
 
 
 def test_another_digest_is_refused_before_the_bytes_are_looked_at() -> None:
-    with pytest.raises(ModelError, match="has the SHA-256 .* it was changed or damaged"):
+    with pytest.raises(ModelError, match=r"has the SHA-256 .* it was changed or damaged"):
         load(b"anything", digest(tiny_model()))
 
 

@@ -1,3 +1,4 @@
+import contextlib
 from collections.abc import Callable
 from typing import Any
 
@@ -67,7 +68,7 @@ def training(model: Any) -> None:
 def test_a_model_that_is_not_self_contained_is_refused(spoil: Callable[[Any], None]) -> None:
     model = tiny_proto()
     spoil(model)
-    with pytest.raises(ModelError, match="not self-contained|operators of the domain 'ai.onnx.contrib'"):
+    with pytest.raises(ModelError, match=r"not self-contained|operators of the domain 'ai.onnx.contrib'"):
         inspect(model.SerializeToString())
 
 
@@ -104,10 +105,8 @@ def test_a_model_cut_short_is_refused_or_lacks_what_follows(cut: int) -> None:
 def test_a_changed_byte_never_does_worse_than_refuse(place: int, value: int) -> None:
     content = bytearray(tiny_model())
     content[place % len(content)] = value
-    try:
+    with contextlib.suppress(ModelError):
         inspect(bytes(content))
-    except ModelError:
-        pass
 
 
 def test_lengths_beyond_the_end_and_endless_numbers_are_refused() -> None:

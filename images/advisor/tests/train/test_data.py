@@ -1,3 +1,5 @@
+import gzip
+import json
 from pathlib import Path
 
 import numpy as np
@@ -8,42 +10,67 @@ from fairlead_advisor.probe.trace import write_trace
 from fairlead_advisor.train.data import load_dataset
 from tests.support.traces import steady
 
-INDEX = "run,path,class,seed,split,rtt_ms\nr1,p1,B0-C0,1,train,40\nr2,p2,B1-C1,2,test_paths,80\n"
+RUNS = [
+    {"name": "p1__B0-C0__s0", "path_id": "p1", "class": "B0-C0", "seed": "s0", "rtt_ms": 40.0},
+    {"name": "p2__B1-C1__s1", "path_id": "p2", "class": "B1-C1", "seed": "s1", "rtt_ms": 80.0},
+]
 
 
-def write_arrays(folder: Path, name: str = "traces.npz", **changes: np.ndarray) -> None:
+def write_index(folder: Path, runs: object = RUNS) -> None:
+    text = "".join(json.dumps(run) + "\n" for run in runs) if isinstance(runs, list) else str(runs)
+    (folder / "runs.jsonl.gz").write_bytes(gzip.compress(text.encode()))
+
+
+def write_split(folder: Path, split: str = "train", **changes: np.ndarray) -> None:
     arrays = {
-        "offsets": np.array([0, 3, 5], dtype=np.int64),
-        "send_time_us": np.array([0, 50_000, 100_000, 0, 20_000], dtype=np.uint32),
-        "rtt_us": np.array([40_123, -1, 41_000, 80_000, 80_001], dtype=np.int32),
+        "format": np.int64(1),
+        "names": np.array([run["name"] for run in RUNS]),
+        "start": np.array([0, 3, 5], dtype=np.int64),
+        "rate_hz": np.array([20.0, 50.0]),
+        "rtt_floor_ms": np.array([40.0, 80.0]),
+        "rtt_step_ms": np.array([0.5, 0.001]),
+        "rtt": np.array([0, 65535, 2, 0, 1], dtype=np.uint16),
+        "lateness": np.array([0, 100, 0, 0, 0], dtype=np.uint16),
     }
-    np.savez_compressed(folder / name, **(arrays | changes))
+    np.savez_compressed(folder / f"{split}.npz", **(arrays | changes))
 
 
-def test_a_data_set_of_arrays_is_read_run_by_run(tmp_path: Path) -> None:
-    (tmp_path / "runs.csv").write_text(INDEX)
-    write_arrays(tmp_path)
+def one(number: int) -> dict[str, np.ndarray]:
+    """The arrays of a split that has one of the two runs."""
+    first, after = ((0, 3), (3, 5))[number]
+    return {
+        "names": np.array([RUNS[number]["name"]]),
+        "start": np.array([0, after - first]),
+        "rate_hz": np.array([20.0]),
+        "rtt_floor_ms": np.array([40.0]),
+        "rtt_step_ms": np.array([1.0]),
+        "rtt": np.zeros(after - first, dtype=np.uint16),
+        "lateness": np.zeros(after - first, dtype=np.uint16),
+    }
+
+
+def test_the_compact_form_is_read_run_by_run(tmp_path: Path) -> None:
+    write_index(tmp_path)
+    write_split(tmp_path)
     dataset = load_dataset(tmp_path)
     first, second = dataset.runs
-    assert (first.name, first.path, first.class_name, first.seed, first.split, first.about) == (
-        "r1",
-        "p1",
-        "B0-C0",
-        "1",
-        "train",
-        {"rtt_ms": "40"},
-    )
-    assert list(first.trace.rows()) == [(0.0, 40.123), (0.05, None), (0.1, 41.0)]
-    assert dataset.of_split("test_paths") == [second]
+    assert (first.name, first.path, first.class_name, first.seed, first.split) == ("p1__B0-C0__s0", "p1", "B0-C0", "s0", "train")
+    assert first.about["rtt_ms"] == 40
+    assert list(first.trace.rows()) == [(0.0, 40.0), (pytest.approx(0.051), None), (0.1, 41.0)]
+    assert list(second.trace.rows()) == [(0.0, 80.0), (0.02, pytest.approx(80.001))]
     assert dataset.sha256 == load_dataset(tmp_path).sha256
 
 
-def test_several_archives_follow_each_other_by_name(tmp_path: Path) -> None:
-    (tmp_path / "runs.csv").write_text(INDEX)
-    one = {"offsets": np.array([0, 1]), "send_time_us": np.array([7])}
-    write_arrays(tmp_path, "traces-2.npz", **one, rtt_us=np.array([2_000]))
-    write_arrays(tmp_path, "traces-1.npz", **one, rtt_us=np.array([1_000]))
-    assert [run.trace.rtts_ms[0] for run in load_dataset(tmp_path).runs] == [1.0, 2.0]
+def test_the_file_tells_the_split(tmp_path: Path) -> None:
+    write_index(tmp_path)
+    write_split(tmp_path, "test_paths", **one(1))
+    write_split(tmp_path, "active", **one(1))
+    with pytest.raises(DataError, match=r"no train.npz"):
+        load_dataset(tmp_path)
+    write_split(tmp_path, "train", **one(0))
+    dataset = load_dataset(tmp_path)
+    assert [(run.name, run.split) for run in dataset.runs] == [("p1__B0-C0__s0", "train"), ("p2__B1-C1__s1", "test_paths")]
+    assert [run.path for run in dataset.of_split("test_paths")] == ["p2"]
 
 
 def test_a_folder_of_traces_is_read_by_name(tmp_path: Path) -> None:
@@ -62,58 +89,61 @@ def test_another_content_has_another_digest(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("index", "complaint"),
+    ("runs", "complaint"),
     [
-        ("run,path\nr1,p1\n", "line 2: the columns class, seed, split must be filled in"),
-        (INDEX.replace("r2", "r1"), "line 3: run 'r1' is there twice"),
-        (INDEX.replace("B1-C1", "B9-C9"), "line 3: class 'B9-C9' must be one of"),
-        (INDEX.replace("test_paths", "test"), "line 3: split 'test' must be one of train, test_seeds"),
-        (INDEX.replace(",40", ""), "line 2: the columns"),
-        (INDEX.replace(",40", ",40,1"), "line 2: the columns"),
-        (INDEX + "r3,p3,B0-C0,1,train,40\n", "lists 3 runs, the traces.* beside it hold 2"),
-        ("run,path,class,seed,split\n", "lists no runs"),
-        ('"', "is not a CSV file"),
+        ([RUNS[0], RUNS[1] | {"class": "B9-C9"}], "run p2__B1-C1__s1: class 'B9-C9' must be one of"),
+        ([RUNS[0] | {"path_id": "", "seed": ""}, RUNS[1]], "run p1__B0-C0__s0: lacks path_id, seed"),
+        ([{"path_id": "p1"}], "is damaged"),
+        ("{", "is damaged"),
+        ("[1]\n", "is damaged"),
     ],
 )
-def test_a_broken_index_is_refused_by_line(tmp_path: Path, index: str, complaint: str) -> None:
-    (tmp_path / "runs.csv").write_text(index)
-    write_arrays(tmp_path)
+def test_a_broken_index_is_refused_by_run(tmp_path: Path, runs: object, complaint: str) -> None:
+    write_index(tmp_path, runs)
+    write_split(tmp_path)
     with pytest.raises(DataError, match=complaint) as refusal:
         load_dataset(tmp_path)
-    assert "runs.csv" in str(refusal.value)
+    assert "runs.jsonl.gz" in str(refusal.value)
 
 
 @pytest.mark.parametrize(
     "changes",
     [
-        {"offsets": np.array([0, 3, 6])},
-        {"offsets": np.array([1, 3, 5])},
-        {"offsets": np.array([0, 3, 3])},
-        {"offsets": np.array(0)},
-        {"rtt_us": np.zeros(4, dtype=np.int32)},
-        {"send_time_us": np.array([0, 2, 1, 0, 1])},
-        {"rtt_us": np.array([{}] * 5, dtype=object)},
+        {"start": np.array([0, 3, 6])},
+        {"start": np.array([1, 3, 5])},
+        {"start": np.array([0, 5, 5])},
+        {"start": np.array([0, 5])},
+        {"start": np.array(0)},
+        {"rate_hz": np.array([20.0])},
+        {"rtt": np.zeros(4, dtype=np.uint16)},
+        {"lateness": np.array([0, 65535, 0, 0, 0], dtype=np.uint16)},
+        {"rtt": np.array([{}] * 5, dtype=object)},
+        {"names": np.array(["p1__B0-C0__s0", "unknown"])},
+        {"format": np.int64(2)},
     ],
 )
 def test_arrays_that_do_not_fit_are_refused(tmp_path: Path, changes: dict[str, np.ndarray]) -> None:
-    (tmp_path / "runs.csv").write_text(INDEX)
-    write_arrays(tmp_path, **changes)
-    with pytest.raises(DataError, match=r"traces.npz"):
+    write_index(tmp_path)
+    write_split(tmp_path, **changes)
+    with pytest.raises(DataError, match=r"train.npz"):
         load_dataset(tmp_path)
 
 
 def test_missing_and_foreign_files_are_refused(tmp_path: Path) -> None:
-    (tmp_path / "runs.csv").write_text(INDEX)
-    with pytest.raises(DataError, match=r"no traces\*.npz"):
-        load_dataset(tmp_path)
-    (tmp_path / "traces.npz").write_bytes(b"not a zip")
-    with pytest.raises(DataError, match="cannot be read as the arrays"):
-        load_dataset(tmp_path)
     with pytest.raises(DataError, match="no such directory"):
         load_dataset(tmp_path / "missing")
+    write_index(tmp_path)
+    with pytest.raises(DataError, match=r"no train.npz"):
+        load_dataset(tmp_path)
+    (tmp_path / "train.npz").write_bytes(b"not a zip")
+    with pytest.raises(DataError, match=r"train.npz: is damaged"):
+        load_dataset(tmp_path)
+    (tmp_path / "runs.jsonl.gz").write_bytes(b"not gzip")
+    with pytest.raises(DataError, match=r"runs.jsonl.gz: is damaged"):
+        load_dataset(tmp_path)
 
 
 def test_a_bad_trace_is_refused_by_its_own_error(tmp_path: Path) -> None:
     (tmp_path / "p1__B1-B1__7.csv").write_text("send_time_s,rtt_ms\n0.0,NaN\n")
-    with pytest.raises(TraceError, match="p1__B1-B1__7.csv: line 2: rtt_ms is 'NaN'"):
+    with pytest.raises(TraceError, match=r"p1__B1-B1__7.csv: line 2: rtt_ms is 'NaN'"):
         load_dataset(tmp_path)

@@ -15,7 +15,9 @@ from fairlead_advisor.train.onnx_graph import build, largest_difference, version
 from fairlead_advisor.train.windows import Table
 
 SMALL = {
-    "boosting": lambda seed: LGBMClassifier(n_estimators=8, min_child_samples=5, random_state=seed, n_jobs=1, deterministic=True, verbose=-1),
+    "boosting": lambda seed: LGBMClassifier(
+        n_estimators=8, min_child_samples=5, random_state=seed, n_jobs=1, deterministic=True, verbose=-1
+    ),
     "linear": CANDIDATES["linear"],
 }
 
@@ -54,7 +56,9 @@ def test_what_was_learnt_holds_for_other_rows_and_is_calibrated(fitted: Fitted) 
     assert 0.6 <= fitted.minimum_confidence <= 0.95
 
 
-@pytest.mark.parametrize("weights", [{"boosting": 1.0}, {"network": 1.0}, {"linear": 1.0}, {"boosting": 0.5, "network": 0.25, "linear": 0.25}])
+@pytest.mark.parametrize(
+    "weights", [{"boosting": 1.0}, {"network": 1.0}, {"linear": 1.0}, {"boosting": 0.5, "network": 0.25, "linear": 0.25}]
+)
 def test_every_candidate_says_the_same_in_onnx(weights: dict[str, float]) -> None:
     rows = table()
     makers = SMALL | {"network": CANDIDATES["network"]}

@@ -8,7 +8,11 @@ from fairlead_advisor.train.validation import folds, groups_of
 from tests.support.traces import steady
 
 
-@given(st.lists(st.sampled_from("abcdefgh"), min_size=2, max_size=60).filter(lambda names: len(set(names)) > 1), st.integers(2, 6), st.integers(0, 9))
+@given(
+    st.lists(st.sampled_from("abcdefgh"), min_size=2, max_size=60).filter(lambda names: len(set(names)) > 1),
+    st.integers(2, 6),
+    st.integers(0, 9),
+)
 def test_no_group_is_on_both_sides_and_every_row_is_tested_once(groups: list[str], count: int, seed: int) -> None:
     tested: list[int] = []
     for training, testing in folds(groups, count, seed):

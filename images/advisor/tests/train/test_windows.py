@@ -5,7 +5,7 @@ from fairlead_advisor.features.series import Window
 from fairlead_advisor.features.vector import NAMES
 from fairlead_advisor.models.classes import CLASSES
 from fairlead_advisor.train.data import Run
-from fairlead_advisor.train.windows import Cutting, tabulate, thin
+from fairlead_advisor.train.windows import Cutting, class_within, tabulate, thin
 from tests.support.background import caricature
 from tests.support.traces import steady, trace_of
 
@@ -40,3 +40,37 @@ def test_a_thinned_window_is_what_a_slower_probe_would_have_sent(rate_hz: float 
     assert len(found.rtts_ms) == kept
     assert np.isin(found.send_times_s, times_s).all()
     assert np.diff(found.send_times_s).max() <= 1.5 / (rate_hz or 50) + 0.02
+
+
+FLOWS = [
+    {"congestion_control": "cubic", "on_s": [[-5.0, 10.0], [20.0, 30.0]]},
+    {"congestion_control": "bbr", "on_s": [[10.0, 20.0]]},
+    {"congestion_control": None, "on_s": [[0.0, 40.0]]},
+]
+
+
+@pytest.mark.parametrize(
+    ("kind", "start_s", "class_name"),
+    [
+        ("steady", 0, "B1-C1"),
+        ("on_off", 0, "B0-C1"),
+        ("on_off", 0.5, "B0-C1"),
+        ("on_off", 5, "B1-C1"),
+        ("on_off", 10, "B1-C0"),
+        ("on_off", 30, "B0-C0"),
+    ],
+)
+def test_a_window_of_pausing_flows_is_of_the_class_that_was_sent_in_it(kind: str, start_s: float, class_name: str) -> None:
+    run = Run("r", "p", "B1-C1", "1", "test_kinds", steady(2), {"kind": kind, "flows": FLOWS})
+    assert class_within(run, start_s, start_s + 10) == class_name
+    for cc, pair in (("bbr", "B1-B1"), ("cubic", "C1-C1")):
+        both = Run(
+            "r",
+            "p",
+            "B1-C1",
+            "1",
+            "test_kinds",
+            steady(2),
+            {"kind": "on_off", "flows": 2 * [{"congestion_control": cc, "on_s": [[0, 40]]}]},
+        )
+        assert class_within(both, 0, 10) == pair
