@@ -3,6 +3,7 @@
 import hashlib
 import io
 import json
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -86,7 +87,7 @@ def _golden(path: Path) -> "dict[str, np.ndarray[tuple[int, ...], np.dtype[np.fl
     try:
         with np.load(io.BytesIO(_copied(path)), allow_pickle=False) as arrays:
             golden = {name: arrays[name] for name in ("features", "probabilities", "novelty")}
-    except (ValueError, KeyError, OSError) as error:
+    except (ValueError, KeyError, OSError, EOFError, zipfile.BadZipFile) as error:
         raise ModelError(f"{path}: cannot be read as golden vectors ({error}): train the model again") from None
     if not len(golden["features"]):
         raise ModelError(f"{path}: holds no golden vectors: train the model again")

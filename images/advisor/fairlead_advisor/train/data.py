@@ -23,6 +23,8 @@ from fairlead_advisor.probe.trace import Trace, read_trace
 
 TRAIN = "train"
 TEST_SPLITS = ("test_seeds", "test_paths", "test_kinds")
+# Recorded under active probing: for the baselines of the paper, never for training or for the three tests.
+ACTIVE = "active"
 INDEX = "runs.jsonl.gz"
 
 _FORMAT = 1
@@ -69,7 +71,7 @@ def load_dataset(folder: Path) -> Dataset:
 
 def _load_compact(folder: Path) -> Dataset:
     about = _read_index(folder / INDEX)
-    files = [file for split in (TRAIN, *TEST_SPLITS) if (file := folder / f"{split}.npz").is_file()]
+    files = [file for split in (TRAIN, *TEST_SPLITS, ACTIVE) if (file := folder / f"{split}.npz").is_file()]
     if not files or files[0].stem != TRAIN:
         raise DataError(f"{folder}: has {INDEX} but no {TRAIN}.npz: copy the whole data set")
     runs = [run for file in files for run in _read_split(file, about)]

@@ -64,7 +64,6 @@ def test_the_compact_form_is_read_run_by_run(tmp_path: Path) -> None:
 def test_the_file_tells_the_split(tmp_path: Path) -> None:
     write_index(tmp_path)
     write_split(tmp_path, "test_paths", **one(1))
-    write_split(tmp_path, "active", **one(1))
     with pytest.raises(DataError, match=r"no train.npz"):
         load_dataset(tmp_path)
     write_split(tmp_path, "train", **one(0))
