@@ -112,7 +112,8 @@ def _read_split(file: Path, about: Mapping[str, Mapping[str, Any]]) -> list[Run]
         levels = arrays["rtt"][part].astype(np.float64)
         times_s = np.arange(len(levels)) / arrays["rate_hz"][number] + arrays["lateness"][part] * _LATENESS_UNIT_S
         rtts_ms = np.where(levels == _LOST, np.nan, arrays["rtt_floor_ms"][number] + arrays["rtt_step_ms"][number] * levels)
-        if not (np.diff(times_s) > 0).all():
+        # Requests that a pause of the host held up leave together, within the resolution of `lateness`.
+        if not (np.diff(times_s) >= 0).all():
             raise DataError(f"{file}: the send times of run {name} are not in order: copy or make the data set again")
         told = about[name]
         trace = Trace(_column(times_s), _column(rtts_ms))

@@ -103,10 +103,14 @@ def _held_out(
     """Every row's probabilities by each candidate, and its novelty, from fits that never saw its group."""
     probabilities = {name: np.zeros((len(table), len(CLASSES))) for name in candidates}
     novelty = np.zeros(len(table))
-    for number, (training, testing) in enumerate(folds(groups, FOLDS, seed), start=1):
+    splits = list(folds(groups, FOLDS, seed))
+    for training, _ in splits:
+        absent = sorted(set(range(len(CLASSES))) - set(table.truth[training].tolist()))
+        if absent:
+            names = ", ".join(CLASSES[number] for number in absent)
+            raise DataError(f"the class(es) {names} were recorded on too few paths to hold any out: record every class on several paths")
+    for number, (training, testing) in enumerate(splits, start=1):
         part = table.where(training)
-        if len(np.unique(part.truth)) < len(CLASSES):
-            raise DataError("some class was recorded on too few paths to hold any out: record every class on several paths")
         row_weights = balance(part, [groups[row] for row in training])
         for name in candidates:
             tell(f"validation {number}: {name} on {len(training)} windows, tested on {len(testing)}")

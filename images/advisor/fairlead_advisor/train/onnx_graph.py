@@ -157,4 +157,5 @@ def _flatten(root: dict[str, Any], tree: int, columns: dict[str, list[Any]], lea
 def _rounded_down(threshold: float) -> float:
     """The largest float32 not above `threshold`: for every float32 x, `x <= threshold` stays what it was."""
     nearest = np.float32(threshold)
-    return float(nearest if nearest <= threshold else np.nextafter(nearest, np.float32(-np.inf)))
+    # numpy compares a float32 with a plain float in float32, where the two are always equal.
+    return float(nearest if float(nearest) <= threshold else np.nextafter(nearest, np.float32(-np.inf)))

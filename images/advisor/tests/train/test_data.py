@@ -61,6 +61,12 @@ def test_the_compact_form_is_read_run_by_run(tmp_path: Path) -> None:
     assert dataset.sha256 == load_dataset(tmp_path).sha256
 
 
+def test_requests_that_left_together_after_a_pause_are_read(tmp_path: Path) -> None:
+    write_index(tmp_path)
+    write_split(tmp_path, lateness=np.array([5000, 0, 0, 2000, 0], dtype=np.uint16))
+    assert list(load_dataset(tmp_path).runs[0].trace.send_times_s) == pytest.approx([0.05, 0.05, 0.1])
+
+
 def test_the_file_tells_the_split(tmp_path: Path) -> None:
     write_index(tmp_path)
     write_split(tmp_path, "test_paths", **one(1))

@@ -27,8 +27,10 @@ def table(rows: int = 360, seed: int = 0) -> Table:
     truth = np.arange(rows) % 6
     features = chance.normal(size=(rows, len(NAMES)))
     features[:, :6] += 2.5 * np.eye(6)[truth]
-    # Values that lie on the thresholds of trees, where float32 and float64 part ways if a converter rounds.
-    features[:, 6:12] = chance.integers(0, 4, (rows, 6)) / 10
+    # Neighbours among the float32, so that the threshold between them is one of neither: to round it is to lose the difference.
+    lower = np.float32(0.1) + np.arange(6) * np.float32(2**-27)
+    upper = np.nextafter(lower.astype(np.float32), np.float32(1))
+    features[:, 6:12] = np.where(np.eye(6)[truth] + chance.random((rows, 6)) > 0.8, upper, lower.astype(np.float32))
     return Table(features.astype(np.float32), truth.astype(np.intp), np.arange(rows), np.full(rows, 10.0))
 
 
@@ -103,5 +105,5 @@ def test_a_missing_class_or_length_is_refused() -> None:
     with pytest.raises(DataError, match="no usable window of 10 s"):
         fit(short, groups(), 1, lambda _line: None, SMALL)
     # Each class on a path of its own: no fold could be trained on all classes.
-    with pytest.raises(DataError, match="recorded on too few paths"):
+    with pytest.raises(DataError, match=r"the class\(es\) B.* were recorded on too few paths"):
         fit(rows, [f"path{number}" for number in rows.truth], 1, lambda _line: None, SMALL)
