@@ -1,5 +1,6 @@
 import numpy as np
 import pytest
+
 from classifier_bench.dtw import distances, neighbours, vote
 
 A, B = [0, 0, 1, 2, 1, 0], [0, 1, 2, 1, 0, 0]

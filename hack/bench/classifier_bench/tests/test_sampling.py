@@ -2,8 +2,8 @@ from array import array
 
 import numpy as np
 import pytest
-from classifier_bench.sampling import at_one_hertz, windows
 
+from classifier_bench.sampling import at_one_hertz, windows
 from fairlead_advisor.probe.trace import Trace
 from fairlead_advisor.train.data import Run
 
