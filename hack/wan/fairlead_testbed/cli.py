@@ -13,15 +13,15 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from fairlead_testbed.dataset.export import export_traces
-from fairlead_testbed.dataset.generate import Named, Rules, State, generate, is_recorded, recorder
 from fairlead_testbed.dataset.pack import pack
-from fairlead_testbed.dataset.plan import PlannedRun, plan_runs
-from fairlead_testbed.dataset.progress import Progress, duration
+from fairlead_testbed.dataset.plan import PlannedRun, plan_runs, write_plan
 from fairlead_testbed.dataset.specification import Specification
 from fairlead_testbed.errors import TestbedError
 from fairlead_testbed.lab.emulator import find_program
 from fairlead_testbed.lab.namespaces import remove_abandoned
+from fairlead_testbed.runs.batch import Named, Rules, State, generate, in_order, is_recorded, recorder
 from fairlead_testbed.runs.packing import Budget, estimate_s
+from fairlead_testbed.runs.progress import Progress, duration
 from fairlead_testbed.runs.record import MANIFEST, Bench, length_s, record
 from fairlead_testbed.scenario.load import load_scenario, load_toml, named_scenarios, validated
 from fairlead_testbed.validation.measure import FIGURES, comparisons, shares, table, write_figures
@@ -76,6 +76,8 @@ def _parser() -> argparse.ArgumentParser:
         step.add_argument("specification", help="the name of a data set, or a .toml file")
         if name != "plan":
             step.add_argument("--folder", type=Path, required=True, help="where the runs are")
+        else:
+            step.add_argument("--output", type=Path, help="write the plan there, a line of JSON per run")
         if name == "pack":
             step.add_argument("--output", type=Path, required=True, help="where the compact data set goes")
         else:
@@ -129,6 +131,8 @@ def _specification(name_or_file: str) -> Specification:
 
 def _plan(options: argparse.Namespace) -> int:
     plan = plan_runs(_specification(options.specification))
+    if options.output:
+        write_plan(options.output, plan)
     print(_summary(plan, Budget(options.cores, options.side_by_side)))
     return 0
 
@@ -138,7 +142,7 @@ def _summary(plan: Sequence[PlannedRun], budget: Budget) -> str:
     paths = len({run.path_id for run in plan})
     hours = sum(run.scenario.duration_s for run in plan) / 3600
     parts = ", ".join(f"{split} {count}" for split, count in splits.items())
-    seconds = estimate_s([run.scenario for run in plan], budget)
+    seconds = estimate_s([run.scenario for run in in_order(plan)], budget)
     size = f"{len(plan)} runs on {paths} paths ({parts}), {hours:.1f} h of traces"
     return f"{size}; on {budget.cores:g} cores, {budget.runs} at a time: {duration(seconds)}"
 
@@ -149,6 +153,7 @@ def _generate(options: argparse.Namespace) -> int:
     bench = Bench(find_program())
     remove_abandoned()
     options.folder.mkdir(parents=True, exist_ok=True)
+    write_plan(options.folder / "plan.jsonl", plan)
     missing = [run for run in plan if not is_recorded(run, options.folder, disturbed_too=options.keep_disturbed)]
     print(
         f"{len(plan) - len(missing)} of {len(plan)} runs are there. To do: {_summary(missing, budget) if missing else 'nothing'}",

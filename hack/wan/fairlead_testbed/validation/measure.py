@@ -8,7 +8,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from fairlead_testbed.dataset.generate import RUNS
+from fairlead_testbed.runs.batch import RUNS
 from fairlead_testbed.runs.record import MANIFEST
 from fairlead_testbed.scenario.model import Scenario
 from fairlead_testbed.validation.scenarios import COEXISTENCE
