@@ -124,9 +124,9 @@ def _read_split(file: Path, about: Mapping[str, Mapping[str, Any]]) -> list[Run]
 def _read_arrays(file: Path) -> dict[str, Any]:
     try:
         with zipfile.ZipFile(file) as archive:
-            size = sum(entry.file_size for entry in archive.infolist())
+            size = max(file.stat().st_size, sum(entry.file_size for entry in archive.infolist()))
         if size > _LARGEST_SPLIT_BYTES:
-            raise DataError(f"{file}: unpacks to {size} bytes, at most {_LARGEST_SPLIT_BYTES} are read: split the data set")
+            raise DataError(f"{file}: has {size} bytes, at most {_LARGEST_SPLIT_BYTES} are read: split the data set")
         with np.load(io.BytesIO(file.read_bytes()), allow_pickle=False) as arrays:
             if int(arrays["format"]) != _FORMAT:
                 raise DataError(f"{file}: has format {int(arrays['format'])}, this program reads {_FORMAT}")

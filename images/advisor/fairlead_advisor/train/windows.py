@@ -1,5 +1,6 @@
 """From runs to a table of features, one row a window."""
 
+import multiprocessing
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
@@ -47,7 +48,8 @@ def tabulate(runs: Sequence[Run], cuttings: Sequence[Cutting], jobs: int = 1) ->
     """The features of all covered windows of all runs; the order, and so the result, does not depend on `jobs`."""
     tasks = [(run, tuple(cuttings)) for run in runs]
     if jobs > 1:
-        with ProcessPoolExecutor(jobs) as pool:
+        # Not forked: the training libraries have threads by the time that the test sets are cut.
+        with ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context("spawn")) as pool:
             parts = list(pool.map(_of_run, tasks, chunksize=4))
     else:
         parts = [_of_run(task) for task in tasks]

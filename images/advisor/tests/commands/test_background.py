@@ -1,4 +1,7 @@
+import asyncio
 import json
+import sys
+from asyncio.subprocess import DEVNULL, PIPE
 from pathlib import Path
 
 import numpy as np
@@ -32,6 +35,20 @@ async def test_classify_answers_in_json(tmp_path: Path, model: Path) -> None:
     assert told["any_bbr"] == told["confidence"] > 0.9
     assert (told["abstained"], told["reason"], told["window_s"]) == (False, None, 10.0)
     assert told["model"].startswith("background-1.2.3 (sha256:")
+
+
+async def test_classify_and_export_need_no_training_package(tmp_path: Path, model: Path) -> None:
+    write_trace(tmp_path / "trace.csv", caricature("B0-C1"))
+    script = (
+        "import sys; from fairlead_advisor.cli import main; "
+        f"code = main(['classify', {str(tmp_path / 'trace.csv')!r}, '--model', {str(model)!r}]); "
+        f"main(['export', {str(tmp_path)!r}, '--output', {str(tmp_path / 'out')!r}]); "
+        "training = {'sklearn', 'lightgbm', 'onnx', 'scipy', 'torch', 'matplotlib'}; "
+        "sys.exit(code or len(training & set(sys.modules)))"
+    )
+    process = await asyncio.create_subprocess_exec(sys.executable, "-c", script, stdout=DEVNULL, stderr=PIPE)
+    _, stderr = await process.communicate()
+    assert (process.returncode, b"golden.npz" in stderr) == (0, True), stderr
 
 
 async def test_classify_abstains_when_unsure(tmp_path: Path) -> None:
