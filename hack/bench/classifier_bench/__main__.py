@@ -50,7 +50,10 @@ def main() -> int:
 def run(options: argparse.Namespace) -> None:
     """Measures, prints and writes."""
     model, dataset = find_model(options.model), load_dataset(options.data)
-    values: dict[str, float | None] = {"model_bytes": model.bytes}
+    same_data = model.metadata.data_sha256 == dataset.sha256
+    if not same_data:
+        print(f"{model.label} was trained on other data: runs that are tests here may have been trained on there")
+    values: dict[str, float | None] = {"model_bytes": model.bytes, "trained_on_this_data": float(same_data)}
     points = [
         point
         for split in TEST_SPLITS

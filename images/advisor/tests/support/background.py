@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from fairlead_advisor.features.series import Window
+from fairlead_advisor.features.series import Floats, Window
 from fairlead_advisor.models.classes import CLASSES
 from fairlead_advisor.probe.trace import Trace
 from tests.support.traces import trace_of
@@ -21,20 +21,24 @@ def caricature(class_name: str, *, seconds: float = 20.0, rate_hz: float = 20.0,
     )
 
 
-def shape(class_name: str, times_s: np.ndarray, rtt_s: float) -> np.ndarray:
+def shape(class_name: str, times_s: Floats, rtt_s: float) -> Floats:
     """The queue in base RTTs."""
-    saw = lambda period_s: (times_s % period_s) / period_s  # noqa: E731
+
+    def saw(period_s: float) -> Floats:
+        return np.asarray((times_s % period_s) / period_s)
+
     pulses = (times_s % (8 * rtt_s)) < rtt_s
     dip = (times_s % 10) < 0.25
-    return {
+    levels = {
         "B0-C0": 0 * times_s,
         "B0-C1": 0.6 + 0.4 * (2 * saw(4.0) - 1) ** 3,
         "C1-C1": 0.7 + 0.3 * saw(1.3),
         "B1-C0": 0.02 + 0.25 * pulses,
         "B1-B1": np.where(dip, 0, 1.0 + 0.1 * pulses),
         "B1-C1": np.where(dip, 0.3, 0.6 + 0.3 * saw(2.0) + 0.15 * pulses),
-    }[class_name]
+    }
+    return np.asarray(levels[class_name])
 
 
-def window(values_ms: np.ndarray, rate_hz: float = 20.0) -> Window:
+def window(values_ms: Floats, rate_hz: float = 20.0) -> Window:
     return Window(np.arange(len(values_ms)) / rate_hz, np.asarray(values_ms, dtype=np.float64), len(values_ms) / rate_hz)
