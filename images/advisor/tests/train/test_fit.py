@@ -61,6 +61,7 @@ def test_what_was_learnt_holds_for_other_rows_and_is_calibrated(fitted: Fitted) 
 @pytest.mark.parametrize(
     "weights", [{"boosting": 1.0}, {"network": 1.0}, {"linear": 1.0}, {"boosting": 0.5, "network": 0.25, "linear": 0.25}]
 )
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_every_candidate_says_the_same_in_onnx(weights: dict[str, float]) -> None:
     rows = table()
     makers = SMALL | {"network": CANDIDATES["network"]}
