@@ -4,7 +4,6 @@ import argparse
 import asyncio
 import json
 import logging
-import math
 import os
 import re
 import signal
@@ -13,7 +12,8 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from fairlead_advisor.errors import AdvisorError, NoModelError, ProbeError, UsageError
+from fairlead_advisor.commands import background, training
+from fairlead_advisor.errors import AdvisorError, ProbeError, UsageError
 
 # A socket's congestion control has at most 15 characters (TCP_CA_NAME_MAX).
 _CONGESTION_CONTROL = re.compile(r"[a-z0-9_-]{1,15}")
@@ -45,10 +45,8 @@ def _parser() -> argparse.ArgumentParser:
     _add_timetable(probing)
     probing.set_defaults(command=_probe)
 
-    classifying = commands.add_parser("classify", help="tell the background traffic from a trace file", allow_abbrev=False)
-    classifying.add_argument("trace", type=Path, metavar="TRACE.csv")
-    classifying.add_argument("--window", type=float, default=10.0, metavar="SECONDS", help="how much of the trace's end is used (10)")
-    classifying.set_defaults(command=_classify)
+    background.add_commands(commands)
+    training.add_commands(commands)
 
     running = commands.add_parser("run", help="the sidecar of a sending mover", allow_abbrev=False)
     running.add_argument("--control-socket", required=True, type=Path, metavar="FILE", help="the mover's Unix socket")
@@ -113,17 +111,6 @@ def _unanswered(peer: str, samples: int, foreign: int, refused: int) -> str:
         f"{peer} answered none of {samples} requests: check that the receiver runs and its sender is connected (the echo answers "
         "only then, and only to the sender's address), the UDP port in firewalls on the way, and --echo-key"
     )
-
-
-def _classify(options: argparse.Namespace) -> int:
-    from fairlead_advisor.probe.coverage import require_coverage  # noqa: PLC0415
-    from fairlead_advisor.probe.trace import read_trace  # noqa: PLC0415
-
-    if not (math.isfinite(options.window) and 1 <= options.window <= 3600):
-        raise UsageError(f"--window must be 1 to 3600 seconds, got {options.window:g}")
-    trace = read_trace(options.trace)
-    require_coverage(options.trace, trace, options.window)
-    raise NoModelError(f"{options.trace}: a valid trace of {len(trace)} samples, but no classifier model is installed to classify it with")
 
 
 def _run(options: argparse.Namespace) -> None:

@@ -38,6 +38,18 @@ class TraceError(UsageError):
     """A trace file breaks the format; the message names the file, the line and the remedy."""
 
 
+class ModelError(UsageError):
+    """A model file cannot be used; the message says why and what helps."""
+
+
+class DataError(UsageError):
+    """A data set for training or evaluation cannot be used as it is; the message names the file and the remedy."""
+
+
+class MissingPackageError(UsageError):
+    """A command needs packages that the runtime does without."""
+
+
 class OutputError(UsageError):
     """A file cannot be written where it was asked for."""
 
