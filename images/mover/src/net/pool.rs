@@ -15,6 +15,7 @@ use serde::Serialize;
 use socket2::SockRef;
 
 use super::dial::{socket, ClientStream, DialError, Dialer};
+use super::pacing::Pacer;
 use super::tcp;
 use crate::fs::source::{BlockReader, Source};
 use crate::report::progress::Progress;
@@ -56,7 +57,6 @@ struct Live {
 
 struct State {
     transport: Transport,
-    cap_bps: Option<u64>,
     running: Vec<u16>,
     live: Vec<Live>,
 }
@@ -68,6 +68,7 @@ pub(crate) struct Pool {
     session: Arc<Mutex<Sender>>,
     source: Arc<Source>,
     progress: Arc<Progress>,
+    pacer: Arc<Pacer>,
     state: Mutex<State>,
     work: Condvar,
     started: AtomicBool,
@@ -83,6 +84,7 @@ pub(crate) struct PoolParts {
     pub(crate) session: Arc<Mutex<Sender>>,
     pub(crate) source: Arc<Source>,
     pub(crate) progress: Arc<Progress>,
+    pub(crate) pacer: Arc<Pacer>,
     pub(crate) transport: Transport,
     /// Told of what ends the transfer.
     pub(crate) failed: Box<dyn Fn(Fault) + Send + Sync>,
@@ -90,7 +92,7 @@ pub(crate) struct PoolParts {
 
 impl Pool {
     pub(crate) fn new(parts: PoolParts) -> Arc<Self> {
-        let PoolParts { dialer, token, session, source, progress, transport, failed } = parts;
+        let PoolParts { dialer, token, session, source, progress, pacer, transport, failed } = parts;
         progress.set_congestion_control(&transport.congestion_control);
         Arc::new(Self {
             dialer,
@@ -98,7 +100,8 @@ impl Pool {
             session,
             source,
             progress,
-            state: Mutex::new(State { transport, cap_bps: None, running: Vec::new(), live: Vec::new() }),
+            pacer,
+            state: Mutex::new(State { transport, running: Vec::new(), live: Vec::new() }),
             work: Condvar::new(),
             started: AtomicBool::new(false),
             finished: AtomicBool::new(false),
@@ -145,14 +148,6 @@ impl Pool {
         }
         self.work.notify_all();
         state.transport.clone()
-    }
-
-    /// Caps the sum of all streams in bits per second, or lifts the cap.
-    pub(crate) fn set_cap(&self, cap_bps: Option<u64>) {
-        let mut state = lock(&self.state);
-        state.cap_bps = cap_bps;
-        pace(&state);
-        tracing::info!(?cap_bps, streams = state.live.len(), "bandwidth cap");
     }
 
     /// Every live stream as the kernel sees it.
@@ -221,6 +216,8 @@ impl Pool {
                 DialError::Rejected(why) => StreamEnd::Broken(why),
             })?;
         let connection = self.connections.fetch_add(1, Ordering::Relaxed);
+        let _share = self.pacer.join(socket(&stream), true)?;
+        stream.sock.paced(self.pacer.gate());
         self.register(slot, socket(&stream)).map_err(StreamEnd::from)?;
         let result = self.pump(slot, connection, &mut stream, failures).and_then(|()| linger(&mut stream));
         self.unregister(slot);
@@ -237,7 +234,6 @@ impl Pool {
         let effective = tcp::set_congestion_control(&socket, &state.transport.congestion_control)?;
         self.progress.set_congestion_control(&effective);
         state.live.push(Live { slot, socket });
-        pace(&state);
         self.progress.streams.store(state.live.len() as u64, Ordering::Relaxed);
         Ok(())
     }
@@ -245,7 +241,6 @@ impl Pool {
     fn unregister(&self, slot: u16) {
         let mut state = lock(&self.state);
         state.live.retain(|live| live.slot != slot);
-        pace(&state);
         self.progress.streams.store(state.live.len() as u64, Ordering::Relaxed);
     }
 
@@ -298,6 +293,7 @@ impl Pool {
         for block in &pack.blocks {
             let (bytes, after) = std::mem::take(&mut rest).split_at_mut(block.length as usize);
             rest = after;
+            let _operation = self.progress.disk.begin();
             let digest = reader.read(&self.source, &entries[block.file as usize], block, bytes)?;
             digests.push(digest);
             Segment { file: block.file, block: block.block, length: block.length, digest }.encode_into(&mut table);
@@ -335,15 +331,6 @@ fn linger(stream: &mut ClientStream) -> Result<(), StreamEnd> {
         Ok(0) => Ok(()),
         Ok(_) => Err(StreamEnd::Broken("the receiver sent data on a data stream".into())),
         Err(error) => Err(error.into()),
-    }
-}
-
-fn pace(state: &State) {
-    let streams = state.live.len().max(1) as u64;
-    for live in &state.live {
-        if let Err(error) = tcp::pace(&live.socket, state.cap_bps.map(|cap| cap / streams)) {
-            tracing::warn!(stream = live.slot, %error, "the pacing rate was not set");
-        }
     }
 }
 
