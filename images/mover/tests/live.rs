@@ -21,7 +21,8 @@ fn stats(socket: &Path) -> Value {
 #[test]
 fn streams_come_and_go_and_congestion_controls_change_without_a_block_sent_twice() {
     let bench = Bench::new();
-    bench.write("file", &noise(96 << 20, 1));
+    // Large enough to be written past the page cache, with a tail that is not.
+    bench.write("file", &noise((96 << 20) + 4097, 1));
     let (receiver, port) = bench.receiver(&[]);
     let socket = bench.path("control");
     let path = socket.display().to_string();

@@ -1,17 +1,21 @@
 //! Partial files: `.fairlead-<job>/` beneath the destination, where blocks land until everything is verified.
 
-mod write;
+mod large;
 
 use std::collections::HashSet;
 use std::fs::File;
 use std::io;
+use std::os::unix::fs::FileExt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
+use fairlead_protocol::digest::block_count;
 use fairlead_protocol::fault::show;
 use fairlead_protocol::ledger::{Book, Record};
-use fairlead_protocol::limits::RESERVED_PREFIX;
+use fairlead_protocol::limits::{BLOCK_BYTES, RESERVED_PREFIX};
+use fairlead_protocol::listing::Entry;
+use fairlead_protocol::pack::Segment;
 use fairlead_protocol::{Fault, Reason};
 use rustix::fs::{AtFlags, Dir, FileType, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
@@ -19,9 +23,8 @@ use rustix::io::Errno;
 use super::ledger::Ledger;
 use super::root::{remove_children, remove_tree, Root};
 use super::survey::write_fault;
-use crate::fault_injection::crash_point;
-
-pub(crate) use write::BlockWriter;
+use crate::fault_injection::{crash_point, hang_point};
+use large::LargeFile;
 
 /// Files a shard directory holds: enough to need few directories, few enough for any file system.
 const SHARD_FILES: u32 = 4096;
@@ -256,4 +259,38 @@ fn is_at(root: &Root, name: &[u8], directory: &Root) -> io::Result<bool> {
     };
     let here = rustix::fs::fstat(directory)?;
     Ok((there.st_dev, there.st_ino) == (here.st_dev, here.st_ino))
+}
+
+/// Writes blocks for one stream and keeps the last large file open.
+#[derive(Default)]
+pub(crate) struct BlockWriter {
+    open: Option<(u32, LargeFile)>,
+}
+
+impl BlockWriter {
+    /// Writes a verified block in its place. Nothing is truncated: a block that arrives twice is the same bytes.
+    pub(crate) fn write(
+        &mut self,
+        partial: &Partial,
+        entry: &Entry,
+        segment: &Segment,
+        bytes: &[u8],
+    ) -> Result<(), Fault> {
+        self.try_write(partial, entry, segment, bytes).map_err(|error| write_fault(&show(&entry.path), &error))
+    }
+
+    fn try_write(&mut self, partial: &Partial, entry: &Entry, segment: &Segment, bytes: &[u8]) -> io::Result<()> {
+        if block_count(entry.size) == 1 {
+            let file = partial.open_entry(segment.file)?;
+            crash_point();
+            return file.write_all_at(bytes, 0);
+        }
+        let file = match &mut self.open {
+            Some((index, file)) if *index == segment.file => file,
+            _ => &mut self.open.insert((segment.file, LargeFile::open(partial, segment.file, entry.size)?)).1,
+        };
+        crash_point();
+        hang_point("WRITE");
+        file.write(bytes, u64::from(segment.block) * u64::from(BLOCK_BYTES))
+    }
 }
