@@ -121,7 +121,7 @@ impl Gate {
         state.next_ticket += 1;
         state.waiting.push_back((ticket, thread::current()));
         loop {
-            let bytes = wanted.min(self.piece_bytes.load(Ordering::Acquire));
+            let bytes = cut_piece(wanted, self.piece_bytes.load(Ordering::Acquire));
             let first = state.waiting.front().is_some_and(|(other, _)| *other == ticket);
             let wait = match &mut state.bucket {
                 None => Duration::ZERO,
@@ -149,6 +149,15 @@ fn piece_bytes(cap_bps: u64) -> u64 {
     let bytes = u128::from(cap_bps) * PIECE.as_nanos() / 8_000_000_000;
     let segments = u64::try_from(bytes).unwrap_or(u64::MAX) / SEGMENT_BYTES;
     segments.clamp(1, PIECE_BYTES / SEGMENT_BYTES) * SEGMENT_BYTES
+}
+
+/// What goes of `wanted` bytes: a piece, or all if little more than a piece is left.
+fn cut_piece(wanted: u64, piece: u64) -> u64 {
+    if wanted <= piece.saturating_add(piece / 4) {
+        wanted
+    } else {
+        piece
+    }
 }
 
 fn wait_writable(socket: &TcpStream) -> io::Result<()> {
