@@ -59,6 +59,9 @@ pub struct Welcome {
     /// Blocks carry no digests: the wire is protected by TLS, they come from memory, and they are stored nowhere.
     #[prost(bool, tag = "5")]
     pub undigested: bool,
+    /// The receiver checks everything and stores nothing.
+    #[prost(bool, tag = "7")]
+    pub discards: bool,
     /// A refusal that no further attempt with the same settings can change.
     #[prost(bool, tag = "6")]
     pub is_final: bool,

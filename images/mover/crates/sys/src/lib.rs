@@ -25,6 +25,8 @@ pub struct TcpInfo {
     pub pacing_rate_bytes_per_second: u64,
     /// Bytes in the send buffer that were never sent.
     pub unsent_bytes: u32,
+    /// Segments sent and not yet acknowledged.
+    pub unacked_segments: u32,
 }
 
 /// Reads `TCP_INFO`. Kernels that know fewer fields leave the rest zero.
@@ -55,6 +57,7 @@ pub fn tcp_info(socket: impl AsFd) -> io::Result<TcpInfo> {
         congestion_window_segments: info.tcpi_snd_cwnd,
         pacing_rate_bytes_per_second: info.tcpi_pacing_rate,
         unsent_bytes: info.tcpi_notsent_bytes,
+        unacked_segments: info.tcpi_unacked,
     })
 }
 
