@@ -3,8 +3,8 @@
 /// Flips a bit in the pack named by `FAIRLEAD_FAULT_DAMAGE_PACK`, after its digest was taken.
 #[cfg(feature = "fault-injection")]
 pub(crate) fn damage(pack: u64, bytes: &mut [u8]) {
-    if number("FAIRLEAD_FAULT_DAMAGE_PACK") == Some(pack) {
-        bytes[0] ^= 1;
+    if let (true, Some(byte)) = (number("FAIRLEAD_FAULT_DAMAGE_PACK") == Some(pack), bytes.first_mut()) {
+        *byte ^= 1;
     }
 }
 

@@ -8,21 +8,23 @@ use std::time::{Duration, Instant};
 
 use fairlead_protocol::digest::Digest;
 use fairlead_protocol::listing::{Entry, Totals};
-use fairlead_protocol::message::{Body, ListingEnd, Welcome};
+use fairlead_protocol::message::{Body, ListingEnd};
 use fairlead_protocol::receiver::lock;
 use fairlead_protocol::sender::{Effect, Sender};
 use fairlead_protocol::{Fault, Reason};
 
-use crate::cli::Send;
+use crate::cli::{self, Send};
 use crate::control::http::{Endpoint, Pages};
 use crate::control::socket::{self, Control, Peer};
 use crate::fs::source::{Filter, Source};
-use crate::net::dial::{self, ClientStream, Dialer};
+use crate::memory::Origin;
+use crate::net::dial::{self, Admission, ClientStream, Dialer, Greeted};
 use crate::net::identity::Identity;
 use crate::net::link::{Link, LinkEvent};
 use crate::net::pacing::{self, Membership, Pacer};
 use crate::net::pool::{Pool, PoolParts, Transport};
-use crate::net::{interface, tcp};
+use crate::net::tcp::Binding;
+use crate::net::{interface, tcp, wire};
 use crate::reading;
 use crate::report::output;
 use crate::report::progress::{Progress, Stage};
@@ -36,7 +38,7 @@ const FAREWELL: Duration = Duration::from_secs(1);
 
 enum Event {
     Link(LinkEvent),
-    Listed(Result<(Arc<Source>, Vec<Entry>, Totals), Fault>),
+    Listed(Result<(Arc<Origin>, Vec<Entry>, Totals), Fault>),
     Hashed(Result<Vec<(u32, Digest)>, Fault>),
     Rechecked(Result<(), Fault>),
     Fault(Fault),
@@ -66,24 +68,37 @@ pub(crate) fn run(args: &Send, setting: &Setting) -> Result<Success, Fault> {
             Some(name.to_owned())
         }
     };
-    let filter = Filter::new(&args.include, &args.exclude)
-        .map_err(|error| Fault::new(Reason::NameNotAllowed, format!("a pattern is malformed: {error}")))?;
-    let source = Source::open(&args.source, filter)?;
+    if let Some(address) = args.common.address {
+        interface::check_address(&interface::list(), address)?;
+    }
+    let source = open_source(args)?;
     let released = Arc::new(AtomicBool::new(args.await_transport.is_none()));
     let control = open_control(args, setting, &released)?;
     let dialer = Arc::new(Dialer {
         peer: args.connect,
-        interface,
+        binding: Binding { interface, address: args.common.address },
+        encryption: args.common.encryption.on_the_wire(),
+        source_is_memory: source.is_memory(),
         identity: Arc::clone(&setting.identity),
         progress: Arc::clone(&setting.progress),
     });
     let stop = setting.stop.clone();
-    let (stream, welcome) =
-        match dialer.control(Duration::from_secs(args.common.peer_timeout), &move || stop.signal().is_some()) {
-            Err(fault) => return setting.stop.check().and(Err(fault)),
-            Ok(greeted) => greeted,
-        };
-    Transfer::begin(args, setting, source, control, &dialer, stream, welcome, released)?.drive()
+    let greeted = match dialer.control(Duration::from_secs(args.common.peer_timeout), &move || stop.signal().is_some())
+    {
+        Err(fault) => return setting.stop.check().and(Err(fault)),
+        Ok(greeted) => greeted,
+    };
+    Transfer::begin(args, setting, source, control, &dialer, greeted, released)?.drive()
+}
+
+fn open_source(args: &Send) -> Result<Origin, Fault> {
+    let directory = match &args.source {
+        cli::Source::Zeros(size) => return Ok(Origin::Zeros(*size)),
+        cli::Source::Directory(directory) => directory,
+    };
+    let filter = Filter::new(&args.include, &args.exclude)
+        .map_err(|error| Fault::new(Reason::NameNotAllowed, format!("a pattern is malformed: {error}")))?;
+    Source::open(directory, filter).map(Origin::Tree)
 }
 
 fn open_control(args: &Send, setting: &Setting, released: &Arc<AtomicBool>) -> Result<Arc<Control>, Fault> {
@@ -113,7 +128,9 @@ struct Transfer<'a> {
     inbox: Inbox<Event>,
     outbox: SyncSender<Event>,
     session: Arc<Mutex<Sender>>,
-    source: Option<Arc<Source>>,
+    source: Option<Arc<Origin>>,
+    discards: bool,
+    undigested: bool,
     pool_parts: Option<PoolSeed>,
     pool: Option<Arc<Pool>>,
     control: Arc<Control>,
@@ -130,7 +147,7 @@ struct Transfer<'a> {
 
 struct PoolSeed {
     dialer: Arc<Dialer>,
-    token: Vec<u8>,
+    admission: Admission,
 }
 
 impl<'a> Transfer<'a> {
@@ -138,29 +155,33 @@ impl<'a> Transfer<'a> {
     fn begin(
         args: &Send,
         setting: &'a Setting,
-        source: Source,
+        source: Origin,
         control: Arc<Control>,
         dialer: &Arc<Dialer>,
-        stream: ClientStream,
-        welcome: Welcome,
+        greeted: Greeted,
         released: Arc<AtomicBool>,
     ) -> Result<Self, Fault> {
         let internal =
             |error: std::io::Error| Fault::new(Reason::InternalError, format!("the control connection: {error}"));
+        let Greeted { stream, mut admission, echo_key, echo_port, discards, undigested } = greeted;
         let local = dial::socket(&stream).local_addr().map_err(internal)?;
-        let name = dialer.interface.clone().or_else(|| interface::holding(&interface::list(), local.ip()));
+        let name = dialer.binding.interface.clone().or_else(|| interface::holding(&interface::list(), local.ip()));
         *lock(&setting.pages.endpoint) = Some(Endpoint {
             role: "sender",
             numa_node: name.as_deref().and_then(interface::numa_node),
-            interface: name,
+            interface: name.clone(),
             address: local.ip().to_string(),
             port: local.port(),
         });
+        // Without a cap the interface bounds the rate.
+        let speed_bps = || name.as_deref().and_then(interface::speed_bps);
+        let buffers = |socket| wire::buffers::for_path(socket, args.bandwidth.or_else(speed_bps));
+        admission.buffer_bytes = args.common.socket_buffer.or_else(|| buffers(dial::socket(&stream)));
         tracing::info!(peer = %args.connect, local = %local, "the receiver is authenticated");
         output::event(args.common.json, "connected", &serde_json::json!({"peer": args.connect, "local": local}));
-        let echo_key = welcome.echo_key.iter().map(|byte| format!("{byte:02x}")).collect();
+        let echo_key = echo_key.iter().map(|byte| format!("{byte:02x}")).collect();
         let (address, source_address) = (args.connect.ip().to_string(), local.ip().to_string());
-        *lock(&control.peer) = Some(Peer { address, source_address, echo_port: welcome.echo_port, echo_key });
+        *lock(&control.peer) = Some(Peer { address, source_address, echo_port, echo_key });
         let (outbox, inbox) = sync_channel(INBOX);
         let ClientStreamParts { connection, socket } = split(stream).map_err(internal)?;
         let pacer = Pacer::start(&setting.progress).map_err(internal)?;
@@ -178,7 +199,9 @@ impl<'a> Transfer<'a> {
             outbox,
             session: Arc::default(),
             source: None,
-            pool_parts: Some(PoolSeed { dialer: Arc::clone(dialer), token: welcome.token }),
+            discards,
+            undigested,
+            pool_parts: Some(PoolSeed { dialer: Arc::clone(dialer), admission }),
             pool: None,
             control,
             released,
@@ -261,18 +284,19 @@ impl<'a> Transfer<'a> {
         Ok(None)
     }
 
-    fn on_listed(&mut self, (source, entries, totals): (Arc<Source>, Vec<Entry>, Totals)) -> Result<(), Fault> {
+    fn on_listed(&mut self, (source, entries, totals): (Arc<Origin>, Vec<Entry>, Totals)) -> Result<(), Fault> {
         self.setting.progress.set_totals(totals.files, totals.bytes);
         lock(&self.session).listed(entries);
         let Totals { files, directories, symlinks, bytes } = totals;
         self.link.send(Body::ListingEnd(ListingEnd { files, directories, symlinks, bytes }));
-        let Some(PoolSeed { dialer, token }) = self.pool_parts.take() else { return Ok(()) };
+        let Some(PoolSeed { dialer, admission }) = self.pool_parts.take() else { return Ok(()) };
         let failed = self.outbox.clone();
         // Held until the pool can be reached, so that no change is lost in between.
         let transport = lock(&self.control.transport);
         let pool = Pool::new(PoolParts {
             dialer,
-            token,
+            admission,
+            undigested: self.undigested,
             session: Arc::clone(&self.session),
             source: Arc::clone(&source),
             progress: Arc::clone(&self.setting.progress),
@@ -311,9 +335,15 @@ impl<'a> Transfer<'a> {
             Some(Effect::Finished { disk }) => {
                 progress.enter(Stage::Done);
                 let root = lock(&self.session).root()?;
-                let message = "every file arrived, was verified and made durable".to_owned();
+                let message = match (self.discards, self.undigested) {
+                    (false, _) => "every file arrived, was verified and made durable",
+                    (true, false) => "every file arrived and was verified; the receiver keeps nothing",
+                    (true, true) => "every byte arrived over a protected wire; the receiver keeps nothing",
+                };
                 let success = Success::new(Reason::Verified, message);
-                return Ok(Some(Success { root: Some(root), disk, ..success }));
+                // Without digests the root says how much arrived, not what.
+                let root = (!self.undigested).then_some(root);
+                return Ok(Some(Success { root, disk, ..success }));
             }
         }
         self.complete()?;
@@ -455,7 +485,7 @@ fn spawn(name: &str, work: impl FnOnce() + std::marker::Send + 'static) -> Resul
     spawned.map(|_| ()).map_err(|error| Fault::new(Reason::InternalError, format!("no thread to {name}: {error}")))
 }
 
-fn spawn_listing(source: Source, link: Link, outbox: SyncSender<Event>, over: Arc<AtomicBool>) -> std::io::Result<()> {
+fn spawn_listing(source: Origin, link: Link, outbox: SyncSender<Event>, over: Arc<AtomicBool>) -> std::io::Result<()> {
     let worker = move || {
         let _ = outbox.send(Event::Listed(reading::list(source, &link, &over)));
     };

@@ -1,22 +1,35 @@
 //! TCP sockets with the options the transfer needs, each read back where the kernel may choose otherwise.
 
 use std::io::{self, Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::os::fd::AsFd;
 use std::sync::atomic::Ordering;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use fairlead_protocol::liveness::PATIENCE;
 use fairlead_protocol::{Fault, Reason};
+use rustix::io::Errno;
+use rustix::net::RecvFlags;
 use socket2::{Domain, Protocol, SockRef, Socket, TcpKeepalive, Type};
 
 use super::pacing::gate::Gate;
 use crate::report::progress::Progress;
 
-/// Time without acknowledgement after which the kernel gives a connection up.
-const USER_TIMEOUT: Duration = Duration::from_secs(20);
+/// Time without acknowledgement, or with a full window, after which the kernel gives a connection up. Longer than the session's own
+/// patience: a receiver whose disk is slow is not gone, and the session says what it waits for.
+const USER_TIMEOUT: Duration = Duration::from_secs(2 * PATIENCE.as_secs());
 /// Unsent bytes above which a blocking writer waits: keeps queues short, so that caps and switches take effect soon.
 const NOTSENT_LOWAT_BYTES: u32 = 512 << 10;
+
+/// What the user wants of sockets.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Binding {
+    /// Interface that all connections use.
+    pub(crate) interface: Option<String>,
+    /// Own address of all connections.
+    pub(crate) address: Option<IpAddr>,
+}
 
 /// Options of every connection.
 pub(crate) fn tune(socket: &TcpStream) -> io::Result<()> {
@@ -28,16 +41,28 @@ pub(crate) fn tune(socket: &TcpStream) -> io::Result<()> {
     socket.set_tcp_keepalive(&keepalive.with_retries(3))
 }
 
-/// Connects, bound to `interface` and with the congestion control if they are given.
+/// Sets both buffers before the connection is made, so that the window's scale fits; the kernel may grant less.
+pub(crate) fn set_buffers(socket: &Socket, bytes: Option<u32>) -> io::Result<()> {
+    let Some(bytes) = bytes else { return Ok(()) };
+    socket.set_send_buffer_size(bytes as usize)?;
+    socket.set_recv_buffer_size(bytes as usize)
+}
+
+/// Connects, with interface, address, congestion control and buffers as far as they are given.
 pub(crate) fn connect(
     peer: SocketAddr,
-    interface: Option<&str>,
+    binding: &Binding,
     congestion_control: Option<&str>,
+    buffer_bytes: Option<u32>,
     timeout: Duration,
 ) -> io::Result<TcpStream> {
     let socket = Socket::new(Domain::for_address(peer), Type::STREAM, Some(Protocol::TCP))?;
-    if let Some(interface) = interface {
+    set_buffers(&socket, buffer_bytes)?;
+    if let Some(interface) = &binding.interface {
         socket.bind_device(Some(interface.as_bytes()))?;
+    }
+    if let Some(address) = binding.address {
+        socket.bind(&SocketAddr::new(address, 0).into())?;
     }
     if let Some(name) = congestion_control {
         socket.set_tcp_congestion(name.as_bytes())?;
@@ -130,6 +155,29 @@ impl Metered {
         self.gate = Some(gate);
     }
 
+    /// Reads what is there, at least a byte; 0 at the end.
+    pub(crate) fn receive(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        loop {
+            match self.read(buffer) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                result => return result,
+            }
+        }
+    }
+
+    /// Whether bytes can be read, without waiting for them. A connection that the peer ended, or that broke, is an error.
+    pub(crate) fn peek(&self) -> io::Result<bool> {
+        let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
+        match rustix::net::recv(&self.socket, &mut [0; 1], flags) {
+            Ok((_, 0)) => {
+                Err(io::Error::new(io::ErrorKind::ConnectionAborted, "the peer went away from an idle stream"))
+            }
+            Ok(_) => Ok(true),
+            Err(Errno::WOULDBLOCK | Errno::INTR) => Ok(false),
+            Err(error) => Err(error.into()),
+        }
+    }
+
     fn remaining(&self) -> io::Result<Option<Duration>> {
         match self.deadline.map(|deadline| deadline.saturating_duration_since(Instant::now())) {
             Some(Duration::ZERO) => Err(io::Error::new(io::ErrorKind::TimedOut, "the handshake took too long")),
@@ -178,6 +226,7 @@ impl Write for Metered {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rustix::event::{poll, PollFd, PollFlags};
 
     #[test]
     fn an_unknown_congestion_control_names_the_remedy() {
@@ -187,6 +236,25 @@ mod tests {
         assert!(!fault.retry);
         let denied = remedy("cubic", &io::Error::from(io::ErrorKind::PermissionDenied));
         assert!(denied.contains("net.ipv4.tcp_allowed_congestion_control"));
+    }
+
+    #[test]
+    fn a_peek_tells_silence_from_bytes_from_the_end() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut peer = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let mut metered = Metered::new(listener.accept().unwrap().0, Arc::new(Progress::new()), None);
+        let await_event = |metered: &Metered| {
+            let mut polled = [PollFd::new(metered.socket(), PollFlags::IN)];
+            poll(&mut polled, None).unwrap();
+        };
+        assert!(!metered.peek().unwrap());
+        peer.write_all(b"x").unwrap();
+        await_event(&metered);
+        assert!(metered.peek().unwrap());
+        assert_eq!(metered.receive(&mut [0; 8]).unwrap(), 1);
+        drop(peer);
+        await_event(&metered);
+        assert!(metered.peek().is_err());
     }
 
     #[test]

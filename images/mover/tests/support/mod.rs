@@ -3,6 +3,7 @@
 #![allow(dead_code, clippy::unwrap_used)]
 
 pub(crate) mod namespaces;
+pub(crate) mod proxy;
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -104,7 +105,10 @@ impl Bench {
     /// The receiver of an attempt with these variables in its environment, or how it ended before it listened.
     pub(crate) fn receiver_of(&self, attempt: u32, extra: &[&str], env: &[(&str, &str)]) -> Result<(Mover, u16), End> {
         let credentials = format!("{}/receiver", self.credentials(attempt));
-        let arguments = self.destination_arguments();
+        let mut arguments = self.destination_arguments();
+        if extra.contains(&"--destination") {
+            arguments.drain(..2);
+        }
         let mut mover = self.start("receive", "receiver", &credentials, &arguments, extra, env);
         match mover.next_event("listening") {
             Some(endpoint) => Ok((mover, endpoint["port"].as_u64().unwrap() as u16)),
@@ -144,7 +148,10 @@ impl Bench {
         let (source, peer) = (self.source().display().to_string(), format!("{}:{port}", self.address()));
         // The kernel's default is allowed to everybody; others may not be.
         let default = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_congestion_control").unwrap();
-        let mut arguments = vec!["--source".to_owned(), source, "--connect".to_owned(), peer];
+        let mut arguments = vec!["--connect".to_owned(), peer];
+        if !extra.contains(&"--source") {
+            arguments.extend(["--source".to_owned(), source]);
+        }
         if !extra.contains(&"--congestion-control") {
             arguments.extend(["--congestion-control".to_owned(), default.trim().to_owned()]);
         }
