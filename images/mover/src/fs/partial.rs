@@ -1,10 +1,9 @@
 //! Partial files: `.fairlead-<job>/` beneath the destination, where blocks land until everything is verified.
 
-use std::collections::HashSet;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
@@ -12,19 +11,22 @@ use fairlead_protocol::digest::block_count;
 use fairlead_protocol::fault::show;
 use fairlead_protocol::ledger::{Book, Record};
 use fairlead_protocol::limits::{BLOCK_BYTES, RESERVED_PREFIX};
-use fairlead_protocol::listing::Entry;
+use fairlead_protocol::listing::{Extent, Listing, Lookup};
 use fairlead_protocol::pack::Segment;
 use fairlead_protocol::{Fault, Reason};
 use rustix::fs::{AtFlags, Dir, FallocateFlags, FileType, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 
 use super::ledger::Ledger;
+use super::metadata::{set_metadata, Preserve, FILE_MODE};
 use super::root::{remove_children, remove_tree, Root};
 use super::survey::write_fault;
 use crate::fault_injection::crash_point;
 
 /// Files a shard directory holds: enough to need few directories, few enough for any file system.
 const SHARD_FILES: u32 = 4096;
+/// Grain of holes smaller than a block: what most file systems allocate at once.
+const HOLE_BYTES: usize = 4096;
 /// Time that an earlier attempt has to notice that it is over.
 const TAKEOVER: Duration = Duration::from_secs(10);
 const TAKEOVER_POLL: Duration = Duration::from_millis(50);
@@ -41,6 +43,8 @@ pub(crate) struct Partial {
     ledger: Ledger,
     /// Which partial file belongs to which entry of the listing, once that is known.
     slots: OnceLock<Vec<u32>>,
+    /// Entries whose partial file has its size, mode and time: one bit each.
+    finished: OnceLock<Vec<AtomicU64>>,
     used: AtomicBool,
 }
 
@@ -62,15 +66,15 @@ impl Partial {
             if book.attempt < attempt {
                 ledger.append_durably(&[Record::Attempt(attempt)])?;
             }
-            let used = AtomicBool::new(!book.files().is_empty() || book.verified.is_some());
-            return Ok((Self { directory, name, ledger, slots: OnceLock::new(), used }, book));
+            let used = AtomicBool::new(book.files().next().is_some() || book.verified.is_some());
+            return Ok((Self { directory, name, ledger, slots: OnceLock::new(), finished: OnceLock::new(), used }, book));
         }
         remove_children(&directory).map_err(failed)?;
         let ledger = Ledger::create(&directory, job, attempt).map_err(failed)?;
         crash_point();
         rustix::fs::fsync(root).map_err(|error| failed(error.into()))?;
         let used = AtomicBool::new(false);
-        Ok((Self { directory, name, ledger, slots: OnceLock::new(), used }, Book::default()))
+        Ok((Self { directory, name, ledger, slots: OnceLock::new(), finished: OnceLock::new(), used }, Book::default()))
     }
 
     /// Makes the shard directories for the slots of a listing's entries. To be called once.
@@ -89,8 +93,22 @@ impl Partial {
         }
         crash_point();
         rustix::fs::fsync(&self.directory).map_err(failed)?;
+        let _ = self.finished.set((0..slots.len().div_ceil(64)).map(|_| AtomicU64::new(0)).collect());
         let _ = self.slots.set(slots);
         Ok(())
+    }
+
+    /// Notes that an entry's partial file needs nothing more but to be made durable.
+    fn finish(&self, index: u32) {
+        if let Some(word) = self.finished.get().and_then(|words| words.get(index as usize / 64)) {
+            word.fetch_or(1 << (index % 64), Ordering::AcqRel);
+        }
+    }
+
+    /// Whether an entry's partial file needs nothing more but to be made durable.
+    pub(crate) fn is_finished(&self, index: u32) -> bool {
+        let word = self.finished.get().and_then(|words| words.get(index as usize / 64));
+        word.is_some_and(|word| word.load(Ordering::Acquire) >> (index % 64) & 1 == 1)
     }
 
     /// The open directory.
@@ -148,7 +166,7 @@ impl Partial {
     }
 
     /// Removes every partial file but those in use: later attempts must not find leftovers in a new file's place.
-    pub(crate) fn sweep(&self, used: &HashSet<u32>) -> io::Result<()> {
+    pub(crate) fn sweep(&self, used: impl Fn(u32) -> bool) -> io::Result<()> {
         for shard in Dir::read_from(&self.directory)? {
             let shard = shard?;
             let name = shard.file_name().to_bytes();
@@ -159,7 +177,7 @@ impl Partial {
             for file in Dir::read_from(&directory)? {
                 let file = file?;
                 let slot = file.file_name().to_str().ok().and_then(|name| u32::from_str_radix(name, 16).ok());
-                if file.file_type() != FileType::Directory && !slot.is_some_and(|slot| used.contains(&slot)) {
+                if file.file_type() != FileType::Directory && !slot.is_some_and(&used) {
                     crash_point();
                     rustix::fs::unlinkat(&directory, file.file_name(), AtFlags::empty())?;
                 }
@@ -170,7 +188,7 @@ impl Partial {
 
     /// Removes everything but the ledger, which tells a later attempt what was published.
     pub(crate) fn clear(&self) -> io::Result<()> {
-        self.sweep(&HashSet::new())
+        self.sweep(|_| false)
     }
 
     /// Makes the names of these entries' partial files durable.
@@ -259,41 +277,101 @@ fn is_at(root: &Root, name: &[u8], directory: &Root) -> io::Result<bool> {
 }
 
 /// Writes blocks for one stream and keeps the last large file open.
-#[derive(Default)]
-pub(crate) struct BlockWriter {
+pub(crate) struct BlockWriter<'a> {
+    partial: &'a Partial,
+    listing: &'a Listing,
+    preserve: &'a [Preserve],
+    entries: Lookup<'a>,
     open: Option<(u32, File)>,
 }
 
-impl BlockWriter {
-    /// Writes a verified block in its place. Nothing is truncated: a block that arrives twice is the same bytes.
-    pub(crate) fn write(
-        &mut self,
-        partial: &Partial,
-        entry: &Entry,
-        segment: &Segment,
-        bytes: &[u8],
-    ) -> Result<(), Fault> {
-        self.try_write(partial, entry, segment, bytes).map_err(|error| write_fault(&show(&entry.path), &error))
+impl<'a> BlockWriter<'a> {
+    pub(crate) fn new(partial: &'a Partial, listing: &'a Listing, preserve: &'a [Preserve]) -> Self {
+        Self { partial, listing, preserve, entries: Lookup::new(listing), open: None }
     }
 
-    fn try_write(&mut self, partial: &Partial, entry: &Entry, segment: &Segment, bytes: &[u8]) -> io::Result<()> {
-        if block_count(entry.size) == 1 {
-            let file = partial.open_entry(segment.file)?;
-            crash_point();
-            return file.write_all_at(bytes, 0);
+    /// Writes a verified block in its place. Nothing is truncated: a block that arrives twice is the same bytes.
+    pub(crate) fn write(&mut self, segment: &Segment, bytes: &[u8]) -> Result<(), Fault> {
+        self.try_write(segment, bytes)
+            .map_err(|error| write_fault(&show(&self.listing.entry(segment.file).path), &error))
+    }
+
+    fn try_write(&mut self, segment: &Segment, bytes: &[u8]) -> io::Result<()> {
+        let Some(Extent { size, has_holes, .. }) = self.listing.extent(segment.file) else {
+            return Err(io::ErrorKind::InvalidInput.into());
+        };
+        if block_count(size) == 1 {
+            return self.write_whole(segment, has_holes, bytes);
         }
         let file = match &self.open {
             Some((index, file)) if *index == segment.file => file,
             _ => {
-                let file = partial.open_entry(segment.file)?;
+                let file = self.partial.open_entry(segment.file)?;
                 crash_point();
-                preallocate(&file, entry.size)?;
+                if has_holes {
+                    file.set_len(size)?;
+                } else {
+                    preallocate(&file, size)?;
+                }
                 &self.open.insert((segment.file, file)).1
             }
         };
-        crash_point();
-        file.write_all_at(bytes, u64::from(segment.block) * u64::from(BLOCK_BYTES))
+        write_block(file, segment, has_holes, bytes)
     }
+
+    /// Writes a file of one block and gives it its metadata while it is open: opening it again costs more than all else.
+    fn write_whole(&mut self, segment: &Segment, has_holes: bool, bytes: &[u8]) -> io::Result<()> {
+        let file = self.partial.open_entry(segment.file)?;
+        if has_holes {
+            crash_point();
+            file.set_len(u64::from(segment.length))?;
+        }
+        write_block(&file, segment, has_holes, bytes)?;
+        if let Some(entry) = self.entries.get(segment.file) {
+            set_metadata(&file, &entry, self.preserve, FILE_MODE)?;
+            self.partial.finish(segment.file);
+        }
+        Ok(())
+    }
+}
+
+/// Writes a block. Of files with holes only what is not zero is written; the rest is made a hole, whatever was there.
+fn write_block(file: &File, segment: &Segment, has_holes: bool, bytes: &[u8]) -> io::Result<()> {
+    let start = u64::from(segment.block) * u64::from(BLOCK_BYTES);
+    crash_point();
+    if segment.is_hole {
+        return make_hole(file, start, u64::from(segment.length));
+    }
+    if !has_holes {
+        return file.write_all_at(bytes, start);
+    }
+    let mut at = start;
+    for run in bytes.chunks(HOLE_BYTES).collect::<Vec<_>>().chunk_by(|left, right| is_zero(left) == is_zero(right)) {
+        let length: usize = run.iter().map(|chunk| chunk.len()).sum();
+        if is_zero(run[0]) {
+            make_hole(file, at, length as u64)?;
+        } else {
+            let from = (at - start) as usize;
+            file.write_all_at(&bytes[from..from + length], at)?;
+        }
+        at += length as u64;
+    }
+    Ok(())
+}
+
+/// Frees a range of a file, or fills it with zeros where the file system has no holes.
+fn make_hole(file: &File, start: u64, length: u64) -> io::Result<()> {
+    match rustix::fs::fallocate(file, FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE, start, length) {
+        Err(Errno::NOTSUP | Errno::NOSYS | Errno::INVAL) => {
+            let zeros = vec![0; length as usize];
+            file.write_all_at(&zeros, start)
+        }
+        result => Ok(result?),
+    }
+}
+
+fn is_zero(bytes: &[u8]) -> bool {
+    bytes.iter().all(|byte| *byte == 0)
 }
 
 /// Reserves a file's space, so that a full disk shows before the data. Only lack of space is an error.

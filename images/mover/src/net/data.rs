@@ -5,14 +5,15 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use fairlead_protocol::assembly::Assembly;
-use fairlead_protocol::digest::of_block;
+use fairlead_protocol::digest::{of_block, of_hole};
 use fairlead_protocol::limits::PACK_PAYLOAD_BYTES;
-use fairlead_protocol::listing::Entry;
+use fairlead_protocol::listing::Listing;
 use fairlead_protocol::pack::{decode_table, Header, PackError, Segment, HEADER_BYTES, SEGMENT_BYTES};
 use fairlead_protocol::receiver::lock;
 use fairlead_protocol::Fault;
 
 use crate::fs::journal::Journal;
+use crate::fs::metadata::Preserve;
 use crate::fs::partial::{BlockWriter, Partial};
 use crate::report::progress::Progress;
 
@@ -41,24 +42,26 @@ pub(crate) enum PackFate {
 
 /// What all streams of a transfer share.
 pub(crate) struct DataPlane {
-    pub(crate) entries: Arc<Vec<Entry>>,
+    pub(crate) listing: Arc<Listing>,
     pub(crate) assembly: Arc<Mutex<Option<Assembly>>>,
     pub(crate) partial: Arc<Partial>,
     pub(crate) progress: Arc<Progress>,
     pub(crate) journal: Arc<Journal>,
+    pub(crate) preserve: Vec<Preserve>,
     /// False once publication starts: a straggler must not touch a published file.
     open: RwLock<bool>,
 }
 
 impl DataPlane {
     pub(crate) fn new(
-        entries: Arc<Vec<Entry>>,
+        listing: Arc<Listing>,
         assembly: Arc<Mutex<Option<Assembly>>>,
         partial: Arc<Partial>,
         progress: Arc<Progress>,
         journal: Arc<Journal>,
+        preserve: Vec<Preserve>,
     ) -> Self {
-        Self { entries, assembly, partial, progress, journal, open: RwLock::new(true) }
+        Self { listing, assembly, partial, progress, journal, preserve, open: RwLock::new(true) }
     }
 
     /// Ends writing; returns when no write is under way.
@@ -68,7 +71,7 @@ impl DataPlane {
 
     /// Reads packs until the stream's end mark and reports each one's fate.
     pub(crate) fn receive(&self, stream: &mut impl Read, mut report: impl FnMut(PackFate)) -> Result<(), StreamError> {
-        let mut writer = BlockWriter::default();
+        let mut writer = BlockWriter::new(&self.partial, &self.listing, &self.preserve);
         let (mut table, mut payload, mut segments) = (Vec::new(), vec![0; PACK_PAYLOAD_BYTES as usize], Vec::new());
         loop {
             let mut header = [0; HEADER_BYTES];
@@ -89,18 +92,19 @@ impl DataPlane {
         pack: u64,
         segments: &[Segment],
         payload: &[u8],
-        writer: &mut BlockWriter,
+        writer: &mut BlockWriter<'_>,
     ) -> Result<PackFate, Fault> {
-        self.with_assembly(|assembly| segments.iter().try_for_each(|segment| assembly.admits(&self.entries, segment)))?;
+        self.with_assembly(|assembly| segments.iter().try_for_each(|segment| assembly.admits(segment)))?;
         let mut fate = PackFate::Stored(pack);
         let mut rest = payload;
         let mut written = Vec::with_capacity(segments.len());
         for segment in segments {
-            let (bytes, after) = rest.split_at(segment.length as usize);
+            let (bytes, after) = rest.split_at(segment.payload_bytes() as usize);
             rest = after;
-            if of_block(bytes) != segment.digest {
+            let digest = if segment.is_hole { of_hole(segment.length) } else { of_block(bytes) };
+            if digest != segment.digest {
                 self.progress.blocks_damaged.fetch_add(1, Ordering::Relaxed);
-                self.progress.bytes_resent.fetch_add(bytes.len() as u64, Ordering::Relaxed);
+                self.progress.bytes_resent.fetch_add(u64::from(segment.length), Ordering::Relaxed);
                 fate = PackFate::Damaged(pack);
                 continue;
             }
@@ -113,17 +117,17 @@ impl DataPlane {
     }
 
     /// Writes a block and says whether it was not here before.
-    fn store(&self, segment: &Segment, bytes: &[u8], writer: &mut BlockWriter) -> Result<bool, Fault> {
+    fn store(&self, segment: &Segment, bytes: &[u8], writer: &mut BlockWriter<'_>) -> Result<bool, Fault> {
         let open = self.open.read().unwrap_or_else(PoisonError::into_inner);
         if !*open {
             return Ok(false);
         }
         self.make_way(segment)?;
-        writer.write(&self.partial, &self.entries[segment.file as usize], segment, bytes)?;
+        writer.write(segment, bytes)?;
         drop(open);
-        let stored = self.with_assembly(|assembly| assembly.stored(&self.entries, segment))?;
+        let stored = self.with_assembly(|assembly| assembly.stored(segment))?;
         let counter = if stored.new { &self.progress.bytes_transferred } else { &self.progress.bytes_resent };
-        counter.fetch_add(bytes.len() as u64, Ordering::Relaxed);
+        counter.fetch_add(u64::from(segment.length), Ordering::Relaxed);
         if stored.file_complete {
             self.progress.files_transferred.fetch_add(1, Ordering::Relaxed);
         }

@@ -6,9 +6,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
+use fairlead_protocol::listing::Lookup;
 use fairlead_protocol::pack::{Header, Segment, HEADER_BYTES, SEGMENT_BYTES};
 use fairlead_protocol::receiver::lock;
-use fairlead_protocol::schedule::Pack;
+use fairlead_protocol::schedule::{BlockRef, Pack};
 use fairlead_protocol::sender::Sender;
 use fairlead_protocol::{Fault, Reason};
 use serde::Serialize;
@@ -287,23 +288,36 @@ impl Pool {
     /// Lays out header, table and blocks in one buffer; blocks are read straight into their place.
     fn fill(&self, pack: &Pack, reader: &mut BlockReader, buffer: &mut Vec<u8>) -> Result<(), Fault> {
         let table_bytes = pack.blocks.len() * SEGMENT_BYTES;
-        let payload_bytes = pack.bytes();
-        buffer.resize(HEADER_BYTES + table_bytes + payload_bytes as usize, 0);
-        let header =
-            Header::Data { pack: pack.id, segments: pack.blocks.len() as u16, payload_bytes: payload_bytes as u32 };
+        buffer.resize(HEADER_BYTES + table_bytes + pack.bytes() as usize, 0);
         let mut table = Vec::with_capacity(table_bytes);
-        let entries = lock(&self.session).entries();
+        let listing = lock(&self.session).listing();
+        let mut entries = Lookup::new(&listing);
         let mut rest = &mut buffer[HEADER_BYTES + table_bytes..];
         let mut digests = Vec::with_capacity(pack.blocks.len());
         for block in &pack.blocks {
-            let (bytes, after) = std::mem::take(&mut rest).split_at_mut(block.length as usize);
-            rest = after;
-            let digest = reader.read(&self.source, &entries[block.file as usize], block, bytes)?;
+            let Some(entry) = entries.get(block.file) else {
+                return Err(Fault::new(Reason::InternalError, "a block of no file was to be sent"));
+            };
+            let hole = reader.hole(&self.source, &entry, block)?;
+            let digest = match hole {
+                Some(digest) => digest,
+                None => {
+                    let (bytes, after) = std::mem::take(&mut rest).split_at_mut(block.length as usize);
+                    rest = after;
+                    let digest = reader.read(&self.source, &entry, block, bytes)?;
+                    #[cfg(feature = "fault-injection")]
+                    crate::fault_injection::damage(pack.id, bytes);
+                    digest
+                }
+            };
             digests.push(digest);
-            Segment { file: block.file, block: block.block, length: block.length, digest }.encode_into(&mut table);
-            #[cfg(feature = "fault-injection")]
-            crate::fault_injection::damage(pack.id, bytes);
+            let BlockRef { file, block, length } = *block;
+            Segment { file, block, length, digest, is_hole: hole.is_some() }.encode_into(&mut table);
         }
+        let unused = rest.len();
+        buffer.truncate(buffer.len() - unused);
+        let payload_bytes = (buffer.len() - HEADER_BYTES - table_bytes) as u32;
+        let header = Header::Data { pack: pack.id, segments: pack.blocks.len() as u16, payload_bytes };
         buffer[..HEADER_BYTES].copy_from_slice(&header.encode());
         buffer[HEADER_BYTES..HEADER_BYTES + table_bytes].copy_from_slice(&table);
         let mut session = lock(&self.session);

@@ -4,14 +4,15 @@
 //! damaged ends the ledger, for nothing behind it can be trusted to be in order.
 
 use crate::digest::{block_count, block_length, Digest};
-use crate::limits::{BLOCK_BYTES, JOB_BYTES, PATH_BYTES};
+use crate::limits::{BLOCK_BYTES, ENTRIES, JOB_BYTES, PATH_BYTES};
 use crate::listing::{Entry, Version};
 use crate::name::{check_path, job_is_valid};
 
 /// Bytes of the header.
 pub const HEADER_BYTES: usize = 80;
 /// Bytes of a record around its body: length, kind, reserved, crc32c.
-const FRAME_BYTES: usize = 8;
+const FRAME_BYTES: usize = 4 + CRC_BYTES;
+const CRC_BYTES: usize = 4;
 /// Longest body: a file record with the longest path.
 const BODY_BYTES: usize = FILE_BYTES + PATH_BYTES;
 const FILE_BYTES: usize = 4 + 8 + 8 + 4 + 8 + 4 + 8;
@@ -58,6 +59,20 @@ pub struct Identity {
 }
 
 impl Identity {
+    /// Tells identities apart well enough: where two files of one job share it, the sender finds each block of the wrong one to
+    /// differ and sends it.
+    fn hash(&self) -> u64 {
+        let mut hasher = blake3::Hasher::new_derive_key("fairlead identity v1");
+        let Self { path, size, mtime_s, mtime_ns, version } = self;
+        for number in [*size, *mtime_s as u64, u64::from(*mtime_ns), version.ctime_s as u64, u64::from(version.ctime_ns)] {
+            hasher.update(&number.to_be_bytes());
+        }
+        hasher.update(&version.inode.to_be_bytes()).update(path);
+        let mut hash = [0; 8];
+        hasher.finalize_xof().fill(&mut hash);
+        u64::from_be_bytes(hash)
+    }
+
     /// The identity of a listed file.
     pub fn of(entry: &Entry) -> Self {
         let Entry { path, size, mtime_s, mtime_ns, version, .. } = entry;
@@ -215,34 +230,122 @@ impl Fields<'_> {
 pub struct Held {
     /// Its number in the file.
     pub block: u32,
-    /// BLAKE3 of its bytes.
-    pub digest: Digest,
     /// Where its record ends in the ledger.
     end: u64,
+}
+
+impl Held {
+    /// Where the digest of the block's bytes is in the ledger: a book of millions of blocks would be large with them.
+    pub fn digest_at(&self) -> u64 {
+        self.end - (CRC_BYTES + size_of::<Digest>()) as u64
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Blocks {
+    None,
+    /// The first block of a file, whose record ends here: all there is of most files.
+    First(u64),
+    Many(Box<Vec<Held>>),
 }
 
 /// A partial file and what it holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PartialFile {
-    /// The file of the source it belongs to.
-    pub identity: Identity,
-    blocks: Vec<Held>,
+    /// Tells the file of the source from others, not for certain: see `Identity::hash`.
+    identity: u64,
+    /// Size of the file of the source, in bytes.
+    pub size: u64,
+    blocks: Blocks,
 }
 
 impl PartialFile {
     /// The blocks in order, each once.
-    pub fn blocks(&self) -> &[Held] {
-        &self.blocks
+    pub fn blocks(&self) -> impl Iterator<Item = Held> + '_ {
+        let (first, many): (_, &[Held]) = match &self.blocks {
+            Blocks::None => (None, &[]),
+            Blocks::First(end) => (Some(Held { block: 0, end: *end }), &[]),
+            Blocks::Many(many) => (None, many),
+        };
+        first.into_iter().chain(many.iter().copied())
     }
 
     /// Whether every block is there.
     pub fn is_complete(&self) -> bool {
-        self.blocks.len() as u64 == block_count(self.identity.size)
+        self.blocks().count() as u64 == block_count(self.size)
+    }
+
+    /// Where the digest of a block is in the ledger, if the block is there.
+    pub fn digest_at(&self, block: u32) -> Option<u64> {
+        match &self.blocks {
+            Blocks::Many(many) => {
+                let at = many.binary_search_by_key(&block, |held| held.block).ok()?;
+                Some(many[at].digest_at())
+            }
+            _ => self.blocks().find(|held| held.block == block).map(|held| held.digest_at()),
+        }
+    }
+
+    fn hold(&mut self, block: u32, end: u64) {
+        self.blocks = match std::mem::replace(&mut self.blocks, Blocks::None) {
+            Blocks::None | Blocks::First(_) if block_count(self.size) == 1 => Blocks::First(end),
+            Blocks::Many(mut many) => {
+                many.push(Held { block, end });
+                Blocks::Many(many)
+            }
+            Blocks::None | Blocks::First(_) => Blocks::Many(Box::new(vec![Held { block, end }])),
+        };
+    }
+
+    fn lose(&mut self, block: u32) {
+        match &mut self.blocks {
+            Blocks::Many(many) => many.retain(|held| held.block != block),
+            Blocks::First(_) if block == 0 => self.blocks = Blocks::None,
+            _ => {}
+        }
     }
 
     fn settle(&mut self) {
-        self.blocks.sort_by_key(|held| (held.block, std::cmp::Reverse(held.end)));
-        self.blocks.dedup_by_key(|held| held.block);
+        if let Blocks::Many(many) = &mut self.blocks {
+            many.sort_by_key(|held| (held.block, std::cmp::Reverse(held.end)));
+            many.dedup_by_key(|held| held.block);
+            many.shrink_to_fit();
+        }
+    }
+}
+
+const PAGE: usize = 1024;
+
+/// Partial files by slot. Slots are dense, so that pages of them take less than a map.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Slots {
+    pages: Vec<Option<Box<[Option<PartialFile>; PAGE]>>>,
+}
+
+impl Slots {
+    fn get(&self, slot: u32) -> Option<&PartialFile> {
+        self.pages.get(slot as usize / PAGE)?.as_ref()?[slot as usize % PAGE].as_ref()
+    }
+
+    fn place(&mut self, slot: u32) -> &mut Option<PartialFile> {
+        let page = slot as usize / PAGE;
+        if self.pages.len() <= page {
+            self.pages.resize_with(page + 1, || None);
+        }
+        let page = self.pages[page].get_or_insert_with(|| Box::new([const { None }; PAGE]));
+        &mut page[slot as usize % PAGE]
+    }
+
+    fn get_mut(&mut self, slot: u32) -> Option<&mut PartialFile> {
+        self.pages.get_mut(slot as usize / PAGE)?.as_mut()?[slot as usize % PAGE].as_mut()
+    }
+
+    fn iter(&self) -> impl Iterator<Item = (u32, &PartialFile)> {
+        let pages = self.pages.iter().enumerate().filter_map(|(page, files)| Some((page, files.as_deref()?)));
+        pages.flat_map(|(page, files)| {
+            let files = (page * PAGE..).zip(files);
+            files.filter_map(|(slot, file)| Some((slot as u32, file.as_ref()?)))
+        })
     }
 }
 
@@ -256,14 +359,26 @@ pub struct Book {
     /// Digest of the tree, once everything was complete and durable.
     pub verified: Option<Digest>,
     marked_bytes: u64,
-    files: std::collections::HashMap<u32, PartialFile>,
+    files: Slots,
     through: u64,
 }
 
 impl Book {
     /// The partial files by slot.
-    pub fn files(&self) -> &std::collections::HashMap<u32, PartialFile> {
-        &self.files
+    pub fn files(&self) -> impl Iterator<Item = (u32, &PartialFile)> {
+        self.files.iter()
+    }
+
+    /// The partial file of this slot.
+    pub fn file(&self, slot: u32) -> Option<&PartialFile> {
+        self.files.get(slot)
+    }
+
+    /// Finds partial files by the files of the source they belong to.
+    pub fn index(&self) -> Index {
+        let mut slots: Vec<(u64, u32)> = self.files().map(|(slot, file)| (file.identity, slot)).collect();
+        slots.sort_unstable();
+        Index(slots)
     }
 
     /// Whether the data of a block is on the disk for certain. The others have to be read again before they count.
@@ -273,71 +388,98 @@ impl Book {
 
     /// Payload bytes that earlier attempts received, as far as the ledger knows.
     pub fn received_bytes(&self) -> u64 {
-        let late = |file: &PartialFile| -> u64 {
-            let size = file.identity.size;
-            let unmarked = file.blocks.iter().filter(|held| !self.is_durable(held));
-            unmarked.map(|held| u64::from(block_length(size, held.block))).sum()
+        let late = |(_, file): (u32, &PartialFile)| -> u64 {
+            let unmarked = file.blocks().filter(|held| !self.is_durable(held));
+            unmarked.map(|held| u64::from(block_length(file.size, held.block))).sum()
         };
-        self.marked_bytes + self.files.values().map(late).sum::<u64>()
+        self.marked_bytes + self.files().map(late).sum::<u64>()
     }
 
     /// Takes a fact whose record reaches from `start` to `end`. False if it cannot be.
-    fn apply(&mut self, record: Record, start: u64, end: u64) -> bool {
+    fn apply(&mut self, record: &Record, start: u64, end: u64) -> bool {
         match record {
             Record::Attempt(attempt) => {
-                if attempt < self.attempt {
+                if *attempt < self.attempt {
                     return false;
                 }
-                self.attempt = attempt;
+                self.attempt = *attempt;
             }
             Record::File { slot, identity } => {
-                if self.files.contains_key(&slot)
-                    || slot == u32::MAX
-                    || block_count(identity.size) > u64::from(u32::MAX)
-                {
+                let new = *slot < self.next_slot.saturating_add(ENTRIES as u32) && self.files.get(*slot).is_none();
+                if !new || block_count(identity.size) > u64::from(u32::MAX) {
                     return false;
                 }
                 self.next_slot = self.next_slot.max(slot + 1);
-                self.files.insert(slot, PartialFile { identity, blocks: Vec::new() });
+                let file = PartialFile { identity: identity.hash(), size: identity.size, blocks: Blocks::None };
+                *self.files.place(*slot) = Some(file);
             }
-            Record::Block { slot, block, length, digest } => {
-                let Some(file) = self.files.get_mut(&slot) else { return false };
-                if length == 0 || block_length(file.identity.size, block) != length {
+            Record::Block { slot, block, length, .. } => {
+                let Some(file) = self.files.get_mut(*slot) else { return false };
+                if *length == 0 || block_length(file.size, *block) != *length {
                     return false;
                 }
-                if file.blocks.is_empty() && block_count(file.identity.size) == 1 {
-                    file.blocks.reserve_exact(1);
-                }
-                file.blocks.push(Held { block, digest, end });
+                file.hold(*block, end);
             }
             Record::Mark { through, received_bytes } => {
-                if through > start || through < self.through || received_bytes < self.marked_bytes {
+                if *through > start || *through < self.through || *received_bytes < self.marked_bytes {
                     return false;
                 }
-                self.through = through;
-                self.marked_bytes = received_bytes;
+                self.through = *through;
+                self.marked_bytes = *received_bytes;
             }
             Record::Lost { slot, block } => {
-                let Some(file) = self.files.get_mut(&slot) else { return false };
-                file.blocks.retain(|held| held.block != block);
+                let Some(file) = self.files.get_mut(*slot) else { return false };
+                file.lose(*block);
             }
-            Record::Forgotten(slot) => return self.files.remove(&slot).is_some(),
-            Record::Verified(root) => self.verified = Some(root),
+            Record::Forgotten(slot) => {
+                if self.files.get(*slot).is_none() {
+                    return false;
+                }
+                *self.files.place(*slot) = None;
+            }
+            Record::Verified(root) => self.verified = Some(*root),
         }
         true
+    }
+
+    fn settle(&mut self) {
+        self.files.pages.iter_mut().flatten().flat_map(|page| page.iter_mut().flatten()).for_each(PartialFile::settle);
+    }
+}
+
+/// Partial files by the files of the source they belong to.
+pub struct Index(Vec<(u64, u32)>);
+
+impl Index {
+    /// The slot of the partial file that belongs to this file of the source.
+    pub fn slot(&self, identity: &Identity) -> Option<u32> {
+        let hash = identity.hash();
+        let at = self.0.binary_search_by_key(&hash, |(known, _)| *known).ok()?;
+        Some(self.0[at].1)
     }
 }
 
 /// Reads a ledger piece by piece.
-#[derive(Default)]
-pub struct Replay {
+pub struct Replay<F = fn(&Record)> {
     book: Book,
     buffer: Vec<u8>,
     valid: u64,
     ended: bool,
+    seen: F,
 }
 
-impl Replay {
+impl Default for Replay {
+    fn default() -> Self {
+        Self::telling(|_| {})
+    }
+}
+
+impl<F: FnMut(&Record)> Replay<F> {
+    /// A replay that tells of every sound record.
+    pub fn telling(seen: F) -> Self {
+        Self { book: Book::default(), buffer: Vec::new(), valid: 0, ended: false, seen }
+    }
+
     /// Takes the next bytes of the file, from its beginning on.
     pub fn extend(&mut self, bytes: &[u8]) {
         if self.ended {
@@ -374,17 +516,18 @@ impl Replay {
         let sound = crc32c::crc32c(covered).to_be_bytes() == *crc;
         let record = sound.then(|| Record::decode(head[2], &covered[4..])).flatten();
         let (start, end) = (self.valid, self.valid + (FRAME_BYTES + body_bytes) as u64);
-        if !record.is_some_and(|record| self.book.apply(record, start, end)) {
+        let Some(record) = record.filter(|record| self.book.apply(record, start, end)) else {
             self.ended = true;
             return None;
-        }
+        };
+        (self.seen)(&record);
         self.valid = end;
         Some(FRAME_BYTES + body_bytes)
     }
 
     /// What the sound part says, and how many bytes that part has; zero without a sound header.
     pub fn finish(mut self) -> (Book, u64) {
-        self.book.files.values_mut().for_each(PartialFile::settle);
+        self.book.settle();
         (self.book, self.valid)
     }
 }

@@ -3,7 +3,7 @@
 /// First bytes of every connection after the TLS handshake.
 pub const MAGIC: [u8; 4] = *b"FLMV";
 /// Version of the wire format; both ends must agree.
-pub const VERSION: u16 = 1;
+pub const VERSION: u16 = 2;
 
 /// Bytes of a file covered by one digest; the last block of a file is shorter.
 pub const BLOCK_BYTES: u32 = 1 << 20;
@@ -29,6 +29,8 @@ pub const NAME_BYTES: usize = 255;
 pub const TARGET_BYTES: usize = 4095;
 /// Most entries of one transfer.
 pub const ENTRIES: usize = 16_000_000;
+/// Most blocks of one transfer: 4 PiB in blocks of 1 MiB.
+pub const BLOCKS: u64 = 1 << 32;
 /// Most data streams.
 pub const STREAMS: u16 = 64;
 /// Bytes of the token that joins a data connection to its control connection.
