@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import random
 import signal
+import time
 from pathlib import Path
 
 from bench import Bench
@@ -17,7 +18,7 @@ from lab.errors import BenchError
 from lab.network import Net, veth
 from lab.process import run, wait_until
 from lab.trees import Tree, big_file, check, clear
-from peers.mover import Ends, Mover, Transfer
+from peers.mover import Ends, Mover
 from report import Row
 
 KILLS = 50
@@ -34,6 +35,7 @@ def measure(bench: Bench) -> list[Row]:
     sample = big_file(bench.scratch / "sample", bench.pick(SAMPLE_BYTES, 256 << 20))
     tree = big_file(bench.scratch / "resumed", bench.pick(FILE_BYTES, 1 << 30))
     destination = bench.scratch / "destination"
+    clear(destination)
     with veth() as net:
         sent = _bytes_sent(net)
         ends = _undisturbed(bench, net, sample, destination)
@@ -76,9 +78,10 @@ def _killed(mover: Mover, net: Net, scratch: Path, tree: Tree, destination: Path
     with mover.transfer(net, scratch, destination) as transfer:
         sender = transfer.send(tree.path)
         victim, other = (transfer.receiver, sender) if receiver else (sender, transfer.receiver)
-        wait_until(lambda: _data_flows(transfer) or not sender.is_running, "data", START_LIMIT_S)
+        events = scratch / "mover" / "receiver.events"
+        wait_until(lambda: _data_flows(events) or not sender.is_running, "data", START_LIMIT_S)
         # The instant is what is measured, so it is chosen by time.
-        signal.sigtimedwait([], wait_s)
+        time.sleep(wait_s)
         killed = victim.is_running
         victim.signal(signal.SIGKILL)
         usage = other.wait(ATTEMPT_LIMIT_S)
@@ -87,13 +90,12 @@ def _killed(mover: Mover, net: Net, scratch: Path, tree: Tree, destination: Path
         return int(killed)
 
 
-def _data_flows(transfer: Transfer) -> bool:
-    """Whether the receiver has been told what there is, which is when the data start."""
-    events = transfer.events("receiver", "progress")
-    return bool(events) and events[-1]["stage"] == "Transferring"
+def _data_flows(events: Path) -> bool:
+    """Whether the receiver knows what there is, which is when the data start."""
+    return '"Transferring"' in events.read_text()
 
 
 def _bytes_sent(net: Net) -> int:
     """What the sender's interface has put on the wire so far."""
-    links = json.loads(run(["ip", "-n", net.sender, "-s", "-j", "link", "show", "dev", net.device]).stdout)
+    links = json.loads(run(["ip", "-n", net.sender, "-s", "-j", "link", "show", "dev", net.device]))
     return int(links[0]["stats64"]["tx"]["bytes"])
