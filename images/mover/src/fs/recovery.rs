@@ -52,13 +52,15 @@ impl Recovery {
     /// The slots, once it is known which claimed files are in place (`skip`); the others start anew.
     pub(crate) fn settle(&mut self, partial: &Partial, skip: &[u32]) -> Result<Vec<u32>, Fault> {
         let mut records = Vec::new();
-        for index in self.claimed.iter().filter(|index| skip.binary_search(index).is_err()) {
+        let anew: Vec<u32> =
+            self.claimed.iter().copied().filter(|index| skip.binary_search(index).is_err()).collect();
+        for index in &anew {
             let slot = &mut self.slots[*index as usize];
             records.push(Record::Forgotten(*slot));
             *slot = self.next_slot;
             self.next_slot += 1;
-            self.described.retain(|described| described != index);
         }
+        self.described.retain(|index| anew.binary_search(index).is_err());
         if !records.is_empty() {
             partial.ledger().append_durably(&records)?;
         }

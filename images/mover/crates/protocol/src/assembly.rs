@@ -14,7 +14,7 @@ pub struct Assembly {
     table: DigestTable,
     blocks_missing: u64,
     /// Blocks of earlier attempts, in order.
-    kept: Vec<Run>,
+    kept: Arc<[Run]>,
 }
 
 /// What a stored block meant.
@@ -30,7 +30,7 @@ impl Assembly {
     /// Expects every non-empty file of the listing but the `skipped`, whose digests the table knows as whole.
     pub fn new(listing: &Arc<Listing>, table: DigestTable, skipped: &[u32]) -> Self {
         let known = skipped.iter().map(|file| crate::digest::block_count(listing.size(*file))).sum::<u64>();
-        Self { listing: Arc::clone(listing), table, blocks_missing: listing.blocks() - known, kept: Vec::new() }
+        Self { listing: Arc::clone(listing), table, blocks_missing: listing.blocks() - known, kept: Arc::default() }
     }
 
     /// Notes blocks that earlier attempts left, in order; `digest` finds each one's digest.
@@ -48,13 +48,13 @@ impl Assembly {
                 self.stored(&segment)?;
             }
         }
-        self.kept = kept;
+        self.kept = kept.into();
         Ok(())
     }
 
     /// Blocks of earlier attempts, in order.
-    pub fn kept(&self) -> &[Run] {
-        &self.kept
+    pub fn kept(&self) -> Arc<[Run]> {
+        Arc::clone(&self.kept)
     }
 
     /// Whether this block was kept from an earlier attempt with another content than the sender has now.

@@ -39,18 +39,20 @@ pub fn add(runs: &mut Vec<Run>, file: u32, block: u32) {
 }
 
 /// The runs as they travel, frame by frame, with the digests that `digest` knows; none without runs.
-pub fn frames(runs: &[Run], mut digest: impl FnMut(u32, u32) -> Digest) -> impl Iterator<Item = Body> {
-    let mut rest: std::collections::VecDeque<Run> = runs.iter().copied().collect();
+pub fn frames<R: AsRef<[Run]>>(runs: R, mut digest: impl FnMut(u32, u32) -> Digest) -> impl Iterator<Item = Body> {
+    // The next run, and how many of its blocks have travelled.
+    let (mut next, mut told) = (0, 0);
     std::iter::from_fn(move || {
-        let (mut frame, mut room) = (Vec::new(), NUMBERS_PER_FRAME as u64);
-        while let (Some(run), 1..) = (rest.front_mut(), room) {
-            let end = run.first + run.blocks().min(room) as u32;
-            let digests = (run.first..end).flat_map(|block| digest(run.file, block)).collect();
-            frame.push(message::Run { file: run.file, first: run.first, digests });
-            room -= u64::from(end - run.first);
-            run.first = end;
-            if run.first == run.end {
-                rest.pop_front();
+        let (mut frame, mut room) = (Vec::new(), NUMBERS_PER_FRAME as u32);
+        while let (Some(Run { file, first, end }), 1..) = (runs.as_ref().get(next).copied(), room) {
+            let first = first + told;
+            let until = first + (end - first).min(room);
+            let digests = (first..until).flat_map(|block| digest(file, block)).collect();
+            frame.push(message::Run { file, first, digests });
+            room -= until - first;
+            told += until - first;
+            if until == end {
+                (next, told) = (next + 1, 0);
             }
         }
         (!frame.is_empty()).then_some(Body::Kept(message::Kept { runs: frame }))

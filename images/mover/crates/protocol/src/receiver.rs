@@ -244,7 +244,7 @@ impl Receiver {
     ) -> Result<impl Iterator<Item = Body> + Send + 'static, Fault> {
         let mut assembly = Assembly::new(&self.listing, std::mem::take(&mut self.table), &self.skip);
         assembly.keep(kept, digest)?;
-        let kept = assembly.kept().to_vec();
+        let kept = assembly.kept();
         *lock(&self.assembly) = Some(assembly);
         self.state = State::Transferring;
         let known = Arc::clone(&self.assembly);
@@ -253,7 +253,7 @@ impl Receiver {
         };
         let skip = Arc::clone(&self.skip);
         let plan = std::iter::once_with(move || frames(&skip, Body::Plan)).flatten();
-        Ok(kept::frames(&kept, digest).chain(plan))
+        Ok(kept::frames(kept, digest).chain(plan))
     }
 
     fn verify(&mut self, complete: &Complete) -> Result<Step, Fault> {

@@ -46,7 +46,7 @@ fn seeds() -> Vec<Vec<u8>> {
     let digests = message::FileDigests { digests: vec![digest], last: true };
     let root = || Complete { root: vec![3; 32], disk: false };
     let runs = [(0, 0), (0, 2), (1, 0)].map(|(file, first)| Run { file, first, end: first + 1 });
-    let kept = frames(&runs, |_, block| [1 + block as u8; 32]);
+    let kept = frames(runs, |_, block| [1 + block as u8; 32]);
     let numbers = |numbers: Vec<u32>| Numbers { numbers, last: true };
     let sender =
         [Body::Compare(numbers(vec![1])), Body::Plan(numbers(Vec::new())), Body::Stored(Packs { packs: vec![0, 1] })];

@@ -331,7 +331,7 @@ fn a_receiver_that_keeps_what_cannot_be_is_refused() {
         builder.push(&file("a", 10)).unwrap();
         sender.listed(builder.finish()).unwrap();
         let kept = [Run { file: file_number, first, end: first + 1 }];
-        let Some(Body::Kept(message)) = frames(&kept, |_, _| [0; 32]).next() else { panic!() };
+        let Some(Body::Kept(message)) = frames(kept, |_, _| [0; 32]).next() else { panic!() };
         assert_eq!(sender.on_message(Body::Kept(message)).unwrap_err().reason, Reason::ProtocolError);
     }
 }
