@@ -13,14 +13,15 @@ use fairlead_protocol::schedule::BlockRef;
 use fairlead_protocol::sender::Sender;
 use fairlead_protocol::{Fault, Reason};
 
-use crate::fs::source::{empty, BlockReader, Source};
+use crate::fs::source::empty;
+use crate::memory::{Origin, OriginReader};
 use crate::net::link::Link;
 use crate::report::progress::Progress;
 
 /// Digests of whole files, to compare them with the destination's. `tell` takes them some at a time.
 pub(crate) fn hash(
     files: &[u32],
-    source: &Source,
+    source: &Origin,
     listing: &Listing,
     progress: &Progress,
     over: &AtomicBool,
@@ -41,13 +42,13 @@ pub(crate) fn hash(
 /// Reads the blocks again that the receiver has from earlier attempts, so that the tree's digest covers what the source holds now.
 pub(crate) fn recheck(
     kept: &[Run],
-    source: &Source,
+    source: &Origin,
     session: &Mutex<Sender>,
     progress: &Progress,
     over: &AtomicBool,
 ) -> Result<(), Fault> {
     let listing = lock(session).listing();
-    let (mut reader, mut buffer) = (BlockReader::default(), Vec::new());
+    let (mut reader, mut buffer) = (OriginReader::default(), Vec::new());
     for run in kept {
         let entry = listing.entry(run.file);
         for block in run.first..run.end {
@@ -66,7 +67,7 @@ pub(crate) fn recheck(
 }
 
 /// Walks the source and streams its entries in bounded frames, no faster than the network takes them.
-pub(crate) fn list(source: Source, link: &Link, over: &AtomicBool) -> Result<(Arc<Source>, Listing), Fault> {
+pub(crate) fn list(source: Origin, link: &Link, over: &AtomicBool) -> Result<(Arc<Origin>, Listing), Fault> {
     let mut builder = ListingBuilder::default();
     let (mut batch, mut bytes) = (Vec::new(), 0);
     let flush = |batch: &mut Vec<_>| link.send(Body::Listing(message::Listing { entries: std::mem::take(batch) }));

@@ -7,6 +7,8 @@ use crate::report::progress::Snapshot;
 /// The text for the counters at one moment.
 pub(crate) fn text(now: &Snapshot) -> String {
     let optional = |value: Option<u64>| value.map(|value| value as f64);
+    let bandwidth = now.bandwidth;
+    let bytes_per_second = |bps: Option<u64>| bps.map(|bps| bps as f64 / 8.0);
     let metrics = [
         ("bytes", "gauge", "Bytes of all files of the transfer", optional(now.bytes_total)),
         ("transferred_bytes_total", "counter", "Bytes stored at the receiver", Some(now.bytes_transferred as f64)),
@@ -26,6 +28,30 @@ pub(crate) fn text(now: &Snapshot) -> String {
         ("rate_bytes_per_second", "gauge", "Mean rate of the last 10 s", Some(now.rate_bytes_per_second as f64)),
         ("seconds_since_progress", "gauge", "Time since any byte moved", Some(now.seconds_since_progress)),
         ("streams", "gauge", "Open data streams", Some(now.streams as f64)),
+        (
+            "bandwidth_asked_bytes_per_second",
+            "gauge",
+            "Cap on what goes on the network, as asked for",
+            bytes_per_second(bandwidth.and_then(|bandwidth| bandwidth.asked_bps)),
+        ),
+        (
+            "bandwidth_in_force_bytes_per_second",
+            "gauge",
+            "Cap that the sockets are held to",
+            bytes_per_second(bandwidth.and_then(|bandwidth| bandwidth.in_force_bps)),
+        ),
+        (
+            "wire_rate_bytes_per_second",
+            "gauge",
+            "Rate of IP packets sent over the last second",
+            bytes_per_second(bandwidth.map(|bandwidth| bandwidth.measured_bps)),
+        ),
+        (
+            "wire_bytes_total",
+            "counter",
+            "Bytes of IP packets sent, with headers and retransmissions",
+            bandwidth.map(|bandwidth| bandwidth.wire_bytes as f64),
+        ),
     ];
     let mut out = String::new();
     for (name, kind, help, value) in metrics {

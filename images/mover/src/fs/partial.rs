@@ -1,32 +1,30 @@
 //! Partial files: `.fairlead-<job>/` beneath the destination, where blocks land until everything is verified.
 
+mod large;
+mod writer;
+
 use std::fs::File;
 use std::io;
-use std::os::unix::fs::FileExt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
-use fairlead_protocol::digest::block_count;
 use fairlead_protocol::fault::show;
 use fairlead_protocol::ledger::{Book, Record};
-use fairlead_protocol::limits::{BLOCK_BYTES, RESERVED_PREFIX};
-use fairlead_protocol::listing::{Extent, Listing, Lookup};
-use fairlead_protocol::pack::Segment;
+use fairlead_protocol::limits::RESERVED_PREFIX;
 use fairlead_protocol::{Fault, Reason};
-use rustix::fs::{AtFlags, Dir, FallocateFlags, FileType, FlockOperation, Mode, OFlags};
+use rustix::fs::{AtFlags, Dir, FileType, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 
 use super::ledger::Ledger;
-use super::metadata::{set_metadata, Preserve, FILE_MODE};
 use super::root::{remove_children, remove_tree, Root};
 use super::survey::write_fault;
 use crate::fault_injection::crash_point;
 
+pub(crate) use self::writer::BlockWriter;
+
 /// Files a shard directory holds: enough to need few directories, few enough for any file system.
 const SHARD_FILES: u32 = 4096;
-/// Grain of holes smaller than a block: what most file systems allocate at once.
-const HOLE_BYTES: usize = 4096;
 /// Time that an earlier attempt has to notice that it is over.
 const TAKEOVER: Duration = Duration::from_secs(10);
 const TAKEOVER_POLL: Duration = Duration::from_millis(50);
@@ -99,7 +97,7 @@ impl Partial {
     }
 
     /// Notes that an entry's partial file needs nothing more but to be made durable.
-    fn finish(&self, index: u32) {
+    pub(super) fn finish(&self, index: u32) {
         if let Some(word) = self.finished.get().and_then(|words| words.get(index as usize / 64)) {
             word.fetch_or(1 << (index % 64), Ordering::AcqRel);
         }
@@ -274,110 +272,4 @@ fn is_at(root: &Root, name: &[u8], directory: &Root) -> io::Result<bool> {
     };
     let here = rustix::fs::fstat(directory)?;
     Ok((there.st_dev, there.st_ino) == (here.st_dev, here.st_ino))
-}
-
-/// Writes blocks for one stream and keeps the last large file open.
-pub(crate) struct BlockWriter<'a> {
-    partial: &'a Partial,
-    listing: &'a Listing,
-    preserve: &'a [Preserve],
-    entries: Lookup<'a>,
-    open: Option<(u32, File)>,
-}
-
-impl<'a> BlockWriter<'a> {
-    pub(crate) fn new(partial: &'a Partial, listing: &'a Listing, preserve: &'a [Preserve]) -> Self {
-        Self { partial, listing, preserve, entries: Lookup::new(listing), open: None }
-    }
-
-    /// Writes a verified block in its place. Nothing is truncated: a block that arrives twice is the same bytes.
-    pub(crate) fn write(&mut self, segment: &Segment, bytes: &[u8]) -> Result<(), Fault> {
-        self.try_write(segment, bytes)
-            .map_err(|error| write_fault(&show(&self.listing.entry(segment.file).path), &error))
-    }
-
-    fn try_write(&mut self, segment: &Segment, bytes: &[u8]) -> io::Result<()> {
-        let Some(Extent { size, has_holes, .. }) = self.listing.extent(segment.file) else {
-            return Err(io::ErrorKind::InvalidInput.into());
-        };
-        if block_count(size) == 1 {
-            return self.write_whole(segment, has_holes, bytes);
-        }
-        let file = match &self.open {
-            Some((index, file)) if *index == segment.file => file,
-            _ => {
-                let file = self.partial.open_entry(segment.file)?;
-                crash_point();
-                if has_holes {
-                    file.set_len(size)?;
-                } else {
-                    preallocate(&file, size)?;
-                }
-                &self.open.insert((segment.file, file)).1
-            }
-        };
-        write_block(file, segment, has_holes, bytes)
-    }
-
-    /// Writes a file of one block and gives it its metadata while it is open: opening it again costs more than all else.
-    fn write_whole(&mut self, segment: &Segment, has_holes: bool, bytes: &[u8]) -> io::Result<()> {
-        let file = self.partial.open_entry(segment.file)?;
-        if has_holes {
-            crash_point();
-            file.set_len(u64::from(segment.length))?;
-        }
-        write_block(&file, segment, has_holes, bytes)?;
-        if let Some(entry) = self.entries.get(segment.file) {
-            set_metadata(&file, &entry, self.preserve, FILE_MODE)?;
-            self.partial.finish(segment.file);
-        }
-        Ok(())
-    }
-}
-
-/// Writes a block. Of files with holes only what is not zero is written; the rest is made a hole, whatever was there.
-fn write_block(file: &File, segment: &Segment, has_holes: bool, bytes: &[u8]) -> io::Result<()> {
-    let start = u64::from(segment.block) * u64::from(BLOCK_BYTES);
-    crash_point();
-    if segment.is_hole {
-        return make_hole(file, start, u64::from(segment.length));
-    }
-    if !has_holes {
-        return file.write_all_at(bytes, start);
-    }
-    let mut at = start;
-    for run in bytes.chunks(HOLE_BYTES).collect::<Vec<_>>().chunk_by(|left, right| is_zero(left) == is_zero(right)) {
-        let length: usize = run.iter().map(|chunk| chunk.len()).sum();
-        if is_zero(run[0]) {
-            make_hole(file, at, length as u64)?;
-        } else {
-            let from = (at - start) as usize;
-            file.write_all_at(&bytes[from..from + length], at)?;
-        }
-        at += length as u64;
-    }
-    Ok(())
-}
-
-/// Frees a range of a file, or fills it with zeros where the file system has no holes.
-fn make_hole(file: &File, start: u64, length: u64) -> io::Result<()> {
-    match rustix::fs::fallocate(file, FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE, start, length) {
-        Err(Errno::NOTSUP | Errno::NOSYS | Errno::INVAL) => {
-            let zeros = vec![0; length as usize];
-            file.write_all_at(&zeros, start)
-        }
-        result => Ok(result?),
-    }
-}
-
-fn is_zero(bytes: &[u8]) -> bool {
-    bytes.iter().all(|byte| *byte == 0)
-}
-
-/// Reserves a file's space, so that a full disk shows before the data. Only lack of space is an error.
-fn preallocate(file: &File, size: u64) -> io::Result<()> {
-    match rustix::fs::fallocate(file, FallocateFlags::empty(), 0, size) {
-        Err(error @ (Errno::NOSPC | Errno::DQUOT | Errno::FBIG)) => Err(error.into()),
-        _ => Ok(()),
-    }
 }

@@ -253,7 +253,7 @@ impl BlockReader {
             Err(_) => false,
         };
         source.check_unchanged(file, entry)?;
-        Ok(is_hole.then(|| digest::of_hole(block.length)))
+        Ok(is_hole.then(|| digest::of_zeros(block.length)))
     }
 
     fn file(&mut self, source: &Source, entry: &Entry, index: u32) -> Result<&File, Fault> {

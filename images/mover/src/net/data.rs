@@ -1,31 +1,31 @@
 //! The receiving end of data streams: read a pack, check every block, write it, acknowledge it.
 
-use std::io::{self, Read};
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError, RwLock, TryLockError};
+use std::time::{Duration, Instant};
 
 use fairlead_protocol::assembly::Assembly;
-use fairlead_protocol::digest::{of_block, of_hole};
+use fairlead_protocol::digest::{of_block, of_zeros, BlockHasher};
 use fairlead_protocol::limits::PACK_PAYLOAD_BYTES;
 use fairlead_protocol::listing::Listing;
-use fairlead_protocol::pack::{decode_table, Header, PackError, Segment, HEADER_BYTES, SEGMENT_BYTES};
+use fairlead_protocol::pack::{decode_table, Header, Segment};
 use fairlead_protocol::receiver::lock;
 use fairlead_protocol::Fault;
 
 use crate::fs::journal::Journal;
 use crate::fs::metadata::Preserve;
 use crate::fs::partial::{BlockWriter, Partial};
+use crate::net::wire::{Inlet, WireError};
 use crate::report::progress::Progress;
+
+const CLOSE_POLL: Duration = Duration::from_millis(5);
 
 /// How a stream ended other than by its end mark.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum StreamError {
-    /// The connection broke; its blocks come over another one.
+    /// The connection broke, or its bytes are no packs: its blocks come over another one.
     #[error("{0}")]
-    Io(#[from] io::Error),
-    /// The bytes are no packs; the connection is given up.
-    #[error("{0}")]
-    Pack(#[from] PackError),
+    Wire(#[from] WireError),
     /// The transfer cannot go on.
     #[error("{0}")]
     Fault(#[from] Fault),
@@ -40,14 +40,20 @@ pub(crate) enum PackFate {
     Damaged(u64),
 }
 
+/// What becomes of blocks.
+pub(crate) enum Depot {
+    /// They are checked, written and recorded.
+    Disk { partial: Arc<Partial>, journal: Arc<Journal>, preserve: Vec<Preserve> },
+    /// They are checked and thrown away; without digests there is nothing to check beyond the wire.
+    Null { undigested: bool },
+}
+
 /// What all streams of a transfer share.
 pub(crate) struct DataPlane {
     pub(crate) listing: Arc<Listing>,
     pub(crate) assembly: Arc<Mutex<Option<Assembly>>>,
-    pub(crate) partial: Arc<Partial>,
     pub(crate) progress: Arc<Progress>,
-    pub(crate) journal: Arc<Journal>,
-    pub(crate) preserve: Vec<Preserve>,
+    depot: Depot,
     /// False once publication starts: a straggler must not touch a published file.
     open: RwLock<bool>,
 }
@@ -56,12 +62,10 @@ impl DataPlane {
     pub(crate) fn new(
         listing: Arc<Listing>,
         assembly: Arc<Mutex<Option<Assembly>>>,
-        partial: Arc<Partial>,
         progress: Arc<Progress>,
-        journal: Arc<Journal>,
-        preserve: Vec<Preserve>,
+        depot: Depot,
     ) -> Self {
-        Self { listing, assembly, partial, progress, journal, preserve, open: RwLock::new(true) }
+        Self { listing, assembly, progress, depot, open: RwLock::new(true) }
     }
 
     /// Ends writing; returns when no write is under way.
@@ -69,22 +73,79 @@ impl DataPlane {
         *self.open.write().unwrap_or_else(PoisonError::into_inner) = false;
     }
 
-    /// Reads packs until the stream's end mark and reports each one's fate.
-    pub(crate) fn receive(&self, stream: &mut impl Read, mut report: impl FnMut(PackFate)) -> Result<(), StreamError> {
-        let mut writer = BlockWriter::new(&self.partial, &self.listing, &self.preserve);
-        let (mut table, mut payload, mut segments) = (Vec::new(), vec![0; PACK_PAYLOAD_BYTES as usize], Vec::new());
+    /// As `close`, but waits no longer than `patience` for a write that does not return: for a transfer that has failed.
+    pub(crate) fn close_within(&self, patience: Duration) {
+        let started = Instant::now();
         loop {
-            let mut header = [0; HEADER_BYTES];
-            stream.read_exact(&mut header)?;
-            let Header::Data { pack, segments: count, payload_bytes } = Header::decode(&header)? else { return Ok(()) };
-            self.progress.bulk_started();
-            table.resize(usize::from(count) * SEGMENT_BYTES, 0);
-            stream.read_exact(&mut table)?;
-            decode_table(&table, payload_bytes, &mut segments)?;
-            let payload = &mut payload[..payload_bytes as usize];
-            stream.read_exact(payload)?;
-            report(self.take(pack, &segments, payload, &mut writer)?);
+            match self.open.try_write() {
+                Ok(mut open) => return *open = false,
+                Err(TryLockError::Poisoned(open)) => return *open.into_inner() = false,
+                Err(TryLockError::WouldBlock) if started.elapsed() >= patience => return,
+                Err(TryLockError::WouldBlock) => std::thread::sleep(CLOSE_POLL),
+            }
         }
+    }
+
+    /// Reads packs until the stream's end mark and reports each one's fate.
+    pub(crate) fn receive(&self, stream: &mut dyn Inlet, report: impl FnMut(PackFate)) -> Result<(), StreamError> {
+        match &self.depot {
+            Depot::Disk { partial, journal, preserve } => {
+                let mut writer = BlockWriter::new(partial, &self.listing, preserve);
+                let mut payload = vec![0; PACK_PAYLOAD_BYTES as usize];
+                self.packs(stream, report, |pack, segments, payload_bytes, stream| {
+                    let payload = &mut payload[..payload_bytes as usize];
+                    stream.read_exact(payload).map_err(WireError::from)?;
+                    Ok(self.take(pack, segments, payload, journal, &mut writer)?)
+                })
+            }
+            Depot::Null { undigested } => self
+                .packs(stream, report, |pack, segments, _, stream| self.discard(pack, segments, *undigested, stream)),
+        }
+    }
+
+    /// Has every pack taken whose blocks belong to the transfer.
+    fn packs(
+        &self,
+        stream: &mut dyn Inlet,
+        mut report: impl FnMut(PackFate),
+        mut take: impl FnMut(u64, &[Segment], u32, &mut dyn Inlet) -> Result<PackFate, StreamError>,
+    ) -> Result<(), StreamError> {
+        let (mut table, mut segments) = (Vec::new(), Vec::new());
+        loop {
+            let Header::Data { pack, payload_bytes, .. } = stream.head(&mut table)? else { return Ok(()) };
+            self.progress.bulk_started();
+            decode_table(&table, payload_bytes, &mut segments).map_err(WireError::from)?;
+            self.with_assembly(|assembly| segments.iter().try_for_each(|segment| assembly.admits(segment)))?;
+            report(take(pack, &segments, payload_bytes, stream)?);
+        }
+    }
+
+    /// Checks blocks as they pass and keeps none.
+    fn discard(
+        &self,
+        pack: u64,
+        segments: &[Segment],
+        undigested: bool,
+        stream: &mut dyn Inlet,
+    ) -> Result<PackFate, StreamError> {
+        let mut fate = PackFate::Stored(pack);
+        for segment in segments {
+            let (length, mut hasher) = (segment.payload_bytes() as usize, BlockHasher::default());
+            if segment.is_hole {
+                hasher.update(&vec![0; segment.length as usize]);
+            } else if undigested {
+                stream.skim(length, &mut |_| {}).map_err(WireError::from)?;
+            } else {
+                stream.skim(length, &mut |piece| hasher.update(piece)).map_err(WireError::from)?;
+            }
+            if undigested || hasher.finish() == segment.digest {
+                self.note(segment)?;
+            } else {
+                self.damaged(segment);
+                fate = PackFate::Damaged(pack);
+            }
+        }
+        Ok(fate)
     }
 
     fn take(
@@ -92,39 +153,50 @@ impl DataPlane {
         pack: u64,
         segments: &[Segment],
         payload: &[u8],
+        journal: &Journal,
         writer: &mut BlockWriter<'_>,
     ) -> Result<PackFate, Fault> {
-        self.with_assembly(|assembly| segments.iter().try_for_each(|segment| assembly.admits(segment)))?;
         let mut fate = PackFate::Stored(pack);
         let mut rest = payload;
         let mut written = Vec::with_capacity(segments.len());
         for segment in segments {
             let (bytes, after) = rest.split_at(segment.payload_bytes() as usize);
             rest = after;
-            let digest = if segment.is_hole { of_hole(segment.length) } else { of_block(bytes) };
+            let digest = if segment.is_hole { of_zeros(segment.length) } else { of_block(bytes) };
             if digest != segment.digest {
-                self.progress.blocks_damaged.fetch_add(1, Ordering::Relaxed);
-                self.progress.bytes_resent.fetch_add(u64::from(segment.length), Ordering::Relaxed);
+                self.damaged(segment);
                 fate = PackFate::Damaged(pack);
                 continue;
             }
-            if self.store(segment, bytes, writer)? {
+            if self.store(segment, bytes, journal, writer)? {
                 written.push(*segment);
             }
         }
-        self.journal.stored(written, payload.len() as u64);
+        journal.stored(written, payload.len() as u64);
         Ok(fate)
     }
 
     /// Writes a block and says whether it was not here before.
-    fn store(&self, segment: &Segment, bytes: &[u8], writer: &mut BlockWriter<'_>) -> Result<bool, Fault> {
+    fn store(
+        &self,
+        segment: &Segment,
+        bytes: &[u8],
+        journal: &Journal,
+        writer: &mut BlockWriter<'_>,
+    ) -> Result<bool, Fault> {
         let open = self.open.read().unwrap_or_else(PoisonError::into_inner);
         if !*open {
             return Ok(false);
         }
-        self.make_way(segment)?;
+        self.make_way(segment, journal)?;
+        let operation = self.progress.disk.begin();
         writer.write(segment, bytes)?;
-        drop(open);
+        drop((operation, open));
+        self.note(segment)
+    }
+
+    /// Notes a block that is checked and where it belongs; says whether it was not here before.
+    fn note(&self, segment: &Segment) -> Result<bool, Fault> {
         let stored = self.with_assembly(|assembly| assembly.stored(segment))?;
         let counter = if stored.new { &self.progress.bytes_transferred } else { &self.progress.bytes_resent };
         counter.fetch_add(u64::from(segment.length), Ordering::Relaxed);
@@ -135,15 +207,20 @@ impl DataPlane {
     }
 
     /// A block that an earlier attempt left gives way to what the sender has now, in the ledger before on the disk.
-    fn make_way(&self, segment: &Segment) -> Result<(), Fault> {
+    fn make_way(&self, segment: &Segment, journal: &Journal) -> Result<(), Fault> {
         if !self.with_assembly(|assembly| Ok(assembly.contradicts_kept(segment)))? {
             return Ok(());
         }
-        self.journal.lose(&[(segment.file, segment.block)])?;
+        journal.lose(&[(segment.file, segment.block)])?;
         let whole = self.with_assembly(|assembly| Ok(assembly.forget(segment.file, segment.block)))?;
         self.progress.reopened(u64::from(segment.length), u64::from(whole));
         self.progress.bytes_resent.fetch_add(u64::from(segment.length), Ordering::Relaxed);
         Ok(())
+    }
+
+    fn damaged(&self, segment: &Segment) {
+        self.progress.blocks_damaged.fetch_add(1, Ordering::Relaxed);
+        self.progress.bytes_resent.fetch_add(u64::from(segment.length), Ordering::Relaxed);
     }
 
     fn with_assembly<T>(&self, act: impl FnOnce(&mut Assembly) -> Result<T, Fault>) -> Result<T, Fault> {

@@ -28,14 +28,30 @@ pub fn of_block(bytes: &[u8]) -> Digest {
     *blake3::hash(bytes).as_bytes()
 }
 
-/// Digest of a block of zeros, as a hole is.
-pub fn of_hole(length: u32) -> Digest {
+/// Digest of so many zeros, at most a block, as a hole is. The one of a whole block is computed once.
+pub fn of_zeros(length: u32) -> Digest {
     static WHOLE: OnceLock<Digest> = OnceLock::new();
     let digest = |length: u32| of_block(&vec![0; length as usize]);
     if length == BLOCK_BYTES {
         *WHOLE.get_or_init(|| digest(BLOCK_BYTES))
     } else {
         digest(length.min(BLOCK_BYTES))
+    }
+}
+
+/// `of_block` for bytes that come in pieces.
+#[derive(Default)]
+pub struct BlockHasher(blake3::Hasher);
+
+impl BlockHasher {
+    /// Adds the next bytes.
+    pub fn update(&mut self, bytes: &[u8]) {
+        self.0.update(bytes);
+    }
+
+    /// The block's digest.
+    pub fn finish(self) -> Digest {
+        *self.0.finalize().as_bytes()
     }
 }
 
