@@ -437,15 +437,15 @@ mod tests {
             prop_assert_eq!(listing.extent(listing.len()), None);
             let (mut first_block, mut lookup) = (0, Lookup::new(&listing));
             for (index, entry) in (0u32..).zip(&entries) {
-                prop_assert_eq!(listing.get(index).as_ref(), Some(entry));
+                prop_assert_eq!(listing.get(index), Some(entry.clone()));
                 prop_assert_eq!(listing.extent(index), Some(Extent {
                     kind: entry.kind,
                     size: entry.size,
                     first_block,
                     has_holes: entry.hole_bytes > 0,
                 }));
-                prop_assert_eq!(lookup.get(index).as_ref(), Some(entry));
-                prop_assert_eq!(lookup.get(jump).as_ref(), entries.get(jump as usize));
+                prop_assert_eq!(lookup.get(index), Some(entry.clone()));
+                prop_assert_eq!(lookup.get(jump), entries.get(jump as usize).cloned());
                 prop_assert_eq!(listing.from(index).count(), entries.len() - index as usize);
                 first_block += block_count(entry.size);
             }
