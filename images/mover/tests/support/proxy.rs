@@ -104,7 +104,10 @@ fn pass(mut inward: TcpStream, receiver: u16, passages: &Mutex<Vec<Passage>>, do
         let _ = back_to.shutdown(Shutdown::Write);
     });
     let mischief = if chosen { mischief } else { Mischief::Watch };
-    let _ = forward(&mut inward, &mut outward, &said, mischief);
+    if forward(&mut inward, &mut outward, &said, mischief).is_err() {
+        // Nobody reads what the sender still has to say: it must learn that.
+        let _ = inward.shutdown(Shutdown::Both);
+    }
     let _ = outward.shutdown(Shutdown::Write);
 }
 

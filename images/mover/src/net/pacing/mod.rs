@@ -28,11 +28,14 @@ use share::{divide, Usage};
 /// Time between looks at the sockets.
 const TICK: Duration = Duration::from_millis(100);
 /// Ticks over which a stream's use of its share is smoothed: a few pieces must fit in, also at small caps.
-const SMOOTHING: u64 = 8;
+const SMOOTHING: u64 = 16;
 /// The same when it grows: a stream that was idle gets its share back soon.
 const QUICK_SMOOTHING: u64 = 4;
 /// What the kernel may pace above the share: it falls short of the rate it is given, and the gate is exact.
 const KERNEL_PER_MILLE: u64 = 1012;
+/// Least rate that the kernel is told, a packet in 80 ms: at less, a stream would rest for seconds after one, whatever its share
+/// became meanwhile. The gate holds the sum of such streams.
+const LEAST_KERNEL_BPS: u64 = 150_000;
 /// A share is set again when it moved by more than this part.
 const CHANGE_PER_MILLE: u64 = 10;
 /// Unsent bytes of a stream, as time at its share: short queues, so that changes take effect soon.
@@ -257,7 +260,8 @@ impl Member {
     fn set(&mut self, share_bps: Option<u64>) {
         self.share_bps = share_bps.unwrap_or(0);
         let wanted = share_bps.map(|share| {
-            let payload = u128::from(share) * u128::from(KERNEL_PER_MILLE) / u128::from(self.overhead().max(1));
+            let payload = u128::from(share.max(LEAST_KERNEL_BPS)) * u128::from(KERNEL_PER_MILLE)
+                / u128::from(self.overhead().max(1));
             u64::try_from(payload).unwrap_or(u64::MAX)
         });
         let near = |was: u64, now: u64| was.abs_diff(now) <= now / 1000 * CHANGE_PER_MILLE;

@@ -180,13 +180,17 @@ impl<E: Engine> Records<E> {
 
     /// Completes the handshake.
     pub(crate) fn handshake(&mut self) -> io::Result<()> {
+        // The peer's first data may come together with its last word of the handshake.
+        let mut early = Vec::new();
         loop {
-            match self.turn(Wish::Nothing, &mut |_| {})? {
+            match self.turn(Wish::Nothing, &mut |payload| early.extend_from_slice(payload))? {
                 Turn::Again => {}
                 Turn::Starved => self.fill()?,
-                Turn::Open => return self.flush(),
+                Turn::Open => break,
             }
         }
+        self.rest.extend(early);
+        self.flush()
     }
 
     /// Encrypts; what does not fit the send buffer goes to the socket meanwhile.

@@ -1,7 +1,7 @@
 //! Both kinds of streams between a real dialler and a real acceptor over the loopback.
 
-use std::io::Write;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::io::{Read, Write};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{channel, Receiver, Sender};
 use std::sync::{Arc, Mutex};
@@ -12,11 +12,11 @@ use fairlead_protocol::pack::{Header, Segment};
 use rustix::event::{poll, PollFd, PollFlags};
 use time::OffsetDateTime;
 
-use super::{Inlet, Outlet, Payload, WireError, CHUNK_BYTES};
+use super::{Inlet, Outlet, Payload, Records, WireError, CHUNK_BYTES};
 use crate::net::accept::{listen, Acceptor, Reception, ServerStream, Terms};
 use crate::net::dial::{Admission, Dialer, Greeted};
 use crate::net::identity::{Identity, Role};
-use crate::net::tcp::Binding;
+use crate::net::tcp::{Binding, Metered};
 use crate::report::progress::Progress;
 
 const MODES: [Encryption; 2] = [Encryption::Required, Encryption::None];
@@ -137,6 +137,50 @@ fn packs_of_all_sizes_arrive_and_both_ends_agree_on_the_end() {
         inlet.finish().unwrap();
         sender.join().unwrap();
     }
+}
+
+#[test]
+fn data_that_come_together_with_the_handshakes_last_word_are_not_lost() {
+    let folder = tempfile::tempdir().unwrap();
+    crate::credentials::make(folder.path(), "job", 1, OffsetDateTime::now_utc()).unwrap();
+    let identity = |role: Role| Identity::load(&folder.path().join(role.name()), role, None, None).unwrap();
+    let pair = || {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let here = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        (Metered::new(here, Arc::new(Progress::new()), None), listener.accept().unwrap().0)
+    };
+    let ((client, mut from_client), (server, mut to_server)) = (pair(), pair());
+    let (flushed, sent) = channel();
+    let client = Records::new(identity(Role::Sender).connect_data().unwrap(), client);
+    let server = Records::new(identity(Role::Receiver).accept_data().unwrap(), server);
+    let sending = std::thread::spawn(move || {
+        let mut client = client;
+        client.handshake().unwrap();
+        client.send(b"hello").unwrap();
+        client.flush().unwrap();
+        flushed.send(()).unwrap();
+        client
+    });
+    let receiving = std::thread::spawn(move || {
+        let (mut server, mut bytes) = (server, [0; 5]);
+        server.handshake().unwrap();
+        server.read_exact(&mut bytes).unwrap();
+        bytes
+    });
+    // The first record is the client's hello; the server's answer passes freely; what follows is held until all of it was sent.
+    let mut head = [0; 5];
+    from_client.read_exact(&mut head).unwrap();
+    let mut hello = vec![0; usize::from(u16::from_be_bytes([head[3], head[4]]))];
+    from_client.read_exact(&mut hello).unwrap();
+    to_server.write_all(&[&head[..], &hello].concat()).unwrap();
+    let (mut answer, mut to_client) = (to_server.try_clone().unwrap(), from_client.try_clone().unwrap());
+    std::thread::spawn(move || std::io::copy(&mut answer, &mut to_client));
+    sent.recv_timeout(PATIENCE).unwrap();
+    let mut rest = vec![0; 1 << 16];
+    let length = from_client.read(&mut rest).unwrap();
+    to_server.write_all(&rest[..length]).unwrap();
+    assert_eq!(&receiving.join().unwrap(), b"hello");
+    drop(sending.join().unwrap());
 }
 
 #[test]
