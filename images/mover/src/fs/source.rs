@@ -96,10 +96,23 @@ impl Source {
             _ => unreadable(&format!("the source {shown}"), &error),
         })?;
         let source = Self { root, filter };
-        if source.level(Vec::new(), true)?.names.get(0).is_none() {
+        if !source.holds_something()? {
             return Err(empty(&shown.to_string()));
         }
         Ok(source)
+    }
+
+    /// Whether something in the root takes part. What cannot be transferred there is found now, before anybody is connected to.
+    fn holds_something(&self) -> Result<bool, Fault> {
+        let open = self.open_directory(b"")?;
+        let names = Names::read(&open).map_err(|error| listing_fault(b"", &error.into()))?;
+        let mut any = false;
+        for name in (0..).map_while(|place| names.get(place)).filter(|name| !self.filter.excludes(name)) {
+            check_path(name).map_err(|error| error.fault(name))?;
+            self.entry(&open, name, name.to_vec())?;
+            any = true;
+        }
+        Ok(any)
     }
 
     /// Walks the tree in listing order and hands every entry that takes part to `emit`.
