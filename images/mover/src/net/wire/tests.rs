@@ -92,7 +92,8 @@ impl Drop for Ends {
 
 fn head(pack: u64, payload_bytes: u32) -> Vec<u8> {
     let mut head = Header::Data { pack, segments: 1, payload_bytes }.encode().to_vec();
-    Segment { file: 0, block: pack as u32, length: payload_bytes, digest: [7; 32] }.encode_into(&mut head);
+    Segment { file: 0, block: pack as u32, length: payload_bytes, digest: [7; 32], is_hole: false }
+        .encode_into(&mut head);
     head
 }
 
