@@ -102,11 +102,9 @@ class Transport(ApiModel):
     )
     """Bounds for the number of parallel streams."""
 
-    encryption: Encryption = Field(
-        default="Required",
-        json_schema_extra=marks(cel("self == 'Required'", "transport.encryption None is not offered yet: use Required")),
-    )
-    """Whether data is encrypted on the wire. Both ends are authenticated in any case."""
+    encryption: Encryption = "Required"
+    """Whether data is encrypted on the wire. With `None` it can be read on its way, but still not changed unnoticed: both ends are
+    authenticated, every block is keyed, and what controls the transfer is encrypted in any case."""
 
 
 def _rate_bounds(field: str) -> Mapping[str, str]:

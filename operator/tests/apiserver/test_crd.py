@@ -54,7 +54,6 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "a network not offered": ({"network": "Pod"}, "network Attachment and Pod are not offered yet: use Host"),
     "movers as root": ({"securityContext": {"runAsUser": 0}}, "securityContext.runAsUser must be at least 1: movers never run as root"),
-    "no encryption": ({"transport": {"encryption": "None"}}, "transport.encryption None is not offered yet: use Required"),
     "more streams at least than at most": (
         {"transport": {"streams": {"min": 8, "max": 4}}},
         "transport.streams.min must not exceed transport.streams.max: lower min or raise max",
@@ -74,6 +73,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
 }
 
 REFUSED_BY_SCHEMA: dict[str, tuple[dict[str, Any], str]] = {
+    "an encryption of another name": ({"transport": {"encryption": "Some"}}, "spec.transport.encryption"),
     "an unknown overwrite policy": ({"data": {"overwrite": "Sometimes"}}, "spec.data.overwrite"),
     "a rate that is none": ({"bandwidth": {"limit": "fast"}}, "spec.bandwidth.limit"),
     "a congestion control with a space": ({"transport": {"congestionControl": "cu bic"}}, "spec.transport.congestionControl"),
@@ -94,6 +94,7 @@ ACCEPTED: dict[str, dict[str, Any]] = {
     "dots within names": {"source": _side(path="..a/b../c.d/...")},
     "one directory beside another of the same claim": {"source": _side(path="x"), "destination": _side("dtn-a", "raw", path="xy")},
     "as many streams at least as at most": {"transport": {"streams": {"min": 8, "max": 8}}},
+    "data in the clear": {"transport": {"encryption": "None"}},
     "no nodes": {
         "source": {"volume": {"persistentVolumeClaim": {"claimName": "raw"}}},
         "destination": {"volume": {"persistentVolumeClaim": {"claimName": "scratch"}}},

@@ -76,6 +76,12 @@ def test_reading_back_from_the_disk_is_passed_on() -> None:
     assert "--verify=ReadBack" in pod["spec"]["containers"][0]["args"]
 
 
+def test_both_ends_are_told_to_leave_data_in_the_clear() -> None:
+    for action in (RECEIVE, SEND):
+        pod = build_pod(job(transport={"encryption": "None"}), action, TEMPLATE)
+        assert "--encryption=None" in pod["spec"]["containers"][0]["args"]
+
+
 def test_preserving_nothing_is_said_as_a_word() -> None:
     pod = build_pod(job(data={"preserve": []}), RECEIVE, TEMPLATE)
     assert "--preserve=None" in pod["spec"]["containers"][0]["args"]

@@ -8,6 +8,8 @@ use crate::report::progress::Snapshot;
 /// The text for the counters at one moment, and for those of this end's interface.
 pub(crate) fn text(now: &Snapshot, carried: Option<Carried>) -> String {
     let optional = |value: Option<u64>| value.map(|value| value as f64);
+    let bandwidth = now.bandwidth;
+    let bytes_per_second = |bps: Option<u64>| bps.map(|bps| bps as f64 / 8.0);
     let metrics = [
         ("bytes", "gauge", "Bytes of all files of the transfer", optional(now.bytes_total)),
         ("transferred_bytes_total", "counter", "Bytes stored at the receiver", Some(now.bytes_transferred as f64)),
@@ -38,6 +40,30 @@ pub(crate) fn text(now: &Snapshot, carried: Option<Carried>) -> String {
             "counter",
             "Bytes that the data interface has received, all traffic of the node included",
             carried.map(|carried| carried.received as f64),
+        ),
+        (
+            "bandwidth_asked_bytes_per_second",
+            "gauge",
+            "Cap on what goes on the network, as asked for",
+            bytes_per_second(bandwidth.and_then(|bandwidth| bandwidth.asked_bps)),
+        ),
+        (
+            "bandwidth_in_force_bytes_per_second",
+            "gauge",
+            "Cap that the sockets are held to",
+            bytes_per_second(bandwidth.and_then(|bandwidth| bandwidth.in_force_bps)),
+        ),
+        (
+            "wire_rate_bytes_per_second",
+            "gauge",
+            "Rate of IP packets sent over the last second",
+            bytes_per_second(bandwidth.map(|bandwidth| bandwidth.measured_bps)),
+        ),
+        (
+            "wire_bytes_total",
+            "counter",
+            "Bytes of IP packets sent, with headers and retransmissions",
+            bandwidth.map(|bandwidth| bandwidth.wire_bytes as f64),
         ),
     ];
     let mut out = String::new();

@@ -80,6 +80,12 @@ pub(crate) fn numa_node(name: &str) -> Option<u32> {
     std::fs::read_to_string(format!("/sys/class/net/{name}/device/numa_node")).ok()?.trim().parse().ok()
 }
 
+/// The speed of an interface in bits per second, if it has one.
+pub(crate) fn speed_bps(name: &str) -> Option<u64> {
+    let text = std::fs::read_to_string(format!("/sys/class/net/{name}/speed")).ok()?;
+    text.trim().parse::<u64>().ok().filter(|speed| *speed > 0).map(|megabits| megabits * 1_000_000)
+}
+
 /// The interface that holds an address.
 pub(crate) fn holding(interfaces: &[Interface], address: IpAddr) -> Option<String> {
     interfaces.iter().find(|interface| interface.addresses.contains(&address)).map(|interface| interface.name.clone())
@@ -147,6 +153,20 @@ pub(crate) fn check(interfaces: &[Interface], name: &str) -> Result<(), Fault> {
     choose(interfaces, Some(name), None, None).map(|_| ())
 }
 
+/// Checks that this host has the sender's address.
+pub(crate) fn check_address(interfaces: &[Interface], address: IpAddr) -> Result<(), Fault> {
+    // To bind is the only exact question: a prefix may be local as a whole.
+    if std::net::UdpSocket::bind((address, 0)).is_ok() {
+        return Ok(());
+    }
+    let all = interfaces.iter().flat_map(|interface| &interface.addresses).map(ToString::to_string);
+    let text = format!(
+        "{address} is no address of this host; choose one of {} for --address",
+        all.collect::<Vec<_>>().join(", ")
+    );
+    Err(Fault::new(Reason::InterfaceNotFound, text))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -188,5 +208,14 @@ mod tests {
         let fault = check(&[interface("data0", "198.18.0.1", 1, 1)], "data9").unwrap_err();
         assert_eq!(fault.reason, Reason::InterfaceNotFound);
         assert!(fault.message.contains("data9") && fault.message.contains("data0"));
+    }
+
+    #[test]
+    fn a_foreign_address_is_named_with_those_that_exist() {
+        let interfaces = [interface("data0", "198.18.0.1", 1, 1)];
+        assert_eq!(check_address(&interfaces, "127.0.0.9".parse().unwrap()), Ok(()));
+        let fault = check_address(&interfaces, "203.0.113.9".parse().unwrap()).unwrap_err();
+        assert_eq!(fault.reason, Reason::InterfaceNotFound);
+        assert!(fault.message.contains("203.0.113.9") && fault.message.contains("198.18.0.1"));
     }
 }

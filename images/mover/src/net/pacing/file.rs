@@ -9,7 +9,7 @@ use std::time::Duration;
 use crate::quantity;
 
 /// Time between looks at the file. The kubelet swaps it by a symbolic link, so its content is what counts.
-const INTERVAL: Duration = Duration::from_millis(250);
+const INTERVAL: Duration = Duration::from_millis(100);
 /// More than any quantity needs.
 const FILE_BYTES: usize = 64;
 
