@@ -129,7 +129,7 @@ def _classify(options: argparse.Namespace) -> int:
 def _run(options: argparse.Namespace) -> None:
     # As the first process of a container, SIGTERM would be ignored until the event loop handles it.
     signal.signal(signal.SIGTERM, lambda _number, _frame: sys.exit(0))
-    from fairlead_advisor.decide.rule import Limits  # noqa: PLC0415
+    from fairlead_advisor.decide.model import Limits  # noqa: PLC0415
     from fairlead_advisor.probe.schedule import Timetable  # noqa: PLC0415
     from fairlead_advisor.serve.mover import MAXIMUM_SOCKET_PATH_BYTES  # noqa: PLC0415
     from fairlead_advisor.serve.run import Settings, run_sidecar  # noqa: PLC0415

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from fairlead_advisor.decide.rule import Decision, PathMeasurement
+from fairlead_advisor.decide.model import Decision, PathMeasurement
 
 VERSION = 1
 

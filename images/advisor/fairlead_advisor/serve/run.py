@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from fairlead_advisor.decide.rule import Limits
+from fairlead_advisor.decide.model import Limits
 from fairlead_advisor.files import ensure_writable
 from fairlead_advisor.probe.schedule import Timetable
 from fairlead_advisor.probe.socket import Clocks, Endpoint, ProbeResult, probe

@@ -8,7 +8,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import Protocol
 
-from fairlead_advisor.decide.rule import Decision, Limits, PathMeasurement, decide
+from fairlead_advisor.decide.model import Decision, Limits, PathMeasurement
+from fairlead_advisor.decide.rule import decide
 from fairlead_advisor.errors import AdvisorError, MoverAnswerError, MoverUnavailableError, OutputError, TransportRefusedError
 from fairlead_advisor.probe.socket import ProbeResult
 from fairlead_advisor.probe.summary import Summary, summarize
