@@ -54,12 +54,20 @@ def _parser() -> argparse.ArgumentParser:
     running.add_argument("--control-socket", required=True, type=Path, metavar="FILE", help="the mover's Unix socket")
     running.add_argument("--http", required=True, type=_host_and_port, metavar="ADDRESS:PORT", help="where to serve")
     running.add_argument("--trace", required=True, type=Path, metavar="FILE", help="the trace file to write")
+    running.add_argument(
+        "--record", type=Path, metavar="FILE", help="where decisions and their outcomes are appended (decisions.jsonl beside the trace)"
+    )
     running.add_argument("--termination-log", type=Path, metavar="FILE", help="where the decision is left when the sidecar ends")
     running.add_argument("--streams-min", type=int, default=1, metavar="N", help="fewest streams (1)")
     running.add_argument("--streams-max", type=int, default=32, metavar="N", help="most streams (32)")
     running.add_argument("--congestion-control", default="Auto", metavar="Auto|NAME", help="the user's choice (Auto)")
     _add_timetable(running)
     running.set_defaults(command=_run)
+
+    explaining = commands.add_parser("explain", help="tell a recorded decision and what came of it", allow_abbrev=False)
+    explaining.add_argument("record", type=Path, metavar="RECORD", help="a record, or a saved /v1/decision")
+    explaining.add_argument("--number", type=int, metavar="N", help="which decision (the last)")
+    explaining.set_defaults(command=_explain)
     return parser
 
 
@@ -126,13 +134,20 @@ def _classify(options: argparse.Namespace) -> int:
     raise NoModelError(f"{options.trace}: a valid trace of {len(trace)} samples, but no classifier model is installed to classify it with")
 
 
+def _explain(options: argparse.Namespace) -> None:
+    from fairlead_advisor.record.explain import explain  # noqa: PLC0415
+    from fairlead_advisor.record.journal import read_record  # noqa: PLC0415
+
+    sys.stdout.write(explain(read_record(options.record), options.number))
+
+
 def _run(options: argparse.Namespace) -> None:
     # As the first process of a container, SIGTERM would be ignored until the event loop handles it.
     signal.signal(signal.SIGTERM, lambda _number, _frame: sys.exit(0))
     from fairlead_advisor.decide.model import Limits  # noqa: PLC0415
     from fairlead_advisor.probe.schedule import Timetable  # noqa: PLC0415
-    from fairlead_advisor.serve.mover import MAXIMUM_SOCKET_PATH_BYTES  # noqa: PLC0415
     from fairlead_advisor.serve.run import Settings, run_sidecar  # noqa: PLC0415
+    from fairlead_advisor.steer.mover import MAXIMUM_SOCKET_PATH_BYTES  # noqa: PLC0415
 
     if not 1 <= options.streams_min <= options.streams_max <= _MAXIMUM_STREAMS:
         raise UsageError(
@@ -148,5 +163,6 @@ def _run(options: argparse.Namespace) -> None:
     address, port = options.http
     timetable = Timetable(options.rate, options.seconds)
     logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
-    settings = Settings(options.control_socket, address, port, options.trace, timetable, limits, options.termination_log)
+    record = options.record or options.trace.with_name("decisions.jsonl")
+    settings = Settings(options.control_socket, address, port, options.trace, record, timetable, limits, options.termination_log)
     asyncio.run(run_sidecar(settings))

@@ -67,7 +67,7 @@ class History:
 
 @dataclass(frozen=True, slots=True)
 class Alternative:
-    """A congestion control that was looked at and not taken. `utility` is minus its expected loss of share, None if that was not weighed."""
+    """A congestion control that was looked at and not taken. `utility` is minus its expected loss of share, None if not weighed."""
 
     congestion_control: str
     utility: float | None

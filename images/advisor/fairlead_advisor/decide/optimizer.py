@@ -153,8 +153,8 @@ class State:
 
     @property
     def settled(self) -> bool:
-        """Whether the last exploration is over."""
-        return self.phase is Phase.REST
+        """Whether a search has come to its end."""
+        return self.rests_until_s > 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,7 +206,9 @@ def _await(state: State, seen: Observation) -> Step:
         late = max(state.window.opens_s, seen.at_s)
         return Step(replace(state, window=_Window(opens_s=late, gives_up_s=state.window.gives_up_s)))
     if state.trial is None:
-        return Step(replace(state, window=_window(state, seen.at_s)))
+        # A stream that ended for good comes back when the count is set again.
+        why = f"the mover has {seen.streams} of {state.streams} streams open"
+        return Step(replace(state, window=_window(state, seen.at_s)), Change(state.streams, why))
     why = f"the mover had {seen.streams} of {state.trial} streams open after {LONGEST_WAIT_S:g} s"
     return Step(_rest(replace(state, trial=None), seen.at_s), Change(state.streams, why))
 

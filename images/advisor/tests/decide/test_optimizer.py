@@ -83,6 +83,13 @@ def test_a_trial_that_the_mover_cannot_open_is_given_up() -> None:
     assert LONGEST_WAIT_S <= back_s - tried_s <= LONGEST_WAIT_S + 3
 
 
+def test_streams_that_ended_are_asked_for_again() -> None:
+    transfer = Transfer(clean, 4, minimum=4)
+    transfer.open = 3
+    transfer.run(20)
+    assert transfer.changes[0][1] == 4
+
+
 def test_nothing_is_tried_while_nothing_flows() -> None:
     transfer = Transfer(capped(0.0)).run(60)
     assert transfer.changes == []
