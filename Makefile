@@ -112,6 +112,10 @@ test-e2e: python ## The end-to-end suite on the local cluster; KEEP=1 leaves the
 bench-allocation: python ## Time the fair-share allocation: build/bench/allocation.json
 	$(VENV)/python hack/bench/allocation.py
 
+.PHONY: bench-parallelism
+bench-parallelism: python rust ## The advisor's stream count against fixed ones over emulated paths (root, 12 minutes): build/bench/parallelism.json
+	$(VENV)/python hack/bench/parallelism.py
+
 .PHONY: images
 images: packages rust ## Build the images and load them into a running local cluster
 	$(CLUSTER_CLI) images

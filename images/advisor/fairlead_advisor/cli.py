@@ -18,6 +18,8 @@ from fairlead_advisor.errors import AdvisorError, NoModelError, ProbeError, Usag
 # A socket's congestion control has at most 15 characters (TCP_CA_NAME_MAX).
 _CONGESTION_CONTROL = re.compile(r"[a-z0-9_-]{1,15}")
 _MAXIMUM_STREAMS = 256
+_SUFFIXES = ("", "k", "M", "G", "T")
+_RATE = re.compile(r"(\d{1,15}(?:\.\d{1,9})?)([kMGT]?)", re.ASCII)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -61,6 +63,10 @@ def _parser() -> argparse.ArgumentParser:
     running.add_argument("--streams-min", type=int, default=1, metavar="N", help="fewest streams (1)")
     running.add_argument("--streams-max", type=int, default=32, metavar="N", help="most streams (32)")
     running.add_argument("--congestion-control", default="Auto", metavar="Auto|NAME", help="the user's choice (Auto)")
+    running.add_argument("--path-capacity", type=_rate_bps, metavar="RATE", help="what the path is known to carry, such as 2G")
+    running.add_argument(
+        "--stream-coefficient", type=_positive, metavar="A", help="streams per bit of rate x RTT, as an earlier record's end has it"
+    )
     _add_timetable(running)
     running.set_defaults(command=_run)
 
@@ -85,6 +91,23 @@ def _host_and_port(text: str) -> tuple[str, int]:
     if not colon or not host or not (port.isascii() and port.isdigit()) or not 1 <= int(port[:6]) <= 65535:
         raise argparse.ArgumentTypeError(f"{text!r} is not HOST:PORT with a port of 1 to 65535")
     return host, int(port)
+
+
+def _rate_bps(text: str) -> float:
+    found = _RATE.fullmatch(text)
+    if found is None or not float(found[1]):
+        raise argparse.ArgumentTypeError(f"{text!r} is no rate: write decimal bits per second such as 500M or 2G")
+    return float(found[1]) * 1000.0 ** _SUFFIXES.index(found[2] or "")
+
+
+def _positive(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not (math.isfinite(value) and value > 0):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number above 0")
+    return value
 
 
 def _probe(options: argparse.Namespace) -> int:
@@ -144,7 +167,7 @@ def _explain(options: argparse.Namespace) -> None:
 def _run(options: argparse.Namespace) -> None:
     # As the first process of a container, SIGTERM would be ignored until the event loop handles it.
     signal.signal(signal.SIGTERM, lambda _number, _frame: sys.exit(0))
-    from fairlead_advisor.decide.model import Limits  # noqa: PLC0415
+    from fairlead_advisor.decide.model import History, Limits  # noqa: PLC0415
     from fairlead_advisor.probe.schedule import Timetable  # noqa: PLC0415
     from fairlead_advisor.serve.run import Settings, run_sidecar  # noqa: PLC0415
     from fairlead_advisor.steer.mover import MAXIMUM_SOCKET_PATH_BYTES  # noqa: PLC0415
@@ -164,5 +187,8 @@ def _run(options: argparse.Namespace) -> None:
     timetable = Timetable(options.rate, options.seconds)
     logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     record = options.record or options.trace.with_name("decisions.jsonl")
-    settings = Settings(options.control_socket, address, port, options.trace, record, timetable, limits, options.termination_log)
+    history = History(capacity_bps=options.path_capacity, stream_coefficient=options.stream_coefficient)
+    settings = Settings(
+        options.control_socket, address, port, options.trace, record, timetable, limits, history, termination_log=options.termination_log
+    )
     asyncio.run(run_sidecar(settings))

@@ -63,7 +63,7 @@ def _choose(path: PathMeasurement, limits: Limits, background: Background | None
     if path.rtt_s is None:
         return _Choice(safe, Reason.PROBE_FAILED, "nothing is known about the path, so that the safe default stands")
     if background is None:
-        return _Choice(safe, Reason.NO_MODEL, "no classifier is installed to tell the background traffic, so that the safe default stands")
+        return _Choice(safe, Reason.NO_MODEL, "no classifier tells the background traffic, so that the safe default stands")
     seen = _seen(background)
     if background.abstained or background.confidence < LOWEST_CONFIDENCE:
         others = tuple(Alternative(name, None, "the classifier is not sure enough to leave the safe default") for name in _rivals(safe))

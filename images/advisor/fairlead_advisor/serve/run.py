@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from fairlead_advisor.decide.model import Limits
+from fairlead_advisor.decide.model import History, Limits
 from fairlead_advisor.files import ensure_writable
 from fairlead_advisor.probe.monitor import Monitor
 from fairlead_advisor.probe.schedule import Timetable
@@ -35,6 +35,7 @@ class Settings:
     record_path: Path
     timetable: Timetable
     limits: Limits
+    history: History
     termination_log: Path | None = None
 
 
@@ -61,7 +62,7 @@ async def run_sidecar(settings: Settings) -> None:
     metrics, journal = Metrics(), Journal(settings.record_path, effects.now)
     board = Board(metrics, journal, effects.now)
     async with Mover(settings.control_socket) as mover:
-        sidecar = Sidecar(mover, effects, board, settings.limits, Files(settings.trace_path, journal))
+        sidecar = Sidecar(mover, effects, board, settings.limits, history=settings.history, files=Files(settings.trace_path, journal))
         async with serving(build_app(metrics, lambda: board.published), settings.http_address, settings.http_port):
             _log.info("serving on %s:%d, waiting for the mover's peer", settings.http_address, settings.http_port)
             try:

@@ -45,11 +45,12 @@ class StreamStats:
 
 @dataclass(frozen=True, slots=True)
 class Stats:
-    """What the mover's sockets say."""
+    """What the mover's sockets say. `cap_bps` bounds all streams together; None without a cap, and from a mover that does not tell."""
 
     stage: str
     available_congestion_controls: frozenset[str]
     streams: tuple[StreamStats, ...]
+    cap_bps: float | None = None
 
     @property
     def rtts_s(self) -> tuple[float, ...]:
@@ -102,6 +103,7 @@ class Mover:
             stage=answer.text("stage"),
             available_congestion_controls=frozenset(name for name in available if isinstance(name, str)),
             streams=tuple(_stream(stream) for stream in answer.items("streams")),
+            cap_bps=_cap_bps(answer.value.get("bandwidth")),
         )
 
     async def set_transport(self, wanted: Transport) -> Transport:
@@ -149,6 +151,10 @@ def _stream(value: object) -> StreamStats:
     )
 
 
+def _cap_bps(value: object) -> float | None:
+    return None if value is None else _Answer("GET /v1/stats: bandwidth", value).number_or_none("asked_bps")
+
+
 class _Answer:
     """A JSON object from the mover with typed access; every access raises MoverAnswerError naming the field."""
 
@@ -156,25 +162,25 @@ class _Answer:
         if not isinstance(value, dict):
             raise MoverAnswerError(f"{where}: the answer is not a JSON object")
         self._where = where
-        self._value = value
+        self.value = value
 
     def text(self, field: str) -> str:
-        value = self._value.get(field)
+        value = self.value.get(field)
         if not isinstance(value, str):
             raise self._wrong(field, "a string")
         return value
 
     def integer(self, field: str) -> int:
-        value = self._value.get(field)
+        value = self.value.get(field)
         if not isinstance(value, int) or isinstance(value, bool):
             raise self._wrong(field, "an integer")
         return value
 
     def text_or_none(self, field: str) -> str | None:
-        return None if self._value.get(field) is None else self.text(field)
+        return None if self.value.get(field) is None else self.text(field)
 
     def count_or_none(self, field: str) -> int | None:
-        if self._value.get(field) is None:
+        if self.value.get(field) is None:
             return None
         value = self.integer(field)
         if value < 0:
@@ -182,7 +188,7 @@ class _Answer:
         return value
 
     def number_or_none(self, field: str) -> float | None:
-        value = self._value.get(field)
+        value = self.value.get(field)
         if value is None:
             return None
         if not isinstance(value, int | float) or isinstance(value, bool) or not 0 <= value < _LARGEST_NUMBER:
@@ -190,7 +196,7 @@ class _Answer:
         return float(value)
 
     def items(self, field: str) -> list[object]:
-        value = self._value.get(field)
+        value = self.value.get(field)
         if not isinstance(value, list):
             raise self._wrong(field, "a list")
         return value

@@ -14,6 +14,8 @@ _SEGMENT_BYTES = 1448
 # A queue that counts: well above the jitter of a quiet path, well below any buffer that a stream can fill.
 _QUEUE_RATIO = 0.05
 _LEAST_QUEUE_S = 0.001
+# A cap counts headers too, and its pacing leaves a little.
+_AT_CAP_RATIO = 0.9
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,13 +52,17 @@ def observe(before: Sample, after: Sample, rtts_ms: Sequence[float], floor_s: fl
         bytes_sent += _grown(old.bytes_sent if old else None, stream.bytes_sent)
         retransmits += _grown(old.retransmits if old else None, stream.retransmits)
     segments = bytes_sent / _SEGMENT_BYTES + retransmits
+    goodput_bps = bytes_sent * 8 / seconds if seconds > 0 else 0.0
+    cap_bps = after.stats.cap_bps
+    # At its cap the transfer has all that it may have, as on a full path.
+    at_cap = cap_bps is not None and goodput_bps >= _AT_CAP_RATIO * cap_bps
     return Observation(
         at_s=after.at_s,
         seconds=seconds,
         streams=len(after.stats.streams),
-        goodput_bps=bytes_sent * 8 / seconds if seconds > 0 else 0.0,
+        goodput_bps=goodput_bps,
         loss_ratio=retransmits / segments if segments else 0.0,
-        busy_ratio=_busy_ratio(after.stats.streams, rtts_ms, floor_s),
+        busy_ratio=1.0 if at_cap else _busy_ratio(after.stats.streams, rtts_ms, floor_s),
     )
 
 

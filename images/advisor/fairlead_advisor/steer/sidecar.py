@@ -1,13 +1,14 @@
 """The sidecar's life: wait for the peer, probe, decide, apply, publish, and keep watching."""
 
 import asyncio
+import itertools
 import logging
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from fairlead_advisor.decide.background import Background
-from fairlead_advisor.decide.model import Decision, Limits, PathMeasurement
+from fairlead_advisor.decide.model import Decision, History, Limits, PathMeasurement
 from fairlead_advisor.decide.rule import decide
 from fairlead_advisor.errors import AdvisorError, MoverAnswerError, MoverUnavailableError, OutputError, TransportRefusedError
 from fairlead_advisor.probe.summary import summarize
@@ -22,6 +23,7 @@ from fairlead_advisor.steer.watch import Watch
 
 _FIRST_PAUSE_S = 0.05
 _LONGEST_PAUSE_S = 1.0
+_STATS_ATTEMPTS = 8
 
 _log = logging.getLogger(__name__)
 
@@ -37,11 +39,12 @@ class Files:
 class Sidecar:
     """One job's advisor; `board` has what stands."""
 
-    def __init__(self, mover: MoverClient, effects: Effects, board: Board, limits: Limits, files: Files) -> None:
+    def __init__(self, mover: MoverClient, effects: Effects, board: Board, limits: Limits, *, history: History, files: Files) -> None:
         self._mover = mover
         self._effects = effects
         self._board = board
         self._limits = limits
+        self._history = history
         self._files = files
 
     async def run(self) -> None:
@@ -54,7 +57,7 @@ class Sidecar:
             self._board.stand(path, decision, applied=True)
         else:
             if stats is not None:
-                self._limits = replace(self._limits, available=stats.available_congestion_controls)
+                self._limits = replace(self._limits, available=stats.available_congestion_controls, cap_bps=stats.cap_bps)
             await self._apply(*await self._measure(peer))
         self._board.record()
         await self._watch(peer)
@@ -67,11 +70,16 @@ class Sidecar:
             return None
 
     async def _stats(self) -> Stats | None:
-        try:
-            return await self._mover.stats()
-        except AdvisorError as error:
-            _log.warning("how far the mover is, and what its kernel offers, is not known: %s", error)
-            return None
+        """How far the mover is: worth asking several times, because a transfer under way must not be taken for an idle path."""
+        for pause_s in itertools.islice(_pauses(), _STATS_ATTEMPTS):
+            try:
+                return await self._mover.stats()
+            except MoverUnavailableError:
+                await self._effects.sleep(pause_s)
+            except AdvisorError as error:
+                _log.warning("how far the mover is, and what its kernel offers, is not known: %s", error)
+                return None
+        return None
 
     async def _measure(self, peer: Peer | None) -> tuple[PathMeasurement, Background | None, str]:
         """The path, what else is on it, and what went wrong meanwhile."""
@@ -111,7 +119,7 @@ class Sidecar:
         """
         refused: set[str] = set()
         leave_streams = False
-        decision = decide(path, self._limits, background)
+        decision = decide(path, self._limits, background, self._history)
         self._board.stand(path, decision, applied=False)
         while decision.congestion_control not in refused:
             try:
@@ -122,7 +130,7 @@ class Sidecar:
                     leave_streams = True
                 else:
                     refused.add(decision.congestion_control)
-                    decision = decide(path, await self._limits_without(refused), background)
+                    decision = decide(path, await self._limits_without(refused), background, self._history)
             except MoverAnswerError as error:
                 story += f"; the mover's answer was not understood ({error})"
                 break
@@ -159,7 +167,7 @@ class Sidecar:
 
     async def _watch(self, peer: Peer | None) -> None:
         monitor = self._effects.monitor(peer) if peer is not None else None
-        watch = Watch(self._mover, self._effects, self._board, self._limits, monitor)
+        watch = Watch(self._mover, self._effects, self._board, self._limits, history=self._history, monitor=monitor)
         async with asyncio.TaskGroup() as tasks:
             if monitor is not None:
                 tasks.create_task(monitor.run())

@@ -18,7 +18,9 @@ from fairlead_advisor.steer.observe import Sample, measurement, observe, rtt_flo
 
 PERIOD_S = 1.0
 LOOK_PERIOD_S = 10.0
-"""Between two decisions, and between two publications of a count that moves."""
+"""Between two decisions, and between two publications of a stream count."""
+SEARCH_PERIOD_S = 60.0
+"""Between two publications while a search goes on."""
 
 TRANSFERRING = "Transferring"
 
@@ -28,7 +30,9 @@ _log = logging.getLogger(__name__)
 class Watch:
     """One transfer under way. `path` and `decision` are what stands when it begins; without a monitor RTTs come from the sockets."""
 
-    def __init__(self, mover: MoverClient, effects: Effects, board: Board, limits: Limits, monitor: PathMonitor | None) -> None:
+    def __init__(
+        self, mover: MoverClient, effects: Effects, board: Board, limits: Limits, *, history: History, monitor: PathMonitor | None
+    ) -> None:
         if board.published is None:
             raise ValueError("there is nothing to watch before a decision stands")
         self._mover = mover
@@ -42,7 +46,7 @@ class Watch:
         self._before: Sample | None = None
         self._streams: optimizer.State | None = None
         self._switching = SwitchState(self._decision.congestion_control, effects.monotonic_s())
-        self._history = History()
+        self._history = history
         self._why_streams = ""
         self._looked_s = self._published_s = effects.monotonic_s()
         self._looked_bits = self._bits = self._looked_seconds = self._seconds = 0.0
@@ -69,7 +73,7 @@ class Watch:
             return
         sample, before = Sample(self._effects.monotonic_s(), stats), self._before
         self._before = sample
-        self._limits = replace(self._limits, available=stats.available_congestion_controls)
+        self._limits = replace(self._limits, available=stats.available_congestion_controls, cap_bps=stats.cap_bps)
         if before is None or sample.at_s <= before.at_s:
             return
         seen = self._observe(before, sample)
@@ -178,7 +182,9 @@ class Watch:
         published, state = self._board.published, self._streams
         if published is None or state is None or not published.applied:
             return
-        if state.streams == published.decision.streams or now_s - self._published_s < LOOK_PERIOD_S:
+        # Each publication becomes a write to the cluster's API: a search under way is told seldom, its result soon.
+        period_s = LOOK_PERIOD_S if state.phase is optimizer.Phase.REST else SEARCH_PERIOD_S
+        if state.streams == published.decision.streams or now_s - self._published_s < period_s:
             return
         self._published_s = now_s
         why = f": {self._why_streams}" if self._why_streams else ""

@@ -42,7 +42,7 @@ def test_the_choice(path: PathMeasurement, limits: Limits, congestion_control: s
             MEASURED,
             Limits(),
             "The path has an RTT of 60.0 ms and lost 0.5% of 200 requests; cubic with 4 streams: "
-            "no classifier is installed to tell the background traffic, so that the safe default stands",
+            "no classifier tells the background traffic, so that the safe default stands",
         ),
         (
             SILENT,

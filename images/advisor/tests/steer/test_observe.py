@@ -51,6 +51,12 @@ def test_a_busy_path_is_one_whose_queue_stands(
     assert observe(Sample(0.0, stats(stream(0, 0))), Sample(1.0, after), rtts_ms, floor_s).busy_ratio == busy_ratio
 
 
+@pytest.mark.parametrize(("cap_bps", "busy_ratio"), [(None, 0.0), (8e6, 1.0), (8.8e6, 1.0), (10e6, 0.0)])
+def test_a_transfer_at_its_cap_has_nothing_to_gain(cap_bps: float | None, busy_ratio: float) -> None:
+    before, after = (Stats("Transferring", frozenset(), (stream(0, sent),), cap_bps) for sent in (0, 1))
+    assert observe(Sample(0.0, before), Sample(1.0, after), [60.0], 0.06).busy_ratio == busy_ratio
+
+
 def test_two_answers_at_once_are_no_division_by_zero() -> None:
     sample = Sample(1.0, stats(stream(0, 1)))
     assert observe(sample, sample, [], None).goodput_bps == 0.0

@@ -28,6 +28,7 @@ class FakeMover:
     in_force: dict[str, Any] = field(default_factory=lambda: {"congestion_control": "cubic", "streams": 2})
     bytes_sent: dict[int, float] = field(default_factory=dict)
     moved_s: float | None = None
+    garbage: Any = None
     patches: list[dict[str, Any]] = field(default_factory=list)
     peer_asked: asyncio.Event = field(default_factory=asyncio.Event)
     stats_asked: asyncio.Event = field(default_factory=asyncio.Event)
@@ -43,6 +44,8 @@ class FakeMover:
     async def get_stats(self, _request: web.Request) -> web.Response:
         self.stats_asked.set()
         self._move()
+        if self.garbage is not None:
+            return web.json_response(self.garbage)
         stream = {"rtt_seconds": 0.25, "rtt_min_seconds": 0.2, "retransmits": 0, "congestion_control": self.in_force["congestion_control"]}
         open_now = range(0 if self.stage == "AwaitingTransport" else self.in_force["streams"])
         streams = [{"id": number, "bytes_sent": int(self.bytes_sent.get(number, 0))} | stream for number in open_now]
