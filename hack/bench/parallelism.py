@@ -24,7 +24,7 @@ from tests.support.two_hosts import RECEIVER, SENDER, TwoHosts, Wan, missing, sp
 
 OUTPUT = ROOT / "build" / "bench" / "parallelism.json"
 WARM_S = 20.0
-SOURCE_BYTES = 64 << 30
+SOURCE_BYTES = 2 << 30
 PROBE_S = 3
 
 
