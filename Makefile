@@ -63,6 +63,7 @@ lint: python verify ## Formatters, linters, types, layers, generated files
 	$(VENV)/mypy -p fairlead
 	$(VENV)/mypy -p fairlead_advisor
 	MYPYPATH=hack/cluster $(VENV)/mypy -p fairlead_cluster
+	MYPYPATH=hack/wan $(VENV)/mypy -p fairlead_testbed
 	MYPYPATH=hack/demo $(VENV)/mypy hack/demo e2e
 	$(VENV)/lint-imports
 	cargo fmt --all --check
@@ -86,6 +87,7 @@ unit-python:
 	$(VENV)/pytest -q operator/tests --ignore operator/tests/apiserver
 	$(VENV)/pytest -q images/advisor/tests $(addprefix --ignore images/advisor/tests/,$(ADVISOR_PROGRAM_TESTS))
 	$(VENV)/pytest -q hack/cluster/tests
+	$(VENV)/pytest -q hack/wan/tests/testbed --ignore hack/wan/tests/testbed/lab
 	$(VENV)/pytest -q hack/demo
 	$(VENV)/pytest -q -n 0 e2e/tests_lib
 
@@ -95,8 +97,9 @@ unit-rust:
 	+cargo test --quiet --locked -p fairlead-protocol
 
 .PHONY: test-programs
-test-programs: python ## The mover, the advisor and the WAN emulator as whole programs, on one machine
+test-programs: python rust ## The mover, the advisor and the WAN emulator as whole programs, on one machine
 	$(VENV)/pytest -q -n 2 $(addprefix images/advisor/tests/,$(ADVISOR_PROGRAM_TESTS))
+	$(VENV)/pytest -q hack/wan/tests/testbed/lab
 	cargo test --quiet --locked -p fairlead-mover -p fairlead-wan --features fairlead-mover/fault-injection --tests
 
 .PHONY: test-apiserver
@@ -111,6 +114,14 @@ test-e2e: python ## The end-to-end suite on the local cluster; KEEP=1 leaves the
 .PHONY: bench-allocation
 bench-allocation: python ## Time the fair-share allocation: build/bench/allocation.json
 	$(VENV)/python hack/bench/allocation.py
+
+DATASET ?= full
+DATASET_FOLDER ?= $(CACHE)/datasets/$(DATASET)
+
+.PHONY: dataset
+dataset: python rust ## Record the labelled traces (root, an idle machine, hours; goes on where it was): DATASET=full|pilot
+	PYTHONPATH=hack/wan $(VENV)/python -m fairlead_testbed dataset generate $(DATASET) --folder $(DATASET_FOLDER)
+	PYTHONPATH=hack/wan $(VENV)/python -m fairlead_testbed dataset pack $(DATASET) --folder $(DATASET_FOLDER) --output build/dataset/$(DATASET)
 
 .PHONY: bench-parallelism
 bench-parallelism: python rust ## The advisor's stream count against fixed ones over emulated paths (root, 12 minutes): build/bench/parallelism.json
