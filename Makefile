@@ -124,7 +124,7 @@ dataset: python rust ## Record the labelled traces (root, an idle machine, hours
 	PYTHONPATH=hack/wan $(VENV)/python -m fairlead_testbed dataset pack $(DATASET) --folder $(DATASET_FOLDER) --output build/dataset/$(DATASET)
 
 .PHONY: bench-parallelism
-bench-parallelism: python rust ## The advisor's stream count against fixed ones over emulated paths (root, 12 minutes): build/bench/parallelism.json
+bench-parallelism: python rust ## The advisor's stream count against fixed ones over emulated paths (root, 22 minutes): build/bench/parallelism.json
 	$(VENV)/python hack/bench/parallelism.py
 
 .PHONY: images

@@ -40,6 +40,7 @@ class Scene:
 SCENES = (
     Scene("clean", Wan("100M", "30ms")),
     Scene("lossy", Wan("100M", "30ms", loss=1e-4)),
+    Scene("lossier", Wan("100M", "30ms", loss=5e-4)),
     Scene("shared", Wan("100M", "30ms"), others=1),
 )
 
@@ -135,7 +136,7 @@ def main() -> int:
     """Run the scenes."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", choices=[scene.name for scene in SCENES], action="append", help="a scene; may be given several times")
-    parser.add_argument("--fixed", type=int, nargs="+", default=[1, 4, 8], help="stream counts to compare with")
+    parser.add_argument("--fixed", type=int, nargs="+", default=[1, 4, 8, 16], help="stream counts to compare with")
     parser.add_argument("--seconds", type=float, default=40.0, help="measured after the first 20 s")
     parser.add_argument("--output", type=Path, default=OUTPUT)
     options = parser.parse_args()

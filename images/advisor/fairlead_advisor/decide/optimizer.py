@@ -9,6 +9,8 @@ import math
 from dataclasses import dataclass, replace
 from enum import Enum
 
+from fairlead_advisor.decide.model import DEFAULT_STREAMS
+
 STREAM_COST = 1.01
 """K: a further stream must bring one per cent."""
 LOSS_COST = 10.0
@@ -20,6 +22,10 @@ SETTLE_RTTS = 15
 WINDOW_S = 3.0
 LONGEST_WINDOW_S = 6.0
 """A trial whose outcome is within the noise is looked at for longer."""
+DOWN_WINDOW_S = 10.0
+"""With fewer streams the path lives on what the queue held: a loss shows late. A clear one ends the trial after WINDOW_S."""
+REGROW_S = 8.0
+"""After a trial was taken back: the windows of streams that left have to be grown again."""
 FIRST_REST_S = 15.0
 LONGEST_REST_S = 240.0
 LONGEST_WAIT_S = 15.0
@@ -28,7 +34,10 @@ LONGEST_WAIT_S = 15.0
 FULL_BUSY_RATIO = 0.95
 SPARE_BUSY_RATIO = 0.7
 CHANGE_RATIO = 0.25
-_FACTORS = (2.0, 1.5, 1.25)
+# Down in small steps, and not below the safe default: a stream that leaves takes its window along, the others must fill the path at once,
+# and take seconds to grow. Measured at 100 Mb/s and 60 ms: going from 2 to 1 costs a third of the goodput for five seconds.
+_UP_FACTORS = (2.0, 1.5, 1.25)
+_DOWN_FACTORS = (1.25,)
 _NOISE = 0.03
 # More streams must show that they help, fewer only that they do no harm beyond their saving.
 _MARGIN_UP = 0.015
@@ -234,11 +243,18 @@ def _explore(state: State, now_s: float) -> Step:
 
 def _candidate(state: State) -> int | None:
     """The next count in the direction of search, a smaller step if the larger ones lead nowhere new; None at the limit."""
-    factor = _FACTORS[state.factor]
+    factors = _factors(state)
+    factor = factors[min(state.factor, len(factors) - 1)]
     scaled = state.streams * factor if state.upward else state.streams / factor
-    moved = max(math.ceil(scaled), state.streams + 1) if state.upward else min(math.floor(scaled), state.streams - 1)
-    bounded = max(state.minimum, min(state.maximum, moved))
-    return None if bounded == state.streams else bounded
+    if state.upward:
+        higher = min(state.maximum, max(math.ceil(scaled), state.streams + 1))
+        return higher if higher > state.streams else None
+    lower = max(state.minimum, DEFAULT_STREAMS, min(math.floor(scaled), state.streams - 1))
+    return lower if lower < state.streams else None
+
+
+def _factors(state: State) -> tuple[float, ...]:
+    return _UP_FACTORS if state.upward else _DOWN_FACTORS
 
 
 def _judge(state: State, now_s: float) -> Step:
@@ -247,7 +263,9 @@ def _judge(state: State, now_s: float) -> Step:
         raise AssertionError("a trial has a base")
     tried = state.window.score(trial)
     gain = tried.utility - base.utility
-    if abs(gain) < _NOISE and state.window.seconds < LONGEST_WINDOW_S:
+    longest_s = LONGEST_WINDOW_S if trial > state.streams else DOWN_WINDOW_S
+    unclear = abs(gain) < _NOISE if trial > state.streams else gain > -_NOISE
+    if unclear and state.window.seconds < longest_s:
         return Step(state)
     told = _compared(tried, base)
     if gain > (_MARGIN_UP if trial > state.streams else _MARGIN_DOWN):
@@ -256,32 +274,30 @@ def _judge(state: State, now_s: float) -> Step:
         following = _explore(state, now_s)
         return replace(following, outcome=Outcome(tried, base, trial, f"kept {trial}: {told}"))
     outcome = Outcome(tried, base, state.streams, f"back to {state.streams}: {told}")
-    change = Change(state.streams, f"back to {state.streams} streams: {told}")
-    state = replace(state, trial=None)
     narrower = _narrower(state, abs(trial - state.streams))
-    if narrower is None:
-        return Step(_rest(state, now_s), change, outcome)
-    # The base is measured again, because the path may have changed during the trial.
-    return Step(replace(narrower, phase=Phase.BASE, base=None, window=_window(state, now_s)), change, outcome)
+    if narrower is not None and narrower.trial is not None:
+        # Straight on from the failed count: on the way back the windows that left would be missed, and the base would look poor.
+        why = f"trying {narrower.trial} instead: {told}"
+        return Step(replace(narrower, window=_window(state, now_s)), Change(narrower.trial, why), outcome)
+    change = Change(state.streams, f"back to {state.streams} streams: {told}")
+    return Step(_rest(replace(state, trial=None), now_s), change, outcome)
 
 
 def _narrower(state: State, failed_by: int) -> State | None:
-    """A smaller step in the same direction, else the other direction once; None when the search is over."""
-    for factor in range(state.factor + 1, len(_FACTORS)):
-        candidate = _candidate(replace(state, factor=factor))
+    """A trial with a smaller step in the same direction; None when there is none."""
+    for factor in range(state.factor + 1, len(_factors(state))):
+        narrower = replace(state, factor=factor)
+        candidate = _candidate(narrower)
         if candidate is not None and abs(candidate - state.streams) < failed_by:
-            return replace(state, factor=factor)
-    if state.turned:
-        return None
-    turned = replace(state, upward=not state.upward, turned=True, factor=len(_FACTORS) - 1)
-    return turned if _candidate(turned) is not None else None
+            return replace(narrower, trial=candidate)
+    return None
 
 
 def _rest(state: State, now_s: float) -> State:
     return replace(
         state,
         phase=Phase.REST,
-        window=_window(state, now_s),
+        window=_opening(now_s, max(REGROW_S, state.settle_s)),
         rests_until_s=now_s + state.rest_s,
         rest_s=min(2 * state.rest_s, LONGEST_REST_S),
         surprises=0,
@@ -295,15 +311,16 @@ def _watch(state: State, now_s: float) -> Step:
     surprises = state.surprises + 1 if _changed(base, now) else 0
     if surprises >= 2:
         # What changed the path may have changed what is best by far: search as at the start.
-        return _explore(_afresh(state, now, factor=0, rest_s=FIRST_REST_S), now_s)
+        return _explore(_afresh(state, now, upward=True, factor=0, rest_s=FIRST_REST_S), now_s)
     if now_s >= state.rests_until_s and not surprises:
-        return _explore(_afresh(state, now, factor=len(_FACTORS) - 1, rest_s=state.rest_s), now_s)
+        # The other direction than the last time, by a small step.
+        return _explore(_afresh(state, now, upward=not state.upward, factor=len(_UP_FACTORS) - 1, rest_s=state.rest_s), now_s)
     reference = now if state.base is None or not surprises else state.base
     return Step(replace(state, base=reference, surprises=surprises, window=_Window(opens_s=now_s, gives_up_s=now_s + LONGEST_WAIT_S)))
 
 
-def _afresh(state: State, base: Score, *, factor: int, rest_s: float) -> State:
-    return replace(state, base=base, upward=True, turned=False, factor=factor, rest_s=rest_s, surprises=0)
+def _afresh(state: State, base: Score, *, upward: bool, factor: int, rest_s: float) -> State:
+    return replace(state, base=base, upward=upward, turned=False, factor=factor, rest_s=rest_s, surprises=0)
 
 
 def _changed(base: Score, now: Score) -> bool:

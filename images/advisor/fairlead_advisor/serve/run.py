@@ -21,6 +21,9 @@ from fairlead_advisor.steer.effects import Effects
 from fairlead_advisor.steer.mover import Mover, Peer
 from fairlead_advisor.steer.sidecar import Files, Sidecar
 
+WATCH_RATE_HZ = 10.0
+"""Enough to tell a standing queue, for half of what the probe before the data costs in processor time."""
+
 _log = logging.getLogger(__name__)
 
 
@@ -56,7 +59,7 @@ async def run_sidecar(settings: Settings) -> None:
         return await probe(endpoint(peer), peer.echo_key, settings.timetable, Clocks())
 
     def monitor(peer: Peer) -> Monitor:
-        return Monitor(endpoint(peer), peer.echo_key, settings.timetable.rate_hz, Clocks())
+        return Monitor(endpoint(peer), peer.echo_key, WATCH_RATE_HZ, Clocks())
 
     effects = Effects(probe_peer, monitor, now=lambda: datetime.now(UTC))
     metrics, journal = Metrics(), Journal(settings.record_path, effects.now)

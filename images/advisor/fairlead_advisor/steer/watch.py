@@ -17,6 +17,8 @@ from fairlead_advisor.steer.mover import Transport
 from fairlead_advisor.steer.observe import Sample, measurement, observe, rtt_floor
 
 PERIOD_S = 1.0
+REST_PERIOD_S = 3.0
+"""Between two questions for the mover's statistics: while something is tried, and while nothing is."""
 LOOK_PERIOD_S = 10.0
 """Between two decisions, and between two publications of a stream count."""
 SEARCH_PERIOD_S = 60.0
@@ -56,9 +58,12 @@ class Watch:
         try:
             while True:
                 await self._tick()
-                await self._effects.sleep(PERIOD_S)
+                await self._effects.sleep(REST_PERIOD_S if self._rests() else PERIOD_S)
         finally:
             self._board.ended(self._sum_up())
+
+    def _rests(self) -> bool:
+        return self._streams is not None and self._streams.phase is optimizer.Phase.REST
 
     async def _tick(self) -> None:
         try:

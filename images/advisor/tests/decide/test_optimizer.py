@@ -18,7 +18,7 @@ SEEDS = range(5)
         pytest.param(clean, 32, 0.99, id="clean, far too many at first"),
         pytest.param(lossy(), 4, 0.94, id="lossy"),
         pytest.param(lossy(), 1, 0.94, id="lossy, too few at first"),
-        pytest.param(lossy(12e6), 8, 0.88, id="so lossy that the last streams are not worth their cost"),
+        pytest.param(lossy(12e6), 8, 0.85, id="so lossy that the last streams are not worth their cost"),
         pytest.param(capped(50e6), 8, 0.99, id="capped"),
         pytest.param(unseen(lossy()), 4, 0.94, id="lossy, without RTT samples"),
         pytest.param(unseen(clean), 4, 0.99, id="clean, without RTT samples"),
@@ -30,8 +30,9 @@ def test_after_twenty_seconds_the_goodput_is_near_the_best_fixed_count(model: Pa
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_a_clean_path_ends_with_few_streams(seed: int) -> None:
-    assert Transfer(clean, 16, seed=seed).run(120).state.streams <= 2
+def test_a_clean_path_ends_with_the_safe_default_and_stays_there(seed: int) -> None:
+    assert Transfer(clean, 16, seed=seed).run(180).state.streams <= 5
+    assert Transfer(clean, 4, seed=seed).run(180).changes == []
 
 
 @pytest.mark.parametrize("others", [1, 2, 4])
@@ -52,13 +53,13 @@ def test_a_settled_count_stays(model: PathModel) -> None:
 
 def test_it_reacts_when_a_path_becomes_lossy_and_when_it_heals() -> None:
     transfer = Transfer(clean).run(120)
-    assert transfer.state.streams <= 2
+    assert transfer.state.streams == 4
     transfer.model = lossy(20e6)
     transfer.run(60)
-    assert transfer.mean_bps(150, 180) >= 0.9 * best_fixed_bps(lossy(20e6))
+    assert transfer.mean_bps(150, 180) >= 0.85 * best_fixed_bps(lossy(20e6))
     transfer.model = clean
     transfer.run(600)
-    assert transfer.state.streams <= 4
+    assert transfer.state.streams <= 8
 
 
 def test_a_count_set_by_the_user_is_kept() -> None:
