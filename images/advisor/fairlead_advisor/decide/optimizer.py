@@ -31,14 +31,18 @@ LONGEST_REST_S = 240.0
 LONGEST_WAIT_S = 15.0
 """For the mover to have the wanted streams open."""
 
-FULL_BUSY_RATIO = 0.95
-SPARE_BUSY_RATIO = 0.7
+FULL_BUSY_RATIO = 0.85
+"""Not 1: beside a sawtooth that never empties the queue, the least RTT seen has some of their queue in it."""
+SPARE_BUSY_RATIO = 0.6
 CHANGE_RATIO = 0.25
 # Down in small steps, and not below the safe default: a stream that leaves takes its window along, the others must fill the path at once,
 # and take seconds to grow. Measured at 100 Mb/s and 60 ms: going from 2 to 1 costs a third of the goodput for five seconds.
 _UP_FACTORS = (2.0, 1.5, 1.25)
 _DOWN_FACTORS = (1.25,)
 _NOISE = 0.03
+_RAMP_RATIO = 0.1
+# Less is a stall and no rate: nothing can be learnt from it.
+_FLOWING_BPS = 10e3
 # More streams must show that they help, fewer only that they do no harm beyond their saving.
 _MARGIN_UP = 0.015
 _MARGIN_DOWN = 0.003
@@ -194,7 +198,7 @@ def step(state: State, seen: Observation) -> Step:
         return Step(state)
     match state.phase:
         case Phase.BASE:
-            return _explore(replace(state, base=state.window.score(state.streams)), seen.at_s)
+            return _measure_base(state, seen.at_s)
         case Phase.TRIAL:
             return _judge(state, seen.at_s)
         case Phase.REST:
@@ -222,10 +226,18 @@ def _await(state: State, seen: Observation) -> Step:
     return Step(_rest(replace(state, trial=None), seen.at_s), Change(state.streams, why))
 
 
+def _measure_base(state: State, now_s: float) -> Step:
+    """Searches once the base is steady: what still grows by itself, as beside others' full queue, would be put down to the first trial."""
+    before, now = state.base, state.window.score(state.streams)
+    if before is None or now.goodput_bps > (1 + _RAMP_RATIO) * before.goodput_bps:
+        return Step(replace(state, base=now, window=_opening(now_s, 0.0)))
+    return _explore(replace(state, base=now), now_s)
+
+
 def _explore(state: State, now_s: float) -> Step:
     """Chooses the next trial from a measured base, or rests when there is none worth trying."""
     base = state.base
-    if base is None or base.goodput_bps <= 0:
+    if base is None or base.goodput_bps < _FLOWING_BPS:
         return Step(replace(state, phase=Phase.BASE, window=_window(state, now_s)))
     full = base.busy_ratio is not None and base.busy_ratio >= FULL_BUSY_RATIO
     searches = [state] if state.turned else [state, replace(state, upward=not state.upward, turned=True)]
@@ -263,6 +275,11 @@ def _judge(state: State, now_s: float) -> Step:
         raise AssertionError("a trial has a base")
     tried = state.window.score(trial)
     gain = tried.utility - base.utility
+    if tried.goodput_bps < _FLOWING_BPS:
+        # A stall says nothing about counts: back, and measure anew once something flows.
+        outcome = Outcome(tried, base, state.streams, f"back to {state.streams}: nothing flowed")
+        anew = replace(state, phase=Phase.BASE, base=None, trial=None, window=_window(state, now_s))
+        return Step(anew, Change(state.streams, outcome.why), outcome)
     longest_s = LONGEST_WINDOW_S if trial > state.streams else DOWN_WINDOW_S
     unclear = abs(gain) < _NOISE if trial > state.streams else gain > -_NOISE
     if unclear and state.window.seconds < longest_s:
@@ -313,10 +330,15 @@ def _watch(state: State, now_s: float) -> Step:
         # What changed the path may have changed what is best by far: search as at the start.
         return _explore(_afresh(state, now, upward=True, factor=0, rest_s=FIRST_REST_S), now_s)
     if now_s >= state.rests_until_s and not surprises:
-        # The other direction than the last time, by a small step.
-        return _explore(_afresh(state, now, upward=not state.upward, factor=len(_UP_FACTORS) - 1, rest_s=state.rest_s), now_s)
+        # A small step: up where the path has room for certain, else the other direction than the last time.
+        upward = _has_room(now) or not state.upward
+        return _explore(_afresh(state, now, upward=upward, factor=len(_UP_FACTORS) - 1, rest_s=state.rest_s), now_s)
     reference = now if state.base is None or not surprises else state.base
     return Step(replace(state, base=reference, surprises=surprises, window=_Window(opens_s=now_s, gives_up_s=now_s + LONGEST_WAIT_S)))
+
+
+def _has_room(score: Score) -> bool:
+    return score.busy_ratio is not None and score.busy_ratio < FULL_BUSY_RATIO
 
 
 def _afresh(state: State, base: Score, *, upward: bool, factor: int, rest_s: float) -> State:

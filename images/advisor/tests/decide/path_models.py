@@ -7,7 +7,7 @@ come fill theirs within a second, and all drift to the steady state in some five
 import math
 import random
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from fairlead_advisor.decide.optimizer import Observation, Outcome, State, start, step
 
@@ -52,6 +52,11 @@ def capped(cap_bps: float) -> PathModel:
 def shared(others: int) -> PathModel:
     """Each stream gets the share of one: more streams take from others."""
     return lambda streams: Load(CAPACITY_BPS * 0.96 * streams / (streams + others), 1e-4 * (streams + others), 1.0)
+
+
+def shared_sawtooth(others: int) -> PathModel:
+    """The same beside a sawtooth whose low points pass for an empty queue."""
+    return lambda streams: replace(shared(others)(streams), busy_ratio=0.9)
 
 
 def unseen(model: PathModel) -> PathModel:
