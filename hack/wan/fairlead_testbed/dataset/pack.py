@@ -12,10 +12,10 @@ from fairlead_advisor.probe.trace import read_trace
 from fairlead_testbed.data import RawTrace, write_runs, write_split
 from fairlead_testbed.dataset.card import card
 from fairlead_testbed.dataset.classes import Split
-from fairlead_testbed.dataset.generate import RUNS, is_recorded
 from fairlead_testbed.dataset.plan import PlannedRun
 from fairlead_testbed.dataset.specification import Specification
 from fairlead_testbed.errors import UsageError
+from fairlead_testbed.runs.batch import RUNS, is_recorded
 from fairlead_testbed.runs.record import MANIFEST, TRACE
 from fairlead_testbed.scenario.expand import single_flows
 

@@ -11,16 +11,17 @@ import shutil
 import sys
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import asdict, dataclass, field
 from importlib.metadata import version as package_version
 from pathlib import Path
 from typing import Any
 
-from fairlead_testbed.errors import LabError
+from fairlead_testbed.errors import LabError, UsageError
 from fairlead_testbed.lab import emulator as emulators
 from fairlead_testbed.lab.emulator import Emulator, end_process
+from fairlead_testbed.lab.kernel import offered_congestion_controls
 from fairlead_testbed.lab.namespaces import PROBE_ADDRESS_B, Names, Namespaces
 from fairlead_testbed.runs.quality import Limits, Verdict, judge
 from fairlead_testbed.scenario.expand import derived_seed
@@ -71,8 +72,10 @@ def length_s(scenario: Scenario) -> float:
 async def record(scenario: Scenario, folder: Path, bench: Bench, number: int) -> Verdict:
     """Run `scenario` and put its folder in place, whole or not at all, whatever the verdict.
 
-    `number` tells the runs of this process that are under way apart. Raises LabError if it could not be run to its end.
+    `number` tells the runs of this process that are under way apart. Raises LabError if it could not be run to its end, UsageError if it
+    never can be here.
     """
+    require_congestion_controls(scenario, offered_congestion_controls())
     folder.parent.mkdir(parents=True, exist_ok=True)
     work = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
     try:
@@ -81,6 +84,16 @@ async def record(scenario: Scenario, folder: Path, bench: Bench, number: int) ->
     finally:
         shutil.rmtree(work, ignore_errors=True)
     return Verdict(tuple(manifest["verdict"]["faults"]))
+
+
+def require_congestion_controls(scenario: Scenario, offered: Sequence[str]) -> None:
+    """UsageError naming the flow if the kernel does not offer its congestion control."""
+    for flow in scenario.flows:
+        if flow.congestion_control is not None and flow.congestion_control not in offered:
+            raise UsageError(
+                f"{scenario.name}: flow {flow.name}: this kernel has no {flow.congestion_control}, it offers {', '.join(offered)}: "
+                f"load its module (`modprobe tcp_{flow.congestion_control}`) or choose another"
+            )
 
 
 def _put_in_place(work: Path, manifest: Mapping[str, Any], folder: Path) -> None:

@@ -3,11 +3,12 @@ import json
 from collections import Counter
 from pathlib import Path
 
-from test_plan import specification
+import pytest
+from build import specification
 
-from fairlead_testbed.dataset.generate import ATTEMPTS, RUNS, Rules, State, generate, is_recorded
 from fairlead_testbed.dataset.plan import PlannedRun, plan_runs
-from fairlead_testbed.errors import LabError
+from fairlead_testbed.errors import LabError, UsageError
+from fairlead_testbed.runs.batch import ATTEMPTS, RUNS, Rules, State, generate, is_recorded
 from fairlead_testbed.runs.packing import Budget
 from fairlead_testbed.runs.quality import Verdict
 from fairlead_testbed.runs.record import scenario_digest
@@ -118,3 +119,22 @@ async def test_nothing_is_started_that_would_not_end_in_time(tmp_path: Path) -> 
     assert not recorder.calls
     assert state.out_of_time
     assert len(state.waiting) == 24
+
+
+async def test_two_generations_do_not_work_on_one_folder(tmp_path: Path) -> None:
+    class Meddler(Recorder):
+        async def __call__(self, run: PlannedRun, folder: Path, number: int) -> Verdict:
+            if not self.calls:
+                with pytest.raises(UsageError, match="another generation"):
+                    await generated(tmp_path, Recorder())
+            return await super().__call__(run, folder, number)
+
+    state = await generated(tmp_path, Meddler())
+    assert state.done == 24
+
+
+async def test_what_a_killed_generation_left_half_written_is_removed(tmp_path: Path) -> None:
+    leftover = tmp_path / RUNS / ".p00__B0-C0__s0.x1y2"
+    leftover.mkdir(parents=True)
+    await generated(tmp_path, Recorder())
+    assert not leftover.exists()

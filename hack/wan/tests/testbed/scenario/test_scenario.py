@@ -5,6 +5,7 @@ from build import path, scenario, tcp, udp
 from pydantic import ValidationError
 
 from fairlead_testbed.errors import UsageError
+from fairlead_testbed.runs.record import require_congestion_controls
 from fairlead_testbed.scenario.expand import single_flows
 from fairlead_testbed.scenario.load import load_scenario, load_toml, named_scenarios
 from fairlead_testbed.scenario.model import Path as NetworkPath
@@ -128,3 +129,9 @@ def test_copies_of_a_flow_have_numbers_and_seeds_of_their_own() -> None:
     assert len({flow.seed for flow in flows}) == 3
     assert flows == single_flows(scenario(tcp("a", count=2), tcp("b")))
     assert flows[0].seed != single_flows(scenario(tcp("a", count=2), tcp("b"), seed=2))[0].seed
+
+
+def test_a_congestion_control_that_the_kernel_lacks_is_named_with_its_flow() -> None:
+    require_congestion_controls(scenario(tcp("a", "cubic"), udp()), ["reno", "cubic"])
+    with pytest.raises(UsageError, match=r"flow a: this kernel has no htcp, it offers reno, cubic"):
+        require_congestion_controls(scenario(tcp("a", "htcp")), ["reno", "cubic"])

@@ -2,6 +2,7 @@ from collections import Counter
 from typing import Any
 
 import pytest
+from build import DRAWN, specification
 from pydantic import ValidationError
 
 from fairlead_testbed.cli import DATASETS
@@ -11,33 +12,6 @@ from fairlead_testbed.dataset.plan import PlannedRun, plan_runs
 from fairlead_testbed.dataset.specification import Specification
 from fairlead_testbed.dataset.traffic import LOSS_RATIO, MANY_FLOWS
 from fairlead_testbed.scenario.load import load_toml
-
-DRAWN = {
-    "known": 12,
-    "unseen": 4,
-    "rtt_ms": {"low": 5, "high": 250},
-    "rate_bps": {"low": 20e6, "high": 120e6},
-    "fast_rate_bps": {"low": 120e6, "high": 500e6},
-    "fast_share": 0.125,
-    "buffer_bdp": {"low": 0.2, "high": 5},
-    "loss_ratio": {"low": 1e-6, "high": 1e-4},
-    "loss_share": 0.5,
-}
-
-
-def specification(**changes: Any) -> Specification:
-    content = {
-        "name": "test",
-        "seed": 7,
-        "duration_s": 40,
-        "train_seeds": 2,
-        "test_seeds": 1,
-        "unseen_path_seeds": 2,
-        "most_flows_per_side": 2,
-        "drawn_paths": DRAWN,
-        **changes,
-    }
-    return Specification.model_validate(content)
 
 
 def of_kind(kind: Kind, *classes: str, paths: int = 4) -> tuple[PlannedRun, ...]:
@@ -134,9 +108,10 @@ def test_the_kinds_never_trained_on_are_what_their_names_say() -> None:
 
 def test_an_active_run_has_the_papers_profile_from_the_start_of_the_recording() -> None:
     fixed = {"id": "fixed", "path": {"rate_bps": 50_000_000, "rtt_ms": 40, "buffer_bdp": 1}, "duration_s": 60}
-    runs = plan_runs(specification(fixed_paths=[{**fixed, "train_seeds": 0, "test_seeds": 0, "active_seeds": 1}]))
+    runs = plan_runs(specification(fixed_paths=[{**fixed, "train_seeds": 0, "test_seeds": 0, "active_seeds": 1, "active_duration_s": 80}]))
     (run,) = (run for run in runs if run.kind is Kind.ACTIVE and run.background == "B1-C0")
     assert run.split is Split.ACTIVE
+    assert run.scenario.duration_s == 80
     profile = {flow.congestion_control: (flow.start_s, flow.pattern) for flow in run.scenario.flows if flow.role == "foreground"}
     assert profile["cubic"][0] == 0 and profile["cubic"][1].model_dump() == {"kind": "on_off", "on_s": 5, "off_s": 5}
     assert profile["bbr"][0] == 5 and profile["bbr"][1].model_dump() == {"kind": "on_off", "on_s": 5, "off_s": 15}

@@ -1,12 +1,12 @@
 import io
 
 import pytest
-from test_plan import specification
+from build import specification
 
-from fairlead_testbed.dataset.generate import State
 from fairlead_testbed.dataset.plan import plan_runs
-from fairlead_testbed.dataset.progress import Progress, duration, line
+from fairlead_testbed.runs.batch import State
 from fairlead_testbed.runs.packing import Budget, carried_bps
+from fairlead_testbed.runs.progress import Progress, duration, line
 
 PLAN = plan_runs(specification())
 

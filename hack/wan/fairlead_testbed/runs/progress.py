@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from typing import TextIO
 
-from fairlead_testbed.dataset.generate import State
+from fairlead_testbed.runs.batch import State
 from fairlead_testbed.runs.packing import Budget, carried_bps, estimate_s
 
 HEARTBEAT_S = 30.0

@@ -1,19 +1,21 @@
-"""Records every run of a plan, several side by side; what is there already is kept, what was disturbed is repeated."""
+"""Records many scenarios, several side by side; what is there already is kept, what was disturbed is repeated."""
 
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import itertools
 import json
 import shutil
 import time
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
-from fairlead_testbed.errors import LabError
-from fairlead_testbed.runs.packing import Budget, next_to_start
+from fairlead_testbed.errors import LabError, UsageError
+from fairlead_testbed.runs.packing import Budget, cost_cores, next_to_start
 from fairlead_testbed.runs.quality import Verdict
 from fairlead_testbed.runs.record import MANIFEST, Bench, length_s, record, scenario_digest
 from fairlead_testbed.scenario.expand import derived_seed
@@ -44,8 +46,12 @@ class Named:
         return self.scenario.name
 
 
+_R = TypeVar("_R", bound=Recordable)
+
 RUNS = "runs"
 ATTEMPTS = "attempts.jsonl"
+LARGE_CORES = 0.4
+"""A run that takes as much leaves room for few others."""
 
 
 @dataclass(slots=True)
@@ -94,11 +100,40 @@ def recorder(bench: Bench) -> Recorder:
 async def generate(plan: Sequence[Recordable], folder: Path, recorder: Recorder, rules: Rules, watch: Callable[[State], None]) -> State:
     """Record what is missing and return how it ended; `watch` is called about every second.
 
-    Cancelling ends the runs under way and leaves nothing of them.
+    Cancelling ends the runs under way and leaves nothing of them. Raises UsageError if another generation is at work on `folder`.
     """
-    waiting = [run for run in plan if not is_recorded(run, folder, disturbed_too=rules.keep_disturbed)]
-    # Mixed, so that what is there after some minutes is of all paths and classes, and fast and slow runs go side by side.
-    waiting.sort(key=lambda run: derived_seed(0, run.name))
+    with _alone_on(folder):
+        _remove_leftovers(folder)
+        return await _generate(plan, folder, recorder, rules, watch)
+
+
+@contextmanager
+def _alone_on(folder: Path) -> Iterator[None]:
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / ".lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise UsageError(f"{folder}: another generation is at work on it: wait for its end or name another folder") from None
+        yield
+
+
+def _remove_leftovers(folder: Path) -> None:
+    """What a killed generation was writing."""
+    for leftover in (folder / RUNS).glob(".*"):
+        shutil.rmtree(leftover, ignore_errors=True)
+
+
+def in_order(plan: Sequence[_R]) -> list[_R]:
+    """The order of recording: the longest work first, or it would be left to the end alone; the rest is mixed.
+
+    What is there after some minutes is then of all paths and classes, and fast and slow runs go side by side.
+    """
+    return sorted(plan, key=lambda run: (cost_cores(run.scenario) < LARGE_CORES, derived_seed(0, run.name)))
+
+
+async def _generate(plan: Sequence[Recordable], folder: Path, recorder: Recorder, rules: Rules, watch: Callable[[State], None]) -> State:
+    waiting = [run for run in in_order(plan) if not is_recorded(run, folder, disturbed_too=rules.keep_disturbed)]
     generation = _Generation(folder, recorder, rules, watch, State(waiting, done=len(plan) - len(waiting)))
     return await generation.go()
 
