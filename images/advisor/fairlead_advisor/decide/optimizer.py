@@ -28,6 +28,8 @@ REGROW_S = 8.0
 """After a trial was taken back: the windows of streams that left have to be grown again."""
 FIRST_REST_S = 15.0
 LONGEST_REST_S = 240.0
+LONGEST_RAMP_S = 30.0
+"""For goodput that grows by itself to become steady."""
 LONGEST_WAIT_S = 15.0
 """For the mover to have the wanted streams open."""
 
@@ -149,6 +151,7 @@ class State:
     streams: int
     phase: Phase
     settle_s: float
+    steady_by_s: float
     window: _Window
     base: Score | None = None
     trial: int | None = None
@@ -182,7 +185,9 @@ class Step:
 def start(streams: int, minimum: int, maximum: int, now_s: float, rtt_s: float | None = None) -> State:
     """The state at the start of the data, or after anything else about the transport was changed."""
     settle_s = max(SETTLE_S, SETTLE_RTTS * (rtt_s or 0.0))
-    return State(minimum, maximum, max(minimum, min(maximum, streams)), Phase.BASE, settle_s, _opening(now_s, settle_s))
+    return State(
+        minimum, maximum, max(minimum, min(maximum, streams)), Phase.BASE, settle_s, now_s + LONGEST_RAMP_S, _opening(now_s, settle_s)
+    )
 
 
 def step(state: State, seen: Observation) -> Step:
@@ -229,7 +234,8 @@ def _await(state: State, seen: Observation) -> Step:
 def _measure_base(state: State, now_s: float) -> Step:
     """Searches once the base is steady: what still grows by itself, as beside others' full queue, would be put down to the first trial."""
     before, now = state.base, state.window.score(state.streams)
-    if before is None or now.goodput_bps > (1 + _RAMP_RATIO) * before.goodput_bps:
+    grows = before is None or now.goodput_bps > (1 + _RAMP_RATIO) * before.goodput_bps
+    if grows and now_s < state.steady_by_s:
         return Step(replace(state, base=now, window=_opening(now_s, 0.0)))
     return _explore(replace(state, base=now), now_s)
 

@@ -35,7 +35,7 @@ class Running:
 
     async def until(self, path: str, satisfied: Callable[[int, Any], bool]) -> Any:
         """The body of the first answer that satisfies."""
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(45):
             while True:
                 status, body = await self.get(path)
                 if satisfied(status, body):

@@ -11,7 +11,7 @@ import pytest
 
 from tests.support.two_hosts import TwoHosts, Wan, missing, sparse_source
 
-pytestmark = [pytest.mark.skipif(missing() is not None, reason=missing() or ""), pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.skipif(missing() is not None, reason=missing() or ""), pytest.mark.timeout(300)]
 
 LOSSY = Wan("50M", "10ms", "1BDP", loss=0.02)
 
@@ -34,14 +34,14 @@ def flows(hosts: TwoHosts) -> bool:
 
 
 def test_a_lossy_path_is_given_more_streams_and_the_transfer_ends_well(hosts: TwoHosts) -> None:
-    with sparse_source(hosts.folder, 80_000_000) as source:
+    with sparse_source(hosts.folder, 160_000_000) as source:
         ends = hosts.send(source, "--await-transport", 30)
         advisor = hosts.advise("--seconds", 1)
-        hosts.wait_for(lambda: any(entry["kept"] > 4 for entry in entries(hosts, "streams")), "more streams are kept", ends.sender, 90)
+        hosts.wait_for(lambda: any(entry["kept"] > 4 for entry in entries(hosts, "streams")), "more streams are kept", ends.sender, 150)
         ends.sender.wait(timeout=120)
         ends.receiver.wait(timeout=20)
         assert (ends.sender.returncode, ends.receiver.returncode) == (0, 0), hosts.logs()
-        assert (ends.arrived / "zeros").stat().st_size == 80_000_000
+        assert (ends.arrived / "zeros").stat().st_size == 160_000_000
         advisor.send_signal(signal.SIGTERM)
         assert advisor.wait(timeout=10) == 0
     (end,) = entries(hosts, "end")
