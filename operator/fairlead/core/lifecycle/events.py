@@ -32,6 +32,10 @@ def events_between(before: TransferJobStatus, after: TransferJobStatus) -> tuple
         tell(EventReason.MOVERS_STARTED, ConditionType.MOVERS_READY)
     if _is_new_reason(before, after, ConditionType.MOVERS_READY, *_TROUBLE):
         tell(EventReason.MOVERS_NOT_READY, ConditionType.MOVERS_READY, warning=True)
+    if _is_new_reason(before, after, ConditionType.SCHEDULED, Reason.WAITING_FOR_LINK, Reason.GUARANTEE_TOO_LARGE):
+        tell(EventReason.WAITING_FOR_LINK, ConditionType.SCHEDULED, warning=True)
+    if _is_new_reason(before, after, ConditionType.CAP_ENFORCED, Reason.ABOVE_CAP):
+        tell(EventReason.CAP_EXCEEDED, ConditionType.CAP_ENFORCED, warning=True)
     if became(ConditionType.PATH_PROBED):
         tell(EventReason.PATH_PROBED, ConditionType.PATH_PROBED)
     elif _was_switched(before, after):
