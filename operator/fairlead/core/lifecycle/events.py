@@ -36,10 +36,9 @@ def events_between(before: TransferJobStatus, after: TransferJobStatus) -> tuple
         tell(EventReason.WAITING_FOR_LINK, ConditionType.SCHEDULED, warning=True)
     if _is_new_reason(before, after, ConditionType.CAP_ENFORCED, Reason.ABOVE_CAP):
         tell(EventReason.CAP_EXCEEDED, ConditionType.CAP_ENFORCED, warning=True)
-    if became(ConditionType.PATH_PROBED):
-        tell(EventReason.PATH_PROBED, ConditionType.PATH_PROBED)
-    elif _was_switched(before, after):
-        tell(EventReason.TRANSPORT_SWITCHED, ConditionType.PATH_PROBED)
+    if became(ConditionType.PATH_PROBED) or _was_switched(before, after):
+        first = became(ConditionType.PATH_PROBED)
+        tell(EventReason.PATH_PROBED if first else EventReason.TRANSPORT_SWITCHED, ConditionType.PATH_PROBED)
     if became(ConditionType.SUCCEEDED):
         tell(EventReason.SUCCEEDED, ConditionType.SUCCEEDED)
     if became(ConditionType.FAILED):
