@@ -24,6 +24,12 @@ class NoModelError(AdvisorError):
     retryable = False
 
 
+class ClassifierAnswerError(AdvisorError):
+    """A classifier gave something that is no classification: the model is to blame."""
+
+    retryable = False
+
+
 class WireError(AdvisorError):
     """A datagram is not a valid echo datagram of this job: the network, or a stranger, is to blame."""
 
@@ -48,6 +54,10 @@ class DataError(UsageError):
 
 class MissingPackageError(UsageError):
     """A command needs packages that the runtime does without."""
+
+
+class RecordError(UsageError):
+    """A record of decisions breaks the format; the message names the file, the line and the remedy."""
 
 
 class OutputError(UsageError):

@@ -100,6 +100,10 @@ RUN = {"--control-socket": "control.sock", "--http": "127.0.0.1:1", "--trace": "
         ({"--congestion-control": "not one!"}, "must be Auto or a kernel's name"),
         ({"--control-socket": "x" * 108}, "at most 107 bytes"),
         ({"--trace": "missing/trace.csv"}, "does not exist"),
+        ({"--path-capacity": "fast"}, "no rate"),
+        ({"--path-capacity": "0"}, "no rate"),
+        ({"--stream-coefficient": "nan"}, "not a number above 0"),
+        ({"--stream-coefficient": "-1"}, "not a number above 0"),
         ({"--rate": "1"}, "rate must be 10 to 200"),
         ({"--http": "198.18.255.254:1"}, "cannot listen"),
     ],
@@ -109,6 +113,21 @@ async def test_run_refuses_bad_arguments(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[1]))
     outcome = await run("run", *(word for pair in (RUN | change).items() for word in pair))
     assert outcome.exit_code == 2
+    assert complaint in outcome.stderr
+    assert "Traceback" not in outcome.stderr
+
+
+@pytest.mark.parametrize(
+    ("content", "complaint"),
+    [(None, "no such file"), ("oops\n", "line 1: not JSON"), ("", "holds no decision yet")],
+    ids=["none", "text", "empty"],
+)
+async def test_explain_refuses_what_is_no_record(tmp_path: Path, content: str | None, complaint: str) -> None:
+    record = tmp_path / "decisions.jsonl"
+    if content is not None:
+        record.write_text(content)
+    outcome = await run("explain", record)
+    assert (outcome.exit_code, outcome.stdout) == (2, "")
     assert complaint in outcome.stderr
     assert "Traceback" not in outcome.stderr
 

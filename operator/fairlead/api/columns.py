@@ -23,7 +23,7 @@ COLUMNS: Final = (
     Column("Rate", "string", ".status.progress.rate", "Bits per second, mean of the last 10 seconds"),
     Column("ETA", "string", ".status.progress.eta", "Time left at the present rate"),
     Column("CC", "string", ".status.decision.congestionControl", "Congestion control"),
-    Column("Streams", "integer", ".status.decision.streams", "Parallel streams at the start"),
+    Column("Streams", "integer", ".status.decision.streams", "Parallel streams"),
     Column("From", "string", ".status.endpoints.source.node", "Node of the sender", wide=True),
     Column("To", "string", ".status.endpoints.destination.node", "Node of the receiver", wide=True),
     Column("RTT", "string", ".status.path.rtt", "Median round-trip time", wide=True),

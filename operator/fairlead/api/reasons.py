@@ -131,6 +131,7 @@ class EventReason(_Documented):
     MOVERS_STARTED = "MoversStarted", "Both movers are up."
     MOVERS_NOT_READY = "MoversNotReady", "A mover does not come up; the message says why."
     PATH_PROBED = "PathProbed", "The path was measured; the message has the advisor's decision."
+    TRANSPORT_SWITCHED = "TransportSwitched", "The congestion control of the running transfer was switched; the message says why."
     SUCCEEDED = "Succeeded", "Everything arrived; the message has bytes, files and time."
     ATTEMPT_FAILED = "AttemptFailed", "An attempt failed; the message says why and when the next one starts."
     FAILED = "Failed", "The job has failed for good."
