@@ -103,7 +103,11 @@ fn an_idle_stream_that_ends_is_dialled_again() {
             bench.write("file", &noise(2 << 20, 5));
             let (receiver, port) = bench.receiver(&["--encryption", mode]);
             let proxy = Proxy::start(port, Mischief::Watch);
-            let mut sender = bench.sender(proxy.port, &["--encryption", mode, "--streams", "4", "--bandwidth", "4M"]);
+            let cap = bench.path("bandwidth");
+            std::fs::write(&cap, "400k").unwrap();
+            let cap_file = cap.display().to_string();
+            let mut sender =
+                bench.sender(proxy.port, &["--encryption", mode, "--streams", "4", "--bandwidth-file", &cap_file]);
             sender.await_progress(|progress| progress["streams"] == 4);
             // Those that said least are the idle ones.
             let idle = {
