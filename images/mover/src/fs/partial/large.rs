@@ -32,9 +32,9 @@ impl LargeFile {
     pub(super) fn open(partial: &Partial, index: u32, size: u64) -> io::Result<Self> {
         let file = partial.open_entry(index)?;
         crash_point();
-        match rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, size) {
-            Err(error @ (Errno::NOSPC | Errno::DQUOT | Errno::FBIG)) => return Err(error.into()),
-            _ => {}
+        let reserved = rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, size);
+        if let Err(error @ (Errno::NOSPC | Errno::DQUOT | Errno::FBIG)) = reserved {
+            return Err(error.into());
         }
         let large = size >= DIRECT_FILE_BYTES;
         let direct = large.then(|| partial.open_slot(partial.slot(index), OFlags::RDWR | OFlags::DIRECT));
