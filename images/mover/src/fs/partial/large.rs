@@ -37,9 +37,9 @@ impl LargeFile {
             file.set_len(size)?;
             return Ok(Self { file, direct: None, aligned: AlignedBuffer::default() });
         }
-        match rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, size) {
-            Err(error @ (Errno::NOSPC | Errno::DQUOT | Errno::FBIG)) => return Err(error.into()),
-            _ => {}
+        let reserved = rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, size);
+        if let Err(error @ (Errno::NOSPC | Errno::DQUOT | Errno::FBIG)) = reserved {
+            return Err(error.into());
         }
         let large = size >= DIRECT_FILE_BYTES;
         let direct = large.then(|| partial.open_slot(partial.slot(index), OFlags::RDWR | OFlags::DIRECT));
