@@ -12,12 +12,18 @@ use crate::fs::publish::Preserve;
 use crate::fs::survey::Overwrite;
 use crate::quantity;
 
+const EXIT_CODES: &str = "\
+Exit codes:
+  0    succeeded: verified, durable and in place
+  1    failed; a retry may help
+  2    usage
+  3    failed; a retry cannot help before somebody changes something
+  130  stopped by SIGINT; resumable
+  143  stopped by SIGTERM; resumable";
+
 /// Moves a directory between two hosts over parallel TCP streams, encrypted and verified.
-///
-/// Exit codes: 0 succeeded, 1 failed and a retry may help, 2 usage, 3 failed and a retry cannot help,
-/// 130 or 143 stopped by a signal.
 #[derive(Parser)]
-#[command(version)]
+#[command(version, after_help = EXIT_CODES)]
 pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) command: Command,
@@ -26,10 +32,13 @@ pub(crate) struct Cli {
 #[derive(Subcommand)]
 pub(crate) enum Command {
     /// Take a directory from a sender.
+    #[command(after_help = EXIT_CODES)]
     Receive(Receive),
     /// Send a directory to a receiver.
+    #[command(after_help = EXIT_CODES)]
     Send(Send),
     /// Remove the partial files of a job.
+    #[command(after_help = EXIT_CODES)]
     Clean(Clean),
     /// Show what a partial directory holds and what a later attempt could keep of it.
     Ledger(Ledger),
@@ -64,6 +73,9 @@ pub(crate) struct Common {
     /// Seconds to wait for the other end.
     #[arg(long, env = "FAIRLEAD_PEER_TIMEOUT", default_value_t = 120, value_name = "SECONDS")]
     pub(crate) peer_timeout: u64,
+    /// Seconds without any progress after which the transfer fails with the cause.
+    #[arg(long, env = "FAIRLEAD_STALL_TIMEOUT", default_value_t = 30, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(5..=86_400))]
+    pub(crate) stall_timeout: u64,
     /// Give up when more bytes than this were sent in vain; by default twice the total and 1 GiB.
     #[arg(long, env = "FAIRLEAD_RESEND_BUDGET", value_name = "BYTES", value_parser = quantity::parse)]
     pub(crate) resend_budget: Option<u64>,

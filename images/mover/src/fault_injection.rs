@@ -16,6 +16,14 @@ pub(crate) fn crash_point() {
     }
 }
 
+/// Never returns when `FAIRLEAD_FAULT_HANG` names this operation: a disk that does not answer.
+#[cfg(feature = "fault-injection")]
+pub(crate) fn hang_point(operation: &str) {
+    while std::env::var("FAIRLEAD_FAULT_HANG").is_ok_and(|named| named == operation) {
+        std::thread::park();
+    }
+}
+
 /// As `crash_point`, for an append of `bytes`: part of them is written first.
 #[cfg(feature = "fault-injection")]
 pub(crate) fn torn_append(mut file: &std::fs::File, bytes: &[u8]) {
@@ -59,6 +67,9 @@ fn kill() {
 
 #[cfg(not(feature = "fault-injection"))]
 pub(crate) fn crash_point() {}
+
+#[cfg(not(feature = "fault-injection"))]
+pub(crate) fn hang_point(_: &str) {}
 
 #[cfg(not(feature = "fault-injection"))]
 pub(crate) fn torn_append(_: &std::fs::File, _: &[u8]) {}

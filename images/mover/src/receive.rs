@@ -210,7 +210,7 @@ impl Transfer<'_> {
         let mut result = self.await_sender().and_then(|()| self.steps());
         self.echo.serve(None);
         if let Some(plane) = lock(&self.plane).take() {
-            plane.close();
+            plane.close_within(if result.is_ok() { Duration::MAX } else { LAST_FLUSH });
         }
         if let Err(fault) = result {
             result = Err(self.tell(fault));
@@ -260,7 +260,12 @@ impl Transfer<'_> {
     }
 
     fn steps(&mut self) -> Result<Success, Fault> {
-        let mut pulse = Pulse::new("sender", Arc::clone(&self.setting.progress));
+        let mut pulse = Pulse::new(
+            "receiver",
+            "sender",
+            Arc::clone(&self.setting.progress),
+            Duration::from_secs(self.args.common.stall_timeout),
+        );
         loop {
             self.setting.stop.check()?;
             let mut next = match self.inbox.recv_timeout(TICK) {
@@ -277,10 +282,11 @@ impl Transfer<'_> {
                 next = self.inbox.try_recv().ok();
             }
             self.acknowledge();
+            self.note_verified();
             self.disk.as_ref().map_or(Ok(()), Disk::check)?;
             check_resent(&self.setting.progress, self.args.common.resend_budget)?;
             if let Some((link, _)) = &self.link {
-                pulse.tick(link, self.setting.progress.stage() != Stage::Transferring)?;
+                pulse.tick(link, self.setting.progress.stage() != Stage::Transferring, |evidence| evidence)?;
             }
         }
     }
@@ -514,6 +520,15 @@ impl Transfer<'_> {
         };
         let spawned = std::thread::Builder::new().name(name.into()).spawn(worker);
         spawned.map(|_| ()).map_err(|error| Fault::new(Reason::InternalError, format!("no thread: {error}")))
+    }
+
+    /// Without reading back, what is left to be done of the verify phase is to make the rest durable.
+    fn note_verified(&self) {
+        let progress = &self.setting.progress;
+        if self.args.verify == Verify::Checksum {
+            let kept = progress.bytes_resumed.load(Ordering::Relaxed);
+            progress.bytes_verified.store(kept + progress.bytes_durable.load(Ordering::Relaxed), Ordering::Relaxed);
+        }
     }
 
     fn acknowledge(&mut self) {

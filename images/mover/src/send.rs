@@ -21,9 +21,10 @@ use crate::memory::Origin;
 use crate::net::dial::{self, Admission, ClientStream, Dialer, Greeted};
 use crate::net::identity::Identity;
 use crate::net::link::{Link, LinkEvent};
+use crate::net::pacing::{self, Membership, Pacer};
 use crate::net::pool::{Pool, PoolParts, Transport};
 use crate::net::tcp::Binding;
-use crate::net::{interface, pacing, tcp, wire};
+use crate::net::{interface, tcp, wire};
 use crate::reading;
 use crate::report::output;
 use crate::report::progress::{Progress, Stage};
@@ -136,20 +137,17 @@ struct Transfer<'a> {
     released: Arc<AtomicBool>,
     await_transport: Duration,
     held_since: Option<Instant>,
-    cap: Cap,
+    pacer: Arc<Pacer>,
+    _control_share: Membership,
     over: Arc<AtomicBool>,
     json: bool,
+    patience: Duration,
     resend_budget: Option<u64>,
 }
 
 struct PoolSeed {
     dialer: Arc<Dialer>,
     admission: Admission,
-}
-
-enum Cap {
-    Fixed(Option<u64>),
-    File(std::path::PathBuf),
 }
 
 impl<'a> Transfer<'a> {
@@ -186,8 +184,11 @@ impl<'a> Transfer<'a> {
         *lock(&control.peer) = Some(Peer { address, source_address, echo_port, echo_key });
         let (outbox, inbox) = sync_channel(INBOX);
         let ClientStreamParts { connection, socket } = split(stream).map_err(internal)?;
+        let pacer = Pacer::start(&setting.progress).map_err(internal)?;
+        let control_share = pacer.join(&socket, false).map_err(internal)?;
         let (link, thread) = Link::start(connection, socket, outbox.clone()).map_err(internal)?;
         let over = Arc::new(AtomicBool::new(false));
+        apply_cap(args, &pacer, &over)?;
         setting.progress.enter(Stage::Listing);
         spawn_listing(source, link.clone(), outbox.clone(), Arc::clone(&over)).map_err(internal)?;
         Ok(Self {
@@ -206,12 +207,11 @@ impl<'a> Transfer<'a> {
             released,
             await_transport: Duration::from_secs(args.await_transport.unwrap_or(0)),
             held_since: None,
-            cap: match &args.bandwidth_file {
-                Some(path) => Cap::File(path.clone()),
-                None => Cap::Fixed(args.bandwidth),
-            },
+            pacer,
+            _control_share: control_share,
             over,
             json: args.common.json,
+            patience: Duration::from_secs(args.common.stall_timeout),
             resend_budget: args.common.resend_budget,
         })
     }
@@ -232,7 +232,7 @@ impl<'a> Transfer<'a> {
     }
 
     fn steps(&mut self) -> Result<Success, Fault> {
-        let mut pulse = Pulse::new("receiver", Arc::clone(&self.setting.progress));
+        let mut pulse = Pulse::new("sender", "receiver", Arc::clone(&self.setting.progress), self.patience);
         loop {
             self.setting.stop.check()?;
             let done = match self.inbox.recv_timeout(TICK) {
@@ -248,7 +248,9 @@ impl<'a> Transfer<'a> {
             self.release_if_due();
             self.setting.progress.bytes_resent.store(lock(&self.session).resent_bytes(), Ordering::Relaxed);
             check_resent(&self.setting.progress, self.resend_budget)?;
-            pulse.tick(&self.link, self.setting.progress.stage() != Stage::Transferring)?;
+            // A cap may be so low that nothing moves for long.
+            let waiting = self.setting.progress.stage() != Stage::Transferring || self.pacer.gate().holds_back();
+            pulse.tick(&self.link, waiting, |evidence| self.pacer.evidence(evidence))?;
         }
     }
 
@@ -298,6 +300,7 @@ impl<'a> Transfer<'a> {
             session: Arc::clone(&self.session),
             source: Arc::clone(&source),
             progress: Arc::clone(&self.setting.progress),
+            pacer: Arc::clone(&self.pacer),
             transport: transport.clone(),
             failed: Box::new(move |fault| {
                 let _ = failed.try_send(Event::Fault(fault));
@@ -306,22 +309,7 @@ impl<'a> Transfer<'a> {
         *lock(&self.control.pool) = Some(Arc::clone(&pool));
         drop(transport);
         self.source = Some(source);
-        self.apply_cap(&pool)?;
         self.pool = Some(pool);
-        Ok(())
-    }
-
-    fn apply_cap(&self, pool: &Arc<Pool>) -> Result<(), Fault> {
-        match &self.cap {
-            Cap::Fixed(None) => {}
-            Cap::Fixed(cap) => pool.set_cap(*cap),
-            Cap::File(path) => {
-                let capped = Arc::clone(pool);
-                pacing::watch(path.clone(), Arc::clone(&self.over), move |cap| capped.set_cap(cap)).map_err(
-                    |error| Fault::new(Reason::InternalError, format!("the bandwidth file is not watched: {error}")),
-                )?;
-            }
-        }
         Ok(())
     }
 
@@ -466,6 +454,19 @@ impl<'a> Transfer<'a> {
         }
         output::event(self.json, "closed", &serde_json::json!({}));
     }
+}
+
+/// Puts the cap in force before anything is listed or sent.
+fn apply_cap(args: &Send, pacer: &Arc<Pacer>, over: &Arc<AtomicBool>) -> Result<(), Fault> {
+    let Some(path) = &args.bandwidth_file else {
+        if args.bandwidth.is_some() {
+            pacer.set_cap(args.bandwidth);
+        }
+        return Ok(());
+    };
+    let capped = Arc::clone(pacer);
+    pacing::file::watch(path.clone(), Arc::clone(over), move |cap| capped.set_cap(cap))
+        .map_err(|error| Fault::new(Reason::InternalError, format!("the bandwidth file is not watched: {error}")))
 }
 
 struct ClientStreamParts {

@@ -1,7 +1,8 @@
 //! The receiving end of data streams: read a pack, check every block, write it, acknowledge it.
 
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError, RwLock, TryLockError};
+use std::time::{Duration, Instant};
 
 use fairlead_protocol::assembly::Assembly;
 use fairlead_protocol::digest::{of_block, BlockHasher};
@@ -15,6 +16,8 @@ use crate::fs::journal::Journal;
 use crate::fs::partial::{BlockWriter, Partial};
 use crate::net::wire::{Inlet, WireError};
 use crate::report::progress::Progress;
+
+const CLOSE_POLL: Duration = Duration::from_millis(5);
 
 /// How a stream ended other than by its end mark.
 #[derive(Debug, thiserror::Error)]
@@ -67,6 +70,19 @@ impl DataPlane {
     /// Ends writing; returns when no write is under way.
     pub(crate) fn close(&self) {
         *self.open.write().unwrap_or_else(PoisonError::into_inner) = false;
+    }
+
+    /// As `close`, but waits no longer than `patience` for a write that does not return: for a transfer that has failed.
+    pub(crate) fn close_within(&self, patience: Duration) {
+        let started = Instant::now();
+        loop {
+            match self.open.try_write() {
+                Ok(mut open) => return *open = false,
+                Err(TryLockError::Poisoned(open)) => return *open.into_inner() = false,
+                Err(TryLockError::WouldBlock) if started.elapsed() >= patience => return,
+                Err(TryLockError::WouldBlock) => std::thread::sleep(CLOSE_POLL),
+            }
+        }
     }
 
     /// Reads packs until the stream's end mark and reports each one's fate.
@@ -161,8 +177,9 @@ impl DataPlane {
             return Ok(false);
         }
         self.make_way(segment, journal)?;
+        let operation = self.progress.disk.begin();
         writer.write(partial, &self.entries[segment.file as usize], segment, bytes)?;
-        drop(open);
+        drop((operation, open));
         self.note(segment)
     }
 

@@ -15,6 +15,7 @@ use fairlead_protocol::{Fault, Reason};
 use serde::Serialize;
 
 use super::dial::{Admission, DialError, Dialer};
+use super::pacing::Pacer;
 use super::tcp;
 use super::wire::{Outlet, Payload};
 use crate::memory::{Origin, OriginReader};
@@ -53,7 +54,6 @@ struct Live {
 
 struct State {
     transport: Transport,
-    cap_bps: Option<u64>,
     running: Vec<u16>,
     live: Vec<Live>,
 }
@@ -66,6 +66,7 @@ pub(crate) struct Pool {
     session: Arc<Mutex<Sender>>,
     source: Arc<Origin>,
     progress: Arc<Progress>,
+    pacer: Arc<Pacer>,
     state: Mutex<State>,
     work: Condvar,
     started: AtomicBool,
@@ -83,6 +84,7 @@ pub(crate) struct PoolParts {
     pub(crate) session: Arc<Mutex<Sender>>,
     pub(crate) source: Arc<Origin>,
     pub(crate) progress: Arc<Progress>,
+    pub(crate) pacer: Arc<Pacer>,
     pub(crate) transport: Transport,
     /// Told of what ends the transfer.
     pub(crate) failed: Box<dyn Fn(Fault) + Send + Sync>,
@@ -90,7 +92,7 @@ pub(crate) struct PoolParts {
 
 impl Pool {
     pub(crate) fn new(parts: PoolParts) -> Arc<Self> {
-        let PoolParts { dialer, admission, undigested, session, source, progress, transport, failed } = parts;
+        let PoolParts { dialer, admission, undigested, session, source, progress, pacer, transport, failed } = parts;
         progress.set_congestion_control(&transport.congestion_control);
         Arc::new(Self {
             dialer,
@@ -99,7 +101,8 @@ impl Pool {
             session,
             source,
             progress,
-            state: Mutex::new(State { transport, cap_bps: None, running: Vec::new(), live: Vec::new() }),
+            pacer,
+            state: Mutex::new(State { transport, running: Vec::new(), live: Vec::new() }),
             work: Condvar::new(),
             started: AtomicBool::new(false),
             finished: AtomicBool::new(false),
@@ -146,14 +149,6 @@ impl Pool {
         }
         self.work.notify_all();
         state.transport.clone()
-    }
-
-    /// Caps the sum of all streams in bits per second, or lifts the cap.
-    pub(crate) fn set_cap(&self, cap_bps: Option<u64>) {
-        let mut state = lock(&self.state);
-        state.cap_bps = cap_bps;
-        pace(&state);
-        tracing::info!(?cap_bps, streams = state.live.len(), "bandwidth cap");
     }
 
     /// Every live stream as the kernel sees it.
@@ -221,6 +216,8 @@ impl Pool {
             DialError::Rejected(why) | DialError::Refused(why) => StreamEnd::Broken(why),
         })?;
         let connection = self.connections.fetch_add(1, Ordering::Relaxed);
+        let _share = self.pacer.join(outlet.socket(), true)?;
+        outlet.pace(self.pacer.gate());
         self.register(slot, outlet.socket()).map_err(StreamEnd::from)?;
         let result = self.pump(slot, connection, &mut *outlet, failures).and_then(|()| Ok(outlet.finish()?));
         self.unregister(slot);
@@ -241,7 +238,6 @@ impl Pool {
         let effective = tcp::set_congestion_control(&socket, &state.transport.congestion_control)?;
         self.progress.set_congestion_control(&effective);
         state.live.push(Live { slot, socket });
-        pace(&state);
         self.progress.streams.store(state.live.len() as u64, Ordering::Relaxed);
         Ok(())
     }
@@ -249,7 +245,6 @@ impl Pool {
     fn unregister(&self, slot: u16) {
         let mut state = lock(&self.state);
         state.live.retain(|live| live.slot != slot);
-        pace(&state);
         self.progress.streams.store(state.live.len() as u64, Ordering::Relaxed);
     }
 
@@ -302,6 +297,7 @@ impl Pool {
             let length = if self.source.is_memory() { 0 } else { block.length as usize };
             let (bytes, after) = std::mem::take(&mut rest).split_at_mut(length);
             rest = after;
+            let _operation = self.progress.disk.begin();
             let digest = if self.undigested {
                 Digest::default()
             } else {
@@ -341,15 +337,6 @@ impl From<io::Error> for StreamEnd {
 impl From<Fault> for StreamEnd {
     fn from(fault: Fault) -> Self {
         Self::Fault(fault)
-    }
-}
-
-fn pace(state: &State) {
-    let streams = state.live.len().max(1) as u64;
-    for live in &state.live {
-        if let Err(error) = tcp::pace(&live.socket, state.cap_bps.map(|cap| cap / streams)) {
-            tracing::warn!(stream = live.slot, %error, "the pacing rate was not set");
-        }
     }
 }
 

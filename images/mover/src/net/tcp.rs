@@ -13,6 +13,7 @@ use rustix::io::Errno;
 use rustix::net::RecvFlags;
 use socket2::{Domain, Protocol, SockRef, Socket, TcpKeepalive, Type};
 
+use super::pacing::gate::Gate;
 use crate::report::progress::Progress;
 
 /// Time without acknowledgement, or with a full window, after which the kernel gives a connection up. Longer than the session's own
@@ -119,16 +120,23 @@ pub(crate) fn pace(socket: impl AsFd, rate_bps: Option<u64>) -> io::Result<()> {
     fairlead_sys::set_max_pacing_rate(socket, bytes)
 }
 
+/// Bounds what a socket holds unsent; nothing restores the usual bound, which is also the largest.
+pub(crate) fn bound_unsent(socket: impl AsFd, bytes: Option<u64>) -> io::Result<()> {
+    let bytes = bytes.map_or(NOTSENT_LOWAT_BYTES, |bytes| bytes.min(u64::from(NOTSENT_LOWAT_BYTES)) as u32);
+    SockRef::from(&socket).set_tcp_notsent_lowat(bytes)
+}
+
 /// A socket that counts what passes and keeps an absolute deadline while one is set.
 pub(crate) struct Metered {
     socket: TcpStream,
     progress: Arc<Progress>,
     deadline: Option<Instant>,
+    gate: Option<Arc<Gate>>,
 }
 
 impl Metered {
     pub(crate) fn new(socket: TcpStream, progress: Arc<Progress>, deadline: Option<Instant>) -> Self {
-        Self { socket, progress, deadline }
+        Self { socket, progress, deadline, gate: None }
     }
 
     pub(crate) fn socket(&self) -> &TcpStream {
@@ -140,6 +148,11 @@ impl Metered {
         self.deadline = None;
         self.socket.set_read_timeout(timeout)?;
         self.socket.set_write_timeout(timeout)
+    }
+
+    /// What is written from now on waits for its turn under the transfer's cap.
+    pub(crate) fn paced(&mut self, gate: Arc<Gate>) {
+        self.gate = Some(gate);
     }
 
     /// Reads what is there, at least a byte; 0 at the end.
@@ -190,19 +203,17 @@ impl Read for Metered {
 
 impl Write for Metered {
     fn write(&mut self, buffer: &[u8]) -> io::Result<usize> {
-        if let Some(remaining) = self.remaining()? {
-            self.socket.set_write_timeout(Some(remaining))?;
-        }
-        let bytes = self.socket.write(buffer)?;
-        self.count(bytes);
-        Ok(bytes)
+        self.write_vectored(&[io::IoSlice::new(buffer)])
     }
 
     fn write_vectored(&mut self, buffers: &[io::IoSlice<'_>]) -> io::Result<usize> {
         if let Some(remaining) = self.remaining()? {
             self.socket.set_write_timeout(Some(remaining))?;
         }
-        let bytes = self.socket.write_vectored(buffers)?;
+        let bytes = match &self.gate {
+            Some(gate) => gate.write(&self.socket, buffers)?,
+            None => self.socket.write_vectored(buffers)?,
+        };
         self.count(bytes);
         Ok(bytes)
     }

@@ -2,6 +2,7 @@
 // Each test file uses its part of this, and a failed expectation is a panic here.
 #![allow(dead_code, clippy::unwrap_used)]
 
+pub(crate) mod namespaces;
 pub(crate) mod proxy;
 
 use std::io::{BufRead, BufReader, Read, Write};
@@ -20,6 +21,8 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// A folder with credentials, a source and a destination.
 pub(crate) struct Bench {
     pub(crate) folder: tempfile::TempDir,
+    /// Where the ends run; both on the loopback without.
+    pub(crate) namespaces: Option<namespaces::Namespaces>,
 }
 
 /// One end of a transfer.
@@ -52,7 +55,7 @@ impl End {
 
 impl Bench {
     pub(crate) fn new() -> Self {
-        let bench = Self { folder: tempfile::tempdir().unwrap() };
+        let bench = Self { folder: tempfile::tempdir().unwrap(), namespaces: None };
         bench.make_credentials("tls");
         std::fs::create_dir(bench.source()).unwrap();
         bench
@@ -126,7 +129,15 @@ impl Bench {
 
     fn destination_arguments(&self) -> Vec<String> {
         let destination = self.destination().display().to_string();
-        ["--destination", &destination, "--port", "0", "--address", "127.0.0.1"].map(str::to_owned).to_vec()
+        ["--destination", &destination, "--port", "0", "--address", self.address()].map(str::to_owned).to_vec()
+    }
+
+    fn address(&self) -> &'static str {
+        if self.namespaces.is_some() {
+            namespaces::ADDRESS
+        } else {
+            "127.0.0.1"
+        }
     }
 
     pub(crate) fn sender(&self, port: u16, extra: &[&str]) -> Mover {
@@ -134,7 +145,7 @@ impl Bench {
     }
 
     pub(crate) fn sender_with(&self, port: u16, credentials: &str, extra: &[&str]) -> Mover {
-        let (source, peer) = (self.source().display().to_string(), format!("127.0.0.1:{port}"));
+        let (source, peer) = (self.source().display().to_string(), format!("{}:{port}", self.address()));
         // The kernel's default is allowed to everybody; others may not be.
         let default = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_congestion_control").unwrap();
         let mut arguments = vec!["--connect".to_owned(), peer];
@@ -158,7 +169,16 @@ impl Bench {
     ) -> Mover {
         let log = self.path(&format!("{role}.json"));
         let _ = std::fs::remove_file(&log);
-        let mut child = Command::new(BINARY)
+        let mut program = match &self.namespaces {
+            None => Command::new(BINARY),
+            Some(namespaces) => {
+                let name = if command == "receive" { &namespaces.receiver } else { &namespaces.sender };
+                let mut program = Command::new("ip");
+                program.args(["netns", "exec", name, BINARY]);
+                program
+            }
+        };
+        let mut child = program
             .arg(command)
             .args(arguments)
             .args(if extra.contains(&"--peer-timeout") { &[][..] } else { &["--peer-timeout", "20"] })

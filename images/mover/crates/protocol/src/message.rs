@@ -252,4 +252,10 @@ pub struct Heartbeat {
     /// Whether this end waits on purpose, so that no progress is expected.
     #[prost(bool, tag = "2")]
     pub waiting: bool,
+    /// Milliseconds that the oldest operation on this end's disk has been under way; 0 without one.
+    #[prost(uint64, tag = "3")]
+    pub disk_ms: u64,
+    /// From the receiver: bytes that the verify phase is done with.
+    #[prost(uint64, tag = "4")]
+    pub bytes_verified: u64,
 }

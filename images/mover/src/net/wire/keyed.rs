@@ -2,6 +2,7 @@
 
 use std::io::{self, BufRead, BufReader, IoSlice, Read, Write};
 use std::net::TcpStream;
+use std::sync::Arc;
 
 use fairlead_protocol::keyed::{
     KeyedError, Keys, Secret, ANSWER_BYTES, END_OF_RECEIVER, GREETING_BYTES, NONCE_BYTES, TAG_BYTES,
@@ -11,6 +12,7 @@ use fairlead_protocol::pack::Header;
 
 use super::{read_head, Inlet, Outlet, Payload, WireError, CHUNK_BYTES, FAREWELL, LINGER};
 use crate::net::identity::random;
+use crate::net::pacing::gate::Gate;
 use crate::net::tcp::Metered;
 
 /// The sender's end.
@@ -55,6 +57,10 @@ impl Outlet for KeyedOutlet {
         let mut tag = [0; TAG_BYTES];
         self.socket.read_exact(&mut tag)?;
         self.keys.backward.check(&[END_OF_RECEIVER], &tag).map_err(invalid)
+    }
+
+    fn pace(&mut self, gate: Arc<Gate>) {
+        self.socket.paced(gate);
     }
 
     fn socket(&self) -> &TcpStream {

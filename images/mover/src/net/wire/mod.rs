@@ -12,10 +12,12 @@ mod tls;
 
 use std::io;
 use std::net::TcpStream;
+use std::sync::Arc;
 use std::time::Duration;
 
 use fairlead_protocol::pack::{Header, PackError, HEADER_BYTES, SEGMENT_BYTES};
 
+use super::pacing::gate::Gate;
 pub(crate) use keyed::{KeyedInlet, KeyedOutlet};
 pub(crate) use records::Records;
 pub(crate) use tls::{TlsInlet, TlsOutlet};
@@ -80,6 +82,8 @@ pub(crate) trait Outlet: Send {
     fn check(&mut self) -> io::Result<()>;
     /// Ends the stream and returns when the receiver has said that it read everything.
     fn finish(&mut self) -> io::Result<()>;
+    /// What is sent from now on waits for its turn under the transfer's cap.
+    fn pace(&mut self, gate: Arc<Gate>);
     /// The socket beneath.
     fn socket(&self) -> &TcpStream;
 }

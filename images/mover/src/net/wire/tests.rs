@@ -251,7 +251,7 @@ fn the_end_of_an_idle_stream_is_noticed_and_silence_is_not_the_end() {
 /// Returns when the peer has acknowledged everything.
 fn await_acknowledgement(outlet: &dyn Outlet) {
     let deadline = Instant::now() + PATIENCE;
-    while fairlead_sys::tcp_info(outlet.socket()).unwrap().unacked_segments > 0 {
+    while fairlead_sys::tcp_info(outlet.socket()).unwrap().unacknowledged > 0 {
         assert!(Instant::now() < deadline);
         std::thread::yield_now();
     }

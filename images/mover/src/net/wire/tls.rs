@@ -2,12 +2,14 @@
 
 use std::io;
 use std::net::TcpStream;
+use std::sync::Arc;
 
 use fairlead_protocol::pack::Header;
 use rustls::client::UnbufferedClientConnection;
 use rustls::server::UnbufferedServerConnection;
 
 use super::{read_head, Inlet, Outlet, Payload, Records, WireError, FAREWELL, LINGER};
+use crate::net::pacing::gate::Gate;
 
 /// The sender's end.
 pub(crate) struct TlsOutlet(Records<UnbufferedClientConnection>);
@@ -37,6 +39,10 @@ impl Outlet for TlsOutlet {
         self.0.close()?;
         self.0.socket_mut().authenticated(Some(LINGER))?;
         self.0.await_close()
+    }
+
+    fn pace(&mut self, gate: Arc<Gate>) {
+        self.0.socket_mut().paced(gate);
     }
 
     fn socket(&self) -> &TcpStream {

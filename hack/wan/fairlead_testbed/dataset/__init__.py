@@ -1,0 +1,1 @@
+"""A labelled set of traces: what is to be run (plan), running it, and the compact result."""

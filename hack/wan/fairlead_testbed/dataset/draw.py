@@ -1,0 +1,60 @@
+"""Paths drawn from a specification."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from fairlead_testbed.dataset.specification import DrawnPaths, Specification
+from fairlead_testbed.scenario.expand import draws
+from fairlead_testbed.scenario.model import Path
+
+_QUANTITIES = ("rtt", "rate", "buffer", "loss")
+
+
+@dataclass(frozen=True, slots=True)
+class DatasetPath:
+    """A path of the data set; `unseen` ones are in no training run."""
+
+    id: str
+    path: Path
+    unseen: bool
+
+
+def draw_paths(specification: Specification) -> tuple[DatasetPath, ...]:
+    """The drawn paths, known and unseen mixed over the whole range; the same specification gives the same paths."""
+    drawn, seed = specification.drawn_paths, specification.seed
+    count = drawn.known + drawn.unseen
+    shares = {quantity: _even_shares(count, seed, quantity) for quantity in _QUANTITIES}
+    # A path is unseen by a draw of its own, so that unseen paths are no corner of the range.
+    order = list(range(count))
+    draws(seed, "unseen").shuffle(order)
+    unseen = set(order[: drawn.unseen])
+    width = len(str(max(1, count - 1)))
+    return tuple(
+        DatasetPath(f"p{index:0{width}d}", _path(drawn, *(shares[quantity][index] for quantity in _QUANTITIES)), index in unseen)
+        for index in range(count)
+    )
+
+
+def _even_shares(count: int, seed: int, quantity: str) -> list[float]:
+    """One draw from each of `count` equal parts of 0 to 1, in random order."""
+    generator = draws(seed, "paths", quantity)
+    shares = [(index + generator.random()) / count for index in range(count)]
+    generator.shuffle(shares)
+    return shares
+
+
+def _path(drawn: DrawnPaths, rtt: float, rate: float, buffer: float, loss: float) -> Path:
+    slow_share = 1 - drawn.fast_share
+    if drawn.fast_rate_bps is not None and rate >= slow_share:
+        rate_bps = drawn.fast_rate_bps.at((rate - slow_share) / drawn.fast_share)
+    else:
+        rate_bps = drawn.rate_bps.at(rate / slow_share)
+    lossless_share = 1 - drawn.loss_share
+    loss_ratio = drawn.loss_ratio.at((loss - lossless_share) / drawn.loss_share) if loss >= lossless_share and drawn.loss_share else 0.0
+    return Path(
+        rate_bps=round(rate_bps / 1e5) * 100_000,
+        rtt_ms=round(drawn.rtt_ms.at(rtt), 1),
+        buffer_bdp=round(drawn.buffer_bdp.at(buffer), 2),
+        loss_ratio=float(f"{loss_ratio:.2g}"),
+    )

@@ -1,0 +1,1 @@
+"""One scenario run and judged, or many side by side."""

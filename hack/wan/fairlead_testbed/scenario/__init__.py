@@ -1,0 +1,1 @@
+"""What is on a path and for how long: typed, validated, without effects."""

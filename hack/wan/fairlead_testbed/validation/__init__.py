@@ -1,0 +1,1 @@
+"""The emulated path against theory, and the congestion controls against each other."""
