@@ -18,6 +18,7 @@ from importlib.metadata import version as package_version
 from pathlib import Path
 from typing import Any
 
+from fairlead_testbed.agents.timing import quantiles
 from fairlead_testbed.errors import LabError, UsageError
 from fairlead_testbed.lab import emulator as emulators
 from fairlead_testbed.lab.emulator import Emulator, end_process
@@ -156,7 +157,7 @@ async def _run(scenario: Scenario, work: Path, bench: Bench, number: int) -> dic
         queue = asyncio.create_task(_watch_queue(emulator, start_ns, scenario, work / "queue.csv"))
         stack.callback(queue.cancel)
         patience_s = length_s(scenario) + _AGENT_PATIENCE_S
-        probe, flows, _ = await asyncio.gather(agents.result("probe", patience_s), agents.result("traffic", patience_s), queue)
+        probe, flows, queues = await asyncio.gather(agents.result("probe", patience_s), agents.result("traffic", patience_s), queue)
         stats = await emulator.stats()
     (work / "emulator.log").unlink()
     for name in _Agents.NAMES:
@@ -175,6 +176,7 @@ async def _run(scenario: Scenario, work: Path, bench: Bench, number: int) -> dic
         "limits": asdict(bench.limits),
         "probe": probe,
         "flows": flows,
+        "queues": queues,
         "emulator": stats,
         "machine": {
             "kernel": platform.release(),
@@ -195,7 +197,9 @@ def _versions(program: Path) -> Mapping[str, str]:
     }
 
 
-async def _watch_queue(emulator: Emulator, start_ns: int, scenario: Scenario, file: Path) -> None:
+async def _watch_queue(emulator: Emulator, start_ns: int, scenario: Scenario, file: Path) -> dict[str, Any]:
+    """Write the queues' depths to `file` and return what the manifest says of them."""
+    depths: dict[str, list[float]] = {"forward_bytes": [], "reverse_bytes": []}
     rows = ["time_s,forward_queue_bytes,reverse_queue_bytes,forward_dropped_packets,reverse_dropped_packets"]
     ticks = int((scenario.warm_up_s + scenario.duration_s) / QUEUE_INTERVAL_S)
     for tick in range(ticks + 1):
@@ -204,9 +208,13 @@ async def _watch_queue(emulator: Emulator, start_ns: int, scenario: Scenario, fi
         stats = await emulator.stats()
         now_s = (time.monotonic_ns() - start_ns) / 1e9
         forward, reverse = stats["ab"], stats["ba"]
+        if now_s >= 0:
+            depths["forward_bytes"].append(forward["queue_bytes"])
+            depths["reverse_bytes"].append(reverse["queue_bytes"])
         drops = [way["packets_dropped_buffer"] + way["packets_dropped_loss"] for way in (forward, reverse)]
         rows.append(f"{now_s:.3f},{forward['queue_bytes']},{reverse['queue_bytes']},{drops[0]},{drops[1]}")
     await asyncio.to_thread(file.write_text, "\n".join(rows) + "\n")
+    return {name: quantiles(values) for name, values in depths.items()}
 
 
 class _Agents:

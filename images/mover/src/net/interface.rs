@@ -59,6 +59,22 @@ fn describe(name: String, flags: InterfaceFlags) -> Interface {
     }
 }
 
+/// What an interface has carried since it came up, everybody's traffic included, in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Carried {
+    pub(crate) sent: u64,
+    pub(crate) received: u64,
+}
+
+/// The kernel's counters of an interface; none where it has none or is gone.
+pub(crate) fn carried(name: &str) -> Option<Carried> {
+    let counter = |file: &str| {
+        let text = std::fs::read_to_string(format!("/sys/class/net/{name}/statistics/{file}")).ok()?;
+        text.trim().parse().ok()
+    };
+    Some(Carried { sent: counter("tx_bytes")?, received: counter("rx_bytes")? })
+}
+
 /// The NUMA node of an interface's device, if it has one.
 pub(crate) fn numa_node(name: &str) -> Option<u32> {
     std::fs::read_to_string(format!("/sys/class/net/{name}/device/numa_node")).ok()?.trim().parse().ok()
@@ -158,6 +174,12 @@ mod tests {
     fn interface(name: &str, address: &str, speed_mbps: u64, mtu: u64) -> Interface {
         let addresses = vec![address.parse().unwrap()];
         Interface { name: name.into(), addresses, up: true, internal: false, speed_mbps, mtu }
+    }
+
+    #[test]
+    fn an_interface_says_what_it_has_carried_and_one_that_is_not_there_nothing() {
+        assert!(carried("lo").is_some());
+        assert_eq!(carried("not-there"), None);
     }
 
     #[test]

@@ -12,8 +12,9 @@ def manifest(of: Scenario, goodput_bps: float = 0.0, **forward: Any) -> dict[str
     idle = {"p50": of.path.rtt_ms + 0.3}
     counters = {"packets_in": 10_000, "packets_dropped_buffer": 0, "packets_dropped_loss": 0, "queue_bytes_peak": 0, **forward}
     flows = [{"goodput_bps": goodput_bps / max(1, len(of.flows))} for _ in of.flows]
-    longest = {"max": of.path.rtt_ms + of.path.full_queue_ms}
-    return {"probe": {"idle": {"rtt_ms": idle}, "rtt_ms": longest}, "emulator": {"ab": counters}, "flows": flows}
+    long = {"p95": of.path.rtt_ms + 0.9 * of.path.full_queue_ms + 1}
+    queues = {"forward_bytes": {"p95": 0.9 * of.path.queue_bytes}}
+    return {"probe": {"idle": {"rtt_ms": idle}, "rtt_ms": long}, "emulator": {"ab": counters}, "flows": flows, "queues": queues}
 
 
 def found(of: Scenario, seen: dict[str, Any]) -> dict[str, tuple[float, float, bool]]:
@@ -28,7 +29,7 @@ def test_a_full_link_carries_the_payloads_share_of_the_rate_and_fills_the_buffer
     of = scenario(tcp(), path=path(rate_bps=100_000_000))
     seen = found(of, manifest(of, 96e6, packets_dropped_buffer=3, queue_bytes_peak=of.path.queue_bytes - 900))
     assert seen["goodput of a full link"] == (pytest.approx(96.533, abs=0.001), pytest.approx(96), True)
-    assert seen["longest queue"][2] and seen["RTT through a full queue"][2]
+    assert seen["longest queue"][2] and seen["RTT through a long queue"][2]
     assert not found(of, manifest(of, 80e6))["goodput of a full link"][2]
 
 

@@ -1,13 +1,17 @@
 """Prometheus metrics of the sidecar."""
 
+import math
+from collections.abc import Sequence
+
 from prometheus_client import CollectorRegistry, Counter, Gauge, ProcessCollector, generate_latest
 
+from fairlead_advisor.decide.optimizer import Observation, Outcome
 from fairlead_advisor.probe.session import Counters
 from fairlead_advisor.probe.summary import Summary
-from fairlead_advisor.serve.mover import Stats
-from fairlead_advisor.serve.record import Published
+from fairlead_advisor.record.published import Published
 
 _MS_PER_S = 1000
+_BITS_PER_BYTE = 8
 
 
 class Metrics:
@@ -36,6 +40,15 @@ class Metrics:
         self._mover_up = self._gauge("mover_up", "1 if the mover answered the last question for its statistics, 0 if not.")
         self._transfer_rtt = self._gauge("transfer_rtt_seconds", "Mean of the smoothed round-trip times of the transfer's streams.")
         self._transfer_streams = self._gauge("transfer_streams", "Streams that the mover has open.")
+        self._goodput = self._gauge("transfer_goodput_bytes_per_second", "Payload acknowledged over all streams.")
+        self._transfer_loss = self._gauge("transfer_loss_ratio", "Retransmitted share of the segments of all streams.")
+        self._busy = self._gauge("path_busy_ratio", "Share of RTT samples during the transfer that found a queue.")
+        self._trials = Counter(
+            "fairlead_advisor_stream_trials", "Stream counts that were tried, by how it ended.", ["outcome"], registry=self._registry
+        )
+        self._switches = Counter(
+            "fairlead_advisor_switches", "Congestion control switched on live sockets.", ["to", "undo"], registry=self._registry
+        )
 
     def probed(self, summary: Summary, counters: Counters) -> None:
         """Records a probe's outcome."""
@@ -59,11 +72,25 @@ class Metrics:
         self._streams.set(decision.streams)
         self._applied.set(published.applied)
 
-    def transfer(self, stats: Stats | None) -> None:
-        """Records the mover's statistics; None when it did not answer."""
-        self._mover_up.set(stats is not None)
-        self._transfer_streams.set(stats.streams if stats else float("nan"))
-        self._transfer_rtt.set(sum(stats.rtts_s) / len(stats.rtts_s) if stats and stats.rtts_s else float("nan"))
+    def transfer(self, streams: int | None, rtts_s: Sequence[float] = ()) -> None:
+        """Records how many streams the mover has open and their smoothed RTTs; None when it did not answer."""
+        self._mover_up.set(streams is not None)
+        self._transfer_streams.set(float("nan") if streams is None else streams)
+        self._transfer_rtt.set(math.fsum(rtts_s) / len(rtts_s) if rtts_s else float("nan"))
+
+    def observed(self, seen: Observation) -> None:
+        """Records what the last second or so of the transfer was like."""
+        self._goodput.set(seen.goodput_bps / _BITS_PER_BYTE)
+        self._transfer_loss.set(seen.loss_ratio)
+        self._busy.set(float("nan") if seen.busy_ratio is None else seen.busy_ratio)
+
+    def tried(self, outcome: Outcome) -> None:
+        """Records how a trial of another stream count ended."""
+        self._trials.labels("kept" if outcome.kept == outcome.tried.streams else "reverted").inc()
+
+    def switched(self, to: str, *, undo: bool) -> None:
+        """Records a switch of congestion control."""
+        self._switches.labels(to, str(undo).lower()).inc()
 
     def exposition(self) -> bytes:
         """All metrics in Prometheus' text format."""

@@ -15,6 +15,8 @@ from fairlead_advisor.probe.wire import parse_key
 
 _TIMEOUT_S = 2.0
 _MAXIMUM_ANSWER_BYTES = 1024 * 1024
+# JSON as Python reads it has NaN, infinity and integers that no float holds.
+_LARGEST_NUMBER = 1e15
 # The kernel's limit on the path of a Unix socket, without the closing zero byte.
 MAXIMUM_SOCKET_PATH_BYTES = 107
 
@@ -30,20 +32,37 @@ class Peer:
 
 
 @dataclass(frozen=True, slots=True)
+class StreamStats:
+    """One open connection. What it has not measured yet is None; a stream that was connected anew counts from zero again."""
+
+    number: int
+    bytes_sent: int | None = None
+    retransmits: int | None = None
+    rtt_s: float | None = None
+    rtt_minimum_s: float | None = None
+    congestion_control: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Stats:
-    """What the mover's sockets say. `rtts_s` has one smoothed RTT for each stream that has measured one."""
+    """What the mover's sockets say. `cap_bps` bounds all streams together; None without a cap, and from a mover that does not tell."""
 
     stage: str
     available_congestion_controls: frozenset[str]
-    streams: int
-    rtts_s: tuple[float, ...]
+    streams: tuple[StreamStats, ...]
+    cap_bps: float | None = None
+
+    @property
+    def rtts_s(self) -> tuple[float, ...]:
+        """The smoothed RTT of each stream that has measured one."""
+        return tuple(stream.rtt_s for stream in self.streams if stream.rtt_s)
 
 
 @dataclass(frozen=True, slots=True)
 class Transport:
-    """Settings in force, or to be set. `streams` None leaves the count as it is."""
+    """Settings in force, or to be set. None leaves a setting as it is; what is in force has both."""
 
-    congestion_control: str
+    congestion_control: str | None
     streams: int | None
 
 
@@ -79,21 +98,18 @@ class Mover:
     async def stats(self) -> Stats:
         """The state of the transfer's streams."""
         answer = _Answer("GET /v1/stats", await self._ask("GET", "/v1/stats"))
-        streams = [_Answer("GET /v1/stats: streams", stream) for stream in answer.items("streams")]
-        rtts_s = (stream.number_or_none("rtt_seconds") for stream in streams)
         available = answer.items("available_congestion_controls")
         return Stats(
             stage=answer.text("stage"),
             available_congestion_controls=frozenset(name for name in available if isinstance(name, str)),
-            streams=len(streams),
-            rtts_s=tuple(rtt_s for rtt_s in rtts_s if rtt_s),
+            streams=tuple(_stream(stream) for stream in answer.items("streams")),
+            cap_bps=_cap_bps(answer.value.get("bandwidth")),
         )
 
     async def set_transport(self, wanted: Transport) -> Transport:
         """Applies `wanted` and returns what is in force; TransportRefusedError, and nothing changed, if the mover refuses."""
-        change: dict[str, object] = {"congestion_control": wanted.congestion_control}
-        if wanted.streams is not None:
-            change["streams"] = wanted.streams
+        asked = {"congestion_control": wanted.congestion_control, "streams": wanted.streams}
+        change = {name: value for name, value in asked.items() if value is not None}
         answer = _Answer("PATCH /v1/transport", await self._ask("PATCH", "/v1/transport", change))
         return Transport(answer.text("congestion_control"), answer.integer("streams"))
 
@@ -113,7 +129,7 @@ class Mover:
             raise MoverUnavailableError(f"{where}: status {status}")
         try:
             answer = json.loads(raw)
-        except ValueError:
+        except (ValueError, RecursionError):
             raise MoverAnswerError(f"{where}: status {status} with a body that is not JSON") from None
         if status == 422:
             refusal = _Answer(where, answer)
@@ -123,6 +139,22 @@ class Mover:
         return answer
 
 
+def _stream(value: object) -> StreamStats:
+    stream = _Answer("GET /v1/stats: streams", value)
+    return StreamStats(
+        number=stream.integer("id"),
+        bytes_sent=stream.count_or_none("bytes_sent"),
+        retransmits=stream.count_or_none("retransmits"),
+        rtt_s=stream.number_or_none("rtt_seconds"),
+        rtt_minimum_s=stream.number_or_none("rtt_min_seconds"),
+        congestion_control=stream.text_or_none("congestion_control"),
+    )
+
+
+def _cap_bps(value: object) -> float | None:
+    return None if value is None else _Answer("GET /v1/stats: bandwidth", value).number_or_none("asked_bps")
+
+
 class _Answer:
     """A JSON object from the mover with typed access; every access raises MoverAnswerError naming the field."""
 
@@ -130,30 +162,41 @@ class _Answer:
         if not isinstance(value, dict):
             raise MoverAnswerError(f"{where}: the answer is not a JSON object")
         self._where = where
-        self._value = value
+        self.value = value
 
     def text(self, field: str) -> str:
-        value = self._value.get(field)
+        value = self.value.get(field)
         if not isinstance(value, str):
             raise self._wrong(field, "a string")
         return value
 
     def integer(self, field: str) -> int:
-        value = self._value.get(field)
+        value = self.value.get(field)
         if not isinstance(value, int) or isinstance(value, bool):
             raise self._wrong(field, "an integer")
         return value
 
+    def text_or_none(self, field: str) -> str | None:
+        return None if self.value.get(field) is None else self.text(field)
+
+    def count_or_none(self, field: str) -> int | None:
+        if self.value.get(field) is None:
+            return None
+        value = self.integer(field)
+        if value < 0:
+            raise self._wrong(field, "0 or more")
+        return value
+
     def number_or_none(self, field: str) -> float | None:
-        value = self._value.get(field)
+        value = self.value.get(field)
         if value is None:
             return None
-        if not isinstance(value, int | float) or isinstance(value, bool):
-            raise self._wrong(field, "a number")
+        if not isinstance(value, int | float) or isinstance(value, bool) or not 0 <= value < _LARGEST_NUMBER:
+            raise self._wrong(field, "a number of 0 or more")
         return float(value)
 
     def items(self, field: str) -> list[object]:
-        value = self._value.get(field)
+        value = self.value.get(field)
         if not isinstance(value, list):
             raise self._wrong(field, "a list")
         return value
