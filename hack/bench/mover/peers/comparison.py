@@ -11,6 +11,7 @@ from lab.errors import NotAvailableError
 from lab.machine import need
 from lab.network import Net
 from lab.trees import Tree, arrived, check, clear, sync
+
 from peers.copier import Copied, Copier
 
 

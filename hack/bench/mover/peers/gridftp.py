@@ -11,6 +11,7 @@ from lab.machine import version_of
 from lab.network import Net
 from lab.process import Process, running
 from lab.trees import Tree
+
 from peers.copier import ClientSession, Copier, Session, await_listening
 
 PORT = 2811

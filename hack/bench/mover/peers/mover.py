@@ -18,6 +18,7 @@ from lab.machine import version_of
 from lab.network import Net
 from lab.process import Process, Usage, run, running, wait_until
 from lab.trees import Tree
+
 from peers.copier import SERVER_LIMIT_S, Copied, Copier, Session
 
 END_LIMIT_S = 60

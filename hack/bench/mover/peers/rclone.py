@@ -10,6 +10,7 @@ from lab.machine import version_of
 from lab.network import Net
 from lab.process import Process, run, running
 from lab.trees import Tree
+
 from peers.copier import ClientSession, Copier, Session, await_listening
 
 PORT = 2022

@@ -11,6 +11,7 @@ from pathlib import Path
 from lab.errors import BenchError
 from lab.network import Net
 from lab.process import Process, Usage, run, running
+
 from peers.copier import await_listening
 
 IPERF_PORT = 5201

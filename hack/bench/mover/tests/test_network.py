@@ -4,7 +4,6 @@ import os
 from pathlib import Path
 
 import pytest
-
 from lab.network import NETNS_FILES, PREFIX, remove_leftovers, veth
 from lab.process import run
 

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import pytest
-
 from lab.errors import BenchError
 from lab.handshake import suite
 from parts.switch import parse_sockets

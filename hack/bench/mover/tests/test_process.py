@@ -4,7 +4,6 @@ import sys
 from pathlib import Path
 
 import pytest
-
 from lab.errors import BenchError, LimitError
 from lab.process import Process, run, running, wait_until
 

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import pytest
-
 from lab.rates import Sample, excess_and_lack, first_data_s, parse, percentile, settled_s, windows
 
 

@@ -4,7 +4,6 @@ import json
 from pathlib import Path
 
 import pytest
-
 from plan import PARTS, chosen
 from report import GOALS, Row, Store, line, not_available, write
 
