@@ -27,15 +27,16 @@ SLOW_S = 40.0
 """Who takes longer is measured once: its ratio is far from one."""
 
 
-def _others(concurrency: int) -> list[Copier]:
-    return [Rclone(concurrency), Xrootd(1, 4), Gridftp(1, concurrency)]
+def _others(rclone: int, xrootd: int, gridftp: int) -> list[Copier]:
+    """The others with as many files at a time as was best for each on that path, up to what they allow."""
+    return [Rclone(rclone), Xrootd(1, xrootd), Gridftp(1, gridftp)]
 
 
 def measure_lan(bench: Bench) -> list[Row]:
     """small_lan_vs_…, small_vs_big_lan, and the latter without the limit of a LAN."""
     tree = small_files(bench.scratch / "small", bench.pick(FILES, 10_000), FILE_BYTES)
     big = big_file(bench.scratch / "one", tree.total_bytes)
-    others = _others(4)
+    others = _others(4, 4, 4)
     ready, absent = available(others)
     runs, one = {copier.name: Runs() for copier in [bench.mover, *ready]}, Runs()
     with veth(rate_bps=LAN_BPS) as net:
@@ -68,7 +69,7 @@ def measure_wan(bench: Bench) -> list[Row]:
     """small_wan_vs_…: the mover moves all files, the others as many as they can in a bounded time."""
     tree = small_files(bench.scratch / "small", bench.pick(FILES, 10_000), FILE_BYTES)
     part = small_files(bench.scratch / "part", bench.pick(SUBSET_FILES, 300), FILE_BYTES)
-    others = _others(16)
+    others = _others(64, 128, 64)
     ready, absent = available(others)
     runs, few = {copier.name: Runs() for copier in [bench.mover, *ready]}, Runs()
     with wan(bench.emulator, bench.scratch, rate=WAN_RATE, one_way_delay=WAN_ONE_WAY_DELAY) as net:

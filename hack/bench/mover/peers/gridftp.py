@@ -19,7 +19,7 @@ ACCOUNT = "nobody"
 
 
 class Gridftp(Copier):
-    """`globus-url-copy` from server to server, as data transfer nodes use it: only so its pipelining works and it may use Adler-32."""
+    """`globus-url-copy` from server to server, as data transfer nodes use it: only so it may use Adler-32."""
 
     name = "gridftp"
     programs = ("globus-gridftp-server", "globus-url-copy")
@@ -55,7 +55,7 @@ class Gridftp(Copier):
                 # Given a folder, the client wants a checksum of its folders too, and fails; so it gets a list, made beforehand.
                 pairs = scratch / "gridftp.list"
                 pairs.write_text("".join(f"{source}{name} {target}{name}\n" for name in tree.names()))
-                what = ["-fast", "-pp", "-cc", str(self._concurrency), "-f", str(pairs)]
+                what = ["-fast", "-cc", str(self._concurrency), "-f", str(pairs)]
             else:
                 what = ["-p", str(self._streams), source + "big", target + "big"]
             command = ["globus-url-copy", "-q", "-cd", "-verify-checksum", "-checksum-alg", "ADLER32", *what]
