@@ -191,5 +191,5 @@ if __name__ == "__main__":
     try:
         sys.exit(main())
     except KeyboardInterrupt:
-        print("interrupted; the next run goes on with the part that was under way", file=sys.stderr)
+        print("interrupted; a full run goes on with the part that was under way", file=sys.stderr)
         sys.exit(130)
