@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import resume
 from bench import Bench
 from parts import caps, disk, footprint, memory, small, switch
 from report import Row
@@ -36,6 +37,7 @@ PARTS = (
     Part("files", ("rss_1m_files",), footprint.measure_files, 900),
     Part("caps", ("cap_error_p99",), caps.measure_error, 300),
     Part("cap_change", ("cap_change_s",), caps.measure_change, 120),
+    Part("resume", ("resume_waste", "resume_waste_received"), resume.measure, 600),
     Part("switch", ("switch_s", "switch_streams_lost"), switch.measure, 180),
 )
 OTHERS = ("rclone", "xrootd", "xrdcp", "globus-gridftp-server", "globus-url-copy")
