@@ -8,7 +8,7 @@ export CARGO_TARGET_DIR ?= $(CACHE)/cargo-target
 PYTHON ?= python3.11
 CLUSTER ?= local
 CLUSTER_CLI := hack/cluster/cluster
-ADVISOR_PROGRAM_TESTS := serve test_cli.py
+ADVISOR_PROGRAM_TESTS := serve commands test_cli.py
 VENV := .venv/bin
 
 .PHONY: help
@@ -62,6 +62,7 @@ lint: python verify ## Formatters, linters, types, layers, generated files
 	$(VENV)/ruff format --check .
 	$(VENV)/mypy -p fairlead
 	$(VENV)/mypy -p fairlead_advisor
+	MYPYPATH=hack/bench $(VENV)/mypy -p classifier_bench
 	MYPYPATH=hack/cluster $(VENV)/mypy -p fairlead_cluster
 	MYPYPATH=hack/wan $(VENV)/mypy -p fairlead_testbed
 	MYPYPATH=hack/demo $(VENV)/mypy hack/demo e2e
@@ -89,6 +90,7 @@ unit-python:
 	$(VENV)/pytest -q images/advisor/tests $(addprefix --ignore images/advisor/tests/,$(ADVISOR_PROGRAM_TESTS))
 	$(VENV)/pytest -q hack/cluster/tests
 	$(VENV)/pytest -q hack/wan/tests/testbed --ignore hack/wan/tests/testbed/lab
+	$(VENV)/pytest -q hack/bench/classifier_bench/tests
 	$(VENV)/pytest -q hack/demo
 	$(VENV)/pytest -q hack/bench/mover
 	$(VENV)/pytest -q -n 0 e2e/tests_lib
@@ -139,6 +141,22 @@ DATASET_FOLDER ?= $(CACHE)/datasets/$(DATASET)
 dataset: python rust ## Record the labelled traces (root, an idle machine, hours; goes on where it was): DATASET=full|pilot
 	PYTHONPATH=hack/wan $(VENV)/python -m fairlead_testbed dataset generate $(DATASET) --folder $(DATASET_FOLDER)
 	PYTHONPATH=hack/wan $(VENV)/python -m fairlead_testbed dataset pack $(DATASET) --folder $(DATASET_FOLDER) --output build/dataset/$(DATASET)
+
+CLASSIFIER_DATA ?= build/dataset/full
+CLASSIFIER_VERSION ?= 0.0.0
+TRAINED := build/classifier
+
+.PHONY: train
+train: python ## Train the background classifier on CLASSIFIER_DATA, into build/classifier; `fairlead-advisor export` releases it
+	$(VENV)/fairlead-advisor train --data $(CLASSIFIER_DATA) --output $(TRAINED) --version $(CLASSIFIER_VERSION) --jobs 2
+
+.PHONY: bench-classifier
+bench-classifier: python ## The classifier's whole table beside the paper's: build/bench/classifier.json; BENCH_FLAGS='--model build/classifier'
+	PYTHONPATH=hack/bench $(VENV)/python -m classifier_bench --data $(CLASSIFIER_DATA) $(BENCH_FLAGS)
+
+.PHONY: bench-parallelism
+bench-parallelism: python rust ## The advisor's stream count against fixed ones over emulated paths (root, 22 minutes): build/bench/parallelism.json
+	$(VENV)/python hack/bench/parallelism.py
 
 .PHONY: images
 images: packages rust ## Build the images and load them into a running local cluster

@@ -16,12 +16,13 @@ import reference  # noqa: E402
 
 def outputs() -> Mapping[Path, str]:
     """The content of every generated file, by its path from the repository's root."""
-    definition = crd.render()
-    return {
-        Path("crds/fairlead.io_transferjobs.yaml"): definition,
-        Path("charts/fairlead/files/crds/transferjobs.yaml"): definition,
-        Path("docs/reference/transferjob.md"): reference.render(),
-    }
+    files: dict[Path, str] = {}
+    for resource in crd.RESOURCES:
+        definition = crd.render(resource)
+        files[Path("crds") / f"{crd.names.GROUP}_{resource.plural}.yaml"] = definition
+        files[Path("charts/fairlead/files/crds") / f"{resource.plural}.yaml"] = definition
+        files[Path("docs/reference") / f"{resource.singular}.md"] = reference.render(resource)
+    return files
 
 
 def stale(files: Mapping[Path, str], root: Path) -> list[Path]:

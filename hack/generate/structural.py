@@ -6,7 +6,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-_COMMENT_ONLY = frozenset({"title", "additionalProperties", "discriminator"})
+_COMMENT_ONLY = frozenset({"title", "discriminator"})
 Json = dict[str, Any]
 
 
@@ -24,6 +24,10 @@ def _convert(node: Json, definitions: Json, *, defaults: bool) -> Json:
             continue
         if key == "properties":
             converted[key] = {name: _convert(child, definitions, defaults=defaults) for name, child in value.items()}
+        elif key == "additionalProperties":
+            # A map's values have a schema; a plain `false` only says what the API server does anyway.
+            if isinstance(value, dict):
+                converted[key] = _convert(value, definitions, defaults=defaults)
         elif key == "items":
             converted[key] = _convert(value, definitions, defaults=defaults)
         elif key == "const":

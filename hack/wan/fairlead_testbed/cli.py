@@ -13,18 +13,18 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from fairlead_testbed.dataset.export import export_traces
-from fairlead_testbed.dataset.generate import Named, Rules, State, generate, is_recorded, recorder
 from fairlead_testbed.dataset.pack import pack
-from fairlead_testbed.dataset.plan import PlannedRun, plan_runs
-from fairlead_testbed.dataset.progress import Progress, duration
+from fairlead_testbed.dataset.plan import PlannedRun, plan_runs, write_plan
 from fairlead_testbed.dataset.specification import Specification
 from fairlead_testbed.errors import TestbedError
 from fairlead_testbed.lab.emulator import find_program
 from fairlead_testbed.lab.namespaces import remove_abandoned
+from fairlead_testbed.runs.batch import Named, Rules, State, generate, in_order, is_recorded, recorder
 from fairlead_testbed.runs.packing import Budget, estimate_s
+from fairlead_testbed.runs.progress import Progress, duration
 from fairlead_testbed.runs.record import MANIFEST, Bench, length_s, record
 from fairlead_testbed.scenario.load import load_scenario, load_toml, named_scenarios, validated
-from fairlead_testbed.validation.measure import FIGURES, comparisons, shares, table, write_figures
+from fairlead_testbed.validation.measure import FIGURES, comparisons, faults_of, shares, table, write_figures
 from fairlead_testbed.validation.scenarios import OVERLAY_1, OVERLAY_1_FIFTH, against_theory, coexistence
 
 DATASETS = Path(__file__).resolve().parents[1] / "datasets"
@@ -63,6 +63,8 @@ def _parser() -> argparse.ArgumentParser:
     validate = commands.add_parser("validate", help="measure the test bed against theory; needs root and an idle machine")
     validate.add_argument("--folder", type=Path, required=True, help="where the runs and validation.json go")
     validate.add_argument("--minutes", type=float, help="start nothing that would not end by then; go on with the same command")
+    validate.add_argument("--keep-disturbed", action="store_true", help="with runs that a busy machine disturbed, marked as such")
+    _add_budget(validate)
     validate.set_defaults(command=_validate)
 
     dataset = commands.add_parser("dataset", help="a labelled set of traces").add_subparsers(required=True, metavar="STEP")
@@ -76,11 +78,12 @@ def _parser() -> argparse.ArgumentParser:
         step.add_argument("specification", help="the name of a data set, or a .toml file")
         if name != "plan":
             step.add_argument("--folder", type=Path, required=True, help="where the runs are")
+        else:
+            step.add_argument("--output", type=Path, help="write the plan there, a line of JSON per run")
         if name == "pack":
             step.add_argument("--output", type=Path, required=True, help="where the compact data set goes")
         else:
-            step.add_argument("--cores", type=float, default=DEFAULT_BUDGET.cores, help="processor cores to fill with runs [%(default)g]")
-            step.add_argument("--side-by-side", type=int, default=DEFAULT_BUDGET.runs, help="runs at a time [%(default)s]")
+            _add_budget(step)
         if name != "plan":
             step.add_argument("--keep-disturbed", action="store_true", help="with disturbed runs, marked as such: not for training")
         if name == "generate":
@@ -95,6 +98,11 @@ def _parser() -> argparse.ArgumentParser:
     export.add_argument("--output", type=Path, required=True)
     export.set_defaults(command=_export)
     return parser
+
+
+def _add_budget(command: argparse.ArgumentParser) -> None:
+    command.add_argument("--cores", type=float, default=DEFAULT_BUDGET.cores, help="processor cores to fill with runs [%(default)g]")
+    command.add_argument("--side-by-side", type=int, default=DEFAULT_BUDGET.runs, help="runs at a time [%(default)s]")
 
 
 def _list_scenarios(_options: argparse.Namespace) -> int:
@@ -129,6 +137,8 @@ def _specification(name_or_file: str) -> Specification:
 
 def _plan(options: argparse.Namespace) -> int:
     plan = plan_runs(_specification(options.specification))
+    if options.output:
+        write_plan(options.output, plan)
     print(_summary(plan, Budget(options.cores, options.side_by_side)))
     return 0
 
@@ -138,7 +148,7 @@ def _summary(plan: Sequence[PlannedRun], budget: Budget) -> str:
     paths = len({run.path_id for run in plan})
     hours = sum(run.scenario.duration_s for run in plan) / 3600
     parts = ", ".join(f"{split} {count}" for split, count in splits.items())
-    seconds = estimate_s([run.scenario for run in plan], budget)
+    seconds = estimate_s([run.scenario for run in in_order(plan)], budget)
     size = f"{len(plan)} runs on {paths} paths ({parts}), {hours:.1f} h of traces"
     return f"{size}; on {budget.cores:g} cores, {budget.runs} at a time: {duration(seconds)}"
 
@@ -149,6 +159,7 @@ def _generate(options: argparse.Namespace) -> int:
     bench = Bench(find_program())
     remove_abandoned()
     options.folder.mkdir(parents=True, exist_ok=True)
+    write_plan(options.folder / "plan.jsonl", plan)
     missing = [run for run in plan if not is_recorded(run, options.folder, disturbed_too=options.keep_disturbed)]
     print(
         f"{len(plan) - len(missing)} of {len(plan)} runs are there. To do: {_summary(missing, budget) if missing else 'nothing'}",
@@ -190,15 +201,21 @@ def _validate(options: argparse.Namespace) -> int:
     scenarios = [*theory, *(one for name, path in pairs.items() for one in coexistence(name, path, seconds=40))]
     remove_abandoned()
     options.folder.mkdir(parents=True, exist_ok=True)
-    rules = Rules(DEFAULT_BUDGET, stop_after_s=None if options.minutes is None else options.minutes * 60)
-    progress = Progress(len(scenarios), DEFAULT_BUDGET, sys.stderr)
+    budget = Budget(options.cores, options.side_by_side)
+    limit_s = None if options.minutes is None else options.minutes * 60
+    rules = Rules(budget, stop_after_s=limit_s, keep_disturbed=options.keep_disturbed)
+    progress = Progress(len(scenarios), budget, sys.stderr)
     state = _stoppable(generate([Named(one) for one in scenarios], options.folder, recorder(Bench(find_program())), rules, progress))
-    if state.done < len(scenarios):
+    kept = len(state.given_up) if options.keep_disturbed else 0
+    if state.done + kept < len(scenarios):
         return _report(state, len(scenarios))
     found = list(comparisons(theory, options.folder))
+    disturbed = {one.name: faults for one in scenarios if (faults := faults_of(options.folder, one.name))}
     carried = [pair for name in pairs for pair in shares(name, options.folder)]
-    write_figures(options.folder / FIGURES, found, carried)
+    write_figures(options.folder / FIGURES, found, carried, disturbed)
     print(table(found))
+    for name, faults in disturbed.items():
+        print(f"disturbed: {name}: {'; '.join(faults)}", file=sys.stderr)
     for pair in carried:
         names = f"{pair['path']}: {pair['background']} against {pair['foreground']}"
         print(f"{names:42} {pair['background_mbps']:7.1f} / {pair['foreground_mbps']:.1f} Mb/s")

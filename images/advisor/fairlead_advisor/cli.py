@@ -13,11 +13,14 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from fairlead_advisor.errors import AdvisorError, NoModelError, ProbeError, UsageError
+from fairlead_advisor.commands import background, training
+from fairlead_advisor.errors import AdvisorError, ProbeError, UsageError
 
 # A socket's congestion control has at most 15 characters (TCP_CA_NAME_MAX).
 _CONGESTION_CONTROL = re.compile(r"[a-z0-9_-]{1,15}")
 _MAXIMUM_STREAMS = 256
+_SUFFIXES = ("", "k", "M", "G", "T")
+_RATE = re.compile(r"(\d{1,15}(?:\.\d{1,9})?)([kMGT]?)", re.ASCII)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -45,21 +48,31 @@ def _parser() -> argparse.ArgumentParser:
     _add_timetable(probing)
     probing.set_defaults(command=_probe)
 
-    classifying = commands.add_parser("classify", help="tell the background traffic from a trace file", allow_abbrev=False)
-    classifying.add_argument("trace", type=Path, metavar="TRACE.csv")
-    classifying.add_argument("--window", type=float, default=10.0, metavar="SECONDS", help="how much of the trace's end is used (10)")
-    classifying.set_defaults(command=_classify)
+    background.add_commands(commands)
+    training.add_commands(commands)
 
     running = commands.add_parser("run", help="the sidecar of a sending mover", allow_abbrev=False)
     running.add_argument("--control-socket", required=True, type=Path, metavar="FILE", help="the mover's Unix socket")
     running.add_argument("--http", required=True, type=_host_and_port, metavar="ADDRESS:PORT", help="where to serve")
     running.add_argument("--trace", required=True, type=Path, metavar="FILE", help="the trace file to write")
+    running.add_argument(
+        "--record", type=Path, metavar="FILE", help="where decisions and their outcomes are appended (decisions.jsonl beside the trace)"
+    )
     running.add_argument("--termination-log", type=Path, metavar="FILE", help="where the decision is left when the sidecar ends")
     running.add_argument("--streams-min", type=int, default=1, metavar="N", help="fewest streams (1)")
     running.add_argument("--streams-max", type=int, default=32, metavar="N", help="most streams (32)")
     running.add_argument("--congestion-control", default="Auto", metavar="Auto|NAME", help="the user's choice (Auto)")
+    running.add_argument("--path-capacity", type=_rate_bps, metavar="RATE", help="what the path is known to carry, such as 2G")
+    running.add_argument(
+        "--stream-coefficient", type=_positive, metavar="A", help="streams per bit of rate x RTT, as an earlier record's end has it"
+    )
     _add_timetable(running)
     running.set_defaults(command=_run)
+
+    explaining = commands.add_parser("explain", help="tell a recorded decision and what came of it", allow_abbrev=False)
+    explaining.add_argument("record", type=Path, metavar="RECORD", help="a record, or a saved /v1/decision")
+    explaining.add_argument("--number", type=int, metavar="N", help="which decision (the last)")
+    explaining.set_defaults(command=_explain)
     return parser
 
 
@@ -77,6 +90,23 @@ def _host_and_port(text: str) -> tuple[str, int]:
     if not colon or not host or not (port.isascii() and port.isdigit()) or not 1 <= int(port[:6]) <= 65535:
         raise argparse.ArgumentTypeError(f"{text!r} is not HOST:PORT with a port of 1 to 65535")
     return host, int(port)
+
+
+def _rate_bps(text: str) -> float:
+    found = _RATE.fullmatch(text)
+    if found is None or not float(found[1]):
+        raise argparse.ArgumentTypeError(f"{text!r} is no rate: write decimal bits per second such as 500M or 2G")
+    return float(found[1]) * 1000.0 ** _SUFFIXES.index(found[2] or "")
+
+
+def _positive(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not (math.isfinite(value) and value > 0):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number above 0")
+    return value
 
 
 def _probe(options: argparse.Namespace) -> int:
@@ -115,24 +145,20 @@ def _unanswered(peer: str, samples: int, foreign: int, refused: int) -> str:
     )
 
 
-def _classify(options: argparse.Namespace) -> int:
-    from fairlead_advisor.probe.coverage import require_coverage  # noqa: PLC0415
-    from fairlead_advisor.probe.trace import read_trace  # noqa: PLC0415
+def _explain(options: argparse.Namespace) -> None:
+    from fairlead_advisor.record.explain import explain  # noqa: PLC0415
+    from fairlead_advisor.record.journal import read_record  # noqa: PLC0415
 
-    if not (math.isfinite(options.window) and 1 <= options.window <= 3600):
-        raise UsageError(f"--window must be 1 to 3600 seconds, got {options.window:g}")
-    trace = read_trace(options.trace)
-    require_coverage(options.trace, trace, options.window)
-    raise NoModelError(f"{options.trace}: a valid trace of {len(trace)} samples, but no classifier model is installed to classify it with")
+    sys.stdout.write(explain(read_record(options.record), options.number))
 
 
 def _run(options: argparse.Namespace) -> None:
     # As the first process of a container, SIGTERM would be ignored until the event loop handles it.
     signal.signal(signal.SIGTERM, lambda _number, _frame: sys.exit(0))
-    from fairlead_advisor.decide.rule import Limits  # noqa: PLC0415
+    from fairlead_advisor.decide.model import History, Limits  # noqa: PLC0415
     from fairlead_advisor.probe.schedule import Timetable  # noqa: PLC0415
-    from fairlead_advisor.serve.mover import MAXIMUM_SOCKET_PATH_BYTES  # noqa: PLC0415
     from fairlead_advisor.serve.run import Settings, run_sidecar  # noqa: PLC0415
+    from fairlead_advisor.steer.mover import MAXIMUM_SOCKET_PATH_BYTES  # noqa: PLC0415
 
     if not 1 <= options.streams_min <= options.streams_max <= _MAXIMUM_STREAMS:
         raise UsageError(
@@ -148,5 +174,9 @@ def _run(options: argparse.Namespace) -> None:
     address, port = options.http
     timetable = Timetable(options.rate, options.seconds)
     logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
-    settings = Settings(options.control_socket, address, port, options.trace, timetable, limits, options.termination_log)
+    record = options.record or options.trace.with_name("decisions.jsonl")
+    history = History(capacity_bps=options.path_capacity, stream_coefficient=options.stream_coefficient)
+    settings = Settings(
+        options.control_socket, address, port, options.trace, record, timetable, limits, history, termination_log=options.termination_log
+    )
     asyncio.run(run_sidecar(settings))

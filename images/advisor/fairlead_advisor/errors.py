@@ -24,6 +24,12 @@ class NoModelError(AdvisorError):
     retryable = False
 
 
+class ClassifierAnswerError(AdvisorError):
+    """A classifier gave something that is no classification: the model is to blame."""
+
+    retryable = False
+
+
 class WireError(AdvisorError):
     """A datagram is not a valid echo datagram of this job: the network, or a stranger, is to blame."""
 
@@ -36,6 +42,22 @@ class ProbeError(AdvisorError):
 
 class TraceError(UsageError):
     """A trace file breaks the format; the message names the file, the line and the remedy."""
+
+
+class ModelError(UsageError):
+    """A model file cannot be used; the message says why and what helps."""
+
+
+class DataError(UsageError):
+    """A data set for training or evaluation cannot be used as it is; the message names the file and the remedy."""
+
+
+class MissingPackageError(UsageError):
+    """A command needs packages that the runtime does without."""
+
+
+class RecordError(UsageError):
+    """A record of decisions breaks the format; the message names the file, the line and the remedy."""
 
 
 class OutputError(UsageError):

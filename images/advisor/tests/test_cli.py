@@ -5,10 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from fairlead_advisor.probe.trace import read_trace, write_trace
+from fairlead_advisor.probe.trace import read_trace
 from tests.support.command import finish, run, start
 from tests.support.echo_server import KEY, OTHER_KEY, Answer, echo_server, reply_to
-from tests.support.traces import steady
 
 
 def names_in(folder: Path) -> list[str]:
@@ -89,30 +88,6 @@ async def test_an_interrupted_probe_leaves_no_file(tmp_path: Path) -> None:
     assert names_in(tmp_path) == []
 
 
-async def test_classify_without_a_model_says_so(tmp_path: Path) -> None:
-    write_trace(tmp_path / "trace.csv", steady())
-    outcome = await run("classify", tmp_path / "trace.csv")
-    assert (outcome.exit_code, outcome.stdout) == (3, "")
-    assert "a valid trace of 200 samples, but no classifier model is installed" in outcome.stderr
-
-
-@pytest.mark.parametrize("window", ["0", "-1", "nan", "inf", "1e9"])
-async def test_classify_refuses_a_bad_window(tmp_path: Path, window: str) -> None:
-    outcome = await run("classify", tmp_path / "trace.csv", f"--window={window}")
-    assert outcome.exit_code == 2
-    assert "--window must be 1 to 3600 seconds" in outcome.stderr
-
-
-async def test_classify_refuses_a_bad_file_and_one_that_is_too_short(tmp_path: Path) -> None:
-    (tmp_path / "bad.csv").write_text("send_time_s,rtt_ms\n0.0,oops\n")
-    write_trace(tmp_path / "short.csv", steady(3))
-    bad, short = await run("classify", tmp_path / "bad.csv"), await run("classify", tmp_path / "short.csv")
-    assert (bad.exit_code, short.exit_code) == (2, 2)
-    assert "bad.csv: line 2: rtt_ms is 'oops'" in bad.stderr
-    assert "short.csv: only 3 row(s)" in short.stderr
-    assert "Traceback" not in bad.stderr + short.stderr
-
-
 RUN = {"--control-socket": "control.sock", "--http": "127.0.0.1:1", "--trace": "trace.csv"}
 
 
@@ -125,6 +100,10 @@ RUN = {"--control-socket": "control.sock", "--http": "127.0.0.1:1", "--trace": "
         ({"--congestion-control": "not one!"}, "must be Auto or a kernel's name"),
         ({"--control-socket": "x" * 108}, "at most 107 bytes"),
         ({"--trace": "missing/trace.csv"}, "does not exist"),
+        ({"--path-capacity": "fast"}, "no rate"),
+        ({"--path-capacity": "0"}, "no rate"),
+        ({"--stream-coefficient": "nan"}, "not a number above 0"),
+        ({"--stream-coefficient": "-1"}, "not a number above 0"),
         ({"--rate": "1"}, "rate must be 10 to 200"),
         ({"--http": "198.18.255.254:1"}, "cannot listen"),
     ],
@@ -134,6 +113,21 @@ async def test_run_refuses_bad_arguments(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[1]))
     outcome = await run("run", *(word for pair in (RUN | change).items() for word in pair))
     assert outcome.exit_code == 2
+    assert complaint in outcome.stderr
+    assert "Traceback" not in outcome.stderr
+
+
+@pytest.mark.parametrize(
+    ("content", "complaint"),
+    [(None, "no such file"), ("oops\n", "line 1: not JSON"), ("", "holds no decision yet")],
+    ids=["none", "text", "empty"],
+)
+async def test_explain_refuses_what_is_no_record(tmp_path: Path, content: str | None, complaint: str) -> None:
+    record = tmp_path / "decisions.jsonl"
+    if content is not None:
+        record.write_text(content)
+    outcome = await run("explain", record)
+    assert (outcome.exit_code, outcome.stdout) == (2, "")
     assert complaint in outcome.stderr
     assert "Traceback" not in outcome.stderr
 

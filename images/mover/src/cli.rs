@@ -5,18 +5,25 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use fairlead_protocol::limits::STREAMS;
+use fairlead_protocol::message;
 use fairlead_protocol::name::job_is_valid;
 
 use crate::fs::publish::Preserve;
 use crate::fs::survey::Overwrite;
 use crate::quantity;
 
+const EXIT_CODES: &str = "\
+Exit codes:
+  0    succeeded: verified, durable and in place
+  1    failed; a retry may help
+  2    usage
+  3    failed; a retry cannot help before somebody changes something
+  130  stopped by SIGINT; resumable
+  143  stopped by SIGTERM; resumable";
+
 /// Moves a directory between two hosts over parallel TCP streams, encrypted and verified.
-///
-/// Exit codes: 0 succeeded, 1 failed and a retry may help, 2 usage, 3 failed and a retry cannot help,
-/// 130 or 143 stopped by a signal.
 #[derive(Parser)]
-#[command(version)]
+#[command(version, after_help = EXIT_CODES)]
 pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) command: Command,
@@ -25,10 +32,13 @@ pub(crate) struct Cli {
 #[derive(Subcommand)]
 pub(crate) enum Command {
     /// Take a directory from a sender.
+    #[command(after_help = EXIT_CODES)]
     Receive(Receive),
     /// Send a directory to a receiver.
+    #[command(after_help = EXIT_CODES)]
     Send(Send),
     /// Remove the partial files of a job.
+    #[command(after_help = EXIT_CODES)]
     Clean(Clean),
     /// Show what a partial directory holds and what a later attempt could keep of it.
     Ledger(Ledger),
@@ -51,6 +61,9 @@ pub(crate) struct Common {
     /// Interface that carries the data, or auto.
     #[arg(long, env = "FAIRLEAD_INTERFACE", value_name = "NAME|auto")]
     pub(crate) interface: Option<String>,
+    /// Own address of all connections, instead of the interface's first one.
+    #[arg(long, env = "FAIRLEAD_ADDRESS", value_name = "IP")]
+    pub(crate) address: Option<IpAddr>,
     /// Serve health, metrics, endpoint and progress here.
     #[arg(long, env = "FAIRLEAD_HTTP", value_name = "ADDRESS:PORT")]
     pub(crate) http: Option<SocketAddr>,
@@ -60,9 +73,18 @@ pub(crate) struct Common {
     /// Seconds to wait for the other end.
     #[arg(long, env = "FAIRLEAD_PEER_TIMEOUT", default_value_t = 120, value_name = "SECONDS")]
     pub(crate) peer_timeout: u64,
+    /// Seconds without any progress after which the transfer fails with the cause.
+    #[arg(long, env = "FAIRLEAD_STALL_TIMEOUT", default_value_t = 30, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(5..=86_400))]
+    pub(crate) stall_timeout: u64,
     /// Give up when more bytes than this were sent in vain; by default twice the total and 1 GiB.
     #[arg(long, env = "FAIRLEAD_RESEND_BUDGET", value_name = "BYTES", value_parser = quantity::parse)]
     pub(crate) resend_budget: Option<u64>,
+    /// Whether data connections are encrypted; both ends must say the same.
+    #[arg(long, env = "FAIRLEAD_ENCRYPTION", default_value = "Required")]
+    pub(crate) encryption: Encryption,
+    /// Send and receive buffer of each data connection in bytes; by default the kernel's own, or twice rate x RTT if that is more.
+    #[arg(long, env = "FAIRLEAD_SOCKET_BUFFER", value_name = "BYTES", value_parser = socket_buffer)]
+    pub(crate) socket_buffer: Option<u32>,
     /// Print events as lines of JSON on standard output.
     #[arg(long, env = "FAIRLEAD_JSON")]
     pub(crate) json: bool,
@@ -78,17 +100,69 @@ pub(crate) enum Verify {
     ReadBack,
 }
 
+/// What is sent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Source {
+    /// A directory's content.
+    Directory(PathBuf),
+    /// So many zeros from memory.
+    Zeros(u64),
+}
+
+fn source(text: &str) -> Result<Source, String> {
+    match text.strip_prefix("zero:") {
+        None => Ok(Source::Directory(text.into())),
+        Some(size) => match quantity::parse(size) {
+            Ok(size) if size > MEMORY_BYTES => Err(format!("zero:SIZE goes up to {MEMORY_BYTES} bytes")),
+            Ok(size) => Ok(Source::Zeros(size)),
+            Err(why) => {
+                Err(format!("zero:SIZE wants bytes, such as zero:10G: {why} (a directory of that name is ./{text})"))
+            }
+        },
+    }
+}
+
+/// Where it goes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Destination {
+    /// Below a directory.
+    Directory(PathBuf),
+    /// Nowhere: it is checked and thrown away.
+    Null,
+}
+
+fn destination(text: &str) -> Result<Destination, String> {
+    Ok(if text == "null" { Destination::Null } else { Destination::Directory(text.into()) })
+}
+
+/// Whether data connections are encrypted; the control connection always is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[value(rename_all = "PascalCase")]
+pub(crate) enum Encryption {
+    /// TLS 1.3.
+    Required,
+    /// In the clear, with both ends authenticated and every block keyed.
+    None,
+}
+
+impl Encryption {
+    /// As it is said to the peer.
+    pub(crate) fn on_the_wire(self) -> message::Encryption {
+        match self {
+            Self::Required => message::Encryption::Required,
+            Self::None => message::Encryption::None,
+        }
+    }
+}
+
 #[derive(Args)]
 pub(crate) struct Receive {
-    /// Directory to receive into; made if it is missing.
-    #[arg(long, env = "FAIRLEAD_DESTINATION", value_name = "DIR")]
-    pub(crate) destination: PathBuf,
+    /// Directory to receive into, made if it is missing; null checks everything and stores nothing.
+    #[arg(long, env = "FAIRLEAD_DESTINATION", value_name = "DIR|null", value_parser = destination)]
+    pub(crate) destination: Destination,
     /// Port for data (TCP) and echo (UDP); 0 chooses one.
     #[arg(long, env = "FAIRLEAD_PORT")]
     pub(crate) port: u16,
-    /// Address to listen on, instead of the interface's first one.
-    #[arg(long, env = "FAIRLEAD_ADDRESS", value_name = "IP")]
-    pub(crate) address: Option<IpAddr>,
     /// Address of the node's management, avoided by the interface auto.
     #[arg(long, env = "FAIRLEAD_NODE_ADDRESS", value_name = "IP", hide = true)]
     pub(crate) node_address: Option<IpAddr>,
@@ -107,9 +181,9 @@ pub(crate) struct Receive {
 
 #[derive(Args)]
 pub(crate) struct Send {
-    /// Directory to send; its content lands in the destination.
-    #[arg(long, env = "FAIRLEAD_SOURCE", value_name = "DIR")]
-    pub(crate) source: PathBuf,
+    /// Directory whose content is sent, or zero:SIZE for so many zeros from memory, to measure a path.
+    #[arg(long, env = "FAIRLEAD_SOURCE", value_name = "DIR|zero:SIZE", value_parser = source)]
+    pub(crate) source: Source,
     /// The receiver.
     #[arg(long, env = "FAIRLEAD_CONNECT", value_name = "IP:PORT")]
     pub(crate) connect: SocketAddr,
@@ -178,6 +252,40 @@ pub(crate) struct Credentials {
     pub(crate) attempt: u32,
 }
 
+/// Most bytes of a transfer from memory: 16 TiB, whose blocks take some 512 MiB to keep track of.
+const MEMORY_BYTES: u64 = 1 << 44;
+/// Bounds of a socket's buffer: below, no window is left; the kernel takes no more than an `int` of bytes, doubled.
+const SOCKET_BUFFER_BYTES: std::ops::RangeInclusive<u64> = 4096..=1 << 30;
+
+fn socket_buffer(text: &str) -> Result<u32, String> {
+    match quantity::parse(text) {
+        Ok(bytes) if SOCKET_BUFFER_BYTES.contains(&bytes) => Ok(bytes as u32),
+        Ok(_) => {
+            Err(format!("a socket's buffer has {} to {} bytes", SOCKET_BUFFER_BYTES.start(), SOCKET_BUFFER_BYTES.end()))
+        }
+        Err(why) => Err(why.to_string()),
+    }
+}
+
+impl Cli {
+    /// Refuses what each flag allows and all together do not.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        match &self.command {
+            Command::Receive(args) if args.destination == Destination::Null && args.verify == Verify::ReadBack => Err(
+                "--verify ReadBack reads what was stored, and --destination null stores nothing; use --verify Checksum"
+                    .into(),
+            ),
+            Command::Send(args)
+                if matches!(args.source, Source::Zeros(_)) && !(args.include.is_empty() && args.exclude.is_empty()) =>
+            {
+                Err("--include and --exclude choose from a directory; --source zero:SIZE has nothing to choose from"
+                    .into())
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
 fn job(text: &str) -> Result<String, String> {
     if job_is_valid(text) {
         Ok(text.to_owned())
@@ -188,11 +296,45 @@ fn job(text: &str) -> Result<String, String> {
 
 #[cfg(test)]
 mod tests {
-    use super::Cli;
-    use clap::CommandFactory;
+    use super::{destination, source, Cli, Destination, Source};
+    use clap::{CommandFactory, Parser};
 
     #[test]
     fn the_definition_is_sound() {
         Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn memory_is_told_from_directories() {
+        assert_eq!(source("zero:10G"), Ok(Source::Zeros(10_000_000_000)));
+        for directory in ["zero", "./zero:10G", "/data"] {
+            assert_eq!(source(directory), Ok(Source::Directory(directory.into())));
+        }
+        for wrong in ["zero:", "zero:0", "zero:ten", "zero:1000T"] {
+            assert!(source(wrong).unwrap_err().contains("zero:SIZE"), "{wrong}");
+        }
+        assert_eq!(destination("null"), Ok(Destination::Null));
+        assert_eq!(destination("./null"), Ok(Destination::Directory("./null".into())));
+    }
+
+    #[test]
+    fn combinations_that_make_no_sense_are_refused_with_the_flag() {
+        let receive = ["receive", "--port", "0", "--tls-dir", "x", "--destination"];
+        let send = ["send", "--connect", "127.0.0.1:1", "--tls-dir", "x", "--source"];
+        let cases: [(&[&str], &[&str], Option<&str>); 5] = [
+            (&receive, &["null"], None),
+            (&receive, &["null", "--verify", "ReadBack"], Some("--verify ReadBack")),
+            (&receive, &["/data", "--verify", "ReadBack"], None),
+            (&send, &["zero:1G"], None),
+            (&send, &["zero:1G", "--include", "*"], Some("--include")),
+        ];
+        for (command, more, refusal) in cases {
+            let cli = Cli::try_parse_from(["fairlead-mover"].iter().chain(command).chain(more)).unwrap();
+            match (cli.check(), refusal) {
+                (Ok(()), None) => {}
+                (Err(why), Some(flag)) => assert!(why.contains(flag), "{why}"),
+                (result, _) => panic!("{more:?}: {result:?}"),
+            }
+        }
     }
 }

@@ -100,6 +100,7 @@ impl Job {
 
     /// Makes every partial file durable. If asked to, reads it again before; the blocks that came back damaged are returned.
     pub(crate) fn settle(&self) -> Result<Vec<(u32, u32)>, Fault> {
+        let _operation = self.progress.disk.begin();
         if let Some(journal) = &self.journal {
             journal.flush(FLUSH_PATIENCE)?;
         }
@@ -112,12 +113,17 @@ impl Job {
 
     fn read_back(&self) -> Result<Vec<(u32, u32)>, Fault> {
         let (mut damaged, mut buffer) = (Vec::new(), Vec::new());
+        self.progress.bytes_verified.store(0, Ordering::Relaxed);
+        let read = |bytes| {
+            self.work(bytes);
+            self.progress.bytes_verified.fetch_add(bytes, Ordering::Relaxed);
+        };
         for (index, entry) in (0u32..).zip(self.entries.iter()) {
             if entry.kind != Kind::File || self.skip.binary_search(&index).is_ok() {
                 continue;
             }
             let digest = |block| lock(&self.assembly).as_ref().and_then(|assembly| assembly.digest(index, block));
-            let blocks = read_back(&self.partial, index, entry, digest, &mut buffer, |bytes| self.work(bytes))
+            let blocks = read_back(&self.partial, index, entry, digest, &mut buffer, read)
                 .map_err(|error| write_fault(&show(&entry.path), &error))?;
             damaged.extend(blocks.into_iter().map(|block| (index, block)));
         }
@@ -126,6 +132,7 @@ impl Job {
 
     /// Puts everything in place; from here on a later attempt can only finish that.
     pub(crate) fn publish(&self, root: Digest) -> Result<(), Fault> {
+        let _operation = self.progress.disk.begin();
         if let Some(journal) = &self.journal {
             journal.verified(root)?;
         }

@@ -3,8 +3,8 @@
 /// Flips a bit in the pack named by `FAIRLEAD_FAULT_DAMAGE_PACK`, after its digest was taken.
 #[cfg(feature = "fault-injection")]
 pub(crate) fn damage(pack: u64, bytes: &mut [u8]) {
-    if number("FAIRLEAD_FAULT_DAMAGE_PACK") == Some(pack) {
-        bytes[0] ^= 1;
+    if let (true, Some(byte)) = (number("FAIRLEAD_FAULT_DAMAGE_PACK") == Some(pack), bytes.first_mut()) {
+        *byte ^= 1;
     }
 }
 
@@ -13,6 +13,14 @@ pub(crate) fn damage(pack: u64, bytes: &mut [u8]) {
 pub(crate) fn crash_point() {
     if is_fatal() {
         kill();
+    }
+}
+
+/// Never returns when `FAIRLEAD_FAULT_HANG` names this operation: a disk that does not answer.
+#[cfg(feature = "fault-injection")]
+pub(crate) fn hang_point(operation: &str) {
+    while std::env::var("FAIRLEAD_FAULT_HANG").is_ok_and(|named| named == operation) {
+        std::thread::park();
     }
 }
 
@@ -59,6 +67,9 @@ fn kill() {
 
 #[cfg(not(feature = "fault-injection"))]
 pub(crate) fn crash_point() {}
+
+#[cfg(not(feature = "fault-injection"))]
+pub(crate) fn hang_point(_: &str) {}
 
 #[cfg(not(feature = "fault-injection"))]
 pub(crate) fn torn_append(_: &std::fs::File, _: &[u8]) {}

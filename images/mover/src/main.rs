@@ -7,6 +7,7 @@ mod credentials;
 mod deposit;
 mod fault_injection;
 mod fs;
+mod memory;
 mod net;
 mod quantity;
 mod reading;
@@ -20,7 +21,8 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::sync::{Arc, Mutex};
 
-use clap::Parser;
+use clap::error::ErrorKind;
+use clap::{CommandFactory, Parser};
 use fairlead_protocol::{Fault, Reason};
 use time::OffsetDateTime;
 use tracing_subscriber::EnvFilter;
@@ -36,6 +38,9 @@ use signal::{stopped, Stop};
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
+    if let Err(why) = cli.check() {
+        Cli::command().error(ErrorKind::ArgumentConflict, why).exit();
+    }
     let filter = EnvFilter::try_from_env("FAIRLEAD_LOG").unwrap_or_else(|_| EnvFilter::new("info"));
     tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_target(false).init();
     match cli.command {

@@ -14,7 +14,8 @@ use fairlead_protocol::schedule::BlockRef;
 use fairlead_protocol::sender::Sender;
 use fairlead_protocol::{Fault, Reason};
 
-use crate::fs::source::{empty, BlockReader, Source};
+use crate::fs::source::empty;
+use crate::memory::{Origin, OriginReader};
 use crate::net::link::Link;
 use crate::report::progress::Progress;
 
@@ -24,7 +25,7 @@ const LISTING_BACKLOG_BYTES: usize = 1 << 20;
 /// Digests of whole files, to compare them with the destination's.
 pub(crate) fn hash(
     files: &[u32],
-    source: &Source,
+    source: &Origin,
     entries: &[Entry],
     progress: &Progress,
     over: &AtomicBool,
@@ -40,13 +41,13 @@ pub(crate) fn hash(
 /// Reads the blocks again that the receiver has from earlier attempts, so that the tree's digest covers what the source holds now.
 pub(crate) fn recheck(
     kept: &[Run],
-    source: &Source,
+    source: &Origin,
     session: &Mutex<Sender>,
     progress: &Progress,
     over: &AtomicBool,
 ) -> Result<(), Fault> {
     let entries = lock(session).entries();
-    let (mut reader, mut buffer) = (BlockReader::default(), Vec::new());
+    let (mut reader, mut buffer) = (OriginReader::default(), Vec::new());
     for run in kept {
         let entry = &entries[run.file as usize];
         for (block, digest) in (run.first..).zip(&run.digests) {
@@ -65,7 +66,7 @@ pub(crate) fn recheck(
 }
 
 /// Walks the source and streams its entries in bounded frames, no faster than the network takes them.
-pub(crate) fn list(source: Source, link: &Link, over: &AtomicBool) -> Result<(Arc<Source>, Vec<Entry>, Totals), Fault> {
+pub(crate) fn list(source: Origin, link: &Link, over: &AtomicBool) -> Result<(Arc<Origin>, Vec<Entry>, Totals), Fault> {
     let mut builder = ListingBuilder::default();
     let (mut batch, mut bytes) = (Vec::new(), 0);
     let flush = |batch: &mut Vec<_>| link.send(Body::Listing(Listing { entries: std::mem::take(batch) }));

@@ -1,6 +1,7 @@
 //! The receiver: from the command line to the verdict.
 
 use std::net::{SocketAddr, UdpSocket};
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{sync_channel, Receiver as Inbox, RecvTimeoutError, SyncSender};
 use std::sync::{Arc, Mutex};
@@ -14,7 +15,7 @@ use fairlead_protocol::message::{Body, Packs};
 use fairlead_protocol::receiver::{lock, Effect, Receiver, Step};
 use fairlead_protocol::{Fault, Reason};
 
-use crate::cli::{Receive, Verify};
+use crate::cli::{self, Receive, Verify};
 use crate::control::http::Endpoint;
 use crate::deposit::Job;
 use crate::fs::journal::Journal;
@@ -22,11 +23,12 @@ use crate::fs::partial::Partial;
 use crate::fs::recovery::Recovery;
 use crate::fs::root::Root;
 use crate::fs::survey::{check_space, open_destination, write_fault};
-use crate::net::accept::{address_fault, listen, Acceptor, Reception, Secrets, ServerStream};
-use crate::net::data::{DataPlane, PackFate, StreamError};
+use crate::net::accept::{address_fault, listen, Acceptor, Reception, ServerStream, Terms};
+use crate::net::data::{DataPlane, Depot, PackFate, StreamError};
 use crate::net::echo::Echo;
 use crate::net::interface;
 use crate::net::link::{Link, LinkEvent};
+use crate::net::wire::{Inlet, WireError};
 use crate::report::output;
 use crate::report::progress::Stage;
 use crate::report::verdict::Success;
@@ -40,7 +42,8 @@ const FAREWELL: Duration = Duration::from_secs(1);
 const LAST_FLUSH: Duration = Duration::from_millis(300);
 
 enum Event {
-    Control(Box<ServerStream>, SocketAddr),
+    /// The control connection, its peer, and whether blocks carry no digests.
+    Control(Box<ServerStream>, SocketAddr, bool),
     Link(LinkEvent),
     Pack(PackFate),
     Surveyed(Result<(Vec<u32>, Recovery), Fault>),
@@ -63,34 +66,32 @@ struct Desk {
 }
 
 impl Reception for Desk {
-    fn control(&self, stream: ServerStream, peer: SocketAddr) {
-        let _ = self.events.send(Event::Control(Box::new(stream), peer));
+    fn control(&self, stream: ServerStream, peer: SocketAddr, undigested: bool) {
+        let _ = self.events.send(Event::Control(Box::new(stream), peer, undigested));
     }
 
-    fn data(&self, mut stream: ServerStream, number: u32) {
+    fn data(&self, mut inlet: Box<dyn Inlet>, number: u16) {
         let Some(plane) = lock(&self.plane).clone() else { return };
         plane.progress.streams.fetch_add(1, Ordering::Relaxed);
-        let result = plane.receive(&mut stream, |fate| {
+        let result = plane.receive(&mut *inlet, |fate| {
             let _ = self.events.send(Event::Pack(fate));
         });
         plane.progress.streams.fetch_sub(1, Ordering::Relaxed);
-        match result {
-            Ok(()) => drain(&mut stream),
+        let error = match result {
+            Ok(()) => match inlet.finish() {
+                Ok(()) => return,
+                Err(error) => WireError::from(error),
+            },
             Err(StreamError::Fault(fault)) => {
                 let _ = self.events.send(Event::Fault(fault));
+                return;
             }
-            Err(error) => tracing::debug!(stream = number, %error, "a data connection ended early"),
+            Err(StreamError::Wire(error)) => error,
+        };
+        if error.is_damage() {
+            plane.progress.blocks_damaged.fetch_add(1, Ordering::Relaxed);
         }
-    }
-}
-
-/// Reads the sender's farewell, so that closing does not reset the connection, and answers it.
-fn drain(stream: &mut ServerStream) {
-    use std::io::{Read, Write};
-    if stream.sock.authenticated(Some(FAREWELL)).is_ok() {
-        let _ = stream.read(&mut [0; 16]);
-        stream.conn.send_close_notify();
-        let _ = stream.flush();
+        tracing::debug!(stream = number, %error, "a data connection ended early");
     }
 }
 
@@ -98,27 +99,29 @@ fn drain(stream: &mut ServerStream) {
 pub(crate) fn run(args: &Receive, setting: &Setting) -> Result<Success, Fault> {
     let interfaces = interface::list();
     let (name, address) =
-        interface::choose(&interfaces, args.common.interface.as_deref(), args.address, args.node_address)?;
-    let listener = listen(address, args.port)?;
+        interface::choose(&interfaces, args.common.interface.as_deref(), args.common.address, args.node_address)?;
+    let listener = listen(address, args.port, args.common.socket_buffer)?;
     let place = listener.local_addr().map_err(|error| address_fault(SocketAddr::new(address, args.port), &error))?;
     let echo_socket = UdpSocket::bind(place).map_err(|error| address_fault(place, &error))?;
-    let root = Arc::new(open_destination(&args.destination)?);
-    let (partial, book) = Partial::open(&root, &setting.identity.job, setting.identity.attempt)?;
-    let partial = Arc::new(partial);
+    let disk = match &args.destination {
+        cli::Destination::Directory(directory) => Some(Disk::open(directory, args, setting)?),
+        cli::Destination::Null => None,
+    };
+    let unused = disk.as_ref().map(|disk| (Arc::clone(&disk.root), Arc::clone(&disk.partial)));
     let (events, inbox) = sync_channel(INBOX);
     let over = Arc::new(AtomicBool::new(false));
     let plane = Arc::new(Mutex::new(None));
-    let secrets = Arc::new(Secrets::new()?);
+    let terms = Arc::new(Terms::new(args.common.encryption.on_the_wire(), disk.is_none())?);
     let internal =
         |error: std::io::Error| Fault::new(Reason::InternalError, format!("a thread could not be started: {error}"));
     let echo = Echo::default();
-    echo.start(echo_socket, &secrets.echo_key, Arc::clone(&over)).map_err(internal)?;
+    echo.start(echo_socket, &terms.echo_key, Arc::clone(&over)).map_err(internal)?;
     let reception = Desk { events: events.clone(), plane: Arc::clone(&plane) };
     Acceptor {
         listener,
         echo_port: place.port(),
         identity: Arc::clone(&setting.identity),
-        secrets,
+        terms: Arc::clone(&terms),
         progress: Arc::clone(&setting.progress),
         reception,
         stop: Arc::clone(&over),
@@ -129,11 +132,9 @@ pub(crate) fn run(args: &Receive, setting: &Setting) -> Result<Success, Fault> {
     let transfer = Transfer {
         args,
         setting,
-        root: Arc::clone(&root),
-        partial: Arc::clone(&partial),
-        job: Job::new(args, &root, &partial, &setting.progress),
-        book: Arc::new(book),
-        recovery: Recovery::default(),
+        disk,
+        terms,
+        undigested: false,
         echo,
         inbox,
         events,
@@ -145,7 +146,7 @@ pub(crate) fn run(args: &Receive, setting: &Setting) -> Result<Success, Fault> {
     };
     let result = transfer.drive();
     over.store(true, Ordering::Relaxed);
-    if result.is_err() {
+    if let (true, Some((root, partial))) = (result.is_err(), unused) {
         partial.remove_if_unused(&root);
     }
     result
@@ -164,14 +165,36 @@ fn announce(args: &Receive, setting: &Setting, interface: Option<String>, place:
     *lock(&setting.pages.endpoint) = Some(endpoint);
 }
 
-struct Transfer<'a> {
-    args: &'a Receive,
-    setting: &'a Setting,
+/// The destination, unless nothing is stored.
+struct Disk {
     root: Arc<Root>,
     partial: Arc<Partial>,
     job: Job,
     book: Arc<Book>,
     recovery: Recovery,
+}
+
+impl Disk {
+    fn open(directory: &Path, args: &Receive, setting: &Setting) -> Result<Self, Fault> {
+        let root = Arc::new(open_destination(directory)?);
+        let (partial, book) = Partial::open(&root, &setting.identity.job, setting.identity.attempt)?;
+        let partial = Arc::new(partial);
+        let job = Job::new(args, &root, &partial, &setting.progress);
+        Ok(Self { root, partial, job, book: Arc::new(book), recovery: Recovery::default() })
+    }
+
+    fn check(&self) -> Result<(), Fault> {
+        self.partial.ledger().check()?;
+        self.job.journal.as_ref().map_or(Ok(()), |journal| journal.check())
+    }
+}
+
+struct Transfer<'a> {
+    args: &'a Receive,
+    setting: &'a Setting,
+    disk: Option<Disk>,
+    terms: Arc<Terms>,
+    undigested: bool,
     echo: Echo,
     inbox: Inbox<Event>,
     events: SyncSender<Event>,
@@ -187,11 +210,11 @@ impl Transfer<'_> {
         let mut result = self.await_sender().and_then(|()| self.steps());
         self.echo.serve(None);
         if let Some(plane) = lock(&self.plane).take() {
-            plane.close();
+            plane.close_within(if result.is_ok() { Duration::MAX } else { LAST_FLUSH });
         }
         if let Err(fault) = result {
             result = Err(self.tell(fault));
-            if let Some(journal) = &self.job.journal {
+            if let Some(journal) = self.disk.as_ref().and_then(|disk| disk.job.journal.as_ref()) {
                 // What cannot be made durable now is read again by the next attempt.
                 let _ = journal.flush(LAST_FLUSH);
             }
@@ -205,11 +228,17 @@ impl Transfer<'_> {
         let deadline = Instant::now() + patience;
         let (stream, peer) = loop {
             self.setting.stop.check()?;
-            self.partial.ledger().check()?;
+            self.disk.as_ref().map_or(Ok(()), Disk::check)?;
             match self.inbox.recv_timeout(TICK) {
-                Ok(Event::Control(stream, peer)) => break (stream, peer),
+                Ok(Event::Control(stream, peer, undigested)) => {
+                    self.undigested = undigested;
+                    break (stream, peer);
+                }
                 _ if Instant::now() >= deadline => {
-                    let text = format!("no authenticated sender came within {} s", patience.as_secs());
+                    let mut text = format!("no authenticated sender came within {} s", patience.as_secs());
+                    if let Some(why) = self.terms.refused() {
+                        text = format!("{text}; one was turned away: {why}");
+                    }
                     return Err(Fault::new(Reason::PeerUnreachable, text));
                 }
                 _ => {}
@@ -231,7 +260,12 @@ impl Transfer<'_> {
     }
 
     fn steps(&mut self) -> Result<Success, Fault> {
-        let mut pulse = Pulse::new("sender", Arc::clone(&self.setting.progress));
+        let mut pulse = Pulse::new(
+            "receiver",
+            "sender",
+            Arc::clone(&self.setting.progress),
+            Duration::from_secs(self.args.common.stall_timeout),
+        );
         loop {
             self.setting.stop.check()?;
             let mut next = match self.inbox.recv_timeout(TICK) {
@@ -248,11 +282,11 @@ impl Transfer<'_> {
                 next = self.inbox.try_recv().ok();
             }
             self.acknowledge();
-            self.partial.ledger().check()?;
-            self.job.journal.as_ref().map_or(Ok(()), |journal| journal.check())?;
+            self.note_verified();
+            self.disk.as_ref().map_or(Ok(()), Disk::check)?;
             check_resent(&self.setting.progress, self.args.common.resend_budget)?;
             if let Some((link, _)) = &self.link {
-                pulse.tick(link, self.setting.progress.stage() != Stage::Transferring)?;
+                pulse.tick(link, self.setting.progress.stage() != Stage::Transferring, |evidence| evidence)?;
             }
         }
     }
@@ -278,7 +312,9 @@ impl Transfer<'_> {
             Event::Pack(PackFate::Damaged(pack)) => self.damaged.push(pack),
             Event::Surveyed(candidates) => {
                 let (candidates, recovery) = candidates?;
-                self.recovery = recovery;
+                if let Some(disk) = &mut self.disk {
+                    disk.recovery = recovery;
+                }
                 let step = self.session.surveyed(candidates);
                 self.follow(step)?;
             }
@@ -308,11 +344,17 @@ impl Transfer<'_> {
         let disk = self.args.verify == Verify::ReadBack;
         self.session.published(disk).send.into_iter().for_each(|body| self.say(body));
         let totals = self.session.totals();
+        let Some(Disk { root, partial, .. }) = &self.disk else {
+            let checked = if self.undigested { "arrived over a protected wire" } else { "arrived and were verified" };
+            let message = format!("{} bytes {checked}; nothing is kept", totals.bytes);
+            let root = (!self.undigested).then(|| self.session.root());
+            return Success { root, ..Success::new(Reason::Verified, message) };
+        };
         let message = format!(
             "{} files, {} directories and {} links are verified, durable and in place",
             totals.files, totals.directories, totals.symlinks
         );
-        let (root, partial) = (Arc::clone(&self.root), Arc::clone(&self.partial));
+        let (root, partial) = (Arc::clone(root), Arc::clone(partial));
         let epilogue = move || {
             if let Err(error) = partial.remove(&root) {
                 tracing::warn!(%error, "the directory for partial files was not removed");
@@ -337,7 +379,7 @@ impl Transfer<'_> {
         progress.blocks_damaged.fetch_add(damaged.len() as u64, Ordering::Relaxed);
         progress.bytes_resent.fetch_add(bytes, Ordering::Relaxed);
         progress.reopened(bytes, files.len() as u64);
-        if let Some(journal) = &self.job.journal {
+        if let Some(journal) = self.disk.as_ref().and_then(|disk| disk.job.journal.as_ref()) {
             journal.lose(damaged)?;
         }
         self.open_plane();
@@ -345,13 +387,18 @@ impl Transfer<'_> {
     }
 
     fn open_plane(&self) {
-        let Some(journal) = self.job.journal.clone() else { return };
+        let depot = match &self.disk {
+            None => Depot::Null { undigested: self.undigested },
+            Some(disk) => match &disk.job.journal {
+                Some(journal) => Depot::Disk(Arc::clone(&disk.partial), Arc::clone(journal)),
+                None => return,
+            },
+        };
         let plane = DataPlane::new(
             Arc::clone(self.session.entries()),
             self.session.assembly(),
-            Arc::clone(&self.partial),
             Arc::clone(&self.setting.progress),
-            journal,
+            depot,
         );
         *lock(&self.plane) = Some(Arc::new(plane));
         self.setting.progress.enter(Stage::Transferring);
@@ -364,8 +411,12 @@ impl Transfer<'_> {
             Some(Effect::Survey(entries)) => {
                 let totals = self.session.totals();
                 self.setting.progress.set_totals(totals.files, totals.bytes);
-                self.job.entries = entries;
-                let book = Arc::clone(&self.book);
+                let Some(disk) = &mut self.disk else {
+                    let step = self.session.surveyed(Vec::new());
+                    return self.follow(step);
+                };
+                disk.job.entries = entries;
+                let book = Arc::clone(&disk.book);
                 self.spawn("survey", move |job| Event::Surveyed(job.survey(&book)))
             }
             Some(Effect::HashFiles(files)) => self.spawn("hash", move |job| Event::Hashed(job.hash(&files))),
@@ -375,10 +426,17 @@ impl Transfer<'_> {
                     plane.close();
                 }
                 self.setting.progress.enter(Stage::Verifying);
+                if self.disk.is_none() {
+                    let step = self.session.settled(&[])?;
+                    return self.follow(step);
+                }
                 self.spawn("verify", |job| Event::Settled(job.settle()))
             }
             Some(Effect::Publish) => {
                 self.setting.progress.bulk_ended();
+                if self.disk.is_none() {
+                    return self.later("publish", || Event::Published(Ok(())));
+                }
                 self.setting.progress.enter(Stage::Publishing);
                 let root = self.session.root();
                 self.spawn("publish", move |job| Event::Published(job.publish(root)))
@@ -388,21 +446,26 @@ impl Transfer<'_> {
 
     fn reserve(&mut self, skip: Arc<Vec<u32>>) -> Result<(), Fault> {
         let (entries, progress) = (Arc::clone(self.session.entries()), Arc::clone(&self.setting.progress));
-        self.job.skip = Arc::clone(&skip);
-        self.job.assembly = self.session.assembly();
-        let mut recovery = std::mem::take(&mut self.recovery);
-        self.job.links_claimed = recovery.links_claimed;
-        self.job.check_claims(&recovery)?;
-        check_space(&self.root, &entries, &skip, recovery.allocated_bytes)?;
-        let slots = recovery.settle(&self.partial, &skip)?;
-        self.partial.prepare(slots)?;
+        let Some(disk) = &mut self.disk else {
+            let step = self.session.reserved(&[])?;
+            self.open_plane();
+            return self.follow(step);
+        };
+        disk.job.skip = Arc::clone(&skip);
+        disk.job.assembly = self.session.assembly();
+        let mut recovery = std::mem::take(&mut disk.recovery);
+        disk.job.links_claimed = recovery.links_claimed;
+        disk.job.check_claims(&recovery)?;
+        check_space(&disk.root, &entries, &skip, recovery.allocated_bytes)?;
+        let slots = recovery.settle(&disk.partial, &skip)?;
+        disk.partial.prepare(slots)?;
         recovery.kept.retain(|run| skip.binary_search(&run.file).is_err());
         let (files, bytes) = self.session.skipped();
         progress.files_skipped.store(files, Ordering::Relaxed);
         progress.bytes_skipped.store(bytes, Ordering::Relaxed);
         for (index, entry) in (0u32..).zip(entries.iter()) {
             if entry.kind == Kind::File && entry.size == 0 && skip.binary_search(&index).is_err() {
-                self.partial.open_entry(index).map_err(|error| write_fault("an empty file", &error))?;
+                disk.partial.open_entry(index).map_err(|error| write_fault("an empty file", &error))?;
                 progress.files_transferred.fetch_add(1, Ordering::Relaxed);
             }
         }
@@ -414,17 +477,18 @@ impl Transfer<'_> {
 
     /// Starts the journal and counts what earlier attempts left and wasted.
     fn resume(&mut self, recovery: &Recovery) -> Result<(), Fault> {
+        let Some(disk) = &mut self.disk else { return Ok(()) };
         let (entries, progress) = (self.session.entries(), &self.setting.progress);
-        let received_bytes = self.book.received_bytes();
+        let received_bytes = disk.book.received_bytes();
         let journal = Journal::start(
-            Arc::clone(&self.partial),
+            Arc::clone(&disk.partial),
             Arc::clone(entries),
             Arc::clone(progress),
             recovery,
             received_bytes,
         );
         let failed = |error| Fault::new(Reason::InternalError, format!("a thread could not be started: {error}"));
-        self.job.journal = Some(Arc::new(journal.map_err(failed)?));
+        disk.job.journal = Some(Arc::new(journal.map_err(failed)?));
         let kept_bytes: u64 = recovery.kept.iter().map(|run| run.bytes(entries[run.file as usize].size)).sum();
         let assembly = self.session.assembly();
         let assembly = lock(&assembly);
@@ -432,11 +496,11 @@ impl Transfer<'_> {
         files.dedup();
         let whole = |file: &&u32| assembly.as_ref().is_some_and(|assembly| assembly.is_whole(**file));
         progress.resumed(kept_bytes, files.iter().filter(whole).count() as u64);
-        let published = recovery.claimed.iter().filter(|index| self.job.skip.binary_search(index).is_ok());
+        let published = recovery.claimed.iter().filter(|index| disk.job.skip.binary_search(index).is_ok());
         let published_bytes: u64 = published.map(|index| entries[*index as usize].size).sum();
         let wasted = received_bytes.saturating_sub(recovery.kept_bytes + published_bytes);
         progress.bytes_resent.store(wasted, Ordering::Relaxed);
-        if self.book.attempt > 0 {
+        if disk.book.attempt > 0 {
             tracing::info!(kept_bytes, published_bytes, wasted, "an earlier attempt left blocks behind");
         }
         Ok(())
@@ -444,12 +508,27 @@ impl Transfer<'_> {
 
     /// Does long work on a thread of its own, so that the session goes on answering.
     fn spawn(&self, name: &str, work: impl FnOnce(&Job) -> Event + Send + 'static) -> Result<(), Fault> {
-        let (job, events) = (self.job.clone(), self.events.clone());
+        let Some(disk) = &self.disk else { return Ok(()) };
+        let job = disk.job.clone();
+        self.later(name, move || work(&job))
+    }
+
+    fn later(&self, name: &str, work: impl FnOnce() -> Event + Send + 'static) -> Result<(), Fault> {
+        let events = self.events.clone();
         let worker = move || {
-            let _ = events.send(work(&job));
+            let _ = events.send(work());
         };
         let spawned = std::thread::Builder::new().name(name.into()).spawn(worker);
         spawned.map(|_| ()).map_err(|error| Fault::new(Reason::InternalError, format!("no thread: {error}")))
+    }
+
+    /// Without reading back, what is left to be done of the verify phase is to make the rest durable.
+    fn note_verified(&self) {
+        let progress = &self.setting.progress;
+        if self.args.verify == Verify::Checksum {
+            let kept = progress.bytes_resumed.load(Ordering::Relaxed);
+            progress.bytes_verified.store(kept + progress.bytes_durable.load(Ordering::Relaxed), Ordering::Relaxed);
+        }
     }
 
     fn acknowledge(&mut self) {

@@ -8,20 +8,23 @@ use std::time::{Duration, Instant};
 
 use fairlead_protocol::digest::Digest;
 use fairlead_protocol::listing::{Entry, Totals};
-use fairlead_protocol::message::{Body, ListingEnd, Welcome};
+use fairlead_protocol::message::{Body, ListingEnd};
 use fairlead_protocol::receiver::lock;
 use fairlead_protocol::sender::{Effect, Sender};
 use fairlead_protocol::{Fault, Reason};
 
-use crate::cli::Send;
+use crate::cli::{self, Send};
 use crate::control::http::{Endpoint, Pages};
 use crate::control::socket::{self, Control, Peer};
 use crate::fs::source::{Filter, Source};
-use crate::net::dial::{self, ClientStream, Dialer};
+use crate::memory::Origin;
+use crate::net::dial::{self, Admission, ClientStream, Dialer, Greeted};
 use crate::net::identity::Identity;
 use crate::net::link::{Link, LinkEvent};
+use crate::net::pacing::{self, Membership, Pacer};
 use crate::net::pool::{Pool, PoolParts, Transport};
-use crate::net::{interface, pacing, tcp};
+use crate::net::tcp::Binding;
+use crate::net::{interface, tcp, wire};
 use crate::reading;
 use crate::report::output;
 use crate::report::progress::{Progress, Stage};
@@ -35,7 +38,7 @@ const FAREWELL: Duration = Duration::from_secs(1);
 
 enum Event {
     Link(LinkEvent),
-    Listed(Result<(Arc<Source>, Vec<Entry>, Totals), Fault>),
+    Listed(Result<(Arc<Origin>, Vec<Entry>, Totals), Fault>),
     Hashed(Result<Vec<(u32, Digest)>, Fault>),
     Rechecked(Result<(), Fault>),
     Fault(Fault),
@@ -65,24 +68,37 @@ pub(crate) fn run(args: &Send, setting: &Setting) -> Result<Success, Fault> {
             Some(name.to_owned())
         }
     };
-    let filter = Filter::new(&args.include, &args.exclude)
-        .map_err(|error| Fault::new(Reason::NameNotAllowed, format!("a pattern is malformed: {error}")))?;
-    let source = Source::open(&args.source, filter)?;
+    if let Some(address) = args.common.address {
+        interface::check_address(&interface::list(), address)?;
+    }
+    let source = open_source(args)?;
     let released = Arc::new(AtomicBool::new(args.await_transport.is_none()));
     let control = open_control(args, setting, &released)?;
     let dialer = Arc::new(Dialer {
         peer: args.connect,
-        interface,
+        binding: Binding { interface, address: args.common.address },
+        encryption: args.common.encryption.on_the_wire(),
+        source_is_memory: source.is_memory(),
         identity: Arc::clone(&setting.identity),
         progress: Arc::clone(&setting.progress),
     });
     let stop = setting.stop.clone();
-    let (stream, welcome) =
-        match dialer.control(Duration::from_secs(args.common.peer_timeout), &move || stop.signal().is_some()) {
-            Err(fault) => return setting.stop.check().and(Err(fault)),
-            Ok(greeted) => greeted,
-        };
-    Transfer::begin(args, setting, source, control, &dialer, stream, welcome, released)?.drive()
+    let greeted = match dialer.control(Duration::from_secs(args.common.peer_timeout), &move || stop.signal().is_some())
+    {
+        Err(fault) => return setting.stop.check().and(Err(fault)),
+        Ok(greeted) => greeted,
+    };
+    Transfer::begin(args, setting, source, control, &dialer, greeted, released)?.drive()
+}
+
+fn open_source(args: &Send) -> Result<Origin, Fault> {
+    let directory = match &args.source {
+        cli::Source::Zeros(size) => return Ok(Origin::Zeros(*size)),
+        cli::Source::Directory(directory) => directory,
+    };
+    let filter = Filter::new(&args.include, &args.exclude)
+        .map_err(|error| Fault::new(Reason::NameNotAllowed, format!("a pattern is malformed: {error}")))?;
+    Source::open(directory, filter).map(Origin::Tree)
 }
 
 fn open_control(args: &Send, setting: &Setting, released: &Arc<AtomicBool>) -> Result<Arc<Control>, Fault> {
@@ -112,27 +128,26 @@ struct Transfer<'a> {
     inbox: Inbox<Event>,
     outbox: SyncSender<Event>,
     session: Arc<Mutex<Sender>>,
-    source: Option<Arc<Source>>,
+    source: Option<Arc<Origin>>,
+    discards: bool,
+    undigested: bool,
     pool_parts: Option<PoolSeed>,
     pool: Option<Arc<Pool>>,
     control: Arc<Control>,
     released: Arc<AtomicBool>,
     await_transport: Duration,
     held_since: Option<Instant>,
-    cap: Cap,
+    pacer: Arc<Pacer>,
+    _control_share: Membership,
     over: Arc<AtomicBool>,
     json: bool,
+    patience: Duration,
     resend_budget: Option<u64>,
 }
 
 struct PoolSeed {
     dialer: Arc<Dialer>,
-    token: Vec<u8>,
-}
-
-enum Cap {
-    Fixed(Option<u64>),
-    File(std::path::PathBuf),
+    admission: Admission,
 }
 
 impl<'a> Transfer<'a> {
@@ -140,33 +155,40 @@ impl<'a> Transfer<'a> {
     fn begin(
         args: &Send,
         setting: &'a Setting,
-        source: Source,
+        source: Origin,
         control: Arc<Control>,
         dialer: &Arc<Dialer>,
-        stream: ClientStream,
-        welcome: Welcome,
+        greeted: Greeted,
         released: Arc<AtomicBool>,
     ) -> Result<Self, Fault> {
         let internal =
             |error: std::io::Error| Fault::new(Reason::InternalError, format!("the control connection: {error}"));
+        let Greeted { stream, mut admission, echo_key, echo_port, discards, undigested } = greeted;
         let local = dial::socket(&stream).local_addr().map_err(internal)?;
-        let name = dialer.interface.clone().or_else(|| interface::holding(&interface::list(), local.ip()));
+        let name = dialer.binding.interface.clone().or_else(|| interface::holding(&interface::list(), local.ip()));
         *lock(&setting.pages.endpoint) = Some(Endpoint {
             role: "sender",
             numa_node: name.as_deref().and_then(interface::numa_node),
-            interface: name,
+            interface: name.clone(),
             address: local.ip().to_string(),
             port: local.port(),
         });
+        // Without a cap the interface bounds the rate.
+        let speed_bps = || name.as_deref().and_then(interface::speed_bps);
+        let buffers = |socket| wire::buffers::for_path(socket, args.bandwidth.or_else(speed_bps));
+        admission.buffer_bytes = args.common.socket_buffer.or_else(|| buffers(dial::socket(&stream)));
         tracing::info!(peer = %args.connect, local = %local, "the receiver is authenticated");
         output::event(args.common.json, "connected", &serde_json::json!({"peer": args.connect, "local": local}));
-        let echo_key = welcome.echo_key.iter().map(|byte| format!("{byte:02x}")).collect();
+        let echo_key = echo_key.iter().map(|byte| format!("{byte:02x}")).collect();
         let (address, source_address) = (args.connect.ip().to_string(), local.ip().to_string());
-        *lock(&control.peer) = Some(Peer { address, source_address, echo_port: welcome.echo_port, echo_key });
+        *lock(&control.peer) = Some(Peer { address, source_address, echo_port, echo_key });
         let (outbox, inbox) = sync_channel(INBOX);
         let ClientStreamParts { connection, socket } = split(stream).map_err(internal)?;
+        let pacer = Pacer::start(&setting.progress).map_err(internal)?;
+        let control_share = pacer.join(&socket, false).map_err(internal)?;
         let (link, thread) = Link::start(connection, socket, outbox.clone()).map_err(internal)?;
         let over = Arc::new(AtomicBool::new(false));
+        apply_cap(args, &pacer, &over)?;
         setting.progress.enter(Stage::Listing);
         spawn_listing(source, link.clone(), outbox.clone(), Arc::clone(&over)).map_err(internal)?;
         Ok(Self {
@@ -177,18 +199,19 @@ impl<'a> Transfer<'a> {
             outbox,
             session: Arc::default(),
             source: None,
-            pool_parts: Some(PoolSeed { dialer: Arc::clone(dialer), token: welcome.token }),
+            discards,
+            undigested,
+            pool_parts: Some(PoolSeed { dialer: Arc::clone(dialer), admission }),
             pool: None,
             control,
             released,
             await_transport: Duration::from_secs(args.await_transport.unwrap_or(0)),
             held_since: None,
-            cap: match &args.bandwidth_file {
-                Some(path) => Cap::File(path.clone()),
-                None => Cap::Fixed(args.bandwidth),
-            },
+            pacer,
+            _control_share: control_share,
             over,
             json: args.common.json,
+            patience: Duration::from_secs(args.common.stall_timeout),
             resend_budget: args.common.resend_budget,
         })
     }
@@ -209,7 +232,7 @@ impl<'a> Transfer<'a> {
     }
 
     fn steps(&mut self) -> Result<Success, Fault> {
-        let mut pulse = Pulse::new("receiver", Arc::clone(&self.setting.progress));
+        let mut pulse = Pulse::new("sender", "receiver", Arc::clone(&self.setting.progress), self.patience);
         loop {
             self.setting.stop.check()?;
             let done = match self.inbox.recv_timeout(TICK) {
@@ -225,7 +248,9 @@ impl<'a> Transfer<'a> {
             self.release_if_due();
             self.setting.progress.bytes_resent.store(lock(&self.session).resent_bytes(), Ordering::Relaxed);
             check_resent(&self.setting.progress, self.resend_budget)?;
-            pulse.tick(&self.link, self.setting.progress.stage() != Stage::Transferring)?;
+            // A cap may be so low that nothing moves for long.
+            let waiting = self.setting.progress.stage() != Stage::Transferring || self.pacer.gate().holds_back();
+            pulse.tick(&self.link, waiting, |evidence| self.pacer.evidence(evidence))?;
         }
     }
 
@@ -259,21 +284,23 @@ impl<'a> Transfer<'a> {
         Ok(None)
     }
 
-    fn on_listed(&mut self, (source, entries, totals): (Arc<Source>, Vec<Entry>, Totals)) -> Result<(), Fault> {
+    fn on_listed(&mut self, (source, entries, totals): (Arc<Origin>, Vec<Entry>, Totals)) -> Result<(), Fault> {
         self.setting.progress.set_totals(totals.files, totals.bytes);
         lock(&self.session).listed(entries);
         let Totals { files, directories, symlinks, bytes } = totals;
         self.link.send(Body::ListingEnd(ListingEnd { files, directories, symlinks, bytes }));
-        let Some(PoolSeed { dialer, token }) = self.pool_parts.take() else { return Ok(()) };
+        let Some(PoolSeed { dialer, admission }) = self.pool_parts.take() else { return Ok(()) };
         let failed = self.outbox.clone();
         // Held until the pool can be reached, so that no change is lost in between.
         let transport = lock(&self.control.transport);
         let pool = Pool::new(PoolParts {
             dialer,
-            token,
+            admission,
+            undigested: self.undigested,
             session: Arc::clone(&self.session),
             source: Arc::clone(&source),
             progress: Arc::clone(&self.setting.progress),
+            pacer: Arc::clone(&self.pacer),
             transport: transport.clone(),
             failed: Box::new(move |fault| {
                 let _ = failed.try_send(Event::Fault(fault));
@@ -282,22 +309,7 @@ impl<'a> Transfer<'a> {
         *lock(&self.control.pool) = Some(Arc::clone(&pool));
         drop(transport);
         self.source = Some(source);
-        self.apply_cap(&pool)?;
         self.pool = Some(pool);
-        Ok(())
-    }
-
-    fn apply_cap(&self, pool: &Arc<Pool>) -> Result<(), Fault> {
-        match &self.cap {
-            Cap::Fixed(None) => {}
-            Cap::Fixed(cap) => pool.set_cap(*cap),
-            Cap::File(path) => {
-                let capped = Arc::clone(pool);
-                pacing::watch(path.clone(), Arc::clone(&self.over), move |cap| capped.set_cap(cap)).map_err(
-                    |error| Fault::new(Reason::InternalError, format!("the bandwidth file is not watched: {error}")),
-                )?;
-            }
-        }
         Ok(())
     }
 
@@ -323,9 +335,15 @@ impl<'a> Transfer<'a> {
             Some(Effect::Finished { disk }) => {
                 progress.enter(Stage::Done);
                 let root = lock(&self.session).root()?;
-                let message = "every file arrived, was verified and made durable".to_owned();
+                let message = match (self.discards, self.undigested) {
+                    (false, _) => "every file arrived, was verified and made durable",
+                    (true, false) => "every file arrived and was verified; the receiver keeps nothing",
+                    (true, true) => "every byte arrived over a protected wire; the receiver keeps nothing",
+                };
                 let success = Success::new(Reason::Verified, message);
-                return Ok(Some(Success { root: Some(root), disk, ..success }));
+                // Without digests the root says how much arrived, not what.
+                let root = (!self.undigested).then_some(root);
+                return Ok(Some(Success { root, disk, ..success }));
             }
         }
         self.complete()?;
@@ -438,6 +456,19 @@ impl<'a> Transfer<'a> {
     }
 }
 
+/// Puts the cap in force before anything is listed or sent.
+fn apply_cap(args: &Send, pacer: &Arc<Pacer>, over: &Arc<AtomicBool>) -> Result<(), Fault> {
+    let Some(path) = &args.bandwidth_file else {
+        if args.bandwidth.is_some() {
+            pacer.set_cap(args.bandwidth);
+        }
+        return Ok(());
+    };
+    let capped = Arc::clone(pacer);
+    pacing::file::watch(path.clone(), Arc::clone(over), move |cap| capped.set_cap(cap))
+        .map_err(|error| Fault::new(Reason::InternalError, format!("the bandwidth file is not watched: {error}")))
+}
+
 struct ClientStreamParts {
     connection: rustls::Connection,
     socket: std::net::TcpStream,
@@ -454,7 +485,7 @@ fn spawn(name: &str, work: impl FnOnce() + std::marker::Send + 'static) -> Resul
     spawned.map(|_| ()).map_err(|error| Fault::new(Reason::InternalError, format!("no thread to {name}: {error}")))
 }
 
-fn spawn_listing(source: Source, link: Link, outbox: SyncSender<Event>, over: Arc<AtomicBool>) -> std::io::Result<()> {
+fn spawn_listing(source: Origin, link: Link, outbox: SyncSender<Event>, over: Arc<AtomicBool>) -> std::io::Result<()> {
     let worker = move || {
         let _ = outbox.send(Event::Listed(reading::list(source, &link, &over)));
     };

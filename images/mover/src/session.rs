@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 use std::sync::Arc;
 use std::time::Duration;
 
-use fairlead_protocol::liveness::Liveness;
+use fairlead_protocol::liveness::{Evidence, Liveness};
 use fairlead_protocol::message::{Body, Failure, Heartbeat};
 use fairlead_protocol::{Fault, Reason};
 
@@ -24,16 +24,20 @@ pub(crate) struct Pulse {
 }
 
 impl Pulse {
-    pub(crate) fn new(peer: &'static str, progress: Arc<Progress>) -> Self {
-        Self { liveness: Liveness::new(peer, progress.now()), progress, last_beat: None }
+    /// `own` and `peer` are the ends' roles; after `patience` without progress the transfer counts as stalled.
+    pub(crate) fn new(own: &'static str, peer: &'static str, progress: Arc<Progress>, patience: Duration) -> Self {
+        Self { liveness: Liveness::new(own, peer, progress.now(), patience), progress, last_beat: None }
     }
 
     /// A message came. Hands back what is not a heartbeat.
     pub(crate) fn on_message(&mut self, body: Body) -> Option<Body> {
         let now = self.progress.now();
         match body {
-            Body::Heartbeat(Heartbeat { work, waiting }) => {
-                self.liveness.heartbeat(now, work, waiting);
+            Body::Heartbeat(Heartbeat { work, waiting, disk_ms, bytes_verified }) => {
+                if bytes_verified > 0 {
+                    self.progress.bytes_verified.store(bytes_verified, Ordering::Relaxed);
+                }
+                self.liveness.heartbeat(now, work, waiting, Duration::from_millis(disk_ms));
                 None
             }
             other => {
@@ -44,13 +48,25 @@ impl Pulse {
     }
 
     /// Beats if it is time, and judges the peer. `waiting`: this end holds still on purpose or works without moving bytes.
-    pub(crate) fn tick(&mut self, link: &Link, waiting: bool) -> Result<(), Fault> {
+    /// `streams` adds what this end sees of the streams that it sends on.
+    pub(crate) fn tick(
+        &mut self,
+        link: &Link,
+        waiting: bool,
+        streams: impl FnOnce(Evidence) -> Evidence,
+    ) -> Result<(), Fault> {
         let (now, work) = (self.progress.now(), self.progress.work.load(Ordering::Relaxed));
         if self.last_beat.is_none_or(|last| now.saturating_sub(last) >= HEARTBEAT) {
             self.last_beat = Some(now);
-            link.send(Body::Heartbeat(Heartbeat { work, waiting }));
+            let disk_ms = self.progress.disk.oldest().as_millis() as u64;
+            let bytes_verified = self.progress.bytes_verified.load(Ordering::Relaxed);
+            link.send(Body::Heartbeat(Heartbeat { work, waiting, disk_ms, bytes_verified }));
         }
-        self.liveness.check(now, work, waiting)
+        let evidence = || {
+            let control_retransmissions = link.tcp_info().map_or(0, |info| u32::from(info.fruitless));
+            streams(Evidence { disk: self.progress.disk.oldest(), control_retransmissions, ..Evidence::default() })
+        };
+        self.liveness.check(now, work, waiting, evidence)
     }
 }
 

@@ -257,7 +257,12 @@ fn the_transport_is_awaited_changed_and_reported() {
     let (receiver, port) = bench.receiver(&[]);
     let socket = bench.path("control");
     let path = socket.display().to_string();
-    let extra = ["--await-transport", "30", "--control-socket", &path, "--bandwidth", "80M", "--http", "127.0.0.1:0"];
+    // Holds the transfer back until everything was tried, however busy the machine is.
+    let cap = bench.path("cap");
+    std::fs::write(&cap, "8M").unwrap();
+    let file = cap.display().to_string();
+    let extra =
+        ["--await-transport", "30", "--control-socket", &path, "--bandwidth-file", &file, "--http", "127.0.0.1:0"];
     let mut sender = bench.sender(port, &extra);
     let pages = sender.await_event("http")["address"].as_str().unwrap().to_owned();
     sender.await_progress(|progress| progress["stage"] == "AwaitingTransport");
@@ -288,6 +293,7 @@ fn the_transport_is_awaited_changed_and_reported() {
     assert_eq!(get(&pages, "/healthz").0, 200);
     assert!(get(&pages, "/metrics").1.contains("fairlead_mover_streams"));
     assert!(get(&pages, "/v1/endpoint").1.contains("\"role\":\"sender\""));
+    std::fs::write(cap, "").unwrap();
     let (sender, receiver) = (sender.end(), receiver.end());
     assert_eq!((sender.reason(), receiver.reason()), ("Verified", "Verified"), "{sender:?} {receiver:?}");
     assert_eq!(inventory(&bench.source()), inventory(&bench.destination()));

@@ -221,3 +221,13 @@ fn a_leftover_of_the_same_job_gives_way_and_of_others_stays() {
     assert!(!bench.partial().exists());
     assert!(bench.destination().join(".fairlead-other/0/0").exists());
 }
+
+/// Large enough to be written past the page cache, with a tail that is not.
+#[test]
+fn a_large_file_with_an_odd_tail_arrives_whole() {
+    let bench = Bench::new();
+    bench.write("large", &noise((64 << 20) + 4097, 3));
+    let (receiver, sender) = bench.transfer(&[], &[]);
+    assert_eq!((receiver.code(), sender.code()), (Some(0), Some(0)), "{receiver:?} {sender:?}");
+    assert_eq!(inventory(&bench.source()), inventory(&bench.destination()));
+}

@@ -1,4 +1,4 @@
-"""The columns that `kubectl get transferjobs` prints."""
+"""The columns that `kubectl get` prints for each kind."""
 
 from __future__ import annotations
 
@@ -23,10 +23,20 @@ COLUMNS: Final = (
     Column("Rate", "string", ".status.progress.rate", "Bits per second, mean of the last 10 seconds"),
     Column("ETA", "string", ".status.progress.eta", "Time left at the present rate"),
     Column("CC", "string", ".status.decision.congestionControl", "Congestion control"),
-    Column("Streams", "integer", ".status.decision.streams", "Parallel streams at the start"),
+    Column("Streams", "integer", ".status.decision.streams", "Parallel streams"),
     Column("From", "string", ".status.endpoints.source.node", "Node of the sender", wide=True),
     Column("To", "string", ".status.endpoints.destination.node", "Node of the receiver", wide=True),
     Column("RTT", "string", ".status.path.rtt", "Median round-trip time", wide=True),
     Column("Reason", "string", '.status.conditions[?(@.type=="Failed")].reason', "Why the job failed", wide=True),
+    Column("Age", "date", ".metadata.creationTimestamp", "Time since creation"),
+)
+
+POLICY_COLUMNS: Final = (
+    Column("Accepted", "string", '.status.conditions[?(@.type=="Accepted")].status', "Whether the policy is in force as written"),
+    Column("Guarantees", "string", '.status.conditions[?(@.type=="GuaranteesMet")].status', "Whether every guarantee is kept"),
+    Column("Jobs", "integer", ".status.jobs", "Jobs that share the links"),
+    Column("Waiting", "integer", ".status.waiting", "Jobs that wait for room on a link"),
+    Column("Jain", "string", ".status.jainIndex", "Jain's index of what was measured per weight, all jobs"),
+    Column("Reason", "string", '.status.conditions[?(@.type=="Accepted")].reason', "Why it is accepted or not", wide=True),
     Column("Age", "date", ".metadata.creationTimestamp", "Time since creation"),
 )

@@ -14,6 +14,11 @@ SINGULAR: Final = "transferjob"
 SHORT_NAME: Final = "tj"
 CATEGORY: Final = "fairlead"
 
+POLICY_KIND: Final = "FairnessPolicy"
+POLICY_PLURAL: Final = "fairnesspolicies"
+POLICY_SINGULAR: Final = "fairnesspolicy"
+POLICY_SHORT_NAME: Final = "fp"
+
 CONTROLLER: Final = f"{GROUP}/transferjob-controller"
 """The value of `spec.managedBy` that this operator serves."""
 

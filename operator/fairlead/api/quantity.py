@@ -45,6 +45,19 @@ def format_rate_rounded(rate_bps: float) -> str:
     return "0"
 
 
+PART_PATTERN: Final = r"^([0-9]{1,2}(\.[0-9]{1,3})?%|[0-9]{1,15}(\.[0-9]{1,3})?[kMGT]?)$"
+"""What a part of a rate may look like: a percentage below 100, or a rate."""
+
+
+def parse_part(text: str, whole_bps: int) -> int:
+    """Bits per second of `text`, which is a percentage of `whole_bps` (`10%`) or a rate (`500M`). Raises RateError."""
+    if not text.endswith("%"):
+        return parse_rate(text)
+    if not re.fullmatch(PART_PATTERN, text):
+        raise RateError(f"{text!r} is not a percentage: write e.g. 10%")
+    return int(Decimal(text.removesuffix("%")) * whole_bps / 100)
+
+
 def format_milliseconds(seconds: float) -> str:
     """A short time with a tenth of a millisecond, e.g. `60.2ms`."""
     return f"{seconds * 1000:.1f}ms"

@@ -52,6 +52,15 @@ class Reason(_Documented):
     WAITING_FOR_SCHEDULER = "WaitingForScheduler", "A mover pod has no node yet."
     NO_PORT_FREE = "NoPortFree", "Every block of ports on the node is taken by other jobs. The job waits."
 
+    WAITING_FOR_LINK = (
+        "WaitingForLink",
+        "A link of the FairnessPolicy has promised all it has; the message says which and the place in the queue. The job waits.",
+    )
+    GUARANTEE_TOO_LARGE = (
+        "GuaranteeTooLarge",
+        "`bandwidth.guarantee` is more than a link or the tenant ever has. The job waits for a smaller one, or for a larger link.",
+    )
+
     MOVERS_STARTING = "MoversStarting", "The mover pods of an attempt are being started."
     RECEIVER_NOT_READY = "ReceiverNotReady", "The receiver is not up yet; the message says what holds it back."
     SENDER_NOT_READY = "SenderNotReady", "The sender is not up yet; the message says what holds it back."
@@ -65,7 +74,7 @@ class Reason(_Documented):
 
     WITHIN_CAP = "WithinCap", "The measured rate keeps to the cap."
     ABOVE_CAP = "AboveCap", "The measured rate exceeds the cap."
-    CAP_NOT_MEASURED = "CapNotMeasured", "A cap is set, but nothing has been measured yet."
+    CAP_NOT_MEASURED = "CapNotMeasured", "A cap is set, but nothing has been measured under it yet."
 
     SUSPENDED = "Suspended", "The spec asks for suspension; movers are stopped, partial data is kept."
     RESUMED = "Resumed", "The spec no longer asks for suspension."
@@ -122,9 +131,45 @@ class EventReason(_Documented):
     MOVERS_STARTED = "MoversStarted", "Both movers are up."
     MOVERS_NOT_READY = "MoversNotReady", "A mover does not come up; the message says why."
     PATH_PROBED = "PathProbed", "The path was measured; the message has the advisor's decision."
+    TRANSPORT_SWITCHED = "TransportSwitched", "The congestion control of the running transfer was switched; the message says why."
     SUCCEEDED = "Succeeded", "Everything arrived; the message has bytes, files and time."
     ATTEMPT_FAILED = "AttemptFailed", "An attempt failed; the message says why and when the next one starts."
     FAILED = "Failed", "The job has failed for good."
     SUSPENDED = "Suspended", "The job was suspended."
     RESUMED = "Resumed", "The job was resumed."
+    WAITING_FOR_LINK = "WaitingForLink", "A link has no room for the job's guarantee; the message says which, and the place in the queue."
+    CAP_EXCEEDED = "CapExceeded", "The measured rate exceeds the cap by more than a twentieth over 10 seconds."
     CLEANUP_SKIPPED = "CleanupSkipped", "Partial files could not be removed in time; the message says where they may be."
+
+
+class PolicyConditionType(_Documented):
+    """The conditions of a FairnessPolicy."""
+
+    ACCEPTED = "Accepted", "The policy is in force as it is written."
+    TENANTS_MATCHED = "TenantsMatched", "Every tenant's selector matches a namespace, and no namespace is matched by two of them."
+    GUARANTEES_MET = "GuaranteesMet", "Every guarantee of tenants and of running jobs fits on every link."
+    SHARES_EXACT = (
+        "SharesExact",
+        "Every job's share obeys the rule of fair shares; without it shares still keep to capacities and guarantees.",
+    )
+
+
+class PolicyReason(_Documented):
+    """Why a condition of a FairnessPolicy is what it is."""
+
+    IN_FORCE = "InForce", "The shares of all jobs follow from this policy."
+    OTHER_POLICY_IN_FORCE = "OtherPolicyInForce", "An older FairnessPolicy is in force. Only one can be: delete one, or merge them."
+    INVALID_SPEC = "InvalidSpec", "A field has a value that cannot work; the message names it. The last good version stays in force."
+
+    ALL_MATCHED = "AllMatched", "Each tenant has namespaces, and each namespace one tenant at most."
+    SELECTOR_MATCHES_NOTHING = "SelectorMatchesNothing", "A tenant's selector matches no namespace; the message names the tenant."
+    SELECTORS_OVERLAP = "SelectorsOverlap", "A namespace is matched by several tenants and belongs to the first; the message names it."
+
+    GUARANTEES_FIT = "GuaranteesFit", "Everything promised on every link fits."
+    GUARANTEES_SHRUNK = "GuaranteesShrunk", "More is promised than there is; guarantees shrink in proportion. The message names the links."
+
+    EXACT = "Exact", "The shares are the fair ones."
+    APPROXIMATED = (
+        "Approximated",
+        "No fair shares were found in time for some jobs, which rose together instead; the message has their number.",
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Literal
 
 from pydantic import Field
@@ -11,6 +12,10 @@ from fairlead.api.quantity import RATE_PATTERN, parse_rate
 from fairlead.api.schema import ApiModel, cel, immutable, marks
 
 MOST_STREAMS = 64
+SLOWEST = "64k"
+FASTEST = "10T"
+DEFAULT_WEIGHT = 100
+HEAVIEST = 1_000_000
 _DNS_SUBDOMAIN = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$"
 _UNPRIVILEGED_ID = 65532
 _HIGHEST_ID = 2**31 - 1
@@ -20,6 +25,8 @@ AUTO_INTERFACE = "auto"
 ObjectName = Annotated[str, Field(min_length=1, max_length=253, pattern=_DNS_SUBDOMAIN)]
 Glob = Annotated[str, Field(min_length=1, max_length=256)]
 GroupId = Annotated[int, Field(ge=0, le=_HIGHEST_ID)]
+
+RateText = Annotated[str, Field(min_length=1, max_length=20, pattern=RATE_PATTERN)]
 
 Network = Literal["Host", "Attachment", "Pod"]
 Protocol = Literal["Auto", "TCP"]
@@ -95,31 +102,40 @@ class Transport(ApiModel):
     )
     """Bounds for the number of parallel streams."""
 
-    encryption: Encryption = Field(
-        default="Required",
-        json_schema_extra=marks(cel("self == 'Required'", "transport.encryption None is not offered yet: use Required")),
+    encryption: Encryption = "Required"
+    """Whether data is encrypted on the wire. With `None` it can be read on its way, but still not changed unnoticed: both ends are
+    authenticated, every block is keyed, and what controls the transfer is encrypted in any case."""
+
+
+def _rate_bounds(field: str) -> Mapping[str, str]:
+    """The rule that refuses rates no network has."""
+    return cel(
+        f"quantity(self).compareTo(quantity('{SLOWEST}')) >= 0 && quantity(self).compareTo(quantity('{FASTEST}')) <= 0",
+        f"{field} must lie between {SLOWEST} and {FASTEST}: it is in decimal bits per second",
     )
-    """Whether data is encrypted on the wire. Both ends are authenticated in any case."""
 
 
 class Bandwidth(ApiModel):
     """What the job may take of the network."""
 
-    limit: Annotated[str, Field(min_length=1, max_length=20, pattern=RATE_PATTERN)] | None = Field(
-        default=None,
-        json_schema_extra=marks(
-            cel(
-                "quantity(self).compareTo(quantity('64k')) >= 0 && quantity(self).compareTo(quantity('10T')) <= 0",
-                "bandwidth.limit must lie between 64k and 10T: it is in decimal bits per second",
-            ),
-        ),
-    )
+    limit: RateText | None = Field(default=None, json_schema_extra=marks(_rate_bounds("bandwidth.limit")))
     """Most the job may send, in decimal bits per second, e.g. `2G`, `200M`, `500k`. May change while the job runs. No limit if absent."""
+
+    guarantee: RateText | None = Field(default=None, json_schema_extra=marks(_rate_bounds("bandwidth.guarantee")))
+    """What the job shall get in any case on links of the FairnessPolicy; it waits until they have room for that. None if absent."""
+
+    weight: Annotated[int, Field(ge=1, le=HEAVIEST)] = DEFAULT_WEIGHT
+    """Share of the job among its tenant's jobs on links of the FairnessPolicy, relative to their weights. May change while it runs."""
 
     @property
     def limit_bps(self) -> int | None:
         """The limit in bits per second, None without one."""
         return None if self.limit is None else parse_rate(self.limit)
+
+    @property
+    def guarantee_bps(self) -> int:
+        """The guarantee in bits per second, 0 without one."""
+        return 0 if self.guarantee is None else parse_rate(self.guarantee)
 
 
 class Data(ApiModel):
@@ -185,8 +201,19 @@ class TransferJobSpec(ApiModel):
     )
     """How the bytes travel."""
 
-    bandwidth: Bandwidth | None = None
+    bandwidth: Bandwidth | None = Field(
+        default=None,
+        json_schema_extra=marks(
+            cel(
+                "!has(self.guarantee) || !has(self.limit) || quantity(self.guarantee).compareTo(quantity(self.limit)) <= 0",
+                "bandwidth.guarantee must not exceed bandwidth.limit: lower guarantee or raise limit",
+            )
+        ),
+    )
     """What the job may take of the network."""
+
+    priority: Annotated[int, Field(ge=0, le=100)] = 0
+    """Who is first when jobs wait for a link of the FairnessPolicy: the higher. A minute of waiting counts as much as one of priority."""
 
     data: Data = Field(default_factory=Data, json_schema_extra=marks(immutable("data"), default=Data().to_object()))
     """What is moved and what happens to files that are already there."""

@@ -137,7 +137,7 @@ class DecisionStatus(ApiModel):
     """Chosen congestion control."""
 
     streams: int
-    """Chosen number of parallel streams at the start."""
+    """Chosen number of parallel streams; it moves within the bounds while the transfer runs."""
 
     abstained: bool
     """Whether the advisor made no prediction and used the safe default or the user's choice."""

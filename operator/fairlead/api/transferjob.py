@@ -11,11 +11,16 @@ from fairlead.api.schema import ApiModel, Timestamp
 from fairlead.api.spec import TransferJobSpec
 from fairlead.api.status import TransferJobStatus
 
-__all__ = ["InvalidResourceError", "Metadata", "TransferJob", "TransferJobSpec", "TransferJobStatus"]
+__all__ = ["InvalidResourceError", "Metadata", "TransferJob", "TransferJobSpec", "TransferJobStatus", "describe_problems"]
 
 
 class InvalidResourceError(ValueError):
-    """An object that is not a TransferJob this version can read. A retry does not help; its owner must change it."""
+    """An object that is not what this version can read. A retry does not help; its owner must change it."""
+
+
+def describe_problems(error: ValidationError) -> str:
+    """Every wrong field and what is wrong with it."""
+    return "; ".join(f"{'.'.join(str(part) for part in problem['loc'])}: {problem['msg']}" for problem in error.errors())
 
 
 class Metadata(ApiModel):
@@ -44,8 +49,7 @@ class TransferJob(ApiModel):
         try:
             return cls.model_validate({"metadata": body.get("metadata"), "spec": body.get("spec"), "status": body.get("status") or {}})
         except ValidationError as error:
-            problems = "; ".join(f"{'.'.join(str(part) for part in problem['loc'])}: {problem['msg']}" for problem in error.errors())
-            raise InvalidResourceError(problems) from error
+            raise InvalidResourceError(describe_problems(error)) from error
 
     @property
     def deleting(self) -> bool:

@@ -36,11 +36,14 @@ def main(arguments: Sequence[str]) -> int:
     name = parser.parse_args(arguments).file
     try:
         links, tenants, jobs = read_document(_load(name))
-        text = json.dumps(render(allocate(links, tenants, jobs)), indent=2, allow_nan=False)
+        allocation = allocate(links, tenants, jobs)
     except (_FileError, AllocationInputError) as error:
         print(f"fairlead allocate: {name}: {error}", file=sys.stderr)  # noqa: T201
         return EXIT_USAGE
-    print(text)  # noqa: T201
+    print(json.dumps(render(allocation), indent=2, allow_nan=False))  # noqa: T201
+    if allocation.approximated:
+        warning = f"{allocation.approximated} jobs share by approximation: within capacities and guarantees, but not by the rule"
+        print(f"fairlead allocate: {name}: {warning}", file=sys.stderr)  # noqa: T201
     return 0
 
 
@@ -76,6 +79,7 @@ def render(allocation: Allocation) -> dict[str, Any]:
             "links": {name: _index(link.jain) for name, link in allocation.links.items()},
             "tenants": {name: _index(tenant.jain) for name, tenant in allocation.tenants.items()},
         },
+        "approximated": allocation.approximated,
     }
 
 

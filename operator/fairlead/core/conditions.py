@@ -4,23 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import datetime
+from enum import StrEnum
 
 from fairlead.api.reasons import ConditionType
 from fairlead.api.status import LONGEST_MESSAGE, Condition, ConditionStatus
 
-_ORDER = {kind.value: position for position, kind in enumerate(ConditionType)}
-
 
 class Conditions:
-    """The conditions of one job while a pass works on them."""
+    """The conditions of one object while a pass works on them. `kinds` are those that the operator sets, in their order."""
 
-    def __init__(self, present: Iterable[Condition], *, generation: int, now: datetime) -> None:
+    def __init__(self, present: Iterable[Condition], *, generation: int, now: datetime, kinds: type[StrEnum] = ConditionType) -> None:
         self._before = {condition.type: condition for condition in present}
         self._by_type = dict(self._before)
         self._generation = generation
         self._now = now
+        self._order = {kind.value: position for position, kind in enumerate(kinds)}
 
-    def set(self, kind: ConditionType, status: ConditionStatus, reason: str, message: str) -> None:
+    def set(self, kind: StrEnum, status: ConditionStatus, reason: str, message: str) -> None:
         """Sets a condition; its transition time stays unless `status` differs from before the pass. The last call counts."""
         before = self._before.get(kind.value)
         self._by_type[kind.value] = Condition(
@@ -32,22 +32,24 @@ class Conditions:
             observed_generation=self._generation,
         )
 
-    def remove(self, kind: ConditionType) -> None:
+    def remove(self, kind: StrEnum) -> None:
         """Forgets a condition that does not apply."""
         self._by_type.pop(kind.value, None)
 
-    def get(self, kind: ConditionType) -> Condition | None:
+    def get(self, kind: StrEnum) -> Condition | None:
         """The condition of that type, None if it is not set."""
         return self._by_type.get(kind.value)
 
-    def is_true(self, kind: ConditionType) -> bool:
+    def is_true(self, kind: StrEnum) -> bool:
         """Whether the condition of that type is True."""
         condition = self.get(kind)
         return condition is not None and condition.status == "True"
 
     def build(self) -> tuple[Condition, ...]:
         """All conditions, those of Fairlead first and in the order of their documentation."""
-        return tuple(sorted(self._by_type.values(), key=lambda condition: (_ORDER.get(condition.type, len(_ORDER)), condition.type)))
+        return tuple(
+            sorted(self._by_type.values(), key=lambda condition: (self._order.get(condition.type, len(self._order)), condition.type))
+        )
 
 
 def shorten(message: str, most: int = LONGEST_MESSAGE) -> str:

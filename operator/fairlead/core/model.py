@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
 
+from fairlead.api.reasons import Reason
 from fairlead.api.transferjob import TransferJob, TransferJobStatus
 from fairlead.core.settings import Settings
 
@@ -152,6 +153,11 @@ class Progress:
     seconds_since_progress: float
     streams: int = 0
     congestion_control: str = ""
+    bytes_resumed: int = 0
+    """What earlier attempts had left; part of `bytes_transferred`."""
+    interface_bytes_sent: int | None = None
+    """What the mover's interface has sent since it came up, everybody's traffic included; None where the mover does not say."""
+    interface_bytes_received: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,6 +189,28 @@ class NodeFacts:
     ready: bool = False
 
 
+class Admission(StrEnum):
+    """Whether a job may start as far as links are concerned."""
+
+    UNDECIDED = "Undecided"
+    ADMITTED = "Admitted"
+    WAITING = "Waiting"
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """What the policy in force means for one job now."""
+
+    admission: Admission
+    cap_bps: int | None = None
+    """Its share; None if it crosses no link of the policy."""
+    hold: bool = False
+    """Leave the cap as it is: nothing is known yet that would change it."""
+    reason: Reason = Reason.WAITING_FOR_LINK
+    message: str = ""
+    """Why it waits."""
+
+
 @dataclass(frozen=True, slots=True)
 class Observed:
     """Everything one pass looks at. `pods` holds only pods owned by this job's UID."""
@@ -195,6 +223,10 @@ class Observed:
     ports_in_use: Mapping[str, frozenset[int]] = field(default_factory=dict)
     """Port bases taken by other jobs' pods, by node name; key `""` holds those of pods not yet placed."""
     settings: Settings = field(default_factory=Settings)
+    fairness: Standing | None = None
+    """What the FairnessPolicy in force means for this job; None without a policy."""
+    asked_bps: float | None = None
+    """The highest cap that was in force while the movers measured their present rate; None if that is not known."""
     refusal: str = ""
     """What the API server said if it refused the creations of the pass before (a quota, an admission policy, a missing right)."""
 
@@ -208,13 +240,14 @@ class CreateCredentials:
 
 @dataclass(frozen=True, slots=True)
 class CreatePod:
-    """Make a mover pod. `receiver` is given for a sender: where to connect."""
+    """Make a mover pod. A sender is told where to connect (`receiver`) and its cap from the start, if it has one."""
 
     role: Role
     attempt: int
     node: str | None
     port_base: int
     receiver: Endpoint | None = None
+    cap_bps: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,4 +295,6 @@ class Plan:
     status: TransferJobStatus | None = None
     events: tuple[EmitEvent, ...] = ()
     delete_job: bool = False
+    asks_for_links: bool = False
+    """The job could start, as far as anything but shared links is concerned."""
     requeue_after: timedelta | None = None

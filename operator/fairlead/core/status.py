@@ -139,22 +139,22 @@ def decision_of(report: DecisionReport) -> DecisionStatus:
     )
 
 
-def bandwidth_of(before: BandwidthStatus | None, limit_bps: int | None, reports: Reports) -> BandwidthStatus:
+def bandwidth_of(before: BandwidthStatus | None, cap_bps: int | None, reports: Reports) -> BandwidthStatus:
     """The cap in force, what holds the job to it, and what the receiver measures."""
     measured = before.measured if before else None
     if reports.receiver is not None:
         measured = format_rate_rounded(reports.receiver.rate_bytes_per_second * _BITS)
     return BandwidthStatus(
-        allocated=None if limit_bps is None else format_rate(limit_bps),
+        allocated=None if cap_bps is None else format_rate(cap_bps),
         measured=measured,
-        enforced_by="None" if limit_bps is None else "Pacing",
+        enforced_by="None" if cap_bps is None else "Pacing",
     )
 
 
 def is_worth_writing(before: TransferJobStatus, after: TransferJobStatus, now: datetime, interval: timedelta) -> bool:
     """Whether `after` is news: anything but progress always is; progress alone if it moved by a per cent and `interval` has passed.
 
-    Whether the cap is kept follows from the measured rate, so a change of that is progress too.
+    Whether the cap is kept, and so what enforces it, follows from the measured rate: a change of that is progress too.
     """
     if after == before:
         return False
@@ -169,7 +169,7 @@ def is_worth_writing(before: TransferJobStatus, after: TransferJobStatus, now: d
 
 
 def _without_progress(status: TransferJobStatus) -> TransferJobStatus:
-    bandwidth = None if status.bandwidth is None else status.bandwidth.model_copy(update={"measured": None})
+    bandwidth = None if status.bandwidth is None else status.bandwidth.model_copy(update={"measured": None, "enforced_by": "None"})
     conditions = tuple(condition for condition in status.conditions if condition.type != ConditionType.CAP_ENFORCED)
     return status.model_copy(update={"progress": None, "bandwidth": bandwidth, "conditions": conditions})
 

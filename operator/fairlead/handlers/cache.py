@@ -71,6 +71,10 @@ class Versions(Generic[T]):
         """All known keys."""
         return list(self._entries)
 
+    def items(self) -> Iterator[tuple[ObjectKey, T]]:
+        """All known objects with their keys."""
+        return ((key, entry.value) for key, entry in self._entries.items())
+
     def values(self) -> Iterator[T]:
         """All known objects."""
         return (entry.value for entry in self._entries.values())
@@ -104,22 +108,41 @@ class PortsInUse(Mapping[str, frozenset[int]]):
 
 
 class Cache:
-    """Jobs as plain objects without their `managedFields`, pods as typed projections."""
+    """Jobs and policies as plain objects without their `managedFields`, pods as typed projections, namespaces as their labels."""
 
     def __init__(self) -> None:
         self.jobs: Versions[KubeObject] = Versions()
         self.pods: Versions[OwnedPod] = Versions()
+        self.policies: Versions[KubeObject] = Versions()
+        self.namespaces: Versions[Mapping[str, str]] = Versions()
         self._pods_by_job: dict[str, dict[ObjectKey, OwnedPod]] = defaultdict(dict)
         self._bases: dict[str, Counter[int]] = defaultdict(Counter)
         self._reserved: dict[str, list[tuple[str, int]]] = defaultdict(list)
 
     def put_job(self, body: Mapping[str, Any]) -> ObjectKey:
         """Takes in a version of a job and returns its key."""
-        metadata = {name: value for name, value in body["metadata"].items() if name != "managedFields"}
-        key = ObjectKey(metadata["namespace"], metadata["name"])
-        slim = {"metadata": metadata, "spec": body.get("spec") or {}, "status": body.get("status") or {}}
-        self.jobs.put(key, metadata["uid"], str(metadata.get("resourceVersion", "")), slim)
+        slim = _slim(body)
+        key = ObjectKey(slim["metadata"]["namespace"], slim["metadata"]["name"])
+        self.jobs.put(key, slim["metadata"]["uid"], str(slim["metadata"].get("resourceVersion", "")), slim)
         return key
+
+    def put_policy(self, body: Mapping[str, Any]) -> ObjectKey:
+        """Takes in a version of a FairnessPolicy and returns its key."""
+        slim = _slim(body)
+        key = cluster_key(slim)
+        self.policies.put(key, slim["metadata"]["uid"], str(slim["metadata"].get("resourceVersion", "")), slim)
+        return key
+
+    def put_namespace(self, body: Mapping[str, Any]) -> ObjectKey:
+        """Takes in a version of a namespace and returns its key."""
+        metadata, key = body["metadata"], cluster_key(body)
+        labels = dict(metadata.get("labels") or {})
+        self.namespaces.put(key, metadata["uid"], str(metadata.get("resourceVersion", "")), labels)
+        return key
+
+    def namespace_labels(self) -> dict[str, Mapping[str, str]]:
+        """The labels of every namespace."""
+        return {key.name: labels for key, labels in self.namespaces.items()}
 
     def drop_job(self, key: ObjectKey, uid: str) -> None:
         """Forgets a job that is gone."""
@@ -214,3 +237,13 @@ def _held_base(pod: MoverPod) -> tuple[str, int] | None:
     if pod.port_base is None or pod.phase in _ENDED:
         return None
     return pod.node or _UNPLACED, pod.port_base
+
+
+def cluster_key(body: Mapping[str, Any]) -> ObjectKey:
+    """The key of an object that is in no namespace."""
+    return ObjectKey("", body["metadata"]["name"])
+
+
+def _slim(body: Mapping[str, Any]) -> KubeObject:
+    metadata = {name: value for name, value in body["metadata"].items() if name != "managedFields"}
+    return {"metadata": metadata, "spec": body.get("spec") or {}, "status": body.get("status") or {}}

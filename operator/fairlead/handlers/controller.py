@@ -10,8 +10,10 @@ from datetime import datetime, timedelta
 
 from fairlead.api.reasons import ConditionType
 from fairlead.api.transferjob import InvalidResourceError, TransferJob
+from fairlead.core.fairness.model import participant_of
 from fairlead.core.model import Observed, Plan
 from fairlead.handlers.cache import Cache, ObjectKey
+from fairlead.handlers.fairness.board import Board
 from fairlead.handlers.metrics import Metrics
 from fairlead.handlers.queue import QueueClosedError, WorkQueue
 from fairlead.kube.apply import Applier
@@ -49,6 +51,7 @@ class Controller:
         decide: Decide,
         now: Callable[[], datetime],
         metrics: Metrics,
+        board: Board,
     ) -> None:
         self._cache = cache
         self._queue = queue
@@ -57,6 +60,7 @@ class Controller:
         self._decide = decide
         self._now = now
         self._metrics = metrics
+        self._board = board
         self._doubted: set[ObjectKey] = set()
         self._refusals: dict[ObjectKey, str] = {}
 
@@ -115,6 +119,7 @@ class Controller:
         """Gathers, decides and applies once; returns when to look again. Raises KubeError and InvalidResourceError."""
         body = self._cache.jobs.get(key)
         if body is None:
+            self._board.drop(key, self._now().timestamp())
             self._forget(key)
             return None
         if key in self._doubted:
@@ -130,6 +135,8 @@ class Controller:
                 return None
             observed = await self._renew(observed, body)
             plan = self._plan(observed)
+        now = self._now().timestamp()
+        self._board.note(key, participant_of(observed, asks=plan.asks_for_links, now=now), now)
         # No await between the look at the ports in `_plan` and this reservation, or two jobs could be given the same block.
         with self._cache.reserve(observed.job.metadata.uid, plan.creates):
             await self._apply(body, observed.job, plan)
@@ -151,8 +158,10 @@ class Controller:
             await self._applier.apply(latest if latest is not None else body, job, Plan(finalizer=False))
 
     def _plan(self, observed: Observed) -> Plan:
-        ports = self._cache.ports_in_use(observed.job.metadata.uid)
-        return self._decide(replace(observed, ports_in_use=ports), self._now())
+        uid, now = observed.job.metadata.uid, self._now()
+        standing, asked_bps = self._board.standing(uid), self._board.asked_bps(uid, now.timestamp())
+        ports = self._cache.ports_in_use(uid)
+        return self._decide(replace(observed, ports_in_use=ports, fairness=standing, asked_bps=asked_bps), now)
 
     async def _observe(self, body: KubeObject) -> Observed:
         job = TransferJob.from_object(body)

@@ -66,6 +66,12 @@ def build_registry(runtime: Runtime) -> kopf.OperatorRegistry:
     async def see_pod(event: kopf.RawEvent, **_: Any) -> None:
         runtime.see_pod(event["type"], event["object"])
 
+    async def see_policy(event: kopf.RawEvent, **_: Any) -> None:
+        runtime.see_policy(event["type"], event["object"])
+
+    async def see_namespace(event: kopf.RawEvent, **_: Any) -> None:
+        runtime.see_namespace(event["type"], event["object"])
+
     async def health(**_: Any) -> dict[str, float]:
         try:
             return runtime.check_health()
@@ -77,5 +83,7 @@ def build_registry(runtime: Runtime) -> kopf.OperatorRegistry:
     kopf.on.login(registry=registry)(login)
     kopf.on.probe(registry=registry, id="operator")(health)
     kopf.on.event(names.GROUP, names.VERSION, names.PLURAL, registry=registry)(see_job)
+    kopf.on.event(names.GROUP, names.VERSION, names.POLICY_PLURAL, registry=registry)(see_policy)
+    kopf.on.event("v1", "namespaces", registry=registry)(see_namespace)
     kopf.on.event("v1", "pods", labels={names.LABEL_JOB_UID: kopf.PRESENT}, registry=registry)(see_pod)
     return registry

@@ -17,9 +17,12 @@ from kubernetes.aio.client import Configuration
 
 from fairlead.api import names
 from fairlead.core.lifecycle import decide
-from fairlead.handlers.cache import Cache, ObjectKey
+from fairlead.handlers.cache import Cache, ObjectKey, cluster_key
 from fairlead.handlers.controller import Controller
-from fairlead.handlers.metrics import Metrics, serve_metrics
+from fairlead.handlers.fairness.board import Board
+from fairlead.handlers.fairness.loop import FairnessLoop
+from fairlead.handlers.fairness.metrics import FairnessMetrics
+from fairlead.handlers.metrics import PREFIX, Metrics, serve_metrics
 from fairlead.handlers.options import Options
 from fairlead.handlers.queue import WorkQueue
 from fairlead.handlers.sweeper import Sweeper
@@ -64,6 +67,8 @@ class _Running:
     server: web.AppRunner
     workers: list[asyncio.Task[None]]
     sweeping: asyncio.Task[None]
+    fairness: FairnessLoop
+    sharing: asyncio.Task[None]
 
 
 class Runtime:
@@ -73,6 +78,7 @@ class Runtime:
         self._options = options
         self.cache = Cache()
         self.metrics = Metrics(process=process_metrics)
+        self.board = Board(self._wake_fairness)
         self._running: _Running | None = None
 
     async def start(self) -> None:
@@ -84,12 +90,30 @@ class Runtime:
         ports = range(options.settings.port_first, options.settings.port_last + 1)
         reports = ReportReader(ports, on_failure=metrics.count_unanswered)
         queue: WorkQueue[ObjectKey] = WorkQueue(loop)
-        sweeper = Sweeper(client, self.cache, queue, metrics, monotonic=loop.time, wall=time.time)
+        sweeper = Sweeper(client, self.cache, queue, metrics, monotonic=loop.time, wall=time.time, on_rules=self._wake_fairness)
         gatherer = Gatherer(client, FactReader(client, loop.time), reports, options.settings)
         applier = Applier(
             client, options.template, _now, on_job=self.cache.put_job, on_pod=self.cache.put_pod, instance=socket.gethostname()
         )
-        controller = Controller(cache=self.cache, queue=queue, gatherer=gatherer, applier=applier, decide=decide, now=_now, metrics=metrics)
+        controller = Controller(
+            cache=self.cache,
+            queue=queue,
+            gatherer=gatherer,
+            applier=applier,
+            decide=decide,
+            now=_now,
+            metrics=metrics,
+            board=self.board,
+        )
+        fairness = FairnessLoop(
+            cache=self.cache,
+            board=self.board,
+            jobs=queue,
+            client=client,
+            metrics=FairnessMetrics(metrics.registry, PREFIX),
+            timers=loop,
+            now=_now,
+        )
         try:
             await _first_list(sweeper)
             server = await serve_metrics(metrics, options.metrics.host, options.metrics.port)
@@ -97,6 +121,9 @@ class Runtime:
             await client.close()
             raise
         metrics.watch(queue, self.cache.jobs.values)
+        if len(self.cache.policies):
+            # Before any worker runs: nothing may start, and no cap may change, until the first round.
+            self.board.freeze(starts=False)
         self._running = _Running(
             configuration=configuration,
             client=client,
@@ -106,7 +133,10 @@ class Runtime:
             server=server,
             workers=[_task(controller.work(), f"worker {number}") for number in range(options.workers)],
             sweeping=_task(_sweep_later(sweeper, options.resync.total_seconds()), "sweeper"),
+            fairness=fairness,
+            sharing=_task(fairness.work(), "fairness loop"),
         )
+        fairness.wake()
         logger.info("serving TransferJobs with %d workers; %d jobs exist", options.workers, len(self.cache.jobs))
 
     async def stop(self) -> None:
@@ -115,8 +145,9 @@ class Runtime:
         if running is None:
             return
         running.queue.close()
+        running.fairness.close()
         running.sweeping.cancel()
-        done, late = await asyncio.wait(running.workers, timeout=DRAIN_SECONDS)
+        done, late = await asyncio.wait([*running.workers, running.sharing], timeout=DRAIN_SECONDS)
         for task in late:
             task.cancel()
         await asyncio.gather(running.sweeping, *done, *late, return_exceptions=True)
@@ -162,16 +193,42 @@ class Runtime:
         if job is not None:
             self._running.queue.add(job)
 
+    def see_policy(self, event_type: str | None, body: Mapping[str, Any]) -> None:
+        """Takes in a watch event of a FairnessPolicy."""
+        if self._running is None:
+            return
+        if event_type == "DELETED":
+            self.cache.policies.drop(cluster_key(body), body["metadata"]["uid"])
+        else:
+            self.cache.put_policy(body)
+        self._wake_fairness()
+
+    def see_namespace(self, event_type: str | None, body: Mapping[str, Any]) -> None:
+        """Takes in a watch event of a namespace."""
+        if self._running is None:
+            return
+        if event_type == "DELETED":
+            self.cache.namespaces.drop(cluster_key(body), body["metadata"]["uid"])
+        else:
+            self.cache.put_namespace(body)
+        self._wake_fairness()
+
+    def _wake_fairness(self) -> None:
+        if self._running is not None:
+            self._running.fairness.wake()
+
     def check_health(self) -> dict[str, float]:
         """Figures for the probe's answer. Raises NotHealthyError if only a restart can help."""
         running = self._running
         if running is None:
             raise NotHealthyError("not started")
-        ended = [task.get_name() for task in (*running.workers, running.sweeping) if task.done()]
+        ended = [task.get_name() for task in (*running.workers, running.sweeping, running.sharing) if task.done()]
         if ended:
             raise NotHealthyError(f"tasks ended: {', '.join(ended)}")
         if (slowest := running.queue.longest_work_seconds()) > STUCK_SECONDS:
             raise NotHealthyError(f"a worker has been busy with one job for {slowest:.0f} s")
+        if (slowest := running.fairness.longest_work_seconds()) > STUCK_SECONDS:
+            raise NotHealthyError(f"the fairness loop has been busy with one round for {slowest:.0f} s")
         list_age = running.sweeper.seconds_since_success()
         oldest = 3 * self._options.resync.total_seconds() + STUCK_SECONDS
         if list_age is None or list_age > oldest:

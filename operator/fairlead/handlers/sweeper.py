@@ -9,8 +9,8 @@ from collections.abc import Callable
 from fairlead.handlers.cache import Cache, ObjectKey
 from fairlead.handlers.metrics import Metrics
 from fairlead.handlers.queue import WorkQueue
-from fairlead.kube.client import JOBS, PODS, KubeClient
-from fairlead.kube.errors import KubeError
+from fairlead.kube.client import JOBS, NAMESPACES, PODS, POLICIES, KubeClient
+from fairlead.kube.errors import KubeError, NotFoundError
 from fairlead.kube.pods import MOVER_SELECTOR, read_owned_pod
 
 RETRY_SECONDS = 10.0
@@ -19,7 +19,10 @@ logger = logging.getLogger(__name__)
 
 
 class Sweeper:
-    """Lists all jobs and mover pods and makes the cache agree. `monotonic` is a clock in seconds, `wall` one since the epoch."""
+    """Lists all jobs, mover pods, policies and namespaces and makes the cache agree.
+
+    `monotonic` is a clock in seconds, `wall` one since the epoch; `on_rules` is told when policies and namespaces were listed.
+    """
 
     def __init__(
         self,
@@ -30,6 +33,7 @@ class Sweeper:
         *,
         monotonic: Callable[[], float],
         wall: Callable[[], float],
+        on_rules: Callable[[], None] = lambda: None,
     ) -> None:
         self._client = client
         self._cache = cache
@@ -37,6 +41,7 @@ class Sweeper:
         self._metrics = metrics
         self._monotonic = monotonic
         self._wall = wall
+        self._on_rules = on_rules
         self._last_success: float | None = None
 
     def seconds_since_success(self) -> float | None:
@@ -58,6 +63,9 @@ class Sweeper:
     async def sweep(self) -> None:
         """One complete list. Raises KubeError."""
         begun = self._monotonic()
+        await self._sweep_policies()
+        await self._sweep_namespaces()
+        self._on_rules()
         # Pods first: a job that is in the second list has all its pods of before in the first one.
         touched = await self._sweep_pods() | await self._sweep_jobs()
         for key in touched:
@@ -94,3 +102,25 @@ class Sweeper:
             self._cache.drop_job(key, uid)
         self._metrics.count_phantoms(len(phantoms))
         return set(listed)
+
+    async def _sweep_policies(self) -> None:
+        before = self._cache.policies.snapshot()
+        listed: dict[ObjectKey, str] = {}
+        try:
+            async for page in self._client.list_pages(POLICIES):
+                for body in page:
+                    listed[self._cache.put_policy(body)] = body["metadata"]["uid"]
+        except NotFoundError:
+            # A cluster whose CRDs are older than the operator has no policies, and its jobs run all the same.
+            logger.warning("the API server has no %s: no shares are kept until the chart's CRDs are up to date", POLICIES.plural)
+        for key, uid in self._cache.policies.unlisted(before, listed):
+            self._cache.policies.drop(key, uid)
+
+    async def _sweep_namespaces(self) -> None:
+        before = self._cache.namespaces.snapshot()
+        listed: dict[ObjectKey, str] = {}
+        async for page in self._client.list_pages(NAMESPACES):
+            for body in page:
+                listed[self._cache.put_namespace(body)] = body["metadata"]["uid"]
+        for key, uid in self._cache.namespaces.unlisted(before, listed):
+            self._cache.namespaces.drop(key, uid)

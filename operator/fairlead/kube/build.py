@@ -85,6 +85,7 @@ def _receiver(job: TransferJob, action: CreatePod, template: MoverTemplate) -> K
         *_option("--interface", side.interface),
         *_option("--tls-dir", TLS_PATH),
         *_identity(job, action),
+        *_option("--encryption", job.spec.transport.encryption),
         *_option("--overwrite", job.spec.data.overwrite),
         *_option("--preserve", ",".join(job.spec.data.preserve) or "None"),
         *_option("--verify", job.spec.data.verify),
@@ -107,7 +108,7 @@ def _receiver(job: TransferJob, action: CreatePod, template: MoverTemplate) -> K
 def _sender(job: TransferJob, action: CreatePod, template: MoverTemplate) -> KubeObject:
     if action.receiver is None:
         raise BuildError(f"sender of attempt {action.attempt}: no receiver endpoint to connect to")
-    side, transport, limit = job.spec.source, job.spec.transport, _limit(job)
+    side, transport = job.spec.source, job.spec.transport
     chosen_control = None if transport.congestion_control == "Auto" else transport.congestion_control
     control_mount = {"name": "control", "mountPath": CONTROL_PATH}
     arguments = [
@@ -117,6 +118,7 @@ def _sender(job: TransferJob, action: CreatePod, template: MoverTemplate) -> Kub
         *_option("--interface", side.interface),
         *_option("--tls-dir", TLS_PATH),
         *_identity(job, action),
+        *_option("--encryption", transport.encryption),
         *_option("--streams", max(transport.streams.min, min(4, transport.streams.max))),
         *_option("--congestion-control", chosen_control or "cubic"),
         *(argument for glob in job.spec.data.include for argument in _option("--include", _literal(glob))),
@@ -173,7 +175,7 @@ def _sender(job: TransferJob, action: CreatePod, template: MoverTemplate) -> Kub
     ]
     spec = _pod_spec(job, action, template, containers=[mover], volumes=volumes)
     spec["initContainers"] = [advisor]
-    return _pod(job, action, spec, annotations={names.ANNOTATION_EGRESS_BANDWIDTH: limit} if limit else {})
+    return _pod(job, action, spec, annotations=_cap_annotation(action))
 
 
 def _cleaner(job: TransferJob, action: CreatePod, template: MoverTemplate) -> KubeObject:
@@ -332,6 +334,5 @@ def _tls_volume(job: TransferJob, action: CreatePod) -> KubeObject:
     return {"name": "tls", "secret": {"secretName": secret, "items": items}}
 
 
-def _limit(job: TransferJob) -> str | None:
-    limit_bps = job.spec.bandwidth.limit_bps if job.spec.bandwidth else None
-    return None if limit_bps is None else format_rate(limit_bps)
+def _cap_annotation(action: CreatePod) -> dict[str, str]:
+    return {} if action.cap_bps is None else {names.ANNOTATION_EGRESS_BANDWIDTH: format_rate(action.cap_bps)}

@@ -54,6 +54,8 @@ class Resource:
 
 
 JOBS = Resource(names.API_VERSION, names.PLURAL)
+POLICIES = Resource(names.API_VERSION, names.POLICY_PLURAL, namespaced=False)
+NAMESPACES = Resource("v1", "namespaces", namespaced=False)
 PODS = Resource("v1", "pods")
 SECRETS = Resource("v1", "secrets")
 EVENTS = Resource("v1", "events")
@@ -120,13 +122,13 @@ class KubeClient:
                 return
             query["continue"] = token
 
-    async def create(self, resource: Resource, namespace: str, body: KubeObject) -> KubeObject:
+    async def create(self, resource: Resource, namespace: str | None, body: KubeObject) -> KubeObject:
         """Creates `body`. Raises AlreadyExistsError if the name is taken."""
         self._on_write("create", resource.plural)
         return await self._request("POST", resource.path(namespace), body=body)
 
     async def merge_patch(
-        self, resource: Resource, namespace: str, name: str, body: KubeObject, *, subresource: str | None = None
+        self, resource: Resource, namespace: str | None, name: str, body: KubeObject, *, subresource: str | None = None
     ) -> KubeObject:
         """Applies a JSON merge patch. A `resourceVersion` or `uid` within it is a precondition (ConflictError)."""
         self._on_write("patch", f"{resource.plural}/{subresource}" if subresource else resource.plural)
@@ -135,7 +137,7 @@ class KubeClient:
     async def delete(
         self,
         resource: Resource,
-        namespace: str,
+        namespace: str | None,
         name: str,
         *,
         uid: str,

@@ -51,6 +51,9 @@ class _ProgressAnswer(Answer):
     seconds_since_progress: Finite = 0.0
     streams: Annotated[int, Field(ge=0, le=65535)] | None = None
     congestion_control: Control | None = None
+    bytes_resumed: Count = 0
+    interface_bytes_sent: Count | None = None
+    interface_bytes_received: Count | None = None
 
 
 AnswerT = TypeVar("AnswerT", bound=Answer)
@@ -163,4 +166,7 @@ def _progress(answer: _ProgressAnswer | None, job_uid: str, attempt: int, role: 
         seconds_since_progress=answer.seconds_since_progress,
         streams=answer.streams or 0,
         congestion_control=answer.congestion_control or "",
+        bytes_resumed=answer.bytes_resumed,
+        interface_bytes_sent=answer.interface_bytes_sent,
+        interface_bytes_received=answer.interface_bytes_received,
     )

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import io
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 import fairlead.__main__
 from fairlead.commands import allocate
+from fairlead.core.allocation import allocate as fair_shares
 
 DOCUMENT = """
 links:
@@ -49,6 +51,16 @@ def test_prints_rates_links_tenants_and_fairness_as_json(tmp_path: Path, capsys:
     assert printed["jain"]["tenants"] == {"astro": 0.692307692308, "bio": 0.8}
 
 
+def test_says_when_shares_are_only_approximated(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(allocate, "allocate", lambda *network: replace(fair_shares(*network), approximated=3))
+    assert run(tmp_path, DOCUMENT) == 0
+    printed = capsys.readouterr()
+    assert json.loads(printed.out)["approximated"] == 3
+    assert "3 jobs share by approximation" in printed.err
+
+
 def test_reads_standard_input_as_a_subcommand(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr("sys.stdin", io.StringIO("{links: [], tenants: [], jobs: []}"))
     assert fairlead.__main__.main(["allocate", "-"]) == 0
@@ -57,6 +69,7 @@ def test_reads_standard_input_as_a_subcommand(monkeypatch: pytest.MonkeyPatch, c
         "links": {},
         "tenants": {},
         "jain": {"overall": None, "links": {}, "tenants": {}},
+        "approximated": 0,
     }
 
 

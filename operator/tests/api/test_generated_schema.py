@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from fairlead.api.columns import COLUMNS
-from fairlead.api.reasons import ConditionType, EventReason, MoverReason, Reason
+from fairlead.api.fairnesspolicy import FairnessPolicy
+from fairlead.api.reasons import ConditionType, EventReason, MoverReason, PolicyConditionType, PolicyReason, Reason
 from fairlead.api.transferjob import TransferJob
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -21,12 +21,15 @@ sys.path.insert(0, str(ROOT / "hack" / "generate"))
 crd = importlib.import_module("crd")
 generate = importlib.import_module("generate")
 
-SCHEMA: dict[str, Any] = crd.resource_schema()
+SCHEMAS: dict[str, dict[str, Any]] = {resource.kind: crd.resource_schema(resource) for resource in crd.RESOURCES}
+SCHEMA = SCHEMAS["TransferJob"]
 STRUCTURAL = {"type", "description", "properties", "items", "required", "default", "enum", "format", "pattern"} | {
     "minLength",
     "maxLength",
     "minItems",
     "maxItems",
+    "additionalProperties",
+    "maxProperties",
     "minimum",
     "maximum",
     "x-kubernetes-validations",
@@ -41,10 +44,15 @@ def walk(schema: dict[str, Any], path: str) -> Iterator[tuple[str, dict[str, Any
         yield from walk(child, f"{path}.{name}")
     if "items" in schema:
         yield from walk(schema["items"], f"{path}[]")
+    if "additionalProperties" in schema:
+        yield from walk(schema["additionalProperties"], f"{path}[]")
 
 
-SPEC = list(walk(SCHEMA["properties"]["spec"], "spec"))
-STATUS = list(walk(SCHEMA["properties"]["status"], "status"))
+def part(name: str) -> list[tuple[str, dict[str, Any]]]:
+    return [(f"{kind}.{path}", schema) for kind, whole in SCHEMAS.items() for path, schema in walk(whole["properties"][name], name)]
+
+
+SPEC, STATUS = part("spec"), part("status")
 
 
 def test_what_is_checked_in_is_what_the_models_say() -> None:
@@ -77,16 +85,19 @@ def test_everything_a_user_writes_is_bounded(path: str, schema: dict[str, Any]) 
             assert "maxLength" in schema or "enum" in schema, path
         case "array":
             assert {"maxItems", "x-kubernetes-list-type"} <= schema.keys(), path
+        case "object":
+            assert "properties" in schema or "maxProperties" in schema, path
         case "integer":
             assert {"minimum", "maximum"} <= schema.keys(), path
 
 
 def test_every_rule_names_a_field_and_a_remedy() -> None:
-    rules = [(path, rule) for path, schema in SPEC for rule in schema.get("x-kubernetes-validations", [])]
+    rules = [(path, schema, rule) for path, schema in SPEC for rule in schema.get("x-kubernetes-validations", [])]
     assert len(rules) > 10
-    for path, rule in rules:
+    for path, schema, rule in rules:
         last = path.rpartition(".")[2]
-        assert last in rule["message"] or path == "spec", rule
+        named = last.removesuffix("[]") in rule["message"] or any(name in rule["message"] for name in schema.get("properties", {}))
+        assert named or last == "spec", rule
         assert ":" in rule["message"], rule
 
 
@@ -103,19 +114,21 @@ def test_nothing_but_changeable_fields_may_change() -> None:
         for name, schema in SCHEMA["properties"]["spec"]["properties"].items()
         if any(rule["rule"] == "self == oldSelf" for rule in schema.get("x-kubernetes-validations", []))
     }
-    changeable = {"suspend", "bandwidth", "ttlSecondsAfterFinished", "activeDeadlineSeconds", "backoffLimit"}
+    changeable = {"suspend", "bandwidth", "priority", "ttlSecondsAfterFinished", "activeDeadlineSeconds", "backoffLimit"}
     assert frozen | changeable == SCHEMA["properties"]["spec"]["properties"].keys()
     assert not frozen & changeable
 
 
-def test_conditions_merge_by_type() -> None:
-    conditions = SCHEMA["properties"]["status"]["properties"]["conditions"]
+@pytest.mark.parametrize("kind", SCHEMAS)
+def test_conditions_merge_by_type(kind: str) -> None:
+    conditions = SCHEMAS[kind]["properties"]["status"]["properties"]["conditions"]
     assert (conditions["x-kubernetes-list-type"], conditions["x-kubernetes-list-map-keys"]) == ("map", ["type"])
 
 
-def test_columns_show_fields_that_exist() -> None:
-    known = {f".{path}" for path, _ in STATUS}
-    for column in COLUMNS:
+@pytest.mark.parametrize("resource", crd.RESOURCES, ids=lambda resource: resource.kind)
+def test_columns_show_fields_that_exist(resource: Any) -> None:
+    known = {f".{path.partition('.')[2]}" for path, _ in STATUS if path.startswith(f"{resource.kind}.")}
+    for column in resource.columns:
         plain = column.json_path.split("[?")[0]
         assert plain in known or plain == ".metadata.creationTimestamp", column
 
@@ -128,6 +141,8 @@ def test_the_servers_defaults_are_the_models_defaults() -> None:
                 filled[name] = child["default"]
             if isinstance(filled.get(name), dict):
                 filled[name] = fill(child, filled[name])
+            if isinstance(filled.get(name), list) and "properties" in child.get("items", {}):
+                filled[name] = [fill(child["items"], item) for item in filled[name]]
         return filled
 
     claim = {"volume": {"persistentVolumeClaim": {"claimName": "x"}}}
@@ -136,6 +151,11 @@ def test_the_servers_defaults_are_the_models_defaults() -> None:
     stored = fill(SCHEMA["properties"]["spec"], bare)
     assert TransferJob.from_object({"metadata": metadata, "spec": stored}) == TransferJob.from_object({"metadata": metadata, "spec": bare})
     assert TransferJob.from_object({"metadata": metadata, "spec": bare}).spec.to_object() == stored
+
+    link = {"name": "wan", "interfaces": [{"node": "n", "name": "eth0", "direction": "Transmit"}], "capacity": "1G"}
+    policy = {"links": [link], "tenants": [{"name": "t", "namespaceSelector": {"matchLabels": {"a": "b"}}}]}
+    stored = fill(SCHEMAS["FairnessPolicy"]["properties"]["spec"], policy)
+    assert FairnessPolicy.from_object({"metadata": metadata, "spec": policy}).spec.to_object() == stored
 
 
 @pytest.mark.parametrize("constants", [ConditionType, Reason, MoverReason, EventReason])
@@ -153,7 +173,7 @@ def test_the_movers_reasons_are_those_of_the_contract() -> None:
     assert {reason.value for reason in MoverReason} == set(re.findall(r"`([A-Z]\w+)`", listed.group(1)))
 
 
-@pytest.mark.parametrize("constants", [ConditionType, Reason, EventReason])
+@pytest.mark.parametrize("constants", [ConditionType, Reason, EventReason, PolicyConditionType, PolicyReason])
 def test_no_constant_is_documented_that_the_operator_never_uses(constants: type[Reason]) -> None:
     package = ROOT / "operator" / "fairlead"
     source = "".join(path.read_text() for path in package.rglob("*.py") if path.name != "reasons.py")

@@ -69,7 +69,7 @@ def cluster(kubectl: Kubectl) -> None:
         text=True,
     ).stdout
     kubectl("apply", "--server-side", "-f", "-", stdin=rendered)
-    kubectl("wait", "--for=condition=Established", "--timeout=20s", "crd/transferjobs.fairlead.io")
+    kubectl("wait", "--for=condition=Established", "--timeout=20s", "crd/transferjobs.fairlead.io", "crd/fairnesspolicies.fairlead.io")
 
 
 @pytest.fixture(scope="session")

@@ -29,6 +29,8 @@ class FakeNodes:
         self._servers: list[web.AppRunner] = []
         self.progress: dict[str, Any] = {"bytes_total": 1000, "bytes_transferred": 0, "files_total": 4, "files_transferred": 0}
         self.stage = "Transferring"
+        self.speed_bytes_per_second = 0.0
+        """By how much `bytes_transferred` grows from the start of a mover on."""
         self.requests: list[str] = []
 
     @asynccontextmanager
@@ -127,11 +129,15 @@ class FakeNodes:
             answer = {"role": role, "interface": "data0", "address": DATA_ADDRESSES[node], "port": ports.get("data", 0), "numa_node": None}
             return web.json_response(answer)
 
+        begun = asyncio.get_running_loop().time()
+
         async def progress(_: web.Request) -> web.Response:
             self.requests.append(f"{role}/progress")
             answer = {"role": role, "job": job, "attempt": attempt, "stage": self.stage, "bytes_skipped": 0, "files_skipped": 0}
             answer |= {"rate_bytes_per_second": 1e6, "seconds_since_progress": 0.1, "streams": 4, "congestion_control": "cubic"}
-            return web.json_response(answer | self.progress)
+            moved = int(self.speed_bytes_per_second * (asyncio.get_running_loop().time() - begun))
+            counted = {"bytes_transferred": self.progress["bytes_transferred"] + moved}
+            return web.json_response(answer | self.progress | counted)
 
         async def decision(_: web.Request) -> web.Response:
             choice = {"protocol": "TCP", "congestion_control": "cubic", "streams": 4, "background": None, "confidence": None}

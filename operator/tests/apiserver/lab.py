@@ -152,6 +152,11 @@ def transfer_job(namespace: str, name: str, **spec: Any) -> KubeObject:
     }
 
 
+def fairness_policy(name: str = "site", **spec: Any) -> KubeObject:
+    """A policy with this spec."""
+    return {"apiVersion": names.API_VERSION, "kind": names.POLICY_KIND, "metadata": {"name": name}, "spec": spec}
+
+
 async def eventually(
     look: Callable[[], Awaitable[T | None]],
     what: str,

@@ -29,6 +29,14 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
         {"bandwidth": {"limit": "11T"}},
         "bandwidth.limit must lie between 64k and 10T: it is in decimal bits per second",
     ),
+    "a guarantee below the least": (
+        {"bandwidth": {"guarantee": "10k"}},
+        "bandwidth.guarantee must lie between 64k and 10T: it is in decimal bits per second",
+    ),
+    "a guarantee above the limit": (
+        {"bandwidth": {"guarantee": "2G", "limit": "1500M"}},
+        "bandwidth.guarantee must not exceed bandwidth.limit: lower guarantee or raise limit",
+    ),
     "an absolute source path": ({"source": _side(path="/etc")}, "path is relative to the volume's root: remove the leading '/'"),
     "a source path that climbs": (
         {"source": _side(path="a/../b")},
@@ -46,7 +54,6 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "a network not offered": ({"network": "Pod"}, "network Attachment and Pod are not offered yet: use Host"),
     "movers as root": ({"securityContext": {"runAsUser": 0}}, "securityContext.runAsUser must be at least 1: movers never run as root"),
-    "no encryption": ({"transport": {"encryption": "None"}}, "transport.encryption None is not offered yet: use Required"),
     "more streams at least than at most": (
         {"transport": {"streams": {"min": 8, "max": 4}}},
         "transport.streams.min must not exceed transport.streams.max: lower min or raise max",
@@ -66,9 +73,12 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
 }
 
 REFUSED_BY_SCHEMA: dict[str, tuple[dict[str, Any], str]] = {
+    "an encryption of another name": ({"transport": {"encryption": "Some"}}, "spec.transport.encryption"),
     "an unknown overwrite policy": ({"data": {"overwrite": "Sometimes"}}, "spec.data.overwrite"),
     "a rate that is none": ({"bandwidth": {"limit": "fast"}}, "spec.bandwidth.limit"),
     "a congestion control with a space": ({"transport": {"congestionControl": "cu bic"}}, "spec.transport.congestionControl"),
+    "a weight of zero": ({"bandwidth": {"weight": 0}}, "spec.bandwidth.weight"),
+    "a priority above the highest": ({"priority": 101}, "spec.priority"),
     "a negative backoff limit": ({"backoffLimit": -1}, "spec.backoffLimit"),
     "an interface with a slash": ({"source": _side(interface="eth0/1")}, "spec.source.interface"),
     "a source without volume": ({"source": {"node": "dtn-a"}}, "spec.source.volume"),
@@ -79,10 +89,12 @@ ACCEPTED: dict[str, dict[str, Any]] = {
     "the least there is": {},
     "a limit at the lower bound": {"bandwidth": {"limit": "64k"}},
     "a limit at the upper bound": {"bandwidth": {"limit": "10T"}},
+    "a guarantee as high as the limit": {"bandwidth": {"guarantee": "1G", "limit": "1000M", "weight": 7}, "priority": 100},
     "whole volumes": {"source": _side(path=""), "destination": _side("dtn-b", "scratch", path="")},
     "dots within names": {"source": _side(path="..a/b../c.d/...")},
     "one directory beside another of the same claim": {"source": _side(path="x"), "destination": _side("dtn-a", "raw", path="xy")},
     "as many streams at least as at most": {"transport": {"streams": {"min": 8, "max": 8}}},
+    "data in the clear": {"transport": {"encryption": "None"}},
     "no nodes": {
         "source": {"volume": {"persistentVolumeClaim": {"claimName": "raw"}}},
         "destination": {"volume": {"persistentVolumeClaim": {"claimName": "scratch"}}},
@@ -131,7 +143,9 @@ async def test_refuses_a_change_of(lab: Lab, field: str) -> None:
     assert f"{field} {IMMUTABLE}" in str(refusal.value)
 
 
-@pytest.mark.parametrize("change", [{"suspend": True}, {"bandwidth": {"limit": "1G"}}, {"backoffLimit": 2}, {"ttlSecondsAfterFinished": 5}])
+@pytest.mark.parametrize(
+    "change", [{"suspend": True}, {"bandwidth": {"limit": "1G"}}, {"priority": 5}, {"backoffLimit": 2}, {"ttlSecondsAfterFinished": 5}]
+)
 async def test_accepts_a_change_of_what_may_change(lab: Lab, change: dict[str, Any]) -> None:
     await lab.create_job()
     await lab.client.merge_patch(JOBS, lab.namespace, "job", {"spec": change})

@@ -7,19 +7,23 @@ from typing import Any
 import yaml
 from control_plane import ControlPlane
 from kubelet import FakeNodes
-from lab import Lab, eventually
+from lab import Lab, eventually, fairness_policy
 
 from fairlead.api import names
-from fairlead.kube.client import JOBS, PODS, KubeObject
+from fairlead.kube.client import JOBS, PODS, POLICIES, KubeObject
 
 Right = tuple[str, str, str]
+
+LINK = {"name": "out", "interfaces": [{"node": "dtn-a", "name": "data0", "direction": "Transmit"}], "capacity": "10G"}
 
 
 async def test_every_granted_right_is_used_and_none_is_missing(lab: Lab, control_plane: ControlPlane) -> None:
     before = len(control_plane.audit())
+    policy = await lab.client.create(POLICIES, None, fairness_policy(links=[LINK]))
     async with lab.operator(), FakeNodes(lab.client, lab.namespace).running() as nodes:
         await _succeed_with_a_cap_that_changes_and_expire(lab, nodes)
         await _meet_a_stranger_and_delete_while_running(lab, nodes)
+    await lab.client.delete(POLICIES, None, "site", uid=policy["metadata"]["uid"])
     requests = control_plane.audit()[before:]
     refused = [request for request in requests if request["responseStatus"].get("code") == 403]
     assert refused == []

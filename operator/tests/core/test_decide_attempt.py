@@ -407,6 +407,19 @@ def test_a_new_attempt_starts_its_account_afresh() -> None:
     assert status.decision is not None
 
 
+def test_a_live_switch_of_congestion_control_is_an_event_and_a_moving_stream_count_is_not() -> None:
+    first = make_reports(make_progress(100), decided=True)
+    assert first.decision is not None
+    job = after(observe(running_job(), receiver(), sender(), reports=first))
+    for change, events in (({"streams": 8}, []), ({"congestion_control": "bbr"}, ["TransportSwitched"])):
+        reports = replace(first, decision=replace(first.decision, **change, message="BBR has come"))
+        plan = decide(observe(job, receiver(), sender(), reports=reports), NOW + seconds(20))
+        assert [event.reason for event in plan.events] == events
+        condition = written(plan).condition("PathProbed")
+        assert condition is not None
+        assert "BBR has come" in (condition.message or "")
+
+
 def test_what_one_pod_reported_is_not_ascribed_to_the_next() -> None:
     job = after(observe(make_job(finalizer=True), receiver(), reports=make_reports()))
     second = after(observe(job, receiver(attempt=2)))

@@ -13,9 +13,11 @@ from handler_objects import job_body, pod_body
 
 from fairlead.api.status import Condition
 from fairlead.api.transferjob import TransferJob, TransferJobStatus
-from fairlead.core.model import CreatePod, DeletePod, MoverPod, Observed, Plan, Role
+from fairlead.core.fairness.model import Stage
+from fairlead.core.model import Admission, CreatePod, DeletePod, MoverPod, Observed, Plan, Role, Standing
 from fairlead.handlers.cache import Cache, ObjectKey
 from fairlead.handlers.controller import Controller, needs_live_facts
+from fairlead.handlers.fairness.board import Board
 from fairlead.handlers.metrics import Metrics
 from fairlead.handlers.queue import Backoff, WorkQueue
 from fairlead.kube.apply import Applier
@@ -78,6 +80,7 @@ class Bench:
         self.applier = FakeApplier()
         self.decide: Callable[[Observed, datetime], Plan] = lambda observed, now: Plan()
         self.metrics = Metrics()
+        self.board = Board()
         self.controller = Controller(
             cache=self.cache,
             queue=self.queue,
@@ -86,6 +89,7 @@ class Bench:
             decide=self._decide_now,
             now=lambda: NOW,
             metrics=self.metrics,
+            board=self.board,
         )
 
     def _decide_now(self, observed: Observed, now: datetime) -> Plan:
@@ -117,6 +121,25 @@ async def test_a_key_of_no_job_is_dropped(bench: Bench) -> None:
     await bench.controller.handle(KEY)
     assert bench.gatherer.observations == 0
     assert bench.next_look_seconds() is None
+
+
+async def test_what_the_board_says_reaches_the_decision_and_what_was_seen_reaches_the_board(bench: Bench) -> None:
+    standing = Standing(Admission.ADMITTED, cap_bps=5)
+    bench.board.publish({"job-uid": standing})
+    seen: list[Standing | None] = []
+
+    def decide(observed: Observed, now: datetime) -> Plan:
+        seen.append(observed.fairness)
+        return Plan(asks_for_links=True)
+
+    bench.decide = decide
+    bench.put()
+    await bench.controller.handle(KEY)
+    assert seen == [standing]
+    assert bench.board.jobs()[KEY].stage is Stage.ASKING
+    bench.cache.drop_job(KEY, "job-uid")
+    await bench.controller.handle(KEY)
+    assert bench.board.jobs() == {}
 
 
 async def test_applies_the_decision_and_comes_back_when_it_says(bench: Bench) -> None:

@@ -31,7 +31,7 @@ class FakeLists:
         if self.broken:
             raise UnavailableError("down")
         self.selectors.append(label_selector)
-        for body in list(self.objects[resource]):
+        for body in list(self.objects.get(resource, [])):
             yield [body]
 
 
@@ -70,7 +70,7 @@ async def test_fills_the_cache_and_queues_every_job(bench: Bench) -> None:
 
 async def test_lists_only_pods_that_are_labelled_as_ours(bench: Bench) -> None:
     await bench.sweeper.sweep()
-    assert bench.lists.selectors == ["app.kubernetes.io/managed-by=fairlead-operator,fairlead.io/transferjob-uid", None]
+    assert bench.lists.selectors == [None, None, "app.kubernetes.io/managed-by=fairlead-operator,fairlead.io/transferjob-uid", None]
 
 
 async def test_forgets_phantoms_and_queues_the_jobs_they_belonged_to(bench: Bench) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -39,11 +40,10 @@ def _choosy() -> dict[str, Any]:
     return build_pod(
         job(
             transport={"congestionControl": "bbr", "streams": {"min": 8, "max": 16}},
-            bandwidth={"limit": "2G"},
             data={"include": ["*.h5", "$(HOME)"], "exclude": ["--tmp"], "overwrite": "Never", "preserve": ["Mode"]},
             securityContext={"runAsUser": 1000, "runAsGroup": 100, "fsGroup": 100, "supplementalGroups": [5, 6]},
         ),
-        SEND,
+        replace(SEND, cap_bps=2 * 10**9),
         PARTICULAR,
     )
 
@@ -74,6 +74,12 @@ def test_there_is_no_golden_file_without_a_case() -> None:
 def test_reading_back_from_the_disk_is_passed_on() -> None:
     pod = build_pod(job(data={"verify": "ReadBack"}), RECEIVE, TEMPLATE)
     assert "--verify=ReadBack" in pod["spec"]["containers"][0]["args"]
+
+
+def test_both_ends_are_told_to_leave_data_in_the_clear() -> None:
+    for action in (RECEIVE, SEND):
+        pod = build_pod(job(transport={"encryption": "None"}), action, TEMPLATE)
+        assert "--encryption=None" in pod["spec"]["containers"][0]["args"]
 
 
 def test_preserving_nothing_is_said_as_a_word() -> None:
@@ -146,10 +152,10 @@ def test_connects_to_an_ipv6_address_in_brackets() -> None:
 
 
 def test_the_cap_is_an_annotation_of_the_sender_alone() -> None:
-    capped = job(bandwidth={"limit": "1500M"})
-    assert build_pod(capped, SEND, TEMPLATE)["metadata"]["annotations"][names.ANNOTATION_EGRESS_BANDWIDTH] == "1500M"
-    assert names.ANNOTATION_EGRESS_BANDWIDTH not in build_pod(capped, RECEIVE, TEMPLATE)["metadata"]["annotations"]
-    assert names.ANNOTATION_EGRESS_BANDWIDTH not in build_pod(job(), SEND, TEMPLATE)["metadata"]["annotations"]
+    capped = build_pod(job(), replace(SEND, cap_bps=1_500_000_000), TEMPLATE)
+    assert capped["metadata"]["annotations"][names.ANNOTATION_EGRESS_BANDWIDTH] == "1500M"
+    for action in (RECEIVE, SEND):
+        assert names.ANNOTATION_EGRESS_BANDWIDTH not in build_pod(job(), action, TEMPLATE)["metadata"]["annotations"]
 
 
 @pytest.mark.parametrize(

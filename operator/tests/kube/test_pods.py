@@ -223,6 +223,37 @@ def test_reads_the_decision_that_an_ended_sidecar_left() -> None:
     assert (advice.path.rtt_seconds, advice.decision.congestion_control, advice.decision.reason) == (0.0604, "cubic", "NoModel")
 
 
+LATER_ADVICE: dict[str, Any] = {
+    "version": 1,
+    "path": ADVICE["path"],
+    "decision": {
+        **ADVICE["decision"],
+        "congestion_control": "bbr",
+        "streams": 8,
+        "socket_buffer_bytes": 3145728,
+        "background": {"class": "B1-C0", "probability": 0.9},
+        "probabilities": {"B0-C0": 0.05, "B0-C1": 0.0, "B1-C0": 0.9, "B1-C1": 0.05, "B1-B1": 0.0, "C1-C1": 0.0},
+        "any_bbr": 0.95,
+        "confidence": 0.9,
+        "abstained": False,
+        "model": "2026.1",
+        "utility": -0.0196,
+        "rejected": [{"congestion_control": "cubic", "utility": -0.3878, "why_not": "expected utility -0.388 against -0.020 of bbr"}],
+        "reason": "Classified",
+    },
+    "applied": True,
+    "changes": [{"at": "2026-01-01T00:01:00Z", "what": "streams", "from": 4, "to": 8, "why": "kept 8"}],
+}
+
+
+def test_reads_a_decision_with_alternatives_and_changes() -> None:
+    advice = _with_advisor(json.dumps(LATER_ADVICE)).advice
+    assert advice is not None
+    decision = advice.decision
+    assert (decision.congestion_control, decision.streams, decision.reason) == ("bbr", 8, "Classified")
+    assert (decision.background, decision.background_probability, decision.confidence, decision.model) == ("B1-C0", 0.9, 0.9, "2026.1")
+
+
 @pytest.mark.parametrize("message", ["", "killed", "{}", json.dumps(ADVICE) + " " * 4096], ids=["none", "text", "no fields", "too long"])
 def test_a_sidecars_last_word_of_another_form_is_no_decision(message: str) -> None:
     assert _with_advisor(message).advice is None

@@ -110,8 +110,7 @@ class TcpFlow:
             except BlockingIOError:
                 return
             except OSError as error:
-                self.report.failures.append(f"{self._loop.now_s():.3f} s: {error.strerror}")
-                self._end(connection)
+                self._fail(connection, error)
                 return
             if connection.left_bytes is not None:
                 connection.left_bytes -= sent
@@ -138,9 +137,14 @@ class TcpFlow:
             except BlockingIOError:
                 return
             except OSError as error:
-                self.report.failures.append(f"{self._loop.now_s():.3f} s: {error.strerror}")
-                self._end(connection)
+                self._fail(connection, error)
                 return
+
+    def _fail(self, connection: _Connection, error: OSError) -> None:
+        self.report.failures.append(f"{self._loop.now_s():.3f} s: {error.strerror}")
+        # The run is spoilt; trying again at once and for ever would only hide why.
+        self._stopped = True
+        self._end(connection)
 
     def _end(self, connection: _Connection) -> None:
         self._read_back(connection)

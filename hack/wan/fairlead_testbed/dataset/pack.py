@@ -10,15 +10,17 @@ from typing import Any
 
 from fairlead_advisor.probe.trace import read_trace
 from fairlead_testbed.data import RawTrace, write_runs, write_split
+from fairlead_testbed.dataset.card import card
 from fairlead_testbed.dataset.classes import Split
-from fairlead_testbed.dataset.generate import RUNS, is_recorded
 from fairlead_testbed.dataset.plan import PlannedRun
 from fairlead_testbed.dataset.specification import Specification
 from fairlead_testbed.errors import UsageError
+from fairlead_testbed.runs.batch import RUNS, is_recorded
 from fairlead_testbed.runs.record import MANIFEST, TRACE
 from fairlead_testbed.scenario.expand import single_flows
 
 MANIFEST_FILE = "manifest.json"
+CARD_FILE = "README.md"
 
 
 def pack(
@@ -54,6 +56,7 @@ def pack(
         del run["machine"], run["versions"]
     write_runs(output, runs)
     (output / MANIFEST_FILE).write_text(json.dumps(manifest, indent=1) + "\n")
+    (output / CARD_FILE).write_text(card(manifest, runs))
     return manifest
 
 

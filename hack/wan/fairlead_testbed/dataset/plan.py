@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import json
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from fairlead_testbed.dataset.classes import BackgroundClass, Kind, Split
 from fairlead_testbed.dataset.draw import draw_paths
 from fairlead_testbed.dataset.specification import FixedPath, KindRuns, Specification
 from fairlead_testbed.dataset.traffic import flows_of, path_of_kind, warm_up_s
 from fairlead_testbed.scenario.expand import derived_seed, draws
-from fairlead_testbed.scenario.model import Path, Probe, Scenario
+from fairlead_testbed.scenario.model import Path as NetworkPath
+from fairlead_testbed.scenario.model import Probe, Scenario
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +36,15 @@ class PlannedRun:
 def plan_runs(specification: Specification) -> tuple[PlannedRun, ...]:
     """All runs of the data set, in the order of their paths."""
     return tuple(_runs(specification))
+
+
+def write_plan(file: Path, plan: Sequence[PlannedRun]) -> None:
+    """One line of JSON per run: name, path, class, seed, kind, split and the whole scenario."""
+    lines = []
+    for run in plan:
+        labels = {"path_id": run.path_id, "class": run.background, "seed": run.seed_name, "kind": run.kind, "split": run.split}
+        lines.append(json.dumps({"name": run.name, **labels, "scenario": run.scenario.model_dump(mode="json")}) + "\n")
+    file.write_text("".join(lines))
 
 
 def _runs(specification: Specification) -> Iterator[PlannedRun]:
@@ -73,6 +85,7 @@ def _fixed(specification: Specification, fixed: FixedPath) -> Iterator[PlannedRu
                 split=split,
                 duration_s=fixed.duration_s,
             )
+    active_s = fixed.active_duration_s or fixed.duration_s
     for seed in range(fixed.active_seeds):
         for background in BackgroundClass:
             # Active recordings are a set of their own: no classifier of passive traces sees them.
@@ -84,11 +97,11 @@ def _fixed(specification: Specification, fixed: FixedPath) -> Iterator[PlannedRu
                 kind=Kind.ACTIVE,
                 seed_name=f"a{seed}",
                 split=Split.ACTIVE,
-                duration_s=fixed.duration_s,
+                duration_s=active_s,
             )
 
 
-def _of_kind(specification: Specification, kind_runs: KindRuns, number: int, paths: list[tuple[str, Path]]) -> Iterator[PlannedRun]:
+def _of_kind(specification: Specification, kind_runs: KindRuns, number: int, paths: list[tuple[str, NetworkPath]]) -> Iterator[PlannedRun]:
     chosen = draws(specification.seed, "kinds", number).sample(paths, min(kind_runs.paths, len(paths)))
     for path_id, path in sorted(chosen, key=lambda one: one[0]):
         for background in kind_runs.classes:
@@ -108,7 +121,7 @@ def _of_kind(specification: Specification, kind_runs: KindRuns, number: int, pat
 def _run(
     specification: Specification,
     path_id: str,
-    path: Path,
+    path: NetworkPath,
     background: BackgroundClass,
     *,
     kind: Kind,

@@ -63,6 +63,8 @@ class FixedPath(_Part):
     test_seeds: Annotated[int, Field(ge=0, le=100)]
     active_seeds: Annotated[int, Field(ge=0, le=100)] = 0
     """Runs of kind ACTIVE, for the comparison with passive probing."""
+    active_duration_s: Positive | None = None
+    """Their length, if other than `duration_s`; whole cycles of 20 s start windows at phase 0."""
 
 
 class KindRuns(_Part):

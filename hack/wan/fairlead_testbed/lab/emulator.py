@@ -31,8 +31,8 @@ def find_program() -> Path:
 
 
 def version(program: Path) -> str:
-    """What the emulator says it is."""
-    return run([str(program), "--version"]).strip()
+    """The emulator's version."""
+    return run([str(program), "--version"]).split()[-1]
 
 
 def quantum_us(path: NetworkPath) -> int:

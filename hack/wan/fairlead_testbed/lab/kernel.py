@@ -86,6 +86,11 @@ def tcp_info(connection: socket.socket) -> TcpInfo:
     return TcpInfo(rtt_us / 1000, window, retransmits, acked, received, minimum_us / 1000)
 
 
+def offered_congestion_controls() -> list[str]:
+    """What a privileged process may choose on this kernel."""
+    return Path("/proc/sys/net/ipv4/tcp_available_congestion_control").read_text().split()
+
+
 def congestion_control_of(connection: socket.socket) -> str:
     """The congestion control in force on a TCP socket."""
     return connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, 16).split(b"\0")[0].decode()

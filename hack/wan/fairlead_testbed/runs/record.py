@@ -11,16 +11,18 @@ import shutil
 import sys
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import asdict, dataclass, field
 from importlib.metadata import version as package_version
 from pathlib import Path
 from typing import Any
 
-from fairlead_testbed.errors import LabError
+from fairlead_testbed.agents.timing import quantiles
+from fairlead_testbed.errors import LabError, UsageError
 from fairlead_testbed.lab import emulator as emulators
 from fairlead_testbed.lab.emulator import Emulator, end_process
+from fairlead_testbed.lab.kernel import offered_congestion_controls
 from fairlead_testbed.lab.namespaces import PROBE_ADDRESS_B, Names, Namespaces
 from fairlead_testbed.runs.quality import Limits, Verdict, judge
 from fairlead_testbed.scenario.expand import derived_seed
@@ -71,8 +73,10 @@ def length_s(scenario: Scenario) -> float:
 async def record(scenario: Scenario, folder: Path, bench: Bench, number: int) -> Verdict:
     """Run `scenario` and put its folder in place, whole or not at all, whatever the verdict.
 
-    `number` tells the runs of this process that are under way apart. Raises LabError if it could not be run to its end.
+    `number` tells the runs of this process that are under way apart. Raises LabError if it could not be run to its end, UsageError if it
+    never can be here.
     """
+    require_congestion_controls(scenario, offered_congestion_controls())
     folder.parent.mkdir(parents=True, exist_ok=True)
     work = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
     try:
@@ -81,6 +85,16 @@ async def record(scenario: Scenario, folder: Path, bench: Bench, number: int) ->
     finally:
         shutil.rmtree(work, ignore_errors=True)
     return Verdict(tuple(manifest["verdict"]["faults"]))
+
+
+def require_congestion_controls(scenario: Scenario, offered: Sequence[str]) -> None:
+    """UsageError naming the flow if the kernel does not offer its congestion control."""
+    for flow in scenario.flows:
+        if flow.congestion_control is not None and flow.congestion_control not in offered:
+            raise UsageError(
+                f"{scenario.name}: flow {flow.name}: this kernel has no {flow.congestion_control}, it offers {', '.join(offered)}: "
+                f"load its module (`modprobe tcp_{flow.congestion_control}`) or choose another"
+            )
 
 
 def _put_in_place(work: Path, manifest: Mapping[str, Any], folder: Path) -> None:
@@ -143,7 +157,7 @@ async def _run(scenario: Scenario, work: Path, bench: Bench, number: int) -> dic
         queue = asyncio.create_task(_watch_queue(emulator, start_ns, scenario, work / "queue.csv"))
         stack.callback(queue.cancel)
         patience_s = length_s(scenario) + _AGENT_PATIENCE_S
-        probe, flows, _ = await asyncio.gather(agents.result("probe", patience_s), agents.result("traffic", patience_s), queue)
+        probe, flows, queues = await asyncio.gather(agents.result("probe", patience_s), agents.result("traffic", patience_s), queue)
         stats = await emulator.stats()
     (work / "emulator.log").unlink()
     for name in _Agents.NAMES:
@@ -162,6 +176,7 @@ async def _run(scenario: Scenario, work: Path, bench: Bench, number: int) -> dic
         "limits": asdict(bench.limits),
         "probe": probe,
         "flows": flows,
+        "queues": queues,
         "emulator": stats,
         "machine": {
             "kernel": platform.release(),
@@ -182,7 +197,9 @@ def _versions(program: Path) -> Mapping[str, str]:
     }
 
 
-async def _watch_queue(emulator: Emulator, start_ns: int, scenario: Scenario, file: Path) -> None:
+async def _watch_queue(emulator: Emulator, start_ns: int, scenario: Scenario, file: Path) -> dict[str, Any]:
+    """Write the queues' depths to `file` and return what the manifest says of them."""
+    depths: dict[str, list[float]] = {"forward_bytes": [], "reverse_bytes": []}
     rows = ["time_s,forward_queue_bytes,reverse_queue_bytes,forward_dropped_packets,reverse_dropped_packets"]
     ticks = int((scenario.warm_up_s + scenario.duration_s) / QUEUE_INTERVAL_S)
     for tick in range(ticks + 1):
@@ -191,9 +208,13 @@ async def _watch_queue(emulator: Emulator, start_ns: int, scenario: Scenario, fi
         stats = await emulator.stats()
         now_s = (time.monotonic_ns() - start_ns) / 1e9
         forward, reverse = stats["ab"], stats["ba"]
+        if now_s >= 0:
+            depths["forward_bytes"].append(forward["queue_bytes"])
+            depths["reverse_bytes"].append(reverse["queue_bytes"])
         drops = [way["packets_dropped_buffer"] + way["packets_dropped_loss"] for way in (forward, reverse)]
         rows.append(f"{now_s:.3f},{forward['queue_bytes']},{reverse['queue_bytes']},{drops[0]},{drops[1]}")
     await asyncio.to_thread(file.write_text, "\n".join(rows) + "\n")
+    return {name: quantiles(values) for name, values in depths.items()}
 
 
 class _Agents:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from fairlead_testbed.dataset.generate import RUNS
+from fairlead_testbed.runs.batch import RUNS
 from fairlead_testbed.runs.record import MANIFEST
 from fairlead_testbed.scenario.model import Scenario
 from fairlead_testbed.validation.scenarios import COEXISTENCE
@@ -41,15 +41,21 @@ def shares(prefix: str, folder: Path) -> list[dict[str, Any]]:
                 "foreground": foreground,
                 "background_mbps": round(carried["background"], 1),
                 "foreground_mbps": round(carried["foreground"], 1),
-                "faults": manifest["verdict"]["faults"],
             }
         )
     return found
 
 
-def write_figures(file: Path, found: Sequence[Comparison], pairs: Sequence[dict[str, Any]]) -> None:
+def faults_of(folder: Path, name: str) -> list[str]:
+    """What disturbed the run of that name, by its verdict."""
+    faults: list[str] = _manifest(folder, name)["verdict"]["faults"]
+    return faults
+
+
+def write_figures(file: Path, found: Sequence[Comparison], pairs: Sequence[dict[str, Any]], disturbed: Mapping[str, Sequence[str]]) -> None:
     """Keep the figures as JSON."""
-    content = {"comparisons": [{**asdict(one), "holds": one.holds} for one in found], "coexistence": list(pairs)}
+    comparisons = [{**asdict(one), "holds": one.holds} for one in found]
+    content = {"comparisons": comparisons, "coexistence": list(pairs), "disturbed": dict(disturbed)}
     file.write_text(json.dumps(content, indent=1) + "\n")
 
 

@@ -15,8 +15,8 @@ import numpy as np
 
 from fairlead_testbed.data import Recording, read_split
 from fairlead_testbed.dataset.classes import BackgroundClass
-from fairlead_testbed.dataset.generate import RUNS
 from fairlead_testbed.errors import TestbedError, UsageError
+from fairlead_testbed.runs.batch import RUNS
 from fairlead_testbed.validation.measure import FIGURES
 from fairlead_testbed.validation.scenarios import PATHS
 

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from fairlead_testbed.dataset.specification import Specification
 from fairlead_testbed.scenario.expand import single_flows
 from fairlead_testbed.scenario.model import Scenario
 
@@ -65,3 +66,31 @@ def good_flows(of: Scenario) -> list[dict[str, Any]]:
         }
         for single in singles
     ]
+
+
+DRAWN = {
+    "known": 12,
+    "unseen": 4,
+    "rtt_ms": {"low": 5, "high": 250},
+    "rate_bps": {"low": 20e6, "high": 120e6},
+    "fast_rate_bps": {"low": 120e6, "high": 500e6},
+    "fast_share": 0.125,
+    "buffer_bdp": {"low": 0.2, "high": 5},
+    "loss_ratio": {"low": 1e-6, "high": 1e-4},
+    "loss_share": 0.5,
+}
+
+
+def specification(**changes: Any) -> Specification:
+    content = {
+        "name": "test",
+        "seed": 7,
+        "duration_s": 40,
+        "train_seeds": 2,
+        "test_seeds": 1,
+        "unseen_path_seeds": 2,
+        "most_flows_per_side": 2,
+        "drawn_paths": DRAWN,
+        **changes,
+    }
+    return Specification.model_validate(content)

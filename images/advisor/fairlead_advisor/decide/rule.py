@@ -1,82 +1,108 @@
-"""The choice of protocol, congestion control and stream count."""
+"""The choice of protocol, congestion control and stream count: the highest expected utility, and when in doubt the safe side."""
 
 from dataclasses import dataclass
-from enum import StrEnum
 
-DEFAULT_STREAMS = 4
-DEFAULT_CONGESTION_CONTROL = "cubic"
-LAST_RESORT_CONGESTION_CONTROL = "reno"
+from fairlead_advisor.decide.background import Background
+from fairlead_advisor.decide.model import (
+    DEFAULT_CONGESTION_CONTROL,
+    LAST_RESORT_CONGESTION_CONTROL,
+    Alternative,
+    Decision,
+    History,
+    Limits,
+    PathMeasurement,
+    Reason,
+)
+from fairlead_advisor.decide.prior import goodput_advantage
+from fairlead_advisor.decide.streams import first_count, socket_buffer_bytes
+from fairlead_advisor.decide.utility import expected_utility
+from fairlead_advisor.models.classes import BBR_CLASSES
+
+LOWEST_CONFIDENCE = 0.5
+CANDIDATES = (DEFAULT_CONGESTION_CONTROL, "bbr")
+
+NO_HISTORY = History()
 
 
-class Reason(StrEnum):
-    """Why a decision is what it is; part of the contract with the operator."""
+def decide(path: PathMeasurement, limits: Limits, background: Background | None = None, history: History = NO_HISTORY) -> Decision:
+    """The transport for a job within `limits` over `path`: the user's choice, the best expected utility, or the safe default."""
+    streams, stream_ground = first_count(path, limits, history)
+    choice = _choose(path, limits, background, history)
+    told = f"{_measured(path)}; {choice.congestion_control} with {counted(streams)}: {choice.ground}"
+    return Decision(
+        congestion_control=choice.congestion_control,
+        streams=streams,
+        abstained=choice.reason not in (Reason.USER_CHOICE, Reason.CLASSIFIED),
+        reason=choice.reason,
+        message=told + (f"; {stream_ground}" if stream_ground else ""),
+        socket_buffer_bytes=socket_buffer_bytes(path, limits, history, streams),
+        background=background,
+        utility=choice.utility,
+        rejected=choice.rejected,
+    )
 
-    NO_MODEL = "NoModel"
-    USER_CHOICE = "UserChoice"
-    PROBE_FAILED = "ProbeFailed"
+
+def counted(streams: int) -> str:
+    """A stream count in words."""
+    return "1 stream" if streams == 1 else f"{streams} streams"
 
 
 @dataclass(frozen=True, slots=True)
-class PathMeasurement:
-    """What the probe found. RTTs are None when no request was answered, the ratio when none was sent."""
-
-    rtt_s: float | None
-    rtt_minimum_s: float | None
-    loss_ratio: float | None
-    samples: int
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """What the job and the host allow. `congestion_control` is the user's choice; None leaves it to us.
-
-    `available` lists what the kernel offers to the mover; None when it is not known.
-    """
-
-    streams_minimum: int = 1
-    streams_maximum: int = 32
-    congestion_control: str | None = None
-    available: frozenset[str] | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Decision:
-    """A choice of transport. `abstained`: there was no ground for a choice, so that the safe default stands."""
-
+class _Choice:
     congestion_control: str
-    streams: int
-    abstained: bool
     reason: Reason
-    message: str
-    protocol: str = "TCP"
+    ground: str
+    utility: float | None = None
+    rejected: tuple[Alternative, ...] = ()
 
 
-def decide(path: PathMeasurement, limits: Limits) -> Decision:
-    """The transport for a job within `limits` over `path`: the user's choice, or the safe default."""
-    streams = max(limits.streams_minimum, min(limits.streams_maximum, DEFAULT_STREAMS))
+def _choose(path: PathMeasurement, limits: Limits, background: Background | None, history: History) -> _Choice:
     chosen = limits.congestion_control
     if chosen is not None:
-        return Decision(
-            congestion_control=chosen,
-            streams=streams,
-            abstained=False,
-            reason=Reason.USER_CHOICE,
-            message=f"{_measured(path)}; {chosen} with {_counted(streams)}: the job asks for {chosen}",
-        )
-    fallback = _safe_congestion_control(limits.available)
-    failed = path.rtt_s is None
-    ground = (
-        "nothing is known about the path, so that the safe default stands"
-        if failed
-        else "no classifier is installed to tell the background traffic, so that the safe default stands"
+        return _Choice(chosen, Reason.USER_CHOICE, f"the job asks for {chosen}")
+    safe = _safe_congestion_control(limits.available)
+    if path.rtt_s is None:
+        return _Choice(safe, Reason.PROBE_FAILED, "nothing is known about the path, so that the safe default stands")
+    if background is None:
+        return _Choice(safe, Reason.NO_MODEL, "no classifier tells the background traffic, so that the safe default stands")
+    seen = _seen(background)
+    if background.abstained or background.confidence < LOWEST_CONFIDENCE:
+        others = tuple(Alternative(name, None, "the classifier is not sure enough to leave the safe default") for name in _rivals(safe))
+        return _Choice(safe, Reason.UNSURE, f"{seen}, too unsure to act upon, so that the safe default stands", rejected=others)
+    return _best(path, limits, background, history, safe)
+
+
+def _best(path: PathMeasurement, limits: Limits, background: Background, history: History, safe: str) -> _Choice:
+    def utility(name: str) -> float:
+        advantage = goodput_advantage(name, path, background, history.measured)
+        return expected_utility(name, background, limits.others_weight) + advantage
+
+    # The safe default comes first: it also wins a tie.
+    names = (safe, *_rivals(safe))
+    offered = [name for name in names if name == safe or limits.available is None or name in limits.available]
+    best = max(offered, key=utility)
+    rejected = tuple(
+        Alternative(name, utility(name), _why_not(name, best, utility(name), utility(best), offered)) for name in names if name != best
     )
-    return Decision(
-        congestion_control=fallback,
-        streams=streams,
-        abstained=True,
-        reason=Reason.PROBE_FAILED if failed else Reason.NO_MODEL,
-        message=f"{_measured(path)}; {fallback} with {_counted(streams)}: {ground}",
-    )
+    missed = [name for name in names if name not in offered and utility(name) > utility(best)]
+    if missed:
+        ground = f"{missed[0]} would suit it better, but the kernel does not offer it"
+    elif best == safe:
+        ground = f"{best} shares it evenly, at the least expected cost to both sides"
+    else:
+        ground = f"beside it {safe} would get too little"
+    return _Choice(best, Reason.CLASSIFIED, f"{_seen(background)}: {ground}", utility=utility(best), rejected=rejected)
+
+
+def _why_not(name: str, best: str, utility: float, best_utility: float, offered: list[str]) -> str:
+    if name not in offered:
+        return "the kernel does not offer it"
+    return f"expected utility {utility:.3f} against {best_utility:.3f} of {best}"
+
+
+def _rivals(name: str) -> tuple[str, ...]:
+    rivals = tuple(candidate for candidate in CANDIDATES if candidate != name)
+    return rivals if name in CANDIDATES else tuple(candidate for candidate in rivals if candidate != DEFAULT_CONGESTION_CONTROL)
 
 
 def _safe_congestion_control(available: frozenset[str] | None) -> str:
@@ -85,11 +111,13 @@ def _safe_congestion_control(available: frozenset[str] | None) -> str:
     return LAST_RESORT_CONGESTION_CONTROL
 
 
+def _seen(background: Background) -> str:
+    name, probability = background.likeliest
+    kind = "with BBR" if name in BBR_CLASSES else "without BBR"
+    return f"the background looks like {name} ({probability:.0%}), {kind}, any BBR {background.any_bbr:.0%}"
+
+
 def _measured(path: PathMeasurement) -> str:
     if path.rtt_s is None:
         return f"The echo service answered none of {path.samples} requests" if path.samples else "The path could not be probed"
     return f"The path has an RTT of {path.rtt_s * 1000:.1f} ms and lost {path.loss_ratio or 0:.1%} of {path.samples} requests"
-
-
-def _counted(streams: int) -> str:
-    return "1 stream" if streams == 1 else f"{streams} streams"

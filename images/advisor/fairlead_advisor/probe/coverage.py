@@ -3,6 +3,7 @@
 import itertools
 import math
 import statistics
+from collections.abc import Sequence
 from pathlib import Path
 
 from fairlead_advisor.errors import TraceError
@@ -12,6 +13,7 @@ from fairlead_advisor.probe.trace import Trace
 MINIMUM_SAMPLES = 10
 MINIMUM_ANSWERED_RATIO = 0.5
 LONGEST_GAP_S = 1.0
+MINIMUM_WINDOW_S = 5.0
 
 # A probe at exactly the lowest rate on a busy host comes out a little below it, and its last period has no closing request.
 _TOLERANCE = 0.05
@@ -50,3 +52,15 @@ def require_coverage(path: Path, trace: Trace, window_s: float) -> None:
             f"{path}: only {answered} of the last {len(window_rtts_ms)} requests were answered, at least half are needed: "
             "check the path and its echo service, and probe again"
         )
+
+
+def window_is_covered(send_times_s: Sequence[float], rtts_ms: Sequence[float]) -> bool:
+    """Whether one window (send times in s; RTTs in ms, NaN for lost) could be classified by the same rules."""
+    answered = sum(not math.isnan(rtt_ms) for rtt_ms in rtts_ms)
+    gaps_s = [later - earlier for earlier, later in itertools.pairwise(send_times_s)]
+    return (
+        len(rtts_ms) >= MINIMUM_SAMPLES
+        and answered >= max(MINIMUM_SAMPLES, MINIMUM_ANSWERED_RATIO * len(rtts_ms))
+        and max(gaps_s) <= LONGEST_GAP_S
+        and statistics.median(gaps_s) * MINIMUM_RATE_HZ <= 1 + _TOLERANCE
+    )

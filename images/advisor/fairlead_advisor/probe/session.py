@@ -1,6 +1,8 @@
 """One probe without its effects: takes times and datagrams, gives requests and samples."""
 
 from array import array
+from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 from math import nan
@@ -44,23 +46,29 @@ class _Request:
 
 
 class Session:
-    """Numbers requests, matches replies to them and keeps the samples. All times are ns on one monotonic clock."""
+    """Numbers requests, matches replies to them and keeps the samples. All times are ns on one monotonic clock.
 
-    def __init__(self, codec: Codec, reply_timeout_ns: int = REPLY_TIMEOUT_NS) -> None:
+    With `capacity` only so many of the newest requests are kept, and the counters go on counting.
+    """
+
+    def __init__(self, codec: Codec, reply_timeout_ns: int = REPLY_TIMEOUT_NS, capacity: int | None = None) -> None:
         self._codec = codec
         self._reply_timeout_ns = reply_timeout_ns
-        self._requests: list[_Request] = []
+        self._requests: deque[_Request] = deque(maxlen=capacity)
+        self._next_sequence = 0
         self.counters = Counters()
 
     def request(self, now_ns: int) -> bytes:
         """The next datagram to send, counted as sent at `now_ns`."""
-        sequence = len(self._requests)
+        sequence = self._next_sequence
+        self._next_sequence += 1
         self._requests.append(_Request(now_ns))
         return self._codec.encode(Echo(Kind.REQUEST, sequence, now_ns))
 
     def withdraw(self) -> None:
         """Forgets the newest request: it never left this host, so that it says nothing about the path."""
         self._requests.pop()
+        self._next_sequence -= 1
 
     def receive(self, datagram: bytes, received_ns: int) -> Verdict:
         """Takes a datagram that arrived at `received_ns` and says what it was; only a SAMPLE changes the trace."""
@@ -81,9 +89,12 @@ class Session:
             echo = self._codec.decode(datagram)
         except WireError:
             return Verdict.FOREIGN
-        if echo.kind is not Kind.REPLY or echo.sequence >= len(self._requests):
+        if echo.kind is not Kind.REPLY or echo.sequence >= self._next_sequence:
             return Verdict.FOREIGN
-        request = self._requests[echo.sequence]
+        index = echo.sequence - self._next_sequence + len(self._requests)
+        if index < 0:
+            return Verdict.LATE
+        request = self._requests[index]
         rtt_ns = received_ns - request.sent_ns
         if echo.stamp_ns != request.sent_ns or rtt_ns < 0:
             return Verdict.FOREIGN
@@ -104,10 +115,25 @@ class Session:
 
     def trace(self) -> Trace:
         """The samples so far, with times counted from the first request."""
-        if not self._requests:
-            return Trace(array("d"), array("d"))
-        start_ns = self._requests[0].sent_ns
-        return Trace(
-            array("d", ((request.sent_ns - start_ns) / _NS_PER_S for request in self._requests)),
-            array("d", (nan if request.rtt_ns is None else request.rtt_ns / _NS_PER_MS for request in self._requests)),
-        )
+        return _trace(self._requests)
+
+    def recent(self, since_ns: int, now_ns: int) -> Trace:
+        """The samples of requests sent from `since_ns` on whose fate is known at `now_ns`: answered, or past the time for it."""
+        recent: list[_Request] = []
+        # The newest are at the end; a long history must not be walked through for a short window.
+        for request in reversed(self._requests):
+            if request.sent_ns < since_ns:
+                break
+            if request.answered or now_ns - request.sent_ns > self._reply_timeout_ns:
+                recent.append(request)
+        return _trace(recent[::-1])
+
+
+def _trace(requests: Sequence[_Request]) -> Trace:
+    if not requests:
+        return Trace(array("d"), array("d"))
+    start_ns = requests[0].sent_ns
+    return Trace(
+        array("d", ((request.sent_ns - start_ns) / _NS_PER_S for request in requests)),
+        array("d", (nan if request.rtt_ns is None else request.rtt_ns / _NS_PER_MS for request in requests)),
+    )

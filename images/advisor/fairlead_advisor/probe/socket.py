@@ -1,15 +1,16 @@
 """The probe's effects: a UDP socket, the clock and the waiting."""
 
 import asyncio
+import contextlib
 import socket
 import struct
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from fairlead_advisor.errors import ProbeError, UsageError
-from fairlead_advisor.probe.schedule import Timetable
+from fairlead_advisor.probe.schedule import MAXIMUM_SECONDS, Timetable
 from fairlead_advisor.probe.session import Counters, Session
 from fairlead_advisor.probe.trace import Trace
 from fairlead_advisor.probe.wire import DATAGRAM_BYTES, Codec
@@ -72,6 +73,13 @@ async def probe(endpoint: Endpoint, key: bytes, timetable: Timetable, clocks: Cl
         return await _Prober(connection, Session(Codec(key)), timetable, clocks).run()
 
 
+async def keep_probing(endpoint: Endpoint, session: Session, rate_hz: float, clocks: Clocks) -> None:
+    """Sends `rate_hz` requests a second until cancelled; `session` bounds what is kept. Errors as for `probe`."""
+    connection = await _connect(endpoint)
+    with connection:
+        await _Prober(connection, session, Timetable(rate_hz, MAXIMUM_SECONDS), clocks).run_for_ever()
+
+
 class _Prober:
     def __init__(self, connection: socket.socket, session: Session, timetable: Timetable, clocks: Clocks) -> None:
         self._connection = connection
@@ -81,14 +89,24 @@ class _Prober:
         self._answered = asyncio.Event()
 
     async def run(self) -> ProbeResult:
+        with self._receiving():
+            await self._send_all()
+            await self._await_stragglers()
+        return ProbeResult(self._session.trace(), self._session.counters)
+
+    async def run_for_ever(self) -> None:
+        with self._receiving():
+            while True:
+                await self._send_all()
+
+    @contextlib.contextmanager
+    def _receiving(self) -> Iterator[None]:
         loop = asyncio.get_running_loop()
         loop.add_reader(self._connection.fileno(), self._read)
         try:
-            await self._send_all()
-            await self._await_stragglers()
+            yield
         finally:
             loop.remove_reader(self._connection.fileno())
-        return ProbeResult(self._session.trace(), self._session.counters)
 
     async def _send_all(self) -> None:
         start_ns = self._clocks.monotonic_ns()

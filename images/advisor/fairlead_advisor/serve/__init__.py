@@ -1,1 +1,1 @@
-"""The sidecar beside a sending mover: measures, decides, applies, and tells."""
+"""The sidecar as a process: how it starts and ends, and its HTTP."""

@@ -7,8 +7,8 @@ from aiohttp import web
 from prometheus_client import CONTENT_TYPE_LATEST
 
 from fairlead_advisor.errors import UsageError
-from fairlead_advisor.serve.metrics import Metrics
-from fairlead_advisor.serve.record import Published, as_json
+from fairlead_advisor.record.metrics import Metrics
+from fairlead_advisor.record.published import Published, as_json
 
 # A scrape that is under way may end; an idle kept connection must not hold up the end of the process.
 _SHUTDOWN_S = 0.5

@@ -1,22 +1,28 @@
 """Starts and stops the sidecar."""
 
 import asyncio
-import json
 import logging
 import signal
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from fairlead_advisor.decide.rule import Limits
+from fairlead_advisor.decide.model import History, Limits
 from fairlead_advisor.files import ensure_writable
+from fairlead_advisor.probe.monitor import Monitor
 from fairlead_advisor.probe.schedule import Timetable
 from fairlead_advisor.probe.socket import Clocks, Endpoint, ProbeResult, probe
+from fairlead_advisor.record.board import Board
+from fairlead_advisor.record.journal import Journal
+from fairlead_advisor.record.metrics import Metrics
+from fairlead_advisor.record.published import Published, termination_message
 from fairlead_advisor.serve.app import build_app, serving
-from fairlead_advisor.serve.metrics import Metrics
-from fairlead_advisor.serve.mover import Mover, Peer
-from fairlead_advisor.serve.record import Published, as_json
-from fairlead_advisor.serve.sidecar import Effects, Sidecar
+from fairlead_advisor.steer.effects import Effects
+from fairlead_advisor.steer.mover import Mover, Peer
+from fairlead_advisor.steer.sidecar import Files, Sidecar
+
+WATCH_RATE_HZ = 10.0
+"""Enough to tell a standing queue, for half of what the probe before the data costs in processor time."""
 
 _log = logging.getLogger(__name__)
 
@@ -29,8 +35,10 @@ class Settings:
     http_address: str
     http_port: int
     trace_path: Path
+    record_path: Path
     timetable: Timetable
     limits: Limits
+    history: History
     termination_log: Path | None = None
 
 
@@ -42,19 +50,28 @@ async def run_sidecar(settings: Settings) -> None:
         loop.add_signal_handler(number, stop.set)
     ensure_writable(settings.trace_path)
 
-    async def probe_peer(peer: Peer) -> ProbeResult:
-        endpoint = Endpoint(peer.address, peer.echo_port, source_address=peer.source_address)
-        return await probe(endpoint, peer.echo_key, settings.timetable, Clocks())
+    ensure_writable(settings.record_path)
 
-    metrics = Metrics()
+    def endpoint(peer: Peer) -> Endpoint:
+        return Endpoint(peer.address, peer.echo_port, source_address=peer.source_address)
+
+    async def probe_peer(peer: Peer) -> ProbeResult:
+        return await probe(endpoint(peer), peer.echo_key, settings.timetable, Clocks())
+
+    def monitor(peer: Peer) -> Monitor:
+        return Monitor(endpoint(peer), peer.echo_key, WATCH_RATE_HZ, Clocks())
+
+    effects = Effects(probe_peer, monitor, now=lambda: datetime.now(UTC))
+    metrics, journal = Metrics(), Journal(settings.record_path, effects.now)
+    board = Board(metrics, journal, effects.now)
     async with Mover(settings.control_socket) as mover:
-        sidecar = Sidecar(mover, Effects(probe_peer, lambda: datetime.now(UTC)), metrics, settings.limits, settings.trace_path)
-        async with serving(build_app(metrics, lambda: sidecar.published), settings.http_address, settings.http_port):
+        sidecar = Sidecar(mover, effects, board, settings.limits, history=settings.history, files=Files(settings.trace_path, journal))
+        async with serving(build_app(metrics, lambda: board.published), settings.http_address, settings.http_port):
             _log.info("serving on %s:%d, waiting for the mover's peer", settings.http_address, settings.http_port)
             try:
                 await _until_stopped(sidecar, stop)
             finally:
-                _leave_word(settings.termination_log, sidecar.published)
+                _leave_word(settings.termination_log, board.published)
     _log.info("stopped")
 
 
@@ -64,7 +81,7 @@ def _leave_word(path: Path | None, published: Published | None) -> None:
         return
     try:
         # The kubelet mounts this one file, so it is written in place: nothing can be renamed over it.
-        path.write_text(json.dumps(as_json(published)))
+        path.write_text(termination_message(published))
     except OSError as error:
         _log.warning("%s: the decision could not be left there: %s", path, error.strerror)
 

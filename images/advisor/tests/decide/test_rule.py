@@ -2,7 +2,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairlead_advisor.decide.rule import Limits, PathMeasurement, Reason, decide
+from fairlead_advisor.decide.background import Background
+from fairlead_advisor.decide.model import Decision, History, Limits, Measured, PathMeasurement, Reason
+from fairlead_advisor.decide.rule import decide
+from fairlead_advisor.models.classes import CLASSES
 
 MEASURED = PathMeasurement(rtt_s=0.06, rtt_minimum_s=0.0598, loss_ratio=0.005, samples=200)
 SILENT = PathMeasurement(rtt_s=None, rtt_minimum_s=None, loss_ratio=1.0, samples=200)
@@ -40,13 +43,13 @@ def test_the_choice(path: PathMeasurement, limits: Limits, congestion_control: s
             MEASURED,
             Limits(),
             "The path has an RTT of 60.0 ms and lost 0.5% of 200 requests; cubic with 4 streams: "
-            "no classifier is installed to tell the background traffic, so that the safe default stands",
+            "no classifier tells the background traffic, so that the safe default stands",
         ),
         (
             SILENT,
             Limits(1, 1),
             "The echo service answered none of 200 requests; cubic with 1 stream: "
-            "nothing is known about the path, so that the safe default stands",
+            "nothing is known about the path, so that the safe default stands; the job sets the stream count",
         ),
         (UNTRIED, Limits(congestion_control="bbr"), "The path could not be probed; bbr with 4 streams: the job asks for bbr"),
     ],
@@ -58,3 +61,110 @@ def test_the_message_tells_the_measurement_the_choice_and_the_ground(path: PathM
 @given(st.integers(1, 256), st.integers(0, 255), st.none() | st.just("bbr"))
 def test_the_streams_stay_within_the_limits(minimum: int, extra: int, chosen: str | None) -> None:
     assert minimum <= decide(MEASURED, Limits(minimum, minimum + extra, chosen)).streams <= minimum + extra
+
+
+def background(confidence: float = 0.9, abstained: bool = False, **probabilities: float) -> Background:
+    """A classification by class names without their hyphens; what is left goes to B0-C0."""
+    given = {name: probabilities.get(name.replace("-", ""), 0.0) for name in CLASSES}
+    given["B0-C0"] += 1 - sum(given.values())
+    any_bbr = given["B1-C0"] + given["B1-C1"] + given["B1-B1"]
+    return Background(given, any_bbr, confidence, abstained, model="test-1")
+
+
+EVEN = {"B0C1": 0.40, "B1C0": 0.20, "B1C1": 0.20, "B1B1": 0.10, "C1C1": 0.05}
+
+
+@pytest.mark.parametrize(
+    ("seen", "limits", "congestion_control", "reason"),
+    [
+        pytest.param(background(B1C0=1), Limits(), "bbr", Reason.CLASSIFIED, id="B1-C0"),
+        pytest.param(background(B1C1=1), Limits(), "bbr", Reason.CLASSIFIED, id="B1-C1"),
+        pytest.param(background(B1B1=1), Limits(), "bbr", Reason.CLASSIFIED, id="B1-B1"),
+        pytest.param(background(B0C0=1), Limits(), "cubic", Reason.CLASSIFIED, id="B0-C0"),
+        pytest.param(background(B0C1=1), Limits(), "cubic", Reason.CLASSIFIED, id="B0-C1"),
+        pytest.param(background(C1C1=1), Limits(), "cubic", Reason.CLASSIFIED, id="C1-C1"),
+        pytest.param(background(**EVEN), Limits(), "bbr", Reason.CLASSIFIED, id="the cost rule, equal weights"),
+        pytest.param(background(**EVEN), Limits(others_weight=2), "cubic", Reason.CLASSIFIED, id="the cost rule, others count twice"),
+        pytest.param(background(B1C0=1, abstained=True), Limits(), "cubic", Reason.UNSURE, id="the classifier abstains"),
+        pytest.param(background(B1C0=1, confidence=0.49), Limits(), "cubic", Reason.UNSURE, id="low confidence"),
+        pytest.param(background(B1C0=1), Limits(congestion_control="cubic"), "cubic", Reason.USER_CHOICE, id="the user wants CUBIC"),
+        pytest.param(background(B0C1=1), Limits(congestion_control="htcp"), "htcp", Reason.USER_CHOICE, id="the user wants another"),
+        pytest.param(background(B1C0=1), Limits(available=frozenset({"reno", "cubic"})), "cubic", Reason.CLASSIFIED, id="no BBR offered"),
+        pytest.param(background(B1C0=1), Limits(available=frozenset({"reno", "bbr"})), "bbr", Reason.CLASSIFIED, id="no CUBIC, BBR due"),
+        pytest.param(background(B0C1=1), Limits(available=frozenset({"reno", "bbr"})), "reno", Reason.CLASSIFIED, id="no CUBIC, safe"),
+    ],
+)
+def test_the_choice_by_background(seen: Background, limits: Limits, congestion_control: str, reason: Reason) -> None:
+    decision = decide(MEASURED, limits, seen)
+    assert (decision.congestion_control, decision.reason) == (congestion_control, reason)
+    assert decision.abstained == (reason is Reason.UNSURE)
+
+
+def test_without_a_path_no_classification_counts() -> None:
+    assert decide(SILENT, Limits(), background(B1C0=1)).reason is Reason.PROBE_FAILED
+
+
+def test_a_classified_decision_tells_what_was_seen_and_what_was_rejected() -> None:
+    decision = decide(MEASURED, Limits(), background(B1C0=0.9))
+    assert "the background looks like B1-C0 (90%), with BBR, any BBR 90%: beside it cubic would get too little" in decision.message
+    (rejected,) = decision.rejected
+    assert rejected.congestion_control == "cubic"
+    assert rejected.utility == pytest.approx(-0.9 * 0.4082)
+    assert decision.utility == pytest.approx(-0.1 * 0.3914)
+    assert rejected.why_not == "expected utility -0.367 against -0.039 of bbr"
+
+
+def test_what_the_kernel_does_not_offer_is_told_as_rejected() -> None:
+    decision = decide(MEASURED, Limits(available=frozenset({"cubic"})), background(B1C0=1))
+    assert "bbr would suit it better, but the kernel does not offer it" in decision.message
+    assert [(other.congestion_control, other.why_not) for other in decision.rejected] == [("bbr", "the kernel does not offer it")]
+
+
+LOSSLESS = PathMeasurement(rtt_s=0.0601, rtt_minimum_s=0.06, loss_ratio=0.0, samples=200)
+LOSSY = PathMeasurement(rtt_s=0.0601, rtt_minimum_s=0.06, loss_ratio=0.01, samples=200)
+
+
+@pytest.mark.parametrize(
+    ("path", "seen", "history", "congestion_control"),
+    [
+        pytest.param(LOSSY, background(B0C0=1), History(), "cubic", id="the prior alone outweighs no expected harm"),
+        pytest.param(LOSSY, background(B1C0=0.45), History(), "bbr", id="lossy and quiet: the prior tips the scales"),
+        pytest.param(LOSSLESS, background(B1C0=0.45), History(), "cubic", id="the same without loss"),
+        pytest.param(LOSSY, background(B1C0=0.45), History(measured={"bbr": Measured(3, 0.6)}), "cubic", id="own measurements outweigh it"),
+        pytest.param(
+            LOSSLESS, background(B1C0=0.45), History(measured={"bbr": Measured(3, 2.0)}), "bbr", id="own measurements speak for it"
+        ),
+    ],
+)
+def test_the_prior_is_worth_a_few_measurements(path: PathMeasurement, seen: Background, history: History, congestion_control: str) -> None:
+    assert decide(path, Limits(), seen, history).congestion_control == congestion_control
+
+
+def test_a_known_path_gives_streams_and_buffers() -> None:
+    known = History(capacity_bps=728.4e6, stream_coefficient=6.5e-8)
+    path = PathMeasurement(rtt_s=0.191, rtt_minimum_s=0.191, loss_ratio=0.0, samples=200)
+    decision: Decision = decide(path, Limits(), None, known)
+    assert decision.streams == 9
+    assert decision.socket_buffer_bytes == pytest.approx(2 * 728.4e6 / 8 * 0.191 / 9, abs=1)
+    assert "9 fit 728 Mb/s at this RTT" in decision.message
+    assert decide(path, Limits(cap_bps=100e6), None, known).streams == 1
+    assert decide(path, Limits(streams_maximum=6), None, known).streams == 6
+
+
+@given(
+    st.lists(st.floats(0, 1), min_size=6, max_size=6).filter(lambda weights: sum(weights) > 0.01),
+    st.floats(0, 1),
+    st.booleans(),
+    st.sets(st.sampled_from(["reno", "cubic", "bbr"])),
+    st.none() | st.sampled_from(["cubic", "bbr"]),
+)
+def test_never_what_is_not_offered_and_always_what_the_user_says(
+    weights: list[float], confidence: float, abstained: bool, offered: set[str], chosen: str | None
+) -> None:
+    probabilities = {name: weight / sum(weights) for name, weight in zip(CLASSES, weights, strict=True)}
+    any_bbr = probabilities["B1-C0"] + probabilities["B1-C1"] + probabilities["B1-B1"]
+    seen = Background(probabilities, any_bbr, confidence, abstained, "test-1")
+    decision = decide(MEASURED, Limits(congestion_control=chosen, available=frozenset(offered)), seen)
+    # Every kernel has reno.
+    assert decision.congestion_control == (chosen or decision.congestion_control)
+    assert chosen is not None or decision.congestion_control in offered | {"reno"}

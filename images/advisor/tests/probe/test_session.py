@@ -82,3 +82,29 @@ def test_arbitrary_datagrams_never_make_a_sample(datagrams: list[bytes]) -> None
         session.receive(datagram, START + MS)
     assert list(session.trace().rows()) == [(0.0, None)]
     assert session.counters.foreign == len(datagrams)
+
+
+def test_a_bounded_session_keeps_the_newest_requests_and_their_replies() -> None:
+    session = Session(Codec(KEY), capacity=3)
+    requests = [session.request(index * 1_000) for index in range(5)]
+    assert session.receive(reply_to(requests[0]), 9_000) is Verdict.LATE
+    assert session.receive(reply_to(requests[2]), 9_000) is Verdict.SAMPLE
+    assert session.receive(reply_to(requests[4]), 9_000) is Verdict.SAMPLE
+    assert [rtt_ms for _, rtt_ms in session.trace().rows()] == [0.007, None, 0.005]
+
+
+def test_a_withdrawn_request_leaves_its_number_to_the_next() -> None:
+    session = Session(Codec(KEY), capacity=3)
+    session.request(0)
+    session.withdraw()
+    request = session.request(1_000)
+    assert session.receive(reply_to(request), 2_000) is Verdict.SAMPLE
+
+
+def test_recent_samples_are_those_whose_fate_is_known() -> None:
+    session = Session(Codec(KEY), reply_timeout_ns=10_000)
+    requests = [session.request(index * 4_000) for index in range(6)]
+    session.receive(reply_to(requests[4]), 17_000)
+    # At 21 us: the requests of 4 and 8 us are lost, of 12 us not yet known, of 16 us answered.
+    assert [rtt_ms for _, rtt_ms in session.recent(4_000, 21_000).rows()] == [None, None, 0.001]
+    assert len(session.recent(100_000, 200_000)) == 0

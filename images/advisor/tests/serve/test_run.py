@@ -15,7 +15,7 @@ import aiohttp
 import pytest
 
 from fairlead_advisor.probe.trace import read_trace
-from tests.support.command import Outcome, finish, start
+from tests.support.command import Outcome, finish, run, start
 from tests.support.echo_server import Answer, echo_server, prompt, reply_to, silent
 from tests.support.fake_mover import FakeMover, serving_mover
 
@@ -35,7 +35,7 @@ class Running:
 
     async def until(self, path: str, satisfied: Callable[[int, Any], bool]) -> Any:
         """The body of the first answer that satisfies."""
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(45):
             while True:
                 status, body = await self.get(path)
                 if satisfied(status, body):
@@ -120,13 +120,18 @@ async def test_measures_decides_applies_and_tells(sidecar: Start, control_socket
         "protocol": "TCP",
         "congestion_control": "cubic",
         "streams": 4,
+        "socket_buffer_bytes": None,
         "background": None,
+        "probabilities": None,
+        "any_bbr": None,
         "confidence": None,
         "abstained": True,
         "model": None,
+        "utility": None,
+        "rejected": [],
         "reason": "NoModel",
     }
-    assert "no classifier is installed" in message
+    assert "no classifier tells the background" in message
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", decided_at)
     for line in (
         'fairlead_advisor_decision_info{abstained="true",congestion_control="cubic",protocol="TCP",reason="NoModel"} 1.0',
@@ -187,7 +192,7 @@ async def test_the_users_choice_is_applied(sidecar: Start, control_socket: Path)
 @pytest.mark.parametrize(
     ("permitted", "available", "chosen", "patched"),
     [
-        pytest.param({"reno"}, ["reno", "bbr"], "Auto", ["cubic", "reno"], id="no cubic in the kernel"),
+        pytest.param({"reno"}, ["reno", "bbr"], "Auto", ["reno"], id="no cubic in the kernel: it is not even asked for"),
         pytest.param({"reno"}, ["reno", "cubic"], "Auto", ["cubic", "reno"], id="cubic in the kernel but not permitted"),
         pytest.param({"reno", "cubic"}, ["reno", "cubic"], "bbr", ["bbr", "cubic"], id="the user's choice is not offered"),
     ],
@@ -202,7 +207,8 @@ async def test_a_refused_congestion_control_falls_back_to_one_offered(
     assert [patch["congestion_control"] for patch in mover.patches] == patched
     assert record["decision"]["congestion_control"] == mover.in_force["congestion_control"] == patched[-1]
     assert record["decision"]["reason"] == "NoModel"
-    assert f"{patched[0]} is not permitted" in record["decision"]["message"]
+    refused = [f"{name} is not permitted" in record["decision"]["message"] for name in patched[:-1]]
+    assert refused == [True] * (len(patched) - 1)
 
 
 @pytest.mark.parametrize("permitted", [{"cubic"}, {"reno"}])
@@ -300,3 +306,96 @@ async def test_no_termination_message_is_left_before_a_decision(sidecar: Start, 
     running = await sidecar("--termination-log", last_word)
     assert (await running.stop())[0].exit_code == 0
     assert not last_word.exists()
+
+
+async def test_streams_are_added_while_the_transfer_runs_if_that_helps(sidecar: Start, control_socket: Path, tmp_path: Path) -> None:
+    running = await sidecar()
+    async with met_mover(control_socket, FakeMover()) as mover:
+        await running.decision()
+        await running.until("/metrics", lambda _status, body: 'stream_trials_total{outcome="kept"} 1.0' in body)
+        await running.stop()
+    assert mover.patches[1] == {"streams": 8}
+    told = await run("explain", tmp_path / "decisions.jsonl")
+    assert told.exit_code == 0
+    assert "streams 4 → 8 tried, kept 8" in told.stdout
+    assert "ended with cubic and 8 streams" in told.stdout
+
+
+async def test_what_is_known_of_the_path_gives_the_first_count(sidecar: Start, control_socket: Path) -> None:
+    running = await sidecar("--path-capacity", "1G", "--stream-coefficient", 1.5e-7)
+    delayed = echo_server(lambda _sequence, request: [Answer(reply_to(request), delay_s=0.04)])
+    mover = FakeMover()
+    async with delayed as echo, serving_mover(mover, control_socket):
+        mover.meet(echo.port)
+        record = await running.decision()
+    assert mover.patches[0]["streams"] == record["decision"]["streams"]
+    # 1.5e-7 x 1e9 x 0.04 and what the loopback adds.
+    assert 6 <= record["decision"]["streams"] <= 12
+    assert record["decision"]["socket_buffer_bytes"] > 0
+
+
+async def test_a_count_set_by_the_user_is_kept(sidecar: Start, control_socket: Path) -> None:
+    running = await sidecar("--streams-min", 3, "--streams-max", 3)
+    async with met_mover(control_socket, FakeMover()) as mover:
+        await running.decision()
+        await running.until("/metrics", lambda _status, body: re.search(r"goodput_bytes_per_second \d", body) is not None)
+    assert mover.patches == [{"congestion_control": "cubic", "streams": 3}]
+
+
+async def test_started_in_mid_transfer_it_keeps_what_is_in_force(sidecar: Start, control_socket: Path, tmp_path: Path) -> None:
+    running = await sidecar("--streams-min", 6, "--streams-max", 6)
+    mover = FakeMover(stage="Transferring", in_force={"congestion_control": "bbr", "streams": 6})
+    async with met_mover(control_socket, mover):
+        record = await running.decision()
+    assert mover.patches == []
+    assert (record["decision"]["congestion_control"], record["decision"]["streams"]) == ("bbr", 6)
+    assert record["decision"]["reason"] == "InForce"
+    assert record["path"]["rtt_minimum_seconds"] == 0.2
+    assert not (tmp_path / "trace.csv").exists(), "its own load is no idle path"
+
+
+async def test_killed_and_started_again_it_remembers_the_path_it_measured(sidecar: Start, control_socket: Path, tmp_path: Path) -> None:
+    first = await sidecar()
+    async with met_mover(control_socket, FakeMover()):
+        before = await first.decision()
+        first.process.kill()
+        await first.process.wait()
+        after = await (await sidecar()).decision()
+    assert after["decision"]["reason"] == "InForce"
+    assert before["decision"]["message"] in after["decision"]["message"]
+    assert after["path"] == before["path"]
+    numbers = [json.loads(line)["number"] for line in (tmp_path / "decisions.jsonl").read_text().splitlines()]
+    assert numbers == [1, 2]
+
+
+@pytest.mark.parametrize("when", ["from the start", "after the decision"])
+async def test_a_mover_whose_socket_hangs_holds_nothing_up(sidecar: Start, control_socket: Path, when: str) -> None:
+    running = await sidecar()
+    if when == "after the decision":
+        async with met_mover(control_socket, FakeMover()):
+            await running.decision()
+    asked = asyncio.Event()
+
+    async def hang(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        asked.set()
+        await writer.wait_closed()
+
+    async with await asyncio.start_unix_server(hang, control_socket):
+        await asked.wait()
+        assert (await running.get("/healthz"))[0] == 200
+        outcome, seconds = await running.stop()
+    assert outcome.exit_code == 0
+    assert seconds < 2
+    assert "Traceback" not in outcome.stderr
+
+
+async def test_statistics_that_make_no_sense_change_nothing(sidecar: Start, control_socket: Path) -> None:
+    running = await sidecar()
+    mover = FakeMover()
+    async with met_mover(control_socket, mover):
+        await running.decision()
+        mover.garbage = {"stage": "Transferring", "available_congestion_controls": ["cubic"], "streams": [{"id": 0, "bytes_sent": -1}]}
+        await running.until("/metrics", lambda _status, body: "fairlead_advisor_mover_up 0.0" in body)
+        mover.garbage = None
+        await running.until("/metrics", lambda _status, body: "fairlead_advisor_mover_up 1.0" in body)
+    assert len(mover.patches) == 1

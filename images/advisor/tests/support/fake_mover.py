@@ -1,7 +1,8 @@
 """The sending mover's control socket, as the contract has it, with faults on demand."""
 
 import asyncio
-from collections.abc import AsyncIterator
+import time
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,7 +22,13 @@ class FakeMover:
     permitted: set[str] = field(default_factory=lambda: {"reno", "bbr", "cubic"})
     streams_maximum: int = 64
     unavailable_patches: int = 0
+    stage: str = "AwaitingTransport"
+    rate_of: Callable[[int, str], float] = lambda streams, _control: 1e6 * streams
+    """Bytes per second of all streams together, by their count and congestion control."""
     in_force: dict[str, Any] = field(default_factory=lambda: {"congestion_control": "cubic", "streams": 2})
+    bytes_sent: dict[int, float] = field(default_factory=dict)
+    moved_s: float | None = None
+    garbage: Any = None
     patches: list[dict[str, Any]] = field(default_factory=list)
     peer_asked: asyncio.Event = field(default_factory=asyncio.Event)
     stats_asked: asyncio.Event = field(default_factory=asyncio.Event)
@@ -36,9 +43,21 @@ class FakeMover:
 
     async def get_stats(self, _request: web.Request) -> web.Response:
         self.stats_asked.set()
-        stream = {"rtt_seconds": 0.25, "bytes_sent": 1, "congestion_control": self.in_force["congestion_control"]}
-        streams = [{"id": number} | stream for number in range(self.in_force["streams"])]
-        return web.json_response({"stage": "Transferring", "available_congestion_controls": self.available, "streams": streams})
+        self._move()
+        if self.garbage is not None:
+            return web.json_response(self.garbage)
+        stream = {"rtt_seconds": 0.25, "rtt_min_seconds": 0.2, "retransmits": 0, "congestion_control": self.in_force["congestion_control"]}
+        open_now = range(0 if self.stage == "AwaitingTransport" else self.in_force["streams"])
+        streams = [{"id": number, "bytes_sent": int(self.bytes_sent.get(number, 0))} | stream for number in open_now]
+        return web.json_response({"stage": self.stage, "available_congestion_controls": self.available, "streams": streams})
+
+    def _move(self) -> None:
+        now_s = time.monotonic()
+        if self.stage == "Transferring" and self.moved_s is not None:
+            count = self.in_force["streams"]
+            moved = self.rate_of(count, self.in_force["congestion_control"]) * (now_s - self.moved_s)
+            self.bytes_sent = {number: self.bytes_sent.get(number, 0.0) + moved / count for number in range(count)}
+        self.moved_s = now_s
 
     async def patch_transport(self, request: web.Request) -> web.Response:
         wanted = await request.json()
@@ -46,11 +65,15 @@ class FakeMover:
         if self.unavailable_patches > 0:
             self.unavailable_patches -= 1
             return web.Response(status=503)
-        if wanted["congestion_control"] not in self.permitted:
-            return self._refused("congestion_control", "CongestionControlUnavailable", f"{wanted['congestion_control']} is not permitted")
+        control = wanted.get("congestion_control")
+        if control is not None and control not in self.permitted:
+            return self._refused("congestion_control", "CongestionControlUnavailable", f"{control} is not permitted")
         if wanted.get("streams", 0) > self.streams_maximum:
             return self._refused("streams", "TooManyStreams", f"at most {self.streams_maximum}")
+        self._move()
         self.in_force.update(wanted)
+        if self.stage == "AwaitingTransport":
+            self.stage = "Transferring"
         return web.json_response(self.in_force)
 
     @staticmethod

@@ -17,6 +17,7 @@ use serde_json::json;
 use super::metrics;
 use crate::net::accept::address_fault;
 use crate::net::identity::Role;
+use crate::net::interface::{self, Carried};
 use crate::report::progress::{Progress, Snapshot};
 
 /// Where this end carries its data.
@@ -43,8 +44,18 @@ struct ProgressPage<'a> {
     role: &'static str,
     job: &'a str,
     attempt: u32,
+    interface_bytes_sent: Option<u64>,
+    interface_bytes_received: Option<u64>,
     #[serde(flatten)]
     now: Snapshot,
+}
+
+impl Pages {
+    /// What this end's interface has carried, as far as it is known which one that is.
+    fn carried(&self) -> Option<Carried> {
+        let name = lock(&self.endpoint).as_ref().and_then(|endpoint| endpoint.interface.clone());
+        name.as_deref().and_then(interface::carried)
+    }
 }
 
 /// Binds the port and serves it on a thread of its own.
@@ -85,7 +96,7 @@ pub(crate) fn run(
 }
 
 async fn metrics_page(State(pages): State<Arc<Pages>>) -> String {
-    metrics::text(&pages.progress.snapshot())
+    metrics::text(&pages.progress.snapshot(), pages.carried())
 }
 
 async fn endpoint(State(pages): State<Arc<Pages>>) -> Response {
@@ -99,6 +110,14 @@ async fn endpoint(State(pages): State<Arc<Pages>>) -> Response {
 }
 
 async fn progress(State(pages): State<Arc<Pages>>) -> Response {
-    let now = pages.progress.snapshot();
-    Json(ProgressPage { role: pages.role.name(), job: &pages.job, attempt: pages.attempt, now }).into_response()
+    let carried = pages.carried();
+    let page = ProgressPage {
+        role: pages.role.name(),
+        job: &pages.job,
+        attempt: pages.attempt,
+        interface_bytes_sent: carried.map(|carried| carried.sent),
+        interface_bytes_received: carried.map(|carried| carried.received),
+        now: pages.progress.snapshot(),
+    };
+    Json(page).into_response()
 }

@@ -79,6 +79,7 @@ async fn stats(State(control): State<Arc<Control>>) -> Response {
     Json(json!({
         "stage": control.progress.stage(),
         "available_congestion_controls": tcp::available_congestion_controls(),
+        "bandwidth": control.progress.snapshot().bandwidth,
         "streams": streams,
     }))
     .into_response()

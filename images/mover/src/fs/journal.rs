@@ -21,7 +21,7 @@
 use std::collections::BTreeSet;
 use std::io;
 use std::sync::atomic::Ordering;
-use std::sync::mpsc::{channel, Receiver, Sender, SyncSender};
+use std::sync::mpsc::{channel, Receiver, RecvTimeoutError, Sender, SyncSender};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -37,7 +37,7 @@ use rustix::fs::OFlags;
 use super::partial::Partial;
 use super::recovery::Recovery;
 use super::survey::write_fault;
-use crate::fault_injection::crash_point;
+use crate::fault_injection::{crash_point, hang_point};
 use crate::report::progress::Progress;
 
 /// Bytes and time after which blocks are made durable.
@@ -127,14 +127,19 @@ impl Journal {
     /// Strikes blocks whose place is about to be overwritten with other bytes.
     pub(crate) fn lose(&self, blocks: &[(u32, u32)]) -> Result<(), Fault> {
         // Records of these blocks may still be on their way; they must not come after.
-        self.barrier();
+        self.barrier(Duration::MAX);
         let lost = |(file, block): &(u32, u32)| Record::Lost { slot: self.shared.partial.slot(*file), block: *block };
         self.shared.partial.ledger().append_durably(&blocks.iter().map(lost).collect::<Vec<_>>())
     }
 
     /// Makes everything stored so far durable, or gives up after `patience`.
     pub(crate) fn flush(&self, patience: Duration) -> Result<(), Fault> {
-        self.barrier();
+        let too_slow = || Fault::new(Reason::Stalled, "disk slow: what was received could not be made durable in time");
+        let started = Instant::now();
+        if !self.barrier(patience) {
+            return Err(too_slow());
+        }
+        let patience = patience.saturating_sub(started.elapsed());
         let mut state = lock(&self.shared.state);
         state.urgent = true;
         self.shared.changed.notify_all();
@@ -143,7 +148,7 @@ impl Journal {
             self.shared.changed.wait_timeout_while(state, patience, pending).unwrap_or_else(PoisonError::into_inner);
         match &state.failed {
             Some(fault) => Err(fault.clone()),
-            None if timeout.timed_out() => Err(Fault::new(Reason::Stalled, "the disk of the destination is too slow")),
+            None if timeout.timed_out() => Err(too_slow()),
             None => Ok(()),
         }
     }
@@ -153,11 +158,11 @@ impl Journal {
         self.shared.partial.ledger().append_durably(&[Record::Verified(root)])
     }
 
-    fn barrier(&self) {
+    /// Waits until everything sent so far is recorded; false when that takes longer than `patience`.
+    fn barrier(&self, patience: Duration) -> bool {
         let (done, wait) = std::sync::mpsc::sync_channel(1);
-        if self.commands.send(Command::Barrier(done)).is_ok() {
-            let _ = wait.recv();
-        }
+        self.commands.send(Command::Barrier(done)).is_err()
+            || wait.recv_timeout(patience) != Err(RecvTimeoutError::Timeout)
     }
 }
 
@@ -213,14 +218,19 @@ impl Recorder {
     }
 
     fn append(&self, bytes: &mut Vec<u8>, dirty: Vec<u32>, received: u64) {
-        let appended = if bytes.is_empty() { Ok(()) } else { self.shared.partial.ledger().append(bytes).map(|_| ()) };
+        let operation = self.shared.progress.disk.begin();
+        let appended = match bytes.is_empty() {
+            true => Ok(None),
+            false => self.shared.partial.ledger().append(bytes).map(Some),
+        };
+        drop(operation);
         bytes.clear();
         let mut state = lock(&self.shared.state);
         state.received_bytes += received;
         match appended {
-            Ok(()) if dirty.is_empty() => {}
-            Ok(()) => {
-                state.through = self.shared.partial.ledger().end();
+            Ok(end) if dirty.is_empty() => state.through = end.unwrap_or(state.through),
+            Ok(end) => {
+                state.through = end.unwrap_or(state.through);
                 state.dirty.extend(dirty);
                 state.dirty_bytes += received;
                 state.since.get_or_insert_with(Instant::now);
@@ -281,6 +291,8 @@ impl Shared {
     }
 
     fn commit(&self, dirty: &[u32], mark: &Record, synced: &mut [bool]) -> Result<(), Fault> {
+        let _operation = self.progress.disk.begin();
+        hang_point("SYNC");
         if dirty.len() > SYNC_ONE_BY_ONE {
             crash_point();
             rustix::fs::syncfs(self.partial.directory())

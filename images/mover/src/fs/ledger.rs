@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io::{self, Read, Write};
-use std::sync::Mutex;
+use std::sync::{Mutex, TryLockError};
 
 use fairlead_protocol::ledger::{header, job_of_header, Book, Record, Replay, HEADER_BYTES};
 use fairlead_protocol::receiver::lock;
@@ -112,7 +112,12 @@ impl Ledger {
 
     /// A fault once a later attempt has taken over.
     pub(crate) fn check(&self) -> Result<(), Fault> {
-        lock(&self.0).check()
+        match self.0.try_lock() {
+            Ok(appender) => appender.check(),
+            // Who appends checks, and may wait for a slow disk meanwhile.
+            Err(TryLockError::WouldBlock) => Ok(()),
+            Err(TryLockError::Poisoned(appender)) => appender.into_inner().check(),
+        }
     }
 }
 

@@ -1,5 +1,7 @@
 //! Partial files: `.fairlead-<job>/` beneath the destination, where blocks land until everything is verified.
 
+mod large;
+
 use std::collections::HashSet;
 use std::fs::File;
 use std::io;
@@ -15,13 +17,14 @@ use fairlead_protocol::limits::{BLOCK_BYTES, RESERVED_PREFIX};
 use fairlead_protocol::listing::Entry;
 use fairlead_protocol::pack::Segment;
 use fairlead_protocol::{Fault, Reason};
-use rustix::fs::{AtFlags, Dir, FallocateFlags, FileType, FlockOperation, Mode, OFlags};
+use rustix::fs::{AtFlags, Dir, FileType, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 
 use super::ledger::Ledger;
 use super::root::{remove_children, remove_tree, Root};
 use super::survey::write_fault;
-use crate::fault_injection::crash_point;
+use crate::fault_injection::{crash_point, hang_point};
+use large::LargeFile;
 
 /// Files a shard directory holds: enough to need few directories, few enough for any file system.
 const SHARD_FILES: u32 = 4096;
@@ -261,7 +264,7 @@ fn is_at(root: &Root, name: &[u8], directory: &Root) -> io::Result<bool> {
 /// Writes blocks for one stream and keeps the last large file open.
 #[derive(Default)]
 pub(crate) struct BlockWriter {
-    open: Option<(u32, File)>,
+    open: Option<(u32, LargeFile)>,
 }
 
 impl BlockWriter {
@@ -282,24 +285,12 @@ impl BlockWriter {
             crash_point();
             return file.write_all_at(bytes, 0);
         }
-        let file = match &self.open {
+        let file = match &mut self.open {
             Some((index, file)) if *index == segment.file => file,
-            _ => {
-                let file = partial.open_entry(segment.file)?;
-                crash_point();
-                preallocate(&file, entry.size)?;
-                &self.open.insert((segment.file, file)).1
-            }
+            _ => &mut self.open.insert((segment.file, LargeFile::open(partial, segment.file, entry.size)?)).1,
         };
         crash_point();
-        file.write_all_at(bytes, u64::from(segment.block) * u64::from(BLOCK_BYTES))
-    }
-}
-
-/// Reserves a file's space, so that a full disk shows before the data. Only lack of space is an error.
-fn preallocate(file: &File, size: u64) -> io::Result<()> {
-    match rustix::fs::fallocate(file, FallocateFlags::empty(), 0, size) {
-        Err(error @ (Errno::NOSPC | Errno::DQUOT | Errno::FBIG)) => Err(error.into()),
-        _ => Ok(()),
+        hang_point("WRITE");
+        file.write(bytes, u64::from(segment.block) * u64::from(BLOCK_BYTES))
     }
 }

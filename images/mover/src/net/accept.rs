@@ -4,20 +4,24 @@ use std::collections::VecDeque;
 use std::io::{self, Read, Write};
 use std::net::{IpAddr, Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
 use fairlead_protocol::frame::{check_preamble, encode, preamble, PREAMBLE_BYTES};
-use fairlead_protocol::limits::{ECHO_KEY_BYTES, STREAMS, TOKEN_BYTES};
-use fairlead_protocol::message::{Hello, Purpose, Welcome};
+use fairlead_protocol::keyed::{Secret, EXPORTER_LABEL, KEY_BYTES};
+use fairlead_protocol::limits::{
+    ECHO_KEY_BYTES, OPENING_BYTES, OPENING_CONTROL, OPENING_DATA, OPENING_KEYED, STREAMS, TOKEN_BYTES,
+};
+use fairlead_protocol::message::{Encryption, Hello, Purpose, Welcome};
 use fairlead_protocol::receiver::lock;
 use fairlead_protocol::{Fault, Reason};
 use rustls::{ServerConnection, StreamOwned};
 use socket2::{Domain, Protocol, Socket, Type};
 
 use super::dial::read_frame;
-use super::identity::Identity;
-use super::tcp::{tune, Metered};
+use super::identity::{random, Identity};
+use super::tcp::{set_buffers, tune, Metered};
+use super::wire::{Inlet, KeyedInlet, Records, TlsInlet};
 use crate::report::progress::Progress;
 
 /// Time a stranger has to become the authenticated sender.
@@ -28,46 +32,90 @@ const HANDSHAKES: usize = 2 * STREAMS as usize;
 const STACK_BYTES: usize = 1 << 20;
 const POLL: Duration = Duration::from_millis(100);
 
-/// A greeted connection of the sender.
+/// A greeted control connection of the sender.
 pub(crate) type ServerStream = StreamOwned<ServerConnection, Metered>;
 
-/// What the sender's connections are joined by.
-pub(crate) struct Secrets {
-    pub(crate) token: [u8; TOKEN_BYTES],
+/// What the sender's connections have to agree to, and what joins them.
+pub(crate) struct Terms {
+    token: [u8; TOKEN_BYTES],
     pub(crate) echo_key: [u8; ECHO_KEY_BYTES],
+    encryption: Encryption,
+    /// Nothing is stored here.
+    discards: bool,
+    /// Of the control connection, once there is one.
+    secret: OnceLock<Secret>,
+    /// Why the sender was turned away last.
+    refused: Mutex<Option<String>>,
 }
 
-impl Secrets {
-    pub(crate) fn new() -> Result<Self, Fault> {
-        let mut secrets = Self { token: [0; TOKEN_BYTES], echo_key: [0; ECHO_KEY_BYTES] };
-        let random = rustls::crypto::aws_lc_rs::default_provider().secure_random;
-        random
-            .fill(&mut secrets.token)
-            .and_then(|()| random.fill(&mut secrets.echo_key))
-            .map_err(|_| Fault::new(Reason::InternalError, "the system yields no random bytes"))?;
-        Ok(secrets)
+impl Terms {
+    pub(crate) fn new(encryption: Encryption, discards: bool) -> Result<Self, Fault> {
+        let failed = |error: io::Error| Fault::new(Reason::InternalError, error.to_string());
+        Ok(Self {
+            token: random().map_err(failed)?,
+            echo_key: random().map_err(failed)?,
+            encryption,
+            discards,
+            secret: OnceLock::new(),
+            refused: Mutex::default(),
+        })
+    }
+
+    /// Why a sender with credentials of the job was turned away, if one was.
+    pub(crate) fn refused(&self) -> Option<String> {
+        lock(&self.refused).clone()
     }
 
     fn has_token(&self, token: &[u8]) -> bool {
         // Hashes compare in constant time.
         blake3::hash(&self.token) == blake3::hash(token)
     }
+
+    /// A sender of the job must want the same of data connections.
+    fn check_encryption(&self, wanted: Encryption) -> Result<(), String> {
+        if wanted == self.encryption {
+            return Ok(());
+        }
+        Err(format!(
+            "the sender has --encryption {wanted:?}, this receiver {:?}; set the same at both ends",
+            self.encryption
+        ))
+    }
+}
+
+/// Why a greeting is not answered with a welcome.
+struct Refusal {
+    why: String,
+    is_final: bool,
+}
+
+impl Refusal {
+    fn for_now(why: impl Into<String>) -> Self {
+        Self { why: why.into(), is_final: false }
+    }
 }
 
 /// Where greeted connections go.
 pub(crate) trait Reception: Send + Sync + 'static {
-    /// The control connection, once.
-    fn control(&self, stream: ServerStream, peer: SocketAddr);
+    /// The control connection, once; `undigested`: blocks will carry no digests.
+    fn control(&self, stream: ServerStream, peer: SocketAddr, undigested: bool);
     /// A data connection; runs until the stream ends.
-    fn data(&self, stream: ServerStream, number: u32);
+    fn data(&self, inlet: Box<dyn Inlet>, number: u16);
 }
 
-/// Binds the listening socket.
-pub(crate) fn listen(address: IpAddr, port: u16) -> Result<TcpListener, Fault> {
+/// A connection that passed its handshake.
+enum Greeted {
+    Control(Box<ServerStream>, bool),
+    Data(Box<dyn Inlet>, u16),
+}
+
+/// Binds the listening socket; accepted ones inherit its buffers.
+pub(crate) fn listen(address: IpAddr, port: u16, buffer_bytes: Option<u32>) -> Result<TcpListener, Fault> {
     let place = SocketAddr::new(address, port);
     let bind = || {
         let socket = Socket::new(Domain::for_address(place), Type::STREAM, Some(Protocol::TCP))?;
         socket.set_reuse_address(true)?;
+        set_buffers(&socket, buffer_bytes)?;
         socket.bind(&place.into())?;
         socket.listen(256)?;
         socket.set_nonblocking(true)?;
@@ -95,7 +143,7 @@ pub(crate) struct Acceptor<R> {
     pub(crate) listener: TcpListener,
     pub(crate) echo_port: u16,
     pub(crate) identity: Arc<Identity>,
-    pub(crate) secrets: Arc<Secrets>,
+    pub(crate) terms: Arc<Terms>,
     pub(crate) progress: Arc<Progress>,
     pub(crate) reception: R,
     pub(crate) stop: Arc<AtomicBool>,
@@ -155,7 +203,10 @@ impl<R: Reception> Shared<R> {
             let greeted = shared.handshake(socket);
             shared.forget(number);
             match greeted {
-                Ok((stream, hello)) => shared.receive(stream, &hello, peer),
+                Ok(Greeted::Control(stream, undigested)) => {
+                    shared.acceptor.reception.control(*stream, peer, undigested);
+                }
+                Ok(Greeted::Data(inlet, number)) => shared.acceptor.reception.data(inlet, number),
                 Err(error) => tracing::debug!(%peer, %error, "a connection was turned away"),
             }
         });
@@ -168,75 +219,125 @@ impl<R: Reception> Shared<R> {
         lock(&self.handshakes).retain(|(other, _)| *other != number);
     }
 
-    fn handshake(&self, socket: TcpStream) -> io::Result<(ServerStream, Hello)> {
+    fn handshake(&self, socket: TcpStream) -> io::Result<Greeted> {
         socket.set_nonblocking(false)?;
         tune(&socket)?;
-        let connection = self.acceptor.identity.accept().map_err(io::Error::other)?;
         let deadline = Some(Instant::now() + HANDSHAKE_TIMEOUT);
-        let metered = Metered::new(socket, Arc::clone(&self.acceptor.progress), deadline);
+        let mut metered = Metered::new(socket, Arc::clone(&self.acceptor.progress), deadline);
+        let mut opening = [0; OPENING_BYTES];
+        metered.read_exact(&mut opening)?;
+        let terms = &self.acceptor.terms;
+        match (opening, terms.encryption, terms.secret.get()) {
+            (OPENING_CONTROL, ..) => self.control(metered),
+            (OPENING_DATA, Encryption::Required, Some(_)) => self.data(metered),
+            (OPENING_KEYED, Encryption::None, Some(secret)) => {
+                let (number, inlet) = KeyedInlet::accept(metered, secret)?;
+                Ok(Greeted::Data(Box::new(inlet), number))
+            }
+            _ => Err(io::Error::other("it does not start as a connection that is due here does")),
+        }
+    }
+
+    fn control(&self, metered: Metered) -> io::Result<Greeted> {
+        let terms = &self.acceptor.terms;
+        let connection = self.acceptor.identity.accept().map_err(io::Error::other)?;
         let mut tls = StreamOwned::new(connection, metered);
         while tls.conn.is_handshaking() {
             tls.conn.complete_io(&mut tls.sock)?;
         }
-        if let Err(why) = self.acceptor.identity.check_peer(tls.conn.peer_certificates()) {
-            self.refuse(&mut tls, &why);
-            return Err(io::Error::other(why));
+        let peer = self.acceptor.identity.check_peer(tls.conn.peer_certificates());
+        let hello = hear(&mut tls, peer, |hello| self.check_control(hello))?;
+        let exported = tls.conn.export_keying_material([0; KEY_BYTES], EXPORTER_LABEL, None);
+        let _ = terms.secret.set(Secret::new(exported.map_err(io::Error::other)?));
+        let undigested = hello.source_is_memory && terms.discards && terms.encryption == Encryption::Required;
+        let welcome = Welcome {
+            token: terms.token.to_vec(),
+            echo_key: terms.echo_key.to_vec(),
+            echo_port: u32::from(self.acceptor.echo_port),
+            undigested,
+            discards: terms.discards,
+            ..Welcome::default()
+        };
+        answer(&mut tls, &welcome)?;
+        tls.sock.authenticated(None)?;
+        Ok(Greeted::Control(Box::new(tls), undigested))
+    }
+
+    fn data(&self, metered: Metered) -> io::Result<Greeted> {
+        let connection = self.acceptor.identity.accept_data().map_err(io::Error::other)?;
+        let mut records = Records::new(connection, metered);
+        records.handshake()?;
+        let peer = self.acceptor.identity.check_peer(records.state().peer_certificates());
+        let hello = hear(&mut records, peer, |hello| self.check_data(hello))?;
+        answer(&mut records, &Welcome::default())?;
+        Ok(Greeted::Data(Box::new(TlsInlet::new(records)?), hello.stream as u16))
+    }
+
+    fn check_control(&self, hello: &Hello) -> Result<(), Refusal> {
+        self.check_job(hello, Purpose::Control)?;
+        if let Err(why) = self.acceptor.terms.check_encryption(hello.encryption()) {
+            tracing::warn!("{why}");
+            *lock(&self.acceptor.terms.refused) = Some(why.clone());
+            return Err(Refusal { why, is_final: true });
+        }
+        if self.greeted.swap(true, Ordering::AcqRel) {
+            return Err(Refusal::for_now("the job's sender is connected already"));
+        }
+        Ok(())
+    }
+
+    fn check_data(&self, hello: &Hello) -> Result<(), Refusal> {
+        self.check_job(hello, Purpose::Data)?;
+        if hello.stream >= u32::from(STREAMS) {
+            return Err(Refusal::for_now(format!("streams are numbered below {STREAMS}")));
+        }
+        if !self.acceptor.terms.has_token(&hello.token) {
+            return Err(Refusal::for_now("the data connection belongs to no control connection"));
+        }
+        Ok(())
+    }
+
+    fn check_job(&self, hello: &Hello, purpose: Purpose) -> Result<(), Refusal> {
+        let identity = &self.acceptor.identity;
+        if hello.job != identity.job || hello.attempt != identity.attempt {
+            let text = format!("this receiver is of job {}, attempt {}", identity.job, identity.attempt);
+            return Err(Refusal::for_now(text));
+        }
+        if hello.purpose() != purpose {
+            return Err(Refusal::for_now("the connection is for something else than it began as"));
+        }
+        Ok(())
+    }
+}
+
+/// Reads the greeting of a peer, known or not, and turns it away with the reason if it is not welcome.
+fn hear(
+    tls: &mut (impl Read + Write),
+    peer: Result<(), String>,
+    check: impl FnOnce(&Hello) -> Result<(), Refusal>,
+) -> io::Result<Hello> {
+    let listen = || -> io::Result<Result<Hello, Refusal>> {
+        if let Err(why) = peer {
+            return Ok(Err(Refusal::for_now(why)));
         }
         let mut start = [0; PREAMBLE_BYTES];
         tls.read_exact(&mut start)?;
         if let Err(error) = check_preamble(&start) {
-            self.refuse(&mut tls, &error.to_string());
-            return Err(io::Error::other(error));
+            return Ok(Err(Refusal::for_now(error.to_string())));
         }
-        let hello: Hello = read_frame(&mut tls)?;
-        if let Err(why) = self.check(&hello) {
-            self.refuse(&mut tls, &why);
-            return Err(io::Error::other(why));
-        }
-        let secrets = &self.acceptor.secrets;
-        let welcome = Welcome {
-            refusal: String::new(),
-            token: secrets.token.to_vec(),
-            echo_key: secrets.echo_key.to_vec(),
-            echo_port: u32::from(self.acceptor.echo_port),
-        };
-        answer(&mut tls, &welcome)?;
-        Ok((tls, hello))
-    }
-
-    fn check(&self, hello: &Hello) -> Result<(), String> {
-        let identity = &self.acceptor.identity;
-        if hello.job != identity.job || hello.attempt != identity.attempt {
-            return Err(format!("this receiver is of job {}, attempt {}", identity.job, identity.attempt));
-        }
-        match hello.purpose() {
-            Purpose::Control if self.greeted.swap(true, Ordering::AcqRel) => {
-                Err("the job's sender is connected already".into())
-            }
-            Purpose::Control => Ok(()),
-            Purpose::Data if hello.stream >= u32::from(STREAMS) => Err(format!("streams are numbered below {STREAMS}")),
-            Purpose::Data if self.acceptor.secrets.has_token(&hello.token) => Ok(()),
-            Purpose::Data => Err("the data connection belongs to no control connection".into()),
-            Purpose::Unknown => Err("the connection's purpose is unknown".into()),
-        }
-    }
-
-    fn refuse(&self, tls: &mut ServerStream, why: &str) {
-        let _ = answer(tls, &Welcome { refusal: why.to_owned(), ..Welcome::default() });
-    }
-
-    fn receive(&self, mut stream: ServerStream, hello: &Hello, peer: SocketAddr) {
-        if stream.sock.authenticated(None).is_err() {
-            return;
-        }
-        match hello.purpose() {
-            Purpose::Control => self.acceptor.reception.control(stream, peer),
-            _ => self.acceptor.reception.data(stream, hello.stream),
+        let hello: Hello = read_frame(tls)?;
+        Ok(check(&hello).map(|()| hello))
+    };
+    match listen()? {
+        Ok(hello) => Ok(hello),
+        Err(Refusal { why, is_final }) => {
+            let _ = answer(tls, &Welcome { refusal: why.clone(), is_final, ..Welcome::default() });
+            Err(io::Error::other(why))
         }
     }
 }
 
-fn answer(tls: &mut ServerStream, welcome: &Welcome) -> io::Result<()> {
+fn answer(tls: &mut impl Write, welcome: &Welcome) -> io::Result<()> {
     tls.write_all(&[&preamble()[..], &encode(welcome)].concat())?;
     tls.flush()
 }

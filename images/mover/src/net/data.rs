@@ -1,30 +1,30 @@
 //! The receiving end of data streams: read a pack, check every block, write it, acknowledge it.
 
-use std::io::{self, Read};
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError, RwLock, TryLockError};
+use std::time::{Duration, Instant};
 
 use fairlead_protocol::assembly::Assembly;
-use fairlead_protocol::digest::of_block;
+use fairlead_protocol::digest::{of_block, BlockHasher};
 use fairlead_protocol::limits::PACK_PAYLOAD_BYTES;
 use fairlead_protocol::listing::Entry;
-use fairlead_protocol::pack::{decode_table, Header, PackError, Segment, HEADER_BYTES, SEGMENT_BYTES};
+use fairlead_protocol::pack::{decode_table, Header, Segment};
 use fairlead_protocol::receiver::lock;
 use fairlead_protocol::Fault;
 
 use crate::fs::journal::Journal;
 use crate::fs::partial::{BlockWriter, Partial};
+use crate::net::wire::{Inlet, WireError};
 use crate::report::progress::Progress;
+
+const CLOSE_POLL: Duration = Duration::from_millis(5);
 
 /// How a stream ended other than by its end mark.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum StreamError {
-    /// The connection broke; its blocks come over another one.
+    /// The connection broke, or its bytes are no packs: its blocks come over another one.
     #[error("{0}")]
-    Io(#[from] io::Error),
-    /// The bytes are no packs; the connection is given up.
-    #[error("{0}")]
-    Pack(#[from] PackError),
+    Wire(#[from] WireError),
     /// The transfer cannot go on.
     #[error("{0}")]
     Fault(#[from] Fault),
@@ -39,13 +39,20 @@ pub(crate) enum PackFate {
     Damaged(u64),
 }
 
+/// What becomes of blocks.
+pub(crate) enum Depot {
+    /// They are checked, written and recorded.
+    Disk(Arc<Partial>, Arc<Journal>),
+    /// They are checked and thrown away; without digests there is nothing to check beyond the wire.
+    Null { undigested: bool },
+}
+
 /// What all streams of a transfer share.
 pub(crate) struct DataPlane {
     pub(crate) entries: Arc<Vec<Entry>>,
     pub(crate) assembly: Arc<Mutex<Option<Assembly>>>,
-    pub(crate) partial: Arc<Partial>,
     pub(crate) progress: Arc<Progress>,
-    pub(crate) journal: Arc<Journal>,
+    depot: Depot,
     /// False once publication starts: a straggler must not touch a published file.
     open: RwLock<bool>,
 }
@@ -54,11 +61,10 @@ impl DataPlane {
     pub(crate) fn new(
         entries: Arc<Vec<Entry>>,
         assembly: Arc<Mutex<Option<Assembly>>>,
-        partial: Arc<Partial>,
         progress: Arc<Progress>,
-        journal: Arc<Journal>,
+        depot: Depot,
     ) -> Self {
-        Self { entries, assembly, partial, progress, journal, open: RwLock::new(true) }
+        Self { entries, assembly, progress, depot, open: RwLock::new(true) }
     }
 
     /// Ends writing; returns when no write is under way.
@@ -66,22 +72,67 @@ impl DataPlane {
         *self.open.write().unwrap_or_else(PoisonError::into_inner) = false;
     }
 
-    /// Reads packs until the stream's end mark and reports each one's fate.
-    pub(crate) fn receive(&self, stream: &mut impl Read, mut report: impl FnMut(PackFate)) -> Result<(), StreamError> {
-        let mut writer = BlockWriter::default();
-        let (mut table, mut payload, mut segments) = (Vec::new(), vec![0; PACK_PAYLOAD_BYTES as usize], Vec::new());
+    /// As `close`, but waits no longer than `patience` for a write that does not return: for a transfer that has failed.
+    pub(crate) fn close_within(&self, patience: Duration) {
+        let started = Instant::now();
         loop {
-            let mut header = [0; HEADER_BYTES];
-            stream.read_exact(&mut header)?;
-            let Header::Data { pack, segments: count, payload_bytes } = Header::decode(&header)? else { return Ok(()) };
-            self.progress.bulk_started();
-            table.resize(usize::from(count) * SEGMENT_BYTES, 0);
-            stream.read_exact(&mut table)?;
-            decode_table(&table, payload_bytes, &mut segments)?;
-            let payload = &mut payload[..payload_bytes as usize];
-            stream.read_exact(payload)?;
-            report(self.take(pack, &segments, payload, &mut writer)?);
+            match self.open.try_write() {
+                Ok(mut open) => return *open = false,
+                Err(TryLockError::Poisoned(open)) => return *open.into_inner() = false,
+                Err(TryLockError::WouldBlock) if started.elapsed() >= patience => return,
+                Err(TryLockError::WouldBlock) => std::thread::sleep(CLOSE_POLL),
+            }
         }
+    }
+
+    /// Reads packs until the stream's end mark and reports each one's fate.
+    pub(crate) fn receive(&self, stream: &mut dyn Inlet, mut report: impl FnMut(PackFate)) -> Result<(), StreamError> {
+        let mut writer = BlockWriter::default();
+        let (mut table, mut payload, mut segments) = (Vec::new(), Vec::new(), Vec::new());
+        loop {
+            let Header::Data { pack, payload_bytes, .. } = stream.head(&mut table)? else { return Ok(()) };
+            self.progress.bulk_started();
+            decode_table(&table, payload_bytes, &mut segments).map_err(WireError::from)?;
+            self.with_assembly(|assembly| {
+                segments.iter().try_for_each(|segment| assembly.admits(&self.entries, segment))
+            })?;
+            let fate = match &self.depot {
+                Depot::Disk(partial, journal) => {
+                    payload.resize(PACK_PAYLOAD_BYTES as usize, 0);
+                    let payload = &mut payload[..payload_bytes as usize];
+                    stream.read_exact(payload).map_err(WireError::from)?;
+                    self.take(pack, &segments, payload, partial, journal, &mut writer)?
+                }
+                Depot::Null { undigested } => self.discard(pack, &segments, *undigested, stream)?,
+            };
+            report(fate);
+        }
+    }
+
+    /// Checks blocks as they pass and keeps none.
+    fn discard(
+        &self,
+        pack: u64,
+        segments: &[Segment],
+        undigested: bool,
+        stream: &mut dyn Inlet,
+    ) -> Result<PackFate, StreamError> {
+        let mut fate = PackFate::Stored(pack);
+        for segment in segments {
+            let (length, mut hasher) = (segment.length as usize, BlockHasher::default());
+            if undigested {
+                stream.skim(length, &mut |_| {}).map_err(WireError::from)?;
+            } else {
+                stream.skim(length, &mut |piece| hasher.update(piece)).map_err(WireError::from)?;
+            }
+            if undigested || hasher.finish() == segment.digest {
+                self.note(segment)?;
+            } else {
+                self.damaged(segment);
+                fate = PackFate::Damaged(pack);
+            }
+        }
+        Ok(fate)
     }
 
     fn take(
@@ -89,9 +140,10 @@ impl DataPlane {
         pack: u64,
         segments: &[Segment],
         payload: &[u8],
+        partial: &Partial,
+        journal: &Journal,
         writer: &mut BlockWriter,
     ) -> Result<PackFate, Fault> {
-        self.with_assembly(|assembly| segments.iter().try_for_each(|segment| assembly.admits(&self.entries, segment)))?;
         let mut fate = PackFate::Stored(pack);
         let mut rest = payload;
         let mut written = Vec::with_capacity(segments.len());
@@ -99,31 +151,43 @@ impl DataPlane {
             let (bytes, after) = rest.split_at(segment.length as usize);
             rest = after;
             if of_block(bytes) != segment.digest {
-                self.progress.blocks_damaged.fetch_add(1, Ordering::Relaxed);
-                self.progress.bytes_resent.fetch_add(bytes.len() as u64, Ordering::Relaxed);
+                self.damaged(segment);
                 fate = PackFate::Damaged(pack);
                 continue;
             }
-            if self.store(segment, bytes, writer)? {
+            if self.store(segment, bytes, partial, journal, writer)? {
                 written.push(*segment);
             }
         }
-        self.journal.stored(written, payload.len() as u64);
+        journal.stored(written, payload.len() as u64);
         Ok(fate)
     }
 
     /// Writes a block and says whether it was not here before.
-    fn store(&self, segment: &Segment, bytes: &[u8], writer: &mut BlockWriter) -> Result<bool, Fault> {
+    fn store(
+        &self,
+        segment: &Segment,
+        bytes: &[u8],
+        partial: &Partial,
+        journal: &Journal,
+        writer: &mut BlockWriter,
+    ) -> Result<bool, Fault> {
         let open = self.open.read().unwrap_or_else(PoisonError::into_inner);
         if !*open {
             return Ok(false);
         }
-        self.make_way(segment)?;
-        writer.write(&self.partial, &self.entries[segment.file as usize], segment, bytes)?;
-        drop(open);
+        self.make_way(segment, journal)?;
+        let operation = self.progress.disk.begin();
+        writer.write(partial, &self.entries[segment.file as usize], segment, bytes)?;
+        drop((operation, open));
+        self.note(segment)
+    }
+
+    /// Notes a block that is checked and where it belongs; says whether it was not here before.
+    fn note(&self, segment: &Segment) -> Result<bool, Fault> {
         let stored = self.with_assembly(|assembly| assembly.stored(&self.entries, segment))?;
         let counter = if stored.new { &self.progress.bytes_transferred } else { &self.progress.bytes_resent };
-        counter.fetch_add(bytes.len() as u64, Ordering::Relaxed);
+        counter.fetch_add(u64::from(segment.length), Ordering::Relaxed);
         if stored.file_complete {
             self.progress.files_transferred.fetch_add(1, Ordering::Relaxed);
         }
@@ -131,15 +195,20 @@ impl DataPlane {
     }
 
     /// A block that an earlier attempt left gives way to what the sender has now, in the ledger before on the disk.
-    fn make_way(&self, segment: &Segment) -> Result<(), Fault> {
+    fn make_way(&self, segment: &Segment, journal: &Journal) -> Result<(), Fault> {
         if !self.with_assembly(|assembly| Ok(assembly.contradicts_kept(segment)))? {
             return Ok(());
         }
-        self.journal.lose(&[(segment.file, segment.block)])?;
+        journal.lose(&[(segment.file, segment.block)])?;
         let whole = self.with_assembly(|assembly| Ok(assembly.forget(segment.file, segment.block)))?;
         self.progress.reopened(u64::from(segment.length), u64::from(whole));
         self.progress.bytes_resent.fetch_add(u64::from(segment.length), Ordering::Relaxed);
         Ok(())
+    }
+
+    fn damaged(&self, segment: &Segment) {
+        self.progress.blocks_damaged.fetch_add(1, Ordering::Relaxed);
+        self.progress.bytes_resent.fetch_add(u64::from(segment.length), Ordering::Relaxed);
     }
 
     fn with_assembly<T>(&self, act: impl FnOnce(&mut Assembly) -> Result<T, Fault>) -> Result<T, Fault> {

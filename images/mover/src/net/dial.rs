@@ -7,20 +7,24 @@ use std::time::{Duration, Instant};
 
 use fairlead_protocol::fault::cut;
 use fairlead_protocol::frame::{self, check_preamble, preamble, PREAMBLE_BYTES};
-use fairlead_protocol::limits::{ECHO_KEY_BYTES, HELLO_FRAME_BYTES, TOKEN_BYTES};
-use fairlead_protocol::message::{Hello, Purpose, Welcome};
+use fairlead_protocol::keyed::{Secret, EXPORTER_LABEL, KEY_BYTES};
+use fairlead_protocol::limits::{
+    ECHO_KEY_BYTES, HELLO_FRAME_BYTES, OPENING_BYTES, OPENING_CONTROL, OPENING_DATA, OPENING_KEYED, TOKEN_BYTES,
+};
+use fairlead_protocol::message::{Encryption, Hello, Purpose, Welcome};
 use fairlead_protocol::{Fault, Reason};
-use rustls::{ClientConnection, StreamOwned};
+use rustls::{ClientConnection, CommonState, StreamOwned};
 
 use super::identity::{refusal, Identity};
-use super::tcp::{self, Metered};
+use super::tcp::{self, Binding, Metered};
+use super::wire::{KeyedOutlet, Outlet, Records, TlsOutlet};
 use crate::report::progress::Progress;
 
 /// Time for one connection to be made and greeted.
 const DIAL_TIMEOUT: Duration = Duration::from_secs(10);
 const RETRY_PAUSE: Duration = Duration::from_millis(200);
 
-/// A greeted connection.
+/// A greeted control connection.
 pub(crate) type ClientStream = StreamOwned<ClientConnection, Metered>;
 
 /// Why a connection was not made.
@@ -32,31 +36,54 @@ pub(crate) enum DialError {
     /// The peer is not the right one, or does not want us.
     #[error("{0}")]
     Rejected(String),
+    /// The peer does not want us, whenever we ask.
+    #[error("{0}")]
+    Refused(String),
+}
+
+/// What data connections need to be let in.
+pub(crate) struct Admission {
+    token: Vec<u8>,
+    secret: Secret,
+    /// Buffers of their sockets; the kernel's own growth if nothing.
+    pub(crate) buffer_bytes: Option<u32>,
+}
+
+/// A control connection with what both ends agreed on.
+pub(crate) struct Greeted {
+    pub(crate) stream: ClientStream,
+    pub(crate) admission: Admission,
+    pub(crate) echo_key: Vec<u8>,
+    pub(crate) echo_port: u32,
+    /// The receiver stores nothing.
+    pub(crate) discards: bool,
+    /// Blocks carry no digests.
+    pub(crate) undigested: bool,
 }
 
 /// What every connection of a transfer shares.
 pub(crate) struct Dialer {
     pub(crate) peer: SocketAddr,
-    pub(crate) interface: Option<String>,
+    pub(crate) binding: Binding,
+    pub(crate) encryption: Encryption,
+    pub(crate) source_is_memory: bool,
     pub(crate) identity: Arc<Identity>,
     pub(crate) progress: Arc<Progress>,
 }
 
 impl Dialer {
     /// Makes the control connection, trying again until `patience` is over or `stopped`.
-    pub(crate) fn control(
-        &self,
-        patience: Duration,
-        stopped: &dyn Fn() -> bool,
-    ) -> Result<(ClientStream, Welcome), Fault> {
+    pub(crate) fn control(&self, patience: Duration, stopped: &dyn Fn() -> bool) -> Result<Greeted, Fault> {
         let deadline = Instant::now() + patience;
         loop {
-            let error = match self.dial(Purpose::Control, &[], 0, None) {
+            let refused = |why: &str, retry: bool| {
+                let text = format!("{} at {}: {why}", self.receiver_name(), self.peer);
+                Fault { retry, ..Fault::new(Reason::PeerRejected, text) }
+            };
+            let error = match self.dial_control() {
                 Ok(greeted) => return Ok(greeted),
-                Err(DialError::Rejected(why)) => {
-                    let text = format!("{} at {}: {why}", self.receiver_name(), self.peer);
-                    return Err(Fault::new(Reason::PeerRejected, text));
-                }
+                Err(DialError::Rejected(why)) => return Err(refused(&why, true)),
+                Err(DialError::Refused(why)) => return Err(refused(&why, false)),
                 Err(DialError::Io(error)) => error,
             };
             if Instant::now() + RETRY_PAUSE >= deadline || stopped() {
@@ -72,65 +99,107 @@ impl Dialer {
         }
     }
 
-    /// Makes a data connection.
-    pub(crate) fn data(&self, token: &[u8], stream: u32, congestion_control: &str) -> Result<ClientStream, DialError> {
-        self.dial(Purpose::Data, token, stream, Some(congestion_control)).map(|(stream, _)| stream)
-    }
-
     fn receiver_name(&self) -> String {
         format!("the receiver of job {}, attempt {},", self.identity.job, self.identity.attempt)
     }
 
-    fn dial(
-        &self,
-        purpose: Purpose,
-        token: &[u8],
-        stream: u32,
-        congestion_control: Option<&str>,
-    ) -> Result<(ClientStream, Welcome), DialError> {
-        let socket = tcp::connect(self.peer, self.interface.as_deref(), congestion_control, DIAL_TIMEOUT)?;
+    fn dial_control(&self) -> Result<Greeted, DialError> {
+        let metered = self.open(OPENING_CONTROL, None, None)?;
         let connection = self.identity.connect().map_err(|fault| DialError::Rejected(fault.message))?;
-        let metered = Metered::new(socket, Arc::clone(&self.progress), Some(Instant::now() + DIAL_TIMEOUT));
         let mut tls = StreamOwned::new(connection, metered);
-        let hello = Hello {
-            job: self.identity.job.clone(),
-            attempt: self.identity.attempt,
-            purpose: purpose as i32,
-            token: token.to_vec(),
-            stream,
-        };
-        let broken = |error: io::Error| match refusal(&error) {
-            Some(why) => DialError::Rejected(format!("the certificates do not fit: {why}")),
-            None => error.into(),
-        };
         while tls.conn.is_handshaking() {
             tls.conn.complete_io(&mut tls.sock).map_err(broken)?;
         }
-        self.identity.check_peer(tls.conn.peer_certificates()).map_err(DialError::Rejected)?;
-        let welcome = self.greet(&mut tls, &hello).map_err(broken)?;
-        if !welcome.refusal.is_empty() {
-            let why: String = welcome.refusal.chars().filter(|c| !c.is_control()).collect();
-            return Err(DialError::Rejected(format!("it refused: {}", cut(why, 256))));
-        }
-        let complete = purpose == Purpose::Data
-            || (welcome.token.len() == TOKEN_BYTES
-                && welcome.echo_key.len() == ECHO_KEY_BYTES
-                && welcome.echo_port <= 65_535);
+        self.check_peer(&tls.conn)?;
+        let hello = Hello {
+            encryption: self.encryption as i32,
+            source_is_memory: self.source_is_memory,
+            ..self.hello(Purpose::Control)
+        };
+        let welcome = greet(&mut tls, &hello)?;
+        let complete = welcome.token.len() == TOKEN_BYTES
+            && welcome.echo_key.len() == ECHO_KEY_BYTES
+            && welcome.echo_port <= 65_535
+            && (self.source_is_memory && self.encryption == Encryption::Required || !welcome.undigested);
         if !complete {
             return Err(DialError::Rejected("its welcome is malformed".into()));
         }
+        let exported = tls.conn.export_keying_material([0; KEY_BYTES], EXPORTER_LABEL, None);
+        let exported = exported.map_err(|error| DialError::Rejected(error.to_string()))?;
         tls.sock.authenticated(None)?;
-        Ok((tls, welcome))
+        let Welcome { token, echo_key, echo_port, discards, undigested, .. } = welcome;
+        let admission = Admission { token, secret: Secret::new(exported), buffer_bytes: None };
+        Ok(Greeted { stream: tls, admission, echo_key, echo_port, discards, undigested })
     }
 
-    fn greet(&self, tls: &mut ClientStream, hello: &Hello) -> io::Result<Welcome> {
-        tls.write_all(&[&preamble()[..], &frame::encode(hello)].concat())?;
-        tls.flush()?;
-        let mut answer = [0; PREAMBLE_BYTES];
-        tls.read_exact(&mut answer)?;
-        check_preamble(&answer).map_err(io::Error::other)?;
-        read_frame(tls)
+    /// Makes a data connection.
+    pub(crate) fn data(
+        &self,
+        admission: &Admission,
+        stream: u16,
+        congestion_control: &str,
+    ) -> Result<Box<dyn Outlet>, DialError> {
+        let open = |opening| self.open(opening, Some(congestion_control), admission.buffer_bytes);
+        if self.encryption == Encryption::None {
+            return Ok(Box::new(KeyedOutlet::greet(open(OPENING_KEYED)?, &admission.secret, stream)?));
+        }
+        let connection = self.identity.connect_data().map_err(|fault| DialError::Rejected(fault.message))?;
+        let mut records = Records::new(connection, open(OPENING_DATA)?);
+        records.handshake().map_err(broken)?;
+        self.check_peer(records.state())?;
+        let token = admission.token.clone();
+        greet(&mut records, &Hello { token, stream: u32::from(stream), ..self.hello(Purpose::Data) })?;
+        Ok(Box::new(TlsOutlet::new(records)?))
     }
+
+    fn open(
+        &self,
+        opening: [u8; OPENING_BYTES],
+        congestion_control: Option<&str>,
+        buffer_bytes: Option<u32>,
+    ) -> io::Result<Metered> {
+        let socket = tcp::connect(self.peer, &self.binding, congestion_control, buffer_bytes, DIAL_TIMEOUT)?;
+        let deadline = Some(Instant::now() + DIAL_TIMEOUT);
+        let mut metered = Metered::new(socket, Arc::clone(&self.progress), deadline);
+        metered.write_all(&opening)?;
+        Ok(metered)
+    }
+
+    fn hello(&self, purpose: Purpose) -> Hello {
+        let (job, attempt) = (self.identity.job.clone(), self.identity.attempt);
+        Hello { job, attempt, purpose: purpose as i32, ..Hello::default() }
+    }
+
+    fn check_peer(&self, state: &CommonState) -> Result<(), DialError> {
+        self.identity.check_peer(state.peer_certificates()).map_err(DialError::Rejected)
+    }
+}
+
+fn broken(error: io::Error) -> DialError {
+    match refusal(&error) {
+        Some(why) => DialError::Rejected(format!("the certificates do not fit: {why}")),
+        None => error.into(),
+    }
+}
+
+/// Says what the connection is for and hears whether it is welcome.
+fn greet(stream: &mut (impl Read + Write), hello: &Hello) -> Result<Welcome, DialError> {
+    let welcome = ask(stream, hello).map_err(broken)?;
+    if welcome.refusal.is_empty() {
+        return Ok(welcome);
+    }
+    let why: String = welcome.refusal.chars().filter(|c| !c.is_control()).collect();
+    let why = format!("it refused: {}", cut(why, 256));
+    Err(if welcome.is_final { DialError::Refused(why) } else { DialError::Rejected(why) })
+}
+
+fn ask(stream: &mut (impl Read + Write), hello: &Hello) -> io::Result<Welcome> {
+    stream.write_all(&[&preamble()[..], &frame::encode(hello)].concat())?;
+    stream.flush()?;
+    let mut answer = [0; PREAMBLE_BYTES];
+    stream.read_exact(&mut answer)?;
+    check_preamble(&answer).map_err(io::Error::other)?;
+    read_frame(stream)
 }
 
 /// Reads one bounded greeting frame.

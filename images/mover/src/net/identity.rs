@@ -6,11 +6,12 @@ use std::sync::Arc;
 
 use fairlead_protocol::name::job_is_valid;
 use fairlead_protocol::{Fault, Reason};
-use rustls::crypto::aws_lc_rs;
+use rustls::client::UnbufferedClientConnection;
+use rustls::crypto::{aws_lc_rs, CryptoProvider};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
-use rustls::server::WebPkiClientVerifier;
-use rustls::{ClientConfig, ClientConnection, RootCertStore, ServerConfig, ServerConnection};
+use rustls::server::{UnbufferedServerConnection, WebPkiClientVerifier};
+use rustls::{ClientConfig, ClientConnection, RootCertStore, ServerConfig, ServerConnection, SupportedCipherSuite};
 use webpki::EndEntityCert;
 
 /// Plaintext and ciphertext that rustls may hold for one connection: enough for one large write.
@@ -111,6 +112,20 @@ impl Identity {
         Ok(connection)
     }
 
+    /// As `connect`, for a data connection.
+    pub(crate) fn connect_data(&self) -> Result<UnbufferedClientConnection, Fault> {
+        let config = self.client.clone().ok_or_else(|| internal("the receiver does not connect"))?;
+        let name =
+            ServerName::try_from(dns_name(&self.job, Role::Receiver)).map_err(|error| internal(&error.to_string()))?;
+        UnbufferedClientConnection::new(config, name).map_err(|error| internal(&error.to_string()))
+    }
+
+    /// As `accept`, for a data connection.
+    pub(crate) fn accept_data(&self) -> Result<UnbufferedServerConnection, Fault> {
+        let config = self.server.clone().ok_or_else(|| internal("the sender does not accept"))?;
+        UnbufferedServerConnection::new(config).map_err(|error| internal(&error.to_string()))
+    }
+
     /// A server connection that accepts only clients with a certificate of the job's authority.
     pub(crate) fn accept(&self) -> Result<ServerConnection, Fault> {
         let config = self.server.clone().ok_or_else(|| internal("the sender does not accept"))?;
@@ -146,12 +161,41 @@ fn parse_uri(certificate: &CertificateDer<'_>, role: Role) -> Option<(String, u3
     })
 }
 
+/// The provider, with the fastest cipher suite of this processor first. All are of the strength that TLS 1.3 asks for.
+fn provider() -> Arc<CryptoProvider> {
+    #[cfg(target_arch = "x86_64")]
+    let has_aes = std::arch::is_x86_feature_detected!("aes");
+    #[cfg(target_arch = "aarch64")]
+    let has_aes = std::arch::is_aarch64_feature_detected!("aes");
+    #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+    let has_aes = false;
+    let cipher_suites = suites(has_aes).to_vec();
+    Arc::new(CryptoProvider { cipher_suites, ..aws_lc_rs::default_provider() })
+}
+
+fn suites(has_aes: bool) -> [SupportedCipherSuite; 3] {
+    use aws_lc_rs::cipher_suite::{TLS13_AES_128_GCM_SHA256, TLS13_AES_256_GCM_SHA384, TLS13_CHACHA20_POLY1305_SHA256};
+    if has_aes {
+        [TLS13_AES_128_GCM_SHA256, TLS13_AES_256_GCM_SHA384, TLS13_CHACHA20_POLY1305_SHA256]
+    } else {
+        [TLS13_CHACHA20_POLY1305_SHA256, TLS13_AES_128_GCM_SHA256, TLS13_AES_256_GCM_SHA384]
+    }
+}
+
+/// Random bytes that nobody can foretell.
+pub(crate) fn random<const N: usize>() -> io::Result<[u8; N]> {
+    let mut bytes = [0; N];
+    let filled = aws_lc_rs::default_provider().secure_random.fill(&mut bytes);
+    filled.map_err(|_| io::Error::other("the system yields no random bytes"))?;
+    Ok(bytes)
+}
+
 fn client_config(
     roots: Arc<RootCertStore>,
     chain: Vec<CertificateDer<'static>>,
     key: PrivateKeyDer<'static>,
 ) -> Result<ClientConfig, rustls::Error> {
-    let mut config = ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
+    let mut config = ClientConfig::builder_with_provider(provider())
         .with_protocol_versions(&[&rustls::version::TLS13])?
         .with_root_certificates(roots)
         .with_client_auth_cert(chain, key)?;
@@ -164,7 +208,7 @@ fn server_config(
     chain: Vec<CertificateDer<'static>>,
     key: PrivateKeyDer<'static>,
 ) -> Result<ServerConfig, String> {
-    let provider = Arc::new(aws_lc_rs::default_provider());
+    let provider = provider();
     let verifier = WebPkiClientVerifier::builder_with_provider(roots, Arc::clone(&provider)).build();
     let mut config = ServerConfig::builder_with_provider(provider)
         .with_protocol_versions(&[&rustls::version::TLS13])

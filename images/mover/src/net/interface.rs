@@ -59,9 +59,31 @@ fn describe(name: String, flags: InterfaceFlags) -> Interface {
     }
 }
 
+/// What an interface has carried since it came up, everybody's traffic included, in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Carried {
+    pub(crate) sent: u64,
+    pub(crate) received: u64,
+}
+
+/// The kernel's counters of an interface; none where it has none or is gone.
+pub(crate) fn carried(name: &str) -> Option<Carried> {
+    let counter = |file: &str| {
+        let text = std::fs::read_to_string(format!("/sys/class/net/{name}/statistics/{file}")).ok()?;
+        text.trim().parse().ok()
+    };
+    Some(Carried { sent: counter("tx_bytes")?, received: counter("rx_bytes")? })
+}
+
 /// The NUMA node of an interface's device, if it has one.
 pub(crate) fn numa_node(name: &str) -> Option<u32> {
     std::fs::read_to_string(format!("/sys/class/net/{name}/device/numa_node")).ok()?.trim().parse().ok()
+}
+
+/// The speed of an interface in bits per second, if it has one.
+pub(crate) fn speed_bps(name: &str) -> Option<u64> {
+    let text = std::fs::read_to_string(format!("/sys/class/net/{name}/speed")).ok()?;
+    text.trim().parse::<u64>().ok().filter(|speed| *speed > 0).map(|megabits| megabits * 1_000_000)
 }
 
 /// The interface that holds an address.
@@ -131,6 +153,20 @@ pub(crate) fn check(interfaces: &[Interface], name: &str) -> Result<(), Fault> {
     choose(interfaces, Some(name), None, None).map(|_| ())
 }
 
+/// Checks that this host has the sender's address.
+pub(crate) fn check_address(interfaces: &[Interface], address: IpAddr) -> Result<(), Fault> {
+    // To bind is the only exact question: a prefix may be local as a whole.
+    if std::net::UdpSocket::bind((address, 0)).is_ok() {
+        return Ok(());
+    }
+    let all = interfaces.iter().flat_map(|interface| &interface.addresses).map(ToString::to_string);
+    let text = format!(
+        "{address} is no address of this host; choose one of {} for --address",
+        all.collect::<Vec<_>>().join(", ")
+    );
+    Err(Fault::new(Reason::InterfaceNotFound, text))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -138,6 +174,12 @@ mod tests {
     fn interface(name: &str, address: &str, speed_mbps: u64, mtu: u64) -> Interface {
         let addresses = vec![address.parse().unwrap()];
         Interface { name: name.into(), addresses, up: true, internal: false, speed_mbps, mtu }
+    }
+
+    #[test]
+    fn an_interface_says_what_it_has_carried_and_one_that_is_not_there_nothing() {
+        assert!(carried("lo").is_some());
+        assert_eq!(carried("not-there"), None);
     }
 
     #[test]
@@ -166,5 +208,14 @@ mod tests {
         let fault = check(&[interface("data0", "198.18.0.1", 1, 1)], "data9").unwrap_err();
         assert_eq!(fault.reason, Reason::InterfaceNotFound);
         assert!(fault.message.contains("data9") && fault.message.contains("data0"));
+    }
+
+    #[test]
+    fn a_foreign_address_is_named_with_those_that_exist() {
+        let interfaces = [interface("data0", "198.18.0.1", 1, 1)];
+        assert_eq!(check_address(&interfaces, "127.0.0.9".parse().unwrap()), Ok(()));
+        let fault = check_address(&interfaces, "203.0.113.9".parse().unwrap()).unwrap_err();
+        assert_eq!(fault.reason, Reason::InterfaceNotFound);
+        assert!(fault.message.contains("203.0.113.9") && fault.message.contains("198.18.0.1"));
     }
 }

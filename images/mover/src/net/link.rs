@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 use fairlead_protocol::frame::{encode, Decoder};
 use fairlead_protocol::message::{Body, Control};
 use fairlead_protocol::receiver::lock;
+use fairlead_sys::TcpInfo;
 use rustix::event::{eventfd, poll, EventfdFlags, PollFd, PollFlags, Timespec};
 use rustls::Connection;
 
@@ -37,6 +38,7 @@ struct Outbox {
     bytes: AtomicUsize,
     closing: AtomicBool,
     wake: OwnedFd,
+    socket: TcpStream,
 }
 
 impl Outbox {
@@ -68,6 +70,7 @@ impl Link {
             bytes: AtomicUsize::new(0),
             closing: AtomicBool::new(false),
             wake,
+            socket: socket.try_clone()?,
         });
         let worker = Worker { connection, socket, outbox: Arc::clone(&outbox), decoder: Decoder::default() };
         let thread = std::thread::Builder::new().name("control".into()).spawn(move || worker.run(&inbox))?;
@@ -85,6 +88,11 @@ impl Link {
     /// Bytes that are queued and not yet encrypted.
     pub(crate) fn backlog_bytes(&self) -> usize {
         self.outbox.bytes.load(Ordering::Relaxed)
+    }
+
+    /// What the kernel knows of the connection.
+    pub(crate) fn tcp_info(&self) -> io::Result<TcpInfo> {
+        fairlead_sys::tcp_info(&self.outbox.socket)
     }
 
     /// Ends the connection once everything queued is sent.
@@ -105,6 +113,9 @@ impl Worker {
     fn run<E: From<LinkEvent>>(mut self, inbox: &SyncSender<E>) {
         let end = match self.pump(inbox) {
             Ok(()) => "the connection was closed".to_owned(),
+            Err(error) if error.kind() == io::ErrorKind::TimedOut => {
+                "path down: nothing that was sent was acknowledged until the kernel gave up".to_owned()
+            }
             Err(error) => error.to_string(),
         };
         let _ = inbox.send(LinkEvent::Closed(end).into());

@@ -10,3 +10,4 @@ pub(crate) mod link;
 pub(crate) mod pacing;
 pub(crate) mod pool;
 pub(crate) mod tcp;
+pub(crate) mod wire;

@@ -1,32 +1,30 @@
 //! The sender's data streams: one blocking thread each, added and removed while blocks flow.
 
-use std::io::{self, Read, Write};
+use std::io;
 use std::net::TcpStream;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
-use fairlead_protocol::pack::{Header, Segment, HEADER_BYTES, SEGMENT_BYTES};
+use fairlead_protocol::digest::Digest;
+use fairlead_protocol::pack::{Header, Segment};
 use fairlead_protocol::receiver::lock;
 use fairlead_protocol::schedule::Pack;
 use fairlead_protocol::sender::Sender;
 use fairlead_protocol::{Fault, Reason};
 use serde::Serialize;
-use socket2::SockRef;
 
-use super::dial::{socket, ClientStream, DialError, Dialer};
+use super::dial::{Admission, DialError, Dialer};
+use super::pacing::Pacer;
 use super::tcp;
-use crate::fs::source::{BlockReader, Source};
+use super::wire::{Outlet, Payload};
+use crate::memory::{Origin, OriginReader};
 use crate::report::progress::Progress;
 
-/// Bytes handed to TLS at once.
-const WRITE_BYTES: usize = 256 << 10;
 /// Connections a stream may lose in a row without a block in between.
 const FAILURES: u32 = 5;
 /// Time between looks at an idle connection.
 const IDLE: Duration = Duration::from_millis(100);
-/// Time a removed stream waits for the receiver to have read its last block.
-const LINGER: Duration = Duration::from_secs(30);
 
 /// What `PATCH /v1/transport` changes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -56,7 +54,6 @@ struct Live {
 
 struct State {
     transport: Transport,
-    cap_bps: Option<u64>,
     running: Vec<u16>,
     live: Vec<Live>,
 }
@@ -64,10 +61,12 @@ struct State {
 /// The streams of a transfer.
 pub(crate) struct Pool {
     dialer: Arc<Dialer>,
-    token: Vec<u8>,
+    admission: Admission,
+    undigested: bool,
     session: Arc<Mutex<Sender>>,
-    source: Arc<Source>,
+    source: Arc<Origin>,
     progress: Arc<Progress>,
+    pacer: Arc<Pacer>,
     state: Mutex<State>,
     work: Condvar,
     started: AtomicBool,
@@ -79,10 +78,13 @@ pub(crate) struct Pool {
 /// What a pool needs.
 pub(crate) struct PoolParts {
     pub(crate) dialer: Arc<Dialer>,
-    pub(crate) token: Vec<u8>,
+    pub(crate) admission: Admission,
+    /// Blocks carry no digests.
+    pub(crate) undigested: bool,
     pub(crate) session: Arc<Mutex<Sender>>,
-    pub(crate) source: Arc<Source>,
+    pub(crate) source: Arc<Origin>,
     pub(crate) progress: Arc<Progress>,
+    pub(crate) pacer: Arc<Pacer>,
     pub(crate) transport: Transport,
     /// Told of what ends the transfer.
     pub(crate) failed: Box<dyn Fn(Fault) + Send + Sync>,
@@ -90,15 +92,17 @@ pub(crate) struct PoolParts {
 
 impl Pool {
     pub(crate) fn new(parts: PoolParts) -> Arc<Self> {
-        let PoolParts { dialer, token, session, source, progress, transport, failed } = parts;
+        let PoolParts { dialer, admission, undigested, session, source, progress, pacer, transport, failed } = parts;
         progress.set_congestion_control(&transport.congestion_control);
         Arc::new(Self {
             dialer,
-            token,
+            admission,
+            undigested,
             session,
             source,
             progress,
-            state: Mutex::new(State { transport, cap_bps: None, running: Vec::new(), live: Vec::new() }),
+            pacer,
+            state: Mutex::new(State { transport, running: Vec::new(), live: Vec::new() }),
             work: Condvar::new(),
             started: AtomicBool::new(false),
             finished: AtomicBool::new(false),
@@ -145,14 +149,6 @@ impl Pool {
         }
         self.work.notify_all();
         state.transport.clone()
-    }
-
-    /// Caps the sum of all streams in bits per second, or lifts the cap.
-    pub(crate) fn set_cap(&self, cap_bps: Option<u64>) {
-        let mut state = lock(&self.state);
-        state.cap_bps = cap_bps;
-        pace(&state);
-        tracing::info!(?cap_bps, streams = state.live.len(), "bandwidth cap");
     }
 
     /// Every live stream as the kernel sees it.
@@ -215,17 +211,22 @@ impl Pool {
     /// Runs one connection to its end.
     fn serve(&self, slot: u16, failures: &mut u32) -> Result<(), StreamEnd> {
         let congestion_control = self.transport().congestion_control;
-        let mut stream =
-            self.dialer.data(&self.token, u32::from(slot), &congestion_control).map_err(|error| match error {
-                DialError::Io(error) => StreamEnd::Broken(error.to_string()),
-                DialError::Rejected(why) => StreamEnd::Broken(why),
-            })?;
+        let mut outlet = self.dialer.data(&self.admission, slot, &congestion_control).map_err(|error| match error {
+            DialError::Io(error) => StreamEnd::Broken(error.to_string()),
+            DialError::Rejected(why) | DialError::Refused(why) => StreamEnd::Broken(why),
+        })?;
         let connection = self.connections.fetch_add(1, Ordering::Relaxed);
-        self.register(slot, socket(&stream)).map_err(StreamEnd::from)?;
-        let result = self.pump(slot, connection, &mut stream, failures).and_then(|()| linger(&mut stream));
+        let _share = self.pacer.join(outlet.socket(), true)?;
+        outlet.pace(self.pacer.gate());
+        self.register(slot, outlet.socket()).map_err(StreamEnd::from)?;
+        let result = self.pump(slot, connection, &mut *outlet, failures).and_then(|()| Ok(outlet.finish()?));
         self.unregister(slot);
-        if result.is_err() && lock(&self.session).connection_lost(connection) > 0 {
-            self.work.notify_all();
+        if result.is_err() {
+            match lock(&self.session).connection_lost(connection) {
+                // It carried what it was given: to lose it while idle speaks against the path, not against the receiver.
+                0 => *failures = 0,
+                _ => self.work.notify_all(),
+            }
         }
         result
     }
@@ -237,7 +238,6 @@ impl Pool {
         let effective = tcp::set_congestion_control(&socket, &state.transport.congestion_control)?;
         self.progress.set_congestion_control(&effective);
         state.live.push(Live { slot, socket });
-        pace(&state);
         self.progress.streams.store(state.live.len() as u64, Ordering::Relaxed);
         Ok(())
     }
@@ -245,30 +245,25 @@ impl Pool {
     fn unregister(&self, slot: u16) {
         let mut state = lock(&self.state);
         state.live.retain(|live| live.slot != slot);
-        pace(&state);
         self.progress.streams.store(state.live.len() as u64, Ordering::Relaxed);
     }
 
-    fn pump(&self, slot: u16, connection: u64, stream: &mut ClientStream, failures: &mut u32) -> Result<(), StreamEnd> {
-        let (mut reader, mut buffer) = (BlockReader::default(), Vec::new());
+    fn pump(&self, slot: u16, connection: u64, outlet: &mut dyn Outlet, failures: &mut u32) -> Result<(), StreamEnd> {
+        let mut work = Workspace::default();
         while self.wanted(slot) {
             let Some(pack) = self.next_pack(connection) else {
-                if let Some(error) = SockRef::from(socket(stream)).take_error()? {
-                    return Err(error.into());
-                }
+                outlet.check()?;
                 continue;
             };
-            self.fill(&pack, &mut reader, &mut buffer)?;
+            self.fill(&pack, &mut work)?;
             self.progress.bulk_started();
-            for piece in buffer.chunks(WRITE_BYTES) {
-                stream.write_all(piece)?;
-            }
-            stream.flush()?;
+            let payload = match *self.source {
+                Origin::Tree(_) => Payload::Bytes(&work.payload),
+                Origin::Zeros(_) => Payload::Zeros(pack.bytes() as usize),
+            };
+            outlet.send(&work.head, payload)?;
             *failures = 0;
         }
-        stream.write_all(&Header::End.encode())?;
-        stream.conn.send_close_notify();
-        stream.flush()?;
         Ok(())
     }
 
@@ -284,31 +279,48 @@ impl Pool {
         }
     }
 
-    /// Lays out header, table and blocks in one buffer; blocks are read straight into their place.
-    fn fill(&self, pack: &Pack, reader: &mut BlockReader, buffer: &mut Vec<u8>) -> Result<(), Fault> {
-        let table_bytes = pack.blocks.len() * SEGMENT_BYTES;
+    /// Lays out header and table, and the blocks of files, which are read straight into their place.
+    fn fill(&self, pack: &Pack, work: &mut Workspace) -> Result<(), Fault> {
+        let Workspace { reader, head, payload, digests } = work;
         let payload_bytes = pack.bytes();
-        buffer.resize(HEADER_BYTES + table_bytes + payload_bytes as usize, 0);
+        if !self.source.is_memory() {
+            payload.resize(payload_bytes as usize, 0);
+        }
         let header =
             Header::Data { pack: pack.id, segments: pack.blocks.len() as u16, payload_bytes: payload_bytes as u32 };
-        let mut table = Vec::with_capacity(table_bytes);
+        head.clear();
+        head.extend_from_slice(&header.encode());
+        digests.clear();
         let entries = lock(&self.session).entries();
-        let mut rest = &mut buffer[HEADER_BYTES + table_bytes..];
-        let mut digests = Vec::with_capacity(pack.blocks.len());
+        let mut rest = &mut payload[..];
         for block in &pack.blocks {
-            let (bytes, after) = std::mem::take(&mut rest).split_at_mut(block.length as usize);
+            let length = if self.source.is_memory() { 0 } else { block.length as usize };
+            let (bytes, after) = std::mem::take(&mut rest).split_at_mut(length);
             rest = after;
-            let digest = reader.read(&self.source, &entries[block.file as usize], block, bytes)?;
+            let _operation = self.progress.disk.begin();
+            let digest = if self.undigested {
+                Digest::default()
+            } else {
+                reader.read(&self.source, &entries[block.file as usize], block, bytes)?
+            };
             digests.push(digest);
-            Segment { file: block.file, block: block.block, length: block.length, digest }.encode_into(&mut table);
+            Segment { file: block.file, block: block.block, length: block.length, digest }.encode_into(head);
             #[cfg(feature = "fault-injection")]
             crate::fault_injection::damage(pack.id, bytes);
         }
-        buffer[..HEADER_BYTES].copy_from_slice(&header.encode());
-        buffer[HEADER_BYTES..HEADER_BYTES + table_bytes].copy_from_slice(&table);
         let mut session = lock(&self.session);
-        pack.blocks.iter().zip(digests).try_for_each(|(block, digest)| session.read(block.file, block.block, digest))
+        let mut read = pack.blocks.iter().zip(digests);
+        read.try_for_each(|(block, digest)| session.read(block.file, block.block, *digest))
     }
+}
+
+/// What a stream reuses from pack to pack.
+#[derive(Default)]
+struct Workspace {
+    reader: OriginReader,
+    head: Vec<u8>,
+    payload: Vec<u8>,
+    digests: Vec<Digest>,
 }
 
 enum StreamEnd {
@@ -325,25 +337,6 @@ impl From<io::Error> for StreamEnd {
 impl From<Fault> for StreamEnd {
     fn from(fault: Fault) -> Self {
         Self::Fault(fault)
-    }
-}
-
-/// Waits until the receiver closes: it does so after the last block, so that none is lost on the way.
-fn linger(stream: &mut ClientStream) -> Result<(), StreamEnd> {
-    stream.sock.authenticated(Some(LINGER))?;
-    match stream.read(&mut [0; 16]) {
-        Ok(0) => Ok(()),
-        Ok(_) => Err(StreamEnd::Broken("the receiver sent data on a data stream".into())),
-        Err(error) => Err(error.into()),
-    }
-}
-
-fn pace(state: &State) {
-    let streams = state.live.len().max(1) as u64;
-    for live in &state.live {
-        if let Err(error) = tcp::pace(&live.socket, state.cap_bps.map(|cap| cap / streams)) {
-            tracing::warn!(stream = live.slot, %error, "the pacing rate was not set");
-        }
     }
 }
 

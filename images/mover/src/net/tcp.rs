@@ -1,21 +1,35 @@
 //! TCP sockets with the options the transfer needs, each read back where the kernel may choose otherwise.
 
 use std::io::{self, Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::os::fd::AsFd;
 use std::sync::atomic::Ordering;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use fairlead_protocol::liveness::PATIENCE;
 use fairlead_protocol::{Fault, Reason};
+use rustix::io::Errno;
+use rustix::net::RecvFlags;
 use socket2::{Domain, Protocol, SockRef, Socket, TcpKeepalive, Type};
 
+use super::pacing::gate::Gate;
 use crate::report::progress::Progress;
 
-/// Time without acknowledgement after which the kernel gives a connection up.
-const USER_TIMEOUT: Duration = Duration::from_secs(20);
+/// Time without acknowledgement, or with a full window, after which the kernel gives a connection up. Longer than the session's own
+/// patience: a receiver whose disk is slow is not gone, and the session says what it waits for.
+const USER_TIMEOUT: Duration = Duration::from_secs(2 * PATIENCE.as_secs());
 /// Unsent bytes above which a blocking writer waits: keeps queues short, so that caps and switches take effect soon.
 const NOTSENT_LOWAT_BYTES: u32 = 512 << 10;
+
+/// What the user wants of sockets.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Binding {
+    /// Interface that all connections use.
+    pub(crate) interface: Option<String>,
+    /// Own address of all connections.
+    pub(crate) address: Option<IpAddr>,
+}
 
 /// Options of every connection.
 pub(crate) fn tune(socket: &TcpStream) -> io::Result<()> {
@@ -27,16 +41,28 @@ pub(crate) fn tune(socket: &TcpStream) -> io::Result<()> {
     socket.set_tcp_keepalive(&keepalive.with_retries(3))
 }
 
-/// Connects, bound to `interface` and with the congestion control if they are given.
+/// Sets both buffers before the connection is made, so that the window's scale fits; the kernel may grant less.
+pub(crate) fn set_buffers(socket: &Socket, bytes: Option<u32>) -> io::Result<()> {
+    let Some(bytes) = bytes else { return Ok(()) };
+    socket.set_send_buffer_size(bytes as usize)?;
+    socket.set_recv_buffer_size(bytes as usize)
+}
+
+/// Connects, with interface, address, congestion control and buffers as far as they are given.
 pub(crate) fn connect(
     peer: SocketAddr,
-    interface: Option<&str>,
+    binding: &Binding,
     congestion_control: Option<&str>,
+    buffer_bytes: Option<u32>,
     timeout: Duration,
 ) -> io::Result<TcpStream> {
     let socket = Socket::new(Domain::for_address(peer), Type::STREAM, Some(Protocol::TCP))?;
-    if let Some(interface) = interface {
+    set_buffers(&socket, buffer_bytes)?;
+    if let Some(interface) = &binding.interface {
         socket.bind_device(Some(interface.as_bytes()))?;
+    }
+    if let Some(address) = binding.address {
+        socket.bind(&SocketAddr::new(address, 0).into())?;
     }
     if let Some(name) = congestion_control {
         socket.set_tcp_congestion(name.as_bytes())?;
@@ -94,16 +120,23 @@ pub(crate) fn pace(socket: impl AsFd, rate_bps: Option<u64>) -> io::Result<()> {
     fairlead_sys::set_max_pacing_rate(socket, bytes)
 }
 
+/// Bounds what a socket holds unsent; nothing restores the usual bound, which is also the largest.
+pub(crate) fn bound_unsent(socket: impl AsFd, bytes: Option<u64>) -> io::Result<()> {
+    let bytes = bytes.map_or(NOTSENT_LOWAT_BYTES, |bytes| bytes.min(u64::from(NOTSENT_LOWAT_BYTES)) as u32);
+    SockRef::from(&socket).set_tcp_notsent_lowat(bytes)
+}
+
 /// A socket that counts what passes and keeps an absolute deadline while one is set.
 pub(crate) struct Metered {
     socket: TcpStream,
     progress: Arc<Progress>,
     deadline: Option<Instant>,
+    gate: Option<Arc<Gate>>,
 }
 
 impl Metered {
     pub(crate) fn new(socket: TcpStream, progress: Arc<Progress>, deadline: Option<Instant>) -> Self {
-        Self { socket, progress, deadline }
+        Self { socket, progress, deadline, gate: None }
     }
 
     pub(crate) fn socket(&self) -> &TcpStream {
@@ -115,6 +148,34 @@ impl Metered {
         self.deadline = None;
         self.socket.set_read_timeout(timeout)?;
         self.socket.set_write_timeout(timeout)
+    }
+
+    /// What is written from now on waits for its turn under the transfer's cap.
+    pub(crate) fn paced(&mut self, gate: Arc<Gate>) {
+        self.gate = Some(gate);
+    }
+
+    /// Reads what is there, at least a byte; 0 at the end.
+    pub(crate) fn receive(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        loop {
+            match self.read(buffer) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                result => return result,
+            }
+        }
+    }
+
+    /// Whether bytes can be read, without waiting for them. A connection that the peer ended, or that broke, is an error.
+    pub(crate) fn peek(&self) -> io::Result<bool> {
+        let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
+        match rustix::net::recv(&self.socket, &mut [0; 1], flags) {
+            Ok((_, 0)) => {
+                Err(io::Error::new(io::ErrorKind::ConnectionAborted, "the peer went away from an idle stream"))
+            }
+            Ok(_) => Ok(true),
+            Err(Errno::WOULDBLOCK | Errno::INTR) => Ok(false),
+            Err(error) => Err(error.into()),
+        }
     }
 
     fn remaining(&self) -> io::Result<Option<Duration>> {
@@ -142,19 +203,17 @@ impl Read for Metered {
 
 impl Write for Metered {
     fn write(&mut self, buffer: &[u8]) -> io::Result<usize> {
-        if let Some(remaining) = self.remaining()? {
-            self.socket.set_write_timeout(Some(remaining))?;
-        }
-        let bytes = self.socket.write(buffer)?;
-        self.count(bytes);
-        Ok(bytes)
+        self.write_vectored(&[io::IoSlice::new(buffer)])
     }
 
     fn write_vectored(&mut self, buffers: &[io::IoSlice<'_>]) -> io::Result<usize> {
         if let Some(remaining) = self.remaining()? {
             self.socket.set_write_timeout(Some(remaining))?;
         }
-        let bytes = self.socket.write_vectored(buffers)?;
+        let bytes = match &self.gate {
+            Some(gate) => gate.write(&self.socket, buffers)?,
+            None => self.socket.write_vectored(buffers)?,
+        };
         self.count(bytes);
         Ok(bytes)
     }
@@ -167,6 +226,7 @@ impl Write for Metered {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rustix::event::{poll, PollFd, PollFlags};
 
     #[test]
     fn an_unknown_congestion_control_names_the_remedy() {
@@ -176,6 +236,25 @@ mod tests {
         assert!(!fault.retry);
         let denied = remedy("cubic", &io::Error::from(io::ErrorKind::PermissionDenied));
         assert!(denied.contains("net.ipv4.tcp_allowed_congestion_control"));
+    }
+
+    #[test]
+    fn a_peek_tells_silence_from_bytes_from_the_end() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut peer = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let mut metered = Metered::new(listener.accept().unwrap().0, Arc::new(Progress::new()), None);
+        let await_event = |metered: &Metered| {
+            let mut polled = [PollFd::new(metered.socket(), PollFlags::IN)];
+            poll(&mut polled, None).unwrap();
+        };
+        assert!(!metered.peek().unwrap());
+        peer.write_all(b"x").unwrap();
+        await_event(&metered);
+        assert!(metered.peek().unwrap());
+        assert_eq!(metered.receive(&mut [0; 8]).unwrap(), 1);
+        drop(peer);
+        await_event(&metered);
+        assert!(metered.peek().is_err());
     }
 
     #[test]

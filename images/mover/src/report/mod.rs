@@ -1,5 +1,6 @@
 //! What the mover tells the world: progress while it runs, a verdict at its end.
 
+pub(crate) mod disk_watch;
 pub(crate) mod ledger;
 pub(crate) mod output;
 pub(crate) mod progress;

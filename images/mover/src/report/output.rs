@@ -13,6 +13,9 @@ use super::verdict::Verdict;
 
 const INTERVAL: Duration = Duration::from_millis(500);
 
+/// Intervals between lines of progress in a log.
+const LOG_BEATS: u32 = 120;
+
 /// Prints an event as one line of JSON.
 pub(crate) fn event(json_events: bool, kind: &str, fields: &serde_json::Value) {
     if json_events {
@@ -55,6 +58,9 @@ impl Ticker {
                     event(true, "progress", &serde_json::to_value(&now).unwrap_or_default());
                 }
                 beat = beat.wrapping_add(1);
+                if !terminal && !json_events && beat % LOG_BEATS == 0 {
+                    tracing::info!("{}", line(&now));
+                }
                 std::thread::park_timeout(INTERVAL);
             }
             if terminal {
@@ -82,7 +88,8 @@ fn line(now: &Snapshot) -> String {
         stage => format!("{stage:?}: "),
     };
     let Some(total) = now.bytes_total else { return stage };
-    let done = now.bytes_transferred + now.bytes_skipped;
+    let moved = if now.stage == Stage::Verifying { now.bytes_verified } else { now.bytes_transferred };
+    let done = moved + now.bytes_skipped;
     let percent = (done.min(total) * 100).checked_div(total).unwrap_or(100);
     let eta = match (total.saturating_sub(done)).checked_div(now.rate_bytes_per_second) {
         Some(seconds) => clock(seconds),
@@ -131,5 +138,17 @@ mod tests {
         now.rate_bytes_per_second = 100_000;
         assert_eq!(line(&now), "1.0 MB / 2.0 MB, 50%, 100.0 kB/s, ETA 10s, files 0 / 10");
         assert_eq!(clock(3700), "1h01m");
+    }
+
+    #[test]
+    fn the_verify_phase_has_a_line_of_the_same_kind() {
+        let progress = Progress::new();
+        progress.set_totals(1, 4_000_000);
+        progress.bytes_transferred.store(4_000_000, Ordering::Relaxed);
+        progress.enter(Stage::Verifying);
+        progress.bytes_verified.store(1_000_000, Ordering::Relaxed);
+        let mut now = progress.snapshot();
+        now.rate_bytes_per_second = 1_000_000;
+        assert_eq!(line(&now), "Verifying: 1.0 MB / 4.0 MB, 25%, 1.0 MB/s, ETA 3s, files 0 / 1");
     }
 }

@@ -8,6 +8,8 @@ use std::time::{Duration, Instant};
 use fairlead_protocol::receiver::lock;
 use serde::Serialize;
 
+use super::disk_watch::DiskWatch;
+
 /// Where the transfer is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[repr(u8)]
@@ -34,6 +36,19 @@ const STAGES: [Stage; 7] = [
 /// Time over which the reported rate is the mean.
 const RATE_WINDOW: Duration = Duration::from_secs(10);
 
+/// The cap and what becomes of it, in bits per second on the network: IP packets with TCP, TLS and retransmissions.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub(crate) struct Bandwidth {
+    /// The cap that was asked for; nothing without one.
+    pub(crate) asked_bps: Option<u64>,
+    /// What the sockets are really held to; nothing without a cap.
+    pub(crate) in_force_bps: Option<u64>,
+    /// Rate over the last second.
+    pub(crate) measured_bps: u64,
+    /// Bytes on the network so far.
+    pub(crate) wire_bytes: u64,
+}
+
 /// Live counters.
 pub(crate) struct Progress {
     started: Instant,
@@ -52,14 +67,18 @@ pub(crate) struct Progress {
     pub(crate) bytes_resent: AtomicU64,
     /// Bytes that this attempt made durable at the receiver.
     pub(crate) bytes_durable: AtomicU64,
+    /// Bytes that the verify phase is done with: read back if that was asked for, else made durable.
+    pub(crate) bytes_verified: AtomicU64,
     pub(crate) streams: AtomicU64,
     /// Bytes on sockets and disks in either direction: grows as long as anything happens.
     pub(crate) work: AtomicU64,
+    pub(crate) disk: DiskWatch,
     bulk_started_ms: AtomicU64,
     bulk_ended_ms: AtomicU64,
     samples: Mutex<VecDeque<(Duration, u64)>>,
     last_change: Mutex<(u64, Duration)>,
     congestion_control: Mutex<String>,
+    bandwidth: Mutex<Option<Bandwidth>>,
 }
 
 /// The counters at one moment; totals are null until the listing is complete.
@@ -80,6 +99,9 @@ pub(crate) struct Snapshot {
     pub(crate) bytes_resumed: u64,
     pub(crate) bytes_resent: u64,
     pub(crate) bytes_durable: u64,
+    pub(crate) bytes_verified: u64,
+    /// At the sender.
+    pub(crate) bandwidth: Option<Bandwidth>,
 }
 
 impl Progress {
@@ -99,13 +121,16 @@ impl Progress {
             bytes_resumed: zero(),
             bytes_resent: zero(),
             bytes_durable: zero(),
+            bytes_verified: zero(),
             streams: zero(),
             work: zero(),
+            disk: DiskWatch::default(),
             bulk_started_ms: AtomicU64::new(u64::MAX),
             bulk_ended_ms: AtomicU64::new(u64::MAX),
             samples: Mutex::default(),
             last_change: Mutex::default(),
             congestion_control: Mutex::default(),
+            bandwidth: Mutex::default(),
         }
     }
 
@@ -115,7 +140,11 @@ impl Progress {
     }
 
     pub(crate) fn enter(&self, stage: Stage) {
-        self.stage.store(stage as u8, Ordering::Relaxed);
+        let before = self.stage.swap(stage as u8, Ordering::Relaxed);
+        if stage == Stage::Verifying && before != stage as u8 {
+            // The rate is that of the verify phase from now on.
+            lock(&self.samples).clear();
+        }
         tracing::debug!(?stage, "stage");
     }
 
@@ -149,6 +178,10 @@ impl Progress {
         name.clone_into(&mut lock(&self.congestion_control));
     }
 
+    pub(crate) fn set_bandwidth(&self, bandwidth: Bandwidth) {
+        *lock(&self.bandwidth) = Some(bandwidth);
+    }
+
     /// The first data byte is about to be sent or was received.
     pub(crate) fn bulk_started(&self) {
         let now = self.now().as_millis() as u64;
@@ -171,7 +204,8 @@ impl Progress {
 
     /// Takes a sample for the rate; to be called a few times a second.
     pub(crate) fn sample(&self) {
-        let (now, bytes) = (self.now(), self.bytes_transferred.load(Ordering::Relaxed));
+        let counter = if self.stage() == Stage::Verifying { &self.bytes_verified } else { &self.bytes_transferred };
+        let (now, bytes) = (self.now(), counter.load(Ordering::Relaxed));
         let mut samples = lock(&self.samples);
         samples.push_back((now, bytes));
         while samples.len() > 2 && samples[1].0 + RATE_WINDOW <= now {
@@ -217,6 +251,8 @@ impl Progress {
             bytes_resumed: get(&self.bytes_resumed),
             bytes_resent: get(&self.bytes_resent),
             bytes_durable: get(&self.bytes_durable),
+            bytes_verified: get(&self.bytes_verified),
+            bandwidth: *lock(&self.bandwidth),
         }
     }
 }

@@ -53,6 +53,8 @@ pub(crate) struct Success {
     pub(crate) reason: Reason,
     pub(crate) message: String,
     pub(crate) root: Option<[u8; 32]>,
+    /// Whether anything was transferred at all: the wire is always verified.
+    pub(crate) wire: bool,
     /// Whether the receiver read everything again from its disk.
     pub(crate) disk: bool,
     /// What is to be done once the verdict is written.
@@ -62,7 +64,14 @@ pub(crate) struct Success {
 impl Success {
     /// A success without more to say or do.
     pub(crate) fn new(reason: Reason, message: impl Into<String>) -> Self {
-        Self { reason, message: message.into(), root: None, disk: false, epilogue: None }
+        Self {
+            reason,
+            message: message.into(),
+            root: None,
+            wire: reason == Reason::Verified,
+            disk: false,
+            epilogue: None,
+        }
     }
 }
 
@@ -84,6 +93,7 @@ impl Verdict {
             Err(fault) => (Outcome::Failed, fault.reason, fault.message.clone(), fault.retry),
         };
         let root = result.as_ref().ok().and_then(|success| success.root);
+        let wire = result.as_ref().is_ok_and(|success| success.wire);
         let disk = result.as_ref().is_ok_and(|success| success.disk);
         Self {
             version: 1,
@@ -104,11 +114,10 @@ impl Verdict {
             bytes_resumed: now.bytes_resumed,
             bytes_resent: now.bytes_resent,
             root_digest: root.map(|root| format!("blake3:{}", blake3::Hash::from(root).to_hex())),
-            verified: match (root, disk) {
-                (None, _) => Vec::new(),
-                (Some(_), false) => vec!["Wire", "Block"],
-                (Some(_), true) => vec!["Wire", "Block", "Disk"],
-            },
+            verified: [(wire, "Wire"), (root.is_some(), "Block"), (disk, "Disk")]
+                .into_iter()
+                .filter_map(|(done, level)| done.then_some(level))
+                .collect(),
             seconds: progress.now().as_secs_f64(),
             bulk_seconds: progress.bulk_seconds(),
         }

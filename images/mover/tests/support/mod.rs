@@ -2,6 +2,9 @@
 // Each test file uses its part of this, and a failed expectation is a panic here.
 #![allow(dead_code, clippy::unwrap_used)]
 
+pub(crate) mod namespaces;
+pub(crate) mod proxy;
+
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
@@ -18,6 +21,8 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// A folder with credentials, a source and a destination.
 pub(crate) struct Bench {
     pub(crate) folder: tempfile::TempDir,
+    /// Where the ends run; both on the loopback without.
+    pub(crate) namespaces: Option<namespaces::Namespaces>,
 }
 
 /// One end of a transfer.
@@ -50,7 +55,7 @@ impl End {
 
 impl Bench {
     pub(crate) fn new() -> Self {
-        let bench = Self { folder: tempfile::tempdir().unwrap() };
+        let bench = Self { folder: tempfile::tempdir().unwrap(), namespaces: None };
         bench.make_credentials("tls");
         std::fs::create_dir(bench.source()).unwrap();
         bench
@@ -100,7 +105,10 @@ impl Bench {
     /// The receiver of an attempt with these variables in its environment, or how it ended before it listened.
     pub(crate) fn receiver_of(&self, attempt: u32, extra: &[&str], env: &[(&str, &str)]) -> Result<(Mover, u16), End> {
         let credentials = format!("{}/receiver", self.credentials(attempt));
-        let arguments = self.destination_arguments();
+        let mut arguments = self.destination_arguments();
+        if extra.contains(&"--destination") {
+            arguments.drain(..2);
+        }
         let mut mover = self.start("receive", "receiver", &credentials, &arguments, extra, env);
         match mover.next_event("listening") {
             Some(endpoint) => Ok((mover, endpoint["port"].as_u64().unwrap() as u16)),
@@ -121,7 +129,15 @@ impl Bench {
 
     fn destination_arguments(&self) -> Vec<String> {
         let destination = self.destination().display().to_string();
-        ["--destination", &destination, "--port", "0", "--address", "127.0.0.1"].map(str::to_owned).to_vec()
+        ["--destination", &destination, "--port", "0", "--address", self.address()].map(str::to_owned).to_vec()
+    }
+
+    fn address(&self) -> &'static str {
+        if self.namespaces.is_some() {
+            namespaces::ADDRESS
+        } else {
+            "127.0.0.1"
+        }
     }
 
     pub(crate) fn sender(&self, port: u16, extra: &[&str]) -> Mover {
@@ -129,10 +145,13 @@ impl Bench {
     }
 
     pub(crate) fn sender_with(&self, port: u16, credentials: &str, extra: &[&str]) -> Mover {
-        let (source, peer) = (self.source().display().to_string(), format!("127.0.0.1:{port}"));
+        let (source, peer) = (self.source().display().to_string(), format!("{}:{port}", self.address()));
         // The kernel's default is allowed to everybody; others may not be.
         let default = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_congestion_control").unwrap();
-        let mut arguments = vec!["--source".to_owned(), source, "--connect".to_owned(), peer];
+        let mut arguments = vec!["--connect".to_owned(), peer];
+        if !extra.contains(&"--source") {
+            arguments.extend(["--source".to_owned(), source]);
+        }
         if !extra.contains(&"--congestion-control") {
             arguments.extend(["--congestion-control".to_owned(), default.trim().to_owned()]);
         }
@@ -150,7 +169,16 @@ impl Bench {
     ) -> Mover {
         let log = self.path(&format!("{role}.json"));
         let _ = std::fs::remove_file(&log);
-        let mut child = Command::new(BINARY)
+        let mut program = match &self.namespaces {
+            None => Command::new(BINARY),
+            Some(namespaces) => {
+                let name = if command == "receive" { &namespaces.receiver } else { &namespaces.sender };
+                let mut program = Command::new("ip");
+                program.args(["netns", "exec", name, BINARY]);
+                program
+            }
+        };
+        let mut child = program
             .arg(command)
             .args(arguments)
             .args(if extra.contains(&"--peer-timeout") { &[][..] } else { &["--peer-timeout", "20"] })

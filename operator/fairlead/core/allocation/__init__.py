@@ -13,8 +13,8 @@ from fairlead.core.allocation.guarantees import KeptGuarantees, keep_guarantees
 from fairlead.core.allocation.jain import grouped_jain_index, jain_index
 from fairlead.core.allocation.model import Allocation, AllocationInputError, Job, Link, LinkShare, Tenant, TenantShare
 from fairlead.core.allocation.problem import Problem, build
-from fairlead.core.allocation.solver import solve
-from fairlead.core.allocation.waterfill import Floats, totals
+from fairlead.core.allocation.solver import Solution, solve
+from fairlead.core.allocation.waterfill import totals
 
 __all__ = ["Allocation", "AllocationInputError", "Job", "Link", "LinkShare", "Tenant", "TenantShare", "allocate", "jain_index"]
 
@@ -23,10 +23,11 @@ def allocate(links: Iterable[Link], tenants: Iterable[Tenant], jobs: Iterable[Jo
     """The fair rate of every job. Raises AllocationInputError; the order of the input does not matter."""
     problem = build(links, tenants, jobs)
     kept = keep_guarantees(problem)
-    return _describe(problem, kept, solve(problem, kept).rate)
+    return _describe(problem, kept, solve(problem, kept))
 
 
-def _describe(problem: Problem, kept: KeptGuarantees, rate: Floats) -> Allocation:
+def _describe(problem: Problem, kept: KeptGuarantees, solution: Solution) -> Allocation:
+    rate = solution.rate
     links, tenants, slices = len(problem.links), len(problem.tenants), len(problem.slice_link)
     row, column = np.nonzero(problem.crossing >= 0)
     slice_ = problem.crossing[row, column]
@@ -63,4 +64,5 @@ def _describe(problem: Problem, kept: KeptGuarantees, rate: Floats) -> Allocatio
             for number, each in enumerate(problem.tenants)
         },
         jain=jain_index(overall),
+        approximated=solution.raised,
     )

@@ -100,3 +100,5 @@ class Allocation:
     tenants: Mapping[str, TenantShare]
     jain: float | None
     """Jain's index over all jobs' rates per weight, a job's weight being its part of its tenant's."""
+    approximated: int = 0
+    """Jobs for which no rates that obey the rule were found; they rose together instead, within capacities, guarantees and limits."""

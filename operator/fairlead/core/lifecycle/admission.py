@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from fairlead.api.quantity import RateError
 from fairlead.api.reasons import ConditionType, Reason
 from fairlead.api.spec import Side
-from fairlead.core.model import Observed
+from fairlead.core.model import Admission, Observed
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +45,14 @@ def obstacle_to_start(observed: Observed) -> Obstacle | None:
         _missing_node,
         _claim,
         _node_not_ready,
+        _no_room_on_a_link,
     )
     return next((obstacle for check in checks if (obstacle := check(observed)) is not None), None)
+
+
+def may_use_links(observed: Observed) -> bool:
+    """Whether the shared links have room for the job, or nobody shares any."""
+    return observed.fairness is None or observed.fairness.admission is Admission.ADMITTED
 
 
 def _sides(observed: Observed) -> tuple[tuple[str, Side], tuple[str, Side]]:
@@ -66,9 +72,13 @@ def _contradiction(observed: Observed) -> Obstacle | None:
             message = "source and destination are the same directory, or one lies in the other: change path or claimName of one of them"
             return Obstacle(Reason.SAME_DIRECTORY, message, terminal=True)
     try:
-        _ = spec.bandwidth.limit_bps if spec.bandwidth else None
+        limit_bps = spec.bandwidth.limit_bps if spec.bandwidth else None
+        guarantee_bps = spec.bandwidth.guarantee_bps if spec.bandwidth else 0
     except RateError as error:
-        return Obstacle(Reason.INVALID_SPEC, f"bandwidth.limit: {error}", needs_person=True)
+        return Obstacle(Reason.INVALID_SPEC, f"bandwidth: {error}", needs_person=True)
+    if limit_bps is not None and guarantee_bps > limit_bps:
+        message = "bandwidth.guarantee must not exceed bandwidth.limit: lower guarantee or raise limit"
+        return Obstacle(Reason.INVALID_SPEC, message, needs_person=True)
     return None
 
 
@@ -114,3 +124,11 @@ def _node_not_ready(observed: Observed) -> Obstacle | None:
             message = f"{name}.node: node {side.node} is not ready; the job waits for it"
             return Obstacle(Reason.NODE_NOT_READY, message, condition=ConditionType.SCHEDULED)
     return None
+
+
+def _no_room_on_a_link(observed: Observed) -> Obstacle | None:
+    standing = observed.fairness
+    if standing is None or standing.admission is not Admission.WAITING:
+        return None
+    impossible = standing.reason is Reason.GUARANTEE_TOO_LARGE
+    return Obstacle(standing.reason, standing.message, condition=ConditionType.SCHEDULED, needs_person=impossible)

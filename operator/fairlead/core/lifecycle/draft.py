@@ -99,6 +99,7 @@ class Draft:
         return replace(
             self.effects,
             status=after if news else None,
-            events=events_between(before, after) + self.effects.events,
+            # What is not written would be told again in the next pass.
+            events=(events_between(before, after) if news else ()) + self.effects.events,
             requeue_after=self._wake_after,
         )

@@ -32,8 +32,13 @@ def events_between(before: TransferJobStatus, after: TransferJobStatus) -> tuple
         tell(EventReason.MOVERS_STARTED, ConditionType.MOVERS_READY)
     if _is_new_reason(before, after, ConditionType.MOVERS_READY, *_TROUBLE):
         tell(EventReason.MOVERS_NOT_READY, ConditionType.MOVERS_READY, warning=True)
-    if became(ConditionType.PATH_PROBED):
-        tell(EventReason.PATH_PROBED, ConditionType.PATH_PROBED)
+    if _is_new_reason(before, after, ConditionType.SCHEDULED, Reason.WAITING_FOR_LINK, Reason.GUARANTEE_TOO_LARGE):
+        tell(EventReason.WAITING_FOR_LINK, ConditionType.SCHEDULED, warning=True)
+    if _is_new_reason(before, after, ConditionType.CAP_ENFORCED, Reason.ABOVE_CAP):
+        tell(EventReason.CAP_EXCEEDED, ConditionType.CAP_ENFORCED, warning=True)
+    if became(ConditionType.PATH_PROBED) or _was_switched(before, after):
+        first = became(ConditionType.PATH_PROBED)
+        tell(EventReason.PATH_PROBED if first else EventReason.TRANSPORT_SWITCHED, ConditionType.PATH_PROBED)
     if became(ConditionType.SUCCEEDED):
         tell(EventReason.SUCCEEDED, ConditionType.SUCCEEDED)
     if became(ConditionType.FAILED):
@@ -41,6 +46,13 @@ def events_between(before: TransferJobStatus, after: TransferJobStatus) -> tuple
     elif (after.failures or 0) > (before.failures or 0):
         tell(EventReason.ATTEMPT_FAILED, ConditionType.MOVERS_READY, warning=True)
     return tuple(events)
+
+
+def _was_switched(before: TransferJobStatus, after: TransferJobStatus) -> bool:
+    """Whether the advisor changed its mind in mid-transfer. A stream count moves more often: the condition's message tells that."""
+    if not after.is_true(ConditionType.PATH_PROBED) or before.decision is None or after.decision is None:
+        return False
+    return before.decision.congestion_control != after.decision.congestion_control
 
 
 def _is_new_reason(before: TransferJobStatus, after: TransferJobStatus, kind: ConditionType, *only: Reason) -> bool:

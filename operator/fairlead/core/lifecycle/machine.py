@@ -10,10 +10,12 @@ from datetime import datetime, timedelta
 from fairlead.api.names import CONTROLLER
 from fairlead.api.reasons import ConditionType, Reason
 from fairlead.core.lifecycle import attempt, ending
-from fairlead.core.lifecycle.admission import Obstacle, obstacle_to_start, withdrawn_permission
+from fairlead.core.lifecycle.admission import Obstacle, may_use_links, obstacle_to_start, withdrawn_permission
 from fairlead.core.lifecycle.draft import Draft
 from fairlead.core.model import Observed, Plan, Role
 from fairlead.core.verdicts import is_live, proven_success
+
+_FOR_LINKS = frozenset({Reason.WAITING_FOR_LINK, Reason.GUARANTEE_TOO_LARGE})
 
 
 def decide(observed: Observed, now: datetime) -> Plan:
@@ -86,8 +88,14 @@ def _run(draft: Draft) -> None:
         draft.conditions.set(ConditionType.SUSPENDED, "False", Reason.RESUMED, "spec.suspend is false: the job goes on with a new attempt")
     under_way = attempt.is_under_way(draft)
     obstacle = withdrawn_permission(draft.observed) if under_way else obstacle_to_start(draft.observed)
+    if obstacle is None or obstacle.reason in _FOR_LINKS:
+        draft.add(asks_for_links=not under_way)
     if obstacle is not None:
         _wait_for(draft, obstacle)
+        return
+    if not under_way and not may_use_links(draft.observed):
+        # The fairness loop answers at once; the status has nothing to say until then.
+        draft.wake_after(draft.settings.poll_interval)
         return
     draft.conditions.set(ConditionType.ACCEPTED, "True", Reason.VALID, "namespace, nodes and claims allow the job to run")
     if under_way:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from fairlead.api.names import ANNOTATION_EGRESS_BANDWIDTH
 from fairlead.api.quantity import format_rate, parse_rate
 from fairlead.api.reasons import ConditionType, Reason
+from fairlead.api.status import ConditionStatus
 from fairlead.core.lifecycle.draft import Draft
 from fairlead.core.model import AnnotatePod, MoverPod
 from fairlead.core.status import bandwidth_of, decision_of, endpoints_of, path_of, progress_of
@@ -57,29 +58,46 @@ def _path(draft: Draft) -> None:
     draft.conditions.set(ConditionType.PATH_PROBED, "True", Reason.PROBED, message)
 
 
-def _cap(draft: Draft, sender: MoverPod | None) -> None:
-    wanted = draft.job.spec.bandwidth
+def cap_of(draft: Draft) -> int | None:
+    """Most the job may send: its own limit or its share, whichever is less; None for no cap."""
+    wanted, standing = draft.job.spec.bandwidth, draft.observed.fairness
     limit_bps = wanted.limit_bps if wanted else None
+    share_bps = standing.cap_bps if standing else None
+    if standing is not None and standing.hold:
+        present = draft.job.status.bandwidth
+        share_bps = parse_rate(present.allocated) if present and present.allocated else None
+    return min((bps for bps in (limit_bps, share_bps) if bps is not None), default=None)
+
+
+def _cap(draft: Draft, sender: MoverPod | None) -> None:
+    cap_bps = cap_of(draft)
     before = draft.status.bandwidth
-    bandwidth = bandwidth_of(before, limit_bps, draft.observed.reports)
-    draft.change(bandwidth=bandwidth)
+    bandwidth = bandwidth_of(before, cap_bps, draft.observed.reports)
     in_force = before.allocated if before else None
     if sender is not None and is_live(sender) and in_force != bandwidth.allocated:
         draft.add(annotations=(AnnotatePod(sender.name, sender.uid, {ANNOTATION_EGRESS_BANDWIDTH: bandwidth.allocated}),))
-    if limit_bps is None:
+    if cap_bps is None:
         draft.conditions.remove(ConditionType.CAP_ENFORCED)
-    elif bandwidth.measured is None:
-        draft.conditions.set(
-            ConditionType.CAP_ENFORCED, "Unknown", Reason.CAP_NOT_MEASURED, f"cap {format_rate(limit_bps)}, nothing measured yet"
-        )
-    elif parse_rate(bandwidth.measured) <= limit_bps * _TOLERANCE + _granularity_bps(draft):
-        draft.conditions.set(
-            ConditionType.CAP_ENFORCED, "True", Reason.WITHIN_CAP, f"the receiver measures no more than {format_rate(limit_bps)}"
-        )
     else:
-        draft.conditions.set(
-            ConditionType.CAP_ENFORCED, "False", Reason.ABOVE_CAP, f"the receiver measures more than {format_rate(limit_bps)}"
-        )
+        status, reason, message = _judge(draft, cap_bps, bandwidth.measured)
+        draft.conditions.set(ConditionType.CAP_ENFORCED, status, reason, message)
+        if status == "False":
+            # The mover was told, but what is measured shows that nothing holds it.
+            bandwidth = bandwidth.model_copy(update={"enforced_by": "None"})
+    draft.change(bandwidth=bandwidth)
+
+
+def _judge(draft: Draft, cap_bps: int, measured: str | None) -> tuple[ConditionStatus, Reason, str]:
+    """Whether the measured rate keeps to the cap, in view of the caps that were in force while it was measured."""
+    cap = format_rate(cap_bps)
+    if measured is None:
+        return "Unknown", Reason.CAP_NOT_MEASURED, f"cap {cap}, nothing measured yet"
+    measured_bps, allowance_bps = parse_rate(measured), _granularity_bps(draft)
+    if measured_bps <= cap_bps * _TOLERANCE + allowance_bps:
+        return "True", Reason.WITHIN_CAP, f"the receiver measures no more than {cap}"
+    if measured_bps <= (draft.observed.asked_bps or 0.0) * _TOLERANCE + allowance_bps:
+        return "Unknown", Reason.CAP_NOT_MEASURED, f"cap {cap} is new: what is measured still holds the time before it"
+    return "False", Reason.ABOVE_CAP, f"the receiver measures more than {cap}"
 
 
 def _granularity_bps(draft: Draft) -> float:

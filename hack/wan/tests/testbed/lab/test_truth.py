@@ -50,6 +50,7 @@ def test_the_probe_sees_the_queue_that_the_emulator_holds(runs: dict[str, Run]) 
     full_ms = run.scenario.path.rtt_ms + run.scenario.path.full_queue_ms
     assert rtt["p50"] > run.scenario.path.rtt_ms + 0.3 * run.scenario.path.full_queue_ms
     assert rtt["p95"] < full_ms + 15
+    assert run.manifest["queues"]["forward_bytes"]["max"] <= run.scenario.path.queue_bytes
     assert max(int(row[1]) for row in run.rows("queue.csv")) > 0.5 * run.scenario.path.queue_bytes
 
 

@@ -22,6 +22,22 @@ pub fn of_block(bytes: &[u8]) -> Digest {
     *blake3::hash(bytes).as_bytes()
 }
 
+/// `of_block` for bytes that come in pieces.
+#[derive(Default)]
+pub struct BlockHasher(blake3::Hasher);
+
+impl BlockHasher {
+    /// Adds the next bytes.
+    pub fn update(&mut self, bytes: &[u8]) {
+        self.0.update(bytes);
+    }
+
+    /// The block's digest.
+    pub fn finish(self) -> Digest {
+        *self.0.finalize().as_bytes()
+    }
+}
+
 /// Digest of a file from its size and its blocks' digests in order.
 pub fn of_file<'a>(size: u64, blocks: impl IntoIterator<Item = &'a Digest>) -> Digest {
     let mut hasher = blake3::Hasher::new_derive_key("fairlead file v1");

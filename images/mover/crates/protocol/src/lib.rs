@@ -9,6 +9,7 @@ pub mod digest;
 pub mod fault;
 pub mod frame;
 pub mod kept;
+pub mod keyed;
 pub mod ledger;
 pub mod limits;
 pub mod listing;

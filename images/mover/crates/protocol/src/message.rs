@@ -18,6 +18,22 @@ pub struct Hello {
     /// Data connections: number of the stream.
     #[prost(uint32, tag = "5")]
     pub stream: u32,
+    /// Control connections: whether data connections are encrypted. Both ends must want the same.
+    #[prost(enumeration = "Encryption", tag = "6")]
+    pub encryption: i32,
+    /// Control connections: the source is made up in memory, so that nobody misses its digests.
+    #[prost(bool, tag = "7")]
+    pub source_is_memory: bool,
+}
+
+/// Whether data connections are encrypted. The control connection always is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Enumeration)]
+#[repr(i32)]
+pub enum Encryption {
+    Unknown = 0,
+    Required = 1,
+    /// Authenticated and keyed, in the clear.
+    None = 2,
 }
 
 /// What a connection is for.
@@ -40,6 +56,15 @@ pub struct Welcome {
     pub echo_key: Vec<u8>,
     #[prost(uint32, tag = "4")]
     pub echo_port: u32,
+    /// Blocks carry no digests: the wire is protected by TLS, they come from memory, and they are stored nowhere.
+    #[prost(bool, tag = "5")]
+    pub undigested: bool,
+    /// The receiver checks everything and stores nothing.
+    #[prost(bool, tag = "7")]
+    pub discards: bool,
+    /// A refusal that no further attempt with the same settings can change.
+    #[prost(bool, tag = "6")]
+    pub is_final: bool,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -227,4 +252,10 @@ pub struct Heartbeat {
     /// Whether this end waits on purpose, so that no progress is expected.
     #[prost(bool, tag = "2")]
     pub waiting: bool,
+    /// Milliseconds that the oldest operation on this end's disk has been under way; 0 without one.
+    #[prost(uint64, tag = "3")]
+    pub disk_ms: u64,
+    /// From the receiver: bytes that the verify phase is done with.
+    #[prost(uint64, tag = "4")]
+    pub bytes_verified: u64,
 }

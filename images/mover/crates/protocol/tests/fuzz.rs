@@ -10,6 +10,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use fairlead_protocol::frame::{encode, preamble};
 use fairlead_protocol::kept::{frames, runs};
+use fairlead_protocol::keyed::Secret;
 use fairlead_protocol::ledger::{header, Identity, Record};
 use fairlead_protocol::listing::Version;
 use fairlead_protocol::message::{self, Body, Complete, Control, Hello, Listing, ListingEnd, Numbers, Packs, Welcome};
@@ -40,8 +41,14 @@ fn controls(bodies: Vec<Body>) -> Vec<u8> {
 
 /// Valid input for each harness, to be bent.
 fn seeds() -> Vec<Vec<u8>> {
-    let hello = Hello { job: "job".into(), attempt: 1, purpose: 1, token: vec![7; 16], stream: 3 };
-    let welcome = Welcome { refusal: String::new(), token: vec![7; 16], echo_key: vec![8; 16], echo_port: 24_000 };
+    let hello = Hello { job: "job".into(), attempt: 1, purpose: 1, token: vec![7; 16], stream: 3, ..Hello::default() };
+    let welcome = Welcome {
+        refusal: String::new(),
+        token: vec![7; 16],
+        echo_key: vec![8; 16],
+        echo_port: 24_000,
+        ..Welcome::default()
+    };
     let file =
         |path: &str, size| message::Entry { path: path.into(), kind: 1, mode: 0o644, size, ..Default::default() };
     let directory = message::Entry { path: b"d".to_vec(), kind: 2, ..Default::default() };
@@ -85,7 +92,18 @@ fn seeds() -> Vec<Vec<u8>> {
         pack,
         ledger,
         b"d/e/../f/./g".to_vec(),
+        keyed(),
     ]
+}
+
+/// Both directions of a stream without encryption, as the harness for it expects them.
+fn keyed() -> Vec<u8> {
+    let secret = Secret::new(harness::SECRET);
+    let greeter = secret.greet(3, &[1; 32]);
+    let greeting = *greeter.greeting();
+    let (_, answer, _) = secret.answer(&greeting, &[2; 32]).unwrap();
+    let (proof, _) = greeter.finish(&answer).unwrap();
+    [&greeting[..], &answer, &proof].concat()
 }
 
 fn bend(random: &mut Random, seed: &[u8], other: &[u8]) -> Vec<u8> {

@@ -4,6 +4,9 @@ use std::io;
 use std::mem;
 use std::os::fd::{AsFd, AsRawFd};
 
+/// `TCPI_OPT_TIMESTAMPS` of the kernel's `tcp.h`.
+const TIMESTAMPS: u8 = 1;
+
 /// What the kernel knows of a TCP connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TcpInfo {
@@ -25,6 +28,26 @@ pub struct TcpInfo {
     pub pacing_rate_bytes_per_second: u64,
     /// Bytes in the send buffer that were never sent.
     pub unsent_bytes: u32,
+    /// Payload bytes sent, those sent again included.
+    pub bytes_sent: u64,
+    /// Payload bytes sent again.
+    pub bytes_retransmitted: u64,
+    /// Packets sent, modulo 2^32.
+    pub packets_sent: u32,
+    /// Payload bytes of a full segment.
+    pub segment_bytes: u32,
+    /// Whether every packet carries TCP timestamps, which take 12 bytes.
+    pub timestamps: bool,
+    /// Segments sent and not acknowledged.
+    pub unacknowledged: u32,
+    /// Retransmissions, or probes of a full window, since anything was acknowledged.
+    pub fruitless: u8,
+    /// Probes of a full window since it last opened.
+    pub probes: u8,
+    /// Milliseconds since the last acknowledgement came.
+    pub last_ack_ms: u32,
+    /// Bytes the receiver allows in flight.
+    pub window_bytes: u32,
 }
 
 /// Reads `TCP_INFO`. Kernels that know fewer fields leave the rest zero.
@@ -55,6 +78,16 @@ pub fn tcp_info(socket: impl AsFd) -> io::Result<TcpInfo> {
         congestion_window_segments: info.tcpi_snd_cwnd,
         pacing_rate_bytes_per_second: info.tcpi_pacing_rate,
         unsent_bytes: info.tcpi_notsent_bytes,
+        bytes_sent: info.tcpi_bytes_sent,
+        bytes_retransmitted: info.tcpi_bytes_retrans,
+        packets_sent: info.tcpi_segs_out,
+        segment_bytes: info.tcpi_snd_mss,
+        timestamps: info.tcpi_options & TIMESTAMPS != 0,
+        unacknowledged: info.tcpi_unacked,
+        fruitless: info.tcpi_retransmits,
+        probes: info.tcpi_probes,
+        last_ack_ms: info.tcpi_last_ack_recv,
+        window_bytes: info.tcpi_snd_wnd,
     })
 }
 

@@ -6,6 +6,7 @@ use fairlead_protocol::digest::of_block;
 use fairlead_protocol::fault::show;
 use fairlead_protocol::frame::{check_preamble, decode, encode, length, Decoder, PREAMBLE_BYTES};
 use fairlead_protocol::kept::{gaps, Run};
+use fairlead_protocol::keyed::{Secret, ANSWER_BYTES, GREETING_BYTES, NONCE_BYTES, TAG_BYTES};
 use fairlead_protocol::ledger::{job_of_header, Replay};
 use fairlead_protocol::limits::{BLOCK_BYTES, HELLO_FRAME_BYTES, PACK_PAYLOAD_BYTES, PACK_SEGMENTS};
 use fairlead_protocol::listing::{Entry, Kind, Version};
@@ -18,8 +19,9 @@ use fairlead_protocol::sender::{Effect, Sender};
 type Harness = fn(&[u8]);
 
 /// Every harness by the name of its fuzz target.
-pub(crate) const HARNESSES: [(&str, Harness); 7] = [
+pub(crate) const HARNESSES: [(&str, Harness); 8] = [
     ("greeting", greeting),
+    ("keyed", keyed),
     ("control", control),
     ("pack", pack),
     ("ledger", ledger),
@@ -41,6 +43,25 @@ pub(crate) fn greeting(bytes: &[u8]) {
     if let Ok(welcome) = decode::<Welcome>(body) {
         assert_eq!(decode::<Welcome>(&encode(&welcome)[4..]).unwrap(), welcome);
     }
+}
+
+/// The secret of the harness for keyed streams.
+pub(crate) const SECRET: [u8; 32] = [7; 32];
+
+/// A keyed stream's handshake, heard by each end from a stranger who does not know the secret: only what an end that knows it
+/// once said passes, and nothing else that differs from it.
+pub(crate) fn keyed(bytes: &[u8]) {
+    let secret = Secret::new(SECRET);
+    let Some((greeting, rest)) = bytes.split_first_chunk::<GREETING_BYTES>() else { return };
+    if let Ok((stream, _, mut keys)) = secret.answer(greeting, &[2; NONCE_BYTES]) {
+        assert_eq!((secret.greet(3, &[1; NONCE_BYTES]).greeting(), stream), (greeting, 3));
+        let proof = rest.get(ANSWER_BYTES..).and_then(<[u8]>::first_chunk::<TAG_BYTES>);
+        let _ = proof.map(|proof| keys.check_proof(proof));
+    }
+    let Some(answer) = rest.first_chunk::<ANSWER_BYTES>() else { return };
+    let greeter = secret.greet(3, &[1; NONCE_BYTES]);
+    let (_, genuine, _) = secret.answer(greeter.greeting(), &[2; NONCE_BYTES]).unwrap();
+    assert!(greeter.finish(answer).is_err() || *answer == genuine);
 }
 
 fn messages(bytes: &[u8]) -> Vec<Body> {

@@ -1,0 +1,63 @@
+"""A classifier against labelled traces."""
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from fairlead_advisor.assess.folder import LabelledFile
+from fairlead_advisor.assess.metrics import Scores, report
+from fairlead_advisor.errors import DataError
+from fairlead_advisor.features.series import Window, consecutive_windows
+from fairlead_advisor.models.answer import Answer
+from fairlead_advisor.models.classes import CLASSES
+from fairlead_advisor.models.classifier import Classifier
+from fairlead_advisor.probe.coverage import require_coverage, window_is_covered
+from fairlead_advisor.probe.trace import read_trace
+
+VERSION = 1
+
+
+def evaluate(classifier: Classifier, files: Iterable[LabelledFile], window_s: float) -> dict[str, object]:
+    """The figures over all whole windows of `window_s` seconds that do not overlap, in all and by path.
+
+    Windows with a gap or too few answers are counted as `windows_rejected`. One file is in memory at a time. Raises TraceError for a
+    file that is no trace or shorter than a window, DataError if no window is left.
+    """
+    answers: list[Answer] = []
+    truth: list[int] = []
+    paths: list[str] = []
+    rejected = read = 0
+    for labelled in files:
+        read += 1
+        windows, bad = _windows(labelled, window_s)
+        rejected += bad
+        answers += classifier.classify(windows)
+        truth += [CLASSES.index(labelled.class_name)] * len(windows)
+        paths += [labelled.path] * len(windows)
+    if not answers:
+        raise DataError(f"no usable window of {window_s:g} s in {read} file(s), {rejected} rejected: check that the echo service answered")
+    scores = Scores(
+        probabilities=np.array([[answer.probabilities[name] for name in CLASSES] for answer in answers]),
+        truth=np.array(truth, dtype=np.intp),
+        relied_on=np.array([answer.abstention is None for answer in answers]),
+    )
+    counted = {"version": VERSION, "files": read, "windows": len(answers), "windows_rejected": rejected, "window_s": window_s}
+    return counted | report(scores) | {"per_path": _by_path(scores, np.array(paths)), "model": classifier.model.label}
+
+
+def _windows(labelled: LabelledFile, window_s: float) -> tuple[list[Window], int]:
+    trace = read_trace(labelled.file)
+    windows = list(consecutive_windows(trace, window_s))
+    if not windows:
+        require_coverage(labelled.file, trace, window_s)
+    covered = [window for window in windows if window_is_covered(window.send_times_s.tolist(), window.rtts_ms.tolist())]
+    return covered, len(windows) - len(covered)
+
+
+def _by_path(scores: Scores, paths: "np.ndarray[tuple[int], np.dtype[np.str_]]") -> dict[str, object]:
+    told: dict[str, object] = {}
+    for path in sorted(set(paths.tolist())):
+        here = paths == path
+        full = report(Scores(scores.probabilities[here], scores.truth[here], scores.relied_on[here]))
+        told[path] = {"windows": int(here.sum())} | {name: full[name] for name in ("accuracy", "macro_f1", "any_bbr_accuracy", "coverage")}
+    return told

@@ -1,0 +1,93 @@
+"""What a decision is made of, and what it is."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from fairlead_advisor.decide.background import Background
+
+DEFAULT_STREAMS = 4
+DEFAULT_CONGESTION_CONTROL = "cubic"
+LAST_RESORT_CONGESTION_CONTROL = "reno"
+
+
+class Reason(StrEnum):
+    """Why a decision is what it is; part of the contract with the operator."""
+
+    NO_MODEL = "NoModel"
+    USER_CHOICE = "UserChoice"
+    PROBE_FAILED = "ProbeFailed"
+    CLASSIFIED = "Classified"
+    UNSURE = "Unsure"
+    IN_FORCE = "InForce"
+
+
+@dataclass(frozen=True, slots=True)
+class PathMeasurement:
+    """What the probe found. RTTs are None when no request was answered, the ratio when none was sent."""
+
+    rtt_s: float | None
+    rtt_minimum_s: float | None
+    loss_ratio: float | None
+    samples: int
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What the job and the host allow. `congestion_control` is the user's choice; None leaves it to us.
+
+    `available` lists what the kernel offers to the mover; None when it is not known. `cap_bps` bounds all streams together.
+    `others_weight` is what a loss of others counts against a loss of our own.
+    """
+
+    streams_minimum: int = 1
+    streams_maximum: int = 32
+    congestion_control: str | None = None
+    available: frozenset[str] | None = None
+    cap_bps: float | None = None
+    others_weight: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """Own measurements of a congestion control on this path: how many, and its mean goodput relative to the safe default's."""
+
+    count: int
+    goodput_ratio: float
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """What is known of the path from before. `stream_coefficient` is in 1/bit, `capacity_bps` what one transfer can get there."""
+
+    capacity_bps: float | None = None
+    stream_coefficient: float | None = None
+    measured: Mapping[str, Measured] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Alternative:
+    """A congestion control that was looked at and not taken. `utility` is minus its expected loss of share, None if not weighed."""
+
+    congestion_control: str
+    utility: float | None
+    why_not: str
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """A choice of transport. `abstained`: there was no ground for a choice, so that the safe default stands.
+
+    `socket_buffer_bytes` is what one stream's buffer must hold; None leaves it to the kernel's autotuning.
+    """
+
+    congestion_control: str
+    streams: int
+    abstained: bool
+    reason: Reason
+    message: str
+    protocol: str = "TCP"
+    socket_buffer_bytes: int | None = None
+    background: Background | None = None
+    utility: float | None = None
+    rejected: tuple[Alternative, ...] = ()

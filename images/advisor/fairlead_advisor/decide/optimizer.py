@@ -1,0 +1,368 @@
+"""Finds the stream count while the transfer runs: small trials, judged by a utility of goodput, streams and loss.
+
+The utility is Falcon's (Arifuzzaman and Arslan, SC 2021): U = T / K^n - T B L for goodput T, n streams, loss ratio L. Two things are
+added. A path whose queue stands has nothing to spare, so that more streams could only take from others: no trial goes up there.
+And a trial that did not help is followed by a rest, each time longer, so that a settled count stays.
+"""
+
+import math
+from dataclasses import dataclass, replace
+from enum import Enum
+
+from fairlead_advisor.decide.model import DEFAULT_STREAMS
+
+STREAM_COST = 1.01
+"""K: a further stream must bring one per cent."""
+LOSS_COST = 10.0
+"""B."""
+
+SETTLE_S = 1.5
+SETTLE_RTTS = 15
+"""After a change: new streams shake hands and leave slow start; the longer of the two."""
+WINDOW_S = 3.0
+LONGEST_WINDOW_S = 6.0
+"""A trial whose outcome is within the noise is looked at for longer."""
+DOWN_WINDOW_S = 10.0
+"""With fewer streams the path lives on what the queue held: a loss shows late. A clear one ends the trial after WINDOW_S."""
+REGROW_S = 8.0
+"""After a trial was taken back: the windows of streams that left have to be grown again."""
+FIRST_REST_S = 15.0
+LONGEST_REST_S = 240.0
+LONGEST_RAMP_S = 30.0
+"""For goodput that grows by itself to become steady."""
+LONGEST_WAIT_S = 15.0
+"""For the mover to have the wanted streams open."""
+
+FULL_BUSY_RATIO = 0.85
+"""Not 1: beside a sawtooth that never empties the queue, the least RTT seen has some of their queue in it."""
+SPARE_BUSY_RATIO = 0.6
+CHANGE_RATIO = 0.25
+# Down in small steps, and not below the safe default: a stream that leaves takes its window along, the others must fill the path at once,
+# and take seconds to grow. Measured at 100 Mb/s and 60 ms: going from 2 to 1 costs a third of the goodput for five seconds.
+_UP_FACTORS = (2.0, 1.5, 1.25)
+_DOWN_FACTORS = (1.25,)
+_NOISE = 0.03
+_RAMP_RATIO = 0.1
+# Less is a stall and no rate: nothing can be learnt from it.
+_FLOWING_BPS = 10e3
+# More streams must show that they help, fewer only that they do no harm beyond their saving.
+_MARGIN_UP = 0.015
+_MARGIN_DOWN = 0.003
+
+
+class Phase(Enum):
+    """What the optimizer is doing."""
+
+    BASE = "measures what is in force"
+    TRIAL = "tries another count"
+    REST = "rests"
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """A second or so of the transfer, up to `at_s` on a monotonic clock.
+
+    `streams` is how many are open; `busy_ratio` the share of RTT samples that found a queue, None when there was none to look at.
+    """
+
+    at_s: float
+    seconds: float
+    streams: int
+    goodput_bps: float
+    loss_ratio: float
+    busy_ratio: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """What a count achieved over a window."""
+
+    streams: int
+    goodput_bps: float
+    loss_ratio: float
+    busy_ratio: float | None
+    seconds: float
+
+    @property
+    def utility(self) -> float:
+        """ln U, so that differences are relative; minus infinity without goodput or where loss has eaten it all."""
+        worth = STREAM_COST**-self.streams - LOSS_COST * self.loss_ratio
+        return math.log(self.goodput_bps * worth) if self.goodput_bps > 0 and worth > 0 else -math.inf
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A count to set, and why."""
+
+    streams: int
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How a trial ended: `kept` is the count that stands after it."""
+
+    tried: Score
+    base: Score
+    kept: int
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Window:
+    """Sums over a window; it opens at `opens_s` and only once the wanted streams are there."""
+
+    opens_s: float
+    gives_up_s: float
+    seconds: float = 0.0
+    bits: float = 0.0
+    lost: float = 0.0
+    busy: float = 0.0
+    busy_seconds: float = 0.0
+
+    def add(self, seen: Observation) -> "_Window":
+        bits = seen.goodput_bps * seen.seconds
+        has_busy = seen.busy_ratio is not None
+        return replace(
+            self,
+            seconds=self.seconds + seen.seconds,
+            bits=self.bits + bits,
+            lost=self.lost + seen.loss_ratio * bits,
+            busy=self.busy + (seen.busy_ratio or 0.0) * seen.seconds,
+            busy_seconds=self.busy_seconds + (seen.seconds if has_busy else 0.0),
+        )
+
+    def score(self, streams: int) -> Score:
+        return Score(
+            streams=streams,
+            goodput_bps=self.bits / self.seconds if self.seconds else 0.0,
+            loss_ratio=self.lost / self.bits if self.bits else 0.0,
+            busy_ratio=self.busy / self.busy_seconds if self.busy_seconds else None,
+            seconds=self.seconds,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """Where the optimizer is. `streams` is the count that stands, `trial` the one being tried."""
+
+    minimum: int
+    maximum: int
+    streams: int
+    phase: Phase
+    settle_s: float
+    steady_by_s: float
+    window: _Window
+    base: Score | None = None
+    trial: int | None = None
+    upward: bool = True
+    factor: int = 0
+    turned: bool = False
+    rest_s: float = FIRST_REST_S
+    rests_until_s: float = 0.0
+    surprises: int = 0
+
+    @property
+    def wanted(self) -> int:
+        """The count that the mover shall have now."""
+        return self.streams if self.trial is None else self.trial
+
+    @property
+    def settled(self) -> bool:
+        """Whether a search has come to its end."""
+        return self.rests_until_s > 0
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What follows from an observation."""
+
+    state: State
+    change: Change | None = None
+    outcome: Outcome | None = None
+
+
+def start(streams: int, minimum: int, maximum: int, now_s: float, rtt_s: float | None = None) -> State:
+    """The state at the start of the data, or after anything else about the transport was changed."""
+    settle_s = max(SETTLE_S, SETTLE_RTTS * (rtt_s or 0.0))
+    return State(
+        minimum, maximum, max(minimum, min(maximum, streams)), Phase.BASE, settle_s, now_s + LONGEST_RAMP_S, _opening(now_s, settle_s)
+    )
+
+
+def step(state: State, seen: Observation) -> Step:
+    """Takes an observation in. Counts stay within `minimum` and `maximum`; equal ones leave nothing to do."""
+    if state.minimum == state.maximum:
+        return Step(state)
+    if seen.streams != state.wanted:
+        return _await(state, seen)
+    if seen.at_s - seen.seconds < state.window.opens_s:
+        return Step(state)
+    state = replace(state, window=state.window.add(seen))
+    if state.window.seconds < WINDOW_S:
+        return Step(state)
+    match state.phase:
+        case Phase.BASE:
+            return _measure_base(state, seen.at_s)
+        case Phase.TRIAL:
+            return _judge(state, seen.at_s)
+        case Phase.REST:
+            return _watch(state, seen.at_s)
+
+
+def _window(state: State, now_s: float) -> _Window:
+    return _opening(now_s, state.settle_s)
+
+
+def _opening(now_s: float, settle_s: float) -> _Window:
+    return _Window(opens_s=now_s + settle_s, gives_up_s=now_s + settle_s + LONGEST_WAIT_S)
+
+
+def _await(state: State, seen: Observation) -> Step:
+    """The mover has another count than wanted: wait, and give up a trial that it cannot carry out."""
+    if seen.at_s < state.window.gives_up_s:
+        late = max(state.window.opens_s, seen.at_s)
+        return Step(replace(state, window=_Window(opens_s=late, gives_up_s=state.window.gives_up_s)))
+    if state.trial is None:
+        # A stream that ended for good comes back when the count is set again.
+        why = f"the mover has {seen.streams} of {state.streams} streams open"
+        return Step(replace(state, window=_window(state, seen.at_s)), Change(state.streams, why))
+    why = f"the mover had {seen.streams} of {state.trial} streams open after {LONGEST_WAIT_S:g} s"
+    return Step(_rest(replace(state, trial=None), seen.at_s), Change(state.streams, why))
+
+
+def _measure_base(state: State, now_s: float) -> Step:
+    """Searches once the base is steady: what still grows by itself, as beside others' full queue, would be put down to the first trial."""
+    before, now = state.base, state.window.score(state.streams)
+    grows = before is None or now.goodput_bps > (1 + _RAMP_RATIO) * before.goodput_bps
+    if grows and now_s < state.steady_by_s:
+        return Step(replace(state, base=now, window=_opening(now_s, 0.0)))
+    return _explore(replace(state, base=now), now_s)
+
+
+def _explore(state: State, now_s: float) -> Step:
+    """Chooses the next trial from a measured base, or rests when there is none worth trying."""
+    base = state.base
+    if base is None or base.goodput_bps < _FLOWING_BPS:
+        return Step(replace(state, phase=Phase.BASE, window=_window(state, now_s)))
+    full = base.busy_ratio is not None and base.busy_ratio >= FULL_BUSY_RATIO
+    searches = [state] if state.turned else [state, replace(state, upward=not state.upward, turned=True)]
+    for search in searches:
+        candidate = _candidate(search)
+        if candidate is None or (search.upward and full):
+            continue
+        room = "the path has room" if search.upward else "fewer may do"
+        return Step(
+            replace(search, phase=Phase.TRIAL, trial=candidate, window=_window(search, now_s)),
+            Change(candidate, f"trying {candidate} instead of {search.streams} streams: {room}"),
+        )
+    return Step(_rest(state, now_s))
+
+
+def _candidate(state: State) -> int | None:
+    """The next count in the direction of search, a smaller step if the larger ones lead nowhere new; None at the limit."""
+    factors = _factors(state)
+    factor = factors[min(state.factor, len(factors) - 1)]
+    scaled = state.streams * factor if state.upward else state.streams / factor
+    if state.upward:
+        higher = min(state.maximum, max(math.ceil(scaled), state.streams + 1))
+        return higher if higher > state.streams else None
+    lower = max(state.minimum, DEFAULT_STREAMS, min(math.floor(scaled), state.streams - 1))
+    return lower if lower < state.streams else None
+
+
+def _factors(state: State) -> tuple[float, ...]:
+    return _UP_FACTORS if state.upward else _DOWN_FACTORS
+
+
+def _judge(state: State, now_s: float) -> Step:
+    base, trial = state.base, state.trial
+    if base is None or trial is None:
+        raise AssertionError("a trial has a base")
+    tried = state.window.score(trial)
+    gain = tried.utility - base.utility
+    if tried.goodput_bps < _FLOWING_BPS:
+        # A stall says nothing about counts: back, and measure anew once something flows.
+        outcome = Outcome(tried, base, state.streams, f"back to {state.streams}: nothing flowed")
+        anew = replace(state, phase=Phase.BASE, base=None, trial=None, window=_window(state, now_s))
+        return Step(anew, Change(state.streams, outcome.why), outcome)
+    longest_s = LONGEST_WINDOW_S if trial > state.streams else DOWN_WINDOW_S
+    unclear = abs(gain) < _NOISE if trial > state.streams else gain > -_NOISE
+    if unclear and state.window.seconds < longest_s:
+        return Step(state)
+    told = _compared(tried, base)
+    if gain > (_MARGIN_UP if trial > state.streams else _MARGIN_DOWN):
+        rest_s = FIRST_REST_S if gain > _NOISE else state.rest_s
+        state = replace(state, streams=trial, trial=None, base=tried, rest_s=rest_s)
+        following = _explore(state, now_s)
+        return replace(following, outcome=Outcome(tried, base, trial, f"kept {trial}: {told}"))
+    outcome = Outcome(tried, base, state.streams, f"back to {state.streams}: {told}")
+    narrower = _narrower(state, abs(trial - state.streams))
+    if narrower is not None and narrower.trial is not None:
+        # Straight on from the failed count: on the way back the windows that left would be missed, and the base would look poor.
+        why = f"trying {narrower.trial} instead: {told}"
+        return Step(replace(narrower, window=_window(state, now_s)), Change(narrower.trial, why), outcome)
+    change = Change(state.streams, f"back to {state.streams} streams: {told}")
+    return Step(_rest(replace(state, trial=None), now_s), change, outcome)
+
+
+def _narrower(state: State, failed_by: int) -> State | None:
+    """A trial with a smaller step in the same direction; None when there is none."""
+    for factor in range(state.factor + 1, len(_factors(state))):
+        narrower = replace(state, factor=factor)
+        candidate = _candidate(narrower)
+        if candidate is not None and abs(candidate - state.streams) < failed_by:
+            return replace(narrower, trial=candidate)
+    return None
+
+
+def _rest(state: State, now_s: float) -> State:
+    return replace(
+        state,
+        phase=Phase.REST,
+        window=_opening(now_s, max(REGROW_S, state.settle_s)),
+        rests_until_s=now_s + state.rest_s,
+        rest_s=min(2 * state.rest_s, LONGEST_REST_S),
+        surprises=0,
+    )
+
+
+def _watch(state: State, now_s: float) -> Step:
+    """While resting: two windows in a row unlike the base, or the end of the rest, start a new search."""
+    now = state.window.score(state.streams)
+    base = state.base or now
+    surprises = state.surprises + 1 if _changed(base, now) else 0
+    if surprises >= 2:
+        # What changed the path may have changed what is best by far: search as at the start.
+        return _explore(_afresh(state, now, upward=True, factor=0, rest_s=FIRST_REST_S), now_s)
+    if now_s >= state.rests_until_s and not surprises:
+        # A small step: up where the path has room for certain, else the other direction than the last time.
+        upward = _has_room(now) or not state.upward
+        return _explore(_afresh(state, now, upward=upward, factor=len(_UP_FACTORS) - 1, rest_s=state.rest_s), now_s)
+    reference = now if state.base is None or not surprises else state.base
+    return Step(replace(state, base=reference, surprises=surprises, window=_Window(opens_s=now_s, gives_up_s=now_s + LONGEST_WAIT_S)))
+
+
+def _has_room(score: Score) -> bool:
+    return score.busy_ratio is not None and score.busy_ratio < FULL_BUSY_RATIO
+
+
+def _afresh(state: State, base: Score, *, upward: bool, factor: int, rest_s: float) -> State:
+    return replace(state, base=base, upward=upward, turned=False, factor=factor, rest_s=rest_s, surprises=0)
+
+
+def _changed(base: Score, now: Score) -> bool:
+    if base.goodput_bps <= 0:
+        return now.goodput_bps > 0
+    if abs(now.goodput_bps / base.goodput_bps - 1) > CHANGE_RATIO:
+        return True
+    if base.busy_ratio is None or now.busy_ratio is None:
+        return False
+    return base.busy_ratio >= FULL_BUSY_RATIO and now.busy_ratio < SPARE_BUSY_RATIO
+
+
+def _compared(tried: Score, base: Score) -> str:
+    ratio = tried.goodput_bps / base.goodput_bps - 1
+    return (
+        f"{tried.goodput_bps / 1e6:.1f} Mb/s with {tried.streams} against {base.goodput_bps / 1e6:.1f} with {base.streams} ({ratio:+.1%})"
+    )

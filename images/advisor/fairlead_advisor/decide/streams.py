@@ -1,0 +1,66 @@
+"""How many streams a path needs (multipath.md 2.5), and how much each must buffer."""
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from fairlead_advisor.decide.model import DEFAULT_STREAMS, History, Limits, PathMeasurement
+
+# 2 x BDP: the window of a loss-based stream grows to about path and queue together.
+_BUFFER_BDPS = 2
+SMALLEST_BUFFER_BYTES = 256 * 1024
+LARGEST_BUFFER_BYTES = 256 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Optimum:
+    """A stream count that was found best on a path with `bandwidth_bps` and `rtt_s`."""
+
+    streams: int
+    bandwidth_bps: float
+    rtt_s: float
+
+
+def stream_count(coefficient: float, bandwidth_bps: float, rtt_s: float) -> int:
+    """n = max(1, a B R) to the nearest integer, half up; `coefficient` a in 1/bit."""
+    return max(1, math.floor(coefficient * bandwidth_bps * rtt_s + 0.5))
+
+
+def fit_coefficient(optima: Iterable[Optimum]) -> float | None:
+    """a as the mean of n/(B R) over what was found on one path; None without anything found. It does not travel to other paths."""
+    ratios = [optimum.streams / (optimum.bandwidth_bps * optimum.rtt_s) for optimum in optima if optimum.bandwidth_bps * optimum.rtt_s > 0]
+    return math.fsum(ratios) / len(ratios) if ratios else None
+
+
+def first_count(path: PathMeasurement, limits: Limits, history: History) -> tuple[int, str]:
+    """The count to start with, within the limits, and what it rests on.
+
+    Under a cap B is the cap: what is not to be had needs no streams.
+    """
+    bandwidth_bps = _bandwidth(limits, history)
+    if limits.streams_minimum == limits.streams_maximum:
+        return limits.streams_minimum, "the job sets the stream count"
+    if history.stream_coefficient is None or bandwidth_bps is None or path.rtt_s is None:
+        return _within(limits, DEFAULT_STREAMS), ""
+    wanted = stream_count(history.stream_coefficient, bandwidth_bps, path.rtt_s)
+    count = _within(limits, wanted)
+    rest = "" if count == wanted else f", bounded to {limits.streams_minimum} to {limits.streams_maximum}"
+    return count, f"{wanted} fit {bandwidth_bps / 1e6:.0f} Mb/s at this RTT by what was learnt on the path{rest}"
+
+
+def socket_buffer_bytes(path: PathMeasurement, limits: Limits, history: History, streams: int) -> int | None:
+    """The buffer one of `streams` needs to fill its part of the path; None when the bandwidth is not known."""
+    bandwidth_bps = _bandwidth(limits, history)
+    if bandwidth_bps is None or path.rtt_s is None:
+        return None
+    needed = math.ceil(_BUFFER_BDPS * bandwidth_bps / 8 * path.rtt_s / streams)
+    return max(SMALLEST_BUFFER_BYTES, min(LARGEST_BUFFER_BYTES, needed))
+
+
+def _bandwidth(limits: Limits, history: History) -> float | None:
+    known = [bps for bps in (limits.cap_bps, history.capacity_bps) if bps is not None]
+    return min(known, default=None)
+
+
+def _within(limits: Limits, count: int) -> int:
+    return max(limits.streams_minimum, min(limits.streams_maximum, count))

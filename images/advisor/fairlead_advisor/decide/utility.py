@@ -1,0 +1,22 @@
+"""What a congestion control is expected to cost us and others, given the class of the background (ops.md 2.6)."""
+
+from fairlead_advisor.decide.background import Background
+
+# The minor share of two flows whose Jain index is 0.60 (CUBIC beside BBR) and 0.62 (BBR beside CUBIC), against an even half.
+OWN_LOSS = 0.4082
+OTHERS_LOSS = 0.3914
+
+
+def bbr_threshold(others_weight: float) -> float:
+    """The probability of BBR in the background above which BBR costs less than CUBIC, for a weight of others' loss."""
+    return OTHERS_LOSS * others_weight / (OWN_LOSS + OTHERS_LOSS * others_weight)
+
+
+def expected_utility(congestion_control: str, background: Background, others_weight: float) -> float:
+    """Minus the expected loss of share, ours and `others_weight` times theirs; 0 is an even split for certain.
+
+    Whatever yields to loss counts as CUBIC does. A path without background counts as one with CUBIC: somebody may come.
+    """
+    if congestion_control == "bbr":
+        return -(1 - background.any_bbr) * OTHERS_LOSS * others_weight
+    return -background.any_bbr * OWN_LOSS

@@ -1,0 +1,59 @@
+"""What may be said on the ground of a model's numbers: a pure function."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from fairlead_advisor.models.classes import CLASSES, HAS_BBR
+
+
+class Abstention(StrEnum):
+    """Why no decision should rest on an answer; part of the contract of `classify`."""
+
+    LOW_CONFIDENCE = "LowConfidence"
+    OUT_OF_DISTRIBUTION = "OutOfDistribution"
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """The confidence below which, and the novelty above which, an answer is not to be relied on."""
+
+    minimum_confidence: float
+    maximum_novelty: float
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The most probable class and the probabilities of all, of any BBR flow among them, and whether to rely on it.
+
+    `confidence` is the probability that the answer to *is there BBR?* is right, 0.5 to 1: it is the question that the choice of a
+    congestion control rests on. `novelty` is 1 at the limit of what the model was trained on.
+    """
+
+    class_name: str
+    probabilities: dict[str, float]
+    any_bbr: float
+    confidence: float
+    novelty: float
+    abstention: Abstention | None
+
+
+def judge(probabilities: Sequence[float], novelty: float, limits: Limits) -> Answer:
+    """The answer for one window from its calibrated probabilities, in the order of CLASSES, and its novelty."""
+    any_bbr = min(1.0, sum(probability for probability, bbr in zip(probabilities, HAS_BBR, strict=True) if bbr))
+    confidence = max(any_bbr, 1 - any_bbr)
+    abstention = None
+    # A path unlike any seen makes every probability worthless, so this reason comes first.
+    if not novelty <= limits.maximum_novelty:
+        abstention = Abstention.OUT_OF_DISTRIBUTION
+    elif not confidence >= limits.minimum_confidence:
+        abstention = Abstention.LOW_CONFIDENCE
+    best = max(range(len(CLASSES)), key=lambda index: probabilities[index])
+    return Answer(
+        class_name=CLASSES[best],
+        probabilities=dict(zip(CLASSES, (float(probability) for probability in probabilities), strict=True)),
+        any_bbr=any_bbr,
+        confidence=confidence,
+        novelty=novelty / limits.maximum_novelty if limits.maximum_novelty > 0 else novelty,
+        abstention=abstention,
+    )

@@ -1,0 +1,44 @@
+"""Goes on sampling a path while a transfer runs, and keeps the last minute."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+
+from fairlead_advisor.errors import AdvisorError
+from fairlead_advisor.probe.session import Session
+from fairlead_advisor.probe.socket import Clocks, Endpoint, keep_probing
+from fairlead_advisor.probe.trace import Trace
+from fairlead_advisor.probe.wire import Codec
+
+HISTORY_S = 60.0
+_RETRY_S = 5.0
+_NS = 1_000_000_000
+
+_log = logging.getLogger(__name__)
+
+
+class Monitor:
+    """Samples of one peer. Without answers, or without a socket, `recent` has nothing to tell, which is no error."""
+
+    def __init__(
+        self, endpoint: Endpoint, key: bytes, rate_hz: float, clocks: Clocks, sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+    ) -> None:
+        self._endpoint = endpoint
+        self._rate_hz = rate_hz
+        self._clocks = clocks
+        self._sleep = sleep
+        self._session = Session(Codec(key), capacity=round(rate_hz * HISTORY_S))
+
+    async def run(self) -> None:
+        """Samples until cancelled; a socket that cannot be had is asked for again."""
+        while True:
+            try:
+                await keep_probing(self._endpoint, self._session, self._rate_hz, self._clocks)
+            except AdvisorError as error:
+                _log.warning("the path is not sampled: %s", error)
+            await self._sleep(_RETRY_S)
+
+    def recent(self, seconds: float) -> Trace:
+        """The samples of the last `seconds`, at most HISTORY_S, whose fate is known."""
+        now_ns = self._clocks.monotonic_ns()
+        return self._session.recent(now_ns - round(seconds * _NS), now_ns)

@@ -1,0 +1,100 @@
+"""Where a decision stands for others to read: the HTTP answer, the metrics, the log and the record."""
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from fairlead_advisor.decide.model import Decision, PathMeasurement
+from fairlead_advisor.decide.optimizer import Outcome
+from fairlead_advisor.decide.switching import Switch, Verdict
+from fairlead_advisor.record.journal import Journal, Kind
+from fairlead_advisor.record.metrics import Metrics
+from fairlead_advisor.record.published import MOST_CHANGES, Changed, Published, as_json
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Summing:
+    """How a transfer went as a whole. `stream_coefficient` in 1/bit is what a later job may start from; None unless a count settled."""
+
+    congestion_control: str
+    streams: int
+    goodput_bps: float | None
+    seconds: float
+    stream_coefficient: float | None
+
+
+class Board:
+    """One job's decision. `published` is what stands now."""
+
+    def __init__(self, metrics: Metrics, journal: Journal, now: Callable[[], datetime]) -> None:
+        self.metrics = metrics
+        self.published: Published | None = None
+        self._journal = journal
+        self._now = now
+
+    def stand(self, path: PathMeasurement, decision: Decision, *, applied: bool, decided_at: datetime | None = None) -> None:
+        """Publishes a decision; the time of the one before stays unless another is given."""
+        before = self.published
+        moment = decided_at or (before.decided_at if before else self._now())
+        self.published = Published(path, decision, moment, applied, before.changes if before else ())
+        self.metrics.decided(self.published)
+        _log.info("%s; applied: %s", decision.message, "yes" if applied else "no")
+
+    def record(self) -> None:
+        """Puts what stands on record as a decision of its own."""
+        if self.published is not None:
+            self._journal.decided(as_json(self.published))
+
+    def tried(self, outcome: Outcome) -> None:
+        """A stream count was tried."""
+        self.metrics.tried(outcome)
+        _log.info("streams: %s", outcome.why)
+        sides = {
+            name: {
+                "streams": score.streams,
+                "goodput_bps": round(score.goodput_bps),
+                "loss_ratio": round(score.loss_ratio, 6),
+                "busy_ratio": None if score.busy_ratio is None else round(score.busy_ratio, 3),
+            }
+            for name, score in (("base", outcome.base), ("trial", outcome.tried))
+        }
+        told = {"from": outcome.base.streams, "tried": outcome.tried.streams, "kept": outcome.kept, "why": outcome.why}
+        self._journal.tell(Kind.STREAMS, told | sides)
+        if outcome.kept != outcome.base.streams:
+            self._changed("streams", outcome.base.streams, outcome.kept, outcome.why)
+
+    def switched(self, before: str, switch: Switch) -> None:
+        """The congestion control of the live sockets was switched."""
+        self.metrics.switched(switch.to, undo=switch.undo)
+        _log.info("congestion control %s -> %s: %s", before, switch.to, switch.why)
+        self._journal.tell(Kind.SWITCH, {"from": before, "to": switch.to, "undo": switch.undo, "why": switch.why})
+        self._changed("congestion_control", before, switch.to, switch.why)
+
+    def proved(self, verdict: Verdict) -> None:
+        """A switch has shown what it was worth."""
+        told = {
+            "congestion_control": verdict.congestion_control,
+            "before": verdict.before,
+            "goodput_ratio": round(verdict.goodput_ratio, 4),
+            "kept": verdict.kept,
+        }
+        self._journal.tell(Kind.OUTCOME, told)
+
+    def ended(self, summing: Summing) -> None:
+        """The transfer, or this process, is over."""
+        told = {
+            "congestion_control": summing.congestion_control,
+            "streams": summing.streams,
+            "goodput_bps": None if summing.goodput_bps is None else round(summing.goodput_bps),
+            "seconds": round(summing.seconds, 1),
+            "stream_coefficient": summing.stream_coefficient,
+        }
+        self._journal.tell(Kind.END, told)
+
+    def _changed(self, what: str, before: str | int, after: str | int, why: str) -> None:
+        if self.published is not None:
+            change = Changed(self._now(), what, before, after, why)
+            self.published = replace(self.published, changes=(*self.published.changes, change)[-MOST_CHANGES:])

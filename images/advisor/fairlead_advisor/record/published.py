@@ -1,0 +1,112 @@
+"""The decision as it is published."""
+
+import json
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+
+from fairlead_advisor.decide.background import Background
+from fairlead_advisor.decide.model import Decision, PathMeasurement
+
+VERSION = 1
+MOST_CHANGES = 5
+LONGEST_TERMINATION_MESSAGE = 4096
+"""Bytes; the kubelet cuts longer ones."""
+
+_LONGEST_TEXT = 512
+
+
+@dataclass(frozen=True, slots=True)
+class Changed:
+    """A change made while the transfer ran: `what` is `streams` or `congestion_control`."""
+
+    at: datetime
+    what: str
+    before: str | int
+    after: str | int
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """A decision, the measurement behind it, when it was made, whether the mover has it in force, and the latest changes to it."""
+
+    path: PathMeasurement
+    decision: Decision
+    decided_at: datetime
+    applied: bool
+    changes: tuple[Changed, ...] = ()
+
+
+def as_json(published: Published) -> dict[str, object]:
+    """The body of `GET /v1/decision`."""
+    return {
+        "version": VERSION,
+        "path": path_json(published.path),
+        "decision": decision_json(published.decision) | {"decided_at": timestamp(published.decided_at)},
+        "applied": published.applied,
+        "changes": [
+            {"at": timestamp(change.at), "what": change.what, "from": change.before, "to": change.after, "why": change.why}
+            for change in published.changes[-MOST_CHANGES:]
+        ],
+    }
+
+
+def termination_message(published: Published) -> str:
+    """The same as text that the kubelet does not cut: what matters least is left out first."""
+    decision = published.decision
+    shorter = replace(decision, rejected=(), message=decision.message[:_LONGEST_TEXT])
+    forms = (published, replace(published, changes=()), replace(published, changes=(), decision=shorter))
+    texts = (json.dumps(as_json(form)) for form in forms)
+    return next((text for text in texts if len(text.encode()) <= LONGEST_TERMINATION_MESSAGE), "")
+
+
+def path_json(path: PathMeasurement) -> dict[str, object]:
+    """A measurement of a path."""
+    return {
+        "rtt_seconds": path.rtt_s,
+        "rtt_minimum_seconds": path.rtt_minimum_s,
+        "loss_ratio": path.loss_ratio,
+        "samples": path.samples,
+    }
+
+
+def decision_json(decision: Decision) -> dict[str, object]:
+    """A decision without its time."""
+    background = decision.background
+    return {
+        "protocol": decision.protocol,
+        "congestion_control": decision.congestion_control,
+        "streams": decision.streams,
+        "socket_buffer_bytes": decision.socket_buffer_bytes,
+        "background": None if background is None else _likeliest_json(background),
+        "probabilities": None if background is None else {name: round(value, 4) for name, value in background.probabilities.items()},
+        "any_bbr": None if background is None else round(background.any_bbr, 4),
+        "confidence": None if background is None else _ratio(background.confidence),
+        "abstained": decision.abstained,
+        "model": None if background is None else background.model,
+        "utility": None if decision.utility is None else round(decision.utility, 4),
+        "rejected": [
+            {
+                "congestion_control": other.congestion_control,
+                "utility": None if other.utility is None else round(other.utility, 4),
+                "why_not": other.why_not,
+            }
+            for other in decision.rejected
+        ],
+        "reason": str(decision.reason),
+        "message": decision.message,
+    }
+
+
+def timestamp(moment: datetime) -> str:
+    """RFC 3339 in UTC, to the second."""
+    return moment.astimezone(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+
+
+def _likeliest_json(background: Background) -> dict[str, object]:
+    name, probability = background.likeliest
+    return {"class": name, "probability": _ratio(probability)}
+
+
+def _ratio(value: float) -> float:
+    return round(max(0.0, min(1.0, value)), 4)

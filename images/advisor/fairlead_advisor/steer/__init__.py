@@ -1,0 +1,1 @@
+"""The loop beside a mover: measure, decide, apply, watch, and decide again."""

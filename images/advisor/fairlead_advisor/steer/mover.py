@@ -1,0 +1,212 @@
+"""The mover's control socket: HTTP with JSON over a Unix socket."""
+
+import ipaddress
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import aiohttp
+
+from fairlead_advisor.errors import MoverAnswerError, MoverUnavailableError, TransportRefusedError, UsageError
+from fairlead_advisor.probe.wire import parse_key
+
+_TIMEOUT_S = 2.0
+_MAXIMUM_ANSWER_BYTES = 1024 * 1024
+# JSON as Python reads it has NaN, infinity and integers that no float holds.
+_LARGEST_NUMBER = 1e15
+# The kernel's limit on the path of a Unix socket, without the closing zero byte.
+MAXIMUM_SOCKET_PATH_BYTES = 107
+
+
+@dataclass(frozen=True, slots=True)
+class Peer:
+    """The authenticated receiver, and this host's address towards it."""
+
+    address: str
+    source_address: str
+    echo_port: int
+    echo_key: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class StreamStats:
+    """One open connection. What it has not measured yet is None; a stream that was connected anew counts from zero again."""
+
+    number: int
+    bytes_sent: int | None = None
+    retransmits: int | None = None
+    rtt_s: float | None = None
+    rtt_minimum_s: float | None = None
+    congestion_control: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Stats:
+    """What the mover's sockets say. `cap_bps` bounds all streams together; None without a cap, and from a mover that does not tell."""
+
+    stage: str
+    available_congestion_controls: frozenset[str]
+    streams: tuple[StreamStats, ...]
+    cap_bps: float | None = None
+
+    @property
+    def rtts_s(self) -> tuple[float, ...]:
+        """The smoothed RTT of each stream that has measured one."""
+        return tuple(stream.rtt_s for stream in self.streams if stream.rtt_s)
+
+
+@dataclass(frozen=True, slots=True)
+class Transport:
+    """Settings in force, or to be set. None leaves a setting as it is; what is in force has both."""
+
+    congestion_control: str | None
+    streams: int | None
+
+
+class Mover:
+    """A client of one mover; use as an async context manager."""
+
+    def __init__(self, control_socket: Path) -> None:
+        self._session = aiohttp.ClientSession(
+            connector=aiohttp.UnixConnector(path=str(control_socket)),
+            timeout=aiohttp.ClientTimeout(total=_TIMEOUT_S),
+            # The mover may go away between two requests; a kept connection would then fail the next one for nothing.
+            headers={"Connection": "close"},
+        )
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        await self._session.close()
+
+    async def peer(self) -> Peer:
+        """The peer; MoverUnavailableError until it is authenticated."""
+        answer = _Answer("GET /v1/peer", await self._ask("GET", "/v1/peer"))
+        try:
+            echo_key = parse_key(answer.text("echo_key"))
+        except UsageError:
+            raise MoverAnswerError("GET /v1/peer: echo_key is not 32 hexadecimal digits") from None
+        port = answer.integer("echo_port")
+        if not 1 <= port <= 65535:
+            raise MoverAnswerError(f"GET /v1/peer: echo_port is {port}, not a port")
+        return Peer(answer.address("address"), answer.address("source_address"), port, echo_key)
+
+    async def stats(self) -> Stats:
+        """The state of the transfer's streams."""
+        answer = _Answer("GET /v1/stats", await self._ask("GET", "/v1/stats"))
+        available = answer.items("available_congestion_controls")
+        return Stats(
+            stage=answer.text("stage"),
+            available_congestion_controls=frozenset(name for name in available if isinstance(name, str)),
+            streams=tuple(_stream(stream) for stream in answer.items("streams")),
+            cap_bps=_cap_bps(answer.value.get("bandwidth")),
+        )
+
+    async def set_transport(self, wanted: Transport) -> Transport:
+        """Applies `wanted` and returns what is in force; TransportRefusedError, and nothing changed, if the mover refuses."""
+        asked = {"congestion_control": wanted.congestion_control, "streams": wanted.streams}
+        change = {name: value for name, value in asked.items() if value is not None}
+        answer = _Answer("PATCH /v1/transport", await self._ask("PATCH", "/v1/transport", change))
+        return Transport(answer.text("congestion_control"), answer.integer("streams"))
+
+    async def _ask(self, method: str, path: str, body: Mapping[str, object] | None = None) -> Any:
+        where = f"{method} {path}"
+        try:
+            async with self._session.request(method, f"http://mover{path}", json=body, allow_redirects=False) as response:
+                status = response.status
+                raw = await response.content.read(_MAXIMUM_ANSWER_BYTES)
+                whole = response.content.at_eof()
+                while not whole and len(raw) < _MAXIMUM_ANSWER_BYTES:
+                    raw += await response.content.read(_MAXIMUM_ANSWER_BYTES - len(raw))
+                    whole = response.content.at_eof()
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            raise MoverUnavailableError(f"{where}: {error or 'no answer in time'}") from None
+        if status >= 500 or status in (408, 409, 425, 429):
+            raise MoverUnavailableError(f"{where}: status {status}")
+        try:
+            answer = json.loads(raw)
+        except (ValueError, RecursionError):
+            raise MoverAnswerError(f"{where}: status {status} with a body that is not JSON") from None
+        if status == 422:
+            refusal = _Answer(where, answer)
+            raise TransportRefusedError(refusal.text("field"), refusal.text("reason"), refusal.text("message"))
+        if status != 200:
+            raise MoverAnswerError(f"{where}: status {status} is not in the contract")
+        return answer
+
+
+def _stream(value: object) -> StreamStats:
+    stream = _Answer("GET /v1/stats: streams", value)
+    return StreamStats(
+        number=stream.integer("id"),
+        bytes_sent=stream.count_or_none("bytes_sent"),
+        retransmits=stream.count_or_none("retransmits"),
+        rtt_s=stream.number_or_none("rtt_seconds"),
+        rtt_minimum_s=stream.number_or_none("rtt_min_seconds"),
+        congestion_control=stream.text_or_none("congestion_control"),
+    )
+
+
+def _cap_bps(value: object) -> float | None:
+    return None if value is None else _Answer("GET /v1/stats: bandwidth", value).number_or_none("asked_bps")
+
+
+class _Answer:
+    """A JSON object from the mover with typed access; every access raises MoverAnswerError naming the field."""
+
+    def __init__(self, where: str, value: object) -> None:
+        if not isinstance(value, dict):
+            raise MoverAnswerError(f"{where}: the answer is not a JSON object")
+        self._where = where
+        self.value = value
+
+    def text(self, field: str) -> str:
+        value = self.value.get(field)
+        if not isinstance(value, str):
+            raise self._wrong(field, "a string")
+        return value
+
+    def integer(self, field: str) -> int:
+        value = self.value.get(field)
+        if not isinstance(value, int) or isinstance(value, bool):
+            raise self._wrong(field, "an integer")
+        return value
+
+    def text_or_none(self, field: str) -> str | None:
+        return None if self.value.get(field) is None else self.text(field)
+
+    def count_or_none(self, field: str) -> int | None:
+        if self.value.get(field) is None:
+            return None
+        value = self.integer(field)
+        if value < 0:
+            raise self._wrong(field, "0 or more")
+        return value
+
+    def number_or_none(self, field: str) -> float | None:
+        value = self.value.get(field)
+        if value is None:
+            return None
+        if not isinstance(value, int | float) or isinstance(value, bool) or not 0 <= value < _LARGEST_NUMBER:
+            raise self._wrong(field, "a number of 0 or more")
+        return float(value)
+
+    def items(self, field: str) -> list[object]:
+        value = self.value.get(field)
+        if not isinstance(value, list):
+            raise self._wrong(field, "a list")
+        return value
+
+    def address(self, field: str) -> str:
+        value = self.text(field)
+        try:
+            return str(ipaddress.ip_address(value))
+        except ValueError:
+            raise self._wrong(field, "an IP address") from None
+
+    def _wrong(self, field: str, expected: str) -> MoverAnswerError:
+        return MoverAnswerError(f"{self._where}: {field} is not {expected}")

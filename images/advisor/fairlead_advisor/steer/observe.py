@@ -1,0 +1,83 @@
+"""From what a probe and the mover say to what a decision needs."""
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from fairlead_advisor.decide.model import PathMeasurement
+from fairlead_advisor.decide.optimizer import Observation
+from fairlead_advisor.probe.summary import Summary
+from fairlead_advisor.steer.mover import Stats, StreamStats
+
+# Payload of a full segment under an MTU of 1500 with timestamps. The loss ratio need not be more exact than that.
+_SEGMENT_BYTES = 1448
+# A queue that counts: well above the jitter of a quiet path, well below any buffer that a stream can fill.
+_QUEUE_RATIO = 0.05
+_LEAST_QUEUE_S = 0.001
+# A cap counts headers too, and its pacing leaves a little.
+_AT_CAP_RATIO = 0.9
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """An answer of the mover at `at_s` on a monotonic clock."""
+
+    at_s: float
+    stats: Stats
+
+
+def measurement(summary: Summary) -> PathMeasurement:
+    """What a decision needs of a probe's summary, in seconds."""
+    return PathMeasurement(
+        rtt_s=None if summary.rtt_median_ms is None else summary.rtt_median_ms / 1000,
+        rtt_minimum_s=None if summary.rtt_minimum_ms is None else summary.rtt_minimum_ms / 1000,
+        loss_ratio=summary.loss_ratio,
+        samples=summary.samples,
+    )
+
+
+def rtt_floor(known_s: Iterable[float | None], stats: Stats, rtts_ms: Sequence[float]) -> float | None:
+    """The least RTT in s that anything on the path has seen; None without any."""
+    candidates = [*known_s, *(stream.rtt_minimum_s for stream in stats.streams), *(rtt_ms / 1000 for rtt_ms in rtts_ms)]
+    return min((rtt_s for rtt_s in candidates if rtt_s is not None and rtt_s > 0), default=None)
+
+
+def observe(before: Sample, after: Sample, rtts_ms: Sequence[float], floor_s: float | None) -> Observation:
+    """The transfer between two samples. `rtts_ms` are the answered echo requests meanwhile, `floor_s` the least RTT of the path."""
+    seconds = after.at_s - before.at_s
+    known = {stream.number: stream for stream in before.stats.streams}
+    bytes_sent = retransmits = 0
+    for stream in after.stats.streams:
+        old = known.get(stream.number)
+        bytes_sent += _grown(old.bytes_sent if old else None, stream.bytes_sent)
+        retransmits += _grown(old.retransmits if old else None, stream.retransmits)
+    segments = bytes_sent / _SEGMENT_BYTES + retransmits
+    goodput_bps = bytes_sent * 8 / seconds if seconds > 0 else 0.0
+    cap_bps = after.stats.cap_bps
+    # At its cap the transfer has all that it may have, as on a full path.
+    at_cap = cap_bps is not None and goodput_bps >= _AT_CAP_RATIO * cap_bps
+    return Observation(
+        at_s=after.at_s,
+        seconds=seconds,
+        streams=len(after.stats.streams),
+        goodput_bps=goodput_bps,
+        loss_ratio=retransmits / segments if segments else 0.0,
+        busy_ratio=1.0 if at_cap else _busy_ratio(after.stats.streams, rtts_ms, floor_s),
+    )
+
+
+def _grown(before: int | None, after: int | None) -> int:
+    if after is None:
+        return 0
+    # Less than before is another connection, which counts from zero.
+    return after - before if before is not None and after >= before else after
+
+
+def _busy_ratio(streams: Sequence[StreamStats], rtts_ms: Sequence[float], floor_s: float | None) -> float | None:
+    if floor_s is None:
+        return None
+    queue_s = max(_LEAST_QUEUE_S, _QUEUE_RATIO * floor_s)
+    seen_s = [rtt_ms / 1000 for rtt_ms in rtts_ms] or [stream.rtt_s for stream in streams if stream.rtt_s]
+    if not seen_s:
+        return None
+    return math.fsum(rtt_s > floor_s + queue_s for rtt_s in seen_s) / len(seen_s)

@@ -1,0 +1,143 @@
+import asyncio
+import json
+import sys
+from asyncio.subprocess import DEVNULL, PIPE
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from fairlead_advisor.features.vector import NAMES
+from fairlead_advisor.models.classes import CLASSES
+from fairlead_advisor.probe.trace import write_trace
+from tests.support.background import caricature
+from tests.support.command import run
+from tests.support.models import tiny_model, tiny_proto, write_model
+from tests.support.traces import steady
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    """Says B1-C0 the more surely the larger the spread, and finds nothing novel on paths of a usual spread."""
+    weights = np.zeros((len(NAMES), len(CLASSES)))
+    weights[NAMES.index("log_spread_ms"), 2] = 5.0
+    return write_model(tmp_path / "model.onnx", tiny_model(weights=weights))
+
+
+async def test_classify_answers_in_json(tmp_path: Path, model: Path) -> None:
+    write_trace(tmp_path / "trace.csv", caricature("B0-C1"))
+    outcome = await run("classify", tmp_path / "trace.csv", "--model", model)
+    assert (outcome.exit_code, outcome.stderr) == (0, "")
+    told = json.loads(outcome.stdout)
+    assert told["class"] == "B1-C0"
+    assert list(told["probabilities"]) == list(CLASSES)
+    assert sum(told["probabilities"].values()) == pytest.approx(1)
+    assert told["any_bbr"] == told["confidence"] > 0.9
+    assert (told["abstained"], told["reason"], told["window_s"]) == (False, None, 10.0)
+    assert told["model"].startswith("background-1.2.3 (sha256:")
+
+
+async def test_classify_and_export_need_no_training_package(tmp_path: Path, model: Path) -> None:
+    write_trace(tmp_path / "trace.csv", caricature("B0-C1"))
+    script = (
+        "import sys; from fairlead_advisor.cli import main; "
+        f"code = main(['classify', {str(tmp_path / 'trace.csv')!r}, '--model', {str(model)!r}]); "
+        f"main(['export', {str(tmp_path)!r}, '--output', {str(tmp_path / 'out')!r}]); "
+        "training = {'sklearn', 'lightgbm', 'onnx', 'scipy', 'torch', 'matplotlib'}; "
+        "sys.exit(code or len(training & set(sys.modules)))"
+    )
+    process = await asyncio.create_subprocess_exec(sys.executable, "-c", script, stdout=DEVNULL, stderr=PIPE)
+    _, stderr = await process.communicate()
+    assert (process.returncode, b"golden.npz" in stderr) == (0, True), stderr
+
+
+async def test_classify_abstains_when_unsure(tmp_path: Path) -> None:
+    unsure = write_model(tmp_path / "unsure.onnx", tiny_model())
+    write_trace(tmp_path / "trace.csv", caricature("B0-C1"))
+    told = json.loads((await run("classify", tmp_path / "trace.csv", "--model", unsure, "--window", 5)).stdout)
+    assert (told["abstained"], told["reason"], told["confidence"]) == (True, "LowConfidence", 0.5)
+
+
+async def test_classify_without_a_model_says_so(tmp_path: Path) -> None:
+    write_trace(tmp_path / "trace.csv", steady())
+    outcome = await run("classify", tmp_path / "trace.csv")
+    assert (outcome.exit_code, outcome.stdout) == (3, "")
+    assert "a valid trace of 200 samples, but no classifier model is installed" in outcome.stderr
+
+
+@pytest.mark.parametrize("window", ["0", "-1", "nan", "inf", "1e9", "4.9"])
+async def test_a_bad_window_is_refused(tmp_path: Path, window: str) -> None:
+    for command in ("classify", "evaluate"):
+        outcome = await run(command, tmp_path / "trace.csv", f"--window={window}")
+        assert outcome.exit_code == 2
+        assert "--window must be 5 to 3600 seconds" in outcome.stderr
+
+
+async def test_classify_refuses_a_bad_file_and_one_that_is_too_short(tmp_path: Path) -> None:
+    (tmp_path / "bad.csv").write_text("send_time_s,rtt_ms\n0.0,oops\n")
+    write_trace(tmp_path / "short.csv", steady(3))
+    bad, short = await run("classify", tmp_path / "bad.csv"), await run("classify", tmp_path / "short.csv")
+    assert (bad.exit_code, short.exit_code) == (2, 2)
+    assert "bad.csv: line 2: rtt_ms is 'oops'" in bad.stderr
+    assert "short.csv: only 3 row(s)" in short.stderr
+    assert "Traceback" not in bad.stderr + short.stderr
+
+
+async def test_a_model_that_reads_other_files_is_refused_before_it_runs(tmp_path: Path) -> None:
+    hostile = tiny_proto()
+    tensor = hostile.graph.initializer[0]
+    tensor.ClearField("raw_data")
+    tensor.data_location = 1
+    entry = tensor.external_data.add()
+    entry.key, entry.value = "location", "/etc/passwd"
+    write_trace(tmp_path / "trace.csv", steady())
+    outcome = await run("classify", tmp_path / "trace.csv", "--model", write_model(tmp_path / "bad.onnx", hostile.SerializeToString()))
+    assert outcome.exit_code == 2
+    assert "bad.onnx: is not self-contained" in outcome.stderr
+
+
+async def test_evaluate_tells_figures_by_class_and_path(tmp_path: Path, model: Path) -> None:
+    folder = tmp_path / "traces"
+    folder.mkdir()
+    for path, class_name in (("a", "B0-C0"), ("a", "B1-C0"), ("b", "B1-C0"), ("b", "B0-C1")):
+        write_trace(folder / f"{path}__{class_name}__1.csv", caricature(class_name, seconds=31, base_ms=100))
+    outcome = await run("evaluate", folder, "--model", model)
+    assert (outcome.exit_code, outcome.stderr) == (0, "")
+    told = json.loads(outcome.stdout)
+    assert (told["files"], told["windows"], told["windows_rejected"]) == (4, 12, 0)
+    assert told["per_class"]["B1-C0"]["recall"] == 1.0
+    assert told["per_class"]["B0-C1"]["recall"] == 0.0
+    assert sum(map(sum, told["confusion"])) == 12
+    assert {name: figures["windows"] for name, figures in told["per_path"].items()} == {"a": 6, "b": 6}
+    for name in ("accuracy", "macro_f1", "any_bbr_accuracy", "coverage", "accuracy_when_confident", "expected_calibration_error"):
+        assert 0 <= told[name] <= 1, name
+
+
+@pytest.mark.parametrize(
+    ("name", "rows", "complaint"),
+    [
+        ("a__B0-C0__1.csv", 3, "only 3 row(s)"),
+        ("a__B0-C0__1.csv", 150, "shorter than the window of 10 s"),
+        ("a__B0-C9__1.csv", 300, "'B0-C9' in its name is no class"),
+        ("trace.csv", 300, "its name must be <path>__<class>__<seed>.csv"),
+    ],
+)
+async def test_evaluate_refuses_what_it_cannot_judge(tmp_path: Path, model: Path, name: str, rows: int, complaint: str) -> None:
+    folder = tmp_path / "traces"
+    folder.mkdir()
+    write_trace(folder / name, steady(rows))
+    outcome = await run("evaluate", folder, "--model", model)
+    assert (outcome.exit_code, outcome.stdout) == (2, "")
+    assert complaint in outcome.stderr and name in outcome.stderr
+
+
+async def test_evaluate_counts_silent_windows_and_refuses_a_folder_of_them_alone(tmp_path: Path, model: Path) -> None:
+    folder = tmp_path / "traces"
+    folder.mkdir()
+    write_trace(folder / "a__B0-C0__1.csv", steady(300, rtt_ms=None))
+    outcome = await run("evaluate", folder, "--model", model)
+    assert outcome.exit_code == 2
+    assert "no usable window of 10 s in 1 file(s), 1 rejected" in outcome.stderr
+    write_trace(folder / "a__B0-C0__2.csv", steady(300))
+    told = json.loads((await run("evaluate", folder, "--model", model)).stdout)
+    assert (told["windows"], told["windows_rejected"]) == (1, 1)

@@ -1,0 +1,140 @@
+"""The optimizer on simple path models."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fairlead_advisor.decide.optimizer import LONGEST_WAIT_S, Observation, Phase, start, step
+from tests.decide.path_models import PathModel, Transfer, best_fixed_bps, capped, clean, lossy, shared, shared_sawtooth, unseen
+
+SEEDS = range(5)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize(
+    ("model", "first", "ratio"),
+    [
+        pytest.param(clean, 4, 0.99, id="clean"),
+        pytest.param(clean, 32, 0.99, id="clean, far too many at first"),
+        pytest.param(lossy(), 4, 0.94, id="lossy"),
+        pytest.param(lossy(), 1, 0.9, id="lossy, too few at first"),
+        pytest.param(lossy(12e6), 8, 0.85, id="so lossy that the last streams are not worth their cost"),
+        pytest.param(capped(50e6), 8, 0.99, id="capped"),
+        pytest.param(unseen(lossy()), 4, 0.94, id="lossy, without RTT samples"),
+        pytest.param(unseen(clean), 4, 0.99, id="clean, without RTT samples"),
+    ],
+)
+def test_after_twenty_seconds_the_goodput_is_near_the_best_fixed_count(model: PathModel, first: int, ratio: float, seed: int) -> None:
+    transfer = Transfer(model, first, seed=seed).run(120)
+    assert transfer.mean_bps(20, 120) >= ratio * best_fixed_bps(model)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_clean_path_ends_with_the_safe_default_and_stays_there(seed: int) -> None:
+    assert Transfer(clean, 16, seed=seed).run(180).state.streams <= 5
+    assert Transfer(clean, 4, seed=seed).run(180).changes == []
+
+
+@pytest.mark.parametrize("model", [shared(1), shared(4), shared_sawtooth(1), shared_sawtooth(4)])
+@pytest.mark.parametrize("first", [1, 4, 8])
+def test_on_a_full_path_more_streams_never_take_from_others(first: int, model: PathModel) -> None:
+    transfer = Transfer(model, first).run(300)
+    assert max(transfer.counts) <= first
+    assert transfer.mean_bps(20, 300) >= 0.9 * model(first).goodput_bps
+
+
+def test_nothing_is_tried_while_the_goodput_still_grows_by_itself() -> None:
+    transfer = Transfer(lossy(2e6), 4, window=0.02, noise=0.0)
+    transfer.run(10)
+    assert transfer.changes == []
+    transfer.run(20)
+    assert transfer.changes[0][1] == 8
+
+
+@pytest.mark.parametrize("model", [clean, lossy(), capped(50e6), shared(1)])
+def test_a_settled_count_stays(model: PathModel) -> None:
+    transfer = Transfer(model, noise=0.01).run(1200)
+    trials = sum(at_s >= 600 for at_s, _ in transfer.changes)
+    assert trials <= 24, "some trials in ten minutes, each with its way back"
+    assert max(transfer.counts[600:]) - min(transfer.counts[600:]) <= 8
+
+
+def test_it_reacts_when_a_path_becomes_lossy_and_when_it_heals() -> None:
+    transfer = Transfer(clean).run(120)
+    assert transfer.state.streams == 4
+    transfer.model = lossy(20e6)
+    transfer.run(60)
+    assert transfer.mean_bps(150, 180) >= 0.85 * best_fixed_bps(lossy(20e6))
+    transfer.model = clean
+    transfer.run(600)
+    assert transfer.state.streams <= 8
+
+
+def test_a_count_set_by_the_user_is_kept() -> None:
+    transfer = Transfer(lossy(), 6, minimum=6, maximum=6).run(300)
+    assert transfer.changes == []
+
+
+@given(st.integers(1, 64), st.integers(0, 63), st.integers(0, 100), st.integers(0, 1000))
+@settings(max_examples=60, deadline=None)
+def test_every_count_is_within_the_limits(minimum: int, extra: int, first: int, seed: int) -> None:
+    maximum = minimum + extra
+    transfer = Transfer(lossy(), first, minimum, maximum, seed=seed, noise=0.2)
+    transfer.open = transfer.state.streams
+    transfer.run(90)
+    assert all(minimum <= count <= maximum for _, count in transfer.changes)
+
+
+def test_a_trial_that_the_mover_cannot_open_is_given_up() -> None:
+    transfer = Transfer(lossy(), 4, opens=lambda wanted: min(wanted, 5)).run(60)
+    (tried_s, tried), (back_s, back) = transfer.changes[:2]
+    assert (tried, back) == (8, 4)
+    assert LONGEST_WAIT_S <= back_s - tried_s <= LONGEST_WAIT_S + 3
+
+
+def test_streams_that_ended_are_asked_for_again() -> None:
+    transfer = Transfer(clean, 4, minimum=4)
+    transfer.open = 3
+    transfer.run(20)
+    assert transfer.changes[0][1] == 4
+
+
+def test_nothing_is_tried_while_nothing_flows() -> None:
+    transfer = Transfer(capped(0.0)).run(60)
+    assert transfer.changes == []
+    assert transfer.state.phase is Phase.BASE
+
+
+@pytest.mark.parametrize("stalled_bps", [0.0, 5.0])
+def test_a_stall_is_no_measurement(stalled_bps: float) -> None:
+    transfer = Transfer(capped(stalled_bps)).run(15)
+    assert transfer.changes == []
+    transfer.model = lossy()
+    transfer.run(17)
+    assert transfer.changes[0][1] == 8
+    transfer = Transfer(lossy())
+    while not transfer.changes:
+        transfer.run(1)
+    transfer.model = capped(max(1.0, stalled_bps))
+    transfer.run(5)
+    assert [count for _, count in transfer.changes] == [8, 4]
+    assert transfer.outcomes[-1].why == "back to 4: nothing flowed"
+
+
+def test_a_path_that_lost_everything_ends_no_search_with_an_error() -> None:
+    state = start(4, 1, 32, 0.0)
+    for second in range(60):
+        step_made = step(state, Observation(second + 1.0, 1.0, state.wanted, 1e6, loss_ratio=1.0, busy_ratio=None))
+        state = step_made.state
+    assert 1 <= state.streams <= 32
+
+
+def test_a_long_path_gets_more_time_to_settle() -> None:
+    assert start(4, 1, 32, 0.0, rtt_s=0.25).settle_s == 3.75
+    assert start(4, 1, 32, 0.0, rtt_s=0.01).settle_s == 1.5
+
+
+def test_each_outcome_says_what_was_compared() -> None:
+    outcome = Transfer(lossy(), noise=0.0).run(20).outcomes[0]
+    assert (outcome.base.streams, outcome.tried.streams, outcome.kept) == (4, 8, 8)
+    assert outcome.why.startswith("kept 8: 8") and "against" in outcome.why

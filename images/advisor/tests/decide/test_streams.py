@@ -1,0 +1,77 @@
+import pytest
+
+from fairlead_advisor.decide.model import History, Limits, PathMeasurement
+from fairlead_advisor.decide.streams import (
+    LARGEST_BUFFER_BYTES,
+    SMALLEST_BUFFER_BYTES,
+    Optimum,
+    first_count,
+    fit_coefficient,
+    socket_buffer_bytes,
+    stream_count,
+)
+
+WAN = 6.5e-8
+LAB = 1.495e-6
+
+
+@pytest.mark.parametrize(
+    ("coefficient", "bandwidth_mbps", "rtt_ms", "count"),
+    [
+        *[(WAN, b, r, n) for b, r, n in [(728.4, 191, 9), (638, 183, 8), (916, 211, 13), (780.5, 191, 10)]],
+        *[(WAN, b, r, n) for b, r, n in [(660, 191, 8), (200, 183, 2), (740, 211, 10), (170, 191, 2)]],
+        *[(LAB, 100, r, n) for r, n in zip(range(0, 160, 20), [1, 3, 6, 9, 12, 15, 18, 21], strict=True)],
+        *[(LAB, 50, r, n) for r, n in zip(range(0, 160, 20), [1, 1, 3, 4, 6, 7, 9, 10], strict=True)],
+        pytest.param(1e-7, 100, 250, 3, id="half is rounded up"),
+    ],
+)
+def test_the_stream_model_gives_the_counts_of_its_tables(coefficient: float, bandwidth_mbps: float, rtt_ms: float, count: int) -> None:
+    assert stream_count(coefficient, bandwidth_mbps * 1e6, rtt_ms / 1e3) == count
+
+
+FOUND = [Optimum(8, 728.4e6, 0.191), Optimum(10, 638e6, 0.183), Optimum(10, 916e6, 0.211), Optimum(28, 780.5e6, 0.191)]
+
+
+def test_the_coefficient_is_the_mean_of_what_was_found() -> None:
+    assert fit_coefficient(FOUND[:3]) == pytest.approx(6.4964e-8, rel=1e-4)
+    assert fit_coefficient(FOUND) == pytest.approx(9.5679e-8, rel=1e-4)
+
+
+@pytest.mark.parametrize("found", [[], [Optimum(4, 0.0, 0.06)]])
+def test_nothing_found_gives_no_coefficient(found: list[Optimum]) -> None:
+    assert fit_coefficient(found) is None
+
+
+PATH = PathMeasurement(rtt_s=0.06, rtt_minimum_s=0.06, loss_ratio=0.0, samples=200)
+SILENT = PathMeasurement(rtt_s=None, rtt_minimum_s=None, loss_ratio=None, samples=0)
+KNOWN = History(capacity_bps=1e9, stream_coefficient=LAB)
+
+
+@pytest.mark.parametrize(
+    ("path", "limits", "history", "count"),
+    [
+        pytest.param(PATH, Limits(), History(), 4, id="unknown path"),
+        pytest.param(SILENT, Limits(), KNOWN, 4, id="unknown RTT"),
+        pytest.param(PATH, Limits(), History(capacity_bps=1e9), 4, id="unknown coefficient"),
+        pytest.param(PATH, Limits(), KNOWN, 32, id="clamped: a coefficient does not travel"),
+        pytest.param(PATH, Limits(cap_bps=50e6), KNOWN, 4, id="a cap needs fewer"),
+        pytest.param(PATH, Limits(cap_bps=50e6), History(stream_coefficient=LAB), 4, id="a cap is a bandwidth"),
+        pytest.param(PATH, Limits(7, 7), KNOWN, 7, id="set by the user"),
+    ],
+)
+def test_the_first_count(path: PathMeasurement, limits: Limits, history: History, count: int) -> None:
+    assert first_count(path, limits, history)[0] == count
+
+
+@pytest.mark.parametrize(
+    ("limits", "history", "streams", "expected"),
+    [
+        (Limits(), History(), 4, None),
+        (Limits(), History(capacity_bps=1e9), 4, 3_750_000),
+        (Limits(cap_bps=100e6), History(capacity_bps=1e9), 1, 1_500_000),
+        (Limits(), History(capacity_bps=1e6), 4, SMALLEST_BUFFER_BYTES),
+        (Limits(), History(capacity_bps=1e12), 1, LARGEST_BUFFER_BYTES),
+    ],
+)
+def test_buffers_hold_twice_the_streams_part_of_the_path(limits: Limits, history: History, streams: int, expected: int | None) -> None:
+    assert socket_buffer_bytes(PATH, limits, history, streams) == expected

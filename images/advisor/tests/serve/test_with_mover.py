@@ -1,0 +1,84 @@
+"""The sidecar beside the real mover, over an emulated path. Needs root and build/bin."""
+
+import json
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.two_hosts import TwoHosts, Wan, missing, sparse_source
+
+pytestmark = [pytest.mark.skipif(missing() is not None, reason=missing() or ""), pytest.mark.timeout(300)]
+
+LOSSY = Wan("50M", "10ms", "1BDP", loss=0.02)
+
+
+@pytest.fixture
+def hosts() -> Iterator[TwoHosts]:
+    with TwoHosts(LOSSY) as built:
+        yield built
+
+
+def entries(hosts: TwoHosts, kind: str) -> list[dict[str, Any]]:
+    record = hosts.folder / "decisions.jsonl"
+    lines = record.read_text().splitlines() if record.exists() else []
+    return [entry for line in lines if (entry := json.loads(line))["kind"] == kind]
+
+
+def flows(hosts: TwoHosts) -> bool:
+    stats = hosts.ask_mover("/v1/stats")
+    return bool(stats and stats["stage"] == "Transferring" and stats["streams"])
+
+
+def test_a_lossy_path_is_given_more_streams_and_the_transfer_ends_well(hosts: TwoHosts) -> None:
+    with sparse_source(hosts.folder, 160_000_000) as source:
+        ends = hosts.send(source, "--await-transport", 30)
+        advisor = hosts.advise("--seconds", 1)
+        hosts.wait_for(lambda: any(entry["kept"] > 4 for entry in entries(hosts, "streams")), "more streams are kept", ends.sender, 150)
+        ends.sender.wait(timeout=120)
+        ends.receiver.wait(timeout=20)
+        assert (ends.sender.returncode, ends.receiver.returncode) == (0, 0), hosts.logs()
+        assert (ends.arrived / "zeros").stat().st_size == 160_000_000
+        advisor.send_signal(signal.SIGTERM)
+        assert advisor.wait(timeout=10) == 0
+    (end,) = entries(hosts, "end")
+    assert end["goodput_bps"] > 0
+
+
+@pytest.mark.parametrize("fault", ["killed", "stopped before it decided", "killed in mid-transfer and started again"])
+def test_the_transfer_goes_on_whatever_becomes_of_the_advisor(hosts: TwoHosts, fault: str) -> None:
+    size_bytes = 20_000_000
+    stops_early = fault == "stopped before it decided"
+    with sparse_source(hosts.folder, size_bytes) as source:
+        ends = hosts.send(source, "--await-transport", 4 if stops_early else 60, "--streams", 3)
+        advisor = hosts.advise("--seconds", 1, "--streams-min", 2)
+        if stops_early:
+            hosts.wait_for(lambda: hosts.ask_mover("/v1/peer") is not None, "the peer is there", ends.sender)
+            os.kill(advisor.pid, signal.SIGSTOP)
+        hosts.wait_for(lambda: flows(hosts), "data flows", ends.sender, 60)
+        if not stops_early:
+            hosts.wait_for(lambda: len(entries(hosts, "decision")) == 1, "its decision is on record", ends.sender)
+            advisor.kill()
+            advisor.wait()
+        if fault == "killed in mid-transfer and started again":
+            hosts.advise("--seconds", 1, "--streams-min", 2)
+            hosts.wait_for(lambda: len(entries(hosts, "decision")) == 2, "it takes over", ends.sender)
+            first, again = (entry["decision"] for entry in entries(hosts, "decision"))
+            assert (again["reason"], again["congestion_control"], again["streams"]) == ("InForce", "cubic", first["streams"])
+            assert first["message"] in again["message"]
+        ends.sender.wait(timeout=120)
+        ends.receiver.wait(timeout=20)
+        assert (ends.sender.returncode, ends.receiver.returncode) == (0, 0), hosts.logs()
+        assert (ends.arrived / "zeros").stat().st_size == size_bytes
+
+
+def test_nothing_is_left_behind(tmp_path: Path) -> None:
+    hosts = TwoHosts(LOSSY)
+    with hosts:
+        names = list(hosts._namespaces)
+        assert all(Path("/run/netns", name).exists() for name in names)
+    assert not any(Path("/run/netns", name).exists() for name in names)
+    assert not hosts.folder.exists()

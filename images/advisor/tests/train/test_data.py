@@ -1,0 +1,154 @@
+import gzip
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from fairlead_advisor.errors import DataError, TraceError
+from fairlead_advisor.probe.trace import write_trace
+from fairlead_advisor.train.data import load_dataset
+from tests.support.traces import steady
+
+RUNS = [
+    {"name": "p1__B0-C0__s0", "path_id": "p1", "class": "B0-C0", "seed": "s0", "rtt_ms": 40.0},
+    {"name": "p2__B1-C1__s1", "path_id": "p2", "class": "B1-C1", "seed": "s1", "rtt_ms": 80.0},
+]
+
+
+def write_index(folder: Path, runs: object = RUNS) -> None:
+    text = "".join(json.dumps(run) + "\n" for run in runs) if isinstance(runs, list) else str(runs)
+    (folder / "runs.jsonl.gz").write_bytes(gzip.compress(text.encode()))
+
+
+def write_split(folder: Path, split: str = "train", **changes: np.ndarray) -> None:
+    arrays = {
+        "format": np.int64(1),
+        "names": np.array([run["name"] for run in RUNS]),
+        "start": np.array([0, 3, 5], dtype=np.int64),
+        "rate_hz": np.array([20.0, 50.0]),
+        "rtt_floor_ms": np.array([40.0, 80.0]),
+        "rtt_step_ms": np.array([0.5, 0.001]),
+        "rtt": np.array([0, 65535, 2, 0, 1], dtype=np.uint16),
+        "lateness": np.array([0, 100, 0, 0, 0], dtype=np.uint16),
+    }
+    np.savez_compressed(folder / f"{split}.npz", **(arrays | changes))
+
+
+def one(number: int) -> dict[str, np.ndarray]:
+    """The arrays of a split that has one of the two runs."""
+    first, after = ((0, 3), (3, 5))[number]
+    return {
+        "names": np.array([RUNS[number]["name"]]),
+        "start": np.array([0, after - first]),
+        "rate_hz": np.array([20.0]),
+        "rtt_floor_ms": np.array([40.0]),
+        "rtt_step_ms": np.array([1.0]),
+        "rtt": np.zeros(after - first, dtype=np.uint16),
+        "lateness": np.zeros(after - first, dtype=np.uint16),
+    }
+
+
+def test_the_compact_form_is_read_run_by_run(tmp_path: Path) -> None:
+    write_index(tmp_path)
+    write_split(tmp_path)
+    dataset = load_dataset(tmp_path)
+    first, second = dataset.runs
+    assert (first.name, first.path, first.class_name, first.seed, first.split) == ("p1__B0-C0__s0", "p1", "B0-C0", "s0", "train")
+    assert first.about["rtt_ms"] == 40
+    assert list(first.trace.rows()) == [(0.0, 40.0), (pytest.approx(0.051), None), (0.1, 41.0)]
+    assert list(second.trace.rows()) == [(0.0, 80.0), (0.02, pytest.approx(80.001))]
+    assert dataset.sha256 == load_dataset(tmp_path).sha256
+
+
+def test_requests_that_left_together_after_a_pause_are_read(tmp_path: Path) -> None:
+    write_index(tmp_path)
+    write_split(tmp_path, lateness=np.array([5000, 0, 0, 2000, 0], dtype=np.uint16))
+    assert list(load_dataset(tmp_path).runs[0].trace.send_times_s) == pytest.approx([0.05, 0.05, 0.1])
+
+
+def test_the_file_tells_the_split(tmp_path: Path) -> None:
+    write_index(tmp_path)
+    write_split(tmp_path, "test_paths", **one(1))
+    with pytest.raises(DataError, match=r"no train.npz"):
+        load_dataset(tmp_path)
+    write_split(tmp_path, "train", **one(0))
+    dataset = load_dataset(tmp_path)
+    assert [(run.name, run.split) for run in dataset.runs] == [("p1__B0-C0__s0", "train"), ("p2__B1-C1__s1", "test_paths")]
+    assert [run.path for run in dataset.of_split("test_paths")] == ["p2"]
+
+
+def test_a_folder_of_traces_is_read_by_name(tmp_path: Path) -> None:
+    write_trace(tmp_path / "p1__B1-B1__7.csv", steady(20))
+    [run] = load_dataset(tmp_path).runs
+    assert (run.name, run.path, run.class_name, run.seed, run.split) == ("p1__B1-B1__7", "p1", "B1-B1", "7", "train")
+    assert len(run.trace) == 20
+
+
+def test_another_content_has_another_digest(tmp_path: Path) -> None:
+    path = tmp_path / "p1__B1-B1__7.csv"
+    write_trace(path, steady(20))
+    before = load_dataset(tmp_path).sha256
+    write_trace(path, steady(21))
+    assert load_dataset(tmp_path).sha256 != before
+
+
+@pytest.mark.parametrize(
+    ("runs", "complaint"),
+    [
+        ([RUNS[0], RUNS[1] | {"class": "B9-C9"}], "run p2__B1-C1__s1: class 'B9-C9' must be one of"),
+        ([RUNS[0] | {"path_id": "", "seed": ""}, RUNS[1]], "run p1__B0-C0__s0: lacks path_id, seed"),
+        ([{"path_id": "p1"}], "is damaged"),
+        ("{", "is damaged"),
+        ("[1]\n", "is damaged"),
+    ],
+)
+def test_a_broken_index_is_refused_by_run(tmp_path: Path, runs: object, complaint: str) -> None:
+    write_index(tmp_path, runs)
+    write_split(tmp_path)
+    with pytest.raises(DataError, match=complaint) as refusal:
+        load_dataset(tmp_path)
+    assert "runs.jsonl.gz" in str(refusal.value)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"start": np.array([0, 3, 6])},
+        {"start": np.array([1, 3, 5])},
+        {"start": np.array([0, 5, 5])},
+        {"start": np.array([0, 5])},
+        {"start": np.array(0)},
+        {"rate_hz": np.array([20.0])},
+        {"rtt": np.zeros(4, dtype=np.uint16)},
+        {"lateness": np.array([0, 65535, 0, 0, 0], dtype=np.uint16)},
+        {"rtt": np.array([{}] * 5, dtype=object)},
+        {"names": np.array(["p1__B0-C0__s0", "unknown"])},
+        {"format": np.int64(2)},
+    ],
+)
+def test_arrays_that_do_not_fit_are_refused(tmp_path: Path, changes: dict[str, np.ndarray]) -> None:
+    write_index(tmp_path)
+    write_split(tmp_path, **changes)
+    with pytest.raises(DataError, match=r"train.npz"):
+        load_dataset(tmp_path)
+
+
+def test_missing_and_foreign_files_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="no such directory"):
+        load_dataset(tmp_path / "missing")
+    write_index(tmp_path)
+    with pytest.raises(DataError, match=r"no train.npz"):
+        load_dataset(tmp_path)
+    (tmp_path / "train.npz").write_bytes(b"not a zip")
+    with pytest.raises(DataError, match=r"train.npz: is damaged"):
+        load_dataset(tmp_path)
+    (tmp_path / "runs.jsonl.gz").write_bytes(b"not gzip")
+    with pytest.raises(DataError, match=r"runs.jsonl.gz: is damaged"):
+        load_dataset(tmp_path)
+
+
+def test_a_bad_trace_is_refused_by_its_own_error(tmp_path: Path) -> None:
+    (tmp_path / "p1__B1-B1__7.csv").write_text("send_time_s,rtt_ms\n0.0,NaN\n")
+    with pytest.raises(TraceError, match=r"p1__B1-B1__7.csv: line 2: rtt_ms is 'NaN'"):
+        load_dataset(tmp_path)

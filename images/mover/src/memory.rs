@@ -1,0 +1,108 @@
+//! Where the sender's bytes come from: a directory, or zeros made up in memory, which measure a path without any disk.
+
+use std::sync::OnceLock;
+
+use fairlead_protocol::digest::{block_length, of_block, of_file, Digest};
+use fairlead_protocol::limits::BLOCK_BYTES;
+use fairlead_protocol::listing::{Entry, Kind, Version};
+use fairlead_protocol::schedule::BlockRef;
+use fairlead_protocol::Fault;
+
+use crate::fs::source::{BlockReader, Source};
+
+/// Name of the file of zeros, if the receiver stores it.
+const ZEROS_NAME: &[u8] = b"zero";
+
+/// What is sent.
+pub(crate) enum Origin {
+    /// The content of a directory.
+    Tree(Source),
+    /// One file of so many zeros, which exists nowhere.
+    Zeros(u64),
+}
+
+impl Origin {
+    /// Hands every entry, in listing order, to `emit`.
+    pub(crate) fn walk(&self, mut emit: impl FnMut(Entry) -> Result<(), Fault>) -> Result<(), Fault> {
+        match self {
+            Self::Tree(source) => source.walk(emit),
+            Self::Zeros(size) => emit(Entry {
+                path: ZEROS_NAME.to_vec(),
+                kind: Kind::File,
+                mode: 0o644,
+                mtime_s: 0,
+                mtime_ns: 0,
+                size: *size,
+                target: Vec::new(),
+                version: Version::default(),
+            }),
+        }
+    }
+
+    /// Digest of a whole file, to compare it with the destination's.
+    pub(crate) fn hash(&self, entry: &Entry, buffer: &mut Vec<u8>, work: impl Fn(u64)) -> Result<Digest, Fault> {
+        match self {
+            Self::Tree(source) => source.hash(entry, buffer, work),
+            Self::Zeros(size) => {
+                let blocks = size.div_ceil(u64::from(BLOCK_BYTES)) as u32;
+                let digests: Vec<Digest> = (0..blocks).map(|block| of_zeros(block_length(*size, block))).collect();
+                Ok(of_file(*size, &digests))
+            }
+        }
+    }
+
+    /// Whether there is no disk behind it.
+    pub(crate) fn is_memory(&self) -> bool {
+        matches!(self, Self::Zeros(_))
+    }
+}
+
+/// Reads blocks for one stream.
+#[derive(Default)]
+pub(crate) struct OriginReader {
+    files: BlockReader,
+}
+
+impl OriginReader {
+    /// Reads one block and returns its digest. Only a tree's bytes go to `bytes`: zeros are sent from where they are.
+    pub(crate) fn read(
+        &mut self,
+        origin: &Origin,
+        entry: &Entry,
+        block: &BlockRef,
+        bytes: &mut [u8],
+    ) -> Result<Digest, Fault> {
+        match origin {
+            Origin::Tree(source) => self.files.read(source, entry, block, bytes),
+            Origin::Zeros(_) => Ok(of_zeros(block.length)),
+        }
+    }
+}
+
+/// Digest of so many zeros, at most a block. The one of a whole block is computed once.
+fn of_zeros(length: u32) -> Digest {
+    static BLOCK: OnceLock<Digest> = OnceLock::new();
+    let compute = || of_block(&vec![0; length as usize]);
+    if length == BLOCK_BYTES {
+        *BLOCK.get_or_init(compute)
+    } else {
+        compute()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn zeros_hash_like_the_bytes_they_stand_for() {
+        for size in [0, 1, 1 << 20, (1 << 20) + 5, 3 << 20] {
+            let bytes = vec![0; size];
+            let digests: Vec<Digest> = bytes.chunks(BLOCK_BYTES as usize).map(of_block).collect();
+            let (mut entries, origin) = (Vec::new(), Origin::Zeros(size as u64));
+            origin.walk(|entry| Ok(entries.push(entry))).unwrap();
+            assert_eq!(entries[0].size, size as u64);
+            assert_eq!(origin.hash(&entries[0], &mut Vec::new(), |_| {}).unwrap(), of_file(size as u64, &digests));
+        }
+    }
+}

@@ -1,0 +1,275 @@
+//! Where streams wait for their turn under the cap: first come, first served, a small piece at a time. No lock is held while
+//! waiting, and a new cap holds at once for those who wait.
+
+use std::collections::VecDeque;
+use std::io::{self, IoSlice};
+use std::mem::MaybeUninit;
+use std::net::TcpStream;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::Mutex;
+use std::thread::{self, Thread};
+use std::time::{Duration, Instant};
+
+use fairlead_protocol::receiver::lock;
+use rustix::event::{poll, PollFd, PollFlags, Timespec};
+use rustix::io::Errno;
+use rustix::net::{sendmsg, SendAncillaryBuffer, SendFlags};
+
+use super::bucket::Bucket;
+
+/// Time at the cap that one piece takes; with the bucket's tolerance it bounds what a second may have too much.
+const PIECE: Duration = Duration::from_millis(5);
+/// Pieces are whole segments of an Ethernet path where the cap allows it, and no larger than a write pays for.
+const SEGMENT_BYTES: u64 = 1448;
+const PIECE_BYTES: u64 = 256 << 10;
+/// Longest sleep before looking at the state again.
+const LOOK: Duration = Duration::from_millis(250);
+/// Slices of one write.
+const SLICES: usize = 64;
+
+/// Lets streams write no faster than the cap, all together.
+pub(crate) struct Gate {
+    started: Instant,
+    /// Bytes of a piece; `u64::MAX` without a cap.
+    piece_bytes: AtomicU64,
+    /// Thousandths of bytes on the network per byte written.
+    per_mille: AtomicU64,
+    state: Mutex<State>,
+}
+
+struct State {
+    bucket: Option<Bucket>,
+    waiting: VecDeque<(u64, Thread)>,
+    next_ticket: u64,
+}
+
+impl Gate {
+    pub(crate) fn new() -> Self {
+        Self {
+            started: Instant::now(),
+            piece_bytes: AtomicU64::new(u64::MAX),
+            per_mille: AtomicU64::new(1000),
+            state: Mutex::new(State { bucket: None, waiting: VecDeque::new(), next_ticket: 0 }),
+        }
+    }
+
+    /// Caps what passes in bits per second on the network, or lifts the cap.
+    pub(crate) fn set_cap(&self, cap_bps: Option<u64>) {
+        let now = self.started.elapsed();
+        let mut state = lock(&self.state);
+        match (&mut state.bucket, cap_bps) {
+            (Some(bucket), Some(cap_bps)) => bucket.set_rate(now, cap_bps),
+            (bucket, cap_bps) => *bucket = cap_bps.map(Bucket::new),
+        }
+        self.piece_bytes.store(cap_bps.map_or(u64::MAX, piece_bytes), Ordering::Release);
+        state.waiting.iter().for_each(|(_, thread)| thread.unpark());
+    }
+
+    /// Counts bytes on the network that did not pass here: retransmissions, other connections of the transfer.
+    pub(crate) fn charge(&self, wire_bytes: u64) {
+        if let Some(bucket) = &mut lock(&self.state).bucket {
+            bucket.charge(self.started.elapsed(), wire_bytes);
+        }
+    }
+
+    /// Says how many bytes go on the network per thousand bytes written.
+    pub(crate) fn set_per_mille(&self, per_mille: u64) {
+        self.per_mille.store(per_mille, Ordering::Relaxed);
+    }
+
+    /// Writes some of the slices to a socket in blocking mode: as `write_vectored`, but in pieces and in turn while there is a cap.
+    pub(crate) fn write(&self, socket: &TcpStream, slices: &[IoSlice<'_>]) -> io::Result<usize> {
+        loop {
+            if self.piece_bytes.load(Ordering::Acquire) == u64::MAX {
+                return io::Write::write_vectored(&mut &*socket, slices);
+            }
+            // A stream whose path takes nothing must not hold what others could use.
+            wait_writable(socket)?;
+            let wanted = slices.iter().map(|slice| slice.len() as u64).sum();
+            let admitted = self.admit(wanted);
+            let sent = send_some(socket, slices, admitted as usize);
+            let unused = admitted - sent.as_ref().map_or(0, |bytes| *bytes as u64);
+            if unused > 0 {
+                self.refund(unused);
+            }
+            match sent {
+                Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {}
+                result => return result,
+            }
+        }
+    }
+
+    /// Whether a stream waits for its turn: the cap, and nothing else, holds it.
+    pub(crate) fn holds_back(&self) -> bool {
+        !lock(&self.state).waiting.is_empty()
+    }
+
+    fn wire_bytes(&self, bytes: u64) -> u64 {
+        bytes.saturating_mul(self.per_mille.load(Ordering::Relaxed)) / 1000
+    }
+
+    fn refund(&self, bytes: u64) {
+        if let Some(bucket) = &mut lock(&self.state).bucket {
+            bucket.refund(self.wire_bytes(bytes));
+        }
+    }
+
+    /// Waits for this thread's turn; says how many of the bytes may go now, at least one.
+    fn admit(&self, wanted: u64) -> u64 {
+        let mut state = lock(&self.state);
+        let ticket = state.next_ticket;
+        state.next_ticket += 1;
+        state.waiting.push_back((ticket, thread::current()));
+        loop {
+            let bytes = cut_piece(wanted, self.piece_bytes.load(Ordering::Acquire));
+            let first = state.waiting.front().is_some_and(|(other, _)| *other == ticket);
+            let wait = match &mut state.bucket {
+                None => Duration::ZERO,
+                Some(_) if !first => LOOK,
+                Some(bucket) => {
+                    bucket.take(self.started.elapsed(), self.wire_bytes(bytes)).err().unwrap_or(Duration::ZERO)
+                }
+            };
+            if wait.is_zero() {
+                state.waiting.retain(|(other, _)| *other != ticket);
+                if let Some((_, next)) = state.waiting.front() {
+                    next.unpark();
+                }
+                return bytes;
+            }
+            drop(state);
+            thread::park_timeout(wait.min(LOOK));
+            state = lock(&self.state);
+        }
+    }
+}
+
+/// Bytes of one piece under a cap: whole segments, so that small caps do not cut packets up.
+fn piece_bytes(cap_bps: u64) -> u64 {
+    let bytes = u128::from(cap_bps) * PIECE.as_nanos() / 8_000_000_000;
+    let segments = u64::try_from(bytes).unwrap_or(u64::MAX) / SEGMENT_BYTES;
+    segments.clamp(1, PIECE_BYTES / SEGMENT_BYTES) * SEGMENT_BYTES
+}
+
+/// What goes of `wanted` bytes: a piece, or all if little more than a piece is left.
+fn cut_piece(wanted: u64, piece: u64) -> u64 {
+    if wanted <= piece.saturating_add(piece / 4) {
+        wanted
+    } else {
+        piece
+    }
+}
+
+fn wait_writable(socket: &TcpStream) -> io::Result<()> {
+    let timeout = socket.write_timeout()?;
+    let timespec = timeout.map(|time| Timespec { tv_sec: time.as_secs() as i64, tv_nsec: time.subsec_nanos().into() });
+    loop {
+        match poll(&mut [PollFd::new(socket, PollFlags::OUT)], timespec.as_ref()) {
+            Ok(0) => return Err(io::ErrorKind::TimedOut.into()),
+            Ok(_) => return Ok(()),
+            Err(Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
+/// Sends at most `most` bytes without waiting.
+fn send_some(socket: &TcpStream, slices: &[IoSlice<'_>], most: usize) -> io::Result<usize> {
+    let mut left = most;
+    let mut pieces: Vec<IoSlice<'_>> = Vec::with_capacity(slices.len().min(SLICES));
+    for slice in slices.iter().filter(|slice| !slice.is_empty()).take(SLICES) {
+        let length = slice.len().min(left);
+        pieces.push(IoSlice::new(&slice[..length]));
+        left -= length;
+        if left == 0 {
+            break;
+        }
+    }
+    let mut no_control: [MaybeUninit<u8>; 0] = [];
+    let mut ancillary = SendAncillaryBuffer::new(&mut no_control);
+    Ok(sendmsg(socket, &pieces, &mut ancillary, SendFlags::DONTWAIT | SendFlags::NOSIGNAL)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Read;
+    use std::net::TcpListener;
+    use std::sync::Arc;
+
+    fn pair() -> (TcpStream, TcpStream) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let sender = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        (sender, listener.accept().unwrap().0)
+    }
+
+    #[test]
+    fn pieces_are_whole_segments_and_small_beside_the_cap() {
+        for (cap_bps, expected) in [
+            (1, 1448),
+            (1_000_000, 1448),
+            (10_000_000, 4 * 1448),
+            (1_000_000_000, 181 * 1448),
+            (5_000_000_000, 181 * 1448),
+            (u64::MAX, 181 * 1448),
+        ] {
+            assert_eq!(piece_bytes(cap_bps), expected, "{cap_bps}");
+        }
+    }
+
+    #[test]
+    fn a_write_is_cut_into_pieces_under_a_cap_and_whole_without() {
+        let (sender, _receiver) = pair();
+        let gate = Gate::new();
+        let data = [7u8; 20_000];
+        let slices = [IoSlice::new(&data[..6000]), IoSlice::new(&data[6000..])];
+        assert_eq!(gate.write(&sender, &slices).unwrap(), 20_000);
+        gate.set_cap(Some(10_000_000));
+        assert_eq!(gate.write(&sender, &slices).unwrap(), 4 * 1448);
+    }
+
+    #[test]
+    fn lifting_the_cap_frees_those_who_wait() {
+        let gate = Arc::new(Gate::new());
+        gate.set_cap(Some(1));
+        gate.charge(1 << 30);
+        let waiting: Vec<_> = (0..4)
+            .map(|_| {
+                let gate = Arc::clone(&gate);
+                let (sender, receiver) = pair();
+                let thread = thread::spawn(move || gate.write(&sender, &[IoSlice::new(b"a word")]).unwrap());
+                (thread, receiver)
+            })
+            .collect();
+        while lock(&gate.state).waiting.len() < 4 {
+            thread::yield_now();
+        }
+        gate.set_cap(None);
+        for (thread, mut receiver) in waiting {
+            assert_eq!(thread.join().unwrap(), 6);
+            let mut word = [0; 6];
+            receiver.read_exact(&mut word).unwrap();
+        }
+    }
+
+    #[test]
+    fn a_stream_whose_path_takes_nothing_holds_no_turn() {
+        let gate = Arc::new(Gate::new());
+        gate.set_cap(Some(1_000_000_000));
+        let (stuck, never_read) = pair();
+        let full = vec![0; 64 << 10];
+        stuck.set_nonblocking(true).unwrap();
+        while io::Write::write(&mut &stuck, &full).is_ok() {}
+        stuck.set_nonblocking(false).unwrap();
+        let stuck_gate = Arc::clone(&gate);
+        let blocked = thread::spawn(move || stuck_gate.write(&stuck, &[IoSlice::new(&[0; 1000])]).is_ok());
+        let (free, mut receiver) = pair();
+        for _ in 0..10 {
+            assert_eq!(gate.write(&free, &[IoSlice::new(&[0; 1000])]).unwrap(), 1000);
+            receiver.read_exact(&mut [0; 1000]).unwrap();
+        }
+        assert!(lock(&gate.state).waiting.is_empty());
+        drop(never_read);
+        let _ = blocked.join();
+    }
+}

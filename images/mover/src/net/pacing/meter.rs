@@ -1,0 +1,141 @@
+//! What a connection puts on the network, as the kernel counts it, and the rate of that over the last second.
+
+use std::collections::VecDeque;
+use std::net::IpAddr;
+use std::time::Duration;
+
+use fairlead_sys::TcpInfo;
+
+/// Time over which a rate is measured.
+const WINDOW: Duration = Duration::from_secs(1);
+const TCP_HEADER_BYTES: u32 = 20;
+const TIMESTAMPS_BYTES: u32 = 12;
+
+/// Headers of every packet of a connection: IP, TCP, and timestamps where they are in use. Link headers are not counted.
+pub(crate) fn header_bytes(peer: IpAddr, info: &TcpInfo) -> u64 {
+    let ip = if peer.is_ipv4() { 20 } else { 40 };
+    u64::from(ip + TCP_HEADER_BYTES + if info.timestamps { TIMESTAMPS_BYTES } else { 0 })
+}
+
+/// Counts a connection's bytes on the network: payload with what TLS adds, retransmissions, and the headers of every packet.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct WireCount {
+    packets: u64,
+    last_packets: u32,
+    payload_bytes: u64,
+    retransmitted_bytes: u64,
+    wire_bytes: u64,
+}
+
+/// What changed between two looks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Moved {
+    pub(crate) wire_bytes: u64,
+    pub(crate) retransmitted_bytes: u64,
+}
+
+impl WireCount {
+    /// Takes the kernel's present counts; says what they grew by.
+    pub(crate) fn update(&mut self, info: &TcpInfo, header_bytes: u64) -> Moved {
+        self.packets += u64::from(info.packets_sent.wrapping_sub(self.last_packets));
+        self.last_packets = info.packets_sent;
+        self.payload_bytes = info.bytes_sent;
+        let wire_bytes = info.bytes_sent + self.packets * header_bytes;
+        let moved = Moved {
+            wire_bytes: wire_bytes.saturating_sub(self.wire_bytes),
+            retransmitted_bytes: info.bytes_retransmitted.saturating_sub(self.retransmitted_bytes),
+        };
+        self.wire_bytes = wire_bytes;
+        self.retransmitted_bytes = info.bytes_retransmitted;
+        moved
+    }
+
+    /// Thousandths of bytes on the network per byte of payload: as measured once that means something, else that of full segments.
+    pub(crate) fn per_mille(&self, info: &TcpInfo, header_bytes: u64) -> u64 {
+        let (wire, payload) = match self.payload_bytes {
+            measured if measured >= 1 << 20 => (self.wire_bytes, measured),
+            _ => (u64::from(info.segment_bytes) + header_bytes, u64::from(info.segment_bytes)),
+        };
+        (wire.saturating_mul(1000) / payload.max(1)).clamp(1000, 2000)
+    }
+}
+
+/// The rate of a growing count over the last second.
+#[derive(Debug, Default)]
+pub(crate) struct Meter {
+    samples: VecDeque<(Duration, u64)>,
+}
+
+impl Meter {
+    /// Notes the count at `now`.
+    pub(crate) fn sample(&mut self, now: Duration, bytes: u64) {
+        self.samples.push_back((now, bytes));
+        while self.samples.len() > 2 && self.samples[1].0 + WINDOW <= now {
+            self.samples.pop_front();
+        }
+    }
+
+    /// Bits per second over the window, or over what there is of it; 0 before the second sample.
+    pub(crate) fn rate_bps(&self) -> u64 {
+        let (Some(first), Some(last)) = (self.samples.front(), self.samples.back()) else { return 0 };
+        let span = last.0.saturating_sub(first.0).as_nanos();
+        let bits = u128::from(last.1.saturating_sub(first.1)) * 8 * 1_000_000_000;
+        bits.checked_div(span).map_or(0, |rate| u64::try_from(rate).unwrap_or(u64::MAX))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn info(bytes_sent: u64, bytes_retransmitted: u64, packets_sent: u32) -> TcpInfo {
+        TcpInfo {
+            bytes_sent,
+            bytes_retransmitted,
+            packets_sent,
+            segment_bytes: 1448,
+            timestamps: true,
+            ..TcpInfo::default()
+        }
+    }
+
+    #[test]
+    fn headers_and_retransmissions_are_on_the_wire() {
+        let mut count = WireCount::default();
+        let header = header_bytes([198, 18, 0, 1].into(), &info(0, 0, 0));
+        assert_eq!(header, 52);
+        assert_eq!(header_bytes("2001:db8::1".parse().unwrap_or([0; 4].into()), &TcpInfo::default()), 60);
+        let moved = count.update(&info(14_480, 1448, 10), header);
+        assert_eq!(moved, Moved { wire_bytes: 15_000, retransmitted_bytes: 1448 });
+        let moved = count.update(&info(15_928, 1448, 11), header);
+        assert_eq!(moved, Moved { wire_bytes: 1500, retransmitted_bytes: 0 });
+        assert_eq!(count.per_mille(&info(0, 0, 0), header), 1035);
+    }
+
+    #[test]
+    fn the_count_of_packets_may_wrap() {
+        let mut count = WireCount::default();
+        count.update(&info(0, 0, u32::MAX), 50);
+        let before = count.wire_bytes;
+        assert_eq!(count.update(&info(0, 0, 1), 50).wire_bytes, 100);
+        assert_eq!(count.wire_bytes, before + 100);
+    }
+
+    #[test]
+    fn the_overhead_is_what_was_measured() {
+        let mut count = WireCount::default();
+        count.update(&info(2 << 20, 0, 4096), 50);
+        assert_eq!(count.per_mille(&info(0, 0, 0), 50), 1097);
+    }
+
+    #[test]
+    fn the_rate_is_that_of_the_last_second() {
+        let mut meter = Meter::default();
+        assert_eq!(meter.rate_bps(), 0);
+        for tenth in 0..=40u64 {
+            let bytes = if tenth <= 20 { 0 } else { (tenth - 20) * 100 };
+            meter.sample(Duration::from_millis(tenth * 100), bytes);
+        }
+        assert_eq!(meter.rate_bps(), 8000);
+    }
+}

@@ -1,0 +1,338 @@
+//! The bandwidth cap of a transfer. It counts bytes on the network: IP packets of the data and control connections, with TCP
+//! headers, TLS and retransmissions; link-layer headers are the link's business.
+//!
+//! Two mechanisms hold it together. The `Gate` admits what streams write, exactly at the cap whatever the number of streams. The
+//! kernel paces every socket (`SO_MAX_PACING_RATE`) at its share, so that what waits in buffers cannot leave in a burst after the
+//! path was held up; shares follow what each stream can use, and add up to the cap and a little.
+
+mod bucket;
+pub(crate) mod file;
+pub(crate) mod gate;
+mod meter;
+mod share;
+
+use std::io;
+use std::net::{IpAddr, TcpStream};
+use std::sync::{Arc, Mutex, Weak};
+use std::time::Duration;
+
+use fairlead_protocol::liveness::Evidence;
+use fairlead_protocol::receiver::lock;
+
+use super::tcp;
+use crate::report::progress::{Bandwidth, Progress};
+use gate::Gate;
+use meter::{header_bytes, Meter, WireCount};
+use share::{divide, Usage};
+
+/// Time between looks at the sockets.
+const TICK: Duration = Duration::from_millis(100);
+/// Ticks over which a stream's use of its share is smoothed: a few pieces must fit in, also at small caps.
+const SMOOTHING: u64 = 16;
+/// The same when it grows: a stream that was idle gets its share back soon.
+const QUICK_SMOOTHING: u64 = 4;
+/// What the kernel may pace above the share: it falls short of the rate it is given, and the gate is exact.
+const KERNEL_PER_MILLE: u64 = 1012;
+/// Least rate that the kernel is told, a packet in 80 ms: at less, a stream would rest for seconds after one, whatever its share
+/// became meanwhile. The gate holds the sum of such streams.
+const LEAST_KERNEL_BPS: u64 = 150_000;
+/// A share is set again when it moved by more than this part.
+const CHANGE_PER_MILLE: u64 = 10;
+/// Unsent bytes of a stream, as time at its share: short queues, so that changes take effect soon.
+const QUEUE: Duration = Duration::from_millis(50);
+const LEAST_QUEUE_BYTES: u64 = 16 << 10;
+
+/// Holds the sum of a transfer's sockets to the cap.
+pub(crate) struct Pacer {
+    gate: Arc<Gate>,
+    progress: Arc<Progress>,
+    state: Mutex<State>,
+}
+
+struct State {
+    cap_bps: Option<u64>,
+    members: Vec<Member>,
+    next_id: u64,
+    wire_bytes: u64,
+    meter: Meter,
+    last_tick: Duration,
+}
+
+struct Member {
+    id: u64,
+    socket: TcpStream,
+    peer: IpAddr,
+    gated: bool,
+    count: WireCount,
+    ticks: u64,
+    /// In bits per second on the network.
+    share_bps: u64,
+    used_bps: u64,
+    /// What the kernel was told last, in bits per second of payload.
+    kernel_bps: Option<u64>,
+}
+
+/// A socket's part in the pacing; ends when dropped.
+pub(crate) struct Membership {
+    pacer: Arc<Pacer>,
+    id: u64,
+}
+
+impl Drop for Membership {
+    fn drop(&mut self) {
+        self.pacer.leave(self.id);
+    }
+}
+
+impl Pacer {
+    /// Starts without a cap and without sockets.
+    pub(crate) fn start(progress: &Arc<Progress>) -> io::Result<Arc<Self>> {
+        let state = State {
+            cap_bps: None,
+            members: Vec::new(),
+            next_id: 0,
+            wire_bytes: 0,
+            meter: Meter::default(),
+            last_tick: progress.now(),
+        };
+        let pacer =
+            Arc::new(Self { gate: Arc::new(Gate::new()), progress: Arc::clone(progress), state: Mutex::new(state) });
+        let weak = Arc::downgrade(&pacer);
+        std::thread::Builder::new().name("pacer".into()).spawn(move || run(&weak))?;
+        Ok(pacer)
+    }
+
+    /// What data streams write through.
+    pub(crate) fn gate(&self) -> Arc<Gate> {
+        Arc::clone(&self.gate)
+    }
+
+    /// Caps the sum of all sockets, or lifts the cap.
+    pub(crate) fn set_cap(&self, cap_bps: Option<u64>) {
+        self.gate.set_cap(cap_bps);
+        let mut state = lock(&self.state);
+        state.cap_bps = cap_bps;
+        state.members.iter_mut().for_each(|member| member.ticks = 0);
+        state.apply();
+        self.report(&state);
+        tracing::info!(?cap_bps, sockets = state.members.len(), "bandwidth cap");
+    }
+
+    /// Takes a connected socket in. `gated`: its bytes pass the gate, as those of data streams do.
+    pub(crate) fn join(self: &Arc<Self>, socket: &TcpStream, gated: bool) -> io::Result<Membership> {
+        let (socket, peer) = (socket.try_clone()?, socket.peer_addr()?.ip());
+        let mut state = lock(&self.state);
+        let id = state.next_id;
+        state.next_id += 1;
+        let mut count = WireCount::default();
+        // The handshake is over, and passed no gate.
+        let info = fairlead_sys::tcp_info(&socket)?;
+        let handshake = count.update(&info, header_bytes(peer, &info));
+        state.wire_bytes += handshake.wire_bytes;
+        let member = Member { id, socket, peer, gated, count, ticks: 0, share_bps: 0, used_bps: 0, kernel_bps: None };
+        state.members.push(member);
+        state.apply();
+        drop(state);
+        self.gate.charge(handshake.wire_bytes);
+        Ok(Membership { pacer: Arc::clone(self), id })
+    }
+
+    /// Adds what the kernel knows of the data streams.
+    pub(crate) fn evidence(&self, evidence: Evidence) -> Evidence {
+        let mut seen = Evidence { streams: 0, closed_windows: 0, unacknowledged: 0, ..evidence };
+        for member in lock(&self.state).members.iter().filter(|member| member.gated) {
+            let Ok(info) = fairlead_sys::tcp_info(&member.socket) else { continue };
+            let window_closed = info.probes > 0 || info.window_bytes < info.segment_bytes;
+            seen.streams += 1;
+            seen.unacknowledged += u32::from(info.unacknowledged > 0 && info.fruitless > 0);
+            seen.closed_windows += u32::from(info.unsent_bytes > 0 && info.unacknowledged == 0 && window_closed);
+        }
+        seen
+    }
+
+    fn leave(&self, id: u64) {
+        let mut state = lock(&self.state);
+        let Some(at) = state.members.iter().position(|member| member.id == id) else { return };
+        let mut member = state.members.remove(at);
+        if let Ok(info) = fairlead_sys::tcp_info(&member.socket) {
+            state.wire_bytes += member.count.update(&info, header_bytes(member.peer, &info)).wire_bytes;
+        }
+        // What its buffer still holds leaves at the share it had.
+        state.apply();
+    }
+
+    /// Looks at every socket, divides the cap anew, counts what did not pass the gate.
+    fn tick(&self) {
+        let now = self.progress.now();
+        let mut state = lock(&self.state);
+        let span = now.saturating_sub(state.last_tick);
+        state.last_tick = now;
+        let (outside, per_mille) = state.observe(span);
+        state.apply();
+        let wire_bytes = state.wire_bytes;
+        state.meter.sample(now, wire_bytes);
+        self.report(&state);
+        let capped = state.cap_bps.is_some();
+        drop(state);
+        if let Some(per_mille) = per_mille {
+            self.gate.set_per_mille(per_mille);
+        }
+        if capped && outside > 0 {
+            self.gate.charge(outside);
+        }
+    }
+
+    fn report(&self, state: &State) {
+        self.progress.set_bandwidth(Bandwidth {
+            asked_bps: state.cap_bps,
+            in_force_bps: state.cap_bps.map(|cap_bps| state.kernel_sum().map_or(cap_bps, |sum| sum.min(cap_bps))),
+            measured_bps: state.meter.rate_bps(),
+            wire_bytes: state.wire_bytes,
+        });
+    }
+}
+
+impl State {
+    /// Reads the sockets' counters. Returns the bytes that did not pass the gate and the overhead per thousand bytes written.
+    fn observe(&mut self, span: Duration) -> (u64, Option<u64>) {
+        let (mut outside, mut overheads) = (0, Vec::new());
+        for member in &mut self.members {
+            let Ok(info) = fairlead_sys::tcp_info(&member.socket) else { continue };
+            let header = header_bytes(member.peer, &info);
+            let moved = member.count.update(&info, header);
+            self.wire_bytes += moved.wire_bytes;
+            outside += if member.gated { moved.retransmitted_bytes } else { moved.wire_bytes };
+            if member.gated {
+                overheads.push(member.count.per_mille(&info, header));
+            }
+            let now_bps =
+                (u128::from(moved.wire_bytes) * 8_000_000_000).checked_div(span.as_nanos()).unwrap_or(0) as u64;
+            let weight = if now_bps > member.used_bps { QUICK_SMOOTHING } else { SMOOTHING };
+            member.used_bps = (member.used_bps.saturating_mul(weight - 1).saturating_add(now_bps)) / weight;
+            member.ticks += 1;
+        }
+        let mean = (overheads.iter().sum::<u64>()).checked_div(overheads.len() as u64);
+        (outside, mean)
+    }
+
+    /// Divides the cap over the data streams and tells the kernel. A control connection may use all of it: the gate makes up for it.
+    fn apply(&mut self) {
+        let usage: Vec<Usage> = self
+            .members
+            .iter()
+            .filter(|member| member.gated)
+            // What a stream can use of a share shows only after a while.
+            .map(|member| Usage {
+                share_bps: if member.ticks < SMOOTHING { 0 } else { member.share_bps },
+                used_bps: member.used_bps,
+            })
+            .collect();
+        let Some(cap_bps) = self.cap_bps else {
+            self.members.iter_mut().for_each(|member| member.set(None));
+            return;
+        };
+        let mut shares = divide(cap_bps, &usage).into_iter();
+        for member in &mut self.members {
+            let share = if member.gated { shares.next() } else { None };
+            member.set(Some(share.unwrap_or(cap_bps)));
+        }
+    }
+
+    /// Sum of the data sockets' rates as the kernel has them, without the allowance for its own shortfall; nothing without streams.
+    fn kernel_sum(&self) -> Option<u64> {
+        let mut sum = None;
+        for member in self.members.iter().filter(|member| member.gated) {
+            let bytes = fairlead_sys::max_pacing_rate(&member.socket).ok()?;
+            let wire = u128::from(bytes) * 8 * u128::from(member.overhead()) / u128::from(KERNEL_PER_MILLE);
+            sum = Some(u64::try_from(wire).unwrap_or(u64::MAX).saturating_add(sum.unwrap_or(0)));
+        }
+        sum
+    }
+}
+
+impl Member {
+    fn overhead(&self) -> u64 {
+        fairlead_sys::tcp_info(&self.socket)
+            .map_or(1000, |info| self.count.per_mille(&info, header_bytes(self.peer, &info)))
+    }
+
+    /// Gives the socket its share in bits per second on the network; nothing lifts the limit.
+    fn set(&mut self, share_bps: Option<u64>) {
+        self.share_bps = share_bps.unwrap_or(0);
+        let wanted = share_bps.map(|share| {
+            let payload = u128::from(share.max(LEAST_KERNEL_BPS)) * u128::from(KERNEL_PER_MILLE)
+                / u128::from(self.overhead().max(1));
+            u64::try_from(payload).unwrap_or(u64::MAX)
+        });
+        let near = |was: u64, now: u64| was.abs_diff(now) <= now / 1000 * CHANGE_PER_MILLE;
+        let same = match (self.kernel_bps, wanted) {
+            (None, None) => true,
+            (Some(was), Some(now)) => near(was, now),
+            _ => false,
+        };
+        if same {
+            return;
+        }
+        let queue_bytes = share_bps.map(|share| u128::from(share) * QUEUE.as_nanos() / 8_000_000_000);
+        let queue_bytes = queue_bytes.map(|bytes| u64::try_from(bytes).unwrap_or(u64::MAX).max(LEAST_QUEUE_BYTES));
+        match tcp::pace(&self.socket, wanted).and_then(|()| tcp::bound_unsent(&self.socket, queue_bytes)) {
+            Ok(()) => self.kernel_bps = wanted,
+            Err(error) => tracing::warn!(%error, "the pacing rate was not set"),
+        }
+    }
+}
+
+fn run(pacer: &Weak<Pacer>) {
+    while let Some(alive) = pacer.upgrade() {
+        alive.tick();
+        drop(alive);
+        std::thread::sleep(TICK);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::TcpListener;
+
+    fn connections(count: usize) -> (Vec<TcpStream>, Vec<TcpStream>) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let pair = |_| (TcpStream::connect(listener.local_addr().unwrap()).unwrap(), listener.accept().unwrap().0);
+        (0..count).map(pair).unzip()
+    }
+
+    #[test]
+    fn streams_that_come_and_go_keep_the_sum_at_the_cap() {
+        let progress = Arc::new(Progress::new());
+        let pacer = Pacer::start(&progress).unwrap();
+        pacer.set_cap(Some(100_000_000));
+        let (sockets, _peers) = connections(4);
+        let mut members: Vec<Membership> = sockets.iter().map(|socket| pacer.join(socket, true).unwrap()).collect();
+        while members.len() > 1 {
+            let asked: u64 =
+                sockets[..members.len()].iter().map(|s| fairlead_sys::max_pacing_rate(s).unwrap() * 8).sum();
+            assert!((90_000_000..=101_500_000).contains(&asked), "{asked} by {}", members.len());
+            members.pop();
+        }
+        pacer.set_cap(None);
+        assert_eq!(fairlead_sys::max_pacing_rate(&sockets[0]).unwrap(), u64::MAX);
+        assert_eq!(lock(&pacer.state).members.len(), 1);
+    }
+
+    #[test]
+    fn what_is_asked_and_what_is_in_force_are_reported() {
+        let progress = Arc::new(Progress::new());
+        let pacer = Pacer::start(&progress).unwrap();
+        pacer.set_cap(Some(50_000_000));
+        let (sockets, _peers) = connections(2);
+        let _members: Vec<Membership> = sockets.iter().map(|socket| pacer.join(socket, true).unwrap()).collect();
+        pacer.tick();
+        let told = progress.snapshot().bandwidth.unwrap();
+        assert_eq!(told.asked_bps, Some(50_000_000));
+        assert!(told.in_force_bps.is_some_and(|bps| (49_000_000..=50_000_000).contains(&bps)), "{told:?}");
+        // Somebody else lifts one socket's limit: that is told, not what was asked.
+        fairlead_sys::set_max_pacing_rate(&sockets[0], 1000).unwrap();
+        pacer.tick();
+        assert!(progress.snapshot().bandwidth.unwrap().in_force_bps.is_some_and(|bps| bps < 30_000_000));
+    }
+}

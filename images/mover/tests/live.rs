@@ -1,0 +1,98 @@
+//! What changes while data flows: streams, congestion control, the cap. Nothing is lost, nothing is sent twice.
+#![allow(clippy::unwrap_used)]
+
+mod support;
+
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+use support::{control, http, inventory, noise, Bench};
+
+fn patch(socket: &Path, body: &str) {
+    let (status, answer) = http(control(socket), "PATCH", "/v1/transport", body);
+    assert_eq!(status, 200, "{answer}");
+}
+
+fn stats(socket: &Path) -> Value {
+    serde_json::from_str(&http(control(socket), "GET", "/v1/stats", "").1).unwrap()
+}
+
+/// A cap that holds the transfer back until the file is emptied, however busy the machine is.
+fn held_back(bench: &Bench) -> (PathBuf, String) {
+    let cap = bench.path("cap");
+    std::fs::write(&cap, "4M").unwrap();
+    let file = cap.display().to_string();
+    (cap, file)
+}
+
+#[test]
+fn streams_come_and_go_and_congestion_controls_change_without_a_block_sent_twice() {
+    let bench = Bench::new();
+    bench.write("file", &noise(96 << 20, 1));
+    let (receiver, port) = bench.receiver(&[]);
+    let socket = bench.path("control");
+    let path = socket.display().to_string();
+    let (cap, file) = held_back(&bench);
+    let extra =
+        ["--streams", "1", "--control-socket", &path, "--bandwidth-file", &file, "--congestion-control", "reno"];
+    let mut sender = bench.sender(port, &extra);
+    // A stream that is removed sends the block it has before: 64 MiB in all at the end.
+    for (streams, name, rate) in [(1, "cubic", "4M"), (64, "reno", "4M"), (1, "cubic", "60M")] {
+        // Root may choose any; elsewhere the one that every kernel allows must do.
+        let (status, _) =
+            http(control(&socket), "PATCH", "/v1/transport", &format!(r#"{{"congestion_control":"{name}"}}"#));
+        let name = if status == 200 { name } else { "reno" };
+        patch(&socket, &format!(r#"{{"streams":{streams}}}"#));
+        std::fs::write(&cap, rate).unwrap();
+        sender.await_progress(|progress| progress["streams"] == streams);
+        std::fs::write(&cap, "4M").unwrap();
+        let listed = stats(&socket);
+        let open = listed["streams"].as_array().unwrap();
+        assert!(open.iter().all(|stream| stream["congestion_control"] == name), "{listed}");
+    }
+    std::fs::write(cap, "").unwrap();
+    let (sender, receiver) = (sender.end(), receiver.end());
+    assert_eq!((sender.reason(), receiver.reason()), ("Verified", "Verified"), "{sender:?} {receiver:?}");
+    assert_eq!((&sender.verdict["bytes_resent"], &receiver.verdict["bytes_resent"]), (&0.into(), &0.into()));
+    assert_eq!(inventory(&bench.source()), inventory(&bench.destination()));
+}
+
+/// Writes the file as the kubelet projects an annotation: a new folder, then one rename of the link to it.
+fn project(volume: &Path, version: u32, content: &str) {
+    let folder = format!("..{version}");
+    std::fs::create_dir_all(volume.join(&folder)).unwrap();
+    std::fs::write(volume.join(&folder).join("bandwidth"), content).unwrap();
+    symlink(&folder, volume.join("..new")).unwrap();
+    std::fs::rename(volume.join("..new"), volume.join("..data")).unwrap();
+    if version == 0 {
+        symlink("..data/bandwidth", volume.join("bandwidth")).unwrap();
+    }
+}
+
+#[test]
+fn a_cap_in_a_file_is_followed_reported_and_kept_when_it_becomes_nonsense() {
+    let bench = Bench::new();
+    bench.write("file", &noise(40 << 20, 2));
+    let volume = bench.path("podinfo");
+    project(&volume, 0, "5M");
+    let (receiver, port) = bench.receiver(&[]);
+    let file = volume.join("bandwidth").display().to_string();
+    let mut sender = bench.sender(port, &["--bandwidth-file", &file]);
+    let asked = |bps: u64| move |progress: &Value| progress["bandwidth"]["asked_bps"] == bps;
+    let flowing = sender.await_progress(|progress| {
+        progress["bandwidth"]["asked_bps"] == 5_000_000
+            && progress["bandwidth"]["measured_bps"].as_u64() > Some(1_000_000)
+    });
+    let in_force = flowing["bandwidth"]["in_force_bps"].as_u64().unwrap();
+    assert!((4_000_000..=5_000_000).contains(&in_force), "{flowing}");
+    project(&volume, 1, "6M");
+    sender.await_progress(asked(6_000_000));
+    project(&volume, 2, "a lot");
+    project(&volume, 3, "7M");
+    sender.await_progress(asked(7_000_000));
+    project(&volume, 4, "");
+    let (sender, receiver) = (sender.end(), receiver.end());
+    assert_eq!((sender.reason(), receiver.reason()), ("Verified", "Verified"), "{sender:?} {receiver:?}");
+    assert_eq!(inventory(&bench.source()), inventory(&bench.destination()));
+}

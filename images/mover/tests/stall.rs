@@ -1,0 +1,72 @@
+//! Transfers that stand still end with the cause, and those that crawl on purpose do not.
+#![allow(clippy::unwrap_used)]
+
+mod support;
+
+use support::namespaces::Namespaces;
+use support::{inventory, noise, Bench};
+
+const QUICK: [&str; 2] = ["--stall-timeout", "5"];
+
+fn moved(progress: &serde_json::Value) -> bool {
+    progress["bytes_transferred"].as_u64().unwrap_or(0) > 0
+}
+
+#[test]
+fn a_disk_that_does_not_return_is_named_at_both_ends() {
+    let bench = Bench::new();
+    bench.write("file", &noise(8 << 20, 1));
+    let (receiver, port) = bench.receiver_of(1, &QUICK, &[("FAIRLEAD_FAULT_HANG", "WRITE")]).unwrap();
+    let sender = bench.sender(port, &QUICK);
+    let (sender, receiver) = (sender.end(), receiver.end());
+    for end in [&sender, &receiver] {
+        assert_eq!(end.code(), Some(1), "{end:?}");
+        assert!(["Stalled", "PeerFailed"].contains(&end.reason()), "{end:?}");
+        assert!(end.message().contains("disk slow") && end.message().contains("receiver's"), "{end:?}");
+    }
+    assert!(!bench.destination().join("file").exists());
+}
+
+#[test]
+fn a_frozen_peer_is_silent_and_not_a_broken_path() {
+    let bench = Bench::new();
+    bench.write("file", &noise(40 << 20, 2));
+    let (receiver, port) = bench.receiver(&QUICK);
+    let mut sender = bench.sender(port, &["--bandwidth", "40M", "--stall-timeout", "5"]);
+    sender.await_progress(moved);
+    receiver.signal("STOP");
+    let sender = sender.end();
+    receiver.signal("CONT");
+    receiver.end();
+    assert_eq!((sender.code(), sender.reason()), (Some(1), "PeerLost"), "{sender:?}");
+    assert!(sender.message().starts_with("peer silent"), "{sender:?}");
+}
+
+#[test]
+fn a_cut_path_is_named_at_the_sender() {
+    let mut bench = Bench::new();
+    bench.namespaces = Namespaces::new();
+    let Some(namespaces) = &bench.namespaces else { return };
+    bench.write("file", &noise(40 << 20, 3));
+    let (receiver, port) = bench.receiver(&QUICK);
+    let mut sender = bench.sender(port, &["--bandwidth", "40M", "--stall-timeout", "5"]);
+    sender.await_progress(moved);
+    assert!(namespaces.cut(), "the path is cut with nft");
+    let (sender, receiver) = (sender.end(), receiver.end());
+    assert_eq!((sender.code(), sender.reason()), (Some(1), "PeerLost"), "{sender:?}");
+    assert!(sender.message().contains("path down"), "{sender:?}");
+    assert_eq!((receiver.code(), receiver.reason()), (Some(1), "PeerLost"), "{receiver:?}");
+}
+
+/// 1 Mb/s for three times as long as a stall may last: the streams with blocks crawl, those without stand still, and none is taken for dead.
+#[test]
+fn a_crawl_under_a_small_cap_is_no_stall() {
+    let bench = Bench::new();
+    bench.write("file", &noise(2 << 20, 4));
+    let (receiver, port) = bench.receiver(&QUICK);
+    let sender = bench.sender(port, &["--bandwidth", "1M", "--streams", "32", "--stall-timeout", "5"]);
+    let (sender, receiver) = (sender.end(), receiver.end());
+    assert_eq!((sender.reason(), receiver.reason()), ("Verified", "Verified"), "{sender:?} {receiver:?}");
+    assert_eq!(receiver.verdict["bytes_resent"], 0, "{receiver:?}");
+    assert_eq!(inventory(&bench.source()), inventory(&bench.destination()));
+}

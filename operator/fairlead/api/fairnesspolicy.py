@@ -1,0 +1,337 @@
+"""The `FairnessPolicy` resource: which links are shared, by whom, and what was made of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Final, Literal, Self
+
+from pydantic import ConfigDict, Field, ValidationError
+
+from fairlead.api.quantity import PART_PATTERN, parse_part, parse_rate
+from fairlead.api.schema import ApiModel, Timestamp, cel, marks
+from fairlead.api.spec import DEFAULT_WEIGHT, FASTEST, HEAVIEST, ObjectName, RateText
+from fairlead.api.status import Condition
+from fairlead.api.transferjob import InvalidResourceError, describe_problems
+
+OTHERS: Final = "others"
+"""Name of the tenant of all namespaces that no selector matches."""
+
+NARROWEST: Final = "1M"
+
+Direction = Literal["Transmit", "Receive"]
+Operator = Literal["In", "NotIn", "Exists", "DoesNotExist"]
+PartText = Annotated[str, Field(min_length=1, max_length=20, pattern=PART_PATTERN)]
+ShareName = Annotated[str, Field(min_length=1, max_length=63, pattern=r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$")]
+LabelKey = Annotated[str, Field(min_length=1, max_length=317)]
+LabelValue = Annotated[str, Field(max_length=63, pattern=r"^([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?$")]
+
+
+def _part_of_capacity(field: str) -> str:
+    """CEL for bits per second of a field that is a percentage of `capacity` or a rate."""
+    percent = f"double(self.{field}.substring(0, size(self.{field}) - 1)) * quantity(self.capacity).asApproximateFloat() / 100.0"
+    return f"(self.{field}.endsWith('%') ? {percent} : quantity(self.{field}).asApproximateFloat())"
+
+
+_GUARANTEE_WITHIN_LIMIT: Final = cel(
+    "!has(self.guarantee) || !has(self.limit) || quantity(self.guarantee).compareTo(quantity(self.limit)) <= 0",
+    "guarantee must not exceed limit: lower guarantee or raise limit",
+)
+_LINK_LEAVES_SOMETHING: Final = cel(
+    f"{_part_of_capacity('headroom')} + {_part_of_capacity('floor')} <= quantity(self.capacity).asApproximateFloat()",
+    "headroom and floor together exceed capacity: lower one of them",
+)
+_LINK_HAS_A_FLOOR: Final = cel(f"{_part_of_capacity('floor')} > 0.0", "floor must be above 0: jobs cannot run on nothing; give e.g. 1%")
+
+
+class InterfaceDirection(ApiModel):
+    """One direction of a node's network interface."""
+
+    node: ObjectName
+    """Name of the node."""
+
+    name: Annotated[str, Field(min_length=1, max_length=15, pattern=r"^[A-Za-z0-9][A-Za-z0-9_.\-]*$")]
+    """Name of the interface on the node."""
+
+    direction: Direction
+    """`Transmit` for what senders on the node send, `Receive` for what receivers on it get."""
+
+
+class SharedLink(ApiModel):
+    """A link that jobs share: an interface, or an uplink that several interfaces share. A job crosses it if it uses one of them."""
+
+    model_config = ConfigDict(json_schema_extra=marks(_LINK_LEAVES_SOMETHING, _LINK_HAS_A_FLOOR))
+
+    name: ShareName
+    """Name of the link, for the status and metrics."""
+
+    interfaces: Annotated[tuple[InterfaceDirection, ...], Field(min_length=1, max_length=32)] = Field(
+        json_schema_extra=marks(list_type="map", list_map_keys=("node", "name", "direction"))
+    )
+    """The interfaces whose traffic crosses the link."""
+
+    capacity: RateText = Field(
+        json_schema_extra=marks(
+            cel(
+                f"quantity(self).compareTo(quantity('{NARROWEST}')) >= 0 && quantity(self).compareTo(quantity('{FASTEST}')) <= 0",
+                f"capacity must lie between {NARROWEST} and {FASTEST}: it is in decimal bits per second",
+            )
+        )
+    )
+    """What the link carries, in decimal bits per second, e.g. `10G`."""
+
+    headroom: PartText = "10%"
+    """What is always left to others, as a percentage of the capacity or a rate."""
+
+    floor: PartText = "10%"
+    """What Fairlead's jobs together keep however much others send, as a percentage of the capacity or a rate."""
+
+    @property
+    def capacity_bps(self) -> int:
+        """The capacity in bits per second."""
+        return parse_rate(self.capacity)
+
+    @property
+    def headroom_bps(self) -> int:
+        """The headroom in bits per second."""
+        return parse_part(self.headroom, self.capacity_bps)
+
+    @property
+    def floor_bps(self) -> int:
+        """The floor in bits per second."""
+        return parse_part(self.floor, self.capacity_bps)
+
+
+class LabelRequirement(ApiModel):
+    """One requirement on a namespace's labels."""
+
+    key: LabelKey
+    """Label that the requirement is about."""
+
+    operator: Operator
+    """`In`, `NotIn`, `Exists` or `DoesNotExist`."""
+
+    values: Annotated[tuple[LabelValue, ...], Field(max_length=16)] = Field(default=(), json_schema_extra=marks(list_type="atomic"))
+    """Values for `In` and `NotIn`; empty for the others."""
+
+
+class NamespaceSelector(ApiModel):
+    """Labels of namespaces; all of it must hold."""
+
+    match_labels: Annotated[dict[str, LabelValue], Field(max_length=16)] = Field(default_factory=dict)
+    """Labels with their values. `kubernetes.io/metadata.name` names a namespace."""
+
+    match_expressions: Annotated[tuple[LabelRequirement, ...], Field(max_length=16)] = Field(
+        default=(),
+        json_schema_extra=marks(
+            cel(
+                "self.all(e, (e.operator in ['In', 'NotIn']) == (has(e.values) && size(e.values) > 0))",
+                "matchExpressions: In and NotIn need values, Exists and DoesNotExist must have none: correct values",
+            ),
+            list_type="atomic",
+        ),
+    )
+    """Requirements on labels."""
+
+    def matches(self, labels: Mapping[str, str]) -> bool:
+        """Whether a namespace with these labels is selected."""
+        return all(labels.get(key) == value for key, value in self.match_labels.items()) and all(
+            _holds(requirement, labels) for requirement in self.match_expressions
+        )
+
+
+def _holds(requirement: LabelRequirement, labels: Mapping[str, str]) -> bool:
+    value = labels.get(requirement.key)
+    match requirement.operator:
+        case "In":
+            return value in requirement.values
+        case "NotIn":
+            return value not in requirement.values
+        case "Exists":
+            return value is not None
+        case "DoesNotExist":
+            return value is None
+
+
+class Share(ApiModel):
+    """What a tenant gets of every link."""
+
+    model_config = ConfigDict(json_schema_extra=marks(_GUARANTEE_WITHIN_LIMIT))
+
+    weight: Annotated[int, Field(ge=1, le=HEAVIEST)] = DEFAULT_WEIGHT
+    """Share of the tenant on a link, relative to the other tenants' weights, however many jobs it has there."""
+
+    guarantee: RateText | None = None
+    """What its jobs together get on each link in any case, in decimal bits per second."""
+
+    limit: RateText | None = Field(
+        default=None,
+        json_schema_extra=marks(
+            cel(
+                f"quantity(self).compareTo(quantity('{NARROWEST}')) >= 0",
+                f"limit must be at least {NARROWEST}: it is in decimal bits per second; leave it out for no limit",
+            )
+        ),
+    )
+    """Most that its jobs together get on each link, in decimal bits per second. No limit if absent."""
+
+    @property
+    def guarantee_bps(self) -> int:
+        """The guarantee in bits per second, 0 without one."""
+        return 0 if self.guarantee is None else parse_rate(self.guarantee)
+
+    @property
+    def limit_bps(self) -> int | None:
+        """The limit in bits per second, None without one."""
+        return None if self.limit is None else parse_rate(self.limit)
+
+
+class Tenant(Share):
+    """Who shares: the jobs of all namespaces that a selector matches, together."""
+
+    name: ShareName = Field(
+        json_schema_extra=marks(
+            cel(f"self != '{OTHERS}'", f"name '{OTHERS}' stands for namespaces that no tenant selects: use spec.{OTHERS} for their share")
+        )
+    )
+    """Name of the tenant, for the status and metrics."""
+
+    namespace_selector: NamespaceSelector = Field(
+        json_schema_extra=marks(
+            cel(
+                "has(self.matchLabels) && size(self.matchLabels) > 0 || has(self.matchExpressions) && size(self.matchExpressions) > 0",
+                "namespaceSelector is empty: give matchLabels or matchExpressions",
+            )
+        )
+    )
+    """The namespaces whose jobs are the tenant's. Of several tenants that match one, the first in the list has it."""
+
+
+class FairnessPolicySpec(ApiModel):
+    """The links and who shares them."""
+
+    links: Annotated[tuple[SharedLink, ...], Field(min_length=1, max_length=256)] = Field(
+        json_schema_extra=marks(list_type="map", list_map_keys=("name",))
+    )
+    """The links. Traffic of jobs that cross none of them is left alone."""
+
+    tenants: Annotated[tuple[Tenant, ...], Field(max_length=128)] = Field(
+        default=(), json_schema_extra=marks(list_type="map", list_map_keys=("name",))
+    )
+    """The tenants, in the order in which they are asked for a namespace."""
+
+    others: Share = Field(default_factory=Share, json_schema_extra=marks(default=Share().to_object()))
+    """The share of all namespaces that no tenant selects, together: they are one tenant named `others`."""
+
+
+class LinkStatus(ApiModel):
+    """How one link is shared now. Rates are decimal bits per second, rounded."""
+
+    name: str
+    """Name of the link."""
+
+    capacity: str
+    """What the link carries."""
+
+    available: str
+    """What jobs may have together: the capacity less headroom and others' traffic, at least the floor."""
+
+    allocated: str
+    """What their caps add up to."""
+
+    measured: str | None = None
+    """What they were measured to use; absent until something was measured."""
+
+    foreign: str | None = None
+    """What others were measured to use; absent where no mover reports its interface's counters."""
+
+    jobs: int
+    """Jobs that cross it."""
+
+    waiting: int
+    """Jobs that wait for room on it."""
+
+    jain_index: str | None = None
+    """Jain's index of what was measured per weight; 1 is even. Jobs that use less than they may lower it."""
+
+
+class TenantStatus(ApiModel):
+    """What one tenant has now, over all its jobs. Rates are decimal bits per second, rounded."""
+
+    name: str
+    """Name of the tenant."""
+
+    namespaces: int
+    """Namespaces that it has."""
+
+    jobs: int
+    """Its jobs that cross a link of the policy."""
+
+    waiting: int
+    """Its jobs that wait for room on a link."""
+
+    allocated: str
+    """What its jobs' caps add up to."""
+
+    measured: str | None = None
+    """What its jobs were measured to use; absent until something was measured."""
+
+    jain_index: str | None = None
+    """Jain's index of what was measured per weight of its jobs."""
+
+
+class FairnessPolicyStatus(ApiModel):
+    """What has become of the policy. Written at most every 10 seconds, unless a condition changes."""
+
+    conditions: Annotated[tuple[Condition, ...], Field(max_length=16)] = Field(
+        default=(), json_schema_extra=marks(list_type="map", list_map_keys=("type",))
+    )
+    """What holds for the policy."""
+
+    links: Annotated[tuple[LinkStatus, ...], Field(max_length=256)] = Field(
+        default=(), json_schema_extra=marks(list_type="map", list_map_keys=("name",))
+    )
+    """Each link's shares."""
+
+    tenants: Annotated[tuple[TenantStatus, ...], Field(max_length=129)] = Field(
+        default=(), json_schema_extra=marks(list_type="map", list_map_keys=("name",))
+    )
+    """Each tenant's shares."""
+
+    jobs: int | None = None
+    """Jobs that cross a link of the policy."""
+
+    waiting: int | None = None
+    """Jobs that wait for room on a link."""
+
+    jain_index: str | None = None
+    """Jain's index of what was measured per weight, over all jobs; a job's weight is its part of its tenant's."""
+
+    observed_generation: int | None = None
+    """The generation of the spec that this status answers."""
+
+
+class PolicyMetadata(ApiModel):
+    """The part of a policy's metadata that the operator uses."""
+
+    name: str
+    uid: str
+    generation: int = 1
+    resource_version: str = ""
+    creation_timestamp: Timestamp
+    deletion_timestamp: Timestamp | None = None
+
+
+class FairnessPolicy(ApiModel):
+    """Who shares which links."""
+
+    metadata: PolicyMetadata
+    spec: FairnessPolicySpec
+    status: FairnessPolicyStatus = Field(default_factory=FairnessPolicyStatus)
+
+    @classmethod
+    def from_object(cls, body: Mapping[str, Any]) -> Self:
+        """The typed form of an object read from the API server. Raises InvalidResourceError that names every wrong field."""
+        try:
+            return cls.model_validate({"metadata": body.get("metadata"), "spec": body.get("spec"), "status": body.get("status") or {}})
+        except ValidationError as error:
+            raise InvalidResourceError(describe_problems(error)) from error

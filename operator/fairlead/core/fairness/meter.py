@@ -1,0 +1,72 @@
+"""Rates from counters that were looked at now and then, and what others have on a link."""
+
+from __future__ import annotations
+
+import statistics
+from dataclasses import dataclass
+
+_BITS = 8
+KEPT_SECONDS = 20.0
+STALE_SECONDS = 15.0
+_SHORTEST_SECONDS = 1.5
+"""Two looks closer than this say little about a rate."""
+
+WIRE_OVERHEAD = 1.06
+"""Bits on the wire for a bit of payload: headers of TCP, IP and Ethernet at an MTU of 1500, and TLS."""
+_NOTHING = 0.02
+"""Others' traffic below this part of the capacity is within what the estimate of our own may be off by."""
+_LOOKS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """A counter at a moment."""
+
+    at: float
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Meter:
+    """The last looks at one counter, oldest first."""
+
+    samples: tuple[Sample, ...] = ()
+
+    def noted(self, at: float, count: int) -> Meter:
+        """With one more look. A counter that fell has been started anew."""
+        if self.samples and (count < self.samples[-1].count or at <= self.samples[-1].at):
+            return Meter((Sample(at, count),)) if count < self.samples[-1].count else self
+        kept = tuple(sample for sample in self.samples if sample.at >= at - KEPT_SECONDS)
+        return Meter((*kept, Sample(at, count)))
+
+    def rate_bps(self, now: float, window_seconds: float) -> float | None:
+        """The mean rate over about the last `window_seconds`; None if nobody looked lately, or only once."""
+        ends = self.window(now, window_seconds)
+        return None if ends is None else (ends[1].count - ends[0].count) * _BITS / (ends[1].at - ends[0].at)
+
+    def window(self, now: float, window_seconds: float) -> tuple[Sample, Sample] | None:
+        """The two looks from which `rate_bps` follows."""
+        if len(self.samples) < 2 or now - self.samples[-1].at > STALE_SECONDS:
+            return None
+        last = self.samples[-1]
+        earlier = [sample for sample in self.samples if sample.at <= last.at - window_seconds]
+        first = earlier[-1] if earlier else self.samples[0]
+        return None if last.at - first.at < _SHORTEST_SECONDS else (first, last)
+
+
+@dataclass(frozen=True, slots=True)
+class Foreign:
+    """Others' traffic on a link, as estimated in the last rounds."""
+
+    estimates_bps: tuple[float, ...] = ()
+
+    def noted(self, total_bps: float, ours_bps: float, capacity_bps: float) -> Foreign:
+        """With one more round's estimate: all that was carried less what our payload needs on the wire."""
+        estimate = total_bps - ours_bps * WIRE_OVERHEAD
+        kept = estimate if estimate > _NOTHING * capacity_bps else 0.0
+        return Foreign((*self.estimates_bps, kept)[-_LOOKS:])
+
+    @property
+    def rate_bps(self) -> float | None:
+        """The median of the last estimates: one round in which our own counters lag changes nothing. None before any."""
+        return statistics.median(self.estimates_bps) if self.estimates_bps else None

@@ -1,0 +1,170 @@
+"""What a round of the fairness loop looks at and what it concludes."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from enum import Enum
+
+from fairlead.api.names import CONTROLLER
+from fairlead.api.quantity import RateError, parse_rate
+from fairlead.api.reasons import ConditionType, Reason
+from fairlead.api.spec import AUTO_INTERFACE, Bandwidth, Side
+from fairlead.api.status import EndpointStatus
+from fairlead.core.model import Endpoint, MoverPod, Observed, Progress, Role
+
+_MOVING = "Transferring"
+_BLOCK_BYTES = 2**20
+
+
+class Stage(Enum):
+    """How far a job is, as far as links are concerned."""
+
+    ASKING = "asking"
+    """Nothing stands in its way but the links."""
+    HOLDING = "holding"
+    """It has started, or will again after a pause; no data flows."""
+    FLOWING = "flowing"
+    """Data flows."""
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """One end of a job; None for what is not known yet."""
+
+    node: str | None
+    interface: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class InterfaceCount:
+    """What one interface has carried in one direction, in bytes, all traffic included."""
+
+    node: str
+    interface: str
+    direction: str
+    total_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Participant:
+    """A job that shares links or asks to."""
+
+    uid: str
+    namespace: str
+    name: str
+    source: End
+    destination: End
+    stage: Stage
+    weight: int = 100
+    guarantee_bps: float = 0.0
+    limit_bps: float = math.inf
+    priority: int = 0
+    asked_at: float = 0.0
+    """Since when it waits, for ageing."""
+    cap_bps: float | None = None
+    """The cap that its status says is in force."""
+    attempt: int = 0
+    moved_bytes: int | None = None
+    """Bytes of this attempt that arrived; None while nobody says."""
+    streams: int = 1
+    counts: tuple[InterfaceCount, ...] = ()
+
+    @property
+    def grain_bytes(self) -> int:
+        """The least by which `moved_bytes` may be off: the receiver counts whole blocks, and every stream has one under way."""
+        return _BLOCK_BYTES * max(1, self.streams)
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """Why a job waits for a link."""
+
+    link: str
+    message: str
+    impossible: bool = False
+    """However long it waits, its guarantee will not fit."""
+
+
+@dataclass(frozen=True, slots=True)
+class Admissions:
+    """Who may start and who waits, by UID."""
+
+    admitted: frozenset[str] = frozenset()
+    waiting: dict[str, Waiting] = field(default_factory=dict)
+
+
+def participant_of(observed: Observed, *, asks: bool, now: float) -> Participant | None:
+    """The job as the fairness loop sees it; None if it neither has nor asks for a share."""
+    job, status = observed.job, observed.job.status
+    if job.spec.managed_by != CONTROLLER or job.deleting or status.finished or job.spec.suspend:
+        return None
+    movers = [pod for pod in observed.pods if pod.role in (Role.SENDER, Role.RECEIVER)]
+    attempt = max([status.attempts or 0, *(pod.attempt for pod in movers)])
+    backing_off = status.last_failure is not None and status.last_failure.attempt == attempt
+    if status.attempt_start_time is not None or attempt > (status.attempts or 0) or backing_off:
+        stage = Stage.FLOWING if _flows(observed) else Stage.HOLDING
+    elif asks:
+        stage = Stage.ASKING
+    else:
+        return None
+    bandwidth = job.spec.bandwidth or Bandwidth()
+    limit_bps = bandwidth.limit_bps
+    scheduled = status.condition(ConditionType.SCHEDULED)
+    waits = scheduled is not None and scheduled.status == "False" and scheduled.reason == Reason.WAITING_FOR_LINK
+    reports, endpoints = observed.reports, status.endpoints
+    pods = {pod.role: pod for pod in movers if pod.attempt == attempt}
+    source = _end(observed, job.spec.source, pods.get(Role.SENDER), reports.sender_endpoint, endpoints.source if endpoints else None)
+    destination = _end(
+        observed, job.spec.destination, pods.get(Role.RECEIVER), reports.receiver_endpoint, endpoints.destination if endpoints else None
+    )
+    progress = reports.receiver
+    return Participant(
+        uid=job.metadata.uid,
+        namespace=job.metadata.namespace,
+        name=job.metadata.name,
+        source=source,
+        destination=destination,
+        stage=stage,
+        weight=bandwidth.weight,
+        guarantee_bps=bandwidth.guarantee_bps,
+        limit_bps=math.inf if limit_bps is None else limit_bps,
+        priority=job.spec.priority,
+        asked_at=scheduled.last_transition_time.timestamp() if waits and scheduled else now,
+        cap_bps=_cap_in_force(observed),
+        attempt=attempt,
+        moved_bytes=None if progress is None else max(0, progress.bytes_transferred - progress.bytes_resumed),
+        streams=progress.streams if progress else 1,
+        counts=_counts(source, reports.sender) + _counts(destination, reports.receiver),
+    )
+
+
+def _flows(observed: Observed) -> bool:
+    reports = observed.reports
+    said = [progress.stage for progress in (reports.sender, reports.receiver) if progress is not None]
+    return _MOVING in said if said else observed.job.status.is_true(ConditionType.PATH_PROBED)
+
+
+def _end(observed: Observed, side: Side, pod: MoverPod | None, said: Endpoint | None, known: EndpointStatus | None) -> End:
+    claim = observed.claims.get(side.volume.persistent_volume_claim.claim_name)
+    node = (pod.node if pod else None) or side.node or (claim.node if claim else None) or (known.node if known else None)
+    if said is not None:
+        return End(node, said.interface)
+    if side.interface != AUTO_INTERFACE:
+        return End(node, side.interface)
+    return End(node, known.interface if known is not None and known.node == node else None)
+
+
+def _counts(end: End, progress: Progress | None) -> tuple[InterfaceCount, ...]:
+    if progress is None or end.node is None or end.interface is None:
+        return ()
+    both = (("Transmit", progress.interface_bytes_sent), ("Receive", progress.interface_bytes_received))
+    return tuple(InterfaceCount(end.node, end.interface, direction, total) for direction, total in both if total is not None)
+
+
+def _cap_in_force(observed: Observed) -> float | None:
+    bandwidth = observed.job.status.bandwidth
+    try:
+        return None if bandwidth is None or bandwidth.allocated is None else float(parse_rate(bandwidth.allocated))
+    except RateError:
+        return None

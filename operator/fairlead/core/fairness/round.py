@@ -1,0 +1,200 @@
+"""One round of the fairness loop: from the rules, the jobs and their counters to admissions and caps."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+
+from fairlead.api.reasons import Reason
+from fairlead.core.allocation import Allocation
+from fairlead.core.fairness.admission import admit, least_bps
+from fairlead.core.fairness.demand import Demand, Usage
+from fairlead.core.fairness.meter import KEPT_SECONDS, Foreign, Meter
+from fairlead.core.fairness.model import Admissions, Participant, Stage
+from fairlead.core.fairness.rules import LinkRule, Rules
+from fairlead.core.fairness.settle import OBEYED_SECONDS, Cap, Room, settle
+from fairlead.core.fairness.shares import fair_shares
+from fairlead.core.model import Admission, Standing
+
+ROUND_SECONDS = 5.0
+"""The time between two rounds while nothing happens; also over what a rate is measured."""
+_RECENT_SECONDS = ROUND_SECONDS - 1.0
+"""Jobs are looked at in steps of their own: the look nearest to a round ago may be a little younger."""
+
+_BITS = 8
+
+InterfaceKey = tuple[str, str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Flow:
+    """What a job was measured to send through which interfaces. `until` is when it stopped, None while it goes on."""
+
+    interfaces: frozenset[InterfaceKey]
+    rate_bps: float
+    until: float | None = None
+
+    def share_of(self, begin: float, end: float) -> float:
+        """Its mean rate between two moments, as far as it lasted."""
+        if self.until is None or self.until >= end:
+            return self.rate_bps
+        return self.rate_bps * max(0.0, self.until - begin) / (end - begin)
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """What a round leaves to the next."""
+
+    caps: Mapping[str, Cap] = field(default_factory=dict)
+    demands: Mapping[str, Demand] = field(default_factory=dict)
+    foreign: Mapping[str, Foreign] = field(default_factory=dict)
+    admitted: frozenset[str] = frozenset()
+    flows: Mapping[str, Flow] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What one round looks at."""
+
+    rules: Rules
+    jobs: tuple[Participant, ...]
+    meters: Mapping[str, Meter]
+    """Bytes that arrived, by the job's UID."""
+    interfaces: Mapping[InterfaceKey, Meter]
+    """All traffic of interfaces."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What one round concludes."""
+
+    standings: Mapping[str, Standing]
+    memory: Memory
+    admissions: Admissions
+    routes: Mapping[str, tuple[str, ...]]
+    """The links of every job that crosses any."""
+    sharing: tuple[Participant, ...]
+    """Those of them that may start or have."""
+    asking: tuple[Participant, ...]
+    """Those that wait."""
+    available_bps: Mapping[str, float]
+    foreign_bps: Mapping[str, float]
+    measured_bps: Mapping[str, float]
+    fair: Allocation
+    again_seconds: float
+
+
+def run_round(facts: Facts, memory: Memory, now: float) -> Outcome:
+    """Admits, measures, shares and settles once. Raises AllocationInputError if rules and jobs contradict each other."""
+    rules = facts.rules
+    routes = {job.uid: route for job in facts.jobs if (route := rules.links_of(job))}
+    crossing = [job for job in facts.jobs if job.uid in routes]
+    holders = [job for job in crossing if job.stage is not Stage.ASKING or job.uid in memory.admitted]
+    holding = {job.uid for job in holders}
+    admissions = admit(rules, holders, [job for job in crossing if job.uid not in holding], now)
+    sharing = tuple(job for job in crossing if job.uid in admissions.admitted)
+
+    measured = {job.uid: rate for job in sharing if (rate := _rate(facts, job, now)) is not None}
+    flows = _flows(memory.flows, sharing, measured, now)
+    demands = {job.uid: _demand(facts, memory, job, now) for job in sharing}
+    ours: dict[InterfaceKey, list[Flow]] = defaultdict(list)
+    for flow in flows.values():
+        for key in flow.interfaces:
+            ours[key].append(flow)
+    foreign = {name: _foreign(facts, memory.foreign.get(name, Foreign()), link, ours, now) for name, link in rules.links.items()}
+    foreign_bps = {name: rate for name, each in foreign.items() if (rate := each.rate_bps) is not None}
+    available = {name: _available(link, foreign_bps.get(name, 0.0)) for name, link in rules.links.items()}
+
+    shares = fair_shares(rules, available, routes, {job: demands[job.uid].most_bps for job in sharing})
+    floors = {job.uid: least_bps(rules.links[link] for link in routes[job.uid]) for job in sharing}
+    known = {job.uid: memory.caps.get(job.uid) or _first_cap(job) for job in sharing}
+    settled = settle(known, shares.caps_bps, Room(routes, available, floors), now)
+    return Outcome(
+        standings=_standings(facts.jobs, routes, admissions, settled.caps),
+        memory=Memory(settled.caps, demands, foreign, admissions.admitted, flows),
+        admissions=admissions,
+        routes=routes,
+        sharing=sharing,
+        asking=tuple(job for job in crossing if job.uid not in admissions.admitted),
+        available_bps=available,
+        foreign_bps=foreign_bps,
+        measured_bps=measured,
+        fair=shares.fair,
+        again_seconds=OBEYED_SECONDS + 0.1 if settled.unsettled else ROUND_SECONDS,
+    )
+
+
+def _rate(facts: Facts, job: Participant, now: float) -> float | None:
+    meter = facts.meters.get(job.uid)
+    return None if meter is None or job.stage is not Stage.FLOWING else meter.rate_bps(now, _RECENT_SECONDS)
+
+
+def _demand(facts: Facts, memory: Memory, job: Participant, now: float) -> Demand:
+    if job.stage is not Stage.FLOWING:
+        return Demand()
+    before, meter, cap = memory.demands.get(job.uid, Demand()), facts.meters.get(job.uid), memory.caps.get(job.uid)
+    if meter is None or cap is None or cap.bps == math.inf:
+        return before
+    recent, steady = meter.rate_bps(now, _RECENT_SECONDS), meter.rate_bps(now, 2 * ROUND_SECONDS)
+    if recent is None or steady is None:
+        return before
+    usage = Usage(recent, steady, grain_bps=job.grain_bytes * 8 / ROUND_SECONDS)
+    return before.after(usage, cap.bps, now)
+
+
+def _flows(before: Mapping[str, Flow], jobs: Iterable[Participant], measured: Mapping[str, float], now: float) -> dict[str, Flow]:
+    """Our own traffic, that of jobs which just stopped included: the interfaces' counters of the last seconds still hold it."""
+    ended = {uid: flow if flow.until is not None else replace(flow, until=now) for uid, flow in before.items()}
+    flows = {uid: flow for uid, flow in ended.items() if flow.until is not None and flow.until > now - KEPT_SECONDS}
+    for job in jobs:
+        if job.uid in measured:
+            flows[job.uid] = Flow(_interfaces(job), measured[job.uid])
+    return flows
+
+
+def _interfaces(job: Participant) -> frozenset[InterfaceKey]:
+    ends = ((job.source, "Transmit"), (job.destination, "Receive"))
+    return frozenset((end.node, end.interface, way) for end, way in ends if end.node is not None and end.interface is not None)
+
+
+def _foreign(facts: Facts, before: Foreign, link: LinkRule, ours: Mapping[InterfaceKey, list[Flow]], now: float) -> Foreign:
+    total_bps = ours_bps = 0.0
+    known = False
+    for key in link.interfaces:
+        window = facts.interfaces[key].window(now, _RECENT_SECONDS) if key in facts.interfaces else None
+        if window is None:
+            continue
+        known = True
+        first, last = window
+        total_bps += (last.count - first.count) * _BITS / (last.at - first.at)
+        ours_bps += sum(flow.share_of(first.at, last.at) for flow in ours.get(key, ()))
+    return before.noted(total_bps, ours_bps, link.capacity_bps) if known else before
+
+
+def _available(link: LinkRule, foreign_bps: float) -> float:
+    return max(link.floor_bps, link.available_bps - foreign_bps)
+
+
+def _first_cap(job: Participant) -> Cap:
+    """What is in force for a job that no round has seen: what its status says, or no bound at all if it has already started without."""
+    if job.cap_bps is not None and job.stage is not Stage.ASKING:
+        return Cap(job.cap_bps)
+    return Cap(0.0) if job.stage is Stage.ASKING else Cap(math.inf)
+
+
+def _standings(
+    jobs: Iterable[Participant], routes: Mapping[str, tuple[str, ...]], admissions: Admissions, caps: Mapping[str, Cap]
+) -> dict[str, Standing]:
+    standings: dict[str, Standing] = {}
+    for job in jobs:
+        if job.uid not in routes:
+            standings[job.uid] = Standing(Admission.ADMITTED)
+        elif job.uid in admissions.admitted:
+            standings[job.uid] = Standing(Admission.ADMITTED, cap_bps=int(caps[job.uid].bps))
+        else:
+            waits = admissions.waiting[job.uid]
+            reason = Reason.GUARANTEE_TOO_LARGE if waits.impossible else Reason.WAITING_FOR_LINK
+            standings[job.uid] = Standing(Admission.WAITING, reason=reason, message=waits.message)
+    return standings

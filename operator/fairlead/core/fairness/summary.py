@@ -1,0 +1,182 @@
+"""A policy's status: what its links and tenants have, and what keeps it from being carried out as written."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+
+from fairlead.api.fairnesspolicy import FairnessPolicyStatus, LinkStatus, TenantStatus
+from fairlead.api.quantity import format_rate_rounded, format_ratio
+from fairlead.api.reasons import PolicyConditionType, PolicyReason
+from fairlead.core.allocation import jain_index
+from fairlead.core.conditions import Conditions
+from fairlead.core.fairness.model import Participant
+from fairlead.core.fairness.round import Outcome
+from fairlead.core.fairness.rules import Candidate, Rules, some
+
+STATUS_INTERVAL = timedelta(seconds=10)
+"""The least time between two writes of a status in which no condition changed."""
+_KEPT = 1.0 - 1e-9
+
+
+def accepted_status(policy: Candidate, rules: Rules, outcome: Outcome, problem: str, now: datetime) -> FairnessPolicyStatus:
+    """The status of the policy in force. `problem` says why its present version is not, if an earlier one of it is."""
+    conditions = _conditions(policy, now)
+    if problem:
+        message = f"{problem}; the last good version stays in force"
+        conditions.set(PolicyConditionType.ACCEPTED, "False", PolicyReason.INVALID_SPEC, message)
+    else:
+        conditions.set(PolicyConditionType.ACCEPTED, "True", PolicyReason.IN_FORCE, "jobs share the links by this policy")
+    _tenants_matched(conditions, rules)
+    _guarantees_met(conditions, rules, outcome)
+    if outcome.fair.approximated:
+        number = outcome.fair.approximated
+        message = f"{number} jobs share by approximation, within capacities and guarantees: too many links depend on each other"
+        conditions.set(PolicyConditionType.SHARES_EXACT, "False", PolicyReason.APPROXIMATED, message)
+    else:
+        conditions.set(PolicyConditionType.SHARES_EXACT, "True", PolicyReason.EXACT, "every job has its fair share")
+    return FairnessPolicyStatus(
+        conditions=conditions.build(),
+        links=tuple(_link(name, jobs, rules, outcome) for name, jobs in jobs_by_link(rules, outcome).items()),
+        tenants=tuple(_tenant(name, jobs, rules, outcome) for name, jobs in jobs_by_tenant(rules, outcome).items()),
+        jobs=len(outcome.sharing),
+        waiting=len(outcome.asking),
+        jain_index=_index(measured_jain(outcome.sharing, rules, outcome)),
+        observed_generation=policy.metadata.generation,
+    )
+
+
+def refused_status(policy: Candidate, reason: PolicyReason, message: str, now: datetime) -> FairnessPolicyStatus:
+    """The status of a policy that is not in force."""
+    conditions = _conditions(policy, now)
+    conditions.set(PolicyConditionType.ACCEPTED, "False", reason, message)
+    for kind in (PolicyConditionType.TENANTS_MATCHED, PolicyConditionType.GUARANTEES_MET, PolicyConditionType.SHARES_EXACT):
+        conditions.remove(kind)
+    return FairnessPolicyStatus(conditions=conditions.build(), observed_generation=policy.metadata.generation)
+
+
+def is_worth_writing(before: FairnessPolicyStatus, after: FairnessPolicyStatus, since_last_write: timedelta | None) -> bool:
+    """Whether `after` is news: conditions are at once, figures when the last write is long enough ago (None: no write known)."""
+    if after == before:
+        return False
+    if _verdicts(after) != _verdicts(before) or before.observed_generation != after.observed_generation:
+        return True
+    return since_last_write is None or since_last_write >= STATUS_INTERVAL
+
+
+def _verdicts(status: FairnessPolicyStatus) -> list[tuple[str, str, str]]:
+    return [(condition.type, condition.status, condition.reason) for condition in status.conditions]
+
+
+def _conditions(policy: Candidate, now: datetime) -> Conditions:
+    generation = policy.metadata.generation
+    return Conditions(policy.status.conditions, generation=generation, now=now.replace(microsecond=0), kinds=PolicyConditionType)
+
+
+def _tenants_matched(conditions: Conditions, rules: Rules) -> None:
+    kind, empty = PolicyConditionType.TENANTS_MATCHED, rules.without_namespaces
+    overlaps = some(f"{name} ({', '.join(tenants)})" for name, tenants in rules.overlaps.items())
+    problems = [
+        *([f"no namespace is selected by tenants {some(empty)}: correct their namespaceSelector or label namespaces"] if empty else []),
+        *([f"namespaces selected by several tenants belong to the first: {overlaps}"] if overlaps else []),
+    ]
+    if not problems:
+        conditions.set(kind, "True", PolicyReason.ALL_MATCHED, "each tenant has namespaces, each namespace one tenant at most")
+        return
+    reason = PolicyReason.SELECTORS_OVERLAP if overlaps else PolicyReason.SELECTOR_MATCHES_NOTHING
+    conditions.set(kind, "False", reason, "; ".join(problems))
+
+
+def _guarantees_met(conditions: Conditions, rules: Rules, outcome: Outcome) -> None:
+    promised = sum(tenant.guarantee_bps for tenant in rules.tenants.values())
+    problems: list[str] = []
+    for name, rule in rules.links.items():
+        ratio = outcome.fair.links[name].guarantee_ratio
+        if promised > rule.available_bps:
+            problems.append(
+                f"{name} has {format_rate_rounded(rule.available_bps)} for the tenants' guarantees of {format_rate_rounded(promised)}"
+            )
+        elif ratio < _KEPT:
+            problems.append(f"{name} keeps {format_ratio(ratio)} of the guarantees in use")
+    problems += [
+        f"tenant {name}'s limit keeps {format_ratio(share.guarantee_ratio)} of its jobs' guarantees"
+        for name, share in outcome.fair.tenants.items()
+        if share.guarantee_ratio < _KEPT
+    ]
+    if problems:
+        message = f"guarantees shrink in proportion: {some(problems)}; lower guarantees or raise capacities"
+        conditions.set(PolicyConditionType.GUARANTEES_MET, "False", PolicyReason.GUARANTEES_SHRUNK, message)
+    else:
+        conditions.set(PolicyConditionType.GUARANTEES_MET, "True", PolicyReason.GUARANTEES_FIT, "every guarantee fits on every link")
+
+
+def jobs_by_link(rules: Rules, outcome: Outcome) -> dict[str, list[Participant]]:
+    """The jobs that share each link."""
+    jobs: dict[str, list[Participant]] = {name: [] for name in rules.links}
+    for job in outcome.sharing:
+        for link in outcome.routes[job.uid]:
+            jobs[link].append(job)
+    return jobs
+
+
+def jobs_by_tenant(rules: Rules, outcome: Outcome) -> dict[str, list[Participant]]:
+    """Each tenant's jobs that share links."""
+    jobs: dict[str, list[Participant]] = {name: [] for name in rules.tenants}
+    for job in outcome.sharing:
+        jobs[rules.tenant(job.namespace).name].append(job)
+    return jobs
+
+
+def _link(name: str, jobs: list[Participant], rules: Rules, outcome: Outcome) -> LinkStatus:
+    foreign = outcome.foreign_bps.get(name)
+    return LinkStatus(
+        name=name,
+        capacity=format_rate_rounded(rules.links[name].capacity_bps),
+        available=format_rate_rounded(outcome.available_bps[name]),
+        allocated=_allocated(jobs, outcome),
+        measured=_measured(jobs, outcome),
+        foreign=None if foreign is None else format_rate_rounded(foreign),
+        jobs=len(jobs),
+        waiting=sum(name in outcome.routes[job.uid] for job in outcome.asking),
+        jain_index=_index(measured_jain(jobs, rules, outcome)),
+    )
+
+
+def _tenant(name: str, jobs: list[Participant], rules: Rules, outcome: Outcome) -> TenantStatus:
+    waiting = sum(rules.tenant(job.namespace).name == name for job in outcome.asking)
+    return TenantStatus(
+        name=name,
+        namespaces=rules.tenants[name].namespaces,
+        jobs=len(jobs),
+        waiting=waiting,
+        allocated=_allocated(jobs, outcome),
+        measured=_measured(jobs, outcome),
+        jain_index=_index(measured_jain(jobs, rules, outcome)),
+    )
+
+
+def _allocated(jobs: Iterable[Participant], outcome: Outcome) -> str:
+    return format_rate_rounded(sum(outcome.memory.caps[job.uid].bps for job in jobs))
+
+
+def _measured(jobs: Iterable[Participant], outcome: Outcome) -> str | None:
+    rates = [outcome.measured_bps[job.uid] for job in jobs if job.uid in outcome.measured_bps]
+    return format_rate_rounded(sum(rates)) if rates else None
+
+
+def measured_jain(jobs: Iterable[Participant], rules: Rules, outcome: Outcome) -> float | None:
+    """Jain's index of what these jobs were measured to use per weight; None while nothing is measured.
+
+    A job's weight is its part of its tenant's, which is shared by those of `jobs` that are the tenant's.
+    """
+    measured = [job for job in jobs if job.uid in outcome.measured_bps]
+    own: dict[str, float] = defaultdict(float)
+    for job in measured:
+        own[rules.tenant(job.namespace).name] += job.weight
+    weights = {job.uid: job.weight / own[tenant.name] * tenant.weight for job in measured if (tenant := rules.tenant(job.namespace))}
+    return jain_index([outcome.measured_bps[job.uid] / weights[job.uid] for job in measured])
+
+
+def _index(value: float | None) -> str | None:
+    return None if value is None else f"{value:.3f}"

@@ -1,0 +1,206 @@
+"""The fairness loop: one worker, one key, a round every few seconds while a policy exists, and at once when something happens."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from datetime import datetime
+
+from fairlead.api.fairnesspolicy import FairnessPolicy, FairnessPolicyStatus
+from fairlead.api.reasons import PolicyReason
+from fairlead.core.allocation import AllocationInputError
+from fairlead.core.fairness.round import ROUND_SECONDS, Facts, Memory, Outcome, run_round
+from fairlead.core.fairness.rules import Candidate, InvalidPolicyError, Rules, choose, read_candidate, read_rules
+from fairlead.core.fairness.summary import accepted_status, is_worth_writing, refused_status
+from fairlead.handlers.cache import Cache, ObjectKey
+from fairlead.handlers.fairness.board import Board
+from fairlead.handlers.fairness.metrics import FairnessMetrics
+from fairlead.handlers.queue import QueueClosedError, Timers, WorkQueue
+from fairlead.kube.apply import merge_difference
+from fairlead.kube.client import POLICIES, KubeClient
+from fairlead.kube.errors import KubeError
+
+KEY = "fairness"
+LEAST_PAUSE_SECONDS = 0.2
+"""Between two rounds: a burst of arrivals is one."""
+WARM_UP_SECONDS = 60.0
+"""How long the first round after a start waits for the workers to have looked at every job."""
+WARM_UP_LOOK_SECONDS = 0.3
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class _InForce:
+    """The policy whose rules hold. `problem` says why its present version is not the one, if an earlier one is."""
+
+    candidate: Candidate
+    rules: Rules
+    problem: str
+
+
+class FairnessLoop:
+    """Runs rounds and publishes them on the board; writes the status of policies and nothing else."""
+
+    def __init__(
+        self,
+        *,
+        cache: Cache,
+        board: Board,
+        jobs: WorkQueue[ObjectKey],
+        client: KubeClient,
+        metrics: FairnessMetrics,
+        timers: Timers,
+        now: Callable[[], datetime],
+    ) -> None:
+        self._cache = cache
+        self._board = board
+        self._jobs = jobs
+        self._client = client
+        self._metrics = metrics
+        self._timers = timers
+        self._now = now
+        self._queue: WorkQueue[str] = WorkQueue(timers)
+        self._memory = Memory()
+        self._last_good: FairnessPolicy | None = None
+        self._last_round = -LEAST_PAUSE_SECONDS
+        self._began = timers.time()
+        self._warm = False
+        self._written: dict[str, datetime] = {}
+
+    def wake(self) -> None:
+        """Asks for a round soon. Without a policy, and with none to let go of, there is nothing to do."""
+        if len(self._cache.policies) or self._last_good is not None or self._warm:
+            self._queue.add_after(KEY, self._last_round + LEAST_PAUSE_SECONDS - self._timers.time())
+
+    def close(self) -> None:
+        """Ends the worker after the round under way."""
+        self._queue.close()
+
+    def longest_work_seconds(self) -> float:
+        """How long the present round has taken; 0 between rounds."""
+        return self._queue.longest_work_seconds()
+
+    async def work(self) -> None:
+        """Runs rounds until the loop is closed. A round that fails is tried again; caps stay as they are meanwhile."""
+        while True:
+            try:
+                await self._queue.get()
+            except QueueClosedError:
+                return
+            try:
+                again_seconds = await self.round()
+            except Exception as error:
+                kind = error.kind if isinstance(error, KubeError) else "Internal"
+                self._metrics.count_error(kind)
+                delay_seconds = self._queue.retry(KEY)
+                if isinstance(error, KubeError):
+                    logger.warning("fairness: %s, again in %.1f s: %s", kind, delay_seconds, error)
+                else:
+                    # Sharing must not stop transfers: what is known stays, and new jobs start as without a policy.
+                    self._board.freeze(starts=True)
+                    logger.exception("fairness: a defect of the operator, again in %.1f s", delay_seconds)
+            else:
+                self._queue.forget(KEY)
+                if again_seconds is not None:
+                    self._queue.add_after(KEY, again_seconds)
+            finally:
+                self._queue.done(KEY)
+
+    async def round(self) -> float | None:
+        """One round; returns after how many seconds the next one is due, None without a policy. Raises KubeError."""
+        candidates = [read_candidate(body) for body in self._cache.policies.values()]
+        self._last_round = self._timers.time()
+        chosen = choose(candidates)
+        if chosen is None:
+            self._let_go()
+            return None
+        if not self._is_warm():
+            self._board.freeze(starts=False)
+            return WARM_UP_LOOK_SECONDS
+        in_force, problem = self._rules_of(chosen)
+        outcome: Outcome | None = None
+        if in_force is not None:
+            outcome, problem = await self._share(in_force)
+        if outcome is None:
+            self._board.freeze(starts=True)
+            statuses = [(chosen, refused_status(chosen, PolicyReason.INVALID_SPEC, f"{problem}; caps stay as they are", self._now()))]
+        else:
+            assert in_force is not None
+            statuses = [(chosen, accepted_status(chosen, in_force.rules, outcome, in_force.problem, self._now()))]
+            self._tell(outcome)
+        older = f"policy {chosen.metadata.name} is older and in force: delete one of them, or merge them into one"
+        for candidate in candidates:
+            if candidate.metadata.uid != chosen.metadata.uid:
+                statuses.append((candidate, refused_status(candidate, PolicyReason.OTHER_POLICY_IN_FORCE, older, self._now())))
+        await self._write(statuses)
+        return outcome.again_seconds if outcome is not None else ROUND_SECONDS
+
+    def _let_go(self) -> None:
+        """There is no policy any more: every job has its own limit alone, or none."""
+        self._memory, self._last_good, self._warm = Memory(), None, False
+        self._began = self._timers.time()
+        self._metrics.show(None, None)
+        self._requeue(self._board.publish(None))
+
+    def _is_warm(self) -> bool:
+        """Whether every job was looked at since the start: shares among half of them would let that half send too much."""
+        if not self._warm:
+            late = self._timers.time() - self._began >= WARM_UP_SECONDS
+            self._warm = late or self._board.seen().issuperset(self._cache.jobs.keys())
+        return self._warm
+
+    def _rules_of(self, chosen: Candidate) -> tuple[_InForce | None, str]:
+        """The rules of the policy, or of its last good version; None and the problem if there is no good one."""
+        namespaces = self._cache.namespace_labels()
+        problem = chosen.problem
+        if chosen.policy is not None:
+            try:
+                rules = read_rules(chosen.policy, namespaces)
+            except InvalidPolicyError as error:
+                problem = str(error)
+            else:
+                self._last_good = chosen.policy
+                return _InForce(chosen, rules, ""), ""
+        if self._last_good is None or self._last_good.metadata.uid != chosen.metadata.uid:
+            return None, problem
+        return _InForce(chosen, read_rules(self._last_good, namespaces), problem), problem
+
+    async def _share(self, in_force: _InForce) -> tuple[Outcome | None, str]:
+        now = self._now().timestamp()
+        facts = Facts(in_force.rules, tuple(self._board.jobs().values()), self._board.meters(), self._board.interfaces(now))
+        try:
+            with self._metrics.round_seconds.time():
+                # A thousand jobs take a tenth of a second, and a dense network far longer: the event loop must not stand still for it.
+                outcome = await asyncio.to_thread(run_round, facts, self._memory, now)
+        except AllocationInputError as error:
+            return None, str(error)
+        self._memory = outcome.memory
+        self._metrics.show(in_force.rules, outcome)
+        return outcome, ""
+
+    def _tell(self, outcome: Outcome) -> None:
+        self._requeue(self._board.publish(outcome.standings))
+
+    def _requeue(self, uids: frozenset[str]) -> None:
+        for key, job in self._board.jobs().items():
+            if job.uid in uids:
+                self._jobs.add(key)
+
+    async def _write(self, statuses: Iterable[tuple[Candidate, FairnessPolicyStatus]]) -> None:
+        for candidate, status in statuses:
+            metadata = candidate.metadata
+            last = self._written.get(metadata.uid)
+            since = None if last is None else self._now() - last
+            if not is_worth_writing(candidate.status, status, since):
+                continue
+            body = self._cache.policies.get(ObjectKey("", metadata.name))
+            difference = merge_difference((body or {}).get("status") or {}, status.to_object())
+            if not difference:
+                continue
+            patch = {"metadata": {"resourceVersion": metadata.resource_version}, "status": difference}
+            written = await self._client.merge_patch(POLICIES, None, metadata.name, patch, subresource="status")
+            self._cache.put_policy(written)
+            self._written[metadata.uid] = self._now()

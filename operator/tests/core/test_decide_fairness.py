@@ -1,0 +1,170 @@
+"""What a FairnessPolicy means for one job, and that nothing is different without one."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from job_builders import NOW, SETTINGS, make_job, make_progress, make_reports, observe, receiver, seconds, sender, with_plan_applied
+
+from fairlead.api.names import ANNOTATION_EGRESS_BANDWIDTH
+from fairlead.api.reasons import Reason
+from fairlead.api.spec import Bandwidth
+from fairlead.api.transferjob import TransferJob, TransferJobStatus
+from fairlead.core.lifecycle import decide
+from fairlead.core.model import Admission, AnnotatePod, Observed, Plan, Role, Standing
+
+WAITING = Standing(Admission.WAITING, message="link wan is full: place 2 of 3 in its queue")
+IMPOSSIBLE = Standing(Admission.WAITING, reason=Reason.GUARANTEE_TOO_LARGE, message="lower bandwidth.guarantee")
+UNDECIDED = Standing(Admission.UNDECIDED, hold=True)
+
+
+def shared(bps: int | None, **more: Any) -> Standing:
+    return Standing(Admission.ADMITTED, cap_bps=bps, **more)
+
+
+def after(observed: Observed) -> TransferJob:
+    return with_plan_applied(observed, decide(observed, NOW)).job
+
+
+def running(standing: Standing | None = None, **spec: Any) -> TransferJob:
+    """A job whose first attempt has both movers up."""
+    job = after(observe(make_job(finalizer=True, **spec), receiver(), fairness=standing))
+    return after(observe(job, receiver(), sender(), reports=make_reports(decided=True), fairness=standing))
+
+
+def written(plan: Plan) -> TransferJobStatus:
+    assert plan.status is not None
+    return plan.status
+
+
+def annotated(cap: str | None) -> tuple[AnnotatePod, ...]:
+    return (AnnotatePod(sender().name, sender().uid, {ANNOTATION_EGRESS_BANDWIDTH: cap}),)
+
+
+@pytest.mark.parametrize("spec", [{}, {"bandwidth": {"guarantee": "1G", "weight": 5}}, {"priority": 50}])
+def test_without_a_policy_a_job_starts_at_once_and_has_no_cap(spec: dict[str, Any]) -> None:
+    plan = decide(observe(make_job(**spec)), NOW)
+    assert [create.role for create in plan.creates] == [Role.RECEIVER]
+    job = running(**spec)
+    plan = decide(observe(job, receiver(), sender(), reports=make_reports(make_progress(10), decided=True)), NOW)
+    assert plan.annotations == ()
+    assert job.status.bandwidth is not None
+    assert (job.status.bandwidth.allocated, job.status.bandwidth.enforced_by) == (None, "None")
+    assert job.status.condition("CapEnforced") is None
+
+
+def test_a_job_about_which_nothing_is_decided_asks_and_writes_nothing() -> None:
+    plan = decide(observe(make_job(), fairness=UNDECIDED), NOW)
+    assert plan.asks_for_links
+    assert (plan.creates, plan.finalizer, plan.events) == ((), None, ())
+
+
+def test_a_job_without_room_waits_with_its_place_and_tells_it_once() -> None:
+    observed = observe(make_job(), fairness=WAITING)
+    plan = decide(observed, NOW)
+    status = written(plan)
+    scheduled = status.condition("Scheduled")
+    assert scheduled is not None
+    assert (scheduled.status, scheduled.reason, scheduled.message) == ("False", "WaitingForLink", WAITING.message)
+    assert (status.phase, plan.creates, plan.asks_for_links) == ("Pending", (), True)
+    assert [event.reason for event in plan.events] == ["Accepted", "WaitingForLink"]
+    again = decide(with_plan_applied(observed, plan), NOW + seconds(10))
+    assert (again.status, again.events) == (None, ())
+
+
+def test_a_guarantee_that_never_fits_needs_a_person() -> None:
+    status = written(decide(observe(make_job(), fairness=IMPOSSIBLE), NOW))
+    assert status.is_true("Stalled")
+    assert status.condition("Stalled") is not None
+
+
+def test_a_job_that_waits_for_something_else_does_not_ask_for_a_link() -> None:
+    outside = replace(SETTINGS, host_network_namespaces=frozenset())
+    assert not decide(observe(make_job(), settings=outside, fairness=UNDECIDED), NOW).asks_for_links
+    assert not decide(observe(make_job(suspend=True), fairness=UNDECIDED), NOW).asks_for_links
+
+
+def test_a_job_under_way_is_not_stopped_by_a_full_link() -> None:
+    job = running(shared(10**8))
+    plan = decide(observe(job, receiver(), sender(), reports=make_reports(decided=True), fairness=WAITING), NOW)
+    assert plan.deletes == ()
+
+
+@pytest.mark.parametrize(
+    ("limit", "share_bps", "expected"),
+    [(None, None, None), ("2G", None, 2 * 10**9), (None, 5 * 10**8, 5 * 10**8), ("2G", 5 * 10**8, 5 * 10**8), ("100M", 5 * 10**8, 10**8)],
+)
+def test_a_sender_begins_with_its_share_or_its_limit_whichever_is_less(
+    limit: str | None, share_bps: int | None, expected: int | None
+) -> None:
+    job = make_job(finalizer=True, **({"bandwidth": {"limit": limit}} if limit else {}))
+    job = after(observe(job, fairness=shared(share_bps)))
+    plan = decide(observe(job, receiver(), reports=make_reports(), fairness=shared(share_bps)), NOW)
+    assert [(create.role, create.cap_bps) for create in plan.creates] == [(Role.SENDER, expected)]
+
+
+def test_a_changed_share_reaches_the_sender_once() -> None:
+    pods = receiver(), sender()
+    changed = observe(running(shared(10**8)), *pods, fairness=shared(2 * 10**8))
+    plan = decide(changed, NOW)
+    assert plan.annotations == annotated("200M")
+    assert written(plan).bandwidth is not None
+    assert decide(with_plan_applied(changed, plan), NOW).annotations == ()
+
+
+def test_when_the_policy_goes_the_share_goes_and_the_limit_stays() -> None:
+    pods = receiver(), sender()
+    assert decide(observe(running(shared(10**8)), *pods), NOW).annotations == annotated(None)
+    limited = running(shared(10**8), bandwidth={"limit": "1G"})
+    assert decide(observe(limited, *pods), NOW).annotations == annotated("1G")
+
+
+def test_a_cap_is_left_as_it_is_while_nothing_is_known_but_a_lower_limit_holds_at_once() -> None:
+    pods = receiver(), sender()
+    job = running(shared(10**8))
+    assert decide(observe(job, *pods, fairness=UNDECIDED), NOW).annotations == ()
+    lowered = job.model_copy(update={"spec": job.spec.model_copy(update={"bandwidth": Bandwidth(limit="50M")})})
+    assert decide(observe(lowered, *pods, fairness=UNDECIDED), NOW).annotations == annotated("50M")
+
+
+def test_a_cap_that_just_fell_is_judged_by_what_was_in_force_when_the_rate_was_measured() -> None:
+    reports = make_reports(make_progress(10, rate=400e6 / 8), decided=True)
+    observed = observe(running(shared(5 * 10**8)), receiver(), sender(), reports=reports, fairness=shared(10**8))
+    judged = {}
+    for asked in (None, 5e8, math.inf, 1e8):
+        condition = written(decide(replace(observed, asked_bps=asked), NOW)).condition("CapEnforced")
+        assert condition is not None
+        judged[asked] = (condition.status, condition.reason)
+    new, exceeded = ("Unknown", "CapNotMeasured"), ("False", "AboveCap")
+    assert judged == {None: exceeded, 5e8: new, math.inf: new, 1e8: exceeded}
+
+
+def test_an_exceeded_cap_is_told_once_and_nothing_claims_to_enforce_it() -> None:
+    reports = make_reports(make_progress(500, rate=400e6 / 8), decided=True)
+    observed = observe(running(shared(10**8)), receiver(), sender(), reports=reports, fairness=shared(10**8))
+    plan = decide(observed, NOW)
+    status = written(plan)
+    assert status.bandwidth is not None
+    assert (status.bandwidth.allocated, status.bandwidth.enforced_by) == ("100M", "None")
+    assert [event.reason for event in plan.events] == ["CapExceeded"]
+    later = decide(with_plan_applied(observed, plan), NOW + seconds(60))
+    assert later.events == ()
+
+
+def test_what_is_not_written_yet_is_not_told_either() -> None:
+    quiet = make_reports(make_progress(100, rate=50e6 / 8), decided=True)
+    job = after(observe(running(shared(10**8)), receiver(), sender(), reports=quiet, fairness=shared(10**8)))
+    loud = make_reports(make_progress(100, rate=400e6 / 8), decided=True)
+    plan = decide(observe(job, receiver(), sender(), reports=loud, fairness=shared(10**8)), NOW + seconds(1))
+    assert (plan.status, plan.events) == (None, ())
+
+
+def test_a_guarantee_above_the_limit_is_named() -> None:
+    job = make_job(bandwidth={"limit": "1G", "guarantee": "2G"})
+    accepted = written(decide(observe(job), NOW)).condition("Accepted")
+    assert accepted is not None
+    assert (accepted.status, accepted.reason) == ("False", "InvalidSpec")
+    assert "lower guarantee or raise limit" in accepted.message

@@ -1,0 +1,106 @@
+"""How the fairness loop sees a job."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from job_builders import NOW, make_job, make_progress, make_reports, observe, receiver, seconds, sender, with_plan_applied
+
+from fairlead.api.status import EndpointsStatus, EndpointStatus, FailureStatus
+from fairlead.api.transferjob import TransferJobStatus
+from fairlead.core.fairness.model import End, InterfaceCount, Participant, Stage, participant_of
+from fairlead.core.lifecycle import decide
+from fairlead.core.model import Admission, ClaimFacts, Endpoint, Observed, Reports, Standing
+
+AT = NOW.timestamp()
+
+
+def seen(observed: Observed, *, asks: bool = False) -> Participant:
+    job = participant_of(observed, asks=asks, now=AT)
+    assert job is not None
+    return job
+
+
+UNDER_WAY = TransferJobStatus(attempts=1, attempt_start_time=NOW)
+
+
+@pytest.mark.parametrize(
+    ("job", "asks", "expected"),
+    [
+        (make_job(), False, None),
+        (make_job(), True, Stage.ASKING),
+        (make_job(suspend=True), True, None),
+        (make_job(managedBy="example.org/other"), True, None),
+        (make_job(deleted_at=NOW), True, None),
+        (make_job(status=UNDER_WAY), False, Stage.HOLDING),
+        (
+            make_job(status=TransferJobStatus(attempts=2, last_failure=FailureStatus(attempt=2, reason="PeerLost", message="x", time=NOW))),
+            False,
+            Stage.HOLDING,
+        ),
+    ],
+)
+def test_a_job_takes_part_from_when_it_asks_until_it_ends(job: Any, asks: bool, expected: Stage | None) -> None:
+    found = participant_of(observe(job), asks=asks, now=AT)
+    assert (found.stage if found else None) == expected
+
+
+@pytest.mark.parametrize(
+    ("stage", "expected"), [("AwaitingTransport", Stage.HOLDING), ("Transferring", Stage.FLOWING), ("Verifying", Stage.HOLDING)]
+)
+def test_a_job_flows_while_its_movers_transfer(stage: str, expected: Stage) -> None:
+    reports = Reports(receiver=make_progress(5, stage=stage))
+    assert seen(observe(make_job(status=UNDER_WAY), receiver(), sender(), reports=reports)).stage is expected
+
+
+def test_weights_guarantees_and_limits_are_the_jobs() -> None:
+    job = seen(observe(make_job(bandwidth={"limit": "2G", "guarantee": "1G", "weight": 7}, priority=3)), asks=True)
+    assert (job.limit_bps, job.guarantee_bps, job.weight, job.priority) == (2e9, 1e9, 7, 3)
+
+
+def test_bytes_of_earlier_attempts_are_not_counted_as_moved() -> None:
+    progress = replace(make_progress(500), bytes_resumed=300, streams=4)
+    job = seen(observe(make_job(status=UNDER_WAY), receiver(), sender(), reports=Reports(receiver=progress)))
+    assert (job.moved_bytes, job.streams) == (200, 4)
+
+
+def test_ends_come_from_what_movers_say_then_from_the_spec_then_from_claims() -> None:
+    spec = {
+        "source": {"volume": {"persistentVolumeClaim": {"claimName": "raw"}}, "path": "a", "interface": "data7"},
+        "destination": {"volume": {"persistentVolumeClaim": {"claimName": "scratch"}}, "path": "b"},
+    }
+    claims = {"raw": ClaimFacts(exists=True, node="dtn-c")}
+    job = seen(observe(make_job(**spec), claims=claims), asks=True)
+    assert (job.source, job.destination) == (End("dtn-c", "data7"), End(None, None))
+    reports = Reports(receiver_endpoint=Endpoint("data1", "198.18.0.2", 24000))
+    running = seen(observe(make_job(status=UNDER_WAY, **spec), receiver(node="dtn-d"), reports=reports, claims=claims))
+    assert running.destination == End("dtn-d", "data1")
+
+
+def test_an_interface_that_was_known_stays_known_while_nobody_answers_on_the_same_node_only() -> None:
+    known = EndpointsStatus(
+        source=EndpointStatus(node="dtn-a", interface="data0"), destination=EndpointStatus(node="dtn-x", interface="data0")
+    )
+    status = UNDER_WAY.model_copy(update={"endpoints": known})
+    job = seen(observe(make_job(status=status), receiver(), sender()))
+    assert (job.source, job.destination) == (End("dtn-a", "data0"), End("dtn-b", None))
+
+
+def test_interfaces_counters_are_taken_in_both_directions_at_both_ends() -> None:
+    progress = replace(make_progress(5), interface_bytes_sent=10, interface_bytes_received=20)
+    reports = replace(make_reports(progress), sender=progress, sender_endpoint=Endpoint("data1", "198.18.0.1", 0))
+    job = seen(observe(make_job(status=UNDER_WAY), receiver(), sender(), reports=reports))
+    assert set(job.counts) == {
+        InterfaceCount("dtn-a", "data1", "Transmit", 10),
+        InterfaceCount("dtn-a", "data1", "Receive", 20),
+        InterfaceCount("dtn-b", "data0", "Transmit", 10),
+        InterfaceCount("dtn-b", "data0", "Receive", 20),
+    }
+
+
+def test_since_when_a_job_waits_is_remembered_in_its_status() -> None:
+    waiting = observe(make_job(), fairness=Standing(Admission.WAITING, message="full"))
+    later = with_plan_applied(waiting, decide(waiting, NOW - seconds(600)))
+    assert seen(later, asks=True).asked_at == AT - 600

@@ -1,0 +1,146 @@
+"""Small policies and jobs, and a network of pipes that carries what the caps allow."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from fairlead.api.fairnesspolicy import FairnessPolicy
+from fairlead.core.fairness.meter import Meter
+from fairlead.core.fairness.model import End, InterfaceCount, Participant, Stage
+from fairlead.core.fairness.round import Facts, InterfaceKey, Memory, Outcome, run_round
+from fairlead.core.fairness.rules import Rules, read_rules
+
+M = 1e6
+G = 1e9
+
+
+def make_policy(*links: Mapping[str, Any], tenants: Mapping[str, Mapping[str, Any]] | None = None, **spec: Any) -> FairnessPolicy:
+    """A policy over `links`; tenant T of `tenants` has the namespaces labelled `tenant: T`."""
+    chosen = [{"name": n, "namespaceSelector": {"matchLabels": {"tenant": n}}, **share} for n, share in (tenants or {}).items()]
+    body = {
+        "metadata": {"name": "site", "uid": "policy-uid", "generation": 1, "creationTimestamp": "2026-01-01T00:00:00Z"},
+        "spec": {"links": list(links) or [make_link()], "tenants": chosen, **spec},
+    }
+    return FairnessPolicy.from_object(body)
+
+
+def make_link(name: str = "out", node: str = "dtn-a", direction: str = "Transmit", capacity: str = "1G", **more: Any) -> dict[str, Any]:
+    interface = {"node": node, "name": "data0", "direction": direction}
+    return {"name": name, "interfaces": [interface], "capacity": capacity, "headroom": "0", **more}
+
+
+def make_rules(*links: Mapping[str, Any], tenants: Mapping[str, Mapping[str, Any]] | None = None, **spec: Any) -> Rules:
+    """The rules for namespaces named after the tenants, and one named `elsewhere`."""
+    namespaces: dict[str, Mapping[str, str]] = {name: {"tenant": name} for name in tenants or {}}
+    return read_rules(make_policy(*links, tenants=tenants, **spec), {**namespaces, "elsewhere": {}})
+
+
+def make_job(name: str = "job", **fields: Any) -> Participant:
+    known: dict[str, Any] = {
+        "uid": name,
+        "namespace": "elsewhere",
+        "name": name,
+        "source": End("dtn-a", "data0"),
+        "destination": End("dtn-b", "data0"),
+        "stage": Stage.FLOWING,
+        "attempt": 1,
+        "streams": 0,
+    }
+    return Participant(**{**known, **fields})
+
+
+@dataclass
+class Pipe:
+    """One job in the simulation: what it could use by itself, and how long it takes to come up to a higher rate."""
+
+    job: Participant
+    able_bps: float = math.inf
+    rise_seconds: float = 1.0
+    rate_bps: float = 0.0
+    moved_bytes: float = 0.0
+    starts_at: float = 0.0
+    """When its data begins to flow; until then it holds its place."""
+
+
+@dataclass
+class Network:
+    """Jobs that obey their caps a second late, are looked at every three seconds, and share links by rounds."""
+
+    rules: Rules
+    pipes: dict[str, Pipe] = field(default_factory=dict)
+    foreign_bps: float = 0.0
+    now: float = 1000.0
+    memory: Memory = field(default_factory=Memory)
+    meters: dict[str, Meter] = field(default_factory=dict)
+    interfaces: dict[InterfaceKey, Meter] = field(default_factory=dict)
+    caps: dict[str, float] = field(default_factory=dict)
+    obeyed: dict[str, float] = field(default_factory=dict)
+    counter_bytes: float = 0.0
+    writes: int = 0
+    outcome: Outcome | None = None
+    next_round: float = 0.0
+    next_look: float = 0.0
+    history: list[dict[str, float]] = field(default_factory=list)
+
+    def add(self, *jobs: Participant, able_bps: float = math.inf, starts_in: float = 0.0, **more: Any) -> None:
+        for job in jobs:
+            self.pipes[job.uid] = Pipe(job, able_bps, starts_at=self.now + starts_in, **more)
+        self.next_round = self.now
+
+    def remove(self, uid: str) -> None:
+        del self.pipes[uid]
+        self.meters.pop(uid, None)
+        self.next_round = self.now
+
+    def run(self, seconds: int) -> None:
+        for _ in range(seconds):
+            self.step()
+
+    def step(self) -> None:
+        """One second."""
+        if self.now >= self.next_look:
+            self._look()
+            self.next_look = self.now + 3.0
+        if self.now >= self.next_round:
+            self._round()
+        for uid, pipe in self.pipes.items():
+            goal = min(pipe.able_bps, self.obeyed.get(uid, 0.0)) if self.now >= pipe.starts_at else 0.0
+            pipe.rate_bps = goal if goal < pipe.rate_bps else pipe.rate_bps + (goal - pipe.rate_bps) / pipe.rise_seconds
+            pipe.moved_bytes += pipe.rate_bps / 8
+        self.counter_bytes += (sum(pipe.rate_bps for pipe in self.pipes.values()) * 1.05 + self.foreign_bps) / 8
+        self.obeyed = dict(self.caps)
+        self.history.append({uid: pipe.rate_bps for uid, pipe in self.pipes.items()})
+        self.now += 1.0
+
+    def rate(self, uid: str) -> float:
+        return self.pipes[uid].rate_bps
+
+    def total(self) -> float:
+        return sum(pipe.rate_bps for pipe in self.pipes.values())
+
+    def _jobs(self) -> tuple[Participant, ...]:
+        return tuple(
+            replace(pipe.job, stage=pipe.job.stage if self.now >= pipe.starts_at else Stage.HOLDING) for pipe in self.pipes.values()
+        )
+
+    def _look(self) -> None:
+        for uid, pipe in self.pipes.items():
+            self.meters[uid] = self.meters.get(uid, Meter()).noted(self.now, int(pipe.moved_bytes))
+        key = ("dtn-a", "data0", "Transmit")
+        self.interfaces[key] = self.interfaces.get(key, Meter()).noted(self.now, int(self.counter_bytes))
+
+    def _round(self) -> None:
+        facts = Facts(self.rules, self._jobs(), dict(self.meters), dict(self.interfaces))
+        self.outcome = run_round(facts, self.memory, self.now)
+        self.memory = self.outcome.memory
+        caps = {uid: float(s.cap_bps) for uid, s in self.outcome.standings.items() if s.cap_bps is not None}
+        self.writes += sum(caps[uid] != self.caps.get(uid) for uid in caps)
+        self.caps = caps
+        self.next_round = self.now + self.outcome.again_seconds
+
+
+def interface_count(total_bytes: int) -> InterfaceCount:
+    return InterfaceCount("dtn-a", "data0", "Transmit", total_bytes)

@@ -1,0 +1,204 @@
+"""Whole rounds against a small model of a network: convergence, no oscillation, no starvation, few writes."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+
+import pytest
+from fairness_builders import G, M, Network, make_job, make_link, make_rules
+
+from fairlead.core.fairness.model import Stage
+from fairlead.core.model import Admission
+
+WEIGHTED = {"a": {"weight": 1}, "b": {"weight": 2}, "c": {"weight": 4}}
+
+
+def weighted(capacity: str = "700M") -> Network:
+    return Network(make_rules(make_link(capacity=capacity), tenants=WEIGHTED))
+
+
+def test_tenants_share_by_weight_however_many_jobs_they_have() -> None:
+    network = weighted()
+    network.add(*(make_job(f"a{n}", namespace="a") for n in range(6)), make_job("b", namespace="b"), make_job("c", namespace="c"))
+    network.run(30)
+    assert sum(network.rate(f"a{n}") for n in range(6)) == pytest.approx(100 * M, rel=0.01)
+    assert network.rate("b") == pytest.approx(200 * M, rel=0.01)
+    assert network.rate("c") == pytest.approx(400 * M, rel=0.01)
+
+
+def test_the_link_is_never_overfull_and_shares_are_reached_within_ten_seconds_of_an_arrival() -> None:
+    network = weighted()
+    network.add(make_job("a", namespace="a"), make_job("b", namespace="b"))
+    network.run(30)
+    network.add(make_job("c", namespace="c", stage=Stage.FLOWING))
+    network.run(10)
+    assert network.rate("c") == pytest.approx(400 * M, rel=0.1)
+    assert network.rate("b") == pytest.approx(200 * M, rel=0.1)
+    assert max(sum(rates.values()) for rates in network.history) <= 700 * M * 1.02
+
+
+def test_what_a_departure_frees_is_used_within_ten_seconds() -> None:
+    network = weighted()
+    network.add(*(make_job(name, namespace=name) for name in "abc"))
+    network.run(30)
+    network.remove("c")
+    network.run(10)
+    assert network.total() == pytest.approx(700 * M, rel=0.05)
+    assert max(sum(rates.values()) for rates in network.history) <= 700 * M * 1.02
+
+
+def test_a_change_of_weight_is_followed_within_ten_seconds() -> None:
+    network = weighted()
+    network.add(*(make_job(name, namespace=name) for name in "abc"))
+    network.run(30)
+    network.rules = make_rules(make_link(capacity="700M"), tenants=WEIGHTED | {"a": {"weight": 8}})
+    network.next_round = network.now
+    network.run(10)
+    assert network.rate("a") == pytest.approx(400 * M, rel=0.1)
+    assert network.rate("c") == pytest.approx(200 * M, rel=0.1)
+
+
+def test_a_job_limited_by_its_disk_leaves_the_rest_and_no_share_oscillates() -> None:
+    network = Network(make_rules())
+    network.add(make_job("disk"), able_bps=100 * M)
+    network.add(make_job("eager"))
+    network.run(40)
+    assert network.rate("disk") == pytest.approx(100 * M, rel=0.01)
+    assert network.rate("eager") >= 850 * M
+    before = network.writes
+    network.run(300)
+    assert network.writes == before
+    assert {round(rates["eager"]) for rates in network.history[-300:]} == {round(network.rate("eager"))}
+
+
+def test_a_job_whose_disk_becomes_faster_gets_its_share_back_within_two_rounds_of_wanting_it() -> None:
+    network = Network(make_rules())
+    network.add(make_job("disk"), able_bps=100 * M)
+    network.add(make_job("eager"))
+    network.run(60)
+    network.pipes["disk"].able_bps = 2 * G
+    network.run(13)
+    assert network.rate("disk") == pytest.approx(500 * M, rel=0.02)
+    network.run(120)
+    assert network.rate("disk") == pytest.approx(500 * M, rel=0.02)
+    assert max(sum(rates.values()) for rates in network.history) <= 1.02 * G
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_noise_in_a_disks_speed_starves_nobody_and_costs_few_writes(seed: int) -> None:
+    chance = random.Random(seed)
+    network = Network(make_rules())
+    network.add(make_job("disk"))
+    network.add(make_job("eager"))
+    network.pipes["disk"].able_bps = 100 * M
+    network.run(60)
+    before = network.writes
+    for _ in range(600):
+        network.pipes["disk"].able_bps = 100 * M * chance.uniform(0.8, 1.2)
+        network.step()
+    tail = network.history[-600:]
+    assert sum(rates["disk"] for rates in tail) / 600 >= 95 * M
+    assert sum(rates["eager"] for rates in tail) / 600 >= 780 * M
+    assert network.writes - before <= 60
+
+
+def test_a_slow_starter_is_not_taken_for_a_limited_job_for_good() -> None:
+    network = Network(make_rules())
+    network.add(make_job("slow"), rise_seconds=15.0)
+    network.add(make_job("quick"))
+    network.run(90)
+    assert network.rate("slow") == pytest.approx(500 * M, rel=0.05)
+
+
+def test_a_job_that_does_not_flow_yet_costs_the_others_next_to_nothing() -> None:
+    network = Network(make_rules())
+    network.add(make_job("running"))
+    network.run(20)
+    network.add(make_job("probing"), starts_in=12.0)
+    network.run(10)
+    assert network.rate("running") >= 0.99 * G
+    network.run(16)
+    assert network.rate("probing") == pytest.approx(500 * M, rel=0.1)
+
+
+def test_on_an_idle_link_a_new_job_may_use_everything_from_the_start() -> None:
+    network = Network(make_rules())
+    network.add(make_job("first"), starts_in=12.0)
+    network.step()
+    assert network.caps["first"] == pytest.approx(G, rel=0.01)
+
+
+def test_others_traffic_shrinks_our_share_down_to_the_floor_and_gives_it_back() -> None:
+    network = Network(make_rules(make_link(floor="200M", headroom="10%")))
+    network.add(make_job("ours"))
+    network.run(30)
+    assert network.rate("ours") == pytest.approx(900 * M, rel=0.01)
+    network.foreign_bps = 300 * M
+    network.run(30)
+    assert network.rate("ours") == pytest.approx(600 * M, rel=0.05)
+    network.foreign_bps = 5 * G
+    network.run(30)
+    assert network.rate("ours") == pytest.approx(200 * M, rel=0.01)
+    network.foreign_bps = 0.0
+    network.run(30)
+    assert network.rate("ours") == pytest.approx(900 * M, rel=0.01)
+
+
+def test_our_own_headers_are_not_taken_for_others_traffic() -> None:
+    network = Network(make_rules())
+    network.add(*(make_job(f"job-{n}") for n in range(5)))
+    network.run(60)
+    assert network.outcome is not None
+    assert network.outcome.foreign_bps == {"out": 0.0}
+
+
+def test_jobs_that_run_uncapped_when_a_policy_appears_are_capped_at_once_and_nobody_rises_meanwhile() -> None:
+    network = Network(make_rules())
+    network.add(make_job("one"), make_job("two"))
+    network._round()
+    assert network.caps == {"one": 500 * M, "two": 500 * M}
+
+
+def test_a_running_job_keeps_the_cap_that_its_status_names_until_there_is_room() -> None:
+    network = Network(make_rules())
+    network.add(make_job("one", cap_bps=900 * M), make_job("two", cap_bps=100 * M))
+    network._round()
+    assert network.caps == {"one": 500 * M, "two": 100 * M}
+    network.now += 2.1
+    network._round()
+    assert network.caps == {"one": 500 * M, "two": 500 * M}
+
+
+def test_a_job_that_crosses_no_link_is_admitted_without_a_cap() -> None:
+    network = Network(make_rules())
+    network.add(replace(make_job("local"), source=make_job().destination))
+    network._round()
+    assert network.outcome is not None
+    standing = network.outcome.standings["local"]
+    assert (standing.admission, standing.cap_bps) == (Admission.ADMITTED, None)
+
+
+def test_guarantees_hold_and_a_job_that_would_break_them_waits_until_there_is_room() -> None:
+    network = Network(make_rules())
+    network.add(make_job("one", guarantee_bps=600 * M), *(make_job(f"crowd-{n}") for n in range(9)))
+    network.run(20)
+    network.add(make_job("late", guarantee_bps=500 * M, stage=Stage.ASKING))
+    network.run(20)
+    assert network.outcome is not None
+    late = network.outcome.standings["late"]
+    assert late.admission is Admission.WAITING
+    assert "place 1 of 1" in late.message
+    assert network.rate("one") >= 595 * M
+    network.remove("one")
+    network.run(2)
+    assert network.outcome.standings["late"].admission is Admission.ADMITTED
+
+
+def test_a_steady_network_is_not_written_to() -> None:
+    network = weighted()
+    network.add(*(make_job(f"{name}{n}", namespace=name) for name in "abc" for n in range(4)))
+    network.run(30)
+    before = network.writes
+    network.run(300)
+    assert network.writes == before

@@ -1,0 +1,135 @@
+"""What workers and the fairness loop tell each other."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from fairlead.core.fairness.model import End, InterfaceCount, Participant, Stage
+from fairlead.core.model import Admission, Standing
+from fairlead.handlers.cache import ObjectKey
+from fairlead.handlers.fairness.board import MEASURED_SECONDS, Board
+
+KEY = ObjectKey("lab", "job")
+NOW = 1000.0
+ADMITTED = Standing(Admission.ADMITTED, cap_bps=10**8)
+
+
+def make(**fields: Any) -> Participant:
+    known: dict[str, Any] = {"uid": "uid", "namespace": "lab", "name": "job", "source": End("a", "x"), "destination": End("b", "x")}
+    return Participant(**{**known, "stage": Stage.FLOWING, **fields})
+
+
+class Bench:
+    def __init__(self) -> None:
+        self.woken = 0
+        self.board = Board(self._wake)
+
+    def _wake(self) -> None:
+        self.woken += 1
+
+    def note(self, job: Participant | None, at: float = NOW) -> int:
+        """How often the loop was woken by it."""
+        before = self.woken
+        self.board.note(KEY, job, at)
+        return self.woken - before
+
+
+@pytest.fixture
+def bench() -> Bench:
+    return Bench()
+
+
+@pytest.mark.parametrize(
+    ("change", "woken"),
+    [
+        ({"moved_bytes": 5, "streams": 8}, 0),
+        ({"cap_bps": 5.0}, 0),
+        ({"weight": 7}, 1),
+        ({"guarantee_bps": 7.0}, 1),
+        ({"stage": Stage.HOLDING}, 1),
+        ({"source": End("a", "y")}, 1),
+        ({"limit_bps": 5.0}, 1),
+    ],
+)
+def test_the_loop_is_woken_by_what_changes_shares_alone(bench: Bench, change: dict[str, Any], woken: int) -> None:
+    assert bench.note(make()) == 1
+    assert bench.note(make(**change)) == woken
+
+
+def test_arrival_and_departure_wake_the_loop_once(bench: Bench) -> None:
+    assert bench.note(make()) == 1
+    assert bench.note(None) == 1
+    assert bench.note(None) == 0
+    assert bench.board.jobs() == {}
+    assert bench.board.seen() == {KEY}
+
+
+def test_a_job_that_is_gone_leaves_nothing(bench: Bench) -> None:
+    bench.note(make(moved_bytes=5))
+    bench.board.drop(KEY, NOW)
+    assert (bench.board.seen(), bench.board.jobs(), bench.board.meters()) == (frozenset(), {}, {})
+
+
+def test_a_rate_follows_from_the_looks_of_one_attempt(bench: Bench) -> None:
+    for at, moved in ((NOW, 0), (NOW + 3, 3_000_000), (NOW + 6, 6_000_000)):
+        bench.note(make(moved_bytes=moved), at)
+    assert bench.board.meters()["uid"].rate_bps(NOW + 6, 4.0) == 8e6
+    bench.note(make(moved_bytes=9_000_000, attempt=2), NOW + 9)
+    assert bench.board.meters()["uid"].rate_bps(NOW + 9, 4.0) is None
+
+
+def test_interfaces_that_nobody_reports_any_more_are_forgotten(bench: Bench) -> None:
+    bench.note(make(counts=(InterfaceCount("a", "x", "Transmit", 5),)))
+    assert list(bench.board.interfaces(NOW)) == [("a", "x", "Transmit")]
+    assert bench.board.interfaces(NOW + 60) == {}
+
+
+def test_since_when_a_job_waits_is_not_forgotten_when_it_is_looked_at_again(bench: Bench) -> None:
+    bench.note(make(asked_at=NOW))
+    bench.note(make(asked_at=NOW + 60), NOW + 60)
+    assert bench.board.jobs()[KEY].asked_at == NOW
+
+
+def test_without_a_policy_nobody_has_a_standing(bench: Bench) -> None:
+    assert bench.board.standing("uid") is None
+    bench.board.publish({"uid": ADMITTED})
+    assert bench.board.standing("uid") == ADMITTED
+    bench.board.publish(None)
+    assert bench.board.standing("uid") is None
+
+
+def test_with_a_policy_a_job_it_has_not_met_is_undecided_and_keeps_its_cap(bench: Bench) -> None:
+    bench.board.publish({})
+    standing = bench.board.standing("new")
+    assert standing is not None
+    assert (standing.admission, standing.hold) == (Admission.UNDECIDED, True)
+
+
+@pytest.mark.parametrize(("starts", "expected"), [(False, Admission.UNDECIDED), (True, Admission.ADMITTED)])
+def test_frozen_known_standings_stay_and_others_hold(bench: Bench, starts: bool, expected: Admission) -> None:
+    bench.board.publish({"uid": ADMITTED})
+    bench.board.freeze(starts=starts)
+    assert bench.board.standing("uid") == ADMITTED
+    unknown = bench.board.standing("new")
+    assert unknown is not None
+    assert (unknown.admission, unknown.hold) == (expected, True)
+
+
+def test_publishing_names_the_jobs_for_which_something_is_new(bench: Bench) -> None:
+    assert bench.board.publish({"a": ADMITTED, "b": ADMITTED}) == {"a", "b"}
+    assert bench.board.publish({"a": ADMITTED, "b": replace(ADMITTED, cap_bps=5)}) == {"b"}
+    assert bench.board.publish(None) == {"a", "b"}
+
+
+def test_a_cap_that_fell_counts_until_it_can_no_longer_show_in_the_measured_mean(bench: Bench) -> None:
+    assert bench.board.asked_bps("uid", NOW) is None
+    bench.note(make(cap_bps=5e8), NOW)
+    bench.note(make(cap_bps=1e8), NOW + 10)
+    assert bench.board.asked_bps("uid", NOW + 10 + MEASURED_SECONDS - 1) == 5e8
+    assert bench.board.asked_bps("uid", NOW + 10 + MEASURED_SECONDS + 1) == 1e8
+    bench.note(make(cap_bps=None), NOW + 40)
+    assert bench.board.asked_bps("uid", NOW + 41) == math.inf

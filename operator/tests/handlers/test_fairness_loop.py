@@ -1,0 +1,260 @@
+"""Rounds with everything around them faked: which policy counts, what is written, and what a bad one changes."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import UTC, datetime, timedelta
+from typing import Any, cast
+
+import pytest
+from fake_timers import FakeTimers
+from handler_objects import job_body
+from prometheus_client.registry import CollectorRegistry
+
+from fairlead.core.fairness.model import End, Participant, Stage
+from fairlead.core.fairness.round import ROUND_SECONDS
+from fairlead.core.model import Admission
+from fairlead.handlers.cache import Cache, ObjectKey
+from fairlead.handlers.fairness import loop
+from fairlead.handlers.fairness.board import Board
+from fairlead.handlers.fairness.loop import WARM_UP_SECONDS, FairnessLoop
+from fairlead.handlers.fairness.metrics import FairnessMetrics
+from fairlead.handlers.queue import WorkQueue
+from fairlead.kube.client import KubeClient, KubeObject, Resource
+from fairlead.kube.errors import ConflictError
+
+pytestmark = pytest.mark.asyncio
+
+KEY = ObjectKey("lab", "job")
+
+
+class FakeClient:
+    def __init__(self, cache: Cache) -> None:
+        self._cache = cache
+        self.patches: list[KubeObject] = []
+        self.failures: list[Exception] = []
+
+    async def merge_patch(self, resource: Resource, namespace: str | None, name: str, body: KubeObject, *, subresource: str) -> KubeObject:
+        if self.failures:
+            raise self.failures.pop(0)
+        self.patches.append(body["status"])
+        known = self._cache.policies.get(ObjectKey("", name))
+        assert known is not None
+        version = str(int(known["metadata"]["resourceVersion"]) + 1)
+        return {**known, "metadata": {**known["metadata"], "resourceVersion": version}, "status": {**known["status"], **body["status"]}}
+
+
+class Bench:
+    def __init__(self) -> None:
+        self.timers = FakeTimers()
+        self.cache = Cache()
+        self.board = Board()
+        self.jobs: WorkQueue[ObjectKey] = WorkQueue(self.timers)
+        self.client = FakeClient(self.cache)
+        self.registry = CollectorRegistry()
+        self.metrics = FairnessMetrics(self.registry, "test")
+        self.start = datetime(2026, 1, 1, tzinfo=UTC)
+        self.loop = FairnessLoop(
+            cache=self.cache,
+            board=self.board,
+            jobs=self.jobs,
+            client=cast(KubeClient, self.client),
+            metrics=self.metrics,
+            timers=self.timers,
+            now=self.now,
+        )
+
+    def now(self) -> datetime:
+        return self.start + timedelta(seconds=self.timers.time() - 1000.0)
+
+    def put_policy(self, name: str = "site", version: int = 1, created: str = "2026-01-01T00:00:00Z", **link: Any) -> None:
+        interface = {"node": "dtn-a", "name": "data0", "direction": "Transmit"}
+        body = {
+            "metadata": {"name": name, "uid": f"{name}-uid", "generation": version, "resourceVersion": f"{version}0"},
+            "spec": {"links": [{"name": "out", "interfaces": [interface], "capacity": "1G", "headroom": "0", **link}]},
+        }
+        body["metadata"]["creationTimestamp"] = created  # type: ignore[index]
+        self.cache.put_policy(body)
+
+    def put_job(self, name: str = "job", stage: Stage = Stage.FLOWING, **fields: Any) -> None:
+        self.cache.put_job(job_body(name, uid=f"{name}-uid"))
+        job = Participant(f"{name}-uid", "lab", name, End("dtn-a", "data0"), End("dtn-b", "data0"), stage, **fields)
+        self.board.note(ObjectKey("lab", name), job, self.now().timestamp())
+
+    def accepted(self, number: int = -1) -> tuple[str, str, str]:
+        conditions = self.client.patches[number]["conditions"]
+        return next((c["status"], c["reason"], c["message"]) for c in conditions if c["type"] == "Accepted")
+
+    def cap(self, name: str = "job") -> int | None:
+        standing = self.board.standing(f"{name}-uid")
+        assert standing is not None
+        return standing.cap_bps
+
+
+@pytest.fixture
+def bench() -> Bench:
+    return Bench()
+
+
+async def test_without_a_policy_nothing_is_written_and_nothing_published(bench: Bench) -> None:
+    bench.put_job()
+    assert await bench.loop.round() is None
+    assert bench.client.patches == []
+    assert bench.board.standing("job-uid") is None
+    assert bench.jobs.depth == 0
+
+
+async def test_shares_are_published_and_the_jobs_they_are_new_for_are_looked_at(bench: Bench) -> None:
+    bench.put_policy()
+    bench.put_job(cap_bps=5e8)
+    assert await bench.loop.round() == ROUND_SECONDS
+    assert bench.cap() == 10**9
+    assert await bench.jobs.get() == KEY
+    bench.jobs.done(KEY)
+    bench.timers.advance(ROUND_SECONDS)
+    await bench.loop.round()
+    assert bench.jobs.depth == 0
+
+
+async def test_the_status_says_what_links_and_tenants_have_and_is_not_written_again_without_news(bench: Bench) -> None:
+    bench.put_policy()
+    bench.put_job()
+    await bench.loop.round()
+    (status,) = bench.client.patches
+    assert bench.accepted()[:2] == ("True", "InForce")
+    assert status["links"] == [{"name": "out", "capacity": "1G", "available": "1G", "allocated": "1G", "jobs": 1, "waiting": 0}]
+    assert [tenant["name"] for tenant in status["tenants"]] == ["others"]
+    bench.timers.advance(60)
+    await bench.loop.round()
+    assert len(bench.client.patches) == 1
+
+
+async def test_figures_are_written_at_most_every_ten_seconds(bench: Bench) -> None:
+    bench.put_policy()
+    await bench.loop.round()
+    for number in range(20):
+        bench.put_job(f"job-{number}")
+        bench.timers.advance(1)
+        await bench.loop.round()
+    assert len(bench.client.patches) == 3
+
+
+async def test_until_the_workers_have_seen_every_job_nothing_starts_and_no_cap_changes(bench: Bench) -> None:
+    bench.put_policy()
+    bench.put_job(cap_bps=1e8)
+    bench.cache.put_job(job_body("unseen", uid="unseen-uid"))
+    await bench.loop.round()
+    for uid in ("job-uid", "unseen-uid"):
+        standing = bench.board.standing(uid)
+        assert standing is not None
+        assert (standing.hold, standing.admission) == (True, Admission.UNDECIDED)
+    assert bench.client.patches == []
+    bench.timers.advance(WARM_UP_SECONDS)
+    await bench.loop.round()
+    assert bench.cap() == 10**9
+
+
+async def test_the_older_of_two_policies_is_in_force_and_the_other_says_so(bench: Bench) -> None:
+    bench.put_policy("new", created="2026-01-02T00:00:00Z", capacity="5G")
+    bench.put_policy("old")
+    bench.put_job()
+    await bench.loop.round()
+    assert bench.cap() == 10**9
+    assert {bench.accepted(0)[1], bench.accepted(1)[1]} == {"InForce", "OtherPolicyInForce"}
+    assert "policy old is older" in bench.accepted(1)[2]
+
+
+async def test_a_policy_that_turns_bad_leaves_its_last_good_version_in_force(bench: Bench) -> None:
+    bench.put_policy()
+    bench.put_job()
+    await bench.loop.round()
+    bench.put_policy(version=2, capacity="0")
+    bench.put_job("second", stage=Stage.ASKING)
+    bench.timers.advance(5)
+    await bench.loop.round()
+    status, reason, message = bench.accepted()
+    assert (status, reason) == ("False", "InvalidSpec")
+    assert "spec.links[0].capacity is 0" in message
+    assert "last good version" in message
+    assert bench.cap() == 999_000_000
+    second = bench.board.standing("second-uid")
+    assert second is not None
+    assert second.admission is Admission.ADMITTED
+
+
+async def test_a_policy_that_was_never_good_changes_no_cap_and_stops_nobody(bench: Bench) -> None:
+    bench.put_policy(capacity="fast")
+    bench.put_job(cap_bps=1e8)
+    assert await bench.loop.round() == ROUND_SECONDS
+    assert bench.accepted()[:2] == ("False", "InvalidSpec")
+    standing = bench.board.standing("job-uid")
+    assert standing is not None
+    assert (standing.hold, standing.admission) == (True, Admission.ADMITTED)
+
+
+async def test_when_the_policy_goes_every_job_is_let_go(bench: Bench) -> None:
+    bench.put_policy()
+    bench.put_job()
+    await bench.loop.round()
+    bench.jobs.done(await bench.jobs.get())
+    bench.cache.policies.drop(ObjectKey("", "site"), "site-uid")
+    assert await bench.loop.round() is None
+    assert bench.board.standing("job-uid") is None
+    assert await bench.jobs.get() == KEY
+
+
+async def test_a_status_that_somebody_else_changed_meanwhile_is_written_in_the_next_round(bench: Bench) -> None:
+    bench.put_policy()
+    bench.client.failures = [ConflictError("changed")]
+    with pytest.raises(ConflictError):
+        await bench.loop.round()
+    await bench.loop.round()
+    assert len(bench.client.patches) == 1
+
+
+async def test_a_defect_leaves_caps_as_they_are_stops_nobody_and_is_tried_again(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise ZeroDivisionError
+
+    failed = asyncio.Event()
+    monkeypatch.setattr(loop, "run_round", fail)
+    monkeypatch.setattr(bench.metrics, "count_error", lambda kind: failed.set())
+    bench.put_policy()
+    bench.put_job(cap_bps=1e8)
+    bench.loop.wake()
+    bench.timers.advance(1)
+    worker = asyncio.create_task(bench.loop.work())
+    await asyncio.wait_for(failed.wait(), timeout=10)
+    standing = bench.board.standing("job-uid")
+    assert standing is not None
+    assert (standing.hold, standing.admission) == (True, Admission.ADMITTED)
+    assert bench.loop._queue.scheduled == 1
+    bench.loop.close()
+    await worker
+
+
+async def test_links_are_shown_in_bytes(bench: Bench) -> None:
+    bench.put_policy()
+    bench.put_job()
+    assert bench.registry.get_sample_value("test_link_allocated_bytes_per_second", {"link": "out"}) is None
+    await bench.loop.round()
+    assert bench.registry.get_sample_value("test_link_allocated_bytes_per_second", {"link": "out"}) == 1e9 / 8
+    assert bench.registry.get_sample_value("test_link_capacity_bytes_per_second", {"link": "out"}) == 1e9 / 8
+    assert bench.registry.get_sample_value("test_tenant_jobs", {"tenant": "others"}) == 1
+    assert bench.registry.get_sample_value("test_fairness_jobs_waiting") == 0
+
+
+async def test_arrivals_in_a_burst_are_one_round(bench: Bench) -> None:
+    bench.put_policy()
+    await bench.loop.round()
+    for _ in range(5):
+        bench.loop.wake()
+    assert bench.loop._queue.depth == 0
+    bench.timers.advance(1)
+    assert bench.loop._queue.depth == 1
+
+
+async def test_nobody_is_woken_without_a_policy(bench: Bench) -> None:
+    bench.loop.wake()
+    bench.timers.advance(10)
+    assert bench.loop._queue.depth == 0
