@@ -66,6 +66,7 @@ lint: python verify ## Formatters, linters, types, layers, generated files
 	MYPYPATH=hack/cluster $(VENV)/mypy -p fairlead_cluster
 	MYPYPATH=hack/wan $(VENV)/mypy -p fairlead_testbed
 	MYPYPATH=hack/demo $(VENV)/mypy hack/demo e2e
+	MYPYPATH=hack/bench/mover $(VENV)/mypy hack/bench/mover
 	$(VENV)/lint-imports
 	cargo fmt --all --check
 	cargo clippy --quiet --locked --workspace --all-targets -- -D warnings
@@ -91,6 +92,7 @@ unit-python:
 	$(VENV)/pytest -q hack/wan/tests/testbed --ignore hack/wan/tests/testbed/lab
 	$(VENV)/pytest -q hack/bench/classifier_bench/tests
 	$(VENV)/pytest -q hack/demo
+	$(VENV)/pytest -q hack/bench/mover
 	$(VENV)/pytest -q -n 0 e2e/tests_lib
 
 .PHONY: unit-rust
@@ -103,6 +105,7 @@ test-programs: python rust ## The mover, the advisor and the WAN emulator as who
 	$(VENV)/pytest -q -n 2 $(addprefix images/advisor/tests/,$(ADVISOR_PROGRAM_TESTS))
 	$(VENV)/pytest -q hack/wan/tests/testbed/lab
 	cargo test --quiet --locked -p fairlead-mover -p fairlead-wan --features fairlead-mover/fault-injection --tests
+	FAIRLEAD_FUZZ_SECONDS=60 cargo test --quiet --locked -p fairlead-protocol --test fuzz
 
 .PHONY: test-apiserver
 test-apiserver: python ## CRD, CEL and the reconcile loop against a real API server
@@ -116,6 +119,20 @@ test-e2e: python ## The end-to-end suite on the local cluster; KEEP=1 leaves the
 .PHONY: bench-allocation
 bench-allocation: python ## Time the fair-share allocation: build/bench/allocation.json
 	$(VENV)/python hack/bench/allocation.py
+
+.PHONY: bench-mover
+bench-mover: python rust ## The mover beside iperf3, rclone, XRootD and GridFTP: build/bench/mover.json (35 minutes on 2 idle cores; BENCH_FLAGS=--help)
+	$(VENV)/python hack/bench/mover $(BENCH_FLAGS)
+
+.PHONY: fuzz
+fuzz: ## Arbitrary bytes for every decoder of the mover, for SECONDS=60; guided by coverage where cargo-fuzz and a nightly compiler are
+	@if cargo +nightly fuzz --version >/dev/null 2>&1; then \
+		targets=$$(cd images/mover && cargo +nightly fuzz list); \
+		each=$$(( $(or $(SECONDS),60) / $$(wc -w <<<"$$targets") + 1 )); \
+		for target in $$targets; do (cd images/mover && cargo +nightly fuzz run "$$target" -- -max_total_time=$$each -print_final_stats=1); done; \
+	else \
+		FAIRLEAD_FUZZ_SECONDS=$(or $(SECONDS),60) cargo test --locked -p fairlead-protocol --test fuzz -- --nocapture; \
+	fi
 
 DATASET ?= full
 DATASET_FOLDER ?= $(CACHE)/datasets/$(DATASET)

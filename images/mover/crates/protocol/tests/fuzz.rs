@@ -1,7 +1,12 @@
 //! A bounded, repeatable run of every fuzz harness: arbitrary bytes, and valid ones that were bent.
+//!
+//! `FAIRLEAD_FUZZ_SECONDS` makes it go on for so long, from `FAIRLEAD_FUZZ_SEED` on (a number; the time by default): each round of
+//! inputs has a seed of its own, which a failure names, and one second with that seed repeats it.
 #![allow(clippy::unwrap_used)]
 
 mod harness;
+
+use std::time::{Duration, Instant, SystemTime};
 
 use fairlead_protocol::frame::{encode, preamble};
 use fairlead_protocol::kept::{frames, Run};
@@ -128,13 +133,15 @@ fn bend(random: &mut Random, seed: &[u8], other: &[u8]) -> Vec<u8> {
     bytes
 }
 
-#[test]
-fn no_bytes_of_a_stranger_break_a_decoder() {
-    let seeds = seeds();
-    for seed in &seeds {
-        harness::HARNESSES.iter().for_each(|(_, harness)| harness(seed));
-    }
-    let mut random = Random(blake3::Hasher::new().update(b"fuzz").finalize_xof());
+/// A number from the environment. A word that is none is an error: a run that was asked for must not fall short in silence.
+fn setting(name: &str) -> Option<u64> {
+    let word = std::env::var(name).ok()?;
+    Some(word.parse().unwrap_or_else(|_| panic!("{name} is {word:?}, not a whole number")))
+}
+
+/// `ROUNDS` inputs for every harness.
+fn round(seed: &[u8], seeds: &[Vec<u8>]) {
+    let mut random = Random(blake3::Hasher::new().update(seed).finalize_xof());
     for _ in 0..ROUNDS {
         let bytes = if random.below(8) == 0 {
             let length = random.below(300);
@@ -150,4 +157,26 @@ fn no_bytes_of_a_stranger_break_a_decoder() {
             }
         }
     }
+}
+
+#[test]
+fn no_bytes_of_a_stranger_break_a_decoder() {
+    let seeds = seeds();
+    for seed in &seeds {
+        harness::HARNESSES.iter().for_each(|(_, harness)| harness(seed));
+    }
+    let Some(seconds) = setting("FAIRLEAD_FUZZ_SECONDS") else { return round(b"fuzz", &seeds) };
+    let now = || SystemTime::UNIX_EPOCH.elapsed().unwrap().as_nanos() as u64;
+    let first = setting("FAIRLEAD_FUZZ_SEED").unwrap_or_else(now);
+    let (end, mut rounds) = (Instant::now() + Duration::from_secs(seconds), 0);
+    loop {
+        let seed = first.wrapping_add(rounds);
+        eprintln!("FAIRLEAD_FUZZ_SEED={seed}");
+        round(&seed.to_be_bytes(), &seeds);
+        rounds += 1;
+        if Instant::now() >= end {
+            break;
+        }
+    }
+    println!("{} inputs for each of {} decoders", rounds * ROUNDS, harness::HARNESSES.len());
 }

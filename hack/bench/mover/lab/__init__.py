@@ -1,0 +1,1 @@
+"""The test bed: processes, network namespaces, links, trees of files."""

@@ -1,0 +1,1 @@
+"""The measurements, each a function from the bench to its rows."""

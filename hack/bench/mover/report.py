@@ -1,0 +1,162 @@
+"""Rows of the bench: the table for people, the file for programs, and what is kept of a run that was interrupted."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+WIDTHS = {"name": 26, "value": 12, "unit": 8, "reference": 12, "ratio": 8, "target": 9}
+
+
+@dataclass(frozen=True, slots=True)
+class Goal:
+    """What a row is to reach: at least or at most `bound`, of its ratio or its value."""
+
+    kind: Literal["at_least", "at_most"]
+    bound: float
+    of: Literal["ratio", "value"] = "ratio"
+
+    def __str__(self) -> str:
+        return f"{'>=' if self.kind == 'at_least' else '<='} {self.bound:g}"
+
+
+GOALS = {
+    "memory_1": Goal("at_least", 0.9),
+    "memory_4": Goal("at_least", 0.9),
+    "memory_4_tls": Goal("at_least", 0.5),
+    "disk_4gib": Goal("at_least", 0.85),
+    **{
+        f"{what}_vs_{tool}": Goal("at_least", 1.0)
+        for what in ("disk", "small_lan", "small_wan")
+        for tool in ("rclone", "xrootd", "gridftp")
+    },
+    "small_vs_big_lan": Goal("at_least", 0.5),
+    "rss_64_streams": Goal("at_most", 256, "value"),
+    "rss_1m_files": Goal("at_most", 128, "value"),
+    "cap_error_p99": Goal("at_most", 0.02, "value"),
+    "cap_change_s": Goal("at_most", 1.0, "value"),
+    "resume_waste": Goal("at_most", 0.01, "value"),
+    "switch_streams_lost": Goal("at_most", 0, "value"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One figure. `value` is None when it could not be had; then `note` says why."""
+
+    name: str
+    value: float | None
+    unit: str
+    reference: float | None = None
+    ratio: float | None = None
+    note: str = ""
+    more: Mapping[str, Any] = field(default_factory=dict)
+    """Whatever else is worth keeping, such as single runs and versions."""
+
+    @property
+    def goal(self) -> Goal | None:
+        """What it is to reach, if anything."""
+        return GOALS.get(self.name)
+
+    @property
+    def ok(self) -> bool | None:
+        """Whether the goal is reached; None without one."""
+        if self.goal is None:
+            return None
+        figure = self.ratio if self.goal.of == "ratio" else self.value
+        if figure is None:
+            return False
+        return figure >= self.goal.bound if self.goal.kind == "at_least" else figure <= self.goal.bound
+
+    def to_json(self) -> dict[str, Any]:
+        """The row as it stands in the file."""
+        row: dict[str, Any] = {"name": self.name, "value": self.value, "unit": self.unit, "reference": self.reference, "ratio": self.ratio}
+        if self.goal is not None:
+            row |= {"target": str(self.goal), "ok": self.ok}
+        if self.note:
+            row["note"] = self.note
+        return row | dict(self.more)
+
+
+def not_available(name: str, unit: str, why: object) -> Row:
+    """A row for what could not be measured here."""
+    return Row(name, None, unit, note=f"not available: {why}")
+
+
+def _figure(value: float | None) -> str:
+    if value is None:
+        return "-"
+    return f"{value:.4g}" if abs(value) < 1e5 else f"{value:.0f}"
+
+
+def heading() -> str:
+    """The first line of the table."""
+    return " ".join(f"{name:{'<' if name in ('name', 'unit') else '>'}{width}}" for name, width in WIDTHS.items()) + "  ok"
+
+
+def line(row: Row) -> str:
+    """The row's line of the table, with its note."""
+    cells = [row.name, _figure(row.value), row.unit, _figure(row.reference), _figure(row.ratio), str(row.goal or "-")]
+    shown = " ".join(
+        f"{cell:{'<' if name in ('name', 'unit') else '>'}{width}}" for cell, (name, width) in zip(cells, WIDTHS.items(), strict=True)
+    )
+    verdict = {True: "yes", False: "NO", None: "-"}[row.ok]
+    return f"{shown}  {verdict}" + (f"   {row.note}" if row.note else "")
+
+
+def markdown(rows: Iterable[Mapping[str, Any]]) -> str:
+    """The table of a written file, for the documentation."""
+    lines = ["| row | value | | reference | ratio | target | reached |", "|---|--:|---|--:|--:|--:|---|"]
+    for row in rows:
+        reached = {True: "yes", False: "**no**", None: ""}[row.get("ok")]
+        figures = [_figure(row[key]) if row[key] is not None else "" for key in ("value", "reference", "ratio")]
+        lines.append(
+            f"| `{row['name']}` | {figures[0]} | {row['unit']} | {figures[1]} | {figures[2]} | {row.get('target', '')} | {reached} |"
+        )
+    return "\n".join(lines)
+
+
+def write(rows: Iterable[Row], output: Path) -> None:
+    """Writes the file, whole or not at all."""
+    _replace(output, [row.to_json() for row in rows])
+
+
+def _replace(path: Path, content: object) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_suffix(".partial")
+    partial.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
+    partial.replace(path)
+
+
+class Store:
+    """Rows of the parts that are done, kept until the run is complete; of another program or setting they are void."""
+
+    def __init__(self, path: Path, key: Mapping[str, str]) -> None:
+        """`key` names what the rows depend on."""
+        self._path, self._key = path, dict(key)
+        self._parts: dict[str, list[dict[str, Any]]] = {}
+        try:
+            kept = json.loads(path.read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            return
+        if kept.get("key") == self._key:
+            self._parts = kept["parts"]
+
+    def get(self, part: str) -> list[Row] | None:
+        """The rows of a part that is done."""
+        rows = self._parts.get(part)
+        return None if rows is None else [Row(**row) for row in rows]
+
+    def put(self, part: str, rows: Sequence[Row]) -> None:
+        """Keeps the rows of a part."""
+        names = ("name", "value", "unit", "reference", "ratio", "note")
+        self._parts[part] = [{name: getattr(row, name) for name in names} | {"more": dict(row.more)} for row in rows]
+        _replace(self._path, {"key": self._key, "parts": self._parts})
+
+    def forget(self) -> None:
+        """Nothing is kept any more."""
+        self._parts = {}
+        self._path.unlink(missing_ok=True)
