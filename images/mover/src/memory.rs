@@ -98,7 +98,11 @@ mod tests {
             let bytes = vec![0; size];
             let digests: Vec<Digest> = bytes.chunks(BLOCK_BYTES as usize).map(of_block).collect();
             let (mut entries, origin) = (Vec::new(), Origin::Zeros(size as u64));
-            origin.walk(|entry| Ok(entries.push(entry))).unwrap();
+            let emit = |entry| {
+                entries.push(entry);
+                Ok(())
+            };
+            origin.walk(emit).unwrap();
             assert_eq!(entries[0].size, size as u64);
             assert_eq!(origin.hash(&entries[0], &mut Vec::new(), |_| {}).unwrap(), of_file(size as u64, digests));
         }

@@ -81,7 +81,8 @@ fn a_sparse_file_is_resumed_whatever_was_in_its_holes() {
     let sender = bench.sender_of(1, port, &["--bandwidth", "60M", "--streams", "2"]);
     receiver.await_progress(|progress| progress["bytes_transferred"].as_u64().unwrap_or(0) > 4 * BLOCK);
     receiver.signal("KILL");
-    (receiver.end(), sender.end());
+    receiver.end();
+    sender.end();
     // Garbage in a hole, as a disk may leave it: the next attempt must not take it for zeros.
     let mut spoiled = 0;
     for shard in std::fs::read_dir(bench.partial()).unwrap().flatten().filter(|shard| shard.path().is_dir()) {

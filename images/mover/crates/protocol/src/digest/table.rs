@@ -31,6 +31,7 @@ pub enum Recorded {
 }
 
 /// Digests of the blocks of a listing's files.
+#[derive(Default)]
 pub struct DigestTable {
     listing: Arc<Listing>,
     pages: Vec<Option<Box<Page>>>,
@@ -38,12 +39,6 @@ pub struct DigestTable {
     whole: Vec<u64>,
     /// Blocks that files of several blocks lack, once they have one.
     missing: HashMap<u32, u32>,
-}
-
-impl Default for DigestTable {
-    fn default() -> Self {
-        Self { listing: Arc::default(), pages: Vec::new(), whole: Vec::new(), missing: HashMap::new() }
-    }
 }
 
 impl DigestTable {

@@ -25,6 +25,8 @@ enum Blocks {
     None,
     /// The first block of a file, whose record ends here: all there is of most files.
     First(u64),
+    /// In a box, so that the many files of one block take no space for it.
+    #[allow(clippy::box_collection)]
     Many(Box<Vec<Held>>),
 }
 
