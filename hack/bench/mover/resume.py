@@ -18,7 +18,7 @@ from lab.errors import BenchError
 from lab.network import Net, veth
 from lab.process import run, wait_until
 from lab.trees import Tree, big_file, check, clear
-from peers.mover import Ends, Mover
+from peers.mover import Ends, Transfer
 from report import Row
 
 KILLS = 50
@@ -47,7 +47,8 @@ def measure(bench: Bench) -> list[Row]:
         done = 0
         for _ in range(kills):
             wait_s = instants.uniform(0, 2 * mean_s)
-            done += _killed(bench.mover, net, bench.scratch, tree, destination, wait_s, instants.random() < 0.5)
+            with bench.mover.transfer(net, bench.scratch, destination) as transfer:
+                done += _killed(transfer, tree, bench.scratch, wait_s, receiver=instants.random() < 0.5)
         ends = _undisturbed(bench, net, tree, destination)
         wire = (_bytes_sent(net) - sent) / overhead - tree.total_bytes
     check(tree, destination, content=True)
@@ -73,21 +74,20 @@ def _undisturbed(bench: Bench, net: Net, tree: Tree, destination: Path) -> Ends:
         return transfer.finish(ATTEMPT_LIMIT_S)
 
 
-def _killed(mover: Mover, net: Net, scratch: Path, tree: Tree, destination: Path, wait_s: float, receiver: bool) -> int:
-    """One attempt that is killed; 0 if it ended before."""
-    with mover.transfer(net, scratch, destination) as transfer:
-        sender = transfer.send(tree.path)
-        victim, other = (transfer.receiver, sender) if receiver else (sender, transfer.receiver)
-        events = scratch / "mover" / "receiver.events"
-        wait_until(lambda: _data_flows(events) or not sender.is_running, "data", START_LIMIT_S)
-        # The instant is what is measured, so it is chosen by time.
-        time.sleep(wait_s)
-        killed = victim.is_running
-        victim.signal(signal.SIGKILL)
-        usage = other.wait(ATTEMPT_LIMIT_S)
-        if killed and usage.exit_code not in (0, 1):
-            raise BenchError(f"the end that was not killed ended with {usage.exit_code}{other.said()}")
-        return int(killed)
+def _killed(transfer: Transfer, tree: Tree, scratch: Path, wait_s: float, *, receiver: bool) -> int:
+    """One attempt that is killed, at the receiver or the sender; 0 if it ended before."""
+    sender = transfer.send(tree.path)
+    victim, other = (transfer.receiver, sender) if receiver else (sender, transfer.receiver)
+    events = scratch / "mover" / "receiver.events"
+    wait_until(lambda: _data_flows(events) or not sender.is_running, "data", START_LIMIT_S)
+    # The instant is what is measured, so it is chosen by time.
+    time.sleep(wait_s)
+    killed = victim.is_running
+    victim.signal(signal.SIGKILL)
+    usage = other.wait(ATTEMPT_LIMIT_S)
+    if killed and usage.exit_code not in (0, 1):
+        raise BenchError(f"the end that was not killed ended with {usage.exit_code}{other.said()}")
+    return int(killed)
 
 
 def _data_flows(events: Path) -> bool:
