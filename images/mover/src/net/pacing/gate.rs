@@ -81,7 +81,12 @@ impl Gate {
     pub(crate) fn write(&self, socket: &TcpStream, slices: &[IoSlice<'_>]) -> io::Result<usize> {
         loop {
             if self.piece_bytes.load(Ordering::Acquire) == u64::MAX {
-                return io::Write::write_vectored(&mut &*socket, slices);
+                match send_some(socket, slices, usize::MAX) {
+                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => wait_writable(socket)?,
+                    Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                    result => return result,
+                }
+                continue;
             }
             // A stream whose path takes nothing must not hold what others could use.
             wait_writable(socket)?;
@@ -160,12 +165,20 @@ fn cut_piece(wanted: u64, piece: u64) -> u64 {
     }
 }
 
+/// Waits until the socket takes bytes. A peer that has ended its side reads no more, and a blocking write would not notice.
 fn wait_writable(socket: &TcpStream) -> io::Result<()> {
     let timeout = socket.write_timeout()?;
     let timespec = timeout.map(|time| Timespec { tv_sec: time.as_secs() as i64, tv_nsec: time.subsec_nanos().into() });
     loop {
-        match poll(&mut [PollFd::new(socket, PollFlags::OUT)], timespec.as_ref()) {
+        let mut polled = [PollFd::new(socket, PollFlags::OUT | PollFlags::RDHUP)];
+        match poll(&mut polled, timespec.as_ref()) {
             Ok(0) => return Err(io::ErrorKind::TimedOut.into()),
+            Ok(_) if polled[0].revents().contains(PollFlags::RDHUP) => {
+                return Err(io::Error::new(
+                    io::ErrorKind::ConnectionAborted,
+                    "the receiver ended a stream that was being sent",
+                ));
+            }
             Ok(_) => return Ok(()),
             Err(Errno::INTR) => {}
             Err(error) => return Err(error.into()),
@@ -271,5 +284,18 @@ mod tests {
         assert!(lock(&gate.state).waiting.is_empty());
         drop(never_read);
         let _ = blocked.join();
+    }
+
+    #[test]
+    fn a_blocked_write_notices_that_the_peer_ended_its_side() {
+        let (sender, receiver) = pair();
+        receiver.shutdown(std::net::Shutdown::Write).unwrap();
+        let (gate, bytes) = (Gate::new(None), [0; 1 << 16]);
+        let ended = loop {
+            if let Err(error) = gate.write(&sender, &[IoSlice::new(&bytes)]) {
+                break error;
+            }
+        };
+        assert_eq!(ended.kind(), io::ErrorKind::ConnectionAborted);
     }
 }
