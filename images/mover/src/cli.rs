@@ -8,7 +8,7 @@ use fairlead_protocol::limits::STREAMS;
 use fairlead_protocol::message;
 use fairlead_protocol::name::job_is_valid;
 
-use crate::fs::publish::Preserve;
+use crate::fs::metadata::Preserve;
 use crate::fs::survey::Overwrite;
 use crate::quantity;
 

@@ -9,14 +9,16 @@ use fairlead_protocol::assembly::Assembly;
 use fairlead_protocol::digest::Digest;
 use fairlead_protocol::fault::show;
 use fairlead_protocol::ledger::Book;
-use fairlead_protocol::listing::{Entry, Kind};
+use fairlead_protocol::limits::NUMBERS_PER_FRAME;
+use fairlead_protocol::listing::{Entry, Kind, Listing};
 use fairlead_protocol::receiver::lock;
 use fairlead_protocol::Fault;
 
 use crate::cli::{Receive, Verify};
 use crate::fs::journal::Journal;
+use crate::fs::metadata::Preserve;
 use crate::fs::partial::Partial;
-use crate::fs::publish::{Preserve, Publication};
+use crate::fs::publish::Publication;
 use crate::fs::readback::{forget_pages, read_back};
 use crate::fs::recovery::{recover, Recovery};
 use crate::fs::root::{hash_file, Root};
@@ -31,7 +33,7 @@ const FLUSH_PATIENCE: Duration = Duration::from_secs(3600);
 pub(crate) struct Job {
     pub(crate) root: Arc<Root>,
     pub(crate) partial: Arc<Partial>,
-    pub(crate) entries: Arc<Vec<Entry>>,
+    pub(crate) listing: Arc<Listing>,
     pub(crate) skip: Arc<Vec<u32>>,
     pub(crate) assembly: Arc<Mutex<Option<Assembly>>>,
     pub(crate) journal: Option<Arc<Journal>>,
@@ -48,7 +50,7 @@ impl Job {
         Self {
             root: Arc::clone(root),
             partial: Arc::clone(partial),
-            entries: Arc::default(),
+            listing: Arc::default(),
             skip: Arc::default(),
             assembly: Arc::default(),
             journal: None,
@@ -66,9 +68,9 @@ impl Job {
 
     /// Finds out what earlier attempts left, and what is in the way at the destination.
     pub(crate) fn survey(&self, book: &Book) -> Result<(Vec<u32>, Recovery), Fault> {
-        let recovery = recover(&self.root, &self.partial, book, &self.entries, &|amount| self.work(amount))?;
+        let recovery = recover(&self.root, &self.partial, book, &self.listing, &|amount| self.work(amount))?;
         let claims = Claims { files: &recovery.claimed, links: recovery.links_claimed };
-        let candidates = survey(&self.root, &self.entries, self.overwrite, claims)?;
+        let candidates = survey(&self.root, &self.listing, self.overwrite, claims)?;
         Ok((candidates, recovery))
     }
 
@@ -78,11 +80,11 @@ impl Job {
             return Ok(());
         }
         let mut foreign = recovery.claimed.iter().filter(|index| self.skip.binary_search(index).is_err());
-        foreign.try_for_each(|index| refuse_claimed(&self.root, &self.entries[*index as usize]))
+        foreign.try_for_each(|index| refuse_claimed(&self.root, &self.listing.entry(*index)))
     }
 
-    /// Digests of files of the destination; one that cannot be read counts as different.
-    pub(crate) fn hash(&self, files: &[u32]) -> Vec<(u32, Digest)> {
+    /// Digests of files of the destination, some at a time; one that cannot be read counts as different.
+    pub(crate) fn hash(&self, files: &[u32], mut tell: impl FnMut(Vec<(u32, Digest)>)) {
         let mut buffer = Vec::new();
         let mut digest = |entry: &Entry| {
             let open = self.root.open_file(&entry.path)?;
@@ -92,10 +94,8 @@ impl Job {
             }
             hash_file(&open, entry.size, &mut buffer, |bytes| self.work(bytes))
         };
-        let digests = files
-            .iter()
-            .filter_map(|file| digest(&self.entries[*file as usize]).ok().flatten().map(|digest| (*file, digest)));
-        digests.collect()
+        let mut digest = |file: &u32| Some((*file, digest(&self.listing.entry(*file)).ok()??));
+        files.chunks(NUMBERS_PER_FRAME).for_each(|files| tell(files.iter().filter_map(&mut digest).collect()));
     }
 
     /// Makes every partial file durable. If asked to, reads it again before; the blocks that came back damaged are returned.
@@ -118,12 +118,12 @@ impl Job {
             self.work(bytes);
             self.progress.bytes_verified.fetch_add(bytes, Ordering::Relaxed);
         };
-        for (index, entry) in (0u32..).zip(self.entries.iter()) {
+        for (index, entry) in self.listing.iter() {
             if entry.kind != Kind::File || self.skip.binary_search(&index).is_ok() {
                 continue;
             }
             let digest = |block| lock(&self.assembly).as_ref().and_then(|assembly| assembly.digest(index, block));
-            let blocks = read_back(&self.partial, index, entry, digest, &mut buffer, read)
+            let blocks = read_back(&self.partial, index, &entry, digest, &mut buffer, read)
                 .map_err(|error| write_fault(&show(&entry.path), &error))?;
             damaged.extend(blocks.into_iter().map(|block| (index, block)));
         }
@@ -143,7 +143,7 @@ impl Job {
         act(&Publication {
             root: &self.root,
             partial: &self.partial,
-            entries: &self.entries,
+            listing: &self.listing,
             skip: &self.skip,
             overwrite: self.overwrite,
             links_claimed: self.links_claimed,

@@ -1,14 +1,12 @@
 //! Where the sender's bytes come from: a directory, or zeros made up in memory, which measure a path without any disk.
 
-use std::sync::OnceLock;
-
-use fairlead_protocol::digest::{block_length, of_block, of_file, Digest};
+use fairlead_protocol::digest::{block_length, of_file, of_zeros, Digest};
 use fairlead_protocol::limits::BLOCK_BYTES;
 use fairlead_protocol::listing::{Entry, Kind, Version};
 use fairlead_protocol::schedule::BlockRef;
 use fairlead_protocol::Fault;
 
-use crate::fs::source::{BlockReader, Source};
+use crate::fs::source::{BlockReader, Source, Walked};
 
 /// Name of the file of zeros, if the receiver stores it.
 const ZEROS_NAME: &[u8] = b"zero";
@@ -23,7 +21,7 @@ pub(crate) enum Origin {
 
 impl Origin {
     /// Hands every entry, in listing order, to `emit`.
-    pub(crate) fn walk(&self, mut emit: impl FnMut(Entry) -> Result<(), Fault>) -> Result<(), Fault> {
+    pub(crate) fn walk(&self, mut emit: impl FnMut(Entry) -> Result<(), Fault>) -> Result<Walked, Fault> {
         match self {
             Self::Tree(source) => source.walk(emit),
             Self::Zeros(size) => emit(Entry {
@@ -35,7 +33,9 @@ impl Origin {
                 size: *size,
                 target: Vec::new(),
                 version: Version::default(),
-            }),
+                hole_bytes: 0,
+            })
+            .map(|()| Walked::default()),
         }
     }
 
@@ -46,7 +46,7 @@ impl Origin {
             Self::Zeros(size) => {
                 let blocks = size.div_ceil(u64::from(BLOCK_BYTES)) as u32;
                 let digests: Vec<Digest> = (0..blocks).map(|block| of_zeros(block_length(*size, block))).collect();
-                Ok(of_file(*size, &digests))
+                Ok(of_file(*size, digests))
             }
         }
     }
@@ -64,6 +64,14 @@ pub(crate) struct OriginReader {
 }
 
 impl OriginReader {
+    /// Digest of a block that is a hole of its file, so that nothing of it has to be read or sent.
+    pub(crate) fn hole(&mut self, origin: &Origin, entry: &Entry, block: &BlockRef) -> Result<Option<Digest>, Fault> {
+        match origin {
+            Origin::Tree(source) => self.files.hole(source, entry, block),
+            Origin::Zeros(_) => Ok(None),
+        }
+    }
+
     /// Reads one block and returns its digest. Only a tree's bytes go to `bytes`: zeros are sent from where they are.
     pub(crate) fn read(
         &mut self,
@@ -79,20 +87,10 @@ impl OriginReader {
     }
 }
 
-/// Digest of so many zeros, at most a block. The one of a whole block is computed once.
-fn of_zeros(length: u32) -> Digest {
-    static BLOCK: OnceLock<Digest> = OnceLock::new();
-    let compute = || of_block(&vec![0; length as usize]);
-    if length == BLOCK_BYTES {
-        *BLOCK.get_or_init(compute)
-    } else {
-        compute()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use fairlead_protocol::digest::of_block;
 
     #[test]
     fn zeros_hash_like_the_bytes_they_stand_for() {
@@ -100,9 +98,13 @@ mod tests {
             let bytes = vec![0; size];
             let digests: Vec<Digest> = bytes.chunks(BLOCK_BYTES as usize).map(of_block).collect();
             let (mut entries, origin) = (Vec::new(), Origin::Zeros(size as u64));
-            origin.walk(|entry| Ok(entries.push(entry))).unwrap();
+            let emit = |entry| {
+                entries.push(entry);
+                Ok(())
+            };
+            origin.walk(emit).unwrap();
             assert_eq!(entries[0].size, size as u64);
-            assert_eq!(origin.hash(&entries[0], &mut Vec::new(), |_| {}).unwrap(), of_file(size as u64, &digests));
+            assert_eq!(origin.hash(&entries[0], &mut Vec::new(), |_| {}).unwrap(), of_file(size as u64, digests));
         }
     }
 }

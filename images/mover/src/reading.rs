@@ -2,13 +2,12 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
 use fairlead_protocol::digest::{block_length, Digest};
 use fairlead_protocol::kept::Run;
-use fairlead_protocol::limits::LISTING_FRAME_TARGET_BYTES;
-use fairlead_protocol::listing::{Entry, ListingBuilder, Totals};
-use fairlead_protocol::message::{Body, Listing};
+use fairlead_protocol::limits::{LISTING_FRAME_TARGET_BYTES, NUMBERS_PER_FRAME};
+use fairlead_protocol::listing::{Listing, ListingBuilder};
+use fairlead_protocol::message::{self, Body};
 use fairlead_protocol::receiver::lock;
 use fairlead_protocol::schedule::BlockRef;
 use fairlead_protocol::sender::Sender;
@@ -19,23 +18,25 @@ use crate::memory::{Origin, OriginReader};
 use crate::net::link::Link;
 use crate::report::progress::Progress;
 
-/// Listing bytes that may wait for the network.
-const LISTING_BACKLOG_BYTES: usize = 1 << 20;
-
-/// Digests of whole files, to compare them with the destination's.
+/// Digests of whole files, to compare them with the destination's. `tell` takes them some at a time.
 pub(crate) fn hash(
     files: &[u32],
     source: &Origin,
-    entries: &[Entry],
+    listing: &Listing,
     progress: &Progress,
     over: &AtomicBool,
-) -> Result<Vec<(u32, Digest)>, Fault> {
+    mut tell: impl FnMut(Vec<(u32, Digest)>),
+) -> Result<(), Fault> {
     let mut buffer = Vec::new();
     let work = |bytes| {
         progress.work.fetch_add(bytes, Ordering::Relaxed);
     };
-    let wanted = files.iter().take_while(|_| !over.load(Ordering::Relaxed));
-    wanted.map(|file| Ok((*file, source.hash(&entries[*file as usize], &mut buffer, work)?))).collect()
+    for files in files.chunks(NUMBERS_PER_FRAME) {
+        let wanted = files.iter().take_while(|_| !over.load(Ordering::Relaxed));
+        let digest = |file: &u32| Ok((*file, source.hash(&listing.entry(*file), &mut buffer, work)?));
+        tell(wanted.map(digest).collect::<Result<_, Fault>>()?);
+    }
+    Ok(())
 }
 
 /// Reads the blocks again that the receiver has from earlier attempts, so that the tree's digest covers what the source holds now.
@@ -46,18 +47,18 @@ pub(crate) fn recheck(
     progress: &Progress,
     over: &AtomicBool,
 ) -> Result<(), Fault> {
-    let entries = lock(session).entries();
+    let listing = lock(session).listing();
     let (mut reader, mut buffer) = (OriginReader::default(), Vec::new());
     for run in kept {
-        let entry = &entries[run.file as usize];
-        for (block, digest) in (run.first..).zip(&run.digests) {
+        let entry = listing.entry(run.file);
+        for block in run.first..run.end {
             if over.load(Ordering::Relaxed) {
                 return Ok(());
             }
             let length = block_length(entry.size, block);
             buffer.resize(length as usize, 0);
-            let now = reader.read(source, entry, &BlockRef { file: run.file, block, length }, &mut buffer)?;
-            let reopened = lock(session).checked(run.file, block, digest, now)?;
+            let now = reader.read(source, &entry, &BlockRef { file: run.file, block, length }, &mut buffer)?;
+            let reopened = lock(session).checked(run.file, block, now)?;
             progress.reopened(reopened.bytes, reopened.files);
             progress.work.fetch_add(u64::from(length), Ordering::Relaxed);
         }
@@ -66,31 +67,33 @@ pub(crate) fn recheck(
 }
 
 /// Walks the source and streams its entries in bounded frames, no faster than the network takes them.
-pub(crate) fn list(source: Origin, link: &Link, over: &AtomicBool) -> Result<(Arc<Origin>, Vec<Entry>, Totals), Fault> {
+pub(crate) fn list(source: Origin, link: &Link, over: &AtomicBool) -> Result<(Arc<Origin>, Listing), Fault> {
     let mut builder = ListingBuilder::default();
     let (mut batch, mut bytes) = (Vec::new(), 0);
-    let flush = |batch: &mut Vec<_>| link.send(Body::Listing(Listing { entries: std::mem::take(batch) }));
-    source.walk(|entry| {
+    let flush = |batch: &mut Vec<_>| link.send(Body::Listing(message::Listing { entries: std::mem::take(batch) }));
+    let walked = source.walk(|entry| {
         bytes += entry.path.len() + entry.target.len() + 64;
         batch.push(entry.to_message());
-        builder.push(entry)?;
+        builder.push(&entry)?;
         if bytes < LISTING_FRAME_TARGET_BYTES {
             return Ok(());
         }
         flush(&mut batch);
         bytes = 0;
-        while link.backlog_bytes() > LISTING_BACKLOG_BYTES {
-            if over.load(Ordering::Relaxed) {
-                return Err(Fault::new(Reason::PeerLost, "the transfer ended while the source was listed"));
-            }
-            std::thread::sleep(Duration::from_millis(2));
+        if link.await_room(over) {
+            return Ok(());
         }
-        Ok(())
+        Err(Fault::new(Reason::PeerLost, "the transfer ended while the source was listed"))
     })?;
     flush(&mut batch);
-    let totals = builder.totals();
-    if totals.entries() == 0 {
+    if walked.hard_linked > 0 {
+        tracing::warn!(
+            names = walked.hard_linked,
+            "hard links are not kept: a file is sent once for each of its names"
+        );
+    }
+    if builder.totals().entries() == 0 {
         return Err(empty("after the patterns"));
     }
-    Ok((Arc::new(source), builder.finish(), totals))
+    Ok((Arc::new(source), builder.finish()))
 }

@@ -19,6 +19,7 @@ use crate::cli::{self, Receive, Verify};
 use crate::control::http::Endpoint;
 use crate::deposit::Job;
 use crate::fs::journal::Journal;
+use crate::fs::ledger::LedgerDigests;
 use crate::fs::partial::Partial;
 use crate::fs::recovery::Recovery;
 use crate::fs::root::Root;
@@ -38,6 +39,8 @@ use crate::session::{check_resent, failure, Pulse, TICK};
 const INBOX: usize = 256;
 /// Longest wait for the last words to leave and be read.
 const FAREWELL: Duration = Duration::from_secs(1);
+/// Longest wait for blocks that are still on their way when the sender is lost.
+const LAST_BLOCKS: Duration = Duration::from_millis(500);
 /// Longest wait for the disk when the transfer has failed.
 const LAST_FLUSH: Duration = Duration::from_millis(300);
 
@@ -48,8 +51,11 @@ enum Event {
     Pack(PackFate),
     Surveyed(Result<(Vec<u32>, Recovery), Fault>),
     Hashed(Vec<(u32, Digest)>),
+    HashedAll,
     Settled(Result<Vec<(u32, u32)>, Fault>),
     Published(Result<(), Fault>),
+    /// The sender was told what to send.
+    Planned,
     Fault(Fault),
 }
 
@@ -139,6 +145,7 @@ pub(crate) fn run(args: &Receive, setting: &Setting) -> Result<Success, Fault> {
         inbox,
         events,
         plane,
+        over: Arc::clone(&over),
         session: Receiver::default(),
         link: None,
         stored: Vec::new(),
@@ -170,7 +177,8 @@ struct Disk {
     root: Arc<Root>,
     partial: Arc<Partial>,
     job: Job,
-    book: Arc<Book>,
+    /// What earlier attempts left, until it is taken over.
+    book: Option<Arc<Book>>,
     recovery: Recovery,
 }
 
@@ -180,7 +188,7 @@ impl Disk {
         let (partial, book) = Partial::open(&root, &setting.identity.job, setting.identity.attempt)?;
         let partial = Arc::new(partial);
         let job = Job::new(args, &root, &partial, &setting.progress);
-        Ok(Self { root, partial, job, book: Arc::new(book), recovery: Recovery::default() })
+        Ok(Self { root, partial, job, book: Some(Arc::new(book)), recovery: Recovery::default() })
     }
 
     fn check(&self) -> Result<(), Fault> {
@@ -199,6 +207,7 @@ struct Transfer<'a> {
     inbox: Inbox<Event>,
     events: SyncSender<Event>,
     plane: Arc<Mutex<Option<Arc<DataPlane>>>>,
+    over: Arc<AtomicBool>,
     session: Receiver,
     link: Option<(Link, JoinHandle<()>)>,
     stored: Vec<u64>,
@@ -209,6 +218,9 @@ impl Transfer<'_> {
     fn drive(mut self) -> Result<Success, Fault> {
         let mut result = self.await_sender().and_then(|()| self.steps());
         self.echo.serve(None);
+        if matches!(&result, Err(fault) if fault.reason == Reason::PeerLost) {
+            self.drain_streams();
+        }
         if let Some(plane) = lock(&self.plane).take() {
             plane.close_within(if result.is_ok() { Duration::MAX } else { LAST_FLUSH });
         }
@@ -221,6 +233,14 @@ impl Transfer<'_> {
         }
         self.farewell();
         result
+    }
+
+    /// Takes what a lost sender had sent and the network still delivers, so that no later attempt sends it again.
+    fn drain_streams(&mut self) {
+        let deadline = Instant::now() + LAST_BLOCKS;
+        while self.setting.progress.streams.load(Ordering::Relaxed) > 0 && Instant::now() < deadline {
+            let _ = self.inbox.recv_timeout(Duration::from_millis(5));
+        }
     }
 
     fn await_sender(&mut self) -> Result<(), Fault> {
@@ -293,7 +313,7 @@ impl Transfer<'_> {
 
     fn on_event(&mut self, event: Event, pulse: &mut Pulse) -> Result<Option<Success>, Fault> {
         match event {
-            Event::Control(..) => {}
+            Event::Control(..) | Event::Planned => {}
             Event::Fault(fault) => return Err(fault),
             Event::Link(LinkEvent::Closed(why)) => {
                 return Err(Fault::new(Reason::PeerLost, format!("the connection to the sender ended: {why}")))
@@ -318,8 +338,8 @@ impl Transfer<'_> {
                 let step = self.session.surveyed(candidates);
                 self.follow(step)?;
             }
-            Event::Hashed(digests) => {
-                digests.into_iter().for_each(|(file, digest)| self.session.hashed(file, digest));
+            Event::Hashed(digests) => self.session.hashed(&digests),
+            Event::HashedAll => {
                 let step = self.session.hashed_all();
                 self.follow(step)?;
             }
@@ -370,8 +390,8 @@ impl Transfer<'_> {
 
     /// Takes blocks back that the disk did not keep, and lets data flow again.
     fn reopen(&mut self, damaged: &[(u32, u32)]) -> Result<(), Fault> {
-        let (entries, progress) = (self.session.entries(), &self.setting.progress);
-        let size = |(file, block): &(u32, u32)| u64::from(block_length(entries[*file as usize].size, *block));
+        let (listing, progress) = (self.session.listing(), &self.setting.progress);
+        let size = |(file, block): &(u32, u32)| u64::from(block_length(listing.size(*file), *block));
         let bytes = damaged.iter().map(size).sum();
         let mut files: Vec<u32> = damaged.iter().map(|(file, _)| *file).collect();
         files.dedup();
@@ -390,12 +410,16 @@ impl Transfer<'_> {
         let depot = match &self.disk {
             None => Depot::Null { undigested: self.undigested },
             Some(disk) => match &disk.job.journal {
-                Some(journal) => Depot::Disk(Arc::clone(&disk.partial), Arc::clone(journal)),
+                Some(journal) => Depot::Disk {
+                    partial: Arc::clone(&disk.partial),
+                    journal: Arc::clone(journal),
+                    preserve: self.args.preserve.clone(),
+                },
                 None => return,
             },
         };
         let plane = DataPlane::new(
-            Arc::clone(self.session.entries()),
+            Arc::clone(self.session.listing()),
             self.session.assembly(),
             Arc::clone(&self.setting.progress),
             depot,
@@ -408,18 +432,24 @@ impl Transfer<'_> {
         step.send.into_iter().for_each(|body| self.say(body));
         match step.effect {
             None => Ok(()),
-            Some(Effect::Survey(entries)) => {
+            Some(Effect::Survey(listing)) => {
                 let totals = self.session.totals();
                 self.setting.progress.set_totals(totals.files, totals.bytes);
                 let Some(disk) = &mut self.disk else {
                     let step = self.session.surveyed(Vec::new());
                     return self.follow(step);
                 };
-                disk.job.entries = entries;
-                let book = Arc::clone(&disk.book);
+                disk.job.listing = listing;
+                let Some(book) = disk.book.clone() else { return Err(Fault::protocol("a second listing arrived")) };
                 self.spawn("survey", move |job| Event::Surveyed(job.survey(&book)))
             }
-            Some(Effect::HashFiles(files)) => self.spawn("hash", move |job| Event::Hashed(job.hash(&files))),
+            Some(Effect::HashFiles(files)) => {
+                let events = self.events.clone();
+                self.spawn("hash", move |job| {
+                    job.hash(&files, |digests| drop(events.send(Event::Hashed(digests))));
+                    Event::HashedAll
+                })
+            }
             Some(Effect::Reserve { skip }) => self.reserve(skip),
             Some(Effect::Settle) => {
                 if let Some(plane) = lock(&self.plane).take() {
@@ -445,62 +475,83 @@ impl Transfer<'_> {
     }
 
     fn reserve(&mut self, skip: Arc<Vec<u32>>) -> Result<(), Fault> {
-        let (entries, progress) = (Arc::clone(self.session.entries()), Arc::clone(&self.setting.progress));
+        let (listing, progress) = (Arc::clone(self.session.listing()), Arc::clone(&self.setting.progress));
         let Some(disk) = &mut self.disk else {
-            let step = self.session.reserved(&[])?;
+            let plan = self.session.reserved(Vec::new(), |_, _| Ok(Digest::default()))?;
             self.open_plane();
-            return self.follow(step);
+            plan.for_each(|body| self.say(body));
+            return Ok(());
         };
+        let Some(book) = disk.book.take() else { return Err(Fault::protocol("the plan was made before")) };
         disk.job.skip = Arc::clone(&skip);
         disk.job.assembly = self.session.assembly();
         let mut recovery = std::mem::take(&mut disk.recovery);
         disk.job.links_claimed = recovery.links_claimed;
         disk.job.check_claims(&recovery)?;
-        check_space(&disk.root, &entries, &skip, recovery.allocated_bytes)?;
+        check_space(&disk.root, &listing, &skip, recovery.allocated_bytes)?;
         let slots = recovery.settle(&disk.partial, &skip)?;
         disk.partial.prepare(slots)?;
         recovery.kept.retain(|run| skip.binary_search(&run.file).is_err());
         let (files, bytes) = self.session.skipped();
         progress.files_skipped.store(files, Ordering::Relaxed);
         progress.bytes_skipped.store(bytes, Ordering::Relaxed);
-        for (index, entry) in (0u32..).zip(entries.iter()) {
+        for (index, entry) in listing.iter() {
             if entry.kind == Kind::File && entry.size == 0 && skip.binary_search(&index).is_err() {
                 disk.partial.open_entry(index).map_err(|error| write_fault("an empty file", &error))?;
                 progress.files_transferred.fetch_add(1, Ordering::Relaxed);
             }
         }
-        let step = self.session.reserved(&recovery.kept)?;
-        self.resume(&recovery)?;
+        let kept = std::mem::take(&mut recovery.kept);
+        let partial = Arc::clone(&disk.partial);
+        let mut digests = LedgerDigests::new(partial.ledger());
+        let digest = |index: u32, block| {
+            let at = recovery.slot(index).and_then(|slot| book.file(slot)).and_then(|file| file.digest_at(block));
+            let at = at.ok_or_else(|| Fault::new(Reason::InternalError, "the ledger lost a block that it had"))?;
+            digests.read(at).map_err(|error| write_fault("the ledger of partial files", &error))
+        };
+        let plan = self.session.reserved(kept, digest)?;
+        self.resume(&recovery, &book)?;
         self.open_plane();
-        self.follow(step)
+        let Some((link, _)) = &self.link else { return Ok(()) };
+        let (link, over) = (link.clone(), Arc::clone(&self.over));
+        self.spawn("plan", move |_| {
+            for body in plan {
+                link.send(body);
+                if !link.await_room(&over) {
+                    break;
+                }
+            }
+            Event::Planned
+        })
     }
 
     /// Starts the journal and counts what earlier attempts left and wasted.
-    fn resume(&mut self, recovery: &Recovery) -> Result<(), Fault> {
+    fn resume(&mut self, recovery: &Recovery, book: &Book) -> Result<(), Fault> {
         let Some(disk) = &mut self.disk else { return Ok(()) };
-        let (entries, progress) = (self.session.entries(), &self.setting.progress);
-        let received_bytes = disk.book.received_bytes();
+        let (listing, progress) = (self.session.listing(), &self.setting.progress);
+        let received_bytes = book.received_bytes();
         let journal = Journal::start(
             Arc::clone(&disk.partial),
-            Arc::clone(entries),
+            Arc::clone(listing),
             Arc::clone(progress),
             recovery,
             received_bytes,
         );
         let failed = |error| Fault::new(Reason::InternalError, format!("a thread could not be started: {error}"));
         disk.job.journal = Some(Arc::new(journal.map_err(failed)?));
-        let kept_bytes: u64 = recovery.kept.iter().map(|run| run.bytes(entries[run.file as usize].size)).sum();
         let assembly = self.session.assembly();
-        let assembly = lock(&assembly);
-        let mut files: Vec<u32> = recovery.kept.iter().map(|run| run.file).collect();
-        files.dedup();
-        let whole = |file: &&u32| assembly.as_ref().is_some_and(|assembly| assembly.is_whole(**file));
-        progress.resumed(kept_bytes, files.iter().filter(whole).count() as u64);
+        let (kept_bytes, kept_files) = lock(&assembly).as_ref().map_or((0, 0), |assembly| {
+            let kept = assembly.kept();
+            let bytes: u64 = kept.iter().map(|run| run.bytes(listing.size(run.file))).sum();
+            let files = kept.chunk_by(|left, right| left.file == right.file);
+            (bytes, files.filter(|runs| assembly.is_whole(runs[0].file)).count() as u64)
+        });
+        progress.resumed(kept_bytes, kept_files);
         let published = recovery.claimed.iter().filter(|index| disk.job.skip.binary_search(index).is_ok());
-        let published_bytes: u64 = published.map(|index| entries[*index as usize].size).sum();
+        let published_bytes: u64 = published.map(|index| listing.size(*index)).sum();
         let wasted = received_bytes.saturating_sub(recovery.kept_bytes + published_bytes);
         progress.bytes_resent.store(wasted, Ordering::Relaxed);
-        if disk.book.attempt > 0 {
+        if book.attempt > 0 {
             tracing::info!(kept_bytes, published_bytes, wasted, "an earlier attempt left blocks behind");
         }
         Ok(())

@@ -7,7 +7,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use fairlead_protocol::digest::Digest;
-use fairlead_protocol::listing::{Entry, Totals};
+use fairlead_protocol::listing::{Listing, Totals};
 use fairlead_protocol::message::{Body, ListingEnd};
 use fairlead_protocol::receiver::lock;
 use fairlead_protocol::sender::{Effect, Sender};
@@ -38,8 +38,8 @@ const FAREWELL: Duration = Duration::from_secs(1);
 
 enum Event {
     Link(LinkEvent),
-    Listed(Result<(Arc<Origin>, Vec<Entry>, Totals), Fault>),
-    Hashed(Result<Vec<(u32, Digest)>, Fault>),
+    Listed(Result<(Arc<Origin>, Listing), Fault>),
+    Hashed(Vec<(u32, Digest)>),
     Rechecked(Result<(), Fault>),
     Fault(Fault),
 }
@@ -276,18 +276,17 @@ impl<'a> Transfer<'a> {
                 self.complete()?;
             }
             Event::Hashed(hashed) => {
-                let mut session = lock(&self.session);
-                hashed?.into_iter().for_each(|(file, digest)| session.hashed(file, digest));
-                session.answer_comparison().into_iter().for_each(|body| self.link.send(body));
+                let answer = lock(&self.session).hashed(&hashed);
+                answer.into_iter().for_each(|body| self.link.send(body));
             }
         }
         Ok(None)
     }
 
-    fn on_listed(&mut self, (source, entries, totals): (Arc<Origin>, Vec<Entry>, Totals)) -> Result<(), Fault> {
-        self.setting.progress.set_totals(totals.files, totals.bytes);
-        lock(&self.session).listed(entries);
-        let Totals { files, directories, symlinks, bytes } = totals;
+    fn on_listed(&mut self, (source, listing): (Arc<Origin>, Listing)) -> Result<(), Fault> {
+        let Totals { files, directories, symlinks, bytes } = listing.totals();
+        self.setting.progress.set_totals(files, bytes);
+        lock(&self.session).listed(listing)?;
         self.link.send(Body::ListingEnd(ListingEnd { files, directories, symlinks, bytes }));
         let Some(PoolSeed { dialer, admission }) = self.pool_parts.take() else { return Ok(()) };
         let failed = self.outbox.clone();
@@ -356,19 +355,19 @@ impl<'a> Transfer<'a> {
     fn on_planned(&mut self) -> Result<(), Fault> {
         let progress = &self.setting.progress;
         let session = lock(&self.session);
-        let (entries, skipped) = (session.entries(), session.skipped());
-        let skipped_bytes = skipped.iter().map(|file| entries[*file as usize].size).sum();
+        let (listing, skipped) = (session.listing(), session.skipped());
+        let skipped_bytes = skipped.iter().map(|file| listing.size(*file)).sum();
         progress.files_skipped.store(skipped.len() as u64, Ordering::Relaxed);
         progress.bytes_skipped.store(skipped_bytes, Ordering::Relaxed);
-        let empty = entries.iter().enumerate().filter(|(index, entry)| {
+        let empty = listing.iter().filter(|(index, entry)| {
             entry.kind == fairlead_protocol::listing::Kind::File
                 && entry.size == 0
-                && skipped.binary_search(&(*index as u32)).is_err()
+                && skipped.binary_search(index).is_err()
         });
         progress.files_transferred.store(empty.count() as u64, Ordering::Relaxed);
         let (kept_bytes, kept_files) = session.kept_totals();
         progress.resumed(kept_bytes, kept_files);
-        let kept = session.kept().to_vec();
+        let kept = session.kept();
         drop(session);
         progress.enter(Stage::AwaitingTransport);
         self.held_since = Some(Instant::now());
@@ -420,15 +419,18 @@ impl<'a> Transfer<'a> {
         Ok(true)
     }
 
-    fn hash(&self, files: Vec<u32>) -> Result<(), Fault> {
+    fn hash(&self, files: Arc<Vec<u32>>) -> Result<(), Fault> {
         let Some(source) = self.source.clone() else {
             return Err(Fault::protocol("files were compared before they were listed"));
         };
-        let entries = lock(&self.session).entries();
+        let listing = lock(&self.session).listing();
         let (outbox, progress) = (self.outbox.clone(), Arc::clone(&self.setting.progress));
         let over = Arc::clone(&self.over);
         spawn("hash", move || {
-            let _ = outbox.send(Event::Hashed(reading::hash(&files, &source, &entries, &progress, &over)));
+            let tell = |digests| drop(outbox.send(Event::Hashed(digests)));
+            if let Err(fault) = reading::hash(&files, &source, &listing, &progress, &over, tell) {
+                let _ = outbox.send(Event::Fault(fault));
+            }
         })
     }
 

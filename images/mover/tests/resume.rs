@@ -233,8 +233,8 @@ fn a_node_that_loses_power_loses_only_what_was_not_durable() {
             let path = bench.partial().join(format!("{:x}/{slot:x}", slot / 4096));
             let partial = std::fs::OpenOptions::new().write(true).open(path).unwrap();
             for held in file.blocks() {
-                let length = u64::from(block_length(file.identity.size, held.block));
-                if book.is_durable(held) {
+                let length = u64::from(block_length(file.size, held.block));
+                if book.is_durable(&held) {
                     durable += length;
                 } else {
                     partial.write_all_at(&vec![0; length as usize], u64::from(held.block) * BLOCK).unwrap();

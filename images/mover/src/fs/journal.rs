@@ -28,7 +28,7 @@ use std::time::{Duration, Instant};
 use fairlead_protocol::digest::Digest;
 use fairlead_protocol::fault::show;
 use fairlead_protocol::ledger::{Identity, Record};
-use fairlead_protocol::listing::Entry;
+use fairlead_protocol::listing::{Kind, Listing};
 use fairlead_protocol::pack::Segment;
 use fairlead_protocol::receiver::lock;
 use fairlead_protocol::{Fault, Reason};
@@ -43,6 +43,12 @@ use crate::report::progress::Progress;
 /// Bytes and time after which blocks are made durable.
 const COMMIT_BYTES: u64 = 64 << 20;
 const COMMIT_INTERVAL: Duration = Duration::from_millis(200);
+/// Making many small files durable disturbs those that still arrive: at most one part in so many of the time goes to it, as long
+/// as no commit is further from the one before than the longest interval.
+const COMMIT_SHARE: u32 = 5;
+const LONGEST_INTERVAL: Duration = Duration::from_secs(5);
+/// Bytes of records that are appended at once at most, when there are many.
+const APPEND_BYTES: usize = 1 << 20;
 /// Beyond so many files, one `syncfs` costs less than a sync of each.
 const SYNC_ONE_BY_ONE: usize = 64;
 
@@ -68,7 +74,7 @@ struct State {
 
 struct Shared {
     partial: Arc<Partial>,
-    entries: Arc<Vec<Entry>>,
+    listing: Arc<Listing>,
     progress: Arc<Progress>,
     state: Mutex<State>,
     changed: Condvar,
@@ -84,7 +90,7 @@ impl Journal {
     /// Starts the threads.
     pub(crate) fn start(
         partial: Arc<Partial>,
-        entries: Arc<Vec<Entry>>,
+        listing: Arc<Listing>,
         progress: Arc<Progress>,
         recovery: &Recovery,
         received_bytes: u64,
@@ -103,9 +109,9 @@ impl Journal {
             over: false,
             failed: None,
         };
-        let mut described = vec![false; entries.len()];
+        let mut described = vec![false; listing.len() as usize];
         recovery.described.iter().for_each(|index| described[*index as usize] = true);
-        let shared = Arc::new(Shared { partial, entries, progress, state: Mutex::new(state), changed: Condvar::new() });
+        let shared = Arc::new(Shared { partial, listing, progress, state: Mutex::new(state), changed: Condvar::new() });
         let (commands, inbox) = channel();
         let recorder = Recorder { shared: Arc::clone(&shared), described };
         std::thread::Builder::new().name("recorder".into()).spawn(move || recorder.run(&inbox))?;
@@ -181,10 +187,13 @@ struct Recorder {
 impl Recorder {
     fn run(mut self, inbox: &Receiver<Command>) {
         // Empty files have no blocks, so they are recorded at once: a publication may be interrupted with them in place.
-        let empty = (0u32..).zip(self.shared.entries.iter());
-        let empty: Vec<u32> = empty.filter(|(_, entry)| is_empty_file(entry)).map(|(index, _)| index).collect();
-        let mut bytes = Vec::new();
-        empty.into_iter().for_each(|index| self.describe(index, &mut bytes));
+        let (listing, mut bytes) = (Arc::clone(&self.shared.listing), Vec::new());
+        for (index, _) in listing.iter().filter(|(_, entry)| entry.kind == Kind::File && entry.size == 0) {
+            self.describe(index, &mut bytes);
+            if bytes.len() >= APPEND_BYTES {
+                self.append(&mut bytes, Vec::new(), 0);
+            }
+        }
         self.append(&mut bytes, Vec::new(), 0);
         while let Ok(first) = inbox.recv() {
             let (mut barriers, mut dirty, mut received) = (Vec::new(), Vec::new(), 0);
@@ -212,7 +221,7 @@ impl Recorder {
 
     fn describe(&mut self, index: u32, bytes: &mut Vec<u8>) {
         if !std::mem::replace(&mut self.described[index as usize], true) {
-            let identity = Identity::of(&self.shared.entries[index as usize]);
+            let identity = Identity::of(&self.shared.listing.entry(index));
             Record::File { slot: self.shared.partial.slot(index), identity }.encode_into(bytes);
         }
     }
@@ -244,33 +253,35 @@ impl Recorder {
     }
 }
 
-fn is_empty_file(entry: &Entry) -> bool {
-    entry.kind == fairlead_protocol::listing::Kind::File && entry.size == 0
-}
-
 impl Shared {
     fn run(&self) {
-        let mut synced = vec![false; self.entries.len()];
-        while let Some((dirty, bytes, mark)) = self.next_commit() {
+        let mut synced = vec![false; self.listing.len() as usize];
+        let mut interval = COMMIT_INTERVAL;
+        while let Some((dirty, bytes, mark)) = self.next_commit(interval) {
+            let started = Instant::now();
             match self.commit(&dirty, &mark, &mut synced) {
                 Ok(()) => self.progress.bytes_durable.fetch_add(bytes, Ordering::Relaxed),
                 Err(fault) => return self.fail(fault),
             };
+            interval = (started.elapsed() * COMMIT_SHARE).clamp(COMMIT_INTERVAL, LONGEST_INTERVAL);
             lock(&self.state).busy = false;
             self.changed.notify_all();
         }
     }
 
-    /// Waits until there is enough to make durable; nothing when the transfer is over.
-    fn next_commit(&self) -> Option<(Vec<u32>, u64, Record)> {
+    /// Waits until there is enough to make durable, many files no more often than every `interval`; nothing when the transfer
+    /// is over.
+    fn next_commit(&self, interval: Duration) -> Option<(Vec<u32>, u64, Record)> {
         let mut state = lock(&self.state);
         loop {
             if state.over || state.failed.is_some() {
                 return None;
             }
             let age = state.since.map(|since| since.elapsed());
-            let due =
-                state.urgent || state.dirty_bytes >= COMMIT_BYTES || age.is_some_and(|age| age >= COMMIT_INTERVAL);
+            let many = state.dirty.len() > SYNC_ONE_BY_ONE;
+            let interval = if many { interval } else { COMMIT_INTERVAL };
+            let enough = state.dirty_bytes >= COMMIT_BYTES && !many;
+            let due = state.urgent || enough || age.is_some_and(|age| age >= interval);
             if due && !state.dirty.is_empty() {
                 state.busy = true;
                 state.since = None;
@@ -281,7 +292,7 @@ impl Shared {
             }
             state.urgent = false;
             self.changed.notify_all();
-            let wait = age.map_or(COMMIT_INTERVAL, |age| COMMIT_INTERVAL.saturating_sub(age));
+            let wait = age.map_or(COMMIT_INTERVAL, |age| interval.saturating_sub(age)).min(COMMIT_INTERVAL);
             state = self
                 .changed
                 .wait_timeout(state, wait.max(Duration::from_millis(1)))
@@ -299,7 +310,7 @@ impl Shared {
                 .map_err(|error| write_fault("the destination", &error.into()))?;
         } else {
             for index in dirty {
-                let failed = |error: io::Error| write_fault(&show(&self.entries[*index as usize].path), &error);
+                let failed = |error: io::Error| write_fault(&show(&self.listing.entry(*index).path), &error);
                 let file = self.partial.open_slot(self.partial.slot(*index), OFlags::RDWR).map_err(failed)?;
                 crash_point();
                 file.sync_data().map_err(failed)?;

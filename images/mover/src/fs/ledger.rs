@@ -2,8 +2,10 @@
 
 use std::fs::File;
 use std::io::{self, Read, Write};
+use std::os::unix::fs::FileExt;
 use std::sync::{Mutex, TryLockError};
 
+use fairlead_protocol::digest::Digest;
 use fairlead_protocol::ledger::{header, job_of_header, Book, Record, Replay, HEADER_BYTES};
 use fairlead_protocol::receiver::lock;
 use fairlead_protocol::{Fault, Reason};
@@ -16,6 +18,8 @@ use crate::fault_injection::{crash_point, torn_append};
 /// Name of the ledger in the partial directory.
 const NAME: &[u8] = b"ledger";
 const PIECE_BYTES: usize = 1 << 20;
+/// Bytes of the ledger that are read at once for digests in them.
+const WINDOW_BYTES: usize = 64 << 10;
 
 /// An open ledger. Only one process appends; another that does has taken over.
 pub(crate) struct Ledger(Mutex<Appender>);
@@ -44,14 +48,16 @@ impl Ledger {
 
     /// Reads a job's ledger and cuts off a torn end. Nothing if there is none, or one of another job or format.
     pub(crate) fn open(directory: &Root, job: &str) -> io::Result<Option<(Self, Book)>> {
-        let Some((file, book, valid)) = read(directory, job, OFlags::RDWR | OFlags::APPEND)? else { return Ok(None) };
+        let Some((file, book, valid)) = read(directory, job, OFlags::RDWR | OFlags::APPEND, |_| {})? else {
+            return Ok(None);
+        };
         crash_point();
         file.set_len(valid)?;
         Ok(Some((Self(Mutex::new(Appender { file, end: valid })), book)))
     }
 
-    /// Reads the ledger of any job, to look at.
-    pub(crate) fn look(directory: &Root) -> io::Result<Option<(String, Book)>> {
+    /// Reads the ledger of any job, to look at; `seen` is told of every record.
+    pub(crate) fn look(directory: &Root, seen: impl FnMut(&Record)) -> io::Result<Option<(String, Book)>> {
         let mut head = [0; HEADER_BYTES];
         match directory.open_file(NAME) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -61,12 +67,14 @@ impl Ledger {
             },
         }
         let Some(job) = job_of_header(&head).map(str::to_owned) else { return Ok(None) };
-        Ok(read(directory, &job, OFlags::RDONLY)?.map(|(_, book, _)| (job, book)))
+        Ok(read(directory, &job, OFlags::RDONLY, seen)?.map(|(_, book, _)| (job, book)))
     }
 
     /// Tells whoever holds the ledger that a later attempt takes over.
     pub(crate) fn announce(directory: &Root, job: &str, attempt: u32) -> io::Result<()> {
-        let Some((mut file, book, _)) = read(directory, job, OFlags::RDWR | OFlags::APPEND)? else { return Ok(()) };
+        let Some((mut file, book, _)) = read(directory, job, OFlags::RDWR | OFlags::APPEND, |_| {})? else {
+            return Ok(());
+        };
         if book.attempt < attempt {
             let mut bytes = Vec::new();
             Record::Attempt(attempt).encode_into(&mut bytes);
@@ -121,6 +129,34 @@ impl Ledger {
     }
 }
 
+/// Reads digests of blocks from a ledger, most of which follow each other.
+pub(crate) struct LedgerDigests<'a> {
+    ledger: &'a Ledger,
+    start: u64,
+    window: Vec<u8>,
+}
+
+impl<'a> LedgerDigests<'a> {
+    pub(crate) fn new(ledger: &'a Ledger) -> Self {
+        Self { ledger, start: 0, window: Vec::new() }
+    }
+
+    /// The digest at this offset, which a book of the ledger named.
+    pub(crate) fn read(&mut self, at: u64) -> io::Result<Digest> {
+        let within = |start: u64, window: &[u8]| -> Option<Digest> {
+            window.get(at.checked_sub(start)? as usize..)?.first_chunk().copied()
+        };
+        if let Some(digest) = within(self.start, &self.window) {
+            return Ok(digest);
+        }
+        self.window.resize(WINDOW_BYTES, 0);
+        let read = lock(&self.ledger.0).file.read_at(&mut self.window, at)?;
+        self.window.truncate(read);
+        self.start = at;
+        within(at, &self.window).ok_or_else(|| io::ErrorKind::UnexpectedEof.into())
+    }
+}
+
 impl Appender {
     fn check(&self) -> Result<(), Fault> {
         let length = self.file.metadata().map_err(|error| write_fault("the ledger of partial files", &error))?.len();
@@ -132,13 +168,18 @@ impl Appender {
     }
 }
 
-fn read(directory: &Root, job: &str, flags: OFlags) -> io::Result<Option<(File, Book, u64)>> {
+fn read(
+    directory: &Root,
+    job: &str,
+    flags: OFlags,
+    seen: impl FnMut(&Record),
+) -> io::Result<Option<(File, Book, u64)>> {
     let mut file = match directory.open_beneath(NAME, flags, Mode::empty()) {
         Ok(file) => File::from(file),
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(error),
     };
-    let (mut replay, mut piece, mut head) = (Replay::default(), vec![0; PIECE_BYTES], Vec::new());
+    let (mut replay, mut piece, mut head) = (Replay::telling(seen), vec![0; PIECE_BYTES], Vec::new());
     loop {
         match file.read(&mut piece) {
             Ok(0) => break,

@@ -2,6 +2,7 @@
 
 pub(crate) mod journal;
 pub(crate) mod ledger;
+pub(crate) mod metadata;
 pub(crate) mod partial;
 pub(crate) mod publish;
 pub(crate) mod readback;

@@ -1,21 +1,17 @@
 //! Partial files: `.fairlead-<job>/` beneath the destination, where blocks land until everything is verified.
 
 mod large;
+mod writer;
 
-use std::collections::HashSet;
 use std::fs::File;
 use std::io;
-use std::os::unix::fs::FileExt;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
-use fairlead_protocol::digest::block_count;
 use fairlead_protocol::fault::show;
 use fairlead_protocol::ledger::{Book, Record};
-use fairlead_protocol::limits::{BLOCK_BYTES, RESERVED_PREFIX};
-use fairlead_protocol::listing::Entry;
-use fairlead_protocol::pack::Segment;
+use fairlead_protocol::limits::RESERVED_PREFIX;
 use fairlead_protocol::{Fault, Reason};
 use rustix::fs::{AtFlags, Dir, FileType, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
@@ -23,8 +19,9 @@ use rustix::io::Errno;
 use super::ledger::Ledger;
 use super::root::{remove_children, remove_tree, Root};
 use super::survey::write_fault;
-use crate::fault_injection::{crash_point, hang_point};
-use large::LargeFile;
+use crate::fault_injection::crash_point;
+
+pub(crate) use self::writer::BlockWriter;
 
 /// Files a shard directory holds: enough to need few directories, few enough for any file system.
 const SHARD_FILES: u32 = 4096;
@@ -44,6 +41,8 @@ pub(crate) struct Partial {
     ledger: Ledger,
     /// Which partial file belongs to which entry of the listing, once that is known.
     slots: OnceLock<Vec<u32>>,
+    /// Entries whose partial file has its size, mode and time: one bit each.
+    finished: OnceLock<Vec<AtomicU64>>,
     used: AtomicBool,
 }
 
@@ -65,15 +64,18 @@ impl Partial {
             if book.attempt < attempt {
                 ledger.append_durably(&[Record::Attempt(attempt)])?;
             }
-            let used = AtomicBool::new(!book.files().is_empty() || book.verified.is_some());
-            return Ok((Self { directory, name, ledger, slots: OnceLock::new(), used }, book));
+            let used = AtomicBool::new(book.files().next().is_some() || book.verified.is_some());
+            return Ok((
+                Self { directory, name, ledger, slots: OnceLock::new(), finished: OnceLock::new(), used },
+                book,
+            ));
         }
         remove_children(&directory).map_err(failed)?;
         let ledger = Ledger::create(&directory, job, attempt).map_err(failed)?;
         crash_point();
         rustix::fs::fsync(root).map_err(|error| failed(error.into()))?;
         let used = AtomicBool::new(false);
-        Ok((Self { directory, name, ledger, slots: OnceLock::new(), used }, Book::default()))
+        Ok((Self { directory, name, ledger, slots: OnceLock::new(), finished: OnceLock::new(), used }, Book::default()))
     }
 
     /// Makes the shard directories for the slots of a listing's entries. To be called once.
@@ -92,8 +94,22 @@ impl Partial {
         }
         crash_point();
         rustix::fs::fsync(&self.directory).map_err(failed)?;
+        let _ = self.finished.set((0..slots.len().div_ceil(64)).map(|_| AtomicU64::new(0)).collect());
         let _ = self.slots.set(slots);
         Ok(())
+    }
+
+    /// Notes that an entry's partial file needs nothing more but to be made durable.
+    pub(super) fn finish(&self, index: u32) {
+        if let Some(word) = self.finished.get().and_then(|words| words.get(index as usize / 64)) {
+            word.fetch_or(1 << (index % 64), Ordering::AcqRel);
+        }
+    }
+
+    /// Whether an entry's partial file needs nothing more but to be made durable.
+    pub(crate) fn is_finished(&self, index: u32) -> bool {
+        let word = self.finished.get().and_then(|words| words.get(index as usize / 64));
+        word.is_some_and(|word| word.load(Ordering::Acquire) >> (index % 64) & 1 == 1)
     }
 
     /// The open directory.
@@ -151,7 +167,7 @@ impl Partial {
     }
 
     /// Removes every partial file but those in use: later attempts must not find leftovers in a new file's place.
-    pub(crate) fn sweep(&self, used: &HashSet<u32>) -> io::Result<()> {
+    pub(crate) fn sweep(&self, used: impl Fn(u32) -> bool) -> io::Result<()> {
         for shard in Dir::read_from(&self.directory)? {
             let shard = shard?;
             let name = shard.file_name().to_bytes();
@@ -162,7 +178,7 @@ impl Partial {
             for file in Dir::read_from(&directory)? {
                 let file = file?;
                 let slot = file.file_name().to_str().ok().and_then(|name| u32::from_str_radix(name, 16).ok());
-                if file.file_type() != FileType::Directory && !slot.is_some_and(|slot| used.contains(&slot)) {
+                if file.file_type() != FileType::Directory && !slot.is_some_and(&used) {
                     crash_point();
                     rustix::fs::unlinkat(&directory, file.file_name(), AtFlags::empty())?;
                 }
@@ -173,7 +189,7 @@ impl Partial {
 
     /// Removes everything but the ledger, which tells a later attempt what was published.
     pub(crate) fn clear(&self) -> io::Result<()> {
-        self.sweep(&HashSet::new())
+        self.sweep(|_| false)
     }
 
     /// Makes the names of these entries' partial files durable.
@@ -259,38 +275,4 @@ fn is_at(root: &Root, name: &[u8], directory: &Root) -> io::Result<bool> {
     };
     let here = rustix::fs::fstat(directory)?;
     Ok((there.st_dev, there.st_ino) == (here.st_dev, here.st_ino))
-}
-
-/// Writes blocks for one stream and keeps the last large file open.
-#[derive(Default)]
-pub(crate) struct BlockWriter {
-    open: Option<(u32, LargeFile)>,
-}
-
-impl BlockWriter {
-    /// Writes a verified block in its place. Nothing is truncated: a block that arrives twice is the same bytes.
-    pub(crate) fn write(
-        &mut self,
-        partial: &Partial,
-        entry: &Entry,
-        segment: &Segment,
-        bytes: &[u8],
-    ) -> Result<(), Fault> {
-        self.try_write(partial, entry, segment, bytes).map_err(|error| write_fault(&show(&entry.path), &error))
-    }
-
-    fn try_write(&mut self, partial: &Partial, entry: &Entry, segment: &Segment, bytes: &[u8]) -> io::Result<()> {
-        if block_count(entry.size) == 1 {
-            let file = partial.open_entry(segment.file)?;
-            crash_point();
-            return file.write_all_at(bytes, 0);
-        }
-        let file = match &mut self.open {
-            Some((index, file)) if *index == segment.file => file,
-            _ => &mut self.open.insert((segment.file, LargeFile::open(partial, segment.file, entry.size)?)).1,
-        };
-        crash_point();
-        hang_point("WRITE");
-        file.write(bytes, u64::from(segment.block) * u64::from(BLOCK_BYTES))
-    }
 }

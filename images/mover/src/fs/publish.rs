@@ -2,16 +2,16 @@
 
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 
-use clap::ValueEnum;
 use fairlead_protocol::fault::show;
-use fairlead_protocol::listing::{Entry, Kind};
+use fairlead_protocol::listing::{Entry, Kind, Listing};
 use fairlead_protocol::name::split;
 use fairlead_protocol::{Fault, Reason};
-use rustix::fs::{AtFlags, Mode, RenameFlags, Timespec, Timestamps, UTIME_OMIT};
+use rustix::fs::{AtFlags, Mode, RenameFlags};
 use rustix::io::Errno;
 
+use super::metadata::{set_metadata, times, Preserve, FILE_MODE};
 use super::partial::Partial;
 use super::root::Root;
 use super::survey::{has_target, write_fault, Overwrite};
@@ -21,21 +21,11 @@ use crate::fault_injection::crash_point;
 /// than a journal commit for each, at the price of flushing what others wrote there.
 const SYNC_ONE_BY_ONE: usize = 128;
 
-/// What is kept besides the content.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-#[value(rename_all = "PascalCase")]
-pub(crate) enum Preserve {
-    Mode,
-    ModificationTime,
-    /// Nothing: a list on a command line cannot be empty.
-    None,
-}
-
 /// Everything a publication needs.
 pub(crate) struct Publication<'a> {
     pub(crate) root: &'a Root,
     pub(crate) partial: &'a Partial,
-    pub(crate) entries: &'a [Entry],
+    pub(crate) listing: &'a Listing,
     /// Files that are identical already, in ascending order.
     pub(crate) skip: &'a [u32],
     pub(crate) overwrite: Overwrite,
@@ -49,11 +39,12 @@ pub(crate) struct Publication<'a> {
 impl Publication<'_> {
     /// Gives the partial files their final size check and metadata and makes them durable.
     pub(crate) fn make_durable(&self) -> Result<(), Fault> {
-        let written: Vec<u32> = self.indices(Kind::File).filter(|index| !self.is_skipped(*index)).collect();
-        let one_by_one = written.len() <= SYNC_ONE_BY_ONE;
-        for index in written {
-            let entry = &self.entries[index as usize];
-            self.finish_file(index, entry, one_by_one).map_err(|error| write_fault(&show(&entry.path), &error))?;
+        let files = self.listing.totals().files as usize - self.skip.len();
+        let one_by_one = files <= SYNC_ONE_BY_ONE;
+        let files = self.listing.iter().filter(|(_, entry)| entry.kind == Kind::File);
+        let unfinished = |index: u32| !self.is_skipped(index) && (one_by_one || !self.partial.is_finished(index));
+        for (index, entry) in files.filter(|(index, _)| unfinished(*index)) {
+            self.finish_file(index, &entry, one_by_one).map_err(|error| write_fault(&show(&entry.path), &error))?;
             (self.work)();
         }
         if !one_by_one {
@@ -68,20 +59,10 @@ impl Publication<'_> {
         if size != entry.size {
             return Err(io::Error::other(format!("its partial file has {size} bytes instead of {}", entry.size)));
         }
-        self.set_metadata(&file, entry, Mode::from_raw_mode(0o644))?;
+        set_metadata(&file, entry, self.preserve, FILE_MODE)?;
         if sync {
             crash_point();
             file.sync_all()?;
-        }
-        Ok(())
-    }
-
-    fn set_metadata(&self, file: impl AsFd, entry: &Entry, default_mode: Mode) -> io::Result<()> {
-        let mode = if self.preserve.contains(&Preserve::Mode) { Mode::from_raw_mode(entry.mode) } else { default_mode };
-        crash_point();
-        rustix::fs::fchmod(&file, mode)?;
-        if self.preserve.contains(&Preserve::ModificationTime) {
-            rustix::fs::futimens(&file, &times(entry))?;
         }
         Ok(())
     }
@@ -93,24 +74,28 @@ impl Publication<'_> {
 
     /// Creates directories and renames files and links to their final names, then makes the names durable.
     pub(crate) fn publish(&self) -> Result<(), Fault> {
-        let mut parent: Option<(&[u8], OwnedFd)> = None;
-        let mut created = vec![false; self.entries.len()];
-        for (index, entry) in self.entries.iter().enumerate() {
+        let mut parent: Option<(Vec<u8>, OwnedFd)> = None;
+        // Directories in order: number, and whether this publication made it.
+        let mut directories = Vec::new();
+        for (index, entry) in self.listing.iter() {
             let (directory, name) = split(&entry.path);
-            let failed = |error: io::Error| self.name_fault(entry, &error);
+            let failed = |error: io::Error| name_fault(&entry, &error);
             let place = match &parent {
                 Some((open, place)) if *open == directory => place,
-                _ => &parent.insert((directory, self.root.open_directory(directory).map_err(failed)?)).1,
+                _ => {
+                    let place = self.root.open_directory(directory).map_err(failed)?;
+                    &parent.insert((directory.to_vec(), place)).1
+                }
             };
             match entry.kind {
-                Kind::Directory => created[index] = make_directory(place, name).map_err(failed)?,
-                Kind::File if self.is_skipped(index as u32) => self.refresh(entry).map_err(failed)?,
-                Kind::File => self.rename(index as u32, place, name).map_err(failed)?,
-                Kind::Symlink => self.link(index as u32, entry, place, name).map_err(failed)?,
+                Kind::Directory => directories.push((index, make_directory(place, name).map_err(failed)?)),
+                Kind::File if self.is_skipped(index) => self.refresh(&entry).map_err(failed)?,
+                Kind::File => self.rename(index, place, name).map_err(failed)?,
+                Kind::Symlink => self.link(index, &entry, place, name).map_err(failed)?,
             }
             (self.work)();
         }
-        self.finish_directories(&created)?;
+        self.finish_directories(&directories)?;
         self.partial.clear().map_err(|error| write_fault("the directory for partial files", &error))?;
         crash_point();
         rustix::fs::fsync(self.root).map_err(|error| write_fault("the destination", &error.into()))
@@ -152,19 +137,19 @@ impl Publication<'_> {
     fn refresh(&self, entry: &Entry) -> io::Result<()> {
         let file: File = self.root.open_file(&entry.path)?;
         let now = Mode::from_raw_mode(rustix::fs::fstat(&file)?.st_mode & 0o7777);
-        self.set_metadata(&file, entry, now)
+        set_metadata(&file, entry, self.preserve, now)
     }
 
     /// Modes and times of directories, the deepest first since each change touches its parent.
-    fn finish_directories(&self, created: &[bool]) -> Result<(), Fault> {
-        let one_by_one = self.indices(Kind::Directory).count() <= SYNC_ONE_BY_ONE;
-        for index in self.indices(Kind::Directory).collect::<Vec<_>>().into_iter().rev() {
-            let entry = &self.entries[index as usize];
-            let failed = |error: io::Error| self.name_fault(entry, &error);
+    fn finish_directories(&self, directories: &[(u32, bool)]) -> Result<(), Fault> {
+        let one_by_one = directories.len() <= SYNC_ONE_BY_ONE;
+        for (index, created) in directories.iter().rev() {
+            let entry = self.listing.entry(*index);
+            let failed = |error: io::Error| name_fault(&entry, &error);
             let directory = self.root.open_readable_directory(&entry.path).map_err(failed)?;
-            match self.set_metadata(&directory, entry, Mode::from_raw_mode(0o755)) {
+            match set_metadata(&directory, &entry, self.preserve, Mode::from_raw_mode(0o755)) {
                 // A directory that was there before and belongs to someone else keeps its mode and time.
-                Err(error) if error.kind() == io::ErrorKind::PermissionDenied && !created[index as usize] => {}
+                Err(error) if error.kind() == io::ErrorKind::PermissionDenied && !created => {}
                 result => result.map_err(failed)?,
             }
             if one_by_one {
@@ -179,22 +164,18 @@ impl Publication<'_> {
         Ok(())
     }
 
-    fn indices(&self, kind: Kind) -> impl Iterator<Item = u32> + '_ {
-        (0u32..).zip(self.entries).filter(move |(_, entry)| entry.kind == kind).map(|(index, _)| index)
-    }
-
     fn is_skipped(&self, index: u32) -> bool {
         self.skip.binary_search(&index).is_ok()
     }
+}
 
-    fn name_fault(&self, entry: &Entry, error: &io::Error) -> Fault {
-        match error.kind() {
-            io::ErrorKind::AlreadyExists | io::ErrorKind::IsADirectory | io::ErrorKind::NotADirectory => {
-                let text = format!("{} appeared at the destination during the transfer", show(&entry.path));
-                Fault::new(Reason::DestinationExists, text)
-            }
-            _ => write_fault(&show(&entry.path), error),
+fn name_fault(entry: &Entry, error: &io::Error) -> Fault {
+    match error.kind() {
+        io::ErrorKind::AlreadyExists | io::ErrorKind::IsADirectory | io::ErrorKind::NotADirectory => {
+            let text = format!("{} appeared at the destination during the transfer", show(&entry.path));
+            Fault::new(Reason::DestinationExists, text)
         }
+        _ => write_fault(&show(&entry.path), error),
     }
 }
 
@@ -204,12 +185,5 @@ fn make_directory(place: &OwnedFd, name: &[u8]) -> io::Result<bool> {
         Ok(()) => Ok(true),
         Err(Errno::EXIST) => Ok(false),
         Err(error) => Err(error.into()),
-    }
-}
-
-fn times(entry: &Entry) -> Timestamps {
-    Timestamps {
-        last_access: Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT },
-        last_modification: Timespec { tv_sec: entry.mtime_s, tv_nsec: i64::from(entry.mtime_ns) },
     }
 }

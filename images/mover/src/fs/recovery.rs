@@ -1,19 +1,19 @@
 //! What earlier attempts left, held against the listing of this one: blocks to keep, files published already, waste to remove.
 
-use std::collections::{HashMap, HashSet};
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::{FileExt, MetadataExt};
 
 use fairlead_protocol::digest::{block_length, of_block};
 use fairlead_protocol::fault::show;
-use fairlead_protocol::kept::{runs, Run};
+use fairlead_protocol::kept::{self, Run};
 use fairlead_protocol::ledger::{Book, Held, Identity, PartialFile, Record};
 use fairlead_protocol::limits::BLOCK_BYTES;
-use fairlead_protocol::listing::{Entry, Kind};
+use fairlead_protocol::listing::{Kind, Listing};
 use fairlead_protocol::Fault;
 use rustix::fs::OFlags;
 
+use super::ledger::LedgerDigests;
 use super::partial::Partial;
 use super::root::Root;
 use super::survey::write_fault;
@@ -31,7 +31,7 @@ pub(crate) struct Recovery {
     pub(crate) kept: Vec<Run>,
     /// Files with kept blocks that may not be on the disk yet.
     pub(crate) unsynced: Vec<u32>,
-    /// Entries whose file record is in the ledger already.
+    /// Entries whose file record is in the ledger already, in order.
     pub(crate) described: Vec<u32>,
     /// Complete files whose partial file is gone: an interrupted publication may have renamed them.
     pub(crate) claimed: Vec<u32>,
@@ -44,20 +44,26 @@ pub(crate) struct Recovery {
 }
 
 impl Recovery {
+    /// The slot of an entry.
+    pub(crate) fn slot(&self, index: u32) -> Option<u32> {
+        self.slots.get(index as usize).copied()
+    }
+
     /// The slots, once it is known which claimed files are in place (`skip`); the others start anew.
     pub(crate) fn settle(&mut self, partial: &Partial, skip: &[u32]) -> Result<Vec<u32>, Fault> {
         let mut records = Vec::new();
-        for index in self.claimed.iter().filter(|index| skip.binary_search(index).is_err()) {
+        let anew: Vec<u32> = self.claimed.iter().copied().filter(|index| skip.binary_search(index).is_err()).collect();
+        for index in &anew {
             let slot = &mut self.slots[*index as usize];
             records.push(Record::Forgotten(*slot));
             *slot = self.next_slot;
             self.next_slot += 1;
-            self.described.retain(|described| described != index);
         }
+        self.described.retain(|index| anew.binary_search(index).is_err());
         if !records.is_empty() {
             partial.ledger().append_durably(&records)?;
         }
-        Ok(std::mem::take(&mut self.slots))
+        Ok(self.slots.clone())
     }
 }
 
@@ -67,25 +73,28 @@ pub(crate) fn recover(
     root: &Root,
     partial: &Partial,
     book: &Book,
-    entries: &[Entry],
+    listing: &Listing,
     work: &dyn Fn(u64),
 ) -> Result<Recovery, Fault> {
-    let mut known: HashMap<&Identity, u32> = book.files().iter().map(|(slot, file)| (&file.identity, *slot)).collect();
+    let (known, mut matched_slots) = (book.index(), Slots::default());
     let mut recovery = Recovery {
-        slots: Vec::with_capacity(entries.len()),
+        slots: Vec::with_capacity(listing.len() as usize),
         next_slot: book.next_slot,
         links_claimed: book.verified.is_some(),
         ..Recovery::default()
     };
     let (mut records, mut buffer) = (Vec::new(), vec![0; BLOCK_BYTES as usize]);
-    for (index, entry) in (0u32..).zip(entries) {
+    let mut digests = LedgerDigests::new(partial.ledger());
+    for (index, entry) in listing.iter() {
         work(1);
-        let matched = if entry.kind == Kind::File { known.remove(&Identity::of(entry)) } else { None };
-        let taken = match matched.and_then(|slot| book.files().get(&slot).map(|file| (slot, file))) {
+        let matched = if entry.kind == Kind::File { known.slot(&Identity::of(&entry)) } else { None };
+        let matched = matched.filter(|slot| matched_slots.insert(*slot));
+        let taken = match matched.and_then(|slot| book.file(slot).map(|file| (slot, file))) {
             Some((slot, file)) => {
                 let failed = |error: io::Error| write_fault(&show(&entry.path), &error);
-                let mut candidate = Candidate { root, partial, book, index, slot, file };
-                candidate.take(&mut recovery, &mut records, &mut buffer, work).map_err(failed)?.then_some(slot)
+                let mut candidate = Candidate { root, partial, book, index, path: &entry.path, slot, file };
+                let taken = candidate.take(&mut recovery, &mut records, &mut digests, &mut buffer, work);
+                taken.map_err(failed)?.then_some(slot)
             }
             None => None,
         };
@@ -105,13 +114,38 @@ pub(crate) fn recover(
         };
         recovery.slots.push(slot);
     }
-    records.extend(known.into_values().map(Record::Forgotten));
+    drop(known);
+    records.extend(book.files().filter(|(slot, _)| !matched_slots.has(*slot)).map(|(slot, _)| Record::Forgotten(slot)));
     if !records.is_empty() {
         partial.ledger().append_durably(&records)?;
     }
-    let used: HashSet<u32> = recovery.described.iter().map(|index| recovery.slots[*index as usize]).collect();
-    partial.sweep(&used).map_err(|error| write_fault("a partial file", &error))?;
+    let mut used = Slots::default();
+    for index in &recovery.described {
+        used.insert(recovery.slots[*index as usize]);
+    }
+    partial.sweep(|slot| used.has(slot)).map_err(|error| write_fault("a partial file", &error))?;
     Ok(recovery)
+}
+
+/// A set of slots, one bit each.
+#[derive(Default)]
+struct Slots(Vec<u64>);
+
+impl Slots {
+    /// Adds a slot; false if it was there.
+    fn insert(&mut self, slot: u32) -> bool {
+        let (word, bit) = (slot as usize / 64, 1 << (slot % 64));
+        if self.0.len() <= word {
+            self.0.resize(word + 1, 0);
+        }
+        let new = self.0[word] & bit == 0;
+        self.0[word] |= bit;
+        new
+    }
+
+    fn has(&self, slot: u32) -> bool {
+        self.0.get(slot as usize / 64).is_some_and(|word| word >> (slot % 64) & 1 == 1)
+    }
 }
 
 struct Candidate<'a> {
@@ -119,6 +153,7 @@ struct Candidate<'a> {
     partial: &'a Partial,
     book: &'a Book,
     index: u32,
+    path: &'a [u8],
     slot: u32,
     file: &'a PartialFile,
 }
@@ -129,6 +164,7 @@ impl Candidate<'_> {
         &mut self,
         recovery: &mut Recovery,
         records: &mut Vec<Record>,
+        digests: &mut LedgerDigests<'_>,
         buffer: &mut [u8],
         work: &dyn Fn(u64),
     ) -> io::Result<bool> {
@@ -148,7 +184,7 @@ impl Candidate<'_> {
         }
         let mut unsynced = false;
         let mut holds = |held: &Held| -> io::Result<bool> {
-            let length = block_length(self.file.identity.size, held.block);
+            let length = block_length(self.file.size, held.block);
             if self.book.is_durable(held) {
                 return Ok(true);
             }
@@ -159,22 +195,20 @@ impl Candidate<'_> {
             }
             work(u64::from(length));
             unsynced = true;
-            Ok(of_block(bytes) == held.digest)
+            Ok(of_block(bytes) == digests.read(held.digest_at())?)
         };
-        let mut kept = Vec::new();
         for held in self.file.blocks() {
-            if holds(held)? {
-                recovery.kept_bytes += u64::from(block_length(self.file.identity.size, held.block));
-                kept.push((held.block, held.digest));
+            if holds(&held)? {
+                recovery.kept_bytes += u64::from(block_length(self.file.size, held.block));
+                kept::add(&mut recovery.kept, self.index, held.block);
             } else {
                 records.push(Record::Lost { slot: self.slot, block: held.block });
             }
         }
-        recovery.kept.extend(runs(self.index, kept));
         if unsynced {
             recovery.unsynced.push(self.index);
         }
-        recovery.allocated_bytes += (open.metadata()?.blocks() * 512).min(self.file.identity.size);
+        recovery.allocated_bytes += (open.metadata()?.blocks() * 512).min(self.file.size);
         Ok(true)
     }
 
@@ -182,6 +216,6 @@ impl Candidate<'_> {
     fn is_linked_in_place(&self, open: &File) -> bool {
         let place = |file: &File| file.metadata().map(|meta| (meta.dev(), meta.ino())).ok();
         let linked = open.metadata().is_ok_and(|meta| meta.nlink() > 1);
-        linked && self.root.open_file(&self.file.identity.path).is_ok_and(|there| place(&there) == place(open))
+        linked && self.root.open_file(self.path).is_ok_and(|there| place(&there) == place(open))
     }
 }

@@ -87,7 +87,7 @@ pub(crate) fn hash_file(
         }
         work(u64::from(length));
     }
-    Ok(Some(digest::of_file(size, &blocks)))
+    Ok(Some(digest::of_file(size, blocks)))
 }
 
 /// Removes `name` in `parent` with everything in it, following no link. Succeeds if there is nothing.

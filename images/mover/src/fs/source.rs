@@ -1,7 +1,10 @@
 //! The source tree: listed once, read beneath its root, watched for change.
 
+mod names;
+
 use std::fs::File;
 use std::io;
+use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
@@ -14,8 +17,10 @@ use fairlead_protocol::name::check_path;
 use fairlead_protocol::schedule::BlockRef;
 use fairlead_protocol::{Fault, Reason};
 use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
-use rustix::fs::{Access, AtFlags, Dir, FileType, Stat};
+use rustix::fs::{Access, AtFlags, FileType, SeekFrom};
+use rustix::io::Errno;
 
+use self::names::Names;
 use super::root::{hash_file, Root};
 
 /// Which names of the source take part.
@@ -58,9 +63,21 @@ pub(crate) struct Source {
     filter: Filter,
 }
 
-struct Directory {
-    children: std::vec::IntoIter<Entry>,
+/// A directory on the way from the root to where the walk is.
+struct Level {
+    path: Vec<u8>,
+    names: Names,
+    next: usize,
     included: bool,
+    /// Open only while its own names are looked at, so that no depth runs out of descriptors.
+    open: Option<OwnedFd>,
+}
+
+/// What a walk met beside the entries.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Walked {
+    /// Files with more than one name. Each name is an entry of its own.
+    pub(crate) hard_linked: u64,
 }
 
 impl Source {
@@ -79,83 +96,83 @@ impl Source {
             _ => unreadable(&format!("the source {shown}"), &error),
         })?;
         let source = Self { root, filter };
-        if source.read_directory(b"")?.is_empty() {
+        if !source.holds_something()? {
             return Err(empty(&shown.to_string()));
         }
         Ok(source)
     }
 
+    /// Whether something in the root takes part. What cannot be transferred there is found now, before anybody is connected to.
+    fn holds_something(&self) -> Result<bool, Fault> {
+        let open = self.open_directory(b"")?;
+        let names = Names::read(&open).map_err(|error| listing_fault(b"", &error.into()))?;
+        let mut any = false;
+        for name in (0..).map_while(|place| names.get(place)).filter(|name| !self.filter.excludes(name)) {
+            check_path(name).map_err(|error| error.fault(name))?;
+            self.entry(&open, name, name.to_vec())?;
+            any = true;
+        }
+        Ok(any)
+    }
+
     /// Walks the tree in listing order and hands every entry that takes part to `emit`.
-    pub(crate) fn walk(&self, mut emit: impl FnMut(Entry) -> Result<(), Fault>) -> Result<(), Fault> {
-        let mut stack = vec![Directory {
-            children: self.read_directory(b"")?.into_iter(),
-            included: self.filter.include.is_none(),
-        }];
+    pub(crate) fn walk(&self, mut emit: impl FnMut(Entry) -> Result<(), Fault>) -> Result<Walked, Fault> {
+        let mut walked = Walked::default();
+        let mut stack = vec![self.level(Vec::new(), self.filter.include.is_none())?];
         // Directories are listed only once something in them takes part; without includes that is at once.
         let mut pending: Vec<Entry> = Vec::new();
         while let Some(top) = stack.last_mut() {
-            let Some(entry) = top.children.next() else {
+            let Some(name) = top.names.get(top.next) else {
                 stack.pop();
                 continue;
             };
-            if self.filter.excludes(&entry.path) {
+            top.next += 1;
+            let path = if top.path.is_empty() { name.to_vec() } else { [&top.path, &b"/"[..], name].concat() };
+            if self.filter.excludes(&path) {
                 continue;
             }
-            let included = top.included || self.filter.includes(&entry.path);
+            check_path(&path).map_err(|error| error.fault(&path))?;
+            if top.open.is_none() {
+                top.open = Some(self.open_directory(&top.path)?);
+            }
+            let Some(open) = &top.open else { continue };
+            let included = top.included || self.filter.includes(&path);
+            let (entry, links) = self.entry(open, name, path)?;
             let depth = stack.len() - 1;
             pending.retain(|directory| directory.path.iter().filter(|b| **b == b'/').count() < depth);
             if entry.kind == Kind::Directory {
-                let children = self.read_directory(&entry.path)?.into_iter();
-                stack.push(Directory { children, included });
+                let level = self.level(entry.path.clone(), included)?;
+                stack.iter_mut().for_each(|level| level.open = None);
+                stack.push(level);
                 pending.push(entry);
                 if !included {
                     continue;
                 }
             } else if included {
                 self.check_readable(&entry)?;
+                walked.hard_linked += u64::from(entry.kind == Kind::File && links > 1);
                 pending.push(entry);
             } else {
                 continue;
             }
             pending.drain(..).try_for_each(&mut emit)?;
         }
-        Ok(())
+        Ok(walked)
     }
 
-    fn read_directory(&self, path: &[u8]) -> Result<Vec<Entry>, Fault> {
-        let shown = || if path.is_empty() { "the source directory".to_owned() } else { show(path) };
-        let failed = |error: io::Error| match error.kind() {
-            io::ErrorKind::NotFound => changed(path, "it vanished while the source was listed"),
-            _ => unreadable(&shown(), &error),
-        };
-        let directory = self.root.open_readable_directory(path).map_err(failed)?;
-        let mut children = Vec::new();
-        for item in Dir::read_from(&directory).map_err(|error| failed(error.into()))? {
-            let item = item.map_err(|error| failed(error.into()))?;
-            let name = item.file_name().to_bytes();
-            if name == b"." || name == b".." {
-                continue;
-            }
-            let full = if path.is_empty() { name.to_vec() } else { [path, b"/", name].concat() };
-            if self.filter.excludes(&full) {
-                continue;
-            }
-            check_path(&full).map_err(|error| error.fault(&full))?;
-            let stat = rustix::fs::statat(&directory, name, AtFlags::SYMLINK_NOFOLLOW)
-                .map_err(|_| changed(&full, "it vanished while the source was listed"))?;
-            children.push(self.entry(&directory, name, full, &stat)?);
-        }
-        children.sort_unstable_by(|left, right| left.path.cmp(&right.path));
-        Ok(children)
+    fn level(&self, path: Vec<u8>, included: bool) -> Result<Level, Fault> {
+        let open = self.open_directory(&path)?;
+        let names = Names::read(&open).map_err(|error| listing_fault(&path, &error.into()))?;
+        Ok(Level { path, names, next: 0, included, open: Some(open) })
     }
 
-    fn entry(
-        &self,
-        directory: impl std::os::fd::AsFd,
-        name: &[u8],
-        path: Vec<u8>,
-        stat: &Stat,
-    ) -> Result<Entry, Fault> {
+    fn open_directory(&self, path: &[u8]) -> Result<OwnedFd, Fault> {
+        self.root.open_readable_directory(path).map_err(|error| listing_fault(path, &error))
+    }
+
+    fn entry(&self, directory: impl std::os::fd::AsFd, name: &[u8], path: Vec<u8>) -> Result<(Entry, u64), Fault> {
+        let stat = rustix::fs::statat(&directory, name, AtFlags::SYMLINK_NOFOLLOW)
+            .map_err(|error| listing_fault(&path, &error.into()))?;
         let mut target = Vec::new();
         let kind = match FileType::from_raw_mode(stat.st_mode) {
             FileType::RegularFile => Kind::File,
@@ -178,7 +195,10 @@ impl Source {
             Kind::File => Version { ctime_s, ctime_ns, inode: stat.st_ino },
             Kind::Directory | Kind::Symlink => Version::default(),
         };
-        Ok(Entry { path, kind, mode: stat.st_mode & MODE_MASK, mtime_s, mtime_ns, size, target, version })
+        let hole_bytes = size.saturating_sub(stat.st_blocks as u64 * 512);
+        let mode = stat.st_mode & MODE_MASK;
+        let entry = Entry { path, kind, mode, mtime_s, mtime_ns, size, target, version, hole_bytes };
+        Ok((entry, stat.st_nlink as u64))
     }
 
     fn check_readable(&self, entry: &Entry) -> Result<(), Fault> {
@@ -227,6 +247,32 @@ pub(crate) struct BlockReader {
 }
 
 impl BlockReader {
+    /// Digest of a block that is a hole of its file, so that nothing of it has to be read or sent.
+    pub(crate) fn hole(&mut self, source: &Source, entry: &Entry, block: &BlockRef) -> Result<Option<Digest>, Fault> {
+        if entry.hole_bytes == 0 {
+            return Ok(None);
+        }
+        let start = u64::from(block.block) * u64::from(BLOCK_BYTES);
+        let file = self.file(source, entry, block.file)?;
+        let is_hole = match rustix::fs::seek(file, SeekFrom::Data(start)) {
+            Ok(data) => data >= start + u64::from(block.length),
+            Err(Errno::NXIO) => true,
+            // A file system that does not know its holes.
+            Err(_) => false,
+        };
+        source.check_unchanged(file, entry)?;
+        Ok(is_hole.then(|| digest::of_zeros(block.length)))
+    }
+
+    fn file(&mut self, source: &Source, entry: &Entry, index: u32) -> Result<&File, Fault> {
+        match &self.open {
+            Some((open, _)) if *open == index => {}
+            _ => self.open = Some((index, source.open_file(entry)?)),
+        }
+        let open = self.open.as_ref().map(|(_, file)| file);
+        open.ok_or_else(|| Fault::new(Reason::InternalError, "a file that was opened is not open"))
+    }
+
     /// Fills `bytes` with a block and returns its digest, taken while the bytes are in the cache.
     pub(crate) fn read(
         &mut self,
@@ -235,10 +281,7 @@ impl BlockReader {
         block: &BlockRef,
         bytes: &mut [u8],
     ) -> Result<Digest, Fault> {
-        let file = match &self.open {
-            Some((index, file)) if *index == block.file => file,
-            _ => &self.open.insert((block.file, source.open_file(entry)?)).1,
-        };
+        let file = self.file(source, entry, block.file)?;
         file.read_exact_at(bytes, u64::from(block.block) * u64::from(BLOCK_BYTES)).map_err(|error| {
             match error.kind() {
                 io::ErrorKind::UnexpectedEof => changed(&entry.path, "it became shorter while it was read"),
@@ -248,6 +291,15 @@ impl BlockReader {
         let digest = digest::of_block(bytes);
         source.check_unchanged(file, entry)?;
         Ok(digest)
+    }
+}
+
+/// The fault for an error while the source is listed; the empty path is the source itself.
+fn listing_fault(path: &[u8], error: &io::Error) -> Fault {
+    match error.kind() {
+        io::ErrorKind::NotFound => changed(path, "it vanished while the source was listed"),
+        _ if path.is_empty() => unreadable("the source directory", error),
+        _ => unreadable(&show(path), error),
     }
 }
 
@@ -300,8 +352,8 @@ mod tests {
         let owned = |patterns: &[&str]| patterns.iter().map(|p| (*p).to_owned()).collect::<Vec<_>>();
         let filter = Filter::new(&owned(include), &owned(exclude)).unwrap();
         let mut builder = ListingBuilder::default();
-        Source::open(root, filter)?.walk(|entry| builder.push(entry))?;
-        Ok(builder.finish().into_iter().map(|e| String::from_utf8(e.path).unwrap()).collect())
+        Source::open(root, filter)?.walk(|entry| builder.push(&entry))?;
+        Ok(builder.finish().iter().map(|(_, e)| String::from_utf8(e.path).unwrap()).collect())
     }
 
     #[test]

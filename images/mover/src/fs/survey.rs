@@ -6,7 +6,7 @@ use std::path::Path;
 
 use clap::ValueEnum;
 use fairlead_protocol::fault::show;
-use fairlead_protocol::listing::{Entry, Kind};
+use fairlead_protocol::listing::{Entry, Kind, Listing};
 use fairlead_protocol::name::split;
 use fairlead_protocol::{Fault, Reason};
 use rustix::fs::{AtFlags, FileType};
@@ -69,17 +69,17 @@ pub(crate) struct Claims<'a> {
 /// the claimed ones.
 pub(crate) fn survey(
     root: &Root,
-    entries: &[Entry],
+    listing: &Listing,
     overwrite: Overwrite,
     claims: Claims<'_>,
 ) -> Result<Vec<u32>, Fault> {
     let mut candidates = Vec::new();
-    let mut missing_directory: Option<&[u8]> = None;
-    let mut parent: Option<(&[u8], std::os::fd::OwnedFd)> = None;
-    for (index, entry) in entries.iter().enumerate() {
+    let mut missing_directory: Option<Vec<u8>> = None;
+    let mut parent: Option<(Vec<u8>, std::os::fd::OwnedFd)> = None;
+    for (index, entry) in listing.iter() {
         let path = entry.path.as_slice();
-        if missing_directory.is_some_and(|missing| path.starts_with(missing) && path.get(missing.len()) == Some(&b'/'))
-        {
+        let is_in = |missing: &[u8]| path.starts_with(missing) && path.get(missing.len()) == Some(&b'/');
+        if missing_directory.as_deref().is_some_and(is_in) {
             continue;
         }
         let (directory, name) = split(path);
@@ -87,14 +87,14 @@ pub(crate) fn survey(
             Some((open, place)) if *open == directory => place,
             _ => {
                 let place = root.open_directory(directory).map_err(|error| write_fault(&show(directory), &error))?;
-                &parent.insert((directory, place)).1
+                &parent.insert((directory.to_vec(), place)).1
             }
         };
         let stat = match rustix::fs::statat(place, name, AtFlags::SYMLINK_NOFOLLOW) {
             Ok(stat) => stat,
             Err(Errno::NOENT) => {
                 if entry.kind == Kind::Directory {
-                    missing_directory = Some(path);
+                    missing_directory = Some(path.to_vec());
                 }
                 continue;
             }
@@ -102,7 +102,7 @@ pub(crate) fn survey(
         };
         let found = FileType::from_raw_mode(stat.st_mode);
         let claimed = match entry.kind {
-            Kind::File => claims.files.binary_search(&(index as u32)).is_ok(),
+            Kind::File => claims.files.binary_search(&index).is_ok(),
             Kind::Symlink => claims.links && found == FileType::Symlink && has_target(place, name, &entry.target),
             Kind::Directory => false,
         };
@@ -111,9 +111,9 @@ pub(crate) fn survey(
             (true, Kind::File) => Overwrite::IfDifferent,
             (true, _) => Overwrite::Always,
         };
-        match judge(entry, found, stat.st_size as u64, policy) {
+        match judge(&entry, found, stat.st_size as u64, policy) {
             Judgement::Keep | Judgement::Replace => {}
-            Judgement::Compare => candidates.push(index as u32),
+            Judgement::Compare => candidates.push(index),
             Judgement::Refuse(why) => {
                 let text = format!("{} exists at the destination {why}; nothing was changed", show(path));
                 return Err(Fault::new(Reason::DestinationExists, text));
@@ -168,19 +168,22 @@ fn judge(entry: &Entry, found: FileType, size: u64, overwrite: Overwrite) -> Jud
 }
 
 /// Checks that the bytes and names still to be written fit, beside those that earlier attempts took already.
-pub(crate) fn check_space(root: &Root, entries: &[Entry], skip: &[u32], taken_bytes: u64) -> Result<(), Fault> {
+pub(crate) fn check_space(root: &Root, listing: &Listing, skip: &[u32], taken_bytes: u64) -> Result<(), Fault> {
     let stat = rustix::fs::fstatvfs(root).map_err(|error| write_fault("the destination", &error.into()))?;
     let unit = stat.f_frsize.max(1);
-    let writes = |index: usize| skip.binary_search(&(index as u32)).is_err();
-    let files = entries.iter().enumerate().filter(|(index, entry)| entry.kind == Kind::File && writes(*index));
-    let needed = files.map(|(_, entry)| entry.size.div_ceil(unit)).fold(0u64, u64::saturating_add).saturating_mul(unit);
+    let writes = |index: u32| skip.binary_search(&index).is_err();
+    let files = listing.iter().filter(|(index, entry)| entry.kind == Kind::File && writes(*index));
+    let needed = files
+        .map(|(_, entry)| (entry.size - entry.hole_bytes).div_ceil(unit))
+        .fold(0u64, u64::saturating_add)
+        .saturating_mul(unit);
     let needed = needed.saturating_sub(taken_bytes);
     let free = stat.f_bavail.saturating_mul(unit);
     if needed > free {
         let text = format!("the transfer needs {needed} bytes at the destination and {free} are free; free space or choose a larger volume");
         return Err(Fault::new(Reason::DestinationFull, text));
     }
-    let names = (entries.len() - skip.len()) as u64;
+    let names = u64::from(listing.len()) - skip.len() as u64;
     if stat.f_files > 0 && names > stat.f_favail {
         let text = format!("the transfer needs {names} inodes at the destination and {} are free", stat.f_favail);
         return Err(Fault::new(Reason::DestinationFull, text));
@@ -191,7 +194,7 @@ pub(crate) fn check_space(root: &Root, entries: &[Entry], skip: &[u32], taken_by
 #[cfg(test)]
 mod tests {
     use super::*;
-    use fairlead_protocol::listing::Version;
+    use fairlead_protocol::listing::{ListingBuilder, Version};
 
     fn entry(path: &str, kind: Kind, size: u64) -> Entry {
         Entry {
@@ -203,7 +206,14 @@ mod tests {
             size,
             target: Vec::new(),
             version: Version::default(),
+            hole_bytes: 0,
         }
+    }
+
+    fn listing(entries: &[Entry]) -> Listing {
+        let mut builder = ListingBuilder::default();
+        entries.iter().for_each(|entry| builder.push(entry).unwrap());
+        builder.finish()
     }
 
     #[test]
@@ -240,26 +250,26 @@ mod tests {
         std::fs::create_dir(directory.path().join("a")).unwrap();
         std::fs::write(directory.path().join("a/other"), "x").unwrap();
         let root = Root::open(directory.path()).unwrap();
-        let entries = [
+        let listing = listing(&[
             entry("a", Kind::Directory, 0),
             entry("a/b", Kind::File, 1),
             entry("c", Kind::Directory, 0),
             entry("c/d", Kind::File, 1),
-        ];
-        assert_eq!(survey(&root, &entries, Overwrite::Never, Claims::default()), Ok(Vec::new()));
+        ]);
+        assert_eq!(survey(&root, &listing, Overwrite::Never, Claims::default()), Ok(Vec::new()));
         std::fs::write(directory.path().join("a/b"), "x").unwrap();
-        let fault = survey(&root, &entries, Overwrite::Never, Claims::default()).unwrap_err();
+        let fault = survey(&root, &listing, Overwrite::Never, Claims::default()).unwrap_err();
         assert_eq!(fault.reason, Reason::DestinationExists);
         assert!(fault.message.contains("a/b"));
-        assert_eq!(survey(&root, &entries, Overwrite::IfDifferent, Claims::default()), Ok(vec![1]));
+        assert_eq!(survey(&root, &listing, Overwrite::IfDifferent, Claims::default()), Ok(vec![1]));
     }
 
     #[test]
     fn a_transfer_larger_than_the_volume_is_refused() {
         let directory = tempfile::tempdir().unwrap();
         let root = Root::open(directory.path()).unwrap();
-        let entries = [entry("a", Kind::File, u64::MAX / 2)];
-        assert_eq!(check_space(&root, &entries, &[], 0).unwrap_err().reason, Reason::DestinationFull);
-        assert_eq!(check_space(&root, &entries, &[0], 0), Ok(()));
+        let listing = listing(&[entry("a", Kind::File, 1 << 50)]);
+        assert_eq!(check_space(&root, &listing, &[], 0).unwrap_err().reason, Reason::DestinationFull);
+        assert_eq!(check_space(&root, &listing, &[0], 0), Ok(()));
     }
 }

@@ -5,14 +5,15 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock, TryLockError};
 use std::time::{Duration, Instant};
 
 use fairlead_protocol::assembly::Assembly;
-use fairlead_protocol::digest::{of_block, BlockHasher};
+use fairlead_protocol::digest::{of_block, of_zeros, BlockHasher};
 use fairlead_protocol::limits::PACK_PAYLOAD_BYTES;
-use fairlead_protocol::listing::Entry;
+use fairlead_protocol::listing::Listing;
 use fairlead_protocol::pack::{decode_table, Header, Segment};
 use fairlead_protocol::receiver::lock;
 use fairlead_protocol::Fault;
 
 use crate::fs::journal::Journal;
+use crate::fs::metadata::Preserve;
 use crate::fs::partial::{BlockWriter, Partial};
 use crate::net::wire::{Inlet, WireError};
 use crate::report::progress::Progress;
@@ -42,14 +43,14 @@ pub(crate) enum PackFate {
 /// What becomes of blocks.
 pub(crate) enum Depot {
     /// They are checked, written and recorded.
-    Disk(Arc<Partial>, Arc<Journal>),
+    Disk { partial: Arc<Partial>, journal: Arc<Journal>, preserve: Vec<Preserve> },
     /// They are checked and thrown away; without digests there is nothing to check beyond the wire.
     Null { undigested: bool },
 }
 
 /// What all streams of a transfer share.
 pub(crate) struct DataPlane {
-    pub(crate) entries: Arc<Vec<Entry>>,
+    pub(crate) listing: Arc<Listing>,
     pub(crate) assembly: Arc<Mutex<Option<Assembly>>>,
     pub(crate) progress: Arc<Progress>,
     depot: Depot,
@@ -59,12 +60,12 @@ pub(crate) struct DataPlane {
 
 impl DataPlane {
     pub(crate) fn new(
-        entries: Arc<Vec<Entry>>,
+        listing: Arc<Listing>,
         assembly: Arc<Mutex<Option<Assembly>>>,
         progress: Arc<Progress>,
         depot: Depot,
     ) -> Self {
-        Self { entries, assembly, progress, depot, open: RwLock::new(true) }
+        Self { listing, assembly, progress, depot, open: RwLock::new(true) }
     }
 
     /// Ends writing; returns when no write is under way.
@@ -86,26 +87,36 @@ impl DataPlane {
     }
 
     /// Reads packs until the stream's end mark and reports each one's fate.
-    pub(crate) fn receive(&self, stream: &mut dyn Inlet, mut report: impl FnMut(PackFate)) -> Result<(), StreamError> {
-        let mut writer = BlockWriter::default();
-        let (mut table, mut payload, mut segments) = (Vec::new(), Vec::new(), Vec::new());
+    pub(crate) fn receive(&self, stream: &mut dyn Inlet, report: impl FnMut(PackFate)) -> Result<(), StreamError> {
+        match &self.depot {
+            Depot::Disk { partial, journal, preserve } => {
+                let mut writer = BlockWriter::new(partial, &self.listing, preserve);
+                let mut payload = vec![0; PACK_PAYLOAD_BYTES as usize];
+                self.packs(stream, report, |pack, segments, payload_bytes, stream| {
+                    let payload = &mut payload[..payload_bytes as usize];
+                    stream.read_exact(payload).map_err(WireError::from)?;
+                    Ok(self.take(pack, segments, payload, journal, &mut writer)?)
+                })
+            }
+            Depot::Null { undigested } => self
+                .packs(stream, report, |pack, segments, _, stream| self.discard(pack, segments, *undigested, stream)),
+        }
+    }
+
+    /// Has every pack taken whose blocks belong to the transfer.
+    fn packs(
+        &self,
+        stream: &mut dyn Inlet,
+        mut report: impl FnMut(PackFate),
+        mut take: impl FnMut(u64, &[Segment], u32, &mut dyn Inlet) -> Result<PackFate, StreamError>,
+    ) -> Result<(), StreamError> {
+        let (mut table, mut segments) = (Vec::new(), Vec::new());
         loop {
             let Header::Data { pack, payload_bytes, .. } = stream.head(&mut table)? else { return Ok(()) };
             self.progress.bulk_started();
             decode_table(&table, payload_bytes, &mut segments).map_err(WireError::from)?;
-            self.with_assembly(|assembly| {
-                segments.iter().try_for_each(|segment| assembly.admits(&self.entries, segment))
-            })?;
-            let fate = match &self.depot {
-                Depot::Disk(partial, journal) => {
-                    payload.resize(PACK_PAYLOAD_BYTES as usize, 0);
-                    let payload = &mut payload[..payload_bytes as usize];
-                    stream.read_exact(payload).map_err(WireError::from)?;
-                    self.take(pack, &segments, payload, partial, journal, &mut writer)?
-                }
-                Depot::Null { undigested } => self.discard(pack, &segments, *undigested, stream)?,
-            };
-            report(fate);
+            self.with_assembly(|assembly| segments.iter().try_for_each(|segment| assembly.admits(segment)))?;
+            report(take(pack, &segments, payload_bytes, stream)?);
         }
     }
 
@@ -119,8 +130,10 @@ impl DataPlane {
     ) -> Result<PackFate, StreamError> {
         let mut fate = PackFate::Stored(pack);
         for segment in segments {
-            let (length, mut hasher) = (segment.length as usize, BlockHasher::default());
-            if undigested {
+            let (length, mut hasher) = (segment.payload_bytes() as usize, BlockHasher::default());
+            if segment.is_hole {
+                hasher.update(&vec![0; segment.length as usize]);
+            } else if undigested {
                 stream.skim(length, &mut |_| {}).map_err(WireError::from)?;
             } else {
                 stream.skim(length, &mut |piece| hasher.update(piece)).map_err(WireError::from)?;
@@ -140,22 +153,22 @@ impl DataPlane {
         pack: u64,
         segments: &[Segment],
         payload: &[u8],
-        partial: &Partial,
         journal: &Journal,
-        writer: &mut BlockWriter,
+        writer: &mut BlockWriter<'_>,
     ) -> Result<PackFate, Fault> {
         let mut fate = PackFate::Stored(pack);
         let mut rest = payload;
         let mut written = Vec::with_capacity(segments.len());
         for segment in segments {
-            let (bytes, after) = rest.split_at(segment.length as usize);
+            let (bytes, after) = rest.split_at(segment.payload_bytes() as usize);
             rest = after;
-            if of_block(bytes) != segment.digest {
+            let digest = if segment.is_hole { of_zeros(segment.length) } else { of_block(bytes) };
+            if digest != segment.digest {
                 self.damaged(segment);
                 fate = PackFate::Damaged(pack);
                 continue;
             }
-            if self.store(segment, bytes, partial, journal, writer)? {
+            if self.store(segment, bytes, journal, writer)? {
                 written.push(*segment);
             }
         }
@@ -168,9 +181,8 @@ impl DataPlane {
         &self,
         segment: &Segment,
         bytes: &[u8],
-        partial: &Partial,
         journal: &Journal,
-        writer: &mut BlockWriter,
+        writer: &mut BlockWriter<'_>,
     ) -> Result<bool, Fault> {
         let open = self.open.read().unwrap_or_else(PoisonError::into_inner);
         if !*open {
@@ -178,14 +190,14 @@ impl DataPlane {
         }
         self.make_way(segment, journal)?;
         let operation = self.progress.disk.begin();
-        writer.write(partial, &self.entries[segment.file as usize], segment, bytes)?;
+        writer.write(segment, bytes)?;
         drop((operation, open));
         self.note(segment)
     }
 
     /// Notes a block that is checked and where it belongs; says whether it was not here before.
     fn note(&self, segment: &Segment) -> Result<bool, Fault> {
-        let stored = self.with_assembly(|assembly| assembly.stored(&self.entries, segment))?;
+        let stored = self.with_assembly(|assembly| assembly.stored(segment))?;
         let counter = if stored.new { &self.progress.bytes_transferred } else { &self.progress.bytes_resent };
         counter.fetch_add(u64::from(segment.length), Ordering::Relaxed);
         if stored.file_complete {

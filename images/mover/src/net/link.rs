@@ -24,6 +24,10 @@ const SALVAGE_READS: usize = 64;
 /// Longest sleep without traffic, and longest wait for the last words to leave.
 const IDLE: Duration = Duration::from_secs(1);
 
+/// Bytes of bulk messages that may wait for the network, and the time between looks at them.
+const BACKLOG_BYTES: usize = 1 << 20;
+const BACKLOG_POLL: Duration = Duration::from_millis(2);
+
 /// What the control connection reports.
 #[derive(Debug)]
 pub(crate) enum LinkEvent {
@@ -88,6 +92,17 @@ impl Link {
     /// Bytes that are queued and not yet encrypted.
     pub(crate) fn backlog_bytes(&self) -> usize {
         self.outbox.bytes.load(Ordering::Relaxed)
+    }
+
+    /// Waits until little is queued, so that a bulk producer is no faster than the network. False if `over` came first.
+    pub(crate) fn await_room(&self, over: &AtomicBool) -> bool {
+        while self.backlog_bytes() > BACKLOG_BYTES {
+            if over.load(Ordering::Relaxed) {
+                return false;
+            }
+            std::thread::sleep(BACKLOG_POLL);
+        }
+        true
     }
 
     /// What the kernel knows of the connection.

@@ -7,9 +7,10 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
 use fairlead_protocol::digest::Digest;
-use fairlead_protocol::pack::{Header, Segment};
+use fairlead_protocol::listing::Lookup;
+use fairlead_protocol::pack::{Header, Segment, HEADER_BYTES};
 use fairlead_protocol::receiver::lock;
-use fairlead_protocol::schedule::Pack;
+use fairlead_protocol::schedule::{BlockRef, Pack};
 use fairlead_protocol::sender::Sender;
 use fairlead_protocol::{Fault, Reason};
 use serde::Serialize;
@@ -282,32 +283,43 @@ impl Pool {
     /// Lays out header and table, and the blocks of files, which are read straight into their place.
     fn fill(&self, pack: &Pack, work: &mut Workspace) -> Result<(), Fault> {
         let Workspace { reader, head, payload, digests } = work;
-        let payload_bytes = pack.bytes();
-        if !self.source.is_memory() {
-            payload.resize(payload_bytes as usize, 0);
+        let is_memory = self.source.is_memory();
+        if !is_memory {
+            payload.resize(pack.bytes() as usize, 0);
         }
-        let header =
-            Header::Data { pack: pack.id, segments: pack.blocks.len() as u16, payload_bytes: payload_bytes as u32 };
         head.clear();
-        head.extend_from_slice(&header.encode());
+        head.resize(HEADER_BYTES, 0);
         digests.clear();
-        let entries = lock(&self.session).entries();
+        let listing = lock(&self.session).listing();
+        let mut entries = Lookup::new(&listing);
         let mut rest = &mut payload[..];
         for block in &pack.blocks {
-            let length = if self.source.is_memory() { 0 } else { block.length as usize };
+            let Some(entry) = entries.get(block.file) else {
+                return Err(Fault::new(Reason::InternalError, "a block of no file was to be sent"));
+            };
+            let _operation = self.progress.disk.begin();
+            let hole = reader.hole(&self.source, &entry, block)?;
+            let length = if is_memory || hole.is_some() { 0 } else { block.length as usize };
             let (bytes, after) = std::mem::take(&mut rest).split_at_mut(length);
             rest = after;
-            let _operation = self.progress.disk.begin();
-            let digest = if self.undigested {
-                Digest::default()
-            } else {
-                reader.read(&self.source, &entries[block.file as usize], block, bytes)?
+            let digest = match hole {
+                _ if self.undigested => Digest::default(),
+                Some(digest) => digest,
+                None => reader.read(&self.source, &entry, block, bytes)?,
             };
             digests.push(digest);
-            Segment { file: block.file, block: block.block, length: block.length, digest }.encode_into(head);
+            let BlockRef { file, block, length } = *block;
+            Segment { file, block, length, digest, is_hole: hole.is_some() }.encode_into(head);
             #[cfg(feature = "fault-injection")]
             crate::fault_injection::damage(pack.id, bytes);
         }
+        let unused = rest.len();
+        if !is_memory {
+            payload.truncate(payload.len() - unused);
+        }
+        let payload_bytes = if is_memory { pack.bytes() as u32 } else { payload.len() as u32 };
+        let header = Header::Data { pack: pack.id, segments: pack.blocks.len() as u16, payload_bytes };
+        head[..HEADER_BYTES].copy_from_slice(&header.encode());
         let mut session = lock(&self.session);
         let mut read = pack.blocks.iter().zip(digests);
         read.try_for_each(|(block, digest)| session.read(block.file, block.block, *digest))

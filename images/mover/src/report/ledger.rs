@@ -1,11 +1,12 @@
 //! What a partial directory holds, for people and for programs.
 
+use std::collections::HashMap;
 use std::io::{self, Write};
 use std::path::Path;
 
 use fairlead_protocol::digest::{block_count, block_length};
 use fairlead_protocol::fault::show as show_name;
-use fairlead_protocol::ledger::{Book, PartialFile};
+use fairlead_protocol::ledger::{Book, PartialFile, Record};
 use serde::Serialize;
 
 use crate::fs::ledger::Ledger;
@@ -38,10 +39,16 @@ struct FileSummary {
 
 /// Prints what the ledger in `directory` says. Nothing is changed, and a transfer that is under way is not disturbed.
 pub(crate) fn show(directory: &Path, json: bool) -> io::Result<()> {
-    let Some((job, book)) = Ledger::look(&Root::open(directory)?)? else {
+    let mut paths = HashMap::new();
+    let seen = |record: &Record| {
+        if let Record::File { slot, identity } = record {
+            paths.insert(*slot, identity.path.clone());
+        }
+    };
+    let Some((job, book)) = Ledger::look(&Root::open(directory)?, seen)? else {
         return Err(io::Error::other("there is no ledger; name the directory .fairlead-<job> in a destination"));
     };
-    let summary = summarize(job, &book);
+    let summary = summarize(job, &book, &paths);
     let mut out = io::stdout().lock();
     let written = if json {
         serde_json::to_writer(&mut out, &summary).map_err(io::Error::from).and_then(|()| writeln!(out))
@@ -54,9 +61,10 @@ pub(crate) fn show(directory: &Path, json: bool) -> io::Result<()> {
     }
 }
 
-fn summarize(job: String, book: &Book) -> Summary {
+fn summarize(job: String, book: &Book, paths: &HashMap<u32, Vec<u8>>) -> Summary {
+    let path = |slot| paths.get(&slot).map_or(&[][..], Vec::as_slice);
     let mut files: Vec<FileSummary> =
-        book.files().iter().map(|(slot, file)| summarize_file(*slot, file, book)).collect();
+        book.files().map(|(slot, file)| summarize_file(slot, path(slot), file, book)).collect();
     files.sort_by(|left, right| left.path.cmp(&right.path).then(left.slot.cmp(&right.slot)));
     Summary {
         job,
@@ -69,23 +77,23 @@ fn summarize(job: String, book: &Book) -> Summary {
     }
 }
 
-fn summarize_file(slot: u32, file: &PartialFile, book: &Book) -> FileSummary {
-    let size = file.identity.size;
+fn summarize_file(slot: u32, path: &[u8], file: &PartialFile, book: &Book) -> FileSummary {
+    let size = file.size;
     let (mut blocks_durable, mut bytes_held, mut bytes_durable) = (0, 0, 0);
     for held in file.blocks() {
         let length = u64::from(block_length(size, held.block));
         bytes_held += length;
-        if book.is_durable(held) {
+        if book.is_durable(&held) {
             blocks_durable += 1;
             bytes_durable += length;
         }
     }
     FileSummary {
-        path: String::from_utf8_lossy(&file.identity.path).into_owned(),
+        path: String::from_utf8_lossy(path).into_owned(),
         slot,
         size,
         blocks: block_count(size),
-        blocks_held: file.blocks().len() as u64,
+        blocks_held: file.blocks().count() as u64,
         blocks_durable,
         bytes_held,
         bytes_durable,

@@ -26,20 +26,21 @@ pub(crate) struct Passage {
     /// What the sender said first.
     pub(crate) said: Arc<Mutex<Vec<u8>>>,
     /// Towards the sender and towards the receiver.
-    ends: [TcpStream; 2],
+    /// Nothing once the proxy has closed them.
+    ends: Option<[TcpStream; 2]>,
 }
 
 impl Passage {
     /// Ends it with FIN in both directions.
     pub(crate) fn close(&self) {
-        self.ends.iter().for_each(|end| drop(end.shutdown(Shutdown::Both)));
+        self.ends.iter().flatten().for_each(|end| drop(end.shutdown(Shutdown::Both)));
     }
 
     /// Ends it with RST in both directions.
     pub(crate) fn reset(&self) {
         let now = Some(std::time::Duration::ZERO);
-        self.ends.iter().for_each(|end| socket2::SockRef::from(end).set_linger(now).unwrap());
-        self.ends.iter().for_each(|end| drop(end.shutdown(Shutdown::Both)));
+        self.ends.iter().flatten().for_each(|end| socket2::SockRef::from(end).set_linger(now).unwrap());
+        self.ends.iter().flatten().for_each(|end| drop(end.shutdown(Shutdown::Both)));
     }
 
     pub(crate) fn is_data(&self) -> bool {
@@ -95,9 +96,13 @@ fn pass(mut inward: TcpStream, receiver: u16, passages: &Mutex<Vec<Passage>>, do
     }
     let said = Arc::new(Mutex::new(Vec::new()));
     let ends = [inward.try_clone().unwrap(), outward.try_clone().unwrap()];
-    let passage = Passage { opening, said: Arc::clone(&said), ends };
+    let passage = Passage { opening, said: Arc::clone(&said), ends: Some(ends) };
     let chosen = passage.is_data() && !done.swap(passage.is_data() || done.load(Ordering::Acquire), Ordering::AcqRel);
-    passages.lock().unwrap().push(passage);
+    let number = {
+        let mut passages = passages.lock().unwrap();
+        passages.push(passage);
+        passages.len() - 1
+    };
     let (mut back_from, mut back_to) = (outward.try_clone().unwrap(), inward.try_clone().unwrap());
     std::thread::spawn(move || {
         let _ = std::io::copy(&mut back_from, &mut back_to);
@@ -105,8 +110,9 @@ fn pass(mut inward: TcpStream, receiver: u16, passages: &Mutex<Vec<Passage>>, do
     });
     let mischief = if chosen { mischief } else { Mischief::Watch };
     if forward(&mut inward, &mut outward, &said, mischief).is_err() {
-        // Nobody reads what the sender still has to say: it must learn that.
+        // Nobody reads what the sender still has to say: with the last handle gone the kernel tells it so.
         let _ = inward.shutdown(Shutdown::Both);
+        passages.lock().unwrap()[number].ends = None;
     }
     let _ = outward.shutdown(Shutdown::Write);
 }

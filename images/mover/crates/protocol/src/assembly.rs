@@ -1,20 +1,20 @@
 //! What the receiver has: which blocks it may take, which it holds.
 
-use std::collections::HashMap;
+use std::sync::Arc;
 
-use crate::digest::{block_count, block_length, of_tree, BlockDigests, Digest, Recorded};
+use crate::digest::{block_length, Digest, DigestTable, Recorded};
 use crate::fault::{show, Fault, Reason};
 use crate::kept::Run;
-use crate::listing::{Entry, Kind};
+use crate::listing::{Kind, Listing};
 use crate::pack::Segment;
 
 /// Blocks of a tree as they arrive in any order, some of them twice.
 pub struct Assembly {
-    expected: Vec<bool>,
-    files: Vec<BlockDigests>,
+    listing: Arc<Listing>,
+    table: DigestTable,
     blocks_missing: u64,
-    /// Ranges of blocks of earlier attempts, by file.
-    kept: HashMap<u32, Vec<(u32, u32)>>,
+    /// Blocks of earlier attempts, in order.
+    kept: Arc<[Run]>,
 }
 
 /// What a stored block meant.
@@ -27,97 +27,91 @@ pub struct Stored {
 }
 
 impl Assembly {
-    /// Expects every non-empty file of the listing but the `skipped`, whose digests are known.
-    pub fn new(entries: &[Entry], skipped: &[(u32, Digest)]) -> Self {
-        let mut expected: Vec<bool> = entries.iter().map(|entry| entry.kind == Kind::File && entry.size > 0).collect();
-        let mut files = vec![BlockDigests::None; entries.len()];
-        for (index, digest) in skipped {
-            expected[*index as usize] = false;
-            files[*index as usize] = BlockDigests::Whole(*digest);
-        }
-        let blocks_missing = entries
-            .iter()
-            .zip(&expected)
-            .filter(|(_, wanted)| **wanted)
-            .map(|(entry, _)| block_count(entry.size))
-            .sum();
-        Self { expected, files, blocks_missing, kept: HashMap::new() }
+    /// Expects every non-empty file of the listing but the `skipped`, whose digests the table knows as whole.
+    pub fn new(listing: &Arc<Listing>, table: DigestTable, skipped: &[u32]) -> Self {
+        let known = skipped.iter().map(|file| crate::digest::block_count(listing.size(*file))).sum::<u64>();
+        Self { listing: Arc::clone(listing), table, blocks_missing: listing.blocks() - known, kept: Arc::default() }
     }
 
-    /// Notes blocks that earlier attempts left.
-    pub fn keep(&mut self, entries: &[Entry], run: &Run) -> Result<(), Fault> {
-        for (block, digest) in (run.first..).zip(&run.digests) {
-            let length = block_length(entries[run.file as usize].size, block);
-            let segment = Segment { file: run.file, block, length, digest: *digest };
-            self.admits(entries, &segment)?;
-            self.stored(entries, &segment)?;
+    /// Notes blocks that earlier attempts left, in order; `digest` finds each one's digest.
+    pub fn keep(
+        &mut self,
+        kept: Vec<Run>,
+        mut digest: impl FnMut(u32, u32) -> Result<Digest, Fault>,
+    ) -> Result<(), Fault> {
+        for run in &kept {
+            let size = self.listing.size(run.file);
+            for block in run.first..run.end {
+                let digest = digest(run.file, block)?;
+                let segment =
+                    Segment { file: run.file, block, length: block_length(size, block), digest, is_hole: false };
+                self.admits(&segment)?;
+                self.stored(&segment)?;
+            }
         }
-        self.kept.entry(run.file).or_default().push((run.first, run.end()));
+        self.kept = kept.into();
         Ok(())
+    }
+
+    /// Blocks of earlier attempts, in order.
+    pub fn kept(&self) -> Arc<[Run]> {
+        Arc::clone(&self.kept)
     }
 
     /// Whether this block was kept from an earlier attempt with another content than the sender has now.
     pub fn contradicts_kept(&self, segment: &Segment) -> bool {
-        let kept = self
-            .kept
-            .get(&segment.file)
-            .is_some_and(|ranges| ranges.iter().any(|(first, end)| (first..end).contains(&&segment.block)));
-        kept && self.digest(segment.file, segment.block).is_some_and(|known| known != segment.digest)
+        let Segment { file, block, digest, .. } = *segment;
+        let at = self.kept.partition_point(|run| (run.file, run.end) <= (file, block));
+        let kept = self.kept.get(at).is_some_and(|run| run.file == file && run.first <= block);
+        kept && self.digest(file, block).is_some_and(|known| known != digest)
     }
 
     /// A block is not here after all. Says whether its file was complete.
     pub fn forget(&mut self, file: u32, block: u32) -> bool {
-        let blocks = &mut self.files[file as usize];
-        let whole = blocks.is_complete();
-        let known = blocks.forget(block);
+        let whole = self.table.is_complete(file);
+        let known = self.table.forget(file, block);
         self.blocks_missing += u64::from(known);
         whole && known
     }
 
     /// Whether a file has every block.
     pub fn is_whole(&self, file: u32) -> bool {
-        self.files[file as usize].is_complete()
+        self.table.is_complete(file)
     }
 
     /// Digest of a block that is here.
     pub fn digest(&self, file: u32, block: u32) -> Option<Digest> {
-        self.files[file as usize].block(block)
+        self.table.block(file, block)
     }
 
     /// Whether the transfer includes this block with this length.
-    pub fn admits(&self, entries: &[Entry], segment: &Segment) -> Result<(), Fault> {
-        let file = segment.file as usize;
-        if !self.expected.get(file).copied().unwrap_or(false) {
+    pub fn admits(&self, segment: &Segment) -> Result<(), Fault> {
+        let Segment { file, block, length, .. } = *segment;
+        let extent = self.listing.extent(file).filter(|extent| extent.kind == Kind::File && extent.size > 0);
+        let Some(extent) = extent.filter(|_| !self.table.is_whole_known(file)) else {
             return Err(Fault::protocol(format!("a block arrived for entry {file}, which takes none")));
-        }
-        if block_length(entries[file].size, segment.block) != segment.length {
-            return Err(Fault::protocol(format!(
-                "block {} of {} has {} bytes, which does not fit the listing",
-                segment.block,
-                show(&entries[file].path),
-                segment.length
-            )));
+        };
+        if length == 0 || block_length(extent.size, block) != length {
+            let path = show(&self.listing.entry(file).path);
+            let text = format!("block {block} of {path} has {length} bytes, which does not fit the listing");
+            return Err(Fault::protocol(text));
         }
         Ok(())
     }
 
     /// Notes a verified and written block that `admits` let in.
-    pub fn stored(&mut self, entries: &[Entry], segment: &Segment) -> Result<Stored, Fault> {
-        let file = segment.file as usize;
-        match self.files[file].record(entries[file].size, segment.block, segment.digest) {
-            Recorded::New => {
+    pub fn stored(&mut self, segment: &Segment) -> Result<Stored, Fault> {
+        match self.table.record(segment.file, segment.block, segment.digest) {
+            Recorded::New { file_complete } => {
                 self.blocks_missing -= 1;
-                Ok(Stored { new: true, file_complete: self.files[file].is_complete() })
+                Ok(Stored { new: true, file_complete })
             }
             Recorded::Known => Ok(Stored { new: false, file_complete: false }),
-            Recorded::Contradicts => Err(Fault::new(
-                Reason::SourceChanged,
-                format!(
-                    "block {} of {} arrived twice with different content",
-                    segment.block,
-                    show(&entries[file].path)
-                ),
-            )),
+            Recorded::Contradicts => {
+                let path = show(&self.listing.entry(segment.file).path);
+                let text = format!("block {} of {path} arrived twice with different content", segment.block);
+                Err(Fault::new(Reason::SourceChanged, text))
+            }
         }
     }
 
@@ -127,8 +121,9 @@ impl Assembly {
     }
 
     /// Digest of the tree; an incomplete file is an error.
-    pub fn root(&self, entries: &[Entry]) -> Result<Digest, Fault> {
-        of_tree(entries, &self.files)
-            .map_err(|index| Fault::protocol(format!("the file {} is not complete", show(&entries[index].path))))
+    pub fn root(&self) -> Result<Digest, Fault> {
+        self.table.root().map_err(|file| {
+            Fault::protocol(format!("the file {} is not complete", show(&self.listing.entry(file).path)))
+        })
     }
 }

@@ -1,5 +1,11 @@
 //! Digests of blocks, files and trees. A file's digest comes from its blocks' digests in order, so no serial pass is needed.
 
+mod table;
+
+use std::sync::OnceLock;
+
+pub use self::table::{DigestTable, Recorded};
+
 use crate::limits::BLOCK_BYTES;
 use crate::listing::{Entry, Kind};
 
@@ -22,6 +28,17 @@ pub fn of_block(bytes: &[u8]) -> Digest {
     *blake3::hash(bytes).as_bytes()
 }
 
+/// Digest of so many zeros, at most a block, as a hole is. The one of a whole block is computed once.
+pub fn of_zeros(length: u32) -> Digest {
+    static WHOLE: OnceLock<Digest> = OnceLock::new();
+    let digest = |length: u32| of_block(&vec![0; length as usize]);
+    if length == BLOCK_BYTES {
+        *WHOLE.get_or_init(|| digest(BLOCK_BYTES))
+    } else {
+        digest(length.min(BLOCK_BYTES))
+    }
+}
+
 /// `of_block` for bytes that come in pieces.
 #[derive(Default)]
 pub struct BlockHasher(blake3::Hasher);
@@ -39,12 +56,12 @@ impl BlockHasher {
 }
 
 /// Digest of a file from its size and its blocks' digests in order.
-pub fn of_file<'a>(size: u64, blocks: impl IntoIterator<Item = &'a Digest>) -> Digest {
+pub fn of_file(size: u64, blocks: impl IntoIterator<Item = Digest>) -> Digest {
     let mut hasher = blake3::Hasher::new_derive_key("fairlead file v1");
     hasher.update(&BLOCK_BYTES.to_be_bytes());
     hasher.update(&size.to_be_bytes());
     for block in blocks {
-        hasher.update(block);
+        hasher.update(&block);
     }
     *hasher.finalize().as_bytes()
 }
@@ -86,124 +103,9 @@ impl RootHasher {
     }
 }
 
-/// Which blocks of one file are known, with their digests.
-#[derive(Clone, Debug, Default)]
-pub enum BlockDigests {
-    /// No block yet.
-    #[default]
-    None,
-    /// The only block of a small file.
-    One(Digest),
-    /// Blocks of a large file; `missing` counts the absent ones.
-    Many {
-        /// One place a block.
-        blocks: Vec<Option<Digest>>,
-        /// How many places are still empty.
-        missing: u64,
-    },
-    /// The whole file's digest, when the blocks are not needed one by one.
-    Whole(Digest),
-}
-
-/// What `BlockDigests::record` found.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Recorded {
-    /// The block was not known before.
-    New,
-    /// The block was known with the same digest.
-    Known,
-    /// The block was known with another digest.
-    Contradicts,
-}
-
-impl BlockDigests {
-    /// Notes the digest of one block of a file of `size` bytes. `block` must exist.
-    pub fn record(&mut self, size: u64, block: u32, digest: Digest) -> Recorded {
-        let count = block_count(size);
-        debug_assert!(u64::from(block) < count);
-        let compare = |known: &Digest| if *known == digest { Recorded::Known } else { Recorded::Contradicts };
-        match self {
-            Self::None if count == 1 => {
-                *self = Self::One(digest);
-                Recorded::New
-            }
-            Self::None => {
-                let mut blocks = vec![None; count as usize];
-                blocks[block as usize] = Some(digest);
-                *self = Self::Many { blocks, missing: count - 1 };
-                Recorded::New
-            }
-            Self::One(known) => compare(known),
-            Self::Many { blocks, missing } => match &blocks[block as usize] {
-                Some(known) => compare(known),
-                None => {
-                    blocks[block as usize] = Some(digest);
-                    *missing -= 1;
-                    Recorded::New
-                }
-            },
-            Self::Whole(_) => Recorded::Contradicts,
-        }
-    }
-
-    /// Forgets a block of a file; says whether it was known.
-    pub fn forget(&mut self, block: u32) -> bool {
-        match self {
-            Self::One(_) => {
-                *self = Self::None;
-                true
-            }
-            Self::Many { blocks, missing } => {
-                let known = blocks.get_mut(block as usize).and_then(Option::take).is_some();
-                *missing += u64::from(known);
-                known
-            }
-            Self::None | Self::Whole(_) => false,
-        }
-    }
-
-    /// Digest of one block, if it is known.
-    pub fn block(&self, block: u32) -> Option<Digest> {
-        match self {
-            Self::One(digest) => (block == 0).then_some(*digest),
-            Self::Many { blocks, .. } => blocks.get(block as usize).copied().flatten(),
-            Self::None | Self::Whole(_) => None,
-        }
-    }
-
-    /// Whether no block of a non-empty file is missing.
-    pub fn is_complete(&self) -> bool {
-        matches!(self, Self::One(_) | Self::Many { missing: 0, .. } | Self::Whole(_))
-    }
-
-    /// The file's digest if all its blocks are known.
-    pub fn file(&self, size: u64) -> Option<Digest> {
-        match self {
-            Self::None if size == 0 => Some(of_file(0, [])),
-            Self::One(block) => Some(of_file(size, [block])),
-            Self::Many { blocks, missing: 0 } => Some(of_file(size, blocks.iter().flatten())),
-            Self::Whole(digest) => Some(*digest),
-            _ => None,
-        }
-    }
-}
-
-/// Digest of the whole tree, or the index of the first file that is not complete.
-pub fn of_tree(entries: &[Entry], files: &[BlockDigests]) -> Result<Digest, usize> {
-    let mut root = RootHasher::default();
-    for (index, (entry, blocks)) in entries.iter().zip(files).enumerate() {
-        match entry.kind {
-            Kind::File => root.add(entry, Some(&blocks.file(entry.size).ok_or(index)?)),
-            _ => root.add(entry, None),
-        }
-    }
-    Ok(root.finish())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::listing::Version;
 
     #[test]
     fn block_lengths_add_up_to_the_size() {
@@ -213,44 +115,5 @@ mod tests {
             assert_eq!(sum, size);
             assert_eq!(block_length(size, count as u32), 0);
         }
-    }
-
-    #[test]
-    fn a_file_is_complete_only_with_every_block_in_any_order() {
-        let size = (2 << 20) + 5;
-        let digests = [[1; 32], [2; 32], [3; 32]];
-        let mut blocks = BlockDigests::default();
-        assert_eq!(blocks.record(size, 2, digests[2]), Recorded::New);
-        assert_eq!(blocks.record(size, 0, digests[0]), Recorded::New);
-        assert_eq!(blocks.record(size, 0, digests[0]), Recorded::Known);
-        assert_eq!(blocks.record(size, 0, digests[1]), Recorded::Contradicts);
-        assert_eq!(blocks.file(size), None);
-        assert_eq!(blocks.record(size, 1, digests[1]), Recorded::New);
-        assert_eq!(blocks.file(size), Some(of_file(size, &digests)));
-    }
-
-    #[test]
-    fn any_change_of_an_entry_changes_the_root() {
-        let base = Entry {
-            path: b"a".to_vec(),
-            kind: Kind::File,
-            mode: 0o644,
-            mtime_s: 1,
-            mtime_ns: 2,
-            size: 0,
-            target: Vec::new(),
-            version: Version::default(),
-        };
-        let root = |entry: &Entry| of_tree(std::slice::from_ref(entry), &[BlockDigests::None]);
-        let mut changed = vec![base.clone(); 5];
-        changed[0].path = b"b".to_vec();
-        changed[1].mode = 0o600;
-        changed[2].mtime_s = 2;
-        changed[3].mtime_ns = 3;
-        changed[4].kind = Kind::Directory;
-        for entry in &changed {
-            assert_ne!(root(entry), root(&base));
-        }
-        assert_eq!(root(&base), root(&base.clone()));
     }
 }

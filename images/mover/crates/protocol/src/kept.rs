@@ -1,98 +1,88 @@
-//! Blocks that the receiver has from earlier attempts, as runs of consecutive blocks with their digests.
+//! Blocks that the receiver has from earlier attempts, as runs of consecutive blocks.
 
 use crate::digest::{block_count, block_length, Digest};
 use crate::fault::Fault;
 use crate::limits::NUMBERS_PER_FRAME;
-use crate::listing::{Entry, Kind};
+use crate::listing::{Extent, Kind, Listing};
 use crate::message::{self, Body};
 use crate::schedule::Span;
 
 /// Consecutive blocks of one file.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Run {
-    /// Index of the file in the listing.
+    /// Number of the file in the listing.
     pub file: u32,
     /// Number of the first block.
     pub first: u32,
-    /// One digest a block.
-    pub digests: Vec<Digest>,
+    /// Number of the block after the last.
+    pub end: u32,
 }
 
 impl Run {
-    /// Number of the block after the last.
-    pub fn end(&self) -> u32 {
-        self.first + self.digests.len() as u32
+    /// How many blocks they are.
+    pub fn blocks(&self) -> u64 {
+        u64::from(self.end - self.first)
     }
 
     /// Bytes of the run's blocks, for a file of `size` bytes.
     pub fn bytes(&self, size: u64) -> u64 {
-        (self.first..self.end()).map(|block| u64::from(block_length(size, block))).sum()
+        (self.first..self.end).map(|block| u64::from(block_length(size, block))).sum()
     }
 }
 
-/// Runs of one file from its blocks in ascending order.
-pub fn runs(file: u32, blocks: impl IntoIterator<Item = (u32, Digest)>) -> Vec<Run> {
-    let mut runs: Vec<Run> = Vec::new();
-    for (block, digest) in blocks {
-        match runs.last_mut() {
-            Some(run) if run.end() == block => run.digests.push(digest),
-            _ => runs.push(Run { file, first: block, digests: vec![digest] }),
-        }
+/// Adds a block to the runs; blocks come in ascending order.
+pub fn add(runs: &mut Vec<Run>, file: u32, block: u32) {
+    match runs.last_mut() {
+        Some(run) if (run.file, run.end) == (file, block) => run.end += 1,
+        _ => runs.push(Run { file, first: block, end: block + 1 }),
     }
-    runs
 }
 
-/// The runs as they travel; none without runs.
-pub fn frames(runs: &[Run]) -> Vec<Body> {
-    let (mut frames, mut frame, mut digests) = (Vec::new(), Vec::new(), 0);
-    let mut flush = |frame: &mut Vec<message::Run>| {
-        if !frame.is_empty() {
-            frames.push(Body::Kept(message::Kept { runs: std::mem::take(frame) }));
-        }
-    };
-    for run in runs {
-        let mut first = run.first;
-        let mut rest = run.digests.as_slice();
-        while !rest.is_empty() {
-            let (piece, after) = rest.split_at(rest.len().min(NUMBERS_PER_FRAME - digests));
-            frame.push(message::Run { file: run.file, first, digests: piece.concat() });
-            first += piece.len() as u32;
-            rest = after;
-            digests += piece.len();
-            if digests == NUMBERS_PER_FRAME {
-                flush(&mut frame);
-                digests = 0;
+/// The runs as they travel, frame by frame, with the digests that `digest` knows; none without runs.
+pub fn frames<R: AsRef<[Run]>>(runs: R, mut digest: impl FnMut(u32, u32) -> Digest) -> impl Iterator<Item = Body> {
+    // The next run, and how many of its blocks have travelled.
+    let (mut next, mut told) = (0, 0);
+    std::iter::from_fn(move || {
+        let (mut frame, mut room) = (Vec::new(), NUMBERS_PER_FRAME as u32);
+        while let (Some(Run { file, first, end }), 1..) = (runs.as_ref().get(next).copied(), room) {
+            let first = first + told;
+            let until = first + (end - first).min(room);
+            let digests = (first..until).flat_map(|block| digest(file, block)).collect();
+            frame.push(message::Run { file, first, digests });
+            room -= until - first;
+            told += until - first;
+            if until == end {
+                (next, told) = (next + 1, 0);
             }
         }
-    }
-    flush(&mut frame);
-    frames
+        (!frame.is_empty()).then_some(Body::Kept(message::Kept { runs: frame }))
+    })
 }
 
-/// Checks a run of the peer's against the listing and the run before it.
-pub fn admit(run: message::Run, entries: &[Entry], before: Option<&Run>) -> Result<Run, Fault> {
+/// Checks a run of the peer's against the listing and the run before it; the run and its digests.
+pub fn admit(run: &message::Run, listing: &Listing, before: Option<&Run>) -> Result<(Run, Vec<Digest>), Fault> {
     let wrong = |why: &str| Fault::protocol(format!("the receiver keeps blocks of entry {}, {why}", run.file));
-    let Some(entry) = entries.get(run.file as usize).filter(|entry| entry.kind == Kind::File) else {
+    let Some(Extent { kind: Kind::File, size, .. }) = listing.extent(run.file) else {
         return Err(wrong("which is no file"));
     };
     let digests = run.digests.chunks_exact(size_of::<Digest>());
     let odd = !digests.remainder().is_empty();
     let digests: Vec<Digest> = digests.filter_map(|digest| digest.try_into().ok()).collect();
     let end = u64::from(run.first) + digests.len() as u64;
-    if digests.is_empty() || odd || end > block_count(entry.size) {
+    if digests.is_empty() || odd || end > block_count(size) {
         return Err(wrong("which it does not have"));
     }
-    if before.is_some_and(|before| (before.file, before.end()) > (run.file, run.first)) {
+    if before.is_some_and(|before| (before.file, before.end) > (run.file, run.first)) {
         return Err(wrong("out of order"));
     }
-    Ok(Run { file: run.file, first: run.first, digests })
+    Ok((Run { file: run.file, first: run.first, end: end as u32 }, digests))
 }
 
 /// What is left of a file of `size` bytes beside its kept runs, which are in order.
 pub fn gaps(file: u32, size: u64, kept: &[Run]) -> Vec<Span> {
     let (mut gaps, mut next) = (Vec::new(), 0);
     let end = block_count(size) as u32;
-    for (from, to) in kept.iter().map(|run| (run.first, run.end())).chain([(end, end)]) {
+    for (from, to) in kept.iter().map(|run| (run.first, run.end)).chain([(end, end)]) {
         if next < from {
             gaps.push(Span { file, size, next, end: from });
         }
@@ -105,14 +95,18 @@ pub fn gaps(file: u32, size: u64, kept: &[Run]) -> Vec<Span> {
 mod tests {
     use super::*;
     use crate::limits::{BLOCK_BYTES, CONTROL_FRAME_BYTES};
-    use crate::listing::Version;
+    use crate::listing::{Entry, ListingBuilder, Version};
     use crate::message::Control;
     use proptest::prelude::*;
     use prost::Message;
 
-    fn file(size: u64) -> Entry {
-        let (path, target) = (b"f".to_vec(), Vec::new());
-        Entry { path, kind: Kind::File, mode: 0, mtime_s: 0, mtime_ns: 0, size, target, version: Version::default() }
+    fn listing(size: u64) -> Listing {
+        let (path, target, version) = (b"f".to_vec(), Vec::new(), Version::default());
+        let mut builder = ListingBuilder::default();
+        let kind = Kind::File;
+        let entry = Entry { path, kind, mode: 0, mtime_s: 0, mtime_ns: 0, size, target, version, hole_bytes: 0 };
+        builder.push(&entry).unwrap();
+        builder.finish()
     }
 
     proptest! {
@@ -120,18 +114,21 @@ mod tests {
         fn runs_travel_in_bounded_frames_and_leave_the_rest_as_gaps(have in proptest::collection::vec(any::<bool>(), 1..9000)) {
             let size = have.len() as u64 * u64::from(BLOCK_BYTES);
             let held = || (0u32..).zip(&have).filter(|(_, held)| **held).map(|(block, _)| block);
-            let sent = runs(0, held().map(|block| (block, [block as u8; 32])));
+            let (mut sent, listing) = (Vec::new(), listing(size));
+            held().for_each(|block| add(&mut sent, 0, block));
             let mut taken: Vec<Run> = Vec::new();
-            for body in frames(&sent) {
+            for body in frames(&sent, |_, block| [block as u8; 32]) {
                 let frame_bytes = Control { body: Some(body.clone()) }.encoded_len();
                 prop_assert!(frame_bytes <= CONTROL_FRAME_BYTES);
                 let Body::Kept(kept) = body else { panic!() };
                 for run in kept.runs {
-                    let run = admit(run, &[file(size)], taken.last()).unwrap();
+                    let (run, digests) = admit(&run, &listing, taken.last()).unwrap();
+                    let expected: Vec<Digest> = (run.first..run.end).map(|block| [block as u8; 32]).collect();
+                    prop_assert_eq!(digests, expected);
                     taken.push(run);
                 }
             }
-            let blocks: Vec<u32> = taken.iter().flat_map(|run| run.first..run.end()).collect();
+            let blocks: Vec<u32> = taken.iter().flat_map(|run| run.first..run.end).collect();
             prop_assert_eq!(&blocks, &held().collect::<Vec<_>>());
             let missing: Vec<u32> = gaps(0, size, &taken).iter().flat_map(|span| span.next..span.end).collect();
             let expected: Vec<u32> = (0u32..).zip(&have).filter(|(_, held)| !**held).map(|(block, _)| block).collect();
@@ -141,7 +138,7 @@ mod tests {
 
     #[test]
     fn runs_that_cannot_be_are_refused() {
-        let entries = [file(3 * u64::from(BLOCK_BYTES))];
+        let listing = listing(3 * u64::from(BLOCK_BYTES));
         let run = |file, first, bytes| message::Run { file, first, digests: vec![0; bytes] };
         for (wrong, before) in [
             (run(1, 0, 32), None),
@@ -151,9 +148,9 @@ mod tests {
             (run(0, u32::MAX, 64), None),
             (run(0, 0, 32), Some((0, 1))),
         ] {
-            let before = before.map(|(file, first)| Run { file, first, digests: vec![[0; 32]] });
-            assert!(admit(wrong.clone(), &entries, before.as_ref()).is_err(), "{wrong:?}");
+            let before = before.map(|(file, first)| Run { file, first, end: first + 1 });
+            assert!(admit(&wrong, &listing, before.as_ref()).is_err(), "{wrong:?}");
         }
-        assert!(admit(run(0, 0, 96), &entries, None).is_ok());
+        assert!(admit(&run(0, 0, 96), &listing, None).is_ok());
     }
 }

@@ -3,7 +3,11 @@
 //! A header, then records, only ever appended. Each record carries its length, kind and crc32c; the first one that is torn or
 //! damaged ends the ledger, for nothing behind it can be trusted to be in order.
 
-use crate::digest::{block_count, block_length, Digest};
+mod book;
+
+pub use self::book::{Book, Held, Index, PartialFile};
+
+use crate::digest::Digest;
 use crate::limits::{BLOCK_BYTES, JOB_BYTES, PATH_BYTES};
 use crate::listing::{Entry, Version};
 use crate::name::{check_path, job_is_valid};
@@ -11,7 +15,8 @@ use crate::name::{check_path, job_is_valid};
 /// Bytes of the header.
 pub const HEADER_BYTES: usize = 80;
 /// Bytes of a record around its body: length, kind, reserved, crc32c.
-const FRAME_BYTES: usize = 8;
+const FRAME_BYTES: usize = 4 + CRC_BYTES;
+const CRC_BYTES: usize = 4;
 /// Longest body: a file record with the longest path.
 const BODY_BYTES: usize = FILE_BYTES + PATH_BYTES;
 const FILE_BYTES: usize = 4 + 8 + 8 + 4 + 8 + 4 + 8;
@@ -58,6 +63,22 @@ pub struct Identity {
 }
 
 impl Identity {
+    /// Tells identities apart well enough: where two files of one job share it, the sender finds each block of the wrong one to
+    /// differ and sends it.
+    fn hash(&self) -> u64 {
+        let mut hasher = blake3::Hasher::new_derive_key("fairlead identity v1");
+        let Self { path, size, mtime_s, mtime_ns, version } = self;
+        for number in
+            [*size, *mtime_s as u64, u64::from(*mtime_ns), version.ctime_s as u64, u64::from(version.ctime_ns)]
+        {
+            hasher.update(&number.to_be_bytes());
+        }
+        hasher.update(&version.inode.to_be_bytes()).update(path);
+        let mut hash = [0; 8];
+        hasher.finalize_xof().fill(&mut hash);
+        u64::from_be_bytes(hash)
+    }
+
     /// The identity of a listed file.
     pub fn of(entry: &Entry) -> Self {
         let Entry { path, size, mtime_s, mtime_ns, version, .. } = entry;
@@ -210,134 +231,27 @@ impl Fields<'_> {
     }
 }
 
-/// A block that a partial file holds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Held {
-    /// Its number in the file.
-    pub block: u32,
-    /// BLAKE3 of its bytes.
-    pub digest: Digest,
-    /// Where its record ends in the ledger.
-    end: u64,
-}
-
-/// A partial file and what it holds.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PartialFile {
-    /// The file of the source it belongs to.
-    pub identity: Identity,
-    blocks: Vec<Held>,
-}
-
-impl PartialFile {
-    /// The blocks in order, each once.
-    pub fn blocks(&self) -> &[Held] {
-        &self.blocks
-    }
-
-    /// Whether every block is there.
-    pub fn is_complete(&self) -> bool {
-        self.blocks.len() as u64 == block_count(self.identity.size)
-    }
-
-    fn settle(&mut self) {
-        self.blocks.sort_by_key(|held| (held.block, std::cmp::Reverse(held.end)));
-        self.blocks.dedup_by_key(|held| held.block);
-    }
-}
-
-/// What a ledger says.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Book {
-    /// The highest attempt so far.
-    pub attempt: u32,
-    /// The first slot that was never used.
-    pub next_slot: u32,
-    /// Digest of the tree, once everything was complete and durable.
-    pub verified: Option<Digest>,
-    marked_bytes: u64,
-    files: std::collections::HashMap<u32, PartialFile>,
-    through: u64,
-}
-
-impl Book {
-    /// The partial files by slot.
-    pub fn files(&self) -> &std::collections::HashMap<u32, PartialFile> {
-        &self.files
-    }
-
-    /// Whether the data of a block is on the disk for certain. The others have to be read again before they count.
-    pub fn is_durable(&self, held: &Held) -> bool {
-        held.end <= self.through
-    }
-
-    /// Payload bytes that earlier attempts received, as far as the ledger knows.
-    pub fn received_bytes(&self) -> u64 {
-        let late = |file: &PartialFile| -> u64 {
-            let size = file.identity.size;
-            let unmarked = file.blocks.iter().filter(|held| !self.is_durable(held));
-            unmarked.map(|held| u64::from(block_length(size, held.block))).sum()
-        };
-        self.marked_bytes + self.files.values().map(late).sum::<u64>()
-    }
-
-    /// Takes a fact whose record reaches from `start` to `end`. False if it cannot be.
-    fn apply(&mut self, record: Record, start: u64, end: u64) -> bool {
-        match record {
-            Record::Attempt(attempt) => {
-                if attempt < self.attempt {
-                    return false;
-                }
-                self.attempt = attempt;
-            }
-            Record::File { slot, identity } => {
-                if self.files.contains_key(&slot)
-                    || slot == u32::MAX
-                    || block_count(identity.size) > u64::from(u32::MAX)
-                {
-                    return false;
-                }
-                self.next_slot = self.next_slot.max(slot + 1);
-                self.files.insert(slot, PartialFile { identity, blocks: Vec::new() });
-            }
-            Record::Block { slot, block, length, digest } => {
-                let Some(file) = self.files.get_mut(&slot) else { return false };
-                if length == 0 || block_length(file.identity.size, block) != length {
-                    return false;
-                }
-                if file.blocks.is_empty() && block_count(file.identity.size) == 1 {
-                    file.blocks.reserve_exact(1);
-                }
-                file.blocks.push(Held { block, digest, end });
-            }
-            Record::Mark { through, received_bytes } => {
-                if through > start || through < self.through || received_bytes < self.marked_bytes {
-                    return false;
-                }
-                self.through = through;
-                self.marked_bytes = received_bytes;
-            }
-            Record::Lost { slot, block } => {
-                let Some(file) = self.files.get_mut(&slot) else { return false };
-                file.blocks.retain(|held| held.block != block);
-            }
-            Record::Forgotten(slot) => return self.files.remove(&slot).is_some(),
-            Record::Verified(root) => self.verified = Some(root),
-        }
-        true
-    }
-}
-
 /// Reads a ledger piece by piece.
-#[derive(Default)]
-pub struct Replay {
+pub struct Replay<F = fn(&Record)> {
     book: Book,
     buffer: Vec<u8>,
     valid: u64,
     ended: bool,
+    seen: F,
 }
 
-impl Replay {
+impl Default for Replay {
+    fn default() -> Self {
+        Self::telling(|_| {})
+    }
+}
+
+impl<F: FnMut(&Record)> Replay<F> {
+    /// A replay that tells of every sound record.
+    pub fn telling(seen: F) -> Self {
+        Self { book: Book::default(), buffer: Vec::new(), valid: 0, ended: false, seen }
+    }
+
     /// Takes the next bytes of the file, from its beginning on.
     pub fn extend(&mut self, bytes: &[u8]) {
         if self.ended {
@@ -374,17 +288,18 @@ impl Replay {
         let sound = crc32c::crc32c(covered).to_be_bytes() == *crc;
         let record = sound.then(|| Record::decode(head[2], &covered[4..])).flatten();
         let (start, end) = (self.valid, self.valid + (FRAME_BYTES + body_bytes) as u64);
-        if !record.is_some_and(|record| self.book.apply(record, start, end)) {
+        let Some(record) = record.filter(|record| self.book.apply(record, start, end)) else {
             self.ended = true;
             return None;
-        }
+        };
+        (self.seen)(&record);
         self.valid = end;
         Some(FRAME_BYTES + body_bytes)
     }
 
     /// What the sound part says, and how many bytes that part has; zero without a sound header.
     pub fn finish(mut self) -> (Book, u64) {
-        self.book.files.values_mut().for_each(PartialFile::settle);
+        self.book.settle();
         (self.book, self.valid)
     }
 }

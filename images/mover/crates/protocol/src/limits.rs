@@ -37,6 +37,8 @@ pub const NAME_BYTES: usize = 255;
 pub const TARGET_BYTES: usize = 4095;
 /// Most entries of one transfer.
 pub const ENTRIES: usize = 16_000_000;
+/// Most blocks of one transfer: 4 PiB in blocks of 1 MiB.
+pub const BLOCKS: u64 = 1 << 32;
 /// Most data streams.
 pub const STREAMS: u16 = 64;
 /// Bytes of the token that joins a data connection to its control connection.

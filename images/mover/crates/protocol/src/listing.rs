@@ -1,7 +1,12 @@
 //! The listing of a tree: entries in one fixed order, so that duplicates and orphans show at once.
 
+mod packed;
+
 use std::cmp::Ordering;
 
+pub use self::packed::{Extent, Iter, Listing, Lookup};
+
+use self::packed::Writer;
 use crate::digest::block_count;
 use crate::fault::{show, Fault, Reason};
 use crate::limits::ENTRIES;
@@ -49,6 +54,8 @@ pub struct Entry {
     pub target: Vec<u8>,
     /// State of the source file. Not part of the tree's digest.
     pub version: Version,
+    /// Bytes of a regular file that take no space at the sender, 0 if unknown. Not part of the tree's digest.
+    pub hole_bytes: u64,
 }
 
 /// Permission bits that travel.
@@ -73,6 +80,7 @@ impl Entry {
             ctime_s: self.version.ctime_s,
             ctime_ns: self.version.ctime_ns,
             inode: self.version.inode,
+            hole_bytes: self.hole_bytes,
         }
     }
 
@@ -93,6 +101,9 @@ impl Entry {
         } else if !entry.target.is_empty() {
             return Err(Fault::protocol(format!("{} has a link target but is no link", shown())));
         }
+        if entry.hole_bytes > entry.size {
+            return Err(Fault::protocol(format!("{} has more holes than bytes", shown())));
+        }
         if kind != Kind::File && entry.size != 0 {
             return Err(Fault::protocol(format!("{} has a size but is no file", shown())));
         }
@@ -111,6 +122,7 @@ impl Entry {
             path: entry.path,
             target: entry.target,
             version: Version { ctime_s: entry.ctime_s, ctime_ns: entry.ctime_ns, inode: entry.inode },
+            hole_bytes: entry.hole_bytes,
         })
     }
 }
@@ -143,19 +155,19 @@ impl Totals {
 /// Takes entries in order and refuses duplicates, disorder and children without a directory.
 #[derive(Default)]
 pub struct ListingBuilder {
-    entries: Vec<Entry>,
+    writer: Writer,
     open_directories: Vec<Vec<u8>>,
-    totals: Totals,
 }
 
 impl ListingBuilder {
     /// Adds the next entry.
-    pub fn push(&mut self, entry: Entry) -> Result<(), Fault> {
-        if self.entries.len() >= ENTRIES {
+    pub fn push(&mut self, entry: &Entry) -> Result<(), Fault> {
+        let listing = self.writer.listing();
+        if listing.len() as usize >= ENTRIES {
             return Err(Fault::protocol(format!("the listing has more than {ENTRIES} entries")));
         }
-        if let Some(last) = self.entries.last() {
-            match compare_paths(&last.path, &entry.path) {
+        if let Some(last) = self.writer.last_path() {
+            match compare_paths(last, &entry.path) {
                 Ordering::Less => {}
                 Ordering::Equal => {
                     return Err(Fault::new(Reason::NameNotAllowed, format!("{} is listed twice", show(&entry.path))))
@@ -172,31 +184,24 @@ impl ListingBuilder {
         if !parent.is_empty() && self.open_directories.is_empty() {
             return Err(Fault::new(Reason::NameNotAllowed, format!("{} is in no listed directory", show(&entry.path))));
         }
-        match entry.kind {
-            Kind::File => self.totals.files += 1,
-            Kind::Directory => {
-                self.totals.directories += 1;
-                self.open_directories.push(entry.path.clone());
-            }
-            Kind::Symlink => self.totals.symlinks += 1,
+        if listing.totals().bytes.checked_add(entry.size).is_none() {
+            return Err(Fault::protocol("the sizes of the listing overflow"));
         }
-        self.totals.bytes = self
-            .totals
-            .bytes
-            .checked_add(entry.size)
-            .ok_or_else(|| Fault::protocol("the sizes of the listing overflow"))?;
-        self.entries.push(entry);
+        if entry.kind == Kind::Directory {
+            self.open_directories.push(entry.path.clone());
+        }
+        self.writer.push(entry);
         Ok(())
     }
 
     /// Totals so far.
     pub fn totals(&self) -> Totals {
-        self.totals
+        self.writer.listing().totals()
     }
 
     /// The entries in order.
-    pub fn finish(self) -> Vec<Entry> {
-        self.entries
+    pub fn finish(self) -> Listing {
+        self.writer.finish()
     }
 }
 
@@ -215,13 +220,14 @@ mod tests {
             size: 0,
             target,
             version: Version::default(),
+            hole_bytes: 0,
         }
     }
 
     fn build(paths: &[(&str, Kind)]) -> Result<Totals, Reason> {
         let mut builder = ListingBuilder::default();
         for (path, kind) in paths {
-            builder.push(entry(path, *kind)).map_err(|fault| fault.reason)?;
+            builder.push(&entry(path, *kind)).map_err(|fault| fault.reason)?;
         }
         Ok(builder.totals())
     }
@@ -260,6 +266,7 @@ mod tests {
         assert!(refused(|e| e.target = b"x".to_vec()));
         assert!(refused(|e| e.mtime_ns = 1_000_000_000));
         assert!(refused(|e| e.size = u64::MAX));
+        assert!(refused(|e| e.hole_bytes = 1));
         let mut set_id = good;
         set_id.mode = 0o106755;
         assert_eq!(Entry::from_message(set_id).map(|e| e.mode), Ok(0o755));

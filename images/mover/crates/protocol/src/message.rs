@@ -138,6 +138,9 @@ pub struct Entry {
     pub ctime_ns: u32,
     #[prost(uint64, tag = "10")]
     pub inode: u64,
+    /// Bytes of a regular file that are holes.
+    #[prost(uint64, tag = "11")]
+    pub hole_bytes: u64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Enumeration)]

@@ -40,6 +40,8 @@ pub struct Segment {
     pub length: u32,
     /// BLAKE3 of those bytes.
     pub digest: Digest,
+    /// Whether the block is a hole: zeros that take no space and do not travel.
+    pub is_hole: bool,
 }
 
 /// Why bytes are not a pack.
@@ -83,8 +85,7 @@ impl Header {
         match bytes[4] {
             KIND_END => Ok(Self::End),
             KIND_DATA => {
-                let bounded =
-                    (1..=PACK_SEGMENTS).contains(&segments) && (1..=PACK_PAYLOAD_BYTES).contains(&payload_bytes);
+                let bounded = (1..=PACK_SEGMENTS).contains(&segments) && payload_bytes <= PACK_PAYLOAD_BYTES;
                 if !bounded {
                     return Err(PackError::Bounds);
                 }
@@ -101,29 +102,43 @@ impl Segment {
         table.extend_from_slice(&self.file.to_be_bytes());
         table.extend_from_slice(&self.block.to_be_bytes());
         table.extend_from_slice(&self.length.to_be_bytes());
-        table.extend_from_slice(&[0; 4]);
+        table.extend_from_slice(&u32::from(self.is_hole).to_be_bytes());
         table.extend_from_slice(&self.digest);
     }
 
-    fn decode(line: &[u8; SEGMENT_BYTES]) -> Self {
+    /// Bytes of the block in the pack's payload.
+    pub fn payload_bytes(&self) -> u32 {
+        if self.is_hole {
+            0
+        } else {
+            self.length
+        }
+    }
+
+    fn decode(line: &[u8; SEGMENT_BYTES]) -> Option<Self> {
         let number = |at: usize| u32::from_be_bytes([line[at], line[at + 1], line[at + 2], line[at + 3]]);
         let mut digest = [0; 32];
         digest.copy_from_slice(&line[16..48]);
-        Self { file: number(0), block: number(4), length: number(8), digest }
+        let is_hole = match number(12) {
+            0 => false,
+            1 => true,
+            _ => return None,
+        };
+        Some(Self { file: number(0), block: number(4), length: number(8), digest, is_hole })
     }
 }
 
-/// Decodes a table into `segments`; the lengths must add up to the payload and none may be empty.
+/// Decodes a table into `segments`; the lengths of all but holes must add up to the payload and none may be empty.
 pub fn decode_table(table: &[u8], payload_bytes: u32, segments: &mut Vec<Segment>) -> Result<(), PackError> {
     segments.clear();
     let mut sum = 0u64;
     for line in table.chunks_exact(SEGMENT_BYTES) {
         let line: &[u8; SEGMENT_BYTES] = line.try_into().map_err(|_| PackError::Framing)?;
-        let segment = Segment::decode(line);
+        let segment = Segment::decode(line).ok_or(PackError::Framing)?;
         if segment.length == 0 {
             return Err(PackError::Bounds);
         }
-        sum += u64::from(segment.length);
+        sum += u64::from(segment.payload_bytes());
         segments.push(segment);
     }
     if sum == u64::from(payload_bytes) {
@@ -140,18 +155,18 @@ mod tests {
 
     proptest! {
         #[test]
-        fn headers_round_trip(pack: u64, segments in 1..=PACK_SEGMENTS, payload_bytes in 1..=PACK_PAYLOAD_BYTES) {
+        fn headers_round_trip(pack: u64, segments in 1..=PACK_SEGMENTS, payload_bytes in 0..=PACK_PAYLOAD_BYTES) {
             let header = Header::Data { pack, segments, payload_bytes };
             prop_assert_eq!(Header::decode(&header.encode()), Ok(header));
         }
 
         #[test]
-        fn tables_round_trip(lines in proptest::collection::vec((any::<u32>(), any::<u32>(), 1..5000u32, any::<[u8; 32]>()), 1..40)) {
+        fn tables_round_trip(lines in proptest::collection::vec((any::<u32>(), any::<u32>(), 1..5000u32, any::<[u8; 32]>(), any::<bool>()), 1..40)) {
             let expected: Vec<Segment> =
-                lines.into_iter().map(|(file, block, length, digest)| Segment { file, block, length, digest }).collect();
+                lines.into_iter().map(|(file, block, length, digest, is_hole)| Segment { file, block, length, digest, is_hole }).collect();
             let (mut table, mut decoded) = (Vec::new(), Vec::new());
             expected.iter().for_each(|segment| segment.encode_into(&mut table));
-            let sum = expected.iter().map(|segment| segment.length).sum();
+            let sum = expected.iter().map(Segment::payload_bytes).sum();
             prop_assert_eq!(decode_table(&table, sum, &mut decoded), Ok(()));
             prop_assert_eq!(&decoded, &expected);
             prop_assert_eq!(decode_table(&table, sum + 1, &mut decoded), Err(PackError::Bounds));
@@ -166,8 +181,19 @@ mod tests {
     }
 
     #[test]
+    fn only_holes_have_no_bytes_and_nothing_unknown_is_taken() {
+        let hole = Segment { file: 0, block: 0, length: 9, digest: [1; 32], is_hole: true };
+        let (mut table, mut segments) = (Vec::new(), Vec::new());
+        hole.encode_into(&mut table);
+        assert_eq!(decode_table(&table, 0, &mut segments), Ok(()));
+        assert_eq!(decode_table(&table, 9, &mut segments), Err(PackError::Bounds));
+        table[15] = 2;
+        assert_eq!(decode_table(&table, 0, &mut segments), Err(PackError::Framing));
+    }
+
+    #[test]
     fn counts_outside_the_bounds_are_refused() {
-        for (segments, payload_bytes) in [(0, 1), (PACK_SEGMENTS + 1, 1), (1, 0), (1, PACK_PAYLOAD_BYTES + 1)] {
+        for (segments, payload_bytes) in [(0, 1), (PACK_SEGMENTS + 1, 1), (1, PACK_PAYLOAD_BYTES + 1)] {
             let header = Header::Data { pack: 0, segments, payload_bytes };
             assert_eq!(Header::decode(&header.encode()), Err(PackError::Bounds));
         }

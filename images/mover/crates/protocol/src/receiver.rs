@@ -2,15 +2,14 @@
 //! `Listing → Surveying → (Comparing →) Reserving → Transferring → Settling → Publishing → Done`,
 //! and back from `Settling` to `Transferring` when the disk gave other bytes back than it was given.
 
-use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::assembly::Assembly;
-use crate::digest::Digest;
+use crate::digest::{Digest, DigestTable};
 use crate::fault::{Fault, Reason};
 use crate::kept::{self, Run};
 use crate::limits::NUMBERS_PER_FRAME;
-use crate::listing::{Entry, ListingBuilder, Totals};
+use crate::listing::{Entry, Listing, ListingBuilder, Totals};
 use crate::message::{Blocks, Body, Complete, FileDigests, ListingEnd, Numbers};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,9 +28,9 @@ enum State {
 #[derive(Debug)]
 pub enum Effect {
     /// Look at the destination and call `surveyed`.
-    Survey(Arc<Vec<Entry>>),
+    Survey(Arc<Listing>),
     /// Hash these files of the destination, report each by `hashed`, then call `hashed_all`.
-    HashFiles(Vec<u32>),
+    HashFiles(Arc<Vec<u32>>),
     /// Check the space, prepare the partial files and call `reserved`.
     Reserve {
         /// Files that are not sent since they are identical.
@@ -63,16 +62,27 @@ pub struct Receiver {
     state: State,
     builder: ListingBuilder,
     totals: Totals,
-    entries: Arc<Vec<Entry>>,
-    candidates: Vec<u32>,
-    own: HashMap<u32, Digest>,
+    listing: Arc<Listing>,
+    table: DigestTable,
+    candidates: Arc<Vec<u32>>,
+    /// What is known of each candidate.
+    compared: Vec<Compared>,
     own_done: bool,
-    theirs: HashMap<u32, Digest>,
     theirs_done: bool,
     skip: Arc<Vec<u32>>,
     assembly: Arc<Mutex<Option<Assembly>>>,
     root: Digest,
     rereads: u32,
+}
+
+/// How far the comparison of a file is; the first digest is in the table as that of the whole file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Compared {
+    Nothing,
+    Own,
+    Theirs,
+    Same,
+    Different,
 }
 
 /// Times that a damaged disk is given another chance.
@@ -84,11 +94,11 @@ impl Default for Receiver {
             state: State::Listing,
             builder: ListingBuilder::default(),
             totals: Totals::default(),
-            entries: Arc::default(),
-            candidates: Vec::new(),
-            own: HashMap::new(),
+            listing: Arc::default(),
+            table: DigestTable::default(),
+            candidates: Arc::default(),
+            compared: Vec::new(),
             own_done: false,
-            theirs: HashMap::new(),
             theirs_done: false,
             skip: Arc::default(),
             assembly: Arc::default(),
@@ -100,8 +110,8 @@ impl Default for Receiver {
 
 impl Receiver {
     /// The listing, once it is complete.
-    pub fn entries(&self) -> &Arc<Vec<Entry>> {
-        &self.entries
+    pub fn listing(&self) -> &Arc<Listing> {
+        &self.listing
     }
 
     /// Totals of the listing, once it is complete.
@@ -124,7 +134,7 @@ impl Receiver {
         match (self.state, body) {
             (State::Listing, Body::Listing(listing)) => {
                 for entry in listing.entries {
-                    self.builder.push(Entry::from_message(entry)?)?;
+                    self.builder.push(&Entry::from_message(entry)?)?;
                 }
                 Ok(Step::default())
             }
@@ -144,9 +154,10 @@ impl Receiver {
         if self.totals.entries() == 0 {
             return Err(Fault::protocol("the listing is empty"));
         }
-        self.entries = Arc::new(std::mem::take(&mut self.builder).finish());
+        self.listing = Arc::new(std::mem::take(&mut self.builder).finish());
+        self.table = DigestTable::new(Arc::clone(&self.listing))?;
         self.state = State::Surveying;
-        Ok(Effect::Survey(Arc::clone(&self.entries)).into())
+        Ok(Effect::Survey(Arc::clone(&self.listing)).into())
     }
 
     /// The destination has these files with the same size already, in ascending order.
@@ -155,39 +166,66 @@ impl Receiver {
             return self.reserve(Vec::new());
         }
         self.state = State::Comparing;
-        self.candidates.clone_from(&candidates);
-        Step { send: frames(&candidates, Body::Compare), effect: Some(Effect::HashFiles(candidates)) }
+        self.compared = vec![Compared::Nothing; candidates.len()];
+        self.candidates = Arc::new(candidates);
+        let send = frames(&self.candidates, Body::Compare);
+        Step { send, effect: Some(Effect::HashFiles(Arc::clone(&self.candidates))) }
     }
 
-    /// Notes the digest of a file of the destination.
-    pub fn hashed(&mut self, file: u32, digest: Digest) {
-        self.own.insert(file, digest);
+    /// Notes digests of files of the destination. A candidate that is never reported cannot be read and counts as different.
+    pub fn hashed(&mut self, digests: &[(u32, Digest)]) {
+        for (file, digest) in digests {
+            self.compare(*file, digest, Compared::Own);
+        }
     }
 
     /// All candidates are hashed here.
     pub fn hashed_all(&mut self) -> Step {
         self.own_done = true;
-        self.compare()
+        self.end_comparison()
     }
 
     fn take_digests(&mut self, digests: FileDigests) -> Result<Step, Fault> {
         for item in digests.digests {
             let digest = Digest::try_from(item.digest).map_err(|_| Fault::protocol("a digest has a wrong length"))?;
-            if self.candidates.binary_search(&item.file).is_err() {
+            if !self.compare(item.file, &digest, Compared::Theirs) {
                 return Err(Fault::protocol("the sender hashed a file that nobody asked for"));
             }
-            self.theirs.insert(item.file, digest);
         }
         self.theirs_done |= digests.last;
-        Ok(self.compare())
+        Ok(self.end_comparison())
     }
 
-    fn compare(&mut self) -> Step {
+    /// Takes one end's digest of a file; false if it was not asked for.
+    fn compare(&mut self, file: u32, digest: &Digest, whose: Compared) -> bool {
+        let Ok(at) = self.candidates.binary_search(&file) else { return false };
+        let state = &mut self.compared[at];
+        match *state {
+            Compared::Nothing => {
+                self.table.set_whole(file, *digest);
+                *state = whose;
+            }
+            other if other != whose && matches!(other, Compared::Own | Compared::Theirs) => {
+                let same = self.table.whole(file).as_ref() == Some(digest);
+                *state = if same { Compared::Same } else { Compared::Different };
+            }
+            _ => return whose == Compared::Own,
+        }
+        true
+    }
+
+    fn end_comparison(&mut self) -> Step {
         if !(self.own_done && self.theirs_done) {
             return Step::default();
         }
-        let same = |file: &u32| self.own.get(file).is_some_and(|own| self.theirs.get(file) == Some(own));
-        let skip = self.candidates.iter().copied().filter(same).collect();
+        let mut skip = Vec::new();
+        for (file, compared) in self.candidates.iter().zip(std::mem::take(&mut self.compared)) {
+            if compared == Compared::Same {
+                skip.push(*file);
+            } else {
+                self.table.unset_whole(*file);
+            }
+        }
         self.reserve(skip)
     }
 
@@ -197,16 +235,25 @@ impl Receiver {
         Effect::Reserve { skip: Arc::clone(&self.skip) }.into()
     }
 
-    /// Space is there and the partial files are ready, with these blocks of earlier attempts in them: data may flow.
-    pub fn reserved(&mut self, kept: &[Run]) -> Result<Step, Fault> {
-        let skipped: Vec<(u32, Digest)> =
-            self.skip.iter().filter_map(|file| self.own.get(file).map(|digest| (*file, *digest))).collect();
-        let mut assembly = Assembly::new(&self.entries, &skipped);
-        kept.iter().try_for_each(|run| assembly.keep(&self.entries, run))?;
+    /// Space is there and the partial files are ready, with these blocks of earlier attempts in them, of which `digest` finds
+    /// the digests: data may flow, and the plan is what the sender has to hear first.
+    pub fn reserved(
+        &mut self,
+        kept: Vec<Run>,
+        digest: impl FnMut(u32, u32) -> Result<Digest, Fault>,
+    ) -> Result<impl Iterator<Item = Body> + Send + 'static, Fault> {
+        let mut assembly = Assembly::new(&self.listing, std::mem::take(&mut self.table), &self.skip);
+        assembly.keep(kept, digest)?;
+        let kept = assembly.kept();
         *lock(&self.assembly) = Some(assembly);
         self.state = State::Transferring;
-        let send = kept::frames(kept).into_iter().chain(frames(&self.skip, Body::Plan)).collect();
-        Ok(Step { send, effect: None })
+        let known = Arc::clone(&self.assembly);
+        let digest = move |file, block| {
+            lock(&known).as_ref().and_then(|assembly| assembly.digest(file, block)).unwrap_or_default()
+        };
+        let skip = Arc::clone(&self.skip);
+        let plan = std::iter::once_with(move || frames(&skip, Body::Plan)).flatten();
+        Ok(kept::frames(kept, digest).chain(plan))
     }
 
     fn verify(&mut self, complete: &Complete) -> Result<Step, Fault> {
@@ -216,7 +263,7 @@ impl Receiver {
             if !assembly.is_complete() {
                 return Err(Fault::protocol("the sender says it is done, but blocks are missing"));
             }
-            assembly.root(&self.entries)?
+            assembly.root()?
         };
         if complete.root != root {
             let text = "the tree that arrived has another digest than the tree that was sent; nothing was published";
@@ -264,7 +311,7 @@ impl Receiver {
 
     /// Files and bytes that were not sent.
     pub fn skipped(&self) -> (u64, u64) {
-        let bytes = self.skip.iter().map(|file| self.entries[*file as usize].size).sum();
+        let bytes = self.skip.iter().map(|file| self.listing.size(*file)).sum();
         (self.skip.len() as u64, bytes)
     }
 }

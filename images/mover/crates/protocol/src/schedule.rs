@@ -51,9 +51,10 @@ struct InFlight {
 }
 
 /// The work left, the packs on their way, and what comes back.
-#[derive(Default)]
 pub struct Schedule {
-    spans: VecDeque<Span>,
+    /// What was never sent, made as it is needed, and its first span.
+    rest: Box<dyn Iterator<Item = Span> + Send>,
+    front: Option<Span>,
     again: VecDeque<Vec<BlockRef>>,
     in_flight: HashMap<u64, InFlight>,
     next_id: u64,
@@ -61,16 +62,35 @@ pub struct Schedule {
     resent_bytes: u64,
 }
 
+impl Default for Schedule {
+    fn default() -> Self {
+        Self::of_spans(std::iter::empty())
+    }
+}
+
 impl Schedule {
     /// Work for whole files, given as index in the listing and size in bytes. Empty files need no pack.
-    pub fn new(files: impl IntoIterator<Item = (u32, u64)>) -> Self {
+    pub fn new<I>(files: I) -> Self
+    where
+        I: IntoIterator<Item = (u32, u64)>,
+        I::IntoIter: Send + 'static,
+    {
         let whole = |(file, size)| Span { file, size, next: 0, end: block_count(size) as u32 };
         Self::of_spans(files.into_iter().map(whole))
     }
 
     /// Work for these spans, in this order.
-    pub fn of_spans(spans: impl IntoIterator<Item = Span>) -> Self {
-        Self { spans: spans.into_iter().filter(|span| span.next < span.end).collect(), ..Self::default() }
+    pub fn of_spans(spans: impl Iterator<Item = Span> + Send + 'static) -> Self {
+        let mut rest = Box::new(spans.filter(|span| span.next < span.end));
+        Self {
+            front: rest.next(),
+            rest,
+            again: VecDeque::new(),
+            in_flight: HashMap::new(),
+            next_id: 0,
+            resent_packs: 0,
+            resent_bytes: 0,
+        }
     }
 
     /// The next pack for a free stream on `connection`, or nothing when all is sent (though perhaps not stored).
@@ -94,7 +114,7 @@ impl Schedule {
 
     fn gather(&mut self) -> Vec<BlockRef> {
         let (mut blocks, mut bytes) = (Vec::new(), 0);
-        while let Some(span) = self.spans.front_mut() {
+        while let Some(span) = &mut self.front {
             let length = block_length(span.size, span.next);
             let full = bytes + length > PACK_PAYLOAD_BYTES || blocks.len() >= usize::from(PACK_SEGMENTS);
             if full {
@@ -104,7 +124,7 @@ impl Schedule {
             bytes += length;
             span.next += 1;
             if span.next == span.end {
-                self.spans.pop_front();
+                self.front = self.rest.next();
             }
         }
         blocks
@@ -141,7 +161,7 @@ impl Schedule {
 
     /// Whether every block is stored.
     pub fn is_complete(&self) -> bool {
-        self.spans.is_empty() && self.again.is_empty() && self.in_flight.is_empty()
+        self.front.is_none() && self.again.is_empty() && self.in_flight.is_empty()
     }
 
     /// Packs sent and not yet known to be stored.
@@ -197,7 +217,7 @@ mod tests {
             sizes in proptest::collection::vec(0u64..(5 << 20), 0..12),
             fate in proptest::collection::vec(0u8..4, 1..60),
         ) {
-            let mut schedule = Schedule::new(sizes.iter().enumerate().map(|(i, s)| (i as u32, *s)));
+            let mut schedule = Schedule::new(sizes.clone().into_iter().enumerate().map(|(i, s)| (i as u32, s)));
             let (mut seen, mut fates) = (HashSet::new(), fate.into_iter().chain(std::iter::repeat(0)));
             let mut rounds = 0;
             while !schedule.is_complete() {

@@ -4,13 +4,13 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use crate::digest::{block_count, block_length, of_tree, BlockDigests, Digest, Recorded};
+use crate::digest::{block_count, block_length, Digest, DigestTable, Recorded};
 use crate::fault::{show, Fault, Reason};
-use crate::kept::{self, gaps, Run};
+use crate::kept::{self, Run};
 use crate::limits::NUMBERS_PER_FRAME;
-use crate::listing::{Entry, Kind};
-use crate::message::{Blocks, Body, Complete, FileDigest, FileDigests, Numbers};
-use crate::schedule::{BlockRef, Pack, Schedule};
+use crate::listing::{Iter, Kind, Listing};
+use crate::message::{self, Blocks, Body, Complete, FileDigest, FileDigests, Numbers};
+use crate::schedule::{BlockRef, Pack, Schedule, Span};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
@@ -25,8 +25,8 @@ enum State {
 /// What the sender must do next.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Effect {
-    /// Hash these files and report them by `hashed`, then `answer_comparison`.
-    HashFiles(Vec<u32>),
+    /// Hash these files and report them by `hashed`, in this order.
+    HashFiles(Arc<Vec<u32>>),
     /// The plan is known: data may flow after `release`.
     Planned,
     /// So much more is stored at the receiver.
@@ -53,14 +53,18 @@ pub enum Effect {
 /// The sender's session after both ends have greeted each other.
 pub struct Sender {
     state: State,
-    entries: Arc<Vec<Entry>>,
-    digests: Vec<BlockDigests>,
-    compare: Vec<u32>,
-    skip: Vec<u32>,
+    listing: Arc<Listing>,
+    digests: DigestTable,
+    compare: Arc<Vec<u32>>,
+    skip: Arc<Vec<u32>>,
     schedule: Schedule,
     damaged_packs: u64,
+    /// Blocks not yet stored of files of which some are.
     blocks_left: HashMap<u32, u64>,
-    kept: Vec<Run>,
+    kept: Arc<Vec<Run>>,
+    kept_bytes: u64,
+    /// Files of which every block was kept.
+    kept_files: u64,
     kept_unchecked: u64,
     /// Whether the receiver asked for blocks again, in one or more frames.
     rereading: bool,
@@ -79,14 +83,16 @@ impl Default for Sender {
     fn default() -> Self {
         Self {
             state: State::Listing,
-            entries: Arc::default(),
-            digests: Vec::new(),
-            compare: Vec::new(),
-            skip: Vec::new(),
+            listing: Arc::default(),
+            digests: DigestTable::default(),
+            compare: Arc::default(),
+            skip: Arc::default(),
             schedule: Schedule::default(),
             damaged_packs: 0,
             blocks_left: HashMap::new(),
-            kept: Vec::new(),
+            kept: Arc::default(),
+            kept_bytes: 0,
+            kept_files: 0,
             kept_unchecked: 0,
             rereading: false,
         }
@@ -95,20 +101,21 @@ impl Default for Sender {
 
 impl Sender {
     /// The whole listing was sent.
-    pub fn listed(&mut self, entries: Vec<Entry>) {
-        self.digests = vec![BlockDigests::None; entries.len()];
-        self.entries = Arc::new(entries);
+    pub fn listed(&mut self, listing: Listing) -> Result<(), Fault> {
+        self.listing = Arc::new(listing);
+        self.digests = DigestTable::new(Arc::clone(&self.listing))?;
         self.state = State::Planning;
+        Ok(())
     }
 
-    /// The listing's entries.
-    pub fn entries(&self) -> Arc<Vec<Entry>> {
-        Arc::clone(&self.entries)
+    /// The listing.
+    pub fn listing(&self) -> Arc<Listing> {
+        Arc::clone(&self.listing)
     }
 
     /// Files that the receiver has already.
-    pub fn skipped(&self) -> &[u32] {
-        &self.skip
+    pub fn skipped(&self) -> Arc<Vec<u32>> {
+        Arc::clone(&self.skip)
     }
 
     /// Packs that arrived damaged.
@@ -122,8 +129,8 @@ impl Sender {
     }
 
     /// Blocks that the receiver has from earlier attempts; each must be read again and reported by `checked`.
-    pub fn kept(&self) -> &[Run] {
-        &self.kept
+    pub fn kept(&self) -> Arc<Vec<Run>> {
+        Arc::clone(&self.kept)
     }
 
     /// Takes a message of the receiver. `Failure` and `Heartbeat` are the caller's.
@@ -131,19 +138,16 @@ impl Sender {
         match (self.state, body) {
             (State::Planning, Body::Compare(numbers)) => {
                 let last = numbers.last;
-                self.take(numbers, |session| &mut session.compare)?;
-                Ok(last.then(|| Effect::HashFiles(self.compare.clone())))
+                take(numbers, &self.listing, Arc::make_mut(&mut self.compare))?;
+                Ok(last.then(|| Effect::HashFiles(Arc::clone(&self.compare))))
             }
             (State::Planning, Body::Kept(kept)) => {
-                for run in kept.runs {
-                    let run = kept::admit(run, &self.entries, self.kept.last())?;
-                    self.kept.push(run);
-                }
+                kept.runs.iter().try_for_each(|run| self.keep(run))?;
                 Ok(None)
             }
             (State::Planning, Body::Plan(numbers)) => {
                 let last = numbers.last;
-                self.take(numbers, |session| &mut session.skip)?;
+                take(numbers, &self.listing, Arc::make_mut(&mut self.skip))?;
                 if !last {
                     return Ok(None);
                 }
@@ -178,84 +182,99 @@ impl Sender {
 
     fn on_stored(&mut self, packs: &[u64]) -> Effect {
         let (mut bytes, mut files) = (0, 0);
-        for pack in packs.iter().filter_map(|pack| self.schedule.stored(*pack)) {
+        for pack in packs {
+            let Some(pack) = self.schedule.stored(*pack) else { continue };
             bytes += pack.bytes();
-            for block in &pack.blocks {
-                let count = block_count(self.entries[block.file as usize].size);
-                let left = self.blocks_left.entry(block.file).or_insert(count);
-                *left -= 1;
-                if *left == 0 {
-                    self.blocks_left.remove(&block.file);
-                    files += 1;
-                }
-            }
+            files += pack.blocks.iter().filter(|block| self.completes(block)).count() as u64;
         }
         Effect::Stored { bytes, files }
     }
 
-    fn take(&mut self, numbers: Numbers, list: impl Fn(&mut Self) -> &mut Vec<u32>) -> Result<(), Fault> {
-        for number in numbers.numbers {
-            if self.entries.get(number as usize).is_none_or(|entry| entry.kind != Kind::File) {
-                return Err(Fault::protocol(format!("the receiver named entry {number}, which is no file")));
-            }
-            if list(self).last().is_some_and(|last| *last >= number) {
-                return Err(Fault::protocol("the receiver named files out of order"));
-            }
-            list(self).push(number);
+    fn completes(&mut self, block: &BlockRef) -> bool {
+        let count = block_count(self.listing.size(block.file));
+        if count == 1 && self.blocks_left.is_empty() {
+            return true;
         }
+        let left = self.blocks_left.entry(block.file).or_insert(count);
+        *left -= 1;
+        if *left > 0 {
+            return false;
+        }
+        self.blocks_left.remove(&block.file);
+        true
+    }
+
+    fn keep(&mut self, run: &message::Run) -> Result<(), Fault> {
+        let kept = Arc::make_mut(&mut self.kept);
+        let (run, digests) = kept::admit(run, &self.listing, kept.last())?;
+        // A file may have been compared and found to differ: then its blocks count.
+        self.digests.unset_whole(run.file);
+        for (block, digest) in (run.first..run.end).zip(digests) {
+            self.digests.replace(run.file, block, digest);
+        }
+        kept.push(run);
         Ok(())
     }
 
     fn plan(&mut self) -> Result<(), Fault> {
-        for file in &self.skip {
-            if !matches!(self.digests[*file as usize], BlockDigests::Whole(_)) {
-                return Err(Fault::protocol("the receiver skips a file that was never compared"));
+        if !self.skip.iter().all(|file| self.digests.is_whole_known(*file)) {
+            return Err(Fault::protocol("the receiver skips a file that was never compared"));
+        }
+        for file in self.compare.iter().filter(|file| self.skip.binary_search(file).is_err()) {
+            self.digests.unset_whole(*file);
+        }
+        for runs in self.kept.chunk_by(|left, right| left.file == right.file) {
+            let (file, size) = (runs[0].file, self.listing.size(runs[0].file));
+            if self.skip.binary_search(&file).is_ok() {
+                return Err(Fault::protocol("the receiver skips a file and keeps blocks of it"));
+            }
+            let blocks: u64 = runs.iter().map(Run::blocks).sum();
+            self.kept_unchecked += blocks;
+            self.kept_bytes += runs.iter().map(|run| run.bytes(size)).sum::<u64>();
+            match block_count(size) - blocks {
+                0 => self.kept_files += 1,
+                left => drop(self.blocks_left.insert(file, left)),
             }
         }
-        for file in &self.compare {
-            if self.skip.binary_search(file).is_err() {
-                self.digests[*file as usize] = BlockDigests::None;
-            }
-        }
-        let mut kept = self.kept.chunk_by(|left, right| left.file == right.file).peekable();
-        let mut spans = Vec::new();
-        for (index, entry) in (0u32..).zip(self.entries.iter()).filter(|(_, entry)| entry.kind == Kind::File) {
-            let runs = kept.next_if(|runs| runs[0].file == index).unwrap_or_default();
-            if self.skip.binary_search(&index).is_ok() {
-                if !runs.is_empty() {
-                    return Err(Fault::protocol("the receiver skips a file and keeps blocks of it"));
-                }
-                continue;
-            }
-            if !runs.is_empty() {
-                let blocks: u64 = runs.iter().map(|run| run.digests.len() as u64).sum();
-                self.kept_unchecked += blocks;
-                self.blocks_left.insert(index, block_count(entry.size) - blocks);
-            }
-            spans.extend(gaps(index, entry.size, runs));
-        }
-        self.schedule = Schedule::of_spans(spans);
+        self.schedule = Schedule::of_spans(self.spans());
         self.state = State::Holding;
         Ok(())
     }
 
+    /// What has to be sent, in the listing's order.
+    fn spans(&self) -> impl Iterator<Item = Span> + Send + 'static {
+        let (skip, kept) = (Arc::clone(&self.skip), Arc::clone(&self.kept));
+        let (mut skipped, mut passed) = (0, 0);
+        let files = Iter::start(Arc::clone(&self.listing), 0).filter(|(_, entry)| entry.kind == Kind::File);
+        files.flat_map(move |(index, entry)| {
+            if skip.get(skipped) == Some(&index) {
+                skipped += 1;
+                return Vec::new();
+            }
+            let runs = &kept[passed..];
+            let runs = &runs[..runs.iter().take_while(|run| run.file == index).count()];
+            passed += runs.len();
+            kept::gaps(index, entry.size, runs)
+        })
+    }
+
     /// Bytes and whole files among the kept blocks.
     pub fn kept_totals(&self) -> (u64, u64) {
-        let bytes = self.kept.iter().map(|run| run.bytes(self.entries[run.file as usize].size)).sum();
-        let mut files: Vec<u32> = self.kept.iter().map(|run| run.file).collect();
-        files.dedup();
-        (bytes, files.iter().filter(|file| self.blocks_left.get(file) == Some(&0)).count() as u64)
+        (self.kept_bytes, self.kept_files)
     }
 
     /// A kept block was read again. If it is not what the receiver has, it goes out.
-    pub fn checked(&mut self, file: u32, block: u32, kept: &Digest, now: Digest) -> Result<Reopened, Fault> {
-        self.read(file, block, now)?;
+    pub fn checked(&mut self, file: u32, block: u32, now: Digest) -> Result<Reopened, Fault> {
         self.kept_unchecked = self.kept_unchecked.saturating_sub(1);
-        Ok(if *kept == now { Reopened::default() } else { self.reopen(file, block) })
+        if self.digests.block(file, block) == Some(now) {
+            return Ok(Reopened::default());
+        }
+        self.digests.replace(file, block, now);
+        Ok(self.reopen(file, block))
     }
 
     fn reopen(&mut self, file: u32, block: u32) -> Reopened {
-        let length = block_length(self.entries[file as usize].size, block);
+        let length = block_length(self.listing.size(file), block);
         self.schedule.again(BlockRef { file, block, length });
         let left = self.blocks_left.entry(file).or_insert(0);
         *left += 1;
@@ -265,7 +284,7 @@ impl Sender {
     fn again(&mut self, blocks: &Blocks) -> Result<Effect, Fault> {
         let mut sum = Reopened::default();
         for (file, block) in blocks.files.iter().zip(&blocks.blocks) {
-            if self.digests.get(*file as usize).and_then(|digests| digests.block(*block)).is_none() {
+            if self.digests.block(*file, *block).is_none() {
                 return Err(Fault::protocol("the receiver wants a block again that was never sent"));
             }
             let reopened = self.reopen(*file, *block);
@@ -276,21 +295,18 @@ impl Sender {
         Ok(Effect::Again { bytes: sum.bytes, files: sum.files })
     }
 
-    /// Notes the digest of a file asked for by `HashFiles`.
-    pub fn hashed(&mut self, file: u32, digest: Digest) {
-        self.digests[file as usize] = BlockDigests::Whole(digest);
-    }
-
-    /// The answer to a comparison, once all its files are hashed.
-    pub fn answer_comparison(&self) -> Vec<Body> {
-        let digest = |file: &u32| match &self.digests[*file as usize] {
-            BlockDigests::Whole(digest) => FileDigest { file: *file, digest: digest.to_vec() },
-            _ => FileDigest { file: *file, digest: Vec::new() },
+    /// Notes the digests of files asked for by `HashFiles`, the next in order, and says what to answer.
+    pub fn hashed(&mut self, digests: &[(u32, Digest)]) -> Vec<Body> {
+        digests.iter().for_each(|(file, digest)| self.digests.set_whole(*file, *digest));
+        let last = match (digests.last(), self.compare.last()) {
+            (Some((file, _)), Some(last)) => file == last,
+            _ => true,
         };
-        let chunks: Vec<_> = self.compare.chunks(NUMBERS_PER_FRAME).collect();
-        let last = chunks.len().saturating_sub(1);
-        let frame = |(at, files): (usize, &&[u32])| {
-            Body::Digests(FileDigests { digests: files.iter().map(digest).collect(), last: at == last })
+        let message = |(file, digest): &(u32, Digest)| FileDigest { file: *file, digest: digest.to_vec() };
+        let chunks: Vec<_> = digests.chunks(NUMBERS_PER_FRAME).collect();
+        let frame = |(at, chunk): (usize, &&[(u32, Digest)])| {
+            let last = last && at + 1 == chunks.len();
+            Body::Digests(FileDigests { digests: chunk.iter().map(message).collect(), last })
         };
         chunks.iter().enumerate().map(frame).collect()
     }
@@ -312,14 +328,12 @@ impl Sender {
 
     /// Notes the digest of a block as it was read.
     pub fn read(&mut self, file: u32, block: u32, digest: Digest) -> Result<(), Fault> {
-        let entry = &self.entries[file as usize];
-        match self.digests[file as usize].record(entry.size, block, digest) {
-            Recorded::Contradicts => Err(Fault::new(
-                Reason::SourceChanged,
-                format!("{} changed while it was read; send it again when nobody writes to it", show(&entry.path)),
-            )),
-            _ => Ok(()),
+        if self.digests.record(file, block, digest) != Recorded::Contradicts {
+            return Ok(());
         }
+        let path = show(&self.listing.entry(file).path);
+        let text = format!("{path} changed while it was read; send it again when nobody writes to it");
+        Err(Fault::new(Reason::SourceChanged, text))
     }
 
     /// A data connection is gone; says how many packs go out again.
@@ -345,10 +359,25 @@ impl Sender {
 
     /// Digest of the tree as it was read.
     pub fn root(&self) -> Result<Digest, Fault> {
-        of_tree(&self.entries, &self.digests).map_err(|index| {
-            Fault::new(Reason::InternalError, format!("{} was not read to its end", show(&self.entries[index].path)))
+        self.digests.root().map_err(|file| {
+            let path = show(&self.listing.entry(file).path);
+            Fault::new(Reason::InternalError, format!("{path} was not read to its end"))
         })
     }
+}
+
+/// Adds numbers of files in ascending order to a list.
+fn take(numbers: Numbers, listing: &Listing, list: &mut Vec<u32>) -> Result<(), Fault> {
+    for number in numbers.numbers {
+        if !listing.is_file(number) {
+            return Err(Fault::protocol(format!("the receiver named entry {number}, which is no file")));
+        }
+        if list.last().is_some_and(|last| *last >= number) {
+            return Err(Fault::protocol("the receiver named files out of order"));
+        }
+        list.push(number);
+    }
+    Ok(())
 }
 
 impl Body {

@@ -9,7 +9,7 @@ mod harness;
 use std::time::{Duration, Instant, SystemTime};
 
 use fairlead_protocol::frame::{encode, preamble};
-use fairlead_protocol::kept::{frames, runs};
+use fairlead_protocol::kept::{frames, Run};
 use fairlead_protocol::keyed::Secret;
 use fairlead_protocol::ledger::{header, Identity, Record};
 use fairlead_protocol::listing::Version;
@@ -57,16 +57,16 @@ fn seeds() -> Vec<Vec<u8>> {
     let digest = message::FileDigest { file: 1, digest: vec![0; 32] };
     let digests = message::FileDigests { digests: vec![digest], last: true };
     let root = || Complete { root: vec![3; 32], disk: false };
-    let kept = frames(&[runs(0, [(0, [1; 32]), (2, [2; 32])]), runs(1, [(0, [1; 32])])].concat());
+    let runs = [(0, 0), (0, 2), (1, 0)].map(|(file, first)| Run { file, first, end: first + 1 });
+    let kept = frames(runs, |_, block| [1 + block as u8; 32]);
     let numbers = |numbers: Vec<u32>| Numbers { numbers, last: true };
     let sender =
         [Body::Compare(numbers(vec![1])), Body::Plan(numbers(Vec::new())), Body::Stored(Packs { packs: vec![0, 1] })];
     let again = Body::Again(message::Blocks { files: vec![0, 1], blocks: vec![0, 0] });
-    let resumed =
-        kept.into_iter().chain([sender[1].clone(), sender[2].clone(), again, Body::Published(root())]).collect();
+    let resumed = kept.chain([sender[1].clone(), sender[2].clone(), again, Body::Published(root())]).collect();
     let mut table = Vec::new();
-    Segment { file: 1, block: 0, length: 100, digest: [4; 32] }.encode_into(&mut table);
-    Segment { file: 2, block: 3, length: 28, digest: [5; 32] }.encode_into(&mut table);
+    Segment { file: 1, block: 0, length: 100, digest: [4; 32], is_hole: false }.encode_into(&mut table);
+    Segment { file: 2, block: 3, length: 28, digest: [5; 32], is_hole: false }.encode_into(&mut table);
     let head = Header::Data { pack: 9, segments: 2, payload_bytes: 128 }.encode();
     let pack = [&head[..], &table, &[6; 128], &Header::End.encode()].concat();
     let mut ledger = header("job").to_vec();

@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 
 use fairlead_protocol::digest::{self, of_block, of_file, Digest};
-use fairlead_protocol::kept::{frames, runs, Run};
+use fairlead_protocol::kept::{add, frames, Run};
 use fairlead_protocol::listing::{Entry, Kind, ListingBuilder, Version};
 use fairlead_protocol::message::{Body, Complete, Listing, ListingEnd, Packs};
 use fairlead_protocol::pack::Segment;
@@ -26,6 +26,7 @@ fn file(path: &str, size: u64) -> Entry {
         size,
         target: Vec::new(),
         version: Version::default(),
+        hole_bytes: 0,
     }
 }
 
@@ -36,7 +37,16 @@ fn block_digest(file: u32, block: u32) -> Digest {
 
 fn file_digest(index: u32, size: u64) -> Digest {
     let blocks: Vec<Digest> = (0..digest::block_count(size) as u32).map(|block| block_digest(index, block)).collect();
-    of_file(size, &blocks)
+    of_file(size, blocks)
+}
+
+/// Blocks in order: file, number, digest.
+type Kept = Vec<(u32, u32, Digest)>;
+
+fn runs(kept: &Kept) -> Vec<Run> {
+    let mut runs = Vec::new();
+    kept.iter().for_each(|(file, block, _)| add(&mut runs, *file, *block));
+    runs
 }
 
 struct Pair {
@@ -44,8 +54,8 @@ struct Pair {
     receiver: Receiver,
     /// Files the destination has already, with their digests.
     present: HashMap<u32, Digest>,
-    /// Blocks of earlier attempts.
-    kept: Vec<Run>,
+    /// Blocks of earlier attempts, with their digests.
+    kept: Kept,
     /// Blocks that the disk gives back damaged, once.
     disk_damage: Vec<(u32, u32)>,
     published: bool,
@@ -58,7 +68,7 @@ impl Pair {
     }
 
     /// Lists, compares and plans; data may flow afterwards.
-    fn resumed(entries: &[Entry], present: HashMap<u32, Digest>, kept: Vec<Run>) -> Result<Self, Fault> {
+    fn resumed(entries: &[Entry], present: HashMap<u32, Digest>, kept: Kept) -> Result<Self, Fault> {
         let mut pair = Self {
             sender: Sender::default(),
             receiver: Receiver::default(),
@@ -69,9 +79,9 @@ impl Pair {
             finished: false,
         };
         let mut builder = ListingBuilder::default();
-        entries.iter().try_for_each(|entry| builder.push(entry.clone()))?;
+        entries.iter().try_for_each(|entry| builder.push(entry))?;
         let totals = builder.totals();
-        pair.sender.listed(builder.finish());
+        pair.sender.listed(builder.finish())?;
         let listing = Listing { entries: entries.iter().map(Entry::to_message).collect() };
         pair.tell_receiver(Body::Listing(listing))?;
         let end = ListingEnd {
@@ -102,10 +112,18 @@ impl Pair {
                 self.receiver.surveyed(candidates)
             }
             Some(ReceiverEffect::HashFiles(files)) => {
-                files.into_iter().for_each(|file| self.receiver.hashed(file, self.present[&file]));
+                files.iter().for_each(|file| self.receiver.hashed(&[(*file, self.present[file])]));
                 self.receiver.hashed_all()
             }
-            Some(ReceiverEffect::Reserve { .. }) => self.receiver.reserved(&self.kept)?,
+            Some(ReceiverEffect::Reserve { .. }) => {
+                let kept = std::mem::take(&mut self.kept);
+                let digest = |file, block| {
+                    let held = kept.iter().find(|held| (held.0, held.1) == (file, block));
+                    Ok(held.unwrap().2)
+                };
+                let plan = self.receiver.reserved(runs(&kept), digest)?;
+                return plan.into_iter().try_for_each(|body| self.tell_sender(body));
+            }
             Some(ReceiverEffect::Settle) => self.receiver.settled(&std::mem::take(&mut self.disk_damage))?,
             Some(ReceiverEffect::Publish) => {
                 self.published = true;
@@ -118,11 +136,15 @@ impl Pair {
     fn tell_sender(&mut self, body: Body) -> Result<(), Fault> {
         match self.sender.on_message(body)? {
             Some(Effect::HashFiles(files)) => {
-                let entries = self.sender.entries();
-                files
-                    .iter()
-                    .for_each(|file| self.sender.hashed(*file, file_digest(*file, entries[*file as usize].size)));
-                self.sender.answer_comparison().into_iter().try_for_each(|body| self.tell_receiver(body))
+                let listing = self.sender.listing();
+                let digest = |file: &u32| (*file, file_digest(*file, listing.size(*file)));
+                let digests: Vec<_> = files.iter().map(digest).collect();
+                // In two parts, as a sender does that has many.
+                for part in digests.chunks(digests.len().div_ceil(2)) {
+                    let answer = self.sender.hashed(part);
+                    answer.into_iter().try_for_each(|body| self.tell_receiver(body))?;
+                }
+                Ok(())
             }
             Some(Effect::Again { .. }) => Ok(()),
             Some(Effect::Finished { .. }) => {
@@ -140,25 +162,26 @@ impl Pair {
     }
 
     fn store(&mut self, pack: &Pack) -> Result<(), Fault> {
-        let (entries, assembly) = (self.receiver.entries().clone(), self.receiver.assembly());
+        let assembly = self.receiver.assembly();
         let mut assembly = lock(&assembly);
         let assembly = assembly.as_mut().unwrap();
         pack.blocks.iter().try_for_each(|block| {
             let digest = block_digest(block.file, block.block);
-            let segment = Segment { file: block.file, block: block.block, length: block.length, digest };
-            assembly.admits(&entries, &segment)?;
+            let segment =
+                Segment { file: block.file, block: block.block, length: block.length, digest, is_hole: false };
+            assembly.admits(&segment)?;
             if assembly.contradicts_kept(&segment) {
                 assembly.forget(block.file, block.block);
             }
-            assembly.stored(&entries, &segment).map(|_| ())
+            assembly.stored(&segment).map(|_| ())
         })
     }
 
     /// Reads the kept blocks again, as the sender must.
     fn recheck(&mut self) {
-        for run in self.sender.kept().to_vec() {
-            for (block, digest) in (run.first..).zip(&run.digests) {
-                self.sender.checked(run.file, block, digest, block_digest(run.file, block)).unwrap();
+        for run in self.sender.kept().iter() {
+            for block in run.first..run.end {
+                self.sender.checked(run.file, block, block_digest(run.file, block)).unwrap();
             }
         }
     }
@@ -234,15 +257,13 @@ proptest! {
         let (mut kept, mut expected) = (Vec::new(), Vec::new());
         let mut states = states.into_iter().cycle();
         for (index, size) in (0u32..).zip(&sizes) {
-            let mut held = Vec::new();
             for block in 0..digest::block_count(*size) as u32 {
                 match states.next() {
                     Some(0) => expected.push((index, block)),
-                    Some(1) => { held.push((block, [7; 32])); expected.push((index, block)); }
-                    _ => held.push((block, block_digest(index, block))),
+                    Some(1) => { kept.push((index, block, [7; 32])); expected.push((index, block)); }
+                    _ => kept.push((index, block, block_digest(index, block))),
                 }
             }
-            kept.extend(runs(index, held));
         }
         let mut pair = Pair::resumed(&entries, HashMap::new(), kept).unwrap();
         prop_assert!(pair.sender.complete().unwrap().is_none() || pair.sender.kept().is_empty());
@@ -256,7 +277,7 @@ proptest! {
 
 #[test]
 fn nothing_is_complete_before_the_kept_blocks_are_read_again() {
-    let kept = runs(0, [(0, block_digest(0, 0))]);
+    let kept = vec![(0, 0, block_digest(0, 0))];
     let mut pair = Pair::resumed(&[file("a", 10)], HashMap::new(), kept).unwrap();
     assert_eq!(pair.sender.complete(), Ok(None));
     assert_eq!(pair.sender.kept_totals(), (10, 1));
@@ -267,9 +288,9 @@ fn nothing_is_complete_before_the_kept_blocks_are_read_again() {
 
 #[test]
 fn a_kept_block_that_differs_reopens_its_file() {
-    let kept = runs(0, [(0, [9; 32])]);
+    let kept = vec![(0, 0, [9; 32])];
     let mut pair = Pair::resumed(&[file("a", 10)], HashMap::new(), kept).unwrap();
-    let reopened = pair.sender.checked(0, 0, &[9; 32], block_digest(0, 0)).unwrap();
+    let reopened = pair.sender.checked(0, 0, block_digest(0, 0)).unwrap();
     assert_eq!((reopened.bytes, reopened.files), (10, 1));
     assert_eq!(pair.finish(), [(0, 0)]);
 }
@@ -290,7 +311,7 @@ fn a_disk_that_never_keeps_a_block_is_given_up() {
     pair.store(&pack).unwrap();
     let complete = pair.receiver.assembly();
     for round in 1.. {
-        let root = lock(&complete).as_ref().unwrap().root(pair.receiver.entries()).unwrap();
+        let root = lock(&complete).as_ref().unwrap().root().unwrap();
         let settle = pair.receiver.on_message(Body::Complete(Complete { root: root.to_vec(), disk: false })).unwrap();
         assert!(matches!(settle.effect, Some(ReceiverEffect::Settle)));
         match pair.receiver.settled(&[(0, 0)]) {
@@ -306,10 +327,12 @@ fn a_disk_that_never_keeps_a_block_is_given_up() {
 
 #[test]
 fn a_receiver_that_keeps_what_cannot_be_is_refused() {
-    for kept in [runs(1, [(0, [0; 32])]), runs(0, [(1, [0; 32])])] {
-        let mut sender = Sender::default();
-        sender.listed(vec![file("a", 10)]);
-        let Body::Kept(message) = frames(&kept).remove(0) else { panic!() };
+    for (file_number, first) in [(1, 0), (0, 1)] {
+        let (mut sender, mut builder) = (Sender::default(), ListingBuilder::default());
+        builder.push(&file("a", 10)).unwrap();
+        sender.listed(builder.finish()).unwrap();
+        let kept = [Run { file: file_number, first, end: first + 1 }];
+        let Some(Body::Kept(message)) = frames(kept, |_, _| [0; 32]).next() else { panic!() };
         assert_eq!(sender.on_message(Body::Kept(message)).unwrap_err().reason, Reason::ProtocolError);
     }
 }
@@ -339,8 +362,8 @@ fn blocks_that_no_file_has_are_refused() {
     let assembly = pair.receiver.assembly();
     let assembly = lock(&assembly);
     let admits = |file, block, length| {
-        let segment = Segment { file, block, length, digest: [0; 32] };
-        assembly.as_ref().unwrap().admits(&entries, &segment).is_ok()
+        let segment = Segment { file, block, length, digest: [0; 32], is_hole: false };
+        assembly.as_ref().unwrap().admits(&segment).is_ok()
     };
     assert!(admits(0, 0, BLOCK as u32) && admits(0, 1, 5));
     for (file, block, length) in

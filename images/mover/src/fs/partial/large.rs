@@ -28,17 +28,27 @@ pub(super) struct LargeFile {
 }
 
 impl LargeFile {
-    /// Opens an entry's partial file and reserves its `size` in bytes. Only lack of space keeps it from being reserved.
-    pub(super) fn open(partial: &Partial, index: u32, size: u64) -> io::Result<Self> {
+    /// Opens an entry's partial file and reserves its `size` in bytes. Only lack of space keeps it from being reserved. A file
+    /// with holes gets its size and no space, and stays in the page cache, where holes of any grain can be made.
+    pub(super) fn open(partial: &Partial, index: u32, size: u64, has_holes: bool) -> io::Result<Self> {
         let file = partial.open_entry(index)?;
         crash_point();
-        match rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, size) {
-            Err(error @ (Errno::NOSPC | Errno::DQUOT | Errno::FBIG)) => return Err(error.into()),
-            _ => {}
+        if has_holes {
+            file.set_len(size)?;
+            return Ok(Self { file, direct: None, aligned: AlignedBuffer::default() });
+        }
+        let reserved = rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, size);
+        if let Err(error @ (Errno::NOSPC | Errno::DQUOT | Errno::FBIG)) = reserved {
+            return Err(error.into());
         }
         let large = size >= DIRECT_FILE_BYTES;
         let direct = large.then(|| partial.open_slot(partial.slot(index), OFlags::RDWR | OFlags::DIRECT));
         Ok(Self { file, direct: direct.and_then(Result::ok), aligned: AlignedBuffer::default() })
+    }
+
+    /// The file as it is written through the page cache.
+    pub(super) fn buffered(&self) -> &File {
+        &self.file
     }
 
     /// Writes bytes at an offset, which is a multiple of the block size.

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-/// How far ahead of its rate the bucket lets bytes go. Threads that wake this late lose nothing; over a second it adds at most 1 %.
-const TOLERANCE: Duration = Duration::from_millis(10);
+/// How far ahead of its rate the bucket lets bytes go. Threads that wake this late lose nothing; over a second it adds at most 0.8 %.
+const TOLERANCE: Duration = Duration::from_millis(8);
 
 /// Admits bytes at a rate. Times are durations since any fixed start.
 #[derive(Debug)]
@@ -72,9 +72,9 @@ mod tests {
     fn bytes_are_admitted_at_the_rate_and_a_late_thread_loses_nothing() {
         let mut bucket = Bucket::new(8_000_000);
         assert_eq!(bucket.take(at(1000), 20_000), Ok(()));
-        assert_eq!(bucket.take(at(1000), 1000), Err(at(10)), "20 ms are owed, 10 of them are tolerated");
-        assert_eq!(bucket.take(at(1019), 9_000), Ok(()), "9 ms late");
-        assert_eq!(bucket.take(at(1019), 1), Ok(()));
+        assert_eq!(bucket.take(at(1000), 1000), Err(at(12)), "20 ms are owed, 8 of them are tolerated");
+        assert_eq!(bucket.take(at(1019), 9_000), Ok(()), "7 ms late");
+        assert_eq!(bucket.take(at(1019), 1), Err(at(2)));
         assert!(bucket.take(at(1018), 1).is_err());
     }
 
@@ -82,7 +82,7 @@ mod tests {
     fn a_new_rate_holds_at_once_for_what_is_owed() {
         let mut bucket = Bucket::new(1000);
         bucket.charge(at(0), 1000);
-        assert_eq!(bucket.take(at(0), 1), Err(at(7990)));
+        assert_eq!(bucket.take(at(0), 1), Err(at(7992)));
         bucket.set_rate(at(0), 1_000_000_000);
         assert_eq!(bucket.take(at(0), 1), Ok(()));
         bucket.set_rate(at(0), u64::MAX);
@@ -100,7 +100,7 @@ mod tests {
         bucket.refund(1000);
         assert_eq!(bucket.take(at(0), 1000), Ok(()));
         bucket.charge(at(0), 1000);
-        assert_eq!(bucket.take(at(0), 1), Err(at(1990)));
+        assert_eq!(bucket.take(at(0), 1), Err(at(1992)));
     }
 
     proptest! {
@@ -121,13 +121,13 @@ mod tests {
             for (index, (start, _)) in admitted.iter().enumerate() {
                 let within = admitted[index..].iter().take_while(|(time, _)| *time < *start + at(1000));
                 let bytes: u64 = within.map(|(_, bytes)| bytes).sum();
-                prop_assert!(bytes as f64 * 8.0 <= rate_bps as f64 * 1.0151 + 1.0, "{bytes} bytes");
+                prop_assert!(bytes as f64 * 8.0 <= rate_bps as f64 * 1.0131 + 1.0, "{bytes} bytes");
             }
         }
 
         /// A sender that always has data and wakes less than the tolerance late uses all of the rate.
         #[test]
-        fn the_rate_is_used(rate_bps in 1_000_000u64..10_000_000_000, late_us in proptest::collection::vec(0u64..9_000, 100)) {
+        fn the_rate_is_used(rate_bps in 1_000_000u64..10_000_000_000, late_us in proptest::collection::vec(0u64..7_000, 100)) {
             let piece = rate_bps / 8 / 200;
             let (mut bucket, mut now, mut bytes) = (Bucket::new(rate_bps), at(0), 0);
             for late in late_us.into_iter().cycle().take(1000) {

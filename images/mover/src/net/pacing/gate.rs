@@ -18,7 +18,7 @@ use rustix::net::{sendmsg, SendAncillaryBuffer, SendFlags};
 use super::bucket::Bucket;
 
 /// Time at the cap that one piece takes; with the bucket's tolerance it bounds what a second may have too much.
-const PIECE: Duration = Duration::from_millis(5);
+const PIECE: Duration = Duration::from_millis(4);
 /// Pieces are whole segments of an Ethernet path where the cap allows it, and no larger than a write pays for.
 const SEGMENT_BYTES: u64 = 1448;
 const PIECE_BYTES: u64 = 256 << 10;
@@ -208,7 +208,7 @@ mod tests {
         for (cap_bps, expected) in [
             (1, 1448),
             (1_000_000, 1448),
-            (10_000_000, 4 * 1448),
+            (10_000_000, 3 * 1448),
             (1_000_000_000, 181 * 1448),
             (5_000_000_000, 181 * 1448),
             (u64::MAX, 181 * 1448),
@@ -225,7 +225,7 @@ mod tests {
         let slices = [IoSlice::new(&data[..6000]), IoSlice::new(&data[6000..])];
         assert_eq!(gate.write(&sender, &slices).unwrap(), 20_000);
         gate.set_cap(Some(10_000_000));
-        assert_eq!(gate.write(&sender, &slices).unwrap(), 4 * 1448);
+        assert_eq!(gate.write(&sender, &slices).unwrap(), 3 * 1448);
     }
 
     #[test]

@@ -20,6 +20,8 @@ use crate::net::tcp::{Binding, Metered};
 use crate::report::progress::Progress;
 
 const MODES: [Encryption; 2] = [Encryption::Required, Encryption::None];
+/// A record of them is as long as no record of the handshake.
+const DATA: &[u8; 7] = b"at once";
 /// Longer than anything here takes on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -92,7 +94,8 @@ impl Drop for Ends {
 
 fn head(pack: u64, payload_bytes: u32) -> Vec<u8> {
     let mut head = Header::Data { pack, segments: 1, payload_bytes }.encode().to_vec();
-    Segment { file: 0, block: pack as u32, length: payload_bytes, digest: [7; 32] }.encode_into(&mut head);
+    Segment { file: 0, block: pack as u32, length: payload_bytes, digest: [7; 32], is_hole: false }
+        .encode_into(&mut head);
     head
 }
 
@@ -150,37 +153,45 @@ fn data_that_come_together_with_the_handshakes_last_word_are_not_lost() {
         (Metered::new(here, Arc::new(Progress::new()), None), listener.accept().unwrap().0)
     };
     let ((client, mut from_client), (server, mut to_server)) = (pair(), pair());
-    let (flushed, sent) = channel();
     let client = Records::new(identity(Role::Sender).connect_data().unwrap(), client);
     let server = Records::new(identity(Role::Receiver).accept_data().unwrap(), server);
     let sending = std::thread::spawn(move || {
         let mut client = client;
         client.handshake().unwrap();
-        client.send(b"hello").unwrap();
+        client.send(DATA).unwrap();
         client.flush().unwrap();
-        flushed.send(()).unwrap();
         client
     });
     let receiving = std::thread::spawn(move || {
-        let (mut server, mut bytes) = (server, [0; 5]);
+        let (mut server, mut bytes) = (server, [0; DATA.len()]);
         server.handshake().unwrap();
         server.read_exact(&mut bytes).unwrap();
         bytes
     });
-    // The first record is the client's hello; the server's answer passes freely; what follows is held until all of it was sent.
-    let mut head = [0; 5];
-    from_client.read_exact(&mut head).unwrap();
-    let mut hello = vec![0; usize::from(u16::from_be_bytes([head[3], head[4]]))];
-    from_client.read_exact(&mut hello).unwrap();
-    to_server.write_all(&[&head[..], &hello].concat()).unwrap();
+    // The client's hello and the server's answer pass; what follows is held until the data are there, too.
+    to_server.write_all(&read_record(&mut from_client)).unwrap();
     let (mut answer, mut to_client) = (to_server.try_clone().unwrap(), from_client.try_clone().unwrap());
     std::thread::spawn(move || std::io::copy(&mut answer, &mut to_client));
-    sent.recv_timeout(PATIENCE).unwrap();
-    let mut rest = vec![0; 1 << 16];
-    let length = from_client.read(&mut rest).unwrap();
-    to_server.write_all(&rest[..length]).unwrap();
-    assert_eq!(&receiving.join().unwrap(), b"hello");
+    let (mut held, data_bytes) = (Vec::new(), 5 + DATA.len() + 1 + 16);
+    loop {
+        let record = read_record(&mut from_client);
+        held.extend_from_slice(&record);
+        if record.len() == data_bytes {
+            break;
+        }
+    }
+    to_server.write_all(&held).unwrap();
+    assert_eq!(&receiving.join().unwrap(), DATA);
     drop(sending.join().unwrap());
+}
+
+/// One TLS record with its header.
+fn read_record(stream: &mut TcpStream) -> Vec<u8> {
+    let mut record = vec![0; 5];
+    stream.read_exact(&mut record).unwrap();
+    record.resize(5 + usize::from(u16::from_be_bytes([record[3], record[4]])), 0);
+    stream.read_exact(&mut record[5..]).unwrap();
+    record
 }
 
 #[test]

@@ -9,7 +9,7 @@ use fairlead_protocol::kept::{gaps, Run};
 use fairlead_protocol::keyed::{Secret, ANSWER_BYTES, GREETING_BYTES, NONCE_BYTES, TAG_BYTES};
 use fairlead_protocol::ledger::{job_of_header, Replay};
 use fairlead_protocol::limits::{BLOCK_BYTES, HELLO_FRAME_BYTES, PACK_PAYLOAD_BYTES, PACK_SEGMENTS};
-use fairlead_protocol::listing::{Entry, Kind, Version};
+use fairlead_protocol::listing::{Entry, Kind, ListingBuilder, Version};
 use fairlead_protocol::message::{Body, Control, Hello, Welcome};
 use fairlead_protocol::name::{check_path, check_target};
 use fairlead_protocol::pack::{decode_table, Header, Segment, HEADER_BYTES, SEGMENT_BYTES};
@@ -100,7 +100,10 @@ pub(crate) fn pack(mut bytes: &[u8]) {
         if decode_table(table, payload_bytes, &mut segments).is_err() {
             return;
         }
-        assert_eq!(segments.iter().map(|segment| u64::from(segment.length)).sum::<u64>(), u64::from(payload_bytes));
+        assert_eq!(
+            segments.iter().map(|segment| u64::from(segment.payload_bytes())).sum::<u64>(),
+            u64::from(payload_bytes)
+        );
         let Some((payload, rest)) = rest.split_at_checked(payload_bytes as usize) else { return };
         let _ = of_block(payload);
         bytes = rest;
@@ -114,12 +117,17 @@ pub(crate) fn ledger(bytes: &[u8]) {
     let (book, valid) = replay.finish();
     assert!(valid <= bytes.len() as u64);
     assert!(valid == 0 || job_of_header(bytes.first_chunk().unwrap()).is_some());
-    for file in book.files().values() {
+    for (slot, file) in book.files() {
+        assert_eq!(book.file(slot), Some(file));
         assert!(file.blocks().is_sorted_by(|left, right| left.block < right.block));
-        let held = file.blocks().iter().map(|held| (held.block, held.digest));
-        let runs: Vec<Run> = fairlead_protocol::kept::runs(0, held);
-        let _ = gaps(0, file.identity.size, &runs);
-        let _ = file.blocks().iter().filter(|held| book.is_durable(held)).count();
+        let mut runs: Vec<Run> = Vec::new();
+        for held in file.blocks() {
+            fairlead_protocol::kept::add(&mut runs, 0, held.block);
+            assert_eq!(file.digest_at(held.block), Some(held.digest_at()));
+            assert!(held.digest_at() + 32 <= valid);
+        }
+        let _ = gaps(0, file.size, &runs);
+        let _ = file.blocks().filter(|held| book.is_durable(held)).count();
     }
 }
 
@@ -148,15 +156,17 @@ fn follow(session: &mut Receiver, step: Step) -> Option<()> {
     let next = match step.effect {
         None => return Some(()),
         Some(ReceiverEffect::Survey(entries)) => {
-            let files =
-                (0u32..).zip(entries.iter()).filter(|(_, entry)| entry.kind == Kind::File && entry.size % 2 == 1);
+            let files = entries.iter().filter(|(_, entry)| entry.kind == Kind::File && entry.size % 2 == 1);
             session.surveyed(files.map(|(index, _)| index).collect())
         }
         Some(ReceiverEffect::HashFiles(files)) => {
-            files.iter().for_each(|file| session.hashed(*file, [0; 32]));
+            files.iter().for_each(|file| session.hashed(&[(*file, [0; 32])]));
             session.hashed_all()
         }
-        Some(ReceiverEffect::Reserve { .. }) => session.reserved(&[]).ok()?,
+        Some(ReceiverEffect::Reserve { .. }) => {
+            drop(session.reserved(Vec::new(), |_, _| Ok([0; 32])).ok()?);
+            return Some(());
+        }
         Some(ReceiverEffect::Settle) => session.settled(&[]).ok()?,
         Some(ReceiverEffect::Publish) => session.published(false),
     };
@@ -165,22 +175,30 @@ fn follow(session: &mut Receiver, step: Step) -> Option<()> {
 
 fn entry(path: &str, size: u64) -> Entry {
     let (path, version) = (path.into(), Version::default());
-    Entry { path, kind: Kind::File, mode: 0o644, mtime_s: 0, mtime_ns: 0, size, target: Vec::new(), version }
+    let target = Vec::new();
+    Entry { path, kind: Kind::File, mode: 0o644, mtime_s: 0, mtime_ns: 0, size, target, version, hole_bytes: 0 }
 }
 
 /// A sender with two files that hears these bytes from its receiver.
 pub(crate) fn sender(bytes: &[u8]) {
     let mut session = Sender::default();
-    session.listed(vec![entry("a", 3 * u64::from(BLOCK_BYTES) + 1), entry("b", 5)]);
+    let mut builder = ListingBuilder::default();
+    for entry in [entry("a", 3 * u64::from(BLOCK_BYTES) + 1), entry("b", 5)] {
+        builder.push(&entry).unwrap();
+    }
+    session.listed(builder.finish()).unwrap();
     for body in messages(bytes) {
         match session.on_message(body) {
             Err(_) => return,
-            Ok(Some(Effect::HashFiles(files))) => files.into_iter().for_each(|file| session.hashed(file, [0; 32])),
+            Ok(Some(Effect::HashFiles(files))) => {
+                let digests: Vec<_> = files.iter().map(|file| (*file, [0; 32])).collect();
+                session.hashed(&digests);
+            }
             Ok(Some(Effect::Planned)) => {
                 session.release();
-                for run in session.kept().to_vec() {
-                    for (block, digest) in (run.first..).zip(&run.digests) {
-                        session.checked(run.file, block, digest, [1; 32]).unwrap();
+                for run in session.kept().iter() {
+                    for block in run.first..run.end {
+                        session.checked(run.file, block, [1; 32]).unwrap();
                     }
                 }
             }

@@ -1,0 +1,118 @@
+//! Puts verified blocks in their places in partial files.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+
+use fairlead_protocol::digest::block_count;
+use fairlead_protocol::fault::show;
+use fairlead_protocol::limits::BLOCK_BYTES;
+use fairlead_protocol::listing::{Extent, Listing, Lookup};
+use fairlead_protocol::pack::Segment;
+use fairlead_protocol::Fault;
+use rustix::fs::FallocateFlags;
+use rustix::io::Errno;
+
+use super::large::LargeFile;
+use super::Partial;
+use crate::fault_injection::{crash_point, hang_point};
+use crate::fs::metadata::{set_metadata, Preserve, FILE_MODE};
+use crate::fs::survey::write_fault;
+
+/// Grain of holes smaller than a block: what most file systems allocate at once.
+const HOLE_BYTES: usize = 4096;
+
+/// Writes blocks for one stream and keeps the last large file open.
+pub(crate) struct BlockWriter<'a> {
+    partial: &'a Partial,
+    listing: &'a Listing,
+    preserve: &'a [Preserve],
+    entries: Lookup<'a>,
+    open: Option<(u32, LargeFile)>,
+}
+
+impl<'a> BlockWriter<'a> {
+    pub(crate) fn new(partial: &'a Partial, listing: &'a Listing, preserve: &'a [Preserve]) -> Self {
+        Self { partial, listing, preserve, entries: Lookup::new(listing), open: None }
+    }
+
+    /// Writes a verified block in its place. Nothing is truncated: a block that arrives twice is the same bytes.
+    pub(crate) fn write(&mut self, segment: &Segment, bytes: &[u8]) -> Result<(), Fault> {
+        self.try_write(segment, bytes)
+            .map_err(|error| write_fault(&show(&self.listing.entry(segment.file).path), &error))
+    }
+
+    fn try_write(&mut self, segment: &Segment, bytes: &[u8]) -> io::Result<()> {
+        let Some(Extent { size, has_holes, .. }) = self.listing.extent(segment.file) else {
+            return Err(io::ErrorKind::InvalidInput.into());
+        };
+        if block_count(size) == 1 {
+            return self.write_whole(segment, has_holes, bytes);
+        }
+        let file = match &mut self.open {
+            Some((index, file)) if *index == segment.file => file,
+            _ => {
+                let file = LargeFile::open(self.partial, segment.file, size, has_holes)?;
+                &mut self.open.insert((segment.file, file)).1
+            }
+        };
+        crash_point();
+        hang_point("WRITE");
+        if has_holes {
+            write_sparsely(file.buffered(), segment, bytes)
+        } else {
+            file.write(bytes, u64::from(segment.block) * u64::from(BLOCK_BYTES))
+        }
+    }
+
+    /// Writes a file of one block and gives it its metadata while it is open: opening it again costs more than all else.
+    fn write_whole(&mut self, segment: &Segment, has_holes: bool, bytes: &[u8]) -> io::Result<()> {
+        let file = self.partial.open_entry(segment.file)?;
+        crash_point();
+        hang_point("WRITE");
+        if has_holes {
+            file.set_len(u64::from(segment.length))?;
+            write_sparsely(&file, segment, bytes)?;
+        } else {
+            file.write_all_at(bytes, 0)?;
+        }
+        if let Some(entry) = self.entries.get(segment.file) {
+            set_metadata(&file, &entry, self.preserve, FILE_MODE)?;
+            self.partial.finish(segment.file);
+        }
+        Ok(())
+    }
+}
+
+/// Writes what is not zero of a block of a file with holes, and makes the rest a hole, whatever was there.
+fn write_sparsely(file: &File, segment: &Segment, bytes: &[u8]) -> io::Result<()> {
+    let start = u64::from(segment.block) * u64::from(BLOCK_BYTES);
+    if segment.is_hole {
+        return make_hole(file, start, u64::from(segment.length));
+    }
+    let grains: Vec<(bool, &[u8])> = bytes.chunks(HOLE_BYTES).map(|grain| (is_zero(grain), grain)).collect();
+    let mut at = 0;
+    for run in grains.chunk_by(|left, right| left.0 == right.0) {
+        let length: usize = run.iter().map(|(_, grain)| grain.len()).sum();
+        let place = start + at as u64;
+        if run[0].0 {
+            make_hole(file, place, length as u64)?;
+        } else {
+            file.write_all_at(&bytes[at..at + length], place)?;
+        }
+        at += length;
+    }
+    Ok(())
+}
+
+/// Frees a range of a file, or fills it with zeros where the file system has no holes.
+fn make_hole(file: &File, start: u64, length: u64) -> io::Result<()> {
+    match rustix::fs::fallocate(file, FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE, start, length) {
+        Err(Errno::NOTSUP | Errno::NOSYS | Errno::INVAL) => file.write_all_at(&vec![0; length as usize], start),
+        result => Ok(result?),
+    }
+}
+
+fn is_zero(bytes: &[u8]) -> bool {
+    bytes.iter().all(|byte| *byte == 0)
+}
