@@ -15,7 +15,9 @@ use fairlead_protocol::schedule::Schedule;
 const SMALL_FILE_BYTES: u32 = 4096;
 
 fn segments(count: u16) -> Vec<Segment> {
-    (0..u32::from(count)).map(|file| Segment { file, block: 0, length: SMALL_FILE_BYTES, digest: [7; 32] }).collect()
+    (0..u32::from(count))
+        .map(|file| Segment { file, block: 0, length: SMALL_FILE_BYTES, digest: [7; 32], is_hole: false })
+        .collect()
 }
 
 fn table(segments: &[Segment]) -> Vec<u8> {
@@ -115,7 +117,7 @@ fn schedules(criterion: &mut Criterion) {
         let blocks = u64::from(files) * size.div_ceil(u64::from(BLOCK_BYTES));
         group.throughput(Throughput::Elements(blocks));
         group.bench_function(name, |bencher| {
-            let work = || Schedule::new((0..files).map(|file| (file, size)));
+            let work = || Schedule::new((0..files).map(move |file| (file, size)));
             let run = |mut schedule: Schedule| {
                 while let Some(pack) = schedule.next_pack(0) {
                     black_box(schedule.stored(pack.id));

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use fairlead_protocol::Reason;
-use support::{get, Bench};
+use support::{get, noise, Bench};
 
 fn page() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../docs/reference/mover.md")
@@ -75,14 +75,12 @@ fn every_reason_is_explained() {
 #[test]
 fn every_metric_is_explained() {
     let bench = Bench::new();
-    bench.write("file", b"content");
+    bench.write("file", &noise(8 << 20, 1));
     let (receiver, port) = bench.receiver(&[]);
-    let socket = bench.path("control.sock").display().to_string();
-    // Waits with its totals known, so that every page has all it can have.
-    let extra = ["--await-transport", "30", "--control-socket", &socket, "--bandwidth", "80M", "--http", "127.0.0.1:0"];
-    let mut sender = bench.sender(port, &extra);
+    // Under way with a cap in force, so that the page has all it can have.
+    let mut sender = bench.sender(port, &["--bandwidth", "8M", "--http", "127.0.0.1:0"]);
     let address = sender.await_event("http")["address"].as_str().expect("an address").to_owned();
-    sender.await_progress(|progress| progress["stage"] == "AwaitingTransport");
+    sender.await_progress(|progress| progress["bandwidth"]["in_force_bps"].is_u64());
     let (status, text) = get(&address, "/metrics");
     assert_eq!(status, 200);
     let served: BTreeSet<String> =

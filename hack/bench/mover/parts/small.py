@@ -23,10 +23,6 @@ SUBSET_FILES, SUBSET_LIMIT_S = 2000, 30
 """What others get on the long path: with a round trip or more a file, all files would take them hours."""
 
 
-SLOW_S = 40.0
-"""Who takes longer is measured once: its ratio is far from one."""
-
-
 def _others(rclone: int, xrootd: int, gridftp: int) -> list[Copier]:
     """The others with as many files at a time as was best for each on that path, up to what they allow."""
     return [Rclone(rclone), Xrootd(1, xrootd), Gridftp(1, gridftp)]
@@ -40,10 +36,10 @@ def measure_lan(bench: Bench) -> list[Row]:
     ready, absent = available(others)
     runs, one = {copier.name: Runs() for copier in [bench.mover, *ready]}, Runs()
     with veth(rate_bps=LAN_BPS) as net:
-        for repetition in range(bench.pick(3, 1)):
+        for _ in range(bench.pick(3, 1)):
             copy(bench.mover, net, big, bench.scratch, one, limit_s=COPY_LIMIT_S)
             bench.say(f"mover, one file: {one.durable_s[-1]:.2f} s")
-            for copier in [bench.mover, *(other for other in ready if repetition == 0 or runs[other.name].seconds < SLOW_S)]:
+            for copier in [bench.mover, *(other for other in ready if not runs[other.name].suffices)]:
                 _copy_all(bench, copier, net, tree, runs[copier.name])
     rows = [_against("small_lan", other, runs, absent, what=f"{tree.files} files") for other in others]
     return [*rows, _against_one("small_vs_big_lan", runs["mover"], one, "on 1 Gb/s"), _unlimited(bench, tree, big)]

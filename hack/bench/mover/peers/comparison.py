@@ -14,6 +14,9 @@ from lab.trees import Tree, arrived, check, clear, sync
 
 from peers.copier import Copied, Copier
 
+SLOW_S = 20.0
+"""Who takes longer than that is measured once: its ratio is far from one, and the run has its bounds."""
+
 
 @dataclass
 class Runs:
@@ -29,6 +32,11 @@ class Runs:
     def all_finished(self) -> bool:
         """Whether no run was cut off by its time limit."""
         return all(copied.finished for copied in self.copied)
+
+    @property
+    def suffices(self) -> bool:
+        """Whether more runs would tell nothing more."""
+        return bool(self.durable_s) and self.durable_s[0] > SLOW_S
 
     @property
     def seconds(self) -> float:

@@ -92,6 +92,10 @@ class Transfer:
             raise BenchError(f"{error}\nsender: {said['sender']}\nreceiver: {said['receiver']}") from error
         return Ends(sender, receiver, _read_json(self._path("receiver", "verdict")))
 
+    def resent_bytes(self) -> int:
+        """Payload that the receiver got in vain over all attempts, by its verdict; 0 without one."""
+        return int(_read_json(self._path("receiver", "verdict")).get("bytes_resent", 0))
+
     def stop_sending(self) -> None:
         """Ends a transfer that has served its purpose."""
         if self.sender is not None:
