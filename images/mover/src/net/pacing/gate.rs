@@ -290,7 +290,7 @@ mod tests {
     fn a_blocked_write_notices_that_the_peer_ended_its_side() {
         let (sender, receiver) = pair();
         receiver.shutdown(std::net::Shutdown::Write).unwrap();
-        let (gate, bytes) = (Gate::new(None), [0; 1 << 16]);
+        let (gate, bytes) = (Gate::new(), [0; 1 << 16]);
         let ended = loop {
             if let Err(error) = gate.write(&sender, &[IoSlice::new(&bytes)]) {
                 break error;
