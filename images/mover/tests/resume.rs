@@ -106,6 +106,19 @@ fn number_or_zero(end: &End) -> u64 {
 }
 
 #[test]
+fn thousands_of_kept_blocks_are_told_to_the_sender() {
+    let bench = Bench::new();
+    for file in 0..3000u32 {
+        bench.write(&format!("a/{file}"), &file.to_be_bytes());
+    }
+    bench.write("large", &noise(20 << 20, 8));
+    interrupt(&bench, 1, 4 << 20, |receiver, _| receiver.signal("KILL"));
+    let (receiver, sender) = bench.attempt(2, &[], &[]);
+    assert_whole(&bench, &receiver, &sender);
+    assert!(number(&receiver, "bytes_resumed") > 4 << 20, "{receiver:?}");
+}
+
+#[test]
 fn a_source_that_changed_restarts_that_file_alone() {
     let bench = Bench::new();
     bench.write("changes", &noise(6 << 20, 3));

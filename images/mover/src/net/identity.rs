@@ -14,9 +14,6 @@ use rustls::server::{UnbufferedServerConnection, WebPkiClientVerifier};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, ServerConfig, ServerConnection, SupportedCipherSuite};
 use webpki::EndEntityCert;
 
-/// Plaintext and ciphertext that rustls may hold for one connection: enough for one large write.
-const TLS_BUFFER_BYTES: usize = 512 << 10;
-
 /// One end of a transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Role {
@@ -107,9 +104,7 @@ impl Identity {
         let config = self.client.clone().ok_or_else(|| internal("the receiver does not connect"))?;
         let name =
             ServerName::try_from(dns_name(&self.job, Role::Receiver)).map_err(|error| internal(&error.to_string()))?;
-        let mut connection = ClientConnection::new(config, name).map_err(|error| internal(&error.to_string()))?;
-        connection.set_buffer_limit(Some(TLS_BUFFER_BYTES));
-        Ok(connection)
+        ClientConnection::new(config, name).map_err(|error| internal(&error.to_string()))
     }
 
     /// As `connect`, for a data connection.

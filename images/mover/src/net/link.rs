@@ -68,6 +68,9 @@ impl Link {
         E: From<LinkEvent> + Send + 'static,
     {
         socket.set_nonblocking(true)?;
+        // One frame at a time is encrypted, so the bound of frames is the buffer's; the library's own is below the longest frame.
+        let mut connection = connection;
+        connection.set_buffer_limit(None);
         let wake = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?;
         let outbox = Arc::new(Outbox {
             frames: Mutex::default(),
