@@ -20,7 +20,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "images" / "advisor"))
 
-from tests.support.two_hosts import RECEIVER, SENDER, TwoHosts, Wan, missing, sparse_source  # noqa: E402 - found beside the advisor
+from tests.support.two_hosts import RECEIVER, SENDER, TwoHosts, Wan, missing, noisy_source  # noqa: E402 - found beside the advisor
 
 OUTPUT = ROOT / "build" / "bench" / "parallelism.json"
 WARM_S = 20.0
@@ -70,7 +70,7 @@ class Run:
 def transfer(scene: Scene, streams: int | None, seconds: float) -> Run:
     """One transfer; `streams` None leaves the count to the advisor."""
     folder = Path(tempfile.mkdtemp(prefix="fairlead-bench-", dir="/dev/shm"))
-    with TwoHosts(scene.wan, folder) as hosts, sparse_source(folder, SOURCE_BYTES) as source:
+    with TwoHosts(scene.wan, folder) as hosts, noisy_source(folder, SOURCE_BYTES) as source:
         if scene.others:
             server = hosts.start("r", "iperf3", "-s", "-B", RECEIVER, "-p", 5201)
             time.sleep(1)

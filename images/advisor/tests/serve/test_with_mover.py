@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.two_hosts import TwoHosts, Wan, missing, sparse_source
+from tests.support.two_hosts import TwoHosts, Wan, missing, noisy_source
 
 pytestmark = [pytest.mark.skipif(missing() is not None, reason=missing() or ""), pytest.mark.timeout(300)]
 
@@ -34,14 +34,14 @@ def flows(hosts: TwoHosts) -> bool:
 
 
 def test_a_lossy_path_is_given_more_streams_and_the_transfer_ends_well(hosts: TwoHosts) -> None:
-    with sparse_source(hosts.folder, 160_000_000) as source:
+    with noisy_source(hosts.folder, 160_000_000) as source:
         ends = hosts.send(source, "--await-transport", 30)
         advisor = hosts.advise("--seconds", 1)
         hosts.wait_for(lambda: any(entry["kept"] > 4 for entry in entries(hosts, "streams")), "more streams are kept", ends.sender, 150)
         ends.sender.wait(timeout=120)
         ends.receiver.wait(timeout=20)
         assert (ends.sender.returncode, ends.receiver.returncode) == (0, 0), hosts.logs()
-        assert (ends.arrived / "zeros").stat().st_size == 160_000_000
+        assert (ends.arrived / "noise").stat().st_size == 160_000_000
         advisor.send_signal(signal.SIGTERM)
         assert advisor.wait(timeout=10) == 0
     (end,) = entries(hosts, "end")
@@ -52,7 +52,7 @@ def test_a_lossy_path_is_given_more_streams_and_the_transfer_ends_well(hosts: Tw
 def test_the_transfer_goes_on_whatever_becomes_of_the_advisor(hosts: TwoHosts, fault: str) -> None:
     size_bytes = 20_000_000
     stops_early = fault == "stopped before it decided"
-    with sparse_source(hosts.folder, size_bytes) as source:
+    with noisy_source(hosts.folder, size_bytes) as source:
         ends = hosts.send(source, "--await-transport", 4 if stops_early else 60, "--streams", 3)
         advisor = hosts.advise("--seconds", 1, "--streams-min", 2)
         if stops_early:
@@ -72,7 +72,7 @@ def test_the_transfer_goes_on_whatever_becomes_of_the_advisor(hosts: TwoHosts, f
         ends.sender.wait(timeout=120)
         ends.receiver.wait(timeout=20)
         assert (ends.sender.returncode, ends.receiver.returncode) == (0, 0), hosts.logs()
-        assert (ends.arrived / "zeros").stat().st_size == size_bytes
+        assert (ends.arrived / "noise").stat().st_size == size_bytes
 
 
 def test_nothing_is_left_behind(tmp_path: Path) -> None:

@@ -190,12 +190,14 @@ class Ends:
 
 
 @contextlib.contextmanager
-def sparse_source(folder: Path, size_bytes: int) -> Iterator[Path]:
-    """A directory with one file of zeros that takes no room."""
+def noisy_source(folder: Path, size_bytes: int) -> Iterator[Path]:
+    """A directory with one file of noise: holes would not travel."""
     source = folder / "source"
     source.mkdir()
-    with (source / "zeros").open("wb") as file:
-        file.truncate(size_bytes)
+    noise = os.urandom(1 << 20)
+    with (source / "noise").open("wb") as file:
+        for start in range(0, size_bytes, len(noise)):
+            file.write(noise[: size_bytes - start])
     yield source
 
 
