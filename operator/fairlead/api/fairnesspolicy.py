@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Final, Literal, Self
+from typing import Annotated, Final, Literal
 
-from pydantic import ConfigDict, Field, ValidationError
+from pydantic import ConfigDict, Field
 
 from fairlead.api.quantity import PART_PATTERN, parse_part, parse_rate
-from fairlead.api.schema import ApiModel, Timestamp, cel, marks
+from fairlead.api.schema import ApiModel, ObjectMetadata, Resource, cel, marks
 from fairlead.api.spec import DEFAULT_WEIGHT, FASTEST, HEAVIEST, ObjectName, RateText
 from fairlead.api.status import Condition
-from fairlead.api.transferjob import InvalidResourceError, describe_problems
 
 OTHERS: Final = "others"
 """Name of the tenant of all namespaces that no selector matches."""
@@ -310,28 +309,9 @@ class FairnessPolicyStatus(ApiModel):
     """The generation of the spec that this status answers."""
 
 
-class PolicyMetadata(ApiModel):
-    """The part of a policy's metadata that the operator uses."""
-
-    name: str
-    uid: str
-    generation: int = 1
-    resource_version: str = ""
-    creation_timestamp: Timestamp
-    deletion_timestamp: Timestamp | None = None
-
-
-class FairnessPolicy(ApiModel):
+class FairnessPolicy(Resource):
     """Who shares which links."""
 
-    metadata: PolicyMetadata
+    metadata: ObjectMetadata
     spec: FairnessPolicySpec
     status: FairnessPolicyStatus = Field(default_factory=FairnessPolicyStatus)
-
-    @classmethod
-    def from_object(cls, body: Mapping[str, Any]) -> Self:
-        """The typed form of an object read from the API server. Raises InvalidResourceError that names every wrong field."""
-        try:
-            return cls.model_validate({"metadata": body.get("metadata"), "spec": body.get("spec"), "status": body.get("status") or {}})
-        except ValidationError as error:
-            raise InvalidResourceError(describe_problems(error)) from error

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 
-from pydantic import BaseModel, ConfigDict, PlainSerializer
+from pydantic import BaseModel, ConfigDict, PlainSerializer, ValidationError
 from pydantic.alias_generators import to_camel
 
 
@@ -58,3 +58,35 @@ def marks(
 def immutable(field: str) -> Mapping[str, str]:
     """The rule that refuses any change of `field` after creation."""
     return cel("self == oldSelf", f"{field} cannot change once the job exists: create a new TransferJob instead")
+
+
+class InvalidResourceError(ValueError):
+    """An object that is not what this version can read. A retry does not help; its owner must change it."""
+
+
+def _describe_problems(error: ValidationError) -> str:
+    """Every wrong field and what is wrong with it."""
+    return "; ".join(f"{'.'.join(str(part) for part in problem['loc'])}: {problem['msg']}" for problem in error.errors())
+
+
+class ObjectMetadata(ApiModel):
+    """The part of an object's metadata that the operator uses."""
+
+    name: str
+    uid: str
+    generation: int = 1
+    resource_version: str = ""
+    creation_timestamp: Timestamp
+    deletion_timestamp: Timestamp | None = None
+
+
+class Resource(ApiModel):
+    """An object of one of our kinds: `metadata`, `spec` and `status`."""
+
+    @classmethod
+    def from_object(cls, body: Mapping[str, Any]) -> Self:
+        """The typed form of an object read from the API server. Raises InvalidResourceError that names every wrong field."""
+        try:
+            return cls.model_validate({"metadata": body.get("metadata"), "spec": body.get("spec"), "status": body.get("status") or {}})
+        except ValidationError as error:
+            raise InvalidResourceError(_describe_problems(error)) from error

@@ -9,7 +9,8 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from fairlead.api.reasons import ConditionType
-from fairlead.api.transferjob import InvalidResourceError, TransferJob
+from fairlead.api.schema import InvalidResourceError
+from fairlead.api.transferjob import TransferJob
 from fairlead.core.fairness.model import participant_of
 from fairlead.core.model import Observed, Plan
 from fairlead.handlers.cache import Cache, ObjectKey

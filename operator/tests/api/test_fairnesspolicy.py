@@ -8,7 +8,7 @@ import pytest
 
 from fairlead.api.fairnesspolicy import FairnessPolicy, NamespaceSelector, SharedLink
 from fairlead.api.quantity import RateError, parse_part
-from fairlead.api.transferjob import InvalidResourceError
+from fairlead.api.schema import InvalidResourceError
 
 LABELS = {"team": "astro", "tier": "gold"}
 

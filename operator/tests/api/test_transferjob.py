@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
+from fairlead.api.schema import InvalidResourceError
 from fairlead.api.status import Condition, FailureStatus, ProgressStatus, TransferJobStatus
-from fairlead.api.transferjob import InvalidResourceError, TransferJob
+from fairlead.api.transferjob import TransferJob
 
 MOMENT = datetime(2026, 1, 2, 3, 4, 5, 678, tzinfo=UTC)
 

@@ -8,9 +8,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from fairlead.api.fairnesspolicy import OTHERS, FairnessPolicy, FairnessPolicyStatus, PolicyMetadata, Share, SharedLink
+from fairlead.api.fairnesspolicy import OTHERS, FairnessPolicy, FairnessPolicyStatus, Share, SharedLink
 from fairlead.api.quantity import RateError
-from fairlead.api.transferjob import InvalidResourceError
+from fairlead.api.schema import InvalidResourceError, ObjectMetadata
 from fairlead.core.fairness.model import End, Participant
 
 _MOST_NAMED = 5
@@ -91,7 +91,7 @@ def _by_end(links: Iterable[LinkRule]) -> Mapping[EndKey, frozenset[str]]:
 class Candidate:
     """A policy that exists. `policy` is None if its spec cannot be read; `problem` says why."""
 
-    metadata: PolicyMetadata
+    metadata: ObjectMetadata
     status: FairnessPolicyStatus
     policy: FairnessPolicy | None
     problem: str = ""
@@ -99,7 +99,7 @@ class Candidate:
 
 def read_candidate(body: Mapping[str, Any]) -> Candidate:
     """A policy as the API server shows it."""
-    metadata = PolicyMetadata.model_validate(body["metadata"])
+    metadata = ObjectMetadata.model_validate(body["metadata"])
     try:
         policy = FairnessPolicy.from_object(body)
     except InvalidResourceError as error:
