@@ -230,14 +230,7 @@ fn a_source_that_changes_is_named_and_nothing_is_published() {
 fn a_destination_without_room_is_full_before_data_moves() {
     let bench = Bench::new();
     bench.write("file", &noise(8 << 20, 6));
-    std::fs::create_dir(bench.destination()).unwrap();
-    let mounted = Command::new("mount")
-        .args(["-t", "tmpfs", "-o", "size=4m", "tmpfs"])
-        .arg(bench.destination())
-        .status()
-        .is_ok_and(|status| status.success());
-    if !mounted {
-        eprintln!("SKIPPED: a small file system cannot be mounted here (needs root)");
+    if !bench.mount_small_destination(4) {
         return;
     }
     let (receiver, sender) = bench.transfer(&[], &[]);

@@ -56,14 +56,7 @@ fn holes_stay_holes_and_are_not_sent() {
 fn a_file_larger_than_the_space_arrives_if_its_holes_make_up_for_it() {
     let bench = Bench::new();
     sparse(&bench, "sparse");
-    std::fs::create_dir(bench.destination()).unwrap();
-    let mounted = Command::new("mount")
-        .args(["-t", "tmpfs", "-o", "size=12m", "tmpfs"])
-        .arg(bench.destination())
-        .status()
-        .is_ok_and(|status| status.success());
-    if !mounted {
-        eprintln!("SKIPPED: a small file system cannot be mounted here (needs root)");
+    if !bench.mount_small_destination(12) {
         return;
     }
     let (receiver, sender) = bench.transfer(&[], &[]);

@@ -54,6 +54,20 @@ impl End {
 }
 
 impl Bench {
+    /// Mounts a file system of so many MiB at the destination; false, and a word on it, where that is not allowed.
+    pub(crate) fn mount_small_destination(&self, size_mib: u32) -> bool {
+        std::fs::create_dir(self.destination()).unwrap();
+        let mounted = Command::new("mount")
+            .args(["-t", "tmpfs", "-o", &format!("size={size_mib}m"), "tmpfs"])
+            .arg(self.destination())
+            .status()
+            .is_ok_and(|status| status.success());
+        if !mounted {
+            eprintln!("SKIPPED: a small file system cannot be mounted here (needs root)");
+        }
+        mounted
+    }
+
     pub(crate) fn new() -> Self {
         let bench = Self { folder: tempfile::tempdir().unwrap(), namespaces: None };
         bench.make_credentials("tls");
