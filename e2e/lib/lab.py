@@ -18,9 +18,10 @@ from access.kubectl import CommandError, Kubectl, Object
 from access.nodes import MOVER_ID, Disk, LocalCluster
 from access.volumes import local_volume, wait_bound
 from access.watch import Change, Watch
-from trees.listing import LIST_SCRIPT, Listing, compare, parse_listing
+from trees.listing import LIST_SCRIPT, Listing, ListingError, compare, parse_listing
 
 CLEAN_TIMEOUT_S = 120.0
+LISTING_TIMEOUT_S = 30.0
 
 
 class Lab:
@@ -70,9 +71,21 @@ class Lab:
         self.cluster.on(disk.node, "install", "-d", "-o", str(MOVER_ID), "-g", str(MOVER_ID), f"{disk.path}/{folder}")
 
     def listing(self, disk: Disk, folder: str = "") -> Listing:
-        """Everything below a folder of a disk (the whole disk without one), by find and sha256sum; empty where the folder is absent."""
+        """Everything below a folder of a disk (the whole disk without one), by find and sha256sum; empty where the folder is absent.
+
+        Listed again while a mover still adds or removes names in it.
+        """
         script = 'if [ -d "$1" ]; then exec sh -c "$2" sh "$1"; else printf "CHECKSUMS\\0END\\0"; fi'
-        return parse_listing(self.cluster.on(disk.node, "sh", "-c", script, "sh", f"{disk.path}/{folder}", LIST_SCRIPT))
+        command = ("sh", "-c", script, "sh", f"{disk.path}/{folder}", LIST_SCRIPT)
+
+        def settled() -> tuple[Listing] | None:
+            try:
+                return (parse_listing(self.cluster.on(disk.node, *command)),)
+            except (ListingError, CommandError):
+                return None
+
+        (listing,) = wait_until(settled, f"{disk.path}/{folder} holds still to be listed", LISTING_TIMEOUT_S)
+        return listing
 
     def kept(self, disk: Disk) -> Listing:
         """What a disk holds, to tell later that nothing was touched. Directories' times are left out: partial files come and go in them."""
