@@ -239,6 +239,10 @@ impl Engine {
     fn answer(&mut self, command: &Command) -> Result<Value, Refusal> {
         match command {
             Command::Stats => Ok(self.stats()),
+            Command::Measure => {
+                self.lanes.iter_mut().for_each(|lane| lane.lateness_ns.reset());
+                Ok(self.stats())
+            }
             Command::Set(set) => self.set(set),
         }
     }

@@ -62,7 +62,7 @@ fn send_line(path: &Path, line: &str) -> String {
 
 #[test]
 fn requests_survive_the_journey() {
-    for command in [Command::Stats, set_rate("20M")] {
+    for command in [Command::Stats, Command::Measure, set_rate("20M")] {
         assert_eq!(decode_request(&encode_request(&command)), Ok(command));
     }
 }

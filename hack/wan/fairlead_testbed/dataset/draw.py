@@ -52,9 +52,10 @@ def _path(drawn: DrawnPaths, rtt: float, rate: float, buffer: float, loss: float
         rate_bps = drawn.rate_bps.at(rate / slow_share)
     lossless_share = 1 - drawn.loss_share
     loss_ratio = drawn.loss_ratio.at((loss - lossless_share) / drawn.loss_share) if loss >= lossless_share and drawn.loss_share else 0.0
+    rtt_ms = round(drawn.rtt_ms.at(rtt), 1)
     return Path(
         rate_bps=round(rate_bps / 1e5) * 100_000,
-        rtt_ms=round(drawn.rtt_ms.at(rtt), 1),
-        buffer_bdp=round(drawn.buffer_bdp.at(buffer), 2),
+        rtt_ms=rtt_ms,
+        buffer_bdp=round(max(drawn.buffer_bdp.at(buffer), drawn.least_full_queue_ms / rtt_ms), 2),
         loss_ratio=float(f"{loss_ratio:.2g}"),
     )

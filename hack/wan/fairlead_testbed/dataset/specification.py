@@ -42,6 +42,8 @@ class DrawnPaths(_Part):
     """A few paths are faster: they cannot run side by side."""
     fast_share: Annotated[float, Field(ge=0, le=1)] = 0.0
     buffer_bdp: Range
+    least_full_queue_ms: Annotated[float, Field(ge=0)] = 0.0
+    """A smaller buffer is drawn up to this delay: a queue that is no longer than the emulator's own jitter shows nothing in an RTT."""
     loss_ratio: Range
     loss_share: Annotated[float, Field(ge=0, le=1)]
     """The share of paths with any random loss."""

@@ -75,11 +75,18 @@ class Emulator:
 
     async def stats(self) -> dict[str, Any]:
         """Its counters now."""
+        return await self._ask("stats")
+
+    async def measure_lateness(self) -> None:
+        """Forget how late packets were until now: slow start may be stormy, and nobody looks at it."""
+        await self._ask("measure")
+
+    async def _ask(self, command: str) -> dict[str, Any]:
         try:
             async with asyncio.timeout(_PATIENCE_S):
                 reader, writer = await asyncio.open_unix_connection(self._socket, limit=_LONGEST_LINE_BYTES)
                 try:
-                    writer.write(b'{"version":1,"command":"stats"}\n')
+                    writer.write(json.dumps({"version": 1, "command": command}).encode() + b"\n")
                     answer = json.loads(await reader.readline())
                 finally:
                     writer.close()

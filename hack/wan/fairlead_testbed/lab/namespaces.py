@@ -27,6 +27,7 @@ ADDRESS_A, ADDRESS_B = "198.18.0.1", "198.18.0.2"
 PROBE_ADDRESS_A, PROBE_ADDRESS_B = "198.18.1.1", "198.18.2.1"
 _GATEWAY_A, _GATEWAY_B = "198.18.1.2", "198.18.2.2"
 _PATIENCE_S = 60
+_BURST_S = 0.0002
 
 _SYSCTLS = {
     "net.ipv4.ip_forward": "1",
@@ -61,11 +62,20 @@ class Names:
         return (self.a, self.b, self.probe_a, self.probe_b)
 
 
+def burst_packets(rate_bps: int) -> int:
+    """The packets that a sender may hand on at a time: one as on a wire, or what a fast path carries in 0.2 ms.
+
+    A paced sender wakes up for every burst: BBR at 400 Mb/s packet by packet fills a processor core with timers.
+    """
+    return max(1, int(rate_bps * _BURST_S / (8 * MTU_BYTES)))
+
+
 class Namespaces:
     """A context manager: there on entry, gone on exit, also when making them failed half-way."""
 
-    def __init__(self, names: Names) -> None:
+    def __init__(self, names: Names, rate_bps: int) -> None:
         self.names = names
+        self._burst_packets = burst_packets(rate_bps)
 
     def __enter__(self) -> Self:
         try:
@@ -92,8 +102,8 @@ class Namespaces:
                     "link set lo up",
                     f"tuntap add {DEVICE} mode tun",
                     f"addr add {address} peer {peer} dev {DEVICE}",
-                    # The kernel's 500 packets would drop bursts before the emulator sees them. Segments of one packet: as on a wire.
-                    f"link set {DEVICE} mtu {MTU_BYTES} txqueuelen 20000 gso_max_segs 1 up",
+                    # The kernel's 500 packets would drop bursts before the emulator sees them.
+                    f"link set {DEVICE} mtu {MTU_BYTES} txqueuelen 20000 gso_max_segs {self._burst_packets} up",
                     f"link add probe type veth peer name eth0 netns {probe}",
                     f"addr add {gateway}/30 dev probe",
                     "link set probe up",

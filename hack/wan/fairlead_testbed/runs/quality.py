@@ -15,6 +15,8 @@ class Limits:
     """Beyond these a run is disturbed. Packet times matter for a trace in ms; a probe request may be later, since it is timed anyway."""
 
     write_lateness_p99_us: float = 1000.0
+    write_lateness_p99_share: float = 0.02
+    """Of the RTT through a full queue, where that is more: a fast long path is stormy, and its RTTs vary by a hundred times that."""
     write_lateness_max_ms: float = 50.0
     """A hypervisor may take the processor away for 30 ms now and then: one such pause in a recording is what real hosts show too."""
     send_lateness_p99_ms: float = 5.0
@@ -44,12 +46,18 @@ def judge(
     scenario: Scenario, emulator: Mapping[str, Any], probe: Mapping[str, Any], flows: list[Mapping[str, Any]], limits: Limits
 ) -> Verdict:
     """The verdict on a run from what its three parts reported (as they stand in its manifest)."""
-    faults = [*_emulator_faults(emulator, limits), *_probe_faults(scenario, probe, limits), *_flow_faults(scenario, flows, limits)]
+    faults = [
+        *_emulator_faults(scenario, emulator, limits),
+        *_probe_faults(scenario, probe, limits),
+        *_flow_faults(scenario, flows, limits),
+    ]
     return Verdict(tuple(faults))
 
 
-def _emulator_faults(emulator: Mapping[str, Any], limits: Limits) -> list[str]:
+def _emulator_faults(scenario: Scenario, emulator: Mapping[str, Any], limits: Limits) -> list[str]:
     faults = []
+    longest_rtt_us = 1000 * (scenario.path.rtt_ms + scenario.path.full_queue_ms)
+    lateness_p99_us = max(limits.write_lateness_p99_us, limits.write_lateness_p99_share * longest_rtt_us)
     for direction in ("ab", "ba"):
         stats = emulator[direction]
         if stats["packets_overrun"] != 0:
@@ -57,10 +65,8 @@ def _emulator_faults(emulator: Mapping[str, Any], limits: Limits) -> list[str]:
         if stats["packets_dropped_memory"] or stats["packets_dropped_device"]:
             faults.append(f"{direction}: the emulator dropped packets that the path would have carried")
         lateness = stats["write_lateness_us"]
-        if lateness["p99"] > limits.write_lateness_p99_us:
-            faults.append(
-                f"{direction}: packets were written {lateness['p99']:.0f} us late (p99), at most {limits.write_lateness_p99_us:g}"
-            )
+        if lateness["p99"] > lateness_p99_us:
+            faults.append(f"{direction}: packets were written {lateness['p99']:.0f} us late (p99), at most {lateness_p99_us:.0f}")
         if lateness["max"] > limits.write_lateness_max_ms * 1000:
             faults.append(
                 f"{direction}: a packet was written {lateness['max'] / 1000:.1f} ms late, at most {limits.write_lateness_max_ms:g}"

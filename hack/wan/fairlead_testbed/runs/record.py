@@ -107,7 +107,7 @@ def _put_in_place(work: Path, manifest: Mapping[str, Any], folder: Path) -> None
 
 async def _run(scenario: Scenario, work: Path, bench: Bench, number: int) -> dict[str, Any]:
     names = Names.of(os.getpid(), number)
-    namespaces = Namespaces(names)
+    namespaces = Namespaces(names, scenario.path.rate_bps)
     priorities = bench.priorities
     async with AsyncExitStack() as stack:
         stack.push_async_callback(asyncio.to_thread, namespaces.__exit__, None, None, None)
@@ -156,6 +156,8 @@ async def _run(scenario: Scenario, work: Path, bench: Bench, number: int) -> dic
         agents.release(start_ns)
         queue = asyncio.create_task(_watch_queue(emulator, start_ns, scenario, work / "queue.csv"))
         stack.callback(queue.cancel)
+        await asyncio.sleep(max(0, start_ns - time.monotonic_ns()) / 1e9)
+        await emulator.measure_lateness()
         patience_s = length_s(scenario) + _AGENT_PATIENCE_S
         probe, flows, queues = await asyncio.gather(agents.result("probe", patience_s), agents.result("traffic", patience_s), queue)
         stats = await emulator.stats()

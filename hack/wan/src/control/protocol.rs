@@ -17,6 +17,8 @@ pub const MAX_REQUEST_BYTES: u64 = 64 * 1024;
 pub enum Command {
     /// Counters and parameters.
     Stats,
+    /// Measure from now on how late packets are written, and forget what was; answered as `Stats`.
+    Measure,
     /// Change the live path.
     Set(SetCommand),
 }

@@ -94,6 +94,17 @@ def test_drawn_paths_cover_their_ranges() -> None:
     assert sum(drawn.unseen for drawn in paths) == 4
 
 
+def test_a_buffer_is_drawn_up_to_the_least_delay_of_a_full_queue() -> None:
+    drawn_paths = {**specification().drawn_paths.model_dump(), "least_full_queue_ms": 20}
+    paths, before = draw_paths(specification(drawn_paths=drawn_paths)), draw_paths(specification())
+    assert min(one.path.full_queue_ms for one in before) < 10
+    for now, then in zip(paths, before, strict=True):
+        if then.path.full_queue_ms > 20.5:
+            assert now == then
+        else:
+            assert now.path.full_queue_ms == pytest.approx(20, rel=0.2)
+
+
 def test_the_kinds_never_trained_on_are_what_their_names_say() -> None:
     for run in of_kind(Kind.ON_OFF, "B1-C1"):
         assert all(flow.pattern.kind == "on_off" for flow in run.scenario.flows)

@@ -25,7 +25,7 @@ def test_an_undisturbed_run_is_good() -> None:
         pytest.param({"packets_overrun": 1}, "dropped 1 packets before the emulator", id="overrun"),
         pytest.param({"packets_overrun": None}, "dropped None packets", id="overruns are unknown"),
         pytest.param({"packets_dropped_memory": 2}, "would have carried", id="out of memory"),
-        pytest.param({"write_lateness_us": {"p50": 90, "p99": 1001, "max": 2000}}, "1001 us late", id="late by p99"),
+        pytest.param({"write_lateness_us": {"p50": 90, "p99": 1601, "max": 2000}}, "1601 us late (p99), at most 1600", id="late by p99"),
         pytest.param({"write_lateness_us": {"p50": 90, "p99": 500, "max": 50_100}}, "50.1 ms late", id="once very late"),
     ],
 )
@@ -35,6 +35,13 @@ def test_an_emulator_that_could_not_keep_up_is_a_fault_in_either_direction(chang
         (fault,) = verdict_of(emulator=emulator)
         assert message in fault
         assert fault.startswith(disturbed)
+
+
+@pytest.mark.parametrize(("rtt_ms", "p99_us", "good"), [(40, 1600, True), (40, 1601, False), (5, 1000, True), (5, 1001, False)])
+def test_packets_may_be_late_by_a_millisecond_or_a_fiftieth_of_the_rtt_through_a_full_queue(rtt_ms: float, p99_us: int, good: bool) -> None:
+    one = scenario(tcp("bulk"), path=path(rtt_ms=rtt_ms, buffer_bdp=1.0))
+    late = good_direction(write_lateness_us={"p50": 90, "p99": p99_us, "max": 2000})
+    assert (verdict_of(one, emulator={"ab": late, "ba": good_direction()}) == ()) is good
 
 
 @pytest.mark.parametrize(
