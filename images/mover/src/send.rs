@@ -72,8 +72,10 @@ pub(crate) fn run(args: &Send, setting: &Setting) -> Result<Success, Fault> {
         interface::check_address(&interface::list(), address)?;
     }
     let source = open_source(args)?;
+    let pacer = Pacer::start(&setting.progress)
+        .map_err(|error| Fault::new(Reason::InternalError, format!("a thread could not be started: {error}")))?;
     let released = Arc::new(AtomicBool::new(args.await_transport.is_none()));
-    let control = open_control(args, setting, &released)?;
+    let control = open_control(args, setting, &pacer, &released)?;
     let dialer = Arc::new(Dialer {
         peer: args.connect,
         binding: Binding { interface, address: args.common.address },
@@ -88,7 +90,7 @@ pub(crate) fn run(args: &Send, setting: &Setting) -> Result<Success, Fault> {
         Err(fault) => return setting.stop.check().and(Err(fault)),
         Ok(greeted) => greeted,
     };
-    Transfer::begin(args, setting, source, control, &dialer, greeted, released)?.drive()
+    Transfer::begin(args, setting, source, control, pacer, &dialer, greeted, released)?.drive()
 }
 
 fn open_source(args: &Send) -> Result<Origin, Fault> {
@@ -101,10 +103,16 @@ fn open_source(args: &Send) -> Result<Origin, Fault> {
     Source::open(directory, filter).map(Origin::Tree)
 }
 
-fn open_control(args: &Send, setting: &Setting, released: &Arc<AtomicBool>) -> Result<Arc<Control>, Fault> {
+fn open_control(
+    args: &Send,
+    setting: &Setting,
+    pacer: &Arc<Pacer>,
+    released: &Arc<AtomicBool>,
+) -> Result<Arc<Control>, Fault> {
     let released = Arc::clone(released);
     let control = Arc::new(Control {
         progress: Arc::clone(&setting.progress),
+        pacer: Arc::clone(pacer),
         transport: Mutex::new(Transport { congestion_control: args.congestion_control.clone(), streams: args.streams }),
         peer: Mutex::new(None),
         pool: Mutex::new(None),
@@ -157,6 +165,7 @@ impl<'a> Transfer<'a> {
         setting: &'a Setting,
         source: Origin,
         control: Arc<Control>,
+        pacer: Arc<Pacer>,
         dialer: &Arc<Dialer>,
         greeted: Greeted,
         released: Arc<AtomicBool>,
@@ -184,7 +193,6 @@ impl<'a> Transfer<'a> {
         *lock(&control.peer) = Some(Peer { address, source_address, echo_port, echo_key });
         let (outbox, inbox) = sync_channel(INBOX);
         let ClientStreamParts { connection, socket } = split(stream).map_err(internal)?;
-        let pacer = Pacer::start(&setting.progress).map_err(internal)?;
         let control_share = pacer.join(&socket, false).map_err(internal)?;
         let (link, thread) = Link::start(connection, socket, outbox.clone()).map_err(internal)?;
         let over = Arc::new(AtomicBool::new(false));
@@ -248,7 +256,7 @@ impl<'a> Transfer<'a> {
             self.release_if_due();
             self.setting.progress.bytes_resent.store(lock(&self.session).resent_bytes(), Ordering::Relaxed);
             check_resent(&self.setting.progress, self.resend_budget)?;
-            // A cap may be so low that nothing moves for long.
+            // A cap may be so low that nothing moves for long, and a quiet period is meant to be still.
             let waiting = self.setting.progress.stage() != Stage::Transferring || self.pacer.gate().holds_back();
             pulse.tick(&self.link, waiting, |evidence| self.pacer.evidence(evidence))?;
         }

@@ -261,4 +261,7 @@ pub struct Heartbeat {
     /// From the receiver: bytes that the verify phase is done with.
     #[prost(uint64, tag = "4")]
     pub bytes_verified: u64,
+    /// From the sender, when that changed: milliseconds for which it holds all data back from now on; 0 ends that.
+    #[prost(uint64, optional, tag = "5")]
+    pub quiet_ms: Option<u64>,
 }
