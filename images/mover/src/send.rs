@@ -172,7 +172,8 @@ impl<'a> Transfer<'a> {
     ) -> Result<Self, Fault> {
         let internal =
             |error: std::io::Error| Fault::new(Reason::InternalError, format!("the control connection: {error}"));
-        let Greeted { stream, mut admission, echo_key, echo_port, discards, undigested } = greeted;
+        let Greeted { stream, mut admission, echo_key, echo_port, discards } = greeted;
+        let undigested = admission.undigested;
         let local = dial::socket(&stream).local_addr().map_err(internal)?;
         let name = dialer.binding.interface.clone().or_else(|| interface::holding(&interface::list(), local.ip()));
         *lock(&setting.pages.endpoint) = Some(Endpoint {
@@ -303,7 +304,6 @@ impl<'a> Transfer<'a> {
         let pool = Pool::new(PoolParts {
             dialer,
             admission,
-            undigested: self.undigested,
             session: Arc::clone(&self.session),
             source: Arc::clone(&source),
             progress: Arc::clone(&self.setting.progress),

@@ -5,7 +5,7 @@ use std::time::Duration;
 /// First bytes of every greeting: in TLS, after its handshake.
 pub const MAGIC: [u8; 4] = *b"FLMV";
 /// Version of the wire format; both ends must agree.
-pub const VERSION: u16 = 2;
+pub const VERSION: u16 = 3;
 /// Bytes that every connection starts with, in the clear: what it is for. Strangers are turned away by them.
 pub const OPENING_BYTES: usize = 4;
 /// Control connection, TLS.

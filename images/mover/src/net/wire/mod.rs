@@ -4,6 +4,7 @@
 //! nobody else can, that it read everything up to the sender's end mark.
 
 pub(crate) mod buffers;
+mod incoming;
 mod keyed;
 mod records;
 #[cfg(test)]
