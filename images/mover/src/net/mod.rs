@@ -1,6 +1,7 @@
 //! Sockets: TLS with identities, the control connection, data streams, the echo service.
 
 pub(crate) mod accept;
+mod ahead;
 pub(crate) mod data;
 pub(crate) mod dial;
 pub(crate) mod echo;
