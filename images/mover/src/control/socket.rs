@@ -21,7 +21,7 @@ use serde_json::{json, Value};
 
 use super::http::run;
 use crate::net::pacing::Pacer;
-use crate::net::pool::{Pool, Transport};
+use crate::net::streams::outbound::{Pool, Transport};
 use crate::net::tcp;
 use crate::report::progress::Progress;
 

@@ -13,24 +13,22 @@ use fairlead_protocol::receiver::lock;
 use fairlead_protocol::sender::{Effect, Sender};
 use fairlead_protocol::{Fault, Reason};
 
+use super::session::{check_resent, failure, Pulse, TICK};
+use super::{reading, Setting};
 use crate::cli::{self, Send};
-use crate::control::http::{Endpoint, Pages};
+use crate::control::http::Endpoint;
 use crate::control::socket::{self, Control, Peer};
+use crate::fs::origin::Origin;
 use crate::fs::source::{Filter, Source};
-use crate::memory::Origin;
-use crate::net::dial::{self, Admission, ClientStream, Dialer, Greeted};
-use crate::net::identity::Identity;
+use crate::net::connect::dial::{self, Admission, ClientStream, Dialer, Greeted};
 use crate::net::link::{Link, LinkEvent};
 use crate::net::pacing::{self, Membership, Pacer};
-use crate::net::pool::{Pool, PoolParts, Transport};
+use crate::net::streams::outbound::{Pool, PoolParts, Transport};
 use crate::net::tcp::Binding;
 use crate::net::{interface, tcp, wire};
-use crate::reading;
 use crate::report::output;
-use crate::report::progress::{Progress, Stage};
+use crate::report::progress::Stage;
 use crate::report::verdict::Success;
-use crate::session::{check_resent, failure, Pulse, TICK};
-use crate::signal::Stop;
 
 const INBOX: usize = 256;
 /// Longest wait for the last words to leave.
@@ -48,14 +46,6 @@ impl From<LinkEvent> for Event {
     fn from(event: LinkEvent) -> Self {
         Self::Link(event)
     }
-}
-
-/// Everything a transfer needs from outside.
-pub(crate) struct Setting {
-    pub(crate) identity: Arc<Identity>,
-    pub(crate) pages: Arc<Pages>,
-    pub(crate) progress: Arc<Progress>,
-    pub(crate) stop: Stop,
 }
 
 /// Checks everything that can be checked alone, then transfers.

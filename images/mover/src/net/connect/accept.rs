@@ -20,8 +20,8 @@ use socket2::{Domain, Protocol, Socket, Type};
 
 use super::dial::read_frame;
 use super::identity::{random, Identity};
-use super::tcp::{set_buffers, tune, Metered};
-use super::wire::{Inlet, KeyedInlet, Records, TlsInlet};
+use crate::net::tcp::{set_buffers, tune, Metered};
+use crate::net::wire::{Inlet, KeyedInlet, Records, TlsInlet};
 use crate::report::progress::Progress;
 
 /// Time a stranger has to become the authenticated sender.

@@ -16,8 +16,8 @@ use fairlead_protocol::{Fault, Reason};
 use rustls::{ClientConnection, CommonState, StreamOwned};
 
 use super::identity::{refusal, Identity};
-use super::tcp::{self, Binding, Metered};
-use super::wire::{KeyedOutlet, Outlet, Records, TlsOutlet};
+use crate::net::tcp::{self, Binding, Metered};
+use crate::net::wire::{KeyedOutlet, Outlet, Records, TlsOutlet};
 use crate::report::progress::Progress;
 
 /// Time for one connection to be made and greeted.

@@ -12,10 +12,10 @@ use fairlead_protocol::pack::{decode_table, Header, Segment};
 use fairlead_protocol::receiver::lock;
 use fairlead_protocol::Fault;
 
-use crate::fs::journal::Journal;
+use super::ahead::Ahead;
 use crate::fs::metadata::Preserve;
+use crate::fs::partial::journal::Journal;
 use crate::fs::partial::{BlockWriter, Partial};
-use crate::net::ahead::Ahead;
 use crate::net::wire::{Inlet, WireError};
 use crate::report::progress::Progress;
 

@@ -15,11 +15,11 @@ use fairlead_protocol::sender::Sender;
 use fairlead_protocol::{Fault, Reason};
 use serde::Serialize;
 
-use super::dial::{Admission, DialError, Dialer};
-use super::pacing::Pacer;
-use super::tcp;
-use super::wire::{Outlet, Payload};
-use crate::memory::{Origin, OriginReader};
+use crate::fs::origin::{Origin, OriginReader};
+use crate::net::connect::dial::{Admission, DialError, Dialer};
+use crate::net::pacing::Pacer;
+use crate::net::tcp;
+use crate::net::wire::{Outlet, Payload};
 use crate::report::progress::Progress;
 
 /// Connections a stream may lose in a row without a block in between.

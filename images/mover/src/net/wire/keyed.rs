@@ -14,7 +14,7 @@ use fairlead_protocol::pack::{Header, HEADER_BYTES, SEGMENT_BYTES};
 
 use super::incoming::Incoming;
 use super::{read_head, Inlet, Outlet, Payload, WireError, CHUNK_BYTES, FAREWELL, LINGER};
-use crate::net::identity::random;
+use crate::net::connect::identity::random;
 use crate::net::pacing::gate::Gate;
 use crate::net::tcp::Metered;
 

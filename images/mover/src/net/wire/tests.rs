@@ -14,9 +14,9 @@ use rustix::event::{poll, PollFd, PollFlags};
 use time::OffsetDateTime;
 
 use super::{Inlet, KeyedInlet, KeyedOutlet, Outlet, Payload, Records, WireError, CHUNK_BYTES};
-use crate::net::accept::{listen, Acceptor, Reception, ServerStream, Terms};
-use crate::net::dial::{Admission, Dialer, Greeted};
-use crate::net::identity::{Identity, Role};
+use crate::net::connect::accept::{listen, Acceptor, Reception, ServerStream, Terms};
+use crate::net::connect::dial::{Admission, Dialer, Greeted};
+use crate::net::connect::identity::{Identity, Role};
 use crate::net::tcp::{Binding, Metered};
 use crate::report::progress::Progress;
 
@@ -44,7 +44,7 @@ struct Ends {
     admission: Admission,
     inlets: Receiver<(Box<dyn Inlet>, u16)>,
     stop: Arc<AtomicBool>,
-    _control: (crate::net::dial::ClientStream, ServerStream),
+    _control: (crate::net::connect::dial::ClientStream, ServerStream),
 }
 
 impl Ends {
