@@ -227,7 +227,7 @@ mod tests {
             (r#"{"quiet_for_ms":-1}"#, "quiet_for_ms", "OutOfRange", "-1"),
             (r#"{"quiet_for_ms":0.5}"#, "quiet_for_ms", "OutOfRange", "0.5"),
             (r#"{"quiet_for_ms":"soon"}"#, "quiet_for_ms", "OutOfRange", "soon"),
-            (r#"{"quiet_for_ms":18446744073709551616}"#, "quiet_for_ms", "OutOfRange", "e19"),
+            (r#"{"quiet_for_ms":18446744073709551616}"#, "quiet_for_ms", "OutOfRange", "e+19"),
             (r#"{"streams":4,"quiet_for_ms":99999}"#, "quiet_for_ms", "OutOfRange", "99999"),
             (r#"{"congestion_control":7}"#, "congestion_control", "Malformed", "7 is not a name in quotes"),
             (r#"{"congestion_control":"nonsense"}"#, "congestion_control", "CongestionControlUnavailable", "nonsense"),

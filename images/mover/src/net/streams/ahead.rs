@@ -56,7 +56,10 @@ impl Ahead {
         let standing = self.least_queued;
         (self.least_queued, self.looks) = (u64::MAX, 0);
         if standing > SPARE_BYTES {
-            let window = queued + free()?;
+            let window = match self.limit_bytes {
+                Some(limit) => limit,
+                None => queued + free()?,
+            };
             let wanted = window.saturating_sub(standing - SPARE_BYTES).clamp(LEAST_BYTES, MOST_BYTES);
             self.limit_bytes = Some(wanted);
             return Some(wanted as u32);
@@ -91,7 +94,8 @@ mod tests {
         let busy = [6 * mebi, 5 * mebi, 4 * mebi, 5 * mebi, 6 * mebi, 5 * mebi, 4 * mebi, 5 * mebi];
         assert_eq!(decision(&mut ahead, busy, mebi), Some((6 * mebi - (4 * mebi - 128 * kibi)) as u32));
         assert_eq!(decision(&mut ahead, [SPARE_BYTES; 8], mebi), None, "as it should be");
-        assert_eq!(decision(&mut ahead, [600 * kibi; 8], 0), Some(LEAST_BYTES as u32), "never less");
+        assert_eq!(decision(&mut ahead, [600 * kibi; 8], 9 * mebi), Some((2 * mebi + 256 * kibi - 600 * kibi) as u32));
+        assert_eq!(decision(&mut ahead, [9 * mebi; 8], 0), Some(LEAST_BYTES as u32), "never less");
         let sometimes_empty = [mebi, mebi, mebi, 0, mebi, mebi, mebi, mebi];
         for doubled in [512 * kibi, mebi, 2 * mebi, 4 * mebi, 8 * mebi, 16 * mebi, 32 * mebi, 64 * mebi] {
             assert_eq!(decision(&mut ahead, sometimes_empty, mebi), Some(doubled as u32));
