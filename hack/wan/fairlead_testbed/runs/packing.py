@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from fairlead_testbed.runs.record import length_s
 from fairlead_testbed.scenario.model import OnOff, Scenario
 
-IDLE_CORES = 0.06
+IDLE_CORES = 0.05
 """What a run without traffic takes of a processor core: probe, echo, namespaces, the runner's questions."""
-BUSY_CORES = 0.13
+BUSY_CORES = 0.05
 """What wake-ups take more as soon as there is traffic, at any rate."""
-CORES_PER_GBPS = 0.8
-"""What packets take more. All three were measured at 50 and 500 Mb/s; README.md has the figures."""
+CORES_PER_GBPS = 1.2
+"""What packets take more. All three were measured with six to nine runs at 20 to 60 Mb/s, and two at 400 to 500 Mb/s, side by side."""
 
 
 @dataclass(frozen=True, slots=True)

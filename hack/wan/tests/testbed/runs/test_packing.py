@@ -30,9 +30,9 @@ def test_a_run_carries_what_its_flows_send_and_the_path_lets_pass(of: Scenario, 
 
 
 def test_costs_are_as_measured() -> None:
-    assert cost_cores(scenario()) == pytest.approx(0.06)
-    assert cost_cores(busy(50)) == pytest.approx(0.23)
-    assert cost_cores(busy(500)) == pytest.approx(0.59)
+    assert cost_cores(scenario()) == pytest.approx(0.05)
+    assert cost_cores(busy(50)) == pytest.approx(0.16)
+    assert cost_cores(busy(500)) == pytest.approx(0.70)
 
 
 def test_the_first_that_fits_starts() -> None:
