@@ -37,7 +37,7 @@ PARTS = (
     Part("files", ("rss_1m_files",), footprint.measure_files, 900),
     Part("caps", ("cap_error_p99",), caps.measure_error, 300),
     Part("cap_change", ("cap_change_s",), caps.measure_change, 120),
-    Part("resume", ("resume_waste", "resume_waste_received"), resume.measure, 600),
+    Part("resume", ("resume_waste", "resume_waste_received"), resume.measure, 1200),
     Part("switch", ("switch_s", "switch_streams_lost"), switch.measure, 180),
 )
 OTHERS = ("rclone", "xrootd", "xrdcp", "globus-gridftp-server", "globus-url-copy")

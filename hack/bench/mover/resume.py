@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import random
+import shutil
 import signal
 import time
 from dataclasses import dataclass
@@ -23,7 +24,10 @@ from peers.mover import Ends
 from report import Row
 
 KILLS = 50
-FILE_BYTES = 8 << 30
+FILE_BYTES = (16 << 30, 8 << 30)
+"""The largest that fits at both ends: what a kill costs does not grow with the file, and transfers worth resuming are large."""
+SPARE_BYTES = 4 << 30
+"""Left free beside the file, its copy and the sample."""
 SAMPLE_BYTES = 1 << 30
 ATTEMPT_LIMIT_S = 300
 START_LIMIT_S = 30
@@ -47,7 +51,7 @@ def measure(bench: Bench) -> list[Row]:
     """
     kills = bench.pick(KILLS, 5)
     sample = big_file(bench.scratch / "sample", bench.pick(SAMPLE_BYTES, 256 << 20))
-    tree = big_file(bench.scratch / "resumed", bench.pick(FILE_BYTES, 1 << 30))
+    tree = big_file(bench.scratch / "resumed", bench.pick(_file_bytes(shutil.disk_usage(bench.scratch).free), 1 << 30))
     destination = bench.scratch / "destination"
     clear(destination)
     with veth() as net:
@@ -88,6 +92,14 @@ def measure(bench: Bench) -> list[Row]:
             more=more | {"bytes": tally.received_in_vain},
         ),
     ]
+
+
+def _file_bytes(free_bytes: int) -> int:
+    """The largest file that fits twice. Raises BenchError if the disk has no room for any."""
+    for size in FILE_BYTES:
+        if free_bytes >= 2 * size + SPARE_BYTES:
+            return size
+    raise BenchError(f"the scratch folder has {free_bytes >> 30} GiB free, too little for two files of {FILE_BYTES[-1] >> 30} GiB")
 
 
 def _undisturbed(bench: Bench, net: Net, tree: Tree, destination: Path) -> Ends:

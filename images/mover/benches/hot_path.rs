@@ -6,6 +6,7 @@ use std::hint::black_box;
 
 use criterion::{criterion_group, criterion_main, BatchSize, BenchmarkId, Criterion, Throughput};
 use fairlead_protocol::digest::of_block;
+use fairlead_protocol::keyed::{PieceTagger, PIECE_BYTES};
 use fairlead_protocol::ledger::{header, Identity, Record, Replay};
 use fairlead_protocol::limits::{BLOCK_BYTES, PACK_SEGMENTS};
 use fairlead_protocol::listing::Version;
@@ -62,6 +63,27 @@ fn digests(criterion: &mut Criterion) {
         group.throughput(Throughput::Bytes(u64::from(length)));
         group.bench_with_input(BenchmarkId::from_parameter(length), &block, |bencher, block| {
             bencher.iter(|| of_block(black_box(block)));
+        });
+    }
+    group.finish();
+}
+
+/// A keyed tag over a piece of a payload: what a block without a digest costs, beside BLAKE3 under a key.
+fn tags(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("tag");
+    for length in [16 << 10, 64 << 10, PIECE_BYTES, 256 << 10] {
+        let piece = vec![3; length];
+        group.throughput(Throughput::Bytes(length as u64));
+        group.bench_with_input(BenchmarkId::new("gmac", length), &piece, |bencher, piece| {
+            let mut tagger = PieceTagger::new(&[7; 32].into()).unwrap();
+            bencher.iter(|| tagger.tag(black_box(piece)).unwrap());
+        });
+        group.bench_with_input(BenchmarkId::new("gmac_of_zeros", length), &vec![0; length], |bencher, zeros| {
+            let mut tagger = PieceTagger::new(&[7; 32].into()).unwrap();
+            bencher.iter(|| tagger.tag_zeros(black_box(zeros)).unwrap());
+        });
+        group.bench_with_input(BenchmarkId::new("blake3_keyed", length), &piece, |bencher, piece| {
+            bencher.iter(|| blake3::keyed_hash(&[7; 32], black_box(piece)));
         });
     }
     group.finish();
@@ -130,5 +152,5 @@ fn schedules(criterion: &mut Criterion) {
     group.finish();
 }
 
-criterion_group!(benches, packs, digests, ledgers, schedules);
+criterion_group!(benches, packs, digests, tags, ledgers, schedules);
 criterion_main!(benches);

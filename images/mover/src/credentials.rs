@@ -12,7 +12,7 @@ use rcgen::{
 };
 use time::{Duration, OffsetDateTime};
 
-use crate::net::identity::{dns_name, uri, Role};
+use crate::net::connect::identity::{dns_name, uri, Role};
 
 /// Why credentials were not made.
 #[derive(Debug, thiserror::Error)]

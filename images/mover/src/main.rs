@@ -4,18 +4,13 @@
 mod cli;
 mod control;
 mod credentials;
-mod deposit;
 mod fault_injection;
 mod fs;
-mod memory;
 mod net;
 mod quantity;
-mod reading;
-mod receive;
 mod report;
-mod send;
-mod session;
 mod signal;
+mod transfer;
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -29,12 +24,12 @@ use tracing_subscriber::EnvFilter;
 
 use cli::{Clean, Cli, Command, Common, Credentials};
 use control::http::{self, Pages};
-use net::identity::{Identity, Role};
+use net::connect::identity::{Identity, Role};
 use report::output::{self, Ticker};
 use report::progress::Progress;
 use report::verdict::{Success, Verdict, VerdictWriter};
-use send::Setting;
 use signal::{stopped, Stop};
+use transfer::{receive, send, Setting};
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
@@ -44,8 +39,8 @@ fn main() -> ExitCode {
     let filter = EnvFilter::try_from_env("FAIRLEAD_LOG").unwrap_or_else(|_| EnvFilter::new("info"));
     tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_target(false).init();
     match cli.command {
-        Command::Receive(args) => transfer(Role::Receiver, &args.common, |setting| receive::run(&args, setting)),
-        Command::Send(args) => transfer(Role::Sender, &args.common, |setting| send::run(&args, setting)),
+        Command::Receive(args) => run(Role::Receiver, &args.common, |setting| receive::run(&args, setting)),
+        Command::Send(args) => run(Role::Sender, &args.common, |setting| send::run(&args, setting)),
         Command::Clean(args) => clean(&args),
         Command::Ledger(args) => ledger(&args),
         Command::Credentials(args) => credentials(&args),
@@ -53,7 +48,7 @@ fn main() -> ExitCode {
 }
 
 /// Runs one end of a transfer and settles its verdict.
-fn transfer(role: Role, common: &Common, run: impl FnOnce(&Setting) -> Result<Success, Fault>) -> ExitCode {
+fn run(role: Role, common: &Common, act: impl FnOnce(&Setting) -> Result<Success, Fault>) -> ExitCode {
     let progress = Arc::new(Progress::new());
     let writer = Arc::new(VerdictWriter::new(common.termination_log.as_deref()));
     let stop = Stop::default();
@@ -89,7 +84,7 @@ fn transfer(role: Role, common: &Common, run: impl FnOnce(&Setting) -> Result<Su
                 let bound = http::serve(address, Arc::clone(&pages))?;
                 output::event(json, "http", &serde_json::json!({"address": bound}));
             }
-            run(&Setting { identity: Arc::new(identity), pages, progress: Arc::clone(&progress), stop: stop.clone() })
+            act(&Setting { identity: Arc::new(identity), pages, progress: Arc::clone(&progress), stop: stop.clone() })
         });
     progress.sample();
     drop(ticker);

@@ -263,9 +263,12 @@ fn the_transport_is_awaited_changed_and_reported() {
     assert_eq!(status, 200);
     assert!(peer.contains(&format!("\"echo_port\":{port}")) && peer.contains("\"address\":\"127.0.0.1\""), "{peer}");
     let patch = |body: &str| http(control(&socket), "PATCH", "/v1/transport", body);
-    for (body, field) in
-        [(r#"{"streams":65}"#, "streams"), (r#"{"congestion_control":"nonsense"}"#, "congestion_control"), ("{", "")]
-    {
+    for (body, field) in [
+        (r#"{"streams":65}"#, "streams"),
+        (r#"{"congestion_control":"nonsense"}"#, "congestion_control"),
+        (r#"{"streams":2,"quiet_for_ms":15001}"#, "quiet_for_ms"),
+        ("{", ""),
+    ] {
         let (status, answer) = patch(body);
         assert_eq!(status, 422, "{answer}");
         assert!(answer.contains(&format!("\"field\":\"{field}\"")), "{answer}");

@@ -96,3 +96,42 @@ fn a_cap_in_a_file_is_followed_reported_and_kept_when_it_becomes_nonsense() {
     assert_eq!((sender.reason(), receiver.reason()), ("Verified", "Verified"), "{sender:?} {receiver:?}");
     assert_eq!(inventory(&bench.source()), inventory(&bench.destination()));
 }
+
+/// Longer than a stall may last; then cut short by hand, and replaced by a shorter one.
+#[test]
+fn a_quiet_period_is_no_stall_moves_nothing_and_leaves_the_rate_alone() {
+    let bench = Bench::new();
+    bench.write("file", &noise(40 << 20, 3));
+    let (mut receiver, port) = bench.receiver(&["--stall-timeout", "5"]);
+    let socket = bench.path("control");
+    let path = socket.display().to_string();
+    let (cap, file) = held_back(&bench);
+    std::fs::write(&cap, "20M").unwrap();
+    let mut sender =
+        bench.sender(port, &["--stall-timeout", "5", "--control-socket", &path, "--bandwidth-file", &file]);
+    let flows = |progress: &Value| progress["bandwidth"]["measured_bps"].as_u64() > Some(5_000_000);
+    let rests = |progress: &Value| progress["bandwidth"]["measured_bps"].as_u64() < Some(200_000);
+    sender.await_progress(flows);
+    receiver.await_progress(|progress| progress["rate_bytes_per_second"].as_u64() > Some(500_000));
+    assert_eq!(stats(&socket)["quiet_for_ms"], 0);
+    patch(&socket, r#"{"quiet_for_ms":8000}"#);
+    sender.await_progress(rests);
+    let before = receiver.await_event("progress");
+    let bytes = before["bytes_transferred"].as_u64().unwrap();
+    while stats(&socket)["quiet_for_ms"].as_u64() > Some(1000) {
+        let now = receiver.await_event("progress");
+        assert!(now["bytes_transferred"].as_u64().unwrap() <= bytes, "{before} {now}");
+        assert!(now["rate_bytes_per_second"].as_u64() > Some(500_000), "{now}");
+    }
+    sender.await_progress(flows);
+    assert_eq!(stats(&socket)["quiet_for_ms"], 0, "it ended by itself");
+    patch(&socket, r#"{"quiet_for_ms":15000}"#);
+    sender.await_progress(rests);
+    patch(&socket, r#"{"quiet_for_ms":0}"#);
+    assert_eq!(stats(&socket)["quiet_for_ms"], 0);
+    std::fs::write(cap, "").unwrap();
+    let (sender, receiver) = (sender.end(), receiver.end());
+    assert_eq!((sender.reason(), receiver.reason()), ("Verified", "Verified"), "{sender:?} {receiver:?}");
+    assert_eq!(receiver.verdict["bytes_resent"], 0, "{receiver:?}");
+    assert_eq!(inventory(&bench.source()), inventory(&bench.destination()));
+}

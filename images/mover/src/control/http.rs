@@ -15,8 +15,8 @@ use serde::Serialize;
 use serde_json::json;
 
 use super::metrics;
-use crate::net::accept::address_fault;
-use crate::net::identity::Role;
+use crate::net::connect::accept::address_fault;
+use crate::net::connect::identity::Role;
 use crate::net::interface::{self, Carried};
 use crate::report::progress::{Progress, Snapshot};
 

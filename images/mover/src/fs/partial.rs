@@ -1,6 +1,9 @@
 //! Partial files: `.fairlead-<job>/` beneath the destination, where blocks land until everything is verified.
 
+pub(crate) mod journal;
 mod large;
+pub(crate) mod ledger;
+pub(crate) mod recovery;
 mod writer;
 
 use std::fs::File;
@@ -16,7 +19,7 @@ use fairlead_protocol::{Fault, Reason};
 use rustix::fs::{AtFlags, Dir, FileType, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 
-use super::ledger::Ledger;
+use self::ledger::Ledger;
 use super::root::{remove_children, remove_tree, Root};
 use super::survey::write_fault;
 use crate::fault_injection::crash_point;

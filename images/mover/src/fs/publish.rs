@@ -140,9 +140,11 @@ impl Publication<'_> {
         set_metadata(&file, entry, self.preserve, now)
     }
 
-    /// Modes and times of directories, the deepest first since each change touches its parent.
+    /// Modes and times of directories, the deepest first since each change touches its parent; then all are synced, so that the
+    /// file system's journal is committed once and not after each change.
     fn finish_directories(&self, directories: &[(u32, bool)]) -> Result<(), Fault> {
         let one_by_one = directories.len() <= SYNC_ONE_BY_ONE;
+        let mut unsynced = Vec::new();
         for (index, created) in directories.iter().rev() {
             let entry = self.listing.entry(*index);
             let failed = |error: io::Error| name_fault(&entry, &error);
@@ -153,15 +155,17 @@ impl Publication<'_> {
                 result => result.map_err(failed)?,
             }
             if one_by_one {
-                crash_point();
-                rustix::fs::fsync(&directory).map_err(|error| failed(error.into()))?;
+                unsynced.push((directory, entry));
             }
             (self.work)();
         }
         if !one_by_one {
-            self.sync_file_system()?;
+            return self.sync_file_system();
         }
-        Ok(())
+        unsynced.iter().try_for_each(|(directory, entry)| {
+            crash_point();
+            rustix::fs::fsync(directory).map_err(|error| name_fault(entry, &error.into()))
+        })
     }
 
     fn is_skipped(&self, index: u32) -> bool {

@@ -1,13 +1,10 @@
-//! Sockets: TLS with identities, the control connection, data streams, the echo service.
+//! Sockets: connections with identities, control, data streams and their pacing, the echo service.
 
-pub(crate) mod accept;
-pub(crate) mod data;
-pub(crate) mod dial;
+pub(crate) mod connect;
 pub(crate) mod echo;
-pub(crate) mod identity;
 pub(crate) mod interface;
 pub(crate) mod link;
 pub(crate) mod pacing;
-pub(crate) mod pool;
+pub(crate) mod streams;
 pub(crate) mod tcp;
 pub(crate) mod wire;

@@ -9,7 +9,7 @@ use fairlead_protocol::fault::show as show_name;
 use fairlead_protocol::ledger::{Book, PartialFile, Record};
 use serde::Serialize;
 
-use crate::fs::ledger::Ledger;
+use crate::fs::partial::ledger::Ledger;
 use crate::fs::root::Root;
 
 #[derive(Serialize)]

@@ -3,5 +3,6 @@
 pub(crate) mod disk_watch;
 pub(crate) mod ledger;
 pub(crate) mod output;
+mod pause;
 pub(crate) mod progress;
 pub(crate) mod verdict;

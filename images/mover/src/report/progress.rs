@@ -9,6 +9,7 @@ use fairlead_protocol::receiver::lock;
 use serde::Serialize;
 
 use super::disk_watch::DiskWatch;
+use super::pause::Pause;
 
 /// Where the transfer is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -75,6 +76,10 @@ pub(crate) struct Progress {
     pub(crate) disk: DiskWatch,
     bulk_started_ms: AtomicU64,
     bulk_ended_ms: AtomicU64,
+    /// When the first data byte was due, by the clock of the samples.
+    rate_starts_ms: AtomicU64,
+    pause: Mutex<Pause>,
+    /// Times are by a clock that stands still in quiet periods.
     samples: Mutex<VecDeque<(Duration, u64)>>,
     last_change: Mutex<(u64, Duration)>,
     congestion_control: Mutex<String>,
@@ -127,6 +132,8 @@ impl Progress {
             disk: DiskWatch::default(),
             bulk_started_ms: AtomicU64::new(u64::MAX),
             bulk_ended_ms: AtomicU64::new(u64::MAX),
+            rate_starts_ms: AtomicU64::new(u64::MAX),
+            pause: Mutex::default(),
             samples: Mutex::default(),
             last_change: Mutex::default(),
             congestion_control: Mutex::default(),
@@ -184,8 +191,37 @@ impl Progress {
 
     /// The first data byte is about to be sent or was received.
     pub(crate) fn bulk_started(&self) {
-        let now = self.now().as_millis() as u64;
-        let _ = self.bulk_started_ms.compare_exchange(u64::MAX, now, Ordering::Relaxed, Ordering::Relaxed);
+        if self.bulk_started_ms.load(Ordering::Relaxed) != u64::MAX {
+            return;
+        }
+        let now = self.now();
+        let set = |cell: &AtomicU64, time: Duration| {
+            let time = time.as_millis() as u64;
+            let _ = cell.compare_exchange(u64::MAX, time, Ordering::Relaxed, Ordering::Relaxed);
+        };
+        set(&self.rate_starts_ms, self.flowing(now));
+        set(&self.bulk_started_ms, now);
+    }
+
+    /// The sender holds all data back for so long, from now; zero ends that.
+    pub(crate) fn hold(&self, time: Duration) {
+        let now = self.now();
+        lock(&self.pause).set(now, now + time);
+    }
+
+    /// What is left of a quiet period.
+    pub(crate) fn quiet_left(&self) -> Duration {
+        lock(&self.pause).left(self.now())
+    }
+
+    /// When the last quiet period ends or ended.
+    pub(crate) fn quiet_until(&self) -> Duration {
+        lock(&self.pause).until()
+    }
+
+    /// `now` by a clock that stands still in quiet periods.
+    fn flowing(&self, now: Duration) -> Duration {
+        now.saturating_sub(lock(&self.pause).total(now))
     }
 
     /// The last block is durable, or known to be stored.
@@ -206,9 +242,10 @@ impl Progress {
     pub(crate) fn sample(&self) {
         let counter = if self.stage() == Stage::Verifying { &self.bytes_verified } else { &self.bytes_transferred };
         let (now, bytes) = (self.now(), counter.load(Ordering::Relaxed));
+        let flowing = self.flowing(now);
         let mut samples = lock(&self.samples);
-        samples.push_back((now, bytes));
-        while samples.len() > 2 && samples[1].0 + RATE_WINDOW <= now {
+        samples.push_back((flowing, bytes));
+        while samples.len() > 2 && samples[1].0 + RATE_WINDOW <= flowing {
             samples.pop_front();
         }
         drop(samples);
@@ -223,7 +260,7 @@ impl Progress {
         let samples = lock(&self.samples);
         let (Some(first), Some(last)) = (samples.front(), samples.back()) else { return 0 };
         // The time before the first byte says nothing about the rate.
-        let began = first.0.max(Duration::from_millis(self.bulk_started_ms.load(Ordering::Relaxed)));
+        let began = first.0.max(Duration::from_millis(self.rate_starts_ms.load(Ordering::Relaxed)));
         let span = (last.0.saturating_sub(began)).as_secs_f64();
         if span <= 0.0 {
             return 0;
@@ -266,8 +303,20 @@ mod tests {
         let progress = Progress::new();
         lock(&progress.samples).extend([(Duration::ZERO, 0), (Duration::from_secs(9), 0)]);
         assert_eq!(progress.rate(), 0);
-        progress.bulk_started_ms.store(10_000, Ordering::Relaxed);
+        progress.rate_starts_ms.store(10_000, Ordering::Relaxed);
         lock(&progress.samples).push_back((Duration::from_secs(11), 1000));
         assert_eq!(progress.rate(), 1000);
+    }
+
+    #[test]
+    fn the_clock_of_the_rate_stands_still_in_a_quiet_period() {
+        let progress = Progress::new();
+        lock(&progress.pause).set(Duration::ZERO, Duration::from_secs(3600));
+        progress.bytes_transferred.store(1000, Ordering::Relaxed);
+        progress.sample();
+        assert_eq!(lock(&progress.samples).back(), Some(&(Duration::ZERO, 1000)));
+        assert!(progress.quiet_left() > Duration::from_secs(3000));
+        progress.hold(Duration::ZERO);
+        assert_eq!(progress.quiet_left(), Duration::ZERO);
     }
 }

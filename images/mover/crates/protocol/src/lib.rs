@@ -4,21 +4,14 @@
 //! every failure can be replayed as a unit test.
 #![forbid(unsafe_code)]
 
-pub mod assembly;
-pub mod digest;
 pub mod fault;
-pub mod frame;
-pub mod kept;
-pub mod keyed;
 pub mod ledger;
 pub mod limits;
-pub mod listing;
-pub mod liveness;
-pub mod message;
-pub mod name;
-pub mod pack;
-pub mod receiver;
-pub mod schedule;
-pub mod sender;
+mod session;
+mod tree;
+mod wire;
 
 pub use fault::{Fault, Reason};
+pub use session::{assembly, kept, liveness, receiver, schedule, sender};
+pub use tree::{digest, listing, name};
+pub use wire::{frame, keyed, message, pack};

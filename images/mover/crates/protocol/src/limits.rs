@@ -1,9 +1,11 @@
 //! Every bound of the protocol, with its arithmetic.
 
+use std::time::Duration;
+
 /// First bytes of every greeting: in TLS, after its handshake.
 pub const MAGIC: [u8; 4] = *b"FLMV";
 /// Version of the wire format; both ends must agree.
-pub const VERSION: u16 = 2;
+pub const VERSION: u16 = 3;
 /// Bytes that every connection starts with, in the clear: what it is for. Strangers are turned away by them.
 pub const OPENING_BYTES: usize = 4;
 /// Control connection, TLS.
@@ -39,6 +41,8 @@ pub const TARGET_BYTES: usize = 4095;
 pub const ENTRIES: usize = 16_000_000;
 /// Most blocks of one transfer: 4 PiB in blocks of 1 MiB.
 pub const BLOCKS: u64 = 1 << 32;
+/// Longest quiet period that a sender may be asked for.
+pub const QUIET: Duration = Duration::from_secs(15);
 /// Most data streams.
 pub const STREAMS: u16 = 64;
 /// Bytes of the token that joins a data connection to its control connection.

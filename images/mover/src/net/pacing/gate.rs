@@ -1,5 +1,5 @@
 //! Where streams wait for their turn under the cap: first come, first served, a small piece at a time. No lock is held while
-//! waiting, and a new cap holds at once for those who wait.
+//! waiting, and a new cap holds at once for those who wait. In a quiet period nothing passes at all.
 
 use std::collections::VecDeque;
 use std::io::{self, IoSlice};
@@ -34,6 +34,8 @@ pub(crate) struct Gate {
     piece_bytes: AtomicU64,
     /// Thousandths of bytes on the network per byte written.
     per_mille: AtomicU64,
+    /// When the last quiet period ends, in nanoseconds since `started`; 0 before the first.
+    quiet_until_ns: AtomicU64,
     state: Mutex<State>,
 }
 
@@ -49,6 +51,7 @@ impl Gate {
             started: Instant::now(),
             piece_bytes: AtomicU64::new(u64::MAX),
             per_mille: AtomicU64::new(1000),
+            quiet_until_ns: AtomicU64::new(0),
             state: Mutex::new(State { bucket: None, waiting: VecDeque::new(), next_ticket: 0 }),
         }
     }
@@ -65,6 +68,22 @@ impl Gate {
         state.waiting.iter().for_each(|(_, thread)| thread.unpark());
     }
 
+    /// Lets nothing pass for so long, from now; zero ends a quiet period.
+    pub(crate) fn set_quiet(&self, time: Duration) {
+        let state = lock(&self.state);
+        let until = if time.is_zero() { Duration::ZERO } else { self.started.elapsed() + time };
+        self.quiet_until_ns.store(until.as_nanos() as u64, Ordering::Release);
+        state.waiting.iter().for_each(|(_, thread)| thread.unpark());
+    }
+
+    /// What is left of a quiet period.
+    pub(crate) fn quiet_left(&self) -> Duration {
+        match self.quiet_until_ns.load(Ordering::Acquire) {
+            0 => Duration::ZERO,
+            until_ns => Duration::from_nanos(until_ns).saturating_sub(self.started.elapsed()),
+        }
+    }
+
     /// Counts bytes on the network that did not pass here: retransmissions, other connections of the transfer.
     pub(crate) fn charge(&self, wire_bytes: u64) {
         if let Some(bucket) = &mut lock(&self.state).bucket {
@@ -77,10 +96,11 @@ impl Gate {
         self.per_mille.store(per_mille, Ordering::Relaxed);
     }
 
-    /// Writes some of the slices to a socket in blocking mode: as `write_vectored`, but in pieces and in turn while there is a cap.
+    /// Writes some of the slices to a socket in blocking mode: as `write_vectored`, but in pieces and in turn while there is a cap,
+    /// and not before a quiet period is over.
     pub(crate) fn write(&self, socket: &TcpStream, slices: &[IoSlice<'_>]) -> io::Result<usize> {
         loop {
-            if self.piece_bytes.load(Ordering::Acquire) == u64::MAX {
+            if self.piece_bytes.load(Ordering::Acquire) == u64::MAX && self.quiet_left().is_zero() {
                 match send_some(socket, slices, usize::MAX) {
                     Err(error) if error.kind() == io::ErrorKind::WouldBlock => wait_writable(socket)?,
                     Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -104,9 +124,9 @@ impl Gate {
         }
     }
 
-    /// Whether a stream waits for its turn: the cap, and nothing else, holds it.
+    /// Whether a stream waits for its turn, or all are to be quiet: the gate, and nothing else, holds them.
     pub(crate) fn holds_back(&self) -> bool {
-        !lock(&self.state).waiting.is_empty()
+        !self.quiet_left().is_zero() || !lock(&self.state).waiting.is_empty()
     }
 
     fn wire_bytes(&self, bytes: u64) -> u64 {
@@ -128,7 +148,9 @@ impl Gate {
         loop {
             let bytes = cut_piece(wanted, self.piece_bytes.load(Ordering::Acquire));
             let first = state.waiting.front().is_some_and(|(other, _)| *other == ticket);
+            let quiet = self.quiet_left();
             let wait = match &mut state.bucket {
+                _ if !quiet.is_zero() => quiet,
                 None => Duration::ZERO,
                 Some(_) if !first => LOOK,
                 Some(bucket) => {
@@ -246,23 +268,64 @@ mod tests {
         let gate = Arc::new(Gate::new());
         gate.set_cap(Some(1));
         gate.charge(1 << 30);
-        let waiting: Vec<_> = (0..4)
-            .map(|_| {
-                let gate = Arc::clone(&gate);
-                let (sender, receiver) = pair();
-                let thread = thread::spawn(move || gate.write(&sender, &[IoSlice::new(b"a word")]).unwrap());
-                (thread, receiver)
-            })
-            .collect();
-        while lock(&gate.state).waiting.len() < 4 {
-            thread::yield_now();
-        }
+        let writers = waiting_writers(&gate, 4);
         gate.set_cap(None);
-        for (thread, mut receiver) in waiting {
+        for (thread, mut receiver) in writers {
             assert_eq!(thread.join().unwrap(), 6);
             let mut word = [0; 6];
             receiver.read_exact(&mut word).unwrap();
         }
+    }
+
+    /// Writers of a word each, once all of them wait, and where their words arrive.
+    fn waiting_writers(gate: &Arc<Gate>, count: usize) -> Vec<(thread::JoinHandle<usize>, TcpStream)> {
+        let writer = |_| {
+            let gate = Arc::clone(gate);
+            let (sender, receiver) = pair();
+            (thread::spawn(move || gate.write(&sender, &[IoSlice::new(b"a word")]).unwrap()), receiver)
+        };
+        let writers = (0..count).map(writer).collect();
+        while lock(&gate.state).waiting.len() < count {
+            thread::yield_now();
+        }
+        writers
+    }
+
+    #[test]
+    fn nothing_passes_in_a_quiet_period_with_and_without_a_cap_until_it_is_ended() {
+        for cap_bps in [None, Some(1_000_000_000)] {
+            let gate = Arc::new(Gate::new());
+            gate.set_cap(cap_bps);
+            assert!(!gate.holds_back());
+            gate.set_quiet(Duration::from_secs(3600));
+            assert!(gate.holds_back(), "before anybody waits");
+            let writers = waiting_writers(&gate, 4);
+            gate.set_cap(cap_bps);
+            for (_, receiver) in &writers {
+                receiver.set_nonblocking(true).unwrap();
+                assert_eq!((&mut &*receiver).read(&mut [0]).unwrap_err().kind(), io::ErrorKind::WouldBlock);
+                receiver.set_nonblocking(false).unwrap();
+            }
+            gate.set_quiet(Duration::ZERO);
+            assert_eq!(gate.quiet_left(), Duration::ZERO);
+            for (thread, mut receiver) in writers {
+                assert_eq!(thread.join().unwrap(), 6);
+                receiver.read_exact(&mut [0; 6]).unwrap();
+            }
+        }
+    }
+
+    #[test]
+    fn a_quiet_period_ends_by_itself_and_a_new_one_replaces_it() {
+        let gate = Arc::new(Gate::new());
+        gate.set_quiet(Duration::from_secs(3600));
+        let writers = waiting_writers(&gate, 4);
+        gate.set_quiet(Duration::from_millis(20));
+        for (thread, _receiver) in writers {
+            assert_eq!(thread.join().unwrap(), 6);
+            assert_eq!(gate.quiet_left(), Duration::ZERO, "somebody passed before the end");
+        }
+        assert!(!gate.holds_back());
     }
 
     #[test]

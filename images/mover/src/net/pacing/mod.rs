@@ -118,6 +118,13 @@ impl Pacer {
         tracing::info!(?cap_bps, sockets = state.members.len(), "bandwidth cap");
     }
 
+    /// Holds all data back for so long, from now; zero ends a quiet period. What the kernel has taken already still leaves.
+    pub(crate) fn set_quiet(&self, time: Duration) {
+        self.gate.set_quiet(time);
+        self.progress.hold(time);
+        tracing::info!(quiet_for_ms = time.as_millis() as u64, "quiet period");
+    }
+
     /// Takes a connected socket in. `gated`: its bytes pass the gate, as those of data streams do.
     pub(crate) fn join(self: &Arc<Self>, socket: &TcpStream, gated: bool) -> io::Result<Membership> {
         let (socket, peer) = (socket.try_clone()?, socket.peer_addr()?.ip());
@@ -167,7 +174,7 @@ impl Pacer {
         let mut state = lock(&self.state);
         let span = now.saturating_sub(state.last_tick);
         state.last_tick = now;
-        let (outside, per_mille) = state.observe(span);
+        let (outside, per_mille) = state.observe(span, !self.gate.quiet_left().is_zero());
         state.apply();
         let wire_bytes = state.wire_bytes;
         state.meter.sample(now, wire_bytes);
@@ -194,7 +201,8 @@ impl Pacer {
 
 impl State {
     /// Reads the sockets' counters. Returns the bytes that did not pass the gate and the overhead per thousand bytes written.
-    fn observe(&mut self, span: Duration) -> (u64, Option<u64>) {
+    /// A quiet period says nothing about what streams can use.
+    fn observe(&mut self, span: Duration, quiet: bool) -> (u64, Option<u64>) {
         let (mut outside, mut overheads) = (0, Vec::new());
         for member in &mut self.members {
             let Ok(info) = fairlead_sys::tcp_info(&member.socket) else { continue };
@@ -204,6 +212,9 @@ impl State {
             outside += if member.gated { moved.retransmitted_bytes } else { moved.wire_bytes };
             if member.gated {
                 overheads.push(member.count.per_mille(&info, header));
+            }
+            if quiet {
+                continue;
             }
             let now_bps =
                 (u128::from(moved.wire_bytes) * 8_000_000_000).checked_div(span.as_nanos()).unwrap_or(0) as u64;

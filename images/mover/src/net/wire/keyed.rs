@@ -1,29 +1,40 @@
-//! Packs in the clear: a tag after each head, digests in its table for the payload, and a tagged end of both ends.
+//! Packs in the clear: a tag after each head, digests in its table for the payload or a tag after each piece of it, and a tagged
+//! end of both ends.
 
-use std::io::{self, BufRead, BufReader, IoSlice, Read, Write};
+use std::io::{self, IoSlice, Read, Write};
 use std::net::TcpStream;
 use std::sync::Arc;
 
 use fairlead_protocol::keyed::{
-    KeyedError, Keys, Secret, ANSWER_BYTES, END_OF_RECEIVER, GREETING_BYTES, NONCE_BYTES, TAG_BYTES,
+    KeyedError, Keys, PieceTag, PieceTagger, Secret, ANSWER_BYTES, END_OF_RECEIVER, GREETING_BYTES, NONCE_BYTES,
+    PIECE_BYTES, PIECE_TAG_BYTES, TAG_BYTES,
 };
 use fairlead_protocol::limits::STREAMS;
-use fairlead_protocol::pack::Header;
+use fairlead_protocol::pack::{Header, HEADER_BYTES, SEGMENT_BYTES};
 
+use super::incoming::Incoming;
 use super::{read_head, Inlet, Outlet, Payload, WireError, CHUNK_BYTES, FAREWELL, LINGER};
-use crate::net::identity::random;
+use crate::net::connect::identity::random;
 use crate::net::pacing::gate::Gate;
 use crate::net::tcp::Metered;
+
+/// Head of a pack of one block, with its tag: what is read together with the end of the pack before.
+const NEXT_HEAD_BYTES: usize = HEADER_BYTES + SEGMENT_BYTES + TAG_BYTES;
+/// Pieces that are handed to the system at once.
+const PIECES: usize = CHUNK_BYTES / PIECE_BYTES;
+const _: () = assert!(CHUNK_BYTES % PIECE_BYTES == 0, "both ends cut a payload alike");
 
 /// The sender's end.
 pub(crate) struct KeyedOutlet {
     socket: Metered,
     keys: Keys,
+    /// If blocks carry no digests.
+    pieces: Option<PieceTagger>,
 }
 
 impl KeyedOutlet {
-    /// Greets the receiver and has it prove that it is the one of the control connection.
-    pub(crate) fn greet(mut socket: Metered, secret: &Secret, stream: u16) -> io::Result<Self> {
+    /// Greets the receiver and has it prove that it is the one of the control connection. `undigested`: blocks carry no digests.
+    pub(crate) fn greet(mut socket: Metered, secret: &Secret, stream: u16, undigested: bool) -> io::Result<Self> {
         let greeter = secret.greet(stream, &random::<NONCE_BYTES>()?);
         socket.write_all(greeter.greeting())?;
         let mut answer = [0; ANSWER_BYTES];
@@ -31,17 +42,36 @@ impl KeyedOutlet {
         let (proof, keys) = greeter.finish(&answer).map_err(invalid)?;
         socket.write_all(&proof)?;
         socket.authenticated(None)?;
-        Ok(Self { socket, keys })
+        let pieces = pieces(&keys, undigested)?;
+        Ok(Self { socket, keys, pieces })
+    }
+
+    /// Sends up to `PIECES` pieces, each with its tag behind it, and what comes before them.
+    fn send_pieces(&mut self, before: [&[u8]; 2], chunk: &[u8], are_zeros: bool) -> io::Result<()> {
+        let Some(tagger) = &mut self.pieces else {
+            return write_all_vectored(&mut self.socket, [before[0], before[1], chunk]);
+        };
+        let mut tags = [PieceTag::default(); PIECES];
+        for (piece, tag) in chunk.chunks(PIECE_BYTES).zip(&mut tags) {
+            *tag = if are_zeros { tagger.tag_zeros(piece) } else { tagger.tag(piece) }.map_err(invalid)?;
+        }
+        let mut parts: [&[u8]; 2 + 2 * PIECES] = [&[]; 2 + 2 * PIECES];
+        parts[..2].copy_from_slice(&before);
+        for ((place, piece), tag) in parts[2..].chunks_exact_mut(2).zip(chunk.chunks(PIECE_BYTES)).zip(&tags) {
+            place.copy_from_slice(&[piece, tag]);
+        }
+        write_all_vectored(&mut self.socket, parts)
     }
 }
 
 impl Outlet for KeyedOutlet {
     fn send(&mut self, head: &[u8], payload: Payload<'_>) -> io::Result<()> {
-        let tag = self.keys.forward.tag(&[head]);
-        let mut pieces = payload.pieces();
-        let first = pieces.next().unwrap_or_default();
-        write_all_vectored(&mut self.socket, [head, &tag, first])?;
-        pieces.try_for_each(|piece| self.socket.write_all(piece))
+        let (tag, are_zeros) = (self.keys.forward.tag(&[head]), matches!(payload, Payload::Zeros(_)));
+        let mut before = [head, &tag];
+        for chunk in payload.pieces() {
+            self.send_pieces(std::mem::take(&mut before), chunk, are_zeros)?;
+        }
+        write_all_vectored(&mut self.socket, before)
     }
 
     fn check(&mut self) -> io::Result<()> {
@@ -70,13 +100,19 @@ impl Outlet for KeyedOutlet {
 
 /// The receiver's end.
 pub(crate) struct KeyedInlet {
-    socket: BufReader<Metered>,
+    incoming: Incoming,
     keys: Keys,
+    /// If blocks carry no digests.
+    pieces: Option<PieceTagger>,
+    /// Payload of the present pack that was not read yet.
+    payload_left: usize,
+    /// Bytes at the front of `incoming` whose tag was checked, and which nobody took yet; the tag follows them.
+    checked: usize,
 }
 
 impl KeyedInlet {
     /// Hears a greeting, proves that this is the receiver, and has the sender do likewise. The stream's number and the stream.
-    pub(crate) fn accept(mut socket: Metered, secret: &Secret) -> io::Result<(u16, Self)> {
+    pub(crate) fn accept(mut socket: Metered, secret: &Secret, undigested: bool) -> io::Result<(u16, Self)> {
         let mut greeting = [0; GREETING_BYTES];
         socket.read_exact(&mut greeting)?;
         let (stream, answer, mut keys) = secret.answer(&greeting, &random::<NONCE_BYTES>()?).map_err(invalid)?;
@@ -88,44 +124,92 @@ impl KeyedInlet {
         socket.read_exact(&mut proof)?;
         keys.check_proof(&proof).map_err(invalid)?;
         socket.authenticated(None)?;
-        Ok((stream, Self { socket: BufReader::with_capacity(CHUNK_BYTES, socket), keys }))
+        let pieces = pieces(&keys, undigested)?;
+        let incoming = Incoming::new(socket, CHUNK_BYTES + NEXT_HEAD_BYTES);
+        Ok((stream, Self { incoming, keys, pieces, payload_left: 0, checked: 0 }))
+    }
+
+    /// Payload that is known to be the sender's, at most `most` bytes of it; to be taken by `advance`.
+    fn payload(&mut self, most: usize) -> io::Result<&[u8]> {
+        let Some(tagger) = &mut self.pieces else {
+            let bytes = self.incoming.some(self.payload_left.max(most))?;
+            return Ok(&bytes[..bytes.len().min(most)]);
+        };
+        if self.checked == 0 {
+            let length = self.payload_left.min(PIECE_BYTES);
+            if length == 0 {
+                return Err(io::Error::new(io::ErrorKind::InvalidData, "a pack has less payload than its blocks"));
+            }
+            let whole = length + PIECE_TAG_BYTES;
+            let next = if length == self.payload_left { NEXT_HEAD_BYTES } else { 0 };
+            let (piece, tag) = self.incoming.whole(whole, next)?.split_at(length);
+            let mut expected = PieceTag::default();
+            expected.copy_from_slice(tag);
+            tagger.check(piece, &expected).map_err(invalid)?;
+            self.checked = length;
+        }
+        let now = self.checked.min(most);
+        Ok(&self.incoming.buffered()[..now])
+    }
+
+    /// Goes on behind bytes that `payload` gave.
+    fn advance(&mut self, bytes: usize) {
+        self.incoming.consume(bytes);
+        self.payload_left = self.payload_left.saturating_sub(bytes);
+        if self.pieces.is_some() {
+            self.checked -= bytes;
+            if self.checked == 0 {
+                self.incoming.consume(PIECE_TAG_BYTES);
+            }
+        }
     }
 }
 
 impl Inlet for KeyedInlet {
     fn head(&mut self, table: &mut Vec<u8>) -> Result<Header, WireError> {
-        let (bytes, header) = read_head(table, |bytes| read_exact(&mut self.socket, bytes))?;
+        let (bytes, header) = read_head(table, |bytes| self.incoming.read_exact(bytes, NEXT_HEAD_BYTES))?;
         let mut tag = [0; TAG_BYTES];
-        read_exact(&mut self.socket, &mut tag)?;
+        self.incoming.read_exact(&mut tag, 0)?;
         self.keys.forward.check(&[&bytes, table], &tag).map_err(invalid)?;
+        if let Header::Data { payload_bytes, .. } = header {
+            self.payload_left = payload_bytes as usize;
+        }
         Ok(header)
     }
 
     fn read_exact(&mut self, bytes: &mut [u8]) -> io::Result<()> {
-        read_exact(&mut self.socket, bytes)
+        if self.pieces.is_none() {
+            return self.incoming.read_exact(bytes, 0);
+        }
+        let mut at = 0;
+        self.skim(bytes.len(), &mut |piece| {
+            bytes[at..at + piece.len()].copy_from_slice(piece);
+            at += piece.len();
+        })
     }
 
     fn skim(&mut self, mut bytes: usize, sink: &mut dyn FnMut(&[u8])) -> io::Result<()> {
         while bytes > 0 {
-            let piece = self.socket.fill_buf()?;
-            if piece.is_empty() {
-                return Err(cut());
-            }
-            let length = piece.len().min(bytes);
-            sink(&piece[..length]);
-            self.socket.consume(length);
+            let payload = self.payload(bytes)?;
+            let length = payload.len();
+            sink(payload);
+            self.advance(length);
             bytes -= length;
         }
         Ok(())
     }
 
+    fn socket(&self) -> &TcpStream {
+        self.incoming.socket().socket()
+    }
+
     fn finish(&mut self) -> io::Result<()> {
         let surplus = || io::Error::new(io::ErrorKind::InvalidData, "bytes follow the end of a stream");
-        if !self.socket.buffer().is_empty() {
+        if !self.incoming.buffered().is_empty() {
             return Err(surplus());
         }
         let tag = self.keys.backward.tag(&[END_OF_RECEIVER]);
-        let socket = self.socket.get_mut();
+        let socket = self.incoming.socket_mut();
         socket.write_all(&tag)?;
         socket.authenticated(Some(FAREWELL))?;
         // The sender closes when it has the tag; to close first would leave it without, were the connection reset.
@@ -137,12 +221,8 @@ impl Inlet for KeyedInlet {
     }
 }
 
-fn read_exact(stream: &mut impl Read, bytes: &mut [u8]) -> io::Result<()> {
-    stream.read_exact(bytes).map_err(|error| if error.kind() == io::ErrorKind::UnexpectedEof { cut() } else { error })
-}
-
-fn cut() -> io::Error {
-    io::Error::new(io::ErrorKind::UnexpectedEof, "the connection ended without the peer's word")
+fn pieces(keys: &Keys, undigested: bool) -> io::Result<Option<PieceTagger>> {
+    undigested.then(|| PieceTagger::new(&keys.pieces)).transpose().map_err(io::Error::other)
 }
 
 fn invalid(error: KeyedError) -> io::Error {

@@ -4,6 +4,7 @@
 //! nobody else can, that it read everything up to the sender's end mark.
 
 pub(crate) mod buffers;
+mod incoming;
 mod keyed;
 mod records;
 #[cfg(test)]
@@ -96,6 +97,8 @@ pub(crate) trait Inlet: Send {
     fn read_exact(&mut self, bytes: &mut [u8]) -> io::Result<()>;
     /// Hands the payload's next `bytes` bytes to `sink` in pieces, as they come.
     fn skim(&mut self, bytes: usize, sink: &mut dyn FnMut(&[u8])) -> io::Result<()>;
+    /// The socket beneath.
+    fn socket(&self) -> &TcpStream;
     /// After the end mark: tells the sender that everything was read.
     fn finish(&mut self) -> io::Result<()>;
 }

@@ -7,15 +7,16 @@ use std::sync::mpsc::{channel, Receiver, Sender};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use fairlead_protocol::keyed::{Secret, ANSWER_BYTES, GREETING_BYTES, TAG_BYTES};
 use fairlead_protocol::message::Encryption;
 use fairlead_protocol::pack::{Header, Segment};
 use rustix::event::{poll, PollFd, PollFlags};
 use time::OffsetDateTime;
 
-use super::{Inlet, Outlet, Payload, Records, WireError, CHUNK_BYTES};
-use crate::net::accept::{listen, Acceptor, Reception, ServerStream, Terms};
-use crate::net::dial::{Admission, Dialer, Greeted};
-use crate::net::identity::{Identity, Role};
+use super::{Inlet, KeyedInlet, KeyedOutlet, Outlet, Payload, Records, WireError, CHUNK_BYTES};
+use crate::net::connect::accept::{listen, Acceptor, Reception, ServerStream, Terms};
+use crate::net::connect::dial::{Admission, Dialer, Greeted};
+use crate::net::connect::identity::{Identity, Role};
 use crate::net::tcp::{Binding, Metered};
 use crate::report::progress::Progress;
 
@@ -43,11 +44,16 @@ struct Ends {
     admission: Admission,
     inlets: Receiver<(Box<dyn Inlet>, u16)>,
     stop: Arc<AtomicBool>,
-    _control: (crate::net::dial::ClientStream, ServerStream),
+    _control: (crate::net::connect::dial::ClientStream, ServerStream),
 }
 
 impl Ends {
     fn new(encryption: Encryption) -> Self {
+        Self::of(encryption, false)
+    }
+
+    /// `undigested`: from memory to nowhere.
+    fn of(encryption: Encryption, undigested: bool) -> Self {
         let folder = tempfile::tempdir().unwrap();
         crate::credentials::make(folder.path(), "job", 1, OffsetDateTime::now_utc()).unwrap();
         let identity =
@@ -59,7 +65,7 @@ impl Ends {
             listener,
             echo_port: 1,
             identity: identity(Role::Receiver),
-            terms: Arc::new(Terms::new(encryption, false).unwrap()),
+            terms: Arc::new(Terms::new(encryption, undigested).unwrap()),
             progress: Arc::new(Progress::new()),
             reception: Desk(Mutex::new(data), Mutex::new(control)),
             stop: Arc::clone(&stop),
@@ -69,11 +75,12 @@ impl Ends {
             peer,
             binding: Binding::default(),
             encryption,
-            source_is_memory: false,
+            source_is_memory: undigested,
             identity: identity(Role::Sender),
             progress: Arc::new(Progress::new()),
         };
         let Greeted { stream, admission, .. } = dialer.control(PATIENCE, &|| false).unwrap();
+        assert_eq!(admission.undigested, undigested);
         let control = (stream, controls.recv_timeout(PATIENCE).unwrap());
         Self { dialer, admission, inlets, stop, _control: control }
     }
@@ -106,16 +113,18 @@ fn await_event(outlet: &dyn Outlet) {
 
 #[test]
 fn packs_of_all_sizes_arrive_and_both_ends_agree_on_the_end() {
-    for mode in MODES {
-        let ends = Ends::new(mode);
+    for (mode, undigested) in MODES.into_iter().flat_map(|mode| [(mode, false), (mode, true)]) {
+        let ends = Ends::of(mode, undigested);
         let (mut outlet, mut inlet) = ends.stream(5);
-        let sizes = [1usize, 4096, 16_384, 16_385, 300_000, 1 << 20];
+        let sizes = [1usize, 4096, 16_384, 16_385, 131_072, 131_073, 300_000, 1 << 20];
         let sender = std::thread::spawn(move || {
             for (pack, size) in (0u64..).zip(sizes) {
                 let bytes: Vec<u8> = (0..size).map(|at| (at % 251) as u8).collect();
                 outlet.send(&head(pack, size as u32), Payload::Bytes(&bytes)).unwrap();
             }
-            outlet.send(&head(99, 1 << 20), Payload::Zeros(1 << 20)).unwrap();
+            for zeros in [1 << 20, 700_001, 1 << 20] {
+                outlet.send(&head(99, zeros), Payload::Zeros(zeros as usize)).unwrap();
+            }
             outlet.check().unwrap();
             outlet.finish().unwrap();
         });
@@ -127,15 +136,19 @@ fn packs_of_all_sizes_arrive_and_both_ends_agree_on_the_end() {
             inlet.read_exact(&mut bytes).unwrap();
             assert!(bytes.iter().enumerate().all(|(at, byte)| *byte == (at % 251) as u8), "{mode:?} {size}");
         }
-        inlet.head(&mut table).unwrap();
-        let mut zeros = 0;
-        inlet
-            .skim(1 << 20, &mut |piece| {
-                assert!(piece.iter().all(|byte| *byte == 0));
-                zeros += piece.len();
-            })
-            .unwrap();
-        assert_eq!(zeros, 1 << 20);
+        for expected in [1 << 20, 700_001, 1 << 20] {
+            inlet.head(&mut table).unwrap();
+            let (mut zeros, mut are_zero) = (0, true);
+            // A block is not taken whole: others may be in the same pack.
+            for part in [10, expected - 10] {
+                let sink = &mut |piece: &[u8]| {
+                    are_zero &= piece.iter().all(|byte| *byte == 0);
+                    zeros += piece.len();
+                };
+                inlet.skim(part, sink).unwrap();
+            }
+            assert_eq!((zeros, are_zero), (expected, true), "{mode:?}");
+        }
         assert_eq!(inlet.head(&mut table).unwrap(), Header::End);
         inlet.finish().unwrap();
         sender.join().unwrap();
@@ -278,6 +291,68 @@ fn bytes_that_are_not_the_senders_end_the_stream_as_damage() {
             drop(inlet);
             writing.join().unwrap();
         }
+    }
+}
+
+/// What the sender put on the wire, bent on its way by whoever is between.
+#[test]
+fn payload_without_digests_cannot_be_changed_repeated_or_exchanged_on_the_wire() {
+    let secret = Secret::new([5; 32]);
+    let pair = || {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let here = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        (Metered::new(here, Arc::new(Progress::new()), None), listener.accept().unwrap().0)
+    };
+    let head_bytes = head(0, 10).len() + 32;
+    let (piece, tag) = (10usize, 16usize);
+    let pack = head_bytes + piece + tag;
+    type Bend = fn(&mut Vec<u8>, usize, usize);
+    let ways: [(&str, Bend); 5] = [
+        ("a bit of the payload", |bytes, head, _| bytes[head + 3] ^= 1),
+        ("a bit of the tag", |bytes, head, _| bytes[head + 10] ^= 1),
+        ("two payloads exchanged", |bytes, head, pack| {
+            let (first, second) = bytes.split_at_mut(pack);
+            first[head..].swap_with_slice(&mut second[head..pack]);
+        }),
+        ("a pack repeated", |bytes, _, pack| bytes.copy_within(..pack, pack)),
+        ("nothing", |_, _, _| {}),
+    ];
+    for (what, bend) in ways {
+        let ((sender, mut from_sender), (receiver, mut to_receiver)) = (pair(), pair());
+        let (here, there) = (secret.clone(), secret.clone());
+        let sending = std::thread::spawn(move || {
+            let mut outlet = KeyedOutlet::greet(sender, &here, 0, true).unwrap();
+            for (pack, byte) in [(0, 1), (1, 2)] {
+                outlet.send(&head(pack, 10), Payload::Bytes(&[byte; 10])).unwrap();
+            }
+            outlet
+        });
+        let receiving = std::thread::spawn(move || {
+            let (_, mut inlet) = KeyedInlet::accept(receiver, &there, true)?;
+            let mut table = Vec::new();
+            for _ in 0..2 {
+                inlet.head(&mut table)?;
+                inlet.skim(10, &mut |_| {})?;
+            }
+            Ok::<(), WireError>(())
+        });
+        let pass = |from: &mut TcpStream, to: &mut TcpStream, bytes: usize| {
+            let mut buffer = vec![0; bytes];
+            from.read_exact(&mut buffer).unwrap();
+            to.write_all(&buffer).unwrap();
+        };
+        pass(&mut from_sender, &mut to_receiver, GREETING_BYTES);
+        pass(&mut to_receiver, &mut from_sender, ANSWER_BYTES);
+        pass(&mut from_sender, &mut to_receiver, TAG_BYTES);
+        let mut bytes = vec![0; 2 * pack];
+        from_sender.read_exact(&mut bytes).unwrap();
+        bend(&mut bytes, head_bytes, pack);
+        to_receiver.write_all(&bytes).unwrap();
+        match receiving.join().unwrap() {
+            Ok(()) => assert_eq!(what, "nothing"),
+            Err(error) => assert!(error.is_damage() && what != "nothing", "{what}: {error}"),
+        }
+        drop(sending.join().unwrap());
     }
 }
 

@@ -56,7 +56,7 @@ pub struct Welcome {
     pub echo_key: Vec<u8>,
     #[prost(uint32, tag = "4")]
     pub echo_port: u32,
-    /// Blocks carry no digests: the wire is protected by TLS, they come from memory, and they are stored nowhere.
+    /// Blocks carry no digests: the wire is protected by TLS or tags, they come from memory, and they are stored nowhere.
     #[prost(bool, tag = "5")]
     pub undigested: bool,
     /// The receiver checks everything and stores nothing.
@@ -261,4 +261,7 @@ pub struct Heartbeat {
     /// From the receiver: bytes that the verify phase is done with.
     #[prost(uint64, tag = "4")]
     pub bytes_verified: u64,
+    /// From the sender, when that changed: milliseconds for which it holds all data back from now on; 0 ends that.
+    #[prost(uint64, optional, tag = "5")]
+    pub quiet_ms: Option<u64>,
 }

@@ -4,6 +4,7 @@ use std::sync::atomic::Ordering;
 use std::sync::Arc;
 use std::time::Duration;
 
+use fairlead_protocol::limits::QUIET;
 use fairlead_protocol::liveness::{Evidence, Liveness};
 use fairlead_protocol::message::{Body, Failure, Heartbeat};
 use fairlead_protocol::{Fault, Reason};
@@ -21,19 +22,26 @@ pub(crate) struct Pulse {
     liveness: Liveness,
     progress: Arc<Progress>,
     last_beat: Option<Duration>,
+    /// End of the quiet period that both ends know of.
+    told_quiet: Duration,
 }
 
 impl Pulse {
     /// `own` and `peer` are the ends' roles; after `patience` without progress the transfer counts as stalled.
     pub(crate) fn new(own: &'static str, peer: &'static str, progress: Arc<Progress>, patience: Duration) -> Self {
-        Self { liveness: Liveness::new(own, peer, progress.now(), patience), progress, last_beat: None }
+        let liveness = Liveness::new(own, peer, progress.now(), patience);
+        Self { liveness, progress, last_beat: None, told_quiet: Duration::ZERO }
     }
 
     /// A message came. Hands back what is not a heartbeat.
     pub(crate) fn on_message(&mut self, body: Body) -> Option<Body> {
         let now = self.progress.now();
         match body {
-            Body::Heartbeat(Heartbeat { work, waiting, disk_ms, bytes_verified }) => {
+            Body::Heartbeat(Heartbeat { work, waiting, disk_ms, bytes_verified, quiet_ms }) => {
+                if let Some(quiet_ms) = quiet_ms {
+                    self.progress.hold(Duration::from_millis(quiet_ms).min(QUIET));
+                    self.told_quiet = self.progress.quiet_until();
+                }
                 if bytes_verified > 0 {
                     self.progress.bytes_verified.store(bytes_verified, Ordering::Relaxed);
                 }
@@ -56,11 +64,15 @@ impl Pulse {
         streams: impl FnOnce(Evidence) -> Evidence,
     ) -> Result<(), Fault> {
         let (now, work) = (self.progress.now(), self.progress.work.load(Ordering::Relaxed));
-        if self.last_beat.is_none_or(|last| now.saturating_sub(last) >= HEARTBEAT) {
+        let quiet_until = self.progress.quiet_until();
+        let changed = quiet_until != self.told_quiet;
+        if changed || self.last_beat.is_none_or(|last| now.saturating_sub(last) >= HEARTBEAT) {
             self.last_beat = Some(now);
+            self.told_quiet = quiet_until;
+            let quiet_ms = changed.then(|| self.progress.quiet_left().as_millis() as u64);
             let disk_ms = self.progress.disk.oldest().as_millis() as u64;
             let bytes_verified = self.progress.bytes_verified.load(Ordering::Relaxed);
-            link.send(Body::Heartbeat(Heartbeat { work, waiting, disk_ms, bytes_verified }));
+            link.send(Body::Heartbeat(Heartbeat { work, waiting, disk_ms, bytes_verified, quiet_ms }));
         }
         let evidence = || {
             let control_retransmissions = link.tcp_info().map_or(0, |info| u32::from(info.fruitless));

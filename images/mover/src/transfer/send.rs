@@ -13,24 +13,22 @@ use fairlead_protocol::receiver::lock;
 use fairlead_protocol::sender::{Effect, Sender};
 use fairlead_protocol::{Fault, Reason};
 
+use super::session::{check_resent, failure, Pulse, TICK};
+use super::{reading, Setting};
 use crate::cli::{self, Send};
-use crate::control::http::{Endpoint, Pages};
+use crate::control::http::Endpoint;
 use crate::control::socket::{self, Control, Peer};
+use crate::fs::origin::Origin;
 use crate::fs::source::{Filter, Source};
-use crate::memory::Origin;
-use crate::net::dial::{self, Admission, ClientStream, Dialer, Greeted};
-use crate::net::identity::Identity;
+use crate::net::connect::dial::{self, Admission, ClientStream, Dialer, Greeted};
 use crate::net::link::{Link, LinkEvent};
 use crate::net::pacing::{self, Membership, Pacer};
-use crate::net::pool::{Pool, PoolParts, Transport};
+use crate::net::streams::outbound::{Pool, PoolParts, Transport};
 use crate::net::tcp::Binding;
 use crate::net::{interface, tcp, wire};
-use crate::reading;
 use crate::report::output;
-use crate::report::progress::{Progress, Stage};
+use crate::report::progress::Stage;
 use crate::report::verdict::Success;
-use crate::session::{check_resent, failure, Pulse, TICK};
-use crate::signal::Stop;
 
 const INBOX: usize = 256;
 /// Longest wait for the last words to leave.
@@ -50,14 +48,6 @@ impl From<LinkEvent> for Event {
     }
 }
 
-/// Everything a transfer needs from outside.
-pub(crate) struct Setting {
-    pub(crate) identity: Arc<Identity>,
-    pub(crate) pages: Arc<Pages>,
-    pub(crate) progress: Arc<Progress>,
-    pub(crate) stop: Stop,
-}
-
 /// Checks everything that can be checked alone, then transfers.
 pub(crate) fn run(args: &Send, setting: &Setting) -> Result<Success, Fault> {
     tcp::check_congestion_control(&args.congestion_control)?;
@@ -72,8 +62,10 @@ pub(crate) fn run(args: &Send, setting: &Setting) -> Result<Success, Fault> {
         interface::check_address(&interface::list(), address)?;
     }
     let source = open_source(args)?;
+    let pacer = Pacer::start(&setting.progress)
+        .map_err(|error| Fault::new(Reason::InternalError, format!("a thread could not be started: {error}")))?;
     let released = Arc::new(AtomicBool::new(args.await_transport.is_none()));
-    let control = open_control(args, setting, &released)?;
+    let control = open_control(args, setting, &pacer, &released)?;
     let dialer = Arc::new(Dialer {
         peer: args.connect,
         binding: Binding { interface, address: args.common.address },
@@ -88,7 +80,7 @@ pub(crate) fn run(args: &Send, setting: &Setting) -> Result<Success, Fault> {
         Err(fault) => return setting.stop.check().and(Err(fault)),
         Ok(greeted) => greeted,
     };
-    Transfer::begin(args, setting, source, control, &dialer, greeted, released)?.drive()
+    Transfer::begin(args, setting, source, control, pacer, &dialer, greeted, released)?.drive()
 }
 
 fn open_source(args: &Send) -> Result<Origin, Fault> {
@@ -101,10 +93,16 @@ fn open_source(args: &Send) -> Result<Origin, Fault> {
     Source::open(directory, filter).map(Origin::Tree)
 }
 
-fn open_control(args: &Send, setting: &Setting, released: &Arc<AtomicBool>) -> Result<Arc<Control>, Fault> {
+fn open_control(
+    args: &Send,
+    setting: &Setting,
+    pacer: &Arc<Pacer>,
+    released: &Arc<AtomicBool>,
+) -> Result<Arc<Control>, Fault> {
     let released = Arc::clone(released);
     let control = Arc::new(Control {
         progress: Arc::clone(&setting.progress),
+        pacer: Arc::clone(pacer),
         transport: Mutex::new(Transport { congestion_control: args.congestion_control.clone(), streams: args.streams }),
         peer: Mutex::new(None),
         pool: Mutex::new(None),
@@ -157,13 +155,15 @@ impl<'a> Transfer<'a> {
         setting: &'a Setting,
         source: Origin,
         control: Arc<Control>,
+        pacer: Arc<Pacer>,
         dialer: &Arc<Dialer>,
         greeted: Greeted,
         released: Arc<AtomicBool>,
     ) -> Result<Self, Fault> {
         let internal =
             |error: std::io::Error| Fault::new(Reason::InternalError, format!("the control connection: {error}"));
-        let Greeted { stream, mut admission, echo_key, echo_port, discards, undigested } = greeted;
+        let Greeted { stream, mut admission, echo_key, echo_port, discards } = greeted;
+        let undigested = admission.undigested;
         let local = dial::socket(&stream).local_addr().map_err(internal)?;
         let name = dialer.binding.interface.clone().or_else(|| interface::holding(&interface::list(), local.ip()));
         *lock(&setting.pages.endpoint) = Some(Endpoint {
@@ -184,7 +184,6 @@ impl<'a> Transfer<'a> {
         *lock(&control.peer) = Some(Peer { address, source_address, echo_port, echo_key });
         let (outbox, inbox) = sync_channel(INBOX);
         let ClientStreamParts { connection, socket } = split(stream).map_err(internal)?;
-        let pacer = Pacer::start(&setting.progress).map_err(internal)?;
         let control_share = pacer.join(&socket, false).map_err(internal)?;
         let (link, thread) = Link::start(connection, socket, outbox.clone()).map_err(internal)?;
         let over = Arc::new(AtomicBool::new(false));
@@ -248,7 +247,7 @@ impl<'a> Transfer<'a> {
             self.release_if_due();
             self.setting.progress.bytes_resent.store(lock(&self.session).resent_bytes(), Ordering::Relaxed);
             check_resent(&self.setting.progress, self.resend_budget)?;
-            // A cap may be so low that nothing moves for long.
+            // A cap may be so low that nothing moves for long, and a quiet period is meant to be still.
             let waiting = self.setting.progress.stage() != Stage::Transferring || self.pacer.gate().holds_back();
             pulse.tick(&self.link, waiting, |evidence| self.pacer.evidence(evidence))?;
         }
@@ -295,7 +294,6 @@ impl<'a> Transfer<'a> {
         let pool = Pool::new(PoolParts {
             dialer,
             admission,
-            undigested: self.undigested,
             session: Arc::clone(&self.session),
             source: Arc::clone(&source),
             progress: Arc::clone(&self.setting.progress),

@@ -14,9 +14,9 @@ use fairlead_protocol::Fault;
 use rustix::fs::OFlags;
 
 use super::ledger::LedgerDigests;
-use super::partial::Partial;
-use super::root::Root;
-use super::survey::write_fault;
+use super::Partial;
+use crate::fs::root::Root;
+use crate::fs::survey::write_fault;
 
 /// Slot of an entry that needs no partial file.
 pub(crate) const NO_SLOT: u32 = 0;

@@ -1,7 +1,9 @@
 //! The receiver: from the command line to the verdict.
 
+mod desk;
+mod disk;
+
 use std::net::{SocketAddr, UdpSocket};
-use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{sync_channel, Receiver as Inbox, RecvTimeoutError, SyncSender};
 use std::sync::{Arc, Mutex};
@@ -9,32 +11,27 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use fairlead_protocol::digest::{block_length, Digest};
-use fairlead_protocol::ledger::Book;
-use fairlead_protocol::listing::Kind;
 use fairlead_protocol::message::{Body, Packs};
 use fairlead_protocol::receiver::{lock, Effect, Receiver, Step};
 use fairlead_protocol::{Fault, Reason};
 
+use self::desk::{Desk, Event};
+use self::disk::Disk;
+use super::deposit::Job;
+use super::session::{check_resent, failure, Pulse, TICK};
+use super::Setting;
 use crate::cli::{self, Receive, Verify};
 use crate::control::http::Endpoint;
-use crate::deposit::Job;
-use crate::fs::journal::Journal;
-use crate::fs::ledger::LedgerDigests;
-use crate::fs::partial::Partial;
-use crate::fs::recovery::Recovery;
-use crate::fs::root::Root;
-use crate::fs::survey::{check_space, open_destination, write_fault};
-use crate::net::accept::{address_fault, listen, Acceptor, Reception, ServerStream, Terms};
-use crate::net::data::{DataPlane, Depot, PackFate, StreamError};
+use crate::fs::partial::ledger::LedgerDigests;
+use crate::fs::survey::write_fault;
+use crate::net::connect::accept::{address_fault, listen, Acceptor, Terms};
 use crate::net::echo::Echo;
 use crate::net::interface;
 use crate::net::link::{Link, LinkEvent};
-use crate::net::wire::{Inlet, WireError};
+use crate::net::streams::inbound::{DataPlane, Depot, PackFate};
 use crate::report::output;
 use crate::report::progress::Stage;
 use crate::report::verdict::Success;
-use crate::send::Setting;
-use crate::session::{check_resent, failure, Pulse, TICK};
 
 const INBOX: usize = 256;
 /// Longest wait for the last words to leave and be read.
@@ -43,63 +40,6 @@ const FAREWELL: Duration = Duration::from_secs(1);
 const LAST_BLOCKS: Duration = Duration::from_millis(500);
 /// Longest wait for the disk when the transfer has failed.
 const LAST_FLUSH: Duration = Duration::from_millis(300);
-
-enum Event {
-    /// The control connection, its peer, and whether blocks carry no digests.
-    Control(Box<ServerStream>, SocketAddr, bool),
-    Link(LinkEvent),
-    Pack(PackFate),
-    Surveyed(Result<(Vec<u32>, Recovery), Fault>),
-    Hashed(Vec<(u32, Digest)>),
-    HashedAll,
-    Settled(Result<Vec<(u32, u32)>, Fault>),
-    Published(Result<(), Fault>),
-    /// The sender was told what to send.
-    Planned,
-    Fault(Fault),
-}
-
-impl From<LinkEvent> for Event {
-    fn from(event: LinkEvent) -> Self {
-        Self::Link(event)
-    }
-}
-
-/// Where connections of the sender go.
-struct Desk {
-    events: SyncSender<Event>,
-    plane: Arc<Mutex<Option<Arc<DataPlane>>>>,
-}
-
-impl Reception for Desk {
-    fn control(&self, stream: ServerStream, peer: SocketAddr, undigested: bool) {
-        let _ = self.events.send(Event::Control(Box::new(stream), peer, undigested));
-    }
-
-    fn data(&self, mut inlet: Box<dyn Inlet>, number: u16) {
-        let Some(plane) = lock(&self.plane).clone() else { return };
-        plane.progress.streams.fetch_add(1, Ordering::Relaxed);
-        let result = plane.receive(&mut *inlet, |fate| {
-            let _ = self.events.send(Event::Pack(fate));
-        });
-        plane.progress.streams.fetch_sub(1, Ordering::Relaxed);
-        let error = match result {
-            Ok(()) => match inlet.finish() {
-                Ok(()) => return,
-                Err(error) => WireError::from(error),
-            },
-            Err(StreamError::Fault(fault)) => {
-                let _ = self.events.send(Event::Fault(fault));
-                return;
-            }
-            Err(StreamError::Wire(error)) => error,
-        };
-        if error.is_damage() {
-            plane.progress.blocks_damaged.fetch_add(1, Ordering::Relaxed);
-        }
-        tracing::debug!(stream = number, %error, "a data connection ended early");
-    }
-}
 
 /// Listens, takes one transfer, and says how it went.
 pub(crate) fn run(args: &Receive, setting: &Setting) -> Result<Success, Fault> {
@@ -170,31 +110,6 @@ fn announce(args: &Receive, setting: &Setting, interface: Option<String>, place:
     tracing::info!(address = %place, interface = ?endpoint.interface, "waiting for the sender");
     output::event(args.common.json, "listening", &serde_json::to_value(&endpoint).unwrap_or_default());
     *lock(&setting.pages.endpoint) = Some(endpoint);
-}
-
-/// The destination, unless nothing is stored.
-struct Disk {
-    root: Arc<Root>,
-    partial: Arc<Partial>,
-    job: Job,
-    /// What earlier attempts left, until it is taken over.
-    book: Option<Arc<Book>>,
-    recovery: Recovery,
-}
-
-impl Disk {
-    fn open(directory: &Path, args: &Receive, setting: &Setting) -> Result<Self, Fault> {
-        let root = Arc::new(open_destination(directory)?);
-        let (partial, book) = Partial::open(&root, &setting.identity.job, setting.identity.attempt)?;
-        let partial = Arc::new(partial);
-        let job = Job::new(args, &root, &partial, &setting.progress);
-        Ok(Self { root, partial, job, book: Some(Arc::new(book)), recovery: Recovery::default() })
-    }
-
-    fn check(&self) -> Result<(), Fault> {
-        self.partial.ledger().check()?;
-        self.job.journal.as_ref().map_or(Ok(()), |journal| journal.check())
-    }
 }
 
 struct Transfer<'a> {
@@ -482,27 +397,11 @@ impl Transfer<'_> {
             plan.for_each(|body| self.say(body));
             return Ok(());
         };
-        let Some(book) = disk.book.take() else { return Err(Fault::protocol("the plan was made before")) };
-        disk.job.skip = Arc::clone(&skip);
-        disk.job.assembly = self.session.assembly();
-        let mut recovery = std::mem::take(&mut disk.recovery);
-        disk.job.links_claimed = recovery.links_claimed;
-        disk.job.check_claims(&recovery)?;
-        check_space(&disk.root, &listing, &skip, recovery.allocated_bytes)?;
-        let slots = recovery.settle(&disk.partial, &skip)?;
-        disk.partial.prepare(slots)?;
-        recovery.kept.retain(|run| skip.binary_search(&run.file).is_err());
+        let (book, mut recovery) = disk.reserve(&listing, skip, self.session.assembly(), &progress)?;
         let (files, bytes) = self.session.skipped();
         progress.files_skipped.store(files, Ordering::Relaxed);
         progress.bytes_skipped.store(bytes, Ordering::Relaxed);
-        for (index, entry) in listing.iter() {
-            if entry.kind == Kind::File && entry.size == 0 && skip.binary_search(&index).is_err() {
-                disk.partial.open_entry(index).map_err(|error| write_fault("an empty file", &error))?;
-                progress.files_transferred.fetch_add(1, Ordering::Relaxed);
-            }
-        }
-        let kept = std::mem::take(&mut recovery.kept);
-        let partial = Arc::clone(&disk.partial);
+        let (kept, partial) = (std::mem::take(&mut recovery.kept), Arc::clone(&disk.partial));
         let mut digests = LedgerDigests::new(partial.ledger());
         let digest = |index: u32, block| {
             let at = recovery.slot(index).and_then(|slot| book.file(slot)).and_then(|file| file.digest_at(block));
@@ -510,7 +409,7 @@ impl Transfer<'_> {
             digests.read(at).map_err(|error| write_fault("the ledger of partial files", &error))
         };
         let plan = self.session.reserved(kept, digest)?;
-        self.resume(&recovery, &book)?;
+        disk.resume(&listing, &recovery, &book, &progress)?;
         self.open_plane();
         let Some((link, _)) = &self.link else { return Ok(()) };
         let (link, over) = (link.clone(), Arc::clone(&self.over));
@@ -523,38 +422,6 @@ impl Transfer<'_> {
             }
             Event::Planned
         })
-    }
-
-    /// Starts the journal and counts what earlier attempts left and wasted.
-    fn resume(&mut self, recovery: &Recovery, book: &Book) -> Result<(), Fault> {
-        let Some(disk) = &mut self.disk else { return Ok(()) };
-        let (listing, progress) = (self.session.listing(), &self.setting.progress);
-        let received_bytes = book.received_bytes();
-        let journal = Journal::start(
-            Arc::clone(&disk.partial),
-            Arc::clone(listing),
-            Arc::clone(progress),
-            recovery,
-            received_bytes,
-        );
-        let failed = |error| Fault::new(Reason::InternalError, format!("a thread could not be started: {error}"));
-        disk.job.journal = Some(Arc::new(journal.map_err(failed)?));
-        let assembly = self.session.assembly();
-        let (kept_bytes, kept_files) = lock(&assembly).as_ref().map_or((0, 0), |assembly| {
-            let kept = assembly.kept();
-            let bytes: u64 = kept.iter().map(|run| run.bytes(listing.size(run.file))).sum();
-            let files = kept.chunk_by(|left, right| left.file == right.file);
-            (bytes, files.filter(|runs| assembly.is_whole(runs[0].file)).count() as u64)
-        });
-        progress.resumed(kept_bytes, kept_files);
-        let published = recovery.claimed.iter().filter(|index| disk.job.skip.binary_search(index).is_ok());
-        let published_bytes: u64 = published.map(|index| listing.size(*index)).sum();
-        let wasted = received_bytes.saturating_sub(recovery.kept_bytes + published_bytes);
-        progress.bytes_resent.store(wasted, Ordering::Relaxed);
-        if book.attempt > 0 {
-            tracing::info!(kept_bytes, published_bytes, wasted, "an earlier attempt left blocks behind");
-        }
-        Ok(())
     }
 
     /// Does long work on a thread of its own, so that the session goes on answering.

@@ -20,8 +20,8 @@ use socket2::{Domain, Protocol, Socket, Type};
 
 use super::dial::read_frame;
 use super::identity::{random, Identity};
-use super::tcp::{set_buffers, tune, Metered};
-use super::wire::{Inlet, KeyedInlet, Records, TlsInlet};
+use crate::net::tcp::{set_buffers, tune, Metered};
+use crate::net::wire::{Inlet, KeyedInlet, Records, TlsInlet};
 use crate::report::progress::Progress;
 
 /// Time a stranger has to become the authenticated sender.
@@ -42,8 +42,8 @@ pub(crate) struct Terms {
     encryption: Encryption,
     /// Nothing is stored here.
     discards: bool,
-    /// Of the control connection, once there is one.
-    secret: OnceLock<Secret>,
+    /// Of the control connection, once there is one; and whether blocks carry no digests.
+    agreed: OnceLock<(Secret, bool)>,
     /// Why the sender was turned away last.
     refused: Mutex<Option<String>>,
 }
@@ -56,7 +56,7 @@ impl Terms {
             echo_key: random().map_err(failed)?,
             encryption,
             discards,
-            secret: OnceLock::new(),
+            agreed: OnceLock::new(),
             refused: Mutex::default(),
         })
     }
@@ -227,11 +227,11 @@ impl<R: Reception> Shared<R> {
         let mut opening = [0; OPENING_BYTES];
         metered.read_exact(&mut opening)?;
         let terms = &self.acceptor.terms;
-        match (opening, terms.encryption, terms.secret.get()) {
+        match (opening, terms.encryption, terms.agreed.get()) {
             (OPENING_CONTROL, ..) => self.control(metered),
             (OPENING_DATA, Encryption::Required, Some(_)) => self.data(metered),
-            (OPENING_KEYED, Encryption::None, Some(secret)) => {
-                let (number, inlet) = KeyedInlet::accept(metered, secret)?;
+            (OPENING_KEYED, Encryption::None, Some((secret, undigested))) => {
+                let (number, inlet) = KeyedInlet::accept(metered, secret, *undigested)?;
                 Ok(Greeted::Data(Box::new(inlet), number))
             }
             _ => Err(io::Error::other("it does not start as a connection that is due here does")),
@@ -248,8 +248,8 @@ impl<R: Reception> Shared<R> {
         let peer = self.acceptor.identity.check_peer(tls.conn.peer_certificates());
         let hello = hear(&mut tls, peer, |hello| self.check_control(hello))?;
         let exported = tls.conn.export_keying_material([0; KEY_BYTES], EXPORTER_LABEL, None);
-        let _ = terms.secret.set(Secret::new(exported.map_err(io::Error::other)?));
-        let undigested = hello.source_is_memory && terms.discards && terms.encryption == Encryption::Required;
+        let undigested = hello.source_is_memory && terms.discards;
+        let _ = terms.agreed.set((Secret::new(exported.map_err(io::Error::other)?), undigested));
         let welcome = Welcome {
             token: terms.token.to_vec(),
             echo_key: terms.echo_key.to_vec(),

@@ -11,9 +11,9 @@ use fairlead_protocol::receiver::lock;
 use fairlead_protocol::{Fault, Reason};
 use rustix::fs::{Mode, OFlags};
 
-use super::root::Root;
-use super::survey::write_fault;
 use crate::fault_injection::{crash_point, torn_append};
+use crate::fs::root::Root;
+use crate::fs::survey::write_fault;
 
 /// Name of the ledger in the partial directory.
 const NAME: &[u8] = b"ledger";

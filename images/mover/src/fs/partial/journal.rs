@@ -34,10 +34,10 @@ use fairlead_protocol::receiver::lock;
 use fairlead_protocol::{Fault, Reason};
 use rustix::fs::OFlags;
 
-use super::partial::Partial;
 use super::recovery::Recovery;
-use super::survey::write_fault;
+use super::Partial;
 use crate::fault_injection::{crash_point, hang_point};
+use crate::fs::survey::write_fault;
 use crate::report::progress::Progress;
 
 /// Bytes and time after which blocks are made durable.

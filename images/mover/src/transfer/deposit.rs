@@ -15,12 +15,12 @@ use fairlead_protocol::receiver::lock;
 use fairlead_protocol::Fault;
 
 use crate::cli::{Receive, Verify};
-use crate::fs::journal::Journal;
 use crate::fs::metadata::Preserve;
+use crate::fs::partial::journal::Journal;
+use crate::fs::partial::recovery::{recover, Recovery};
 use crate::fs::partial::Partial;
 use crate::fs::publish::Publication;
 use crate::fs::readback::{forget_pages, read_back};
-use crate::fs::recovery::{recover, Recovery};
 use crate::fs::root::{hash_file, Root};
 use crate::fs::survey::{refuse_claimed, survey, write_fault, Claims, Overwrite};
 use crate::report::progress::Progress;

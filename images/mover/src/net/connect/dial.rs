@@ -16,8 +16,8 @@ use fairlead_protocol::{Fault, Reason};
 use rustls::{ClientConnection, CommonState, StreamOwned};
 
 use super::identity::{refusal, Identity};
-use super::tcp::{self, Binding, Metered};
-use super::wire::{KeyedOutlet, Outlet, Records, TlsOutlet};
+use crate::net::tcp::{self, Binding, Metered};
+use crate::net::wire::{KeyedOutlet, Outlet, Records, TlsOutlet};
 use crate::report::progress::Progress;
 
 /// Time for one connection to be made and greeted.
@@ -45,6 +45,8 @@ pub(crate) enum DialError {
 pub(crate) struct Admission {
     token: Vec<u8>,
     secret: Secret,
+    /// Blocks carry no digests.
+    pub(crate) undigested: bool,
     /// Buffers of their sockets; the kernel's own growth if nothing.
     pub(crate) buffer_bytes: Option<u32>,
 }
@@ -57,8 +59,6 @@ pub(crate) struct Greeted {
     pub(crate) echo_port: u32,
     /// The receiver stores nothing.
     pub(crate) discards: bool,
-    /// Blocks carry no digests.
-    pub(crate) undigested: bool,
 }
 
 /// What every connection of a transfer shares.
@@ -120,7 +120,7 @@ impl Dialer {
         let complete = welcome.token.len() == TOKEN_BYTES
             && welcome.echo_key.len() == ECHO_KEY_BYTES
             && welcome.echo_port <= 65_535
-            && (self.source_is_memory && self.encryption == Encryption::Required || !welcome.undigested);
+            && (self.source_is_memory || !welcome.undigested);
         if !complete {
             return Err(DialError::Rejected("its welcome is malformed".into()));
         }
@@ -128,8 +128,8 @@ impl Dialer {
         let exported = exported.map_err(|error| DialError::Rejected(error.to_string()))?;
         tls.sock.authenticated(None)?;
         let Welcome { token, echo_key, echo_port, discards, undigested, .. } = welcome;
-        let admission = Admission { token, secret: Secret::new(exported), buffer_bytes: None };
-        Ok(Greeted { stream: tls, admission, echo_key, echo_port, discards, undigested })
+        let admission = Admission { token, secret: Secret::new(exported), undigested, buffer_bytes: None };
+        Ok(Greeted { stream: tls, admission, echo_key, echo_port, discards })
     }
 
     /// Makes a data connection.
@@ -141,7 +141,12 @@ impl Dialer {
     ) -> Result<Box<dyn Outlet>, DialError> {
         let open = |opening| self.open(opening, Some(congestion_control), admission.buffer_bytes);
         if self.encryption == Encryption::None {
-            return Ok(Box::new(KeyedOutlet::greet(open(OPENING_KEYED)?, &admission.secret, stream)?));
+            return Ok(Box::new(KeyedOutlet::greet(
+                open(OPENING_KEYED)?,
+                &admission.secret,
+                stream,
+                admission.undigested,
+            )?));
         }
         let connection = self.identity.connect_data().map_err(|fault| DialError::Rejected(fault.message))?;
         let mut records = Records::new(connection, open(OPENING_DATA)?);

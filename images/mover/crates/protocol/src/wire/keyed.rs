@@ -7,6 +7,11 @@
 //!
 //! A tag covers a counter and the pack's header and table, whose digests cover the payload. A repeated, missing, exchanged or
 //! foreign pack therefore fails, and so does a cut: a stream ends by a tagged end mark, which the receiver answers with its own.
+//! Where blocks carry no digests, each piece of the payload is followed by a tag of its own (`PieceTagger`).
+
+mod pieces;
+
+pub use self::pieces::{PieceKey, PieceTag, PieceTagger, PIECE_BYTES, PIECE_TAG_BYTES};
 
 use crate::limits::{MAGIC, VERSION};
 
@@ -43,6 +48,9 @@ pub enum KeyedError {
     /// A tag is not the expected one.
     #[error("a data connection's bytes are not what the peer sent: their tag is wrong")]
     Tag,
+    /// The library for ciphers does not work.
+    #[error("the cipher of a data connection's tags cannot be used here")]
+    Cipher,
 }
 
 /// Makes and checks the tags of one direction of one stream.
@@ -57,6 +65,8 @@ pub struct Keys {
     pub forward: Tagger,
     /// From the receiver to the sender.
     pub backward: Tagger,
+    /// Of the payload's pieces, from the sender to the receiver.
+    pub pieces: PieceKey,
 }
 
 /// The sender's half of the handshake, between its greeting and the answer.
@@ -142,6 +152,7 @@ impl Secret {
         Keys {
             forward: tagger("fairlead data stream to the receiver v1"),
             backward: tagger("fairlead data stream to the sender v1"),
+            pieces: blake3::derive_key("fairlead data stream pieces v1", &material).into(),
         }
     }
 }

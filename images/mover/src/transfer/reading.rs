@@ -13,8 +13,8 @@ use fairlead_protocol::schedule::BlockRef;
 use fairlead_protocol::sender::Sender;
 use fairlead_protocol::{Fault, Reason};
 
+use crate::fs::origin::{Origin, OriginReader};
 use crate::fs::source::empty;
-use crate::memory::{Origin, OriginReader};
 use crate::net::link::Link;
 use crate::report::progress::Progress;
 

@@ -15,11 +15,11 @@ use fairlead_protocol::sender::Sender;
 use fairlead_protocol::{Fault, Reason};
 use serde::Serialize;
 
-use super::dial::{Admission, DialError, Dialer};
-use super::pacing::Pacer;
-use super::tcp;
-use super::wire::{Outlet, Payload};
-use crate::memory::{Origin, OriginReader};
+use crate::fs::origin::{Origin, OriginReader};
+use crate::net::connect::dial::{Admission, DialError, Dialer};
+use crate::net::pacing::Pacer;
+use crate::net::tcp;
+use crate::net::wire::{Outlet, Payload};
 use crate::report::progress::Progress;
 
 /// Connections a stream may lose in a row without a block in between.
@@ -63,7 +63,6 @@ struct State {
 pub(crate) struct Pool {
     dialer: Arc<Dialer>,
     admission: Admission,
-    undigested: bool,
     session: Arc<Mutex<Sender>>,
     source: Arc<Origin>,
     progress: Arc<Progress>,
@@ -80,8 +79,6 @@ pub(crate) struct Pool {
 pub(crate) struct PoolParts {
     pub(crate) dialer: Arc<Dialer>,
     pub(crate) admission: Admission,
-    /// Blocks carry no digests.
-    pub(crate) undigested: bool,
     pub(crate) session: Arc<Mutex<Sender>>,
     pub(crate) source: Arc<Origin>,
     pub(crate) progress: Arc<Progress>,
@@ -93,12 +90,11 @@ pub(crate) struct PoolParts {
 
 impl Pool {
     pub(crate) fn new(parts: PoolParts) -> Arc<Self> {
-        let PoolParts { dialer, admission, undigested, session, source, progress, pacer, transport, failed } = parts;
+        let PoolParts { dialer, admission, session, source, progress, pacer, transport, failed } = parts;
         progress.set_congestion_control(&transport.congestion_control);
         Arc::new(Self {
             dialer,
             admission,
-            undigested,
             session,
             source,
             progress,
@@ -303,7 +299,7 @@ impl Pool {
             let (bytes, after) = std::mem::take(&mut rest).split_at_mut(length);
             rest = after;
             let digest = match hole {
-                _ if self.undigested => Digest::default(),
+                _ if self.admission.undigested => Digest::default(),
                 Some(digest) => digest,
                 None => reader.read(&self.source, &entry, block, bytes)?,
             };

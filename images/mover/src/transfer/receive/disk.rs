@@ -1,0 +1,108 @@
+//! The destination on a disk: what earlier attempts left there, and the ledger of this one.
+
+use std::path::Path;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex};
+
+use fairlead_protocol::assembly::Assembly;
+use fairlead_protocol::ledger::Book;
+use fairlead_protocol::listing::{Kind, Listing};
+use fairlead_protocol::receiver::lock;
+use fairlead_protocol::{Fault, Reason};
+
+use crate::cli::Receive;
+use crate::fs::partial::journal::Journal;
+use crate::fs::partial::recovery::Recovery;
+use crate::fs::partial::Partial;
+use crate::fs::root::Root;
+use crate::fs::survey::{check_space, open_destination, write_fault};
+use crate::report::progress::Progress;
+use crate::transfer::deposit::Job;
+use crate::transfer::Setting;
+
+/// The destination, unless nothing is stored.
+pub(super) struct Disk {
+    pub(super) root: Arc<Root>,
+    pub(super) partial: Arc<Partial>,
+    pub(super) job: Job,
+    /// What earlier attempts left, until it is taken over.
+    pub(super) book: Option<Arc<Book>>,
+    pub(super) recovery: Recovery,
+}
+
+impl Disk {
+    pub(super) fn open(directory: &Path, args: &Receive, setting: &Setting) -> Result<Self, Fault> {
+        let root = Arc::new(open_destination(directory)?);
+        let (partial, book) = Partial::open(&root, &setting.identity.job, setting.identity.attempt)?;
+        let partial = Arc::new(partial);
+        let job = Job::new(args, &root, &partial, &setting.progress);
+        Ok(Self { root, partial, job, book: Some(Arc::new(book)), recovery: Recovery::default() })
+    }
+
+    pub(super) fn check(&self) -> Result<(), Fault> {
+        self.partial.ledger().check()?;
+        self.job.journal.as_ref().map_or(Ok(()), |journal| journal.check())
+    }
+
+    /// Makes the partial files ready for all but `skip`, with what earlier attempts left in them.
+    pub(super) fn reserve(
+        &mut self,
+        listing: &Listing,
+        skip: Arc<Vec<u32>>,
+        assembly: Arc<Mutex<Option<Assembly>>>,
+        progress: &Progress,
+    ) -> Result<(Arc<Book>, Recovery), Fault> {
+        let Some(book) = self.book.take() else { return Err(Fault::protocol("the plan was made before")) };
+        let mut recovery = std::mem::take(&mut self.recovery);
+        self.job.skip = Arc::clone(&skip);
+        self.job.assembly = assembly;
+        self.job.links_claimed = recovery.links_claimed;
+        self.job.check_claims(&recovery)?;
+        check_space(&self.root, listing, &skip, recovery.allocated_bytes)?;
+        let slots = recovery.settle(&self.partial, &skip)?;
+        self.partial.prepare(slots)?;
+        recovery.kept.retain(|run| skip.binary_search(&run.file).is_err());
+        for (index, entry) in listing.iter() {
+            if entry.kind == Kind::File && entry.size == 0 && skip.binary_search(&index).is_err() {
+                self.partial.open_entry(index).map_err(|error| write_fault("an empty file", &error))?;
+                progress.files_transferred.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+        Ok((book, recovery))
+    }
+
+    /// Starts the journal and counts what earlier attempts left and wasted.
+    pub(super) fn resume(
+        &mut self,
+        listing: &Arc<Listing>,
+        recovery: &Recovery,
+        book: &Book,
+        progress: &Arc<Progress>,
+    ) -> Result<(), Fault> {
+        let received_bytes = book.received_bytes();
+        let journal = Journal::start(
+            Arc::clone(&self.partial),
+            Arc::clone(listing),
+            Arc::clone(progress),
+            recovery,
+            received_bytes,
+        );
+        let failed = |error| Fault::new(Reason::InternalError, format!("a thread could not be started: {error}"));
+        self.job.journal = Some(Arc::new(journal.map_err(failed)?));
+        let (kept_bytes, kept_files) = lock(&self.job.assembly).as_ref().map_or((0, 0), |assembly| {
+            let kept = assembly.kept();
+            let bytes: u64 = kept.iter().map(|run| run.bytes(listing.size(run.file))).sum();
+            let files = kept.chunk_by(|left, right| left.file == right.file);
+            (bytes, files.filter(|runs| assembly.is_whole(runs[0].file)).count() as u64)
+        });
+        progress.resumed(kept_bytes, kept_files);
+        let published = recovery.claimed.iter().filter(|index| self.job.skip.binary_search(index).is_ok());
+        let published_bytes: u64 = published.map(|index| listing.size(*index)).sum();
+        let wasted = received_bytes.saturating_sub(recovery.kept_bytes + published_bytes);
+        progress.bytes_resent.store(wasted, Ordering::Relaxed);
+        if book.attempt > 0 {
+            tracing::info!(kept_bytes, published_bytes, wasted, "an earlier attempt left blocks behind");
+        }
+        Ok(())
+    }
+}
