@@ -1,0 +1,47 @@
+"""Small builders for tests."""
+
+from collections.abc import Sequence
+
+from decisions.matrix import CHANGING, NEVER_DRAWN, STATIONARY, Cell, Policy, Scene
+from decisions.outcomes import Outcome
+from decisions.timeline import Sample, Span
+from fairlead_testbed.scenario.model import Path as NetworkPath
+
+PATHS: dict[str, NetworkPath] = {**NEVER_DRAWN, "other": NetworkPath(rate_bps=20_000_000, rtt_ms=10, buffer_bdp=1.0)}
+MBPS = 1e6
+
+
+def cell(background: str = "B1-C0", policy: Policy = Policy.OURS, *, path_id: str = "new-30", fingerprint: str = "f" * 64) -> Cell:
+    return Cell(path_id, PATHS[path_id], STATIONARY[background], policy, 200.0, fingerprint)
+
+
+def outcome(
+    background: str,
+    policy: Policy,
+    own_mbps: float,
+    *flows_mbps: float,
+    path_id: str = "new-30",
+    in_force: Sequence[tuple[str, float, float]] = (),
+    scene: Scene | None = None,
+    seconds: float = 200.0,
+) -> Outcome:
+    flows_bps = tuple(mbps * MBPS for mbps in flows_mbps)
+    return Outcome(
+        path_id=path_id,
+        scene=scene or STATIONARY[background],
+        policy=policy,
+        seconds=seconds,
+        own_bps=own_mbps * MBPS,
+        own_settled_bps=own_mbps * MBPS,
+        first_data_s=1.0,
+        flows_bps=flows_bps,
+        flows_settled_bps=flows_bps,
+        in_force=tuple(Span(*span) for span in in_force),
+    )
+
+
+def samples(*points: tuple[float, int, str | None]) -> tuple[Sample, ...]:
+    return tuple(Sample(time_s, count, control, 0 if control is None else 1) for time_s, count, control in points)
+
+
+VISIT = CHANGING[0]
