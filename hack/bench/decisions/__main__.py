@@ -28,7 +28,7 @@ from decisions.outcomes import read_outcomes
 from decisions.paper.classifier import save_training, training_of
 from fairlead_advisor.errors import AdvisorError, NoModelError
 from fairlead_advisor.models.store import find_model
-from fairlead_advisor.train.data import TRAIN, Dataset, load_dataset
+from fairlead_advisor.train.data import INDEX, TRAIN, Dataset, load_dataset
 from fairlead_testbed.cli import DATASETS
 from fairlead_testbed.dataset.specification import Specification
 from fairlead_testbed.errors import LabError, TestbedError, UsageError
@@ -109,6 +109,10 @@ def run(options: argparse.Namespace) -> int:
         )
     if not os.access(options.mover, os.X_OK):
         raise UsageError(f"{options.mover}: no such program: build it with `make rust`, or name it with --mover")
+    if not (options.data / INDEX).is_file():
+        raise UsageError(
+            f"{options.data}: holds no packed data set, which the paper's classifier is trained on: `make dataset`, or name one with --data"
+        )
     emulator = find_program()
     session = _session(options, emulator)
     options.folder.mkdir(parents=True, exist_ok=True)

@@ -6,30 +6,15 @@ from typing import Any
 import pytest
 
 from decisions.outcomes import read_outcomes
-from decisions.tests.made import cell
+from decisions.tests.made import cell, manifest
 from decisions.timeline import Span
 from fairlead_testbed.errors import UsageError
 from fairlead_testbed.runs.batch import RUNS, Rules, State, generate
 from fairlead_testbed.runs.packing import Budget
 from fairlead_testbed.runs.quality import Verdict
-from fairlead_testbed.runs.record import MANIFEST, scenario_digest
+from fairlead_testbed.runs.record import MANIFEST
 
 CELLS = [cell("B1-C0"), cell("B0-C1")]
-
-
-def manifest(of: Any, *faults: str) -> dict[str, Any]:
-    return {
-        "scenario_digest": scenario_digest(of.scenario),
-        "verdict": {"good": not faults, "faults": list(faults)},
-        "own": {
-            "goodput_bps": 5,
-            "settled_goodput_bps": 6,
-            "first_data_s": 10.0,
-            "in_force": [{"control": "bbr", "from_s": 10, "to_s": 200}],
-        },
-        "flows": [{"name": "a1-bbr", "goodput_bps": 7}],
-        "settled_flows_bps": {"a1-bbr": 8},
-    }
 
 
 def leave(folder: Path, of: Any, content: Any) -> None:
@@ -42,7 +27,7 @@ def test_only_good_runs_of_the_same_programs_count(tmp_path: Path) -> None:
     leave(tmp_path, CELLS[0], manifest(CELLS[0]))
     leave(tmp_path, CELLS[1], manifest(CELLS[1], "the machine was busy"))
     (found,) = read_outcomes(CELLS, tmp_path)
-    assert (found.own_bps, found.own_settled_bps, found.flows_bps, found.flows_settled_bps) == (5, 6, (7,), (8,))
+    assert (found.own_bps, found.own_settled_bps, found.flows_bps, found.flows_settled_bps) == (5e6, 6e6, (7e6,), (8e6,))
     assert found.in_force == (Span("bbr", 10, 200),)
     assert len(list(read_outcomes(CELLS, tmp_path, disturbed_too=True))) == 2
     assert list(read_outcomes([cell("B1-C0", fingerprint="e" * 64)], tmp_path)) == []
