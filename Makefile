@@ -161,7 +161,7 @@ bench-parallelism: python rust ## The advisor's stream count against fixed ones 
 	$(VENV)/python hack/bench/parallelism.py
 
 .PHONY: bench-decisions
-bench-decisions: python rust ## Goodput, fairness and adaptation of the choice of congestion control (root, idle, 30 minutes; FULL=1 a night): build/bench/decisions.json
+bench-decisions: python rust ## Goodput, fairness and adaptation of the choice of congestion control (root, idle, 30 minutes; FULL=1 4 hours): build/bench/decisions.json
 	PYTHONPATH=hack/bench:hack/wan $(VENV)/python -m decisions --data $(CLASSIFIER_DATA) $(if $(FULL),--full) $(BENCH_FLAGS)
 
 .PHONY: images

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from decisions.matrix import FIXED, LOOPS, Policy, right_choice
+from decisions.matrix import FIXED, LOOPS, Policy, policies_with, right_choice
 from decisions.outcomes import Outcome
 from decisions.timeline import adaptations_s, needless_switches, right_share
 from fairlead_advisor.models.classes import BBR_CLASSES
@@ -29,7 +29,7 @@ def jain(goodputs_bps: Sequence[float]) -> float | None:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """All policies in one stationary cell of path and background."""
+    """All policies that a stationary cell of path and background is measured with."""
 
     path_id: str
     background: str
@@ -65,7 +65,7 @@ class Group:
 
     def below_worse_fixed(self, policy: Policy) -> float:
         """By how much Jain's index is below that of the worse fixed choice; 0 or less is good."""
-        fixed = [value for one in FIXED if (value := self.jain(one)) is not None]
+        fixed = [value for one in FIXED if one in self.runs and (value := self.jain(one)) is not None]
         own = self.jain(policy)
         return min(fixed) - own if fixed and own is not None else 0.0
 
@@ -76,7 +76,9 @@ def groups(outcomes: Iterable[Outcome]) -> tuple[Group, ...]:
     for outcome in outcomes:
         if outcome.scene.stationary:
             found.setdefault((outcome.path_id, outcome.background), {})[outcome.policy] = outcome
-    return tuple(Group(path_id, background, runs) for (path_id, background), runs in found.items() if len(runs) == len(Policy))
+    return tuple(
+        Group(path_id, background, runs) for (path_id, background), runs in found.items() if set(policies_with(background)) <= runs.keys()
+    )
 
 
 def figures(outcomes: Sequence[Outcome], policy: Policy) -> dict[str, float | None]:

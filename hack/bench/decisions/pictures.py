@@ -43,9 +43,10 @@ def write_all(folder: Path, cells: Sequence[Cell], runs: Path) -> None:
 def _bars(complete: Sequence[Group]) -> Any:
     figure, (goodput, fairness) = plt.subplots(2, 1, figsize=(max(7, 0.5 * len(complete)), 6), sharex=True, layout="constrained")
     for offset, policy in enumerate(Policy):
-        places = [number + (offset - 1.5) * _BAR for number in range(len(complete))]
-        goodput.bar(places, [group.vs_oracle(policy) for group in complete], _BAR, label=str(policy), color=_COLOURS[policy])
-        fairness.bar(places, [group.jain(policy) or 0.0 for group in complete], _BAR, color=_COLOURS[policy])
+        measured = [(number + (offset - 1.5) * _BAR, group) for number, group in enumerate(complete) if policy in group.runs]
+        places, colour = [place for place, _ in measured], _COLOURS[policy]
+        goodput.bar(places, [group.vs_oracle(policy) for _, group in measured], _BAR, label=str(policy), color=colour)
+        fairness.bar(places, [group.jain(policy) or 0.0 for _, group in measured], _BAR, color=colour)
     goodput.axhline(1, color="black", linewidth=0.6)
     goodput.set_ylabel("own goodput / oracle's")
     goodput.legend(fontsize=8, ncols=len(Policy))

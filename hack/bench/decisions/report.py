@@ -47,7 +47,7 @@ def rows(outcomes: Sequence[Outcome], parallelism: Mapping[str, float | None], a
     return [
         {"name": "about", "value": None, "unit": "", "reference": None, "ratio": None, **about},
         *(_row(name, value, loops[Policy.PAPER].get(name), oracle.get(name)) for name, value in ours.items()),
-        *(_run(group, policy) for group in groups(outcomes) for policy in Policy),
+        *(_run(group, policy) for group in groups(outcomes) for policy in group.runs),
         *(_change(outcome) for outcome in outcomes if not outcome.scene.stationary),
     ]
 

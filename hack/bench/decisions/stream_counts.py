@@ -27,7 +27,7 @@ class Sweep:
     seconds: float
 
 
-QUICK = Sweep((4, 8, 16), 20.0)
+QUICK = Sweep((4, 8, 16), 15.0)
 WHOLE = Sweep((1, 4, 8, 16), 40.0)
 
 

@@ -32,7 +32,6 @@ MEASURED: list[Outcome] = [
     outcome("B0-C1", PAPER, 26.0, 2.0),
     outcome("B0-C1", OURS, 14.0, 14.0),
     outcome("B0-C0", CUBIC, 28.0),
-    outcome("B0-C0", BBR, 28.0),
     outcome("B0-C0", PAPER, 26.0),
     outcome("B0-C0", OURS, 26.0),
 ]

@@ -3,6 +3,7 @@ from pathlib import Path
 
 import pytest
 
+from decisions.__main__ import BUDGET
 from decisions.matrix import (
     CHANGING,
     FULL,
@@ -16,12 +17,14 @@ from decisions.matrix import (
     kind_of_path,
     known_paths,
     matching,
+    policies_with,
     right_choice,
 )
 from decisions.tests.made import PATHS, cell
 from fairlead_advisor.models.classes import CLASSES
 from fairlead_testbed.dataset.specification import Specification
 from fairlead_testbed.errors import UsageError
+from fairlead_testbed.runs.packing import next_to_start
 from fairlead_testbed.runs.record import scenario_digest
 from fairlead_testbed.scenario.expand import single_flows
 from fairlead_testbed.scenario.load import load_toml
@@ -44,7 +47,7 @@ def test_the_rule_is_bbr_where_bbr_is() -> None:
 def test_the_subset_has_every_class_once_and_every_policy_in_it() -> None:
     planned = cells(SUBSET, known_paths(DATASET), PRINTS)
     stationary = Counter((one.scene.name, one.policy) for one in planned if one.scene.stationary)
-    assert stationary == Counter({(name.lower(), policy): 1 for name in CLASSES for policy in Policy})
+    assert stationary == Counter({(name.lower(), policy): 1 for name in CLASSES for policy in policies_with(name)})
     assert all(one.seconds >= 90 for one in planned)
 
 
@@ -56,7 +59,7 @@ def test_the_whole_matrix_has_all_classes_on_known_unseen_and_never_drawn_paths(
     assert sum(kinds.values()) >= 6
     assert min(kinds["unseen"], kinds["never drawn"], kinds["known"]) >= 2
     per_path = Counter(one.path_id for one in planned if one.scene.stationary)
-    assert set(per_path.values()) == {len(CLASSES) * len(Policy)}
+    assert set(per_path.values()) == {len(CLASSES) * len(Policy) - 1}
 
 
 def test_every_cell_has_a_folder_and_a_scenario_of_its_own() -> None:
@@ -82,11 +85,22 @@ def test_the_background_is_one_flow_a_source_from_before_the_transfer_to_its_end
 
 @pytest.mark.parametrize("scene", CHANGING, ids=lambda scene: scene.name)
 def test_bbr_arrives_after_a_minute_and_leaves_after_two(scene: object) -> None:
-    matrix = Matrix((), ("new-30",), 200.0)
+    matrix = Matrix((), ("new-30",), CHANGING, 200.0)
     one = next(one for one in cells(matrix, PATHS, PRINTS) if one.scene is scene)
     visitor = next(flow for flow in one.scenario.flows if flow.name == "visitor-bbr")
     assert (visitor.start_s, visitor.stop_s, visitor.congestion_control) == (60, 120, "bbr")
     assert [right for _, right in one.scene.rights()] == ["cubic", "bbr", "cubic"]
+
+
+def test_the_wrong_fixed_choice_is_left_out_where_there_is_nobody_to_harm() -> None:
+    assert policies_with("B0-C0") == (Policy.CUBIC, Policy.PAPER, Policy.OURS)
+    assert all(policies_with(name) == tuple(Policy) for name in CLASSES[1:])
+
+
+def test_two_runs_of_the_fastest_path_do_not_go_side_by_side() -> None:
+    fastest = cells(Matrix((("overlay-1", "B1-C0"),), (), (), 90.0), known_paths(DATASET), PRINTS)[0].scenario
+    assert next_to_start([fastest], [], BUDGET) == 0
+    assert next_to_start([fastest], [fastest], BUDGET) is None
 
 
 def test_other_programs_make_other_scenarios_of_the_same_name() -> None:
@@ -97,7 +111,7 @@ def test_other_programs_make_other_scenarios_of_the_same_name() -> None:
 
 def test_a_path_that_is_not_there_is_named() -> None:
     with pytest.raises(UsageError, match="p99"):
-        cells(Matrix((("p99", "B0-C0"),), (), 90.0), PATHS, PRINTS)
+        cells(Matrix((("p99", "B0-C0"),), (), (), 90.0), PATHS, PRINTS)
 
 
 def test_a_text_in_no_name_is_told_with_what_there_is() -> None:

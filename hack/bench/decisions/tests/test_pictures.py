@@ -1,13 +1,13 @@
 import json
 from pathlib import Path
 
-from decisions.matrix import Matrix, Policy, cells
+from decisions.matrix import CHANGING, Matrix, Policy, cells
 from decisions.pictures import write_all
 from decisions.tests.made import PATHS, manifest
 from fairlead_testbed.runs.batch import RUNS
 from fairlead_testbed.runs.record import MANIFEST
 
-PLANNED = cells(Matrix((("new-30", "B1-C0"),), ("new-30",), 200.0), PATHS, dict.fromkeys(Policy, "f" * 64))
+PLANNED = cells(Matrix((("new-30", "B1-C0"),), ("new-30",), CHANGING, 200.0), PATHS, dict.fromkeys(Policy, "f" * 64))
 
 
 def test_there_is_a_picture_of_all_cells_and_of_every_changing_run_that_was_made(tmp_path: Path) -> None:

@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from decisions.stream_counts import FOLDER, QUICK, SCENES, WHOLE, figures, read_rows
+from decisions.stream_counts import FOLDER, SCENES, Sweep, figures, read_rows
 
 
 def row(scene: str, who: str, mbps: float) -> dict[str, object]:
@@ -30,9 +30,9 @@ def test_without_all_scenes_there_is_no_figure() -> None:
 
 def test_results_of_another_sweep_or_of_other_programs_are_not_taken(tmp_path: Path) -> None:
     (tmp_path / FOLDER).mkdir()
-    done = {"fingerprint": "abc/4-8-16/20", "rows": scene_rows("clean", 99.0)}
+    done = {"fingerprint": "abc/4-8/20", "rows": scene_rows("clean", 99.0)}
     (tmp_path / FOLDER / "clean.json").write_text(json.dumps(done))
     (tmp_path / FOLDER / "lossy.json").write_text("{")
-    assert read_rows(tmp_path, QUICK, "abc").keys() == {"clean"}
-    assert read_rows(tmp_path, WHOLE, "abc") == {}
-    assert read_rows(tmp_path, QUICK, "abd") == {}
+    assert read_rows(tmp_path, Sweep((4, 8), 20.0), "abc").keys() == {"clean"}
+    assert read_rows(tmp_path, Sweep((4, 8), 40.0), "abc") == {}
+    assert read_rows(tmp_path, Sweep((4, 8), 20.0), "abd") == {}
