@@ -63,6 +63,7 @@ lint: python verify ## Formatters, linters, types, layers, generated files
 	$(VENV)/mypy -p fairlead
 	$(VENV)/mypy -p fairlead_advisor
 	MYPYPATH=hack/bench $(VENV)/mypy -p classifier_bench
+	MYPYPATH=hack/bench:hack/wan $(VENV)/mypy -p decisions
 	MYPYPATH=hack/cluster $(VENV)/mypy -p fairlead_cluster
 	MYPYPATH=hack/wan $(VENV)/mypy -p fairlead_testbed
 	MYPYPATH=hack/demo $(VENV)/mypy hack/demo e2e
@@ -91,6 +92,7 @@ unit-python:
 	$(VENV)/pytest -q hack/cluster/tests
 	$(VENV)/pytest -q hack/wan/tests/testbed --ignore hack/wan/tests/testbed/lab
 	$(VENV)/pytest -q hack/bench/classifier_bench/tests
+	$(VENV)/pytest -q hack/bench/decisions/tests
 	$(VENV)/pytest -q hack/demo
 	$(VENV)/pytest -q hack/bench/mover
 	$(VENV)/pytest -q -n 0 e2e/tests_lib
@@ -157,6 +159,10 @@ bench-classifier: python ## The classifier's whole table beside the paper's: bui
 .PHONY: bench-parallelism
 bench-parallelism: python rust ## The advisor's stream count against fixed ones over emulated paths (root, 22 minutes): build/bench/parallelism.json
 	$(VENV)/python hack/bench/parallelism.py
+
+.PHONY: bench-decisions
+bench-decisions: python rust ## Goodput, fairness and adaptation of the choice of congestion control (root, idle, 30 minutes; FULL=1 4 hours): build/bench/decisions.json
+	PYTHONPATH=hack/bench:hack/wan $(VENV)/python -m decisions --data $(CLASSIFIER_DATA) $(if $(FULL),--full) $(BENCH_FLAGS)
 
 .PHONY: images
 images: packages rust ## Build the images and load them into a running local cluster
