@@ -18,10 +18,10 @@ from fairlead.handlers.fairness.board import Board
 from fairlead.handlers.metrics import Metrics
 from fairlead.handlers.queue import QueueClosedError, WorkQueue
 from fairlead.kube.apply import Applier
-from fairlead.kube.build import BuildError
 from fairlead.kube.client import KubeObject
 from fairlead.kube.errors import ConflictError, KubeError, NamespaceTerminatingError, RefusedError, ThrottledError
-from fairlead.kube.gather import Gatherer
+from fairlead.kube.objects.build import BuildError
+from fairlead.kube.observe.gather import Gatherer
 
 Decide = Callable[[Observed, datetime], Plan]
 

@@ -29,9 +29,9 @@ from fairlead.handlers.sweeper import Sweeper
 from fairlead.kube.apply import Applier
 from fairlead.kube.client import KubeClient, load_configuration
 from fairlead.kube.errors import KubeError, NotFoundError, UnavailableError
-from fairlead.kube.facts import FactReader
-from fairlead.kube.gather import Gatherer
-from fairlead.kube.reports import ReportReader
+from fairlead.kube.observe.facts import FactReader
+from fairlead.kube.observe.gather import Gatherer
+from fairlead.kube.observe.reports import ReportReader
 
 STUCK_SECONDS = 180.0
 """A worker that has had one job for so long is stuck: no request and no poll may take a minute."""

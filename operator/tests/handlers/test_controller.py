@@ -21,11 +21,11 @@ from fairlead.handlers.fairness.board import Board
 from fairlead.handlers.metrics import Metrics
 from fairlead.handlers.queue import Backoff, WorkQueue
 from fairlead.kube.apply import Applier
-from fairlead.kube.build import BuildError
 from fairlead.kube.client import KubeObject
 from fairlead.kube.errors import ConflictError, KubeError, NamespaceTerminatingError, RefusedError, ThrottledError, UnavailableError
-from fairlead.kube.gather import Gatherer
-from fairlead.kube.pods import OwnedPod, read_owned_pod
+from fairlead.kube.objects.build import BuildError
+from fairlead.kube.observe.gather import Gatherer
+from fairlead.kube.observe.pods import OwnedPod, read_owned_pod
 
 pytestmark = pytest.mark.asyncio
 

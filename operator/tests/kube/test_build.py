@@ -14,9 +14,9 @@ from kube_objects import TEMPLATE, UID, job
 
 from fairlead.api import names
 from fairlead.core.model import CreatePod, Endpoint, Role
-from fairlead.kube.build import BuildError, build_pod, build_secret
-from fairlead.kube.credentials import Credentials
-from fairlead.kube.template import Image, MoverTemplate
+from fairlead.kube.objects.build import BuildError, build_pod, build_secret
+from fairlead.kube.objects.credentials import Credentials
+from fairlead.kube.objects.template import Image, MoverTemplate
 
 GOLDEN = Path(__file__).parent / "golden"
 RECEIVER = Endpoint("data0", "198.19.0.2", 24000)

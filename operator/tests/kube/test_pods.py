@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from kube_objects import UID, pod_body
 
 from fairlead.core.model import MoverPod, PodPhase, Role
-from fairlead.kube.forms import printable
-from fairlead.kube.pods import parse_verdict, read_owned_pod
+from fairlead.kube.observe.forms import printable
+from fairlead.kube.observe.pods import parse_verdict, read_owned_pod
 
 VERDICT: dict[str, Any] = {
     "version": 1,

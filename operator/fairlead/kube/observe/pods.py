@@ -12,8 +12,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from fairlead.api import names
 from fairlead.core.model import MoverPod, PodPhase, Role, Verdict
-from fairlead.kube.advice import parse_advice
-from fairlead.kube.forms import LONGEST_TERMINATION_MESSAGE, Count, Finite, printable
+from fairlead.kube.observe.advice import parse_advice
+from fairlead.kube.observe.forms import LONGEST_TERMINATION_MESSAGE, Count, Finite, printable
 
 MOVER_CONTAINER = "mover"
 ADVISOR_CONTAINER = "advisor"

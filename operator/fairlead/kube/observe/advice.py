@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 from pydantic import Field, ValidationError, field_validator
 
 from fairlead.core.model import Advice, DecisionReport, PathReport
-from fairlead.kube.forms import LONGEST_TERMINATION_MESSAGE, Answer, Control, Finite, Ratio, Word, printable
+from fairlead.kube.observe.forms import LONGEST_TERMINATION_MESSAGE, Answer, Control, Finite, Ratio, Word, printable
 
 
 class _PathAnswer(Answer):

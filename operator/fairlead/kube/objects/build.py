@@ -13,9 +13,9 @@ from fairlead.api.spec import Side
 from fairlead.api.transferjob import TransferJob
 from fairlead.core.model import CreatePod, Role
 from fairlead.kube.client import KubeObject
-from fairlead.kube.credentials import Credentials
-from fairlead.kube.pods import ADVISOR_CONTAINER, MOVER_CONTAINER, OFFSETS, PORT_ADVISOR, PORT_DATA, PORT_ECHO, PORT_HTTP
-from fairlead.kube.template import Image, MoverTemplate
+from fairlead.kube.objects.credentials import Credentials
+from fairlead.kube.objects.template import Image, MoverTemplate
+from fairlead.kube.observe.pods import ADVISOR_CONTAINER, MOVER_CONTAINER, OFFSETS, PORT_ADVISOR, PORT_DATA, PORT_ECHO, PORT_HTTP
 
 DATA_PATH = "/data"
 TLS_PATH = "/run/fairlead/tls"
