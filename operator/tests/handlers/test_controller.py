@@ -19,6 +19,7 @@ from fairlead.handlers.cache import Cache, ObjectKey
 from fairlead.handlers.controller import Controller, needs_live_facts
 from fairlead.handlers.fairness.board import Board
 from fairlead.handlers.metrics import Metrics
+from fairlead.handlers.paths.board import PathBoard
 from fairlead.handlers.queue import Backoff, WorkQueue
 from fairlead.kube.apply import Applier
 from fairlead.kube.client import KubeObject
@@ -81,6 +82,7 @@ class Bench:
         self.decide: Callable[[Observed, datetime], Plan] = lambda observed, now: Plan()
         self.metrics = Metrics()
         self.board = Board()
+        self.paths = PathBoard()
         self.controller = Controller(
             cache=self.cache,
             queue=self.queue,
@@ -90,6 +92,7 @@ class Bench:
             now=lambda: NOW,
             metrics=self.metrics,
             board=self.board,
+            paths=self.paths,
         )
 
     def _decide_now(self, observed: Observed, now: datetime) -> Plan:

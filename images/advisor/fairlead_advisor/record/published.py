@@ -132,7 +132,7 @@ def timestamp(moment: datetime) -> str:
 
 def _likeliest_json(background: Background) -> dict[str, object]:
     name, probability = background.likeliest
-    told: dict[str, object] = {"class": name, "probability": _ratio(probability)}
+    told: dict[str, object] = {"class": name, "probability": _ratio(probability), "abstained": background.abstained}
     return told if background.measured_at is None else told | {"measured_at": timestamp(background.measured_at)}
 
 

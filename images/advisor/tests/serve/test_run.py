@@ -201,7 +201,8 @@ async def test_a_known_path_is_glanced_at_instead_of_probed(sidecar: Start, cont
         record = await running.decision()
         await running.stop()
     assert (record["decision"]["reason"], record["decision"]["congestion_control"]) == ("Known", "bbr")
-    assert record["decision"]["background"] == {"class": "B1-C0", "probability": 0.95, "measured_at": "2026-01-01T00:00:00Z"}
+    background = {"class": "B1-C0", "probability": 0.95, "abstained": False, "measured_at": "2026-01-01T00:00:00Z"}
+    assert record["decision"]["background"] == background
     assert record["path"]["samples"] <= 20
     assert mover.patches[0]["congestion_control"] == "bbr"
     outcome = json.loads(message.read_text())["outcome"]

@@ -105,6 +105,7 @@ class ReportReader:
             sender=_progress(sender_progress, job_uid, newest, Role.SENDER),
             path=advice.path if advice else None,
             decision=advice.decision if advice else None,
+            outcome=advice.outcome if advice else None,
         )
 
     async def _ask(self, pod: MoverPod | None, port_name: str, path: str, form: type[AnswerT]) -> AnswerT | None:
