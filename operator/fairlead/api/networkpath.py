@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 from pydantic import Field
 
@@ -15,7 +15,7 @@ MOST_POINTS: Final = 16
 """Transfers that the profile remembers."""
 
 
-def _fixed(field: str) -> dict[str, object]:
+def _fixed(field: str) -> dict[str, Any]:
     return marks(immutable(field, "path", "NetworkPath"))
 
 
