@@ -136,7 +136,7 @@ def test_conditions_merge_by_type(kind: str) -> None:
 
 @pytest.mark.parametrize("resource", crd.RESOURCES, ids=lambda resource: resource.kind)
 def test_columns_show_fields_that_exist(resource: Any) -> None:
-    known = {f".{path.partition('.')[2]}" for path, _ in STATUS if path.startswith(f"{resource.kind}.")}
+    known = {f".{path.partition('.')[2]}" for path, _ in SPEC + STATUS if path.startswith(f"{resource.kind}.")}
     for column in resource.columns:
         plain = column.json_path.split("[?")[0]
         assert plain in known or plain == ".metadata.creationTimestamp", column
