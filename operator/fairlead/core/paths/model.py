@@ -97,7 +97,7 @@ class Lease:
 
 @dataclass(frozen=True, slots=True)
 class Sighting:
-    """A job on its path. `live`: its sender runs or is about to; `flowing`: it has been decided how."""
+    """A job on its path. `live`: there may be more to hear of it; `flowing`: its sender runs, and it has been decided how."""
 
     job: str
     ends: Ends
