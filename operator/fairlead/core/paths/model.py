@@ -7,8 +7,6 @@ from datetime import datetime
 
 from fairlead.core.model import KnownBackground
 
-MICROSECOND = 1e-6
-
 
 @dataclass(frozen=True, slots=True)
 class Ends:
