@@ -32,7 +32,7 @@ class _ChoiceAnswer(Answer):
     decided_at: datetime
     background: _BackgroundAnswer | None = None
     confidence: Ratio | None = None
-    model: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.\-+:]{0,127}$")] | None = None
+    model: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.\-+: ()]{0,127}$")] | None = None
 
     @field_validator("decided_at")
     @classmethod

@@ -15,6 +15,7 @@ from fairlead_advisor.probe.summary import summarize
 from fairlead_advisor.probe.trace import write_trace
 from fairlead_advisor.record.board import Board
 from fairlead_advisor.record.journal import Journal
+from fairlead_advisor.steer.background.survey import survey
 from fairlead_advisor.steer.effects import Effects, MoverClient
 from fairlead_advisor.steer.mover import Peer, Stats, Transport
 from fairlead_advisor.steer.observe import measurement
@@ -39,8 +40,12 @@ class Files:
 class Sidecar:
     """One job's advisor; `board` has what stands."""
 
-    def __init__(self, mover: MoverClient, effects: Effects, board: Board, limits: Limits, *, history: History, files: Files) -> None:
+    def __init__(
+        self, mover: MoverClient, effects: Effects, board: Board, limits: Limits, *, history: History, files: Files, probe_s: float
+    ) -> None:
+        """`probe_s` is the longest that the data wait for the path to be sampled, apart from the last replies."""
         self._mover = mover
+        self._probe_s = probe_s
         self._effects = effects
         self._board = board
         self._limits = limits
@@ -87,22 +92,19 @@ class Sidecar:
         if peer is None:
             return unknown, None, ""
         try:
-            result = await self._effects.probe(peer)
+            found = await survey(self._effects, peer, self._probe_s)
         except AdvisorError as error:
             _log.warning("the path could not be probed: %s", error)
             return unknown, None, ""
+        result = found.result
         summary = summarize(result.trace)
         self._board.metrics.probed(summary, result.counters)
         try:
             write_trace(self._files.trace, result.trace)
         except OutputError as error:
             _log.warning("the trace is lost, the decision goes on: %s", error)
-        if self._effects.classify is None or not summary.answered:
-            return measurement(summary), None, ""
-        try:
-            return measurement(summary), self._effects.classify(result.trace), ""
-        except AdvisorError as error:
-            return measurement(summary), None, f"; the classifier failed ({error})"
+        story = f" ({found.failure})" if found.failure and summary.answered and self._limits.congestion_control is None else ""
+        return measurement(summary), found.background, story
 
     async def _await_peer(self) -> Peer:
         for pause_s in _pauses():
@@ -167,7 +169,7 @@ class Sidecar:
 
     async def _watch(self, peer: Peer | None) -> None:
         monitor = self._effects.monitor(peer) if peer is not None else None
-        watch = Watch(self._mover, self._effects, self._board, self._limits, history=self._history, monitor=monitor)
+        watch = Watch(self._mover, self._effects, self._board, self._limits, history=self._history, peer=peer, monitor=monitor)
         async with asyncio.TaskGroup() as tasks:
             if monitor is not None:
                 tasks.create_task(monitor.run())
