@@ -177,7 +177,7 @@ def _run(options: argparse.Namespace) -> None:
     limits = Limits(options.streams_min, options.streams_max, congestion_control=None if chosen == "auto" else chosen)
     address, port = options.http
     # Bounds are checked before anything starts.
-    Timetable(options.rate or MINIMUM_RATE_HZ, options.seconds)
+    Timetable(MINIMUM_RATE_HZ if options.rate is None else options.rate, options.seconds)
     logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     record = options.record or options.trace.with_name("decisions.jsonl")
     history = History(capacity_bps=options.path_capacity, stream_coefficient=options.stream_coefficient)

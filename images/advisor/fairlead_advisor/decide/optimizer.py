@@ -215,9 +215,12 @@ def step(state: State, seen: Observation) -> Step:
             return _watch(state, seen.at_s)
 
 
-def resumed(state: State, now_s: float) -> State:
-    """After data stood still: what is being measured is measured anew, once windows have grown again."""
-    return replace(state, window=_opening(now_s, max(REGROW_S, state.settle_s)))
+def resumed(state: State, now_s: float) -> Step:
+    """After data stood still: what is being measured is measured anew, once windows have grown again, and a trial is given up."""
+    if state.trial is not None:
+        why = f"back to {state.streams} streams: the data stood still during the trial"
+        return Step(_rest(replace(state, trial=None), now_s), Change(state.streams, why))
+    return Step(replace(state, window=_opening(now_s, max(REGROW_S, state.settle_s))))
 
 
 def _window(state: State, now_s: float) -> _Window:

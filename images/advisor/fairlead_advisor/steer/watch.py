@@ -91,7 +91,7 @@ class Watch:
             # Counted, but nothing to learn from: for a part of it data stood still.
             return
         if await self._lookout.follow(stats, seen, rtts_ms):
-            self._interrupted()
+            await self._interrupted(seen)
             return
         await self._adapt_streams(seen)
         self._publish_streams(seen.at_s)
@@ -104,15 +104,15 @@ class Watch:
         self._seconds += seen.seconds
         return seen
 
-    def _interrupted(self) -> None:
+    async def _interrupted(self, seen: Observation) -> None:
         """Data stood still, or another congestion control is in force: what was being measured is measured anew."""
         now_s = self._interrupted_s = self._effects.monotonic_s()
         if self._streams is None:
             return
-        if self._lookout.on_trial:
-            self._streams = self._search_from(self._streams.streams, now_s)
-        else:
-            self._streams = optimizer.resumed(self._streams, now_s)
+        step = optimizer.resumed(self._streams, now_s)
+        self._streams = self._search_from(step.state.streams, now_s) if self._lookout.on_trial else step.state
+        if step.change is not None:
+            await self._set_streams(step.change, seen)
 
     async def _adapt_streams(self, seen: Observation) -> None:
         if self._streams is None:
@@ -128,9 +128,9 @@ class Watch:
                 self._course.why_streams = step.outcome.why
         if step.change is not None:
             await self._set_streams(step.change, seen)
-        if self._streams.trial is not None or step.change is not None:
-            kept = step.outcome is not None and step.outcome.kept != step.outcome.base.streams
-            self._lookout.own_trial(seen.at_s, kept=kept)
+        if step.outcome is not None and step.outcome.kept != step.outcome.base.streams:
+            self._lookout.own_change(seen.at_s)
+        self._lookout.own_trial(seen.at_s, self._streams.wanted - self._streams.streams)
 
     def _count_in_force(self, seen: Observation) -> int:
         applied = self._board.published is not None and self._board.published.applied

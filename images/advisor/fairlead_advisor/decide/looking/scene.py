@@ -11,17 +11,20 @@ from dataclasses import dataclass, replace
 RECENT_S = 4.0
 """A step counts once it fills this; shorter ones are bursts."""
 REFERENCE_S = 60.0
-LEAST_REFERENCE_S = 12.0
+LEAST_REFERENCE_S = 15.0
 SETTLE_S = 8.0
 """After data began or resumed, or the transport was changed: windows grow, and nothing is compared."""
+TRIAL_SETTLE_S = 3.0
+"""After a trial of our own that was taken back."""
 
 # A fifth more or less goodput, a queue that moved by a tenth of the least RTT, one packet in a hundred: less would not alter a choice.
 _GOODPUT_EFFECT = math.log(1.2)
 _QUEUE_EFFECT = 0.1
 _LEAST_QUEUE_EFFECT_S = 0.001
 _LOSS_EFFECT = 0.01
-# Stretches before the change differ among themselves: a step must stand out of that.
+# Stretches before the change differ among themselves: a step must stand out of that, the more the fewer of them there were.
 _DEVIATIONS = 4.0
+_WELL_KNOWN_S = 30.0
 _ALL_ALONG = 0.5
 _ROUNDING_S = 1e-6
 # A stalled transfer has no level: logarithms must not run away.
@@ -51,9 +54,9 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """What was seen since `since_s`: `reference` is what counts as usual, `recent` what is compared with it."""
+    """What was seen from `opens_s` on: `reference` is what counts as usual, `recent` what is compared with it."""
 
-    since_s: float
+    opens_s: float
     floor_s: float | None = None
     reference: tuple[Sight, ...] = ()
     recent: tuple[Sight, ...] = ()
@@ -69,17 +72,17 @@ class Scene:
 
 def begin(now_s: float, floor_s: float | None) -> Scene:
     """A scene that is not known yet; `floor_s` is the least RTT of the path."""
-    return Scene(now_s, floor_s)
+    return Scene(now_s + SETTLE_S, floor_s)
 
 
 def pause(scene: Scene, now_s: float) -> Scene:
     """While we change something for a trial: what is usual stays known, and is compared with again after a while."""
-    return replace(scene, since_s=now_s, recent=(), change=None, hint=False)
+    return replace(scene, opens_s=now_s + TRIAL_SETTLE_S, recent=(), change=None, hint=False)
 
 
 def see(scene: Scene, sight: Sight) -> Scene:
     """Takes a sight in; `change` then says whether the path is unlike what it was. What is unusual never becomes the reference."""
-    if sight.at_s - sight.seconds < scene.since_s + SETTLE_S:
+    if sight.at_s - sight.seconds < scene.opens_s:
         return scene
     recent, passed = _trimmed((*scene.recent, sight))
     change = _compare(scene.reference, recent, scene.floor_s)
@@ -132,8 +135,10 @@ def _channels(sights: Sequence[Sight], floor_s: float | None) -> list[_Channel]:
 
 def _compare(reference: tuple[Sight, ...], recent: tuple[Sight, ...], floor_s: float | None) -> Change | None:
     """The strongest step from `reference` to `recent`; None while too little is known."""
-    if sum(sight.seconds for sight in reference) < LEAST_REFERENCE_S or not recent:
+    known_s = sum(sight.seconds for sight in reference)
+    if known_s < LEAST_REFERENCE_S or not recent:
         return None
+    deviations = _DEVIATIONS * math.sqrt(max(1.0, _WELL_KNOWN_S / known_s))
     window_s = sum(sight.seconds for sight in recent)
     found: list[tuple[float, str]] = []
     for before, now in zip(_channels(reference, floor_s), _channels(recent, floor_s), strict=True):
@@ -142,7 +147,7 @@ def _compare(reference: tuple[Sight, ...], recent: tuple[Sight, ...], floor_s: f
         if level is None or len(stretches) < 2:
             continue
         usual = statistics.fmean(stretches)
-        threshold = max(before.effect, _DEVIATIONS * statistics.pstdev(stretches))
+        threshold = max(before.effect, deviations * statistics.pstdev(stretches))
         found.append((abs(level - usual) / threshold, f"the {before.name} {'rose' if level > usual else 'fell'}"))
     if not found:
         return None

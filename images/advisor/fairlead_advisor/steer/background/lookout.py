@@ -24,6 +24,9 @@ from fairlead_advisor.steer.observe import measurement, sight
 _ANSWERS_WITHIN_S = 10.0
 _LEAST_ANSWERED_RATIO = 0.5
 
+# More streams may bring more goodput, more queue and more loss; less goodput is somebody else's doing.
+_LESS_IN_SPITE_OF_MORE = 0.8
+
 _ANYTHING = Change(policy.OVERWHELMING, 1.0, "")
 
 _log = logging.getLogger(__name__)
@@ -47,7 +50,7 @@ class Lookout:
         self._switching = SwitchState(course.decision.congestion_control)
         self._unsure: tuple[Background, ...] = _unsure(course.decision.background)
         self._cap_bps = course.limits.cap_bps
-        self._alert = self._told = False
+        self._alert = self._told = self._trying_more = False
 
     @property
     def in_force(self) -> str:
@@ -64,9 +67,16 @@ class Lookout:
         """Whether something may have changed: worth looking closer, and no moment to try something."""
         return self._alert
 
-    def own_trial(self, now_s: float, *, kept: bool = False) -> None:
-        """Another stream count is being tried, or was `kept`: what follows is our own doing."""
-        self._scene = scene.begin(now_s, self._course.floor_s) if kept else scene.pause(self._scene, now_s)
+    def own_change(self, now_s: float) -> None:
+        """Another stream count stands: what follows is our own doing, and not known yet."""
+        self._scene = scene.begin(now_s, self._course.floor_s)
+
+    def own_trial(self, now_s: float, more: int) -> None:
+        """So many `more` streams than stand are being tried, or fewer; 0 when none are."""
+        self._trying_more = more > 0
+        if more < 0:
+            # The streams that leave take their windows along: that looks like somebody who came.
+            self._scene = scene.pause(self._scene, now_s)
 
     async def follow(self, stats: Stats, seen: Observation, rtts_ms: list[float]) -> bool:
         """Takes a second or so of the transfer in; True if the data stood still, or the congestion control was changed."""
@@ -79,7 +89,10 @@ class Lookout:
             return await self._prove(seen)
         if self._peer is None or not self._can_look(stats, seen.at_s):
             return False
-        why = policy.due(self._account, seen.at_s, self._scene.change)
+        change = self._scene.change
+        if self._trying_more and (change is None or change.goodput_ratio > _LESS_IN_SPITE_OF_MORE):
+            return False
+        why = policy.due(self._account, seen.at_s, change)
         if why is not None:
             await self._look(why, self._peer, self._scene.goodput_bps or seen.goodput_bps)
             return True

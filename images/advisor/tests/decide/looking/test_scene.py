@@ -78,7 +78,7 @@ def test_nothing_is_compared_before_the_transfer_has_settled_and_is_known() -> N
 
 def test_after_a_trial_of_our_own_the_same_is_still_the_usual() -> None:
     state = scene.pause(seen([]), 100.0)
-    for now_s, goodput_bps in ((101.0, 10e6), (105.0, 10e6), (110.0, 80e6), (112.0, 80e6)):
+    for now_s, goodput_bps in ((101.0, 10e6), (103.0, 10e6), (110.0, 80e6), (112.0, 80e6)):
         state = scene.see(state, Sight(now_s, 1.0, goodput_bps, 0.0, 0.08, 0.1))
         assert (state.change, state.hint) == (None, False)
     for now_s in (113.0, 114.0, 115.0, 116.0):
