@@ -205,9 +205,7 @@ class Lookout:
 
 
 def _surety(decision: Decision) -> bool | None:
-    if decision.background is None:
-        return None
-    return decision.reason is Reason.CLASSIFIED
+    return None if decision.background is None else not decision.abstained
 
 
 def _unsure(background: Background | None) -> tuple[Background, ...]:
