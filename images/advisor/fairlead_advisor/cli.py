@@ -71,6 +71,9 @@ def _parser() -> argparse.ArgumentParser:
     running.add_argument(
         "--model", metavar="FILE|none", help="an ONNX file with its .sha256 beside it, or none (default: the newest installed)"
     )
+    running.add_argument(
+        "--known-path", metavar="JSON", help="what an earlier transfer measured on the path a moment ago, in place of the whole probe"
+    )
     running.set_defaults(command=_run)
 
     explaining = commands.add_parser("explain", help="tell a recorded decision and what came of it", allow_abbrev=False)
@@ -162,6 +165,7 @@ def _run(options: argparse.Namespace) -> None:
     from fairlead_advisor.decide.model import History, Limits  # noqa: PLC0415
     from fairlead_advisor.probe.schedule import MINIMUM_RATE_HZ, Timetable  # noqa: PLC0415
     from fairlead_advisor.serve.run import Settings, run_sidecar  # noqa: PLC0415
+    from fairlead_advisor.steer.known import parse_known_path  # noqa: PLC0415
     from fairlead_advisor.steer.mover import MAXIMUM_SOCKET_PATH_BYTES  # noqa: PLC0415
 
     if not 1 <= options.streams_min <= options.streams_max <= _MAXIMUM_STREAMS:
@@ -192,6 +196,7 @@ def _run(options: argparse.Namespace) -> None:
         history=history,
         model=None if options.model is None else Path(options.model),
         rate_hz=options.rate,
+        known=None if options.known_path is None else parse_known_path(options.known_path),
         termination_log=options.termination_log,
     )
     asyncio.run(run_sidecar(settings))

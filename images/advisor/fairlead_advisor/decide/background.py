@@ -3,6 +3,7 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 
 from fairlead_advisor.errors import ClassifierAnswerError
 from fairlead_advisor.models.classes import BBR_CLASSES, CLASSES
@@ -17,7 +18,8 @@ class Background:
     """One classification: probabilities of the six classes, of any BBR, and of the answer being right.
 
     `abstained`: the classifier does not stand by its answer, `novel` if the path is unlike what it was trained on; `sure_from` is the
-    confidence from which it does. Raises ClassifierAnswerError for what is no distribution.
+    confidence from which it does. `measured_at`: when an earlier transfer measured it; None for what this one saw itself. Raises
+    ClassifierAnswerError for what is no distribution.
     """
 
     probabilities: Mapping[str, float]
@@ -27,6 +29,7 @@ class Background:
     model: str
     novel: bool = False
     sure_from: float = 0.5
+    measured_at: datetime | None = None
 
     def __post_init__(self) -> None:
         if set(self.probabilities) != set(CLASSES):

@@ -19,6 +19,7 @@ from fairlead_advisor.record.published import Published, termination_message
 from fairlead_advisor.serve.app import build_app, serving
 from fairlead_advisor.serve.classifier import MODEL_RATE_HZ, load_classifier
 from fairlead_advisor.steer.effects import Effects
+from fairlead_advisor.steer.known import KnownPath
 from fairlead_advisor.steer.mover import Mover, Peer
 from fairlead_advisor.steer.sidecar import Files, Sidecar
 
@@ -44,6 +45,7 @@ class Settings:
     history: History
     model: Path | None = None
     rate_hz: float | None = None
+    known: KnownPath | None = None
     termination_log: Path | None = None
 
 
@@ -77,7 +79,16 @@ async def run_sidecar(settings: Settings) -> None:
     board = Board(metrics, journal, effects.now)
     async with Mover(settings.control_socket) as mover:
         files = Files(settings.trace_path, journal)
-        sidecar = Sidecar(mover, effects, board, settings.limits, history=settings.history, files=files, probe_s=settings.probe_seconds)
+        sidecar = Sidecar(
+            mover,
+            effects,
+            board,
+            settings.limits,
+            history=settings.history,
+            files=files,
+            probe_s=settings.probe_seconds,
+            known=settings.known,
+        )
         async with serving(build_app(metrics, lambda: board.published), settings.http_address, settings.http_port):
             _log.info("serving on %s:%d, waiting for the mover's peer", settings.http_address, settings.http_port)
             try:

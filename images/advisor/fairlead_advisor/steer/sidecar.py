@@ -17,6 +17,7 @@ from fairlead_advisor.record.board import Board
 from fairlead_advisor.record.journal import Journal
 from fairlead_advisor.steer.background.survey import survey
 from fairlead_advisor.steer.effects import Effects, MoverClient
+from fairlead_advisor.steer.known import GLANCE_S, KnownPath, still_holds
 from fairlead_advisor.steer.mover import Peer, Stats, Transport
 from fairlead_advisor.steer.observe import measurement
 from fairlead_advisor.steer.takeover import is_under_way, what_stands
@@ -41,7 +42,16 @@ class Sidecar:
     """One job's advisor; `board` has what stands."""
 
     def __init__(
-        self, mover: MoverClient, effects: Effects, board: Board, limits: Limits, *, history: History, files: Files, probe_s: float
+        self,
+        mover: MoverClient,
+        effects: Effects,
+        board: Board,
+        limits: Limits,
+        *,
+        history: History,
+        files: Files,
+        probe_s: float,
+        known: KnownPath | None = None,
     ) -> None:
         """`probe_s` is the longest that the data wait for the path to be sampled, apart from the last replies."""
         self._mover = mover
@@ -51,6 +61,7 @@ class Sidecar:
         self._limits = limits
         self._history = history
         self._files = files
+        self._known = known
 
     async def run(self) -> None:
         """Runs until it is cancelled: what goes wrong is told in the decision, and the transfer goes on with the safe default."""
@@ -91,6 +102,8 @@ class Sidecar:
         unknown = PathMeasurement(rtt_s=None, rtt_minimum_s=None, loss_ratio=None, samples=0)
         if peer is None:
             return unknown, None, ""
+        if self._known is not None and (recalled := await self._recall(peer, self._known)) is not None:
+            return *recalled, ""
         try:
             found = await survey(self._effects, peer, self._probe_s)
         except AdvisorError as error:
@@ -105,6 +118,21 @@ class Sidecar:
             _log.warning("the trace is lost, the decision goes on: %s", error)
         story = f" ({found.failure})" if found.failure and summary.answered and self._limits.congestion_control is None else ""
         return measurement(summary), found.background, story
+
+    async def _recall(self, peer: Peer, known: KnownPath) -> tuple[PathMeasurement, Background | None] | None:
+        """The path by a glance at its RTT and what an earlier transfer knew; None if it is not that path any more."""
+        try:
+            result = await self._effects.probe(peer, GLANCE_S, None)
+        except AdvisorError as error:
+            _log.warning("the known path could not be looked at: %s", error)
+            return None
+        summary = summarize(result.trace)
+        self._board.metrics.probed(summary, result.counters)
+        path = measurement(summary)
+        if not still_holds(known, path):
+            _log.info("the RTT is not the one that was known: the path is measured anew")
+            return None
+        return path, known.background
 
     async def _await_peer(self) -> Peer:
         for pause_s in _pauses():

@@ -9,7 +9,8 @@ from fairlead_advisor.decide.optimizer import Observation
 from fairlead_advisor.decide.rule import counted
 from fairlead_advisor.decide.streams import Optimum, fit_coefficient
 from fairlead_advisor.errors import AdvisorError, TransportRefusedError
-from fairlead_advisor.record.board import Board, Summing
+from fairlead_advisor.record.board import Board
+from fairlead_advisor.record.published import Summing
 from fairlead_advisor.steer.background.lookout import Lookout
 from fairlead_advisor.steer.course import Course
 from fairlead_advisor.steer.effects import Effects, MoverClient, PathMonitor

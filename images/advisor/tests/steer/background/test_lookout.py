@@ -46,7 +46,7 @@ def test_bbr_that_arrives_is_answered_within_twenty_seconds_on_live_sockets(watc
     assert (decision.congestion_control, decision.reason) == ("bbr", Reason.CLASSIFIED)
     assert decision.background is not None and "a quiet look, since the path changed: the goodput fell" in decision.message
     (look,) = watched.entries("look")
-    assert (look["background"], look["sure"], look["news"]) == ({"class": "B1-C0", "probability": 0.97}, True, True)
+    assert (look["background"], look["sure"], look["news"]) == ({"class": "B1-C0", "probability": 0.97, "abstained": False}, True, True)
     assert [entry["to"] for entry in watched.entries("switch")] == ["bbr"]
     assert [entry["kept"] for entry in watched.entries("outcome")] == [True]
     assert len(watched.entries("decision")) == 2
