@@ -133,7 +133,9 @@ class Lookout:
         story = change.told if change else str(why)
         self._board.looked(Look(str(why), story, looked.quiet_s, background, sure=bool(sure), news=news, failure=failure))
         if decision is not None and sure:
-            self._stand(decision, told=step.switch.why if news and step.switch else "it stays after a quiet look")
+            other = decision.congestion_control
+            stays = "it stays" if other == self.in_force else f"it stays for now instead of {other}"
+            self._stand(decision, told=step.switch.why if news and step.switch else f"{stays} after a quiet look")
         self._scene = scene.begin(now_s, self._course.floor_s)
 
     def _judged(self, why: Why, looked: Looked) -> Background | None:
