@@ -237,13 +237,14 @@ LATER_ADVICE: dict[str, Any] = {
         "any_bbr": 0.95,
         "confidence": 0.9,
         "abstained": False,
-        "model": "2026.1",
+        "model": "background-1.0.0 (sha256:0123456789ab)",
         "utility": -0.0196,
         "rejected": [{"congestion_control": "cubic", "utility": -0.3878, "why_not": "expected utility -0.388 against -0.020 of bbr"}],
         "reason": "Classified",
     },
     "applied": True,
     "changes": [{"at": "2026-01-01T00:01:00Z", "what": "streams", "from": 4, "to": 8, "why": "kept 8"}],
+    "looks": {"count": 1, "quiet_seconds": 6.1, "last_at": "2026-01-01T00:02:00Z"},
 }
 
 
@@ -252,7 +253,8 @@ def test_reads_a_decision_with_alternatives_and_changes() -> None:
     assert advice is not None
     decision = advice.decision
     assert (decision.congestion_control, decision.streams, decision.reason) == ("bbr", 8, "Classified")
-    assert (decision.background, decision.background_probability, decision.confidence, decision.model) == ("B1-C0", 0.9, 0.9, "2026.1")
+    assert (decision.background, decision.background_probability, decision.confidence) == ("B1-C0", 0.9, 0.9)
+    assert decision.model == "background-1.0.0 (sha256:0123456789ab)"
 
 
 def test_reads_the_model_by_its_whole_name_with_probabilities_and_what_the_advisor_settled_on() -> None:

@@ -2,17 +2,31 @@
 
 import logging
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 
+from fairlead_advisor.decide.background import Background
 from fairlead_advisor.decide.model import Decision, PathMeasurement
 from fairlead_advisor.decide.optimizer import Outcome
 from fairlead_advisor.decide.switching import Switch, Verdict
 from fairlead_advisor.record.journal import Journal, Kind
 from fairlead_advisor.record.metrics import Metrics
-from fairlead_advisor.record.published import MOST_CHANGES, Changed, Published, Summing, as_json, outcome_json
+from fairlead_advisor.record.published import MOST_CHANGES, Changed, Looks, Published, Summing, as_json, background_json, outcome_json
 
 _log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """A look at the path while data stood still: `why` in general and `story` in figures; `news` if it altered the choice."""
+
+    why: str
+    story: str
+    quiet_s: float
+    background: Background | None
+    sure: bool
+    news: bool
+    failure: str
 
 
 class Board:
@@ -28,7 +42,9 @@ class Board:
         """Publishes a decision; the time of the one before stays unless another is given."""
         before = self.published
         moment = decided_at or (before.decided_at if before else self._now())
-        self.published = Published(path, decision, moment, applied, before.changes if before else ())
+        self.published = Published(
+            path, decision, moment, applied, before.changes if before else (), looks=before.looks if before else Looks()
+        )
         self.metrics.decided(self.published)
         _log.info("%s; applied: %s", decision.message, "yes" if applied else "no")
 
@@ -61,6 +77,18 @@ class Board:
         _log.info("congestion control %s -> %s: %s", before, switch.to, switch.why)
         self._journal.tell(Kind.SWITCH, {"from": before, "to": switch.to, "undo": switch.undo, "why": switch.why})
         self._changed("congestion_control", before, switch.to, switch.why)
+
+    def looked(self, look: Look) -> None:
+        """Data stood still for a look at the path."""
+        self.metrics.looked(look.quiet_s, "news" if look.news else "sure" if look.sure else "unsure" if look.background else "failed")
+        told = {"why": look.why, "story": look.story, "quiet_seconds": round(look.quiet_s, 2), "sure": look.sure, "news": look.news}
+        told |= {"failure": look.failure or None, **background_json(look.background)}
+        _log.info("quiet look of %.1f s (%s): %s", look.quiet_s, look.story, look.failure or told["background"])
+        self._journal.tell(Kind.LOOK, told)
+        if self.published is not None:
+            looks = self.published.looks
+            added = Looks(looks.count + 1, looks.quiet_s + look.quiet_s, self._now())
+            self.published = replace(self.published, looks=added)
 
     def proved(self, verdict: Verdict) -> None:
         """A switch has shown what it was worth."""

@@ -27,6 +27,15 @@ class Changed:
 
 
 @dataclass(frozen=True, slots=True)
+class Looks:
+    """How often data stood still for a look at the path, for how long together, and when that was last."""
+
+    count: int = 0
+    quiet_s: float = 0.0
+    last: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Summing:
     """How a transfer went as a whole. `stream_coefficient` in 1/bit is what a later job may start from; None unless a count settled."""
 
@@ -49,6 +58,7 @@ class Published:
     decided_at: datetime
     applied: bool
     changes: tuple[Changed, ...] = ()
+    looks: Looks = Looks()
     outcome: Summing | None = None
 
 
@@ -63,6 +73,11 @@ def as_json(published: Published) -> dict[str, object]:
             {"at": timestamp(change.at), "what": change.what, "from": change.before, "to": change.after, "why": change.why}
             for change in published.changes[-MOST_CHANGES:]
         ],
+        "looks": {
+            "count": published.looks.count,
+            "quiet_seconds": round(published.looks.quiet_s, 1),
+            "last_at": None if published.looks.last is None else timestamp(published.looks.last),
+        },
         "outcome": None if published.outcome is None else outcome_json(published.outcome),
     }
 
@@ -99,18 +114,13 @@ def path_json(path: PathMeasurement) -> dict[str, object]:
 
 def decision_json(decision: Decision) -> dict[str, object]:
     """A decision without its time."""
-    background = decision.background
     return {
         "protocol": decision.protocol,
         "congestion_control": decision.congestion_control,
         "streams": decision.streams,
         "socket_buffer_bytes": decision.socket_buffer_bytes,
-        "background": None if background is None else _likeliest_json(background),
-        "probabilities": None if background is None else {name: round(value, 4) for name, value in background.probabilities.items()},
-        "any_bbr": None if background is None else round(background.any_bbr, 4),
-        "confidence": None if background is None else _ratio(background.confidence),
+        **background_json(decision.background),
         "abstained": decision.abstained,
-        "model": None if background is None else background.model,
         "utility": None if decision.utility is None else round(decision.utility, 4),
         "rejected": [
             {
@@ -122,6 +132,19 @@ def decision_json(decision: Decision) -> dict[str, object]:
         ],
         "reason": str(decision.reason),
         "message": decision.message,
+    }
+
+
+def background_json(background: Background | None) -> dict[str, object]:
+    """What a classifier said; every field is null without an answer."""
+    if background is None:
+        return dict.fromkeys(("background", "probabilities", "any_bbr", "confidence", "model"))
+    return {
+        "background": _likeliest_json(background),
+        "probabilities": {name: round(value, 4) for name, value in background.probabilities.items()},
+        "any_bbr": _ratio(background.any_bbr),
+        "confidence": _ratio(background.confidence),
+        "model": background.model,
     }
 
 

@@ -10,10 +10,11 @@ import numpy as np
 
 from fairlead_advisor.errors import DataError, ModelError, OutputError
 from fairlead_advisor.files import ensure_writable, write_atomically
+from fairlead_advisor.models.location import MODEL_FILE
 from fairlead_advisor.models.metadata import Metadata
 from fairlead_advisor.models.model import Model, load
 from fairlead_advisor.models.release import CARD_FILE, GOLDEN_FILE, REPORT_FILE, TOLERANCE, digest_line
-from fairlead_advisor.models.store import MODEL_FILE, digest_file
+from fairlead_advisor.models.store import digest_file
 from fairlead_advisor.train import report
 from fairlead_advisor.train.data import TEST_SPLITS, TRAIN, Dataset, Run, load_dataset
 from fairlead_advisor.train.fit import REFERENCE_WINDOW_S, Fitted, fit
