@@ -67,7 +67,7 @@ def _parser() -> argparse.ArgumentParser:
         "--stream-coefficient", type=_positive, metavar="A", help="streams per bit of rate x RTT, as an earlier record's end has it"
     )
     running.add_argument("--seconds", type=float, default=10.0, metavar="SECONDS", help="longest probe before the data (10)")
-    running.add_argument("--rate", type=float, metavar="HZ", help="requests a second of that probe, 10 to 200 (50 with a model, else 20)")
+    running.add_argument("--rate", type=float, metavar="HZ", help="requests a second of that probe, 10 to 200 (30 with a model, else 20)")
     running.add_argument(
         "--model", metavar="FILE|none", help="an ONNX file with its .sha256 beside it, or none (default: the newest installed)"
     )
@@ -84,7 +84,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _add_timetable(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--rate", type=float, default=20.0, metavar="HZ", help="requests a second, 10 to 200 (20)")
+    parser.add_argument("--rate", type=float, default=30.0, metavar="HZ", help="requests a second, 10 to 200 (30)")
     parser.add_argument("--seconds", type=float, default=10.0, metavar="SECONDS", help="how long to send requests (10)")
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from fairlead_advisor.decide.background import Background
 from fairlead_advisor.errors import AdvisorError, ClassifierAnswerError, TraceError
+from fairlead_advisor.features.series import GRID_HZ
 from fairlead_advisor.models.answer import Abstention
 from fairlead_advisor.probe.coverage import window_is_covered
 from fairlead_advisor.probe.trace import Trace
@@ -16,8 +17,8 @@ from fairlead_advisor.steer.effects import Classifier
 if TYPE_CHECKING:
     from fairlead_advisor.models.model import Model
 
-MODEL_RATE_HZ = 50.0
-"""Requests a second in the data set that models are trained on: losses are counted by request."""
+MODEL_RATE_HZ = GRID_HZ
+"""More would tell the features nothing, and cost the path more."""
 
 NONE = Path("none")
 _COVERED_RATIO = 0.95
