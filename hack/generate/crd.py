@@ -12,7 +12,7 @@ from fairlead.api import names
 from fairlead.api.columns import COLUMNS, POLICY_COLUMNS, Column
 from fairlead.api.fairnesspolicy import FairnessPolicySpec, FairnessPolicyStatus
 from fairlead.api.schema import ApiModel, cel
-from fairlead.api.spec import TransferJobSpec
+from fairlead.api.spec import AUTO_INTERFACE, TransferJobSpec
 from fairlead.api.transferjob import TransferJobStatus
 from structural import structural_schema
 
@@ -102,6 +102,15 @@ def _different_directories() -> dict[str, str]:
     )
 
 
+def _pods_own_interface() -> dict[str, str]:
+    return dict(
+        cel(
+            f"self.network != 'Pod' || self.source.interface == '{AUTO_INTERFACE}' && self.destination.interface == '{AUTO_INTERFACE}'",
+            "interface names a node's interface, and with network Pod a job has its pods' own: leave interface out, or use network Host",
+        )
+    )
+
+
 def _column(column: Column) -> dict[str, Any]:
     printed: dict[str, Any] = {
         "name": column.name,
@@ -137,7 +146,7 @@ TRANSFER_JOB = Resource(
     spec=TransferJobSpec,
     status=TransferJobStatus,
     columns=COLUMNS,
-    rules=lambda: [_different_directories()],
+    rules=lambda: [_different_directories(), _pods_own_interface()],
 )
 FAIRNESS_POLICY = Resource(
     kind=names.POLICY_KIND,

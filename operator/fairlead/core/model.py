@@ -126,6 +126,8 @@ class MoverPod:
     """When the mover's container ended; None while it runs and where the kubelet does not say."""
     advice: Advice | None = None
     """What the sidecar left behind when it ended, after the mover."""
+    ingress_cap: str | None = None
+    """What its annotation says it may receive, as it is written there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,6 +208,8 @@ class Standing:
     """Its share; None if it crosses no link of the policy."""
     hold: bool = False
     """Leave the cap as it is: nothing is known yet that would change it."""
+    at_receiver: bool = False
+    """One of the links is what the receiver gets: its pod has the share too."""
     reason: Reason = Reason.WAITING_FOR_LINK
     message: str = ""
     """Why it waits."""
@@ -240,7 +244,7 @@ class CreateCredentials:
 
 @dataclass(frozen=True, slots=True)
 class CreatePod:
-    """Make a mover pod. A sender is told where to connect (`receiver`) and its cap from the start, if it has one."""
+    """Make a mover pod. A sender is told where to connect (`receiver`). Either has its cap from the start, if it has one."""
 
     role: Role
     attempt: int

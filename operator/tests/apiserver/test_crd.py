@@ -52,7 +52,11 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
         {"destination": _side("dtn-b", "scratch", path="a/..")},
         "path must not have the component '..' or '.': name the directory itself",
     ),
-    "a network not offered": ({"network": "Pod"}, "network Attachment and Pod are not offered yet: use Host"),
+    "a network not offered": ({"network": "Attachment"}, "network Attachment is not offered yet: use Host or Pod"),
+    "a node's interface on the pod network": (
+        {"network": "Pod", "source": _side(interface="data0")},
+        "interface names a node's interface, and with network Pod a job has its pods' own: leave interface out, or use network Host",
+    ),
     "movers as root": ({"securityContext": {"runAsUser": 0}}, "securityContext.runAsUser must be at least 1: movers never run as root"),
     "more streams at least than at most": (
         {"transport": {"streams": {"min": 8, "max": 4}}},
@@ -100,6 +104,7 @@ ACCEPTED: dict[str, dict[str, Any]] = {
         "destination": {"volume": {"persistentVolumeClaim": {"claimName": "scratch"}}},
     },
     "an unprivileged user": {"securityContext": {"runAsUser": 1000, "runAsGroup": 1000, "fsGroup": 1000, "supplementalGroups": [2000]}},
+    "the pod network": {"network": "Pod"},
     "a named congestion control": {"transport": {"congestionControl": "bbr"}},
 }
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from job_builders import NOW, SETTINGS, make_job, make_progress, make_reports, observe, receiver, seconds, sender, with_plan_applied
 
-from fairlead.api.names import ANNOTATION_EGRESS_BANDWIDTH
+from fairlead.api.names import ANNOTATION_EGRESS_BANDWIDTH, ANNOTATION_INGRESS_BANDWIDTH
 from fairlead.api.reasons import Reason
 from fairlead.api.spec import Bandwidth
 from fairlead.api.transferjob import TransferJob, TransferJobStatus
@@ -113,6 +113,42 @@ def test_a_changed_share_reaches_the_sender_once() -> None:
     assert plan.annotations == annotated("200M")
     assert written(plan).bandwidth is not None
     assert decide(with_plan_applied(changed, plan), NOW).annotations == ()
+
+
+def at_receiver(cap: str | None) -> AnnotatePod:
+    return AnnotatePod(receiver().name, receiver().uid, {ANNOTATION_INGRESS_BANDWIDTH: cap})
+
+
+def test_a_receiver_begins_with_the_share_only_where_its_own_interface_is_shared() -> None:
+    for standing, expected in ((shared(10**8), None), (shared(10**8, at_receiver=True), 10**8)):
+        plan = decide(observe(make_job(), fairness=standing), NOW)
+        assert [(create.role, create.cap_bps) for create in plan.creates] == [(Role.RECEIVER, expected)]
+
+
+@pytest.mark.parametrize(
+    ("standing", "present", "expected"),
+    [
+        (shared(10**8, at_receiver=True), "100M", ()),
+        (shared(10**8, at_receiver=True), "50M", (at_receiver("100M"),)),
+        (shared(10**8, at_receiver=True), None, (at_receiver("100M"),)),
+        (shared(10**8), "100M", (at_receiver(None),)),
+        (None, "100M", (at_receiver(None),)),
+        (UNDECIDED, "50M", ()),
+    ],
+    ids=["as it is", "another share", "a link that is new", "the link is not shared any more", "no policy any more", "nothing is known"],
+)
+def test_the_receivers_pod_has_the_share_as_long_as_its_interface_is_shared(
+    standing: Standing | None, present: str | None, expected: tuple[AnnotatePod, ...]
+) -> None:
+    job = running(shared(10**8))
+    plan = decide(observe(job, receiver(ingress_cap=present), sender(), fairness=standing), NOW)
+    assert tuple(change for change in plan.annotations if change.name == receiver().name) == expected
+
+
+def test_a_job_on_the_pod_network_needs_no_right_to_the_nodes_network() -> None:
+    outside = replace(SETTINGS, host_network_namespaces=frozenset())
+    plan = decide(observe(make_job(network="Pod"), settings=outside), NOW)
+    assert [create.role for create in plan.creates] == [Role.RECEIVER]
 
 
 def test_when_the_policy_goes_the_share_goes_and_the_limit_stays() -> None:

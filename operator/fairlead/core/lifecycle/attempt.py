@@ -201,7 +201,7 @@ def _create(draft: Draft, pair: _Pair, role: Role, side: Side) -> bool:
         draft.conditions.set(ConditionType.SCHEDULED, "False", Reason.NO_PORT_FREE, message)
         return False
     endpoint = draft.observed.reports.receiver_endpoint if role is Role.SENDER else None
-    cap_bps = report.cap_of(draft) if role is Role.SENDER else None
+    cap_bps = report.cap_of(draft) if role is Role.SENDER else report.receiver_cap_of(draft)
     draft.add(creates=(CreatePod(role, pair.attempt, node, port_base, endpoint, cap_bps),))
     draft.conditions.set(ConditionType.MOVERS_READY, "False", Reason.MOVERS_STARTING, _starting(pair.attempt, role))
     return True
