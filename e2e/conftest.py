@@ -36,9 +36,9 @@ def neighbour_of(item: pytest.Item) -> str:
     return f"{namespace_of(item)}-b"
 
 
-def has_lab(item: pytest.Item) -> bool:
-    """Whether the test gets a namespace of its own, which the administrator has to allow."""
-    return "lab" in getattr(item, "fixturenames", ())
+def uses(item: pytest.Item, fixture: str) -> bool:
+    """Whether the test has a fixture: those with a namespace of their own need the administrator to allow it."""
+    return fixture in getattr(item, "fixturenames", ())
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -75,8 +75,10 @@ def kubectl(cluster: LocalCluster) -> Kubectl:
 def installed(cluster: LocalCluster, request: pytest.FixtureRequest) -> None:
     """The chart, installed once a run whichever worker comes first."""
     run_id = os.environ.get("PYTEST_XDIST_TESTRUNUID", f"pid-{os.getpid()}")
-    labs = [item for item in request.session.items if has_lab(item)]
-    allowed = {namespace_of(item) for item in labs} | {neighbour_of(item) for item in labs if "neighbour" in item.fixturenames}
+    items = request.session.items
+    allowed = {namespace_of(item) for item in items if uses(item, "lab")} | {
+        neighbour_of(item) for item in items if uses(item, "neighbour")
+    }
     with once(BUILD / "installed", run_id, BUILD / "install.lock") as first:
         if first:
             install.install(cluster, allowed | {DEMO_NAMESPACE, ADMISSION_NAMESPACE}, run_id, BUILD)

@@ -19,10 +19,10 @@ SHARES_TIMEOUT_S = 90.0
 M = 1e6
 
 
-def start(lab: Lab, **bandwidth: object) -> Job:
+def start(lab: Lab) -> Job:
     """A job that runs for minutes at the link's capacity."""
     lab.write(lab.source, "plain", bytes_total=LONG_BYTES, files=4)
-    return lab.submit(**({"bandwidth": bandwidth} if bandwidth else {}))
+    return lab.submit()
 
 
 def has(job: Job, expected_mbps: float) -> bool:
