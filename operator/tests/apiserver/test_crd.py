@@ -228,6 +228,12 @@ async def test_the_policy_refuses_namespaces_without_permission(lab: Lab) -> Non
     assert "hostNetwork.namespaces" in str(refusal.value)
 
 
+async def test_the_policy_lets_every_namespace_use_the_pod_network(lab: Lab) -> None:
+    manifest = lab.manifest(network="Pod") | {"metadata": {"name": "job", "namespace": NOT_ALLOWED}}
+    created = await lab.client.create(JOBS, NOT_ALLOWED, manifest)
+    await lab.client.delete(JOBS, NOT_ALLOWED, "job", uid=created["metadata"]["uid"])
+
+
 def _read(lab: Lab) -> dict[str, Any]:
     answer: dict[str, Any] = json.loads(lab.kubectl("-n", lab.namespace, "get", "transferjob", "job", "-o", "json").stdout)
     return answer
