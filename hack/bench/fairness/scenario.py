@@ -107,9 +107,9 @@ END_S = 230.0
 QUICK_TIMELINE = (
     Event(0, "start", arrive=("bronze_1", "silver_1", "gold_1", "silver_3")),
     Event(30, "gold_3 arrives", arrive=("gold_3",)),
-    Event(45, "gold_1 leaves", leave=("gold_1",)),
+    Event(50, "gold_1 leaves", leave=("gold_1",)),
 )
-QUICK_END_S = 60.0
+QUICK_END_S = 70.0
 
 
 @dataclass(frozen=True, slots=True)
