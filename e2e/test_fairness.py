@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from e2e.lib import guard, wire
+from e2e.lib.history import condition_with_reason
 from e2e.lib.job import Job
 from e2e.lib.lab import Lab
 from e2e.lib.manifests import DESTINATION_NODE, SOURCE_NODE
@@ -127,3 +129,25 @@ def test_a_cap_on_the_pod_network_is_a_token_bucket_on_the_senders_interface(lab
     assert job.status["endpoints"]["source"]["interface"] == "eth0"
     job.delete()
     wait_until(lambda: bucket not in token_buckets(cluster, SOURCE_NODE), "the bucket goes with the pod", 60)
+
+
+@pytest.mark.exclusive
+def test_the_node_guard_holds_a_mover_that_does_not_keep_to_its_cap(lab: Lab, cluster: LocalCluster, kubectl: Kubectl) -> None:
+    lab.write(lab.source, "plain", bytes_total=150_000_000, files=4)
+    with guard.on_nodes(cluster, kubectl):
+        job = lab.submit(bandwidth={"limit": "20M"})
+        job.wait_phase("Transferring")
+        held = job.wait_reason("WithinCap")
+        assert held["status"]["bandwidth"]["enforcedBy"] == "TrafficControl"
+
+        make_deaf_to_its_cap(cluster, SOURCE_NODE, job.uid)
+        wait_until(lambda: guard.packets_dropped(cluster, SOURCE_NODE) > 0, "packets above the cap", 60)
+        for _ in range(3):
+            assert wire.rate_mbps(cluster) <= 1.25 * 20
+        assert not condition_with_reason(job.object, "AboveCap")
+
+        # Higher than the path, so that the rest does not take long.
+        job.patch(bandwidth={"limit": "10G"})
+        job.wait_succeeded()
+        lab.assert_equal()
+    wait_until(lambda: not guard.has_rules(cluster, SOURCE_NODE), "the node without the guard's rules", 60)

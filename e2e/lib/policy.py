@@ -62,7 +62,7 @@ def status(kubectl: Kubectl) -> Object:
 
 def metrics(cluster: LocalCluster, kubectl: Kubectl) -> dict[str, float]:
     """The operator's metrics, by name with labels as they are printed."""
-    pods = kubectl.list("pods", namespace=RELEASE_NAMESPACE, selector="app.kubernetes.io/name=fairlead")
+    pods = kubectl.list("pods", namespace=RELEASE_NAMESPACE, selector="app.kubernetes.io/component=operator")
     up = [pod for pod in pods if pod["status"].get("phase") == "Running" and not pod["metadata"].get("deletionTimestamp")]
     address = up[0]["status"]["podIP"]
     script = "import sys, urllib.request; print(urllib.request.urlopen(sys.argv[1], timeout=10).read().decode())"

@@ -178,6 +178,21 @@ def test_a_cap_that_just_fell_is_judged_by_what_was_in_force_when_the_rate_was_m
     assert judged == {None: exceeded, 5e8: new, math.inf: new, 1e8: exceeded}
 
 
+@pytest.mark.parametrize(
+    ("network", "rate", "expected"),
+    [("Host", 50e6, "TrafficControl"), ("Pod", 50e6, "Pacing"), ("Host", 400e6, "None")],
+    ids=["kept", "not on the node's network", "exceeded all the same"],
+)
+def test_where_a_guard_is_on_the_nodes_it_is_what_holds(network: str, rate: float, expected: str) -> None:
+    settings = replace(SETTINGS, node_guard=True)
+    reports = make_reports(make_progress(500, rate=rate / 8), decided=True)
+    job = running(shared(10**8), network=network)
+    plan = decide(observe(job, receiver(), sender(), reports=reports, fairness=shared(10**8), settings=settings), NOW)
+    bandwidth = written(plan).bandwidth
+    assert bandwidth is not None
+    assert bandwidth.enforced_by == expected
+
+
 def test_an_exceeded_cap_is_told_once_and_nothing_claims_to_enforce_it() -> None:
     reports = make_reports(make_progress(500, rate=400e6 / 8), decided=True)
     observed = observe(running(shared(10**8)), receiver(), sender(), reports=reports, fairness=shared(10**8))

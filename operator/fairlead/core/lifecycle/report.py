@@ -91,6 +91,8 @@ def _cap(draft: Draft, sender: MoverPod | None, receiver: MoverPod | None) -> No
         if status == "False":
             # The mover was told, but what is measured shows that nothing holds it.
             bandwidth = bandwidth.model_copy(update={"enforced_by": "None"})
+        elif draft.settings.node_guard and draft.job.spec.network == "Host":
+            bandwidth = bandwidth.model_copy(update={"enforced_by": "TrafficControl"})
     draft.change(bandwidth=bandwidth)
 
 
