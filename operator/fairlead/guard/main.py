@@ -41,24 +41,36 @@ def main(arguments: Sequence[str]) -> int:
     return 0
 
 
-async def _run(node: str, kubeconfig: Path | None) -> None:
-    configuration = await load_configuration(kubeconfig)
-    kube = KubeClient(configuration)
-    on_node = f"spec.nodeName={node}"
+class NodePods:
+    """The movers of one node, as the API server shows them."""
 
-    async def pods() -> list[Pod]:
-        pages = kube.list_pages(PODS, label_selector=MOVER_SELECTOR, field_selector=on_node)
+    def __init__(self, configuration: client.Configuration, node: str) -> None:
+        self._configuration = configuration
+        self._kube = KubeClient(configuration)
+        self._on_node = f"spec.nodeName={node}"
+
+    async def close(self) -> None:
+        """Closes the connections."""
+        await self._kube.close()
+
+    async def now(self) -> list[Pod]:
+        """All of them. Raises KubeError."""
+        pages = self._kube.list_pages(PODS, label_selector=MOVER_SELECTOR, field_selector=self._on_node)
         return [pod async for page in pages for pod in page]
 
-    async def changes() -> AsyncIterator[Change]:
-        async with client.ApiClient(configuration) as api, watch.Watch() as events:  # type: ignore[no-untyped-call]
+    async def changes(self) -> AsyncIterator[Change]:
+        """What becomes of them, for some minutes; it begins with all of them once more."""
+        async with client.ApiClient(self._configuration) as api, watch.Watch() as events:  # type: ignore[no-untyped-call]
             listing = client.CoreV1Api(api).list_pod_for_all_namespaces
-            stream = events.stream(listing, label_selector=MOVER_SELECTOR, field_selector=on_node, timeout_seconds=WATCH_SECONDS)
-            async for event in stream:
+            wanted = {"label_selector": MOVER_SELECTOR, "field_selector": self._on_node, "timeout_seconds": WATCH_SECONDS}
+            async for event in events.stream(listing, **wanted):
                 if event["type"] in ("ADDED", "MODIFIED", "DELETED"):
                     yield event["type"], event["raw_object"]
 
-    task = asyncio.ensure_future(Guard(pods=pods, changes=changes, install=install).run())
+
+async def _run(node: str, kubeconfig: Path | None) -> None:
+    pods = NodePods(await load_configuration(kubeconfig), node)
+    task = asyncio.ensure_future(Guard(pods=pods.now, changes=pods.changes, install=install).run())
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, task.cancel)
     logger.info("guarding node %s", node)
@@ -67,7 +79,7 @@ async def _run(node: str, kubeconfig: Path | None) -> None:
     except asyncio.CancelledError:
         logger.info("stopped; the node has no rules of ours any more")
     finally:
-        await kube.close()
+        await pods.close()
 
 
 async def install(script: str) -> None:
