@@ -9,8 +9,9 @@ from typing import Any, Literal
 import yaml
 
 from fairlead.api import names
-from fairlead.api.columns import COLUMNS, POLICY_COLUMNS, Column
+from fairlead.api.columns import COLUMNS, PATH_COLUMNS, POLICY_COLUMNS, Column
 from fairlead.api.fairnesspolicy import FairnessPolicySpec, FairnessPolicyStatus
+from fairlead.api.networkpath import NetworkPathSpec, NetworkPathStatus
 from fairlead.api.schema import ApiModel, cel
 from fairlead.api.spec import AUTO_INTERFACE, TransferJobSpec
 from fairlead.api.transferjob import TransferJobStatus
@@ -111,6 +112,15 @@ def _pods_own_interface() -> dict[str, str]:
     )
 
 
+def _between_nodes() -> dict[str, str]:
+    return dict(
+        cel(
+            "self.source.node != self.destination.node",
+            "source and destination are on the same node: a path leads to another one; change the node of one of them",
+        )
+    )
+
+
 def _column(column: Column) -> dict[str, Any]:
     printed: dict[str, Any] = {
         "name": column.name,
@@ -160,4 +170,16 @@ FAIRNESS_POLICY = Resource(
     columns=POLICY_COLUMNS,
     rules=list,
 )
-RESOURCES = (TRANSFER_JOB, FAIRNESS_POLICY)
+NETWORK_PATH = Resource(
+    kind=names.PATH_KIND,
+    plural=names.PATH_PLURAL,
+    singular=names.PATH_SINGULAR,
+    short_name=names.PATH_SHORT_NAME,
+    scope="Cluster",
+    description="NetworkPath keeps what transfers have measured in one direction between two nodes, for the next ones.",
+    spec=NetworkPathSpec,
+    status=NetworkPathStatus,
+    columns=PATH_COLUMNS,
+    rules=lambda: [_between_nodes()],
+)
+RESOURCES = (TRANSFER_JOB, FAIRNESS_POLICY, NETWORK_PATH)

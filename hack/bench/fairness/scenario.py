@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 from fairlead.api.fairnesspolicy import FairnessPolicy
 from fairlead.core.allocation import Job, Link, Tenant, allocate
-from fairlead.core.fairness.model import End, Participant, Stage
+from fairlead.core.ends import End
+from fairlead.core.fairness.model import Participant, Stage
 from fairlead.core.fairness.rules import Rules, read_rules
 
 DEVICE = "data0"

@@ -66,6 +66,9 @@ def _parser() -> argparse.ArgumentParser:
     running.add_argument(
         "--stream-coefficient", type=_positive, metavar="A", help="streams per bit of rate x RTT, as an earlier record's end has it"
     )
+    running.add_argument(
+        "--known-path", metavar="JSON", help="what an earlier transfer measured on the path a moment ago, in place of the whole probe"
+    )
     _add_timetable(running)
     running.set_defaults(command=_run)
 
@@ -158,6 +161,7 @@ def _run(options: argparse.Namespace) -> None:
     from fairlead_advisor.decide.model import History, Limits  # noqa: PLC0415
     from fairlead_advisor.probe.schedule import Timetable  # noqa: PLC0415
     from fairlead_advisor.serve.run import Settings, run_sidecar  # noqa: PLC0415
+    from fairlead_advisor.steer.known import parse_known_path  # noqa: PLC0415
     from fairlead_advisor.steer.mover import MAXIMUM_SOCKET_PATH_BYTES  # noqa: PLC0415
 
     if not 1 <= options.streams_min <= options.streams_max <= _MAXIMUM_STREAMS:
@@ -177,6 +181,15 @@ def _run(options: argparse.Namespace) -> None:
     record = options.record or options.trace.with_name("decisions.jsonl")
     history = History(capacity_bps=options.path_capacity, stream_coefficient=options.stream_coefficient)
     settings = Settings(
-        options.control_socket, address, port, options.trace, record, timetable, limits, history, termination_log=options.termination_log
+        options.control_socket,
+        address,
+        port,
+        options.trace,
+        record,
+        timetable,
+        limits,
+        history,
+        known=None if options.known_path is None else parse_known_path(options.known_path),
+        termination_log=options.termination_log,
     )
     asyncio.run(run_sidecar(settings))

@@ -15,7 +15,7 @@ from kubernetes.aio import client, watch
 
 from fairlead.guard.loop import Change, Guard, Pod, RulesRefusedError
 from fairlead.kube.client import PODS, ClientConfigurationError, KubeClient, load_configuration
-from fairlead.kube.pods import MOVER_SELECTOR
+from fairlead.kube.observe.pods import MOVER_SELECTOR
 
 WATCH_SECONDS = 300
 """A watch ends after so long and everything is listed again, which also finds what a watch may have missed."""

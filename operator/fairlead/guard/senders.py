@@ -10,7 +10,7 @@ from fairlead.api import names
 from fairlead.api.quantity import RateError, parse_rate
 from fairlead.core.model import PodPhase, Role
 from fairlead.guard.ruleset import HeldSender
-from fairlead.kube.pods import MOVER_CONTAINER, read_owned_pod
+from fairlead.kube.observe.pods import MOVER_CONTAINER, read_owned_pod
 
 _CONNECT = "--connect="
 

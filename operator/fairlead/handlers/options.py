@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any, TypeVar, get_args
 
 from fairlead.core.settings import Settings
-from fairlead.kube.pods import PORTS_PER_BLOCK
-from fairlead.kube.template import Image, MoverTemplate, PullPolicy
+from fairlead.kube.objects.template import Image, MoverTemplate, PullPolicy
+from fairlead.kube.observe.pods import PORTS_PER_BLOCK
 
 ENVIRONMENT_PREFIX = "FAIRLEAD_"
 

@@ -55,6 +55,7 @@ class Resource:
 
 JOBS = Resource(names.API_VERSION, names.PLURAL)
 POLICIES = Resource(names.API_VERSION, names.POLICY_PLURAL, namespaced=False)
+PATHS = Resource(names.API_VERSION, names.PATH_PLURAL, namespaced=False)
 NAMESPACES = Resource("v1", "namespaces", namespaced=False)
 PODS = Resource("v1", "pods")
 SECRETS = Resource("v1", "secrets")

@@ -10,7 +10,8 @@ from job_builders import NOW, make_job, make_progress, make_reports, observe, re
 
 from fairlead.api.status import EndpointsStatus, EndpointStatus, FailureStatus
 from fairlead.api.transferjob import TransferJobStatus
-from fairlead.core.fairness.model import End, InterfaceCount, Participant, Stage, participant_of
+from fairlead.core.ends import End
+from fairlead.core.fairness.model import InterfaceCount, Participant, Stage, participant_of
 from fairlead.core.lifecycle import decide
 from fairlead.core.model import Admission, ClaimFacts, Endpoint, Observed, Reports, Standing
 

@@ -11,10 +11,11 @@ from fairness_builders import G, M, make_job, make_link, make_policy, make_rules
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fairlead.core.ends import End
 from fairlead.core.fairness.admission import OVERTAKING_SECONDS, admit
 from fairlead.core.fairness.demand import PATIENCE_SECONDS, Demand, Usage
 from fairlead.core.fairness.meter import Foreign, Meter, Sample
-from fairlead.core.fairness.model import End, Stage
+from fairlead.core.fairness.model import Stage
 from fairlead.core.fairness.rules import InvalidPolicyError, choose, read_candidate, read_rules
 from fairlead.core.fairness.settle import OBEYED_SECONDS, REST_SECONDS, Cap, Room, rounded_down, settle
 

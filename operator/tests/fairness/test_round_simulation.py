@@ -8,7 +8,8 @@ from dataclasses import replace
 import pytest
 from fairness_builders import G, M, Network, make_job, make_link, make_rules
 
-from fairlead.core.fairness.model import End, Stage
+from fairlead.core.ends import End
+from fairlead.core.fairness.model import Stage
 from fairlead.core.model import Admission
 
 WEIGHTED = {"a": {"weight": 1}, "b": {"weight": 2}, "c": {"weight": 4}}

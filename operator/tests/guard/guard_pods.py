@@ -7,8 +7,8 @@ from typing import Any
 from fairlead.api import names
 from fairlead.api.transferjob import TransferJob
 from fairlead.core.model import CreatePod, Endpoint, Role
-from fairlead.kube.build import build_pod
-from fairlead.kube.template import Image, MoverTemplate
+from fairlead.kube.objects.build import build_pod
+from fairlead.kube.objects.template import Image, MoverTemplate
 
 NODE_A, NODE_B = "dtn-a", "dtn-b"
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +14,10 @@ import yaml
 from kube_objects import TEMPLATE, UID, job
 
 from fairlead.api import names
-from fairlead.core.model import CreatePod, Endpoint, Role
-from fairlead.kube.build import BuildError, build_pod, build_secret
-from fairlead.kube.credentials import Credentials
-from fairlead.kube.template import Image, MoverTemplate
+from fairlead.core.model import CreatePod, Endpoint, KnownBackground, KnownPath, Role
+from fairlead.kube.objects.build import BuildError, build_pod, build_secret
+from fairlead.kube.objects.credentials import Credentials
+from fairlead.kube.objects.template import Image, MoverTemplate
 
 GOLDEN = Path(__file__).parent / "golden"
 RECEIVER = Endpoint("data0", "198.19.0.2", 24000)
@@ -48,6 +49,23 @@ def _choosy() -> dict[str, Any]:
     )
 
 
+KNOWN_PATH = KnownPath(
+    rtt_minimum_seconds=0.06,
+    capacity_bps=187_000_000.4,
+    stream_coefficient=1.2e-6,
+    background=KnownBackground(
+        class_name="B1-C0",
+        probability=0.9,
+        probabilities={"B0-C0": 0.1, "B1-C0": 0.9},
+        any_bbr=0.94,
+        confidence=0.94,
+        abstained=False,
+        model="background-1.0.0 (sha256:0123456789ab)",
+        measured_at=datetime(2026, 1, 1, tzinfo=UTC),
+    ),
+)
+
+
 CASES: dict[str, Callable[[], dict[str, Any]]] = {
     "receiver": lambda: build_pod(job(), RECEIVE, TEMPLATE),
     "receiver-anywhere": lambda: build_pod(job(), CreatePod(Role.RECEIVER, 2, None, 24008), TEMPLATE),
@@ -55,6 +73,7 @@ CASES: dict[str, Callable[[], dict[str, Any]]] = {
     "sender-with-wishes": _choosy,
     "receiver-on-pod-network": lambda: build_pod(job(network="Pod"), replace(RECEIVE, cap_bps=10**9), TEMPLATE),
     "sender-on-pod-network": lambda: build_pod(job(network="Pod"), replace(SEND, cap_bps=10**9), TEMPLATE),
+    "sender-on-a-known-path": lambda: build_pod(job(), replace(SEND, path=KNOWN_PATH, probe=False), TEMPLATE),
     "cleaner": lambda: build_pod(job(), CLEAN, TEMPLATE),
     "credentials": lambda: build_secret(job(), 1, Credentials({"ca.crt": b"ca", "sender.crt": b"crt", "sender.key": b"key"})),
 }
@@ -76,6 +95,32 @@ def test_there_is_no_golden_file_without_a_case() -> None:
 def test_reading_back_from_the_disk_is_passed_on() -> None:
     pod = build_pod(job(data={"verify": "ReadBack"}), RECEIVE, TEMPLATE)
     assert "--verify=ReadBack" in pod["spec"]["containers"][0]["args"]
+
+
+def _advisor_options(path: KnownPath, *, probe: bool) -> set[str]:
+    pod = build_pod(job(), replace(SEND, path=path, probe=probe), TEMPLATE)
+    return {argument for argument in pod["spec"]["initContainers"][0]["args"] if "path" in argument or "coefficient" in argument}
+
+
+def test_what_is_known_of_a_path_is_told_to_an_advisor_that_probes_as_well() -> None:
+    assert _advisor_options(KNOWN_PATH, probe=True) == {"--path-capacity=187M", "--stream-coefficient=1.2e-06"}
+
+
+def test_an_advisor_that_shall_not_probe_is_told_so_even_if_nothing_is_known() -> None:
+    assert _advisor_options(KnownPath(), probe=False) == {'--known-path={"version":1,"rtt_minimum_seconds":null,"background":null}'}
+
+
+def test_the_kubelet_finds_nothing_to_expand_in_a_models_name() -> None:
+    assert KNOWN_PATH.background is not None
+    named = replace(KNOWN_PATH, background=replace(KNOWN_PATH.background, model="$(HOME)"))
+    (known,) = (option for option in _advisor_options(named, probe=False) if option.startswith("--known-path"))
+    assert '"model":"$$(HOME)"' in known
+
+
+def test_a_sender_that_does_not_probe_says_so_where_a_restarted_operator_reads_it() -> None:
+    silent, probing = (build_pod(job(), replace(SEND, probe=probe), TEMPLATE) for probe in (False, True))
+    assert silent["metadata"]["annotations"][names.ANNOTATION_PATH] == names.PATH_KNOWN
+    assert names.ANNOTATION_PATH not in probing["metadata"]["annotations"]
 
 
 def test_both_ends_are_told_to_leave_data_in_the_clear() -> None:

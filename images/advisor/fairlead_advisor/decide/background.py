@@ -3,6 +3,7 @@
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import datetime
 
 from fairlead_advisor.errors import ClassifierAnswerError
 from fairlead_advisor.models.classes import CLASSES
@@ -14,7 +15,8 @@ _TOLERANCE = 0.01
 class Background:
     """One classification: probabilities of the six classes, of any BBR, and of the answer being right.
 
-    `abstained`: the classifier does not stand by its answer. Raises ClassifierAnswerError for what is no distribution.
+    `abstained`: the classifier does not stand by its answer. `measured_at`: when an earlier transfer measured it; None for what this
+    one saw itself. Raises ClassifierAnswerError for what is no distribution.
     """
 
     probabilities: Mapping[str, float]
@@ -22,6 +24,7 @@ class Background:
     confidence: float
     abstained: bool
     model: str
+    measured_at: datetime | None = None
 
     def __post_init__(self) -> None:
         if set(self.probabilities) != set(CLASSES):

@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 
 from fairlead_advisor.decide.model import Decision, PathMeasurement
@@ -10,20 +10,9 @@ from fairlead_advisor.decide.optimizer import Outcome
 from fairlead_advisor.decide.switching import Switch, Verdict
 from fairlead_advisor.record.journal import Journal, Kind
 from fairlead_advisor.record.metrics import Metrics
-from fairlead_advisor.record.published import MOST_CHANGES, Changed, Published, as_json
+from fairlead_advisor.record.published import MOST_CHANGES, Changed, Published, Summing, as_json, outcome_json
 
 _log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class Summing:
-    """How a transfer went as a whole. `stream_coefficient` in 1/bit is what a later job may start from; None unless a count settled."""
-
-    congestion_control: str
-    streams: int
-    goodput_bps: float | None
-    seconds: float
-    stream_coefficient: float | None
 
 
 class Board:
@@ -85,14 +74,9 @@ class Board:
 
     def ended(self, summing: Summing) -> None:
         """The transfer, or this process, is over."""
-        told = {
-            "congestion_control": summing.congestion_control,
-            "streams": summing.streams,
-            "goodput_bps": None if summing.goodput_bps is None else round(summing.goodput_bps),
-            "seconds": round(summing.seconds, 1),
-            "stream_coefficient": summing.stream_coefficient,
-        }
-        self._journal.tell(Kind.END, told)
+        if self.published is not None:
+            self.published = replace(self.published, outcome=summing)
+        self._journal.tell(Kind.END, outcome_json(summing))
 
     def _changed(self, what: str, before: str | int, after: str | int, why: str) -> None:
         if self.published is not None:

@@ -27,14 +27,29 @@ class Changed:
 
 
 @dataclass(frozen=True, slots=True)
+class Summing:
+    """How a transfer went as a whole. `stream_coefficient` in 1/bit is what a later job may start from; None unless a count settled."""
+
+    congestion_control: str
+    streams: int
+    goodput_bps: float | None
+    seconds: float
+    stream_coefficient: float | None
+
+
+@dataclass(frozen=True, slots=True)
 class Published:
-    """A decision, the measurement behind it, when it was made, whether the mover has it in force, and the latest changes to it."""
+    """A decision, the measurement behind it, when it was made, whether the mover has it in force, and the latest changes to it.
+
+    `outcome` is None until the transfer is over.
+    """
 
     path: PathMeasurement
     decision: Decision
     decided_at: datetime
     applied: bool
     changes: tuple[Changed, ...] = ()
+    outcome: Summing | None = None
 
 
 def as_json(published: Published) -> dict[str, object]:
@@ -48,6 +63,7 @@ def as_json(published: Published) -> dict[str, object]:
             {"at": timestamp(change.at), "what": change.what, "from": change.before, "to": change.after, "why": change.why}
             for change in published.changes[-MOST_CHANGES:]
         ],
+        "outcome": None if published.outcome is None else outcome_json(published.outcome),
     }
 
 
@@ -58,6 +74,17 @@ def termination_message(published: Published) -> str:
     forms = (published, replace(published, changes=()), replace(published, changes=(), decision=shorter))
     texts = (json.dumps(as_json(form)) for form in forms)
     return next((text for text in texts if len(text.encode()) <= LONGEST_TERMINATION_MESSAGE), "")
+
+
+def outcome_json(outcome: Summing) -> dict[str, object]:
+    """How the transfer went."""
+    return {
+        "congestion_control": outcome.congestion_control,
+        "streams": outcome.streams,
+        "goodput_bps": None if outcome.goodput_bps is None else round(outcome.goodput_bps),
+        "seconds": round(outcome.seconds, 1),
+        "stream_coefficient": outcome.stream_coefficient,
+    }
 
 
 def path_json(path: PathMeasurement) -> dict[str, object]:
@@ -105,7 +132,8 @@ def timestamp(moment: datetime) -> str:
 
 def _likeliest_json(background: Background) -> dict[str, object]:
     name, probability = background.likeliest
-    return {"class": name, "probability": _ratio(probability)}
+    told: dict[str, object] = {"class": name, "probability": _ratio(probability), "abstained": background.abstained}
+    return told if background.measured_at is None else told | {"measured_at": timestamp(background.measured_at)}
 
 
 def _ratio(value: float) -> float:

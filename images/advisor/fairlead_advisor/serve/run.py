@@ -18,6 +18,7 @@ from fairlead_advisor.record.metrics import Metrics
 from fairlead_advisor.record.published import Published, termination_message
 from fairlead_advisor.serve.app import build_app, serving
 from fairlead_advisor.steer.effects import Effects
+from fairlead_advisor.steer.known import GLANCE_S, KnownPath
 from fairlead_advisor.steer.mover import Mover, Peer
 from fairlead_advisor.steer.sidecar import Files, Sidecar
 
@@ -39,6 +40,7 @@ class Settings:
     timetable: Timetable
     limits: Limits
     history: History
+    known: KnownPath | None = None
     termination_log: Path | None = None
 
 
@@ -58,14 +60,18 @@ async def run_sidecar(settings: Settings) -> None:
     async def probe_peer(peer: Peer) -> ProbeResult:
         return await probe(endpoint(peer), peer.echo_key, settings.timetable, Clocks())
 
+    async def glance(peer: Peer) -> ProbeResult:
+        return await probe(endpoint(peer), peer.echo_key, Timetable(settings.timetable.rate_hz, GLANCE_S), Clocks())
+
     def monitor(peer: Peer) -> Monitor:
         return Monitor(endpoint(peer), peer.echo_key, WATCH_RATE_HZ, Clocks())
 
-    effects = Effects(probe_peer, monitor, now=lambda: datetime.now(UTC))
+    effects = Effects(probe_peer, monitor, now=lambda: datetime.now(UTC), glance=glance)
     metrics, journal = Metrics(), Journal(settings.record_path, effects.now)
     board = Board(metrics, journal, effects.now)
     async with Mover(settings.control_socket) as mover:
-        sidecar = Sidecar(mover, effects, board, settings.limits, history=settings.history, files=Files(settings.trace_path, journal))
+        files = Files(settings.trace_path, journal)
+        sidecar = Sidecar(mover, effects, board, settings.limits, history=settings.history, files=files, known=settings.known)
         async with serving(build_app(metrics, lambda: board.published), settings.http_address, settings.http_port):
             _log.info("serving on %s:%d, waiting for the mover's peer", settings.http_address, settings.http_port)
             try:

@@ -35,12 +35,13 @@ class PathMonitor(Protocol):
 class Effects:
     """`probe` measures an idle path, `monitor` one under load. `classify` tells the background from a trace; None without a model.
 
-    `now` is for people, `monotonic_s` for intervals; `sleep` takes seconds.
+    `glance` is a short `probe`, for a path that is known already. `now` is for people, `monotonic_s` for intervals; `sleep` takes seconds.
     """
 
     probe: Callable[[Peer], Awaitable[ProbeResult]]
     monitor: Callable[[Peer], PathMonitor]
     now: Callable[[], datetime]
     classify: Callable[[Trace], Background] | None = None
+    glance: Callable[[Peer], Awaitable[ProbeResult]] | None = None
     monotonic_s: Callable[[], float] = time.monotonic
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep

@@ -16,6 +16,7 @@ from fairlead_advisor.probe.trace import write_trace
 from fairlead_advisor.record.board import Board
 from fairlead_advisor.record.journal import Journal
 from fairlead_advisor.steer.effects import Effects, MoverClient
+from fairlead_advisor.steer.known import KnownPath, still_holds
 from fairlead_advisor.steer.mover import Peer, Stats, Transport
 from fairlead_advisor.steer.observe import measurement
 from fairlead_advisor.steer.takeover import is_under_way, what_stands
@@ -39,13 +40,24 @@ class Files:
 class Sidecar:
     """One job's advisor; `board` has what stands."""
 
-    def __init__(self, mover: MoverClient, effects: Effects, board: Board, limits: Limits, *, history: History, files: Files) -> None:
+    def __init__(
+        self,
+        mover: MoverClient,
+        effects: Effects,
+        board: Board,
+        limits: Limits,
+        *,
+        history: History,
+        files: Files,
+        known: KnownPath | None = None,
+    ) -> None:
         self._mover = mover
         self._effects = effects
         self._board = board
         self._limits = limits
         self._history = history
         self._files = files
+        self._known = known
 
     async def run(self) -> None:
         """Runs until it is cancelled: what goes wrong is told in the decision, and the transfer goes on with the safe default."""
@@ -86,6 +98,8 @@ class Sidecar:
         unknown = PathMeasurement(rtt_s=None, rtt_minimum_s=None, loss_ratio=None, samples=0)
         if peer is None:
             return unknown, None, ""
+        if self._known is not None and (recalled := await self._recall(peer, self._known)) is not None:
+            return *recalled, ""
         try:
             result = await self._effects.probe(peer)
         except AdvisorError as error:
@@ -103,6 +117,23 @@ class Sidecar:
             return measurement(summary), self._effects.classify(result.trace), ""
         except AdvisorError as error:
             return measurement(summary), None, f"; the classifier failed ({error})"
+
+    async def _recall(self, peer: Peer, known: KnownPath) -> tuple[PathMeasurement, Background | None] | None:
+        """The path by a glance at its RTT and what an earlier transfer knew; None if it is not that path any more."""
+        if self._effects.glance is None:
+            return None
+        try:
+            result = await self._effects.glance(peer)
+        except AdvisorError as error:
+            _log.warning("the known path could not be looked at: %s", error)
+            return None
+        summary = summarize(result.trace)
+        self._board.metrics.probed(summary, result.counters)
+        path = measurement(summary)
+        if not still_holds(known, path):
+            _log.info("the RTT is not the one that was known: the path is measured anew")
+            return None
+        return path, known.background
 
     async def _await_peer(self) -> Peer:
         for pause_s in _pauses():

@@ -11,7 +11,8 @@ from fairlead_advisor.decide.streams import Optimum, fit_coefficient
 from fairlead_advisor.decide.switching import Glance, SwitchState, Verdict, look
 from fairlead_advisor.errors import AdvisorError, TransportRefusedError
 from fairlead_advisor.probe.summary import summarize
-from fairlead_advisor.record.board import Board, Summing
+from fairlead_advisor.record.board import Board
+from fairlead_advisor.record.published import Summing
 from fairlead_advisor.steer.effects import Effects, MoverClient, PathMonitor
 from fairlead_advisor.steer.mover import Transport
 from fairlead_advisor.steer.observe import Sample, measurement, observe, rtt_floor

@@ -11,7 +11,8 @@ from typing import Any
 from fairlead.api.fairnesspolicy import OTHERS, FairnessPolicy, FairnessPolicyStatus, Share, SharedLink
 from fairlead.api.quantity import RateError
 from fairlead.api.schema import InvalidResourceError, ObjectMetadata
-from fairlead.core.fairness.model import End, Participant
+from fairlead.core.ends import End
+from fairlead.core.fairness.model import Participant
 
 _MOST_NAMED = 5
 

@@ -13,9 +13,10 @@ from fairlead.api.spec import Side
 from fairlead.api.transferjob import TransferJob
 from fairlead.core.model import CreatePod, Role
 from fairlead.kube.client import KubeObject
-from fairlead.kube.credentials import Credentials
-from fairlead.kube.pods import ADVISOR_CONTAINER, MOVER_CONTAINER, OFFSETS, PORT_ADVISOR, PORT_DATA, PORT_ECHO, PORT_HTTP
-from fairlead.kube.template import Image, MoverTemplate
+from fairlead.kube.objects.credentials import Credentials
+from fairlead.kube.objects.path import path_annotation, path_options
+from fairlead.kube.objects.template import Image, MoverTemplate
+from fairlead.kube.observe.pods import ADVISOR_CONTAINER, MOVER_CONTAINER, OFFSETS, PORT_ADVISOR, PORT_DATA, PORT_ECHO, PORT_HTTP
 
 DATA_PATH = "/data"
 TLS_PATH = "/run/fairlead/tls"
@@ -150,6 +151,7 @@ def _sender(job: TransferJob, action: CreatePod, template: MoverTemplate) -> Kub
         *_option("--streams-min", transport.streams.min),
         *_option("--streams-max", transport.streams.max),
         *_option("--congestion-control", transport.congestion_control),
+        *path_options(action.path, probe=action.probe),
         *_option("--termination-log", TERMINATION_LOG),
     ]
     advisor = _container(
@@ -180,7 +182,8 @@ def _sender(job: TransferJob, action: CreatePod, template: MoverTemplate) -> Kub
     ]
     spec = _pod_spec(job, action, template, containers=[mover], volumes=volumes)
     spec["initContainers"] = [advisor]
-    return _pod(job, action, spec, annotations=_cap_annotation(names.ANNOTATION_EGRESS_BANDWIDTH, action))
+    annotations = _cap_annotation(names.ANNOTATION_EGRESS_BANDWIDTH, action) | path_annotation(probe=action.probe)
+    return _pod(job, action, spec, annotations=annotations)
 
 
 def _cleaner(job: TransferJob, action: CreatePod, template: MoverTemplate) -> KubeObject:
