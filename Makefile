@@ -68,6 +68,7 @@ lint: python verify ## Formatters, linters, types, layers, generated files
 	MYPYPATH=hack/wan $(VENV)/mypy -p fairlead_testbed
 	MYPYPATH=hack/demo $(VENV)/mypy hack/demo e2e
 	MYPYPATH=hack/bench/mover $(VENV)/mypy hack/bench/mover
+	MYPYPATH=hack/bench:hack/bench/mover $(VENV)/mypy -p fairness
 	$(VENV)/lint-imports
 	cargo fmt --all --check
 	cargo clippy --quiet --locked --workspace --all-targets -- -D warnings
@@ -95,6 +96,7 @@ unit-python:
 	$(VENV)/pytest -q hack/bench/decisions/tests
 	$(VENV)/pytest -q hack/demo
 	$(VENV)/pytest -q hack/bench/mover
+	$(VENV)/pytest -q hack/bench/fairness/tests
 	$(VENV)/pytest -q -n 0 e2e/tests_lib
 
 .PHONY: unit-rust
@@ -125,6 +127,10 @@ bench-allocation: python ## Time the fair-share allocation: build/bench/allocati
 .PHONY: bench-mover
 bench-mover: python rust ## The mover beside iperf3, rclone, XRootD and GridFTP: build/bench/mover.json (35 minutes on 2 idle cores; BENCH_FLAGS=--help)
 	$(VENV)/python hack/bench/mover $(BENCH_FLAGS)
+
+.PHONY: bench-fairness
+bench-fairness: python rust ## Shares among 14 real movers, managed and left alone: build/bench/fairness.json (root, 7 minutes; BENCH_FLAGS=--help)
+	PYTHONPATH=hack/bench:hack/bench/mover $(VENV)/python -m fairness $(BENCH_FLAGS)
 
 .PHONY: fuzz
 fuzz: ## Arbitrary bytes for every decoder of the mover, for SECONDS=60; guided by coverage where cargo-fuzz and a nightly compiler are

@@ -13,7 +13,7 @@ from fairlead.api.columns import COLUMNS, PATH_COLUMNS, POLICY_COLUMNS, Column
 from fairlead.api.fairnesspolicy import FairnessPolicySpec, FairnessPolicyStatus
 from fairlead.api.networkpath import NetworkPathSpec, NetworkPathStatus
 from fairlead.api.schema import ApiModel, cel
-from fairlead.api.spec import TransferJobSpec
+from fairlead.api.spec import AUTO_INTERFACE, TransferJobSpec
 from fairlead.api.transferjob import TransferJobStatus
 from structural import structural_schema
 
@@ -103,6 +103,15 @@ def _different_directories() -> dict[str, str]:
     )
 
 
+def _pods_own_interface() -> dict[str, str]:
+    return dict(
+        cel(
+            f"self.network != 'Pod' || self.source.interface == '{AUTO_INTERFACE}' && self.destination.interface == '{AUTO_INTERFACE}'",
+            "interface names a node's interface, and with network Pod a job has its pods' own: leave interface out, or use network Host",
+        )
+    )
+
+
 def _between_nodes() -> dict[str, str]:
     return dict(
         cel(
@@ -147,7 +156,7 @@ TRANSFER_JOB = Resource(
     spec=TransferJobSpec,
     status=TransferJobStatus,
     columns=COLUMNS,
-    rules=lambda: [_different_directories()],
+    rules=lambda: [_different_directories(), _pods_own_interface()],
 )
 FAIRNESS_POLICY = Resource(
     kind=names.POLICY_KIND,

@@ -43,6 +43,7 @@ MANAGER: Final = "fairlead-operator"
 
 ANNOTATION_JOB: Final = f"{GROUP}/transferjob"
 ANNOTATION_EGRESS_BANDWIDTH: Final = "kubernetes.io/egress-bandwidth"
+ANNOTATION_INGRESS_BANDWIDTH: Final = "kubernetes.io/ingress-bandwidth"
 """The cap of a pod in decimal bits per second; mover pods watch it through the Downward API."""
 
 ANNOTATION_PATH: Final = f"{GROUP}/path"

@@ -39,7 +39,8 @@ class Reason(_Documented):
     VALID = "Valid", "Nothing stands in the job's way."
     HOST_NETWORK_NOT_ALLOWED = (
         "HostNetworkNotAllowed",
-        "The namespace may not use the nodes' network. An administrator adds it to the chart value `hostNetwork.namespaces`.",
+        "The namespace may not use the nodes' network. An administrator adds it to the chart value `hostNetwork.namespaces`;"
+        " jobs with network `Pod` need no such right.",
     )
     NODE_NOT_FOUND = "NodeNotFound", "A node named in the job does not exist."
     NODE_NOT_READY = "NodeNotReady", "A node named in the job exists but is not ready. The job waits."

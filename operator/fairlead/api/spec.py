@@ -191,11 +191,12 @@ class TransferJobSpec(ApiModel):
     network: Network = Field(
         default="Host",
         json_schema_extra=marks(
-            cel("self == 'Host'", "network Attachment and Pod are not offered yet: use Host"),
+            cel("self in ['Host', 'Pod']", "network Attachment is not offered yet: use Host or Pod"),
             immutable("network"),
         ),
     )
-    """How movers reach each other. `Host` uses the nodes' own network and needs an administrator's permission for the namespace."""
+    """How movers reach each other. `Host` uses the nodes' own network and needs an administrator's permission for the namespace; `Pod`
+    uses the pod network."""
 
     transport: Transport = Field(
         default_factory=Transport, json_schema_extra=marks(immutable("transport"), default=Transport().to_object())

@@ -31,6 +31,9 @@ def ends_of(observed: Observed, attempt: int) -> tuple[End, End]:
 def _end(observed: Observed, side: Side, pod: MoverPod | None, said: Endpoint | None, known: EndpointStatus | None) -> End:
     claim = observed.claims.get(side.volume.persistent_volume_claim.claim_name)
     node = (pod.node if pod else None) or side.node or (claim.node if claim else None) or (known.node if known else None)
+    if observed.job.spec.network != "Host":
+        # The pod's own interface is none of the node's; which of those carries its traffic is the pod network's business.
+        return End(node, None)
     if said is not None:
         return End(node, said.interface)
     if side.interface != AUTO_INTERFACE:

@@ -144,6 +144,8 @@ class MoverPod:
     """When the mover's container ended; None while it runs and where the kubelet does not say."""
     advice: Advice | None = None
     """What the sidecar left behind when it ended, after the mover."""
+    ingress_cap: str | None = None
+    """What its annotation says it may receive, as it is written there."""
     ready_since: datetime | None = None
     """When it became ready; None while it is not and where the kubelet does not say."""
     knows_path: bool = False
@@ -272,6 +274,8 @@ class Standing:
     """Its share; None if it crosses no link of the policy."""
     hold: bool = False
     """Leave the cap as it is: nothing is known yet that would change it."""
+    at_receiver: bool = False
+    """One of the links is what the receiver gets: its pod has the share too."""
     reason: Reason = Reason.WAITING_FOR_LINK
     message: str = ""
     """Why it waits."""
@@ -308,9 +312,9 @@ class CreateCredentials:
 
 @dataclass(frozen=True, slots=True)
 class CreatePod:
-    """Make a mover pod. A sender is told where to connect (`receiver`), its cap from the start, if it has one, and what is known of `path`.
+    """Make a mover pod, with its cap from the start, if it has one.
 
-    `probe`: whether its advisor probes the path as a whole.
+    A sender is told where to connect (`receiver`) and what is known of `path`. `probe`: whether its advisor probes the path as a whole.
     """
 
     role: Role

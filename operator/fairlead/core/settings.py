@@ -30,6 +30,8 @@ class Settings:
     """How often something outside the job that keeps it waiting is looked at again."""
     backoff_first: timedelta = timedelta(seconds=10)
     backoff_most: timedelta = timedelta(minutes=5)
+    node_guard: bool = False
+    """Whether a guard on the nodes holds the caps of senders on their network, whatever the movers do."""
 
     def allows_host_network(self, namespace: str) -> bool:
         """Whether mover pods of this namespace may use their node's network."""

@@ -109,12 +109,14 @@ class KubeClient:
         return await self._request("GET", resource.path(namespace, name))
 
     async def list_pages(
-        self, resource: Resource, namespace: str | None = None, *, label_selector: str | None = None
+        self, resource: Resource, namespace: str | None = None, *, label_selector: str | None = None, field_selector: str | None = None
     ) -> AsyncIterator[list[KubeObject]]:
         """The collection, page by page, from one consistent version of it."""
         query = {"limit": str(_PAGE_SIZE)}
         if label_selector is not None:
             query["labelSelector"] = label_selector
+        if field_selector is not None:
+            query["fieldSelector"] = field_selector
         while True:
             answer = await self._request("GET", resource.path(namespace), query=query)
             yield answer.get("items") or []

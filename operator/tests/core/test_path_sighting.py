@@ -206,3 +206,9 @@ def test_a_job_of_which_no_path_can_be_told_has_none(job: Any) -> None:
 
 def test_within_one_node_there_is_no_path() -> None:
     assert sighting_of(observe(make_job(), receiver(), sender(node="dtn-b"), reports=_reports(_decision())), Plan(), NOW) is None
+
+
+def test_the_pod_network_is_no_path_between_interfaces() -> None:
+    job = make_job(network="Pod")
+    assert sighting_of(observe(job, receiver(), sender(), reports=_reports(_decision())), Plan(), NOW) is None
+    assert sighting_of(observe(make_job(), receiver(), sender(), reports=_reports(_decision())), Plan(), NOW) is not None

@@ -236,6 +236,13 @@ class TestRules:
         rules = read_rules(_both(), {})
         assert rules.links_of(make_job(source=source, destination=destination)) == expected
 
+    def test_an_interface_that_is_not_known_stands_for_all_of_its_node_that_are_shared(self) -> None:
+        rules = read_rules(_both(), {})
+        known = make_job(source=End("dtn-a", "mgmt"), destination=End("dtn-b", "data0"))
+        assert rules.interfaces_of(known) == {("dtn-a", "mgmt", "Transmit"), ("dtn-b", "data0", "Receive")}
+        unknown = make_job(source=End("dtn-a", None), destination=End("dtn-x", None))
+        assert rules.interfaces_of(unknown) == {("dtn-a", "data0", "Transmit")}
+
     def test_a_namespace_belongs_to_the_first_tenant_that_selects_it_and_the_rest_to_others(self) -> None:
         exists = {"matchExpressions": [{"key": "tenant", "operator": "Exists"}]}
         policy = make_policy(tenants={"gold": {}, "any": {"namespaceSelector": exists}, "silver": {}})

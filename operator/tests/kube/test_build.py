@@ -71,6 +71,8 @@ CASES: dict[str, Callable[[], dict[str, Any]]] = {
     "receiver-anywhere": lambda: build_pod(job(), CreatePod(Role.RECEIVER, 2, None, 24008), TEMPLATE),
     "sender": lambda: build_pod(job(), SEND, TEMPLATE),
     "sender-with-wishes": _choosy,
+    "receiver-on-pod-network": lambda: build_pod(job(network="Pod"), replace(RECEIVE, cap_bps=10**9), TEMPLATE),
+    "sender-on-pod-network": lambda: build_pod(job(network="Pod"), replace(SEND, cap_bps=10**9), TEMPLATE),
     "sender-on-a-known-path": lambda: build_pod(job(), replace(SEND, path=KNOWN_PATH, probe=False), TEMPLATE),
     "cleaner": lambda: build_pod(job(), CLEAN, TEMPLATE),
     "credentials": lambda: build_secret(job(), 1, Credentials({"ca.crt": b"ca", "sender.crt": b"crt", "sender.key": b"key"})),
@@ -156,6 +158,13 @@ class TestEveryPod:
                 assert port["containerPort"] == port["hostPort"]
                 assert action.port_base <= port["hostPort"] < action.port_base + 4
 
+    def test_takes_nothing_of_the_node_on_the_pod_network(self, action: CreatePod) -> None:
+        pod = build_pod(job(network="Pod"), action, TEMPLATE)
+        assert pod["spec"]["hostNetwork"] is False
+        for container in _containers(pod):
+            assert all("hostPort" not in port for port in container.get("ports", []))
+            assert container["env"][0]["valueFrom"]["fieldRef"]["fieldPath"] == "status.podIP"
+
     def test_its_name_is_short_enough_for_a_job_with_the_longest_name(self, action: CreatePod) -> None:
         pod = build_pod(job("a" * 253), action, TEMPLATE)
         assert len(pod["metadata"]["name"]) <= 63
@@ -196,11 +205,12 @@ def test_connects_to_an_ipv6_address_in_brackets() -> None:
     assert "--connect=[2001:db8::2]:24000" in build_pod(job(), action, TEMPLATE)["spec"]["containers"][0]["args"]
 
 
-def test_the_cap_is_an_annotation_of_the_sender_alone() -> None:
-    capped = build_pod(job(), replace(SEND, cap_bps=1_500_000_000), TEMPLATE)
-    assert capped["metadata"]["annotations"][names.ANNOTATION_EGRESS_BANDWIDTH] == "1500M"
+def test_a_cap_is_an_annotation_of_the_way_that_the_pod_uses() -> None:
+    ways = {Role.SENDER: names.ANNOTATION_EGRESS_BANDWIDTH, Role.RECEIVER: names.ANNOTATION_INGRESS_BANDWIDTH}
     for action in (RECEIVE, SEND):
-        assert names.ANNOTATION_EGRESS_BANDWIDTH not in build_pod(job(), action, TEMPLATE)["metadata"]["annotations"]
+        capped = build_pod(job(), replace(action, cap_bps=1_500_000_000), TEMPLATE)["metadata"]["annotations"]
+        assert {name: cap for name, cap in capped.items() if name in ways.values()} == {ways[action.role]: "1500M"}
+        assert not set(ways.values()) & set(build_pod(job(), action, TEMPLATE)["metadata"]["annotations"])
 
 
 @pytest.mark.parametrize(

@@ -3,8 +3,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fairlead_advisor.features.series import Window, consecutive_windows
-from fairlead_advisor.features.series import GRID_HZ
+from fairlead_advisor.features.series import GRID_HZ, Window, consecutive_windows
 from fairlead_advisor.features.vector import NAMES, VERSION, extract
 from fairlead_advisor.models.classes import CLASSES
 from tests.support.background import caricature, shape, window

@@ -216,7 +216,7 @@ def _create(draft: Draft, pair: _Pair, role: Role, side: Side) -> bool:
         )
         draft.conditions.set(ConditionType.SCHEDULED, "False", Reason.NO_PORT_FREE, message)
         return False
-    action = CreatePod(role, pair.attempt, node, port_base)
+    action = CreatePod(role, pair.attempt, node, port_base, cap_bps=report.receiver_cap_of(draft))
     if role is Role.SENDER:
         standing = draft.observed.path or PathStanding()
         action = replace(

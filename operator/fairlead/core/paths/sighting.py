@@ -25,9 +25,10 @@ _CLOCK_LEAD = timedelta(seconds=5)
 
 
 def own_ends(observed: Observed, attempt: int) -> Ends | None:
-    """The path as far as it is known; None while a node is not, and within one node."""
+    """The path as far as it is known; None while a node is not, within one node, and on the pod network, which is no path of interfaces."""
     source, destination = ends_of(observed, attempt)
-    if source.node is None or destination.node is None or source.node == destination.node:
+    on_host = observed.job.spec.network == "Host"
+    if not on_host or source.node is None or destination.node is None or source.node == destination.node:
         return None
     return Ends(source.node, source.interface, destination.node, destination.interface)
 

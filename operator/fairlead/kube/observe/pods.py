@@ -110,6 +110,7 @@ def _read_mover(body: Mapping[str, Any], role: Role, attempt: int) -> MoverPod:
         node=spec.get("nodeName"),
         address=_address(status),
         port_base=_port_base(spec),
+        ingress_cap=(metadata.get("annotations") or {}).get(names.ANNOTATION_INGRESS_BANDWIDTH),
         verdict=parse_verdict(terminated.get("message") or "", role) if terminated else None,
         waiting_reason=waiting_reason,
         waiting_message=waiting_message,
