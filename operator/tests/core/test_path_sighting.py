@@ -102,6 +102,22 @@ def test_a_lease_ends_some_time_after_the_pods_creation_even_if_nobody_says_that
     assert sighting.lease.expires_at == NOW + seconds(10)
 
 
+@pytest.mark.parametrize(
+    ("ends", "live"),
+    [
+        ((receiver(), sender(verdict=make_verdict())), True),
+        ((receiver(verdict=BULK, ended_at=NOW), replace(sender(), exit_code=0)), True),
+        ((receiver(verdict=BULK, ended_at=NOW), sender(verdict=make_verdict())), False),
+        ((receiver(verdict=BULK, ended_at=NOW), sender(deleting=True)), False),
+    ],
+    ids=["the receiver has not spoken", "the sidecar has not ended", "both have ended", "the sender is taken away"],
+)
+def test_there_may_be_more_to_hear_until_both_pods_have_ended(ends: Any, live: bool) -> None:
+    sighting = sighting_of(observe(make_job(), *ends, reports=_reports(_decision())), Plan(), NOW)
+    assert sighting is not None
+    assert (sighting.live, sighting.lease) == (live, None)
+
+
 def test_a_decision_ends_the_lease_and_is_news() -> None:
     sighting = sighting_of(observe(make_job(), receiver(), sender(), reports=_reports(_decision())), Plan(), NOW)
     assert sighting is not None

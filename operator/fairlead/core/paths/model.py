@@ -7,8 +7,6 @@ from datetime import datetime
 
 from fairlead.core.model import KnownBackground
 
-MICROSECOND = 1e-6
-
 
 @dataclass(frozen=True, slots=True)
 class Ends:
@@ -97,7 +95,7 @@ class Lease:
 
 @dataclass(frozen=True, slots=True)
 class Sighting:
-    """A job on its path. `live`: its sender runs or is about to; `flowing`: it has been decided how."""
+    """A job on its path. `live`: there may be more to hear of it; `flowing`: its sender runs, and it has been decided how."""
 
     job: str
     ends: Ends

@@ -8,7 +8,7 @@ from fairlead.api.names import CONTROLLER
 from fairlead.api.quantity import RateError, parse_rate
 from fairlead.api.reasons import ConditionType
 from fairlead.core.ends import ends_of
-from fairlead.core.model import CreatePod, DecisionReport, KnownBackground, MoverPod, Observed, Plan, Role
+from fairlead.core.model import CreatePod, DecisionReport, KnownBackground, MoverPod, Observed, Plan, PodPhase, Role
 from fairlead.core.paths.model import Ends, Lease, Measurement, Probe, Sighting, Transfer
 from fairlead.core.verdicts import is_live, proven_success
 
@@ -43,13 +43,22 @@ def sighting_of(observed: Observed, plan: Plan, now: datetime) -> Sighting | Non
     ends = own_ends(observed, attempt) if sender or starting else None
     if ends is None:
         return None
-    live = starting is not None or (sender is not None and is_live(sender) and not sender.deleting)
+    runs = starting is not None or (sender is not None and is_live(sender) and not sender.deleting)
+    live = runs or _has_more_to_say(observed, sender)
     decided = observed.reports.decision is not None or observed.job.status.is_true(ConditionType.PATH_PROBED)
     measurement = None if sender is None else _measurement(observed, sender, now)
     if not live and measurement is None:
         return None
-    lease = None if not live or decided else _lease(observed, sender, starting, attempt, now)
-    return Sighting(observed.job.metadata.uid, ends, live, live and decided, lease, measurement)
+    lease = None if not runs or decided else _lease(observed, sender, starting, attempt, now)
+    return Sighting(observed.job.metadata.uid, ends, live, runs and decided, lease, measurement)
+
+
+def _has_more_to_say(observed: Observed, sender: MoverPod | None) -> bool:
+    """Whether the receiver's verdict or the sidecar's last word, which comes with the end of the whole pod, may still come."""
+    if sender is None or sender.deleting:
+        return False
+    receivers = (pod for pod in observed.pods if pod.role is Role.RECEIVER and pod.attempt == sender.attempt)
+    return sender.phase not in (PodPhase.SUCCEEDED, PodPhase.FAILED) or any(is_live(pod) and not pod.deleting for pod in receivers)
 
 
 def _lease(observed: Observed, sender: MoverPod | None, starting: CreatePod | None, attempt: int, now: datetime) -> Lease | None:

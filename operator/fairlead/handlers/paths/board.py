@@ -70,7 +70,7 @@ class PathBoard:
         )
 
     def is_live(self, ends: Ends) -> bool:
-        """Whether a transfer runs on the path or is about to."""
+        """Whether a transfer on the path may still have something to tell."""
         return any(sighting.live for sighting in self._on(ends))
 
     def lease(self, ends: Ends, now: datetime) -> Lease | None:
