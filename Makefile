@@ -150,7 +150,7 @@ dataset: python rust ## Record the labelled traces (root, an idle machine, hours
 	PYTHONPATH=hack/wan $(VENV)/python -m fairlead_testbed dataset generate $(DATASET) --folder $(DATASET_FOLDER)
 	PYTHONPATH=hack/wan $(VENV)/python -m fairlead_testbed dataset pack $(DATASET) --folder $(DATASET_FOLDER) --output build/dataset/$(DATASET)
 
-CLASSIFIER_DATA ?= build/dataset/full
+CLASSIFIER_DATA ?= hack/wan/datasets/full
 CLASSIFIER_VERSION ?= 0.0.0
 TRAINED := build/classifier
 
