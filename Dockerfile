@@ -53,6 +53,12 @@ RUN /opt/build/bin/pip wheel --quiet --no-deps --no-build-isolation --wheel-dir 
  && /opt/build/bin/pip --python /opt/fairlead/bin/python install --quiet --no-deps --no-index --root /out /wheels/*.whl
 
 FROM python-runtime AS operator
+# The node guard gives its rules to nft; the operator itself has no use for it.
+ENV PATH=/opt/fairlead/bin:/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin
+USER 0:0
+RUN command -v nft >/dev/null \
+ || { apt-get update -q && apt-get install -y -q --no-install-recommends nftables && rm -rf /var/lib/apt/lists/*; }
+USER 65532:65532
 COPY --from=operator-dependencies /opt/fairlead /opt/fairlead
 COPY --from=operator-build /out/opt/fairlead /opt/fairlead
 ENTRYPOINT ["python", "-m", "fairlead"]

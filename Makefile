@@ -63,10 +63,12 @@ lint: python verify ## Formatters, linters, types, layers, generated files
 	$(VENV)/mypy -p fairlead
 	$(VENV)/mypy -p fairlead_advisor
 	MYPYPATH=hack/bench $(VENV)/mypy -p classifier_bench
+	MYPYPATH=hack/bench:hack/wan $(VENV)/mypy -p decisions
 	MYPYPATH=hack/cluster $(VENV)/mypy -p fairlead_cluster
 	MYPYPATH=hack/wan $(VENV)/mypy -p fairlead_testbed
 	MYPYPATH=hack/demo $(VENV)/mypy hack/demo e2e
 	MYPYPATH=hack/bench/mover $(VENV)/mypy hack/bench/mover
+	MYPYPATH=hack/bench:hack/bench/mover $(VENV)/mypy -p fairness
 	$(VENV)/lint-imports
 	cargo fmt --all --check
 	cargo clippy --quiet --locked --workspace --all-targets -- -D warnings
@@ -91,8 +93,10 @@ unit-python:
 	$(VENV)/pytest -q hack/cluster/tests
 	$(VENV)/pytest -q hack/wan/tests/testbed --ignore hack/wan/tests/testbed/lab
 	$(VENV)/pytest -q hack/bench/classifier_bench/tests
+	$(VENV)/pytest -q hack/bench/decisions/tests
 	$(VENV)/pytest -q hack/demo
 	$(VENV)/pytest -q hack/bench/mover
+	$(VENV)/pytest -q hack/bench/fairness/tests
 	$(VENV)/pytest -q -n 0 e2e/tests_lib
 
 .PHONY: unit-rust
@@ -124,6 +128,10 @@ bench-allocation: python ## Time the fair-share allocation: build/bench/allocati
 bench-mover: python rust ## The mover beside iperf3, rclone, XRootD and GridFTP: build/bench/mover.json (35 minutes on 2 idle cores; BENCH_FLAGS=--help)
 	$(VENV)/python hack/bench/mover $(BENCH_FLAGS)
 
+.PHONY: bench-fairness
+bench-fairness: python rust ## Shares among 14 real movers, managed and left alone: build/bench/fairness.json (root, 7 minutes; BENCH_FLAGS=--help)
+	PYTHONPATH=hack/bench:hack/bench/mover $(VENV)/python -m fairness $(BENCH_FLAGS)
+
 .PHONY: fuzz
 fuzz: ## Arbitrary bytes for every decoder of the mover, for SECONDS=60; guided by coverage where cargo-fuzz and a nightly compiler are
 	@if cargo +nightly fuzz --version >/dev/null 2>&1; then \
@@ -142,7 +150,7 @@ dataset: python rust ## Record the labelled traces (root, an idle machine, hours
 	PYTHONPATH=hack/wan $(VENV)/python -m fairlead_testbed dataset generate $(DATASET) --folder $(DATASET_FOLDER)
 	PYTHONPATH=hack/wan $(VENV)/python -m fairlead_testbed dataset pack $(DATASET) --folder $(DATASET_FOLDER) --output build/dataset/$(DATASET)
 
-CLASSIFIER_DATA ?= build/dataset/full
+CLASSIFIER_DATA ?= hack/wan/datasets/full
 CLASSIFIER_VERSION ?= 0.0.0
 TRAINED := build/classifier
 
@@ -157,6 +165,10 @@ bench-classifier: python ## The classifier's whole table beside the paper's: bui
 .PHONY: bench-parallelism
 bench-parallelism: python rust ## The advisor's stream count against fixed ones over emulated paths (root, 22 minutes): build/bench/parallelism.json
 	$(VENV)/python hack/bench/parallelism.py
+
+.PHONY: bench-decisions
+bench-decisions: python rust ## Goodput, fairness and adaptation of the choice of congestion control (root, idle, 30 minutes; FULL=1 4 hours): build/bench/decisions.json
+	PYTHONPATH=hack/bench:hack/wan $(VENV)/python -m decisions --data $(CLASSIFIER_DATA) $(if $(FULL),--full) $(BENCH_FLAGS)
 
 .PHONY: images
 images: packages rust ## Build the images and load them into a running local cluster

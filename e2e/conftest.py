@@ -31,9 +31,14 @@ def namespace_of(item: pytest.Item) -> str:
     return f"e2e-{words[:40].rstrip('-')}-{digest}"
 
 
-def has_lab(item: pytest.Item) -> bool:
-    """Whether the test gets a namespace of its own, which the administrator has to allow."""
-    return "lab" in getattr(item, "fixturenames", ())
+def neighbour_of(item: pytest.Item) -> str:
+    """The second namespace of a test that has one."""
+    return f"{namespace_of(item)}-b"
+
+
+def uses(item: pytest.Item, fixture: str) -> bool:
+    """Whether the test has a fixture: those with a namespace of their own need the administrator to allow it."""
+    return fixture in getattr(item, "fixturenames", ())
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -70,7 +75,10 @@ def kubectl(cluster: LocalCluster) -> Kubectl:
 def installed(cluster: LocalCluster, request: pytest.FixtureRequest) -> None:
     """The chart, installed once a run whichever worker comes first."""
     run_id = os.environ.get("PYTEST_XDIST_TESTRUNUID", f"pid-{os.getpid()}")
-    allowed = {namespace_of(item) for item in request.session.items if has_lab(item)}
+    items = request.session.items
+    allowed = {namespace_of(item) for item in items if uses(item, "lab")} | {
+        neighbour_of(item) for item in items if uses(item, "neighbour")
+    }
     with once(BUILD / "installed", run_id, BUILD / "install.lock") as first:
         if first:
             install.install(cluster, allowed | {DEMO_NAMESPACE, ADMISSION_NAMESPACE}, run_id, BUILD)
@@ -89,6 +97,13 @@ def lab(cluster: LocalCluster, kubectl: Kubectl, installed: None, request: pytes
         yield made
         if item.stash.get(FAILED, False):
             made.keep_evidence(BUILD / re.sub(r"[^A-Za-z0-9_.-]+", "-", item.name))
+
+
+@pytest.fixture
+def neighbour(lab: Lab, cluster: LocalCluster, kubectl: Kubectl, request: pytest.FixtureRequest) -> Iterator[Lab]:
+    """A second namespace with disks of its own, for a test that needs two."""
+    with Lab(cluster, kubectl, neighbour_of(request.node)) as made:
+        yield made
 
 
 @pytest.fixture(scope="session")

@@ -2,32 +2,21 @@
 
 from __future__ import annotations
 
-import time
-
 import pytest
+from e2e.lib import wire
 from e2e.lib.lab import Lab
-from e2e.lib.manifests import DESTINATION_NODE, SOURCE_NODE
 from e2e.lib.waiting import wait_until
 
 from access.nodes import LocalCluster
 
-WINDOW_S = 5.0
 SETTLE_TIMEOUT_S = 30.0
-
-
-def wire_rate_mbps(cluster: LocalCluster) -> float:
-    """The mean rate on the WAN towards the destination over a window of a few seconds, headers included."""
-    start_s, start_bytes = time.monotonic(), cluster.bytes_carried(SOURCE_NODE, DESTINATION_NODE)
-    time.sleep(WINDOW_S)
-    end_s, end_bytes = time.monotonic(), cluster.bytes_carried(SOURCE_NODE, DESTINATION_NODE)
-    return (end_bytes - start_bytes) * 8 / (end_s - start_s) / 1e6
 
 
 def wait_for_rate(cluster: LocalCluster, limit_mbps: float) -> float:
     """The first window whose rate lies within a quarter of the limit (headers, and bursts of the pacing, are in it)."""
 
     def near() -> float | None:
-        rate = wire_rate_mbps(cluster)
+        rate = wire.rate_mbps(cluster)
         return rate if 0.75 * limit_mbps <= rate <= 1.25 * limit_mbps else None
 
     return wait_until(near, f"a rate near {limit_mbps:g} Mb/s on the wire", SETTLE_TIMEOUT_S)

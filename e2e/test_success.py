@@ -68,12 +68,12 @@ def assert_path_and_decision_are_true(status: Object) -> None:
     assert EMULATED_RTT_MS <= milliseconds(status["path"]["rttMinimum"]) <= milliseconds(status["path"]["rtt"])
     assert float(status["path"]["loss"]) == 0.0
     decision = status["decision"]
-    assert decision["abstained"] is True
-    assert decision["reason"] == "NoModel"
+    # Which of the two it is depends on whether a model was built into the image.
+    assert decision["reason"] in (("Classified", "Unsure") if "model" in decision else ("NoModel",))
+    assert decision["abstained"] is (decision["reason"] != "Classified")
     assert (decision["protocol"], decision["congestionControl"]) == ("TCP", "cubic")
     # Four at first; a transfer that lasts is given what helps.
     assert 1 <= decision["streams"] <= 32
-    assert "model" not in decision
 
 
 def assert_ends(endpoint: Object, node: str) -> None:

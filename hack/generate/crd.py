@@ -9,10 +9,11 @@ from typing import Any, Literal
 import yaml
 
 from fairlead.api import names
-from fairlead.api.columns import COLUMNS, POLICY_COLUMNS, Column
+from fairlead.api.columns import COLUMNS, PATH_COLUMNS, POLICY_COLUMNS, Column
 from fairlead.api.fairnesspolicy import FairnessPolicySpec, FairnessPolicyStatus
+from fairlead.api.networkpath import NetworkPathSpec, NetworkPathStatus
 from fairlead.api.schema import ApiModel, cel
-from fairlead.api.spec import TransferJobSpec
+from fairlead.api.spec import AUTO_INTERFACE, TransferJobSpec
 from fairlead.api.transferjob import TransferJobStatus
 from structural import structural_schema
 
@@ -102,6 +103,24 @@ def _different_directories() -> dict[str, str]:
     )
 
 
+def _pods_own_interface() -> dict[str, str]:
+    return dict(
+        cel(
+            f"self.network != 'Pod' || self.source.interface == '{AUTO_INTERFACE}' && self.destination.interface == '{AUTO_INTERFACE}'",
+            "interface names a node's interface, and with network Pod a job has its pods' own: leave interface out, or use network Host",
+        )
+    )
+
+
+def _between_nodes() -> dict[str, str]:
+    return dict(
+        cel(
+            "self.source.node != self.destination.node",
+            "source and destination are on the same node: a path leads to another one; change the node of one of them",
+        )
+    )
+
+
 def _column(column: Column) -> dict[str, Any]:
     printed: dict[str, Any] = {
         "name": column.name,
@@ -137,7 +156,7 @@ TRANSFER_JOB = Resource(
     spec=TransferJobSpec,
     status=TransferJobStatus,
     columns=COLUMNS,
-    rules=lambda: [_different_directories()],
+    rules=lambda: [_different_directories(), _pods_own_interface()],
 )
 FAIRNESS_POLICY = Resource(
     kind=names.POLICY_KIND,
@@ -151,4 +170,16 @@ FAIRNESS_POLICY = Resource(
     columns=POLICY_COLUMNS,
     rules=list,
 )
-RESOURCES = (TRANSFER_JOB, FAIRNESS_POLICY)
+NETWORK_PATH = Resource(
+    kind=names.PATH_KIND,
+    plural=names.PATH_PLURAL,
+    singular=names.PATH_SINGULAR,
+    short_name=names.PATH_SHORT_NAME,
+    scope="Cluster",
+    description="NetworkPath keeps what transfers have measured in one direction between two nodes, for the next ones.",
+    spec=NetworkPathSpec,
+    status=NetworkPathStatus,
+    columns=PATH_COLUMNS,
+    rules=lambda: [_between_nodes()],
+)
+RESOURCES = (TRANSFER_JOB, FAIRNESS_POLICY, NETWORK_PATH)

@@ -1,4 +1,7 @@
-"""Runs the operator: `python -m fairlead` or `fairlead`; `fairlead allocate FILE` asks its sums without a cluster."""
+"""Runs the operator: `python -m fairlead` or `fairlead`.
+
+`fairlead allocate FILE` asks its sums without a cluster, `fairlead guard` is what runs on the nodes.
+"""
 
 from __future__ import annotations
 
@@ -29,6 +32,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         from fairlead.commands import allocate  # noqa: PLC0415 - the operator needs none of it
 
         return allocate.main(words[1:])
+    if words[:1] == ["guard"]:
+        from fairlead.guard import main as guard  # noqa: PLC0415 - it runs on the nodes, apart from the operator
+
+        return guard.main(words[1:])
     try:
         options = read_options(words)
     except OptionError as error:

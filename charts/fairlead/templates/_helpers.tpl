@@ -21,8 +21,23 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 app.kubernetes.io/component: operator
 {{- end }}
 
+{{- define "fairlead.guardSelectorLabels" -}}
+app.kubernetes.io/name: {{ include "fairlead.name" . }}
+app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/component: guard
+{{- end }}
+
 {{- define "fairlead.labels" -}}
 {{ include "fairlead.selectorLabels" . }}
+{{ include "fairlead.commonLabels" . }}
+{{- end }}
+
+{{- define "fairlead.guardLabels" -}}
+{{ include "fairlead.guardSelectorLabels" . }}
+{{ include "fairlead.commonLabels" . }}
+{{- end }}
+
+{{- define "fairlead.commonLabels" -}}
 app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 app.kubernetes.io/part-of: fairlead
 app.kubernetes.io/managed-by: {{ .Release.Service }}

@@ -11,7 +11,8 @@ from typing import Any
 from classifier_bench import baselines, paper, pictures, product
 from fairlead_advisor.errors import AdvisorError
 from fairlead_advisor.models.classes import CLASSES
-from fairlead_advisor.models.store import find_model, newest_installed
+from fairlead_advisor.models.location import newest_installed
+from fairlead_advisor.models.store import find_model
 from fairlead_advisor.train.data import ACTIVE, TEST_SPLITS, Dataset, Run, load_dataset
 
 OUTPUT = Path(__file__).resolve().parents[3] / "build" / "bench" / "classifier.json"

@@ -20,7 +20,7 @@ from fairlead_advisor.train.validation import groups_of
 from fairlead_advisor.train.windows import Cutting, tabulate
 
 WINDOWS_S = (5.0, 10.0, 15.0, 20.0, 30.0)
-RATES_HZ = (10.0, 15.0, 20.0, 50.0)
+RATES_HZ = (10.0, 15.0, 20.0, 30.0, 50.0)
 SHARES = (0.25, 0.5, 0.75, 1.0)
 
 _TIMED_WINDOWS = 300

@@ -63,7 +63,7 @@ def write_split(file: Path, traces: Sequence[RawTrace]) -> None:
         # Traces count from the first request, which may itself have been late.
         late -= late.min(initial=0.0)
         rtts.append(rtt)
-        latenesses.append(np.clip(np.round(late / LATENESS_UNIT_S), 0, LOST).astype(np.uint16))
+        latenesses.append(np.clip(_in_order(late, timetable_s), 0, LOST).astype(np.uint16))
         floors.append(floor_ms)
         steps.append(step_ms)
         starts.append(starts[-1] + len(rtt))
@@ -79,6 +79,15 @@ def write_split(file: Path, traces: Sequence[RawTrace]) -> None:
             rtt=np.concatenate(rtts) if rtts else np.zeros(0, np.uint16),
             lateness=np.concatenate(latenesses) if latenesses else np.zeros(0, np.uint16),
         )
+
+
+def _in_order(late_s: NDArray[np.float64], timetable_s: NDArray[np.float64]) -> NDArray[np.int64]:
+    """Lateness in units, so that of requests which left together after a pause each is later than the one before."""
+    number = np.arange(len(late_s))
+    sent = np.round((timetable_s + late_s) / LATENESS_UNIT_S).astype(np.int64)
+    # Two units: a timetable of another rate is rounded by up to half a unit on either side.
+    apart = np.maximum.accumulate(sent - 2 * number) + 2 * number if len(sent) else sent
+    return apart - np.round(timetable_s / LATENESS_UNIT_S).astype(np.int64)
 
 
 def _quantized(rtts_ms: NDArray[np.float64]) -> tuple[NDArray[np.uint16], float, float]:

@@ -66,7 +66,14 @@ def _parser() -> argparse.ArgumentParser:
     running.add_argument(
         "--stream-coefficient", type=_positive, metavar="A", help="streams per bit of rate x RTT, as an earlier record's end has it"
     )
-    _add_timetable(running)
+    running.add_argument("--seconds", type=float, default=10.0, metavar="SECONDS", help="longest probe before the data (10)")
+    running.add_argument("--rate", type=float, metavar="HZ", help="requests a second of that probe, 10 to 200 (30 with a model, else 20)")
+    running.add_argument(
+        "--model", metavar="FILE|none", help="an ONNX file with its .sha256 beside it, or none (default: the newest installed)"
+    )
+    running.add_argument(
+        "--known-path", metavar="JSON", help="what an earlier transfer measured on the path a moment ago, in place of the whole probe"
+    )
     running.set_defaults(command=_run)
 
     explaining = commands.add_parser("explain", help="tell a recorded decision and what came of it", allow_abbrev=False)
@@ -77,7 +84,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _add_timetable(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--rate", type=float, default=20.0, metavar="HZ", help="requests a second, 10 to 200 (20)")
+    parser.add_argument("--rate", type=float, default=30.0, metavar="HZ", help="requests a second, 10 to 200 (30)")
     parser.add_argument("--seconds", type=float, default=10.0, metavar="SECONDS", help="how long to send requests (10)")
 
 
@@ -156,8 +163,9 @@ def _run(options: argparse.Namespace) -> None:
     # As the first process of a container, SIGTERM would be ignored until the event loop handles it.
     signal.signal(signal.SIGTERM, lambda _number, _frame: sys.exit(0))
     from fairlead_advisor.decide.model import History, Limits  # noqa: PLC0415
-    from fairlead_advisor.probe.schedule import Timetable  # noqa: PLC0415
+    from fairlead_advisor.probe.schedule import MINIMUM_RATE_HZ, Timetable  # noqa: PLC0415
     from fairlead_advisor.serve.run import Settings, run_sidecar  # noqa: PLC0415
+    from fairlead_advisor.steer.known import parse_known_path  # noqa: PLC0415
     from fairlead_advisor.steer.mover import MAXIMUM_SOCKET_PATH_BYTES  # noqa: PLC0415
 
     if not 1 <= options.streams_min <= options.streams_max <= _MAXIMUM_STREAMS:
@@ -172,11 +180,23 @@ def _run(options: argparse.Namespace) -> None:
         raise UsageError(f"--congestion-control {options.congestion_control!r}: must be Auto or a kernel's name such as cubic")
     limits = Limits(options.streams_min, options.streams_max, congestion_control=None if chosen == "auto" else chosen)
     address, port = options.http
-    timetable = Timetable(options.rate, options.seconds)
+    # Bounds are checked before anything starts.
+    Timetable(MINIMUM_RATE_HZ if options.rate is None else options.rate, options.seconds)
     logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     record = options.record or options.trace.with_name("decisions.jsonl")
     history = History(capacity_bps=options.path_capacity, stream_coefficient=options.stream_coefficient)
     settings = Settings(
-        options.control_socket, address, port, options.trace, record, timetable, limits, history, termination_log=options.termination_log
+        control_socket=options.control_socket,
+        http_address=address,
+        http_port=port,
+        trace_path=options.trace,
+        record_path=record,
+        probe_seconds=options.seconds,
+        limits=limits,
+        history=history,
+        model=None if options.model is None else Path(options.model),
+        rate_hz=options.rate,
+        known=None if options.known_path is None else parse_known_path(options.known_path),
+        termination_log=options.termination_log,
     )
     asyncio.run(run_sidecar(settings))

@@ -83,3 +83,7 @@ class TransportRefusedError(AdvisorError):
         super().__init__(message)
         self.field = field
         self.reason = reason
+
+
+class NotQuietError(AdvisorError):
+    """The path was not free of the transfer's own data in time: a slow path or deep buffers are to blame."""

@@ -40,3 +40,16 @@ POLICY_COLUMNS: Final = (
     Column("Reason", "string", '.status.conditions[?(@.type=="Accepted")].reason', "Why it is accepted or not", wide=True),
     Column("Age", "date", ".metadata.creationTimestamp", "Time since creation"),
 )
+
+PATH_COLUMNS: Final = (
+    Column("From", "string", ".spec.source.node", "Node that sends"),
+    Column("To", "string", ".spec.destination.node", "Node that receives"),
+    Column("RTT", "string", ".status.rtt", "Median round-trip time"),
+    Column("Background", "string", ".status.background.class", "Class of the other traffic when it was last looked at"),
+    Column("Capacity", "string", ".status.capacity", "Most that one transfer got lately"),
+    Column("Measured", "date", ".status.lastMeasuredTime", "Time since the last probe"),
+    Column("Declared", "string", ".spec.capacity", "Capacity that somebody declared", wide=True),
+    Column("Via", "string", ".spec.source.interface", "Interface that sends", wide=True),
+    Column("Loss", "string", ".status.loss", "Share of probes that were lost", wide=True),
+    Column("Age", "date", ".metadata.creationTimestamp", "Time since creation"),
+)

@@ -9,7 +9,7 @@ from pydantic import ConfigDict, Field
 
 from fairlead.api.quantity import PART_PATTERN, parse_part, parse_rate
 from fairlead.api.schema import ApiModel, ObjectMetadata, Resource, cel, marks
-from fairlead.api.spec import DEFAULT_WEIGHT, FASTEST, HEAVIEST, ObjectName, RateText
+from fairlead.api.spec import DEFAULT_WEIGHT, FASTEST, HEAVIEST, InterfaceName, ObjectName, RateText
 from fairlead.api.status import Condition
 
 OTHERS: Final = "others"
@@ -48,7 +48,7 @@ class InterfaceDirection(ApiModel):
     node: ObjectName
     """Name of the node."""
 
-    name: Annotated[str, Field(min_length=1, max_length=15, pattern=r"^[A-Za-z0-9][A-Za-z0-9_.\-]*$")]
+    name: InterfaceName
     """Name of the interface on the node."""
 
     direction: Direction

@@ -19,6 +19,11 @@ POLICY_PLURAL: Final = "fairnesspolicies"
 POLICY_SINGULAR: Final = "fairnesspolicy"
 POLICY_SHORT_NAME: Final = "fp"
 
+PATH_KIND: Final = "NetworkPath"
+PATH_PLURAL: Final = "networkpaths"
+PATH_SINGULAR: Final = "networkpath"
+PATH_SHORT_NAME: Final = "np"
+
 CONTROLLER: Final = f"{GROUP}/transferjob-controller"
 """The value of `spec.managedBy` that this operator serves."""
 
@@ -38,10 +43,16 @@ MANAGER: Final = "fairlead-operator"
 
 ANNOTATION_JOB: Final = f"{GROUP}/transferjob"
 ANNOTATION_EGRESS_BANDWIDTH: Final = "kubernetes.io/egress-bandwidth"
+ANNOTATION_INGRESS_BANDWIDTH: Final = "kubernetes.io/ingress-bandwidth"
 """The cap of a pod in decimal bits per second; mover pods watch it through the Downward API."""
+
+ANNOTATION_PATH: Final = f"{GROUP}/path"
+"""`Known` on a sender whose advisor was told what is on the path and therefore does not probe it as a whole."""
+PATH_KNOWN: Final = "Known"
 
 _NAME_CHARACTERS = 40
 _HASH_CHARACTERS = 8
+_PATH_NODE_CHARACTERS = 24
 
 
 def child_prefix(job_name: str, job_uid: str) -> str:
@@ -58,3 +69,10 @@ def child_name(job_name: str, job_uid: str, role: str, attempt: int) -> str:
 def credentials_name(job_name: str, job_uid: str, attempt: int) -> str:
     """The name of the Secret with an attempt's credentials."""
     return child_name(job_name, job_uid, "credentials", attempt)
+
+
+def path_name(source_node: str, source_interface: str, destination_node: str, destination_interface: str) -> str:
+    """The name of a NetworkPath that the operator makes: readable, and unique by all four parts."""
+    digest = hashlib.sha256("/".join((source_node, source_interface, destination_node, destination_interface)).encode()).hexdigest()
+    ends = "-".join(node[:_PATH_NODE_CHARACTERS].rstrip("-.") for node in (source_node, destination_node))
+    return f"{ends}-{digest[:_HASH_CHARACTERS]}"

@@ -58,9 +58,15 @@ def parse_part(text: str, whole_bps: int) -> int:
     return int(Decimal(text.removesuffix("%")) * whole_bps / 100)
 
 
-def format_milliseconds(seconds: float) -> str:
-    """A short time with a tenth of a millisecond, e.g. `60.2ms`."""
-    return f"{seconds * 1000:.1f}ms"
+def format_milliseconds(seconds: float, decimals: int = 1) -> str:
+    """A short time in milliseconds, e.g. `60.2ms`."""
+    return f"{seconds * 1000:.{decimals}f}ms"
+
+
+def parse_milliseconds(text: str) -> float | None:
+    """Seconds of what `format_milliseconds` wrote; None for anything else."""
+    found = re.fullmatch(r"([0-9]{1,9}(?:\.[0-9]{1,6})?)ms", text)
+    return float(found[1]) / 1000 if found else None
 
 
 def format_ratio(ratio: float) -> str:

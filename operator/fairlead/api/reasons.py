@@ -39,7 +39,8 @@ class Reason(_Documented):
     VALID = "Valid", "Nothing stands in the job's way."
     HOST_NETWORK_NOT_ALLOWED = (
         "HostNetworkNotAllowed",
-        "The namespace may not use the nodes' network. An administrator adds it to the chart value `hostNetwork.namespaces`.",
+        "The namespace may not use the nodes' network. An administrator adds it to the chart value `hostNetwork.namespaces`;"
+        " jobs with network `Pod` need no such right.",
     )
     NODE_NOT_FOUND = "NodeNotFound", "A node named in the job does not exist."
     NODE_NOT_READY = "NodeNotReady", "A node named in the job exists but is not ready. The job waits."
@@ -70,6 +71,7 @@ class Reason(_Documented):
     BACKING_OFF = "BackingOff", "An attempt failed; the next one starts after a pause."
 
     PROBING = "Probing", "The advisor is measuring the path."
+    PATH_LEASED = "PathLeased", "Another job probes the path. The sender is started when that has ended, after half a minute at the latest."
     PROBED = "Probed", "The advisor measured the path and decided."
 
     WITHIN_CAP = "WithinCap", "The measured rate keeps to the cap."
@@ -173,3 +175,19 @@ class PolicyReason(_Documented):
         "Approximated",
         "No fair shares were found in time for some jobs, which rose together instead; the message has their number.",
     )
+
+
+class PathConditionType(_Documented):
+    """The conditions of a NetworkPath."""
+
+    ACCEPTED = "Accepted", "What jobs measure between these ends is kept here."
+    MEASURED = "Measured", "The path has been measured; the message says when and by what."
+
+
+class PathReason(_Documented):
+    """Why a condition of a NetworkPath is what it is."""
+
+    IN_USE = "InUse", "No other NetworkPath stands for the same ends."
+    OTHER_PATH_IN_USE = "OtherPathInUse", "Another NetworkPath names the same ends and is older: delete one of them."
+    PROBED = "Probed", "An advisor probed the path."
+    NOT_MEASURED = "NotMeasured", "No transfer has measured the path yet."

@@ -55,9 +55,9 @@ def marks(
     return extra
 
 
-def immutable(field: str) -> Mapping[str, str]:
+def immutable(field: str, thing: str = "job", kind: str = "TransferJob") -> Mapping[str, str]:
     """The rule that refuses any change of `field` after creation."""
-    return cel("self == oldSelf", f"{field} cannot change once the job exists: create a new TransferJob instead")
+    return cel("self == oldSelf", f"{field} cannot change once the {thing} exists: create a new {kind} instead")
 
 
 class InvalidResourceError(ValueError):

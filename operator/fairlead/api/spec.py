@@ -23,6 +23,7 @@ _HIGHEST_ID = 2**31 - 1
 AUTO_INTERFACE = "auto"
 
 ObjectName = Annotated[str, Field(min_length=1, max_length=253, pattern=_DNS_SUBDOMAIN)]
+InterfaceName = Annotated[str, Field(min_length=1, max_length=15, pattern=r"^[A-Za-z0-9][A-Za-z0-9_.\-]*$")]
 Glob = Annotated[str, Field(min_length=1, max_length=256)]
 GroupId = Annotated[int, Field(ge=0, le=_HIGHEST_ID)]
 
@@ -70,7 +71,7 @@ class Side(ApiModel):
     )
     """Directory beneath the volume's root, relative, without `..`. Empty for the whole volume."""
 
-    interface: Annotated[str, Field(min_length=1, max_length=15, pattern=r"^[A-Za-z0-9][A-Za-z0-9_.\-]*$")] = AUTO_INTERFACE
+    interface: InterfaceName = AUTO_INTERFACE
     """Name of the network interface that carries the data, or `auto` for the fastest that is not the node's management interface."""
 
 
@@ -107,7 +108,7 @@ class Transport(ApiModel):
     authenticated, every block is keyed, and what controls the transfer is encrypted in any case."""
 
 
-def _rate_bounds(field: str) -> Mapping[str, str]:
+def rate_bounds(field: str) -> Mapping[str, str]:
     """The rule that refuses rates no network has."""
     return cel(
         f"quantity(self).compareTo(quantity('{SLOWEST}')) >= 0 && quantity(self).compareTo(quantity('{FASTEST}')) <= 0",
@@ -118,10 +119,10 @@ def _rate_bounds(field: str) -> Mapping[str, str]:
 class Bandwidth(ApiModel):
     """What the job may take of the network."""
 
-    limit: RateText | None = Field(default=None, json_schema_extra=marks(_rate_bounds("bandwidth.limit")))
+    limit: RateText | None = Field(default=None, json_schema_extra=marks(rate_bounds("bandwidth.limit")))
     """Most the job may send, in decimal bits per second, e.g. `2G`, `200M`, `500k`. May change while the job runs. No limit if absent."""
 
-    guarantee: RateText | None = Field(default=None, json_schema_extra=marks(_rate_bounds("bandwidth.guarantee")))
+    guarantee: RateText | None = Field(default=None, json_schema_extra=marks(rate_bounds("bandwidth.guarantee")))
     """What the job shall get in any case on links of the FairnessPolicy; it waits until they have room for that. None if absent."""
 
     weight: Annotated[int, Field(ge=1, le=HEAVIEST)] = DEFAULT_WEIGHT
@@ -190,11 +191,12 @@ class TransferJobSpec(ApiModel):
     network: Network = Field(
         default="Host",
         json_schema_extra=marks(
-            cel("self == 'Host'", "network Attachment and Pod are not offered yet: use Host"),
+            cel("self in ['Host', 'Pod']", "network Attachment is not offered yet: use Host or Pod"),
             immutable("network"),
         ),
     )
-    """How movers reach each other. `Host` uses the nodes' own network and needs an administrator's permission for the namespace."""
+    """How movers reach each other. `Host` uses the nodes' own network and needs an administrator's permission for the namespace; `Pod`
+    uses the pod network."""
 
     transport: Transport = Field(
         default_factory=Transport, json_schema_extra=marks(immutable("transport"), default=Transport().to_object())

@@ -90,6 +90,23 @@ class DecisionReport:
     background_probability: float | None = None
     confidence: float | None = None
     model: str | None = None
+    probabilities: Mapping[str, float] | None = None
+    any_bbr: float | None = None
+    background_abstained: bool = False
+    """The classifier did not stand by its answer."""
+    recalled: bool = False
+    """The background is what an earlier transfer measured, handed on to this one."""
+    switched: bool = False
+    """The congestion control was changed in mid-transfer: the path was then measured under the transfer's own load."""
+
+
+@dataclass(frozen=True, slots=True)
+class OutcomeReport:
+    """How the advisor saw a transfer end. `stream_coefficient` in 1/bit, None unless its search for a stream count had ended."""
+
+    congestion_control: str
+    streams: int
+    stream_coefficient: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +115,7 @@ class Advice:
 
     path: PathReport
     decision: DecisionReport
+    outcome: OutcomeReport | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +144,12 @@ class MoverPod:
     """When the mover's container ended; None while it runs and where the kubelet does not say."""
     advice: Advice | None = None
     """What the sidecar left behind when it ended, after the mover."""
+    ingress_cap: str | None = None
+    """What its annotation says it may receive, as it is written there."""
+    ready_since: datetime | None = None
+    """When it became ready; None while it is not and where the kubelet does not say."""
+    knows_path: bool = False
+    """A sender whose advisor was told what is on the path and does not probe it as a whole."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,6 +194,50 @@ class Reports:
     sender: Progress | None = None
     path: PathReport | None = None
     decision: DecisionReport | None = None
+    outcome: OutcomeReport | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class KnownBackground:
+    """What else was on a path, as an advisor saw it at `measured_at`."""
+
+    class_name: str
+    probability: float
+    probabilities: Mapping[str, float]
+    any_bbr: float
+    confidence: float
+    abstained: bool
+    model: str
+    measured_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class KnownPath:
+    """What earlier transfers have learnt of a path; None for what nobody knows. `stream_coefficient` in 1/bit."""
+
+    rtt_minimum_seconds: float | None = None
+    capacity_bps: float | None = None
+    stream_coefficient: float | None = None
+    background: KnownBackground | None = None
+
+
+class Probing(StrEnum):
+    """How a new transfer comes to know its path."""
+
+    OWN = "Own"
+    """It probes; nobody else does."""
+    KNOWN = "Known"
+    """The path has just been measured."""
+    LEASED = "Leased"
+    """Another job is probing it."""
+
+
+@dataclass(frozen=True, slots=True)
+class PathStanding:
+    """What the job's path means for the sender that it is about to start."""
+
+    probing: Probing = Probing.OWN
+    known: KnownPath = KnownPath()
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,6 +274,8 @@ class Standing:
     """Its share; None if it crosses no link of the policy."""
     hold: bool = False
     """Leave the cap as it is: nothing is known yet that would change it."""
+    at_receiver: bool = False
+    """One of the links is what the receiver gets: its pod has the share too."""
     reason: Reason = Reason.WAITING_FOR_LINK
     message: str = ""
     """Why it waits."""
@@ -227,6 +297,8 @@ class Observed:
     """What the FairnessPolicy in force means for this job; None without a policy."""
     asked_bps: float | None = None
     """The highest cap that was in force while the movers measured their present rate; None if that is not known."""
+    path: PathStanding | None = None
+    """What is known of its path; None where its nodes are not known yet, or it leads nowhere."""
     refusal: str = ""
     """What the API server said if it refused the creations of the pass before (a quota, an admission policy, a missing right)."""
 
@@ -240,7 +312,10 @@ class CreateCredentials:
 
 @dataclass(frozen=True, slots=True)
 class CreatePod:
-    """Make a mover pod. A sender is told where to connect (`receiver`) and its cap from the start, if it has one."""
+    """Make a mover pod, with its cap from the start, if it has one.
+
+    A sender is told where to connect (`receiver`) and what is known of `path`. `probe`: whether its advisor probes the path as a whole.
+    """
 
     role: Role
     attempt: int
@@ -248,6 +323,8 @@ class CreatePod:
     port_base: int
     receiver: Endpoint | None = None
     cap_bps: int | None = None
+    path: KnownPath = KnownPath()
+    probe: bool = True
 
 
 @dataclass(frozen=True, slots=True)

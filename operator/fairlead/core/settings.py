@@ -14,6 +14,10 @@ class Settings:
     port_first: int = 24000
     port_last: int = 25999
     probe_duration: timedelta = timedelta(seconds=10)
+    probe_lease: timedelta = timedelta(seconds=60)
+    """How long a probe may keep others from the path, from the creation of its pod: start, probe and decision."""
+    probe_wait: timedelta = timedelta(seconds=30)
+    """How long a job waits for another one's probe of its path before it starts without."""
     startup_timeout: timedelta = timedelta(seconds=120)
     """How long a mover pod may take to become ready before the attempt fails."""
     cleanup_timeout: timedelta = timedelta(seconds=300)
@@ -26,6 +30,8 @@ class Settings:
     """How often something outside the job that keeps it waiting is looked at again."""
     backoff_first: timedelta = timedelta(seconds=10)
     backoff_most: timedelta = timedelta(minutes=5)
+    node_guard: bool = False
+    """Whether a guard on the nodes holds the caps of senders on their network, whatever the movers do."""
 
     def allows_host_network(self, namespace: str) -> bool:
         """Whether mover pods of this namespace may use their node's network."""

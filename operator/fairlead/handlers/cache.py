@@ -10,7 +10,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 from fairlead.core.model import CreatePod, MoverPod, PodPhase
 from fairlead.kube.client import KubeObject
-from fairlead.kube.pods import OwnedPod, read_owned_pod
+from fairlead.kube.observe.pods import OwnedPod, read_owned_pod
 
 T = TypeVar("T")
 

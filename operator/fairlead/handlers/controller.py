@@ -13,15 +13,17 @@ from fairlead.api.schema import InvalidResourceError
 from fairlead.api.transferjob import TransferJob
 from fairlead.core.fairness.model import participant_of
 from fairlead.core.model import Observed, Plan
+from fairlead.core.paths.sighting import sighting_of
 from fairlead.handlers.cache import Cache, ObjectKey
 from fairlead.handlers.fairness.board import Board
 from fairlead.handlers.metrics import Metrics
+from fairlead.handlers.paths.board import PathBoard
 from fairlead.handlers.queue import QueueClosedError, WorkQueue
 from fairlead.kube.apply import Applier
-from fairlead.kube.build import BuildError
 from fairlead.kube.client import KubeObject
 from fairlead.kube.errors import ConflictError, KubeError, NamespaceTerminatingError, RefusedError, ThrottledError
-from fairlead.kube.gather import Gatherer
+from fairlead.kube.objects.build import BuildError
+from fairlead.kube.observe.gather import Gatherer
 
 Decide = Callable[[Observed, datetime], Plan]
 
@@ -53,6 +55,7 @@ class Controller:
         now: Callable[[], datetime],
         metrics: Metrics,
         board: Board,
+        paths: PathBoard,
     ) -> None:
         self._cache = cache
         self._queue = queue
@@ -62,6 +65,7 @@ class Controller:
         self._now = now
         self._metrics = metrics
         self._board = board
+        self._paths = paths
         self._doubted: set[ObjectKey] = set()
         self._refusals: dict[ObjectKey, str] = {}
 
@@ -121,6 +125,7 @@ class Controller:
         body = self._cache.jobs.get(key)
         if body is None:
             self._board.drop(key, self._now().timestamp())
+            self._paths.drop(key)
             self._forget(key)
             return None
         if key in self._doubted:
@@ -136,9 +141,10 @@ class Controller:
                 return None
             observed = await self._renew(observed, body)
             plan = self._plan(observed)
-        now = self._now().timestamp()
-        self._board.note(key, participant_of(observed, asks=plan.asks_for_links, now=now), now)
-        # No await between the look at the ports in `_plan` and this reservation, or two jobs could be given the same block.
+        now = self._now()
+        self._board.note(key, participant_of(observed, asks=plan.asks_for_links, now=now.timestamp()), now.timestamp())
+        # No await between the looks in `_plan` and what follows, or two jobs could probe one path, or be given the same block of ports.
+        self._paths.note(key, sighting_of(observed, plan, now))
         with self._cache.reserve(observed.job.metadata.uid, plan.creates):
             await self._apply(body, observed.job, plan)
         self._forget(key)
@@ -161,8 +167,8 @@ class Controller:
     def _plan(self, observed: Observed) -> Plan:
         uid, now = observed.job.metadata.uid, self._now()
         standing, asked_bps = self._board.standing(uid), self._board.asked_bps(uid, now.timestamp())
-        ports = self._cache.ports_in_use(uid)
-        return self._decide(replace(observed, ports_in_use=ports, fairness=standing, asked_bps=asked_bps), now)
+        ports, path = self._cache.ports_in_use(uid), self._paths.standing(observed, now)
+        return self._decide(replace(observed, ports_in_use=ports, fairness=standing, asked_bps=asked_bps, path=path), now)
 
     async def _observe(self, body: KubeObject) -> Observed:
         job = TransferJob.from_object(body)

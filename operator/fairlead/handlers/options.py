@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any, TypeVar, get_args
 
 from fairlead.core.settings import Settings
-from fairlead.kube.pods import PORTS_PER_BLOCK
-from fairlead.kube.template import Image, MoverTemplate, PullPolicy
+from fairlead.kube.objects.template import Image, MoverTemplate, PullPolicy
+from fairlead.kube.observe.pods import PORTS_PER_BLOCK
 
 ENVIRONMENT_PREFIX = "FAIRLEAD_"
 
@@ -63,6 +63,7 @@ def read_options(arguments: Sequence[str], environment: Mapping[str, str] = os.e
         recheck_interval=_seconds_of("recheck_interval_seconds", values),
         backoff_first=_seconds_of("backoff_first_seconds", values),
         backoff_most=_seconds_of("backoff_most_seconds", values),
+        node_guard=_convert("node_guard", _one_of("true", "false"), values["node_guard"]) == "true",
     )
     defaults = MoverTemplate(mover=Image(""), advisor=Image(""))
     template = MoverTemplate(
@@ -119,6 +120,7 @@ def _parser(environment: Mapping[str, str]) -> argparse.ArgumentParser:
     flag("recheck-interval-seconds", "10", "how often something outside a job that keeps it waiting is looked at again")
     flag("backoff-first-seconds", "10", "pause after the first failed attempt")
     flag("backoff-most-seconds", "300", "longest pause between attempts")
+    flag("node-guard", "false", "true where the chart's node guard holds caps on the nodes")
     flag("kubeconfig", "", "kubeconfig file; without it the pod's service account is used")
     flag("workers", "16", "jobs worked on at the same time")
     flag("resync-seconds", "300", "how often all jobs and pods are listed")

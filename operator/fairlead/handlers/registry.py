@@ -9,7 +9,7 @@ import kopf
 from fairlead.api import names
 from fairlead.handlers.runtime import NotHealthyError, Runtime, StartError
 from fairlead.kube.client import ClientConfigurationError, connection_facts
-from fairlead.kube.pods import MOVER_SELECTOR
+from fairlead.kube.observe.pods import MOVER_SELECTOR
 
 SERVER_TIMEOUT_SECONDS = 300
 CLIENT_TIMEOUT_SECONDS = 310

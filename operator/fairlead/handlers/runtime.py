@@ -17,6 +17,7 @@ from kubernetes.aio.client import Configuration
 
 from fairlead.api import names
 from fairlead.core.lifecycle import decide
+from fairlead.core.paths.model import Ends
 from fairlead.handlers.cache import Cache, ObjectKey, cluster_key
 from fairlead.handlers.controller import Controller
 from fairlead.handlers.fairness.board import Board
@@ -24,14 +25,16 @@ from fairlead.handlers.fairness.loop import FairnessLoop
 from fairlead.handlers.fairness.metrics import FairnessMetrics
 from fairlead.handlers.metrics import PREFIX, Metrics, serve_metrics
 from fairlead.handlers.options import Options
+from fairlead.handlers.paths.board import PathBoard
+from fairlead.handlers.paths.keeper import PathKeeper
 from fairlead.handlers.queue import WorkQueue
 from fairlead.handlers.sweeper import Sweeper
 from fairlead.kube.apply import Applier
 from fairlead.kube.client import KubeClient, load_configuration
 from fairlead.kube.errors import KubeError, NotFoundError, UnavailableError
-from fairlead.kube.facts import FactReader
-from fairlead.kube.gather import Gatherer
-from fairlead.kube.reports import ReportReader
+from fairlead.kube.observe.facts import FactReader
+from fairlead.kube.observe.gather import Gatherer
+from fairlead.kube.observe.reports import ReportReader
 
 STUCK_SECONDS = 180.0
 """A worker that has had one job for so long is stuck: no request and no poll may take a minute."""
@@ -69,6 +72,9 @@ class _Running:
     sweeping: asyncio.Task[None]
     fairness: FairnessLoop
     sharing: asyncio.Task[None]
+    keeper: PathKeeper
+    keeping: asyncio.Task[None]
+    listing_paths: asyncio.Task[None]
 
 
 class Runtime:
@@ -79,6 +85,7 @@ class Runtime:
         self.cache = Cache()
         self.metrics = Metrics(process=process_metrics)
         self.board = Board(self._wake_fairness)
+        self.paths = PathBoard(self._wake_keeper)
         self._running: _Running | None = None
 
     async def start(self) -> None:
@@ -104,7 +111,9 @@ class Runtime:
             now=_now,
             metrics=metrics,
             board=self.board,
+            paths=self.paths,
         )
+        keeper = PathKeeper(board=self.paths, client=client, metrics=metrics, timers=loop, now=_now)
         fairness = FairnessLoop(
             cache=self.cache,
             board=self.board,
@@ -116,6 +125,7 @@ class Runtime:
         )
         try:
             await _first_list(sweeper)
+            await keeper.refresh()
             server = await serve_metrics(metrics, options.metrics.host, options.metrics.port)
         except BaseException:
             await client.close()
@@ -135,6 +145,9 @@ class Runtime:
             sweeping=_task(_sweep_later(sweeper, options.resync.total_seconds()), "sweeper"),
             fairness=fairness,
             sharing=_task(fairness.work(), "fairness loop"),
+            keeper=keeper,
+            keeping=_task(keeper.work(), "keeper of paths"),
+            listing_paths=_task(keeper.list_for_ever(), "list of paths"),
         )
         fairness.wake()
         logger.info("serving TransferJobs with %d workers; %d jobs exist", options.workers, len(self.cache.jobs))
@@ -146,11 +159,13 @@ class Runtime:
             return
         running.queue.close()
         running.fairness.close()
+        running.keeper.close()
         running.sweeping.cancel()
-        done, late = await asyncio.wait([*running.workers, running.sharing], timeout=DRAIN_SECONDS)
+        running.listing_paths.cancel()
+        done, late = await asyncio.wait([*running.workers, running.sharing, running.keeping], timeout=DRAIN_SECONDS)
         for task in late:
             task.cancel()
-        await asyncio.gather(running.sweeping, *done, *late, return_exceptions=True)
+        await asyncio.gather(running.sweeping, running.listing_paths, *done, *late, return_exceptions=True)
         await running.server.cleanup()
         await running.reports.close()
         await running.client.close()
@@ -217,12 +232,17 @@ class Runtime:
         if self._running is not None:
             self._running.fairness.wake()
 
+    def _wake_keeper(self, ends: Ends) -> None:
+        if self._running is not None:
+            self._running.keeper.wake(ends)
+
     def check_health(self) -> dict[str, float]:
         """Figures for the probe's answer. Raises NotHealthyError if only a restart can help."""
         running = self._running
         if running is None:
             raise NotHealthyError("not started")
-        ended = [task.get_name() for task in (*running.workers, running.sweeping, running.sharing) if task.done()]
+        tasks = (*running.workers, running.sweeping, running.sharing, running.keeping, running.listing_paths)
+        ended = [task.get_name() for task in tasks if task.done()]
         if ended:
             raise NotHealthyError(f"tasks ended: {', '.join(ended)}")
         if (slowest := running.queue.longest_work_seconds()) > STUCK_SECONDS:

@@ -11,7 +11,7 @@ from fairlead.handlers.metrics import Metrics
 from fairlead.handlers.queue import WorkQueue
 from fairlead.kube.client import JOBS, NAMESPACES, PODS, POLICIES, KubeClient
 from fairlead.kube.errors import KubeError, NotFoundError
-from fairlead.kube.pods import MOVER_SELECTOR, read_owned_pod
+from fairlead.kube.observe.pods import MOVER_SELECTOR, read_owned_pod
 
 RETRY_SECONDS = 10.0
 

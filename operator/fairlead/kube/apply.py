@@ -10,11 +10,11 @@ from typing import Any
 from fairlead.api import names
 from fairlead.api.transferjob import TransferJob, TransferJobStatus
 from fairlead.core.model import AnnotatePod, CreateCredentials, CreatePod, DeletePod, EmitEvent, Plan
-from fairlead.kube.build import build_pod, build_secret
 from fairlead.kube.client import EVENTS, JOBS, PODS, SECRETS, KubeClient, KubeObject
-from fairlead.kube.credentials import issue
 from fairlead.kube.errors import AlreadyExistsError, ForbiddenError, InvalidError, KubeError, NotFoundError, RefusedError
-from fairlead.kube.template import MoverTemplate
+from fairlead.kube.objects.build import build_pod, build_secret
+from fairlead.kube.objects.credentials import issue
+from fairlead.kube.objects.template import MoverTemplate
 
 LONGEST_EVENT_MESSAGE = 1024
 _LONGEST_EVENT_NAME_STEM = 230

@@ -55,6 +55,7 @@ class Resource:
 
 JOBS = Resource(names.API_VERSION, names.PLURAL)
 POLICIES = Resource(names.API_VERSION, names.POLICY_PLURAL, namespaced=False)
+PATHS = Resource(names.API_VERSION, names.PATH_PLURAL, namespaced=False)
 NAMESPACES = Resource("v1", "namespaces", namespaced=False)
 PODS = Resource("v1", "pods")
 SECRETS = Resource("v1", "secrets")
@@ -108,12 +109,14 @@ class KubeClient:
         return await self._request("GET", resource.path(namespace, name))
 
     async def list_pages(
-        self, resource: Resource, namespace: str | None = None, *, label_selector: str | None = None
+        self, resource: Resource, namespace: str | None = None, *, label_selector: str | None = None, field_selector: str | None = None
     ) -> AsyncIterator[list[KubeObject]]:
         """The collection, page by page, from one consistent version of it."""
         query = {"limit": str(_PAGE_SIZE)}
         if label_selector is not None:
             query["labelSelector"] = label_selector
+        if field_selector is not None:
+            query["fieldSelector"] = field_selector
         while True:
             answer = await self._request("GET", resource.path(namespace), query=query)
             yield answer.get("items") or []

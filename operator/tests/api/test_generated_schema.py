@@ -12,7 +12,16 @@ from typing import Any
 import pytest
 
 from fairlead.api.fairnesspolicy import FairnessPolicy
-from fairlead.api.reasons import ConditionType, EventReason, MoverReason, PolicyConditionType, PolicyReason, Reason
+from fairlead.api.reasons import (
+    ConditionType,
+    EventReason,
+    MoverReason,
+    PathConditionType,
+    PathReason,
+    PolicyConditionType,
+    PolicyReason,
+    Reason,
+)
 from fairlead.api.transferjob import TransferJob
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -127,7 +136,7 @@ def test_conditions_merge_by_type(kind: str) -> None:
 
 @pytest.mark.parametrize("resource", crd.RESOURCES, ids=lambda resource: resource.kind)
 def test_columns_show_fields_that_exist(resource: Any) -> None:
-    known = {f".{path.partition('.')[2]}" for path, _ in STATUS if path.startswith(f"{resource.kind}.")}
+    known = {f".{path.partition('.')[2]}" for path, _ in SPEC + STATUS if path.startswith(f"{resource.kind}.")}
     for column in resource.columns:
         plain = column.json_path.split("[?")[0]
         assert plain in known or plain == ".metadata.creationTimestamp", column
@@ -158,7 +167,7 @@ def test_the_servers_defaults_are_the_models_defaults() -> None:
     assert FairnessPolicy.from_object({"metadata": metadata, "spec": policy}).spec.to_object() == stored
 
 
-@pytest.mark.parametrize("constants", [ConditionType, Reason, MoverReason, EventReason])
+@pytest.mark.parametrize("constants", [ConditionType, Reason, MoverReason, EventReason, PathConditionType, PathReason])
 def test_every_constant_is_explained(constants: type[Reason]) -> None:
     for member in constants:
         assert member.meaning.endswith("."), member
@@ -173,7 +182,9 @@ def test_the_movers_reasons_are_those_of_the_contract() -> None:
     assert {reason.value for reason in MoverReason} == set(re.findall(r"`([A-Z]\w+)`", listed.group(1)))
 
 
-@pytest.mark.parametrize("constants", [ConditionType, Reason, EventReason, PolicyConditionType, PolicyReason])
+@pytest.mark.parametrize(
+    "constants", [ConditionType, Reason, EventReason, PolicyConditionType, PolicyReason, PathConditionType, PathReason]
+)
 def test_no_constant_is_documented_that_the_operator_never_uses(constants: type[Reason]) -> None:
     package = ROOT / "operator" / "fairlead"
     source = "".join(path.read_text() for path in package.rglob("*.py") if path.name != "reasons.py")

@@ -13,7 +13,7 @@ import pytest
 from control_plane import CHECKOUT, ControlPlane, find_programs
 from lab import NAMESPACES, NODES, NOT_ALLOWED, Kubectl, Lab
 
-from fairlead.kube.client import CLAIMS, JOBS, VOLUMES, KubeClient, Resource, load_configuration
+from fairlead.kube.client import CLAIMS, JOBS, PATHS, VOLUMES, KubeClient, Resource, load_configuration
 from fairlead.kube.errors import NotFoundError
 
 _numbers = itertools.count()
@@ -69,7 +69,8 @@ def cluster(kubectl: Kubectl) -> None:
         text=True,
     ).stdout
     kubectl("apply", "--server-side", "-f", "-", stdin=rendered)
-    kubectl("wait", "--for=condition=Established", "--timeout=20s", "crd/transferjobs.fairlead.io", "crd/fairnesspolicies.fairlead.io")
+    kinds = [f"crd/{kind}.fairlead.io" for kind in ("transferjobs", "fairnesspolicies", "networkpaths")]
+    kubectl("wait", "--for=condition=Established", "--timeout=20s", *kinds)
 
 
 @pytest.fixture(scope="session")
@@ -103,6 +104,10 @@ async def _release(client: KubeClient, namespace: str) -> None:
             if job.get("finalizers"):
                 await client.merge_patch(JOBS, namespace, job["name"], {"metadata": {"finalizers": None}})
             await client.delete(JOBS, namespace, job["name"], uid=job["uid"])
+    # What one test's jobs have learnt of a path would be told to the next one's.
+    for path in [path["metadata"] async for page in client.list_pages(PATHS) for path in page]:
+        with contextlib.suppress(NotFoundError):
+            await client.delete(PATHS, None, path["name"], uid=path["uid"])
 
 
 def _namespace(name: str) -> dict[str, object]:

@@ -7,6 +7,7 @@ import contextlib
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime
 from typing import Any
 
 from aiohttp import web
@@ -31,6 +32,9 @@ class FakeNodes:
         self.stage = "Transferring"
         self.speed_bytes_per_second = 0.0
         """By how much `bytes_transferred` grows from the start of a mover on."""
+        self.choice: dict[str, Any] = {}
+        """What the advisor decides, beyond the safe default."""
+        self.decided = True
         self.requests: list[str] = []
 
     @asynccontextmanager
@@ -129,7 +133,7 @@ class FakeNodes:
             answer = {"role": role, "interface": "data0", "address": DATA_ADDRESSES[node], "port": ports.get("data", 0), "numa_node": None}
             return web.json_response(answer)
 
-        begun = asyncio.get_running_loop().time()
+        begun, begun_at = asyncio.get_running_loop().time(), datetime.now(UTC).isoformat()
 
         async def progress(_: web.Request) -> web.Response:
             self.requests.append(f"{role}/progress")
@@ -140,8 +144,11 @@ class FakeNodes:
             return web.json_response(answer | self.progress | counted)
 
         async def decision(_: web.Request) -> web.Response:
+            if not self.decided:
+                return web.Response(status=503)
             choice = {"protocol": "TCP", "congestion_control": "cubic", "streams": 4, "background": None, "confidence": None}
-            choice |= {"abstained": True, "model": None, "reason": "NoModel", "message": "no model", "decided_at": "2026-01-01T00:00:00Z"}
+            choice |= {"abstained": True, "model": None, "reason": "NoModel", "message": "no model", "decided_at": begun_at}
+            choice |= self.choice
             path = {"rtt_seconds": 0.06, "rtt_minimum_seconds": 0.059, "loss_ratio": 0.0, "samples": 200}
             return web.json_response({"version": 1, "path": path, "decision": choice, "applied": True})
 

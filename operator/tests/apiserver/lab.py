@@ -157,6 +157,12 @@ def fairness_policy(name: str = "site", **spec: Any) -> KubeObject:
     return {"apiVersion": names.API_VERSION, "kind": names.POLICY_KIND, "metadata": {"name": name}, "spec": spec}
 
 
+def network_path(name: str = "a-b", **spec: Any) -> KubeObject:
+    """A path from `dtn-a` to `dtn-b`; `spec` replaces whole fields of its spec."""
+    ends = {"source": {"node": "dtn-a"}, "destination": {"node": "dtn-b"}}
+    return {"apiVersion": names.API_VERSION, "kind": names.PATH_KIND, "metadata": {"name": name}, "spec": {**ends, **spec}}
+
+
 async def eventually(
     look: Callable[[], Awaitable[T | None]],
     what: str,

@@ -34,6 +34,7 @@ EVERYTHING: dict[str, Any] = {
     "metrics": {"service": {"annotations": {"g": "h"}}},
     "podMonitor": {"enabled": True, "labels": {"release": "prometheus"}},
     "recheckIntervalSeconds": 7,
+    "nodeGuard": {"enabled": True, "nodeSelector": {"dtn": "true"}, "tolerations": [{"operator": "Exists"}]},
 }
 
 
@@ -81,6 +82,7 @@ def test_the_operator_understands_what_the_deployment_tells_it() -> None:
     assert options.settings.startup_timeout.total_seconds() == 60
     assert options.settings.probe_duration.total_seconds() == 5
     assert options.settings.recheck_interval.total_seconds() == 7
+    assert options.settings.node_guard
 
 
 def test_defaults_are_the_operators_own() -> None:
@@ -123,6 +125,24 @@ def test_the_operator_runs_once_and_without_rights_on_its_node() -> None:
     assert pod["securityContext"]["runAsNonRoot"] is True
     context = pod["containers"][0]["securityContext"]
     assert context == {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}, "readOnlyRootFilesystem": True}
+
+
+def test_there_is_no_guard_on_the_nodes_unless_asked_for() -> None:
+    assert _of_kind(_render(), "DaemonSet") == []
+
+
+def test_the_guard_may_change_the_nodes_packet_filter_and_read_pods_and_nothing_else() -> None:
+    documents = _render(EVERYTHING)
+    (guard,) = _of_kind(documents, "DaemonSet")
+    pod = guard["spec"]["template"]["spec"]
+    assert pod["hostNetwork"] is True
+    (container,) = pod["containers"]
+    assert container["securityContext"]["capabilities"] == {"drop": ["ALL"], "add": ["NET_ADMIN"]}
+    role = next(document for document in _of_kind(documents, "ClusterRole") if document["metadata"]["name"] == pod["serviceAccountName"])
+    assert role["rules"] == [{"apiGroups": [""], "resources": ["pods"], "verbs": ["list", "watch"]}]
+    (deployment,) = _of_kind(documents, "Deployment")
+    own, operators = (document["spec"]["selector"]["matchLabels"] for document in (guard, deployment))
+    assert own != operators, "each would count the other's pods as its own"
 
 
 @pytest.mark.parametrize(

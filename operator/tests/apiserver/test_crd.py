@@ -52,7 +52,11 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
         {"destination": _side("dtn-b", "scratch", path="a/..")},
         "path must not have the component '..' or '.': name the directory itself",
     ),
-    "a network not offered": ({"network": "Pod"}, "network Attachment and Pod are not offered yet: use Host"),
+    "a network not offered": ({"network": "Attachment"}, "network Attachment is not offered yet: use Host or Pod"),
+    "a node's interface on the pod network": (
+        {"network": "Pod", "source": _side(interface="data0")},
+        "interface names a node's interface, and with network Pod a job has its pods' own: leave interface out, or use network Host",
+    ),
     "movers as root": ({"securityContext": {"runAsUser": 0}}, "securityContext.runAsUser must be at least 1: movers never run as root"),
     "more streams at least than at most": (
         {"transport": {"streams": {"min": 8, "max": 4}}},
@@ -100,6 +104,7 @@ ACCEPTED: dict[str, dict[str, Any]] = {
         "destination": {"volume": {"persistentVolumeClaim": {"claimName": "scratch"}}},
     },
     "an unprivileged user": {"securityContext": {"runAsUser": 1000, "runAsGroup": 1000, "fsGroup": 1000, "supplementalGroups": [2000]}},
+    "the pod network": {"network": "Pod"},
     "a named congestion control": {"transport": {"congestionControl": "bbr"}},
 }
 
@@ -221,6 +226,12 @@ async def test_the_policy_refuses_namespaces_without_permission(lab: Lab) -> Non
         await lab.client.create(JOBS, NOT_ALLOWED, manifest)
     assert f"namespace {NOT_ALLOWED} may not use the nodes' network" in str(refusal.value)
     assert "hostNetwork.namespaces" in str(refusal.value)
+
+
+async def test_the_policy_lets_every_namespace_use_the_pod_network(lab: Lab) -> None:
+    manifest = lab.manifest(network="Pod") | {"metadata": {"name": "job", "namespace": NOT_ALLOWED}}
+    created = await lab.client.create(JOBS, NOT_ALLOWED, manifest)
+    await lab.client.delete(JOBS, NOT_ALLOWED, "job", uid=created["metadata"]["uid"])
 
 
 def _read(lab: Lab) -> dict[str, Any]:

@@ -15,8 +15,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from fairlead.api import names
 from fairlead.kube.client import JOBS, KubeObject, Resource
 
-MOST_WRITES = 18
-"""Two finalizer changes, a Secret, two pods, four events, and a status at each step; progress comes on top."""
+MOST_WRITES = 20
+"""Two finalizer changes, a Secret, two pods, four events, a status at each step, and two for the path; progress comes on top."""
 
 
 async def test_a_job_succeeds_on_the_receivers_verdict(lab: Lab) -> None:

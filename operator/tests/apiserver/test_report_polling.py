@@ -16,7 +16,7 @@ from aiohttp import web
 from control_plane import ControlPlane
 
 from fairlead.core.model import MoverPod, PodPhase, Reports, Role
-from fairlead.kube.reports import ReportReader
+from fairlead.kube.observe.reports import ReportReader
 
 ADDRESS = "127.0.0.21"
 BASE = 24000

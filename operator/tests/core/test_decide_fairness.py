@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from job_builders import NOW, SETTINGS, make_job, make_progress, make_reports, observe, receiver, seconds, sender, with_plan_applied
 
-from fairlead.api.names import ANNOTATION_EGRESS_BANDWIDTH
+from fairlead.api.names import ANNOTATION_EGRESS_BANDWIDTH, ANNOTATION_INGRESS_BANDWIDTH
 from fairlead.api.reasons import Reason
 from fairlead.api.spec import Bandwidth
 from fairlead.api.transferjob import TransferJob, TransferJobStatus
@@ -115,6 +115,42 @@ def test_a_changed_share_reaches_the_sender_once() -> None:
     assert decide(with_plan_applied(changed, plan), NOW).annotations == ()
 
 
+def at_receiver(cap: str | None) -> AnnotatePod:
+    return AnnotatePod(receiver().name, receiver().uid, {ANNOTATION_INGRESS_BANDWIDTH: cap})
+
+
+def test_a_receiver_begins_with_the_share_only_where_its_own_interface_is_shared() -> None:
+    for standing, expected in ((shared(10**8), None), (shared(10**8, at_receiver=True), 10**8)):
+        plan = decide(observe(make_job(), fairness=standing), NOW)
+        assert [(create.role, create.cap_bps) for create in plan.creates] == [(Role.RECEIVER, expected)]
+
+
+@pytest.mark.parametrize(
+    ("standing", "present", "expected"),
+    [
+        (shared(10**8, at_receiver=True), "100M", ()),
+        (shared(10**8, at_receiver=True), "50M", (at_receiver("100M"),)),
+        (shared(10**8, at_receiver=True), None, (at_receiver("100M"),)),
+        (shared(10**8), "100M", (at_receiver(None),)),
+        (None, "100M", (at_receiver(None),)),
+        (UNDECIDED, "50M", ()),
+    ],
+    ids=["as it is", "another share", "a link that is new", "the link is not shared any more", "no policy any more", "nothing is known"],
+)
+def test_the_receivers_pod_has_the_share_as_long_as_its_interface_is_shared(
+    standing: Standing | None, present: str | None, expected: tuple[AnnotatePod, ...]
+) -> None:
+    job = running(shared(10**8))
+    plan = decide(observe(job, receiver(ingress_cap=present), sender(), fairness=standing), NOW)
+    assert tuple(change for change in plan.annotations if change.name == receiver().name) == expected
+
+
+def test_a_job_on_the_pod_network_needs_no_right_to_the_nodes_network() -> None:
+    outside = replace(SETTINGS, host_network_namespaces=frozenset())
+    plan = decide(observe(make_job(network="Pod"), settings=outside), NOW)
+    assert [create.role for create in plan.creates] == [Role.RECEIVER]
+
+
 def test_when_the_policy_goes_the_share_goes_and_the_limit_stays() -> None:
     pods = receiver(), sender()
     assert decide(observe(running(shared(10**8)), *pods), NOW).annotations == annotated(None)
@@ -140,6 +176,21 @@ def test_a_cap_that_just_fell_is_judged_by_what_was_in_force_when_the_rate_was_m
         judged[asked] = (condition.status, condition.reason)
     new, exceeded = ("Unknown", "CapNotMeasured"), ("False", "AboveCap")
     assert judged == {None: exceeded, 5e8: new, math.inf: new, 1e8: exceeded}
+
+
+@pytest.mark.parametrize(
+    ("network", "rate", "expected"),
+    [("Host", 50e6, "TrafficControl"), ("Pod", 50e6, "Pacing"), ("Host", 400e6, "None")],
+    ids=["kept", "not on the node's network", "exceeded all the same"],
+)
+def test_where_a_guard_is_on_the_nodes_it_is_what_holds(network: str, rate: float, expected: str) -> None:
+    settings = replace(SETTINGS, node_guard=True)
+    reports = make_reports(make_progress(500, rate=rate / 8), decided=True)
+    job = running(shared(10**8), network=network)
+    plan = decide(observe(job, receiver(), sender(), reports=reports, fairness=shared(10**8), settings=settings), NOW)
+    bandwidth = written(plan).bandwidth
+    assert bandwidth is not None
+    assert bandwidth.enforced_by == expected
 
 
 def test_an_exceeded_cap_is_told_once_and_nothing_claims_to_enforce_it() -> None:

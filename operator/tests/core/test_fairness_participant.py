@@ -10,7 +10,8 @@ from job_builders import NOW, make_job, make_progress, make_reports, observe, re
 
 from fairlead.api.status import EndpointsStatus, EndpointStatus, FailureStatus
 from fairlead.api.transferjob import TransferJobStatus
-from fairlead.core.fairness.model import End, InterfaceCount, Participant, Stage, participant_of
+from fairlead.core.ends import End
+from fairlead.core.fairness.model import InterfaceCount, Participant, Stage, participant_of
 from fairlead.core.lifecycle import decide
 from fairlead.core.model import Admission, ClaimFacts, Endpoint, Observed, Reports, Standing
 
@@ -104,3 +105,13 @@ def test_since_when_a_job_waits_is_remembered_in_its_status() -> None:
     waiting = observe(make_job(), fairness=Standing(Admission.WAITING, message="full"))
     later = with_plan_applied(waiting, decide(waiting, NOW - seconds(600)))
     assert seen(later, asks=True).asked_at == AT - 600
+
+
+def test_on_the_pod_network_any_of_the_nodes_interfaces_may_carry_the_data() -> None:
+    reports = Reports(
+        sender_endpoint=Endpoint("eth0", "198.18.5.1", 24000),
+        sender=replace(make_progress(5), interface_bytes_sent=10, interface_bytes_received=20),
+    )
+    job = seen(observe(make_job(status=UNDER_WAY, network="Pod"), receiver(), sender(), reports=reports))
+    assert (job.source, job.destination) == (End("dtn-a", None), End("dtn-b", None))
+    assert job.counts == ()

@@ -8,10 +8,11 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from fairlead.api.fairnesspolicy import FairnessPolicy
+from fairlead.core.ends import End
 from fairlead.core.fairness.meter import Meter
-from fairlead.core.fairness.model import End, InterfaceCount, Participant, Stage
-from fairlead.core.fairness.round import Facts, InterfaceKey, Memory, Outcome, run_round
-from fairlead.core.fairness.rules import Rules, read_rules
+from fairlead.core.fairness.model import InterfaceCount, Participant, Stage
+from fairlead.core.fairness.round import Facts, Memory, Outcome, run_round
+from fairlead.core.fairness.rules import InterfaceKey, Rules, read_rules
 
 M = 1e6
 G = 1e9

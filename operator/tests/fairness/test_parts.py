@@ -11,10 +11,11 @@ from fairness_builders import G, M, make_job, make_link, make_policy, make_rules
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fairlead.core.ends import End
 from fairlead.core.fairness.admission import OVERTAKING_SECONDS, admit
 from fairlead.core.fairness.demand import PATIENCE_SECONDS, Demand, Usage
 from fairlead.core.fairness.meter import Foreign, Meter, Sample
-from fairlead.core.fairness.model import End, Stage
+from fairlead.core.fairness.model import Stage
 from fairlead.core.fairness.rules import InvalidPolicyError, choose, read_candidate, read_rules
 from fairlead.core.fairness.settle import OBEYED_SECONDS, REST_SECONDS, Cap, Room, rounded_down, settle
 
@@ -234,6 +235,13 @@ class TestRules:
     ) -> None:
         rules = read_rules(_both(), {})
         assert rules.links_of(make_job(source=source, destination=destination)) == expected
+
+    def test_an_interface_that_is_not_known_stands_for_all_of_its_node_that_are_shared(self) -> None:
+        rules = read_rules(_both(), {})
+        known = make_job(source=End("dtn-a", "mgmt"), destination=End("dtn-b", "data0"))
+        assert rules.interfaces_of(known) == {("dtn-a", "mgmt", "Transmit"), ("dtn-b", "data0", "Receive")}
+        unknown = make_job(source=End("dtn-a", None), destination=End("dtn-x", None))
+        assert rules.interfaces_of(unknown) == {("dtn-a", "data0", "Transmit")}
 
     def test_a_namespace_belongs_to_the_first_tenant_that_selects_it_and_the_rest_to_others(self) -> None:
         exists = {"matchExpressions": [{"key": "tenant", "operator": "Exists"}]}

@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 from fairness_builders import G, M, Network, make_job, make_link, make_rules
 
+from fairlead.core.ends import End
 from fairlead.core.fairness.model import Stage
 from fairlead.core.model import Admission
 
@@ -202,3 +203,22 @@ def test_a_steady_network_is_not_written_to() -> None:
     before = network.writes
     network.run(300)
     assert network.writes == before
+
+
+@pytest.mark.parametrize(("direction", "at_receiver"), [("Transmit", False), ("Receive", True)])
+def test_a_share_says_whether_the_receivers_interface_is_shared(direction: str, at_receiver: bool) -> None:
+    node = "dtn-b" if at_receiver else "dtn-a"
+    network = Network(make_rules(make_link(node=node, direction=direction)))
+    network.add(make_job("one"))
+    network._round()
+    assert network.outcome is not None
+    assert network.outcome.standings["one"].at_receiver is at_receiver
+
+
+def test_traffic_of_a_job_whose_interface_is_not_known_is_not_taken_for_others() -> None:
+    network = Network(make_rules())
+    network.add(replace(make_job("pod"), source=End("dtn-a", None), destination=End("dtn-b", None)), make_job("host"))
+    network.run(60)
+    assert network.outcome is not None
+    assert network.outcome.foreign_bps == {"out": 0.0}
+    assert network.rate("pod") == pytest.approx(500 * M, rel=0.02)

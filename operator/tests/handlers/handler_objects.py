@@ -57,3 +57,21 @@ def pod_body(
         "spec": spec,
         "status": {"phase": phase, "podIP": "198.18.0.2"},
     }
+
+
+def path_body(
+    name: str = "a-b", version: str = "1", *, interfaces: bool = True, status: dict[str, Any] | None = None, **spec: Any
+) -> dict[str, Any]:
+    """A NetworkPath from `dtn-a` to `dtn-b`."""
+    interface = {"interface": "data0"} if interfaces else {}
+    return {
+        "metadata": {
+            "name": name,
+            "uid": f"uid-{name}",
+            "resourceVersion": version,
+            "generation": 1,
+            "creationTimestamp": "2026-01-01T00:00:00Z",
+        },
+        "spec": {"source": {"node": "dtn-a"} | interface, "destination": {"node": "dtn-b"} | interface, **spec},
+        "status": status or {},
+    }

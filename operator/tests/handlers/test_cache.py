@@ -4,7 +4,7 @@ from handler_objects import job_body, pod_body
 
 from fairlead.core.model import CreatePod, Role
 from fairlead.handlers.cache import Cache, ObjectKey
-from fairlead.kube.pods import read_owned_pod
+from fairlead.kube.observe.pods import read_owned_pod
 
 KEY = ObjectKey("lab", "job")
 

@@ -14,18 +14,19 @@ from handler_objects import job_body, pod_body
 from fairlead.api.status import Condition
 from fairlead.api.transferjob import TransferJob, TransferJobStatus
 from fairlead.core.fairness.model import Stage
-from fairlead.core.model import Admission, CreatePod, DeletePod, MoverPod, Observed, Plan, Role, Standing
+from fairlead.core.model import Admission, CreatePod, DeletePod, Endpoint, MoverPod, Observed, Plan, Probing, Role, Standing
 from fairlead.handlers.cache import Cache, ObjectKey
 from fairlead.handlers.controller import Controller, needs_live_facts
 from fairlead.handlers.fairness.board import Board
 from fairlead.handlers.metrics import Metrics
+from fairlead.handlers.paths.board import PathBoard
 from fairlead.handlers.queue import Backoff, WorkQueue
 from fairlead.kube.apply import Applier
-from fairlead.kube.build import BuildError
 from fairlead.kube.client import KubeObject
 from fairlead.kube.errors import ConflictError, KubeError, NamespaceTerminatingError, RefusedError, ThrottledError, UnavailableError
-from fairlead.kube.gather import Gatherer
-from fairlead.kube.pods import OwnedPod, read_owned_pod
+from fairlead.kube.objects.build import BuildError
+from fairlead.kube.observe.gather import Gatherer
+from fairlead.kube.observe.pods import OwnedPod, read_owned_pod
 
 pytestmark = pytest.mark.asyncio
 
@@ -81,6 +82,7 @@ class Bench:
         self.decide: Callable[[Observed, datetime], Plan] = lambda observed, now: Plan()
         self.metrics = Metrics()
         self.board = Board()
+        self.paths = PathBoard()
         self.controller = Controller(
             cache=self.cache,
             queue=self.queue,
@@ -90,6 +92,7 @@ class Bench:
             now=lambda: NOW,
             metrics=self.metrics,
             board=self.board,
+            paths=self.paths,
         )
 
     def _decide_now(self, observed: Observed, now: datetime) -> Plan:
@@ -361,3 +364,27 @@ async def test_what_cannot_be_taken_back_needs_live_facts(plan: Plan, needed: bo
 async def test_a_job_that_is_finished_already_needs_no_live_facts_to_say_so_again() -> None:
     job = _OBSERVED.job.model_copy(update={"status": TransferJobStatus(conditions=(_DONE,))})
     assert not needs_live_facts(replace(_OBSERVED, job=job), Plan(status=TransferJobStatus(conditions=(_DONE,))))
+
+
+async def test_a_sender_that_is_about_to_be_created_holds_its_path_before_another_worker_can_look(bench: Bench) -> None:
+    endpoint = Endpoint("data0", "198.19.0.2", 24000)
+    seen: list[Probing] = []
+
+    def decide(observed: Observed, now: datetime) -> Plan:
+        assert observed.path is not None
+        seen.append(observed.path.probing)
+        return Plan(creates=(CreatePod(Role.SENDER, 1, "dtn-a", 24004, endpoint, probe=observed.path.probing is Probing.OWN),))
+
+    bench.decide = decide
+    for name in ("one", "two"):
+        bench.put(name=name, uid=f"uid-{name}")
+        pod = pod_body(job=name, job_uid=f"uid-{name}", uid=f"pod-{name}")
+        bench.cache.put_pod(pod)
+        bench.gatherer.live_pods = [pod]
+        await bench.controller.reconcile(ObjectKey("lab", name))
+    assert seen[0] is Probing.OWN
+    assert seen[-1] is Probing.LEASED
+    bench.cache.drop_job(ObjectKey("lab", "one"), "uid-one")
+    await bench.controller.reconcile(ObjectKey("lab", "one"))
+    await bench.controller.reconcile(ObjectKey("lab", "two"))
+    assert seen[-1] is Probing.OWN

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from fairlead.core.fairness.model import End, InterfaceCount, Participant, Stage
+from fairlead.core.ends import End
+from fairlead.core.fairness.model import InterfaceCount, Participant, Stage
 from fairlead.core.model import Admission, Standing
 from fairlead.handlers.cache import ObjectKey
 from fairlead.handlers.fairness.board import MEASURED_SECONDS, Board

@@ -11,7 +11,8 @@ from fake_timers import FakeTimers
 from handler_objects import job_body
 from prometheus_client.registry import CollectorRegistry
 
-from fairlead.core.fairness.model import End, Participant, Stage
+from fairlead.core.ends import End
+from fairlead.core.fairness.model import Participant, Stage
 from fairlead.core.fairness.round import ROUND_SECONDS
 from fairlead.core.model import Admission
 from fairlead.handlers.cache import Cache, ObjectKey

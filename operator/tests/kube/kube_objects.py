@@ -6,7 +6,7 @@ from typing import Any
 
 from fairlead.api import names
 from fairlead.api.transferjob import TransferJob
-from fairlead.kube.template import Image, MoverTemplate
+from fairlead.kube.objects.template import Image, MoverTemplate
 
 UID = "0a1b2c3d-0000-4000-8000-000000000042"
 TEMPLATE = MoverTemplate(mover=Image("registry/fairlead-mover:1"), advisor=Image("registry/fairlead-advisor:1", "Always"))

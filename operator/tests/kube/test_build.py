@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +14,10 @@ import yaml
 from kube_objects import TEMPLATE, UID, job
 
 from fairlead.api import names
-from fairlead.core.model import CreatePod, Endpoint, Role
-from fairlead.kube.build import BuildError, build_pod, build_secret
-from fairlead.kube.credentials import Credentials
-from fairlead.kube.template import Image, MoverTemplate
+from fairlead.core.model import CreatePod, Endpoint, KnownBackground, KnownPath, Role
+from fairlead.kube.objects.build import BuildError, build_pod, build_secret
+from fairlead.kube.objects.credentials import Credentials
+from fairlead.kube.objects.template import Image, MoverTemplate
 
 GOLDEN = Path(__file__).parent / "golden"
 RECEIVER = Endpoint("data0", "198.19.0.2", 24000)
@@ -48,11 +49,31 @@ def _choosy() -> dict[str, Any]:
     )
 
 
+KNOWN_PATH = KnownPath(
+    rtt_minimum_seconds=0.06,
+    capacity_bps=187_000_000.4,
+    stream_coefficient=1.2e-6,
+    background=KnownBackground(
+        class_name="B1-C0",
+        probability=0.9,
+        probabilities={"B0-C0": 0.1, "B1-C0": 0.9},
+        any_bbr=0.94,
+        confidence=0.94,
+        abstained=False,
+        model="background-1.0.0 (sha256:0123456789ab)",
+        measured_at=datetime(2026, 1, 1, tzinfo=UTC),
+    ),
+)
+
+
 CASES: dict[str, Callable[[], dict[str, Any]]] = {
     "receiver": lambda: build_pod(job(), RECEIVE, TEMPLATE),
     "receiver-anywhere": lambda: build_pod(job(), CreatePod(Role.RECEIVER, 2, None, 24008), TEMPLATE),
     "sender": lambda: build_pod(job(), SEND, TEMPLATE),
     "sender-with-wishes": _choosy,
+    "receiver-on-pod-network": lambda: build_pod(job(network="Pod"), replace(RECEIVE, cap_bps=10**9), TEMPLATE),
+    "sender-on-pod-network": lambda: build_pod(job(network="Pod"), replace(SEND, cap_bps=10**9), TEMPLATE),
+    "sender-on-a-known-path": lambda: build_pod(job(), replace(SEND, path=KNOWN_PATH, probe=False), TEMPLATE),
     "cleaner": lambda: build_pod(job(), CLEAN, TEMPLATE),
     "credentials": lambda: build_secret(job(), 1, Credentials({"ca.crt": b"ca", "sender.crt": b"crt", "sender.key": b"key"})),
 }
@@ -74,6 +95,32 @@ def test_there_is_no_golden_file_without_a_case() -> None:
 def test_reading_back_from_the_disk_is_passed_on() -> None:
     pod = build_pod(job(data={"verify": "ReadBack"}), RECEIVE, TEMPLATE)
     assert "--verify=ReadBack" in pod["spec"]["containers"][0]["args"]
+
+
+def _advisor_options(path: KnownPath, *, probe: bool) -> set[str]:
+    pod = build_pod(job(), replace(SEND, path=path, probe=probe), TEMPLATE)
+    return {argument for argument in pod["spec"]["initContainers"][0]["args"] if "path" in argument or "coefficient" in argument}
+
+
+def test_what_is_known_of_a_path_is_told_to_an_advisor_that_probes_as_well() -> None:
+    assert _advisor_options(KNOWN_PATH, probe=True) == {"--path-capacity=187M", "--stream-coefficient=1.2e-06"}
+
+
+def test_an_advisor_that_shall_not_probe_is_told_so_even_if_nothing_is_known() -> None:
+    assert _advisor_options(KnownPath(), probe=False) == {'--known-path={"version":1,"rtt_minimum_seconds":null,"background":null}'}
+
+
+def test_the_kubelet_finds_nothing_to_expand_in_a_models_name() -> None:
+    assert KNOWN_PATH.background is not None
+    named = replace(KNOWN_PATH, background=replace(KNOWN_PATH.background, model="$(HOME)"))
+    (known,) = (option for option in _advisor_options(named, probe=False) if option.startswith("--known-path"))
+    assert '"model":"$$(HOME)"' in known
+
+
+def test_a_sender_that_does_not_probe_says_so_where_a_restarted_operator_reads_it() -> None:
+    silent, probing = (build_pod(job(), replace(SEND, probe=probe), TEMPLATE) for probe in (False, True))
+    assert silent["metadata"]["annotations"][names.ANNOTATION_PATH] == names.PATH_KNOWN
+    assert names.ANNOTATION_PATH not in probing["metadata"]["annotations"]
 
 
 def test_both_ends_are_told_to_leave_data_in_the_clear() -> None:
@@ -110,6 +157,13 @@ class TestEveryPod:
             for port in container.get("ports", []):
                 assert port["containerPort"] == port["hostPort"]
                 assert action.port_base <= port["hostPort"] < action.port_base + 4
+
+    def test_takes_nothing_of_the_node_on_the_pod_network(self, action: CreatePod) -> None:
+        pod = build_pod(job(network="Pod"), action, TEMPLATE)
+        assert pod["spec"]["hostNetwork"] is False
+        for container in _containers(pod):
+            assert all("hostPort" not in port for port in container.get("ports", []))
+            assert container["env"][0]["valueFrom"]["fieldRef"]["fieldPath"] == "status.podIP"
 
     def test_its_name_is_short_enough_for_a_job_with_the_longest_name(self, action: CreatePod) -> None:
         pod = build_pod(job("a" * 253), action, TEMPLATE)
@@ -151,11 +205,12 @@ def test_connects_to_an_ipv6_address_in_brackets() -> None:
     assert "--connect=[2001:db8::2]:24000" in build_pod(job(), action, TEMPLATE)["spec"]["containers"][0]["args"]
 
 
-def test_the_cap_is_an_annotation_of_the_sender_alone() -> None:
-    capped = build_pod(job(), replace(SEND, cap_bps=1_500_000_000), TEMPLATE)
-    assert capped["metadata"]["annotations"][names.ANNOTATION_EGRESS_BANDWIDTH] == "1500M"
+def test_a_cap_is_an_annotation_of_the_way_that_the_pod_uses() -> None:
+    ways = {Role.SENDER: names.ANNOTATION_EGRESS_BANDWIDTH, Role.RECEIVER: names.ANNOTATION_INGRESS_BANDWIDTH}
     for action in (RECEIVE, SEND):
-        assert names.ANNOTATION_EGRESS_BANDWIDTH not in build_pod(job(), action, TEMPLATE)["metadata"]["annotations"]
+        capped = build_pod(job(), replace(action, cap_bps=1_500_000_000), TEMPLATE)["metadata"]["annotations"]
+        assert {name: cap for name, cap in capped.items() if name in ways.values()} == {ways[action.role]: "1500M"}
+        assert not set(ways.values()) & set(build_pod(job(), action, TEMPLATE)["metadata"]["annotations"])
 
 
 @pytest.mark.parametrize(

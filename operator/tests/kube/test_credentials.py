@@ -9,7 +9,7 @@ from cryptography.hazmat.primitives.serialization import load_pem_private_key
 from cryptography.x509.verification import PolicyBuilder, Store
 from kube_objects import UID
 
-from fairlead.kube.credentials import Credentials, issue
+from fairlead.kube.objects.credentials import Credentials, issue
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
 

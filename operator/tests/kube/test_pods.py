@@ -8,9 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kube_objects import UID, pod_body
 
-from fairlead.core.model import MoverPod, PodPhase, Role
-from fairlead.kube.forms import printable
-from fairlead.kube.pods import parse_verdict, read_owned_pod
+from fairlead.api import names
+from fairlead.core.model import MoverPod, OutcomeReport, PodPhase, Role
+from fairlead.kube.observe.forms import printable
+from fairlead.kube.observe.pods import parse_verdict, read_owned_pod
 
 VERDICT: dict[str, Any] = {
     "version": 1,
@@ -236,13 +237,14 @@ LATER_ADVICE: dict[str, Any] = {
         "any_bbr": 0.95,
         "confidence": 0.9,
         "abstained": False,
-        "model": "2026.1",
+        "model": "background-1.0.0 (sha256:0123456789ab)",
         "utility": -0.0196,
         "rejected": [{"congestion_control": "cubic", "utility": -0.3878, "why_not": "expected utility -0.388 against -0.020 of bbr"}],
         "reason": "Classified",
     },
     "applied": True,
     "changes": [{"at": "2026-01-01T00:01:00Z", "what": "streams", "from": 4, "to": 8, "why": "kept 8"}],
+    "looks": {"count": 1, "quiet_seconds": 6.1, "last_at": "2026-01-01T00:02:00Z"},
 }
 
 
@@ -251,7 +253,49 @@ def test_reads_a_decision_with_alternatives_and_changes() -> None:
     assert advice is not None
     decision = advice.decision
     assert (decision.congestion_control, decision.streams, decision.reason) == ("bbr", 8, "Classified")
-    assert (decision.background, decision.background_probability, decision.confidence, decision.model) == ("B1-C0", 0.9, 0.9, "2026.1")
+    assert (decision.background, decision.background_probability, decision.confidence) == ("B1-C0", 0.9, 0.9)
+    assert decision.model == "background-1.0.0 (sha256:0123456789ab)"
+
+
+def test_reads_the_model_by_its_whole_name_with_probabilities_and_what_the_advisor_settled_on() -> None:
+    named = LATER_ADVICE | {"decision": LATER_ADVICE["decision"] | {"model": "background-1.0.0 (sha256:0123456789ab)"}}
+    outcome = {"congestion_control": "bbr", "streams": 8, "goodput_bps": 187e6, "seconds": 61.2, "stream_coefficient": 1.2e-6}
+    advice = _with_advisor(json.dumps(named | {"outcome": outcome})).advice
+    assert advice is not None
+    assert advice.decision.model == "background-1.0.0 (sha256:0123456789ab)"
+    assert (advice.decision.any_bbr, len(advice.decision.probabilities or {})) == (0.95, 6)
+    assert (advice.decision.recalled, advice.decision.switched) == (False, False)
+    assert advice.outcome == OutcomeReport("bbr", 8, 1.2e-6)
+
+
+def test_tells_what_was_handed_on_and_what_was_seen_in_mid_transfer() -> None:
+    recalled = {"class": "B1-C0", "probability": 0.9, "abstained": True, "measured_at": "2026-01-01T00:00:00Z"}
+    switch = {"at": "2026-01-01T00:01:00Z", "what": "congestion_control", "from": "cubic", "to": "bbr", "why": "x"}
+    later = LATER_ADVICE | {"decision": LATER_ADVICE["decision"] | {"background": recalled}, "changes": [switch], "outcome": None}
+    advice = _with_advisor(json.dumps(later)).advice
+    assert advice is not None
+    assert (advice.decision.recalled, advice.decision.background_abstained, advice.decision.switched) == (True, True, True)
+    assert advice.outcome is None
+
+
+@pytest.mark.parametrize(
+    "outcome",
+    [
+        {"congestion_control": "cubic", "streams": 0},
+        {"congestion_control": "cubic", "streams": 4, "stream_coefficient": 1e9},
+        {"congestion_control": "two words", "streams": 4},
+    ],
+)
+def test_an_outcome_that_cannot_be_is_not_believed(outcome: dict[str, Any]) -> None:
+    assert _with_advisor(json.dumps(ADVICE | {"outcome": outcome})).advice is None
+
+
+def test_tells_since_when_it_is_ready_and_whether_it_knows_its_path() -> None:
+    ready = {"type": "Ready", "status": "True", "lastTransitionTime": "2026-01-01T00:00:05Z"}
+    pod = _read(status={"phase": "Running", "conditions": [ready]}, annotations={names.ANNOTATION_PATH: names.PATH_KNOWN})
+    assert pod.ready_since is not None
+    assert (pod.ready_since.second, pod.knows_path) == (5, True)
+    assert (_read().ready_since, _read().knows_path) == (None, False)
 
 
 @pytest.mark.parametrize("message", ["", "killed", "{}", json.dumps(ADVICE) + " " * 4096], ids=["none", "text", "no fields", "too long"])

@@ -12,6 +12,7 @@ from bench import Bench, helper, median, rounded
 from lab.errors import BenchError
 from lab.network import Net, veth
 from lab.process import running, wait_until
+from lab.projection import Projection
 from lab.rates import Sample, excess_and_lack, first_data_s, parse, percentile, settled_s, windows
 from report import Row
 
@@ -90,17 +91,15 @@ def _errors(samples: Sequence[Sample], cap_bps: float) -> list[float]:
 def measure_change(bench: Bench) -> list[Row]:
     """cap_change_s: the file is replaced as the kubelet does it, at random moments, up and down."""
     chance = random.Random(1)
-    volume = bench.scratch / "podinfo"
-    volume.mkdir()
     low_bps, high_bps = 100_000_000, 500_000_000
-    _project(volume, 0, low_bps)
+    annotation = Projection(bench.scratch / "podinfo", "bandwidth", str(low_bps))
     output = bench.scratch / "samples"
     took: list[float] = []
     with contextlib.ExitStack() as stack:
         net = stack.enter_context(veth(offload=False))
         stack.enter_context(running(helper("sampler.py", net.device, str(SAMPLE_S), namespace=net.receiver, output=output)))
         transfer = stack.enter_context(bench.mover.transfer(net, bench.scratch, "null"))
-        transfer.send(LONG, "--streams", "4", "--bandwidth-file", str(volume / "bandwidth"))
+        transfer.send(LONG, "--streams", "4", "--bandwidth-file", str(annotation.file))
         wait_until(lambda: _has_data(output), "the first data", 20)
         rates = [low_bps, high_bps]
         for number in range(bench.pick(CHANGES, 2)):
@@ -108,7 +107,7 @@ def measure_change(bench: Bench) -> list[Row]:
             time.sleep(1.0 + chance.random())
             before_bps, after_bps = rates[number % 2], rates[(number + 1) % 2]
             changed_s = time.monotonic()
-            _project(volume, number + 1, after_bps)
+            annotation.show(str(after_bps))
             time.sleep(CHANGE_LIMIT_S + CHANGE_WINDOW_S)
             samples = parse(output.read_text())
             settled = settled_s(samples, changed_s, before_bps, after_bps, window_s=CHANGE_WINDOW_S, limit_s=CHANGE_LIMIT_S)
@@ -121,15 +120,3 @@ def measure_change(bench: Bench) -> list[Row]:
         f"longest of {len(took)} changes of the file between 100 and 500 Mb/s, median {median(took):.2f} s, windows of {CHANGE_WINDOW_S} s"
     )
     return [Row("cap_change_s", round(max(took), 3), "s", note=note, more={"runs": rounded(took)})]
-
-
-def _project(volume: Path, version: int, cap_bps: int) -> None:
-    """Writes the file as the kubelet projects an annotation: a new folder, and one rename of the link to it."""
-    folder = volume / f"..{version}"
-    folder.mkdir()
-    (folder / "bandwidth").write_text(str(cap_bps))
-    fresh = volume / "..data_tmp"
-    fresh.symlink_to(folder.name)
-    fresh.replace(volume / "..data")
-    if version == 0:
-        (volume / "bandwidth").symlink_to(Path("..data") / "bandwidth")

@@ -12,7 +12,7 @@ from fairlead_cluster.machine.progress import Progress
 
 NAME = "docker.io/library/python:3.11-slim-bookworm"
 SUITE = "bookworm"
-PACKAGES = ("ca-certificates", "python3", "python3-venv")
+PACKAGES = ("ca-certificates", "nftables", "python3", "python3-venv")
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 _LEFT_OUT = ("/usr/share/man/*", "/usr/share/doc/*", "/usr/share/locale/*")

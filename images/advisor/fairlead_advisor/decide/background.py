@@ -1,20 +1,25 @@
 """What a classifier says of the other traffic on a path."""
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
 
 from fairlead_advisor.errors import ClassifierAnswerError
-from fairlead_advisor.models.classes import CLASSES
+from fairlead_advisor.models.classes import BBR_CLASSES, CLASSES
 
 _TOLERANCE = 0.01
+# A model that rules a class out altogether must not outvote every other window.
+_LEAST = 1e-4
 
 
 @dataclass(frozen=True, slots=True)
 class Background:
     """One classification: probabilities of the six classes, of any BBR, and of the answer being right.
 
-    `abstained`: the classifier does not stand by its answer. Raises ClassifierAnswerError for what is no distribution.
+    `abstained`: the classifier does not stand by its answer, `novel` if the path is unlike what it was trained on; `sure_from` is the
+    confidence from which it does. `measured_at`: when an earlier transfer measured it; None for what this one saw itself. Raises
+    ClassifierAnswerError for what is no distribution.
     """
 
     probabilities: Mapping[str, float]
@@ -22,6 +27,9 @@ class Background:
     confidence: float
     abstained: bool
     model: str
+    novel: bool = False
+    sure_from: float = 0.5
+    measured_at: datetime | None = None
 
     def __post_init__(self) -> None:
         if set(self.probabilities) != set(CLASSES):
@@ -39,3 +47,34 @@ class Background:
         """The class with the highest probability, and that probability; ties go to the order of CLASSES."""
         name = max(CLASSES, key=lambda candidate: self.probabilities[candidate])
         return name, self.probabilities[name]
+
+
+def pool(answers: Sequence[Background]) -> Background:
+    """One answer from several windows of the same scene: the normalised geometric mean of their probabilities.
+
+    Windows of one path share what is odd about it, so that two of them never make the answer surer than the surer one. Whatever saw
+    something novel abstains. Raises ValueError without any answer.
+    """
+    if not answers:
+        raise ValueError("there is nothing to pool")
+    if len(answers) == 1:
+        return answers[0]
+    means = {name: math.exp(math.fsum(_logarithm(answer, name) for answer in answers) / len(answers)) for name in CLASSES}
+    total = math.fsum(means.values())
+    probabilities = {name: mean / total for name, mean in means.items()}
+    any_bbr = min(1.0, math.fsum(probabilities[name] for name in CLASSES if name in BBR_CLASSES))
+    confidence = max(any_bbr, 1 - any_bbr)
+    newest = answers[-1]
+    novel = any(answer.novel for answer in answers)
+    return replace(
+        newest,
+        probabilities=probabilities,
+        any_bbr=any_bbr,
+        confidence=confidence,
+        novel=novel,
+        abstained=novel or confidence < newest.sure_from,
+    )
+
+
+def _logarithm(answer: Background, name: str) -> float:
+    return math.log(max(answer.probabilities[name], _LEAST))

@@ -19,6 +19,7 @@ class Reason(StrEnum):
     PROBE_FAILED = "ProbeFailed"
     CLASSIFIED = "Classified"
     UNSURE = "Unsure"
+    KNOWN = "Known"
     IN_FORCE = "InForce"
 
 

@@ -168,6 +168,11 @@ class State:
         return self.streams if self.trial is None else self.trial
 
     @property
+    def rests(self) -> bool:
+        """Whether nothing is being tried or measured for a trial."""
+        return self.phase is Phase.REST or self.minimum == self.maximum
+
+    @property
     def settled(self) -> bool:
         """Whether a search has come to its end."""
         return self.rests_until_s > 0
@@ -208,6 +213,14 @@ def step(state: State, seen: Observation) -> Step:
             return _judge(state, seen.at_s)
         case Phase.REST:
             return _watch(state, seen.at_s)
+
+
+def resumed(state: State, now_s: float) -> Step:
+    """After data stood still: what is being measured is measured anew, once windows have grown again, and a trial is given up."""
+    if state.trial is not None:
+        why = f"back to {state.streams} streams: the data stood still during the trial"
+        return Step(_rest(replace(state, trial=None), now_s), Change(state.streams, why))
+    return Step(replace(state, window=_opening(now_s, max(REGROW_S, state.settle_s))))
 
 
 def _window(state: State, now_s: float) -> _Window:

@@ -33,13 +33,19 @@ def decide(path: PathMeasurement, limits: Limits, background: Background | None 
         congestion_control=choice.congestion_control,
         streams=streams,
         abstained=choice.reason not in (Reason.USER_CHOICE, Reason.CLASSIFIED),
-        reason=choice.reason,
+        reason=_reason(choice, background),
         message=told + (f"; {stream_ground}" if stream_ground else ""),
         socket_buffer_bytes=socket_buffer_bytes(path, limits, history, streams),
         background=background,
         utility=choice.utility,
         rejected=choice.rejected,
     )
+
+
+def _reason(choice: "_Choice", background: Background | None) -> Reason:
+    """The reason as it is told: what rests on an earlier transfer's look must not be taken for a look of its own."""
+    recalled = background is not None and background.measured_at is not None
+    return Reason.KNOWN if recalled and choice.reason in (Reason.CLASSIFIED, Reason.UNSURE) else choice.reason
 
 
 def counted(streams: int) -> str:
@@ -114,7 +120,10 @@ def _safe_congestion_control(available: frozenset[str] | None) -> str:
 def _seen(background: Background) -> str:
     name, probability = background.likeliest
     kind = "with BBR" if name in BBR_CLASSES else "without BBR"
-    return f"the background looks like {name} ({probability:.0%}), {kind}, any BBR {background.any_bbr:.0%}"
+    looks, when = "looks", ""
+    if background.measured_at is not None:
+        looks, when = "looked", f" to an earlier transfer at {background.measured_at:%H:%M:%SZ}"
+    return f"the background {looks} like {name} ({probability:.0%}), {kind}, any BBR {background.any_bbr:.0%}{when}"
 
 
 def _measured(path: PathMeasurement) -> str:

@@ -1,14 +1,14 @@
-"""When to change the congestion control of a running transfer: hysteresis, a minimum dwell, and a look whether it was for the better."""
+"""When to change the congestion control of a running transfer: on a sure answer, with a dwell, and a look whether it was for the better."""
 
-import statistics
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from fairlead_advisor.decide.model import DEFAULT_CONGESTION_CONTROL
 
-AGREEING = 3
-WINDOWS = 5
-DWELL_S = 60.0
+DWELL_S = 30.0
+LONGEST_DWELL_S = 480.0
+FLAPPING_S = 300.0
+"""A switch back within this time doubles the dwell: a background that comes and goes is not followed for ever."""
 TRIAL_SETTLE_S = 5.0
 TRIAL_S = 20.0
 BARRED_S = 300.0
@@ -18,15 +18,6 @@ _TOLERATED_FOR_OURSELVES = 0.85
 # A switch for the others' sake gives share away: from 0.89 to 0.5 if it was right (0.56), from 0.5 to 0.09 if it was wrong (0.18),
 # by the shares of ops.md 3. The geometric mean tells the two apart.
 _TOLERATED_FOR_OTHERS = 0.32
-
-
-@dataclass(frozen=True, slots=True)
-class Glance:
-    """One look at the path, up to `at_s` on a monotonic clock: the congestion control it speaks for and the goodput meanwhile."""
-
-    at_s: float
-    wanted: str
-    goodput_bps: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +35,8 @@ class Trial:
 
     before: str
     before_bps: float
-    since_s: float
-    seen_bps: tuple[float, ...] = ()
+    bits: float = 0.0
+    seconds: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,60 +51,57 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class SwitchState:
-    """What is in force and since when, the latest votes, and what is barred until when because it made things worse."""
+    """What is in force; since when and for how long it stays, once there was a switch; what is barred until when for having been worse."""
 
     in_force: str
-    since_s: float
-    votes: tuple[str, ...] = ()
-    goodputs_bps: tuple[float, ...] = ()
+    since_s: float | None = None
+    dwell_s: float = DWELL_S
     trial: Trial | None = None
     barred: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def stays_until_s(self) -> float:
+        """No switch before this time."""
+        return float("-inf") if self.since_s is None else self.since_s + self.dwell_s
 
 
 @dataclass(frozen=True, slots=True)
 class SwitchStep:
-    """What follows from a glance."""
+    """What follows from an answer, or from a stretch of a trial."""
 
     state: SwitchState
     switch: Switch | None = None
     verdict: Verdict | None = None
 
 
-def look(state: SwitchState, glance: Glance) -> SwitchStep:
-    """Takes a glance in. At most one switch follows; while one is on trial no other begins."""
-    state = replace(
-        state,
-        votes=(*state.votes, glance.wanted)[-WINDOWS:],
-        goodputs_bps=(*state.goodputs_bps, glance.goodput_bps)[-WINDOWS:],
-    )
-    if state.trial is not None:
-        return _prove(state, state.trial, glance)
-    wanted = glance.wanted
-    agreeing = state.votes.count(wanted)
-    if wanted == state.in_force or agreeing < AGREEING or glance.at_s - state.since_s < DWELL_S:
+def answer(state: SwitchState, at_s: float, wanted: str, goodput_bps: float, why: str) -> SwitchStep:
+    """Takes a sure answer that speaks for `wanted`; `goodput_bps` is what the transfer had just before.
+
+    While a switch is on trial, and before it has stood for its dwell, no other begins.
+    """
+    if wanted == state.in_force or state.trial is not None or at_s < state.stays_until_s or state.barred.get(wanted, 0.0) > at_s:
         return SwitchStep(state)
-    if state.barred.get(wanted, 0.0) > glance.at_s:
-        return SwitchStep(state)
-    before_bps = statistics.fmean(state.goodputs_bps)
-    switched = replace(
-        state, in_force=wanted, since_s=glance.at_s, votes=(), goodputs_bps=(), trial=Trial(state.in_force, before_bps, glance.at_s)
-    )
-    why = f"{agreeing} of the last {len(state.votes)} looks at the path spoke for {wanted}"
+    flaps = state.since_s is not None and at_s - state.since_s < FLAPPING_S
+    dwell_s = min(2 * state.dwell_s, LONGEST_DWELL_S) if flaps else DWELL_S
+    switched = replace(state, in_force=wanted, since_s=at_s, dwell_s=dwell_s, trial=Trial(state.in_force, goodput_bps))
     return SwitchStep(switched, Switch(wanted, undo=False, why=why))
 
 
-def _prove(state: SwitchState, trial: Trial, glance: Glance) -> SwitchStep:
-    if glance.at_s - trial.since_s < TRIAL_SETTLE_S:
+def prove(state: SwitchState, at_s: float, seconds: float, goodput_bps: float) -> SwitchStep:
+    """Takes a stretch of `seconds` up to `at_s` in; when the trial is over, the switch is kept or taken back."""
+    trial = state.trial
+    if trial is None or state.since_s is None or at_s - seconds < state.since_s + TRIAL_SETTLE_S:
         return SwitchStep(state)
-    trial = replace(trial, seen_bps=(*trial.seen_bps, glance.goodput_bps))
-    if glance.at_s - trial.since_s < TRIAL_S:
+    trial = replace(trial, bits=trial.bits + goodput_bps * seconds, seconds=trial.seconds + seconds)
+    if at_s - state.since_s < TRIAL_S:
         return SwitchStep(replace(state, trial=trial))
-    ratio = statistics.fmean(trial.seen_bps) / trial.before_bps if trial.before_bps > 0 else 1.0
+    ratio = trial.bits / trial.seconds / trial.before_bps if trial.before_bps > 0 else 1.0
     for_others = state.in_force == DEFAULT_CONGESTION_CONTROL
     kept = ratio >= (_TOLERATED_FOR_OTHERS if for_others else _TOLERATED_FOR_OURSELVES)
     verdict = Verdict(state.in_force, trial.before, ratio, kept)
     if kept:
         return SwitchStep(replace(state, trial=None), verdict=verdict)
-    undone = SwitchState(trial.before, glance.at_s, barred={**state.barred, state.in_force: glance.at_s + BARRED_S})
+    barred = {**state.barred, state.in_force: at_s + BARRED_S}
+    undone = SwitchState(trial.before, at_s, dwell_s=state.dwell_s, barred=barred)
     why = f"{state.in_force} brought {ratio:.0%} of the goodput before it"
     return SwitchStep(undone, Switch(trial.before, undo=True, why=why), verdict)

@@ -6,7 +6,7 @@ import numpy.typing as npt
 from fairlead_advisor.features import distribution, loss, sawtooth, spectrum
 from fairlead_advisor.features.series import GRID_HZ, Series, Window, resample
 
-VERSION = 1
+VERSION = 2
 
 
 def extract(window: Window, rate_hz: float = GRID_HZ) -> npt.NDArray[np.float32]:
@@ -24,7 +24,7 @@ def describe(series: Series) -> dict[str, float]:
 
 
 def _names() -> tuple[str, ...]:
-    times_s = np.arange(100) / GRID_HZ
+    times_s = np.arange(round(5 * GRID_HZ)) / GRID_HZ
     ramp = Window(times_s, 10 + times_s, 5.0)
     return tuple(describe(resample(ramp)))
 

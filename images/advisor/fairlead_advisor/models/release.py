@@ -10,8 +10,9 @@ import numpy as np
 
 from fairlead_advisor.errors import ModelError, OutputError
 from fairlead_advisor.files import write_atomically
+from fairlead_advisor.models.location import MODEL_FILE
 from fairlead_advisor.models.model import Model
-from fairlead_advisor.models.store import MODEL_FILE, digest_file, find_model
+from fairlead_advisor.models.store import digest_file, find_model
 
 GOLDEN_FILE = "golden.npz"
 REPORT_FILE = "report.json"

@@ -1,18 +1,14 @@
-"""Model files: where the installed one is, and how one is read."""
+"""Model files: how one is read."""
 
 import os
 import re
 import stat
 from pathlib import Path
 
-from fairlead_advisor.errors import ModelError, NoModelError
+from fairlead_advisor.errors import ModelError
+from fairlead_advisor.models.location import MODEL_FILE, newest_installed
 from fairlead_advisor.models.model import MAXIMUM_BYTES, Model, load
 
-# Beside this module: one folder a version, with `model.onnx`, `model.onnx.sha256`, `card.md`; written by `fairlead-advisor export`.
-INSTALLED = Path(__file__).parent / "installed"
-MODEL_FILE = "model.onnx"
-
-_VERSIONED = re.compile(r"background-(\d+)\.(\d+)\.(\d+)")
 _DIGEST = re.compile(r"([0-9a-fA-F]{64})(?:\s.*)?", re.DOTALL)
 
 
@@ -27,14 +23,6 @@ def find_model(path: Path | None) -> Model:
         return load(content, _expected_digest(path))
     except ModelError as error:
         raise ModelError(f"{path}: {error}") from None
-
-
-def newest_installed(folder: Path = INSTALLED) -> Path:
-    """The folder of the highest version in `folder`; NoModelError if there is none."""
-    versions = [(tuple(map(int, match.groups())), entry) for entry in _entries(folder) if (match := _VERSIONED.fullmatch(entry.name))]
-    if not versions:
-        raise NoModelError("no classifier model is installed: name one with --model, or make one with `fairlead-advisor train`")
-    return max(versions)[1] / MODEL_FILE
 
 
 def digest_file(model: Path) -> Path:
@@ -52,10 +40,6 @@ def _expected_digest(model: Path) -> str:
     if not found:
         raise ModelError(f"its digest file {path.name} does not begin with a SHA-256 in hexadecimal: write one with sha256sum")
     return found[1]
-
-
-def _entries(folder: Path) -> list[Path]:
-    return list(folder.iterdir()) if folder.is_dir() else []
 
 
 def _read(path: Path, maximum: int) -> bytes:

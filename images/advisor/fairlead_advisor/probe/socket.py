@@ -5,7 +5,7 @@ import contextlib
 import socket
 import struct
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -63,14 +63,19 @@ def received_at_ns(monotonic_ns: int, realtime_ns: int, kernel_ns: int | None) -
     return monotonic_ns - age_ns if 0 <= age_ns < _NS else monotonic_ns
 
 
-async def probe(endpoint: Endpoint, key: bytes, timetable: Timetable, clocks: Clocks) -> ProbeResult:
+Enough = Callable[[Callable[[], Trace]], Awaitable[bool]]
+"""Looks at the samples so far as often as it likes; returns whether they will do."""
+
+
+async def probe(endpoint: Endpoint, key: bytes, timetable: Timetable, clocks: Clocks, enough: Enough | None = None) -> ProbeResult:
     """Sends the requests of `timetable` and waits for stragglers. No reply at all is a result too: every sample is then a loss.
 
-    Raises UsageError for an endpoint that does not exist here, ProbeError if no socket can be had.
+    Ends at once when `enough` returns True; what is under way then is left out. Raises UsageError for an endpoint that does not exist here,
+    ProbeError if no socket can be had.
     """
     connection = await _connect(endpoint)
     with connection:
-        return await _Prober(connection, Session(Codec(key)), timetable, clocks).run()
+        return await _Prober(connection, Session(Codec(key)), timetable, clocks).run(enough)
 
 
 async def keep_probing(endpoint: Endpoint, session: Session, rate_hz: float, clocks: Clocks) -> None:
@@ -88,11 +93,33 @@ class _Prober:
         self._clocks = clocks
         self._answered = asyncio.Event()
 
-    async def run(self) -> ProbeResult:
+    async def run(self, enough: Enough | None) -> ProbeResult:
         with self._receiving():
-            await self._send_all()
+            if await self._ended_early(enough):
+                return ProbeResult(self._so_far(), self._session.counters)
             await self._await_stragglers()
         return ProbeResult(self._session.trace(), self._session.counters)
+
+    async def _ended_early(self, enough: Enough | None) -> bool:
+        """Sends everything, or less when that is enough."""
+        if enough is None:
+            await self._send_all()
+            return False
+        sending, looking = asyncio.ensure_future(self._send_all()), asyncio.ensure_future(enough(self._so_far))
+        try:
+            while not sending.done():
+                await asyncio.wait({sending} if looking.done() else {sending, looking}, return_when=asyncio.FIRST_COMPLETED)
+                if looking.done() and looking.result():
+                    return True
+            sending.result()
+            return False
+        finally:
+            for task in (sending, looking):
+                task.cancel()
+            await asyncio.gather(sending, looking, return_exceptions=True)
+
+    def _so_far(self) -> Trace:
+        return self._session.recent(0, self._clocks.monotonic_ns())
 
     async def run_for_ever(self) -> None:
         with self._receiving():

@@ -5,25 +5,28 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import datetime
 
+from fairlead_advisor.decide.background import Background
 from fairlead_advisor.decide.model import Decision, PathMeasurement
 from fairlead_advisor.decide.optimizer import Outcome
 from fairlead_advisor.decide.switching import Switch, Verdict
 from fairlead_advisor.record.journal import Journal, Kind
 from fairlead_advisor.record.metrics import Metrics
-from fairlead_advisor.record.published import MOST_CHANGES, Changed, Published, as_json
+from fairlead_advisor.record.published import MOST_CHANGES, Changed, Looks, Published, Summing, as_json, background_json, outcome_json
 
 _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Summing:
-    """How a transfer went as a whole. `stream_coefficient` in 1/bit is what a later job may start from; None unless a count settled."""
+class Look:
+    """A look at the path while data stood still: `why` in general and `story` in figures; `news` if it altered the choice."""
 
-    congestion_control: str
-    streams: int
-    goodput_bps: float | None
-    seconds: float
-    stream_coefficient: float | None
+    why: str
+    story: str
+    quiet_s: float
+    background: Background | None
+    sure: bool
+    news: bool
+    failure: str
 
 
 class Board:
@@ -39,7 +42,9 @@ class Board:
         """Publishes a decision; the time of the one before stays unless another is given."""
         before = self.published
         moment = decided_at or (before.decided_at if before else self._now())
-        self.published = Published(path, decision, moment, applied, before.changes if before else ())
+        self.published = Published(
+            path, decision, moment, applied, before.changes if before else (), looks=before.looks if before else Looks()
+        )
         self.metrics.decided(self.published)
         _log.info("%s; applied: %s", decision.message, "yes" if applied else "no")
 
@@ -73,6 +78,18 @@ class Board:
         self._journal.tell(Kind.SWITCH, {"from": before, "to": switch.to, "undo": switch.undo, "why": switch.why})
         self._changed("congestion_control", before, switch.to, switch.why)
 
+    def looked(self, look: Look) -> None:
+        """Data stood still for a look at the path."""
+        self.metrics.looked(look.quiet_s, "news" if look.news else "sure" if look.sure else "unsure" if look.background else "failed")
+        told = {"why": look.why, "story": look.story, "quiet_seconds": round(look.quiet_s, 2), "sure": look.sure, "news": look.news}
+        told |= {"failure": look.failure or None, **background_json(look.background)}
+        _log.info("quiet look of %.1f s (%s): %s", look.quiet_s, look.story, look.failure or told["background"])
+        self._journal.tell(Kind.LOOK, told)
+        if self.published is not None:
+            looks = self.published.looks
+            added = Looks(looks.count + 1, looks.quiet_s + look.quiet_s, self._now())
+            self.published = replace(self.published, looks=added)
+
     def proved(self, verdict: Verdict) -> None:
         """A switch has shown what it was worth."""
         told = {
@@ -85,14 +102,9 @@ class Board:
 
     def ended(self, summing: Summing) -> None:
         """The transfer, or this process, is over."""
-        told = {
-            "congestion_control": summing.congestion_control,
-            "streams": summing.streams,
-            "goodput_bps": None if summing.goodput_bps is None else round(summing.goodput_bps),
-            "seconds": round(summing.seconds, 1),
-            "stream_coefficient": summing.stream_coefficient,
-        }
-        self._journal.tell(Kind.END, told)
+        if self.published is not None:
+            self.published = replace(self.published, outcome=summing)
+        self._journal.tell(Kind.END, outcome_json(summing))
 
     def _changed(self, what: str, before: str | int, after: str | int, why: str) -> None:
         if self.published is not None:

@@ -75,6 +75,13 @@ def _follow_up(entry: Entry) -> str:
             ratio = entry.get("goodput_ratio")
             measured = f"{ratio:.0%} of the goodput before" if isinstance(ratio, int | float) else "not measured"
             return f"{entry.get('congestion_control')} {'kept' if entry.get('kept') else 'given up'}: {measured}"
+        case Kind.LOOK:
+            quiet_s = entry.get("quiet_seconds")
+            stood = f" of {quiet_s:.1f} s" if isinstance(quiet_s, int | float) else ""
+            told = (
+                f"no answer: {entry.get('failure')}" if entry.get("failure") else _background({**entry, "abstained": not entry.get("sure")})
+            )
+            return f"quiet look{stood}, {entry.get('story')}: {told}"
         case Kind.END:
             goodput_bps = entry.get("goodput_bps")
             rate = f"{goodput_bps / 1e6:.1f} Mb/s" if isinstance(goodput_bps, int | float) else "an unknown rate"

@@ -26,6 +26,7 @@ class Kind(StrEnum):
     STREAMS = "streams"
     SWITCH = "switch"
     OUTCOME = "outcome"
+    LOOK = "look"
     END = "end"
 
 

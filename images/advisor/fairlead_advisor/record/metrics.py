@@ -46,6 +46,10 @@ class Metrics:
         self._trials = Counter(
             "fairlead_advisor_stream_trials", "Stream counts that were tried, by how it ended.", ["outcome"], registry=self._registry
         )
+        self._looks = Counter(
+            "fairlead_advisor_looks", "Looks at the path while data stood still, by outcome.", ["outcome"], registry=self._registry
+        )
+        self._quiet = Counter("fairlead_advisor_quiet_seconds", "Time that data stood still for looks.", registry=self._registry)
         self._switches = Counter(
             "fairlead_advisor_switches", "Congestion control switched on live sockets.", ["to", "undo"], registry=self._registry
         )
@@ -91,6 +95,11 @@ class Metrics:
     def switched(self, to: str, *, undo: bool) -> None:
         """Records a switch of congestion control."""
         self._switches.labels(to, str(undo).lower()).inc()
+
+    def looked(self, quiet_s: float, outcome: str) -> None:
+        """Records a quiet look: `outcome` is news, sure, unsure or failed."""
+        self._looks.labels(outcome).inc()
+        self._quiet.inc(quiet_s)
 
     def exposition(self) -> bytes:
         """All metrics in Prometheus' text format."""

@@ -27,14 +27,39 @@ class Changed:
 
 
 @dataclass(frozen=True, slots=True)
+class Looks:
+    """How often data stood still for a look at the path, for how long together, and when that was last."""
+
+    count: int = 0
+    quiet_s: float = 0.0
+    last: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Summing:
+    """How a transfer went as a whole. `stream_coefficient` in 1/bit is what a later job may start from; None unless a count settled."""
+
+    congestion_control: str
+    streams: int
+    goodput_bps: float | None
+    seconds: float
+    stream_coefficient: float | None
+
+
+@dataclass(frozen=True, slots=True)
 class Published:
-    """A decision, the measurement behind it, when it was made, whether the mover has it in force, and the latest changes to it."""
+    """A decision, the measurement behind it, when it was made, whether the mover has it in force, and the latest changes to it.
+
+    `outcome` is None until the transfer is over.
+    """
 
     path: PathMeasurement
     decision: Decision
     decided_at: datetime
     applied: bool
     changes: tuple[Changed, ...] = ()
+    looks: Looks = Looks()
+    outcome: Summing | None = None
 
 
 def as_json(published: Published) -> dict[str, object]:
@@ -48,6 +73,12 @@ def as_json(published: Published) -> dict[str, object]:
             {"at": timestamp(change.at), "what": change.what, "from": change.before, "to": change.after, "why": change.why}
             for change in published.changes[-MOST_CHANGES:]
         ],
+        "looks": {
+            "count": published.looks.count,
+            "quiet_seconds": round(published.looks.quiet_s, 1),
+            "last_at": None if published.looks.last is None else timestamp(published.looks.last),
+        },
+        "outcome": None if published.outcome is None else outcome_json(published.outcome),
     }
 
 
@@ -58,6 +89,17 @@ def termination_message(published: Published) -> str:
     forms = (published, replace(published, changes=()), replace(published, changes=(), decision=shorter))
     texts = (json.dumps(as_json(form)) for form in forms)
     return next((text for text in texts if len(text.encode()) <= LONGEST_TERMINATION_MESSAGE), "")
+
+
+def outcome_json(outcome: Summing) -> dict[str, object]:
+    """How the transfer went."""
+    return {
+        "congestion_control": outcome.congestion_control,
+        "streams": outcome.streams,
+        "goodput_bps": None if outcome.goodput_bps is None else round(outcome.goodput_bps),
+        "seconds": round(outcome.seconds, 1),
+        "stream_coefficient": outcome.stream_coefficient,
+    }
 
 
 def path_json(path: PathMeasurement) -> dict[str, object]:
@@ -72,18 +114,13 @@ def path_json(path: PathMeasurement) -> dict[str, object]:
 
 def decision_json(decision: Decision) -> dict[str, object]:
     """A decision without its time."""
-    background = decision.background
     return {
         "protocol": decision.protocol,
         "congestion_control": decision.congestion_control,
         "streams": decision.streams,
         "socket_buffer_bytes": decision.socket_buffer_bytes,
-        "background": None if background is None else _likeliest_json(background),
-        "probabilities": None if background is None else {name: round(value, 4) for name, value in background.probabilities.items()},
-        "any_bbr": None if background is None else round(background.any_bbr, 4),
-        "confidence": None if background is None else _ratio(background.confidence),
+        **background_json(decision.background),
         "abstained": decision.abstained,
-        "model": None if background is None else background.model,
         "utility": None if decision.utility is None else round(decision.utility, 4),
         "rejected": [
             {
@@ -98,6 +135,19 @@ def decision_json(decision: Decision) -> dict[str, object]:
     }
 
 
+def background_json(background: Background | None) -> dict[str, object]:
+    """What a classifier said; every field is null without an answer."""
+    if background is None:
+        return dict.fromkeys(("background", "probabilities", "any_bbr", "confidence", "model"))
+    return {
+        "background": _likeliest_json(background),
+        "probabilities": {name: round(value, 4) for name, value in background.probabilities.items()},
+        "any_bbr": _ratio(background.any_bbr),
+        "confidence": _ratio(background.confidence),
+        "model": background.model,
+    }
+
+
 def timestamp(moment: datetime) -> str:
     """RFC 3339 in UTC, to the second."""
     return moment.astimezone(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
@@ -105,7 +155,8 @@ def timestamp(moment: datetime) -> str:
 
 def _likeliest_json(background: Background) -> dict[str, object]:
     name, probability = background.likeliest
-    return {"class": name, "probability": _ratio(probability)}
+    told: dict[str, object] = {"class": name, "probability": _ratio(probability), "abstained": background.abstained}
+    return told if background.measured_at is None else told | {"measured_at": timestamp(background.measured_at)}
 
 
 def _ratio(value: float) -> float:

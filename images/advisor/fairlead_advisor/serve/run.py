@@ -11,16 +11,20 @@ from fairlead_advisor.decide.model import History, Limits
 from fairlead_advisor.files import ensure_writable
 from fairlead_advisor.probe.monitor import Monitor
 from fairlead_advisor.probe.schedule import Timetable
-from fairlead_advisor.probe.socket import Clocks, Endpoint, ProbeResult, probe
+from fairlead_advisor.probe.socket import Clocks, Endpoint, Enough, ProbeResult, probe
 from fairlead_advisor.record.board import Board
 from fairlead_advisor.record.journal import Journal
 from fairlead_advisor.record.metrics import Metrics
 from fairlead_advisor.record.published import Published, termination_message
 from fairlead_advisor.serve.app import build_app, serving
+from fairlead_advisor.serve.classifier import MODEL_RATE_HZ, load_classifier
 from fairlead_advisor.steer.effects import Effects
+from fairlead_advisor.steer.known import KnownPath
 from fairlead_advisor.steer.mover import Mover, Peer
 from fairlead_advisor.steer.sidecar import Files, Sidecar
 
+DEFAULT_RATE_HZ = 20.0
+"""Of the probe before the data, without a model."""
 WATCH_RATE_HZ = 10.0
 """Enough to tell a standing queue, for half of what the probe before the data costs in processor time."""
 
@@ -29,16 +33,19 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """The sidecar's command line."""
+    """The sidecar's command line. `model` None: the newest installed; `rate_hz` None: what the model was trained on, or the default."""
 
     control_socket: Path
     http_address: str
     http_port: int
     trace_path: Path
     record_path: Path
-    timetable: Timetable
+    probe_seconds: float
     limits: Limits
     history: History
+    model: Path | None = None
+    rate_hz: float | None = None
+    known: KnownPath | None = None
     termination_log: Path | None = None
 
 
@@ -55,17 +62,33 @@ async def run_sidecar(settings: Settings) -> None:
     def endpoint(peer: Peer) -> Endpoint:
         return Endpoint(peer.address, peer.echo_port, source_address=peer.source_address)
 
-    async def probe_peer(peer: Peer) -> ProbeResult:
-        return await probe(endpoint(peer), peer.echo_key, settings.timetable, Clocks())
+    loaded = load_classifier(settings.model)
+    if loaded.classifier is None:
+        _log.warning("the background is not classified: %s", loaded.why_not)
+    rate_hz = settings.rate_hz or (MODEL_RATE_HZ if loaded.classifier else DEFAULT_RATE_HZ)
+
+    async def probe_peer(peer: Peer, seconds: float, enough: Enough | None) -> ProbeResult:
+        return await probe(endpoint(peer), peer.echo_key, Timetable(rate_hz, seconds), Clocks(), enough)
 
     def monitor(peer: Peer) -> Monitor:
         return Monitor(endpoint(peer), peer.echo_key, WATCH_RATE_HZ, Clocks())
 
-    effects = Effects(probe_peer, monitor, now=lambda: datetime.now(UTC))
+    now = lambda: datetime.now(UTC)  # noqa: E731
+    effects = Effects(probe_peer, monitor, now, classifier=loaded.classifier, no_classifier=loaded.why_not)
     metrics, journal = Metrics(), Journal(settings.record_path, effects.now)
     board = Board(metrics, journal, effects.now)
     async with Mover(settings.control_socket) as mover:
-        sidecar = Sidecar(mover, effects, board, settings.limits, history=settings.history, files=Files(settings.trace_path, journal))
+        files = Files(settings.trace_path, journal)
+        sidecar = Sidecar(
+            mover,
+            effects,
+            board,
+            settings.limits,
+            history=settings.history,
+            files=files,
+            probe_s=settings.probe_seconds,
+            known=settings.known,
+        )
         async with serving(build_app(metrics, lambda: board.published), settings.http_address, settings.http_port):
             _log.info("serving on %s:%d, waiting for the mover's peer", settings.http_address, settings.http_port)
             try:

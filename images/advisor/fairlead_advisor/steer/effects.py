@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Protocol
 
 from fairlead_advisor.decide.background import Background
-from fairlead_advisor.probe.socket import ProbeResult
+from fairlead_advisor.probe.socket import Enough, ProbeResult
 from fairlead_advisor.probe.trace import Trace
 from fairlead_advisor.steer.mover import Peer, Stats, Transport
 
@@ -22,6 +22,8 @@ class MoverClient(Protocol):
 
     async def set_transport(self, wanted: Transport) -> Transport: ...
 
+    async def hold_data(self, seconds: float) -> None: ...
+
 
 class PathMonitor(Protocol):
     """Goes on sampling the path; `recent` has the samples of the last so many seconds."""
@@ -32,15 +34,25 @@ class PathMonitor(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Effects:
-    """`probe` measures an idle path, `monitor` one under load. `classify` tells the background from a trace; None without a model.
+class Classifier:
+    """`classify` tells the background from the last so many seconds of a trace, one of `windows_s`; it raises AdvisorError alone."""
 
-    `now` is for people, `monotonic_s` for intervals; `sleep` takes seconds.
+    classify: Callable[[Trace, float], Awaitable[Background]]
+    windows_s: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Effects:
+    """`probe` samples an idle path for so many seconds or until it is enough, `monitor` one under load.
+
+    `classifier` is None without a model, and `no_classifier` says why. `now` is for people, `monotonic_s` for intervals;
+    `sleep` takes seconds.
     """
 
-    probe: Callable[[Peer], Awaitable[ProbeResult]]
+    probe: Callable[[Peer, float, Enough | None], Awaitable[ProbeResult]]
     monitor: Callable[[Peer], PathMonitor]
     now: Callable[[], datetime]
-    classify: Callable[[Trace], Background] | None = None
+    classifier: Classifier | None = None
+    no_classifier: str = ""
     monotonic_s: Callable[[], float] = time.monotonic
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep

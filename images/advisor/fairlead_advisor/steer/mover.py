@@ -45,12 +45,16 @@ class StreamStats:
 
 @dataclass(frozen=True, slots=True)
 class Stats:
-    """What the mover's sockets say. `cap_bps` bounds all streams together; None without a cap, and from a mover that does not tell."""
+    """What the mover's sockets say. `cap_bps` bounds all streams together; None without a cap, and from a mover that does not tell.
+
+    `quiet_s` is how long data are still held back, 0 if they are not; None from a mover that cannot hold them.
+    """
 
     stage: str
     available_congestion_controls: frozenset[str]
     streams: tuple[StreamStats, ...]
     cap_bps: float | None = None
+    quiet_s: float | None = None
 
     @property
     def rtts_s(self) -> tuple[float, ...]:
@@ -98,12 +102,14 @@ class Mover:
     async def stats(self) -> Stats:
         """The state of the transfer's streams."""
         answer = _Answer("GET /v1/stats", await self._ask("GET", "/v1/stats"))
+        quiet_ms = answer.number_or_none("quiet_for_ms")
         available = answer.items("available_congestion_controls")
         return Stats(
             stage=answer.text("stage"),
             available_congestion_controls=frozenset(name for name in available if isinstance(name, str)),
             streams=tuple(_stream(stream) for stream in answer.items("streams")),
             cap_bps=_cap_bps(answer.value.get("bandwidth")),
+            quiet_s=None if quiet_ms is None else quiet_ms / 1000,
         )
 
     async def set_transport(self, wanted: Transport) -> Transport:
@@ -112,6 +118,10 @@ class Mover:
         change = {name: value for name, value in asked.items() if value is not None}
         answer = _Answer("PATCH /v1/transport", await self._ask("PATCH", "/v1/transport", change))
         return Transport(answer.text("congestion_control"), answer.integer("streams"))
+
+    async def hold_data(self, seconds: float) -> None:
+        """Has all data held back for `seconds`, after which they flow again; 0 ends that at once. Errors as for `set_transport`."""
+        await self._ask("PATCH", "/v1/transport", {"quiet_for_ms": round(seconds * 1000)})
 
     async def _ask(self, method: str, path: str, body: Mapping[str, object] | None = None) -> Any:
         where = f"{method} {path}"

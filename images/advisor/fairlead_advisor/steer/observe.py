@@ -4,6 +4,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from fairlead_advisor.decide.looking.scene import Sight
 from fairlead_advisor.decide.model import PathMeasurement
 from fairlead_advisor.decide.optimizer import Observation
 from fairlead_advisor.probe.summary import Summary
@@ -64,6 +65,24 @@ def observe(before: Sample, after: Sample, rtts_ms: Sequence[float], floor_s: fl
         loss_ratio=retransmits / segments if segments else 0.0,
         busy_ratio=1.0 if at_cap else _busy_ratio(after.stats.streams, rtts_ms, floor_s),
     )
+
+
+def sight(seen: Observation, rtts_ms: Sequence[float]) -> Sight:
+    """What the comparison with earlier looks at; `rtts_ms` are the answered echo requests meanwhile."""
+    low_ms, high_ms = _tenth_and_ninetieth(sorted(rtts_ms)) if rtts_ms else (None, None)
+    return Sight(
+        at_s=seen.at_s,
+        seconds=seen.seconds,
+        goodput_bps=seen.goodput_bps,
+        loss_ratio=seen.loss_ratio,
+        rtt_low_s=None if low_ms is None else low_ms / 1000,
+        rtt_high_s=None if high_ms is None else high_ms / 1000,
+    )
+
+
+def _tenth_and_ninetieth(ascending: Sequence[float]) -> tuple[float, float]:
+    last = len(ascending) - 1
+    return ascending[round(0.1 * last)], ascending[round(0.9 * last)]
 
 
 def _grown(before: int | None, after: int | None) -> int:

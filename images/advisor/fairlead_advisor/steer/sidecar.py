@@ -15,7 +15,9 @@ from fairlead_advisor.probe.summary import summarize
 from fairlead_advisor.probe.trace import write_trace
 from fairlead_advisor.record.board import Board
 from fairlead_advisor.record.journal import Journal
+from fairlead_advisor.steer.background.survey import survey
 from fairlead_advisor.steer.effects import Effects, MoverClient
+from fairlead_advisor.steer.known import GLANCE_S, KnownPath, still_holds
 from fairlead_advisor.steer.mover import Peer, Stats, Transport
 from fairlead_advisor.steer.observe import measurement
 from fairlead_advisor.steer.takeover import is_under_way, what_stands
@@ -39,13 +41,27 @@ class Files:
 class Sidecar:
     """One job's advisor; `board` has what stands."""
 
-    def __init__(self, mover: MoverClient, effects: Effects, board: Board, limits: Limits, *, history: History, files: Files) -> None:
+    def __init__(
+        self,
+        mover: MoverClient,
+        effects: Effects,
+        board: Board,
+        limits: Limits,
+        *,
+        history: History,
+        files: Files,
+        probe_s: float,
+        known: KnownPath | None = None,
+    ) -> None:
+        """`probe_s` is the longest that the data wait for the path to be sampled, apart from the last replies."""
         self._mover = mover
+        self._probe_s = probe_s
         self._effects = effects
         self._board = board
         self._limits = limits
         self._history = history
         self._files = files
+        self._known = known
 
     async def run(self) -> None:
         """Runs until it is cancelled: what goes wrong is told in the decision, and the transfer goes on with the safe default."""
@@ -86,23 +102,37 @@ class Sidecar:
         unknown = PathMeasurement(rtt_s=None, rtt_minimum_s=None, loss_ratio=None, samples=0)
         if peer is None:
             return unknown, None, ""
+        if self._known is not None and (recalled := await self._recall(peer, self._known)) is not None:
+            return *recalled, ""
         try:
-            result = await self._effects.probe(peer)
+            found = await survey(self._effects, peer, self._probe_s)
         except AdvisorError as error:
             _log.warning("the path could not be probed: %s", error)
             return unknown, None, ""
+        result = found.result
         summary = summarize(result.trace)
         self._board.metrics.probed(summary, result.counters)
         try:
             write_trace(self._files.trace, result.trace)
         except OutputError as error:
             _log.warning("the trace is lost, the decision goes on: %s", error)
-        if self._effects.classify is None or not summary.answered:
-            return measurement(summary), None, ""
+        story = f" ({found.failure})" if found.failure and summary.answered and self._limits.congestion_control is None else ""
+        return measurement(summary), found.background, story
+
+    async def _recall(self, peer: Peer, known: KnownPath) -> tuple[PathMeasurement, Background | None] | None:
+        """The path by a glance at its RTT and what an earlier transfer knew; None if it is not that path any more."""
         try:
-            return measurement(summary), self._effects.classify(result.trace), ""
+            result = await self._effects.probe(peer, GLANCE_S, None)
         except AdvisorError as error:
-            return measurement(summary), None, f"; the classifier failed ({error})"
+            _log.warning("the known path could not be looked at: %s", error)
+            return None
+        summary = summarize(result.trace)
+        self._board.metrics.probed(summary, result.counters)
+        path = measurement(summary)
+        if not still_holds(known, path):
+            _log.info("the RTT is not the one that was known: the path is measured anew")
+            return None
+        return path, known.background
 
     async def _await_peer(self) -> Peer:
         for pause_s in _pauses():
@@ -167,7 +197,7 @@ class Sidecar:
 
     async def _watch(self, peer: Peer | None) -> None:
         monitor = self._effects.monitor(peer) if peer is not None else None
-        watch = Watch(self._mover, self._effects, self._board, self._limits, history=self._history, monitor=monitor)
+        watch = Watch(self._mover, self._effects, self._board, self._limits, history=self._history, peer=peer, monitor=monitor)
         async with asyncio.TaskGroup() as tasks:
             if monitor is not None:
                 tasks.create_task(monitor.run())

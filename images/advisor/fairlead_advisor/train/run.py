@@ -9,11 +9,13 @@ from pathlib import Path
 import numpy as np
 
 from fairlead_advisor.errors import DataError, ModelError, OutputError
+from fairlead_advisor.features.series import GRID_HZ
 from fairlead_advisor.files import ensure_writable, write_atomically
+from fairlead_advisor.models.location import MODEL_FILE
 from fairlead_advisor.models.metadata import Metadata
 from fairlead_advisor.models.model import Model, load
 from fairlead_advisor.models.release import CARD_FILE, GOLDEN_FILE, REPORT_FILE, TOLERANCE, digest_line
-from fairlead_advisor.models.store import MODEL_FILE, digest_file
+from fairlead_advisor.models.store import digest_file
 from fairlead_advisor.train import report
 from fairlead_advisor.train.data import TEST_SPLITS, TRAIN, Dataset, Run, load_dataset
 from fairlead_advisor.train.fit import REFERENCE_WINDOW_S, Fitted, fit
@@ -25,10 +27,11 @@ NAME = "background"
 
 # Windows overlap, and come in several lengths and rates, so that a model meets every phase of a cycle and every probe it may be used with.
 TRAINING_CUTTINGS = (
-    Cutting(5.0, 2.5),
-    Cutting(10.0, 2.5),
+    Cutting(5.0, 2.5, rate_hz=GRID_HZ),
+    Cutting(10.0, 2.5, rate_hz=GRID_HZ),
+    Cutting(10.0, 5.0),
     Cutting(10.0, 5.0, rate_hz=10.0),
-    Cutting(20.0, 5.0),
+    Cutting(20.0, 5.0, rate_hz=GRID_HZ),
 )
 TEST_CUTTING = Cutting(REFERENCE_WINDOW_S, REFERENCE_WINDOW_S)
 

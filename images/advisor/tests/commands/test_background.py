@@ -58,11 +58,13 @@ async def test_classify_abstains_when_unsure(tmp_path: Path) -> None:
     assert (told["abstained"], told["reason"], told["confidence"]) == (True, "LowConfidence", 0.5)
 
 
-async def test_classify_without_a_model_says_so(tmp_path: Path) -> None:
-    write_trace(tmp_path / "trace.csv", steady())
+async def test_classify_takes_the_installed_model_unless_told_otherwise(tmp_path: Path) -> None:
+    write_trace(tmp_path / "trace.csv", caricature("B0-C1", seconds=10.0))
     outcome = await run("classify", tmp_path / "trace.csv")
-    assert (outcome.exit_code, outcome.stdout) == (3, "")
-    assert "a valid trace of 200 samples, but no classifier model is installed" in outcome.stderr
+    assert outcome.exit_code == 0, outcome.stderr
+    told = json.loads(outcome.stdout)
+    assert told["model"].startswith("background-")
+    assert sum(told["probabilities"].values()) == pytest.approx(1, abs=1e-3)
 
 
 @pytest.mark.parametrize("window", ["0", "-1", "nan", "inf", "1e9", "4.9"])

@@ -2,10 +2,10 @@ import math
 
 import pytest
 
-from fairlead_advisor.decide.background import Background
+from fairlead_advisor.decide.background import Background, pool
 from fairlead_advisor.decide.utility import bbr_threshold, expected_utility
 from fairlead_advisor.errors import ClassifierAnswerError
-from fairlead_advisor.models.classes import CLASSES
+from fairlead_advisor.models.classes import BBR_CLASSES, CLASSES
 
 UNIFORM = dict.fromkeys(CLASSES, 1 / 6)
 
@@ -36,3 +36,34 @@ def test_the_threshold_of_the_cost_rule(others_weight: float, threshold: float) 
     for any_bbr, better in ((threshold - 0.001, "cubic"), (threshold + 0.001, "bbr")):
         seen = Background(UNIFORM, any_bbr, 0.9, False, "test-1")
         assert max(("cubic", "bbr"), key=lambda name: expected_utility(name, seen, others_weight)) == better
+
+
+def told(name: str, probability: float, *, novel: bool = False) -> Background:
+    rest = (1 - probability) / (len(CLASSES) - 1)
+    probabilities = {other: probability if other == name else rest for other in CLASSES}
+    any_bbr = sum(value for other, value in probabilities.items() if other in BBR_CLASSES)
+    confidence = max(any_bbr, 1 - any_bbr)
+    return Background(probabilities, any_bbr, confidence, novel or confidence < 0.8, "test-1", novel=novel, sure_from=0.8)
+
+
+@pytest.mark.parametrize(
+    ("answers", "likeliest", "abstained"),
+    [
+        pytest.param([told("B1-C0", 0.9)], "B1-C0", False, id="one stands as it is"),
+        pytest.param([told("B1-C0", 0.5), told("B1-C0", 0.97)], "B1-C0", False, id="a surer second one"),
+        pytest.param([told("B1-C0", 0.5), told("B1-C0", 0.5)], "B1-C0", True, id="two unsure ones are not sure"),
+        pytest.param([told("B1-C0", 0.9), told("B0-C1", 0.9)], "B0-C1", True, id="two that disagree"),
+        pytest.param([told("B1-C0", 0.99), told("B1-C0", 0.99, novel=True)], "B1-C0", True, id="one saw something novel"),
+    ],
+)
+def test_windows_of_one_scene_are_pooled(answers: list[Background], likeliest: str, abstained: bool) -> None:
+    pooled = pool(answers)
+    assert pooled.abstained is abstained
+    assert sum(pooled.probabilities.values()) == pytest.approx(1)
+    assert pooled.probabilities[likeliest] == max(pooled.probabilities.values())
+    assert pooled.confidence <= max(answer.confidence for answer in answers) + 1e-9
+
+
+def test_a_model_that_rules_a_class_out_does_not_outvote_the_rest() -> None:
+    certain = Background({name: float(name == "B0-C0") for name in CLASSES}, 0.0, 1.0, False, "test-1")
+    assert pool([certain, told("B1-C0", 0.99), told("B1-C0", 0.99)]).any_bbr > 0.2

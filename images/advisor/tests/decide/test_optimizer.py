@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fairlead_advisor.decide.optimizer import LONGEST_WAIT_S, Observation, Phase, start, step
+from fairlead_advisor.decide.optimizer import LONGEST_WAIT_S, Observation, Phase, resumed, start, step
 from tests.decide.path_models import PathModel, Transfer, best_fixed_bps, capped, clean, lossy, shared, shared_sawtooth, unseen
 
 SEEDS = range(5)
@@ -138,3 +138,16 @@ def test_each_outcome_says_what_was_compared() -> None:
     outcome = Transfer(lossy(), noise=0.0).run(20).outcomes[0]
     assert (outcome.base.streams, outcome.tried.streams, outcome.kept) == (4, 8, 8)
     assert outcome.why.startswith("kept 8: 8") and "against" in outcome.why
+
+
+def test_after_data_stood_still_a_trial_is_given_up_and_nothing_is_judged_by_the_pause() -> None:
+    transfer = Transfer(lossy(), 4)
+    while transfer.state.trial is None:
+        transfer.run(1)
+    made = resumed(transfer.state, transfer.now_s)
+    assert made.change is not None and made.change.streams == 4
+    assert (made.state.phase, made.state.trial, made.state.streams) == (Phase.REST, None, 4)
+    again = resumed(made.state, transfer.now_s + 5)
+    assert (again.change, again.state.phase) == (None, Phase.REST)
+    slow = Observation(transfer.now_s + 8, 3.0, 4, 0.0, 0.0, 0.0)
+    assert step(again.state, slow).state.window.seconds == 0

@@ -1,3 +1,6 @@
+from dataclasses import replace
+from datetime import UTC, datetime
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -168,3 +171,17 @@ def test_never_what_is_not_offered_and_always_what_the_user_says(
     # Every kernel has reno.
     assert decision.congestion_control == (chosen or decision.congestion_control)
     assert chosen is not None or decision.congestion_control in offered | {"reno"}
+
+
+@pytest.mark.parametrize(("abstained", "congestion_control"), [(False, "bbr"), (True, "cubic")])
+def test_what_an_earlier_transfer_saw_counts_as_ones_own_and_is_told_as_what_it_is(abstained: bool, congestion_control: str) -> None:
+    probabilities = {name: 1.0 if name == "B1-C0" else 0.0 for name in CLASSES}
+    own = Background(probabilities, 0.97, 0.97, abstained=abstained, model="m")
+    recalled = replace(own, measured_at=datetime(2026, 1, 1, 12, tzinfo=UTC))
+    first, later = decide(MEASURED, Limits(), own), decide(MEASURED, Limits(), recalled)
+    assert later.reason is Reason.KNOWN
+    assert "looked like B1-C0 (100%), with BBR, any BBR 97% to an earlier transfer at 12:00:00Z" in later.message
+    assert replace(later, reason=first.reason, message=first.message, background=own) == first
+    assert later.congestion_control == congestion_control
+    chosen = decide(MEASURED, Limits(congestion_control="bbr"), recalled)
+    assert chosen.reason is Reason.USER_CHOICE

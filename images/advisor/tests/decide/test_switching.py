@@ -1,54 +1,76 @@
-from collections.abc import Iterable
-
 import pytest
 
-from fairlead_advisor.decide.switching import BARRED_S, DWELL_S, TRIAL_S, Glance, Switch, SwitchState, Verdict, look
+from fairlead_advisor.decide.switching import (
+    BARRED_S,
+    DWELL_S,
+    LONGEST_DWELL_S,
+    TRIAL_S,
+    TRIAL_SETTLE_S,
+    Switch,
+    SwitchState,
+    Verdict,
+    answer,
+    prove,
+)
 
-PERIOD_S = 10.0
 
-
-class Looking:
-    """Glances every ten seconds; goodput by what is in force."""
+class Transfer:
+    """Goodput by what is in force, in stretches of a second; sure answers at will."""
 
     def __init__(self, in_force: str = "cubic", goodputs_bps: dict[str, float] | None = None) -> None:
-        self.state = SwitchState(in_force, since_s=0.0)
+        self.state = SwitchState(in_force)
         self.goodputs_bps = goodputs_bps or {"cubic": 50e6, "bbr": 50e6}
         self.now_s = 0.0
         self.switches: list[tuple[float, Switch]] = []
         self.verdicts: list[Verdict] = []
 
-    def see(self, votes: Iterable[str]) -> "Looking":
-        for wanted in votes:
-            self.now_s += PERIOD_S
-            step = look(self.state, Glance(self.now_s, wanted, self.goodputs_bps[self.state.in_force]))
-            self.state = step.state
-            if step.switch:
-                self.switches.append((self.now_s, step.switch))
-            if step.verdict:
-                self.verdicts.append(step.verdict)
+    def run(self, seconds: float) -> "Transfer":
+        for _ in range(round(seconds)):
+            self.now_s += 1
+            made = prove(self.state, self.now_s, 1.0, self.goodputs_bps[self.state.in_force])
+            self.state = made.state
+            if made.switch:
+                self.switches.append((self.now_s, made.switch))
+            if made.verdict:
+                self.verdicts.append(made.verdict)
+        return self
+
+    def hear(self, wanted: str) -> "Transfer":
+        made = answer(self.state, self.now_s, wanted, self.goodputs_bps[self.state.in_force], "a look")
+        self.state = made.state
+        if made.switch:
+            self.switches.append((self.now_s, made.switch))
         return self
 
 
+def test_a_sure_answer_for_something_else_switches_at_once() -> None:
+    transfer = Transfer().run(5).hear("cubic").hear("bbr")
+    assert transfer.switches == [(5.0, Switch("bbr", undo=False, why="a look"))]
+    assert transfer.state.trial is not None
+
+
 @pytest.mark.parametrize(
-    ("votes", "switches_at_s"),
+    ("after_s", "switches"),
     [
-        pytest.param(["cubic"] * 30, [], id="nothing to change"),
-        pytest.param(["cubic"] * 7 + ["bbr"] * 3, [100.0], id="three in a row after the dwell"),
-        pytest.param(["bbr"] * 6, [DWELL_S], id="not before the dwell is over"),
-        pytest.param(["cubic"] * 6 + ["bbr", "cubic", "bbr", "cubic", "bbr"], [110.0], id="three of five"),
-        pytest.param(["cubic"] * 6 + ["bbr", "cubic", "cubic"] * 6, [], id="never three of five"),
-        pytest.param(["cubic"] * 6 + ["bbr", "bbr", "cubic", "cubic", "cubic", "bbr", "cubic"], [], id="too far apart"),
+        pytest.param(TRIAL_S - 1, 1, id="on trial"),
+        pytest.param(DWELL_S - 1, 1, id="not before the dwell is over"),
+        pytest.param(DWELL_S, 2, id="after it"),
     ],
 )
-def test_a_switch_needs_three_of_five_and_a_dwell_of_a_minute(votes: list[str], switches_at_s: list[float]) -> None:
-    assert [at_s for at_s, _ in Looking().see(votes).switches] == switches_at_s
+def test_a_switch_stands_for_its_dwell(after_s: float, switches: int) -> None:
+    assert len(Transfer().hear("bbr").run(after_s).hear("cubic").switches) == switches
 
 
-def test_two_switches_are_a_dwell_apart() -> None:
-    looking = Looking().see(["cubic"] * 3 + ["bbr"] * 4 + ["cubic"] * 12)
-    (first_s, to_bbr), (second_s, to_cubic) = looking.switches
-    assert (to_bbr.to, to_cubic.to) == ("bbr", "cubic")
-    assert second_s - first_s >= DWELL_S
+def test_a_background_that_comes_and_goes_is_followed_ever_more_seldom() -> None:
+    transfer = Transfer()
+    for second in range(3600):
+        transfer.run(1).hear(("bbr", "cubic")[second // 35 % 2])
+    gaps_s = [later - earlier for (earlier, _), (later, _) in zip(transfer.switches, transfer.switches[1:], strict=False)]
+    assert gaps_s[0] >= DWELL_S
+    assert gaps_s[:3] == sorted(gaps_s[:3])
+    assert max(gaps_s) >= 120
+    assert all(state_s <= LONGEST_DWELL_S + 35 for state_s in gaps_s)
+    assert len(transfer.switches) < 3600 / 35 / 3
 
 
 @pytest.mark.parametrize(
@@ -63,16 +85,24 @@ def test_two_switches_are_a_dwell_apart() -> None:
     ],
 )
 def test_a_switch_that_made_things_worse_is_undone(in_force: str, to: str, before_bps: float, after_bps: float, kept: bool) -> None:
-    looking = Looking(in_force, {in_force: before_bps, to: after_bps}).see([to] * 9)
-    assert [verdict.kept for verdict in looking.verdicts] == [kept]
-    assert looking.state.in_force == (to if kept else in_force)
-    assert [switch.undo for _, switch in looking.switches] == ([False] if kept else [False, True])
+    transfer = Transfer(in_force, {in_force: before_bps, to: after_bps}).hear(to).run(60)
+    assert [verdict.kept for verdict in transfer.verdicts] == [kept]
+    assert transfer.state.in_force == (to if kept else in_force)
+    assert [switch.undo for _, switch in transfer.switches] == ([False] if kept else [False, True])
     if not kept:
-        assert looking.switches[1][0] - looking.switches[0][0] == TRIAL_S
+        assert transfer.switches[1][0] - transfer.switches[0][0] == TRIAL_S
+
+
+def test_the_first_seconds_of_a_trial_do_not_count() -> None:
+    transfer = Transfer(goodputs_bps={"cubic": 50e6, "bbr": 0.0}).hear("bbr").run(TRIAL_SETTLE_S)
+    transfer.goodputs_bps["bbr"] = 50e6
+    assert [verdict.goodput_ratio for verdict in transfer.run(TRIAL_S).verdicts] == [1.0]
 
 
 def test_what_was_undone_is_not_tried_again_for_a_while() -> None:
-    looking = Looking(goodputs_bps={"cubic": 50e6, "bbr": 10e6}).see(["bbr"] * 60)
-    tried_s = [at_s for at_s, switch in looking.switches if not switch.undo]
+    transfer = Transfer(goodputs_bps={"cubic": 50e6, "bbr": 10e6})
+    for _ in range(400):
+        transfer.hear("bbr").run(1)
+    tried_s = [at_s for at_s, switch in transfer.switches if not switch.undo]
     assert len(tried_s) == 2
     assert tried_s[1] - tried_s[0] >= BARRED_S

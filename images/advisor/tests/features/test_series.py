@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fairlead_advisor.errors import TraceError
-from fairlead_advisor.features.series import Window, consecutive_windows, last_window, quantiles, resample
+from fairlead_advisor.features.series import GRID_HZ, Window, consecutive_windows, last_window, quantiles, resample
 from tests.support.background import window
 from tests.support.traces import steady, trace_of
 
@@ -50,7 +50,7 @@ def test_windows_without_overlap_share_no_request() -> None:
 def test_every_rate_comes_onto_the_same_grid(rate_hz: float) -> None:
     times_s = np.arange(round(10 * rate_hz)) / rate_hz
     series = resample(Window(times_s, 50 + 10 * np.sin(2 * np.pi * times_s / 5), 10.0))
-    assert len(series.queue_ms) == 200
+    assert len(series.queue_ms) == 10 * GRID_HZ
     assert series.base_ms == pytest.approx(40, abs=0.2)
     assert series.spread_ms == pytest.approx(20, abs=0.5)
     assert np.percentile(series.level, (1, 99)) == pytest.approx([0, 1], abs=0.01)
@@ -58,7 +58,7 @@ def test_every_rate_comes_onto_the_same_grid(rate_hz: float) -> None:
 
 def test_a_lost_request_takes_the_reply_beside_it_and_is_counted() -> None:
     trace = trace_of((index * 0.05, None if index in (7, 8) else 40.0 + index) for index in range(100))
-    series = resample(last_window(trace, 5.0))
+    series = resample(last_window(trace, 5.0), 20.0)
     assert series.queue_ms[6:10].tolist() == [6.0, 6.0, 9.0, 9.0]
     assert int(series.lost.sum()) == 2
 

@@ -8,9 +8,10 @@ import pytest
 
 from fairlead_advisor.errors import ModelError, OutputError
 from fairlead_advisor.features.vector import NAMES
+from fairlead_advisor.models.location import newest_installed
 from fairlead_advisor.models.model import load
 from fairlead_advisor.models.release import release
-from fairlead_advisor.models.store import find_model, newest_installed
+from fairlead_advisor.models.store import find_model
 from tests.support.models import tiny_model, write_model
 
 

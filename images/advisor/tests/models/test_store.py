@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from fairlead_advisor.errors import ModelError, NoModelError
+from fairlead_advisor.errors import ModelError
 from fairlead_advisor.models import store
 from fairlead_advisor.models.model import MAXIMUM_BYTES
 from tests.support.models import tiny_model, write_model
@@ -16,18 +16,6 @@ def test_a_named_model_is_read_with_its_digest(tmp_path: Path) -> None:
 def test_a_folder_stands_for_the_model_in_it(tmp_path: Path) -> None:
     write_model(tmp_path / "model.onnx", tiny_model())
     assert store.find_model(tmp_path).metadata.version == "1.2.3"
-
-
-def test_the_highest_installed_version_is_taken(tmp_path: Path) -> None:
-    for name in ("background-1.9.0", "background-1.10.0", "background-1.2.30", "other-9.9.9", "background-2"):
-        (tmp_path / name).mkdir()
-    assert store.newest_installed(tmp_path) == tmp_path / "background-1.10.0" / "model.onnx"
-
-
-def test_without_an_installed_model_it_says_so(tmp_path: Path) -> None:
-    for folder in (tmp_path, tmp_path / "missing"):
-        with pytest.raises(NoModelError, match=r"no classifier model is installed: name one with --model"):
-            store.newest_installed(folder)
 
 
 def test_what_cannot_be_used_is_refused_by_name(tmp_path: Path) -> None:

@@ -1,12 +1,14 @@
 import asyncio
 import statistics
 import time
+from collections.abc import Callable
 
 import pytest
 
 from fairlead_advisor.errors import ProbeError, UsageError
 from fairlead_advisor.probe.schedule import Timetable
 from fairlead_advisor.probe.socket import Clocks, Endpoint, ProbeResult, probe, received_at_ns
+from fairlead_advisor.probe.trace import Trace
 from tests.support.echo_server import KEY, OTHER_KEY, Answer, Behaviour, echo_server, prompt, reply_to, silent, standalone_echo
 
 S = 1_000_000_000
@@ -142,3 +144,39 @@ async def test_a_reader_held_up_does_not_lengthen_the_samples() -> None:
         finally:
             busy.cancel()
     assert statistics.median(result.trace.answered_rtts_ms()) < 10
+
+
+async def test_a_probe_ends_when_it_is_enough_and_has_what_was_answered_so_far() -> None:
+    fifth = asyncio.Event()
+
+    async def enough(so_far: Callable[[], Trace]) -> bool:
+        await fifth.wait()
+        return len(so_far()) >= 4
+
+    def answers(sequence: int, request: bytes) -> list[Answer]:
+        if sequence == 5:
+            fifth.set()
+        return prompt(sequence, request)
+
+    async with echo_server(answers) as server:
+        endpoint = Endpoint("127.0.0.1", server.port)
+        result = await asyncio.wait_for(probe(endpoint, KEY, Timetable(50, 600), Clocks(), enough), 20)
+    assert 4 <= len(result.trace) == len(result.trace.answered_rtts_ms()) < 600
+
+
+async def test_a_probe_that_is_never_enough_has_its_whole_length() -> None:
+    async def never(_so_far: Callable[[], Trace]) -> bool:
+        return False
+
+    async with echo_server(prompt) as server:
+        result = await probe(Endpoint("127.0.0.1", server.port), KEY, Timetable(50, 1), Clocks(), never)
+    assert len(result.trace) + result.counters.skipped == 50
+
+
+async def test_what_goes_wrong_while_looking_ends_the_probe() -> None:
+    async def wrong(_so_far: Callable[[], Trace]) -> bool:
+        raise ProbeError("a reason")
+
+    async with echo_server(prompt) as server:
+        with pytest.raises(ProbeError, match="a reason"):
+            await asyncio.wait_for(probe(Endpoint("127.0.0.1", server.port), KEY, Timetable(50, 600), Clocks(), wrong), 20)

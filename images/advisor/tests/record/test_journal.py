@@ -120,7 +120,11 @@ def test_a_decision_is_told_with_what_came_of_it(path: Path) -> None:
     written = journal(path)
     written.decided(DECISION)
     written.tell(Kind.STREAMS, {"from": 4, "tried": 8, "kept": 8, "why": "kept 8: 95.0 Mb/s with 8 against 60.0 with 4 (+58.3%)"})
-    written.tell(Kind.SWITCH, {"from": "bbr", "to": "cubic", "undo": False, "why": "3 of the last 5 looks"})
+    look = {"why": "the path changed", "story": "the goodput rose", "quiet_seconds": 6.04}
+    written.tell(Kind.LOOK, look | {"failure": "no answer in time", "sure": False, "news": False})
+    answer = {"probabilities": {"B0-C0": 0.98, "B1-C0": 0.02}, "confidence": 0.98, "model": "test-1"}
+    written.tell(Kind.LOOK, look | answer | {"failure": None, "sure": True, "news": True})
+    written.tell(Kind.SWITCH, {"from": "bbr", "to": "cubic", "undo": False, "why": "a quiet look"})
     written.tell(Kind.OUTCOME, {"congestion_control": "cubic", "before": "bbr", "goodput_ratio": 0.56, "kept": True})
     written.tell(Kind.END, {"congestion_control": "cubic", "streams": 8, "goodput_bps": 90e6})
     told = explain(read_record(path))
@@ -133,7 +137,9 @@ def test_a_decision_is_told_with_what_came_of_it(path: Path) -> None:
         "  buffer     3.0 MiB a stream",
         "  rejected   cubic: expected utility -0.388 against -0.020 of bbr",
         "  then       2026-01-01T12:00:00Z streams 4 → 8 tried, kept 8: 95.0 Mb/s with 8 against 60.0 with 4 (+58.3%)",
-        "  then       2026-01-01T12:00:00Z congestion control switched bbr → cubic: 3 of the last 5 looks",
+        "  then       2026-01-01T12:00:00Z congestion control switched bbr → cubic: a quiet look",
+        "  then       2026-01-01T12:00:00Z quiet look of 6.0 s, the goodput rose: no answer: no answer in time",
+        "  then       2026-01-01T12:00:00Z quiet look of 6.0 s, the goodput rose: B0-C0 98%, B1-C0 2%, confidence 98% (model test-1)",
         "  then       2026-01-01T12:00:00Z cubic kept: 56% of the goodput before",
         "  then       2026-01-01T12:00:00Z ended with cubic and 8 streams, 90.0 Mb/s in the mean",
     ):

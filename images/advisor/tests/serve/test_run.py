@@ -3,93 +3,18 @@
 import asyncio
 import json
 import re
-import signal
 import socket
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import aiohttp
 import pytest
 
+from fairlead_advisor.models.classes import CLASSES
 from fairlead_advisor.probe.trace import read_trace
-from tests.support.command import Outcome, finish, run, start
-from tests.support.echo_server import Answer, echo_server, prompt, reply_to, silent
+from tests.serve.conftest import Start, met_mover
+from tests.support.command import finish, run, start
+from tests.support.echo_server import Answer, echo_server, reply_to, silent
 from tests.support.fake_mover import FakeMover, serving_mover
-
-
-@dataclass
-class Running:
-    process: asyncio.subprocess.Process
-    url: str
-    http: aiohttp.ClientSession
-
-    async def get(self, path: str) -> tuple[int, Any]:
-        try:
-            async with self.http.get(self.url + path) as response:
-                return response.status, await (response.json() if response.content_type == "application/json" else response.text())
-        except aiohttp.ClientConnectionError:
-            return 0, None
-
-    async def until(self, path: str, satisfied: Callable[[int, Any], bool]) -> Any:
-        """The body of the first answer that satisfies."""
-        async with asyncio.timeout(45):
-            while True:
-                status, body = await self.get(path)
-                if satisfied(status, body):
-                    return body
-                assert self.process.returncode is None, "the sidecar ended"
-                await asyncio.sleep(0.02)
-
-    async def decision(self, *, applied: bool = True) -> Any:
-        return await self.until("/v1/decision", lambda status, body: status == 200 and body["applied"] == applied)
-
-    async def stop(self) -> tuple[Outcome, float]:
-        loop = asyncio.get_running_loop()
-        asked = loop.time()
-        self.process.send_signal(signal.SIGTERM)
-        outcome = await asyncio.wait_for(finish(self.process), 10)
-        return outcome, loop.time() - asked
-
-
-Start = Callable[..., Awaitable[Running]]
-
-
-@pytest.fixture
-def control_socket(tmp_path: Path) -> Path:
-    return tmp_path / "control.sock"
-
-
-@pytest.fixture
-async def sidecar(tmp_path: Path, control_socket: Path) -> AsyncIterator[Start]:
-    started: list[Running] = []
-
-    async def begin(*arguments: object) -> Running:
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            address = f"127.0.0.1:{free.getsockname()[1]}"
-        files = ("--control-socket", control_socket, "--trace", tmp_path / "trace.csv")
-        process = await start("run", "--http", address, *files, "--seconds", 1, *arguments)
-        running = Running(process, f"http://{address}", aiohttp.ClientSession())
-        started.append(running)
-        await running.until("/healthz", lambda status, _body: status == 200)
-        return running
-
-    yield begin
-    for running in started:
-        await running.http.close()
-        if running.process.returncode is None:
-            running.process.kill()
-            await running.process.communicate()
-
-
-@asynccontextmanager
-async def met_mover(control_socket: Path, mover: FakeMover, behaviour: Any = prompt) -> AsyncIterator[FakeMover]:
-    async with echo_server(behaviour) as echo, serving_mover(mover, control_socket):
-        mover.meet(echo.port)
-        yield mover
 
 
 async def test_measures_decides_applies_and_tells(sidecar: Start, control_socket: Path, tmp_path: Path) -> None:
@@ -178,6 +103,49 @@ async def test_garbage_from_the_mover_still_gets_the_safe_default(sidecar: Start
     assert record["decision"]["reason"] == "ProbeFailed"
     assert record["path"] == {"rtt_seconds": None, "rtt_minimum_seconds": None, "loss_ratio": None, "samples": 0}
     assert mover.in_force == {"congestion_control": "cubic", "streams": 4}
+
+
+def _known(rtt_minimum_seconds: float) -> str:
+    background = {
+        "probabilities": {name: 0.95 if name == "B1-C0" else 0.01 for name in CLASSES},
+        "any_bbr": 0.97,
+        "confidence": 0.97,
+        "abstained": False,
+        "model": "background-1.0.0",
+        "measured_at": "2026-01-01T00:00:00Z",
+    }
+    return json.dumps({"version": 1, "rtt_minimum_seconds": rtt_minimum_seconds, "background": background})
+
+
+async def test_a_known_path_is_glanced_at_instead_of_probed(sidecar: Start, control_socket: Path, tmp_path: Path) -> None:
+    message = tmp_path / "message"
+    running = await sidecar("--seconds", 3600, "--known-path", _known(0.0003), "--termination-log", message)
+    mover = FakeMover()
+    async with met_mover(control_socket, mover):
+        record = await running.decision()
+        await running.stop()
+    assert (record["decision"]["reason"], record["decision"]["congestion_control"]) == ("Known", "bbr")
+    background = {"class": "B1-C0", "probability": 0.95, "abstained": False, "measured_at": "2026-01-01T00:00:00Z"}
+    assert record["decision"]["background"] == background
+    assert record["path"]["samples"] <= 20
+    assert mover.patches[0]["congestion_control"] == "bbr"
+    outcome = json.loads(message.read_text())["outcome"]
+    assert outcome["congestion_control"] == "bbr"
+    assert set(outcome) == {"congestion_control", "streams", "goodput_bps", "seconds", "stream_coefficient"}
+
+
+async def test_a_path_whose_rtt_is_another_is_probed_as_a_whole(sidecar: Start, control_socket: Path) -> None:
+    running = await sidecar("--known-path", _known(0.2))
+    mover = FakeMover()
+    async with met_mover(control_socket, mover):
+        record = await running.decision()
+    assert (record["decision"]["reason"], record["decision"]["background"]) == ("NoModel", None)
+
+
+async def test_a_known_path_that_is_none_ends_the_sidecar_with_the_field(control_socket: Path, tmp_path: Path) -> None:
+    files = ("--control-socket", control_socket, "--trace", tmp_path / "trace.csv")
+    outcome = await run("run", "--http", "127.0.0.1:1", *files, "--known-path", "{}")
+    assert (outcome.exit_code, "--known-path: version" in outcome.stderr) == (2, True)
 
 
 async def test_the_users_choice_is_applied(sidecar: Start, control_socket: Path) -> None:

@@ -26,6 +26,9 @@ class FakeMover:
     rate_of: Callable[[int, str], float] = lambda streams, _control: 1e6 * streams
     """Bytes per second of all streams together, by their count and congestion control."""
     in_force: dict[str, Any] = field(default_factory=lambda: {"congestion_control": "cubic", "streams": 2})
+    can_hold: bool = True
+    """False: a mover of before quiet periods."""
+    quiet_until_s: float = 0.0
     bytes_sent: dict[int, float] = field(default_factory=dict)
     moved_s: float | None = None
     garbage: Any = None
@@ -49,11 +52,15 @@ class FakeMover:
         stream = {"rtt_seconds": 0.25, "rtt_min_seconds": 0.2, "retransmits": 0, "congestion_control": self.in_force["congestion_control"]}
         open_now = range(0 if self.stage == "AwaitingTransport" else self.in_force["streams"])
         streams = [{"id": number, "bytes_sent": int(self.bytes_sent.get(number, 0))} | stream for number in open_now]
-        return web.json_response({"stage": self.stage, "available_congestion_controls": self.available, "streams": streams})
+        told = {"stage": self.stage, "available_congestion_controls": self.available, "streams": streams}
+        return web.json_response(told | ({"quiet_for_ms": self._quiet_for_ms()} if self.can_hold else {}))
+
+    def _quiet_for_ms(self) -> int:
+        return round(max(0.0, self.quiet_until_s - time.monotonic()) * 1000)
 
     def _move(self) -> None:
         now_s = time.monotonic()
-        if self.stage == "Transferring" and self.moved_s is not None:
+        if self.stage == "Transferring" and self.moved_s is not None and not self._quiet_for_ms():
             count = self.in_force["streams"]
             moved = self.rate_of(count, self.in_force["congestion_control"]) * (now_s - self.moved_s)
             self.bytes_sent = {number: self.bytes_sent.get(number, 0.0) + moved / count for number in range(count)}
@@ -71,10 +78,11 @@ class FakeMover:
         if wanted.get("streams", 0) > self.streams_maximum:
             return self._refused("streams", "TooManyStreams", f"at most {self.streams_maximum}")
         self._move()
-        self.in_force.update(wanted)
+        self.quiet_until_s = time.monotonic() + wanted["quiet_for_ms"] / 1000 if "quiet_for_ms" in wanted else self.quiet_until_s
+        self.in_force.update({name: value for name, value in wanted.items() if name != "quiet_for_ms"})
         if self.stage == "AwaitingTransport":
             self.stage = "Transferring"
-        return web.json_response(self.in_force)
+        return web.json_response(self.in_force | ({"quiet_for_ms": self._quiet_for_ms()} if self.can_hold else {}))
 
     @staticmethod
     def _refused(name: str, reason: str, message: str) -> web.Response:

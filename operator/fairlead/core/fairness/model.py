@@ -9,9 +9,9 @@ from enum import Enum
 from fairlead.api.names import CONTROLLER
 from fairlead.api.quantity import RateError, parse_rate
 from fairlead.api.reasons import ConditionType, Reason
-from fairlead.api.spec import AUTO_INTERFACE, Bandwidth, Side
-from fairlead.api.status import EndpointStatus
-from fairlead.core.model import Endpoint, MoverPod, Observed, Progress, Role
+from fairlead.api.spec import Bandwidth
+from fairlead.core.ends import End, ends_of
+from fairlead.core.model import Observed, Progress, Role
 
 _MOVING = "Transferring"
 _BLOCK_BYTES = 2**20
@@ -26,14 +26,6 @@ class Stage(Enum):
     """It has started, or will again after a pause; no data flows."""
     FLOWING = "flowing"
     """Data flows."""
-
-
-@dataclass(frozen=True, slots=True)
-class End:
-    """One end of a job; None for what is not known yet."""
-
-    node: str | None
-    interface: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,12 +104,8 @@ def participant_of(observed: Observed, *, asks: bool, now: float) -> Participant
     limit_bps = bandwidth.limit_bps
     scheduled = status.condition(ConditionType.SCHEDULED)
     waits = scheduled is not None and scheduled.status == "False" and scheduled.reason == Reason.WAITING_FOR_LINK
-    reports, endpoints = observed.reports, status.endpoints
-    pods = {pod.role: pod for pod in movers if pod.attempt == attempt}
-    source = _end(observed, job.spec.source, pods.get(Role.SENDER), reports.sender_endpoint, endpoints.source if endpoints else None)
-    destination = _end(
-        observed, job.spec.destination, pods.get(Role.RECEIVER), reports.receiver_endpoint, endpoints.destination if endpoints else None
-    )
+    reports = observed.reports
+    source, destination = ends_of(observed, attempt)
     progress = reports.receiver
     return Participant(
         uid=job.metadata.uid,
@@ -143,16 +131,6 @@ def _flows(observed: Observed) -> bool:
     reports = observed.reports
     said = [progress.stage for progress in (reports.sender, reports.receiver) if progress is not None]
     return _MOVING in said if said else observed.job.status.is_true(ConditionType.PATH_PROBED)
-
-
-def _end(observed: Observed, side: Side, pod: MoverPod | None, said: Endpoint | None, known: EndpointStatus | None) -> End:
-    claim = observed.claims.get(side.volume.persistent_volume_claim.claim_name)
-    node = (pod.node if pod else None) or side.node or (claim.node if claim else None) or (known.node if known else None)
-    if said is not None:
-        return End(node, said.interface)
-    if side.interface != AUTO_INTERFACE:
-        return End(node, side.interface)
-    return End(node, known.interface if known is not None and known.node == node else None)
 
 
 def _counts(end: End, progress: Progress | None) -> tuple[InterfaceCount, ...]:

@@ -13,7 +13,7 @@ from fairlead.core.fairness.admission import admit, least_bps
 from fairlead.core.fairness.demand import Demand, Usage
 from fairlead.core.fairness.meter import KEPT_SECONDS, Foreign, Meter
 from fairlead.core.fairness.model import Admissions, Participant, Stage
-from fairlead.core.fairness.rules import LinkRule, Rules
+from fairlead.core.fairness.rules import InterfaceKey, LinkRule, Rules
 from fairlead.core.fairness.settle import OBEYED_SECONDS, Cap, Room, settle
 from fairlead.core.fairness.shares import fair_shares
 from fairlead.core.model import Admission, Standing
@@ -24,8 +24,6 @@ _RECENT_SECONDS = ROUND_SECONDS - 1.0
 """Jobs are looked at in steps of their own: the look nearest to a round ago may be a little younger."""
 
 _BITS = 8
-
-InterfaceKey = tuple[str, str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +95,7 @@ def run_round(facts: Facts, memory: Memory, now: float) -> Outcome:
     sharing = tuple(job for job in crossing if job.uid in admissions.admitted)
 
     measured = {job.uid: rate for job in sharing if (rate := _rate(facts, job, now)) is not None}
-    flows = _flows(memory.flows, sharing, measured, now)
+    flows = _flows(rules, memory.flows, sharing, measured, now)
     demands = {job.uid: _demand(facts, memory, job, now) for job in sharing}
     ours: dict[InterfaceKey, list[Flow]] = defaultdict(list)
     for flow in flows.values():
@@ -112,7 +110,7 @@ def run_round(facts: Facts, memory: Memory, now: float) -> Outcome:
     known = {job.uid: memory.caps.get(job.uid) or _first_cap(job) for job in sharing}
     settled = settle(known, shares.caps_bps, Room(routes, available, floors), now)
     return Outcome(
-        standings=_standings(facts.jobs, routes, admissions, settled.caps),
+        standings=_standings(facts, routes, admissions, settled.caps),
         memory=Memory(settled.caps, demands, foreign, admissions.admitted, flows),
         admissions=admissions,
         routes=routes,
@@ -144,19 +142,16 @@ def _demand(facts: Facts, memory: Memory, job: Participant, now: float) -> Deman
     return before.after(usage, cap.bps, now)
 
 
-def _flows(before: Mapping[str, Flow], jobs: Iterable[Participant], measured: Mapping[str, float], now: float) -> dict[str, Flow]:
+def _flows(
+    rules: Rules, before: Mapping[str, Flow], jobs: Iterable[Participant], measured: Mapping[str, float], now: float
+) -> dict[str, Flow]:
     """Our own traffic, that of jobs which just stopped included: the interfaces' counters of the last seconds still hold it."""
     ended = {uid: flow if flow.until is not None else replace(flow, until=now) for uid, flow in before.items()}
     flows = {uid: flow for uid, flow in ended.items() if flow.until is not None and flow.until > now - KEPT_SECONDS}
     for job in jobs:
         if job.uid in measured:
-            flows[job.uid] = Flow(_interfaces(job), measured[job.uid])
+            flows[job.uid] = Flow(rules.interfaces_of(job), measured[job.uid])
     return flows
-
-
-def _interfaces(job: Participant) -> frozenset[InterfaceKey]:
-    ends = ((job.source, "Transmit"), (job.destination, "Receive"))
-    return frozenset((end.node, end.interface, way) for end, way in ends if end.node is not None and end.interface is not None)
 
 
 def _foreign(facts: Facts, before: Foreign, link: LinkRule, ours: Mapping[InterfaceKey, list[Flow]], now: float) -> Foreign:
@@ -184,15 +179,14 @@ def _first_cap(job: Participant) -> Cap:
     return Cap(0.0) if job.stage is Stage.ASKING else Cap(math.inf)
 
 
-def _standings(
-    jobs: Iterable[Participant], routes: Mapping[str, tuple[str, ...]], admissions: Admissions, caps: Mapping[str, Cap]
-) -> dict[str, Standing]:
+def _standings(facts: Facts, routes: Mapping[str, tuple[str, ...]], admissions: Admissions, caps: Mapping[str, Cap]) -> dict[str, Standing]:
     standings: dict[str, Standing] = {}
-    for job in jobs:
+    for job in facts.jobs:
         if job.uid not in routes:
             standings[job.uid] = Standing(Admission.ADMITTED)
         elif job.uid in admissions.admitted:
-            standings[job.uid] = Standing(Admission.ADMITTED, cap_bps=int(caps[job.uid].bps))
+            at_receiver = facts.rules.shares_at_receiver(job)
+            standings[job.uid] = Standing(Admission.ADMITTED, cap_bps=int(caps[job.uid].bps), at_receiver=at_receiver)
         else:
             waits = admissions.waiting[job.uid]
             reason = Reason.GUARANTEE_TOO_LARGE if waits.impossible else Reason.WAITING_FOR_LINK

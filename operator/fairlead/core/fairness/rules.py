@@ -11,11 +11,15 @@ from typing import Any
 from fairlead.api.fairnesspolicy import OTHERS, FairnessPolicy, FairnessPolicyStatus, Share, SharedLink
 from fairlead.api.quantity import RateError
 from fairlead.api.schema import InvalidResourceError, ObjectMetadata
-from fairlead.core.fairness.model import End, Participant
+from fairlead.core.ends import End
+from fairlead.core.fairness.model import Participant
 
 _MOST_NAMED = 5
 
+InterfaceKey = tuple[str, str, str]
+"""Node, name and direction."""
 EndKey = tuple[str | None, str | None, str]
+_TRANSMIT, _RECEIVE = "Transmit", "Receive"
 
 
 class InvalidPolicyError(ValueError):
@@ -24,10 +28,10 @@ class InvalidPolicyError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class LinkRule:
-    """One shared link. `interfaces` are triples of node, name and direction."""
+    """One shared link."""
 
     name: str
-    interfaces: frozenset[tuple[str, str, str]]
+    interfaces: frozenset[InterfaceKey]
     capacity_bps: float
     headroom_bps: float
     floor_bps: float
@@ -72,10 +76,26 @@ class Rules:
 
     def links_of(self, job: Participant) -> tuple[str, ...]:
         """Names of the links that the job crosses, or may cross as long as an interface is not known."""
-        return tuple(sorted(self._links_at(job.source, "Transmit") | self._links_at(job.destination, "Receive")))
+        return tuple(sorted(self._links_at(job.source, _TRANSMIT) | self._links_at(job.destination, _RECEIVE)))
+
+    def shares_at_receiver(self, job: Participant) -> bool:
+        """Whether the job shares what its receiver's interface gets."""
+        return bool(self._links_at(job.destination, _RECEIVE))
+
+    def interfaces_of(self, job: Participant) -> frozenset[InterfaceKey]:
+        """The interfaces that carry the job's data; where one is not known, all of the node's that are in links."""
+        return self._interfaces_at(job.source, _TRANSMIT) | self._interfaces_at(job.destination, _RECEIVE)
 
     def _links_at(self, end: End, direction: str) -> frozenset[str]:
         return self.links_by_end.get((end.node, end.interface, direction), frozenset())
+
+    def _interfaces_at(self, end: End, direction: str) -> frozenset[InterfaceKey]:
+        if end.node is None:
+            return frozenset()
+        if end.interface is not None:
+            return frozenset({(end.node, end.interface, direction)})
+        shared = (key for name in self._links_at(end, direction) for key in self.links[name].interfaces)
+        return frozenset(key for key in shared if key[0] == end.node and key[2] == direction)
 
 
 def _by_end(links: Iterable[LinkRule]) -> Mapping[EndKey, frozenset[str]]:

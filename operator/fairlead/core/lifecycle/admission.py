@@ -28,11 +28,12 @@ class Obstacle:
 def withdrawn_permission(observed: Observed) -> Obstacle | None:
     """The obstacle that stops even an attempt under way: the namespace may not, or no longer, use the nodes' network."""
     namespace = observed.job.metadata.namespace
-    if observed.settings.allows_host_network(namespace):
+    if observed.job.spec.network != "Host" or observed.settings.allows_host_network(namespace):
         return None
     return Obstacle(
         Reason.HOST_NETWORK_NOT_ALLOWED,
-        f"namespace {namespace} may not use the nodes' network: ask an administrator to add it to the chart value hostNetwork.namespaces",
+        f"namespace {namespace} may not use the nodes' network: ask an administrator to add it to the chart value hostNetwork.namespaces,"
+        " or create the job with network Pod",
         needs_person=True,
     )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from fairlead.api.quantity import format_duration
@@ -13,7 +13,7 @@ from fairlead.core.backoff import delay_after
 from fairlead.core.conditions import shorten
 from fairlead.core.lifecycle import report
 from fairlead.core.lifecycle.draft import Draft
-from fairlead.core.model import CreateCredentials, CreatePod, MoverPod, PodPhase, Role, Verdict
+from fairlead.core.model import CreateCredentials, CreatePod, MoverPod, PathStanding, PodPhase, Probing, Role, Verdict
 from fairlead.core.ports import choose_port_base, taken_on
 from fairlead.core.status import final_progress
 from fairlead.core.verdicts import Failure, failure_of_attempt, has_ended, is_live
@@ -29,6 +29,8 @@ _HEARING = timedelta(seconds=10)
 
 _PROBING_POLL = timedelta(seconds=1)
 """How often the advisor is asked for its decision: a small transfer ends soon after it."""
+
+_PROBED_LATER = "the path is measured once both movers are up"
 
 _LAST_WORD = timedelta(seconds=5)
 """How long a success waits for a decision that nobody has seen: the sender's pod brings it when its sidecar ends."""
@@ -144,7 +146,7 @@ def _begin(draft: Draft, number: int, started: datetime) -> None:
     draft.change(attempts=number, attempt_start_time=started, start_time=draft.status.start_time or started, progress=None)
     draft.conditions.set(ConditionType.SUCCEEDED, "Unknown", Reason.IN_PROGRESS, "the job has not ended")
     draft.conditions.set(ConditionType.MOVERS_READY, "False", Reason.MOVERS_STARTING, _starting(number, Role.RECEIVER))
-    draft.conditions.set(ConditionType.PATH_PROBED, "False", Reason.PROBING, "the path is measured once both movers are up")
+    draft.conditions.set(ConditionType.PATH_PROBED, "False", Reason.PROBING, _PROBED_LATER)
 
 
 def _vanished(draft: Draft, pair: _Pair) -> tuple[str, ...]:
@@ -165,7 +167,8 @@ def _bring_up(draft: Draft, pair: _Pair) -> Failure | None:
     endpoint = draft.observed.reports.receiver_endpoint
     if pair.sender is None:
         if pair.receiver.ready and endpoint is not None:
-            _create(draft, pair, Role.SENDER, draft.job.spec.source)
+            if not _awaits_probe(draft, pair.receiver):
+                _create(draft, pair, Role.SENDER, draft.job.spec.source)
             return None
         silent = "" if not pair.receiver.ready else "it is up, but does not answer on its HTTP port"
         return _not_ready(draft, pair.receiver, Reason.RECEIVER_NOT_READY, silent)
@@ -176,6 +179,19 @@ def _bring_up(draft: Draft, pair: _Pair) -> Failure | None:
         return None
     late = pair.receiver if not pair.receiver.ready else pair.sender
     return _not_ready(draft, late, Reason.RECEIVER_NOT_READY if late is pair.receiver else Reason.SENDER_NOT_READY, "")
+
+
+def _awaits_probe(draft: Draft, receiver: MoverPod) -> bool:
+    """Whether the sender shall wait because another job probes the path: two probes at a time would see each other."""
+    standing = draft.observed.path
+    until = (receiver.ready_since or receiver.created_at) + draft.settings.probe_wait
+    if standing is None or standing.probing is not Probing.LEASED or draft.now >= until:
+        return False
+    message = f"another job probes the path: the sender starts when that has ended, at {until:%H:%M:%SZ} at the latest"
+    draft.conditions.set(ConditionType.PATH_PROBED, "False", Reason.PATH_LEASED, message)
+    draft.wake_at(until)
+    draft.wake_after(_PROBING_POLL)
+    return True
 
 
 def _create_receiver(draft: Draft, pair: _Pair) -> None:
@@ -200,9 +216,18 @@ def _create(draft: Draft, pair: _Pair, role: Role, side: Side) -> bool:
         )
         draft.conditions.set(ConditionType.SCHEDULED, "False", Reason.NO_PORT_FREE, message)
         return False
-    endpoint = draft.observed.reports.receiver_endpoint if role is Role.SENDER else None
-    cap_bps = report.cap_of(draft) if role is Role.SENDER else None
-    draft.add(creates=(CreatePod(role, pair.attempt, node, port_base, endpoint, cap_bps),))
+    action = CreatePod(role, pair.attempt, node, port_base, cap_bps=report.receiver_cap_of(draft))
+    if role is Role.SENDER:
+        standing = draft.observed.path or PathStanding()
+        action = replace(
+            action,
+            receiver=draft.observed.reports.receiver_endpoint,
+            cap_bps=report.cap_of(draft),
+            path=standing.known,
+            probe=standing.probing is Probing.OWN,
+        )
+        draft.conditions.set(ConditionType.PATH_PROBED, "False", Reason.PROBING, _PROBED_LATER)
+    draft.add(creates=(action,))
     draft.conditions.set(ConditionType.MOVERS_READY, "False", Reason.MOVERS_STARTING, _starting(pair.attempt, role))
     return True
 

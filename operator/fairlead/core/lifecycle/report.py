@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fairlead.api.names import ANNOTATION_EGRESS_BANDWIDTH
+from fairlead.api.names import ANNOTATION_EGRESS_BANDWIDTH, ANNOTATION_INGRESS_BANDWIDTH
 from fairlead.api.quantity import format_rate, parse_rate
 from fairlead.api.reasons import ConditionType, Reason
 from fairlead.api.status import ConditionStatus
@@ -27,7 +27,7 @@ def observe(draft: Draft, sender: MoverPod | None, receiver: MoverPod | None) ->
     )
     _schedule(draft, sender, receiver)
     _path(draft)
-    _cap(draft, sender)
+    _cap(draft, sender, receiver)
 
 
 def _schedule(draft: Draft, sender: MoverPod | None, receiver: MoverPod | None) -> None:
@@ -69,13 +69,20 @@ def cap_of(draft: Draft) -> int | None:
     return min((bps for bps in (limit_bps, share_bps) if bps is not None), default=None)
 
 
-def _cap(draft: Draft, sender: MoverPod | None) -> None:
+def receiver_cap_of(draft: Draft) -> int | None:
+    """The cap as the receiver's pod has it: only where its own interface is a shared link."""
+    standing = draft.observed.fairness
+    return cap_of(draft) if standing is not None and standing.at_receiver else None
+
+
+def _cap(draft: Draft, sender: MoverPod | None, receiver: MoverPod | None) -> None:
     cap_bps = cap_of(draft)
     before = draft.status.bandwidth
     bandwidth = bandwidth_of(before, cap_bps, draft.observed.reports)
     in_force = before.allocated if before else None
     if sender is not None and is_live(sender) and in_force != bandwidth.allocated:
         draft.add(annotations=(AnnotatePod(sender.name, sender.uid, {ANNOTATION_EGRESS_BANDWIDTH: bandwidth.allocated}),))
+    _cap_at_receiver(draft, receiver)
     if cap_bps is None:
         draft.conditions.remove(ConditionType.CAP_ENFORCED)
     else:
@@ -84,7 +91,19 @@ def _cap(draft: Draft, sender: MoverPod | None) -> None:
         if status == "False":
             # The mover was told, but what is measured shows that nothing holds it.
             bandwidth = bandwidth.model_copy(update={"enforced_by": "None"})
+        elif draft.settings.node_guard and draft.job.spec.network == "Host":
+            bandwidth = bandwidth.model_copy(update={"enforced_by": "TrafficControl"})
     draft.change(bandwidth=bandwidth)
+
+
+def _cap_at_receiver(draft: Draft, receiver: MoverPod | None) -> None:
+    standing = draft.observed.fairness
+    if receiver is None or not is_live(receiver) or (standing is not None and standing.hold):
+        return
+    cap_bps = receiver_cap_of(draft)
+    wanted = None if cap_bps is None else format_rate(cap_bps)
+    if receiver.ingress_cap != wanted:
+        draft.add(annotations=(AnnotatePod(receiver.name, receiver.uid, {ANNOTATION_INGRESS_BANDWIDTH: wanted}),))
 
 
 def _judge(draft: Draft, cap_bps: int, measured: str | None) -> tuple[ConditionStatus, Reason, str]:

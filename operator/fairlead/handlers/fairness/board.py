@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from fairlead.core.fairness.meter import KEPT_SECONDS, Meter
 from fairlead.core.fairness.model import Participant
-from fairlead.core.fairness.round import InterfaceKey
+from fairlead.core.fairness.rules import InterfaceKey
 from fairlead.core.model import Admission, Standing
 from fairlead.handlers.cache import ObjectKey
 

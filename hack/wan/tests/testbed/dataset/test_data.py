@@ -44,6 +44,14 @@ def test_a_first_request_later_than_the_others_does_not_lose_their_times(tmp_pat
     np.testing.assert_allclose(np.diff(recording.send_times_s), [0.018, 0.020], atol=1e-5)
 
 
+@pytest.mark.parametrize("rate_hz", [30.0, 50.0])
+def test_requests_that_left_together_after_a_pause_stay_in_order(tmp_path: Path, rate_hz: float) -> None:
+    paused_s = [index / rate_hz for index in range(10)] + [0.5 + index * 1e-6 for index in range(5)]
+    (recording,) = read_split(packed(tmp_path, RawTrace("a", rate_hz, paused_s, [1.0] * 15)), "train")
+    assert (np.diff(recording.send_times_s) > 0).all()
+    np.testing.assert_allclose(recording.send_times_s, paused_s, atol=1.5e-4)
+
+
 def test_the_same_traces_give_the_same_bytes(tmp_path: Path) -> None:
     for name in ("one", "other"):
         (tmp_path / name).mkdir()

@@ -1,7 +1,7 @@
 //! The few system calls that no library offers safely.
 
 use std::io;
-use std::mem::{self, offset_of};
+use std::mem;
 use std::os::fd::{AsFd, AsRawFd};
 
 /// `TCPI_OPT_TIMESTAMPS` of the kernel's `tcp.h`.
@@ -48,8 +48,6 @@ pub struct TcpInfo {
     pub last_ack_ms: u32,
     /// Bytes the receiver allows in flight.
     pub window_bytes: u32,
-    /// Bytes that this end allows in flight beyond what it has received; nothing before Linux 6.2.
-    pub receive_window_bytes: Option<u32>,
 }
 
 /// Reads `TCP_INFO`. Kernels that know fewer fields leave the rest zero.
@@ -70,7 +68,6 @@ pub fn tcp_info(socket: impl AsFd) -> io::Result<TcpInfo> {
     if status != 0 {
         return Err(io::Error::last_os_error());
     }
-    let tells_window = length as usize >= offset_of!(libc::tcp_info, tcpi_rcv_wnd) + size_of::<u32>();
     Ok(TcpInfo {
         bytes_acked: info.tcpi_bytes_acked,
         bytes_received: info.tcpi_bytes_received,
@@ -91,7 +88,6 @@ pub fn tcp_info(socket: impl AsFd) -> io::Result<TcpInfo> {
         probes: info.tcpi_probes,
         last_ack_ms: info.tcpi_last_ack_recv,
         window_bytes: info.tcpi_snd_wnd,
-        receive_window_bytes: tells_window.then_some(info.tcpi_rcv_wnd),
     })
 }
 
@@ -106,25 +102,6 @@ pub fn set_max_pacing_rate(socket: impl AsFd, bytes_per_second: u64) -> io::Resu
             libc::SO_MAX_PACING_RATE,
             (&raw const bytes_per_second).cast(),
             size_of::<u64>() as libc::socklen_t,
-        )
-    };
-    if status != 0 {
-        return Err(io::Error::last_os_error());
-    }
-    Ok(())
-}
-
-/// Bounds the window that this end of a TCP connection offers (`TCP_WINDOW_CLAMP`), in bytes. The kernel lets it go again when it
-/// makes the receive buffer larger.
-pub fn set_window_clamp(socket: impl AsFd, bytes: u32) -> io::Result<()> {
-    // SAFETY: the kernel reads `size_of::<u32>()` bytes from a value that outlives the call.
-    let status = unsafe {
-        libc::setsockopt(
-            socket.as_fd().as_raw_fd(),
-            libc::IPPROTO_TCP,
-            libc::TCP_WINDOW_CLAMP,
-            (&raw const bytes).cast(),
-            size_of::<u32>() as libc::socklen_t,
         )
     };
     if status != 0 {
@@ -166,26 +143,6 @@ mod tests {
         for rate in [125_000, 1 << 40] {
             set_max_pacing_rate(&stream, rate)?;
             assert_eq!(max_pacing_rate(&stream)?, rate);
-        }
-        Ok(())
-    }
-
-    #[test]
-    fn a_bounded_window_is_what_the_peer_is_offered() -> io::Result<()> {
-        const BOUND: u32 = 16 << 10;
-        for (bound, is_small) in [(BOUND, true), (1 << 30, false)] {
-            let listener = TcpListener::bind("127.0.0.1:0")?;
-            let mut sender = TcpStream::connect(listener.local_addr()?)?;
-            let mut receiver = listener.accept()?.0;
-            set_window_clamp(&receiver, bound)?;
-            // What was offered before is not taken back: it has to be used up.
-            let mut bytes = [0; 4096];
-            for _ in 0..100 {
-                io::Write::write_all(&mut sender, &bytes)?;
-                io::Read::read_exact(&mut receiver, &mut bytes)?;
-            }
-            let offered = tcp_info(&sender)?.window_bytes;
-            assert_eq!(offered <= BOUND, is_small, "{offered}");
         }
         Ok(())
     }

@@ -12,7 +12,6 @@ use fairlead_protocol::pack::{decode_table, Header, Segment};
 use fairlead_protocol::receiver::lock;
 use fairlead_protocol::Fault;
 
-use super::ahead::Ahead;
 use crate::fs::metadata::Preserve;
 use crate::fs::partial::journal::Journal;
 use crate::fs::partial::{BlockWriter, Partial};
@@ -111,14 +110,13 @@ impl DataPlane {
         mut report: impl FnMut(PackFate),
         mut take: impl FnMut(u64, &[Segment], u32, &mut dyn Inlet) -> Result<PackFate, StreamError>,
     ) -> Result<(), StreamError> {
-        let (mut table, mut segments, mut ahead) = (Vec::new(), Vec::new(), Ahead::default());
+        let (mut table, mut segments) = (Vec::new(), Vec::new());
         loop {
             let Header::Data { pack, payload_bytes, .. } = stream.head(&mut table)? else { return Ok(()) };
             self.progress.bulk_started();
             decode_table(&table, payload_bytes, &mut segments).map_err(WireError::from)?;
             self.with_assembly(|assembly| segments.iter().try_for_each(|segment| assembly.admits(segment)))?;
             report(take(pack, &segments, payload_bytes, stream)?);
-            ahead.look(stream.socket());
         }
     }
 

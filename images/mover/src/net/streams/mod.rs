@@ -1,5 +1,4 @@
 //! Data streams: what the sender puts into them and what the receiver makes of it.
 
-mod ahead;
 pub(crate) mod inbound;
 pub(crate) mod outbound;

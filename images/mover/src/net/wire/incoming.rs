@@ -19,11 +19,6 @@ impl Incoming {
     }
 
     /// The socket beneath, behind what is buffered.
-    pub(super) fn socket(&self) -> &Metered {
-        &self.socket
-    }
-
-    /// The same, to read or write past the buffer.
     pub(super) fn socket_mut(&mut self) -> &mut Metered {
         &mut self.socket
     }

@@ -199,10 +199,6 @@ impl Inlet for KeyedInlet {
         Ok(())
     }
 
-    fn socket(&self) -> &TcpStream {
-        self.incoming.socket().socket()
-    }
-
     fn finish(&mut self) -> io::Result<()> {
         let surplus = || io::Error::new(io::ErrorKind::InvalidData, "bytes follow the end of a stream");
         if !self.incoming.buffered().is_empty() {

@@ -97,8 +97,6 @@ pub(crate) trait Inlet: Send {
     fn read_exact(&mut self, bytes: &mut [u8]) -> io::Result<()>;
     /// Hands the payload's next `bytes` bytes to `sink` in pieces, as they come.
     fn skim(&mut self, bytes: usize, sink: &mut dyn FnMut(&[u8])) -> io::Result<()>;
-    /// The socket beneath.
-    fn socket(&self) -> &TcpStream;
     /// After the end mark: tells the sender that everything was read.
     fn finish(&mut self) -> io::Result<()>;
 }

@@ -75,10 +75,6 @@ impl Inlet for TlsInlet {
         self.0.pull(bytes, sink)
     }
 
-    fn socket(&self) -> &TcpStream {
-        self.0.socket().socket()
-    }
-
     fn finish(&mut self) -> io::Result<()> {
         self.0.socket_mut().authenticated(Some(FAREWELL))?;
         // Read first: to close with bytes unread would reset the connection, and the farewell with it.

@@ -11,9 +11,9 @@ from fairlead.core.model import MoverPod, Observed, PodPhase, Role
 from fairlead.core.settings import Settings
 from fairlead.kube.client import JOBS, PODS, KubeClient, KubeObject
 from fairlead.kube.errors import NotFoundError
-from fairlead.kube.facts import FactReader, Facts
-from fairlead.kube.pods import OwnedPod, read_owned_pod
-from fairlead.kube.reports import ReportReader
+from fairlead.kube.observe.facts import FactReader, Facts
+from fairlead.kube.observe.pods import OwnedPod, read_owned_pod
+from fairlead.kube.observe.reports import ReportReader
 
 FRESH_SECONDS = 2.0
 """How old facts may be for a job that has to be placed."""

@@ -7,8 +7,12 @@ from typing import Annotated, Literal
 
 from pydantic import Field, ValidationError, field_validator
 
-from fairlead.core.model import Advice, DecisionReport, PathReport
-from fairlead.kube.forms import LONGEST_TERMINATION_MESSAGE, Answer, Control, Finite, Ratio, Word, printable
+from fairlead.core.model import Advice, DecisionReport, OutcomeReport, PathReport
+from fairlead.kube.observe.forms import LONGEST_TERMINATION_MESSAGE, Answer, Control, Finite, Ratio, Word, printable
+
+_ClassName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_\-+ ]{0,63}$")]
+_SWITCH = "congestion_control"
+_MODEL = r"^[A-Za-z0-9][A-Za-z0-9_.\-+:() ]{0,127}$"
 
 
 class _PathAnswer(Answer):
@@ -18,8 +22,10 @@ class _PathAnswer(Answer):
 
 
 class _BackgroundAnswer(Answer):
-    class_: Annotated[str, Field(alias="class", pattern=r"^[A-Za-z0-9][A-Za-z0-9_\-+ ]{0,63}$")]
+    class_: Annotated[_ClassName, Field(alias="class")]
     probability: Ratio
+    abstained: bool = False
+    measured_at: datetime | None = None
 
 
 class _ChoiceAnswer(Answer):
@@ -32,7 +38,9 @@ class _ChoiceAnswer(Answer):
     decided_at: datetime
     background: _BackgroundAnswer | None = None
     confidence: Ratio | None = None
-    model: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.\-+:]{0,127}$")] | None = None
+    model: Annotated[str, Field(pattern=_MODEL)] | None = None
+    probabilities: Annotated[dict[_ClassName, Ratio], Field(max_length=16)] | None = None
+    any_bbr: Ratio | None = None
 
     @field_validator("decided_at")
     @classmethod
@@ -42,12 +50,24 @@ class _ChoiceAnswer(Answer):
         return value
 
 
+class _ChangeAnswer(Answer):
+    what: Annotated[str, Field(max_length=64)]
+
+
+class _OutcomeAnswer(Answer):
+    congestion_control: Control
+    streams: Annotated[int, Field(ge=1, le=65535)]
+    stream_coefficient: Annotated[float, Field(gt=0, lt=1)] | None = None
+
+
 class DecisionAnswer(Answer):
     """The form of the message (docs/contracts.md, "Advisor")."""
 
     version: Literal[1]
     path: _PathAnswer
     decision: _ChoiceAnswer
+    changes: Annotated[tuple[_ChangeAnswer, ...], Field(max_length=64)] = ()
+    outcome: _OutcomeAnswer | None = None
 
 
 def parse_advice(message: str) -> Advice | None:
@@ -62,7 +82,7 @@ def parse_advice(message: str) -> Advice | None:
 
 def read_advice(answer: DecisionAnswer) -> Advice:
     """The message as the decisions look at it."""
-    path, choice = answer.path, answer.decision
+    path, choice, outcome = answer.path, answer.decision, answer.outcome
     return Advice(
         path=PathReport(rtt_seconds=path.rtt_seconds, rtt_minimum_seconds=path.rtt_minimum_seconds, loss_ratio=path.loss_ratio),
         decision=DecisionReport(
@@ -77,5 +97,11 @@ def read_advice(answer: DecisionAnswer) -> Advice:
             background_probability=choice.background.probability if choice.background else None,
             confidence=choice.confidence,
             model=choice.model,
+            probabilities=choice.probabilities,
+            any_bbr=choice.any_bbr,
+            background_abstained=choice.background is not None and choice.background.abstained,
+            recalled=choice.background is not None and choice.background.measured_at is not None,
+            switched=any(change.what == _SWITCH for change in answer.changes),
         ),
+        outcome=None if outcome is None else OutcomeReport(outcome.congestion_control, outcome.streams, outcome.stream_coefficient),
     )

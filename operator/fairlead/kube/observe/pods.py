@@ -12,8 +12,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from fairlead.api import names
 from fairlead.core.model import MoverPod, PodPhase, Role, Verdict
-from fairlead.kube.advice import parse_advice
-from fairlead.kube.forms import LONGEST_TERMINATION_MESSAGE, Count, Finite, printable
+from fairlead.kube.observe.advice import parse_advice
+from fairlead.kube.observe.forms import LONGEST_TERMINATION_MESSAGE, Count, Finite, printable
 
 MOVER_CONTAINER = "mover"
 ADVISOR_CONTAINER = "advisor"
@@ -110,12 +110,15 @@ def _read_mover(body: Mapping[str, Any], role: Role, attempt: int) -> MoverPod:
         node=spec.get("nodeName"),
         address=_address(status),
         port_base=_port_base(spec),
+        ingress_cap=(metadata.get("annotations") or {}).get(names.ANNOTATION_INGRESS_BANDWIDTH),
         verdict=parse_verdict(terminated.get("message") or "", role) if terminated else None,
         waiting_reason=waiting_reason,
         waiting_message=waiting_message,
         exit_code=terminated.get("exitCode") if terminated else None,
         ended_at=_time(terminated, "finishedAt") if terminated else None,
         advice=parse_advice(advised.get("message") or "") if advised else None,
+        ready_since=_ready_since(status),
+        knows_path=(metadata.get("annotations") or {}).get(names.ANNOTATION_PATH) == names.PATH_KNOWN,
     )
 
 
@@ -159,6 +162,11 @@ def _terminated(status: Mapping[str, Any], name: str) -> Mapping[str, Any] | Non
             ended = (container.get("state") or {}).get("terminated")
             return ended if isinstance(ended, dict) else None
     return None
+
+
+def _ready_since(status: Mapping[str, Any]) -> datetime | None:
+    ready = (c for c in status.get("conditions") or [] if c.get("type") == "Ready" and c.get("status") == "True")
+    return next((_time(condition, "lastTransitionTime") for condition in ready), None)
 
 
 def _time(ended: Mapping[str, Any], field: str) -> datetime | None:

@@ -13,9 +13,10 @@ from fairlead.api.spec import Side
 from fairlead.api.transferjob import TransferJob
 from fairlead.core.model import CreatePod, Role
 from fairlead.kube.client import KubeObject
-from fairlead.kube.credentials import Credentials
-from fairlead.kube.pods import ADVISOR_CONTAINER, MOVER_CONTAINER, OFFSETS, PORT_ADVISOR, PORT_DATA, PORT_ECHO, PORT_HTTP
-from fairlead.kube.template import Image, MoverTemplate
+from fairlead.kube.objects.credentials import Credentials
+from fairlead.kube.objects.path import path_annotation, path_options
+from fairlead.kube.objects.template import Image, MoverTemplate
+from fairlead.kube.observe.pods import ADVISOR_CONTAINER, MOVER_CONTAINER, OFFSETS, PORT_ADVISOR, PORT_DATA, PORT_ECHO, PORT_HTTP
 
 DATA_PATH = "/data"
 TLS_PATH = "/run/fairlead/tls"
@@ -28,6 +29,9 @@ TERMINATION_LOG = "/dev/termination-log"
 NODE_ADDRESS = "FAIRLEAD_NODE_ADDRESS"
 
 GRACE_SECONDS = 10
+
+_POD_INTERFACE = "eth0"
+"""What every container runtime names a pod's interface on the pod network."""
 
 _CONTROL_VOLUME_SIZE = "16Mi"
 
@@ -82,7 +86,7 @@ def _receiver(job: TransferJob, action: CreatePod, template: MoverTemplate) -> K
         "receive",
         *_option("--destination", _directory(side)),
         *_option("--port", action.port_base + OFFSETS[PORT_DATA]),
-        *_option("--interface", side.interface),
+        *_option("--interface", _interface(job, side)),
         *_option("--tls-dir", TLS_PATH),
         *_identity(job, action),
         *_option("--encryption", job.spec.transport.encryption),
@@ -93,7 +97,8 @@ def _receiver(job: TransferJob, action: CreatePod, template: MoverTemplate) -> K
         *_option("--termination-log", TERMINATION_LOG),
         "--json",
     ]
-    container = _mover(template, arguments, ports=[_port(action, PORT_DATA), _port(action, PORT_ECHO, "UDP"), _port(action, PORT_HTTP)])
+    ports = [_port(job, action, PORT_DATA), _port(job, action, PORT_ECHO, "UDP"), _port(job, action, PORT_HTTP)]
+    container = _mover(job, template, arguments, ports=ports)
     container["volumeMounts"] = [{"name": "data", "mountPath": DATA_PATH}, _tls_mount()]
     container["readinessProbe"] = {
         "httpGet": {"path": "/healthz", "port": PORT_HTTP},
@@ -102,7 +107,7 @@ def _receiver(job: TransferJob, action: CreatePod, template: MoverTemplate) -> K
         "failureThreshold": 3,
     }
     spec = _pod_spec(job, action, template, containers=[container], volumes=[_claim_volume(side), _tls_volume(job, action)])
-    return _pod(job, action, spec)
+    return _pod(job, action, spec, annotations=_cap_annotation(names.ANNOTATION_INGRESS_BANDWIDTH, action))
 
 
 def _sender(job: TransferJob, action: CreatePod, template: MoverTemplate) -> KubeObject:
@@ -115,7 +120,7 @@ def _sender(job: TransferJob, action: CreatePod, template: MoverTemplate) -> Kub
         "send",
         *_option("--source", _directory(side)),
         *_option("--connect", _socket_address(action.receiver.address, action.receiver.port)),
-        *_option("--interface", side.interface),
+        *_option("--interface", _interface(job, side)),
         *_option("--tls-dir", TLS_PATH),
         *_identity(job, action),
         *_option("--encryption", transport.encryption),
@@ -130,7 +135,7 @@ def _sender(job: TransferJob, action: CreatePod, template: MoverTemplate) -> Kub
         *_option("--termination-log", TERMINATION_LOG),
         "--json",
     ]
-    mover = _mover(template, arguments, ports=[_port(action, PORT_HTTP)])
+    mover = _mover(job, template, arguments, ports=[_port(job, action, PORT_HTTP)])
     mover["volumeMounts"] = [
         {"name": "data", "mountPath": DATA_PATH, "readOnly": True},
         _tls_mount(),
@@ -146,14 +151,16 @@ def _sender(job: TransferJob, action: CreatePod, template: MoverTemplate) -> Kub
         *_option("--streams-min", transport.streams.min),
         *_option("--streams-max", transport.streams.max),
         *_option("--congestion-control", transport.congestion_control),
+        *path_options(action.path, probe=action.probe),
         *_option("--termination-log", TERMINATION_LOG),
     ]
     advisor = _container(
+        job,
         ADVISOR_CONTAINER,
         template.advisor,
         advisor_arguments,
         resources=template.advisor_resources,
-        ports=[_port(action, PORT_ADVISOR)],
+        ports=[_port(job, action, PORT_ADVISOR)],
     )
     advisor["restartPolicy"] = "Always"
     advisor["volumeMounts"] = [dict(control_mount)]
@@ -175,7 +182,8 @@ def _sender(job: TransferJob, action: CreatePod, template: MoverTemplate) -> Kub
     ]
     spec = _pod_spec(job, action, template, containers=[mover], volumes=volumes)
     spec["initContainers"] = [advisor]
-    return _pod(job, action, spec, annotations=_cap_annotation(action))
+    annotations = _cap_annotation(names.ANNOTATION_EGRESS_BANDWIDTH, action) | path_annotation(probe=action.probe)
+    return _pod(job, action, spec, annotations=annotations)
 
 
 def _cleaner(job: TransferJob, action: CreatePod, template: MoverTemplate) -> KubeObject:
@@ -186,7 +194,7 @@ def _cleaner(job: TransferJob, action: CreatePod, template: MoverTemplate) -> Ku
         *_option("--job", job.metadata.uid),
         *_option("--termination-log", TERMINATION_LOG),
     ]
-    container = _mover(template, arguments, ports=[])
+    container = _mover(job, template, arguments, ports=[])
     container["volumeMounts"] = [{"name": "data", "mountPath": DATA_PATH}]
     spec = _pod_spec(job, action, template, containers=[container], volumes=[_claim_volume(side)])
     # It speaks to nobody, so it needs no node's network and runs even where that right was withdrawn.
@@ -225,7 +233,7 @@ def _pod_spec(
         pod_context |= {"fsGroup": context.fs_group, "fsGroupChangePolicy": "OnRootMismatch"}
     spec: KubeObject = {
         "restartPolicy": "Never",
-        "hostNetwork": True,
+        "hostNetwork": _on_host(job),
         "dnsPolicy": "Default",
         "automountServiceAccountToken": False,
         "enableServiceLinks": False,
@@ -247,17 +255,26 @@ def _pod_spec(
     return spec
 
 
-def _mover(template: MoverTemplate, arguments: list[str], ports: list[KubeObject]) -> KubeObject:
-    return _container(MOVER_CONTAINER, template.mover, arguments, resources=template.mover_resources, ports=ports)
+def _on_host(job: TransferJob) -> bool:
+    return job.spec.network == "Host"
 
 
-def _container(name: str, image: Image, arguments: list[str], *, resources: Any, ports: list[KubeObject]) -> KubeObject:
+def _interface(job: TransferJob, side: Side) -> str:
+    return side.interface if _on_host(job) else _POD_INTERFACE
+
+
+def _mover(job: TransferJob, template: MoverTemplate, arguments: list[str], ports: list[KubeObject]) -> KubeObject:
+    return _container(job, MOVER_CONTAINER, template.mover, arguments, resources=template.mover_resources, ports=ports)
+
+
+def _container(job: TransferJob, name: str, image: Image, arguments: list[str], *, resources: Any, ports: list[KubeObject]) -> KubeObject:
+    address = "status.hostIP" if _on_host(job) else "status.podIP"
     container: KubeObject = {
         "name": name,
         "image": image.reference,
         "imagePullPolicy": image.pull_policy,
         "args": arguments,
-        "env": [{"name": NODE_ADDRESS, "valueFrom": {"fieldRef": {"fieldPath": "status.hostIP"}}}],
+        "env": [{"name": NODE_ADDRESS, "valueFrom": {"fieldRef": {"fieldPath": address}}}],
         "resources": dict(resources),
         "terminationMessagePath": TERMINATION_LOG,
         "terminationMessagePolicy": "File",
@@ -307,13 +324,14 @@ def _socket_address(address: str, port: int) -> str:
 
 
 def _node_listener(action: CreatePod, port: str) -> str:
-    """The node's own address, so that the data interface does not serve it; the kubelet fills it in."""
+    """The node's own address, so that the data interface does not serve it, or the pod's where it has one; the kubelet fills it in."""
     return f"$({NODE_ADDRESS}):{action.port_base + OFFSETS[port]}"
 
 
-def _port(action: CreatePod, name: str, protocol: str = "TCP") -> KubeObject:
+def _port(job: TransferJob, action: CreatePod, name: str, protocol: str = "TCP") -> KubeObject:
     number = action.port_base + OFFSETS[name]
-    return {"name": name, "containerPort": number, "hostPort": number, "protocol": protocol}
+    on_host = {"hostPort": number} if _on_host(job) else {}
+    return {"name": name, "containerPort": number, **on_host, "protocol": protocol}
 
 
 def _claim_volume(side: Side) -> KubeObject:
@@ -334,5 +352,5 @@ def _tls_volume(job: TransferJob, action: CreatePod) -> KubeObject:
     return {"name": "tls", "secret": {"secretName": secret, "items": items}}
 
 
-def _cap_annotation(action: CreatePod) -> dict[str, str]:
-    return {} if action.cap_bps is None else {names.ANNOTATION_EGRESS_BANDWIDTH: format_rate(action.cap_bps)}
+def _cap_annotation(name: str, action: CreatePod) -> dict[str, str]:
+    return {} if action.cap_bps is None else {name: format_rate(action.cap_bps)}

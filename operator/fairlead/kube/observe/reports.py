@@ -11,9 +11,9 @@ import aiohttp
 from pydantic import Field, ValidationError, field_validator
 
 from fairlead.core.model import Advice, Endpoint, MoverPod, PodPhase, Progress, Reports, Role
-from fairlead.kube.advice import DecisionAnswer, read_advice
-from fairlead.kube.forms import Answer, Control, Count, Finite
-from fairlead.kube.pods import OFFSETS, PORT_ADVISOR, PORT_HTTP
+from fairlead.kube.observe.advice import DecisionAnswer, read_advice
+from fairlead.kube.observe.forms import Answer, Control, Count, Finite
+from fairlead.kube.observe.pods import OFFSETS, PORT_ADVISOR, PORT_HTTP
 
 TIMEOUT_SECONDS = 2.0
 LARGEST_BODY_BYTES = 64 * 1024
@@ -105,6 +105,7 @@ class ReportReader:
             sender=_progress(sender_progress, job_uid, newest, Role.SENDER),
             path=advice.path if advice else None,
             decision=advice.decision if advice else None,
+            outcome=advice.outcome if advice else None,
         )
 
     async def _ask(self, pod: MoverPod | None, port_name: str, path: str, form: type[AnswerT]) -> AnswerT | None:

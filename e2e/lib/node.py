@@ -1,0 +1,60 @@
+"""What an administrator of a node can see and do: the movers' processes, their interfaces, the token buckets."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from access.nodes import LocalCluster
+
+_FIND = """
+import os, sys
+def words(pid):
+    try:
+        with open(f"/proc/{pid}/cmdline") as file:
+            return file.read().split("\\0")
+    except OSError:
+        return []
+pids = [int(name) for name in os.listdir("/proc") if name.isdigit()]
+found = [pid for pid in pids if sys.argv[1] in words(pid) and f"--job={sys.argv[2]}" in words(pid)]
+assert len(found) == 1, f"{len(found)} processes run {sys.argv[1]} for the job"
+"""
+
+_HIDE = (
+    _FIND
+    + """
+import ctypes
+libc = ctypes.CDLL(None, use_errno=True)
+namespace = os.open(f"/proc/{found[0]}/ns/mnt", os.O_RDONLY)
+CLONE_NEWNS = 0x20000
+if libc.setns(namespace, CLONE_NEWNS) or libc.mount(b"none", sys.argv[3].encode(), b"tmpfs", 0, None):
+    sys.exit(os.strerror(ctypes.get_errno()))
+"""
+)
+
+_PEER = _FIND + 'os.execvp("nsenter", ["nsenter", "-t", str(found[0]), "-n", "ip", "-j", "link", "show", "eth0"])'
+
+CAP_FOLDER = "/run/fairlead/live"
+
+
+def make_deaf_to_its_cap(cluster: LocalCluster, node: str, job_uid: str) -> None:
+    """Lays an empty folder over the one with the cap, in the running sender alone: from then on it sends as if it had none."""
+    cluster.on(node, "python3", "-c", _HIDE, "send", job_uid, CAP_FOLDER)
+
+
+def interface_of(cluster: LocalCluster, node: str, role: str, job_uid: str) -> str:
+    """The node's end of a mover pod's interface on the pod network; `role` is `send` or `receive`."""
+    inside = json.loads(cluster.on(node, "python3", "-c", _PEER, role, job_uid))
+    links: list[dict[str, Any]] = json.loads(cluster.on(node, "ip", "-j", "link", "show"))
+    return next(str(link["ifname"]) for link in links if link["ifindex"] == inside[0]["link_index"])
+
+
+def token_buckets(cluster: LocalCluster, node: str) -> dict[str, int]:
+    """The token bucket filters of a node: the interface and the rate in bits per second of each."""
+    queues: list[dict[str, Any]] = json.loads(cluster.on(node, "tc", "-j", "qdisc", "show"))
+    return {str(queue["dev"]): int(queue["options"]["rate"]) * 8 for queue in queues if queue["kind"] == "tbf"}
+
+
+def redirects_of(cluster: LocalCluster, node: str, interface: str) -> str:
+    """The filters on what comes in at an interface, as `tc` tells them."""
+    return cluster.on(node, "tc", "filter", "show", "dev", interface, "parent", "ffff:").decode()

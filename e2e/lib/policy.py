@@ -1,0 +1,75 @@
+"""A FairnessPolicy for the time of a test, and what the operator's metrics say of it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+from e2e.lib.install import OPERATOR_NODE, RELEASE_NAMESPACE
+from e2e.lib.manifests import SOURCE_NODE
+from e2e.lib.waiting import wait_until
+
+from access.kubectl import Kubectl, Object
+from access.nodes import LocalCluster
+
+NAME = "e2e"
+LINK = "dtn-a-out"
+METRICS_PORT = 9090
+_UNITS = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
+
+
+def rate_bps(text: str) -> float:
+    """A rate as the status writes it, like `20M`, in bits per second."""
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)([kMGT]?)", text)
+    if found is None:
+        raise ValueError(f"{text!r} is no rate")
+    return float(found[1]) * _UNITS[found[2]]
+
+
+def policy(capacity: str, weights: Mapping[str, int]) -> Object:
+    """A policy over what the source node sends; each namespace of `weights` is a tenant of its own name."""
+    tenants = [
+        {"name": namespace, "weight": weight, "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": namespace}}}
+        for namespace, weight in weights.items()
+    ]
+    interface = {"node": SOURCE_NODE, "name": "data0", "direction": "Transmit"}
+    link = {"name": LINK, "interfaces": [interface], "capacity": capacity, "headroom": "0"}
+    return {
+        "apiVersion": "fairlead.io/v1alpha1",
+        "kind": "FairnessPolicy",
+        "metadata": {"name": NAME},
+        "spec": {"links": [link], "tenants": tenants},
+    }
+
+
+@contextmanager
+def in_force(kubectl: Kubectl, capacity: str, weights: Mapping[str, int]) -> Iterator[None]:
+    """The policy, accepted, until the block is left."""
+    try:
+        kubectl.apply(policy(capacity, weights))
+        wait_until(lambda: _is_accepted(status(kubectl)), "the policy in force", 60)
+        yield
+    finally:
+        kubectl.delete("fairnesspolicy", [NAME])
+
+
+def status(kubectl: Kubectl) -> Object:
+    """The policy's status, empty before the first."""
+    found = kubectl.get("fairnesspolicy", NAME)
+    return {} if found is None else dict(found.get("status", {}))
+
+
+def metrics(cluster: LocalCluster, kubectl: Kubectl) -> dict[str, float]:
+    """The operator's metrics, by name with labels as they are printed."""
+    pods = kubectl.list("pods", namespace=RELEASE_NAMESPACE, selector="app.kubernetes.io/component=operator")
+    up = [pod for pod in pods if pod["status"].get("phase") == "Running" and not pod["metadata"].get("deletionTimestamp")]
+    address = up[0]["status"]["podIP"]
+    script = "import sys, urllib.request; print(urllib.request.urlopen(sys.argv[1], timeout=10).read().decode())"
+    text = cluster.on(OPERATOR_NODE, "python3", "-c", script, f"http://{address}:{METRICS_PORT}/metrics").decode()
+    lines = (line.rpartition(" ") for line in text.splitlines() if line and not line.startswith("#"))
+    return {name: float(value) for name, _, value in lines}
+
+
+def _is_accepted(policy_status: Object) -> bool:
+    return any(condition["type"] == "Accepted" and condition["status"] == "True" for condition in policy_status.get("conditions", []))

@@ -1,0 +1,153 @@
+"""Jobs of two tenants share a link by weight, what holds a cap is real, and a mover that does not keep to its cap is caught."""
+
+from __future__ import annotations
+
+import pytest
+from e2e.lib import guard, wire
+from e2e.lib.history import condition_with_reason
+from e2e.lib.job import Job
+from e2e.lib.lab import Lab
+from e2e.lib.manifests import DESTINATION_NODE, SOURCE_NODE
+from e2e.lib.node import interface_of, make_deaf_to_its_cap, redirects_of, token_buckets
+from e2e.lib.policy import LINK, in_force, metrics, policy, rate_bps, status
+from e2e.lib.waiting import wait_until
+
+from access.kubectl import Kubectl, Object
+from access.nodes import LocalCluster
+
+CAPACITY = "40M"
+LONG_BYTES = 350_000_000
+SHARES_TIMEOUT_S = 90.0
+M = 1e6
+
+
+def start(lab: Lab) -> Job:
+    """A job that runs for minutes at the link's capacity."""
+    lab.write(lab.source, "plain", bytes_total=LONG_BYTES, files=4)
+    return lab.submit()
+
+
+def has(job: Job, expected_mbps: float) -> bool:
+    """Whether a job's newest status has this share, and what was measured is within a tenth of it."""
+    bandwidth: Object = job.status.get("bandwidth", {})
+    if not {"allocated", "measured"} <= bandwidth.keys():
+        return False
+    allocated, measured = rate_bps(bandwidth["allocated"]) / M, rate_bps(bandwidth["measured"]) / M
+    # What is measured is payload: it lacks headers and encryption.
+    return abs(allocated - expected_mbps) <= 0.02 * expected_mbps and 0.85 * expected_mbps <= measured <= 1.05 * expected_mbps
+
+
+def wait_for_shares(expected_mbps: dict[Job, float]) -> None:
+    def reached() -> bool:
+        for job in expected_mbps:
+            assert job.status.get("phase") not in ("Succeeded", "Failed"), f"{job.name} ended too early"
+        return all(has(job, mbps) for job, mbps in expected_mbps.items())
+
+    wanted = " and ".join(f"{mbps:g} Mb/s" for mbps in expected_mbps.values())
+    wait_until(reached, f"shares of {wanted}; last seen {[job.status.get('bandwidth') for job in expected_mbps]}", SHARES_TIMEOUT_S)
+
+
+@pytest.mark.exclusive
+def test_two_tenants_share_by_weight_and_follow_a_change_while_they_run(
+    lab: Lab, neighbour: Lab, cluster: LocalCluster, kubectl: Kubectl
+) -> None:
+    light, heavy = lab.namespace, neighbour.namespace
+    with in_force(kubectl, CAPACITY, {light: 1, heavy: 3}):
+        one, other = start(lab), start(neighbour)
+        wait_for_shares({one: 10, other: 30})
+        senders = [job.pod("sender") for job in (one, other)]
+
+        kubectl.apply(policy(CAPACITY, {light: 1, heavy: 1}))
+        wait_for_shares({one: 20, other: 20})
+        for job, before in zip((one, other), senders, strict=True):
+            after = job.pod("sender")
+            assert before is not None
+            assert after is not None
+            assert after["metadata"]["uid"] == before["metadata"]["uid"], "a sender was replaced"
+            assert rate_bps(after["metadata"]["annotations"]["kubernetes.io/egress-bandwidth"]) == pytest.approx(20 * M, rel=0.02)
+            assert job.status["bandwidth"]["enforcedBy"] == "Pacing"
+
+        def said() -> Object | None:
+            found = status(kubectl)
+            return found if found.get("jobs") == 2 and float(found.get("jainIndex", 0)) >= 0.99 else None
+
+        link, *_ = wait_until(said, "a Jain index of 0.99 in the policy's status", 60)["links"]
+        assert link["name"] == LINK
+        assert rate_bps(link["allocated"]) == pytest.approx(40 * M, rel=0.02)
+        assert rate_bps(link["measured"]) == pytest.approx(40 * M, rel=0.15)
+        tenants = {tenant["name"]: tenant for tenant in status(kubectl)["tenants"]}
+        shown = metrics(cluster, kubectl)
+        for name in (light, heavy):
+            assert rate_bps(tenants[name]["allocated"]) == pytest.approx(20 * M, rel=0.02)
+            assert shown[f'fairlead_operator_tenant_allocated_bytes_per_second{{tenant="{name}"}}'] * 8 == pytest.approx(20 * M, rel=0.02)
+            assert shown[f'fairlead_operator_tenant_measured_bytes_per_second{{tenant="{name}"}}'] * 8 == pytest.approx(20 * M, rel=0.15)
+        assert shown[f'fairlead_operator_link_jain_ratio{{link="{LINK}"}}'] >= 0.98
+
+        one.patch(suspend=True)
+        wait_for_shares({other: 40})
+
+
+@pytest.mark.exclusive
+def test_a_mover_that_does_not_keep_to_its_cap_is_caught(lab: Lab, cluster: LocalCluster) -> None:
+    lab.write(lab.source, "plain", bytes_total=600_000_000, files=6)
+    job = lab.submit(bandwidth={"limit": "10M"})
+    job.wait_phase("Transferring")
+    kept = job.wait_reason("WithinCap")
+    assert kept["status"]["bandwidth"]["enforcedBy"] == "Pacing"
+
+    make_deaf_to_its_cap(cluster, SOURCE_NODE, job.uid)
+    caught = job.wait_reason("AboveCap")
+    condition = next(c for c in caught["status"]["conditions"] if c["type"] == "CapEnforced")
+    assert condition["status"] == "False"
+    assert "more than 10M" in condition["message"]
+    assert caught["status"]["bandwidth"]["enforcedBy"] == "None"
+    assert caught["status"]["bandwidth"]["allocated"] == "10M"
+    wait_until(lambda: [event for event in job.events() if event["reason"] == "CapExceeded"], "an event that says so", 30)
+    job.wait_succeeded()
+    lab.assert_equal()
+
+
+@pytest.mark.exclusive
+def test_a_cap_on_the_pod_network_is_a_token_bucket_on_the_senders_interface(lab: Lab, cluster: LocalCluster) -> None:
+    lab.write(lab.source, "plain", bytes_total=60_000_000, files=3)
+    before = token_buckets(cluster, SOURCE_NODE)
+    job = lab.submit(network="Pod", bandwidth={"limit": "24M"})
+    job.wait_phase("Transferring")
+    sender = job.pod("sender")
+    assert sender is not None
+    assert not sender["spec"].get("hostNetwork")
+
+    made = {device: bps for device, bps in token_buckets(cluster, SOURCE_NODE).items() if device not in before}
+    assert list(made.values()) == [24_000_000]
+    (bucket,) = made
+    interface = interface_of(cluster, SOURCE_NODE, "send", job.uid)
+    assert bucket in redirects_of(cluster, SOURCE_NODE, interface), "what the pod sends does not go through the bucket"
+    assert token_buckets(cluster, DESTINATION_NODE) == {}, "a limit is the sender's"
+
+    job.wait_succeeded()
+    lab.assert_equal()
+    assert job.status["endpoints"]["source"]["interface"] == "eth0"
+    job.delete()
+    wait_until(lambda: bucket not in token_buckets(cluster, SOURCE_NODE), "the bucket goes with the pod", 60)
+
+
+@pytest.mark.exclusive
+def test_the_node_guard_holds_a_mover_that_does_not_keep_to_its_cap(lab: Lab, cluster: LocalCluster, kubectl: Kubectl) -> None:
+    lab.write(lab.source, "plain", bytes_total=150_000_000, files=4)
+    with guard.on_nodes(cluster, kubectl):
+        job = lab.submit(bandwidth={"limit": "20M"})
+        job.wait_phase("Transferring")
+        held = job.wait_reason("WithinCap")
+        assert held["status"]["bandwidth"]["enforcedBy"] == "TrafficControl"
+
+        make_deaf_to_its_cap(cluster, SOURCE_NODE, job.uid)
+        wait_until(lambda: guard.packets_dropped(cluster, SOURCE_NODE) > 0, "packets above the cap", 60)
+        for _ in range(3):
+            assert wire.rate_mbps(cluster) <= 1.25 * 20
+        assert not condition_with_reason(job.object, "AboveCap")
+
+        # Higher than the path, so that the rest does not take long.
+        job.patch(bandwidth={"limit": "10G"})
+        job.wait_succeeded()
+        lab.assert_equal()
+    wait_until(lambda: not guard.has_rules(cluster, SOURCE_NODE), "the node without the guard's rules", 60)

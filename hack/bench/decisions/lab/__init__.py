@@ -1,0 +1,1 @@
+"""One run of a cell: namespaces, path and background of the test bed, and real movers with whoever steers them."""

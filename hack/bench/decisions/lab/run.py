@@ -1,0 +1,206 @@
+"""Runs one cell and leaves a folder: trace.csv, flows.csv, transfer.csv, the advisor's record, manifest.json."""
+
+from __future__ import annotations
+
+import asyncio
+import csv
+import json
+import os
+import platform
+import shutil
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from decisions.lab.processes import Processes
+from decisions.lab.transfer import SAMPLE_PERIOD_S, Tools, Transfer
+from decisions.matrix import Cell, Policy, background_of
+from decisions.timeline import Sample, first_data_s, flow_goodputs_bps, goodput_bps, spans
+from fairlead_testbed.lab.emulator import Emulator
+from fairlead_testbed.lab.kernel import offered_congestion_controls
+from fairlead_testbed.lab.namespaces import PROBE_ADDRESS_B, Names, Namespaces
+from fairlead_testbed.runs.quality import Limits, Verdict, judge
+from fairlead_testbed.runs.record import (
+    ECHO_PORT,
+    FLOW_INTERVAL_S,
+    IDLE_S,
+    MANIFEST,
+    TRACE,
+    Priorities,
+    length_s,
+    require_congestion_controls,
+    scenario_digest,
+)
+from fairlead_testbed.scenario.expand import derived_seed
+from fairlead_testbed.scenario.model import Scenario
+
+FORMAT = 1
+LIMITS = Limits(
+    # A flow that the transfer starves is a result here, not a fault.
+    least_utilization=0.0,
+    least_goodput_bps=1.0,
+)
+_LEAD_S = 0.5
+_PATIENCE_S = 60.0
+_LONGEST_SILENCE_S = 3.0
+"""A mover that leaves a question for its statistics unanswered for so long was kept from running."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bench:
+    """What cells share: the emulator, the programs under test, and the paper's training windows."""
+
+    emulator: Path
+    tools: Tools
+    training: Path
+    priorities: Priorities = field(default_factory=Priorities)
+
+
+async def run_cell(cell: Cell, folder: Path, bench: Bench, number: int) -> Verdict:
+    """Run `cell` and put its folder in place, whole or not at all, whatever the verdict.
+
+    `number` tells the runs of this process that are under way apart. LabError if it could not be run to its end, UsageError if it never
+    can be here.
+    """
+    require_congestion_controls(cell.scenario, offered_congestion_controls())
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    work = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
+    try:
+        manifest = await _run(cell, work, bench, number)
+        _put_in_place(work, manifest, folder)
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+    return Verdict(tuple(manifest["verdict"]["faults"]))
+
+
+def _put_in_place(work: Path, manifest: Mapping[str, Any], folder: Path) -> None:
+    (work / MANIFEST).write_text(json.dumps(manifest, indent=1) + "\n", encoding="utf-8")
+    work.chmod(0o755)
+    if folder.exists():
+        shutil.rmtree(folder)
+    work.rename(folder)
+
+
+async def _run(cell: Cell, work: Path, bench: Bench, number: int) -> dict[str, Any]:
+    scenario, background = cell.scenario, background_of(cell.scenario)
+    names = Names.of(os.getpid(), number)
+    namespaces = Namespaces(names, scenario.path.rate_bps)
+    began_at = datetime.now(UTC)
+    async with AsyncExitStack() as stack:
+        stack.push_async_callback(asyncio.to_thread, namespaces.__exit__, None, None, None)
+        await asyncio.to_thread(namespaces.__enter__)
+        emulator = await _start_emulator(stack, scenario, names, bench, work)
+        processes = Processes(work)
+        stack.push_async_callback(processes.end)
+        transfer = Transfer(cell, bench.tools, names, processes, work)
+        stack.callback(transfer.close)
+        await transfer.prepare()
+        idle_before_ns = int((IDLE_S + scenario.warm_up_s + scenario.path.rtt_ms / 1000) * 1e9)
+        for name, (module, plan) in _agents(cell, names, bench, work).items():
+            await processes.start_agent(name, module, {**plan, "idle_before_ns": idle_before_ns, "control": str(transfer.control)})
+        load_before = os.getloadavg()[0]
+        start_ns = time.monotonic_ns() + int(_LEAD_S * 1e9) + idle_before_ns
+        processes.release(start_ns)
+        await asyncio.sleep(max(0, start_ns - time.monotonic_ns()) / 1e9)
+        start_at = datetime.now(UTC)
+        await emulator.measure_lateness()
+        await transfer.send()
+        samples = await transfer.watch(start_ns)
+        stats = await emulator.stats()
+        told = await transfer.stop()
+        agents = ["probe", "traffic", *(["paper"] if cell.policy is Policy.PAPER else [])]
+        results = await asyncio.gather(*(processes.result(name, length_s(scenario) + _PATIENCE_S) for name in agents))
+        reports = dict(zip(agents, results, strict=True))
+    verdict = judge(background, stats, reports["probe"], reports["traffic"], LIMITS)
+    faults = (*verdict.faults, *silences(samples))
+    halfway_s = scenario.duration_s / 2
+    return {
+        "format": FORMAT,
+        "cell": {
+            "path_id": cell.path_id,
+            "scene": cell.scene.name,
+            "policy": str(cell.policy),
+            "seconds": cell.seconds,
+            "fingerprint": cell.fingerprint,
+            "rights": cell.scene.rights(),
+        },
+        "scenario": scenario.model_dump(mode="json"),
+        "scenario_digest": scenario_digest(scenario),
+        "verdict": {"good": not faults, "faults": list(faults)},
+        "own": {
+            "goodput_bps": round(goodput_bps(samples)),
+            "settled_goodput_bps": round(goodput_bps(samples, halfway_s)),
+            "first_data_s": first_data_s(samples),
+            "in_force": [asdict(span) for span in spans(samples)],
+        },
+        "flows": reports["traffic"],
+        "settled_flows_bps": _settled_flows(work / "flows.csv", halfway_s, scenario.duration_s),
+        **told,
+        **({"paper": reports["paper"]} if "paper" in reports else {}),
+        "probe": reports["probe"],
+        "emulator": stats,
+        "limits": asdict(LIMITS),
+        "machine": {"kernel": platform.release(), "cpus": os.cpu_count(), "load_average_before": load_before},
+        "began_at": began_at.isoformat(timespec="seconds"),
+        "started_at": start_at.isoformat(timespec="milliseconds"),
+    }
+
+
+async def _start_emulator(stack: AsyncExitStack, scenario: Scenario, names: Names, bench: Bench, work: Path) -> Emulator:
+    socket = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="fairlead-decisions-"))) / "control"
+    seed = derived_seed(scenario.seed, "emulator") % 2**32
+    emulator = Emulator(bench.emulator, names, scenario.path, seed=seed, socket=socket, priority=bench.priorities.emulator)
+    stack.push_async_callback(emulator.end)
+    await emulator.start(work / "emulator.log")
+    return emulator
+
+
+def _agents(cell: Cell, names: Names, bench: Bench, work: Path) -> dict[str, tuple[str, dict[str, Any]]]:
+    """The test bed's agents, and the paper's loop where it is the policy: their modules and plans."""
+    background = background_of(cell.scenario)
+    probing = {"port": ECHO_PORT, "priority": bench.priorities.probe}
+    from_afar = {**probing, "namespace": names.probe_a, "host": PROBE_ADDRESS_B, "duration_s": background.duration_s}
+    agents: dict[str, tuple[str, dict[str, Any]]] = {
+        "echo": ("fairlead_testbed.agents.echo", {**probing, "namespace": names.probe_b, "address": PROBE_ADDRESS_B}),
+        # The run is judged by it; what the policies see, they measure themselves.
+        "probe": (
+            "fairlead_testbed.agents.probe",
+            {**from_afar, "rate_hz": background.probe.rate_hz, "idle_s": IDLE_S, "trace": str(work / TRACE)},
+        ),
+        "traffic": (
+            "fairlead_testbed.agents.traffic",
+            {
+                "scenario": background.model_dump(mode="json"),
+                "namespaces": asdict(names),
+                "interval_s": FLOW_INTERVAL_S,
+                "flows": str(work / "flows.csv"),
+                "priority": bench.priorities.traffic,
+            },
+        ),
+    }
+    if cell.policy is Policy.PAPER:
+        plan = {**from_afar, "training": str(bench.training), "priority": bench.tools.advisor_priority}
+        agents["paper"] = ("decisions.paper.agent", plan)
+    return agents
+
+
+def silences(samples: Sequence[Sample]) -> list[str]:
+    """Faults of a machine that did not let the mover answer in time."""
+    gaps_s = [after.time_s - before.time_s for before, after in pairwise(samples)]
+    longest_s = max(gaps_s, default=0.0)
+    if longest_s <= _LONGEST_SILENCE_S + SAMPLE_PERIOD_S:
+        return []
+    return [f"the mover's statistics are {longest_s:.1f} s apart, at most {_LONGEST_SILENCE_S + SAMPLE_PERIOD_S:g}"]
+
+
+def _settled_flows(file: Path, from_s: float, to_s: float) -> Mapping[str, float]:
+    with file.open(newline="", encoding="utf-8") as opened:
+        rows = csv.reader(opened)
+        next(rows)
+        return {name: round(rate) for name, rate in flow_goodputs_bps(rows, from_s, to_s).items()}

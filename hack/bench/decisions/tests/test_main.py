@@ -1,0 +1,122 @@
+import json
+import os
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from decisions import __main__ as program
+from decisions import stream_counts
+from decisions.tests.made import manifest
+from fairlead_advisor.models.classes import CLASSES
+from fairlead_testbed.data import RawTrace, write_runs, write_split
+from fairlead_testbed.lab.emulator import PROGRAM_VARIABLE
+from fairlead_testbed.runs.quality import Verdict
+from fairlead_testbed.runs.record import MANIFEST
+from tests.support.background import caricature
+
+
+@pytest.fixture
+def arguments(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """A command line with programs that are there and a small data set, and a machine on which nothing is really run."""
+    for name in ("mover", "wan"):
+        (tmp_path / name).write_text("#!/bin/sh\n")
+        (tmp_path / name).chmod(0o755)
+    data = tmp_path / "data"
+    data.mkdir()
+    names = {name: f"p__{name}__s0" for name in CLASSES}
+    traces = {name: caricature(name, seconds=20, rate_hz=50, base_ms=100, seed=1) for name in CLASSES}
+    write_split(data / "train.npz", [RawTrace(names[one], 50.0, list(of.send_times_s), list(of.rtts_ms)) for one, of in traces.items()])
+    write_runs(data, [{"name": names[one], "path_id": "p", "class": one, "seed": "s0", "split": "train"} for one in CLASSES])
+    monkeypatch.setenv(PROGRAM_VARIABLE, str(tmp_path / "wan"))
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    monkeypatch.setattr(program, "remove_abandoned", list)
+    written = ("--folder", tmp_path / "runs", "--output", tmp_path / "decisions.json")
+    return [str(word) for word in ("--data", data, "--mover", tmp_path / "mover", *written)]
+
+
+class Lab:
+    """Leaves the manifests that runs would."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.ran: list[str] = []
+        self.swept = 0
+        monkeypatch.setattr(program, "run_cell", self._run)
+        monkeypatch.setattr(stream_counts, "measure", self._sweep)
+
+    async def _run(self, cell: Any, folder: Path, _bench: object, _number: int) -> Verdict:
+        self.ran.append(cell.name)
+        shutil.rmtree(folder, ignore_errors=True)
+        leave(folder, manifest(cell))
+        return Verdict(())
+
+    async def _sweep(self, *_plan: object) -> None:
+        self.swept += 1
+
+
+def leave(folder: Path, content: object) -> None:
+    folder.mkdir(parents=True)
+    (folder / MANIFEST).write_text(json.dumps(content))
+
+
+def rows(tmp_path: Path) -> dict[str, Any]:
+    return {row["name"]: row for row in json.loads((tmp_path / "decisions.json").read_text())}
+
+
+def test_everything_is_measured_once_and_written(tmp_path: Path, arguments: Sequence[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    lab = Lab(monkeypatch)
+    assert program.main(arguments) == 0
+    assert (len(lab.ran), lab.swept) == (25, 1)
+    found = rows(tmp_path)
+    assert (found["about"]["runs"], found["about"]["runs_planned"], found["about"]["matrix"]) == (25, 25, "subset")
+    assert found["about"]["paths"]["p00"]["in_training"] == "unseen"
+    assert found["goodput_vs_oracle_mean"]["value"] == 1.0
+    assert program.main(arguments) == 0
+    assert len(lab.ran) == 25
+
+
+def test_another_data_set_makes_the_runs_of_the_papers_loop_again_and_no_others(
+    tmp_path: Path, arguments: Sequence[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lab = Lab(monkeypatch)
+    asked = [*arguments, "--cell", "b1-c0"]
+    assert program.main(asked) == 0
+    lab.ran.clear()
+    write_runs(tmp_path / "data", [{"name": f"p__{one}__s0", "path_id": "q", "class": one, "seed": "s0"} for one in CLASSES])
+    assert program.main(asked) == 0
+    assert lab.ran == ["overlay-1-tenth__b1-c0__paper"]
+
+
+def test_a_part_leaves_the_others_alone(arguments: Sequence[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    lab = Lab(monkeypatch)
+    assert program.main([*arguments, "--only", "changing"]) == 0
+    assert {name.split("__")[1] for name in lab.ran} == {"bbr-visits-cubic"}
+    assert lab.swept == 0
+
+
+@pytest.mark.parametrize(
+    ("wrong", "told"),
+    [
+        (("--data", "nowhere"), "make dataset"),
+        (("--mover", "nowhere"), "make rust"),
+        (("--seconds", "30"), "90 to 3600"),
+        (("--seconds", "nan"), "90 to 3600"),
+        (("--cell", "no-such"), "no cell has that in its name"),
+    ],
+    ids=["no-data", "no-mover", "too-short", "no-number", "no-cell"],
+)
+def test_wrong_use_is_told_with_its_remedy(
+    arguments: Sequence[str], wrong: Sequence[str], told: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert program.main([*arguments, *wrong]) == 2
+    assert told in capsys.readouterr().err
+
+
+def test_without_root_nothing_is_tried(
+    arguments: Sequence[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    assert program.main(arguments) == 2
+    assert "root" in capsys.readouterr().err

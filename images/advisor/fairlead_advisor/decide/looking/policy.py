@@ -1,0 +1,87 @@
+"""Whether a quiet look is worth its price: pure accounting.
+
+The classifier knows paths without our own traffic, so that an answer in mid-transfer costs seconds in which no data flow. Looks that alter
+the choice are worth it and free; those that do not are paid from SHARE of the transfer's time, and become rarer.
+"""
+
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from fairlead_advisor.decide.looking.scene import Change
+
+SHARE = 0.02
+"""Of the time that data flow: what looks that found nothing new may take together, the first one not counted."""
+EXPECTED_S = 7.0
+"""Of quiet: a short window is mostly enough, and the own queue drains before it."""
+DWELL_S = 30.0
+"""Between two looks at least: regrowing windows, and the trial of a switch."""
+FIRST_PAUSE_S = 60.0
+LONGEST_PAUSE_S = 960.0
+OVERWHELMING = 2.0
+"""A step of this strength need not wait for the pause, and may borrow the price of one look."""
+
+
+class Why(StrEnum):
+    """The reason for a look; part of the record."""
+
+    UNKNOWN = "nothing is known of the background yet"
+    CHANGED = "the path changed"
+    UNSURE = "the last answer was unsure"
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """`began_s` is when data began to flow. `sure` tells of the last answer, None without one; `free` of a look that costs nothing."""
+
+    began_s: float
+    sure: bool | None
+    free: bool = True
+    spent_s: float = 0.0
+    rests_until_s: float = 0.0
+    not_before_s: float = 0.0
+    pause_s: float = FIRST_PAUSE_S
+
+    def saved_s(self, now_s: float) -> float:
+        """What has been earned and not been spent; negative in debt."""
+        return SHARE * (now_s - self.began_s) - self.spent_s
+
+
+def due(account: Account, now_s: float, change: Change | None) -> Why | None:
+    """Whether to look now, and why."""
+    if now_s < account.rests_until_s:
+        return None
+    if change is not None:
+        overwhelming = change.strength >= OVERWHELMING
+        if now_s < account.not_before_s and not overwhelming:
+            return None
+        credit_s = EXPECTED_S if overwhelming else 0.0
+        affordable = account.free or account.saved_s(now_s) + credit_s >= price_s(EXPECTED_S, change)
+        return Why.CHANGED if affordable else None
+    if account.sure or now_s < account.not_before_s:
+        return None
+    if account.sure is None and account.free:
+        return Why.UNKNOWN
+    if account.saved_s(now_s) < EXPECTED_S:
+        return None
+    return Why.UNKNOWN if account.sure is None else Why.UNSURE
+
+
+def price_s(quiet_s: float, change: Change | None) -> float:
+    """What a look of `quiet_s` costs, in seconds of the transfer as it was: a transfer that was pushed aside loses little by waiting."""
+    return quiet_s * (min(1.0, change.goodput_ratio) if change else 1.0)
+
+
+def looked(account: Account, why: Why, now_s: float, cost_s: float, *, news: bool, sure: bool | None) -> Account:
+    """After a look: `news` if it altered the choice. `sure` None: it gave no answer, and what was known stands."""
+    rested = replace(account, rests_until_s=now_s + DWELL_S, sure=account.sure if sure is None else sure)
+    if news:
+        return replace(rested, free=True, pause_s=FIRST_PAUSE_S, not_before_s=now_s)
+    # The free look is kept for a change: doubt can wait until it has been earned.
+    takes_free = why is not Why.UNSURE
+    return replace(
+        rested,
+        free=account.free and not takes_free,
+        spent_s=account.spent_s + (0.0 if account.free and takes_free else cost_s),
+        not_before_s=now_s + account.pause_s,
+        pause_s=min(2 * account.pause_s, LONGEST_PAUSE_S),
+    )

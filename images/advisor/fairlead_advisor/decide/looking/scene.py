@@ -1,0 +1,191 @@
+"""Tells from what a transfer sees anyway that the traffic beside it changed: a lasting step in goodput, queue or loss.
+
+It does not say what changed. The last seconds are compared with equally long stretches before them, so that a sawtooth is no change.
+"""
+
+import math
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+RECENT_S = 4.0
+"""A step counts once it fills this; shorter ones are bursts."""
+REFERENCE_S = 60.0
+LEAST_REFERENCE_S = 15.0
+SETTLE_S = 8.0
+"""After data began or resumed, or the transport was changed: windows grow, and nothing is compared."""
+TRIAL_SETTLE_S = 3.0
+"""After a trial of our own that was taken back."""
+
+# A fifth more or less goodput, a queue that moved by a tenth of the least RTT, one packet in a hundred: less would not alter a choice.
+_GOODPUT_EFFECT = math.log(1.2)
+_QUEUE_EFFECT = 0.1
+_LEAST_QUEUE_EFFECT_S = 0.001
+_LOSS_EFFECT = 0.01
+# Stretches before the change differ among themselves: a step must stand out of that, the more the fewer of them there were.
+_DEVIATIONS = 4.0
+_WELL_KNOWN_S = 30.0
+_ALL_ALONG = 0.5
+_ROUNDING_S = 1e-6
+# A stalled transfer has no level: logarithms must not run away.
+_LEAST_GOODPUT_BPS = 10e3
+
+
+@dataclass(frozen=True, slots=True)
+class Sight:
+    """A second or a few of the transfer, up to `at_s` on a monotonic clock. The RTTs are the 10th and 90th percentile; None unseen."""
+
+    at_s: float
+    seconds: float
+    goodput_bps: float
+    loss_ratio: float
+    rtt_low_s: float | None = None
+    rtt_high_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A step: `strength` is 1 at the threshold, `goodput_ratio` that of now to before."""
+
+    strength: float
+    goodput_ratio: float
+    told: str
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """What was seen from `opens_s` on: `reference` is what counts as usual, `recent` what is compared with it."""
+
+    opens_s: float
+    floor_s: float | None = None
+    reference: tuple[Sight, ...] = ()
+    recent: tuple[Sight, ...] = ()
+    change: Change | None = None
+    hint: bool = False
+    """Whether the latest sight alone stands out: worth looking closer at once."""
+
+    @property
+    def goodput_bps(self) -> float | None:
+        """The mean of the recent sights; None while there are none."""
+        return _goodput(self.recent) if self.recent else None
+
+
+def begin(now_s: float, floor_s: float | None) -> Scene:
+    """A scene that is not known yet; `floor_s` is the least RTT of the path."""
+    return Scene(now_s + SETTLE_S, floor_s)
+
+
+def pause(scene: Scene, now_s: float) -> Scene:
+    """While we change something for a trial: what is usual stays known, and is compared with again after a while."""
+    return replace(scene, opens_s=now_s + TRIAL_SETTLE_S, recent=(), change=None, hint=False)
+
+
+def see(scene: Scene, sight: Sight) -> Scene:
+    """Takes a sight in; `change` then says whether the path is unlike what it was. What is unusual never becomes the reference."""
+    if sight.at_s - sight.seconds < scene.opens_s:
+        return scene
+    recent, passed = _trimmed((*scene.recent, sight))
+    change = _compare(scene.reference, recent, scene.floor_s)
+    reference = scene.reference
+    if change is None or change.strength < 1:
+        reference = _last((*reference, *passed), REFERENCE_S)
+    last = _compare(reference, (sight,), scene.floor_s)
+    lasts = False
+    if change is not None and change.strength >= 1:
+        # A burst at the end must not pull the mean over the threshold by itself.
+        first = _compare(reference, recent[:1], scene.floor_s)
+        lasts = first is not None and first.strength >= _ALL_ALONG
+    return replace(
+        scene, reference=reference, recent=recent, change=change if lasts else None, hint=last is not None and last.strength >= 1
+    )
+
+
+def _trimmed(sights: tuple[Sight, ...]) -> tuple[tuple[Sight, ...], tuple[Sight, ...]]:
+    """The fewest of the newest that fill RECENT_S, and those before them."""
+    seconds = 0.0
+    for index in range(len(sights) - 1, -1, -1):
+        seconds += sights[index].seconds
+        if seconds >= RECENT_S:
+            return sights[index:], sights[:index]
+    return sights, ()
+
+
+def _last(sights: tuple[Sight, ...], seconds: float) -> tuple[Sight, ...]:
+    while len(sights) > 1 and sum(sight.seconds for sight in sights[1:]) >= seconds:
+        sights = sights[1:]
+    return sights
+
+
+@dataclass(frozen=True, slots=True)
+class _Channel:
+    name: str
+    effect: float
+    levels: tuple[float | None, ...]
+
+
+def _channels(sights: Sequence[Sight], floor_s: float | None) -> list[_Channel]:
+    queue_effect_s = max(_LEAST_QUEUE_EFFECT_S, _QUEUE_EFFECT * (floor_s or 0.0))
+    return [
+        _Channel("goodput", _GOODPUT_EFFECT, tuple(math.log(max(sight.goodput_bps, _LEAST_GOODPUT_BPS)) for sight in sights)),
+        _Channel("least RTT", queue_effect_s, tuple(sight.rtt_low_s for sight in sights)),
+        _Channel("highest RTT", queue_effect_s, tuple(sight.rtt_high_s for sight in sights)),
+        _Channel("loss", _LOSS_EFFECT, tuple(sight.loss_ratio for sight in sights)),
+    ]
+
+
+def _compare(reference: tuple[Sight, ...], recent: tuple[Sight, ...], floor_s: float | None) -> Change | None:
+    """The strongest step from `reference` to `recent`; None while too little is known."""
+    known_s = sum(sight.seconds for sight in reference)
+    if known_s < LEAST_REFERENCE_S or not recent:
+        return None
+    deviations = _DEVIATIONS * math.sqrt(max(1.0, _WELL_KNOWN_S / known_s))
+    window_s = sum(sight.seconds for sight in recent)
+    found: list[tuple[float, str]] = []
+    for before, now in zip(_channels(reference, floor_s), _channels(recent, floor_s), strict=True):
+        stretches = _stretches(reference, before.levels, window_s)
+        level = _mean(recent, now.levels)
+        if level is None or len(stretches) < 2:
+            continue
+        usual = statistics.fmean(stretches)
+        threshold = max(before.effect, deviations * statistics.pstdev(stretches))
+        found.append((abs(level - usual) / threshold, f"the {before.name} {'rose' if level > usual else 'fell'}"))
+    if not found:
+        return None
+    strength, told = max(found)
+    before_bps, now_bps = _goodput(reference), _goodput(recent)
+    ratio = now_bps / before_bps if before_bps > 0 else 1.0
+    return Change(strength, ratio, f"{told} ({now_bps / 1e6:.1f} Mb/s, before {before_bps / 1e6:.1f})")
+
+
+def _stretches(sights: Sequence[Sight], levels: Sequence[float | None], window_s: float) -> list[float]:
+    """The means of all stretches that just fill `window_s`, which overlap."""
+    means: list[float] = []
+    seconds = known_s = total = 0.0
+    first = 0
+    for sight, level in zip(sights, levels, strict=True):
+        seconds += sight.seconds
+        if level is not None:
+            known_s += sight.seconds
+            total += level * sight.seconds
+        # The oldest leaves as long as the rest still fills the window.
+        while seconds - sights[first].seconds >= window_s - _ROUNDING_S:
+            gone = levels[first]
+            seconds -= sights[first].seconds
+            if gone is not None:
+                known_s -= sights[first].seconds
+                total -= gone * sights[first].seconds
+            first += 1
+        if seconds >= window_s - _ROUNDING_S and known_s > _ROUNDING_S:
+            means.append(total / known_s)
+    return means
+
+
+def _mean(sights: Sequence[Sight], levels: Sequence[float | None]) -> float | None:
+    known = [(sight.seconds, level) for sight, level in zip(sights, levels, strict=True) if level is not None]
+    seconds = math.fsum(length for length, _ in known)
+    return math.fsum(length * level for length, level in known) / seconds if seconds > 0 else None
+
+
+def _goodput(sights: Sequence[Sight]) -> float:
+    seconds = math.fsum(sight.seconds for sight in sights)
+    return math.fsum(sight.goodput_bps * sight.seconds for sight in sights) / seconds if seconds > 0 else 0.0

@@ -1,0 +1,90 @@
+"""The sidecar's classifier: loads a model if there is one to be had, and keeps what it does off the event loop."""
+
+import asyncio
+import logging
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from fairlead_advisor.decide.background import Background
+from fairlead_advisor.errors import AdvisorError, ClassifierAnswerError, TraceError
+from fairlead_advisor.features.series import GRID_HZ
+from fairlead_advisor.models.answer import Abstention
+from fairlead_advisor.probe.coverage import window_is_covered
+from fairlead_advisor.probe.trace import Trace
+from fairlead_advisor.steer.effects import Classifier
+
+if TYPE_CHECKING:
+    from fairlead_advisor.models.model import Model
+
+MODEL_RATE_HZ = GRID_HZ
+"""More would tell the features nothing, and cost the path more."""
+
+NONE = Path("none")
+_COVERED_RATIO = 0.95
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """A classifier, or why there is none."""
+
+    classifier: Classifier | None
+    why_not: str = ""
+
+
+def load_classifier(path: Path | None) -> Loaded:
+    """The classifier of the model in `path`, or of the newest installed one. Never fails: a transfer goes on without."""
+    if path == NONE:
+        return Loaded(None, "--model none")
+    try:
+        # The runtime and what the features need are some 60 MB resident: only with a model.
+        from fairlead_advisor.models.location import newest_installed  # noqa: PLC0415
+
+        file = newest_installed() if path is None else path
+        from fairlead_advisor.models.store import find_model  # noqa: PLC0415
+
+        model = find_model(file)
+    except AdvisorError as error:
+        return Loaded(None, str(error))
+    except Exception as error:
+        _log.exception("the model could not be loaded")
+        return Loaded(None, f"the model could not be loaded: {error}")
+    _log.info("classifying with %s", model.label)
+
+    async def classify(trace: Trace, window_s: float) -> Background:
+        return await asyncio.to_thread(classify_window, model, trace, window_s)
+
+    return Loaded(Classifier(classify, model.metadata.window_s))
+
+
+def classify_window(model: "Model", trace: Trace, window_s: float) -> Background:
+    """What `model` says of the last `window_s` seconds of `trace`.
+
+    Raises TraceError if they are not covered, ClassifierAnswerError whatever else goes wrong: the model is to blame.
+    """
+    from fairlead_advisor.features.series import last_window  # noqa: PLC0415 - loaded with the model
+    from fairlead_advisor.models import classifier  # noqa: PLC0415
+
+    if len(trace) < 2:
+        raise TraceError(f"only {len(trace)} request(s) are known")
+    window = last_window(trace, window_s)
+    times_s = window.send_times_s
+    if times_s[-1] - times_s[0] < _COVERED_RATIO * window_s or not window_is_covered(times_s.tolist(), window.rtts_ms.tolist()):
+        raise TraceError(f"the last {window_s:g} s are not covered by answered requests")
+    try:
+        [found] = classifier.Classifier(model).classify([window])
+    except AdvisorError:
+        raise
+    except Exception as error:
+        raise ClassifierAnswerError(f"{model.label} failed on a window of {window_s:g} s: {error}") from error
+    return Background(
+        probabilities=found.probabilities,
+        any_bbr=found.any_bbr,
+        confidence=found.confidence,
+        abstained=found.abstention is not None,
+        model=model.label,
+        novel=found.abstention is Abstention.OUT_OF_DISTRIBUTION,
+        sure_from=model.metadata.minimum_confidence,
+    )

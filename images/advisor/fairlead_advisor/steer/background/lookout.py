@@ -1,0 +1,215 @@
+"""Watches for a changed background, looks at the path in quiet when that is worth it, and switches on a sure answer."""
+
+import logging
+from dataclasses import replace
+
+from fairlead_advisor.decide.background import Background, pool
+from fairlead_advisor.decide.looking import policy, scene
+from fairlead_advisor.decide.looking.policy import Account, Why
+from fairlead_advisor.decide.looking.scene import Change
+from fairlead_advisor.decide.model import DEFAULT_CONGESTION_CONTROL, Decision, Measured, Reason
+from fairlead_advisor.decide.optimizer import Observation
+from fairlead_advisor.decide.rule import decide
+from fairlead_advisor.decide.switching import SwitchState, SwitchStep, Verdict, answer, prove
+from fairlead_advisor.errors import AdvisorError
+from fairlead_advisor.probe.summary import summarize
+from fairlead_advisor.record.board import Board, Look
+from fairlead_advisor.steer.background.quiet import Looked, quiet_look
+from fairlead_advisor.steer.course import Course
+from fairlead_advisor.steer.effects import Effects, MoverClient, PathMonitor
+from fairlead_advisor.steer.mover import Peer, Stats, Transport
+from fairlead_advisor.steer.observe import measurement, sight
+
+# The echo must answer now: a look without answers would cost its time for nothing.
+_ANSWERS_WITHIN_S = 10.0
+_LEAST_ANSWERED_RATIO = 0.5
+
+# More streams may bring more goodput, more queue and more loss; less goodput is somebody else's doing.
+_LESS_IN_SPITE_OF_MORE = 0.8
+
+_ANYTHING = Change(policy.OVERWHELMING, 1.0, "")
+
+_log = logging.getLogger(__name__)
+
+
+class Lookout:
+    """One transfer's. Without a peer or a monitor, or beside a mover that cannot hold data back, it never looks."""
+
+    def __init__(
+        self, mover: MoverClient, effects: Effects, board: Board, course: Course, *, peer: Peer | None, monitor: PathMonitor | None
+    ) -> None:
+        self._mover = mover
+        self._effects = effects
+        self._board = board
+        self._course = course
+        self._peer = peer
+        self._monitor = monitor
+        now_s = effects.monotonic_s()
+        self._scene = scene.begin(now_s, course.floor_s)
+        self._account = Account(now_s, sure=_surety(course.decision))
+        self._switching = SwitchState(course.decision.congestion_control)
+        self._unsure: tuple[Background, ...] = _unsure(course.decision.background)
+        self._cap_bps = course.limits.cap_bps
+        self._alert = self._told = self._trying_more = False
+
+    @property
+    def in_force(self) -> str:
+        """The congestion control that was chosen last."""
+        return self._switching.in_force
+
+    @property
+    def on_trial(self) -> bool:
+        """Whether a switch has still to prove itself: nothing else is tried meanwhile."""
+        return self._switching.trial is not None
+
+    @property
+    def alert(self) -> bool:
+        """Whether something may have changed: worth looking closer, and no moment to try something."""
+        return self._alert
+
+    def own_change(self, now_s: float) -> None:
+        """Another stream count stands: what follows is our own doing, and not known yet."""
+        self._scene = scene.begin(now_s, self._course.floor_s)
+
+    def own_trial(self, now_s: float, more: int) -> None:
+        """So many `more` streams than stand are being tried, or fewer; 0 when none are."""
+        self._trying_more = more > 0
+        if more < 0:
+            # The streams that leave take their windows along: that looks like somebody who came.
+            self._scene = scene.pause(self._scene, now_s)
+
+    async def follow(self, stats: Stats, seen: Observation, rtts_ms: list[float]) -> bool:
+        """Takes a second or so of the transfer in; True if the data stood still, or the congestion control was changed."""
+        if stats.cap_bps != self._cap_bps:
+            self._cap_bps = stats.cap_bps
+            self._scene = scene.begin(seen.at_s, self._course.floor_s)
+        self._scene = scene.see(self._scene, sight(seen, rtts_ms))
+        self._alert = False
+        if self.on_trial:
+            return await self._prove(seen)
+        if self._peer is None or not self._can_look(stats, seen.at_s):
+            return False
+        change = self._scene.change
+        if self._trying_more and (change is None or change.goodput_ratio > _LESS_IN_SPITE_OF_MORE):
+            return False
+        why = policy.due(self._account, seen.at_s, change)
+        if why is not None:
+            await self._look(why, self._peer, self._scene.goodput_bps or seen.goodput_bps)
+            return True
+        # A single sight that stands out may be the beginning of what would be worth a look.
+        self._alert = self._scene.hint and policy.due(self._account, seen.at_s, _ANYTHING) is not None
+        return False
+
+    def _can_look(self, stats: Stats, now_s: float) -> bool:
+        if self._effects.classifier is None or self._course.limits.congestion_control is not None or self._monitor is None:
+            return False
+        if stats.quiet_s is None:
+            self._tell_once("the mover cannot hold its data back: what was chosen before the data stays")
+            return False
+        recent = self._monitor.recent(_ANSWERS_WITHIN_S)
+        answers = bool(recent) and len(recent.answered_rtts_ms()) >= _LEAST_ANSWERED_RATIO * len(recent)
+        return answers and stats.quiet_s == 0 and now_s >= self._switching.stays_until_s
+
+    async def _look(self, why: Why, peer: Peer, goodput_bps: float) -> None:
+        change = self._scene.change
+        looked = await quiet_look(self._mover, self._effects, peer)
+        now_s = self._effects.monotonic_s()
+        background = self._judged(why, looked)
+        decision: Decision | None = None
+        step = SwitchStep(self._switching)
+        if background is not None and looked.survey is not None:
+            path = measurement(summarize(looked.survey.result.trace))
+            self._course.floor_s = min((s for s in (self._course.floor_s, path.rtt_minimum_s) if s is not None), default=None)
+            decision = decide(path, self._course.limits, background, self._course.history)
+            if decision.reason is Reason.CLASSIFIED:
+                told = f"a quiet look, since {why}{f': {change.told}' if change else ''}"
+                step = answer(self._switching, now_s, decision.congestion_control, goodput_bps, told)
+                self._course.path = path
+        sure = None if decision is None else decision.reason is Reason.CLASSIFIED
+        news = step.switch is not None and await self._switch(step)
+        cost_s = policy.price_s(looked.quiet_s, change)
+        self._account = policy.looked(self._account, why, now_s, cost_s, news=news, sure=sure)
+        failure = looked.failure or (looked.survey.failure if looked.survey else "")
+        story = change.told if change else str(why)
+        self._board.looked(Look(str(why), story, looked.quiet_s, background, sure=bool(sure), news=news, failure=failure))
+        if decision is not None and sure:
+            other = decision.congestion_control
+            stays = "it stays" if other == self.in_force else f"it stays for now instead of {other}"
+            self._stand(decision, told=step.switch.why if news and step.switch else f"{stays} after a quiet look")
+        self._scene = scene.begin(now_s, self._course.floor_s)
+
+    def _judged(self, why: Why, looked: Looked) -> Background | None:
+        """The answer, together with earlier unsure ones of the same scene: the second step for a path that one window cannot tell."""
+        found = looked.survey.background if looked.survey else None
+        if found is None:
+            return None
+        together = pool((*self._unsure, found)) if why is Why.UNSURE else found
+        self._unsure = (*(self._unsure if why is Why.UNSURE else ()), *_unsure(found))[-2:] if together.abstained else ()
+        return together
+
+    async def _switch(self, step: SwitchStep) -> bool:
+        """Gets a switch into force; what the mover refuses or does not hear is as if it had not been decided."""
+        before, switch = self._switching, step.switch
+        if switch is None:
+            self._switching = step.state
+            return False
+        try:
+            await self._mover.set_transport(Transport(switch.to, None))
+        except AdvisorError as error:
+            _log.warning("the congestion control stays %s: %s", before.in_force, error)
+            return False
+        self._switching = step.state
+        self._board.switched(before.in_force, switch)
+        return True
+
+    async def _prove(self, seen: Observation) -> bool:
+        step = prove(self._switching, seen.at_s, seen.seconds, seen.goodput_bps)
+        if step.switch is None:
+            self._switching = step.state
+        elif not await self._switch(step):
+            # The trial goes on, and is judged again with the next stretch.
+            return False
+        if step.verdict is not None:
+            self._board.proved(step.verdict)
+            self._remember(step.verdict)
+        if step.switch is None:
+            return False
+        # What the classifier said stands beside what was measured against it.
+        self._stand(self._course.decision, told=step.switch.why)
+        self._scene = scene.begin(seen.at_s, self._course.floor_s)
+        return True
+
+    def _remember(self, verdict: Verdict) -> None:
+        # A switch back to the safe default may give share away on purpose: it does not measure what the other one is worth.
+        if verdict.before != DEFAULT_CONGESTION_CONTROL:
+            return
+        history = self._course.history
+        old = history.measured.get(verdict.congestion_control, Measured(0, 1.0))
+        mean = (old.count * old.goodput_ratio + verdict.goodput_ratio) / (old.count + 1)
+        measured = {**history.measured, verdict.congestion_control: Measured(old.count + 1, mean)}
+        self._course.history = replace(history, measured=measured)
+
+    def _stand(self, decision: Decision, *, told: str) -> None:
+        published = self._board.published
+        streams = published.decision.streams if published else decision.streams
+        self._course.why_streams = ""
+        self._course.decision = replace(
+            decision, congestion_control=self.in_force, streams=streams, message=f"{decision.message}; {self.in_force}: {told}"
+        )
+        applied = published is None or published.applied
+        self._board.stand(self._course.path, self._course.decision, applied=applied, decided_at=self._effects.now())
+        self._board.record()
+
+    def _tell_once(self, what: str) -> None:
+        if not self._told:
+            _log.warning("%s", what)
+        self._told = True
+
+
+def _surety(decision: Decision) -> bool | None:
+    return None if decision.background is None else not decision.abstained
+
+
+def _unsure(background: Background | None) -> tuple[Background, ...]:
+    # What saw a path unlike any it knows would make every later answer abstain.
+    return (background,) if background is not None and background.abstained and not background.novel else ()

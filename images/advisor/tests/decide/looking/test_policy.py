@@ -1,0 +1,111 @@
+from dataclasses import replace
+
+import pytest
+
+from fairlead_advisor.decide.looking.policy import (
+    DWELL_S,
+    EXPECTED_S,
+    FIRST_PAUSE_S,
+    LONGEST_PAUSE_S,
+    SHARE,
+    Account,
+    Why,
+    due,
+    looked,
+    price_s,
+)
+from fairlead_advisor.decide.looking.scene import Change
+from tests.decide.looking.transfers import ALONE, BBR_ALONE, BBR_ARRIVED, BBR_BESIDE_BBR, BESIDE_CUBIC, Background, Level, Watched, always
+
+SURE = Account(0.0, sure=True)
+SPENT = replace(SURE, free=False, spent_s=10.0)
+EARNED_S = (10.0 + EXPECTED_S) / SHARE
+MILD, STRONG, COLLAPSE = Change(1.2, 1.0, "mild"), Change(2.5, 1.0, "strong"), Change(3.0, 0.2, "collapse")
+
+
+@pytest.mark.parametrize(
+    ("account", "now_s", "change", "why"),
+    [
+        pytest.param(SURE, 500.0, None, None, id="sure, and nothing changed"),
+        pytest.param(SURE, 30.0, MILD, Why.CHANGED, id="the first look is free"),
+        pytest.param(replace(SURE, rests_until_s=40.0), 30.0, COLLAPSE, None, id="not so soon after the one before"),
+        pytest.param(SPENT, 60.0, MILD, None, id="too dear for what was earned"),
+        pytest.param(SPENT, EARNED_S, MILD, Why.CHANGED, id="earned"),
+        pytest.param(replace(SPENT, not_before_s=2 * EARNED_S), EARNED_S, MILD, None, id="earned, but the last one was in vain"),
+        pytest.param(replace(SPENT, spent_s=0.0, not_before_s=200.0), 60.0, STRONG, Why.CHANGED, id="a strong change does not wait"),
+        pytest.param(SPENT, 60.0, STRONG, None, id="a strong change may borrow, but not twice"),
+        pytest.param(replace(SPENT, spent_s=6.0), 60.0, COLLAPSE, Why.CHANGED, id="a transfer pushed aside loses little by waiting"),
+        pytest.param(Account(0.0, sure=None), 1.0, None, Why.UNKNOWN, id="nothing is known"),
+        pytest.param(Account(0.0, sure=None, free=False), 1.0, None, None, id="nothing is known, and the free look gave no answer"),
+        pytest.param(Account(0.0, sure=False), 60.0, None, None, id="unsure, but nothing earned yet"),
+        pytest.param(Account(0.0, sure=False), EXPECTED_S / SHARE, None, Why.UNSURE, id="unsure, and earned"),
+    ],
+)
+def test_a_look_is_due_when_it_is_worth_its_price(account: Account, now_s: float, change: Change | None, why: Why | None) -> None:
+    assert due(account, now_s, change) is why
+
+
+def test_looks_in_vain_become_rarer_and_news_makes_the_next_free() -> None:
+    account, now_s, pauses = SURE, 100.0, []
+    for _ in range(8):
+        account = looked(account, Why.CHANGED, now_s, 7.0, news=False, sure=True)
+        pauses.append(account.not_before_s - now_s)
+        now_s += 1000
+    assert pauses[:3] == [FIRST_PAUSE_S, 2 * FIRST_PAUSE_S, 4 * FIRST_PAUSE_S]
+    assert pauses[-1] == LONGEST_PAUSE_S
+    assert account.spent_s == 7 * 7.0
+    account = looked(account, Why.CHANGED, now_s, 7.0, news=True, sure=True)
+    assert (account.free, account.pause_s, account.spent_s, account.rests_until_s) == (True, FIRST_PAUSE_S, 49.0, now_s + DWELL_S)
+
+
+def test_a_look_for_doubt_is_always_paid_and_leaves_the_free_one() -> None:
+    account = looked(Account(0.0, sure=False), Why.UNSURE, 400.0, 7.0, news=False, sure=False)
+    assert (account.free, account.spent_s) == (True, 7.0)
+
+
+def test_a_look_without_an_answer_leaves_what_was_known() -> None:
+    assert looked(SURE, Why.CHANGED, 10.0, 3.0, news=False, sure=None).sure is True
+    assert looked(Account(0.0, sure=None), Why.UNKNOWN, 10.0, 3.0, news=False, sure=None).sure is None
+
+
+def test_a_look_costs_what_the_transfer_would_have_moved() -> None:
+    assert price_s(7.0, None) == price_s(7.0, MILD) == 7.0
+    assert price_s(7.0, COLLAPSE) == pytest.approx(1.4)
+    assert price_s(7.0, Change(2.0, 3.0, "rose")) == 7.0
+
+
+def bursts(now_s: float) -> Level:
+    """Somebody else comes and goes, which alters no choice."""
+    return BESIDE_CUBIC if int(now_s / 40) % 2 else ALONE
+
+
+@pytest.mark.parametrize(
+    ("background", "sure"),
+    [
+        pytest.param(always(ALONE), True, id="alone"),
+        pytest.param(always(BBR_BESIDE_BBR), True, id="beside BBR"),
+        pytest.param(always(BESIDE_CUBIC), False, id="never sure"),
+        pytest.param(bursts, True, id="others come and go"),
+    ],
+)
+def test_in_vain_looks_take_at_most_two_per_cent_beside_the_first(background: Background, sure: bool) -> None:
+    watched = Watched(background, sure=sure, period_s=30.0).run(900)
+    dear_s = watched.quiet_s - watched.look_s * (1 if watched.looks else 0)
+    assert dear_s <= SHARE * 900
+    if background is bursts:
+        assert watched.looks, "the simulation must give reasons to look"
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3, 4, 5])
+def test_bbr_that_arrives_and_leaves_is_looked_at_within_twelve_seconds_each_time(seed: int) -> None:
+    def background(now_s: float) -> Level:
+        if now_s < 60:
+            return ALONE
+        return (BBR_BESIDE_BBR if watched.looks else BBR_ARRIVED) if now_s < 120 else BBR_ALONE
+
+    watched = Watched(background, seed, news=lambda _now_s: True)
+    watched.run(160)
+    starts_s = [at_s for at_s, _ in watched.looks]
+    arrived = next(at_s for at_s in starts_s if at_s > 60)
+    left = next(at_s for at_s in starts_s if at_s > 120)
+    assert (arrived - 60 <= 12, left - 120 <= 12) == (True, True)

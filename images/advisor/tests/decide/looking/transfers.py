@@ -1,0 +1,95 @@
+"""A transfer beside changing traffic, as the watch sees it: sawtooth, noise and a queue, and looks that cost time."""
+
+import math
+import random
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from fairlead_advisor.decide.looking import policy, scene
+from fairlead_advisor.decide.looking.policy import Account, Why
+from fairlead_advisor.decide.looking.scene import Change, Scene, Sight
+
+CAPACITY_BPS = 100e6
+FLOOR_S = 0.06
+REST_PERIOD_S, ALERT_PERIOD_S = 3.0, 1.0
+
+
+@dataclass(frozen=True)
+class Level:
+    """What a transfer gets beside some traffic: a share of the path, the queue in seconds, the depth of the sawtooth of both."""
+
+    share: float
+    queue_s: float
+    sawtooth: float = 0.15
+    loss_ratio: float = 0.0005
+
+
+ALONE = Level(0.95, 0.05)
+BESIDE_CUBIC = Level(0.75, 0.055)
+BBR_ARRIVED = Level(0.35, 0.06, loss_ratio=0.01)
+BBR_BESIDE_BBR = Level(0.5, 0.03, 0.05)
+BBR_ALONE = Level(0.95, 0.01, 0.05)
+
+Background = Callable[[float], Level]
+
+
+def step(before: Level, after: Level, at_s: float) -> Background:
+    return lambda now_s: after if now_s > at_s else before
+
+
+def always(level: Level) -> Background:
+    return lambda _now_s: level
+
+
+@dataclass
+class Watched:
+    """Sights every three seconds, every second while one stands out; a look takes `look_s` and finds `news(now_s)`."""
+
+    background: Background
+    seed: int = 1
+    noise: float = 0.04
+    period_s: float = 14.0
+    look_s: float = 7.0
+    news: Callable[[float], bool] = lambda _now_s: False
+    sure: bool | None = True
+    looks: list[tuple[float, Why]] = field(default_factory=list)
+    changes: list[tuple[float, Change]] = field(default_factory=list)
+    quiet_s: float = 0.0
+    now_s: float = 0.0
+
+    def __post_init__(self) -> None:
+        self.random = random.Random(self.seed)
+        self.phase_s = self.random.uniform(0, self.period_s)
+        self.scene: Scene = scene.begin(0.0, FLOOR_S)
+        self.account = Account(0.0, sure=self.sure)
+
+    def run(self, until_s: float) -> "Watched":
+        while self.now_s < until_s:
+            seconds = ALERT_PERIOD_S if self.scene.hint else REST_PERIOD_S
+            self.now_s += seconds
+            self.scene = scene.see(self.scene, self.sight(seconds))
+            if self.scene.change:
+                self.changes.append((self.now_s, self.scene.change))
+            why = policy.due(self.account, self.now_s, self.scene.change)
+            if why is not None:
+                self._look(why)
+        return self
+
+    def _look(self, why: Why) -> None:
+        self.looks.append((self.now_s, why))
+        change = self.scene.change
+        self.now_s += self.look_s
+        self.quiet_s += self.look_s
+        cost_s = policy.price_s(self.look_s, change)
+        self.account = policy.looked(self.account, why, self.now_s, cost_s, news=self.news(self.now_s), sure=self.sure)
+        self.scene = scene.begin(self.now_s, FLOOR_S)
+
+    def sight(self, seconds: float) -> Sight:
+        level = self.background(self.now_s)
+        # Between -1 and 1 over the period; the queue follows the rate.
+        saw = 2 * (((self.now_s + self.phase_s) % self.period_s) / self.period_s) - 1
+        rate = level.share * (1 + level.sawtooth * (saw - 1) / 2) * (1 + self.random.gauss(0, self.noise / math.sqrt(seconds)))
+        queue_s = level.queue_s * (1 + 2 * level.sawtooth * (saw - 1))
+        jitter_s = abs(self.random.gauss(0, 0.0005))
+        loss_ratio = max(0.0, self.random.gauss(level.loss_ratio, level.loss_ratio / 2))
+        return Sight(self.now_s, seconds, max(0.0, rate) * CAPACITY_BPS, loss_ratio, FLOOR_S + 0.8 * queue_s, FLOOR_S + queue_s + jitter_s)

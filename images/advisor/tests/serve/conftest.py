@@ -1,0 +1,89 @@
+"""The sidecar as a process, between an echo service and a mover's control socket."""
+
+import asyncio
+import signal
+import socket
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+
+from tests.support.command import Outcome, finish, start
+from tests.support.echo_server import echo_server, prompt
+from tests.support.fake_mover import FakeMover, serving_mover
+
+
+@dataclass
+class Running:
+    process: asyncio.subprocess.Process
+    url: str
+    http: aiohttp.ClientSession
+
+    async def get(self, path: str) -> tuple[int, Any]:
+        try:
+            async with self.http.get(self.url + path) as response:
+                return response.status, await (response.json() if response.content_type == "application/json" else response.text())
+        except aiohttp.ClientConnectionError:
+            return 0, None
+
+    async def until(self, path: str, satisfied: Callable[[int, Any], bool]) -> Any:
+        """The body of the first answer that satisfies."""
+        async with asyncio.timeout(45):
+            while True:
+                status, body = await self.get(path)
+                if satisfied(status, body):
+                    return body
+                assert self.process.returncode is None, "the sidecar ended"
+                await asyncio.sleep(0.02)
+
+    async def decision(self, *, applied: bool = True) -> Any:
+        return await self.until("/v1/decision", lambda status, body: status == 200 and body["applied"] == applied)
+
+    async def stop(self) -> tuple[Outcome, float]:
+        loop = asyncio.get_running_loop()
+        asked = loop.time()
+        self.process.send_signal(signal.SIGTERM)
+        outcome = await asyncio.wait_for(finish(self.process), 10)
+        return outcome, loop.time() - asked
+
+
+Start = Callable[..., Awaitable[Running]]
+
+
+@pytest.fixture
+def control_socket(tmp_path: Path) -> Path:
+    return tmp_path / "control.sock"
+
+
+@pytest.fixture
+async def sidecar(tmp_path: Path, control_socket: Path) -> AsyncIterator[Start]:
+    started: list[Running] = []
+
+    async def begin(*arguments: object) -> Running:
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            address = f"127.0.0.1:{free.getsockname()[1]}"
+        files = ("--control-socket", control_socket, "--trace", tmp_path / "trace.csv")
+        process = await start("run", "--http", address, *files, "--seconds", 1, "--model", "none", *arguments)
+        running = Running(process, f"http://{address}", aiohttp.ClientSession())
+        started.append(running)
+        await running.until("/healthz", lambda status, _body: status == 200)
+        return running
+
+    yield begin
+    for running in started:
+        await running.http.close()
+        if running.process.returncode is None:
+            running.process.kill()
+            await running.process.communicate()
+
+
+@asynccontextmanager
+async def met_mover(control_socket: Path, mover: FakeMover, behaviour: Any = prompt) -> AsyncIterator[FakeMover]:
+    async with echo_server(behaviour) as echo, serving_mover(mover, control_socket):
+        mover.meet(echo.port)
+        yield mover

@@ -1,0 +1,106 @@
+"""The sidecar as a process with a classifier, and with files that are none."""
+
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from fairlead_advisor.features.vector import NAMES
+from fairlead_advisor.models.classes import CLASSES
+from fairlead_advisor.models.store import digest_file
+from tests.serve.conftest import Start, met_mover
+from tests.support.command import run
+from tests.support.fake_mover import FakeMover
+from tests.support.models import METADATA, tiny_model, write_model
+
+WINDOW_S = 2.0
+MEMORY_BYTES = 200 * 2**20
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    """Says B1-C0 for sure of whatever it sees, on windows short enough for a test."""
+    weights = np.zeros((len(NAMES), len(CLASSES)))
+    weights[NAMES.index("spectral_entropy"), 2] = 60.0
+    metadata = replace(METADATA, window_s=(WINDOW_S,), maximum_novelty=50.0)
+    return write_model(tmp_path / "model.onnx", tiny_model(metadata, weights))
+
+
+async def test_the_background_is_classified_before_the_data_and_decides(sidecar: Start, control_socket: Path, model: Path) -> None:
+    running = await sidecar("--model", model, "--seconds", WINDOW_S)
+    async with met_mover(control_socket, FakeMover()) as mover:
+        record = await running.decision()
+        metrics = (await running.get("/metrics"))[1]
+    decision = record["decision"]
+    assert (decision["congestion_control"], decision["reason"], decision["abstained"]) == ("bbr", "Classified", False)
+    assert decision["background"]["class"] == "B1-C0"
+    assert set(decision["probabilities"]) == set(CLASSES)
+    assert re.fullmatch(r"background-1\.2\.3 \(sha256:[0-9a-f]{12}\)", decision["model"])
+    assert mover.patches[0]["congestion_control"] == "bbr"
+    assert record["path"]["samples"] > 30 * WINDOW_S, "at the rate of the data set, as far as the machine gets to it"
+    resident = re.search(r"^process_resident_memory_bytes (\S+)", metrics, re.MULTILINE)
+    assert resident and float(resident[1]) < MEMORY_BYTES
+
+
+async def test_in_mid_transfer_it_looks_while_the_mover_is_quiet_and_switches(
+    sidecar: Start, control_socket: Path, model: Path, tmp_path: Path
+) -> None:
+    running = await sidecar("--model", model, "--streams-min", 4, "--streams-max", 4)
+    mover = FakeMover(stage="Transferring", in_force={"congestion_control": "cubic", "streams": 4})
+    async with met_mover(control_socket, mover):
+        assert (await running.decision())["decision"]["reason"] == "InForce"
+        record = await running.until("/v1/decision", lambda _status, body: body["decision"]["congestion_control"] == "bbr")
+        await running.stop()
+    assert mover.patches == [{"quiet_for_ms": 15000}, {"quiet_for_ms": 0}, {"congestion_control": "bbr"}]
+    assert (record["decision"]["reason"], record["looks"]["count"]) == ("Classified", 1)
+    assert WINDOW_S < record["looks"]["quiet_seconds"] < 15
+    assert [(change["what"], change["from"], change["to"]) for change in record["changes"]] == [("congestion_control", "cubic", "bbr")]
+    told = (await run("explain", tmp_path / "decisions.jsonl", "--number", 1)).stdout
+    assert "quiet look of" in told and "nothing is known of the background yet: B1-C0" in told
+    assert "congestion control switched cubic → bbr" in told
+
+
+async def test_a_mover_that_cannot_be_quiet_is_left_with_what_it_has(sidecar: Start, control_socket: Path, model: Path) -> None:
+    running = await sidecar("--model", model, "--streams-min", 4, "--streams-max", 4)
+    mover = FakeMover(stage="Transferring", in_force={"congestion_control": "cubic", "streams": 4}, can_hold=False)
+    async with met_mover(control_socket, mover):
+        await running.decision()
+        await running.until("/metrics", lambda _status, body: re.search(r"path_busy_ratio \d", body) is not None)
+        outcome, _ = await running.stop()
+    assert mover.patches == []
+    assert "cannot hold its data back" in outcome.stderr
+
+
+@pytest.mark.parametrize(
+    ("damage", "complaint"),
+    [
+        pytest.param(Path.unlink, "no such file", id="no file"),
+        pytest.param(lambda path: digest_file(path).unlink(), "no such file: write it with sha256sum", id="no digest"),
+        pytest.param(lambda path: path.write_bytes(path.read_bytes() + b"x"), "it was changed or damaged", id="another digest"),
+        pytest.param(lambda path: write_model(path, b"no model at all"), "is not an ONNX model", id="garbage"),
+        pytest.param(lambda path: write_model(path, tiny_model(None)), "it is not a model made by", id="not one of ours"),
+    ],
+)
+async def test_a_model_that_cannot_be_used_stops_nothing_and_is_told(
+    sidecar: Start, control_socket: Path, model: Path, damage: Callable[[Path], object], complaint: str
+) -> None:
+    damage(model)
+    running = await sidecar("--model", model)
+    async with met_mover(control_socket, FakeMover()) as mover:
+        record = await running.decision()
+        outcome, _ = await running.stop()
+    assert (record["decision"]["reason"], record["decision"]["congestion_control"]) == ("NoModel", "cubic")
+    assert complaint in record["decision"]["message"]
+    assert mover.in_force == {"congestion_control": "cubic", "streams": 4}
+    assert "Traceback" not in outcome.stderr
+
+
+async def test_a_probe_too_short_for_the_model_says_so(sidecar: Start, control_socket: Path, model: Path) -> None:
+    running = await sidecar("--model", model, "--seconds", 1)
+    async with met_mover(control_socket, FakeMover()):
+        record = await running.decision()
+    assert record["decision"]["reason"] == "NoModel"
+    assert "too few for the classifier, which needs 2: raise --seconds" in record["decision"]["message"]

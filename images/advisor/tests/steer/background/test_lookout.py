@@ -1,0 +1,199 @@
+"""Looks in mid-transfer against a model of a mover and a clock that only the loop moves."""
+
+from collections.abc import Callable
+
+import pytest
+
+from fairlead_advisor.decide.background import Background
+from fairlead_advisor.decide.model import Decision, Limits, Reason
+from fairlead_advisor.errors import AdvisorError, ClassifierAnswerError, MoverUnavailableError, TransportRefusedError
+from tests.support.model_mover import Clock, ModelMover, Watched, seen
+
+NOBODY = seen("B0-C0")
+UNSURE = seen("B1-C0", 0.6, abstained=True)
+FIXED = Limits(4, 4)
+
+
+def published(watched: Watched) -> Decision:
+    assert watched.board.published is not None
+    return watched.board.published.decision
+
+
+def switches(watched: Watched) -> list[tuple[float, str]]:
+    return [(at_s, wanted.congestion_control) for at_s, wanted in watched.mover.patches if wanted.congestion_control]
+
+
+def bbr_between(mover: ModelMover, clock: Clock, arrives_s: float = 60, leaves_s: float = 1e9) -> None:
+    """BBR pushes CUBIC aside, and shares with BBR."""
+
+    def goodput_bps(_streams: int, control: str) -> float:
+        if not arrives_s < clock.now_s <= leaves_s:
+            return 95e6
+        return 48e6 if control == "bbr" else 15e6
+
+    mover.goodput_bps = goodput_bps
+
+
+def sees_bbr(arrives_s: float = 60, leaves_s: float = 1e9) -> Callable[[float], Background]:
+    return lambda now_s: seen("B1-C0" if arrives_s < now_s <= leaves_s else "B0-C0")
+
+
+def test_bbr_that_arrives_is_answered_within_twenty_seconds_on_live_sockets(watch: Callable[..., Watched]) -> None:
+    watched = watch(150, FIXED, classify=sees_bbr(), prepare=bbr_between, answered=NOBODY)
+    ((at_s, control),) = switches(watched)
+    assert (control, 60 < at_s <= 80) == ("bbr", True)
+    decision = published(watched)
+    assert (decision.congestion_control, decision.reason) == ("bbr", Reason.CLASSIFIED)
+    assert decision.background is not None and "a quiet look, since the path changed: the goodput fell" in decision.message
+    (look,) = watched.entries("look")
+    assert (look["background"], look["sure"], look["news"]) == ({"class": "B1-C0", "probability": 0.97, "abstained": False}, True, True)
+    assert [entry["to"] for entry in watched.entries("switch")] == ["bbr"]
+    assert [entry["kept"] for entry in watched.entries("outcome")] == [True]
+    assert len(watched.entries("decision")) == 2
+    assert watched.board.published is not None and watched.board.published.looks.count == 1
+
+
+def test_bbr_that_comes_and_leaves_is_followed_both_ways(watch: Callable[..., Watched]) -> None:
+    prepare = lambda mover, clock: bbr_between(mover, clock, 60, 120)  # noqa: E731
+    watched = watch(200, FIXED, classify=sees_bbr(60, 120), prepare=prepare, answered=NOBODY)
+    (arrived_s, first), (left_s, second) = switches(watched)
+    assert (first, second) == ("bbr", "cubic")
+    assert (arrived_s <= 80, left_s <= 140) == (True, True)
+
+
+def test_a_sure_early_answer_ends_the_look_and_lets_the_data_flow_at_once(watch: Callable[..., Watched]) -> None:
+    watched = watch(100, FIXED, classify=sees_bbr(), prepare=bbr_between, answered=NOBODY)
+    (began_s, held_s), (ended_s, none) = watched.mover.holds
+    assert (held_s, none) == (15.0, 0)
+    assert 5 < ended_s - began_s < 7
+    assert watched.path.asked_s == [10.0]
+
+
+@pytest.mark.parametrize("answered", [NOBODY, seen("B0-C1")])
+def test_in_a_stationary_scene_nothing_is_held_and_nothing_switched(watch: Callable[..., Watched], answered: Background) -> None:
+    watched = watch(400, FIXED, classify=lambda _now_s: answered, answered=answered)
+    assert (watched.mover.holds, watched.mover.patches) == ([], [])
+
+
+def test_a_change_that_alters_nothing_costs_one_look_and_no_switch(watch: Callable[..., Watched]) -> None:
+    def prepare(mover: ModelMover, clock: Clock) -> None:
+        mover.goodput_bps = lambda _n, _c: 95e6 if clock.now_s <= 60 else 70e6
+
+    watched = watch(400, FIXED, classify=lambda now_s: seen("B0-C1" if now_s > 60 else "B0-C0"), prepare=prepare, answered=NOBODY)
+    assert (len(watched.mover.holds), switches(watched)) == (2, [])
+    decision = published(watched)
+    assert (decision.congestion_control, decision.background and decision.background.likeliest[0]) == ("cubic", "B0-C1")
+
+
+def test_a_switch_that_made_things_worse_is_undone(watch: Callable[..., Watched]) -> None:
+    def prepare(mover: ModelMover, clock: Clock) -> None:
+        mover.goodput_bps = lambda _n, control: 95e6 if clock.now_s <= 60 else 10e6 if control == "bbr" else 30e6
+
+    watched = watch(250, FIXED, classify=sees_bbr(), prepare=prepare, answered=NOBODY)
+    assert [control for _, control in switches(watched)] == ["bbr", "cubic"]
+    assert published(watched).congestion_control == watched.mover.control == "cubic"
+    assert "bbr brought 33% of the goodput before it" in published(watched).message
+    assert [entry["undo"] for entry in watched.entries("switch")] == [False, True]
+    assert [entry["kept"] for entry in watched.entries("outcome")] == [False]
+
+
+@pytest.mark.parametrize(
+    ("limits", "classify", "can_hold"),
+    [
+        pytest.param(FIXED, lambda _now_s: UNSURE, True, id="unsure"),
+        pytest.param(Limits(4, 4, congestion_control="cubic"), sees_bbr(), True, id="the user's choice"),
+        pytest.param(FIXED, sees_bbr(), False, id="a mover that cannot hold its data back"),
+        pytest.param(FIXED, None, True, id="no model"),
+    ],
+)
+def test_the_congestion_control_stays(
+    watch: Callable[..., Watched], limits: Limits, classify: Callable[[float], Background] | None, can_hold: bool
+) -> None:
+    def prepare(mover: ModelMover, clock: Clock) -> None:
+        bbr_between(mover, clock)
+        mover.can_hold = can_hold
+
+    watched = watch(200, limits, classify=classify, prepare=prepare, answered=None if classify is None else NOBODY)
+    assert watched.mover.patches == []
+    looks = classify is not None and limits is FIXED and can_hold
+    assert bool(watched.mover.holds) is looks
+
+
+def fails(_now_s: float) -> Background:
+    raise ClassifierAnswerError("not a number")
+
+
+@pytest.mark.parametrize(
+    ("classify", "refusal", "drains", "failure"),
+    [
+        pytest.param(fails, None, True, "the classifier failed: not a number", id="the classifier raises"),
+        pytest.param(sees_bbr(), None, False, "the transfer's own data were still arriving", id="the data do not drain"),
+        pytest.param(sees_bbr(), MoverUnavailableError("no answer in time"), True, "no answer in time", id="the mover hangs"),
+        pytest.param(sees_bbr(), TransportRefusedError("quiet_for_ms", "OutOfRange", "not now"), True, "not now", id="the mover refuses"),
+    ],
+)
+def test_a_look_that_fails_is_told_ends_the_quiet_and_is_not_repeated_soon(
+    watch: Callable[..., Watched], classify: Callable[[float], Background], refusal: AdvisorError | None, drains: bool, failure: str
+) -> None:
+    def prepare(mover: ModelMover, clock: Clock) -> None:
+        bbr_between(mover, clock)
+        mover.refusal, mover.drains = refusal, drains
+
+    watched = watch(120, FIXED, classify=classify, prepare=prepare, answered=NOBODY)
+    looks = watched.entries("look")
+    assert failure in str(looks[0]["failure"])
+    assert len(looks) <= 2
+    assert [seconds for _, seconds in watched.mover.holds] == [15.0, 0] * len(looks)
+    assert watched.mover.patches == []
+    assert published(watched).message == "as told"
+
+
+def test_two_unsure_answers_of_one_scene_are_judged_together_and_only_when_earned(watch: Callable[..., Watched]) -> None:
+    watched = watch(400, FIXED, classify=lambda _now_s: seen("B0-C0", 0.9), answered=UNSURE)
+    (look, *_) = watched.entries("look")
+    assert look["why"] == "the last answer was unsure"
+    assert watched.mover.holds[0][0] >= 350
+    probability = look["any_bbr"]
+    assert isinstance(probability, float)
+    assert 0.1 < probability < 0.6, "neither the first answer nor the second alone"
+
+
+def test_started_in_mid_transfer_it_looks_once_to_know_anything(watch: Callable[..., Watched]) -> None:
+    watched = watch(200, FIXED, classify=lambda _now_s: seen("B1-C0"))
+    (look,) = watched.entries("look")
+    assert (look["why"], look["news"]) == ("nothing is known of the background yet", True)
+    assert [control for _, control in switches(watched)] == ["bbr"]
+
+
+def test_a_switch_that_the_mover_does_not_take_is_as_if_not_decided(watch: Callable[..., Watched]) -> None:
+    def prepare(mover: ModelMover, clock: Clock) -> None:
+        bbr_between(mover, clock)
+        mover.deaf = True
+
+    watched = watch(110, FIXED, classify=sees_bbr(), prepare=prepare, answered=NOBODY)
+    assert (published(watched).congestion_control, watched.entries("switch")) == ("cubic", [])
+
+
+def test_no_stream_is_tried_while_a_switch_is_on_trial_or_a_look_is_taken(watch: Callable[..., Watched]) -> None:
+    watched = watch(200, Limits(1, 32), classify=sees_bbr(), prepare=bbr_between, answered=NOBODY)
+    ((switched_s, _),) = switches(watched)
+    began_s = watched.mover.holds[0][0]
+    assert (60 < began_s < 70, switched_s <= 80) == (True, True)
+    meanwhile = [wanted.streams for at_s, wanted in watched.mover.patches if began_s <= at_s < switched_s + 20 and wanted.streams]
+    assert meanwhile in ([], [4]), "no more than the end of a trial that was under way"
+
+
+def test_the_mean_goodput_counts_the_quiet_time(watch: Callable[..., Watched]) -> None:
+    watched = watch(200, FIXED, classify=sees_bbr(), prepare=bbr_between, answered=NOBODY)
+    (end,) = watched.entries("end")
+    assert isinstance(end["seconds"], float) and end["seconds"] > 195
+    assert isinstance(end["goodput_bps"], int)
+    before_bits, since_bits = 60 * 95e6, 130 * 48e6
+    assert end["goodput_bps"] < (before_bits + since_bits) / 195
+
+
+def test_a_trial_of_our_own_is_not_taken_for_a_change_of_the_path(watch: Callable[..., Watched]) -> None:
+    prepare = lambda mover, _clock: setattr(mover, "goodput_bps", lambda n, _c: 12e6 * min(n, 8))  # noqa: E731
+    watched = watch(300, Limits(1, 32), classify=lambda _now_s: NOBODY, prepare=prepare, answered=NOBODY)
+    assert watched.mover.streams >= 8
+    assert watched.mover.holds == []

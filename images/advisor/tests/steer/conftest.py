@@ -1,0 +1,68 @@
+"""The loop against a model of a mover and a clock that only the loop moves."""
+
+import asyncio
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from fairlead_advisor.decide.background import Background
+from fairlead_advisor.decide.model import Decision, History, Limits, PathMeasurement, Reason
+from fairlead_advisor.probe.trace import Trace
+from fairlead_advisor.record.board import Board
+from fairlead_advisor.record.journal import Journal
+from fairlead_advisor.record.metrics import Metrics
+from fairlead_advisor.steer.effects import Classifier, Effects
+from fairlead_advisor.steer.watch import Watch
+from tests.support.model_mover import PEER, Clock, ModelMover, QuietPath, StillPath, TimeIsOverError, Watched
+
+PATH = PathMeasurement(rtt_s=0.06, rtt_minimum_s=0.06, loss_ratio=0.0, samples=200)
+EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+@pytest.fixture
+def watch(tmp_path: Path) -> Callable[..., Watched]:
+    def begin(
+        seconds: float,
+        limits: Limits | None = None,
+        classify: Callable[[float], Background] | None = None,
+        prepare: Callable[[ModelMover, Clock], None] = lambda mover, clock: None,
+        in_force: str = "cubic",
+        streams: int = 4,
+        note: Callable[[Board, Clock], None] = lambda board, clock: None,
+        answered: Background | None = None,
+    ) -> Watched:
+        clock = Clock(seconds)
+        mover = ModelMover(clock, streams=streams, control=in_force)
+        prepare(mover, clock)
+        record = tmp_path / "decisions.jsonl"
+        now = lambda: EPOCH + timedelta(seconds=clock.now_s)  # noqa: E731
+        board = Board(Metrics(), Journal(record, now), now)
+        reason = Reason.NO_MODEL if answered is None else Reason.UNSURE if answered.abstained else Reason.CLASSIFIED
+        first = Decision(
+            in_force, streams, abstained=reason is not Reason.CLASSIFIED, reason=reason, message="as told", background=answered
+        )
+        board.stand(PATH, first, applied=True)
+        board.record()
+        clock.each_second = lambda: note(board, clock)
+        path = QuietPath(clock)
+
+        async def told(_trace: Trace, _window_s: float) -> Background:
+            assert classify is not None
+            return classify(clock.now_s)
+
+        effects = Effects(
+            probe=path.probe,
+            monitor=lambda _peer: pytest.fail("it has one"),
+            now=now,
+            classifier=None if classify is None else Classifier(told, (5.0, 10.0)),
+            monotonic_s=lambda: clock.now_s,
+            sleep=clock.sleep,
+        )
+        watching = Watch(mover, effects, board, limits or Limits(1, 32), history=History(), peer=PEER, monitor=StillPath())
+        with pytest.raises(TimeIsOverError):
+            asyncio.run(watching.run())
+        return Watched(clock, mover, board, record, path)
+
+    return begin

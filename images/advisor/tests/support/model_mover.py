@@ -1,0 +1,147 @@
+"""A model of a mover, of the path beside it, and a clock that only the loop moves."""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from fairlead_advisor.decide.background import Background
+from fairlead_advisor.errors import AdvisorError, MoverUnavailableError
+from fairlead_advisor.models.classes import CLASSES
+from fairlead_advisor.probe.session import Counters
+from fairlead_advisor.probe.socket import Enough, ProbeResult
+from fairlead_advisor.probe.trace import Trace
+from fairlead_advisor.record.board import Board
+from fairlead_advisor.record.journal import read_record
+from fairlead_advisor.steer.mover import Peer, Stats, StreamStats, Transport
+from tests.support.traces import steady
+
+PEER = Peer("198.18.0.2", "198.18.0.1", 24000, bytes(16))
+
+
+class TimeIsOverError(Exception):
+    """The time of the test is over."""
+
+
+@dataclass
+class ModelMover:
+    """Streams of a transfer whose goodput is a function of their number and congestion control."""
+
+    clock: "Clock"
+    goodput_bps: Callable[[int, str], float] = lambda streams, _control: min(96e6, 24e6 * streams)
+    stage: str = "Transferring"
+    streams: int = 4
+    control: str = "cubic"
+    failure: AdvisorError | None = None
+    refusal: AdvisorError | None = None
+    opens_at_most: int = 64
+    patches: list[tuple[float, Transport]] = field(default_factory=list)
+    can_hold: bool = True
+    deaf: bool = False
+    drains: bool = True
+    held_until_s: float = 0.0
+    holds: list[tuple[float, float]] = field(default_factory=list)
+    _bytes: dict[int, float] = field(default_factory=dict)
+    _moved_s: float = 0.0
+
+    async def peer(self) -> Peer:
+        raise MoverUnavailableError("not asked for")
+
+    async def stats(self) -> Stats:
+        if self.failure is not None:
+            raise self.failure
+        self._move()
+        streams = tuple(StreamStats(n, int(self._bytes.get(n, 0.0)), 0, 0.061, 0.06, self.control) for n in range(self.streams))
+        quiet_s = max(0.0, self.held_until_s - self.clock.now_s) if self.can_hold else None
+        return Stats(self.stage, frozenset({"reno", "cubic", "bbr"}), streams, quiet_s=quiet_s)
+
+    async def set_transport(self, wanted: Transport) -> Transport:
+        self.patches.append((self.clock.now_s, wanted))
+        if self.refusal is not None:
+            raise self.refusal
+        if self.deaf:
+            raise MoverUnavailableError("no answer in time")
+        self._move()
+        self.streams = min(wanted.streams or self.streams, self.opens_at_most)
+        self.control = wanted.congestion_control or self.control
+        return Transport(self.control, self.streams)
+
+    async def hold_data(self, seconds: float) -> None:
+        self._move()
+        self.holds.append((self.clock.now_s, seconds))
+        if self.refusal is not None:
+            raise self.refusal
+        self.held_until_s = self.clock.now_s + seconds
+
+    def _move(self) -> None:
+        if self.clock.now_s <= self.held_until_s and self.drains:
+            self._moved_s = self.clock.now_s
+            return
+        share = self.goodput_bps(self.streams, self.control) / 8 * (self.clock.now_s - self._moved_s) / self.streams
+        self._bytes = {number: self._bytes.get(number, 0.0) + share for number in range(self.streams)}
+        self._moved_s = self.clock.now_s
+
+
+@dataclass
+class Clock:
+    """Time passes only when somebody sleeps; `events` happen when their time has come, the last one ends the test."""
+
+    ends_s: float
+    events: list[tuple[float, Callable[[], None]]] = field(default_factory=list)
+    each_second: Callable[[], None] = lambda: None
+    now_s: float = 0.0
+
+    async def sleep(self, seconds: float) -> None:
+        self.now_s += seconds
+        self.each_second()
+        for at_s, event in list(self.events):
+            if at_s <= self.now_s:
+                self.events.remove((at_s, event))
+                event()
+        if self.now_s >= self.ends_s:
+            raise TimeIsOverError
+
+
+@dataclass
+class StillPath:
+    trace: Trace = field(default_factory=steady)
+
+    async def run(self) -> None:
+        await asyncio.Event().wait()
+
+    def recent(self, seconds: float) -> Trace:
+        return self.trace
+
+
+@dataclass
+class QuietPath:
+    """What a look samples; `asked_s` are the lengths asked for."""
+
+    clock: Clock
+    asked_s: list[float] = field(default_factory=list)
+
+    async def probe(self, _peer: Peer, seconds: float, enough: Enough | None) -> ProbeResult:
+        self.asked_s.append(seconds)
+        began_s, trace = self.clock.now_s, steady(round(50 * seconds), 0.02)
+        if enough is None or not await enough(lambda: trace):
+            await self.clock.sleep(seconds - (self.clock.now_s - began_s))
+        return ProbeResult(trace, Counters())
+
+
+@dataclass
+class Watched:
+    clock: Clock
+    mover: ModelMover
+    board: Board
+    record: Path
+    path: QuietPath
+
+    def entries(self, kind: str) -> list[dict[str, object]]:
+        return [dict(entry) for entry in read_record(self.record) if entry["kind"] == kind]
+
+
+def seen(name: str, confidence: float = 0.97, *, abstained: bool = False) -> Background:
+    other = "B0-C0" if name.startswith("B1") else "B1-C0"
+    probabilities = {each: confidence if each == name else 1 - confidence if each == other else 0.0 for each in CLASSES}
+    any_bbr = confidence if name.startswith("B1") else 1 - confidence
+    return Background(probabilities, any_bbr, confidence, abstained, "test-1", sure_from=0.8)

@@ -1,0 +1,162 @@
+"""The `NetworkPath` resource: one direction between two nodes, and what transfers have measured there."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Final
+
+from pydantic import Field
+
+from fairlead.api.quantity import parse_rate
+from fairlead.api.schema import ApiModel, ObjectMetadata, Resource, Timestamp, immutable, marks
+from fairlead.api.spec import InterfaceName, ObjectName, RateText, rate_bounds
+from fairlead.api.status import Condition
+
+MOST_POINTS: Final = 16
+"""Transfers that the profile remembers."""
+
+
+def _fixed(field: str) -> dict[str, Any]:
+    return marks(immutable(field, "path", "NetworkPath"))
+
+
+class PathEnd(ApiModel):
+    """One end of a path."""
+
+    node: ObjectName
+    """Name of the node."""
+
+    interface: InterfaceName | None = None
+    """Name of the interface on the node that carries the data. Whichever it is if absent."""
+
+
+class NetworkPathSpec(ApiModel):
+    """Which path it is. Fairlead makes an object for every path that a transfer has taken; one made by hand may declare a capacity."""
+
+    source: PathEnd = Field(json_schema_extra=_fixed("source"))
+    """The end that sends."""
+
+    destination: PathEnd = Field(json_schema_extra=_fixed("destination"))
+    """The end that receives."""
+
+    capacity: RateText | None = Field(default=None, json_schema_extra=marks(rate_bounds("capacity")))
+    """What the path is known to carry, in decimal bits per second, e.g. `10G`. May change. Only measured if absent."""
+
+    @property
+    def capacity_bps(self) -> int | None:
+        """The declared capacity in bits per second, None without one."""
+        return None if self.capacity is None else parse_rate(self.capacity)
+
+
+class PathBackground(ApiModel):
+    """What else was on the path when an advisor last looked."""
+
+    class_: str = Field(alias="class")
+    """The likeliest class of the background traffic, e.g. `B1-C0`."""
+
+    probability: str
+    """Probability of that class, e.g. `0.93`."""
+
+    probabilities: dict[str, str] = Field(default_factory=dict)
+    """Probability of every class."""
+
+    any_bbr: str = Field(alias="anyBBR")
+    """Probability that any BBR is in the background."""
+
+    confidence: str
+    """Probability that the answer to whether there is any BBR is right."""
+
+    abstained: bool
+    """Whether the classifier did not stand by its answer."""
+
+    model: str
+    """Version of the model."""
+
+    measured_time: Timestamp
+    """When it was measured."""
+
+
+class ProfilePoint(ApiModel):
+    """What one transfer got, where nothing but the path held it back as far as Fairlead knows."""
+
+    job: Annotated[str, Field(max_length=64)]
+    """UID of the TransferJob."""
+
+    attempt: int
+    """Number of its attempt."""
+
+    congestion_control: str
+    """Congestion control at its end."""
+
+    streams: int
+    """Parallel streams at its end."""
+
+    rate: str
+    """Mean goodput of its bulk phase in decimal bits per second."""
+
+    stream_coefficient: str | None = None
+    """Streams per megabit of rate times RTT that it found best; absent where its search had not ended."""
+
+    time: Timestamp
+    """When it ended."""
+
+
+class ProbeLease(ApiModel):
+    """Who probes the path: one at a time, so that no probe takes another for background."""
+
+    job: Annotated[str, Field(max_length=64)]
+    """UID of the TransferJob."""
+
+    attempt: int
+    """Number of its attempt."""
+
+    expiration_time: Timestamp
+    """When the lease ends whatever has become of its holder. It ends sooner when the advisor has decided or its pod has ended."""
+
+
+class NetworkPathStatus(ApiModel):
+    """What was measured on the path. Written when a probe begins, when the last transfer on it has ended, and every 10 minutes between."""
+
+    conditions: Annotated[tuple[Condition, ...], Field(max_length=16)] = Field(
+        default=(), json_schema_extra=marks(list_type="map", list_map_keys=("type",))
+    )
+    """What holds for the path."""
+
+    rtt: str | None = None
+    """Median round-trip time of the last probe, e.g. `60.213ms`."""
+
+    rtt_minimum: str | None = None
+    """Least round-trip time of the last day's probes."""
+
+    loss: str | None = None
+    """Share of the last probe's requests that were lost, e.g. `0.001`."""
+
+    last_measured_time: Timestamp | None = None
+    """When the path was last probed."""
+
+    background: PathBackground | None = None
+    """What else was on the path."""
+
+    capacity: str | None = None
+    """Most that one transfer got within a day before the latest, in decimal bits per second."""
+
+    stream_coefficient: str | None = None
+    """Streams per megabit of rate times RTT that suit the path: the mean of the profile's, newer ones counting more."""
+
+    profile: Annotated[tuple[ProfilePoint, ...], Field(max_length=MOST_POINTS)] = Field(
+        default=(), json_schema_extra=marks(list_type="map", list_map_keys=("job", "attempt"))
+    )
+    """The latest transfers on the path, newest first."""
+
+    lease: ProbeLease | None = None
+    """Who probes the path, as of the last write."""
+
+    observed_generation: int | None = None
+    """The generation of the spec that this status answers."""
+
+
+class NetworkPath(Resource):
+    """One direction between two nodes."""
+
+    metadata: ObjectMetadata
+    spec: NetworkPathSpec
+    status: NetworkPathStatus = Field(default_factory=NetworkPathStatus)

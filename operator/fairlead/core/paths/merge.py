@@ -1,0 +1,124 @@
+"""Takes a job's measurement into what is known of its path. Taking in the same one again changes nothing, and the result is bounded."""
+
+from __future__ import annotations
+
+import math
+from datetime import timedelta
+
+from fairlead.api.networkpath import MOST_POINTS, NetworkPathStatus, PathBackground, ProfilePoint
+from fairlead.api.quantity import RateError, format_milliseconds, format_rate_rounded, format_ratio, parse_milliseconds, parse_rate
+from fairlead.core.model import KnownBackground
+from fairlead.core.paths.model import Measurement, Probe, Transfer
+
+DAY = timedelta(days=1)
+
+COEFFICIENT_HALF_LIFE = timedelta(days=1)
+_MEGA = 1e6
+_OTHER_ROUTE = 1.25
+"""A least RTT this much above the one that was is that of another route."""
+
+
+def merge(status: NetworkPathStatus, measurement: Measurement) -> NetworkPathStatus:
+    """What is known with `measurement`. Of two looks at the same thing the newer counts, in whichever order they come."""
+    if measurement.probe is not None:
+        status = _with_probe(status, measurement.probe)
+    if measurement.background is not None:
+        status = _with_background(status, measurement.background)
+    if measurement.transfer is not None:
+        status = _with_point(status, _point(measurement, measurement.transfer))
+    return status
+
+
+def _with_probe(status: NetworkPathStatus, probe: Probe) -> NetworkPathStatus:
+    last = status.last_measured_time
+    if last is not None and probe.at < last:
+        return status
+    known = parse_milliseconds(status.rtt_minimum or "")
+    minimum = probe.rtt_minimum_seconds
+    if known is not None and last is not None and probe.at - last <= DAY and minimum <= _OTHER_ROUTE * known:
+        minimum = min(minimum, known)
+    return status.model_copy(
+        update={
+            "rtt": format_milliseconds(probe.rtt_seconds, decimals=3),
+            "rtt_minimum": format_milliseconds(minimum, decimals=3),
+            "loss": None if probe.loss_ratio is None else format_ratio(probe.loss_ratio),
+            "last_measured_time": probe.at,
+        }
+    )
+
+
+def _with_background(status: NetworkPathStatus, background: KnownBackground) -> NetworkPathStatus:
+    if status.background is not None and background.measured_at < status.background.measured_time:
+        return status
+    told = PathBackground(
+        class_=background.class_name,
+        probability=format_ratio(background.probability),
+        probabilities={name: format_ratio(value) for name, value in sorted(background.probabilities.items())},
+        any_bbr=format_ratio(background.any_bbr),
+        confidence=format_ratio(background.confidence),
+        abstained=background.abstained,
+        model=background.model,
+        measured_time=background.measured_at,
+    )
+    return status.model_copy(update={"background": told})
+
+
+def _point(measurement: Measurement, transfer: Transfer) -> ProfilePoint:
+    coefficient = transfer.stream_coefficient
+    return ProfilePoint(
+        job=measurement.job,
+        attempt=measurement.attempt,
+        congestion_control=transfer.congestion_control,
+        streams=transfer.streams,
+        rate=format_rate_rounded(transfer.rate_bps),
+        stream_coefficient=None if coefficient is None else format_coefficient(coefficient),
+        time=transfer.at,
+    )
+
+
+def _with_point(status: NetworkPathStatus, point: ProfilePoint) -> NetworkPathStatus:
+    others = [known for known in status.profile if (known.job, known.attempt) != (point.job, point.attempt)]
+    newest_first = sorted([*others, point], key=lambda known: (-known.time.timestamp(), known.job, known.attempt))
+    profile = tuple(newest_first[:MOST_POINTS])
+    return status.model_copy(
+        update={"profile": profile, "capacity": _capacity(profile), "stream_coefficient": _coefficient(profile)},
+    )
+
+
+def _capacity(profile: tuple[ProfilePoint, ...]) -> str | None:
+    """The most that one transfer got: others may have been held back by disks or by what else was on the path."""
+    rates_bps = [_rate_bps(point) for point in profile if profile[0].time - point.time <= DAY]
+    return format_rate_rounded(max(rates_bps)) if rates_bps else None
+
+
+def _rate_bps(point: ProfilePoint) -> int:
+    try:
+        return parse_rate(point.rate)
+    except RateError:
+        return 0
+
+
+def _coefficient(profile: tuple[ProfilePoint, ...]) -> str | None:
+    """a as the mean of what the transfers found (multipath.md 2.5), each counting half as much a day later."""
+    found = [(point, value) for point in profile if (value := parse_coefficient(point.stream_coefficient)) is not None]
+    if not found:
+        return None
+    newest = found[0][0].time
+    weights = [0.5 ** ((newest - point.time) / COEFFICIENT_HALF_LIFE) for point, _ in found]
+    mean = math.fsum(weight * value for weight, (_, value) in zip(weights, found, strict=True)) / math.fsum(weights)
+    return format_coefficient(mean)
+
+
+def format_coefficient(per_bit: float) -> str:
+    """Streams per megabit, without an exponent, for a coefficient in 1/bit."""
+    text = f"{per_bit * _MEGA:.6f}".rstrip("0").rstrip(".")
+    return text or "0"
+
+
+def parse_coefficient(text: str | None) -> float | None:
+    """The coefficient in 1/bit of what `format_coefficient` wrote; None for anything else, and for none."""
+    try:
+        value = float(text or "")
+    except ValueError:
+        return None
+    return value / _MEGA if math.isfinite(value) and value > 0 else None

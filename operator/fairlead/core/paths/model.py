@@ -1,0 +1,105 @@
+"""What jobs tell about the paths they take."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from fairlead.core.model import KnownBackground
+
+
+@dataclass(frozen=True, slots=True)
+class Ends:
+    """Both ends of a path. An interface of None is one that is not known, or any."""
+
+    source_node: str
+    source_interface: str | None
+    destination_node: str
+    destination_interface: str | None
+
+    @property
+    def nodes(self) -> tuple[str, str]:
+        """Sending and receiving node."""
+        return self.source_node, self.destination_node
+
+    def may_be(self, other: Ends) -> bool:
+        """Whether both may mean the same path."""
+        return (
+            self.nodes == other.nodes
+            and _may_be(self.source_interface, other.source_interface)
+            and _may_be(self.destination_interface, other.destination_interface)
+        )
+
+
+def _may_be(one: str | None, other: str | None) -> bool:
+    return one is None or other is None or one == other
+
+
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """What a probe of the path without own traffic found. Times in seconds."""
+
+    at: datetime
+    rtt_seconds: float
+    rtt_minimum_seconds: float
+    loss_ratio: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Transfer:
+    """What a transfer got of a path that alone held it back. `stream_coefficient` in 1/bit."""
+
+    at: datetime
+    congestion_control: str
+    streams: int
+    rate_bps: float
+    stream_coefficient: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Measurement:
+    """What one attempt of one job has measured on its path so far; None for what it has not."""
+
+    job: str
+    attempt: int
+    probe: Probe | None = None
+    background: KnownBackground | None = None
+    transfer: Transfer | None = None
+
+    @property
+    def latest(self) -> datetime | None:
+        """When the newest part was measured, None without any."""
+        times = [part.at for part in (self.probe, self.transfer) if part is not None]
+        times += [self.background.measured_at] if self.background is not None else []
+        return max(times, default=None)
+
+    def completed_by(self, earlier: Measurement) -> Measurement:
+        """With the parts that an earlier look at the same attempt had and this one has not."""
+        return Measurement(
+            self.job,
+            self.attempt,
+            self.probe or earlier.probe,
+            self.background or earlier.background,
+            self.transfer or earlier.transfer,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """Who probes a path, and until when at most."""
+
+    job: str
+    attempt: int
+    expires_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Sighting:
+    """A job on its path. `live`: there may be more to hear of it; `flowing`: its sender runs, and it has been decided how."""
+
+    job: str
+    ends: Ends
+    live: bool
+    flowing: bool
+    lease: Lease | None
+    measurement: Measurement | None

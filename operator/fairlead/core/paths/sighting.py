@@ -1,0 +1,145 @@
+"""What one pass over a job shows of its path. All of it follows from pods and their words, so that a restart forgets nothing that runs."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+from fairlead.api.names import CONTROLLER
+from fairlead.api.quantity import RateError, parse_rate
+from fairlead.api.reasons import ConditionType
+from fairlead.core.ends import ends_of
+from fairlead.core.model import CreatePod, DecisionReport, KnownBackground, MoverPod, Observed, Plan, PodPhase, Role
+from fairlead.core.paths.model import Ends, Lease, Measurement, Probe, Sighting, Transfer
+from fairlead.core.verdicts import is_live, proven_success
+
+NEWS = timedelta(hours=1)
+"""What was measured longer ago is no news: it was taken in when it was, or its time is over."""
+
+_BITS = 8
+_SHORTEST_BULK_SECONDS = 5.0
+"""Less is mostly slow start, and says little about the path."""
+_HELD_BY_CAP = 0.9
+_CLOCK_LAG = timedelta(minutes=1)
+_CLOCK_LEAD = timedelta(seconds=5)
+"""By how much a node's clock may be off before the API server's time for the pod is taken instead."""
+
+
+def own_ends(observed: Observed, attempt: int) -> Ends | None:
+    """The path as far as it is known; None while a node is not, within one node, and on the pod network, which is no path of interfaces."""
+    source, destination = ends_of(observed, attempt)
+    on_host = observed.job.spec.network == "Host"
+    if not on_host or source.node is None or destination.node is None or source.node == destination.node:
+        return None
+    return Ends(source.node, source.interface, destination.node, destination.interface)
+
+
+def sighting_of(observed: Observed, plan: Plan, now: datetime) -> Sighting | None:
+    """The job on its path once `plan` is carried out; None if it neither is on one nor has news of one."""
+    if observed.job.spec.managed_by != CONTROLLER:
+        return None
+    starting = next((action for action in plan.creates if action.role is Role.SENDER), None)
+    attempt = starting.attempt if starting else max((pod.attempt for pod in observed.pods if pod.role is not Role.CLEANER), default=0)
+    sender = next((pod for pod in observed.pods if pod.role is Role.SENDER and pod.attempt == attempt), None)
+    ends = own_ends(observed, attempt) if sender or starting else None
+    if ends is None:
+        return None
+    runs = starting is not None or (sender is not None and is_live(sender) and not sender.deleting)
+    live = runs or _has_more_to_say(observed, sender)
+    decided = observed.reports.decision is not None or observed.job.status.is_true(ConditionType.PATH_PROBED)
+    measurement = None if sender is None else _measurement(observed, sender, now)
+    if not live and measurement is None:
+        return None
+    lease = None if not runs or decided else _lease(observed, sender, starting, attempt, now)
+    return Sighting(observed.job.metadata.uid, ends, live, runs and decided, lease, measurement)
+
+
+def _has_more_to_say(observed: Observed, sender: MoverPod | None) -> bool:
+    """Whether the receiver's verdict or the sidecar's last word, which comes with the end of the whole pod, may still come."""
+    if sender is None or sender.deleting:
+        return False
+    receivers = (pod for pod in observed.pods if pod.role is Role.RECEIVER and pod.attempt == sender.attempt)
+    return sender.phase not in (PodPhase.SUCCEEDED, PodPhase.FAILED) or any(is_live(pod) and not pod.deleting for pod in receivers)
+
+
+def _lease(observed: Observed, sender: MoverPod | None, starting: CreatePod | None, attempt: int, now: datetime) -> Lease | None:
+    if sender is not None:
+        probes, since = not sender.knows_path, sender.created_at
+    else:
+        probes, since = starting is not None and starting.probe, now
+    return Lease(observed.job.metadata.uid, attempt, since + observed.settings.probe_lease) if probes else None
+
+
+def _measurement(observed: Observed, sender: MoverPod, now: datetime) -> Measurement | None:
+    decision = observed.reports.decision
+    if decision is None:
+        return None
+    decided_at = _plausible(decision.decided_at, sender, now)
+    measurement = Measurement(
+        observed.job.metadata.uid,
+        sender.attempt,
+        probe=_probe(observed, sender, decision, decided_at),
+        background=_background(decision, decided_at),
+        transfer=_transfer(observed, sender, decision, decided_at),
+    )
+    latest = measurement.latest
+    return measurement if latest is not None and now - latest <= NEWS else None
+
+
+def _plausible(moment: datetime, sender: MoverPod, now: datetime) -> datetime:
+    """`moment` to the second; the pod's creation if the node's clock must be wrong: a time in the future would stay the newest."""
+    if not sender.created_at - _CLOCK_LAG <= moment <= now + _CLOCK_LEAD:
+        moment = sender.created_at
+    return moment.replace(microsecond=0)
+
+
+def _probe(observed: Observed, sender: MoverPod, decision: DecisionReport, at: datetime) -> Probe | None:
+    path = observed.reports.path
+    # A glance at a known path, or a look beside the job's own data, must not pass for a new probe.
+    if path is None or path.rtt_seconds is None or sender.knows_path or decision.switched:
+        return None
+    minimum_seconds = path.rtt_seconds if path.rtt_minimum_seconds is None else path.rtt_minimum_seconds
+    return Probe(at, path.rtt_seconds, minimum_seconds, path.loss_ratio)
+
+
+def _background(decision: DecisionReport, at: datetime) -> KnownBackground | None:
+    probabilities, any_bbr, confidence = decision.probabilities, decision.any_bbr, decision.confidence
+    if decision.recalled or not probabilities or any_bbr is None or confidence is None or decision.model is None:
+        return None
+    name = decision.background or max(probabilities, key=lambda candidate: probabilities[candidate])
+    return KnownBackground(
+        class_name=name,
+        probability=probabilities.get(name, decision.background_probability or 0.0),
+        probabilities=probabilities,
+        any_bbr=any_bbr,
+        confidence=confidence,
+        abstained=decision.background_abstained,
+        model=decision.model,
+        measured_at=at,
+    )
+
+
+def _transfer(observed: Observed, sender: MoverPod, decision: DecisionReport, decided_at: datetime) -> Transfer | None:
+    receiver = next((pod for pod in observed.pods if pod.role is Role.RECEIVER and pod.attempt == sender.attempt), None)
+    verdict = proven_success(receiver, observed.job.metadata.uid)
+    if receiver is None or verdict is None or verdict.bulk_seconds < _SHORTEST_BULK_SECONDS:
+        return None
+    rate_bps = verdict.bytes_sent * _BITS / verdict.bulk_seconds
+    cap_bps = _cap(observed)
+    if rate_bps <= 0 or (cap_bps is not None and rate_bps >= _HELD_BY_CAP * cap_bps):
+        return None
+    outcome = observed.reports.outcome
+    return Transfer(
+        at=(receiver.ended_at or decided_at).replace(microsecond=0),
+        congestion_control=outcome.congestion_control if outcome else decision.congestion_control,
+        streams=outcome.streams if outcome else decision.streams,
+        rate_bps=rate_bps,
+        stream_coefficient=outcome.stream_coefficient if outcome else None,
+    )
+
+
+def _cap(observed: Observed) -> int | None:
+    bandwidth = observed.job.status.bandwidth
+    try:
+        return None if bandwidth is None or bandwidth.allocated is None else parse_rate(bandwidth.allocated)
+    except RateError:
+        return None

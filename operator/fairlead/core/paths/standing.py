@@ -1,0 +1,82 @@
+"""What a new transfer is told of its path, and whether it may probe."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+
+from fairlead.api.networkpath import NetworkPathStatus, PathBackground
+from fairlead.api.quantity import RateError, parse_milliseconds, parse_rate
+from fairlead.core.model import KnownBackground, KnownPath, PathStanding, Probing
+from fairlead.core.paths.merge import parse_coefficient
+from fairlead.core.paths.model import Lease
+
+FRESH = timedelta(minutes=5)
+"""How long a probe's answer stands for a path on which no transfer of ours runs."""
+
+FRESH_BESIDE_TRANSFERS = timedelta(hours=1)
+"""How long it stands while one runs: a new probe would take that for background."""
+
+BELIEVED = timedelta(days=7)
+"""How long a measured rate, a coefficient or a least RTT is worth handing on."""
+
+
+def standing_of(status: NetworkPathStatus, declared_bps: int | None, leases: Iterable[Lease], *, busy: bool, now: datetime) -> PathStanding:
+    """How the job's sender starts, with `leases` and `busy` by the other jobs on the path."""
+    fresh = FRESH_BESIDE_TRANSFERS if busy else FRESH
+    background = status.background
+    looked = [status.last_measured_time] if status.last_measured_time else []
+    looked += [background.measured_time] if background else []
+    known = KnownPath(
+        rtt_minimum_seconds=parse_milliseconds(status.rtt_minimum or "") if _within(status.last_measured_time, BELIEVED, now) else None,
+        capacity_bps=_capacity_bps(status, declared_bps, now),
+        stream_coefficient=parse_coefficient(status.stream_coefficient) if _within(_latest_point(status), BELIEVED, now) else None,
+        background=_background(background) if background and _within(background.measured_time, fresh, now) else None,
+    )
+    if _within(max(looked, default=None), fresh, now):
+        return PathStanding(Probing.KNOWN, known)
+    return PathStanding(Probing.LEASED if any(lease.expires_at > now for lease in leases) else Probing.OWN, known)
+
+
+def _within(moment: datetime | None, age: timedelta, now: datetime) -> bool:
+    return moment is not None and now - moment <= age
+
+
+def _latest_point(status: NetworkPathStatus) -> datetime | None:
+    return max((point.time for point in status.profile), default=None)
+
+
+def _capacity_bps(status: NetworkPathStatus, declared_bps: int | None, now: datetime) -> float | None:
+    """What one transfer can get: what one got, and no more than is declared."""
+    measured: list[float] = []
+    if status.capacity is not None and _within(_latest_point(status), BELIEVED, now):
+        try:
+            measured = [float(parse_rate(status.capacity))]
+        except RateError:
+            measured = []
+    declared = [] if declared_bps is None else [float(declared_bps)]
+    return min([*measured, *declared], default=None)
+
+
+def _background(stored: PathBackground) -> KnownBackground | None:
+    """The stored form as numbers; None if somebody wrote what is none."""
+    try:
+        return KnownBackground(
+            class_name=stored.class_,
+            probability=_ratio(stored.probability),
+            probabilities={name: _ratio(value) for name, value in stored.probabilities.items()},
+            any_bbr=_ratio(stored.any_bbr),
+            confidence=_ratio(stored.confidence),
+            abstained=stored.abstained,
+            model=stored.model,
+            measured_at=stored.measured_time,
+        )
+    except ValueError:
+        return None
+
+
+def _ratio(text: str) -> float:
+    value = float(text)
+    if not 0 <= value <= 1:
+        raise ValueError(f"{text!r} is no ratio")
+    return value

@@ -1,0 +1,1 @@
+"""The guard on a node: it holds the caps of senders on the node's own network whatever the movers do."""

@@ -1,0 +1,1 @@
+"""The paths between nodes: what job workers see of them, and the one worker that writes NetworkPaths."""

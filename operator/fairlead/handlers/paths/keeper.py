@@ -1,0 +1,170 @@
+"""Writes what jobs measure into NetworkPaths. One worker; nothing that fails here touches a job."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from datetime import datetime, timedelta
+
+from fairlead.api.networkpath import NetworkPath, NetworkPathStatus
+from fairlead.api.schema import InvalidResourceError
+from fairlead.core.paths.model import Ends
+from fairlead.core.paths.objects import ends_of_spec, refused_status, spec_of, status_after, twins, write_after
+from fairlead.handlers.cache import ObjectKey, cluster_key
+from fairlead.handlers.metrics import Metrics
+from fairlead.handlers.paths.board import PathBoard
+from fairlead.handlers.queue import Backoff, QueueClosedError, Timers, WorkQueue
+from fairlead.kube.apply import merge_difference
+from fairlead.kube.client import PATHS, KubeClient, KubeObject
+from fairlead.kube.errors import AlreadyExistsError, ConflictError, KubeError, NotFoundError
+from fairlead.kube.objects.path import network_path
+
+LIST_SECONDS = 60.0
+"""How often the paths are listed. They are not watched: a cluster without this kind, or a role without rights to it, must not stop kopf."""
+
+BACKOFF = Backoff(first_seconds=2.0, most_seconds=300.0)
+
+logger = logging.getLogger(__name__)
+
+
+class PathKeeper:
+    """Makes NetworkPaths and keeps their status. `metrics` counts what fails."""
+
+    def __init__(self, *, board: PathBoard, client: KubeClient, metrics: Metrics, timers: Timers, now: Callable[[], datetime]) -> None:
+        self._board = board
+        self._client = client
+        self._metrics = metrics
+        self._now = now
+        self._queue: WorkQueue[Ends] = WorkQueue(timers, BACKOFF)
+        self._written: dict[str, datetime] = {}
+        self._stored: dict[str, KubeObject] = {}
+        self._obstacle: str | None = "the paths have not been listed yet"
+
+    def wake(self, ends: Ends) -> None:
+        """Asks for a look at the path of these ends."""
+        self._queue.add(ends)
+
+    def close(self) -> None:
+        """Ends the worker after what it is at."""
+        self._queue.close()
+
+    async def work(self) -> None:
+        """Writes until it is closed. What fails is tried again, ever more seldom; jobs go by what the board knows."""
+        while True:
+            try:
+                ends = await self._queue.get()
+            except QueueClosedError:
+                return
+            try:
+                again = await self.keep(ends)
+            except ConflictError:
+                # Somebody changed the spec, or our own write was not seen: the list brings the present version.
+                await self.refresh()
+                self._queue.retry(ends)
+            except Exception as error:
+                delay_seconds = self._queue.retry(ends)
+                self._tell(error, delay_seconds)
+            else:
+                self._queue.forget(ends)
+                if again is not None:
+                    self._queue.add_after(ends, again.total_seconds())
+            finally:
+                self._queue.done(ends)
+
+    async def list_for_ever(self) -> None:
+        """Lists the paths again and again."""
+        while True:
+            await asyncio.sleep(LIST_SECONDS)
+            await self.refresh()
+
+    async def refresh(self) -> None:
+        """Lists the paths once. What keeps us from it is told once, and is no reason to do without what is known."""
+        before = self._board.snapshot()
+        listed: dict[ObjectKey, str] = {}
+        try:
+            async for page in self._client.list_pages(PATHS):
+                for body in page:
+                    listed[cluster_key(body)] = body["metadata"]["uid"]
+                    self._take_in_listed(body)
+        except KubeError as error:
+            self._metrics.count_error(error.kind)
+            if self._obstacle != error.kind:
+                logger.warning("NetworkPaths cannot be listed, what jobs learn of their paths is not kept: %s", error)
+            self._obstacle = error.kind
+            return
+        self._board.keep_paths(before, listed)
+        uids = set(listed.values())
+        self._stored = {uid: status for uid, status in self._stored.items() if uid in uids}
+        self._written = {uid: moment for uid, moment in self._written.items() if uid in uids}
+        hindered, self._obstacle = self._obstacle is not None, None
+        if hindered:
+            for ends in self._board.unwritten():
+                self._queue.add(ends)
+        for younger, _ in twins(self._board.paths()):
+            self._queue.add(ends_of_spec(younger.spec))
+
+    async def keep(self, ends: Ends) -> timedelta | None:
+        """Brings the NetworkPath of these ends up to date; returns when that is due if it is not yet. Raises KubeError."""
+        if self._obstacle is not None:
+            return None
+        path = self._board.path_for(ends)
+        if path is None:
+            if not self._board.pending(ends, None) or ends.source_interface is None or ends.destination_interface is None:
+                return None
+            path = await self._create(ends)
+        now, scope = self._now(), ends_of_spec(path.spec)
+        for younger, older in twins(self._board.paths()):
+            if older.metadata.uid == path.metadata.uid:
+                await self._write(younger, refused_status(younger, older, now))
+        news = self._board.pending(scope, path)
+        status = status_after(path, news, self._board.lease(scope, now), now)
+        last = self._written.get(path.metadata.uid)
+        due = write_after(path.status, status, None if last is None else now - last, busy=self._board.is_live(scope))
+        if due:
+            return due
+        if due is not None:
+            await self._write(path, status)
+        self._board.settle(news)
+        return None
+
+    async def _create(self, ends: Ends) -> NetworkPath:
+        try:
+            path = self._take_in(await self._client.create(PATHS, None, network_path(ends, spec_of(ends))))
+        except AlreadyExistsError as error:
+            # Made since the last list, or another path has that name: the list tells.
+            raise ConflictError(str(error), status=error.status) from error
+        self._written[path.metadata.uid] = self._now()
+        return path
+
+    async def _write(self, path: NetworkPath, status: NetworkPathStatus) -> None:
+        difference = merge_difference(self._stored.get(path.metadata.uid, {}), status.to_object())
+        if not difference:
+            return
+        patch = {"metadata": {"resourceVersion": path.metadata.resource_version}, "status": difference}
+        try:
+            body = await self._client.merge_patch(PATHS, None, path.metadata.name, patch, subresource="status")
+        except NotFoundError as error:
+            # Deleted since the last list: what was measured before that was unwanted.
+            raise ConflictError(str(error), status=error.status) from error
+        self._take_in(body)
+        self._written[path.metadata.uid] = self._now()
+
+    def _take_in(self, body: KubeObject) -> NetworkPath:
+        path = self._board.put_path(body)
+        self._stored[path.metadata.uid] = body.get("status") or {}
+        return path
+
+    def _take_in_listed(self, body: KubeObject) -> None:
+        try:
+            self._take_in(body)
+        except InvalidResourceError as error:
+            logger.warning("NetworkPath %s cannot be read and is left alone: %s", body["metadata"]["name"], error)
+
+    def _tell(self, error: Exception, delay_seconds: float) -> None:
+        if isinstance(error, KubeError):
+            self._metrics.count_error(error.kind)
+            logger.warning("a NetworkPath was not written: %s, again in %.0f s: %s", error.kind, delay_seconds, error)
+        else:
+            self._metrics.count_error("Internal")
+            logger.error("NetworkPaths: a defect of the operator, again in %.0f s", delay_seconds, exc_info=error)

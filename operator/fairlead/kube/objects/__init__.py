@@ -1,0 +1,1 @@
+"""The objects that the operator creates, rendered from jobs and actions."""

@@ -1,0 +1,157 @@
+"""Jobs that follow each other on a path, over the whole operator and a real API server."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from kubelet import FakeNodes
+from lab import Lab, eventually, network_path
+
+from fairlead.api import names
+from fairlead.kube.client import PATHS, KubeObject
+
+CLASSES = ("B0-C0", "B0-C1", "B1-C0", "B1-C1", "B1-B1", "C1-C1")
+CLASSIFIED: dict[str, Any] = {
+    "congestion_control": "bbr",
+    "abstained": False,
+    "reason": "Classified",
+    "background": {"class": "B1-C0", "probability": 0.9, "abstained": False},
+    "probabilities": {name: 0.9 if name == "B1-C0" else 0.02 for name in CLASSES},
+    "any_bbr": 0.94,
+    "confidence": 0.94,
+    "model": "background-1.0.0 (sha256:0123456789ab)",
+}
+
+
+async def _paths(lab: Lab) -> list[KubeObject]:
+    return [path async for page in lab.client.list_pages(PATHS) for path in page]
+
+
+async def _mover(lab: Lab, job: str, role: str) -> KubeObject | None:
+    for pod in await lab.pods():
+        if pod["metadata"]["annotations"].get(names.ANNOTATION_JOB) == job and pod["metadata"]["labels"].get(names.LABEL_ROLE) == role:
+            return pod
+    return None
+
+
+async def _appears(lab: Lab, job: str, role: str) -> KubeObject:
+    return await eventually(lambda: _mover(lab, job, role), f"the {role} of {job}", lambda: lab.job(job))
+
+
+async def _start_receiver(lab: Lab, nodes: FakeNodes, job: str) -> KubeObject:
+    await lab.create_job(job)
+    receiver = await _appears(lab, job, "receiver")
+    await nodes.start(receiver)
+    return receiver
+
+
+async def _start(lab: Lab, nodes: FakeNodes, job: str) -> tuple[KubeObject, KubeObject]:
+    receiver = await _start_receiver(lab, nodes, job)
+    sender = await _appears(lab, job, "sender")
+    await nodes.start(sender)
+    return receiver, sender
+
+
+def _advisor_options(sender: KubeObject) -> dict[str, str]:
+    options = (argument.partition("=") for argument in sender["spec"]["initContainers"][0]["args"] if "=" in argument)
+    return {name: value for name, _, value in options}
+
+
+async def test_a_transfer_leaves_what_it_learnt_and_the_next_one_starts_from_it_without_a_probe(lab: Lab) -> None:
+    async with lab.operator(), FakeNodes(lab.client, lab.namespace).running() as nodes:
+        nodes.choice = CLASSIFIED
+        receiver, sender = await _start(lab, nodes, "first")
+        assert "--known-path" not in _advisor_options(sender)
+        await lab.condition("PathProbed", name="first")
+        for pod in (sender, receiver):
+            await nodes.finish(pod, bytes_transferred=10**9, bytes_total=10**9, bulk_seconds=40.0)
+        await lab.condition("Succeeded", name="first")
+
+        async def learnt() -> KubeObject | None:
+            return next((path for path in await _paths(lab) if (path.get("status") or {}).get("profile")), None)
+
+        path = await eventually(learnt, "the path's profile", lambda: _paths(lab))
+        _, second = await _start(lab, nodes, "second")
+    assert path["spec"] == {
+        "source": {"node": "dtn-a", "interface": "data0"},
+        "destination": {"node": "dtn-b", "interface": "data0"},
+    }
+    status = path["status"]
+    assert (status["rtt"], status["background"]["class"], status["capacity"]) == ("60.000ms", "B1-C0", "200M")
+    assert "lease" not in status
+    options = _advisor_options(second)
+    known = json.loads(options["--known-path"])
+    assert options["--path-capacity"] == "200M"
+    assert (known["background"]["probabilities"]["B1-C0"], known["background"]["model"]) == (0.9, CLASSIFIED["model"])
+    assert second["metadata"]["annotations"][names.ANNOTATION_PATH] == names.PATH_KNOWN
+
+
+async def test_while_one_probes_the_other_waits_and_is_told_the_answer(lab: Lab) -> None:
+    async with lab.operator(), FakeNodes(lab.client, lab.namespace).running() as nodes:
+        nodes.choice, nodes.decided = CLASSIFIED, False
+        await _start(lab, nodes, "first")
+        await _start_receiver(lab, nodes, "second")
+
+        async def waits() -> bool:
+            conditions = ((await lab.job("second")).get("status") or {}).get("conditions") or []
+            return any(c["type"] == "PathProbed" and c["reason"] == "PathLeased" for c in conditions)
+
+        await eventually(waits, "the second job to wait", lambda: lab.job("second"))
+        assert await _mover(lab, "second", "sender") is None
+        nodes.decided = True
+        sender = await _appears(lab, "second", "sender")
+    assert json.loads(_advisor_options(sender)["--known-path"])["background"]["any_bbr"] == 0.94
+
+
+async def test_a_lease_left_by_a_dead_pod_is_free_at_once(lab: Lab) -> None:
+    async with lab.operator(), FakeNodes(lab.client, lab.namespace).running() as nodes:
+        nodes.decided = False
+        _, sender = await _start(lab, nodes, "first")
+        await _start_receiver(lab, nodes, "second")
+        await nodes.end(sender, exit_code=137)
+        heir = await _appears(lab, "second", "sender")
+    assert "--known-path" not in _advisor_options(heir)
+
+
+async def test_a_restarted_operator_knows_who_probes(lab: Lab) -> None:
+    async with FakeNodes(lab.client, lab.namespace).running() as nodes:
+        nodes.decided = False
+        async with lab.operator():
+            await _start(lab, nodes, "first")
+        async with lab.operator():
+            await _start_receiver(lab, nodes, "second")
+
+            async def waits() -> bool:
+                conditions = ((await lab.job("second")).get("status") or {}).get("conditions") or []
+                return any(c["type"] == "PathProbed" and c["reason"] == "PathLeased" for c in conditions)
+
+            await eventually(waits, "the second job to wait", lambda: lab.job("second"))
+
+
+async def test_a_declared_capacity_is_told_and_the_object_is_kept_as_the_one_of_its_path(lab: Lab) -> None:
+    await lab.client.create(PATHS, None, network_path("mine", capacity="150M"))
+    async with lab.operator(), FakeNodes(lab.client, lab.namespace).running() as nodes:
+        _, sender = await _start(lab, nodes, "first")
+
+        async def leased() -> bool:
+            return any((path.get("status") or {}).get("conditions") for path in await _paths(lab))
+
+        await eventually(leased, "a status of the path", lambda: _paths(lab))
+    assert _advisor_options(sender)["--path-capacity"] == "150M"
+    assert [path["metadata"]["name"] for path in await _paths(lab)] == ["mine"]
+
+
+async def test_without_rights_to_paths_transfers_run_as_ever(lab: Lab) -> None:
+    role = json.loads(lab.kubectl("get", "clusterrole", "fairlead", "-o", "json").stdout)
+    rules = [rule for rule in role["rules"] if "networkpaths" not in rule["resources"]]
+    lab.kubectl.apply({**role, "rules": rules, "metadata": {"name": "fairlead"}}, server_side=False)
+    try:
+        async with lab.operator(), FakeNodes(lab.client, lab.namespace).running() as nodes:
+            receiver, sender = await _start(lab, nodes, "first")
+            for pod in (sender, receiver):
+                await nodes.finish(pod)
+            await lab.condition("Succeeded", name="first")
+        assert await _paths(lab) == []
+    finally:
+        lab.kubectl.apply({**role, "metadata": {"name": "fairlead", "labels": role["metadata"].get("labels", {})}})

@@ -1,0 +1,214 @@
+"""What a pass over a job shows of its path: who probes, what was measured, and what must not pass for a measurement."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from job_builders import ENDPOINT, NOW, SETTINGS, make_job, make_reports, make_verdict, observe, receiver, seconds, sender
+
+from fairlead.api.status import BandwidthStatus, TransferJobStatus
+from fairlead.core.model import (
+    CreatePod,
+    DecisionReport,
+    Endpoint,
+    KnownPath,
+    Observed,
+    OutcomeReport,
+    PathReport,
+    Plan,
+    PodPhase,
+    Reports,
+    Role,
+)
+from fairlead.core.paths.model import Ends, Lease, Measurement
+from fairlead.core.paths.sighting import NEWS, sighting_of
+
+CLASSES = ("B0-C0", "B0-C1", "B1-C0", "B1-C1", "B1-B1", "C1-C1")
+SENDS = Endpoint("data0", "198.18.0.1", 0)
+START = Plan(creates=(CreatePod(Role.SENDER, 1, "dtn-a", 24004, ENDPOINT),))
+BULK = make_verdict(bytes_transferred=10**9, bytes_total=10**9, bulk_seconds=40.0)
+
+
+def _decision(**fields: Any) -> DecisionReport:
+    known: dict[str, Any] = {
+        "protocol": "TCP",
+        "congestion_control": "bbr",
+        "streams": 4,
+        "abstained": False,
+        "reason": "Classified",
+        "message": "",
+        "decided_at": NOW,
+        "background": "B1-C0",
+        "background_probability": 0.9,
+        "confidence": 0.94,
+        "model": "background-1.0.0",
+        "probabilities": {name: 0.9 if name == "B1-C0" else 0.02 for name in CLASSES},
+        "any_bbr": 0.94,
+    }
+    return DecisionReport(**{**known, **fields})
+
+
+def _reports(decision: DecisionReport | None = None, **fields: Any) -> Reports:
+    path = PathReport(0.0602, 0.06, 0.001) if decision else None
+    return replace(Reports(receiver_endpoint=ENDPOINT, sender_endpoint=SENDS, path=path, decision=decision), **fields)
+
+
+def _measured(observed: Observed) -> Measurement:
+    sighting = sighting_of(observed, Plan(), NOW)
+    assert sighting is not None
+    assert sighting.measurement is not None
+    return sighting.measurement
+
+
+def test_a_sender_about_to_start_holds_the_path_from_that_moment() -> None:
+    sighting = sighting_of(observe(make_job(), receiver(), reports=make_reports()), START, NOW)
+    assert sighting is not None
+    assert sighting.ends == Ends("dtn-a", None, "dtn-b", "data0")
+    assert (sighting.live, sighting.flowing) == (True, False)
+    assert sighting.lease == Lease(sighting.job, 1, NOW + SETTINGS.probe_lease)
+
+
+def test_a_sender_that_is_told_the_path_holds_nothing() -> None:
+    told = Plan(creates=(replace(START.creates[0], path=KnownPath(), probe=False),))
+    for observed, plan in ((observe(make_job(), receiver()), told), (observe(make_job(), receiver(), sender(knows_path=True)), Plan())):
+        sighting = sighting_of(observed, plan, NOW)
+        assert sighting is not None
+        assert (sighting.live, sighting.lease) == (True, None)
+
+
+@pytest.mark.parametrize(
+    ("pod", "held"),
+    [
+        (sender(), True),
+        (sender(phase=PodPhase.PENDING, ready=False), True),
+        (sender(phase=PodPhase.FAILED), False),
+        (sender(deleting=True), False),
+        (sender(verdict=make_verdict("Failed", "PeerLost")), False),
+    ],
+    ids=["runs", "is on its way", "has died", "is being deleted", "has given its verdict"],
+)
+def test_a_lease_ends_with_its_pod(pod: Any, held: bool) -> None:
+    sighting = sighting_of(observe(make_job(), receiver(), pod), Plan(), NOW)
+    assert (sighting is not None and sighting.lease is not None) is held
+
+
+def test_a_lease_ends_some_time_after_the_pods_creation_even_if_nobody_says_that_it_is_dead() -> None:
+    sighting = sighting_of(observe(make_job(), receiver(), sender(created_at=NOW - seconds(50))), Plan(), NOW)
+    assert sighting is not None
+    assert sighting.lease is not None
+    assert sighting.lease.expires_at == NOW + seconds(10)
+
+
+@pytest.mark.parametrize(
+    ("ends", "live"),
+    [
+        ((receiver(), sender(verdict=make_verdict())), True),
+        ((receiver(verdict=BULK, ended_at=NOW), replace(sender(), exit_code=0)), True),
+        ((receiver(verdict=BULK, ended_at=NOW), sender(verdict=make_verdict())), False),
+        ((receiver(verdict=BULK, ended_at=NOW), sender(deleting=True)), False),
+    ],
+    ids=["the receiver has not spoken", "the sidecar has not ended", "both have ended", "the sender is taken away"],
+)
+def test_there_may_be_more_to_hear_until_both_pods_have_ended(ends: Any, live: bool) -> None:
+    sighting = sighting_of(observe(make_job(), *ends, reports=_reports(_decision())), Plan(), NOW)
+    assert sighting is not None
+    assert (sighting.live, sighting.lease) == (live, None)
+
+
+def test_a_decision_ends_the_lease_and_is_news() -> None:
+    sighting = sighting_of(observe(make_job(), receiver(), sender(), reports=_reports(_decision())), Plan(), NOW)
+    assert sighting is not None
+    assert (sighting.ends.source_interface, sighting.flowing, sighting.lease) == ("data0", True, None)
+    measured = sighting.measurement
+    assert measured is not None
+    assert measured.probe is not None
+    assert measured.background is not None
+    assert (measured.probe.rtt_minimum_seconds, measured.background.class_name, measured.transfer) == (0.06, "B1-C0", None)
+
+
+def test_what_an_earlier_transfer_measured_is_not_measured_again() -> None:
+    told = observe(make_job(), receiver(), sender(knows_path=True), reports=_reports(_decision(reason="Known", recalled=True)))
+    sighting = sighting_of(told, Plan(), NOW)
+    assert sighting is not None
+    assert sighting.measurement is None
+
+
+def test_a_look_in_mid_transfer_tells_the_background_and_not_the_idle_rtt() -> None:
+    measured = _measured(observe(make_job(), receiver(), sender(), reports=_reports(_decision(switched=True))))
+    assert measured.probe is None
+    assert measured.background is not None
+
+
+def test_a_users_choice_still_tells_what_was_seen() -> None:
+    measured = _measured(observe(make_job(), receiver(), sender(), reports=_reports(_decision(reason="UserChoice"))))
+    assert measured.background is not None
+
+
+def test_without_a_model_only_the_rtt_is_told() -> None:
+    measured = _measured(observe(make_job(), receiver(), sender(), reports=replace(make_reports(decided=True), sender_endpoint=SENDS)))
+    assert (measured.probe is not None, measured.background) == (True, None)
+
+
+def test_a_success_is_a_point_of_the_profile_with_what_the_advisor_settled_on() -> None:
+    reports = _reports(_decision(), outcome=OutcomeReport("cubic", 9, 1.2e-6))
+    point = _measured(observe(make_job(), receiver(verdict=BULK, ended_at=NOW), sender(), reports=reports)).transfer
+    assert point is not None
+    assert (point.rate_bps, point.congestion_control, point.streams, point.stream_coefficient) == (2e8, "cubic", 9, 1.2e-6)
+
+
+@pytest.mark.parametrize(
+    ("verdict", "allocated", "counts"),
+    [
+        (BULK, None, True),
+        (BULK, "1G", True),
+        (BULK, "200M", False),
+        (BULK, "220M", False),
+        (replace(BULK, bulk_seconds=2.0), None, False),
+        (replace(BULK, verdict="Failed", reason="PeerLost"), None, False),
+        (replace(BULK, job="another"), None, False),
+        (replace(BULK, bytes_resumed=10**9), None, False),
+    ],
+    ids=["free", "a wide cap", "held by its cap", "nearly held", "too short", "failed", "of another job", "all was there"],
+)
+def test_only_what_the_path_alone_held_back_tells_what_it_carries(verdict: Any, allocated: str | None, counts: bool) -> None:
+    status = TransferJobStatus(bandwidth=BandwidthStatus(allocated=allocated))
+    observed = observe(make_job(status=status), receiver(verdict=verdict, ended_at=NOW), sender(), reports=_reports(_decision()))
+    assert (_measured(observed).transfer is not None) is counts
+
+
+def test_a_node_with_a_wrong_clock_does_not_make_its_measurement_the_newest_for_ever() -> None:
+    decision = _decision(decided_at=NOW + timedelta(days=365))
+    measured = _measured(observe(make_job(), receiver(), sender(created_at=NOW - seconds(20)), reports=_reports(decision)))
+    assert measured.probe is not None
+    assert measured.probe.at == NOW - seconds(20)
+
+
+def test_old_news_are_no_news() -> None:
+    long_ago = NOW - NEWS - seconds(1)
+    ended = sender(verdict=make_verdict(), created_at=long_ago)
+    assert sighting_of(observe(make_job(), ended, reports=_reports(_decision(decided_at=long_ago))), Plan(), NOW) is None
+
+
+@pytest.mark.parametrize(
+    "job",
+    [
+        make_job(managedBy="example.com/other"),
+        make_job(source={"volume": {"persistentVolumeClaim": {"claimName": "raw"}}}),
+    ],
+    ids=["another controller's", "its node is not known"],
+)
+def test_a_job_of_which_no_path_can_be_told_has_none(job: Any) -> None:
+    assert sighting_of(observe(job, receiver(), sender(node=None), reports=_reports(_decision())), Plan(), NOW) is None
+
+
+def test_within_one_node_there_is_no_path() -> None:
+    assert sighting_of(observe(make_job(), receiver(), sender(node="dtn-b"), reports=_reports(_decision())), Plan(), NOW) is None
+
+
+def test_the_pod_network_is_no_path_between_interfaces() -> None:
+    job = make_job(network="Pod")
+    assert sighting_of(observe(job, receiver(), sender(), reports=_reports(_decision())), Plan(), NOW) is None
+    assert sighting_of(observe(make_job(), receiver(), sender(), reports=_reports(_decision())), Plan(), NOW) is not None

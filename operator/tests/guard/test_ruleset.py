@@ -1,0 +1,53 @@
+"""What the kernel is told of senders; what it makes of that, the end-to-end tests measure."""
+
+from __future__ import annotations
+
+import pytest
+
+from fairlead.guard.ruleset import HeldSender, no_rules, ruleset
+
+
+def rules_of(script: str) -> list[str]:
+    return [line.strip() for line in script.splitlines() if "daddr" in line]
+
+
+@pytest.mark.parametrize(
+    ("sender", "expected"),
+    [
+        (
+            HeldSender("198.19.0.2", 24000, 80_000_000),
+            "ip daddr 198.19.0.2 tcp dport 24000 limit rate over 10500000 bytes/second burst 2625000 bytes counter drop",
+        ),
+        (
+            HeldSender("2001:db8::2", 24004, 64_000),
+            "ip6 daddr 2001:db8::2 tcp dport 24004 limit rate over 8400 bytes/second burst 262144 bytes counter drop",
+        ),
+        (
+            HeldSender("198.19.0.2", 24000, 10**11),
+            "ip daddr 198.19.0.2 tcp dport 24000 limit rate over 13125000000 bytes/second burst 1073741824 bytes counter drop",
+        ),
+    ],
+    ids=["a cap and a twentieth", "the slowest over IPv6", "a fast one"],
+)
+def test_a_sender_is_held_a_little_above_its_cap(sender: HeldSender, expected: str) -> None:
+    assert rules_of(ruleset([sender])) == [expected]
+
+
+def test_a_cap_beyond_what_the_kernel_counts_has_no_rule_and_spoils_no_other() -> None:
+    assert len(rules_of(ruleset([HeldSender("198.19.0.2", 24000, 10**13), HeldSender("198.19.0.2", 24004, 10**8)]))) == 1
+
+
+def test_the_script_does_not_depend_on_the_order_of_senders() -> None:
+    one, other = HeldSender("198.19.0.2", 24000, 10**8), HeldSender("198.19.0.3", 24000, 10**7)
+    assert ruleset([one, other]) == ruleset([other, one])
+    assert len(rules_of(ruleset([one, other]))) == 2
+
+
+def test_each_script_replaces_the_table_as_a_whole_and_the_last_leaves_none() -> None:
+    assert ruleset([]).startswith(no_rules())
+    assert rules_of(no_rules()) == []
+
+
+def test_an_address_that_is_none_never_reaches_the_script() -> None:
+    with pytest.raises(ValueError, match="does not appear to be an IPv4 or IPv6 address"):
+        ruleset([HeldSender("1.2.3.4 accept; x", 24000, 10**8)])

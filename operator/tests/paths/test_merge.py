@@ -1,0 +1,130 @@
+"""What is known of a path grows by measurements: the newest counts, nothing counts twice, and it stays small."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from path_builders import CLASSES, NOW, a_background, a_probe, a_transfer, ago, measured
+
+from fairlead.api.networkpath import MOST_POINTS, NetworkPathStatus
+from fairlead.core.paths.merge import COEFFICIENT_HALF_LIFE, format_coefficient, merge, parse_coefficient
+from fairlead.core.paths.model import Measurement
+
+EMPTY = NetworkPathStatus()
+
+
+def _after(*measurements: Measurement) -> NetworkPathStatus:
+    status = EMPTY
+    for measurement in measurements:
+        status = merge(status, measurement)
+    return status
+
+
+def test_a_probe_tells_rtt_loss_and_time() -> None:
+    status = _after(measured(probe=a_probe()))
+    assert (status.rtt, status.rtt_minimum, status.loss, status.last_measured_time) == ("60.200ms", "60.000ms", "0.001", NOW)
+
+
+def test_an_older_probe_that_comes_late_changes_nothing() -> None:
+    newer = _after(measured("new", probe=a_probe()))
+    assert merge(newer, measured("old", probe=a_probe(ago(minutes=3), rtt=0.09))) == newer
+
+
+@pytest.mark.parametrize(
+    ("before", "hours", "after", "expected"),
+    [
+        (0.060, 1, 0.061, "60.000ms"),
+        (0.060, 1, 0.058, "58.000ms"),
+        (0.060, 25, 0.061, "61.000ms"),
+        (0.060, 1, 0.090, "90.000ms"),
+    ],
+    ids=["the least of a day", "a new least", "a day later", "another route"],
+)
+def test_the_least_rtt_is_kept_for_a_day_unless_the_route_changed(before: float, hours: float, after: float, expected: str) -> None:
+    status = _after(measured("1", probe=a_probe(ago(hours=hours), minimum=before)), measured("2", probe=a_probe(minimum=after)))
+    assert status.rtt_minimum == expected
+
+
+def test_the_background_is_the_newest_one_with_all_its_probabilities() -> None:
+    old, new = a_background(ago(minutes=5), "B0-C0"), a_background(NOW, "B1-C0")
+    for order in ((old, new), (new, old)):
+        status = _after(*(measured(str(number), background=seen) for number, seen in enumerate(order)))
+        assert status.background is not None
+        assert (status.background.class_, status.background.probability, status.background.measured_time) == ("B1-C0", "0.9", NOW)
+        assert status.background.probabilities.keys() == set(CLASSES)
+
+
+def test_the_capacity_is_the_most_that_one_transfer_got_within_a_day() -> None:
+    status = _after(
+        measured("yesterday", transfer=a_transfer(ago(hours=30), 900e6)),
+        measured("best", transfer=a_transfer(ago(hours=2), 500e6)),
+        measured("slow disk", transfer=a_transfer(NOW, 100e6)),
+    )
+    assert (status.capacity, [point.job for point in status.profile]) == ("500M", ["slow disk", "best", "yesterday"])
+
+
+def test_a_coefficient_counts_half_as_much_after_its_half_life() -> None:
+    old = a_transfer(NOW - COEFFICIENT_HALF_LIFE, coefficient=4e-6)
+    status = _after(
+        measured("old", transfer=old), measured("new", transfer=a_transfer(coefficient=1e-6)), measured("none", transfer=a_transfer())
+    )
+    assert status.stream_coefficient == "2"
+
+
+def test_an_attempt_that_is_heard_of_again_is_one_point() -> None:
+    first, whole = a_transfer(), a_transfer(coefficient=1e-6)
+    status = _after(measured(transfer=first), measured(transfer=whole), measured(attempt=2, transfer=first))
+    assert [(point.attempt, point.stream_coefficient) for point in status.profile] == [(1, "1"), (2, None)]
+
+
+@pytest.mark.parametrize(("per_bit", "text"), [(1.2e-6, "1.2"), (4.2e-7, "0.42"), (1.0, "1000000")])
+def test_a_coefficient_is_written_per_megabit_without_an_exponent(per_bit: float, text: str) -> None:
+    assert format_coefficient(per_bit) == text
+    assert parse_coefficient(text) == pytest.approx(per_bit)
+
+
+@pytest.mark.parametrize("text", [None, "", "many", "0", "-1", "nan", "inf"])
+def test_what_is_no_coefficient_is_none(text: str | None) -> None:
+    assert parse_coefficient(text) is None
+
+
+def _made_up(job: int, quarter: int, parts: int, level: int) -> Measurement:
+    at = NOW - timedelta(minutes=15 * quarter)
+    return measured(
+        f"job-{job // 2}",
+        1 + job % 2,
+        probe=a_probe(at, rtt=0.05 * (1 + level / 10), minimum=0.05 * (1 + level / 20)) if parts & 1 else None,
+        background=a_background(at, CLASSES[level % 6], 0.5 + level / 200) if parts & 2 else None,
+        transfer=a_transfer(at, 1e5 * 1.15**level, 1 + level % 64, 1e-8 * (1 + level) if parts & 8 else None) if parts & 4 else None,
+    )
+
+
+measurements = st.builds(_made_up, st.integers(0, 79), st.integers(0, 200), st.integers(0, 15), st.integers(0, 99))
+
+
+@given(st.lists(measurements, max_size=40))
+def test_taking_in_the_same_reports_again_changes_nothing(found: list[Measurement]) -> None:
+    once = _after(*found)
+    for measurement in found[-1:]:
+        assert merge(once, measurement) == once
+    by_attempt = {(measurement.job, measurement.attempt): measurement for measurement in found}
+    settled = _after(*by_attempt.values())
+    for measurement in by_attempt.values():
+        again = merge(settled, measurement)
+        assert (again.profile, again.background and again.background.measured_time) == (
+            settled.profile,
+            settled.background and settled.background.measured_time,
+        )
+        assert again.last_measured_time == settled.last_measured_time
+
+
+@given(st.lists(measurements, max_size=60))
+def test_what_is_known_stays_small_and_can_be_stored(found: list[Measurement]) -> None:
+    status = _after(*found)
+    assert len(status.profile) <= MOST_POINTS
+    assert len({(point.job, point.attempt) for point in status.profile}) == len(status.profile)
+    assert NetworkPathStatus.model_validate(status.to_object()) == status
+    assert len(str(status.to_object())) < 8192

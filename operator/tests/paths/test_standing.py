@@ -1,0 +1,86 @@
+"""What the next transfer is told, and who may probe."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+import pytest
+from path_builders import NOW, a_background, a_probe, a_transfer, ago, measured
+
+from fairlead.api.networkpath import NetworkPathStatus
+from fairlead.core.model import KnownPath, Probing
+from fairlead.core.paths.merge import merge
+from fairlead.core.paths.model import Lease
+from fairlead.core.paths.standing import FRESH, FRESH_BESIDE_TRANSFERS, standing_of
+
+EMPTY = NetworkPathStatus()
+HELD = Lease("other", 1, NOW + timedelta(seconds=20))
+EXPIRED = Lease("dead", 1, NOW)
+
+
+def _probed(at: datetime) -> NetworkPathStatus:
+    return merge(EMPTY, measured(probe=a_probe(at), background=a_background(at)))
+
+
+@pytest.mark.parametrize(
+    ("status", "leases", "busy", "expected"),
+    [
+        pytest.param(EMPTY, [], False, Probing.OWN, id="nothing is known"),
+        pytest.param(EMPTY, [HELD], False, Probing.LEASED, id="another probes"),
+        pytest.param(EMPTY, [EXPIRED], False, Probing.OWN, id="the lease of a dead pod has expired"),
+        pytest.param(EMPTY, [EXPIRED, HELD], False, Probing.LEASED, id="one lease of two holds"),
+        pytest.param(_probed(ago(seconds=30)), [], False, Probing.KNOWN, id="just probed"),
+        pytest.param(_probed(ago(seconds=30)), [HELD], False, Probing.KNOWN, id="just probed, and another probes again"),
+        pytest.param(_probed(NOW - FRESH), [], False, Probing.KNOWN, id="probed as long ago as may be"),
+        pytest.param(_probed(NOW - FRESH - timedelta(seconds=1)), [], False, Probing.OWN, id="probed too long ago"),
+        pytest.param(_probed(NOW - FRESH - timedelta(seconds=1)), [], True, Probing.KNOWN, id="a probe would see our own transfer"),
+        pytest.param(_probed(NOW - FRESH_BESIDE_TRANSFERS - timedelta(seconds=1)), [], True, Probing.OWN, id="too old even so"),
+        pytest.param(_probed(NOW + timedelta(seconds=3)), [], False, Probing.KNOWN, id="a clock a little ahead"),
+    ],
+)
+def test_who_probes(status: NetworkPathStatus, leases: list[Lease], busy: bool, expected: Probing) -> None:
+    assert standing_of(status, None, leases, busy=busy, now=NOW).probing is expected
+
+
+def test_a_fresh_background_is_handed_on_as_it_was_measured() -> None:
+    known = standing_of(_probed(ago(seconds=30)), None, [], busy=False, now=NOW).known
+    assert known.background is not None
+    assert known.background.class_name == "B1-C0"
+    assert sum(known.background.probabilities.values()) == pytest.approx(1, abs=0.001)
+    assert (known.background.measured_at, known.background.model) == (ago(seconds=30), "background-1.0.0 (sha256:0123456789ab)")
+    assert known.rtt_minimum_seconds == 0.06
+
+
+def test_an_old_background_is_kept_back_and_the_least_rtt_is_not() -> None:
+    known = standing_of(_probed(ago(hours=2)), None, [HELD], busy=False, now=NOW).known
+    assert known == KnownPath(rtt_minimum_seconds=0.06)
+
+
+@pytest.mark.parametrize(
+    ("measured_bps", "declared_bps", "expected"),
+    [(None, None, None), (None, 10**9, 1e9), (2e8, None, 2e8), (2e8, 10**9, 2e8), (2e9, 10**9, 1e9)],
+)
+def test_the_capacity_is_what_was_got_and_never_more_than_declared(
+    measured_bps: float | None, declared_bps: int | None, expected: float | None
+) -> None:
+    status = EMPTY if measured_bps is None else merge(EMPTY, measured(transfer=a_transfer(rate=measured_bps)))
+    assert standing_of(status, declared_bps, [], busy=False, now=NOW).known.capacity_bps == expected
+
+
+def test_what_was_learnt_of_streams_is_handed_on_in_the_advisors_unit_for_a_week() -> None:
+    def coefficient(at: datetime) -> float | None:
+        status = merge(EMPTY, measured(transfer=a_transfer(at, coefficient=1.2e-6)))
+        return standing_of(status, None, [], busy=False, now=NOW).known.stream_coefficient
+
+    assert coefficient(ago(days=6)) == pytest.approx(1.2e-6)
+    assert coefficient(ago(days=8)) is None
+
+
+def test_a_status_that_somebody_spoilt_is_not_handed_on() -> None:
+    status = _probed(NOW)
+    assert status.background is not None
+    spoilt = status.background.model_copy(update={"confidence": "high"})
+    known = standing_of(
+        status.model_copy(update={"background": spoilt, "capacity": "fast", "rtt_minimum": "short"}), None, [], busy=False, now=NOW
+    )
+    assert known.known == KnownPath()
