@@ -8,7 +8,7 @@ import numpy.typing as npt
 from fairlead_advisor.errors import DataError
 from fairlead_advisor.train.data import Run
 
-FOLDS = 5
+FOLDS = 10
 _FEWEST_PATHS = 5
 
 
