@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from typing import Any
@@ -36,6 +36,7 @@ class FakeNodes:
         """What the advisor decides, beyond the safe default."""
         self.decided = True
         self.requests: list[str] = []
+        self._advice: dict[str, Callable[[], KubeObject | None]] = {}
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[FakeNodes]:
@@ -102,13 +103,17 @@ class FakeNodes:
         await self.end(pod, exit_code=0 if verdict == "Succeeded" else 1 if retry else 3, message=json.dumps(message))
 
     async def end(self, pod: KubeObject, *, exit_code: int, message: str = "") -> None:
-        """Ends the mover's container."""
+        """Ends the mover's container, and with it the advisor's, whose last word is its decision."""
         ended = {"terminated": {"exitCode": exit_code, "message": message, "reason": "Completed" if exit_code == 0 else "Error"}}
         phase = "Succeeded" if exit_code == 0 else "Failed"
         conditions = [{"type": "PodScheduled", "status": "True"}, {"type": "Ready", "status": "False"}]
-        await self._patch_status(
-            pod["metadata"]["name"], {"phase": phase, "conditions": conditions, "containerStatuses": [_container(ended, ready=False)]}
-        )
+        name = pod["metadata"]["name"]
+        status: KubeObject = {"phase": phase, "conditions": conditions, "containerStatuses": [_container(ended, ready=False)]}
+        advice = self._advice.get(name, lambda: None)()
+        if advice is not None:
+            said = {"terminated": {"exitCode": 0, "message": json.dumps(advice), "reason": "Completed"}}
+            status["initContainerStatuses"] = [_container(said, ready=False, name="advisor")]
+        await self._patch_status(name, status)
 
     async def remove(self, pod: KubeObject) -> None:
         """Takes the pod away at once, as when its node is lost."""
@@ -143,15 +148,21 @@ class FakeNodes:
             counted = {"bytes_transferred": self.progress["bytes_transferred"] + moved}
             return web.json_response(answer | self.progress | counted)
 
-        async def decision(_: web.Request) -> web.Response:
+        def advice() -> KubeObject | None:
             if not self.decided:
-                return web.Response(status=503)
+                return None
             choice = {"protocol": "TCP", "congestion_control": "cubic", "streams": 4, "background": None, "confidence": None}
             choice |= {"abstained": True, "model": None, "reason": "NoModel", "message": "no model", "decided_at": begun_at}
             choice |= self.choice
             path = {"rtt_seconds": 0.06, "rtt_minimum_seconds": 0.059, "loss_ratio": 0.0, "samples": 200}
-            return web.json_response({"version": 1, "path": path, "decision": choice, "applied": True})
+            return {"version": 1, "path": path, "decision": choice, "applied": True}
 
+        async def decision(_: web.Request) -> web.Response:
+            said = advice()
+            return web.Response(status=503) if said is None else web.json_response(said)
+
+        if "advisor-http" in ports:
+            self._advice[pod["metadata"]["name"]] = advice
         app = web.Application()
         app.router.add_get("/v1/endpoint", endpoint)
         app.router.add_get("/v1/progress", progress)
@@ -179,5 +190,5 @@ def wanted_node(pod: KubeObject) -> str:
     return str(terms[0]["matchFields"][0]["values"][0])
 
 
-def _container(state: KubeObject, *, ready: bool) -> KubeObject:
-    return {"name": "mover", "image": "fairlead-mover:test", "imageID": "", "restartCount": 0, "ready": ready, "state": state}
+def _container(state: KubeObject, *, ready: bool, name: str = "mover") -> KubeObject:
+    return {"name": name, "image": "fairlead-mover:test", "imageID": "", "restartCount": 0, "ready": ready, "state": state}
