@@ -72,8 +72,8 @@ def kubectl(cluster: LocalCluster) -> Kubectl:
 
 
 @pytest.fixture(scope="session")
-def installed(cluster: LocalCluster, request: pytest.FixtureRequest) -> None:
-    """The chart, installed once a run whichever worker comes first."""
+def installed(cluster: LocalCluster, kubectl: Kubectl, request: pytest.FixtureRequest) -> None:
+    """The chart, installed once a run whichever worker comes first, and the namespace that all of them share."""
     run_id = os.environ.get("PYTEST_XDIST_TESTRUNUID", f"pid-{os.getpid()}")
     items = request.session.items
     allowed = {namespace_of(item) for item in items if uses(item, "lab")} | {
@@ -82,6 +82,7 @@ def installed(cluster: LocalCluster, request: pytest.FixtureRequest) -> None:
     with once(BUILD / "installed", run_id, BUILD / "install.lock") as first:
         if first:
             install.install(cluster, allowed | {DEMO_NAMESPACE, ADMISSION_NAMESPACE}, run_id, BUILD)
+            kubectl.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": ADMISSION_NAMESPACE}})
 
 
 @pytest.fixture
@@ -107,7 +108,6 @@ def neighbour(lab: Lab, cluster: LocalCluster, kubectl: Kubectl, request: pytest
 
 
 @pytest.fixture(scope="session")
-def admission_namespace(kubectl: Kubectl, installed: None) -> str:
+def admission_namespace(installed: None) -> str:
     """A namespace that may use the host network, for jobs that are never to run."""
-    kubectl.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": ADMISSION_NAMESPACE}})
     return ADMISSION_NAMESPACE
