@@ -76,11 +76,17 @@ def test_two_tenants_share_by_weight_and_follow_a_change_while_they_run(
         assert rate_bps(link["allocated"]) == pytest.approx(40 * M, rel=0.02)
         assert rate_bps(link["measured"]) == pytest.approx(40 * M, rel=0.15)
         tenants = {tenant["name"]: tenant for tenant in status(kubectl)["tenants"]}
-        shown = metrics(cluster, kubectl)
+
+        def measured() -> dict[str, float] | None:
+            now = metrics(cluster, kubectl)
+            rates = [now[f'fairlead_operator_tenant_measured_bytes_per_second{{tenant="{name}"}}'] * 8 for name in (light, heavy)]
+            return now if rates == pytest.approx([20 * M, 20 * M], rel=0.15) else None
+
+        # An advisor may hold a mover's data back for some seconds, to look at the path.
+        shown = wait_until(measured, "both tenants' measured rates at their share", 60)
         for name in (light, heavy):
             assert rate_bps(tenants[name]["allocated"]) == pytest.approx(20 * M, rel=0.02)
             assert shown[f'fairlead_operator_tenant_allocated_bytes_per_second{{tenant="{name}"}}'] * 8 == pytest.approx(20 * M, rel=0.02)
-            assert shown[f'fairlead_operator_tenant_measured_bytes_per_second{{tenant="{name}"}}'] * 8 == pytest.approx(20 * M, rel=0.15)
         assert shown[f'fairlead_operator_link_jain_ratio{{link="{LINK}"}}'] >= 0.98
 
         one.patch(suspend=True)
