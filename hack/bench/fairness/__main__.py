@@ -9,22 +9,19 @@ the run: exit code 0 says that everything was measured, 1 that something was not
 from __future__ import annotations
 
 import argparse
-import os
 import re
-import shutil
 import signal
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 import report
 from lab.errors import BenchError, NotAvailableError
-from lab.machine import description, load, missing, need_root
+from lab.machine import description, load, missing, need_root, scratch_folder
 from peers.mover import Mover
 
 import allocation
@@ -102,21 +99,6 @@ def property_rows(_scratch: Path) -> list[Row]:
     return [Row("property_tests", int(passed.group(1)), "tests", note=note), Row("property_examples", examples, "networks", note=note)]
 
 
-@contextmanager
-def scratch_folder(parent: Path) -> Iterator[Path]:
-    """A folder of this run, gone at its end, and those of runs that were killed."""
-    for left in parent.glob(f"{SCRATCH_PREFIX}*"):
-        owner = left.name.removeprefix(SCRATCH_PREFIX)
-        if owner.isdigit() and not Path("/proc", owner).exists():
-            shutil.rmtree(left, ignore_errors=True)
-    folder = parent / f"{SCRATCH_PREFIX}{os.getpid()}"
-    try:
-        folder.mkdir()
-        yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-
-
 def run_parts(chosen: list[Part], folder: Path) -> tuple[list[Row], bool]:
     """The rows of all parts, and whether all could be measured."""
     found: list[Row] = []
@@ -171,7 +153,7 @@ def main() -> int:
         print(f"{description()}; mover {mover.version()}")
         if load() > IDLE_LOAD:
             print(f"the machine is not idle (load {load():.1f}): figures will be worse than it can do", file=sys.stderr)
-        with scratch_folder(options.scratch) as folder:
+        with scratch_folder(options.scratch, SCRATCH_PREFIX) as folder:
             found, complete = run_parts(chosen, folder)
     except BenchError as error:
         print(f"error: {error}", file=sys.stderr)

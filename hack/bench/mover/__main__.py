@@ -10,8 +10,6 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
-import os
-import shutil
 import signal
 import sys
 import tempfile
@@ -23,7 +21,7 @@ from pathlib import Path
 import report
 from bench import Bench
 from lab.errors import BenchError, LimitError, NotAvailableError
-from lab.machine import TEST_BED, description, install, load, need, need_root
+from lab.machine import TEST_BED, description, install, load, need, need_root, scratch_folder
 from lab.network import remove_leftovers
 from peers.mover import Mover
 from plan import OTHERS, PARTS, Part, chosen
@@ -53,23 +51,6 @@ def parse_arguments() -> argparse.Namespace:
     )
     parser.add_argument("--output", type=Path, help="the file to write (with --only or --quick: mover-partial.json)")
     return parser.parse_args()
-
-
-@contextlib.contextmanager
-def scratch_folder(parent: Path) -> Iterator[Path]:
-    """A folder of this run, gone at its end, and those of runs that were killed. Servers of other accounts may pass through it."""
-    for left in parent.glob(f"{SCRATCH_PREFIX}*"):
-        owner = left.name.removeprefix(SCRATCH_PREFIX)
-        if owner.isdigit() and not Path("/proc", owner).exists():
-            shutil.rmtree(left, ignore_errors=True)
-    folder = parent / f"{SCRATCH_PREFIX}{os.getpid()}"
-    if shutil.disk_usage(parent).free < SCRATCH_BYTES:
-        raise BenchError(f"{parent} has less than {SCRATCH_BYTES >> 30} GiB free: give another folder with --scratch")
-    try:
-        folder.mkdir(mode=0o755)
-        yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 @contextlib.contextmanager
@@ -114,7 +95,7 @@ def run_parts(parts: list[Part], store: report.Store, options: argparse.Namespac
         start_s = time.monotonic()
         try:
             # A folder for each part, so that nothing of one is in the way of the next.
-            with scratch_folder(options.scratch) as scratch:
+            with scratch_folder(options.scratch, SCRATCH_PREFIX, SCRATCH_BYTES) as scratch:
                 found = measured(part, Bench(mover, options.emulator, scratch, options.quick))
             store.put(part.name, found)
         except NotAvailableError as error:

@@ -34,15 +34,11 @@ def ruleset(senders: Iterable[HeldSender]) -> str:
     """
     rules = "".join(f"    {rule}\n" for sender in sorted(senders) if (rule := _rule(sender)))
     chain = f"  chain output {{\n    type filter hook output priority filter; policy accept;\n{rules}  }}\n"
-    return f"{_none()}table inet {TABLE} {{\n{chain}}}\n"
+    return f"{no_rules()}table inet {TABLE} {{\n{chain}}}\n"
 
 
 def no_rules() -> str:
     """The script that removes the table, also where there is none."""
-    return _none()
-
-
-def _none() -> str:
     return f"table inet {TABLE}\ndelete table inet {TABLE}\n"
 
 

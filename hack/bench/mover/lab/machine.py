@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import platform
 import re
 import shutil
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from lab.errors import BenchError, NotAvailableError
@@ -95,3 +96,23 @@ def description() -> str:
     model = found.group(1) if found else platform.machine()
     memory_gib = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / (1 << 30)
     return f"{os.cpu_count()} cores of {model}, {memory_gib:.0f} GiB, Linux {platform.release()}"
+
+
+@contextlib.contextmanager
+def scratch_folder(parent: Path, prefix: str, least_free_bytes: int = 0) -> Iterator[Path]:
+    """A folder of this run, gone at its end, and those of runs that were killed. Servers of other accounts may pass through it.
+
+    Raises BenchError where `parent` has too little room.
+    """
+    for left in parent.glob(f"{prefix}*"):
+        owner = left.name.removeprefix(prefix)
+        if owner.isdigit() and not Path("/proc", owner).exists():
+            shutil.rmtree(left, ignore_errors=True)
+    folder = parent / f"{prefix}{os.getpid()}"
+    if shutil.disk_usage(parent).free < least_free_bytes:
+        raise BenchError(f"{parent} has less than {least_free_bytes >> 30} GiB free: give another folder with --scratch")
+    try:
+        folder.mkdir(mode=0o755)
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)

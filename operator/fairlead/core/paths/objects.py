@@ -56,9 +56,7 @@ def status_after(path: NetworkPath, news: Iterable[Measurement], lease: Lease | 
     status = path.status
     for measurement in news:
         status = merge(status, measurement)
-    conditions = Conditions(
-        path.status.conditions, generation=path.metadata.generation, now=now.replace(microsecond=0), kinds=PathConditionType
-    )
+    conditions = _conditions(path, now)
     conditions.set(PathConditionType.ACCEPTED, "True", PathReason.IN_USE, "what jobs measure between these ends is kept here")
     if status.last_measured_time is None:
         conditions.set(PathConditionType.MEASURED, "False", PathReason.NOT_MEASURED, "no transfer has probed the path yet")
@@ -73,6 +71,10 @@ def status_after(path: NetworkPath, news: Iterable[Measurement], lease: Lease | 
     )
 
 
+def _conditions(path: NetworkPath, now: datetime) -> Conditions:
+    return Conditions(path.status.conditions, generation=path.metadata.generation, now=now.replace(microsecond=0), kinds=PathConditionType)
+
+
 def _lease(stored: ProbeLease | None, lease: Lease | None, now: datetime) -> ProbeLease | None:
     if lease is None or lease.expires_at <= now:
         return None
@@ -83,9 +85,7 @@ def _lease(stored: ProbeLease | None, lease: Lease | None, now: datetime) -> Pro
 
 def refused_status(path: NetworkPath, twin: NetworkPath, now: datetime) -> NetworkPathStatus:
     """The status of a path whose ends an older one has."""
-    conditions = Conditions(
-        path.status.conditions, generation=path.metadata.generation, now=now.replace(microsecond=0), kinds=PathConditionType
-    )
+    conditions = _conditions(path, now)
     message = f"NetworkPath {twin.metadata.name} has the same source and destination and is older: delete one of them"
     conditions.set(PathConditionType.ACCEPTED, "False", PathReason.OTHER_PATH_IN_USE, message)
     return path.status.model_copy(update={"conditions": conditions.build(), "observed_generation": path.metadata.generation})
