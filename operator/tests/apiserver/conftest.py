@@ -13,7 +13,7 @@ import pytest
 from control_plane import CHECKOUT, ControlPlane, find_programs
 from lab import NAMESPACES, NODES, NOT_ALLOWED, Kubectl, Lab
 
-from fairlead.kube.client import CLAIMS, JOBS, PATHS, VOLUMES, KubeClient, Resource, load_configuration
+from fairlead.kube.client import CLAIMS, JOBS, PATHS, PODS, VOLUMES, KubeClient, Resource, load_configuration
 from fairlead.kube.errors import NotFoundError
 
 _numbers = itertools.count()
@@ -104,6 +104,10 @@ async def _release(client: KubeClient, namespace: str) -> None:
             if job.get("finalizers"):
                 await client.merge_patch(JOBS, namespace, job["name"], {"metadata": {"finalizers": None}})
             await client.delete(JOBS, namespace, job["name"], uid=job["uid"])
+    # No garbage collector runs here, and ports that a pod left behind holds are not given to the next test's.
+    for pod in [pod["metadata"] async for page in client.list_pages(PODS, namespace) for pod in page]:
+        with contextlib.suppress(NotFoundError):
+            await client.delete(PODS, namespace, pod["name"], uid=pod["uid"], grace_seconds=0)
     # What one test's jobs have learnt of a path would be told to the next one's.
     for path in [path["metadata"] async for page in client.list_pages(PATHS) for path in page]:
         with contextlib.suppress(NotFoundError):
