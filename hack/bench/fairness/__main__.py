@@ -33,7 +33,16 @@ from fairness.scenario import END_S, JOBS, QUICK_END_S, QUICK_TIMELINE, TIMELINE
 
 CHECKOUT = Path(__file__).resolve().parents[3]
 OUTPUT = CHECKOUT / "build" / "bench" / "fairness.json"
-PROGRAMS = {"ip": "iproute2", "tc": "iproute2", "nft": "nftables", "ethtool": "ethtool", "sysctl": "procps", "setpriv": "util-linux"}
+PROGRAMS = {
+    "ip": "iproute2",
+    "tc": "iproute2",
+    "nft": "nftables",
+    "ethtool": "ethtool",
+    "sysctl": "procps",
+    "setpriv": "util-linux",
+    "losetup": "mount",
+    "mkfs.ext4": "e2fsprogs",
+}
 IDLE_LOAD = 0.7
 SCRATCH_PREFIX = "fairlead-fairness-"
 UNMANAGED_S, UNMANAGED_QUICK_S = 45.0, 20.0
@@ -94,7 +103,7 @@ def property_rows(_scratch: Path) -> list[Row]:
     passed = re.search(r"(\d+) passed", done.stdout)
     if done.returncode != 0 or passed is None:
         raise BenchError(f"the property tests failed:\n{done.stdout[-2000:]}")
-    examples = sum(int(found) for found in re.findall(r"(\d+) passing examples", done.stdout))
+    examples = sum(int(found) for found in re.findall(r"(\d+) passing, 0 failing", done.stdout))
     note = "against linear programs and by rule: operator/tests/allocation/test_properties.py"
     return [Row("property_tests", int(passed.group(1)), "tests", note=note), Row("property_examples", examples, "networks", note=note)]
 

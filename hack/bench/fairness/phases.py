@@ -17,7 +17,7 @@ from peers.mover import Mover
 
 from fairlead.core.fairness.model import Stage
 from fairlead.core.fairness.summary import measured_jain
-from fairness.bed.disk import SlowDisk, slow_disk, write_cold_file
+from fairness.bed.disk import SlowDisk, slow_disk
 from fairness.bed.movers import RunningJob
 from fairness.bed.network import TABLE, Bed, bed
 from fairness.control import Control
@@ -50,7 +50,7 @@ class Record:
 class Phase:
     """The test bed with its counters, and the jobs that run on it."""
 
-    def __init__(self, mover: Mover, scratch: Path, test_bed: Bed, slow: tuple[SlowDisk, Path]) -> None:
+    def __init__(self, mover: Mover, scratch: Path, test_bed: Bed, slow: SlowDisk) -> None:
         self._mover, self._scratch, self._bed, self._slow = mover, scratch, test_bed, slow
         self._started = 0
         self.jobs: dict[str, RunningJob] = {}
@@ -89,13 +89,9 @@ class Phase:
 def phase(mover: Mover, scratch: Path) -> Iterator[Phase]:
     """Builds everything for one phase and removes it. Raises BenchError."""
     scratch.mkdir()
-    source = scratch / "slow"
-    source.mkdir()
-    file = source / "file"
-    write_cold_file(file, DISK_FILE_BYTES)
     rate_bps = next(job.disk_bps for job in BY_NAME.values() if job.disk_bps is not None)
     with contextlib.ExitStack() as stack:
-        disk = stack.enter_context(slow_disk(scratch, rate_bps / 8))
+        disk = stack.enter_context(slow_disk(scratch, DISK_FILE_BYTES, rate_bps / 8))
         test_bed = stack.enter_context(bed())
         outputs = []
         for link in LINKS:
@@ -106,7 +102,7 @@ def phase(mover: Mover, scratch: Path) -> Iterator[Phase]:
             namespace = test_bed.nodes[node].namespace
             program = BENCH / "bed" / "counters.py"
             outputs.append(_program(stack, program, TABLE, str(JOB_SAMPLE_S), namespace=namespace, output=scratch / f"jobs-{node}"))
-        made = Phase(mover, scratch, test_bed, (disk, file))
+        made = Phase(mover, scratch, test_bed, disk)
         stack.callback(made.stop_all)
         wait_until(lambda: all(output.stat().st_size for output in outputs), "the first samples", START_LIMIT_S)
         yield made

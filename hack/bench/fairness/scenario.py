@@ -56,7 +56,7 @@ class JobSpec:
     def participant(self, stage: Stage) -> Participant:
         """The job as the fairness loop sees it, without anything measured."""
         ends = End(self.source, DEVICE), End(self.destination, DEVICE)
-        return Participant(self.name, self.tenant, self.name, *ends, stage, weight=self.weight, attempt=1, streams=self.streams)
+        return Participant(self.name, self.tenant, self.name, *ends, stage, weight=self.weight, attempt=1)
 
 
 DISK_BPS = 12 * MBPS
@@ -68,7 +68,6 @@ JOBS = (
     JobSpec("silver_2", "silver", "b", "c"),
     JobSpec("gold_2", "gold", "b", "c"),
     JobSpec("bronze_3", "bronze", "a", "d"),
-    # One stream: what the receiver counts is off by a block for each.
     JobSpec("silver_3", "silver", "a", "d", streams=1, disk_bps=DISK_BPS),
     JobSpec("gold_3", "gold", "a", "d"),
     JobSpec("bronze_4", "bronze", "b", "d", weight=300),

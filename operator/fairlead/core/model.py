@@ -179,9 +179,13 @@ class Progress:
     congestion_control: str = ""
     bytes_resumed: int = 0
     """What earlier attempts had left; part of `bytes_transferred`."""
+    wire_bytes: int | None = None
+    """IP bytes that this end's sockets have sent, retransmissions included; None at the receiver."""
     interface_bytes_sent: int | None = None
     """What the mover's interface has sent since it came up, everybody's traffic included; None where the mover does not say."""
     interface_bytes_received: int | None = None
+    read_at: float = 0.0
+    """When the report was read, in seconds of Unix time."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -95,7 +95,7 @@ class Runtime:
         configuration = await load_configuration(options.kubeconfig)
         client = KubeClient(configuration, on_write=metrics.count_write)
         ports = range(options.settings.port_first, options.settings.port_last + 1)
-        reports = ReportReader(ports, on_failure=metrics.count_unanswered)
+        reports = ReportReader(ports, wall=time.time, on_failure=metrics.count_unanswered)
         queue: WorkQueue[ObjectKey] = WorkQueue(loop)
         sweeper = Sweeper(client, self.cache, queue, metrics, monotonic=loop.time, wall=time.time, on_rules=self._wake_fairness)
         gatherer = Gatherer(client, FactReader(client, loop.time), reports, options.settings)

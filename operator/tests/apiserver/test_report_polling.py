@@ -96,7 +96,9 @@ def _says(body: Any, status: int = 200) -> Answer:
 
 async def _read(*pods: MoverPod, timeout_seconds: float = 1.0, ports: range = range(24000, 26000)) -> tuple[Reports, Counter[str]]:
     failures: Counter[str] = Counter()
-    reader = ReportReader(ports, timeout_seconds=timeout_seconds, on_failure=lambda path: failures.update([path]))
+    reader = ReportReader(
+        ports, wall=lambda: 1_800_000_000.0, timeout_seconds=timeout_seconds, on_failure=lambda path: failures.update([path])
+    )
     try:
         return await reader.read(JOB, pods or (_pod(),)), failures
     finally:

@@ -11,6 +11,7 @@ from job_builders import NOW, make_job, make_progress, make_reports, observe, re
 from fairlead.api.status import EndpointsStatus, EndpointStatus, FailureStatus
 from fairlead.api.transferjob import TransferJobStatus
 from fairlead.core.ends import End
+from fairlead.core.fairness.meter import Sample
 from fairlead.core.fairness.model import InterfaceCount, Participant, Stage, participant_of
 from fairlead.core.lifecycle import decide
 from fairlead.core.model import Admission, ClaimFacts, Endpoint, Observed, Reports, Standing
@@ -61,10 +62,14 @@ def test_weights_guarantees_and_limits_are_the_jobs() -> None:
     assert (job.limit_bps, job.guarantee_bps, job.weight, job.priority) == (2e9, 1e9, 7, 3)
 
 
-def test_bytes_of_earlier_attempts_are_not_counted_as_moved() -> None:
-    progress = replace(make_progress(500), bytes_resumed=300, streams=4)
-    job = seen(observe(make_job(status=UNDER_WAY), receiver(), sender(), reports=Reports(receiver=progress)))
-    assert (job.moved_bytes, job.streams) == (200, 4)
+def test_what_a_job_sends_is_what_its_senders_sockets_count() -> None:
+    reports = Reports(receiver=make_progress(500), sender=replace(make_progress(800), wire_bytes=700, read_at=AT))
+    assert seen(observe(make_job(status=UNDER_WAY), receiver(), sender(), reports=reports)).sent == Sample(AT, 700)
+
+
+def test_without_the_senders_word_nobody_knows_what_a_job_sends() -> None:
+    reports = Reports(receiver=make_progress(500))
+    assert seen(observe(make_job(status=UNDER_WAY), receiver(), sender(), reports=reports)).sent is None
 
 
 def test_ends_come_from_what_movers_say_then_from_the_spec_then_from_claims() -> None:
@@ -94,10 +99,10 @@ def test_interfaces_counters_are_taken_in_both_directions_at_both_ends() -> None
     reports = replace(make_reports(progress), sender=progress, sender_endpoint=Endpoint("data1", "198.18.0.1", 0))
     job = seen(observe(make_job(status=UNDER_WAY), receiver(), sender(), reports=reports))
     assert set(job.counts) == {
-        InterfaceCount("dtn-a", "data1", "Transmit", 10),
-        InterfaceCount("dtn-a", "data1", "Receive", 20),
-        InterfaceCount("dtn-b", "data0", "Transmit", 10),
-        InterfaceCount("dtn-b", "data0", "Receive", 20),
+        InterfaceCount("dtn-a", "data1", "Transmit", Sample(0.0, 10)),
+        InterfaceCount("dtn-a", "data1", "Receive", Sample(0.0, 20)),
+        InterfaceCount("dtn-b", "data0", "Transmit", Sample(0.0, 10)),
+        InterfaceCount("dtn-b", "data0", "Receive", Sample(0.0, 20)),
     }
 
 

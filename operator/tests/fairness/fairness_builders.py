@@ -10,7 +10,7 @@ from typing import Any
 from fairlead.api.fairnesspolicy import FairnessPolicy
 from fairlead.core.ends import End
 from fairlead.core.fairness.meter import Meter
-from fairlead.core.fairness.model import InterfaceCount, Participant, Stage
+from fairlead.core.fairness.model import Participant, Stage
 from fairlead.core.fairness.round import Facts, Memory, Outcome, run_round
 from fairlead.core.fairness.rules import InterfaceKey, Rules, read_rules
 
@@ -48,7 +48,6 @@ def make_job(name: str = "job", **fields: Any) -> Participant:
         "destination": End("dtn-b", "data0"),
         "stage": Stage.FLOWING,
         "attempt": 1,
-        "streams": 0,
     }
     return Participant(**{**known, **fields})
 
@@ -61,7 +60,7 @@ class Pipe:
     able_bps: float = math.inf
     rise_seconds: float = 1.0
     rate_bps: float = 0.0
-    moved_bytes: float = 0.0
+    sent_bytes: float = 0.0
     starts_at: float = 0.0
     """When its data begins to flow; until then it holds its place."""
 
@@ -110,8 +109,8 @@ class Network:
         for uid, pipe in self.pipes.items():
             goal = min(pipe.able_bps, self.obeyed.get(uid, 0.0)) if self.now >= pipe.starts_at else 0.0
             pipe.rate_bps = goal if goal < pipe.rate_bps else pipe.rate_bps + (goal - pipe.rate_bps) / pipe.rise_seconds
-            pipe.moved_bytes += pipe.rate_bps / 8
-        self.counter_bytes += (sum(pipe.rate_bps for pipe in self.pipes.values()) * 1.05 + self.foreign_bps) / 8
+            pipe.sent_bytes += pipe.rate_bps / 8
+        self.counter_bytes += (sum(pipe.rate_bps for pipe in self.pipes.values()) * 1.01 + self.foreign_bps) / 8
         self.obeyed = dict(self.caps)
         self.history.append({uid: pipe.rate_bps for uid, pipe in self.pipes.items()})
         self.now += 1.0
@@ -129,7 +128,7 @@ class Network:
 
     def _look(self) -> None:
         for uid, pipe in self.pipes.items():
-            self.meters[uid] = self.meters.get(uid, Meter()).noted(self.now, int(pipe.moved_bytes))
+            self.meters[uid] = self.meters.get(uid, Meter()).noted(self.now, int(pipe.sent_bytes))
         key = ("dtn-a", "data0", "Transmit")
         self.interfaces[key] = self.interfaces.get(key, Meter()).noted(self.now, int(self.counter_bytes))
 
@@ -141,7 +140,3 @@ class Network:
         self.writes += sum(caps[uid] != self.caps.get(uid) for uid in caps)
         self.caps = caps
         self.next_round = self.now + self.outcome.again_seconds
-
-
-def interface_count(total_bytes: int) -> InterfaceCount:
-    return InterfaceCount("dtn-a", "data0", "Transmit", total_bytes)

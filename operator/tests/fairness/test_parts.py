@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from fairlead.core.ends import End
 from fairlead.core.fairness.admission import OVERTAKING_SECONDS, admit
-from fairlead.core.fairness.demand import PATIENCE_SECONDS, Demand, Usage
+from fairlead.core.fairness.demand import PATIENCE_SECONDS, WANTING_SECONDS, Demand, Usage
 from fairlead.core.fairness.meter import Foreign, Meter, Sample
 from fairlead.core.fairness.model import Stage
 from fairlead.core.fairness.rules import InvalidPolicyError, choose, read_candidate, read_rules
@@ -41,12 +41,33 @@ class TestMeter:
         meter = Meter().noted(990, 10**9).noted(995, 5).noted(998, 3_000_005)
         assert meter.rate_bps(NOW, 5.0) == 8e6
 
+    @pytest.mark.parametrize(
+        ("begin", "end", "until", "expected_mbps"),
+        [
+            (990, 992, None, 8),
+            (991, 997, None, 8 * (4 + 2 * 2) / 6),
+            (998, 1000, None, 16),
+            (1000, 1004, None, 16),
+            (1000, 1004, 1001, 4),
+            (1002, 1004, 1001, 0),
+            (980, 990, None, 0.8),
+        ],
+    )
+    def test_the_mean_of_any_span_follows_from_the_nearest_looks(
+        self, begin: float, end: float, until: float | None, expected_mbps: float
+    ) -> None:
+        meter = Meter((Sample(990, 1_000_000), Sample(995, 6_000_000), Sample(1000, 16_000_000)))
+        assert meter.mean_bps(begin, end, until) == pytest.approx(expected_mbps * M)
+
+    def test_fewer_than_two_looks_tell_no_rate(self) -> None:
+        assert Meter().mean_bps(990, 995) == Meter((Sample(990, 5),)).mean_bps(980, 995) == 0.0
+
     def test_a_look_at_the_same_moment_changes_nothing(self) -> None:
         meter = Meter().noted(990, 5)
         assert meter.noted(990, 7) == meter
 
     def test_one_round_in_which_our_counters_lag_is_no_foreign_traffic(self) -> None:
-        foreign = Foreign().noted(1e9, 0.94e9, 1e9).noted(1e9, 0.5e9, 1e9).noted(1e9, 0.94e9, 1e9)
+        foreign = Foreign().noted(1e9, 0.98e9, 1e9).noted(1e9, 0.5e9, 1e9).noted(1e9, 0.98e9, 1e9)
         assert foreign.rate_bps == 0.0
 
 
@@ -67,8 +88,13 @@ class TestDemand:
         demand = Demand(since=since).after(Usage(used * M, used * M), self.CAP, NOW)
         assert demand.most_bps == (expected * M if expected < math.inf else math.inf), before
 
-    def test_a_limited_job_that_comes_near_its_cap_is_free_at_once(self) -> None:
-        assert Demand(62.5 * M, NOW - 60).after(Usage(60 * M, 50 * M), 62.5 * M, NOW) == Demand()
+    def test_a_limited_job_that_uses_all_it_may_for_two_rounds_is_free(self) -> None:
+        limited, all_of_it = Demand(62.5 * M, NOW - 60), Usage(60 * M, 50 * M)
+        wants = limited.after(all_of_it, 62.5 * M, NOW)
+        assert wants == Demand(62.5 * M, NOW - 60, wants_since=NOW)
+        assert wants.after(all_of_it, 62.5 * M, NOW + 2) == wants
+        assert wants.after(all_of_it, 62.5 * M, NOW + WANTING_SECONDS) == Demand()
+        assert wants.after(Usage(50 * M, 50 * M), 62.5 * M, NOW + WANTING_SECONDS) == limited
 
     def test_small_changes_of_what_a_limited_job_uses_change_nothing(self) -> None:
         demand = Demand(62.5 * M, NOW - 60)
@@ -82,8 +108,19 @@ class TestDemand:
         assert demand.after(None, self.CAP, NOW) == demand
         assert demand.after(Usage(1, 1), None, NOW) == demand
 
-    def test_blocks_too_large_to_measure_a_small_cap_by_limit_nobody(self) -> None:
-        assert Demand(since=NOW - 60).after(Usage(0.0, 0.0, grain_bps=2 * M), 2 * M, NOW) == Demand()
+    @pytest.mark.parametrize(
+        ("cap", "used", "expected"),
+        [
+            ("below the limit, all used", 29, 62.5),
+            ("below, part used", 26, 62.5),
+            ("below, little used", 10, 12.5),
+            ("near it", 59, 62.5),
+            ("at it", 60, 62.5),
+        ],
+    )
+    def test_a_limited_job_stays_so_while_a_lower_cap_hides_what_it_could_use(self, cap: str, used: float, expected: float) -> None:
+        cap_bps = (60 if cap.endswith(" it") else 30) * M
+        assert Demand(62.5 * M, NOW - 60).after(Usage(used * M, used * M), cap_bps, NOW).most_bps == expected * M
 
 
 ROOM = Room({"a": ("l",), "b": ("l",)}, {"l": 100.0 * M}, {"a": M, "b": M})

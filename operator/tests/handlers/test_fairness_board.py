@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from fairlead.core.ends import End
+from fairlead.core.fairness.meter import Sample
 from fairlead.core.fairness.model import InterfaceCount, Participant, Stage
 from fairlead.core.model import Admission, Standing
 from fairlead.handlers.cache import ObjectKey
@@ -47,7 +48,7 @@ def bench() -> Bench:
 @pytest.mark.parametrize(
     ("change", "woken"),
     [
-        ({"moved_bytes": 5, "streams": 8}, 0),
+        ({"sent": Sample(NOW, 5)}, 0),
         ({"cap_bps": 5.0}, 0),
         ({"weight": 7}, 1),
         ({"guarantee_bps": 7.0}, 1),
@@ -70,21 +71,21 @@ def test_arrival_and_departure_wake_the_loop_once(bench: Bench) -> None:
 
 
 def test_a_job_that_is_gone_leaves_nothing(bench: Bench) -> None:
-    bench.note(make(moved_bytes=5))
+    bench.note(make(sent=Sample(NOW, 5)))
     bench.board.drop(KEY, NOW)
     assert (bench.board.seen(), bench.board.jobs(), bench.board.meters()) == (frozenset(), {}, {})
 
 
-def test_a_rate_follows_from_the_looks_of_one_attempt(bench: Bench) -> None:
+def test_a_rate_follows_from_when_the_counters_of_one_attempt_were_read(bench: Bench) -> None:
     for at, moved in ((NOW, 0), (NOW + 3, 3_000_000), (NOW + 6, 6_000_000)):
-        bench.note(make(moved_bytes=moved), at)
+        bench.note(make(sent=Sample(at, moved)), at + 0.9 * (at > NOW))
     assert bench.board.meters()["uid"].rate_bps(NOW + 6, 4.0) == 8e6
-    bench.note(make(moved_bytes=9_000_000, attempt=2), NOW + 9)
+    bench.note(make(sent=Sample(NOW + 9, 9_000_000), attempt=2), NOW + 9)
     assert bench.board.meters()["uid"].rate_bps(NOW + 9, 4.0) is None
 
 
 def test_interfaces_that_nobody_reports_any_more_are_forgotten(bench: Bench) -> None:
-    bench.note(make(counts=(InterfaceCount("a", "x", "Transmit", 5),)))
+    bench.note(make(counts=(InterfaceCount("a", "x", "Transmit", Sample(NOW, 5)),)))
     assert list(bench.board.interfaces(NOW)) == [("a", "x", "Transmit")]
     assert bench.board.interfaces(NOW + 60) == {}
 

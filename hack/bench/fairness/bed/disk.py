@@ -1,4 +1,8 @@
-"""A slow disk: the kernel holds one process to a rate of reading, and a file that is not in memory is read from the disk."""
+"""A slow disk: a file system of its own, from which the kernel lets a process read at a rate.
+
+It is a loop device, because the disk of the machine may read ahead by several megabytes: at a low rate a transfer would then
+see seconds of nothing between lumps, and not a disk that gives so much.
+"""
 
 from __future__ import annotations
 
@@ -8,73 +12,86 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from lab.errors import BenchError, NotAvailableError
+from lab.process import run
 
 CGROUPS = Path("/sys/fs/cgroup")
 PIECE_BYTES = 8 << 20
+READ_AHEAD_KIB = 128
+"""What a disk has unless somebody changed it."""
+ROOM = 1.2
+"""The image over the file in it: the file system needs some itself."""
 
 
 class SlowDisk:
-    """A control group whose processes read from one disk at no more than a rate."""
+    """A folder, and a control group whose processes read it at no more than a rate."""
 
-    def __init__(self, group: Path) -> None:
+    def __init__(self, group: Path, source: Path) -> None:
         self._group = group
+        self.source = source
+        """The folder with the file that is to be read."""
 
     def hold(self, pid: int) -> None:
         """Puts a process under it."""
         (self._group / "cgroup.procs").write_text(str(pid))
 
+    def forget(self) -> None:
+        """Takes what was read out of memory."""
+        for path in self.source.iterdir():
+            with path.open("rb") as file:
+                os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+
 
 @contextlib.contextmanager
-def slow_disk(folder: Path, rate_bytes_per_second: float) -> Iterator[SlowDisk]:
-    """The disk of `folder` at this rate. Processes must have ended before the block does. Raises NotAvailableError."""
-    device = _disk_of(folder)
-    number, limit = f"fairlead-fairness-{os.getpid()}", f"{rate_bytes_per_second:.0f}"
+def slow_disk(scratch: Path, size_bytes: int, rate_bytes_per_second: float) -> Iterator[SlowDisk]:
+    """A disk with one file of this size. Its processes must have ended before the block does. Raises BenchError."""
+    with contextlib.ExitStack() as stack:
+        device = _loop_device(stack, scratch / "disk.img", int(size_bytes * ROOM))
+        mount = scratch / "disk"
+        mount.mkdir()
+        run(["mount", device, mount])
+        stack.callback(run, ["umount", mount])
+        (Path("/sys/block") / device.name / "queue" / "read_ahead_kb").write_text(str(READ_AHEAD_KIB))
+        source = mount / "data"
+        source.mkdir()
+        _write(source / "file", size_bytes)
+        group = _group(stack, device, rate_bytes_per_second)
+        disk = SlowDisk(group, source)
+        disk.forget()
+        yield disk
+
+
+def _loop_device(stack: contextlib.ExitStack, image: Path, size_bytes: int) -> Path:
+    with image.open("wb") as file:
+        file.truncate(size_bytes)
+    stack.callback(image.unlink)
+    run(["mkfs.ext4", "-q", "-F", image])
+    try:
+        device = Path(run(["losetup", "--find", "--show", image]).strip())
+    except BenchError as error:
+        raise NotAvailableError(f"there is no loop device for a slow disk: {error}") from error
+    stack.callback(run, ["losetup", "--detach", device])
+    return device
+
+
+def _group(stack: contextlib.ExitStack, device: Path, rate_bytes_per_second: float) -> Path:
+    number = (Path("/sys/block") / device.name / "dev").read_text().strip()
     legacy = CGROUPS / "blkio" / "blkio.throttle.read_bps_device"
-    group = (CGROUPS / "blkio" if legacy.exists() else CGROUPS) / number
+    group = (CGROUPS / "blkio" if legacy.exists() else CGROUPS) / f"fairlead-fairness-{os.getpid()}"
     try:
-        if legacy.exists():
-            group.mkdir()
-            (group / legacy.name).write_text(f"{device} {limit}")
-        else:
+        if not legacy.exists():
             (CGROUPS / "cgroup.subtree_control").write_text("+io")
-            group.mkdir()
-            (group / "io.max").write_text(f"{device} rbps={limit}")
+        group.mkdir()
+        stack.callback(group.rmdir)
+        name, limit = (legacy.name, "{} {:.0f}") if legacy.exists() else ("io.max", "{} rbps={:.0f}")
+        (group / name).write_text(limit.format(number, rate_bytes_per_second))
     except OSError as error:
-        with contextlib.suppress(OSError):
-            group.rmdir()
-        raise NotAvailableError(f"the kernel cannot hold a process to a rate of reading from the disk of {folder} ({error})") from error
-    try:
-        yield SlowDisk(group)
-    finally:
-        with contextlib.suppress(OSError):
-            group.rmdir()
+        raise NotAvailableError(f"the kernel cannot hold a process to a rate of reading from {device} ({error})") from error
+    return group
 
 
-def write_cold_file(path: Path, size_bytes: int) -> None:
-    """A file that is on the disk and not in memory."""
+def _write(path: Path, size_bytes: int) -> None:
     with path.open("wb") as file:
         for _ in range(0, size_bytes, PIECE_BYTES):
             file.write(os.urandom(PIECE_BYTES))
         file.flush()
         os.fsync(file.fileno())
-    forget(path)
-
-
-def forget(path: Path) -> None:
-    """Takes a file out of the page cache."""
-    with path.open("rb") as file:
-        os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
-
-
-def _disk_of(folder: Path) -> str:
-    """Major and minor number of the whole disk that holds a folder."""
-    number = folder.stat().st_dev
-    device = f"{os.major(number)}:{os.minor(number)}"
-    entry = Path("/sys/dev/block") / device
-    if not entry.exists():
-        raise NotAvailableError(f"{folder} is on no disk of its own (device {device}): give another folder with --scratch")
-    if (entry / "partition").exists():
-        device = (entry.resolve().parent / "dev").read_text().strip()
-    if not device:
-        raise BenchError(f"the disk of {folder} has no number")
-    return device

@@ -8,6 +8,7 @@ import json
 import os
 import socket
 import threading
+import time
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -17,8 +18,9 @@ from lab.errors import BenchError
 from lab.projection import Projection
 from peers.mover import Mover, Transfer
 
+from fairlead.core.fairness.meter import Sample
 from fairlead.core.fairness.model import InterfaceCount, Participant, Stage
-from fairness.bed.disk import SlowDisk, forget
+from fairness.bed.disk import SlowDisk
 from fairness.bed.network import Bed
 from fairness.scenario import DEVICE, JobSpec
 
@@ -43,8 +45,8 @@ class RunningJob:
         self._cap: Projection
         self._nodes: dict[str, str] = {}
 
-    def start(self, bed: Bed, mover: Mover, scratch: Path, slow: tuple[SlowDisk, Path] | None) -> None:
-        """Starts both ends; `slow` has the disk and the file of a job that reads from it."""
+    def start(self, bed: Bed, mover: Mover, scratch: Path, slow: SlowDisk | None) -> None:
+        """Starts both ends; `slow` is the disk of a job that reads from one."""
         spec = self.spec
         scratch.mkdir(parents=True)
         self._nodes = {"sender": bed.nodes[spec.source].namespace, "receiver": bed.nodes[spec.destination].namespace}
@@ -55,12 +57,12 @@ class RunningJob:
             self._transfer = self._stack.enter_context(transfer)
             bed.count(spec.name, spec.destination, self._transfer.listening_port())
             if slow is not None:
-                forget(slow[1])
+                slow.forget()
             options = ("--streams", str(spec.streams), "--bandwidth-file", str(self._cap.file))
-            source = LONG if slow is None else slow[1].parent
+            source = LONG if slow is None else slow.source
             sender = self._transfer.send(source, *options, *both, *self._http("sender"))
             if slow is not None:
-                slow[0].hold(sender.pid)
+                slow.hold(sender.pid)
         except BaseException:
             self.stop()
             raise
@@ -85,9 +87,8 @@ class RunningJob:
         sender, receiver = self._ask("sender"), self._ask("receiver")
         flows = any(said is not None and said["stage"] == "Transferring" for said in (sender, receiver))
         job = replace(self.spec.participant(Stage.FLOWING if flows else Stage.HOLDING), cap_bps=self.cap_bps)
-        if receiver is not None:
-            moved_bytes = int(receiver["bytes_transferred"]) - int(receiver["bytes_resumed"])
-            job = replace(job, moved_bytes=moved_bytes, streams=int(receiver["streams"] or 1))
+        if sender is not None:
+            job = replace(job, sent=Sample(sender["read_at"], int(sender["bandwidth"]["wire_bytes"])))
         counts = (*_counts(self.spec.source, sender), *_counts(self.spec.destination, receiver))
         return replace(job, counts=counts)
 
@@ -103,7 +104,7 @@ class RunningJob:
             connection.sock.connect(("127.0.0.1", self._ports[role]))
             connection.request("GET", "/v1/progress")
             answer = connection.getresponse()
-            return dict(json.loads(answer.read())) if answer.status == 200 else None
+            return {**json.loads(answer.read()), "read_at": time.monotonic()} if answer.status == 200 else None
         except (OSError, http.client.HTTPException, ValueError):
             return None
         finally:
@@ -114,7 +115,9 @@ def _counts(node: str, said: dict[str, Any] | None) -> tuple[InterfaceCount, ...
     if said is None:
         return ()
     both = (("Transmit", said["interface_bytes_sent"]), ("Receive", said["interface_bytes_received"]))
-    return tuple(InterfaceCount(node, DEVICE, direction, int(total)) for direction, total in both if total is not None)
+    return tuple(
+        InterfaceCount(node, DEVICE, direction, Sample(said["read_at"], int(total))) for direction, total in both if total is not None
+    )
 
 
 def socket_in(namespace: str) -> socket.socket:

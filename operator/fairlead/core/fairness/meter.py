@@ -11,8 +11,8 @@ STALE_SECONDS = 15.0
 _SHORTEST_SECONDS = 1.5
 """Two looks closer than this say little about a rate."""
 
-WIRE_OVERHEAD = 1.06
-"""Bits on the wire for a bit of payload: headers of TCP, IP and Ethernet at an MTU of 1500, and TLS."""
+FRAME_OVERHEAD = 1514 / 1500
+"""What an interface counts for an IP byte at an MTU of 1500: Ethernet headers. Jumbo frames have less, by less than `_NOTHING`."""
 _NOTHING = 0.02
 """Others' traffic below this part of the capacity is within what the estimate of our own may be off by."""
 _LOOKS = 3
@@ -44,6 +44,19 @@ class Meter:
         ends = self.window(now, window_seconds)
         return None if ends is None else (ends[1].count - ends[0].count) * _BITS / (ends[1].at - ends[0].at)
 
+    def mean_bps(self, begin: float, end: float, until: float | None = None) -> float:
+        """The mean rate between two moments, whenever the looks were, if the counter stood still after `until`."""
+        stop = end if until is None else min(end, until)
+        return max(0.0, self._count_at(stop) - self._count_at(min(begin, stop))) * _BITS / (end - begin)
+
+    def _count_at(self, at: float) -> float:
+        """What the counter showed or would show, by the rate between the nearest looks."""
+        if len(self.samples) < 2:
+            return float(self.samples[0].count) if self.samples else 0.0
+        later = next((number for number, sample in enumerate(self.samples) if sample.at >= at), len(self.samples) - 1)
+        first, last = self.samples[max(later, 1) - 1], self.samples[max(later, 1)]
+        return max(0.0, first.count + (last.count - first.count) * (at - first.at) / (last.at - first.at))
+
     def window(self, now: float, window_seconds: float) -> tuple[Sample, Sample] | None:
         """The two looks from which `rate_bps` follows."""
         if len(self.samples) < 2 or now - self.samples[-1].at > STALE_SECONDS:
@@ -61,8 +74,8 @@ class Foreign:
     estimates_bps: tuple[float, ...] = ()
 
     def noted(self, total_bps: float, ours_bps: float, capacity_bps: float) -> Foreign:
-        """With one more round's estimate: all that was carried less what our payload needs on the wire."""
-        estimate = total_bps - ours_bps * WIRE_OVERHEAD
+        """With one more round's estimate: all that was carried less what our jobs' packets make of it."""
+        estimate = total_bps - ours_bps * FRAME_OVERHEAD
         kept = estimate if estimate > _NOTHING * capacity_bps else 0.0
         return Foreign((*self.estimates_bps, kept)[-_LOOKS:])
 

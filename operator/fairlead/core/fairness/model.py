@@ -11,10 +11,10 @@ from fairlead.api.quantity import RateError, parse_rate
 from fairlead.api.reasons import ConditionType, Reason
 from fairlead.api.spec import Bandwidth
 from fairlead.core.ends import End, ends_of
+from fairlead.core.fairness.meter import Sample
 from fairlead.core.model import Observed, Progress, Role
 
 _MOVING = "Transferring"
-_BLOCK_BYTES = 2**20
 
 
 class Stage(Enum):
@@ -30,12 +30,12 @@ class Stage(Enum):
 
 @dataclass(frozen=True, slots=True)
 class InterfaceCount:
-    """What one interface has carried in one direction, in bytes, all traffic included."""
+    """What one interface has carried in one direction, in bytes and when it was read, all traffic included."""
 
     node: str
     interface: str
     direction: str
-    total_bytes: int
+    total: Sample
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,15 +57,9 @@ class Participant:
     cap_bps: float | None = None
     """The cap that its status says is in force."""
     attempt: int = 0
-    moved_bytes: int | None = None
-    """Bytes of this attempt that arrived; None while nobody says."""
-    streams: int = 1
+    sent: Sample | None = None
+    """IP bytes that this attempt has sent, as the sender's sockets count; None while nobody says."""
     counts: tuple[InterfaceCount, ...] = ()
-
-    @property
-    def grain_bytes(self) -> int:
-        """The least by which `moved_bytes` may be off: the receiver counts whole blocks, and every stream has one under way."""
-        return _BLOCK_BYTES * max(1, self.streams)
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +100,6 @@ def participant_of(observed: Observed, *, asks: bool, now: float) -> Participant
     waits = scheduled is not None and scheduled.status == "False" and scheduled.reason == Reason.WAITING_FOR_LINK
     reports = observed.reports
     source, destination = ends_of(observed, attempt)
-    progress = reports.receiver
     return Participant(
         uid=job.metadata.uid,
         namespace=job.metadata.namespace,
@@ -121,8 +114,7 @@ def participant_of(observed: Observed, *, asks: bool, now: float) -> Participant
         asked_at=scheduled.last_transition_time.timestamp() if waits and scheduled else now,
         cap_bps=_cap_in_force(observed),
         attempt=attempt,
-        moved_bytes=None if progress is None else max(0, progress.bytes_transferred - progress.bytes_resumed),
-        streams=progress.streams if progress else 1,
+        sent=_sent(reports.sender),
         counts=_counts(source, reports.sender) + _counts(destination, reports.receiver),
     )
 
@@ -137,7 +129,15 @@ def _counts(end: End, progress: Progress | None) -> tuple[InterfaceCount, ...]:
     if progress is None or end.node is None or end.interface is None:
         return ()
     both = (("Transmit", progress.interface_bytes_sent), ("Receive", progress.interface_bytes_received))
-    return tuple(InterfaceCount(end.node, end.interface, direction, total) for direction, total in both if total is not None)
+    return tuple(
+        InterfaceCount(end.node, end.interface, direction, Sample(progress.read_at, total))
+        for direction, total in both
+        if total is not None
+    )
+
+
+def _sent(sender: Progress | None) -> Sample | None:
+    return None if sender is None or sender.wire_bytes is None else Sample(sender.read_at, sender.wire_bytes)
 
 
 def _cap_in_force(observed: Observed) -> float | None:

@@ -31,14 +31,12 @@ class Flow:
     """What a job was measured to send through which interfaces. `until` is when it stopped, None while it goes on."""
 
     interfaces: frozenset[InterfaceKey]
-    rate_bps: float
+    meter: Meter
     until: float | None = None
 
-    def share_of(self, begin: float, end: float) -> float:
+    def mean_bps(self, begin: float, end: float) -> float:
         """Its mean rate between two moments, as far as it lasted."""
-        if self.until is None or self.until >= end:
-            return self.rate_bps
-        return self.rate_bps * max(0.0, self.until - begin) / (end - begin)
+        return self.meter.mean_bps(begin, end, self.until)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +57,7 @@ class Facts:
     rules: Rules
     jobs: tuple[Participant, ...]
     meters: Mapping[str, Meter]
-    """Bytes that arrived, by the job's UID."""
+    """Bytes that jobs have sent, by UID."""
     interfaces: Mapping[InterfaceKey, Meter]
     """All traffic of interfaces."""
 
@@ -95,7 +93,7 @@ def run_round(facts: Facts, memory: Memory, now: float) -> Outcome:
     sharing = tuple(job for job in crossing if job.uid in admissions.admitted)
 
     measured = {job.uid: rate for job in sharing if (rate := _rate(facts, job, now)) is not None}
-    flows = _flows(rules, memory.flows, sharing, measured, now)
+    flows = _flows(facts, memory.flows, sharing, now)
     demands = {job.uid: _demand(facts, memory, job, now) for job in sharing}
     ours: dict[InterfaceKey, list[Flow]] = defaultdict(list)
     for flow in flows.values():
@@ -138,19 +136,16 @@ def _demand(facts: Facts, memory: Memory, job: Participant, now: float) -> Deman
     recent, steady = meter.rate_bps(now, _RECENT_SECONDS), meter.rate_bps(now, 2 * ROUND_SECONDS)
     if recent is None or steady is None:
         return before
-    usage = Usage(recent, steady, grain_bps=job.grain_bytes * 8 / ROUND_SECONDS)
-    return before.after(usage, cap.bps, now)
+    return before.after(Usage(recent, steady), cap.bps, now)
 
 
-def _flows(
-    rules: Rules, before: Mapping[str, Flow], jobs: Iterable[Participant], measured: Mapping[str, float], now: float
-) -> dict[str, Flow]:
+def _flows(facts: Facts, before: Mapping[str, Flow], jobs: Iterable[Participant], now: float) -> dict[str, Flow]:
     """Our own traffic, that of jobs which just stopped included: the interfaces' counters of the last seconds still hold it."""
     ended = {uid: flow if flow.until is not None else replace(flow, until=now) for uid, flow in before.items()}
     flows = {uid: flow for uid, flow in ended.items() if flow.until is not None and flow.until > now - KEPT_SECONDS}
     for job in jobs:
-        if job.uid in measured:
-            flows[job.uid] = Flow(rules.interfaces_of(job), measured[job.uid])
+        if job.stage is Stage.FLOWING and (meter := facts.meters.get(job.uid)) is not None:
+            flows[job.uid] = Flow(facts.rules.interfaces_of(job), meter)
     return flows
 
 
@@ -164,7 +159,7 @@ def _foreign(facts: Facts, before: Foreign, link: LinkRule, ours: Mapping[Interf
         known = True
         first, last = window
         total_bps += (last.count - first.count) * _BITS / (last.at - first.at)
-        ours_bps += sum(flow.share_of(first.at, last.at) for flow in ours.get(key, ()))
+        ours_bps += sum(flow.mean_bps(first.at, last.at) for flow in ours.get(key, ()))
     return before.noted(total_bps, ours_bps, link.capacity_bps) if known else before
 
 

@@ -66,7 +66,7 @@ class Board:
         return dict(self._jobs)
 
     def meters(self) -> Mapping[str, Meter]:
-        """What jobs have moved, by UID."""
+        """What jobs have sent, by UID."""
         return dict(self._meters)
 
     def interfaces(self, now: float) -> Mapping[InterfaceKey, Meter]:
@@ -102,11 +102,11 @@ class Board:
     def _measure(self, before: Participant | None, job: Participant, now: float) -> None:
         if before is not None and before.attempt != job.attempt:
             self._meters.pop(job.uid, None)
-        if job.moved_bytes is not None:
-            self._meters[job.uid] = self._meters.get(job.uid, Meter()).noted(now, job.moved_bytes)
+        if job.sent is not None:
+            self._meters[job.uid] = self._meters.get(job.uid, Meter()).noted(job.sent.at, job.sent.count)
         for count in job.counts:
             key = (count.node, count.interface, count.direction)
-            self._interfaces[key] = self._interfaces.get(key, Meter()).noted(now, count.total_bytes)
+            self._interfaces[key] = self._interfaces.get(key, Meter()).noted(count.total.at, count.total.count)
         cap_bps = math.inf if job.cap_bps is None else job.cap_bps
         changes = self._asked.get(job.uid, ())
         if not changes or changes[-1][1] != cap_bps:
@@ -124,4 +124,4 @@ def _end(changes: tuple[tuple[float, float], ...], number: int) -> float:
 
 def _claims(job: Participant) -> Participant:
     """The job without what changes all the time and needs no round of its own."""
-    return replace(job, moved_bytes=None, streams=1, counts=(), cap_bps=None, asked_at=0.0)
+    return replace(job, sent=None, counts=(), cap_bps=None, asked_at=0.0)

@@ -36,6 +36,10 @@ class _EndpointAnswer(Answer):
         return str(address)
 
 
+class _BandwidthAnswer(Answer):
+    wire_bytes: Count
+
+
 class _ProgressAnswer(Answer):
     role: Literal["sender", "receiver"]
     job: Annotated[str, Field(max_length=64)]
@@ -52,6 +56,7 @@ class _ProgressAnswer(Answer):
     streams: Annotated[int, Field(ge=0, le=65535)] | None = None
     congestion_control: Control | None = None
     bytes_resumed: Count = 0
+    bandwidth: _BandwidthAnswer | None = None
     interface_bytes_sent: Count | None = None
     interface_bytes_received: Count | None = None
 
@@ -63,17 +68,19 @@ class ReportReader:
     """Polls the pods of one job at a time over one bounded connection pool.
 
     Only the address that the API server shows for a pod of ours is dialled, only ports from `ports`, and no redirect is followed.
-    `on_failure` is told the path of every poll that got no usable answer.
+    `wall` is Unix time; `on_failure` is told the path of every poll that got no usable answer.
     """
 
     def __init__(
         self,
         ports: range,
         *,
+        wall: Callable[[], float],
         timeout_seconds: float = TIMEOUT_SECONDS,
         on_failure: Callable[[str], None] = lambda path: None,
     ) -> None:
         self._ports = ports
+        self._wall = wall
         self._timeout = aiohttp.ClientTimeout(total=timeout_seconds)
         self._on_failure = on_failure
         self._session: aiohttp.ClientSession | None = None
@@ -93,20 +100,25 @@ class ReportReader:
         receiver_endpoint, sender_endpoint, receiver_progress, sender_progress, decision = await asyncio.gather(
             self._ask(receiver, PORT_HTTP, "/v1/endpoint", _EndpointAnswer),
             self._ask(sender, PORT_HTTP, "/v1/endpoint", _EndpointAnswer),
-            self._ask(receiver, PORT_HTTP, "/v1/progress", _ProgressAnswer),
-            self._ask(sender, PORT_HTTP, "/v1/progress", _ProgressAnswer),
+            self._ask_progress(receiver),
+            self._ask_progress(sender),
             self._ask(sender, PORT_ADVISOR, "/v1/decision", DecisionAnswer),
         )
         advice = read_advice(decision) if decision else _left_behind(pods)
         return Reports(
             receiver_endpoint=_endpoint(receiver_endpoint, Role.RECEIVER),
             sender_endpoint=_endpoint(sender_endpoint, Role.SENDER),
-            receiver=_progress(receiver_progress, job_uid, newest, Role.RECEIVER),
-            sender=_progress(sender_progress, job_uid, newest, Role.SENDER),
+            receiver=_progress(*receiver_progress, job_uid, newest, Role.RECEIVER),
+            sender=_progress(*sender_progress, job_uid, newest, Role.SENDER),
             path=advice.path if advice else None,
             decision=advice.decision if advice else None,
             outcome=advice.outcome if advice else None,
         )
+
+    async def _ask_progress(self, pod: MoverPod | None) -> tuple[_ProgressAnswer | None, float]:
+        """The answer and when it came: its counters make rates, so the time that other answers take must not count."""
+        answer = await self._ask(pod, PORT_HTTP, "/v1/progress", _ProgressAnswer)
+        return answer, self._wall()
 
     async def _ask(self, pod: MoverPod | None, port_name: str, path: str, form: type[AnswerT]) -> AnswerT | None:
         if pod is None or pod.address is None or pod.port_base is None:
@@ -152,7 +164,7 @@ def _endpoint(answer: _EndpointAnswer | None, role: Role) -> Endpoint | None:
     return Endpoint(interface=answer.interface, address=answer.address, port=answer.port, numa_node=answer.numa_node)
 
 
-def _progress(answer: _ProgressAnswer | None, job_uid: str, attempt: int, role: Role) -> Progress | None:
+def _progress(answer: _ProgressAnswer | None, read_at: float, job_uid: str, attempt: int, role: Role) -> Progress | None:
     if answer is None or (answer.job, answer.attempt, answer.role) != (job_uid, attempt, role.value):
         return None
     return Progress(
@@ -168,6 +180,8 @@ def _progress(answer: _ProgressAnswer | None, job_uid: str, attempt: int, role: 
         streams=answer.streams or 0,
         congestion_control=answer.congestion_control or "",
         bytes_resumed=answer.bytes_resumed,
+        wire_bytes=None if answer.bandwidth is None else answer.bandwidth.wire_bytes,
         interface_bytes_sent=answer.interface_bytes_sent,
         interface_bytes_received=answer.interface_bytes_received,
+        read_at=read_at,
     )
