@@ -49,6 +49,9 @@ spec:
       interfaces: [{{node: dtn-a, name: data0, direction: Transmit}}]
       capacity: 10G
       headroom: 10%
+    - name: wan
+      networkPath: dtn-a-to-dtn-b
+      capacity: 2G
   tenants:
     - name: astro
       namespaceSelector: {{matchLabels: {{tenant: astro}}}}

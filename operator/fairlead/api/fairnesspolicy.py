@@ -18,6 +18,7 @@ OTHERS: Final = "others"
 NARROWEST: Final = "1M"
 
 Direction = Literal["Transmit", "Receive"]
+CapacitySource = Literal["Policy", "NetworkPath"]
 Operator = Literal["In", "NotIn", "Exists", "DoesNotExist"]
 PartText = Annotated[str, Field(min_length=1, max_length=20, pattern=PART_PATTERN)]
 ShareName = Annotated[str, Field(min_length=1, max_length=63, pattern=r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$")]
@@ -25,9 +26,13 @@ LabelKey = Annotated[str, Field(min_length=1, max_length=317)]
 LabelValue = Annotated[str, Field(max_length=63, pattern=r"^([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?$")]
 
 
+def _percentage(field: str) -> str:
+    return f"double(self.{field}.substring(0, size(self.{field}) - 1))"
+
+
 def _part_of_capacity(field: str) -> str:
     """CEL for bits per second of a field that is a percentage of `capacity` or a rate."""
-    percent = f"double(self.{field}.substring(0, size(self.{field}) - 1)) * quantity(self.capacity).asApproximateFloat() / 100.0"
+    percent = f"{_percentage(field)} * quantity(self.capacity).asApproximateFloat() / 100.0"
     return f"(self.{field}.endsWith('%') ? {percent} : quantity(self.{field}).asApproximateFloat())"
 
 
@@ -35,11 +40,19 @@ _GUARANTEE_WITHIN_LIMIT: Final = cel(
     "!has(self.guarantee) || !has(self.limit) || quantity(self.guarantee).compareTo(quantity(self.limit)) <= 0",
     "guarantee must not exceed limit: lower guarantee or raise limit",
 )
+LINK_IS_ONE_THING: Final = "a link is either interfaces or a networkPath: give exactly one of the two"
+LINK_HAS_CAPACITY: Final = "capacity is missing: give it; only a link by networkPath may leave it to the path's spec.capacity"
+_LINK_IS_ONE_THING: Final = cel("has(self.interfaces) != has(self.networkPath)", LINK_IS_ONE_THING)
+_LINK_HAS_CAPACITY: Final = cel("has(self.capacity) || has(self.networkPath)", LINK_HAS_CAPACITY)
 _LINK_LEAVES_SOMETHING: Final = cel(
-    f"{_part_of_capacity('headroom')} + {_part_of_capacity('floor')} <= quantity(self.capacity).asApproximateFloat()",
+    "!has(self.capacity)"
+    f" || {_part_of_capacity('headroom')} + {_part_of_capacity('floor')} <= quantity(self.capacity).asApproximateFloat()",
     "headroom and floor together exceed capacity: lower one of them",
 )
-_LINK_HAS_A_FLOOR: Final = cel(f"{_part_of_capacity('floor')} > 0.0", "floor must be above 0: jobs cannot run on nothing; give e.g. 1%")
+_LINK_HAS_A_FLOOR: Final = cel(
+    f"(self.floor.endsWith('%') ? {_percentage('floor')} : quantity(self.floor).asApproximateFloat()) > 0.0",
+    "floor must be above 0: jobs cannot run on nothing; give e.g. 1%",
+)
 
 
 class InterfaceDirection(ApiModel):
@@ -56,27 +69,32 @@ class InterfaceDirection(ApiModel):
 
 
 class SharedLink(ApiModel):
-    """A link that jobs share: an interface, or an uplink that several interfaces share. A job crosses it if it uses one of them."""
+    """A link that jobs share: an interface, an uplink that several interfaces share, or a path between two nodes."""
 
-    model_config = ConfigDict(json_schema_extra=marks(_LINK_LEAVES_SOMETHING, _LINK_HAS_A_FLOOR))
+    model_config = ConfigDict(json_schema_extra=marks(_LINK_IS_ONE_THING, _LINK_HAS_CAPACITY, _LINK_LEAVES_SOMETHING, _LINK_HAS_A_FLOOR))
 
     name: ShareName
     """Name of the link, for the status and metrics."""
 
-    interfaces: Annotated[tuple[InterfaceDirection, ...], Field(min_length=1, max_length=32)] = Field(
-        json_schema_extra=marks(list_type="map", list_map_keys=("node", "name", "direction"))
+    interfaces: Annotated[tuple[InterfaceDirection, ...], Field(min_length=1, max_length=32)] | None = Field(
+        default=None, json_schema_extra=marks(list_type="map", list_map_keys=("node", "name", "direction"))
     )
-    """The interfaces whose traffic crosses the link."""
+    """The interfaces whose traffic crosses the link: a job crosses it if it uses one of them."""
 
-    capacity: RateText = Field(
+    network_path: ObjectName | None = None
+    """Name of the NetworkPath that the link is, instead of `interfaces`: a job crosses it if it leads from the path's source to its
+    destination. Others' traffic on a path cannot be counted; `headroom` is all that is left to it."""
+
+    capacity: RateText | None = Field(
+        default=None,
         json_schema_extra=marks(
             cel(
                 f"quantity(self).compareTo(quantity('{NARROWEST}')) >= 0 && quantity(self).compareTo(quantity('{FASTEST}')) <= 0",
                 f"capacity must lie between {NARROWEST} and {FASTEST}: it is in decimal bits per second",
             )
-        )
+        ),
     )
-    """What the link carries, in decimal bits per second, e.g. `10G`."""
+    """What the link carries, in decimal bits per second, e.g. `10G`. A link by `networkPath` without it has the path's `spec.capacity`."""
 
     headroom: PartText = "10%"
     """What is always left to others, as a percentage of the capacity or a rate."""
@@ -84,20 +102,13 @@ class SharedLink(ApiModel):
     floor: PartText = "10%"
     """What Fairlead's jobs together keep however much others send, as a percentage of the capacity or a rate."""
 
-    @property
-    def capacity_bps(self) -> int:
-        """The capacity in bits per second."""
-        return parse_rate(self.capacity)
+    def headroom_bps(self, capacity_bps: int) -> int:
+        """The headroom in bits per second on a link of this capacity."""
+        return parse_part(self.headroom, capacity_bps)
 
-    @property
-    def headroom_bps(self) -> int:
-        """The headroom in bits per second."""
-        return parse_part(self.headroom, self.capacity_bps)
-
-    @property
-    def floor_bps(self) -> int:
-        """The floor in bits per second."""
-        return parse_part(self.floor, self.capacity_bps)
+    def floor_bps(self, capacity_bps: int) -> int:
+        """The floor in bits per second on a link of this capacity."""
+        return parse_part(self.floor, capacity_bps)
 
 
 class LabelRequirement(ApiModel):
@@ -231,6 +242,9 @@ class LinkStatus(ApiModel):
     capacity: str
     """What the link carries."""
 
+    capacity_source: CapacitySource | None = None
+    """Who says so: the `Policy`, or the link's `NetworkPath` with the capacity that its spec declares."""
+
     available: str
     """What jobs may have together: the capacity less headroom and others' traffic, at least the floor."""
 
@@ -241,7 +255,8 @@ class LinkStatus(ApiModel):
     """What they were measured to use; absent until something was measured."""
 
     foreign: str | None = None
-    """What others were measured to use; absent where no mover reports its interface's counters."""
+    """What others were measured to use; absent where no mover reports its interface's counters, and for a link by `networkPath`, as no
+    counter is a path's own."""
 
     jobs: int
     """Jobs that cross it."""

@@ -148,6 +148,7 @@ class PolicyConditionType(_Documented):
     """The conditions of a FairnessPolicy."""
 
     ACCEPTED = "Accepted", "The policy is in force as it is written."
+    LINKS_RESOLVED = "LinksResolved", "Every link has ends and a capacity: those by `networkPath` find both."
     TENANTS_MATCHED = "TenantsMatched", "Every tenant's selector matches a namespace, and no namespace is matched by two of them."
     GUARANTEES_MET = "GuaranteesMet", "Every guarantee of tenants and of running jobs fits on every link."
     SHARES_EXACT = (
@@ -162,6 +163,17 @@ class PolicyReason(_Documented):
     IN_FORCE = "InForce", "The shares of all jobs follow from this policy."
     OTHER_POLICY_IN_FORCE = "OtherPolicyInForce", "An older FairnessPolicy is in force. Only one can be: delete one, or merge them."
     INVALID_SPEC = "InvalidSpec", "A field has a value that cannot work; the message names it. The last good version stays in force."
+
+    ALL_RESOLVED = "AllResolved", "It is known which jobs cross each link and what it carries."
+    PATH_NOT_FOUND = (
+        "PathNotFound",
+        "A link's `networkPath` names no NetworkPath; the message has both names. The link stays as it was last, or is not shared.",
+    )
+    NO_CAPACITY = (
+        "NoCapacity",
+        "A link by `networkPath` has no capacity of its own, and the path declares none, or too small a one for headroom and floor;"
+        " the message names both. The link stays as it was last, or is not shared.",
+    )
 
     ALL_MATCHED = "AllMatched", "Each tenant has namespaces, and each namespace one tenant at most."
     SELECTOR_MATCHES_NOTHING = "SelectorMatchesNothing", "A tenant's selector matches no namespace; the message names the tenant."

@@ -117,6 +117,7 @@ class Runtime:
         fairness = FairnessLoop(
             cache=self.cache,
             board=self.board,
+            paths=self.paths,
             jobs=queue,
             client=client,
             metrics=FairnessMetrics(metrics.registry, PREFIX),

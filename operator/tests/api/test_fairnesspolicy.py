@@ -43,14 +43,14 @@ def test_a_part_that_cannot_be_read_is_named_with_how_to_write_it(text: str) -> 
         parse_part(text, 10**10)
 
 
-def test_a_link_tells_its_rates_in_bits_per_second() -> None:
+def test_a_link_tells_the_parts_of_its_capacity_in_bits_per_second() -> None:
     link = SharedLink.model_validate(
         {"name": "wan", "interfaces": [{"node": "n", "name": "eth0", "direction": "Transmit"}], "capacity": "10G", "headroom": "1G"}
     )
-    assert (link.capacity_bps, link.headroom_bps, link.floor_bps) == (10**10, 10**9, 10**9)
+    assert (link.headroom_bps(10**10), link.floor_bps(10**10)) == (10**9, 10**9)
 
 
 def test_an_object_that_cannot_be_read_says_which_field() -> None:
     metadata = {"name": "site", "uid": "u", "creationTimestamp": "2026-01-01T00:00:00Z"}
     with pytest.raises(InvalidResourceError, match=r"spec\.links\.0\.capacity"):
-        FairnessPolicy.from_object({"metadata": metadata, "spec": {"links": [{"name": "x", "interfaces": [], "capacity": "fast"}]}})
+        FairnessPolicy.from_object({"metadata": metadata, "spec": {"links": [{"name": "x", "networkPath": "a-b", "capacity": "fast"}]}})

@@ -10,10 +10,10 @@ from typing import Any
 import aiohttp
 import pytest
 from kubelet import FakeNodes
-from lab import Lab, eventually, fairness_policy
+from lab import Lab, eventually, fairness_policy, network_path
 
 from fairlead.api import names
-from fairlead.kube.client import JOBS, POLICIES, KubeObject
+from fairlead.kube.client import JOBS, PATHS, POLICIES, KubeObject
 from fairlead.kube.errors import NotFoundError
 
 OUT = {"name": "out", "interfaces": [{"node": "dtn-a", "name": "data0", "direction": "Transmit"}], "capacity": "1G", "headroom": "0"}
@@ -135,6 +135,7 @@ async def test_the_policy_says_what_its_links_and_tenants_have(sharing: Lab) -> 
     conditions = {condition["type"]: condition for condition in shown["conditions"]}
     assert {kind: (c["status"], c["reason"]) for kind, c in conditions.items()} == {
         "Accepted": ("True", "InForce"),
+        "LinksResolved": ("True", "AllResolved"),
         "TenantsMatched": ("False", "SelectorMatchesNothing"),
         "GuaranteesMet": ("False", "GuaranteesShrunk"),
         "SharesExact": ("True", "Exact"),
@@ -142,6 +143,32 @@ async def test_the_policy_says_what_its_links_and_tenants_have(sharing: Lab) -> 
     assert "ghost" in conditions["TenantsMatched"]["message"]
     assert {tenant["name"]: tenant["jobs"] for tenant in shown["tenants"]} == {"lab": 1, "ghost": 0, "others": 0}
     assert shown["observedGeneration"] == 1
+
+
+async def test_jobs_on_a_path_share_what_it_declares_and_a_path_that_is_not_there_is_named(sharing: Lab) -> None:
+    path = await sharing.client.create(PATHS, None, network_path("a-b", capacity="400M"))
+    try:
+        await _create(sharing, links=[{"name": "wan", "networkPath": "a-b", "headroom": "0"}, {"name": "typo", "networkPath": "a-c"}])
+        async with sharing.operator(), _busy_nodes(sharing) as nodes:
+            for name in ("one", "two"):
+                await sharing.create_job(name)
+                await _start(sharing, nodes, name)
+            for name in ("one", "two"):
+                await _cap_becomes(sharing, name, lambda cap: cap == "200M")
+
+            async def resolved() -> KubeObject | None:
+                status = (await sharing.client.get(POLICIES, None, "site")).get("status") or {}
+                shown = [link for link in status.get("links", []) if link["jobs"] == 2]
+                return status if shown else None
+
+            status = await eventually(resolved, "figures", lambda: sharing.client.get(POLICIES, None, "site"), patience_seconds=20)
+        (wan,) = status["links"]
+        assert (wan["capacity"], wan["capacitySource"], "foreign" in wan) == ("400M", "NetworkPath", False)
+        (unresolved,) = (each for each in status["conditions"] if each["type"] == "LinksResolved")
+        assert (unresolved["status"], unresolved["reason"]) == ("False", "PathNotFound")
+        assert "link typo: NetworkPath a-c does not exist" in unresolved["message"]
+    finally:
+        await sharing.client.delete(PATHS, None, "a-b", uid=path["metadata"]["uid"])
 
 
 async def test_a_restarted_operator_leaves_running_caps_as_they_are(sharing: Lab) -> None:

@@ -20,12 +20,18 @@ def _link(name: str = "out", **fields: Any) -> dict[str, Any]:
     return {"name": name, "interfaces": [interface], "capacity": "10G", **fields}
 
 
+def _path_link(name: str = "wan", **fields: Any) -> dict[str, Any]:
+    return {"name": name, "networkPath": "a-b", **fields}
+
+
 def _tenant(name: str = "astro", **fields: Any) -> dict[str, Any]:
     return {"name": name, "namespaceSelector": {"matchLabels": {"team": name}}, **fields}
 
 
 CAPACITY = "capacity must lie between 1M and 10T: it is in decimal bits per second"
 TOO_MUCH = "headroom and floor together exceed capacity: lower one of them"
+ONE_THING = "a link is either interfaces or a networkPath: give exactly one of the two"
+NO_CAPACITY = "capacity is missing: give it; only a link by networkPath may leave it to the path's spec.capacity"
 NO_FLOOR = "floor must be above 0: jobs cannot run on nothing; give e.g. 1%"
 WITHIN_LIMIT = "guarantee must not exceed limit: lower guarantee or raise limit"
 LEAST_LIMIT = "limit must be at least 1M: it is in decimal bits per second; leave it out for no limit"
@@ -37,6 +43,10 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "headroom and floor beyond the capacity": ({"links": [_link(headroom="95%")]}, TOO_MUCH),
     "a rate as headroom beyond the capacity": ({"links": [_link(headroom="9.5G")]}, TOO_MUCH),
     "no floor": ({"links": [_link(floor="0%")]}, NO_FLOOR),
+    "no floor of a path's capacity": ({"links": [_path_link(floor="0")]}, NO_FLOOR),
+    "a link that is nothing": ({"links": [{"name": "out", "capacity": "1G"}]}, ONE_THING),
+    "a link that is both interfaces and a path": ({"links": [_link(networkPath="a-b")]}, ONE_THING),
+    "interfaces without a capacity": ({"links": [{key: value for key, value in _link().items() if key != "capacity"}]}, NO_CAPACITY),
     "a tenant's guarantee above its limit": ({"tenants": [_tenant(guarantee="2G", limit="1G")]}, WITHIN_LIMIT),
     "others' guarantee above their limit": ({"others": {"guarantee": "2G", "limit": "1G"}}, WITHIN_LIMIT),
     "a limit of zero": ({"tenants": [_tenant(limit="0")]}, LEAST_LIMIT),
@@ -62,6 +72,7 @@ REFUSED_BY_SCHEMA: dict[str, tuple[dict[str, Any], str]] = {
     "headroom of everything": ({"links": [_link(headroom="100%")]}, "spec.links[0].headroom"),
     "a weight of zero": ({"tenants": [_tenant(weight=0)]}, "spec.tenants[0].weight"),
     "a direction there is not": ({"links": [_link(interfaces=[{"node": "a", "name": "b", "direction": "Up"}])]}, "direction"),
+    "a path's name that is none": ({"links": [_path_link(networkPath="A_B")]}, "spec.links[0].networkPath"),
     "a link without interfaces": ({"links": [_link(interfaces=[])]}, "spec.links[0].interfaces"),
     "two links of one name": ({"links": [_link(), _link()]}, "spec.links[1]"),
     "two tenants of one name": ({"tenants": [_tenant(), _tenant()]}, "spec.tenants[1]"),
@@ -74,6 +85,7 @@ ACCEPTED: dict[str, dict[str, Any]] = {
     "an uplink of several interfaces": {
         "links": [_link(interfaces=[{"node": f"dtn-{n}", "name": "data0", "direction": "Receive"} for n in "abc"])]
     },
+    "a path with its own capacity, and one with the path's": {"links": [_path_link(), _path_link("uplink", capacity="1G")]},
     "an interface in two links": {"links": [_link(), _link("uplink")]},
     "everything of a tenant": {"tenants": [_tenant(weight=7, guarantee="1G", limit="1G")], "others": {"weight": 1}},
     "requirements": {

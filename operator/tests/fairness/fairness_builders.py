@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from fairlead.api.fairnesspolicy import FairnessPolicy
+from fairlead.api.networkpath import NetworkPath
 from fairlead.core.ends import End
 from fairlead.core.fairness.meter import Meter
 from fairlead.core.fairness.model import Participant, Stage
@@ -33,10 +34,27 @@ def make_link(name: str = "out", node: str = "dtn-a", direction: str = "Transmit
     return {"name": name, "interfaces": [interface], "capacity": capacity, "headroom": "0", **more}
 
 
-def make_rules(*links: Mapping[str, Any], tenants: Mapping[str, Mapping[str, Any]] | None = None, **spec: Any) -> Rules:
+def make_path(name: str = "a-b", source: str | None = None, destination: str | None = None, capacity: str | None = None) -> NetworkPath:
+    """A path from `dtn-a` to `dtn-b` through these interfaces, or any."""
+    ends = {"source": {"node": "dtn-a", "interface": source}, "destination": {"node": "dtn-b", "interface": destination}}
+    metadata = {"name": name, "uid": f"{name}-uid", "creationTimestamp": "2026-01-01T00:00:00Z"}
+    return NetworkPath.from_object({"metadata": metadata, "spec": {**ends, "capacity": capacity}})
+
+
+def make_path_link(name: str = "wan", path: str = "a-b", capacity: str | None = "1G", **more: Any) -> dict[str, Any]:
+    return {"name": name, "networkPath": path, "headroom": "0", **({"capacity": capacity} if capacity else {}), **more}
+
+
+def make_rules(
+    *links: Mapping[str, Any],
+    tenants: Mapping[str, Mapping[str, Any]] | None = None,
+    paths: Iterable[NetworkPath] = (),
+    before: Rules | None = None,
+    **spec: Any,
+) -> Rules:
     """The rules for namespaces named after the tenants, and one named `elsewhere`."""
     namespaces: dict[str, Mapping[str, str]] = {name: {"tenant": name} for name in tenants or {}}
-    return read_rules(make_policy(*links, tenants=tenants, **spec), {**namespaces, "elsewhere": {}})
+    return read_rules(make_policy(*links, tenants=tenants, **spec), {**namespaces, "elsewhere": {}}, paths, before)
 
 
 def make_job(name: str = "job", **fields: Any) -> Participant:

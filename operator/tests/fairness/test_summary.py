@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from fairness_builders import G, M, Network, make_job, make_link, make_policy, make_rules
+from fairness_builders import G, M, Network, make_job, make_link, make_path, make_path_link, make_policy, make_rules
 
 from fairlead.api.fairnesspolicy import FairnessPolicyStatus
 from fairlead.api.reasons import PolicyReason
@@ -75,6 +75,30 @@ def test_guarantees_that_others_traffic_leaves_no_room_for_are_named() -> None:
     status, reason, message = condition(summarised(network), "GuaranteesMet")
     assert (status, reason) == ("False", "GuaranteesShrunk")
     assert "out keeps 0." in message
+
+
+def test_a_link_by_path_says_whose_capacity_it_has_and_that_others_traffic_is_not_counted() -> None:
+    network = Network(make_rules(make_link(), make_path_link(capacity=None), paths=[make_path(capacity="400M")]))
+    network.add(make_job())
+    network.run(30)
+    status = summarised(network)
+    out, wan = status.links
+    assert (out.capacity, out.capacity_source, out.foreign) == ("1G", "Policy", "0")
+    assert (wan.capacity, wan.capacity_source, wan.allocated, wan.foreign) == ("400M", "NetworkPath", "400M", None)
+    assert condition(status, "LinksResolved")[:2] == ("True", "AllResolved")
+    assert "others' traffic on wan cannot be counted" in condition(status, "LinksResolved")[2]
+
+
+def test_links_whose_path_is_missing_or_without_capacity_are_named_and_the_others_shared() -> None:
+    network = Network(make_rules(make_link(), make_path_link("x", "gone"), make_path_link("y", capacity=None), paths=[make_path()]))
+    network.add(make_job())
+    status = summarised(network)
+    verdict, reason, message = condition(status, "LinksResolved")
+    assert (verdict, reason) == ("False", "PathNotFound")
+    assert "link x: NetworkPath gone does not exist" in message
+    assert "link y: NetworkPath a-b declares no capacity" in message
+    assert [link.name for link in status.links] == ["out"]
+    assert condition(status, "Accepted")[0] == "True"
 
 
 def test_tenants_without_namespaces_are_named() -> None:

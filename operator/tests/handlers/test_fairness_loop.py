@@ -20,6 +20,7 @@ from fairlead.handlers.fairness import loop
 from fairlead.handlers.fairness.board import Board
 from fairlead.handlers.fairness.loop import WARM_UP_SECONDS, FairnessLoop
 from fairlead.handlers.fairness.metrics import FairnessMetrics
+from fairlead.handlers.paths.board import PathBoard
 from fairlead.handlers.queue import WorkQueue
 from fairlead.kube.client import KubeClient, KubeObject, Resource
 from fairlead.kube.errors import ConflictError
@@ -50,6 +51,7 @@ class Bench:
         self.timers = FakeTimers()
         self.cache = Cache()
         self.board = Board()
+        self.paths = PathBoard()
         self.jobs: WorkQueue[ObjectKey] = WorkQueue(self.timers)
         self.client = FakeClient(self.cache)
         self.registry = CollectorRegistry()
@@ -58,6 +60,7 @@ class Bench:
         self.loop = FairnessLoop(
             cache=self.cache,
             board=self.board,
+            paths=self.paths,
             jobs=self.jobs,
             client=cast(KubeClient, self.client),
             metrics=self.metrics,
@@ -70,12 +73,23 @@ class Bench:
 
     def put_policy(self, name: str = "site", version: int = 1, created: str = "2026-01-01T00:00:00Z", **link: Any) -> None:
         interface = {"node": "dtn-a", "name": "data0", "direction": "Transmit"}
+        ends: dict[str, Any] = {} if "networkPath" in link else {"interfaces": [interface], "capacity": "1G"}
         body = {
             "metadata": {"name": name, "uid": f"{name}-uid", "generation": version, "resourceVersion": f"{version}0"},
-            "spec": {"links": [{"name": "out", "interfaces": [interface], "capacity": "1G", "headroom": "0", **link}]},
+            "spec": {"links": [{"name": "out", "headroom": "0", **ends, **link}]},
         }
         body["metadata"]["creationTimestamp"] = created  # type: ignore[index]
         self.cache.put_policy(body)
+
+    def list_paths(self, **capacities: str | None) -> None:
+        """A list of the paths from `dtn-a` to `dtn-b` with these names, as the keeper takes it in."""
+        before, listed = self.paths.snapshot(), {}
+        for name, capacity in capacities.items():
+            metadata = {"name": name, "uid": f"{name}-uid", "creationTimestamp": "2026-01-01T00:00:00Z"}
+            spec = {"source": {"node": "dtn-a"}, "destination": {"node": "dtn-b"}, "capacity": capacity}
+            self.paths.put_path({"metadata": metadata, "spec": spec})
+            listed[ObjectKey("", name)] = f"{name}-uid"
+        self.paths.keep_paths(before, listed)
 
     def put_job(self, name: str = "job", stage: Stage = Stage.FLOWING, **fields: Any) -> None:
         self.cache.put_job(job_body(name, uid=f"{name}-uid"))
@@ -83,8 +97,11 @@ class Bench:
         self.board.note(ObjectKey("lab", name), job, self.now().timestamp())
 
     def accepted(self, number: int = -1) -> tuple[str, str, str]:
+        return self.condition("Accepted", number)
+
+    def condition(self, kind: str, number: int = -1) -> tuple[str, str, str]:
         conditions = self.client.patches[number]["conditions"]
-        return next((c["status"], c["reason"], c["message"]) for c in conditions if c["type"] == "Accepted")
+        return next((c["status"], c["reason"], c["message"]) for c in conditions if c["type"] == kind)
 
     def cap(self, name: str = "job") -> int | None:
         standing = self.board.standing(f"{name}-uid")
@@ -123,7 +140,8 @@ async def test_the_status_says_what_links_and_tenants_have_and_is_not_written_ag
     await bench.loop.round()
     (status,) = bench.client.patches
     assert bench.accepted()[:2] == ("True", "InForce")
-    assert status["links"] == [{"name": "out", "capacity": "1G", "available": "1G", "allocated": "1G", "jobs": 1, "waiting": 0}]
+    known = {"name": "out", "capacity": "1G", "capacitySource": "Policy"}
+    assert status["links"] == [{**known, "available": "1G", "allocated": "1G", "jobs": 1, "waiting": 0}]
     assert [tenant["name"] for tenant in status["tenants"]] == ["others"]
     bench.timers.advance(60)
     await bench.loop.round()
@@ -191,6 +209,60 @@ async def test_a_policy_that_was_never_good_changes_no_cap_and_stops_nobody(benc
     standing = bench.board.standing("job-uid")
     assert standing is not None
     assert (standing.hold, standing.admission) == (True, Admission.ADMITTED)
+
+
+async def test_a_link_whose_path_goes_stays_as_it_was_and_is_what_the_path_says_when_that_is_back(bench: Bench) -> None:
+    bench.put_policy(networkPath="wan")
+    bench.list_paths(wan="400M")
+    bench.put_job(cap_bps=4e8)
+    await bench.loop.round()
+    assert (bench.cap(), bench.condition("LinksResolved")[0]) == (400_000_000, "True")
+    for missing in ({}, {"wan": None}):
+        bench.list_paths(**missing)
+        bench.timers.advance(ROUND_SECONDS)
+        await bench.loop.round()
+        assert (bench.cap(), bench.condition("LinksResolved")[0]) == (400_000_000, "False")
+        assert "the link stays as it was" in bench.condition("LinksResolved")[2]
+    bench.list_paths(wan="200M")
+    bench.timers.advance(ROUND_SECONDS)
+    await bench.loop.round()
+    assert (bench.cap(), bench.condition("LinksResolved")[0]) == (200_000_000, "True")
+
+
+async def test_a_policy_that_turns_bad_beside_a_path_that_goes_keeps_its_last_good_link(bench: Bench) -> None:
+    bench.put_policy(networkPath="wan")
+    bench.list_paths(wan="400M")
+    bench.put_job(cap_bps=4e8)
+    await bench.loop.round()
+    bench.put_policy(version=2, capacity="0")
+    bench.list_paths()
+    bench.timers.advance(ROUND_SECONDS)
+    await bench.loop.round()
+    assert (bench.accepted()[1], bench.condition("LinksResolved")[1], bench.cap()) == ("InvalidSpec", "PathNotFound", 400_000_000)
+
+
+async def test_a_link_that_was_never_known_holds_nobody(bench: Bench) -> None:
+    bench.put_policy(networkPath="typo")
+    bench.list_paths(wan="400M")
+    bench.put_job(stage=Stage.ASKING)
+    await bench.loop.round()
+    standing = bench.board.standing("job-uid")
+    assert standing is not None
+    assert (standing.admission, standing.cap_bps) == (Admission.ADMITTED, None)
+    assert bench.condition("LinksResolved")[:2] == ("False", "PathNotFound")
+    assert bench.accepted()[0] == "True"
+
+
+async def test_until_the_paths_were_listed_no_cap_of_a_policy_that_names_one_changes(bench: Bench) -> None:
+    bench.put_policy(networkPath="wan")
+    bench.put_job(cap_bps=1e8)
+    await bench.loop.round()
+    standing = bench.board.standing("job-uid")
+    assert standing is not None
+    assert standing.hold
+    bench.list_paths(wan="400M")
+    await bench.loop.round()
+    assert bench.cap() == 400_000_000
 
 
 async def test_when_the_policy_goes_every_job_is_let_go(bench: Bench) -> None:

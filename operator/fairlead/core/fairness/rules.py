@@ -5,14 +5,27 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from fairlead.api.fairnesspolicy import OTHERS, FairnessPolicy, FairnessPolicyStatus, Share, SharedLink
-from fairlead.api.quantity import RateError
+from fairlead.api.fairnesspolicy import (
+    LINK_HAS_CAPACITY,
+    LINK_IS_ONE_THING,
+    OTHERS,
+    CapacitySource,
+    FairnessPolicy,
+    FairnessPolicyStatus,
+    Share,
+    SharedLink,
+)
+from fairlead.api.networkpath import NetworkPath
+from fairlead.api.quantity import RateError, parse_rate
+from fairlead.api.reasons import PolicyReason
 from fairlead.api.schema import InvalidResourceError, ObjectMetadata
 from fairlead.core.ends import End
 from fairlead.core.fairness.model import Participant
+from fairlead.core.paths.model import Ends
+from fairlead.core.paths.objects import ends_of_spec
 
 _MOST_NAMED = 5
 
@@ -28,18 +41,28 @@ class InvalidPolicyError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class LinkRule:
-    """One shared link."""
+    """One shared link: some interfaces, or what lies between the ends of a path."""
 
     name: str
     interfaces: frozenset[InterfaceKey]
     capacity_bps: float
     headroom_bps: float
     floor_bps: float
+    between: Ends | None = None
+    capacity_source: CapacitySource = "Policy"
 
     @property
     def available_bps(self) -> float:
         """What jobs may have while nobody else uses the link."""
         return self.capacity_bps - self.headroom_bps
+
+
+@dataclass(frozen=True, slots=True)
+class Unresolved:
+    """Why a link cannot be what its policy says, as long as its NetworkPath is as it is."""
+
+    reason: PolicyReason
+    message: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +85,10 @@ class Rules:
     tenant_of: Mapping[str, str]
     links_by_end: Mapping[EndKey, frozenset[str]]
     """Links by node, interface and direction; with None for the interface those of any."""
+    links_by_nodes: Mapping[tuple[str, str], tuple[LinkRule, ...]] = field(default_factory=dict)
+    """Links that are paths, by sending and receiving node."""
+    unresolved: Mapping[str, Unresolved] = field(default_factory=dict)
+    """Links that are not in `links`, or only as they were before."""
     overlaps: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Namespaces that several tenants select, with those tenants."""
 
@@ -76,7 +103,8 @@ class Rules:
 
     def links_of(self, job: Participant) -> tuple[str, ...]:
         """Names of the links that the job crosses, or may cross as long as an interface is not known."""
-        return tuple(sorted(self._links_at(job.source, _TRANSMIT) | self._links_at(job.destination, _RECEIVE)))
+        at_ends = self._links_at(job.source, _TRANSMIT) | self._links_at(job.destination, _RECEIVE)
+        return tuple(sorted(at_ends | self._links_between(job.source, job.destination)))
 
     def shares_at_receiver(self, job: Participant) -> bool:
         """Whether the job shares what its receiver's interface gets."""
@@ -88,6 +116,13 @@ class Rules:
 
     def _links_at(self, end: End, direction: str) -> frozenset[str]:
         return self.links_by_end.get((end.node, end.interface, direction), frozenset())
+
+    def _links_between(self, source: End, destination: End) -> frozenset[str]:
+        if source.node is None or destination.node is None:
+            return frozenset()
+        ends = Ends(source.node, source.interface, destination.node, destination.interface)
+        paths = self.links_by_nodes.get(ends.nodes, ())
+        return frozenset(link.name for link in paths if link.between is not None and link.between.may_be(ends))
 
     def _interfaces_at(self, end: End, direction: str) -> frozenset[InterfaceKey]:
         if end.node is None:
@@ -105,6 +140,14 @@ def _by_end(links: Iterable[LinkRule]) -> Mapping[EndKey, frozenset[str]]:
             found[node, name, direction].add(link.name)
             found[node, None, direction].add(link.name)
     return {end: frozenset(names) for end, names in found.items()}
+
+
+def _by_nodes(links: Iterable[LinkRule]) -> Mapping[tuple[str, str], tuple[LinkRule, ...]]:
+    found: dict[tuple[str, str], tuple[LinkRule, ...]] = defaultdict(tuple)
+    for link in links:
+        if link.between is not None:
+            found[link.between.nodes] += (link,)
+    return dict(found)
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,9 +176,18 @@ def choose(candidates: Iterable[Candidate]) -> Candidate | None:
     return min(present, key=lambda each: (each.metadata.creation_timestamp, each.metadata.name), default=None)
 
 
-def read_rules(policy: FairnessPolicy, namespaces: Mapping[str, Mapping[str, str]]) -> Rules:
-    """The policy for namespaces with these labels. Raises InvalidPolicyError: objects may be older than the schema's rules."""
-    links = {link.name: _link(number, link) for number, link in enumerate(policy.spec.links)}
+def read_rules(
+    policy: FairnessPolicy,
+    namespaces: Mapping[str, Mapping[str, str]],
+    paths: Iterable[NetworkPath] = (),
+    before: Rules | None = None,
+) -> Rules:
+    """The policy for namespaces with these labels. Raises InvalidPolicyError: objects may be older than the schema's rules.
+
+    A link whose NetworkPath is not among `paths`, or gives it no capacity, is no error of the policy, since paths come and go: it is
+    what it was in `before`, or left out, and named in `Rules.unresolved`.
+    """
+    links, unresolved = _links(policy, {path.metadata.name: path for path in paths}, before.links if before else {})
     tenant_of: dict[str, str] = {}
     overlaps: dict[str, tuple[str, ...]] = {}
     for name, labels in namespaces.items():
@@ -156,23 +208,72 @@ def read_rules(policy: FairnessPolicy, namespaces: Mapping[str, Mapping[str, str
         tenants={name: _tenant(path, name, share, sizes[name]) for path, name, share in shares},
         tenant_of=tenant_of,
         links_by_end=_by_end(links.values()),
+        links_by_nodes=_by_nodes(links.values()),
+        unresolved=unresolved,
         overlaps=overlaps,
     )
 
 
-def _link(number: int, link: SharedLink) -> LinkRule:
-    path = f"spec.links[{number}]"
+def _links(
+    policy: FairnessPolicy, paths: Mapping[str, NetworkPath], before: Mapping[str, LinkRule]
+) -> tuple[dict[str, LinkRule], dict[str, Unresolved]]:
+    links: dict[str, LinkRule] = {}
+    unresolved: dict[str, Unresolved] = {}
+    for number, link in enumerate(policy.spec.links):
+        found = _link(f"spec.links[{number}]", link, paths.get(link.network_path or ""))
+        if isinstance(found, LinkRule):
+            links[link.name] = found
+            continue
+        known = before.get(link.name)
+        if known is not None:
+            links[link.name] = known
+        meanwhile = "is not shared" if known is None else "stays as it was"
+        unresolved[link.name] = Unresolved(found.reason, f"{found.message}; until then the link {meanwhile}")
+    return links, unresolved
+
+
+def _link(where: str, link: SharedLink, path: NetworkPath | None) -> LinkRule | Unresolved:
+    """The link, as far as its path allows it. Raises InvalidPolicyError for what is wrong whatever the path."""
+    if (link.interfaces is None) == (link.network_path is None):
+        raise InvalidPolicyError(f"{where}: {LINK_IS_ONE_THING}")
+    rule = None if link.capacity is None else _rule(where, link, link.capacity)
+    if link.network_path is not None:
+        return _on_path(where, link, rule, path)
+    if rule is None:
+        raise InvalidPolicyError(f"{where}: {LINK_HAS_CAPACITY}")
+    return rule
+
+
+def _on_path(where: str, link: SharedLink, rule: LinkRule | None, path: NetworkPath | None) -> LinkRule | Unresolved:
+    named = f"link {link.name}: NetworkPath {link.network_path}"
+    if path is None:
+        return Unresolved(PolicyReason.PATH_NOT_FOUND, f"{named} does not exist: correct networkPath or create it")
+    if rule is None:
+        # What transfers got there is no capacity: those held by a cap are not counted, so a link by it could only shrink.
+        if path.spec.capacity is None:
+            return Unresolved(
+                PolicyReason.NO_CAPACITY, f"{named} declares no capacity: give the link a capacity or the path its spec.capacity"
+            )
+        try:
+            rule = replace(_rule(where, link, path.spec.capacity), capacity_source="NetworkPath")
+        except InvalidPolicyError as error:
+            return Unresolved(PolicyReason.NO_CAPACITY, f"{named} declares a capacity of {path.spec.capacity}: {error}")
+    return replace(rule, between=ends_of_spec(path.spec))
+
+
+def _rule(where: str, link: SharedLink, capacity: str) -> LinkRule:
     try:
-        capacity_bps, headroom_bps, floor_bps = link.capacity_bps, link.headroom_bps, link.floor_bps
+        capacity_bps = parse_rate(capacity)
+        headroom_bps, floor_bps = link.headroom_bps(capacity_bps), link.floor_bps(capacity_bps)
     except RateError as error:
-        raise InvalidPolicyError(f"{path} ({link.name}): {error}") from error
+        raise InvalidPolicyError(f"{where} ({link.name}): {error}") from error
     if capacity_bps <= 0:
-        raise InvalidPolicyError(f"{path}.capacity is 0: give the link's rate, e.g. 10G")
+        raise InvalidPolicyError(f"{where}.capacity is 0: give the link's rate, e.g. 10G")
     if floor_bps <= 0:
-        raise InvalidPolicyError(f"{path}.floor is 0: jobs cannot run on nothing; give e.g. 1%")
+        raise InvalidPolicyError(f"{where}.floor is 0: jobs cannot run on nothing; give e.g. 1%")
     if headroom_bps + floor_bps > capacity_bps:
-        raise InvalidPolicyError(f"{path}: headroom and floor together exceed capacity: lower one of them")
-    interfaces = frozenset((each.node, each.name, each.direction) for each in link.interfaces)
+        raise InvalidPolicyError(f"{where}: headroom and floor together exceed capacity: lower one of them")
+    interfaces = frozenset((each.node, each.name, each.direction) for each in link.interfaces or ())
     return LinkRule(link.name, interfaces, float(capacity_bps), float(headroom_bps), float(floor_bps))
 
 

@@ -28,6 +28,7 @@ def accepted_status(policy: Candidate, rules: Rules, outcome: Outcome, problem: 
         conditions.set(PolicyConditionType.ACCEPTED, "False", PolicyReason.INVALID_SPEC, message)
     else:
         conditions.set(PolicyConditionType.ACCEPTED, "True", PolicyReason.IN_FORCE, "jobs share the links by this policy")
+    _links_resolved(conditions, rules)
     _tenants_matched(conditions, rules)
     _guarantees_met(conditions, rules, outcome)
     if outcome.fair.approximated:
@@ -51,8 +52,9 @@ def refused_status(policy: Candidate, reason: PolicyReason, message: str, now: d
     """The status of a policy that is not in force."""
     conditions = _conditions(policy, now)
     conditions.set(PolicyConditionType.ACCEPTED, "False", reason, message)
-    for kind in (PolicyConditionType.TENANTS_MATCHED, PolicyConditionType.GUARANTEES_MET, PolicyConditionType.SHARES_EXACT):
-        conditions.remove(kind)
+    for kind in PolicyConditionType:
+        if kind is not PolicyConditionType.ACCEPTED:
+            conditions.remove(kind)
     return FairnessPolicyStatus(conditions=conditions.build(), observed_generation=policy.metadata.generation)
 
 
@@ -72,6 +74,17 @@ def _verdicts(status: FairnessPolicyStatus) -> list[tuple[str, str, str]]:
 def _conditions(policy: Candidate, now: datetime) -> Conditions:
     generation = policy.metadata.generation
     return Conditions(policy.status.conditions, generation=generation, now=now.replace(microsecond=0), kinds=PolicyConditionType)
+
+
+def _links_resolved(conditions: Conditions, rules: Rules) -> None:
+    kind, problems = PolicyConditionType.LINKS_RESOLVED, rules.unresolved.values()
+    if problems:
+        reason = min((problem.reason for problem in problems), key=list(PolicyReason).index)
+        conditions.set(kind, "False", reason, "; ".join(problem.message for problem in problems))
+        return
+    paths = some(link.name for link in rules.links.values() if link.between is not None)
+    uncounted = f"; others' traffic on {paths} cannot be counted, so that headroom is all that is left to it" if paths else ""
+    conditions.set(kind, "True", PolicyReason.ALL_RESOLVED, f"the jobs and the capacity of each link are known{uncounted}")
 
 
 def _tenants_matched(conditions: Conditions, rules: Rules) -> None:
@@ -133,6 +146,7 @@ def _link(name: str, jobs: list[Participant], rules: Rules, outcome: Outcome) ->
     return LinkStatus(
         name=name,
         capacity=format_rate_rounded(rules.links[name].capacity_bps),
+        capacity_source=rules.links[name].capacity_source,
         available=format_rate_rounded(outcome.available_bps[name]),
         allocated=_allocated(jobs, outcome),
         measured=_measured(jobs, outcome),

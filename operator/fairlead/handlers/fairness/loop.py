@@ -17,6 +17,7 @@ from fairlead.core.fairness.summary import accepted_status, is_worth_writing, re
 from fairlead.handlers.cache import Cache, ObjectKey
 from fairlead.handlers.fairness.board import Board
 from fairlead.handlers.fairness.metrics import FairnessMetrics
+from fairlead.handlers.paths.board import PathBoard
 from fairlead.handlers.queue import QueueClosedError, Timers, WorkQueue
 from fairlead.kube.apply import merge_difference
 from fairlead.kube.client import POLICIES, KubeClient
@@ -26,7 +27,7 @@ KEY = "fairness"
 LEAST_PAUSE_SECONDS = 0.2
 """Between two rounds: a burst of arrivals is one."""
 WARM_UP_SECONDS = 60.0
-"""How long the first round after a start waits for the workers to have looked at every job."""
+"""How long the first round after a start waits for the workers to have looked at every job, and for a list of the paths."""
 WARM_UP_LOOK_SECONDS = 0.3
 
 logger = logging.getLogger(__name__)
@@ -41,6 +42,14 @@ class _InForce:
     problem: str
 
 
+@dataclass(frozen=True, slots=True)
+class _Good:
+    """The last version of a policy that could be put in force, and its rules as the last round had them."""
+
+    policy: FairnessPolicy
+    rules: Rules
+
+
 class FairnessLoop:
     """Runs rounds and publishes them on the board; writes the status of policies and nothing else."""
 
@@ -49,6 +58,7 @@ class FairnessLoop:
         *,
         cache: Cache,
         board: Board,
+        paths: PathBoard,
         jobs: WorkQueue[ObjectKey],
         client: KubeClient,
         metrics: FairnessMetrics,
@@ -57,6 +67,7 @@ class FairnessLoop:
     ) -> None:
         self._cache = cache
         self._board = board
+        self._paths = paths
         self._jobs = jobs
         self._client = client
         self._metrics = metrics
@@ -64,7 +75,7 @@ class FairnessLoop:
         self._now = now
         self._queue: WorkQueue[str] = WorkQueue(timers)
         self._memory = Memory()
-        self._last_good: FairnessPolicy | None = None
+        self._last_good: _Good | None = None
         self._last_round = -LEAST_PAUSE_SECONDS
         self._began = timers.time()
         self._warm = False
@@ -117,7 +128,7 @@ class FairnessLoop:
         if chosen is None:
             self._let_go()
             return None
-        if not self._is_warm():
+        if not self._is_warm(chosen):
             self._board.freeze(starts=False)
             return WARM_UP_LOOK_SECONDS
         in_force, problem = self._rules_of(chosen)
@@ -145,28 +156,35 @@ class FairnessLoop:
         self._metrics.show(None, None)
         self._requeue(self._board.publish(None))
 
-    def _is_warm(self) -> bool:
-        """Whether every job was looked at since the start: shares among half of them would let that half send too much."""
+    def _is_warm(self, chosen: Candidate) -> bool:
+        """Whether every job was looked at since the start, and every path: shares among half of them would let that half send too much."""
         if not self._warm:
             late = self._timers.time() - self._began >= WARM_UP_SECONDS
-            self._warm = late or self._board.seen().issuperset(self._cache.jobs.keys())
+            links = chosen.policy.spec.links if chosen.policy is not None else ()
+            paths_known = self._paths.listed or all(link.network_path is None for link in links)
+            self._warm = late or (paths_known and self._board.seen().issuperset(self._cache.jobs.keys()))
         return self._warm
 
     def _rules_of(self, chosen: Candidate) -> tuple[_InForce | None, str]:
         """The rules of the policy, or of its last good version; None and the problem if there is no good one."""
-        namespaces = self._cache.namespace_labels()
+        namespaces, paths = self._cache.namespace_labels(), self._paths.paths()
+        good = self._last_good
+        if good is not None and good.policy.metadata.uid != chosen.metadata.uid:
+            good = None
+        before = None if good is None else good.rules
         problem = chosen.problem
         if chosen.policy is not None:
             try:
-                rules = read_rules(chosen.policy, namespaces)
+                rules = read_rules(chosen.policy, namespaces, paths, before)
             except InvalidPolicyError as error:
                 problem = str(error)
             else:
-                self._last_good = chosen.policy
+                self._last_good = _Good(chosen.policy, rules)
                 return _InForce(chosen, rules, ""), ""
-        if self._last_good is None or self._last_good.metadata.uid != chosen.metadata.uid:
+        if good is None:
             return None, problem
-        return _InForce(chosen, read_rules(self._last_good, namespaces), problem), problem
+        self._last_good = _Good(good.policy, read_rules(good.policy, namespaces, paths, before))
+        return _InForce(chosen, self._last_good.rules, problem), problem
 
     async def _share(self, in_force: _InForce) -> tuple[Outcome | None, str]:
         now = self._now().timestamp()

@@ -31,6 +31,7 @@ class PathBoard:
     def __init__(self, wake: Callable[[Ends], None] = lambda ends: None) -> None:
         self._wake = wake
         self._paths: Versions[NetworkPath] = Versions()
+        self._listed = False
         self._nodes_of: dict[ObjectKey, Nodes] = {}
         self._sightings: dict[Nodes, dict[ObjectKey, Sighting]] = defaultdict(dict)
         self._pending: dict[Ends, dict[tuple[str, int], Measurement]] = defaultdict(dict)
@@ -103,12 +104,18 @@ class PathBoard:
         self._paths.put(cluster_key(body), path.metadata.uid, path.metadata.resource_version, path)
         return path
 
+    @property
+    def listed(self) -> bool:
+        """Whether the paths have been listed at least once: before, a path that is not known may exist."""
+        return self._listed
+
     def paths(self) -> tuple[NetworkPath, ...]:
         """The NetworkPaths that are known."""
         return tuple(self._paths.values())
 
     def keep_paths(self, before: Mapping[ObjectKey, object], listed: Mapping[ObjectKey, str]) -> None:
         """Forgets the paths that a list, begun at `before`, has not shown."""
+        self._listed = True
         for key, uid in self._paths.unlisted(before, listed):
             self._paths.drop(key, uid)
 
