@@ -28,7 +28,7 @@ SAME_AS_DESTINATION = {
         ({"source": {**SAME_AS_DESTINATION, "path": f"{FOLDER}/inside"}}, "one lies in the other"),
         ({"transport": {"streams": {"min": 8, "max": 4}}}, "lower min or raise max"),
         ({"transport": {"encryption": "Some"}}, "Unsupported value"),
-        ({"network": "Attachment"}, "use Host"),
+        ({"network": "Attachment"}, "needs source.attachment and destination.attachment"),
         ({"bandwidth": {"limit": "fast"}}, "bandwidth.limit"),
         ({"bandwidth": {"limit": "1k"}}, "between 64k and 10T"),
         ({"data": {"overwrite": "Sometimes"}}, "Unsupported value"),

@@ -106,8 +106,28 @@ def _different_directories() -> dict[str, str]:
 def _pods_own_interface() -> dict[str, str]:
     return dict(
         cel(
-            f"self.network != 'Pod' || self.source.interface == '{AUTO_INTERFACE}' && self.destination.interface == '{AUTO_INTERFACE}'",
-            "interface names a node's interface, and with network Pod a job has its pods' own: leave interface out, or use network Host",
+            f"self.network == 'Host' || self.source.interface == '{AUTO_INTERFACE}' && self.destination.interface == '{AUTO_INTERFACE}'",
+            "interface names a node's interface, and with network Pod or Attachment a job has its pods' own:"
+            " leave interface out, or use network Host",
+        )
+    )
+
+
+def _attachment_at_both_ends() -> dict[str, str]:
+    return dict(
+        cel(
+            "self.network != 'Attachment' || has(self.source.attachment) && has(self.destination.attachment)",
+            "network Attachment needs source.attachment and destination.attachment:"
+            " name a NetworkAttachmentDefinition of the job's namespace in both, or use network Host or Pod",
+        )
+    )
+
+
+def _attachment_only_where_used() -> dict[str, str]:
+    return dict(
+        cel(
+            "self.network == 'Attachment' || !has(self.source.attachment) && !has(self.destination.attachment)",
+            "attachment counts with network Attachment alone: set network to Attachment, or leave attachment out",
         )
     )
 
@@ -156,7 +176,7 @@ TRANSFER_JOB = Resource(
     spec=TransferJobSpec,
     status=TransferJobStatus,
     columns=COLUMNS,
-    rules=lambda: [_different_directories(), _pods_own_interface()],
+    rules=lambda: [_different_directories(), _pods_own_interface(), _attachment_at_both_ends(), _attachment_only_where_used()],
 )
 FAIRNESS_POLICY = Resource(
     kind=names.POLICY_KIND,

@@ -46,6 +46,11 @@ ANNOTATION_EGRESS_BANDWIDTH: Final = "kubernetes.io/egress-bandwidth"
 ANNOTATION_INGRESS_BANDWIDTH: Final = "kubernetes.io/ingress-bandwidth"
 """The cap of a pod in decimal bits per second; mover pods watch it through the Downward API."""
 
+ANNOTATION_NETWORKS: Final = "k8s.v1.cni.cncf.io/networks"
+"""What Multus attaches to a pod beside the pod network: the annotation of the Network Plumbing Working Group's multi-net-spec."""
+ATTACHMENT_INTERFACE: Final = "data0"
+"""The name of the interface that an attachment becomes in a mover's pod."""
+
 ANNOTATION_PATH: Final = f"{GROUP}/path"
 """`Known` on a sender whose advisor was told what is on the path and therefore does not probe it as a whole."""
 PATH_KNOWN: Final = "Known"

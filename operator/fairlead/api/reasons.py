@@ -40,7 +40,7 @@ class Reason(_Documented):
     HOST_NETWORK_NOT_ALLOWED = (
         "HostNetworkNotAllowed",
         "The namespace may not use the nodes' network. An administrator adds it to the chart value `hostNetwork.namespaces`;"
-        " jobs with network `Pod` need no such right.",
+        " jobs with network `Pod` or `Attachment` need no such right.",
     )
     NODE_NOT_FOUND = "NodeNotFound", "A node named in the job does not exist."
     NODE_NOT_READY = "NodeNotReady", "A node named in the job exists but is not ready. The job waits."
@@ -109,7 +109,11 @@ class MoverReason(_Documented):
         "CongestionControlUnavailable",
         "The sender's kernel does not offer `transport.congestionControl`. Use one it offers, or `Auto`.",
     )
-    INTERFACE_NOT_FOUND = "InterfaceNotFound", "The named interface does not exist on the node, is down or has no address."
+    INTERFACE_NOT_FOUND = (
+        "InterfaceNotFound",
+        "The named interface does not exist on the node, is down or has no address; with network `Attachment`, Multus did not attach what"
+        " `attachment` names, or gave it no address.",
+    )
     ADDRESS_IN_USE = "AddressInUse", "A port of the mover is taken on the node."
     CREDENTIALS_INVALID = "CredentialsInvalid", "The attempt's credentials cannot be used."
     PEER_UNREACHABLE = "PeerUnreachable", "The sender could not reach the receiver. Check routes and firewalls between their interfaces."

@@ -23,6 +23,7 @@ _HIGHEST_ID = 2**31 - 1
 AUTO_INTERFACE = "auto"
 
 ObjectName = Annotated[str, Field(min_length=1, max_length=253, pattern=_DNS_SUBDOMAIN)]
+AttachmentName = Annotated[str, Field(min_length=1, max_length=63, pattern=r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$")]
 InterfaceName = Annotated[str, Field(min_length=1, max_length=15, pattern=r"^[A-Za-z0-9][A-Za-z0-9_.\-]*$")]
 Glob = Annotated[str, Field(min_length=1, max_length=256)]
 GroupId = Annotated[int, Field(ge=0, le=_HIGHEST_ID)]
@@ -73,6 +74,10 @@ class Side(ApiModel):
 
     interface: InterfaceName = AUTO_INTERFACE
     """Name of the network interface that carries the data, or `auto` for the fastest that is not the node's management interface."""
+
+    attachment: AttachmentName | None = None
+    """With network `Attachment`, the NetworkAttachmentDefinition of the job's own namespace by which Multus gives this end's pod the
+    interface that carries the data."""
 
 
 class Streams(ApiModel):
@@ -190,13 +195,10 @@ class TransferJobSpec(ApiModel):
 
     network: Network = Field(
         default="Host",
-        json_schema_extra=marks(
-            cel("self in ['Host', 'Pod']", "network Attachment is not offered yet: use Host or Pod"),
-            immutable("network"),
-        ),
+        json_schema_extra=marks(immutable("network")),
     )
     """How movers reach each other. `Host` uses the nodes' own network and needs an administrator's permission for the namespace; `Pod`
-    uses the pod network."""
+    uses the pod network; `Attachment` uses the interfaces that Multus attaches to the pods, see `attachment` of both ends."""
 
     transport: Transport = Field(
         default_factory=Transport, json_schema_extra=marks(immutable("transport"), default=Transport().to_object())

@@ -32,7 +32,7 @@ def _end(observed: Observed, side: Side, pod: MoverPod | None, said: Endpoint | 
     claim = observed.claims.get(side.volume.persistent_volume_claim.claim_name)
     node = (pod.node if pod else None) or side.node or (claim.node if claim else None) or (known.node if known else None)
     if observed.job.spec.network != "Host":
-        # The pod's own interface is none of the node's; which of those carries its traffic is the pod network's business.
+        # The pod's own interface is none of the node's; which of those carries its traffic is the business of what attaches it.
         return End(node, None)
     if said is not None:
         return End(node, said.interface)

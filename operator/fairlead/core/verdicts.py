@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from fairlead.api.reasons import MoverReason, Reason
+from fairlead.api.transferjob import TransferJob
+from fairlead.core import attachment
 from fairlead.core.model import MoverPod, NodeFacts, PodPhase, Role, Verdict
 
 _SUCCEEDED = "Succeeded"
@@ -53,13 +55,13 @@ def has_cleaned(cleaner: MoverPod, job_uid: str) -> bool:
 
 
 def failure_of_attempt(
-    pods: tuple[MoverPod, ...], vanished: tuple[str, ...], nodes: Mapping[str, NodeFacts], job_uid: str
+    pods: tuple[MoverPod, ...], vanished: tuple[str, ...], nodes: Mapping[str, NodeFacts], job: TransferJob
 ) -> Failure | None:
     """The most telling reason for the attempt's failure, None while neither end has failed.
 
     `pods` are the attempt's sender and receiver as far as they are there, `vanished` the names of those that were there before.
     """
-    failures = [failure for pod in pods if (failure := _failure_of(pod, nodes, job_uid)) is not None]
+    failures = [failure for pod in pods if (failure := _failure_of(pod, nodes, job)) is not None]
     failures += [
         Failure(
             Reason.MOVER_DIED, f"pod {name} is gone and left no verdict: it was deleted or its node was lost", retry=True, telling=False
@@ -69,10 +71,10 @@ def failure_of_attempt(
     return min(failures, key=lambda failure: (_SAYS_LITTLE.get(failure.reason, 0), failure.retry), default=None)
 
 
-def _failure_of(pod: MoverPod, nodes: Mapping[str, NodeFacts], job_uid: str) -> Failure | None:
+def _failure_of(pod: MoverPod, nodes: Mapping[str, NodeFacts], job: TransferJob) -> Failure | None:
     verdict = pod.verdict
     if verdict is not None:
-        return _failure_by_verdict(pod, verdict, job_uid)
+        return _failure_by_verdict(pod, verdict, job)
     if has_ended(pod):
         return Failure(Reason.MOVER_DIED, _last_words(pod), retry=True, telling=False)
     if pod.deleting and _is_lost(pod, nodes):
@@ -80,13 +82,14 @@ def _failure_of(pod: MoverPod, nodes: Mapping[str, NodeFacts], job_uid: str) -> 
     return None
 
 
-def _failure_by_verdict(pod: MoverPod, verdict: Verdict, job_uid: str) -> Failure | None:
-    if not _names(verdict, job_uid, pod.attempt):
+def _failure_by_verdict(pod: MoverPod, verdict: Verdict, job: TransferJob) -> Failure | None:
+    if not _names(verdict, job.metadata.uid, pod.attempt):
         message = f"the verdict of {pod.role} pod {pod.name} names job {verdict.job!r}, attempt {verdict.attempt}"
         return Failure(Reason.VERDICT_MISMATCH, message, retry=True, telling=True)
     if verdict.verdict == _SUCCEEDED:
         return None
-    return Failure(verdict.reason, f"{pod.role}: {verdict.message}", verdict.retry, telling=verdict.reason not in _SAYS_LITTLE)
+    message = f"{pod.role}: {verdict.message}{attachment.remedy(job, pod, verdict)}"
+    return Failure(verdict.reason, message, verdict.retry, telling=verdict.reason not in _SAYS_LITTLE)
 
 
 def _names(verdict: Verdict, job_uid: str, attempt: int) -> bool:

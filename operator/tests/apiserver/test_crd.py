@@ -20,6 +20,21 @@ def _side(node: str = "dtn-a", claim: str = "raw", **more: Any) -> dict[str, Any
 
 IMMUTABLE = "cannot change once the job exists: create a new TransferJob instead"
 
+ATTACHED: dict[str, Any] = {
+    "network": "Attachment",
+    "source": _side(attachment="lab-a"),
+    "destination": _side("dtn-b", "scratch", attachment="lab-b"),
+}
+ATTACHMENT_MISSING = (
+    "network Attachment needs source.attachment and destination.attachment:"
+    " name a NetworkAttachmentDefinition of the job's namespace in both, or use network Host or Pod"
+)
+ATTACHMENT_UNUSED = "attachment counts with network Attachment alone: set network to Attachment, or leave attachment out"
+OWN_INTERFACE = (
+    "interface names a node's interface, and with network Pod or Attachment a job has its pods' own:"
+    " leave interface out, or use network Host"
+)
+
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "a limit below the least": (
         {"bandwidth": {"limit": "10k"}},
@@ -52,10 +67,20 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
         {"destination": _side("dtn-b", "scratch", path="a/..")},
         "path must not have the component '..' or '.': name the directory itself",
     ),
-    "a network not offered": ({"network": "Attachment"}, "network Attachment is not offered yet: use Host or Pod"),
+    "an attached job without attachments": ({"network": "Attachment"}, ATTACHMENT_MISSING),
+    "an attached job with one attachment": ({"network": "Attachment", "source": _side(attachment="lab")}, ATTACHMENT_MISSING),
+    "an attachment on the nodes' network": ({"source": _side(attachment="lab")}, ATTACHMENT_UNUSED),
+    "an attachment on the pod network": (
+        {"network": "Pod", "destination": _side("dtn-b", "scratch", attachment="lab")},
+        ATTACHMENT_UNUSED,
+    ),
     "a node's interface on the pod network": (
         {"network": "Pod", "source": _side(interface="data0")},
-        "interface names a node's interface, and with network Pod a job has its pods' own: leave interface out, or use network Host",
+        OWN_INTERFACE,
+    ),
+    "a node's interface beside an attachment": (
+        {**ATTACHED, "destination": _side("dtn-b", "scratch", attachment="lab-b", interface="data0")},
+        OWN_INTERFACE,
     ),
     "movers as root": ({"securityContext": {"runAsUser": 0}}, "securityContext.runAsUser must be at least 1: movers never run as root"),
     "more streams at least than at most": (
@@ -84,6 +109,9 @@ REFUSED_BY_SCHEMA: dict[str, tuple[dict[str, Any], str]] = {
     "a weight of zero": ({"bandwidth": {"weight": 0}}, "spec.bandwidth.weight"),
     "a priority above the highest": ({"priority": 101}, "spec.priority"),
     "a negative backoff limit": ({"backoffLimit": -1}, "spec.backoffLimit"),
+    "an attachment of another namespace": ({**ATTACHED, "source": _side(attachment="other/lab")}, "spec.source.attachment"),
+    "an empty attachment": ({**ATTACHED, "source": _side(attachment="")}, "spec.source.attachment"),
+    "an attachment longer than a label": ({**ATTACHED, "source": _side(attachment="a" * 64)}, "spec.source.attachment"),
     "an interface with a slash": ({"source": _side(interface="eth0/1")}, "spec.source.interface"),
     "a source without volume": ({"source": {"node": "dtn-a"}}, "spec.source.volume"),
     "no node name": ({"source": _side(node="Not_A_Node")}, "spec.source.node"),
@@ -105,6 +133,8 @@ ACCEPTED: dict[str, dict[str, Any]] = {
     },
     "an unprivileged user": {"securityContext": {"runAsUser": 1000, "runAsGroup": 1000, "fsGroup": 1000, "supplementalGroups": [2000]}},
     "the pod network": {"network": "Pod"},
+    "attachments": ATTACHED,
+    "one attachment for both ends": {**ATTACHED, "destination": _side("dtn-b", "scratch", attachment="lab-a", interface="auto")},
     "a named congestion control": {"transport": {"congestionControl": "bbr"}},
 }
 
@@ -146,6 +176,13 @@ async def test_refuses_a_change_of(lab: Lab, field: str) -> None:
     with pytest.raises(InvalidError) as refusal:
         await lab.client.merge_patch(JOBS, lab.namespace, "job", {"spec": FIXED[field]})
     assert f"{field} {IMMUTABLE}" in str(refusal.value)
+
+
+async def test_refuses_a_change_of_an_attachment(lab: Lab) -> None:
+    await lab.create_job(**ATTACHED)
+    with pytest.raises(InvalidError) as refusal:
+        await lab.client.merge_patch(JOBS, lab.namespace, "job", {"spec": {"source": {"attachment": "other"}}})
+    assert f"source {IMMUTABLE}" in str(refusal.value)
 
 
 @pytest.mark.parametrize(
@@ -228,8 +265,9 @@ async def test_the_policy_refuses_namespaces_without_permission(lab: Lab) -> Non
     assert "hostNetwork.namespaces" in str(refusal.value)
 
 
-async def test_the_policy_lets_every_namespace_use_the_pod_network(lab: Lab) -> None:
-    manifest = lab.manifest(network="Pod") | {"metadata": {"name": "job", "namespace": NOT_ALLOWED}}
+@pytest.mark.parametrize("spec", [{"network": "Pod"}, ATTACHED], ids=["Pod", "Attachment"])
+async def test_the_policy_lets_every_namespace_use_the_pods_own_networks(lab: Lab, spec: dict[str, Any]) -> None:
+    manifest = lab.manifest(**spec) | {"metadata": {"name": "job", "namespace": NOT_ALLOWED}}
     created = await lab.client.create(JOBS, NOT_ALLOWED, manifest)
     await lab.client.delete(JOBS, NOT_ALLOWED, "job", uid=created["metadata"]["uid"])
 

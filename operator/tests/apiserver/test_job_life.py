@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections import Counter
 from typing import Any
 
@@ -111,6 +112,32 @@ async def test_a_failure_that_no_retry_mends_ends_the_job_at_once(lab: Lab) -> N
         await nodes.finish(receiver, verdict="Failed", reason="PeerFailed", retry=False)
         assert (await lab.condition("Failed"))["reason"] == "SourceMissing"
         assert await lab.pod("receiver", attempt=2) is None
+
+
+async def test_a_pod_that_multus_did_not_attach_fails_the_job_with_the_field_that_names_the_attachment(lab: Lab) -> None:
+    ends = {
+        "source": {"node": "dtn-a", "volume": {"persistentVolumeClaim": {"claimName": "raw"}}, "attachment": "lab-a"},
+        "destination": {"node": "dtn-b", "volume": {"persistentVolumeClaim": {"claimName": "scratch"}}, "attachment": "lab-b"},
+    }
+    async with lab.operator(), FakeNodes(lab.client, lab.namespace).running() as nodes:
+        await lab.create_job(network="Attachment", bandwidth={"limit": "1G"}, **ends)
+        receiver = await lab.appears("receiver")
+        await nodes.start(receiver)
+        sender = await lab.appears("sender")
+        assert f"--connect=198.19.0.2:{_data_port(receiver)}" in sender["spec"]["containers"][0]["args"]
+        for pod, definition, asked in (
+            (receiver, "lab-b", {}),
+            (sender, "lab-a", {"bandwidth": {"egressRate": 1_050_000_000, "egressBurst": 105_000_000}}),
+        ):
+            assert not pod["spec"].get("hostNetwork")
+            (attached,) = json.loads(pod["metadata"]["annotations"][names.ANNOTATION_NETWORKS])
+            assert attached == {"name": definition, "namespace": lab.namespace, "interface": "data0", **asked}
+        assert sender["metadata"]["annotations"][names.ANNOTATION_EGRESS_BANDWIDTH] == "1G"
+        await nodes.finish(sender, verdict="Failed", reason="InterfaceNotFound", retry=False)
+        failed = await lab.condition("Failed")
+        assert failed["reason"] == "InterfaceNotFound"
+        assert "source.attachment lab-a" in failed["message"]
+        assert f"NetworkAttachmentDefinition lab-a is in namespace {lab.namespace}" in failed["message"]
 
 
 async def test_a_mover_that_cannot_start_is_named_and_then_fails_the_attempt(lab: Lab) -> None:

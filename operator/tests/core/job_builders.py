@@ -57,6 +57,16 @@ def make_job(
     return job if status is None else job.model_copy(update={"status": status})
 
 
+def make_attached_job(**fields: Any) -> TransferJob:
+    """A job whose ends are attached by `lab-a` and `lab-b`."""
+    sides = {"source": ("raw", "lab-a"), "destination": ("scratch", "lab-b")}
+    ends = {
+        end: {"volume": {"persistentVolumeClaim": {"claimName": claim}}, "attachment": attachment}
+        for end, (claim, attachment) in sides.items()
+    }
+    return make_job(network="Attachment", **ends, **fields)
+
+
 def make_verdict(verdict: str = "Succeeded", reason: str = "Verified", *, retry: bool = False, **fields: Any) -> Verdict:
     counted: dict[str, Any] = {"job": UID, "attempt": 1, "message": f"because {reason}"}
     return Verdict(verdict=verdict, reason=reason, retry=retry, **{**counted, **fields})

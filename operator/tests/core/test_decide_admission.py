@@ -82,6 +82,12 @@ TERMINAL: dict[str, tuple[dict[str, Any], dict[str, Any], str, str]] = {
         "InvalidSpec",
         "source.path",
     ),
+    "an end without attachment": (
+        {"network": "Attachment", "source": {"volume": {"persistentVolumeClaim": {"claimName": "raw"}}, "attachment": "lab-a"}},
+        {},
+        "InvalidSpec",
+        "destination.attachment",
+    ),
     "destination inside the source": (
         {
             "source": {"volume": {"persistentVolumeClaim": {"claimName": "raw"}}, "path": "a"},

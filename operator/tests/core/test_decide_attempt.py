@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime
 
@@ -10,6 +11,7 @@ from job_builders import (
     ENDPOINT,
     NOW,
     SETTINGS,
+    make_attached_job,
     make_failure,
     make_job,
     make_progress,
@@ -445,3 +447,50 @@ def test_a_refused_creation_is_reported_in_the_servers_words_and_tried_again() -
 
 def test_a_refusal_that_concerns_nothing_any_more_is_forgotten() -> None:
     assert decide(observe(running_job(), receiver(), sender(), refusal="quota"), NOW).status is None
+
+
+@pytest.mark.parametrize(
+    ("pod", "other", "named"),
+    [(receiver, (), "destination.attachment lab-b"), (sender, (receiver(),), "source.attachment lab-a")],
+    ids=["receiver", "sender"],
+)
+@pytest.mark.parametrize(
+    ("reason", "retry"), [("InterfaceNotFound", False), ("AddressInUse", True)], ids=["no interface", "link-local only"]
+)
+def test_a_mover_without_its_attachment_fails_with_the_field_and_where_to_look(
+    pod: Callable[..., MoverPod], other: tuple[MoverPod, ...], named: str, reason: str, retry: bool
+) -> None:
+    status = written(decide(observe(make_attached_job(), *other, pod(verdict=make_failure(reason, retry=retry))), NOW))
+    assert status.last_failure is not None
+    assert status.last_failure.reason == reason
+    said = status.last_failure.message
+    assert f"because {reason}" in said
+    assert named in said
+    assert f"NetworkAttachmentDefinition {named.split()[1]} is in namespace science" in said
+    assert ("create the job again" in said) is not retry
+    assert status.is_true("Failed") is not retry
+
+
+def test_other_failures_and_other_networks_are_not_put_down_to_an_attachment() -> None:
+    for job, reason in (
+        (make_attached_job(), "DestinationFull"),
+        (make_job(), "InterfaceNotFound"),
+        (make_job(network="Pod"), "AddressInUse"),
+    ):
+        failure = written(decide(observe(job, receiver(verdict=make_failure(reason, retry=False))), NOW)).last_failure
+        assert failure is not None
+        assert failure.message == f"receiver: because {reason}"
+
+
+def test_a_pod_that_stays_without_network_is_told_to_be_described_with_its_attachment() -> None:
+    silent = {"ready": False, "phase": PodPhase.PENDING, "created_at": NOW}
+    job = after(observe(make_attached_job()))
+    plan = decide(observe(job, receiver(**silent)), NOW + SETTINGS.startup_timeout)
+    failure = written(plan).last_failure
+    assert failure is not None
+    assert failure.reason == "ReceiverNotReady"
+    assert f"if Multus cannot attach destination.attachment lab-b, `kubectl describe pod {receiver().name}` says why" in failure.message
+    held = receiver(**silent, waiting_reason="ErrImageNeverPull", waiting_message="image is not present")
+    spoken = written(decide(observe(job, held), NOW)).condition("MoversReady")
+    assert spoken is not None
+    assert "Multus" not in spoken.message

@@ -7,7 +7,19 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from job_builders import NOW, SETTINGS, make_job, make_progress, make_reports, observe, receiver, seconds, sender, with_plan_applied
+from job_builders import (
+    NOW,
+    SETTINGS,
+    make_attached_job,
+    make_job,
+    make_progress,
+    make_reports,
+    observe,
+    receiver,
+    seconds,
+    sender,
+    with_plan_applied,
+)
 
 from fairlead.api.names import ANNOTATION_EGRESS_BANDWIDTH, ANNOTATION_INGRESS_BANDWIDTH
 from fairlead.api.reasons import Reason
@@ -145,9 +157,10 @@ def test_the_receivers_pod_has_the_share_as_long_as_its_interface_is_shared(
     assert tuple(change for change in plan.annotations if change.name == receiver().name) == expected
 
 
-def test_a_job_on_the_pod_network_needs_no_right_to_the_nodes_network() -> None:
+@pytest.mark.parametrize("job", [make_job(network="Pod"), make_attached_job()], ids=["Pod", "Attachment"])
+def test_a_job_off_the_nodes_network_needs_no_right_to_it(job: TransferJob) -> None:
     outside = replace(SETTINGS, host_network_namespaces=frozenset())
-    plan = decide(observe(make_job(network="Pod"), settings=outside), NOW)
+    plan = decide(observe(job, settings=outside), NOW)
     assert [create.role for create in plan.creates] == [Role.RECEIVER]
 
 

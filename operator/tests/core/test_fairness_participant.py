@@ -2,14 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pytest
-from job_builders import NOW, make_job, make_progress, make_reports, observe, receiver, seconds, sender, with_plan_applied
+from job_builders import (
+    NOW,
+    make_attached_job,
+    make_job,
+    make_progress,
+    make_reports,
+    observe,
+    receiver,
+    seconds,
+    sender,
+    with_plan_applied,
+)
 
 from fairlead.api.status import EndpointsStatus, EndpointStatus, FailureStatus
-from fairlead.api.transferjob import TransferJobStatus
+from fairlead.api.transferjob import TransferJob, TransferJobStatus
 from fairlead.core.ends import End
 from fairlead.core.fairness.meter import Sample
 from fairlead.core.fairness.model import InterfaceCount, Participant, Stage, participant_of
@@ -112,11 +125,12 @@ def test_since_when_a_job_waits_is_remembered_in_its_status() -> None:
     assert seen(later, asks=True).asked_at == AT - 600
 
 
-def test_on_the_pod_network_any_of_the_nodes_interfaces_may_carry_the_data() -> None:
+@pytest.mark.parametrize(("make", "interface"), [(partial(make_job, network="Pod"), "eth0"), (make_attached_job, "data0")])
+def test_off_the_nodes_network_any_of_the_nodes_interfaces_may_carry_the_data(make: Callable[..., TransferJob], interface: str) -> None:
     reports = Reports(
-        sender_endpoint=Endpoint("eth0", "198.18.5.1", 24000),
+        sender_endpoint=Endpoint(interface, "198.18.5.1", 24000),
         sender=replace(make_progress(5), interface_bytes_sent=10, interface_bytes_received=20),
     )
-    job = seen(observe(make_job(status=UNDER_WAY, network="Pod"), receiver(), sender(), reports=reports))
+    job = seen(observe(make(status=UNDER_WAY), receiver(), sender(), reports=reports))
     assert (job.source, job.destination) == (End("dtn-a", None), End("dtn-b", None))
     assert job.counts == ()

@@ -7,7 +7,19 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from job_builders import ENDPOINT, NOW, SETTINGS, make_job, make_reports, make_verdict, observe, receiver, seconds, sender
+from job_builders import (
+    ENDPOINT,
+    NOW,
+    SETTINGS,
+    make_attached_job,
+    make_job,
+    make_reports,
+    make_verdict,
+    observe,
+    receiver,
+    seconds,
+    sender,
+)
 
 from fairlead.api.status import BandwidthStatus, TransferJobStatus
 from fairlead.core.model import (
@@ -208,7 +220,7 @@ def test_within_one_node_there_is_no_path() -> None:
     assert sighting_of(observe(make_job(), receiver(), sender(node="dtn-b"), reports=_reports(_decision())), Plan(), NOW) is None
 
 
-def test_the_pod_network_is_no_path_between_interfaces() -> None:
-    job = make_job(network="Pod")
-    assert sighting_of(observe(job, receiver(), sender(), reports=_reports(_decision())), Plan(), NOW) is None
+def test_pods_with_interfaces_of_their_own_are_on_no_path_between_interfaces() -> None:
+    for job in (make_job(network="Pod"), make_attached_job()):
+        assert sighting_of(observe(job, receiver(), sender(), reports=_reports(_decision())), Plan(), NOW) is None
     assert sighting_of(observe(make_job(), receiver(), sender(), reports=_reports(_decision())), Plan(), NOW) is not None

@@ -39,6 +39,13 @@ def job(name: str = "run42", **spec: Any) -> TransferJob:
     return TransferJob.from_object(job_body(name, spec=spec))
 
 
+def attached_job(**spec: Any) -> TransferJob:
+    """A job whose ends are attached by `lab-a` and `lab-b`."""
+    sides = job_body()["spec"]
+    ends = {"source": {**sides["source"], "attachment": "lab-a"}, "destination": {**sides["destination"], "attachment": "lab-b"}}
+    return job(network="Attachment", **ends, **spec)
+
+
 def pod_body(role: str = "receiver", attempt: int = 1, *, status: dict[str, Any] | None = None, **metadata: Any) -> dict[str, Any]:
     """A mover pod of the job `run42`, as the API server shows it."""
     return {

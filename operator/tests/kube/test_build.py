@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable
 from dataclasses import replace
@@ -11,9 +12,10 @@ from typing import Any
 
 import pytest
 import yaml
-from kube_objects import TEMPLATE, UID, job
+from kube_objects import TEMPLATE, UID, attached_job, job
 
 from fairlead.api import names
+from fairlead.api.transferjob import TransferJob
 from fairlead.core.model import CreatePod, Endpoint, KnownBackground, KnownPath, Role
 from fairlead.kube.objects.build import BuildError, build_pod, build_secret
 from fairlead.kube.objects.credentials import Credentials
@@ -73,6 +75,8 @@ CASES: dict[str, Callable[[], dict[str, Any]]] = {
     "sender-with-wishes": _choosy,
     "receiver-on-pod-network": lambda: build_pod(job(network="Pod"), replace(RECEIVE, cap_bps=10**9), TEMPLATE),
     "sender-on-pod-network": lambda: build_pod(job(network="Pod"), replace(SEND, cap_bps=10**9), TEMPLATE),
+    "receiver-on-an-attachment": lambda: build_pod(attached_job(), replace(RECEIVE, cap_bps=10**9), TEMPLATE),
+    "sender-on-an-attachment": lambda: build_pod(attached_job(), replace(SEND, cap_bps=10**9), TEMPLATE),
     "sender-on-a-known-path": lambda: build_pod(job(), replace(SEND, path=KNOWN_PATH, probe=False), TEMPLATE),
     "cleaner": lambda: build_pod(job(), CLEAN, TEMPLATE),
     "credentials": lambda: build_secret(job(), 1, Credentials({"ca.crt": b"ca", "sender.crt": b"crt", "sender.key": b"key"})),
@@ -158,8 +162,9 @@ class TestEveryPod:
                 assert port["containerPort"] == port["hostPort"]
                 assert action.port_base <= port["hostPort"] < action.port_base + 4
 
-    def test_takes_nothing_of_the_node_on_the_pod_network(self, action: CreatePod) -> None:
-        pod = build_pod(job(network="Pod"), action, TEMPLATE)
+    @pytest.mark.parametrize("made", [job(network="Pod"), attached_job()], ids=["Pod", "Attachment"])
+    def test_takes_nothing_of_the_node_off_its_network(self, action: CreatePod, made: TransferJob) -> None:
+        pod = build_pod(made, action, TEMPLATE)
         assert pod["spec"]["hostNetwork"] is False
         for container in _containers(pod):
             assert all("hostPort" not in port for port in container.get("ports", []))
@@ -203,6 +208,62 @@ def test_a_sender_needs_a_receiver_to_connect_to() -> None:
 def test_connects_to_an_ipv6_address_in_brackets() -> None:
     action = CreatePod(Role.SENDER, 1, "dtn-a", 24004, Endpoint("data0", "2001:db8::2", 24000))
     assert "--connect=[2001:db8::2]:24000" in build_pod(job(), action, TEMPLATE)["spec"]["containers"][0]["args"]
+
+
+def _networks(action: CreatePod) -> list[dict[str, Any]]:
+    attached: list[dict[str, Any]] = json.loads(
+        build_pod(attached_job(), action, TEMPLATE)["metadata"]["annotations"][names.ANNOTATION_NETWORKS]
+    )
+    return attached
+
+
+def test_each_end_is_attached_by_its_own_definition_of_the_jobs_namespace_and_uses_that_interface() -> None:
+    for action, definition in ((SEND, "lab-a"), (RECEIVE, "lab-b")):
+        assert _networks(action) == [{"name": definition, "namespace": "physics", "interface": "data0"}]
+        assert "--interface=data0" in build_pod(attached_job(), action, TEMPLATE)["spec"]["containers"][0]["args"]
+
+
+def test_only_movers_of_an_attached_job_are_attached() -> None:
+    for pod in (
+        build_pod(attached_job(), CLEAN, TEMPLATE),
+        build_pod(job(network="Pod"), SEND, TEMPLATE),
+        build_pod(job(), SEND, TEMPLATE),
+    ):
+        assert names.ANNOTATION_NETWORKS not in pod["metadata"]["annotations"]
+
+
+@pytest.mark.parametrize(
+    ("cap_bps", "rate_bps", "burst_bits"),
+    [
+        (64_000, 67_200, 2_097_152),
+        (10**8, 105_000_000, 10_500_000),
+        (10**10, 10_500_000_000, 1_050_000_000),
+        (10**12, 1_050_000_000_000, 4_294_967_296),
+    ],
+    ids=["the lowest cap: some packets", "a tenth of a second", "a tenth of a second, fast", "the fastest: the largest burst"],
+)
+def test_an_attachment_asks_for_a_bucket_a_twentieth_above_the_cap(cap_bps: int, rate_bps: int, burst_bits: int) -> None:
+    (sending,) = _networks(replace(SEND, cap_bps=cap_bps))
+    (receiving,) = _networks(replace(RECEIVE, cap_bps=cap_bps))
+    assert sending["bandwidth"] == {"egressRate": rate_bps, "egressBurst": burst_bits}
+    assert receiving["bandwidth"] == {"ingressRate": rate_bps, "ingressBurst": burst_bits}
+
+
+@pytest.mark.parametrize("cap_bps", [64_000, 10**9, 343 * 10**9, 10**12])
+def test_the_bandwidth_plugin_can_hold_the_bucket(cap_bps: int) -> None:
+    asked = _networks(replace(SEND, cap_bps=cap_bps))[0]["bandwidth"]
+    queue_bytes = asked["egressRate"] / 8 * 0.025 + asked["egressBurst"] / 8
+    assert asked["egressBurst"] / 8 < 2**32 - 1
+    assert queue_bytes < 2**32
+
+
+def test_a_cap_that_no_bucket_can_count_is_left_to_the_mover() -> None:
+    assert "bandwidth" not in _networks(replace(SEND, cap_bps=10**13))[0]
+
+
+def test_an_attached_job_without_attachment_is_never_built() -> None:
+    with pytest.raises(BuildError, match="no attachment is named"):
+        build_pod(job(network="Attachment"), RECEIVE, TEMPLATE)
 
 
 def test_a_cap_is_an_annotation_of_the_way_that_the_pod_uses() -> None:

@@ -33,7 +33,7 @@ def withdrawn_permission(observed: Observed) -> Obstacle | None:
     return Obstacle(
         Reason.HOST_NETWORK_NOT_ALLOWED,
         f"namespace {namespace} may not use the nodes' network: ask an administrator to add it to the chart value hostNetwork.namespaces,"
-        " or create the job with network Pod",
+        " or create the job with network Pod or Attachment",
         needs_person=True,
     )
 
@@ -67,6 +67,9 @@ def _contradiction(observed: Observed) -> Obstacle | None:
     for name, side in _sides(observed):
         if side.path.startswith("/") or ".." in side.path.split("/"):
             return Obstacle(Reason.INVALID_SPEC, f"{name}.path must be relative and without '..': create a corrected job", terminal=True)
+        if spec.network == "Attachment" and side.attachment is None:
+            message = f"{name}.attachment is missing, which network Attachment needs: create a corrected job"
+            return Obstacle(Reason.INVALID_SPEC, message, terminal=True)
     if _claim_name(spec.source) == _claim_name(spec.destination):
         source, destination = _directory(spec.source), _directory(spec.destination)
         if source.startswith(destination) or destination.startswith(source):

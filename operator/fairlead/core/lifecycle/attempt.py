@@ -9,6 +9,7 @@ from fairlead.api.quantity import format_duration
 from fairlead.api.reasons import ConditionType, Reason
 from fairlead.api.spec import Side
 from fairlead.api.status import FailureStatus
+from fairlead.core import attachment
 from fairlead.core.backoff import delay_after
 from fairlead.core.conditions import shorten
 from fairlead.core.lifecycle import report
@@ -76,7 +77,7 @@ def carry_on(draft: Draft) -> None:
     draft.kstatus(reconciling=True, stalled=False, reason=Reason.IN_PROGRESS, message=f"attempt {number} is under way")
     draft.delete(pod for pod in draft.movers() if pod.attempt != number)
     report.observe(draft, sender, receiver)
-    failure = failure_of_attempt(pair.pods, _vanished(draft, pair), draft.observed.nodes, draft.job.metadata.uid)
+    failure = failure_of_attempt(pair.pods, _vanished(draft, pair), draft.observed.nodes, draft.job)
     if failure is None:
         failure = _bring_up(draft, pair)
     if failure is not None:
@@ -238,9 +239,8 @@ def _starting(number: int, role: Role) -> str:
 
 def _not_ready(draft: Draft, pod: MoverPod, reason: Reason, silent: str) -> Failure | None:
     age = draft.now - pod.created_at
-    because = (
-        ": ".join(part for part in (pod.waiting_reason, pod.waiting_message or silent) if part) or "its container has not become ready"
-    )
+    because = ": ".join(part for part in (pod.waiting_reason, pod.waiting_message or silent) if part)
+    because = because or f"its container has not become ready{attachment.suspicion(draft.job, pod)}"
     message = f"{pod.role} pod {pod.name} is not ready: {because}"
     if age >= _PATIENCE or (pod.waiting_reason and pod.waiting_reason not in _PASSING):
         draft.conditions.set(ConditionType.MOVERS_READY, "False", reason, message)

@@ -25,7 +25,7 @@ _CLOCK_LEAD = timedelta(seconds=5)
 
 
 def own_ends(observed: Observed, attempt: int) -> Ends | None:
-    """The path as far as it is known; None while a node is not, within one node, and on the pod network, which is no path of interfaces."""
+    """The path as far as it is known; None while a node is not, within one node, and where pods have interfaces of their own."""
     source, destination = ends_of(observed, attempt)
     on_host = observed.job.spec.network == "Host"
     if not on_host or source.node is None or destination.node is None or source.node == destination.node:

@@ -13,6 +13,7 @@ from fairlead.api.spec import Side
 from fairlead.api.transferjob import TransferJob
 from fairlead.core.model import CreatePod, Role
 from fairlead.kube.client import KubeObject
+from fairlead.kube.objects.attachment import networks_annotation
 from fairlead.kube.objects.credentials import Credentials
 from fairlead.kube.objects.path import path_annotation, path_options
 from fairlead.kube.objects.template import Image, MoverTemplate
@@ -107,7 +108,8 @@ def _receiver(job: TransferJob, action: CreatePod, template: MoverTemplate) -> K
         "failureThreshold": 3,
     }
     spec = _pod_spec(job, action, template, containers=[container], volumes=[_claim_volume(side), _tls_volume(job, action)])
-    return _pod(job, action, spec, annotations=_cap_annotation(names.ANNOTATION_INGRESS_BANDWIDTH, action))
+    annotations = _cap_annotation(names.ANNOTATION_INGRESS_BANDWIDTH, action) | _attachment_annotation(job, side, action)
+    return _pod(job, action, spec, annotations=annotations)
 
 
 def _sender(job: TransferJob, action: CreatePod, template: MoverTemplate) -> KubeObject:
@@ -182,7 +184,8 @@ def _sender(job: TransferJob, action: CreatePod, template: MoverTemplate) -> Kub
     ]
     spec = _pod_spec(job, action, template, containers=[mover], volumes=volumes)
     spec["initContainers"] = [advisor]
-    annotations = _cap_annotation(names.ANNOTATION_EGRESS_BANDWIDTH, action) | path_annotation(probe=action.probe)
+    annotations = _cap_annotation(names.ANNOTATION_EGRESS_BANDWIDTH, action) | _attachment_annotation(job, side, action)
+    annotations |= path_annotation(probe=action.probe)
     return _pod(job, action, spec, annotations=annotations)
 
 
@@ -260,7 +263,13 @@ def _on_host(job: TransferJob) -> bool:
 
 
 def _interface(job: TransferJob, side: Side) -> str:
-    return side.interface if _on_host(job) else _POD_INTERFACE
+    match job.spec.network:
+        case "Host":
+            return side.interface
+        case "Attachment":
+            return names.ATTACHMENT_INTERFACE
+        case "Pod":
+            return _POD_INTERFACE
 
 
 def _mover(job: TransferJob, template: MoverTemplate, arguments: list[str], ports: list[KubeObject]) -> KubeObject:
@@ -350,6 +359,14 @@ def _tls_volume(job: TransferJob, action: CreatePod) -> KubeObject:
     ]
     secret = names.credentials_name(job.metadata.name, job.metadata.uid, action.attempt)
     return {"name": "tls", "secret": {"secretName": secret, "items": items}}
+
+
+def _attachment_annotation(job: TransferJob, side: Side, action: CreatePod) -> dict[str, str]:
+    if job.spec.network != "Attachment":
+        return {}
+    if side.attachment is None:
+        raise BuildError(f"{action.role} of attempt {action.attempt}: network Attachment, and no attachment is named")
+    return networks_annotation(side.attachment, job.metadata.namespace, action.role, action.cap_bps)
 
 
 def _cap_annotation(name: str, action: CreatePod) -> dict[str, str]:
