@@ -70,15 +70,20 @@ class Job:
             timeout_s,
         )
 
-    def wait_phase(self, phase: str, timeout_s: float = FINISH_TIMEOUT_S) -> Object:
-        """The first version in that phase. Raises JobEndedError where the job ends without it."""
+    def wait_before_end(self, check: Callable[[Object], Any], what: str, timeout_s: float = FINISH_TIMEOUT_S) -> Object:
+        """The first version, past ones included, of which `check` is true. Raises JobEndedError where the job ends without it."""
 
         def reached(job: Object) -> bool:
-            if history.phase(job) != phase and (history.is_true(job, "Succeeded") or history.is_true(job, "Failed")):
-                raise JobEndedError(f"job {self.name} ended without phase {phase}: {self._ending(job)}")
-            return history.phase(job) == phase
+            found = bool(check(job))
+            if not found and (history.is_true(job, "Succeeded") or history.is_true(job, "Failed")):
+                raise JobEndedError(f"job {self.name} ended without {what}: {self._ending(job)}")
+            return found
 
-        return self.wait_for(reached, f"phase {phase}", timeout_s)
+        return self.wait_for(reached, what, timeout_s)
+
+    def wait_phase(self, phase: str, timeout_s: float = FINISH_TIMEOUT_S) -> Object:
+        """The first version in that phase. Raises JobEndedError where the job ends without it."""
+        return self.wait_before_end(lambda job: history.phase(job) == phase, f"phase {phase}", timeout_s)
 
     def wait_succeeded(self, timeout_s: float = FINISH_TIMEOUT_S) -> Object:
         """The version that succeeded. Raises JobEndedError where the job failed."""

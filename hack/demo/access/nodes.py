@@ -69,6 +69,10 @@ class LocalCluster:
             raise TypeError("the emulator's statistics are not an object")
         return stats
 
+    def network_namespace(self, node: str) -> str:
+        """The file of a data transfer node's network namespace on this machine. Raises KeyError for another node."""
+        return network_namespace(self.wan_stats(), node)
+
     def bytes_carried(self, source: str, destination: str) -> int:
         """Bytes, headers included, that the WAN has delivered from one node to the other."""
         return bytes_carried(self.wan_stats(), source, destination)
@@ -81,3 +85,12 @@ def bytes_carried(stats: dict[str, Any], source: str, destination: str) -> int:
         if ends[one].endswith(source) and ends[other].endswith(destination):
             return int(stats[one + other]["bytes_out"])
     raise KeyError(f"the emulator joins {ends['a']} and {ends['b']}, not {source} and {destination}")
+
+
+def network_namespace(stats: dict[str, Any], node: str) -> str:
+    """The file of the network namespace at the end that is a node's. Raises KeyError where the emulator's statistics name no such end."""
+    ends = [str(stats[end]["namespace"]) for end in ("a", "b")]
+    for end in ends:
+        if end.endswith(node):
+            return end
+    raise KeyError(f"the emulator joins {' and '.join(ends)}, neither is {node}")

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from access.kubectl import CommandError, Kubectl, run
-from access.nodes import bytes_carried
+from access.nodes import bytes_carried, network_namespace
 from access.watch import Watch, parse_stream
 
 
@@ -83,6 +83,12 @@ def test_each_directions_bytes_are_its_own(source: str, destination: str, expect
 def test_a_link_between_other_nodes_is_an_error() -> None:
     with pytest.raises(KeyError, match="mgmt"):
         bytes_carried(STATS, "dtn-a", "mgmt")
+
+
+def test_a_nodes_network_namespace_is_that_of_its_end_of_the_link() -> None:
+    assert network_namespace(STATS, "dtn-b") == "/run/netns/fairlead-dtn-b"
+    with pytest.raises(KeyError, match="mgmt"):
+        network_namespace(STATS, "mgmt")
 
 
 def test_a_change_is_seen_as_soon_as_its_line_is_complete(tmp_path: Path) -> None:

@@ -1,0 +1,124 @@
+"""The status tells what is on the path and what was chosen, and the running transfer is switched when that changes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from e2e.lib.job import Job
+from e2e.lib.lab import Lab
+from e2e.lib.manifests import DESTINATION_NODE, SOURCE_NODE
+from e2e.lib.waiting import wait_until
+from e2e.lib.wan.background import flow
+from e2e.lib.wan.connections import Connection, busiest
+from e2e.lib.wan.link import Link, Shape, own_link
+
+from access.kubectl import Kubectl, Object
+from access.nodes import LocalCluster
+
+# Within what the classifier was trained on, and where it tells an idle path from one with BBR surest. The buffer is one that BBR
+# leaves little of to CUBIC.
+SHAPE = Shape(rate="40M", delay="20ms", buffer="0.5BDP")
+FAST, FAST_BUFFER = "400M", "2MB"
+USUAL_BYTES = 200_000_000
+"""Forty seconds of the link: a change is one from what has been usual for a while."""
+JOB_BYTES = 500_000_000
+DECISION_TIMEOUT_S, USUAL_TIMEOUT_S, SWITCH_TIMEOUT_S = 90.0, 120.0, 180.0
+
+
+@contextmanager
+def nothing_known_afterwards(kubectl: Kubectl, interface: str) -> Iterator[None]:
+    """Deletes what the operator has noted of paths from that interface, which nobody will use again."""
+    try:
+        yield
+    finally:
+        paths = [path for path in kubectl.list("networkpaths") if path["spec"]["source"].get("interface") == interface]
+        kubectl.delete("networkpath", [path["metadata"]["name"] for path in paths])
+
+
+def decision(job: Object) -> Object:
+    """The decision in a job's status, empty before the first."""
+    found: Object = job.get("status", {}).get("decision", {})
+    return found
+
+
+def data_port(job: Job) -> int:
+    """The port at which the receiver takes the data."""
+    receiver = job.pod("receiver")
+    assert receiver is not None
+    (port,) = (port["containerPort"] for port in receiver["spec"]["containers"][0]["ports"] if port["name"] == "data")
+    return int(port)
+
+
+def wait_for_data(link: Link, job: Job, port: int, check: Callable[[Connection], bool], what: str, timeout_s: float) -> Connection:
+    """The sender's connection with the data, as the kernel shows it, once `check` is true of it. Fails where the job ends before."""
+
+    def found() -> Connection | None:
+        assert job.status.get("phase") not in ("Succeeded", "Failed"), f"the job ended before {what}: {job.status}"
+        seen = busiest(link.source, link.destination_address, port)
+        return seen if seen and check(seen) else None
+
+    return wait_until(found, what, timeout_s, interval_s=1)
+
+
+# It needs the processors more than the network: what keeps a probe waiting looks like traffic.
+@pytest.mark.exclusive
+@pytest.mark.timeout(600)
+def test_a_running_transfer_is_switched_when_bbr_comes_to_its_path(
+    lab: Lab, cluster: LocalCluster, kubectl: Kubectl, tmp_path: Path
+) -> None:
+    emulator = cluster.checkout / "build" / "bin" / "fairlead-wan"
+    source, destination = (cluster.network_namespace(node) for node in (SOURCE_NODE, DESTINATION_NODE))
+    lab.write(lab.source, "plain", bytes_total=JOB_BYTES, files=4)
+    with own_link(emulator, source, destination, SHAPE, tmp_path) as link, nothing_known_afterwards(kubectl, link.device):
+        side = {"interface": link.device}
+        # Four flows of one transfer beside a single other one would have their share whatever their congestion control.
+        job = lab.submit(source=side, destination=side, transport={"streams": {"min": 1, "max": 1}})
+
+        first = decision(job.wait_before_end(decision, "a decision", DECISION_TIMEOUT_S))
+        assert (first["protocol"], first["congestionControl"], first["streams"]) == ("TCP", "cubic", 1)
+        assert "B1" not in first["background"]["class"]
+        assert 0 < float(first["background"]["probability"]) <= 1
+        # An idle path of a busy machine may be unlike those that were recorded; then the safe default stands, which is the same.
+        assert first["reason"] in ("Classified", "Unsure")
+        assert first["abstained"] is (first["reason"] == "Unsure")
+        assert float(first["confidence"]) > 0.5
+        assert first["model"].startswith("background-")
+        assert first["background"]["class"] in first["message"]
+
+        movers, port = {pod["metadata"]["uid"] for pod in job.pods()}, data_port(job)
+        usual = wait_for_data(
+            link, job, port, lambda seen: seen.acknowledged_bytes >= USUAL_BYTES, "a while of the usual goodput", USUAL_TIMEOUT_S
+        )
+        assert usual.congestion_control == "cubic"
+        assert not [version for version in job.changes if decision(version.object).get("congestionControl") == "bbr"]
+
+        with flow(link, "bbr", tmp_path):
+            live = wait_for_data(link, job, port, lambda seen: seen.congestion_control == "bbr", "a switch to BBR", SWITCH_TIMEOUT_S)
+            assert live.port == usual.port, "another connection was made instead of switching the live one"
+            # The advisor may take it back after twenty seconds, if it brings nothing; every version of the status is looked at.
+            seen = job.wait_before_end(lambda version: decision(version).get("congestionControl") == "bbr", "that switch in the status", 60)
+            switched = decision(seen)
+            assert switched["reason"] == "Classified"
+            assert not switched["abstained"]
+            assert "B1" in switched["background"]["class"]
+            assert switched["background"]["class"] in switched["message"]
+            assert switched["model"] == first["model"]
+            assert switched["decidedAt"] > first["decidedAt"]
+            assert seen["status"]["attempts"] == 1
+
+        def told() -> list[Object]:
+            return [event for event in job.events() if event["reason"] == "TransportSwitched" and "bbr" in event["message"]]
+
+        assert wait_until(told, "an event that tells of the switch", 30)[0]["type"] == "Normal"
+
+        # What is left is of no interest and need not take its time.
+        link.set(rate=FAST, buffer=FAST_BUFFER)
+        done = job.wait_succeeded(timeout_s=180)
+        assert done["status"]["attempts"] == 1
+        assert done["status"].get("failures", 0) == 0
+        assert {change.object["metadata"]["uid"] for change in lab.pod_versions()} == movers, "a mover was replaced"
+        lab.assert_equal()
+        assert lab.partial_files() == []
