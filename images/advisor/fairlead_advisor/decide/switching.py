@@ -31,10 +31,11 @@ class Switch:
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """A switch that still has to prove itself."""
+    """A switch that still has to prove itself; `taken_back` if it takes one back itself."""
 
     before: str
     before_bps: float
+    taken_back: bool = False
     bits: float = 0.0
     seconds: float = 0.0
 
@@ -96,12 +97,26 @@ def prove(state: SwitchState, at_s: float, seconds: float, goodput_bps: float) -
     if at_s - state.since_s < TRIAL_S:
         return SwitchStep(replace(state, trial=trial))
     ratio = trial.bits / trial.seconds / trial.before_bps if trial.before_bps > 0 else 1.0
+    if trial.taken_back:
+        return _compared(state, trial, at_s, ratio)
     for_others = state.in_force == DEFAULT_CONGESTION_CONTROL
     kept = ratio >= (_TOLERATED_FOR_OTHERS if for_others else _TOLERATED_FOR_OURSELVES)
     verdict = Verdict(state.in_force, trial.before, ratio, kept)
     if kept:
         return SwitchStep(replace(state, trial=None), verdict=verdict)
     barred = {**state.barred, state.in_force: at_s + BARRED_S}
-    undone = SwitchState(trial.before, at_s, dwell_s=state.dwell_s, barred=barred)
+    # What there was before may have been from a time without the newcomer, and nothing brings it back: taken back for our own sake, the
+    # switch is compared with what there is without it now.
+    again = None if for_others else Trial(state.in_force, trial.bits / trial.seconds, taken_back=True)
+    undone = SwitchState(trial.before, at_s, dwell_s=state.dwell_s, trial=again, barred=barred)
     why = f"{state.in_force} brought {ratio:.0%} of the goodput before it"
     return SwitchStep(undone, Switch(trial.before, undo=True, why=why), verdict)
+
+
+def _compared(state: SwitchState, trial: Trial, at_s: float, ratio: float) -> SwitchStep:
+    if ratio >= _TOLERATED_FOR_OURSELVES:
+        return SwitchStep(replace(state, trial=None))
+    barred = {control: until_s for control, until_s in state.barred.items() if control != trial.before}
+    returned = SwitchState(trial.before, at_s, dwell_s=state.dwell_s, barred=barred)
+    why = f"{state.in_force} has {ratio:.0%} of what {trial.before} had before it was taken back"
+    return SwitchStep(returned, Switch(trial.before, undo=True, why=why), Verdict(state.in_force, trial.before, ratio, kept=False))

@@ -93,6 +93,26 @@ def test_a_switch_that_made_things_worse_is_undone(in_force: str, to: str, befor
         assert transfer.switches[1][0] - transfer.switches[0][0] == TRIAL_S
 
 
+@pytest.mark.parametrize(
+    ("with_bbr_bps", "without_bps", "ends_with"),
+    [
+        pytest.param(18e6, 4e6, "bbr", id="CUBIC starves beside the newcomer"),
+        pytest.param(18e6, 30e6, "cubic", id="BBR was worse"),
+        pytest.param(18e6, 17e6, "cubic", id="no difference that counts"),
+    ],
+)
+def test_a_switch_that_was_taken_back_is_compared_with_what_there_is_without_it_now(
+    with_bbr_bps: float, without_bps: float, ends_with: str
+) -> None:
+    transfer = Transfer(goodputs_bps={"cubic": 38e6, "bbr": with_bbr_bps}).hear("bbr")
+    transfer.goodputs_bps["cubic"] = without_bps
+    transfer.run(2 * TRIAL_S)
+    assert transfer.state.in_force == ends_with
+    assert transfer.state.trial is None
+    assert ("bbr" in transfer.state.barred) is (ends_with == "cubic")
+    assert len(transfer.run(300).switches) == (3 if ends_with == "bbr" else 2)
+
+
 def test_the_first_seconds_of_a_trial_do_not_count() -> None:
     transfer = Transfer(goodputs_bps={"cubic": 50e6, "bbr": 0.0}).hear("bbr").run(TRIAL_SETTLE_S)
     transfer.goodputs_bps["bbr"] = 50e6
