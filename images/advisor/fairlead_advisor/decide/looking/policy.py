@@ -7,7 +7,8 @@ the choice are worth it and free; those that do not are paid from SHARE of the t
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from fairlead_advisor.decide.looking.scene import Change
+from fairlead_advisor.decide.looking.scene import ANY_STEP, Change, Step
+from fairlead_advisor.decide.model import DEFAULT_CONGESTION_CONTROL
 
 SHARE = 0.02
 """Of the time that data flow: what looks that found nothing new may take together, the first one not counted."""
@@ -19,6 +20,18 @@ FIRST_PAUSE_S = 60.0
 LONGEST_PAUSE_S = 960.0
 OVERWHELMING = 2.0
 """A step of this strength need not wait for the pause, and may borrow the price of one look."""
+
+
+# Beside CUBIC only a BBR flow that comes alters the choice, and it takes; beside BBR only the last one that leaves, and it gives.
+_AWAITED: dict[str, frozenset[Step]] = {
+    DEFAULT_CONGESTION_CONTROL: frozenset({("goodput", "fell"), ("least RTT", "rose"), ("highest RTT", "rose"), ("loss", "rose")}),
+    "bbr": frozenset({("goodput", "rose"), ("least RTT", "fell"), ("highest RTT", "fell")}),
+}
+
+
+def awaited(congestion_control: str) -> frozenset[Step]:
+    """The steps that may mean another choice than the one in force; the rest is a transfer that grows, or others who come and go."""
+    return _AWAITED.get(congestion_control, ANY_STEP)
 
 
 class Why(StrEnum):

@@ -18,6 +18,9 @@ TRIAL_SETTLE_S = 3.0
 """After a trial of our own that was taken back."""
 
 # A fifth more or less goodput, a queue that moved by a tenth of the least RTT, one packet in a hundred: less would not alter a choice.
+Step = tuple[str, str]
+ANY_STEP: frozenset[Step] = frozenset((name, way) for name in ("goodput", "least RTT", "highest RTT", "loss") for way in ("rose", "fell"))
+
 _GOODPUT_EFFECT = math.log(1.2)
 _QUEUE_EFFECT = 0.1
 _LEAST_QUEUE_EFFECT_S = 0.001
@@ -58,6 +61,7 @@ class Scene:
 
     opens_s: float
     floor_s: float | None = None
+    awaited: frozenset[Step] = ANY_STEP
     reference: tuple[Sight, ...] = ()
     recent: tuple[Sight, ...] = ()
     change: Change | None = None
@@ -70,9 +74,9 @@ class Scene:
         return _goodput(self.recent) if self.recent else None
 
 
-def begin(now_s: float, floor_s: float | None) -> Scene:
-    """A scene that is not known yet; `floor_s` is the least RTT of the path."""
-    return Scene(now_s + SETTLE_S, floor_s)
+def begin(now_s: float, floor_s: float | None, awaited: frozenset[Step]) -> Scene:
+    """A scene that is not known yet; `floor_s` is the least RTT of the path, other steps than those `awaited` are no change."""
+    return Scene(now_s + SETTLE_S, floor_s, awaited)
 
 
 def pause(scene: Scene, now_s: float) -> Scene:
@@ -85,15 +89,15 @@ def see(scene: Scene, sight: Sight) -> Scene:
     if sight.at_s - sight.seconds < scene.opens_s:
         return scene
     recent, passed = _trimmed((*scene.recent, sight))
-    change = _compare(scene.reference, recent, scene.floor_s)
+    change = _compare(scene, scene.reference, recent)
     reference = scene.reference
     if change is None or change.strength < 1:
         reference = _last((*reference, *passed), REFERENCE_S)
-    last = _compare(reference, (sight,), scene.floor_s)
+    last = _compare(scene, reference, (sight,))
     lasts = False
     if change is not None and change.strength >= 1:
         # A burst at the end must not pull the mean over the threshold by itself.
-        first = _compare(reference, recent[:1], scene.floor_s)
+        first = _compare(scene, reference, recent[:1])
         lasts = first is not None and first.strength >= _ALL_ALONG
     return replace(
         scene, reference=reference, recent=recent, change=change if lasts else None, hint=last is not None and last.strength >= 1
@@ -133,22 +137,24 @@ def _channels(sights: Sequence[Sight], floor_s: float | None) -> list[_Channel]:
     ]
 
 
-def _compare(reference: tuple[Sight, ...], recent: tuple[Sight, ...], floor_s: float | None) -> Change | None:
-    """The strongest step from `reference` to `recent`; None while too little is known."""
+def _compare(scene: Scene, reference: tuple[Sight, ...], recent: tuple[Sight, ...]) -> Change | None:
+    """The strongest awaited step from `reference` to `recent`; None while too little is known."""
     known_s = sum(sight.seconds for sight in reference)
     if known_s < LEAST_REFERENCE_S or not recent:
         return None
     deviations = _DEVIATIONS * math.sqrt(max(1.0, _WELL_KNOWN_S / known_s))
     window_s = sum(sight.seconds for sight in recent)
     found: list[tuple[float, str]] = []
-    for before, now in zip(_channels(reference, floor_s), _channels(recent, floor_s), strict=True):
+    for before, now in zip(_channels(reference, scene.floor_s), _channels(recent, scene.floor_s), strict=True):
         stretches = _stretches(reference, before.levels, window_s)
         level = _mean(recent, now.levels)
         if level is None or len(stretches) < 2:
             continue
         usual = statistics.fmean(stretches)
         threshold = max(before.effect, deviations * statistics.pstdev(stretches))
-        found.append((abs(level - usual) / threshold, f"the {before.name} {'rose' if level > usual else 'fell'}"))
+        way = "rose" if level > usual else "fell"
+        if (before.name, way) in scene.awaited:
+            found.append((abs(level - usual) / threshold, f"the {before.name} {way}"))
     if not found:
         return None
     strength, told = max(found)

@@ -45,9 +45,9 @@ class Lookout:
         self._peer = peer
         self._monitor = monitor
         now_s = effects.monotonic_s()
-        self._scene = scene.begin(now_s, course.floor_s)
         self._account = Account(now_s, sure=_surety(course.decision))
         self._switching = SwitchState(course.decision.congestion_control)
+        self._scene = self._new_scene(now_s)
         self._unsure: tuple[Background, ...] = _unsure(course.decision.background)
         self._cap_bps = course.limits.cap_bps
         self._alert = self._told = self._trying_more = False
@@ -69,7 +69,7 @@ class Lookout:
 
     def own_change(self, now_s: float) -> None:
         """Another stream count stands: what follows is our own doing, and not known yet."""
-        self._scene = scene.begin(now_s, self._course.floor_s)
+        self._scene = self._new_scene(now_s)
 
     def own_trial(self, now_s: float, more: int) -> None:
         """So many `more` streams than stand are being tried, or fewer; 0 when none are."""
@@ -82,7 +82,7 @@ class Lookout:
         """Takes a second or so of the transfer in; True if the data stood still, or the congestion control was changed."""
         if stats.cap_bps != self._cap_bps:
             self._cap_bps = stats.cap_bps
-            self._scene = scene.begin(seen.at_s, self._course.floor_s)
+            self._scene = self._new_scene(seen.at_s)
         self._scene = scene.see(self._scene, sight(seen, rtts_ms))
         self._alert = False
         if self.on_trial:
@@ -136,7 +136,7 @@ class Lookout:
             other = decision.congestion_control
             stays = "it stays" if other == self.in_force else f"it stays for now instead of {other}"
             self._stand(decision, told=step.switch.why if news and step.switch else f"{stays} after a quiet look")
-        self._scene = scene.begin(now_s, self._course.floor_s)
+        self._scene = self._new_scene(now_s)
 
     def _judged(self, why: Why, looked: Looked) -> Background | None:
         """The answer, together with earlier unsure ones of the same scene: the second step for a path that one window cannot tell."""
@@ -146,6 +146,9 @@ class Lookout:
         together = pool((*self._unsure, found)) if why is Why.UNSURE else found
         self._unsure = (*(self._unsure if why is Why.UNSURE else ()), *_unsure(found))[-2:] if together.abstained else ()
         return together
+
+    def _new_scene(self, now_s: float) -> scene.Scene:
+        return scene.begin(now_s, self._course.floor_s, policy.awaited(self.in_force))
 
     async def _switch(self, step: SwitchStep) -> bool:
         """Gets a switch into force; what the mover refuses or does not hear is as if it had not been decided."""
@@ -176,7 +179,7 @@ class Lookout:
             return False
         # What the classifier said stands beside what was measured against it.
         self._stand(self._course.decision, told=step.switch.why)
-        self._scene = scene.begin(seen.at_s, self._course.floor_s)
+        self._scene = self._new_scene(seen.at_s)
         return True
 
     def _remember(self, verdict: Verdict) -> None:

@@ -3,6 +3,7 @@ import statistics
 import pytest
 
 from fairlead_advisor.decide.looking import scene
+from fairlead_advisor.decide.looking.policy import awaited
 from fairlead_advisor.decide.looking.scene import LEAST_REFERENCE_S, SETTLE_S, Sight
 from tests.decide.looking.transfers import (
     ALONE,
@@ -20,10 +21,10 @@ from tests.decide.looking.transfers import (
 KNOWN_S = SETTLE_S + LEAST_REFERENCE_S
 
 
-def seen(levels: list[dict[str, float]], seconds: float = 1.0) -> scene.Scene:
+def seen(levels: list[dict[str, float]], seconds: float = 1.0, awaited: frozenset[scene.Step] = scene.ANY_STEP) -> scene.Scene:
     """Twenty seconds as usual, after settling, and then `levels`, one sight each."""
     usual = {"goodput_bps": 80e6, "loss_ratio": 0.0, "rtt_low_s": 0.08, "rtt_high_s": 0.1}
-    state, now_s = scene.begin(0.0, FLOOR_S), SETTLE_S
+    state, now_s = scene.begin(0.0, FLOOR_S, awaited), SETTLE_S
     for level in [{}] * 20 + levels:
         now_s += seconds
         state = scene.see(state, Sight(at_s=now_s, seconds=seconds, **{**usual, **level}))
@@ -50,6 +51,23 @@ def test_a_lasting_step_is_a_change_and_says_which(level: dict[str, float], told
     assert (change.told if change else None) == told or (change is not None and told is not None and change.told.startswith(told))
 
 
+@pytest.mark.parametrize(
+    ("in_force", "level", "counts"),
+    [
+        pytest.param("cubic", {"goodput_bps": 40e6}, True, id="somebody takes from CUBIC"),
+        pytest.param("cubic", {"goodput_bps": 120e6}, False, id="CUBIC still grows, or somebody left"),
+        pytest.param("cubic", {"rtt_low_s": 0.065, "rtt_high_s": 0.07}, False, id="a sawtooth that has not filled the queue again"),
+        pytest.param("cubic", {"goodput_bps": 40e6, "rtt_high_s": 0.07}, True, id="the queue is kept low at our cost"),
+        pytest.param("bbr", {"goodput_bps": 120e6}, True, id="somebody left BBR more"),
+        pytest.param("bbr", {"goodput_bps": 40e6}, False, id="one more beside BBR"),
+        pytest.param("bbr", {"loss_ratio": 0.03}, False, id="BBR's own probing"),
+        pytest.param("bbr", {"rtt_low_s": 0.065}, True, id="a queue is gone"),
+    ],
+)
+def test_only_steps_that_may_mean_another_choice_count(in_force: str, level: dict[str, float], counts: bool) -> None:
+    assert (seen([level] * 5, awaited=awaited(in_force)).change is not None) is counts
+
+
 def test_a_step_is_one_only_when_it_lasts_and_a_hint_at_once() -> None:
     lower = {"goodput_bps": 50e6}
     assert (seen([lower]).change, seen([lower]).hint) == (None, True)
@@ -70,7 +88,7 @@ def test_the_strength_grows_with_the_step_and_the_price_of_waiting_falls() -> No
 
 
 def test_nothing_is_compared_before_the_transfer_has_settled_and_is_known() -> None:
-    state = scene.begin(0.0, FLOOR_S)
+    state = scene.begin(0.0, FLOOR_S, scene.ANY_STEP)
     for now_s in range(1, int(KNOWN_S)):
         state = scene.see(state, Sight(float(now_s), 1.0, 1e6 * now_s, 0.0))
         assert (state.change, state.hint) == (None, False)
@@ -87,7 +105,7 @@ def test_after_a_trial_of_our_own_the_same_is_still_the_usual() -> None:
 
 
 def test_without_echo_replies_the_goodput_still_tells() -> None:
-    state = scene.begin(0.0, None)
+    state = scene.begin(0.0, None, scene.ANY_STEP)
     for now_s in range(int(SETTLE_S) + 1, 60):
         state = scene.see(state, Sight(float(now_s), 1.0, 80e6 if now_s < 50 else 30e6, 0.0))
     assert state.change is not None
@@ -100,18 +118,18 @@ def test_a_sawtooth_is_no_change(level: Level, seed: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("before", "after"),
+    ("in_force", "before", "after"),
     [
-        pytest.param(ALONE, BBR_ARRIVED, id="BBR arrives"),
-        pytest.param(ALONE, Level(0.6, 0.06), id="BBR arrives beside many streams"),
-        pytest.param(BBR_BESIDE_BBR, BBR_ALONE, id="BBR leaves"),
-        pytest.param(BBR_BESIDE_BBR, Level(0.85, 0.055), id="CUBIC takes BBR's place"),
+        pytest.param("cubic", ALONE, BBR_ARRIVED, id="BBR arrives"),
+        pytest.param("cubic", ALONE, Level(0.6, 0.06), id="BBR arrives beside many streams"),
+        pytest.param("bbr", BBR_BESIDE_BBR, BBR_ALONE, id="BBR leaves"),
+        pytest.param("bbr", BBR_BESIDE_BBR, Level(0.85, 0.055), id="CUBIC takes BBR's place"),
     ],
 )
-def test_what_would_alter_the_choice_is_seen_within_ten_seconds(before: Level, after: Level) -> None:
+def test_what_would_alter_the_choice_is_seen_within_ten_seconds(in_force: str, before: Level, after: Level) -> None:
     delays_s = []
     for seed in range(5):
-        changes = Watched(step(before, after, 60.0), seed, news=lambda _now_s: True).run(85).changes
+        changes = Watched(step(before, after, 60.0), seed, awaited(in_force), news=lambda _now_s: True).run(85).changes
         assert changes and changes[0][0] > 60
         delays_s.append(changes[0][0] - 60)
     assert statistics.median(delays_s) <= 8

@@ -47,6 +47,7 @@ class Watched:
 
     background: Background
     seed: int = 1
+    awaited: frozenset[scene.Step] = scene.ANY_STEP
     noise: float = 0.04
     period_s: float = 14.0
     look_s: float = 7.0
@@ -60,7 +61,7 @@ class Watched:
     def __post_init__(self) -> None:
         self.random = random.Random(self.seed)
         self.phase_s = self.random.uniform(0, self.period_s)
-        self.scene: Scene = scene.begin(0.0, FLOOR_S)
+        self.scene: Scene = scene.begin(0.0, FLOOR_S, self.awaited)
         self.account = Account(0.0, sure=self.sure)
 
     def run(self, until_s: float) -> "Watched":
@@ -82,7 +83,7 @@ class Watched:
         self.quiet_s += self.look_s
         cost_s = policy.price_s(self.look_s, change)
         self.account = policy.looked(self.account, why, self.now_s, cost_s, news=self.news(self.now_s), sure=self.sure)
-        self.scene = scene.begin(self.now_s, FLOOR_S)
+        self.scene = scene.begin(self.now_s, FLOOR_S, self.awaited)
 
     def sight(self, seconds: float) -> Sight:
         level = self.background(self.now_s)
