@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock, TryLockError};
 use std::time::{Duration, Instant};
 
 use fairlead_protocol::assembly::Assembly;
-use fairlead_protocol::digest::{of_block, of_zeros, BlockHasher};
+use fairlead_protocol::digest::{block_count, of_block, of_zeros, BlockHasher};
 use fairlead_protocol::limits::PACK_PAYLOAD_BYTES;
 use fairlead_protocol::listing::Listing;
 use fairlead_protocol::pack::{decode_table, Header, Segment};
@@ -189,6 +189,9 @@ impl DataPlane {
             return Ok(false);
         }
         self.make_way(segment, journal)?;
+        if self.listing.extent(segment.file).is_some_and(|extent| block_count(extent.size) > 1) {
+            journal.begun(segment);
+        }
         let operation = self.progress.disk.begin();
         writer.write(segment, bytes)?;
         drop((operation, open));
