@@ -2,7 +2,8 @@
 
 Either end is killed by SIGKILL at random instants while one big file moves from disk to disk, and the next attempt goes on. Two figures:
 what the sender put on the wire beyond what an undisturbed transfer of the file would have (socket buffers and unfinished blocks included),
-and what the receiver took in vain by its own ledger.
+and what the receiver took in vain by its own ledger. Beside them stands what a kill of either end cost on the wire: what an attempt sent
+and its ledger does not hold.
 """
 
 from __future__ import annotations
@@ -11,8 +12,9 @@ import json
 import random
 import shutil
 import signal
+import statistics
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from bench import Bench
@@ -42,6 +44,12 @@ class _Tally:
     files: int = 0
     """How often the whole file has arrived."""
     received_in_vain: int = 0
+    costs: dict[str, list[float]] = field(default_factory=lambda: {"receiver": [], "sender": []})
+    """Bytes on the wire of which nothing was left, for each kill by the end that was killed; attempts that arrived are not among them."""
+
+    def mean_costs(self) -> dict[str, int]:
+        """Bytes a kill, by the end that was killed."""
+        return {end: round(statistics.mean(costs)) for end, costs in self.costs.items() if costs}
 
 
 def measure(bench: Bench) -> list[Row]:
@@ -65,7 +73,7 @@ def measure(bench: Bench) -> list[Row]:
         tally = _Tally()
         while tally.kills < kills:
             wait_s = instants.uniform(0, 2 * mean_s)
-            _killed(bench, net, tree, destination, tally, wait_s=wait_s, receiver=instants.random() < 0.5)
+            _killed(bench, net, tree, destination, tally, overhead=overhead, wait_s=wait_s, receiver=instants.random() < 0.5)
             if tally.kills % 10 == 0:
                 bench.say(f"{tally.kills} kills")
         ends = _undisturbed(bench, net, tree, destination)
@@ -82,7 +90,13 @@ def measure(bench: Bench) -> list[Row]:
             round(max(wire, 0) / tree.total_bytes, 5),
             "share",
             note=f"{note}; on the wire",
-            more=more | {"bytes": round(wire), "overhead": round(overhead, 5)},
+            more=more
+            | {
+                "bytes": round(wire),
+                "overhead": round(overhead, 5),
+                "bytes_per_kill": round(wire / max(tally.kills, 1)),
+                "bytes_per_kill_of": tally.mean_costs(),
+            },
         ),
         Row(
             "resume_waste_received",
@@ -108,8 +122,11 @@ def _undisturbed(bench: Bench, net: Net, tree: Tree, destination: Path) -> Ends:
         return transfer.finish(ATTEMPT_LIMIT_S)
 
 
-def _killed(bench: Bench, net: Net, tree: Tree, destination: Path, tally: _Tally, *, wait_s: float, receiver: bool) -> None:
+def _killed(
+    bench: Bench, net: Net, tree: Tree, destination: Path, tally: _Tally, *, overhead: float, wait_s: float, receiver: bool
+) -> None:
     """One attempt that is killed, or that ends before."""
+    held = _bytes_held(bench, destination)
     with bench.mover.transfer(net, bench.scratch, destination) as transfer:
         transfer.listening_port()
         before = _bytes_sent(net)
@@ -119,7 +136,8 @@ def _killed(bench: Bench, net: Net, tree: Tree, destination: Path, tally: _Tally
         wait_until(lambda: _bytes_sent(net) - before > DATA_BYTES or not sender.is_running, "data", START_LIMIT_S)
         # The instant is what is measured, so it is chosen by time.
         time.sleep(wait_s)
-        tally.kills += victim.is_running
+        in_time = victim.is_running
+        tally.kills += in_time
         victim.signal(signal.SIGKILL)
         usage = other.wait(ATTEMPT_LIMIT_S)
         if usage.exit_code not in (0, 1):
@@ -128,10 +146,19 @@ def _killed(bench: Bench, net: Net, tree: Tree, destination: Path, tally: _Tally
         arrived = usage.exit_code == 0 or ((destination / "big").exists() and not any(destination.glob(".fairlead-*")))
         if arrived:
             tally.received_in_vain += transfer.resent_bytes()
+    if in_time and not arrived:
+        cost = (_bytes_sent(net) - before) / overhead - (_bytes_held(bench, destination) - held)
+        tally.costs["receiver" if receiver else "sender"].append(cost)
     if arrived:
         tally.files += 1
         check(tree, destination, content=False)
         clear(destination)
+
+
+def _bytes_held(bench: Bench, destination: Path) -> int:
+    """Payload that the next attempt finds in the ledger; blocks that were being written count, and it may not keep them."""
+    partial = next(destination.glob(".fairlead-*"), None)
+    return int(json.loads(run([bench.mover.binary, "ledger", partial, "--json"]))["bytes_held"]) if partial else 0
 
 
 def _bytes_sent(net: Net) -> int:

@@ -82,7 +82,7 @@ pub(crate) struct Common {
     /// Whether data connections are encrypted; both ends must say the same.
     #[arg(long, env = "FAIRLEAD_ENCRYPTION", default_value = "Required")]
     pub(crate) encryption: Encryption,
-    /// Send and receive buffer of each data connection in bytes; by default the kernel's own, or twice rate x RTT if that is more.
+    /// Send and receive buffer of each data connection in bytes; by default what rate and RTT need, or the kernel's own.
     #[arg(long, env = "FAIRLEAD_SOCKET_BUFFER", value_name = "BYTES", value_parser = socket_buffer)]
     pub(crate) socket_buffer: Option<u32>,
     /// Print events as lines of JSON on standard output.

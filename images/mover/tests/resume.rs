@@ -8,7 +8,7 @@ use std::os::unix::fs::{FileExt, MetadataExt};
 use std::time::Duration;
 
 use fairlead_protocol::digest::block_length;
-use fairlead_protocol::ledger::Replay;
+use fairlead_protocol::ledger::{header, Book, Record, Replay};
 use support::{inventory, noise, Bench, End, Mover};
 
 const BLOCK: u64 = 1 << 20;
@@ -266,6 +266,48 @@ fn a_node_that_loses_power_loses_only_what_was_not_durable() {
         }
     }
     assert!(lost_any, "every kill came right after everything was made durable");
+}
+
+/// A write that was under way when the receiver was killed: the kernel may have finished it, and no record says so.
+#[test]
+fn a_block_that_was_only_begun_is_kept_if_it_is_there_and_counts_as_written_from_then_on() {
+    let bench = Bench::new();
+    bench.write("large", &noise((40 << 20) + 5, 9));
+    interrupt(&bench, 1, 8 << 20, |receiver, _| receiver.signal("KILL"));
+    let path = bench.partial().join("ledger");
+    let mut doubtful = header("local").to_vec();
+    let only_begun = |record: &Record| match record.clone() {
+        Record::Block { slot, block, length, digest } => {
+            Record::Begun { slot, block, length, digest }.encode_into(&mut doubtful);
+        }
+        Record::Mark { .. } => {}
+        other => other.encode_into(&mut doubtful),
+    };
+    let mut replay = Replay::telling(only_begun);
+    replay.extend(&std::fs::read(&path).unwrap());
+    drop(replay);
+    std::fs::write(&path, &doubtful).unwrap();
+    let begun = blocks(&doubtful);
+    assert!(begun.len() >= 8 && begun.iter().all(|(_, written)| !written), "{begun:?}");
+    let partial = std::fs::OpenOptions::new().write(true).open(bench.partial().join("0/0")).unwrap();
+    partial.write_all_at(b"torn", u64::from(begun[0].0) * BLOCK + BLOCK / 2).unwrap();
+
+    let whole: u64 = begun[1..].iter().map(|(block, _)| u64::from(block_length((40 << 20) + 5, *block))).sum();
+    interrupt(&bench, 2, whole + (4 << 20), |receiver, _| receiver.signal("KILL"));
+    let after = blocks(&std::fs::read(&path).unwrap());
+    assert!(begun[1..].iter().all(|(block, _)| after.contains(&(*block, true))), "{begun:?} {after:?}");
+    let (receiver, sender) = bench.attempt(3, &[], &[]);
+    assert_whole(&bench, &receiver, &sender);
+    assert!(number(&receiver, "bytes_resumed") > whole, "{receiver:?}");
+    assert!(number(&receiver, "bytes_resent") >= BLOCK, "the torn block came twice: {receiver:?}");
+}
+
+/// The blocks of the first partial file in a ledger, and whether each is known to be written.
+fn blocks(ledger: &[u8]) -> Vec<(u32, bool)> {
+    let mut replay = Replay::default();
+    replay.extend(ledger);
+    let (book, _): (Book, u64) = replay.finish();
+    book.file(0).unwrap().blocks().map(|held| (held.block, held.written)).collect()
 }
 
 /// A partial file whose bytes changed behind the ledger's back is found where the disk is read again.

@@ -69,6 +69,8 @@ pub(crate) fn run(args: &Receive, setting: &Setting) -> Result<Success, Fault> {
         identity: Arc::clone(&setting.identity),
         terms: Arc::clone(&terms),
         progress: Arc::clone(&setting.progress),
+        // Where nothing is stored, nothing is resumed.
+        bounds_unread: disk.is_some() && args.common.socket_buffer.is_none(),
         reception,
         stop: Arc::clone(&over),
     }

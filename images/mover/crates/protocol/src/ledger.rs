@@ -127,6 +127,18 @@ pub enum Record {
     Forgotten(u32),
     /// Every file is complete and durable, and the tree has this digest: publication may have begun.
     Verified(Digest),
+    /// A block was verified and is about to be written: its place may hold it, or part of it, or what it held before. Only of
+    /// files of many blocks. No mark covers it; it says where to look, not what is there.
+    Begun {
+        /// Its partial file.
+        slot: u32,
+        /// Its number in the file.
+        block: u32,
+        /// Bytes of the block.
+        length: u32,
+        /// BLAKE3 of those bytes.
+        digest: Digest,
+    },
 }
 
 impl Record {
@@ -176,6 +188,13 @@ impl Record {
                 out.extend_from_slice(root);
                 7
             }
+            Self::Begun { slot, block, length, digest } => {
+                out.extend_from_slice(&slot.to_be_bytes());
+                out.extend_from_slice(&block.to_be_bytes());
+                out.extend_from_slice(&length.to_be_bytes());
+                out.extend_from_slice(digest);
+                8
+            }
         };
         let length = (out.len() - start - 4) as u16;
         out[start..start + 2].copy_from_slice(&length.to_be_bytes());
@@ -207,6 +226,9 @@ impl Record {
             5 => Self::Lost { slot: fields.u32()?, block: fields.u32()? },
             6 => Self::Forgotten(fields.u32()?),
             7 => Self::Verified(fields.take()?),
+            8 => {
+                Self::Begun { slot: fields.u32()?, block: fields.u32()?, length: fields.u32()?, digest: fields.take()? }
+            }
             _ => return None,
         };
         fields.0.is_empty().then_some(record)

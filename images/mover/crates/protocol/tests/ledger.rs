@@ -9,8 +9,8 @@ use fairlead_protocol::limits::BLOCK_BYTES;
 use fairlead_protocol::listing::Version;
 use proptest::prelude::*;
 
-/// Digest of a block and where its record ends.
-type Place = (Digest, u64);
+/// Digest of a block, where its record ends, and whether it is known to be written.
+type Place = (Digest, u64, bool);
 
 #[derive(Clone, Default)]
 struct Model {
@@ -48,7 +48,13 @@ impl Model {
             }
             8 => Record::Lost { slot: slot?, block: b % 5 },
             9 => Record::Forgotten(slot?),
-            _ => Record::Verified([a as u8; 32]),
+            10 => Record::Verified([a as u8; 32]),
+            _ => {
+                let size = self.files[&slot?].0.size;
+                let blocks = Some(block_count(size)).filter(|blocks| *blocks > 1)?;
+                let block = b % blocks as u32;
+                Record::Begun { slot: slot?, block, length: block_length(size, block), digest: [(a ^ b) as u8; 32] }
+            }
         })
     }
 
@@ -60,7 +66,13 @@ impl Model {
                 self.files.insert(*slot, (identity.clone(), BTreeMap::new()));
             }
             Record::Block { slot, block, digest, .. } => {
-                self.files.get_mut(slot).unwrap().1.insert(*block, (*digest, end));
+                self.files.get_mut(slot).unwrap().1.insert(*block, (*digest, end, true));
+            }
+            Record::Begun { slot, block, digest, .. } => {
+                let blocks = &mut self.files.get_mut(slot).unwrap().1;
+                if blocks.get(block).is_none_or(|(.., written)| !written) {
+                    blocks.insert(*block, (*digest, end, false));
+                }
             }
             Record::Mark { through, received_bytes } => {
                 (self.through, self.marked_bytes) = (*through, *received_bytes);
@@ -85,10 +97,12 @@ impl Model {
             assert_eq!(file.size, identity.size);
             let alike = self.files.values().filter(|(other, _)| other == identity).count();
             assert!(alike > 1 || index.slot(identity) == Some(*slot));
-            assert_eq!(file.is_complete(), blocks.len() as u64 == block_count(identity.size));
+            let written = blocks.values().filter(|(.., written)| *written).count();
+            assert_eq!(file.is_complete(), written as u64 == block_count(identity.size));
             let digest = |at: u64| Digest::try_from(&bytes[at as usize..at as usize + 32]).unwrap();
             let found: Vec<_> = file.blocks().map(|h| (h.block, digest(h.digest_at()), book.is_durable(&h))).collect();
-            let expected: Vec<_> = blocks.iter().map(|(b, (d, end))| (*b, *d, *end <= self.through)).collect();
+            let durable = |(_, end, written): &Place| *written && *end <= self.through;
+            let expected: Vec<_> = blocks.iter().map(|(block, place)| (*block, place.0, durable(place))).collect();
             assert_eq!(found, expected);
             let late = expected.iter().filter(|(_, _, durable)| !durable);
             received += late.map(|(block, _, _)| u64::from(block_length(identity.size, *block))).sum::<u64>();
@@ -117,7 +131,7 @@ fn read(bytes: &[u8], piece: usize) -> (Book, u64) {
 }
 
 fn choices() -> impl Strategy<Value = Vec<(u8, u32, u32)>> {
-    proptest::collection::vec((0u8..11, any::<u16>().prop_map(u32::from), any::<u16>().prop_map(u32::from)), 0..40)
+    proptest::collection::vec((0u8..14, any::<u16>().prop_map(u32::from), any::<u16>().prop_map(u32::from)), 0..40)
 }
 
 proptest! {
@@ -186,6 +200,8 @@ fn impossible_records_end_the_ledger() {
         Record::Block { slot: 0, block: 1, length: 5, digest },
         Record::Block { slot: 1, block: 0, length: 5, digest },
         Record::Mark { through: 1 << 40, received_bytes: 0 },
+        Record::Begun { slot: 1, block: 0, length: 5, digest },
+        Record::Begun { slot: 0, block: 0, length: 5, digest },
         Record::Lost { slot: 1, block: 0 },
         Record::Forgotten(1),
     ] {

@@ -17,6 +17,11 @@
 //! happens, and so are blocks that the next attempt could not confirm, before any later mark could cover them.
 //! `Verified` is appended durably after every file was synced whole, and before the first rename: from then on a complete file
 //! whose partial file is gone can only be in place. The ledger itself is removed last, after the verdict.
+//!
+//! A block of a large file takes long to write, and the kernel finishes a write under way when the process is killed. So that
+//! such a block is found, its beginning is recorded too (`Begun`). That record claims nothing: no mark covers it, the next attempt
+//! reads the place and keeps the block only if it has the digest, and then records it (`Block`). So it may be late or missing, and
+//! the order of writes above does not depend on it.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -53,6 +58,8 @@ const APPEND_BYTES: usize = 1 << 20;
 const SYNC_ONE_BY_ONE: usize = 64;
 
 enum Command {
+    /// A block is about to be written.
+    Begun(Segment),
     /// Blocks of one pack are written; the pack had so many bytes.
     Stored(Vec<Segment>, u64),
     /// Answer when everything before is recorded.
@@ -123,6 +130,11 @@ impl Journal {
     /// The first failure, if there was one: the transfer cannot go on then.
     pub(crate) fn check(&self) -> Result<(), Fault> {
         lock(&self.shared.state).failed.clone().map_or(Ok(()), Err)
+    }
+
+    /// A verified block of a file of many is about to be written in its place.
+    pub(crate) fn begun(&self, segment: &Segment) {
+        let _ = self.commands.send(Command::Begun(*segment));
     }
 
     /// Blocks of a pack of `bytes` bytes are in their places.
@@ -200,6 +212,11 @@ impl Recorder {
             for command in std::iter::once(first).chain(inbox.try_iter()) {
                 match command {
                     Command::Barrier(done) => barriers.push(done),
+                    Command::Begun(Segment { file, block, length, digest, .. }) => {
+                        self.describe(file, &mut bytes);
+                        let slot = self.shared.partial.slot(file);
+                        Record::Begun { slot, block, length, digest }.encode_into(&mut bytes);
+                    }
                     Command::Stored(segments, pack_bytes) => {
                         received += pack_bytes;
                         for segment in segments {

@@ -183,7 +183,7 @@ impl Candidate<'_> {
             return Ok(true);
         }
         let mut unsynced = false;
-        let mut holds = |held: &Held| -> io::Result<bool> {
+        let mut holds = |held: &Held, digests: &mut LedgerDigests<'_>| -> io::Result<bool> {
             let length = block_length(self.file.size, held.block);
             if self.book.is_durable(held) {
                 return Ok(true);
@@ -198,11 +198,16 @@ impl Candidate<'_> {
             Ok(of_block(bytes) == digests.read(held.digest_at())?)
         };
         for held in self.file.blocks() {
-            if holds(&held)? {
-                recovery.kept_bytes += u64::from(block_length(self.file.size, held.block));
-                kept::add(&mut recovery.kept, self.index, held.block);
-            } else {
-                records.push(Record::Lost { slot: self.slot, block: held.block });
+            let (slot, block, length) = (self.slot, held.block, block_length(self.file.size, held.block));
+            if !holds(&held, digests)? {
+                records.push(Record::Lost { slot, block });
+                continue;
+            }
+            recovery.kept_bytes += u64::from(length);
+            kept::add(&mut recovery.kept, self.index, block);
+            if !held.written {
+                // It turned out to be: from now on a mark may cover it.
+                records.push(Record::Block { slot, block, length, digest: digests.read(held.digest_at())? });
             }
         }
         if unsynced {

@@ -21,7 +21,7 @@ use socket2::{Domain, Protocol, Socket, Type};
 use super::dial::read_frame;
 use super::identity::{random, Identity};
 use crate::net::tcp::{set_buffers, tune, Metered};
-use crate::net::wire::{Inlet, KeyedInlet, Records, TlsInlet};
+use crate::net::wire::{buffers, Inlet, KeyedInlet, Records, TlsInlet};
 use crate::report::progress::Progress;
 
 /// Time a stranger has to become the authenticated sender.
@@ -145,6 +145,8 @@ pub(crate) struct Acceptor<R> {
     pub(crate) identity: Arc<Identity>,
     pub(crate) terms: Arc<Terms>,
     pub(crate) progress: Arc<Progress>,
+    /// Data connections hold little unread.
+    pub(crate) bounds_unread: bool,
     pub(crate) reception: R,
     pub(crate) stop: Arc<AtomicBool>,
 }
@@ -226,8 +228,9 @@ impl<R: Reception> Shared<R> {
         let mut metered = Metered::new(socket, Arc::clone(&self.acceptor.progress), deadline);
         let mut opening = [0; OPENING_BYTES];
         metered.read_exact(&mut opening)?;
+        let socket = metered.socket().try_clone()?;
         let terms = &self.acceptor.terms;
-        match (opening, terms.encryption, terms.agreed.get()) {
+        let greeted = match (opening, terms.encryption, terms.agreed.get()) {
             (OPENING_CONTROL, ..) => self.control(metered),
             (OPENING_DATA, Encryption::Required, Some(_)) => self.data(metered),
             (OPENING_KEYED, Encryption::None, Some((secret, undigested))) => {
@@ -235,7 +238,12 @@ impl<R: Reception> Shared<R> {
                 Ok(Greeted::Data(Box::new(inlet), number))
             }
             _ => Err(io::Error::other("it does not start as a connection that is due here does")),
+        }?;
+        // Not before: the greeting has taken the path's RTT several times.
+        if self.acceptor.bounds_unread && matches!(greeted, Greeted::Data(..)) {
+            buffers::bound_unread(&socket);
         }
+        Ok(greeted)
     }
 
     fn control(&self, metered: Metered) -> io::Result<Greeted> {

@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock, TryLockError};
 use std::time::{Duration, Instant};
 
 use fairlead_protocol::assembly::Assembly;
-use fairlead_protocol::digest::{of_block, of_zeros, BlockHasher};
-use fairlead_protocol::limits::PACK_PAYLOAD_BYTES;
+use fairlead_protocol::digest::{block_count, of_block, of_zeros, BlockHasher};
+use fairlead_protocol::limits::{BLOCK_BYTES, PACK_PAYLOAD_BYTES};
 use fairlead_protocol::listing::Listing;
 use fairlead_protocol::pack::{decode_table, Header, Segment};
 use fairlead_protocol::receiver::lock;
@@ -189,10 +189,18 @@ impl DataPlane {
             return Ok(false);
         }
         self.make_way(segment, journal)?;
+        if self.is_one_of_many(segment) {
+            journal.begun(segment);
+        }
         let operation = self.progress.disk.begin();
         writer.write(segment, bytes)?;
         drop((operation, open));
         self.note(segment)
+    }
+
+    /// Whether the block's file has others. Small files are told by the block alone: to look them up takes a while.
+    fn is_one_of_many(&self, segment: &Segment) -> bool {
+        (segment.block > 0 || segment.length == BLOCK_BYTES) && block_count(self.listing.size(segment.file)) > 1
     }
 
     /// Notes a block that is checked and where it belongs; says whether it was not here before.

@@ -1,10 +1,21 @@
 //! How large the socket buffers of data connections should be: twice rate x RTT lets a stream fill its path through a loss.
+//! Where little is enough, the receiver asks for little: what waits there unread is sent in vain if it dies, and the kernel lets
+//! that grow to its limit when the disk is slower than the path.
 
 use std::net::TcpStream;
 use std::time::Duration;
 
+use socket2::SockRef;
+
 /// Largest buffer that is ever asked for by itself.
 const CEILING_BYTES: u64 = 1 << 30;
+
+/// Rate that a stream into files may reach: more than one thread decrypts, hashes and writes.
+const STREAM_BPS: u64 = 10_000_000_000;
+/// Least receive buffer that is asked for. The kernel doubles it, and then holds that many bytes, or half of it, of a stream.
+const LEAST_RECEIVE_BYTES: u64 = 128 << 10;
+/// What a process may ask for (`net.core.rmem_max`) where the kernel does not say.
+const USUAL_ALLOWED_BYTES: u64 = 212_992;
 
 /// Limits of the kernel in this network namespace, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,16 +53,32 @@ pub(crate) fn plan(rate_bps: Option<u64>, rtt: Duration, limits: Limits) -> Plan
     }
 }
 
+/// The receive buffer that a stream into files needs on a path of this RTT; nothing if that is more than may be asked for
+/// (`allowed` bytes): only the kernel's own growth reaches further, and what is asked for ends it.
+pub(crate) fn receive_bytes(rtt: Duration, allowed: u64) -> Option<u32> {
+    let bdp = u128::from(STREAM_BPS).saturating_mul(rtt.as_micros()) / 8_000_000;
+    let bytes = bdp.saturating_mul(2).max(u128::from(LEAST_RECEIVE_BYTES));
+    u32::try_from(bytes).ok().filter(|bytes| u64::from(*bytes) <= allowed)
+}
+
+/// Bounds what the kernel holds unread of a data connection, where its path is short. An unknown RTT bounds nothing.
+pub(crate) fn bound_unread(socket: &TcpStream) {
+    let rtt_min_us = fairlead_sys::tcp_info(socket).map_or(0, |info| info.rtt_min_us);
+    let allowed = number("/proc/sys/net/core/rmem_max", 0).unwrap_or(USUAL_ALLOWED_BYTES);
+    let known = (1..u32::MAX).contains(&rtt_min_us).then(|| Duration::from_micros(rtt_min_us.into()));
+    let Some(bytes) = known.and_then(|rtt| receive_bytes(rtt, allowed)) else { return };
+    match SockRef::from(socket).set_recv_buffer_size(bytes as usize) {
+        Ok(()) => tracing::debug!(bytes, rtt_min_us, "the receive buffer is bounded"),
+        Err(error) => tracing::debug!(%error, bytes, "the receive buffer was not bounded"),
+    }
+}
+
 /// The plan for streams beside this connection, told where it falls short.
 pub(crate) fn for_path(control: &TcpStream, rate_bps: Option<u64>) -> Option<u32> {
     let rtt = fairlead_sys::tcp_info(control).map_or(Duration::ZERO, |info| Duration::from_micros(info.rtt_us.into()));
-    let number = |path: &str, at: usize| {
-        let text = std::fs::read_to_string(path).unwrap_or_default();
-        text.split_whitespace().nth(at).and_then(|word| word.parse().ok()).unwrap_or(0)
-    };
     let limits = Limits {
-        automatic: number("/proc/sys/net/ipv4/tcp_wmem", 2),
-        allowed: number("/proc/sys/net/core/wmem_max", 0),
+        automatic: number("/proc/sys/net/ipv4/tcp_wmem", 2).unwrap_or(0),
+        allowed: number("/proc/sys/net/core/wmem_max", 0).unwrap_or(0),
     };
     match plan(rate_bps, rtt, limits) {
         Plan::Automatic => None,
@@ -69,9 +96,57 @@ pub(crate) fn for_path(control: &TcpStream, rate_bps: Option<u64>) -> Option<u32
     }
 }
 
+/// A number of a file of the kernel's.
+fn number(path: &str, at: usize) -> Option<u64> {
+    std::fs::read_to_string(path).ok()?.split_whitespace().nth(at)?.parse().ok()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_short_path_gets_a_small_receive_buffer_and_a_long_one_the_kernels() {
+        let (usual, tuned) = (USUAL_ALLOWED_BYTES, 64 << 20);
+        let us = Duration::from_micros;
+        let cases = [
+            ("one host", us(30), usual, Some(128 << 10)),
+            ("a rack", us(100), tuned, Some(250_000)),
+            ("a rack, on a host that grants less", us(100), usual, None),
+            ("a campus", us(2_000), tuned, Some(5_000_000)),
+            ("a long path", us(100_000), tuned, None),
+            ("nonsense", Duration::MAX, u64::MAX, None),
+        ];
+        for (what, rtt, allowed, expected) in cases {
+            assert_eq!(receive_bytes(rtt, allowed), expected, "{what}");
+        }
+    }
+
+    #[test]
+    fn a_receiver_that_stops_reading_holds_little_unread() -> std::io::Result<()> {
+        use std::io::{Read, Write};
+        let listener = std::net::TcpListener::bind("127.0.0.1:0")?;
+        let sender = TcpStream::connect(listener.local_addr()?)?;
+        let mut receiver = listener.accept()?.0;
+        bound_unread(&receiver);
+        let mut writing = sender.try_clone()?;
+        let writer = std::thread::spawn(move || while writing.write_all(&[0; 64 << 10]).is_ok() {});
+        // So much that the kernel would make the buffer larger by itself.
+        let mut piece = vec![0; 1 << 20];
+        for _ in 0..256 {
+            receiver.read_exact(&mut piece)?;
+        }
+        let deadline = std::time::Instant::now() + Duration::from_secs(60);
+        while fairlead_sys::tcp_info(&sender)?.window_bytes > 0 {
+            assert!(std::time::Instant::now() < deadline, "the window never closed");
+            std::thread::yield_now();
+        }
+        let unread = rustix::io::ioctl_fionread(&receiver)?;
+        drop(receiver);
+        assert!(unread <= 2 * LEAST_RECEIVE_BYTES, "{unread}");
+        assert!(writer.join().is_ok());
+        Ok(())
+    }
 
     #[test]
     fn buffers_follow_rate_and_rtt_up_to_what_the_kernel_grants() {

@@ -62,6 +62,7 @@ impl Ends {
         let peer = listener.local_addr().unwrap();
         let ((data, inlets), (control, controls), stop) = (channel(), channel(), Arc::new(AtomicBool::new(false)));
         let acceptor = Acceptor {
+            bounds_unread: true,
             listener,
             echo_port: 1,
             identity: identity(Role::Receiver),

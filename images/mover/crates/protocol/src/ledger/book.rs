@@ -2,13 +2,15 @@
 
 use super::{Identity, Record, CRC_BYTES};
 use crate::digest::{block_count, block_length, Digest};
-use crate::limits::ENTRIES;
+use crate::limits::{ENTRIES, STREAMS};
 
-/// A block that a partial file holds.
+/// A block that a partial file holds, or may hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Held {
     /// Its number in the file.
     pub block: u32,
+    /// Whether its write is known to have ended; else the place may hold anything.
+    pub written: bool,
     /// Where its record ends in the ledger.
     end: u64,
 }
@@ -45,7 +47,7 @@ impl PartialFile {
     pub fn blocks(&self) -> impl Iterator<Item = Held> + '_ {
         let (first, many): (_, &[Held]) = match &self.blocks {
             Blocks::None => (None, &[]),
-            Blocks::First(end) => (Some(Held { block: 0, end: *end }), &[]),
+            Blocks::First(end) => (Some(Held { block: 0, written: true, end: *end }), &[]),
             Blocks::Many(many) => (None, many),
         };
         first.into_iter().chain(many.iter().copied())
@@ -53,7 +55,7 @@ impl PartialFile {
 
     /// Whether every block is there.
     pub fn is_complete(&self) -> bool {
-        self.blocks().count() as u64 == block_count(self.size)
+        self.blocks().filter(|held| held.written).count() as u64 == block_count(self.size)
     }
 
     /// Where the digest of a block is in the ledger, if the block is there.
@@ -67,14 +69,19 @@ impl PartialFile {
         }
     }
 
-    fn hold(&mut self, block: u32, end: u64) {
+    fn hold(&mut self, held: Held) {
         self.blocks = match std::mem::replace(&mut self.blocks, Blocks::None) {
-            Blocks::None | Blocks::First(_) if block_count(self.size) == 1 => Blocks::First(end),
+            Blocks::None | Blocks::First(_) if block_count(self.size) == 1 => Blocks::First(held.end),
             Blocks::Many(mut many) => {
-                many.push(Held { block, end });
+                // What was begun and is now written takes no second place; the other streams were at work in between.
+                let mut late = many.iter_mut().rev().take(BEGUN_BLOCKS);
+                match late.find(|known| held.written && known.block == held.block && !known.written) {
+                    Some(begun) => *begun = held,
+                    None => many.push(held),
+                }
                 Blocks::Many(many)
             }
-            Blocks::None | Blocks::First(_) => Blocks::Many(Box::new(vec![Held { block, end }])),
+            Blocks::None | Blocks::First(_) => Blocks::Many(Box::new(vec![held])),
         };
     }
 
@@ -88,7 +95,8 @@ impl PartialFile {
 
     fn settle(&mut self) {
         if let Blocks::Many(many) = &mut self.blocks {
-            many.sort_by_key(|held| (held.block, std::cmp::Reverse(held.end)));
+            // What is written counts, whatever was begun after: the same bytes, of a block that came twice.
+            many.sort_by_key(|held| (held.block, std::cmp::Reverse((held.written, held.end))));
             many.dedup_by_key(|held| held.block);
             many.shrink_to_fit();
         }
@@ -96,6 +104,8 @@ impl PartialFile {
 }
 
 const PAGE: usize = 1024;
+/// Records among which that of a block's beginning is looked for when it is written.
+const BEGUN_BLOCKS: usize = 2 * STREAMS as usize;
 
 /// Partial files by slot. Slots are dense, so that pages of them take less than a map.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -164,7 +174,7 @@ impl Book {
 
     /// Whether the data of a block is on the disk for certain. The others have to be read again before they count.
     pub fn is_durable(&self, held: &Held) -> bool {
-        held.end <= self.through
+        held.written && held.end <= self.through
     }
 
     /// Payload bytes that earlier attempts received, as far as the ledger knows.
@@ -199,7 +209,15 @@ impl Book {
                 if *length == 0 || block_length(file.size, *block) != *length {
                     return false;
                 }
-                file.hold(*block, end);
+                file.hold(Held { block: *block, written: true, end });
+            }
+            Record::Begun { slot, block, length, .. } => {
+                let Some(file) = self.files.get_mut(*slot) else { return false };
+                let fits = *length > 0 && block_length(file.size, *block) == *length;
+                if !fits || block_count(file.size) < 2 {
+                    return false;
+                }
+                file.hold(Held { block: *block, written: false, end });
             }
             Record::Mark { through, received_bytes } => {
                 if *through > start || *through < self.through || *received_bytes < self.marked_bytes {
