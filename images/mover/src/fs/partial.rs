@@ -147,14 +147,17 @@ impl Partial {
         let mode = if flags.contains(OFlags::CREATE) { Mode::RUSR | Mode::WUSR } else { Mode::empty() };
         let place = place(slot);
         match self.directory.open_beneath(place.as_bytes(), flags, mode) {
-            // An interrupted publication may have given it a mode that keeps even its owner out.
+            // It may have its final mode already, which keeps even its owner from writing. It keeps that mode: whoever gave it
+            // may not do so again.
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
                 let stat = rustix::fs::statat(&self.directory, &*place, AtFlags::SYMLINK_NOFOLLOW)?;
                 if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
                     return Err(error);
                 }
                 rustix::fs::chmodat(&self.directory, &*place, Mode::RUSR | Mode::WUSR, AtFlags::empty())?;
-                self.directory.open_beneath(place.as_bytes(), flags, mode).map(File::from)
+                let file = self.directory.open_beneath(place.as_bytes(), flags, mode)?;
+                rustix::fs::fchmod(&file, Mode::from_raw_mode(stat.st_mode & 0o7777))?;
+                Ok(File::from(file))
             }
             open => Ok(File::from(open?)),
         }
@@ -278,4 +281,32 @@ fn is_at(root: &Root, name: &[u8], directory: &Root) -> io::Result<bool> {
     };
     let here = rustix::fs::fstat(directory)?;
     Ok((there.st_dev, there.st_ino) == (here.st_dev, here.st_ino))
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use rustix::thread::{capabilities, set_capabilities, CapabilitySet};
+
+    use super::*;
+
+    #[test]
+    fn a_file_that_has_its_final_mode_keeps_it_when_it_is_opened_again() {
+        let folder = tempfile::tempdir().unwrap();
+        // Of this thread alone. Movers in pods have none.
+        let mut sets = capabilities(None).unwrap();
+        sets.effective.remove(CapabilitySet::DAC_OVERRIDE | CapabilitySet::DAC_READ_SEARCH);
+        set_capabilities(None, sets).unwrap();
+        let (partial, _) = Partial::open(&Root::open(folder.path()).unwrap(), "job", 1).unwrap();
+        partial.prepare(vec![0]).unwrap();
+        for mode in [0o444, 0o400, 0o200, 0o000] {
+            rustix::fs::fchmod(partial.open_entry(0).unwrap(), Mode::from_raw_mode(mode)).unwrap();
+            for flags in [OFlags::RDWR, OFlags::RDONLY] {
+                let file = partial.open_slot(0, flags).unwrap();
+                assert_eq!(file.metadata().unwrap().permissions().mode() & 0o7777, mode, "{flags:?}");
+            }
+        }
+    }
 }

@@ -328,7 +328,7 @@ impl Shared {
         } else {
             for index in dirty {
                 let failed = |error: io::Error| write_fault(&show(&self.listing.entry(*index).path), &error);
-                let file = self.partial.open_slot(self.partial.slot(*index), OFlags::RDWR).map_err(failed)?;
+                let file = self.partial.open_slot(self.partial.slot(*index), OFlags::RDONLY).map_err(failed)?;
                 crash_point();
                 file.sync_data().map_err(failed)?;
                 self.progress.work.fetch_add(1, Ordering::Relaxed);
