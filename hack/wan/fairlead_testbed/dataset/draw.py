@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from fairlead_testbed.dataset.specification import DrawnPaths, Specification
@@ -13,32 +14,37 @@ _QUANTITIES = ("rtt", "rate", "buffer", "loss")
 
 @dataclass(frozen=True, slots=True)
 class DatasetPath:
-    """A path of the data set; `unseen` ones are in no training run."""
+    """A path of the data set; `unseen` ones are in no training run, `training_only` ones in nothing else."""
 
     id: str
     path: Path
     unseen: bool
+    training_only: bool = False
 
 
 def draw_paths(specification: Specification) -> tuple[DatasetPath, ...]:
-    """The drawn paths, known and unseen mixed over the whole range; the same specification gives the same paths."""
+    """The drawn paths, known and unseen mixed over the whole range, then those for training alone; always the same for a specification."""
     drawn, seed = specification.drawn_paths, specification.seed
     count = drawn.known + drawn.unseen
-    shares = {quantity: _even_shares(count, seed, quantity) for quantity in _QUANTITIES}
     # A path is unseen by a draw of its own, so that unseen paths are no corner of the range.
     order = list(range(count))
     draws(seed, "unseen").shuffle(order)
     unseen = set(order[: drawn.unseen])
+    both = [DatasetPath(name, path, index in unseen) for index, (name, path) in enumerate(_drawn(drawn, count, seed, "paths", "p"))]
+    training = _drawn(drawn, drawn.training_only, seed, "training paths", "t")
+    return (*both, *(DatasetPath(name, path, unseen=False, training_only=True) for name, path in training))
+
+
+def _drawn(drawn: DrawnPaths, count: int, seed: int, purpose: str, prefix: str) -> Iterator[tuple[str, Path]]:
+    shares = {quantity: _even_shares(count, seed, purpose, quantity) for quantity in _QUANTITIES}
     width = len(str(max(1, count - 1)))
-    return tuple(
-        DatasetPath(f"p{index:0{width}d}", _path(drawn, *(shares[quantity][index] for quantity in _QUANTITIES)), index in unseen)
-        for index in range(count)
-    )
+    for index in range(count):
+        yield f"{prefix}{index:0{width}d}", _path(drawn, *(shares[quantity][index] for quantity in _QUANTITIES))
 
 
-def _even_shares(count: int, seed: int, quantity: str) -> list[float]:
+def _even_shares(count: int, seed: int, purpose: str, quantity: str) -> list[float]:
     """One draw from each of `count` equal parts of 0 to 1, in random order."""
-    generator = draws(seed, "paths", quantity)
+    generator = draws(seed, purpose, quantity)
     shares = [(index + generator.random()) / count for index in range(count)]
     generator.shuffle(shares)
     return shares

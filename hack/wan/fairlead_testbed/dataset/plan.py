@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fairlead_testbed.dataset.classes import BackgroundClass, Kind, Split
-from fairlead_testbed.dataset.draw import draw_paths
+from fairlead_testbed.dataset.draw import DatasetPath, draw_paths
 from fairlead_testbed.dataset.specification import FixedPath, KindRuns, Specification
 from fairlead_testbed.dataset.traffic import flows_of, path_of_kind, warm_up_s
 from fairlead_testbed.scenario.expand import derived_seed, draws
@@ -52,7 +52,7 @@ def _runs(specification: Specification) -> Iterator[PlannedRun]:
         yield from _fixed(specification, fixed)
     paths = draw_paths(specification)
     for drawn in paths:
-        seeds = specification.unseen_path_seeds if drawn.unseen else specification.train_seeds + specification.test_seeds
+        seeds = _seeds(specification, drawn)
         for seed in range(seeds):
             known = Split.TRAIN if seed < specification.train_seeds else Split.TEST_SEEDS
             split = Split.TEST_PATHS if drawn.unseen else known
@@ -68,7 +68,13 @@ def _runs(specification: Specification) -> Iterator[PlannedRun]:
                     duration_s=specification.duration_s,
                 )
     for number, kind_runs in enumerate(specification.kinds):
-        yield from _of_kind(specification, kind_runs, number, [(drawn.id, drawn.path) for drawn in paths])
+        yield from _of_kind(specification, kind_runs, number, [(drawn.id, drawn.path) for drawn in paths if not drawn.training_only])
+
+
+def _seeds(specification: Specification, drawn: DatasetPath) -> int:
+    if drawn.training_only:
+        return 1
+    return specification.unseen_path_seeds if drawn.unseen else specification.train_seeds + specification.test_seeds
 
 
 def _fixed(specification: Specification, fixed: FixedPath) -> Iterator[PlannedRun]:

@@ -36,6 +36,9 @@ class DrawnPaths(_Part):
 
     known: Annotated[int, Field(ge=0, le=500)]
     unseen: Annotated[int, Field(ge=0, le=500)]
+    training_only: Annotated[int, Field(ge=0, le=500)] = 0
+    """More known paths from the same ranges, with one training recording of each class and none for a test. Their number does not change
+    the other paths."""
     rtt_ms: Range
     rate_bps: Range
     fast_rate_bps: Range | None = None

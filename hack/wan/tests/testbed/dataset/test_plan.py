@@ -94,6 +94,17 @@ def test_drawn_paths_cover_their_ranges() -> None:
     assert sum(drawn.unseen for drawn in paths) == 4
 
 
+def test_paths_for_training_alone_leave_all_other_runs_as_they_were() -> None:
+    kinds = [{"kind": "loss", "paths": 3, "classes": ["B0-C0"]}]
+    before = plan_runs(specification(kinds=kinds))
+    after = plan_runs(specification(kinds=kinds, drawn_paths={**DRAWN, "training_only": 5}))
+    more = [run for run in after if run not in before]
+    assert [run for run in after if run in before] == list(before)
+    assert {run.path_id for run in more} == {"t0", "t1", "t2", "t3", "t4"}
+    assert len(more) == 5 * len(BackgroundClass)
+    assert {run.split for run in more} == {Split.TRAIN}
+
+
 def test_a_buffer_is_drawn_up_to_the_least_delay_of_a_full_queue() -> None:
     drawn_paths = {**specification().drawn_paths.model_dump(), "least_full_queue_ms": 20}
     paths, before = draw_paths(specification(drawn_paths=drawn_paths)), draw_paths(specification())
