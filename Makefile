@@ -118,7 +118,8 @@ test-apiserver: python ## CRD, CEL and the reconcile loop against a real API ser
 .PHONY: test-e2e
 test-e2e: python ## The end-to-end suite on the local cluster; KEEP=1 leaves the cluster up
 	trap '[ -n "$(KEEP)" ] || $(CLUSTER_CLI) down' EXIT; \
-	$(CLUSTER_CLI) up && $(CLUSTER_CLI) images && $(CLUSTER_CLI) enter -- $(CURDIR)/$(VENV)/pytest -q e2e
+	$(CLUSTER_CLI) up && $(CLUSTER_CLI) images && \
+	FAIRLEAD_E2E_KUBECTL=kubectl $(CLUSTER_CLI) enter -- $(CURDIR)/$(VENV)/pytest -q e2e
 
 .PHONY: bench-allocation
 bench-allocation: python ## Time the fair-share allocation: build/bench/allocation.json

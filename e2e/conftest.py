@@ -6,11 +6,14 @@ import hashlib
 import os
 import re
 import shlex
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 from e2e.lib import install
+from e2e.lib.history import TOLD_AFTER
 from e2e.lib.lab import Lab
 from e2e.lib.turns import once, turn
 
@@ -58,6 +61,19 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
     return report
 
 
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Prints how soon jobs told what is wrong: a promise to users, and nothing that a busy machine could fail."""
+    told = [
+        f"{value:5g} s  {report.nodeid.rpartition('::')[2]}"
+        for report in terminalreporter.getreports("passed")
+        for name, value in report.user_properties
+        if name == TOLD_AFTER
+    ]
+    if told:
+        terminalreporter.section("how soon a job told what is wrong")
+        terminalreporter.write_line("\n".join(sorted(told, reverse=True)))
+
+
 @pytest.fixture(scope="session")
 def cluster() -> LocalCluster:
     """The local cluster of this checkout, which must be up."""
@@ -85,19 +101,37 @@ def installed(cluster: LocalCluster, kubectl: Kubectl, request: pytest.FixtureRe
             kubectl.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": ADMISSION_NAMESPACE}})
 
 
+@pytest.fixture(scope="session")
+def cleaning() -> Iterator[Callable[[Callable[[], None]], None]]:
+    """Cleans up after a test while the next ones of this worker run. An error in it fails the last one."""
+    with ThreadPoolExecutor() as threads:
+        under_way: list[Future[None]] = []
+        yield lambda clean: under_way.append(threads.submit(clean))
+        for each in under_way:
+            each.result()
+
+
 @pytest.fixture
-def lab(cluster: LocalCluster, kubectl: Kubectl, installed: None, request: pytest.FixtureRequest) -> Iterator[Lab]:
+def lab(
+    cluster: LocalCluster,
+    kubectl: Kubectl,
+    installed: None,
+    cleaning: Callable[[Callable[[], None]], None],
+    request: pytest.FixtureRequest,
+) -> Iterator[Lab]:
     """A namespace and two disks for this test alone; alone on the cluster if the test is marked so."""
     item = request.node
     size = item.get_closest_marker("destination_size")
     alone = item.get_closest_marker("exclusive") is not None
-    with (
-        turn(BUILD / "turn.lock", alone=alone),
-        Lab(cluster, kubectl, namespace_of(item), size.args[0] if size else None) as made,
-    ):
+    with ExitStack() as held:
+        held.enter_context(turn(BUILD / "turn.lock", alone=alone))
+        made = held.enter_context(Lab(cluster, kubectl, namespace_of(item), size.args[0] if size else None))
         yield made
         if item.stash.get(FAILED, False):
             made.keep_evidence(BUILD / re.sub(r"[^A-Za-z0-9_.-]+", "-", item.name))
+        if not alone:
+            # With its turn: one that must be alone waits for the end of this.
+            cleaning(held.pop_all().close)
 
 
 @pytest.fixture

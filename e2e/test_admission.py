@@ -77,4 +77,4 @@ def test_a_namespace_without_the_privilege_is_refused_with_the_remedy(kubectl: K
         return refusal(kubectl, transfer_job("default"))
 
     # A policy takes effect a moment after it was made.
-    assert "hostNetwork.namespaces" in (wait_until(said, "the refusal", 30) or "")
+    assert "hostNetwork.namespaces" in (wait_until(said, "the refusal") or "")

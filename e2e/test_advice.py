@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from e2e.lib.job import Job
+from e2e.lib.job import Job, port_of
 from e2e.lib.lab import Lab
 from e2e.lib.manifests import DESTINATION_NODE, SOURCE_NODE
 from e2e.lib.waiting import wait_until
@@ -27,7 +27,6 @@ FAST, FAST_BUFFER = "400M", "2MB"
 USUAL_BYTES = 200_000_000
 """Forty seconds of the link: a change is one from what has been usual for a while."""
 JOB_BYTES = 700_000_000
-DECISION_TIMEOUT_S, USUAL_TIMEOUT_S, SWITCH_TIMEOUT_S = 90.0, 180.0, 180.0
 ANSWER_TIMEOUT_S = 5.0
 
 
@@ -47,14 +46,6 @@ def decision(job: Object) -> Object:
     return found
 
 
-def port_of(pod: Object | None, name: str) -> int:
-    """The pod's port of that name."""
-    assert pod is not None
-    containers = [*pod["spec"].get("initContainers", []), *pod["spec"]["containers"]]
-    (port,) = (port["containerPort"] for container in containers for port in container["ports"] if port["name"] == name)
-    return int(port)
-
-
 def looks_taken(sender: Object) -> int | None:
     """How often the advisor has held the data back to look at the path; None where it does not answer now."""
     url = f"http://{sender['status']['podIP']}:{port_of(sender, 'advisor-http')}/v1/decision"
@@ -65,7 +56,7 @@ def looks_taken(sender: Object) -> int | None:
         return None
 
 
-def wait_for_data(link: Link, job: Job, port: int, check: Callable[[Connection], bool], what: str, timeout_s: float) -> Connection:
+def wait_for_data(link: Link, job: Job, port: int, check: Callable[[Connection], bool], what: str) -> Connection:
     """The sender's connection with the data, as the kernel shows it, once `check` is true of it. Fails where the job ends before."""
 
     def found() -> Connection | None:
@@ -73,12 +64,12 @@ def wait_for_data(link: Link, job: Job, port: int, check: Callable[[Connection],
         seen = busiest(link.source, link.destination_address, port)
         return seen if seen and check(seen) else None
 
-    return wait_until(found, what, timeout_s, interval_s=1)
+    return wait_until(found, what, interval_s=1)
 
 
 # It needs the processors more than the network: what keeps a probe waiting looks like traffic.
 @pytest.mark.exclusive
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1500)
 def test_a_running_transfer_is_switched_when_bbr_comes_to_its_path(
     lab: Lab, cluster: LocalCluster, kubectl: Kubectl, tmp_path: Path
 ) -> None:
@@ -90,14 +81,13 @@ def test_a_running_transfer_is_switched_when_bbr_comes_to_its_path(
         # Four flows of one transfer beside a single other one would have their share whatever their congestion control.
         job = lab.submit(source=side, destination=side, transport={"streams": {"min": 1, "max": 1}})
 
-        first = decision(job.wait_before_end(decision, "a decision", DECISION_TIMEOUT_S))
+        first = decision(job.wait_before_end(decision, "a decision"))
         assert (first["protocol"], first["congestionControl"], first["streams"]) == ("TCP", "cubic", 1)
-        assert "B1" not in first["background"]["class"]
         assert 0 < float(first["background"]["probability"]) <= 1
         # An idle path of a busy machine may be unlike those that were recorded; then the safe default stands, which is the same.
         assert first["reason"] in ("Classified", "Unsure")
         assert first["abstained"] is (first["reason"] == "Unsure")
-        assert float(first["confidence"]) > 0.5
+        assert first["abstained"] or ("B1" not in first["background"]["class"] and float(first["confidence"]) > 0.5)
         assert first["model"].startswith("background-")
         assert first["background"]["class"] in first["message"]
 
@@ -110,15 +100,15 @@ def test_a_running_transfer_is_switched_when_bbr_comes_to_its_path(
             looks = looks_taken(sender)
             return seen.acknowledged_bytes - began_bytes.setdefault(looks, seen.acknowledged_bytes) >= USUAL_BYTES and looks is not None
 
-        usual = wait_for_data(link, job, port, is_usual, "a while of the usual goodput", USUAL_TIMEOUT_S)
+        usual = wait_for_data(link, job, port, is_usual, "a while of the usual goodput")
         assert usual.congestion_control == "cubic"
         assert not [version for version in job.changes if decision(version.object).get("congestionControl") == "bbr"]
 
         with flow(link, "bbr", tmp_path):
-            live = wait_for_data(link, job, port, lambda seen: seen.congestion_control == "bbr", "a switch to BBR", SWITCH_TIMEOUT_S)
+            live = wait_for_data(link, job, port, lambda seen: seen.congestion_control == "bbr", "a switch to BBR")
             assert live.port == usual.port, "another connection was made instead of switching the live one"
             # The advisor may take it back after twenty seconds, if it brings nothing; every version of the status is looked at.
-            seen = job.wait_before_end(lambda version: decision(version).get("congestionControl") == "bbr", "that switch in the status", 60)
+            seen = job.wait_before_end(lambda version: decision(version).get("congestionControl") == "bbr", "that switch in the status")
             switched = decision(seen)
             assert switched["reason"] == "Classified"
             assert not switched["abstained"]
@@ -131,11 +121,11 @@ def test_a_running_transfer_is_switched_when_bbr_comes_to_its_path(
         def told() -> list[Object]:
             return [event for event in job.events() if event["reason"] == "TransportSwitched" and "bbr" in event["message"]]
 
-        assert wait_until(told, "an event that tells of the switch", 30)[0]["type"] == "Normal"
+        assert wait_until(told, "an event that tells of the switch")[0]["type"] == "Normal"
 
         # What is left is of no interest and need not take its time.
         link.set(rate=FAST, buffer=FAST_BUFFER)
-        done = job.wait_succeeded(timeout_s=180)
+        done = job.wait_succeeded()
         assert done["status"]["attempts"] == 1
         assert done["status"].get("failures", 0) == 0
         assert {change.object["metadata"]["uid"] for change in lab.pod_versions()} == movers, "a mover was replaced"

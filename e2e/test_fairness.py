@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from e2e.lib import guard, wire
+from e2e.lib import guard
 from e2e.lib.history import condition_with_reason
 from e2e.lib.job import Job
 from e2e.lib.lab import Lab
@@ -11,18 +11,18 @@ from e2e.lib.manifests import DESTINATION_NODE, SOURCE_NODE
 from e2e.lib.node import interface_of, make_deaf_to_its_cap, redirects_of, token_buckets
 from e2e.lib.policy import LINK, in_force, metrics, policy, rate_bps, status
 from e2e.lib.waiting import wait_until
+from e2e.lib.wire import counted
 
-from access.kubectl import Kubectl, Object
+from access.kubectl import CommandError, Kubectl, Object
 from access.nodes import LocalCluster
 
 CAPACITY = "40M"
-LONG_BYTES = 350_000_000
-SHARES_TIMEOUT_S = 90.0
+LONG_BYTES = 700_000_000
 M = 1e6
 
 
 def start(lab: Lab) -> Job:
-    """A job that runs for minutes at the link's capacity."""
+    """A job that runs for minutes at the link's capacity, longer than its shares take to settle on a slow machine."""
     lab.write(lab.source, "plain", bytes_total=LONG_BYTES, files=4)
     return lab.submit()
 
@@ -44,7 +44,7 @@ def wait_for_shares(expected_mbps: dict[Job, float]) -> None:
         return all(has(job, mbps) for job, mbps in expected_mbps.items())
 
     wanted = " and ".join(f"{mbps:g} Mb/s" for mbps in expected_mbps.values())
-    wait_until(reached, f"shares of {wanted}; last seen {[job.status.get('bandwidth') for job in expected_mbps]}", SHARES_TIMEOUT_S)
+    wait_until(reached, f"shares of {wanted}; last seen {[job.status.get('bandwidth') for job in expected_mbps]}")
 
 
 @pytest.mark.exclusive
@@ -67,33 +67,33 @@ def test_two_tenants_share_by_weight_and_follow_a_change_while_they_run(
             assert rate_bps(after["metadata"]["annotations"]["kubernetes.io/egress-bandwidth"]) == pytest.approx(20 * M, rel=0.02)
             assert job.status["bandwidth"]["enforcedBy"] == "Pacing"
 
+        # An advisor may hold a mover's data back for some seconds, to look at the path: figures of a moment are waited for.
         def said() -> Object | None:
             found = status(kubectl)
-            return found if found.get("jobs") == 2 and float(found.get("jainIndex", 0)) >= 0.99 else None
+            full = any(rate_bps(link.get("measured", "0")) == pytest.approx(40 * M, rel=0.15) for link in found.get("links", []))
+            return found if full and found.get("jobs") == 2 and float(found.get("jainIndex", 0)) >= 0.99 else None
 
-        link, *_ = wait_until(said, "a Jain index of 0.99 in the policy's status", 60)["links"]
+        shared = wait_until(said, "a full link and a Jain index of 0.99 in the policy's status")
+        (link,) = shared["links"]
         assert link["name"] == LINK
         assert rate_bps(link["allocated"]) == pytest.approx(40 * M, rel=0.02)
-        assert rate_bps(link["measured"]) == pytest.approx(40 * M, rel=0.15)
-        tenants = {tenant["name"]: tenant for tenant in status(kubectl)["tenants"]}
+        tenants = {tenant["name"]: tenant for tenant in shared["tenants"]}
 
         def measured() -> dict[str, float] | None:
             now = metrics(cluster, kubectl)
-            rates = [now[f'fairlead_operator_tenant_measured_bytes_per_second{{tenant="{name}"}}'] * 8 for name in (light, heavy)]
-            return now if rates == pytest.approx([20 * M, 20 * M], rel=0.15) else None
+            rates = [now.get(f'fairlead_operator_tenant_measured_bytes_per_second{{tenant="{name}"}}', 0) * 8 for name in (light, heavy)]
+            fair = now.get(f'fairlead_operator_link_jain_ratio{{link="{LINK}"}}', 0) >= 0.98
+            return now if fair and rates == pytest.approx([20 * M, 20 * M], rel=0.15) else None
 
-        # An advisor may hold a mover's data back for some seconds, to look at the path.
-        shown = wait_until(measured, "both tenants' measured rates at their share", 60)
+        shown = wait_until(measured, "both tenants' measured rates at their share, and a Jain index that says so", not_yet=(CommandError,))
         for name in (light, heavy):
             assert rate_bps(tenants[name]["allocated"]) == pytest.approx(20 * M, rel=0.02)
             assert shown[f'fairlead_operator_tenant_allocated_bytes_per_second{{tenant="{name}"}}'] * 8 == pytest.approx(20 * M, rel=0.02)
-        assert shown[f'fairlead_operator_link_jain_ratio{{link="{LINK}"}}'] >= 0.98
 
         one.patch(suspend=True)
         wait_for_shares({other: 40})
 
 
-@pytest.mark.exclusive
 def test_a_mover_that_does_not_keep_to_its_cap_is_caught(lab: Lab, cluster: LocalCluster) -> None:
     lab.write(lab.source, "plain", bytes_total=600_000_000, files=6)
     job = lab.submit(bandwidth={"limit": "10M"})
@@ -108,12 +108,11 @@ def test_a_mover_that_does_not_keep_to_its_cap_is_caught(lab: Lab, cluster: Loca
     assert "more than 10M" in condition["message"]
     assert caught["status"]["bandwidth"]["enforcedBy"] == "None"
     assert caught["status"]["bandwidth"]["allocated"] == "10M"
-    wait_until(lambda: [event for event in job.events() if event["reason"] == "CapExceeded"], "an event that says so", 30)
+    wait_until(lambda: [event for event in job.events() if event["reason"] == "CapExceeded"], "an event that says so")
     job.wait_succeeded()
     lab.assert_equal()
 
 
-@pytest.mark.exclusive
 def test_a_cap_on_the_pod_network_is_a_token_bucket_on_the_senders_interface(lab: Lab, cluster: LocalCluster) -> None:
     lab.write(lab.source, "plain", bytes_total=60_000_000, files=3)
     before = token_buckets(cluster, SOURCE_NODE)
@@ -134,12 +133,12 @@ def test_a_cap_on_the_pod_network_is_a_token_bucket_on_the_senders_interface(lab
     lab.assert_equal()
     assert job.status["endpoints"]["source"]["interface"] == "eth0"
     job.delete()
-    wait_until(lambda: bucket not in token_buckets(cluster, SOURCE_NODE), "the bucket goes with the pod", 60)
+    wait_until(lambda: bucket not in token_buckets(cluster, SOURCE_NODE), "the bucket goes with the pod")
 
 
 @pytest.mark.exclusive
 def test_the_node_guard_holds_a_mover_that_does_not_keep_to_its_cap(lab: Lab, cluster: LocalCluster, kubectl: Kubectl) -> None:
-    lab.write(lab.source, "plain", bytes_total=150_000_000, files=4)
+    lab.write(lab.source, "plain", bytes_total=200_000_000, files=4)
     with guard.on_nodes(cluster, kubectl):
         job = lab.submit(bandwidth={"limit": "20M"})
         job.wait_phase("Transferring")
@@ -147,13 +146,14 @@ def test_the_node_guard_holds_a_mover_that_does_not_keep_to_its_cap(lab: Lab, cl
         assert held["status"]["bandwidth"]["enforcedBy"] == "TrafficControl"
 
         make_deaf_to_its_cap(cluster, SOURCE_NODE, job.uid)
-        wait_until(lambda: guard.packets_dropped(cluster, SOURCE_NODE) > 0, "packets above the cap", 60)
-        for _ in range(3):
-            assert wire.rate_mbps(cluster) <= 1.25 * 20
+        wait_until(lambda: guard.packets_dropped(cluster, SOURCE_NODE) > 0, "packets above the cap")
+        with counted(cluster, job) as sent:
+            for _ in range(3):
+                assert 0 < sent.rate_mbps() <= 1.25 * 20
         assert not condition_with_reason(job.object, "AboveCap")
 
         # Higher than the path, so that the rest does not take long.
         job.patch(bandwidth={"limit": "10G"})
         job.wait_succeeded()
         lab.assert_equal()
-    wait_until(lambda: not guard.has_rules(cluster, SOURCE_NODE), "the node without the guard's rules", 60)
+    wait_until(lambda: not guard.has_rules(cluster, SOURCE_NODE), "the node without the guard's rules")

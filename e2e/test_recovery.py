@@ -7,11 +7,11 @@ from e2e.lib.history import condition
 from e2e.lib.install import RELEASE_NAMESPACE
 from e2e.lib.job import Job
 from e2e.lib.lab import Lab
-from e2e.lib.waiting import wait_until
+from e2e.lib.waiting import PATIENCE_S, wait_until
 
 from access.kubectl import Kubectl
 
-BYTES = 20_000_000
+BYTES = 40_000_000
 SLOW = {"limit": "8M"}
 
 
@@ -20,7 +20,7 @@ def start_slowly(lab: Lab) -> Job:
     lab.write(lab.source, "odd", bytes_total=BYTES)
     job = lab.submit(bandwidth=SLOW)
     job.wait_phase("Transferring")
-    wait_until(lab.partial_files, "data that has arrived", 60)
+    wait_until(lab.partial_files, "data that has arrived")
     return job
 
 
@@ -70,8 +70,8 @@ def test_the_operators_restart_costs_no_attempt(lab: Lab, kubectl: Kubectl) -> N
     movers = {pod["metadata"]["uid"] for pod in job.pods()}
     operators = [pod["metadata"]["name"] for pod in kubectl.list("pods", namespace=RELEASE_NAMESPACE)]
     assert operators
-    kubectl.delete("pod", operators, namespace=RELEASE_NAMESPACE)
-    kubectl.run("rollout", "status", "deployment", "--timeout=90s", namespace=RELEASE_NAMESPACE, timeout_s=100)
+    kubectl.delete("pod", operators, namespace=RELEASE_NAMESPACE, wait_s=PATIENCE_S)
+    kubectl.run("rollout", "status", "deployment", f"--timeout={PATIENCE_S:g}s", namespace=RELEASE_NAMESPACE, timeout_s=PATIENCE_S + 60)
     finish_fast(lab, job)
     assert job.status["attempts"] == 1
     assert {change.object["metadata"]["uid"] for change in lab.pod_versions()} == movers

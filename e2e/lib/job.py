@@ -7,14 +7,10 @@ from types import TracebackType
 from typing import Any, Self
 
 from e2e.lib import history
-from e2e.lib.waiting import wait_until
+from e2e.lib.waiting import PATIENCE_S, wait_until
 
 from access.kubectl import Kubectl, Object
 from access.watch import Change, Watch
-
-FINISH_TIMEOUT_S = 120.0
-PROMPT_TIMEOUT_S = 60.0
-GONE_TIMEOUT_S = 60.0
 
 
 class JobEndedError(AssertionError):
@@ -30,7 +26,7 @@ class Job:
 
     def __enter__(self) -> Self:
         self._watch.__enter__()
-        wait_until(lambda: bool(self._watch.changes()), f"the first version of job {self.name}", PROMPT_TIMEOUT_S)
+        wait_until(lambda: bool(self._watch.changes()), f"the first version of job {self.name}")
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
@@ -62,7 +58,7 @@ class Job:
         """The phases so far, each turn once."""
         return history.phases(change.object for change in self.changes)
 
-    def wait_for(self, check: Callable[[Object], Any], what: str, timeout_s: float = FINISH_TIMEOUT_S) -> Object:
+    def wait_for(self, check: Callable[[Object], Any], what: str, timeout_s: float = PATIENCE_S) -> Object:
         """The first version, past ones included, of which `check` is true. Raises WaitedTooLongError."""
         return wait_until(
             lambda: next((change.object for change in self.changes if check(change.object)), None),
@@ -70,7 +66,7 @@ class Job:
             timeout_s,
         )
 
-    def wait_before_end(self, check: Callable[[Object], Any], what: str, timeout_s: float = FINISH_TIMEOUT_S) -> Object:
+    def wait_before_end(self, check: Callable[[Object], Any], what: str, timeout_s: float = PATIENCE_S) -> Object:
         """The first version, past ones included, of which `check` is true. Raises JobEndedError where the job ends without it."""
 
         def reached(job: Object) -> bool:
@@ -81,19 +77,19 @@ class Job:
 
         return self.wait_for(reached, what, timeout_s)
 
-    def wait_phase(self, phase: str, timeout_s: float = FINISH_TIMEOUT_S) -> Object:
+    def wait_phase(self, phase: str, timeout_s: float = PATIENCE_S) -> Object:
         """The first version in that phase. Raises JobEndedError where the job ends without it."""
         return self.wait_before_end(lambda job: history.phase(job) == phase, f"phase {phase}", timeout_s)
 
-    def wait_succeeded(self, timeout_s: float = FINISH_TIMEOUT_S) -> Object:
+    def wait_succeeded(self, timeout_s: float = PATIENCE_S) -> Object:
         """The version that succeeded. Raises JobEndedError where the job failed."""
         return self._wait_end("Succeeded", "Failed", timeout_s)
 
-    def wait_failed(self, timeout_s: float = FINISH_TIMEOUT_S) -> Object:
+    def wait_failed(self, timeout_s: float = PATIENCE_S) -> Object:
         """The version that failed. Raises JobEndedError where the job succeeded."""
         return self._wait_end("Failed", "Succeeded", timeout_s)
 
-    def wait_reason(self, reason: str, timeout_s: float = PROMPT_TIMEOUT_S) -> Object:
+    def wait_reason(self, reason: str, timeout_s: float = PATIENCE_S) -> Object:
         """The first version with a condition that names `reason`."""
         return self.wait_for(lambda job: history.condition_with_reason(job, reason), f"a condition with reason {reason}", timeout_s)
 
@@ -101,7 +97,7 @@ class Job:
         """Merges `spec` into the job's spec."""
         self._kubectl.patch("transferjob", self.name, {"spec": spec}, namespace=self.namespace)
 
-    def delete(self, timeout_s: float = GONE_TIMEOUT_S) -> None:
+    def delete(self, timeout_s: float = PATIENCE_S) -> None:
         """Deletes the job and waits until it is gone. Raises CommandError after `timeout_s`."""
         self._kubectl.delete("transferjob", [self.name], namespace=self.namespace, wait_s=timeout_s)
 
@@ -129,3 +125,11 @@ class Job:
     def _ending(self, job: Object) -> str:
         found = [c for kind in ("Failed", "Succeeded") if (c := history.condition(job, kind)) is not None and c["status"] == "True"]
         return "; ".join(f"{c['reason']}: {c['message']}" for c in found)
+
+
+def port_of(pod: Object | None, name: str) -> int:
+    """The pod's port of that name."""
+    assert pod is not None
+    containers = [*pod["spec"].get("initContainers", []), *pod["spec"]["containers"]]
+    (port,) = (port["containerPort"] for container in containers for port in container["ports"] if port["name"] == name)
+    return int(port)

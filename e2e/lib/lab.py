@@ -12,16 +12,13 @@ from typing import Any, Self
 from e2e.lib import evidence
 from e2e.lib.job import Job
 from e2e.lib.manifests import DESTINATION_CLAIM, DESTINATION_NODE, FOLDER, SOURCE_CLAIM, SOURCE_NODE, transfer_job
-from e2e.lib.waiting import wait_until
+from e2e.lib.waiting import PATIENCE_S, wait_until
 
 from access.kubectl import CommandError, Kubectl, Object
 from access.nodes import MOVER_ID, Disk, LocalCluster
 from access.volumes import local_volume, wait_bound
 from access.watch import Change, Watch
 from trees.listing import LIST_SCRIPT, Listing, ListingError, compare, parse_listing
-
-CLEAN_TIMEOUT_S = 120.0
-LISTING_TIMEOUT_S = 30.0
 
 
 class Lab:
@@ -46,7 +43,7 @@ class Lab:
             *local_volume(self.source, SOURCE_CLAIM, self.namespace),
             *local_volume(self.destination, DESTINATION_CLAIM, self.namespace),
         )
-        wait_bound(self.kubectl, [SOURCE_CLAIM, DESTINATION_CLAIM], self.namespace)
+        wait_bound(self.kubectl, [SOURCE_CLAIM, DESTINATION_CLAIM], self.namespace, PATIENCE_S)
         self._pods = self._stack.enter_context(Watch(self.kubectl, "pods", namespace=self.namespace))
         return self
 
@@ -78,13 +75,10 @@ class Lab:
         script = 'if [ -d "$1" ]; then exec sh -c "$2" sh "$1"; else printf "CHECKSUMS\\0END\\0"; fi'
         command = ("sh", "-c", script, "sh", f"{disk.path}/{folder}", LIST_SCRIPT)
 
-        def settled() -> tuple[Listing] | None:
-            try:
-                return (parse_listing(self.cluster.on(disk.node, *command)),)
-            except (ListingError, CommandError):
-                return None
+        def settled() -> tuple[Listing]:
+            return (parse_listing(self.cluster.on(disk.node, *command)),)
 
-        (listing,) = wait_until(settled, f"{disk.path}/{folder} holds still to be listed", LISTING_TIMEOUT_S)
+        (listing,) = wait_until(settled, f"{disk.path}/{folder} holds still to be listed", not_yet=(ListingError, CommandError))
         return listing
 
     def kept(self, disk: Disk) -> Listing:
@@ -117,19 +111,19 @@ class Lab:
         """Every version of every pod of the namespace so far."""
         return self._pods.changes()
 
-    def wait_no_mover_pods(self, timeout_s: float = 60) -> None:
+    def wait_no_mover_pods(self) -> None:
         """Waits until no pod is left in the namespace."""
-        wait_until(lambda: not self.kubectl.list("pods", namespace=self.namespace), "no pod is left", timeout_s)
+        wait_until(lambda: not self.kubectl.list("pods", namespace=self.namespace), "no pod is left")
 
     def keep_evidence(self, folder: Path) -> None:
         """Writes the state of everything into a folder."""
         evidence.keep(folder, self.kubectl, self.namespace, {"pods": self._pods.changes(), **{job.name: job.changes for job in self._jobs}})
 
     def _remove(self, *, wait: bool = True) -> None:
-        timeout_s = CLEAN_TIMEOUT_S if wait else None
+        timeout_s = PATIENCE_S if wait else None
         if self.kubectl.get("namespace", self.namespace) is not None:
             names = [job["metadata"]["name"] for job in self.kubectl.list("transferjobs", namespace=self.namespace)]
-            self.kubectl.delete("transferjobs", names, namespace=self.namespace, wait_s=CLEAN_TIMEOUT_S)
+            self.kubectl.delete("transferjobs", names, namespace=self.namespace, wait_s=PATIENCE_S)
             self.kubectl.delete("namespace", [self.namespace], wait_s=timeout_s)
         self.kubectl.delete("persistentvolume", [self._source_name, self._destination_name], wait_s=timeout_s)
         self.cluster.remove_disk(SOURCE_NODE, self._source_name)

@@ -48,7 +48,7 @@ def in_force(kubectl: Kubectl, capacity: str, weights: Mapping[str, int]) -> Ite
     """The policy, accepted, until the block is left."""
     try:
         kubectl.apply(policy(capacity, weights))
-        wait_until(lambda: _is_accepted(status(kubectl)), "the policy in force", 60)
+        wait_until(lambda: _is_accepted(status(kubectl)), "the policy in force")
         yield
     finally:
         kubectl.delete("fairnesspolicy", [NAME])

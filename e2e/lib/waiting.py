@@ -8,6 +8,9 @@ from typing import Protocol, TypeVar
 
 T = TypeVar("T")
 
+PATIENCE_S = 240.0
+"""How long anything is waited for: longer than it takes on a machine that is slow and busy with other things, so only a hang fails."""
+
 
 class Clock(Protocol):
     """The two functions of `time` that waiting needs; tests pass their own."""
@@ -25,19 +28,30 @@ class WaitedTooLongError(AssertionError):
     """What was waited for did not come in time."""
 
 
-def wait_until(check: Callable[[], T | None], what: str, timeout_s: float, interval_s: float = 0.3, clock: Clock = time) -> T:
+def wait_until(
+    check: Callable[[], T | None],
+    what: str,
+    timeout_s: float = PATIENCE_S,
+    interval_s: float = 0.3,
+    clock: Clock = time,
+    not_yet: tuple[type[Exception], ...] = (),
+) -> T:
     """The first result of `check` that is true. Raises WaitedTooLongError after `timeout_s`.
 
-    `check` runs at least twice: at once, and when the time is over.
+    `check` runs at least twice: at once, and when the time is over. Its errors of the kinds `not_yet` count as no result; the last is told.
     """
     deadline_s = clock.monotonic() + timeout_s
     while True:
         late = clock.monotonic() >= deadline_s
-        result = check()
+        try:
+            result = check()
+            seen = repr(result)
+        except not_yet as error:
+            result, seen = None, f"{type(error).__name__}: {error}"
         if result:
             return result
         if late:
-            raise WaitedTooLongError(f"not within {timeout_s:g} s: {what}; last seen: {result!r}")
+            raise WaitedTooLongError(f"not within {timeout_s:g} s: {what}; last seen: {seen}")
         clock.sleep(min(interval_s, max(0.0, deadline_s - clock.monotonic())))
 
 

@@ -8,7 +8,6 @@ import pytest
 from e2e.lib import history
 
 from access.kubectl import Object
-from access.watch import Change
 
 
 def version(phase: str, percent: int = 0, **more: Any) -> Object:
@@ -17,10 +16,6 @@ def version(phase: str, percent: int = 0, **more: Any) -> Object:
 
 def condition(kind: str, status: str, reason: str, at: str = "2026-01-01T00:00:07Z") -> Object:
     return {"type": kind, "status": status, "reason": reason, "message": "m", "lastTransitionTime": at}
-
-
-def at(*timed: tuple[float, Object]) -> list[Change]:
-    return [Change("MODIFIED", job, at_s) for at_s, job in timed]
 
 
 def test_phases_are_told_once_each_turn() -> None:
@@ -46,20 +41,32 @@ def test_seconds_until_a_condition_run_from_the_jobs_creation() -> None:
     assert history.seconds_until(job, condition("Failed", "True", "R")) == 7
 
 
+def told(percent: int, at: str, *conditions: Object, phase: str = "Transferring", measured: str = "5M", **more: Any) -> Object:
+    progress = {"percent": percent, "lastProgressTime": f"2026-01-01T00:00:{at}Z"}
+    return {"status": {"phase": phase, "progress": progress, "bandwidth": {"measured": measured}, "conditions": [*conditions], **more}}
+
+
 def test_a_change_beside_the_status_is_no_status_write() -> None:
     same = version("Pending")
-    assert history.status_writes(at((0, same), (1, {**same, "metadata": {"finalizers": ["f"]}}))) == []
+    assert history.status_writes([same, {**same, "metadata": {"finalizers": ["f"]}}]) == []
 
 
-def test_only_writes_of_a_running_job_that_keep_its_phase_are_timed() -> None:
-    capped = [condition("CapEnforced", "True", "WithinCap")]
-    changes = at(
-        (0, version("Pending")),
-        (1, version("Pending", attempts=1)),
-        (2, version("Transferring")),
-        (4, version("Transferring", 5)),
-        (5, version("Transferring", 5, conditions=capped)),
-        (15, version("Transferring", 9, conditions=capped)),
-        (16, version("Succeeded", 100)),
-    )
-    assert history.routine_intervals_s(changes) == [1, 10]
+def test_writes_of_a_running_job_for_progress_alone_are_timed_by_the_times_in_the_status() -> None:
+    kept, broken = condition("CapEnforced", "True", "WithinCap"), condition("CapEnforced", "False", "AboveCap")
+    versions = [version("Pending"), version("Transferring"), told(1, "04"), told(9, "15", measured="6M"), told(30, "27", kept)]
+    assert history.progress_intervals_s([*versions, told(50, "38", broken)]) == [11, 12, 11]
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        told(9, "05", phase="Verifying"),
+        told(9, "05", condition("PathProbed", "True", "Probed")),
+        told(9, "05", decision={"streams": 8}),
+        told(1, "04", condition("CapEnforced", "True", "WithinCap")),
+        told(9, "05", phase="Succeeded"),
+    ],
+    ids=["phase", "condition", "decision", "no progress", "the end"],
+)
+def test_other_news_may_be_written_at_any_time(other: Object) -> None:
+    assert history.progress_intervals_s([told(1, "04"), other]) == []

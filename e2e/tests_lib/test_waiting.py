@@ -44,6 +44,21 @@ def test_an_error_of_the_check_is_not_swallowed() -> None:
         wait_until(broken, "it", 5, clock=FakeClock())
 
 
+def test_an_error_that_means_not_yet_is_waited_out_and_told_at_the_end() -> None:
+    results: Iterator[str] = iter(["here"])
+
+    def twice() -> str:
+        if clock.now_s < 3:
+            raise OSError("no such file")
+        return next(results)
+
+    clock = FakeClock()
+    assert wait_until(twice, "it", 5, clock=clock, not_yet=(OSError,)) == "here"
+    clock.now_s = -100
+    with pytest.raises(WaitedTooLongError, match="last seen: OSError: no such file"):
+        wait_until(twice, "it", 5, clock=clock, not_yet=(OSError,))
+
+
 def test_what_must_stay_true_is_looked_at_until_the_end() -> None:
     clock = FakeClock()
     with pytest.raises(AssertionError, match="quiet"):

@@ -13,7 +13,6 @@ from e2e.lib.wan.program import ProgramError, last_words, running
 
 PORT = 5201
 LONGEST_S = 3600
-START_TIMEOUT_S = 30.0
 FLOWING_BYTES = 1_000_000
 
 
@@ -28,7 +27,7 @@ def flow(link: Link, congestion_control: str, folder: Path) -> Iterator[None]:
     send = ("iperf3", *ends, "--congestion", congestion_control, "--time", str(LONGEST_S), "--interval", "0")
     log, server_log = folder / f"{congestion_control}-flow.log", folder / f"{congestion_control}-flow-server.log"
     with running(("nsenter", f"--net={link.destination}", "--", *serve), server_log) as server:
-        wait_until(lambda: server.poll() is not None or listens(link.destination, PORT), "iperf3's server listens", START_TIMEOUT_S)
+        wait_until(lambda: server.poll() is not None or listens(link.destination, PORT), "iperf3's server listens")
         with running(("nsenter", f"--net={link.source}", "--", *send), log) as client:
 
             def flowing() -> Connection | None:
@@ -38,7 +37,7 @@ def flow(link: Link, congestion_control: str, folder: Path) -> Iterator[None]:
                 seen = busiest(link.source, link.destination_address, PORT)
                 return seen if seen and seen.acknowledged_bytes >= FLOWING_BYTES else None
 
-            carrying = wait_until(flowing, "the flow carries data", START_TIMEOUT_S)
+            carrying = wait_until(flowing, "the flow carries data")
             if carrying.congestion_control != congestion_control:
                 raise ProgramError(f"the flow runs by {carrying.congestion_control} instead of {congestion_control}")
             yield
