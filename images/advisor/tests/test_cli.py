@@ -118,6 +118,13 @@ async def test_run_refuses_bad_arguments(tmp_path: Path, monkeypatch: pytest.Mon
     assert "Traceback" not in outcome.stderr
 
 
+@pytest.mark.parametrize("listener", ["[::1]:1", "::1:1"], ids=["as a person writes it", "as the kubelet does"])
+async def test_run_takes_an_address_of_ipv6_to_serve_at(tmp_path: Path, listener: str) -> None:
+    files = ("--control-socket", tmp_path / "control.sock", "--trace", tmp_path / "missing" / "trace.csv")
+    outcome = await run("run", "--http", listener, *files)
+    assert (outcome.exit_code, "does not exist" in outcome.stderr) == (2, True)
+
+
 @pytest.mark.parametrize(
     ("content", "complaint"),
     [(None, "no such file"), ("oops\n", "line 1: not JSON"), ("", "holds no decision yet")],
