@@ -5,10 +5,14 @@ SHELL := /bin/bash
 
 CACHE := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/fairlead
 export CARGO_TARGET_DIR ?= $(CACHE)/cargo-target
+export MYPY_CACHE_DIR ?= $(CACHE)/mypy
 PYTHON ?= python3.11
 CLUSTER ?= local
 CLUSTER_CLI := hack/cluster/cluster
 ADVISOR_PROGRAM_TESTS := serve commands test_cli.py
+PYTHON_PACKAGES := fairlead fairlead_advisor classifier_bench decisions fairness fairlead_cluster fairlead_testbed
+# One set of packages and features for every test: another one compiles all of it again.
+CARGO_TEST := cargo test --quiet --locked --workspace --features fairlead-mover/fault-injection
 VENV := .venv/bin
 
 .PHONY: help
@@ -38,10 +42,7 @@ packages: ## System packages and kernel features: install what is missing, or sa
 python: .venv/.installed ## The Python environment from the hashed locks
 
 .venv/.installed: hack/python/dev.lock operator/pyproject.toml images/advisor/pyproject.toml
-	@echo "python: installing the locked packages into .venv (about a minute)"
-	test -x $(VENV)/python || $(PYTHON) -m venv .venv
-	$(VENV)/pip install --quiet --disable-pip-version-check --require-hashes -r hack/python/dev.lock
-	$(VENV)/pip install -qq --disable-pip-version-check --no-deps --no-build-isolation -e operator -e images/advisor
+	@hack/python/venv $(PYTHON) $(CACHE)
 	touch $@
 
 .PHONY: programs
@@ -60,15 +61,9 @@ rust: ## The mover and the WAN emulator, as release binaries in build/bin
 lint: python verify ## Formatters, linters, types, layers, generated files
 	$(VENV)/ruff check .
 	$(VENV)/ruff format --check .
-	$(VENV)/mypy -p fairlead
-	$(VENV)/mypy -p fairlead_advisor
-	MYPYPATH=hack/bench $(VENV)/mypy -p classifier_bench
-	MYPYPATH=hack/bench:hack/wan $(VENV)/mypy -p decisions
-	MYPYPATH=hack/cluster $(VENV)/mypy -p fairlead_cluster
-	MYPYPATH=hack/wan $(VENV)/mypy -p fairlead_testbed
+	MYPYPATH=hack/bench:hack/bench/mover:hack/cluster:hack/wan $(VENV)/mypy $(addprefix -p ,$(PYTHON_PACKAGES))
 	MYPYPATH=hack/demo $(VENV)/mypy hack/demo e2e
 	MYPYPATH=hack/bench/mover $(VENV)/mypy hack/bench/mover
-	MYPYPATH=hack/bench:hack/bench/mover $(VENV)/mypy -p fairness
 	$(VENV)/lint-imports
 	cargo fmt --all --check
 	cargo clippy --quiet --locked --workspace --all-targets -- -D warnings
@@ -101,15 +96,25 @@ unit-python:
 
 .PHONY: unit-rust
 unit-rust:
-	+cargo test --quiet --locked --workspace --features fairlead-mover/fault-injection --lib --bins
-	+cargo test --quiet --locked -p fairlead-protocol
+	+$(CARGO_TEST) --lib --bins --test ledger --test pair
 
 .PHONY: test-programs
 test-programs: python rust ## The mover, the advisor and the WAN emulator as whole programs, on one machine
+	$(CARGO_TEST) --tests --no-run
+	$(MAKE) --jobs 3 --output-sync=target programs-rust programs-python programs-fuzz
+
+.PHONY: programs-rust
+programs-rust:
+	$(CARGO_TEST) --tests
+
+.PHONY: programs-python
+programs-python:
 	$(VENV)/pytest -q -n 2 $(addprefix images/advisor/tests/,$(ADVISOR_PROGRAM_TESTS))
 	$(VENV)/pytest -q hack/wan/tests/testbed/lab
-	cargo test --quiet --locked -p fairlead-mover -p fairlead-wan --features fairlead-mover/fault-injection --tests
-	FAIRLEAD_FUZZ_SECONDS=60 cargo test --quiet --locked -p fairlead-protocol --test fuzz
+
+.PHONY: programs-fuzz
+programs-fuzz:
+	FAIRLEAD_FUZZ_SECONDS=60 nice $(CARGO_TEST) --test fuzz
 
 .PHONY: test-apiserver
 test-apiserver: python ## CRD, CEL and the reconcile loop against a real API server

@@ -56,7 +56,9 @@ def counted(cluster: LocalCluster, job: Job) -> Iterator[Counter]:
     port = port_of(job.pod("receiver"), "data")
     counter = Counter(cluster.network_namespace(SOURCE_NODE), f"e2e_{port}")
     chain = f"chain sent {{ type filter hook postrouting priority 300; ip daddr {address} tcp dport {port} counter; }}"
-    run(_within(counter.namespace, "-f", "-"), stdin=f"table inet {counter.table} {{\n{chain}\n}}\n")
+    table = f"table inet {counter.table}"
+    # Whatever a killed run left under that name goes first.
+    run(_within(counter.namespace, "-f", "-"), stdin=f"{table}\ndelete {table}\n{table} {{\n{chain}\n}}\n")
     try:
         yield counter
     finally:

@@ -153,7 +153,7 @@ class Cleanup:
     def _own_processes(self) -> list[process.Identity]:
         return [identity for identity, state in process.marked() if state == str(self._state)]
 
-    def _kill_own_processes(self, *, timeout_s: float = 20.0) -> None:
+    def _kill_own_processes(self, *, timeout_s: float = 60.0) -> None:
         deadline = time.monotonic() + timeout_s
         while own := self._own_processes():
             if time.monotonic() > deadline:

@@ -23,7 +23,7 @@ from fairlead_cluster.layout import NODES, Layout, WanSettings
 from fairlead_cluster.machine import network, preflight, shell
 from fairlead_cluster.machine.progress import Progress, duration
 
-READY_TIMEOUT_S = 120
+READY_TIMEOUT_S = 300
 
 
 class Cluster:
@@ -165,7 +165,11 @@ class Cluster:
 
     def _wait_for_nodes(self) -> None:
         def all_ready() -> bool:
-            return sum(self.control_plane.nodes().values()) == len(NODES)
+            try:
+                return sum(self.control_plane.nodes().values()) == len(NODES)
+            except ClusterError:
+                # On a busy machine one question may take too long, and the next one be answered.
+                return False
 
         try:
             shell.wait_until(all_ready, "not all nodes became Ready", timeout_s=READY_TIMEOUT_S, interval_s=0.3)

@@ -51,7 +51,7 @@ def test_killing_ends_the_recorded_process_only_once() -> None:
     identity = process.identify(child.pid)
     assert identity is not None
     assert process.kill(identity)
-    assert child.wait(timeout=10) == -9
+    assert child.wait(timeout=120) == -9
     assert not process.is_alive(identity)
     assert not process.kill(identity)
 

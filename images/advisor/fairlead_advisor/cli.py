@@ -53,7 +53,7 @@ def _parser() -> argparse.ArgumentParser:
 
     running = commands.add_parser("run", help="the sidecar of a sending mover", allow_abbrev=False)
     running.add_argument("--control-socket", required=True, type=Path, metavar="FILE", help="the mover's Unix socket")
-    running.add_argument("--http", required=True, type=_host_and_port, metavar="ADDRESS:PORT", help="where to serve")
+    running.add_argument("--http", required=True, type=_listener, metavar="ADDRESS:PORT", help="where to serve")
     running.add_argument("--trace", required=True, type=Path, metavar="FILE", help="the trace file to write")
     running.add_argument(
         "--record", type=Path, metavar="FILE", help="where decisions and their outcomes are appended (decisions.jsonl beside the trace)"
@@ -97,6 +97,13 @@ def _host_and_port(text: str) -> tuple[str, int]:
     if not colon or not host or not (port.isascii() and port.isdigit()) or not 1 <= int(port[:6]) <= 65535:
         raise argparse.ArgumentTypeError(f"{text!r} is not HOST:PORT with a port of 1 to 65535")
     return host, int(port)
+
+
+def _listener(text: str) -> tuple[str, int]:
+    """The kubelet fills in a node's address of IPv6 as it is, without the brackets that a person writes."""
+    address, colon, port = text.rpartition(":")
+    bare = ":" in address and not address.startswith("[")
+    return _host_and_port(f"[{address}]{colon}{port}" if bare else text)
 
 
 def _rate_bps(text: str) -> float:

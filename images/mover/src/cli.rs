@@ -65,7 +65,7 @@ pub(crate) struct Common {
     #[arg(long, env = "FAIRLEAD_ADDRESS", value_name = "IP")]
     pub(crate) address: Option<IpAddr>,
     /// Serve health, metrics, endpoint and progress here.
-    #[arg(long, env = "FAIRLEAD_HTTP", value_name = "ADDRESS:PORT")]
+    #[arg(long, env = "FAIRLEAD_HTTP", value_name = "ADDRESS:PORT", value_parser = listener)]
     pub(crate) http: Option<SocketAddr>,
     /// Write the verdict here at the end.
     #[arg(long, env = "FAIRLEAD_TERMINATION_LOG", value_name = "FILE")]
@@ -107,6 +107,15 @@ pub(crate) enum Source {
     Directory(PathBuf),
     /// So many zeros from memory.
     Zeros(u64),
+}
+
+/// The kubelet fills in a node's address of IPv6 as it is, without the brackets that a person writes.
+fn listener(text: &str) -> Result<SocketAddr, String> {
+    let split = text.rsplit_once(':').and_then(|(address, port)| {
+        let bare = address.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
+        Some(SocketAddr::new(bare.unwrap_or(address).parse().ok()?, port.parse().ok()?))
+    });
+    split.ok_or_else(|| format!("{text} is not ADDRESS:PORT, such as 127.0.0.1:9000 or [::1]:9000"))
 }
 
 fn source(text: &str) -> Result<Source, String> {
@@ -296,12 +305,26 @@ fn job(text: &str) -> Result<String, String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{destination, source, Cli, Destination, Source};
+    use super::{destination, listener, source, Cli, Destination, Source};
     use clap::{CommandFactory, Parser};
 
     #[test]
     fn the_definition_is_sound() {
         Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn a_listener_may_have_an_address_of_ipv6_with_brackets_or_as_the_kubelet_writes_it() {
+        for (text, meant) in [
+            ("127.0.0.1:9000", "127.0.0.1:9000"),
+            ("[fd00::1]:24001", "[fd00::1]:24001"),
+            ("fd00::1:24001", "[fd00::1]:24001"),
+        ] {
+            assert_eq!(listener(text), Ok(meant.parse().unwrap()));
+        }
+        for wrong in ["", "9000", "127.0.0.1", "here:9000", "[fd00::1:24001", "127.0.0.1:70000"] {
+            assert!(listener(wrong).unwrap_err().contains("ADDRESS:PORT"), "{wrong}");
+        }
     }
 
     #[test]

@@ -6,7 +6,6 @@ mod support;
 use std::io::Write;
 use std::net::TcpStream;
 use std::process::Command;
-use std::time::{Duration, Instant};
 
 use support::{control, get, http, inventory, noise, Bench};
 
@@ -46,11 +45,9 @@ fn an_unusable_source_is_found_before_any_connection() {
     for (reason, prepare, code) in cases {
         let bench = Bench::new();
         prepare(&bench);
-        let started = Instant::now();
-        // Nobody listens there: a connection would be tried for 20 s.
-        let sender = bench.sender(1, &[]).end();
+        // Nobody listens there: a connection would be tried for longer than anything is waited for here.
+        let sender = bench.sender(1, &["--peer-timeout", "3600"]).end();
         assert_eq!((sender.code(), sender.reason()), (Some(code), reason), "{sender:?}");
-        assert!(started.elapsed() < Duration::from_secs(5));
     }
 }
 
@@ -193,15 +190,15 @@ fn a_signal_stops_either_end_in_time_and_the_other_knows_why() {
     for stopped_role in ["sender", "receiver"] {
         let bench = Bench::new();
         slow_source(&bench);
-        let (receiver, port) = bench.receiver(&[]);
-        let mut sender = bench.sender(port, &SLOW);
+        // Neither is given up on for being silent, in the time that anything is waited for here: it must have been told.
+        let lasting = ["--peer-timeout", "3600", "--stall-timeout", "3600"];
+        let (receiver, port) = bench.receiver(&lasting);
+        let mut sender = bench.sender(port, &[&SLOW[..], &lasting].concat());
         sender.await_progress(moved);
-        let started = Instant::now();
         let stopped_is_sender = stopped_role == "sender";
         (if stopped_is_sender { &sender } else { &receiver }).signal("TERM");
         let (stopped, other) =
             if stopped_is_sender { (sender.end(), receiver.end()) } else { (receiver.end(), sender.end()) };
-        assert!(started.elapsed() < Duration::from_secs(4));
         assert_eq!((stopped.code(), stopped.reason()), (Some(143), "StoppedBySignal"), "{stopped:?}");
         assert_eq!(stopped.verdict["verdict"], "Stopped");
         assert_eq!((other.code(), other.reason()), (Some(1), "PeerFailed"), "{other:?}");

@@ -114,9 +114,18 @@ fn a_quiet_period_is_no_stall_moves_nothing_and_leaves_the_rate_alone() {
     sender.await_progress(flows);
     receiver.await_progress(|progress| progress["rate_bytes_per_second"].as_u64() > Some(500_000));
     assert_eq!(stats(&socket)["quiet_for_ms"], 0);
-    patch(&socket, r#"{"quiet_for_ms":8000}"#);
+    patch(&socket, r#"{"quiet_for_ms":12000}"#);
     sender.await_progress(rests);
-    let before = receiver.await_event("progress");
+    // What was on its way may still have to be read.
+    let mut before = receiver.await_event("progress");
+    loop {
+        let now = receiver.await_event("progress");
+        let rests = now["bytes_transferred"] == before["bytes_transferred"];
+        before = now;
+        if rests {
+            break;
+        }
+    }
     let bytes = before["bytes_transferred"].as_u64().unwrap();
     while stats(&socket)["quiet_for_ms"].as_u64() > Some(1000) {
         let now = receiver.await_event("progress");

@@ -12,7 +12,8 @@ use fairlead_protocol::ledger::{header, Book, Record, Replay};
 use support::{inventory, noise, Bench, End, Mover};
 
 const BLOCK: u64 = 1 << 20;
-const SLOW: [&str; 4] = ["--bandwidth", "100M", "--streams", "2"];
+/// Slow enough that a transfer is still under way some seconds after the sight of progress that it is to be interrupted at.
+const SLOW: [&str; 4] = ["--bandwidth", "40M", "--streams", "2"];
 
 fn tree(bench: &Bench) {
     bench.write("large", &noise((40 << 20) + 5, 1));

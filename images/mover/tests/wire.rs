@@ -9,11 +9,9 @@ use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
 use support::proxy::{Mischief, Proxy};
-use support::{inventory, noise, Bench, End};
+use support::{inventory, noise, Bench, End, PATIENCE};
 
 const MODES: [&str; 2] = ["Required", "None"];
-/// Longer than anything here takes on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Transfers through a proxy: receiver, sender, and how many data connections there were.
 fn through(bench: &Bench, mode: &str, mischief: Mischief) -> (End, End, usize) {
@@ -43,7 +41,7 @@ fn ends_that_want_different_encryption_say_so_and_part() {
     let bench = Bench::new();
     bench.write("file", b"x");
     for (receiving, sending) in [("Required", "None"), ("None", "Required")] {
-        let (receiver, port) = bench.receiver(&["--encryption", receiving, "--peer-timeout", "3"]);
+        let (receiver, port) = bench.receiver(&["--encryption", receiving, "--peer-timeout", "6"]);
         let sender = bench.sender(port, &["--encryption", sending]).end();
         assert_eq!((sender.code(), sender.reason()), (Some(3), "PeerRejected"), "{sender:?}");
         assert!(sender.message().contains("--encryption"), "{sender:?}");

@@ -26,14 +26,15 @@ LabelKey = Annotated[str, Field(min_length=1, max_length=317)]
 LabelValue = Annotated[str, Field(max_length=63, pattern=r"^([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?$")]
 
 
-def _percentage(field: str) -> str:
-    return f"double(self.{field}.substring(0, size(self.{field}) - 1))"
+def _percentage_or_rate(field: str, of_percentage: str = "") -> str:
+    """CEL for a field that is a percentage, to whose number `of_percentage` is applied, or a rate in bits per second."""
+    number = f"double(self.{field}.substring(0, size(self.{field}) - 1))"
+    return f"(self.{field}.endsWith('%') ? {number}{of_percentage} : quantity(self.{field}).asApproximateFloat())"
 
 
 def _part_of_capacity(field: str) -> str:
     """CEL for bits per second of a field that is a percentage of `capacity` or a rate."""
-    percent = f"{_percentage(field)} * quantity(self.capacity).asApproximateFloat() / 100.0"
-    return f"(self.{field}.endsWith('%') ? {percent} : quantity(self.{field}).asApproximateFloat())"
+    return _percentage_or_rate(field, " * quantity(self.capacity).asApproximateFloat() / 100.0")
 
 
 _GUARANTEE_WITHIN_LIMIT: Final = cel(
@@ -50,7 +51,7 @@ _LINK_LEAVES_SOMETHING: Final = cel(
     "headroom and floor together exceed capacity: lower one of them",
 )
 _LINK_HAS_A_FLOOR: Final = cel(
-    f"(self.floor.endsWith('%') ? {_percentage('floor')} : quantity(self.floor).asApproximateFloat()) > 0.0",
+    f"{_percentage_or_rate('floor')} > 0.0",
     "floor must be above 0: jobs cannot run on nothing; give e.g. 1%",
 )
 

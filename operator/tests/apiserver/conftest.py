@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import json
 import subprocess
+import time
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import private_network
 import pytest
 from control_plane import CHECKOUT, ControlPlane, find_programs
-from lab import NAMESPACES, NODES, NOT_ALLOWED, Kubectl, Lab
+from lab import NAMESPACES, NODES, NOT_ALLOWED, PATIENCE_SECONDS, Kubectl, Lab, transfer_job
 
 from fairlead.kube.client import CLAIMS, JOBS, PATHS, PODS, VOLUMES, KubeClient, Resource, load_configuration
 from fairlead.kube.errors import NotFoundError
@@ -70,7 +72,21 @@ def cluster(kubectl: Kubectl) -> None:
     ).stdout
     kubectl("apply", "--server-side", "-f", "-", stdin=rendered)
     kinds = [f"crd/{kind}.fairlead.io" for kind in ("transferjobs", "fairnesspolicies", "networkpaths")]
-    kubectl("wait", "--for=condition=Established", "--timeout=20s", *kinds)
+    kubectl("wait", "--for=condition=Established", f"--timeout={PATIENCE_SECONDS:.0f}s", *kinds)
+    _wait_until_in_force(kubectl)
+
+
+def _wait_until_in_force(kubectl: Kubectl) -> None:
+    """An API server takes up policies and rights a moment after they were made, and whichever test comes first must not meet it before."""
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    refused = json.dumps(transfer_job(NOT_ALLOWED, "refused"))
+    rights = ("auth", "can-i", "list", "transferjobs.fairlead.io", "-A", "--as=system:serviceaccount:fairlead-system:fairlead")
+    while (
+        "hostNetwork.namespaces" not in kubectl("create", "--dry-run=server", "-f", "-", stdin=refused, check=False).stderr
+        or kubectl(*rights, check=False).returncode != 0
+    ):
+        assert time.monotonic() < deadline, "the admission policy or the operator's rights did not come into force"
+        time.sleep(0.1)
 
 
 @pytest.fixture(scope="session")

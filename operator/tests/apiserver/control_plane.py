@@ -26,7 +26,7 @@ PORT = 6443
 ETCD = "http://127.0.0.1:2379"
 ETCD_PEER = "http://127.0.0.1:2380"
 PROGRAMS = ("etcd", "kube-apiserver", "kubectl", "helm")
-START_SECONDS = 60.0
+START_SECONDS = 180.0
 
 AUDIT_POLICY = """\
 apiVersion: audit.k8s.io/v1
@@ -147,7 +147,7 @@ class ControlPlane:
             if any(process.poll() is not None for process in self._processes):
                 break
             try:
-                with urllib.request.urlopen(f"{self.url}/readyz", context=context, timeout=2) as response:
+                with urllib.request.urlopen(f"{self.url}/readyz", context=context, timeout=10) as response:
                     if response.status == 200:
                         return
             except (urllib.error.URLError, OSError):

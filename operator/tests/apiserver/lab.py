@@ -22,7 +22,8 @@ T = TypeVar("T")
 NAMESPACES = tuple(f"lab-{number}" for number in range(400))
 NOT_ALLOWED = "outside"
 NODES = ("dtn-a", "dtn-b")
-PATIENCE_SECONDS = 10.0
+PATIENCE_SECONDS = 120.0
+"""How long anything is waited for: a machine that is slow and busy with other things gets there, so only a hang fails."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +34,9 @@ class Kubectl:
     kubeconfig: Path
 
     def __call__(self, *arguments: str, stdin: str | None = None, check: bool = True) -> subprocess.CompletedProcess[str]:
-        command = [str(self.program), f"--kubeconfig={self.kubeconfig}", *arguments]
+        # What kubectl remembers of another server at this address is not this one's.
+        own = (f"--kubeconfig={self.kubeconfig}", f"--cache-dir={self.kubeconfig.parent / 'kubectl'}")
+        command = [str(self.program), *own, *arguments]
         result = subprocess.run(command, input=stdin, capture_output=True, text=True, check=False)
         if check and result.returncode != 0:
             raise AssertionError(f"{' '.join(command)}: {result.stderr}")
@@ -113,8 +116,8 @@ class Lab:
             "status-interval-seconds": "0.5",
             "recheck-interval-seconds": "0.5",
             "backoff-first-seconds": "0.3",
-            "startup-timeout-seconds": "8",
-            "cleanup-timeout-seconds": "8",
+            "startup-timeout-seconds": "120",
+            "cleanup-timeout-seconds": "120",
             "log-format": "plain",
         } | self.options
         return read_options([f"--{name}={value}" for name, value in flags.items()], environment={})
@@ -167,16 +170,14 @@ async def eventually(
     look: Callable[[], Awaitable[T | None]],
     what: str,
     explain: Callable[[], Awaitable[Any]] | None = None,
-    *,
-    patience_seconds: float = PATIENCE_SECONDS,
 ) -> T:
     """The first true answer of `look`. Fails with `what` and the outcome of `explain` when none comes in time."""
     loop = asyncio.get_running_loop()
-    deadline = loop.time() + patience_seconds
+    deadline = loop.time() + PATIENCE_SECONDS
     while loop.time() < deadline:
         answer = await look()
         if answer:
             return answer
         await asyncio.sleep(0.03)
     shown = json.dumps(await explain(), indent=1, default=str) if explain is not None else ""
-    raise AssertionError(f"waited {patience_seconds:.0f} s for {what}\n{shown}")
+    raise AssertionError(f"waited {PATIENCE_SECONDS:.0f} s for {what}\n{shown}")

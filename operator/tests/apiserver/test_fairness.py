@@ -68,7 +68,7 @@ async def _cap_becomes(lab: Lab, job: str, holds: Callable[[str | None], bool]) 
         status = ((await lab.job(job)).get("status") or {}).get("bandwidth") or {}
         return holds(cap) and status.get("allocated") == cap
 
-    await eventually(look, f"the cap of {job}", lambda: _mover(lab, job, "sender"), patience_seconds=20)
+    await eventually(look, f"the cap of {job}", lambda: _mover(lab, job, "sender"))
 
 
 async def test_two_jobs_share_by_weight_and_a_change_of_weight_moves_both_caps(sharing: Lab) -> None:
@@ -131,7 +131,7 @@ async def test_the_policy_says_what_its_links_and_tenants_have(sharing: Lab) -> 
             found: KubeObject = (await sharing.client.get(POLICIES, None, "site")).get("status") or {}
             return found if found.get("jobs") == 1 and found["links"][0]["allocated"] != "0" else None
 
-        shown = await eventually(status, "figures", lambda: sharing.client.get(POLICIES, None, "site"), patience_seconds=20)
+        shown = await eventually(status, "figures", lambda: sharing.client.get(POLICIES, None, "site"))
     conditions = {condition["type"]: condition for condition in shown["conditions"]}
     assert {kind: (c["status"], c["reason"]) for kind, c in conditions.items()} == {
         "Accepted": ("True", "InForce"),
@@ -161,7 +161,7 @@ async def test_jobs_on_a_path_share_what_it_declares_and_a_path_that_is_not_ther
                 shown = [link for link in status.get("links", []) if link["jobs"] == 2]
                 return status if shown else None
 
-            status = await eventually(resolved, "figures", lambda: sharing.client.get(POLICIES, None, "site"), patience_seconds=20)
+            status = await eventually(resolved, "figures", lambda: sharing.client.get(POLICIES, None, "site"))
         (wan,) = status["links"]
         assert (wan["capacity"], wan["capacitySource"], "foreign" in wan) == ("400M", "NetworkPath", False)
         (unresolved,) = (each for each in status["conditions"] if each["type"] == "LinksResolved")

@@ -311,7 +311,7 @@ async def test_two_jobs_decided_at_the_same_time_see_each_others_ports(bench: Be
 
     bench.decide = decide
     passes = [asyncio.create_task(bench.controller.handle(ObjectKey("lab", name))) for name in ("one", "two")]
-    await asyncio.wait_for(both_decided.wait(), timeout=1)
+    await asyncio.wait_for(both_decided.wait(), timeout=60)
     await asyncio.sleep(0)
     assert bench.cache.ports_in_use("nobody")["dtn-b"] == {24000, 24004}
     release.set()
@@ -332,9 +332,9 @@ async def test_workers_end_when_the_queue_closes_and_survive_bad_keys(bench: Ben
     worker = asyncio.create_task(bench.controller.work())
     for _ in range(3):
         bench.queue.add(KEY)
-        await asyncio.wait_for(decided.acquire(), timeout=1)
+        await asyncio.wait_for(decided.acquire(), timeout=60)
     bench.queue.close()
-    await asyncio.wait_for(worker, timeout=1)
+    await asyncio.wait_for(worker, timeout=60)
     assert len(bench.applier.applied) == 1
     assert bench.errors("Internal") == 1
 

@@ -297,7 +297,7 @@ async def test_a_defect_leaves_caps_as_they_are_stops_nobody_and_is_tried_again(
     bench.loop.wake()
     bench.timers.advance(1)
     worker = asyncio.create_task(bench.loop.work())
-    await asyncio.wait_for(failed.wait(), timeout=10)
+    await asyncio.wait_for(failed.wait(), timeout=60)
     standing = bench.board.standing("job-uid")
     assert standing is not None
     assert (standing.hold, standing.admission) == (True, Admission.ADMITTED)

@@ -94,7 +94,7 @@ def _containerd(root: Path, paths: Layout) -> Iterator[Path]:
     try:
         try:
             version = [str(path_of("ctr", paths)), "-a", str(socket), "version"]
-            shell.wait_until(lambda: socket.exists() and shell.succeeds(version), "containerd did not answer", timeout_s=30)
+            shell.wait_until(lambda: socket.exists() and shell.succeeds(version), "containerd did not answer", timeout_s=120)
         except ClusterError as error:
             raise ClusterError(f"the image store cannot be opened: {error}; see {log}") from error
         yield socket

@@ -30,7 +30,9 @@ class ControlPlane:
         self._launch("etcd", self._etcd_flags(data))
         self._launch("kube-apiserver", self._api_server_flags())
         try:
-            shell.wait_until(lambda: shell.succeeds(self.kubectl(["get", "--raw", "/readyz"])), "the API server is not ready", timeout_s=90)
+            shell.wait_until(
+                lambda: shell.succeeds(self.kubectl(["get", "--raw", "/readyz"])), "the API server is not ready", timeout_s=240
+            )
         except ClusterError as error:
             raise ClusterError(f"{error}; see `hack/cluster/cluster logs cp kube-apiserver`") from error
         self._launch("kube-controller-manager", self._controller_manager_flags())
@@ -44,7 +46,7 @@ class ControlPlane:
     def apply(self, objects: list[dict[str, Any]]) -> None:
         """Create or update objects."""
         manifest = json.dumps({"apiVersion": "v1", "kind": "List", "items": objects})
-        shell.run(self.kubectl(["apply", "--server-side", "--force-conflicts", "-f", "-"]), stdin=manifest, timeout_s=60)
+        shell.run(self.kubectl(["apply", "--server-side", "--force-conflicts", "-f", "-"]), stdin=manifest, timeout_s=180)
 
     def nodes(self) -> dict[str, bool]:
         """Every node's name and whether it is Ready."""

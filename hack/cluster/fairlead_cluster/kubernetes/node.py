@@ -43,7 +43,7 @@ class KubernetesNode:
         """Start kubelet and kube-proxy; needs the Node object and containerd."""
         ctr = path_of("ctr", self._paths)
         what = f"containerd on {self.node.name} does not answer"
-        shell.wait_until(lambda: shell.succeeds(self.box.enter([ctr, "version"])), what, timeout_s=30)
+        shell.wait_until(lambda: shell.succeeds(self.box.enter([ctr, "version"])), what, timeout_s=120)
         name = f"--hostname-override={self.node.name}"
         self.box.launch("kube-proxy", [path_of("kube-proxy", self._paths), f"--config={self._root}/kube-proxy.yaml", name])
         kubeconfig = self._paths.kubeconfigs / f"kubelet-{self.node.name}.conf"

@@ -38,7 +38,7 @@ class WideAreaLink:
         self._box.launch(SERVICE, [self._program, "run", *ends, *settings.arguments(), "--control", socket])
         try:
             shell.wait_until(
-                lambda: socket.exists() and shell.succeeds(self.command(["stats"]), timeout_s=5), "it does not answer", timeout_s=10
+                lambda: socket.exists() and shell.succeeds(self.command(["stats"]), timeout_s=10), "it does not answer", timeout_s=30
             )
         except ClusterError as error:
             log = self._box.log_of(SERVICE).read_text(errors="replace").strip()

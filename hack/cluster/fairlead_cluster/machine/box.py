@@ -50,7 +50,7 @@ class Box:
             return None
         return identity if identity and process.is_alive(identity) else None
 
-    def start(self, pause: Path, *, timeout_s: float = 15.0) -> None:
+    def start(self, pause: Path, *, timeout_s: float = 60.0) -> None:
         """Start the box in its network namespace, which must exist."""
         if self.node:
             for folder in layout.NODE_FOLDERS:
@@ -133,14 +133,14 @@ class Box:
             return False
         return Path(f"/proc/{identity.pid}/root/proc/{pid_file.read_text().strip() or 'none'}/exe").exists()
 
-    def end(self, service: str, *, timeout_s: float = 10.0) -> None:
+    def end(self, service: str, *, timeout_s: float = 30.0) -> None:
         """Ask a daemon to end and wait until it has."""
         if self.is_running(service):
             self.run(["kill", f"-{signal.SIGTERM.value}", self._pid_file(service).read_text().strip()])
             shell.wait_until(lambda: not self.is_running(service), f"{service} in {self.name} did not end", timeout_s=timeout_s)
         self._pid_file(service).unlink(missing_ok=True)
 
-    def stop(self, *, timeout_s: float = 20.0) -> bool:
+    def stop(self, *, timeout_s: float = 60.0) -> bool:
         """Cut the power: everything inside ends at once; False if the box was not running."""
         if self.node:
             self.groups.thaw()

@@ -75,7 +75,7 @@ class NodeGroups:
         """The subtrees that still exist."""
         return [root / self.name for root in (*self._v1, *self._v2) if (root / self.name).is_dir()]
 
-    def remove(self, *, timeout_s: float = 10.0) -> int:
+    def remove(self, *, timeout_s: float = 30.0) -> int:
         """Remove the subtrees, children first, and return the number of groups; raises ClusterError if processes hold one."""
         removed = 0
         deadline = time.monotonic() + timeout_s

@@ -12,7 +12,7 @@ from typing import Any
 import aiohttp
 import pytest
 
-from tests.support.command import Outcome, finish, start
+from tests.support.command import PATIENCE_S, Outcome, finish, start
 from tests.support.echo_server import echo_server, prompt
 from tests.support.fake_mover import FakeMover, serving_mover
 
@@ -32,7 +32,7 @@ class Running:
 
     async def until(self, path: str, satisfied: Callable[[int, Any], bool]) -> Any:
         """The body of the first answer that satisfies."""
-        async with asyncio.timeout(45):
+        async with asyncio.timeout(PATIENCE_S):
             while True:
                 status, body = await self.get(path)
                 if satisfied(status, body):
@@ -43,12 +43,9 @@ class Running:
     async def decision(self, *, applied: bool = True) -> Any:
         return await self.until("/v1/decision", lambda status, body: status == 200 and body["applied"] == applied)
 
-    async def stop(self) -> tuple[Outcome, float]:
-        loop = asyncio.get_running_loop()
-        asked = loop.time()
+    async def stop(self) -> Outcome:
         self.process.send_signal(signal.SIGTERM)
-        outcome = await asyncio.wait_for(finish(self.process), 10)
-        return outcome, loop.time() - asked
+        return await asyncio.wait_for(finish(self.process), PATIENCE_S)
 
 
 Start = Callable[..., Awaitable[Running]]

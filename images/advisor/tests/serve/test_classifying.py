@@ -1,8 +1,10 @@
 """The sidecar as a process with a classifier, and with files that are none."""
 
 import re
+import statistics
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +13,7 @@ import pytest
 from fairlead_advisor.features.vector import NAMES
 from fairlead_advisor.models.classes import CLASSES
 from fairlead_advisor.models.store import digest_file
+from fairlead_advisor.probe.trace import read_trace
 from tests.serve.conftest import Start, met_mover
 from tests.support.command import run
 from tests.support.fake_mover import FakeMover
@@ -29,8 +32,11 @@ def model(tmp_path: Path) -> Path:
     return write_model(tmp_path / "model.onnx", tiny_model(metadata, weights))
 
 
-async def test_the_background_is_classified_before_the_data_and_decides(sidecar: Start, control_socket: Path, model: Path) -> None:
-    running = await sidecar("--model", model, "--seconds", WINDOW_S)
+async def test_the_background_is_classified_before_the_data_and_decides(
+    sidecar: Start, control_socket: Path, model: Path, tmp_path: Path
+) -> None:
+    # It ends as soon as the window is covered; where the machine pauses that takes longer.
+    running = await sidecar("--model", model, "--seconds", 8 * WINDOW_S)
     async with met_mover(control_socket, FakeMover()) as mover:
         record = await running.decision()
         metrics = (await running.get("/metrics"))[1]
@@ -40,7 +46,8 @@ async def test_the_background_is_classified_before_the_data_and_decides(sidecar:
     assert set(decision["probabilities"]) == set(CLASSES)
     assert re.fullmatch(r"background-1\.2\.3 \(sha256:[0-9a-f]{12}\)", decision["model"])
     assert mover.patches[0]["congestion_control"] == "bbr"
-    assert record["path"]["samples"] > 20 * WINDOW_S, "at the rate that the features need, as far as the machine gets to it"
+    sent_s = [row[0] for row in read_trace(tmp_path / "trace.csv").rows()]
+    assert statistics.median(after - before for before, after in pairwise(sent_s)) < 1 / 20, "slower than the features need"
     resident = re.search(r"^process_resident_memory_bytes (\S+)", metrics, re.MULTILINE)
     assert resident and float(resident[1]) < MEMORY_BYTES
 
@@ -54,12 +61,15 @@ async def test_in_mid_transfer_it_looks_while_the_mover_is_quiet_and_switches(
         assert (await running.decision())["decision"]["reason"] == "InForce"
         record = await running.until("/v1/decision", lambda _status, body: body["decision"]["congestion_control"] == "bbr")
         await running.stop()
-    assert mover.patches == [{"quiet_for_ms": 15000}, {"quiet_for_ms": 0}, {"congestion_control": "bbr"}]
-    assert (record["decision"]["reason"], record["looks"]["count"]) == ("Classified", 1)
-    assert WINDOW_S < record["looks"]["quiet_seconds"] < 15
+    # A look that a pause of the machine spoils is taken again.
+    looks = record["looks"]["count"]
+    assert looks >= 1
+    assert mover.patches == [{"quiet_for_ms": 15000}, {"quiet_for_ms": 0}] * looks + [{"congestion_control": "bbr"}]
+    assert record["decision"]["reason"] == "Classified"
+    assert record["looks"]["quiet_seconds"] > WINDOW_S
     assert [(change["what"], change["from"], change["to"]) for change in record["changes"]] == [("congestion_control", "cubic", "bbr")]
     told = (await run("explain", tmp_path / "decisions.jsonl", "--number", 1)).stdout
-    assert "quiet look of" in told and "nothing is known of the background yet: B1-C0" in told
+    assert "quiet look of" in told and "nothing is known of the background yet" in told and ": B1-C0" in told
     assert "congestion control switched cubic → bbr" in told
 
 
@@ -69,7 +79,7 @@ async def test_a_mover_that_cannot_be_quiet_is_left_with_what_it_has(sidecar: St
     async with met_mover(control_socket, mover):
         await running.decision()
         await running.until("/metrics", lambda _status, body: re.search(r"path_busy_ratio \d", body) is not None)
-        outcome, _ = await running.stop()
+        outcome = await running.stop()
     assert mover.patches == []
     assert "cannot hold its data back" in outcome.stderr
 
@@ -91,7 +101,7 @@ async def test_a_model_that_cannot_be_used_stops_nothing_and_is_told(
     running = await sidecar("--model", model)
     async with met_mover(control_socket, FakeMover()) as mover:
         record = await running.decision()
-        outcome, _ = await running.stop()
+        outcome = await running.stop()
     assert (record["decision"]["reason"], record["decision"]["congestion_control"]) == ("NoModel", "cubic")
     assert complaint in record["decision"]["message"]
     assert mover.in_force == {"congestion_control": "cubic", "streams": 4}

@@ -5,6 +5,9 @@ import signal
 import sys
 from dataclasses import dataclass
 
+PATIENCE_S = 240.0
+"""How long anything is waited for: a machine that is slow and busy with other things gets there, so only a hang fails."""
+
 
 @dataclass(frozen=True)
 class Outcome:

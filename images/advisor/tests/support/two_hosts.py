@@ -17,13 +17,14 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from tests.support.command import PATIENCE_S
+
 ROOT = Path(__file__).resolve().parents[4]
 PROGRAMS = ROOT / "build" / "bin"
 SENDER, RECEIVER = "198.18.77.1", "198.18.77.2"
 PORT = 24000
 
 _TCP_MEMORY = "4096 131072 67108864"
-_STARTS_S = 20.0
 _numbers = itertools.count()
 
 
@@ -111,7 +112,7 @@ class TwoHosts:
         files = ("--control-socket", self.control_socket, "--trace", self.folder / "trace.csv")
         return self.start("s", sys.executable, "-m", "fairlead_advisor", "run", "--http", "127.0.0.1:24002", *files, *arguments)
 
-    def wait_for(self, satisfied: Any, what: str, process: subprocess.Popen[bytes] | None = None, seconds: float = _STARTS_S) -> None:
+    def wait_for(self, satisfied: Any, what: str, process: subprocess.Popen[bytes] | None = None, seconds: float = PATIENCE_S) -> None:
         """Returns once `satisfied()` is true; fails when the time is over or the process has ended."""
         ends = time.monotonic() + seconds
         while not satisfied():
@@ -186,7 +187,7 @@ class Ends:
         for process in (self.sender, self.receiver):
             if process.poll() is None:
                 process.send_signal(signal.SIGTERM)
-            process.wait(timeout=20)
+            process.wait(timeout=PATIENCE_S)
 
 
 @contextlib.contextmanager

@@ -99,6 +99,11 @@ fn is_global(address: &IpAddr) -> bool {
     }
 }
 
+/// Whether the address is one of IPv6 for the link alone: nothing can listen there by the address only, and nobody be told to dial it.
+fn needs_scope(address: &IpAddr) -> bool {
+    matches!(address, IpAddr::V6(v6) if v6.is_unicast_link_local())
+}
+
 fn best_address(interface: &Interface) -> Option<IpAddr> {
     let global = || interface.addresses.iter().filter(|address| is_global(address));
     global().find(|address| address.is_ipv4()).or_else(|| global().next()).copied()
@@ -129,7 +134,12 @@ pub(crate) fn choose(
             let chosen =
                 if address.is_some() { own } else { best_address(interface).or(interface.addresses.first().copied()) };
             let lacking = || format!("the interface {name} does not have the address asked for, or none at all");
-            Ok((Some(name.to_owned()), chosen.ok_or_else(|| Fault::new(Reason::InterfaceNotFound, lacking()))?))
+            let chosen = chosen.ok_or_else(|| Fault::new(Reason::InterfaceNotFound, lacking()))?;
+            if needs_scope(&chosen) {
+                let text = format!("{chosen} of the interface {name} means nothing on another host: give it a global address, or choose another interface (there are {})", names());
+                return Err(Fault::new(Reason::InterfaceNotFound, text));
+            }
+            Ok((Some(name.to_owned()), chosen))
         }
     }
 }
@@ -208,6 +218,18 @@ mod tests {
         let fault = check(&[interface("data0", "198.18.0.1", 1, 1)], "data9").unwrap_err();
         assert_eq!(fault.reason, Reason::InterfaceNotFound);
         assert!(fault.message.contains("data9") && fault.message.contains("data0"));
+    }
+
+    #[test]
+    fn an_interface_with_an_address_for_the_link_alone_is_refused_by_that_address() {
+        let interfaces = [interface("data0", "fe80::1", 1, 1), interface("data1", "198.18.0.1", 1, 1)];
+        for address in [None, Some("fe80::1".parse().unwrap())] {
+            let fault = choose(&interfaces, Some("data0"), address, None).unwrap_err();
+            assert_eq!(fault.reason, Reason::InterfaceNotFound);
+            assert!(fault.message.contains("fe80::1") && fault.message.contains("data1"), "{}", fault.message);
+        }
+        let loopback = interface("lo", "127.0.0.1", 1, 1);
+        assert!(choose(&[loopback], Some("lo"), None, None).is_ok(), "both ends may be on one host");
     }
 
     #[test]

@@ -16,7 +16,7 @@ use serde_json::Value;
 
 const BINARY: &str = env!("CARGO_BIN_EXE_fairlead-mover");
 /// Longer than anything here takes on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(240);
 
 /// A folder with credentials, a source and a destination.
 pub(crate) struct Bench {

@@ -32,7 +32,7 @@ def processes_naming(text: str) -> list[int]:
     return found
 
 
-def wait_until(condition: Callable[[], object], what: str, seconds: float = 30) -> None:
+def wait_until(condition: Callable[[], object], what: str, seconds: float = 240) -> None:
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline, what
@@ -58,7 +58,7 @@ def test_a_stopped_runner_ends_its_processes_and_removes_its_namespaces(
     runner: "subprocess.Popen[str]", sent: signal.Signals, exit_code: int, tmp_path: Path
 ) -> None:
     runner.send_signal(sent)
-    _output, errors = runner.communicate(timeout=40)
+    _output, errors = runner.communicate(timeout=240)
     assert runner.returncode == exit_code, errors
     assert "Traceback" not in errors
     assert namespaces_of(runner.pid) == []
@@ -68,7 +68,7 @@ def test_a_stopped_runner_ends_its_processes_and_removes_its_namespaces(
 
 def test_a_killed_runner_leaves_no_process_and_the_next_one_removes_its_namespaces(runner: "subprocess.Popen[str]") -> None:
     runner.kill()
-    runner.communicate(timeout=40)
+    runner.communicate(timeout=240)
     wait_until(lambda: not processes_naming(f"{PREFIX}-{runner.pid}-"), "the emulator outlived its runner")
     remove_abandoned()
     assert namespaces_of(runner.pid) == []
