@@ -14,6 +14,8 @@ PYTHON_PACKAGES := fairlead fairlead_advisor classifier_bench decisions fairness
 # One set of packages and features for every test: another one compiles all of it again.
 CARGO_TEST := cargo test --quiet --locked --workspace --features fairlead-mover/fault-injection
 VENV := .venv/bin
+# Its cache is a database that two checkouts must not write at a time.
+MYPY := flock $(CACHE)/.mypy.lock $(VENV)/mypy
 
 .PHONY: help
 help: ## Show this list
@@ -66,9 +68,9 @@ lint: python verify ## Formatters, linters, types, layers, generated files
 lint-python:
 	$(VENV)/ruff check .
 	$(VENV)/ruff format --check .
-	MYPYPATH=hack/bench:hack/bench/mover:hack/cluster:hack/wan $(VENV)/mypy $(addprefix -p ,$(PYTHON_PACKAGES))
-	MYPYPATH=hack/demo $(VENV)/mypy hack/demo e2e
-	MYPYPATH=hack/bench/mover $(VENV)/mypy hack/bench/mover
+	MYPYPATH=hack/bench:hack/bench/mover:hack/cluster:hack/wan $(MYPY) $(addprefix -p ,$(PYTHON_PACKAGES))
+	MYPYPATH=hack/demo $(MYPY) hack/demo e2e
+	MYPYPATH=hack/bench/mover $(MYPY) hack/bench/mover
 	$(VENV)/lint-imports
 
 .PHONY: lint-rust
