@@ -14,6 +14,8 @@ PYTHON_PACKAGES := fairlead fairlead_advisor classifier_bench decisions fairness
 # One set of packages and features for every test: another one compiles all of it again.
 CARGO_TEST := cargo test --quiet --locked --workspace --features fairlead-mover/fault-injection
 VENV := .venv/bin
+# Its cache is a database that two checkouts must not write at a time.
+MYPY := flock $(CACHE)/.mypy.lock $(VENV)/mypy
 
 .PHONY: help
 help: ## Show this list
@@ -59,15 +61,22 @@ rust: ## The mover and the WAN emulator, as release binaries in build/bin
 
 .PHONY: lint
 lint: python verify ## Formatters, linters, types, layers, generated files
+	$(MAKE) --jobs 2 --output-sync=target lint-python lint-rust
+	build/bin/helm lint --quiet charts/fairlead
+
+.PHONY: lint-python
+lint-python:
 	$(VENV)/ruff check .
 	$(VENV)/ruff format --check .
-	MYPYPATH=hack/bench:hack/bench/mover:hack/cluster:hack/wan $(VENV)/mypy $(addprefix -p ,$(PYTHON_PACKAGES))
-	MYPYPATH=hack/demo $(VENV)/mypy hack/demo e2e
-	MYPYPATH=hack/bench/mover $(VENV)/mypy hack/bench/mover
+	MYPYPATH=hack/bench:hack/bench/mover:hack/cluster:hack/wan $(MYPY) $(addprefix -p ,$(PYTHON_PACKAGES))
+	MYPYPATH=hack/demo $(MYPY) hack/demo e2e
+	MYPYPATH=hack/bench/mover $(MYPY) hack/bench/mover
 	$(VENV)/lint-imports
+
+.PHONY: lint-rust
+lint-rust:
 	cargo fmt --all --check
 	cargo clippy --quiet --locked --workspace --all-targets -- -D warnings
-	build/bin/helm lint --quiet charts/fairlead
 
 .PHONY: generate
 generate: python ## The CRD, its copy in the chart and the reference page, from operator/fairlead/api
@@ -79,12 +88,11 @@ verify: python ## Fail if a generated file is out of date
 
 .PHONY: test-unit
 test-unit: python ## Tables, properties and small parts, in a minute
-	$(MAKE) --jobs 2 --output-sync=target unit-python unit-rust
+	$(MAKE) --jobs 3 --output-sync=target unit-python unit-advisor unit-rust
 
 .PHONY: unit-python
 unit-python:
 	$(VENV)/pytest -q operator/tests --ignore operator/tests/apiserver
-	$(VENV)/pytest -q images/advisor/tests $(addprefix --ignore images/advisor/tests/,$(ADVISOR_PROGRAM_TESTS))
 	$(VENV)/pytest -q hack/cluster/tests
 	$(VENV)/pytest -q hack/wan/tests/testbed --ignore hack/wan/tests/testbed/lab
 	$(VENV)/pytest -q hack/bench/classifier_bench/tests
@@ -94,9 +102,13 @@ unit-python:
 	$(VENV)/pytest -q hack/bench/fairness/tests
 	$(VENV)/pytest -q -n 0 e2e/tests_lib
 
+.PHONY: unit-advisor
+unit-advisor:
+	$(VENV)/pytest -q images/advisor/tests $(addprefix --ignore images/advisor/tests/,$(ADVISOR_PROGRAM_TESTS))
+
 .PHONY: unit-rust
 unit-rust:
-	+$(CARGO_TEST) --lib --bins --test ledger --test pair
+	$(CARGO_TEST) --lib --bins --test ledger --test pair
 
 .PHONY: test-programs
 test-programs: python rust ## The mover, the advisor and the WAN emulator as whole programs, on one machine

@@ -45,11 +45,8 @@ def uses(item: pytest.Item, fixture: str) -> bool:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests that must be alone come last and on one worker, so that the others do not wait for them."""
-    for item in items:
-        if item.get_closest_marker("exclusive"):
-            item.add_marker(pytest.mark.xdist_group("exclusive"))
-    items.sort(key=lambda item: item.get_closest_marker("exclusive") is not None)
+    """Tests that must be alone come last, so that the others do not wait for them; the long ones come first. Workers take one at a time."""
+    items.sort(key=lambda item: (item.get_closest_marker("exclusive") is not None, item.get_closest_marker("long") is None))
 
 
 @pytest.hookimpl(wrapper=True)

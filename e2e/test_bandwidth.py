@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from e2e.lib.lab import Lab
 from e2e.lib.waiting import wait_until
 from e2e.lib.wire import Counter, counted
@@ -19,6 +20,7 @@ def wait_for_rate(sent: Counter, limit_mbps: float) -> float:
     return wait_until(near, f"a rate near {limit_mbps:g} Mb/s on the wire")
 
 
+@pytest.mark.long
 def test_a_limit_holds_on_the_wire_and_changes_live(lab: Lab, cluster: LocalCluster) -> None:
     lab.write(lab.source, "plain", bytes_total=150_000_000, files=10)
     job = lab.submit(bandwidth={"limit": "20M"})

@@ -94,8 +94,9 @@ def test_two_tenants_share_by_weight_and_follow_a_change_while_they_run(
         wait_for_shares({other: 40})
 
 
+@pytest.mark.long
 def test_a_mover_that_does_not_keep_to_its_cap_is_caught(lab: Lab, cluster: LocalCluster) -> None:
-    lab.write(lab.source, "plain", bytes_total=600_000_000, files=6)
+    lab.write(lab.source, "plain", bytes_total=300_000_000, files=6)
     job = lab.submit(bandwidth={"limit": "10M"})
     job.wait_phase("Transferring")
     kept = job.wait_reason("WithinCap")
@@ -113,6 +114,7 @@ def test_a_mover_that_does_not_keep_to_its_cap_is_caught(lab: Lab, cluster: Loca
     lab.assert_equal()
 
 
+@pytest.mark.long
 def test_a_cap_on_the_pod_network_is_a_token_bucket_on_the_senders_interface(lab: Lab, cluster: LocalCluster) -> None:
     lab.write(lab.source, "plain", bytes_total=60_000_000, files=3)
     before = token_buckets(cluster, SOURCE_NODE)

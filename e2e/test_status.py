@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from e2e.lib import history
 from e2e.lib.history import phase
 from e2e.lib.job import Job
@@ -23,6 +24,7 @@ def assert_stays_unwritten(lab: Lab, job: Job, what: str) -> None:
     assert now["metadata"]["resourceVersion"] == settled, what
 
 
+@pytest.mark.long
 def test_progress_alone_is_written_at_most_every_ten_seconds_and_nothing_when_idle(lab: Lab) -> None:
     lab.write(lab.source, "plain", bytes_total=24_000_000, files=8)
     job = lab.submit(bandwidth={"limit": "5M"}, transport=STEADY)

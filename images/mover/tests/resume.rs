@@ -13,7 +13,7 @@ use support::{inventory, noise, Bench, End, Mover};
 
 const BLOCK: u64 = 1 << 20;
 /// Slow enough that a transfer is still under way some seconds after the sight of progress that it is to be interrupted at.
-const SLOW: [&str; 4] = ["--bandwidth", "40M", "--streams", "2"];
+const SLOW: [&str; 4] = ["--bandwidth", "70M", "--streams", "2"];
 
 fn tree(bench: &Bench) {
     bench.write("large", &noise((40 << 20) + 5, 1));
@@ -112,7 +112,7 @@ fn thousands_of_kept_blocks_are_told_to_the_sender() {
     for file in 0..3000u32 {
         bench.write(&format!("a/{file}"), &file.to_be_bytes());
     }
-    bench.write("large", &noise(20 << 20, 8));
+    bench.write("large", &noise(32 << 20, 8));
     interrupt(&bench, 1, 4 << 20, |receiver, _| receiver.signal("KILL"));
     let (receiver, sender) = bench.attempt(2, &[], &[]);
     assert_whole(&bench, &receiver, &sender);

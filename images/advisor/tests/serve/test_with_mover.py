@@ -39,6 +39,7 @@ def test_a_lossy_path_is_given_more_streams_and_the_transfer_ends_well(hosts: Tw
         ends = hosts.send(source, "--await-transport", 30)
         advisor = hosts.advise("--seconds", 1)
         hosts.wait_for(lambda: any(entry["kept"] > 4 for entry in entries(hosts, "streams")), "more streams are kept", ends.sender)
+        hosts.set_wan(loss=0)
         ends.sender.wait(timeout=PATIENCE_S)
         ends.receiver.wait(timeout=PATIENCE_S)
         assert (ends.sender.returncode, ends.receiver.returncode) == (0, 0), hosts.logs()
