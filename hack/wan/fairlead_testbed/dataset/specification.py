@@ -115,4 +115,6 @@ class Specification(_Part):
         ids = [path.id for path in self.fixed_paths]
         if len(set(ids)) != len(ids):
             raise ValueError("fixed_paths: ids must differ")
+        if self.train_seeds + self.burst_seeds == 0:
+            raise ValueError("known paths would have no recording: give train_seeds or burst_seeds")
         return self
