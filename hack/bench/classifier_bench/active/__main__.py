@@ -1,7 +1,9 @@
-"""Prints what active probing adds: PYTHONPATH=hack/bench:hack/wan python -m classifier_bench.active --data DIR --bursts DIR."""
+"""Prints what active probing adds and writes build/bench/active.json: PYTHONPATH=hack/bench:hack/wan python -m classifier_bench.active."""
 
 import argparse
+import json
 import sys
+from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +15,7 @@ from fairlead_advisor.train.data import ACTIVE, TRAIN, load_dataset
 from fairlead_testbed.errors import TestbedError
 
 SEEDS = (1, 2, 3)
+OUTPUT = Path(__file__).resolve().parents[4] / "build" / "bench" / "active.json"
 
 
 def main() -> int:
@@ -21,6 +24,7 @@ def main() -> int:
     parser.add_argument("--data", type=Path, required=True, help="a packed data set with recordings under the paper's profile")
     parser.add_argument("--bursts", type=Path, required=True, help="a packed data set with bursts")
     parser.add_argument("--model", type=Path, help="the first step (default: the installed model)")
+    parser.add_argument("--output", type=Path, default=OUTPUT)
     parser.add_argument("--jobs", type=int, default=2)
     options = parser.parse_args()
     try:
@@ -32,14 +36,16 @@ def main() -> int:
 
 
 def run(options: argparse.Namespace) -> None:
-    """Measures and prints."""
+    """Measures, prints and writes."""
+    rows = []
     dataset, model = load_dataset(options.data), find_model(options.model)
     active = dataset.of_split(ACTIVE)
     paths = {one.path for one in active}
     passive = [one for one in dataset.runs if one.path in paths and one.split in (TRAIN, "test_seeds")]
     print(f"{'5-fold by recording, ' + ', '.join(sorted(paths)):44} {'macro F1':>16} {'any BBR':>16}")
     for result in profile.compare(passive, active, SEEDS):
-        print(f"{result.name:44} {_with_spread(result)}")
+        print(f"{result.name:44} {_with_spread(result)}", flush=True)
+        rows.append(asdict(result) | {"name": f"profile, {result.name}"})
     looks = bursts.look(options.bursts, model)
     print(f"\n{f'leaving paths out, {len(looks.truth)} cycles':60} {'macro F1':>16} {'any BBR':>16}")
     error = looks.rate_errors()
@@ -48,7 +54,13 @@ def run(options: argparse.Namespace) -> None:
     without, rated = rate.answers(dataset.of_split(TRAIN), looks, SEEDS, options.jobs)
     by_rate = {"passive 10 s": without, "passive 10 s, trains": rated}
     for step in bursts.compare(looks, by_rate):
-        print(f"{step.name + ', ' + step.learner:60} {_with_spread(step)}")
+        print(f"{step.name + ', ' + step.learner:60} {_with_spread(step)}", flush=True)
+        rows.append(asdict(step) | {"name": f"bursts, {step.name}, {step.learner}"})
+    options.output.parent.mkdir(parents=True, exist_ok=True)
+    partial = options.output.with_suffix(".partial")
+    partial.write_text(json.dumps(rows, indent=2) + "\n", encoding="utf-8")
+    partial.replace(options.output)
+    print(f"written to {options.output}")
 
 
 def _with_spread(result: profile.Result | bursts.Result) -> str:

@@ -23,7 +23,7 @@ from fairlead_testbed.data import BurstPackets, Recording, read_burst_packets, r
 from fairlead_testbed.dataset.bursts import ACTIVE_S, PASSIVE_S
 
 WINDOW_S = 10.0
-REPEATS = 5
+REPEATS = 3
 """Of every cross-validation, with other seeds of the learners."""
 _RATE_HZ = 30.0
 _SMALLEST = 1e-4
