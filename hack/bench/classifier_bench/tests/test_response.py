@@ -10,7 +10,7 @@ PACKETS = 40
 def train(rate_bps: float, queue_ms: float = 10.0, rtt_ms: float = 40.0) -> Sent:
     """All sent at once behind a queue, and served one by one."""
     waits_ms = queue_ms + (1 + np.arange(PACKETS)) * PACKET_BYTES * 8 / rate_bps * 1000
-    return Sent(None, np.full(PACKETS, 20.2), np.asarray(rtt_ms + waits_ms, dtype=np.float64))
+    return Sent(None, np.full(PACKETS, 20.2, dtype=np.float64), np.asarray(rtt_ms + waits_ms, dtype=np.float64))
 
 
 def probed(level_ms: object) -> Probed:
@@ -21,7 +21,7 @@ def probed(level_ms: object) -> Probed:
 def push(rate_bps: float, top_ms: float, lost: int = 0) -> Sent:
     rtts_ms = np.full(100, top_ms)
     rtts_ms[:lost] = np.nan
-    return Sent(rate_bps, 21.5 + np.arange(100) * 4e-4, rtts_ms)
+    return Sent(rate_bps, np.linspace(21.5, 21.5396, 100), rtts_ms)
 
 
 @pytest.mark.parametrize("rate_bps", [5e6, 20e6, 80e6])
