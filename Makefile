@@ -180,6 +180,10 @@ train: python ## Train the background classifier on CLASSIFIER_DATA, into build/
 bench-classifier: python ## The classifier's whole table beside the paper's: build/bench/classifier.json; BENCH_FLAGS='--model build/classifier'
 	PYTHONPATH=hack/bench $(VENV)/python -m classifier_bench --data $(CLASSIFIER_DATA) $(BENCH_FLAGS)
 
+.PHONY: bench-active
+bench-active: python ## What active probing adds to the classifier's passive look (5 minutes): build/bench/active.json
+	PYTHONPATH=hack/bench:hack/wan $(VENV)/python -m classifier_bench.active --data $(CLASSIFIER_DATA) --bursts hack/wan/datasets/bursts $(BENCH_FLAGS)
+
 .PHONY: bench-parallelism
 bench-parallelism: python rust ## The advisor's stream count against fixed ones over emulated paths (root, 22 minutes): build/bench/parallelism.json
 	$(VENV)/python hack/bench/parallelism.py

@@ -7,6 +7,9 @@ The arrays of a split, for n runs with N samples together (README.md documents t
     rtt_floor_ms   [n] float64, rtt_step_ms [n] float64: rtt_ms = floor + step * rtt
     rtt            [N] uint16, 65535 for a lost request
     lateness       [N] uint16 in units of 10 us: request k of a run was sent k / rate_hz + lateness after its start
+
+Packets of bursts are in a file of their own, `burst_packets.npz`: names, start, rtt_floor_ms, rtt_step_ms and rtt as above, and
+    send_time_us   [N] uint32: microseconds after the start of the run's trace
 """
 
 from __future__ import annotations
@@ -27,6 +30,7 @@ from fairlead_testbed.errors import UsageError
 
 FORMAT = 1
 RUNS_FILE = "runs.jsonl.gz"
+BURST_PACKETS_FILE = "burst_packets.npz"
 LOST = 65_535
 LATENESS_UNIT_S = 1e-5
 _LEAST_STEP_MS = 1e-3
@@ -51,6 +55,43 @@ class RawTrace:
     rate_hz: float
     send_times_s: Sequence[float]
     rtts_ms: Sequence[float]
+
+
+@dataclass(frozen=True, slots=True)
+class BurstPackets:
+    """The packets of a run's bursts in the order of sending: float64 [packets], NaN is a lost one. Times as in the run's trace."""
+
+    name: str
+    send_times_s: NDArray[np.float64]
+    rtts_ms: NDArray[np.float64]
+
+
+def write_burst_packets(folder: Path, runs: Sequence[BurstPackets]) -> None:
+    """Pack the bursts of `runs`; the same packets give the same bytes."""
+    packed = [_quantized(run.rtts_ms) for run in runs]
+    with (folder / BURST_PACKETS_FILE).open("wb") as opened:
+        np.savez_compressed(
+            opened,
+            format=np.int64(FORMAT),
+            names=np.array([run.name for run in runs]),
+            start=np.cumsum([0, *(len(run.rtts_ms) for run in runs)]),
+            rtt_floor_ms=np.array([floor_ms for _, floor_ms, _ in packed]),
+            rtt_step_ms=np.array([step_ms for *_, step_ms in packed]),
+            rtt=np.concatenate([rtt for rtt, *_ in packed]),
+            send_time_us=np.concatenate([np.round(run.send_times_s * 1e6).astype(np.uint32) for run in runs]),
+        )
+
+
+def read_burst_packets(folder: Path) -> dict[str, BurstPackets]:
+    """The bursts of the runs in `folder` by the run's name; UsageError if the file is missing or damaged."""
+    file = folder / BURST_PACKETS_FILE
+    arrays = _arrays(file, "the data set has no bursts", "names", "start", "rtt_floor_ms", "rtt_step_ms", "rtt", "send_time_us")
+    names, start, floor_ms, step_ms, rtt, send_time_us = arrays
+    found = {}
+    for index, name in enumerate(names):
+        part = slice(int(start[index]), int(start[index + 1]))
+        found[str(name)] = BurstPackets(str(name), send_time_us[part] / 1e6, _milliseconds(rtt[part], floor_ms[index], step_ms[index]))
+    return found
 
 
 def write_split(file: Path, traces: Sequence[RawTrace]) -> None:
@@ -128,22 +169,29 @@ def read_split(folder: Path, split: str) -> Iterator[Recording]:
     """The recordings of `split` in `folder`, in the order of packing; UsageError if the file is missing or damaged."""
     runs = read_runs(folder)
     file = folder / f"{split}.npz"
-    try:
-        with np.load(file, allow_pickle=False) as arrays:
-            if int(arrays["format"]) != FORMAT:
-                raise UsageError(f"{file}: has format {int(arrays['format'])}, this program reads {FORMAT}")
-            names, start, rate_hz = arrays["names"], arrays["start"], arrays["rate_hz"]
-            floor_ms, step_ms = arrays["rtt_floor_ms"], arrays["rtt_step_ms"]
-            rtt, lateness = arrays["rtt"], arrays["lateness"]
-    except FileNotFoundError:
-        raise UsageError(f"{file}: no such file: the data set has no split {split!r}") from None
-    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
-        raise UsageError(f"{file}: is damaged ({error}): fetch or generate the data set again") from None
+    why = f"the data set has no split {split!r}"
+    arrays = _arrays(file, why, "names", "start", "rate_hz", "rtt_floor_ms", "rtt_step_ms", "rtt", "lateness")
+    names, start, rate_hz, floor_ms, step_ms, rtt, lateness = arrays
     for index, name in enumerate(names):
         if str(name) not in runs:
             raise UsageError(f"{file}: run {name} is not in {RUNS_FILE}: the files are of different data sets")
         part = slice(int(start[index]), int(start[index + 1]))
-        levels = rtt[part]
-        rtts_ms = np.where(levels == LOST, math.nan, floor_ms[index] + step_ms[index] * levels.astype(np.float64))
-        times_s = np.arange(len(levels)) / rate_hz[index] + lateness[part] * LATENESS_UNIT_S
+        rtts_ms = _milliseconds(rtt[part], floor_ms[index], step_ms[index])
+        times_s = np.arange(len(rtts_ms)) / rate_hz[index] + lateness[part] * LATENESS_UNIT_S
         yield Recording(str(name), runs[str(name)], times_s, rtts_ms)
+
+
+def _milliseconds(levels: NDArray[np.uint16], floor_ms: float, step_ms: float) -> NDArray[np.float64]:
+    return np.where(levels == LOST, math.nan, floor_ms + step_ms * levels.astype(np.float64))
+
+
+def _arrays(file: Path, why_missing: str, *names: str) -> list[NDArray[Any]]:
+    try:
+        with np.load(file, allow_pickle=False) as arrays:
+            if int(arrays["format"]) != FORMAT:
+                raise UsageError(f"{file}: has format {int(arrays['format'])}, this program reads {FORMAT}")
+            return [arrays[name] for name in names]
+    except FileNotFoundError:
+        raise UsageError(f"{file}: no such file: {why_missing}") from None
+    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
+        raise UsageError(f"{file}: is damaged ({error}): fetch or generate the data set again") from None

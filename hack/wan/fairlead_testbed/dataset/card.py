@@ -16,7 +16,8 @@ link's rate there is no queue to see, and two flows of one kind may look like on
 
 _USE = """\
 Training and testing a classifier of the background traffic on a path from a passive probe's round-trip times, with the splits as they
-are: by path and by run, never by window. `active` is for comparing active with passive probing by cross-validation over its recordings.
+are: by path and by run, never by window. `active` is for comparing active with passive probing by cross-validation over its recordings,
+`bursts` for what short bursts add to a passive look, by leaving paths out.
 Not a sample of the Internet: shares of classes, rates and buffers are drawn evenly, not as they occur."""
 
 
@@ -53,7 +54,7 @@ def _counts(manifest: dict[str, Any]) -> str:
     classes = [background.value for background in BackgroundClass]
     lines = ["| split | " + " | ".join(classes) + " |", "|---|" + "---|" * len(classes)]
     for split in Split:
-        counts = manifest["runs"][split.value]
+        counts = manifest["runs"].get(split.value)
         if counts:
             lines.append(f"| `{split}` | " + " | ".join(str(counts.get(name, 0)) for name in classes) + " |")
     return "\n".join(lines)

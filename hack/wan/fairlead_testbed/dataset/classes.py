@@ -44,6 +44,8 @@ class Kind(StrEnum):
     LOSS = "loss"
     ACTIVE = "active"
     """STEADY while the paper's active profile sends: CUBIC 5 s, BBR 5 s, CUBIC 5 s, none 5 s."""
+    BURSTS = "bursts"
+    """STEADY while the probe itself sends short bursts of large requests at times: see bursts.py."""
 
 
 class Split(StrEnum):
@@ -55,3 +57,5 @@ class Split(StrEnum):
     TEST_KINDS = "test_kinds"
     ACTIVE = "active"
     """Runs of kind ACTIVE: for comparing active with passive probing, by cross-validation."""
+    BURSTS = "bursts"
+    """Runs of kind BURSTS, for the same comparison."""

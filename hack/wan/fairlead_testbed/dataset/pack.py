@@ -8,15 +8,17 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from fairlead_advisor.probe.trace import read_trace
-from fairlead_testbed.data import RawTrace, write_runs, write_split
+from fairlead_testbed.data import BURST_PACKETS_FILE, BurstPackets, RawTrace, write_burst_packets, write_runs, write_split
 from fairlead_testbed.dataset.card import card
 from fairlead_testbed.dataset.classes import Split
 from fairlead_testbed.dataset.plan import PlannedRun
 from fairlead_testbed.dataset.specification import Specification
 from fairlead_testbed.errors import UsageError
 from fairlead_testbed.runs.batch import RUNS, is_recorded
-from fairlead_testbed.runs.record import MANIFEST, TRACE
+from fairlead_testbed.runs.record import BURSTS, MANIFEST, TRACE
 from fairlead_testbed.scenario.expand import single_flows
 
 MANIFEST_FILE = "manifest.json"
@@ -42,6 +44,10 @@ def pack(
         file.unlink(missing_ok=True)
         if traces:
             write_split(file, traces)
+    bursts = [_burst_packets(run, folder) for run in recorded if run.scenario.probe.bursts]
+    (output / BURST_PACKETS_FILE).unlink(missing_ok=True)
+    if bursts:
+        write_burst_packets(output, bursts)
     manifest = {
         "specification": specification.model_dump(mode="json"),
         "planned": len(plan),
@@ -63,6 +69,11 @@ def pack(
 def _trace(run: PlannedRun, folder: Path) -> RawTrace:
     trace = read_trace(folder / RUNS / run.name / TRACE)
     return RawTrace(run.name, run.scenario.probe.rate_hz, trace.send_times_s, trace.rtts_ms)
+
+
+def _burst_packets(run: PlannedRun, folder: Path) -> BurstPackets:
+    columns = np.genfromtxt(folder / RUNS / run.name / BURSTS, delimiter=",", skip_header=1, usecols=(1, 2), ndmin=2)
+    return BurstPackets(run.name, columns[:, 0], columns[:, 1])
 
 
 def _described(run: PlannedRun, manifest: dict[str, Any]) -> dict[str, Any]:
@@ -111,6 +122,7 @@ def _described(run: PlannedRun, manifest: dict[str, Any]) -> dict[str, Any]:
         "dropped_packets": forward["packets_dropped_buffer"],
         "write_lateness_us": forward["write_lateness_us"],
         "scenario_seed": scenario.seed,
+        **({"bursts": [burst.model_dump(mode="json") for burst in scenario.probe.bursts]} if scenario.probe.bursts else {}),
         "machine": {"kernel": manifest["machine"]["kernel"], "cpus": manifest["machine"]["cpus"]},
         "versions": manifest["versions"],
     }

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from fairlead_testbed.dataset.bursts import bursts_of
 from fairlead_testbed.dataset.classes import BackgroundClass, Kind, Split
 from fairlead_testbed.dataset.draw import DatasetPath, draw_paths
 from fairlead_testbed.dataset.specification import FixedPath, KindRuns, Specification
@@ -65,6 +66,18 @@ def _runs(specification: Specification) -> Iterator[PlannedRun]:
                     kind=Kind.STEADY,
                     seed_name=f"s{seed}",
                     split=split,
+                    duration_s=specification.duration_s,
+                )
+        for seed in range(0 if drawn.unseen else specification.burst_seeds):
+            for background in BackgroundClass:
+                yield _run(
+                    specification,
+                    drawn.id,
+                    drawn.path,
+                    background,
+                    kind=Kind.BURSTS,
+                    seed_name=f"b{seed}",
+                    split=Split.BURSTS,
                     duration_s=specification.duration_s,
                 )
     for number, kind_runs in enumerate(specification.kinds):
@@ -144,7 +157,7 @@ def _run(
         warm_up_s=warm_up_s(path),
         seed=seed,
         path=path,
-        probe=Probe(rate_hz=specification.probe_rate_hz),
+        probe=Probe(rate_hz=specification.probe_rate_hz, bursts=bursts_of(path, duration_s) if kind is Kind.BURSTS else ()),
         flows=flows_of(background, kind, path, most_per_side=specification.most_flows_per_side, duration_s=duration_s, generator=generator),
     )
     return PlannedRun(path_id, background, seed_name, kind, split, scenario)

@@ -81,7 +81,7 @@ class KindRuns(_Part):
 
     @model_validator(mode="after")
     def _is_not_steady(self) -> KindRuns:
-        if self.kind in (Kind.STEADY, Kind.ACTIVE):
+        if self.kind in (Kind.STEADY, Kind.ACTIVE, Kind.BURSTS):
             raise ValueError(f"kind {self.kind} has its own seeds elsewhere; give one of on_off, udp_bursts, many_flows, loss")
         least_sides = {Kind.ON_OFF: 1, Kind.MANY_FLOWS: 2}.get(self.kind, 0)
         for background in self.classes:
@@ -97,11 +97,13 @@ class Specification(_Part):
     seed: Annotated[int, Field(ge=0, lt=2**53)]
     probe_rate_hz: Annotated[float, Field(ge=10, le=200)] = 50.0
     duration_s: Positive
-    train_seeds: Annotated[int, Field(ge=1, le=100)]
+    train_seeds: Annotated[int, Field(ge=0, le=100)]
     """Recordings of each class on every known path."""
     test_seeds: Annotated[int, Field(ge=0, le=100)]
     """More such recordings, for the test on new seeds."""
     unseen_path_seeds: Annotated[int, Field(ge=1, le=100)]
+    burst_seeds: Annotated[int, Field(ge=0, le=100)] = 0
+    """Recordings of kind BURSTS of each class on every known path."""
     most_flows_per_side: Annotated[int, Field(ge=1, le=8)]
     """Of two sources, each has 1 to so many flows; one flow each in half of the runs."""
     drawn_paths: DrawnPaths
@@ -113,4 +115,6 @@ class Specification(_Part):
         ids = [path.id for path in self.fixed_paths]
         if len(set(ids)) != len(ids):
             raise ValueError("fixed_paths: ids must differ")
+        if self.train_seeds + self.burst_seeds == 0:
+            raise ValueError("known paths would have no recording: give train_seeds or burst_seeds")
         return self

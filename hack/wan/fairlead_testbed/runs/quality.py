@@ -22,6 +22,7 @@ class Limits:
     and many of them are late by p99."""
     send_lateness_p99_ms: float = 5.0
     send_lateness_max_ms: float = 100.0
+    burst_lateness_p99_ms: float = 5.0
     probe_start_late_ms: float = 50.0
     idle_spread_ms: float = 1.0
     idle_median_above_rtt_ms: float = 1.5
@@ -85,6 +86,10 @@ def _probe_faults(scenario: Scenario, probe: Mapping[str, Any], limits: Limits) 
         faults.append(f"requests were sent {late['p99']:.1f} ms late (p99), at most {limits.send_lateness_p99_ms:g}")
     if late is not None and late["max"] > limits.send_lateness_max_ms:
         faults.append(f"a request was sent {late['max']:.1f} ms late, at most {limits.send_lateness_max_ms:g}")
+    if scenario.probe.bursts:
+        late = probe["bursts"]["send_lateness_ms"]
+        if late["p99"] > limits.burst_lateness_p99_ms:
+            faults.append(f"bursts were sent {late['p99']:.1f} ms late (p99), at most {limits.burst_lateness_p99_ms:g}")
     if probe["start_late_ms"] > limits.probe_start_late_ms:
         faults.append(f"the probe started {probe['start_late_ms']:.0f} ms late, at most {limits.probe_start_late_ms:g}")
     idle = probe["idle"]["rtt_ms"]

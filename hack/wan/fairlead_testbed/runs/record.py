@@ -1,4 +1,4 @@
-"""Runs one scenario and leaves a folder: trace.csv, flows.csv, queue.csv, manifest.json."""
+"""Runs one scenario and leaves a folder: trace.csv, flows.csv, queue.csv, manifest.json, and bursts.csv if there were bursts."""
 
 from __future__ import annotations
 
@@ -31,6 +31,7 @@ from fairlead_testbed.scenario.model import Scenario
 FORMAT = 1
 MANIFEST = "manifest.json"
 TRACE = "trace.csv"
+BURSTS = "bursts.csv"
 
 ECHO_PORT = 7000
 QUEUE_INTERVAL_S = 0.1
@@ -62,6 +63,9 @@ class Bench:
 def scenario_digest(scenario: Scenario) -> str:
     """Tells scenarios apart by what would be run; the description does not count."""
     content = scenario.model_dump(mode="json", exclude={"description"})
+    if not scenario.probe.bursts:
+        # Recordings from before there were bursts stay what they are.
+        del content["probe"]["bursts"]
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]
 
 
@@ -138,6 +142,8 @@ async def _run(scenario: Scenario, work: Path, bench: Bench, number: int) -> dic
                     "idle_before_ns": idle_before_ns,
                     "duration_s": scenario.duration_s,
                     "trace": str(work / TRACE),
+                    "bursts": [burst.model_dump(mode="json") for burst in scenario.probe.bursts],
+                    "burst_trace": str(work / BURSTS),
                 },
             ),
             agents.start(

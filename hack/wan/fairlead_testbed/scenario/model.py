@@ -7,6 +7,9 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 MTU_BYTES = 1500
+BURST_PAYLOAD_BYTES = 1200
+BURST_PACKET_BYTES = BURST_PAYLOAD_BYTES + 28
+"""With the headers of IP and UDP; below the MTU of every path that tunnels."""
 MAXIMUM_HELD_BYTES = 256_000_000
 """Above this a path's flight and queue outgrow the sockets' buffers of the test bed."""
 
@@ -108,10 +111,25 @@ class Flow(_Part):
         return self
 
 
+class Burst(_Part):
+    """Large echo requests in a row: at `rate_bps`, or without it as fast as the sender can hand them on."""
+
+    start_s: Annotated[float, Field(ge=0, le=3600)]
+    packets: Annotated[int, Field(ge=1, le=100_000)]
+    rate_bps: Annotated[int, Field(ge=10_000, le=2_000_000_000)] | None = None
+
+    @property
+    def seconds(self) -> float:
+        """How long the sending takes; nought without a rate."""
+        return 0.0 if self.rate_bps is None else self.packets * BURST_PACKET_BYTES * 8 / self.rate_bps
+
+
 class Probe(_Part):
     """Echo requests of the product's own probe, in namespaces of their own."""
 
     rate_hz: Annotated[float, Field(ge=10, le=200)] = 50.0
+    bursts: tuple[Burst, ...] = ()
+    """Active probing beside those requests, in the order of time."""
 
 
 class Scenario(_Part):
@@ -138,6 +156,19 @@ class Scenario(_Part):
                     f"flows[{index}]: from {start_s:g} to {stop_s:g} s is outside the run from {-self.warm_up_s:g} (the warm-up) "
                     f"to {self.duration_s:g} s, or empty: change start_s or stop_s"
                 )
+        return self
+
+    @model_validator(mode="after")
+    def _bursts_are_in_time_and_apart(self) -> Scenario:
+        before_s = 0.0
+        for index, burst in enumerate(self.probe.bursts):
+            end_s = burst.start_s + burst.seconds
+            if burst.start_s < before_s or end_s > self.duration_s:
+                raise ValueError(
+                    f"probe.bursts[{index}]: from {burst.start_s:g} to {end_s:g} s begins before the one before it ends, or ends after the "
+                    f"recording of {self.duration_s:g} s: change start_s, packets or rate_bps"
+                )
+            before_s = end_s
         return self
 
     def flow_times_s(self, flow: Flow) -> tuple[float, float]:

@@ -45,6 +45,7 @@ def good_probe(of: Scenario, **changes: Any) -> dict[str, Any]:
         "start_late_ms": 0.1,
         "send_lateness_ms": {"min": 0.0, "p05": 0.0, "p50": 0.1, "p95": 0.2, "p99": 0.5, "max": 1.0},
         "late_replies": 0,
+        **({"bursts": {"packets": 10, "answered": 9, "send_lateness_ms": {"p50": 0.1, "p99": 0.5, "max": 1.0}}} if of.probe.bursts else {}),
         **changes,
     }
 

@@ -4,7 +4,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fairlead_testbed.data import RawTrace, read_split, write_runs, write_split
+from fairlead_testbed.data import BurstPackets, RawTrace, read_burst_packets, read_split, write_burst_packets, write_runs, write_split
 from fairlead_testbed.errors import UsageError
 
 
@@ -31,6 +31,21 @@ def test_lost_requests_stay_lost_and_the_largest_value_is_not_taken_for_one(tmp_
     (recording,) = read_split(packed(tmp_path, trace("a", [10.0, math.nan, 1500.0])), "train")
     assert math.isnan(recording.rtts_ms[1])
     np.testing.assert_allclose(recording.rtts_ms[[0, 2]], [10.0, 1500.0], atol=0.03)
+
+
+def test_packets_of_bursts_come_back_with_their_times_and_losses(tmp_path: Path) -> None:
+    times_s = np.array([20.2, 20.2, 20.2, 21.502])
+    runs = [BurstPackets(name, times_s + shift, np.array([40.0, 40.25, math.nan, 55.5])) for shift, name in enumerate("ab")]
+    write_burst_packets(tmp_path, runs)
+    found = read_burst_packets(tmp_path)
+    assert list(found) == ["a", "b"]
+    np.testing.assert_allclose(found["b"].send_times_s, times_s + 1, atol=1e-6)
+    np.testing.assert_allclose(found["b"].rtts_ms, runs[1].rtts_ms, atol=1e-3)
+
+
+def test_a_data_set_without_bursts_says_so(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="has no bursts"):
+        read_burst_packets(tmp_path)
 
 
 def test_a_trace_without_any_answer_is_kept(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ import pytest
 from build import good_direction, good_flows, good_probe, specification
 
 from fairlead_advisor.probe.trace import read_trace
-from fairlead_testbed.data import read_split
+from fairlead_testbed.data import read_burst_packets, read_split
 from fairlead_testbed.dataset.export import export_traces
 from fairlead_testbed.dataset.pack import pack
 from fairlead_testbed.dataset.plan import PlannedRun, plan_runs
@@ -74,6 +74,19 @@ def test_disturbed_runs_are_packed_only_when_asked_for_and_are_marked(recorded: 
     assert manifest["disturbed"] == [PLAN[1].name]
     marked = [recording.run["faults"] for recording in read_split(tmp_path / "out", "train") if recording.name == PLAN[1].name]
     assert marked == [["the machine was busy"]]
+
+
+def test_bursts_are_packed_beside_the_traces_of_their_runs(tmp_path: Path) -> None:
+    with_bursts = specification(duration_s=30, probe_rate_hz=10, burst_seeds=1)
+    run = next(run for run in plan_runs(with_bursts) if run.split == "bursts")
+    record(run, tmp_path)
+    (tmp_path / RUNS / run.name / "bursts.csv").write_text("burst,send_time_s,rtt_ms\n0,20.200000,41.5000\n0,20.200000,\n")
+    pack(with_bursts, [run], tmp_path, tmp_path / "out")
+    packets = read_burst_packets(tmp_path / "out")[run.name]
+    np.testing.assert_allclose(packets.send_times_s, [20.2, 20.2])
+    np.testing.assert_allclose(packets.rtts_ms, [41.5, np.nan])
+    (recording,) = read_split(tmp_path / "out", "bursts")
+    assert [burst["packets"] for burst in recording.run["bursts"]] == [burst.packets for burst in run.scenario.probe.bursts]
 
 
 def test_an_exported_trace_is_the_recorded_one(recorded: Path, tmp_path: Path) -> None:

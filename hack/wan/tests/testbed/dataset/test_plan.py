@@ -6,12 +6,14 @@ from build import DRAWN, specification
 from pydantic import ValidationError
 
 from fairlead_testbed.cli import DATASETS
+from fairlead_testbed.dataset.bursts import PUSHES_S, TRAIN_PACKETS, TRAINS_S, bursts_of
 from fairlead_testbed.dataset.classes import BackgroundClass, Kind, Split
 from fairlead_testbed.dataset.draw import draw_paths
 from fairlead_testbed.dataset.plan import PlannedRun, plan_runs
 from fairlead_testbed.dataset.specification import Specification
 from fairlead_testbed.dataset.traffic import LOSS_RATIO, MANY_FLOWS
 from fairlead_testbed.scenario.load import load_toml
+from fairlead_testbed.scenario.model import BURST_PACKET_BYTES, Path
 
 
 def of_kind(kind: Kind, *classes: str, paths: int = 4) -> tuple[PlannedRun, ...]:
@@ -52,6 +54,25 @@ def test_every_known_path_has_every_class_and_seed() -> None:
     assert {count for (split, *_), count in counts.items() if split is Split.TEST_SEEDS} == {1}
     assert {count for (split, *_), count in counts.items() if split is Split.TEST_PATHS} == {2}
     assert len(counts) == (12 * 2 + 4) * 6
+
+
+def test_runs_with_bursts_are_of_known_paths_and_of_a_split_of_their_own() -> None:
+    runs = [run for run in plan_runs(specification(burst_seeds=2)) if run.kind is Kind.BURSTS]
+    assert Counter(run.path_id for run in runs) == {drawn.id: 12 for drawn in draw_paths(specification()) if not drawn.unseen}
+    assert all(run.split is Split.BURSTS and run.scenario.probe.bursts for run in runs)
+    assert not any(run.scenario.probe.bursts for run in plan_runs(specification()))
+
+
+@pytest.mark.parametrize("rtt_ms", [5, 60, 250])
+@pytest.mark.parametrize("rate_bps", [20_000_000, 500_000_000])
+def test_bursts_keep_to_the_active_part_and_cost_half_a_second_of_the_path(rtt_ms: float, rate_bps: int) -> None:
+    bursts = bursts_of(Path(rate_bps=rate_bps, rtt_ms=rtt_ms, buffer_bdp=1), 60)
+    assert len(bursts) == 2 * (len(TRAINS_S) + len(PUSHES_S))
+    assert all(burst.start_s % 30 >= 20 and burst.start_s % 30 + burst.seconds < 29 for burst in bursts)
+    trains_bytes = 2 * len(TRAINS_S) * TRAIN_PACKETS * BURST_PACKET_BYTES
+    pushed_bytes = sum(burst.packets * BURST_PACKET_BYTES for burst in bursts) - trains_bytes
+    assert pushed_bytes * 8 / rate_bps <= 2 * 0.501
+    assert trains_bytes * 8 / rate_bps <= 2 * 0.06
 
 
 def test_the_flows_of_a_run_are_those_of_its_class() -> None:

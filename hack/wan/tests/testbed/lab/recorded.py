@@ -20,6 +20,13 @@ SCENARIOS = {
     "overflow": scenario(udp(rate_bps=30_000_000), name="overflow", duration_s=4, warm_up_s=1, path=SHALLOW),
     "loss": scenario(udp(rate_bps=10_000_000), name="loss", duration_s=5, warm_up_s=0, path={**SHALLOW, "loss_ratio": 0.02}),
     "mixed": scenario(tcp("one"), tcp("other", "bbr"), name="mixed", duration_s=10, warm_up_s=4, path=path(rate_bps=20_000_000)),
+    "bursts": scenario(
+        name="bursts",
+        duration_s=4,
+        warm_up_s=0,
+        path=SHALLOW,
+        probe={"bursts": [{"start_s": 1, "packets": 20}, {"start_s": 2, "packets": 100, "rate_bps": 10_000_000}]},
+    ),
     "patterns": scenario(
         udp(rate_bps=4_000_000, start_s=0, pattern={"kind": "on_off", "on_s": 1, "off_s": 2}),
         tcp("wave", start_s=0, pattern={"kind": "on_off", "on_s": 1, "off_s": 1}),

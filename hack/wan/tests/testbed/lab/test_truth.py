@@ -7,6 +7,7 @@ import pytest
 from recorded import SCENARIOS, Run
 
 from fairlead_advisor.probe.trace import read_trace
+from fairlead_testbed.scenario.model import BURST_PACKET_BYTES
 
 PAYLOAD_SHARE = {"tcp": 1448 / 1500, "udp": 1472 / 1500}
 
@@ -14,7 +15,8 @@ PAYLOAD_SHARE = {"tcp": 1448 / 1500, "udp": 1472 / 1500}
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_a_run_leaves_its_four_files_whole(name: str, runs: dict[str, Run]) -> None:
     run = runs[name]
-    assert {file.name for file in run.folder.iterdir()} == {"trace.csv", "flows.csv", "queue.csv", "manifest.json"}
+    bursts = {"bursts.csv"} if run.scenario.probe.bursts else set()
+    assert {file.name for file in run.folder.iterdir()} == {"trace.csv", "flows.csv", "queue.csv", "manifest.json", *bursts}
     assert len(read_trace(run.folder / "trace.csv")) == run.manifest["probe"]["samples"]
     assert run.manifest["scenario"]["name"] == name
     assert run.rows("queue.csv")
@@ -77,6 +79,17 @@ def test_the_sockets_had_the_congestion_control_of_their_label_and_both_carried(
     goodputs = [flow["goodput_bps"] for flow in run.flows.values()]
     assert min(goodputs) > 0.01 * run.scenario.path.rate_bps
     assert sum(goodputs) > 0.5 * run.scenario.path.rate_bps * PAYLOAD_SHARE["tcp"]
+
+
+def test_a_train_leaves_the_queue_at_the_rate_of_the_path_and_a_slow_burst_meets_none(runs: dict[str, Run]) -> None:
+    rows = [[float(cell or "nan") for cell in row] for row in runs["bursts"].rows("bursts.csv")]
+    train, slow = ([row for row in rows if row[0] == number] for number in (0, 1))
+    assert (len(train), len(slow)) == (20, 100)
+    back_s = [sent_s + rtt_ms / 1000 for _, sent_s, rtt_ms in train]
+    carried_bps = 19 * BURST_PACKET_BYTES * 8 / (back_s[-1] - back_s[0])
+    assert 10_000_000 < carried_bps < 40_000_000
+    assert slow[-1][1] - slow[0][1] == pytest.approx(99 * BURST_PACKET_BYTES * 8 / 10_000_000, abs=0.05)
+    assert statistics.median(rtt_ms for *_, rtt_ms in slow) < 25
 
 
 def test_patterns_go_on_and_off_as_planned(runs: dict[str, Run]) -> None:

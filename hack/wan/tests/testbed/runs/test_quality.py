@@ -37,6 +37,14 @@ def test_an_emulator_that_could_not_keep_up_is_a_fault_in_either_direction(chang
         assert fault.startswith(disturbed)
 
 
+def test_bursts_that_left_late_are_a_fault() -> None:
+    one = scenario(probe={"bursts": [{"start_s": 1, "packets": 40}]})
+    assert verdict_of(one) == ()
+    late = good_probe(one, bursts={"packets": 40, "answered": 40, "send_lateness_ms": {"p99": 5.1, "max": 9.0}})
+    (fault,) = verdict_of(one, probe=late)
+    assert "bursts were sent 5.1 ms late" in fault
+
+
 @pytest.mark.parametrize(("rtt_ms", "p99_us", "good"), [(40, 1600, True), (40, 1601, False), (5, 1000, True), (5, 1001, False)])
 def test_packets_may_be_late_by_a_millisecond_or_a_fiftieth_of_the_rtt_through_a_full_queue(rtt_ms: float, p99_us: int, good: bool) -> None:
     one = scenario(tcp("bulk"), path=path(rtt_ms=rtt_ms, buffer_bdp=1.0))

@@ -5,7 +5,7 @@ from build import path, scenario, tcp, udp
 from pydantic import ValidationError
 
 from fairlead_testbed.errors import UsageError
-from fairlead_testbed.runs.record import require_congestion_controls
+from fairlead_testbed.runs.record import require_congestion_controls, scenario_digest
 from fairlead_testbed.scenario.expand import single_flows
 from fairlead_testbed.scenario.load import load_scenario, load_toml, named_scenarios
 from fairlead_testbed.scenario.model import Path as NetworkPath
@@ -59,6 +59,23 @@ def test_a_bad_path_is_refused(content: dict[str, object], message: str) -> None
 def test_a_bad_flow_is_refused(flow: dict[str, object], message: str) -> None:
     with pytest.raises(ValidationError, match=message):
         scenario(flow)
+
+
+@pytest.mark.parametrize(
+    ("bursts", "at"),
+    [
+        pytest.param([{"start_s": 1, "packets": 2000, "rate_bps": 10_000_000}, {"start_s": 2.9, "packets": 1}], 1, id="overlap"),
+        pytest.param([{"start_s": 29, "packets": 2000, "rate_bps": 10_000_000}], 0, id="after the end"),
+    ],
+)
+def test_bursts_that_overlap_or_outlast_the_recording_are_refused(bursts: list[dict[str, object]], at: int) -> None:
+    with pytest.raises(ValidationError, match=rf"probe\.bursts\[{at}\].*change start_s"):
+        scenario(probe={"bursts": bursts})
+
+
+def test_a_recording_from_before_there_were_bursts_is_still_the_one_asked_for() -> None:
+    assert scenario_digest(scenario()) == scenario_digest(scenario(probe={"bursts": []})) == "62339db4be930bff"
+    assert scenario_digest(scenario(probe={"bursts": [{"start_s": 1, "packets": 1}]})) != scenario_digest(scenario())
 
 
 def test_two_flows_of_one_name_are_refused() -> None:
