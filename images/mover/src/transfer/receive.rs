@@ -31,6 +31,7 @@ use crate::net::echo::Echo;
 use crate::net::interface;
 use crate::net::link::{Link, LinkEvent};
 use crate::net::streams::inbound::{DataPlane, Depot};
+use crate::net::wire::buffers::Unread;
 use crate::report::output;
 use crate::report::progress::Stage;
 use crate::report::verdict::Success;
@@ -55,6 +56,7 @@ pub(crate) fn run(args: &Receive, setting: &Setting) -> Result<Success, Fault> {
         cli::Destination::Directory(directory) => Some(Disk::open(directory, args, setting)?),
         cli::Destination::Null => None,
     };
+    let unread = if disk.is_some() { Unread::STORED } else { Unread::DISCARDED };
     let unused = disk.as_ref().map(|disk| (Arc::clone(&disk.root), Arc::clone(&disk.partial)));
     let (events, inbox) = sync_channel(INBOX);
     let over = Arc::new(AtomicBool::new(false));
@@ -72,8 +74,7 @@ pub(crate) fn run(args: &Receive, setting: &Setting) -> Result<Success, Fault> {
         identity: Arc::clone(&setting.identity),
         terms: Arc::clone(&terms),
         progress: Arc::clone(&setting.progress),
-        // Where nothing is stored, nothing is resumed.
-        bounds_unread: disk.is_some() && args.common.socket_buffer.is_none(),
+        unread: args.common.socket_buffer.is_none().then_some(unread),
         reception,
         stop: Arc::clone(&over),
     }
