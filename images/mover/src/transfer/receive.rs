@@ -2,6 +2,7 @@
 
 mod desk;
 mod disk;
+mod receipts;
 
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,6 +18,7 @@ use fairlead_protocol::{Fault, Reason};
 
 use self::desk::{Desk, Event};
 use self::disk::Disk;
+use self::receipts::{Fates, Receipts, Rhythm};
 use super::deposit::Job;
 use super::session::{check_resent, failure, Pulse, TICK};
 use super::Setting;
@@ -28,7 +30,8 @@ use crate::net::connect::accept::{address_fault, listen, Acceptor, Terms};
 use crate::net::echo::Echo;
 use crate::net::interface;
 use crate::net::link::{Link, LinkEvent};
-use crate::net::streams::inbound::{DataPlane, Depot, PackFate};
+use crate::net::streams::inbound::{DataPlane, Depot};
+use crate::net::wire::buffers::Unread;
 use crate::report::output;
 use crate::report::progress::Stage;
 use crate::report::verdict::Success;
@@ -53,6 +56,7 @@ pub(crate) fn run(args: &Receive, setting: &Setting) -> Result<Success, Fault> {
         cli::Destination::Directory(directory) => Some(Disk::open(directory, args, setting)?),
         cli::Destination::Null => None,
     };
+    let unread = if disk.is_some() { Unread::STORED } else { Unread::DISCARDED };
     let unused = disk.as_ref().map(|disk| (Arc::clone(&disk.root), Arc::clone(&disk.partial)));
     let (events, inbox) = sync_channel(INBOX);
     let over = Arc::new(AtomicBool::new(false));
@@ -62,15 +66,15 @@ pub(crate) fn run(args: &Receive, setting: &Setting) -> Result<Success, Fault> {
         |error: std::io::Error| Fault::new(Reason::InternalError, format!("a thread could not be started: {error}"));
     let echo = Echo::default();
     echo.start(echo_socket, &terms.echo_key, Arc::clone(&over)).map_err(internal)?;
-    let reception = Desk { events: events.clone(), plane: Arc::clone(&plane) };
+    let receipts = Arc::new(Receipts::default());
+    let reception = Desk { events: events.clone(), receipts: Arc::clone(&receipts), plane: Arc::clone(&plane) };
     Acceptor {
         listener,
         echo_port: place.port(),
         identity: Arc::clone(&setting.identity),
         terms: Arc::clone(&terms),
         progress: Arc::clone(&setting.progress),
-        // Where nothing is stored, nothing is resumed.
-        bounds_unread: disk.is_some() && args.common.socket_buffer.is_none(),
+        unread: args.common.socket_buffer.is_none().then_some(unread),
         reception,
         stop: Arc::clone(&over),
     }
@@ -90,8 +94,8 @@ pub(crate) fn run(args: &Receive, setting: &Setting) -> Result<Success, Fault> {
         over: Arc::clone(&over),
         session: Receiver::default(),
         link: None,
-        stored: Vec::new(),
-        damaged: Vec::new(),
+        receipts,
+        rhythm: Rhythm::default(),
     };
     let result = transfer.drive();
     over.store(true, Ordering::Relaxed);
@@ -127,8 +131,8 @@ struct Transfer<'a> {
     over: Arc<AtomicBool>,
     session: Receiver,
     link: Option<(Link, JoinHandle<()>)>,
-    stored: Vec<u64>,
-    damaged: Vec<u64>,
+    receipts: Arc<Receipts>,
+    rhythm: Rhythm,
 }
 
 impl Transfer<'_> {
@@ -205,7 +209,8 @@ impl Transfer<'_> {
         );
         loop {
             self.setting.stop.check()?;
-            let mut next = match self.inbox.recv_timeout(TICK) {
+            let patience = self.rhythm.due_in(self.setting.progress.now()).map_or(TICK, |due| due.min(TICK));
+            let mut next = match self.inbox.recv_timeout(patience) {
                 Ok(event) => Some(event),
                 Err(RecvTimeoutError::Timeout) => None,
                 Err(RecvTimeoutError::Disconnected) => {
@@ -245,8 +250,7 @@ impl Transfer<'_> {
                 }
                 None => {}
             },
-            Event::Pack(PackFate::Stored(pack)) => self.stored.push(pack),
-            Event::Pack(PackFate::Damaged(pack)) => self.damaged.push(pack),
+            Event::Packs => self.rhythm.wait(),
             Event::Surveyed(candidates) => {
                 let (candidates, recovery) = candidates?;
                 if let Some(disk) = &mut self.disk {
@@ -451,11 +455,17 @@ impl Transfer<'_> {
         }
     }
 
+    /// Tells the sender what became of its packs, if that is due.
     fn acknowledge(&mut self) {
-        for (packs, body) in [(&mut self.stored, Body::Stored as fn(Packs) -> Body), (&mut self.damaged, Body::Damaged)]
-        {
-            if let (Some((link, _)), false) = (&self.link, packs.is_empty()) {
-                link.send(body(Packs { packs: std::mem::take(packs) }));
+        let now = self.setting.progress.now();
+        if self.rhythm.due_in(now) != Some(Duration::ZERO) {
+            return;
+        }
+        self.rhythm.tell(now);
+        let Fates { stored, damaged } = self.receipts.take();
+        for (packs, body) in [(stored, Body::Stored as fn(Packs) -> Body), (damaged, Body::Damaged)] {
+            if !packs.is_empty() {
+                self.say(body(Packs { packs }));
             }
         }
     }

@@ -21,7 +21,8 @@ use socket2::{Domain, Protocol, Socket, Type};
 use super::dial::read_frame;
 use super::identity::{random, Identity};
 use crate::net::tcp::{set_buffers, tune, Metered};
-use crate::net::wire::{buffers, Inlet, KeyedInlet, Records, TlsInlet};
+use crate::net::wire::buffers::{self, Unread};
+use crate::net::wire::{Inlet, KeyedInlet, Records, TlsInlet};
 use crate::report::progress::Progress;
 
 /// Time a stranger has to become the authenticated sender.
@@ -145,8 +146,8 @@ pub(crate) struct Acceptor<R> {
     pub(crate) identity: Arc<Identity>,
     pub(crate) terms: Arc<Terms>,
     pub(crate) progress: Arc<Progress>,
-    /// Data connections hold little unread.
-    pub(crate) bounds_unread: bool,
+    /// How much data connections hold unread; nothing leaves it to the kernel.
+    pub(crate) unread: Option<Unread>,
     pub(crate) reception: R,
     pub(crate) stop: Arc<AtomicBool>,
 }
@@ -240,8 +241,8 @@ impl<R: Reception> Shared<R> {
             _ => Err(io::Error::other("it does not start as a connection that is due here does")),
         }?;
         // Not before: the greeting has taken the path's RTT several times.
-        if self.acceptor.bounds_unread && matches!(greeted, Greeted::Data(..)) {
-            buffers::bound_unread(&socket);
+        if let (Some(unread), Greeted::Data(..)) = (self.acceptor.unread, &greeted) {
+            buffers::bound_unread(&socket, unread);
         }
         Ok(greeted)
     }

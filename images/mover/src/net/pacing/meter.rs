@@ -75,6 +75,11 @@ impl Meter {
         }
     }
 
+    /// Time and count of the samples over the last second that are not older than `since`, oldest first.
+    pub(crate) fn samples(&self, since: Duration) -> impl Iterator<Item = (Duration, u64)> + '_ {
+        self.samples.iter().copied().filter(move |(time, _)| *time >= since)
+    }
+
     /// Bits per second over the window, or over what there is of it; 0 before the second sample.
     pub(crate) fn rate_bps(&self) -> u64 {
         let (Some(first), Some(last)) = (self.samples.front(), self.samples.back()) else { return 0 };
@@ -137,5 +142,8 @@ mod tests {
             meter.sample(Duration::from_millis(tenth * 100), bytes);
         }
         assert_eq!(meter.rate_bps(), 8000);
+        let at = Duration::from_millis;
+        assert_eq!(meter.samples(Duration::ZERO).next(), Some((at(3000), 1000)));
+        assert_eq!(meter.samples(at(3900)).collect::<Vec<_>>(), [(at(3900), 1900), (at(4000), 2000)]);
     }
 }

@@ -3,8 +3,10 @@
 //!
 //! Two mechanisms hold it together. The `Gate` admits what streams write, exactly at the cap whatever the number of streams. The
 //! kernel paces every socket (`SO_MAX_PACING_RATE`) at its share, so that what waits in buffers cannot leave in a burst after the
-//! path was held up; shares follow what each stream can use, and add up to the cap and a little.
+//! path was held up; shares follow what each stream can use, and add up to the cap. What the kernel falls short of its rate is made
+//! up for by a loop (`allowance`) over what left in the last second.
 
+mod allowance;
 mod bucket;
 pub(crate) mod file;
 pub(crate) mod gate;
@@ -25,19 +27,19 @@ use gate::Gate;
 use meter::{header_bytes, Meter, WireCount};
 use share::{divide, Usage};
 
-/// Time between looks at the sockets.
-const TICK: Duration = Duration::from_millis(100);
+/// Time between looks at the sockets under a cap.
+const LOOK: Duration = Duration::from_millis(20);
+/// Such times after which the cap is divided anew; without a cap the sockets are looked at no more often.
+const LOOKS_PER_TICK: u64 = 5;
 /// Ticks over which a stream's use of its share is smoothed: a few pieces must fit in, also at small caps.
 const SMOOTHING: u64 = 16;
 /// The same when it grows: a stream that was idle gets its share back soon.
 const QUICK_SMOOTHING: u64 = 4;
-/// What the kernel may pace above the share: it falls short of the rate it is given, and the gate is exact.
-const KERNEL_PER_MILLE: u64 = 1012;
 /// Least rate that the kernel is told, a packet in 80 ms: at less, a stream would rest for seconds after one, whatever its share
 /// became meanwhile. The gate holds the sum of such streams.
 const LEAST_KERNEL_BPS: u64 = 150_000;
-/// A share is set again when it moved by more than this part.
-const CHANGE_PER_MILLE: u64 = 10;
+/// A socket's rate is set again when it moved by more than this part.
+const CHANGE_PER_MILLE: u64 = 4;
 /// Unsent bytes of a stream, as time at its share: short queues, so that changes take effect soon.
 const QUEUE: Duration = Duration::from_millis(50);
 const LEAST_QUEUE_BYTES: u64 = 16 << 10;
@@ -51,11 +53,14 @@ pub(crate) struct Pacer {
 
 struct State {
     cap_bps: Option<u64>,
+    capped_at: Duration,
+    /// Thousandths of its share that the kernel may send of each socket.
+    allowance_per_mille: u64,
     members: Vec<Member>,
     next_id: u64,
     wire_bytes: u64,
     meter: Meter,
-    last_tick: Duration,
+    judged_at: Duration,
 }
 
 struct Member {
@@ -64,12 +69,17 @@ struct Member {
     peer: IpAddr,
     gated: bool,
     count: WireCount,
+    /// Bytes on the network per thousand bytes of payload.
+    overhead_per_mille: u64,
+    /// On the network since the cap was last divided.
+    moved_bytes: u64,
     ticks: u64,
     /// In bits per second on the network.
     share_bps: u64,
     used_bps: u64,
-    /// What the kernel was told last, in bits per second of payload.
+    /// What the kernel was told last, in bits per second of payload, and the thousandths of the share that this was.
     kernel_bps: Option<u64>,
+    allowance_per_mille: u64,
 }
 
 /// A socket's part in the pacing; ends when dropped.
@@ -89,11 +99,13 @@ impl Pacer {
     pub(crate) fn start(progress: &Arc<Progress>) -> io::Result<Arc<Self>> {
         let state = State {
             cap_bps: None,
+            capped_at: Duration::ZERO,
+            allowance_per_mille: allowance::LEAST_PER_MILLE,
             members: Vec::new(),
             next_id: 0,
             wire_bytes: 0,
             meter: Meter::default(),
-            last_tick: progress.now(),
+            judged_at: progress.now(),
         };
         let pacer =
             Arc::new(Self { gate: Arc::new(Gate::new()), progress: Arc::clone(progress), state: Mutex::new(state) });
@@ -112,6 +124,7 @@ impl Pacer {
         self.gate.set_cap(cap_bps);
         let mut state = lock(&self.state);
         state.cap_bps = cap_bps;
+        (state.capped_at, state.allowance_per_mille) = (self.progress.now(), allowance::LEAST_PER_MILLE);
         state.members.iter_mut().for_each(|member| member.ticks = 0);
         state.apply();
         self.report(&state);
@@ -134,9 +147,23 @@ impl Pacer {
         let mut count = WireCount::default();
         // The handshake is over, and passed no gate.
         let info = fairlead_sys::tcp_info(&socket)?;
-        let handshake = count.update(&info, header_bytes(peer, &info));
+        let header = header_bytes(peer, &info);
+        let handshake = count.update(&info, header);
         state.wire_bytes += handshake.wire_bytes;
-        let member = Member { id, socket, peer, gated, count, ticks: 0, share_bps: 0, used_bps: 0, kernel_bps: None };
+        let member = Member {
+            id,
+            socket,
+            peer,
+            gated,
+            count,
+            overhead_per_mille: count.per_mille(&info, header),
+            moved_bytes: 0,
+            ticks: 0,
+            share_bps: 0,
+            used_bps: 0,
+            kernel_bps: None,
+            allowance_per_mille: state.allowance_per_mille,
+        };
         state.members.push(member);
         state.apply();
         drop(state);
@@ -168,23 +195,30 @@ impl Pacer {
         state.apply();
     }
 
-    /// Looks at every socket, divides the cap anew, counts what did not pass the gate.
-    fn tick(&self) {
+    /// Looks at every socket and lets the kernel make up for what it fell short of. `divides`: also divides the cap anew.
+    fn look(&self, divides: bool) {
         let now = self.progress.now();
         let mut state = lock(&self.state);
-        let span = now.saturating_sub(state.last_tick);
-        state.last_tick = now;
-        let (outside, per_mille) = state.observe(span, !self.gate.quiet_left().is_zero());
-        state.apply();
+        let outside = state.count();
         let wire_bytes = state.wire_bytes;
         state.meter.sample(now, wire_bytes);
-        self.report(&state);
-        let capped = state.cap_bps.is_some();
+        let State { cap_bps, capped_at, .. } = *state;
+        if let Some(cap_bps) = cap_bps {
+            state.allowance_per_mille = allowance::per_mille(cap_bps, state.meter.samples(capped_at));
+        }
+        let mut per_mille = None;
+        if divides {
+            per_mille = state.judge(now, !self.gate.quiet_left().is_zero());
+            state.apply();
+            self.report(&state);
+        } else {
+            state.pace();
+        }
         drop(state);
         if let Some(per_mille) = per_mille {
             self.gate.set_per_mille(per_mille);
         }
-        if capped && outside > 0 {
+        if cap_bps.is_some() && outside > 0 {
             self.gate.charge(outside);
         }
     }
@@ -200,30 +234,38 @@ impl Pacer {
 }
 
 impl State {
-    /// Reads the sockets' counters. Returns the bytes that did not pass the gate and the overhead per thousand bytes written.
-    /// A quiet period says nothing about what streams can use.
-    fn observe(&mut self, span: Duration, quiet: bool) -> (u64, Option<u64>) {
-        let (mut outside, mut overheads) = (0, Vec::new());
+    /// Reads the sockets' counters. Returns the bytes that did not pass the gate.
+    fn count(&mut self) -> u64 {
+        let mut outside = 0;
         for member in &mut self.members {
             let Ok(info) = fairlead_sys::tcp_info(&member.socket) else { continue };
             let header = header_bytes(member.peer, &info);
             let moved = member.count.update(&info, header);
+            member.overhead_per_mille = member.count.per_mille(&info, header);
             self.wire_bytes += moved.wire_bytes;
+            member.moved_bytes += moved.wire_bytes;
             outside += if member.gated { moved.retransmitted_bytes } else { moved.wire_bytes };
-            if member.gated {
-                overheads.push(member.count.per_mille(&info, header));
-            }
+        }
+        outside
+    }
+
+    /// Judges what each stream makes of its share. Returns the overhead per thousand bytes written. A quiet period says nothing
+    /// about what streams can use.
+    fn judge(&mut self, now: Duration, quiet: bool) -> Option<u64> {
+        let span = now.saturating_sub(self.judged_at);
+        self.judged_at = now;
+        for member in &mut self.members {
+            let moved_bytes = std::mem::take(&mut member.moved_bytes);
             if quiet {
                 continue;
             }
-            let now_bps =
-                (u128::from(moved.wire_bytes) * 8_000_000_000).checked_div(span.as_nanos()).unwrap_or(0) as u64;
+            let now_bps = (u128::from(moved_bytes) * 8_000_000_000).checked_div(span.as_nanos()).unwrap_or(0) as u64;
             let weight = if now_bps > member.used_bps { QUICK_SMOOTHING } else { SMOOTHING };
             member.used_bps = (member.used_bps.saturating_mul(weight - 1).saturating_add(now_bps)) / weight;
             member.ticks += 1;
         }
-        let mean = (overheads.iter().sum::<u64>()).checked_div(overheads.len() as u64);
-        (outside, mean)
+        let gated = || self.members.iter().filter(|member| member.gated);
+        gated().map(|member| member.overhead_per_mille).sum::<u64>().checked_div(gated().count() as u64)
     }
 
     /// Divides the cap over the data streams and tells the kernel. A control connection may use all of it: the gate makes up for it.
@@ -238,23 +280,29 @@ impl State {
                 used_bps: member.used_bps,
             })
             .collect();
-        let Some(cap_bps) = self.cap_bps else {
-            self.members.iter_mut().for_each(|member| member.set(None));
-            return;
-        };
-        let mut shares = divide(cap_bps, &usage).into_iter();
-        for member in &mut self.members {
-            let share = if member.gated { shares.next() } else { None };
-            member.set(Some(share.unwrap_or(cap_bps)));
+        if let Some(cap_bps) = self.cap_bps {
+            let mut shares = divide(cap_bps, &usage).into_iter();
+            for member in &mut self.members {
+                let share = if member.gated { shares.next() } else { None };
+                member.share_bps = share.unwrap_or(cap_bps);
+            }
         }
+        self.pace();
     }
 
-    /// Sum of the data sockets' rates as the kernel has them, without the allowance for its own shortfall; nothing without streams.
+    /// Tells the kernel the shares and what it may send beyond them.
+    fn pace(&mut self) {
+        let (capped, allowance_per_mille) = (self.cap_bps.is_some(), self.allowance_per_mille);
+        self.members.iter_mut().for_each(|member| member.set(capped, allowance_per_mille));
+    }
+
+    /// Sum of the data sockets' rates as the kernel has them, without what it may send beyond the shares; nothing without streams.
     fn kernel_sum(&self) -> Option<u64> {
         let mut sum = None;
         for member in self.members.iter().filter(|member| member.gated) {
             let bytes = fairlead_sys::max_pacing_rate(&member.socket).ok()?;
-            let wire = u128::from(bytes) * 8 * u128::from(member.overhead()) / u128::from(KERNEL_PER_MILLE);
+            let wire =
+                u128::from(bytes) * 8 * u128::from(member.overhead_per_mille) / u128::from(member.allowance_per_mille);
             sum = Some(u64::try_from(wire).unwrap_or(u64::MAX).saturating_add(sum.unwrap_or(0)));
         }
         sum
@@ -262,17 +310,12 @@ impl State {
 }
 
 impl Member {
-    fn overhead(&self) -> u64 {
-        fairlead_sys::tcp_info(&self.socket)
-            .map_or(1000, |info| self.count.per_mille(&info, header_bytes(self.peer, &info)))
-    }
-
-    /// Gives the socket its share in bits per second on the network; nothing lifts the limit.
-    fn set(&mut self, share_bps: Option<u64>) {
-        self.share_bps = share_bps.unwrap_or(0);
+    /// Tells the kernel the socket's share, or lifts the limit where there is no cap.
+    fn set(&mut self, capped: bool, allowance_per_mille: u64) {
+        let share_bps = capped.then_some(self.share_bps);
         let wanted = share_bps.map(|share| {
-            let payload = u128::from(share.max(LEAST_KERNEL_BPS)) * u128::from(KERNEL_PER_MILLE)
-                / u128::from(self.overhead().max(1));
+            let payload = u128::from(share.max(LEAST_KERNEL_BPS)) * u128::from(allowance_per_mille)
+                / u128::from(self.overhead_per_mille.max(1));
             u64::try_from(payload).unwrap_or(u64::MAX)
         });
         let near = |was: u64, now: u64| was.abs_diff(now) <= now / 1000 * CHANGE_PER_MILLE;
@@ -287,17 +330,21 @@ impl Member {
         let queue_bytes = share_bps.map(|share| u128::from(share) * QUEUE.as_nanos() / 8_000_000_000);
         let queue_bytes = queue_bytes.map(|bytes| u64::try_from(bytes).unwrap_or(u64::MAX).max(LEAST_QUEUE_BYTES));
         match tcp::pace(&self.socket, wanted).and_then(|()| tcp::bound_unsent(&self.socket, queue_bytes)) {
-            Ok(()) => self.kernel_bps = wanted,
+            Ok(()) => (self.kernel_bps, self.allowance_per_mille) = (wanted, allowance_per_mille),
             Err(error) => tracing::warn!(%error, "the pacing rate was not set"),
         }
     }
 }
 
 fn run(pacer: &Weak<Pacer>) {
-    while let Some(alive) = pacer.upgrade() {
-        alive.tick();
+    for looks in 0u64.. {
+        let Some(alive) = pacer.upgrade() else { return };
+        let divides = looks % LOOKS_PER_TICK == 0;
+        if divides || lock(&alive.state).cap_bps.is_some() {
+            alive.look(divides);
+        }
         drop(alive);
-        std::thread::sleep(TICK);
+        std::thread::sleep(LOOK);
     }
 }
 
@@ -322,7 +369,8 @@ mod tests {
         while members.len() > 1 {
             let asked: u64 =
                 sockets[..members.len()].iter().map(|s| fairlead_sys::max_pacing_rate(s).unwrap() * 8).sum();
-            assert!((90_000_000..=101_500_000).contains(&asked), "{asked} by {}", members.len());
+            let most = 100_000 * allowance::MOST_PER_MILLE + 4 * 8;
+            assert!((90_000_000..=most).contains(&asked), "{asked} by {}", members.len());
             members.pop();
         }
         pacer.set_cap(None);
@@ -337,13 +385,19 @@ mod tests {
         pacer.set_cap(Some(50_000_000));
         let (sockets, _peers) = connections(2);
         let _members: Vec<Membership> = sockets.iter().map(|socket| pacer.join(socket, true).unwrap()).collect();
-        pacer.tick();
+        pacer.look(true);
         let told = progress.snapshot().bandwidth.unwrap();
         assert_eq!(told.asked_bps, Some(50_000_000));
         assert!(told.in_force_bps.is_some_and(|bps| (49_000_000..=50_000_000).contains(&bps)), "{told:?}");
+        // What the kernel may make up for is no part of the cap.
+        while lock(&pacer.state).allowance_per_mille < allowance::MOST_PER_MILLE {
+            pacer.look(true);
+        }
+        let told = progress.snapshot().bandwidth.unwrap();
+        assert!(told.in_force_bps.is_some_and(|bps| (49_000_000..=50_000_000).contains(&bps)), "{told:?}");
         // Somebody else lifts one socket's limit: that is told, not what was asked.
         fairlead_sys::set_max_pacing_rate(&sockets[0], 1000).unwrap();
-        pacer.tick();
+        pacer.look(true);
         assert!(progress.snapshot().bandwidth.unwrap().in_force_bps.is_some_and(|bps| bps < 30_000_000));
     }
 }

@@ -1,6 +1,6 @@
 //! How large the socket buffers of data connections should be: twice rate x RTT lets a stream fill its path through a loss.
-//! Where little is enough, the receiver asks for little: what waits there unread is sent in vain if it dies, and the kernel lets
-//! that grow to its limit when the disk is slower than the path.
+//! Where little is enough, the receiver asks for little: what waits there unread is sent in vain if it dies, and has left the
+//! processor's cache when it is read. The kernel lets it grow to its limit when the receiver is slower than the path.
 
 use std::net::TcpStream;
 use std::time::Duration;
@@ -10,10 +10,22 @@ use socket2::SockRef;
 /// Largest buffer that is ever asked for by itself.
 const CEILING_BYTES: u64 = 1 << 30;
 
-/// Rate that a stream into files may reach: more than one thread decrypts, hashes and writes.
-const STREAM_BPS: u64 = 10_000_000_000;
-/// Least receive buffer that is asked for. The kernel doubles it, and then holds that many bytes, or half of it, of a stream.
-const LEAST_RECEIVE_BYTES: u64 = 128 << 10;
+/// What a receiver asks for as buffers of data connections.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Unread {
+    /// Rate that a stream may reach.
+    stream_bps: u64,
+    /// Least buffer that is asked for. The kernel doubles it, and then holds that many bytes, or half of it, of a stream.
+    least_bytes: u64,
+}
+
+impl Unread {
+    /// Of streams into files: more than one thread decrypts, hashes and writes.
+    pub(crate) const STORED: Self = Self { stream_bps: 10_000_000_000, least_bytes: 128 << 10 };
+    /// Of streams into nothing: faster, and nothing is lost with them.
+    pub(crate) const DISCARDED: Self = Self { stream_bps: 40_000_000_000, least_bytes: 512 << 10 };
+}
+
 /// What a process may ask for (`net.core.rmem_max`) where the kernel does not say.
 const USUAL_ALLOWED_BYTES: u64 = 212_992;
 
@@ -53,20 +65,20 @@ pub(crate) fn plan(rate_bps: Option<u64>, rtt: Duration, limits: Limits) -> Plan
     }
 }
 
-/// The receive buffer that a stream into files needs on a path of this RTT; nothing if that is more than may be asked for
-/// (`allowed` bytes): only the kernel's own growth reaches further, and what is asked for ends it.
-pub(crate) fn receive_bytes(rtt: Duration, allowed: u64) -> Option<u32> {
-    let bdp = u128::from(STREAM_BPS).saturating_mul(rtt.as_micros()) / 8_000_000;
-    let bytes = bdp.saturating_mul(2).max(u128::from(LEAST_RECEIVE_BYTES));
+/// The receive buffer that a stream needs on a path of this RTT; nothing if that is more than may be asked for (`allowed` bytes):
+/// only the kernel's own growth reaches further, and what is asked for ends it.
+pub(crate) fn receive_bytes(unread: Unread, rtt: Duration, allowed: u64) -> Option<u32> {
+    let bdp = u128::from(unread.stream_bps).saturating_mul(rtt.as_micros()) / 8_000_000;
+    let bytes = bdp.saturating_mul(2).max(u128::from(unread.least_bytes));
     u32::try_from(bytes).ok().filter(|bytes| u64::from(*bytes) <= allowed)
 }
 
 /// Bounds what the kernel holds unread of a data connection, where its path is short. An unknown RTT bounds nothing.
-pub(crate) fn bound_unread(socket: &TcpStream) {
+pub(crate) fn bound_unread(socket: &TcpStream, unread: Unread) {
     let rtt_min_us = fairlead_sys::tcp_info(socket).map_or(0, |info| info.rtt_min_us);
     let allowed = number("/proc/sys/net/core/rmem_max", 0).unwrap_or(USUAL_ALLOWED_BYTES);
     let known = (1..u32::MAX).contains(&rtt_min_us).then(|| Duration::from_micros(rtt_min_us.into()));
-    let Some(bytes) = known.and_then(|rtt| receive_bytes(rtt, allowed)) else { return };
+    let Some(bytes) = known.and_then(|rtt| receive_bytes(unread, rtt, allowed)) else { return };
     match SockRef::from(socket).set_recv_buffer_size(bytes as usize) {
         Ok(()) => tracing::debug!(bytes, rtt_min_us, "the receive buffer is bounded"),
         Err(error) => tracing::debug!(%error, bytes, "the receive buffer was not bounded"),
@@ -109,16 +121,20 @@ mod tests {
     fn a_short_path_gets_a_small_receive_buffer_and_a_long_one_the_kernels() {
         let (usual, tuned) = (USUAL_ALLOWED_BYTES, 64 << 20);
         let us = Duration::from_micros;
+        let (stored, discarded) = (Unread::STORED, Unread::DISCARDED);
         let cases = [
-            ("one host", us(30), usual, Some(128 << 10)),
-            ("a rack", us(100), tuned, Some(250_000)),
-            ("a rack, on a host that grants less", us(100), usual, None),
-            ("a campus", us(2_000), tuned, Some(5_000_000)),
-            ("a long path", us(100_000), tuned, None),
-            ("nonsense", Duration::MAX, u64::MAX, None),
+            ("one host", stored, us(30), usual, Some(128 << 10)),
+            ("a rack", stored, us(100), tuned, Some(250_000)),
+            ("a rack, on a host that grants less", stored, us(100), usual, None),
+            ("a campus", stored, us(2_000), tuned, Some(5_000_000)),
+            ("a long path", stored, us(100_000), tuned, None),
+            ("nonsense", stored, Duration::MAX, u64::MAX, None),
+            ("one host, into nothing", discarded, us(30), tuned, Some(512 << 10)),
+            ("into nothing, on a host that grants less", discarded, us(30), usual, None),
+            ("a rack, into nothing", discarded, us(100), tuned, Some(1_000_000)),
         ];
-        for (what, rtt, allowed, expected) in cases {
-            assert_eq!(receive_bytes(rtt, allowed), expected, "{what}");
+        for (what, unread, rtt, allowed, expected) in cases {
+            assert_eq!(receive_bytes(unread, rtt, allowed), expected, "{what}");
         }
     }
 
@@ -128,7 +144,7 @@ mod tests {
         let listener = std::net::TcpListener::bind("127.0.0.1:0")?;
         let sender = TcpStream::connect(listener.local_addr()?)?;
         let mut receiver = listener.accept()?.0;
-        bound_unread(&receiver);
+        bound_unread(&receiver, Unread::STORED);
         let mut writing = sender.try_clone()?;
         let writer = std::thread::spawn(move || while writing.write_all(&[0; 64 << 10]).is_ok() {});
         // So much that the kernel would make the buffer larger by itself.
@@ -143,7 +159,7 @@ mod tests {
         }
         let unread = rustix::io::ioctl_fionread(&receiver)?;
         drop(receiver);
-        assert!(unread <= 2 * LEAST_RECEIVE_BYTES, "{unread}");
+        assert!(unread <= 2 * Unread::STORED.least_bytes, "{unread}");
         assert!(writer.join().is_ok());
         Ok(())
     }

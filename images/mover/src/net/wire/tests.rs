@@ -13,6 +13,7 @@ use fairlead_protocol::pack::{Header, Segment};
 use rustix::event::{poll, PollFd, PollFlags};
 use time::OffsetDateTime;
 
+use super::buffers::Unread;
 use super::{Inlet, KeyedInlet, KeyedOutlet, Outlet, Payload, Records, WireError, CHUNK_BYTES};
 use crate::net::connect::accept::{listen, Acceptor, Reception, ServerStream, Terms};
 use crate::net::connect::dial::{Admission, Dialer, Greeted};
@@ -62,7 +63,7 @@ impl Ends {
         let peer = listener.local_addr().unwrap();
         let ((data, inlets), (control, controls), stop) = (channel(), channel(), Arc::new(AtomicBool::new(false)));
         let acceptor = Acceptor {
-            bounds_unread: true,
+            unread: Some(Unread::STORED),
             listener,
             echo_port: 1,
             identity: identity(Role::Receiver),

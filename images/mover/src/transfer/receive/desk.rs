@@ -9,10 +9,11 @@ use fairlead_protocol::digest::Digest;
 use fairlead_protocol::receiver::lock;
 use fairlead_protocol::Fault;
 
+use super::receipts::Receipts;
 use crate::fs::partial::recovery::Recovery;
 use crate::net::connect::accept::{Reception, ServerStream};
 use crate::net::link::LinkEvent;
-use crate::net::streams::inbound::{DataPlane, PackFate, StreamError};
+use crate::net::streams::inbound::{DataPlane, StreamError};
 use crate::net::wire::{Inlet, WireError};
 
 /// What the receiver's thread is told.
@@ -20,7 +21,8 @@ pub(super) enum Event {
     /// The control connection, its peer, and whether blocks carry no digests.
     Control(Box<ServerStream>, SocketAddr, bool),
     Link(LinkEvent),
-    Pack(PackFate),
+    /// There are receipts.
+    Packs,
     Surveyed(Result<(Vec<u32>, Recovery), Fault>),
     Hashed(Vec<(u32, Digest)>),
     HashedAll,
@@ -40,6 +42,7 @@ impl From<LinkEvent> for Event {
 /// Where connections of the sender go.
 pub(super) struct Desk {
     pub(super) events: SyncSender<Event>,
+    pub(super) receipts: Arc<Receipts>,
     pub(super) plane: Arc<Mutex<Option<Arc<DataPlane>>>>,
 }
 
@@ -52,7 +55,9 @@ impl Reception for Desk {
         let Some(plane) = lock(&self.plane).clone() else { return };
         plane.progress.streams.fetch_add(1, Ordering::Relaxed);
         let result = plane.receive(&mut *inlet, |fate| {
-            let _ = self.events.send(Event::Pack(fate));
+            if self.receipts.note(fate) {
+                let _ = self.events.send(Event::Packs);
+            }
         });
         plane.progress.streams.fetch_sub(1, Ordering::Relaxed);
         let error = match result {
