@@ -25,12 +25,16 @@ class Reason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class PathMeasurement:
-    """What the probe found. RTTs are None when no request was answered, the ratio when none was sent."""
+    """What the probe found. RTTs are None when no request was answered, the ratio when none was sent.
+
+    `whole`: sampled at length without own data; False for a glance at a known path, and for what the sockets say under load.
+    """
 
     rtt_s: float | None
     rtt_minimum_s: float | None
     loss_ratio: float | None
     samples: int
+    whole: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -109,6 +109,7 @@ def path_json(path: PathMeasurement) -> dict[str, object]:
         "rtt_minimum_seconds": path.rtt_minimum_s,
         "loss_ratio": path.loss_ratio,
         "samples": path.samples,
+        "whole": path.whole and path.rtt_s is not None,
     }
 
 

@@ -128,7 +128,7 @@ class Sidecar:
             return None
         summary = summarize(result.trace)
         self._board.metrics.probed(summary, result.counters)
-        path = measurement(summary)
+        path = replace(measurement(summary), whole=False)
         if not still_holds(known, path):
             _log.info("the RTT is not the one that was known: the path is measured anew")
             return None

@@ -36,7 +36,7 @@ async def test_measures_decides_applies_and_tells(sidecar: Start, control_socket
     assert {address for address, _ in echo.senders} == {"127.0.0.2"}
     assert mover.patches == [{"congestion_control": "cubic", "streams": 4}]
     assert record["version"] == 1
-    assert set(record["path"]) == {"rtt_seconds", "rtt_minimum_seconds", "loss_ratio", "samples"}
+    assert set(record["path"]) == {"rtt_seconds", "rtt_minimum_seconds", "loss_ratio", "samples", "whole"}
     assert 0.06 <= record["path"]["rtt_minimum_seconds"] <= record["path"]["rtt_seconds"] < 0.2
     assert record["path"]["loss_ratio"] == 0
     assert record["path"]["samples"] == len(trace)
@@ -101,7 +101,7 @@ async def test_garbage_from_the_mover_still_gets_the_safe_default(sidecar: Start
     async with serving_mover(mover, control_socket):
         record = await running.decision()
     assert record["decision"]["reason"] == "ProbeFailed"
-    assert record["path"] == {"rtt_seconds": None, "rtt_minimum_seconds": None, "loss_ratio": None, "samples": 0}
+    assert record["path"] == {"rtt_seconds": None, "rtt_minimum_seconds": None, "loss_ratio": None, "samples": 0, "whole": False}
     assert mover.in_force == {"congestion_control": "cubic", "streams": 4}
 
 
@@ -127,7 +127,7 @@ async def test_a_known_path_is_glanced_at_instead_of_probed(sidecar: Start, cont
     assert (record["decision"]["reason"], record["decision"]["congestion_control"]) == ("Known", "bbr")
     background = {"class": "B1-C0", "probability": 0.95, "abstained": False, "measured_at": "2026-01-01T00:00:00Z"}
     assert record["decision"]["background"] == background
-    assert record["path"]["samples"] <= 20
+    assert (record["path"]["samples"] <= 20, record["path"]["whole"]) == (True, False)
     assert mover.patches[0]["congestion_control"] == "bbr"
     outcome = json.loads(message.read_text())["outcome"]
     assert outcome["congestion_control"] == "bbr"
@@ -140,6 +140,7 @@ async def test_a_path_whose_rtt_is_another_is_probed_as_a_whole(sidecar: Start, 
     async with met_mover(control_socket, mover):
         record = await running.decision()
     assert (record["decision"]["reason"], record["decision"]["background"]) == ("NoModel", None)
+    assert record["path"]["whole"], "so that it replaces what was known"
 
 
 async def test_a_known_path_that_is_none_ends_the_sidecar_with_the_field(control_socket: Path, tmp_path: Path) -> None:
@@ -333,7 +334,7 @@ async def test_killed_and_started_again_it_remembers_the_path_it_measured(sideca
         after = await (await sidecar()).decision()
     assert after["decision"]["reason"] == "InForce"
     assert before["decision"]["message"] in after["decision"]["message"]
-    assert after["path"] == before["path"]
+    assert after["path"] == before["path"] | {"whole": False}, "it was not measured now"
     numbers = [json.loads(line)["number"] for line in (tmp_path / "decisions.jsonl").read_text().splitlines()]
     assert numbers == [1, 2]
 
