@@ -24,7 +24,8 @@ def what_stands(stats: Stats, last: Entry | None) -> tuple[PathMeasurement, Deci
     streams = len(stats.streams) or _count(recorded.get("streams"))
     reason = str(recorded.get("message") or "what had been decided before is not on record")
     told = f"The advisor was started again in mid-transfer and keeps {control} with {counted(streams)}, which are in force ({reason})"
-    decision = Decision(control, streams, abstained=True, reason=Reason.IN_FORCE, message=told)
+    buffer_bytes = stats.buffers.set_bytes if stats.buffers else None
+    decision = Decision(control, streams, abstained=True, reason=Reason.IN_FORCE, message=told, socket_buffer_bytes=buffer_bytes)
     return _path(last.get("path") if last else None) or _path_of_sockets(stats), decision
 
 

@@ -46,6 +46,7 @@ async def test_measures_decides_applies_and_tells(sidecar: Start, control_socket
         "congestion_control": "cubic",
         "streams": 4,
         "socket_buffer_bytes": None,
+        "socket_buffer_needed_bytes": None,
         "background": None,
         "probabilities": None,
         "any_bbr": None,
@@ -131,7 +132,8 @@ async def test_a_known_path_is_glanced_at_instead_of_probed(sidecar: Start, cont
     assert mover.patches[0]["congestion_control"] == "bbr"
     outcome = json.loads(message.read_text())["outcome"]
     assert outcome["congestion_control"] == "bbr"
-    assert set(outcome) == {"congestion_control", "streams", "goodput_bps", "seconds", "stream_coefficient"}
+    limited = {"send_buffer_limited_ratio", "receive_window_limited_ratio"}
+    assert set(outcome) == {"congestion_control", "streams", "goodput_bps", "seconds", "stream_coefficient"} | limited
 
 
 async def test_a_path_whose_rtt_is_another_is_probed_as_a_whole(sidecar: Start, control_socket: Path) -> None:
@@ -302,7 +304,28 @@ async def test_what_is_known_of_the_path_gives_the_first_count(sidecar: Start, c
     assert mover.patches[0]["streams"] == record["decision"]["streams"]
     # 1.5e-7 x 1e9 x 0.04 and what the loopback adds.
     assert 6 <= record["decision"]["streams"] <= 12
-    assert record["decision"]["socket_buffer_bytes"] > 0
+    assert record["decision"]["socket_buffer_needed_bytes"] > 0
+
+
+@pytest.mark.parametrize(("refuses", "in_force"), [(False, 8 * 2**20), (True, None)], ids=["the mover sets it", "the mover refuses"])
+async def test_a_stream_that_needs_more_than_the_kernel_takes_by_itself_gets_a_larger_send_buffer(
+    sidecar: Start, control_socket: Path, tmp_path: Path, refuses: bool, in_force: int | None
+) -> None:
+    buffer = {"bytes": None, "set_by": "Kernel", "automatic_bytes": 4 * 2**20, "settable_bytes": 8 * 2**20}
+    running = await sidecar("--path-capacity", "10G", "--streams-min", 4, "--streams-max", 4)
+    delayed = echo_server(lambda _sequence, request: [Answer(reply_to(request), delay_s=0.04)])
+    mover = FakeMover(socket_buffer=buffer, refuses_buffers=refuses)
+    async with delayed as echo, serving_mover(mover, control_socket):
+        mover.meet(echo.port)
+        record = await running.decision()
+        await running.stop()
+    assert mover.patches[0]["socket_buffer_bytes"] == 8 * 2**20, "what may be asked for"
+    assert record["decision"]["socket_buffer_bytes"] == in_force
+    assert record["decision"]["socket_buffer_needed_bytes"] > 10e9 / 8 * 0.04 * 2 / 4
+    assert (mover.in_force["congestion_control"], mover.in_force["streams"]) == ("cubic", 4)
+    assert ("the mover refused socket_buffer_bytes" in record["decision"]["message"]) is refuses
+    told = (await run("explain", tmp_path / "decisions.jsonl")).stdout
+    assert ("set to 8.0 MiB a stream" in told, "left to the kernel" in told) == (not refuses, refuses)
 
 
 async def test_a_count_set_by_the_user_is_kept(sidecar: Start, control_socket: Path) -> None:
