@@ -264,7 +264,7 @@ pub(crate) struct Credentials {
 /// Most bytes of a transfer from memory: 16 TiB, whose blocks take some 512 MiB to keep track of.
 const MEMORY_BYTES: u64 = 1 << 44;
 /// Bounds of a socket's buffer: below, no window is left; the kernel takes no more than an `int` of bytes, doubled.
-const SOCKET_BUFFER_BYTES: std::ops::RangeInclusive<u64> = 4096..=1 << 30;
+pub(crate) const SOCKET_BUFFER_BYTES: std::ops::RangeInclusive<u64> = 4096..=1 << 30;
 
 fn socket_buffer(text: &str) -> Result<u32, String> {
     match quantity::parse(text) {

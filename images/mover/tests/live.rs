@@ -58,6 +58,64 @@ fn streams_come_and_go_and_congestion_controls_change_without_a_block_sent_twice
     assert_eq!(inventory(&bench.source()), inventory(&bench.destination()));
 }
 
+#[test]
+fn a_send_buffer_is_set_on_live_and_later_streams_and_read_back() {
+    let bench = Bench::new();
+    bench.write("file", &noise(24 << 20, 4));
+    let (receiver, port) = bench.receiver(&[]);
+    let socket = bench.path("control");
+    let path = socket.display().to_string();
+    let (cap, file) = held_back(&bench);
+    let mut sender = bench.sender(port, &["--streams", "1", "--control-socket", &path, "--bandwidth-file", &file]);
+    sender.await_progress(|progress| progress["streams"] == 1);
+    let before = stats(&socket);
+    assert_eq!(
+        (&before["socket_buffer"]["bytes"], &before["socket_buffer"]["set_by"]),
+        (&Value::Null, &"Kernel".into())
+    );
+    let asked = before["socket_buffer"]["settable_bytes"].as_u64().unwrap() / 2;
+    patch(&socket, &format!(r#"{{"socket_buffer_bytes":{asked}}}"#));
+    patch(&socket, r#"{"streams":3}"#);
+    sender.await_progress(|progress| progress["streams"] == 3);
+    let after = stats(&socket);
+    assert_eq!(
+        (&after["socket_buffer"]["bytes"], &after["socket_buffer"]["set_by"]),
+        (&asked.into(), &"Advisor".into())
+    );
+    // The kernel doubles what it is asked for, for its own bookkeeping.
+    let open = after["streams"].as_array().unwrap();
+    assert!(open.iter().all(|stream| stream["send_buffer_bytes"] == 2 * asked), "{after}");
+    assert!(open.iter().any(|stream| stream["busy_seconds"].as_f64() > Some(0.0)), "{after}");
+    std::fs::write(cap, "").unwrap();
+    let (sender, receiver) = (sender.end(), receiver.end());
+    assert_eq!((sender.reason(), receiver.reason()), ("Verified", "Verified"), "{sender:?} {receiver:?}");
+}
+
+#[test]
+fn a_socket_buffer_of_the_users_is_not_chosen_anew() {
+    let bench = Bench::new();
+    bench.write("file", &noise(8 << 20, 5));
+    let (receiver, port) = bench.receiver(&[]);
+    let socket = bench.path("control");
+    let path = socket.display().to_string();
+    let (cap, file) = held_back(&bench);
+    let extra = ["--streams", "1", "--control-socket", &path, "--bandwidth-file", &file, "--socket-buffer", "65536"];
+    let mut sender = bench.sender(port, &extra);
+    sender.await_progress(|progress| progress["streams"] == 1);
+    let (status, refusal) = http(control(&socket), "PATCH", "/v1/transport", r#"{"socket_buffer_bytes":131072}"#);
+    let refusal: Value = serde_json::from_str(&refusal).unwrap();
+    assert_eq!(
+        (status, &refusal["field"], &refusal["reason"]),
+        (422, &"socket_buffer_bytes".into(), &"UserChoice".into())
+    );
+    let told = stats(&socket);
+    assert_eq!((&told["socket_buffer"]["bytes"], &told["socket_buffer"]["set_by"]), (&65536.into(), &"User".into()));
+    assert_eq!(told["streams"][0]["send_buffer_bytes"], 131_072, "{told}");
+    std::fs::write(cap, "").unwrap();
+    let (sender, receiver) = (sender.end(), receiver.end());
+    assert_eq!((sender.reason(), receiver.reason()), ("Verified", "Verified"), "{sender:?} {receiver:?}");
+}
+
 /// Writes the file as the kubelet projects an annotation: a new folder, then one rename of the link to it.
 fn project(volume: &Path, version: u32, content: &str) {
     let folder = format!("..{version}");

@@ -68,11 +68,12 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class PathReport:
-    """What the advisor measured before the data started."""
+    """What the advisor measured of the path. `whole`: at length and without the job's own data; None where it does not say."""
 
     rtt_seconds: float | None
     rtt_minimum_seconds: float | None
     loss_ratio: float | None
+    whole: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,11 +21,13 @@ from job_builders import (
     sender,
 )
 
+from fairlead.api.networkpath import NetworkPathStatus
 from fairlead.api.status import BandwidthStatus, TransferJobStatus
 from fairlead.core.model import (
     CreatePod,
     DecisionReport,
     Endpoint,
+    KnownBackground,
     KnownPath,
     Observed,
     OutcomeReport,
@@ -35,7 +37,8 @@ from fairlead.core.model import (
     Reports,
     Role,
 )
-from fairlead.core.paths.model import Ends, Lease, Measurement
+from fairlead.core.paths.merge import merge
+from fairlead.core.paths.model import Ends, Lease, Measurement, Probe
 from fairlead.core.paths.sighting import NEWS, sighting_of
 
 CLASSES = ("B0-C0", "B0-C1", "B1-C0", "B1-C1", "B1-B1", "C1-C1")
@@ -61,6 +64,13 @@ def _decision(**fields: Any) -> DecisionReport:
         "any_bbr": 0.94,
     }
     return DecisionReport(**{**known, **fields})
+
+
+def _background() -> KnownBackground:
+    probabilities = {name: 0.9 if name == "B1-C0" else 0.02 for name in CLASSES}
+    return KnownBackground(
+        "B1-C0", 0.9, probabilities, 0.94, 0.94, abstained=False, model="background-1.0.0", measured_at=NOW - seconds(60)
+    )
 
 
 def _reports(decision: DecisionReport | None = None, **fields: Any) -> Reports:
@@ -152,6 +162,44 @@ def test_a_look_in_mid_transfer_tells_the_background_and_not_the_idle_rtt() -> N
     measured = _measured(observe(make_job(), receiver(), sender(), reports=_reports(_decision(switched=True))))
     assert measured.probe is None
     assert measured.background is not None
+
+
+@pytest.mark.parametrize(
+    ("whole", "knows_path", "switched", "counts"),
+    [
+        (True, False, False, True),
+        (True, True, False, True),
+        (True, True, True, True),
+        (False, True, False, False),
+        (False, False, False, False),
+        (None, True, False, False),
+        (None, False, False, True),
+    ],
+    ids=[
+        "probed",
+        "told of a path that had changed, and probed",
+        "looked at it again in quiet",
+        "a glance",
+        "what the sockets saw after a restart",
+        "an earlier advisor that was told",
+        "an earlier advisor",
+    ],
+)
+def test_an_rtt_counts_when_the_path_was_sampled_at_length(whole: bool | None, knows_path: bool, switched: bool, counts: bool) -> None:
+    reports = _reports(_decision(switched=switched), path=PathReport(0.1202, 0.12, 0.0, whole=whole))
+    sighting = sighting_of(observe(make_job(), receiver(), sender(knows_path=knows_path), reports=reports), Plan(), NOW)
+    assert sighting is not None and sighting.measurement is not None
+    probe = sighting.measurement.probe
+    assert (probe.rtt_minimum_seconds if probe else None) == (0.12 if counts else None)
+
+
+def test_what_was_measured_last_of_a_path_that_changed_wins_as_a_whole() -> None:
+    before = merge(NetworkPathStatus(), Measurement("earlier", 1, Probe(NOW - seconds(60), 0.0602, 0.06, 0.0), _background()))
+    reports = _reports(_decision(background="C1-C1", probabilities={"C1-C1": 1.0}), path=PathReport(0.0302, 0.03, 0.0, whole=True))
+    after = merge(before, _measured(observe(make_job(), receiver(), sender(knows_path=True), reports=reports)))
+    assert after.background is not None
+    assert (after.rtt, after.rtt_minimum, after.background.class_) == ("30.200ms", "30.000ms", "C1-C1")
+    assert after.last_measured_time == after.background.measured_time == NOW
 
 
 def test_a_users_choice_still_tells_what_was_seen() -> None:

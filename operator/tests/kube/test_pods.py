@@ -257,6 +257,13 @@ def test_reads_a_decision_with_alternatives_and_changes() -> None:
     assert decision.model == "background-1.0.0 (sha256:0123456789ab)"
 
 
+@pytest.mark.parametrize(("told", "whole"), [({}, None), ({"whole": True}, True), ({"whole": False}, False)])
+def test_reads_whether_the_path_was_probed_as_a_whole(told: dict[str, Any], whole: bool | None) -> None:
+    advice = _with_advisor(json.dumps(ADVICE | {"path": ADVICE["path"] | told})).advice
+    assert advice is not None
+    assert advice.path.whole is whole
+
+
 def test_reads_the_model_by_its_whole_name_with_probabilities_and_what_the_advisor_settled_on() -> None:
     named = LATER_ADVICE | {"decision": LATER_ADVICE["decision"] | {"model": "background-1.0.0 (sha256:0123456789ab)"}}
     outcome = {"congestion_control": "bbr", "streams": 8, "goodput_bps": 187e6, "seconds": 61.2, "stream_coefficient": 1.2e-6}

@@ -25,19 +25,38 @@ class Reason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class PathMeasurement:
-    """What the probe found. RTTs are None when no request was answered, the ratio when none was sent."""
+    """What the probe found. RTTs are None when no request was answered, the ratio when none was sent.
+
+    `whole`: sampled at length without own data; False for a glance at a known path, and for what the sockets say under load.
+    """
 
     rtt_s: float | None
     rtt_minimum_s: float | None
     loss_ratio: float | None
     samples: int
+    whole: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class BufferLimits:
+    """What the sending host makes of a stream's send buffer, in bytes.
+
+    `automatic_bytes`: to which the kernel grows it by itself; `settable_bytes`: the most that may be asked for, of which it keeps twice
+    as much; `set_bytes`: what is asked for now, None if nothing.
+    """
+
+    automatic_bytes: int
+    settable_bytes: int
+    set_bytes: int | None = None
+    set_by_user: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
     """What the job and the host allow. `congestion_control` is the user's choice; None leaves it to us.
 
-    `available` lists what the kernel offers to the mover; None when it is not known. `cap_bps` bounds all streams together.
+    `available` lists what the kernel offers to the mover, `buffers` what it allows; None when it is not known. `cap_bps` bounds all
+    streams together.
     `others_weight` is what a loss of others counts against a loss of our own.
     """
 
@@ -47,6 +66,7 @@ class Limits:
     available: frozenset[str] | None = None
     cap_bps: float | None = None
     others_weight: float = 1.0
+    buffers: BufferLimits | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +99,8 @@ class Alternative:
 class Decision:
     """A choice of transport. `abstained`: there was no ground for a choice, so that the safe default stands.
 
-    `socket_buffer_bytes` is what one stream's buffer must hold; None leaves it to the kernel's autotuning.
+    `socket_buffer_bytes` is what the send buffer of each stream is set to; None leaves it to the kernel. `needed` is what it must hold
+    to fill the stream's part of the path, None while no rate is known.
     """
 
     congestion_control: str
@@ -89,6 +110,7 @@ class Decision:
     message: str
     protocol: str = "TCP"
     socket_buffer_bytes: int | None = None
+    socket_buffer_needed_bytes: int | None = None
     background: Background | None = None
     utility: float | None = None
     rejected: tuple[Alternative, ...] = ()

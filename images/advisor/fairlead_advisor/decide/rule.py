@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from fairlead_advisor.decide import buffers
 from fairlead_advisor.decide.background import Background
 from fairlead_advisor.decide.model import (
     DEFAULT_CONGESTION_CONTROL,
@@ -14,7 +15,7 @@ from fairlead_advisor.decide.model import (
     Reason,
 )
 from fairlead_advisor.decide.prior import goodput_advantage
-from fairlead_advisor.decide.streams import first_count, socket_buffer_bytes
+from fairlead_advisor.decide.streams import first_count
 from fairlead_advisor.decide.utility import expected_utility
 from fairlead_advisor.models.classes import BBR_CLASSES
 
@@ -28,14 +29,16 @@ def decide(path: PathMeasurement, limits: Limits, background: Background | None 
     """The transport for a job within `limits` over `path`: the user's choice, the best expected utility, or the safe default."""
     streams, stream_ground = first_count(path, limits, history)
     choice = _choose(path, limits, background, history)
+    buffer = buffers.choose(buffers.needed_before_data(path, limits, history, streams), limits.buffers)
     told = f"{_measured(path)}; {choice.congestion_control} with {counted(streams)}: {choice.ground}"
     return Decision(
         congestion_control=choice.congestion_control,
         streams=streams,
         abstained=choice.reason not in (Reason.USER_CHOICE, Reason.CLASSIFIED),
         reason=_reason(choice, background),
-        message=told + (f"; {stream_ground}" if stream_ground else ""),
-        socket_buffer_bytes=socket_buffer_bytes(path, limits, history, streams),
+        message="; ".join(part for part in (told, stream_ground, buffer.told) if part),
+        socket_buffer_bytes=buffer.in_force_bytes,
+        socket_buffer_needed_bytes=buffer.needed_bytes,
         background=background,
         utility=choice.utility,
         rejected=choice.rejected,

@@ -1,15 +1,10 @@
-"""How many streams a path needs (multipath.md 2.5), and how much each must buffer."""
+"""How many streams a path needs (multipath.md 2.5)."""
 
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 from fairlead_advisor.decide.model import DEFAULT_STREAMS, History, Limits, PathMeasurement
-
-# 2 x BDP: the window of a loss-based stream grows to about path and queue together.
-_BUFFER_BDPS = 2
-SMALLEST_BUFFER_BYTES = 256 * 1024
-LARGEST_BUFFER_BYTES = 256 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,15 +41,6 @@ def first_count(path: PathMeasurement, limits: Limits, history: History) -> tupl
     count = _within(limits, wanted)
     rest = "" if count == wanted else f", bounded to {limits.streams_minimum} to {limits.streams_maximum}"
     return count, f"{wanted} fit {bandwidth_bps / 1e6:.0f} Mb/s at this RTT by what was learnt on the path{rest}"
-
-
-def socket_buffer_bytes(path: PathMeasurement, limits: Limits, history: History, streams: int) -> int | None:
-    """The buffer one of `streams` needs to fill its part of the path; None when the bandwidth is not known."""
-    bandwidth_bps = _bandwidth(limits, history)
-    if bandwidth_bps is None or path.rtt_s is None:
-        return None
-    needed = math.ceil(_BUFFER_BDPS * bandwidth_bps / 8 * path.rtt_s / streams)
-    return max(SMALLEST_BUFFER_BYTES, min(LARGEST_BUFFER_BYTES, needed))
 
 
 def _bandwidth(limits: Limits, history: History) -> float | None:

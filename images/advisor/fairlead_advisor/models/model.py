@@ -1,17 +1,23 @@
 """A trained model, ready to run."""
 
 import hashlib
+import os
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import onnxruntime
 
 from fairlead_advisor.errors import ModelError
 from fairlead_advisor.models.classes import CLASSES
 from fairlead_advisor.models.metadata import KEY, Metadata, decode
 from fairlead_advisor.models.onnx_wire import inspect
+
+# Official builds report every process and session to their maker over HTTPS and keep an identifier in the home directory (Privacy.md of
+# onnxruntime, from 1.29 on). Read once, when the library is loaded.
+os.environ["ORT_DISABLE_TELEMETRY"] = "1"
+
+import onnxruntime
 
 MAXIMUM_BYTES = 2_000_000
 INPUT = "features"

@@ -100,13 +100,19 @@ class Board:
         }
         self._journal.tell(Kind.OUTCOME, told)
 
+    def buffered(self, before: int | None, after: int, needed: int, why: str) -> None:
+        """The send buffers of the live sockets were set."""
+        _log.info("send buffers: %s", why)
+        self._journal.tell(Kind.BUFFER, {"from": before, "to": after, "needed_bytes": needed, "why": why})
+        self._changed("socket_buffer_bytes", before, after, why)
+
     def ended(self, summing: Summing) -> None:
         """The transfer, or this process, is over."""
         if self.published is not None:
             self.published = replace(self.published, outcome=summing)
         self._journal.tell(Kind.END, outcome_json(summing))
 
-    def _changed(self, what: str, before: str | int, after: str | int, why: str) -> None:
+    def _changed(self, what: str, before: str | int | None, after: str | int, why: str) -> None:
         if self.published is not None:
             change = Changed(self._now(), what, before, after, why)
             self.published = replace(self.published, changes=(*self.published.changes, change)[-MOST_CHANGES:])

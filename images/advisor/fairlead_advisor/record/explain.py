@@ -2,8 +2,11 @@
 
 from collections.abc import Iterable, Sequence
 
+from fairlead_advisor.decide.buffers import mebibytes
 from fairlead_advisor.errors import RecordError
 from fairlead_advisor.record.journal import Entry, Kind
+
+_WORTH_TELLING = 0.1
 
 
 def explain(entries: Sequence[Entry], number: int | None = None) -> str:
@@ -31,10 +34,17 @@ def _decision(entry: Entry) -> Iterable[str]:
     yield f"  because    {decision.get('message')} ({decision.get('reason')})"
     yield f"  path       {_path(_object(entry, 'path'))}"
     yield f"  background {_background(decision)}"
-    if isinstance(buffer := decision.get("socket_buffer_bytes"), int):
-        yield f"  buffer     {buffer / 2**20:.1f} MiB a stream"
+    if told := _buffer(decision):
+        yield f"  buffer     {told}"
     for other in _objects(decision.get("rejected")):
         yield f"  rejected   {other.get('congestion_control')}: {other.get('why_not')}"
+
+
+def _buffer(decision: Entry) -> str:
+    asked, needed = decision.get("socket_buffer_bytes"), decision.get("socket_buffer_needed_bytes")
+    sizes = [f"set to {mebibytes(asked)} a stream" if isinstance(asked, int) else "left to the kernel"]
+    sizes += [f"{mebibytes(needed)} needed"] if isinstance(needed, int) else []
+    return ", ".join(sizes) if isinstance(asked, int) or isinstance(needed, int) else ""
 
 
 def _path(path: Entry) -> str:
@@ -75,6 +85,9 @@ def _follow_up(entry: Entry) -> str:
             ratio = entry.get("goodput_ratio")
             measured = f"{ratio:.0%} of the goodput before" if isinstance(ratio, int | float) else "not measured"
             return f"{entry.get('congestion_control')} {'kept' if entry.get('kept') else 'given up'}: {measured}"
+        case Kind.BUFFER:
+            asked = entry.get("to")
+            return f"send buffers set to {mebibytes(asked) if isinstance(asked, int) else asked} a stream: {entry.get('why')}"
         case Kind.LOOK:
             quiet_s = entry.get("quiet_seconds")
             stood = f" of {quiet_s:.1f} s" if isinstance(quiet_s, int | float) else ""
@@ -85,9 +98,16 @@ def _follow_up(entry: Entry) -> str:
         case Kind.END:
             goodput_bps = entry.get("goodput_bps")
             rate = f"{goodput_bps / 1e6:.1f} Mb/s" if isinstance(goodput_bps, int | float) else "an unknown rate"
-            return f"ended with {entry.get('congestion_control')} and {entry.get('streams')} streams, {rate} in the mean"
+            return f"ended with {entry.get('congestion_control')} and {entry.get('streams')} streams, {rate} in the mean{_held_back(entry)}"
         case other:
             return f"{other}"
+
+
+def _held_back(entry: Entry) -> str:
+    """Which buffers held the streams back, where they did for more than a moment."""
+    shares = {"the send buffer": entry.get("send_buffer_limited_ratio"), "the receiver's window": entry.get("receive_window_limited_ratio")}
+    told = [f"{name} for {share:.0%}" for name, share in shares.items() if isinstance(share, int | float) and share >= _WORTH_TELLING]
+    return f", held back by {' and '.join(told)} of the time" if told else ""
 
 
 def _object(entry: Entry, name: str) -> Entry:

@@ -43,6 +43,12 @@ class Metrics:
         self._goodput = self._gauge("transfer_goodput_bytes_per_second", "Payload acknowledged over all streams.")
         self._transfer_loss = self._gauge("transfer_loss_ratio", "Retransmitted share of the segments of all streams.")
         self._busy = self._gauge("path_busy_ratio", "Share of RTT samples during the transfer that found a queue.")
+        self._held_back = Gauge(
+            "fairlead_advisor_transfer_held_back_ratio",
+            "Share of the time under way in which a buffer alone held the streams back.",
+            ["by"],
+            registry=self._registry,
+        )
         self._trials = Counter(
             "fairlead_advisor_stream_trials", "Stream counts that were tried, by how it ended.", ["outcome"], registry=self._registry
         )
@@ -87,6 +93,11 @@ class Metrics:
         self._goodput.set(seen.goodput_bps / _BITS_PER_BYTE)
         self._transfer_loss.set(seen.loss_ratio)
         self._busy.set(float("nan") if seen.busy_ratio is None else seen.busy_ratio)
+
+    def held_back(self, send_buffer_ratio: float, receive_window_ratio: float) -> None:
+        """Records which buffers held the streams back during the last second or so."""
+        self._held_back.labels("send_buffer").set(send_buffer_ratio)
+        self._held_back.labels("receive_window").set(receive_window_ratio)
 
     def tried(self, outcome: Outcome) -> None:
         """Records how a trial of another stream count ended."""

@@ -17,11 +17,11 @@ _LONGEST_TEXT = 512
 
 @dataclass(frozen=True, slots=True)
 class Changed:
-    """A change made while the transfer ran: `what` is `streams` or `congestion_control`."""
+    """A change made while the transfer ran: `what` is `streams`, `congestion_control` or `socket_buffer_bytes`."""
 
     at: datetime
     what: str
-    before: str | int
+    before: str | int | None
     after: str | int
     why: str
 
@@ -37,13 +37,18 @@ class Looks:
 
 @dataclass(frozen=True, slots=True)
 class Summing:
-    """How a transfer went as a whole. `stream_coefficient` in 1/bit is what a later job may start from; None unless a count settled."""
+    """How a transfer went as a whole. `stream_coefficient` in 1/bit is what a later job may start from; None unless a count settled.
+
+    The ratios are the shares of the time under way in which a buffer alone held the streams back, None from a mover that does not tell.
+    """
 
     congestion_control: str
     streams: int
     goodput_bps: float | None
     seconds: float
     stream_coefficient: float | None
+    send_buffer_limited_ratio: float | None = None
+    receive_window_limited_ratio: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +104,10 @@ def outcome_json(outcome: Summing) -> dict[str, object]:
         "goodput_bps": None if outcome.goodput_bps is None else round(outcome.goodput_bps),
         "seconds": round(outcome.seconds, 1),
         "stream_coefficient": outcome.stream_coefficient,
+        "send_buffer_limited_ratio": None if outcome.send_buffer_limited_ratio is None else _ratio(outcome.send_buffer_limited_ratio),
+        "receive_window_limited_ratio": (
+            None if outcome.receive_window_limited_ratio is None else _ratio(outcome.receive_window_limited_ratio)
+        ),
     }
 
 
@@ -109,6 +118,7 @@ def path_json(path: PathMeasurement) -> dict[str, object]:
         "rtt_minimum_seconds": path.rtt_minimum_s,
         "loss_ratio": path.loss_ratio,
         "samples": path.samples,
+        "whole": path.whole and path.rtt_s is not None,
     }
 
 
@@ -119,6 +129,7 @@ def decision_json(decision: Decision) -> dict[str, object]:
         "congestion_control": decision.congestion_control,
         "streams": decision.streams,
         "socket_buffer_bytes": decision.socket_buffer_bytes,
+        "socket_buffer_needed_bytes": decision.socket_buffer_needed_bytes,
         **background_json(decision.background),
         "abstained": decision.abstained,
         "utility": None if decision.utility is None else round(decision.utility, 4),

@@ -10,6 +10,7 @@ from typing import Any, Self
 
 import aiohttp
 
+from fairlead_advisor.decide.model import BufferLimits
 from fairlead_advisor.errors import MoverAnswerError, MoverUnavailableError, TransportRefusedError, UsageError
 from fairlead_advisor.probe.wire import parse_key
 
@@ -41,13 +42,17 @@ class StreamStats:
     rtt_s: float | None = None
     rtt_minimum_s: float | None = None
     congestion_control: str | None = None
+    busy_s: float | None = None
+    send_buffer_limited_s: float | None = None
+    receive_window_limited_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Stats:
     """What the mover's sockets say. `cap_bps` bounds all streams together; None without a cap, and from a mover that does not tell.
 
-    `quiet_s` is how long data are still held back, 0 if they are not; None from a mover that cannot hold them.
+    `quiet_s` is how long data are still held back, 0 if they are not; None from a mover that cannot hold them. `buffers` is None from
+    one that leaves its send buffers as they are.
     """
 
     stage: str
@@ -55,6 +60,7 @@ class Stats:
     streams: tuple[StreamStats, ...]
     cap_bps: float | None = None
     quiet_s: float | None = None
+    buffers: BufferLimits | None = None
 
     @property
     def rtts_s(self) -> tuple[float, ...]:
@@ -64,10 +70,11 @@ class Stats:
 
 @dataclass(frozen=True, slots=True)
 class Transport:
-    """Settings in force, or to be set. None leaves a setting as it is; what is in force has both."""
+    """Settings in force, or to be set. None leaves a setting as it is; what is in force has the first two."""
 
     congestion_control: str | None
     streams: int | None
+    socket_buffer_bytes: int | None = None
 
 
 class Mover:
@@ -110,14 +117,19 @@ class Mover:
             streams=tuple(_stream(stream) for stream in answer.items("streams")),
             cap_bps=_cap_bps(answer.value.get("bandwidth")),
             quiet_s=None if quiet_ms is None else quiet_ms / 1000,
+            buffers=_buffers(answer.value.get("socket_buffer")),
         )
 
     async def set_transport(self, wanted: Transport) -> Transport:
         """Applies `wanted` and returns what is in force; TransportRefusedError, and nothing changed, if the mover refuses."""
-        asked = {"congestion_control": wanted.congestion_control, "streams": wanted.streams}
+        asked = {
+            "congestion_control": wanted.congestion_control,
+            "streams": wanted.streams,
+            "socket_buffer_bytes": wanted.socket_buffer_bytes,
+        }
         change = {name: value for name, value in asked.items() if value is not None}
         answer = _Answer("PATCH /v1/transport", await self._ask("PATCH", "/v1/transport", change))
-        return Transport(answer.text("congestion_control"), answer.integer("streams"))
+        return Transport(answer.text("congestion_control"), answer.integer("streams"), answer.count_or_none("socket_buffer_bytes"))
 
     async def hold_data(self, seconds: float) -> None:
         """Has all data held back for `seconds`, after which they flow again; 0 ends that at once. Errors as for `set_transport`."""
@@ -158,7 +170,21 @@ def _stream(value: object) -> StreamStats:
         rtt_s=stream.number_or_none("rtt_seconds"),
         rtt_minimum_s=stream.number_or_none("rtt_min_seconds"),
         congestion_control=stream.text_or_none("congestion_control"),
+        busy_s=stream.number_or_none("busy_seconds"),
+        send_buffer_limited_s=stream.number_or_none("send_buffer_limited_seconds"),
+        receive_window_limited_s=stream.number_or_none("receive_window_limited_seconds"),
     )
+
+
+def _buffers(value: object) -> BufferLimits | None:
+    if value is None:
+        return None
+    told = _Answer("GET /v1/stats: socket_buffer", value)
+    automatic, settable = told.count_or_none("automatic_bytes"), told.count_or_none("settable_bytes")
+    if not automatic or not settable:
+        # The kernel does not say: nothing could be decided.
+        return None
+    return BufferLimits(automatic, settable, told.count_or_none("bytes"), set_by_user=told.text_or_none("set_by") == "User")
 
 
 def _cap_bps(value: object) -> float | None:

@@ -27,6 +27,48 @@ class Sample:
     stats: Stats
 
 
+@dataclass(frozen=True, slots=True)
+class HeldBack:
+    """For how long streams had something under way, summed over them, and for how much of that a buffer alone held them back."""
+
+    busy_s: float = 0.0
+    send_buffer_s: float = 0.0
+    receive_window_s: float = 0.0
+
+    def __add__(self, other: "HeldBack") -> "HeldBack":
+        return HeldBack(
+            self.busy_s + other.busy_s, self.send_buffer_s + other.send_buffer_s, self.receive_window_s + other.receive_window_s
+        )
+
+    @property
+    def send_buffer_ratio(self) -> float:
+        """0 while nothing was under way."""
+        return self.send_buffer_s / self.busy_s if self.busy_s > 0 else 0.0
+
+    @property
+    def receive_window_ratio(self) -> float:
+        """0 while nothing was under way."""
+        return self.receive_window_s / self.busy_s if self.busy_s > 0 else 0.0
+
+
+def held_back(before: Sample, after: Sample) -> HeldBack | None:
+    """Between two samples, by the kernel's clocks of each connection; None from a mover that does not tell."""
+    known = {stream.number: stream for stream in before.stats.streams}
+    total: HeldBack | None = None
+    for now in after.stats.streams:
+        then = known.get(now.number)
+        # A stream that was connected anew has a clock of its own.
+        if now.busy_s is None or then is None or then.busy_s is None or now.busy_s < then.busy_s:
+            continue
+        held = HeldBack(
+            now.busy_s - then.busy_s,
+            max(0.0, (now.send_buffer_limited_s or 0.0) - (then.send_buffer_limited_s or 0.0)),
+            max(0.0, (now.receive_window_limited_s or 0.0) - (then.receive_window_limited_s or 0.0)),
+        )
+        total = held if total is None else total + held
+    return total
+
+
 def measurement(summary: Summary) -> PathMeasurement:
     """What a decision needs of a probe's summary, in seconds."""
     return PathMeasurement(

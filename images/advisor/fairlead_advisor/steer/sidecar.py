@@ -26,6 +26,7 @@ from fairlead_advisor.steer.watch import Watch
 _FIRST_PAUSE_S = 0.05
 _LONGEST_PAUSE_S = 1.0
 _STATS_ATTEMPTS = 8
+_MAY_BE_LEFT = frozenset({"streams", "socket_buffer_bytes"})
 
 _log = logging.getLogger(__name__)
 
@@ -73,7 +74,9 @@ class Sidecar:
             self._board.stand(path, decision, applied=True)
         else:
             if stats is not None:
-                self._limits = replace(self._limits, available=stats.available_congestion_controls, cap_bps=stats.cap_bps)
+                self._limits = replace(
+                    self._limits, available=stats.available_congestion_controls, cap_bps=stats.cap_bps, buffers=stats.buffers
+                )
             await self._apply(*await self._measure(peer))
         self._board.record()
         await self._watch(peer)
@@ -128,7 +131,7 @@ class Sidecar:
             return None
         summary = summarize(result.trace)
         self._board.metrics.probed(summary, result.counters)
-        path = measurement(summary)
+        path = replace(measurement(summary), whole=False)
         if not still_holds(known, path):
             _log.info("the RTT is not the one that was known: the path is measured anew")
             return None
@@ -145,19 +148,19 @@ class Sidecar:
     async def _apply(self, path: PathMeasurement, background: Background | None, story: str) -> None:
         """Publishes a decision and gets it into force.
 
-        A refused congestion control falls back to one that the kernel offers; a refused stream count is left as the mover has it.
+        A refused congestion control falls back to one that the kernel offers; any other refused setting is left as the mover has it.
         """
         refused: set[str] = set()
-        leave_streams = False
+        left: set[str] = set()
         decision = decide(path, self._limits, background, self._history)
         self._board.stand(path, decision, applied=False)
         while decision.congestion_control not in refused:
             try:
-                in_force = await self._set_transport(decision.congestion_control, None if leave_streams else decision.streams)
+                in_force = await self._set_transport(self._wanted(decision, left))
             except TransportRefusedError as refusal:
                 story += f"; the mover refused {refusal.field} ({refusal.reason}: {refusal})"
-                if refusal.field == "streams" and not leave_streams:
-                    leave_streams = True
+                if refusal.field in _MAY_BE_LEFT - left:
+                    left.add(refusal.field)
                 else:
                     refused.add(decision.congestion_control)
                     decision = decide(path, await self._limits_without(refused), background, self._history)
@@ -169,10 +172,15 @@ class Sidecar:
                 return
         self._board.stand(path, replace(decision, message=decision.message + story), applied=False)
 
-    async def _set_transport(self, congestion_control: str, streams: int | None) -> Transport:
+    def _wanted(self, decision: Decision, left: set[str]) -> Transport:
+        host, asked = self._limits.buffers, decision.socket_buffer_bytes
+        stands = host is None or asked == host.set_bytes or "socket_buffer_bytes" in left
+        return Transport(decision.congestion_control, None if "streams" in left else decision.streams, None if stands else asked)
+
+    async def _set_transport(self, wanted: Transport) -> Transport:
         for pause_s in _pauses():
             try:
-                return await self._mover.set_transport(Transport(congestion_control, streams))
+                return await self._mover.set_transport(wanted)
             except MoverUnavailableError as error:
                 _log.warning("the decision is not applied yet: %s", error)
                 await self._effects.sleep(pause_s)
@@ -192,7 +200,13 @@ class Sidecar:
         streams = decision.streams if in_force.streams is None else in_force.streams
         if (control, streams) != (decision.congestion_control, decision.streams):
             story += f"; the mover has {control} with {streams} stream(s) in force"
-        told = replace(decision, congestion_control=control, streams=streams, message=decision.message + story)
+        told = replace(
+            decision,
+            congestion_control=control,
+            streams=streams,
+            socket_buffer_bytes=in_force.socket_buffer_bytes,
+            message=decision.message + story,
+        )
         self._board.stand(path, told, applied=True)
 
     async def _watch(self, peer: Peer | None) -> None:

@@ -24,7 +24,8 @@ def what_stands(stats: Stats, last: Entry | None) -> tuple[PathMeasurement, Deci
     streams = len(stats.streams) or _count(recorded.get("streams"))
     reason = str(recorded.get("message") or "what had been decided before is not on record")
     told = f"The advisor was started again in mid-transfer and keeps {control} with {counted(streams)}, which are in force ({reason})"
-    decision = Decision(control, streams, abstained=True, reason=Reason.IN_FORCE, message=told)
+    buffer_bytes = stats.buffers.set_bytes if stats.buffers else None
+    decision = Decision(control, streams, abstained=True, reason=Reason.IN_FORCE, message=told, socket_buffer_bytes=buffer_bytes)
     return _path(last.get("path") if last else None) or _path_of_sockets(stats), decision
 
 
@@ -38,11 +39,11 @@ def _path(recorded: object) -> PathMeasurement | None:
     rtt_s, minimum_s, loss_ratio, samples = (recorded.get(name) for name in ("rtt_seconds", "rtt_minimum_seconds", "loss_ratio", "samples"))
     if not isinstance(rtt_s, float) or not isinstance(minimum_s, float) or not isinstance(samples, int):
         return None
-    return PathMeasurement(rtt_s, minimum_s, loss_ratio if isinstance(loss_ratio, float) else None, samples)
+    return PathMeasurement(rtt_s, minimum_s, loss_ratio if isinstance(loss_ratio, float) else None, samples, whole=False)
 
 
 def _path_of_sockets(stats: Stats) -> PathMeasurement:
     minima_s = [stream.rtt_minimum_s for stream in stats.streams if stream.rtt_minimum_s]
     minimum_s = min(minima_s, default=None)
     # The smoothed RTTs have the transfer's own queue in them: the least one says most about the path.
-    return PathMeasurement(minimum_s, minimum_s, None, 0)
+    return PathMeasurement(minimum_s, minimum_s, None, 0, whole=False)

@@ -1,4 +1,4 @@
-"""Follows a running transfer: adapts the stream count, and leaves the congestion control to the lookout."""
+"""Follows a running transfer: adapts the stream count, and leaves congestion control and send buffers to others."""
 
 import logging
 from dataclasses import replace
@@ -12,10 +12,11 @@ from fairlead_advisor.errors import AdvisorError, TransportRefusedError
 from fairlead_advisor.record.board import Board
 from fairlead_advisor.record.published import Summing
 from fairlead_advisor.steer.background.lookout import Lookout
+from fairlead_advisor.steer.buffering import Buffering
 from fairlead_advisor.steer.course import Course
 from fairlead_advisor.steer.effects import Effects, MoverClient, PathMonitor
 from fairlead_advisor.steer.mover import Peer, Transport
-from fairlead_advisor.steer.observe import Sample, observe, rtt_floor
+from fairlead_advisor.steer.observe import HeldBack, Sample, held_back, observe, rtt_floor
 
 PERIOD_S = 1.0
 REST_PERIOD_S = 3.0
@@ -53,10 +54,12 @@ class Watch:
         path = board.published.path
         self._course = Course(path, board.published.decision, limits, history, floor_s=path.rtt_minimum_s)
         self._lookout = Lookout(mover, effects, board, self._course, peer=peer, monitor=monitor)
+        self._buffering = Buffering(mover, board, self._course)
         self._before: Sample | None = None
         self._streams: optimizer.State | None = None
         self._published_s = self._interrupted_s = effects.monotonic_s()
         self._bits = self._seconds = 0.0
+        self._held: HeldBack | None = None
 
     async def run(self) -> None:
         """Watches until cancelled. A mover that does not answer, or talks nonsense, is asked again and nothing is changed."""
@@ -83,17 +86,24 @@ class Watch:
             return
         sample, before = Sample(self._effects.monotonic_s(), stats), self._before
         self._before = sample
-        self._course.limits = replace(self._course.limits, available=stats.available_congestion_controls, cap_bps=stats.cap_bps)
+        self._course.limits = replace(
+            self._course.limits, available=stats.available_congestion_controls, cap_bps=stats.cap_bps, buffers=stats.buffers
+        )
         if before is None or sample.at_s <= before.at_s:
             return
         rtts_ms = self._monitor.recent(sample.at_s - before.at_s).answered_rtts_ms() if self._monitor else []
-        seen = self._observe(before, sample, rtts_ms)
+        seen, held = self._observe(before, sample, rtts_ms), held_back(before, sample)
+        if held is not None:
+            self._held = held if self._held is None else self._held + held
+            self._board.metrics.held_back(held.send_buffer_ratio, held.receive_window_ratio)
         if before.at_s < self._interrupted_s:
             # Counted, but nothing to learn from: for a part of it data stood still.
             return
         if await self._lookout.follow(stats, seen, rtts_ms):
             await self._interrupted(seen)
             return
+        if not self._lookout.on_trial:
+            await self._buffering.follow(stats, seen, held)
         await self._adapt_streams(seen)
         self._publish_streams(seen.at_s)
 
@@ -174,4 +184,13 @@ class Watch:
         if state is not None and state.settled and goodput_bps and floor_s:
             coefficient = fit_coefficient([Optimum(state.streams, goodput_bps, floor_s)])
         streams = state.streams if state else self._course.decision.streams
-        return Summing(self._lookout.in_force, streams, goodput_bps, self._seconds, coefficient)
+        held = self._held
+        return Summing(
+            self._lookout.in_force,
+            streams,
+            goodput_bps,
+            self._seconds,
+            coefficient,
+            send_buffer_limited_ratio=None if held is None else held.send_buffer_ratio,
+            receive_window_limited_ratio=None if held is None else held.receive_window_ratio,
+        )

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairlead_advisor.decide.background import Background
-from fairlead_advisor.decide.model import Decision, History, Limits, Measured, PathMeasurement, Reason
+from fairlead_advisor.decide.model import BufferLimits, Decision, History, Limits, Measured, PathMeasurement, Reason
 from fairlead_advisor.decide.rule import decide
 from fairlead_advisor.models.classes import CLASSES
 
@@ -148,7 +148,11 @@ def test_a_known_path_gives_streams_and_buffers() -> None:
     path = PathMeasurement(rtt_s=0.191, rtt_minimum_s=0.191, loss_ratio=0.0, samples=200)
     decision: Decision = decide(path, Limits(), None, known)
     assert decision.streams == 9
-    assert decision.socket_buffer_bytes == pytest.approx(2 * 728.4e6 / 8 * 0.191 / 9, abs=1)
+    assert decision.socket_buffer_needed_bytes == pytest.approx(2 * 728.4e6 / 8 * 0.191 / 9, abs=1)
+    assert decision.socket_buffer_bytes is None, "nothing is known of the host"
+    wide = decide(path, Limits(1, 1, buffers=BufferLimits(4 * 2**20, 64 * 2**20)), None, known)
+    assert wide.socket_buffer_bytes == wide.socket_buffer_needed_bytes == pytest.approx(2 * 728.4e6 / 8 * 0.191, abs=1)
+    assert "33.2 MiB of send buffer a stream, as the kernel stops at 4.0 MiB by itself" in wide.message
     assert "9 fit 728 Mb/s at this RTT" in decision.message
     assert decide(path, Limits(cap_bps=100e6), None, known).streams == 1
     assert decide(path, Limits(streams_maximum=6), None, known).streams == 6

@@ -2,12 +2,9 @@ import pytest
 
 from fairlead_advisor.decide.model import History, Limits, PathMeasurement
 from fairlead_advisor.decide.streams import (
-    LARGEST_BUFFER_BYTES,
-    SMALLEST_BUFFER_BYTES,
     Optimum,
     first_count,
     fit_coefficient,
-    socket_buffer_bytes,
     stream_count,
 )
 
@@ -61,17 +58,3 @@ KNOWN = History(capacity_bps=1e9, stream_coefficient=LAB)
 )
 def test_the_first_count(path: PathMeasurement, limits: Limits, history: History, count: int) -> None:
     assert first_count(path, limits, history)[0] == count
-
-
-@pytest.mark.parametrize(
-    ("limits", "history", "streams", "expected"),
-    [
-        (Limits(), History(), 4, None),
-        (Limits(), History(capacity_bps=1e9), 4, 3_750_000),
-        (Limits(cap_bps=100e6), History(capacity_bps=1e9), 1, 1_500_000),
-        (Limits(), History(capacity_bps=1e6), 4, SMALLEST_BUFFER_BYTES),
-        (Limits(), History(capacity_bps=1e12), 1, LARGEST_BUFFER_BYTES),
-    ],
-)
-def test_buffers_hold_twice_the_streams_part_of_the_path(limits: Limits, history: History, streams: int, expected: int | None) -> None:
-    assert socket_buffer_bytes(PATH, limits, history, streams) == expected

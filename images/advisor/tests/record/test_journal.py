@@ -17,6 +17,7 @@ DECISION = {
         "congestion_control": "bbr",
         "streams": 4,
         "socket_buffer_bytes": 3 * 2**20,
+        "socket_buffer_needed_bytes": 5 * 2**19,
         "probabilities": {"B0-C0": 0.05, "B0-C1": 0.0, "B1-C0": 0.9, "B1-C1": 0.05, "B1-B1": 0.0, "C1-C1": 0.0},
         "any_bbr": 0.95,
         "confidence": 0.9,
@@ -126,7 +127,9 @@ def test_a_decision_is_told_with_what_came_of_it(path: Path) -> None:
     written.tell(Kind.LOOK, look | answer | {"failure": None, "sure": True, "news": True})
     written.tell(Kind.SWITCH, {"from": "bbr", "to": "cubic", "undo": False, "why": "a quiet look"})
     written.tell(Kind.OUTCOME, {"congestion_control": "cubic", "before": "bbr", "goodput_ratio": 0.56, "kept": True})
-    written.tell(Kind.END, {"congestion_control": "cubic", "streams": 8, "goodput_bps": 90e6})
+    written.tell(Kind.BUFFER, {"from": None, "to": 8 * 2**20, "needed_bytes": 8 * 2**20, "why": "the kernel stops at 4.0 MiB"})
+    held = {"send_buffer_limited_ratio": 0.02, "receive_window_limited_ratio": 0.35}
+    written.tell(Kind.END, {"congestion_control": "cubic", "streams": 8, "goodput_bps": 90e6} | held)
     told = explain(read_record(path))
     for line in (
         "TCP, bbr, 4 streams",
@@ -134,14 +137,16 @@ def test_a_decision_is_told_with_what_came_of_it(path: Path) -> None:
         "  because    beside it cubic would get too little (Classified)",
         "  path       RTT 60.1 ms (least 60.0), 0.5% lost of 200 requests",
         "  background B1-C0 90%, B0-C0 5%, B1-C1 5%, confidence 90% (model test-1)",
-        "  buffer     3.0 MiB a stream",
+        "  buffer     set to 3.0 MiB a stream, 2.5 MiB needed",
         "  rejected   cubic: expected utility -0.388 against -0.020 of bbr",
         "  then       2026-01-01T12:00:00Z streams 4 → 8 tried, kept 8: 95.0 Mb/s with 8 against 60.0 with 4 (+58.3%)",
         "  then       2026-01-01T12:00:00Z congestion control switched bbr → cubic: a quiet look",
         "  then       2026-01-01T12:00:00Z quiet look of 6.0 s, the goodput rose: no answer: no answer in time",
         "  then       2026-01-01T12:00:00Z quiet look of 6.0 s, the goodput rose: B0-C0 98%, B1-C0 2%, confidence 98% (model test-1)",
         "  then       2026-01-01T12:00:00Z cubic kept: 56% of the goodput before",
-        "  then       2026-01-01T12:00:00Z ended with cubic and 8 streams, 90.0 Mb/s in the mean",
+        "  then       2026-01-01T12:00:00Z send buffers set to 8.0 MiB a stream: the kernel stops at 4.0 MiB",
+        "  then       2026-01-01T12:00:00Z ended with cubic and 8 streams, 90.0 Mb/s in the mean, "
+        "held back by the receiver's window for 35% of the time",
     ):
         assert line in told.splitlines()
 

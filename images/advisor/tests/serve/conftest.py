@@ -3,18 +3,24 @@
 import asyncio
 import signal
 import socket
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import aiohttp
+import numpy as np
 import pytest
 
+from fairlead_advisor.features.vector import NAMES
+from fairlead_advisor.models.classes import CLASSES
 from tests.support.command import PATIENCE_S, Outcome, finish, start
 from tests.support.echo_server import echo_server, prompt
 from tests.support.fake_mover import FakeMover, serving_mover
+from tests.support.models import METADATA, tiny_model, write_model
+
+WINDOW_S = 2.0
 
 
 @dataclass
@@ -52,6 +58,15 @@ Start = Callable[..., Awaitable[Running]]
 
 
 @pytest.fixture
+def model(tmp_path: Path) -> Path:
+    """Says B1-C0 for sure of whatever it sees, on windows short enough for a test."""
+    weights = np.zeros((len(NAMES), len(CLASSES)))
+    weights[NAMES.index("spectral_entropy"), CLASSES.index("B1-C0")] = 60.0
+    metadata = replace(METADATA, window_s=(WINDOW_S,), maximum_novelty=50.0)
+    return write_model(tmp_path / "model.onnx", tiny_model(metadata, weights))
+
+
+@pytest.fixture
 def control_socket(tmp_path: Path) -> Path:
     return tmp_path / "control.sock"
 
@@ -60,12 +75,12 @@ def control_socket(tmp_path: Path) -> Path:
 async def sidecar(tmp_path: Path, control_socket: Path) -> AsyncIterator[Start]:
     started: list[Running] = []
 
-    async def begin(*arguments: object) -> Running:
+    async def begin(*arguments: object, environment: Mapping[str, str] | None = None) -> Running:
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             address = f"127.0.0.1:{free.getsockname()[1]}"
         files = ("--control-socket", control_socket, "--trace", tmp_path / "trace.csv")
-        process = await start("run", "--http", address, *files, "--seconds", 1, "--model", "none", *arguments)
+        process = await start("run", "--http", address, *files, "--seconds", 1, "--model", "none", *arguments, environment=environment)
         running = Running(process, f"http://{address}", aiohttp.ClientSession())
         started.append(running)
         await running.until("/healthz", lambda status, _body: status == 200)

@@ -1,35 +1,24 @@
 """The sidecar as a process with a classifier, and with files that are none."""
 
+import os
 import re
 import statistics
 from collections.abc import Callable
-from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
-import numpy as np
 import pytest
 
-from fairlead_advisor.features.vector import NAMES
+import fairlead_advisor
 from fairlead_advisor.models.classes import CLASSES
 from fairlead_advisor.models.store import digest_file
 from fairlead_advisor.probe.trace import read_trace
-from tests.serve.conftest import Start, met_mover
+from tests.serve.conftest import WINDOW_S, Start, met_mover
 from tests.support.command import run
 from tests.support.fake_mover import FakeMover
-from tests.support.models import METADATA, tiny_model, write_model
+from tests.support.models import tiny_model, write_model
 
-WINDOW_S = 2.0
 MEMORY_BYTES = 200 * 2**20
-
-
-@pytest.fixture
-def model(tmp_path: Path) -> Path:
-    """Says B1-C0 for sure of whatever it sees, on windows short enough for a test."""
-    weights = np.zeros((len(NAMES), len(CLASSES)))
-    weights[NAMES.index("spectral_entropy"), 2] = 60.0
-    metadata = replace(METADATA, window_s=(WINDOW_S,), maximum_novelty=50.0)
-    return write_model(tmp_path / "model.onnx", tiny_model(metadata, weights))
 
 
 async def test_the_background_is_classified_before_the_data_and_decides(
@@ -50,6 +39,23 @@ async def test_the_background_is_classified_before_the_data_and_decides(
     assert statistics.median(after - before for before, after in pairwise(sent_s)) < 1 / 20, "slower than the features need"
     resident = re.search(r"^process_resident_memory_bytes (\S+)", metrics, re.MULTILINE)
     assert resident and float(resident[1]) < MEMORY_BYTES
+
+
+@pytest.mark.parametrize("home", ["a directory", "none, as in a pod"])
+async def test_the_runtime_sends_and_keeps_nothing_and_says_nothing_of_it(
+    sidecar: Start, control_socket: Path, model: Path, tmp_path: Path, home: str
+) -> None:
+    directory = tmp_path / "home"
+    directory.mkdir() if home == "a directory" else directory.touch()
+    # Not this process's own: the runtime holds its tongue where it takes the environment for that of a build service.
+    bare = {"PATH": os.environ["PATH"], "HOME": str(directory), "PYTHONPATH": str(Path(fairlead_advisor.__file__).parents[1])}
+    running = await sidecar("--model", model, "--seconds", WINDOW_S, environment=bare)
+    async with met_mover(control_socket, FakeMover()):
+        decision = (await running.decision())["decision"]
+        outcome, _ = await running.stop()
+    assert decision["reason"] == "Classified", "the runtime was at work"
+    assert "onnxruntime" not in outcome.stderr and "telemetry" not in outcome.stderr
+    assert not directory.is_dir() or list(directory.iterdir()) == []
 
 
 async def test_in_mid_transfer_it_looks_while_the_mover_is_quiet_and_switches(

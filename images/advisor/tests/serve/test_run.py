@@ -36,7 +36,7 @@ async def test_measures_decides_applies_and_tells(sidecar: Start, control_socket
     assert {address for address, _ in echo.senders} == {"127.0.0.2"}
     assert mover.patches == [{"congestion_control": "cubic", "streams": 4}]
     assert record["version"] == 1
-    assert set(record["path"]) == {"rtt_seconds", "rtt_minimum_seconds", "loss_ratio", "samples"}
+    assert set(record["path"]) == {"rtt_seconds", "rtt_minimum_seconds", "loss_ratio", "samples", "whole"}
     answered = len(trace.answered_rtts_ms())
     assert 0.06 <= record["path"]["rtt_minimum_seconds"] <= record["path"]["rtt_seconds"]
     assert record["path"]["rtt_minimum_seconds"] < 0.2
@@ -48,6 +48,7 @@ async def test_measures_decides_applies_and_tells(sidecar: Start, control_socket
         "congestion_control": "cubic",
         "streams": 4,
         "socket_buffer_bytes": None,
+        "socket_buffer_needed_bytes": None,
         "background": None,
         "probabilities": None,
         "any_bbr": None,
@@ -98,7 +99,7 @@ async def test_garbage_from_the_mover_still_gets_the_safe_default(sidecar: Start
     async with serving_mover(mover, control_socket):
         record = await running.decision()
     assert record["decision"]["reason"] == "ProbeFailed"
-    assert record["path"] == {"rtt_seconds": None, "rtt_minimum_seconds": None, "loss_ratio": None, "samples": 0}
+    assert record["path"] == {"rtt_seconds": None, "rtt_minimum_seconds": None, "loss_ratio": None, "samples": 0, "whole": False}
     assert mover.in_force == {"congestion_control": "cubic", "streams": 4}
 
 
@@ -125,11 +126,12 @@ async def test_a_known_path_is_glanced_at_instead_of_probed(sidecar: Start, cont
     assert (record["decision"]["reason"], record["decision"]["congestion_control"]) == ("Known", "bbr")
     background = {"class": "B1-C0", "probability": 0.95, "abstained": False, "measured_at": "2026-01-01T00:00:00Z"}
     assert record["decision"]["background"] == background
-    assert record["path"]["samples"] <= 20
+    assert (record["path"]["samples"] <= 20, record["path"]["whole"]) == (True, False)
     assert mover.patches[0]["congestion_control"] == "bbr"
     outcome = json.loads(message.read_text())["outcome"]
     assert outcome["congestion_control"] == "bbr"
-    assert set(outcome) == {"congestion_control", "streams", "goodput_bps", "seconds", "stream_coefficient"}
+    limited = {"send_buffer_limited_ratio", "receive_window_limited_ratio"}
+    assert set(outcome) == {"congestion_control", "streams", "goodput_bps", "seconds", "stream_coefficient"} | limited
 
 
 async def test_a_path_whose_rtt_is_another_is_probed_as_a_whole(sidecar: Start, control_socket: Path) -> None:
@@ -138,6 +140,7 @@ async def test_a_path_whose_rtt_is_another_is_probed_as_a_whole(sidecar: Start, 
     async with met_mover(control_socket, mover):
         record = await running.decision()
     assert (record["decision"]["reason"], record["decision"]["background"]) == ("NoModel", None)
+    assert record["path"]["whole"], "so that it replaces what was known"
 
 
 async def test_a_known_path_that_is_none_ends_the_sidecar_with_the_field(control_socket: Path, tmp_path: Path) -> None:
@@ -299,7 +302,28 @@ async def test_what_is_known_of_the_path_gives_the_first_count(sidecar: Start, c
     # 1.5e-7 x 1e9 x the RTT, which is 0.04 and what the machine adds.
     path = record["path"]
     assert max(6, int(150 * path["rtt_minimum_seconds"])) <= record["decision"]["streams"] <= int(150 * path["rtt_seconds"]) + 1
-    assert record["decision"]["socket_buffer_bytes"] > 0
+    assert record["decision"]["socket_buffer_needed_bytes"] > 0
+
+
+@pytest.mark.parametrize(("refuses", "in_force"), [(False, 8 * 2**20), (True, None)], ids=["the mover sets it", "the mover refuses"])
+async def test_a_stream_that_needs_more_than_the_kernel_takes_by_itself_gets_a_larger_send_buffer(
+    sidecar: Start, control_socket: Path, tmp_path: Path, refuses: bool, in_force: int | None
+) -> None:
+    buffer = {"bytes": None, "set_by": "Kernel", "automatic_bytes": 4 * 2**20, "settable_bytes": 8 * 2**20}
+    running = await sidecar("--path-capacity", "10G", "--streams-min", 4, "--streams-max", 4)
+    delayed = echo_server(lambda _sequence, request: [Answer(reply_to(request), delay_s=0.04)])
+    mover = FakeMover(socket_buffer=buffer, refuses_buffers=refuses)
+    async with delayed as echo, serving_mover(mover, control_socket):
+        mover.meet(echo.port)
+        record = await running.decision()
+        await running.stop()
+    assert mover.patches[0]["socket_buffer_bytes"] == 8 * 2**20, "what may be asked for"
+    assert record["decision"]["socket_buffer_bytes"] == in_force
+    assert record["decision"]["socket_buffer_needed_bytes"] > 10e9 / 8 * 0.04 * 2 / 4
+    assert (mover.in_force["congestion_control"], mover.in_force["streams"]) == ("cubic", 4)
+    assert ("the mover refused socket_buffer_bytes" in record["decision"]["message"]) is refuses
+    told = (await run("explain", tmp_path / "decisions.jsonl")).stdout
+    assert ("set to 8.0 MiB a stream" in told, "left to the kernel" in told) == (not refuses, refuses)
 
 
 async def test_a_count_set_by_the_user_is_kept(sidecar: Start, control_socket: Path) -> None:
@@ -331,7 +355,7 @@ async def test_killed_and_started_again_it_remembers_the_path_it_measured(sideca
         after = await (await sidecar()).decision()
     assert after["decision"]["reason"] == "InForce"
     assert before["decision"]["message"] in after["decision"]["message"]
-    assert after["path"] == before["path"]
+    assert after["path"] == before["path"] | {"whole": False}, "it was not measured now"
     numbers = [json.loads(line)["number"] for line in (tmp_path / "decisions.jsonl").read_text().splitlines()]
     assert numbers == [1, 2]
 

@@ -3,6 +3,7 @@
 import asyncio
 import signal
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 PATIENCE_S = 240.0
@@ -16,7 +17,8 @@ class Outcome:
     stderr: str
 
 
-async def start(*arguments: object) -> asyncio.subprocess.Process:
+async def start(*arguments: object, environment: Mapping[str, str] | None = None) -> asyncio.subprocess.Process:
+    """`environment` None: this process's own."""
     return await asyncio.create_subprocess_exec(
         sys.executable,
         "-m",
@@ -24,6 +26,7 @@ async def start(*arguments: object) -> asyncio.subprocess.Process:
         *(str(argument) for argument in arguments),
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
+        env=environment,
         # A test run in the background of a script has SIGINT ignored, and its children inherit that.
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )

@@ -26,6 +26,9 @@ class FakeMover:
     rate_of: Callable[[int, str], float] = lambda streams, _control: 1e6 * streams
     """Bytes per second of all streams together, by their count and congestion control."""
     in_force: dict[str, Any] = field(default_factory=lambda: {"congestion_control": "cubic", "streams": 2})
+    socket_buffer: dict[str, Any] | None = None
+    """What the statistics tell of send buffers; None: a mover of before that."""
+    refuses_buffers: bool = False
     can_hold: bool = True
     """False: a mover of before quiet periods."""
     quiet_until_s: float = 0.0
@@ -53,6 +56,8 @@ class FakeMover:
         open_now = range(0 if self.stage == "AwaitingTransport" else self.in_force["streams"])
         streams = [{"id": number, "bytes_sent": int(self.bytes_sent.get(number, 0))} | stream for number in open_now]
         told = {"stage": self.stage, "available_congestion_controls": self.available, "streams": streams}
+        if self.socket_buffer is not None:
+            told["socket_buffer"] = self.socket_buffer
         return web.json_response(told | ({"quiet_for_ms": self._quiet_for_ms()} if self.can_hold else {}))
 
     def _quiet_for_ms(self) -> int:
@@ -77,9 +82,13 @@ class FakeMover:
             return self._refused("congestion_control", "CongestionControlUnavailable", f"{control} is not permitted")
         if wanted.get("streams", 0) > self.streams_maximum:
             return self._refused("streams", "TooManyStreams", f"at most {self.streams_maximum}")
+        if "socket_buffer_bytes" in wanted and (self.socket_buffer is None or self.refuses_buffers):
+            return self._refused("socket_buffer_bytes", "UserChoice", "it stays")
         self._move()
         self.quiet_until_s = time.monotonic() + wanted["quiet_for_ms"] / 1000 if "quiet_for_ms" in wanted else self.quiet_until_s
         self.in_force.update({name: value for name, value in wanted.items() if name != "quiet_for_ms"})
+        if "socket_buffer_bytes" in wanted:
+            self.socket_buffer = {**(self.socket_buffer or {}), "bytes": wanted["socket_buffer_bytes"], "set_by": "Advisor"}
         if self.stage == "AwaitingTransport":
             self.stage = "Transferring"
         return web.json_response(self.in_force | ({"quiet_for_ms": self._quiet_for_ms()} if self.can_hold else {}))

@@ -2,10 +2,11 @@
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from fairlead_advisor.decide.background import Background
+from fairlead_advisor.decide.model import BufferLimits
 from fairlead_advisor.errors import AdvisorError, MoverUnavailableError
 from fairlead_advisor.models.classes import CLASSES
 from fairlead_advisor.probe.session import Counters
@@ -39,6 +40,9 @@ class ModelMover:
     can_hold: bool = True
     deaf: bool = False
     drains: bool = True
+    buffers: BufferLimits | None = None
+    """None: a mover that leaves its send buffers as they are."""
+    held_back_ratio: float = 0.0
     held_until_s: float = 0.0
     holds: list[tuple[float, float]] = field(default_factory=list)
     _bytes: dict[int, float] = field(default_factory=dict)
@@ -51,9 +55,14 @@ class ModelMover:
         if self.failure is not None:
             raise self.failure
         self._move()
-        streams = tuple(StreamStats(n, int(self._bytes.get(n, 0.0)), 0, 0.061, 0.06, self.control) for n in range(self.streams))
+        told = self.buffers is not None
+        busy_s, held_s = (self.clock.now_s, self.held_back_ratio * self.clock.now_s) if told else (None, None)
+        streams = tuple(
+            StreamStats(n, int(self._bytes.get(n, 0.0)), 0, 0.061, 0.06, self.control, busy_s, held_s, 0.0 if told else None)
+            for n in range(self.streams)
+        )
         quiet_s = max(0.0, self.held_until_s - self.clock.now_s) if self.can_hold else None
-        return Stats(self.stage, frozenset({"reno", "cubic", "bbr"}), streams, quiet_s=quiet_s)
+        return Stats(self.stage, frozenset({"reno", "cubic", "bbr"}), streams, quiet_s=quiet_s, buffers=self.buffers)
 
     async def set_transport(self, wanted: Transport) -> Transport:
         self.patches.append((self.clock.now_s, wanted))
@@ -64,7 +73,9 @@ class ModelMover:
         self._move()
         self.streams = min(wanted.streams or self.streams, self.opens_at_most)
         self.control = wanted.congestion_control or self.control
-        return Transport(self.control, self.streams)
+        if wanted.socket_buffer_bytes is not None and self.buffers is not None:
+            self.buffers = replace(self.buffers, set_bytes=wanted.socket_buffer_bytes)
+        return Transport(self.control, self.streams, self.buffers.set_bytes if self.buffers else None)
 
     async def hold_data(self, seconds: float) -> None:
         self._move()

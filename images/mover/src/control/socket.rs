@@ -20,7 +20,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::{json, Value};
 
 use super::http::run;
+use crate::cli::SOCKET_BUFFER_BYTES;
 use crate::net::pacing::Pacer;
+use crate::net::send_buffer::{self, SendBuffer, SetBy};
 use crate::net::streams::outbound::{Pool, Transport};
 use crate::net::tcp;
 use crate::report::progress::Progress;
@@ -51,6 +53,7 @@ pub(crate) struct Control {
 struct Request {
     congestion_control: Option<Value>,
     streams: Option<Value>,
+    socket_buffer_bytes: Option<Value>,
     quiet_for_ms: Option<Value>,
 }
 
@@ -59,6 +62,7 @@ struct Request {
 struct Change {
     congestion_control: Option<String>,
     streams: Option<u16>,
+    buffer_bytes: Option<u32>,
     quiet: Option<Duration>,
 }
 
@@ -77,6 +81,15 @@ struct InForce {
     #[serde(flatten)]
     transport: Transport,
     quiet_for_ms: u64,
+}
+
+/// The send buffers of data connections, as the statistics tell them.
+#[derive(Serialize)]
+struct SocketBuffer {
+    bytes: Option<u32>,
+    set_by: SetBy,
+    #[serde(flatten)]
+    limits: send_buffer::Limits,
 }
 
 /// Serves the socket on a thread of its own; a stale socket of that name is replaced.
@@ -107,24 +120,45 @@ async fn peer(State(control): State<Arc<Control>>) -> Response {
 
 async fn stats(State(control): State<Arc<Control>>) -> Response {
     let streams = lock(&control.pool).as_ref().map(|pool| pool.stats()).unwrap_or_default();
+    let buffer = lock(&control.transport).send_buffer;
     Json(json!({
         "stage": control.progress.stage(),
         "available_congestion_controls": tcp::available_congestion_controls(),
         "bandwidth": control.progress.snapshot().bandwidth,
         "quiet_for_ms": quiet_for_ms(&control.pacer),
+        "socket_buffer": SocketBuffer { bytes: buffer.bytes, set_by: buffer.set_by, limits: send_buffer::limits() },
         "streams": streams,
     }))
     .into_response()
 }
 
 async fn transport(State(control): State<Arc<Control>>, body: Bytes) -> Response {
-    match check(&body) {
+    match check(&body).and_then(|change| control.allow(change)) {
         Ok(change) => Json(control.apply(change)).into_response(),
         Err(refusal) => (StatusCode::UNPROCESSABLE_ENTITY, Json(refusal)).into_response(),
     }
 }
 
 impl Control {
+    /// What the mover settles for the time before anybody else has said anything.
+    pub(crate) fn plan_buffer(&self, planned: SendBuffer) {
+        let mut transport = lock(&self.transport);
+        if transport.send_buffer.set_by == SetBy::Kernel {
+            transport.send_buffer = planned;
+        }
+    }
+
+    fn allow(&self, change: Change) -> Result<Change, Refusal> {
+        let buffer = lock(&self.transport).send_buffer;
+        match (change.buffer_bytes, buffer) {
+            (Some(_), SendBuffer { bytes: Some(bytes), set_by: SetBy::User }) => {
+                let text = format!("the user's --socket-buffer {bytes} stays; leave it out to have the buffers chosen");
+                Err(Refusal::new("socket_buffer_bytes", "UserChoice", text))
+            }
+            _ => Ok(change),
+        }
+    }
+
     fn apply(&self, change: Change) -> InForce {
         if let Some(time) = change.quiet {
             self.pacer.set_quiet(time);
@@ -136,6 +170,9 @@ impl Control {
             }
             if let Some(streams) = change.streams {
                 transport.streams = streams;
+            }
+            if let Some(bytes) = change.buffer_bytes {
+                transport.send_buffer = SendBuffer { bytes: Some(bytes), set_by: SetBy::Advisor };
             }
             match &*lock(&self.pool) {
                 Some(pool) => pool.set_transport(transport.clone()),
@@ -155,7 +192,8 @@ fn quiet_for_ms(pacer: &Pacer) -> u64 {
 /// Checks all of a request before any of it is done.
 fn check(body: &[u8]) -> Result<Change, Refusal> {
     let malformed = |error: serde_json::Error| Refusal::new("", "Malformed", error.to_string());
-    let Request { congestion_control, streams, quiet_for_ms } = serde_json::from_slice(body).map_err(malformed)?;
+    let Request { congestion_control, streams, socket_buffer_bytes, quiet_for_ms } =
+        serde_json::from_slice(body).map_err(malformed)?;
     let congestion_control = match congestion_control {
         None => None,
         Some(Value::String(name)) => {
@@ -168,10 +206,12 @@ fn check(body: &[u8]) -> Result<Change, Refusal> {
         }
     };
     let streams = number("streams", streams, 1..=u64::from(STREAMS), "streams")?;
+    let buffer_bytes = number("socket_buffer_bytes", socket_buffer_bytes, SOCKET_BUFFER_BYTES, "bytes")?;
     let quiet_ms = number("quiet_for_ms", quiet_for_ms, 0..=QUIET.as_millis() as u64, "ms (0 ends a quiet period)")?;
     Ok(Change {
         congestion_control,
         streams: streams.map(|streams| streams as u16),
+        buffer_bytes: buffer_bytes.map(|bytes| bytes as u32),
         quiet: quiet_ms.map(Duration::from_millis),
     })
 }
@@ -207,9 +247,11 @@ mod tests {
     #[test]
     fn a_request_is_taken_whole() {
         assert_eq!(check(b"{}"), Ok(Change::default()));
-        let all = check(br#"{"congestion_control":"reno","streams":64,"quiet_for_ms":15000}"#);
+        let all =
+            check(br#"{"congestion_control":"reno","streams":64,"socket_buffer_bytes":4096,"quiet_for_ms":15000}"#);
         let quiet = Some(Duration::from_secs(15));
-        assert_eq!(all, Ok(Change { congestion_control: Some("reno".into()), streams: Some(64), quiet }));
+        let reno = Some("reno".into());
+        assert_eq!(all, Ok(Change { congestion_control: reno, streams: Some(64), buffer_bytes: Some(4096), quiet }));
         assert_eq!(check(br#"{"quiet_for_ms":0}"#), Ok(Change { quiet: Some(Duration::ZERO), ..Change::default() }));
     }
 
@@ -229,6 +271,13 @@ mod tests {
             (r#"{"quiet_for_ms":"soon"}"#, "quiet_for_ms", "OutOfRange", "soon"),
             (r#"{"quiet_for_ms":18446744073709551616}"#, "quiet_for_ms", "OutOfRange", "e+19"),
             (r#"{"streams":4,"quiet_for_ms":99999}"#, "quiet_for_ms", "OutOfRange", "99999"),
+            (
+                r#"{"socket_buffer_bytes":0}"#,
+                "socket_buffer_bytes",
+                "OutOfRange",
+                "socket_buffer_bytes is 0; give a whole number from 4096 to 1073741824 bytes",
+            ),
+            (r#"{"socket_buffer_bytes":1073741825}"#, "socket_buffer_bytes", "OutOfRange", "1073741825"),
             (r#"{"congestion_control":7}"#, "congestion_control", "Malformed", "7 is not a name in quotes"),
             (r#"{"congestion_control":"nonsense"}"#, "congestion_control", "CongestionControlUnavailable", "nonsense"),
             (r#"{"quiet":1}"#, "", "Malformed", "unknown field `quiet`"),

@@ -5,6 +5,7 @@ pub(crate) mod echo;
 pub(crate) mod interface;
 pub(crate) mod link;
 pub(crate) mod pacing;
+pub(crate) mod send_buffer;
 pub(crate) mod streams;
 pub(crate) mod tcp;
 pub(crate) mod wire;

@@ -23,6 +23,7 @@ use crate::fs::source::{Filter, Source};
 use crate::net::connect::dial::{self, Admission, ClientStream, Dialer, Greeted};
 use crate::net::link::{Link, LinkEvent};
 use crate::net::pacing::{self, Membership, Pacer};
+use crate::net::send_buffer::SendBuffer;
 use crate::net::streams::outbound::{Pool, PoolParts, Transport};
 use crate::net::tcp::Binding;
 use crate::net::{interface, tcp, wire};
@@ -103,7 +104,11 @@ fn open_control(
     let control = Arc::new(Control {
         progress: Arc::clone(&setting.progress),
         pacer: Arc::clone(pacer),
-        transport: Mutex::new(Transport { congestion_control: args.congestion_control.clone(), streams: args.streams }),
+        transport: Mutex::new(Transport {
+            congestion_control: args.congestion_control.clone(),
+            streams: args.streams,
+            send_buffer: SendBuffer::before_data(args.common.socket_buffer, None),
+        }),
         peer: Mutex::new(None),
         pool: Mutex::new(None),
         released: Box::new(move || released.store(true, Ordering::Release)),
@@ -177,6 +182,7 @@ impl<'a> Transfer<'a> {
         let speed_bps = || name.as_deref().and_then(interface::speed_bps);
         let buffers = |socket| wire::buffers::for_path(socket, args.bandwidth.or_else(speed_bps));
         admission.buffer_bytes = args.common.socket_buffer.or_else(|| buffers(dial::socket(&stream)));
+        control.plan_buffer(SendBuffer::before_data(args.common.socket_buffer, admission.buffer_bytes));
         tracing::info!(peer = %args.connect, local = %local, "the receiver is authenticated");
         output::event(args.common.json, "connected", &serde_json::json!({"peer": args.connect, "local": local}));
         let echo_key = echo_key.iter().map(|byte| format!("{byte:02x}")).collect();

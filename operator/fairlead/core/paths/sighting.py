@@ -94,8 +94,12 @@ def _plausible(moment: datetime, sender: MoverPod, now: datetime) -> datetime:
 
 def _probe(observed: Observed, sender: MoverPod, decision: DecisionReport, at: datetime) -> Probe | None:
     path = observed.reports.path
-    # A glance at a known path, or a look beside the job's own data, must not pass for a new probe.
-    if path is None or path.rtt_seconds is None or sender.knows_path or decision.switched:
+    if path is None or path.rtt_seconds is None:
+        return None
+    # A glance at a known path, or what was seen beside the job's own data, must not pass for a new probe. That the sender was told of the
+    # path says nothing: an advisor that finds another RTT probes after all.
+    whole = not (sender.knows_path or decision.switched) if path.whole is None else path.whole
+    if not whole:
         return None
     minimum_seconds = path.rtt_seconds if path.rtt_minimum_seconds is None else path.rtt_minimum_seconds
     return Probe(at, path.rtt_seconds, minimum_seconds, path.loss_ratio)

@@ -19,6 +19,7 @@ class _PathAnswer(Answer):
     rtt_seconds: Finite | None = None
     rtt_minimum_seconds: Finite | None = None
     loss_ratio: Ratio | None = None
+    whole: bool | None = None
 
 
 class _BackgroundAnswer(Answer):
@@ -84,7 +85,7 @@ def read_advice(answer: DecisionAnswer) -> Advice:
     """The message as the decisions look at it."""
     path, choice, outcome = answer.path, answer.decision, answer.outcome
     return Advice(
-        path=PathReport(rtt_seconds=path.rtt_seconds, rtt_minimum_seconds=path.rtt_minimum_seconds, loss_ratio=path.loss_ratio),
+        path=PathReport(path.rtt_seconds, path.rtt_minimum_seconds, path.loss_ratio, whole=path.whole),
         decision=DecisionReport(
             protocol=choice.protocol,
             congestion_control=choice.congestion_control,

@@ -29,6 +29,8 @@ _LOSS_EFFECT = 0.01
 _DEVIATIONS = 4.0
 _WELL_KNOWN_S = 30.0
 _ALL_ALONG = 0.5
+# Windows may still grow after data stood still, and what was usual then rests on a few seconds.
+_AFTER_A_LOOK = 1.5
 _ROUNDING_S = 1e-6
 # A stalled transfer has no level: logarithms must not run away.
 _LEAST_GOODPUT_BPS = 10e3
@@ -64,6 +66,9 @@ class Scene:
     awaited: frozenset[Step] = ANY_STEP
     reference: tuple[Sight, ...] = ()
     recent: tuple[Sight, ...] = ()
+    usual: tuple[Sight, ...] = ()
+    known: tuple[Sight, ...] = ()
+    """The last seconds ahead of a look that altered nothing, and the reference of then: they stand in until there is a new one."""
     change: Change | None = None
     hint: bool = False
     """Whether the latest sight alone stands out: worth looking closer at once."""
@@ -82,6 +87,13 @@ def begin(now_s: float, floor_s: float | None, awaited: frozenset[Step]) -> Scen
 def pause(scene: Scene, now_s: float) -> Scene:
     """While we change something for a trial: what is usual stays known, and is compared with again after a while."""
     return replace(scene, opens_s=now_s + TRIAL_SETTLE_S, recent=(), change=None, hint=False)
+
+
+def resume(scene: Scene, now_s: float, floor_s: float | None) -> Scene:
+    """After a look that altered nothing: what was seen last before it is the usual. Otherwise whoever comes before there is a new
+    reference would become a part of it."""
+    known = scene.reference if _is_known(scene.reference) else scene.known
+    return replace(begin(now_s, floor_s, scene.awaited), usual=scene.recent or scene.usual, known=known)
 
 
 def see(scene: Scene, sight: Sight) -> Scene:
@@ -137,28 +149,38 @@ def _channels(sights: Sequence[Sight], floor_s: float | None) -> list[_Channel]:
     ]
 
 
+def _is_known(reference: tuple[Sight, ...]) -> bool:
+    return sum(sight.seconds for sight in reference) >= LEAST_REFERENCE_S
+
+
 def _compare(scene: Scene, reference: tuple[Sight, ...], recent: tuple[Sight, ...]) -> Change | None:
-    """The strongest awaited step from `reference` to `recent`; None while too little is known."""
-    known_s = sum(sight.seconds for sight in reference)
-    if known_s < LEAST_REFERENCE_S or not recent:
+    """The strongest awaited step to `recent` from `reference`, or from ahead of the look while that is short; None without either."""
+    if _is_known(reference):
+        return _step(scene, reference, reference, recent, 1.0)
+    return _step(scene, scene.known, scene.usual, recent, _AFTER_A_LOOK)
+
+
+def _step(scene: Scene, known: tuple[Sight, ...], usual: tuple[Sight, ...], recent: tuple[Sight, ...], least: float) -> Change | None:
+    """From the level of `usual`, which differs from itself as much as `known` does; a strength of 1 is `least` thresholds."""
+    if not (known and usual and recent):
         return None
-    deviations = _DEVIATIONS * math.sqrt(max(1.0, _WELL_KNOWN_S / known_s))
+    deviations = _DEVIATIONS * math.sqrt(max(1.0, _WELL_KNOWN_S / sum(sight.seconds for sight in known)))
     window_s = sum(sight.seconds for sight in recent)
     found: list[tuple[float, str]] = []
-    for before, now in zip(_channels(reference, scene.floor_s), _channels(recent, scene.floor_s), strict=True):
-        stretches = _stretches(reference, before.levels, window_s)
-        level = _mean(recent, now.levels)
-        if level is None or len(stretches) < 2:
+    channels = (_channels(sights, scene.floor_s) for sights in (known, usual, recent))
+    for earlier, before, now in zip(*channels, strict=True):
+        stretches = _stretches(known, earlier.levels, window_s)
+        was, level = _mean(usual, before.levels), _mean(recent, now.levels)
+        if was is None or level is None or len(stretches) < 2:
             continue
-        usual = statistics.fmean(stretches)
-        threshold = max(before.effect, deviations * statistics.pstdev(stretches))
-        way = "rose" if level > usual else "fell"
+        threshold = least * max(before.effect, deviations * statistics.pstdev(stretches))
+        way = "rose" if level > was else "fell"
         if (before.name, way) in scene.awaited:
-            found.append((abs(level - usual) / threshold, f"the {before.name} {way}"))
+            found.append((abs(level - was) / threshold, f"the {before.name} {way}"))
     if not found:
         return None
     strength, told = max(found)
-    before_bps, now_bps = _goodput(reference), _goodput(recent)
+    before_bps, now_bps = _goodput(usual), _goodput(recent)
     ratio = now_bps / before_bps if before_bps > 0 else 1.0
     return Change(strength, ratio, f"{told} ({now_bps / 1e6:.1f} Mb/s, before {before_bps / 1e6:.1f})")
 

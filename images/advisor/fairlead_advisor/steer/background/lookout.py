@@ -136,7 +136,7 @@ class Lookout:
             other = decision.congestion_control
             stays = "it stays" if other == self.in_force else f"it stays for now instead of {other}"
             self._stand(decision, told=step.switch.why if news and step.switch else f"{stays} after a quiet look")
-        self._scene = self._new_scene(now_s)
+        self._scene = self._new_scene(now_s) if news else scene.resume(self._scene, now_s, self._course.floor_s)
 
     def _judged(self, why: Why, looked: Looked) -> Background | None:
         """The answer, together with earlier unsure ones of the same scene: the second step for a path that one window cannot tell."""

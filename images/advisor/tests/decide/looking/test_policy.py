@@ -1,3 +1,4 @@
+import math
 from dataclasses import replace
 
 import pytest
@@ -10,12 +11,24 @@ from fairlead_advisor.decide.looking.policy import (
     SHARE,
     Account,
     Why,
+    awaited,
     due,
     looked,
     price_s,
 )
 from fairlead_advisor.decide.looking.scene import Change
-from tests.decide.looking.transfers import ALONE, BBR_ALONE, BBR_ARRIVED, BBR_BESIDE_BBR, BESIDE_CUBIC, Background, Level, Watched, always
+from tests.decide.looking.transfers import (
+    ALONE,
+    BBR_ALONE,
+    BBR_ARRIVED,
+    BBR_BESIDE_BBR,
+    BESIDE_CUBIC,
+    Background,
+    Level,
+    Watched,
+    always,
+    step,
+)
 
 SURE = Account(0.0, sure=True)
 SPENT = replace(SURE, free=False, spent_s=10.0)
@@ -109,3 +122,39 @@ def test_bbr_that_arrives_and_leaves_is_looked_at_within_twelve_seconds_each_tim
     arrived = next(at_s for at_s in starts_s if at_s > 60)
     left = next(at_s for at_s in starts_s if at_s > 120)
     assert (arrived - 60 <= 12, left - 120 <= 12) == (True, True)
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+@pytest.mark.parametrize("after_s", [1.0, 8.0, 14.0, 20.0])
+def test_who_comes_soon_after_a_look_in_vain_is_looked_at_when_the_next_look_may_be(after_s: float, seed: int) -> None:
+    def arrives_s() -> float:
+        return watched.looks[0][0] + watched.look_s + after_s if watched.looks else math.inf
+
+    def background(now_s: float) -> Level:
+        return ALONE if now_s < 60 else BBR_ARRIVED if now_s > arrives_s() else BESIDE_CUBIC
+
+    watched = Watched(background, seed, awaited("cubic"), regrowth_s=5.0)
+    watched.run(75)
+    watched.run(arrives_s() + 60)
+    second_s = next(at_s for at_s, _ in watched.looks[1:])
+    assert arrives_s() < second_s <= max(watched.looks[0][0] + watched.look_s + DWELL_S, arrives_s()) + 10
+
+
+@pytest.mark.parametrize("regrowth_s", [0.0, 5.0, 20.0])
+@pytest.mark.parametrize(
+    "background",
+    [
+        pytest.param(always(ALONE), id="alone"),
+        pytest.param(step(ALONE, BESIDE_CUBIC, 60.0), id="somebody came"),
+        pytest.param(bursts, id="others come and go"),
+        pytest.param(lambda now_s: Level(0.6, 0.055) if int(now_s / 55) % 3 == 2 else ALONE, id="others take much for a while"),
+    ],
+)
+def test_to_remember_what_was_usual_costs_no_further_look(background: Background, regrowth_s: float) -> None:
+    looks = {
+        remembers: sum(
+            len(Watched(background, seed, awaited("cubic"), regrowth_s=regrowth_s, remembers=remembers).run(600).looks) for seed in range(3)
+        )
+        for remembers in (False, True)
+    }
+    assert looks[True] <= looks[False]

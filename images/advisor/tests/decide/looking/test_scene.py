@@ -104,6 +104,30 @@ def test_after_a_trial_of_our_own_the_same_is_still_the_usual() -> None:
     assert state.change is not None
 
 
+@pytest.mark.parametrize(
+    ("goodput_bps", "changed"),
+    [
+        pytest.param(40e6, False, id="as when it was looked at"),
+        pytest.param(32e6, False, id="windows that still grow"),
+        pytest.param(12e6, True, id="somebody came meanwhile"),
+    ],
+)
+def test_after_a_look_that_altered_nothing_the_path_is_held_against_what_it_was_then(goodput_bps: float, changed: bool) -> None:
+    looked_at = seen([{"goodput_bps": 40e6}] * 5)
+    assert looked_at.change is not None
+    state = scene.resume(looked_at, 100.0, FLOOR_S)
+    for second in range(1, int(KNOWN_S)):
+        state = scene.see(state, Sight(100.0 + second, 1.0, goodput_bps, 0.0, 0.08, 0.1))
+        assert state.change is None or second > SETTLE_S
+    assert (state.change is not None) is changed
+    if changed:
+        assert state.change is not None and "the goodput fell (12.0 Mb/s, before" in state.change.told
+        again = scene.resume(state, 200.0, FLOOR_S)
+        for second in range(1, 60):
+            again = scene.see(again, Sight(200.0 + second, 1.0, goodput_bps, 0.0, 0.08, 0.1))
+            assert again.change is None, "looked at twice, it is the usual"
+
+
 def test_without_echo_replies_the_goodput_still_tells() -> None:
     state = scene.begin(0.0, None, scene.ANY_STEP)
     for now_s in range(int(SETTLE_S) + 1, 60):

@@ -51,12 +51,16 @@ class Watched:
     noise: float = 0.04
     period_s: float = 14.0
     look_s: float = 7.0
+    regrowth_s: float = 0.0
+    """After a look the rate begins at half of what it was, and what is missing falls to 1/e in so long."""
+    remembers: bool = True
     news: Callable[[float], bool] = lambda _now_s: False
     sure: bool | None = True
     looks: list[tuple[float, Why]] = field(default_factory=list)
     changes: list[tuple[float, Change]] = field(default_factory=list)
     quiet_s: float = 0.0
     now_s: float = 0.0
+    resumed_s: float = -math.inf
 
     def __post_init__(self) -> None:
         self.random = random.Random(self.seed)
@@ -80,16 +84,21 @@ class Watched:
         self.looks.append((self.now_s, why))
         change = self.scene.change
         self.now_s += self.look_s
+        self.resumed_s = self.now_s
         self.quiet_s += self.look_s
         cost_s = policy.price_s(self.look_s, change)
-        self.account = policy.looked(self.account, why, self.now_s, cost_s, news=self.news(self.now_s), sure=self.sure)
-        self.scene = scene.begin(self.now_s, FLOOR_S, self.awaited)
+        news = self.news(self.now_s)
+        self.account = policy.looked(self.account, why, self.now_s, cost_s, news=news, sure=self.sure)
+        begun = scene.begin(self.now_s, FLOOR_S, self.awaited)
+        self.scene = scene.resume(self.scene, self.now_s, FLOOR_S) if self.remembers and not news else begun
 
     def sight(self, seconds: float) -> Sight:
         level = self.background(self.now_s)
         # Between -1 and 1 over the period; the queue follows the rate.
         saw = 2 * (((self.now_s + self.phase_s) % self.period_s) / self.period_s) - 1
         rate = level.share * (1 + level.sawtooth * (saw - 1) / 2) * (1 + self.random.gauss(0, self.noise / math.sqrt(seconds)))
+        if self.regrowth_s:
+            rate *= 1 - 0.5 * math.exp((self.resumed_s - self.now_s) / self.regrowth_s)
         queue_s = level.queue_s * (1 + 2 * level.sawtooth * (saw - 1))
         jitter_s = abs(self.random.gauss(0, 0.0005))
         loss_ratio = max(0.0, self.random.gauss(level.loss_ratio, level.loss_ratio / 2))

@@ -48,6 +48,12 @@ pub struct TcpInfo {
     pub last_ack_ms: u32,
     /// Bytes the receiver allows in flight.
     pub window_bytes: u32,
+    /// Microseconds in which something was under way.
+    pub busy_us: u64,
+    /// Of those, held back by the receiver's window alone.
+    pub receive_window_limited_us: u64,
+    /// Of those, held back by the send buffer alone.
+    pub send_buffer_limited_us: u64,
 }
 
 /// Reads `TCP_INFO`. Kernels that know fewer fields leave the rest zero.
@@ -88,6 +94,9 @@ pub fn tcp_info(socket: impl AsFd) -> io::Result<TcpInfo> {
         probes: info.tcpi_probes,
         last_ack_ms: info.tcpi_last_ack_recv,
         window_bytes: info.tcpi_snd_wnd,
+        busy_us: info.tcpi_busy_time,
+        receive_window_limited_us: info.tcpi_rwnd_limited,
+        send_buffer_limited_us: info.tcpi_sndbuf_limited,
     })
 }
 

@@ -13,11 +13,12 @@ use fairlead_protocol::receiver::lock;
 use fairlead_protocol::schedule::{BlockRef, Pack};
 use fairlead_protocol::sender::Sender;
 use fairlead_protocol::{Fault, Reason};
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 use crate::fs::origin::{Origin, OriginReader};
 use crate::net::connect::dial::{Admission, DialError, Dialer};
 use crate::net::pacing::Pacer;
+use crate::net::send_buffer::{self, SendBuffer};
 use crate::net::tcp;
 use crate::net::wire::{Outlet, Payload};
 use crate::report::progress::Progress;
@@ -32,6 +33,12 @@ const IDLE: Duration = Duration::from_millis(100);
 pub(crate) struct Transport {
     pub(crate) congestion_control: String,
     pub(crate) streams: u16,
+    #[serde(rename = "socket_buffer_bytes", serialize_with = "bytes")]
+    pub(crate) send_buffer: SendBuffer,
+}
+
+fn bytes<S: Serializer>(buffer: &SendBuffer, serializer: S) -> Result<S::Ok, S::Error> {
+    buffer.bytes.serialize(serializer)
 }
 
 /// One stream as the kernel sees it.
@@ -46,6 +53,11 @@ pub(crate) struct StreamStats {
     congestion_window_segments: u32,
     congestion_control: String,
     pacing_rate_bytes_per_second: u64,
+    send_buffer_bytes: u64,
+    receive_window_bytes: u32,
+    busy_seconds: f64,
+    receive_window_limited_seconds: f64,
+    send_buffer_limited_seconds: f64,
 }
 
 struct Live {
@@ -131,13 +143,16 @@ impl Pool {
         lock(&self.state).transport.clone()
     }
 
-    /// Changes congestion control and number of streams on open and later connections. The congestion control was checked.
+    /// Changes congestion control, send buffer and number of streams on open and later connections. The congestion control was checked.
     pub(crate) fn set_transport(self: &Arc<Self>, wanted: Transport) -> Transport {
         let mut state = lock(&self.state);
         state.transport = wanted;
         for live in &state.live {
             if let Err(error) = tcp::set_congestion_control(&live.socket, &state.transport.congestion_control) {
                 tracing::warn!(stream = live.slot, %error, "the congestion control was not switched");
+            }
+            if let Err(error) = send_buffer::apply(&live.socket, state.transport.send_buffer) {
+                tracing::warn!(stream = live.slot, %error, "the send buffer was not set");
             }
         }
         self.progress.set_congestion_control(&state.transport.congestion_control);
@@ -234,6 +249,7 @@ impl Pool {
         // The transport may have changed while this stream was being connected.
         let effective = tcp::set_congestion_control(&socket, &state.transport.congestion_control)?;
         self.progress.set_congestion_control(&effective);
+        send_buffer::apply(&socket, state.transport.send_buffer)?;
         state.live.push(Live { slot, socket });
         self.progress.streams.store(state.live.len() as u64, Ordering::Relaxed);
         Ok(())
@@ -360,5 +376,14 @@ fn stats(live: &Live) -> Option<StreamStats> {
         congestion_window_segments: info.congestion_window_segments,
         congestion_control: tcp::congestion_control(&live.socket).unwrap_or_default(),
         pacing_rate_bytes_per_second: info.pacing_rate_bytes_per_second,
+        send_buffer_bytes: send_buffer::in_force_bytes(&live.socket),
+        receive_window_bytes: info.window_bytes,
+        busy_seconds: seconds(info.busy_us),
+        receive_window_limited_seconds: seconds(info.receive_window_limited_us),
+        send_buffer_limited_seconds: seconds(info.send_buffer_limited_us),
     })
+}
+
+fn seconds(us: u64) -> f64 {
+    us as f64 / 1e6
 }
