@@ -52,7 +52,7 @@ async def test_the_runtime_sends_and_keeps_nothing_and_says_nothing_of_it(
     running = await sidecar("--model", model, "--seconds", WINDOW_S, environment=bare)
     async with met_mover(control_socket, FakeMover()):
         decision = (await running.decision())["decision"]
-        outcome, _ = await running.stop()
+        outcome = await running.stop()
     assert decision["reason"] == "Classified", "the runtime was at work"
     assert "onnxruntime" not in outcome.stderr and "telemetry" not in outcome.stderr
     assert not directory.is_dir() or list(directory.iterdir()) == []
