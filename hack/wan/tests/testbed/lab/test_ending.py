@@ -48,6 +48,8 @@ def runner(bench: Bench, tmp_path: Path) -> "subprocess.Popen[str]":
         text=True,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
+        # Who runs the tests in the background of a shell has them ignore an interruption, and their children too.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     wait_until(lambda: processes_naming(f"{PREFIX}-{process.pid}-0-a:wan0"), "the emulator did not start")
     return process
