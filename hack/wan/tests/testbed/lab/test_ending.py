@@ -42,14 +42,14 @@ def wait_until(condition: Callable[[], object], what: str, seconds: float = 240)
 @pytest.fixture
 def runner(bench: Bench, tmp_path: Path) -> "subprocess.Popen[str]":
     """A run that has begun: its emulator is there."""
+    # A shell has what it starts in the background ignore an interruption, the tests and their children too.
+    heeding = ("env", "--default-signal=INT")
     process = subprocess.Popen(
-        [sys.executable, "-m", "fairlead_testbed", "run", "constant-tcp", "--seconds", "60", "--output", str(tmp_path / "run")],
+        [*heeding, sys.executable, "-m", "fairlead_testbed", "run", "constant-tcp", "--seconds", "60", "--output", str(tmp_path / "run")],
         env={**os.environ, "PYTHONPATH": os.pathsep.join([str(PACKAGE_ROOT), *filter(None, sys.path)])},
         text=True,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
-        # Who runs the tests in the background of a shell has them ignore an interruption, and their children too.
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     wait_until(lambda: processes_naming(f"{PREFIX}-{process.pid}-0-a:wan0"), "the emulator did not start")
     return process
