@@ -53,33 +53,28 @@ def _runs(specification: Specification) -> Iterator[PlannedRun]:
         yield from _fixed(specification, fixed)
     paths = draw_paths(specification)
     for drawn in paths:
-        seeds = _seeds(specification, drawn)
-        for seed in range(seeds):
+        for seed in range(_seeds(specification, drawn)):
             known = Split.TRAIN if seed < specification.train_seeds else Split.TEST_SEEDS
             split = Split.TEST_PATHS if drawn.unseen else known
-            for background in BackgroundClass:
-                yield _run(
-                    specification,
-                    drawn.id,
-                    drawn.path,
-                    background,
-                    kind=Kind.STEADY,
-                    seed_name=f"s{seed}",
-                    split=split,
-                    duration_s=specification.duration_s,
-                )
+            yield from _every_class(
+                specification,
+                drawn.id,
+                drawn.path,
+                kind=Kind.STEADY,
+                seed_name=f"s{seed}",
+                split=split,
+                duration_s=specification.duration_s,
+            )
         for seed in range(0 if drawn.unseen else specification.burst_seeds):
-            for background in BackgroundClass:
-                yield _run(
-                    specification,
-                    drawn.id,
-                    drawn.path,
-                    background,
-                    kind=Kind.BURSTS,
-                    seed_name=f"b{seed}",
-                    split=Split.BURSTS,
-                    duration_s=specification.duration_s,
-                )
+            yield from _every_class(
+                specification,
+                drawn.id,
+                drawn.path,
+                kind=Kind.BURSTS,
+                seed_name=f"b{seed}",
+                split=Split.BURSTS,
+                duration_s=specification.duration_s,
+            )
     for number, kind_runs in enumerate(specification.kinds):
         yield from _of_kind(specification, kind_runs, number, [(drawn.id, drawn.path) for drawn in paths if not drawn.training_only])
 
@@ -93,31 +88,22 @@ def _seeds(specification: Specification, drawn: DatasetPath) -> int:
 def _fixed(specification: Specification, fixed: FixedPath) -> Iterator[PlannedRun]:
     for seed in range(fixed.train_seeds + fixed.test_seeds):
         split = Split.TRAIN if seed < fixed.train_seeds else Split.TEST_SEEDS
-        for background in BackgroundClass:
-            yield _run(
-                specification,
-                fixed.id,
-                fixed.path,
-                background,
-                kind=Kind.STEADY,
-                seed_name=f"s{seed}",
-                split=split,
-                duration_s=fixed.duration_s,
-            )
+        yield from _every_class(
+            specification, fixed.id, fixed.path, kind=Kind.STEADY, seed_name=f"s{seed}", split=split, duration_s=fixed.duration_s
+        )
     active_s = fixed.active_duration_s or fixed.duration_s
     for seed in range(fixed.active_seeds):
-        for background in BackgroundClass:
-            # Active recordings are a set of their own: no classifier of passive traces sees them.
-            yield _run(
-                specification,
-                fixed.id,
-                fixed.path,
-                background,
-                kind=Kind.ACTIVE,
-                seed_name=f"a{seed}",
-                split=Split.ACTIVE,
-                duration_s=active_s,
-            )
+        # Active recordings are a set of their own: no classifier of passive traces sees them.
+        yield from _every_class(
+            specification, fixed.id, fixed.path, kind=Kind.ACTIVE, seed_name=f"a{seed}", split=Split.ACTIVE, duration_s=active_s
+        )
+
+
+def _every_class(
+    specification: Specification, path_id: str, path: NetworkPath, *, kind: Kind, seed_name: str, split: Split, duration_s: float
+) -> Iterator[PlannedRun]:
+    for background in BackgroundClass:
+        yield _run(specification, path_id, path, background, kind=kind, seed_name=seed_name, split=split, duration_s=duration_s)
 
 
 def _of_kind(specification: Specification, kind_runs: KindRuns, number: int, paths: list[tuple[str, NetworkPath]]) -> Iterator[PlannedRun]:

@@ -2,10 +2,10 @@
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from fairlead_advisor.decide.looking.scene import Sight
-from fairlead_advisor.decide.model import PathMeasurement
+from fairlead_advisor.decide.model import Limits, PathMeasurement
 from fairlead_advisor.decide.optimizer import Observation
 from fairlead_advisor.probe.summary import Summary
 from fairlead_advisor.steer.mover import Stats, StreamStats
@@ -67,6 +67,11 @@ def held_back(before: Sample, after: Sample) -> HeldBack | None:
         )
         total = held if total is None else total + held
     return total
+
+
+def limits_now(limits: Limits, stats: Stats) -> Limits:
+    """`limits` with what the mover says now of its kernel, its cap and its buffers."""
+    return replace(limits, available=stats.available_congestion_controls, cap_bps=stats.cap_bps, buffers=stats.buffers)
 
 
 def measurement(summary: Summary) -> PathMeasurement:

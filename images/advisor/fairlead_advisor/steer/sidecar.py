@@ -19,7 +19,7 @@ from fairlead_advisor.steer.background.survey import survey
 from fairlead_advisor.steer.effects import Effects, MoverClient
 from fairlead_advisor.steer.known import GLANCE_S, KnownPath, still_holds
 from fairlead_advisor.steer.mover import Peer, Stats, Transport
-from fairlead_advisor.steer.observe import measurement
+from fairlead_advisor.steer.observe import limits_now, measurement
 from fairlead_advisor.steer.takeover import is_under_way, what_stands
 from fairlead_advisor.steer.watch import Watch
 
@@ -74,9 +74,7 @@ class Sidecar:
             self._board.stand(path, decision, applied=True)
         else:
             if stats is not None:
-                self._limits = replace(
-                    self._limits, available=stats.available_congestion_controls, cap_bps=stats.cap_bps, buffers=stats.buffers
-                )
+                self._limits = limits_now(self._limits, stats)
             await self._apply(*await self._measure(peer))
         self._board.record()
         await self._watch(peer)

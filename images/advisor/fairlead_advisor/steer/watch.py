@@ -16,7 +16,7 @@ from fairlead_advisor.steer.buffering import Buffering
 from fairlead_advisor.steer.course import Course
 from fairlead_advisor.steer.effects import Effects, MoverClient, PathMonitor
 from fairlead_advisor.steer.mover import Peer, Transport
-from fairlead_advisor.steer.observe import HeldBack, Sample, held_back, observe, rtt_floor
+from fairlead_advisor.steer.observe import HeldBack, Sample, held_back, limits_now, observe, rtt_floor
 
 PERIOD_S = 1.0
 REST_PERIOD_S = 3.0
@@ -86,9 +86,7 @@ class Watch:
             return
         sample, before = Sample(self._effects.monotonic_s(), stats), self._before
         self._before = sample
-        self._course.limits = replace(
-            self._course.limits, available=stats.available_congestion_controls, cap_bps=stats.cap_bps, buffers=stats.buffers
-        )
+        self._course.limits = limits_now(self._course.limits, stats)
         if before is None or sample.at_s <= before.at_s:
             return
         rtts_ms = self._monitor.recent(sample.at_s - before.at_s).answered_rtts_ms() if self._monitor else []

@@ -7,6 +7,8 @@ use std::sync::OnceLock;
 use serde::Serialize;
 use socket2::{Domain, Protocol, SockRef, Socket, Type};
 
+use crate::net::wire::buffers;
+
 /// Larger than any kernel grants, so that what it does grant can be read back.
 const BEYOND_BYTES: usize = 1 << 30;
 
@@ -57,10 +59,7 @@ pub(crate) struct Limits {
 pub(crate) fn limits() -> Limits {
     static LIMITS: OnceLock<Limits> = OnceLock::new();
     *LIMITS.get_or_init(|| Limits {
-        automatic_bytes: std::fs::read_to_string("/proc/sys/net/ipv4/tcp_wmem")
-            .ok()
-            .and_then(|text| text.split_whitespace().nth(2)?.parse().ok())
-            .unwrap_or(0),
+        automatic_bytes: buffers::automatic_send_bytes(),
         settable_bytes: granted(BEYOND_BYTES).unwrap_or(0) as u64,
     })
 }

@@ -88,10 +88,8 @@ pub(crate) fn bound_unread(socket: &TcpStream, unread: Unread) {
 /// The plan for streams beside this connection, told where it falls short.
 pub(crate) fn for_path(control: &TcpStream, rate_bps: Option<u64>) -> Option<u32> {
     let rtt = fairlead_sys::tcp_info(control).map_or(Duration::ZERO, |info| Duration::from_micros(info.rtt_us.into()));
-    let limits = Limits {
-        automatic: number("/proc/sys/net/ipv4/tcp_wmem", 2).unwrap_or(0),
-        allowed: number("/proc/sys/net/core/wmem_max", 0).unwrap_or(0),
-    };
+    let limits =
+        Limits { automatic: automatic_send_bytes(), allowed: number("/proc/sys/net/core/wmem_max", 0).unwrap_or(0) };
     match plan(rate_bps, rtt, limits) {
         Plan::Automatic => None,
         Plan::Fixed(bytes) => Some(bytes),
@@ -106,6 +104,11 @@ pub(crate) fn for_path(control: &TcpStream, rate_bps: Option<u64>) -> Option<u32
             None
         }
     }
+}
+
+/// To which the kernel grows a send buffer by itself (`net.ipv4.tcp_wmem`, third number), in bytes; 0 if not known.
+pub(crate) fn automatic_send_bytes() -> u64 {
+    number("/proc/sys/net/ipv4/tcp_wmem", 2).unwrap_or(0)
 }
 
 /// A number of a file of the kernel's.
