@@ -60,6 +60,8 @@ class JobSpec:
 
 
 DISK_BPS = 12 * MBPS
+IP_OVERHEAD = 1500 / 1448
+"""What the network counts for a payload byte at an MTU of 1500: headers of IP and TCP with timestamps."""
 JOBS = (
     JobSpec("bronze_1", "bronze", "a", "c"),
     JobSpec("silver_1", "silver", "a", "c"),
@@ -165,7 +167,13 @@ def links_of(job: JobSpec) -> tuple[str, ...]:
 def due_bps(names: Iterable[str], weights: Mapping[str, int]) -> dict[str, float]:
     """What each of these jobs is due on the network, in bits per second, if all is known: also what a disk gives."""
     jobs = [
-        Job(job.name, job.tenant, links_of(job), float(job.weight), demand_bps=math.inf if job.disk_bps is None else job.disk_bps)
+        Job(
+            job.name,
+            job.tenant,
+            links_of(job),
+            float(job.weight),
+            demand_bps=math.inf if job.disk_bps is None else job.disk_bps * IP_OVERHEAD,
+        )
         for job in map(BY_NAME.__getitem__, sorted(names))
     ]
     links = [Link(link.name, link.rate_bps, link.rate_bps * HEADROOM) for link in LINKS]

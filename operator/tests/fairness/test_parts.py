@@ -79,7 +79,7 @@ class TestDemand:
         [
             ("unbounded, uses all", 99, 0, math.inf),
             ("unbounded, uses half, just now", 50, 0, math.inf),
-            ("unbounded, uses half for long", 50, PATIENCE_SECONDS, 62.5),
+            ("unbounded, uses half for long", 50, PATIENCE_SECONDS, 60),
             ("unbounded, between", 85, PATIENCE_SECONDS, math.inf),
         ],
     )
@@ -89,15 +89,15 @@ class TestDemand:
         assert demand.most_bps == (expected * M if expected < math.inf else math.inf), before
 
     def test_a_limited_job_that_uses_all_it_may_for_two_rounds_is_free(self) -> None:
-        limited, all_of_it = Demand(62.5 * M, NOW - 60), Usage(60 * M, 50 * M)
-        wants = limited.after(all_of_it, 62.5 * M, NOW)
-        assert wants == Demand(62.5 * M, NOW - 60, wants_since=NOW)
-        assert wants.after(all_of_it, 62.5 * M, NOW + 2) == wants
-        assert wants.after(all_of_it, 62.5 * M, NOW + WANTING_SECONDS) == Demand()
-        assert wants.after(Usage(50 * M, 50 * M), 62.5 * M, NOW + WANTING_SECONDS) == limited
+        limited, all_of_it = Demand(60 * M, NOW - 60), Usage(60 * M, 50 * M)
+        wants = limited.after(all_of_it, 60 * M, NOW)
+        assert wants == Demand(60 * M, NOW - 60, wants_since=NOW)
+        assert wants.after(all_of_it, 60 * M, NOW + 2) == wants
+        assert wants.after(all_of_it, 60 * M, NOW + WANTING_SECONDS) == Demand()
+        assert wants.after(Usage(50 * M, 50 * M), 60 * M, NOW + WANTING_SECONDS) == limited
 
     def test_small_changes_of_what_a_limited_job_uses_change_nothing(self) -> None:
-        demand = Demand(62.5 * M, NOW - 60)
+        demand = Demand(60 * M, NOW - 60)
         assert demand.after(Usage(45 * M, 45 * M), self.CAP, NOW) == demand
 
     def test_a_rate_that_still_rises_is_not_a_limit(self) -> None:
@@ -111,16 +111,16 @@ class TestDemand:
     @pytest.mark.parametrize(
         ("cap", "used", "expected"),
         [
-            ("below the limit, all used", 29, 62.5),
-            ("below, part used", 26, 62.5),
-            ("below, little used", 10, 12.5),
-            ("near it", 59, 62.5),
-            ("at it", 60, 62.5),
+            ("below the limit, all used", 29, 60),
+            ("below, part used", 26, 60),
+            ("below, little used", 10, 12),
+            ("near it", 59, 60),
+            ("at it", 60, 60),
         ],
     )
     def test_a_limited_job_stays_so_while_a_lower_cap_hides_what_it_could_use(self, cap: str, used: float, expected: float) -> None:
         cap_bps = (60 if cap.endswith(" it") else 30) * M
-        assert Demand(62.5 * M, NOW - 60).after(Usage(used * M, used * M), cap_bps, NOW).most_bps == expected * M
+        assert Demand(60 * M, NOW - 60).after(Usage(used * M, used * M), cap_bps, NOW).most_bps == expected * M
 
 
 ROOM = Room({"a": ("l",), "b": ("l",)}, {"l": 100.0 * M}, {"a": M, "b": M})

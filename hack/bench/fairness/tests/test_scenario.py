@@ -52,7 +52,7 @@ def test_every_link_is_full_of_greedy_jobs_and_the_disk_gets_what_it_can_use() -
         for link in LINKS:
             wanted = sum(bps for name, bps in due.items() if link.name in links_of(BY_NAME[name]))
             assert wanted == pytest.approx(link.available_bps, rel=1e-6)
-        assert due["silver_3"] == BY_NAME["silver_3"].disk_bps
+        assert due["silver_3"] == pytest.approx(12.43e6, rel=1e-3), "its disk gives 12 Mb/s, which headers make more on the network"
 
 
 def test_tenants_are_due_by_weight_where_nothing_else_limits_them() -> None:

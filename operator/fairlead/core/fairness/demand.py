@@ -1,6 +1,6 @@
 """What a job can use: without bound, until it has used less than its cap for a while.
 
-A job that is limited elsewhere (a disk, another network) leaves what it does not use to others. It keeps a quarter more than it uses,
+A job that is limited elsewhere (a disk, another network) leaves what it does not use to others. It keeps a fifth more than it uses,
 so that it can be seen to want more: once it has used that too for two rounds, its demand is without bound again.
 """
 
@@ -9,8 +9,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
-SPARE = 1.25
-"""What a limited job may have, over what it uses."""
+SPARE = 1.2
+"""What a limited job may have, over what it uses: others lack the difference, and a disk's lumps must stay below it."""
 WANTS = 0.95
 """Using this part of what it may have, a job is taken to want more: pacing comes nearer to a cap, and a disk's jitter must not."""
 LEAVES = 0.8
