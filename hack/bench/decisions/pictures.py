@@ -15,7 +15,7 @@ from decisions.lab.transfer import SAMPLES
 from decisions.matrix import LOOPS, Cell, Policy
 from decisions.outcomes import Outcome, read_outcomes
 from fairlead_testbed.runs.batch import RUNS
-from fairlead_testbed.runs.record import TRACE
+from fairlead_testbed.runs.plans import FLOWS, TRACE
 
 mpl.use("Agg")
 # The same data give the same file.
@@ -60,7 +60,7 @@ def _change(outcome: Outcome, folder: Path) -> Any:
     figure, (rates, rtt) = plt.subplots(2, 1, figsize=(9, 6), sharex=True, layout="constrained")
     own = list(_own_mbps(folder / SAMPLES))
     rates.plot([time_s for time_s, _ in own], [mbps for _, mbps in own], color=_COLOURS[Policy.OURS], label="transfer")
-    for name, points in _flows_mbps(folder / "flows.csv").items():
+    for name, points in _flows_mbps(folder / FLOWS).items():
         rates.plot(list(points), list(points.values()), linewidth=0.8, label=name)
     rates.set_ylabel("goodput (Mb/s)")
     rates.legend(fontsize=8)

@@ -24,19 +24,10 @@ from decisions.matrix import Cell, Policy, background_of
 from decisions.timeline import Sample, first_data_s, flow_goodputs_bps, goodput_bps, spans
 from fairlead_testbed.lab.emulator import Emulator
 from fairlead_testbed.lab.kernel import offered_congestion_controls
-from fairlead_testbed.lab.namespaces import PROBE_ADDRESS_B, Names, Namespaces
+from fairlead_testbed.lab.namespaces import Names, Namespaces
+from fairlead_testbed.runs.plans import FLOWS, Priorities, agent_plans, idle_before_ns
 from fairlead_testbed.runs.quality import Limits, Verdict, judge
-from fairlead_testbed.runs.record import (
-    ECHO_PORT,
-    FLOW_INTERVAL_S,
-    IDLE_S,
-    MANIFEST,
-    TRACE,
-    Priorities,
-    length_s,
-    require_congestion_controls,
-    scenario_digest,
-)
+from fairlead_testbed.runs.record import MANIFEST, length_s, require_congestion_controls, scenario_digest
 from fairlead_testbed.scenario.expand import derived_seed
 from fairlead_testbed.scenario.model import Scenario
 
@@ -101,11 +92,15 @@ async def _run(cell: Cell, work: Path, bench: Bench, number: int) -> dict[str, A
         transfer = Transfer(cell, bench.tools, names, processes, work)
         stack.callback(transfer.close)
         await transfer.prepare()
-        idle_before_ns = int((IDLE_S + scenario.warm_up_s + scenario.path.rtt_ms / 1000) * 1e9)
-        for name, (module, plan) in _agents(cell, names, bench, work).items():
-            await processes.start_agent(name, module, {**plan, "idle_before_ns": idle_before_ns, "control": str(transfer.control)})
+        plans = agent_plans(background, names, work, bench.priorities)
+        for name, plan in plans.items():
+            await processes.start_agent(name, f"fairlead_testbed.agents.{name}", plan)
+        if cell.policy is Policy.PAPER:
+            # It probes from where the run's own probe does, by itself.
+            own = {"training": str(bench.training), "control": str(transfer.control), "priority": bench.tools.advisor_priority}
+            await processes.start_agent("paper", "decisions.paper.agent", {**plans["probe"], **own})
         load_before = os.getloadavg()[0]
-        start_ns = time.monotonic_ns() + int(_LEAD_S * 1e9) + idle_before_ns
+        start_ns = time.monotonic_ns() + int(_LEAD_S * 1e9) + idle_before_ns(background)
         processes.release(start_ns)
         await asyncio.sleep(max(0, start_ns - time.monotonic_ns()) / 1e9)
         start_at = datetime.now(UTC)
@@ -140,7 +135,7 @@ async def _run(cell: Cell, work: Path, bench: Bench, number: int) -> dict[str, A
             "in_force": [asdict(span) for span in spans(samples)],
         },
         "flows": reports["traffic"],
-        "settled_flows_bps": _settled_flows(work / "flows.csv", halfway_s, scenario.duration_s),
+        "settled_flows_bps": _settled_flows(work / FLOWS, halfway_s, scenario.duration_s),
         **told,
         **({"paper": reports["paper"]} if "paper" in reports else {}),
         "probe": reports["probe"],
@@ -159,35 +154,6 @@ async def _start_emulator(stack: AsyncExitStack, scenario: Scenario, names: Name
     stack.push_async_callback(emulator.end)
     await emulator.start(work / "emulator.log")
     return emulator
-
-
-def _agents(cell: Cell, names: Names, bench: Bench, work: Path) -> dict[str, tuple[str, dict[str, Any]]]:
-    """The test bed's agents, and the paper's loop where it is the policy: their modules and plans."""
-    background = background_of(cell.scenario)
-    probing = {"port": ECHO_PORT, "priority": bench.priorities.probe}
-    from_afar = {**probing, "namespace": names.probe_a, "host": PROBE_ADDRESS_B, "duration_s": background.duration_s}
-    agents: dict[str, tuple[str, dict[str, Any]]] = {
-        "echo": ("fairlead_testbed.agents.echo", {**probing, "namespace": names.probe_b, "address": PROBE_ADDRESS_B}),
-        # The run is judged by it; what the policies see, they measure themselves.
-        "probe": (
-            "fairlead_testbed.agents.probe",
-            {**from_afar, "rate_hz": background.probe.rate_hz, "idle_s": IDLE_S, "trace": str(work / TRACE)},
-        ),
-        "traffic": (
-            "fairlead_testbed.agents.traffic",
-            {
-                "scenario": background.model_dump(mode="json"),
-                "namespaces": asdict(names),
-                "interval_s": FLOW_INTERVAL_S,
-                "flows": str(work / "flows.csv"),
-                "priority": bench.priorities.traffic,
-            },
-        ),
-    }
-    if cell.policy is Policy.PAPER:
-        plan = {**from_afar, "training": str(bench.training), "priority": bench.tools.advisor_priority}
-        agents["paper"] = ("decisions.paper.agent", plan)
-    return agents
 
 
 def silences(samples: Sequence[Sample]) -> list[str]:

@@ -18,7 +18,8 @@ from fairlead_testbed.dataset.plan import PlannedRun
 from fairlead_testbed.dataset.specification import Specification
 from fairlead_testbed.errors import UsageError
 from fairlead_testbed.runs.batch import RUNS, is_recorded
-from fairlead_testbed.runs.record import BURSTS, MANIFEST, TRACE
+from fairlead_testbed.runs.plans import BURSTS, TRACE
+from fairlead_testbed.runs.record import MANIFEST
 from fairlead_testbed.scenario.expand import single_flows
 
 MANIFEST_FILE = "manifest.json"

@@ -23,32 +23,19 @@ from fairlead_testbed.errors import LabError, UsageError
 from fairlead_testbed.lab import emulator as emulators
 from fairlead_testbed.lab.emulator import Emulator, end_process
 from fairlead_testbed.lab.kernel import offered_congestion_controls
-from fairlead_testbed.lab.namespaces import PROBE_ADDRESS_B, Names, Namespaces
+from fairlead_testbed.lab.namespaces import Names, Namespaces
+from fairlead_testbed.runs.plans import IDLE_S, Priorities, agent_plans, idle_before_ns
 from fairlead_testbed.runs.quality import Limits, Verdict, judge
 from fairlead_testbed.scenario.expand import derived_seed
 from fairlead_testbed.scenario.model import Scenario
 
 FORMAT = 1
 MANIFEST = "manifest.json"
-TRACE = "trace.csv"
-BURSTS = "bursts.csv"
 
-ECHO_PORT = 7000
 QUEUE_INTERVAL_S = 0.1
-FLOW_INTERVAL_S = 0.2
-IDLE_S = 1.5
 _LEAD_S = 0.3
 _AGENT_PATIENCE_S = 60.0
 _PACKAGE_ROOT = Path(__file__).resolve().parents[2]
-
-
-@dataclass(frozen=True, slots=True)
-class Priorities:
-    """Real-time priorities: the path goes before the probe, the probe before the traffic."""
-
-    emulator: int = 50
-    probe: int = 45
-    traffic: int = 40
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,40 +112,10 @@ async def _run(scenario: Scenario, work: Path, bench: Bench, number: int) -> dic
         await emulator.start(work / "emulator.log")
         agents = _Agents(work)
         stack.push_async_callback(agents.end)
-        warm_up_ns, rtt_ns = int(scenario.warm_up_s * 1e9), int(scenario.path.rtt_ms * 1e6)
-        idle_before_ns = int(IDLE_S * 1e9) + rtt_ns + warm_up_ns
-        probe_priority = priorities.probe if priorities else None
-        service = {"port": ECHO_PORT, "priority": probe_priority}
-        await asyncio.gather(
-            agents.start("echo", {**service, "namespace": names.probe_b, "address": PROBE_ADDRESS_B}),
-            agents.start(
-                "probe",
-                {
-                    **service,
-                    "namespace": names.probe_a,
-                    "host": PROBE_ADDRESS_B,
-                    "rate_hz": scenario.probe.rate_hz,
-                    "idle_s": IDLE_S,
-                    "idle_before_ns": idle_before_ns,
-                    "duration_s": scenario.duration_s,
-                    "trace": str(work / TRACE),
-                    "bursts": [burst.model_dump(mode="json") for burst in scenario.probe.bursts],
-                    "burst_trace": str(work / BURSTS),
-                },
-            ),
-            agents.start(
-                "traffic",
-                {
-                    "scenario": scenario.model_dump(mode="json"),
-                    "namespaces": asdict(names),
-                    "interval_s": FLOW_INTERVAL_S,
-                    "flows": str(work / "flows.csv"),
-                    "priority": priorities.traffic if priorities else None,
-                },
-            ),
-        )
+        plans = agent_plans(scenario, names, work, priorities)
+        await asyncio.gather(*(agents.start(name, plan) for name, plan in plans.items()))
         load_before = os.getloadavg()[0]
-        start_ns = time.monotonic_ns() + int(_LEAD_S * 1e9) + idle_before_ns
+        start_ns = time.monotonic_ns() + int(_LEAD_S * 1e9) + idle_before_ns(scenario)
         agents.release(start_ns)
         queue = asyncio.create_task(_watch_queue(emulator, start_ns, scenario, work / "queue.csv"))
         stack.callback(queue.cancel)
@@ -168,7 +125,7 @@ async def _run(scenario: Scenario, work: Path, bench: Bench, number: int) -> dic
         probe, flows, queues = await asyncio.gather(agents.result("probe", patience_s), agents.result("traffic", patience_s), queue)
         stats = await emulator.stats()
     (work / "emulator.log").unlink()
-    for name in _Agents.NAMES:
+    for name in plans:
         (work / f"{name}.log").unlink()
     verdict = judge(scenario, stats, probe, flows, bench.limits)
     return {
@@ -227,8 +184,6 @@ async def _watch_queue(emulator: Emulator, start_ns: int, scenario: Scenario, fi
 
 class _Agents:
     """The agent processes of a run."""
-
-    NAMES = ("echo", "probe", "traffic")
 
     def __init__(self, work: Path) -> None:
         self._work = work
