@@ -34,6 +34,8 @@ class FakeNodes:
         """By how much `bytes_transferred` grows from the start of a mover on."""
         self.choice: dict[str, Any] = {}
         """What the advisor decides, beyond the safe default."""
+        self.path: dict[str, Any] = {"rtt_seconds": 0.06, "rtt_minimum_seconds": 0.059, "loss_ratio": 0.0, "samples": 200}
+        """What it says of the path."""
         self.decided = True
         self.requests: list[str] = []
         self._advice: dict[str, Callable[[], KubeObject | None]] = {}
@@ -154,8 +156,7 @@ class FakeNodes:
             choice = {"protocol": "TCP", "congestion_control": "cubic", "streams": 4, "background": None, "confidence": None}
             choice |= {"abstained": True, "model": None, "reason": "NoModel", "message": "no model", "decided_at": begun_at}
             choice |= self.choice
-            path = {"rtt_seconds": 0.06, "rtt_minimum_seconds": 0.059, "loss_ratio": 0.0, "samples": 200}
-            return {"version": 1, "path": path, "decision": choice, "applied": True}
+            return {"version": 1, "path": self.path, "decision": choice, "applied": True}
 
         async def decision(_: web.Request) -> web.Response:
             said = advice()

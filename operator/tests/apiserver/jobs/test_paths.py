@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
 from kubelet import FakeNodes
 from lab import Lab, eventually, network_path
 
@@ -85,6 +86,31 @@ async def test_a_transfer_leaves_what_it_learnt_and_the_next_one_starts_from_it_
     assert options["--path-capacity"] == "200M"
     assert (known["background"]["probabilities"]["B1-C0"], known["background"]["model"]) == (0.9, CLASSIFIED["model"])
     assert second["metadata"]["annotations"][names.ANNOTATION_PATH] == names.PATH_KNOWN
+
+
+@pytest.mark.parametrize(("whole", "rtt"), [(True, "90.000ms"), (False, "60.000ms")])
+async def test_a_known_path_has_the_rtt_of_an_advisor_that_probed_it_as_a_whole_after_all(lab: Lab, whole: bool, rtt: str) -> None:
+    async with lab.operator(), FakeNodes(lab.client, lab.namespace).running() as nodes:
+        nodes.choice = CLASSIFIED
+        receiver, sender = await _start(lab, nodes, "first")
+        await lab.condition("PathProbed", name="first")
+        for pod in (sender, receiver):
+            await nodes.finish(pod)
+        await lab.condition("Succeeded", name="first")
+        nodes.path = {"rtt_seconds": 0.09, "rtt_minimum_seconds": 0.089, "loss_ratio": 0.0, "samples": 200, "whole": whole}
+        nodes.choice = {**CLASSIFIED, "congestion_control": "cubic", "any_bbr": 0.03}
+        receiver, sender = await _start(lab, nodes, "second")
+        assert sender["metadata"]["annotations"][names.ANNOTATION_PATH] == names.PATH_KNOWN
+        await lab.condition("PathProbed", name="second")
+        for pod in (sender, receiver):
+            await nodes.finish(pod)
+
+        async def second_background() -> KubeObject | None:
+            statuses = (path.get("status") or {} for path in await _paths(lab))
+            return next((status for status in statuses if float((status.get("background") or {}).get("anyBBR", 1)) == 0.03), None)
+
+        status = await eventually(second_background, "the second job's news of the path", lambda: _paths(lab))
+    assert status["rtt"] == rtt
 
 
 async def test_while_one_probes_the_other_waits_and_is_told_the_answer(lab: Lab) -> None:
