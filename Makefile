@@ -96,7 +96,7 @@ unit-python:
 	$(VENV)/pytest -q hack/cluster/tests
 	$(VENV)/pytest -q hack/wan/tests/testbed --ignore hack/wan/tests/testbed/lab
 	$(VENV)/pytest -q hack/bench/classifier_bench/tests
-	$(VENV)/pytest -q hack/bench/decisions/tests
+	$(VENV)/pytest -q hack/bench/decisions/tests --ignore hack/bench/decisions/tests/lab/test_cell.py
 	$(VENV)/pytest -q hack/demo
 	$(VENV)/pytest -q hack/bench/mover
 	$(VENV)/pytest -q hack/bench/fairness/tests
@@ -123,6 +123,7 @@ programs-rust:
 programs-python:
 	$(VENV)/pytest -q -n 2 $(addprefix images/advisor/tests/,$(ADVISOR_PROGRAM_TESTS))
 	$(VENV)/pytest -q hack/wan/tests/testbed/lab
+	$(VENV)/pytest -q hack/bench/decisions/tests/lab/test_cell.py
 
 .PHONY: programs-fuzz
 programs-fuzz:
@@ -189,7 +190,7 @@ bench-parallelism: python rust ## The advisor's stream count against fixed ones 
 	$(VENV)/python hack/bench/parallelism.py
 
 .PHONY: bench-decisions
-bench-decisions: python rust ## Goodput, fairness and adaptation of the choice of congestion control (root, idle, 30 minutes; FULL=1 4 hours): build/bench/decisions.json
+bench-decisions: python rust ## Goodput, fairness and adaptation of the choice of congestion control (root, idle, 30 minutes; FULL=1 2.5 hours): build/bench/decisions.json
 	PYTHONPATH=hack/bench:hack/wan $(VENV)/python -m decisions --data $(CLASSIFIER_DATA) $(if $(FULL),--full) $(BENCH_FLAGS)
 
 .PHONY: images

@@ -13,6 +13,7 @@ import os
 import platform
 import signal
 import sys
+import time
 from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -20,11 +21,12 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from decisions import report, stream_counts
+from decisions.figures import doubtful
 from decisions.fingerprints import digest_of, fingerprints
 from decisions.lab.run import Bench, run_cell
 from decisions.lab.transfer import Tools
-from decisions.matrix import FULL, SUBSET, Cell, Matrix, Policy, cells, kind_of_path, known_paths, matching
-from decisions.outcomes import read_outcomes
+from decisions.matrix import FULL, SUBSET, Cell, Matrix, Policy, cells, kind_of_path, known_paths, matching, repetitions
+from decisions.outcomes import Outcome, read_outcomes
 from decisions.paper.classifier import save_training, training_of
 from fairlead_advisor.errors import AdvisorError, NoModelError
 from fairlead_advisor.models.store import find_model
@@ -34,7 +36,7 @@ from fairlead_testbed.dataset.specification import Specification
 from fairlead_testbed.errors import LabError, TestbedError, UsageError
 from fairlead_testbed.lab.emulator import find_program
 from fairlead_testbed.lab.namespaces import remove_abandoned
-from fairlead_testbed.runs.batch import Rules, generate, is_recorded
+from fairlead_testbed.runs.batch import Rules, State, generate, is_recorded
 from fairlead_testbed.runs.packing import Budget, estimate_s
 from fairlead_testbed.runs.progress import Progress, duration
 from fairlead_testbed.scenario.load import load_toml
@@ -43,7 +45,7 @@ ROOT = Path(__file__).resolve().parents[3]
 BUILD = ROOT / "build"
 PARTS = ("stationary", "changing", "parallelism")
 SPECIFICATION = "full"
-BUDGET = Budget(cores=1.17, runs=6)
+BUDGET = Budget(cores=1.39, runs=8)
 """Less than a data set's: beside the traffic there are two movers and an advisor. Two runs of the fastest path must not fit."""
 _T = TypeVar("_T")
 
@@ -64,12 +66,12 @@ def main(arguments: Sequence[str]) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="decisions", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--full", action="store_true", help="all six backgrounds on all paths: some four hours")
+    parser.add_argument("--full", action="store_true", help="all six backgrounds on all paths: some two and a half hours")
     parser.add_argument("--data", type=Path, default=BUILD / "dataset" / "full", help="the packed data set, for the paper's classifier")
     parser.add_argument("--model", type=Path, help="our classifier's file (default: the installed one)")
     parser.add_argument("--only", choices=PARTS, action="append", help="a part; may be given several times")
     parser.add_argument("--cell", metavar="TEXT", help="only the runs that have this in their name")
-    parser.add_argument("--seconds", type=float, help="length of a stationary transfer, 90 or more [220, with --full 240]")
+    parser.add_argument("--seconds", type=float, help="length of a stationary transfer, 90 or more [220]")
     parser.add_argument("--minutes", type=float, help="start no run that would not end by then; go on with the same command")
     parser.add_argument("--folder", type=Path, default=BUILD / "bench" / "decisions", help="where finished runs are kept")
     parser.add_argument("--output", type=Path, help="the file to write [build/bench/decisions.json; of a part: decisions-partial.json]")
@@ -155,40 +157,54 @@ async def _measure(session: Session, bench: Bench) -> bool:
     """Whether everything that was asked for is there at the end."""
     options = session.options
     budget = Budget(options.cores, options.side_by_side)
-    missing = [cell for cell in session.cells if not is_recorded(cell, options.folder, disturbed_too=options.keep_disturbed)]
-    left = duration(estimate_s([cell.scenario for cell in missing], budget)) if missing else "nothing"
-    print(f"{len(session.cells) - len(missing)} of {len(session.cells)} runs are there; to do: {left}", file=sys.stderr)
-    limit_s = None if options.minutes is None else options.minutes * 60
-    rules = Rules(budget, stop_after_s=limit_s, keep_disturbed=options.keep_disturbed)
+    ends_s = None if options.minutes is None else time.monotonic() + options.minutes * 60
 
     async def recorder(cell: Any, folder: Path, number: int) -> Any:
         return await run_cell(cell, folder, bench, number)
 
-    state = await generate(session.cells, options.folder, recorder, rules, Progress(len(session.cells), budget, sys.stderr))
+    async def record_all(wanted: Sequence[Cell]) -> State:
+        missing = [cell for cell in wanted if not is_recorded(cell, options.folder, disturbed_too=options.keep_disturbed)]
+        left = duration(estimate_s([cell.scenario for cell in missing], budget)) if missing else "nothing"
+        print(f"{len(wanted) - len(missing)} of {len(wanted)} runs are there; to do: {left}", file=sys.stderr)
+        left_s = None if ends_s is None else ends_s - time.monotonic()
+        rules = Rules(budget, stop_after_s=left_s, keep_disturbed=options.keep_disturbed)
+        return await generate(wanted, options.folder, recorder, rules, Progress(len(wanted), budget, sys.stderr))
+
+    state = await record_all(session.cells)
+    if not state.out_of_time and (again := _again(session)):
+        state = await record_all((*session.cells, *again))
     for name, faults in state.given_up.items():
         print(f"given up: {name}: {faults}", file=sys.stderr)
     if state.given_up:
         print("Is anything else running on this machine? The same command tries them again.", file=sys.stderr)
-    complete = state.done == len(session.cells)
+    complete = not state.given_up and not state.out_of_time
     if session.wants("parallelism") and not state.out_of_time:
         try:
             await stream_counts.measure(options.folder, session.sweep, session.programs)
         except LabError as error:
             print(f"decisions: {error}", file=sys.stderr)
             complete = False
-    return complete and not state.out_of_time
+    return complete
+
+
+def _outcomes(session: Session, wanted: Sequence[Cell]) -> list[Outcome]:
+    return list(read_outcomes(wanted, session.options.folder, disturbed_too=session.options.keep_disturbed))
+
+
+def _again(session: Session) -> tuple[Cell, ...]:
+    return repetitions(session.cells, doubtful(_outcomes(session, session.cells)))
 
 
 def _rows(session: Session) -> list[dict[str, Any]]:
     options = session.options
-    outcomes = list(read_outcomes(session.cells, options.folder, disturbed_too=options.keep_disturbed))
+    outcomes = _outcomes(session, (*session.cells, *_again(session)))
     paths = {cell.path_id: cell.path for cell in session.cells}
     about = {
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
         "matrix": "full" if options.full else "subset",
         "seconds": options.seconds or session.matrix.seconds,
         "runs": len(outcomes),
-        "runs_planned": len(session.cells),
+        "runs_planned": len(session.cells) + len(_again(session)),
         "disturbed_too": options.keep_disturbed,
         "model": session.model,
         "mover": digest_of([options.mover])[:12],

@@ -18,6 +18,8 @@ PAPERS_OWN_CLASSES = ("B0-C1", "B1-C0")
 _LEAST_GOODPUT_BPS = 1000.0
 """Below it a ratio says nothing: a run that carried as good as nothing counts as this much."""
 _TEN_MINUTES_S = 600.0
+DOUBTFUL = 0.15
+"""A single run that is this far from the oracle's, to either side, says more of these two runs than of the choice."""
 _T = TypeVar("_T")
 
 
@@ -71,14 +73,25 @@ class Group:
 
 
 def groups(outcomes: Iterable[Outcome]) -> tuple[Group, ...]:
-    """The stationary cells that every policy has a run of, in the order of the outcomes."""
-    found: dict[tuple[str, str], dict[Policy, Outcome]] = {}
+    """The stationary cells that every policy has a run of, in the order of the outcomes; of several runs the one of median goodput."""
+    found: dict[tuple[str, str], dict[Policy, list[Outcome]]] = {}
     for outcome in outcomes:
         if outcome.scene.stationary:
-            found.setdefault((outcome.path_id, outcome.background), {})[outcome.policy] = outcome
+            found.setdefault((outcome.path_id, outcome.background), {}).setdefault(outcome.policy, []).append(outcome)
     return tuple(
-        Group(path_id, background, runs) for (path_id, background), runs in found.items() if set(policies_with(background)) <= runs.keys()
+        Group(path_id, background, {policy: _middle(of_policy) for policy, of_policy in runs.items()})
+        for (path_id, background), runs in found.items()
+        if set(policies_with(background)) <= runs.keys()
     )
+
+
+def _middle(runs: Sequence[Outcome]) -> Outcome:
+    return sorted(runs, key=lambda run: run.own_bps)[(len(runs) - 1) // 2]
+
+
+def doubtful(first_runs: Iterable[Outcome]) -> frozenset[tuple[str, str]]:
+    """Path and background of the cells where one run of ours is far above or below one of the oracle's: they want medians."""
+    return frozenset((group.path_id, group.background) for group in groups(first_runs) if abs(group.vs_oracle(Policy.OURS) - 1) > DOUBTFUL)
 
 
 def figures(outcomes: Sequence[Outcome], policy: Policy) -> dict[str, float | None]:

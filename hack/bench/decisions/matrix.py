@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Container, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cache
 
@@ -20,6 +20,7 @@ SEED = 20261121
 TRANSFER = "transfer"
 """The planned flow whose place the mover takes: it is in the scenario so that what a cell costs is known, and nobody else sends it."""
 PROBE_RATE_HZ = 20.0
+RUNS_OF_A_MEDIAN = 3
 ARRIVAL_S, DEPARTURE_S, CHANGING_S = 60.0, 120.0, 180.0
 
 NEVER_DRAWN = {
@@ -92,11 +93,14 @@ class Cell:
     policy: Policy
     seconds: float
     fingerprint: str
+    number: int = 1
+    """From 2 on: the same once more."""
 
     @property
     def name(self) -> str:
         """The folder's name."""
-        return f"{self.path_id}__{self.scene.name}__{self.policy}"
+        first = f"{self.path_id}__{self.scene.name}__{self.policy}"
+        return first if self.number == 1 else f"{first}__{self.number}"
 
     @property
     def scenario(self) -> Scenario:
@@ -156,12 +160,13 @@ SUBSET = Matrix(
     scenes=CHANGING[-1:],
     seconds=220.0,
 )
-_FULL_PATHS = ("overlay-1", "overlay-1-tenth", "p00", "p04", "p31", "p37", "new-30", "new-80")
+_FULL_PATHS = ("overlay-1", "overlay-1-tenth", "p00", "p31", "new-30", "new-80")
 FULL = Matrix(
     stationary=tuple((path_id, str(background)) for path_id in _FULL_PATHS for background in BackgroundClass),
     changing=("overlay-1-tenth", "p31", "new-30"),
     scenes=CHANGING,
-    seconds=240.0,
+    # As in the subset, whose runs are then among these.
+    seconds=SUBSET.seconds,
 )
 
 
@@ -190,6 +195,17 @@ def cells(matrix: Matrix, paths: Mapping[str, Path], fingerprints: Mapping[Polic
         for policy in LOOPS
     ]
     return (*steady, *changing)
+
+
+def repetitions(all_cells: Iterable[Cell], which: Container[tuple[str, str]]) -> tuple[Cell, ...]:
+    """Our cells and the oracle's of the paths and backgrounds in `which`, as often more as makes a median."""
+    return tuple(
+        replace(cell, number=number)
+        for cell in all_cells
+        for background in (str(cell.scene.classes[0][1]),)
+        if cell.scene.stationary and (cell.path_id, background) in which and cell.policy in (Policy.OURS, right_choice(background))
+        for number in range(2, RUNS_OF_A_MEDIAN + 1)
+    )
 
 
 def kind_of_path(path_id: str, specification: Specification) -> str:

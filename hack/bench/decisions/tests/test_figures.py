@@ -1,6 +1,6 @@
 import pytest
 
-from decisions.figures import figures, groups, jain, of_oracle
+from decisions.figures import doubtful, figures, groups, jain, of_oracle
 from decisions.matrix import Policy
 from decisions.outcomes import Outcome
 from decisions.report import rows, table
@@ -44,6 +44,20 @@ def test_the_oracle_is_the_fixed_choice_that_is_right_for_the_true_class() -> No
 def test_a_group_without_all_policies_says_nothing_yet() -> None:
     assert len(groups(MEASURED[:-1])) == 2
     assert figures(MEASURED[:3], OURS)["goodput_vs_oracle_mean"] is None
+
+
+def test_of_several_runs_the_one_of_median_goodput_counts_with_its_shares() -> None:
+    again = [outcome("B1-C0", OURS, 10.0, 18.0), outcome("B1-C0", OURS, 11.0, 17.0)]
+    (group,) = (group for group in groups([*MEASURED, *again]) if group.background == "B1-C0")
+    assert (group.runs[OURS].own_bps, group.runs[OURS].flows_bps) == (11e6, (17e6,))
+
+
+@pytest.mark.parametrize(("own_mbps", "doubted"), [(11.8, True), (12.0, False), (16.0, False), (16.2, True)])
+def test_a_run_far_from_the_oracles_to_either_side_is_doubtful(own_mbps: float, doubted: bool) -> None:
+    found = doubtful(
+        [*(one for one in MEASURED if (one.background, one.policy) != ("B1-C0", OURS)), outcome("B1-C0", OURS, own_mbps, 15.0)]
+    )
+    assert found == ({("new-30", "B1-C0")} if doubted else frozenset())
 
 
 def test_our_figures_by_hand() -> None:

@@ -18,6 +18,7 @@ from decisions.matrix import (
     known_paths,
     matching,
     policies_with,
+    repetitions,
     right_choice,
 )
 from decisions.tests.made import PATHS, cell
@@ -65,6 +66,16 @@ def test_the_whole_matrix_has_all_classes_on_known_unseen_and_never_drawn_paths(
 def test_every_cell_has_a_folder_and_a_scenario_of_its_own() -> None:
     planned = cells(FULL, known_paths(DATASET), PRINTS)
     assert len({one.name for one in planned}) == len({scenario_digest(one.scenario) for one in planned}) == len(planned)
+
+
+def test_only_ours_and_the_oracle_are_repeated_in_folders_of_their_own() -> None:
+    planned = cells(FULL, known_paths(DATASET), PRINTS)
+    again = repetitions(planned, {("p00", "B1-C1"), ("new-30", "C1-C1")})
+    names = {f"p00__b1-c1__{policy}__{number}" for policy in ("bbr", "ours") for number in (2, 3)}
+    assert {one.name for one in again} == names | {
+        f"new-30__c1-c1__{policy}__{number}" for policy in ("cubic", "ours") for number in (2, 3)
+    }
+    assert repetitions(planned, frozenset()) == ()
 
 
 def test_all_policies_meet_the_same_background() -> None:
