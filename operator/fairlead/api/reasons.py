@@ -55,7 +55,7 @@ class Reason(_Documented):
 
     WAITING_FOR_LINK = (
         "WaitingForLink",
-        "A link of the FairnessPolicy has promised all it has; the message says which and the place in the queue. The job waits.",
+        "A policy's link, or the tenant's limit on it, has too little left; the message says which and the place in the queue.",
     )
     GUARANTEE_TOO_LARGE = (
         "GuaranteeTooLarge",
@@ -143,7 +143,10 @@ class EventReason(_Documented):
     FAILED = "Failed", "The job has failed for good."
     SUSPENDED = "Suspended", "The job was suspended."
     RESUMED = "Resumed", "The job was resumed."
-    WAITING_FOR_LINK = "WaitingForLink", "A link has no room for the job's guarantee; the message says which, and the place in the queue."
+    WAITING_FOR_LINK = (
+        "WaitingForLink",
+        "A link, or the tenant's limit on it, has no room for the job; the message says which, and the place in the queue.",
+    )
     CAP_EXCEEDED = "CapExceeded", "The measured rate exceeds the cap by more than a twentieth over 10 seconds."
     CLEANUP_SKIPPED = "CleanupSkipped", "Partial files could not be removed in time; the message says where they may be."
 

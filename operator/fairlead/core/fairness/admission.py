@@ -1,19 +1,21 @@
 """Who may start: a job waits rather than that a promise on a link is broken.
 
 On a link the jobs' guarantees together must fit, and beside them what the policy guarantees to tenants. Jobs wait in the order of priority,
-to which waiting adds, and nobody overtakes on a link where a guarantee waits; only jobs without guarantee do for a while, for they
-take next to nothing of what is promised.
+to which waiting adds, and nobody overtakes where a guarantee waits: on a link that lacks room for it, or within a tenant whose limit does.
+Only jobs without guarantee do for a while, for they take next to nothing of what is promised. Links that have room for a job which waits
+elsewhere keep it, and stay open to all others.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
 
 from fairlead.api.quantity import format_rate_rounded
 from fairlead.core.fairness.model import Admissions, Participant, Waiting
-from fairlead.core.fairness.rules import LinkRule, Rules, TenantRule
+from fairlead.core.fairness.rules import LinkRule, Rules
 
 LEAST_BPS = 1e6
 """What every job needs to make progress: a block every ten seconds."""
@@ -30,103 +32,171 @@ def least_bps(links: Iterable[LinkRule]) -> float:
     return min([LEAST_BPS, *(LEAST_PART * link.available_bps for link in links)])
 
 
+class _Lack(Enum):
+    """What has too little left for a job."""
+
+    LINK = "link"
+    TENANT = "tenant"
+    """The limit of its tenant, on one link. The link may have plenty."""
+
+
+_Line = tuple[str, str | None]
+"""Where jobs wait: a link, and the tenant if they wait for its limit there."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Obstacle:
+    line: _Line
+    is_behind: bool
+    """There may be room, but others wait for it."""
+
+
 @dataclass
 class _Promises:
     """What is promised on each link, by tenant. Local to one call of `admit`."""
 
     rules: Rules
-    held: dict[tuple[str, str], float]
+    held: dict[tuple[str, str], float] = field(default_factory=lambda: defaultdict(float))
+    kept: dict[tuple[str, str], float] = field(default_factory=lambda: defaultdict(float))
+    """What links with room keep for jobs that wait elsewhere."""
+    kept_from_all: dict[tuple[str, str], float] = field(default_factory=lambda: defaultdict(float))
+    """The part of it that jobs without guarantee may not take either."""
 
     def add(self, job: Participant, links: Sequence[str]) -> None:
         for link in links:
             self.held[link, self.rules.tenant(job.namespace).name] += self.need(job, links)
 
+    def keep(self, job: Participant, link: str, need: float, now: float) -> None:
+        """Reserves what the job will need, once it can start, on a link that has it."""
+        key = link, self.rules.tenant(job.namespace).name
+        self.kept[key] += need
+        if now - job.asked_at >= OVERTAKING_SECONDS:
+            self.kept_from_all[key] += need
+
     def need(self, job: Participant, links: Sequence[str]) -> float:
         return max(job.guarantee_bps, least_bps(self.rules.links[link] for link in links))
 
-    def obstacle(self, job: Participant, links: Sequence[str]) -> str | None:
-        """The first link without room for the job, None if it can start."""
-        tenant, need = self.rules.tenant(job.namespace), self.need(job, links)
-        return next((link for link in links if not self._fits(job, tenant, link, need)), None)
+    def lack(self, job: Participant, link: str, need: float) -> _Lack | None:
+        """What has too little left on the link for the job, None if it fits."""
+        available, tenant = self.rules.links[link].available_bps, self.rules.tenant(job.namespace)
+        kept = self.kept if job.guarantee_bps > 0.0 else self.kept_from_all
+        own = self.held[link, tenant.name] + kept[link, tenant.name]
+        if own + need > tenant.limit_bps:
+            return _Lack.TENANT
+        if self._taken(link, kept, tenants_too=False) + need > available:
+            return _Lack.LINK
+        if job.guarantee_bps <= 0.0:
+            return None
+        growth = max(own + need, tenant.guarantee_bps) - max(own, tenant.guarantee_bps)
+        fits = growth <= 0.0 or self._taken(link, kept, tenants_too=True) + growth <= available
+        return None if fits else _Lack.LINK
 
-    def taken(self, link: str, *, tenants_too: bool) -> float:
-        """What is promised on a link to jobs, or to jobs and tenants."""
+    def promised(self, job: Participant, link: str) -> float:
+        """What of a link is promised already, as far as it counts for the job: to jobs, and to tenants if it has a guarantee."""
+        return self._taken(link, {}, tenants_too=job.guarantee_bps > 0.0)
+
+    def _taken(self, link: str, kept: Mapping[tuple[str, str], float], *, tenants_too: bool) -> float:
         total = 0.0
         for tenant in self.rules.tenants.values():
-            jobs_bps = self.held[link, tenant.name]
+            jobs_bps = self.held[link, tenant.name] + kept.get((link, tenant.name), 0.0)
             total += max(jobs_bps, tenant.guarantee_bps) if tenants_too else jobs_bps
         return total
 
-    def _fits(self, job: Participant, tenant: TenantRule, link: str, need: float) -> bool:
-        available = self.rules.links[link].available_bps
-        own = self.held[link, tenant.name]
-        if self.taken(link, tenants_too=False) + need > available or own + need > tenant.limit_bps:
-            return False
-        if job.guarantee_bps <= 0.0:
-            return True
-        growth = max(own + need, tenant.guarantee_bps) - max(own, tenant.guarantee_bps)
-        return growth <= 0.0 or self.taken(link, tenants_too=True) + growth <= available
+
+@dataclass
+class _Lines:
+    """Who waits where, in order. Local to one call of `admit`."""
+
+    rules: Rules
+    now: float
+    jobs: dict[_Line, list[Participant]] = field(default_factory=lambda: defaultdict(list))
+    closed_since: dict[_Line, float] = field(default_factory=dict)
+    """Since when a job waits there for its guarantee."""
+
+    def behind(self, job: Participant, link: str) -> _Line | None:
+        """Where on the link earlier jobs wait that this one must not overtake, None if nowhere."""
+        for line in ((link, self.rules.tenant(job.namespace).name), (link, None)):
+            since = self.closed_since.get(line)
+            if since is not None and (job.guarantee_bps > 0.0 or self.now - since >= OVERTAKING_SECONDS):
+                return line
+        return None
+
+    def join(self, job: Participant, line: _Line) -> None:
+        self.jobs[line].append(job)
+        if job.guarantee_bps > 0.0:
+            self.closed_since[line] = min(self.closed_since.get(line, job.asked_at), job.asked_at)
 
 
 def admit(rules: Rules, holders: Iterable[Participant], askers: Iterable[Participant], now: float) -> Admissions:
     """Who of the askers may start beside the holders, and why the others wait. `Admissions.admitted` has the holders too."""
-    promises, empty = _Promises(rules, defaultdict(float)), _Promises(rules, defaultdict(float))
+    promises, empty, lines = _Promises(rules), _Promises(rules), _Lines(rules, now)
     admitted: set[str] = set()
     for job in holders:
         promises.add(job, rules.links_of(job))
         admitted.add(job.uid)
-    queues: dict[str, list[Participant]] = defaultdict(list)
-    stopped: dict[str, tuple[str, bool]] = {}
-    blocked_since: dict[str, float] = {}
+    waiting: dict[str, Waiting] = {}
+    stopped: list[tuple[Participant, _Obstacle]] = []
     for job in sorted(askers, key=lambda job: (-_rank(job, now), job.asked_at, job.uid)):
         links = rules.links_of(job)
-        impossible = empty.obstacle(job, links)
-        if impossible is not None:
-            stopped[job.uid] = (impossible, True)
+        need = promises.need(job, links)
+        never = next(((link, lack) for link in links if (lack := empty.lack(job, link, need)) is not None), None)
+        if never is not None:
+            waiting[job.uid] = Waiting(never[0], _impossible(rules, job, *never), impossible=True)
             continue
-        queued = next((link for link in links if _is_behind(job, blocked_since.get(link), now)), None)
-        obstacle = queued if queued is not None else promises.obstacle(job, links)
-        if obstacle is None:
+        obstacles = {link: found for link in links if (found := _obstacle(promises, lines, job, link, need)) is not None}
+        if not obstacles:
             promises.add(job, links)
             admitted.add(job.uid)
             continue
-        stopped[job.uid] = (obstacle, False)
+        stopped.append((job, next(iter(obstacles.values()))))
         for link in links:
-            queues[link].append(job)
-            if job.guarantee_bps > 0.0:
-                blocked_since[link] = min(blocked_since.get(link, now), job.asked_at)
-    by_uid = {job.uid: job for queue in queues.values() for job in queue}
-    waiting = {
-        uid: Waiting(link, _impossible(rules, link), impossible=True)
-        if impossible
-        else Waiting(link, _wait_message(promises, queues[link], by_uid[uid], link))
-        for uid, (link, impossible) in stopped.items()
-    }
+            if link in obstacles:
+                lines.join(job, obstacles[link].line)
+            elif job.guarantee_bps > 0.0:
+                promises.keep(job, link, need, now)
+    for job, obstacle in stopped:
+        waiting[job.uid] = Waiting(obstacle.line[0], _wait_message(promises, lines.jobs[obstacle.line], job, obstacle))
     return Admissions(frozenset(admitted), waiting)
+
+
+def _obstacle(promises: _Promises, lines: _Lines, job: Participant, link: str, need: float) -> _Obstacle | None:
+    """Where on the link the job has to wait, None if nowhere."""
+    line = lines.behind(job, link)
+    if line is not None:
+        return _Obstacle(line, is_behind=True)
+    lack = promises.lack(job, link, need)
+    if lack is None:
+        return None
+    return _Obstacle((link, promises.rules.tenant(job.namespace).name if lack is _Lack.TENANT else None), is_behind=False)
 
 
 def _rank(job: Participant, now: float) -> float:
     return job.priority + max(0.0, now - job.asked_at) / AGEING_SECONDS
 
 
-def _is_behind(job: Participant, blocked_since: float | None, now: float) -> bool:
-    """Whether an earlier job waits on the link that this one must not overtake."""
-    if blocked_since is None:
-        return False
-    return job.guarantee_bps > 0.0 or now - blocked_since >= OVERTAKING_SECONDS
+def _impossible(rules: Rules, job: Participant, link: str, lack: _Lack) -> str:
+    tenant = rules.tenant(job.namespace)
+    if lack is _Lack.TENANT:
+        most = f"the limit of tenant {tenant.name}, {format_rate_rounded(tenant.limit_bps)}"
+    else:
+        available = format_rate_rounded(rules.links[link].available_bps)
+        most = f"link {link} ever has for it ({available} less what other tenants are guaranteed)"
+    return f"bandwidth.guarantee is more than {most}: lower it, or ask an administrator about the FairnessPolicy"
 
 
-def _impossible(rules: Rules, link: str) -> str:
-    available = format_rate_rounded(rules.links[link].available_bps)
-    return (
-        f"bandwidth.guarantee is more than link {link} ever has for it ({available} less what other tenants are guaranteed,"
-        " and the tenant's limit): lower it, or ask an administrator about the FairnessPolicy"
-    )
-
-
-def _wait_message(promises: _Promises, queue: Sequence[Participant], job: Participant, link: str) -> str:
-    place = 1 + next(number for number, each in enumerate(queue) if each.uid == job.uid)
-    taken = format_rate_rounded(promises.taken(link, tenants_too=job.guarantee_bps > 0.0))
-    available = format_rate_rounded(promises.rules.links[link].available_bps)
+def _wait_message(promises: _Promises, queue: Sequence[Participant], job: Participant, obstacle: _Obstacle) -> str:
+    link, tenant = obstacle.line
     wanted = f"bandwidth.guarantee {format_rate_rounded(job.guarantee_bps)}" if job.guarantee_bps > 0.0 else "this job"
-    return f"link {link} has promised {taken} of {available} and has no room for {wanted}: place {place} of {len(queue)} in its queue"
+    if tenant is not None:
+        taken = format_rate_rounded(promises.held[link, tenant])
+        limit = format_rate_rounded(promises.rules.tenants[tenant].limit_bps)
+        state = f"tenant {tenant} has promised {taken} of its limit of {limit} on link {link}"
+    else:
+        taken = format_rate_rounded(promises.promised(job, link))
+        available = format_rate_rounded(promises.rules.links[link].available_bps)
+        kept = sum(promises.kept[link, each] for each in promises.rules.tenants)
+        elsewhere = f", keeps {format_rate_rounded(kept)} for jobs that wait elsewhere" if kept > 0.0 else ""
+        state = f"link {link} has promised {taken} of {available}{elsewhere}"
+    why = "jobs that wait for it come before this one" if obstacle.is_behind else f"has no room for {wanted}"
+    place = 1 + next(number for number, each in enumerate(queue) if each.uid == job.uid)
+    return f"{state} and {why}: place {place} of {len(queue)} in its queue"

@@ -1,0 +1,128 @@
+"""Whom a job that waits for its guarantee keeps from starting, and whom it does not."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from fairness_builders import G, M, make_job, make_link, make_rules
+
+from fairlead.core.ends import End
+from fairlead.core.fairness.admission import OVERTAKING_SECONDS, admit
+from fairlead.core.fairness.model import Participant, Stage
+
+NOW = 1000.0
+X, Y = End("dtn-x", "data0"), End("dtn-y", "data0")
+AWAY = End("dtn-z", "data0")
+
+TWO_LINKS = make_rules(make_link("x-out", "dtn-x"), make_link("y-in", "dtn-y", "Receive"), tenants={"astro": {}, "bio": {}})
+ONE_TENANT_LIMITED = make_rules(make_link("out", capacity="10G"), tenants={"astro": {"limit": "1G"}, "bio": {}})
+
+
+def asking(name: str, guarantee_mbps: float = 0.0, **fields: Any) -> Participant:
+    return make_job(name, **{"stage": Stage.ASKING, "guarantee_bps": guarantee_mbps * M, "asked_at": NOW, "namespace": "bio", **fields})
+
+
+def holding(name: str, guarantee_mbps: float, **fields: Any) -> Participant:
+    return replace(asking(name, guarantee_mbps, **fields), stage=Stage.FLOWING)
+
+
+class TestTenantAtItsLimit:
+    first = holding("first", 1000, namespace="astro")
+    second = asking("second", 1000, namespace="astro", asked_at=NOW - 2 * OVERTAKING_SECONDS)
+
+    @pytest.mark.parametrize("guarantee_mbps", [0, 100, 8000])
+    def test_its_waiting_job_leaves_the_link_to_other_tenants_for_ever(self, guarantee_mbps: float) -> None:
+        outcome = admit(ONE_TENANT_LIMITED, [self.first], [self.second, asking("other", guarantee_mbps)], NOW)
+        assert outcome.admitted == {"first", "other"}
+
+    def test_its_waiting_job_is_told_of_the_limit(self) -> None:
+        message = admit(ONE_TENANT_LIMITED, [self.first], [self.second], NOW).waiting["second"].message
+        assert message == (
+            "tenant astro has promised 1G of its limit of 1G on link out and has no room for bandwidth.guarantee 1G:"
+            " place 1 of 1 in its queue"
+        )
+
+    def test_its_own_jobs_do_not_overtake_each_other(self) -> None:
+        first, small = replace(self.first, guarantee_bps=600 * M), asking("small", 300, namespace="astro")
+        outcome = admit(ONE_TENANT_LIMITED, [first], [self.second, small], NOW)
+        assert outcome.admitted == {"first"}
+        assert "jobs that wait for it come before this one: place 2 of 2" in outcome.waiting["small"].message
+
+    def test_a_guarantee_above_the_limit_is_told_of_it_at_once(self) -> None:
+        waiting = admit(ONE_TENANT_LIMITED, [], [asking("large", 2000, namespace="astro")], NOW).waiting["large"]
+        assert waiting.impossible
+        assert "more than the limit of tenant astro, 1G: lower it" in waiting.message
+
+
+class TestTwoLinks:
+    full = holding("full", 900, source=X, destination=AWAY)
+    both = asking("both", 400, source=X, destination=Y, asked_at=NOW - 2 * OVERTAKING_SECONDS)
+
+    def on_y(self, name: str, guarantee_mbps: float, **fields: Any) -> Participant:
+        return asking(name, guarantee_mbps, source=AWAY, destination=Y, **fields)
+
+    def test_a_job_that_waits_for_one_link_leaves_the_rest_of_the_other_to_everybody(self) -> None:
+        askers = [self.both, self.on_y("guaranteed", 600), self.on_y("free", 0)]
+        assert admit(TWO_LINKS, [self.full], askers[:2], NOW).admitted == {"full", "guaranteed"}
+        assert admit(TWO_LINKS, [self.full], [askers[0], askers[2]], NOW).admitted == {"full", "free"}
+
+    def test_what_it_needs_of_the_other_link_is_kept_for_it(self) -> None:
+        outcome = admit(TWO_LINKS, [self.full], [self.both, self.on_y("large", 700)], NOW)
+        assert outcome.admitted == {"full"}
+        assert outcome.waiting["both"].link == "x-out"
+        assert outcome.waiting["large"].message.startswith(
+            "link y-in has promised 0 of 1G, keeps 400M for jobs that wait elsewhere and has no"
+        )
+        assert "place 1 of 1" in outcome.waiting["large"].message
+
+    @pytest.mark.parametrize(("waited", "expected"), [(10.0, {"free"}), (OVERTAKING_SECONDS, set())])
+    def test_jobs_without_guarantee_take_of_what_is_kept_for_a_while_only(self, waited: float, expected: set[str]) -> None:
+        holders = [self.full, holding("h", 600, source=AWAY, destination=Y)]
+        both = replace(self.both, asked_at=NOW - waited)
+        assert admit(TWO_LINKS, holders, [both, self.on_y("free", 0)], NOW).admitted - {"full", "h"} == expected
+
+    def test_nobody_overtakes_on_the_link_that_lacks_room(self) -> None:
+        small = asking("small", 50, source=X, destination=AWAY)
+        outcome = admit(TWO_LINKS, [self.full], [self.both, small], NOW)
+        assert outcome.admitted == {"full"}
+        assert "link x-out has promised 900M of 1G and jobs that wait for it come before this one" in outcome.waiting["small"].message
+        assert "place 2 of 2" in outcome.waiting["small"].message
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_links_stay_within_what_they_have_and_everybody_gets_in_at_last(seed: int) -> None:
+    chance = random.Random(seed)
+    limited = make_rules(
+        make_link("x-out", "dtn-x"),
+        make_link("y-in", "dtn-y", "Receive"),
+        tenants={"astro": {"limit": "900M"}, "bio": {"guarantee": "100M"}},
+    )
+    waiting = [
+        asking(
+            f"j{number}",
+            chance.choice([0, 100, 400, 800]),
+            namespace=chance.choice(["astro", "bio", "elsewhere"]),
+            source=chance.choice([X, X, AWAY]),
+            destination=chance.choice([Y, Y, AWAY]),
+            priority=chance.choice([0, 100]),
+            asked_at=NOW + number,
+        )
+        for number in range(60)
+    ]
+    running: list[Participant] = []
+    for turn in range(400):
+        now = NOW + 100 + 60 * turn
+        admitted = admit(limited, running, waiting, now).admitted
+        running += [job for job in waiting if job.uid in admitted]
+        waiting = [job for job in waiting if job.uid not in admitted]
+        for link in limited.links:
+            assert sum(job.guarantee_bps for job in running if link in limited.links_of(job)) <= G
+        # New jobs never stop coming, and none of them starves an old one.
+        waiting += [asking(f"n{turn}", 100, source=X, destination=AWAY, priority=100, asked_at=now) for _ in range(turn < 200)]
+        running.pop(chance.randrange(len(running)))
+        if not waiting and turn > 200:
+            break
+    assert waiting == []
