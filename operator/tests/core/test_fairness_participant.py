@@ -125,6 +125,14 @@ def test_since_when_a_job_waits_is_remembered_in_its_status() -> None:
     assert seen(later, asks=True).asked_at == AT - 600
 
 
+def test_a_waiting_job_that_is_suspended_waits_anew_when_it_goes_on() -> None:
+    waiting = observe(make_job(), fairness=Standing(Admission.WAITING, message="full"))
+    waiting = with_plan_applied(waiting, decide(waiting, NOW - seconds(864000)))
+    held = replace(waiting, job=waiting.job.model_copy(update={"spec": make_job(suspend=True).spec}))
+    held = with_plan_applied(held, decide(held, NOW - seconds(863990)))
+    assert seen(replace(held, job=held.job.model_copy(update={"spec": make_job().spec})), asks=True).asked_at == AT
+
+
 @pytest.mark.parametrize(("make", "interface"), [(partial(make_job, network="Pod"), "eth0"), (make_attached_job, "data0")])
 def test_off_the_nodes_network_any_of_the_nodes_interfaces_may_carry_the_data(make: Callable[..., TransferJob], interface: str) -> None:
     reports = Reports(

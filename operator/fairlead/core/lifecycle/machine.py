@@ -80,6 +80,10 @@ def _suspend(draft: Draft) -> None:
     draft.conditions.set(ConditionType.SUSPENDED, "True", Reason.SUSPENDED, message)
     draft.conditions.set(ConditionType.MOVERS_READY, "False", Reason.MOVERS_STOPPED, "the job is suspended")
     draft.kstatus(reconciling=False, stalled=False, reason=Reason.SUSPENDED, message=message)
+    # A suspended job has no share and no place: what was said of them would be untrue, and its time in the queue would count on.
+    draft.conditions.remove(ConditionType.SCHEDULED)
+    draft.conditions.remove(ConditionType.CAP_ENFORCED)
+    draft.change(bandwidth=None)
     _stop_uncounted(draft)
 
 

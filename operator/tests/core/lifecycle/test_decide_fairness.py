@@ -99,6 +99,19 @@ def test_a_job_that_waits_for_something_else_does_not_ask_for_a_link() -> None:
     assert not decide(observe(make_job(suspend=True), fairness=UNDECIDED), NOW).asks_for_links
 
 
+def test_a_suspended_job_has_no_share_no_cap_and_no_place_any_more() -> None:
+    job, reports = running(shared(10**8)), make_reports(make_progress(10, rate=10**6), decided=True)
+    job = after(observe(job, receiver(), sender(), reports=reports, fairness=shared(10**8)))
+    assert job.status.bandwidth is not None
+    assert job.status.condition("CapEnforced") is not None
+    suspended = observe(job.model_copy(update={"spec": make_job(suspend=True).spec}), fairness=shared(10**8))
+    plan = decide(suspended, NOW)
+    status = written(plan)
+    assert (status.phase, status.bandwidth) == ("Suspended", None)
+    assert (status.condition("CapEnforced"), status.condition("Scheduled")) == (None, None)
+    assert decide(with_plan_applied(suspended, plan), NOW + seconds(60)).status is None
+
+
 def test_a_job_under_way_is_not_stopped_by_a_full_link() -> None:
     job = running(shared(10**8))
     plan = decide(observe(job, receiver(), sender(), reports=make_reports(decided=True), fairness=WAITING), NOW)
