@@ -157,7 +157,7 @@ class PolicyConditionType(_Documented):
     ACCEPTED = "Accepted", "The policy is in force as it is written."
     LINKS_RESOLVED = "LinksResolved", "Every link has ends and a capacity: those by `networkPath` find both."
     TENANTS_MATCHED = "TenantsMatched", "Every tenant's selector matches a namespace, and no namespace is matched by two of them."
-    GUARANTEES_MET = "GuaranteesMet", "Every guarantee of tenants and of running jobs fits on every link."
+    GUARANTEES_MET = "GuaranteesMet", "On every link the guarantees of running jobs, and of the tenants that have some there, fit."
     SHARES_EXACT = (
         "SharesExact",
         "Every job's share obeys the rule of fair shares; without it shares still keep to capacities and guarantees.",

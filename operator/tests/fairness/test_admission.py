@@ -92,6 +92,31 @@ class TestTwoLinks:
         assert "place 2 of 2" in outcome.waiting["small"].message
 
 
+class TestLinkTooSmallForAllTenants:
+    rules = make_rules(make_link(capacity="900M"), tenants={"astro": {"guarantee": "1G"}, "bio": {}, "chem": {"guarantee": "300M"}})
+
+    @pytest.mark.parametrize(("guarantee_mbps", "admitted"), [(100, {"a"}), (900, {"a"}), (901, set())])
+    def test_tenants_without_jobs_there_keep_nobody_out(self, guarantee_mbps: float, admitted: set[str]) -> None:
+        assert admit(self.rules, [], [asking("a", guarantee_mbps)], NOW).admitted == admitted
+
+    def test_those_with_jobs_there_do_for_as_long_as_they_have_them(self) -> None:
+        holders = [holding("h", 0, namespace="chem")]
+        outcome = admit(self.rules, holders, [asking("a", 700)], NOW)
+        assert outcome.admitted == {"h"}
+        assert not outcome.waiting["a"].impossible
+        assert outcome.waiting["a"].message.startswith("link out has promised 300M of 900M and has no room for")
+        assert admit(self.rules, holders, [asking("b", 600)], NOW).admitted == {"h", "b"}
+
+    def test_a_tenants_guarantee_counts_as_no_more_than_the_link_has(self) -> None:
+        waiting = admit(self.rules, [holding("h", 0, namespace="astro")], [asking("a", 100)], NOW).waiting["a"]
+        assert waiting.message.startswith("link out has promised 900M of 900M and")
+
+    def test_a_tenants_own_job_beyond_its_guarantee_fits_beside_all_others(self) -> None:
+        holders = [holding("h", 500)]
+        assert admit(self.rules, holders, [asking("c", 400, namespace="chem")], NOW).admitted == {"h", "c"}
+        assert admit(self.rules, holders, [asking("c", 401, namespace="chem")], NOW).admitted == {"h"}
+
+
 @pytest.mark.parametrize("seed", range(5))
 def test_links_stay_within_what_they_have_and_everybody_gets_in_at_last(seed: int) -> None:
     chance = random.Random(seed)

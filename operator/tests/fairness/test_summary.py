@@ -11,6 +11,7 @@ from fairness_builders import G, M, Network, make_job, make_link, make_path, mak
 
 from fairlead.api.fairnesspolicy import FairnessPolicyStatus
 from fairlead.api.reasons import PolicyReason
+from fairlead.core.ends import End
 from fairlead.core.fairness.model import Stage
 from fairlead.core.fairness.rules import Candidate, read_candidate
 from fairlead.core.fairness.summary import accepted_status, is_worth_writing, refused_status
@@ -54,17 +55,30 @@ def test_jobs_that_wait_are_counted_at_their_link_and_tenant() -> None:
 
 
 @pytest.mark.parametrize(
-    ("tenants", "job", "expected"),
+    ("tenants", "jobs", "expected"),
     [
-        ({"a": {"guarantee": "1G"}}, {}, ("True", "GuaranteesFit")),
-        ({"a": {"guarantee": "800M"}, "b": {"guarantee": "300M"}}, {}, ("False", "GuaranteesShrunk")),
-        ({"a": {"limit": "100M"}}, {"namespace": "a", "guarantee_bps": 400 * M}, ("False", "GuaranteesShrunk")),
+        ({"a": {"guarantee": "1G"}}, [{}], ("True", "GuaranteesFit")),
+        ({"a": {"guarantee": "800M"}, "b": {"guarantee": "300M"}}, [{"namespace": "a"}, {"namespace": "b"}], ("False", "GuaranteesShrunk")),
+        ({"a": {"guarantee": "800M"}, "b": {"guarantee": "300M"}}, [{"namespace": "a"}, {}], ("True", "GuaranteesFit")),
+        ({"a": {"limit": "100M"}}, [{"namespace": "a", "guarantee_bps": 400 * M}], ("False", "GuaranteesShrunk")),
     ],
 )
-def test_guarantees_that_do_not_fit_are_named(tenants: dict[str, Any], job: dict[str, Any], expected: tuple[str, str]) -> None:
+def test_guarantees_that_do_not_fit_are_named(tenants: dict[str, Any], jobs: list[dict[str, Any]], expected: tuple[str, str]) -> None:
     network = Network(make_rules(tenants=tenants))
-    network.add(make_job(**job))
+    network.add(*(make_job(f"job-{number}", **fields) for number, fields in enumerate(jobs)))
     assert condition(summarised(network), "GuaranteesMet")[:2] == expected
+
+
+def test_a_tenant_guaranteed_more_than_a_link_that_it_does_not_use_breaks_no_promise_there() -> None:
+    network = Network(
+        make_rules(make_link(), make_link("nic", "dtn-c", capacity="900M"), tenants={"astro": {"guarantee": "1G"}, "bio": {}})
+    )
+    network.add(make_job("a", namespace="astro"), make_job("b", namespace="bio", source=End("dtn-c", "data0"), guarantee_bps=100 * M))
+    status, _, message = condition(summarised(network), "GuaranteesMet")
+    assert (status, message.endswith("would not on nic")) == ("True", True)
+    network.add(make_job("c", namespace="astro", source=End("dtn-c", "data0")))
+    status, _, message = condition(summarised(network), "GuaranteesMet")
+    assert (status, "nic has 900M for its jobs' tenants, whose guarantees are 1G" in message) == ("False", True)
 
 
 def test_guarantees_that_others_traffic_leaves_no_room_for_are_named() -> None:

@@ -32,6 +32,13 @@ def least_bps(links: Iterable[LinkRule]) -> float:
     return min([LEAST_BPS, *(LEAST_PART * link.available_bps for link in links)])
 
 
+def tenants_fit(rules: Rules, link: str) -> bool:
+    """Whether the tenants' guarantees fit on the link all at once. If not, only tenants with jobs there count, or the link were closed to
+    all others for those who may never use it.
+    """
+    return sum(tenant.guarantee_bps for tenant in rules.tenants.values()) <= rules.links[link].available_bps
+
+
 class _Lack(Enum):
     """What has too little left for a job."""
 
@@ -85,21 +92,25 @@ class _Promises:
             return _Lack.TENANT
         if self._taken(link, kept, tenants_too=False) + need > available:
             return _Lack.LINK
-        if job.guarantee_bps <= 0.0:
+        if job.guarantee_bps <= 0.0 or own + need <= tenant.guarantee_bps:
             return None
-        growth = max(own + need, tenant.guarantee_bps) - max(own, tenant.guarantee_bps)
-        fits = growth <= 0.0 or self._taken(link, kept, tenants_too=True) + growth <= available
-        return None if fits else _Lack.LINK
+        others = self._taken(link, kept, tenants_too=True, but=tenant.name)
+        return None if others + own + need <= available else _Lack.LINK
 
     def promised(self, job: Participant, link: str) -> float:
         """What of a link is promised already, as far as it counts for the job: to jobs, and to tenants if it has a guarantee."""
         return self._taken(link, {}, tenants_too=job.guarantee_bps > 0.0)
 
-    def _taken(self, link: str, kept: Mapping[tuple[str, str], float], *, tenants_too: bool) -> float:
+    def _taken(self, link: str, kept: Mapping[tuple[str, str], float], *, tenants_too: bool, but: str | None = None) -> float:
+        available = self.rules.links[link].available_bps
+        absent_too = tenants_fit(self.rules, link)
         total = 0.0
         for tenant in self.rules.tenants.values():
+            if tenant.name == but:
+                continue
             jobs_bps = self.held[link, tenant.name] + kept.get((link, tenant.name), 0.0)
-            total += max(jobs_bps, tenant.guarantee_bps) if tenants_too else jobs_bps
+            counts = tenants_too and (absent_too or jobs_bps > 0.0)
+            total += max(jobs_bps, min(tenant.guarantee_bps, available)) if counts else jobs_bps
         return total
 
 

@@ -11,6 +11,7 @@ from fairlead.api.quantity import format_rate_rounded, format_ratio
 from fairlead.api.reasons import PolicyConditionType, PolicyReason
 from fairlead.core.allocation import jain_index
 from fairlead.core.conditions import Conditions
+from fairlead.core.fairness.admission import tenants_fit
 from fairlead.core.fairness.model import Participant
 from fairlead.core.fairness.round import Outcome
 from fairlead.core.fairness.rules import Candidate, Rules, some
@@ -102,13 +103,14 @@ def _tenants_matched(conditions: Conditions, rules: Rules) -> None:
 
 
 def _guarantees_met(conditions: Conditions, rules: Rules, outcome: Outcome) -> None:
-    promised = sum(tenant.guarantee_bps for tenant in rules.tenants.values())
     problems: list[str] = []
-    for name, rule in rules.links.items():
-        ratio = outcome.fair.links[name].guarantee_ratio
-        if promised > rule.available_bps:
+    for name, jobs in jobs_by_link(rules, outcome).items():
+        available, ratio = rules.links[name].available_bps, outcome.fair.links[name].guarantee_ratio
+        # A tenant that uses other links only lacks nothing here.
+        promised = sum(tenant.guarantee_bps for tenant in {rules.tenant(job.namespace) for job in jobs})
+        if promised > available:
             problems.append(
-                f"{name} has {format_rate_rounded(rule.available_bps)} for the tenants' guarantees of {format_rate_rounded(promised)}"
+                f"{name} has {format_rate_rounded(available)} for its jobs' tenants, whose guarantees are {format_rate_rounded(promised)}"
             )
         elif ratio < _KEPT:
             problems.append(f"{name} keeps {format_ratio(ratio)} of the guarantees in use")
@@ -121,7 +123,10 @@ def _guarantees_met(conditions: Conditions, rules: Rules, outcome: Outcome) -> N
         message = f"guarantees shrink in proportion: {some(problems)}; lower guarantees or raise capacities"
         conditions.set(PolicyConditionType.GUARANTEES_MET, "False", PolicyReason.GUARANTEES_SHRUNK, message)
     else:
-        conditions.set(PolicyConditionType.GUARANTEES_MET, "True", PolicyReason.GUARANTEES_FIT, "every guarantee fits on every link")
+        narrow = some(name for name in rules.links if not tenants_fit(rules, name))
+        at_once = f"; those of all tenants at once would not on {narrow}" if narrow else ""
+        message = f"the guarantees of jobs, and of the tenants that have jobs on a link, fit on every link{at_once}"
+        conditions.set(PolicyConditionType.GUARANTEES_MET, "True", PolicyReason.GUARANTEES_FIT, message)
 
 
 def jobs_by_link(rules: Rules, outcome: Outcome) -> dict[str, list[Participant]]:

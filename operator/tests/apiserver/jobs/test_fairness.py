@@ -137,7 +137,7 @@ async def test_the_policy_says_what_its_links_and_tenants_have(sharing: Lab) -> 
         "Accepted": ("True", "InForce"),
         "LinksResolved": ("True", "AllResolved"),
         "TenantsMatched": ("False", "SelectorMatchesNothing"),
-        "GuaranteesMet": ("False", "GuaranteesShrunk"),
+        "GuaranteesMet": ("True", "GuaranteesFit"),
         "SharesExact": ("True", "Exact"),
     }
     assert "ghost" in conditions["TenantsMatched"]["message"]
