@@ -8,8 +8,10 @@ from dataclasses import replace
 import pytest
 from fairness_builders import G, M, Network, make_job, make_link, make_rules
 
+from fairlead.api.reasons import Reason
 from fairlead.core.ends import End
 from fairlead.core.fairness.model import Stage
+from fairlead.core.fairness.round import Facts, run_round
 from fairlead.core.model import Admission
 
 WEIGHTED = {"a": {"weight": 1}, "b": {"weight": 2}, "c": {"weight": 4}}
@@ -194,6 +196,50 @@ def test_guarantees_hold_and_a_job_that_would_break_them_waits_until_there_is_ro
     network.remove("one")
     network.run(2)
     assert network.outcome.standings["late"].admission is Admission.ADMITTED
+
+
+def beside_others_traffic() -> Network:
+    """A job with a guarantee, and others' traffic that leaves room for no second one of its kind."""
+    network = Network(make_rules(make_link(capacity="10G", headroom="1G")))
+    network.add(make_job("one", guarantee_bps=3 * G))
+    network.foreign_bps = 6 * G
+    network.run(40)
+    return network
+
+
+def test_a_guarantee_that_fits_only_without_others_traffic_waits_until_that_is_gone() -> None:
+    network = beside_others_traffic()
+    network.add(make_job("late", guarantee_bps=3 * G, stage=Stage.ASKING, asked_at=network.now))
+    network.run(400)
+    assert network.outcome is not None
+    late = network.outcome.standings["late"]
+    assert (late.admission, late.reason) == (Admission.WAITING, Reason.WAITING_FOR_LINK)
+    assert (
+        late.message
+        == "link out has promised 3G of 9G and others' traffic leaves no room for bandwidth.guarantee 3G: place 1 of 1 in its queue"
+    )
+    assert network.rate("one") >= 2.9 * G
+    network.foreign_bps = 0.0
+    network.run(30)
+    assert network.outcome.standings["late"].admission is Admission.ADMITTED
+
+
+def test_others_traffic_keeps_no_job_without_guarantee_out_also_not_behind_one_that_waits() -> None:
+    network = beside_others_traffic()
+    late = make_job("late", guarantee_bps=3 * G, stage=Stage.ASKING, asked_at=network.now - 600)
+    network.add(late, make_job("behind", guarantee_bps=G, stage=Stage.ASKING, asked_at=network.now - 590))
+    network.add(make_job("free", stage=Stage.ASKING, asked_at=network.now))
+    network.run(5)
+    assert network.outcome is not None
+    assert network.outcome.admissions.admitted == {"one", "free"}
+
+
+def test_others_traffic_that_nobody_sees_any_more_keeps_no_guarantee_out() -> None:
+    network = beside_others_traffic()
+    late = make_job("late", guarantee_bps=8 * G, stage=Stage.ASKING, asked_at=network.now)
+    outcome = run_round(Facts(network.rules, (late,), {}, {}), network.memory, network.now)
+    assert outcome.foreign_bps["out"] == pytest.approx(6 * G, rel=0.02)
+    assert outcome.standings["late"].admission is Admission.ADMITTED
 
 
 def test_a_steady_network_is_not_written_to() -> None:

@@ -1,13 +1,14 @@
 """Who may start: a job waits rather than that a promise on a link is broken.
 
-On a link the jobs' guarantees together must fit, and beside them what the policy guarantees to tenants. Jobs wait in the order of priority,
-to which waiting adds, and nobody overtakes where a guarantee waits: on a link that lacks room for it, or within a tenant whose limit does.
-Only jobs without guarantee do for a while, for they take next to nothing of what is promised. Links that have room for a job which waits
-elsewhere keep it, and stay open to all others.
+On a link the jobs' guarantees together must fit, and beside them what the policy guarantees to tenants and what others send. Jobs wait in
+the order of priority, to which waiting adds, and nobody overtakes where a guarantee waits: on a link that lacks room for it, or within a
+tenant whose limit does. Only jobs without guarantee do for a while, for they take next to nothing of what is promised. Links that have
+room for a job which waits elsewhere keep it, and stay open to all others.
 """
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -43,6 +44,8 @@ class _Lack(Enum):
     """What has too little left for a job."""
 
     LINK = "link"
+    OTHERS = "others"
+    """The link, but for others' traffic it would fit. That may go, or stay for ever."""
     TENANT = "tenant"
     """The limit of its tenant, on one link. The link may have plenty."""
 
@@ -54,8 +57,9 @@ _Line = tuple[str, str | None]
 @dataclass(frozen=True, slots=True)
 class _Obstacle:
     line: _Line
+    lack: _Lack | None
     is_behind: bool
-    """There may be room, but others wait for it."""
+    """Others wait there before this job, whether there is room or not."""
 
 
 @dataclass
@@ -63,6 +67,8 @@ class _Promises:
     """What is promised on each link, by tenant. Local to one call of `admit`."""
 
     rules: Rules
+    open_bps: Mapping[str, float] = field(default_factory=dict)
+    """What others' traffic leaves of links where it is seen."""
     held: dict[tuple[str, str], float] = field(default_factory=lambda: defaultdict(float))
     kept: dict[tuple[str, str], float] = field(default_factory=lambda: defaultdict(float))
     """What links with room keep for jobs that wait elsewhere."""
@@ -90,12 +96,13 @@ class _Promises:
         own = self.held[link, tenant.name] + kept[link, tenant.name]
         if own + need > tenant.limit_bps:
             return _Lack.TENANT
-        if self._taken(link, kept, tenants_too=False) + need > available:
+        needed = self._taken(link, kept, tenants_too=False) + need
+        if job.guarantee_bps > 0.0 and own + need > tenant.guarantee_bps:
+            needed = max(needed, self._taken(link, kept, tenants_too=True, but=tenant.name) + own + need)
+        if needed > available:
             return _Lack.LINK
-        if job.guarantee_bps <= 0.0 or own + need <= tenant.guarantee_bps:
-            return None
-        others = self._taken(link, kept, tenants_too=True, but=tenant.name)
-        return None if others + own + need <= available else _Lack.LINK
+        # A job without guarantee is promised next to nothing: others' traffic must not keep it out.
+        return _Lack.OTHERS if job.guarantee_bps > 0.0 and needed > self.open_bps.get(link, available) else None
 
     def promised(self, job: Participant, link: str) -> float:
         """What of a link is promised already, as far as it counts for the job: to jobs, and to tenants if it has a guarantee."""
@@ -132,15 +139,23 @@ class _Lines:
                 return line
         return None
 
-    def join(self, job: Participant, line: _Line) -> None:
+    def join(self, job: Participant, obstacle: _Obstacle) -> None:
+        line = obstacle.line
         self.jobs[line].append(job)
         if job.guarantee_bps > 0.0:
-            self.closed_since[line] = min(self.closed_since.get(line, job.asked_at), job.asked_at)
+            # Keeping out jobs without guarantee helps nobody against others' traffic.
+            since = job.asked_at if obstacle.lack is (_Lack.LINK if line[1] is None else _Lack.TENANT) else math.inf
+            self.closed_since[line] = min(self.closed_since.get(line, math.inf), since)
 
 
-def admit(rules: Rules, holders: Iterable[Participant], askers: Iterable[Participant], now: float) -> Admissions:
-    """Who of the askers may start beside the holders, and why the others wait. `Admissions.admitted` has the holders too."""
-    promises, empty, lines = _Promises(rules), _Promises(rules), _Lines(rules, now)
+def admit(
+    rules: Rules, holders: Iterable[Participant], askers: Iterable[Participant], now: float, open_bps: Mapping[str, float] | None = None
+) -> Admissions:
+    """Who of the askers may start beside the holders, and why the others wait. `Admissions.admitted` has the holders too.
+
+    `open_bps` is what others' traffic leaves of links at present, without those where it is not seen. What never fits is told without it.
+    """
+    promises, empty, lines = _Promises(rules, open_bps or {}), _Promises(rules), _Lines(rules, now)
     admitted: set[str] = set()
     for job in holders:
         promises.add(job, rules.links_of(job))
@@ -162,7 +177,7 @@ def admit(rules: Rules, holders: Iterable[Participant], askers: Iterable[Partici
         stopped.append((job, next(iter(obstacles.values()))))
         for link in links:
             if link in obstacles:
-                lines.join(job, obstacles[link].line)
+                lines.join(job, obstacles[link])
             elif job.guarantee_bps > 0.0:
                 promises.keep(job, link, need, now)
     for job, obstacle in stopped:
@@ -172,13 +187,12 @@ def admit(rules: Rules, holders: Iterable[Participant], askers: Iterable[Partici
 
 def _obstacle(promises: _Promises, lines: _Lines, job: Participant, link: str, need: float) -> _Obstacle | None:
     """Where on the link the job has to wait, None if nowhere."""
-    line = lines.behind(job, link)
+    lack, line = promises.lack(job, link, need), lines.behind(job, link)
     if line is not None:
-        return _Obstacle(line, is_behind=True)
-    lack = promises.lack(job, link, need)
+        return _Obstacle(line, lack, is_behind=True)
     if lack is None:
         return None
-    return _Obstacle((link, promises.rules.tenant(job.namespace).name if lack is _Lack.TENANT else None), is_behind=False)
+    return _Obstacle((link, promises.rules.tenant(job.namespace).name if lack is _Lack.TENANT else None), lack, is_behind=False)
 
 
 def _rank(job: Participant, now: float) -> float:
@@ -208,6 +222,11 @@ def _wait_message(promises: _Promises, queue: Sequence[Participant], job: Partic
         kept = sum(promises.kept[link, each] for each in promises.rules.tenants)
         elsewhere = f", keeps {format_rate_rounded(kept)} for jobs that wait elsewhere" if kept > 0.0 else ""
         state = f"link {link} has promised {taken} of {available}{elsewhere}"
-    why = "jobs that wait for it come before this one" if obstacle.is_behind else f"has no room for {wanted}"
+    why = f"has no room for {wanted}"
+    if obstacle.is_behind:
+        why = "jobs that wait for it come before this one"
+    elif obstacle.lack is _Lack.OTHERS:
+        # How much it leaves changes in every round, and the status must not.
+        why = f"others' traffic leaves no room for {wanted}"
     place = 1 + next(number for number, each in enumerate(queue) if each.uid == job.uid)
     return f"{state} and {why}: place {place} of {len(queue)} in its queue"

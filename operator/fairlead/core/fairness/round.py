@@ -11,7 +11,7 @@ from fairlead.api.reasons import Reason
 from fairlead.core.allocation import Allocation
 from fairlead.core.fairness.admission import admit, least_bps
 from fairlead.core.fairness.demand import Demand, Usage
-from fairlead.core.fairness.meter import KEPT_SECONDS, Foreign, Meter
+from fairlead.core.fairness.meter import KEPT_SECONDS, Foreign, Meter, Sample
 from fairlead.core.fairness.model import Admissions, Participant, Stage
 from fairlead.core.fairness.rules import InterfaceKey, LinkRule, Rules
 from fairlead.core.fairness.settle import OBEYED_SECONDS, Cap, Room, settle
@@ -89,20 +89,23 @@ def run_round(facts: Facts, memory: Memory, now: float) -> Outcome:
     crossing = [job for job in facts.jobs if job.uid in routes]
     holders = [job for job in crossing if job.stage is not Stage.ASKING or job.uid in memory.admitted]
     holding = {job.uid for job in holders}
-    admissions = admit(rules, holders, [job for job in crossing if job.uid not in holding], now)
-    sharing = tuple(job for job in crossing if job.uid in admissions.admitted)
 
-    measured = {job.uid: rate for job in sharing if (rate := _rate(facts, job, now)) is not None}
-    flows = _flows(facts, memory.flows, sharing, now)
-    demands = {job.uid: _demand(facts, memory, job, now) for job in sharing}
+    flows = _flows(facts, memory.flows, holders, now)
     ours: dict[InterfaceKey, list[Flow]] = defaultdict(list)
     for flow in flows.values():
         for key in flow.interfaces:
             ours[key].append(flow)
-    foreign = {name: _foreign(facts, memory.foreign.get(name, Foreign()), link, ours, now) for name, link in rules.links.items()}
+    looks = {name: _looks(facts, link, now) for name, link in rules.links.items()}
+    foreign = {name: _foreign(memory.foreign.get(name, Foreign()), link, looks[name], ours) for name, link in rules.links.items()}
     foreign_bps = {name: rate for name, each in foreign.items() if (rate := each.rate_bps) is not None}
     available = {name: _available(link, foreign_bps.get(name, 0.0)) for name, link in rules.links.items()}
 
+    # Where no mover looks any more, what was seen last would keep a guarantee out for ever: nobody would start and look again.
+    seen = {name: bps for name, bps in available.items() if looks[name]}
+    admissions = admit(rules, holders, [job for job in crossing if job.uid not in holding], now, seen)
+    sharing = tuple(job for job in crossing if job.uid in admissions.admitted)
+    measured = {job.uid: rate for job in sharing if (rate := _rate(facts, job, now)) is not None}
+    demands = {job.uid: _demand(facts, memory, job, now) for job in sharing}
     shares = fair_shares(rules, available, routes, {job: demands[job.uid].most_bps for job in sharing})
     floors = {job.uid: least_bps(rules.links[link] for link in routes[job.uid]) for job in sharing}
     known = {job.uid: memory.caps.get(job.uid) or _first_cap(job) for job in sharing}
@@ -149,18 +152,20 @@ def _flows(facts: Facts, before: Mapping[str, Flow], jobs: Iterable[Participant]
     return flows
 
 
-def _foreign(facts: Facts, before: Foreign, link: LinkRule, ours: Mapping[InterfaceKey, list[Flow]], now: float) -> Foreign:
+def _looks(facts: Facts, link: LinkRule, now: float) -> dict[InterfaceKey, tuple[Sample, Sample]]:
+    """The last round's looks at those of the link's interfaces that somebody looks at."""
+    meters = {key: facts.interfaces[key] for key in link.interfaces if key in facts.interfaces}
+    return {key: window for key, meter in meters.items() if (window := meter.window(now, _RECENT_SECONDS)) is not None}
+
+
+def _foreign(
+    before: Foreign, link: LinkRule, looks: Mapping[InterfaceKey, tuple[Sample, Sample]], ours: Mapping[InterfaceKey, list[Flow]]
+) -> Foreign:
     total_bps = ours_bps = 0.0
-    known = False
-    for key in link.interfaces:
-        window = facts.interfaces[key].window(now, _RECENT_SECONDS) if key in facts.interfaces else None
-        if window is None:
-            continue
-        known = True
-        first, last = window
+    for key, (first, last) in looks.items():
         total_bps += (last.count - first.count) * _BITS / (last.at - first.at)
         ours_bps += sum(flow.mean_bps(first.at, last.at) for flow in ours.get(key, ()))
-    return before.noted(total_bps, ours_bps, link.capacity_bps) if known else before
+    return before.noted(total_bps, ours_bps, link.capacity_bps) if looks else before
 
 
 def _available(link: LinkRule, foreign_bps: float) -> float:
