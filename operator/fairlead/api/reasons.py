@@ -62,6 +62,11 @@ class Reason(_Documented):
         "`bandwidth.guarantee` is more than a link or the tenant ever has. The job waits for a smaller one, or for a larger link.",
     )
 
+    GUARANTEE_NOT_RAISED = (
+        "GuaranteeNotRaised",
+        "The job runs, but a link has no room for the `bandwidth.guarantee` that it asks for by now. The lower one before stays in force.",
+    )
+
     MOVERS_STARTING = "MoversStarting", "The mover pods of an attempt are being started."
     RECEIVER_NOT_READY = "ReceiverNotReady", "The receiver is not up yet; the message says what holds it back."
     SENDER_NOT_READY = "SenderNotReady", "The sender is not up yet; the message says what holds it back."
@@ -146,6 +151,10 @@ class EventReason(_Documented):
     WAITING_FOR_LINK = (
         "WaitingForLink",
         "A link, or the tenant's limit on it, has no room for the job; the message says which, and the place in the queue.",
+    )
+    GUARANTEE_NOT_RAISED = (
+        "GuaranteeNotRaised",
+        "A link has no room for a running job's raised guarantee; the message says which, and what counts.",
     )
     CAP_EXCEEDED = "CapExceeded", "The measured rate exceeds the cap by more than a twentieth over 10 seconds."
     CLEANUP_SKIPPED = "CleanupSkipped", "Partial files could not be removed in time; the message says where they may be."

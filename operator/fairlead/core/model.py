@@ -283,7 +283,7 @@ class Standing:
     """One of the links is what the receiver gets: its pod has the share too."""
     reason: Reason = Reason.WAITING_FOR_LINK
     message: str = ""
-    """Why it waits."""
+    """Why it waits, or why its guarantee is less than it asks for."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -92,6 +92,38 @@ class TestTwoLinks:
         assert "place 2 of 2" in outcome.waiting["small"].message
 
 
+class TestRaisedGuarantee:
+    rules = make_rules(make_link(), tenants={"astro": {"limit": "500M"}, "bio": {}})
+    small = holding("small", 100)
+
+    def raised(self, job: Participant, guarantee_mbps: float, *askers: Participant, holders: tuple[Participant, ...] = ()) -> str | None:
+        wants = replace(job, guarantee_bps=guarantee_mbps * M)
+        return admit(self.rules, [job, *holders], askers, NOW, raises=[wants]).not_raised.get(job.uid)
+
+    @pytest.mark.parametrize(("guarantee_mbps", "given"), [(400, True), (401, False)])
+    def test_only_what_it_is_raised_by_has_to_fit(self, guarantee_mbps: float, given: bool) -> None:
+        why = self.raised(self.small, guarantee_mbps, holders=(holding("h", 600),))
+        assert why == (None if given else "bandwidth.guarantee 401M has no room on link out yet")
+
+    def test_two_that_fit_alone_and_not_together_are_not_both_given(self) -> None:
+        jobs = [holding("a", 100), holding("b", 100)]
+        raises = [replace(job, guarantee_bps=600 * M) for job in jobs]
+        assert list(admit(self.rules, jobs, [], NOW, raises=raises).not_raised) == ["b"]
+
+    def test_jobs_that_wait_to_start_come_first(self) -> None:
+        assert self.raised(self.small, 300, asking("new", 800)) == "bandwidth.guarantee 300M has no room on link out yet"
+        assert self.raised(self.small, 300, asking("large", 950)) == "bandwidth.guarantee 300M has no room on link out yet"
+        assert self.raised(self.small, 300, asking("never", 1001)) is None
+
+    def test_the_limit_of_its_tenant_is_named(self) -> None:
+        job = replace(self.small, namespace="astro")
+        other = holding("other", 300, namespace="astro")
+        assert self.raised(job, 200, holders=(other,)) is None
+        why = self.raised(job, 300, holders=(other,))
+        assert why == "bandwidth.guarantee 300M has no room within the limit of tenant astro on link out yet"
+        assert "more than the limit of tenant astro" in str(self.raised(job, 600))
+
+
 class TestLinkTooSmallForAllTenants:
     rules = make_rules(make_link(capacity="900M"), tenants={"astro": {"guarantee": "1G"}, "bio": {}, "chem": {"guarantee": "300M"}})
 

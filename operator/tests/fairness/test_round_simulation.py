@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from fairness_builders import G, M, Network, make_job, make_link, make_rules
@@ -12,7 +13,7 @@ from fairlead.api.reasons import Reason
 from fairlead.core.ends import End
 from fairlead.core.fairness.model import Stage
 from fairlead.core.fairness.round import Facts, run_round
-from fairlead.core.model import Admission
+from fairlead.core.model import Admission, Standing
 
 WEIGHTED = {"a": {"weight": 1}, "b": {"weight": 2}, "c": {"weight": 4}}
 
@@ -240,6 +241,84 @@ def test_others_traffic_that_nobody_sees_any_more_keeps_no_guarantee_out() -> No
     outcome = run_round(Facts(network.rules, (late,), {}, {}), network.memory, network.now)
     assert outcome.foreign_bps["out"] == pytest.approx(6 * G, rel=0.02)
     assert outcome.standings["late"].admission is Admission.ADMITTED
+
+
+def change(network: Network, uid: str, **fields: Any) -> None:
+    """Patches a job."""
+    network.pipes[uid].job = replace(network.pipes[uid].job, **fields)
+    network.next_round = network.now
+
+
+def standing(network: Network, uid: str) -> Standing:
+    assert network.outcome is not None
+    return network.outcome.standings[uid]
+
+
+def test_a_guarantee_raised_while_the_job_runs_counts_only_when_it_fits() -> None:
+    network = Network(make_rules())
+    network.add(make_job("honest", guarantee_bps=600 * M), make_job("sly", guarantee_bps=100 * M, weight=1))
+    network.run(20)
+    change(network, "sly", guarantee_bps=900 * M)
+    network.run(60)
+    assert network.rate("honest") >= 595 * M
+    assert standing(network, "sly").admission is Admission.ADMITTED
+    assert standing(network, "sly").message == "bandwidth.guarantee 900M has no room on link out yet; meanwhile the job keeps 100M"
+    change(network, "sly", guarantee_bps=400 * M)
+    network.run(20)
+    assert standing(network, "sly").message == ""
+    assert network.rate("sly") == pytest.approx(400 * M, rel=0.02)
+
+
+def test_a_raised_guarantee_is_given_when_others_leave() -> None:
+    network = Network(make_rules())
+    network.add(make_job("one", guarantee_bps=600 * M), make_job("two"), *(make_job(f"crowd-{n}") for n in range(9)))
+    network.run(20)
+    change(network, "two", guarantee_bps=800 * M)
+    network.run(20)
+    assert network.rate("two") < 100 * M
+    network.remove("one")
+    network.run(20)
+    assert network.rate("two") >= 795 * M
+
+
+def test_a_guarantee_lowered_while_the_job_runs_makes_room_and_is_not_got_back_at_once() -> None:
+    network = Network(make_rules())
+    network.add(make_job("one", guarantee_bps=600 * M))
+    network.run(10)
+    change(network, "one", guarantee_bps=100 * M)
+    network.add(make_job("two", guarantee_bps=800 * M, stage=Stage.ASKING, asked_at=network.now))
+    network.run(5)
+    assert standing(network, "two").admission is Admission.ADMITTED
+    change(network, "one", guarantee_bps=600 * M)
+    network.run(5)
+    assert standing(network, "one").message.endswith("meanwhile the job keeps 100M")
+
+
+def test_a_guarantee_raised_between_admission_and_start_has_to_fit_too() -> None:
+    network = Network(make_rules())
+    network.add(make_job("one", guarantee_bps=600 * M), make_job("new", stage=Stage.ASKING, asked_at=network.now))
+    network.run(2)
+    assert standing(network, "new").admission is Admission.ADMITTED
+    change(network, "new", guarantee_bps=500 * M)
+    network.run(2)
+    assert standing(network, "new").message.endswith("meanwhile the job keeps 0")
+
+
+def test_a_guarantee_that_never_fits_is_not_given_to_a_running_job_either() -> None:
+    network = Network(make_rules())
+    network.add(make_job("one"))
+    network.run(5)
+    change(network, "one", guarantee_bps=2 * G)
+    network.run(5)
+    assert "bandwidth.guarantee is more than link out ever has for it" in standing(network, "one").message
+    assert standing(network, "one").message.endswith("meanwhile the job keeps 0")
+
+
+def test_without_memory_of_what_was_given_the_present_guarantee_counts_as_given() -> None:
+    network = Network(make_rules())
+    network.add(make_job("one", guarantee_bps=600 * M), make_job("two", guarantee_bps=600 * M))
+    network.run(2)
+    assert standing(network, "one").message == standing(network, "two").message == ""
 
 
 def test_a_steady_network_is_not_written_to() -> None:

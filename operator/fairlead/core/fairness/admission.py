@@ -75,9 +75,9 @@ class _Promises:
     kept_from_all: dict[tuple[str, str], float] = field(default_factory=lambda: defaultdict(float))
     """The part of it that jobs without guarantee may not take either."""
 
-    def add(self, job: Participant, links: Sequence[str]) -> None:
+    def add(self, job: Participant, links: Sequence[str], need: float) -> None:
         for link in links:
-            self.held[link, self.rules.tenant(job.namespace).name] += self.need(job, links)
+            self.held[link, self.rules.tenant(job.namespace).name] += need
 
     def keep(self, job: Participant, link: str, need: float, now: float) -> None:
         """Reserves what the job will need, once it can start, on a link that has it."""
@@ -149,29 +149,39 @@ class _Lines:
 
 
 def admit(
-    rules: Rules, holders: Iterable[Participant], askers: Iterable[Participant], now: float, open_bps: Mapping[str, float] | None = None
+    rules: Rules,
+    holders: Iterable[Participant],
+    askers: Iterable[Participant],
+    now: float,
+    *,
+    open_bps: Mapping[str, float] | None = None,
+    raises: Iterable[Participant] = (),
 ) -> Admissions:
     """Who of the askers may start beside the holders, and why the others wait. `Admissions.admitted` has the holders too.
 
     `open_bps` is what others' traffic leaves of links at present, without those where it is not seen. What never fits is told without it.
+    `raises` are holders with a higher guarantee than they hold, which they want; those who wait to start come before them.
     """
     promises, empty, lines = _Promises(rules, open_bps or {}), _Promises(rules), _Lines(rules, now)
     admitted: set[str] = set()
+    held: dict[str, float] = {}
     for job in holders:
-        promises.add(job, rules.links_of(job))
+        links = rules.links_of(job)
+        held[job.uid] = promises.need(job, links)
+        promises.add(job, links, held[job.uid])
         admitted.add(job.uid)
     waiting: dict[str, Waiting] = {}
     stopped: list[tuple[Participant, _Obstacle]] = []
     for job in sorted(askers, key=lambda job: (-_rank(job, now), job.asked_at, job.uid)):
         links = rules.links_of(job)
         need = promises.need(job, links)
-        never = next(((link, lack) for link in links if (lack := empty.lack(job, link, need)) is not None), None)
+        never = _never(empty, job, links, need)
         if never is not None:
             waiting[job.uid] = Waiting(never[0], _impossible(rules, job, *never), impossible=True)
             continue
         obstacles = {link: found for link in links if (found := _obstacle(promises, lines, job, link, need)) is not None}
         if not obstacles:
-            promises.add(job, links)
+            promises.add(job, links, need)
             admitted.add(job.uid)
             continue
         stopped.append((job, next(iter(obstacles.values()))))
@@ -182,7 +192,29 @@ def admit(
                 promises.keep(job, link, need, now)
     for job, obstacle in stopped:
         waiting[job.uid] = Waiting(obstacle.line[0], _wait_message(promises, lines.jobs[obstacle.line], job, obstacle))
-    return Admissions(frozenset(admitted), waiting)
+    return Admissions(frozenset(admitted), waiting, _raise(promises, lines, raises, held))
+
+
+def _raise(promises: _Promises, lines: _Lines, raises: Iterable[Participant], held: Mapping[str, float]) -> dict[str, str]:
+    """Gives higher guarantees to jobs that hold so much where they fit; returns why the others do not get theirs."""
+    not_raised: dict[str, str] = {}
+    empty = _Promises(promises.rules)
+    for job in sorted(raises, key=lambda job: (-job.priority, job.uid)):
+        links = promises.rules.links_of(job)
+        need = promises.need(job, links)
+        more = need - held[job.uid]
+        if (never := _never(empty, job, links, need)) is not None:
+            not_raised[job.uid] = _impossible(promises.rules, job, *never)
+        elif obstacles := [found for link in links if (found := _obstacle(promises, lines, job, link, more)) is not None]:
+            not_raised[job.uid] = _no_room_yet(job, obstacles[0])
+        else:
+            promises.add(job, links, more)
+    return not_raised
+
+
+def _never(empty: _Promises, job: Participant, links: Sequence[str], need: float) -> tuple[str, _Lack] | None:
+    """What lacks room for the job even if it had all links for itself, None if nothing does."""
+    return next(((link, lack) for link in links if (lack := empty.lack(job, link, need)) is not None), None)
 
 
 def _obstacle(promises: _Promises, lines: _Lines, job: Participant, link: str, need: float) -> _Obstacle | None:
@@ -209,18 +241,24 @@ def _impossible(rules: Rules, job: Participant, link: str, lack: _Lack) -> str:
     return f"bandwidth.guarantee is more than {most}: lower it, or ask an administrator about the FairnessPolicy"
 
 
+def _no_room_yet(job: Participant, obstacle: _Obstacle) -> str:
+    link, tenant = obstacle.line
+    where = f"on link {link}" if tenant is None else f"within the limit of tenant {tenant} on link {link}"
+    return f"bandwidth.guarantee {format_rate_rounded(job.guarantee_bps)} has no room {where} yet"
+
+
 def _wait_message(promises: _Promises, queue: Sequence[Participant], job: Participant, obstacle: _Obstacle) -> str:
     link, tenant = obstacle.line
     wanted = f"bandwidth.guarantee {format_rate_rounded(job.guarantee_bps)}" if job.guarantee_bps > 0.0 else "this job"
+    kept = sum(promises.kept[link, each] for each in ([tenant] if tenant is not None else promises.rules.tenants))
+    elsewhere = f", keeps {format_rate_rounded(kept)} for jobs that wait elsewhere" if kept > 0.0 else ""
     if tenant is not None:
         taken = format_rate_rounded(promises.held[link, tenant])
         limit = format_rate_rounded(promises.rules.tenants[tenant].limit_bps)
-        state = f"tenant {tenant} has promised {taken} of its limit of {limit} on link {link}"
+        state = f"tenant {tenant} has promised {taken} of its limit of {limit} on link {link}{elsewhere}"
     else:
         taken = format_rate_rounded(promises.promised(job, link))
         available = format_rate_rounded(promises.rules.links[link].available_bps)
-        kept = sum(promises.kept[link, each] for each in promises.rules.tenants)
-        elsewhere = f", keeps {format_rate_rounded(kept)} for jobs that wait elsewhere" if kept > 0.0 else ""
         state = f"link {link} has promised {taken} of {available}{elsewhere}"
     why = f"has no room for {wanted}"
     if obstacle.is_behind:

@@ -78,6 +78,8 @@ class Admissions:
 
     admitted: frozenset[str] = frozenset()
     waiting: dict[str, Waiting] = field(default_factory=dict)
+    not_raised: dict[str, str] = field(default_factory=dict)
+    """Why jobs that have started do not get the higher guarantee which they want."""
 
 
 def participant_of(observed: Observed, *, asks: bool, now: float) -> Participant | None:

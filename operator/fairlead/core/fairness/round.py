@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
+from fairlead.api.quantity import format_rate_rounded
 from fairlead.api.reasons import Reason
 from fairlead.core.allocation import Allocation
 from fairlead.core.fairness.admission import admit, least_bps
@@ -47,6 +48,8 @@ class Memory:
     demands: Mapping[str, Demand] = field(default_factory=dict)
     foreign: Mapping[str, Foreign] = field(default_factory=dict)
     admitted: frozenset[str] = frozenset()
+    guarantees_bps: Mapping[str, float] = field(default_factory=dict)
+    """What jobs were guaranteed when they were admitted, or since. Without it, what they ask for counts as given."""
     flows: Mapping[str, Flow] = field(default_factory=dict)
 
 
@@ -86,9 +89,9 @@ def run_round(facts: Facts, memory: Memory, now: float) -> Outcome:
     """Admits, measures, shares and settles once. Raises AllocationInputError if rules and jobs contradict each other."""
     rules = facts.rules
     routes = {job.uid: route for job in facts.jobs if (route := rules.links_of(job))}
-    crossing = [job for job in facts.jobs if job.uid in routes]
-    holders = [job for job in crossing if job.stage is not Stage.ASKING or job.uid in memory.admitted]
-    holding = {job.uid for job in holders}
+    wanted = [job for job in facts.jobs if job.uid in routes]
+    holders = [_as_given(job, memory) for job in wanted if job.stage is not Stage.ASKING or job.uid in memory.admitted]
+    holding = {job.uid: job for job in holders}
 
     flows = _flows(facts, memory.flows, holders, now)
     ours: dict[InterfaceKey, list[Flow]] = defaultdict(list)
@@ -102,7 +105,10 @@ def run_round(facts: Facts, memory: Memory, now: float) -> Outcome:
 
     # Where no mover looks any more, what was seen last would keep a guarantee out for ever: nobody would start and look again.
     seen = {name: bps for name, bps in available.items() if looks[name]}
-    admissions = admit(rules, holders, [job for job in crossing if job.uid not in holding], now, seen)
+    askers = [job for job in wanted if job.uid not in holding]
+    raises = [job for job in wanted if job.uid in holding and job.guarantee_bps > holding[job.uid].guarantee_bps]
+    admissions = admit(rules, holders, askers, now, open_bps=seen, raises=raises)
+    crossing = [holding[job.uid] if job.uid in admissions.not_raised else job for job in wanted]
     sharing = tuple(job for job in crossing if job.uid in admissions.admitted)
     measured = {job.uid: rate for job in sharing if (rate := _rate(facts, job, now)) is not None}
     demands = {job.uid: _demand(facts, memory, job, now) for job in sharing}
@@ -111,8 +117,8 @@ def run_round(facts: Facts, memory: Memory, now: float) -> Outcome:
     known = {job.uid: memory.caps.get(job.uid) or _first_cap(job) for job in sharing}
     settled = settle(known, shares.caps_bps, Room(routes, available, floors), now)
     return Outcome(
-        standings=_standings(facts, routes, admissions, settled.caps),
-        memory=Memory(settled.caps, demands, foreign, admissions.admitted, flows),
+        standings=_standings(facts, routes, admissions, settled.caps, holding),
+        memory=Memory(settled.caps, demands, foreign, admissions.admitted, _guarantees(facts, memory, sharing), flows),
         admissions=admissions,
         routes=routes,
         sharing=sharing,
@@ -123,6 +129,18 @@ def run_round(facts: Facts, memory: Memory, now: float) -> Outcome:
         fair=shares.fair,
         again_seconds=OBEYED_SECONDS + 0.1 if settled.unsettled else ROUND_SECONDS,
     )
+
+
+def _as_given(job: Participant, memory: Memory) -> Participant:
+    """The job with no more of a guarantee than it was given."""
+    given_bps = memory.guarantees_bps.get(job.uid, job.guarantee_bps)
+    return job if job.guarantee_bps <= given_bps else replace(job, guarantee_bps=given_bps)
+
+
+def _guarantees(facts: Facts, memory: Memory, sharing: Iterable[Participant]) -> dict[str, float]:
+    """What is given now; jobs that cross no link at the moment keep what they had."""
+    before = memory.guarantees_bps
+    return {job.uid: before[job.uid] for job in facts.jobs if job.uid in before} | {job.uid: job.guarantee_bps for job in sharing}
 
 
 def _rate(facts: Facts, job: Participant, now: float) -> float | None:
@@ -179,14 +197,22 @@ def _first_cap(job: Participant) -> Cap:
     return Cap(0.0) if job.stage is Stage.ASKING else Cap(math.inf)
 
 
-def _standings(facts: Facts, routes: Mapping[str, tuple[str, ...]], admissions: Admissions, caps: Mapping[str, Cap]) -> dict[str, Standing]:
+def _standings(
+    facts: Facts,
+    routes: Mapping[str, tuple[str, ...]],
+    admissions: Admissions,
+    caps: Mapping[str, Cap],
+    holding: Mapping[str, Participant],
+) -> dict[str, Standing]:
     standings: dict[str, Standing] = {}
     for job in facts.jobs:
         if job.uid not in routes:
             standings[job.uid] = Standing(Admission.ADMITTED)
         elif job.uid in admissions.admitted:
             at_receiver = facts.rules.shares_at_receiver(job)
-            standings[job.uid] = Standing(Admission.ADMITTED, cap_bps=int(caps[job.uid].bps), at_receiver=at_receiver)
+            why = admissions.not_raised.get(job.uid, "")
+            message = f"{why}; meanwhile the job keeps {format_rate_rounded(holding[job.uid].guarantee_bps)}" if why else ""
+            standings[job.uid] = Standing(Admission.ADMITTED, cap_bps=int(caps[job.uid].bps), at_receiver=at_receiver, message=message)
         else:
             waits = admissions.waiting[job.uid]
             reason = Reason.GUARANTEE_TOO_LARGE if waits.impossible else Reason.WAITING_FOR_LINK

@@ -24,10 +24,10 @@ def events_between(before: TransferJobStatus, after: TransferJobStatus) -> tuple
         tell(EventReason.ACCEPTED, ConditionType.ACCEPTED)
     if _is_new_reason(before, after, ConditionType.ACCEPTED) and not after.is_true(ConditionType.FAILED):
         tell(EventReason.NOT_ACCEPTED, ConditionType.ACCEPTED, warning=True)
-    if became(ConditionType.SUSPENDED):
-        tell(EventReason.SUSPENDED, ConditionType.SUSPENDED)
-    if before.is_true(ConditionType.SUSPENDED) and not after.is_true(ConditionType.SUSPENDED):
-        tell(EventReason.RESUMED, ConditionType.SUSPENDED)
+    if _reason(after, ConditionType.ACCEPTED) == Reason.GUARANTEE_NOT_RAISED != _reason(before, ConditionType.ACCEPTED):
+        tell(EventReason.GUARANTEE_NOT_RAISED, ConditionType.ACCEPTED, warning=True)
+    if before.is_true(ConditionType.SUSPENDED) != after.is_true(ConditionType.SUSPENDED):
+        tell(EventReason.SUSPENDED if after.is_true(ConditionType.SUSPENDED) else EventReason.RESUMED, ConditionType.SUSPENDED)
     if became(ConditionType.MOVERS_READY):
         tell(EventReason.MOVERS_STARTED, ConditionType.MOVERS_READY)
     if _is_new_reason(before, after, ConditionType.MOVERS_READY, *_TROUBLE):
@@ -53,6 +53,11 @@ def _was_switched(before: TransferJobStatus, after: TransferJobStatus) -> bool:
     if not after.is_true(ConditionType.PATH_PROBED) or before.decision is None or after.decision is None:
         return False
     return before.decision.congestion_control != after.decision.congestion_control
+
+
+def _reason(status: TransferJobStatus, kind: ConditionType) -> str | None:
+    condition = status.condition(kind)
+    return None if condition is None else condition.reason
 
 
 def _is_new_reason(before: TransferJobStatus, after: TransferJobStatus, kind: ConditionType, *only: Reason) -> bool:

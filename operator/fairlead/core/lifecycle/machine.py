@@ -12,7 +12,7 @@ from fairlead.api.reasons import ConditionType, Reason
 from fairlead.core.lifecycle import attempt, ending
 from fairlead.core.lifecycle.admission import Obstacle, may_use_links, obstacle_to_start, withdrawn_permission
 from fairlead.core.lifecycle.draft import Draft
-from fairlead.core.model import Observed, Plan, Role
+from fairlead.core.model import Admission, Observed, Plan, Role
 from fairlead.core.verdicts import is_live, proven_success
 
 _FOR_LINKS = frozenset({Reason.WAITING_FOR_LINK, Reason.GUARANTEE_TOO_LARGE})
@@ -101,11 +101,19 @@ def _run(draft: Draft) -> None:
         # The fairness loop answers at once; the status has nothing to say until then.
         draft.wake_after(draft.settings.poll_interval)
         return
-    draft.conditions.set(ConditionType.ACCEPTED, "True", Reason.VALID, "namespace, nodes and claims allow the job to run")
+    _accept(draft)
     if under_way:
         attempt.carry_on(draft)
     else:
         attempt.start_or_wait(draft)
+
+
+def _accept(draft: Draft) -> None:
+    standing = draft.observed.fairness
+    reason, message = Reason.VALID, "namespace, nodes and claims allow the job to run"
+    if standing is not None and standing.admission is Admission.ADMITTED and standing.message:
+        reason, message = Reason.GUARANTEE_NOT_RAISED, standing.message
+    draft.conditions.set(ConditionType.ACCEPTED, "True", reason, message)
 
 
 def _wait_for(draft: Draft, obstacle: Obstacle) -> None:
