@@ -81,7 +81,10 @@ class Reason(_Documented):
 
     WITHIN_CAP = "WithinCap", "The measured rate keeps to the cap."
     ABOVE_CAP = "AboveCap", "The measured rate exceeds the cap."
-    CAP_NOT_MEASURED = "CapNotMeasured", "A cap is set, but nothing has been measured under it yet."
+    CAP_NOT_MEASURED = (
+        "CapNotMeasured",
+        "A cap is set, but not measured under: no data flows yet, the receiver does not answer, or the cap is new.",
+    )
 
     SUSPENDED = "Suspended", "The spec asks for suspension; movers are stopped, partial data is kept."
     RESUMED = "Resumed", "The spec no longer asks for suspension."

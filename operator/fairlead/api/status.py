@@ -168,7 +168,7 @@ class BandwidthStatus(ApiModel):
     """The cap in force, in decimal bits per second; absent without one."""
 
     measured: str | None = None
-    """Rate measured at the receiver, in decimal bits per second."""
+    """Rate at which this attempt's data last arrived, measured at the receiver in decimal bits per second; not that of its disk."""
 
     enforced_by: Enforcement = "None"
     """What holds the job to its cap."""

@@ -188,6 +188,16 @@ class Progress:
     read_at: float = 0.0
     """When the report was read, in seconds of Unix time."""
 
+    @property
+    def flows(self) -> bool:
+        """Whether data is on its way: only then is the rate one of the network."""
+        return self.stage == "Transferring"
+
+    @property
+    def has_flowed(self) -> bool:
+        """Whether all data has arrived. What the receiver then does, and its rate, concerns its disk."""
+        return self.stage in ("Verifying", "Publishing", "Done")
+
 
 @dataclass(frozen=True, slots=True)
 class Reports:

@@ -140,9 +140,9 @@ def decision_of(report: DecisionReport) -> DecisionStatus:
 
 
 def bandwidth_of(before: BandwidthStatus | None, cap_bps: int | None, reports: Reports) -> BandwidthStatus:
-    """The cap in force, what holds the job to it, and what the receiver measures."""
+    """The cap in force, what holds the job to it, and at what rate data last arrived."""
     measured = before.measured if before else None
-    if reports.receiver is not None:
+    if reports.receiver is not None and reports.receiver.flows:
         measured = format_rate_rounded(reports.receiver.rate_bytes_per_second * _BITS)
     return BandwidthStatus(
         allocated=None if cap_bps is None else format_rate(cap_bps),

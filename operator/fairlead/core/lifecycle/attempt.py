@@ -144,7 +144,15 @@ class _Pair:
 
 
 def _begin(draft: Draft, number: int, started: datetime) -> None:
-    draft.change(attempts=number, attempt_start_time=started, start_time=draft.status.start_time or started, progress=None)
+    bandwidth = draft.status.bandwidth
+    draft.change(
+        attempts=number,
+        attempt_start_time=started,
+        start_time=draft.status.start_time or started,
+        progress=None,
+        bandwidth=bandwidth.model_copy(update={"measured": None}) if bandwidth else None,
+    )
+    draft.conditions.remove(ConditionType.CAP_ENFORCED)
     draft.conditions.set(ConditionType.SUCCEEDED, "Unknown", Reason.IN_PROGRESS, "the job has not ended")
     draft.conditions.set(ConditionType.MOVERS_READY, "False", Reason.MOVERS_STARTING, _starting(number, Role.RECEIVER))
     draft.conditions.set(ConditionType.PATH_PROBED, "False", Reason.PROBING, _PROBED_LATER)

@@ -7,12 +7,13 @@ from fairlead.api.quantity import format_rate, parse_rate
 from fairlead.api.reasons import ConditionType, Reason
 from fairlead.api.status import ConditionStatus
 from fairlead.core.lifecycle.draft import Draft
-from fairlead.core.model import AnnotatePod, MoverPod
+from fairlead.core.model import AnnotatePod, MoverPod, Progress
 from fairlead.core.status import bandwidth_of, decision_of, endpoints_of, path_of, progress_of
 from fairlead.core.verdicts import is_live
 
 _TOLERANCE = 1.05
 """A measured rate this much above the cap still counts as kept: pacing works on packets, without their headers' exact share."""
+_BITS = 8
 _BLOCK_BITS = 8 * 2**20
 _MEASURED_SECONDS = 10
 """The receiver counts whole blocks over this time, so one block more or less for each stream says nothing about the pacing."""
@@ -86,9 +87,10 @@ def _cap(draft: Draft, sender: MoverPod | None, receiver: MoverPod | None) -> No
     if cap_bps is None:
         draft.conditions.remove(ConditionType.CAP_ENFORCED)
     else:
-        status, reason, message = _judge(draft, cap_bps, bandwidth.measured)
-        draft.conditions.set(ConditionType.CAP_ENFORCED, status, reason, message)
-        if status == "False":
+        if in_force != bandwidth.allocated or not _is_judged_for_good(draft, receiver):
+            draft.conditions.set(ConditionType.CAP_ENFORCED, *_judge(draft, cap_bps))
+        judged = draft.conditions.get(ConditionType.CAP_ENFORCED)
+        if judged is not None and judged.status == "False":
             # The mover was told, but what is measured shows that nothing holds it.
             bandwidth = bandwidth.model_copy(update={"enforced_by": "None"})
         elif draft.settings.node_guard and draft.job.spec.network == "Host":
@@ -106,12 +108,21 @@ def _cap_at_receiver(draft: Draft, receiver: MoverPod | None) -> None:
         draft.add(annotations=(AnnotatePod(receiver.name, receiver.uid, {ANNOTATION_INGRESS_BANDWIDTH: wanted}),))
 
 
-def _judge(draft: Draft, cap_bps: int, measured: str | None) -> tuple[ConditionStatus, Reason, str]:
-    """Whether the measured rate keeps to the cap, in view of the caps that were in force while it was measured."""
-    cap = format_rate(cap_bps)
-    if measured is None:
-        return "Unknown", Reason.CAP_NOT_MEASURED, f"cap {cap}, nothing measured yet"
-    measured_bps, allowance_bps = parse_rate(measured), _granularity_bps(draft)
+def _is_judged_for_good(draft: Draft, receiver: MoverPod | None) -> bool:
+    """Whether the attempt's data is all there, and it is known whether it kept to the cap that is in force."""
+    said = draft.observed.reports.receiver
+    over = said.has_flowed if said is not None else receiver is not None and not is_live(receiver)
+    return over and draft.conditions.get(ConditionType.CAP_ENFORCED) is not None
+
+
+def _judge(draft: Draft, cap_bps: int) -> tuple[ConditionStatus, Reason, str]:
+    """Whether the rate at which data arrives now keeps to the cap, in view of the caps that were in force while it was measured."""
+    cap, receiver = format_rate(cap_bps), draft.observed.reports.receiver
+    if receiver is None:
+        return "Unknown", Reason.CAP_NOT_MEASURED, f"cap {cap}: no receiver tells what arrives"
+    if not receiver.flows:
+        return "Unknown", Reason.CAP_NOT_MEASURED, f"cap {cap}: no data flows"
+    measured_bps, allowance_bps = receiver.rate_bytes_per_second * _BITS, _granularity_bps(receiver)
     if measured_bps <= cap_bps * _TOLERANCE + allowance_bps:
         return "True", Reason.WITHIN_CAP, f"the receiver measures no more than {cap}"
     if measured_bps <= (draft.observed.asked_bps or 0.0) * _TOLERANCE + allowance_bps:
@@ -119,6 +130,5 @@ def _judge(draft: Draft, cap_bps: int, measured: str | None) -> tuple[ConditionS
     return "False", Reason.ABOVE_CAP, f"the receiver measures more than {cap}"
 
 
-def _granularity_bps(draft: Draft) -> float:
-    receiver = draft.observed.reports.receiver
-    return _BLOCK_BITS / _MEASURED_SECONDS * max(1, receiver.streams if receiver else 1)
+def _granularity_bps(receiver: Progress) -> float:
+    return _BLOCK_BITS / _MEASURED_SECONDS * max(1, receiver.streams)

@@ -14,6 +14,7 @@ from job_builders import (
     make_job,
     make_progress,
     make_reports,
+    make_verdict,
     observe,
     receiver,
     seconds,
@@ -26,7 +27,7 @@ from fairlead.api.reasons import Reason
 from fairlead.api.spec import Bandwidth
 from fairlead.api.transferjob import TransferJob, TransferJobStatus
 from fairlead.core.lifecycle import decide
-from fairlead.core.model import Admission, AnnotatePod, Observed, Plan, Role, Standing
+from fairlead.core.model import Admission, AnnotatePod, MoverPod, Observed, Plan, Reports, Role, Standing
 
 WAITING = Standing(Admission.WAITING, message="link wan is full: place 2 of 3 in its queue")
 IMPOSSIBLE = Standing(Admission.WAITING, reason=Reason.GUARANTEE_TOO_LARGE, message="lower bandwidth.guarantee")
@@ -232,6 +233,65 @@ def test_where_a_guard_is_on_the_nodes_it_is_what_holds(network: str, rate: floa
     bandwidth = written(plan).bandwidth
     assert bandwidth is not None
     assert bandwidth.enforced_by == expected
+
+
+def judged(plan: Plan) -> tuple[str, str]:
+    condition = written(plan).condition("CapEnforced")
+    assert condition is not None
+    return condition.status, condition.reason
+
+
+def arriving(rate_bps: float, *, stage: str = "Transferring", done: int = 500) -> Reports:
+    return make_reports(make_progress(done, rate=rate_bps / 8, stage=stage), decided=True)
+
+
+KEPT = arriving(90e6)
+READ_BACK = arriving(4e9, stage="Verifying", done=1000)
+
+
+def pass_over(job: TransferJob, reports: Reports, standing: Standing, at: float, *pods: MoverPod) -> Plan:
+    """A pass some seconds later, when a cap that has changed meanwhile does not excuse what is measured any more."""
+    asked = float(standing.cap_bps or 0)
+    return decide(observe(job, *(pods or (receiver(), sender())), reports=reports, fairness=standing, asked_bps=asked), NOW + seconds(at))
+
+
+@pytest.mark.parametrize(
+    ("sent", "expected"),
+    [(90e6, ("True", "WithinCap", "Pacing")), (400e6, ("False", "AboveCap", "None"))],
+    ids=["kept", "exceeded"],
+)
+def test_how_fast_the_receiver_reads_its_disk_says_nothing_about_the_cap(sent: float, expected: tuple[str, str, str]) -> None:
+    share = shared(10**8)
+    job = after(observe(running(share), receiver(), sender(), reports=arriving(sent), fairness=share))
+    verifying = pass_over(job, READ_BACK, share, 60)
+    job = with_plan_applied(observe(job), verifying).job
+    ended = pass_over(job, Reports(), share, 120, receiver(verdict=make_verdict()), sender(verdict=make_verdict()))
+    for plan in (verifying, ended):
+        bandwidth = written(plan).bandwidth
+        assert bandwidth is not None
+        assert (*judged(plan), bandwidth.enforced_by) == expected
+        assert bandwidth.measured == ("90M" if sent == 90e6 else "400M")
+
+
+def test_a_disk_that_is_read_before_anything_was_judged_leaves_the_cap_unjudged() -> None:
+    assert judged(pass_over(running(), READ_BACK, shared(10**8), 60)) == ("Unknown", "CapNotMeasured")
+
+
+def test_a_cap_that_falls_while_the_receiver_does_not_answer_is_not_judged_by_what_it_said_before() -> None:
+    job = after(observe(running(shared(10**8)), receiver(), sender(), reports=KEPT, fairness=shared(10**8)))
+    assert judged(pass_over(job, Reports(), shared(5 * 10**7), 60)) == ("Unknown", "CapNotMeasured")
+    assert judged(pass_over(job, KEPT, shared(5 * 10**7), 60)) == ("False", "AboveCap")
+
+
+@pytest.mark.parametrize("stage", ["Listing", "AwaitingTransport"])
+def test_an_attempt_is_not_judged_by_the_rate_of_the_one_before(stage: str) -> None:
+    share = shared(10**8)
+    job = after(observe(running(share), receiver(), sender(), reports=KEPT, fairness=share))
+    again = receiver(attempt=2), sender(attempt=2)
+    plan = pass_over(job, arriving(0, stage=stage, done=0), shared(5 * 10**7), 60, *again)
+    bandwidth = written(plan).bandwidth
+    assert bandwidth is not None
+    assert (judged(plan), bandwidth.measured) == (("Unknown", "CapNotMeasured"), None)
 
 
 def test_an_exceeded_cap_is_told_once_and_nothing_claims_to_enforce_it() -> None:
