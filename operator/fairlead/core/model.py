@@ -145,6 +145,8 @@ class MoverPod:
     """When the mover's container ended; None while it runs and where the kubelet does not say."""
     advice: Advice | None = None
     """What the sidecar left behind when it ended, after the mover."""
+    egress_cap: str | None = None
+    """What its annotation says it may send, as it is written there."""
     ingress_cap: str | None = None
     """What its annotation says it may receive, as it is written there."""
     ready_since: datetime | None = None

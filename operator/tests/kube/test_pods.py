@@ -297,6 +297,12 @@ def test_an_outcome_that_cannot_be_is_not_believed(outcome: dict[str, Any]) -> N
     assert _with_advisor(json.dumps(ADVICE | {"outcome": outcome})).advice is None
 
 
+def test_tells_what_its_annotations_let_it_send_and_receive() -> None:
+    pod = _read(annotations={names.ANNOTATION_EGRESS_BANDWIDTH: "40M", names.ANNOTATION_INGRESS_BANDWIDTH: "50M"})
+    assert (pod.egress_cap, pod.ingress_cap) == ("40M", "50M")
+    assert (_read().egress_cap, _read().ingress_cap) == (None, None)
+
+
 def test_tells_since_when_it_is_ready_and_whether_it_knows_its_path() -> None:
     ready = {"type": "Ready", "status": "True", "lastTransitionTime": "2026-01-01T00:00:05Z"}
     pod = _read(status={"phase": "Running", "conditions": [ready]}, annotations={names.ANNOTATION_PATH: names.PATH_KNOWN})

@@ -12,7 +12,7 @@ from fairlead.api.reasons import ConditionType
 from fairlead.api.transferjob import TransferJobStatus
 from fairlead.core.conditions import Conditions
 from fairlead.core.lifecycle.events import events_between
-from fairlead.core.model import DeletePod, MoverPod, Observed, Plan, Role
+from fairlead.core.model import AnnotatePod, DeletePod, MoverPod, Observed, Plan, Role
 from fairlead.core.status import is_worth_writing, phase_of
 from fairlead.core.verdicts import is_live
 
@@ -69,6 +69,10 @@ class Draft:
     def delete_live_movers(self) -> None:
         """Stops every sender and receiver. Pods that have ended stay: their logs tell the story."""
         self.delete(pod for pod in self.movers() if is_live(pod))
+
+    def annotate(self, change: AnnotatePod) -> None:
+        """Sets annotations of a pod, beside those of others."""
+        self.add(annotations=(*self.effects.annotations, change))
 
     def add(self, **effects: Any) -> None:
         """Sets effects of the plan by the names of its fields."""

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from fairlead.api.names import ANNOTATION_EGRESS_BANDWIDTH, ANNOTATION_INGRESS_BANDWIDTH
-from fairlead.api.quantity import format_rate, parse_rate
+from fairlead.api.quantity import RateError, format_rate, parse_rate
 from fairlead.api.reasons import ConditionType, Reason
 from fairlead.api.status import ConditionStatus
 from fairlead.core.lifecycle.draft import Draft
-from fairlead.core.model import AnnotatePod, MoverPod, Progress
+from fairlead.core.model import AnnotatePod, MoverPod, Progress, Role
 from fairlead.core.status import bandwidth_of, decision_of, endpoints_of, path_of, progress_of
 from fairlead.core.verdicts import is_live
 
@@ -65,9 +65,19 @@ def cap_of(draft: Draft) -> int | None:
     limit_bps = wanted.limit_bps if wanted else None
     share_bps = standing.cap_bps if standing else None
     if standing is not None and standing.hold:
-        present = draft.job.status.bandwidth
-        share_bps = parse_rate(present.allocated) if present and present.allocated else None
+        share_bps = _present_cap(draft)
     return min((bps for bps in (limit_bps, share_bps) if bps is not None), default=None)
+
+
+def _present_cap(draft: Draft) -> int | None:
+    """The cap in force by the status, else by the sender's pod: its creation may be all that was written."""
+    bandwidth = draft.job.status.bandwidth
+    sender = max(draft.pods(Role.SENDER), key=lambda pod: pod.attempt, default=None)
+    told = bandwidth.allocated if bandwidth and bandwidth.allocated else sender.egress_cap if sender else None
+    try:
+        return parse_rate(told) if told else None
+    except RateError:
+        return None
 
 
 def receiver_cap_of(draft: Draft) -> int | None:
@@ -81,8 +91,9 @@ def _cap(draft: Draft, sender: MoverPod | None, receiver: MoverPod | None) -> No
     before = draft.status.bandwidth
     bandwidth = bandwidth_of(before, cap_bps, draft.observed.reports)
     in_force = before.allocated if before else None
-    if sender is not None and is_live(sender) and in_force != bandwidth.allocated:
-        draft.add(annotations=(AnnotatePod(sender.name, sender.uid, {ANNOTATION_EGRESS_BANDWIDTH: bandwidth.allocated}),))
+    # The pod itself is looked at: of an annotation and the status one may have been written without the other.
+    if sender is not None and is_live(sender) and sender.egress_cap != bandwidth.allocated:
+        draft.annotate(AnnotatePod(sender.name, sender.uid, {ANNOTATION_EGRESS_BANDWIDTH: bandwidth.allocated}))
     _cap_at_receiver(draft, receiver)
     if cap_bps is None:
         draft.conditions.remove(ConditionType.CAP_ENFORCED)
@@ -105,7 +116,7 @@ def _cap_at_receiver(draft: Draft, receiver: MoverPod | None) -> None:
     cap_bps = receiver_cap_of(draft)
     wanted = None if cap_bps is None else format_rate(cap_bps)
     if receiver.ingress_cap != wanted:
-        draft.add(annotations=(AnnotatePod(receiver.name, receiver.uid, {ANNOTATION_INGRESS_BANDWIDTH: wanted}),))
+        draft.annotate(AnnotatePod(receiver.name, receiver.uid, {ANNOTATION_INGRESS_BANDWIDTH: wanted}))
 
 
 def _is_judged_for_good(draft: Draft, receiver: MoverPod | None) -> bool:

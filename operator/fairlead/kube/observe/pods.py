@@ -95,6 +95,7 @@ def _read_mover(body: Mapping[str, Any], role: Role, attempt: int) -> MoverPod:
     metadata, spec, status = body["metadata"], body.get("spec") or {}, body.get("status") or {}
     terminated = _terminated(status, MOVER_CONTAINER)
     advised = _terminated(status, ADVISOR_CONTAINER)
+    annotations = metadata.get("annotations") or {}
     waiting_reason, waiting_message = _waiting(status)
     phase = status.get("phase")
     return MoverPod(
@@ -110,7 +111,8 @@ def _read_mover(body: Mapping[str, Any], role: Role, attempt: int) -> MoverPod:
         node=spec.get("nodeName"),
         address=_address(status),
         port_base=_port_base(spec),
-        ingress_cap=(metadata.get("annotations") or {}).get(names.ANNOTATION_INGRESS_BANDWIDTH),
+        egress_cap=annotations.get(names.ANNOTATION_EGRESS_BANDWIDTH),
+        ingress_cap=annotations.get(names.ANNOTATION_INGRESS_BANDWIDTH),
         verdict=parse_verdict(terminated.get("message") or "", role) if terminated else None,
         waiting_reason=waiting_reason,
         waiting_message=waiting_message,
@@ -118,7 +120,7 @@ def _read_mover(body: Mapping[str, Any], role: Role, attempt: int) -> MoverPod:
         ended_at=_time(terminated, "finishedAt") if terminated else None,
         advice=parse_advice(advised.get("message") or "") if advised else None,
         ready_since=_ready_since(status),
-        knows_path=(metadata.get("annotations") or {}).get(names.ANNOTATION_PATH) == names.PATH_KNOWN,
+        knows_path=annotations.get(names.ANNOTATION_PATH) == names.PATH_KNOWN,
     )
 
 

@@ -348,12 +348,19 @@ def _with_limit(job: TransferJob, limit: str | None) -> TransferJob:
 
 @pytest.mark.parametrize(("limit", "annotation"), [("2G", "2G"), ("1.5M", "1500k"), (None, None)])
 def test_a_changed_limit_reaches_the_sender_once(limit: str | None, annotation: str | None) -> None:
-    pods = receiver(), sender()
-    before = after(observe(_with_limit(running_job(), "100M"), *pods))
-    changed = observe(_with_limit(before, limit), *pods)
-    plan = decide(changed, NOW)
+    before = after(observe(_with_limit(running_job(), "100M"), receiver(), sender(egress_cap="100M")))
+    plan = decide(observe(_with_limit(before, limit), receiver(), sender(egress_cap="100M")), NOW)
     assert plan.annotations == (AnnotatePod(sender().name, sender().uid, {ANNOTATION_EGRESS_BANDWIDTH: annotation}),)
-    assert decide(with_plan_applied(changed, plan), NOW).annotations == ()
+    changed = observe(_with_limit(before, limit), receiver(), sender(egress_cap=annotation))
+    for job in (changed.job, with_plan_applied(changed, plan).job):
+        assert decide(replace(changed, job=job), NOW).annotations == ()
+
+
+def test_a_cap_that_reached_the_pod_while_the_status_was_not_written_is_put_right() -> None:
+    job = after(observe(_with_limit(running_job(), "20M"), receiver(), sender(egress_cap="20M")))
+    drifted = observe(job, receiver(), sender(egress_cap="40M"))
+    expected = (AnnotatePod(sender().name, sender().uid, {ANNOTATION_EGRESS_BANDWIDTH: "20M"}),)
+    assert decide(drifted, NOW).annotations == expected
 
 
 @pytest.mark.parametrize(

@@ -148,12 +148,12 @@ def test_a_sender_begins_with_its_share_or_its_limit_whichever_is_less(
 
 
 def test_a_changed_share_reaches_the_sender_once() -> None:
-    pods = receiver(), sender()
-    changed = observe(running(shared(10**8)), *pods, fairness=shared(2 * 10**8))
+    changed = observe(running(shared(10**8)), receiver(), sender(egress_cap="100M"), fairness=shared(2 * 10**8))
     plan = decide(changed, NOW)
     assert plan.annotations == annotated("200M")
     assert written(plan).bandwidth is not None
-    assert decide(with_plan_applied(changed, plan), NOW).annotations == ()
+    reached = replace(with_plan_applied(changed, plan), pods=(receiver(), sender(egress_cap="200M")))
+    assert decide(reached, NOW).annotations == ()
 
 
 def at_receiver(cap: str | None) -> AnnotatePod:
@@ -186,6 +186,12 @@ def test_the_receivers_pod_has_the_share_as_long_as_its_interface_is_shared(
     assert tuple(change for change in plan.annotations if change.name == receiver().name) == expected
 
 
+def test_a_changed_share_reaches_both_pods_in_one_pass() -> None:
+    pods = receiver(ingress_cap="100M"), sender(egress_cap="100M")
+    share = shared(2 * 10**8, at_receiver=True)
+    assert decide(observe(running(shared(10**8)), *pods, fairness=share), NOW).annotations == (*annotated("200M"), at_receiver("200M"))
+
+
 @pytest.mark.parametrize("job", [make_job(network="Pod"), make_attached_job()], ids=["Pod", "Attachment"])
 def test_a_job_off_the_nodes_network_needs_no_right_to_it(job: TransferJob) -> None:
     outside = replace(SETTINGS, host_network_namespaces=frozenset())
@@ -194,14 +200,14 @@ def test_a_job_off_the_nodes_network_needs_no_right_to_it(job: TransferJob) -> N
 
 
 def test_when_the_policy_goes_the_share_goes_and_the_limit_stays() -> None:
-    pods = receiver(), sender()
+    pods = receiver(), sender(egress_cap="100M")
     assert decide(observe(running(shared(10**8)), *pods), NOW).annotations == annotated(None)
     limited = running(shared(10**8), bandwidth={"limit": "1G"})
     assert decide(observe(limited, *pods), NOW).annotations == annotated("1G")
 
 
 def test_a_cap_is_left_as_it_is_while_nothing_is_known_but_a_lower_limit_holds_at_once() -> None:
-    pods = receiver(), sender()
+    pods = receiver(), sender(egress_cap="100M")
     job = running(shared(10**8))
     assert decide(observe(job, *pods, fairness=UNDECIDED), NOW).annotations == ()
     lowered = job.model_copy(update={"spec": job.spec.model_copy(update={"bandwidth": Bandwidth(limit="50M")})})
@@ -233,6 +239,14 @@ def test_where_a_guard_is_on_the_nodes_it_is_what_holds(network: str, rate: floa
     bandwidth = written(plan).bandwidth
     assert bandwidth is not None
     assert bandwidth.enforced_by == expected
+
+
+@pytest.mark.parametrize(("present", "expected"), [("100M", "100M"), ("much", None), (None, None)])
+def test_a_cap_that_only_the_pod_has_stays_while_nothing_is_known(present: str | None, expected: str | None) -> None:
+    plan = decide(observe(running(), receiver(), sender(egress_cap=present), fairness=UNDECIDED), NOW)
+    assert plan.annotations == (() if present == expected else annotated(None))
+    bandwidth = (plan.status or running().status).bandwidth
+    assert (bandwidth.allocated if bandwidth else None) == expected
 
 
 def judged(plan: Plan) -> tuple[str, str]:
