@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import timedelta
 
+GUARDED_MOST_BPS = 130 * 10**9
+"""The highest cap that the guard on a node can hold: the kernel counts a second's bytes and the burst in nanoseconds of 64 bits."""
+
 
 @dataclass(frozen=True, slots=True)
 class Settings:

@@ -6,6 +6,8 @@ import ipaddress
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from fairlead.core.settings import GUARDED_MOST_BPS
+
 TABLE = "fairlead_guard"
 TOLERANCE = 1.05
 """A sender that keeps to its cap is never touched: it stays within 2 % of it."""
@@ -13,8 +15,6 @@ _LEAST_BURST_BYTES = 256 << 10
 """Packets leave a host in bundles of up to 64 KiB."""
 _MOST_BURST_BYTES = 1 << 30
 _BURST_SECONDS = 0.25
-_MOST_BYTES_PER_SECOND = 2**64 // 10**9
-"""The kernel counts a second's bytes and the burst in nanoseconds of 64 bits; it refuses a whole script for one rule beyond."""
 _BITS = 8
 
 
@@ -30,7 +30,7 @@ class HeldSender:
 def ruleset(senders: Iterable[HeldSender]) -> str:
     """The table as a script for `nft -f`, which replaces the one before as a whole. What is above a rate is dropped: TCP slows down.
 
-    Caps above some 130 Gb/s are more than the kernel can count: such a sender has no rule.
+    Caps above `GUARDED_MOST_BPS` are more than the kernel can count: such a sender has no rule, as one would spoil the whole script.
     """
     rules = "".join(f"    {rule}\n" for sender in sorted(senders) if (rule := _rule(sender)))
     chain = f"  chain output {{\n    type filter hook output priority filter; policy accept;\n{rules}  }}\n"
@@ -44,10 +44,10 @@ def no_rules() -> str:
 
 def _rule(sender: HeldSender) -> str | None:
     address = ipaddress.ip_address(sender.address)
+    if sender.cap_bps > GUARDED_MOST_BPS:
+        return None
     family = "ip" if address.version == 4 else "ip6"
     rate = max(1, round(sender.cap_bps * TOLERANCE / _BITS))
     burst = min(max(_LEAST_BURST_BYTES, round(rate * _BURST_SECONDS)), _MOST_BURST_BYTES)
-    if rate + burst > _MOST_BYTES_PER_SECOND:
-        return None
     limit = f"limit rate over {rate} bytes/second burst {burst} bytes"
     return f"{family} daddr {address} tcp dport {int(sender.port)} {limit} counter drop"

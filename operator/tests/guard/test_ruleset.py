@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
+from fairlead.core.settings import GUARDED_MOST_BPS
 from fairlead.guard.ruleset import HeldSender, no_rules, ruleset
 
 
@@ -31,6 +34,13 @@ def rules_of(script: str) -> list[str]:
 )
 def test_a_sender_is_held_a_little_above_its_cap(sender: HeldSender, expected: str) -> None:
     assert rules_of(ruleset([sender])) == [expected]
+
+
+def test_the_highest_cap_that_is_held_is_one_that_the_kernel_can_count() -> None:
+    (rule,) = rules_of(ruleset([HeldSender("198.19.0.2", 24000, GUARDED_MOST_BPS)]))
+    rate, burst = (int(number) for number in re.findall(r"(\d+) bytes", rule))
+    assert (rate + burst) * 10**9 < 2**64
+    assert rules_of(ruleset([HeldSender("198.19.0.2", 24000, GUARDED_MOST_BPS + 1)])) == []
 
 
 def test_a_cap_beyond_what_the_kernel_counts_has_no_rule_and_spoils_no_other() -> None:

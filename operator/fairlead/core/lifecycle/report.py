@@ -8,6 +8,7 @@ from fairlead.api.reasons import ConditionType, Reason
 from fairlead.api.status import ConditionStatus
 from fairlead.core.lifecycle.draft import Draft
 from fairlead.core.model import AnnotatePod, MoverPod, Progress, Role
+from fairlead.core.settings import GUARDED_MOST_BPS
 from fairlead.core.status import bandwidth_of, decision_of, endpoints_of, path_of, progress_of
 from fairlead.core.verdicts import is_live
 
@@ -104,9 +105,13 @@ def _cap(draft: Draft, sender: MoverPod | None, receiver: MoverPod | None) -> No
         if judged is not None and judged.status == "False":
             # The mover was told, but what is measured shows that nothing holds it.
             bandwidth = bandwidth.model_copy(update={"enforced_by": "None"})
-        elif draft.settings.node_guard and draft.job.spec.network == "Host":
+        elif _is_guarded(draft, cap_bps):
             bandwidth = bandwidth.model_copy(update={"enforced_by": "TrafficControl"})
     draft.change(bandwidth=bandwidth)
+
+
+def _is_guarded(draft: Draft, cap_bps: int) -> bool:
+    return draft.settings.node_guard and draft.job.spec.network == "Host" and cap_bps <= GUARDED_MOST_BPS
 
 
 def _cap_at_receiver(draft: Draft, receiver: MoverPod | None) -> None:

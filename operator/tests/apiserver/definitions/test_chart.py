@@ -131,6 +131,12 @@ def test_there_is_no_guard_on_the_nodes_unless_asked_for() -> None:
     assert _of_kind(_render(), "DaemonSet") == []
 
 
+def test_the_guard_is_on_tainted_nodes_too_unless_somebody_says_otherwise() -> None:
+    for tolerations, expected in (({}, [{"operator": "Exists"}]), ({"tolerations": []}, None)):
+        (guard,) = _of_kind(_render({"nodeGuard": {"enabled": True, **tolerations}}), "DaemonSet")
+        assert guard["spec"]["template"]["spec"].get("tolerations") == expected
+
+
 def test_the_guard_may_change_the_nodes_packet_filter_and_read_pods_and_nothing_else() -> None:
     documents = _render(EVERYTHING)
     (guard,) = _of_kind(documents, "DaemonSet")

@@ -28,6 +28,7 @@ from fairlead.api.spec import Bandwidth
 from fairlead.api.transferjob import TransferJob, TransferJobStatus
 from fairlead.core.lifecycle import decide
 from fairlead.core.model import Admission, AnnotatePod, MoverPod, Observed, Plan, Reports, Role, Standing
+from fairlead.core.settings import GUARDED_MOST_BPS
 
 WAITING = Standing(Admission.WAITING, message="link wan is full: place 2 of 3 in its queue")
 IMPOSSIBLE = Standing(Admission.WAITING, reason=Reason.GUARANTEE_TOO_LARGE, message="lower bandwidth.guarantee")
@@ -227,15 +228,21 @@ def test_a_cap_that_just_fell_is_judged_by_what_was_in_force_when_the_rate_was_m
 
 
 @pytest.mark.parametrize(
-    ("network", "rate", "expected"),
-    [("Host", 50e6, "TrafficControl"), ("Pod", 50e6, "Pacing"), ("Host", 400e6, "None")],
-    ids=["kept", "not on the node's network", "exceeded all the same"],
+    ("network", "share_bps", "rate", "expected"),
+    [
+        ("Host", 10**8, 50e6, "TrafficControl"),
+        ("Pod", 10**8, 50e6, "Pacing"),
+        ("Host", 10**8, 400e6, "None"),
+        ("Host", GUARDED_MOST_BPS, 50e6, "TrafficControl"),
+        ("Host", GUARDED_MOST_BPS + 1, 50e6, "Pacing"),
+    ],
+    ids=["kept", "not on the node's network", "exceeded all the same", "the highest that it can hold", "more than it can hold"],
 )
-def test_where_a_guard_is_on_the_nodes_it_is_what_holds(network: str, rate: float, expected: str) -> None:
+def test_where_a_guard_is_on_the_nodes_it_is_what_holds(network: str, share_bps: int, rate: float, expected: str) -> None:
     settings = replace(SETTINGS, node_guard=True)
     reports = make_reports(make_progress(500, rate=rate / 8), decided=True)
-    job = running(shared(10**8), network=network)
-    plan = decide(observe(job, receiver(), sender(), reports=reports, fairness=shared(10**8), settings=settings), NOW)
+    job = running(shared(10**7), network=network)
+    plan = decide(observe(job, receiver(), sender(), reports=reports, fairness=shared(share_bps), settings=settings), NOW)
     bandwidth = written(plan).bandwidth
     assert bandwidth is not None
     assert bandwidth.enforced_by == expected
