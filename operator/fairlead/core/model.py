@@ -130,6 +130,7 @@ class MoverPod:
     attempt: int
     phase: PodPhase
     ready: bool
+    """Whether its mover is up, whatever becomes of the sidecar."""
     deleting: bool
     created_at: datetime
     node: str | None

@@ -46,7 +46,7 @@ def _with_mover(state: dict[str, Any], **status: Any) -> dict[str, Any]:
 
 
 def test_reads_what_the_decisions_look_at() -> None:
-    pod = _read(status={"phase": "Running", "podIP": "198.18.0.2", "conditions": [{"type": "Ready", "status": "True"}]})
+    pod = _read(status={"phase": "Running", "podIP": "198.18.0.2", "containerStatuses": [{"name": "mover", "ready": True}]})
     assert (pod.role, pod.attempt, pod.phase, pod.ready, pod.deleting) == (Role.RECEIVER, 1, PodPhase.RUNNING, True, False)
     assert (pod.node, pod.address, pod.port_base) == ("dtn-b", "198.18.0.2", 24000)
     assert pod.created_at.isoformat() == "2026-01-01T00:00:00+00:00"
@@ -73,6 +73,16 @@ def test_the_port_base_of_a_sender_is_told_by_its_http_port() -> None:
 @pytest.mark.parametrize("address", ["fairlead.io", "", "300.1.1.1", "198.18.0.2:80"])
 def test_only_an_address_is_taken_for_an_address(address: str) -> None:
     assert _read(status={"phase": "Running", "podIP": address}).address is None
+
+
+@pytest.mark.parametrize(("mover", "advisor", "ready"), [(True, False, True), (False, True, False), (True, True, True)])
+def test_a_pod_is_ready_when_its_mover_is_whatever_its_sidecar_does(mover: bool, advisor: bool, ready: bool) -> None:
+    containers = {
+        "containerStatuses": [{"name": "mover", "ready": mover, "state": {"running": {}}}],
+        "initContainerStatuses": [{"name": "advisor", "ready": advisor, "state": {"waiting": {"reason": "CrashLoopBackOff"}}}],
+    }
+    condition = {"type": "Ready", "status": "True" if mover and advisor else "False"}
+    assert _read(status={"phase": "Running", "conditions": [condition], **containers}).ready is ready
 
 
 class TestOwnership:
@@ -169,6 +179,12 @@ class TestWaiting:
         sidecar = {"name": "advisor", "state": {"waiting": {"reason": "CrashLoopBackOff", "message": "back-off"}}}
         pod = _read(status=_with_mover({"waiting": {"reason": "PodInitializing"}}, phase="Pending", initContainerStatuses=[sidecar]))
         assert pod.waiting_reason == "CrashLoopBackOff"
+
+    @pytest.mark.parametrize(("reason", "expected"), [("OOMKilled", "OOMKilled"), ("Error", "")])
+    def test_a_crashing_sidecar_is_not_what_ended_the_mover(self, reason: str, expected: str) -> None:
+        sidecar = {"name": "advisor", "state": {"waiting": {"reason": "CrashLoopBackOff", "message": "back-off"}}}
+        ended = _with_mover({"terminated": {"exitCode": 137, "reason": reason}}, initContainerStatuses=[sidecar])
+        assert _read(status=ended).waiting_reason == expected
 
     @pytest.mark.parametrize("reason", ["ContainerCreating", "PodInitializing"])
     def test_an_ordinary_start_is_no_reason(self, reason: str) -> None:

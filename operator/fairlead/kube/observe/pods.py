@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Annotated, Any, Literal
@@ -105,7 +105,7 @@ def _read_mover(body: Mapping[str, Any], role: Role, attempt: int) -> MoverPod:
         role=role,
         attempt=attempt,
         phase=PodPhase(phase) if phase in tuple(PodPhase) else PodPhase.UNKNOWN if phase else PodPhase.PENDING,
-        ready=any(c.get("type") == "Ready" and c.get("status") == "True" for c in status.get("conditions") or []),
+        ready=_is_mover_ready(status),
         deleting=metadata.get("deletionTimestamp") is not None,
         created_at=datetime.fromisoformat(metadata["creationTimestamp"]),
         node=spec.get("nodeName"),
@@ -166,6 +166,12 @@ def _terminated(status: Mapping[str, Any], name: str) -> Mapping[str, Any] | Non
     return None
 
 
+def _is_mover_ready(status: Mapping[str, Any]) -> bool:
+    """By its own container: the pod's condition counts the sidecar too, without which a transfer goes on."""
+    movers = (container for container in status.get("containerStatuses") or [] if container.get("name") == MOVER_CONTAINER)
+    return any(container.get("ready") is True for container in movers)
+
+
 def _ready_since(status: Mapping[str, Any]) -> datetime | None:
     ready = (c for c in status.get("conditions") or [] if c.get("type") == "Ready" and c.get("status") == "True")
     return next((_time(condition, "lastTransitionTime") for condition in ready), None)
@@ -177,12 +183,14 @@ def _time(ended: Mapping[str, Any], field: str) -> datetime | None:
 
 
 def _waiting(status: Mapping[str, Any]) -> tuple[str, str]:
-    containers: Sequence[Mapping[str, Any]] = [*(status.get("initContainerStatuses") or []), *(status.get("containerStatuses") or [])]
-    for container in containers:
+    """What holds the pod back or ended its mover. The mover's own words come first, and once it has ended a sidecar's say nothing."""
+    mover_ended = _terminated(status, MOVER_CONTAINER)
+    sidecars = [] if mover_ended else status.get("initContainerStatuses") or []
+    for container in [*(status.get("containerStatuses") or []), *sidecars]:
         waiting = (container.get("state") or {}).get("waiting") or {}
         if waiting.get("reason", "") not in _ORDINARY_WAITS:
             return str(waiting["reason"]), printable(str(waiting.get("message", "")))
-    ended = (_terminated(status, MOVER_CONTAINER) or {}).get("reason", "")
+    ended = (mover_ended or {}).get("reason", "")
     if ended not in _ORDINARY_ENDS:
         return str(ended), ""
     for condition in status.get("conditions") or []:
