@@ -78,6 +78,11 @@ class Reason(_Documented):
     PROBING = "Probing", "The advisor is measuring the path."
     PATH_LEASED = "PathLeased", "Another job probes the path. The sender is started when that has ended, after half a minute at the latest."
     PROBED = "Probed", "The advisor measured the path and decided."
+    ADVISOR_SILENT = (
+        "AdvisorSilent",
+        "The advisor has not answered for half a minute of the transfer, which goes on with the settings in the message. With status `True`"
+        " it had decided before.",
+    )
 
     WITHIN_CAP = "WithinCap", "The measured rate keeps to the cap."
     ABOVE_CAP = "AboveCap", "The measured rate exceeds the cap."
@@ -145,6 +150,7 @@ class EventReason(_Documented):
     MOVERS_STARTED = "MoversStarted", "Both movers are up."
     MOVERS_NOT_READY = "MoversNotReady", "A mover does not come up; the message says why."
     PATH_PROBED = "PathProbed", "The path was measured; the message has the advisor's decision."
+    ADVISOR_SILENT = "AdvisorSilent", "The advisor does not answer while data flows; the message has the settings that stay in force."
     TRANSPORT_SWITCHED = "TransportSwitched", "The congestion control of the running transfer was switched; the message says why."
     SUCCEEDED = "Succeeded", "Everything arrived; the message has bytes, files and time."
     ATTEMPT_FAILED = "AttemptFailed", "An attempt failed; the message says why and when the next one starts."

@@ -213,6 +213,8 @@ class Reports:
     path: PathReport | None = None
     decision: DecisionReport | None = None
     outcome: OutcomeReport | None = None
+    advisor_silent_seconds: float = 0.0
+    """For how long looks at a sender that transfers have found no decision beside it."""
 
 
 @dataclass(frozen=True, slots=True)

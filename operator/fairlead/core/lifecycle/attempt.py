@@ -82,7 +82,9 @@ def carry_on(draft: Draft) -> None:
         failure = _bring_up(draft, pair)
     if failure is not None:
         _end_failed(draft, pair, failure)
-    probing = draft.conditions.is_true(ConditionType.MOVERS_READY) and not draft.conditions.is_true(ConditionType.PATH_PROBED)
+    probed = draft.conditions.get(ConditionType.PATH_PROBED)
+    awaited = probed is None or (probed.status != "True" and probed.reason != Reason.ADVISOR_SILENT)
+    probing = draft.conditions.is_true(ConditionType.MOVERS_READY) and awaited
     draft.wake_after(min(draft.settings.poll_interval, _PROBING_POLL) if probing else draft.settings.poll_interval)
 
 

@@ -36,9 +36,9 @@ def events_between(before: TransferJobStatus, after: TransferJobStatus) -> tuple
         tell(EventReason.WAITING_FOR_LINK, ConditionType.SCHEDULED, warning=True)
     if _is_new_reason(before, after, ConditionType.CAP_ENFORCED, Reason.ABOVE_CAP):
         tell(EventReason.CAP_EXCEEDED, ConditionType.CAP_ENFORCED, warning=True)
-    if became(ConditionType.PATH_PROBED) or _was_switched(before, after):
-        first = became(ConditionType.PATH_PROBED)
-        tell(EventReason.PATH_PROBED if first else EventReason.TRANSPORT_SWITCHED, ConditionType.PATH_PROBED)
+    of_path = _news_of_path(before, after)
+    if of_path is not None:
+        tell(of_path, ConditionType.PATH_PROBED, warning=of_path is EventReason.ADVISOR_SILENT)
     if became(ConditionType.SUCCEEDED):
         tell(EventReason.SUCCEEDED, ConditionType.SUCCEEDED)
     if became(ConditionType.FAILED):
@@ -48,11 +48,19 @@ def events_between(before: TransferJobStatus, after: TransferJobStatus) -> tuple
     return tuple(events)
 
 
-def _was_switched(before: TransferJobStatus, after: TransferJobStatus) -> bool:
-    """Whether the advisor changed its mind in mid-transfer. A stream count moves more often: the condition's message tells that."""
-    if not after.is_true(ConditionType.PATH_PROBED) or before.decision is None or after.decision is None:
-        return False
-    return before.decision.congestion_control != after.decision.congestion_control
+def _news_of_path(before: TransferJobStatus, after: TransferJobStatus) -> EventReason | None:
+    """What the advisor has told, or that it does not. A stream count moves more often: the condition's message tells that."""
+    earlier, now = before.condition(ConditionType.PATH_PROBED), after.condition(ConditionType.PATH_PROBED)
+    if now is not None and now.reason == Reason.ADVISOR_SILENT:
+        return EventReason.ADVISOR_SILENT if earlier is None or earlier.reason != now.reason else None
+    if not after.is_true(ConditionType.PATH_PROBED):
+        return None
+    if not before.is_true(ConditionType.PATH_PROBED):
+        return EventReason.PATH_PROBED
+    if before.decision is None or after.decision is None:
+        return None
+    switched = before.decision.congestion_control != after.decision.congestion_control
+    return EventReason.TRANSPORT_SWITCHED if switched else None
 
 
 def _reason(status: TransferJobStatus, kind: ConditionType) -> str | None:

@@ -14,6 +14,8 @@ from fairlead.core.verdicts import is_live
 
 _TOLERANCE = 1.05
 """A measured rate this much above the cap still counts as kept: pacing works on packets, without their headers' exact share."""
+_SILENT_SECONDS = 30.0
+"""An advisor that was started again answers sooner, also on a busy node."""
 _BITS = 8
 _BLOCK_BITS = 8 * 2**20
 _MEASURED_SECONDS = 10
@@ -50,6 +52,7 @@ def _path(draft: Draft) -> None:
     if reports.path is not None:
         draft.change(path=path_of(reports.path))
     if reports.decision is None:
+        _tell_of_silence(draft)
         return
     decision = decision_of(reports.decision)
     draft.change(decision=decision)
@@ -58,6 +61,22 @@ def _path(draft: Draft) -> None:
     why = f": {decision.message}" if decision.message else ""
     message = f"{rtt}{decision.congestion_control} over {decision.streams} streams ({decision.reason}{why})"
     draft.conditions.set(ConditionType.PATH_PROBED, "True", Reason.PROBED, message)
+
+
+def _tell_of_silence(draft: Draft) -> None:
+    """Says that nobody steers the transfer. What was decided before stays decided: the condition keeps its status."""
+    reports = draft.observed.reports
+    if reports.sender is None or reports.advisor_silent_seconds < _SILENT_SECONDS:
+        return
+    decided = draft.conditions.is_true(ConditionType.PATH_PROBED)
+    control = reports.sender.congestion_control or "the congestion control"
+    streams = f"{reports.sender.streams} streams" if reports.sender.streams else "the streams"
+    silence = "tells nothing any more" if decided else "has told no decision"
+    message = (
+        f"the advisor beside the sender {silence}: the transfer goes on with {control} over {streams}, which nobody adjusts;"
+        " the log of the sender pod's container advisor says why"
+    )
+    draft.conditions.set(ConditionType.PATH_PROBED, "True" if decided else "False", Reason.ADVISOR_SILENT, message)
 
 
 def cap_of(draft: Draft) -> int | None:

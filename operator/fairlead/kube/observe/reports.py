@@ -14,6 +14,7 @@ from fairlead.core.model import Advice, Endpoint, MoverPod, PodPhase, Progress, 
 from fairlead.kube.observe.advice import DecisionAnswer, read_advice
 from fairlead.kube.observe.forms import Answer, Control, Count, Finite
 from fairlead.kube.observe.pods import OFFSETS, PORT_ADVISOR, PORT_HTTP
+from fairlead.kube.observe.silence import Silences
 
 TIMEOUT_SECONDS = 2.0
 LARGEST_BODY_BYTES = 64 * 1024
@@ -84,6 +85,7 @@ class ReportReader:
         self._timeout = aiohttp.ClientTimeout(total=timeout_seconds)
         self._on_failure = on_failure
         self._session: aiohttp.ClientSession | None = None
+        self._silences = Silences()
 
     async def close(self) -> None:
         """Closes the connections."""
@@ -105,14 +107,16 @@ class ReportReader:
             self._ask(sender, PORT_ADVISOR, "/v1/decision", DecisionAnswer),
         )
         advice = read_advice(decision) if decision else _left_behind(pods)
+        sender_said = _progress(*sender_progress, job_uid, newest, Role.SENDER)
         return Reports(
             receiver_endpoint=_endpoint(receiver_endpoint, Role.RECEIVER),
             sender_endpoint=_endpoint(sender_endpoint, Role.SENDER),
             receiver=_progress(*receiver_progress, job_uid, newest, Role.RECEIVER),
-            sender=_progress(*sender_progress, job_uid, newest, Role.SENDER),
+            sender=sender_said,
             path=advice.path if advice else None,
             decision=advice.decision if advice else None,
             outcome=advice.outcome if advice else None,
+            advisor_silent_seconds=self._silences.note(job_uid, sender, sender_said, decided=decision is not None),
         )
 
     async def _ask_progress(self, pod: MoverPod | None) -> tuple[_ProgressAnswer | None, float]:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-import pytest
-from job_builders import NOW, SETTINGS, make_job, make_reports, observe, receiver, seconds, with_plan_applied
+from dataclasses import replace
 
+import pytest
+from job_builders import NOW, SETTINGS, make_job, make_progress, make_reports, observe, receiver, seconds, sender, with_plan_applied
+
+from fairlead.api.transferjob import TransferJob
 from fairlead.core.lifecycle import decide
 from fairlead.core.model import KnownPath, MoverPod, Observed, PathStanding, Plan, Probing, Role
 
@@ -60,6 +63,51 @@ def test_the_wait_is_bounded_from_when_the_receiver_was_ready_and_then_nothing_i
     assert decide(_ready(leased, late), NOW).creates == ()
     silent = receiver(ready_since=None, created_at=NOW - SETTINGS.probe_wait)
     assert len(decide(_ready(leased, silent), NOW).creates) == 1
+
+
+def _silent(job: TransferJob, seconds_silent: float, *, streams: int = 4) -> Observed:
+    said = replace(make_progress(500), congestion_control="cubic", streams=streams)
+    reports = replace(make_reports(said), sender=said, advisor_silent_seconds=seconds_silent)
+    return observe(job, receiver(), sender(), reports=reports)
+
+
+def _under_way(*, decided: bool) -> TransferJob:
+    first = observe(make_job(finalizer=True), receiver())
+    job = with_plan_applied(first, decide(first, NOW)).job
+    up = observe(job, receiver(), sender(), reports=make_reports(make_progress(10), decided=decided))
+    return with_plan_applied(up, decide(up, NOW)).job
+
+
+@pytest.mark.parametrize(
+    ("decided", "status", "word"), [(False, "False", "has told no decision"), (True, "True", "tells nothing any more")]
+)
+def test_a_silent_advisor_is_told_once_with_what_stays_in_force(decided: bool, status: str, word: str) -> None:
+    observed = _silent(_under_way(decided=decided), 30.0)
+    plan = decide(observed, NOW + seconds(100))
+    assert plan.status is not None
+    condition = plan.status.condition("PathProbed")
+    assert condition is not None
+    assert (condition.status, condition.reason) == (status, "AdvisorSilent")
+    assert word in condition.message
+    assert "goes on with cubic over 4 streams" in condition.message
+    assert (plan.status.phase, plan.status.decision is not None) == ("Transferring", decided)
+    assert [(event.reason, event.warning) for event in plan.events] == [("AdvisorSilent", True)]
+    later = with_plan_applied(_silent(observed.job, 60.0), plan)
+    again = decide(later, NOW + seconds(130))
+    assert (again.status, again.events, again.requeue_after) == (None, (), SETTINGS.poll_interval)
+
+
+def test_an_advisor_may_be_silent_for_as_long_as_it_takes_to_start_it_again() -> None:
+    for decided in (True, False):
+        plan = decide(_silent(_under_way(decided=decided), 29.0), NOW + seconds(100))
+        assert "AdvisorSilent" not in [event.reason for event in plan.events]
+
+
+def test_an_advisor_that_speaks_again_is_believed_again() -> None:
+    silent = _silent(_under_way(decided=True), 30.0)
+    job = with_plan_applied(silent, decide(silent, NOW + seconds(100))).job
+    plan = decide(observe(job, receiver(), sender(), reports=make_reports(make_progress(500), decided=True)), NOW + seconds(110))
+    assert _probed(plan)[0] == "Probed"
 
 
 def test_once_the_sender_is_started_the_wait_is_over_in_the_status_too() -> None:
