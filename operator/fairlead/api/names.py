@@ -45,6 +45,8 @@ ANNOTATION_JOB: Final = f"{GROUP}/transferjob"
 ANNOTATION_EGRESS_BANDWIDTH: Final = "kubernetes.io/egress-bandwidth"
 ANNOTATION_INGRESS_BANDWIDTH: Final = "kubernetes.io/ingress-bandwidth"
 """The cap of a pod in decimal bits per second; mover pods watch it through the Downward API."""
+ANNOTATION_PACING: Final = f"{GROUP}/egress-bandwidth"
+"""What the mover of a sender on the pod network watches instead: there a CNI plugin makes a bucket of the other one as the pod starts."""
 
 ANNOTATION_NETWORKS: Final = "k8s.v1.cni.cncf.io/networks"
 """What Multus attaches to a pod beside the pod network: the annotation of the Network Plumbing Working Group's multi-net-spec."""

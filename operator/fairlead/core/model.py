@@ -150,6 +150,8 @@ class MoverPod:
     """What its annotation says it may send, as it is written there."""
     ingress_cap: str | None = None
     """What its annotation says it may receive, as it is written there."""
+    pacing_cap: str | None = None
+    """On the pod network, what its mover is told that it may send, as it is written there."""
     ready_since: datetime | None = None
     """When it became ready; None while it is not and where the kubelet does not say."""
     knows_path: bool = False
@@ -296,6 +298,8 @@ class Standing:
     """Leave the cap as it is: nothing is known yet that would change it."""
     at_receiver: bool = False
     """One of the links is what the receiver gets: its pod has the share too."""
+    ceiling_bps: int | None = None
+    """More than its share can ever be, others' traffic and other jobs left out; None if it crosses no link of the policy."""
     reason: Reason = Reason.WAITING_FOR_LINK
     message: str = ""
     """Why it waits, or why its guarantee is less than it asks for."""
@@ -334,6 +338,7 @@ class CreateCredentials:
 class CreatePod:
     """Make a mover pod, with its cap from the start, if it has one.
 
+    `bucket_bps` is the rate of what is made as the pod starts and stays so, such as a CNI plugin's token bucket; None for the cap's.
     A sender is told where to connect (`receiver`) and what is known of `path`. `probe`: whether its advisor probes the path as a whole.
     """
 
@@ -343,6 +348,7 @@ class CreatePod:
     port_base: int
     receiver: Endpoint | None = None
     cap_bps: int | None = None
+    bucket_bps: int | None = None
     path: KnownPath = KnownPath()
     probe: bool = True
 

@@ -274,6 +274,19 @@ def test_a_cap_is_an_annotation_of_the_way_that_the_pod_uses() -> None:
         assert not set(ways.values()) & set(build_pod(job(), action, TEMPLATE)["metadata"]["annotations"])
 
 
+def test_only_what_is_made_with_the_pod_has_the_buckets_rate() -> None:
+    action = replace(SEND, cap_bps=10**6, bucket_bps=10**9)
+    on_pods = build_pod(job(network="Pod"), action, TEMPLATE)
+    assert on_pods["metadata"]["annotations"][names.ANNOTATION_EGRESS_BANDWIDTH] == "1G"
+    assert on_pods["metadata"]["annotations"][names.ANNOTATION_PACING] == "1M"
+    (live,) = (volume for volume in on_pods["spec"]["volumes"] if volume["name"] == "live")
+    assert live["downwardAPI"]["items"][0]["fieldRef"] == {"fieldPath": f"metadata.annotations['{names.ANNOTATION_PACING}']"}
+    receiving = build_pod(job(network="Pod"), replace(RECEIVE, cap_bps=10**6, bucket_bps=10**9), TEMPLATE)
+    assert receiving["metadata"]["annotations"][names.ANNOTATION_INGRESS_BANDWIDTH] == "1G"
+    assert _networks(action)[0]["bandwidth"]["egressRate"] == 1_050_000_000
+    assert build_pod(attached_job(), action, TEMPLATE)["metadata"]["annotations"][names.ANNOTATION_EGRESS_BANDWIDTH] == "1M"
+
+
 @pytest.mark.parametrize(
     ("streams", "expected"), [({"min": 1, "max": 32}, 4), ({"min": 1, "max": 2}, 2), ({"min": 8, "max": 16}, 8), ({"min": 3, "max": 3}, 3)]
 )

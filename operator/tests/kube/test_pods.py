@@ -314,9 +314,9 @@ def test_an_outcome_that_cannot_be_is_not_believed(outcome: dict[str, Any]) -> N
 
 
 def test_tells_what_its_annotations_let_it_send_and_receive() -> None:
-    pod = _read(annotations={names.ANNOTATION_EGRESS_BANDWIDTH: "40M", names.ANNOTATION_INGRESS_BANDWIDTH: "50M"})
-    assert (pod.egress_cap, pod.ingress_cap) == ("40M", "50M")
-    assert (_read().egress_cap, _read().ingress_cap) == (None, None)
+    told = {names.ANNOTATION_EGRESS_BANDWIDTH: "40M", names.ANNOTATION_INGRESS_BANDWIDTH: "50M", names.ANNOTATION_PACING: "60M"}
+    for pod, expected in ((_read(annotations=told), ("40M", "50M", "60M")), (_read(), (None, None, None))):
+        assert (pod.egress_cap, pod.ingress_cap, pod.pacing_cap) == expected
 
 
 def test_tells_since_when_it_is_ready_and_whether_it_knows_its_path() -> None:

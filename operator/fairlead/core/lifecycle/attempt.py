@@ -227,13 +227,13 @@ def _create(draft: Draft, pair: _Pair, role: Role, side: Side) -> bool:
         )
         draft.conditions.set(ConditionType.SCHEDULED, "False", Reason.NO_PORT_FREE, message)
         return False
-    action = CreatePod(role, pair.attempt, node, port_base, cap_bps=report.receiver_cap_of(draft))
+    cap_bps = report.cap_of(draft) if role is Role.SENDER else report.receiver_cap_of(draft)
+    action = CreatePod(role, pair.attempt, node, port_base, cap_bps=cap_bps, bucket_bps=report.bucket_of(draft, cap_bps))
     if role is Role.SENDER:
         standing = draft.observed.path or PathStanding()
         action = replace(
             action,
             receiver=draft.observed.reports.receiver_endpoint,
-            cap_bps=report.cap_of(draft),
             path=standing.known,
             probe=standing.probing is Probing.OWN,
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fairlead.api.names import ANNOTATION_EGRESS_BANDWIDTH, ANNOTATION_INGRESS_BANDWIDTH
+from fairlead.api.names import ANNOTATION_EGRESS_BANDWIDTH, ANNOTATION_INGRESS_BANDWIDTH, ANNOTATION_PACING
 from fairlead.api.quantity import RateError, format_rate, parse_rate
 from fairlead.api.reasons import ConditionType, Reason
 from fairlead.api.status import ConditionStatus
@@ -93,7 +93,9 @@ def _present_cap(draft: Draft) -> int | None:
     """The cap in force by the status, else by the sender's pod: its creation may be all that was written."""
     bandwidth = draft.job.status.bandwidth
     sender = max(draft.pods(Role.SENDER), key=lambda pod: pod.attempt, default=None)
-    told = bandwidth.allocated if bandwidth and bandwidth.allocated else sender.egress_cap if sender else None
+    told = bandwidth.allocated if bandwidth else None
+    if told is None and sender is not None:
+        told = sender.pacing_cap or sender.egress_cap
     try:
         return parse_rate(told) if told else None
     except RateError:
@@ -106,14 +108,26 @@ def receiver_cap_of(draft: Draft) -> int | None:
     return cap_of(draft) if standing is not None and standing.at_receiver else None
 
 
+def bucket_of(draft: Draft, cap_bps: int | None) -> int | None:
+    """What a bucket shall let through that stays as it is made: the most that the job may ever get, as pacing holds it to less.
+
+    None on the nodes' network, where nothing makes one, and without a cap.
+    """
+    wanted, standing = draft.job.spec.bandwidth, draft.observed.fairness
+    if cap_bps is None or draft.job.spec.network == "Host":
+        return None
+    if standing is None or standing.ceiling_bps is None:
+        return cap_bps
+    limit_bps = wanted.limit_bps if wanted else None
+    return max(cap_bps, standing.ceiling_bps if limit_bps is None else min(standing.ceiling_bps, limit_bps))
+
+
 def _cap(draft: Draft, sender: MoverPod | None, receiver: MoverPod | None) -> None:
     cap_bps = cap_of(draft)
     before = draft.status.bandwidth
     bandwidth = bandwidth_of(before, cap_bps, draft.observed.reports)
     in_force = before.allocated if before else None
-    # The pod itself is looked at: of an annotation and the status one may have been written without the other.
-    if sender is not None and is_live(sender) and sender.egress_cap != bandwidth.allocated:
-        draft.annotate(AnnotatePod(sender.name, sender.uid, {ANNOTATION_EGRESS_BANDWIDTH: bandwidth.allocated}))
+    _cap_at_sender(draft, sender, bandwidth.allocated)
     _cap_at_receiver(draft, receiver)
     if cap_bps is None:
         draft.conditions.remove(ConditionType.CAP_ENFORCED)
@@ -133,13 +147,31 @@ def _is_guarded(draft: Draft, cap_bps: int) -> bool:
     return draft.settings.node_guard and draft.job.spec.network == "Host" and cap_bps <= GUARDED_MOST_BPS
 
 
+def _cap_at_sender(draft: Draft, sender: MoverPod | None, wanted: str | None) -> None:
+    """Tells a running sender its cap. The pod is looked at: of its annotation and the status one may be written without the other."""
+    if sender is None or not is_live(sender):
+        return
+    changes: dict[str, str | None] = {}
+    if draft.job.spec.network == "Pod" and sender.pacing_cap != wanted:
+        changes[ANNOTATION_PACING] = wanted
+    if sender.egress_cap != wanted and not _makes_bucket(draft, sender):
+        changes[ANNOTATION_EGRESS_BANDWIDTH] = wanted
+    if changes:
+        draft.annotate(AnnotatePod(sender.name, sender.uid, changes))
+
+
+def _makes_bucket(draft: Draft, pod: MoverPod) -> bool:
+    """Whether a CNI plugin may still be about to make a bucket by the annotation that the pod was created with."""
+    return draft.job.spec.network == "Pod" and pod.address is None
+
+
 def _cap_at_receiver(draft: Draft, receiver: MoverPod | None) -> None:
     standing = draft.observed.fairness
     if receiver is None or not is_live(receiver) or (standing is not None and standing.hold):
         return
     cap_bps = receiver_cap_of(draft)
     wanted = None if cap_bps is None else format_rate(cap_bps)
-    if receiver.ingress_cap != wanted:
+    if receiver.ingress_cap != wanted and not _makes_bucket(draft, receiver):
         draft.annotate(AnnotatePod(receiver.name, receiver.uid, {ANNOTATION_INGRESS_BANDWIDTH: wanted}))
 
 

@@ -108,7 +108,7 @@ def _receiver(job: TransferJob, action: CreatePod, template: MoverTemplate) -> K
         "failureThreshold": 3,
     }
     spec = _pod_spec(job, action, template, containers=[container], volumes=[_claim_volume(side), _tls_volume(job, action)])
-    annotations = _cap_annotation(names.ANNOTATION_INGRESS_BANDWIDTH, action) | _attachment_annotation(job, side, action)
+    annotations = _cap_annotation(job, names.ANNOTATION_INGRESS_BANDWIDTH, action) | _attachment_annotation(job, side, action)
     return _pod(job, action, spec, annotations=annotations)
 
 
@@ -176,7 +176,7 @@ def _sender(job: TransferJob, action: CreatePod, template: MoverTemplate) -> Kub
                 "items": [
                     {
                         "path": BANDWIDTH_FILE.rpartition("/")[2],
-                        "fieldRef": {"fieldPath": f"metadata.annotations['{names.ANNOTATION_EGRESS_BANDWIDTH}']"},
+                        "fieldRef": {"fieldPath": f"metadata.annotations['{_watched(job)}']"},
                     }
                 ]
             },
@@ -184,7 +184,9 @@ def _sender(job: TransferJob, action: CreatePod, template: MoverTemplate) -> Kub
     ]
     spec = _pod_spec(job, action, template, containers=[mover], volumes=volumes)
     spec["initContainers"] = [advisor]
-    annotations = _cap_annotation(names.ANNOTATION_EGRESS_BANDWIDTH, action) | _attachment_annotation(job, side, action)
+    annotations = _cap_annotation(job, names.ANNOTATION_EGRESS_BANDWIDTH, action) | _attachment_annotation(job, side, action)
+    if action.cap_bps is not None:
+        annotations[_watched(job)] = format_rate(action.cap_bps)
     annotations |= path_annotation(probe=action.probe)
     return _pod(job, action, spec, annotations=annotations)
 
@@ -366,8 +368,19 @@ def _attachment_annotation(job: TransferJob, side: Side, action: CreatePod) -> d
         return {}
     if side.attachment is None:
         raise BuildError(f"{action.role} of attempt {action.attempt}: network Attachment, and no attachment is named")
-    return networks_annotation(side.attachment, job.metadata.namespace, action.role, action.cap_bps)
+    return networks_annotation(side.attachment, job.metadata.namespace, action.role, _bucket_bps(action))
 
 
-def _cap_annotation(name: str, action: CreatePod) -> dict[str, str]:
-    return {} if action.cap_bps is None else {name: format_rate(action.cap_bps)}
+def _watched(job: TransferJob) -> str:
+    """The annotation by which a sender's mover paces."""
+    return names.ANNOTATION_PACING if job.spec.network == "Pod" else names.ANNOTATION_EGRESS_BANDWIDTH
+
+
+def _cap_annotation(job: TransferJob, name: str, action: CreatePod) -> dict[str, str]:
+    """What a CNI plugin of the pod network makes a bucket of; on other networks the cap."""
+    rate_bps = _bucket_bps(action) if job.spec.network == "Pod" else action.cap_bps
+    return {} if rate_bps is None else {name: format_rate(rate_bps)}
+
+
+def _bucket_bps(action: CreatePod) -> int | None:
+    return action.cap_bps if action.bucket_bps is None else action.bucket_bps

@@ -113,6 +113,7 @@ def _read_mover(body: Mapping[str, Any], role: Role, attempt: int) -> MoverPod:
         port_base=_port_base(spec),
         egress_cap=annotations.get(names.ANNOTATION_EGRESS_BANDWIDTH),
         ingress_cap=annotations.get(names.ANNOTATION_INGRESS_BANDWIDTH),
+        pacing_cap=annotations.get(names.ANNOTATION_PACING),
         verdict=parse_verdict(terminated.get("message") or "", role) if terminated else None,
         waiting_reason=waiting_reason,
         waiting_message=waiting_message,

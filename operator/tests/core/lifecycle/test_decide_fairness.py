@@ -22,12 +22,12 @@ from job_builders import (
     with_plan_applied,
 )
 
-from fairlead.api.names import ANNOTATION_EGRESS_BANDWIDTH, ANNOTATION_INGRESS_BANDWIDTH
+from fairlead.api.names import ANNOTATION_EGRESS_BANDWIDTH, ANNOTATION_INGRESS_BANDWIDTH, ANNOTATION_PACING
 from fairlead.api.reasons import Reason
 from fairlead.api.spec import Bandwidth
 from fairlead.api.transferjob import TransferJob, TransferJobStatus
 from fairlead.core.lifecycle import decide
-from fairlead.core.model import Admission, AnnotatePod, MoverPod, Observed, Plan, Reports, Role, Standing
+from fairlead.core.model import Admission, AnnotatePod, MoverPod, Observed, Plan, PodPhase, Reports, Role, Standing
 from fairlead.core.settings import GUARDED_MOST_BPS
 
 WAITING = Standing(Admission.WAITING, message="link wan is full: place 2 of 3 in its queue")
@@ -191,6 +191,46 @@ def test_a_changed_share_reaches_both_pods_in_one_pass() -> None:
     pods = receiver(ingress_cap="100M"), sender(egress_cap="100M")
     share = shared(2 * 10**8, at_receiver=True)
     assert decide(observe(running(shared(10**8)), *pods, fairness=share), NOW).annotations == (*annotated("200M"), at_receiver("200M"))
+
+
+ON_POD_NETWORK = make_job(finalizer=True, network="Pod")
+CROWDED = shared(10**6, at_receiver=True, ceiling_bps=9 * 10**8)
+
+
+@pytest.mark.parametrize(
+    ("job", "standing", "bucket_bps"),
+    [
+        (make_job(finalizer=True), CROWDED, None),
+        (ON_POD_NETWORK, CROWDED, 9 * 10**8),
+        (make_attached_job(finalizer=True), CROWDED, 9 * 10**8),
+        (make_job(finalizer=True, network="Pod", bandwidth={"limit": "5M"}), CROWDED, 5 * 10**6),
+        (ON_POD_NETWORK, shared(10**6, at_receiver=True), 10**6),
+        (ON_POD_NETWORK, shared(None, at_receiver=True), None),
+    ],
+    ids=["host", "pod network", "attachment", "its own limit", "no ceiling is known", "no cap"],
+)
+def test_what_is_made_with_the_pod_lets_through_what_the_job_may_ever_get(
+    job: TransferJob, standing: Standing, bucket_bps: int | None
+) -> None:
+    first = decide(observe(job, fairness=standing), NOW)
+    job = with_plan_applied(observe(job), first).job
+    second = decide(observe(job, receiver(), reports=make_reports(), fairness=standing), NOW)
+    assert [(create.role, create.bucket_bps) for create in (*first.creates, *second.creates)] == [
+        (Role.RECEIVER, bucket_bps),
+        (Role.SENDER, bucket_bps),
+    ]
+    assert {create.cap_bps for create in (*first.creates, *second.creates)} == {standing.cap_bps}
+
+
+def test_on_the_pod_network_the_cap_reaches_the_mover_at_once_and_a_plugin_only_after_it_has_made_its_bucket() -> None:
+    starting = {"ready": False, "phase": PodPhase.PENDING, "address": None}
+    created = receiver(ingress_cap="900M", **starting), sender(egress_cap="900M", pacing_cap="1M", **starting)
+    share = shared(2 * 10**6, at_receiver=True)
+    plan = decide(observe(after(observe(ON_POD_NETWORK, receiver())), *created, fairness=share), NOW)
+    assert plan.annotations == (AnnotatePod(sender().name, sender().uid, {ANNOTATION_PACING: "2M"}),)
+    up = receiver(ingress_cap="900M"), sender(egress_cap="900M", pacing_cap="2M")
+    observed = observe(after(observe(ON_POD_NETWORK, receiver())), *up, reports=make_reports(), fairness=share)
+    assert decide(observed, NOW).annotations == (*annotated("2M"), at_receiver("2M"))
 
 
 @pytest.mark.parametrize("job", [make_job(network="Pod"), make_attached_job()], ids=["Pod", "Attachment"])

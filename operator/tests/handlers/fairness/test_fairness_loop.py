@@ -241,6 +241,22 @@ async def test_a_policy_that_turns_bad_beside_a_path_that_goes_keeps_its_last_go
     assert (bench.accepted()[1], bench.condition("LinksResolved")[1], bench.cap()) == ("InvalidSpec", "PathNotFound", 400_000_000)
 
 
+async def test_a_share_comes_with_the_most_that_it_can_ever_be_which_is_no_news_from_round_to_round(bench: Bench) -> None:
+    bench.put_policy()
+    for name in ("one", "two"):
+        bench.put_job(name, limit_bps=3e8 if name == "one" else 2e9)
+    await bench.loop.round()
+    before = {name: bench.board.standing(f"{name}-uid") for name in ("one", "two")}
+    assert {name: standing and standing.ceiling_bps for name, standing in before.items()} == {"one": 3 * 10**8, "two": 10**9}
+    bench.timers.advance(60.0)
+    await bench.loop.round()
+    await bench.loop.round()
+    settled = bench.board.standing("two-uid")
+    bench.timers.advance(60.0)
+    await bench.loop.round()
+    assert bench.board.standing("two-uid") == settled
+
+
 async def test_a_link_that_was_never_known_holds_nobody(bench: Bench) -> None:
     bench.put_policy(networkPath="typo")
     bench.list_paths(wan="400M")

@@ -1,0 +1,41 @@
+"""What a job may ever get; the shares themselves are tested by rounds and by the allocation's own tests."""
+
+from __future__ import annotations
+
+import pytest
+from fairness_builders import G, M, make_job, make_link, make_rules
+
+from fairlead.core.fairness.model import Participant
+from fairlead.core.fairness.shares import with_ceilings
+from fairlead.core.model import Admission, Standing
+
+RULES = make_rules(
+    make_link(capacity="1G", headroom="10%"),
+    make_link("in", node="dtn-b", direction="Receive", capacity="500M"),
+    tenants={"bio": {"limit": "200M"}},
+)
+
+
+@pytest.mark.parametrize(
+    ("job", "route", "expected_bps"),
+    [
+        (make_job(), ("out",), 900 * M),
+        (make_job(), ("in", "out"), 500 * M),
+        (make_job(limit_bps=5 * G), ("out",), 900 * M),
+        (make_job(limit_bps=70 * M, namespace="bio"), ("out",), 70 * M),
+        (make_job(namespace="bio"), ("out",), 200 * M),
+    ],
+    ids=["capacity less headroom", "the narrowest link", "a limit above that", "its limit", "its tenant's limit"],
+)
+def test_a_ceiling_is_what_the_policy_and_the_job_allow_on_an_empty_link(
+    job: Participant, route: tuple[str, ...], expected_bps: float
+) -> None:
+    standing = Standing(Admission.ADMITTED, cap_bps=10**6)
+    assert with_ceilings({job.uid: standing}, RULES, [job], {job.uid: route})[job.uid].ceiling_bps == expected_bps
+
+
+def test_a_job_that_crosses_no_link_or_only_waits_has_no_ceiling() -> None:
+    local = {"job": Standing(Admission.ADMITTED)}
+    assert with_ceilings(local, RULES, [make_job()], {}) == local
+    waits = {"job": Standing(Admission.WAITING)}
+    assert with_ceilings(waits, RULES, [], {"job": ("out",)}) == waits
