@@ -100,6 +100,11 @@ class TestDemand:
         demand = Demand(60 * M, NOW - 60)
         assert demand.after(Usage(45 * M, 45 * M), self.CAP, NOW) == demand
 
+    def test_a_job_that_sends_next_to_nothing_does_not_want_more_by_a_little_more_of_it(self) -> None:
+        idle = Demand(since=NOW - 60).after(Usage(8_000, 8_000), self.CAP, NOW, least_bps=M)
+        assert idle.most_bps == M
+        assert idle.after(Usage(20_000, 10_000), self.CAP, NOW + WANTING_SECONDS, least_bps=M) == idle
+
     def test_a_rate_that_still_rises_is_not_a_limit(self) -> None:
         assert Demand(since=NOW - 60).after(Usage(50 * M, 30 * M), self.CAP, NOW) == Demand()
 

@@ -41,12 +41,12 @@ class Demand:
     wants_since: float | None = None
     """Since when a limited job uses all that it may."""
 
-    def after(self, usage: Usage | None, cap_bps: float | None, now: float) -> Demand:
-        """The demand in view of what the job used under `cap_bps`."""
+    def after(self, usage: Usage | None, cap_bps: float | None, now: float, least_bps: float = 0.0) -> Demand:
+        """The demand in view of what the job used under `cap_bps`. It has `least_bps` however little it uses."""
         if usage is None or cap_bps is None:
             return self
         used_bps = usage.recent_bps
-        limited_bps = max(used_bps, usage.steady_bps) * SPARE
+        limited_bps = max(used_bps * SPARE, usage.steady_bps * SPARE, least_bps)
         if self.most_bps < math.inf:
             return self._limited_after(used_bps, limited_bps, cap_bps, now)
         if used_bps >= WANTS * cap_bps:

@@ -103,11 +103,9 @@ def run_round(facts: Facts, memory: Memory, now: float) -> Outcome:
     foreign_bps = {name: rate for name, each in foreign.items() if (rate := each.rate_bps) is not None}
     available = {name: _available(link, foreign_bps.get(name, 0.0)) for name, link in rules.links.items()}
 
-    # Where no mover looks any more, what was seen last would keep a guarantee out for ever: nobody would start and look again.
-    seen = {name: bps for name, bps in available.items() if looks[name]}
     askers = [job for job in wanted if job.uid not in holding]
     raises = [job for job in wanted if job.uid in holding and job.guarantee_bps > holding[job.uid].guarantee_bps]
-    admissions = admit(rules, holders, askers, now, open_bps=seen, raises=raises)
+    admissions = admit(rules, holders, askers, now, open_bps=available, raises=raises)
     crossing = [holding[job.uid] if job.uid in admissions.not_raised else job for job in wanted]
     sharing = tuple(job for job in crossing if job.uid in admissions.admitted)
     measured = {job.uid: rate for job in sharing if (rate := _rate(facts, job, now)) is not None}
@@ -157,7 +155,7 @@ def _demand(facts: Facts, memory: Memory, job: Participant, now: float) -> Deman
     recent, steady = meter.rate_bps(now, _RECENT_SECONDS), meter.rate_bps(now, 2 * ROUND_SECONDS)
     if recent is None or steady is None:
         return before
-    return before.after(Usage(recent, steady), cap.bps, now)
+    return before.after(Usage(recent, steady), cap.bps, now, least_bps(facts.rules.links[link] for link in facts.rules.links_of(job)))
 
 
 def _flows(facts: Facts, before: Mapping[str, Flow], jobs: Iterable[Participant], now: float) -> dict[str, Flow]:
@@ -183,7 +181,8 @@ def _foreign(
     for key, (first, last) in looks.items():
         total_bps += (last.count - first.count) * _BITS / (last.at - first.at)
         ours_bps += sum(flow.mean_bps(first.at, last.at) for flow in ours.get(key, ()))
-    return before.noted(total_bps, ours_bps, link.capacity_bps) if looks else before
+    # Where no mover looks any more, what was seen last would shrink shares and keep guarantees out for ever: nobody would look again.
+    return before.noted(total_bps, ours_bps, link.capacity_bps) if looks else Foreign()
 
 
 def _available(link: LinkRule, foreign_bps: float) -> float:
