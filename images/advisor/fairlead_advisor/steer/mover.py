@@ -18,6 +18,8 @@ _TIMEOUT_S = 2.0
 _MAXIMUM_ANSWER_BYTES = 1024 * 1024
 # JSON as Python reads it has NaN, infinity and integers that no float holds.
 _LARGEST_NUMBER = 1e15
+_LARGEST_COUNT = 2**64 - 1
+"""The kernel's counters have 64 bits."""
 # The kernel's limit on the path of a Unix socket, without the closing zero byte.
 MAXIMUM_SOCKET_PATH_BYTES = 107
 
@@ -208,8 +210,8 @@ class _Answer:
 
     def integer(self, field: str) -> int:
         value = self.value.get(field)
-        if not isinstance(value, int) or isinstance(value, bool):
-            raise self._wrong(field, "an integer")
+        if not isinstance(value, int) or isinstance(value, bool) or abs(value) > _LARGEST_COUNT:
+            raise self._wrong(field, "an integer of at most 64 bits")
         return value
 
     def text_or_none(self, field: str) -> str | None:
