@@ -83,9 +83,11 @@ class Journal:
             self._complain(f"{self._path}: {error.strerror}")
 
     def _make_room(self) -> None:
-        """Drops the older half: whole lines, so that every reader finds a valid file."""
+        """Drops the older half: whole lines, so that every reader finds a valid file. The last decision stays: all else is about it."""
         lines = self._path.read_text(encoding="utf-8", errors="replace").splitlines()
-        self._replace(lines[len(lines) // 2 :])
+        half = len(lines) // 2
+        last = next((index for index in range(len(lines) - 1, -1, -1) if _is_decision(lines[index])), half)
+        self._replace([*lines[last : last + 1], *lines[half:]] if last < half else lines[half:])
 
     def _replace(self, lines: list[str]) -> None:
         try:
@@ -98,6 +100,14 @@ class Journal:
         if not self._failed:
             _log.warning("decisions are not recorded: %s", what)
         self._failed = True
+
+
+def _is_decision(line: str) -> bool:
+    try:
+        entry = json.loads(line)
+    except (ValueError, RecursionError):
+        return False
+    return isinstance(entry, dict) and entry.get("kind") == Kind.DECISION
 
 
 def read_record(path: Path) -> list[Entry]:

@@ -92,6 +92,21 @@ def test_the_record_stays_bounded_and_keeps_the_newest(path: Path) -> None:
     assert read_record(path)[-1]["from"] == 2499
 
 
+def test_the_bound_never_costs_the_decision_that_stands(path: Path) -> None:
+    written = journal(path)
+    written.decided(DECISION | {"applied": False})
+    written.decided(DECISION)
+    for number in range(5000):
+        written.tell(Kind.STREAMS, {"from": number, "why": "x" * 1000})
+        assert path.stat().st_size <= LARGEST_BYTES
+    entries = read_record(path)
+    assert [(entry["number"], entry["applied"]) for entry in entries if entry["kind"] == "decision"] == [(2, True)]
+    assert [entry["from"] for entry in entries[1:]] == list(range(5000 - len(entries) + 1, 5000))
+    last = journal(path).resume()
+    assert last is not None and last["path"] == DECISION["path"]
+    assert explain(entries).startswith("TCP, bbr, 4 streams\n")
+
+
 def test_a_record_that_cannot_be_written_stops_nothing_and_is_told_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     written = journal(tmp_path / "missing" / "decisions.jsonl")
     for _ in range(3):
