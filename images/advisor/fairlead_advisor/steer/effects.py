@@ -35,10 +35,14 @@ class PathMonitor(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Classifier:
-    """`classify` tells the background from the last so many seconds of a trace, one of `windows_s`; it raises AdvisorError alone."""
+    """`classify` tells the background from the last so many seconds of a trace, one of `windows_s`; it raises AdvisorError alone.
+
+    What takes longer than `answers_within_s` hangs, since an answer takes milliseconds: nobody waits for it any longer.
+    """
 
     classify: Callable[[Trace, float], Awaitable[Background]]
     windows_s: tuple[float, ...]
+    answers_within_s: float = 5.0
 
 
 @dataclass(frozen=True, slots=True)

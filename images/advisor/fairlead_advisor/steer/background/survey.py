@@ -1,14 +1,15 @@
 """Samples an idle path until its background is told, or the time for it is over: the one call for the first probe and for quiet looks."""
 
+import asyncio
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from fairlead_advisor.decide.background import Background
-from fairlead_advisor.errors import AdvisorError
+from fairlead_advisor.errors import AdvisorError, ClassifierAnswerError
 from fairlead_advisor.probe.socket import ProbeResult
 from fairlead_advisor.probe.trace import Trace
-from fairlead_advisor.steer.effects import Effects
+from fairlead_advisor.steer.effects import Classifier, Effects
 from fairlead_advisor.steer.mover import Peer
 
 EARLY_CONFIDENCE = 0.95
@@ -51,7 +52,7 @@ async def survey(effects: Effects, peer: Peer, budget_s: float) -> Survey:
             await effects.sleep(seconds + _REPLIES_S - waited_s)
             waited_s = seconds + _REPLIES_S
             try:
-                background = await classifier.classify(so_far(), seconds)
+                background = await _answer(classifier, so_far(), seconds)
             except AdvisorError as error:
                 _log.info("no answer from the first %g s: %s", seconds, error)
                 continue
@@ -66,6 +67,15 @@ async def survey(effects: Effects, peer: Peer, budget_s: float) -> Survey:
     if not result.trace.answered_rtts_ms():
         return Survey(result, None, "the echo answered no request")
     try:
-        return Survey(result, await classifier.classify(result.trace, longest_s))
+        return Survey(result, await _answer(classifier, result.trace, longest_s))
     except AdvisorError as error:
         return Survey(result, None, f"the classifier failed: {error}")
+
+
+async def _answer(classifier: Classifier, trace: Trace, window_s: float) -> Background:
+    """The classifier's, or ClassifierAnswerError: one that hangs must end neither the transfer's start nor the watch."""
+    try:
+        async with asyncio.timeout(classifier.answers_within_s):
+            return await classifier.classify(trace, window_s)
+    except TimeoutError:
+        raise ClassifierAnswerError(f"no answer within {classifier.answers_within_s:g} s") from None

@@ -1,3 +1,5 @@
+import asyncio
+
 import pytest
 
 from fairlead_advisor.decide.background import Background
@@ -80,6 +82,30 @@ async def test_without_a_model_the_path_is_measured_and_the_reason_told() -> Non
 async def test_a_classifier_that_fails_is_told() -> None:
     found, _ = await surveyed(Asked(ClassifierAnswerError("a"), ClassifierAnswerError("not a number")))
     assert (found.background, found.failure) == (None, "the classifier failed: not a number")
+
+
+async def test_a_classifier_that_hangs_is_given_up_and_told() -> None:
+    ended: list[float] = []
+
+    async def hangs(_trace: Trace, window_s: float) -> Background:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.append(window_s)
+        raise AssertionError("it hangs")
+
+    clock = Clock(1000.0)
+    effects = Effects(
+        probe=QuietPath(clock).probe,
+        monitor=lambda _peer: pytest.fail("not asked for"),
+        now=lambda: EPOCH,
+        classifier=Classifier(hangs, (5.0, 10.0), answers_within_s=0.001),
+        monotonic_s=lambda: clock.now_s,
+        sleep=clock.sleep,
+    )
+    found = await survey(effects, PEER, 10.0)
+    assert (found.background, found.failure) == (None, "the classifier failed: no answer within 0.001 s")
+    assert (ended, clock.now_s) == ([5.0, 10.0], 10.0)
 
 
 async def test_an_echo_that_never_answers_is_not_classified() -> None:
