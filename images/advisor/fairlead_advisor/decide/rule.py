@@ -1,6 +1,6 @@
 """The choice of protocol, congestion control and stream count: the highest expected utility, and when in doubt the safe side."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from fairlead_advisor.decide import buffers
 from fairlead_advisor.decide.background import Background
@@ -49,6 +49,16 @@ def _reason(choice: "_Choice", background: Background | None) -> Reason:
     """The reason as it is told: what rests on an earlier transfer's look must not be taken for a look of its own."""
     recalled = background is not None and background.measured_at is not None
     return Reason.KNOWN if recalled and choice.reason in (Reason.CLASSIFIED, Reason.UNSURE) else choice.reason
+
+
+def instead(decision: Decision, in_force: str, why_not: str) -> Decision:
+    """`decision` where `in_force` stands, whatever it spoke for: that is then what was rejected, and `why_not` tells why."""
+    if in_force == decision.congestion_control:
+        return decision
+    weighed = next((other.utility for other in decision.rejected if other.congestion_control == in_force), None)
+    others = tuple(other for other in decision.rejected if other.congestion_control != in_force)
+    refused = Alternative(decision.congestion_control, decision.utility, why_not)
+    return replace(decision, congestion_control=in_force, utility=weighed, rejected=(refused, *others))
 
 
 def counted(streams: int) -> str:

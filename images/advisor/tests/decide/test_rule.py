@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairlead_advisor.decide.background import Background
-from fairlead_advisor.decide.model import BufferLimits, Decision, History, Limits, Measured, PathMeasurement, Reason
-from fairlead_advisor.decide.rule import decide
+from fairlead_advisor.decide.model import Alternative, BufferLimits, Decision, History, Limits, Measured, PathMeasurement, Reason
+from fairlead_advisor.decide.rule import decide, instead
 from fairlead_advisor.models.classes import CLASSES
 
 MEASURED = PathMeasurement(rtt_s=0.06, rtt_minimum_s=0.0598, loss_ratio=0.005, samples=200)
@@ -189,3 +189,17 @@ def test_what_an_earlier_transfer_saw_counts_as_ones_own_and_is_told_as_what_it_
     assert later.congestion_control == congestion_control
     chosen = decide(MEASURED, Limits(congestion_control="bbr"), recalled)
     assert chosen.reason is Reason.USER_CHOICE
+
+
+def test_where_something_else_stands_the_choice_is_what_was_rejected_and_each_keeps_its_own_worth() -> None:
+    probabilities = {name: 1.0 if name == "B1-C0" else 0.0 for name in CLASSES}
+    chosen = decide(MEASURED, Limits(), Background(probabilities, 0.97, 0.97, abstained=False, model="m"))
+    assert chosen.congestion_control == "bbr" and chosen.utility is not None
+    stands = instead(chosen, "cubic", "it was worse")
+    assert stands.rejected == (Alternative("bbr", chosen.utility, "it was worse"),)
+    assert (stands.congestion_control, stands.utility) == ("cubic", chosen.rejected[0].utility)
+    again = instead(stands, "bbr", "it is worse still")
+    assert (again.congestion_control, again.utility) == ("bbr", chosen.utility)
+    assert again.rejected == (Alternative("cubic", stands.utility, "it is worse still"),)
+    assert instead(chosen, "bbr", "never told") == chosen
+    assert instead(chosen, "reno", "none of the two").utility is None

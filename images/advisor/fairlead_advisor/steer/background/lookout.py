@@ -9,7 +9,7 @@ from fairlead_advisor.decide.looking.policy import Account, Why
 from fairlead_advisor.decide.looking.scene import Change
 from fairlead_advisor.decide.model import DEFAULT_CONGESTION_CONTROL, Decision, Measured, Reason
 from fairlead_advisor.decide.optimizer import Observation
-from fairlead_advisor.decide.rule import decide
+from fairlead_advisor.decide.rule import decide, instead
 from fairlead_advisor.decide.switching import SwitchState, SwitchStep, Verdict, answer, prove
 from fairlead_advisor.errors import AdvisorError
 from fairlead_advisor.probe.summary import summarize
@@ -50,6 +50,7 @@ class Lookout:
         self._scene = self._new_scene(now_s)
         self._unsure: tuple[Background, ...] = _unsure(course.decision.background)
         self._cap_bps = course.limits.cap_bps
+        self._measured: dict[str, str] = {}
         self._alert = self._told = self._trying_more = False
 
     @property
@@ -135,7 +136,8 @@ class Lookout:
         if decision is not None and sure:
             other = decision.congestion_control
             stays = "it stays" if other == self.in_force else f"it stays for now instead of {other}"
-            self._stand(decision, told=step.switch.why if news and step.switch else f"{stays} after a quiet look")
+            told = step.switch.why if news and step.switch else f"{stays} after a quiet look"
+            self._stand(decision, told=told, why_not=self._why_not(other, now_s))
         self._scene = self._new_scene(now_s) if news else scene.resume(self._scene, now_s, self._course.floor_s)
 
     def _judged(self, why: Why, looked: Looked) -> Background | None:
@@ -178,7 +180,8 @@ class Lookout:
         if step.switch is None:
             return False
         # What the classifier said stands beside what was measured against it.
-        self._stand(self._course.decision, told=step.switch.why)
+        self._measured[self._course.decision.congestion_control] = step.switch.why
+        self._stand(self._course.decision, told=step.switch.why, why_not=step.switch.why)
         self._scene = self._new_scene(seen.at_s)
         return True
 
@@ -192,13 +195,18 @@ class Lookout:
         measured = {**history.measured, verdict.congestion_control: Measured(old.count + 1, mean)}
         self._course.history = replace(history, measured=measured)
 
-    def _stand(self, decision: Decision, *, told: str) -> None:
+    def _why_not(self, wanted: str, now_s: float) -> str:
+        """Why a sure answer for `wanted` is not followed."""
+        if self._switching.barred.get(wanted, 0.0) > now_s:
+            return f"barred for a while: {self._measured.get(wanted, 'it was worse when it was tried')}"
+        return "the mover did not take it"
+
+    def _stand(self, decision: Decision, *, told: str, why_not: str) -> None:
         published = self._board.published
         streams = published.decision.streams if published else decision.streams
         self._course.why_streams = ""
-        self._course.decision = replace(
-            decision, congestion_control=self.in_force, streams=streams, message=f"{decision.message}; {self.in_force}: {told}"
-        )
+        message = f"{decision.message}; {self.in_force}: {told}"
+        self._course.decision = replace(instead(decision, self.in_force, why_not), streams=streams, message=message)
         applied = published is None or published.applied
         self._board.stand(self._course.path, self._course.decision, applied=applied, decided_at=self._effects.now())
         self._board.record()

@@ -7,6 +7,8 @@ import pytest
 from fairlead_advisor.decide.background import Background
 from fairlead_advisor.decide.model import Decision, Limits, Reason
 from fairlead_advisor.errors import AdvisorError, ClassifierAnswerError, MoverUnavailableError, TransportRefusedError
+from fairlead_advisor.record.explain import explain
+from fairlead_advisor.record.journal import read_record
 from tests.support.model_mover import Clock, ModelMover, Watched, seen
 
 NOBODY = seen("B0-C0")
@@ -85,6 +87,28 @@ def test_a_change_that_alters_nothing_costs_one_look_and_no_switch(watch: Callab
     assert (decision.congestion_control, decision.background and decision.background.likeliest[0]) == ("cubic", "B0-C1")
 
 
+def worse_with_bbr(mover: ModelMover, clock: Clock) -> None:
+    """Whoever comes after 60 s takes more from BBR at first, and after 200 s more from CUBIC."""
+
+    def goodput_bps(_streams: int, control: str) -> float:
+        if clock.now_s <= 60:
+            return 95e6
+        with_bbr, with_cubic = (10e6, 30e6) if clock.now_s <= 200 else (40e6, 8e6)
+        return with_bbr if control == "bbr" else with_cubic
+
+    mover.goodput_bps = goodput_bps
+
+
+def test_what_a_barred_answer_spoke_for_is_told_with_what_was_measured_of_it(watch: Callable[..., Watched]) -> None:
+    watched = watch(260, FIXED, classify=sees_bbr(), prepare=worse_with_bbr, answered=NOBODY)
+    assert [control for _, control in switches(watched)] == ["bbr", "cubic"]
+    assert [(look["sure"], look["news"]) for look in watched.entries("look")] == [(True, True), (True, False)]
+    decision = published(watched)
+    (rejected,) = decision.rejected
+    assert decision.congestion_control == "cubic" and "it stays for now instead of bbr after a quiet look" in decision.message
+    assert (rejected.congestion_control, rejected.why_not) == ("bbr", "barred for a while: bbr brought 33% of the goodput before it")
+
+
 def test_a_switch_that_made_things_worse_is_undone(watch: Callable[..., Watched]) -> None:
     def prepare(mover: ModelMover, clock: Clock) -> None:
         mover.goodput_bps = lambda _n, control: 95e6 if clock.now_s <= 60 else 10e6 if control == "bbr" else 30e6
@@ -92,7 +116,13 @@ def test_a_switch_that_made_things_worse_is_undone(watch: Callable[..., Watched]
     watched = watch(250, FIXED, classify=sees_bbr(), prepare=prepare, answered=NOBODY)
     assert [control for _, control in switches(watched)] == ["bbr", "cubic"]
     assert published(watched).congestion_control == watched.mover.control == "cubic"
-    assert "bbr brought 33% of the goodput before it" in published(watched).message
+    decision = published(watched)
+    assert "bbr brought 33% of the goodput before it" in decision.message
+    (rejected,) = decision.rejected
+    assert (rejected.congestion_control, rejected.why_not) == ("bbr", "bbr brought 33% of the goodput before it")
+    assert rejected.utility is not None and decision.utility is not None and decision.utility < rejected.utility, "each has its own"
+    told = explain(read_record(watched.record))
+    assert ("  rejected   bbr: bbr brought 33%" in told, "rejected   cubic" in told) == (True, False)
     assert [entry["undo"] for entry in watched.entries("switch")] == [False, True]
     assert [entry["kept"] for entry in watched.entries("outcome")] == [False]
 
@@ -171,7 +201,9 @@ def test_a_switch_that_the_mover_does_not_take_is_as_if_not_decided(watch: Calla
         mover.deaf = True
 
     watched = watch(110, FIXED, classify=sees_bbr(), prepare=prepare, answered=NOBODY)
-    assert (published(watched).congestion_control, watched.entries("switch")) == ("cubic", [])
+    decision = published(watched)
+    assert (decision.congestion_control, watched.entries("switch")) == ("cubic", [])
+    assert [(other.congestion_control, other.why_not) for other in decision.rejected] == [("bbr", "the mover did not take it")]
 
 
 def test_no_stream_is_tried_while_a_switch_is_on_trial_or_a_look_is_taken(watch: Callable[..., Watched]) -> None:
