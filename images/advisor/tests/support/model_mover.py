@@ -35,6 +35,8 @@ class ModelMover:
     control: str = "cubic"
     failure: AdvisorError | None = None
     refusal: AdvisorError | None = None
+    switch_refusal: AdvisorError | None = None
+    """Of another congestion control alone."""
     opens_at_most: int = 64
     patches: list[tuple[float, Transport]] = field(default_factory=list)
     can_hold: bool = True
@@ -68,6 +70,8 @@ class ModelMover:
         self.patches.append((self.clock.now_s, wanted))
         if self.refusal is not None:
             raise self.refusal
+        if wanted.congestion_control is not None and self.switch_refusal is not None:
+            raise self.switch_refusal
         if self.deaf:
             raise MoverUnavailableError("no answer in time")
         self._move()

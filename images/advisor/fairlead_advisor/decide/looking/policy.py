@@ -40,14 +40,23 @@ class Why(StrEnum):
     UNKNOWN = "nothing is known of the background yet"
     CHANGED = "the path changed"
     UNSURE = "the last answer was unsure"
+    BARRED = "the last answer could not be followed"
+
+
+# Somebody has looked already: another look is not worth the free one, and is paid.
+_EARNED = frozenset({Why.UNSURE, Why.BARRED})
 
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """`began_s` is when data began to flow. `sure` tells of the last answer, None without one; `free` of a look that costs nothing."""
+    """`began_s` is when data began to flow; `free` tells of a look that costs nothing.
+
+    `doubt` is why to look though nothing changes: None after a sure answer that is followed. It waits until `doubts_from_s`.
+    """
 
     began_s: float
-    sure: bool | None
+    doubt: Why | None
+    doubts_from_s: float = 0.0
     free: bool = True
     spent_s: float = 0.0
     rests_until_s: float = 0.0
@@ -70,13 +79,10 @@ def due(account: Account, now_s: float, change: Change | None) -> Why | None:
         credit_s = EXPECTED_S if overwhelming else 0.0
         affordable = account.free or account.saved_s(now_s) + credit_s >= price_s(EXPECTED_S, change)
         return Why.CHANGED if affordable else None
-    if account.sure or now_s < account.not_before_s:
+    if account.doubt is None or now_s < max(account.not_before_s, account.doubts_from_s):
         return None
-    if account.sure is None and account.free:
-        return Why.UNKNOWN
-    if account.saved_s(now_s) < EXPECTED_S:
-        return None
-    return Why.UNKNOWN if account.sure is None else Why.UNSURE
+    affordable = (account.free and account.doubt not in _EARNED) or account.saved_s(now_s) >= EXPECTED_S
+    return account.doubt if affordable else None
 
 
 def price_s(quiet_s: float, change: Change | None) -> float:
@@ -84,13 +90,21 @@ def price_s(quiet_s: float, change: Change | None) -> float:
     return quiet_s * (min(1.0, change.goodput_ratio) if change else 1.0)
 
 
-def looked(account: Account, why: Why, now_s: float, cost_s: float, *, news: bool, sure: bool | None) -> Account:
-    """After a look: `news` if it altered the choice. `sure` None: it gave no answer, and what was known stands."""
-    rested = replace(account, rests_until_s=now_s + DWELL_S, sure=account.sure if sure is None else sure)
+def looked(
+    account: Account, why: Why, now_s: float, cost_s: float, *, news: bool, sure: bool | None, barred_until_s: float | None = None
+) -> Account:
+    """After a look: `news` if it altered the choice. `sure` None: it gave no answer, and what was known stands.
+
+    `barred_until_s`: a sure answer that is not followed before then.
+    """
+    rested = replace(account, rests_until_s=now_s + DWELL_S)
+    if sure is not None:
+        doubt = Why.UNSURE if not sure else None if barred_until_s is None else Why.BARRED
+        rested = replace(rested, doubt=doubt, doubts_from_s=barred_until_s or 0.0)
     if news:
         return replace(rested, free=True, pause_s=FIRST_PAUSE_S, not_before_s=now_s)
     # The free look is kept for a change: doubt can wait until it has been earned.
-    takes_free = why is not Why.UNSURE
+    takes_free = why not in _EARNED
     return replace(
         rested,
         free=account.free and not takes_free,

@@ -45,13 +45,13 @@ class Lookout:
         self._peer = peer
         self._monitor = monitor
         now_s = effects.monotonic_s()
-        self._account = Account(now_s, sure=_surety(course.decision))
+        self._account = Account(now_s, _doubt(course.decision))
         self._switching = SwitchState(course.decision.congestion_control)
         self._scene = self._new_scene(now_s)
         self._unsure: tuple[Background, ...] = _unsure(course.decision.background)
         self._cap_bps = course.limits.cap_bps
         self._measured: dict[str, str] = {}
-        self._alert = self._told = self._trying_more = False
+        self._alert = self._told = self._trying_more = self._unheard = False
 
     @property
     def in_force(self) -> str:
@@ -112,7 +112,7 @@ class Lookout:
         return answers and stats.quiet_s == 0 and now_s >= self._switching.stays_until_s
 
     async def _look(self, why: Why, peer: Peer, goodput_bps: float) -> None:
-        change = self._scene.change
+        change, self._unheard = self._scene.change, False
         looked = await quiet_look(self._mover, self._effects, peer)
         now_s = self._effects.monotonic_s()
         background = self._judged(why, looked)
@@ -129,7 +129,9 @@ class Lookout:
         sure = None if decision is None else decision.reason is Reason.CLASSIFIED
         news = step.switch is not None and await self._switch(step)
         cost_s = policy.price_s(looked.quiet_s, change)
-        self._account = policy.looked(self._account, why, now_s, cost_s, news=news, sure=sure)
+        # What a sure answer spoke for and could not have is asked for again: no step may ever come that tells of it.
+        barred_until_s = None if decision is None else self._barred_until_s(decision.congestion_control, now_s)
+        self._account = policy.looked(self._account, why, now_s, cost_s, news=news, sure=sure, barred_until_s=barred_until_s)
         failure = looked.failure or (looked.survey.failure if looked.survey else "")
         story = change.told if change else str(why)
         self._board.looked(Look(str(why), story, looked.quiet_s, background, sure=bool(sure), news=news, failure=failure))
@@ -161,6 +163,7 @@ class Lookout:
         try:
             await self._mover.set_transport(Transport(switch.to, None))
         except AdvisorError as error:
+            self._unheard = error.retryable
             _log.warning("the congestion control stays %s: %s", before.in_force, error)
             return False
         self._switching = step.state
@@ -195,6 +198,13 @@ class Lookout:
         measured = {**history.measured, verdict.congestion_control: Measured(old.count + 1, mean)}
         self._course.history = replace(history, measured=measured)
 
+    def _barred_until_s(self, wanted: str, now_s: float) -> float | None:
+        """Until when an answer for `wanted` is not followed; None if it is, or if the mover has refused it for good."""
+        if wanted == self.in_force:
+            return None
+        barred_until_s = self._switching.barred.get(wanted, 0.0)
+        return barred_until_s if barred_until_s > now_s else now_s if self._unheard else None
+
     def _why_not(self, wanted: str, now_s: float) -> str:
         """Why a sure answer for `wanted` is not followed."""
         if self._switching.barred.get(wanted, 0.0) > now_s:
@@ -217,8 +227,10 @@ class Lookout:
         self._told = True
 
 
-def _surety(decision: Decision) -> bool | None:
-    return None if decision.background is None else not decision.abstained
+def _doubt(decision: Decision) -> Why | None:
+    if decision.background is None:
+        return Why.UNKNOWN
+    return Why.UNSURE if decision.abstained else None
 
 
 def _unsure(background: Background | None) -> tuple[Background, ...]:

@@ -30,7 +30,8 @@ from tests.decide.looking.transfers import (
     step,
 )
 
-SURE = Account(0.0, sure=True)
+SURE = Account(0.0, None)
+BARRED = Account(0.0, Why.BARRED, doubts_from_s=400.0)
 SPENT = replace(SURE, free=False, spent_s=10.0)
 EARNED_S = (10.0 + EXPECTED_S) / SHARE
 MILD, STRONG, COLLAPSE = Change(1.2, 1.0, "mild"), Change(2.5, 1.0, "strong"), Change(3.0, 0.2, "collapse")
@@ -48,10 +49,14 @@ MILD, STRONG, COLLAPSE = Change(1.2, 1.0, "mild"), Change(2.5, 1.0, "strong"), C
         pytest.param(replace(SPENT, spent_s=0.0, not_before_s=200.0), 60.0, STRONG, Why.CHANGED, id="a strong change does not wait"),
         pytest.param(SPENT, 60.0, STRONG, None, id="a strong change may borrow, but not twice"),
         pytest.param(replace(SPENT, spent_s=6.0), 60.0, COLLAPSE, Why.CHANGED, id="a transfer pushed aside loses little by waiting"),
-        pytest.param(Account(0.0, sure=None), 1.0, None, Why.UNKNOWN, id="nothing is known"),
-        pytest.param(Account(0.0, sure=None, free=False), 1.0, None, None, id="nothing is known, and the free look gave no answer"),
-        pytest.param(Account(0.0, sure=False), 60.0, None, None, id="unsure, but nothing earned yet"),
-        pytest.param(Account(0.0, sure=False), EXPECTED_S / SHARE, None, Why.UNSURE, id="unsure, and earned"),
+        pytest.param(Account(0.0, Why.UNKNOWN), 1.0, None, Why.UNKNOWN, id="nothing is known"),
+        pytest.param(Account(0.0, Why.UNKNOWN, free=False), 1.0, None, None, id="nothing is known, and the free look gave no answer"),
+        pytest.param(Account(0.0, Why.UNSURE), 60.0, None, None, id="unsure, but nothing earned yet"),
+        pytest.param(Account(0.0, Why.UNSURE), EXPECTED_S / SHARE, None, Why.UNSURE, id="unsure, and earned"),
+        pytest.param(BARRED, 399.0, None, None, id="a sure answer that is still barred"),
+        pytest.param(BARRED, 400.0, None, Why.BARRED, id="no longer barred, and earned"),
+        pytest.param(replace(BARRED, spent_s=2.0), 400.0, None, None, id="no longer barred, but not earned: there is no free look for it"),
+        pytest.param(BARRED, 100.0, MILD, Why.CHANGED, id="a change does not wait for the end of the bar"),
     ],
 )
 def test_a_look_is_due_when_it_is_worth_its_price(account: Account, now_s: float, change: Change | None, why: Why | None) -> None:
@@ -72,13 +77,21 @@ def test_looks_in_vain_become_rarer_and_news_makes_the_next_free() -> None:
 
 
 def test_a_look_for_doubt_is_always_paid_and_leaves_the_free_one() -> None:
-    account = looked(Account(0.0, sure=False), Why.UNSURE, 400.0, 7.0, news=False, sure=False)
+    account = looked(Account(0.0, Why.UNSURE), Why.UNSURE, 400.0, 7.0, news=False, sure=False)
     assert (account.free, account.spent_s) == (True, 7.0)
 
 
 def test_a_look_without_an_answer_leaves_what_was_known() -> None:
-    assert looked(SURE, Why.CHANGED, 10.0, 3.0, news=False, sure=None).sure is True
-    assert looked(Account(0.0, sure=None), Why.UNKNOWN, 10.0, 3.0, news=False, sure=None).sure is None
+    assert looked(SURE, Why.CHANGED, 10.0, 3.0, news=False, sure=None).doubt is None
+    assert looked(BARRED, Why.CHANGED, 10.0, 3.0, news=False, sure=None).doubts_from_s == 400.0
+    assert looked(Account(0.0, Why.UNKNOWN), Why.UNKNOWN, 10.0, 3.0, news=False, sure=None).doubt is Why.UNKNOWN
+
+
+def test_a_sure_answer_that_is_barred_leaves_a_doubt_until_one_is_followed() -> None:
+    barred = looked(SURE, Why.CHANGED, 100.0, 7.0, news=False, sure=True, barred_until_s=400.0)
+    assert (barred.doubt, barred.doubts_from_s) == (Why.BARRED, 400.0)
+    followed = looked(barred, Why.BARRED, 400.0, 7.0, news=True, sure=True)
+    assert (followed.doubt, followed.doubts_from_s) == (None, 0.0)
 
 
 def test_a_look_costs_what_the_transfer_would_have_moved() -> None:

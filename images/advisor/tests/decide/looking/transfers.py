@@ -66,7 +66,7 @@ class Watched:
         self.random = random.Random(self.seed)
         self.phase_s = self.random.uniform(0, self.period_s)
         self.scene: Scene = scene.begin(0.0, FLOOR_S, self.awaited)
-        self.account = Account(0.0, sure=self.sure)
+        self.account = Account(0.0, {None: Why.UNKNOWN, True: None, False: Why.UNSURE}[self.sure])
 
     def run(self, until_s: float) -> "Watched":
         while self.now_s < until_s:

@@ -109,6 +109,17 @@ def test_what_a_barred_answer_spoke_for_is_told_with_what_was_measured_of_it(wat
     assert (rejected.congestion_control, rejected.why_not) == ("bbr", "barred for a while: bbr brought 33% of the goodput before it")
 
 
+def test_a_barred_answer_is_asked_for_again_when_the_bar_ends_though_nothing_changes_any_more(watch: Callable[..., Watched]) -> None:
+    watched = watch(460, FIXED, classify=sees_bbr(), prepare=worse_with_bbr, answered=NOBODY)
+    (_, (undone_s, _), (again_s, control)) = switches(watched)
+    looks = watched.entries("look")
+    retried = "the last answer could not be followed"
+    assert [(look["why"], look["news"]) for look in looks[1:]] == [("the path changed", False), (retried, True)]
+    assert (control, undone_s + 300 <= again_s <= undone_s + 320) == ("bbr", True)
+    decision = published(watched)
+    assert [other.congestion_control for other in decision.rejected] == ["cubic"]
+
+
 def test_a_switch_that_made_things_worse_is_undone(watch: Callable[..., Watched]) -> None:
     def prepare(mover: ModelMover, clock: Clock) -> None:
         mover.goodput_bps = lambda _n, control: 95e6 if clock.now_s <= 60 else 10e6 if control == "bbr" else 30e6
@@ -204,6 +215,24 @@ def test_a_switch_that_the_mover_does_not_take_is_as_if_not_decided(watch: Calla
     decision = published(watched)
     assert (decision.congestion_control, watched.entries("switch")) == ("cubic", [])
     assert [(other.congestion_control, other.why_not) for other in decision.rejected] == [("bbr", "the mover did not take it")]
+
+
+@pytest.mark.parametrize(
+    ("refusal", "tries"),
+    [(MoverUnavailableError("no answer in time"), 2), (TransportRefusedError("congestion_control", "Unavailable", "not here"), 1)],
+    ids=["it did not answer", "it refuses for good"],
+)
+def test_a_switch_that_may_succeed_later_is_asked_for_again_when_that_is_earned(
+    watch: Callable[..., Watched], refusal: AdvisorError, tries: int
+) -> None:
+    def prepare(mover: ModelMover, clock: Clock) -> None:
+        bbr_between(mover, clock)
+        mover.switch_refusal = refusal
+        clock.events.append((100.0, lambda: setattr(mover, "switch_refusal", None)))
+
+    watched = watch(450, FIXED, classify=sees_bbr(), prepare=prepare, answered=NOBODY)
+    assert len(switches(watched)) == tries
+    assert published(watched).congestion_control == ("bbr" if tries == 2 else "cubic")
 
 
 def test_no_stream_is_tried_while_a_switch_is_on_trial_or_a_look_is_taken(watch: Callable[..., Watched]) -> None:
