@@ -40,9 +40,10 @@ def watch(tmp_path: Path) -> Callable[..., Watched]:
         now = lambda: EPOCH + timedelta(seconds=clock.now_s)  # noqa: E731
         board = Board(Metrics(), Journal(record, now), now)
         reason = Reason.NO_MODEL if answered is None else Reason.UNSURE if answered.abstained else Reason.CLASSIFIED
-        first = Decision(
-            in_force, streams, abstained=reason is not Reason.CLASSIFIED, reason=reason, message="as told", background=answered
-        )
+        if answered is not None and answered.measured_at is not None:
+            reason = Reason.KNOWN
+        abstained = answered is None or answered.abstained
+        first = Decision(in_force, streams, abstained=abstained, reason=reason, message="as told", background=answered)
         board.stand(PATH, first, applied=True)
         board.record()
         clock.each_second = lambda: note(board, clock)

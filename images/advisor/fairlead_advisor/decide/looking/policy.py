@@ -38,6 +38,7 @@ class Why(StrEnum):
     """The reason for a look; part of the record."""
 
     UNKNOWN = "nothing is known of the background yet"
+    OLD = "what is known of the background is old"
     CHANGED = "the path changed"
     UNSURE = "the last answer was unsure"
     BARRED = "the last answer could not be followed"

@@ -78,6 +78,11 @@ class Scene:
         """The mean of the recent sights; None while there are none."""
         return _goodput(self.recent) if self.recent else None
 
+    @property
+    def settled(self) -> bool:
+        """Whether the recent sights fill what a step must fill."""
+        return sum(sight.seconds for sight in self.recent) >= RECENT_S
+
 
 def begin(now_s: float, floor_s: float | None, awaited: frozenset[Step]) -> Scene:
     """A scene that is not known yet; `floor_s` is the least RTT of the path, other steps than those `awaited` are no change."""

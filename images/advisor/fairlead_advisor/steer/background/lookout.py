@@ -2,12 +2,13 @@
 
 import logging
 from dataclasses import replace
+from datetime import datetime, timedelta
 
 from fairlead_advisor.decide.background import Background, pool
 from fairlead_advisor.decide.looking import policy, scene
 from fairlead_advisor.decide.looking.policy import Account, Why
 from fairlead_advisor.decide.looking.scene import Change
-from fairlead_advisor.decide.model import DEFAULT_CONGESTION_CONTROL, Decision, Measured, Reason
+from fairlead_advisor.decide.model import DEFAULT_CONGESTION_CONTROL, Decision, Measured, PathMeasurement, Reason
 from fairlead_advisor.decide.optimizer import Observation
 from fairlead_advisor.decide.rule import decide, instead
 from fairlead_advisor.decide.switching import SwitchState, SwitchStep, Verdict, answer, prove
@@ -27,6 +28,9 @@ _LEAST_ANSWERED_RATIO = 0.5
 # More streams may bring more goodput, more queue and more loss; less goodput is somebody else's doing.
 _LESS_IN_SPITE_OF_MORE = 0.8
 
+OLD = timedelta(minutes=5)
+"""From here on what an earlier transfer saw is no sure answer any more: whoever came since then came before the first second to compare."""
+
 _ANYTHING = Change(policy.OVERWHELMING, 1.0, "")
 
 _log = logging.getLogger(__name__)
@@ -45,7 +49,7 @@ class Lookout:
         self._peer = peer
         self._monitor = monitor
         now_s = effects.monotonic_s()
-        self._account = Account(now_s, _doubt(course.decision))
+        self._account = Account(now_s, _doubt(course.decision, effects.now()))
         self._switching = SwitchState(course.decision.congestion_control)
         self._scene = self._new_scene(now_s)
         self._unsure: tuple[Background, ...] = _unsure(course.decision.background)
@@ -94,6 +98,9 @@ class Lookout:
         if self._trying_more and (change is None or change.goodput_ratio > _LESS_IN_SPITE_OF_MORE):
             return False
         why = policy.due(self._account, seen.at_s, change)
+        if why is Why.OLD and not self._scene.settled:
+            # A switch is compared with what there was before it: not with windows that still grow.
+            return False
         if why is not None:
             await self._look(why, self._peer, self._scene.goodput_bps or seen.goodput_bps)
             return True
@@ -116,6 +123,7 @@ class Lookout:
         looked = await quiet_look(self._mover, self._effects, peer)
         now_s = self._effects.monotonic_s()
         background = self._judged(why, looked)
+        path: PathMeasurement | None = None
         decision: Decision | None = None
         step = SwitchStep(self._switching)
         if background is not None and looked.survey is not None:
@@ -140,6 +148,10 @@ class Lookout:
             stays = "it stays" if other == self.in_force else f"it stays for now instead of {other}"
             told = step.switch.why if news and step.switch else f"{stays} after a quiet look"
             self._stand(decision, told=told, why_not=self._why_not(other, now_s))
+        elif decision is not None and path is not None and self._course.decision.reason is Reason.KNOWN:
+            # Doubt of our own about what an earlier transfer was sure of: the next transfer must not be told the latter.
+            self._course.path = path
+            self._stand(decision, told="it stays after a quiet look that left doubt", why_not="an unsure answer alters nothing")
         self._scene = self._new_scene(now_s) if news else scene.resume(self._scene, now_s, self._course.floor_s)
 
     def _judged(self, why: Why, looked: Looked) -> Background | None:
@@ -227,9 +239,12 @@ class Lookout:
         self._told = True
 
 
-def _doubt(decision: Decision) -> Why | None:
-    if decision.background is None:
+def _doubt(decision: Decision, now: datetime) -> Why | None:
+    background = decision.background
+    if background is None:
         return Why.UNKNOWN
+    if background.measured_at is not None and now - background.measured_at > OLD:
+        return Why.OLD
     return Why.UNSURE if decision.abstained else None
 
 

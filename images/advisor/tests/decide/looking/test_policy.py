@@ -51,6 +51,7 @@ MILD, STRONG, COLLAPSE = Change(1.2, 1.0, "mild"), Change(2.5, 1.0, "strong"), C
         pytest.param(replace(SPENT, spent_s=6.0), 60.0, COLLAPSE, Why.CHANGED, id="a transfer pushed aside loses little by waiting"),
         pytest.param(Account(0.0, Why.UNKNOWN), 1.0, None, Why.UNKNOWN, id="nothing is known"),
         pytest.param(Account(0.0, Why.UNKNOWN, free=False), 1.0, None, None, id="nothing is known, and the free look gave no answer"),
+        pytest.param(Account(0.0, Why.OLD), 1.0, None, Why.OLD, id="only what was long ago is known"),
         pytest.param(Account(0.0, Why.UNSURE), 60.0, None, None, id="unsure, but nothing earned yet"),
         pytest.param(Account(0.0, Why.UNSURE), EXPECTED_S / SHARE, None, Why.UNSURE, id="unsure, and earned"),
         pytest.param(BARRED, 399.0, None, None, id="a sure answer that is still barred"),

@@ -1,6 +1,8 @@
 """Looks in mid-transfer against a model of a mover and a clock that only the loop moves."""
 
 from collections.abc import Callable
+from dataclasses import replace
+from datetime import timedelta
 
 import pytest
 
@@ -9,6 +11,7 @@ from fairlead_advisor.decide.model import Decision, Limits, Reason
 from fairlead_advisor.errors import AdvisorError, ClassifierAnswerError, MoverUnavailableError, TransportRefusedError
 from fairlead_advisor.record.explain import explain
 from fairlead_advisor.record.journal import read_record
+from tests.steer.conftest import EPOCH
 from tests.support.model_mover import Clock, ModelMover, Watched, seen
 
 NOBODY = seen("B0-C0")
@@ -204,6 +207,36 @@ def test_started_in_mid_transfer_it_looks_once_to_know_anything(watch: Callable[
     (look,) = watched.entries("look")
     assert (look["why"], look["news"]) == ("nothing is known of the background yet", True)
     assert [control for _, control in switches(watched)] == ["bbr"]
+
+
+def recalled(background: Background, age_s: float) -> Background:
+    return replace(background, measured_at=EPOCH - timedelta(seconds=age_s))
+
+
+def test_what_an_earlier_transfer_saw_long_ago_is_looked_at_soon_without_any_step(watch: Callable[..., Watched]) -> None:
+    watched = watch(100, FIXED, classify=lambda _now_s: seen("B1-C0"), answered=recalled(NOBODY, 600))
+    (look,) = watched.entries("look")
+    assert (look["why"], look["news"]) == ("what is known of the background is old", True)
+    ((at_s, control),) = switches(watched)
+    assert (control, at_s < 25) == ("bbr", True)
+    assert watched.mover.holds[0][0] >= 12, "what the switch is compared with has been seen for a while"
+    assert published(watched).reason is Reason.CLASSIFIED
+
+
+def test_what_an_earlier_transfer_saw_a_moment_ago_counts_as_sure(watch: Callable[..., Watched]) -> None:
+    watched = watch(400, FIXED, classify=lambda _now_s: seen("B1-C0"), answered=recalled(NOBODY, 240))
+    assert (watched.mover.holds, watched.mover.patches) == ([], [])
+
+
+@pytest.mark.parametrize("in_force", ["cubic", "bbr"])
+def test_doubt_takes_the_place_of_what_an_earlier_transfer_was_sure_of(watch: Callable[..., Watched], in_force: str) -> None:
+    watched = watch(100, FIXED, classify=lambda _now_s: UNSURE, in_force=in_force, answered=recalled(NOBODY, 600))
+    decision = published(watched)
+    assert (decision.congestion_control, decision.reason, watched.mover.patches) == (in_force, Reason.UNSURE, [])
+    assert decision.background is not None and decision.background.measured_at is None and decision.background.abstained
+    assert len(watched.entries("decision")) == 2
+    assert f"{in_force}: it stays after a quiet look that left doubt" in decision.message
+    assert [other.congestion_control for other in decision.rejected] == ["bbr" if in_force == "cubic" else "cubic"]
 
 
 def test_a_switch_that_the_mover_does_not_take_is_as_if_not_decided(watch: Callable[..., Watched]) -> None:
