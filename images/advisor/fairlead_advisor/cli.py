@@ -12,15 +12,21 @@ import sys
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from fairlead_advisor.commands import background, training
 from fairlead_advisor.errors import AdvisorError, ProbeError, UsageError
+
+if TYPE_CHECKING:
+    from fairlead_advisor.steer.known import KnownPath
 
 # A socket's congestion control has at most 15 characters (TCP_CA_NAME_MAX).
 _CONGESTION_CONTROL = re.compile(r"[a-z0-9_-]{1,15}")
 _MAXIMUM_STREAMS = 256
 _SUFFIXES = ("", "k", "M", "G", "T")
 _RATE = re.compile(r"(\d{1,15}(?:\.\d{1,9})?)([kMGT]?)", re.ASCII)
+
+_log = logging.getLogger(__name__)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -166,13 +172,23 @@ def _explain(options: argparse.Namespace) -> None:
     sys.stdout.write(explain(read_record(options.record), options.number))
 
 
+def _known_path(text: str) -> "KnownPath | None":
+    """None where it says nothing of use: it only saves a probe, and a sidecar that ends for it keeps the pod from ever being ready."""
+    from fairlead_advisor.steer.known import parse_known_path  # noqa: PLC0415
+
+    try:
+        return parse_known_path(text)
+    except UsageError as error:
+        _log.warning("%s; it is left aside, and the path is probed", error)
+        return None
+
+
 def _run(options: argparse.Namespace) -> None:
     # As the first process of a container, SIGTERM would be ignored until the event loop handles it.
     signal.signal(signal.SIGTERM, lambda _number, _frame: sys.exit(0))
     from fairlead_advisor.decide.model import History, Limits  # noqa: PLC0415
     from fairlead_advisor.probe.schedule import MINIMUM_RATE_HZ, Timetable  # noqa: PLC0415
     from fairlead_advisor.serve.run import Settings, run_sidecar  # noqa: PLC0415
-    from fairlead_advisor.steer.known import parse_known_path  # noqa: PLC0415
     from fairlead_advisor.steer.mover import MAXIMUM_SOCKET_PATH_BYTES  # noqa: PLC0415
 
     if not 1 <= options.streams_min <= options.streams_max <= _MAXIMUM_STREAMS:
@@ -203,7 +219,7 @@ def _run(options: argparse.Namespace) -> None:
         history=history,
         model=None if options.model is None else Path(options.model),
         rate_hz=options.rate,
-        known=None if options.known_path is None else parse_known_path(options.known_path),
+        known=None if options.known_path is None else _known_path(options.known_path),
         termination_log=options.termination_log,
     )
     asyncio.run(run_sidecar(settings))

@@ -76,6 +76,16 @@ def test_what_was_learnt_of_streams_is_handed_on_in_the_advisors_unit_for_a_week
     assert coefficient(ago(days=8)) is None
 
 
+@pytest.mark.parametrize("probabilities", [{}, {"B1-C0": "0.9"}, {"B1-C0": "1", "B0-C0": "1"}], ids=["none", "too little", "too much"])
+def test_what_is_no_distribution_is_as_if_nobody_had_looked(probabilities: dict[str, str]) -> None:
+    status = merge(EMPTY, measured(background=a_background(NOW)))
+    assert status.background is not None
+    spoilt = status.model_copy(update={"background": status.background.model_copy(update={"probabilities": probabilities})})
+    assert standing_of(status, None, [], busy=False, now=NOW).probing is Probing.KNOWN
+    standing = standing_of(spoilt, None, [], busy=False, now=NOW)
+    assert (standing.probing, standing.known) == (Probing.OWN, KnownPath())
+
+
 def test_a_status_that_somebody_spoilt_is_not_handed_on() -> None:
     status = _probed(NOW)
     assert status.background is not None

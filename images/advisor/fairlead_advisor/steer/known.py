@@ -46,9 +46,9 @@ def parse_known_path(text: str) -> KnownPath:
     try:
         body = json.loads(text)
     except (ValueError, RecursionError):
-        raise UsageError("--known-path: is not JSON: leave the flag out to have the path probed") from None
+        raise UsageError("--known-path: is not JSON") from None
     if not isinstance(body, dict) or body.get("version") != VERSION:
-        raise UsageError(f"--known-path: version must be {VERSION}: leave the flag out to have the path probed")
+        raise UsageError(f"--known-path: version must be {VERSION}")
     rtt_s, background = body.get("rtt_minimum_seconds"), body.get("background")
     if rtt_s is not None:
         rtt_s = _number(body, "rtt_minimum_seconds")

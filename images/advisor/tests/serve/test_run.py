@@ -103,9 +103,9 @@ async def test_garbage_from_the_mover_still_gets_the_safe_default(sidecar: Start
     assert mover.in_force == {"congestion_control": "cubic", "streams": 4}
 
 
-def _known(rtt_minimum_seconds: float) -> str:
+def _known(rtt_minimum_seconds: float, likeliest: float = 0.95) -> str:
     background = {
-        "probabilities": {name: 0.95 if name == "B1-C0" else 0.01 for name in CLASSES},
+        "probabilities": {name: likeliest if name == "B1-C0" else 0.01 for name in CLASSES},
         "any_bbr": 0.97,
         "confidence": 0.97,
         "abstained": False,
@@ -143,10 +143,25 @@ async def test_a_path_whose_rtt_is_another_is_probed_as_a_whole(sidecar: Start, 
     assert record["path"]["whole"], "so that it replaces what was known"
 
 
-async def test_a_known_path_that_is_none_ends_the_sidecar_with_the_field(control_socket: Path, tmp_path: Path) -> None:
-    files = ("--control-socket", control_socket, "--trace", tmp_path / "trace.csv")
-    outcome = await run("run", "--http", "127.0.0.1:1", *files, "--known-path", "{}")
-    assert (outcome.exit_code, "--known-path: version" in outcome.stderr) == (2, True)
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        pytest.param("{}", "--known-path: version", id="no such document"),
+        pytest.param(_known(0.2, likeliest=0.5), "the probabilities of the classes add up to 0.550", id="no distribution"),
+        pytest.param(_known(0.2).replace("B1-B1", "B2-B2"), "the classes are", id="the classes of another release"),
+    ],
+)
+async def test_a_known_path_that_says_nothing_of_use_is_told_and_the_path_probed(
+    sidecar: Start, control_socket: Path, text: str, complaint: str
+) -> None:
+    running = await sidecar("--known-path", text)
+    async with met_mover(control_socket, FakeMover()):
+        record = await running.decision()
+        outcome = await running.stop()
+    assert (record["decision"]["reason"], record["path"]["whole"], outcome.exit_code) == ("NoModel", True, 0)
+    assert complaint in outcome.stderr
+    assert "it is left aside, and the path is probed" in outcome.stderr
+    assert "Traceback" not in outcome.stderr
 
 
 async def test_the_users_choice_is_applied(sidecar: Start, control_socket: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from datetime import datetime, timedelta
 
@@ -20,18 +21,20 @@ FRESH_BESIDE_TRANSFERS = timedelta(hours=1)
 BELIEVED = timedelta(days=7)
 """How long a measured rate, a coefficient or a least RTT is worth handing on."""
 
+_ROUNDED = 0.01
+
 
 def standing_of(status: NetworkPathStatus, declared_bps: int | None, leases: Iterable[Lease], *, busy: bool, now: datetime) -> PathStanding:
     """How the job's sender starts, with `leases` and `busy` by the other jobs on the path."""
     fresh = FRESH_BESIDE_TRANSFERS if busy else FRESH
-    background = status.background
+    background = _background(status.background) if status.background else None
     looked = [status.last_measured_time] if status.last_measured_time else []
-    looked += [background.measured_time] if background else []
+    looked += [background.measured_at] if background else []
     known = KnownPath(
         rtt_minimum_seconds=parse_milliseconds(status.rtt_minimum or "") if _within(status.last_measured_time, BELIEVED, now) else None,
         capacity_bps=_capacity_bps(status, declared_bps, now),
         stream_coefficient=parse_coefficient(status.stream_coefficient) if _within(_latest_point(status), BELIEVED, now) else None,
-        background=_background(background) if background and _within(background.measured_time, fresh, now) else None,
+        background=background if background and _within(background.measured_at, fresh, now) else None,
     )
     if _within(max(looked, default=None), fresh, now):
         return PathStanding(Probing.KNOWN, known)
@@ -59,12 +62,15 @@ def _capacity_bps(status: NetworkPathStatus, declared_bps: int | None, now: date
 
 
 def _background(stored: PathBackground) -> KnownBackground | None:
-    """The stored form as numbers; None if somebody wrote what is none."""
+    """The stored form as numbers; None if somebody wrote what is none: an advisor would put it aside, and probe without a lease."""
     try:
+        probabilities = {name: _ratio(value) for name, value in stored.probabilities.items()}
+        if abs(math.fsum(probabilities.values()) - 1) > _ROUNDED:
+            raise ValueError("the probabilities do not add up to 1")
         return KnownBackground(
             class_name=stored.class_,
             probability=_ratio(stored.probability),
-            probabilities={name: _ratio(value) for name, value in stored.probabilities.items()},
+            probabilities=probabilities,
             any_bbr=_ratio(stored.any_bbr),
             confidence=_ratio(stored.confidence),
             abstained=stored.abstained,
