@@ -235,12 +235,16 @@ class KnownBackground:
 
 @dataclass(frozen=True, slots=True)
 class KnownPath:
-    """What earlier transfers have learnt of a path; None for what nobody knows. `stream_coefficient` in 1/bit."""
+    """What earlier transfers have learnt of a path; None for what nobody knows. `stream_coefficient` in 1/bit.
+
+    `beside_own`: other transfers run there now, so that a higher RTT is their queue.
+    """
 
     rtt_minimum_seconds: float | None = None
     capacity_bps: float | None = None
     stream_coefficient: float | None = None
     background: KnownBackground | None = None
+    beside_own: bool = False
 
 
 class Probing(StrEnum):

@@ -114,6 +114,12 @@ def test_an_advisor_that_shall_not_probe_is_told_so_even_if_nothing_is_known() -
     assert _advisor_options(KnownPath(), probe=False) == {'--known-path={"version":1,"rtt_minimum_seconds":null,"background":null}'}
 
 
+def test_an_advisor_is_told_of_others_of_ours_on_its_path() -> None:
+    known = '{"version":1,"rtt_minimum_seconds":0.06,"background":null,"beside_own":true}'
+    path = KnownPath(rtt_minimum_seconds=0.06, beside_own=True)
+    assert _advisor_options(path, probe=False) == {f"--known-path={known}"}
+
+
 def test_the_kubelet_finds_nothing_to_expand_in_a_models_name() -> None:
     assert KNOWN_PATH.background is not None
     named = replace(KNOWN_PATH, background=replace(KNOWN_PATH.background, model="$(HOME)"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -46,6 +47,16 @@ def test_an_older_probe_that_comes_late_changes_nothing() -> None:
 def test_the_least_rtt_is_kept_for_a_day_unless_the_route_changed(before: float, hours: float, after: float, expected: str) -> None:
     status = _after(measured("1", probe=a_probe(ago(hours=hours), minimum=before)), measured("2", probe=a_probe(minimum=after)))
     assert status.rtt_minimum == expected
+
+
+def test_a_higher_rtt_beside_our_own_transfers_is_their_queue_and_no_other_route() -> None:
+    idle, loaded = a_probe(ago(hours=1)), replace(a_probe(rtt=0.11, minimum=0.1), beside_own=True)
+    status = _after(measured("1", probe=idle), measured("2", probe=loaded))
+    assert (status.rtt, status.rtt_minimum) == ("110.000ms", "60.000ms")
+    heard_again = merge(status, measured("2", probe=replace(loaded, beside_own=False)))
+    assert heard_again == status, "the others have ended since, the probe is the same"
+    lower = replace(a_probe(NOW + timedelta(seconds=1), minimum=0.05), beside_own=True)
+    assert merge(status, measured("3", probe=lower)).rtt_minimum == "50.000ms"
 
 
 def test_the_background_is_the_newest_one_with_all_its_probabilities() -> None:

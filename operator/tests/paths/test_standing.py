@@ -67,6 +67,12 @@ def test_the_capacity_is_what_was_got_and_never_more_than_declared(
     assert standing_of(status, declared_bps, [], busy=False, now=NOW).known.capacity_bps == expected
 
 
+@pytest.mark.parametrize(("busy", "beside_own", "expected"), [(False, False, False), (True, False, True), (False, True, True)])
+def test_a_sender_is_told_whether_others_of_ours_are_there(busy: bool, beside_own: bool, expected: bool) -> None:
+    standing = standing_of(_probed(ago(seconds=30)), None, [], busy=busy, beside_own=beside_own, now=NOW)
+    assert (standing.probing, standing.known.beside_own) == (Probing.KNOWN, expected)
+
+
 def test_what_was_learnt_of_streams_is_handed_on_in_the_advisors_unit_for_a_week() -> None:
     def coefficient(at: datetime) -> float | None:
         status = merge(EMPTY, measured(transfer=a_transfer(at, coefficient=1.2e-6)))

@@ -1,6 +1,7 @@
 """What an earlier transfer measured on the path a moment ago, as the one who starts the sidecar hands it on (`--known-path`)."""
 
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -23,24 +24,29 @@ _NOISE_S = 0.002
 
 @dataclass(frozen=True, slots=True)
 class KnownPath:
-    """The least RTT and the background as they were; None for what was not measured."""
+    """The least RTT and the background as they were; None for what was not measured.
+
+    `beside_own`: other transfers of ours run there, whose queue a glance sees, and which a probe would take for background.
+    """
 
     rtt_minimum_s: float | None
     background: Background | None
+    beside_own: bool = False
 
 
 def still_holds(known: KnownPath, path: PathMeasurement) -> bool:
-    """Whether a fresh glance shows the path that was known: an answer, and a least RTT near the old one."""
+    """Whether a fresh glance shows the path that was known: an answer, and a least RTT near the old one (or above it, beside our queue)."""
     if path.rtt_minimum_s is None:
         return False
     if known.rtt_minimum_s is None or abs(path.rtt_minimum_s - known.rtt_minimum_s) <= _NOISE_S:
         return True
-    return _LEAST_RATIO * known.rtt_minimum_s <= path.rtt_minimum_s <= _MOST_RATIO * known.rtt_minimum_s
+    most_s = math.inf if known.beside_own else _MOST_RATIO * known.rtt_minimum_s
+    return _LEAST_RATIO * known.rtt_minimum_s <= path.rtt_minimum_s <= most_s
 
 
 def parse_known_path(text: str) -> KnownPath:
     """Reads `{"version":1,"rtt_minimum_seconds":…,"background":{"probabilities","any_bbr","confidence","abstained","model",
-    "measured_at"}}`, where both may be null. Raises UsageError that names the field."""
+    "measured_at"},"beside_own"}`, where the first two may be null and the last absent. Raises UsageError that names the field."""
     if len(text) > LONGEST_TEXT:
         raise UsageError(f"--known-path: has {len(text)} characters, at most {LONGEST_TEXT} are read")
     try:
@@ -54,11 +60,14 @@ def parse_known_path(text: str) -> KnownPath:
         rtt_s = _number(body, "rtt_minimum_seconds")
         if not 0 < rtt_s < 60:
             raise UsageError(f"--known-path: rtt_minimum_seconds is {rtt_s}, it must lie between 0 and 60")
+    beside_own = body.get("beside_own", False)
+    if not isinstance(beside_own, bool):
+        raise UsageError("--known-path: beside_own must be true or false")
     if background is None:
-        return KnownPath(rtt_s, None)
+        return KnownPath(rtt_s, None, beside_own)
     if not isinstance(background, dict):
         raise UsageError("--known-path: background must be an object or null")
-    return KnownPath(rtt_s, _background(background))
+    return KnownPath(rtt_s, _background(background), beside_own)
 
 
 def _background(body: Mapping[str, object]) -> Background:

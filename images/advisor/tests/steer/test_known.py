@@ -29,6 +29,7 @@ def test_reads_what_the_operator_writes() -> None:
     assert known.background.likeliest == ("B1-C0", 0.9)
     assert known.background.measured_at is not None
     assert known.background.measured_at.isoformat() == "2026-01-01T00:00:00+00:00"
+    assert [known.beside_own, parse_known_path(json.dumps(WHOLE | {"beside_own": True})).beside_own] == [False, True]
 
 
 def test_a_path_of_which_only_the_rtt_is_known_has_no_background() -> None:
@@ -45,6 +46,8 @@ def test_a_path_of_which_only_the_rtt_is_known_has_no_background() -> None:
         (json.dumps(WHOLE | {"rtt_minimum_seconds": 0}), "between 0 and 60"),
         (json.dumps(WHOLE | {"rtt_minimum_seconds": float("nan")}), "between 0 and 60"),
         (json.dumps(WHOLE | {"background": "B1-C0"}), "background must be an object"),
+        (json.dumps(WHOLE | {"beside_own": "yes"}), "beside_own must be true or false"),
+        (json.dumps(WHOLE | {"beside_own": None}), "beside_own must be true or false"),
         (json.dumps(WHOLE | {"background": BACKGROUND | {"probabilities": None}}), "background.probabilities"),
         (json.dumps(WHOLE | {"background": BACKGROUND | {"probabilities": {"B1-C0": 1}}}), "the classes are"),
         (json.dumps(WHOLE | {"background": BACKGROUND | {"any_bbr": 7}}), "any_bbr is 7"),
@@ -77,3 +80,12 @@ def test_anything_else_is_refused_with_the_field(text: str, complaint: str) -> N
 )
 def test_the_path_is_the_one_that_was_known_while_its_least_rtt_is_near(known_s: float | None, seen_s: float | None, holds: bool) -> None:
     assert still_holds(KnownPath(known_s, None), PathMeasurement(seen_s, seen_s, 0.0, 20)) is holds
+
+
+@pytest.mark.parametrize(
+    ("seen_s", "holds"),
+    [(0.06, True), (0.12, True), (0.6, True), (0.03, False), (None, False)],
+    ids=["same", "full", "fuller", "less", "none"],
+)
+def test_beside_our_own_transfers_a_higher_rtt_is_their_queue_and_no_other_path(seen_s: float | None, holds: bool) -> None:
+    assert still_holds(KnownPath(0.06, None, beside_own=True), PathMeasurement(seen_s, seen_s, 0.0, 20)) is holds

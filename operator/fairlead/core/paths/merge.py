@@ -35,8 +35,10 @@ def _with_probe(status: NetworkPathStatus, probe: Probe) -> NetworkPathStatus:
         return status
     known = parse_milliseconds(status.rtt_minimum or "")
     minimum = probe.rtt_minimum_seconds
-    if known is not None and last is not None and probe.at - last <= DAY and minimum <= _OTHER_ROUTE * known:
-        minimum = min(minimum, known)
+    if known is not None and last is not None and probe.at - last <= DAY:
+        # Beside our own transfers a higher RTT is their queue; and what has been taken in before is no news, whoever runs there by now.
+        same_route = probe.beside_own or probe.at == last or minimum <= _OTHER_ROUTE * known
+        minimum = min(minimum, known) if same_route else minimum
     return status.model_copy(
         update={
             "rtt": format_milliseconds(probe.rtt_seconds, decimals=3),

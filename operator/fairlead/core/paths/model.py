@@ -37,12 +37,13 @@ def _may_be(one: str | None, other: str | None) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """What a probe of the path without own traffic found. Times in seconds."""
+    """What a probe of the path without the job's own traffic found. Times in seconds. `beside_own`: other jobs' data flowed there."""
 
     at: datetime
     rtt_seconds: float
     rtt_minimum_seconds: float
     loss_ratio: float | None
+    beside_own: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,8 +24,17 @@ BELIEVED = timedelta(days=7)
 _ROUNDED = 0.01
 
 
-def standing_of(status: NetworkPathStatus, declared_bps: int | None, leases: Iterable[Lease], *, busy: bool, now: datetime) -> PathStanding:
-    """How the job's sender starts, with `leases` and `busy` by the other jobs on the path."""
+def standing_of(
+    status: NetworkPathStatus,
+    declared_bps: int | None,
+    leases: Iterable[Lease],
+    *,
+    busy: bool,
+    now: datetime,
+    beside_own: bool = False,
+) -> PathStanding:
+    """How the job's sender starts, with `leases` by the other jobs on the path; they are `busy` once one has been decided upon, and the
+    sender starts `beside_own` as soon as one of them runs."""
     fresh = FRESH_BESIDE_TRANSFERS if busy else FRESH
     background = _background(status.background) if status.background else None
     looked = [status.last_measured_time] if status.last_measured_time else []
@@ -35,6 +44,7 @@ def standing_of(status: NetworkPathStatus, declared_bps: int | None, leases: Ite
         capacity_bps=_capacity_bps(status, declared_bps, now),
         stream_coefficient=parse_coefficient(status.stream_coefficient) if _within(_latest_point(status), BELIEVED, now) else None,
         background=background if background and _within(background.measured_at, fresh, now) else None,
+        beside_own=beside_own or busy,
     )
     if _within(max(looked, default=None), fresh, now):
         return PathStanding(Probing.KNOWN, known)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
 from fairlead.api.networkpath import NetworkPath, NetworkPathStatus
 from fairlead.core.model import Observed, PathStanding, Role
 from fairlead.core.paths.merge import merge
-from fairlead.core.paths.model import Ends, Lease, Measurement, Sighting
+from fairlead.core.paths.model import Ends, Lease, Measurement, Probe, Sighting
 from fairlead.core.paths.objects import choose
 from fairlead.core.paths.sighting import own_ends
 from fairlead.core.paths.standing import standing_of
@@ -67,6 +68,7 @@ class PathBoard:
             path.spec.capacity_bps if path else None,
             [other.lease for other in others if other.lease is not None],
             busy=any(other.flowing for other in others),
+            beside_own=any(other.live for other in others),
             now=now,
         )
 
@@ -133,6 +135,10 @@ class PathBoard:
             status = merge(status, measurement)
         return status
 
+    def _is_busy(self, ends: Ends, job: str) -> bool:
+        """Whether another job's data flow on the path."""
+        return any(other.flowing for other in self._on(ends) if other.job != job)
+
     def _on(self, ends: Ends) -> list[Sighting]:
         return [sighting for sighting in self._sightings.get(ends.nodes, {}).values() if sighting.ends.may_be(ends)]
 
@@ -149,10 +155,21 @@ class PathBoard:
         by_job = self._pending[ends]
         key = measurement.job, measurement.attempt
         earlier = by_job.get(key)
+        if measurement.probe is not None:
+            known = earlier.probe if earlier is not None else None
+            # As it was when the probe was first heard of: whoever ran beside it may have ended since.
+            same = known is not None and _found(known) == _found(measurement.probe)
+            beside = known.beside_own if known is not None and same else self._is_busy(ends, measurement.job)
+            measurement = replace(measurement, probe=replace(measurement.probe, beside_own=beside))
         by_job[key] = measurement if earlier is None else measurement.completed_by(earlier)
         if len(by_job) > MOST_PENDING:
             oldest = min(by_job.values(), key=_age)
             del by_job[oldest.job, oldest.attempt]
+
+
+def _found(probe: Probe) -> tuple[float, float, float | None]:
+    """What a probe is known by: a decision that is told anew comes with the same measurement at another time."""
+    return probe.rtt_seconds, probe.rtt_minimum_seconds, probe.loss_ratio
 
 
 def _age(measurement: Measurement) -> tuple[float, str, int]:

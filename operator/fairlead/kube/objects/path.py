@@ -25,6 +25,7 @@ def path_options(path: KnownPath, *, probe: bool) -> list[str]:
     if not probe:
         background = None if path.background is None else _background(path.background)
         known = {"version": _VERSION, "rtt_minimum_seconds": path.rtt_minimum_seconds, "background": background}
+        known |= {"beside_own": True} if path.beside_own else {}
         # The kubelet expands `$(NAME)` in arguments; a doubled dollar survives it.
         options.append(f"--known-path={json.dumps(known, separators=(',', ':'))}".replace("$", "$$"))
     return options

@@ -146,6 +146,31 @@ def test_more_of_the_same_job_is_not_settled_by_the_write_of_less() -> None:
     assert board.pending(ENDS, None) == (_measured(transfer=TRANSFER),)
 
 
+def test_a_probe_beside_a_transfer_of_ours_is_marked_so_and_stays_so_when_that_has_ended() -> None:
+    board, _ = _woken()
+    board.note(ONE, _sighting(flowing=True, measurement=_measured()))
+    loaded = replace(PROBE, at=NOW + timedelta(seconds=30), rtt_minimum_seconds=0.1)
+    board.note(TWO, _sighting("two", flowing=True, measurement=_measured("two", probe=loaded)))
+    board.drop(ONE)
+    told_anew = replace(loaded, at=NOW + timedelta(seconds=60))
+    board.note(TWO, _sighting("two", measurement=_measured("two", probe=told_anew, transfer=TRANSFER)))
+    marked = replace(told_anew, beside_own=True)
+    assert board.pending(ENDS, None) == (_measured(), _measured("two", probe=marked, transfer=TRANSFER))
+    standing = board.standing(replace(_next_job(), job=TransferJob.from_object(job_body("three", uid="uid-three"))), NOW)
+    assert standing is not None and standing.known.rtt_minimum_seconds == 0.06
+
+
+@pytest.mark.parametrize("flowing", [True, False], ids=["its data flow", "it has not decided yet"])
+def test_the_next_sender_is_told_of_one_of_ours_that_runs_beside_it(flowing: bool) -> None:
+    board, _ = _woken()
+    board.note(ONE, _sighting(flowing=flowing, measurement=_measured()))
+    beside = board.standing(_next_job(), NOW)
+    board.drop(ONE)
+    after = board.standing(_next_job(), NOW)
+    assert beside is not None and after is not None
+    assert (beside.known.beside_own, after.known.beside_own, beside.probing, after.probing) == (True, False, Probing.KNOWN, Probing.KNOWN)
+
+
 def test_what_waits_to_be_written_is_bounded_and_the_oldest_goes_first() -> None:
     board, _ = _woken()
     for number in range(MOST_PENDING + 10):
