@@ -1,5 +1,6 @@
 """When to change the congestion control of a running transfer: on a sure answer, with a dwell, and a look whether it was for the better."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
@@ -31,13 +32,17 @@ class Switch:
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """A switch that still has to prove itself; `taken_back` if it takes one back itself."""
+    """A switch that still has to prove itself; `taken_back` if it takes one back itself.
+
+    `expected_bits`: what there was before, and no more than the cap let through, for as long as `bits` took.
+    """
 
     before: str
     before_bps: float
     taken_back: bool = False
     bits: float = 0.0
     seconds: float = 0.0
+    expected_bits: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,15 +93,23 @@ def answer(state: SwitchState, at_s: float, wanted: str, goodput_bps: float, why
     return SwitchStep(switched, Switch(wanted, undo=False, why=why))
 
 
-def prove(state: SwitchState, at_s: float, seconds: float, goodput_bps: float) -> SwitchStep:
-    """Takes a stretch of `seconds` up to `at_s` in; when the trial is over, the switch is kept or taken back."""
+def prove(state: SwitchState, at_s: float, seconds: float, goodput_bps: float, reachable_bps: float = math.inf) -> SwitchStep:
+    """Takes a stretch of `seconds` up to `at_s` in; when the trial is over, the switch is kept or taken back.
+
+    `reachable_bps` is what a cap lets through for certain: a switch is not to blame for what that took away.
+    """
     trial = state.trial
     if trial is None or state.since_s is None or at_s - seconds < state.since_s + TRIAL_SETTLE_S:
         return SwitchStep(state)
-    trial = replace(trial, bits=trial.bits + goodput_bps * seconds, seconds=trial.seconds + seconds)
+    trial = replace(
+        trial,
+        bits=trial.bits + goodput_bps * seconds,
+        seconds=trial.seconds + seconds,
+        expected_bits=trial.expected_bits + min(trial.before_bps, reachable_bps) * seconds,
+    )
     if at_s - state.since_s < TRIAL_S:
         return SwitchStep(replace(state, trial=trial))
-    ratio = trial.bits / trial.seconds / trial.before_bps if trial.before_bps > 0 else 1.0
+    ratio = trial.bits / trial.expected_bits if trial.expected_bits > 0 else 1.0
     if trial.taken_back:
         return _compared(state, trial, at_s, ratio)
     for_others = state.in_force == DEFAULT_CONGESTION_CONTROL

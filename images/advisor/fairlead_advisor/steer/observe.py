@@ -4,6 +4,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
+from fairlead_advisor.decide.looking.caps import reachable_bps
 from fairlead_advisor.decide.looking.scene import Sight
 from fairlead_advisor.decide.model import Limits, PathMeasurement
 from fairlead_advisor.decide.optimizer import Observation
@@ -15,8 +16,6 @@ _SEGMENT_BYTES = 1448
 # A queue that counts: well above the jitter of a quiet path, well below any buffer that a stream can fill.
 _QUEUE_RATIO = 0.05
 _LEAST_QUEUE_S = 0.001
-# A cap counts headers too, and its pacing leaves a little.
-_AT_CAP_RATIO = 0.9
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +102,7 @@ def observe(before: Sample, after: Sample, rtts_ms: Sequence[float], floor_s: fl
     goodput_bps = bytes_sent * 8 / seconds if seconds > 0 else 0.0
     cap_bps = after.stats.cap_bps
     # At its cap the transfer has all that it may have, as on a full path.
-    at_cap = cap_bps is not None and goodput_bps >= _AT_CAP_RATIO * cap_bps
+    at_cap = goodput_bps >= reachable_bps(cap_bps)
     return Observation(
         at_s=after.at_s,
         seconds=seconds,

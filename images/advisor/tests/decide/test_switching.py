@@ -94,6 +94,24 @@ def test_a_switch_that_made_things_worse_is_undone(in_force: str, to: str, befor
 
 
 @pytest.mark.parametrize(
+    ("after_bps", "reachable_bps", "kept"),
+    [
+        pytest.param(9e6, 9e6, True, id="all that the cap lets through"),
+        pytest.param(5e6, 9e6, False, id="less than that"),
+        pytest.param(45e6, 90e6, True, id="a cap above what there was"),
+        pytest.param(40e6, 90e6, False, id="less than there was, below the cap"),
+        pytest.param(0.0, 0.0, True, id="a cap that lets nothing through"),
+    ],
+)
+def test_no_switch_is_blamed_for_what_a_cap_took_away(after_bps: float, reachable_bps: float, kept: bool) -> None:
+    state, verdicts = answer(SwitchState("cubic"), 0.0, "bbr", 50e6, "a look").state, []
+    for second in range(1, 21):
+        made = prove(state, float(second), 1.0, after_bps, reachable_bps)
+        state, verdicts = made.state, verdicts + ([made.verdict] if made.verdict else [])
+    assert [verdict.kept for verdict in verdicts] == [kept]
+
+
+@pytest.mark.parametrize(
     ("with_bbr_bps", "without_bps", "ends_with"),
     [
         pytest.param(18e6, 4e6, "bbr", id="CUBIC starves beside the newcomer"),

@@ -1,6 +1,7 @@
 """A model of a mover, of the path beside it, and a clock that only the loop moves."""
 
 import asyncio
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -42,6 +43,8 @@ class ModelMover:
     can_hold: bool = True
     deaf: bool = False
     drains: bool = True
+    cap_bps: Callable[[float], float | None] = lambda _now_s: None
+    """By the time; a cap counts headers too, so that a little less than it is goodput."""
     buffers: BufferLimits | None = None
     """None: a mover that leaves its send buffers as they are."""
     held_back_ratio: float = 0.0
@@ -64,7 +67,8 @@ class ModelMover:
             for n in range(self.streams)
         )
         quiet_s = max(0.0, self.held_until_s - self.clock.now_s) if self.can_hold else None
-        return Stats(self.stage, frozenset({"reno", "cubic", "bbr"}), streams, quiet_s=quiet_s, buffers=self.buffers)
+        offered, cap_bps = frozenset({"reno", "cubic", "bbr"}), self.cap_bps(self.clock.now_s)
+        return Stats(self.stage, offered, streams, cap_bps, quiet_s=quiet_s, buffers=self.buffers)
 
     async def set_transport(self, wanted: Transport) -> Transport:
         self.patches.append((self.clock.now_s, wanted))
@@ -92,7 +96,9 @@ class ModelMover:
         if self.clock.now_s <= self.held_until_s and self.drains:
             self._moved_s = self.clock.now_s
             return
-        share = self.goodput_bps(self.streams, self.control) / 8 * (self.clock.now_s - self._moved_s) / self.streams
+        cap_bps = self.cap_bps(self.clock.now_s)
+        goodput_bps = min(self.goodput_bps(self.streams, self.control), math.inf if cap_bps is None else 0.95 * cap_bps)
+        share = goodput_bps / 8 * (self.clock.now_s - self._moved_s) / self.streams
         self._bytes = {number: self._bytes.get(number, 0.0) + share for number in range(self.streams)}
         self._moved_s = self.clock.now_s
 

@@ -5,7 +5,8 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 from fairlead_advisor.decide.background import Background, pool
-from fairlead_advisor.decide.looking import policy, scene
+from fairlead_advisor.decide.looking import caps, policy, scene
+from fairlead_advisor.decide.looking.caps import Span
 from fairlead_advisor.decide.looking.policy import Account, Why
 from fairlead_advisor.decide.looking.scene import Change
 from fairlead_advisor.decide.model import DEFAULT_CONGESTION_CONTROL, Decision, Measured, PathMeasurement, Reason
@@ -54,6 +55,8 @@ class Lookout:
         self._scene = self._new_scene(now_s)
         self._unsure: tuple[Background, ...] = _unsure(course.decision.background)
         self._cap_bps = course.limits.cap_bps
+        self._span = Span()
+        self._recapped = False
         self._measured: dict[str, str] = {}
         self._alert = self._told = self._trying_more = self._unheard = False
 
@@ -85,9 +88,7 @@ class Lookout:
 
     async def follow(self, stats: Stats, seen: Observation, rtts_ms: list[float]) -> bool:
         """Takes a second or so of the transfer in; True if the data stood still, or the congestion control was changed."""
-        if stats.cap_bps != self._cap_bps:
-            self._cap_bps = stats.cap_bps
-            self._scene = self._new_scene(seen.at_s)
+        self._recap(stats.cap_bps, seen)
         self._scene = scene.see(self._scene, sight(seen, rtts_ms))
         self._alert = False
         if self.on_trial:
@@ -107,6 +108,16 @@ class Lookout:
         # A single sight that stands out may be the beginning of what would be worth a look.
         self._alert = self._scene.hint and policy.due(self._account, seen.at_s, _ANYTHING) is not None
         return False
+
+    def _recap(self, cap_bps: float | None, seen: Observation) -> None:
+        """Begins anew where another cap makes another transfer of it; a cap that is rewritten to no effect must not blind us."""
+        if cap_bps == self._cap_bps:
+            return
+        self._span = caps.moved(self._span, self._cap_bps, cap_bps, self._scene.goodput_bps or seen.goodput_bps)
+        self._cap_bps = cap_bps
+        if self._span.wide:
+            self._span, self._recapped = Span(), True
+            self._scene = self._new_scene(seen.at_s)
 
     def _can_look(self, stats: Stats, now_s: float) -> bool:
         if self._effects.classifier is None or self._course.limits.congestion_control is not None or self._monitor is None:
@@ -179,11 +190,13 @@ class Lookout:
             _log.warning("the congestion control stays %s: %s", before.in_force, error)
             return False
         self._switching = step.state
+        self._recapped = False
         self._board.switched(before.in_force, switch)
         return True
 
     async def _prove(self, seen: Observation) -> bool:
-        step = prove(self._switching, seen.at_s, seen.seconds, seen.goodput_bps)
+        step = prove(self._switching, seen.at_s, seen.seconds, seen.goodput_bps, caps.reachable_bps(self._cap_bps))
+        recapped = self._recapped
         if step.switch is None:
             self._switching = step.state
         elif not await self._switch(step):
@@ -191,7 +204,8 @@ class Lookout:
             return False
         if step.verdict is not None:
             self._board.proved(step.verdict)
-            self._remember(step.verdict)
+            if not recapped:
+                self._remember(step.verdict)
         if step.switch is None:
             return False
         # What the classifier said stands beside what was measured against it.

@@ -90,6 +90,48 @@ def test_a_change_that_alters_nothing_costs_one_look_and_no_switch(watch: Callab
     assert (decision.congestion_control, decision.background and decision.background.likeliest[0]) == ("cubic", "B0-C1")
 
 
+@pytest.mark.parametrize("caps_bps", [(200e6, 400e6), (90e6, 82e6), (98e6, 112e6)], ids=["far above", "holding", "just above"])
+def test_a_cap_that_is_rewritten_all_the_time_hides_nobody(watch: Callable[..., Watched], caps_bps: tuple[float, float]) -> None:
+    def prepare(mover: ModelMover, clock: Clock) -> None:
+        bbr_between(mover, clock)
+        mover.cap_bps = lambda now_s: caps_bps[int(now_s / 10) % 2]
+
+    watched = watch(150, FIXED, classify=sees_bbr(), prepare=prepare, answered=NOBODY)
+    ((at_s, control),) = switches(watched)
+    assert (control, 60 < at_s <= 80) == ("bbr", True)
+
+
+def test_a_cap_that_is_cut_is_no_change_of_the_path(watch: Callable[..., Watched]) -> None:
+    prepare = lambda mover, _clock: setattr(mover, "cap_bps", lambda now_s: 90e6 if now_s <= 60 else 40e6)  # noqa: E731
+    watched = watch(200, FIXED, classify=sees_bbr(), prepare=prepare, answered=NOBODY)
+    assert (watched.mover.holds, watched.mover.patches) == ([], [])
+
+
+def test_a_switch_is_not_to_blame_for_a_cap_that_was_cut_on_its_trial(watch: Callable[..., Watched]) -> None:
+    def prepare(mover: ModelMover, clock: Clock) -> None:
+        bbr_between(mover, clock)
+        mover.cap_bps = lambda now_s: 100e6 if now_s <= 80 else 10e6
+
+    watched = watch(150, FIXED, classify=sees_bbr(), prepare=prepare, answered=NOBODY)
+    ((at_s, control),) = switches(watched)
+    assert (control, at_s + 20 > 80) == ("bbr", True)
+    assert [entry["kept"] for entry in watched.entries("outcome")] == [True]
+
+
+def test_what_a_lifted_cap_brought_is_not_put_down_to_the_switch(watch: Callable[..., Watched]) -> None:
+    def prepare(mover: ModelMover, clock: Clock) -> None:
+        def goodput_bps(_streams: int, control: str) -> float:
+            return 95e6 if not 60 < clock.now_s <= 150 else 75e6 if control == "bbr" else 4e6
+
+        mover.goodput_bps = goodput_bps
+        mover.cap_bps = lambda now_s: 16e6 if now_s <= 80 else None
+
+    watched = watch(260, FIXED, classify=sees_bbr(60, 150), prepare=prepare, answered=NOBODY)
+    assert [control for _, control in switches(watched)] == ["bbr", "cubic"]
+    (first, _) = watched.entries("outcome")
+    assert isinstance(first["goodput_ratio"], float) and first["goodput_ratio"] > 4, "of which most is the cap's"
+
+
 def worse_with_bbr(mover: ModelMover, clock: Clock) -> None:
     """Whoever comes after 60 s takes more from BBR at first, and after 200 s more from CUBIC."""
 

@@ -1,0 +1,37 @@
+"""Which changes of the transfer's cap alter what it sees: a cap is rewritten all the time on a shared link, mostly to no effect."""
+
+import math
+from dataclasses import dataclass
+
+AT_CAP_RATIO = 0.9
+"""A cap counts headers too, and its pacing leaves a little: from here on the cap holds the transfer."""
+MOVED_RATIO = 1.2
+"""As the least step of the goodput that counts."""
+
+
+def reachable_bps(cap_bps: float | None) -> float:
+    """What a cap lets through for certain; infinite without one."""
+    return math.inf if cap_bps is None else AT_CAP_RATIO * cap_bps
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Between which caps that held it a scene was seen."""
+
+    least_bps: float = math.inf
+    most_bps: float = 0.0
+
+    @property
+    def wide(self) -> bool:
+        """Whether what was usual at one end is a step at the other."""
+        return self.most_bps > MOVED_RATIO * self.least_bps
+
+
+def moved(span: Span, before_bps: float | None, after_bps: float | None, goodput_bps: float) -> Span:
+    """Takes in a change of the cap of a transfer that had `goodput_bps`; one that neither holds it before nor after is none."""
+    held = goodput_bps >= reachable_bps(before_bps)
+    if not held and goodput_bps < reachable_bps(after_bps):
+        return span
+    level_bps = before_bps if held and before_bps is not None else goodput_bps / AT_CAP_RATIO
+    levels_bps = level_bps, math.inf if after_bps is None else after_bps
+    return Span(min(span.least_bps, *levels_bps), max(span.most_bps, *levels_bps))
