@@ -40,21 +40,20 @@ class Journal:
         self._number = 0
         self._failed = False
 
-    def resume(self) -> Entry | None:
-        """Goes on after what an earlier process left: its last decision, None if there is none to be had."""
+    def resume(self) -> list[Entry]:
+        """Goes on after what an earlier process left, and returns it, oldest first; nothing if there is none to be had."""
         try:
             entries = read_record(self._path)
         except RecordError as error:
             if self._path.exists():
                 _log.warning("the record is begun again: %s", error)
                 self._replace([])
-            return None
+            return []
         if self._is_cut():
             self._replace([json.dumps(entry) for entry in entries])
-        decisions = [entry for entry in entries if entry.get("kind") == Kind.DECISION]
         numbers = [number for entry in entries if isinstance(number := entry.get("number"), int)]
         self._number = max(numbers, default=0)
-        return decisions[-1] if decisions else None
+        return entries
 
     def _is_cut(self) -> bool:
         try:

@@ -67,10 +67,10 @@ class Sidecar:
     async def run(self) -> None:
         """Runs until it is cancelled: what goes wrong is told in the decision, and the transfer goes on with the safe default."""
         peer = await self._peer()
-        last = self._files.journal.resume()
+        record = self._files.journal.resume()
         stats = await self._stats()
         if stats is not None and is_under_way(stats):
-            path, decision = what_stands(stats, last)
+            path, decision = what_stands(stats, record)
             self._board.stand(path, decision, applied=True)
         else:
             if stats is not None:

@@ -1,10 +1,11 @@
 """What stands when the sidecar starts in mid-transfer: probing now would take the transfer's own load for the background."""
 
 from collections import Counter
+from collections.abc import Sequence
 
 from fairlead_advisor.decide.model import DEFAULT_CONGESTION_CONTROL, Decision, PathMeasurement, Reason
 from fairlead_advisor.decide.rule import counted
-from fairlead_advisor.record.journal import Entry
+from fairlead_advisor.record.journal import Entry, Kind
 from fairlead_advisor.steer.mover import Stats
 
 _BEFORE_THE_DATA = frozenset({"Waiting", "Listing", "AwaitingTransport"})
@@ -15,22 +16,41 @@ def is_under_way(stats: Stats) -> bool:
     return stats.stage not in _BEFORE_THE_DATA
 
 
-def what_stands(stats: Stats, last: Entry | None) -> tuple[PathMeasurement, Decision]:
-    """What the sockets have in force; the path as the process before measured it, else as the sockets see it."""
+def what_stands(stats: Stats, record: Sequence[Entry]) -> tuple[PathMeasurement, Decision]:
+    """What the sockets have in force; the path as the process before measured it, else as the sockets see it.
+
+    The count is the last on record if fewer are open: in the middle of a reconnect the rest is on its way.
+    """
+    last = next((entry for entry in reversed(record) if entry.get("kind") == Kind.DECISION), None)
     controls = Counter(stream.congestion_control for stream in stats.streams if stream.congestion_control)
     before = last.get("decision") if last else None
     recorded = before if isinstance(before, dict) else {}
     control = controls.most_common(1)[0][0] if controls else str(recorded.get("congestion_control") or DEFAULT_CONGESTION_CONTROL)
-    streams = len(stats.streams) or _count(recorded.get("streams"))
+    open_now = len(stats.streams)
+    streams = max(open_now, _last_count(record))
     reason = str(recorded.get("message") or "what had been decided before is not on record")
-    told = f"The advisor was started again in mid-transfer and keeps {control} with {counted(streams)}, which are in force ({reason})"
+    stands = "which are in force" if streams == open_now else f"of which {open_now or 'none'} are open now"
+    told = f"The advisor was started again in mid-transfer and keeps {control} with {counted(streams)}, {stands} ({reason})"
     buffer_bytes = stats.buffers.set_bytes if stats.buffers else None
     decision = Decision(control, streams, abstained=True, reason=Reason.IN_FORCE, message=told, socket_buffer_bytes=buffer_bytes)
     return _path(last.get("path") if last else None) or _path_of_sockets(stats), decision
 
 
-def _count(value: object) -> int:
-    return value if isinstance(value, int) and value > 0 else 1
+def _last_count(record: Sequence[Entry]) -> int:
+    """The count that stood last, at least 1: that of the latest trial, or of a decision before any."""
+    count, tried = 1, False
+    for entry in record:
+        told = entry.get("decision")
+        if entry.get("kind") == Kind.STREAMS:
+            count, tried = _count(entry.get("kept"), count), True
+        elif isinstance(told, dict) and (not tried or told.get("reason") == Reason.IN_FORCE):
+            # In mid-search a decision has the count that was published last, which lags behind.
+            count, tried = _count(told.get("streams"), count), False
+    return count
+
+
+def _count(value: object, otherwise: int) -> int:
+    return value if isinstance(value, int) and value > 0 else otherwise
 
 
 def _path(recorded: object) -> PathMeasurement | None:
