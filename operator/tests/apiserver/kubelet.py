@@ -144,7 +144,8 @@ class FakeNodes:
 
         async def progress(_: web.Request) -> web.Response:
             self.requests.append(f"{role}/progress")
-            answer = {"role": role, "job": job, "attempt": attempt, "stage": self.stage, "bytes_skipped": 0, "files_skipped": 0}
+            stage = self.stage if self.decided or role != "sender" else "AwaitingTransport"
+            answer = {"role": role, "job": job, "attempt": attempt, "stage": stage, "bytes_skipped": 0, "files_skipped": 0}
             answer |= {"rate_bytes_per_second": 1e6, "seconds_since_progress": 0.1, "streams": 4, "congestion_control": "cubic"}
             moved = int(self.speed_bytes_per_second * (asyncio.get_running_loop().time() - begun))
             counted = {"bytes_transferred": self.progress["bytes_transferred"] + moved}

@@ -13,6 +13,7 @@ from job_builders import (
     SETTINGS,
     make_attached_job,
     make_job,
+    make_progress,
     make_reports,
     make_verdict,
     observe,
@@ -149,6 +150,13 @@ def test_a_decision_ends_the_lease_and_is_news() -> None:
     assert measured.probe is not None
     assert measured.background is not None
     assert (measured.probe.rtt_minimum_seconds, measured.background.class_name, measured.transfer) == (0.06, "B1-C0", None)
+
+
+def test_a_sender_that_transfers_without_any_decision_flows_and_holds_no_lease() -> None:
+    silent = replace(make_reports(), sender=make_progress(10))
+    sighting = sighting_of(observe(make_job(), receiver(), sender(), reports=silent), Plan(), NOW)
+    assert sighting is not None
+    assert (sighting.flowing, sighting.lease) == (True, None)
 
 
 def test_what_an_earlier_transfer_measured_is_not_measured_again() -> None:

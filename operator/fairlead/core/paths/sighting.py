@@ -45,7 +45,10 @@ def sighting_of(observed: Observed, plan: Plan, now: datetime) -> Sighting | Non
         return None
     runs = starting is not None or (sender is not None and is_live(sender) and not sender.deleting)
     live = runs or _has_more_to_say(observed, sender)
-    decided = observed.reports.decision is not None or observed.job.status.is_true(ConditionType.PATH_PROBED)
+    said = observed.reports.sender
+    # A mover whose advisor died before it decided sends all the same.
+    sends = said is not None and (said.flows or said.has_flowed)
+    decided = sends or observed.reports.decision is not None or observed.job.status.is_true(ConditionType.PATH_PROBED)
     measurement = None if sender is None else _measurement(observed, sender, now)
     if not live and measurement is None:
         return None
