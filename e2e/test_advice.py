@@ -116,6 +116,8 @@ def test_a_running_transfer_is_switched_when_bbr_comes_to_its_path(
             assert switched["background"]["class"] in switched["message"]
             assert switched["model"] == first["model"]
             assert switched["decidedAt"] > first["decidedAt"]
+            assert (switched["switches"][-1]["from"], switched["switches"][-1]["to"]) == ("cubic", "bbr")
+            assert "cubic" in [other["congestionControl"] for other in switched["alternatives"]]
             assert seen["status"]["attempts"] == 1
 
         def told() -> list[Object]:

@@ -14,6 +14,8 @@ ConditionStatus = Literal["True", "False", "Unknown"]
 Enforcement = Literal["Pacing", "Annotation", "TrafficControl", "VirtualFunction", "None"]
 
 LONGEST_MESSAGE = 1024
+MOST_ALTERNATIVES = 4
+MOST_SWITCHES = 5
 
 
 class Condition(ApiModel):
@@ -127,6 +129,32 @@ class Background(ApiModel):
     """Probability of that class, e.g. `0.93`."""
 
 
+class Alternative(ApiModel):
+    """A congestion control that was weighed and not chosen."""
+
+    congestion_control: str
+    """Its name."""
+
+    why_not: str | None = None
+    """What spoke against it, in words."""
+
+
+class TransportSwitch(ApiModel):
+    """A change of congestion control while the transfer ran."""
+
+    time: Timestamp
+    """When."""
+
+    from_: str = Field(alias="from")
+    """What was in force before."""
+
+    to: str
+    """What was from then on."""
+
+    why: str | None = None
+    """What was seen, in words."""
+
+
 class DecisionStatus(ApiModel):
     """What the advisor chose, and why."""
 
@@ -151,8 +179,21 @@ class DecisionStatus(ApiModel):
     background: Background | None = None
     """What else was seen on the path."""
 
+    any_bbr: str | None = Field(default=None, alias="anyBBR")
+    """Probability that any BBR is in the background, which the choice follows, e.g. `0.97`."""
+
     confidence: str | None = None
     """Confidence of the choice, e.g. `0.88`."""
+
+    alternatives: Annotated[tuple[Alternative, ...], Field(max_length=MOST_ALTERNATIVES)] = Field(
+        default=(), json_schema_extra=marks(list_type="atomic")
+    )
+    """What else was weighed."""
+
+    switches: Annotated[tuple[TransportSwitch, ...], Field(max_length=MOST_SWITCHES)] = Field(
+        default=(), json_schema_extra=marks(list_type="atomic")
+    )
+    """Changes of congestion control while the transfer ran, the last ones, oldest first."""
 
     model: str | None = None
     """Version of the model that chose."""

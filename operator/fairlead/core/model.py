@@ -77,6 +77,24 @@ class PathReport:
 
 
 @dataclass(frozen=True, slots=True)
+class Rejected:
+    """A congestion control that the advisor weighed and did not choose."""
+
+    congestion_control: str
+    why_not: str
+
+
+@dataclass(frozen=True, slots=True)
+class Switch:
+    """A change of congestion control in mid-transfer."""
+
+    at: datetime
+    before: str
+    after: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
 class DecisionReport:
     """What the advisor chose and why."""
 
@@ -97,8 +115,14 @@ class DecisionReport:
     """The classifier did not stand by its answer."""
     recalled: bool = False
     """The background is what an earlier transfer measured, handed on to this one."""
-    switched: bool = False
-    """The congestion control was changed in mid-transfer: the path was then measured under the transfer's own load."""
+    rejected: tuple[Rejected, ...] = ()
+    switches: tuple[Switch, ...] = ()
+    """Those in mid-transfer, oldest first."""
+
+    @property
+    def switched(self) -> bool:
+        """Whether there was one: the path was then measured under the transfer's own load."""
+        return bool(self.switches)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,9 @@ from datetime import datetime, timedelta
 from fairlead.api.quantity import format_duration, format_milliseconds, format_rate, format_rate_rounded, format_ratio
 from fairlead.api.reasons import ConditionType
 from fairlead.api.status import (
+    MOST_ALTERNATIVES,
+    MOST_SWITCHES,
+    Alternative,
     Background,
     BandwidthStatus,
     DecisionStatus,
@@ -16,6 +19,7 @@ from fairlead.api.status import (
     Phase,
     ProgressStatus,
     TransferJobStatus,
+    TransportSwitch,
 )
 from fairlead.core.model import DecisionReport, Endpoint, MoverPod, PathReport, Reports, Verdict
 
@@ -119,8 +123,12 @@ def path_of(report: PathReport) -> PathStatus:
     )
 
 
-def decision_of(report: DecisionReport) -> DecisionStatus:
-    """What the advisor chose, as the status writes it."""
+def decision_of(report: DecisionReport, before: DecisionStatus | None) -> DecisionStatus:
+    """What the advisor chose, as the status writes it. It tells its last changes alone: switches known from `before` are kept."""
+    switches = {switch.time: switch for switch in before.switches} if before else {}
+    for told in report.switches:
+        time = told.at.replace(microsecond=0)
+        switches[time] = TransportSwitch(time=time, from_=told.before, to=told.after, why=told.why or None)
     background = None
     if report.background is not None:
         probability = report.background_probability
@@ -133,7 +141,13 @@ def decision_of(report: DecisionReport) -> DecisionStatus:
         reason=report.reason,
         message=report.message,
         background=background,
+        any_bbr=None if report.any_bbr is None else format_ratio(report.any_bbr),
         confidence=None if report.confidence is None else format_ratio(report.confidence),
+        alternatives=tuple(
+            Alternative(congestion_control=other.congestion_control, why_not=other.why_not or None)
+            for other in report.rejected[:MOST_ALTERNATIVES]
+        ),
+        switches=tuple(switches[time] for time in sorted(switches)[-MOST_SWITCHES:]),
         model=report.model,
         decided_at=report.decided_at.replace(microsecond=0),
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 from itertools import pairwise
 
@@ -11,12 +12,20 @@ from hypothesis import strategies as st
 from job_builders import NOW, UID, cleaner, make_failure, make_progress, make_reports, make_verdict, receiver, seconds, sender
 
 from fairlead.api.reasons import ConditionType
-from fairlead.api.status import LONGEST_MESSAGE, Condition, ConditionStatus, ProgressStatus, TransferJobStatus
+from fairlead.api.status import (
+    LONGEST_MESSAGE,
+    MOST_ALTERNATIVES,
+    MOST_SWITCHES,
+    Condition,
+    ConditionStatus,
+    ProgressStatus,
+    TransferJobStatus,
+)
 from fairlead.core.backoff import delay_after
 from fairlead.core.conditions import Conditions
-from fairlead.core.model import Reports
+from fairlead.core.model import DecisionReport, Rejected, Reports, Switch
 from fairlead.core.ports import BLOCK, choose_port_base, taken_on
-from fairlead.core.status import is_worth_writing, progress_of
+from fairlead.core.status import decision_of, is_worth_writing, progress_of
 from fairlead.core.verdicts import has_cleaned, proven_success
 
 FIRST, MOST = timedelta(seconds=10), timedelta(minutes=5)
@@ -174,3 +183,30 @@ class TestWriting:
 def test_pauses_never_shrink() -> None:
     pauses = [delay_after(failures, first=FIRST, most=MOST) for failures in range(1, 20)]
     assert all(earlier <= later for earlier, later in pairwise(pauses))
+
+
+def test_the_status_tells_what_else_was_weighed_and_the_last_switches() -> None:
+    times = [NOW + timedelta(minutes=minute) for minute in range(MOST_SWITCHES + 2)]
+    report = DecisionReport(
+        protocol="TCP",
+        congestion_control="bbr",
+        streams=4,
+        abstained=False,
+        reason="Classified",
+        message="BBR is there",
+        decided_at=NOW,
+        any_bbr=0.97,
+        rejected=tuple(Rejected(name, "less use") for name in ("cubic", "reno", "vegas", "illinois", "dctcp")),
+        switches=tuple(Switch(at, "cubic", "bbr", "BBR came") for at in times),
+    )
+    told = decision_of(report, None).to_object()
+    assert told["anyBBR"] == "0.97"
+    assert told["alternatives"][0] == {"congestionControl": "cubic", "whyNot": "less use"}
+    assert len(told["alternatives"]) == MOST_ALTERNATIVES
+    assert [switch["time"] for switch in told["switches"]] == [f"{at:%Y-%m-%dT%H:%M:%SZ}" for at in times[-MOST_SWITCHES:]]
+    assert told["switches"][0] | {"time": ""} == {"time": "", "from": "cubic", "to": "bbr", "why": "BBR came"}
+    later = decision_of(
+        replace(report, switches=(Switch(NOW + timedelta(hours=1), "bbr", "cubic", "BBR left"),)), decision_of(report, None)
+    )
+    assert [switch.to for switch in later.switches] == ["bbr"] * (MOST_SWITCHES - 1) + ["cubic"]
+    assert decision_of(replace(report, switches=()), later).switches == later.switches

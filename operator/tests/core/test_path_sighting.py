@@ -37,6 +37,7 @@ from fairlead.core.model import (
     PodPhase,
     Reports,
     Role,
+    Switch,
 )
 from fairlead.core.paths.merge import merge
 from fairlead.core.paths.model import Ends, Lease, Measurement, Probe
@@ -65,6 +66,9 @@ def _decision(**fields: Any) -> DecisionReport:
         "any_bbr": 0.94,
     }
     return DecisionReport(**{**known, **fields})
+
+
+SWITCH = Switch(NOW, "cubic", "bbr", "BBR came")
 
 
 def _background() -> KnownBackground:
@@ -167,7 +171,7 @@ def test_what_an_earlier_transfer_measured_is_not_measured_again() -> None:
 
 
 def test_a_look_in_mid_transfer_tells_the_background_and_not_the_idle_rtt() -> None:
-    measured = _measured(observe(make_job(), receiver(), sender(), reports=_reports(_decision(switched=True))))
+    measured = _measured(observe(make_job(), receiver(), sender(), reports=_reports(_decision(switches=(SWITCH,)))))
     assert measured.probe is None
     assert measured.background is not None
 
@@ -194,7 +198,7 @@ def test_a_look_in_mid_transfer_tells_the_background_and_not_the_idle_rtt() -> N
     ],
 )
 def test_an_rtt_counts_when_the_path_was_sampled_at_length(whole: bool | None, knows_path: bool, switched: bool, counts: bool) -> None:
-    reports = _reports(_decision(switched=switched), path=PathReport(0.1202, 0.12, 0.0, whole=whole))
+    reports = _reports(_decision(switches=(SWITCH,) if switched else ()), path=PathReport(0.1202, 0.12, 0.0, whole=whole))
     sighting = sighting_of(observe(make_job(), receiver(), sender(knows_path=knows_path), reports=reports), Plan(), NOW)
     assert sighting is not None and sighting.measurement is not None
     probe = sighting.measurement.probe

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -9,7 +10,7 @@ from hypothesis import strategies as st
 from kube_objects import UID, pod_body
 
 from fairlead.api import names
-from fairlead.core.model import MoverPod, OutcomeReport, PodPhase, Role
+from fairlead.core.model import MoverPod, OutcomeReport, PodPhase, Role, Switch
 from fairlead.kube.observe.forms import printable
 from fairlead.kube.observe.pods import parse_verdict, read_owned_pod
 
@@ -271,6 +272,8 @@ def test_reads_a_decision_with_alternatives_and_changes() -> None:
     assert (decision.congestion_control, decision.streams, decision.reason) == ("bbr", 8, "Classified")
     assert (decision.background, decision.background_probability, decision.confidence) == ("B1-C0", 0.9, 0.9)
     assert decision.model == "background-1.0.0 (sha256:0123456789ab)"
+    assert [other.congestion_control for other in decision.rejected] == ["cubic"]
+    assert decision.switches == ()
 
 
 @pytest.mark.parametrize(("told", "whole"), [({}, None), ({"whole": True}, True), ({"whole": False}, False)])
@@ -297,7 +300,8 @@ def test_tells_what_was_handed_on_and_what_was_seen_in_mid_transfer() -> None:
     later = LATER_ADVICE | {"decision": LATER_ADVICE["decision"] | {"background": recalled}, "changes": [switch], "outcome": None}
     advice = _with_advisor(json.dumps(later)).advice
     assert advice is not None
-    assert (advice.decision.recalled, advice.decision.background_abstained, advice.decision.switched) == (True, True, True)
+    assert (advice.decision.recalled, advice.decision.background_abstained) == (True, True)
+    assert advice.decision.switches == (Switch(datetime(2026, 1, 1, 0, 1, tzinfo=UTC), "cubic", "bbr", "x"),)
     assert advice.outcome is None
 
 

@@ -54,7 +54,7 @@ def _path(draft: Draft) -> None:
     if reports.decision is None:
         _tell_of_silence(draft)
         return
-    decision = decision_of(reports.decision)
+    decision = decision_of(reports.decision, draft.status.decision)
     draft.change(decision=decision)
     measured = draft.status.path
     rtt = f"RTT {measured.rtt}, " if measured and measured.rtt else ""

@@ -5,12 +5,13 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Annotated, Literal
 
-from pydantic import Field, ValidationError, field_validator
+from pydantic import AwareDatetime, Field, ValidationError
 
-from fairlead.core.model import Advice, DecisionReport, OutcomeReport, PathReport
+from fairlead.core.model import Advice, DecisionReport, OutcomeReport, PathReport, Rejected, Switch
 from fairlead.kube.observe.forms import LONGEST_TERMINATION_MESSAGE, Answer, Control, Finite, Ratio, Word, printable
 
 _ClassName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_\-+ ]{0,63}$")]
+_Words = Annotated[str, Field(max_length=4096)]
 _SWITCH = "congestion_control"
 _MODEL = r"^[A-Za-z0-9][A-Za-z0-9_.\-+:() ]{0,127}$"
 
@@ -29,30 +30,33 @@ class _BackgroundAnswer(Answer):
     measured_at: datetime | None = None
 
 
+class _RejectedAnswer(Answer):
+    congestion_control: Control
+    why_not: _Words = ""
+
+
 class _ChoiceAnswer(Answer):
     protocol: Word
     congestion_control: Control
     streams: Annotated[int, Field(ge=0, le=65535)]
     abstained: bool
     reason: Word
-    message: Annotated[str, Field(max_length=4096)] = ""
-    decided_at: datetime
+    message: _Words = ""
+    decided_at: AwareDatetime
     background: _BackgroundAnswer | None = None
     confidence: Ratio | None = None
     model: Annotated[str, Field(pattern=_MODEL)] | None = None
     probabilities: Annotated[dict[_ClassName, Ratio], Field(max_length=16)] | None = None
     any_bbr: Ratio | None = None
-
-    @field_validator("decided_at")
-    @classmethod
-    def _has_zone(cls, value: datetime) -> datetime:
-        if value.tzinfo is None:
-            raise ValueError("a time without zone")
-        return value
+    rejected: Annotated[tuple[_RejectedAnswer, ...], Field(max_length=16)] = ()
 
 
 class _ChangeAnswer(Answer):
     what: Annotated[str, Field(max_length=64)]
+    at: AwareDatetime
+    from_: Annotated[Control | int | None, Field(alias="from")] = None
+    to: Control | int | None = None
+    why: _Words = ""
 
 
 class _OutcomeAnswer(Answer):
@@ -102,7 +106,12 @@ def read_advice(answer: DecisionAnswer) -> Advice:
             any_bbr=choice.any_bbr,
             background_abstained=choice.background is not None and choice.background.abstained,
             recalled=choice.background is not None and choice.background.measured_at is not None,
-            switched=any(change.what == _SWITCH for change in answer.changes),
+            rejected=tuple(Rejected(other.congestion_control, printable(other.why_not)) for other in choice.rejected),
+            switches=tuple(
+                Switch(change.at, str(change.from_), str(change.to), printable(change.why))
+                for change in answer.changes
+                if change.what == _SWITCH
+            ),
         ),
         outcome=None if outcome is None else OutcomeReport(outcome.congestion_control, outcome.streams, outcome.stream_coefficient),
     )
