@@ -168,11 +168,12 @@ def bandwidth_of(before: BandwidthStatus | None, cap_bps: int | None, reports: R
 def is_worth_writing(before: TransferJobStatus, after: TransferJobStatus, now: datetime, interval: timedelta) -> bool:
     """Whether `after` is news: anything but progress always is; progress alone if it moved by a per cent and `interval` has passed.
 
-    Whether the cap is kept, and so what enforces it, follows from the measured rate: a change of that is progress too.
+    Whether the cap is kept, and so what enforces it, follows from the measured rate: a change of that is progress too, but for the news
+    that it is not. That may be over before long, and must not be lost.
     """
     if after == before:
         return False
-    if _without_progress(after) != _without_progress(before):
+    if _without_progress(after) != _without_progress(before) or (_exceeds_cap(after) and not _exceeds_cap(before)):
         return True
     if before.progress is None or after.progress is None:
         return True
@@ -180,6 +181,10 @@ def is_worth_writing(before: TransferJobStatus, after: TransferJobStatus, now: d
     # The status holds whole seconds: the one that was cut off is waited for as well.
     last = before.progress.last_progress_time
     return moved and (last is None or now - last >= interval + _WHOLE_SECOND)
+
+
+def _exceeds_cap(status: TransferJobStatus) -> bool:
+    return any(condition.type == ConditionType.CAP_ENFORCED and condition.status == "False" for condition in status.conditions)
 
 
 def _without_progress(status: TransferJobStatus) -> TransferJobStatus:

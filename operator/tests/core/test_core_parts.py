@@ -168,13 +168,18 @@ class TestWriting:
         after = self.with_percent(10).model_copy(update={"attempts": 2})
         assert is_worth_writing(self.BEFORE, after, NOW, seconds(10))
 
-    @pytest.mark.parametrize(("elapsed", "worth"), [(3, False), (11, True)])
-    def test_whether_the_cap_is_kept_is_no_more_urgent_than_progress(self, elapsed: int, worth: bool) -> None:
+    @pytest.mark.parametrize(
+        ("before", "after", "elapsed", "worth"),
+        [("Unknown", "True", 3, False), ("False", "True", 3, False), ("False", "True", 11, True), ("True", "False", 3, True)],
+    )
+    def test_that_the_cap_is_not_kept_is_news_at_once_and_that_it_is_no_more_urgent_than_progress(
+        self, before: ConditionStatus, after: ConditionStatus, elapsed: int, worth: bool
+    ) -> None:
         def with_cap(status: ConditionStatus) -> TransferJobStatus:
             condition = Condition(type="CapEnforced", status=status, reason="WithinCap", message="", last_transition_time=NOW)
             return self.BEFORE.model_copy(update={"conditions": (condition,)})
 
-        assert is_worth_writing(with_cap("True"), with_cap("False"), NOW + seconds(elapsed), seconds(10)) is worth
+        assert is_worth_writing(with_cap(before), with_cap(after), NOW + seconds(elapsed), seconds(10)) is worth
 
     def test_nothing_new_is_not_written(self) -> None:
         assert not is_worth_writing(self.BEFORE, self.BEFORE, NOW + seconds(3600), seconds(10))

@@ -367,12 +367,16 @@ def test_an_exceeded_cap_is_told_once_and_nothing_claims_to_enforce_it() -> None
     assert later.events == ()
 
 
-def test_what_is_not_written_yet_is_not_told_either() -> None:
+def test_an_exceeded_cap_is_told_at_once_as_it_may_be_over_before_progress_is_due() -> None:
     quiet = make_reports(make_progress(100, rate=50e6 / 8), decided=True)
     job = after(observe(running(shared(10**8)), receiver(), sender(), reports=quiet, fairness=shared(10**8)))
     loud = make_reports(make_progress(100, rate=400e6 / 8), decided=True)
-    plan = decide(observe(job, receiver(), sender(), reports=loud, fairness=shared(10**8)), NOW + seconds(1))
-    assert (plan.status, plan.events) == (None, ())
+    loudly = observe(job, receiver(), sender(), reports=loud, fairness=shared(10**8))
+    plan = decide(loudly, NOW + seconds(1))
+    assert judged(plan) == ("False", "AboveCap")
+    assert [event.reason for event in plan.events] == ["CapExceeded"]
+    calm = decide(replace(with_plan_applied(loudly, plan), reports=quiet), NOW + seconds(2))
+    assert (calm.status, calm.events) == (None, ()), "that it is kept again can wait"
 
 
 def test_a_guarantee_above_the_limit_is_named() -> None:
