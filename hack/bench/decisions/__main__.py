@@ -197,14 +197,15 @@ def _again(session: Session) -> tuple[Cell, ...]:
 
 def _rows(session: Session) -> list[dict[str, Any]]:
     options = session.options
-    outcomes = _outcomes(session, (*session.cells, *_again(session)))
+    planned = (*session.cells, *_again(session))
+    outcomes = _outcomes(session, planned)
     paths = {cell.path_id: cell.path for cell in session.cells}
     about = {
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
         "matrix": "full" if options.full else "subset",
         "seconds": options.seconds or session.matrix.seconds,
         "runs": len(outcomes),
-        "runs_planned": len(session.cells) + len(_again(session)),
+        "runs_planned": len(planned),
         "disturbed_too": options.keep_disturbed,
         "model": session.model,
         "mover": digest_of([options.mover])[:12],

@@ -5,8 +5,10 @@ from __future__ import annotations
 import pytest
 from fairness_builders import G, M, make_job, make_link, make_rules
 
-from fairlead.core.fairness.model import Participant
-from fairlead.core.fairness.shares import with_ceilings
+from fairlead.core.ends import End
+from fairlead.core.fairness.model import Participant, Stage
+from fairlead.core.fairness.round import Facts, Memory, run_round
+from fairlead.core.fairness.shares import ceiling_bps
 from fairlead.core.model import Admission, Standing
 
 RULES = make_rules(
@@ -30,12 +32,13 @@ RULES = make_rules(
 def test_a_ceiling_is_what_the_policy_and_the_job_allow_on_an_empty_link(
     job: Participant, route: tuple[str, ...], expected_bps: float
 ) -> None:
-    standing = Standing(Admission.ADMITTED, cap_bps=10**6)
-    assert with_ceilings({job.uid: standing}, RULES, [job], {job.uid: route})[job.uid].ceiling_bps == expected_bps
+    assert ceiling_bps(RULES, job, route) == expected_bps
 
 
 def test_a_job_that_crosses_no_link_or_only_waits_has_no_ceiling() -> None:
-    local = {"job": Standing(Admission.ADMITTED)}
-    assert with_ceilings(local, RULES, [make_job()], {}) == local
-    waits = {"job": Standing(Admission.WAITING)}
-    assert with_ceilings(waits, RULES, [], {"job": ("out",)}) == waits
+    elsewhere = make_job("local", source=End("dtn-x", "data0"), destination=End("dtn-y", "data0"))
+    waits = make_job("waits", guarantee_bps=5 * G, stage=Stage.ASKING)
+    standings = run_round(Facts(RULES, (elsewhere, waits, make_job("runs")), {}, {}), Memory(), 1000.0).standings
+    assert standings["local"] == Standing(Admission.ADMITTED)
+    assert (standings["waits"].admission, standings["waits"].ceiling_bps) == (Admission.WAITING, None)
+    assert standings["runs"].ceiling_bps == 500 * M

@@ -33,11 +33,12 @@ def least_bps(links: Iterable[LinkRule]) -> float:
     return min([LEAST_BPS, *(LEAST_PART * link.available_bps for link in links)])
 
 
-def tenants_fit(rules: Rules, link: str) -> bool:
-    """Whether the tenants' guarantees fit on the link all at once. If not, only tenants with jobs there count, or the link were closed to
+def narrow_links(rules: Rules) -> tuple[str, ...]:
+    """The links on which the tenants' guarantees do not fit all at once. There only tenants with jobs count, or such a link were closed to
     all others for those who may never use it.
     """
-    return sum(tenant.guarantee_bps for tenant in rules.tenants.values()) <= rules.links[link].available_bps
+    guaranteed_bps = sum(tenant.guarantee_bps for tenant in rules.tenants.values())
+    return tuple(name for name, link in rules.links.items() if guaranteed_bps > link.available_bps)
 
 
 class _Lack(Enum):
@@ -67,8 +68,9 @@ class _Promises:
     """What is promised on each link, by tenant. Local to one call of `admit`."""
 
     rules: Rules
+    narrow: frozenset[str]
     open_bps: Mapping[str, float] = field(default_factory=dict)
-    """What others' traffic leaves of links where it is seen."""
+    """What others' traffic leaves of links; all that is available where it is not told."""
     held: dict[tuple[str, str], float] = field(default_factory=lambda: defaultdict(float))
     kept: dict[tuple[str, str], float] = field(default_factory=lambda: defaultdict(float))
     """What links with room keep for jobs that wait elsewhere."""
@@ -110,7 +112,7 @@ class _Promises:
 
     def _taken(self, link: str, kept: Mapping[tuple[str, str], float], *, tenants_too: bool, but: str | None = None) -> float:
         available = self.rules.links[link].available_bps
-        absent_too = tenants_fit(self.rules, link)
+        absent_too = link not in self.narrow
         total = 0.0
         for tenant in self.rules.tenants.values():
             if tenant.name == but:
@@ -159,10 +161,11 @@ def admit(
 ) -> Admissions:
     """Who of the askers may start beside the holders, and why the others wait. `Admissions.admitted` has the holders too.
 
-    `open_bps` is what others' traffic leaves of links at present, without those where it is not seen. What never fits is told without it.
+    `open_bps` is what others' traffic leaves of links at present, as far as it is seen. What never fits is told without it.
     `raises` are holders with a higher guarantee than they hold, which they want; those who wait to start come before them.
     """
-    promises, empty, lines = _Promises(rules, open_bps or {}), _Promises(rules), _Lines(rules, now)
+    narrow = frozenset(narrow_links(rules))
+    promises, empty, lines = _Promises(rules, narrow, open_bps or {}), _Promises(rules, narrow), _Lines(rules, now)
     admitted: set[str] = set()
     held: dict[str, float] = {}
     for job in holders:
@@ -192,13 +195,14 @@ def admit(
                 promises.keep(job, link, need, now)
     for job, obstacle in stopped:
         waiting[job.uid] = Waiting(obstacle.line[0], _wait_message(promises, lines.jobs[obstacle.line], job, obstacle))
-    return Admissions(frozenset(admitted), waiting, _raise(promises, lines, raises, held))
+    return Admissions(frozenset(admitted), waiting, _raise(promises, empty, lines, raises, held))
 
 
-def _raise(promises: _Promises, lines: _Lines, raises: Iterable[Participant], held: Mapping[str, float]) -> dict[str, str]:
+def _raise(
+    promises: _Promises, empty: _Promises, lines: _Lines, raises: Iterable[Participant], held: Mapping[str, float]
+) -> dict[str, str]:
     """Gives higher guarantees to jobs that hold so much where they fit; returns why the others do not get theirs."""
     not_raised: dict[str, str] = {}
-    empty = _Promises(promises.rules)
     for job in sorted(raises, key=lambda job: (-job.priority, job.uid)):
         links = promises.rules.links_of(job)
         need = promises.need(job, links)

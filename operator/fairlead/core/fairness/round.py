@@ -16,7 +16,7 @@ from fairlead.core.fairness.meter import KEPT_SECONDS, Foreign, Meter, Sample
 from fairlead.core.fairness.model import Admissions, Participant, Stage
 from fairlead.core.fairness.rules import InterfaceKey, LinkRule, Rules
 from fairlead.core.fairness.settle import OBEYED_SECONDS, Cap, Room, settle
-from fairlead.core.fairness.shares import fair_shares
+from fairlead.core.fairness.shares import ceiling_bps, fair_shares
 from fairlead.core.model import Admission, Standing
 
 ROUND_SECONDS = 5.0
@@ -109,9 +109,9 @@ def run_round(facts: Facts, memory: Memory, now: float) -> Outcome:
     crossing = [holding[job.uid] if job.uid in admissions.not_raised else job for job in wanted]
     sharing = tuple(job for job in crossing if job.uid in admissions.admitted)
     measured = {job.uid: rate for job in sharing if (rate := _rate(facts, job, now)) is not None}
-    demands = {job.uid: _demand(facts, memory, job, now) for job in sharing}
-    shares = fair_shares(rules, available, routes, {job: demands[job.uid].most_bps for job in sharing})
     floors = {job.uid: least_bps(rules.links[link] for link in routes[job.uid]) for job in sharing}
+    demands = {job.uid: _demand(facts, memory, job, floors[job.uid], now) for job in sharing}
+    shares = fair_shares(rules, available, routes, {job: demands[job.uid].most_bps for job in sharing})
     known = {job.uid: memory.caps.get(job.uid) or _first_cap(job) for job in sharing}
     settled = settle(known, shares.caps_bps, Room(routes, available, floors), now)
     return Outcome(
@@ -146,7 +146,7 @@ def _rate(facts: Facts, job: Participant, now: float) -> float | None:
     return None if meter is None or job.stage is not Stage.FLOWING else meter.rate_bps(now, _RECENT_SECONDS)
 
 
-def _demand(facts: Facts, memory: Memory, job: Participant, now: float) -> Demand:
+def _demand(facts: Facts, memory: Memory, job: Participant, floor_bps: float, now: float) -> Demand:
     if job.stage is not Stage.FLOWING:
         return Demand()
     before, meter, cap = memory.demands.get(job.uid, Demand()), facts.meters.get(job.uid), memory.caps.get(job.uid)
@@ -155,7 +155,7 @@ def _demand(facts: Facts, memory: Memory, job: Participant, now: float) -> Deman
     recent, steady = meter.rate_bps(now, _RECENT_SECONDS), meter.rate_bps(now, 2 * ROUND_SECONDS)
     if recent is None or steady is None:
         return before
-    return before.after(Usage(recent, steady), cap.bps, now, least_bps(facts.rules.links[link] for link in facts.rules.links_of(job)))
+    return before.after(Usage(recent, steady), cap.bps, now, floor_bps)
 
 
 def _flows(facts: Facts, before: Mapping[str, Flow], jobs: Iterable[Participant], now: float) -> dict[str, Flow]:
@@ -211,7 +211,13 @@ def _standings(
             at_receiver = facts.rules.shares_at_receiver(job)
             why = admissions.not_raised.get(job.uid, "")
             message = f"{why}; meanwhile the job keeps {format_rate_rounded(holding[job.uid].guarantee_bps)}" if why else ""
-            standings[job.uid] = Standing(Admission.ADMITTED, cap_bps=int(caps[job.uid].bps), at_receiver=at_receiver, message=message)
+            standings[job.uid] = Standing(
+                Admission.ADMITTED,
+                cap_bps=int(caps[job.uid].bps),
+                ceiling_bps=int(ceiling_bps(facts.rules, job, routes[job.uid])),
+                at_receiver=at_receiver,
+                message=message,
+            )
         else:
             waits = admissions.waiting[job.uid]
             reason = Reason.GUARANTEE_TOO_LARGE if waits.impossible else Reason.WAITING_FOR_LINK

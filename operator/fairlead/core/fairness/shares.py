@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from fairlead.core.allocation import Allocation, Job, Link, Tenant, allocate
 from fairlead.core.fairness.admission import least_bps
 from fairlead.core.fairness.model import Participant, Stage
 from fairlead.core.fairness.rules import Rules
-from fairlead.core.model import Standing
 
 _LEFT_OVER = 0.005
 """Less than this part of a link is not worth handing out a second time."""
@@ -46,20 +45,13 @@ def fair_shares(
     return Shares({job.uid: fair.jobs[job.uid] + left.get(job.uid, 0.0) for job in jobs}, fair)
 
 
-def with_ceilings(
-    standings: Mapping[str, Standing], rules: Rules, jobs: Iterable[Participant], routes: Mapping[str, tuple[str, ...]]
-) -> dict[str, Standing]:
-    """The standings with the most that each job may ever get: by its limit, its tenant's, and the narrowest of its links without others.
+def ceiling_bps(rules: Rules, job: Participant, route: tuple[str, ...]) -> float:
+    """The most that the job may ever get: by its limit, its tenant's, and the narrowest of its links without others.
 
     It follows from the policy and the job alone, so that it is no news from round to round.
     """
-    told = dict(standings)
-    for job in jobs:
-        if job.uid in told and job.uid in routes:
-            narrowest_bps = min(rules.links[link].available_bps for link in routes[job.uid])
-            ceiling_bps = min(job.limit_bps, rules.tenant(job.namespace).limit_bps, narrowest_bps)
-            told[job.uid] = replace(told[job.uid], ceiling_bps=int(ceiling_bps))
-    return told
+    narrowest_bps = min(rules.links[link].available_bps for link in route)
+    return min(job.limit_bps, rules.tenant(job.namespace).limit_bps, narrowest_bps)
 
 
 def _job(rules: Rules, job: Participant, route: tuple[str, ...], demand_bps: float) -> Job:

@@ -11,7 +11,7 @@ from fairlead.api.quantity import format_rate_rounded, format_ratio
 from fairlead.api.reasons import PolicyConditionType, PolicyReason
 from fairlead.core.allocation import jain_index
 from fairlead.core.conditions import Conditions
-from fairlead.core.fairness.admission import tenants_fit
+from fairlead.core.fairness.admission import narrow_links
 from fairlead.core.fairness.model import Participant
 from fairlead.core.fairness.round import Outcome
 from fairlead.core.fairness.rules import Candidate, Rules, some
@@ -123,7 +123,7 @@ def _guarantees_met(conditions: Conditions, rules: Rules, outcome: Outcome) -> N
         message = f"guarantees shrink in proportion: {some(problems)}; lower guarantees or raise capacities"
         conditions.set(PolicyConditionType.GUARANTEES_MET, "False", PolicyReason.GUARANTEES_SHRUNK, message)
     else:
-        narrow = some(name for name in rules.links if not tenants_fit(rules, name))
+        narrow = some(narrow_links(rules))
         at_once = f"; those of all tenants at once would not on {narrow}" if narrow else ""
         message = f"the guarantees of jobs, and of the tenants that have jobs on a link, fit on every link{at_once}"
         conditions.set(PolicyConditionType.GUARANTEES_MET, "True", PolicyReason.GUARANTEES_FIT, message)

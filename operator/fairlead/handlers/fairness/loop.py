@@ -13,7 +13,6 @@ from fairlead.api.reasons import PolicyReason
 from fairlead.core.allocation import AllocationInputError
 from fairlead.core.fairness.round import ROUND_SECONDS, Facts, Memory, Outcome, run_round
 from fairlead.core.fairness.rules import Candidate, InvalidPolicyError, Rules, choose, read_candidate, read_rules
-from fairlead.core.fairness.shares import with_ceilings
 from fairlead.core.fairness.summary import accepted_status, is_worth_writing, refused_status
 from fairlead.handlers.cache import Cache, ObjectKey
 from fairlead.handlers.fairness.board import Board
@@ -142,7 +141,7 @@ class FairnessLoop:
         else:
             assert in_force is not None
             statuses = [(chosen, accepted_status(chosen, in_force.rules, outcome, in_force.problem, self._now()))]
-            self._requeue(self._board.publish(with_ceilings(outcome.standings, in_force.rules, outcome.sharing, outcome.routes)))
+            self._requeue(self._board.publish(outcome.standings))
         older = f"policy {chosen.metadata.name} is older and in force: delete one of them, or merge them into one"
         for candidate in candidates:
             if candidate.metadata.uid != chosen.metadata.uid:
