@@ -9,6 +9,7 @@ from fairlead_advisor.errors import ClassifierAnswerError
 from fairlead_advisor.models.classes import BBR_CLASSES, CLASSES
 
 _TOLERANCE = 0.01
+_EVEN = 0.5
 # A model that rules a class out altogether must not outvote every other window.
 _LEAST = 1e-4
 
@@ -41,6 +42,11 @@ class Background:
         total = math.fsum(self.probabilities.values())
         if abs(total - 1) > _TOLERANCE:
             raise ClassifierAnswerError(f"the probabilities of the classes add up to {total:.3f}, they must add up to 1")
+
+    @property
+    def has_bbr(self) -> bool:
+        """Whether BBR is likelier there than not."""
+        return self.any_bbr >= _EVEN
 
     @property
     def likeliest(self) -> tuple[str, float]:

@@ -70,8 +70,16 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True)
+class Tried:
+    """A congestion control and what it was tried beside: what it brings beside BBR says nothing of a path without."""
+
+    congestion_control: str
+    beside_bbr: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Measured:
-    """Own measurements of a congestion control on this path: how many, and its mean goodput relative to the safe default's."""
+    """Own measurements on this path: how many, and the mean goodput relative to the safe default's."""
 
     count: int
     goodput_ratio: float
@@ -83,7 +91,7 @@ class History:
 
     capacity_bps: float | None = None
     stream_coefficient: float | None = None
-    measured: Mapping[str, Measured] = field(default_factory=dict)
+    measured: Mapping[Tried, Measured] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairlead_advisor.decide.background import Background
-from fairlead_advisor.decide.model import Alternative, BufferLimits, Decision, History, Limits, Measured, PathMeasurement, Reason
+from fairlead_advisor.decide.model import Alternative, BufferLimits, Decision, History, Limits, Measured, PathMeasurement, Reason, Tried
 from fairlead_advisor.decide.rule import decide, instead
 from fairlead_advisor.models.classes import CLASSES
 
@@ -125,6 +125,7 @@ def test_what_the_kernel_does_not_offer_is_told_as_rejected() -> None:
 
 LOSSLESS = PathMeasurement(rtt_s=0.0601, rtt_minimum_s=0.06, loss_ratio=0.0, samples=200)
 LOSSY = PathMeasurement(rtt_s=0.0601, rtt_minimum_s=0.06, loss_ratio=0.01, samples=200)
+BESIDE_CUBIC, BESIDE_BBR = Tried("bbr", beside_bbr=False), Tried("bbr", beside_bbr=True)
 
 
 @pytest.mark.parametrize(
@@ -133,9 +134,14 @@ LOSSY = PathMeasurement(rtt_s=0.0601, rtt_minimum_s=0.06, loss_ratio=0.01, sampl
         pytest.param(LOSSY, background(B0C0=1), History(), "cubic", id="the prior alone outweighs no expected harm"),
         pytest.param(LOSSY, background(B1C0=0.45), History(), "bbr", id="lossy and quiet: the prior tips the scales"),
         pytest.param(LOSSLESS, background(B1C0=0.45), History(), "cubic", id="the same without loss"),
-        pytest.param(LOSSY, background(B1C0=0.45), History(measured={"bbr": Measured(3, 0.6)}), "cubic", id="own measurements outweigh it"),
         pytest.param(
-            LOSSLESS, background(B1C0=0.45), History(measured={"bbr": Measured(3, 2.0)}), "bbr", id="own measurements speak for it"
+            LOSSY, background(B1C0=0.45), History(measured={BESIDE_CUBIC: Measured(3, 0.6)}), "cubic", id="own measurements outweigh it"
+        ),
+        pytest.param(
+            LOSSLESS, background(B1C0=0.45), History(measured={BESIDE_CUBIC: Measured(3, 2.0)}), "bbr", id="own measurements speak for it"
+        ),
+        pytest.param(
+            LOSSLESS, background(B0C1=1), History(measured={BESIDE_BBR: Measured(3, 4.7)}), "cubic", id="what it brought beside BBR is over"
         ),
     ],
 )

@@ -9,6 +9,7 @@ import pytest
 
 from fairlead_advisor.decide.background import Background
 from fairlead_advisor.decide.model import Decision, History, Limits, PathMeasurement, Reason
+from fairlead_advisor.errors import ClassifierAnswerError
 from fairlead_advisor.probe.trace import Trace
 from fairlead_advisor.record.board import Board
 from fairlead_advisor.record.journal import Journal
@@ -19,6 +20,10 @@ from tests.support.model_mover import PEER, Clock, ModelMover, QuietPath, StillP
 
 PATH = PathMeasurement(rtt_s=0.06, rtt_minimum_s=0.06, loss_ratio=0.0, samples=200)
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def deaf(_now_s: float) -> Background:
+    raise ClassifierAnswerError("nothing is to be heard beside the data")
 
 
 @pytest.fixture
@@ -32,6 +37,7 @@ def watch(tmp_path: Path) -> Callable[..., Watched]:
         streams: int = 4,
         note: Callable[[Board, Clock], None] = lambda board, clock: None,
         answered: Background | None = None,
+        hears: Callable[[float], Background] = deaf,
     ) -> Watched:
         clock = Clock(seconds)
         mover = ModelMover(clock, streams=streams, control=in_force)
@@ -51,7 +57,7 @@ def watch(tmp_path: Path) -> Callable[..., Watched]:
 
         async def told(_trace: Trace, _window_s: float) -> Background:
             assert classify is not None
-            return classify(clock.now_s)
+            return classify(clock.now_s) if mover.is_held else hears(clock.now_s)
 
         effects = Effects(
             probe=path.probe,

@@ -53,6 +53,10 @@ class ModelMover:
     _bytes: dict[int, float] = field(default_factory=dict)
     _moved_s: float = 0.0
 
+    @property
+    def is_held(self) -> bool:
+        return self.clock.now_s < self.held_until_s
+
     async def peer(self) -> Peer:
         raise MoverUnavailableError("not asked for")
 

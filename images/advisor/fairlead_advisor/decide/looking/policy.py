@@ -40,6 +40,7 @@ class Why(StrEnum):
     UNKNOWN = "nothing is known of the background yet"
     OLD = "what is known of the background is old"
     CHANGED = "the path changed"
+    HEARD = "what is heard beside the data contradicts the last answer"
     UNSURE = "the last answer was unsure"
     BARRED = "the last answer could not be followed"
 
@@ -69,21 +70,29 @@ class Account:
         return SHARE * (now_s - self.began_s) - self.spent_s
 
 
-def due(account: Account, now_s: float, change: Change | None) -> Why | None:
-    """Whether to look now, and why."""
+def due(account: Account, now_s: float, change: Change | None, *, heard: bool = False) -> Why | None:
+    """Whether to look now, and why; `heard`: whether what is heard beside the data contradicts the last answer."""
     if now_s < account.rests_until_s:
         return None
-    if change is not None:
-        overwhelming = change.strength >= OVERWHELMING
-        if now_s < account.not_before_s and not overwhelming:
-            return None
-        credit_s = EXPECTED_S if overwhelming else 0.0
-        affordable = account.free or account.saved_s(now_s) + credit_s >= price_s(EXPECTED_S, change)
-        return Why.CHANGED if affordable else None
-    if account.doubt is None or now_s < max(account.not_before_s, account.doubts_from_s):
+    if change is not None and _is_worth_it(account, now_s, change):
+        return Why.CHANGED
+    if now_s < account.not_before_s:
+        return None
+    # It is seldom wrong, and may have no step to wait for: on credit, as a step that leaves no doubt.
+    if heard and (account.free or account.saved_s(now_s) >= 0):
+        return Why.HEARD
+    if account.doubt is None or now_s < account.doubts_from_s:
         return None
     affordable = (account.free and account.doubt not in _EARNED) or account.saved_s(now_s) >= EXPECTED_S
     return account.doubt if affordable else None
+
+
+def _is_worth_it(account: Account, now_s: float, change: Change) -> bool:
+    overwhelming = change.strength >= OVERWHELMING
+    if now_s < account.not_before_s and not overwhelming:
+        return False
+    credit_s = EXPECTED_S if overwhelming else 0.0
+    return account.free or account.saved_s(now_s) + credit_s >= price_s(EXPECTED_S, change)
 
 
 def price_s(quiet_s: float, change: Change | None) -> float:

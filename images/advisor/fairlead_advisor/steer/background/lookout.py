@@ -9,13 +9,14 @@ from fairlead_advisor.decide.looking import caps, policy, scene
 from fairlead_advisor.decide.looking.caps import Span
 from fairlead_advisor.decide.looking.policy import Account, Why
 from fairlead_advisor.decide.looking.scene import Change
-from fairlead_advisor.decide.model import DEFAULT_CONGESTION_CONTROL, Decision, Measured, PathMeasurement, Reason
+from fairlead_advisor.decide.model import DEFAULT_CONGESTION_CONTROL, Decision, Measured, PathMeasurement, Reason, Tried
 from fairlead_advisor.decide.optimizer import Observation
 from fairlead_advisor.decide.rule import decide, instead
 from fairlead_advisor.decide.switching import SwitchState, SwitchStep, Verdict, answer, prove
 from fairlead_advisor.errors import AdvisorError
 from fairlead_advisor.probe.summary import summarize
 from fairlead_advisor.record.board import Board, Look
+from fairlead_advisor.steer.background.listening import Listener
 from fairlead_advisor.steer.background.quiet import Looked, quiet_look
 from fairlead_advisor.steer.course import Course
 from fairlead_advisor.steer.effects import Effects, MoverClient, PathMonitor
@@ -52,6 +53,10 @@ class Lookout:
         now_s = effects.monotonic_s()
         self._account = Account(now_s, _doubt(course.decision, effects.now()))
         self._switching = SwitchState(course.decision.congestion_control)
+        classifier = effects.classifier
+        self._listener: Listener | None = None
+        if classifier is not None and monitor is not None:
+            self._listener = Listener(classifier, monitor, now_s, self.in_force)
         self._scene = self._new_scene(now_s)
         self._unsure: tuple[Background, ...] = _unsure(course.decision.background)
         self._cap_bps = course.limits.cap_bps
@@ -77,7 +82,7 @@ class Lookout:
 
     def own_change(self, now_s: float) -> None:
         """Another stream count stands: what follows is our own doing, and not known yet."""
-        self._scene = self._new_scene(now_s)
+        self._begin(now_s)
 
     def own_trial(self, now_s: float, more: int) -> None:
         """So many `more` streams than stand are being tried, or fewer; 0 when none are."""
@@ -91,6 +96,7 @@ class Lookout:
         self._recap(stats.cap_bps, seen)
         self._scene = scene.see(self._scene, sight(seen, rtts_ms))
         self._alert = False
+        heard = await self._listen(seen)
         if self.on_trial:
             return await self._prove(seen)
         if self._peer is None or not self._can_look(stats, seen.at_s):
@@ -98,12 +104,13 @@ class Lookout:
         change = self._scene.change
         if self._trying_more and (change is None or change.goodput_ratio > _LESS_IN_SPITE_OF_MORE):
             return False
-        why = policy.due(self._account, seen.at_s, change)
+        why = policy.due(self._account, seen.at_s, change, heard=bool(heard))
         if why is Why.OLD and not self._scene.settled:
             # A switch is compared with what there was before it: not with windows that still grow.
             return False
         if why is not None:
-            await self._look(why, self._peer, self._scene.goodput_bps or seen.goodput_bps)
+            story = heard if why is Why.HEARD else change.told if change else str(why)
+            await self._look(why, story, self._peer, _had_bps(self._scene, seen))
             return True
         # A single sight that stands out may be the beginning of what would be worth a look.
         self._alert = self._scene.hint and policy.due(self._account, seen.at_s, _ANYTHING) is not None
@@ -119,6 +126,12 @@ class Lookout:
             self._span, self._recapped = Span(), True
             self._scene = self._new_scene(seen.at_s)
 
+    async def _listen(self, seen: Observation) -> str:
+        """What is heard beside the data against what stands, in words; empty if nothing."""
+        if self._listener is None or self._course.limits.congestion_control is not None:
+            return ""
+        return await self._listener.listen(seen.at_s, seen.streams, self._course.decision.background)
+
     def _can_look(self, stats: Stats, now_s: float) -> bool:
         if self._effects.classifier is None or self._course.limits.congestion_control is not None or self._monitor is None:
             return False
@@ -129,7 +142,7 @@ class Lookout:
         answers = bool(recent) and len(recent.answered_rtts_ms()) >= _LEAST_ANSWERED_RATIO * len(recent)
         return answers and stats.quiet_s == 0 and now_s >= self._switching.stays_until_s
 
-    async def _look(self, why: Why, peer: Peer, goodput_bps: float) -> None:
+    async def _look(self, why: Why, story: str, peer: Peer, goodput_bps: float) -> None:
         change, self._unheard = self._scene.change, False
         looked = await quiet_look(self._mover, self._effects, peer)
         now_s = self._effects.monotonic_s()
@@ -142,7 +155,7 @@ class Lookout:
             self._course.floor_s = min((s for s in (self._course.floor_s, path.rtt_minimum_s) if s is not None), default=None)
             decision = decide(path, self._course.limits, background, self._course.history)
             if decision.reason is Reason.CLASSIFIED:
-                told = f"a quiet look, since {why}{f': {change.told}' if change else ''}"
+                told = f"a quiet look, since {why}{f': {story}' if story != why else ''}"
                 step = answer(self._switching, now_s, decision.congestion_control, goodput_bps, told)
                 self._course.path = path
         sure = None if decision is None else decision.reason is Reason.CLASSIFIED
@@ -152,7 +165,6 @@ class Lookout:
         barred_until_s = None if decision is None else self._barred_until_s(decision.congestion_control, now_s)
         self._account = policy.looked(self._account, why, now_s, cost_s, news=news, sure=sure, barred_until_s=barred_until_s)
         failure = looked.failure or (looked.survey.failure if looked.survey else "")
-        story = change.told if change else str(why)
         self._board.looked(Look(str(why), story, looked.quiet_s, background, sure=bool(sure), news=news, failure=failure))
         if decision is not None and sure:
             other = decision.congestion_control
@@ -163,7 +175,10 @@ class Lookout:
             # Doubt of our own about what an earlier transfer was sure of: the next transfer must not be told the latter.
             self._course.path = path
             self._stand(decision, told="it stays after a quiet look that left doubt", why_not="an unsure answer alters nothing")
-        self._scene = self._new_scene(now_s) if news else scene.resume(self._scene, now_s, self._course.floor_s)
+        if news:
+            self._begin(now_s)
+        else:
+            self._resume(now_s)
 
     def _judged(self, why: Why, looked: Looked) -> Background | None:
         """The answer, together with earlier unsure ones of the same scene: the second step for a path that one window cannot tell."""
@@ -176,6 +191,17 @@ class Lookout:
 
     def _new_scene(self, now_s: float) -> scene.Scene:
         return scene.begin(now_s, self._course.floor_s, policy.awaited(self.in_force))
+
+    def _begin(self, now_s: float) -> None:
+        """Another transport is in force: neither what was seen nor what was heard is of any use."""
+        self._scene = self._new_scene(now_s)
+        if self._listener is not None:
+            self._listener.begin(now_s, self.in_force)
+
+    def _resume(self, now_s: float) -> None:
+        self._scene = scene.resume(self._scene, now_s, self._course.floor_s)
+        if self._listener is not None:
+            self._listener.resume(now_s)
 
     async def _switch(self, step: SwitchStep) -> bool:
         """Gets a switch into force; what the mover refuses or does not hear is as if it had not been decided."""
@@ -211,17 +237,20 @@ class Lookout:
         # What the classifier said stands beside what was measured against it.
         self._measured[self._course.decision.congestion_control] = step.switch.why
         self._stand(self._course.decision, told=step.switch.why, why_not=step.switch.why)
-        self._scene = self._new_scene(seen.at_s)
+        self._begin(seen.at_s)
         return True
 
     def _remember(self, verdict: Verdict) -> None:
         # A switch back to the safe default may give share away on purpose: it does not measure what the other one is worth.
         if verdict.before != DEFAULT_CONGESTION_CONTROL:
             return
-        history = self._course.history
-        old = history.measured.get(verdict.congestion_control, Measured(0, 1.0))
+        history, background = self._course.history, self._course.decision.background
+        if background is None:
+            return
+        tried = Tried(verdict.congestion_control, background.has_bbr)
+        old = history.measured.get(tried, Measured(0, 1.0))
         mean = (old.count * old.goodput_ratio + verdict.goodput_ratio) / (old.count + 1)
-        measured = {**history.measured, verdict.congestion_control: Measured(old.count + 1, mean)}
+        measured = {**history.measured, tried: Measured(old.count + 1, mean)}
         self._course.history = replace(history, measured=measured)
 
     def _barred_until_s(self, wanted: str, now_s: float) -> float | None:
@@ -251,6 +280,11 @@ class Lookout:
         if not self._told:
             _log.warning("%s", what)
         self._told = True
+
+
+def _had_bps(known: scene.Scene, seen: Observation) -> float:
+    """What a switch is compared with: while somebody pushes in, the mean of the last seconds is of a time that is over."""
+    return min(known.goodput_bps or seen.goodput_bps, seen.goodput_bps)
 
 
 def _doubt(decision: Decision, now: datetime) -> Why | None:

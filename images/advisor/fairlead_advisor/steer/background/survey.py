@@ -52,7 +52,7 @@ async def survey(effects: Effects, peer: Peer, budget_s: float) -> Survey:
             await effects.sleep(seconds + _REPLIES_S - waited_s)
             waited_s = seconds + _REPLIES_S
             try:
-                background = await _answer(classifier, so_far(), seconds)
+                background = await answer_within(classifier, so_far(), seconds)
             except AdvisorError as error:
                 _log.info("no answer from the first %g s: %s", seconds, error)
                 continue
@@ -67,12 +67,12 @@ async def survey(effects: Effects, peer: Peer, budget_s: float) -> Survey:
     if not result.trace.answered_rtts_ms():
         return Survey(result, None, "the echo answered no request")
     try:
-        return Survey(result, await _answer(classifier, result.trace, longest_s))
+        return Survey(result, await answer_within(classifier, result.trace, longest_s))
     except AdvisorError as error:
         return Survey(result, None, f"the classifier failed: {error}")
 
 
-async def _answer(classifier: Classifier, trace: Trace, window_s: float) -> Background:
+async def answer_within(classifier: Classifier, trace: Trace, window_s: float) -> Background:
     """The classifier's, or ClassifierAnswerError: one that hangs must end neither the transfer's start nor the watch."""
     try:
         async with asyncio.timeout(classifier.answers_within_s):

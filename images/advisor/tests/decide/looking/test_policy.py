@@ -64,6 +64,21 @@ def test_a_look_is_due_when_it_is_worth_its_price(account: Account, now_s: float
     assert due(account, now_s, change) is why
 
 
+@pytest.mark.parametrize(
+    ("account", "now_s", "why"),
+    [
+        pytest.param(SURE, 25.0, Why.HEARD, id="the first look is free"),
+        pytest.param(replace(SURE, rests_until_s=40.0), 30.0, None, id="not so soon after the one before"),
+        pytest.param(replace(SURE, not_before_s=100.0), 99.0, None, id="the last one was in vain"),
+        pytest.param(replace(SURE, free=False), 60.0, Why.HEARD, id="on credit"),
+        pytest.param(SPENT, 60.0, None, id="not in debt"),
+        pytest.param(replace(BARRED, free=False), 100.0, Why.HEARD, id="it does not wait for the end of a bar"),
+    ],
+)
+def test_what_is_heard_against_the_last_answer_is_looked_at_without_a_step(account: Account, now_s: float, why: Why | None) -> None:
+    assert due(account, now_s, None, heard=True) is why
+
+
 def test_looks_in_vain_become_rarer_and_news_makes_the_next_free() -> None:
     account, now_s, pauses = SURE, 100.0, []
     for _ in range(8):

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
+from itertools import pairwise
 
 import pytest
 
@@ -130,6 +131,83 @@ def test_what_a_lifted_cap_brought_is_not_put_down_to_the_switch(watch: Callable
     assert [control for _, control in switches(watched)] == ["bbr", "cubic"]
     (first, _) = watched.entries("outcome")
     assert isinstance(first["goodput_ratio"], float) and first["goodput_ratio"] > 4, "of which most is the cap's"
+
+
+def test_bbr_that_was_there_from_the_first_byte_is_heard_without_a_step(watch: Callable[..., Watched]) -> None:
+    def prepare(mover: ModelMover, _clock: Clock) -> None:
+        mover.goodput_bps = lambda _n, control: 20e6 if control == "bbr" else 2e6
+
+    beside = lambda _now_s: seen("B1-B1")  # noqa: E731
+    watched = watch(100, FIXED, classify=beside, prepare=prepare, answered=seen("B0-C1"), hears=beside)
+    ((at_s, control),) = switches(watched)
+    assert (control, at_s <= 35) == ("bbr", True)
+    (look,) = watched.entries("look")
+    assert look["why"] == "what is heard beside the data contradicts the last answer"
+    assert look["story"] == "BBR is heard beside the data (97%)"
+    assert "BBR is heard beside the data (97%)" in published(watched).message
+
+
+def test_bbr_that_falls_silent_without_a_step_is_looked_for(watch: Callable[..., Watched]) -> None:
+    hears = lambda now_s: seen("B1-B1" if now_s <= 100 else "B1-C1" if now_s <= 130 else "B0-C1")  # noqa: E731
+    watched = watch(180, FIXED, classify=sees_bbr(0, 100), in_force="bbr", answered=seen("B1-C0"), hears=hears)
+    ((at_s, control),) = switches(watched)
+    assert (control, 100 < at_s <= 140) == ("cubic", True)
+    (look,) = watched.entries("look")
+    assert look["story"] == "no other BBR is heard beside the data any more (0%)"
+
+
+@pytest.mark.parametrize(
+    ("limits", "hears"),
+    [
+        pytest.param(Limits(5, 5), lambda _now_s: seen("B1-B1"), id="own streams are too many"),
+        pytest.param(FIXED, lambda _now_s: seen("B1-B1", 0.85), id="it is not sure"),
+        pytest.param(FIXED, lambda _now_s: seen("B1-B1", abstained=True), id="it abstains"),
+        pytest.param(FIXED, lambda now_s: seen("B1-B1" if int(now_s / 5) % 2 else "B0-C1"), id="it changes its mind"),
+        pytest.param(Limits(4, 4, congestion_control="cubic"), lambda _now_s: seen("B1-B1"), id="the user's choice"),
+    ],
+)
+def test_nothing_is_held_for_what_is_not_heard_for_sure(
+    watch: Callable[..., Watched], limits: Limits, hears: Callable[[float], Background]
+) -> None:
+    watched = watch(200, limits, classify=sees_bbr(0), streams=limits.streams_minimum, answered=NOBODY, hears=hears)
+    assert (watched.mover.holds, watched.mover.patches) == ([], [])
+
+
+def test_what_a_quiet_look_denies_is_heard_ever_more_seldom(watch: Callable[..., Watched]) -> None:
+    watched = watch(900, FIXED, classify=lambda _now_s: NOBODY, answered=NOBODY, hears=lambda _now_s: seen("B1-B1"))
+    starts_s = [at_s for at_s, seconds in watched.mover.holds if seconds]
+    assert (len(starts_s), switches(watched)) == (4, [])
+    assert sum(1 for at_s in starts_s if at_s < 200) == 2
+
+
+def test_a_barred_answer_that_is_heard_again_is_no_news(watch: Callable[..., Watched]) -> None:
+    hears = lambda now_s: seen("B1-C1" if now_s > 60 else "B0-C1")  # noqa: E731
+    watched = watch(260, FIXED, classify=sees_bbr(), prepare=worse_with_bbr, answered=NOBODY, hears=hears)
+    assert [look["why"] for look in watched.entries("look")] == ["the path changed", "the path changed"]
+
+
+def test_a_classifier_that_fails_beside_the_data_is_asked_again_after_a_minute(watch: Callable[..., Watched]) -> None:
+    asked_s: list[float] = []
+
+    def hears(now_s: float) -> Background:
+        asked_s.append(now_s)
+        raise ClassifierAnswerError("too few requests were answered")
+
+    watch(200, FIXED, classify=sees_bbr(1e9), answered=NOBODY, hears=hears)
+    assert [round(later - earlier, -1) for earlier, later in pairwise(asked_s)] == [60.0, 60.0, 60.0]
+
+
+def test_a_switch_is_judged_by_what_was_left_when_it_was_looked_at(watch: Callable[..., Watched]) -> None:
+    def prepare(mover: ModelMover, clock: Clock) -> None:
+        def goodput_bps(_streams: int, control: str) -> float:
+            # Pushed aside within five seconds, of which a look sees the middle.
+            return 15e6 if control == "bbr" else max(5e6, 95e6 - 40e6 * max(0.0, clock.now_s - 60))
+
+        mover.goodput_bps = goodput_bps
+
+    watched = watch(120, FIXED, classify=sees_bbr(), prepare=prepare, answered=NOBODY)
+    assert [control for _, control in switches(watched)] == ["bbr"]
+    assert [entry["kept"] for entry in watched.entries("outcome")] == [True]
 
 
 def worse_with_bbr(mover: ModelMover, clock: Clock) -> None:

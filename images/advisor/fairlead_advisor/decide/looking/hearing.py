@@ -1,0 +1,70 @@
+"""Whether the classifier, asked while our own data flow, contradicts what it said of the path without them.
+
+Its answer is no ground for a choice then, but own streams do not hide what matters: with CUBIC they look like one more CUBIC flow, which
+leaves the probability of BBR as it is; with BBR they look like the BBR of one source, so that BBR of both tells of somebody else's.
+"""
+
+import math
+from dataclasses import dataclass, replace
+
+from fairlead_advisor.decide.background import Background
+
+WINDOW_S = 10.0
+"""The longest that an answer is taken from."""
+PERIOD_S = 5.0
+"""Between two answers: successive windows overlap."""
+MOST_STREAMS = 4
+"""Own streams. Sixteen with CUBIC fill a path of tens of Mb/s with a noise that looks like BBR, four do not (measured on three)."""
+SETTLE_S = 3.0
+"""After data began or resumed, or the transport was changed: no window begins before."""
+
+# Measured with own CUBIC on six paths, 360 windows a side: at most 0.35 without BBR, from the second window on at least 0.84 beside it.
+_SOMEBODYS = 0.9
+_SURE_WINDOWS = 2
+# With own BBR: 0.00 to 0.12 over four windows beside nobody and CUBIC, from 0.2 beside BBR. Where CUBIC drowns the other BBR it is low all
+# along: only what has been heard can fall silent.
+_NOBODYS = 0.1
+_LASTING_WINDOWS = 4
+_HEARD = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Hearing:
+    """The probabilities of somebody else's BBR in the latest windows beside own streams with `congestion_control`.
+
+    `heard`: whether there once was some, since that is in force.
+    """
+
+    congestion_control: str
+    levels: tuple[float, ...] = ()
+    heard: bool = False
+
+
+def hear(hearing: Hearing, answer: Background) -> Hearing:
+    """Takes the answer of one window in; one that the classifier does not stand by tells nothing."""
+    if answer.abstained:
+        return hearing
+    level = answer.probabilities["B1-B1"] if hearing.congestion_control == "bbr" else answer.any_bbr
+    levels = (*hearing.levels, level)[-_LASTING_WINDOWS:]
+    return replace(hearing, levels=levels, heard=hearing.heard or _mean(levels, _LASTING_WINDOWS) >= _HEARD)
+
+
+def interrupted(hearing: Hearing) -> Hearing:
+    """Data stood still: the windows of before do not count any more, but that something could be heard does."""
+    return replace(hearing, levels=())
+
+
+def contradiction(hearing: Hearing, known: Background | None) -> str:
+    """What is heard against the `known` answer, in words; empty if nothing, or if it is what is known."""
+    bbr_is_known = known is not None and not known.abstained and known.has_bbr
+    if hearing.congestion_control != "bbr":
+        level = _mean(hearing.levels, _SURE_WINDOWS)
+        return f"BBR is heard beside the data ({level:.0%})" if level >= _SOMEBODYS and not bbr_is_known else ""
+    level = _mean(hearing.levels, _LASTING_WINDOWS)
+    silent = hearing.heard and level <= _NOBODYS and bbr_is_known
+    return f"no other BBR is heard beside the data any more ({level:.0%})" if silent else ""
+
+
+def _mean(levels: tuple[float, ...], count: int) -> float:
+    """Of the last `count`; NaN while there are fewer, which compares as neither high nor low."""
+    return math.fsum(levels[-count:]) / count if len(levels) >= count else math.nan

@@ -1,0 +1,74 @@
+from collections.abc import Sequence
+
+import pytest
+
+from fairlead_advisor.decide.background import Background
+from fairlead_advisor.decide.looking.hearing import Hearing, contradiction, hear, interrupted
+from fairlead_advisor.models.classes import CLASSES
+from tests.support.model_mover import seen
+
+WITH_BBR, WITHOUT = seen("B1-C0"), seen("B0-C1")
+
+
+def answer(any_bbr: float, both: float = 0.0, *, abstained: bool = False) -> Background:
+    probabilities = dict.fromkeys(CLASSES, 0.0) | {"B1-B1": both, "B1-C1": any_bbr - both, "B0-C1": 1 - any_bbr}
+    return Background(probabilities, any_bbr, max(any_bbr, 1 - any_bbr), abstained, "test-1")
+
+
+def told(control: str, answers: Sequence[Background], known: Background | None) -> str:
+    hearing = Hearing(control)
+    for one in answers:
+        hearing = hear(hearing, one)
+    return contradiction(hearing, known)
+
+
+BBR, MAYBE, NONE = answer(0.97), answer(0.7), answer(0.02)
+
+
+@pytest.mark.parametrize(
+    ("answers", "known", "story"),
+    [
+        pytest.param([BBR, BBR], WITHOUT, "BBR is heard beside the data (97%)", id="twice"),
+        pytest.param([NONE, NONE, BBR, BBR], WITHOUT, "BBR is heard beside the data (97%)", id="since the last two"),
+        pytest.param([BBR, BBR], None, "BBR is heard beside the data (97%)", id="nothing is known"),
+        pytest.param([BBR, BBR], seen("B1-C0", abstained=True), "BBR is heard beside the data (97%)", id="it was not sure"),
+        pytest.param([BBR], WITHOUT, "", id="once"),
+        pytest.param([BBR, MAYBE], WITHOUT, "", id="not surely"),
+        pytest.param([BBR, BBR, NONE], WITHOUT, "", id="no longer"),
+        pytest.param([BBR, answer(0.02, abstained=True), BBR], WITHOUT, "BBR is heard beside the data (97%)", id="one abstains"),
+        pytest.param([BBR, BBR], WITH_BBR, "", id="it is what is known"),
+        pytest.param([NONE] * 6, WITH_BBR, "", id="no BBR with own CUBIC: the choice is right already"),
+    ],
+)
+def test_beside_own_cubic_bbr_is_somebody_elses(answers: Sequence[Background], known: Background | None, story: str) -> None:
+    assert told("cubic", answers, known) == story
+
+
+BOTH, OWN = answer(0.99, 0.8), answer(0.99, 0.03)
+
+
+@pytest.mark.parametrize(
+    ("answers", "known", "story"),
+    [
+        pytest.param([BOTH] * 4 + [OWN] * 4, WITH_BBR, "no other BBR is heard beside the data any more (3%)", id="it fell silent"),
+        pytest.param([BOTH] * 4 + [OWN] * 3, WITH_BBR, "", id="not for long enough"),
+        pytest.param([OWN] * 20, WITH_BBR, "", id="it never could be heard"),
+        pytest.param([BOTH] * 2 + [OWN] * 8, WITH_BBR, "", id="it could hardly be heard"),
+        pytest.param([BOTH] * 4 + [OWN] * 4, WITHOUT, "", id="it is what is known"),
+        pytest.param([BOTH] * 8, WITHOUT, "", id="own BBR alone may look like that"),
+    ],
+)
+def test_beside_own_bbr_it_is_bbr_of_both_sources_that_tells(answers: Sequence[Background], known: Background | None, story: str) -> None:
+    assert told("bbr", answers, known) == story
+
+
+def test_a_look_begins_the_windows_anew_but_what_could_be_heard_still_can() -> None:
+    hearing = Hearing("bbr")
+    for one in [BOTH] * 4 + [OWN] * 3:
+        hearing = hear(hearing, one)
+    hearing = interrupted(hearing)
+    told_after = []
+    for _ in range(4):
+        hearing = hear(hearing, OWN)
+        told_after.append(bool(contradiction(hearing, WITH_BBR)))
+    assert told_after == [False, False, False, True]
