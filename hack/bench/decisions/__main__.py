@@ -17,10 +17,11 @@ import time
 from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-from decisions import report, stream_counts
+from decisions import listening, report, stream_counts
 from decisions.figures import doubtful
 from decisions.fingerprints import digest_of, fingerprints
 from decisions.lab.run import Bench, run_cell
@@ -30,13 +31,14 @@ from decisions.outcomes import Outcome, read_outcomes
 from decisions.paper.classifier import save_training, training_of
 from fairlead_advisor.errors import AdvisorError, NoModelError
 from fairlead_advisor.models.store import find_model
+from fairlead_advisor.serve.classifier import classify_window
 from fairlead_advisor.train.data import INDEX, TRAIN, Dataset, load_dataset
 from fairlead_testbed.cli import DATASETS
 from fairlead_testbed.dataset.specification import Specification
 from fairlead_testbed.errors import LabError, TestbedError, UsageError
 from fairlead_testbed.lab.emulator import find_program
 from fairlead_testbed.lab.namespaces import remove_abandoned
-from fairlead_testbed.runs.batch import Rules, State, generate, is_recorded
+from fairlead_testbed.runs.batch import RUNS, Rules, State, generate, is_recorded
 from fairlead_testbed.runs.packing import Budget, estimate_s
 from fairlead_testbed.runs.progress import Progress, duration
 from fairlead_testbed.scenario.load import load_toml
@@ -132,7 +134,7 @@ def run(options: argparse.Namespace) -> int:
     if options.pictures:
         from decisions import pictures  # noqa: PLC0415 - matplotlib is slow to load, and few calls need it
 
-        pictures.write_all(options.pictures, session.cells, options.folder)
+        pictures.write_all(options.pictures, (*session.cells, *_again(session)), options.folder)
     return 0 if complete else 1
 
 
@@ -224,7 +226,15 @@ def _rows(session: Session) -> list[dict[str, Any]]:
         },
     }
     counts = stream_counts.figures(stream_counts.read_rows(options.folder, session.sweep, session.programs))
-    return report.rows(outcomes, counts, about)
+    return report.rows(outcomes, {**_heard(session, outcomes), **counts}, about)
+
+
+def _heard(session: Session, outcomes: Sequence[Outcome]) -> dict[str, float | None]:
+    try:
+        model = find_model(session.options.model)
+    except NoModelError:
+        return {}
+    return listening.figures(listening.listen(outcomes, session.options.folder / RUNS, partial(classify_window, model)))
 
 
 def _stoppable(work: Coroutine[Any, Any, _T]) -> _T:

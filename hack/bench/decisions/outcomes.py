@@ -17,8 +17,12 @@ from fairlead_testbed.runs.record import MANIFEST
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """One run: the transfer's goodput over its whole time and over its second half, and the same of every background flow."""
+    """One run: the transfer's goodput over its whole time and over its second half, and the same of every background flow.
 
+    `run` is its folder's name.
+    """
+
+    run: str
     path_id: str
     scene: Scene
     policy: Policy
@@ -55,6 +59,7 @@ def outcome_of(cell: Cell, manifest: Mapping[str, Any]) -> Outcome:
     own, flows = manifest["own"], manifest["flows"]
     settled = manifest["settled_flows_bps"]
     return Outcome(
+        run=cell.name,
         path_id=cell.path_id,
         scene=cell.scene,
         policy=cell.policy,

@@ -36,8 +36,10 @@ def write_all(folder: Path, cells: Sequence[Cell], runs: Path) -> None:
         _save(_bars(complete), folder / "decisions-cells.svg")
     for outcome in outcomes:
         if not outcome.scene.stationary and outcome.policy in LOOPS:
-            name = f"{outcome.path_id}__{outcome.scene.name}__{outcome.policy}"
-            _save(_change(outcome, runs / RUNS / name), folder / f"decisions-{outcome.scene.name}-{outcome.path_id}-{outcome.policy}.svg")
+            _save(
+                _change(outcome, runs / RUNS / outcome.run),
+                folder / f"decisions-{outcome.scene.name}-{outcome.path_id}-{outcome.policy}.svg",
+            )
 
 
 def _bars(complete: Sequence[Group]) -> Any:

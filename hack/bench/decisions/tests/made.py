@@ -30,6 +30,7 @@ def outcome(
 ) -> Outcome:
     flows_bps = tuple(mbps * MBPS for mbps in flows_mbps)
     return Outcome(
+        run=f"{path_id}__{background}__{policy}",
         path_id=path_id,
         scene=scene or STATIONARY[background],
         policy=policy,

@@ -11,8 +11,10 @@ from decisions import __main__ as program
 from decisions import stream_counts
 from decisions.tests.made import manifest
 from fairlead_advisor.models.classes import CLASSES
+from fairlead_advisor.probe.trace import write_trace
 from fairlead_testbed.data import RawTrace, write_runs, write_split
 from fairlead_testbed.lab.emulator import PROGRAM_VARIABLE
+from fairlead_testbed.runs.plans import TRACE
 from fairlead_testbed.runs.quality import Verdict
 from fairlead_testbed.runs.record import MANIFEST
 from tests.support.background import caricature
@@ -38,7 +40,7 @@ def arguments(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 class Lab:
-    """Leaves the manifests that runs would."""
+    """Leaves the manifests and traces that runs would."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.ran: list[str] = []
@@ -53,6 +55,7 @@ class Lab:
         told = manifest(cell)
         told["own"]["goodput_bps"] = self.goodputs_bps.get(cell.name, told["own"]["goodput_bps"])
         leave(folder, told)
+        write_trace(folder / TRACE, caricature(cell.scene.classes[0][1], seconds=30, rate_hz=20, base_ms=100, seed=1))
         return Verdict(())
 
     async def _sweep(self, *_plan: object) -> None:
@@ -76,6 +79,7 @@ def test_everything_is_measured_once_and_written(tmp_path: Path, arguments: Sequ
     assert (found["about"]["runs"], found["about"]["runs_planned"], found["about"]["matrix"]) == (25, 25, "subset")
     assert found["about"]["paths"]["p00"]["in_training"] == "unseen"
     assert found["goodput_vs_oracle_mean"]["value"] == 1.0
+    assert found["listening_wrong_share"]["value"] is not None
     assert program.main(arguments) == 0
     assert len(lab.ran) == 25
 
