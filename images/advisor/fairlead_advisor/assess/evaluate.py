@@ -12,7 +12,6 @@ from fairlead_advisor.models.answer import Answer
 from fairlead_advisor.models.classes import CLASSES
 from fairlead_advisor.models.classifier import Classifier
 from fairlead_advisor.probe.coverage import require_coverage, window_is_covered
-from fairlead_advisor.probe.trace import read_trace
 
 VERSION = 1
 
@@ -46,10 +45,10 @@ def evaluate(classifier: Classifier, files: Iterable[LabelledFile], window_s: fl
 
 
 def _windows(labelled: LabelledFile, window_s: float) -> tuple[list[Window], int]:
-    trace = read_trace(labelled.file)
-    windows = list(consecutive_windows(trace, window_s))
+    traces = labelled.traces()
+    windows = [window for trace in traces for window in consecutive_windows(trace, window_s)]
     if not windows:
-        require_coverage(labelled.file, trace, window_s)
+        require_coverage(labelled.file, traces[-1], window_s)
     covered = [window for window in windows if window_is_covered(window.send_times_s.tolist(), window.rtts_ms.tolist())]
     return covered, len(windows) - len(covered)
 

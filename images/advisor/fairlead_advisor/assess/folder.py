@@ -1,31 +1,48 @@
-"""Labelled traces as files in a folder, named `<path>__<class>__<seed>.csv`."""
+"""Labelled traces as files in a folder, named `<path>__<class>__<seed>.csv`, or `.jsonl` for a sidecar's record with what it sampled."""
 
 import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from fairlead_advisor.errors import DataError
+from fairlead_advisor.errors import DataError, RecordError
 from fairlead_advisor.models.classes import CLASSES
+from fairlead_advisor.probe.trace import Trace, read_trace
+from fairlead_advisor.record.journal import read_record
+from fairlead_advisor.record.samples import sampled_traces
 
 MAXIMUM_FILES = 20_000
 
-_NAME = re.compile(r"(?P<path>[^/]+?)__(?P<class_name>[^_/]+)__(?P<seed>[^_/]+)\.csv")
+_TRACE, _RECORD = ".csv", ".jsonl"
+
+_NAME = re.compile(r"(?P<path>[^/]+?)__(?P<class_name>[^_/]+)__(?P<seed>[^_/]+)\.(csv|jsonl)")
 
 
 @dataclass(frozen=True, slots=True)
 class LabelledFile:
-    """A trace file with what its name says: the path it was taken on, the class of the background, the seed of the run."""
+    """A file of traces with what its name says: the path they were taken on, the class of the background, the seed of the run."""
 
     file: Path
     path: str
     class_name: str
     seed: str
 
+    def traces(self) -> list[Trace]:
+        """The one of a trace file, or those of every survey on record. TraceError, RecordError or DataError if there is none."""
+        if self.file.suffix != _RECORD:
+            return [read_trace(self.file)]
+        try:
+            found = sampled_traces(read_record(self.file))
+        except RecordError as error:
+            raise RecordError(str(error) if str(self.file) in str(error) else f"{self.file}: {error}") from None
+        if not found:
+            raise DataError(f"{self.file}: holds no samples of a path: its sidecar has not probed any, leave it out")
+        return found
+
 
 def labelled_files(folder: Path) -> list[LabelledFile]:
-    """The traces in `folder` by name; DataError if there is none, or if a CSV file's name is not one."""
+    """The files in `folder` by name; DataError if there is none, or if a trace's or record's name is not one."""
     try:
-        found = sorted(entry for entry in folder.iterdir() if entry.suffix == ".csv" and entry.name != "runs.csv")
+        found = sorted(entry for entry in folder.iterdir() if entry.suffix in (_TRACE, _RECORD) and entry.name != "runs.csv")
     except FileNotFoundError:
         raise DataError(f"{folder}: no such directory: name one with trace files") from None
     except OSError as error:
@@ -40,7 +57,7 @@ def labelled_files(folder: Path) -> list[LabelledFile]:
 def _labelled(file: Path) -> LabelledFile:
     named = _NAME.fullmatch(file.name)
     if not named:
-        raise DataError(f"{file}: its name must be <path>__<class>__<seed>.csv, like lyon-turin__B1-C1__3.csv")
+        raise DataError(f"{file}: its name must be <path>__<class>__<seed>.csv (.jsonl of a record), like lyon-turin__B1-C1__3.csv")
     if named["class_name"] not in CLASSES:
         raise DataError(f"{file}: {named['class_name']!r} in its name is no class: it must be one of {', '.join(CLASSES)}")
     return LabelledFile(file, named["path"], named["class_name"], named["seed"])

@@ -9,9 +9,11 @@ from fairlead_advisor.decide.background import Background
 from fairlead_advisor.decide.model import Decision, PathMeasurement
 from fairlead_advisor.decide.optimizer import Outcome
 from fairlead_advisor.decide.switching import Switch, Verdict
+from fairlead_advisor.probe.trace import Trace
 from fairlead_advisor.record.journal import Journal, Kind
 from fairlead_advisor.record.metrics import Metrics
 from fairlead_advisor.record.published import MOST_CHANGES, Changed, Looks, Published, Summing, as_json, background_json, outcome_json
+from fairlead_advisor.record.samples import samples_json
 
 _log = logging.getLogger(__name__)
 
@@ -77,6 +79,10 @@ class Board:
         _log.info("congestion control %s -> %s: %s", before, switch.to, switch.why)
         self._journal.tell(Kind.SWITCH, {"from": before, "to": switch.to, "undo": switch.undo, "why": switch.why})
         self._changed("congestion_control", before, switch.to, switch.why)
+
+    def surveyed(self, trace: Trace) -> None:
+        """The path was sampled without own data: the samples go on record, for training."""
+        self._journal.tell(Kind.SURVEY, samples_json(trace))
 
     def looked(self, look: Look) -> None:
         """Data stood still for a look at the path."""

@@ -7,6 +7,8 @@ from fairlead_advisor.errors import RecordError
 from fairlead_advisor.record.journal import Entry, Kind
 
 _WORTH_TELLING = 0.1
+# Of itself, or in samples that say nothing to a person.
+_UNTOLD = (Kind.DECISION, Kind.SURVEY)
 
 
 def explain(entries: Sequence[Entry], number: int | None = None) -> str:
@@ -22,7 +24,7 @@ def explain(entries: Sequence[Entry], number: int | None = None) -> str:
             known = ", ".join(str(entry.get("number")) for entry in decisions)
             raise RecordError(f"the record holds no decision {number}, only {known}")
         chosen = found[-1]
-    followed = [entry for entry in entries if entry.get("number") == chosen.get("number") and entry.get("kind") != Kind.DECISION]
+    followed = [entry for entry in entries if entry.get("number") == chosen.get("number") and entry.get("kind") not in _UNTOLD]
     return "\n".join([*_decision(chosen), *_changes(chosen, followed)]) + "\n"
 
 

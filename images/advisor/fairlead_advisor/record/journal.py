@@ -27,6 +27,7 @@ class Kind(StrEnum):
     SWITCH = "switch"
     OUTCOME = "outcome"
     LOOK = "look"
+    SURVEY = "survey"
     BUFFER = "buffer"
     END = "end"
 

@@ -113,6 +113,7 @@ class Sidecar:
         result = found.result
         summary = summarize(result.trace)
         self._board.metrics.probed(summary, result.counters)
+        self._board.surveyed(result.trace)
         try:
             write_trace(self._files.trace, result.trace)
         except OutputError as error:

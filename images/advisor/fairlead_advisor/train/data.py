@@ -1,4 +1,4 @@
-"""Labelled runs: a data set of the test bed in its compact form, or a folder of one's own trace files.
+"""Labelled runs: a data set of the test bed in its compact form, or a folder of one's own trace files and records.
 
 The compact form is `runs.jsonl.gz`, a JSON object a run, and `<split>.npz`: hack/wan/fairlead_testbed/README.md documents it.
 """
@@ -19,7 +19,7 @@ import numpy as np
 from fairlead_advisor.assess.folder import labelled_files
 from fairlead_advisor.errors import DataError
 from fairlead_advisor.models.classes import CLASSES
-from fairlead_advisor.probe.trace import Trace, read_trace
+from fairlead_advisor.probe.trace import Trace
 
 TRAIN = "train"
 TEST_SPLITS = ("test_seeds", "test_paths", "test_kinds")
@@ -61,11 +61,15 @@ class Dataset:
 
 
 def load_dataset(folder: Path) -> Dataset:
-    """Reads either layout; DataError or TraceError, naming the file, if it is neither or broken. One's own traces are all `train`."""
+    """Reads either layout; DataError or TraceError, naming the file, if it is neither or broken. One's own are all `train`."""
     if (folder / INDEX).is_file():
         return _load_compact(folder)
     files = labelled_files(folder)
-    runs = [Run(item.file.stem, item.path, item.class_name, item.seed, TRAIN, read_trace(item.file)) for item in files]
+    runs = [
+        Run(f"{item.file.stem}#{number}" if number else item.file.stem, item.path, item.class_name, item.seed, TRAIN, trace)
+        for item in files
+        for number, trace in enumerate(item.traces())
+    ]
     return Dataset(runs, _digest([item.file for item in files]))
 
 

@@ -1,9 +1,13 @@
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
 from fairlead_advisor.assess.folder import LabelledFile, labelled_files
-from fairlead_advisor.errors import DataError
+from fairlead_advisor.errors import DataError, RecordError
+from fairlead_advisor.record.journal import Journal, Kind
+from fairlead_advisor.record.samples import samples_json
+from tests.support.traces import steady
 
 
 def test_names_tell_path_class_and_seed(tmp_path: Path) -> None:
@@ -30,6 +34,35 @@ def test_another_name_is_refused(tmp_path: Path, name: str, complaint: str) -> N
     with pytest.raises(DataError, match=complaint) as refusal:
         labelled_files(tmp_path)
     assert name in str(refusal.value)
+
+
+def test_a_record_has_the_traces_of_all_its_surveys(tmp_path: Path) -> None:
+    record = tmp_path / "p__B1-C0__job-7.jsonl"
+    journal = Journal(record, lambda: datetime(2026, 1, 1, tzinfo=UTC))
+    for count in (150, 300):
+        journal.tell(Kind.SURVEY, samples_json(steady(count)))
+        journal.tell(Kind.STREAMS, {"kept": 4})
+    [item] = labelled_files(tmp_path)
+    assert (item.path, item.class_name, item.seed, [len(trace) for trace in item.traces()]) == ("p", "B1-C0", "job-7", [150, 300])
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ('{"version":1,"kind":"end","number":1}\n', "holds no samples of a path"),
+        (
+            '{"version":1,"kind":"survey","at":"noon","send_times_s":[1],"rtts_ms":[]}\n',
+            "the survey of noon has no samples that belong together",
+        ),
+        ("nonsense\n", "line 1: not JSON"),
+    ],
+)
+def test_a_record_without_samples_is_refused_by_name(tmp_path: Path, text: str, complaint: str) -> None:
+    (tmp_path / "p__B1-C0__1.jsonl").write_text(text)
+    [item] = labelled_files(tmp_path)
+    with pytest.raises((DataError, RecordError), match=complaint) as refusal:
+        item.traces()
+    assert str(refusal.value).count("p__B1-C0__1.jsonl") == 1
 
 
 def test_a_folder_without_traces_is_refused(tmp_path: Path) -> None:

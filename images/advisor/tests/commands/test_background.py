@@ -2,6 +2,7 @@ import asyncio
 import json
 import sys
 from asyncio.subprocess import DEVNULL, PIPE
+from datetime import UTC, datetime
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +11,8 @@ import pytest
 from fairlead_advisor.features.vector import NAMES
 from fairlead_advisor.models.classes import CLASSES
 from fairlead_advisor.probe.trace import write_trace
+from fairlead_advisor.record.journal import Journal, Kind
+from fairlead_advisor.record.samples import samples_json
 from tests.support.background import caricature
 from tests.support.command import run
 from tests.support.models import tiny_model, tiny_proto, write_model
@@ -98,11 +101,13 @@ async def test_a_model_that_reads_other_files_is_refused_before_it_runs(tmp_path
     assert "bad.onnx: is not self-contained" in outcome.stderr
 
 
-async def test_evaluate_tells_figures_by_class_and_path(tmp_path: Path, model: Path) -> None:
+async def test_evaluate_tells_figures_by_class_and_path_of_traces_and_records(tmp_path: Path, model: Path) -> None:
     folder = tmp_path / "traces"
     folder.mkdir()
-    for path, class_name in (("a", "B0-C0"), ("a", "B1-C0"), ("b", "B1-C0"), ("b", "B0-C1")):
+    for path, class_name in (("a", "B0-C0"), ("a", "B1-C0"), ("b", "B1-C0")):
         write_trace(folder / f"{path}__{class_name}__1.csv", caricature(class_name, seconds=31, base_ms=100))
+    record = Journal(folder / "b__B0-C1__1.jsonl", lambda: datetime(2026, 1, 1, tzinfo=UTC))
+    record.tell(Kind.SURVEY, samples_json(caricature("B0-C1", seconds=31, base_ms=100)))
     outcome = await run("evaluate", folder, "--model", model)
     assert (outcome.exit_code, outcome.stderr) == (0, "")
     told = json.loads(outcome.stdout)

@@ -1,5 +1,6 @@
 import gzip
 import json
+from datetime import UTC, datetime
 from pathlib import Path
 
 import numpy as np
@@ -7,6 +8,8 @@ import pytest
 
 from fairlead_advisor.errors import DataError, TraceError
 from fairlead_advisor.probe.trace import write_trace
+from fairlead_advisor.record.journal import Journal, Kind
+from fairlead_advisor.record.samples import samples_json
 from fairlead_advisor.train.data import load_dataset
 from tests.support.traces import steady
 
@@ -83,6 +86,17 @@ def test_a_folder_of_traces_is_read_by_name(tmp_path: Path) -> None:
     [run] = load_dataset(tmp_path).runs
     assert (run.name, run.path, run.class_name, run.seed, run.split) == ("p1__B1-B1__7", "p1", "B1-B1", "7", "train")
     assert len(run.trace) == 20
+
+
+def test_what_a_sidecar_sampled_is_read_from_its_record(tmp_path: Path) -> None:
+    journal = Journal(tmp_path / "p1__B1-B1__7.jsonl", lambda: datetime(2026, 1, 1, tzinfo=UTC))
+    for count in (20, 30):
+        journal.tell(Kind.SURVEY, samples_json(steady(count)))
+    runs = load_dataset(tmp_path).runs
+    assert [(run.name, run.path, run.class_name, run.split, len(run.trace)) for run in runs] == [
+        ("p1__B1-B1__7", "p1", "B1-B1", "train", 20),
+        ("p1__B1-B1__7#1", "p1", "B1-B1", "train", 30),
+    ]
 
 
 def test_another_content_has_another_digest(tmp_path: Path) -> None:

@@ -165,6 +165,8 @@ class Lookout:
         barred_until_s = None if decision is None else self._barred_until_s(decision.congestion_control, now_s)
         self._account = policy.looked(self._account, why, now_s, cost_s, news=news, sure=sure, barred_until_s=barred_until_s)
         failure = looked.failure or (looked.survey.failure if looked.survey else "")
+        if looked.survey is not None:
+            self._board.surveyed(looked.survey.result.trace)
         self._board.looked(Look(str(why), story, looked.quiet_s, background, sure=bool(sure), news=news, failure=failure))
         if decision is not None and sure:
             other = decision.congestion_control

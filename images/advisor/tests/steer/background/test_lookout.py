@@ -12,6 +12,7 @@ from fairlead_advisor.decide.model import Decision, Limits, Reason
 from fairlead_advisor.errors import AdvisorError, ClassifierAnswerError, MoverUnavailableError, TransportRefusedError
 from fairlead_advisor.record.explain import explain
 from fairlead_advisor.record.journal import read_record
+from fairlead_advisor.record.samples import sampled_traces
 from tests.steer.conftest import EPOCH
 from tests.support.model_mover import Clock, ModelMover, Watched, seen
 
@@ -53,6 +54,7 @@ def test_bbr_that_arrives_is_answered_within_twenty_seconds_on_live_sockets(watc
     assert decision.background is not None and "a quiet look, since the path changed: the goodput fell" in decision.message
     (look,) = watched.entries("look")
     assert (look["background"], look["sure"], look["news"]) == ({"class": "B1-C0", "probability": 0.97, "abstained": False}, True, True)
+    assert [len(trace) for trace in sampled_traces(watched.entries("survey"))] == [500], "what was sampled can be trained on"
     assert [entry["to"] for entry in watched.entries("switch")] == ["bbr"]
     assert [entry["kept"] for entry in watched.entries("outcome")] == [True]
     assert len(watched.entries("decision")) == 2
