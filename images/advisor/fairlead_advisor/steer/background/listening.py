@@ -1,4 +1,4 @@
-"""Asks the classifier every few seconds what it makes of the path while data flow; costs some milliseconds, and no data wait."""
+"""Asks the classifier what it makes of the path while data flow; costs a millisecond or two, and no data wait."""
 
 import logging
 import math
@@ -23,7 +23,9 @@ class Listener:
     def __init__(self, classifier: Classifier, monitor: PathMonitor, now_s: float, congestion_control: str) -> None:
         self._classifier = classifier
         self._monitor = monitor
-        self._window_s = max((seconds for seconds in classifier.windows_s if seconds <= hearing.WINDOW_S), default=None)
+        self._window_s = max((seconds for seconds in classifier.windows_s if seconds <= hearing.WINDOW_S), default=math.inf)
+        # Of a change that has just been seen, the shortest has the least of what was before.
+        self._shortest_s = min(classifier.windows_s, default=math.inf)
         self.begin(now_s, congestion_control)
 
     def begin(self, now_s: float, congestion_control: str) -> None:
@@ -37,18 +39,31 @@ class Listener:
         self._wait(now_s)
 
     def _wait(self, now_s: float) -> None:
-        self._next_s = math.inf if self._window_s is None else now_s + hearing.SETTLE_S + self._window_s + _UNANSWERED_S
+        opens_s = now_s + hearing.SETTLE_S + _UNANSWERED_S
+        self._next_s, self._denies_from_s = opens_s + self._window_s, opens_s + self._shortest_s
 
     async def listen(self, now_s: float, streams: int, known: Background | None) -> str:
         """What is heard beside so many own `streams` against the `known` answer, in words; empty if nothing."""
         if streams > hearing.MOST_STREAMS:
             self.resume(now_s)
-        if self._window_s is not None and now_s >= self._next_s:
+        if now_s >= self._next_s:
             self._next_s = now_s + hearing.PERIOD_S
-            trace = self._monitor.recent(self._window_s + _UNANSWERED_S)
-            try:
-                self._hearing = hearing.hear(self._hearing, await answer_within(self._classifier, trace, self._window_s))
-            except AdvisorError as error:
-                _log.info("nothing can be heard beside the data: %s", error)
-                self._next_s = now_s + _AFTER_A_FAILURE_S
+            answer = await self._ask(now_s, self._window_s)
+            if answer is not None:
+                self._hearing = hearing.hear(self._hearing, answer)
         return hearing.contradiction(self._hearing, known)
+
+    async def denies(self, now_s: float, streams: int) -> bool:
+        """Whether what is heard now speaks against a change that would alter the choice."""
+        if now_s < self._denies_from_s or streams > hearing.MOST_STREAMS:
+            return False
+        answer = await self._ask(now_s, self._shortest_s)
+        return answer is not None and hearing.denies(self._hearing.congestion_control, streams, answer)
+
+    async def _ask(self, now_s: float, window_s: float) -> Background | None:
+        try:
+            return await answer_within(self._classifier, self._monitor.recent(window_s + _UNANSWERED_S), window_s)
+        except AdvisorError as error:
+            _log.info("nothing can be heard beside the data: %s", error)
+            self._next_s = self._denies_from_s = now_s + _AFTER_A_FAILURE_S
+            return None

@@ -1,6 +1,7 @@
 """Watches for a changed background, looks at the path in quiet when that is worth it, and switches on a sure answer."""
 
 import logging
+import math
 from dataclasses import replace
 from datetime import datetime, timedelta
 
@@ -33,6 +34,9 @@ _LESS_IN_SPITE_OF_MORE = 0.8
 OLD = timedelta(minutes=5)
 """From here on what an earlier transfer saw is no sure answer any more: whoever came since then came before the first second to compare."""
 
+# As long as a window: all of it is from after the step.
+_DENIED_S = 10.0
+
 _ANYTHING = Change(policy.OVERWHELMING, 1.0, "")
 
 _log = logging.getLogger(__name__)
@@ -63,6 +67,7 @@ class Lookout:
         self._span = Span()
         self._recapped = False
         self._measured: dict[str, str] = {}
+        self._denied_from_s = math.inf
         self._alert = self._told = self._trying_more = self._unheard = False
 
     @property
@@ -104,6 +109,8 @@ class Lookout:
         change = self._scene.change
         if self._trying_more and (change is None or change.goodput_ratio > _LESS_IN_SPITE_OF_MORE):
             return False
+        if change is not None and await self._denies(seen):
+            return False
         why = policy.due(self._account, seen.at_s, change, heard=bool(heard))
         if why is Why.OLD and not self._scene.settled:
             # A switch is compared with what there was before it: not with windows that still grow.
@@ -125,6 +132,19 @@ class Lookout:
         if self._span.wide:
             self._span, self._recapped = Span(), True
             self._scene = self._new_scene(seen.at_s)
+
+    async def _denies(self, seen: Observation) -> bool:
+        """Whether what is heard now speaks against a look for what is seen; what is denied for long becomes the usual."""
+        if self._listener is None or not await self._listener.denies(seen.at_s, seen.streams):
+            self._denied_from_s = math.inf
+            return False
+        self._denied_from_s = min(self._denied_from_s, seen.at_s)
+        if seen.at_s - self._denied_from_s >= _DENIED_S:
+            self._denied_from_s = math.inf
+            self._scene = scene.resume(self._scene, seen.at_s, self._course.floor_s)
+        # Who has just come may be heard in a second.
+        self._alert = True
+        return True
 
     async def _listen(self, seen: Observation) -> str:
         """What is heard beside the data against what stands, in words; empty if nothing."""

@@ -3,7 +3,7 @@ from collections.abc import Sequence
 import pytest
 
 from fairlead_advisor.decide.background import Background
-from fairlead_advisor.decide.looking.hearing import Hearing, contradiction, hear, interrupted
+from fairlead_advisor.decide.looking.hearing import Hearing, contradiction, denies, hear, interrupted
 from fairlead_advisor.models.classes import CLASSES
 from tests.support.model_mover import seen
 
@@ -72,3 +72,20 @@ def test_a_look_begins_the_windows_anew_but_what_could_be_heard_still_can() -> N
         hearing = hear(hearing, OWN)
         told_after.append(bool(contradiction(hearing, WITH_BBR)))
     assert told_after == [False, False, False, True]
+
+
+@pytest.mark.parametrize(
+    ("control", "streams", "heard", "denied"),
+    [
+        ("cubic", 4, NONE, True),
+        ("cubic", 1, answer(0.5), False),
+        ("cubic", 1, answer(0.02, abstained=True), False),
+        ("bbr", 1, BOTH, True),
+        ("bbr", 1, OWN, False),
+        ("bbr", 2, BOTH, False),
+    ],
+)
+def test_what_is_heard_now_speaks_against_a_change_that_would_alter_the_choice(
+    control: str, streams: int, heard: Background, denied: bool
+) -> None:
+    assert denies(control, streams, heard) is denied

@@ -175,6 +175,39 @@ def test_nothing_is_held_for_what_is_not_heard_for_sure(
     assert (watched.mover.holds, watched.mover.patches) == ([], [])
 
 
+def cubic_joins(mover: ModelMover, clock: Clock) -> None:
+    mover.goodput_bps = lambda _n, _c: 95e6 if clock.now_s <= 60 else 55e6 if clock.now_s <= 200 else 20e6
+
+
+def test_a_step_that_does_not_sound_like_bbr_costs_no_look_and_becomes_the_usual(watch: Callable[..., Watched]) -> None:
+    classify = lambda now_s: seen("B0-C1" if now_s <= 200 else "B1-C1")  # noqa: E731
+    watched = watch(180, FIXED, classify=classify, prepare=cubic_joins, answered=NOBODY, hears=classify)
+    assert (watched.mover.holds, watched.mover.patches) == ([], [])
+    again = watch(260, FIXED, classify=classify, prepare=cubic_joins, answered=NOBODY, hears=classify)
+    (look,) = again.entries("look")
+    assert look["why"] == "the path changed" and "before 55.0" in str(look["story"])
+    assert [control for _, control in switches(again)] == ["bbr"]
+
+
+def test_with_own_bbr_a_step_is_no_reason_while_somebody_elses_is_heard(watch: Callable[..., Watched]) -> None:
+    def prepare(mover: ModelMover, clock: Clock) -> None:
+        mover.goodput_bps = lambda _n, _c: 30e6 if clock.now_s <= 60 else 60e6
+
+    hears = lambda now_s: seen("B1-B1" if now_s <= 120 else "B1-C0")  # noqa: E731
+    single = Limits(1, 1)
+    watched = watch(110, single, classify=sees_bbr(0, 120), prepare=prepare, in_force="bbr", streams=1, answered=seen("B1-C0"), hears=hears)
+    assert watched.mover.holds == []
+    several = watch(110, FIXED, classify=sees_bbr(0, 120), prepare=prepare, in_force="bbr", answered=seen("B1-C0"), hears=hears)
+    assert len(several.entries("look")) == 1, "several own streams may sound like somebody else's"
+
+
+def test_bbr_that_arrives_and_is_heard_is_answered_as_soon(watch: Callable[..., Watched]) -> None:
+    hears = lambda now_s: seen("B0-C1" if now_s <= 64 else "B1-C1")  # noqa: E731
+    watched = watch(150, FIXED, classify=sees_bbr(), prepare=bbr_between, answered=NOBODY, hears=hears)
+    ((at_s, control),) = switches(watched)
+    assert (control, 60 < at_s <= 75) == ("bbr", True)
+
+
 def test_what_a_quiet_look_denies_is_heard_ever_more_seldom(watch: Callable[..., Watched]) -> None:
     watched = watch(900, FIXED, classify=lambda _now_s: NOBODY, answered=NOBODY, hears=lambda _now_s: seen("B1-B1"))
     starts_s = [at_s for at_s, seconds in watched.mover.holds if seconds]
