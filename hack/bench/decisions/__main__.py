@@ -26,7 +26,7 @@ from decisions.figures import doubtful
 from decisions.fingerprints import digest_of, fingerprints
 from decisions.lab.run import Bench, run_cell
 from decisions.lab.transfer import Tools
-from decisions.matrix import FULL, SUBSET, Cell, Matrix, Policy, cells, kind_of_path, known_paths, matching, repetitions
+from decisions.matrix import FULL, ROUNDS, SUBSET, Cell, Matrix, Policy, cells, kind_of_path, known_paths, matching, repetitions
 from decisions.outcomes import Outcome, read_outcomes
 from decisions.paper.classifier import save_training, training_of
 from fairlead_advisor.errors import AdvisorError, NoModelError
@@ -173,8 +173,9 @@ async def _measure(session: Session, bench: Bench) -> bool:
         return await generate(wanted, options.folder, recorder, rules, Progress(len(wanted), budget, sys.stderr))
 
     state = await record_all(session.cells)
-    if not state.out_of_time and (again := _again(session)):
-        state = await record_all((*session.cells, *again))
+    for number in range(1, len(ROUNDS) + 1):
+        if not state.out_of_time and (again := _again(session, ROUNDS[:number])):
+            state = await record_all((*session.cells, *again))
     for name, faults in state.given_up.items():
         print(f"given up: {name}: {faults}", file=sys.stderr)
     if state.given_up:
@@ -193,8 +194,11 @@ def _outcomes(session: Session, wanted: Sequence[Cell]) -> list[Outcome]:
     return list(read_outcomes(wanted, session.options.folder, disturbed_too=session.options.keep_disturbed))
 
 
-def _again(session: Session) -> tuple[Cell, ...]:
-    return repetitions(session.cells, doubtful(_outcomes(session, session.cells)))
+def _again(session: Session, rounds: Sequence[range] = ROUNDS) -> tuple[Cell, ...]:
+    again: tuple[Cell, ...] = ()
+    for numbers in rounds:
+        again += repetitions(session.cells, doubtful(_outcomes(session, (*session.cells, *again))), numbers)
+    return again
 
 
 def _rows(session: Session) -> list[dict[str, Any]]:

@@ -19,7 +19,7 @@ _LEAST_GOODPUT_BPS = 1000.0
 """Below it a ratio says nothing: a run that carried as good as nothing counts as this much."""
 _TEN_MINUTES_S = 600.0
 DOUBTFUL = 0.15
-"""A single run that is this far from the oracle's, to either side, says more of these two runs than of the choice."""
+"""What is this far from the oracle's, to either side, says more of these few runs than of the choice."""
 _T = TypeVar("_T")
 
 
@@ -89,9 +89,9 @@ def _middle(runs: Sequence[Outcome]) -> Outcome:
     return sorted(runs, key=lambda run: run.own_bps)[(len(runs) - 1) // 2]
 
 
-def doubtful(first_runs: Iterable[Outcome]) -> frozenset[tuple[str, str]]:
-    """Path and background of the cells where one run of ours is far above or below one of the oracle's: they want medians."""
-    return frozenset((group.path_id, group.background) for group in groups(first_runs) if abs(group.vs_oracle(Policy.OURS) - 1) > DOUBTFUL)
+def doubtful(runs: Iterable[Outcome]) -> frozenset[tuple[str, str]]:
+    """Path and background of the cells where ours is far above or below the oracle's: they want a median, or one of more runs."""
+    return frozenset((group.path_id, group.background) for group in groups(runs) if abs(group.vs_oracle(Policy.OURS) - 1) > DOUBTFUL)
 
 
 def figures(outcomes: Sequence[Outcome], policy: Policy) -> dict[str, float | None]:

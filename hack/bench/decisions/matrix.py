@@ -20,7 +20,8 @@ SEED = 20261121
 TRANSFER = "transfer"
 """The planned flow whose place the mover takes: it is in the scenario so that what a cell costs is known, and nobody else sends it."""
 PROBE_RATE_HZ = 20.0
-RUNS_OF_A_MEDIAN = 3
+ROUNDS = (range(2, 4), range(4, 6))
+"""The numbers of the runs that a doubtful cell gets beside its first: two more, and two more where the medians of three leave doubt."""
 ARRIVAL_S, DEPARTURE_S, CHANGING_S = 60.0, 120.0, 180.0
 
 NEVER_DRAWN = {
@@ -197,14 +198,14 @@ def cells(matrix: Matrix, paths: Mapping[str, Path], fingerprints: Mapping[Polic
     return (*steady, *changing)
 
 
-def repetitions(all_cells: Iterable[Cell], which: Container[tuple[str, str]]) -> tuple[Cell, ...]:
-    """Our cells and the oracle's of the paths and backgrounds in `which`, as often more as makes a median."""
+def repetitions(all_cells: Iterable[Cell], which: Container[tuple[str, str]], numbers: Sequence[int]) -> tuple[Cell, ...]:
+    """Our cells and the oracle's of the paths and backgrounds in `which`, once more for each of `numbers`."""
     return tuple(
         replace(cell, number=number)
         for cell in all_cells
         for background in (str(cell.scene.classes[0][1]),)
         if cell.scene.stationary and (cell.path_id, background) in which and cell.policy in (Policy.OURS, right_choice(background))
-        for number in range(2, RUNS_OF_A_MEDIAN + 1)
+        for number in numbers
     )
 
 

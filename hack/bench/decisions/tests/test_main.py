@@ -98,6 +98,17 @@ def test_a_cell_that_is_far_from_the_oracle_is_run_twice_more_and_the_median_cou
     assert len(lab.ran) == 29
 
 
+def test_a_median_of_three_that_leaves_doubt_becomes_one_of_five(
+    tmp_path: Path, arguments: Sequence[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lab = Lab(monkeypatch)
+    lab.goodputs_bps = {f"new-30__c1-c1__ours{number}": 4_000_000 for number in ("", "__2")} | {"new-30__c1-c1__ours__5": 4_600_000}
+    assert program.main(arguments) == 0
+    repeated = [f"new-30__c1-c1__{policy}__{number}" for policy in ("cubic", "ours") for number in (2, 3, 4, 5)]
+    assert sorted(lab.ran[25:]) == repeated
+    assert rows(tmp_path)["goodput_vs_oracle_worst"]["value"] == 0.92
+
+
 def test_another_data_set_makes_the_runs_of_the_papers_loop_again_and_no_others(
     tmp_path: Path, arguments: Sequence[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
