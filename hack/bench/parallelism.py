@@ -68,7 +68,7 @@ class Run:
         return statistics.fmean(self.goodputs_bps)
 
 
-def transfer(scene: Scene, streams: int | None, seconds: float) -> Run:
+def transfer(scene: Scene, streams: int | None, seconds: float, *advisor_options: object) -> Run:
     """One transfer; `streams` None leaves the count to the advisor."""
     folder = Path(tempfile.mkdtemp(prefix="fairlead-bench-", dir="/dev/shm"))
     with TwoHosts(scene.wan, folder) as hosts, noisy_source(folder, SOURCE_BYTES) as source:
@@ -80,7 +80,8 @@ def transfer(scene: Scene, streams: int | None, seconds: float) -> Run:
             hosts.wait_for(lambda: hosts.delivered_bytes() > 10e6, "the others' traffic flows", server)
         fixed = ("--streams", streams or 4, "--await-transport", 0 if streams else 30)
         ends = hosts.send(source, *fixed)
-        advisor = hosts.advise("--seconds", PROBE_S, "--streams-min", 1, "--streams-max", 32) if streams is None else None
+        bounds = ("--seconds", PROBE_S, "--streams-min", 1, "--streams-max", 32)
+        advisor = hosts.advise(*bounds, *advisor_options) if streams is None else None
         hosts.wait_for(lambda: _flows(hosts), "data flows", ends.sender, 60)
         began_s, used_s = time.monotonic(), _cpu_s(advisor.pid) if advisor else 0.0
         run = _measure(hosts, seconds)
@@ -149,20 +150,22 @@ def main() -> int:
         if options.only and scene.name not in options.only:
             continue
         runs = {str(count): transfer(scene, count, options.seconds) for count in options.fixed}
+        best_bps = max(run.mean_bps for run in runs.values())
         runs["advisor"] = transfer(scene, None, options.seconds)
-        best_bps = max(run.mean_bps for name, run in runs.items() if name != "advisor")
+        if scene.others:
+            runs["competing"] = transfer(scene, None, options.seconds, "--others-weight", 0)
         for name, run in runs.items():
             ratio = run.mean_bps / best_bps
             counts = f"{min(run.streams)} to {max(run.streams)}" if min(run.streams) != max(run.streams) else f"{run.streams[0]}"
             print(
-                f"{scene.name:8} {name:8} {run.mean_bps / 1e6:7.1f} Mb/s  {ratio:6.3f} of the best fixed count, streams {counts}",
+                f"{scene.name:8} {name:9} {run.mean_bps / 1e6:7.1f} Mb/s  {ratio:6.3f} of the best fixed count, streams {counts}",
                 flush=True,
             )
             row = {"name": f"parallelism_{scene.name}_{name}", "value": round(run.mean_bps / 1e6, 2), "unit": "Mb/s"}
             results.append(row | {"reference": round(best_bps / 1e6, 2), "ratio": round(ratio, 4), "streams": run.streams})
         cost = runs["advisor"].sidecar
         if cost is not None:
-            print(f"{scene.name:8} sidecar  {cost.cpu_ratio:.2%} of a core, at most {cost.peak_rss_mib:.0f} MiB resident", flush=True)
+            print(f"{scene.name:8} sidecar   {cost.cpu_ratio:.2%} of a core, at most {cost.peak_rss_mib:.0f} MiB resident", flush=True)
             for name, value, unit, most in (("cpu", cost.cpu_ratio, "cores", 0.02), ("rss", cost.peak_rss_mib, "MiB", 200.0)):
                 row = {"name": f"sidecar_{scene.name}_{name}", "value": round(value, 4), "unit": unit}
                 results.append(row | {"reference": most, "ratio": round(value / most, 4)})

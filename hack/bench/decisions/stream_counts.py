@@ -81,8 +81,10 @@ def figures(scenes: Mapping[str, Sequence[Mapping[str, Any]]]) -> dict[str, floa
     found: dict[str, float | None] = {}
     for scene, rows in scenes.items():
         mbps = {str(row["name"]).removeprefix(f"parallelism_{scene}_"): float(row["value"]) for row in rows if row["unit"] == "Mb/s"}
-        own = mbps.pop("advisor")
+        own, competing = mbps.pop("advisor"), mbps.pop("competing", None)
         found[f"parallelism_vs_best_fixed_{scene}"] = own / max(mbps.values())
+        if competing is not None:
+            found[f"parallelism_vs_best_fixed_{scene}_competing"] = competing / max(mbps.values())
         found |= {f"parallelism_vs_{count}_{scene}": own / mbps[count] for count in ("4", "8") if mbps.get(count)}
     worst = min((found[f"parallelism_vs_best_fixed_{scene}"] or math.nan for scene in scenes), default=None)
     return {"parallelism_vs_best_fixed": worst if set(scenes) == set(SCENES) else None, **found}

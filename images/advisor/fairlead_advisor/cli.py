@@ -72,6 +72,9 @@ def _parser() -> argparse.ArgumentParser:
     running.add_argument(
         "--stream-coefficient", type=_positive, metavar="A", help="streams per bit of rate x RTT, as an earlier record's end has it"
     )
+    running.add_argument(
+        "--others-weight", type=_weight, default=1.0, metavar="W", help="what others' loss counts against an own one, 0 to 1 (1)"
+    )
     running.add_argument("--seconds", type=float, default=10.0, metavar="SECONDS", help="longest probe before the data (10)")
     running.add_argument("--rate", type=float, metavar="HZ", help="requests a second of that probe, 10 to 200 (30 with a model, else 20)")
     running.add_argument(
@@ -126,6 +129,16 @@ def _positive(text: str) -> float:
         value = math.nan
     if not (math.isfinite(value) and value > 0):
         raise argparse.ArgumentTypeError(f"{text!r} is not a number above 0")
+    return value
+
+
+def _weight(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not 0 <= value <= 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 0 to 1")
     return value
 
 
@@ -201,7 +214,12 @@ def _run(options: argparse.Namespace) -> None:
     chosen = options.congestion_control.lower()
     if not _CONGESTION_CONTROL.fullmatch(chosen):
         raise UsageError(f"--congestion-control {options.congestion_control!r}: must be Auto or a kernel's name such as cubic")
-    limits = Limits(options.streams_min, options.streams_max, congestion_control=None if chosen == "auto" else chosen)
+    limits = Limits(
+        options.streams_min,
+        options.streams_max,
+        congestion_control=None if chosen == "auto" else chosen,
+        others_weight=options.others_weight,
+    )
     address, port = options.http
     # Bounds are checked before anything starts.
     Timetable(MINIMUM_RATE_HZ if options.rate is None else options.rate, options.seconds)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field
 
@@ -10,6 +10,8 @@ from fairlead.api.quantity import parse_rate
 from fairlead.api.schema import ApiModel, ObjectMetadata, Resource, Timestamp, immutable, marks
 from fairlead.api.spec import InterfaceName, ObjectName, RateText, rate_bounds
 from fairlead.api.status import Condition
+
+OtherTraffic = Literal["Spare", "Compete"]
 
 MOST_POINTS: Final = 16
 """Transfers that the profile remembers."""
@@ -40,6 +42,11 @@ class NetworkPathSpec(ApiModel):
 
     capacity: RateText | None = Field(default=None, json_schema_extra=marks(rate_bounds("capacity")))
     """What the path is known to carry, in decimal bits per second, e.g. `10G`. May change. Only measured if absent."""
+
+    other_traffic: OtherTraffic = "Spare"
+    """Whether advisors `Spare` traffic that is not Fairlead's, or `Compete` with it: where the path is yours alone, jobs then take as many
+    streams as bring goodput, also where they bring it at others' cost, and BBR as soon as there may be any. Caps and policies hold either
+    way. May change; jobs that start from then on follow."""
 
     @property
     def capacity_bps(self) -> int | None:

@@ -261,7 +261,7 @@ class KnownBackground:
 class KnownPath:
     """What earlier transfers have learnt of a path; None for what nobody knows. `stream_coefficient` in 1/bit.
 
-    `beside_own`: other transfers run there now, so that a higher RTT is their queue.
+    `beside_own`: other transfers run there now, so that a higher RTT is their queue. `competes`: others' traffic need not be spared.
     """
 
     rtt_minimum_seconds: float | None = None
@@ -269,6 +269,7 @@ class KnownPath:
     stream_coefficient: float | None = None
     background: KnownBackground | None = None
     beside_own: bool = False
+    competes: bool = False
 
 
 class Probing(StrEnum):

@@ -120,6 +120,13 @@ def test_an_advisor_is_told_of_others_of_ours_on_its_path() -> None:
     assert _advisor_options(path, probe=False) == {f"--known-path={known}"}
 
 
+def test_an_advisor_is_told_where_others_need_not_be_spared() -> None:
+    pod = build_pod(job(), replace(SEND, path=KnownPath(competes=True), probe=True), TEMPLATE)
+    assert "--others-weight=0" in pod["spec"]["initContainers"][0]["args"]
+    spares = build_pod(job(), replace(SEND, path=KnownPath(), probe=True), TEMPLATE)
+    assert not any("others" in argument for argument in spares["spec"]["initContainers"][0]["args"])
+
+
 def test_the_kubelet_finds_nothing_to_expand_in_a_models_name() -> None:
     assert KNOWN_PATH.background is not None
     named = replace(KNOWN_PATH, background=replace(KNOWN_PATH.background, model="$(HOME)"))

@@ -23,6 +23,12 @@ def test_the_worst_scene_is_the_figure() -> None:
     assert found["parallelism_vs_8_clean"] == pytest.approx(99 / 80)
 
 
+def test_what_competes_is_told_beside_and_is_no_fixed_count() -> None:
+    found = figures({"shared": [*scene_rows("shared", 55.0), row("shared", "competing", 99.0)]})
+    assert found["parallelism_vs_best_fixed_shared"] == pytest.approx(0.55)
+    assert found["parallelism_vs_best_fixed_shared_competing"] == pytest.approx(0.99)
+
+
 def test_without_all_scenes_there_is_no_figure() -> None:
     assert figures({"clean": scene_rows("clean", 99.0)})["parallelism_vs_best_fixed"] is None
     assert figures({}) == {"parallelism_vs_best_fixed": None}

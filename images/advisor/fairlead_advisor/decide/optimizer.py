@@ -1,7 +1,8 @@
 """Finds the stream count while the transfer runs: small trials, judged by a utility of goodput, streams and loss.
 
 The utility is Falcon's (Arifuzzaman and Arslan, SC 2021): U = T / K^n - T B L for goodput T, n streams, loss ratio L. Two things are
-added. A path whose queue stands has nothing to spare, so that more streams could only take from others: no trial goes up there.
+added. A path whose queue stands has nothing to spare, so that more streams could only take from others: no trial goes up there unless
+others need not be spared.
 And a trial that did not help is followed by a rest, each time longer, so that a settled count stays.
 """
 
@@ -161,6 +162,7 @@ class State:
     rest_s: float = FIRST_REST_S
     rests_until_s: float = 0.0
     surprises: int = 0
+    spares_others: bool = True
 
     @property
     def wanted(self) -> int:
@@ -187,12 +189,11 @@ class Step:
     outcome: Outcome | None = None
 
 
-def start(streams: int, minimum: int, maximum: int, now_s: float, rtt_s: float | None = None) -> State:
+def start(streams: int, minimum: int, maximum: int, now_s: float, rtt_s: float | None = None, *, spares_others: bool = True) -> State:
     """The state at the start of the data, or after anything else about the transport was changed."""
     settle_s = max(SETTLE_S, SETTLE_RTTS * (rtt_s or 0.0))
-    return State(
-        minimum, maximum, max(minimum, min(maximum, streams)), Phase.BASE, settle_s, now_s + LONGEST_RAMP_S, _opening(now_s, settle_s)
-    )
+    first, steady_by_s = max(minimum, min(maximum, streams)), now_s + LONGEST_RAMP_S
+    return State(minimum, maximum, first, Phase.BASE, settle_s, steady_by_s, _opening(now_s, settle_s), spares_others=spares_others)
 
 
 def step(state: State, seen: Observation) -> Step:
@@ -258,7 +259,7 @@ def _explore(state: State, now_s: float) -> Step:
     base = state.base
     if base is None or base.goodput_bps < _FLOWING_BPS:
         return Step(replace(state, phase=Phase.BASE, window=_window(state, now_s)))
-    full = base.busy_ratio is not None and base.busy_ratio >= FULL_BUSY_RATIO
+    full = state.spares_others and base.busy_ratio is not None and base.busy_ratio >= FULL_BUSY_RATIO
     searches = [state] if state.turned else [state, replace(state, upward=not state.upward, turned=True)]
     for search in searches:
         candidate = _candidate(search)

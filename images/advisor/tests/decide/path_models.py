@@ -74,6 +74,7 @@ class Transfer:
     maximum: int = 32
     noise: float = 0.02
     seed: int = 1
+    spares_others: bool = True
     opens: Callable[[int], int] = staticmethod(lambda wanted: wanted)  # noqa: RUF009 - a plain function
     now_s: float = 0.0
     goodput_bps: float = 0.0
@@ -86,7 +87,7 @@ class Transfer:
     def __post_init__(self) -> None:
         self.random = random.Random(self.seed)
         self.open = self.opens(self.streams)
-        self.state: State = start(self.streams, self.minimum, self.maximum, 0.0)
+        self.state: State = start(self.streams, self.minimum, self.maximum, 0.0, spares_others=self.spares_others)
 
     def run(self, seconds: int) -> "Transfer":
         for _ in range(seconds):

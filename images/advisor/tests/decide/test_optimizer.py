@@ -43,6 +43,13 @@ def test_on_a_full_path_more_streams_never_take_from_others(first: int, model: P
     assert transfer.mean_bps(20, 300) >= 0.9 * model(first).goodput_bps
 
 
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize(("model", "ratio"), [(shared(1), 0.9), (shared_sawtooth(1), 0.9), (shared(4), 0.8), (clean, 0.99)])
+def test_where_others_need_not_be_spared_a_full_path_is_competed_for(model: PathModel, ratio: float, seed: int) -> None:
+    transfer = Transfer(model, 4, seed=seed, spares_others=False).run(120)
+    assert transfer.mean_bps(20, 120) >= ratio * best_fixed_bps(model)
+
+
 def test_nothing_is_tried_while_the_goodput_still_grows_by_itself() -> None:
     transfer = Transfer(lossy(2e6), 4, window=0.02, noise=0.0)
     transfer.run(10)

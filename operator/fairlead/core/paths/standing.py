@@ -32,9 +32,10 @@ def standing_of(
     busy: bool,
     now: datetime,
     beside_own: bool = False,
+    competes: bool = False,
 ) -> PathStanding:
     """How the job's sender starts, with `leases` by the other jobs on the path; they are `busy` once one has been decided upon, and the
-    sender starts `beside_own` as soon as one of them runs."""
+    sender starts `beside_own` as soon as one of them runs. `competes`: as the path's spec says."""
     fresh = FRESH_BESIDE_TRANSFERS if busy else FRESH
     background = _background(status.background) if status.background else None
     looked = [status.last_measured_time] if status.last_measured_time else []
@@ -45,6 +46,7 @@ def standing_of(
         stream_coefficient=parse_coefficient(status.stream_coefficient) if _within(_latest_point(status), BELIEVED, now) else None,
         background=background if background and _within(background.measured_at, fresh, now) else None,
         beside_own=beside_own or busy,
+        competes=competes,
     )
     if _within(max(looked, default=None), fresh, now):
         return PathStanding(Probing.KNOWN, known)

@@ -69,6 +69,7 @@ class PathBoard:
             [other.lease for other in others if other.lease is not None],
             busy=any(other.flowing for other in others),
             beside_own=any(other.live for other in others),
+            competes=path is not None and path.spec.other_traffic == "Compete",
             now=now,
         )
 

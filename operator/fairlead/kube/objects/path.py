@@ -22,6 +22,8 @@ def path_options(path: KnownPath, *, probe: bool) -> list[str]:
         options.append(f"--path-capacity={format_rate(round(path.capacity_bps))}")
     if path.stream_coefficient is not None:
         options.append(f"--stream-coefficient={path.stream_coefficient:.6g}")
+    if path.competes:
+        options.append("--others-weight=0")
     if not probe:
         background = None if path.background is None else _background(path.background)
         known = {"version": _VERSION, "rtt_minimum_seconds": path.rtt_minimum_seconds, "background": background}

@@ -77,6 +77,7 @@ async def test_a_transfer_leaves_what_it_learnt_and_the_next_one_starts_from_it_
     assert path["spec"] == {
         "source": {"node": "dtn-a", "interface": "data0"},
         "destination": {"node": "dtn-b", "interface": "data0"},
+        "otherTraffic": "Spare",
     }
     status = path["status"]
     assert (status["rtt"], status["background"]["class"], status["capacity"]) == ("60.000ms", "B1-C0", "200M")
@@ -155,8 +156,8 @@ async def test_a_restarted_operator_knows_who_probes(lab: Lab) -> None:
             await eventually(waits, "the second job to wait", lambda: lab.job("second"))
 
 
-async def test_a_declared_capacity_is_told_and_the_object_is_kept_as_the_one_of_its_path(lab: Lab) -> None:
-    await lab.client.create(PATHS, None, network_path("mine", capacity="150M"))
+async def test_what_a_path_declares_is_told_and_the_object_is_kept_as_the_one_of_its_path(lab: Lab) -> None:
+    await lab.client.create(PATHS, None, network_path("mine", capacity="150M", otherTraffic="Compete"))
     async with lab.operator(), FakeNodes(lab.client, lab.namespace).running() as nodes:
         _, sender = await _start(lab, nodes, "first")
 
@@ -164,7 +165,8 @@ async def test_a_declared_capacity_is_told_and_the_object_is_kept_as_the_one_of_
             return any((path.get("status") or {}).get("conditions") for path in await _paths(lab))
 
         await eventually(leased, "a status of the path", lambda: _paths(lab))
-    assert _advisor_options(sender)["--path-capacity"] == "150M"
+    options = _advisor_options(sender)
+    assert (options["--path-capacity"], options["--others-weight"]) == ("150M", "0")
     assert [path["metadata"]["name"] for path in await _paths(lab)] == ["mine"]
 
 
