@@ -196,7 +196,8 @@ def _outcomes(session: Session, wanted: Sequence[Cell]) -> list[Outcome]:
 
 def _again(session: Session, rounds: Sequence[range] = ROUNDS) -> tuple[Cell, ...]:
     again: tuple[Cell, ...] = ()
-    for numbers in rounds:
+    # The subset is to end within half an hour.
+    for numbers in rounds if session.options.full else ():
         again += repetitions(session.cells, doubtful(_outcomes(session, (*session.cells, *again))), numbers)
     return again
 

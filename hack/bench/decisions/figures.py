@@ -118,6 +118,7 @@ def figures(outcomes: Sequence[Outcome], policy: Policy) -> dict[str, float | No
         "loss_to_others_mean": _mean([group.loss_to_others(policy) for group in shared]),
         "first_data_s_median": _median([one.first_data_s for one in stationary if one.first_data_s is not None]),
         "right_choice_share": _mean_of(stationary, lambda one: right_share(one.in_force, one.scene.rights())),
+        "right_choice_share_changing": _mean_of(changing, lambda one: right_share(one.in_force, one.scene.rights())),
         "needless_switches_per_10_min": needless_per_10_min(stationary),
         "adapt_s_median": _median([time_s for one in changing for time_s in adaptations_s(one.in_force, one.scene.rights(), one.seconds)]),
     }

@@ -15,7 +15,7 @@ from pathlib import Path
 from decisions.matrix import FIXED, PROBE_RATE_HZ, Policy, right_choice
 from decisions.outcomes import Outcome
 from fairlead_advisor.decide.background import Background
-from fairlead_advisor.decide.looking.hearing import PERIOD_S, SETTLE_S, WINDOW_S, Hearing, contradiction, hear
+from fairlead_advisor.decide.looking.hearing import PERIOD_S, SETTLE_S, UNANSWERED_S, WINDOW_S, Hearing, contradiction, hear, interrupted
 from fairlead_advisor.errors import TraceError
 from fairlead_advisor.models.classes import CLASSES
 from fairlead_advisor.probe.trace import Trace, read_trace
@@ -45,7 +45,7 @@ def listen(outcomes: Iterable[Outcome], runs: Path, classify: Classify) -> list[
     return found
 
 
-def beside(outcome: Outcome, answers: Sequence[tuple[float, Background]]) -> Heard:
+def beside(outcome: Outcome, answers: Sequence[tuple[float, Background | None]]) -> Heard:
     """From the answers beside one run, each with its s after the first byte."""
     right = right_choice(outcome.background)
     bbr, none = _certain("B1-C0"), _certain("B0-C1")
@@ -64,14 +64,17 @@ def figures(heard: Sequence[Heard]) -> dict[str, float | None]:
     }
 
 
-def _answers(trace: Trace, first_data_s: float, until_s: float, classify: Classify) -> list[tuple[float, Background]]:
+def _answers(trace: Trace, first_data_s: float, until_s: float, classify: Classify) -> list[tuple[float, Background | None]]:
     every = round(PROBE_RATE_HZ / WATCH_RATE_HZ)
     sampled = Trace(trace.send_times_s[::every], trace.rtts_ms[::every])
-    answers, end_s = [], first_data_s + SETTLE_S + WINDOW_S
-    while end_s <= until_s:
+    answers: list[tuple[float, Background | None]] = []
+    end_s = first_data_s + SETTLE_S + WINDOW_S
+    while end_s + UNANSWERED_S <= until_s:
+        answer = None
         # Where too few requests were answered the sidecar hears nothing either.
         with contextlib.suppress(TraceError):
-            answers.append((end_s - first_data_s, classify(_window(sampled, end_s), WINDOW_S)))
+            answer = classify(_window(sampled, end_s), WINDOW_S)
+        answers.append((end_s + UNANSWERED_S - first_data_s, answer))
         end_s += PERIOD_S
     return answers
 
@@ -82,10 +85,10 @@ def _window(trace: Trace, end_s: float) -> Trace:
     return Trace(array("d", (trace.send_times_s[index] for index in chosen)), array("d", (trace.rtts_ms[index] for index in chosen)))
 
 
-def _told_s(control: str, answers: Sequence[tuple[float, Background]], known: Background) -> float | None:
+def _told_s(control: str, answers: Sequence[tuple[float, Background | None]], known: Background) -> float | None:
     hearing = Hearing(control)
     for time_s, answer in answers:
-        hearing = hear(hearing, answer)
+        hearing = interrupted(hearing) if answer is None else hear(hearing, answer)
         if contradiction(hearing, known):
             return time_s
     return None

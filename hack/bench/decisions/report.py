@@ -36,8 +36,16 @@ GOALS = {
     "adapt_s_median": Goal(20.0, at_most=True),
     "needless_switches_per_10_min": Goal(1.0, at_most=True),
     "parallelism_vs_best_fixed": Goal(0.95),
+    "sidecar_cpu_most": Goal(0.02, at_most=True),
+    "sidecar_rss_most": Goal(200.0, at_most=True),
 }
-_UNITS = {"adapt_s_median": "s", "first_data_s_median": "s", "needless_switches_per_10_min": "1/10 min"}
+_UNITS = {
+    "adapt_s_median": "s",
+    "first_data_s_median": "s",
+    "needless_switches_per_10_min": "1/10 min",
+    "sidecar_cpu_most": "cores",
+    "sidecar_rss_most": "MiB",
+}
 
 
 def rows(outcomes: Sequence[Outcome], parallelism: Mapping[str, float | None], about: Mapping[str, Any]) -> list[dict[str, Any]]:

@@ -77,7 +77,7 @@ def _key(sweep: Sweep, fingerprint: str) -> str:
 
 
 def figures(scenes: Mapping[str, Sequence[Mapping[str, Any]]]) -> dict[str, float | None]:
-    """`parallelism_vs_best_fixed` is that of the worst scene; None unless all were measured."""
+    """`parallelism_vs_best_fixed` is that of the worst scene; None unless all were measured; the sidecar's cost is the most of any."""
     found: dict[str, float | None] = {}
     for scene, rows in scenes.items():
         mbps = {str(row["name"]).removeprefix(f"parallelism_{scene}_"): float(row["value"]) for row in rows if row["unit"] == "Mb/s"}
@@ -86,5 +86,9 @@ def figures(scenes: Mapping[str, Sequence[Mapping[str, Any]]]) -> dict[str, floa
         if competing is not None:
             found[f"parallelism_vs_best_fixed_{scene}_competing"] = competing / max(mbps.values())
         found |= {f"parallelism_vs_{count}_{scene}": own / mbps[count] for count in ("4", "8") if mbps.get(count)}
+    for what in ("cpu", "rss"):
+        costs = [float(row["value"]) for rows in scenes.values() for row in rows if str(row["name"]).endswith(f"_{what}")]
+        if costs:
+            found[f"sidecar_{what}_most"] = max(costs)
     worst = min((found[f"parallelism_vs_best_fixed_{scene}"] or math.nan for scene in scenes), default=None)
     return {"parallelism_vs_best_fixed": worst if set(scenes) == set(SCENES) else None, **found}

@@ -60,4 +60,4 @@ def test_the_windows_are_those_of_the_sidecar(tmp_path: Path) -> None:
     first_s, last_s, samples = asked[0]
     assert (first_s, last_s, samples) == (3.0, 14.0, 111)
     assert [round(last_s) for _, last_s, _ in asked] == [14, 19, 24, 29, 34, 39]
-    assert found.against_wrong_s == pytest.approx(23.0)
+    assert found.against_wrong_s == pytest.approx(24.0)

@@ -20,7 +20,7 @@ def evaluate(classifier: Classifier, files: Iterable[LabelledFile], window_s: fl
     """The figures over all whole windows of `window_s` seconds that do not overlap, in all and by path.
 
     Windows with a gap or too few answers are counted as `windows_rejected`. One file is in memory at a time. Raises TraceError for a
-    file that is no trace or shorter than a window, DataError if no window is left.
+    file that is no trace or a trace shorter than a window, DataError if no window is left. Shorter surveys of a record are left out.
     """
     answers: list[Answer] = []
     truth: list[int] = []
@@ -47,7 +47,7 @@ def evaluate(classifier: Classifier, files: Iterable[LabelledFile], window_s: fl
 def _windows(labelled: LabelledFile, window_s: float) -> tuple[list[Window], int]:
     traces = labelled.traces()
     windows = [window for trace in traces for window in consecutive_windows(trace, window_s)]
-    if not windows:
+    if not windows and not labelled.is_record:
         require_coverage(labelled.file, traces[-1], window_s)
     covered = [window for window in windows if window_is_covered(window.send_times_s.tolist(), window.rtts_ms.tolist())]
     return covered, len(windows) - len(covered)

@@ -13,6 +13,8 @@ from fairlead_advisor.record.samples import sampled_traces
 MAXIMUM_FILES = 20_000
 
 _TRACE, _RECORD = ".csv", ".jsonl"
+# What the test bed and a sidecar leave beside traces.
+_OTHERS = ("runs.csv", "decisions.jsonl")
 
 _NAME = re.compile(r"(?P<path>[^/]+?)__(?P<class_name>[^_/]+)__(?P<seed>[^_/]+)\.(csv|jsonl)")
 
@@ -26,9 +28,14 @@ class LabelledFile:
     class_name: str
     seed: str
 
+    @property
+    def is_record(self) -> bool:
+        """Whether it is a record, whose surveys are as short as the answers were sure."""
+        return self.file.suffix == _RECORD
+
     def traces(self) -> list[Trace]:
         """The one of a trace file, or those of every survey on record. TraceError, RecordError or DataError if there is none."""
-        if self.file.suffix != _RECORD:
+        if not self.is_record:
             return [read_trace(self.file)]
         try:
             found = sampled_traces(read_record(self.file))
@@ -42,7 +49,7 @@ class LabelledFile:
 def labelled_files(folder: Path) -> list[LabelledFile]:
     """The files in `folder` by name; DataError if there is none, or if a trace's or record's name is not one."""
     try:
-        found = sorted(entry for entry in folder.iterdir() if entry.suffix in (_TRACE, _RECORD) and entry.name != "runs.csv")
+        found = sorted(entry for entry in folder.iterdir() if entry.suffix in (_TRACE, _RECORD) and entry.name not in _OTHERS)
     except FileNotFoundError:
         raise DataError(f"{folder}: no such directory: name one with trace files") from None
     except OSError as error:

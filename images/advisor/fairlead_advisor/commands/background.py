@@ -21,7 +21,7 @@ def add_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]"
     classifying.set_defaults(command=_classify)
 
     evaluating = commands.add_parser("evaluate", help="compare a model with labelled traces", allow_abbrev=False)
-    evaluating.add_argument("folder", type=Path, metavar="DIR", help="traces named <path>__<class>__<seed>.csv")
+    evaluating.add_argument("folder", type=Path, metavar="DIR", help="traces and records named <path>__<class>__<seed>.csv, .jsonl")
     _add_window(evaluating, "length of the windows that the traces are cut into (10)")
     evaluating.set_defaults(command=_evaluate)
 

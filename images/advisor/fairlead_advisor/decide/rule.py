@@ -27,7 +27,9 @@ NO_HISTORY = History()
 
 def decide(path: PathMeasurement, limits: Limits, background: Background | None = None, history: History = NO_HISTORY) -> Decision:
     """The transport for a job within `limits` over `path`: the user's choice, the best expected utility, or the safe default."""
-    streams, stream_ground = first_count(path, limits, history)
+    streams, stream_ground = first_count(
+        path, limits, history, beside_others=_surely_beside_others(background) and limits.others_weight > 0
+    )
     choice = _choose(path, limits, background, history)
     buffer = buffers.choose(buffers.needed_before_data(path, limits, history, streams), limits.buffers)
     told = f"{_measured(path)}; {choice.congestion_control} with {counted(streams)}: {choice.ground}"
@@ -78,17 +80,29 @@ class _Choice:
 def _choose(path: PathMeasurement, limits: Limits, background: Background | None, history: History) -> _Choice:
     chosen = limits.congestion_control
     if chosen is not None:
-        return _Choice(chosen, Reason.USER_CHOICE, f"the job asks for {chosen}")
+        asked = f"the job asks for {chosen}"
+        return _Choice(chosen, Reason.USER_CHOICE, asked, rejected=_unweighed(chosen, asked))
     safe = _safe_congestion_control(limits.available)
     if path.rtt_s is None:
-        return _Choice(safe, Reason.PROBE_FAILED, "nothing is known about the path, so that the safe default stands")
+        why = "nothing is known about the path"
+        return _Choice(safe, Reason.PROBE_FAILED, f"{why}, so that the safe default stands", rejected=_unweighed(safe, why))
     if background is None:
-        return _Choice(safe, Reason.NO_MODEL, "no classifier tells the background traffic, so that the safe default stands")
-    seen = _seen(background)
+        why = "no classifier tells the background traffic"
+        return _Choice(safe, Reason.NO_MODEL, f"{why}, so that the safe default stands", rejected=_unweighed(safe, why))
     if background.abstained or background.confidence < LOWEST_CONFIDENCE:
-        others = tuple(Alternative(name, None, "the classifier is not sure enough to leave the safe default") for name in _rivals(safe))
-        return _Choice(safe, Reason.UNSURE, f"{seen}, too unsure to act upon, so that the safe default stands", rejected=others)
+        unsure = _unweighed(safe, "the classifier is not sure enough to leave the safe default")
+        return _Choice(
+            safe, Reason.UNSURE, f"{_seen(background)}, too unsure to act upon, so that the safe default stands", rejected=unsure
+        )
     return _best(path, limits, background, history, safe)
+
+
+def _unweighed(chosen: str, why_not: str) -> tuple[Alternative, ...]:
+    return tuple(Alternative(name, None, why_not) for name in _rivals(chosen))
+
+
+def _surely_beside_others(background: Background | None) -> bool:
+    return background is not None and not background.abstained and background.likeliest[0] != "B0-C0"
 
 
 def _best(path: PathMeasurement, limits: Limits, background: Background, history: History, safe: str) -> _Choice:

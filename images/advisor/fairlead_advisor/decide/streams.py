@@ -27,10 +27,11 @@ def fit_coefficient(optima: Iterable[Optimum]) -> float | None:
     return math.fsum(ratios) / len(ratios) if ratios else None
 
 
-def first_count(path: PathMeasurement, limits: Limits, history: History) -> tuple[int, str]:
+def first_count(path: PathMeasurement, limits: Limits, history: History, *, beside_others: bool = False) -> tuple[int, str]:
     """The count to start with, within the limits, and what it rests on.
 
-    Under a cap B is the cap: what is not to be had needs no streams.
+    Under a cap B is the cap: what is not to be had needs no streams. Without one, n streams `beside_others` take about n shares, and on a
+    full path are hardly ever given back: then no more than the safe default, whatever was learnt when nobody was there.
     """
     bandwidth_bps = _bandwidth(limits, history)
     if limits.streams_minimum == limits.streams_maximum:
@@ -38,6 +39,8 @@ def first_count(path: PathMeasurement, limits: Limits, history: History) -> tupl
     if history.stream_coefficient is None or bandwidth_bps is None or path.rtt_s is None:
         return _within(limits, DEFAULT_STREAMS), ""
     wanted = stream_count(history.stream_coefficient, bandwidth_bps, path.rtt_s)
+    if beside_others and limits.cap_bps is None and wanted > DEFAULT_STREAMS:
+        return _within(limits, DEFAULT_STREAMS), f"{wanted} would fit the path by what was learnt on it, but others are there"
     count = _within(limits, wanted)
     rest = "" if count == wanted else f", bounded to {limits.streams_minimum} to {limits.streams_maximum}"
     return count, f"{wanted} fit {bandwidth_bps / 1e6:.0f} Mb/s at this RTT by what was learnt on the path{rest}"

@@ -82,7 +82,8 @@ class Board:
 
     def surveyed(self, trace: Trace) -> None:
         """The path was sampled without own data: the samples go on record, for training."""
-        self._journal.tell(Kind.SURVEY, samples_json(trace))
+        if len(trace):
+            self._journal.tell(Kind.SURVEY, samples_json(trace))
 
     def looked(self, look: Look) -> None:
         """Data stood still for a look at the path."""

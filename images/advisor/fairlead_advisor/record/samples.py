@@ -9,15 +9,19 @@ from fairlead_advisor.errors import RecordError
 from fairlead_advisor.probe.trace import Trace
 from fairlead_advisor.record.journal import Entry, Kind
 
+MOST_SAMPLES = 4000
+"""Some 60 kB: a record has room for several probes that somebody wanted long and dense."""
+
 _MOST = 1e7
 
 
 def samples_json(trace: Trace) -> Entry:
-    """Times from the first request on in s, round-trip times in ms, null for a lost one: some 15 bytes a request."""
-    first_s = trace.send_times_s[0] if len(trace) else 0.0
+    """The last MOST_SAMPLES: times in s from the first of them on, round-trip times in ms, null for a lost one."""
+    rows = list(trace.rows())[-MOST_SAMPLES:]
+    first_s = rows[0][0] if rows else 0.0
     return {
-        "send_times_s": [round(time_s - first_s, 4) for time_s in trace.send_times_s],
-        "rtts_ms": [None if rtt_ms is None else round(rtt_ms, 3) for _, rtt_ms in trace.rows()],
+        "send_times_s": [round(time_s - first_s, 4) for time_s, _ in rows],
+        "rtts_ms": [None if rtt_ms is None else round(rtt_ms, 3) for _, rtt_ms in rows],
     }
 
 

@@ -1,7 +1,10 @@
 """The sidecar's classifier: loads a model if there is one to be had, and keeps what it does off the event loop."""
 
 import asyncio
+import contextlib
 import logging
+import threading
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -53,10 +56,48 @@ def load_classifier(path: Path | None) -> Loaded:
         return Loaded(None, f"the model could not be loaded: {error}")
     _log.info("classifying with %s", model.label)
 
+    one = OneAtATime()
+
     async def classify(trace: Trace, window_s: float) -> Background:
-        return await asyncio.to_thread(classify_window, model, trace, window_s)
+        return await one.run(lambda: classify_window(model, trace, window_s))
 
     return Loaded(Classifier(classify, model.metadata.window_s))
+
+
+class OneAtATime:
+    """Runs what may hang in a thread that nobody has to wait for, neither the event loop's other work nor the process's end."""
+
+    def __init__(self) -> None:
+        self._running: threading.Thread | None = None
+
+    async def run(self, work: Callable[[], Background]) -> Background:
+        """What `work` returns or raises; ClassifierAnswerError while an earlier one still runs."""
+        if self._running is not None and self._running.is_alive():
+            raise ClassifierAnswerError("the classifier has not answered an earlier question yet")
+        loop = asyncio.get_running_loop()
+        answer: asyncio.Future[Background] = loop.create_future()
+
+        def settle(result: Background | None, error: BaseException | None) -> None:
+            if answer.done():
+                return
+            if error is not None:
+                answer.set_exception(error)
+            elif result is not None:
+                answer.set_result(result)
+
+        def target() -> None:
+            result, failure = None, None
+            try:
+                result = work()
+            except Exception as error:
+                failure = error
+            # The loop is closed where nobody waits any more.
+            with contextlib.suppress(RuntimeError):
+                loop.call_soon_threadsafe(settle, result, failure)
+
+        self._running = threading.Thread(target=target, name="classifier", daemon=True)
+        self._running.start()
+        return await answer
 
 
 def classify_window(model: "Model", trace: Trace, window_s: float) -> Background:

@@ -28,6 +28,7 @@ ACTIVE = "active"
 INDEX = "runs.jsonl.gz"
 
 _FORMAT = 1
+_PART = "#"
 _LOST = 65_535
 _LATENESS_UNIT_S = 1e-5
 _LARGEST_INDEX_BYTES = 200_000_000
@@ -46,6 +47,11 @@ class Run:
     split: str
     trace: Trace
     about: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def recording(self) -> str:
+        """The file that it came from: what one record sampled several times is of one job."""
+        return self.name.partition(_PART)[0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +72,7 @@ def load_dataset(folder: Path) -> Dataset:
         return _load_compact(folder)
     files = labelled_files(folder)
     runs = [
-        Run(f"{item.file.stem}#{number}" if number else item.file.stem, item.path, item.class_name, item.seed, TRAIN, trace)
+        Run(f"{item.file.stem}{_PART}{number}" if number else item.file.stem, item.path, item.class_name, item.seed, TRAIN, trace)
         for item in files
         for number, trace in enumerate(item.traces())
     ]

@@ -16,7 +16,7 @@ def groups_of(runs: Sequence[Run]) -> tuple[list[str], str]:
     """The group of each run, and what the groups are: `path`, or `run` if there are fewer than five paths."""
     if len({run.path for run in runs}) >= _FEWEST_PATHS:
         return [run.path for run in runs], "path"
-    names = [run.name for run in runs]
+    names = [run.recording for run in runs]
     if len(set(names)) < _FEWEST_PATHS:
         raise DataError(f"only {len(set(names))} run(s) to train on, at least {_FEWEST_PATHS} are needed: record more")
     return names, "run"

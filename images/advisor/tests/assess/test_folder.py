@@ -11,7 +11,7 @@ from tests.support.traces import steady
 
 
 def test_names_tell_path_class_and_seed(tmp_path: Path) -> None:
-    for name in ("lyon_turin__B1-C1__3.csv", "a__b__C1-C1__x1.csv", "notes.txt", "runs.csv"):
+    for name in ("lyon_turin__B1-C1__3.csv", "a__b__C1-C1__x1.csv", "notes.txt", "runs.csv", "decisions.jsonl"):
         (tmp_path / name).touch()
     assert labelled_files(tmp_path) == [
         LabelledFile(tmp_path / "a__b__C1-C1__x1.csv", "a__b", "C1-C1", "x1"),

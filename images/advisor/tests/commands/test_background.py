@@ -108,10 +108,13 @@ async def test_evaluate_tells_figures_by_class_and_path_of_traces_and_records(tm
         write_trace(folder / f"{path}__{class_name}__1.csv", caricature(class_name, seconds=31, base_ms=100))
     record = Journal(folder / "b__B0-C1__1.jsonl", lambda: datetime(2026, 1, 1, tzinfo=UTC))
     record.tell(Kind.SURVEY, samples_json(caricature("B0-C1", seconds=31, base_ms=100)))
+    # A sure answer ends a survey early: too short for this window, and no reason to refuse the rest.
+    short = Journal(folder / "b__B1-C0__2.jsonl", lambda: datetime(2026, 1, 1, tzinfo=UTC))
+    short.tell(Kind.SURVEY, samples_json(caricature("B1-C0", seconds=5, base_ms=100)))
     outcome = await run("evaluate", folder, "--model", model)
     assert (outcome.exit_code, outcome.stderr) == (0, "")
     told = json.loads(outcome.stdout)
-    assert (told["files"], told["windows"], told["windows_rejected"]) == (4, 12, 0)
+    assert (told["files"], told["windows"], told["windows_rejected"]) == (5, 12, 0)
     assert told["per_class"]["B1-C0"]["recall"] == 1.0
     assert told["per_class"]["B0-C1"]["recall"] == 0.0
     assert sum(map(sum, told["confusion"])) == 12

@@ -149,6 +149,39 @@ def test_the_prior_is_worth_a_few_measurements(path: PathMeasurement, seen: Back
     assert decide(path, Limits(), seen, history).congestion_control == congestion_control
 
 
+@pytest.mark.parametrize(
+    ("seen", "limits", "streams"),
+    [
+        pytest.param(background(B0C0=1), Limits(), 9, id="nobody is there"),
+        pytest.param(background(B0C1=1), Limits(), 4, id="others are there"),
+        pytest.param(background(B0C1=1), Limits(others_weight=0), 9, id="others need not be spared"),
+        pytest.param(background(B0C1=1), Limits(cap_bps=500e6), 6, id="the cap is the share"),
+        pytest.param(background(B0C1=1), Limits(streams_minimum=6), 6, id="the job's least"),
+        pytest.param(None, Limits(), 9, id="nobody can tell"),
+    ],
+)
+def test_what_was_learnt_of_streams_takes_no_more_shares_from_others(seen: Background | None, limits: Limits, streams: int) -> None:
+    known = History(capacity_bps=728.4e6, stream_coefficient=6.5e-8)
+    path = PathMeasurement(rtt_s=0.191, rtt_minimum_s=0.191, loss_ratio=0.0, samples=200)
+    decision = decide(path, limits, seen, known)
+    assert decision.streams == streams
+    assert ("9 would fit the path by what was learnt on it, but others are there" in decision.message) is (
+        seen is not None and streams in (4, 6) and limits.cap_bps is None
+    )
+
+
+@pytest.mark.parametrize(
+    ("path", "limits", "rejected"),
+    [
+        pytest.param(MEASURED, Limits(), [("bbr", "no classifier tells the background traffic")], id="no model"),
+        pytest.param(SILENT, Limits(), [("bbr", "nothing is known about the path")], id="no echo"),
+        pytest.param(MEASURED, Limits(congestion_control="bbr"), [("cubic", "the job asks for bbr")], id="the user's choice"),
+    ],
+)
+def test_what_was_not_weighed_is_told_with_the_reason(path: PathMeasurement, limits: Limits, rejected: list[tuple[str, str]]) -> None:
+    assert [(other.congestion_control, other.why_not) for other in decide(path, limits).rejected] == rejected
+
+
 def test_a_known_path_gives_streams_and_buffers() -> None:
     known = History(capacity_bps=728.4e6, stream_coefficient=6.5e-8)
     path = PathMeasurement(rtt_s=0.191, rtt_minimum_s=0.191, loss_ratio=0.0, samples=200)

@@ -1,3 +1,4 @@
+import asyncio
 import threading
 from dataclasses import replace
 from pathlib import Path
@@ -6,16 +7,20 @@ from typing import Any
 import numpy as np
 import pytest
 
+from fairlead_advisor.decide.background import Background
 from fairlead_advisor.errors import ClassifierAnswerError, TraceError
 from fairlead_advisor.features.vector import NAMES
 from fairlead_advisor.models.classes import CLASSES
 from fairlead_advisor.models.model import Model
 from fairlead_advisor.models.store import find_model
 from fairlead_advisor.probe.trace import Trace
-from fairlead_advisor.serve.classifier import NONE, Loaded, classify_window, load_classifier
+from fairlead_advisor.serve.classifier import NONE, Loaded, OneAtATime, classify_window, load_classifier
 from tests.support.background import caricature
+from tests.support.model_mover import seen
 from tests.support.models import METADATA, tiny_model, write_model
 from tests.support.traces import steady, trace_of
+
+PATIENCE_S = 20.0
 
 
 def model_of(folder: Path, **metadata: Any) -> Path:
@@ -49,6 +54,27 @@ async def test_it_computes_off_the_event_loop(tmp_path: Path, monkeypatch: pytes
     await loaded.classifier.classify(caricature("B0-C1"), 10.0)
     assert len(threads) == 1
     assert threads[0] != threading.get_ident()
+
+
+async def test_one_that_hangs_is_not_asked_again_and_is_waited_for_by_nobody() -> None:
+    hangs, one = threading.Event(), OneAtATime()
+
+    def work() -> Background:
+        assert hangs.wait(PATIENCE_S)
+        return seen("B0-C1")
+
+    first = asyncio.ensure_future(one.run(work))
+    await asyncio.sleep(0)
+    with pytest.raises(ClassifierAnswerError, match="has not answered an earlier question yet"):
+        await one.run(work)
+    hangs.set()
+    assert (await asyncio.wait_for(first, PATIENCE_S)).likeliest[0] == "B0-C1"
+    with pytest.raises(ValueError, match="of its own"):
+        await asyncio.wait_for(one.run(fails), PATIENCE_S)
+
+
+def fails() -> Background:
+    raise ValueError("of its own")
 
 
 def test_a_path_unlike_any_known_is_marked_as_such(tmp_path: Path) -> None:

@@ -55,8 +55,12 @@ def watch(tmp_path: Path) -> Callable[..., Watched]:
         clock.each_second = lambda: note(board, clock)
         path = QuietPath(clock)
 
-        async def told(_trace: Trace, _window_s: float) -> Background:
+        beside = StillPath()
+
+        async def told(trace: Trace, window_s: float) -> Background:
             assert classify is not None
+            if not mover.is_held:
+                assert (trace, window_s + 1) == (beside.trace, beside.asked_s[-1]), "the window's samples, and a second that is not over"
             return classify(clock.now_s) if mover.is_held else hears(clock.now_s)
 
         effects = Effects(
@@ -67,7 +71,7 @@ def watch(tmp_path: Path) -> Callable[..., Watched]:
             monotonic_s=lambda: clock.now_s,
             sleep=clock.sleep,
         )
-        watching = Watch(mover, effects, board, limits or Limits(1, 32), history=History(), peer=PEER, monitor=StillPath())
+        watching = Watch(mover, effects, board, limits or Limits(1, 32), history=History(), peer=PEER, monitor=beside)
         with pytest.raises(TimeIsOverError):
             asyncio.run(watching.run())
         return Watched(clock, mover, board, record, path)

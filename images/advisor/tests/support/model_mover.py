@@ -130,11 +130,13 @@ class Clock:
 @dataclass
 class StillPath:
     trace: Trace = field(default_factory=steady)
+    asked_s: list[float] = field(default_factory=list)
 
     async def run(self) -> None:
         await asyncio.Event().wait()
 
     def recent(self, seconds: float) -> Trace:
+        self.asked_s.append(seconds)
         return self.trace
 
 

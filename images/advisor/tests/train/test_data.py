@@ -97,6 +97,7 @@ def test_what_a_sidecar_sampled_is_read_from_its_record(tmp_path: Path) -> None:
         ("p1__B1-B1__7", "p1", "B1-B1", "train", 20),
         ("p1__B1-B1__7#1", "p1", "B1-B1", "train", 30),
     ]
+    assert {run.recording for run in runs} == {"p1__B1-B1__7"}, "no fold has one of them, and another one the other"
 
 
 def test_another_content_has_another_digest(tmp_path: Path) -> None:

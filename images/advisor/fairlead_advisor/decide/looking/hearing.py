@@ -17,6 +17,8 @@ MOST_STREAMS = 4
 """Own streams. Sixteen with CUBIC fill a path of tens of Mb/s with a noise that looks like BBR, four do not (measured on three)."""
 SETTLE_S = 3.0
 """After data began or resumed, or the transport was changed: no window begins before."""
+UNANSWERED_S = 1.0
+"""The newest requests are still under way."""
 
 # Measured with own CUBIC on six paths, 360 windows a side: at most 0.35 without BBR, from the second window on at least 0.84 beside it.
 _SOMEBODYS = 0.9
@@ -43,15 +45,15 @@ class Hearing:
 
 
 def hear(hearing: Hearing, answer: Background) -> Hearing:
-    """Takes the answer of one window in; one that the classifier does not stand by tells nothing."""
+    """Takes the answer of one window in; one that the classifier does not stand by ends what had been heard in succession."""
     if answer.abstained:
-        return hearing
+        return interrupted(hearing)
     levels = (*hearing.levels, _level(hearing.congestion_control, answer))[-_LASTING_WINDOWS:]
     return replace(hearing, levels=levels, heard=hearing.heard or _mean(levels, _LASTING_WINDOWS) >= _HEARD)
 
 
 def interrupted(hearing: Hearing) -> Hearing:
-    """Data stood still: the windows of before do not count any more, but that something could be heard does."""
+    """After windows that tell nothing, or that own data were not in: those before do not count, but that something could be heard does."""
     return replace(hearing, levels=())
 
 

@@ -5,15 +5,12 @@ import math
 
 from fairlead_advisor.decide.background import Background
 from fairlead_advisor.decide.looking import hearing
-from fairlead_advisor.errors import AdvisorError
+from fairlead_advisor.errors import AdvisorError, TraceError
 from fairlead_advisor.steer.background.survey import answer_within
 from fairlead_advisor.steer.effects import Classifier, PathMonitor
 
 # A classifier that hangs or fails must not keep the watch from its other work.
 _AFTER_A_FAILURE_S = 60.0
-# The newest requests are still under way.
-_UNANSWERED_S = 1.0
-
 _log = logging.getLogger(__name__)
 
 
@@ -39,7 +36,7 @@ class Listener:
         self._wait(now_s)
 
     def _wait(self, now_s: float) -> None:
-        opens_s = now_s + hearing.SETTLE_S + _UNANSWERED_S
+        opens_s = now_s + hearing.SETTLE_S + hearing.UNANSWERED_S
         self._next_s, self._denies_from_s = opens_s + self._window_s, opens_s + self._shortest_s
 
     async def listen(self, now_s: float, streams: int, known: Background | None) -> str:
@@ -49,8 +46,7 @@ class Listener:
         if now_s >= self._next_s:
             self._next_s = now_s + hearing.PERIOD_S
             answer = await self._ask(now_s, self._window_s)
-            if answer is not None:
-                self._hearing = hearing.hear(self._hearing, answer)
+            self._hearing = hearing.interrupted(self._hearing) if answer is None else hearing.hear(self._hearing, answer)
         return hearing.contradiction(self._hearing, known)
 
     async def denies(self, now_s: float, streams: int) -> bool:
@@ -62,8 +58,12 @@ class Listener:
 
     async def _ask(self, now_s: float, window_s: float) -> Background | None:
         try:
-            return await answer_within(self._classifier, self._monitor.recent(window_s + _UNANSWERED_S), window_s)
+            return await answer_within(self._classifier, self._monitor.recent(window_s + hearing.UNANSWERED_S), window_s)
+        except TraceError:
+            # Too few of the latest requests were answered: the next window may be whole again.
+            return None
         except AdvisorError as error:
             _log.info("nothing can be heard beside the data: %s", error)
-            self._next_s = self._denies_from_s = now_s + _AFTER_A_FAILURE_S
+            self._next_s = max(self._next_s, now_s + _AFTER_A_FAILURE_S)
+            self._denies_from_s = max(self._denies_from_s, now_s + _AFTER_A_FAILURE_S)
             return None

@@ -34,6 +34,11 @@ _LESS_IN_SPITE_OF_MORE = 0.8
 OLD = timedelta(minutes=5)
 """From here on what an earlier transfer saw is no sure answer any more: whoever came since then came before the first second to compare."""
 
+# Less is a stall, with which nothing can be compared.
+_FLOWING_BPS = 10e3
+# Beyond it a trial says that there was next to nothing before, and not how much better it is.
+_MOST_RATIO = 4.0
+
 # As long as a window: all of it is from after the step.
 _DENIED_S = 10.0
 
@@ -101,7 +106,9 @@ class Lookout:
         self._recap(stats.cap_bps, seen)
         self._scene = scene.see(self._scene, sight(seen, rtts_ms))
         self._alert = False
-        heard = await self._listen(seen)
+        if self._scene.change is None:
+            self._denied_from_s = math.inf
+        heard = await self._listen(stats, seen)
         if self.on_trial:
             return await self._prove(seen)
         if self._peer is None or not self._can_look(stats, seen.at_s):
@@ -109,15 +116,15 @@ class Lookout:
         change = self._scene.change
         if self._trying_more and (change is None or change.goodput_ratio > _LESS_IN_SPITE_OF_MORE):
             return False
-        if change is not None and await self._denies(seen):
-            return False
         why = policy.due(self._account, seen.at_s, change, heard=bool(heard))
+        if why is Why.CHANGED and await self._denies(seen):
+            change, why = None, policy.due(self._account, seen.at_s, None, heard=bool(heard))
         if why is Why.OLD and not self._scene.settled:
             # A switch is compared with what there was before it: not with windows that still grow.
             return False
         if why is not None:
             story = heard if why is Why.HEARD else change.told if change else str(why)
-            await self._look(why, story, self._peer, _had_bps(self._scene, seen))
+            await self._look(why, story, self._peer, _had_bps(self._scene, change, seen))
             return True
         # A single sight that stands out may be the beginning of what would be worth a look.
         self._alert = self._scene.hint and policy.due(self._account, seen.at_s, _ANYTHING) is not None
@@ -142,13 +149,12 @@ class Lookout:
         if seen.at_s - self._denied_from_s >= _DENIED_S:
             self._denied_from_s = math.inf
             self._scene = scene.resume(self._scene, seen.at_s, self._course.floor_s)
-        # Who has just come may be heard in a second.
-        self._alert = True
         return True
 
-    async def _listen(self, seen: Observation) -> str:
-        """What is heard beside the data against what stands, in words; empty if nothing."""
-        if self._listener is None or self._course.limits.congestion_control is not None:
+    async def _listen(self, stats: Stats, seen: Observation) -> str:
+        """What is heard beside the data against what stands, in words; empty if nothing, or if no look can follow from it."""
+        can_look = self._peer is not None and stats.quiet_s is not None and self._course.limits.congestion_control is None
+        if self._listener is None or not can_look:
             return ""
         return await self._listener.listen(seen.at_s, seen.streams, self._course.decision.background)
 
@@ -207,8 +213,10 @@ class Lookout:
         found = looked.survey.background if looked.survey else None
         if found is None:
             return None
-        together = pool((*self._unsure, found)) if why is Why.UNSURE else found
-        self._unsure = (*(self._unsure if why is Why.UNSURE else ()), *_unsure(found))[-2:] if together.abstained else ()
+        # What is heard is of the same scene, which the last answer was wrong or unsure of.
+        earlier = self._unsure if why in (Why.UNSURE, Why.HEARD) else ()
+        together = pool((*earlier, found))
+        self._unsure = (*earlier, *_unsure(found))[-2:] if together.abstained else ()
         return together
 
     def _new_scene(self, now_s: float) -> scene.Scene:
@@ -271,7 +279,7 @@ class Lookout:
             return
         tried = Tried(verdict.congestion_control, background.has_bbr)
         old = history.measured.get(tried, Measured(0, 1.0))
-        mean = (old.count * old.goodput_ratio + verdict.goodput_ratio) / (old.count + 1)
+        mean = (old.count * old.goodput_ratio + min(verdict.goodput_ratio, _MOST_RATIO)) / (old.count + 1)
         measured = {**history.measured, tried: Measured(old.count + 1, mean)}
         self._course.history = replace(history, measured=measured)
 
@@ -304,9 +312,11 @@ class Lookout:
         self._told = True
 
 
-def _had_bps(known: scene.Scene, seen: Observation) -> float:
+def _had_bps(known: scene.Scene, change: Change | None, seen: Observation) -> float:
     """What a switch is compared with: while somebody pushes in, the mean of the last seconds is of a time that is over."""
-    return min(known.goodput_bps or seen.goodput_bps, seen.goodput_bps)
+    mean_bps = known.goodput_bps or seen.goodput_bps
+    falls = change is not None and change.goodput_ratio < 1 and seen.goodput_bps >= _FLOWING_BPS
+    return min(mean_bps, seen.goodput_bps) if falls else mean_bps
 
 
 def _doubt(decision: Decision, now: datetime) -> Why | None:

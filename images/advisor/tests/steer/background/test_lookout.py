@@ -9,7 +9,7 @@ import pytest
 
 from fairlead_advisor.decide.background import Background
 from fairlead_advisor.decide.model import Decision, Limits, Reason
-from fairlead_advisor.errors import AdvisorError, ClassifierAnswerError, MoverUnavailableError, TransportRefusedError
+from fairlead_advisor.errors import AdvisorError, ClassifierAnswerError, MoverUnavailableError, TraceError, TransportRefusedError
 from fairlead_advisor.record.explain import explain
 from fairlead_advisor.record.journal import read_record
 from fairlead_advisor.record.samples import sampled_traces
@@ -171,8 +171,15 @@ def test_bbr_that_falls_silent_without_a_step_is_looked_for(watch: Callable[...,
 def test_nothing_is_held_for_what_is_not_heard_for_sure(
     watch: Callable[..., Watched], limits: Limits, hears: Callable[[float], Background]
 ) -> None:
-    watched = watch(200, limits, classify=sees_bbr(0), streams=limits.streams_minimum, answered=NOBODY, hears=hears)
+    asked_s: list[float] = []
+
+    def noted(now_s: float) -> Background:
+        asked_s.append(now_s)
+        return hears(now_s)
+
+    watched = watch(200, limits, classify=sees_bbr(0), streams=limits.streams_minimum, answered=NOBODY, hears=noted)
     assert (watched.mover.holds, watched.mover.patches) == ([], [])
+    assert bool(asked_s) is (limits is FIXED), "nobody listens where nothing can follow"
 
 
 def cubic_joins(mover: ModelMover, clock: Clock) -> None:
@@ -187,6 +194,26 @@ def test_a_step_that_does_not_sound_like_bbr_costs_no_look_and_becomes_the_usual
     (look,) = again.entries("look")
     assert look["why"] == "the path changed" and "before 55.0" in str(look["story"])
     assert [control for _, control in switches(again)] == ["bbr"]
+
+
+def test_a_denied_step_that_is_over_does_not_make_a_later_one_the_usual(watch: Callable[..., Watched]) -> None:
+    def prepare(mover: ModelMover, clock: Clock) -> None:
+        mover.goodput_bps = lambda _n, control: 48e6 if control == "bbr" else 50e6 if 60 < clock.now_s <= 67 or clock.now_s > 200 else 95e6
+
+    # The later one can only be heard after six seconds.
+    hears = lambda now_s: seen("B0-C1" if now_s <= 206 else "B1-C1", 0.89)  # noqa: E731
+    watched = watch(260, FIXED, classify=sees_bbr(200), prepare=prepare, answered=NOBODY, hears=hears)
+    ((at_s, control),) = switches(watched)
+    assert (control, 200 < at_s <= 222) == ("bbr", True)
+
+
+def test_what_is_heard_is_judged_together_with_an_unsure_answer(watch: Callable[..., Watched]) -> None:
+    leans = seen("B1-C0", 0.75, abstained=True)
+    watched = watch(200, FIXED, classify=lambda _now_s: seen("B1-C0", 0.85), answered=leans, hears=lambda _now_s: seen("B1-C1"))
+    (look, *_) = watched.entries("look")
+    probability = look["any_bbr"]
+    assert look["why"] == "what is heard beside the data contradicts the last answer"
+    assert isinstance(probability, float) and 0.75 < probability < 0.85, "neither answer alone"
 
 
 def test_with_own_bbr_a_step_is_no_reason_while_somebody_elses_is_heard(watch: Callable[..., Watched]) -> None:
@@ -230,6 +257,17 @@ def test_a_classifier_that_fails_beside_the_data_is_asked_again_after_a_minute(w
 
     watch(200, FIXED, classify=sees_bbr(1e9), answered=NOBODY, hears=hears)
     assert [round(later - earlier, -1) for earlier, later in pairwise(asked_s)] == [60.0, 60.0, 60.0]
+
+
+def test_a_window_without_enough_answers_is_followed_by_the_next(watch: Callable[..., Watched]) -> None:
+    def hears(now_s: float) -> Background:
+        if now_s < 40:
+            raise TraceError("too few requests were answered")
+        return seen("B1-C1")
+
+    watched = watch(100, FIXED, classify=lambda _now_s: seen("B1-C0"), answered=NOBODY, hears=hears)
+    ((at_s, control),) = switches(watched)
+    assert (control, 45 < at_s <= 65) == ("bbr", True)
 
 
 def test_a_switch_is_judged_by_what_was_left_when_it_was_looked_at(watch: Callable[..., Watched]) -> None:
