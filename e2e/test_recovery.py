@@ -2,26 +2,40 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import pytest
 from e2e.lib.history import condition
 from e2e.lib.install import RELEASE_NAMESPACE
-from e2e.lib.job import Job
+from e2e.lib.job import Job, port_of
 from e2e.lib.lab import Lab
 from e2e.lib.waiting import PATIENCE_S, wait_until
 
-from access.kubectl import Kubectl
+from access.kubectl import Kubectl, Object
 
 BYTES = 40_000_000
 SLOW = {"limit": "8M"}
 
 
-def start_slowly(lab: Lab) -> Job:
+def start_slowly(lab: Lab, bandwidth: Object = SLOW) -> Job:
     """A job in mid-transfer, with partial files at the destination."""
     lab.write(lab.source, "odd", bytes_total=BYTES)
-    job = lab.submit(bandwidth=SLOW)
+    job = lab.submit(bandwidth=bandwidth)
     job.wait_phase("Transferring")
     wait_until(lab.partial_files, "data that has arrived")
     return job
+
+
+@contextmanager
+def frozen(lab: Lab, command: str) -> Iterator[None]:
+    """The one process of the source's node whose command line fits is stopped, and goes on when the block is left if it is still there."""
+    (pid,) = lab.cluster.on(lab.source.node, "pgrep", "-f", "--", command).split()
+    lab.cluster.on(lab.source.node, "kill", "-STOP", pid.decode())
+    try:
+        yield
+    finally:
+        lab.cluster.on(lab.source.node, "sh", "-c", f"kill -CONT {pid.decode()} 2>/dev/null || true")
 
 
 def finish_fast(lab: Lab, job: Job) -> None:
@@ -62,6 +76,24 @@ def test_a_killed_sender_is_followed_by_a_second_attempt(lab: Lab) -> None:
     job.wait_for(lambda seen: seen.get("status", {}).get("attempts") == 2, "a second attempt")
     finish_fast(lab, job)
     assert job.status["attempts"] == 2
+
+
+@pytest.mark.long
+def test_an_advisor_that_hangs_is_told_and_costs_the_transfer_nothing(lab: Lab) -> None:
+    job = start_slowly(lab, {"limit": "4M"})
+    job.wait_reason("Probed")
+    sender = job.pod("sender")
+    assert sender is not None
+    advisor = f"fairlead-advisor run .*--http=?[^ ]*:{port_of(sender, 'advisor-http')}( |$)"
+    movers = {pod["metadata"]["uid"] for pod in job.pods()}
+    with frozen(lab, advisor):
+        silent = condition(job.wait_reason("AdvisorSilent"), "PathProbed")
+        assert silent is not None and silent["status"] == "True"
+        assert "the transfer goes on with cubic over " in silent["message"]
+        wait_until(lambda: [event for event in job.events() if event["reason"] == "AdvisorSilent"], "an event that says so")
+        finish_fast(lab, job)
+    assert job.status["attempts"] == 1
+    assert {change.object["metadata"]["uid"] for change in lab.pod_versions()} == movers
 
 
 @pytest.mark.exclusive
