@@ -56,7 +56,7 @@ async def test_measures_decides_applies_and_tells(sidecar: Start, control_socket
         "abstained": True,
         "model": None,
         "utility": None,
-        "rejected": [],
+        "rejected": [{"congestion_control": "bbr", "utility": None, "why_not": "no classifier tells the background traffic"}],
         "reason": "NoModel",
     }
     assert "no classifier tells the background" in message
@@ -371,8 +371,8 @@ async def test_killed_and_started_again_it_remembers_the_path_it_measured(sideca
     assert after["decision"]["reason"] == "InForce"
     assert before["decision"]["message"] in after["decision"]["message"]
     assert after["path"] == before["path"] | {"whole": False}, "it was not measured now"
-    numbers = [json.loads(line)["number"] for line in (tmp_path / "decisions.jsonl").read_text().splitlines()]
-    assert numbers == [1, 2]
+    entries = [json.loads(line) for line in (tmp_path / "decisions.jsonl").read_text().splitlines()]
+    assert [(entry["kind"], entry["number"]) for entry in entries] == [("survey", 0), ("decision", 1), ("decision", 2)]
 
 
 @pytest.mark.parametrize("when", ["from the start", "after the decision"])
