@@ -80,8 +80,8 @@ def _answers(trace: Trace, first_data_s: float, until_s: float, classify: Classi
 
 
 def _window(trace: Trace, end_s: float) -> Trace:
-    # One second more: a window is covered only if samples reach to its beginning.
-    chosen = [index for index, time_s in enumerate(trace.send_times_s) if end_s - WINDOW_S - 1 <= time_s <= end_s]
+    # As much more as the sidecar takes: a window is covered only if samples reach to its beginning.
+    chosen = [index for index, time_s in enumerate(trace.send_times_s) if end_s - WINDOW_S - UNANSWERED_S <= time_s <= end_s]
     return Trace(array("d", (trace.send_times_s[index] for index in chosen)), array("d", (trace.rtts_ms[index] for index in chosen)))
 
 

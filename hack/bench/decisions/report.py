@@ -48,10 +48,10 @@ _UNITS = {
 }
 
 
-def rows(outcomes: Sequence[Outcome], parallelism: Mapping[str, float | None], about: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Figures first, each with the paper's loop and the oracle beside it, then every run."""
+def rows(outcomes: Sequence[Outcome], further: Mapping[str, float | None], about: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Figures first, with `further` ones of ours alone, each with the paper's loop and the oracle beside it, then every run."""
     loops, oracle = of_all_loops(outcomes), of_oracle(outcomes)
-    ours = {**loops[Policy.OURS], **parallelism}
+    ours = {**loops[Policy.OURS], **further}
     return [
         {"name": "about", "value": None, "unit": "", "reference": None, "ratio": None, **about},
         *(_row(name, value, loops[Policy.PAPER].get(name), oracle.get(name)) for name, value in ours.items()),

@@ -122,21 +122,23 @@ def _rate_bps(text: str) -> float:
     return float(found[1]) * 1000.0 ** _SUFFIXES.index(found[2] or "")
 
 
-def _positive(text: str) -> float:
+def _number(text: str) -> float:
+    """NaN for what is none, which lies within no bounds."""
     try:
-        value = float(text)
+        return float(text)
     except ValueError:
-        value = math.nan
+        return math.nan
+
+
+def _positive(text: str) -> float:
+    value = _number(text)
     if not (math.isfinite(value) and value > 0):
         raise argparse.ArgumentTypeError(f"{text!r} is not a number above 0")
     return value
 
 
 def _weight(text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = math.nan
+    value = _number(text)
     if not 0 <= value <= 1:
         raise argparse.ArgumentTypeError(f"{text!r} is not a number from 0 to 1")
     return value

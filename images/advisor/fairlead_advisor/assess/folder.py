@@ -37,10 +37,11 @@ class LabelledFile:
         """The one of a trace file, or those of every survey on record. TraceError, RecordError or DataError if there is none."""
         if not self.is_record:
             return [read_trace(self.file)]
+        entries = read_record(self.file)
         try:
-            found = sampled_traces(read_record(self.file))
+            found = sampled_traces(entries)
         except RecordError as error:
-            raise RecordError(str(error) if str(self.file) in str(error) else f"{self.file}: {error}") from None
+            raise RecordError(f"{self.file}: {error}") from None
         if not found:
             raise DataError(f"{self.file}: holds no samples of a path: its sidecar has not probed any, leave it out")
         return found

@@ -68,6 +68,11 @@ class Limits:
     others_weight: float = 1.0
     buffers: BufferLimits | None = None
 
+    @property
+    def spares_others(self) -> bool:
+        """Whether what others lose counts at all."""
+        return self.others_weight > 0
+
 
 @dataclass(frozen=True, slots=True)
 class Tried:

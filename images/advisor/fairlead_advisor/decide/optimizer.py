@@ -38,14 +38,14 @@ FULL_BUSY_RATIO = 0.85
 """Not 1: beside a sawtooth that never empties the queue, the least RTT seen has some of their queue in it."""
 SPARE_BUSY_RATIO = 0.6
 CHANGE_RATIO = 0.25
+FLOWING_BPS = 10e3
+"""Less is a stall and no rate: nothing can be learnt from it, or compared with it."""
 # Down in small steps, and not below the safe default: a stream that leaves takes its window along, the others must fill the path at once,
 # and take seconds to grow. Measured at 100 Mb/s and 60 ms: going from 2 to 1 costs a third of the goodput for five seconds.
 _UP_FACTORS = (2.0, 1.5, 1.25)
 _DOWN_FACTORS = (1.25,)
 _NOISE = 0.03
 _RAMP_RATIO = 0.1
-# Less is a stall and no rate: nothing can be learnt from it.
-_FLOWING_BPS = 10e3
 # More streams must show that they help, fewer only that they do no harm beyond their saving.
 _MARGIN_UP = 0.015
 _MARGIN_DOWN = 0.003
@@ -257,7 +257,7 @@ def _measure_base(state: State, now_s: float) -> Step:
 def _explore(state: State, now_s: float) -> Step:
     """Chooses the next trial from a measured base, or rests when there is none worth trying."""
     base = state.base
-    if base is None or base.goodput_bps < _FLOWING_BPS:
+    if base is None or base.goodput_bps < FLOWING_BPS:
         return Step(replace(state, phase=Phase.BASE, window=_window(state, now_s)))
     full = state.spares_others and base.busy_ratio is not None and base.busy_ratio >= FULL_BUSY_RATIO
     searches = [state] if state.turned else [state, replace(state, upward=not state.upward, turned=True)]
@@ -295,7 +295,7 @@ def _judge(state: State, now_s: float) -> Step:
         raise AssertionError("a trial has a base")
     tried = state.window.score(trial)
     gain = tried.utility - base.utility
-    if tried.goodput_bps < _FLOWING_BPS:
+    if tried.goodput_bps < FLOWING_BPS:
         # A stall says nothing about counts: back, and measure anew once something flows.
         outcome = Outcome(tried, base, state.streams, f"back to {state.streams}: nothing flowed")
         anew = replace(state, phase=Phase.BASE, base=None, trial=None, window=_window(state, now_s))

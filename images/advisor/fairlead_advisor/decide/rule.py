@@ -27,9 +27,7 @@ NO_HISTORY = History()
 
 def decide(path: PathMeasurement, limits: Limits, background: Background | None = None, history: History = NO_HISTORY) -> Decision:
     """The transport for a job within `limits` over `path`: the user's choice, the best expected utility, or the safe default."""
-    streams, stream_ground = first_count(
-        path, limits, history, beside_others=_surely_beside_others(background) and limits.others_weight > 0
-    )
+    streams, stream_ground = first_count(path, limits, history, beside_others=_surely_beside_others(background))
     choice = _choose(path, limits, background, history)
     buffer = buffers.choose(buffers.needed_before_data(path, limits, history, streams), limits.buffers)
     told = f"{_measured(path)}; {choice.congestion_control} with {counted(streams)}: {choice.ground}"

@@ -31,7 +31,7 @@ def first_count(path: PathMeasurement, limits: Limits, history: History, *, besi
     """The count to start with, within the limits, and what it rests on.
 
     Under a cap B is the cap: what is not to be had needs no streams. Without one, n streams `beside_others` take about n shares, and on a
-    full path are hardly ever given back: then no more than the safe default, whatever was learnt when nobody was there.
+    full path are hardly ever given back: where others are to be spared no more than the safe default, whatever was learnt alone there.
     """
     bandwidth_bps = _bandwidth(limits, history)
     if limits.streams_minimum == limits.streams_maximum:
@@ -39,7 +39,7 @@ def first_count(path: PathMeasurement, limits: Limits, history: History, *, besi
     if history.stream_coefficient is None or bandwidth_bps is None or path.rtt_s is None:
         return _within(limits, DEFAULT_STREAMS), ""
     wanted = stream_count(history.stream_coefficient, bandwidth_bps, path.rtt_s)
-    if beside_others and limits.cap_bps is None and wanted > DEFAULT_STREAMS:
+    if beside_others and limits.spares_others and limits.cap_bps is None and wanted > DEFAULT_STREAMS:
         return _within(limits, DEFAULT_STREAMS), f"{wanted} would fit the path by what was learnt on it, but others are there"
     count = _within(limits, wanted)
     rest = "" if count == wanted else f", bounded to {limits.streams_minimum} to {limits.streams_maximum}"

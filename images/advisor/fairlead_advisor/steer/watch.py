@@ -147,9 +147,8 @@ class Watch:
 
     def _search_from(self, streams: int, now_s: float) -> optimizer.State:
         limits = self._course.limits
-        spares_others = limits.others_weight > 0
         return optimizer.start(
-            streams, limits.streams_minimum, limits.streams_maximum, now_s, self._course.floor_s, spares_others=spares_others
+            streams, limits.streams_minimum, limits.streams_maximum, now_s, self._course.floor_s, spares_others=limits.spares_others
         )
 
     async def _set_streams(self, change: optimizer.Change, seen: Observation) -> None:

@@ -11,6 +11,7 @@ from fairlead_advisor.steer.effects import Classifier, PathMonitor
 
 # A classifier that hangs or fails must not keep the watch from its other work.
 _AFTER_A_FAILURE_S = 60.0
+
 _log = logging.getLogger(__name__)
 
 

@@ -11,7 +11,7 @@ from fairlead_advisor.decide.looking.caps import Span
 from fairlead_advisor.decide.looking.policy import Account, Why
 from fairlead_advisor.decide.looking.scene import Change
 from fairlead_advisor.decide.model import DEFAULT_CONGESTION_CONTROL, Decision, Measured, PathMeasurement, Reason, Tried
-from fairlead_advisor.decide.optimizer import Observation
+from fairlead_advisor.decide.optimizer import FLOWING_BPS, Observation
 from fairlead_advisor.decide.rule import decide, instead
 from fairlead_advisor.decide.switching import SwitchState, SwitchStep, Verdict, answer, prove
 from fairlead_advisor.errors import AdvisorError
@@ -34,8 +34,6 @@ _LESS_IN_SPITE_OF_MORE = 0.8
 OLD = timedelta(minutes=5)
 """From here on what an earlier transfer saw is no sure answer any more: whoever came since then came before the first second to compare."""
 
-# Less is a stall, with which nothing can be compared.
-_FLOWING_BPS = 10e3
 # Beyond it a trial says that there was next to nothing before, and not how much better it is.
 _MOST_RATIO = 4.0
 
@@ -315,7 +313,7 @@ class Lookout:
 def _had_bps(known: scene.Scene, change: Change | None, seen: Observation) -> float:
     """What a switch is compared with: while somebody pushes in, the mean of the last seconds is of a time that is over."""
     mean_bps = known.goodput_bps or seen.goodput_bps
-    falls = change is not None and change.goodput_ratio < 1 and seen.goodput_bps >= _FLOWING_BPS
+    falls = change is not None and change.goodput_ratio < 1 and seen.goodput_bps >= FLOWING_BPS
     return min(mean_bps, seen.goodput_bps) if falls else mean_bps
 
 
