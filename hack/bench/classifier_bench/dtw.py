@@ -1,4 +1,4 @@
-"""Nearest neighbours under dynamic time warping, as in the OPS paper: local cost |a - b|, a Sakoe-Chiba band of `radius` samples."""
+"""Nearest neighbours under dynamic time warping [Anvari 2021, section 5.4]: local cost |a - b|, a band of `radius` samples [Sakoe 1978]."""
 
 import numpy as np
 import numpy.typing as npt

@@ -1,4 +1,4 @@
-"""The figures of the paper's text (Computers 2021, 10, 76); those that exist only as bar charts are not among them."""
+"""The figures of the text of [Anvari 2021, section 6.6]; those that exist only as bar charts are not among them."""
 
 ROWS: tuple[dict[str, object], ...] = (
     {"name": "paper_1nn_dtw_passive_10s", "classifier": "1-NN DTW", "probing": "passive", "window_s": 10, "accuracy": 0.80},

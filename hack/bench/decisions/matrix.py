@@ -62,7 +62,7 @@ class Scene:
 
 
 def right_choice(background: str) -> str:
-    """The paper's rule: BBR if BBR is in the background, else CUBIC (ops.md 2.6)."""
+    """The paper's rule: BBR if BBR is in the background, else CUBIC [Anvari 2021, section 5.5]."""
     return "bbr" if background in BBR_CLASSES else "cubic"
 
 

@@ -35,7 +35,7 @@ def mean_rate_bps(samples: Sequence[Sample], begin_s: float, end_s: float) -> fl
 
 
 def normalised_jain(rates_bps: Mapping[str, float], due_bps: Mapping[str, float]) -> float:
-    """Jain's index of what each had over what it is due (Jain, Chiu and Hawe 1984, with the fair throughput as the unit).
+    """Jain's index of what each had over what it is due [Jain 1984], with the fair throughput as the unit.
 
     What a greedy job is due is the level of its narrowest link times its weight there, so this is goodput by weight, comparable over links.
     """

@@ -11,7 +11,7 @@ from fairlead_cluster.errors import UsageError
 
 PREFIX = "fairlead-"
 
-# All addresses are in 198.18.0.0/15, reserved for benchmarking (RFC 2544): they cannot be mistaken for anyone's.
+# All addresses are in 198.18.0.0/15, reserved for benchmarking (RFC 2544, appendix C.2.2): they cannot be mistaken for anyone's.
 MANAGEMENT = IPv4Network("198.18.0.0/24")
 PODS = IPv4Network("198.18.64.0/18")
 SERVICES = IPv4Network("198.18.128.0/20")

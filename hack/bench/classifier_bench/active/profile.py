@@ -16,7 +16,7 @@ from fairlead_advisor.train.data import Run
 from fairlead_advisor.train.windows import thin
 
 PROFILE_S = 20.0
-"""CUBIC 5 s, BBR 5 s, CUBIC 5 s, none 5 s, from the start of a recording on (ops.md 2.2)."""
+"""CUBIC 5 s, BBR 5 s, CUBIC 5 s, none 5 s, from the start of a recording on [Anvari 2021, section 5.2]."""
 PHASE_S = 5.0
 LONGEST_S = 80.0
 """Of each recording: passive ones are longer, and more windows alone would be an advantage."""

@@ -2,7 +2,7 @@
 
 Trains tell the path's rate, which no passive look can: all packets of a train stand in the queue side by side and leave it one by one. The
 rate turns the queue's delay into packets, and packets are what the clocks of congestion controls count: after a loss CUBIC needs
-(0.3 W / 0.4)^(1/3) seconds to come back to its window of W packets (RFC 9438, 4.2), and n flows that share W need less by n^(1/3).
+(0.3 W / 0.4)^(1/3) seconds to come back to its window of W packets (RFC 9438, section 4.2), and n flows that share W need less by n^(1/3).
 Pushes make flows lose: CUBIC gives up 0.3 of its window a round trip later, BBR nothing, so that the queue falls by the share of CUBIC.
 """
 

@@ -1,4 +1,7 @@
-"""1-NN under dynamic time warping on ten samples of the queueing delay at 1 Hz, and the rule on its answer (ops.md 2.1, 2.4, 2.6). Pure."""
+"""1-NN under dynamic time warping on ten samples of the queueing delay at 1 Hz, and the rule on its answer. Pure.
+
+Sampling, classifier and rule are those of [Anvari 2021, sections 5.2, 5.4 and 5.5].
+"""
 
 from __future__ import annotations
 

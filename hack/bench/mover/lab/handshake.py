@@ -11,7 +11,7 @@ ETHERNET_BYTES = 14
 
 
 def suite(frame: bytes) -> int | None:
-    """The suite that a server chose, if the Ethernet frame starts a TLS 1.3 server hello over IPv4 and TCP (RFC 8446, 4.1.3)."""
+    """The suite that a server chose, if the Ethernet frame starts a TLS 1.3 server hello over IPv4 and TCP (RFC 8446, section 4.1.3)."""
     ip = frame[ETHERNET_BYTES:]
     if len(ip) < 20 or ip[0] >> 4 != 4 or ip[9] != socket.IPPROTO_TCP:
         return None

@@ -19,7 +19,7 @@ RECORD_BYTES = 16 << 10
 """The largest TLS record."""
 LIMIT_S = 60
 CIPHERS = {0x1301: "aes-128-gcm", 0x1302: "aes-256-gcm", 0x1303: "chacha20-poly1305"}
-"""TLS 1.3's suites (RFC 8446, B.4) by openssl's name for their cipher."""
+"""TLS 1.3's suites (RFC 8446, appendix B.4) by openssl's name for their cipher."""
 
 
 class Iperf:

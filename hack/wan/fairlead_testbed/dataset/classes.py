@@ -7,7 +7,7 @@ from enum import StrEnum
 
 
 class BackgroundClass(StrEnum):
-    """Named after the greedy TCP flows of two sources, each BBR (B) or CUBIC (C); see ops.md 2.3 for the paper's own."""
+    """Named after the greedy TCP flows of two sources, each BBR (B) or CUBIC (C) [Anvari 2021, figure 10b]."""
 
     NONE = "B0-C0"
     CUBIC = "B0-C1"

@@ -9,7 +9,7 @@ from fairlead_testbed.scenario.model import Flow, OnOff, Path
 
 ON_OFF_SECONDS = ((10.0, 10.0), (5.0, 5.0), (20.0, 5.0))
 UDP_BURST_SECONDS = ((1.0, 2.0), (1.0, 5.0), (1.0, 10.0))
-"""Of the paper, read as burst and gap (ops.md 1.2)."""
+"""Burst and gap of Bursty-UDP(x, y) [Anvari 2021, section 3.3]."""
 UDP_BURST_SHARE = (0.3, 0.9)
 """Of the path's rate; the paper does not give its own."""
 MANY_FLOWS = (3, 4)
@@ -84,7 +84,7 @@ def _udp_bursts(path: Path, warm_s: float, generator: random.Random) -> Flow:
 
 
 def _active_profile(duration_s: float) -> list[Flow]:
-    """CUBIC 5 s, BBR 5 s, CUBIC 5 s, none 5 s, over and over; phase 0 is the start of the recording (ops.md 2.2)."""
+    """CUBIC 5 s, BBR 5 s, CUBIC 5 s, none 5 s, over and over; phase 0 is the start of the recording [Anvari 2021, section 5.2]."""
     waves = {"cubic": (0.0, OnOff(kind="on_off", on_s=5, off_s=5)), "bbr": (5.0, OnOff(kind="on_off", on_s=5, off_s=15))}
     return [
         Flow(name=f"active-{control}", role="foreground", congestion_control=control, start_s=start_s, pattern=wave)

@@ -78,7 +78,7 @@ def any_bbr_at_coverage(scores: Scores, coverage: float) -> float | None:
 
 
 def calibration_error(confidence: npt.NDArray[np.float64], right: npt.NDArray[np.bool_]) -> float | None:
-    """Expected calibration error over ten bins of equal width (Guo et al. 2017, equation 3)."""
+    """Expected calibration error over ten bins of equal width [Guo 2017, eq. 3]."""
     if not len(right):
         return None
     bins = np.minimum((confidence * _BINS).astype(np.intp), _BINS - 1)

@@ -1,6 +1,6 @@
 """Finds the stream count while the transfer runs: small trials, judged by a utility of goodput, streams and loss.
 
-The utility is Falcon's (Arifuzzaman and Arslan, SC 2021): U = T / K^n - T B L for goodput T, n streams, loss ratio L. Two things are
+The utility is Falcon's [Arifuzzaman 2021]: U = T / K^n - T B L for goodput T, n streams, loss ratio L. Two things are
 added. A path whose queue stands has nothing to spare, so that more streams could only take from others: no trial goes up there unless
 others need not be spared.
 And a trial that did not help is followed by a rest, each time longer, so that a settled count stays.

@@ -1,4 +1,4 @@
-"""How many streams a path needs (multipath.md 2.5)."""
+"""How many streams a path needs: n = max(1, a B R) for bandwidth B and RTT R [Huang 2018, eq. 4.8]."""
 
 import math
 from collections.abc import Iterable
@@ -22,7 +22,7 @@ def stream_count(coefficient: float, bandwidth_bps: float, rtt_s: float) -> int:
 
 
 def fit_coefficient(optima: Iterable[Optimum]) -> float | None:
-    """a as the mean of n/(B R) over what was found on one path; None without anything found. It does not travel to other paths."""
+    """a as the mean of n/(B R) over what was found on one path [Huang 2018, section 6.2.2]; None without any. Valid for that path alone."""
     ratios = [optimum.streams / (optimum.bandwidth_bps * optimum.rtt_s) for optimum in optima if optimum.bandwidth_bps * optimum.rtt_s > 0]
     return math.fsum(ratios) / len(ratios) if ratios else None
 

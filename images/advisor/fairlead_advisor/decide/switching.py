@@ -17,7 +17,7 @@ BARRED_S = 300.0
 # A switch towards more goodput must not cost any; the sawtooth alone makes some 15 %.
 _TOLERATED_FOR_OURSELVES = 0.85
 # A switch for the others' sake gives share away: from 0.89 to 0.5 if it was right (0.56), from 0.5 to 0.09 if it was wrong (0.18),
-# by the shares of ops.md 3. The geometric mean tells the two apart.
+# by the Jain indices of [Anvari 2021, section 6.7]. The threshold is the geometric mean of the two.
 _TOLERATED_FOR_OTHERS = 0.32
 
 

@@ -1,8 +1,9 @@
-"""What a congestion control is expected to cost us and others, given the class of the background (ops.md 2.6)."""
+"""What a congestion control is expected to cost us and others, given the class of the background [Anvari 2021, section 5.5]."""
 
 from fairlead_advisor.decide.background import Background
 
-# The minor share of two flows whose Jain index is 0.60 (CUBIC beside BBR) and 0.62 (BBR beside CUBIC), against an even half.
+# The minor share of two flows whose Jain index is 0.60 (CUBIC beside BBR) and 0.62 (BBR beside CUBIC), against an even half:
+# the indices of the fixed choices in [Anvari 2021, section 6.7], solved for the shares by its eq. 1.
 OWN_LOSS = 0.4082
 OTHERS_LOSS = 0.3914
 

@@ -1,6 +1,6 @@
-"""Rhythm: BBR raises its rate for one RTT in eight (BBRv1, Cardwell et al. 2016), CUBIC saws over seconds.
+"""Periods in the queueing delay: BBRv1 raises its rate for one RTT in eight [Cardwell 2016], CUBIC's sawtooth takes seconds.
 
-Frequencies are told twice, in hertz and in cycles per base RTT: the second belong to the algorithm on whatever path.
+Each frequency is given in hertz and in cycles per base RTT: the second is a property of the algorithm on any path.
 """
 
 import itertools

@@ -1,4 +1,4 @@
-"""How far a window is from those seen in training: Mahalanobis distance to the nearest class (Lee et al. 2018) over whitened features."""
+"""How far a window is from those seen in training: Mahalanobis distance to the nearest class [Lee 2018, eq. 2] over whitened features."""
 
 from dataclasses import dataclass
 

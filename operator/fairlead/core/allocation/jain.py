@@ -9,7 +9,7 @@ from fairlead.core.allocation.waterfill import Floats, Indices, totals
 
 
 def jain_index(values: npt.ArrayLike) -> float | None:
-    """(Σx)² / (n·Σx²): 1 if all are equal, 1/n if one has everything; None for no values or only zeros."""
+    """(Σx)² / (n·Σx²) [Jain 1984]: 1 if all are equal, 1/n if one has everything; None for no values or only zeros."""
     array = np.asarray(values, dtype=np.float64)
     largest = array.max(initial=0.0)
     if largest <= 0.0:

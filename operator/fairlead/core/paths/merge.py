@@ -101,7 +101,7 @@ def _rate_bps(point: ProfilePoint) -> int:
 
 
 def _coefficient(profile: tuple[ProfilePoint, ...]) -> str | None:
-    """a as the mean of what the transfers found (multipath.md 2.5), each counting half as much a day later."""
+    """a as the mean of what the transfers found [Huang 2018, section 6.2.2], each counting half as much a day later."""
     found = [(point, value) for point in profile if (value := parse_coefficient(point.stream_coefficient)) is not None]
     if not found:
         return None

@@ -1,4 +1,4 @@
-//! Divides a cap over streams by what each can use: weighted max-min with equal weights (progressive filling).
+//! Divides a cap over streams by what each can use: max-min fairness by progressive filling [Bertsekas 1992, section 6.5.2].
 
 /// A stream that uses this part of its share could use more.
 const HUNGRY_PERCENT: u64 = 85;
