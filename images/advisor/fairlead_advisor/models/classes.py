@@ -1,4 +1,4 @@
-"""The six kinds of background traffic of the OPS paper (Computers 2021, 10, 76): how many BBR and CUBIC flows."""
+"""The six kinds of background traffic of OPS [Anvari 2021, figure 10b]: how many BBR and CUBIC flows."""
 
 from typing import Final
 
