@@ -62,8 +62,9 @@ class Job:
         """The first version, past ones included, of which `check` is true. Raises WaitedTooLongError."""
         return wait_until(
             lambda: next((change.object for change in self.changes if check(change.object)), None),
-            f"{what} (job {self.name}, phases {self.phases})",
+            f"{what} (job {self.name})",
             timeout_s,
+            last_seen=lambda: {"phases": self.phases, "status": self.status},
         )
 
     def wait_before_end(self, check: Callable[[Object], Any], what: str, timeout_s: float = PATIENCE_S) -> Object:

@@ -35,10 +35,12 @@ def wait_until(
     interval_s: float = 0.3,
     clock: Clock = time,
     not_yet: tuple[type[Exception], ...] = (),
+    last_seen: Callable[[], object] | None = None,
 ) -> T:
     """The first result of `check` that is true. Raises WaitedTooLongError after `timeout_s`.
 
-    `check` runs at least twice: at once, and when the time is over. Its errors of the kinds `not_yet` count as no result; the last is told.
+    `check` runs at least twice: at once, and when the time is over. Its errors of the kinds `not_yet` count as no result. The error's
+    message ends with what `last_seen` returns when the time is over, or without it with the last result or error of `check`.
     """
     deadline_s = clock.monotonic() + timeout_s
     while True:
@@ -51,6 +53,7 @@ def wait_until(
         if result:
             return result
         if late:
+            seen = seen if last_seen is None else repr(last_seen())
             raise WaitedTooLongError(f"not within {timeout_s:g} s: {what}; last seen: {seen}")
         clock.sleep(min(interval_s, max(0.0, deadline_s - clock.monotonic())))
 

@@ -64,3 +64,9 @@ def test_what_must_stay_true_is_looked_at_until_the_end() -> None:
     with pytest.raises(AssertionError, match="quiet"):
         stays_true(lambda: clock.now_s < 4.9, "quiet", 5, clock=clock)
     stays_true(lambda: True, "quiet", 5, clock=clock)
+
+
+def test_what_is_shown_as_last_seen_is_what_was_there_when_the_time_was_over() -> None:
+    clock = FakeClock()
+    with pytest.raises(WaitedTooLongError, match=r"not within 5 s: a share; last seen: 5\.0$"):
+        wait_until(lambda: None, "a share", 5, clock=clock, last_seen=lambda: clock.now_s)
