@@ -10,7 +10,8 @@ PYTHON ?= python3.11
 CLUSTER ?= local
 CLUSTER_CLI := hack/cluster/cluster
 ADVISOR_PROGRAM_TESTS := serve commands test_cli.py
-PYTHON_PACKAGES := fairlead fairlead_advisor classifier_bench decisions fairness fairlead_cluster fairlead_testbed
+DEV_PROGRAM_TESTS := testbed/lab bench/decisions/lab/test_cell.py
+TYPED := operator/fairlead images/advisor/fairlead_advisor hack/fairlead_dev hack/tests/clients hack/tests/demo hack/tests/trees hack/tests/bench/mover e2e
 # One set of packages and features for every test: another one compiles all of it again.
 CARGO_TEST := cargo test --quiet --locked --workspace --features fairlead-mover/fault-injection
 VENV := .venv/bin
@@ -22,8 +23,8 @@ help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  \033[1m%-16s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: demo
-demo: $(if $(filter local,$(CLUSTER)),setup) ## Move a real directory between two nodes over a 200 Mb/s, 60 ms link (CLUSTER=local|kind|current)
-	python3 hack/demo/demo.py --cluster $(CLUSTER) $(DEMO_FLAGS)
+demo: $(if $(filter local,$(CLUSTER)),setup,python) ## Move a real directory between two nodes over a 200 Mb/s, 60 ms link (CLUSTER=local|kind|current)
+	$(VENV)/python -m fairlead_dev.demo --cluster $(CLUSTER) $(DEMO_FLAGS)
 
 .PHONY: test
 test: setup ## Everything: lint, unit tests, whole programs, a real API server, end to end on the local cluster
@@ -43,7 +44,7 @@ packages: ## System packages and kernel features: install what is missing, or sa
 .PHONY: python
 python: .venv/.installed ## The Python environment from the hashed locks
 
-.venv/.installed: hack/python/dev.lock operator/pyproject.toml images/advisor/pyproject.toml
+.venv/.installed: hack/python/dev.lock operator/pyproject.toml images/advisor/pyproject.toml hack/pyproject.toml
 	@hack/python/venv $(PYTHON) $(CACHE)
 	touch $@
 
@@ -68,9 +69,7 @@ lint: python verify ## Formatters, linters, types, layers, generated files
 lint-python:
 	$(VENV)/ruff check .
 	$(VENV)/ruff format --check .
-	MYPYPATH=hack/bench:hack/bench/mover:hack/cluster:hack/wan $(MYPY) $(addprefix -p ,$(PYTHON_PACKAGES))
-	MYPYPATH=hack/demo $(MYPY) hack/demo e2e
-	MYPYPATH=hack/bench/mover $(MYPY) hack/bench/mover
+	$(MYPY) $(TYPED)
 	$(VENV)/lint-imports
 
 .PHONY: lint-rust
@@ -80,11 +79,11 @@ lint-rust:
 
 .PHONY: generate
 generate: python ## The CRD, its copy in the chart and the reference page, from operator/fairlead/api
-	$(VENV)/python hack/generate/generate.py
+	$(VENV)/python -m fairlead_dev.generate
 
 .PHONY: verify
 verify: python ## Fail if a generated file is out of date
-	$(VENV)/python hack/generate/generate.py --check
+	$(VENV)/python -m fairlead_dev.generate --check
 
 .PHONY: test-unit
 test-unit: python ## Tables, properties and small parts, in a minute
@@ -93,13 +92,7 @@ test-unit: python ## Tables, properties and small parts, in a minute
 .PHONY: unit-python
 unit-python:
 	$(VENV)/pytest -q operator/tests --ignore operator/tests/apiserver
-	$(VENV)/pytest -q hack/cluster/tests
-	$(VENV)/pytest -q hack/wan/tests/testbed --ignore hack/wan/tests/testbed/lab
-	$(VENV)/pytest -q hack/bench/classifier_bench/tests
-	$(VENV)/pytest -q hack/bench/decisions/tests --ignore hack/bench/decisions/tests/lab/test_cell.py
-	$(VENV)/pytest -q hack/demo
-	$(VENV)/pytest -q hack/bench/mover
-	$(VENV)/pytest -q hack/bench/fairness/tests
+	$(VENV)/pytest -q hack/tests $(addprefix --ignore hack/tests/,$(DEV_PROGRAM_TESTS))
 	$(VENV)/pytest -q -n 0 e2e/tests_lib
 
 .PHONY: unit-advisor
@@ -122,8 +115,7 @@ programs-rust:
 .PHONY: programs-python
 programs-python:
 	$(VENV)/pytest -q -n 2 $(addprefix images/advisor/tests/,$(ADVISOR_PROGRAM_TESTS))
-	$(VENV)/pytest -q hack/wan/tests/testbed/lab
-	$(VENV)/pytest -q hack/bench/decisions/tests/lab/test_cell.py
+	$(VENV)/pytest -q $(addprefix hack/tests/,$(DEV_PROGRAM_TESTS))
 
 .PHONY: programs-fuzz
 programs-fuzz:
@@ -141,15 +133,15 @@ test-e2e: python ## The end-to-end suite on the local cluster; KEEP=1 leaves the
 
 .PHONY: bench-allocation
 bench-allocation: python ## Time the fair-share allocation: build/bench/allocation.json
-	$(VENV)/python hack/bench/allocation.py
+	$(VENV)/python -m fairlead_dev.bench.allocation
 
 .PHONY: bench-mover
 bench-mover: python rust ## The mover beside iperf3, rclone, XRootD and GridFTP: build/bench/mover.json (35 minutes on 2 idle cores; BENCH_FLAGS=--help)
-	$(VENV)/python hack/bench/mover $(BENCH_FLAGS)
+	$(VENV)/python -m fairlead_dev.bench.mover $(BENCH_FLAGS)
 
 .PHONY: bench-fairness
 bench-fairness: python rust ## Shares among 14 real movers, managed and left alone: build/bench/fairness.json (root, 7 minutes; BENCH_FLAGS=--help)
-	PYTHONPATH=hack/bench:hack/bench/mover $(VENV)/python -m fairness $(BENCH_FLAGS)
+	$(VENV)/python -m fairlead_dev.bench.fairness $(BENCH_FLAGS)
 
 .PHONY: fuzz
 fuzz: ## Arbitrary bytes for every decoder of the mover, for SECONDS=60; guided by coverage where cargo-fuzz and a nightly compiler are
@@ -166,8 +158,8 @@ DATASET_FOLDER ?= $(CACHE)/datasets/$(DATASET)
 
 .PHONY: dataset
 dataset: python rust ## Record the labelled traces (root, an idle machine, hours; goes on where it was): DATASET=full|pilot
-	PYTHONPATH=hack/wan $(VENV)/python -m fairlead_testbed dataset generate $(DATASET) --folder $(DATASET_FOLDER)
-	PYTHONPATH=hack/wan $(VENV)/python -m fairlead_testbed dataset pack $(DATASET) --folder $(DATASET_FOLDER) --output build/dataset/$(DATASET)
+	$(VENV)/python -m fairlead_dev.testbed dataset generate $(DATASET) --folder $(DATASET_FOLDER)
+	$(VENV)/python -m fairlead_dev.testbed dataset pack $(DATASET) --folder $(DATASET_FOLDER) --output build/dataset/$(DATASET)
 
 CLASSIFIER_DATA ?= hack/wan/datasets/full
 CLASSIFIER_VERSION ?= 0.0.0
@@ -179,19 +171,19 @@ train: python ## Train the background classifier on CLASSIFIER_DATA, into build/
 
 .PHONY: bench-classifier
 bench-classifier: python ## The classifier's whole table beside the paper's: build/bench/classifier.json; BENCH_FLAGS='--model build/classifier'
-	PYTHONPATH=hack/bench $(VENV)/python -m classifier_bench --data $(CLASSIFIER_DATA) $(BENCH_FLAGS)
+	$(VENV)/python -m fairlead_dev.bench.classifier --data $(CLASSIFIER_DATA) $(BENCH_FLAGS)
 
 .PHONY: bench-active
 bench-active: python ## What active probing adds to the classifier's passive look (5 minutes): build/bench/active.json
-	PYTHONPATH=hack/bench:hack/wan $(VENV)/python -m classifier_bench.active --data $(CLASSIFIER_DATA) --bursts hack/wan/datasets/bursts $(BENCH_FLAGS)
+	$(VENV)/python -m fairlead_dev.bench.classifier.active --data $(CLASSIFIER_DATA) --bursts hack/wan/datasets/bursts $(BENCH_FLAGS)
 
 .PHONY: bench-parallelism
 bench-parallelism: python rust ## The advisor's stream count against fixed ones over emulated paths (root, 22 minutes): build/bench/parallelism.json
-	$(VENV)/python hack/bench/parallelism.py
+	$(VENV)/python -m fairlead_dev.bench.parallelism
 
 .PHONY: bench-decisions
 bench-decisions: python rust ## Goodput, fairness and adaptation of the choice of congestion control (root, idle, 30 minutes; FULL=1 2.5 hours): build/bench/decisions.json
-	PYTHONPATH=hack/bench:hack/wan $(VENV)/python -m decisions --data $(CLASSIFIER_DATA) $(if $(FULL),--full) $(BENCH_FLAGS)
+	$(VENV)/python -m fairlead_dev.bench.decisions --data $(CLASSIFIER_DATA) $(if $(FULL),--full) $(BENCH_FLAGS)
 
 .PHONY: images
 images: packages rust ## Build the images and load them into a running local cluster

@@ -12,13 +12,13 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
+
 from e2e.lib import install
 from e2e.lib.history import TOLD_AFTER
 from e2e.lib.lab import Lab
 from e2e.lib.turns import once, turn
-
-from access.kubectl import Kubectl
-from access.nodes import LocalCluster
+from fairlead_dev.clients.kubectl import Kubectl
+from fairlead_dev.clients.nodes import LocalCluster
 
 CHECKOUT = Path(__file__).resolve().parents[1]
 BUILD = CHECKOUT / "build" / "e2e"

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+
 from e2e.lib.lab import refusal
 from e2e.lib.manifests import DESTINATION_CLAIM, DESTINATION_NODE, FOLDER, transfer_job
 from e2e.lib.waiting import wait_until
-
-from access.kubectl import CommandError, Kubectl
+from fairlead_dev.clients.kubectl import CommandError, Kubectl
 
 SAME_AS_DESTINATION = {
     "node": DESTINATION_NODE,

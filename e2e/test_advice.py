@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+
 from e2e.lib.job import Job, port_of
 from e2e.lib.lab import Lab
 from e2e.lib.manifests import DESTINATION_NODE, SOURCE_NODE
@@ -16,9 +17,8 @@ from e2e.lib.waiting import wait_until
 from e2e.lib.wan.background import flow
 from e2e.lib.wan.connections import Connection, busiest
 from e2e.lib.wan.link import Link, Shape, own_link
-
-from access.kubectl import Kubectl, Object
-from access.nodes import LocalCluster
+from fairlead_dev.clients.kubectl import Kubectl, Object
+from fairlead_dev.clients.nodes import LocalCluster
 
 # Within what the classifier was trained on, and where it tells an idle path from one with BBR surest. The buffer is one that BBR
 # leaves little of to CUBIC.

@@ -7,16 +7,16 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
+
 from e2e.lib import history
 from e2e.lib.history import TOLD_AFTER
 from e2e.lib.job import Job
 from e2e.lib.lab import Lab
 from e2e.lib.manifests import DESTINATION_NODE, SOURCE_NODE
 from e2e.lib.waiting import wait_until
-
-from access.kubectl import Kubectl, Object
-from access.volumes import local_volume
-from trees.listing import Listing
+from fairlead_dev.clients.kubectl import Kubectl, Object
+from fairlead_dev.clients.volumes import local_volume
+from fairlead_dev.trees.listing import Listing
 
 BYTES = 10_000_000
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
+
 from e2e.lib.lab import Lab
 from e2e.lib.waiting import wait_until
 from e2e.lib.wire import Counter, counted
-
-from access.nodes import LocalCluster
+from fairlead_dev.clients.nodes import LocalCluster
 
 
 def wait_for_rate(sent: Counter, limit_mbps: float) -> float:

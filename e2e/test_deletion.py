@@ -6,9 +6,8 @@ from e2e.lib.history import is_true
 from e2e.lib.job import Job
 from e2e.lib.lab import Lab
 from e2e.lib.waiting import wait_until
-
-from access.kubectl import Kubectl
-from trees.listing import Listing
+from fairlead_dev.clients.kubectl import Kubectl
+from fairlead_dev.trees.listing import Listing
 
 BYTES = 40_000_000
 SLOW = {"limit": "4M"}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from e2e.lib import guard
 from e2e.lib.history import condition_with_reason
 from e2e.lib.job import Job
@@ -12,9 +13,8 @@ from e2e.lib.node import interface_of, make_deaf_to_its_cap, redirects_of, token
 from e2e.lib.policy import LINK, in_force, metrics, policy, rate_bps, status
 from e2e.lib.waiting import wait_until
 from e2e.lib.wire import counted
-
-from access.kubectl import CommandError, Kubectl, Object
-from access.nodes import LocalCluster
+from fairlead_dev.clients.kubectl import CommandError, Kubectl, Object
+from fairlead_dev.clients.nodes import LocalCluster
 
 CAPACITY = "40M"
 LONG_BYTES = 700_000_000

@@ -6,13 +6,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
+
 from e2e.lib.history import condition
 from e2e.lib.install import RELEASE_NAMESPACE
 from e2e.lib.job import Job, port_of
 from e2e.lib.lab import Lab
 from e2e.lib.waiting import PATIENCE_S, wait_until
-
-from access.kubectl import Kubectl, Object
+from fairlead_dev.clients.kubectl import Kubectl, Object
 
 BYTES = 40_000_000
 SLOW = {"limit": "8M"}

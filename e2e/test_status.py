@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from e2e.lib import history
 from e2e.lib.history import phase
 from e2e.lib.job import Job

@@ -5,15 +5,15 @@ from __future__ import annotations
 import re
 
 import pytest
+
 from e2e.lib import history
 from e2e.lib.job import Job
 from e2e.lib.lab import Lab
 from e2e.lib.manifests import DESTINATION_NODE, SOURCE_NODE
 from e2e.lib.waiting import PATIENCE_S, wait_until
-
-from access.kubectl import Kubectl, Object
-from access.nodes import LocalCluster
-from trees.listing import totals
+from fairlead_dev.clients.kubectl import Kubectl, Object
+from fairlead_dev.clients.nodes import LocalCluster
+from fairlead_dev.trees.listing import totals
 
 EMULATED_RTT_MS = 60.0
 BULK_BYTES = 30_000_000

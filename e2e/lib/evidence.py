@@ -7,9 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from e2e.lib.install import RELEASE_NAMESPACE
-
-from access.kubectl import CommandError, Kubectl
-from access.watch import Change
+from fairlead_dev.clients.kubectl import CommandError, Kubectl
+from fairlead_dev.clients.watch import Change
 
 LOG_LINES = "--tail=2000"
 

@@ -8,9 +8,8 @@ from contextlib import contextmanager
 
 from e2e.lib.install import HELM_TIMEOUT, RELEASE_NAMESPACE
 from e2e.lib.waiting import wait_until
-
-from access.kubectl import Kubectl
-from access.nodes import LocalCluster
+from fairlead_dev.clients.kubectl import Kubectl
+from fairlead_dev.clients.nodes import LocalCluster
 
 TABLE = "fairlead_guard"
 DAEMON_SET = "fairlead-guard"

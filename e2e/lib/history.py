@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from datetime import datetime
 from itertools import pairwise
 
-from access.kubectl import Object
+from fairlead_dev.clients.kubectl import Object
 
 TOLD_AFTER = "told after, in seconds"
 """A property of a test: how long its job took to tell what is wrong. Printed at the end of a run, and never judged."""

@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from e2e.lib.waiting import PATIENCE_S
-
-from access.nodes import LocalCluster
+from fairlead_dev.clients.nodes import LocalCluster
 
 RELEASE_NAMESPACE = "fairlead-system"
 PARTS = ("operator", "mover", "advisor")

@@ -8,9 +8,8 @@ from typing import Any, Self
 
 from e2e.lib import history
 from e2e.lib.waiting import PATIENCE_S, wait_until
-
-from access.kubectl import Kubectl, Object
-from access.watch import Change, Watch
+from fairlead_dev.clients.kubectl import Kubectl, Object
+from fairlead_dev.clients.watch import Change, Watch
 
 
 class JobEndedError(AssertionError):

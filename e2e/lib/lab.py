@@ -13,12 +13,11 @@ from e2e.lib import evidence
 from e2e.lib.job import Job
 from e2e.lib.manifests import DESTINATION_CLAIM, DESTINATION_NODE, FOLDER, SOURCE_CLAIM, SOURCE_NODE, transfer_job
 from e2e.lib.waiting import PATIENCE_S, wait_until
-
-from access.kubectl import CommandError, Kubectl, Object
-from access.nodes import MOVER_ID, Disk, LocalCluster
-from access.volumes import local_volume, wait_bound
-from access.watch import Change, Watch
-from trees.listing import LIST_SCRIPT, Listing, ListingError, compare, parse_listing
+from fairlead_dev.clients.kubectl import CommandError, Kubectl, Object
+from fairlead_dev.clients.nodes import MOVER_ID, Disk, LocalCluster
+from fairlead_dev.clients.volumes import local_volume, wait_bound
+from fairlead_dev.clients.watch import Change, Watch
+from fairlead_dev.trees.listing import LIST_SCRIPT, Listing, ListingError, compare, parse_listing
 
 
 class Lab:
@@ -54,8 +53,8 @@ class Lab:
     def write(self, disk: Disk, shape: str, folder: str = FOLDER, *, bytes_total: int = 0, files: int = 1, seed: int = 1) -> None:
         """Writes a tree (a shape of `trees`) into a folder of a disk, owned by the movers' user."""
         size = ("--bytes", str(bytes_total), "--files", str(files), "--seed", str(seed), "--owner", str(MOVER_ID))
-        path = ("env", f"PYTHONPATH={self.cluster.checkout / 'hack' / 'demo'}", "python3", "-m", "trees")
-        self.cluster.on(disk.node, *path, shape, f"{disk.path}/{folder}", *size)
+        program = ("python3", str(self.cluster.checkout / "hack"), "trees")
+        self.cluster.on(disk.node, *program, shape, f"{disk.path}/{folder}", *size)
 
     def write_file(self, disk: Disk, path: str, content: str) -> None:
         """Writes one small file below a disk's root, with its folders, owned by the movers' user."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from typing import Any
 
-from access.kubectl import Object
+from fairlead_dev.clients.kubectl import Object
 
 SOURCE_NODE, DESTINATION_NODE = "dtn-a", "dtn-b"
 SOURCE_CLAIM, DESTINATION_CLAIM = "raw", "scratch"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from access.nodes import LocalCluster
+from fairlead_dev.clients.nodes import LocalCluster
 
 _FIND = """
 import os, sys

@@ -9,9 +9,8 @@ from contextlib import contextmanager
 from e2e.lib.install import OPERATOR_NODE, RELEASE_NAMESPACE
 from e2e.lib.manifests import SOURCE_NODE
 from e2e.lib.waiting import wait_until
-
-from access.kubectl import Kubectl, Object
-from access.nodes import LocalCluster
+from fairlead_dev.clients.kubectl import Kubectl, Object
+from fairlead_dev.clients.nodes import LocalCluster
 
 NAME = "e2e"
 LINK = "dtn-a-out"

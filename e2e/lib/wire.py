@@ -11,9 +11,8 @@ from dataclasses import dataclass
 from e2e.lib.job import Job, port_of
 from e2e.lib.manifests import SOURCE_NODE
 from e2e.lib.waiting import wait_until
-
-from access.kubectl import run
-from access.nodes import LocalCluster
+from fairlead_dev.clients.kubectl import run
+from fairlead_dev.clients.nodes import LocalCluster
 
 WINDOW_S = 5.0
 BLUR_S = 0.25

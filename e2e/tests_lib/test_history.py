@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from e2e.lib import history
 
-from access.kubectl import Object
+from fairlead_dev.clients.kubectl import Object
 
 
 def version(phase: str, percent: int = 0, **more: Any) -> Object:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from access.kubectl import run
+from fairlead_dev.clients.kubectl import run
 
 _ACKNOWLEDGED = re.compile(r"\bbytes_acked:(\d+)")
 

@@ -10,8 +10,7 @@ from ipaddress import IPv4Network
 from pathlib import Path
 
 from e2e.lib.wan.program import ProgramError, last_words, running
-
-from access.kubectl import run
+from fairlead_dev.clients.kubectl import run
 
 ADDRESSES = IPv4Network("198.19.128.0/17")
 """Of the range for benchmarking, and apart from what the local cluster uses."""

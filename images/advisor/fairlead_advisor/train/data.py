@@ -1,6 +1,6 @@
 """Labelled runs: a data set of the test bed in its compact form, or a folder of one's own trace files and records.
 
-The compact form is `runs.jsonl.gz`, a JSON object a run, and `<split>.npz`: hack/wan/fairlead_testbed/README.md documents it.
+The compact form is `runs.jsonl.gz`, a JSON object a run, and `<split>.npz`: hack/fairlead_dev/testbed/README.md documents it.
 """
 
 import gzip

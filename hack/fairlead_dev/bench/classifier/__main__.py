@@ -1,0 +1,161 @@
+"""Prints the classifier's table and writes build/bench/classifier.json: python -m fairlead_dev.bench.classifier --data DIR."""
+
+import argparse
+import json
+import sys
+from collections import defaultdict
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from fairlead_advisor.errors import AdvisorError
+from fairlead_advisor.models.classes import CLASSES
+from fairlead_advisor.models.location import newest_installed
+from fairlead_advisor.models.store import find_model
+from fairlead_advisor.train.data import ACTIVE, TEST_SPLITS, Dataset, Run, load_dataset
+from fairlead_dev.bench.classifier import baselines, paper, pictures, product
+from fairlead_dev.checkout import BENCH_RESULTS
+
+OUTPUT = BENCH_RESULTS / "classifier.json"
+
+_GOALS = {
+    "macro_f1_seeds": 0.95,
+    "macro_f1_paths": 0.85,
+    "any_bbr_seeds": 0.97,
+    "any_bbr_paths": 0.93,
+    "ece_paths": 0.05,
+    "any_bbr_paths_80": 0.97,
+    "inference_ms": 5.0,
+    "model_bytes": 2_000_000,
+}
+_LESS_IS_BETTER = {"ece_paths", "inference_ms", "model_bytes"}
+
+
+def main() -> int:
+    """Runs everything; 1 with a sentence if there is no model or no data."""
+    parser = argparse.ArgumentParser(prog="bench-classifier", description=__doc__)
+    parser.add_argument("--data", type=Path, required=True, help="a packed data set")
+    parser.add_argument("--model", type=Path, help="a model file (default: the installed one)")
+    parser.add_argument("--output", type=Path, default=OUTPUT)
+    parser.add_argument("--pictures", type=Path, help="write the pictures of the docs into this folder")
+    parser.add_argument("--learning-curve", action="store_true", help="train on parts of the data too; minutes each")
+    parser.add_argument("--jobs", type=int, default=2)
+    options = parser.parse_args()
+    try:
+        run(options)
+    except AdvisorError as error:
+        print(f"bench-classifier: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def run(options: argparse.Namespace) -> None:
+    """Measures, prints and writes."""
+    model, dataset = find_model(options.model), load_dataset(options.data)
+    same_data = model.metadata.data_sha256 == dataset.sha256
+    if not same_data:
+        print(f"{model.label} was trained on other data: runs that are tests here may have been trained on there")
+    values: dict[str, float | None] = {"model_bytes": model.bytes, "trained_on_this_data": float(same_data)}
+    points = [
+        point
+        for split in TEST_SPLITS
+        for window_s in product.WINDOWS_S
+        if (point := product.measure(model, dataset, split, window_s, jobs=options.jobs))
+    ]
+    rates = [
+        point
+        for rate_hz in product.RATES_HZ
+        if (point := product.measure(model, dataset, "test_paths", 10.0, rate_hz=rate_hz, jobs=options.jobs))
+    ]
+    tested = [run for split in TEST_SPLITS for run in dataset.of_split(split)]
+    values["inference_ms"] = product.median_of(product.inference_ms(model, tested))
+    values["features_ms"] = product.features_alone_ms(tested)
+    for point in points:
+        if point.window_s == 10:
+            name, figures = point.split.removeprefix("test_"), point.figures
+            values |= {f"macro_f1_{name}": figures["macro_f1"], f"any_bbr_{name}": figures["any_bbr_accuracy"]}
+            values |= {
+                f"ece_{name}": figures["expected_calibration_error"],
+                f"any_bbr_{name}_80": figures["any_bbr_accuracy_at_80_percent"],
+                f"coverage_{name}": figures["coverage"],
+            }
+    show(values, points + rates)
+    curve = list(product.learning_curve(dataset, 1, options.jobs)) if options.learning_curve else []
+    for paths, figures in curve:
+        print(f"trained on {paths:3} paths: unseen paths macro F1 {figures['macro_f1']:.3f}, any BBR {figures['any_bbr_accuracy']:.3f}")
+    results = [result for probing, runs in _long_recordings(dataset).items() for result in baselines.evaluate(runs, probing)]
+    show_baselines(results)
+    rows = [row(name, value) for name, value in values.items()]
+    rows += [asdict(result) | {"name": f"baseline_{result.classifier}_{result.probing}_{result.window_s}s"} for result in results]
+    write(options.output, rows + [dict(line) for line in paper.ROWS])
+    if options.pictures:
+        pictures.write_all(options.pictures, dataset, pictures.Measured(points, rates, curve))
+        folder = options.model if options.model and options.model.is_dir() else (options.model or newest_installed()).parent
+        report = folder / "report.json"
+        if report.is_file():
+            pictures.write_importances(options.pictures, report)
+
+
+def _long_recordings(dataset: Dataset) -> dict[str, list[Run]]:
+    """The runs of the paths that have five recordings of each class, which the paper's validation needs: passive and active."""
+    passive: dict[str, list[Run]] = defaultdict(list)
+    for run in dataset.runs:
+        if run.split in ("train", "test_seeds"):
+            passive[run.path].append(run)
+    enough = [runs for runs in passive.values() if _has_folds(runs)]
+    active = dataset.of_split(ACTIVE)
+    return {"passive": [run for runs in enough for run in runs]} | ({"active": active} if _has_folds(active) else {})
+
+
+def _has_folds(runs: list[Run]) -> bool:
+    return all(sum(run.class_name == name for run in runs) >= baselines.FOLDS for name in CLASSES)
+
+
+def row(name: str, value: float | None) -> dict[str, Any]:
+    """A figure beside its goal."""
+    goal = _GOALS.get(name)
+    ratio = None if goal is None or not value else (goal / value if name in _LESS_IS_BETTER else value / goal)
+    unit = {"inference_ms": "ms", "features_ms": "ms", "model_bytes": "byte"}.get(name, "1")
+    return {"name": name, "value": value, "unit": unit, "reference": goal, "ratio": ratio}
+
+
+def show(values: dict[str, float | None], points: list[product.Point]) -> None:
+    """Prints the product's part of the table."""
+    print(f"{'figure':24} {'value':>12} {'goal':>12}")
+    for name, value in values.items():
+        print(f"{name:24} {'-' if value is None else f'{value:.4g}':>12} {_GOALS.get(name, '-'):>12}")
+    print(f"\n{'test set':12} {'window s':>8} {'rate Hz':>8} {'macro F1':>9} {'any BBR':>8} {'at 80 %':>8} {'ECE':>6}")
+    for point in points:
+        figures = point.figures
+        shown = ("macro_f1", "any_bbr_accuracy", "any_bbr_accuracy_at_80_percent", "expected_calibration_error")
+        numbers = " ".join(f"{figures[name]:8.3f}" if figures[name] is not None else f"{'-':>8}" for name in shown)
+        print(f"{point.split:12} {point.window_s:8g} {point.rate_hz or '-':>8} {numbers}")
+
+
+def show_baselines(results: list[baselines.Result]) -> None:
+    """Prints the paper's classifiers, as measured here and as told there."""
+    names = sorted({(result.probing, result.classifier) for result in results}, reverse=True)
+    print(f"\n{'accuracy, 5-fold by recording':30}" + "".join(f"{seconds:>7}s" for seconds in baselines.WINDOWS_S))
+    for probing, classifier in names:
+        cells = {result.window_s: result.accuracy for result in results if (result.probing, result.classifier) == (probing, classifier)}
+        shown = "".join(f"{cells[seconds]:8.3f}" if seconds in cells else f"{'-':>8}" for seconds in baselines.WINDOWS_S)
+        print(f"{probing + ', ' + classifier:30}" + shown)
+    if not results:
+        print("no path of this data set has five recordings of each class: the paper's classifiers are left out")
+    for line in paper.ROWS:
+        print(f"the paper: {line['probing']}, {line['classifier']}, {line['window_s']} s: {line['accuracy']}")
+    for difference in paper.DIFFERENCES:
+        print(f"  - {difference}")
+
+
+def write(output: Path, rows: list[dict[str, Any]]) -> None:
+    """Leaves the whole file or none."""
+    output.parent.mkdir(parents=True, exist_ok=True)
+    partial = output.with_suffix(".partial")
+    partial.write_text(json.dumps(rows, indent=2) + "\n", encoding="utf-8")
+    partial.replace(output)
+    print(f"written to {output}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

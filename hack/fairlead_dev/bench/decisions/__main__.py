@@ -1,0 +1,269 @@
+"""Measures what choosing the congestion control is worth: prints a table, writes build/bench/decisions.json.
+
+One JSON per finished run in the folder; the same command goes on where it was. Runs that the machine disturbed are repeated. Needs root,
+for network namespaces, and an idle machine.
+Exit codes: 0 everything was measured, 1 something is missing, 2 wrong use, 130 and 143 stopped.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import platform
+import signal
+import sys
+import time
+from collections.abc import Coroutine, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeVar
+
+from fairlead_advisor.errors import AdvisorError, NoModelError
+from fairlead_advisor.models.store import find_model
+from fairlead_advisor.serve.classifier import classify_window
+from fairlead_advisor.train.data import INDEX, TRAIN, Dataset, load_dataset
+from fairlead_dev.bench.decisions import listening, report, stream_counts
+from fairlead_dev.bench.decisions.figures import doubtful
+from fairlead_dev.bench.decisions.fingerprints import digest_of, fingerprints
+from fairlead_dev.bench.decisions.lab.run import Bench, run_cell
+from fairlead_dev.bench.decisions.lab.transfer import Tools
+from fairlead_dev.bench.decisions.matrix import (
+    FULL,
+    ROUNDS,
+    SUBSET,
+    Cell,
+    Matrix,
+    Policy,
+    cells,
+    kind_of_path,
+    known_paths,
+    matching,
+    repetitions,
+)
+from fairlead_dev.bench.decisions.outcomes import Outcome, read_outcomes
+from fairlead_dev.bench.decisions.paper.classifier import save_training, training_of
+from fairlead_dev.checkout import CHECKOUT
+from fairlead_dev.testbed.cli import DATASETS
+from fairlead_dev.testbed.dataset.specification import Specification
+from fairlead_dev.testbed.errors import LabError, TestbedError, UsageError
+from fairlead_dev.testbed.lab.emulator import find_program
+from fairlead_dev.testbed.lab.namespaces import remove_abandoned
+from fairlead_dev.testbed.runs.batch import RUNS, Rules, State, generate, is_recorded
+from fairlead_dev.testbed.runs.packing import Budget, estimate_s
+from fairlead_dev.testbed.runs.progress import Progress, duration
+from fairlead_dev.testbed.scenario.load import load_toml
+
+BUILD = CHECKOUT / "build"
+PARTS = ("stationary", "changing", "parallelism")
+SPECIFICATION = "full"
+BUDGET = Budget(cores=1.39, runs=8)
+"""Less than a data set's: beside the traffic there are two movers and an advisor. Two runs of the fastest path must not fit."""
+_T = TypeVar("_T")
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Runs what the command line asks for."""
+    options = _parser().parse_args(arguments)
+    try:
+        return run(options)
+    except (TestbedError, AdvisorError) as error:
+        print(f"decisions: {error}", file=sys.stderr)
+        return error.exit_code
+    except KeyboardInterrupt:
+        return 130
+    except asyncio.CancelledError:
+        return 143
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="decisions", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--full", action="store_true", help="all six backgrounds on all paths: some two and a half hours")
+    parser.add_argument("--data", type=Path, default=BUILD / "dataset" / "full", help="the packed data set, for the paper's classifier")
+    parser.add_argument("--model", type=Path, help="our classifier's file (default: the installed one)")
+    parser.add_argument("--only", choices=PARTS, action="append", help="a part; may be given several times")
+    parser.add_argument("--cell", metavar="TEXT", help="only the runs that have this in their name")
+    parser.add_argument("--seconds", type=float, help="length of a stationary transfer, 90 or more [220]")
+    parser.add_argument("--minutes", type=float, help="start no run that would not end by then; go on with the same command")
+    parser.add_argument("--folder", type=Path, default=BUILD / "bench" / "decisions", help="where finished runs are kept")
+    parser.add_argument("--output", type=Path, help="the file to write [build/bench/decisions.json; of a part: decisions-partial.json]")
+    parser.add_argument("--pictures", type=Path, help="write the pictures of the docs into this folder")
+    parser.add_argument("--mover", type=Path, default=BUILD / "bin" / "fairlead-mover", help="the mover's program")
+    parser.add_argument("--cores", type=float, default=BUDGET.cores, help="processor cores to fill with runs [%(default)g]")
+    parser.add_argument("--side-by-side", type=int, default=BUDGET.runs, help="runs at a time [%(default)s]")
+    parser.add_argument("--keep-disturbed", action="store_true", help="for trying things out on a busy machine: its figures mean little")
+    return parser
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """What one call works on."""
+
+    options: argparse.Namespace
+    specification: Specification
+    matrix: Matrix
+    cells: tuple[Cell, ...]
+    dataset: Dataset
+    sweep: stream_counts.Sweep
+    programs: str
+    model: str | None
+
+    def wants(self, part: str) -> bool:
+        """Whether that part was asked for."""
+        return (not self.options.only or part in self.options.only) and (part != "parallelism" or self.options.cell is None)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Measures what is missing, prints and writes."""
+    if os.geteuid() != 0:
+        raise UsageError("network namespaces need root: run it with sudo")
+    if options.seconds is not None and not 90 <= options.seconds <= 3600:
+        raise UsageError(
+            f"--seconds {options.seconds:g}: a transfer lasts 90 to 3600 s here; in a shorter one there is nothing but its beginning"
+        )
+    if not os.access(options.mover, os.X_OK):
+        raise UsageError(f"{options.mover}: no such program: build it with `make rust`, or name it with --mover")
+    if not (options.data / INDEX).is_file():
+        raise UsageError(
+            f"{options.data}: holds no packed data set, which the paper's classifier is trained on: `make dataset`, or name one with --data"
+        )
+    emulator = find_program()
+    session = _session(options, emulator)
+    options.folder.mkdir(parents=True, exist_ok=True)
+    training = options.folder / f"paper-{session.dataset.sha256[:12]}.npz"
+    save_training(training, training_of(session.dataset.of_split(TRAIN)))
+    bench = Bench(emulator, Tools(options.mover.resolve(), options.model), training.resolve())
+    remove_abandoned()
+    complete = _stoppable(_measure(session, bench))
+    rows = _rows(session)
+    print(report.table(rows))
+    whole = not (options.only or options.cell or options.seconds or options.keep_disturbed)
+    output = options.output or BUILD / "bench" / ("decisions.json" if whole else "decisions-partial.json")
+    report.write(output, rows)
+    print(f"written to {output}")
+    if options.pictures:
+        from fairlead_dev.bench.decisions import pictures  # noqa: PLC0415 - matplotlib is slow to load, and few calls need it
+
+        pictures.write_all(options.pictures, (*session.cells, *_again(session)), options.folder)
+    return 0 if complete else 1
+
+
+def _session(options: argparse.Namespace, emulator: Path) -> Session:
+    specification = load_toml(DATASETS / f"{SPECIFICATION}.toml", Specification)
+    dataset = load_dataset(options.data)
+    try:
+        model = find_model(options.model).label
+    except NoModelError as error:
+        model = None
+        print(f"our policy will be the safe default all the time: {error}", file=sys.stderr)
+    matrix = FULL if options.full else SUBSET
+    prints = fingerprints(options.mover, emulator, options.model, dataset.sha256)
+    planned = cells(matrix, known_paths(specification), prints, options.seconds)
+    wanted = [cell for cell in planned if not options.only or ("stationary" if cell.scene.stationary else "changing") in options.only]
+    chosen = matching(wanted, options.cell) if wanted else ()
+    sweep = stream_counts.WHOLE if options.full else stream_counts.QUICK
+    return Session(options, specification, matrix, chosen, dataset, sweep, prints[Policy.OURS], model)
+
+
+async def _measure(session: Session, bench: Bench) -> bool:
+    """Whether everything that was asked for is there at the end."""
+    options = session.options
+    budget = Budget(options.cores, options.side_by_side)
+    ends_s = None if options.minutes is None else time.monotonic() + options.minutes * 60
+
+    async def recorder(cell: Any, folder: Path, number: int) -> Any:
+        return await run_cell(cell, folder, bench, number)
+
+    async def record_all(wanted: Sequence[Cell]) -> State:
+        missing = [cell for cell in wanted if not is_recorded(cell, options.folder, disturbed_too=options.keep_disturbed)]
+        left = duration(estimate_s([cell.scenario for cell in missing], budget)) if missing else "nothing"
+        print(f"{len(wanted) - len(missing)} of {len(wanted)} runs are there; to do: {left}", file=sys.stderr)
+        left_s = None if ends_s is None else ends_s - time.monotonic()
+        rules = Rules(budget, stop_after_s=left_s, keep_disturbed=options.keep_disturbed)
+        return await generate(wanted, options.folder, recorder, rules, Progress(len(wanted), budget, sys.stderr))
+
+    state = await record_all(session.cells)
+    for number in range(1, len(ROUNDS) + 1):
+        if not state.out_of_time and (again := _again(session, ROUNDS[:number])):
+            state = await record_all((*session.cells, *again))
+    for name, faults in state.given_up.items():
+        print(f"given up: {name}: {faults}", file=sys.stderr)
+    if state.given_up:
+        print("Is anything else running on this machine? The same command tries them again.", file=sys.stderr)
+    complete = not state.given_up and not state.out_of_time
+    if session.wants("parallelism") and not state.out_of_time:
+        try:
+            await stream_counts.measure(options.folder, session.sweep, session.programs)
+        except LabError as error:
+            print(f"decisions: {error}", file=sys.stderr)
+            complete = False
+    return complete
+
+
+def _outcomes(session: Session, wanted: Sequence[Cell]) -> list[Outcome]:
+    return list(read_outcomes(wanted, session.options.folder, disturbed_too=session.options.keep_disturbed))
+
+
+def _again(session: Session, rounds: Sequence[range] = ROUNDS) -> tuple[Cell, ...]:
+    again: tuple[Cell, ...] = ()
+    # The subset is to end within half an hour.
+    for numbers in rounds if session.options.full else ():
+        again += repetitions(session.cells, doubtful(_outcomes(session, (*session.cells, *again))), numbers)
+    return again
+
+
+def _rows(session: Session) -> list[dict[str, Any]]:
+    options = session.options
+    planned = (*session.cells, *_again(session))
+    outcomes = _outcomes(session, planned)
+    paths = {cell.path_id: cell.path for cell in session.cells}
+    about = {
+        "date": datetime.now(UTC).isoformat(timespec="seconds"),
+        "matrix": "full" if options.full else "subset",
+        "seconds": options.seconds or session.matrix.seconds,
+        "runs": len(outcomes),
+        "runs_planned": len(planned),
+        "disturbed_too": options.keep_disturbed,
+        "model": session.model,
+        "mover": digest_of([options.mover])[:12],
+        "data": session.dataset.sha256[:12],
+        "kernel": platform.release(),
+        "cpus": os.cpu_count(),
+        "paths": {
+            path_id: {
+                "rate_mbps": path.rate_bps / 1e6,
+                "rtt_ms": path.rtt_ms,
+                "queue_ms": round(path.full_queue_ms, 1),
+                "loss_ratio": path.loss_ratio,
+                "in_training": kind_of_path(path_id, session.specification),
+            }
+            for path_id, path in paths.items()
+        },
+    }
+    counts = stream_counts.figures(stream_counts.read_rows(options.folder, session.sweep, session.programs))
+    return report.rows(outcomes, {**_heard(session, outcomes), **counts}, about)
+
+
+def _heard(session: Session, outcomes: Sequence[Outcome]) -> dict[str, float | None]:
+    try:
+        model = find_model(session.options.model)
+    except NoModelError:
+        return {}
+    return listening.figures(listening.listen(outcomes, session.options.folder / RUNS, partial(classify_window, model)))
+
+
+def _stoppable(work: Coroutine[Any, Any, _T]) -> _T:
+    """Run to the end; SIGTERM, like Ctrl-C, first ends what is under way."""
+
+    async def watched() -> _T:
+        task = asyncio.ensure_future(work)
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
+        return await task
+
+    return asyncio.run(watched())
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

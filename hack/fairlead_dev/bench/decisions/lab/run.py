@@ -1,0 +1,172 @@
+"""Runs one cell and leaves a folder: trace.csv, flows.csv, transfer.csv, the advisor's record, manifest.json."""
+
+from __future__ import annotations
+
+import asyncio
+import csv
+import json
+import os
+import platform
+import shutil
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from fairlead_dev.bench.decisions.lab.processes import Processes
+from fairlead_dev.bench.decisions.lab.transfer import SAMPLE_PERIOD_S, Tools, Transfer
+from fairlead_dev.bench.decisions.matrix import Cell, Policy, background_of
+from fairlead_dev.bench.decisions.timeline import Sample, first_data_s, flow_goodputs_bps, goodput_bps, spans
+from fairlead_dev.testbed.lab.emulator import Emulator
+from fairlead_dev.testbed.lab.kernel import offered_congestion_controls
+from fairlead_dev.testbed.lab.namespaces import Names, Namespaces
+from fairlead_dev.testbed.runs.plans import FLOWS, Priorities, agent_plans, idle_before_ns
+from fairlead_dev.testbed.runs.quality import Limits, Verdict, judge
+from fairlead_dev.testbed.runs.record import MANIFEST, length_s, require_congestion_controls, scenario_digest
+from fairlead_dev.testbed.scenario.expand import derived_seed
+from fairlead_dev.testbed.scenario.model import Scenario
+
+FORMAT = 1
+LIMITS = Limits(
+    # A flow that the transfer starves is a result here, not a fault.
+    least_utilization=0.0,
+    least_goodput_bps=1.0,
+)
+_LEAD_S = 0.5
+_PATIENCE_S = 60.0
+_LONGEST_SILENCE_S = 3.0
+"""A mover that leaves a question for its statistics unanswered for so long was kept from running."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bench:
+    """What cells share: the emulator, the programs under test, and the paper's training windows."""
+
+    emulator: Path
+    tools: Tools
+    training: Path
+    priorities: Priorities = field(default_factory=Priorities)
+
+
+async def run_cell(cell: Cell, folder: Path, bench: Bench, number: int) -> Verdict:
+    """Run `cell` and put its folder in place, whole or not at all, whatever the verdict.
+
+    `number` tells the runs of this process that are under way apart. LabError if it could not be run to its end, UsageError if it never
+    can be here.
+    """
+    require_congestion_controls(cell.scenario, offered_congestion_controls())
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    work = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
+    try:
+        manifest = await _run(cell, work, bench, number)
+        _put_in_place(work, manifest, folder)
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+    return Verdict(tuple(manifest["verdict"]["faults"]))
+
+
+def _put_in_place(work: Path, manifest: Mapping[str, Any], folder: Path) -> None:
+    (work / MANIFEST).write_text(json.dumps(manifest, indent=1) + "\n", encoding="utf-8")
+    work.chmod(0o755)
+    if folder.exists():
+        shutil.rmtree(folder)
+    work.rename(folder)
+
+
+async def _run(cell: Cell, work: Path, bench: Bench, number: int) -> dict[str, Any]:
+    scenario, background = cell.scenario, background_of(cell.scenario)
+    names = Names.of(os.getpid(), number)
+    namespaces = Namespaces(names, scenario.path.rate_bps)
+    began_at = datetime.now(UTC)
+    async with AsyncExitStack() as stack:
+        stack.push_async_callback(asyncio.to_thread, namespaces.__exit__, None, None, None)
+        await asyncio.to_thread(namespaces.__enter__)
+        emulator = await _start_emulator(stack, scenario, names, bench, work)
+        processes = Processes(work)
+        stack.push_async_callback(processes.end)
+        transfer = Transfer(cell, bench.tools, names, processes, work)
+        stack.callback(transfer.close)
+        await transfer.prepare()
+        plans = agent_plans(background, names, work, bench.priorities)
+        for name, plan in plans.items():
+            await processes.start_agent(name, f"fairlead_dev.testbed.agents.{name}", plan)
+        if cell.policy is Policy.PAPER:
+            # It probes from where the run's own probe does, by itself.
+            own = {"training": str(bench.training), "control": str(transfer.control), "priority": bench.tools.advisor_priority}
+            await processes.start_agent("paper", "decisions.paper.agent", {**plans["probe"], **own})
+        load_before = os.getloadavg()[0]
+        start_ns = time.monotonic_ns() + int(_LEAD_S * 1e9) + idle_before_ns(background)
+        processes.release(start_ns)
+        await asyncio.sleep(max(0, start_ns - time.monotonic_ns()) / 1e9)
+        start_at = datetime.now(UTC)
+        await emulator.measure_lateness()
+        await transfer.send()
+        samples = await transfer.watch(start_ns)
+        stats = await emulator.stats()
+        told = await transfer.stop()
+        agents = ["probe", "traffic", *(["paper"] if cell.policy is Policy.PAPER else [])]
+        results = await asyncio.gather(*(processes.result(name, length_s(scenario) + _PATIENCE_S) for name in agents))
+        reports = dict(zip(agents, results, strict=True))
+    verdict = judge(background, stats, reports["probe"], reports["traffic"], LIMITS)
+    faults = (*verdict.faults, *silences(samples))
+    halfway_s = scenario.duration_s / 2
+    return {
+        "format": FORMAT,
+        "cell": {
+            "path_id": cell.path_id,
+            "scene": cell.scene.name,
+            "policy": str(cell.policy),
+            "seconds": cell.seconds,
+            "fingerprint": cell.fingerprint,
+            "rights": cell.scene.rights(),
+        },
+        "scenario": scenario.model_dump(mode="json"),
+        "scenario_digest": scenario_digest(scenario),
+        "verdict": {"good": not faults, "faults": list(faults)},
+        "own": {
+            "goodput_bps": round(goodput_bps(samples)),
+            "settled_goodput_bps": round(goodput_bps(samples, halfway_s)),
+            "first_data_s": first_data_s(samples),
+            "in_force": [asdict(span) for span in spans(samples)],
+        },
+        "flows": reports["traffic"],
+        "settled_flows_bps": _settled_flows(work / FLOWS, halfway_s, scenario.duration_s),
+        **told,
+        **({"paper": reports["paper"]} if "paper" in reports else {}),
+        "probe": reports["probe"],
+        "emulator": stats,
+        "limits": asdict(LIMITS),
+        "machine": {"kernel": platform.release(), "cpus": os.cpu_count(), "load_average_before": load_before},
+        "began_at": began_at.isoformat(timespec="seconds"),
+        "started_at": start_at.isoformat(timespec="milliseconds"),
+    }
+
+
+async def _start_emulator(stack: AsyncExitStack, scenario: Scenario, names: Names, bench: Bench, work: Path) -> Emulator:
+    socket = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="fairlead-decisions-"))) / "control"
+    seed = derived_seed(scenario.seed, "emulator") % 2**32
+    emulator = Emulator(bench.emulator, names, scenario.path, seed=seed, socket=socket, priority=bench.priorities.emulator)
+    stack.push_async_callback(emulator.end)
+    await emulator.start(work / "emulator.log")
+    return emulator
+
+
+def silences(samples: Sequence[Sample]) -> list[str]:
+    """Faults of a machine that did not let the mover answer in time."""
+    gaps_s = [after.time_s - before.time_s for before, after in pairwise(samples)]
+    longest_s = max(gaps_s, default=0.0)
+    if longest_s <= _LONGEST_SILENCE_S + SAMPLE_PERIOD_S:
+        return []
+    return [f"the mover's statistics are {longest_s:.1f} s apart, at most {_LONGEST_SILENCE_S + SAMPLE_PERIOD_S:g}"]
+
+
+def _settled_flows(file: Path, from_s: float, to_s: float) -> Mapping[str, float]:
+    with file.open(newline="", encoding="utf-8") as opened:
+        rows = csv.reader(opened)
+        next(rows)
+        return {name: round(rate) for name, rate in flow_goodputs_bps(rows, from_s, to_s).items()}

@@ -1,0 +1,133 @@
+"""The transfer of a cell: a mover at either end, and the policy's way of choosing the congestion control."""
+
+from __future__ import annotations
+
+import asyncio
+import csv
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from fairlead_advisor.errors import RecordError
+from fairlead_advisor.record.journal import read_record
+from fairlead_dev.bench.decisions.lab.control import NoAnswerError, ask_advisor, ask_mover
+from fairlead_dev.bench.decisions.lab.processes import Processes
+from fairlead_dev.bench.decisions.matrix import FIXED, Cell, Policy
+from fairlead_dev.bench.decisions.timeline import Counting, Sample
+from fairlead_dev.testbed.errors import LabError
+from fairlead_dev.testbed.lab.namespaces import ADDRESS_B, Names, run
+
+SAMPLES = "transfer.csv"
+SAMPLE_PERIOD_S = 1.0
+_DATA_PORT, _ADVISOR_PORT = 24000, 24002
+_AWAIT_TRANSPORT_S = 60
+_LISTENS_S = 20.0
+_LOOK_AGAIN_S = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class Tools:
+    """The programs under test, and what the advisor is told. `model` None leaves it to the installed one."""
+
+    mover: Path
+    model: Path | None = None
+    mover_priority: int | None = 35
+    advisor_priority: int | None = 30
+
+
+class Transfer:
+    """From zeros to nothing over one TLS stream, for as long as the cell lasts."""
+
+    def __init__(self, cell: Cell, tools: Tools, names: Names, processes: Processes, work: Path) -> None:
+        self._cell, self._tools, self._names, self._processes, self._work = cell, tools, names, processes, work
+        # A Unix socket's path has at most 107 bytes; the run's own folder may be deep.
+        self._short = tempfile.TemporaryDirectory(prefix="fairlead-decisions-")
+        self.control = Path(self._short.name) / "control"
+
+    def close(self) -> None:
+        """Remove the socket and the credentials."""
+        self._short.cleanup()
+
+    async def prepare(self) -> None:
+        """Receiver and advisor are there before the sender is asked for, as the pods of a job are. Returns when the receiver listens."""
+        tls = Path(self._short.name) / "tls"
+        await asyncio.to_thread(run, [str(self._tools.mover), "credentials", str(tls)])
+        ends = ("--destination", "null", "--port", _DATA_PORT, "--address", ADDRESS_B, "--tls-dir", tls / "receiver")
+        receive = (self._tools.mover, "receive", *ends)
+        await self._processes.start_program("receiver", receive, self._names.b, self._tools.mover_priority)
+        if self._cell.policy is Policy.OURS:
+            files = ("--trace", self._work / "advisor-trace.csv", "--record", self._work / "decisions.jsonl")
+            served = ("--control-socket", self.control, "--http", f"127.0.0.1:{_ADVISOR_PORT}")
+            # One stream, which is the advisor's to keep: four of them would be four shares, whatever their congestion control.
+            streams = ("--streams-min", 1, "--streams-max", 1)
+            model = () if self._tools.model is None else ("--model", self._tools.model)
+            advise = (sys.executable, "-m", "fairlead_advisor", "run", *served, *files, *streams, *model)
+            await self._processes.start_program("advisor", advise, self._names.a, self._tools.advisor_priority)
+        await self._until_listening()
+
+    async def _until_listening(self) -> None:
+        ends_s = time.monotonic() + _LISTENS_S
+        question = ["ip", "netns", "exec", self._names.b, "ss", "-Hltn", f"sport = :{_DATA_PORT}"]
+        while not (await asyncio.to_thread(run, question)).strip():
+            self._processes.require_running("receiver")
+            if time.monotonic() > ends_s:
+                raise LabError(f"the receiver does not listen: {self._processes.last_words('receiver')}")
+            await asyncio.sleep(_LOOK_AGAIN_S)
+
+    async def send(self) -> None:
+        """Start the sender: this is the moment from which the transfer counts."""
+        # Twice what the path could carry: no transfer ends by itself.
+        size_bytes = int(2 * self._cell.path.rate_bps / 8 * self._cell.seconds)
+        tls = Path(self._short.name) / "tls" / "sender"
+        ends = ("--source", f"zero:{size_bytes}", "--connect", f"{ADDRESS_B}:{_DATA_PORT}", "--tls-dir", tls, "--streams", 1)
+        fixed = self._cell.policy in FIXED
+        choice = ("--congestion-control", self._cell.policy) if fixed else ("--await-transport", _AWAIT_TRANSPORT_S)
+        command = (self._tools.mover, "send", *ends, "--control-socket", self.control, *choice)
+        await self._processes.start_program("sender", command, self._names.a, self._tools.mover_priority)
+
+    async def watch(self, start_ns: int) -> tuple[Sample, ...]:
+        """Ask the sender every second until the cell is over, and keep what it said in a file. LabError if an end is gone too early."""
+        counting, samples = Counting(), []
+        programs = ("receiver", "sender", *(("advisor",) if self._cell.policy is Policy.OURS else ()))
+        for tick in range(1, int(self._cell.seconds / SAMPLE_PERIOD_S) + 1):
+            due_ns = start_ns + int(tick * SAMPLE_PERIOD_S * 1e9)
+            await asyncio.sleep(max(0, due_ns - time.monotonic_ns()) / 1e9)
+            self._processes.require_running(*programs)
+            stats = await self._stats()
+            samples.append(counting.sample((time.monotonic_ns() - start_ns) / 1e9, stats))
+        await asyncio.to_thread(_write, self._work / SAMPLES, samples)
+        return tuple(samples)
+
+    async def _stats(self) -> Any:
+        try:
+            return await asyncio.to_thread(ask_mover, self.control, "GET", "/v1/stats")
+        except NoAnswerError:
+            return None
+
+    async def stop(self) -> dict[str, Any]:
+        """End both ends and the advisor, and return what the advisor says of itself; an empty answer for other policies."""
+        told: dict[str, Any] = {}
+        if self._cell.policy is Policy.OURS:
+            try:
+                told["decision"] = await asyncio.to_thread(ask_advisor, self._names.a, _ADVISOR_PORT)
+            except NoAnswerError as error:
+                raise LabError(f"the advisor has no decision at the end of the transfer: {error}") from None
+            await self._processes.stop("advisor")
+            try:
+                told["record"] = [dict(entry) for entry in read_record(self._work / "decisions.jsonl")]
+            except RecordError as error:
+                raise LabError(f"the advisor left no record: {error}") from None
+        await self._processes.stop("sender")
+        await self._processes.stop("receiver")
+        return told
+
+
+def _write(file: Path, samples: Sequence[Sample]) -> None:
+    with file.open("w", newline="", encoding="utf-8") as opened:
+        rows = csv.writer(opened, lineterminator="\n")
+        rows.writerow(("time_s", "acknowledged_bytes", "congestion_control", "streams"))
+        rows.writerows((f"{one.time_s:.3f}", one.acknowledged_bytes, one.control or "", one.streams) for one in samples)

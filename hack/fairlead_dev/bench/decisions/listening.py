@@ -1,0 +1,99 @@
+"""How well the sidecar's listening tells BBR beside own data: replayed over the probes of the runs with a fixed choice.
+
+No run is needed for it: every run's own probe has sampled the loaded path, at twice the rate of the sidecar's.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import statistics
+from array import array
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from fairlead_advisor.decide.background import Background
+from fairlead_advisor.decide.looking.hearing import PERIOD_S, SETTLE_S, UNANSWERED_S, WINDOW_S, Hearing, contradiction, hear, interrupted
+from fairlead_advisor.errors import TraceError
+from fairlead_advisor.models.classes import CLASSES
+from fairlead_advisor.probe.trace import Trace, read_trace
+from fairlead_advisor.serve.run import WATCH_RATE_HZ
+from fairlead_dev.bench.decisions.matrix import FIXED, PROBE_RATE_HZ, Policy, right_choice
+from fairlead_dev.bench.decisions.outcomes import Outcome
+from fairlead_dev.testbed.runs.plans import TRACE
+
+Classify = Callable[[Trace, float], Background]
+
+
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """What would have been told beside one run: s after the first byte, against a wrong answer and against the right one; None never."""
+
+    control: str
+    right: str
+    against_wrong_s: float | None
+    against_right_s: float | None
+
+
+def listen(outcomes: Iterable[Outcome], runs: Path, classify: Classify) -> list[Heard]:
+    """Beside every stationary run with a fixed choice, whose folder is in `runs`. TraceError if a trace cannot be read."""
+    found = []
+    for outcome in outcomes:
+        if outcome.scene.stationary and outcome.policy in FIXED and outcome.first_data_s is not None:
+            trace = read_trace(runs / outcome.run / TRACE)
+            found.append(beside(outcome, _answers(trace, outcome.first_data_s, outcome.seconds, classify)))
+    return found
+
+
+def beside(outcome: Outcome, answers: Sequence[tuple[float, Background | None]]) -> Heard:
+    """From the answers beside one run, each with its s after the first byte."""
+    right = right_choice(outcome.background)
+    bbr, none = _certain("B1-C0"), _certain("B0-C1")
+    truth, error = (bbr, none) if right == Policy.BBR else (none, bbr)
+    return Heard(outcome.policy, right, _told_s(outcome.policy, answers, error), _told_s(outcome.policy, answers, truth))
+
+
+def figures(heard: Sequence[Heard]) -> dict[str, float | None]:
+    """`listening_found_share`: of the runs of CUBIC beside BBR; `listening_wrong_share`: of all."""
+    starved = [one.against_wrong_s for one in heard if one.control == Policy.CUBIC and one.right == Policy.BBR]
+    found_s = [time_s for time_s in starved if time_s is not None]
+    return {
+        "listening_found_share": len(found_s) / len(starved) if starved else None,
+        "listening_found_s_median": statistics.median(found_s) if found_s else None,
+        "listening_wrong_share": sum(one.against_right_s is not None for one in heard) / len(heard) if heard else None,
+    }
+
+
+def _answers(trace: Trace, first_data_s: float, until_s: float, classify: Classify) -> list[tuple[float, Background | None]]:
+    every = round(PROBE_RATE_HZ / WATCH_RATE_HZ)
+    sampled = Trace(trace.send_times_s[::every], trace.rtts_ms[::every])
+    answers: list[tuple[float, Background | None]] = []
+    end_s = first_data_s + SETTLE_S + WINDOW_S
+    while end_s + UNANSWERED_S <= until_s:
+        answer = None
+        # Where too few requests were answered the sidecar hears nothing either.
+        with contextlib.suppress(TraceError):
+            answer = classify(_window(sampled, end_s), WINDOW_S)
+        answers.append((end_s + UNANSWERED_S - first_data_s, answer))
+        end_s += PERIOD_S
+    return answers
+
+
+def _window(trace: Trace, end_s: float) -> Trace:
+    # As much more as the sidecar takes: a window is covered only if samples reach to its beginning.
+    chosen = [index for index, time_s in enumerate(trace.send_times_s) if end_s - WINDOW_S - UNANSWERED_S <= time_s <= end_s]
+    return Trace(array("d", (trace.send_times_s[index] for index in chosen)), array("d", (trace.rtts_ms[index] for index in chosen)))
+
+
+def _told_s(control: str, answers: Sequence[tuple[float, Background | None]], known: Background) -> float | None:
+    hearing = Hearing(control)
+    for time_s, answer in answers:
+        hearing = interrupted(hearing) if answer is None else hear(hearing, answer)
+        if contradiction(hearing, known):
+            return time_s
+    return None
+
+
+def _certain(name: str) -> Background:
+    probabilities = {each: float(each == name) for each in CLASSES}
+    return Background(probabilities, probabilities["B1-C0"], 1.0, abstained=False, model="the truth")

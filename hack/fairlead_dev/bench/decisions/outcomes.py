@@ -1,0 +1,73 @@
+"""What finished cells have left, read from their manifests."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from fairlead_dev.bench.decisions.matrix import Cell, Policy, Scene
+from fairlead_dev.bench.decisions.timeline import Span
+from fairlead_dev.testbed.errors import UsageError
+from fairlead_dev.testbed.runs.batch import RUNS, is_recorded
+from fairlead_dev.testbed.runs.record import MANIFEST
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """One run: the transfer's goodput over its whole time and over its second half, and the same of every background flow.
+
+    `run` is its folder's name.
+    """
+
+    run: str
+    path_id: str
+    scene: Scene
+    policy: Policy
+    seconds: float
+    own_bps: float
+    own_settled_bps: float
+    first_data_s: float | None
+    flows_bps: tuple[float, ...]
+    flows_settled_bps: tuple[float, ...]
+    in_force: tuple[Span, ...]
+
+    @property
+    def background(self) -> str:
+        """The class that the scene begins with; the class of a stationary one."""
+        return str(self.scene.classes[0][1])
+
+
+def read_outcomes(cells: Iterable[Cell], folder: Path, *, disturbed_too: bool = False) -> Iterator[Outcome]:
+    """The outcomes of the cells that `folder` has a good run of, or with `disturbed_too` any run of.
+
+    UsageError naming a manifest that cannot be read as one.
+    """
+    for cell in cells:
+        if is_recorded(cell, folder, disturbed_too=disturbed_too):
+            file = folder / RUNS / cell.name / MANIFEST
+            try:
+                yield outcome_of(cell, json.loads(file.read_text(encoding="utf-8")))
+            except (KeyError, TypeError, ValueError) as error:
+                raise UsageError(f"{file}: is not what this bench writes ({error!r}): remove its folder to measure it again") from None
+
+
+def outcome_of(cell: Cell, manifest: Mapping[str, Any]) -> Outcome:
+    """The outcome in a manifest."""
+    own, flows = manifest["own"], manifest["flows"]
+    settled = manifest["settled_flows_bps"]
+    return Outcome(
+        run=cell.name,
+        path_id=cell.path_id,
+        scene=cell.scene,
+        policy=cell.policy,
+        seconds=cell.seconds,
+        own_bps=float(own["goodput_bps"]),
+        own_settled_bps=float(own["settled_goodput_bps"]),
+        first_data_s=own["first_data_s"],
+        flows_bps=tuple(float(flow["goodput_bps"]) for flow in flows),
+        flows_settled_bps=tuple(float(settled[flow["name"]]) for flow in flows),
+        in_force=tuple(Span(**span) for span in own["in_force"]),
+    )

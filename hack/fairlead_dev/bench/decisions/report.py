@@ -1,0 +1,154 @@
+"""The rows of `decisions.json` and the table for people. Pure but for writing the file."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from fairlead_dev.bench.decisions.figures import Group, groups, of_all_loops, of_oracle
+from fairlead_dev.bench.decisions.matrix import Policy
+from fairlead_dev.bench.decisions.outcomes import Outcome
+from fairlead_dev.bench.decisions.timeline import adaptations_s
+
+
+@dataclass(frozen=True, slots=True)
+class Goal:
+    """What a figure is to reach: at least or at most so much."""
+
+    bound: float
+    at_most: bool = False
+
+    def reached(self, value: float) -> bool:
+        """Whether `value` does."""
+        return value <= self.bound if self.at_most else value >= self.bound
+
+
+GOALS = {
+    "goodput_vs_oracle_mean": Goal(0.95),
+    "goodput_vs_oracle_worst": Goal(0.85),
+    "gain_over_cubic_bbr_background": Goal(4.0),
+    "jain_mean": Goal(0.95),
+    "jain_below_worse_fixed_most": Goal(0.02, at_most=True),
+    "adapt_s_median": Goal(20.0, at_most=True),
+    "needless_switches_per_10_min": Goal(1.0, at_most=True),
+    "parallelism_vs_best_fixed": Goal(0.95),
+    "sidecar_cpu_most": Goal(0.02, at_most=True),
+    "sidecar_rss_most": Goal(200.0, at_most=True),
+}
+_UNITS = {
+    "adapt_s_median": "s",
+    "first_data_s_median": "s",
+    "needless_switches_per_10_min": "1/10 min",
+    "sidecar_cpu_most": "cores",
+    "sidecar_rss_most": "MiB",
+}
+
+
+def rows(outcomes: Sequence[Outcome], further: Mapping[str, float | None], about: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Figures first, with `further` ones of ours alone, each with the paper's loop and the oracle beside it, then every run."""
+    loops, oracle = of_all_loops(outcomes), of_oracle(outcomes)
+    ours = {**loops[Policy.OURS], **further}
+    return [
+        {"name": "about", "value": None, "unit": "", "reference": None, "ratio": None, **about},
+        *(_row(name, value, loops[Policy.PAPER].get(name), oracle.get(name)) for name, value in ours.items()),
+        *(_run(group, policy) for group in groups(outcomes) for policy in group.runs),
+        *(_change(outcome) for outcome in outcomes if not outcome.scene.stationary),
+    ]
+
+
+def _row(name: str, value: float | None, paper: float | None, oracle: float | None) -> dict[str, Any]:
+    goal = GOALS.get(name)
+    ratio = None
+    if goal is not None and value is not None and goal.bound and value:
+        ratio = goal.bound / value if goal.at_most else value / goal.bound
+    return {
+        "name": name,
+        "value": _rounded(value),
+        "unit": _UNITS.get(name, "1"),
+        "reference": None if goal is None else goal.bound,
+        "ratio": _rounded(ratio),
+        "reached": None if goal is None or value is None else goal.reached(value),
+        "paper_loop": _rounded(paper),
+        "oracle": _rounded(oracle),
+    }
+
+
+def _run(group: Group, policy: Policy) -> dict[str, Any]:
+    run = group.runs[policy]
+    return {
+        "name": f"run_{group.path_id}_{group.background}_{policy}",
+        "value": round(run.own_bps / 1e6, 3),
+        "unit": "Mb/s",
+        "reference": round(group.oracle.own_bps / 1e6, 3),
+        "ratio": _rounded(group.vs_oracle(policy)),
+        "settled_ratio": _rounded(group.vs_oracle_settled(policy)),
+        "background_mbps": [round(flow_bps / 1e6, 3) for flow_bps in run.flows_bps],
+        "jain": _rounded(group.jain(policy)),
+        "jain_settled": _rounded(group.jain(policy, settled=True)),
+        "first_data_s": _rounded(run.first_data_s),
+        "in_force": _told(run),
+    }
+
+
+def _change(outcome: Outcome) -> dict[str, Any]:
+    return {
+        "name": f"change_{outcome.path_id}_{outcome.scene.name}_{outcome.policy}",
+        "value": round(outcome.own_bps / 1e6, 3),
+        "unit": "Mb/s",
+        "reference": None,
+        "ratio": None,
+        "right": [[since_s, right] for since_s, right in outcome.scene.rights()],
+        "in_force": _told(outcome),
+        "adapt_s": [round(time_s, 1) for time_s in adaptations_s(outcome.in_force, outcome.scene.rights(), outcome.seconds)],
+    }
+
+
+def _told(outcome: Outcome) -> list[list[object]]:
+    return [[round(span.from_s, 1), span.control] for span in outcome.in_force]
+
+
+def _rounded(value: float | None) -> float | None:
+    return None if value is None or math.isnan(value) else round(value, 4)
+
+
+def table(all_rows: Sequence[Mapping[str, Any]]) -> str:
+    """Figures with their goals, then the runs."""
+    figures = [row for row in all_rows if "paper_loop" in row]
+    lines = [f"{'figure':34} {'ours':>9} {'goal':>8} {'':5} {'paper':>9} {'oracle':>9}"]
+    for row in figures:
+        verdict = {True: "yes", False: "NO", None: ""}[row["reached"]]
+        shown = (f"{_text(row['value']):>9}", f"{_text(row['reference']):>8}", f"{verdict:5}", f"{_text(row['paper_loop']):>9}")
+        lines.append(f"{row['name']:34} {' '.join(shown)} {_text(row['oracle']):>9}")
+    runs = [row for row in all_rows if str(row["name"]).startswith("run_")]
+    if runs:
+        lines += ["", f"{'run':34} {'Mb/s':>9} {'/oracle':>8} {'settled':>8} {'Jain':>7}  background Mb/s; in force"]
+    for row in runs:
+        shown = (f"{_text(row['value']):>9}", f"{_text(row['ratio']):>8}", f"{_text(row['settled_ratio']):>8}", f"{_text(row['jain']):>7}")
+        flows = " ".join(f"{flow:.1f}" for flow in row["background_mbps"]) or "-"
+        lines.append(f"{str(row['name'])[4:]:34} {' '.join(shown)}  {flows}; {_controls(row)}")
+    lines += [
+        f"{str(row['name'])[7:]:44} adapted in {', '.join(f'{time_s:g}' for time_s in row['adapt_s'])} s; {_controls(row)}"
+        for row in all_rows
+        if "adapt_s" in row
+    ]
+    return "\n".join(lines)
+
+
+def _controls(row: Mapping[str, Any]) -> str:
+    return ", ".join(f"{control} from {since_s:g} s" for since_s, control in row["in_force"]) or "no data"
+
+
+def _text(value: float | None) -> str:
+    return "-" if value is None else f"{value:.4g}"
+
+
+def write(output: Path, all_rows: Sequence[Mapping[str, Any]]) -> None:
+    """Leaves the whole file or none."""
+    output.parent.mkdir(parents=True, exist_ok=True)
+    partial = output.with_suffix(".partial")
+    partial.write_text(json.dumps(list(all_rows), indent=2) + "\n", encoding="utf-8")
+    partial.replace(output)

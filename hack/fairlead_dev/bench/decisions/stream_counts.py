@@ -1,0 +1,94 @@
+"""The advisor's stream count against the best fixed one: the bench of its own, scene by scene, so that it resumes too."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import math
+import signal
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from fairlead_dev.testbed.errors import LabError
+
+PROGRAM = "fairlead_dev.bench.parallelism"
+SCENES = ("clean", "lossy", "shared")
+FOLDER = "parallelism"
+
+
+@dataclass(frozen=True, slots=True)
+class Sweep:
+    """The fixed counts to compare with, and the seconds measured after the first 20 s with data."""
+
+    fixed: tuple[int, ...]
+    seconds: float
+
+
+QUICK = Sweep((4, 8, 16), 15.0)
+WHOLE = Sweep((1, 4, 8, 16), 40.0)
+
+
+async def measure(folder: Path, sweep: Sweep, fingerprint: str) -> None:
+    """Run the scenes that `folder` has no result of this sweep and these programs of. LabError if one fails."""
+    for scene in SCENES:
+        if _read(folder, scene, sweep, fingerprint) is None:
+            await _measure(folder / FOLDER / f"{scene}.json", scene, sweep, fingerprint)
+
+
+async def _measure(file: Path, scene: str, sweep: Sweep, fingerprint: str) -> None:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    rows = file.with_suffix(".rows")
+    options = ("--only", scene, "--seconds", f"{sweep.seconds:g}", "--output", rows, "--fixed", *sweep.fixed)
+    process = await asyncio.create_subprocess_exec(sys.executable, "-m", PROGRAM, *(str(option) for option in options))
+    try:
+        code = await process.wait()
+    finally:
+        if process.returncode is None:
+            # It tears its namespaces down on an interruption as at its end.
+            process.send_signal(signal.SIGINT)
+            await process.wait()
+    if code != 0:
+        raise LabError(f"the stream counts of {scene}: {PROGRAM} ended with {code}, and has said why")
+    done = {"fingerprint": _key(sweep, fingerprint), "rows": json.loads(rows.read_text(encoding="utf-8"))}
+    partial = file.with_suffix(".partial")
+    partial.write_text(json.dumps(done, indent=1) + "\n", encoding="utf-8")
+    partial.replace(file)
+    rows.unlink()
+
+
+def read_rows(folder: Path, sweep: Sweep, fingerprint: str) -> dict[str, list[dict[str, Any]]]:
+    """The rows of every scene that was measured."""
+    return {scene: rows for scene in SCENES if (rows := _read(folder, scene, sweep, fingerprint)) is not None}
+
+
+def _read(folder: Path, scene: str, sweep: Sweep, fingerprint: str) -> list[dict[str, Any]] | None:
+    try:
+        done = json.loads((folder / FOLDER / f"{scene}.json").read_text(encoding="utf-8"))
+        return list(done["rows"]) if done["fingerprint"] == _key(sweep, fingerprint) else None
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def _key(sweep: Sweep, fingerprint: str) -> str:
+    return f"{fingerprint}/{'-'.join(map(str, sweep.fixed))}/{sweep.seconds:g}"
+
+
+def figures(scenes: Mapping[str, Sequence[Mapping[str, Any]]]) -> dict[str, float | None]:
+    """`parallelism_vs_best_fixed` is that of the worst scene; None unless all were measured; the sidecar's cost is the most of any."""
+    found: dict[str, float | None] = {}
+    for scene, rows in scenes.items():
+        mbps = {str(row["name"]).removeprefix(f"parallelism_{scene}_"): float(row["value"]) for row in rows if row["unit"] == "Mb/s"}
+        own, competing = mbps.pop("advisor"), mbps.pop("competing", None)
+        found[f"parallelism_vs_best_fixed_{scene}"] = own / max(mbps.values())
+        if competing is not None:
+            found[f"parallelism_vs_best_fixed_{scene}_competing"] = competing / max(mbps.values())
+        found |= {f"parallelism_vs_{count}_{scene}": own / mbps[count] for count in ("4", "8") if mbps.get(count)}
+    for what in ("cpu", "rss"):
+        costs = [float(row["value"]) for rows in scenes.values() for row in rows if str(row["name"]).endswith(f"_{what}")]
+        if costs:
+            found[f"sidecar_{what}_most"] = max(costs)
+    worst = min((found[f"parallelism_vs_best_fixed_{scene}"] or math.nan for scene in scenes), default=None)
+    return {"parallelism_vs_best_fixed": worst if set(scenes) == set(SCENES) else None, **found}

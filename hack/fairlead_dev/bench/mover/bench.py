@@ -1,0 +1,50 @@
+"""What every part of the bench is given."""
+
+from __future__ import annotations
+
+import statistics
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+from fairlead_dev.bench.mover.lab.process import Process
+from fairlead_dev.bench.mover.peers.mover import Mover
+
+LAB = Path(__file__).parent / "lab"
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Bench:
+    """Programs, a folder for everything that is written, and how thorough the run is."""
+
+    mover: Mover
+    emulator: Path
+    scratch: Path
+    quick: bool
+
+    def pick(self, full: T, quick: T) -> T:
+        """One of two sizes."""
+        return quick if self.quick else full
+
+    def say(self, text: str) -> None:
+        """Tells whoever watches what has been measured."""
+        print(f"    {text}", flush=True)
+
+
+def helper(name: str, *args: str, namespace: str, output: Path) -> Process:
+    """Starts a program of the lab with this interpreter in a namespace; what it prints is in `output`."""
+    output.unlink(missing_ok=True)
+    return Process([sys.executable, LAB / name, *args], log=output.with_suffix(".log"), output=output, namespace=namespace)
+
+
+def median(values: Sequence[float]) -> float:
+    """The median. `values` must not be empty."""
+    return statistics.median(values)
+
+
+def rounded(values: Sequence[float], digits: int = 3) -> list[float]:
+    """Single runs, as they are kept beside a median."""
+    return [round(value, digits) for value in values]

@@ -1,0 +1,118 @@
+"""The machine under the bench: packages that are compared with, its load, what it is."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import platform
+import re
+import shutil
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from fairlead_dev.bench.mover.lab.errors import BenchError, NotAvailableError
+from fairlead_dev.bench.mover.lab.process import run
+
+APT_LIMIT_S = 300
+PACKAGES = {
+    "ip": "iproute2",
+    "tc": "iproute2",
+    "ss": "iproute2",
+    "ethtool": "ethtool",
+    "sysctl": "procps",
+    "setpriv": "util-linux",
+    "dd": "coreutils",
+    "iperf3": "iperf3",
+    "openssl": "openssl",
+    "rclone": "rclone",
+    "xrootd": "xrootd-server",
+    "xrdcp": "xrootd-client",
+    "globus-gridftp-server": "globus-gridftp-server-progs",
+    "globus-url-copy": "globus-gass-copy-progs",
+}
+"""Programs by the Debian package that brings them."""
+TEST_BED = ("ip", "tc", "ss", "ethtool", "sysctl", "setpriv", "dd")
+
+
+def missing(programs: Iterable[str]) -> list[str]:
+    """Those of the programs that are not here."""
+    return [program for program in programs if not shutil.which(program)]
+
+
+def install(programs: Iterable[str]) -> str | None:
+    """Installs what is missing by apt; returns why that could not be done, if so. Whoever needs a program looks again."""
+    packages = sorted({PACKAGES[program] for program in missing(programs)})
+    if not packages:
+        return None
+    if not shutil.which("apt-get"):
+        return f"this is no Debian: install {', '.join(packages)} by hand"
+    print(f"installing {', '.join(packages)}", flush=True)
+    problem = None
+    try:
+        run(["apt-get", "update", "-q"], timeout_s=APT_LIMIT_S)
+    except BenchError as error:
+        problem = str(error)
+    for package in packages:
+        # One by one: what cannot be had must not keep the others away.
+        try:
+            run(
+                ["env", "DEBIAN_FRONTEND=noninteractive", "apt-get", "install", "-y", "-q", "--no-install-recommends", package],
+                timeout_s=APT_LIMIT_S,
+            )
+        except BenchError as error:
+            problem = str(error)
+    return problem
+
+
+def need(*programs: str) -> None:
+    """Raises NotAvailableError naming the packages of those programs that are not here."""
+    lacking = missing(programs)
+    if lacking:
+        packages = " ".join(sorted({PACKAGES[program] for program in lacking}))
+        raise NotAvailableError(f"{', '.join(lacking)} is missing: apt-get install {packages}")
+
+
+def need_root() -> None:
+    """Raises BenchError for anybody else."""
+    if os.geteuid() != 0:
+        raise BenchError("network namespaces need root: run it with sudo")
+
+
+def version_of(command: list[str]) -> str:
+    """The first number with dots that a program says about itself."""
+    found = re.search(r"\d+(?:\.\d+)+\S*", run(command))
+    return found.group(0) if found else "unknown"
+
+
+def load() -> float:
+    """Mean number of runnable processes over the last minute."""
+    return os.getloadavg()[0]
+
+
+def description() -> str:
+    """Processor, cores, memory and kernel in a line."""
+    cpuinfo = Path("/proc/cpuinfo").read_text()
+    found = re.search(r"model name\s*: (.*)", cpuinfo)
+    model = found.group(1) if found else platform.machine()
+    memory_gib = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / (1 << 30)
+    return f"{os.cpu_count()} cores of {model}, {memory_gib:.0f} GiB, Linux {platform.release()}"
+
+
+@contextlib.contextmanager
+def scratch_folder(parent: Path, prefix: str, least_free_bytes: int = 0) -> Iterator[Path]:
+    """A folder of this run, gone at its end, and those of runs that were killed. Servers of other accounts may pass through it.
+
+    Raises BenchError where `parent` has too little room.
+    """
+    for left in parent.glob(f"{prefix}*"):
+        owner = left.name.removeprefix(prefix)
+        if owner.isdigit() and not Path("/proc", owner).exists():
+            shutil.rmtree(left, ignore_errors=True)
+    folder = parent / f"{prefix}{os.getpid()}"
+    if shutil.disk_usage(parent).free < least_free_bytes:
+        raise BenchError(f"{parent} has less than {least_free_bytes >> 30} GiB free: give another folder with --scratch")
+    try:
+        folder.mkdir(mode=0o755)
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)

@@ -1,0 +1,91 @@
+"""What every program that copies a tree over the network looks like to the bench."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from pathlib import Path
+
+from fairlead_dev.bench.mover.lab.errors import BenchError, LimitError
+from fairlead_dev.bench.mover.lab.network import Net
+from fairlead_dev.bench.mover.lab.process import Process, Usage, run, wait_until
+from fairlead_dev.bench.mover.lab.trees import Tree
+
+SERVER_LIMIT_S = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Copied:
+    """One copy of a tree."""
+
+    wall_s: float
+    finished: bool
+    """False when the time was over first; then what arrived is at the destination."""
+    sender: Usage | None = None
+    receiver: Usage | None = None
+
+
+class Session(ABC):
+    """A program ready to copy one tree from the sender's to the receiver's namespace."""
+
+    @abstractmethod
+    def copy(self, limit_s: float) -> Copied:
+        """Copies the tree into the empty destination, from the start of the client to its end. Raises BenchError if it fails."""
+
+    @abstractmethod
+    def arrived(self) -> Path:
+        """The folder at the destination that corresponds to the tree's."""
+
+
+class Copier(ABC):
+    """A program that copies trees."""
+
+    name: str
+    programs: tuple[str, ...] = ()
+    """What must be installed."""
+    integrity: str
+    """Which of its own checks are on."""
+
+    @abstractmethod
+    def version(self) -> str:
+        """As the program says it."""
+
+    @abstractmethod
+    def session(self, net: Net, tree: Tree, destination: Path, scratch: Path) -> contextlib.AbstractContextManager[Session]:
+        """Its servers, ready. `destination` is an empty folder; `scratch` takes what else it needs."""
+
+
+class ClientSession(Session):
+    """A copy made by one client program in the sender's namespace, against servers that run already."""
+
+    def __init__(self, command: list[str], net: Net, log: Path, arrived: Path, *, env: dict[str, str] | None = None) -> None:
+        self._command, self._net, self._log, self._arrived, self._env = command, net, log, arrived, env
+
+    def copy(self, limit_s: float) -> Copied:
+        """Runs the client; past the limit it is ended."""
+        self._log.unlink(missing_ok=True)
+        start_s = time.monotonic()
+        client = Process(self._command, log=self._log, namespace=self._net.sender, env=self._env)
+        try:
+            usage = client.succeed(limit_s)
+        except LimitError:
+            return Copied(time.monotonic() - start_s, finished=False)
+        finally:
+            client.stop()
+        return Copied(usage.wall_s, finished=True, sender=usage)
+
+    def arrived(self) -> Path:
+        """Where the tree's content lands."""
+        return self._arrived
+
+
+def await_listening(server: Process, namespace: str, port: int) -> None:
+    """Waits until somebody listens on the port; raises BenchError with the server's log if it ends before."""
+    listening = ["ss", "-ltnH", f"sport = :{port}"]
+    wait_until(
+        lambda: not server.is_running or bool(run(listening, namespace=namespace).strip()), f"the port of {server.shown}", SERVER_LIMIT_S
+    )
+    if not server.is_running:
+        raise BenchError(f"`{server.shown}` ended{server.said()}")

@@ -1,0 +1,192 @@
+"""Compares the advisor's stream count with fixed ones over emulated paths: prints a table, writes build/bench/parallelism.json.
+
+Real movers at both ends, TLS, memory file system to memory file system; goodput is what the path delivered, without headers, over the same
+number of seconds for every count. The advisor's run includes its search from its first count on; its first 20 s with data are left out, as
+they are with the fixed counts. Needs root, the built programs, and a quiet machine. Paths run one after the other.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import signal
+import statistics
+import sys
+import tempfile
+import time
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from fairlead_dev.checkout import BENCH_RESULTS, CHECKOUT
+
+sys.path.insert(0, str(CHECKOUT / "images" / "advisor"))
+
+from tests.support.two_hosts import RECEIVER, SENDER, TwoHosts, Wan, missing, noisy_source
+
+OUTPUT = BENCH_RESULTS / "parallelism.json"
+WARM_S = 20.0
+SOURCE_BYTES = 2 << 30
+PROBE_S = 3
+
+
+@dataclass(frozen=True)
+class Scene:
+    """A path, and how many CUBIC streams of somebody else are on it all the time."""
+
+    name: str
+    wan: Wan
+    others: int = 0
+
+
+SCENES = (
+    Scene("clean", Wan("100M", "30ms")),
+    Scene("lossy", Wan("100M", "30ms", loss=1e-4)),
+    Scene("lossier", Wan("100M", "30ms", loss=5e-4)),
+    Scene("shared", Wan("100M", "30ms"), others=1),
+)
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What a process took: its share of one core over the time measured, and the most memory it ever had resident."""
+
+    cpu_ratio: float
+    peak_rss_mib: float
+
+
+@dataclass(frozen=True)
+class Run:
+    """What one transfer reached after the warm-up, second by second, and with how many streams."""
+
+    goodputs_bps: list[float]
+    streams: list[int]
+    sidecar: Cost | None = None
+
+    @property
+    def mean_bps(self) -> float:
+        """Over the time measured."""
+        return statistics.fmean(self.goodputs_bps)
+
+
+def transfer(scene: Scene, streams: int | None, seconds: float, *advisor_options: object) -> Run:
+    """One transfer; `streams` None leaves the count to the advisor."""
+    folder = Path(tempfile.mkdtemp(prefix="fairlead-bench-", dir="/dev/shm"))
+    with TwoHosts(scene.wan, folder) as hosts, noisy_source(folder, SOURCE_BYTES) as source:
+        if scene.others:
+            server = hosts.start("r", "iperf3", "-s", "-B", RECEIVER, "-p", 5201)
+            time.sleep(1)
+            duration = int(WARM_S + seconds + 60)
+            hosts.start("s", "iperf3", "-c", RECEIVER, "-B", SENDER, "-C", "cubic", "-P", scene.others, "-t", duration)
+            hosts.wait_for(lambda: hosts.delivered_bytes() > 10e6, "the others' traffic flows", server)
+        fixed = ("--streams", streams or 4, "--await-transport", 0 if streams else 30)
+        ends = hosts.send(source, *fixed)
+        bounds = ("--seconds", PROBE_S, "--streams-min", 1, "--streams-max", 32)
+        advisor = hosts.advise(*bounds, *advisor_options) if streams is None else None
+        hosts.wait_for(lambda: _flows(hosts), "data flows", ends.sender, 60)
+        began_s, used_s = time.monotonic(), _cpu_s(advisor.pid) if advisor else 0.0
+        run = _measure(hosts, seconds)
+        if advisor is not None:
+            cpu_ratio = (_cpu_s(advisor.pid) - used_s) / (time.monotonic() - began_s)
+            run = replace(run, sidecar=Cost(cpu_ratio, _peak_rss_mib(advisor.pid)))
+            _tell(folder / "decisions.jsonl")
+        ends.stop()
+        return run
+
+
+def _cpu_s(pid: int) -> float:
+    # The command's name may hold spaces and parentheses; what follows it does not.
+    fields = Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def _peak_rss_mib(pid: int) -> float:
+    status = Path(f"/proc/{pid}/status").read_text(encoding="ascii")
+    return next(int(line.split()[1]) / 1024 for line in status.splitlines() if line.startswith("VmHWM:"))
+
+
+def _flows(hosts: TwoHosts) -> bool:
+    stats = hosts.ask_mover("/v1/stats")
+    return bool(stats and stats["stage"] == "Transferring" and stats["streams"])
+
+
+def _measure(hosts: TwoHosts, seconds: float) -> Run:
+    """Own bytes by the mover's sockets: the path's counter has the others' in it."""
+    began = time.monotonic()
+    goodputs_bps, counts = [], []
+    before: dict[int, int] = {}
+    last_s = began
+    while (now_s := time.monotonic()) < began + WARM_S + seconds:
+        stats = hosts.ask_mover("/v1/stats") or {"streams": []}
+        sent = {stream["id"]: stream["bytes_sent"] for stream in stats["streams"]}
+        grown = sum(total - before.get(name, 0) if total >= before.get(name, 0) else total for name, total in sent.items())
+        if now_s >= began + WARM_S:
+            goodputs_bps.append(grown * 8 / (now_s - last_s))
+            counts.append(len(sent))
+        before, last_s = sent, now_s
+        time.sleep(max(0.0, now_s + 1.0 - time.monotonic()))
+    return Run(goodputs_bps, counts)
+
+
+def _tell(record: Path) -> None:
+    for line in record.read_text(encoding="utf-8").splitlines():
+        entry = json.loads(line)
+        if entry["kind"] == "streams":
+            print(f"    {entry['at']} {entry['from']} -> {entry['tried']}: {entry['why']}")
+
+
+def main() -> int:
+    """Run the scenes."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", choices=[scene.name for scene in SCENES], action="append", help="a scene; may be given several times")
+    parser.add_argument("--fixed", type=int, nargs="+", default=[1, 4, 8, 16], help="stream counts to compare with")
+    parser.add_argument("--seconds", type=float, default=40.0, help="measured after the first 20 s")
+    parser.add_argument("--output", type=Path, default=OUTPUT)
+    options = parser.parse_args()
+    if why := missing():
+        print(f"cannot run: {why}", file=sys.stderr)
+        return 1
+    results = []
+    for scene in SCENES:
+        if options.only and scene.name not in options.only:
+            continue
+        runs = {str(count): transfer(scene, count, options.seconds) for count in options.fixed}
+        best_bps = max(run.mean_bps for run in runs.values())
+        runs["advisor"] = transfer(scene, None, options.seconds)
+        if scene.others:
+            runs["competing"] = transfer(scene, None, options.seconds, "--others-weight", 0)
+        for name, run in runs.items():
+            ratio = run.mean_bps / best_bps
+            counts = f"{min(run.streams)} to {max(run.streams)}" if min(run.streams) != max(run.streams) else f"{run.streams[0]}"
+            print(
+                f"{scene.name:8} {name:9} {run.mean_bps / 1e6:7.1f} Mb/s  {ratio:6.3f} of the best fixed count, streams {counts}",
+                flush=True,
+            )
+            row = {"name": f"parallelism_{scene.name}_{name}", "value": round(run.mean_bps / 1e6, 2), "unit": "Mb/s"}
+            results.append(row | {"reference": round(best_bps / 1e6, 2), "ratio": round(ratio, 4), "streams": run.streams})
+        cost = runs["advisor"].sidecar
+        if cost is not None:
+            print(f"{scene.name:8} sidecar   {cost.cpu_ratio:.2%} of a core, at most {cost.peak_rss_mib:.0f} MiB resident", flush=True)
+            for name, value, unit, most in (("cpu", cost.cpu_ratio, "cores", 0.02), ("rss", cost.peak_rss_mib, "MiB", 200.0)):
+                row = {"name": f"sidecar_{scene.name}_{name}", "value": round(value, 4), "unit": unit}
+                results.append(row | {"reference": most, "ratio": round(value / most, 4)})
+    options.output.parent.mkdir(parents=True, exist_ok=True)
+    partial = options.output.with_suffix(".partial")
+    partial.write_text(json.dumps(results, indent=2) + "\n", encoding="utf-8")
+    partial.replace(options.output)
+    print(f"written to {options.output}")
+    return 0
+
+
+def _interrupted(*_: object) -> None:
+    raise KeyboardInterrupt
+
+
+if __name__ == "__main__":
+    # A shell's background has SIGINT ignored; whichever comes, namespaces are torn down.
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, _interrupted)
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:
+        sys.exit(130)

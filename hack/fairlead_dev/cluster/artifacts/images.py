@@ -1,0 +1,154 @@
+"""The images a cluster starts with, each built again only when something it is made of has changed."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from fairlead_dev.checkout import CHECKOUT
+from fairlead_dev.cluster import layout
+from fairlead_dev.cluster.artifacts import base_image, build
+from fairlead_dev.cluster.artifacts.buildah import Buildah
+from fairlead_dev.cluster.artifacts.programs import path_of
+from fairlead_dev.cluster.errors import ClusterError
+from fairlead_dev.cluster.layout import Layout
+from fairlead_dev.cluster.machine import shell
+from fairlead_dev.cluster.machine.progress import Progress
+
+PAUSE_IMAGE = f"localhost/pause:{layout.PAUSE_VERSION}"
+COREDNS_IMAGE = f"localhost/coredns:{layout.COREDNS_VERSION}"
+PROGRAM_DOCKERFILE = CHECKOUT / "hack" / "cluster" / "program.Dockerfile"
+
+PREBUILT_MOVER = Path("build/image/fairlead-mover")
+"""Where the Dockerfile's stage `mover-prebuilt` expects the binary, relative to the checkout."""
+
+
+@dataclass(frozen=True, slots=True)
+class Archive:
+    """An image as a file, with the digest of what it was made of."""
+
+    image: str
+    path: Path
+    digest: str
+
+
+@dataclass(frozen=True, slots=True)
+class ProjectImage:
+    """An image of this project: a target of the Dockerfile and the paths of the checkout that go into it."""
+
+    target: str
+    inputs: tuple[str, ...]
+    expected_s: float
+
+    @property
+    def name(self) -> str:
+        return f"localhost/fairlead-{self.target}:dev"
+
+
+PYTHON_TARGETS = ("operator", "advisor")
+_PYTHON_INPUTS = ("Dockerfile", "images/build.lock")
+
+PROJECT_IMAGES: tuple[ProjectImage, ...] = (
+    ProjectImage("operator", (*_PYTHON_INPUTS, "operator/requirements.lock", "operator/pyproject.toml", "operator/fairlead"), 45),
+    ProjectImage("mover", ("Dockerfile", str(PREBUILT_MOVER)), 3),
+    ProjectImage(
+        "advisor",
+        (*_PYTHON_INPUTS, "images/advisor/requirements.lock", "images/advisor/pyproject.toml", "images/advisor/fairlead_advisor"),
+        45,
+    ),
+)
+
+
+def digest_of(root: Path, inputs: Iterable[str], *, salt: str = "") -> str:
+    """A digest of files and folders: names, permission to execute, contents. Raises ClusterError naming what is missing."""
+    digest = hashlib.sha256(salt.encode())
+    for name in inputs:
+        path = root / name
+        if not path.exists():
+            raise ClusterError(f"{path} is missing; it is part of an image")
+        for file in sorted(_files(path)):
+            digest.update(f"\0{file.relative_to(root)}\0{file.stat().st_mode & 0o111:o}\0".encode())
+            digest.update(hashlib.sha256(file.read_bytes()).digest())
+    return digest.hexdigest()
+
+
+def _files(path: Path) -> Iterable[Path]:
+    if path.is_file():
+        return [path]
+    return (file for file in path.rglob("*") if file.is_file() and "__pycache__" not in file.parts)
+
+
+class ImageSet:
+    """The images of this checkout and of the cluster itself, kept as archives in the cache."""
+
+    def __init__(self, paths: Layout, progress: Progress) -> None:
+        self._paths = paths
+        self._progress = progress
+        self._buildah = Buildah(paths)
+
+    def ensure_system(self) -> list[Archive]:
+        """The pause image and CoreDNS."""
+        return [self._ensure_program("pause", PAUSE_IMAGE), self._ensure_program("coredns", COREDNS_IMAGE)]
+
+    def ensure_project(self) -> list[Archive]:
+        """The operator, the mover and the advisor of this checkout."""
+        self._place_mover()
+        archives = []
+        for image in PROJECT_IMAGES:
+            salt = base_image.digest() if image.target in PYTHON_TARGETS else ""
+            archive = self._archive(image.name, f"fairlead-{image.target}", digest_of(self._paths.repository, image.inputs, salt=salt))
+            if not self._is_current(archive):
+                self._buildah.trim()
+                if salt:
+                    base_image.ensure(self._buildah, self._paths, self._progress)
+                with self._progress.step(f"image {image.name}", image.expected_s):
+                    self._buildah.build(
+                        image.name,
+                        self._paths.repository / "Dockerfile",
+                        self._paths.repository,
+                        target=image.target,
+                        arguments={"MOVER_STAGE": "mover-prebuilt"},
+                        log=self._paths.logs / f"image-{image.target}.log",
+                    )
+                    self._export(archive)
+            archives.append(archive)
+        return archives
+
+    def _ensure_program(self, program: str, image: str) -> Archive:
+        path = path_of(program, self._paths)
+        archive = self._archive(image, program, digest_of(path.parent, [path.name], salt=PROGRAM_DOCKERFILE.read_text()))
+        if not self._is_current(archive):
+            with self._progress.step(f"image {image}"):
+                log = self._paths.logs / f"image-{program}.log"
+                self._buildah.build(image, PROGRAM_DOCKERFILE, path.parent, target=None, arguments={"PROGRAM": program}, log=log)
+                self._export(archive)
+        return archive
+
+    def _place_mover(self) -> None:
+        """Put the static mover, without debugging symbols, where the Dockerfile finds it; rewritten only if it differs."""
+        source = build.rust_program("fairlead-mover", self._paths)
+        target = self._paths.repository / PREBUILT_MOVER
+        stamp = target.with_suffix(".stamp")
+        wanted = f"{source}:{source.stat().st_mtime_ns}:{source.stat().st_size}"
+        if target.exists() and stamp.exists() and stamp.read_text() == wanted:
+            return
+        target.parent.mkdir(parents=True, exist_ok=True)
+        temporary = target.with_suffix(".new")
+        shell.run(["strip", "-o", temporary, source])
+        temporary.replace(target)
+        stamp.write_text(wanted)
+
+    def _archive(self, image: str, name: str, digest: str) -> Archive:
+        return Archive(image, self._paths.image_archives / f"{name}.tar", digest)
+
+    def _is_current(self, archive: Archive) -> bool:
+        record = archive.path.with_suffix(".digest")
+        return archive.path.exists() and record.exists() and record.read_text() == archive.digest
+
+    def _export(self, archive: Archive) -> None:
+        record = archive.path.with_suffix(".digest")
+        record.unlink(missing_ok=True)
+        self._buildah.export(archive.image, archive.path)
+        record.write_text(archive.digest)

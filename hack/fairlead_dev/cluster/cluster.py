@@ -1,0 +1,199 @@
+"""A cluster from start to stop."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import time
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+
+from fairlead_dev.cluster.artifacts import build, programs, store
+from fairlead_dev.cluster.artifacts.images import Archive, ImageSet
+from fairlead_dev.cluster.artifacts.programs import path_of
+from fairlead_dev.cluster.cleanup import Cleanup
+from fairlead_dev.cluster.errors import ClusterError
+from fairlead_dev.cluster.kubernetes import addons, node_config, pki
+from fairlead_dev.cluster.kubernetes.control_plane import ControlPlane
+from fairlead_dev.cluster.kubernetes.node import all_nodes, require_running
+from fairlead_dev.cluster.kubernetes.wan import WideAreaLink
+from fairlead_dev.cluster.layout import NODES, Layout, WanSettings
+from fairlead_dev.cluster.machine import network, preflight, shell
+from fairlead_dev.cluster.machine.progress import Progress, duration
+
+READY_TIMEOUT_S = 300
+
+
+class Cluster:
+    """The one local cluster of a state folder."""
+
+    def __init__(self, paths: Layout, progress: Progress) -> None:
+        self.paths = paths
+        self.progress = progress
+        self.control_plane = ControlPlane(paths)
+        self.nodes = all_nodes(paths)
+        self.wan = WideAreaLink(paths)
+        self.images = ImageSet(paths, progress)
+        self._cleanup = Cleanup(paths)
+        self._complete = paths.state / "complete"
+
+    def preflight(self, *, install: bool) -> None:
+        """Raises ClusterError with everything the machine lacks."""
+        cold = bool(build.missing(programs.PROGRAMS, self.paths))
+        preflight.require(self.paths, self.progress, cold=cold, install=install)
+
+    def build(self, names: list[str]) -> None:
+        """Compile the programs of these names, or all."""
+        with self._exclusive("build"):
+            build.build_programs(programs.select(names), self.paths, self.progress)
+
+    def build_images(self) -> list[Archive]:
+        """Build what has changed, and import it into the nodes if the cluster is up."""
+        with self._exclusive("build"):
+            archives = self._build_all(project=True)
+        if self.is_up():
+            self._import(archives)
+        return archives
+
+    def load(self, archives: list[Path]) -> None:
+        """Import image archives into every node."""
+        require_running(self.nodes)
+        for archive in archives:
+            with self.progress.step(f"loading {archive.name} into {len(self.nodes)} nodes"), ThreadPoolExecutor() as pool:
+                list(pool.map(lambda node, archive=archive: node.import_archive(archive), self.nodes))
+
+    def up(self, wan: WanSettings, *, install: bool, project_images: bool) -> None:
+        """Start the cluster, building what is missing; returns at once if it is up and healthy."""
+        self.preflight(install=install)
+        # First without waiting for others: whoever works on a healthy cluster need not be disturbed.
+        if self.trouble() is None:
+            self.progress.say("The cluster is already up and healthy.")
+            return
+        with self._exclusive("cluster"):
+            trouble = self.trouble()
+            if trouble is None:
+                self.progress.say("The cluster is already up and healthy.")
+                return
+            self._cleanup.refuse_other_cluster()
+            with self._exclusive("build"):
+                archives = self._build_all(project=project_images)
+            store.ensure_store(archives, self.paths, self.progress)
+            self._remove_leavings(trouble)
+            began = time.monotonic()
+            self._start(wan)
+            self._complete.touch()
+        self.progress.say(f"The cluster is up after {duration(time.monotonic() - began)}.")
+
+    def down(self) -> list[str]:
+        """Remove the cluster and return an account of it; empty if there was nothing."""
+        if os.geteuid() != 0:
+            raise ClusterError("stopping the cluster needs root (sudo hack/cluster/cluster down)")
+        with self._exclusive("cluster"):
+            return self._cleanup.remove_all().lines()
+
+    def is_up(self) -> bool:
+        """Whether a start has been completed and every box runs."""
+        return self._complete.exists() and all(box.identity() for box in (self.control_plane.box, *(node.box for node in self.nodes)))
+
+    def trouble(self) -> str | None:
+        """Why the cluster is not healthy; None if it is."""
+        if not self._complete.exists():
+            return "it is not up"
+        stopped = [box.name for box in (self.control_plane.box, *(node.box for node in self.nodes)) if not box.identity()]
+        if stopped:
+            return f"stopped: {', '.join(stopped)}"
+        if not self.wan.is_running():
+            return "the WAN emulator has ended"
+        try:
+            ready = self.control_plane.nodes()
+        except ClusterError:
+            return "the API server does not answer"
+        not_ready = [node.name for node in NODES if not ready.get(node.name)]
+        return f"not Ready: {', '.join(not_ready)}" if not_ready else None
+
+    def require_up(self) -> None:
+        """Raises ClusterError if the control plane does not run."""
+        if not self.control_plane.box.identity():
+            raise ClusterError("the cluster is not up; start it with `hack/cluster/cluster up`")
+
+    def environment(self) -> dict[str, str]:
+        """What a program needs to use the cluster from inside its network."""
+        search = [str(self.paths.checkout_programs), os.environ.get("PATH", os.defpath)]
+        return {"KUBECONFIG": str(self.paths.admin_kubeconfig), "PATH": os.pathsep.join(search)}
+
+    def _build_all(self, *, project: bool) -> list[Archive]:
+        build.build_programs(programs.PROGRAMS, self.paths, self.progress)
+        build.build_rust_programs(self.paths, self.progress)
+        return [*self.images.ensure_system(), *(self.images.ensure_project() if project else [])]
+
+    def _import(self, archives: list[Archive]) -> None:
+        with self.progress.step("importing changed images into the nodes") as step, ThreadPoolExecutor() as pool:
+            imported = {name for names in pool.map(lambda node: node.import_images(archives), self.nodes) for name in names}
+            step.detail = ", ".join(sorted(imported)) or "none had changed"
+
+    def _remove_leavings(self, trouble: str) -> None:
+        leavings = self._cleanup.leavings()
+        if not leavings:
+            return
+        self.progress.say(f"Starting afresh, since there is a cluster but {trouble}: {'; '.join(leavings)}")
+        with self.progress.step("removing it"):
+            self._cleanup.remove_all()
+
+    def _start(self, wan: WanSettings) -> None:
+        self._cleanup.claim_state()
+        self._cleanup.settings.apply()
+        self._cleanup.make_mount_points()
+        with self.progress.step("networks and keys", 2), ThreadPoolExecutor() as pool:
+            _finish([pool.submit(network.create, self._cleanup.namespaces_record), pool.submit(pki.create, self.paths)])
+        with self.progress.step("control plane and node runtimes", 8), ThreadPoolExecutor() as pool:
+            _finish([pool.submit(self._start_control_plane), *(pool.submit(node.start_runtime) for node in self.nodes)])
+        with self.progress.step("wide-area link"):
+            self.wan.start(wan)
+        with self.progress.step(f"nodes {', '.join(node.name for node in NODES)}", 5), ThreadPoolExecutor() as pool:
+            _finish([pool.submit(node.start_kubernetes) for node in self.nodes])
+            self._wait_for_nodes()
+        with self.progress.step("name service", 5):
+            rollout = ["-n", "kube-system", "rollout", "status", f"deployment/{addons.DNS_DEPLOYMENT}", f"--timeout={READY_TIMEOUT_S}s"]
+            shell.run(self.control_plane.kubectl(rollout))
+
+    def _start_control_plane(self) -> None:
+        self.control_plane.box.start(path_of("pause", self.paths))
+        self.control_plane.start()
+        self.control_plane.apply([*(node_config.node_object(node) for node in NODES), *addons.objects()])
+
+    def _wait_for_nodes(self) -> None:
+        def all_ready() -> bool:
+            try:
+                return sum(self.control_plane.nodes().values()) == len(NODES)
+            except ClusterError:
+                # On a busy machine one question may take too long, and the next one be answered.
+                return False
+
+        try:
+            shell.wait_until(all_ready, "not all nodes became Ready", timeout_s=READY_TIMEOUT_S, interval_s=0.3)
+        except ClusterError as error:
+            slow = ", ".join(name for name, ready in self.control_plane.nodes().items() if not ready)
+            raise ClusterError(f"{error}: {slow}; see `hack/cluster/cluster logs {slow.split(',')[0]} kubelet`") from error
+
+    @contextmanager
+    def _exclusive(self, what: str) -> Iterator[None]:
+        """Wait until no other command does the same; the kernel frees the lock of a killed one."""
+        lock = self.paths.cache / f".{what}.lock"
+        lock.parent.mkdir(parents=True, exist_ok=True)
+        with lock.open("a") as handle:
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                self.progress.say("Waiting for another command on the local cluster to end …")
+                fcntl.flock(handle, fcntl.LOCK_EX)
+            yield
+
+
+def _finish(futures: list[Future[None]]) -> None:
+    """Wait for all, so that nothing runs on behind an error, then raise the first error."""
+    errors = [future.exception() for future in futures]
+    for error in errors:
+        if error:
+            raise error

@@ -1,0 +1,110 @@
+"""What the demo asks of a cluster, and the installation that is the same on each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Protocol
+
+from fairlead_dev.clients.kubectl import CommandError, Kubectl
+from fairlead_dev.demo.progress import LinkSample
+from fairlead_dev.trees.listing import Listing
+
+NAMESPACE = "demo"
+JOB = "run42"
+FOLDER = "run42"
+RELEASE_NAMESPACE = "fairlead-system"
+PARTS = ("operator", "mover", "advisor")
+
+
+class End(StrEnum):
+    """The two ends of the transfer; the value is the claim's name in transferjob.yaml."""
+
+    SOURCE = "raw"
+    DESTINATION = "scratch"
+
+
+@dataclass(frozen=True, slots=True)
+class TreeSize:
+    """How much the source holds."""
+
+    bytes_total: int
+    files: int
+
+    def arguments(self) -> tuple[str, ...]:
+        """For `python3 -m trees survey DIRECTORY`."""
+        return ("--bytes", str(self.bytes_total), "--files", str(self.files))
+
+
+class Site(Protocol):
+    """A cluster to demonstrate on. Every method raises CommandError or DemoError where it cannot do its part."""
+
+    link_mbps: int | None
+    """The link's rate in Mb/s where it is known."""
+
+    @property
+    def kubectl(self) -> Kubectl:
+        """kubectl for this cluster."""
+        ...
+
+    def start(self) -> None:
+        """Brings the cluster up with the project's images on its nodes."""
+        ...
+
+    def install(self) -> None:
+        """Installs or upgrades the chart and waits until the operator is ready."""
+        ...
+
+    def clear(self) -> None:
+        """Removes what an earlier run of the demo left."""
+        ...
+
+    def lay_out(self, size: TreeSize) -> None:
+        """Makes the namespace, both volumes with their claims and the source tree."""
+        ...
+
+    def apply_job(self) -> None:
+        """Applies transferjob.yaml."""
+        ...
+
+    def list_tree(self, end: End) -> Listing:
+        """Lists one end's tree without the mover's help."""
+        ...
+
+    def link_sample(self) -> LinkSample | None:
+        """What the link has carried so far, where that can be told."""
+        ...
+
+
+def helm_arguments(checkout: Path, repository_prefix: str, tag: str, *more: str) -> tuple[str, ...]:
+    """`helm upgrade --install` as a user would type it, with images `<prefix>fairlead-<part>:<tag>`."""
+    images = [f"images.{part}.repository={repository_prefix}fairlead-{part}" for part in PARTS]
+    tags = [f"images.{part}.tag={tag}" for part in PARTS]
+    values = [item for value in (*images, *tags) for item in ("--set-string", value)]
+    return (
+        *("upgrade", "--install", "fairlead", str(checkout / "charts" / "fairlead")),
+        *("--namespace", RELEASE_NAMESPACE, "--create-namespace", "--wait", "--timeout", "180s"),
+        *values,
+        *("--set", f"hostNetwork.namespaces={{{NAMESPACE}}}"),
+        *more,
+    )
+
+
+def remove_namespace(kubectl: Kubectl) -> None:
+    """Deletes the demo's jobs and then its namespace, so that the operator can clean up behind its jobs."""
+    if kubectl.get("namespace", NAMESPACE) is None:
+        return
+    jobs = [job["metadata"]["name"] for job in _jobs(kubectl)]
+    kubectl.delete("transferjobs", jobs, namespace=NAMESPACE, wait_s=120)
+    kubectl.delete("namespace", [NAMESPACE], wait_s=120)
+
+
+def _jobs(kubectl: Kubectl) -> Iterator[dict[str, dict[str, str]]]:
+    try:
+        yield from kubectl.list("transferjobs", namespace=NAMESPACE)
+    except CommandError as error:
+        # Without the CRD there are no jobs; anything else is worth knowing.
+        if "the server doesn't have a resource type" not in error.stderr:
+            raise

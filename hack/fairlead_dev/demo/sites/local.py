@@ -1,0 +1,75 @@
+"""The cluster of hack/cluster: three nodes on this machine, dtn-a and dtn-b joined by the emulated WAN."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+from fairlead_dev.clients.kubectl import Kubectl
+from fairlead_dev.clients.nodes import MOVER_ID, Disk, LocalCluster
+from fairlead_dev.clients.volumes import local_volume, wait_bound
+from fairlead_dev.demo.progress import LinkSample
+from fairlead_dev.demo.sites.base import FOLDER, NAMESPACE, End, TreeSize, helm_arguments, remove_namespace
+from fairlead_dev.trees.listing import LIST_SCRIPT, Listing, parse_listing
+
+NODES = {End.SOURCE: "dtn-a", End.DESTINATION: "dtn-b"}
+OPERATOR_NODE = "mgmt"
+
+
+class LocalSite:
+    """Implements Site on the local cluster. The link is the emulator's, at the rate that `cluster up` gives it."""
+
+    link_mbps: int | None = 200
+
+    def __init__(self, checkout: Path) -> None:
+        self._checkout = checkout
+        self._cluster = LocalCluster(checkout)
+
+    @property
+    def kubectl(self) -> Kubectl:
+        return self._cluster.kubectl
+
+    def start(self) -> None:
+        self._cluster.show("up")
+        # A cluster that was up before may have older images.
+        self._cluster.show("images")
+
+    def install(self) -> None:
+        on_node = ("--set-string", f"nodeSelector.kubernetes\\.io/hostname={OPERATOR_NODE}")
+        # The images' tag never changes here, so only a new annotation makes Kubernetes start the image of this checkout.
+        restarted = ("--set-string", f"podAnnotations.fairlead\\.io/demo={time.time_ns()}")
+        helm = str(self._checkout / "build" / "bin" / "helm")
+        self._cluster.inside(helm, *helm_arguments(self._checkout, "localhost/", "dev", *on_node, *restarted))
+
+    def clear(self) -> None:
+        remove_namespace(self.kubectl)
+        self.kubectl.delete("persistentvolume", [_disk_name(end) for end in End])
+        for end in End:
+            self._cluster.remove_disk(NODES[end], _disk_name(end))
+
+    def lay_out(self, size: TreeSize) -> None:
+        self.kubectl.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})
+        for end in End:
+            self.kubectl.apply(*local_volume(self._disk(end), end.value, NAMESPACE))
+        source = self._disk(End.SOURCE)
+        generator = ("python3", str(self._checkout / "hack"), "trees", "survey")
+        self._cluster.on(source.node, *generator, f"{source.path}/{FOLDER}", *size.arguments(), "--owner", str(MOVER_ID), timeout_s=600)
+        wait_bound(self.kubectl, [end.value for end in End], NAMESPACE)
+
+    def apply_job(self) -> None:
+        self.kubectl.run("apply", "-f", "-", stdin=(self._checkout / "hack" / "demo" / "transferjob.yaml").read_text())
+
+    def list_tree(self, end: End) -> Listing:
+        disk = self._disk(end)
+        return parse_listing(self._cluster.on(disk.node, "sh", "-c", LIST_SCRIPT, "sh", f"{disk.path}/{FOLDER}", timeout_s=600))
+
+    def link_sample(self) -> LinkSample | None:
+        carried = self._cluster.bytes_carried(NODES[End.SOURCE], NODES[End.DESTINATION])
+        return LinkSample(time.monotonic(), carried)
+
+    def _disk(self, end: End) -> Disk:
+        return self._cluster.disk(NODES[end], _disk_name(end))
+
+
+def _disk_name(end: End) -> str:
+    return f"demo-{end.value}"

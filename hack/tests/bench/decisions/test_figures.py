@@ -1,0 +1,136 @@
+import pytest
+
+from fairlead_dev.bench.decisions.figures import doubtful, figures, groups, jain, of_oracle
+from fairlead_dev.bench.decisions.matrix import Policy
+from fairlead_dev.bench.decisions.outcomes import Outcome
+from fairlead_dev.bench.decisions.report import rows, table
+
+from .made import VISIT, outcome
+
+CUBIC, BBR, PAPER, OURS = Policy
+
+
+@pytest.mark.parametrize(
+    ("goodputs", "index"),
+    [((238, 253), 0.9991), ((415, 75.6), 0.6763), ((1, 0), 0.5), ((1, 1, 1, 0), 0.75), ((4, 1), 0.735294)],
+)
+def test_jain_has_the_known_values(goodputs: tuple[float, ...], index: float) -> None:
+    assert jain(goodputs) == pytest.approx(index, abs=5e-5)
+
+
+@pytest.mark.parametrize("nobody", [(), (0.0, 0.0)])
+def test_jain_of_nothing_is_no_number(nobody: tuple[float, ...]) -> None:
+    assert jain(nobody) is None
+
+
+MEASURED: list[Outcome] = [
+    outcome("B1-C0", CUBIC, 2.0, 26.0),
+    outcome("B1-C0", BBR, 14.0, 14.0),
+    outcome("B1-C0", PAPER, 12.0, 16.0),
+    outcome("B1-C0", OURS, 13.0, 15.0),
+    outcome("B0-C1", CUBIC, 14.0, 14.0),
+    outcome("B0-C1", BBR, 26.0, 2.0),
+    outcome("B0-C1", PAPER, 26.0, 2.0),
+    outcome("B0-C1", OURS, 14.0, 14.0),
+    outcome("B0-C0", CUBIC, 28.0),
+    outcome("B0-C0", PAPER, 26.0),
+    outcome("B0-C0", OURS, 26.0),
+]
+
+
+def test_the_oracle_is_the_fixed_choice_that_is_right_for_the_true_class() -> None:
+    assert {group.background: group.oracle.policy for group in groups(MEASURED)} == {"B1-C0": BBR, "B0-C1": CUBIC, "B0-C0": CUBIC}
+
+
+def test_a_group_without_all_policies_says_nothing_yet() -> None:
+    assert len(groups(MEASURED[:-1])) == 2
+    assert figures(MEASURED[:3], OURS)["goodput_vs_oracle_mean"] is None
+
+
+def test_of_several_runs_the_one_of_median_goodput_counts_with_its_shares() -> None:
+    again = [outcome("B1-C0", OURS, 10.0, 18.0), outcome("B1-C0", OURS, 11.0, 17.0)]
+    (group,) = (group for group in groups([*MEASURED, *again]) if group.background == "B1-C0")
+    assert (group.runs[OURS].own_bps, group.runs[OURS].flows_bps) == (11e6, (17e6,))
+
+
+@pytest.mark.parametrize(("own_mbps", "doubted"), [(11.8, True), (12.0, False), (16.0, False), (16.2, True)])
+def test_a_run_far_from_the_oracles_to_either_side_is_doubtful(own_mbps: float, doubted: bool) -> None:
+    found = doubtful(
+        [*(one for one in MEASURED if (one.background, one.policy) != ("B1-C0", OURS)), outcome("B1-C0", OURS, own_mbps, 15.0)]
+    )
+    assert found == ({("new-30", "B1-C0")} if doubted else frozenset())
+
+
+def test_our_figures_by_hand() -> None:
+    found = figures(MEASURED, OURS)
+    ratios = (13 / 14, 1.0, 26 / 28)
+    assert found["goodput_vs_oracle_mean"] == pytest.approx(sum(ratios) / 3)
+    assert found["goodput_vs_oracle_worst"] == pytest.approx(26 / 28)
+    assert found["gain_over_cubic_bbr_background"] == pytest.approx(6.5)
+    assert found["jain_mean"] == pytest.approx((28**2 / (2 * (13**2 + 15**2)) + 1) / 2)
+    # B1-C0: the worse fixed choice is CUBIC with 0.57; B0-C1: BBR with the same. Ours is above both.
+    assert found["jain_below_worse_fixed_most"] is not None
+    assert found["jain_below_worse_fixed_most"] < 0
+    assert found["loss_to_others_mean"] == pytest.approx((1 - 15 / 14 + 0) / 2)
+
+
+def test_a_policy_that_takes_it_all_loses_on_fairness_not_on_goodput() -> None:
+    found = figures(MEASURED, PAPER)
+    assert found["loss_to_others_mean"] == pytest.approx((1 - 16 / 14 + 1 - 2 / 14) / 2)
+    assert found["jain_mean"] == pytest.approx((28**2 / (2 * (12**2 + 16**2)) + 28**2 / (2 * (26**2 + 2**2))) / 2)
+    assert of_oracle(MEASURED)["jain_mean"] == pytest.approx(1.0)
+
+
+def test_a_gain_over_nothing_is_bounded() -> None:
+    starved = [outcome("B1-C0", policy, mbps, 1.0) for policy, mbps in zip(Policy, (0.0, 1.0, 1.0, 1.0), strict=True)]
+    assert figures(starved, OURS)["gain_over_cubic_bbr_background"] == pytest.approx(1000)
+
+
+def test_gains_are_averaged_as_factors() -> None:
+    two = [
+        outcome("B1-C0", policy, mbps, 1.0, path_id=path_id)
+        for path_id, all_mbps in (("new-30", (1, 8, 8, 8)), ("new-80", (2, 4, 4, 4)))
+        for policy, mbps in zip(Policy, all_mbps, strict=True)
+    ]
+    assert figures(two, OURS)["gain_over_cubic_bbr_background"] == pytest.approx(4.0)
+
+
+def test_needless_switches_are_counted_over_ten_minutes_of_unchanging_background() -> None:
+    flapped = outcome("B0-C1", OURS, 14, 14, in_force=[("cubic", 10, 50), ("bbr", 50, 70), ("cubic", 70, 200)])
+    still = outcome("B1-C0", OURS, 14, 14, in_force=[("bbr", 10, 200)])
+    changing = outcome("", OURS, 14, 14, scene=VISIT, seconds=180, in_force=[("bbr", 1, 50), ("cubic", 50, 180)])
+    found = figures([flapped, still, changing], OURS)
+    assert found["needless_switches_per_10_min"] == pytest.approx(1.5)
+    assert found["right_choice_share"] == pytest.approx((170 / 190 + 1) / 2)
+
+
+def test_the_time_to_adapt_is_the_median_over_arrivals_and_departures() -> None:
+    quick = outcome("", OURS, 1, 1, scene=VISIT, seconds=180, in_force=[("cubic", 1, 70), ("bbr", 70, 135), ("cubic", 135, 180)])
+    slow = outcome("", OURS, 1, 1, scene=VISIT, seconds=180, path_id="other", in_force=[("cubic", 1, 180)])
+    assert figures([quick, slow], OURS)["adapt_s_median"] == pytest.approx(12.5)
+
+
+def test_rows_have_the_names_of_the_bar_and_say_whether_it_is_reached() -> None:
+    named = {row["name"]: row for row in rows(MEASURED, {"parallelism_vs_best_fixed": 0.97}, {"runs": 12})}
+    for name in (
+        "goodput_vs_oracle_mean",
+        "goodput_vs_oracle_worst",
+        "gain_over_cubic_bbr_background",
+        "jain_mean",
+        "adapt_s_median",
+        "parallelism_vs_best_fixed",
+    ):
+        assert name in named
+    assert named["gain_over_cubic_bbr_background"]["reached"] is True
+    assert named["gain_over_cubic_bbr_background"]["paper_loop"] == pytest.approx(6.0)
+    assert named["goodput_vs_oracle_mean"]["reached"] is True
+    assert (named["adapt_s_median"]["value"], named["adapt_s_median"]["reached"]) == (None, None)
+    assert named["run_new-30_B1-C0_ours"]["reference"] == 14
+
+
+def test_the_table_shows_figures_runs_and_changes() -> None:
+    changing = outcome("", OURS, 1, 1, scene=VISIT, seconds=180, in_force=[("cubic", 1, 180)])
+    shown = table(rows([*MEASURED, changing], {}, {}))
+    assert "goodput_vs_oracle_mean" in shown
+    assert "new-30_B1-C0_ours" in shown
+    assert "adapted in 60, 0 s; cubic from 1 s" in shown

@@ -1,0 +1,159 @@
+import json
+import os
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fairlead_advisor.models.classes import CLASSES
+from fairlead_advisor.probe.trace import write_trace
+from fairlead_dev.bench.decisions import __main__ as program
+from fairlead_dev.bench.decisions import stream_counts
+from fairlead_dev.testbed.data import RawTrace, write_runs, write_split
+from fairlead_dev.testbed.lab.emulator import PROGRAM_VARIABLE
+from fairlead_dev.testbed.runs.plans import TRACE
+from fairlead_dev.testbed.runs.quality import Verdict
+from fairlead_dev.testbed.runs.record import MANIFEST
+
+from ..caricature import caricature
+from .made import manifest
+
+
+@pytest.fixture
+def arguments(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """A command line with programs that are there and a small data set, and a machine on which nothing is really run."""
+    for name in ("mover", "wan"):
+        (tmp_path / name).write_text("#!/bin/sh\n")
+        (tmp_path / name).chmod(0o755)
+    data = tmp_path / "data"
+    data.mkdir()
+    names = {name: f"p__{name}__s0" for name in CLASSES}
+    traces = {name: caricature(name, seconds=20, rate_hz=50, base_ms=100, seed=1) for name in CLASSES}
+    write_split(data / "train.npz", [RawTrace(names[one], 50.0, list(of.send_times_s), list(of.rtts_ms)) for one, of in traces.items()])
+    write_runs(data, [{"name": names[one], "path_id": "p", "class": one, "seed": "s0", "split": "train"} for one in CLASSES])
+    monkeypatch.setenv(PROGRAM_VARIABLE, str(tmp_path / "wan"))
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    monkeypatch.setattr(program, "remove_abandoned", list)
+    written = ("--folder", tmp_path / "runs", "--output", tmp_path / "decisions.json")
+    return [str(word) for word in ("--data", data, "--mover", tmp_path / "mover", *written)]
+
+
+class Lab:
+    """Leaves the manifests and traces that runs would."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.ran: list[str] = []
+        self.swept = 0
+        self.goodputs_bps: dict[str, int] = {}
+        monkeypatch.setattr(program, "run_cell", self._run)
+        monkeypatch.setattr(stream_counts, "measure", self._sweep)
+
+    async def _run(self, cell: Any, folder: Path, _bench: object, _number: int) -> Verdict:
+        self.ran.append(cell.name)
+        shutil.rmtree(folder, ignore_errors=True)
+        told = manifest(cell)
+        told["own"]["goodput_bps"] = self.goodputs_bps.get(cell.name, told["own"]["goodput_bps"])
+        leave(folder, told)
+        write_trace(folder / TRACE, caricature(cell.scene.classes[0][1], seconds=30, rate_hz=20, base_ms=100, seed=1))
+        return Verdict(())
+
+    async def _sweep(self, *_plan: object) -> None:
+        self.swept += 1
+
+
+def leave(folder: Path, content: object) -> None:
+    folder.mkdir(parents=True)
+    (folder / MANIFEST).write_text(json.dumps(content))
+
+
+def rows(tmp_path: Path) -> dict[str, Any]:
+    return {row["name"]: row for row in json.loads((tmp_path / "decisions.json").read_text())}
+
+
+def test_everything_is_measured_once_and_written(tmp_path: Path, arguments: Sequence[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    lab = Lab(monkeypatch)
+    assert program.main(arguments) == 0
+    assert (len(lab.ran), lab.swept) == (25, 1)
+    found = rows(tmp_path)
+    assert (found["about"]["runs"], found["about"]["runs_planned"], found["about"]["matrix"]) == (25, 25, "subset")
+    assert found["about"]["paths"]["p00"]["in_training"] == "unseen"
+    assert found["goodput_vs_oracle_mean"]["value"] == 1.0
+    assert found["listening_wrong_share"]["value"] is not None
+    assert program.main(arguments) == 0
+    assert len(lab.ran) == 25
+
+
+def test_a_cell_that_is_far_from_the_oracle_is_run_twice_more_and_the_median_counts(
+    tmp_path: Path, arguments: Sequence[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lab = Lab(monkeypatch)
+    lab.goodputs_bps = {"new-30__c1-c1__ours": 3_000_000, "new-30__c1-c1__ours__2": 4_800_000, "new-30__c1-c1__ours__3": 5_500_000}
+    assert program.main(arguments) == 0
+    assert len(lab.ran) == 25, "the subset is not repeated"
+    lab.ran.clear()
+    arguments = [*arguments, "--full", "--cell", "new-30__c1-c1"]
+    assert program.main(arguments) == 0
+    assert sorted(lab.ran) == [f"new-30__c1-c1__{policy}__{number}" for policy in ("cubic", "ours") for number in (2, 3)]
+    found = rows(tmp_path)
+    assert found["goodput_vs_oracle_worst"]["value"] == 0.96
+    assert found["about"]["runs"] == found["about"]["runs_planned"] == 8
+    assert program.main(arguments) == 0
+    assert len(lab.ran) == 4
+
+
+def test_a_median_of_three_that_leaves_doubt_becomes_one_of_five(
+    tmp_path: Path, arguments: Sequence[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lab = Lab(monkeypatch)
+    lab.goodputs_bps = {f"new-30__c1-c1__ours{number}": 4_000_000 for number in ("", "__2")} | {"new-30__c1-c1__ours__5": 4_600_000}
+    assert program.main([*arguments, "--full", "--cell", "new-30__c1-c1"]) == 0
+    repeated = [f"new-30__c1-c1__{policy}__{number}" for policy in ("cubic", "ours") for number in (2, 3, 4, 5)]
+    assert sorted(lab.ran[4:]) == repeated
+    assert rows(tmp_path)["goodput_vs_oracle_worst"]["value"] == 0.92
+
+
+def test_another_data_set_makes_the_runs_of_the_papers_loop_again_and_no_others(
+    tmp_path: Path, arguments: Sequence[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lab = Lab(monkeypatch)
+    asked = [*arguments, "--cell", "b1-c0"]
+    assert program.main(asked) == 0
+    lab.ran.clear()
+    write_runs(tmp_path / "data", [{"name": f"p__{one}__s0", "path_id": "q", "class": one, "seed": "s0"} for one in CLASSES])
+    assert program.main(asked) == 0
+    assert lab.ran == ["overlay-1-tenth__b1-c0__paper"]
+
+
+def test_a_part_leaves_the_others_alone(arguments: Sequence[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    lab = Lab(monkeypatch)
+    assert program.main([*arguments, "--only", "changing"]) == 0
+    assert {name.split("__")[1] for name in lab.ran} == {"bbr-visits-cubic"}
+    assert lab.swept == 0
+
+
+@pytest.mark.parametrize(
+    ("wrong", "told"),
+    [
+        (("--data", "nowhere"), "make dataset"),
+        (("--mover", "nowhere"), "make rust"),
+        (("--seconds", "30"), "90 to 3600"),
+        (("--seconds", "nan"), "90 to 3600"),
+        (("--cell", "no-such"), "no cell has that in its name"),
+    ],
+    ids=["no-data", "no-mover", "too-short", "no-number", "no-cell"],
+)
+def test_wrong_use_is_told_with_its_remedy(
+    arguments: Sequence[str], wrong: Sequence[str], told: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert program.main([*arguments, *wrong]) == 2
+    assert told in capsys.readouterr().err
+
+
+def test_without_root_nothing_is_tried(
+    arguments: Sequence[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    assert program.main(arguments) == 2
+    assert "root" in capsys.readouterr().err

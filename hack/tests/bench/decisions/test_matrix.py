@@ -1,0 +1,133 @@
+from collections import Counter
+
+import pytest
+
+from fairlead_advisor.models.classes import CLASSES
+from fairlead_dev.bench.decisions.__main__ import BUDGET
+from fairlead_dev.bench.decisions.matrix import (
+    CHANGING,
+    FULL,
+    NEVER_DRAWN,
+    SUBSET,
+    TRANSFER,
+    Matrix,
+    Policy,
+    background_of,
+    cells,
+    kind_of_path,
+    known_paths,
+    matching,
+    policies_with,
+    repetitions,
+    right_choice,
+)
+from fairlead_dev.testbed.cli import DATASETS
+from fairlead_dev.testbed.dataset.specification import Specification
+from fairlead_dev.testbed.errors import UsageError
+from fairlead_dev.testbed.runs.packing import next_to_start
+from fairlead_dev.testbed.runs.record import scenario_digest
+from fairlead_dev.testbed.scenario.expand import single_flows
+from fairlead_dev.testbed.scenario.load import load_toml
+
+from .made import PATHS, cell
+
+DATASET = load_toml(DATASETS / "full.toml", Specification)
+PRINTS = {policy: str(policy) * 20 for policy in Policy}
+
+
+def test_the_rule_is_bbr_where_bbr_is() -> None:
+    assert {name: right_choice(name) for name in CLASSES} == {
+        "B0-C0": "cubic",
+        "B0-C1": "cubic",
+        "B1-C0": "bbr",
+        "B1-C1": "bbr",
+        "B1-B1": "bbr",
+        "C1-C1": "cubic",
+    }
+
+
+def test_the_subset_has_every_class_once_and_every_policy_in_it() -> None:
+    planned = cells(SUBSET, known_paths(DATASET), PRINTS)
+    stationary = Counter((one.scene.name, one.policy) for one in planned if one.scene.stationary)
+    assert stationary == Counter({(name.lower(), policy): 1 for name in CLASSES for policy in policies_with(name)})
+    assert all(one.seconds >= 90 for one in planned)
+
+
+def test_the_whole_matrix_has_all_classes_on_known_unseen_and_never_drawn_paths() -> None:
+    planned = cells(FULL, known_paths(DATASET), PRINTS)
+    paths = {one.path_id for one in planned}
+    assert {"overlay-1"} | NEVER_DRAWN.keys() <= paths
+    kinds = Counter(kind_of_path(path_id, DATASET) for path_id in paths)
+    assert sum(kinds.values()) >= 6
+    assert min(kinds["unseen"], kinds["never drawn"], kinds["known"]) >= 2
+    per_path = Counter(one.path_id for one in planned if one.scene.stationary)
+    assert set(per_path.values()) == {len(CLASSES) * len(Policy) - 1}
+
+
+def test_every_cell_has_a_folder_and_a_scenario_of_its_own() -> None:
+    planned = cells(FULL, known_paths(DATASET), PRINTS)
+    assert len({one.name for one in planned}) == len({scenario_digest(one.scenario) for one in planned}) == len(planned)
+
+
+def test_only_ours_and_the_oracle_are_repeated_in_folders_of_their_own() -> None:
+    planned = cells(FULL, known_paths(DATASET), PRINTS)
+    again = repetitions(planned, {("p00", "B1-C1"), ("new-30", "C1-C1")}, range(2, 4))
+    names = {f"p00__b1-c1__{policy}__{number}" for policy in ("bbr", "ours") for number in (2, 3)}
+    assert {one.name for one in again} == names | {
+        f"new-30__c1-c1__{policy}__{number}" for policy in ("cubic", "ours") for number in (2, 3)
+    }
+    assert repetitions(planned, frozenset(), range(2, 4)) == ()
+
+
+def test_all_policies_meet_the_same_background() -> None:
+    backgrounds = {background_of(cell("B1-C1", policy).scenario).flows for policy in Policy}
+    assert len(backgrounds) == 1
+    assert TRANSFER not in {flow.name for flow in next(iter(backgrounds))}
+
+
+@pytest.mark.parametrize("background", CLASSES)
+def test_the_background_is_one_flow_a_source_from_before_the_transfer_to_its_end(background: str) -> None:
+    scenario = background_of(cell(background).scenario)
+    flows = single_flows(scenario)
+    named = Counter(flow.flow.congestion_control for flow in flows)
+    wanted = {"B0-C0": "", "B0-C1": "c", "B1-C0": "b", "B1-C1": "bc", "B1-B1": "bb", "C1-C1": "cc"}[background]
+    assert named == Counter({"c": "cubic", "b": "bbr"}[letter] for letter in wanted)
+    assert all(flow.start_s < 0 and flow.stop_s == scenario.duration_s for flow in flows)
+
+
+@pytest.mark.parametrize("scene", CHANGING, ids=lambda scene: scene.name)
+def test_bbr_arrives_after_a_minute_and_leaves_after_two(scene: object) -> None:
+    matrix = Matrix((), ("new-30",), CHANGING, 200.0)
+    one = next(one for one in cells(matrix, PATHS, PRINTS) if one.scene is scene)
+    visitor = next(flow for flow in one.scenario.flows if flow.name == "visitor-bbr")
+    assert (visitor.start_s, visitor.stop_s, visitor.congestion_control) == (60, 120, "bbr")
+    assert [right for _, right in one.scene.rights()] == ["cubic", "bbr", "cubic"]
+
+
+def test_the_wrong_fixed_choice_is_left_out_where_there_is_nobody_to_harm() -> None:
+    assert policies_with("B0-C0") == (Policy.CUBIC, Policy.PAPER, Policy.OURS)
+    assert all(policies_with(name) == tuple(Policy) for name in CLASSES[1:])
+
+
+def test_two_runs_of_the_fastest_path_do_not_go_side_by_side() -> None:
+    fastest = cells(Matrix((("overlay-1", "B1-C0"),), (), (), 90.0), known_paths(DATASET), PRINTS)[0].scenario
+    assert next_to_start([fastest], [], BUDGET) == 0
+    assert next_to_start([fastest], [fastest], BUDGET) is None
+
+
+def test_other_programs_make_other_scenarios_of_the_same_name() -> None:
+    before, after = cell(fingerprint="a" * 64), cell(fingerprint="b" * 64)
+    assert before.name == after.name
+    assert scenario_digest(before.scenario) != scenario_digest(after.scenario)
+
+
+def test_a_path_that_is_not_there_is_named() -> None:
+    with pytest.raises(UsageError, match="p99"):
+        cells(Matrix((("p99", "B0-C0"),), (), (), 90.0), PATHS, PRINTS)
+
+
+def test_a_text_in_no_name_is_told_with_what_there_is() -> None:
+    planned = [cell(policy=policy) for policy in Policy]
+    assert matching(planned, "__ours") == (cell(policy=Policy.OURS),)
+    with pytest.raises(UsageError, match="new-30__b1-c0__cubic"):
+        matching(planned, "nothing-like-it")

@@ -1,0 +1,66 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from fairlead_dev.bench.mover.plan import PARTS, chosen
+from fairlead_dev.bench.mover.report import GOALS, Row, Store, line, not_available, write
+
+
+@pytest.mark.parametrize(
+    ("row", "ok"),
+    [
+        (Row("memory_1", 20, "Gb/s", 25, 0.8), False),
+        (Row("memory_1", 23, "Gb/s", 25, 0.92), True),
+        (Row("rss_1m_files", 127, "MiB"), True),
+        (Row("rss_1m_files", 129, "MiB"), False),
+        (Row("switch_streams_lost", 0, "streams"), True),
+        (Row("switch_streams_lost", 1, "streams"), False),
+        (Row("cpu_s_per_gb_send", 0.7, "s/GB"), None),
+        (not_available("disk_vs_rclone", "Gb/s", "no package"), False),
+    ],
+)
+def test_a_row_is_held_against_its_goal(row: Row, ok: bool | None) -> None:
+    assert row.ok is ok
+    assert {True: "yes", False: "NO", None: "-"}[ok] in line(row)
+
+
+def test_what_is_not_there_has_no_figure_but_a_reason(tmp_path: Path) -> None:
+    write([not_available("disk_vs_rclone", "Gb/s", "rclone is missing")], tmp_path / "out" / "mover.json")
+    (row,) = json.loads((tmp_path / "out" / "mover.json").read_text())
+    assert row["value"] is None
+    assert row["ratio"] is None
+    assert "rclone is missing" in row["note"]
+
+
+def test_the_file_has_the_agreed_keys(tmp_path: Path) -> None:
+    write([Row("memory_1", 23.0, "Gb/s", 25.0, 0.92, more={"runs": [22.0, 23.0]})], tmp_path / "mover.json")
+    (row,) = json.loads((tmp_path / "mover.json").read_text())
+    assert {"name", "value", "unit", "reference", "ratio"} <= row.keys()
+    assert row["runs"] == [22.0, 23.0]
+
+
+def test_an_interrupted_run_keeps_its_rows_for_the_same_program_only(tmp_path: Path) -> None:
+    path = tmp_path / "state"
+    rows = [Row("rss_64_streams", 30.5, "MiB", note="n", more={"send": 20.0})]
+    Store(path, {"mover": "a"}).put("streams", rows)
+    assert Store(path, {"mover": "a"}).get("streams") == rows
+    assert Store(path, {"mover": "a"}).get("files") is None
+    assert Store(path, {"mover": "b"}).get("streams") is None
+    path.write_text("{torn")
+    assert Store(path, {"mover": "a"}).get("streams") is None
+
+
+def test_every_goal_is_a_row_of_one_part() -> None:
+    rows = [row for part in PARTS for row in part.rows]
+    assert len(rows) == len(set(rows))
+    assert GOALS.keys() <= set(rows)
+
+
+def test_parts_are_chosen_by_their_name_or_a_row() -> None:
+    assert [part.name for part in chosen(["disk_4gib", "memory"])] == ["memory", "disk"]
+    assert chosen([]) == list(PARTS)
+    with pytest.raises(ValueError, match="nonsense"):
+        chosen(["nonsense"])

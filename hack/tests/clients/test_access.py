@@ -1,0 +1,100 @@
+"""kubectl's errors and streams as the demo and the end-to-end tests meet them."""
+
+from __future__ import annotations
+
+import json
+import stat
+import time
+from pathlib import Path
+
+import pytest
+
+from fairlead_dev.clients.kubectl import CommandError, Kubectl, run
+from fairlead_dev.clients.nodes import bytes_carried, network_namespace
+from fairlead_dev.clients.watch import Watch, parse_stream
+
+
+def fake_kubectl(folder: Path, script: str) -> Kubectl:
+    program = folder / "kubectl"
+    program.write_text(f"#!/bin/sh\n{script}\n")
+    program.chmod(program.stat().st_mode | stat.S_IXUSR)
+    return Kubectl((str(program),))
+
+
+def test_a_failed_command_tells_its_code_and_words(tmp_path: Path) -> None:
+    with pytest.raises(CommandError, match="exit code 3: the path is wrong") as caught:
+        fake_kubectl(tmp_path, "echo the path is wrong >&2; exit 3").run("apply")
+    assert caught.value.returncode == 3
+
+
+def test_a_command_without_an_end_is_an_error() -> None:
+    with pytest.raises(CommandError, match=r"no end within 0\.2 s"):
+        run(("sleep", "60"), timeout_s=0.2)
+
+
+def test_a_missing_program_is_an_error() -> None:
+    with pytest.raises(CommandError, match="cannot be started"):
+        run(("/nonexistent/program",))
+
+
+def test_an_absent_object_is_none(tmp_path: Path) -> None:
+    assert fake_kubectl(tmp_path, "exit 0").get("pod", "gone") is None
+
+
+def test_objects_are_applied_as_one_list(tmp_path: Path) -> None:
+    fake_kubectl(tmp_path, f"cat > {tmp_path}/stdin").apply({"kind": "A"}, {"kind": "B"})
+    assert [item["kind"] for item in json.loads((tmp_path / "stdin").read_text())["items"]] == ["A", "B"]
+
+
+@pytest.mark.parametrize("size", [1, 3, 7, 1000])
+def test_a_stream_of_objects_may_be_cut_anywhere(size: int) -> None:
+    values = [{"type": "ADDED", "object": {"note": 'brace } and quote "'}}, {"type": "DELETED", "object": {}}]
+    text = "\n".join(json.dumps(value, indent=4) for value in values) + "\n"
+    assert list(parse_stream(iter([text[at : at + size] for at in range(0, len(text), size)]))) == values
+
+
+@pytest.mark.parametrize("indent", [None, 4], ids=["a line each", "many lines"])
+def test_a_watch_collects_changes_in_order(tmp_path: Path, indent: int | None) -> None:
+    events = [{"type": kind, "object": {"metadata": {"resourceVersion": str(at)}}} for at, kind in enumerate(["ADDED", "MODIFIED"])]
+    (tmp_path / "events").write_text("\n".join(json.dumps(event, indent=indent) for event in events) + "\n")
+    watch = Watch(fake_kubectl(tmp_path, f"exec cat {tmp_path}/events"), "pods", namespace="demo")
+    with watch:
+        watch.wait_until_ended(timeout_s=120)
+    assert [(change.kind, change.object["metadata"]["resourceVersion"]) for change in watch.changes()] == [
+        ("ADDED", "0"),
+        ("MODIFIED", "1"),
+    ]
+    assert not watch.alive()
+
+
+STATS = {
+    "a": {"namespace": "/run/netns/fairlead-dtn-a", "device": "data0"},
+    "b": {"namespace": "/run/netns/fairlead-dtn-b", "device": "data0"},
+    "ab": {"bytes_out": 700},
+    "ba": {"bytes_out": 30},
+}
+
+
+@pytest.mark.parametrize(("source", "destination", "expected"), [("dtn-a", "dtn-b", 700), ("dtn-b", "dtn-a", 30)])
+def test_each_directions_bytes_are_its_own(source: str, destination: str, expected: int) -> None:
+    assert bytes_carried(STATS, source, destination) == expected
+
+
+def test_a_link_between_other_nodes_is_an_error() -> None:
+    with pytest.raises(KeyError, match="mgmt"):
+        bytes_carried(STATS, "dtn-a", "mgmt")
+
+
+def test_a_nodes_network_namespace_is_that_of_its_end_of_the_link() -> None:
+    assert network_namespace(STATS, "dtn-b") == "/run/netns/fairlead-dtn-b"
+    with pytest.raises(KeyError, match="mgmt"):
+        network_namespace(STATS, "mgmt")
+
+
+def test_a_change_is_seen_as_soon_as_its_line_is_complete(tmp_path: Path) -> None:
+    event = json.dumps({"type": "ADDED", "object": {}})
+    with Watch(fake_kubectl(tmp_path, f"echo '{event}'; exec sleep 60"), "pods", namespace="demo") as watch:
+        deadline_s = time.monotonic() + 120
+        while not watch.changes() and time.monotonic() < deadline_s:
+            time.sleep(0.02)
+        assert len(watch.changes()) == 1

@@ -1,6 +1,0 @@
-"""Makes the package importable from a checkout: it is not installed anywhere."""
-
-import sys
-from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
