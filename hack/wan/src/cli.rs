@@ -13,7 +13,7 @@ const MAX_QUANTUM_NS: u64 = 10_000_000;
 /// A wide-area link between two network namespaces: rate, delay, drop-tail buffer, random loss.
 #[derive(Debug, Parser)]
 #[command(version)]
-pub(crate) struct Cli {
+pub(crate) struct EmulatorCli {
     #[command(subcommand)]
     pub(crate) action: Action,
 }
@@ -21,7 +21,7 @@ pub(crate) struct Cli {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Action {
     /// Join two TUN devices until SIGTERM or SIGINT; prints `ready` once packets flow.
-    Run(Box<Run>),
+    Run(Box<RunArguments>),
     /// Print the counters and parameters of a running link as JSON.
     Stats {
         /// The control socket of the running link.
@@ -33,7 +33,7 @@ pub(crate) enum Action {
 }
 
 #[derive(Debug, Args)]
-pub(crate) struct Run {
+pub(crate) struct RunArguments {
     /// One end, NETNS:DEVICE; NETNS is a name under /run/netns or a path.
     #[arg(long, value_name = "NETNS:DEVICE")]
     pub(crate) a: Endpoint,
@@ -115,7 +115,7 @@ enum Way {
     Both,
 }
 
-impl Run {
+impl RunArguments {
     /// What stays as it is while the path lives.
     pub(crate) fn settings(&self) -> Result<Settings, FieldError> {
         let quantum_ns = quantity::parse_delay_ns("quantum", &self.quantum)?;

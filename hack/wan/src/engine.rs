@@ -12,10 +12,10 @@ use rustix::time::ClockId;
 use serde::{Deserialize, Serialize};
 use serde_json::{json, Value};
 
-use crate::control::protocol::{Command, Refusal, SetCommand, ShownParameters};
+use crate::control::protocol::{EmulatorCommand, Refusal, SetCommand, ShownParameters};
 use crate::control::server::ControlSocket;
 use crate::device::TunDevice;
-use crate::link::{Link, Verdict, Volume};
+use crate::link::{Link, PacketFate, Volume};
 use crate::parameters::PathParameters;
 
 /// Packets moved one way before the other way gets its turn.
@@ -227,7 +227,7 @@ impl Engine {
                 Err(source) => return Err(EngineError::Failed { action: "read a packet", source }),
             };
             let packet = &self.scratch[..size];
-            let _counted: Verdict = self.lanes[lane].link.offer(now_ns(), size, packet.into());
+            let _counted: PacketFate = self.lanes[lane].link.offer(now_ns(), size, packet.into());
         }
         Ok(())
     }
@@ -236,14 +236,14 @@ impl Engine {
         EngineError::DeviceGone { device: self.devices[device].endpoint().device.clone() }
     }
 
-    fn answer(&mut self, command: &Command) -> Result<Value, Refusal> {
+    fn answer(&mut self, command: &EmulatorCommand) -> Result<Value, Refusal> {
         match command {
-            Command::Stats => Ok(self.stats()),
-            Command::Measure => {
+            EmulatorCommand::Stats => Ok(self.stats()),
+            EmulatorCommand::Measure => {
                 self.lanes.iter_mut().for_each(|lane| lane.lateness_ns.reset());
                 Ok(self.stats())
             }
-            Command::Set(set) => self.set(set),
+            EmulatorCommand::Set(set) => self.set(set),
         }
     }
 

@@ -15,7 +15,7 @@ pub const MAX_HELD_BYTES: u64 = 1 << 30;
 
 /// What became of a packet offered to the link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Verdict {
+pub enum PacketFate {
     /// It arrives at the other end at that time, in nanoseconds.
     Due(u64),
     /// The buffer had no room for it.
@@ -52,13 +52,13 @@ pub struct Counters {
     pub offered: Volume,
     /// Packets handed out at the far end.
     pub delivered: Volume,
-    /// See [`Verdict::DroppedByBuffer`].
+    /// See [`PacketFate::DroppedByBuffer`].
     pub dropped_by_buffer: Volume,
-    /// See [`Verdict::DroppedByLoss`].
+    /// See [`PacketFate::DroppedByLoss`].
     pub dropped_by_loss: Volume,
-    /// See [`Verdict::DroppedByDown`]; also what was under way when the link went down.
+    /// See [`PacketFate::DroppedByDown`]; also what was under way when the link went down.
     pub dropped_by_down: Volume,
-    /// See [`Verdict::DroppedByMemory`].
+    /// See [`PacketFate::DroppedByMemory`].
     pub dropped_by_memory: Volume,
 }
 
@@ -111,37 +111,37 @@ impl<P> Link<P> {
     }
 
     /// Takes a packet of `size_bytes` at `now_ns`, and says when it arrives or why it does not.
-    pub fn offer(&mut self, now_ns: u64, size_bytes: usize, payload: P) -> Verdict {
+    pub fn offer(&mut self, now_ns: u64, size_bytes: usize, payload: P) -> PacketFate {
         self.counters.offered.add(size_bytes);
         // Drawn before anything else: the n-th packet meets the n-th draw, whatever the queue was like.
         let lost = u128::from(self.random.next_u64()) < self.loss_below;
         if self.parameters.down {
             self.counters.dropped_by_down.add(size_bytes);
-            return Verdict::DroppedByDown;
+            return PacketFate::DroppedByDown;
         }
         let size = size_bytes as u64;
         if self.held_bytes + size > MAX_HELD_BYTES {
             self.counters.dropped_by_memory.add(size_bytes);
-            return Verdict::DroppedByMemory;
+            return PacketFate::DroppedByMemory;
         }
         let backlog_bytes = self.queue_bytes(now_ns);
         if self.parameters.rate_bps.is_some()
             && self.parameters.buffer_bytes.is_some_and(|room| backlog_bytes + size > room)
         {
             self.counters.dropped_by_buffer.add(size_bytes);
-            return Verdict::DroppedByBuffer;
+            return PacketFate::DroppedByBuffer;
         }
         let departure_ns = self.transmit(now_ns, size);
         if lost {
             self.counters.dropped_by_loss.add(size_bytes);
-            return Verdict::DroppedByLoss;
+            return PacketFate::DroppedByLoss;
         }
         // A delay cut short on a live link must not let a packet overtake another.
         let due_ns = (departure_ns + self.parameters.delay_ns).max(self.last_due_ns);
         self.last_due_ns = due_ns;
         self.held_bytes += size;
         self.held.push_back(Held { departure_ns, due_ns, size_bytes, payload });
-        Verdict::Due(due_ns)
+        PacketFate::Due(due_ns)
     }
 
     /// The next packet that is due by `now_ns`.

@@ -11,23 +11,23 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use fairlead_wan::control::client;
-use fairlead_wan::control::protocol::{Command, SetCommand};
+use fairlead_wan::control::protocol::{EmulatorCommand, SetCommand};
 use fairlead_wan::control::server::ControlSocket;
 use fairlead_wan::device::TunDevice;
 use fairlead_wan::engine::Engine;
 use fairlead_wan::parameters::WrittenChange;
 use fairlead_wan::quantity::FieldError;
 
-use cli::{Action, Cli, Run, Set};
+use cli::{Action, EmulatorCli, RunArguments, Set};
 
 const FAILED: u8 = 1;
 const BAD_USAGE: u8 = 2;
 
 fn main() -> ExitCode {
-    let done = match Cli::parse().action {
+    let done = match EmulatorCli::parse().action {
         Action::Run(run) => join(&run),
         Action::Stats { control } => {
-            client::ask(&control, &Command::Stats).map_err(Into::into).and_then(|stats| print(&stats))
+            client::ask(&control, &EmulatorCommand::Stats).map_err(Into::into).and_then(|stats| print(&stats))
         }
         Action::Set(set) => change(&set),
     };
@@ -40,7 +40,7 @@ fn main() -> ExitCode {
     }
 }
 
-fn join(run: &Run) -> Result<(), Box<dyn Error>> {
+fn join(run: &RunArguments) -> Result<(), Box<dyn Error>> {
     let (parameters, settings) = (run.parameters()?, run.settings()?);
     if run.a == run.b {
         return Err(FieldError::new("b", "is the same device as --a").into());
@@ -66,7 +66,7 @@ fn change(set: &Set) -> Result<(), Box<dyn Error>> {
             FieldError::new("set", "nothing to change: give --rate, --delay, --buffer, --loss or --down").into()
         );
     }
-    print(&client::ask(&set.control, &Command::Set(SetCommand { direction, change }))?)
+    print(&client::ask(&set.control, &EmulatorCommand::Set(SetCommand { direction, change }))?)
 }
 
 fn print(value: &serde_json::Value) -> Result<(), Box<dyn Error>> {

@@ -7,14 +7,16 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use fairlead_wan::control::client::{ask, AskError};
-use fairlead_wan::control::protocol::{decode_answer, decode_request, encode_request, Command, Refusal, SetCommand};
+use fairlead_wan::control::protocol::{
+    decode_answer, decode_request, encode_request, EmulatorCommand, Refusal, SetCommand,
+};
 use fairlead_wan::control::server::{ControlError, ControlSocket};
 use fairlead_wan::parameters::{Direction, WrittenChange};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use serde_json::{json, Value};
 
-fn set_rate(rate: &str) -> Command {
-    Command::Set(SetCommand {
+fn set_rate(rate: &str) -> EmulatorCommand {
+    EmulatorCommand::Set(SetCommand {
         direction: Direction::Ab,
         change: WrittenChange { rate: Some(rate.to_owned()), ..WrittenChange::default() },
     })
@@ -23,7 +25,7 @@ fn set_rate(rate: &str) -> Command {
 /// Runs `client` while questions are answered by `answer`.
 fn with_server<T>(
     socket: &ControlSocket,
-    answer: impl Fn(&Command) -> Result<Value, Refusal>,
+    answer: impl Fn(&EmulatorCommand) -> Result<Value, Refusal>,
     client: impl FnOnce() -> T + Send,
 ) -> T
 where
@@ -62,7 +64,7 @@ fn send_line(path: &Path, line: &str) -> String {
 
 #[test]
 fn requests_survive_the_journey() {
-    for command in [Command::Stats, Command::Measure, set_rate("20M")] {
+    for command in [EmulatorCommand::Stats, EmulatorCommand::Measure, set_rate("20M")] {
         assert_eq!(decode_request(&encode_request(&command)), Ok(command));
     }
 }
@@ -71,7 +73,7 @@ fn requests_survive_the_journey() {
 fn the_wire_form_is_as_documented() {
     let line = r#"{"version":1,"command":{"set":{"direction":"ab","change":{"rate":"20M"}}}}"#;
     assert_eq!(decode_request(line), Ok(set_rate("20M")));
-    assert_eq!(decode_request(r#"{"version":1,"command":"stats"}"#), Ok(Command::Stats));
+    assert_eq!(decode_request(r#"{"version":1,"command":"stats"}"#), Ok(EmulatorCommand::Stats));
 }
 
 #[test]
@@ -104,9 +106,15 @@ fn a_client_gets_the_result_or_the_refusal_with_its_field() {
     let path = folder.path().join("control");
     let socket = ControlSocket::open(&path).expect("listens");
     let refuse = || Refusal { field: Some("rate".into()), message: "too slow".into() };
-    let answer = |command: &Command| if *command == Command::Stats { Ok(json!({"n": 1})) } else { Err(refuse()) };
+    let answer = |command: &EmulatorCommand| {
+        if *command == EmulatorCommand::Stats {
+            Ok(json!({"n": 1}))
+        } else {
+            Err(refuse())
+        }
+    };
     with_server(&socket, answer, || {
-        assert_eq!(ask(&path, &Command::Stats).expect("answers"), json!({"n": 1}));
+        assert_eq!(ask(&path, &EmulatorCommand::Stats).expect("answers"), json!({"n": 1}));
         match ask(&path, &set_rate("1")) {
             Err(AskError::Refused(refusal)) => assert_eq!(refusal, refuse()),
             other => panic!("expected a refusal, got {other:?}"),
@@ -125,7 +133,7 @@ fn nonsense_neither_reaches_the_engine_nor_stops_the_next_client() {
         || {
             assert!(send_line(&path, "GET / HTTP/1.1\r\n").contains("not JSON"));
             drop(UnixStream::connect(&path).expect("connects and hangs up"));
-            assert_eq!(ask(&path, &Command::Stats).expect("answers"), json!("fine"));
+            assert_eq!(ask(&path, &EmulatorCommand::Stats).expect("answers"), json!("fine"));
         },
     );
 }
@@ -163,6 +171,6 @@ fn a_file_that_is_no_socket_is_never_removed() {
 fn asking_where_nobody_listens_names_the_socket() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("nobody");
-    let error = ask(&path, &Command::Stats).expect_err("nobody").to_string();
+    let error = ask(&path, &EmulatorCommand::Stats).expect_err("nobody").to_string();
     assert!(error.contains("nobody"), "{error}");
 }

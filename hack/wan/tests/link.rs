@@ -1,6 +1,6 @@
 //! The model of one direction.
 
-use fairlead_wan::link::{Link, Verdict, MAX_HELD_BYTES};
+use fairlead_wan::link::{Link, PacketFate, MAX_HELD_BYTES};
 use fairlead_wan::parameters::DirectionParameters;
 use proptest::prelude::*;
 use rand_pcg::Pcg64;
@@ -21,9 +21,9 @@ fn with_rate(rate_bps: u64, delay_ns: u64, buffer_bytes: u64) -> DirectionParame
     }
 }
 
-fn due(verdict: Verdict) -> u64 {
+fn due(verdict: PacketFate) -> u64 {
     match verdict {
-        Verdict::Due(due_ns) => due_ns,
+        PacketFate::Due(due_ns) => due_ns,
         other => panic!("expected the packet to pass, it was {other:?}"),
     }
 }
@@ -71,9 +71,9 @@ fn the_buffer_takes_what_fits_to_the_byte_and_drops_the_next() {
     let mut link = link(with_rate(8_000_000, 0, 3_000));
     due(link.offer(0, FULL, 0));
     due(link.offer(0, FULL, 1));
-    assert_eq!(link.offer(0, 1, 2), Verdict::DroppedByBuffer);
+    assert_eq!(link.offer(0, 1, 2), PacketFate::DroppedByBuffer);
     // A byte takes a microsecond at this rate.
-    assert_eq!(link.offer(1_000, 2, 3), Verdict::DroppedByBuffer);
+    assert_eq!(link.offer(1_000, 2, 3), PacketFate::DroppedByBuffer);
     due(link.offer(1_000, 1, 4));
     assert_eq!(link.queue_peak_bytes(), 3_000);
     assert_eq!(link.counters().dropped_by_buffer.packets, 2);
@@ -132,7 +132,7 @@ fn going_down_loses_what_is_under_way_and_coming_up_starts_idle() {
     due(link.offer(0, 1000, 0));
     due(link.offer(0, 1000, 1));
     link.set_parameters(MS, DirectionParameters { down: true, ..with_rate(8_000_000, 10 * MS, 100_000) });
-    assert_eq!(link.offer(MS, 1000, 2), Verdict::DroppedByDown);
+    assert_eq!(link.offer(MS, 1000, 2), PacketFate::DroppedByDown);
     assert!(link.pop_due(u64::MAX).is_none());
     assert_eq!(link.counters().dropped_by_down.packets, 3);
     link.set_parameters(MS, with_rate(8_000_000, 10 * MS, 100_000));
@@ -144,7 +144,7 @@ fn losses_come_as_often_as_asked_and_use_the_rate() {
     for loss in [0.0, 0.001, 0.1, 0.5, 1.0] {
         const COUNT: u64 = 200_000;
         let mut link = link(DirectionParameters { loss, ..with_rate(8_000_000_000, 0, 1 << 30) });
-        let lost = (0..COUNT).filter(|_| link.offer(0, 1000, 0) == Verdict::DroppedByLoss).count() as f64;
+        let lost = (0..COUNT).filter(|_| link.offer(0, 1000, 0) == PacketFate::DroppedByLoss).count() as f64;
         let (expected, deviation) = (COUNT as f64 * loss, (COUNT as f64 * loss * (1.0 - loss)).sqrt());
         assert!((lost - expected).abs() <= 5.0 * deviation, "{lost} lost of {COUNT} at {loss}");
         assert_eq!(link.queue_delay_ns(0), COUNT * 1000, "a lost packet still takes its time on the wire");
@@ -156,7 +156,7 @@ fn the_same_seed_loses_the_same_packets_and_another_seed_others() {
     let losses = |seed: u128, stream: u128| -> Vec<bool> {
         let lossy = DirectionParameters { loss: 0.3, ..Default::default() };
         let mut link = Link::new(lossy, Pcg64::new(seed, stream));
-        (0..1000).map(|packet| link.offer(packet, FULL, 0) == Verdict::DroppedByLoss).collect()
+        (0..1000).map(|packet| link.offer(packet, FULL, 0) == PacketFate::DroppedByLoss).collect()
     };
     assert_eq!(losses(7, 0), losses(7, 0));
     assert_ne!(losses(7, 0), losses(8, 0));
@@ -172,8 +172,8 @@ fn a_full_buffer_does_not_shift_which_packets_are_lost() {
         let now_ns = packet * 5 * MS;
         let (free, queued) = (wide.offer(now_ns, FULL, 0), narrow.offer(now_ns, FULL, 0));
         assert!(
-            queued == Verdict::DroppedByBuffer
-                || (free == Verdict::DroppedByLoss) == (queued == Verdict::DroppedByLoss)
+            queued == PacketFate::DroppedByBuffer
+                || (free == PacketFate::DroppedByLoss) == (queued == PacketFate::DroppedByLoss)
         );
     }
     assert!(narrow.counters().dropped_by_buffer.packets > 0 && narrow.counters().dropped_by_loss.packets > 0);
@@ -186,7 +186,7 @@ fn memory_is_bounded_on_a_long_path_without_a_rate() {
     for packet in 0..fits {
         due(link.offer(0, 65_535, packet));
     }
-    assert_eq!(link.offer(0, 65_535, 0), Verdict::DroppedByMemory);
+    assert_eq!(link.offer(0, 65_535, 0), PacketFate::DroppedByMemory);
     assert_eq!(link.counters().dropped_by_memory.packets, 1);
 }
 
@@ -232,7 +232,7 @@ proptest! {
                     now_ns += after_ns;
                     sequence += 1;
                     let verdict = link.offer(now_ns, size, sequence);
-                    if let Verdict::Due(due_ns) = verdict {
+                    if let PacketFate::Due(due_ns) = verdict {
                         prop_assert!(due_ns >= now_ns + link.parameters().delay_ns);
                         if let (Some(_), Some(room)) = (link.parameters().rate_bps, link.parameters().buffer_bytes) {
                             prop_assert!(link.queue_bytes(now_ns) <= room);

@@ -7,7 +7,7 @@ use std::hint::black_box;
 use criterion::{criterion_group, criterion_main, BatchSize, BenchmarkId, Criterion, Throughput};
 use fairlead_protocol::digest::of_block;
 use fairlead_protocol::keyed::{PieceTagger, PIECE_BYTES};
-use fairlead_protocol::ledger::{header, Identity, Record, Replay};
+use fairlead_protocol::ledger::{header, FileIdentity, Record, Replay};
 use fairlead_protocol::limits::{BLOCK_BYTES, PACK_SEGMENTS};
 use fairlead_protocol::listing::Version;
 use fairlead_protocol::pack::{decode_table, Header, Segment};
@@ -98,7 +98,7 @@ fn ledger_of(blocks: u32) -> Vec<u8> {
     let mut bytes = header("bench").to_vec();
     let size = u64::from(blocks) * u64::from(BLOCK_BYTES);
     let version = Version { ctime_s: 1, ctime_ns: 2, inode: 3 };
-    let identity = Identity { path: b"d/big".to_vec(), size, mtime_s: 4, mtime_ns: 5, version };
+    let identity = FileIdentity { path: b"d/big".to_vec(), size, mtime_s: 4, mtime_ns: 5, version };
     Record::Attempt(1).encode_into(&mut bytes);
     Record::File { slot: 0, identity }.encode_into(&mut bytes);
     (0..blocks).for_each(|block| block_record(block).encode_into(&mut bytes));

@@ -33,17 +33,17 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     /// Take a directory from a sender.
     #[command(after_help = EXIT_CODES)]
-    Receive(Receive),
+    Receive(ReceiveArguments),
     /// Send a directory to a receiver.
     #[command(after_help = EXIT_CODES)]
-    Send(Send),
+    Send(SendArguments),
     /// Remove the partial files of a job.
     #[command(after_help = EXIT_CODES)]
-    Clean(Clean),
+    Clean(CleanArguments),
     /// Show what a partial directory holds and what a later attempt could keep of it.
-    Ledger(Ledger),
+    Ledger(LedgerArguments),
     /// Make credentials for a transfer by hand: sender/ and receiver/ below DIR.
-    Credentials(Credentials),
+    Credentials(CredentialsArguments),
 }
 
 /// What both ends of a transfer take.
@@ -81,7 +81,7 @@ pub(crate) struct Common {
     pub(crate) resend_budget: Option<u64>,
     /// Whether data connections are encrypted; both ends must say the same.
     #[arg(long, env = "FAIRLEAD_ENCRYPTION", default_value = "Required")]
-    pub(crate) encryption: Encryption,
+    pub(crate) encryption: EncryptionArgument,
     /// Send and receive buffer of each data connection in bytes; by default what rate and RTT need, or the kernel's own.
     #[arg(long, env = "FAIRLEAD_SOCKET_BUFFER", value_name = "BYTES", value_parser = socket_buffer)]
     pub(crate) socket_buffer: Option<u32>,
@@ -102,7 +102,7 @@ pub(crate) enum Verify {
 
 /// What is sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Source {
+pub(crate) enum SourceArgument {
     /// A directory's content.
     Directory(PathBuf),
     /// So many zeros from memory.
@@ -118,12 +118,12 @@ fn listener(text: &str) -> Result<SocketAddr, String> {
     split.ok_or_else(|| format!("{text} is not ADDRESS:PORT, such as 127.0.0.1:9000 or [::1]:9000"))
 }
 
-fn source(text: &str) -> Result<Source, String> {
+fn source(text: &str) -> Result<SourceArgument, String> {
     match text.strip_prefix("zero:") {
-        None => Ok(Source::Directory(text.into())),
+        None => Ok(SourceArgument::Directory(text.into())),
         Some(size) => match quantity::parse(size) {
             Ok(size) if size > MEMORY_BYTES => Err(format!("zero:SIZE goes up to {MEMORY_BYTES} bytes")),
-            Ok(size) => Ok(Source::Zeros(size)),
+            Ok(size) => Ok(SourceArgument::Zeros(size)),
             Err(why) => {
                 Err(format!("zero:SIZE wants bytes, such as zero:10G: {why} (a directory of that name is ./{text})"))
             }
@@ -147,14 +147,14 @@ fn destination(text: &str) -> Result<Destination, String> {
 /// Whether data connections are encrypted; the control connection always is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 #[value(rename_all = "PascalCase")]
-pub(crate) enum Encryption {
+pub(crate) enum EncryptionArgument {
     /// TLS 1.3.
     Required,
     /// In the clear, with both ends authenticated and every block keyed.
     None,
 }
 
-impl Encryption {
+impl EncryptionArgument {
     /// As it is said to the peer.
     pub(crate) fn on_the_wire(self) -> message::Encryption {
         match self {
@@ -165,7 +165,7 @@ impl Encryption {
 }
 
 #[derive(Args)]
-pub(crate) struct Receive {
+pub(crate) struct ReceiveArguments {
     /// Directory to receive into, made if it is missing; null checks everything and stores nothing.
     #[arg(long, env = "FAIRLEAD_DESTINATION", value_name = "DIR|null", value_parser = destination)]
     pub(crate) destination: Destination,
@@ -189,10 +189,10 @@ pub(crate) struct Receive {
 }
 
 #[derive(Args)]
-pub(crate) struct Send {
+pub(crate) struct SendArguments {
     /// Directory whose content is sent, or zero:SIZE for so many zeros from memory, to measure a path.
     #[arg(long, env = "FAIRLEAD_SOURCE", value_name = "DIR|zero:SIZE", value_parser = source)]
-    pub(crate) source: Source,
+    pub(crate) source: SourceArgument,
     /// The receiver.
     #[arg(long, env = "FAIRLEAD_CONNECT", value_name = "IP:PORT")]
     pub(crate) connect: SocketAddr,
@@ -225,7 +225,7 @@ pub(crate) struct Send {
 }
 
 #[derive(Args)]
-pub(crate) struct Clean {
+pub(crate) struct CleanArguments {
     /// Directory that was received into.
     #[arg(long, env = "FAIRLEAD_DESTINATION", value_name = "DIR")]
     pub(crate) destination: PathBuf,
@@ -241,7 +241,7 @@ pub(crate) struct Clean {
 }
 
 #[derive(Args)]
-pub(crate) struct Ledger {
+pub(crate) struct LedgerArguments {
     /// The partial directory: .fairlead-<job> in the destination.
     pub(crate) directory: PathBuf,
     /// Print one JSON object.
@@ -250,7 +250,7 @@ pub(crate) struct Ledger {
 }
 
 #[derive(Args)]
-pub(crate) struct Credentials {
+pub(crate) struct CredentialsArguments {
     /// Where to write; existing credentials are not replaced.
     pub(crate) directory: PathBuf,
     /// Job the credentials are for.
@@ -285,7 +285,8 @@ impl Cli {
                     .into(),
             ),
             Command::Send(args)
-                if matches!(args.source, Source::Zeros(_)) && !(args.include.is_empty() && args.exclude.is_empty()) =>
+                if matches!(args.source, SourceArgument::Zeros(_))
+                    && !(args.include.is_empty() && args.exclude.is_empty()) =>
             {
                 Err("--include and --exclude choose from a directory; --source zero:SIZE has nothing to choose from"
                     .into())
@@ -305,7 +306,7 @@ fn job(text: &str) -> Result<String, String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{destination, listener, source, Cli, Destination, Source};
+    use super::{destination, listener, source, Cli, Destination, SourceArgument};
     use clap::{CommandFactory, Parser};
 
     #[test]
@@ -329,9 +330,9 @@ mod tests {
 
     #[test]
     fn memory_is_told_from_directories() {
-        assert_eq!(source("zero:10G"), Ok(Source::Zeros(10_000_000_000)));
+        assert_eq!(source("zero:10G"), Ok(SourceArgument::Zeros(10_000_000_000)));
         for directory in ["zero", "./zero:10G", "/data"] {
-            assert_eq!(source(directory), Ok(Source::Directory(directory.into())));
+            assert_eq!(source(directory), Ok(SourceArgument::Directory(directory.into())));
         }
         for wrong in ["zero:", "zero:0", "zero:ten", "zero:1000T"] {
             assert!(source(wrong).unwrap_err().contains("zero:SIZE"), "{wrong}");

@@ -22,14 +22,14 @@ use fairlead_protocol::{Fault, Reason};
 use time::OffsetDateTime;
 use tracing_subscriber::EnvFilter;
 
-use cli::{Clean, Cli, Command, Common, Credentials};
+use cli::{CleanArguments, Cli, Command, Common, CredentialsArguments, LedgerArguments};
 use control::http::{self, Pages};
 use net::connect::identity::{Identity, Role};
 use report::output::{self, Ticker};
 use report::progress::Progress;
 use report::verdict::{Success, Verdict, VerdictWriter};
 use signal::{stopped, Stop};
-use transfer::{receive, send, Setting};
+use transfer::{receive, send, TransferContext};
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
@@ -39,8 +39,8 @@ fn main() -> ExitCode {
     let filter = EnvFilter::try_from_env("FAIRLEAD_LOG").unwrap_or_else(|_| EnvFilter::new("info"));
     tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_target(false).init();
     match cli.command {
-        Command::Receive(args) => run(Role::Receiver, &args.common, |setting| receive::run(&args, setting)),
-        Command::Send(args) => run(Role::Sender, &args.common, |setting| send::run(&args, setting)),
+        Command::Receive(args) => run(Role::Receiver, &args.common, |context| receive::run(&args, context)),
+        Command::Send(args) => run(Role::Sender, &args.common, |context| send::run(&args, context)),
         Command::Clean(args) => clean(&args),
         Command::Ledger(args) => ledger(&args),
         Command::Credentials(args) => credentials(&args),
@@ -48,7 +48,7 @@ fn main() -> ExitCode {
 }
 
 /// Runs one end of a transfer and settles its verdict.
-fn run(role: Role, common: &Common, act: impl FnOnce(&Setting) -> Result<Success, Fault>) -> ExitCode {
+fn run(role: Role, common: &Common, act: impl FnOnce(&TransferContext) -> Result<Success, Fault>) -> ExitCode {
     let progress = Arc::new(Progress::new());
     let writer = Arc::new(VerdictWriter::new(common.termination_log.as_deref()));
     let stop = Stop::default();
@@ -84,7 +84,12 @@ fn run(role: Role, common: &Common, act: impl FnOnce(&Setting) -> Result<Success
                 let bound = http::serve(address, Arc::clone(&pages))?;
                 output::event(json, "http", &serde_json::json!({"address": bound}));
             }
-            act(&Setting { identity: Arc::new(identity), pages, progress: Arc::clone(&progress), stop: stop.clone() })
+            act(&TransferContext {
+                identity: Arc::new(identity),
+                pages,
+                progress: Arc::clone(&progress),
+                stop: stop.clone(),
+            })
         });
     progress.sample();
     drop(ticker);
@@ -96,7 +101,7 @@ fn run(role: Role, common: &Common, act: impl FnOnce(&Setting) -> Result<Success
     ExitCode::from(verdict.exit_code(stop.signal()))
 }
 
-fn clean(args: &Clean) -> ExitCode {
+fn clean(args: &CleanArguments) -> ExitCode {
     let result = remove_partial_files(&args.destination, &args.job);
     let verdict = Verdict::new("cleaner", &args.job, 0, &Progress::new(), &result);
     let verdict = VerdictWriter::new(args.termination_log.as_deref()).settle(verdict);
@@ -120,7 +125,7 @@ fn remove_partial_files(destination: &Path, job: &str) -> Result<Success, Fault>
     Ok(success("no partial files of the job are left"))
 }
 
-fn ledger(args: &cli::Ledger) -> ExitCode {
+fn ledger(args: &LedgerArguments) -> ExitCode {
     match report::ledger::show(&args.directory, args.json) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
@@ -130,7 +135,7 @@ fn ledger(args: &cli::Ledger) -> ExitCode {
     }
 }
 
-fn credentials(args: &Credentials) -> ExitCode {
+fn credentials(args: &CredentialsArguments) -> ExitCode {
     match credentials::make(&args.directory, &args.job, args.attempt, OffsetDateTime::now_utc()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {

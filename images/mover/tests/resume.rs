@@ -8,7 +8,7 @@ use std::os::unix::fs::{FileExt, MetadataExt};
 use std::time::Duration;
 
 use fairlead_protocol::digest::block_length;
-use fairlead_protocol::ledger::{header, Book, Record, Replay};
+use fairlead_protocol::ledger::{header, LedgerContents, Record, Replay};
 use support::{inventory, noise, Bench, End, Mover};
 
 const BLOCK: u64 = 1 << 20;
@@ -307,7 +307,7 @@ fn a_block_that_was_only_begun_is_kept_if_it_is_there_and_counts_as_written_from
 fn blocks(ledger: &[u8]) -> Vec<(u32, bool)> {
     let mut replay = Replay::default();
     replay.extend(ledger);
-    let (book, _): (Book, u64) = replay.finish();
+    let (book, _): (LedgerContents, u64) = replay.finish();
     book.file(0).unwrap().blocks().map(|held| (held.block, held.written)).collect()
 }
 

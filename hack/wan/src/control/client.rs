@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::protocol::{self, Command, Refusal};
+use super::protocol::{self, EmulatorCommand, Refusal};
 
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -28,7 +28,7 @@ pub enum AskError {
 }
 
 /// Sends `command` to the emulator behind `socket` and waits for its answer, ten seconds at most.
-pub fn ask(socket: &Path, command: &Command) -> Result<Value, AskError> {
+pub fn ask(socket: &Path, command: &EmulatorCommand) -> Result<Value, AskError> {
     let line = exchange(socket, &protocol::encode_request(command))
         .map_err(|source| AskError::Unreachable { socket: socket.to_owned(), source })?;
     protocol::decode_answer(&line).map_err(AskError::Refused)

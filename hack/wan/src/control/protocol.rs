@@ -14,7 +14,7 @@ pub const MAX_REQUEST_BYTES: u64 = 64 * 1024;
 /// What a client may ask for.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Command {
+pub enum EmulatorCommand {
     /// Counters and parameters.
     Stats,
     /// Measure from now on how late packets are written, and forget what was; answered as `Stats`.
@@ -84,12 +84,12 @@ impl From<&DirectionParameters> for ShownParameters {
 }
 
 /// The request as a line of JSON, its newline included.
-pub fn encode_request(command: &Command) -> String {
+pub fn encode_request(command: &EmulatorCommand) -> String {
     format!("{}\n", json!({"version": VERSION, "command": command}))
 }
 
 /// Reads a request.
-pub fn decode_request(line: &str) -> Result<Command, Refusal> {
+pub fn decode_request(line: &str) -> Result<EmulatorCommand, Refusal> {
     let mut request: Value =
         serde_json::from_str(line).map_err(|error| Refusal::new(format!("the request is not JSON: {error}")))?;
     match request.get("version").and_then(Value::as_u64) {

@@ -13,7 +13,7 @@ use std::time::Duration;
 use rustix::event::EventfdFlags;
 use serde_json::Value;
 
-use super::protocol::{self, Command, Refusal, MAX_REQUEST_BYTES};
+use super::protocol::{self, EmulatorCommand, Refusal, MAX_REQUEST_BYTES};
 
 /// How long a client may take to send its request or to read the answer.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -33,7 +33,7 @@ pub enum ControlError {
 /// A request that waits for the engine.
 pub struct Question {
     /// What is asked.
-    pub command: Command,
+    pub command: EmulatorCommand,
     reply: SyncSender<Result<Value, Refusal>>,
 }
 

@@ -22,7 +22,7 @@ use crate::report::progress::{Progress, Snapshot};
 
 /// Where this end carries its data.
 #[derive(Clone, Debug, Serialize)]
-pub(crate) struct Endpoint {
+pub(crate) struct MoverEndpoint {
     pub(crate) role: &'static str,
     pub(crate) interface: Option<String>,
     pub(crate) address: String,
@@ -36,7 +36,7 @@ pub(crate) struct Pages {
     pub(crate) job: String,
     pub(crate) attempt: u32,
     pub(crate) progress: Arc<Progress>,
-    pub(crate) endpoint: Mutex<Option<Endpoint>>,
+    pub(crate) endpoint: Mutex<Option<MoverEndpoint>>,
 }
 
 #[derive(Serialize)]

@@ -37,7 +37,7 @@ pub(crate) struct Peer {
 }
 
 /// What the socket shows and changes.
-pub(crate) struct Control {
+pub(crate) struct TransportControl {
     pub(crate) progress: Arc<Progress>,
     pub(crate) pacer: Arc<Pacer>,
     /// What the command line asked for, in force until the streams exist.
@@ -89,11 +89,11 @@ struct SocketBuffer {
     bytes: Option<u32>,
     set_by: SetBy,
     #[serde(flatten)]
-    limits: send_buffer::Limits,
+    limits: send_buffer::SendBufferLimits,
 }
 
 /// Serves the socket on a thread of its own; a stale socket of that name is replaced.
-pub(crate) fn serve(path: &Path, control: Arc<Control>) -> io::Result<()> {
+pub(crate) fn serve(path: &Path, control: Arc<TransportControl>) -> io::Result<()> {
     match std::fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => {}
@@ -110,7 +110,7 @@ pub(crate) fn serve(path: &Path, control: Arc<Control>) -> io::Result<()> {
     })
 }
 
-async fn peer(State(control): State<Arc<Control>>) -> Response {
+async fn peer(State(control): State<Arc<TransportControl>>) -> Response {
     match &*lock(&control.peer) {
         Some(peer) => Json(peer).into_response(),
         None => (StatusCode::SERVICE_UNAVAILABLE, Json(json!({"message": "the receiver is not connected yet"})))
@@ -118,7 +118,7 @@ async fn peer(State(control): State<Arc<Control>>) -> Response {
     }
 }
 
-async fn stats(State(control): State<Arc<Control>>) -> Response {
+async fn stats(State(control): State<Arc<TransportControl>>) -> Response {
     let streams = lock(&control.pool).as_ref().map(|pool| pool.stats()).unwrap_or_default();
     let buffer = lock(&control.transport).send_buffer;
     Json(json!({
@@ -132,14 +132,14 @@ async fn stats(State(control): State<Arc<Control>>) -> Response {
     .into_response()
 }
 
-async fn transport(State(control): State<Arc<Control>>, body: Bytes) -> Response {
+async fn transport(State(control): State<Arc<TransportControl>>, body: Bytes) -> Response {
     match check(&body).and_then(|change| control.allow(change)) {
         Ok(change) => Json(control.apply(change)).into_response(),
         Err(refusal) => (StatusCode::UNPROCESSABLE_ENTITY, Json(refusal)).into_response(),
     }
 }
 
-impl Control {
+impl TransportControl {
     /// What the mover settles for the time before anybody else has said anything.
     pub(crate) fn plan_buffer(&self, planned: SendBuffer) {
         let mut transport = lock(&self.transport);

@@ -1,7 +1,7 @@
 //! Files: the source tree, the destination tree, the partial files between them. Everything is opened beneath one directory.
 
+pub(crate) mod block_source;
 pub(crate) mod metadata;
-pub(crate) mod origin;
 pub(crate) mod partial;
 pub(crate) mod publish;
 pub(crate) mod readback;

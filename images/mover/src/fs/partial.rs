@@ -1,8 +1,8 @@
-//! Partial files: `.fairlead-<job>/` beneath the destination, where blocks land until everything is verified.
+//! PartialDirectory files: `.fairlead-<job>/` beneath the destination, where blocks land until everything is verified.
 
-pub(crate) mod journal;
 mod large;
-pub(crate) mod ledger;
+pub(crate) mod ledger_file;
+pub(crate) mod ledger_writer;
 pub(crate) mod recovery;
 mod writer;
 
@@ -13,13 +13,13 @@ use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use fairlead_protocol::fault::show;
-use fairlead_protocol::ledger::{Book, Record};
+use fairlead_protocol::ledger::{LedgerContents, Record};
 use fairlead_protocol::limits::RESERVED_PREFIX;
 use fairlead_protocol::{Fault, Reason};
 use rustix::fs::{AtFlags, Dir, FileType, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 
-use self::ledger::Ledger;
+use self::ledger_file::LedgerFile;
 use super::root::{remove_children, remove_tree, Root};
 use super::survey::write_fault;
 use crate::fault_injection::crash_point;
@@ -38,10 +38,10 @@ pub(crate) fn directory_name(job: &str) -> Vec<u8> {
 }
 
 /// A job's partial directory, held by this process alone.
-pub(crate) struct Partial {
+pub(crate) struct PartialDirectory {
     directory: Root,
     name: Vec<u8>,
-    ledger: Ledger,
+    ledger: LedgerFile,
     /// Which partial file belongs to which entry of the listing, once that is known.
     slots: OnceLock<Vec<u32>>,
     /// Entries whose partial file has its size, mode and time: one bit each.
@@ -49,14 +49,14 @@ pub(crate) struct Partial {
     used: AtomicBool,
 }
 
-impl Partial {
+impl PartialDirectory {
     /// Takes the partial directory over from earlier attempts, with what their ledger says, or starts an empty one.
-    pub(crate) fn open(root: &Root, job: &str, attempt: u32) -> Result<(Self, Book), Fault> {
+    pub(crate) fn open(root: &Root, job: &str, attempt: u32) -> Result<(Self, LedgerContents), Fault> {
         let name = directory_name(job);
         let failed =
             |error: io::Error| write_fault(&format!("the directory for partial files {}", show(&name)), &error);
         let directory = take(root, &name, job, attempt)?;
-        if let Some((ledger, book)) = Ledger::open(&directory, job).map_err(failed)? {
+        if let Some((ledger, book)) = LedgerFile::open(&directory, job).map_err(failed)? {
             if book.attempt > attempt {
                 let text = format!(
                     "attempt {} of the job has taken the partial files over; attempt {attempt} must not touch them",
@@ -74,11 +74,14 @@ impl Partial {
             ));
         }
         remove_children(&directory).map_err(failed)?;
-        let ledger = Ledger::create(&directory, job, attempt).map_err(failed)?;
+        let ledger = LedgerFile::create(&directory, job, attempt).map_err(failed)?;
         crash_point();
         rustix::fs::fsync(root).map_err(|error| failed(error.into()))?;
         let used = AtomicBool::new(false);
-        Ok((Self { directory, name, ledger, slots: OnceLock::new(), finished: OnceLock::new(), used }, Book::default()))
+        Ok((
+            Self { directory, name, ledger, slots: OnceLock::new(), finished: OnceLock::new(), used },
+            LedgerContents::default(),
+        ))
     }
 
     /// Makes the shard directories for the slots of a listing's entries. To be called once.
@@ -121,7 +124,7 @@ impl Partial {
     }
 
     /// The ledger of what the partial files hold.
-    pub(crate) fn ledger(&self) -> &Ledger {
+    pub(crate) fn ledger(&self) -> &LedgerFile {
         &self.ledger
     }
 
@@ -254,7 +257,7 @@ fn take(root: &Root, name: &[u8], job: &str, attempt: u32) -> Result<Root, Fault
             // A file system without locks, or NFS, which locks no directory: the length of the ledger still tells of a takeover.
             Err(Errno::NOTSUP | Errno::NOSYS | Errno::NOLCK | Errno::BADF | Errno::INVAL) => return Ok(directory),
             Err(Errno::WOULDBLOCK) if Instant::now() < deadline => {
-                Ledger::announce(&directory, job, attempt).map_err(failed)?;
+                LedgerFile::announce(&directory, job, attempt).map_err(failed)?;
                 std::thread::sleep(TAKEOVER_POLL);
             }
             Err(Errno::WOULDBLOCK) => {
@@ -299,7 +302,7 @@ mod tests {
         let mut sets = capabilities(None).unwrap();
         sets.effective.remove(CapabilitySet::DAC_OVERRIDE | CapabilitySet::DAC_READ_SEARCH);
         set_capabilities(None, sets).unwrap();
-        let (partial, _) = Partial::open(&Root::open(folder.path()).unwrap(), "job", 1).unwrap();
+        let (partial, _) = PartialDirectory::open(&Root::open(folder.path()).unwrap(), "job", 1).unwrap();
         partial.prepare(vec![0]).unwrap();
         for mode in [0o444, 0o400, 0o200, 0o000] {
             rustix::fs::fchmod(partial.open_entry(0).unwrap(), Mode::from_raw_mode(mode)).unwrap();

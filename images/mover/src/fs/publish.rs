@@ -12,19 +12,19 @@ use rustix::fs::{AtFlags, Mode, RenameFlags};
 use rustix::io::Errno;
 
 use super::metadata::{set_metadata, times, Preserve, FILE_MODE};
-use super::partial::Partial;
+use super::partial::PartialDirectory;
 use super::root::Root;
 use super::survey::{has_target, write_fault, Overwrite};
 use crate::fault_injection::crash_point;
 
 /// Up to so many files or directories are synced one by one. Beyond, one `syncfs` of the destination's file system costs less
-/// than a journal commit for each, at the price of flushing what others wrote there.
+/// than a ledger_writer commit for each, at the price of flushing what others wrote there.
 const SYNC_ONE_BY_ONE: usize = 128;
 
 /// Everything a publication needs.
 pub(crate) struct Publication<'a> {
     pub(crate) root: &'a Root,
-    pub(crate) partial: &'a Partial,
+    pub(crate) partial: &'a PartialDirectory,
     pub(crate) listing: &'a Listing,
     /// Files that are identical already, in ascending order.
     pub(crate) skip: &'a [u32],
@@ -141,7 +141,7 @@ impl Publication<'_> {
     }
 
     /// Modes and times of directories, the deepest first since each change touches its parent; then all are synced, so that the
-    /// file system's journal is committed once and not after each change.
+    /// file system's ledger_writer is committed once and not after each change.
     fn finish_directories(&self, directories: &[(u32, bool)]) -> Result<(), Fault> {
         let one_by_one = directories.len() <= SYNC_ONE_BY_ONE;
         let mut unsynced = Vec::new();

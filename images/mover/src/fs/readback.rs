@@ -9,7 +9,7 @@ use fairlead_protocol::limits::BLOCK_BYTES;
 use fairlead_protocol::listing::Entry;
 use rustix::fs::{Advice, OFlags};
 
-use super::partial::Partial;
+use super::partial::PartialDirectory;
 use crate::fault_injection::damage_disk;
 
 /// Drops what the page cache holds of a file that was synced before; only clean pages can be dropped.
@@ -19,7 +19,7 @@ pub(crate) fn forget_pages(file: &File) -> io::Result<()> {
 
 /// Blocks of a synced partial file that do not come back as they were written. `work` is told of bytes read.
 pub(crate) fn read_back(
-    partial: &Partial,
+    partial: &PartialDirectory,
     index: u32,
     entry: &Entry,
     digest: impl Fn(u32) -> Option<Digest>,

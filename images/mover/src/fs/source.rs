@@ -58,7 +58,7 @@ impl Filter {
 }
 
 /// The source directory.
-pub(crate) struct Source {
+pub(crate) struct SourceTree {
     root: Root,
     filter: Filter,
 }
@@ -80,7 +80,7 @@ pub(crate) struct Walked {
     pub(crate) hard_linked: u64,
 }
 
-impl Source {
+impl SourceTree {
     /// Opens the directory and makes sure that it holds something.
     pub(crate) fn open(path: &Path, filter: Filter) -> Result<Self, Fault> {
         let shown = path.display();
@@ -248,7 +248,12 @@ pub(crate) struct BlockReader {
 
 impl BlockReader {
     /// Digest of a block that is a hole of its file, so that nothing of it has to be read or sent.
-    pub(crate) fn hole(&mut self, source: &Source, entry: &Entry, block: &BlockRef) -> Result<Option<Digest>, Fault> {
+    pub(crate) fn hole(
+        &mut self,
+        source: &SourceTree,
+        entry: &Entry,
+        block: &BlockRef,
+    ) -> Result<Option<Digest>, Fault> {
         if entry.hole_bytes == 0 {
             return Ok(None);
         }
@@ -264,7 +269,7 @@ impl BlockReader {
         Ok(is_hole.then(|| digest::of_zeros(block.length)))
     }
 
-    fn file(&mut self, source: &Source, entry: &Entry, index: u32) -> Result<&File, Fault> {
+    fn file(&mut self, source: &SourceTree, entry: &Entry, index: u32) -> Result<&File, Fault> {
         match &self.open {
             Some((open, _)) if *open == index => {}
             _ => self.open = Some((index, source.open_file(entry)?)),
@@ -276,7 +281,7 @@ impl BlockReader {
     /// Fills `bytes` with a block and returns its digest, taken while the bytes are in the cache.
     pub(crate) fn read(
         &mut self,
-        source: &Source,
+        source: &SourceTree,
         entry: &Entry,
         block: &BlockRef,
         bytes: &mut [u8],
@@ -352,7 +357,7 @@ mod tests {
         let owned = |patterns: &[&str]| patterns.iter().map(|p| (*p).to_owned()).collect::<Vec<_>>();
         let filter = Filter::new(&owned(include), &owned(exclude)).unwrap();
         let mut builder = ListingBuilder::default();
-        Source::open(root, filter)?.walk(|entry| builder.push(&entry))?;
+        SourceTree::open(root, filter)?.walk(|entry| builder.push(&entry))?;
         Ok(builder.finish().iter().map(|(_, e)| String::from_utf8(e.path).unwrap()).collect())
     }
 
@@ -395,7 +400,7 @@ mod tests {
     #[test]
     fn a_file_that_changes_after_the_listing_is_named() {
         let root = tree();
-        let source = Source::open(root.path(), Filter::new(&[], &[]).unwrap()).unwrap();
+        let source = SourceTree::open(root.path(), Filter::new(&[], &[]).unwrap()).unwrap();
         let mut entries = Vec::new();
         source
             .walk(|entry| {

@@ -1,9 +1,9 @@
 //! Sockets: connections with identities, control, data streams and their pacing, the echo service.
 
 pub(crate) mod connect;
+pub(crate) mod control_connection;
 pub(crate) mod echo;
 pub(crate) mod interface;
-pub(crate) mod link;
 pub(crate) mod pacing;
 pub(crate) mod send_buffer;
 pub(crate) mod streams;

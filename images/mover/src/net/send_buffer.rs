@@ -48,7 +48,7 @@ impl SendBuffer {
 
 /// The kernel's limits in this network namespace, in bytes.
 #[derive(Clone, Copy, Debug, Serialize)]
-pub(crate) struct Limits {
+pub(crate) struct SendBufferLimits {
     /// To which a buffer grows by itself (`net.ipv4.tcp_wmem`, third number), in the kernel's accounting; 0 if not known.
     automatic_bytes: u64,
     /// The most that may be asked for (`net.core.wmem_max`); the accounting has twice that.
@@ -56,9 +56,9 @@ pub(crate) struct Limits {
 }
 
 /// The limits, found out once: by asking, as a namespace of its own may not show them.
-pub(crate) fn limits() -> Limits {
-    static LIMITS: OnceLock<Limits> = OnceLock::new();
-    *LIMITS.get_or_init(|| Limits {
+pub(crate) fn limits() -> SendBufferLimits {
+    static LIMITS: OnceLock<SendBufferLimits> = OnceLock::new();
+    *LIMITS.get_or_init(|| SendBufferLimits {
         automatic_bytes: buffers::automatic_send_bytes(),
         settable_bytes: granted(BEYOND_BYTES).unwrap_or(0) as u64,
     })

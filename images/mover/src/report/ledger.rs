@@ -6,10 +6,10 @@ use std::path::Path;
 
 use fairlead_protocol::digest::{block_count, block_length};
 use fairlead_protocol::fault::show as show_name;
-use fairlead_protocol::ledger::{Book, PartialFile, Record};
+use fairlead_protocol::ledger::{LedgerContents, PartialFile, Record};
 use serde::Serialize;
 
-use crate::fs::partial::ledger::Ledger;
+use crate::fs::partial::ledger_file::LedgerFile;
 use crate::fs::root::Root;
 
 #[derive(Serialize)]
@@ -45,7 +45,7 @@ pub(crate) fn show(directory: &Path, json: bool) -> io::Result<()> {
             paths.insert(*slot, identity.path.clone());
         }
     };
-    let Some((job, book)) = Ledger::look(&Root::open(directory)?, seen)? else {
+    let Some((job, book)) = LedgerFile::look(&Root::open(directory)?, seen)? else {
         return Err(io::Error::other("there is no ledger; name the directory .fairlead-<job> in a destination"));
     };
     let summary = summarize(job, &book, &paths);
@@ -61,7 +61,7 @@ pub(crate) fn show(directory: &Path, json: bool) -> io::Result<()> {
     }
 }
 
-fn summarize(job: String, book: &Book, paths: &HashMap<u32, Vec<u8>>) -> Summary {
+fn summarize(job: String, book: &LedgerContents, paths: &HashMap<u32, Vec<u8>>) -> Summary {
     let path = |slot| paths.get(&slot).map_or(&[][..], Vec::as_slice);
     let mut files: Vec<FileSummary> =
         book.files().map(|(slot, file)| summarize_file(slot, path(slot), file, book)).collect();
@@ -77,7 +77,7 @@ fn summarize(job: String, book: &Book, paths: &HashMap<u32, Vec<u8>>) -> Summary
     }
 }
 
-fn summarize_file(slot: u32, path: &[u8], file: &PartialFile, book: &Book) -> FileSummary {
+fn summarize_file(slot: u32, path: &[u8], file: &PartialFile, book: &LedgerContents) -> FileSummary {
     let size = file.size;
     let (mut blocks_durable, mut bytes_held, mut bytes_durable) = (0, 0, 0);
     for held in file.blocks() {

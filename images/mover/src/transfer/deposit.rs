@@ -8,17 +8,17 @@ use std::time::Duration;
 use fairlead_protocol::assembly::Assembly;
 use fairlead_protocol::digest::Digest;
 use fairlead_protocol::fault::show;
-use fairlead_protocol::ledger::Book;
+use fairlead_protocol::ledger::LedgerContents;
 use fairlead_protocol::limits::NUMBERS_PER_FRAME;
 use fairlead_protocol::listing::{Entry, Kind, Listing};
 use fairlead_protocol::receiver::lock;
 use fairlead_protocol::Fault;
 
-use crate::cli::{Receive, Verify};
+use crate::cli::{ReceiveArguments, Verify};
 use crate::fs::metadata::Preserve;
-use crate::fs::partial::journal::Journal;
+use crate::fs::partial::ledger_writer::LedgerWriter;
 use crate::fs::partial::recovery::{recover, Recovery};
-use crate::fs::partial::Partial;
+use crate::fs::partial::PartialDirectory;
 use crate::fs::publish::Publication;
 use crate::fs::readback::{forget_pages, read_back};
 use crate::fs::root::{hash_file, Root};
@@ -32,11 +32,11 @@ const FLUSH_PATIENCE: Duration = Duration::from_secs(3600);
 #[derive(Clone)]
 pub(crate) struct Job {
     pub(crate) root: Arc<Root>,
-    pub(crate) partial: Arc<Partial>,
+    pub(crate) partial: Arc<PartialDirectory>,
     pub(crate) listing: Arc<Listing>,
     pub(crate) skip: Arc<Vec<u32>>,
     pub(crate) assembly: Arc<Mutex<Option<Assembly>>>,
-    pub(crate) journal: Option<Arc<Journal>>,
+    pub(crate) ledger_writer: Option<Arc<LedgerWriter>>,
     pub(crate) overwrite: Overwrite,
     pub(crate) links_claimed: bool,
     pub(crate) preserve: Vec<Preserve>,
@@ -46,14 +46,19 @@ pub(crate) struct Job {
 
 impl Job {
     /// A job of a command line, before anything is listed.
-    pub(crate) fn new(args: &Receive, root: &Arc<Root>, partial: &Arc<Partial>, progress: &Arc<Progress>) -> Self {
+    pub(crate) fn new(
+        args: &ReceiveArguments,
+        root: &Arc<Root>,
+        partial: &Arc<PartialDirectory>,
+        progress: &Arc<Progress>,
+    ) -> Self {
         Self {
             root: Arc::clone(root),
             partial: Arc::clone(partial),
             listing: Arc::default(),
             skip: Arc::default(),
             assembly: Arc::default(),
-            journal: None,
+            ledger_writer: None,
             overwrite: args.overwrite,
             links_claimed: false,
             preserve: args.preserve.clone(),
@@ -67,7 +72,7 @@ impl Job {
     }
 
     /// Finds out what earlier attempts left, and what is in the way at the destination.
-    pub(crate) fn survey(&self, book: &Book) -> Result<(Vec<u32>, Recovery), Fault> {
+    pub(crate) fn survey(&self, book: &LedgerContents) -> Result<(Vec<u32>, Recovery), Fault> {
         let recovery = recover(&self.root, &self.partial, book, &self.listing, &|amount| self.work(amount))?;
         let claims = Claims { files: &recovery.claimed, links: recovery.links_claimed };
         let candidates = survey(&self.root, &self.listing, self.overwrite, claims)?;
@@ -101,8 +106,8 @@ impl Job {
     /// Makes every partial file durable. If asked to, reads it again before; the blocks that came back damaged are returned.
     pub(crate) fn settle(&self) -> Result<Vec<(u32, u32)>, Fault> {
         let _operation = self.progress.disk.begin();
-        if let Some(journal) = &self.journal {
-            journal.flush(FLUSH_PATIENCE)?;
+        if let Some(ledger_writer) = &self.ledger_writer {
+            ledger_writer.flush(FLUSH_PATIENCE)?;
         }
         let damaged = if self.verify == Verify::ReadBack { self.read_back()? } else { Vec::new() };
         if damaged.is_empty() {
@@ -133,8 +138,8 @@ impl Job {
     /// Puts everything in place; from here on a later attempt can only finish that.
     pub(crate) fn publish(&self, root: Digest) -> Result<(), Fault> {
         let _operation = self.progress.disk.begin();
-        if let Some(journal) = &self.journal {
-            journal.verified(root)?;
+        if let Some(ledger_writer) = &self.ledger_writer {
+            ledger_writer.verified(root)?;
         }
         self.publication(|publication| publication.publish())
     }

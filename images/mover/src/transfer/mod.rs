@@ -14,7 +14,7 @@ use crate::report::progress::Progress;
 use crate::signal::Stop;
 
 /// Everything a transfer needs from outside.
-pub(crate) struct Setting {
+pub(crate) struct TransferContext {
     pub(crate) identity: Arc<Identity>,
     pub(crate) pages: Arc<Pages>,
     pub(crate) progress: Arc<Progress>,

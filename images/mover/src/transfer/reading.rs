@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use fairlead_protocol::digest::{block_length, Digest};
-use fairlead_protocol::kept::Run;
+use fairlead_protocol::kept::BlockRun;
 use fairlead_protocol::limits::{LISTING_FRAME_TARGET_BYTES, NUMBERS_PER_FRAME};
 use fairlead_protocol::listing::{Listing, ListingBuilder};
 use fairlead_protocol::message::{self, Body};
@@ -13,15 +13,15 @@ use fairlead_protocol::schedule::BlockRef;
 use fairlead_protocol::sender::Sender;
 use fairlead_protocol::{Fault, Reason};
 
-use crate::fs::origin::{Origin, OriginReader};
+use crate::fs::block_source::{BlockSource, BlockSourceReader};
 use crate::fs::source::empty;
-use crate::net::link::Link;
+use crate::net::control_connection::ControlConnection;
 use crate::report::progress::Progress;
 
 /// Digests of whole files, to compare them with the destination's. `tell` takes them some at a time.
 pub(crate) fn hash(
     files: &[u32],
-    source: &Origin,
+    source: &BlockSource,
     listing: &Listing,
     progress: &Progress,
     over: &AtomicBool,
@@ -41,14 +41,14 @@ pub(crate) fn hash(
 
 /// Reads the blocks again that the receiver has from earlier attempts, so that the tree's digest covers what the source holds now.
 pub(crate) fn recheck(
-    kept: &[Run],
-    source: &Origin,
+    kept: &[BlockRun],
+    source: &BlockSource,
     session: &Mutex<Sender>,
     progress: &Progress,
     over: &AtomicBool,
 ) -> Result<(), Fault> {
     let listing = lock(session).listing();
-    let (mut reader, mut buffer) = (OriginReader::default(), Vec::new());
+    let (mut reader, mut buffer) = (BlockSourceReader::default(), Vec::new());
     for run in kept {
         let entry = listing.entry(run.file);
         for block in run.first..run.end {
@@ -67,10 +67,15 @@ pub(crate) fn recheck(
 }
 
 /// Walks the source and streams its entries in bounded frames, no faster than the network takes them.
-pub(crate) fn list(source: Origin, link: &Link, over: &AtomicBool) -> Result<(Arc<Origin>, Listing), Fault> {
+pub(crate) fn list(
+    source: BlockSource,
+    link: &ControlConnection,
+    over: &AtomicBool,
+) -> Result<(Arc<BlockSource>, Listing), Fault> {
     let mut builder = ListingBuilder::default();
     let (mut batch, mut bytes) = (Vec::new(), 0);
-    let flush = |batch: &mut Vec<_>| link.send(Body::Listing(message::Listing { entries: std::mem::take(batch) }));
+    let flush =
+        |batch: &mut Vec<_>| link.send(Body::Listing(message::ListingMessage { entries: std::mem::take(batch) }));
     let walked = source.walk(|entry| {
         bytes += entry.path.len() + entry.target.len() + 64;
         batch.push(entry.to_message());

@@ -13,23 +13,23 @@ use std::time::{Duration, Instant};
 
 use fairlead_protocol::digest::{block_length, Digest};
 use fairlead_protocol::message::{Body, Packs};
-use fairlead_protocol::receiver::{lock, Effect, Receiver, Step};
+use fairlead_protocol::receiver::{lock, Receiver, ReceiverEffect, ReceiverStep};
 use fairlead_protocol::{Fault, Reason};
 
 use self::desk::{Desk, Event};
 use self::disk::Disk;
-use self::receipts::{Fates, Receipts, Rhythm};
+use self::receipts::{PackOutcomes, Receipts, Rhythm};
 use super::deposit::Job;
-use super::session::{check_resent, failure, Pulse, TICK};
-use super::Setting;
-use crate::cli::{self, Receive, Verify};
-use crate::control::http::Endpoint;
-use crate::fs::partial::ledger::LedgerDigests;
+use super::session::{check_resent, failure, PeerWatch, TICK};
+use super::TransferContext;
+use crate::cli::{self, ReceiveArguments, Verify};
+use crate::control::http::MoverEndpoint;
+use crate::fs::partial::ledger_file::LedgerDigests;
 use crate::fs::survey::write_fault;
 use crate::net::connect::accept::{address_fault, listen, Acceptor, Terms};
+use crate::net::control_connection::{ConnectionEvent, ControlConnection};
 use crate::net::echo::Echo;
 use crate::net::interface;
-use crate::net::link::{Link, LinkEvent};
 use crate::net::streams::inbound::{DataPlane, Depot};
 use crate::net::wire::buffers::Unread;
 use crate::report::output;
@@ -45,7 +45,7 @@ const LAST_BLOCKS: Duration = Duration::from_millis(500);
 const LAST_FLUSH: Duration = Duration::from_millis(300);
 
 /// Listens, takes one transfer, and says how it went.
-pub(crate) fn run(args: &Receive, setting: &Setting) -> Result<Success, Fault> {
+pub(crate) fn run(args: &ReceiveArguments, context: &TransferContext) -> Result<Success, Fault> {
     let interfaces = interface::list();
     let (name, address) =
         interface::choose(&interfaces, args.common.interface.as_deref(), args.common.address, args.node_address)?;
@@ -53,7 +53,7 @@ pub(crate) fn run(args: &Receive, setting: &Setting) -> Result<Success, Fault> {
     let place = listener.local_addr().map_err(|error| address_fault(SocketAddr::new(address, args.port), &error))?;
     let echo_socket = UdpSocket::bind(place).map_err(|error| address_fault(place, &error))?;
     let disk = match &args.destination {
-        cli::Destination::Directory(directory) => Some(Disk::open(directory, args, setting)?),
+        cli::Destination::Directory(directory) => Some(Disk::open(directory, args, context)?),
         cli::Destination::Null => None,
     };
     let unread = if disk.is_some() { Unread::STORED } else { Unread::DISCARDED };
@@ -71,19 +71,19 @@ pub(crate) fn run(args: &Receive, setting: &Setting) -> Result<Success, Fault> {
     Acceptor {
         listener,
         echo_port: place.port(),
-        identity: Arc::clone(&setting.identity),
+        identity: Arc::clone(&context.identity),
         terms: Arc::clone(&terms),
-        progress: Arc::clone(&setting.progress),
+        progress: Arc::clone(&context.progress),
         unread: args.common.socket_buffer.is_none().then_some(unread),
         reception,
         stop: Arc::clone(&over),
     }
     .start()
     .map_err(internal)?;
-    announce(args, setting, name, place);
+    announce(args, context, name, place);
     let transfer = Transfer {
         args,
-        setting,
+        context,
         disk,
         terms,
         undigested: false,
@@ -105,8 +105,8 @@ pub(crate) fn run(args: &Receive, setting: &Setting) -> Result<Success, Fault> {
     result
 }
 
-fn announce(args: &Receive, setting: &Setting, interface: Option<String>, place: SocketAddr) {
-    let endpoint = Endpoint {
+fn announce(args: &ReceiveArguments, context: &TransferContext, interface: Option<String>, place: SocketAddr) {
+    let endpoint = MoverEndpoint {
         role: "receiver",
         numa_node: interface.as_deref().and_then(interface::numa_node),
         interface,
@@ -115,12 +115,12 @@ fn announce(args: &Receive, setting: &Setting, interface: Option<String>, place:
     };
     tracing::info!(address = %place, interface = ?endpoint.interface, "waiting for the sender");
     output::event(args.common.json, "listening", &serde_json::to_value(&endpoint).unwrap_or_default());
-    *lock(&setting.pages.endpoint) = Some(endpoint);
+    *lock(&context.pages.endpoint) = Some(endpoint);
 }
 
 struct Transfer<'a> {
-    args: &'a Receive,
-    setting: &'a Setting,
+    args: &'a ReceiveArguments,
+    context: &'a TransferContext,
     disk: Option<Disk>,
     terms: Arc<Terms>,
     undigested: bool,
@@ -130,7 +130,7 @@ struct Transfer<'a> {
     plane: Arc<Mutex<Option<Arc<DataPlane>>>>,
     over: Arc<AtomicBool>,
     session: Receiver,
-    link: Option<(Link, JoinHandle<()>)>,
+    link: Option<(ControlConnection, JoinHandle<()>)>,
     receipts: Arc<Receipts>,
     rhythm: Rhythm,
 }
@@ -147,9 +147,9 @@ impl Transfer<'_> {
         }
         if let Err(fault) = result {
             result = Err(self.tell(fault));
-            if let Some(journal) = self.disk.as_ref().and_then(|disk| disk.job.journal.as_ref()) {
+            if let Some(ledger_writer) = self.disk.as_ref().and_then(|disk| disk.job.ledger_writer.as_ref()) {
                 // What cannot be made durable now is read again by the next attempt.
-                let _ = journal.flush(LAST_FLUSH);
+                let _ = ledger_writer.flush(LAST_FLUSH);
             }
         }
         self.farewell();
@@ -159,7 +159,7 @@ impl Transfer<'_> {
     /// Takes what a lost sender had sent and the network still delivers, so that no later attempt sends it again.
     fn drain_streams(&mut self) {
         let deadline = Instant::now() + LAST_BLOCKS;
-        while self.setting.progress.streams.load(Ordering::Relaxed) > 0 && Instant::now() < deadline {
+        while self.context.progress.streams.load(Ordering::Relaxed) > 0 && Instant::now() < deadline {
             let _ = self.inbox.recv_timeout(Duration::from_millis(5));
         }
     }
@@ -168,7 +168,7 @@ impl Transfer<'_> {
         let patience = Duration::from_secs(self.args.common.peer_timeout);
         let deadline = Instant::now() + patience;
         let (stream, peer) = loop {
-            self.setting.stop.check()?;
+            self.context.stop.check()?;
             self.disk.as_ref().map_or(Ok(()), Disk::check)?;
             match self.inbox.recv_timeout(TICK) {
                 Ok(Event::Control(stream, peer, undigested)) => {
@@ -190,26 +190,26 @@ impl Transfer<'_> {
         let start = || {
             let socket = stream.sock.socket().try_clone()?;
             let (connection, _) = stream.into_parts();
-            Link::start(connection.into(), socket, self.events.clone())
+            ControlConnection::start(connection.into(), socket, self.events.clone())
         };
         self.link = Some(
             start().map_err(|error| Fault::new(Reason::InternalError, format!("the control connection: {error}")))?,
         );
         self.echo.serve(Some(peer.ip()));
-        self.setting.progress.enter(Stage::Listing);
+        self.context.progress.enter(Stage::Listing);
         Ok(())
     }
 
     fn steps(&mut self) -> Result<Success, Fault> {
-        let mut pulse = Pulse::new(
+        let mut pulse = PeerWatch::new(
             "receiver",
             "sender",
-            Arc::clone(&self.setting.progress),
+            Arc::clone(&self.context.progress),
             Duration::from_secs(self.args.common.stall_timeout),
         );
         loop {
-            self.setting.stop.check()?;
-            let patience = self.rhythm.due_in(self.setting.progress.now()).map_or(TICK, |due| due.min(TICK));
+            self.context.stop.check()?;
+            let patience = self.rhythm.due_in(self.context.progress.now()).map_or(TICK, |due| due.min(TICK));
             let mut next = match self.inbox.recv_timeout(patience) {
                 Ok(event) => Some(event),
                 Err(RecvTimeoutError::Timeout) => None,
@@ -226,21 +226,21 @@ impl Transfer<'_> {
             self.acknowledge();
             self.note_verified();
             self.disk.as_ref().map_or(Ok(()), Disk::check)?;
-            check_resent(&self.setting.progress, self.args.common.resend_budget)?;
+            check_resent(&self.context.progress, self.args.common.resend_budget)?;
             if let Some((link, _)) = &self.link {
-                pulse.tick(link, self.setting.progress.stage() != Stage::Transferring, |evidence| evidence)?;
+                pulse.tick(link, self.context.progress.stage() != Stage::Transferring, |evidence| evidence)?;
             }
         }
     }
 
-    fn on_event(&mut self, event: Event, pulse: &mut Pulse) -> Result<Option<Success>, Fault> {
+    fn on_event(&mut self, event: Event, pulse: &mut PeerWatch) -> Result<Option<Success>, Fault> {
         match event {
             Event::Control(..) | Event::Planned => {}
             Event::Fault(fault) => return Err(fault),
-            Event::Link(LinkEvent::Closed(why)) => {
+            Event::Link(ConnectionEvent::Closed(why)) => {
                 return Err(Fault::new(Reason::PeerLost, format!("the connection to the sender ended: {why}")))
             }
-            Event::Link(LinkEvent::Message(body)) => match pulse.on_message(body) {
+            Event::Link(ConnectionEvent::Message(body)) => match pulse.on_message(body) {
                 Some(Body::Failure(failure)) => {
                     return Err(Fault::from_peer("sender", &failure.reason, &failure.message, failure.retry))
                 }
@@ -281,7 +281,7 @@ impl Transfer<'_> {
     }
 
     fn finish(&mut self) -> Success {
-        self.setting.progress.enter(Stage::Done);
+        self.context.progress.enter(Stage::Done);
         let disk = self.args.verify == Verify::ReadBack;
         self.session.published(disk).send.into_iter().for_each(|body| self.say(body));
         let totals = self.session.totals();
@@ -311,7 +311,7 @@ impl Transfer<'_> {
 
     /// Takes blocks back that the disk did not keep, and lets data flow again.
     fn reopen(&mut self, damaged: &[(u32, u32)]) -> Result<(), Fault> {
-        let (listing, progress) = (self.session.listing(), &self.setting.progress);
+        let (listing, progress) = (self.session.listing(), &self.context.progress);
         let size = |(file, block): &(u32, u32)| u64::from(block_length(listing.size(*file), *block));
         let bytes = damaged.iter().map(size).sum();
         let mut files: Vec<u32> = damaged.iter().map(|(file, _)| *file).collect();
@@ -320,8 +320,8 @@ impl Transfer<'_> {
         progress.blocks_damaged.fetch_add(damaged.len() as u64, Ordering::Relaxed);
         progress.bytes_resent.fetch_add(bytes, Ordering::Relaxed);
         progress.reopened(bytes, files.len() as u64);
-        if let Some(journal) = self.disk.as_ref().and_then(|disk| disk.job.journal.as_ref()) {
-            journal.lose(damaged)?;
+        if let Some(ledger_writer) = self.disk.as_ref().and_then(|disk| disk.job.ledger_writer.as_ref()) {
+            ledger_writer.lose(damaged)?;
         }
         self.open_plane();
         Ok(())
@@ -330,10 +330,10 @@ impl Transfer<'_> {
     fn open_plane(&self) {
         let depot = match &self.disk {
             None => Depot::Null { undigested: self.undigested },
-            Some(disk) => match &disk.job.journal {
-                Some(journal) => Depot::Disk {
+            Some(disk) => match &disk.job.ledger_writer {
+                Some(ledger_writer) => Depot::Disk {
                     partial: Arc::clone(&disk.partial),
-                    journal: Arc::clone(journal),
+                    ledger_writer: Arc::clone(ledger_writer),
                     preserve: self.args.preserve.clone(),
                 },
                 None => return,
@@ -342,20 +342,20 @@ impl Transfer<'_> {
         let plane = DataPlane::new(
             Arc::clone(self.session.listing()),
             self.session.assembly(),
-            Arc::clone(&self.setting.progress),
+            Arc::clone(&self.context.progress),
             depot,
         );
         *lock(&self.plane) = Some(Arc::new(plane));
-        self.setting.progress.enter(Stage::Transferring);
+        self.context.progress.enter(Stage::Transferring);
     }
 
-    fn follow(&mut self, step: Step) -> Result<(), Fault> {
+    fn follow(&mut self, step: ReceiverStep) -> Result<(), Fault> {
         step.send.into_iter().for_each(|body| self.say(body));
         match step.effect {
             None => Ok(()),
-            Some(Effect::Survey(listing)) => {
+            Some(ReceiverEffect::Survey(listing)) => {
                 let totals = self.session.totals();
-                self.setting.progress.set_totals(totals.files, totals.bytes);
+                self.context.progress.set_totals(totals.files, totals.bytes);
                 let Some(disk) = &mut self.disk else {
                     let step = self.session.surveyed(Vec::new());
                     return self.follow(step);
@@ -364,31 +364,31 @@ impl Transfer<'_> {
                 let Some(book) = disk.book.clone() else { return Err(Fault::protocol("a second listing arrived")) };
                 self.spawn("survey", move |job| Event::Surveyed(job.survey(&book)))
             }
-            Some(Effect::HashFiles(files)) => {
+            Some(ReceiverEffect::HashFiles(files)) => {
                 let events = self.events.clone();
                 self.spawn("hash", move |job| {
                     job.hash(&files, |digests| drop(events.send(Event::Hashed(digests))));
                     Event::HashedAll
                 })
             }
-            Some(Effect::Reserve { skip }) => self.reserve(skip),
-            Some(Effect::Settle) => {
+            Some(ReceiverEffect::Reserve { skip }) => self.reserve(skip),
+            Some(ReceiverEffect::Settle) => {
                 if let Some(plane) = lock(&self.plane).take() {
                     plane.close();
                 }
-                self.setting.progress.enter(Stage::Verifying);
+                self.context.progress.enter(Stage::Verifying);
                 if self.disk.is_none() {
                     let step = self.session.settled(&[])?;
                     return self.follow(step);
                 }
                 self.spawn("verify", |job| Event::Settled(job.settle()))
             }
-            Some(Effect::Publish) => {
-                self.setting.progress.bulk_ended();
+            Some(ReceiverEffect::Publish) => {
+                self.context.progress.bulk_ended();
                 if self.disk.is_none() {
                     return self.later("publish", || Event::Published(Ok(())));
                 }
-                self.setting.progress.enter(Stage::Publishing);
+                self.context.progress.enter(Stage::Publishing);
                 let root = self.session.root();
                 self.spawn("publish", move |job| Event::Published(job.publish(root)))
             }
@@ -396,7 +396,7 @@ impl Transfer<'_> {
     }
 
     fn reserve(&mut self, skip: Arc<Vec<u32>>) -> Result<(), Fault> {
-        let (listing, progress) = (Arc::clone(self.session.listing()), Arc::clone(&self.setting.progress));
+        let (listing, progress) = (Arc::clone(self.session.listing()), Arc::clone(&self.context.progress));
         let Some(disk) = &mut self.disk else {
             let plan = self.session.reserved(Vec::new(), |_, _| Ok(Digest::default()))?;
             self.open_plane();
@@ -448,7 +448,7 @@ impl Transfer<'_> {
 
     /// Without reading back, what is left to be done of the verify phase is to make the rest durable.
     fn note_verified(&self) {
-        let progress = &self.setting.progress;
+        let progress = &self.context.progress;
         if self.args.verify == Verify::Checksum {
             let kept = progress.bytes_resumed.load(Ordering::Relaxed);
             progress.bytes_verified.store(kept + progress.bytes_durable.load(Ordering::Relaxed), Ordering::Relaxed);
@@ -457,12 +457,12 @@ impl Transfer<'_> {
 
     /// Tells the sender what became of its packs, if that is due.
     fn acknowledge(&mut self) {
-        let now = self.setting.progress.now();
+        let now = self.context.progress.now();
         if self.rhythm.due_in(now) != Some(Duration::ZERO) {
             return;
         }
         self.rhythm.tell(now);
-        let Fates { stored, damaged } = self.receipts.take();
+        let PackOutcomes { stored, damaged } = self.receipts.take();
         for (packs, body) in [(stored, Body::Stored as fn(Packs) -> Body), (damaged, Body::Damaged)] {
             if !packs.is_empty() {
                 self.say(body(Packs { packs }));
@@ -482,7 +482,7 @@ impl Transfer<'_> {
             self.say(body);
         }
         while let Ok(event) = self.inbox.try_recv() {
-            if let Event::Link(LinkEvent::Message(Body::Failure(told))) = event {
+            if let Event::Link(ConnectionEvent::Message(Body::Failure(told))) = event {
                 fault = fault.more_telling(Fault::from_peer("sender", &told.reason, &told.message, told.retry));
             }
         }

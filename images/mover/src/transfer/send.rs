@@ -10,18 +10,18 @@ use fairlead_protocol::digest::Digest;
 use fairlead_protocol::listing::{Listing, Totals};
 use fairlead_protocol::message::{Body, ListingEnd};
 use fairlead_protocol::receiver::lock;
-use fairlead_protocol::sender::{Effect, Sender};
+use fairlead_protocol::sender::{Sender, SenderEffect};
 use fairlead_protocol::{Fault, Reason};
 
-use super::session::{check_resent, failure, Pulse, TICK};
-use super::{reading, Setting};
-use crate::cli::{self, Send};
-use crate::control::http::Endpoint;
-use crate::control::socket::{self, Control, Peer};
-use crate::fs::origin::Origin;
-use crate::fs::source::{Filter, Source};
+use super::session::{check_resent, failure, PeerWatch, TICK};
+use super::{reading, TransferContext};
+use crate::cli::{self, SendArguments};
+use crate::control::http::MoverEndpoint;
+use crate::control::socket::{self, Peer, TransportControl};
+use crate::fs::block_source::BlockSource;
+use crate::fs::source::{Filter, SourceTree};
 use crate::net::connect::dial::{self, Admission, ClientStream, Dialer, Greeted};
-use crate::net::link::{Link, LinkEvent};
+use crate::net::control_connection::{ConnectionEvent, ControlConnection};
 use crate::net::pacing::{self, Membership, Pacer};
 use crate::net::send_buffer::SendBuffer;
 use crate::net::streams::outbound::{Pool, PoolParts, Transport};
@@ -36,21 +36,21 @@ const INBOX: usize = 256;
 const FAREWELL: Duration = Duration::from_secs(1);
 
 enum Event {
-    Link(LinkEvent),
-    Listed(Result<(Arc<Origin>, Listing), Fault>),
+    Link(ConnectionEvent),
+    Listed(Result<(Arc<BlockSource>, Listing), Fault>),
     Hashed(Vec<(u32, Digest)>),
     Rechecked(Result<(), Fault>),
     Fault(Fault),
 }
 
-impl From<LinkEvent> for Event {
-    fn from(event: LinkEvent) -> Self {
+impl From<ConnectionEvent> for Event {
+    fn from(event: ConnectionEvent) -> Self {
         Self::Link(event)
     }
 }
 
 /// Checks everything that can be checked alone, then transfers.
-pub(crate) fn run(args: &Send, setting: &Setting) -> Result<Success, Fault> {
+pub(crate) fn run(args: &SendArguments, context: &TransferContext) -> Result<Success, Fault> {
     tcp::check_congestion_control(&args.congestion_control)?;
     let interface = match args.common.interface.as_deref() {
         None | Some("auto") => None,
@@ -63,46 +63,46 @@ pub(crate) fn run(args: &Send, setting: &Setting) -> Result<Success, Fault> {
         interface::check_address(&interface::list(), address)?;
     }
     let source = open_source(args)?;
-    let pacer = Pacer::start(&setting.progress)
+    let pacer = Pacer::start(&context.progress)
         .map_err(|error| Fault::new(Reason::InternalError, format!("a thread could not be started: {error}")))?;
     let released = Arc::new(AtomicBool::new(args.await_transport.is_none()));
-    let control = open_control(args, setting, &pacer, &released)?;
+    let control = open_control(args, context, &pacer, &released)?;
     let dialer = Arc::new(Dialer {
         peer: args.connect,
         binding: Binding { interface, address: args.common.address },
         encryption: args.common.encryption.on_the_wire(),
         source_is_memory: source.is_memory(),
-        identity: Arc::clone(&setting.identity),
-        progress: Arc::clone(&setting.progress),
+        identity: Arc::clone(&context.identity),
+        progress: Arc::clone(&context.progress),
     });
-    let stop = setting.stop.clone();
+    let stop = context.stop.clone();
     let greeted = match dialer.control(Duration::from_secs(args.common.peer_timeout), &move || stop.signal().is_some())
     {
-        Err(fault) => return setting.stop.check().and(Err(fault)),
+        Err(fault) => return context.stop.check().and(Err(fault)),
         Ok(greeted) => greeted,
     };
-    Transfer::begin(args, setting, source, control, pacer, &dialer, greeted, released)?.drive()
+    Transfer::begin(args, context, source, control, pacer, &dialer, greeted, released)?.drive()
 }
 
-fn open_source(args: &Send) -> Result<Origin, Fault> {
+fn open_source(args: &SendArguments) -> Result<BlockSource, Fault> {
     let directory = match &args.source {
-        cli::Source::Zeros(size) => return Ok(Origin::Zeros(*size)),
-        cli::Source::Directory(directory) => directory,
+        cli::SourceArgument::Zeros(size) => return Ok(BlockSource::Zeros(*size)),
+        cli::SourceArgument::Directory(directory) => directory,
     };
     let filter = Filter::new(&args.include, &args.exclude)
         .map_err(|error| Fault::new(Reason::NameNotAllowed, format!("a pattern is malformed: {error}")))?;
-    Source::open(directory, filter).map(Origin::Tree)
+    SourceTree::open(directory, filter).map(BlockSource::Tree)
 }
 
 fn open_control(
-    args: &Send,
-    setting: &Setting,
+    args: &SendArguments,
+    context: &TransferContext,
     pacer: &Arc<Pacer>,
     released: &Arc<AtomicBool>,
-) -> Result<Arc<Control>, Fault> {
+) -> Result<Arc<TransportControl>, Fault> {
     let released = Arc::clone(released);
-    let control = Arc::new(Control {
-        progress: Arc::clone(&setting.progress),
+    let control = Arc::new(TransportControl {
+        progress: Arc::clone(&context.progress),
         pacer: Arc::clone(pacer),
         transport: Mutex::new(Transport {
             congestion_control: args.congestion_control.clone(),
@@ -125,18 +125,18 @@ fn open_control(
 }
 
 struct Transfer<'a> {
-    setting: &'a Setting,
-    link: Link,
+    context: &'a TransferContext,
+    link: ControlConnection,
     link_thread: Option<JoinHandle<()>>,
     inbox: Inbox<Event>,
     outbox: SyncSender<Event>,
     session: Arc<Mutex<Sender>>,
-    source: Option<Arc<Origin>>,
+    source: Option<Arc<BlockSource>>,
     discards: bool,
     undigested: bool,
     pool_parts: Option<PoolSeed>,
     pool: Option<Arc<Pool>>,
-    control: Arc<Control>,
+    control: Arc<TransportControl>,
     released: Arc<AtomicBool>,
     await_transport: Duration,
     held_since: Option<Instant>,
@@ -156,10 +156,10 @@ struct PoolSeed {
 impl<'a> Transfer<'a> {
     #[allow(clippy::too_many_arguments)]
     fn begin(
-        args: &Send,
-        setting: &'a Setting,
-        source: Origin,
-        control: Arc<Control>,
+        args: &SendArguments,
+        context: &'a TransferContext,
+        source: BlockSource,
+        control: Arc<TransportControl>,
         pacer: Arc<Pacer>,
         dialer: &Arc<Dialer>,
         greeted: Greeted,
@@ -171,7 +171,7 @@ impl<'a> Transfer<'a> {
         let undigested = admission.undigested;
         let local = dial::socket(&stream).local_addr().map_err(internal)?;
         let name = dialer.binding.interface.clone().or_else(|| interface::holding(&interface::list(), local.ip()));
-        *lock(&setting.pages.endpoint) = Some(Endpoint {
+        *lock(&context.pages.endpoint) = Some(MoverEndpoint {
             role: "sender",
             numa_node: name.as_deref().and_then(interface::numa_node),
             interface: name.clone(),
@@ -191,13 +191,13 @@ impl<'a> Transfer<'a> {
         let (outbox, inbox) = sync_channel(INBOX);
         let ClientStreamParts { connection, socket } = split(stream).map_err(internal)?;
         let control_share = pacer.join(&socket, false).map_err(internal)?;
-        let (link, thread) = Link::start(connection, socket, outbox.clone()).map_err(internal)?;
+        let (link, thread) = ControlConnection::start(connection, socket, outbox.clone()).map_err(internal)?;
         let over = Arc::new(AtomicBool::new(false));
         apply_cap(args, &pacer, &over)?;
-        setting.progress.enter(Stage::Listing);
+        context.progress.enter(Stage::Listing);
         spawn_listing(source, link.clone(), outbox.clone(), Arc::clone(&over)).map_err(internal)?;
         Ok(Self {
-            setting,
+            context,
             link,
             link_thread: Some(thread),
             inbox,
@@ -237,9 +237,9 @@ impl<'a> Transfer<'a> {
     }
 
     fn steps(&mut self) -> Result<Success, Fault> {
-        let mut pulse = Pulse::new("sender", "receiver", Arc::clone(&self.setting.progress), self.patience);
+        let mut pulse = PeerWatch::new("sender", "receiver", Arc::clone(&self.context.progress), self.patience);
         loop {
-            self.setting.stop.check()?;
+            self.context.stop.check()?;
             let done = match self.inbox.recv_timeout(TICK) {
                 Ok(event) => self.on_event(event, &mut pulse)?,
                 Err(RecvTimeoutError::Timeout) => None,
@@ -251,21 +251,21 @@ impl<'a> Transfer<'a> {
                 return Ok(success);
             }
             self.release_if_due();
-            self.setting.progress.bytes_resent.store(lock(&self.session).resent_bytes(), Ordering::Relaxed);
-            check_resent(&self.setting.progress, self.resend_budget)?;
+            self.context.progress.bytes_resent.store(lock(&self.session).resent_bytes(), Ordering::Relaxed);
+            check_resent(&self.context.progress, self.resend_budget)?;
             // A cap may be so low that nothing moves for long, and a quiet period is meant to be still.
-            let waiting = self.setting.progress.stage() != Stage::Transferring || self.pacer.gate().holds_back();
+            let waiting = self.context.progress.stage() != Stage::Transferring || self.pacer.gate().holds_back();
             pulse.tick(&self.link, waiting, |evidence| self.pacer.evidence(evidence))?;
         }
     }
 
-    fn on_event(&mut self, event: Event, pulse: &mut Pulse) -> Result<Option<Success>, Fault> {
+    fn on_event(&mut self, event: Event, pulse: &mut PeerWatch) -> Result<Option<Success>, Fault> {
         match event {
             Event::Fault(fault) => return Err(fault),
-            Event::Link(LinkEvent::Closed(why)) => {
+            Event::Link(ConnectionEvent::Closed(why)) => {
                 return Err(Fault::new(Reason::PeerLost, format!("the connection to the receiver ended: {why}")))
             }
-            Event::Link(LinkEvent::Message(body)) => match pulse.on_message(body) {
+            Event::Link(ConnectionEvent::Message(body)) => match pulse.on_message(body) {
                 Some(Body::Failure(failure)) => {
                     return Err(Fault::from_peer("receiver", &failure.reason, &failure.message, failure.retry))
                 }
@@ -288,21 +288,21 @@ impl<'a> Transfer<'a> {
         Ok(None)
     }
 
-    fn on_listed(&mut self, (source, listing): (Arc<Origin>, Listing)) -> Result<(), Fault> {
+    fn on_listed(&mut self, (source, listing): (Arc<BlockSource>, Listing)) -> Result<(), Fault> {
         let Totals { files, directories, symlinks, bytes } = listing.totals();
-        self.setting.progress.set_totals(files, bytes);
+        self.context.progress.set_totals(files, bytes);
         lock(&self.session).listed(listing)?;
         self.link.send(Body::ListingEnd(ListingEnd { files, directories, symlinks, bytes }));
         let Some(PoolSeed { dialer, admission }) = self.pool_parts.take() else { return Ok(()) };
         let failed = self.outbox.clone();
-        // Held until the pool can be reached, so that no change is lost in between.
+        // HeldBlock until the pool can be reached, so that no change is lost in between.
         let transport = lock(&self.control.transport);
         let pool = Pool::new(PoolParts {
             dialer,
             admission,
             session: Arc::clone(&self.session),
             source: Arc::clone(&source),
-            progress: Arc::clone(&self.setting.progress),
+            progress: Arc::clone(&self.context.progress),
             pacer: Arc::clone(&self.pacer),
             transport: transport.clone(),
             failed: Box::new(move |fault| {
@@ -318,16 +318,16 @@ impl<'a> Transfer<'a> {
 
     fn on_message(&mut self, body: Body) -> Result<Option<Success>, Fault> {
         let effect = lock(&self.session).on_message(body)?;
-        let progress = &self.setting.progress;
+        let progress = &self.context.progress;
         match effect {
             None => {}
-            Some(Effect::HashFiles(files)) => self.hash(files)?,
-            Some(Effect::Planned) => self.on_planned()?,
-            Some(Effect::Stored { bytes, files }) => {
+            Some(SenderEffect::HashFiles(files)) => self.hash(files)?,
+            Some(SenderEffect::Planned) => self.on_planned()?,
+            Some(SenderEffect::Stored { bytes, files }) => {
                 progress.bytes_transferred.fetch_add(bytes, Ordering::Relaxed);
                 progress.files_transferred.fetch_add(files, Ordering::Relaxed);
             }
-            Some(Effect::Again { bytes, files }) => {
+            Some(SenderEffect::Again { bytes, files }) => {
                 tracing::warn!(bytes, "the receiver's disk gave damaged blocks back; they are sent again");
                 progress.reopened(bytes, files);
                 progress.enter(Stage::Transferring);
@@ -335,7 +335,7 @@ impl<'a> Transfer<'a> {
                     pool.start();
                 }
             }
-            Some(Effect::Finished { disk }) => {
+            Some(SenderEffect::Finished { disk }) => {
                 progress.enter(Stage::Done);
                 let root = lock(&self.session).root()?;
                 let message = match (self.discards, self.undigested) {
@@ -357,7 +357,7 @@ impl<'a> Transfer<'a> {
     }
 
     fn on_planned(&mut self) -> Result<(), Fault> {
-        let progress = &self.setting.progress;
+        let progress = &self.context.progress;
         let session = lock(&self.session);
         let (listing, skipped) = (session.listing(), session.skipped());
         let skipped_bytes = skipped.iter().map(|file| listing.size(*file)).sum();
@@ -381,7 +381,7 @@ impl<'a> Transfer<'a> {
         tracing::info!(bytes = kept_bytes, "the receiver has blocks of an earlier attempt");
         let Some(source) = self.source.clone() else { return Err(Fault::protocol("a plan came before the listing")) };
         let (outbox, over) = (self.outbox.clone(), Arc::clone(&self.over));
-        let (session, progress) = (Arc::clone(&self.session), Arc::clone(&self.setting.progress));
+        let (session, progress) = (Arc::clone(&self.session), Arc::clone(&self.context.progress));
         spawn("recheck", move || {
             let result = reading::recheck(&kept, &source, &session, &progress, &over);
             let _ = outbox.send(Event::Rechecked(result));
@@ -395,7 +395,7 @@ impl<'a> Transfer<'a> {
             return;
         }
         self.held_since = None;
-        self.setting.progress.enter(Stage::Transferring);
+        self.context.progress.enter(Stage::Transferring);
         lock(&self.session).release();
         let nothing_to_send = match self.complete() {
             Ok(complete) => complete,
@@ -412,7 +412,7 @@ impl<'a> Transfer<'a> {
     /// Sends the closing message once every block is stored.
     fn complete(&mut self) -> Result<bool, Fault> {
         let Some(body) = lock(&self.session).complete()? else { return Ok(false) };
-        let progress = &self.setting.progress;
+        let progress = &self.context.progress;
         progress.bulk_ended();
         progress.blocks_damaged.store(lock(&self.session).damaged_packs(), Ordering::Relaxed);
         progress.enter(Stage::Verifying);
@@ -428,7 +428,7 @@ impl<'a> Transfer<'a> {
             return Err(Fault::protocol("files were compared before they were listed"));
         };
         let listing = lock(&self.session).listing();
-        let (outbox, progress) = (self.outbox.clone(), Arc::clone(&self.setting.progress));
+        let (outbox, progress) = (self.outbox.clone(), Arc::clone(&self.context.progress));
         let over = Arc::clone(&self.over);
         spawn("hash", move || {
             let tell = |digests| drop(outbox.send(Event::Hashed(digests)));
@@ -445,7 +445,7 @@ impl<'a> Transfer<'a> {
         }
         let mut fault = fault;
         while let Ok(event) = self.inbox.try_recv() {
-            if let Event::Link(LinkEvent::Message(Body::Failure(told))) = event {
+            if let Event::Link(ConnectionEvent::Message(Body::Failure(told))) = event {
                 fault = fault.more_telling(Fault::from_peer("receiver", &told.reason, &told.message, told.retry));
             }
         }
@@ -463,7 +463,7 @@ impl<'a> Transfer<'a> {
 }
 
 /// Puts the cap in force before anything is listed or sent.
-fn apply_cap(args: &Send, pacer: &Arc<Pacer>, over: &Arc<AtomicBool>) -> Result<(), Fault> {
+fn apply_cap(args: &SendArguments, pacer: &Arc<Pacer>, over: &Arc<AtomicBool>) -> Result<(), Fault> {
     let Some(path) = &args.bandwidth_file else {
         if args.bandwidth.is_some() {
             pacer.set_cap(args.bandwidth);
@@ -486,12 +486,17 @@ fn split(stream: ClientStream) -> std::io::Result<ClientStreamParts> {
     Ok(ClientStreamParts { connection: connection.into(), socket })
 }
 
-fn spawn(name: &str, work: impl FnOnce() + std::marker::Send + 'static) -> Result<(), Fault> {
+fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> Result<(), Fault> {
     let spawned = std::thread::Builder::new().name(name.into()).spawn(work);
     spawned.map(|_| ()).map_err(|error| Fault::new(Reason::InternalError, format!("no thread to {name}: {error}")))
 }
 
-fn spawn_listing(source: Origin, link: Link, outbox: SyncSender<Event>, over: Arc<AtomicBool>) -> std::io::Result<()> {
+fn spawn_listing(
+    source: BlockSource,
+    link: ControlConnection,
+    outbox: SyncSender<Event>,
+    over: Arc<AtomicBool>,
+) -> std::io::Result<()> {
     let worker = move || {
         let _ = outbox.send(Event::Listed(reading::list(source, &link, &over)));
     };

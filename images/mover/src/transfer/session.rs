@@ -9,7 +9,7 @@ use fairlead_protocol::liveness::{Evidence, Liveness};
 use fairlead_protocol::message::{Body, Failure, Heartbeat};
 use fairlead_protocol::{Fault, Reason};
 
-use crate::net::link::Link;
+use crate::net::control_connection::ControlConnection;
 use crate::report::progress::Progress;
 
 /// Time between heartbeats.
@@ -18,7 +18,7 @@ const HEARTBEAT: Duration = Duration::from_secs(2);
 pub(crate) const TICK: Duration = Duration::from_millis(100);
 
 /// Keeps the peer informed that this end lives, and watches that the peer does.
-pub(crate) struct Pulse {
+pub(crate) struct PeerWatch {
     liveness: Liveness,
     progress: Arc<Progress>,
     last_beat: Option<Duration>,
@@ -26,7 +26,7 @@ pub(crate) struct Pulse {
     told_quiet: Duration,
 }
 
-impl Pulse {
+impl PeerWatch {
     /// `own` and `peer` are the ends' roles; after `patience` without progress the transfer counts as stalled.
     pub(crate) fn new(own: &'static str, peer: &'static str, progress: Arc<Progress>, patience: Duration) -> Self {
         let liveness = Liveness::new(own, peer, progress.now(), patience);
@@ -59,7 +59,7 @@ impl Pulse {
     /// `streams` adds what this end sees of the streams that it sends on.
     pub(crate) fn tick(
         &mut self,
-        link: &Link,
+        link: &ControlConnection,
         waiting: bool,
         streams: impl FnOnce(Evidence) -> Evidence,
     ) -> Result<(), Fault> {

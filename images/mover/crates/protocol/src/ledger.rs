@@ -5,7 +5,7 @@
 
 mod book;
 
-pub use self::book::{Book, Held, Index, PartialFile};
+pub use self::book::{HeldBlock, LedgerContents, PartialFile, SlotIndex};
 
 use crate::digest::Digest;
 use crate::limits::{BLOCK_BYTES, JOB_BYTES, PATH_BYTES};
@@ -49,7 +49,7 @@ pub fn job_of_header(bytes: &[u8; HEADER_BYTES]) -> Option<&str> {
 
 /// What a file was when its blocks were read; another identity is another file.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Identity {
+pub struct FileIdentity {
     /// Path below the root.
     pub path: Vec<u8>,
     /// Size in bytes.
@@ -62,7 +62,7 @@ pub struct Identity {
     pub version: Version,
 }
 
-impl Identity {
+impl FileIdentity {
     /// Tells identities apart well enough: where two files of one job share it, the sender finds each block of the wrong one to
     /// differ and sends it.
     fn hash(&self) -> u64 {
@@ -96,7 +96,7 @@ pub enum Record {
         /// Names the partial file; never used again for another.
         slot: u32,
         /// The file of the source.
-        identity: Identity,
+        identity: FileIdentity,
     },
     /// A block was verified and written, though it may not be on the disk yet.
     Block {
@@ -213,7 +213,7 @@ impl Record {
                 let version = Version { ctime_s: fields.u64()? as i64, ctime_ns: fields.u32()?, inode: fields.u64()? };
                 let path = std::mem::take(&mut fields.0).to_vec();
                 check_path(&path).ok()?;
-                Self::File { slot, identity: Identity { path, size, mtime_s, mtime_ns, version } }
+                Self::File { slot, identity: FileIdentity { path, size, mtime_s, mtime_ns, version } }
             }
             3 => {
                 let (slot, block, offset, length) = (fields.u32()?, fields.u32()?, fields.u64()?, fields.u32()?);
@@ -255,7 +255,7 @@ impl Fields<'_> {
 
 /// Reads a ledger piece by piece.
 pub struct Replay<F = fn(&Record)> {
-    book: Book,
+    book: LedgerContents,
     buffer: Vec<u8>,
     valid: u64,
     ended: bool,
@@ -271,7 +271,7 @@ impl Default for Replay {
 impl<F: FnMut(&Record)> Replay<F> {
     /// A replay that tells of every sound record.
     pub fn telling(seen: F) -> Self {
-        Self { book: Book::default(), buffer: Vec::new(), valid: 0, ended: false, seen }
+        Self { book: LedgerContents::default(), buffer: Vec::new(), valid: 0, ended: false, seen }
     }
 
     /// Takes the next bytes of the file, from its beginning on.
@@ -320,7 +320,7 @@ impl<F: FnMut(&Record)> Replay<F> {
     }
 
     /// What the sound part says, and how many bytes that part has; zero without a sound header.
-    pub fn finish(mut self) -> (Book, u64) {
+    pub fn finish(mut self) -> (LedgerContents, u64) {
         self.book.settle();
         (self.book, self.valid)
     }

@@ -9,11 +9,13 @@ mod harness;
 use std::time::{Duration, Instant, SystemTime};
 
 use fairlead_protocol::frame::{encode, preamble};
-use fairlead_protocol::kept::{frames, Run};
+use fairlead_protocol::kept::{frames, BlockRun};
 use fairlead_protocol::keyed::Secret;
-use fairlead_protocol::ledger::{header, Identity, Record};
+use fairlead_protocol::ledger::{header, FileIdentity, Record};
 use fairlead_protocol::listing::Version;
-use fairlead_protocol::message::{self, Body, Complete, Control, Hello, Listing, ListingEnd, Numbers, Packs, Welcome};
+use fairlead_protocol::message::{
+    self, Body, Complete, ControlMessage, Hello, ListingEnd, ListingMessage, Numbers, Packs, Welcome,
+};
 use fairlead_protocol::pack::{Header, Segment};
 
 const ROUNDS: u64 = 40_000;
@@ -36,7 +38,7 @@ impl Random {
 }
 
 fn controls(bodies: Vec<Body>) -> Vec<u8> {
-    bodies.into_iter().flat_map(|body| encode(&Control { body: Some(body) })).collect()
+    bodies.into_iter().flat_map(|body| encode(&ControlMessage { body: Some(body) })).collect()
 }
 
 /// Valid input for each harness, to be bent.
@@ -49,15 +51,20 @@ fn seeds() -> Vec<Vec<u8>> {
         echo_port: 24_000,
         ..Welcome::default()
     };
-    let file =
-        |path: &str, size| message::Entry { path: path.into(), kind: 1, mode: 0o644, size, ..Default::default() };
-    let directory = message::Entry { path: b"d".to_vec(), kind: 2, ..Default::default() };
-    let listing = Listing { entries: vec![directory, file("d/a", 3), file("d/b", 4 << 20)] };
+    let file = |path: &str, size| message::EntryMessage {
+        path: path.into(),
+        kind: 1,
+        mode: 0o644,
+        size,
+        ..Default::default()
+    };
+    let directory = message::EntryMessage { path: b"d".to_vec(), kind: 2, ..Default::default() };
+    let listing = ListingMessage { entries: vec![directory, file("d/a", 3), file("d/b", 4 << 20)] };
     let end = ListingEnd { files: 2, directories: 1, symlinks: 0, bytes: 3 + (4 << 20) };
     let digest = message::FileDigest { file: 1, digest: vec![0; 32] };
     let digests = message::FileDigests { digests: vec![digest], last: true };
     let root = || Complete { root: vec![3; 32], disk: false };
-    let runs = [(0, 0), (0, 2), (1, 0)].map(|(file, first)| Run { file, first, end: first + 1 });
+    let runs = [(0, 0), (0, 2), (1, 0)].map(|(file, first)| BlockRun { file, first, end: first + 1 });
     let kept = frames(runs, |_, block| [1 + block as u8; 32]);
     let numbers = |numbers: Vec<u32>| Numbers { numbers, last: true };
     let sender =
@@ -71,7 +78,7 @@ fn seeds() -> Vec<Vec<u8>> {
     let pack = [&head[..], &table, &[6; 128], &Header::End.encode()].concat();
     let mut ledger = header("job").to_vec();
     let version = Version { ctime_s: 1, ctime_ns: 2, inode: 3 };
-    let identity = Identity { path: b"d/a".to_vec(), size: 3 << 20, mtime_s: 4, mtime_ns: 5, version };
+    let identity = FileIdentity { path: b"d/a".to_vec(), size: 3 << 20, mtime_s: 4, mtime_ns: 5, version };
     for record in [
         Record::Attempt(1),
         Record::File { slot: 0, identity },

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use fairlead_protocol::digest::{block_count, block_length, Digest};
-use fairlead_protocol::ledger::{header, job_of_header, Book, Identity, Record, Replay, HEADER_BYTES};
+use fairlead_protocol::ledger::{header, job_of_header, FileIdentity, LedgerContents, Record, Replay, HEADER_BYTES};
 use fairlead_protocol::limits::BLOCK_BYTES;
 use fairlead_protocol::listing::Version;
 use proptest::prelude::*;
@@ -19,7 +19,7 @@ struct Model {
     verified: Option<Digest>,
     through: u64,
     marked_bytes: u64,
-    files: HashMap<u32, (Identity, BTreeMap<u32, Place>)>,
+    files: HashMap<u32, (FileIdentity, BTreeMap<u32, Place>)>,
 }
 
 impl Model {
@@ -33,7 +33,7 @@ impl Model {
                 let version = Version { ctime_s: i64::from(b) - 5, ctime_ns: a % 1000, inode: u64::from(b) << 20 };
                 let size = u64::from(b % 4) * u64::from(BLOCK_BYTES) + u64::from(a % 7);
                 let path = format!("d{}/f{a}", b % 3).into_bytes();
-                let identity = Identity { path, size, mtime_s: -i64::from(a), mtime_ns: b % 999, version };
+                let identity = FileIdentity { path, size, mtime_s: -i64::from(a), mtime_ns: b % 999, version };
                 Record::File { slot: self.next_slot + a % 2, identity }
             }
             3..=6 => {
@@ -87,7 +87,7 @@ impl Model {
         }
     }
 
-    fn assert_same(&self, book: &Book, bytes: &[u8]) {
+    fn assert_same(&self, book: &LedgerContents, bytes: &[u8]) {
         assert_eq!((book.attempt, book.next_slot, book.verified), (self.attempt, self.next_slot, self.verified));
         assert_eq!(book.files().count(), self.files.len());
         let index = book.index();
@@ -124,7 +124,7 @@ fn write(choices: &[(u8, u32, u32)]) -> (Vec<u8>, Vec<(usize, Model)>) {
     (bytes, states)
 }
 
-fn read(bytes: &[u8], piece: usize) -> (Book, u64) {
+fn read(bytes: &[u8], piece: usize) -> (LedgerContents, u64) {
     let mut replay = Replay::default();
     bytes.chunks(piece.max(1)).for_each(|piece| replay.extend(piece));
     replay.finish()
@@ -187,14 +187,14 @@ proptest! {
 #[test]
 fn impossible_records_end_the_ledger() {
     let version = Version::default();
-    let identity = |size| Identity { path: b"f".to_vec(), size, mtime_s: 0, mtime_ns: 0, version };
+    let identity = |size| FileIdentity { path: b"f".to_vec(), size, mtime_s: 0, mtime_ns: 0, version };
     let sound = [Record::Attempt(2), Record::File { slot: 0, identity: identity(5) }];
     let digest = [0; 32];
     for wrong in [
         Record::Attempt(1),
         Record::File { slot: 0, identity: identity(6) },
         Record::File { slot: 1, identity: identity(u64::MAX) },
-        Record::File { slot: 1, identity: Identity { path: b"../f".to_vec(), ..identity(1) } },
+        Record::File { slot: 1, identity: FileIdentity { path: b"../f".to_vec(), ..identity(1) } },
         Record::File { slot: u32::MAX, identity: identity(1) },
         Record::Block { slot: 0, block: 0, length: 6, digest },
         Record::Block { slot: 0, block: 1, length: 5, digest },

@@ -4,13 +4,13 @@
 use std::collections::HashMap;
 
 use fairlead_protocol::digest::{self, of_block, of_file, Digest};
-use fairlead_protocol::kept::{add, frames, Run};
+use fairlead_protocol::kept::{add, frames, BlockRun};
 use fairlead_protocol::listing::{Entry, Kind, ListingBuilder, Version};
-use fairlead_protocol::message::{Body, Complete, Listing, ListingEnd, Packs};
+use fairlead_protocol::message::{Body, Complete, ListingEnd, ListingMessage, Packs};
 use fairlead_protocol::pack::Segment;
-use fairlead_protocol::receiver::{lock, Effect as ReceiverEffect, Receiver, Step};
+use fairlead_protocol::receiver::{lock, Receiver, ReceiverEffect, ReceiverStep};
 use fairlead_protocol::schedule::Pack;
-use fairlead_protocol::sender::{Effect, Sender};
+use fairlead_protocol::sender::{Sender, SenderEffect};
 use fairlead_protocol::{Fault, Reason};
 use proptest::prelude::*;
 
@@ -43,7 +43,7 @@ fn file_digest(index: u32, size: u64) -> Digest {
 /// Blocks in order: file, number, digest.
 type Kept = Vec<(u32, u32, Digest)>;
 
-fn runs(kept: &Kept) -> Vec<Run> {
+fn runs(kept: &Kept) -> Vec<BlockRun> {
     let mut runs = Vec::new();
     kept.iter().for_each(|(file, block, _)| add(&mut runs, *file, *block));
     runs
@@ -82,7 +82,7 @@ impl Pair {
         entries.iter().try_for_each(|entry| builder.push(entry))?;
         let totals = builder.totals();
         pair.sender.listed(builder.finish())?;
-        let listing = Listing { entries: entries.iter().map(Entry::to_message).collect() };
+        let listing = ListingMessage { entries: entries.iter().map(Entry::to_message).collect() };
         pair.tell_receiver(Body::Listing(listing))?;
         let end = ListingEnd {
             files: totals.files,
@@ -100,7 +100,7 @@ impl Pair {
         self.follow(step)
     }
 
-    fn follow(&mut self, step: Step) -> Result<(), Fault> {
+    fn follow(&mut self, step: ReceiverStep) -> Result<(), Fault> {
         for body in step.send {
             self.tell_sender(body)?;
         }
@@ -135,7 +135,7 @@ impl Pair {
 
     fn tell_sender(&mut self, body: Body) -> Result<(), Fault> {
         match self.sender.on_message(body)? {
-            Some(Effect::HashFiles(files)) => {
+            Some(SenderEffect::HashFiles(files)) => {
                 let listing = self.sender.listing();
                 let digest = |file: &u32| (*file, file_digest(*file, listing.size(*file)));
                 let digests: Vec<_> = files.iter().map(digest).collect();
@@ -146,8 +146,8 @@ impl Pair {
                 }
                 Ok(())
             }
-            Some(Effect::Again { .. }) => Ok(()),
-            Some(Effect::Finished { .. }) => {
+            Some(SenderEffect::Again { .. }) => Ok(()),
+            Some(SenderEffect::Finished { .. }) => {
                 self.finished = true;
                 Ok(())
             }
@@ -331,7 +331,7 @@ fn a_receiver_that_keeps_what_cannot_be_is_refused() {
         let (mut sender, mut builder) = (Sender::default(), ListingBuilder::default());
         builder.push(&file("a", 10)).unwrap();
         sender.listed(builder.finish()).unwrap();
-        let kept = [Run { file: file_number, first, end: first + 1 }];
+        let kept = [BlockRun { file: file_number, first, end: first + 1 }];
         let Some(Body::Kept(message)) = frames(kept, |_, _| [0; 32]).next() else { panic!() };
         assert_eq!(sender.on_message(Body::Kept(message)).unwrap_err().reason, Reason::ProtocolError);
     }
@@ -389,6 +389,6 @@ fn messages_out_of_turn_are_refused_by_both_ends() {
     let root = || Complete { root: vec![0; 32], disk: false };
     assert_eq!(pair.sender.on_message(Body::Published(root())).unwrap_err().reason, Reason::ProtocolError);
     assert_eq!(pair.receiver.on_message(Body::Published(root())).unwrap_err().reason, Reason::ProtocolError);
-    let listing = Body::Listing(Listing { entries: Vec::new() });
+    let listing = Body::Listing(ListingMessage { entries: Vec::new() });
     assert_eq!(pair.receiver.on_message(listing).unwrap_err().reason, Reason::ProtocolError);
 }

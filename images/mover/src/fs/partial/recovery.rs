@@ -6,15 +6,15 @@ use std::os::unix::fs::{FileExt, MetadataExt};
 
 use fairlead_protocol::digest::{block_length, of_block};
 use fairlead_protocol::fault::show;
-use fairlead_protocol::kept::{self, Run};
-use fairlead_protocol::ledger::{Book, Held, Identity, PartialFile, Record};
+use fairlead_protocol::kept::{self, BlockRun};
+use fairlead_protocol::ledger::{FileIdentity, HeldBlock, LedgerContents, PartialFile, Record};
 use fairlead_protocol::limits::BLOCK_BYTES;
 use fairlead_protocol::listing::{Kind, Listing};
 use fairlead_protocol::Fault;
 use rustix::fs::OFlags;
 
-use super::ledger::LedgerDigests;
-use super::Partial;
+use super::ledger_file::LedgerDigests;
+use super::PartialDirectory;
 use crate::fs::root::Root;
 use crate::fs::survey::write_fault;
 
@@ -28,7 +28,7 @@ pub(crate) struct Recovery {
     slots: Vec<u32>,
     next_slot: u32,
     /// Blocks that need not be sent, in listing order.
-    pub(crate) kept: Vec<Run>,
+    pub(crate) kept: Vec<BlockRun>,
     /// Files with kept blocks that may not be on the disk yet.
     pub(crate) unsynced: Vec<u32>,
     /// Entries whose file record is in the ledger already, in order.
@@ -50,7 +50,7 @@ impl Recovery {
     }
 
     /// The slots, once it is known which claimed files are in place (`skip`); the others start anew.
-    pub(crate) fn settle(&mut self, partial: &Partial, skip: &[u32]) -> Result<Vec<u32>, Fault> {
+    pub(crate) fn settle(&mut self, partial: &PartialDirectory, skip: &[u32]) -> Result<Vec<u32>, Fault> {
         let mut records = Vec::new();
         let anew: Vec<u32> = self.claimed.iter().copied().filter(|index| skip.binary_search(index).is_err()).collect();
         for index in &anew {
@@ -71,8 +71,8 @@ impl Recovery {
 /// use is struck from the ledger first and removed then. `work` is told of every entry and of bytes read.
 pub(crate) fn recover(
     root: &Root,
-    partial: &Partial,
-    book: &Book,
+    partial: &PartialDirectory,
+    book: &LedgerContents,
     listing: &Listing,
     work: &dyn Fn(u64),
 ) -> Result<Recovery, Fault> {
@@ -87,7 +87,7 @@ pub(crate) fn recover(
     let mut digests = LedgerDigests::new(partial.ledger());
     for (index, entry) in listing.iter() {
         work(1);
-        let matched = if entry.kind == Kind::File { known.slot(&Identity::of(&entry)) } else { None };
+        let matched = if entry.kind == Kind::File { known.slot(&FileIdentity::of(&entry)) } else { None };
         let matched = matched.filter(|slot| matched_slots.insert(*slot));
         let taken = match matched.and_then(|slot| book.file(slot).map(|file| (slot, file))) {
             Some((slot, file)) => {
@@ -150,8 +150,8 @@ impl Slots {
 
 struct Candidate<'a> {
     root: &'a Root,
-    partial: &'a Partial,
-    book: &'a Book,
+    partial: &'a PartialDirectory,
+    book: &'a LedgerContents,
     index: u32,
     path: &'a [u8],
     slot: u32,
@@ -183,7 +183,7 @@ impl Candidate<'_> {
             return Ok(true);
         }
         let mut unsynced = false;
-        let mut holds = |held: &Held, digests: &mut LedgerDigests<'_>| -> io::Result<bool> {
+        let mut holds = |held: &HeldBlock, digests: &mut LedgerDigests<'_>| -> io::Result<bool> {
             let length = block_length(self.file.size, held.block);
             if self.book.is_durable(held) {
                 return Ok(true);

@@ -14,7 +14,7 @@ use rustix::fs::FallocateFlags;
 use rustix::io::Errno;
 
 use super::large::LargeFile;
-use super::Partial;
+use super::PartialDirectory;
 use crate::fault_injection::{crash_point, hang_point};
 use crate::fs::metadata::{set_metadata, Preserve, FILE_MODE};
 use crate::fs::survey::write_fault;
@@ -24,7 +24,7 @@ const HOLE_BYTES: usize = 4096;
 
 /// Writes blocks for one stream and keeps the last large file open.
 pub(crate) struct BlockWriter<'a> {
-    partial: &'a Partial,
+    partial: &'a PartialDirectory,
     listing: &'a Listing,
     preserve: &'a [Preserve],
     entries: Lookup<'a>,
@@ -32,7 +32,7 @@ pub(crate) struct BlockWriter<'a> {
 }
 
 impl<'a> BlockWriter<'a> {
-    pub(crate) fn new(partial: &'a Partial, listing: &'a Listing, preserve: &'a [Preserve]) -> Self {
+    pub(crate) fn new(partial: &'a PartialDirectory, listing: &'a Listing, preserve: &'a [Preserve]) -> Self {
         Self { partial, listing, preserve, entries: Lookup::new(listing), open: None }
     }
 

@@ -22,7 +22,7 @@ use super::dial::read_frame;
 use super::identity::{random, Identity};
 use crate::net::tcp::{set_buffers, tune, Metered};
 use crate::net::wire::buffers::{self, Unread};
-use crate::net::wire::{Inlet, KeyedInlet, Records, TlsInlet};
+use crate::net::wire::{KeyedPackReceiver, PackReceiver, Records, TlsPackReceiver};
 use crate::report::progress::Progress;
 
 /// Time a stranger has to become the authenticated sender.
@@ -97,17 +97,17 @@ impl Refusal {
 }
 
 /// Where greeted connections go.
-pub(crate) trait Reception: Send + Sync + 'static {
+pub(crate) trait ConnectionHandler: Send + Sync + 'static {
     /// The control connection, once; `undigested`: blocks will carry no digests.
     fn control(&self, stream: ServerStream, peer: SocketAddr, undigested: bool);
     /// A data connection; runs until the stream ends.
-    fn data(&self, inlet: Box<dyn Inlet>, number: u16);
+    fn data(&self, inlet: Box<dyn PackReceiver>, number: u16);
 }
 
 /// A connection that passed its handshake.
 enum Greeted {
     Control(Box<ServerStream>, bool),
-    Data(Box<dyn Inlet>, u16),
+    Data(Box<dyn PackReceiver>, u16),
 }
 
 /// Binds the listening socket; accepted ones inherit its buffers.
@@ -152,7 +152,7 @@ pub(crate) struct Acceptor<R> {
     pub(crate) stop: Arc<AtomicBool>,
 }
 
-impl<R: Reception> Acceptor<R> {
+impl<R: ConnectionHandler> Acceptor<R> {
     /// Starts the thread.
     pub(crate) fn start(self) -> io::Result<()> {
         let shared = Arc::new(Shared { acceptor: self, handshakes: Mutex::default(), greeted: AtomicBool::new(false) });
@@ -167,7 +167,7 @@ struct Shared<R> {
     greeted: AtomicBool,
 }
 
-impl<R: Reception> Shared<R> {
+impl<R: ConnectionHandler> Shared<R> {
     fn run(self: &Arc<Self>) {
         let mut number = 0u64;
         while !self.acceptor.stop.load(Ordering::Relaxed) {
@@ -235,7 +235,7 @@ impl<R: Reception> Shared<R> {
             (OPENING_CONTROL, ..) => self.control(metered),
             (OPENING_DATA, Encryption::Required, Some(_)) => self.data(metered),
             (OPENING_KEYED, Encryption::None, Some((secret, undigested))) => {
-                let (number, inlet) = KeyedInlet::accept(metered, secret, *undigested)?;
+                let (number, inlet) = KeyedPackReceiver::accept(metered, secret, *undigested)?;
                 Ok(Greeted::Data(Box::new(inlet), number))
             }
             _ => Err(io::Error::other("it does not start as a connection that is due here does")),
@@ -279,7 +279,7 @@ impl<R: Reception> Shared<R> {
         let peer = self.acceptor.identity.check_peer(records.state().peer_certificates());
         let hello = hear(&mut records, peer, |hello| self.check_data(hello))?;
         answer(&mut records, &Welcome::default())?;
-        Ok(Greeted::Data(Box::new(TlsInlet::new(records)?), hello.stream as u16))
+        Ok(Greeted::Data(Box::new(TlsPackReceiver::new(records)?), hello.stream as u16))
     }
 
     fn check_control(&self, hello: &Hello) -> Result<(), Refusal> {

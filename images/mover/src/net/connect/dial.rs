@@ -17,7 +17,7 @@ use rustls::{ClientConnection, CommonState, StreamOwned};
 
 use super::identity::{refusal, Identity};
 use crate::net::tcp::{self, Binding, Metered};
-use crate::net::wire::{KeyedOutlet, Outlet, Records, TlsOutlet};
+use crate::net::wire::{KeyedPackSender, PackSender, Records, TlsPackSender};
 use crate::report::progress::Progress;
 
 /// Time for one connection to be made and greeted.
@@ -138,10 +138,10 @@ impl Dialer {
         admission: &Admission,
         stream: u16,
         congestion_control: &str,
-    ) -> Result<Box<dyn Outlet>, DialError> {
+    ) -> Result<Box<dyn PackSender>, DialError> {
         let open = |opening| self.open(opening, Some(congestion_control), admission.buffer_bytes);
         if self.encryption == Encryption::None {
-            return Ok(Box::new(KeyedOutlet::greet(
+            return Ok(Box::new(KeyedPackSender::greet(
                 open(OPENING_KEYED)?,
                 &admission.secret,
                 stream,
@@ -154,7 +154,7 @@ impl Dialer {
         self.check_peer(records.state())?;
         let token = admission.token.clone();
         greet(&mut records, &Hello { token, stream: u32::from(stream), ..self.hello(Purpose::Data) })?;
-        Ok(Box::new(TlsOutlet::new(records)?))
+        Ok(Box::new(TlsPackSender::new(records)?))
     }
 
     fn open(

@@ -13,9 +13,9 @@ use fairlead_protocol::receiver::lock;
 use fairlead_protocol::Fault;
 
 use crate::fs::metadata::Preserve;
-use crate::fs::partial::journal::Journal;
-use crate::fs::partial::{BlockWriter, Partial};
-use crate::net::wire::{Inlet, WireError};
+use crate::fs::partial::ledger_writer::LedgerWriter;
+use crate::fs::partial::{BlockWriter, PartialDirectory};
+use crate::net::wire::{PackReceiver, WireError};
 use crate::report::progress::Progress;
 
 const CLOSE_POLL: Duration = Duration::from_millis(5);
@@ -33,7 +33,7 @@ pub(crate) enum StreamError {
 
 /// What became of a pack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum PackFate {
+pub(crate) enum PackOutcome {
     /// Every block is verified and handed to the file system.
     Stored(u64),
     /// A block failed its check.
@@ -43,7 +43,7 @@ pub(crate) enum PackFate {
 /// What becomes of blocks.
 pub(crate) enum Depot {
     /// They are checked, written and recorded.
-    Disk { partial: Arc<Partial>, journal: Arc<Journal>, preserve: Vec<Preserve> },
+    Disk { partial: Arc<PartialDirectory>, ledger_writer: Arc<LedgerWriter>, preserve: Vec<Preserve> },
     /// They are checked and thrown away; without digests there is nothing to check beyond the wire.
     Null { undigested: bool },
 }
@@ -87,15 +87,19 @@ impl DataPlane {
     }
 
     /// Reads packs until the stream's end mark and reports each one's fate.
-    pub(crate) fn receive(&self, stream: &mut dyn Inlet, report: impl FnMut(PackFate)) -> Result<(), StreamError> {
+    pub(crate) fn receive(
+        &self,
+        stream: &mut dyn PackReceiver,
+        report: impl FnMut(PackOutcome),
+    ) -> Result<(), StreamError> {
         match &self.depot {
-            Depot::Disk { partial, journal, preserve } => {
+            Depot::Disk { partial, ledger_writer, preserve } => {
                 let mut writer = BlockWriter::new(partial, &self.listing, preserve);
                 let mut payload = vec![0; PACK_PAYLOAD_BYTES as usize];
                 self.packs(stream, report, |pack, segments, payload_bytes, stream| {
                     let payload = &mut payload[..payload_bytes as usize];
                     stream.read_exact(payload).map_err(WireError::from)?;
-                    Ok(self.take(pack, segments, payload, journal, &mut writer)?)
+                    Ok(self.take(pack, segments, payload, ledger_writer, &mut writer)?)
                 })
             }
             Depot::Null { undigested } => self
@@ -106,9 +110,9 @@ impl DataPlane {
     /// Has every pack taken whose blocks belong to the transfer.
     fn packs(
         &self,
-        stream: &mut dyn Inlet,
-        mut report: impl FnMut(PackFate),
-        mut take: impl FnMut(u64, &[Segment], u32, &mut dyn Inlet) -> Result<PackFate, StreamError>,
+        stream: &mut dyn PackReceiver,
+        mut report: impl FnMut(PackOutcome),
+        mut take: impl FnMut(u64, &[Segment], u32, &mut dyn PackReceiver) -> Result<PackOutcome, StreamError>,
     ) -> Result<(), StreamError> {
         let (mut table, mut segments) = (Vec::new(), Vec::new());
         loop {
@@ -126,9 +130,9 @@ impl DataPlane {
         pack: u64,
         segments: &[Segment],
         undigested: bool,
-        stream: &mut dyn Inlet,
-    ) -> Result<PackFate, StreamError> {
-        let mut fate = PackFate::Stored(pack);
+        stream: &mut dyn PackReceiver,
+    ) -> Result<PackOutcome, StreamError> {
+        let mut fate = PackOutcome::Stored(pack);
         for segment in segments {
             let (length, mut hasher) = (segment.payload_bytes() as usize, BlockHasher::default());
             if segment.is_hole {
@@ -142,7 +146,7 @@ impl DataPlane {
                 self.note(segment)?;
             } else {
                 self.damaged(segment);
-                fate = PackFate::Damaged(pack);
+                fate = PackOutcome::Damaged(pack);
             }
         }
         Ok(fate)
@@ -153,10 +157,10 @@ impl DataPlane {
         pack: u64,
         segments: &[Segment],
         payload: &[u8],
-        journal: &Journal,
+        ledger_writer: &LedgerWriter,
         writer: &mut BlockWriter<'_>,
-    ) -> Result<PackFate, Fault> {
-        let mut fate = PackFate::Stored(pack);
+    ) -> Result<PackOutcome, Fault> {
+        let mut fate = PackOutcome::Stored(pack);
         let mut rest = payload;
         let mut written = Vec::with_capacity(segments.len());
         for segment in segments {
@@ -165,14 +169,14 @@ impl DataPlane {
             let digest = if segment.is_hole { of_zeros(segment.length) } else { of_block(bytes) };
             if digest != segment.digest {
                 self.damaged(segment);
-                fate = PackFate::Damaged(pack);
+                fate = PackOutcome::Damaged(pack);
                 continue;
             }
-            if self.store(segment, bytes, journal, writer)? {
+            if self.store(segment, bytes, ledger_writer, writer)? {
                 written.push(*segment);
             }
         }
-        journal.stored(written, payload.len() as u64);
+        ledger_writer.stored(written, payload.len() as u64);
         Ok(fate)
     }
 
@@ -181,16 +185,16 @@ impl DataPlane {
         &self,
         segment: &Segment,
         bytes: &[u8],
-        journal: &Journal,
+        ledger_writer: &LedgerWriter,
         writer: &mut BlockWriter<'_>,
     ) -> Result<bool, Fault> {
         let open = self.open.read().unwrap_or_else(PoisonError::into_inner);
         if !*open {
             return Ok(false);
         }
-        self.make_way(segment, journal)?;
+        self.make_way(segment, ledger_writer)?;
         if self.is_one_of_many(segment) {
-            journal.begun(segment);
+            ledger_writer.begun(segment);
         }
         let operation = self.progress.disk.begin();
         writer.write(segment, bytes)?;
@@ -215,11 +219,11 @@ impl DataPlane {
     }
 
     /// A block that an earlier attempt left gives way to what the sender has now, in the ledger before on the disk.
-    fn make_way(&self, segment: &Segment, journal: &Journal) -> Result<(), Fault> {
+    fn make_way(&self, segment: &Segment, ledger_writer: &LedgerWriter) -> Result<(), Fault> {
         if !self.with_assembly(|assembly| Ok(assembly.contradicts_kept(segment)))? {
             return Ok(());
         }
-        journal.lose(&[(segment.file, segment.block)])?;
+        ledger_writer.lose(&[(segment.file, segment.block)])?;
         let whole = self.with_assembly(|assembly| Ok(assembly.forget(segment.file, segment.block)))?;
         self.progress.reopened(u64::from(segment.length), u64::from(whole));
         self.progress.bytes_resent.fetch_add(u64::from(segment.length), Ordering::Relaxed);

@@ -15,12 +15,12 @@ use fairlead_protocol::sender::Sender;
 use fairlead_protocol::{Fault, Reason};
 use serde::{Serialize, Serializer};
 
-use crate::fs::origin::{Origin, OriginReader};
+use crate::fs::block_source::{BlockSource, BlockSourceReader};
 use crate::net::connect::dial::{Admission, DialError, Dialer};
 use crate::net::pacing::Pacer;
 use crate::net::send_buffer::{self, SendBuffer};
 use crate::net::tcp;
-use crate::net::wire::{Outlet, Payload};
+use crate::net::wire::{PackSender, Payload};
 use crate::report::progress::Progress;
 
 /// Connections a stream may lose in a row without a block in between.
@@ -76,7 +76,7 @@ pub(crate) struct Pool {
     dialer: Arc<Dialer>,
     admission: Admission,
     session: Arc<Mutex<Sender>>,
-    source: Arc<Origin>,
+    source: Arc<BlockSource>,
     progress: Arc<Progress>,
     pacer: Arc<Pacer>,
     state: Mutex<State>,
@@ -92,7 +92,7 @@ pub(crate) struct PoolParts {
     pub(crate) dialer: Arc<Dialer>,
     pub(crate) admission: Admission,
     pub(crate) session: Arc<Mutex<Sender>>,
-    pub(crate) source: Arc<Origin>,
+    pub(crate) source: Arc<BlockSource>,
     pub(crate) progress: Arc<Progress>,
     pub(crate) pacer: Arc<Pacer>,
     pub(crate) transport: Transport,
@@ -261,7 +261,13 @@ impl Pool {
         self.progress.streams.store(state.live.len() as u64, Ordering::Relaxed);
     }
 
-    fn pump(&self, slot: u16, connection: u64, outlet: &mut dyn Outlet, failures: &mut u32) -> Result<(), StreamEnd> {
+    fn pump(
+        &self,
+        slot: u16,
+        connection: u64,
+        outlet: &mut dyn PackSender,
+        failures: &mut u32,
+    ) -> Result<(), StreamEnd> {
         let mut work = Workspace::default();
         while self.wanted(slot) {
             let Some(pack) = self.next_pack(connection) else {
@@ -271,8 +277,8 @@ impl Pool {
             self.fill(&pack, &mut work)?;
             self.progress.bulk_started();
             let payload = match *self.source {
-                Origin::Tree(_) => Payload::Bytes(&work.payload),
-                Origin::Zeros(_) => Payload::Zeros(pack.bytes() as usize),
+                BlockSource::Tree(_) => Payload::Bytes(&work.payload),
+                BlockSource::Zeros(_) => Payload::Zeros(pack.bytes() as usize),
             };
             outlet.send(&work.head, payload)?;
             *failures = 0;
@@ -341,7 +347,7 @@ impl Pool {
 /// What a stream reuses from pack to pack.
 #[derive(Default)]
 struct Workspace {
-    reader: OriginReader,
+    reader: BlockSourceReader,
     head: Vec<u8>,
     payload: Vec<u8>,
     digests: Vec<Digest>,

@@ -31,7 +31,7 @@ const USUAL_ALLOWED_BYTES: u64 = 212_992;
 
 /// Limits of the kernel in this network namespace, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Limits {
+pub(crate) struct KernelBufferLimits {
     /// To which the kernel grows a send buffer by itself (`net.ipv4.tcp_wmem`, third number).
     pub(crate) automatic: u64,
     /// What a process may ask for (`net.core.wmem_max`); the kernel doubles it for its own bookkeeping.
@@ -50,7 +50,7 @@ pub(crate) enum Plan {
 }
 
 /// Decides from the rate that is to be reached in bits per second, if one is known, and the RTT.
-pub(crate) fn plan(rate_bps: Option<u64>, rtt: Duration, limits: Limits) -> Plan {
+pub(crate) fn plan(rate_bps: Option<u64>, rtt: Duration, limits: KernelBufferLimits) -> Plan {
     let Some(rate_bps) = rate_bps else { return Plan::Automatic };
     let bdp = u128::from(rate_bps).saturating_mul(rtt.as_micros()) / 8_000_000;
     let needed_bytes = bdp.saturating_mul(2).min(u128::from(CEILING_BYTES)) as u64;
@@ -88,8 +88,10 @@ pub(crate) fn bound_unread(socket: &TcpStream, unread: Unread) {
 /// The plan for streams beside this connection, told where it falls short.
 pub(crate) fn for_path(control: &TcpStream, rate_bps: Option<u64>) -> Option<u32> {
     let rtt = fairlead_sys::tcp_info(control).map_or(Duration::ZERO, |info| Duration::from_micros(info.rtt_us.into()));
-    let limits =
-        Limits { automatic: automatic_send_bytes(), allowed: number("/proc/sys/net/core/wmem_max", 0).unwrap_or(0) };
+    let limits = KernelBufferLimits {
+        automatic: automatic_send_bytes(),
+        allowed: number("/proc/sys/net/core/wmem_max", 0).unwrap_or(0),
+    };
     match plan(rate_bps, rtt, limits) {
         Plan::Automatic => None,
         Plan::Fixed(bytes) => Some(bytes),
@@ -169,7 +171,7 @@ mod tests {
 
     #[test]
     fn buffers_follow_rate_and_rtt_up_to_what_the_kernel_grants() {
-        let limits = |automatic, allowed| Limits { automatic, allowed };
+        let limits = |automatic, allowed| KernelBufferLimits { automatic, allowed };
         let usual = limits(4 << 20, 212_992);
         let tuned = limits(4 << 20, 64 << 20);
         let (ms, gigabit) = (Duration::from_millis, 1_000_000_000);

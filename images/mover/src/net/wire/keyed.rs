@@ -13,7 +13,7 @@ use fairlead_protocol::limits::STREAMS;
 use fairlead_protocol::pack::{Header, HEADER_BYTES, SEGMENT_BYTES};
 
 use super::incoming::Incoming;
-use super::{read_head, Inlet, Outlet, Payload, WireError, CHUNK_BYTES, FAREWELL, LINGER};
+use super::{read_head, PackReceiver, PackSender, Payload, WireError, CHUNK_BYTES, FAREWELL, LINGER};
 use crate::net::connect::identity::random;
 use crate::net::pacing::gate::Gate;
 use crate::net::tcp::Metered;
@@ -25,14 +25,14 @@ const PIECES: usize = CHUNK_BYTES / PIECE_BYTES;
 const _: () = assert!(CHUNK_BYTES % PIECE_BYTES == 0, "both ends cut a payload alike");
 
 /// The sender's end.
-pub(crate) struct KeyedOutlet {
+pub(crate) struct KeyedPackSender {
     socket: Metered,
     keys: Keys,
     /// If blocks carry no digests.
     pieces: Option<PieceTagger>,
 }
 
-impl KeyedOutlet {
+impl KeyedPackSender {
     /// Greets the receiver and has it prove that it is the one of the control connection. `undigested`: blocks carry no digests.
     pub(crate) fn greet(mut socket: Metered, secret: &Secret, stream: u16, undigested: bool) -> io::Result<Self> {
         let greeter = secret.greet(stream, &random::<NONCE_BYTES>()?);
@@ -64,7 +64,7 @@ impl KeyedOutlet {
     }
 }
 
-impl Outlet for KeyedOutlet {
+impl PackSender for KeyedPackSender {
     fn send(&mut self, head: &[u8], payload: Payload<'_>) -> io::Result<()> {
         let (tag, are_zeros) = (self.keys.forward.tag(&[head]), matches!(payload, Payload::Zeros(_)));
         let mut before = [head, &tag];
@@ -99,7 +99,7 @@ impl Outlet for KeyedOutlet {
 }
 
 /// The receiver's end.
-pub(crate) struct KeyedInlet {
+pub(crate) struct KeyedPackReceiver {
     incoming: Incoming,
     keys: Keys,
     /// If blocks carry no digests.
@@ -110,7 +110,7 @@ pub(crate) struct KeyedInlet {
     checked: usize,
 }
 
-impl KeyedInlet {
+impl KeyedPackReceiver {
     /// Hears a greeting, proves that this is the receiver, and has the sender do likewise. The stream's number and the stream.
     pub(crate) fn accept(mut socket: Metered, secret: &Secret, undigested: bool) -> io::Result<(u16, Self)> {
         let mut greeting = [0; GREETING_BYTES];
@@ -165,7 +165,7 @@ impl KeyedInlet {
     }
 }
 
-impl Inlet for KeyedInlet {
+impl PackReceiver for KeyedPackReceiver {
     fn head(&mut self, table: &mut Vec<u8>) -> Result<Header, WireError> {
         let (bytes, header) = read_head(table, |bytes| self.incoming.read_exact(bytes, NEXT_HEAD_BYTES))?;
         let mut tag = [0; TAG_BYTES];

@@ -19,9 +19,9 @@ use std::time::Duration;
 use fairlead_protocol::pack::{Header, PackError, HEADER_BYTES, SEGMENT_BYTES};
 
 use super::pacing::gate::Gate;
-pub(crate) use keyed::{KeyedInlet, KeyedOutlet};
+pub(crate) use keyed::{KeyedPackReceiver, KeyedPackSender};
 pub(crate) use records::Records;
-pub(crate) use tls::{TlsInlet, TlsOutlet};
+pub(crate) use tls::{TlsPackReceiver, TlsPackSender};
 
 /// Bytes handed to the system at once, and the receive buffer of a stream.
 pub(crate) const CHUNK_BYTES: usize = 256 << 10;
@@ -76,7 +76,7 @@ impl WireError {
 }
 
 /// The sending end of a data connection.
-pub(crate) trait Outlet: Send {
+pub(crate) trait PackSender: Send {
     /// Sends a pack: its header and table, then its payload.
     fn send(&mut self, head: &[u8], payload: Payload<'_>) -> io::Result<()>;
     /// Looks, without waiting, whether the connection still stands.
@@ -90,7 +90,7 @@ pub(crate) trait Outlet: Send {
 }
 
 /// The receiving end of a data connection.
-pub(crate) trait Inlet: Send {
+pub(crate) trait PackReceiver: Send {
     /// The next header with its table, known to be the sender's.
     fn head(&mut self, table: &mut Vec<u8>) -> Result<Header, WireError>;
     /// Fills `bytes` with the payload's next ones.

@@ -24,13 +24,13 @@ const SLACK_BYTES: usize = 1 << 10;
 const RECORDS_AT_ONCE: usize = 16;
 
 /// Either end's connection.
-pub(crate) trait Engine {
+pub(crate) trait TlsEngine {
     type Side;
     fn process<'c, 'i>(&'c mut self, incoming: &'i mut [u8]) -> UnbufferedStatus<'c, 'i, Self::Side>;
     fn state(&self) -> &CommonState;
 }
 
-impl Engine for UnbufferedClientConnection {
+impl TlsEngine for UnbufferedClientConnection {
     type Side = ClientConnectionData;
 
     fn process<'c, 'i>(&'c mut self, incoming: &'i mut [u8]) -> UnbufferedStatus<'c, 'i, Self::Side> {
@@ -42,7 +42,7 @@ impl Engine for UnbufferedClientConnection {
     }
 }
 
-impl Engine for UnbufferedServerConnection {
+impl TlsEngine for UnbufferedServerConnection {
     type Side = ServerConnectionData;
 
     fn process<'c, 'i>(&'c mut self, incoming: &'i mut [u8]) -> UnbufferedStatus<'c, 'i, Self::Side> {
@@ -140,7 +140,7 @@ pub(crate) struct Records<E> {
     peer_closed: bool,
 }
 
-impl<E: Engine> Records<E> {
+impl<E: TlsEngine> Records<E> {
     /// A connection with small buffers, enough for a handshake and a greeting.
     pub(crate) fn new(engine: E, socket: Metered) -> Self {
         Self {
@@ -384,13 +384,13 @@ impl<E: Engine> Records<E> {
 }
 
 /// For greetings: a read waits until the whole buffer is filled.
-impl<E: Engine> Read for Records<E> {
+impl<E: TlsEngine> Read for Records<E> {
     fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
         Records::read_exact(self, bytes).map(|()| bytes.len())
     }
 }
 
-impl<E: Engine> Write for Records<E> {
+impl<E: TlsEngine> Write for Records<E> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.send(bytes).map(|()| bytes.len())
     }

@@ -14,8 +14,8 @@ use rustix::event::{poll, PollFd, PollFlags};
 use time::OffsetDateTime;
 
 use super::buffers::Unread;
-use super::{Inlet, KeyedInlet, KeyedOutlet, Outlet, Payload, Records, WireError, CHUNK_BYTES};
-use crate::net::connect::accept::{listen, Acceptor, Reception, ServerStream, Terms};
+use super::{KeyedPackReceiver, KeyedPackSender, PackReceiver, PackSender, Payload, Records, WireError, CHUNK_BYTES};
+use crate::net::connect::accept::{listen, Acceptor, ConnectionHandler, ServerStream, Terms};
 use crate::net::connect::dial::{Admission, Dialer, Greeted};
 use crate::net::connect::identity::{Identity, Role};
 use crate::net::tcp::{Binding, Metered};
@@ -27,14 +27,14 @@ const DATA: &[u8; 7] = b"at once";
 /// Longer than anything here takes on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-struct Desk(Mutex<Sender<(Box<dyn Inlet>, u16)>>, Mutex<Sender<ServerStream>>);
+struct Desk(Mutex<Sender<(Box<dyn PackReceiver>, u16)>>, Mutex<Sender<ServerStream>>);
 
-impl Reception for Desk {
+impl ConnectionHandler for Desk {
     fn control(&self, stream: ServerStream, _: SocketAddr, _: bool) {
         let _ = self.1.lock().unwrap().send(stream);
     }
 
-    fn data(&self, inlet: Box<dyn Inlet>, number: u16) {
+    fn data(&self, inlet: Box<dyn PackReceiver>, number: u16) {
         let _ = self.0.lock().unwrap().send((inlet, number));
     }
 }
@@ -43,7 +43,7 @@ impl Reception for Desk {
 struct Ends {
     dialer: Dialer,
     admission: Admission,
-    inlets: Receiver<(Box<dyn Inlet>, u16)>,
+    inlets: Receiver<(Box<dyn PackReceiver>, u16)>,
     stop: Arc<AtomicBool>,
     _control: (crate::net::connect::dial::ClientStream, ServerStream),
 }
@@ -87,7 +87,7 @@ impl Ends {
         Self { dialer, admission, inlets, stop, _control: control }
     }
 
-    fn stream(&self, number: u16) -> (Box<dyn Outlet>, Box<dyn Inlet>) {
+    fn stream(&self, number: u16) -> (Box<dyn PackSender>, Box<dyn PackReceiver>) {
         let outlet = self.dialer.data(&self.admission, number, "reno").unwrap();
         let (inlet, seen) = self.inlets.recv_timeout(PATIENCE).unwrap();
         assert_eq!(seen, number);
@@ -109,7 +109,7 @@ fn head(pack: u64, payload_bytes: u32) -> Vec<u8> {
 }
 
 /// Sleeps until the socket has something to say.
-fn await_event(outlet: &dyn Outlet) {
+fn await_event(outlet: &dyn PackSender) {
     poll(&mut [PollFd::new(outlet.socket(), PollFlags::IN)], None).unwrap();
 }
 
@@ -265,7 +265,7 @@ fn the_end_of_an_idle_stream_is_noticed_and_silence_is_not_the_end() {
 }
 
 /// Returns when the peer has acknowledged everything.
-fn await_acknowledgement(outlet: &dyn Outlet) {
+fn await_acknowledgement(outlet: &dyn PackSender) {
     let deadline = Instant::now() + PATIENCE;
     while fairlead_sys::tcp_info(outlet.socket()).unwrap().unacknowledged > 0 {
         assert!(Instant::now() < deadline);
@@ -323,14 +323,14 @@ fn payload_without_digests_cannot_be_changed_repeated_or_exchanged_on_the_wire()
         let ((sender, mut from_sender), (receiver, mut to_receiver)) = (pair(), pair());
         let (here, there) = (secret.clone(), secret.clone());
         let sending = std::thread::spawn(move || {
-            let mut outlet = KeyedOutlet::greet(sender, &here, 0, true).unwrap();
+            let mut outlet = KeyedPackSender::greet(sender, &here, 0, true).unwrap();
             for (pack, byte) in [(0, 1), (1, 2)] {
                 outlet.send(&head(pack, 10), Payload::Bytes(&[byte; 10])).unwrap();
             }
             outlet
         });
         let receiving = std::thread::spawn(move || {
-            let (_, mut inlet) = KeyedInlet::accept(receiver, &there, true)?;
+            let (_, mut inlet) = KeyedPackReceiver::accept(receiver, &there, true)?;
             let mut table = Vec::new();
             for _ in 0..2 {
                 inlet.head(&mut table)?;

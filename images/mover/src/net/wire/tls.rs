@@ -8,13 +8,13 @@ use fairlead_protocol::pack::Header;
 use rustls::client::UnbufferedClientConnection;
 use rustls::server::UnbufferedServerConnection;
 
-use super::{read_head, Inlet, Outlet, Payload, Records, WireError, FAREWELL, LINGER};
+use super::{read_head, PackReceiver, PackSender, Payload, Records, WireError, FAREWELL, LINGER};
 use crate::net::pacing::gate::Gate;
 
 /// The sender's end.
-pub(crate) struct TlsOutlet(Records<UnbufferedClientConnection>);
+pub(crate) struct TlsPackSender(Records<UnbufferedClientConnection>);
 
-impl TlsOutlet {
+impl TlsPackSender {
     /// Takes over a greeted connection.
     pub(crate) fn new(mut records: Records<UnbufferedClientConnection>) -> io::Result<Self> {
         records.widen_outgoing();
@@ -23,7 +23,7 @@ impl TlsOutlet {
     }
 }
 
-impl Outlet for TlsOutlet {
+impl PackSender for TlsPackSender {
     fn send(&mut self, head: &[u8], payload: Payload<'_>) -> io::Result<()> {
         self.0.send(head)?;
         payload.pieces().try_for_each(|piece| self.0.send(piece))?;
@@ -51,9 +51,9 @@ impl Outlet for TlsOutlet {
 }
 
 /// The receiver's end.
-pub(crate) struct TlsInlet(Records<UnbufferedServerConnection>);
+pub(crate) struct TlsPackReceiver(Records<UnbufferedServerConnection>);
 
-impl TlsInlet {
+impl TlsPackReceiver {
     /// Takes over a greeted connection.
     pub(crate) fn new(mut records: Records<UnbufferedServerConnection>) -> io::Result<Self> {
         records.widen_incoming();
@@ -62,7 +62,7 @@ impl TlsInlet {
     }
 }
 
-impl Inlet for TlsInlet {
+impl PackReceiver for TlsPackReceiver {
     fn head(&mut self, table: &mut Vec<u8>) -> Result<Header, WireError> {
         Ok(read_head(table, |bytes| self.0.read_exact(bytes))?.1)
     }

@@ -11,16 +11,16 @@ use fairlead_protocol::Fault;
 
 use super::receipts::Receipts;
 use crate::fs::partial::recovery::Recovery;
-use crate::net::connect::accept::{Reception, ServerStream};
-use crate::net::link::LinkEvent;
+use crate::net::connect::accept::{ConnectionHandler, ServerStream};
+use crate::net::control_connection::ConnectionEvent;
 use crate::net::streams::inbound::{DataPlane, StreamError};
-use crate::net::wire::{Inlet, WireError};
+use crate::net::wire::{PackReceiver, WireError};
 
 /// What the receiver's thread is told.
 pub(super) enum Event {
     /// The control connection, its peer, and whether blocks carry no digests.
     Control(Box<ServerStream>, SocketAddr, bool),
-    Link(LinkEvent),
+    Link(ConnectionEvent),
     /// There are receipts.
     Packs,
     Surveyed(Result<(Vec<u32>, Recovery), Fault>),
@@ -33,8 +33,8 @@ pub(super) enum Event {
     Fault(Fault),
 }
 
-impl From<LinkEvent> for Event {
-    fn from(event: LinkEvent) -> Self {
+impl From<ConnectionEvent> for Event {
+    fn from(event: ConnectionEvent) -> Self {
         Self::Link(event)
     }
 }
@@ -46,12 +46,12 @@ pub(super) struct Desk {
     pub(super) plane: Arc<Mutex<Option<Arc<DataPlane>>>>,
 }
 
-impl Reception for Desk {
+impl ConnectionHandler for Desk {
     fn control(&self, stream: ServerStream, peer: SocketAddr, undigested: bool) {
         let _ = self.events.send(Event::Control(Box::new(stream), peer, undigested));
     }
 
-    fn data(&self, mut inlet: Box<dyn Inlet>, number: u16) {
+    fn data(&self, mut inlet: Box<dyn PackReceiver>, number: u16) {
         let Some(plane) = lock(&self.plane).clone() else { return };
         plane.progress.streams.fetch_add(1, Ordering::Relaxed);
         let result = plane.receive(&mut *inlet, |fate| {

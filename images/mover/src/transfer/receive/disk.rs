@@ -5,43 +5,43 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 
 use fairlead_protocol::assembly::Assembly;
-use fairlead_protocol::ledger::Book;
+use fairlead_protocol::ledger::LedgerContents;
 use fairlead_protocol::listing::{Kind, Listing};
 use fairlead_protocol::receiver::lock;
 use fairlead_protocol::{Fault, Reason};
 
-use crate::cli::Receive;
-use crate::fs::partial::journal::Journal;
+use crate::cli::ReceiveArguments;
+use crate::fs::partial::ledger_writer::LedgerWriter;
 use crate::fs::partial::recovery::Recovery;
-use crate::fs::partial::Partial;
+use crate::fs::partial::PartialDirectory;
 use crate::fs::root::Root;
 use crate::fs::survey::{check_space, open_destination, write_fault};
 use crate::report::progress::Progress;
 use crate::transfer::deposit::Job;
-use crate::transfer::Setting;
+use crate::transfer::TransferContext;
 
 /// The destination, unless nothing is stored.
 pub(super) struct Disk {
     pub(super) root: Arc<Root>,
-    pub(super) partial: Arc<Partial>,
+    pub(super) partial: Arc<PartialDirectory>,
     pub(super) job: Job,
     /// What earlier attempts left, until it is taken over.
-    pub(super) book: Option<Arc<Book>>,
+    pub(super) book: Option<Arc<LedgerContents>>,
     pub(super) recovery: Recovery,
 }
 
 impl Disk {
-    pub(super) fn open(directory: &Path, args: &Receive, setting: &Setting) -> Result<Self, Fault> {
+    pub(super) fn open(directory: &Path, args: &ReceiveArguments, context: &TransferContext) -> Result<Self, Fault> {
         let root = Arc::new(open_destination(directory)?);
-        let (partial, book) = Partial::open(&root, &setting.identity.job, setting.identity.attempt)?;
+        let (partial, book) = PartialDirectory::open(&root, &context.identity.job, context.identity.attempt)?;
         let partial = Arc::new(partial);
-        let job = Job::new(args, &root, &partial, &setting.progress);
+        let job = Job::new(args, &root, &partial, &context.progress);
         Ok(Self { root, partial, job, book: Some(Arc::new(book)), recovery: Recovery::default() })
     }
 
     pub(super) fn check(&self) -> Result<(), Fault> {
         self.partial.ledger().check()?;
-        self.job.journal.as_ref().map_or(Ok(()), |journal| journal.check())
+        self.job.ledger_writer.as_ref().map_or(Ok(()), |ledger_writer| ledger_writer.check())
     }
 
     /// Makes the partial files ready for all but `skip`, with what earlier attempts left in them.
@@ -51,7 +51,7 @@ impl Disk {
         skip: Arc<Vec<u32>>,
         assembly: Arc<Mutex<Option<Assembly>>>,
         progress: &Progress,
-    ) -> Result<(Arc<Book>, Recovery), Fault> {
+    ) -> Result<(Arc<LedgerContents>, Recovery), Fault> {
         let Some(book) = self.book.take() else { return Err(Fault::protocol("the plan was made before")) };
         let mut recovery = std::mem::take(&mut self.recovery);
         self.job.skip = Arc::clone(&skip);
@@ -71,16 +71,16 @@ impl Disk {
         Ok((book, recovery))
     }
 
-    /// Starts the journal and counts what earlier attempts left and wasted.
+    /// Starts the ledger_writer and counts what earlier attempts left and wasted.
     pub(super) fn resume(
         &mut self,
         listing: &Arc<Listing>,
         recovery: &Recovery,
-        book: &Book,
+        book: &LedgerContents,
         progress: &Arc<Progress>,
     ) -> Result<(), Fault> {
         let received_bytes = book.received_bytes();
-        let journal = Journal::start(
+        let ledger_writer = LedgerWriter::start(
             Arc::clone(&self.partial),
             Arc::clone(listing),
             Arc::clone(progress),
@@ -88,7 +88,7 @@ impl Disk {
             received_bytes,
         );
         let failed = |error| Fault::new(Reason::InternalError, format!("a thread could not be started: {error}"));
-        self.job.journal = Some(Arc::new(journal.map_err(failed)?));
+        self.job.ledger_writer = Some(Arc::new(ledger_writer.map_err(failed)?));
         let (kept_bytes, kept_files) = lock(&self.job.assembly).as_ref().map_or((0, 0), |assembly| {
             let kept = assembly.kept();
             let bytes: u64 = kept.iter().map(|run| run.bytes(listing.size(run.file))).sum();

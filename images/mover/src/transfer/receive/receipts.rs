@@ -6,36 +6,36 @@ use std::time::Duration;
 
 use fairlead_protocol::receiver::lock;
 
-use crate::net::streams::inbound::PackFate;
+use crate::net::streams::inbound::PackOutcome;
 
 /// Least time between two acknowledgements.
 const INTERVAL: Duration = Duration::from_millis(2);
 
 /// Packs that the sender was not told of.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Fates {
+pub(super) struct PackOutcomes {
     pub(super) stored: Vec<u64>,
     pub(super) damaged: Vec<u64>,
 }
 
 /// Where the streams leave what became of their packs.
 #[derive(Debug, Default)]
-pub(super) struct Receipts(Mutex<Fates>);
+pub(super) struct Receipts(Mutex<PackOutcomes>);
 
 impl Receipts {
     /// Notes a pack. True for the first since they were taken: whoever takes them has to be told.
-    pub(super) fn note(&self, fate: PackFate) -> bool {
+    pub(super) fn note(&self, fate: PackOutcome) -> bool {
         let mut fates = lock(&self.0);
-        let first = *fates == Fates::default();
+        let first = *fates == PackOutcomes::default();
         match fate {
-            PackFate::Stored(pack) => fates.stored.push(pack),
-            PackFate::Damaged(pack) => fates.damaged.push(pack),
+            PackOutcome::Stored(pack) => fates.stored.push(pack),
+            PackOutcome::Damaged(pack) => fates.damaged.push(pack),
         }
         first
     }
 
     /// What was noted since the last time.
-    pub(super) fn take(&self) -> Fates {
+    pub(super) fn take(&self) -> PackOutcomes {
         std::mem::take(&mut lock(&self.0))
     }
 }
@@ -72,11 +72,12 @@ mod tests {
     #[test]
     fn only_the_first_of_some_packs_is_news() {
         let receipts = Receipts::default();
-        let noted = [PackFate::Stored(4), PackFate::Damaged(5), PackFate::Stored(6)].map(|fate| receipts.note(fate));
+        let noted =
+            [PackOutcome::Stored(4), PackOutcome::Damaged(5), PackOutcome::Stored(6)].map(|fate| receipts.note(fate));
         assert_eq!(noted, [true, false, false]);
-        assert_eq!(receipts.take(), Fates { stored: vec![4, 6], damaged: vec![5] });
-        assert_eq!(receipts.take(), Fates::default());
-        assert!(receipts.note(PackFate::Damaged(5)), "after they were taken");
+        assert_eq!(receipts.take(), PackOutcomes { stored: vec![4, 6], damaged: vec![5] });
+        assert_eq!(receipts.take(), PackOutcomes::default());
+        assert!(receipts.note(PackOutcome::Damaged(5)), "after they were taken");
     }
 
     #[test]

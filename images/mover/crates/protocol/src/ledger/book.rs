@@ -1,12 +1,12 @@
 //! What a ledger says, in little memory: a job may have millions of partial files.
 
-use super::{Identity, Record, CRC_BYTES};
+use super::{FileIdentity, Record, CRC_BYTES};
 use crate::digest::{block_count, block_length, Digest};
 use crate::limits::{ENTRIES, STREAMS};
 
 /// A block that a partial file holds, or may hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Held {
+pub struct HeldBlock {
     /// Its number in the file.
     pub block: u32,
     /// Whether its write is known to have ended; else the place may hold anything.
@@ -15,7 +15,7 @@ pub struct Held {
     end: u64,
 }
 
-impl Held {
+impl HeldBlock {
     /// Where the digest of the block's bytes is in the ledger: a book of millions of blocks would be large with them.
     pub fn digest_at(&self) -> u64 {
         self.end - (CRC_BYTES + size_of::<Digest>()) as u64
@@ -29,13 +29,13 @@ enum Blocks {
     First(u64),
     /// In a box, so that the many files of one block take no space for it.
     #[allow(clippy::box_collection)]
-    Many(Box<Vec<Held>>),
+    Many(Box<Vec<HeldBlock>>),
 }
 
 /// A partial file and what it holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PartialFile {
-    /// Tells the file of the source from others, not for certain: see `Identity::hash`.
+    /// Tells the file of the source from others, not for certain: see `FileIdentity::hash`.
     identity: u64,
     /// Size of the file of the source, in bytes.
     pub size: u64,
@@ -44,10 +44,10 @@ pub struct PartialFile {
 
 impl PartialFile {
     /// The blocks in order, each once.
-    pub fn blocks(&self) -> impl Iterator<Item = Held> + '_ {
-        let (first, many): (_, &[Held]) = match &self.blocks {
+    pub fn blocks(&self) -> impl Iterator<Item = HeldBlock> + '_ {
+        let (first, many): (_, &[HeldBlock]) = match &self.blocks {
             Blocks::None => (None, &[]),
-            Blocks::First(end) => (Some(Held { block: 0, written: true, end: *end }), &[]),
+            Blocks::First(end) => (Some(HeldBlock { block: 0, written: true, end: *end }), &[]),
             Blocks::Many(many) => (None, many),
         };
         first.into_iter().chain(many.iter().copied())
@@ -69,7 +69,7 @@ impl PartialFile {
         }
     }
 
-    fn hold(&mut self, held: Held) {
+    fn hold(&mut self, held: HeldBlock) {
         self.blocks = match std::mem::replace(&mut self.blocks, Blocks::None) {
             Blocks::None | Blocks::First(_) if block_count(self.size) == 1 => Blocks::First(held.end),
             Blocks::Many(mut many) => {
@@ -142,7 +142,7 @@ impl Slots {
 
 /// What a ledger says.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Book {
+pub struct LedgerContents {
     /// The highest attempt so far.
     pub attempt: u32,
     /// The first slot that was never used.
@@ -154,7 +154,7 @@ pub struct Book {
     through: u64,
 }
 
-impl Book {
+impl LedgerContents {
     /// The partial files by slot.
     pub fn files(&self) -> impl Iterator<Item = (u32, &PartialFile)> {
         self.files.iter()
@@ -166,14 +166,14 @@ impl Book {
     }
 
     /// Finds partial files by the files of the source they belong to.
-    pub fn index(&self) -> Index {
+    pub fn index(&self) -> SlotIndex {
         let mut slots: Vec<(u64, u32)> = self.files().map(|(slot, file)| (file.identity, slot)).collect();
         slots.sort_unstable();
-        Index(slots)
+        SlotIndex(slots)
     }
 
     /// Whether the data of a block is on the disk for certain. The others have to be read again before they count.
-    pub fn is_durable(&self, held: &Held) -> bool {
+    pub fn is_durable(&self, held: &HeldBlock) -> bool {
         held.written && held.end <= self.through
     }
 
@@ -209,7 +209,7 @@ impl Book {
                 if *length == 0 || block_length(file.size, *block) != *length {
                     return false;
                 }
-                file.hold(Held { block: *block, written: true, end });
+                file.hold(HeldBlock { block: *block, written: true, end });
             }
             Record::Begun { slot, block, length, .. } => {
                 let Some(file) = self.files.get_mut(*slot) else { return false };
@@ -217,7 +217,7 @@ impl Book {
                 if !fits || block_count(file.size) < 2 {
                     return false;
                 }
-                file.hold(Held { block: *block, written: false, end });
+                file.hold(HeldBlock { block: *block, written: false, end });
             }
             Record::Mark { through, received_bytes } => {
                 if *through > start || *through < self.through || *received_bytes < self.marked_bytes {
@@ -247,11 +247,11 @@ impl Book {
 }
 
 /// Partial files by the files of the source they belong to.
-pub struct Index(Vec<(u64, u32)>);
+pub struct SlotIndex(Vec<(u64, u32)>);
 
-impl Index {
+impl SlotIndex {
     /// The slot of the partial file that belongs to this file of the source.
-    pub fn slot(&self, identity: &Identity) -> Option<u32> {
+    pub fn slot(&self, identity: &FileIdentity) -> Option<u32> {
         let hash = identity.hash();
         let at = self.0.binary_search_by_key(&hash, |(known, _)| *known).ok()?;
         Some(self.0[at].1)
@@ -266,13 +266,14 @@ mod tests {
     #[test]
     fn a_partial_file_of_one_block_takes_32_bytes() {
         assert!(size_of::<Option<PartialFile>>() <= 32);
-        assert!(size_of::<Held>() <= 16);
+        assert!(size_of::<HeldBlock>() <= 16);
     }
 
     #[test]
     fn slots_far_beyond_any_listing_are_refused() {
-        let identity = Identity { path: b"a".to_vec(), size: 1, mtime_s: 0, mtime_ns: 0, version: Version::default() };
-        let mut book = Book::default();
+        let identity =
+            FileIdentity { path: b"a".to_vec(), size: 1, mtime_s: 0, mtime_ns: 0, version: Version::default() };
+        let mut book = LedgerContents::default();
         let file = |slot| Record::File { slot, identity: identity.clone() };
         assert!(book.apply(&file(ENTRIES as u32 - 1), 0, 1));
         assert!(!book.apply(&file(ENTRIES as u32 - 1), 1, 2), "a slot is used once");

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::digest::{block_length, Digest, DigestTable, Recorded};
 use crate::fault::{show, Fault, Reason};
-use crate::kept::Run;
+use crate::kept::BlockRun;
 use crate::listing::{Kind, Listing};
 use crate::pack::Segment;
 
@@ -14,7 +14,7 @@ pub struct Assembly {
     table: DigestTable,
     blocks_missing: u64,
     /// Blocks of earlier attempts, in order.
-    kept: Arc<[Run]>,
+    kept: Arc<[BlockRun]>,
 }
 
 /// What a stored block meant.
@@ -36,7 +36,7 @@ impl Assembly {
     /// Notes blocks that earlier attempts left, in order; `digest` finds each one's digest.
     pub fn keep(
         &mut self,
-        kept: Vec<Run>,
+        kept: Vec<BlockRun>,
         mut digest: impl FnMut(u32, u32) -> Result<Digest, Fault>,
     ) -> Result<(), Fault> {
         for run in &kept {
@@ -54,7 +54,7 @@ impl Assembly {
     }
 
     /// Blocks of earlier attempts, in order.
-    pub fn kept(&self) -> Arc<[Run]> {
+    pub fn kept(&self) -> Arc<[BlockRun]> {
         Arc::clone(&self.kept)
     }
 

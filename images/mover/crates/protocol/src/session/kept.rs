@@ -9,7 +9,7 @@ use crate::schedule::Span;
 
 /// Consecutive blocks of one file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Run {
+pub struct BlockRun {
     /// Number of the file in the listing.
     pub file: u32,
     /// Number of the first block.
@@ -18,7 +18,7 @@ pub struct Run {
     pub end: u32,
 }
 
-impl Run {
+impl BlockRun {
     /// How many blocks they are.
     pub fn blocks(&self) -> u64 {
         u64::from(self.end - self.first)
@@ -31,24 +31,24 @@ impl Run {
 }
 
 /// Adds a block to the runs; blocks come in ascending order.
-pub fn add(runs: &mut Vec<Run>, file: u32, block: u32) {
+pub fn add(runs: &mut Vec<BlockRun>, file: u32, block: u32) {
     match runs.last_mut() {
         Some(run) if (run.file, run.end) == (file, block) => run.end += 1,
-        _ => runs.push(Run { file, first: block, end: block + 1 }),
+        _ => runs.push(BlockRun { file, first: block, end: block + 1 }),
     }
 }
 
 /// The runs as they travel, frame by frame, with the digests that `digest` knows; none without runs.
-pub fn frames<R: AsRef<[Run]>>(runs: R, mut digest: impl FnMut(u32, u32) -> Digest) -> impl Iterator<Item = Body> {
+pub fn frames<R: AsRef<[BlockRun]>>(runs: R, mut digest: impl FnMut(u32, u32) -> Digest) -> impl Iterator<Item = Body> {
     // The next run, and how many of its blocks have travelled.
     let (mut next, mut told) = (0, 0);
     std::iter::from_fn(move || {
         let (mut frame, mut room) = (Vec::new(), NUMBERS_PER_FRAME as u32);
-        while let (Some(Run { file, first, end }), 1..) = (runs.as_ref().get(next).copied(), room) {
+        while let (Some(BlockRun { file, first, end }), 1..) = (runs.as_ref().get(next).copied(), room) {
             let first = first + told;
             let until = first + (end - first).min(room);
             let digests = (first..until).flat_map(|block| digest(file, block)).collect();
-            frame.push(message::Run { file, first, digests });
+            frame.push(message::KeptRun { file, first, digests });
             room -= until - first;
             told += until - first;
             if until == end {
@@ -60,7 +60,11 @@ pub fn frames<R: AsRef<[Run]>>(runs: R, mut digest: impl FnMut(u32, u32) -> Dige
 }
 
 /// Checks a run of the peer's against the listing and the run before it; the run and its digests.
-pub fn admit(run: &message::Run, listing: &Listing, before: Option<&Run>) -> Result<(Run, Vec<Digest>), Fault> {
+pub fn admit(
+    run: &message::KeptRun,
+    listing: &Listing,
+    before: Option<&BlockRun>,
+) -> Result<(BlockRun, Vec<Digest>), Fault> {
     let wrong = |why: &str| Fault::protocol(format!("the receiver keeps blocks of entry {}, {why}", run.file));
     let Some(Extent { kind: Kind::File, size, .. }) = listing.extent(run.file) else {
         return Err(wrong("which is no file"));
@@ -75,11 +79,11 @@ pub fn admit(run: &message::Run, listing: &Listing, before: Option<&Run>) -> Res
     if before.is_some_and(|before| (before.file, before.end) > (run.file, run.first)) {
         return Err(wrong("out of order"));
     }
-    Ok((Run { file: run.file, first: run.first, end: end as u32 }, digests))
+    Ok((BlockRun { file: run.file, first: run.first, end: end as u32 }, digests))
 }
 
 /// What is left of a file of `size` bytes beside its kept runs, which are in order.
-pub fn gaps(file: u32, size: u64, kept: &[Run]) -> Vec<Span> {
+pub fn gaps(file: u32, size: u64, kept: &[BlockRun]) -> Vec<Span> {
     let (mut gaps, mut next) = (Vec::new(), 0);
     let end = block_count(size) as u32;
     for (from, to) in kept.iter().map(|run| (run.first, run.end)).chain([(end, end)]) {
@@ -96,7 +100,7 @@ mod tests {
     use super::*;
     use crate::limits::{BLOCK_BYTES, CONTROL_FRAME_BYTES};
     use crate::listing::{Entry, ListingBuilder, Version};
-    use crate::message::Control;
+    use crate::message::ControlMessage;
     use proptest::prelude::*;
     use prost::Message;
 
@@ -116,9 +120,9 @@ mod tests {
             let held = || (0u32..).zip(&have).filter(|(_, held)| **held).map(|(block, _)| block);
             let (mut sent, listing) = (Vec::new(), listing(size));
             held().for_each(|block| add(&mut sent, 0, block));
-            let mut taken: Vec<Run> = Vec::new();
+            let mut taken: Vec<BlockRun> = Vec::new();
             for body in frames(&sent, |_, block| [block as u8; 32]) {
-                let frame_bytes = Control { body: Some(body.clone()) }.encoded_len();
+                let frame_bytes = ControlMessage { body: Some(body.clone()) }.encoded_len();
                 prop_assert!(frame_bytes <= CONTROL_FRAME_BYTES);
                 let Body::Kept(kept) = body else { panic!() };
                 for run in kept.runs {
@@ -139,7 +143,7 @@ mod tests {
     #[test]
     fn runs_that_cannot_be_are_refused() {
         let listing = listing(3 * u64::from(BLOCK_BYTES));
-        let run = |file, first, bytes| message::Run { file, first, digests: vec![0; bytes] };
+        let run = |file, first, bytes| message::KeptRun { file, first, digests: vec![0; bytes] };
         for (wrong, before) in [
             (run(1, 0, 32), None),
             (run(0, 0, 0), None),
@@ -148,7 +152,7 @@ mod tests {
             (run(0, u32::MAX, 64), None),
             (run(0, 0, 32), Some((0, 1))),
         ] {
-            let before = before.map(|(file, first)| Run { file, first, end: first + 1 });
+            let before = before.map(|(file, first)| BlockRun { file, first, end: first + 1 });
             assert!(admit(&wrong, &listing, before.as_ref()).is_err(), "{wrong:?}");
         }
         assert!(admit(&run(0, 0, 96), &listing, None).is_ok());

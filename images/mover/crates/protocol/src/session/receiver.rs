@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use crate::assembly::Assembly;
 use crate::digest::{Digest, DigestTable};
 use crate::fault::{Fault, Reason};
-use crate::kept::{self, Run};
+use crate::kept::{self, BlockRun};
 use crate::limits::NUMBERS_PER_FRAME;
 use crate::listing::{Entry, Listing, ListingBuilder, Totals};
 use crate::message::{Blocks, Body, Complete, FileDigests, ListingEnd, Numbers};
@@ -26,7 +26,7 @@ enum State {
 
 /// What the receiver must do next.
 #[derive(Debug)]
-pub enum Effect {
+pub enum ReceiverEffect {
     /// Look at the destination and call `surveyed`.
     Survey(Arc<Listing>),
     /// Hash these files of the destination, report each by `hashed`, then call `hashed_all`.
@@ -44,15 +44,15 @@ pub enum Effect {
 
 /// Messages to send and what to do.
 #[derive(Debug, Default)]
-pub struct Step {
+pub struct ReceiverStep {
     /// To be sent in this order.
     pub send: Vec<Body>,
     /// To be done.
-    pub effect: Option<Effect>,
+    pub effect: Option<ReceiverEffect>,
 }
 
-impl From<Effect> for Step {
-    fn from(effect: Effect) -> Self {
+impl From<ReceiverEffect> for ReceiverStep {
+    fn from(effect: ReceiverEffect) -> Self {
         Self { send: Vec::new(), effect: Some(effect) }
     }
 }
@@ -130,13 +130,13 @@ impl Receiver {
     }
 
     /// Takes a message of the sender. `Failure` and `Heartbeat` are the caller's.
-    pub fn on_message(&mut self, body: Body) -> Result<Step, Fault> {
+    pub fn on_message(&mut self, body: Body) -> Result<ReceiverStep, Fault> {
         match (self.state, body) {
             (State::Listing, Body::Listing(listing)) => {
                 for entry in listing.entries {
                     self.builder.push(&Entry::from_message(entry)?)?;
                 }
-                Ok(Step::default())
+                Ok(ReceiverStep::default())
             }
             (State::Listing, Body::ListingEnd(end)) => self.end_listing(end),
             (State::Comparing, Body::Digests(digests)) => self.take_digests(digests),
@@ -145,7 +145,7 @@ impl Receiver {
         }
     }
 
-    fn end_listing(&mut self, end: ListingEnd) -> Result<Step, Fault> {
+    fn end_listing(&mut self, end: ListingEnd) -> Result<ReceiverStep, Fault> {
         let ListingEnd { files, directories, symlinks, bytes } = end;
         self.totals = self.builder.totals();
         if self.totals != (Totals { files, directories, symlinks, bytes }) {
@@ -157,11 +157,11 @@ impl Receiver {
         self.listing = Arc::new(std::mem::take(&mut self.builder).finish());
         self.table = DigestTable::new(Arc::clone(&self.listing))?;
         self.state = State::Surveying;
-        Ok(Effect::Survey(Arc::clone(&self.listing)).into())
+        Ok(ReceiverEffect::Survey(Arc::clone(&self.listing)).into())
     }
 
     /// The destination has these files with the same size already, in ascending order.
-    pub fn surveyed(&mut self, candidates: Vec<u32>) -> Step {
+    pub fn surveyed(&mut self, candidates: Vec<u32>) -> ReceiverStep {
         if candidates.is_empty() {
             return self.reserve(Vec::new());
         }
@@ -169,7 +169,7 @@ impl Receiver {
         self.compared = vec![Compared::Nothing; candidates.len()];
         self.candidates = Arc::new(candidates);
         let send = frames(&self.candidates, Body::Compare);
-        Step { send, effect: Some(Effect::HashFiles(Arc::clone(&self.candidates))) }
+        ReceiverStep { send, effect: Some(ReceiverEffect::HashFiles(Arc::clone(&self.candidates))) }
     }
 
     /// Notes digests of files of the destination. A candidate that is never reported cannot be read and counts as different.
@@ -180,12 +180,12 @@ impl Receiver {
     }
 
     /// All candidates are hashed here.
-    pub fn hashed_all(&mut self) -> Step {
+    pub fn hashed_all(&mut self) -> ReceiverStep {
         self.own_done = true;
         self.end_comparison()
     }
 
-    fn take_digests(&mut self, digests: FileDigests) -> Result<Step, Fault> {
+    fn take_digests(&mut self, digests: FileDigests) -> Result<ReceiverStep, Fault> {
         for item in digests.digests {
             let digest = Digest::try_from(item.digest).map_err(|_| Fault::protocol("a digest has a wrong length"))?;
             if !self.compare(item.file, &digest, Compared::Theirs) {
@@ -214,9 +214,9 @@ impl Receiver {
         true
     }
 
-    fn end_comparison(&mut self) -> Step {
+    fn end_comparison(&mut self) -> ReceiverStep {
         if !(self.own_done && self.theirs_done) {
-            return Step::default();
+            return ReceiverStep::default();
         }
         let mut skip = Vec::new();
         for (file, compared) in self.candidates.iter().zip(std::mem::take(&mut self.compared)) {
@@ -229,17 +229,17 @@ impl Receiver {
         self.reserve(skip)
     }
 
-    fn reserve(&mut self, skip: Vec<u32>) -> Step {
+    fn reserve(&mut self, skip: Vec<u32>) -> ReceiverStep {
         self.state = State::Reserving;
         self.skip = Arc::new(skip);
-        Effect::Reserve { skip: Arc::clone(&self.skip) }.into()
+        ReceiverEffect::Reserve { skip: Arc::clone(&self.skip) }.into()
     }
 
     /// Space is there and the partial files are ready, with these blocks of earlier attempts in them, of which `digest` finds
     /// the digests: data may flow, and the plan is what the sender has to hear first.
     pub fn reserved(
         &mut self,
-        kept: Vec<Run>,
+        kept: Vec<BlockRun>,
         digest: impl FnMut(u32, u32) -> Result<Digest, Fault>,
     ) -> Result<impl Iterator<Item = Body> + Send + 'static, Fault> {
         let mut assembly = Assembly::new(&self.listing, std::mem::take(&mut self.table), &self.skip);
@@ -256,7 +256,7 @@ impl Receiver {
         Ok(kept::frames(kept, digest).chain(plan))
     }
 
-    fn verify(&mut self, complete: &Complete) -> Result<Step, Fault> {
+    fn verify(&mut self, complete: &Complete) -> Result<ReceiverStep, Fault> {
         let root = {
             let assembly = lock(&self.assembly);
             let assembly = assembly.as_ref().ok_or_else(|| Fault::protocol("no data was expected"))?;
@@ -271,14 +271,14 @@ impl Receiver {
         }
         self.root = root;
         self.state = State::Settling;
-        Ok(Effect::Settle.into())
+        Ok(ReceiverEffect::Settle.into())
     }
 
     /// Everything was made durable; these blocks came back damaged from the disk and are wanted again.
-    pub fn settled(&mut self, damaged: &[(u32, u32)]) -> Result<Step, Fault> {
+    pub fn settled(&mut self, damaged: &[(u32, u32)]) -> Result<ReceiverStep, Fault> {
         if damaged.is_empty() {
             self.state = State::Publishing;
-            return Ok(Effect::Publish.into());
+            return Ok(ReceiverEffect::Publish.into());
         }
         self.rereads += 1;
         if self.rereads > REREADS {
@@ -295,13 +295,13 @@ impl Receiver {
             let (files, blocks) = blocks.iter().copied().unzip();
             Body::Again(Blocks { files, blocks })
         };
-        Ok(Step { send: damaged.chunks(NUMBERS_PER_FRAME).map(frame).collect(), effect: None })
+        Ok(ReceiverStep { send: damaged.chunks(NUMBERS_PER_FRAME).map(frame).collect(), effect: None })
     }
 
     /// The tree is durable under its final names; `disk`: it was read again from there.
-    pub fn published(&mut self, disk: bool) -> Step {
+    pub fn published(&mut self, disk: bool) -> ReceiverStep {
         self.state = State::Done;
-        Step { send: vec![Body::Published(Complete { root: self.root.to_vec(), disk })], effect: None }
+        ReceiverStep { send: vec![Body::Published(Complete { root: self.root.to_vec(), disk })], effect: None }
     }
 
     /// Files that are not sent, in ascending order.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use crate::digest::{block_count, block_length, Digest, DigestTable, Recorded};
 use crate::fault::{show, Fault, Reason};
-use crate::kept::{self, Run};
+use crate::kept::{self, BlockRun};
 use crate::limits::NUMBERS_PER_FRAME;
 use crate::listing::{Iter, Kind, Listing};
 use crate::message::{self, Blocks, Body, Complete, FileDigest, FileDigests, Numbers};
@@ -24,7 +24,7 @@ enum State {
 
 /// What the sender must do next.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Effect {
+pub enum SenderEffect {
     /// Hash these files and report them by `hashed`, in this order.
     HashFiles(Arc<Vec<u32>>),
     /// The plan is known: data may flow after `release`.
@@ -61,7 +61,7 @@ pub struct Sender {
     damaged_packs: u64,
     /// Blocks not yet stored of files of which some are.
     blocks_left: HashMap<u32, u64>,
-    kept: Arc<Vec<Run>>,
+    kept: Arc<Vec<BlockRun>>,
     kept_bytes: u64,
     /// Files of which every block was kept.
     kept_files: u64,
@@ -129,17 +129,17 @@ impl Sender {
     }
 
     /// Blocks that the receiver has from earlier attempts; each must be read again and reported by `checked`.
-    pub fn kept(&self) -> Arc<Vec<Run>> {
+    pub fn kept(&self) -> Arc<Vec<BlockRun>> {
         Arc::clone(&self.kept)
     }
 
     /// Takes a message of the receiver. `Failure` and `Heartbeat` are the caller's.
-    pub fn on_message(&mut self, body: Body) -> Result<Option<Effect>, Fault> {
+    pub fn on_message(&mut self, body: Body) -> Result<Option<SenderEffect>, Fault> {
         match (self.state, body) {
             (State::Planning, Body::Compare(numbers)) => {
                 let last = numbers.last;
                 take(numbers, &self.listing, Arc::make_mut(&mut self.compare))?;
-                Ok(last.then(|| Effect::HashFiles(Arc::clone(&self.compare))))
+                Ok(last.then(|| SenderEffect::HashFiles(Arc::clone(&self.compare))))
             }
             (State::Planning, Body::Kept(kept)) => {
                 kept.runs.iter().try_for_each(|run| self.keep(run))?;
@@ -152,7 +152,7 @@ impl Sender {
                     return Ok(None);
                 }
                 self.plan()?;
-                Ok(Some(Effect::Planned))
+                Ok(Some(SenderEffect::Planned))
             }
             (State::Transferring, Body::Stored(packs)) => Ok(Some(self.on_stored(&packs.packs))),
             (State::Transferring, Body::Damaged(packs)) => {
@@ -171,7 +171,7 @@ impl Sender {
                     ));
                 }
                 self.state = State::Done;
-                Ok(Some(Effect::Finished { disk: complete.disk }))
+                Ok(Some(SenderEffect::Finished { disk: complete.disk }))
             }
             (State::Completing, Body::Again(blocks)) => self.again(&blocks).map(Some),
             (State::Transferring, Body::Again(blocks)) if self.rereading => self.again(&blocks).map(Some),
@@ -180,14 +180,14 @@ impl Sender {
         }
     }
 
-    fn on_stored(&mut self, packs: &[u64]) -> Effect {
+    fn on_stored(&mut self, packs: &[u64]) -> SenderEffect {
         let (mut bytes, mut files) = (0, 0);
         for pack in packs {
             let Some(pack) = self.schedule.stored(*pack) else { continue };
             bytes += pack.bytes();
             files += pack.blocks.iter().filter(|block| self.completes(block)).count() as u64;
         }
-        Effect::Stored { bytes, files }
+        SenderEffect::Stored { bytes, files }
     }
 
     fn completes(&mut self, block: &BlockRef) -> bool {
@@ -204,7 +204,7 @@ impl Sender {
         true
     }
 
-    fn keep(&mut self, run: &message::Run) -> Result<(), Fault> {
+    fn keep(&mut self, run: &message::KeptRun) -> Result<(), Fault> {
         let kept = Arc::make_mut(&mut self.kept);
         let (run, digests) = kept::admit(run, &self.listing, kept.last())?;
         // A file may have been compared and found to differ: then its blocks count.
@@ -228,7 +228,7 @@ impl Sender {
             if self.skip.binary_search(&file).is_ok() {
                 return Err(Fault::protocol("the receiver skips a file and keeps blocks of it"));
             }
-            let blocks: u64 = runs.iter().map(Run::blocks).sum();
+            let blocks: u64 = runs.iter().map(BlockRun::blocks).sum();
             self.kept_unchecked += blocks;
             self.kept_bytes += runs.iter().map(|run| run.bytes(size)).sum::<u64>();
             match block_count(size) - blocks {
@@ -281,7 +281,7 @@ impl Sender {
         Reopened { bytes: u64::from(length), files: u64::from(*left == 1) }
     }
 
-    fn again(&mut self, blocks: &Blocks) -> Result<Effect, Fault> {
+    fn again(&mut self, blocks: &Blocks) -> Result<SenderEffect, Fault> {
         let mut sum = Reopened::default();
         for (file, block) in blocks.files.iter().zip(&blocks.blocks) {
             if self.digests.block(*file, *block).is_none() {
@@ -292,7 +292,7 @@ impl Sender {
         }
         self.state = State::Transferring;
         self.rereading = true;
-        Ok(Effect::Again { bytes: sum.bytes, files: sum.files })
+        Ok(SenderEffect::Again { bytes: sum.bytes, files: sum.files })
     }
 
     /// Notes the digests of files asked for by `HashFiles`, the next in order, and says what to answer.

@@ -63,13 +63,13 @@ pub const MODE_MASK: u32 = 0o777;
 
 impl Entry {
     /// The entry as it travels.
-    pub fn to_message(&self) -> message::Entry {
+    pub fn to_message(&self) -> message::EntryMessage {
         let kind = match self.kind {
             Kind::File => EntryKind::File,
             Kind::Directory => EntryKind::Directory,
             Kind::Symlink => EntryKind::Symlink,
         };
-        message::Entry {
+        message::EntryMessage {
             path: self.path.clone(),
             kind: kind as i32,
             mode: self.mode,
@@ -85,7 +85,7 @@ impl Entry {
     }
 
     /// A checked entry from a peer's message.
-    pub fn from_message(entry: message::Entry) -> Result<Self, Fault> {
+    pub fn from_message(entry: message::EntryMessage) -> Result<Self, Fault> {
         check_path(&entry.path).map_err(|error| error.fault(&entry.path))?;
         let shown = || show(&entry.path);
         let kind = match EntryKind::try_from(entry.kind) {
@@ -254,7 +254,7 @@ mod tests {
     #[test]
     fn hostile_entries_are_refused_and_set_id_bits_masked() {
         let good = entry("a", Kind::File).to_message();
-        let refused = |change: fn(&mut message::Entry)| {
+        let refused = |change: fn(&mut message::EntryMessage)| {
             let mut bad = good.clone();
             change(&mut bad);
             Entry::from_message(bad).is_err()

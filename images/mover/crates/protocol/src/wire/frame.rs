@@ -97,13 +97,13 @@ impl Decoder {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::message::{Body, Control, Entry, Listing, Packs};
+    use crate::message::{Body, ControlMessage, EntryMessage, ListingMessage, Packs};
     use proptest::prelude::*;
 
-    fn control() -> impl Strategy<Value = Control> {
+    fn control() -> impl Strategy<Value = ControlMessage> {
         let bytes = || proptest::collection::vec(any::<u8>(), 0..64);
         let entry = (bytes(), 0..9i32, any::<u32>(), any::<i64>(), any::<u32>(), any::<u64>(), bytes()).prop_map(
-            |(path, kind, mode, mtime_s, mtime_ns, size, target)| Entry {
+            |(path, kind, mode, mtime_s, mtime_ns, size, target)| EntryMessage {
                 path,
                 kind,
                 mode,
@@ -111,14 +111,14 @@ mod tests {
                 mtime_ns,
                 size,
                 target,
-                ..Entry::default()
+                ..EntryMessage::default()
             },
         );
         prop_oneof![
-            proptest::collection::vec(entry, 0..20).prop_map(|entries| Body::Listing(Listing { entries })),
+            proptest::collection::vec(entry, 0..20).prop_map(|entries| Body::Listing(ListingMessage { entries })),
             proptest::collection::vec(any::<u64>(), 0..50).prop_map(|packs| Body::Stored(Packs { packs })),
         ]
-        .prop_map(|body| Control { body: Some(body) })
+        .prop_map(|body| ControlMessage { body: Some(body) })
     }
 
     proptest! {
@@ -128,7 +128,7 @@ mod tests {
             let (mut decoder, mut seen) = (Decoder::default(), Vec::new());
             for piece in wire.chunks(cut) {
                 decoder.extend(piece);
-                while let Some(message) = decoder.next_message::<Control>().unwrap() {
+                while let Some(message) = decoder.next_message::<ControlMessage>().unwrap() {
                     seen.push(message);
                 }
             }
@@ -139,7 +139,7 @@ mod tests {
         fn hostile_bytes_never_panic(bytes in proptest::collection::vec(any::<u8>(), 0..4096)) {
             let mut decoder = Decoder::default();
             decoder.extend(&bytes);
-            while let Ok(Some(_)) = decoder.next_message::<Control>() {}
+            while let Ok(Some(_)) = decoder.next_message::<ControlMessage>() {}
         }
     }
 
@@ -148,7 +148,7 @@ mod tests {
         let mut decoder = Decoder::default();
         decoder.extend(&u32::MAX.to_be_bytes());
         assert_eq!(
-            decoder.next_message::<Control>().unwrap_err(),
+            decoder.next_message::<ControlMessage>().unwrap_err(),
             FrameError::TooLong(u32::MAX as usize, CONTROL_FRAME_BYTES)
         );
     }

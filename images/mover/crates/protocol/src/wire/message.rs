@@ -68,7 +68,7 @@ pub struct Welcome {
 }
 
 #[derive(Clone, PartialEq, Message)]
-pub struct Control {
+pub struct ControlMessage {
     #[prost(oneof = "Body", tags = "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13")]
     pub body: Option<Body>,
 }
@@ -77,7 +77,7 @@ pub struct Control {
 pub enum Body {
     /// Sender: some entries of the tree, in order.
     #[prost(message, tag = "1")]
-    Listing(Listing),
+    Listing(ListingMessage),
     /// Sender: the listing is complete.
     #[prost(message, tag = "2")]
     ListingEnd(ListingEnd),
@@ -117,7 +117,7 @@ pub enum Body {
 }
 
 #[derive(Clone, PartialEq, Message)]
-pub struct Entry {
+pub struct EntryMessage {
     #[prost(bytes = "vec", tag = "1")]
     pub path: Vec<u8>,
     #[prost(enumeration = "EntryKind", tag = "2")]
@@ -153,9 +153,9 @@ pub enum EntryKind {
 }
 
 #[derive(Clone, PartialEq, Message)]
-pub struct Listing {
+pub struct ListingMessage {
     #[prost(message, repeated, tag = "1")]
-    pub entries: Vec<Entry>,
+    pub entries: Vec<EntryMessage>,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -204,12 +204,12 @@ pub struct Packs {
 #[derive(Clone, PartialEq, Message)]
 pub struct Kept {
     #[prost(message, repeated, tag = "1")]
-    pub runs: Vec<Run>,
+    pub runs: Vec<KeptRun>,
 }
 
 /// Consecutive blocks of a file.
 #[derive(Clone, PartialEq, Message)]
-pub struct Run {
+pub struct KeptRun {
     #[prost(uint32, tag = "1")]
     pub file: u32,
     #[prost(uint32, tag = "2")]

@@ -5,16 +5,16 @@
 use fairlead_protocol::digest::of_block;
 use fairlead_protocol::fault::show;
 use fairlead_protocol::frame::{check_preamble, decode, encode, length, Decoder, PREAMBLE_BYTES};
-use fairlead_protocol::kept::{gaps, Run};
+use fairlead_protocol::kept::{gaps, BlockRun};
 use fairlead_protocol::keyed::{Secret, ANSWER_BYTES, GREETING_BYTES, NONCE_BYTES, TAG_BYTES};
 use fairlead_protocol::ledger::{job_of_header, Replay};
 use fairlead_protocol::limits::{BLOCK_BYTES, HELLO_FRAME_BYTES, PACK_PAYLOAD_BYTES, PACK_SEGMENTS};
 use fairlead_protocol::listing::{Entry, Kind, ListingBuilder, Version};
-use fairlead_protocol::message::{Body, Control, Hello, Welcome};
+use fairlead_protocol::message::{Body, ControlMessage, Hello, Welcome};
 use fairlead_protocol::name::{check_path, check_target};
 use fairlead_protocol::pack::{decode_table, Header, Segment, HEADER_BYTES, SEGMENT_BYTES};
-use fairlead_protocol::receiver::{Effect as ReceiverEffect, Receiver, Step};
-use fairlead_protocol::sender::{Effect, Sender};
+use fairlead_protocol::receiver::{Receiver, ReceiverEffect, ReceiverStep};
+use fairlead_protocol::sender::{Sender, SenderEffect};
 
 type Harness = fn(&[u8]);
 
@@ -69,7 +69,7 @@ fn messages(bytes: &[u8]) -> Vec<Body> {
     for piece in bytes.chunks(1021) {
         decoder.extend(piece);
         loop {
-            match decoder.next_message::<Control>() {
+            match decoder.next_message::<ControlMessage>() {
                 Ok(Some(control)) => bodies.extend(control.body),
                 Ok(None) => break,
                 Err(_) => return bodies,
@@ -79,12 +79,12 @@ fn messages(bytes: &[u8]) -> Vec<Body> {
     bodies
 }
 
-/// Control frames.
+/// ControlMessage frames.
 pub(crate) fn control(bytes: &[u8]) {
     for body in messages(bytes) {
-        let control = Control { body: Some(body) };
+        let control = ControlMessage { body: Some(body) };
         let whole = encode(&control);
-        assert_eq!(decode::<Control>(&whole[4..]).unwrap(), control);
+        assert_eq!(decode::<ControlMessage>(&whole[4..]).unwrap(), control);
     }
 }
 
@@ -120,7 +120,7 @@ pub(crate) fn ledger(bytes: &[u8]) {
     for (slot, file) in book.files() {
         assert_eq!(book.file(slot), Some(file));
         assert!(file.blocks().is_sorted_by(|left, right| left.block < right.block));
-        let mut runs: Vec<Run> = Vec::new();
+        let mut runs: Vec<BlockRun> = Vec::new();
         for held in file.blocks() {
             fairlead_protocol::kept::add(&mut runs, 0, held.block);
             assert_eq!(file.digest_at(held.block), Some(held.digest_at()));
@@ -152,7 +152,7 @@ pub(crate) fn receiver(bytes: &[u8]) {
     }
 }
 
-fn follow(session: &mut Receiver, step: Step) -> Option<()> {
+fn follow(session: &mut Receiver, step: ReceiverStep) -> Option<()> {
     let next = match step.effect {
         None => return Some(()),
         Some(ReceiverEffect::Survey(entries)) => {
@@ -190,11 +190,11 @@ pub(crate) fn sender(bytes: &[u8]) {
     for body in messages(bytes) {
         match session.on_message(body) {
             Err(_) => return,
-            Ok(Some(Effect::HashFiles(files))) => {
+            Ok(Some(SenderEffect::HashFiles(files))) => {
                 let digests: Vec<_> = files.iter().map(|file| (*file, [0; 32])).collect();
                 session.hashed(&digests);
             }
-            Ok(Some(Effect::Planned)) => {
+            Ok(Some(SenderEffect::Planned)) => {
                 session.release();
                 for run in session.kept().iter() {
                     for block in run.first..run.end {

@@ -11,7 +11,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use fairlead_protocol::frame::{encode, Decoder};
-use fairlead_protocol::message::{Body, Control};
+use fairlead_protocol::message::{Body, ControlMessage};
 use fairlead_protocol::receiver::lock;
 use fairlead_sys::TcpInfo;
 use rustix::event::{eventfd, poll, EventfdFlags, PollFd, PollFlags, Timespec};
@@ -30,7 +30,7 @@ const BACKLOG_POLL: Duration = Duration::from_millis(2);
 
 /// What the control connection reports.
 #[derive(Debug)]
-pub(crate) enum LinkEvent {
+pub(crate) enum ConnectionEvent {
     /// A message of the peer.
     Message(Body),
     /// The connection is over; how it ended.
@@ -53,11 +53,11 @@ impl Outbox {
 
 /// The sending half, shared by all threads that have something to say.
 #[derive(Clone)]
-pub(crate) struct Link {
+pub(crate) struct ControlConnection {
     outbox: Arc<Outbox>,
 }
 
-impl Link {
+impl ControlConnection {
     /// Starts the thread. Messages and the end of the connection go to `inbox`.
     pub(crate) fn start<E>(
         connection: Connection,
@@ -65,7 +65,7 @@ impl Link {
         inbox: SyncSender<E>,
     ) -> io::Result<(Self, JoinHandle<()>)>
     where
-        E: From<LinkEvent> + Send + 'static,
+        E: From<ConnectionEvent> + Send + 'static,
     {
         socket.set_nonblocking(true)?;
         // One frame at a time is encrypted, so the bound of frames is the buffer's; the library's own is below the longest frame.
@@ -86,7 +86,7 @@ impl Link {
 
     /// Queues a message. Bulk producers look at `backlog_bytes` first.
     pub(crate) fn send(&self, body: Body) {
-        let frame = encode(&Control { body: Some(body) });
+        let frame = encode(&ControlMessage { body: Some(body) });
         self.outbox.bytes.fetch_add(frame.len(), Ordering::Relaxed);
         lock(&self.outbox.frames).push_back(frame);
         self.outbox.wake();
@@ -128,7 +128,7 @@ struct Worker {
 }
 
 impl Worker {
-    fn run<E: From<LinkEvent>>(mut self, inbox: &SyncSender<E>) {
+    fn run<E: From<ConnectionEvent>>(mut self, inbox: &SyncSender<E>) {
         let end = match self.pump(inbox) {
             Ok(()) => "the connection was closed".to_owned(),
             Err(error) if error.kind() == io::ErrorKind::TimedOut => {
@@ -136,10 +136,10 @@ impl Worker {
             }
             Err(error) => error.to_string(),
         };
-        let _ = inbox.send(LinkEvent::Closed(end).into());
+        let _ = inbox.send(ConnectionEvent::Closed(end).into());
     }
 
-    fn pump<E: From<LinkEvent>>(&mut self, inbox: &SyncSender<E>) -> io::Result<()> {
+    fn pump<E: From<ConnectionEvent>>(&mut self, inbox: &SyncSender<E>) -> io::Result<()> {
         let mut held: Option<E> = None;
         let mut closing_since: Option<Instant> = None;
         loop {
@@ -170,7 +170,7 @@ impl Worker {
     }
 
     /// Delivers what the peer said last: it may explain why the connection ended.
-    fn salvage<E: From<LinkEvent>>(&mut self, inbox: &SyncSender<E>, held: &mut Option<E>) {
+    fn salvage<E: From<ConnectionEvent>>(&mut self, inbox: &SyncSender<E>, held: &mut Option<E>) {
         for _ in 0..SALVAGE_READS {
             if !matches!(self.read_in(), Ok(true)) {
                 break;
@@ -203,14 +203,14 @@ impl Worker {
     }
 
     /// Hands whole messages to the inbox; one that finds it full is held, and nothing is read meanwhile.
-    fn deliver<E: From<LinkEvent>>(&mut self, inbox: &SyncSender<E>, held: &mut Option<E>) -> io::Result<()> {
+    fn deliver<E: From<ConnectionEvent>>(&mut self, inbox: &SyncSender<E>, held: &mut Option<E>) -> io::Result<()> {
         loop {
             let event = match held.take() {
                 Some(event) => event,
-                None => match self.decoder.next_message::<Control>().map_err(io::Error::other)? {
-                    Some(Control { body: Some(body) }) => LinkEvent::Message(body).into(),
+                None => match self.decoder.next_message::<ControlMessage>().map_err(io::Error::other)? {
+                    Some(ControlMessage { body: Some(body) }) => ConnectionEvent::Message(body).into(),
                     // A message of a later version that this one does not know.
-                    Some(Control { body: None }) => continue,
+                    Some(ControlMessage { body: None }) => continue,
                     None => return Ok(()),
                 },
             };

@@ -6,20 +6,20 @@ use fairlead_protocol::listing::{Entry, Kind, Version};
 use fairlead_protocol::schedule::BlockRef;
 use fairlead_protocol::Fault;
 
-use crate::fs::source::{BlockReader, Source, Walked};
+use crate::fs::source::{BlockReader, SourceTree, Walked};
 
 /// Name of the file of zeros, if the receiver stores it.
 const ZEROS_NAME: &[u8] = b"zero";
 
 /// What is sent.
-pub(crate) enum Origin {
+pub(crate) enum BlockSource {
     /// The content of a directory.
-    Tree(Source),
+    Tree(SourceTree),
     /// One file of so many zeros, which exists nowhere.
     Zeros(u64),
 }
 
-impl Origin {
+impl BlockSource {
     /// Hands every entry, in listing order, to `emit`.
     pub(crate) fn walk(&self, mut emit: impl FnMut(Entry) -> Result<(), Fault>) -> Result<Walked, Fault> {
         match self {
@@ -59,30 +59,35 @@ impl Origin {
 
 /// Reads blocks for one stream.
 #[derive(Default)]
-pub(crate) struct OriginReader {
+pub(crate) struct BlockSourceReader {
     files: BlockReader,
 }
 
-impl OriginReader {
+impl BlockSourceReader {
     /// Digest of a block that is a hole of its file, so that nothing of it has to be read or sent.
-    pub(crate) fn hole(&mut self, origin: &Origin, entry: &Entry, block: &BlockRef) -> Result<Option<Digest>, Fault> {
+    pub(crate) fn hole(
+        &mut self,
+        origin: &BlockSource,
+        entry: &Entry,
+        block: &BlockRef,
+    ) -> Result<Option<Digest>, Fault> {
         match origin {
-            Origin::Tree(source) => self.files.hole(source, entry, block),
-            Origin::Zeros(_) => Ok(None),
+            BlockSource::Tree(source) => self.files.hole(source, entry, block),
+            BlockSource::Zeros(_) => Ok(None),
         }
     }
 
     /// Reads one block and returns its digest. Only a tree's bytes go to `bytes`: zeros are sent from where they are.
     pub(crate) fn read(
         &mut self,
-        origin: &Origin,
+        origin: &BlockSource,
         entry: &Entry,
         block: &BlockRef,
         bytes: &mut [u8],
     ) -> Result<Digest, Fault> {
         match origin {
-            Origin::Tree(source) => self.files.read(source, entry, block, bytes),
-            Origin::Zeros(_) => Ok(of_zeros(block.length)),
+            BlockSource::Tree(source) => self.files.read(source, entry, block, bytes),
+            BlockSource::Zeros(_) => Ok(of_zeros(block.length)),
         }
     }
 }
@@ -97,7 +102,7 @@ mod tests {
         for size in [0, 1, 1 << 20, (1 << 20) + 5, 3 << 20] {
             let bytes = vec![0; size];
             let digests: Vec<Digest> = bytes.chunks(BLOCK_BYTES as usize).map(of_block).collect();
-            let (mut entries, origin) = (Vec::new(), Origin::Zeros(size as u64));
+            let (mut entries, origin) = (Vec::new(), BlockSource::Zeros(size as u64));
             let emit = |entry| {
                 entries.push(entry);
                 Ok(())

@@ -6,7 +6,7 @@ use std::os::unix::fs::FileExt;
 use std::sync::{Mutex, TryLockError};
 
 use fairlead_protocol::digest::Digest;
-use fairlead_protocol::ledger::{header, job_of_header, Book, Record, Replay, HEADER_BYTES};
+use fairlead_protocol::ledger::{header, job_of_header, LedgerContents, Record, Replay, HEADER_BYTES};
 use fairlead_protocol::receiver::lock;
 use fairlead_protocol::{Fault, Reason};
 use rustix::fs::{Mode, OFlags};
@@ -22,14 +22,14 @@ const PIECE_BYTES: usize = 1 << 20;
 const WINDOW_BYTES: usize = 64 << 10;
 
 /// An open ledger. Only one process appends; another that does has taken over.
-pub(crate) struct Ledger(Mutex<Appender>);
+pub(crate) struct LedgerFile(Mutex<Appender>);
 
 struct Appender {
     file: File,
     end: u64,
 }
 
-impl Ledger {
+impl LedgerFile {
     /// Starts a ledger for a job whose partial directory is empty, and makes it durable.
     pub(crate) fn create(directory: &Root, job: &str, attempt: u32) -> io::Result<Self> {
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::TRUNC | OFlags::APPEND;
@@ -47,7 +47,7 @@ impl Ledger {
     }
 
     /// Reads a job's ledger and cuts off a torn end. Nothing if there is none, or one of another job or format.
-    pub(crate) fn open(directory: &Root, job: &str) -> io::Result<Option<(Self, Book)>> {
+    pub(crate) fn open(directory: &Root, job: &str) -> io::Result<Option<(Self, LedgerContents)>> {
         let Some((file, book, valid)) = read(directory, job, OFlags::RDWR | OFlags::APPEND, |_| {})? else {
             return Ok(None);
         };
@@ -57,7 +57,7 @@ impl Ledger {
     }
 
     /// Reads the ledger of any job, to look at; `seen` is told of every record.
-    pub(crate) fn look(directory: &Root, seen: impl FnMut(&Record)) -> io::Result<Option<(String, Book)>> {
+    pub(crate) fn look(directory: &Root, seen: impl FnMut(&Record)) -> io::Result<Option<(String, LedgerContents)>> {
         let mut head = [0; HEADER_BYTES];
         match directory.open_file(NAME) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -131,13 +131,13 @@ impl Ledger {
 
 /// Reads digests of blocks from a ledger, most of which follow each other.
 pub(crate) struct LedgerDigests<'a> {
-    ledger: &'a Ledger,
+    ledger: &'a LedgerFile,
     start: u64,
     window: Vec<u8>,
 }
 
 impl<'a> LedgerDigests<'a> {
-    pub(crate) fn new(ledger: &'a Ledger) -> Self {
+    pub(crate) fn new(ledger: &'a LedgerFile) -> Self {
         Self { ledger, start: 0, window: Vec::new() }
     }
 
@@ -173,7 +173,7 @@ fn read(
     job: &str,
     flags: OFlags,
     seen: impl FnMut(&Record),
-) -> io::Result<Option<(File, Book, u64)>> {
+) -> io::Result<Option<(File, LedgerContents, u64)>> {
     let mut file = match directory.open_beneath(NAME, flags, Mode::empty()) {
         Ok(file) => File::from(file),
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),

@@ -32,7 +32,7 @@ use std::time::{Duration, Instant};
 
 use fairlead_protocol::digest::Digest;
 use fairlead_protocol::fault::show;
-use fairlead_protocol::ledger::{Identity, Record};
+use fairlead_protocol::ledger::{FileIdentity, Record};
 use fairlead_protocol::listing::{Kind, Listing};
 use fairlead_protocol::pack::Segment;
 use fairlead_protocol::receiver::lock;
@@ -40,7 +40,7 @@ use fairlead_protocol::{Fault, Reason};
 use rustix::fs::OFlags;
 
 use super::recovery::Recovery;
-use super::Partial;
+use super::PartialDirectory;
 use crate::fault_injection::{crash_point, hang_point};
 use crate::fs::survey::write_fault;
 use crate::report::progress::Progress;
@@ -80,7 +80,7 @@ struct State {
 }
 
 struct Shared {
-    partial: Arc<Partial>,
+    partial: Arc<PartialDirectory>,
     listing: Arc<Listing>,
     progress: Arc<Progress>,
     state: Mutex<State>,
@@ -88,15 +88,15 @@ struct Shared {
 }
 
 /// The ledger's keeper.
-pub(crate) struct Journal {
+pub(crate) struct LedgerWriter {
     commands: Sender<Command>,
     shared: Arc<Shared>,
 }
 
-impl Journal {
+impl LedgerWriter {
     /// Starts the threads.
     pub(crate) fn start(
-        partial: Arc<Partial>,
+        partial: Arc<PartialDirectory>,
         listing: Arc<Listing>,
         progress: Arc<Progress>,
         recovery: &Recovery,
@@ -184,7 +184,7 @@ impl Journal {
     }
 }
 
-impl Drop for Journal {
+impl Drop for LedgerWriter {
     fn drop(&mut self) {
         lock(&self.shared.state).over = true;
         self.shared.changed.notify_all();
@@ -238,7 +238,7 @@ impl Recorder {
 
     fn describe(&mut self, index: u32, bytes: &mut Vec<u8>) {
         if !std::mem::replace(&mut self.described[index as usize], true) {
-            let identity = Identity::of(&self.shared.listing.entry(index));
+            let identity = FileIdentity::of(&self.shared.listing.entry(index));
             Record::File { slot: self.shared.partial.slot(index), identity }.encode_into(bytes);
         }
     }
