@@ -11,7 +11,7 @@ CLUSTER ?= local
 CLUSTER_CLI := hack/cluster/cluster
 ADVISOR_PROGRAM_TESTS := serve commands test_cli.py
 DEV_PROGRAM_TESTS := testbed/lab bench/decisions/lab/test_cell.py
-TYPED := operator/fairlead images/advisor/fairlead_advisor hack/fairlead_dev hack/tests/clients hack/tests/demo hack/tests/trees hack/tests/bench/mover e2e
+TYPED := operator/fairlead images/advisor/fairlead_advisor hack/fairlead_dev hack/tests/clients hack/tests/demo hack/tests/trees hack/tests/bench/house hack/tests/bench/mover e2e
 # One set of packages and features for every test: another one compiles all of it again.
 CARGO_TEST := cargo test --quiet --locked --workspace --features fairlead-mover/fault-injection
 VENV := .venv/bin
@@ -134,6 +134,10 @@ test-e2e: python ## The end-to-end suite on the local cluster; KEEP=1 leaves the
 .PHONY: bench-allocation
 bench-allocation: python ## Time the fair-share allocation: build/bench/allocation.json
 	$(VENV)/python -m fairlead_dev.bench.allocation
+
+.PHONY: bench-house
+bench-house: python ## Count lines by room, and what the structure must keep: build/bench/house.json
+	$(VENV)/python -m fairlead_dev.bench.house
 
 .PHONY: bench-mover
 bench-mover: python rust ## The mover beside iperf3, rclone, XRootD and GridFTP: build/bench/mover.json (35 minutes on 2 idle cores; BENCH_FLAGS=--help)

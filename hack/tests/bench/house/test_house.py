@@ -1,0 +1,24 @@
+"""What must hold for the repository as it is."""
+
+import pytest
+
+from fairlead_dev.bench.house.pages import broken_links, orphan_pages, unresolved_citations
+from fairlead_dev.bench.house.repository import TrackedTree, read_tree
+from fairlead_dev.checkout import CHECKOUT
+
+
+@pytest.fixture(scope="module")
+def tree() -> TrackedTree:
+    return read_tree(CHECKOUT)
+
+
+def test_every_page_is_reached_from_the_index(tree: TrackedTree) -> None:
+    assert orphan_pages(tree.texts) == []
+
+
+def test_every_link_between_pages_leads_somewhere(tree: TrackedTree) -> None:
+    assert broken_links(tree.texts, tree.files) == []
+
+
+def test_every_citation_is_in_the_references(tree: TrackedTree) -> None:
+    assert unresolved_citations(tree.texts) == []
