@@ -189,6 +189,12 @@ bench-parallelism: python rust ## The advisor's stream count against fixed ones 
 bench-decisions: python rust ## Goodput, fairness and adaptation of the choice of congestion control (root, idle, 30 minutes; FULL=1 2.5 hours): build/bench/decisions.json
 	$(VENV)/python -m fairlead_dev.bench.decisions --data $(CLASSIFIER_DATA) $(if $(FULL),--full) $(BENCH_FLAGS)
 
+.PHONY: reload
+reload: ## Put a change of the operator into the running local cluster: its new image, and a restart
+	$(CLUSTER_CLI) images
+	$(CLUSTER_CLI) kubectl -n fairlead-system rollout restart deployment -l app.kubernetes.io/component=operator
+	$(CLUSTER_CLI) kubectl -n fairlead-system rollout status deployment -l app.kubernetes.io/component=operator --timeout=60s
+
 .PHONY: images
 images: packages rust ## Build the images and load them into a running local cluster
 	$(CLUSTER_CLI) images
