@@ -13,6 +13,7 @@ from enum import StrEnum
 
 from fairlead.api.reasons import Reason
 from fairlead.api.transferjob import TransferJob, TransferJobStatus
+from fairlead.core.cap_excess import Arrived, CapExcess
 from fairlead.core.settings import Settings
 
 
@@ -223,6 +224,11 @@ class Progress:
         return self.stage == "Transferring"
 
     @property
+    def arrived(self) -> Arrived:
+        """At the receiver, what has arrived in this attempt."""
+        return Arrived(self.read_at, self.bytes_transferred - self.bytes_resumed, self.streams)
+
+    @property
     def has_flowed(self) -> bool:
         """Whether all data has arrived. What the receiver then does, and its rate, concerns its disk."""
         return self.stage in ("Verifying", "Publishing", "Done")
@@ -350,6 +356,8 @@ class Observed:
     """What the FairnessPolicy in force means for this job; None without a policy."""
     asked_bps: float | None = None
     """The highest cap that was in force while the movers measured their present rate; None if that is not known."""
+    excess: CapExcess | None = None
+    """By how much what arrived was ahead of the caps, at the receiver's report before; None before the first."""
     path: PathStanding | None = None
     """What is known of its path; None where its nodes are not known yet, or it leads nowhere."""
     refusal: str = ""

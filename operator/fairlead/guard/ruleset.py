@@ -15,6 +15,7 @@ _LEAST_BURST_BYTES = 256 << 10
 """Packets leave a host in bundles of up to 64 KiB."""
 _MOST_BURST_BYTES = 1 << 30
 _BURST_SECONDS = 0.25
+"""Beside the second's worth that the kernel's limit always lets through at once after a pause, whatever burst it is given."""
 _BITS = 8
 
 

@@ -166,9 +166,15 @@ class Controller:
 
     def _plan(self, observed: Observed) -> Plan:
         uid, now = observed.job.metadata.uid, self._now()
-        standing, asked_bps = self._board.standing(uid), self._board.asked_bps(uid, now.timestamp())
-        ports, path = self._cache.ports_in_use(uid), self._paths.standing(observed, now)
-        return self._decide(replace(observed, ports_in_use=ports, fairness=standing, asked_bps=asked_bps, path=path), now)
+        known = replace(
+            observed,
+            ports_in_use=self._cache.ports_in_use(uid),
+            fairness=self._board.standing(uid),
+            asked_bps=self._board.asked_bps(uid, now.timestamp()),
+            excess=self._board.excess(uid),
+            path=self._paths.standing(observed, now),
+        )
+        return self._decide(known, now)
 
     async def _observe(self, body: KubeObject) -> Observed:
         job = TransferJob.from_object(body)

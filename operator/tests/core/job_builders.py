@@ -8,6 +8,7 @@ from typing import Any
 
 from fairlead.api import names
 from fairlead.api.transferjob import TransferJob, TransferJobStatus
+from fairlead.core.cap_excess import Arrived, CapExcess
 from fairlead.core.model import (
     DecisionReport,
     Endpoint,
@@ -145,8 +146,12 @@ def make_reports(progress: Progress | None = None, *, decided: bool = False) -> 
     )
 
 
+FAR_AHEAD = CapExcess(Arrived(0.0, 0, 4), bits=1e15)
+"""More has arrived than any cap allows: what the receiver measures now decides."""
+
+
 def observe(job: TransferJob, *pods: MoverPod, reports: Reports | None = None, **fields: Any) -> Observed:
-    return Observed(job=job, pods=pods, reports=reports or Reports(), **{"settings": SETTINGS, **fields})
+    return Observed(job=job, pods=pods, reports=reports or Reports(), **{"settings": SETTINGS, "excess": FAR_AHEAD, **fields})
 
 
 def with_plan_applied(observed: Observed, plan: Plan) -> Observed:

@@ -10,6 +10,7 @@ from fairlead.api.names import CONTROLLER
 from fairlead.api.quantity import RateError, parse_rate
 from fairlead.api.reasons import ConditionType, Reason
 from fairlead.api.spec import Bandwidth
+from fairlead.core.cap_excess import Arrived
 from fairlead.core.ends import End, ends_of
 from fairlead.core.fairness.meter import Sample
 from fairlead.core.model import Observed, Progress, Role
@@ -60,6 +61,8 @@ class Participant:
     sent: Sample | None = None
     """IP bytes that this attempt has sent, as the sender's sockets count; None while nobody says."""
     counts: tuple[InterfaceCount, ...] = ()
+    arrived: Arrived | None = None
+    """What the receiver reports of this attempt; None while it does not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +121,7 @@ def participant_of(observed: Observed, *, asks: bool, now: float) -> Participant
         attempt=attempt,
         sent=_sent(reports.sender),
         counts=_counts(source, reports.sender) + _counts(destination, reports.receiver),
+        arrived=reports.receiver.arrived if reports.receiver else None,
     )
 
 

@@ -6,18 +6,16 @@ from fairlead.api.names import ANNOTATION_EGRESS_BANDWIDTH, ANNOTATION_INGRESS_B
 from fairlead.api.quantity import RateError, format_rate, parse_rate
 from fairlead.api.reasons import ConditionType, Reason
 from fairlead.api.status import ConditionStatus
+from fairlead.core.cap_excess import BLOCK_BITS, TOLERANCE, excess_after
 from fairlead.core.lifecycle.draft import Draft
 from fairlead.core.model import AnnotatePod, MoverPod, Progress, Role
 from fairlead.core.settings import GUARDED_MOST_BPS
 from fairlead.core.status import bandwidth_of, decision_of, endpoints_of, path_of, progress_of
 from fairlead.core.verdicts import is_live
 
-_TOLERANCE = 1.05
-"""A measured rate this much above the cap still counts as kept: pacing works on packets, without their headers' exact share."""
 _SILENT_SECONDS = 30.0
 """An advisor that was started again answers sooner, also on a busy node."""
 _BITS = 8
-_BLOCK_BITS = 8 * 2**20
 _MEASURED_SECONDS = 10
 """The receiver counts whole blocks over this time, so one block more or less for each stream says nothing about the pacing."""
 
@@ -184,18 +182,22 @@ def _is_judged_for_good(draft: Draft, receiver: MoverPod | None) -> bool:
 
 def _judge(draft: Draft, cap_bps: int) -> tuple[ConditionStatus, Reason, str]:
     """Whether the rate at which data arrives now keeps to the cap, in view of the caps that were in force while it was measured."""
-    cap, receiver = format_rate(cap_bps), draft.observed.reports.receiver
+    cap, observed, receiver = format_rate(cap_bps), draft.observed, draft.observed.reports.receiver
     if receiver is None:
         return "Unknown", Reason.CAP_NOT_MEASURED, f"cap {cap}: no receiver tells what arrives"
     if not receiver.flows:
         return "Unknown", Reason.CAP_NOT_MEASURED, f"cap {cap}: no data flows"
     measured_bps, allowance_bps = receiver.rate_bytes_per_second * _BITS, _granularity_bps(receiver)
-    if measured_bps <= cap_bps * _TOLERANCE + allowance_bps:
+    if measured_bps <= cap_bps * TOLERANCE + allowance_bps:
         return "True", Reason.WITHIN_CAP, f"the receiver measures no more than {cap}"
-    if measured_bps <= (draft.observed.asked_bps or 0.0) * _TOLERANCE + allowance_bps:
+    asked_bps = max(observed.asked_bps or 0.0, cap_bps)
+    if measured_bps <= asked_bps * TOLERANCE + allowance_bps:
         return "Unknown", Reason.CAP_NOT_MEASURED, f"cap {cap} is new: what is measured still holds the time before it"
+    excess = excess_after(observed.excess, receiver.arrived, asked_bps)
+    if excess is None or not excess.is_proven:
+        return "Unknown", Reason.CAP_NOT_MEASURED, f"cap {cap}: more arrives at the moment, which is usual for some seconds after a stop"
     return "False", Reason.ABOVE_CAP, f"the receiver measures more than {cap}"
 
 
 def _granularity_bps(receiver: Progress) -> float:
-    return _BLOCK_BITS / _MEASURED_SECONDS * max(1, receiver.streams)
+    return BLOCK_BITS / _MEASURED_SECONDS * max(1, receiver.streams)

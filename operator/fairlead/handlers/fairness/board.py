@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
+from fairlead.core.cap_excess import CapExcess, excess_after
 from fairlead.core.fairness.meter import KEPT_SECONDS, Meter
 from fairlead.core.fairness.model import Participant
 from fairlead.core.fairness.rules import InterfaceKey
@@ -28,6 +29,7 @@ class Board:
         self._meters: dict[str, Meter] = {}
         self._interfaces: dict[InterfaceKey, Meter] = {}
         self._asked: dict[str, tuple[tuple[float, float], ...]] = {}
+        self._excess: dict[str, CapExcess] = {}
         self._seen: set[ObjectKey] = set()
         self._standings: Mapping[str, Standing] | None = None
         self._unknown = _NOT_DECIDED
@@ -99,6 +101,10 @@ class Board:
         ends = [*(since for since, _ in changes[1:]), math.inf]
         return max(cap for (_, cap), end in zip(changes, ends, strict=True) if end >= now - MEASURED_SECONDS)
 
+    def excess(self, uid: str) -> CapExcess | None:
+        """By how much what arrived was ahead of the job's caps when a worker looked last; None before its receiver reported."""
+        return self._excess.get(uid)
+
     def _measure(self, before: Participant | None, job: Participant, now: float) -> None:
         if before is not None and before.attempt != job.attempt:
             self._meters.pop(job.uid, None)
@@ -112,10 +118,15 @@ class Board:
         if not changes or changes[-1][1] != cap_bps:
             recent = tuple(change for number, change in enumerate(changes) if _end(changes, number) >= now - MEASURED_SECONDS)
             self._asked[job.uid] = (*recent, (now, cap_bps))
+        asked_bps = self.asked_bps(job.uid, now)
+        excess = excess_after(self._excess.get(job.uid), job.arrived, math.inf if asked_bps is None else asked_bps)
+        if excess is not None:
+            self._excess[job.uid] = excess
 
     def _forget(self, uid: str) -> None:
         self._meters.pop(uid, None)
         self._asked.pop(uid, None)
+        self._excess.pop(uid, None)
 
 
 def _end(changes: tuple[tuple[float, float], ...], number: int) -> float:
@@ -124,4 +135,4 @@ def _end(changes: tuple[tuple[float, float], ...], number: int) -> float:
 
 def _claims(job: Participant) -> Participant:
     """The job without what changes all the time and needs no round of its own."""
-    return replace(job, sent=None, counts=(), cap_bps=None, asked_at=0.0)
+    return replace(job, sent=None, counts=(), arrived=None, cap_bps=None, asked_at=0.0)

@@ -27,6 +27,7 @@ from job_builders import (
 from fairlead.api.names import ANNOTATION_EGRESS_BANDWIDTH
 from fairlead.api.spec import Bandwidth
 from fairlead.api.transferjob import TransferJob, TransferJobStatus
+from fairlead.core.cap_excess import CATCH_UP_SECONDS, Arrived, CapExcess
 from fairlead.core.lifecycle import decide
 from fairlead.core.model import AnnotatePod, CreateCredentials, MoverPod, NodeFacts, Observed, Plan, PodPhase, Reports, Role, Verdict
 
@@ -378,6 +379,18 @@ def test_a_block_more_for_each_stream_in_the_measured_time_does_not_exceed_a_sma
     progress = replace(make_progress(10, rate=rate_bps / 8), streams=4)
     plan = decide(observe(_with_limit(running_job(), "5M"), receiver(), sender(), reports=make_reports(progress)), NOW)
     assert condition_of(plan, "CapEnforced") == expected
+
+
+def test_a_rate_above_the_cap_is_not_judged_while_a_job_that_keeps_to_it_could_cause_it() -> None:
+    job = after(observe(_with_limit(running_job(), "20M"), receiver(), sender()))
+    catching_up = CapExcess(Arrived(0.0, 10, 4), bits=60e6, allowed_bits=20e6 * CATCH_UP_SECONDS)
+    reports = make_reports(make_progress(10, rate=26e6 / 8))
+    for excess in (None, catching_up):
+        plan = decide(observe(job, receiver(), sender(), reports=reports, excess=excess), NOW)
+        assert condition_of(plan, "CapEnforced") == ("Unknown", "CapNotMeasured")
+        bandwidth = written(plan).bandwidth
+        assert bandwidth is not None
+        assert bandwidth.enforced_by == "Pacing"
 
 
 def test_a_retryable_reason_that_is_specific_beats_a_final_one_that_says_little() -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from fairlead.core.cap_excess import Arrived
 from fairlead.core.ends import End
 from fairlead.core.fairness.meter import Sample
 from fairlead.core.fairness.model import InterfaceCount, Participant, Stage
@@ -125,6 +126,18 @@ def test_publishing_names_the_jobs_for_which_something_is_new(bench: Bench) -> N
     assert bench.board.publish({"a": ADMITTED, "b": ADMITTED}) == {"a", "b"}
     assert bench.board.publish({"a": ADMITTED, "b": replace(ADMITTED, cap_bps=5)}) == {"b"}
     assert bench.board.publish(None) == {"a", "b"}
+
+
+def test_what_arrives_ahead_of_a_cap_is_added_up_until_the_job_goes(bench: Bench) -> None:
+    assert bench.board.excess("uid") is None
+    bench.note(make(cap_bps=1e7, arrived=Arrived(NOW, 0, 4)), NOW)
+    assert bench.note(make(cap_bps=1e7, arrived=Arrived(NOW + 3, 60_000_000, 4)), NOW + 3) == 0, "no round is needed for that"
+    bench.note(make(cap_bps=1e7), NOW + 6)
+    excess = bench.board.excess("uid")
+    assert excess is not None
+    assert excess.is_proven
+    bench.note(None)
+    assert bench.board.excess("uid") is None
 
 
 def test_a_cap_that_fell_counts_until_it_can_no_longer_show_in_the_measured_mean(bench: Bench) -> None:

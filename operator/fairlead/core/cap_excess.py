@@ -1,0 +1,58 @@
+"""How much more has arrived than the caps in force allow: a leaky bucket that drains at the cap (generic cell rate algorithm, ITU-T I.371).
+
+The rate that a receiver measures exceeds the cap for some seconds also where the cap is kept: its clock stands still in a paused probe
+while data that was sent before still arrives, and after any stop the guard on the node lets more than a second's worth pass at once.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+TOLERANCE = 1.05
+"""A measured rate this much above the cap still counts as kept: pacing works on packets, without their headers' exact share."""
+CATCH_UP_SECONDS = 4.0
+"""So much at the cap may arrive too early: what the guard lets pass after a stop, and what a receiver's disk held up for some seconds."""
+_MOST = 1.1
+"""The excess grows no further than this part of what is allowed, so that it is soon over once the cap is kept again."""
+_BITS = 8
+BLOCK_BITS = 8 * 2**20
+
+
+@dataclass(frozen=True, slots=True)
+class Arrived:
+    """What a receiver reported at a moment, in Unix time: payload bytes of this attempt, and over how many streams they come."""
+
+    at: float
+    count_bytes: int
+    streams: int
+
+
+@dataclass(frozen=True, slots=True)
+class CapExcess:
+    """By how many bits what arrived was ahead of the cap at the receiver's last report, and how many say nothing yet."""
+
+    last: Arrived
+    bits: float = 0.0
+    allowed_bits: float = math.inf
+
+    @property
+    def is_proven(self) -> bool:
+        """Whether more is ahead than a sender that keeps to the cap can cause."""
+        return self.bits > self.allowed_bits
+
+
+def excess_after(before: CapExcess | None, arrived: Arrived | None, cap_bps: float) -> CapExcess | None:
+    """The excess in view of a new report, under the highest cap that was in force since the one before.
+
+    A counter that fell belongs to a new attempt and starts anew, as does a job without a cap. Without a report nothing changes.
+    """
+    if arrived is None:
+        return before
+    if before is None or arrived.count_bytes < before.last.count_bytes or cap_bps == math.inf:
+        return CapExcess(arrived)
+    allowed_bits = cap_bps * CATCH_UP_SECONDS + BLOCK_BITS * max(1, arrived.streams)
+    came_bits = (arrived.count_bytes - before.last.count_bytes) * _BITS
+    drained_bits = cap_bps * TOLERANCE * max(0.0, arrived.at - before.last.at)
+    bits = min(max(0.0, before.bits + came_bits - drained_bits), allowed_bits * _MOST)
+    return CapExcess(arrived, bits, allowed_bits)
