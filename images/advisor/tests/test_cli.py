@@ -69,7 +69,6 @@ async def test_probe_refuses_bad_arguments_before_it_sends_or_writes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: dict[str, str], complaint: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[1]))
     outcome = await run("probe", *(word for pair in (PROBE | change).items() for word in pair))
     assert outcome.exit_code == 2
     assert complaint in outcome.stderr
@@ -113,7 +112,6 @@ RUN = {"--control-socket": "control.sock", "--http": "127.0.0.1:1", "--trace": "
 )
 async def test_run_refuses_bad_arguments(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: dict[str, str], complaint: str) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[1]))
     outcome = await run("run", *(word for pair in (RUN | change).items() for word in pair))
     assert outcome.exit_code == 2
     assert complaint in outcome.stderr

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-import fairlead_advisor
 from fairlead_advisor.models.classes import CLASSES
 from fairlead_advisor.models.store import digest_file
 from fairlead_advisor.probe.trace import read_trace
@@ -48,7 +47,7 @@ async def test_the_runtime_sends_and_keeps_nothing_and_says_nothing_of_it(
     directory = tmp_path / "home"
     directory.mkdir() if home == "a directory" else directory.touch()
     # Not this process's own: the runtime holds its tongue where it takes the environment for that of a build service.
-    bare = {"PATH": os.environ["PATH"], "HOME": str(directory), "PYTHONPATH": str(Path(fairlead_advisor.__file__).parents[1])}
+    bare = {"PATH": os.environ["PATH"], "HOME": str(directory)}
     running = await sidecar("--model", model, "--seconds", WINDOW_S, environment=bare)
     async with met_mover(control_socket, FakeMover()):
         decision = (await running.decision())["decision"]
