@@ -79,6 +79,11 @@ class Side(ApiModel):
     """With network `Attachment`, the NetworkAttachmentDefinition of the job's own namespace by which Multus gives this end's pod the
     interface that carries the data."""
 
+    @property
+    def claim_name(self) -> str:
+        """Name of the claim whose volume holds the directory."""
+        return self.volume.persistent_volume_claim.claim_name
+
 
 class Streams(ApiModel):
     """How many parallel data connections may be used."""

@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from fairlead.api.quantity import RateError, parse_rate
 from fairlead.api.reasons import ConditionType
 from fairlead.api.schema import ApiModel, Timestamp, marks
 
@@ -214,6 +215,14 @@ class BandwidthStatus(ApiModel):
     enforced_by: Enforcement = "None"
     """What holds the job to its cap."""
 
+    @property
+    def allocated_bps(self) -> int | None:
+        """The cap in force in bits per second; None without one, and where somebody else has written what is no rate."""
+        try:
+            return None if self.allocated is None else parse_rate(self.allocated)
+        except RateError:
+            return None
+
 
 class FailureStatus(ApiModel):
     """How the last failed attempt ended."""
@@ -277,6 +286,11 @@ class TransferJobStatus(ApiModel):
 
     observed_generation: int | None = None
     """The generation of the spec that this status answers."""
+
+    @property
+    def cap_bps(self) -> int | None:
+        """The cap in force in bits per second, None without one."""
+        return None if self.bandwidth is None else self.bandwidth.allocated_bps
 
     def condition(self, kind: str) -> Condition | None:
         """The condition of that type, None if it was never set."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pydantic import Field
 
+from fairlead.api.names import FINALIZER
 from fairlead.api.schema import ObjectMetadata, Resource
 from fairlead.api.spec import TransferJobSpec
 from fairlead.api.status import TransferJobStatus
@@ -29,3 +30,8 @@ class TransferJob(Resource):
     def deleting(self) -> bool:
         """Whether somebody asked for the job to be deleted."""
         return self.metadata.deletion_timestamp is not None
+
+    @property
+    def holds_finalizer(self) -> bool:
+        """Whether the object stays until its partial files are gone."""
+        return FINALIZER in self.metadata.finalizers

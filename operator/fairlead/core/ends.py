@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from fairlead.api.spec import AUTO_INTERFACE, Side
 from fairlead.api.status import EndpointStatus
 from fairlead.core.model import Endpoint, MoverPod, Observed, Role
+from fairlead.core.network import traits_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,18 +21,16 @@ class End:
 def ends_of(observed: Observed, attempt: int) -> tuple[End, End]:
     """Source and destination, by what the attempt's pods say, else by the job, its claims and its status."""
     spec, reports, endpoints = observed.job.spec, observed.reports, observed.job.status.endpoints
-    pods = {pod.role: pod for pod in observed.pods if pod.attempt == attempt}
     source, destination = (endpoints.source, endpoints.destination) if endpoints else (None, None)
     return (
-        _end(observed, spec.source, pods.get(Role.SENDER), reports.sender_endpoint, source),
-        _end(observed, spec.destination, pods.get(Role.RECEIVER), reports.receiver_endpoint, destination),
+        _end(observed, spec.source, observed.mover(Role.SENDER, attempt), reports.sender_endpoint, source),
+        _end(observed, spec.destination, observed.mover(Role.RECEIVER, attempt), reports.receiver_endpoint, destination),
     )
 
 
 def _end(observed: Observed, side: Side, pod: MoverPod | None, said: Endpoint | None, known: EndpointStatus | None) -> End:
-    claim = observed.claims.get(side.volume.persistent_volume_claim.claim_name)
-    node = (pod.node if pod else None) or side.node or (claim.node if claim else None) or (known.node if known else None)
-    if observed.job.spec.network != "Host":
+    node = (pod.node if pod else None) or side.node or observed.claim_node(side) or (known.node if known else None)
+    if not traits_of(observed.job).uses_node_interfaces:
         # The pod's own interface is none of the node's; which of those carries its traffic is the business of what attaches it.
         return End(node, None)
     if said is not None:

@@ -6,12 +6,13 @@ Everything is frozen and free of clients and clocks. `kube.gather` builds an `Ob
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
 
 from fairlead.api.reasons import Reason
+from fairlead.api.spec import Side
 from fairlead.api.transferjob import TransferJob, TransferJobStatus
 from fairlead.core.cap_excess import Arrived, CapExcess
 from fairlead.core.settings import Settings
@@ -181,6 +182,11 @@ class MoverPod:
     """When it became ready; None while it is not and where the kubelet does not say."""
     knows_path: bool = False
     """A sender whose advisor was told what is on the path and does not probe it as a whole."""
+
+
+def latest_attempt_of(pods: Iterable[MoverPod]) -> int:
+    """Number of the latest attempt that has a sender or a receiver among `pods`, 0 without any."""
+    return max((pod.attempt for pod in pods if pod.role is not Role.CLEANER), default=0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -363,6 +369,34 @@ class Observed:
     refusal: str = ""
     """What the API server said if it refused the creations of the pass before (a quota, an admission policy, a missing right)."""
 
+    @property
+    def latest_attempt(self) -> int:
+        """Number of the latest attempt, 0 before the first. A pod may be ahead of a status that was not written."""
+        return max(self.job.status.attempts or 0, latest_attempt_of(self.pods))
+
+    @property
+    def attempt_under_way(self) -> bool:
+        """Whether the latest attempt has been started and has not been ended."""
+        return self.job.status.attempt_start_time is not None or self.latest_attempt > (self.job.status.attempts or 0)
+
+    @property
+    def movers(self) -> tuple[MoverPod, ...]:
+        """Senders and receivers of every attempt."""
+        return self.pods_of(Role.SENDER, Role.RECEIVER)
+
+    def pods_of(self, *roles: Role) -> tuple[MoverPod, ...]:
+        """The job's pods of these roles, of every attempt."""
+        return tuple(pod for pod in self.pods if pod.role in roles)
+
+    def mover(self, role: Role, attempt: int) -> MoverPod | None:
+        """The attempt's pod of that role, None if there is none."""
+        return next((pod for pod in self.pods_of(role) if pod.attempt == attempt), None)
+
+    def claim_node(self, side: Side) -> str | None:
+        """The only node from which this end's volume can be used; None if there are several, and while the claim is not bound."""
+        claim = self.claims.get(side.claim_name)
+        return claim.node if claim else None
+
 
 @dataclass(frozen=True, slots=True)
 class CreateCredentials:
@@ -397,7 +431,6 @@ class DeletePod:
     name: str
     uid: str
     resource_version: str
-    grace_seconds: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

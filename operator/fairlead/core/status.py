@@ -154,15 +154,11 @@ def decision_of(report: DecisionReport, before: DecisionStatus | None) -> Decisi
 
 
 def bandwidth_of(before: BandwidthStatus | None, cap_bps: int | None, reports: Reports) -> BandwidthStatus:
-    """The cap in force, what holds the job to it, and at what rate data last arrived."""
+    """The cap in force, and at what rate data last arrived; who enforces it is not decided here."""
     measured = before.measured if before else None
     if reports.receiver is not None and reports.receiver.flows:
         measured = format_rate_rounded(reports.receiver.rate_bytes_per_second * _BITS)
-    return BandwidthStatus(
-        allocated=None if cap_bps is None else format_rate(cap_bps),
-        measured=measured,
-        enforced_by="None" if cap_bps is None else "Pacing",
-    )
+    return BandwidthStatus(allocated=None if cap_bps is None else format_rate(cap_bps), measured=measured)
 
 
 def is_worth_writing(before: TransferJobStatus, after: TransferJobStatus, now: datetime, interval: timedelta) -> bool:

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from fairlead.api.reasons import MoverReason, Reason
 from fairlead.api.transferjob import TransferJob
-from fairlead.core import attachment
 from fairlead.core.model import MoverPod, NodeFacts, PodPhase, Role, Verdict
+from fairlead.core.network import attachment_remedy
 
 _SUCCEEDED = "Succeeded"
 _SAYS_LITTLE: Mapping[str, int] = {
@@ -88,7 +88,7 @@ def _failure_by_verdict(pod: MoverPod, verdict: Verdict, job: TransferJob) -> Fa
         return Failure(Reason.VERDICT_MISMATCH, message, retry=True, telling=True)
     if verdict.verdict == _SUCCEEDED:
         return None
-    message = f"{pod.role}: {verdict.message}{attachment.remedy(job, pod, verdict)}"
+    message = f"{pod.role}: {verdict.message}{attachment_remedy(job, pod, verdict)}"
     return Failure(verdict.reason, message, verdict.retry, telling=verdict.reason not in _SAYS_LITTLE)
 
 

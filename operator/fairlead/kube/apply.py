@@ -100,7 +100,6 @@ class Applier:
                 action.name,
                 uid=action.uid,
                 resource_version=action.resource_version,
-                grace_seconds=action.grace_seconds,
             )
         except NotFoundError:
             logger.debug("pod %s/%s was gone already", namespace, action.name)

@@ -186,8 +186,8 @@ class TestCreation:
 
 class TestDeletion:
     async def test_names_the_incarnation_and_the_version(self, bench: Bench) -> None:
-        await bench.apply(Plan(deletes=(DeletePod("p", "u", "3", grace_seconds=5),)))
-        assert bench.client.bodies("delete pods") == [{"name": "p", "uid": "u", "resource_version": "3", "grace_seconds": 5}]
+        await bench.apply(Plan(deletes=(DeletePod("p", "u", "3"),)))
+        assert bench.client.bodies("delete pods") == [{"name": "p", "uid": "u", "resource_version": "3"}]
 
     async def test_of_what_is_gone_is_done(self, bench: Bench) -> None:
         bench.client.failures["delete pods"] = NotFoundError("gone")

@@ -7,13 +7,12 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from fairlead.api.names import CONTROLLER
-from fairlead.api.quantity import RateError, parse_rate
 from fairlead.api.reasons import ConditionType, Reason
 from fairlead.api.spec import Bandwidth
 from fairlead.core.cap_excess import Arrived
 from fairlead.core.ends import End, ends_of
 from fairlead.core.fairness.meter import Sample
-from fairlead.core.model import Observed, Progress, Role
+from fairlead.core.model import Observed, Progress
 
 _MOVING = "Transferring"
 
@@ -90,10 +89,9 @@ def participant_of(observed: Observed, *, asks: bool, now: float) -> Participant
     job, status = observed.job, observed.job.status
     if job.spec.managed_by != CONTROLLER or job.deleting or status.finished or job.spec.suspend:
         return None
-    movers = [pod for pod in observed.pods if pod.role in (Role.SENDER, Role.RECEIVER)]
-    attempt = max([status.attempts or 0, *(pod.attempt for pod in movers)])
+    attempt = observed.latest_attempt
     backing_off = status.last_failure is not None and status.last_failure.attempt == attempt
-    if status.attempt_start_time is not None or attempt > (status.attempts or 0) or backing_off:
+    if observed.attempt_under_way or backing_off:
         stage = Stage.FLOWING if _flows(observed) else Stage.HOLDING
     elif asks:
         stage = Stage.ASKING
@@ -117,7 +115,7 @@ def participant_of(observed: Observed, *, asks: bool, now: float) -> Participant
         limit_bps=math.inf if limit_bps is None else limit_bps,
         priority=job.spec.priority,
         asked_at=scheduled.last_transition_time.timestamp() if waits and scheduled else now,
-        cap_bps=_cap_in_force(observed),
+        cap_bps=status.cap_bps,
         attempt=attempt,
         sent=_sent(reports.sender),
         counts=_counts(source, reports.sender) + _counts(destination, reports.receiver),
@@ -144,11 +142,3 @@ def _counts(end: End, progress: Progress | None) -> tuple[InterfaceCount, ...]:
 
 def _sent(sender: Progress | None) -> Sample | None:
     return None if sender is None or sender.wire_bytes is None else Sample(sender.read_at, sender.wire_bytes)
-
-
-def _cap_in_force(observed: Observed) -> float | None:
-    bandwidth = observed.job.status.bandwidth
-    try:
-        return None if bandwidth is None or bandwidth.allocated is None else float(parse_rate(bandwidth.allocated))
-    except RateError:
-        return None

@@ -9,6 +9,7 @@ from fairlead.api.quantity import RateError
 from fairlead.api.reasons import ConditionType, Reason
 from fairlead.api.spec import Side
 from fairlead.core.model import Admission, Observed
+from fairlead.core.network import traits_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +29,7 @@ class Obstacle:
 def withdrawn_permission(observed: Observed) -> Obstacle | None:
     """The obstacle that stops even an attempt under way: the namespace may not, or no longer, use the nodes' network."""
     namespace = observed.job.metadata.namespace
-    if observed.job.spec.network != "Host" or observed.settings.allows_host_network(namespace):
+    if not traits_of(observed.job).uses_node_interfaces or observed.settings.allows_host_network(namespace):
         return None
     return Obstacle(
         Reason.HOST_NETWORK_NOT_ALLOWED,
@@ -67,10 +68,10 @@ def _contradiction(observed: Observed) -> Obstacle | None:
     for name, side in _sides(observed):
         if side.path.startswith("/") or ".." in side.path.split("/"):
             return Obstacle(Reason.INVALID_SPEC, f"{name}.path must be relative and without '..': create a corrected job", terminal=True)
-        if spec.network == "Attachment" and side.attachment is None:
+        if traits_of(observed.job).needs_attachment and side.attachment is None:
             message = f"{name}.attachment is missing, which network Attachment needs: create a corrected job"
             return Obstacle(Reason.INVALID_SPEC, message, terminal=True)
-    if _claim_name(spec.source) == _claim_name(spec.destination):
+    if spec.source.claim_name == spec.destination.claim_name:
         source, destination = _directory(spec.source), _directory(spec.destination)
         if source.startswith(destination) or destination.startswith(source):
             message = "source and destination are the same directory, or one lies in the other: change path or claimName of one of them"
@@ -90,10 +91,6 @@ def _directory(side: Side) -> str:
     return side.path if not side.path or side.path.endswith("/") else f"{side.path}/"
 
 
-def _claim_name(side: Side) -> str:
-    return side.volume.persistent_volume_claim.claim_name
-
-
 def _missing_node(observed: Observed) -> Obstacle | None:
     for name, side in _sides(observed):
         facts = observed.nodes.get(side.node or "")
@@ -106,7 +103,7 @@ def _missing_node(observed: Observed) -> Obstacle | None:
 def _claim(observed: Observed) -> Obstacle | None:
     namespace = observed.job.metadata.namespace
     for name, side in _sides(observed):
-        claim = _claim_name(side)
+        claim = side.claim_name
         facts = observed.claims.get(claim)
         if facts is None:
             continue
@@ -131,8 +128,8 @@ def _node_not_ready(observed: Observed) -> Obstacle | None:
 
 
 def _no_room_on_a_link(observed: Observed) -> Obstacle | None:
-    standing = observed.fairness
-    if standing is None or standing.admission is not Admission.WAITING:
+    share = observed.fairness
+    if share is None or share.admission is not Admission.WAITING:
         return None
-    impossible = standing.reason is Reason.GUARANTEE_TOO_LARGE
-    return Obstacle(standing.reason, standing.message, condition=ConditionType.SCHEDULED, needs_person=impossible)
+    impossible = share.reason is Reason.GUARANTEE_TOO_LARGE
+    return Obstacle(share.reason, share.message, condition=ConditionType.SCHEDULED, needs_person=impossible)

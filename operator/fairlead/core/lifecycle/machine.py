@@ -5,13 +5,15 @@ The state is derived from facts on every pass: pods, verdicts, conditions that l
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 from fairlead.api.names import CONTROLLER
 from fairlead.api.reasons import ConditionType, Reason
 from fairlead.core.lifecycle import attempt, ending
 from fairlead.core.lifecycle.admission import Obstacle, may_use_links, obstacle_to_start, withdrawn_permission
-from fairlead.core.lifecycle.draft import Draft
+from fairlead.core.lifecycle.conclusion import plan_of
+from fairlead.core.lifecycle.outcome import JobState, Judgement, Outcome, stops
 from fairlead.core.model import Admission, Observed, Plan, Role
 from fairlead.core.verdicts import is_live, proven_success
 
@@ -22,117 +24,106 @@ def decide(observed: Observed, now: datetime) -> Plan:
     """What shall be done for this job at `now` (with a time zone). Repeating it on the outcome changes nothing."""
     if observed.job.spec.managed_by != CONTROLLER:
         return Plan()
-    draft = Draft(observed, now)
-    _decide(draft)
-    if observed.refusal and draft.effects.creates:
-        _report_refusal(draft, observed.refusal)
-    return draft.plan()
+    outcome = _outcome(observed, now)
+    if observed.refusal and outcome.effects.creates:
+        outcome = _refused(observed, outcome)
+    return plan_of(observed, outcome, now)
 
 
-def _decide(draft: Draft) -> None:
-    job = draft.job
+def _outcome(observed: Observed, now: datetime) -> Outcome:
+    job = observed.job
     if job.metadata.deletion_timestamp is not None:
-        ending.dismantle(draft, job.metadata.deletion_timestamp)
-    elif draft.status.finished:
-        ending.finish(draft)
-    elif _succeeds(draft) or _misses_deadline(draft):
-        draft.wake_after(draft.settings.poll_interval)
-    elif job.spec.suspend:
-        _suspend(draft)
-    else:
-        _run(draft)
+        return ending.dismantle(observed, job.metadata.deletion_timestamp, now)
+    if job.status.finished:
+        return ending.finish(observed, now)
+    ended = _success(observed, now) or _missed_deadline(observed, now)
+    if ended is not None:
+        return ended.waking_after(observed.settings.poll_interval)
+    running = _suspend(observed) if job.spec.suspend else _run(observed, now)
+    return running.waking_after(_time_to_deadline(observed, now))
 
 
-def _report_refusal(draft: Draft, refusal: str) -> None:
+def _refused(observed: Observed, outcome: Outcome) -> Outcome:
     """Says why nothing could be created. What was refused is left out, so that the status gets through; the next pass tries again."""
-    draft.add(creates=(), credentials=())
-    if draft.job.deleting or not draft.status.finished:
-        message = f"the API server refuses to create a mover pod: {refusal}"
-        draft.conditions.set(ConditionType.MOVERS_READY, "False", Reason.CREATION_REFUSED, message)
-        draft.kstatus(reconciling=False, stalled=True, reason=Reason.CREATION_REFUSED, message=message)
-    draft.wake_after(draft.settings.recheck_interval)
+    outcome = replace(outcome, effects=replace(outcome.effects, creates=(), credentials=()))
+    if observed.job.deleting or not observed.job.status.finished:
+        message = f"the API server refuses to create a mover pod: {observed.refusal}"
+        outcome = outcome.then(Outcome(JobState.REFUSED, Reason.CREATION_REFUSED, message))
+    return outcome.waking_after(observed.settings.recheck_interval)
 
 
-def _succeeds(draft: Draft) -> bool:
-    receiver = draft.mover(Role.RECEIVER, attempt.present(draft))
-    verdict = proven_success(receiver, draft.job.metadata.uid)
-    if verdict is None:
-        return False
-    if not attempt.hears_the_advisor_out(draft):
-        attempt.succeed(draft, verdict)
-    return True
+def _success(observed: Observed, now: datetime) -> Outcome | None:
+    receiver = observed.mover(Role.RECEIVER, observed.latest_attempt)
+    verdict = proven_success(receiver, observed.job.metadata.uid)
+    return None if receiver is None or verdict is None else attempt.succeed(observed, receiver, verdict, now)
 
 
-def _misses_deadline(draft: Draft) -> bool:
-    seconds, started = draft.job.spec.active_deadline_seconds, draft.status.start_time
-    if seconds is None or started is None:
-        return False
-    deadline = started + timedelta(seconds=seconds)
-    if draft.now < deadline:
-        draft.wake_at(deadline)
-        return False
-    attempt.fail_job(draft, Reason.DEADLINE_EXCEEDED, f"the job did not end within activeDeadlineSeconds ({seconds} s)")
-    return True
+def _time_to_deadline(observed: Observed, now: datetime) -> timedelta | None:
+    seconds, started = observed.job.spec.active_deadline_seconds, observed.job.status.start_time
+    return None if seconds is None or started is None else started + timedelta(seconds=seconds) - now
 
 
-def _suspend(draft: Draft) -> None:
+def _missed_deadline(observed: Observed, now: datetime) -> Outcome | None:
+    left = _time_to_deadline(observed, now)
+    if left is None or left > timedelta():
+        return None
+    message = f"the job did not end within activeDeadlineSeconds ({observed.job.spec.active_deadline_seconds} s)"
+    return attempt.fail_job(observed, observed.latest_attempt, Reason.DEADLINE_EXCEEDED, message, now)
+
+
+def _suspend(observed: Observed) -> Outcome:
     message = "spec.suspend is true: movers are stopped, partial data is kept; set it to false to go on"
-    draft.conditions.set(ConditionType.SUSPENDED, "True", Reason.SUSPENDED, message)
-    draft.conditions.set(ConditionType.MOVERS_READY, "False", Reason.MOVERS_STOPPED, "the job is suspended")
-    draft.kstatus(reconciling=False, stalled=False, reason=Reason.SUSPENDED, message=message)
-    # A suspended job has no share and no place: what was said of them would be untrue, and its time in the queue would count on.
-    draft.conditions.remove(ConditionType.SCHEDULED)
-    draft.conditions.remove(ConditionType.CAP_ENFORCED)
-    draft.change(bandwidth=None)
-    _stop_uncounted(draft)
+    # A suspended job has no share and no place: what was reported of them would be untrue, and its time in the queue would count on.
+    judgements = {
+        ConditionType.SUSPENDED: Judgement("True", Reason.SUSPENDED, message),
+        ConditionType.SCHEDULED: None,
+        ConditionType.CAP_ENFORCED: None,
+    }
+    suspended = Outcome(JobState.SUSPENDED, Reason.SUSPENDED, message, status={"bandwidth": None}, judgements=judgements)
+    return suspended.then(_stop_uncounted(observed))
 
 
-def _run(draft: Draft) -> None:
-    if draft.conditions.is_true(ConditionType.SUSPENDED):
-        draft.conditions.set(ConditionType.SUSPENDED, "False", Reason.RESUMED, "spec.suspend is false: the job goes on with a new attempt")
-    under_way = attempt.is_under_way(draft)
-    obstacle = withdrawn_permission(draft.observed) if under_way else obstacle_to_start(draft.observed)
-    if obstacle is None or obstacle.reason in _FOR_LINKS:
-        draft.add(asks_for_links=not under_way)
+def _run(observed: Observed, now: datetime) -> Outcome:
+    resumed = Outcome()
+    if observed.job.status.is_true(ConditionType.SUSPENDED):
+        message = "spec.suspend is false: the job goes on with a new attempt"
+        resumed = Outcome(judgements={ConditionType.SUSPENDED: Judgement("False", Reason.RESUMED, message)})
+    under_way = observed.attempt_under_way
+    obstacle = withdrawn_permission(observed) if under_way else obstacle_to_start(observed)
+    asks = not under_way and (obstacle is None or obstacle.reason in _FOR_LINKS)
+    resumed = replace(resumed, asks_for_links=asks)
     if obstacle is not None:
-        _wait_for(draft, obstacle)
-        return
-    if not under_way and not may_use_links(draft.observed):
+        return resumed.then(_wait_for(observed, obstacle, now))
+    if not under_way and not may_use_links(observed):
         # The fairness loop answers at once; the status has nothing to say until then.
-        draft.wake_after(draft.settings.poll_interval)
-        return
-    _accept(draft)
-    if under_way:
-        attempt.carry_on(draft)
-    else:
-        attempt.start_or_wait(draft)
+        return resumed.waking_after(observed.settings.poll_interval)
+    go_on = attempt.carry_on if under_way else attempt.start_or_wait
+    return resumed.then(_accepted(observed)).then(go_on(observed, now))
 
 
-def _accept(draft: Draft) -> None:
-    standing = draft.observed.fairness
+def _accepted(observed: Observed) -> Outcome:
+    share = observed.fairness
     reason, message = Reason.VALID, "namespace, nodes and claims allow the job to run"
-    if standing is not None and standing.admission is Admission.ADMITTED and standing.message:
-        reason, message = Reason.GUARANTEE_NOT_RAISED, standing.message
-    draft.conditions.set(ConditionType.ACCEPTED, "True", reason, message)
+    if share is not None and share.admission is Admission.ADMITTED and share.message:
+        reason, message = Reason.GUARANTEE_NOT_RAISED, share.message
+    return Outcome(judgements={ConditionType.ACCEPTED: Judgement("True", reason, message)})
 
 
-def _wait_for(draft: Draft, obstacle: Obstacle) -> None:
-    if obstacle.condition is not ConditionType.ACCEPTED:
-        draft.conditions.set(ConditionType.ACCEPTED, "True", Reason.VALID, "namespace and claims allow the job to run")
-    draft.conditions.set(obstacle.condition, "False", obstacle.reason, obstacle.message)
+def _wait_for(observed: Observed, obstacle: Obstacle, now: datetime) -> Outcome:
+    judgements = {
+        ConditionType.ACCEPTED: Judgement("True", Reason.VALID, "namespace and claims allow the job to run"),
+        obstacle.condition: Judgement("False", obstacle.reason, obstacle.message),
+    }
+    judged = Outcome(judgements=judgements)
     if obstacle.terminal:
-        attempt.fail_job(draft, obstacle.reason, obstacle.message)
-        return
-    draft.conditions.set(ConditionType.MOVERS_READY, "False", Reason.MOVERS_STOPPED, "no mover runs while the job waits")
-    draft.kstatus(reconciling=not obstacle.needs_person, stalled=obstacle.needs_person, reason=obstacle.reason, message=obstacle.message)
-    _stop_uncounted(draft)
-    draft.wake_after(draft.settings.recheck_interval)
+        return judged.then(attempt.fail_job(observed, observed.latest_attempt, obstacle.reason, obstacle.message, now))
+    state = JobState.BLOCKED if obstacle.needs_person else JobState.WAITING
+    waiting = Outcome(state, obstacle.reason, obstacle.message, wake_after=observed.settings.recheck_interval)
+    return judged.then(waiting).then(_stop_uncounted(observed))
 
 
-def _stop_uncounted(draft: Draft) -> None:
+def _stop_uncounted(observed: Observed) -> Outcome:
     """Stops the attempt under way without counting it as failed."""
-    if attempt.is_under_way(draft):
-        draft.change(attempts=attempt.present(draft), attempt_start_time=None)
-    draft.delete_live_movers()
-    if any(is_live(pod) for pod in draft.movers()):
-        draft.wake_after(draft.settings.poll_interval)
+    ended = {"attempts": observed.latest_attempt, "attempt_start_time": None} if observed.attempt_under_way else {}
+    stopping = any(is_live(pod) for pod in observed.movers)
+    return Outcome(status=ended, effects=stops(observed.movers), wake_after=observed.settings.poll_interval if stopping else None)

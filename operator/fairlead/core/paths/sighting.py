@@ -5,10 +5,10 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 
 from fairlead.api.names import CONTROLLER
-from fairlead.api.quantity import RateError, parse_rate
 from fairlead.api.reasons import ConditionType
 from fairlead.core.ends import ends_of
-from fairlead.core.model import CreatePod, DecisionReport, KnownBackground, MoverPod, Observed, Plan, PodPhase, Role
+from fairlead.core.model import CreatePod, DecisionReport, KnownBackground, MoverPod, Observed, Plan, PodPhase, Role, latest_attempt_of
+from fairlead.core.network import traits_of
 from fairlead.core.paths.model import Ends, Lease, Measurement, Probe, Sighting, Transfer
 from fairlead.core.verdicts import is_live, proven_success
 
@@ -27,7 +27,7 @@ _CLOCK_LEAD = timedelta(seconds=5)
 def own_ends(observed: Observed, attempt: int) -> Ends | None:
     """The path as far as it is known; None while a node is not, within one node, and where pods have interfaces of their own."""
     source, destination = ends_of(observed, attempt)
-    on_host = observed.job.spec.network == "Host"
+    on_host = traits_of(observed.job).uses_node_interfaces
     if not on_host or source.node is None or destination.node is None or source.node == destination.node:
         return None
     return Ends(source.node, source.interface, destination.node, destination.interface)
@@ -38,8 +38,8 @@ def sighting_of(observed: Observed, plan: Plan, now: datetime) -> Sighting | Non
     if observed.job.spec.managed_by != CONTROLLER:
         return None
     starting = next((action for action in plan.creates if action.role is Role.SENDER), None)
-    attempt = starting.attempt if starting else max((pod.attempt for pod in observed.pods if pod.role is not Role.CLEANER), default=0)
-    sender = next((pod for pod in observed.pods if pod.role is Role.SENDER and pod.attempt == attempt), None)
+    attempt = starting.attempt if starting else latest_attempt_of(observed.pods)
+    sender = observed.mover(Role.SENDER, attempt)
     ends = own_ends(observed, attempt) if sender or starting else None
     if ends is None:
         return None
@@ -60,8 +60,9 @@ def _has_more_to_say(observed: Observed, sender: MoverPod | None) -> bool:
     """Whether the receiver's verdict or the sidecar's last word, which comes with the end of the whole pod, may still come."""
     if sender is None or sender.deleting:
         return False
-    receivers = (pod for pod in observed.pods if pod.role is Role.RECEIVER and pod.attempt == sender.attempt)
-    return sender.phase not in (PodPhase.SUCCEEDED, PodPhase.FAILED) or any(is_live(pod) and not pod.deleting for pod in receivers)
+    receiver = observed.mover(Role.RECEIVER, sender.attempt)
+    receiver_runs = receiver is not None and is_live(receiver) and not receiver.deleting
+    return receiver_runs or sender.phase not in (PodPhase.SUCCEEDED, PodPhase.FAILED)
 
 
 def _lease(observed: Observed, sender: MoverPod | None, starting: CreatePod | None, attempt: int, now: datetime) -> Lease | None:
@@ -126,12 +127,12 @@ def _background(decision: DecisionReport, at: datetime) -> KnownBackground | Non
 
 
 def _transfer(observed: Observed, sender: MoverPod, decision: DecisionReport, decided_at: datetime) -> Transfer | None:
-    receiver = next((pod for pod in observed.pods if pod.role is Role.RECEIVER and pod.attempt == sender.attempt), None)
+    receiver = observed.mover(Role.RECEIVER, sender.attempt)
     verdict = proven_success(receiver, observed.job.metadata.uid)
     if receiver is None or verdict is None or verdict.bulk_seconds < _SHORTEST_BULK_SECONDS:
         return None
     rate_bps = verdict.bytes_sent * _BITS / verdict.bulk_seconds
-    cap_bps = _cap(observed)
+    cap_bps = observed.job.status.cap_bps
     if rate_bps <= 0 or (cap_bps is not None and rate_bps >= _HELD_BY_CAP * cap_bps):
         return None
     outcome = observed.reports.outcome
@@ -142,11 +143,3 @@ def _transfer(observed: Observed, sender: MoverPod, decision: DecisionReport, de
         rate_bps=rate_bps,
         stream_coefficient=outcome.stream_coefficient if outcome else None,
     )
-
-
-def _cap(observed: Observed) -> int | None:
-    bandwidth = observed.job.status.bandwidth
-    try:
-        return None if bandwidth is None or bandwidth.allocated is None else parse_rate(bandwidth.allocated)
-    except RateError:
-        return None

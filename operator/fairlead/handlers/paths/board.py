@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Any
 
 from fairlead.api.networkpath import NetworkPath, NetworkPathStatus
-from fairlead.core.model import Observed, PathStanding, Role
+from fairlead.core.model import Observed, PathStanding, Role, latest_attempt_of
 from fairlead.core.paths.merge import merge
 from fairlead.core.paths.model import Ends, Lease, Measurement, Probe, Sighting
 from fairlead.core.paths.objects import choose
@@ -56,7 +56,7 @@ class PathBoard:
 
     def standing(self, observed: Observed, now: datetime) -> PathStanding | None:
         """What the path means for the sender that is to be started; None where there is none to start, or its nodes are not known."""
-        attempt = max((pod.attempt for pod in observed.pods if pod.role is not Role.CLEANER), default=0)
+        attempt = latest_attempt_of(observed.pods)
         roles = {pod.role for pod in observed.pods if pod.attempt == attempt}
         ends = own_ends(observed, attempt) if roles == {Role.RECEIVER} else None
         if ends is None:

@@ -12,6 +12,7 @@ from fairlead.api.quantity import format_rate
 from fairlead.api.spec import Side
 from fairlead.api.transferjob import TransferJob
 from fairlead.core.model import CreatePod, Role
+from fairlead.core.network import traits_of
 from fairlead.kube.client import KubeObject
 from fairlead.kube.objects.attachment import networks_annotation
 from fairlead.kube.objects.credentials import Credentials
@@ -261,7 +262,7 @@ def _pod_spec(
 
 
 def _on_host(job: TransferJob) -> bool:
-    return job.spec.network == "Host"
+    return traits_of(job).uses_node_interfaces
 
 
 def _interface(job: TransferJob, side: Side) -> str:
@@ -346,7 +347,7 @@ def _port(job: TransferJob, action: CreatePod, name: str, protocol: str = "TCP")
 
 
 def _claim_volume(side: Side) -> KubeObject:
-    return {"name": "data", "persistentVolumeClaim": {"claimName": side.volume.persistent_volume_claim.claim_name}}
+    return {"name": "data", "persistentVolumeClaim": {"claimName": side.claim_name}}
 
 
 def _tls_mount() -> KubeObject:
@@ -364,7 +365,7 @@ def _tls_volume(job: TransferJob, action: CreatePod) -> KubeObject:
 
 
 def _attachment_annotation(job: TransferJob, side: Side, action: CreatePod) -> dict[str, str]:
-    if job.spec.network != "Attachment":
+    if not traits_of(job).needs_attachment:
         return {}
     if side.attachment is None:
         raise BuildError(f"{action.role} of attempt {action.attempt}: network Attachment, and no attachment is named")
@@ -373,12 +374,12 @@ def _attachment_annotation(job: TransferJob, side: Side, action: CreatePod) -> d
 
 def _watched(job: TransferJob) -> str:
     """The annotation by which a sender's mover paces."""
-    return names.ANNOTATION_PACING if job.spec.network == "Pod" else names.ANNOTATION_EGRESS_BANDWIDTH
+    return names.ANNOTATION_PACING if traits_of(job).bucket_follows_cap else names.ANNOTATION_EGRESS_BANDWIDTH
 
 
 def _cap_annotation(job: TransferJob, name: str, action: CreatePod) -> dict[str, str]:
     """What a CNI plugin of the pod network makes a bucket of; on other networks the cap."""
-    rate_bps = _bucket_bps(action) if job.spec.network == "Pod" else action.cap_bps
+    rate_bps = _bucket_bps(action) if traits_of(job).bucket_follows_cap else action.cap_bps
     return {} if rate_bps is None else {name: format_rate(rate_bps)}
 
 

@@ -59,7 +59,7 @@ class FactReader:
         """The facts about what `job` names and the nodes its pods are on, none older than that. Raises KubeError."""
         sides = (job.spec.source, job.spec.destination)
         node_names = sorted({side.node for side in sides if side.node is not None} | set(pod_nodes))
-        claim_names = sorted({side.volume.persistent_volume_claim.claim_name for side in sides})
+        claim_names = sorted({side.claim_name for side in sides})
         claims = await asyncio.gather(*(self._claims.get((job.metadata.namespace, name), oldest_seconds) for name in claim_names))
         nodes = await asyncio.gather(*(self._nodes.get(name, oldest_seconds) for name in node_names))
         return Facts(nodes=dict(zip(node_names, nodes, strict=True)), claims=dict(zip(claim_names, claims, strict=True)))

@@ -10,7 +10,7 @@ from typing import Annotated, Literal, TypeVar
 import aiohttp
 from pydantic import Field, ValidationError, field_validator
 
-from fairlead.core.model import Advice, Endpoint, MoverPod, PodPhase, Progress, Reports, Role
+from fairlead.core.model import Advice, Endpoint, MoverPod, PodPhase, Progress, Reports, Role, latest_attempt_of
 from fairlead.kube.observe.advice import DecisionAnswer, read_advice
 from fairlead.kube.observe.forms import Answer, Control, Count, Finite
 from fairlead.kube.observe.pods import OFFSETS, PORT_ADVISOR, PORT_HTTP
@@ -96,7 +96,7 @@ class ReportReader:
     async def read(self, job_uid: str, pods: Sequence[MoverPod]) -> Reports:
         """Everything that the newest attempt's running pods say, asked at once; None wherever nobody gave a proper answer."""
         running = [pod for pod in pods if pod.phase is PodPhase.RUNNING and not pod.deleting and pod.address and pod.port_base]
-        newest = max((pod.attempt for pod in running), default=0)
+        newest = latest_attempt_of(running)
         receiver = next((pod for pod in running if pod.role is Role.RECEIVER and pod.attempt == newest), None)
         sender = next((pod for pod in running if pod.role is Role.SENDER and pod.attempt == newest), None)
         receiver_endpoint, sender_endpoint, receiver_progress, sender_progress, decision = await asyncio.gather(
@@ -158,7 +158,7 @@ class ReportReader:
 
 def _left_behind(pods: Sequence[MoverPod]) -> Advice | None:
     """What the latest sender's sidecar said when it ended."""
-    latest = max((pod.attempt for pod in pods if pod.role is not Role.CLEANER), default=0)
+    latest = latest_attempt_of(pods)
     return next((pod.advice for pod in pods if pod.role is Role.SENDER and pod.attempt == latest), None)
 
 

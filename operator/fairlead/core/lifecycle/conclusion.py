@@ -1,0 +1,110 @@
+"""From an outcome to the plan: the one place where a job's state becomes conditions, its status and the next pass."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+from fairlead.api.reasons import ConditionType, Reason
+from fairlead.api.status import ConditionStatus
+from fairlead.api.transferjob import TransferJobStatus
+from fairlead.core.conditions import Conditions
+from fairlead.core.lifecycle.events import events_between
+from fairlead.core.lifecycle.outcome import JobState, Judgement, Judgements, Outcome
+from fairlead.core.model import Observed, Plan
+from fairlead.core.status import is_worth_writing, phase_of
+
+_SOON = timedelta(milliseconds=100)
+_ATTEMPT_UNDER_WAY = frozenset({JobState.STARTING, JobState.RUNNING, JobState.UNDER_WAY, JobState.HALF_FAILED})
+_NO_MOVERS = {
+    JobState.WAITING: "no mover runs while the job waits",
+    JobState.BLOCKED: "no mover runs while the job waits",
+    JobState.SUSPENDED: "the job is suspended",
+    JobState.SUCCEEDED: "the job has ended",
+    JobState.FAILED: "the job has ended",
+}
+_PROGRESSES = _ATTEMPT_UNDER_WAY | {JobState.CLEARING, JobState.BACKING_OFF, JobState.WAITING, JobState.DELETING}
+_STALLS = frozenset({JobState.BLOCKED, JobState.REFUSED, JobState.FAILED})
+
+
+def plan_of(observed: Observed, outcome: Outcome, now: datetime) -> Plan:
+    """The finished plan; the status is left out unless it is worth a write."""
+    before = observed.job.status
+    unknown = outcome.status.keys() - (TransferJobStatus.model_fields.keys() - {"conditions"})
+    if unknown:
+        raise TypeError(f"an outcome may not set {', '.join(sorted(unknown))} of the status")
+    after = before.model_copy(update={**outcome.status, "observed_generation": observed.job.metadata.generation})
+    conditions = Conditions(before.conditions, generation=observed.job.metadata.generation, now=now.replace(microsecond=0))
+    for kind, judgement in {**outcome.judgements, **judgements_of(outcome, after.attempts or 0)}.items():
+        if judgement is None:
+            conditions.remove(kind)
+        else:
+            conditions.set(kind, judgement.status, judgement.reason, judgement.message)
+    after = after.model_copy(update={"conditions": conditions.build()})
+    after = after.model_copy(update={"phase": phase_of(after)})
+    news = is_worth_writing(before, after, now, observed.settings.status_interval)
+    effects = outcome.effects
+    return Plan(
+        finalizer=effects.finalizer,
+        credentials=effects.credentials,
+        deletes=effects.deletes,
+        creates=effects.creates,
+        annotations=effects.annotations,
+        status=after if news else None,
+        # An event of a status that is not written would be emitted again by the next pass.
+        events=(events_between(before, after) if news else ()) + effects.events,
+        delete_job=effects.delete_job,
+        asks_for_links=outcome.asks_for_links,
+        requeue_after=None if outcome.wake_after is None else max(outcome.wake_after, _SOON),
+    )
+
+
+def judgements_of(outcome: Outcome, attempt: int) -> Judgements:
+    """The conditions that follow from the state alone; `attempt` is the number of the latest one."""
+    if outcome.state is JobState.UNCHANGED:
+        return {}
+    return _movers_ready(outcome) | _kstatus(outcome, attempt) | _end(outcome)
+
+
+def _movers_ready(outcome: Outcome) -> dict[ConditionType, Judgement]:
+    match outcome.state:
+        case JobState.UNDER_WAY | JobState.DELETING:
+            return {}
+        case JobState.RUNNING:
+            judgement = Judgement("True", Reason.MOVERS_RUNNING, outcome.message)
+        case JobState.STARTING | JobState.BACKING_OFF | JobState.REFUSED:
+            judgement = Judgement("False", outcome.reason, outcome.message)
+        case JobState.CLEARING:
+            judgement = Judgement("False", Reason.MOVERS_STARTING, outcome.message)
+        case _:
+            judgement = Judgement("False", Reason.MOVERS_STOPPED, _NO_MOVERS.get(outcome.state, outcome.message))
+    return {ConditionType.MOVERS_READY: judgement}
+
+
+def _kstatus(outcome: Outcome, attempt: int) -> dict[ConditionType, Judgement]:
+    """The two conditions that kstatus reads: whether the job goes on by itself, and whether it needs somebody."""
+    reason, message = outcome.reason, outcome.message
+    if outcome.state in _ATTEMPT_UNDER_WAY:
+        reason, message = Reason.IN_PROGRESS, f"attempt {attempt} is under way"
+    elif outcome.state is JobState.SUCCEEDED:
+        reason = Reason.FINISHED
+    return {
+        ConditionType.RECONCILING: Judgement(_truth(outcome.state in _PROGRESSES), reason, message),
+        ConditionType.STALLED: Judgement(_truth(outcome.state in _STALLS), reason, message),
+    }
+
+
+def _end(outcome: Outcome) -> dict[ConditionType, Judgement]:
+    match outcome.state:
+        case JobState.SUCCEEDED:
+            return {ConditionType.SUCCEEDED: Judgement("True", outcome.reason, outcome.message)}
+        case JobState.FAILED:
+            return {
+                ConditionType.FAILED: Judgement("True", outcome.reason, outcome.message),
+                ConditionType.SUCCEEDED: Judgement("False", outcome.reason, outcome.message),
+            }
+        case _:
+            return {}
+
+
+def _truth(value: bool) -> ConditionStatus:
+    return "True" if value else "False"
