@@ -29,8 +29,8 @@ BIG_GUARANTEES = st.one_of(st.just(0.0), st.floats(0.1, 3.0))
 EFFORT = int(os.environ.get("FAIRLEAD_TEST_EFFORT", "1"))
 """How many times as many examples to try as in a quick run."""
 
-by_program = settings(max_examples=20 * EFFORT, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
-by_rule = settings(max_examples=60 * EFFORT, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
+by_program = settings(max_examples=20 * EFFORT, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
+by_rule = settings(max_examples=60 * EFFORT, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
 
 
 def guarantees_fit(allocation: Allocation) -> bool:

@@ -19,7 +19,7 @@ _STEPS = st.one_of(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.lists(_STEPS, max_size=60))
 def test_no_wish_is_lost_and_no_key_is_held_twice(steps: list[tuple[str, str | None]]) -> None:
     asyncio.run(_run_steps(steps))

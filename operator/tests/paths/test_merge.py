@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from path_builders import CLASSES, NOW, a_background, a_probe, a_transfer, ago, measured
 
@@ -116,7 +116,6 @@ def _made_up(job: int, quarter: int, parts: int, level: int) -> Measurement:
 measurements = st.builds(_made_up, st.integers(0, 79), st.integers(0, 200), st.integers(0, 15), st.integers(0, 99))
 
 
-@settings(deadline=None)
 @given(st.lists(measurements, max_size=40))
 def test_taking_in_the_same_reports_again_changes_nothing(found: list[Measurement]) -> None:
     once = _after(*found)
@@ -133,7 +132,6 @@ def test_taking_in_the_same_reports_again_changes_nothing(found: list[Measuremen
         assert again.last_measured_time == settled.last_measured_time
 
 
-@settings(deadline=None)
 @given(st.lists(measurements, max_size=60))
 def test_what_is_known_stays_small_and_can_be_stored(found: list[Measurement]) -> None:
     status = _after(*found)

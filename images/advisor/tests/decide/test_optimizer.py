@@ -83,7 +83,7 @@ def test_a_count_set_by_the_user_is_kept() -> None:
 
 
 @given(st.integers(1, 64), st.integers(0, 63), st.integers(0, 100), st.integers(0, 1000))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_every_count_is_within_the_limits(minimum: int, extra: int, first: int, seed: int) -> None:
     maximum = minimum + extra
     transfer = Transfer(lossy(), first, minimum, maximum, seed=seed, noise=0.2)

@@ -1,6 +1,6 @@
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from fairlead_advisor.errors import TraceError
@@ -10,7 +10,6 @@ from tests.support.traces import steady, trace_of
 
 
 @given(st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=40), st.lists(st.floats(0, 1), min_size=1, max_size=4))
-@settings(deadline=None)
 def test_quantiles_are_those_of_numpy(values: list[float], shares: list[float]) -> None:
     assert quantiles(np.array(values), tuple(shares)) == pytest.approx(np.quantile(values, shares).tolist(), abs=1e-6)
 

@@ -32,7 +32,7 @@ WINDOWS = st.tuples(
 
 
 @given(WINDOWS)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_any_window_gives_finite_features(case: tuple[float, float, int, float, str, float]) -> None:
     seconds, rate_hz, seed, scale_ms, kind, loss = case
     chance = np.random.default_rng(seed)

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from onnx import TensorProto, helper, numpy_helper
 
@@ -85,14 +85,12 @@ def test_a_good_model_tells_its_opsets_and_metadata() -> None:
 
 
 @given(st.binary(max_size=300))
-@settings(deadline=None)
 def test_arbitrary_bytes_are_refused(content: bytes) -> None:
     with pytest.raises(ModelError):
         inspect(content)
 
 
 @given(st.integers(0, 10**6))
-@settings(deadline=None)
 def test_a_model_cut_short_is_refused_or_lacks_what_follows(cut: int) -> None:
     whole = tiny_model()
     try:
@@ -104,7 +102,6 @@ def test_a_model_cut_short_is_refused_or_lacks_what_follows(cut: int) -> None:
 
 
 @given(st.integers(0, 10**6), st.integers(0, 255))
-@settings(deadline=None)
 def test_a_changed_byte_never_does_worse_than_refuse(place: int, value: int) -> None:
     content = bytearray(tiny_model())
     content[place % len(content)] = value

@@ -16,7 +16,7 @@ ROWS = st.lists(st.tuples(st.integers(0, 10**10), st.none() | st.integers(0, 10*
 
 
 @given(ROWS)
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
 def test_reads_back_what_it_wrote(tmp_path: Path, rows: list[tuple[float, float | None]]) -> None:
     path = tmp_path / "trace.csv"
     write_trace(path, trace_of(rows))
@@ -24,7 +24,7 @@ def test_reads_back_what_it_wrote(tmp_path: Path, rows: list[tuple[float, float 
 
 
 @given(st.binary(max_size=200), st.booleans())
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
 def test_arbitrary_content_is_a_trace_or_a_trace_error(tmp_path: Path, content: bytes, with_header: bool) -> None:
     path = tmp_path / "trace.csv"
     path.write_bytes(HEADER + content if with_header else content)

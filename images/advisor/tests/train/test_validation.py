@@ -1,5 +1,5 @@
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from fairlead_advisor.errors import DataError
@@ -13,7 +13,6 @@ from tests.support.traces import steady
     st.integers(2, 6),
     st.integers(0, 9),
 )
-@settings(deadline=None)
 def test_no_group_is_on_both_sides_and_every_row_is_tested_once(groups: list[str], count: int, seed: int) -> None:
     tested: list[int] = []
     for training, testing in folds(groups, count, seed):

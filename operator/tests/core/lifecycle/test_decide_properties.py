@@ -35,7 +35,7 @@ from fairlead.core.model import ClaimFacts, EmitEvent, MoverPod, NodeFacts, Obse
 from fairlead.core.settings import Settings
 from fairlead.core.verdicts import has_ended
 
-often = hypothesis_settings(max_examples=int(os.environ.get("FAIRLEAD_EXAMPLES", "80")), deadline=None)
+often = hypothesis_settings(max_examples=int(os.environ.get("FAIRLEAD_EXAMPLES", "80")))
 KNOWN_REASONS = {member.value for kind in (Reason, MoverReason) for member in kind}
 
 verdicts = st.builds(
