@@ -1,16 +1,13 @@
-"""A test's own link, its programs, and connections as `ss` prints them."""
+"""A test's own link, and connections as `ss` prints them."""
 
 from __future__ import annotations
 
-import sys
 from ipaddress import IPv4Address, IPv4Network
 from itertools import pairwise
-from pathlib import Path
 
 import pytest
 from e2e.lib.wan.connections import Connection, parse
 from e2e.lib.wan.link import addresses
-from e2e.lib.wan.program import last_words, running
 
 MOVER = (
     "0      0      198.19.128.5:40312   198.19.128.6:24000 cubic wscale:10,10 rto:241 rtt:40.6/0.1 mss:1448 cwnd:147 ssthresh:147 "
@@ -37,14 +34,3 @@ def test_links_have_two_addresses_for_benchmarking_apart_from_the_clusters(numbe
 def test_links_of_neighbouring_processes_have_other_addresses() -> None:
     both = [set(addresses(number)) for number in range(100)]
     assert all(not one & other for one, other in pairwise(both))
-
-
-def test_a_program_ends_with_its_block(tmp_path: Path) -> None:
-    log = tmp_path / "log"
-    program = "import sys, signal; print('words', file=sys.stderr); print('ready', flush=True); signal.pause()"
-    with running((sys.executable, "-c", program), log) as process:
-        assert process.stdout is not None
-        assert process.stdout.readline() == b"ready\n"
-        assert process.poll() is None
-    assert process.returncode is not None
-    assert last_words(log) == "words"

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from ipaddress import IPv4Network
 from pathlib import Path
 
-from e2e.lib.wan.program import ProgramError, last_words, running
 from fairlead_dev.clients.kubectl import run
+from fairlead_dev.wan.emulator import change, emulating, run_command
 
 ADDRESSES = IPv4Network("198.19.128.0/17")
 """Of the range for benchmarking, and apart from what the local cluster uses."""
@@ -41,25 +41,21 @@ class Link:
     destination_address: str
 
     def set(self, **changes: str) -> None:
-        """Changes the running link, for example `rate="400M"`. Raises CommandError."""
-        options = [word for name, value in changes.items() for word in (f"--{name}", value)]
-        run((str(self.program), "set", "--control", str(self.control), *options))
+        """Changes the running link, for example `rate="400M"`. Raises LabError."""
+        change(self.program, self.control, **changes)
 
 
 @contextmanager
 def own_link(program: Path, source: str, destination: str, shape: Shape, folder: Path) -> Iterator[Link]:
     """The link until the block is left, when its devices vanish with the emulator `program`. `folder` has log and control socket.
 
-    The device has this process's id in its name, so that nobody knows the path from an earlier run. Raises ProgramError or CommandError.
+    The device has this process's id in its name, so that nobody knows the path from an earlier run. Raises LabError or CommandError.
     """
     device, control, log = f"e2e{os.getpid()}", folder / "link.sock", folder / "link.log"
     one, other = addresses(os.getpid())
-    ends = ("--a", f"{source}:{device}", "--b", f"{destination}:{device}")
     shaped = ("--rate", shape.rate, "--delay", shape.delay, "--buffer", shape.buffer)
-    command = ("chrt", "-f", str(REAL_TIME_PRIORITY), str(program), "run", *ends, *shaped, "--control", str(control))
-    with running(command, log) as emulator:
-        if emulator.stdout is None or emulator.stdout.readline().strip() != b"ready":
-            raise ProgramError(f"the link did not start: {last_words(log)}")
+    command = run_command(program, (f"{source}:{device}", f"{destination}:{device}"), control, shaped, REAL_TIME_PRIORITY)
+    with emulating(command, log):
         for namespace, own, peer in ((source, one, other), (destination, other, one)):
             run(("nsenter", f"--net={namespace}", "--", "ip", "-batch", "-"), stdin="\n".join(_setup(device, own, peer)) + "\n")
         yield Link(program, control, device, source, one, destination, other)

@@ -18,11 +18,8 @@ import time
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from fairlead_dev.checkout import BENCH_RESULTS, CHECKOUT
-
-sys.path.insert(0, str(CHECKOUT / "images" / "advisor"))
-
-from tests.support.two_hosts import RECEIVER, SENDER, TwoHosts, Wan, missing, noisy_source
+from fairlead_dev.checkout import BENCH_RESULTS
+from fairlead_dev.wan.two_hosts import TwoHosts, WanPath, missing, noisy_source
 
 OUTPUT = BENCH_RESULTS / "parallelism.json"
 WARM_S = 20.0
@@ -35,15 +32,15 @@ class Scene:
     """A path, and how many CUBIC streams of somebody else are on it all the time."""
 
     name: str
-    wan: Wan
+    wan: WanPath
     others: int = 0
 
 
 SCENES = (
-    Scene("clean", Wan("100M", "30ms")),
-    Scene("lossy", Wan("100M", "30ms", loss=1e-4)),
-    Scene("lossier", Wan("100M", "30ms", loss=5e-4)),
-    Scene("shared", Wan("100M", "30ms"), others=1),
+    Scene("clean", WanPath("100M", "30ms")),
+    Scene("lossy", WanPath("100M", "30ms", loss=1e-4)),
+    Scene("lossier", WanPath("100M", "30ms", loss=5e-4)),
+    Scene("shared", WanPath("100M", "30ms"), others=1),
 )
 
 
@@ -74,10 +71,11 @@ def transfer(scene: Scene, streams: int | None, seconds: float, *advisor_options
     folder = Path(tempfile.mkdtemp(prefix="fairlead-bench-", dir="/dev/shm"))
     with TwoHosts(scene.wan, folder) as hosts, noisy_source(folder, SOURCE_BYTES) as source:
         if scene.others:
-            server = hosts.start("r", "iperf3", "-s", "-B", RECEIVER, "-p", 5201)
+            server = hosts.start(hosts.net.receiver, "iperf3", "-s", "-B", hosts.net.receiver_address, "-p", 5201)
             time.sleep(1)
             duration = int(WARM_S + seconds + 60)
-            hosts.start("s", "iperf3", "-c", RECEIVER, "-B", SENDER, "-C", "cubic", "-P", scene.others, "-t", duration)
+            addresses = ("-c", hosts.net.receiver_address, "-B", hosts.net.sender_address)
+            hosts.start(hosts.net.sender, "iperf3", *addresses, "-C", "cubic", "-P", scene.others, "-t", duration)
             hosts.wait_for(lambda: hosts.delivered_bytes() > 10e6, "the others' traffic flows", server)
         fixed = ("--streams", streams or 4, "--await-transport", 0 if streams else 30)
         ends = hosts.send(source, *fixed)

@@ -12,11 +12,12 @@ from typing import NoReturn
 from fairlead_dev.cluster import layout
 from fairlead_dev.cluster.artifacts.programs import PROGRAMS
 from fairlead_dev.cluster.cluster import Cluster
-from fairlead_dev.cluster.errors import ClusterError, UsageError
+from fairlead_dev.cluster.errors import ClusterError
 from fairlead_dev.cluster.kubernetes.node import KubernetesNode, archive_from
 from fairlead_dev.cluster.layout import Layout, WanSettings
 from fairlead_dev.cluster.machine import network, shell
 from fairlead_dev.cluster.machine.progress import Progress
+from fairlead_dev.errors import UsageError
 
 HELP = """Use it:
   hack/cluster/cluster kubectl get nodes

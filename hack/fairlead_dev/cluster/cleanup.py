@@ -10,12 +10,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from fairlead_dev.cluster import layout
-from fairlead_dev.cluster.errors import ClusterError, UsageError
+from fairlead_dev.cluster.errors import ClusterError
 from fairlead_dev.cluster.layout import Layout
 from fairlead_dev.cluster.machine import network, process, shell
 from fairlead_dev.cluster.machine.box import Box
 from fairlead_dev.cluster.machine.cgroups import MOUNTINFO, NodeGroups
 from fairlead_dev.cluster.machine.settings import MachineSettings
+from fairlead_dev.errors import UsageError
 
 OWNER_FILE = ".fairlead-cluster"
 

@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from fairlead_dev.errors import DevError
 
-class ClusterError(Exception):
+
+class ClusterError(DevError):
     """Something went wrong; the text says what and, where known, what to do about it."""
-
-
-class UsageError(ClusterError):
-    """The command was given something that cannot be used."""
 
 
 class CommandFailedError(ClusterError):

@@ -8,7 +8,7 @@ from ipaddress import IPv4Address, IPv4Interface, IPv4Network
 from pathlib import Path
 
 from fairlead_dev.checkout import CHECKOUT
-from fairlead_dev.cluster.errors import UsageError
+from fairlead_dev.errors import UsageError
 
 PREFIX = "fairlead-"
 

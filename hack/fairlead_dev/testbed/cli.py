@@ -13,12 +13,11 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from fairlead_dev.checkout import WAN_DATA
+from fairlead_dev.errors import DevError
 from fairlead_dev.testbed.dataset.export import export_traces
 from fairlead_dev.testbed.dataset.pack import pack
 from fairlead_dev.testbed.dataset.plan import PlannedRun, plan_runs, write_plan
 from fairlead_dev.testbed.dataset.specification import Specification
-from fairlead_dev.testbed.errors import TestbedError
-from fairlead_dev.testbed.lab.emulator import find_program
 from fairlead_dev.testbed.lab.namespaces import remove_abandoned
 from fairlead_dev.testbed.runs.batch import Named, Rules, State, generate, in_order, is_recorded, recorder
 from fairlead_dev.testbed.runs.packing import Budget, estimate_s
@@ -27,6 +26,7 @@ from fairlead_dev.testbed.runs.record import MANIFEST, Bench, length_s, record
 from fairlead_dev.testbed.scenario.load import load_scenario, load_toml, named_scenarios, validated
 from fairlead_dev.testbed.validation.measure import FIGURES, comparisons, faults_of, shares, table, write_figures
 from fairlead_dev.testbed.validation.scenarios import OVERLAY_1, OVERLAY_1_FIFTH, against_theory, coexistence
+from fairlead_dev.wan.emulator import find_program
 
 DATASETS = WAN_DATA / "datasets"
 DEFAULT_BUDGET = Budget(cores=1.5, runs=8)
@@ -38,7 +38,7 @@ def main(arguments: Sequence[str]) -> int:
     options = _parser().parse_args(arguments)
     try:
         return int(options.command(options))
-    except TestbedError as error:
+    except DevError as error:
         print(f"fairlead-testbed: {error}", file=sys.stderr)
         return error.exit_code
     except KeyboardInterrupt:

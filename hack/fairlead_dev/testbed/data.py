@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fairlead_dev.testbed.errors import UsageError
+from fairlead_dev.errors import UsageError
 
 FORMAT = 1
 RUNS_FILE = "runs.jsonl.gz"

@@ -9,8 +9,9 @@ from fairlead_dev.cluster.artifacts import programs, store
 from fairlead_dev.cluster.artifacts.build import link_into_checkout
 from fairlead_dev.cluster.artifacts.images import Archive, digest_of
 from fairlead_dev.cluster.artifacts.programs import PROGRAMS
-from fairlead_dev.cluster.errors import ClusterError, UsageError
+from fairlead_dev.cluster.errors import ClusterError
 from fairlead_dev.cluster.layout import Layout
+from fairlead_dev.errors import UsageError
 
 CACHE = Path("/cache/bin")
 

@@ -9,9 +9,9 @@ import pytest
 
 from fairlead_dev.cluster import layout
 from fairlead_dev.cluster.cleanup import OWNER_FILE, Cleanup
-from fairlead_dev.cluster.errors import UsageError
 from fairlead_dev.cluster.kubernetes import addons, node_config, pki
 from fairlead_dev.cluster.layout import NODES, Layout
+from fairlead_dev.errors import UsageError
 
 PATHS = Layout(Path("/checkout"), Path("/cache"), Path("/state"), Path("/target"))
 GIB = 1 << 30

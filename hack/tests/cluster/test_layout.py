@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from fairlead_dev.cluster import layout
-from fairlead_dev.cluster.errors import UsageError
 from fairlead_dev.cluster.layout import NODES, Layout, WanSettings
+from fairlead_dev.errors import UsageError
 
 BENCHMARKING = IPv4Network("198.18.0.0/15")
 

@@ -2,9 +2,10 @@ from pathlib import Path
 
 import pytest
 
-from fairlead_dev.testbed.errors import UsageError
-from fairlead_dev.testbed.lab.emulator import PROGRAM_VARIABLE, find_program, quantum_us
+from fairlead_dev.errors import UsageError
+from fairlead_dev.testbed.lab.emulator import quantum_us
 from fairlead_dev.testbed.scenario.model import Path as NetworkPath
+from fairlead_dev.wan.emulator import PROGRAM_VARIABLE, find_program
 
 
 @pytest.mark.parametrize(

@@ -46,15 +46,15 @@ from fairlead_dev.bench.decisions.matrix import (
 from fairlead_dev.bench.decisions.outcomes import Outcome, read_outcomes
 from fairlead_dev.bench.decisions.paper.classifier import save_training, training_of
 from fairlead_dev.checkout import CHECKOUT
+from fairlead_dev.errors import DevError, LabError, UsageError
 from fairlead_dev.testbed.cli import DATASETS
 from fairlead_dev.testbed.dataset.specification import Specification
-from fairlead_dev.testbed.errors import LabError, TestbedError, UsageError
-from fairlead_dev.testbed.lab.emulator import find_program
 from fairlead_dev.testbed.lab.namespaces import remove_abandoned
 from fairlead_dev.testbed.runs.batch import RUNS, Rules, State, generate, is_recorded
 from fairlead_dev.testbed.runs.packing import Budget, estimate_s
 from fairlead_dev.testbed.runs.progress import Progress, duration
 from fairlead_dev.testbed.scenario.load import load_toml
+from fairlead_dev.wan.emulator import find_program
 
 BUILD = CHECKOUT / "build"
 PARTS = ("stationary", "changing", "parallelism")
@@ -69,7 +69,7 @@ def main(arguments: Sequence[str]) -> int:
     options = _parser().parse_args(arguments)
     try:
         return run(options)
-    except (TestbedError, AdvisorError) as error:
+    except (DevError, AdvisorError) as error:
         print(f"decisions: {error}", file=sys.stderr)
         return error.exit_code
     except KeyboardInterrupt:

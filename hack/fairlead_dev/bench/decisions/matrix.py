@@ -8,11 +8,11 @@ from enum import StrEnum
 from functools import cache
 
 from fairlead_advisor.models.classes import BBR_CLASSES
+from fairlead_dev.errors import UsageError
 from fairlead_dev.testbed.dataset.classes import BackgroundClass, Kind
 from fairlead_dev.testbed.dataset.draw import draw_paths
 from fairlead_dev.testbed.dataset.specification import Specification
 from fairlead_dev.testbed.dataset.traffic import flows_of, warm_up_s
-from fairlead_dev.testbed.errors import UsageError
 from fairlead_dev.testbed.scenario.expand import derived_seed, draws
 from fairlead_dev.testbed.scenario.model import Flow, Path, Probe, Scenario
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from fairlead_dev.bench.decisions.matrix import Cell, Policy, Scene
 from fairlead_dev.bench.decisions.timeline import Span
-from fairlead_dev.testbed.errors import UsageError
+from fairlead_dev.errors import UsageError
 from fairlead_dev.testbed.runs.batch import RUNS, is_recorded
 from fairlead_dev.testbed.runs.record import MANIFEST
 

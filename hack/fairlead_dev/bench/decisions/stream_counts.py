@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fairlead_dev.testbed.errors import LabError
+from fairlead_dev.errors import LabError
 
 PROGRAM = "fairlead_dev.bench.parallelism"
 SCENES = ("clean", "lossy", "shared")

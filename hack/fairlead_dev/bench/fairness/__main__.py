@@ -26,10 +26,10 @@ from fairlead_dev.bench.fairness.goals import Row
 from fairlead_dev.bench.fairness.phases import changes, managed, unmanaged
 from fairlead_dev.bench.fairness.scenario import END_S, JOBS, QUICK_END_S, QUICK_TIMELINE, TIMELINE
 from fairlead_dev.bench.mover import report
-from fairlead_dev.bench.mover.lab.errors import BenchError, NotAvailableError
 from fairlead_dev.bench.mover.lab.machine import description, load, missing, need_root, scratch_folder
 from fairlead_dev.bench.mover.peers.mover import Mover
 from fairlead_dev.checkout import BENCH_RESULTS, BINARIES, CHECKOUT
+from fairlead_dev.errors import LabError, NotAvailableError
 
 OUTPUT = BENCH_RESULTS / "fairness.json"
 PROGRAMS = {
@@ -92,16 +92,16 @@ def allocation_rows(_scratch: Path) -> list[Row]:
 
 
 def property_rows(_scratch: Path) -> list[Row]:
-    """How many property tests the allocation passes, with how many random networks. Raises BenchError if one fails."""
+    """How many property tests the allocation passes, with how many random networks. Raises LabError if one fails."""
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--hypothesis-show-statistics"]
     tests = CHECKOUT / "operator" / "tests" / "allocation" / "test_properties.py"
     try:
         done = subprocess.run([*command, str(tests)], capture_output=True, text=True, timeout=PROPERTIES_LIMIT_S, check=False, cwd=CHECKOUT)
     except subprocess.TimeoutExpired as error:
-        raise BenchError(f"the property tests did not end within {PROPERTIES_LIMIT_S} s") from error
+        raise LabError(f"the property tests did not end within {PROPERTIES_LIMIT_S} s") from error
     passed = re.search(r"(\d+) passed", done.stdout)
     if done.returncode != 0 or passed is None:
-        raise BenchError(f"the property tests failed:\n{done.stdout[-2000:]}")
+        raise LabError(f"the property tests failed:\n{done.stdout[-2000:]}")
     examples = sum(int(found) for found in re.findall(r"(\d+) passing, 0 failing", done.stdout))
     note = "against linear programs and by rule: operator/tests/allocation/test_properties.py"
     return [Row("property_tests", int(passed.group(1)), "tests", note=note), Row("property_examples", examples, "networks", note=note)]
@@ -116,7 +116,7 @@ def run_parts(chosen: list[Part], folder: Path) -> tuple[list[Row], bool]:
         start_s, before = time.monotonic(), load()
         try:
             found += part.measure(folder / part.names[0])
-        except BenchError as error:
+        except LabError as error:
             print(f"  failed: {error}", file=sys.stderr, flush=True)
             found += [Row(name, None, "-", note=f"failed: {str(error).splitlines()[0]}") for name in part.names]
             complete = False
@@ -163,7 +163,7 @@ def main() -> int:
             print(f"the machine is not idle (load {load():.1f}): figures will be worse than it can do", file=sys.stderr)
         with scratch_folder(options.scratch, SCRATCH_PREFIX) as folder:
             found, complete = run_parts(chosen, folder)
-    except BenchError as error:
+    except LabError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
     print("\n".join(["", report.heading(), *(report.line(row) for row in found)]))

@@ -18,10 +18,10 @@ from fairlead_dev.bench.fairness.bed.network import TABLE, Bed, bed
 from fairlead_dev.bench.fairness.control import Control
 from fairlead_dev.bench.fairness.figures import Write, parse_counters
 from fairlead_dev.bench.fairness.scenario import BY_NAME, DESTINATIONS, LINKS, WEIGHTS, Event, JobSpec, rules
-from fairlead_dev.bench.mover.lab.errors import BenchError
-from fairlead_dev.bench.mover.lab.process import Process, running, wait_until
 from fairlead_dev.bench.mover.lab.rates import Sample, parse
 from fairlead_dev.bench.mover.peers.mover import Mover
+from fairlead_dev.errors import LabError
+from fairlead_dev.netlab.processes import Process, running, wait_until
 
 BENCH = Path(__file__).parent
 LOOK_S = 3.0
@@ -71,7 +71,7 @@ class Phase:
             self.stop(name)
 
     def check(self) -> None:
-        """Raises BenchError if a job has ended by itself."""
+        """Raises LabError if a job has ended by itself."""
         for job in self.jobs.values():
             job.check()
 
@@ -86,7 +86,7 @@ class Phase:
 
 @contextlib.contextmanager
 def phase(mover: Mover, scratch: Path) -> Iterator[Phase]:
-    """Builds everything for one phase and removes it. Raises BenchError."""
+    """Builds everything for one phase and removes it. Raises LabError."""
     scratch.mkdir()
     rate_bps = next(job.disk_bps for job in BY_NAME.values() if job.disk_bps is not None)
     with contextlib.ExitStack() as stack:
@@ -240,5 +240,5 @@ def changes(mover: Mover, scratch: Path, seconds: float) -> Record:
         made.check()
         made.read(record)
     if not record.writes:
-        raise BenchError("no cap was changed: the phase is too short")
+        raise LabError("no cap was changed: the phase is too short")
     return record

@@ -20,12 +20,12 @@ from pathlib import Path
 
 from fairlead_dev.bench.mover import report
 from fairlead_dev.bench.mover.bench import Bench
-from fairlead_dev.bench.mover.lab.errors import BenchError, LimitError, NotAvailableError
 from fairlead_dev.bench.mover.lab.machine import TEST_BED, description, install, load, need, need_root, scratch_folder
-from fairlead_dev.bench.mover.lab.network import remove_leftovers
 from fairlead_dev.bench.mover.peers.mover import Mover
 from fairlead_dev.bench.mover.plan import OTHERS, PARTS, Part, chosen
 from fairlead_dev.checkout import BENCH_RESULTS, BINARIES
+from fairlead_dev.errors import LabError, LimitError, NotAvailableError
+from fairlead_dev.netlab.pair import remove_leftovers
 
 OUTPUT = BENCH_RESULTS / "mover.json"
 IDLE_LOAD = 0.7
@@ -69,14 +69,14 @@ def limit(part: Part) -> Iterator[None]:
 
 
 def measured(part: Part, bench: Bench) -> list[report.Row]:
-    """The part's rows, each with the machine's load before it. Raises BenchError."""
+    """The part's rows, each with the machine's load before it. Raises LabError."""
     before = load()
     with limit(part):
         need(*part.programs)
         rows = part.measure(bench)
     lacking = set(part.rows) - {row.name for row in rows}
     if lacking:
-        raise BenchError(f"the part {part.name} did not measure {', '.join(sorted(lacking))}")
+        raise LabError(f"the part {part.name} did not measure {', '.join(sorted(lacking))}")
     return [replace(row, more={**row.more, "load_before": round(before, 2)}) for row in rows]
 
 
@@ -99,7 +99,7 @@ def run_parts(parts: list[Part], store: report.Store, options: argparse.Namespac
             store.put(part.name, found)
         except NotAvailableError as error:
             found = [report.not_available(name, "-", error) for name in part.rows]
-        except BenchError as error:
+        except LabError as error:
             print(f"  failed: {error}", file=sys.stderr, flush=True)
             found = [report.Row(name, None, "-", note=f"failed: {str(error).splitlines()[0]}") for name in part.rows]
             complete = False
@@ -150,7 +150,7 @@ def main() -> int:
         if load() > IDLE_LOAD:
             print(f"the machine is not idle (load {load():.1f}): figures will be lower than it can do", file=sys.stderr)
         rows, complete = run_parts(parts, store, options, mover)
-    except BenchError as error:
+    except LabError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
     print("\n".join(["", report.heading(), *(report.line(row) for row in rows)]))

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
-from fairlead_dev.bench.mover.lab.process import Process
 from fairlead_dev.bench.mover.peers.mover import Mover
+from fairlead_dev.netlab.processes import Process
 
 LAB = Path(__file__).parent / "lab"
 T = TypeVar("T")

@@ -18,12 +18,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from fairlead_dev.bench.mover.bench import Bench
-from fairlead_dev.bench.mover.lab.errors import BenchError
-from fairlead_dev.bench.mover.lab.network import Net, veth
-from fairlead_dev.bench.mover.lab.process import run, wait_until
 from fairlead_dev.bench.mover.lab.trees import Tree, big_file, check, clear
 from fairlead_dev.bench.mover.peers.mover import Ends
 from fairlead_dev.bench.mover.report import Row
+from fairlead_dev.errors import LabError
+from fairlead_dev.netlab.pair import Net, veth
+from fairlead_dev.netlab.processes import run, wait_until
 
 KILLS = 50
 FILE_BYTES = (16 << 30, 8 << 30)
@@ -53,7 +53,7 @@ class _Tally:
 
 
 def measure(bench: Bench) -> list[Row]:
-    """resume_waste and resume_waste_received. Raises BenchError.
+    """resume_waste and resume_waste_received. Raises LabError.
 
     A file that arrives before its share of kills begins again; what all kills wasted counts as a share of one file.
     """
@@ -109,11 +109,11 @@ def measure(bench: Bench) -> list[Row]:
 
 
 def _file_bytes(free_bytes: int) -> int:
-    """The largest file that fits twice. Raises BenchError if the disk has no room for any."""
+    """The largest file that fits twice. Raises LabError if the disk has no room for any."""
     for size in FILE_BYTES:
         if free_bytes >= 2 * size + SPARE_BYTES:
             return size
-    raise BenchError(f"the scratch folder has {free_bytes >> 30} GiB free, too little for two files of {FILE_BYTES[-1] >> 30} GiB")
+    raise LabError(f"the scratch folder has {free_bytes >> 30} GiB free, too little for two files of {FILE_BYTES[-1] >> 30} GiB")
 
 
 def _undisturbed(bench: Bench, net: Net, tree: Tree, destination: Path) -> Ends:
@@ -141,7 +141,7 @@ def _killed(
         victim.signal(signal.SIGKILL)
         usage = other.wait(ATTEMPT_LIMIT_S)
         if usage.exit_code not in (0, 1):
-            raise BenchError(f"the end that was not killed ended with {usage.exit_code}{other.said()}")
+            raise LabError(f"the end that was not killed ended with {usage.exit_code}{other.said()}")
         # A receiver that was killed after its last rename has nobody to tell.
         arrived = usage.exit_code == 0 or ((destination / "big").exists() and not any(destination.glob(".fairlead-*")))
         if arrived:

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from fairlead_dev.checkout import CHECKOUT
 from fairlead_dev.cluster import layout
-from fairlead_dev.cluster.errors import UsageError
 from fairlead_dev.cluster.layout import Layout
+from fairlead_dev.errors import UsageError
 
 GO_MODULES = CHECKOUT / "hack" / "cluster" / "go"
 """Modules of our own with pinned checksums, for programs whose own module cannot be installed by name and version."""

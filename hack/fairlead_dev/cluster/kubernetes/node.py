@@ -11,11 +11,12 @@ from fairlead_dev.cluster import layout
 from fairlead_dev.cluster.artifacts.images import Archive
 from fairlead_dev.cluster.artifacts.programs import CNI_PLUGINS, path_of
 from fairlead_dev.cluster.artifacts.store import NAMESPACE, copy_store, load_record, not_in, save_record, store_folder
-from fairlead_dev.cluster.errors import ClusterError, UsageError
+from fairlead_dev.cluster.errors import ClusterError
 from fairlead_dev.cluster.kubernetes import node_config
 from fairlead_dev.cluster.layout import DISKS_FOLDER, Layout, Node
 from fairlead_dev.cluster.machine import shell
 from fairlead_dev.cluster.machine.box import Box
+from fairlead_dev.errors import UsageError
 
 _DISK_NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
 _DISK_SIZE = re.compile(r"[1-9][0-9]*[kMG]")

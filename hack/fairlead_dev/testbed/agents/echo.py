@@ -5,8 +5,9 @@ from __future__ import annotations
 import socket
 
 from fairlead_advisor.probe.wire import DATAGRAM_BYTES
+from fairlead_dev.netlab.namespaces import inside
 from fairlead_dev.testbed.agents.channel import await_start, receive_plan
-from fairlead_dev.testbed.lab.kernel import SO_RCVBUFFORCE, inside
+from fairlead_dev.testbed.lab.kernel import SO_RCVBUFFORCE
 
 _MOST_BYTES = 2048
 _RECEIVE_BUFFER_BYTES = 8_000_000

@@ -9,9 +9,10 @@ import select
 import socket
 from dataclasses import dataclass
 
+from fairlead_dev.netlab.namespaces import inside
 from fairlead_dev.testbed.agents.flow import Ends, FlowReport, Sample
 from fairlead_dev.testbed.agents.loop import Loop
-from fairlead_dev.testbed.lab.kernel import SO_RCVLOWAT, TCP_NOTSENT_LOWAT, congestion_control_of, inside, tcp_info
+from fairlead_dev.testbed.lab.kernel import SO_RCVLOWAT, TCP_NOTSENT_LOWAT, congestion_control_of, tcp_info
 from fairlead_dev.testbed.scenario.expand import SingleFlow
 from fairlead_dev.testbed.scenario.model import Transfers
 

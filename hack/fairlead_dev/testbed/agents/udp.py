@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import socket
 
+from fairlead_dev.netlab.namespaces import inside
 from fairlead_dev.testbed.agents.flow import Ends, FlowReport, Sample
 from fairlead_dev.testbed.agents.loop import Loop
-from fairlead_dev.testbed.lab.kernel import UDP_SEGMENT, inside, receive_drops
+from fairlead_dev.testbed.lab.kernel import UDP_SEGMENT, receive_drops
 from fairlead_dev.testbed.scenario.expand import SingleFlow
 from fairlead_dev.testbed.scenario.model import MTU_BYTES
 

@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 
 from fairlead_advisor.probe.trace import read_trace
+from fairlead_dev.errors import UsageError
 from fairlead_dev.testbed.data import BURST_PACKETS_FILE, BurstPackets, RawTrace, write_burst_packets, write_runs, write_split
 from fairlead_dev.testbed.dataset.card import card
 from fairlead_dev.testbed.dataset.classes import Split
 from fairlead_dev.testbed.dataset.plan import PlannedRun
 from fairlead_dev.testbed.dataset.specification import Specification
-from fairlead_dev.testbed.errors import UsageError
 from fairlead_dev.testbed.runs.batch import RUNS, is_recorded
 from fairlead_dev.testbed.runs.plans import BURSTS, TRACE
 from fairlead_dev.testbed.runs.record import MANIFEST

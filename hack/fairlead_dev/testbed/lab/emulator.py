@@ -4,31 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
-import shutil
 from pathlib import Path
 from typing import Any
 
-from fairlead_dev.checkout import BINARIES
-from fairlead_dev.testbed.errors import LabError, UsageError
-from fairlead_dev.testbed.lab.namespaces import DEVICE, Names, run
+from fairlead_dev.errors import LabError
+from fairlead_dev.netlab.processes import run
+from fairlead_dev.testbed.lab.namespaces import DEVICE, Names
 from fairlead_dev.testbed.scenario.model import Path as NetworkPath
+from fairlead_dev.wan.emulator import run_command
 
-PROGRAM_VARIABLE = "FAIRLEAD_WAN"
 QUANTUM_US = (100, 500)
 _QUANTUM_SHARE = 0.01
 _PATIENCE_S = 15.0
 _LONGEST_LINE_BYTES = 1 << 20
-
-
-def find_program() -> Path:
-    """The emulator: $FAIRLEAD_WAN, or the checkout's `build/bin`, or on the search path."""
-    named = os.environ.get(PROGRAM_VARIABLE)
-    built = BINARIES / "fairlead-wan"
-    found = named or (str(built) if built.exists() else shutil.which("fairlead-wan"))
-    if not found or not os.access(found, os.X_OK):
-        raise UsageError(f"{named or 'fairlead-wan'}: no such program: build it with `make rust`, or name it in ${PROGRAM_VARIABLE}")
-    return Path(found).resolve()
 
 
 def version(program: Path) -> str:
@@ -51,13 +39,12 @@ class Emulator:
     def __init__(self, program: Path, names: Names, path: NetworkPath, *, seed: int, socket: Path, priority: int | None) -> None:
         self._socket = socket
         delay = f"{path.rtt_ms / 2:.6f}ms"
-        self._command = [
-            *("setpriv", "--pdeathsig", "SIGTERM", "--"),
-            *(() if priority is None else ("chrt", "-f", str(priority))),
-            *(str(program), "run", "--a", f"{names.a}:{DEVICE}", "--b", f"{names.b}:{DEVICE}"),
-            *("--rate", str(path.rate_bps), "--delay", delay, "--buffer", str(path.queue_bytes)),
-            *("--loss", f"{path.loss_ratio:.9f}", "--quantum", f"{quantum_us(path)}us", "--seed", str(seed), "--control", str(socket)),
-        ]
+        options = (
+            *("--rate", path.rate_bps, "--delay", delay, "--buffer", path.queue_bytes),
+            *("--loss", f"{path.loss_ratio:.9f}", "--quantum", f"{quantum_us(path)}us", "--seed", seed),
+        )
+        command = run_command(program, (f"{names.a}:{DEVICE}", f"{names.b}:{DEVICE}"), socket, options, priority)
+        self._command = ("setpriv", "--pdeathsig", "SIGTERM", "--", *command)
         self._process: asyncio.subprocess.Process | None = None
 
     async def start(self, log: Path) -> None:

@@ -7,12 +7,8 @@ import os
 import signal
 import socket
 import struct
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-
-NAMESPACES = Path("/run/netns")
 
 TCP_NOTSENT_LOWAT = 25
 SO_RCVLOWAT = 18
@@ -21,34 +17,9 @@ SO_TIMESTAMPNS = 35
 SO_MEMINFO = 55
 UDP_SEGMENT = 103
 
-_CLONE_NEWNET = 0x40000000
 _PR_SET_PDEATHSIG = 1
 _MEMINFO_DROPS = 8
 _libc = ctypes.CDLL(None, use_errno=True)
-
-
-@contextmanager
-def inside(namespace: str) -> Iterator[None]:
-    """Sockets opened within belong to the network namespace of that name. For single-threaded programs."""
-    home = os.open("/proc/thread-self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        there = os.open(NAMESPACES / namespace, os.O_RDONLY | os.O_CLOEXEC)
-        try:
-            _enter(there)
-        finally:
-            os.close(there)
-        try:
-            yield
-        finally:
-            _enter(home)
-    finally:
-        os.close(home)
-
-
-def _enter(descriptor: int) -> None:
-    if _libc.setns(descriptor, _CLONE_NEWNET) != 0:
-        number = ctypes.get_errno()
-        raise OSError(number, f"cannot enter a network namespace: {os.strerror(number)}")
 
 
 def end_with_parent() -> None:

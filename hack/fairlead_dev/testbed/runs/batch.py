@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
-from fairlead_dev.testbed.errors import LabError, UsageError
+from fairlead_dev.errors import LabError, UsageError
 from fairlead_dev.testbed.runs.packing import Budget, cost_cores, next_to_start
 from fairlead_dev.testbed.runs.quality import Verdict
 from fairlead_dev.testbed.runs.record import MANIFEST, Bench, length_s, record, scenario_digest

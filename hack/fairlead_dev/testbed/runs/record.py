@@ -18,12 +18,12 @@ from importlib.metadata import version as package_version
 from pathlib import Path
 from typing import Any
 
+from fairlead_dev.errors import LabError, UsageError
 from fairlead_dev.testbed.agents.timing import quantiles
-from fairlead_dev.testbed.errors import LabError, UsageError
 from fairlead_dev.testbed.lab import emulator as emulators
 from fairlead_dev.testbed.lab.emulator import Emulator, end_process
 from fairlead_dev.testbed.lab.kernel import offered_congestion_controls
-from fairlead_dev.testbed.lab.namespaces import Names, Namespaces
+from fairlead_dev.testbed.lab.namespaces import Names, run_namespaces
 from fairlead_dev.testbed.runs.plans import IDLE_S, Priorities, agent_plans, idle_before_ns
 from fairlead_dev.testbed.runs.quality import Limits, Verdict, judge
 from fairlead_dev.testbed.scenario.expand import derived_seed
@@ -97,7 +97,7 @@ def _put_in_place(work: Path, manifest: Mapping[str, Any], folder: Path) -> None
 
 async def _run(scenario: Scenario, work: Path, bench: Bench, number: int) -> dict[str, Any]:
     names = Names.of(os.getpid(), number)
-    namespaces = Namespaces(names, scenario.path.rate_bps)
+    namespaces = run_namespaces(names, scenario.path.rate_bps)
     priorities = bench.priorities
     async with AsyncExitStack() as stack:
         stack.push_async_callback(asyncio.to_thread, namespaces.__exit__, None, None, None)

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from fairlead_dev.checkout import WAN_DATA
-from fairlead_dev.testbed.errors import UsageError
+from fairlead_dev.errors import UsageError
 from fairlead_dev.testbed.scenario.model import Scenario
 
 SCENARIOS = WAN_DATA / "scenarios"

@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
+from fairlead_dev.errors import DevError, UsageError
 from fairlead_dev.testbed.data import Recording, read_split
 from fairlead_dev.testbed.dataset.classes import BackgroundClass
-from fairlead_dev.testbed.errors import TestbedError, UsageError
 from fairlead_dev.testbed.runs.batch import RUNS
 from fairlead_dev.testbed.validation.measure import FIGURES
 from fairlead_dev.testbed.validation.scenarios import PATHS
@@ -49,7 +49,7 @@ def main(arguments: Sequence[str]) -> int:
     except FileNotFoundError as error:
         print(f"{error.filename}: is missing: run `validate` to its end first", file=sys.stderr)
         return UsageError.exit_code
-    except TestbedError as error:
+    except DevError as error:
         print(error, file=sys.stderr)
         return error.exit_code
     return 0

@@ -12,10 +12,10 @@ from fairlead_advisor.probe.trace import write_trace
 from fairlead_dev.bench.decisions import __main__ as program
 from fairlead_dev.bench.decisions import stream_counts
 from fairlead_dev.testbed.data import RawTrace, write_runs, write_split
-from fairlead_dev.testbed.lab.emulator import PROGRAM_VARIABLE
 from fairlead_dev.testbed.runs.plans import TRACE
 from fairlead_dev.testbed.runs.quality import Verdict
 from fairlead_dev.testbed.runs.record import MANIFEST
+from fairlead_dev.wan.emulator import PROGRAM_VARIABLE
 
 from ..caricature import caricature
 from .made import manifest

@@ -7,7 +7,7 @@ import pytest
 
 from fairlead_dev.bench.decisions.outcomes import read_outcomes
 from fairlead_dev.bench.decisions.timeline import Span
-from fairlead_dev.testbed.errors import UsageError
+from fairlead_dev.errors import UsageError
 from fairlead_dev.testbed.runs.batch import RUNS, Rules, State, generate
 from fairlead_dev.testbed.runs.packing import Budget
 from fairlead_dev.testbed.runs.quality import Verdict

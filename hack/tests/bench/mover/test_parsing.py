@@ -2,10 +2,10 @@ from __future__ import annotations
 
 import pytest
 
-from fairlead_dev.bench.mover.lab.errors import BenchError
 from fairlead_dev.bench.mover.lab.handshake import suite
 from fairlead_dev.bench.mover.parts.switch import parse_sockets
 from fairlead_dev.bench.mover.peers.speed import parse_speed
+from fairlead_dev.errors import LabError
 
 
 def frame(payload: bytes, *, protocol: int = 6) -> bytes:
@@ -51,5 +51,5 @@ def test_sockets_have_the_control_that_the_kernel_says() -> None:
 
 def test_openssl_s_speed_is_its_last_column() -> None:
     assert parse_speed("+H:16384\n+F:25:AES-128-GCM:4354563792.59\n") == pytest.approx(4354563792.59)
-    with pytest.raises(BenchError, match="unknown cipher"):
+    with pytest.raises(LabError, match="unknown cipher"):
         parse_speed("speed: unknown cipher nonsense")

@@ -4,8 +4,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from fairlead_dev.errors import UsageError
 from fairlead_dev.testbed.data import BurstPackets, RawTrace, read_burst_packets, read_split, write_burst_packets, write_runs, write_split
-from fairlead_dev.testbed.errors import UsageError
 
 
 def trace(name: str, rtts_ms: list[float], late_s: float = 0.0005) -> RawTrace:

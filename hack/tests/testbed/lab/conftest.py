@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from fairlead_dev.testbed.lab.emulator import find_program
 from fairlead_dev.testbed.runs.record import Bench, record
+from fairlead_dev.wan.emulator import find_program
 
 from .recorded import SCENARIOS, Run, obstacle
 

@@ -6,10 +6,10 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from fairlead_dev.testbed.errors import UsageError
-from fairlead_dev.testbed.lab.emulator import find_program
+from fairlead_dev.errors import UsageError
 from fairlead_dev.testbed.runs.record import MANIFEST
 from fairlead_dev.testbed.scenario.model import Scenario
+from fairlead_dev.wan.emulator import find_program
 
 from ..build import path, scenario, tcp, udp
 

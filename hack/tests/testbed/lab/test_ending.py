@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from fairlead_dev.testbed.lab.kernel import NAMESPACES
+from fairlead_dev.netlab.namespaces import NAMESPACES
 from fairlead_dev.testbed.lab.namespaces import PREFIX, remove_abandoned
 from fairlead_dev.testbed.runs.record import Bench
 

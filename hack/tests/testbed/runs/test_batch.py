@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from fairlead_dev.errors import LabError, UsageError
 from fairlead_dev.testbed.dataset.plan import PlannedRun, plan_runs
-from fairlead_dev.testbed.errors import LabError, UsageError
 from fairlead_dev.testbed.runs.batch import ATTEMPTS, RUNS, Rules, State, generate, is_recorded
 from fairlead_dev.testbed.runs.packing import Budget
 from fairlead_dev.testbed.runs.quality import Verdict

@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
-from fairlead_dev.testbed.errors import UsageError
+from fairlead_dev.errors import UsageError
 from fairlead_dev.testbed.runs.record import require_congestion_controls, scenario_digest
 from fairlead_dev.testbed.scenario.expand import single_flows
 from fairlead_dev.testbed.scenario.load import load_scenario, load_toml, named_scenarios

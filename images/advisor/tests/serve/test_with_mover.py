@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
+from fairlead_dev.wan.two_hosts import TwoHosts, WanPath, missing, noisy_source
 from tests.support.command import PATIENCE_S
-from tests.support.two_hosts import TwoHosts, Wan, missing, noisy_source
 
 pytestmark = [pytest.mark.skipif(missing() is not None, reason=missing() or ""), pytest.mark.timeout(1200)]
 
-LOSSY = Wan("50M", "10ms", "1BDP", loss=0.02)
+LOSSY = WanPath("50M", "10ms", "1BDP", loss=0.02)
 
 
 @pytest.fixture
@@ -84,7 +84,7 @@ def test_the_transfer_goes_on_whatever_becomes_of_the_advisor(hosts: TwoHosts, f
 def test_nothing_is_left_behind(tmp_path: Path) -> None:
     hosts = TwoHosts(LOSSY)
     with hosts:
-        names = list(hosts._namespaces)
+        names = (hosts.net.sender, hosts.net.receiver)
         assert all(Path("/run/netns", name).exists() for name in names)
     assert not any(Path("/run/netns", name).exists() for name in names)
     assert not hosts.folder.exists()

@@ -13,7 +13,7 @@ from fairlead_advisor.models.store import find_model
 from fairlead_advisor.train.data import ACTIVE, TRAIN, load_dataset
 from fairlead_dev.bench.classifier.active import bursts, profile, rate
 from fairlead_dev.checkout import BENCH_RESULTS
-from fairlead_dev.testbed.errors import TestbedError
+from fairlead_dev.errors import DevError
 
 SEEDS = (1, 2, 3)
 OUTPUT = BENCH_RESULTS / "active.json"
@@ -30,7 +30,7 @@ def main() -> int:
     options = parser.parse_args()
     try:
         run(options)
-    except (AdvisorError, TestbedError) as error:
+    except (AdvisorError, DevError) as error:
         print(f"bench-active: {error}", file=sys.stderr)
         return 1
     return 0

@@ -9,9 +9,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from fairlead_dev.testbed.errors import LabError
+from fairlead_dev.errors import LabError
+from fairlead_dev.netlab.namespaces import NAMESPACES
 from fairlead_dev.testbed.lab.emulator import end_process
-from fairlead_dev.testbed.lab.kernel import NAMESPACES
 
 _AGENT_PATIENCE_S = 60.0
 _LONGEST_LINE_BYTES = 1 << 24

@@ -24,7 +24,7 @@ from fairlead_dev.bench.decisions.matrix import Cell, Policy, background_of
 from fairlead_dev.bench.decisions.timeline import Sample, first_data_s, flow_goodputs_bps, goodput_bps, spans
 from fairlead_dev.testbed.lab.emulator import Emulator
 from fairlead_dev.testbed.lab.kernel import offered_congestion_controls
-from fairlead_dev.testbed.lab.namespaces import Names, Namespaces
+from fairlead_dev.testbed.lab.namespaces import Names, run_namespaces
 from fairlead_dev.testbed.runs.plans import FLOWS, Priorities, agent_plans, idle_before_ns
 from fairlead_dev.testbed.runs.quality import Limits, Verdict, judge
 from fairlead_dev.testbed.runs.record import MANIFEST, length_s, require_congestion_controls, scenario_digest
@@ -81,7 +81,7 @@ def _put_in_place(work: Path, manifest: Mapping[str, Any], folder: Path) -> None
 async def _run(cell: Cell, work: Path, bench: Bench, number: int) -> dict[str, Any]:
     scenario, background = cell.scenario, background_of(cell.scenario)
     names = Names.of(os.getpid(), number)
-    namespaces = Namespaces(names, scenario.path.rate_bps)
+    namespaces = run_namespaces(names, scenario.path.rate_bps)
     began_at = datetime.now(UTC)
     async with AsyncExitStack() as stack:
         stack.push_async_callback(asyncio.to_thread, namespaces.__exit__, None, None, None)
@@ -98,7 +98,7 @@ async def _run(cell: Cell, work: Path, bench: Bench, number: int) -> dict[str, A
         if cell.policy is Policy.PAPER:
             # It probes from where the run's own probe does, by itself.
             own = {"training": str(bench.training), "control": str(transfer.control), "priority": bench.tools.advisor_priority}
-            await processes.start_agent("paper", "decisions.paper.agent", {**plans["probe"], **own})
+            await processes.start_agent("paper", "fairlead_dev.bench.decisions.paper.agent", {**plans["probe"], **own})
         load_before = os.getloadavg()[0]
         start_ns = time.monotonic_ns() + int(_LEAD_S * 1e9) + idle_before_ns(background)
         processes.release(start_ns)

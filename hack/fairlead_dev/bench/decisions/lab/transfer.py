@@ -14,12 +14,13 @@ from typing import Any
 
 from fairlead_advisor.errors import RecordError
 from fairlead_advisor.record.journal import read_record
-from fairlead_dev.bench.decisions.lab.control import NoAnswerError, ask_advisor, ask_mover
 from fairlead_dev.bench.decisions.lab.processes import Processes
 from fairlead_dev.bench.decisions.matrix import FIXED, Cell, Policy
 from fairlead_dev.bench.decisions.timeline import Counting, Sample
-from fairlead_dev.testbed.errors import LabError
-from fairlead_dev.testbed.lab.namespaces import ADDRESS_B, Names, run
+from fairlead_dev.clients.http import ask_mover, ask_port
+from fairlead_dev.errors import LabError, NoAnswerError
+from fairlead_dev.netlab.processes import run
+from fairlead_dev.testbed.lab.namespaces import ADDRESS_B, Names
 
 SAMPLES = "transfer.csv"
 SAMPLE_PERIOD_S = 1.0
@@ -113,7 +114,7 @@ class Transfer:
         told: dict[str, Any] = {}
         if self._cell.policy is Policy.OURS:
             try:
-                told["decision"] = await asyncio.to_thread(ask_advisor, self._names.a, _ADVISOR_PORT)
+                told["decision"] = await asyncio.to_thread(ask_port, self._names.a, _ADVISOR_PORT, "/v1/decision")
             except NoAnswerError as error:
                 raise LabError(f"the advisor has no decision at the end of the transfer: {error}") from None
             await self._processes.stop("advisor")

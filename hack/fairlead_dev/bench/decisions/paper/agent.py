@@ -16,10 +16,12 @@ from typing import Any
 
 from fairlead_advisor.probe.socket import received_at_ns
 from fairlead_advisor.probe.wire import DATAGRAM_BYTES
-from fairlead_dev.bench.decisions.lab.control import NoAnswerError, ask_mover
 from fairlead_dev.bench.decisions.paper.classifier import WINDOW_SAMPLES, Training, choose, classify, held, load_training, sample_ms
+from fairlead_dev.clients.http import ask_mover
+from fairlead_dev.errors import NoAnswerError
+from fairlead_dev.netlab.namespaces import inside
 from fairlead_dev.testbed.agents.channel import await_start, receive_plan, report
-from fairlead_dev.testbed.lab.kernel import SO_TIMESTAMPNS, inside
+from fairlead_dev.testbed.lab.kernel import SO_TIMESTAMPNS
 
 REQUESTS = 10
 SPACING_NS = 1_000_000

@@ -11,8 +11,8 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from fairlead_dev.bench.mover.lab.errors import BenchError, NotAvailableError
-from fairlead_dev.bench.mover.lab.process import run
+from fairlead_dev.errors import LabError, NotAvailableError
+from fairlead_dev.netlab.processes import run
 
 CGROUPS = Path("/sys/fs/cgroup")
 PIECE_BYTES = 8 << 20
@@ -43,7 +43,7 @@ class SlowDisk:
 
 @contextlib.contextmanager
 def slow_disk(scratch: Path, size_bytes: int, rate_bytes_per_second: float) -> Iterator[SlowDisk]:
-    """A disk with one file of this size. Its processes must have ended before the block does. Raises BenchError."""
+    """A disk with one file of this size. Its processes must have ended before the block does. Raises LabError."""
     with contextlib.ExitStack() as stack:
         device = _loop_device(stack, scratch / "disk.img", int(size_bytes * ROOM))
         mount = scratch / "disk"
@@ -67,7 +67,7 @@ def _loop_device(stack: contextlib.ExitStack, image: Path, size_bytes: int) -> P
     run(["mkfs.ext4", "-q", "-F", image])
     try:
         device = Path(run(["losetup", "--find", "--show", image]).strip())
-    except BenchError as error:
+    except LabError as error:
         raise NotAvailableError(f"there is no loop device for a slow disk: {error}") from error
     stack.callback(run, ["losetup", "--detach", device])
     return device

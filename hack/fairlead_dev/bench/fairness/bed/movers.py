@@ -2,12 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
-import http.client
-import json
-import os
-import socket
-import threading
 import time
 from contextlib import ExitStack
 from dataclasses import replace
@@ -19,16 +13,15 @@ from fairlead.core.fairness.model import InterfaceCount, Participant, Stage
 from fairlead_dev.bench.fairness.bed.disk import SlowDisk
 from fairlead_dev.bench.fairness.bed.network import Bed
 from fairlead_dev.bench.fairness.scenario import DEVICE, JobSpec
-from fairlead_dev.bench.mover.lab.errors import BenchError
 from fairlead_dev.bench.mover.lab.projection import Projection
 from fairlead_dev.bench.mover.peers.mover import Mover, Transfer
+from fairlead_dev.clients.http import ask_port
+from fairlead_dev.errors import LabError
 
 CAP_FILE = "egress-bandwidth"
 HTTP_PORT = 24900
-ANSWER_LIMIT_S = 2.0
 LONG = "zero:40G"
 """More than any job sends before it is stopped."""
-CLONE_NEWNET = 0x40000000
 
 
 class RunningJob:
@@ -76,10 +69,10 @@ class RunningJob:
         self._stack.close()
 
     def check(self) -> None:
-        """Raises BenchError if an end has gone."""
+        """Raises LabError if an end has gone."""
         for process in (self._transfer.sender, self._transfer.receiver):
             if process is None or not process.is_running:
-                raise BenchError(f"an end of {self.spec.name} has ended{process.said() if process else ''}")
+                raise LabError(f"an end of {self.spec.name} has ended{process.said() if process else ''}")
 
     def participant(self) -> Participant:
         """The job as a worker of the operator notes it after asking both ends."""
@@ -96,18 +89,11 @@ class RunningJob:
 
     def _ask(self, role: str) -> dict[str, Any] | None:
         """What an end says of its progress; None while it does not answer, as right after its start."""
-        connection = http.client.HTTPConnection("127.0.0.1", self._ports[role], timeout=ANSWER_LIMIT_S)
         try:
-            connection.sock = socket_in(self._nodes[role])
-            connection.sock.settimeout(ANSWER_LIMIT_S)
-            connection.sock.connect(("127.0.0.1", self._ports[role]))
-            connection.request("GET", "/v1/progress")
-            answer = connection.getresponse()
-            return {**json.loads(answer.read()), "read_at": time.monotonic()} if answer.status == 200 else None
-        except (OSError, http.client.HTTPException, ValueError):
+            answer = ask_port(self._nodes[role], self._ports[role], "/v1/progress")
+        except LabError:
             return None
-        finally:
-            connection.close()
+        return {**answer, "read_at": time.monotonic()}
 
 
 def _counts(node: str, said: dict[str, Any] | None) -> tuple[InterfaceCount, ...]:
@@ -117,27 +103,3 @@ def _counts(node: str, said: dict[str, Any] | None) -> tuple[InterfaceCount, ...
     return tuple(
         InterfaceCount(node, DEVICE, direction, Sample(said["read_at"], int(total))) for direction, total in both if total is not None
     )
-
-
-def socket_in(namespace: str) -> socket.socket:
-    """A TCP socket of another network namespace; it stays there whoever uses it. Raises OSError."""
-    found: list[socket.socket | OSError] = []
-
-    def make() -> None:
-        try:
-            with Path("/run/netns", namespace).open("rb") as handle:
-                # Python 3.12 has os.setns.
-                if ctypes.CDLL(None, use_errno=True).setns(handle.fileno(), CLONE_NEWNET) != 0:
-                    number = ctypes.get_errno()
-                    raise OSError(number, os.strerror(number))
-            found.append(socket.socket(socket.AF_INET, socket.SOCK_STREAM))
-        except OSError as error:
-            found.append(error)
-
-    # A namespace belongs to a thread: this one ends with it.
-    thread = threading.Thread(target=make)
-    thread.start()
-    thread.join()
-    if isinstance(found[0], OSError):
-        raise found[0]
-    return found[0]

@@ -7,12 +7,12 @@ import itertools
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from fairlead_dev.bench.fairness.scenario import DESTINATIONS, DEVICE, LINKS, SOURCES
-from fairlead_dev.bench.mover.lab.errors import BenchError
-from fairlead_dev.bench.mover.lab.network import Net
-from fairlead_dev.bench.mover.lab.process import run
+from fairlead_dev.netlab.links import offload_off, token_bucket, veth
+from fairlead_dev.netlab.namespaces import ip, name_of, namespaces, remove_abandoned, sysctl
+from fairlead_dev.netlab.pair import Net
+from fairlead_dev.netlab.processes import run
 
 PREFIX = "fairlead-fairness"
 TABLE = "bench"
@@ -63,58 +63,41 @@ class Bed:
 
 @contextlib.contextmanager
 def bed() -> Iterator[Bed]:
-    """Builds the test bed and removes it. Raises BenchError."""
+    """Builds the test bed and removes it. Raises LabError."""
     number = next(_numbers)
     router = _name(number, "router")
     names = [*SOURCES, *DESTINATIONS]
     nodes = {name: Node(name, _name(number, name), f"198.18.{place}.2", f"to-{name}") for place, name in enumerate(names, start=1)}
-    try:
-        for namespace in (router, *(node.namespace for node in nodes.values())):
-            run(["ip", "netns", "add", namespace])
-            run(["ip", "-n", namespace, "link", "set", "lo", "up"])
-        run(["sysctl", "-qw", "net.ipv4.ip_forward=1"], namespace=router)
+    with namespaces((router, *(node.namespace for node in nodes.values()))):
+        sysctl(router, {"net.ipv4.ip_forward": "1"})
         for node in nodes.values():
             _connect(router, node)
         for link in LINKS:
             node = nodes[link.node]
             # What a node sends is shaped at the node, what it receives in front of it.
             place = (node.namespace, DEVICE) if link.direction == "Transmit" else (router, node.router_device)
-            shape = ["tbf", "rate", f"{link.rate_bps:.0f}bit", "burst", str(BURST_BYTES), "latency", LATENCY]
-            run(["tc", "qdisc", "add", "dev", place[1], "root", *shape], namespace=place[0])
+            token_bucket(*place, link.rate_bps, burst_bytes=BURST_BYTES, latency=LATENCY)
         for name in DESTINATIONS:
             namespace = nodes[name].namespace
             run(["nft", "add", "table", "ip", TABLE], namespace=namespace)
             run(["nft", "add", "chain", "ip", TABLE, "arrivals", "{ type filter hook input priority 0; }"], namespace=namespace)
         yield Bed(router, nodes)
-    finally:
-        for namespace in (*(node.namespace for node in nodes.values()), router):
-            _remove(namespace)
 
 
 def remove_leftovers() -> None:
-    """Namespaces of benches that were killed."""
-    for path in Path("/run/netns").glob(f"{PREFIX}-*"):
-        owner = path.name.split("-")[2]
-        if owner.isdigit() and not Path("/proc", owner).exists():
-            _remove(path.name)
+    """Removes namespaces of benches that were killed."""
+    remove_abandoned(PREFIX)
 
 
 def _name(number: int, what: str) -> str:
-    return f"{PREFIX}-{os.getpid()}-{number}-{what}"
+    return name_of(PREFIX, os.getpid(), number, what)
 
 
 def _connect(router: str, node: Node) -> None:
     gateway = node.address.rpartition(".")[0] + ".1"
-    peer = ["peer", "name", node.router_device, "netns", router]
-    run(["ip", "link", "add", DEVICE, "netns", node.namespace, "type", "veth", *peer])
+    veth((node.namespace, DEVICE), (router, node.router_device))
     for namespace, device, address in ((node.namespace, DEVICE, node.address), (router, node.router_device, gateway)):
-        run(["ip", "-n", namespace, "addr", "add", f"{address}/30", "dev", device])
-        # Each packet is of the wire's size, so that counters and buckets count what a wire would.
-        run(["ethtool", "-K", device, "tso", "off", "gso", "off", "gro", "off"], namespace=namespace)
-        run(["ip", "-n", namespace, "link", "set", device, "up"])
-    run(["ip", "-n", node.namespace, "route", "add", "default", "via", gateway])
-
-
-def _remove(namespace: str) -> None:
-    with contextlib.suppress(BenchError):
-        run(["ip", "netns", "del", namespace])
+        ip(namespace, f"addr add {address}/30 dev {device}")
+        offload_off(namespace, device)
+        ip(namespace, f"link set {device} up")
+    ip(node.namespace, f"route add default via {gateway}")

@@ -9,12 +9,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from fairlead_dev.bench.mover.bench import Bench, helper, median, rounded
-from fairlead_dev.bench.mover.lab.errors import BenchError
-from fairlead_dev.bench.mover.lab.network import Net, veth
-from fairlead_dev.bench.mover.lab.process import running, wait_until
 from fairlead_dev.bench.mover.lab.projection import Projection
 from fairlead_dev.bench.mover.lab.rates import Sample, excess_and_lack, first_data_s, parse, percentile, settled_s, windows
 from fairlead_dev.bench.mover.report import Row
+from fairlead_dev.errors import LabError
+from fairlead_dev.netlab.pair import Net, veth
+from fairlead_dev.netlab.processes import running, wait_until
 
 SAMPLE_S = 0.005
 WINDOW_S, STEP_S = 1.0, 0.05
@@ -112,7 +112,7 @@ def measure_change(bench: Bench) -> list[Row]:
             samples = parse(output.read_text())
             settled = settled_s(samples, changed_s, before_bps, after_bps, window_s=CHANGE_WINDOW_S, limit_s=CHANGE_LIMIT_S)
             if settled is None:
-                raise BenchError(f"{CHANGE_LIMIT_S} s after the cap changed to {after_bps} bit/s the rate was not there")
+                raise LabError(f"{CHANGE_LIMIT_S} s after the cap changed to {after_bps} bit/s the rate was not there")
             took.append(settled)
             bench.say(f"{before_bps / 1e6:g} to {after_bps / 1e6:g} Mb/s: {settled:.2f} s")
         transfer.stop_sending()

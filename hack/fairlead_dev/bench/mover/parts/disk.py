@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from fairlead_dev.bench.mover.bench import Bench, median, rounded
-from fairlead_dev.bench.mover.lab.errors import BenchError
-from fairlead_dev.bench.mover.lab.network import veth
 from fairlead_dev.bench.mover.lab.trees import Tree, big_file, clear
 from fairlead_dev.bench.mover.peers.comparison import Runs, available, copy
 from fairlead_dev.bench.mover.peers.copier import Copier
@@ -15,6 +13,8 @@ from fairlead_dev.bench.mover.peers.rclone import Rclone
 from fairlead_dev.bench.mover.peers.speed import DISK_WAYS, disk_bps, iperf
 from fairlead_dev.bench.mover.peers.xrootd import Xrootd
 from fairlead_dev.bench.mover.report import Row, not_available
+from fairlead_dev.errors import LabError
+from fairlead_dev.netlab.pair import veth
 
 STREAMS = 4
 COPY_LIMIT_S = 120
@@ -41,7 +41,7 @@ def measure(bench: Bench) -> list[Row]:
                 done = runs[copier.name]
                 copy(copier, net, tree, bench.scratch, done, limit_s=COPY_LIMIT_S)
                 if not done.all_finished:
-                    raise BenchError(f"{copier.name} did not copy {tree.total_bytes} bytes within {COPY_LIMIT_S} s")
+                    raise LabError(f"{copier.name} did not copy {tree.total_bytes} bytes within {COPY_LIMIT_S} s")
                 bench.say(f"{copier.name}: {done.copied[-1].wall_s:.2f} s, on the disk after {done.durable_s[-1]:.2f} s")
     return [
         _limits(tree, runs["mover"], disk, wire),

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from fairlead_dev.bench.mover.bench import Bench, helper, median, rounded
-from fairlead_dev.bench.mover.lab.errors import BenchError
-from fairlead_dev.bench.mover.lab.network import Net, veth
-from fairlead_dev.bench.mover.lab.process import running, wait_until
 from fairlead_dev.bench.mover.peers.mover import Ends
 from fairlead_dev.bench.mover.peers.speed import CIPHERS, cipher_bps, iperf, iperf_version
 from fairlead_dev.bench.mover.report import Row
+from fairlead_dev.errors import LabError
+from fairlead_dev.netlab.pair import Net, veth
+from fairlead_dev.netlab.processes import running, wait_until
 
 LIMIT_S = 60
 GBPS = 1e9
@@ -30,7 +30,7 @@ def chosen_cipher(bench: Bench, net: Net) -> str:
         wait_until(lambda: len(seen.read_text().split()) > 1, "a TLS server hello", 10)
         suites = {int(word) for word in seen.read_text().split()[1:]}
     if len(suites) != 1 or not suites <= CIPHERS.keys():
-        raise BenchError(f"the connections use the suites {sorted(suites)}, of which the bench knows {sorted(CIPHERS)}")
+        raise LabError(f"the connections use the suites {sorted(suites)}, of which the bench knows {sorted(CIPHERS)}")
     return CIPHERS[suites.pop()]
 
 

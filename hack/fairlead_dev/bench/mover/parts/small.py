@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from fairlead_dev.bench.mover.bench import Bench, rounded
-from fairlead_dev.bench.mover.lab.errors import BenchError
-from fairlead_dev.bench.mover.lab.network import Net, veth, wan
 from fairlead_dev.bench.mover.lab.trees import Tree, big_file, small_files
 from fairlead_dev.bench.mover.peers.comparison import Runs, available, copy
 from fairlead_dev.bench.mover.peers.copier import Copier
@@ -14,6 +12,9 @@ from fairlead_dev.bench.mover.peers.gridftp import Gridftp
 from fairlead_dev.bench.mover.peers.rclone import Rclone
 from fairlead_dev.bench.mover.peers.xrootd import Xrootd
 from fairlead_dev.bench.mover.report import Row, not_available
+from fairlead_dev.errors import LabError
+from fairlead_dev.netlab.pair import Net, veth
+from fairlead_dev.wan.emulator import emulated_pair
 
 FILES, FILE_BYTES = 100_000, 4096
 LAN_BPS = 1_000_000_000
@@ -68,7 +69,7 @@ def measure_wan(bench: Bench) -> list[Row]:
     others = _others(64, 128, 64)
     ready, absent = available(others)
     runs, few = {copier.name: Runs() for copier in [bench.mover, *ready]}, Runs()
-    with wan(bench.emulator, bench.scratch, rate=WAN_RATE, one_way_delay=WAN_ONE_WAY_DELAY) as net:
+    with emulated_pair(bench.emulator, bench.scratch, rate=WAN_RATE, one_way_delay=WAN_ONE_WAY_DELAY) as net:
         for repetition in range(bench.pick(3, 1)):
             _copy_all(bench, bench.mover, net, tree, runs["mover"])
             if repetition == 0:
@@ -87,7 +88,7 @@ def _against(prefix: str, other: Copier, runs: Mapping[str, Runs], absent: Mappi
         return not_available(name, "files/s", absent[other.name])
     mover, its = runs["mover"], runs[other.name]
     if not mover.all_finished:
-        raise BenchError(f"the mover did not end within {COPY_LIMIT_S} s")
+        raise LabError(f"the mover did not end within {COPY_LIMIT_S} s")
     value, reference = mover.files_per_s, its.files_per_s
     more = {"runs_s": rounded(mover.durable_s), "reference_runs_s": rounded(its.durable_s), "reference_files": its.files}
     if few is not None:

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import contextlib
-import http.client
-import json
 import re
-import socket
 import time
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from fairlead_dev.bench.mover.bench import Bench, median, rounded
-from fairlead_dev.bench.mover.lab.errors import BenchError
-from fairlead_dev.bench.mover.lab.network import Net, wan
-from fairlead_dev.bench.mover.lab.process import run, wait_until
 from fairlead_dev.bench.mover.report import Row
+from fairlead_dev.clients.http import ask_mover
+from fairlead_dev.netlab.pair import Net
+from fairlead_dev.netlab.processes import run, wait_until
+from fairlead_dev.wan.emulator import emulated_pair
 
 STREAMS = 8
 RATE, ONE_WAY_DELAY = "200M", "50ms"
@@ -24,32 +22,6 @@ BUSY_BYTES = 20_000_000
 SWITCHES = 10
 LIMIT_S = 10.0
 LONG = "zero:20G"
-
-
-class _UnixConnection(http.client.HTTPConnection):
-    def __init__(self, path: Path) -> None:
-        super().__init__("localhost", timeout=LIMIT_S)
-        self._path = path
-
-    def connect(self) -> None:
-        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self.sock.settimeout(self.timeout)
-        self.sock.connect(str(self._path))
-
-
-def _ask(control: Path, method: str, path: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
-    connection = _UnixConnection(control)
-    try:
-        connection.request(method, path, None if body is None else json.dumps(body), {"Content-Type": "application/json"})
-        response = connection.getresponse()
-        answer = response.read().decode()
-    except OSError as error:
-        raise BenchError(f"the control socket does not answer: {error}") from error
-    finally:
-        connection.close()
-    if response.status != 200:
-        raise BenchError(f"{method} {path}: {response.status} {answer}")
-    return dict(json.loads(answer))
 
 
 def parse_sockets(text: str) -> dict[int, str]:
@@ -73,7 +45,7 @@ def measure(bench: Bench) -> list[Row]:
     control = bench.scratch / "control.sock"
     took: list[float] = []
     with contextlib.ExitStack() as stack:
-        net = stack.enter_context(wan(bench.emulator, bench.scratch, rate=RATE, one_way_delay=ONE_WAY_DELAY))
+        net = stack.enter_context(emulated_pair(bench.emulator, bench.scratch, rate=RATE, one_way_delay=ONE_WAY_DELAY))
         transfer = stack.enter_context(bench.mover.transfer(net, bench.scratch, "null"))
         transfer.send(LONG, "--streams", str(STREAMS), "--congestion-control", "cubic", "--control-socket", str(control))
         wait_until(control.exists, "the control socket", 20)
@@ -83,7 +55,7 @@ def measure(bench: Bench) -> list[Row]:
         for number in range(bench.pick(SWITCHES, 2)):
             name = "bbr" if number % 2 == 0 else "cubic"
             start_s = time.monotonic()
-            _ask(control, "PATCH", "/v1/transport", {"congestion_control": name})
+            ask_mover(control, "PATCH", "/v1/transport", {"congestion_control": name})
             wait_until(partial(_all_use, net, name), f"{name} on all streams", LIMIT_S)
             took.append(time.monotonic() - start_s)
             _await_traffic(control)
@@ -105,7 +77,7 @@ def _all_use(net: Net, name: str) -> bool:
 
 
 def _stats(control: Path) -> list[dict[str, Any]]:
-    return [dict(stream) for stream in _ask(control, "GET", "/v1/stats")["streams"]]
+    return [dict(stream) for stream in ask_mover(control, "GET", "/v1/stats")["streams"]]
 
 
 def _busy(control: Path) -> bool:

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from fairlead_dev.bench.mover.lab.errors import NotAvailableError
 from fairlead_dev.bench.mover.lab.machine import need
-from fairlead_dev.bench.mover.lab.network import Net
 from fairlead_dev.bench.mover.lab.trees import Tree, arrived, check, clear, sync
 from fairlead_dev.bench.mover.peers.copier import Copied, Copier
+from fairlead_dev.errors import NotAvailableError
+from fairlead_dev.netlab.pair import Net
 
 SLOW_S = 20.0
 """Who takes longer than that is measured once: its ratio is far from one, and the run has its bounds."""
@@ -68,7 +68,7 @@ def available(copiers: Sequence[Copier]) -> tuple[list[Copier], dict[str, str]]:
 def copy(copier: Copier, net: Net, tree: Tree, scratch: Path, runs: Runs, *, limit_s: float) -> None:
     """One copy into an empty folder; what the program leaves in the page cache is synced on its time.
 
-    The result is checked, and compared byte by byte the first time. Raises BenchError.
+    The result is checked, and compared byte by byte the first time. Raises LabError.
     """
     destination = scratch / "destination"
     clear(destination)

@@ -8,10 +8,10 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from pathlib import Path
 
-from fairlead_dev.bench.mover.lab.errors import BenchError, LimitError
-from fairlead_dev.bench.mover.lab.network import Net
-from fairlead_dev.bench.mover.lab.process import Process, Usage, run, wait_until
 from fairlead_dev.bench.mover.lab.trees import Tree
+from fairlead_dev.errors import LabError, LimitError
+from fairlead_dev.netlab.pair import Net
+from fairlead_dev.netlab.processes import Process, Usage, run, wait_until
 
 SERVER_LIMIT_S = 20
 
@@ -32,7 +32,7 @@ class Session(ABC):
 
     @abstractmethod
     def copy(self, limit_s: float) -> Copied:
-        """Copies the tree into the empty destination, from the start of the client to its end. Raises BenchError if it fails."""
+        """Copies the tree into the empty destination, from the start of the client to its end. Raises LabError if it fails."""
 
     @abstractmethod
     def arrived(self) -> Path:
@@ -82,10 +82,10 @@ class ClientSession(Session):
 
 
 def await_listening(server: Process, namespace: str, port: int) -> None:
-    """Waits until somebody listens on the port; raises BenchError with the server's log if it ends before."""
+    """Waits until somebody listens on the port; raises LabError with the server's log if it ends before."""
     listening = ["ss", "-ltnH", f"sport = :{port}"]
     wait_until(
         lambda: not server.is_running or bool(run(listening, namespace=namespace).strip()), f"the port of {server.shown}", SERVER_LIMIT_S
     )
     if not server.is_running:
-        raise BenchError(f"`{server.shown}` ended{server.said()}")
+        raise LabError(f"`{server.shown}` ended{server.said()}")

@@ -13,12 +13,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fairlead_dev.bench.mover.lab.errors import BenchError
 from fairlead_dev.bench.mover.lab.machine import version_of
-from fairlead_dev.bench.mover.lab.network import Net
-from fairlead_dev.bench.mover.lab.process import Process, Usage, run, running, wait_until
 from fairlead_dev.bench.mover.lab.trees import Tree
 from fairlead_dev.bench.mover.peers.copier import SERVER_LIMIT_S, Copied, Copier, Session
+from fairlead_dev.errors import LabError
+from fairlead_dev.netlab.pair import Net
+from fairlead_dev.netlab.processes import Process, Usage, run, running, wait_until
 
 END_LIMIT_S = 60
 """The sender has ended: the receiver may still publish."""
@@ -55,7 +55,7 @@ class Transfer:
         wait_until(lambda: not self.receiver.is_running or bool(self.events("receiver", "listening")), "the receiver", SERVER_LIMIT_S)
         events = self.events("receiver", "listening")
         if not events:
-            raise BenchError(f"the receiver ended{self.receiver.said()}")
+            raise LabError(f"the receiver ended{self.receiver.said()}")
         return int(events[0]["port"])
 
     def events(self, role: str, kind: str) -> list[dict[str, Any]]:
@@ -81,14 +81,14 @@ class Transfer:
         return self.sender
 
     def finish(self, limit_s: float) -> Ends:
-        """Waits for both ends; raises BenchError unless both succeeded."""
+        """Waits for both ends; raises LabError unless both succeeded."""
         assert self.sender is not None
         try:
             sender = self.sender.succeed(limit_s, beside=[self.receiver])
             receiver = self.receiver.succeed(END_LIMIT_S)
-        except BenchError as error:
+        except LabError as error:
             said = {role: _read_json(self._path(role, "verdict")).get("message", "nothing") for role in ("sender", "receiver")}
-            raise BenchError(f"{error}\nsender: {said['sender']}\nreceiver: {said['receiver']}") from error
+            raise LabError(f"{error}\nsender: {said['sender']}\nreceiver: {said['receiver']}") from error
         return Ends(sender, receiver, _read_json(self._path("receiver", "verdict")))
 
     def resent_bytes(self) -> int:

@@ -8,10 +8,10 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from fairlead_dev.bench.mover.lab.errors import BenchError
-from fairlead_dev.bench.mover.lab.network import Net
-from fairlead_dev.bench.mover.lab.process import Process, Usage, run, running
 from fairlead_dev.bench.mover.peers.copier import await_listening
+from fairlead_dev.errors import LabError
+from fairlead_dev.netlab.pair import Net
+from fairlead_dev.netlab.processes import Process, Usage, run, running
 
 IPERF_PORT = 5201
 RECORD_BYTES = 16 << 10
@@ -42,7 +42,7 @@ class Iperf:
             usage = client.wait(LIMIT_S)
         answer = json.loads(result.read_text())
         if usage.exit_code != 0 or "error" in answer:
-            raise BenchError(f"iperf3 failed: {answer.get('error', usage.exit_code)}")
+            raise LabError(f"iperf3 failed: {answer.get('error', usage.exit_code)}")
         return float(answer["end"]["sum_received"]["bits_per_second"]), usage
 
 
@@ -73,7 +73,7 @@ def parse_speed(output: str) -> float:
     """Bytes a second in the output of `openssl speed -mr`: `+F:22:AES-128-GCM:5963161600.00`."""
     found = re.search(r"^\+F:\d+:[^:]*:([0-9.]+)$", output, re.MULTILINE)
     if found is None:
-        raise BenchError(f"openssl speed said: {output.strip()[-200:]}")
+        raise LabError(f"openssl speed said: {output.strip()[-200:]}")
     return float(found.group(1))
 
 

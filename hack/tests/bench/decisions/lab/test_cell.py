@@ -15,11 +15,11 @@ from fairlead_dev.bench.decisions.lab.run import Bench, run_cell
 from fairlead_dev.bench.decisions.lab.transfer import SAMPLES, Tools
 from fairlead_dev.bench.decisions.matrix import STATIONARY, Cell, Policy
 from fairlead_dev.bench.decisions.paper.classifier import save_training, training_of
+from fairlead_dev.errors import UsageError
 from fairlead_dev.testbed.cli import DATASETS
-from fairlead_dev.testbed.errors import UsageError
-from fairlead_dev.testbed.lab.emulator import find_program
 from fairlead_dev.testbed.runs.record import MANIFEST
 from fairlead_dev.testbed.scenario.model import Path as NetworkPath
+from fairlead_dev.wan.emulator import find_program
 
 SECONDS = 15.0
 PATH = NetworkPath(rate_bps=20_000_000, rtt_ms=20, buffer_bdp=1.0)

@@ -4,10 +4,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fairlead_dev.bench.decisions.lab.control import NoAnswerError
 from fairlead_dev.bench.decisions.paper import agent
 from fairlead_dev.bench.decisions.paper.agent import Loop
 from fairlead_dev.bench.decisions.paper.classifier import Training
+from fairlead_dev.errors import NoAnswerError
 
 # Floor: B0-C0; a standing queue of 40 ms: B1-C0.
 TRAINING = Training(np.array([[0.0] * 10, [40.0] * 10]), np.array([0, 2]))

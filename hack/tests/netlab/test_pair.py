@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from fairlead_dev.bench.mover.lab.network import NETNS_FILES, PREFIX, remove_leftovers, veth
-from fairlead_dev.bench.mover.lab.process import run
+from fairlead_dev.netlab.pair import NETNS_FILES, PREFIX, remove_leftovers, veth
+from fairlead_dev.netlab.processes import run
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="network namespaces need root")
 

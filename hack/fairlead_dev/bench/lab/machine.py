@@ -10,8 +10,8 @@ import shutil
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from fairlead_dev.bench.mover.lab.errors import BenchError, NotAvailableError
-from fairlead_dev.bench.mover.lab.process import run
+from fairlead_dev.errors import LabError, NotAvailableError
+from fairlead_dev.netlab.processes import run
 
 APT_LIMIT_S = 300
 PACKAGES = {
@@ -50,7 +50,7 @@ def install(programs: Iterable[str]) -> str | None:
     problem = None
     try:
         run(["apt-get", "update", "-q"], timeout_s=APT_LIMIT_S)
-    except BenchError as error:
+    except LabError as error:
         problem = str(error)
     for package in packages:
         # One by one: what cannot be had must not keep the others away.
@@ -59,7 +59,7 @@ def install(programs: Iterable[str]) -> str | None:
                 ["env", "DEBIAN_FRONTEND=noninteractive", "apt-get", "install", "-y", "-q", "--no-install-recommends", package],
                 timeout_s=APT_LIMIT_S,
             )
-        except BenchError as error:
+        except LabError as error:
             problem = str(error)
     return problem
 
@@ -73,9 +73,9 @@ def need(*programs: str) -> None:
 
 
 def need_root() -> None:
-    """Raises BenchError for anybody else."""
+    """Raises LabError for anybody else."""
     if os.geteuid() != 0:
-        raise BenchError("network namespaces need root: run it with sudo")
+        raise LabError("network namespaces need root: run it with sudo")
 
 
 def version_of(command: list[str]) -> str:
@@ -102,7 +102,7 @@ def description() -> str:
 def scratch_folder(parent: Path, prefix: str, least_free_bytes: int = 0) -> Iterator[Path]:
     """A folder of this run, gone at its end, and those of runs that were killed. Servers of other accounts may pass through it.
 
-    Raises BenchError where `parent` has too little room.
+    Raises LabError where `parent` has too little room.
     """
     for left in parent.glob(f"{prefix}*"):
         owner = left.name.removeprefix(prefix)
@@ -110,7 +110,7 @@ def scratch_folder(parent: Path, prefix: str, least_free_bytes: int = 0) -> Iter
             shutil.rmtree(left, ignore_errors=True)
     folder = parent / f"{prefix}{os.getpid()}"
     if shutil.disk_usage(parent).free < least_free_bytes:
-        raise BenchError(f"{parent} has less than {least_free_bytes >> 30} GiB free: give another folder with --scratch")
+        raise LabError(f"{parent} has less than {least_free_bytes >> 30} GiB free: give another folder with --scratch")
     try:
         folder.mkdir(mode=0o755)
         yield folder

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from fairlead_dev.bench.mover.lab.errors import BenchError, LimitError
+from fairlead_dev.errors import LabError, LimitError
 
 LOOK_S = 0.02
 """Time between two looks at a process's peak of memory; the kernel forgets it when the process ends."""
@@ -51,7 +51,7 @@ class Process:
         self.args = [str(arg) for arg in args]
         self.log = log
         if not shutil.which(self.args[0]):
-            raise BenchError(f"there is no program {self.args[0]}")
+            raise LabError(f"there is no program {self.args[0]}")
         # The kernel ends it with this process, even when this one is killed. setpriv and ip replace themselves: the id stays.
         prefix = ["setpriv", "--pdeathsig", "KILL"]
         if user is not None:
@@ -105,10 +105,10 @@ class Process:
         return self._usage
 
     def succeed(self, limit_s: float, *, beside: Sequence[Process] = ()) -> Usage:
-        """Waits for its end and raises BenchError unless that was a success."""
+        """Waits for its end and raises LabError unless that was a success."""
         usage = self.wait(limit_s, beside=beside)
         if usage.exit_code != 0:
-            raise BenchError(f"`{self.shown}` ended with {usage.exit_code}{self.said()}")
+            raise LabError(f"`{self.shown}` ended with {usage.exit_code}{self.said()}")
         return usage
 
     def signal(self, number: int) -> None:
@@ -157,18 +157,20 @@ def running(process: Process) -> Iterator[Process]:
         process.stop()
 
 
-def run(args: Sequence[str | Path], *, namespace: str | None = None, timeout_s: float = 60) -> str:
-    """Runs a helper to its end; returns its output. Raises BenchError."""
+def run(args: Sequence[str | Path], *, namespace: str | None = None, stdin: str | None = None, timeout_s: float = 60) -> str:
+    """Runs a program to its end; returns its output. Raises LabError with what it wrote."""
     command = [str(arg) for arg in args]
     full = command if namespace is None else ["ip", "netns", "exec", namespace, *command]
     try:
-        done = subprocess.run(full, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=timeout_s, check=False)
+        done = subprocess.run(full, input=stdin or "", capture_output=True, text=True, timeout=timeout_s, check=False)
     except FileNotFoundError as error:
-        raise BenchError(f"there is no program {command[0]}") from error
+        raise LabError(f"there is no program {command[0]}: install it (`make packages`)") from error
     except subprocess.TimeoutExpired as error:
         raise LimitError(f"`{' '.join(command)}` did not end within {timeout_s:.0f} s") from error
     if done.returncode != 0:
-        raise BenchError(f"`{' '.join(command)}` ended with {done.returncode}:\n{(done.stdout + done.stderr).strip()[-LOG_TAIL_CHARS:]}")
+        hint = "" if os.geteuid() == 0 else " (labs need root)"
+        said = (done.stdout + done.stderr).strip()[-LOG_TAIL_CHARS:]
+        raise LabError(f"`{' '.join(command)}` ended with {done.returncode}{hint}:\n{said}")
     return done.stdout
 
 

@@ -9,8 +9,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from fairlead_dev.bench.mover.lab.errors import BenchError
-from fairlead_dev.bench.mover.lab.process import run
+from fairlead_dev.errors import LabError
+from fairlead_dev.netlab.processes import run
 
 PIECE_BYTES = 8 << 20
 FILES_PER_FOLDER = 1000
@@ -68,15 +68,15 @@ def arrived(path: Path, file_bytes: int) -> int:
 
 
 def check(tree: Tree, path: Path, *, content: bool) -> None:
-    """Raises BenchError unless `path` holds as many files of the right size as `tree`; with `content` some are compared byte by byte."""
+    """Raises LabError unless `path` holds as many files of the right size as `tree`; with `content` some are compared byte by byte."""
     found = arrived(path, tree.file_bytes)
     if found != tree.files:
-        raise BenchError(f"{found} of {tree.files} files of {tree.file_bytes} bytes arrived in {path}")
+        raise LabError(f"{found} of {tree.files} files of {tree.file_bytes} bytes arrived in {path}")
     if content:
         step = max(1, tree.files // COMPARED_FILES)
         for name in tree.names()[::step]:
             if not _same(tree.path / name, path / name):
-                raise BenchError(f"{name} differs from its source in {path}")
+                raise LabError(f"{name} differs from its source in {path}")
 
 
 def clear(path: Path) -> None:

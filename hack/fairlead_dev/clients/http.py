@@ -1,4 +1,4 @@
-"""Questions to the mover's control socket and to the advisor's HTTP. Blocking, for a thread of its own."""
+"""JSON over HTTP with the mover's control socket and with ports inside network namespaces. Blocking."""
 
 from __future__ import annotations
 
@@ -9,14 +9,10 @@ from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 from typing import Any
 
-from fairlead_dev.testbed.errors import LabError
-from fairlead_dev.testbed.lab.kernel import inside
+from fairlead_dev.errors import LabError, NoAnswerError
+from fairlead_dev.netlab.namespaces import inside
 
 _PATIENCE_S = 3.0
-
-
-class NoAnswerError(LabError):
-    """Nobody answers there now; somebody may later."""
 
 
 def ask_mover(control: Path, method: str, path: str, body: Mapping[str, object] | None = None) -> Any:
@@ -25,11 +21,14 @@ def ask_mover(control: Path, method: str, path: str, body: Mapping[str, object] 
     return _ask(connection, str(control), method, path, body)
 
 
-def ask_advisor(namespace: str, port: int) -> Any:
-    """The decision that stands; NoAnswerError before there is one."""
-    with inside(namespace):
-        connection = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-    return _ask(connection, ("127.0.0.1", port), "GET", "/v1/decision", None)
+def ask_port(namespace: str, port: int, path: str) -> Any:
+    """The answer to GET `path` on the loopback of a network namespace; NoAnswerError and LabError as above."""
+    try:
+        with inside(namespace):
+            connection = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    except OSError as error:
+        raise NoAnswerError(f"GET {path}: {error}") from None
+    return _ask(connection, ("127.0.0.1", port), "GET", path, None)
 
 
 def _ask(connection: socket.socket, address: Any, method: str, path: str, body: Mapping[str, object] | None) -> Any:

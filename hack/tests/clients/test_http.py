@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from fairlead_dev.bench.decisions.lab.control import NoAnswerError, ask_mover
-from fairlead_dev.testbed.errors import LabError
+from fairlead_dev.clients.http import ask_mover
+from fairlead_dev.errors import LabError, NoAnswerError
 
 
 @contextmanager

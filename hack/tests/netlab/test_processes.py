@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from fairlead_dev.bench.mover.lab.errors import BenchError, LimitError
-from fairlead_dev.bench.mover.lab.process import Process, run, running, wait_until
+from fairlead_dev.errors import LabError, LimitError
+from fairlead_dev.netlab.processes import Process, run, running, wait_until
 
 
 def python(code: str, tmp_path: Path) -> Process:
@@ -23,7 +23,7 @@ def test_use_of_the_machine_is_that_of_the_process(tmp_path: Path) -> None:
 
 def test_a_failure_tells_what_the_program_said(tmp_path: Path) -> None:
     process = python("import sys; sys.exit('no space')", tmp_path)
-    with pytest.raises(BenchError, match="ended with 1:\nno space"):
+    with pytest.raises(LabError, match="ended with 1:\nno space"):
         process.succeed(60)
 
 
@@ -43,7 +43,7 @@ def test_nothing_of_a_server_that_forks_is_left(tmp_path: Path) -> None:
 
 
 def test_a_program_that_is_missing_is_named(tmp_path: Path) -> None:
-    with pytest.raises(BenchError, match="no program nonsense-program"):
+    with pytest.raises(LabError, match="no program nonsense-program"):
         Process(["nonsense-program"], log=tmp_path / "log")
-    with pytest.raises(BenchError, match="no program nonsense-program"):
+    with pytest.raises(LabError, match="no program nonsense-program"):
         run(["nonsense-program"])

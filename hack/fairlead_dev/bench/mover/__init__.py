@@ -1,0 +1,1 @@
+"""The mover beside the programs that people would use instead."""

@@ -1,0 +1,1 @@
+"""The first transfer, shown: see `make demo`."""

@@ -1,0 +1,40 @@
+"""Devices of a namespace: the TUN device of an emulated path, veth pairs, token buckets."""
+
+from __future__ import annotations
+
+from fairlead_dev.netlab.namespaces import ip
+from fairlead_dev.netlab.processes import run
+
+MTU_BYTES = 1500
+EMULATOR_QUEUE_PACKETS = 10_000
+"""The kernel's 500 packets would drop bursts before the emulator sees them."""
+
+
+def tun(
+    namespace: str, device: str, address: str, peer: str, *, queue_packets: int = EMULATOR_QUEUE_PACKETS, segments: int | None = None
+) -> None:
+    """An end of an emulated path. `segments` limits what the sender hands on at a time. Raises LabError."""
+    limit = "" if segments is None else f" gso_max_segs {segments}"
+    ip(
+        namespace,
+        f"tuntap add {device} mode tun",
+        f"addr add {address} peer {peer} dev {device}",
+        f"link set {device} mtu {MTU_BYTES} txqueuelen {queue_packets}{limit} up",
+    )
+
+
+def veth(one: tuple[str, str], other: tuple[str, str]) -> None:
+    """Joins two devices, each given by its namespace and name; both are down. Raises LabError."""
+    (namespace, device), (peer_namespace, peer) = one, other
+    ip(namespace, f"link add {device} type veth peer name {peer} netns {peer_namespace}")
+
+
+def offload_off(namespace: str, device: str) -> None:
+    """Makes each packet on a device one of the wire's size, so that counters and buckets count what a wire would. Raises LabError."""
+    run(["ethtool", "-K", device, "tso", "off", "gso", "off", "gro", "off"], namespace=namespace)
+
+
+def token_bucket(namespace: str, device: str, rate_bps: float, *, burst_bytes: int, latency: str) -> None:
+    """Limits what leaves by a device; a packet waits at most for `latency`, such as `20ms`. Raises LabError."""
+    shape = ["tbf", "rate", f"{rate_bps:.0f}bit", "burst", str(burst_bytes), "latency", latency]
+    run(["tc", "qdisc", "add", "dev", device, "root", *shape], namespace=namespace)
