@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import gc
-import json
 import math
 import random
 import statistics
@@ -19,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fairlead.core.allocation import Job, Link, Tenant, allocate
+from fairlead_dev.bench.rows import Row, write
 from fairlead_dev.checkout import BENCH_RESULTS
 
 GOAL_MS = 50.0
@@ -108,20 +108,9 @@ def main() -> int:
             + (f"   {approximated} jobs approximated" if approximated else "")
         )
         for suffix, value in (("ms", median), ("ms_min", min(times_ms)), ("ms_max", max(times_ms))):
-            results.append(
-                {
-                    "name": f"{shape.name}_{suffix}",
-                    "value": round(value, 3),
-                    "unit": "ms",
-                    "reference": goal,
-                    "ratio": round(value / goal, 4) if goal else None,
-                }
-            )
-    options.output.parent.mkdir(parents=True, exist_ok=True)
-    partial = options.output.with_suffix(".partial")
-    partial.write_text(json.dumps(results, indent=2) + "\n", encoding="utf-8")
-    partial.replace(options.output)
-    print(f"written to {options.output}")
+            ratio = round(value / goal, 4) if goal else None
+            results.append(Row(f"{shape.name}_{suffix}", round(value, 3), "ms", goal, ratio))
+    write(results, options.output)
     return 0
 
 

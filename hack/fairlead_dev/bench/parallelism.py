@@ -10,7 +10,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import signal
 import statistics
 import sys
 import tempfile
@@ -18,6 +17,8 @@ import time
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from fairlead_dev.bench.rows import Row, write
+from fairlead_dev.bench.runner import exit_with
 from fairlead_dev.checkout import BENCH_RESULTS
 from fairlead_dev.wan.two_hosts import TwoHosts, WanPath, missing, noisy_source
 
@@ -160,31 +161,17 @@ def main() -> int:
                 f"{scene.name:8} {name:9} {run.mean_bps / 1e6:7.1f} Mb/s  {ratio:6.3f} of the best fixed count, streams {counts}",
                 flush=True,
             )
-            row = {"name": f"parallelism_{scene.name}_{name}", "value": round(run.mean_bps / 1e6, 2), "unit": "Mb/s"}
-            results.append(row | {"reference": round(best_bps / 1e6, 2), "ratio": round(ratio, 4), "streams": run.streams})
+            rate_mbps, best_mbps = round(run.mean_bps / 1e6, 2), round(best_bps / 1e6, 2)
+            more = {"streams": run.streams}
+            results.append(Row(f"parallelism_{scene.name}_{name}", rate_mbps, "Mb/s", best_mbps, round(ratio, 4), more=more))
         cost = runs["advisor"].sidecar
         if cost is not None:
             print(f"{scene.name:8} sidecar   {cost.cpu_ratio:.2%} of a core, at most {cost.peak_rss_mib:.0f} MiB resident", flush=True)
             for name, value, unit, most in (("cpu", cost.cpu_ratio, "cores", 0.02), ("rss", cost.peak_rss_mib, "MiB", 200.0)):
-                row = {"name": f"sidecar_{scene.name}_{name}", "value": round(value, 4), "unit": unit}
-                results.append(row | {"reference": most, "ratio": round(value / most, 4)})
-    options.output.parent.mkdir(parents=True, exist_ok=True)
-    partial = options.output.with_suffix(".partial")
-    partial.write_text(json.dumps(results, indent=2) + "\n", encoding="utf-8")
-    partial.replace(options.output)
-    print(f"written to {options.output}")
+                results.append(Row(f"sidecar_{scene.name}_{name}", round(value, 4), unit, most, round(value / most, 4)))
+    write(results, options.output)
     return 0
 
 
-def _interrupted(*_: object) -> None:
-    raise KeyboardInterrupt
-
-
 if __name__ == "__main__":
-    # A shell's background has SIGINT ignored; whichever comes, namespaces are torn down.
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, _interrupted)
-    try:
-        sys.exit(main())
-    except KeyboardInterrupt:
-        sys.exit(130)
+    exit_with(main)

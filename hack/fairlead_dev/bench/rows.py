@@ -1,10 +1,10 @@
-"""Rows of the bench: the table for people, the file for programs, and what is kept of a run that was interrupted."""
+"""Rows of a bench: the table for people, the file for programs, and what is kept of a run that was interrupted."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -23,26 +23,6 @@ class Goal:
         return f"{'>=' if self.kind == 'at_least' else '<='} {self.bound:g}"
 
 
-GOALS = {
-    "memory_1": Goal("at_least", 0.9),
-    "memory_4": Goal("at_least", 0.9),
-    "memory_4_tls": Goal("at_least", 0.5),
-    "disk_4gib": Goal("at_least", 0.85),
-    **{
-        f"{what}_vs_{tool}": Goal("at_least", 1.0)
-        for what in ("disk", "small_lan", "small_wan")
-        for tool in ("rclone", "xrootd", "gridftp")
-    },
-    "small_vs_big_lan": Goal("at_least", 0.5),
-    "rss_64_streams": Goal("at_most", 256, "value"),
-    "rss_1m_files": Goal("at_most", 128, "value"),
-    "cap_error_p99": Goal("at_most", 0.02, "value"),
-    "cap_change_s": Goal("at_most", 1.0, "value"),
-    "resume_waste": Goal("at_most", 0.01, "value"),
-    "switch_streams_lost": Goal("at_most", 0, "value"),
-}
-
-
 @dataclass(frozen=True, slots=True)
 class Row:
     """One figure. `value` is None when it could not be had; then `note` says why."""
@@ -55,11 +35,7 @@ class Row:
     note: str = ""
     more: Mapping[str, Any] = field(default_factory=dict)
     """Whatever else is worth keeping, such as single runs and versions."""
-
-    @property
-    def goal(self) -> Goal | None:
-        """What it is to reach, if anything."""
-        return GOALS.get(self.name)
+    goal: Goal | None = None
 
     @property
     def ok(self) -> bool | None:
@@ -119,9 +95,15 @@ def markdown(rows: Iterable[Mapping[str, Any]]) -> str:
     return "\n".join(lines)
 
 
-def write(rows: Iterable[Row], output: Path) -> None:
-    """Writes the file, whole or not at all."""
-    _replace(output, [row.to_json() for row in rows])
+def judged(rows: Iterable[Row], goals: Mapping[str, Goal]) -> list[Row]:
+    """The rows with their goals, by name."""
+    return [replace(row, goal=goals.get(row.name)) for row in rows]
+
+
+def write(rows: Iterable[Row | Mapping[str, Any]], output: Path) -> None:
+    """Writes the file, whole or not at all, and prints where it is."""
+    _replace(output, [row.to_json() if isinstance(row, Row) else dict(row) for row in rows])
+    print(f"written to {output}")
 
 
 def _replace(path: Path, content: object) -> None:
@@ -131,7 +113,7 @@ def _replace(path: Path, content: object) -> None:
     partial.replace(path)
 
 
-class Store:
+class RowStore:
     """Rows of the parts that are done, kept until the run is complete; of another program or setting they are void."""
 
     def __init__(self, path: Path, key: Mapping[str, str]) -> None:

@@ -2,11 +2,16 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from fairlead_dev.bench.mover.plan import PARTS, chosen
-from fairlead_dev.bench.mover.report import GOALS, Row, Store, line, not_available, write
+from fairlead_dev.bench.fairness.__main__ import BENCH as FAIRNESS
+from fairlead_dev.bench.mover.__main__ import BENCH as MOVER
+from fairlead_dev.bench.mover.plan import GOALS, PARTS
+from fairlead_dev.bench.rows import Row, RowStore, judged, line, not_available, write
+from fairlead_dev.bench.runner import PartsBench, choose
+from fairlead_dev.errors import UsageError
 
 
 @pytest.mark.parametrize(
@@ -23,6 +28,7 @@ from fairlead_dev.bench.mover.report import GOALS, Row, Store, line, not_availab
     ],
 )
 def test_a_row_is_held_against_its_goal(row: Row, ok: bool | None) -> None:
+    (row,) = judged([row], GOALS)
     assert row.ok is ok
     assert {True: "yes", False: "NO", None: "-"}[ok] in line(row)
 
@@ -45,22 +51,23 @@ def test_the_file_has_the_agreed_keys(tmp_path: Path) -> None:
 def test_an_interrupted_run_keeps_its_rows_for_the_same_program_only(tmp_path: Path) -> None:
     path = tmp_path / "state"
     rows = [Row("rss_64_streams", 30.5, "MiB", note="n", more={"send": 20.0})]
-    Store(path, {"mover": "a"}).put("streams", rows)
-    assert Store(path, {"mover": "a"}).get("streams") == rows
-    assert Store(path, {"mover": "a"}).get("files") is None
-    assert Store(path, {"mover": "b"}).get("streams") is None
+    RowStore(path, {"mover": "a"}).put("streams", rows)
+    assert RowStore(path, {"mover": "a"}).get("streams") == rows
+    assert RowStore(path, {"mover": "a"}).get("files") is None
+    assert RowStore(path, {"mover": "b"}).get("streams") is None
     path.write_text("{torn")
-    assert Store(path, {"mover": "a"}).get("streams") is None
+    assert RowStore(path, {"mover": "a"}).get("streams") is None
 
 
-def test_every_goal_is_a_row_of_one_part() -> None:
-    rows = [row for part in PARTS for row in part.rows]
+@pytest.mark.parametrize("bench", [MOVER, FAIRNESS], ids=lambda bench: bench.name)
+def test_every_goal_is_a_row_of_one_part(bench: PartsBench[Any]) -> None:
+    rows = [row for part in bench.parts for row in part.rows]
     assert len(rows) == len(set(rows))
-    assert GOALS.keys() <= set(rows)
+    assert bench.goals.keys() <= set(rows)
 
 
 def test_parts_are_chosen_by_their_name_or_a_row() -> None:
-    assert [part.name for part in chosen(["disk_4gib", "memory"])] == ["memory", "disk"]
-    assert chosen([]) == list(PARTS)
-    with pytest.raises(ValueError, match="nonsense"):
-        chosen(["nonsense"])
+    assert [part.name for part in choose(PARTS, ["disk_4gib", "memory"])] == ["memory", "disk"]
+    assert choose(PARTS, []) == list(PARTS)
+    with pytest.raises(UsageError, match="nonsense"):
+        choose(PARTS, ["nonsense"])

@@ -1,7 +1,6 @@
 """Prints the classifier's table and writes build/bench/classifier.json: python -m fairlead_dev.bench.classifier --data DIR."""
 
 import argparse
-import json
 import sys
 from collections import defaultdict
 from dataclasses import asdict
@@ -14,6 +13,7 @@ from fairlead_advisor.models.location import newest_installed
 from fairlead_advisor.models.store import find_model
 from fairlead_advisor.train.data import ACTIVE, TEST_SPLITS, Dataset, Run, load_dataset
 from fairlead_dev.bench.classifier import baselines, paper, pictures, product
+from fairlead_dev.bench.rows import write
 from fairlead_dev.checkout import BENCH_RESULTS
 
 OUTPUT = BENCH_RESULTS / "classifier.json"
@@ -87,7 +87,7 @@ def run(options: argparse.Namespace) -> None:
     show_baselines(results)
     rows = [row(name, value) for name, value in values.items()]
     rows += [asdict(result) | {"name": f"baseline_{result.classifier}_{result.probing}_{result.window_s}s"} for result in results]
-    write(options.output, rows + [dict(line) for line in paper.ROWS])
+    write([*rows, *paper.ROWS], options.output)
     if options.pictures:
         pictures.write_all(options.pictures, dataset, pictures.Measured(points, rates, curve))
         folder = options.model if options.model and options.model.is_dir() else (options.model or newest_installed()).parent
@@ -146,15 +146,6 @@ def show_baselines(results: list[baselines.Result]) -> None:
         print(f"the paper: {line['probing']}, {line['classifier']}, {line['window_s']} s: {line['accuracy']}")
     for difference in paper.DIFFERENCES:
         print(f"  - {difference}")
-
-
-def write(output: Path, rows: list[dict[str, Any]]) -> None:
-    """Leaves the whole file or none."""
-    output.parent.mkdir(parents=True, exist_ok=True)
-    partial = output.with_suffix(".partial")
-    partial.write_text(json.dumps(rows, indent=2) + "\n", encoding="utf-8")
-    partial.replace(output)
-    print(f"written to {output}")
 
 
 if __name__ == "__main__":

@@ -45,6 +45,7 @@ from fairlead_dev.bench.decisions.matrix import (
 )
 from fairlead_dev.bench.decisions.outcomes import Outcome, read_outcomes
 from fairlead_dev.bench.decisions.paper.classifier import save_training, training_of
+from fairlead_dev.bench.rows import write
 from fairlead_dev.checkout import CHECKOUT
 from fairlead_dev.errors import DevError, LabError, UsageError
 from fairlead_dev.testbed.cli import DATASETS
@@ -141,8 +142,7 @@ def run(options: argparse.Namespace) -> int:
     print(report.table(rows))
     whole = not (options.only or options.cell or options.seconds or options.keep_disturbed)
     output = options.output or BUILD / "bench" / ("decisions.json" if whole else "decisions-partial.json")
-    report.write(output, rows)
-    print(f"written to {output}")
+    write(rows, output)
     if options.pictures:
         from fairlead_dev.bench.decisions import pictures  # noqa: PLC0415 - matplotlib is slow to load, and few calls need it
 

@@ -1,12 +1,10 @@
-"""The rows of `decisions.json` and the table for people. Pure but for writing the file."""
+"""The rows of `decisions.json` and the table for people. Pure."""
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from fairlead_dev.bench.decisions.figures import Group, groups, of_all_loops, of_oracle
@@ -144,11 +142,3 @@ def _controls(row: Mapping[str, Any]) -> str:
 
 def _text(value: float | None) -> str:
     return "-" if value is None else f"{value:.4g}"
-
-
-def write(output: Path, all_rows: Sequence[Mapping[str, Any]]) -> None:
-    """Leaves the whole file or none."""
-    output.parent.mkdir(parents=True, exist_ok=True)
-    partial = output.with_suffix(".partial")
-    partial.write_text(json.dumps(list(all_rows), indent=2) + "\n", encoding="utf-8")
-    partial.replace(output)

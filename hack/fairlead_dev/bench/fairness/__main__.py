@@ -8,80 +8,55 @@ the run: exit code 0 says that everything was measured, 1 that something was not
 
 from __future__ import annotations
 
-import argparse
 import re
-import signal
 import subprocess
 import sys
-import tempfile
-import time
-from collections.abc import Callable
-from dataclasses import dataclass
-from pathlib import Path
+from functools import partial
 
 from fairlead_dev.bench import allocation
 from fairlead_dev.bench.fairness import rows
 from fairlead_dev.bench.fairness.bed.network import remove_leftovers
-from fairlead_dev.bench.fairness.goals import Row
 from fairlead_dev.bench.fairness.phases import changes, managed, unmanaged
 from fairlead_dev.bench.fairness.scenario import END_S, JOBS, QUICK_END_S, QUICK_TIMELINE, TIMELINE
-from fairlead_dev.bench.mover import report
-from fairlead_dev.bench.mover.lab.machine import description, load, missing, need_root, scratch_folder
+from fairlead_dev.bench.mover.bench import Bench
 from fairlead_dev.bench.mover.peers.mover import Mover
-from fairlead_dev.checkout import BENCH_RESULTS, BINARIES, CHECKOUT
-from fairlead_dev.errors import LabError, NotAvailableError
+from fairlead_dev.bench.rows import Goal, Row
+from fairlead_dev.bench.runner import Part, PartsBench, exit_with, run_bench
+from fairlead_dev.checkout import BINARIES, CHECKOUT
+from fairlead_dev.errors import LabError
 
-OUTPUT = BENCH_RESULTS / "fairness.json"
-PROGRAMS = {
-    "ip": "iproute2",
-    "tc": "iproute2",
-    "nft": "nftables",
-    "ethtool": "ethtool",
-    "sysctl": "procps",
-    "setpriv": "util-linux",
-    "losetup": "mount",
-    "mkfs.ext4": "e2fsprogs",
-}
-IDLE_LOAD = 0.7
-SCRATCH_PREFIX = "fairlead-fairness-"
 UNMANAGED_S, UNMANAGED_QUICK_S = 45.0, 20.0
 CHANGES_S, CHANGES_QUICK_S = 50.0, 12.0
 PROPERTIES_LIMIT_S = 300
 NETWORKS, REPEATS = 7, 5
+GOALS = {
+    "jain_managed": Goal("at_least", 0.99, "value"),
+    "utilisation": Goal("at_least", 0.95, "value"),
+    "convergence_s_p95": Goal("at_most", 10, "value"),
+    "overshoot_max": Goal("at_most", 0.02, "value"),
+    "enforce_latency_s_p99": Goal("at_most", 3, "value"),
+    "allocate_1000x200x100_ms": Goal("at_most", 50, "value"),
+}
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
-    """Figures that are measured together."""
-
-    names: tuple[str, ...]
-    measure: Callable[[Path], list[Row]]
+def with_operator(bench: Bench) -> list[Row]:
+    """The jobs under the caps of the operator's rounds."""
+    timeline, end_s = bench.pick((TIMELINE, END_S), (QUICK_TIMELINE, QUICK_END_S))
+    return rows.managed_rows(managed(bench.mover, bench.scratch / "run", timeline, end_s), timeline, end_s)
 
 
-def parts(mover: Mover, *, quick: bool) -> list[Part]:
-    """Everything that is measured, in its order."""
-    timeline, end_s = (QUICK_TIMELINE, QUICK_END_S) if quick else (TIMELINE, END_S)
+def without_operator(bench: Bench) -> list[Row]:
+    """The same jobs without caps."""
     names = [job.name for job in JOBS]
-
-    def with_operator(scratch: Path) -> list[Row]:
-        return rows.managed_rows(managed(mover, scratch, timeline, end_s), timeline, end_s)
-
-    def without(scratch: Path) -> list[Row]:
-        return [rows.unmanaged_row(unmanaged(mover, scratch, names, UNMANAGED_QUICK_S if quick else UNMANAGED_S), names)]
-
-    def latency(scratch: Path) -> list[Row]:
-        return rows.latency_rows(changes(mover, scratch, CHANGES_QUICK_S if quick else CHANGES_S))
-
-    return [
-        Part(("jain_managed", "utilisation", "convergence_s_p95", "overshoot_max", "cap_error_max"), with_operator),
-        Part(("jain_unmanaged",), without),
-        Part(("enforce_latency_s_p50", "enforce_latency_s_p99"), latency),
-        Part(("allocate_1000x200x100_ms",), allocation_rows),
-        Part(("property_tests", "property_examples"), property_rows),
-    ]
+    return [rows.unmanaged_row(unmanaged(bench.mover, bench.scratch / "run", names, bench.pick(UNMANAGED_S, UNMANAGED_QUICK_S)), names)]
 
 
-def allocation_rows(_scratch: Path) -> list[Row]:
+def latency(bench: Bench) -> list[Row]:
+    """From an annotation to the wire."""
+    return rows.latency_rows(changes(bench.mover, bench.scratch / "run", bench.pick(CHANGES_S, CHANGES_QUICK_S)))
+
+
+def allocation_rows(_bench: Bench) -> list[Row]:
     """The allocation's time, by the bench of its own."""
     shape = allocation.SHAPES[0]
     times_ms, _ = allocation.measure(shape, NETWORKS, REPEATS)
@@ -91,7 +66,7 @@ def allocation_rows(_scratch: Path) -> list[Row]:
     return [Row(f"{shape.name}_ms", round(sorted(times_ms)[len(times_ms) // 2], 2), "ms", note=note)]
 
 
-def property_rows(_scratch: Path) -> list[Row]:
+def property_rows(_bench: Bench) -> list[Row]:
     """How many property tests the allocation passes, with how many random networks. Raises LabError if one fails."""
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--hypothesis-show-statistics"]
     tests = CHECKOUT / "operator" / "tests" / "allocation" / "test_properties.py"
@@ -107,80 +82,23 @@ def property_rows(_scratch: Path) -> list[Row]:
     return [Row("property_tests", int(passed.group(1)), "tests", note=note), Row("property_examples", examples, "networks", note=note)]
 
 
-def run_parts(chosen: list[Part], folder: Path) -> tuple[list[Row], bool]:
-    """The rows of all parts, and whether all could be measured."""
-    found: list[Row] = []
-    complete = True
-    for part in chosen:
-        print(f"{', '.join(part.names)}", flush=True)
-        start_s, before = time.monotonic(), load()
-        try:
-            found += part.measure(folder / part.names[0])
-        except LabError as error:
-            print(f"  failed: {error}", file=sys.stderr, flush=True)
-            found += [Row(name, None, "-", note=f"failed: {str(error).splitlines()[0]}") for name in part.names]
-            complete = False
-        print(f"  {time.monotonic() - start_s:.0f} s, load before {before:.1f}", flush=True)
-    return found, complete
-
-
-def parse_arguments() -> argparse.Namespace:
-    """The command line."""
-    parser = argparse.ArgumentParser(prog="bench-fairness", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", action="append", default=[], metavar="FIGURE", help="measure the part with this figure; several times")
-    parser.add_argument("--quick", action="store_true", help="short phases: shows that all works, its figures mean little")
-    parser.add_argument("--mover", type=Path, default=BINARIES / "fairlead-mover", help="the binary under test")
-    parser.add_argument("--scratch", type=Path, default=Path(tempfile.gettempdir()), help="a folder on a disk, for 1 GB")
-    parser.add_argument("--output", type=Path, help="the file to write (with --only or --quick: fairness-partial.json)")
-    return parser.parse_args()
-
-
-def main() -> int:
-    """Runs what the command line asks for."""
-    options = parse_arguments()
-    if not options.mover.exists():
-        print(f"error: there is no {options.mover}: run `make rust` first", file=sys.stderr)
-        return 2
-    mover = Mover(options.mover.resolve())
-    chosen = parts(mover, quick=options.quick)
-    known = {name for part in chosen for name in part.names}
-    for name in options.only:
-        if name not in known:
-            print(f"error: --only {name}: there is no such figure; there are {', '.join(sorted(known))}", file=sys.stderr)
-            return 2
-    if options.only:
-        chosen = [part for part in chosen if set(part.names) & set(options.only)]
-    output = options.output or (OUTPUT.with_name("fairness-partial.json") if options.only or options.quick else OUTPUT)
-    try:
-        need_root()
-        lacking = missing(PROGRAMS)
-        if lacking:
-            packages = " ".join(sorted({PROGRAMS[program] for program in lacking}))
-            raise NotAvailableError(f"{', '.join(lacking)} is missing: apt-get install {packages}")
-        remove_leftovers()
-        print(f"{description()}; mover {mover.version()}")
-        if load() > IDLE_LOAD:
-            print(f"the machine is not idle (load {load():.1f}): figures will be worse than it can do", file=sys.stderr)
-        with scratch_folder(options.scratch, SCRATCH_PREFIX) as folder:
-            found, complete = run_parts(chosen, folder)
-    except LabError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 1
-    print("\n".join(["", report.heading(), *(report.line(row) for row in found)]))
-    report.write(found, output)
-    print(f"written to {output}")
-    return 0 if complete else 1
-
-
-def _end(_number: int, _frame: object) -> None:
-    raise KeyboardInterrupt
-
+BENCH = PartsBench(
+    name="fairness",
+    about=__doc__,
+    parts=(
+        Part("managed", ("jain_managed", "utilisation", "convergence_s_p95", "overshoot_max", "cap_error_max"), with_operator, 900),
+        Part("unmanaged", ("jain_unmanaged",), without_operator, 300),
+        Part("latency", ("enforce_latency_s_p50", "enforce_latency_s_p99"), latency, 300),
+        Part("allocation", ("allocate_1000x200x100_ms",), allocation_rows, 300),
+        Part("properties", ("property_tests", "property_examples"), property_rows, PROPERTIES_LIMIT_S + 60),
+    ),
+    goals=GOALS,
+    lab=lambda options, scratch: Bench(Mover(options.mover.resolve()), BINARIES / "fairlead-wan", scratch, options.quick),
+    remove_leftovers=remove_leftovers,
+    binaries={"mover": "the binary under test"},
+    programs=("ip", "tc", "nft", "ethtool", "sysctl", "setpriv", "losetup", "mkfs.ext4"),
+    scratch_bytes=1 << 30,
+)
 
 if __name__ == "__main__":
-    # An end from outside takes the same way as an interruption: everything is torn down.
-    signal.signal(signal.SIGTERM, _end)
-    try:
-        sys.exit(main())
-    except KeyboardInterrupt:
-        print("interrupted", file=sys.stderr)
-        sys.exit(130)
+    exit_with(partial(run_bench, BENCH))

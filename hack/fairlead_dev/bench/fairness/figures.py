@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from fairlead.core.allocation import jain_index
-from fairlead_dev.bench.mover.lab.rates import Sample, windows
+from fairlead_dev.bench.lab.rates import Sample, windows
 
 WINDOW_S, STEP_S = 1.0, 0.1
 WITHIN = 0.1

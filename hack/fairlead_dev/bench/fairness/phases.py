@@ -18,7 +18,7 @@ from fairlead_dev.bench.fairness.bed.network import TABLE, Bed, bed
 from fairlead_dev.bench.fairness.control import Control
 from fairlead_dev.bench.fairness.figures import Write, parse_counters
 from fairlead_dev.bench.fairness.scenario import BY_NAME, DESTINATIONS, LINKS, WEIGHTS, Event, JobSpec, rules
-from fairlead_dev.bench.mover.lab.rates import Sample, parse
+from fairlead_dev.bench.lab.rates import Sample, parse
 from fairlead_dev.bench.mover.peers.mover import Mover
 from fairlead_dev.errors import LabError
 from fairlead_dev.netlab.processes import Process, running, wait_until
@@ -95,7 +95,7 @@ def phase(mover: Mover, scratch: Path) -> Iterator[Phase]:
         outputs = []
         for link in LINKS:
             namespace, device = test_bed.watch_point(link.name)
-            sampler = BENCH.parent / "mover" / "lab" / "sampler.py"
+            sampler = BENCH.parent / "lab" / "sampler.py"
             outputs.append(_program(stack, sampler, device, str(LINK_SAMPLE_S), namespace=namespace, output=scratch / f"link-{link.name}"))
         for node in DESTINATIONS:
             namespace = test_bed.nodes[node].namespace

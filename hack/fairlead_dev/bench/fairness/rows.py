@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from statistics import median
 
 from fairlead_dev.bench.fairness.figures import cap_errors, convergence_s, excess, mean_rate_bps, normalised_jain
-from fairlead_dev.bench.fairness.goals import Row
 from fairlead_dev.bench.fairness.phases import Record
 from fairlead_dev.bench.fairness.scenario import BY_NAME, LINKS, WEIGHTS, Event, Interval, due_bps, intervals, links_of
-from fairlead_dev.bench.mover.lab.rates import percentile, settled_s
+from fairlead_dev.bench.lab.rates import percentile, settled_s
+from fairlead_dev.bench.rows import Row
 
 SETTLING_S = 10.0
 """After an event, until a state counts as steady: what convergence may take."""

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from fairlead_dev.bench.house.repository import read_tree
 from fairlead_dev.bench.house.rows import house_rows, house_table
+from fairlead_dev.bench.rows import write
 from fairlead_dev.checkout import BENCH_RESULTS, CHECKOUT
 
 BEFORE = Path(__file__).with_name("before.json")
@@ -25,11 +26,7 @@ def main() -> int:
     before = json.loads(BEFORE.read_text())
     rows = house_rows(read_tree(CHECKOUT), before["counts"])
     print(f"{house_table(rows)}\nbefore: commit {before['commit']}")
-    options.output.parent.mkdir(parents=True, exist_ok=True)
-    partial = options.output.with_suffix(".partial")
-    partial.write_text(json.dumps([row.as_json() for row in rows], indent=2) + "\n", encoding="utf-8")
-    partial.replace(options.output)
-    print(f"written to {options.output}")
+    write([row.as_json() for row in rows], options.output)
     return 0
 
 

@@ -12,7 +12,7 @@ from typing import TypeVar
 from fairlead_dev.bench.mover.peers.mover import Mover
 from fairlead_dev.netlab.processes import Process
 
-LAB = Path(__file__).parent / "lab"
+LAB = Path(__file__).parents[1] / "lab"
 T = TypeVar("T")
 
 

@@ -1,27 +1,11 @@
-"""The parts of the bench in their order."""
+"""The parts of the bench in their order, and what their rows are to reach."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-
 from fairlead_dev.bench.mover import resume
-from fairlead_dev.bench.mover.bench import Bench
 from fairlead_dev.bench.mover.parts import caps, disk, footprint, memory, small, switch
-from fairlead_dev.bench.mover.report import Row
-
-
-@dataclass(frozen=True, slots=True)
-class Part:
-    """Rows that are measured together."""
-
-    name: str
-    rows: tuple[str, ...]
-    measure: Callable[[Bench], list[Row]]
-    limit_s: float
-    """Past it the part is given up."""
-    programs: tuple[str, ...] = ()
-    """Without which it cannot be; those that are only compared with are not among them."""
+from fairlead_dev.bench.rows import Goal
+from fairlead_dev.bench.runner import Part
 
 
 def _vs(what: str) -> tuple[str, ...]:
@@ -43,11 +27,21 @@ PARTS = (
 OTHERS = ("rclone", "xrootd", "xrdcp", "globus-gridftp-server", "globus-url-copy")
 """Programs that are only compared with."""
 
-
-def chosen(names: list[str]) -> list[Part]:
-    """The parts that have these names or rows; all without names. Raises ValueError naming what there is."""
-    unknown = [name for name in names if not any(name == part.name or name in part.rows for part in PARTS)]
-    if unknown:
-        there_are = "; ".join(f"{part.name} ({', '.join(part.rows)})" for part in PARTS)
-        raise ValueError(f"--only {unknown[0]}: there is no such part or row; there are {there_are}")
-    return [part for part in PARTS if not names or part.name in names or set(names) & set(part.rows)]
+GOALS = {
+    "memory_1": Goal("at_least", 0.9),
+    "memory_4": Goal("at_least", 0.9),
+    "memory_4_tls": Goal("at_least", 0.5),
+    "disk_4gib": Goal("at_least", 0.85),
+    **{
+        f"{what}_vs_{tool}": Goal("at_least", 1.0)
+        for what in ("disk", "small_lan", "small_wan")
+        for tool in ("rclone", "xrootd", "gridftp")
+    },
+    "small_vs_big_lan": Goal("at_least", 0.5),
+    "rss_64_streams": Goal("at_most", 256, "value"),
+    "rss_1m_files": Goal("at_most", 128, "value"),
+    "cap_error_p99": Goal("at_most", 0.02, "value"),
+    "cap_change_s": Goal("at_most", 1.0, "value"),
+    "resume_waste": Goal("at_most", 0.01, "value"),
+    "switch_streams_lost": Goal("at_most", 0, "value"),
+}

@@ -17,10 +17,10 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from fairlead_dev.bench.lab.trees import Tree, big_file, check, clear
 from fairlead_dev.bench.mover.bench import Bench
-from fairlead_dev.bench.mover.lab.trees import Tree, big_file, check, clear
 from fairlead_dev.bench.mover.peers.mover import Ends
-from fairlead_dev.bench.mover.report import Row
+from fairlead_dev.bench.rows import Row
 from fairlead_dev.errors import LabError
 from fairlead_dev.netlab.pair import Net, veth
 from fairlead_dev.netlab.processes import run, wait_until

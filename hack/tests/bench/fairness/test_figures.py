@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from fairlead_dev.bench.fairness.figures import Write, cap_errors, convergence_s, excess, mean_rate_bps, normalised_jain, parse_counters
-from fairlead_dev.bench.mover.lab.rates import Sample
+from fairlead_dev.bench.lab.rates import Sample
 
 M = 1e6
 

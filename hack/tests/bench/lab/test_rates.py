@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from fairlead_dev.bench.mover.lab.rates import Sample, excess_and_lack, first_data_s, parse, percentile, settled_s, windows
+from fairlead_dev.bench.lab.rates import Sample, excess_and_lack, first_data_s, parse, percentile, settled_s, windows
 
 
 def steady(rate_bps: float, seconds: float, *, start_s: float = 0.0, start_bytes: int = 0, step_s: float = 0.005) -> list[Sample]:

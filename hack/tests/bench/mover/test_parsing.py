@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from fairlead_dev.bench.mover.lab.handshake import suite
+from fairlead_dev.bench.lab.handshake import suite
 from fairlead_dev.bench.mover.parts.switch import parse_sockets
 from fairlead_dev.bench.mover.peers.speed import parse_speed
 from fairlead_dev.errors import LabError

@@ -1,7 +1,6 @@
 """Prints what active probing adds and writes build/bench/active.json: python -m fairlead_dev.bench.classifier.active."""
 
 import argparse
-import json
 import sys
 from dataclasses import asdict
 from pathlib import Path
@@ -12,6 +11,7 @@ from fairlead_advisor.errors import AdvisorError
 from fairlead_advisor.models.store import find_model
 from fairlead_advisor.train.data import ACTIVE, TRAIN, load_dataset
 from fairlead_dev.bench.classifier.active import bursts, profile, rate
+from fairlead_dev.bench.rows import write
 from fairlead_dev.checkout import BENCH_RESULTS
 from fairlead_dev.errors import DevError
 
@@ -57,11 +57,7 @@ def run(options: argparse.Namespace) -> None:
     for step in bursts.compare(looks, by_rate):
         print(f"{step.name + ', ' + step.learner:60} {_with_spread(step)}", flush=True)
         rows.append(asdict(step) | {"name": f"bursts, {step.name}, {step.learner}"})
-    options.output.parent.mkdir(parents=True, exist_ok=True)
-    partial = options.output.with_suffix(".partial")
-    partial.write_text(json.dumps(rows, indent=2) + "\n", encoding="utf-8")
-    partial.replace(options.output)
-    print(f"written to {options.output}")
+    write(rows, options.output)
 
 
 def _with_spread(result: profile.Result | bursts.Result) -> str:

@@ -8,10 +8,10 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from fairlead_dev.bench.lab.projection import Projection
+from fairlead_dev.bench.lab.rates import Sample, excess_and_lack, first_data_s, parse, percentile, settled_s, windows
 from fairlead_dev.bench.mover.bench import Bench, helper, median, rounded
-from fairlead_dev.bench.mover.lab.projection import Projection
-from fairlead_dev.bench.mover.lab.rates import Sample, excess_and_lack, first_data_s, parse, percentile, settled_s, windows
-from fairlead_dev.bench.mover.report import Row
+from fairlead_dev.bench.rows import Row
 from fairlead_dev.errors import LabError
 from fairlead_dev.netlab.pair import Net, veth
 from fairlead_dev.netlab.processes import running, wait_until

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from fairlead_dev.bench.lab.trees import Tree, big_file, check, clear, small_files
 from fairlead_dev.bench.mover.bench import Bench
-from fairlead_dev.bench.mover.lab.trees import Tree, big_file, check, clear, small_files
 from fairlead_dev.bench.mover.peers.mover import Ends
-from fairlead_dev.bench.mover.report import Row
+from fairlead_dev.bench.rows import Row
 from fairlead_dev.netlab.pair import veth
 
 MIB = 1 << 20

@@ -5,7 +5,7 @@ from __future__ import annotations
 from fairlead_dev.bench.mover.bench import Bench, helper, median, rounded
 from fairlead_dev.bench.mover.peers.mover import Ends
 from fairlead_dev.bench.mover.peers.speed import CIPHERS, cipher_bps, iperf, iperf_version
-from fairlead_dev.bench.mover.report import Row
+from fairlead_dev.bench.rows import Row
 from fairlead_dev.errors import LabError
 from fairlead_dev.netlab.pair import Net, veth
 from fairlead_dev.netlab.processes import running, wait_until

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from fairlead_dev.bench.lab.trees import Tree, big_file, small_files
 from fairlead_dev.bench.mover.bench import Bench, rounded
-from fairlead_dev.bench.mover.lab.trees import Tree, big_file, small_files
 from fairlead_dev.bench.mover.peers.comparison import Runs, available, copy
 from fairlead_dev.bench.mover.peers.copier import Copier
 from fairlead_dev.bench.mover.peers.gridftp import Gridftp
 from fairlead_dev.bench.mover.peers.rclone import Rclone
 from fairlead_dev.bench.mover.peers.xrootd import Xrootd
-from fairlead_dev.bench.mover.report import Row, not_available
+from fairlead_dev.bench.rows import Row, not_available
 from fairlead_dev.errors import LabError
 from fairlead_dev.netlab.pair import Net, veth
 from fairlead_dev.wan.emulator import emulated_pair

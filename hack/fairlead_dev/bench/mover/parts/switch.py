@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from fairlead_dev.bench.mover.bench import Bench, median, rounded
-from fairlead_dev.bench.mover.report import Row
+from fairlead_dev.bench.rows import Row
 from fairlead_dev.clients.http import ask_mover
 from fairlead_dev.netlab.pair import Net
 from fairlead_dev.netlab.processes import run, wait_until

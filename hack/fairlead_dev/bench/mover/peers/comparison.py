@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from fairlead_dev.bench.mover.lab.machine import need
-from fairlead_dev.bench.mover.lab.trees import Tree, arrived, check, clear, sync
+from fairlead_dev.bench.lab.machine import need
+from fairlead_dev.bench.lab.trees import Tree, arrived, check, clear, sync
 from fairlead_dev.bench.mover.peers.copier import Copied, Copier
 from fairlead_dev.errors import NotAvailableError
 from fairlead_dev.netlab.pair import Net

@@ -8,7 +8,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from pathlib import Path
 
-from fairlead_dev.bench.mover.lab.trees import Tree
+from fairlead_dev.bench.lab.trees import Tree
 from fairlead_dev.errors import LabError, LimitError
 from fairlead_dev.netlab.pair import Net
 from fairlead_dev.netlab.processes import Process, Usage, run, wait_until

@@ -7,8 +7,8 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
-from fairlead_dev.bench.mover.lab.machine import version_of
-from fairlead_dev.bench.mover.lab.trees import Tree
+from fairlead_dev.bench.lab.machine import version_of
+from fairlead_dev.bench.lab.trees import Tree
 from fairlead_dev.bench.mover.peers.copier import ClientSession, Copier, Session, await_listening
 from fairlead_dev.netlab.pair import Net
 from fairlead_dev.netlab.processes import Process, running

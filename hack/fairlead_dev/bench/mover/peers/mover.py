@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fairlead_dev.bench.mover.lab.machine import version_of
-from fairlead_dev.bench.mover.lab.trees import Tree
+from fairlead_dev.bench.lab.machine import version_of
+from fairlead_dev.bench.lab.trees import Tree
 from fairlead_dev.bench.mover.peers.copier import SERVER_LIMIT_S, Copied, Copier, Session
 from fairlead_dev.errors import LabError
 from fairlead_dev.netlab.pair import Net
