@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, ClassVar, Self
 
 from pydantic import BaseModel, ConfigDict, PlainSerializer, ValidationError
 from pydantic.alias_generators import to_camel
@@ -60,8 +60,31 @@ def immutable(field: str, thing: str = "job", kind: str = "TransferJob") -> Mapp
     return cel("self == oldSelf", f"{field} cannot change once the {thing} exists: create a new {kind} instead")
 
 
-class InvalidResourceError(ValueError):
+class ReconcileError(Exception):
+    """Ends a pass over an object. The worker acts on these properties alone.
+
+    `kind` is a short constant for metrics. `blame` is who can mend it: `cluster`, `operator` (this program), `administrator`, `owner` (of
+    the object) or `nobody` (normal concurrency). `retry`: whether another pass may succeed before the object changes.
+    """
+
+    kind: ClassVar[str] = "Internal"
+    blame: ClassVar[str] = "operator"
+    retry: ClassVar[bool] = True
+    is_defect: ClassVar[bool] = False
+    """Whether the traceback is wanted: the operator did something that it never should."""
+
+    @property
+    def delay_seconds(self) -> float | None:
+        """When another pass is wanted; None where the back-off decides."""
+        return None
+
+
+class InvalidResourceError(ReconcileError, ValueError):
     """An object that is not what this version can read. A retry does not help; its owner must change it."""
+
+    kind = "InvalidResource"
+    blame = "owner"
+    retry = False
 
 
 def _describe_problems(error: ValidationError) -> str:

@@ -1,4 +1,4 @@
-"""The workers: take a key from the queue, gather, decide, apply, and say when to look again."""
+"""Reconciles TransferJobs: gather, decide, apply, and schedule the next pass."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from fairlead.api.reasons import ConditionType
-from fairlead.api.schema import InvalidResourceError
+from fairlead.api.schema import ReconcileError
 from fairlead.api.transferjob import TransferJob
 from fairlead.core.fairness.model import participant_of
 from fairlead.core.model import Observed, Plan
@@ -18,16 +18,14 @@ from fairlead.handlers.cache import Cache, ObjectKey
 from fairlead.handlers.fairness.board import Board
 from fairlead.handlers.metrics import Metrics
 from fairlead.handlers.paths.board import PathBoard
-from fairlead.handlers.queue import QueueClosedError, WorkQueue
+from fairlead.handlers.queue import WorkQueue
+from fairlead.handlers.worker import ErrorPolicy, Worker
 from fairlead.kube.apply import Applier
 from fairlead.kube.client import KubeObject
-from fairlead.kube.errors import ConflictError, KubeError, NamespaceTerminatingError, RefusedError, ThrottledError
-from fairlead.kube.objects.build import BuildError
+from fairlead.kube.errors import NamespaceTerminatingError, RefusedError
 from fairlead.kube.observe.gather import Gatherer
 
 Decide = Callable[[Observed, datetime], Plan]
-
-DEFAULT_PATIENCE_SECONDS = 5.0
 
 logger = logging.getLogger(__name__)
 
@@ -42,7 +40,7 @@ class _Look:
 
 
 class Controller:
-    """Reconciles one TransferJob at a time per worker. All that waits is in `queue`, all that is known in `cache`."""
+    """Reconciles TransferJobs, each in one task of `worker` at a time. All that waits is in `queue`, all that is known in `cache`."""
 
     def __init__(
         self,
@@ -56,9 +54,9 @@ class Controller:
         metrics: Metrics,
         board: Board,
         paths: PathBoard,
+        workers: int = 1,
     ) -> None:
         self._cache = cache
-        self._queue = queue
         self._gatherer = gatherer
         self._applier = applier
         self._decide = decide
@@ -68,57 +66,21 @@ class Controller:
         self._paths = paths
         self._doubted: set[ObjectKey] = set()
         self._refusals: dict[ObjectKey, str] = {}
+        errors: ErrorPolicy[ObjectKey] = ErrorPolicy(
+            lambda key: f"TransferJob {key.namespace}/{key.name}", metrics.count_error, self._remember
+        )
+        self.worker = Worker("worker", queue, self._timed, errors, count=workers, busy_with="a worker has been busy with one job")
 
-    async def work(self) -> None:
-        """Works until the queue is closed. A key's failure is that key's alone."""
-        while True:
-            try:
-                key = await self._queue.get()
-            except QueueClosedError:
-                return
-            try:
-                with self._metrics.reconcile_seconds.time():
-                    await self.handle(key)
-            finally:
-                self._queue.done(key)
+    async def _timed(self, key: ObjectKey) -> timedelta | None:
+        with self._metrics.reconcile_seconds.time():
+            return await self.reconcile(key)
 
-    async def handle(self, key: ObjectKey) -> None:
-        """One pass over `key`, after which the queue knows when to come back to it. Errors end here, as log lines, metrics and back-off."""
-        try:
-            requeue_after = await self.reconcile(key)
-        except InvalidResourceError as error:
-            # Its owner has to change it, and that will be an event.
-            self._metrics.count_error("InvalidResource")
-            logger.error("TransferJob %s/%s cannot be read: %s", *key, error)
-            self._queue.forget(key)
-        except ThrottledError as error:
-            self._metrics.count_error(error.kind)
-            self._queue.add_after(key, error.retry_after_seconds or DEFAULT_PATIENCE_SECONDS)
-        except ConflictError as error:
-            self._metrics.count_error(error.kind)
-            self._doubted.add(key)
-            delay_seconds = self._queue.retry(key)
-            logger.debug("TransferJob %s/%s: looked at an old version, again in %.1f s: %s", *key, delay_seconds, error)
-        except RefusedError as error:
-            self._metrics.count_error(error.kind)
+    async def _remember(self, key: ObjectKey, error: Exception) -> None:
+        """The next pass reports a refusal; after any other error it reads the job and its pods live, unless only patience is asked for."""
+        if isinstance(error, RefusedError):
             self._refusals[key] = str(error)
-            delay_seconds = self._queue.retry(key)
-            logger.warning("TransferJob %s/%s: refused, the status will say so in %.1f s: %s", *key, delay_seconds, error)
-        except KubeError as error:
-            self._metrics.count_error(error.kind)
+        elif not isinstance(error, ReconcileError) or (error.retry and error.delay_seconds is None):
             self._doubted.add(key)
-            delay_seconds = self._queue.retry(key)
-            logger.warning("TransferJob %s/%s: %s, again in %.1f s: %s", *key, error.kind, delay_seconds, error)
-        except Exception as error:
-            kind = "Build" if isinstance(error, BuildError) else "Internal"
-            self._metrics.count_error(kind)
-            self._doubted.add(key)
-            delay_seconds = self._queue.retry(key)
-            logger.exception("TransferJob %s/%s: a defect of the operator, again in %.1f s", *key, delay_seconds)
-        else:
-            self._queue.forget(key)
-            if requeue_after is not None:
-                self._queue.add_after(key, requeue_after.total_seconds())
 
     async def reconcile(self, key: ObjectKey) -> timedelta | None:
         """Gathers, decides and applies once; returns when to look again. Raises KubeError and InvalidResourceError."""

@@ -7,7 +7,8 @@ from typing import Any
 import kopf
 
 from fairlead.api import names
-from fairlead.handlers.runtime import NotHealthyError, Runtime, StartError
+from fairlead.handlers.runtime import Runtime, StartError
+from fairlead.handlers.worker import NotHealthyError
 from fairlead.kube.client import ClientConfigurationError, connection_facts
 from fairlead.kube.observe.pods import MOVER_SELECTOR
 

@@ -7,12 +7,11 @@ import contextlib
 import logging
 import socket
 import time
-from collections.abc import Coroutine, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from aiohttp import web
 from kubernetes.aio.client import Configuration
 
 from fairlead.api import names
@@ -29,6 +28,7 @@ from fairlead.handlers.paths.board import PathBoard
 from fairlead.handlers.paths.keeper import PathKeeper
 from fairlead.handlers.queue import WorkQueue
 from fairlead.handlers.sweeper import Sweeper
+from fairlead.handlers.worker import NotHealthyError, Service
 from fairlead.kube.apply import Applier
 from fairlead.kube.client import KubeClient, load_configuration
 from fairlead.kube.errors import KubeError, NotFoundError, UnavailableError
@@ -36,10 +36,6 @@ from fairlead.kube.observe.facts import FactReader
 from fairlead.kube.observe.gather import Gatherer
 from fairlead.kube.observe.reports import ReportReader
 
-STUCK_SECONDS = 180.0
-"""A worker that has had one job for so long is stuck: no request and no poll may take a minute."""
-
-DRAIN_SECONDS = 20.0
 FIRST_LIST_PATIENCE_SECONDS = 60.0
 FIRST_LIST_RETRY_SECONDS = 2.0
 
@@ -50,31 +46,20 @@ class StartError(Exception):
     """The operator cannot start; the message says what an administrator has to do."""
 
 
-class NotHealthyError(Exception):
-    """The process should be restarted; the message says why."""
-
-
 def _now() -> datetime:
     return datetime.now(UTC)
 
 
-@dataclass
+@dataclass(frozen=True)
 class _Running:
-    """What `start` made and `stop` has to end."""
+    """What `start` made: connections, the queues that watch events feed, and the services and resources that `stop` ends."""
 
     configuration: Configuration
-    client: KubeClient
-    reports: ReportReader
-    sweeper: Sweeper
-    queue: WorkQueue[ObjectKey]
-    server: web.AppRunner
-    workers: list[asyncio.Task[None]]
-    sweeping: asyncio.Task[None]
+    jobs: WorkQueue[ObjectKey]
     fairness: FairnessLoop
-    sharing: asyncio.Task[None]
-    keeper: PathKeeper
-    keeping: asyncio.Task[None]
-    listing_paths: asyncio.Task[None]
+    paths: PathKeeper
+    services: tuple[Service, ...]
+    resources: contextlib.AsyncExitStack
 
 
 class Runtime:
@@ -112,8 +97,9 @@ class Runtime:
             metrics=metrics,
             board=self.board,
             paths=self.paths,
+            workers=options.workers,
         )
-        keeper = PathKeeper(board=self.paths, client=client, metrics=metrics, timers=loop, now=_now)
+        paths = PathKeeper(board=self.paths, client=client, metrics=metrics, timers=loop, now=_now)
         fairness = FairnessLoop(
             cache=self.cache,
             board=self.board,
@@ -124,32 +110,22 @@ class Runtime:
             timers=loop,
             now=_now,
         )
-        try:
+        async with contextlib.AsyncExitStack() as resources:
+            resources.push_async_callback(client.close)
+            resources.push_async_callback(reports.close)
             await _first_list(sweeper)
-            await keeper.refresh()
+            await paths.refresh()
             server = await serve_metrics(metrics, options.metrics.host, options.metrics.port)
-        except BaseException:
-            await client.close()
-            raise
+            resources.push_async_callback(server.cleanup)
+            kept = resources.pop_all()
         metrics.watch(queue, self.cache.jobs.values)
         if len(self.cache.policies):
             # Before any worker runs: nothing may start, and no cap may change, until the first round.
             self.board.freeze(starts=False)
-        self._running = _Running(
-            configuration=configuration,
-            client=client,
-            reports=reports,
-            sweeper=sweeper,
-            queue=queue,
-            server=server,
-            workers=[_task(controller.work(), f"worker {number}") for number in range(options.workers)],
-            sweeping=_task(_sweep_later(sweeper, options.resync.total_seconds()), "sweeper"),
-            fairness=fairness,
-            sharing=_task(fairness.work(), "fairness loop"),
-            keeper=keeper,
-            keeping=_task(keeper.work(), "keeper of paths"),
-            listing_paths=_task(keeper.list_for_ever(), "list of paths"),
-        )
+        services = (controller.worker, fairness.worker, paths.worker, paths.lister, sweeper.service(options.resync.total_seconds()))
+        self._running = _Running(configuration, queue, fairness, paths, services, kept)
+        for service in services:
+            service.start()
         fairness.wake()
         logger.info("serving TransferJobs with %d workers; %d jobs exist", options.workers, len(self.cache.jobs))
 
@@ -158,18 +134,8 @@ class Runtime:
         running, self._running = self._running, None
         if running is None:
             return
-        running.queue.close()
-        running.fairness.close()
-        running.keeper.close()
-        running.sweeping.cancel()
-        running.listing_paths.cancel()
-        done, late = await asyncio.wait([*running.workers, running.sharing, running.keeping], timeout=DRAIN_SECONDS)
-        for task in late:
-            task.cancel()
-        await asyncio.gather(running.sweeping, running.listing_paths, *done, *late, return_exceptions=True)
-        await running.server.cleanup()
-        await running.reports.close()
-        await running.client.close()
+        async with running.resources:
+            await asyncio.gather(*(service.stop() for service in running.services))
 
     async def bearer(self) -> str | None:
         """The present token of the connection, read anew when it is due; None with client certificates."""
@@ -195,7 +161,7 @@ class Runtime:
             self.cache.drop_job(key, metadata["uid"])
         else:
             key = self.cache.put_job(body)
-        self._running.queue.add(key)
+        self._running.jobs.add(key)
 
     def see_pod(self, event_type: str | None, body: Mapping[str, Any]) -> None:
         """Takes in a watch event of a mover pod."""
@@ -207,7 +173,7 @@ class Runtime:
         else:
             job = self.cache.put_pod(body)
         if job is not None:
-            self._running.queue.add(job)
+            self._running.jobs.add(job)
 
     def see_policy(self, event_type: str | None, body: Mapping[str, Any]) -> None:
         """Takes in a watch event of a FairnessPolicy."""
@@ -235,39 +201,23 @@ class Runtime:
 
     def _wake_keeper(self, ends: Ends) -> None:
         if self._running is not None:
-            self._running.keeper.wake(ends)
+            self._running.paths.wake(ends)
 
     def check_health(self) -> dict[str, float]:
         """Figures for the probe's answer. Raises NotHealthyError if only a restart can help."""
         running = self._running
         if running is None:
             raise NotHealthyError("not started")
-        tasks = (*running.workers, running.sweeping, running.sharing, running.keeping, running.listing_paths)
-        ended = [task.get_name() for task in tasks if task.done()]
+        ended = [name for service in running.services for name in service.ended()]
         if ended:
             raise NotHealthyError(f"tasks ended: {', '.join(ended)}")
-        if (slowest := running.queue.longest_work_seconds()) > STUCK_SECONDS:
-            raise NotHealthyError(f"a worker has been busy with one job for {slowest:.0f} s")
-        if (slowest := running.fairness.longest_work_seconds()) > STUCK_SECONDS:
-            raise NotHealthyError(f"the fairness loop has been busy with one round for {slowest:.0f} s")
-        list_age = running.sweeper.seconds_since_success()
-        oldest = 3 * self._options.resync.total_seconds() + STUCK_SECONDS
-        if list_age is None or list_age > oldest:
-            raise NotHealthyError(f"no complete list of jobs and pods for {list_age or 0:.0f} s")
-        return {
-            "queue_depth": running.queue.depth,
-            "queue_oldest_seconds": round(running.queue.oldest_wait_seconds(), 3),
-            "last_list_seconds": round(list_age, 1),
+        figures: dict[str, float] = {
+            "queue_depth": running.jobs.depth,
+            "queue_oldest_seconds": round(running.jobs.oldest_wait_seconds(), 3),
         }
-
-
-def _task(work: Coroutine[Any, Any, None], name: str) -> asyncio.Task[None]:
-    return asyncio.create_task(work, name=name)
-
-
-async def _sweep_later(sweeper: Sweeper, interval_seconds: float) -> None:
-    await asyncio.sleep(interval_seconds)
-    await sweeper.run(interval_seconds)
+        for service in running.services:
+            figures |= service.check()
+        return figures
 
 
 async def _first_list(sweeper: Sweeper) -> None:

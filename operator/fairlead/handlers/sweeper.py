@@ -9,6 +9,7 @@ from collections.abc import Callable
 from fairlead.handlers.cache import Cache, ObjectKey
 from fairlead.handlers.metrics import Metrics
 from fairlead.handlers.queue import WorkQueue
+from fairlead.handlers.worker import STUCK_SECONDS, Loop, NotHealthyError
 from fairlead.kube.client import JOBS, NAMESPACES, PODS, POLICIES, KubeClient
 from fairlead.kube.errors import KubeError, NotFoundError
 from fairlead.kube.observe.pods import MOVER_SELECTOR, read_owned_pod
@@ -44,12 +45,23 @@ class Sweeper:
         self._on_rules = on_rules
         self._last_success: float | None = None
 
+    def service(self, interval_seconds: float) -> Loop:
+        """A sweep every `interval_seconds`, the first one after that time."""
+        return Loop("sweeper", lambda: self.run(interval_seconds), lambda: self._check(3 * interval_seconds + STUCK_SECONDS))
+
     def seconds_since_success(self) -> float | None:
         """Age of the last complete list, None if there was none yet."""
         return None if self._last_success is None else self._monotonic() - self._last_success
 
+    def _check(self, oldest_seconds: float) -> dict[str, float]:
+        age_seconds = self.seconds_since_success()
+        if age_seconds is None or age_seconds > oldest_seconds:
+            raise NotHealthyError(f"no complete list of jobs and pods for {age_seconds or 0:.0f} s")
+        return {"last_list_seconds": round(age_seconds, 1)}
+
     async def run(self, interval_seconds: float) -> None:
         """Sweeps for ever; a failed list is tried again soon."""
+        await asyncio.sleep(interval_seconds)
         while True:
             try:
                 await self.sweep()

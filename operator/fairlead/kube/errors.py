@@ -1,24 +1,23 @@
-"""What the API server refused, as types that say who can mend it and whether a retry helps."""
+"""What the API server refused, as types by which a worker knows who can mend it and when to try again."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any
+
+from fairlead.api.schema import ReconcileError
 
 LONGEST_MESSAGE = 512
+DEFAULT_PATIENCE_SECONDS = 5.0
+"""How long a request rests when the API server asks for patience and names no time."""
 
 
-class KubeError(Exception):
-    """A request that the API server did not carry out.
+class KubeError(ReconcileError):
+    """A request that the API server did not carry out. Another pass looks at things anew, so it may succeed."""
 
-    `kind` is a short constant for metrics, `retry` whether the same request may succeed later,
-    `blame` who can mend it: `cluster`, `operator` (this program), `administrator` or `nobody` (normal concurrency).
-    """
-
-    kind: ClassVar[str] = "Unknown"
-    retry: ClassVar[bool] = True
-    blame: ClassVar[str] = "cluster"
+    kind = "Unknown"
+    blame = "cluster"
 
     def __init__(self, message: str, *, status: int = 0, retry_after_seconds: float | None = None) -> None:
         super().__init__(message)
@@ -30,12 +29,10 @@ class NotFoundError(KubeError):
     """The object, its namespace or its resource type is not there."""
 
     kind = "NotFound"
-    retry = False
-    blame = "nobody"
 
 
 class ConflictError(KubeError):
-    """A precondition (UID or resourceVersion) failed: we looked at an old version. Look again at once."""
+    """A precondition (UID or resourceVersion) failed: we read an old version."""
 
     kind = "Conflict"
     blame = "nobody"
@@ -45,8 +42,6 @@ class AlreadyExistsError(KubeError):
     """An object of that name exists; whether it is ours is for the caller to find out."""
 
     kind = "AlreadyExists"
-    retry = False
-    blame = "nobody"
 
 
 class RefusedError(KubeError):
@@ -57,9 +52,14 @@ class RefusedError(KubeError):
 
 
 class ThrottledError(KubeError):
-    """The API server asks for patience; `retry_after_seconds` says how much."""
+    """The API server asks for patience; `retry_after_seconds` is how much."""
 
     kind = "Throttled"
+    blame = "nobody"
+
+    @property
+    def delay_seconds(self) -> float:
+        return self.retry_after_seconds or DEFAULT_PATIENCE_SECONDS
 
 
 class UnavailableError(KubeError):
@@ -72,8 +72,6 @@ class NamespaceTerminatingError(KubeError):
     """Nothing can be created in this namespace any more because it is being deleted."""
 
     kind = "NamespaceTerminating"
-    retry = False
-    blame = "nobody"
 
 
 class ForbiddenError(KubeError):
@@ -87,7 +85,6 @@ class InvalidError(KubeError):
     """The API server finds our request malformed: a defect of ours or a schema of another version."""
 
     kind = "Invalid"
-    retry = False
     blame = "operator"
 
 

@@ -121,7 +121,7 @@ def bench() -> Bench:
 
 
 async def test_a_key_of_no_job_is_dropped(bench: Bench) -> None:
-    await bench.controller.handle(KEY)
+    await bench.controller.worker.handle(KEY)
     assert bench.gatherer.observations == 0
     assert bench.next_look_seconds() is None
 
@@ -137,11 +137,11 @@ async def test_what_the_board_says_reaches_the_decision_and_what_was_seen_reache
 
     bench.decide = decide
     bench.put()
-    await bench.controller.handle(KEY)
+    await bench.controller.worker.handle(KEY)
     assert seen == [standing]
     assert bench.board.jobs()[KEY].stage is Stage.ASKING
     bench.cache.drop_job(KEY, "job-uid")
-    await bench.controller.handle(KEY)
+    await bench.controller.worker.handle(KEY)
     assert bench.board.jobs() == {}
 
 
@@ -149,7 +149,7 @@ async def test_applies_the_decision_and_comes_back_when_it_says(bench: Bench) ->
     bench.put()
     plan = Plan(requeue_after=timedelta(seconds=3))
     bench.decide = lambda observed, now: plan
-    await bench.controller.handle(KEY)
+    await bench.controller.worker.handle(KEY)
     assert [applied for _, applied in bench.applier.applied] == [plan]
     assert bench.next_look_seconds() == pytest.approx(3.0, abs=0.11)
 
@@ -157,7 +157,7 @@ async def test_applies_the_decision_and_comes_back_when_it_says(bench: Bench) ->
 async def test_harmless_plans_need_no_live_read(bench: Bench) -> None:
     bench.put()
     bench.decide = lambda observed, now: Plan(status=TransferJobStatus(phase="Pending"))
-    await bench.controller.handle(KEY)
+    await bench.controller.worker.handle(KEY)
     assert bench.gatherer.live_reads == 0
 
 
@@ -166,7 +166,7 @@ async def test_nothing_is_created_on_the_word_of_the_watch_alone(bench: Bench) -
     bench.gatherer.live_job = job_body(version="9")
     bench.gatherer.live_pods = [pod_body()]
     bench.decide = lambda observed, now: Plan() if observed.pods else CREATE
-    await bench.controller.handle(KEY)
+    await bench.controller.worker.handle(KEY)
     assert bench.gatherer.live_reads == 1
     assert bench.applier.applied == [("9", Plan())]
     assert bench.gatherer.observations == 2
@@ -177,7 +177,7 @@ async def test_a_phantom_pod_is_not_believed_when_it_matters(bench: Bench) -> No
     bench.cache.put_pod(pod_body(uid="phantom"))
     delete = Plan(deletes=(DeletePod("x", "phantom", "1"),))
     bench.decide = lambda observed, now: delete if observed.pods else Plan()
-    await bench.controller.handle(KEY)
+    await bench.controller.worker.handle(KEY)
     assert [applied for _, applied in bench.applier.applied] == [Plan()]
     assert bench.cache.pods_of("job-uid") == []
 
@@ -186,7 +186,7 @@ async def test_a_job_that_is_gone_by_now_is_left_alone(bench: Bench) -> None:
     bench.put()
     bench.gatherer.live_job = None
     bench.decide = lambda observed, now: CREATE
-    await bench.controller.handle(KEY)
+    await bench.controller.worker.handle(KEY)
     assert bench.applier.applied == []
     assert bench.cache.jobs.get(KEY) is None
 
@@ -194,13 +194,13 @@ async def test_a_job_that_is_gone_by_now_is_left_alone(bench: Bench) -> None:
 async def test_after_a_conflict_the_next_pass_begins_with_a_live_read(bench: Bench) -> None:
     bench.put(version="5")
     bench.applier.failures = [ConflictError("old")]
-    await bench.controller.handle(KEY)
+    await bench.controller.worker.handle(KEY)
     assert bench.errors("Conflict") == 1
     assert bench.next_look_seconds() == pytest.approx(1.0, abs=0.11)
     bench.gatherer.live_job = job_body(version="9")
-    await bench.controller.handle(KEY)
+    await bench.controller.worker.handle(KEY)
     assert bench.applier.applied == [("9", Plan())]
-    await bench.controller.handle(KEY)
+    await bench.controller.worker.handle(KEY)
     assert bench.gatherer.live_reads == 1
 
 
@@ -209,21 +209,21 @@ async def test_failures_in_a_row_back_off_and_success_forgets_them(bench: Bench)
     delays = []
     for _ in range(5):
         bench.applier.failures = [UnavailableError("down")]
-        await bench.controller.handle(KEY)
+        await bench.controller.worker.handle(KEY)
         delays.append(bench.next_look_seconds())
         assert await bench.queue.get() == KEY
         bench.queue.done(KEY)
     assert delays == pytest.approx([1, 2, 4, 8, 8], abs=0.11)
-    await bench.controller.handle(KEY)
+    await bench.controller.worker.handle(KEY)
     bench.applier.failures = [UnavailableError("down")]
-    await bench.controller.handle(KEY)
+    await bench.controller.worker.handle(KEY)
     assert bench.next_look_seconds() == pytest.approx(1.0, abs=0.11)
 
 
 async def test_obeys_the_servers_retry_after(bench: Bench) -> None:
     bench.put()
     bench.applier.failures = [ThrottledError("later", retry_after_seconds=17)]
-    await bench.controller.handle(KEY)
+    await bench.controller.worker.handle(KEY)
     assert bench.next_look_seconds() == pytest.approx(17.0, abs=0.11)
 
 
@@ -238,7 +238,7 @@ async def test_a_refusal_is_told_to_the_next_pass_and_to_that_one_alone(bench: B
     bench.decide = decide
     bench.applier.failures = [RefusedError("exceeded quota")]
     for _ in range(3):
-        await bench.controller.handle(KEY)
+        await bench.controller.worker.handle(KEY)
     assert told == ["", "", "exceeded quota", "", ""]
     assert bench.errors("Refused") == 1
 
@@ -250,7 +250,7 @@ async def test_a_defect_of_ours_is_counted_logged_and_retried(
     bench.put()
     bench.applier.failures = [error]
     with caplog.at_level(logging.ERROR):
-        await bench.controller.handle(KEY)
+        await bench.controller.worker.handle(KEY)
     assert bench.errors(kind) == 1
     assert "TransferJob lab/job" in caplog.text
     assert bench.next_look_seconds() is not None
@@ -261,7 +261,7 @@ async def test_a_job_that_cannot_be_read_waits_for_its_owner(bench: Bench, caplo
     broken["spec"]["network"] = "Carrier pigeon"
     bench.cache.put_job(broken)
     with caplog.at_level(logging.ERROR):
-        await bench.controller.handle(KEY)
+        await bench.controller.worker.handle(KEY)
     assert bench.errors("InvalidResource") == 1
     assert "spec.network" in caplog.text
     assert bench.next_look_seconds() is None
@@ -271,7 +271,7 @@ async def test_a_deleted_job_in_a_dying_namespace_is_let_go(bench: Bench) -> Non
     bench.put(deletionTimestamp="2026-01-01T00:00:00Z")
     bench.applier.failures = [NamespaceTerminatingError("dying")]
     bench.decide = lambda observed, now: CREATE
-    await bench.controller.handle(KEY)
+    await bench.controller.worker.handle(KEY)
     assert [plan for _, plan in bench.applier.applied] == [Plan(finalizer=False)]
 
 
@@ -279,7 +279,7 @@ async def test_a_live_job_in_a_dying_namespace_waits_for_its_own_deletion(bench:
     bench.put()
     bench.applier.failures = [NamespaceTerminatingError("dying")]
     bench.decide = lambda observed, now: CREATE
-    await bench.controller.handle(KEY)
+    await bench.controller.worker.handle(KEY)
     assert bench.applier.applied == []
     assert bench.errors("NamespaceTerminating") == 0
 
@@ -310,7 +310,7 @@ async def test_two_jobs_decided_at_the_same_time_see_each_others_ports(bench: Be
         return Plan(creates=(CreatePod(Role.RECEIVER, 1, "dtn-b", 24000 if 24000 not in taken else 24004),))
 
     bench.decide = decide
-    passes = [asyncio.create_task(bench.controller.handle(ObjectKey("lab", name))) for name in ("one", "two")]
+    passes = [asyncio.create_task(bench.controller.worker.handle(ObjectKey("lab", name))) for name in ("one", "two")]
     await asyncio.wait_for(both_decided.wait(), timeout=60)
     await asyncio.sleep(0)
     assert bench.cache.ports_in_use("nobody")["dtn-b"] == {24000, 24004}
@@ -329,7 +329,7 @@ async def test_workers_end_when_the_queue_closes_and_survive_bad_keys(bench: Ben
         return Plan()
 
     bench.decide = decide
-    worker = asyncio.create_task(bench.controller.work())
+    worker = asyncio.create_task(bench.controller.worker.run())
     for _ in range(3):
         bench.queue.add(KEY)
         await asyncio.wait_for(decided.acquire(), timeout=60)

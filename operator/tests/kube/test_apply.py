@@ -140,7 +140,8 @@ class TestFinalizer:
 
     async def test_of_a_job_that_is_gone_needs_no_removal(self, bench: Bench) -> None:
         bench.client.failures["patch transferjobs"] = NotFoundError("gone")
-        await bench.apply(Plan(finalizer=False), finalizers=[names.FINALIZER])
+        await bench.apply(Plan(finalizer=False, delete_job=True), finalizers=[names.FINALIZER])
+        assert bench.client.steps() == ["patch transferjobs", "delete transferjobs"]
 
     async def test_conflicts_are_for_the_next_pass(self, bench: Bench) -> None:
         bench.client.failures["patch transferjobs"] = ConflictError("old")
@@ -191,7 +192,8 @@ class TestDeletion:
 
     async def test_of_what_is_gone_is_done(self, bench: Bench) -> None:
         bench.client.failures["delete pods"] = NotFoundError("gone")
-        await bench.apply(Plan(deletes=(DeletePod("p", "u", "3"),)))
+        await bench.apply(Plan(deletes=(DeletePod("p", "u", "3"), DeletePod("q", "u", "4"))))
+        assert bench.client.steps() == ["delete pods", "delete pods"]
 
     async def test_of_the_job_comes_last_and_names_the_version_that_our_own_write_made(self, bench: Bench) -> None:
         await bench.apply(Plan(status=TransferJobStatus(phase="Failed"), delete_job=True))

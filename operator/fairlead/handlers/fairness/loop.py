@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from fairlead.api.fairnesspolicy import FairnessPolicy, FairnessPolicyStatus
 from fairlead.api.reasons import PolicyReason
@@ -18,7 +18,8 @@ from fairlead.handlers.cache import Cache, ObjectKey
 from fairlead.handlers.fairness.board import Board
 from fairlead.handlers.fairness.metrics import FairnessMetrics
 from fairlead.handlers.paths.board import PathBoard
-from fairlead.handlers.queue import QueueClosedError, Timers, WorkQueue
+from fairlead.handlers.queue import Timers, WorkQueue
+from fairlead.handlers.worker import ErrorPolicy, Worker
 from fairlead.kube.apply import merge_difference
 from fairlead.kube.client import POLICIES, KubeClient
 from fairlead.kube.errors import KubeError
@@ -35,9 +36,8 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class _InForce:
-    """The policy whose rules hold. `problem` says why its present version is not the one, if an earlier one is."""
+    """The rules that hold. `problem` is why they are those of an earlier version of the policy, empty if they are not."""
 
-    candidate: Candidate
     rules: Rules
     problem: str
 
@@ -74,6 +74,9 @@ class FairnessLoop:
         self._timers = timers
         self._now = now
         self._queue: WorkQueue[str] = WorkQueue(timers)
+        errors: ErrorPolicy[str] = ErrorPolicy(str, self._count, self._remember)
+        busy_with = "the fairness loop has been busy with one round"
+        self.worker = Worker("fairness loop", self._queue, self._reconcile, errors, busy_with=busy_with)
         self._memory = Memory()
         self._last_good: _Good | None = None
         self._last_round = -LEAST_PAUSE_SECONDS
@@ -86,39 +89,17 @@ class FairnessLoop:
         if len(self._cache.policies) or self._last_good is not None or self._warm:
             self._queue.add_after(KEY, self._last_round + LEAST_PAUSE_SECONDS - self._timers.time())
 
-    def close(self) -> None:
-        """Ends the worker after the round under way."""
-        self._queue.close()
+    async def _reconcile(self, _: str) -> timedelta | None:
+        again_seconds = await self.round()
+        return None if again_seconds is None else timedelta(seconds=again_seconds)
 
-    def longest_work_seconds(self) -> float:
-        """How long the present round has taken; 0 between rounds."""
-        return self._queue.longest_work_seconds()
+    def _count(self, kind: str) -> None:
+        self._metrics.count_error(kind)
 
-    async def work(self) -> None:
-        """Runs rounds until the loop is closed. A round that fails is tried again; caps stay as they are meanwhile."""
-        while True:
-            try:
-                await self._queue.get()
-            except QueueClosedError:
-                return
-            try:
-                again_seconds = await self.round()
-            except Exception as error:
-                kind = error.kind if isinstance(error, KubeError) else "Internal"
-                self._metrics.count_error(kind)
-                delay_seconds = self._queue.retry(KEY)
-                if isinstance(error, KubeError):
-                    logger.warning("fairness: %s, again in %.1f s: %s", kind, delay_seconds, error)
-                else:
-                    # Sharing must not stop transfers: what is known stays, and new jobs start as without a policy.
-                    self._board.freeze(starts=True)
-                    logger.exception("fairness: a defect of the operator, again in %.1f s", delay_seconds)
-            else:
-                self._queue.forget(KEY)
-                if again_seconds is not None:
-                    self._queue.add_after(KEY, again_seconds)
-            finally:
-                self._queue.done(KEY)
+    async def _remember(self, _: str, error: Exception) -> None:
+        """After a defect, sharing must not stop transfers: caps stay as they are, and new jobs start as without a policy."""
+        if not isinstance(error, KubeError):
+            self._board.freeze(starts=True)
 
     async def round(self) -> float | None:
         """One round; returns after how many seconds the next one is due, None without a policy. Raises KubeError."""
@@ -180,11 +161,11 @@ class FairnessLoop:
                 problem = str(error)
             else:
                 self._last_good = _Good(chosen.policy, rules)
-                return _InForce(chosen, rules, ""), ""
+                return _InForce(rules, ""), ""
         if good is None:
             return None, problem
         self._last_good = _Good(good.policy, read_rules(good.policy, namespaces, paths, before))
-        return _InForce(chosen, self._last_good.rules, problem), problem
+        return _InForce(self._last_good.rules, problem), problem
 
     async def _share(self, in_force: _InForce) -> tuple[Outcome | None, str]:
         now = self._now().timestamp()

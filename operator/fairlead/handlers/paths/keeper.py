@@ -14,7 +14,8 @@ from fairlead.core.paths.objects import ends_of_spec, refused_status, spec_of, s
 from fairlead.handlers.cache import ObjectKey, cluster_key
 from fairlead.handlers.metrics import Metrics
 from fairlead.handlers.paths.board import PathBoard
-from fairlead.handlers.queue import Backoff, QueueClosedError, Timers, WorkQueue
+from fairlead.handlers.queue import Backoff, Timers, WorkQueue
+from fairlead.handlers.worker import ErrorPolicy, Loop, Worker
 from fairlead.kube.apply import merge_difference
 from fairlead.kube.client import PATHS, KubeClient, KubeObject
 from fairlead.kube.errors import AlreadyExistsError, ConflictError, KubeError, NotFoundError
@@ -37,6 +38,9 @@ class PathKeeper:
         self._metrics = metrics
         self._now = now
         self._queue: WorkQueue[Ends] = WorkQueue(timers, BACKOFF)
+        errors: ErrorPolicy[Ends] = ErrorPolicy(_subject, self._count, self._remember)
+        self.worker = Worker("keeper of paths", self._queue, self.keep, errors)
+        self.lister = Loop("list of paths", self._list_for_ever)
         self._written: dict[str, datetime] = {}
         self._stored: dict[str, KubeObject] = {}
         self._obstacle: str | None = "the paths have not been listed yet"
@@ -45,35 +49,7 @@ class PathKeeper:
         """Asks for a look at the path of these ends."""
         self._queue.add(ends)
 
-    def close(self) -> None:
-        """Ends the worker after what it is at."""
-        self._queue.close()
-
-    async def work(self) -> None:
-        """Writes until it is closed. What fails is tried again, ever more seldom; jobs go by what the board knows."""
-        while True:
-            try:
-                ends = await self._queue.get()
-            except QueueClosedError:
-                return
-            try:
-                again = await self.keep(ends)
-            except ConflictError:
-                # Somebody changed the spec, or our own write was not seen: the list brings the present version.
-                await self.refresh()
-                self._queue.retry(ends)
-            except Exception as error:
-                delay_seconds = self._queue.retry(ends)
-                self._tell(error, delay_seconds)
-            else:
-                self._queue.forget(ends)
-                if again is not None:
-                    self._queue.add_after(ends, again.total_seconds())
-            finally:
-                self._queue.done(ends)
-
-    async def list_for_ever(self) -> None:
-        """Lists the paths again and again."""
+    async def _list_for_ever(self) -> None:
         while True:
             await asyncio.sleep(LIST_SECONDS)
             await self.refresh()
@@ -161,10 +137,15 @@ class PathKeeper:
         except InvalidResourceError as error:
             logger.warning("NetworkPath %s cannot be read and is left alone: %s", body["metadata"]["name"], error)
 
-    def _tell(self, error: Exception, delay_seconds: float) -> None:
-        if isinstance(error, KubeError):
-            self._metrics.count_error(error.kind)
-            logger.warning("a NetworkPath was not written: %s, again in %.0f s: %s", error.kind, delay_seconds, error)
-        else:
-            self._metrics.count_error("Internal")
-            logger.error("NetworkPaths: a defect of the operator, again in %.0f s", delay_seconds, exc_info=error)
+    async def _remember(self, _: Ends, error: Exception) -> None:
+        """After a conflict somebody changed the spec, or our own write was not seen: the list brings the present version."""
+        if isinstance(error, ConflictError):
+            await self.refresh()
+
+    def _count(self, kind: str) -> None:
+        if kind != ConflictError.kind:
+            self._metrics.count_error(kind)
+
+
+def _subject(ends: Ends) -> str:
+    return f"NetworkPath from {ends.source_node} to {ends.destination_node}"

@@ -9,6 +9,7 @@ from typing import Any
 
 from fairlead.api import names
 from fairlead.api.quantity import format_rate
+from fairlead.api.schema import ReconcileError
 from fairlead.api.spec import Side
 from fairlead.api.transferjob import TransferJob
 from fairlead.core.model import CreatePod, Role
@@ -38,8 +39,11 @@ _POD_INTERFACE = "eth0"
 _CONTROL_VOLUME_SIZE = "16Mi"
 
 
-class BuildError(ValueError):
-    """A plan that cannot be turned into an object: a defect of the operator, never of the job. A retry does not help."""
+class BuildError(ReconcileError, ValueError):
+    """A plan that cannot be turned into an object: a defect of the operator, never of the job."""
+
+    kind = "Build"
+    is_defect = True
 
 
 def build_pod(job: TransferJob, action: CreatePod, template: MoverTemplate) -> KubeObject:

@@ -312,13 +312,13 @@ async def test_a_defect_leaves_caps_as_they_are_stops_nobody_and_is_tried_again(
     bench.put_job(cap_bps=1e8)
     bench.loop.wake()
     bench.timers.advance(1)
-    worker = asyncio.create_task(bench.loop.work())
+    worker = asyncio.create_task(bench.loop.worker.run())
     await asyncio.wait_for(failed.wait(), timeout=60)
     standing = bench.board.standing("job-uid")
     assert standing is not None
     assert (standing.hold, standing.admission) == (True, Admission.ADMITTED)
     assert bench.loop._queue.scheduled == 1
-    bench.loop.close()
+    bench.loop._queue.close()
     await worker
 
 

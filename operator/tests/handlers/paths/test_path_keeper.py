@@ -190,7 +190,7 @@ async def test_without_the_kind_or_the_right_to_it_jobs_go_by_what_the_board_kno
 
 
 async def _run_until(bench: Bench, done: Any) -> None:
-    work = asyncio.create_task(bench.keeper.work())
+    work = asyncio.create_task(bench.keeper.worker.run())
     try:
         for _ in range(400):
             if done():
@@ -199,7 +199,7 @@ async def _run_until(bench: Bench, done: Any) -> None:
             await asyncio.sleep(0)
         raise AssertionError(f"not reached; writes: {bench.server.writes}")
     finally:
-        bench.keeper.close()
+        bench.keeper._queue.close()
         await work
 
 
@@ -209,6 +209,8 @@ async def test_what_could_not_be_kept_is_written_once_the_kind_is_there(bench: B
     bench.see(live=False, probed=True)
     await bench.keeper.refresh()
     await _run_until(bench, lambda: len(bench.server.writes) == 2)
+    assert [verb for verb, _ in bench.server.writes] == ["create", "patch status"]
+    assert bench.board.unwritten() == ()
 
 
 async def test_a_write_that_fails_is_counted_and_tried_again(bench: Bench) -> None:
