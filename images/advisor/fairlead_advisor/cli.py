@@ -83,6 +83,7 @@ def _parser() -> argparse.ArgumentParser:
     running.add_argument(
         "--known-path", metavar="JSON", help="what an earlier transfer measured on the path a moment ago, in place of the whole probe"
     )
+    running.add_argument("--event-log", type=Path, metavar="FILE.gz", help="log every answer that the sidecar gets, for `replay` (none)")
     running.set_defaults(command=_run)
 
     explaining = commands.add_parser("explain", help="tell a recorded decision and what came of it", allow_abbrev=False)
@@ -241,5 +242,6 @@ def _run(options: argparse.Namespace) -> None:
         rate_hz=options.rate,
         known=None if options.known_path is None else _known_path(options.known_path),
         termination_log=options.termination_log,
+        event_log=options.event_log,
     )
     asyncio.run(run_sidecar(settings))

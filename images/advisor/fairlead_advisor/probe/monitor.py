@@ -42,3 +42,8 @@ class Monitor:
         """The samples of the last `seconds`, at most HISTORY_S, whose fate is known."""
         now_ns = self._clocks.monotonic_ns()
         return self._session.recent(now_ns - round(seconds * _NS), now_ns)
+
+    def samples(self) -> list[tuple[float, float | None]]:
+        """All kept samples whose fate is known: the send time in s on the monotonic clock and the RTT in ms, None for a lost one."""
+        known = self._session.samples(self._clocks.monotonic_ns())
+        return [(sent_ns / _NS, None if rtt_ns is None else rtt_ns / 1e6) for sent_ns, rtt_ns in known]

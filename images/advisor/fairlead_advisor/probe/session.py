@@ -119,14 +119,21 @@ class Session:
 
     def recent(self, since_ns: int, now_ns: int) -> Trace:
         """The samples of requests sent from `since_ns` on whose fate is known at `now_ns`: answered, or past the time for it."""
-        recent: list[_Request] = []
+        return _trace(self._known(since_ns, now_ns))
+
+    def samples(self, now_ns: int) -> list[tuple[int, int | None]]:
+        """All kept requests whose fate is known at `now_ns`: when they were sent, and their round-trip time in ns or None."""
+        return [(request.sent_ns, request.rtt_ns) for request in self._known(0, now_ns)]
+
+    def _known(self, since_ns: int, now_ns: int) -> list[_Request]:
+        known: list[_Request] = []
         # The newest are at the end; a long history must not be walked through for a short window.
         for request in reversed(self._requests):
             if request.sent_ns < since_ns:
                 break
             if request.answered or now_ns - request.sent_ns > self._reply_timeout_ns:
-                recent.append(request)
-        return _trace(recent[::-1])
+                known.append(request)
+        return known[::-1]
 
 
 def _trace(requests: Sequence[_Request]) -> Trace:

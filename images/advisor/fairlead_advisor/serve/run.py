@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import signal
+from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -16,9 +17,10 @@ from fairlead_advisor.record.board import Board
 from fairlead_advisor.record.journal import Journal
 from fairlead_advisor.record.metrics import Metrics
 from fairlead_advisor.record.published import Published, termination_message
+from fairlead_advisor.replay.recorder import EventLog, RecordedMover, recorded
 from fairlead_advisor.serve.app import build_app, serving
 from fairlead_advisor.serve.classifier import MODEL_RATE_HZ, load_classifier
-from fairlead_advisor.steer.effects import Effects
+from fairlead_advisor.steer.effects import Effects, MoverClient
 from fairlead_advisor.steer.known import KnownPath
 from fairlead_advisor.steer.mover import Mover, Peer
 from fairlead_advisor.steer.sidecar import Files, Sidecar
@@ -47,6 +49,7 @@ class Settings:
     rate_hz: float | None = None
     known: KnownPath | None = None
     termination_log: Path | None = None
+    event_log: Path | None = None
 
 
 async def run_sidecar(settings: Settings) -> None:
@@ -77,7 +80,12 @@ async def run_sidecar(settings: Settings) -> None:
     effects = Effects(probe_peer, monitor, now, classifier=loaded.classifier, no_classifier=loaded.why_not)
     metrics, journal = Metrics(), Journal(settings.record_path, effects.now)
     board = Board(metrics, journal, effects.now)
-    async with Mover(settings.control_socket) as mover:
+    async with AsyncExitStack() as stack:
+        mover: MoverClient = await stack.enter_async_context(Mover(settings.control_socket))
+        if settings.event_log is not None:
+            log = stack.enter_context(EventLog(settings.event_log, effects))
+            log.start(settings.limits, settings.history, settings.known, settings.probe_seconds, effects)
+            mover, effects = RecordedMover(mover, log), recorded(effects, log)
         files = Files(settings.trace_path, journal)
         sidecar = Sidecar(
             mover,

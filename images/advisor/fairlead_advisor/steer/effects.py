@@ -26,11 +26,16 @@ class MoverClient(Protocol):
 
 
 class PathMonitor(Protocol):
-    """Goes on sampling the path; `recent` has the samples of the last so many seconds."""
+    """Goes on sampling the path; `recent` has the samples of the last so many seconds.
+
+    `samples` has all that are kept: send times in s on the monotonic clock with RTTs in ms, None for a lost request.
+    """
 
     async def run(self) -> None: ...
 
     def recent(self, seconds: float) -> Trace: ...
+
+    def samples(self) -> list[tuple[float, float | None]]: ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,199 @@
+"""Writes the event log: wraps the sidecar's mover client and effects, and passes every call on unchanged."""
+
+import gzip
+import json
+import logging
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
+from datetime import datetime
+from enum import StrEnum
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from fairlead_advisor.decide.background import Background
+from fairlead_advisor.decide.model import History, Limits
+from fairlead_advisor.errors import AdvisorError, OutputError
+from fairlead_advisor.probe.socket import Enough, ProbeResult
+from fairlead_advisor.probe.trace import Trace
+from fairlead_advisor.replay import codec
+from fairlead_advisor.replay.codec import Json
+from fairlead_advisor.steer.effects import Classifier, Effects, MoverClient, PathMonitor
+from fairlead_advisor.steer.known import KnownPath
+from fairlead_advisor.steer.mover import Peer, Stats, Transport
+
+VERSION = 1
+LARGEST_BYTES = 64 * 1024 * 1024
+"""Of uncompressed text; beyond it nothing more is logged."""
+
+_log = logging.getLogger(__name__)
+
+
+class EventKind(StrEnum):
+    """What a line of the event log holds."""
+
+    START = "start"
+    PEER = "peer"
+    STATS = "stats"
+    TRANSPORT = "transport"
+    HOLD = "hold"
+    PROBE = "probe"
+    SAMPLES = "samples"
+    ANSWER = "answer"
+
+
+class EventLog:
+    """Gzipped JSON lines; times are seconds on the monotonic clock since the log was opened. Use as a context manager."""
+
+    def __init__(self, path: Path, effects: Effects) -> None:
+        try:
+            self._file = gzip.open(path, "wt", encoding="utf-8")  # noqa: SIM115 - closed when the context ends
+        except OSError as error:
+            raise OutputError(f"{path}: cannot be written: {error.strerror}") from None
+        self._monotonic_s = effects.monotonic_s
+        self._began_s = effects.monotonic_s()
+        self._began_at: datetime = effects.now()
+        self._left_bytes = LARGEST_BYTES
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self._file.close()
+
+    def at_s(self) -> float:
+        """Now."""
+        return round(self._monotonic_s() - self._began_s, 6)
+
+    def since_opened_s(self, monotonic_s: float) -> float:
+        """A time of the monotonic clock as the log counts it."""
+        return monotonic_s - self._began_s
+
+    def start(self, limits: Limits, history: History, known: KnownPath | None, probe_s: float, effects: Effects) -> None:
+        """The first line: everything that the sidecar was started with."""
+        classifier = effects.classifier
+        self.write(
+            EventKind.START,
+            {
+                "version": VERSION,
+                "began_at": self._began_at.isoformat(),
+                "limits": codec.limits_json(limits),
+                "history": codec.history_json(history),
+                "known": codec.known_json(known),
+                "probe_s": probe_s,
+                "windows_s": None if classifier is None else list(classifier.windows_s),
+                "no_classifier": effects.no_classifier,
+            },
+        )
+
+    def write(self, kind: EventKind, body: Json) -> None:
+        """One event, at the time in `body` or now."""
+        line = json.dumps({"kind": kind, "at_s": self.at_s(), **body}, separators=(",", ":")) + "\n"
+        self._left_bytes -= len(line)
+        if self._left_bytes < 0:
+            return
+        try:
+            self._file.write(line)
+        except OSError as error:
+            _log.warning("events are not logged any more: %s", error.strerror)
+            self._left_bytes = 0
+
+    @contextmanager
+    def call(self, kind: EventKind, asked: Json) -> Iterator[Json]:
+        """A call: the caller adds the answer to the dictionary; a failure is logged and goes on. `asked_s` is when it began."""
+        body: Json = {"asked_s": self.at_s(), **asked}
+        try:
+            yield body
+        except AdvisorError as error:
+            self.write(kind, body | codec.error_json(error))
+            raise
+        self.write(kind, body)
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedMover:
+    """The mover's client, with every answer logged."""
+
+    mover: MoverClient
+    log: EventLog
+
+    async def peer(self) -> Peer:
+        with self.log.call(EventKind.PEER, {}) as body:
+            peer = await self.mover.peer()
+            body["peer"] = codec.peer_json(peer)
+        return peer
+
+    async def stats(self) -> Stats:
+        with self.log.call(EventKind.STATS, {}) as body:
+            stats = await self.mover.stats()
+            body["stats"] = codec.stats_json(stats)
+        return stats
+
+    async def set_transport(self, wanted: Transport) -> Transport:
+        with self.log.call(EventKind.TRANSPORT, {"wanted": codec.transport_json(wanted)}) as body:
+            in_force = await self.mover.set_transport(wanted)
+            body["in_force"] = codec.transport_json(in_force)
+        return in_force
+
+    async def hold_data(self, seconds: float) -> None:
+        with self.log.call(EventKind.HOLD, {"seconds": seconds}):
+            await self.mover.hold_data(seconds)
+
+
+class RecordedMonitor:
+    """The path monitor, with each of its samples logged once."""
+
+    def __init__(self, monitor: PathMonitor, log: EventLog) -> None:
+        self._monitor = monitor
+        self._log = log
+        self._logged_to_s: dict[float, None] = {}
+
+    async def run(self) -> None:
+        await self._monitor.run()
+
+    def recent(self, seconds: float) -> Trace:
+        self._write_new()
+        return self._monitor.recent(seconds)
+
+    def samples(self) -> list[tuple[float, float | None]]:
+        return self._monitor.samples()
+
+    def _write_new(self) -> None:
+        samples = self._monitor.samples()
+        new = [(sent_s, rtt_ms) for sent_s, rtt_ms in samples if sent_s not in self._logged_to_s]
+        self._logged_to_s = dict.fromkeys(sent_s for sent_s, _ in samples)
+        if new:
+            body = {
+                "sent_s": [round(self._log.since_opened_s(sent_s), 6) for sent_s, _ in new],
+                "rtts_ms": [codec.rtt_json(rtt_ms) for _, rtt_ms in new],
+            }
+            self._log.write(EventKind.SAMPLES, body)
+
+
+def recorded(effects: Effects, log: EventLog) -> Effects:
+    """`effects` with every answer logged."""
+
+    async def probe(peer: Peer, seconds: float, enough: Enough | None) -> ProbeResult:
+        with log.call(EventKind.PROBE, {"seconds": seconds}) as body:
+            result = await effects.probe(peer, seconds, enough)
+            body.update(codec.trace_json(result.trace, body["asked_s"]), counters=asdict(result.counters))
+        return result
+
+    def monitor(peer: Peer) -> RecordedMonitor:
+        return RecordedMonitor(effects.monitor(peer), log)
+
+    classifier = effects.classifier
+    if classifier is not None:
+        classifier = replace(classifier, classify=_recorded_classify(classifier, log))
+    return replace(effects, probe=probe, monitor=monitor, classifier=classifier)
+
+
+def _recorded_classify(classifier: Classifier, log: EventLog) -> Callable[[Trace, float], Awaitable[Background]]:
+    async def classify(trace: Trace, window_s: float) -> Background:
+        with log.call(EventKind.ANSWER, {"window_s": window_s}) as body:
+            background = await classifier.classify(trace, window_s)
+            body["background"] = codec.background_json(background)
+        return background
+
+    return classify
