@@ -90,6 +90,13 @@ def _parser() -> argparse.ArgumentParser:
     explaining.add_argument("record", type=Path, metavar="RECORD", help="a record, or a saved /v1/decision")
     explaining.add_argument("--number", type=int, metavar="N", help="which decision (the last)")
     explaining.set_defaults(command=_explain)
+
+    replaying = commands.add_parser(
+        "replay", help="print the decisions that this version takes from a recorded transfer", allow_abbrev=False
+    )
+    replaying.add_argument("record", type=Path, metavar="RECORD", help="an event log, as `run --event-log` writes it")
+    replaying.add_argument("--json", action="store_true", help="everything that is asked, published and recorded, as JSON")
+    replaying.set_defaults(command=_replay)
     return parser
 
 
@@ -186,6 +193,14 @@ def _explain(options: argparse.Namespace) -> None:
     from fairlead_advisor.record.journal import read_record  # noqa: PLC0415
 
     sys.stdout.write(explain(read_record(options.record), options.number))
+
+
+def _replay(options: argparse.Namespace) -> None:
+    from fairlead_advisor.replay.run import replay, replayed_json, replayed_text  # noqa: PLC0415
+    from fairlead_advisor.replay.world import read_events  # noqa: PLC0415
+
+    replayed = asyncio.run(replay(read_events(options.record)))
+    sys.stdout.write(json.dumps(replayed_json(replayed), indent=1) + "\n" if options.json else replayed_text(replayed))
 
 
 def _known_path(text: str) -> "KnownPath | None":

@@ -127,3 +127,19 @@ class Decision:
     background: Background | None = None
     utility: float | None = None
     rejected: tuple[Alternative, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class TransferSummary:
+    """How a transfer went as a whole. `stream_coefficient` in 1/bit is what a later job may start from; None unless a count settled.
+
+    The ratios are the shares of the time under way in which a buffer alone held the streams back, None from a mover that does not tell.
+    """
+
+    congestion_control: str
+    streams: int
+    goodput_bps: float | None
+    seconds: float
+    stream_coefficient: float | None
+    send_buffer_limited_ratio: float | None = None
+    receive_window_limited_ratio: float | None = None

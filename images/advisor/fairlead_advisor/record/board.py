@@ -2,33 +2,20 @@
 
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 
-from fairlead_advisor.decide.background import Background
-from fairlead_advisor.decide.model import Decision, PathMeasurement
+from fairlead_advisor.decide.loop.messages import ReportProbe
+from fairlead_advisor.decide.model import Decision, PathMeasurement, TransferSummary
 from fairlead_advisor.decide.optimizer import Outcome
 from fairlead_advisor.decide.switching import Switch, Verdict
 from fairlead_advisor.probe.trace import Trace
 from fairlead_advisor.record.journal import Journal, Kind
 from fairlead_advisor.record.metrics import Metrics
-from fairlead_advisor.record.published import MOST_CHANGES, Changed, Looks, Published, Summing, as_json, background_json, outcome_json
+from fairlead_advisor.record.published import MOST_CHANGES, Changed, Looks, Published, as_json, background_json, outcome_json
 from fairlead_advisor.record.samples import samples_json
 
 _log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class Look:
-    """A look at the path while data stood still: `why` in general and `story` in figures; `news` if it altered the choice."""
-
-    why: str
-    story: str
-    quiet_s: float
-    background: Background | None
-    sure: bool
-    news: bool
-    failure: str
 
 
 class Board:
@@ -85,16 +72,16 @@ class Board:
         if len(trace):
             self._journal.tell(Kind.SURVEY, samples_json(trace))
 
-    def looked(self, look: Look) -> None:
+    def looked(self, look: ReportProbe) -> None:
         """Data stood still for a look at the path."""
-        self.metrics.looked(look.quiet_s, "news" if look.news else "sure" if look.sure else "unsure" if look.background else "failed")
-        told = {"why": look.why, "story": look.story, "quiet_seconds": round(look.quiet_s, 2), "sure": look.sure, "news": look.news}
+        self.metrics.looked(look.paused_s, "news" if look.news else "sure" if look.sure else "unsure" if look.background else "failed")
+        told = {"why": look.why, "story": look.story, "quiet_seconds": round(look.paused_s, 2), "sure": look.sure, "news": look.news}
         told |= {"failure": look.failure or None, **background_json(look.background)}
-        _log.info("quiet look of %.1f s (%s): %s", look.quiet_s, look.story, look.failure or told["background"])
+        _log.info("quiet look of %.1f s (%s): %s", look.paused_s, look.story, look.failure or told["background"])
         self._journal.tell(Kind.LOOK, told)
         if self.published is not None:
             looks = self.published.looks
-            added = Looks(looks.count + 1, looks.quiet_s + look.quiet_s, self._now())
+            added = Looks(looks.count + 1, looks.quiet_s + look.paused_s, self._now())
             self.published = replace(self.published, looks=added)
 
     def proved(self, verdict: Verdict) -> None:
@@ -113,11 +100,11 @@ class Board:
         self._journal.tell(Kind.BUFFER, {"from": before, "to": after, "needed_bytes": needed, "why": why})
         self._changed("socket_buffer_bytes", before, after, why)
 
-    def ended(self, summing: Summing) -> None:
+    def ended(self, summary: TransferSummary) -> None:
         """The transfer, or this process, is over."""
         if self.published is not None:
-            self.published = replace(self.published, outcome=summing)
-        self._journal.tell(Kind.END, outcome_json(summing))
+            self.published = replace(self.published, outcome=summary)
+        self._journal.tell(Kind.END, outcome_json(summary))
 
     def _changed(self, what: str, before: str | int | None, after: str | int, why: str) -> None:
         if self.published is not None:

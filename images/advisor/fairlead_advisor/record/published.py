@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from fairlead_advisor.decide.background import Background
-from fairlead_advisor.decide.model import Decision, PathMeasurement
+from fairlead_advisor.decide.model import Decision, PathMeasurement, TransferSummary
 
 VERSION = 1
 MOST_CHANGES = 5
@@ -36,22 +36,6 @@ class Looks:
 
 
 @dataclass(frozen=True, slots=True)
-class Summing:
-    """How a transfer went as a whole. `stream_coefficient` in 1/bit is what a later job may start from; None unless a count settled.
-
-    The ratios are the shares of the time under way in which a buffer alone held the streams back, None from a mover that does not tell.
-    """
-
-    congestion_control: str
-    streams: int
-    goodput_bps: float | None
-    seconds: float
-    stream_coefficient: float | None
-    send_buffer_limited_ratio: float | None = None
-    receive_window_limited_ratio: float | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class Published:
     """A decision, the measurement behind it, when it was made, whether the mover has it in force, and the latest changes to it.
 
@@ -64,7 +48,7 @@ class Published:
     applied: bool
     changes: tuple[Changed, ...] = ()
     looks: Looks = Looks()
-    outcome: Summing | None = None
+    outcome: TransferSummary | None = None
 
 
 def as_json(published: Published) -> dict[str, object]:
@@ -96,7 +80,7 @@ def termination_message(published: Published) -> str:
     return next((text for text in texts if len(text.encode()) <= LONGEST_TERMINATION_MESSAGE), "")
 
 
-def outcome_json(outcome: Summing) -> dict[str, object]:
+def outcome_json(outcome: TransferSummary) -> dict[str, object]:
     """How the transfer went."""
     return {
         "congestion_control": outcome.congestion_control,

@@ -9,10 +9,11 @@ from typing import Any
 from fairlead_advisor import errors
 from fairlead_advisor.decide.background import Background
 from fairlead_advisor.decide.model import BufferLimits, History, Limits
+from fairlead_advisor.decide.transfer import MoverStats, StreamStats, TransportSettings
 from fairlead_advisor.errors import AdvisorError, TransportRefusedError
 from fairlead_advisor.probe.trace import Trace
 from fairlead_advisor.steer.known import KnownPath
-from fairlead_advisor.steer.mover import Peer, Stats, StreamStats, Transport
+from fairlead_advisor.steer.mover import Peer
 
 Json = dict[str, Any]
 
@@ -29,7 +30,7 @@ _STREAM_FIELDS = (
 )
 
 
-def stats_json(stats: Stats) -> Json:
+def stats_json(stats: MoverStats) -> Json:
     """The mover's statistics; a stream is a list of its fields in the order of _STREAM_FIELDS."""
     return {
         "stage": stats.stage,
@@ -41,9 +42,9 @@ def stats_json(stats: Stats) -> Json:
     }
 
 
-def read_stats(body: Mapping[str, Any]) -> Stats:
+def read_stats(body: Mapping[str, Any]) -> MoverStats:
     """The inverse of `stats_json`."""
-    return Stats(
+    return MoverStats(
         body["stage"],
         frozenset(body["available"]),
         tuple(StreamStats(**dict(zip(_STREAM_FIELDS, stream, strict=True))) for stream in body["streams"]),
@@ -62,7 +63,7 @@ def _buffers_json(buffers: BufferLimits) -> Json:
     }
 
 
-def transport_json(transport: Transport) -> Json:
+def transport_json(transport: TransportSettings) -> Json:
     """Settings in force or asked for."""
     return {
         "congestion_control": transport.congestion_control,
@@ -71,9 +72,9 @@ def transport_json(transport: Transport) -> Json:
     }
 
 
-def read_transport(body: Mapping[str, Any]) -> Transport:
+def read_transport(body: Mapping[str, Any]) -> TransportSettings:
     """The inverse of `transport_json`."""
-    return Transport(body["congestion_control"], body["streams"], body["socket_buffer_bytes"])
+    return TransportSettings(body["congestion_control"], body["streams"], body["socket_buffer_bytes"])
 
 
 def peer_json(peer: Peer) -> Json:

@@ -14,6 +14,7 @@ from typing import Self
 
 from fairlead_advisor.decide.background import Background
 from fairlead_advisor.decide.model import History, Limits
+from fairlead_advisor.decide.transfer import MoverStats, TransportSettings
 from fairlead_advisor.errors import AdvisorError, OutputError
 from fairlead_advisor.probe.socket import Enough, ProbeResult
 from fairlead_advisor.probe.trace import Trace
@@ -21,7 +22,7 @@ from fairlead_advisor.replay import codec
 from fairlead_advisor.replay.codec import Json
 from fairlead_advisor.steer.effects import Classifier, Effects, MoverClient, PathMonitor
 from fairlead_advisor.steer.known import KnownPath
-from fairlead_advisor.steer.mover import Peer, Stats, Transport
+from fairlead_advisor.steer.mover import Peer
 
 VERSION = 1
 LARGEST_BYTES = 64 * 1024 * 1024
@@ -124,13 +125,13 @@ class RecordedMover:
             body["peer"] = codec.peer_json(peer)
         return peer
 
-    async def stats(self) -> Stats:
+    async def stats(self) -> MoverStats:
         with self.log.call(EventKind.STATS, {}) as body:
             stats = await self.mover.stats()
             body["stats"] = codec.stats_json(stats)
         return stats
 
-    async def set_transport(self, wanted: Transport) -> Transport:
+    async def set_transport(self, wanted: TransportSettings) -> TransportSettings:
         with self.log.call(EventKind.TRANSPORT, {"wanted": codec.transport_json(wanted)}) as body:
             in_force = await self.mover.set_transport(wanted)
             body["in_force"] = codec.transport_json(in_force)

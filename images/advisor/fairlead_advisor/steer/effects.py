@@ -8,9 +8,10 @@ from datetime import datetime
 from typing import Protocol
 
 from fairlead_advisor.decide.background import Background
+from fairlead_advisor.decide.transfer import MoverStats, TransportSettings
 from fairlead_advisor.probe.socket import Enough, ProbeResult
 from fairlead_advisor.probe.trace import Trace
-from fairlead_advisor.steer.mover import Peer, Stats, Transport
+from fairlead_advisor.steer.mover import Peer
 
 
 class MoverClient(Protocol):
@@ -18,9 +19,9 @@ class MoverClient(Protocol):
 
     async def peer(self) -> Peer: ...
 
-    async def stats(self) -> Stats: ...
+    async def stats(self) -> MoverStats: ...
 
-    async def set_transport(self, wanted: Transport) -> Transport: ...
+    async def set_transport(self, wanted: TransportSettings) -> TransportSettings: ...
 
     async def hold_data(self, seconds: float) -> None: ...
 

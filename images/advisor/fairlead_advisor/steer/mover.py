@@ -11,6 +11,7 @@ from typing import Any, Self
 import aiohttp
 
 from fairlead_advisor.decide.model import BufferLimits
+from fairlead_advisor.decide.transfer import MoverStats, StreamStats, TransportSettings
 from fairlead_advisor.errors import MoverAnswerError, MoverUnavailableError, TransportRefusedError, UsageError
 from fairlead_advisor.probe.wire import parse_key
 
@@ -32,51 +33,6 @@ class Peer:
     source_address: str
     echo_port: int
     echo_key: bytes
-
-
-@dataclass(frozen=True, slots=True)
-class StreamStats:
-    """One open connection. What it has not measured yet is None; a stream that was connected anew counts from zero again."""
-
-    number: int
-    bytes_sent: int | None = None
-    retransmits: int | None = None
-    rtt_s: float | None = None
-    rtt_minimum_s: float | None = None
-    congestion_control: str | None = None
-    busy_s: float | None = None
-    send_buffer_limited_s: float | None = None
-    receive_window_limited_s: float | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Stats:
-    """What the mover's sockets say. `cap_bps` bounds all streams together; None without a cap, and from a mover that does not tell.
-
-    `quiet_s` is how long data are still held back, 0 if they are not; None from a mover that cannot hold them. `buffers` is None from
-    one that leaves its send buffers as they are.
-    """
-
-    stage: str
-    available_congestion_controls: frozenset[str]
-    streams: tuple[StreamStats, ...]
-    cap_bps: float | None = None
-    quiet_s: float | None = None
-    buffers: BufferLimits | None = None
-
-    @property
-    def rtts_s(self) -> tuple[float, ...]:
-        """The smoothed RTT of each stream that has measured one."""
-        return tuple(stream.rtt_s for stream in self.streams if stream.rtt_s)
-
-
-@dataclass(frozen=True, slots=True)
-class Transport:
-    """Settings in force, or to be set. None leaves a setting as it is; what is in force has the first two."""
-
-    congestion_control: str | None
-    streams: int | None
-    socket_buffer_bytes: int | None = None
 
 
 class Mover:
@@ -108,12 +64,12 @@ class Mover:
             raise MoverAnswerError(f"GET /v1/peer: echo_port is {port}, not a port")
         return Peer(answer.address("address"), answer.address("source_address"), port, echo_key)
 
-    async def stats(self) -> Stats:
+    async def stats(self) -> MoverStats:
         """The state of the transfer's streams."""
         answer = _Answer("GET /v1/stats", await self._ask("GET", "/v1/stats"))
         quiet_ms = answer.number_or_none("quiet_for_ms")
         available = answer.items("available_congestion_controls")
-        return Stats(
+        return MoverStats(
             stage=answer.text("stage"),
             available_congestion_controls=frozenset(name for name in available if isinstance(name, str)),
             streams=tuple(_stream(stream) for stream in answer.items("streams")),
@@ -122,7 +78,7 @@ class Mover:
             buffers=_buffers(answer.value.get("socket_buffer")),
         )
 
-    async def set_transport(self, wanted: Transport) -> Transport:
+    async def set_transport(self, wanted: TransportSettings) -> TransportSettings:
         """Applies `wanted` and returns what is in force; TransportRefusedError, and nothing changed, if the mover refuses."""
         asked = {
             "congestion_control": wanted.congestion_control,
@@ -131,7 +87,7 @@ class Mover:
         }
         change = {name: value for name, value in asked.items() if value is not None}
         answer = _Answer("PATCH /v1/transport", await self._ask("PATCH", "/v1/transport", change))
-        return Transport(answer.text("congestion_control"), answer.integer("streams"), answer.count_or_none("socket_buffer_bytes"))
+        return TransportSettings(answer.text("congestion_control"), answer.integer("streams"), answer.count_or_none("socket_buffer_bytes"))
 
     async def hold_data(self, seconds: float) -> None:
         """Has all data held back for `seconds`, after which they flow again; 0 ends that at once. Errors as for `set_transport`."""

@@ -8,25 +8,27 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from fairlead_advisor.decide.background import Background
-from fairlead_advisor.decide.model import Decision, History, Limits, PathMeasurement
-from fairlead_advisor.decide.rule import decide
-from fairlead_advisor.errors import AdvisorError, MoverAnswerError, MoverUnavailableError, OutputError, TransportRefusedError
+from fairlead_advisor.decide.loop import opening
+from fairlead_advisor.decide.loop.messages import Publish, SetTransport, TransportAnswer, TransportFailed
+from fairlead_advisor.decide.loop.observe import limits_now
+from fairlead_advisor.decide.loop.opening import AskOffered, Offered, OpeningEvent
+from fairlead_advisor.decide.model import History, Limits, PathMeasurement
+from fairlead_advisor.decide.transfer import MoverStats, TransportSettings
+from fairlead_advisor.errors import AdvisorError, MoverUnavailableError, OutputError
 from fairlead_advisor.probe.summary import summarize
 from fairlead_advisor.probe.trace import write_trace
 from fairlead_advisor.record.board import Board
 from fairlead_advisor.record.journal import Journal
-from fairlead_advisor.steer.background.survey import survey
+from fairlead_advisor.steer.driver import Driver, set_transport
 from fairlead_advisor.steer.effects import Effects, MoverClient
 from fairlead_advisor.steer.known import GLANCE_S, KnownPath, still_holds
-from fairlead_advisor.steer.mover import Peer, Stats, Transport
-from fairlead_advisor.steer.observe import limits_now, measurement
+from fairlead_advisor.steer.mover import Peer
+from fairlead_advisor.steer.survey import measurement, survey
 from fairlead_advisor.steer.takeover import is_under_way, what_stands
-from fairlead_advisor.steer.watch import Watch
 
 _FIRST_PAUSE_S = 0.05
 _LONGEST_PAUSE_S = 1.0
 _STATS_ATTEMPTS = 8
-_MAY_BE_LEFT = frozenset({"streams", "socket_buffer_bytes"})
 
 _log = logging.getLogger(__name__)
 
@@ -77,7 +79,7 @@ class Sidecar:
                 self._limits = limits_now(self._limits, stats)
             await self._apply(*await self._measure(peer))
         self._board.record()
-        await self._watch(peer)
+        await self._follow(peer)
 
     async def _peer(self) -> Peer | None:
         try:
@@ -86,7 +88,7 @@ class Sidecar:
             _log.warning("the path cannot be probed: %s", error)
             return None
 
-    async def _stats(self) -> Stats | None:
+    async def _stats(self) -> MoverStats | None:
         """How far the mover is: worth asking several times, because a transfer under way must not be taken for an idle path."""
         for pause_s in itertools.islice(_pauses(), _STATS_ATTEMPTS):
             try:
@@ -145,76 +147,46 @@ class Sidecar:
         raise AssertionError("the pauses never end")
 
     async def _apply(self, path: PathMeasurement, background: Background | None, story: str) -> None:
-        """Publishes a decision and gets it into force.
-
-        A refused congestion control falls back to one that the kernel offers; any other refused setting is left as the mover has it.
-        """
-        refused: set[str] = set()
-        left: set[str] = set()
-        decision = decide(path, self._limits, background, self._history)
-        self._board.stand(path, decision, applied=False)
-        while decision.congestion_control not in refused:
-            try:
-                in_force = await self._set_transport(self._wanted(decision, left))
-            except TransportRefusedError as refusal:
-                story += f"; the mover refused {refusal.field} ({refusal.reason}: {refusal})"
-                if refusal.field in _MAY_BE_LEFT - left:
-                    left.add(refusal.field)
-                else:
-                    refused.add(decision.congestion_control)
-                    decision = decide(path, await self._limits_without(refused), background, self._history)
-            except MoverAnswerError as error:
-                story += f"; the mover's answer was not understood ({error})"
-                break
-            else:
-                self._stand_in_force(path, decision, in_force, story)
+        """Publishes the first decision and gets it into force."""
+        state, actions = opening.begin(path, background, self._limits, self._history, story)
+        while True:
+            event: OpeningEvent | None = None
+            for action in actions:
+                match action:
+                    case Publish(measured, decision, applied):
+                        self._board.stand(measured, decision, applied=applied)
+                    case SetTransport(wanted):
+                        event = await self._set_transport(wanted)
+                    case AskOffered():
+                        event = await self._offered()
+            if event is None:
                 return
-        self._board.stand(path, replace(decision, message=decision.message + story), applied=False)
+            state, actions = opening.handle(state, event)
 
-    def _wanted(self, decision: Decision, left: set[str]) -> Transport:
-        host, asked = self._limits.buffers, decision.socket_buffer_bytes
-        stands = host is None or asked == host.set_bytes or "socket_buffer_bytes" in left
-        return Transport(decision.congestion_control, None if "streams" in left else decision.streams, None if stands else asked)
-
-    async def _set_transport(self, wanted: Transport) -> Transport:
+    async def _set_transport(self, wanted: TransportSettings) -> TransportAnswer:
+        """The mover's answer, however long it takes to give one."""
         for pause_s in _pauses():
-            try:
-                return await self._mover.set_transport(wanted)
-            except MoverUnavailableError as error:
-                _log.warning("the decision is not applied yet: %s", error)
-                await self._effects.sleep(pause_s)
+            answer = await set_transport(self._mover, wanted)
+            if not (isinstance(answer, TransportFailed) and answer.retryable):
+                return answer
+            _log.warning("the decision is not applied yet: %s", answer.message)
+            await self._effects.sleep(pause_s)
         raise AssertionError("the pauses never end")
 
-    async def _limits_without(self, refused: set[str]) -> Limits:
-        """The limits with what the kernel offers except `refused`, and without the user's choice, which is among them."""
+    async def _offered(self) -> Offered:
         try:
-            offered = (await self._mover.stats()).available_congestion_controls
+            return Offered((await self._mover.stats()).available_congestion_controls)
         except AdvisorError as error:
             _log.warning("what the kernel offers is not known: %s", error)
-            offered = frozenset()
-        return replace(self._limits, congestion_control=None, available=offered - refused)
+            return Offered(frozenset())
 
-    def _stand_in_force(self, path: PathMeasurement, decision: Decision, in_force: Transport, story: str) -> None:
-        control = in_force.congestion_control or decision.congestion_control
-        streams = decision.streams if in_force.streams is None else in_force.streams
-        if (control, streams) != (decision.congestion_control, decision.streams):
-            story += f"; the mover has {control} with {streams} stream(s) in force"
-        told = replace(
-            decision,
-            congestion_control=control,
-            streams=streams,
-            socket_buffer_bytes=in_force.socket_buffer_bytes,
-            message=decision.message + story,
-        )
-        self._board.stand(path, told, applied=True)
-
-    async def _watch(self, peer: Peer | None) -> None:
+    async def _follow(self, peer: Peer | None) -> None:
         monitor = self._effects.monitor(peer) if peer is not None else None
-        watch = Watch(self._mover, self._effects, self._board, self._limits, history=self._history, peer=peer, monitor=monitor)
+        driver = Driver(self._mover, self._effects, self._board, self._limits, history=self._history, peer=peer, monitor=monitor)
         async with asyncio.TaskGroup() as tasks:
             if monitor is not None:
                 tasks.create_task(monitor.run())
-            tasks.create_task(watch.run())
+            tasks.create_task(driver.run())
 
 
 def _pauses() -> Iterator[float]:

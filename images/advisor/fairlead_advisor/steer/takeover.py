@@ -5,18 +5,18 @@ from collections.abc import Sequence
 
 from fairlead_advisor.decide.model import DEFAULT_CONGESTION_CONTROL, Decision, PathMeasurement, Reason
 from fairlead_advisor.decide.rule import counted
+from fairlead_advisor.decide.transfer import MoverStats
 from fairlead_advisor.record.journal import Entry, Kind
-from fairlead_advisor.steer.mover import Stats
 
 _BEFORE_THE_DATA = frozenset({"Waiting", "Listing", "AwaitingTransport"})
 
 
-def is_under_way(stats: Stats) -> bool:
+def is_under_way(stats: MoverStats) -> bool:
     """Whether data flows already, or has flowed."""
     return stats.stage not in _BEFORE_THE_DATA
 
 
-def what_stands(stats: Stats, record: Sequence[Entry]) -> tuple[PathMeasurement, Decision]:
+def what_stands(stats: MoverStats, record: Sequence[Entry]) -> tuple[PathMeasurement, Decision]:
     """What the sockets have in force; the path as the process before measured it, else as the sockets see it.
 
     The count is the last on record if fewer are open: in the middle of a reconnect the rest is on its way.
@@ -62,7 +62,7 @@ def _path(recorded: object) -> PathMeasurement | None:
     return PathMeasurement(rtt_s, minimum_s, loss_ratio if isinstance(loss_ratio, float) else None, samples, whole=False)
 
 
-def _path_of_sockets(stats: Stats) -> PathMeasurement:
+def _path_of_sockets(stats: MoverStats) -> PathMeasurement:
     minima_s = [stream.rtt_minimum_s for stream in stats.streams if stream.rtt_minimum_s]
     minimum_s = min(minima_s, default=None)
     # The smoothed RTTs have the transfer's own queue in them: the least one says most about the path.

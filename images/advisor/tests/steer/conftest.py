@@ -14,8 +14,8 @@ from fairlead_advisor.probe.trace import Trace
 from fairlead_advisor.record.board import Board
 from fairlead_advisor.record.journal import Journal
 from fairlead_advisor.record.metrics import Metrics
+from fairlead_advisor.steer.driver import Driver
 from fairlead_advisor.steer.effects import Classifier, Effects
-from fairlead_advisor.steer.watch import Watch
 from tests.support.model_mover import PEER, Clock, ModelMover, QuietPath, StillPath, TimeIsOverError, Watched
 
 PATH = PathMeasurement(rtt_s=0.06, rtt_minimum_s=0.06, loss_ratio=0.0, samples=200)
@@ -71,9 +71,9 @@ def watch(tmp_path: Path) -> Callable[..., Watched]:
             monotonic_s=lambda: clock.now_s,
             sleep=clock.sleep,
         )
-        watching = Watch(mover, effects, board, limits or Limits(1, 32), history=History(), peer=PEER, monitor=beside)
+        driver = Driver(mover, effects, board, limits or Limits(1, 32), history=History(), peer=PEER, monitor=beside)
         with pytest.raises(TimeIsOverError):
-            asyncio.run(watching.run())
+            asyncio.run(driver.run())
         return Watched(clock, mover, board, record, path)
 
     return begin

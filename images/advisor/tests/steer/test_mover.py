@@ -5,15 +5,16 @@ from typing import Any
 
 import pytest
 
+from fairlead_advisor.decide.transfer import MoverStats, TransportSettings
 from fairlead_advisor.errors import MoverAnswerError
-from fairlead_advisor.steer.mover import Mover, Stats, Transport
+from fairlead_advisor.steer.mover import Mover
 from tests.support.fake_mover import FakeMover, serving_mover
 
 HUGE = 10**400
 STREAM: dict[str, Any] = {"id": 0, "bytes_sent": 2**64 - 1, "retransmits": 7, "rtt_seconds": 0.06}
 
 
-async def told(tmp_path: Path, stream: dict[str, Any], **more: Any) -> Stats:
+async def told(tmp_path: Path, stream: dict[str, Any], **more: Any) -> MoverStats:
     answer = {"stage": "Transferring", "available_congestion_controls": ["cubic"], "streams": [stream]}
     async with serving_mover(FakeMover(garbage=answer | more), tmp_path / "control.sock"), Mover(tmp_path / "control.sock") as mover:
         return await mover.stats()
@@ -42,4 +43,4 @@ async def test_a_huge_count_in_force_is_refused(tmp_path: Path) -> None:
     mover = FakeMover(in_force={"congestion_control": "cubic", "streams": HUGE})
     async with serving_mover(mover, tmp_path / "control.sock"), Mover(tmp_path / "control.sock") as client:
         with pytest.raises(MoverAnswerError, match="streams is not"):
-            await client.set_transport(Transport("cubic", None))
+            await client.set_transport(TransportSettings("cubic", None))

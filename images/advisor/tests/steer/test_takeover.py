@@ -6,16 +6,16 @@ from typing import Any
 import pytest
 
 from fairlead_advisor.decide.model import Reason
+from fairlead_advisor.decide.transfer import MoverStats, StreamStats
 from fairlead_advisor.record.journal import Entry
-from fairlead_advisor.steer.mover import Stats, StreamStats
 from fairlead_advisor.steer.takeover import what_stands
 
 PATH = {"rtt_seconds": 0.0601, "rtt_minimum_seconds": 0.06, "loss_ratio": 0.0, "samples": 200}
 
 
-def with_open(streams: int) -> Stats:
+def with_open(streams: int) -> MoverStats:
     sockets = (StreamStats(number, 0, 0, 0.08, 0.07, "bbr") for number in range(streams))
-    return Stats("Transferring", frozenset({"cubic", "bbr"}), tuple(sockets))
+    return MoverStats("Transferring", frozenset({"cubic", "bbr"}), tuple(sockets))
 
 
 def decided(streams: Any, reason: str = "Classified") -> Entry:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from fairlead_advisor.decide.background import Background
 from fairlead_advisor.decide.model import BufferLimits
+from fairlead_advisor.decide.transfer import MoverStats, StreamStats, TransportSettings
 from fairlead_advisor.errors import AdvisorError, MoverUnavailableError
 from fairlead_advisor.models.classes import CLASSES
 from fairlead_advisor.probe.session import Counters
@@ -15,7 +16,7 @@ from fairlead_advisor.probe.socket import Enough, ProbeResult
 from fairlead_advisor.probe.trace import Trace
 from fairlead_advisor.record.board import Board
 from fairlead_advisor.record.journal import read_record
-from fairlead_advisor.steer.mover import Peer, Stats, StreamStats, Transport
+from fairlead_advisor.steer.mover import Peer
 from tests.support.traces import steady
 
 PEER = Peer("198.18.0.2", "198.18.0.1", 24000, bytes(16))
@@ -39,7 +40,7 @@ class ModelMover:
     switch_refusal: AdvisorError | None = None
     """Of another congestion control alone."""
     opens_at_most: int = 64
-    patches: list[tuple[float, Transport]] = field(default_factory=list)
+    patches: list[tuple[float, TransportSettings]] = field(default_factory=list)
     can_hold: bool = True
     deaf: bool = False
     drains: bool = True
@@ -60,7 +61,7 @@ class ModelMover:
     async def peer(self) -> Peer:
         raise MoverUnavailableError("not asked for")
 
-    async def stats(self) -> Stats:
+    async def stats(self) -> MoverStats:
         if self.failure is not None:
             raise self.failure
         self._move()
@@ -72,9 +73,9 @@ class ModelMover:
         )
         quiet_s = max(0.0, self.held_until_s - self.clock.now_s) if self.can_hold else None
         offered, cap_bps = frozenset({"reno", "cubic", "bbr"}), self.cap_bps(self.clock.now_s)
-        return Stats(self.stage, offered, streams, cap_bps, quiet_s=quiet_s, buffers=self.buffers)
+        return MoverStats(self.stage, offered, streams, cap_bps, quiet_s=quiet_s, buffers=self.buffers)
 
-    async def set_transport(self, wanted: Transport) -> Transport:
+    async def set_transport(self, wanted: TransportSettings) -> TransportSettings:
         self.patches.append((self.clock.now_s, wanted))
         if self.refusal is not None:
             raise self.refusal
@@ -87,7 +88,7 @@ class ModelMover:
         self.control = wanted.congestion_control or self.control
         if wanted.socket_buffer_bytes is not None and self.buffers is not None:
             self.buffers = replace(self.buffers, set_bytes=wanted.socket_buffer_bytes)
-        return Transport(self.control, self.streams, self.buffers.set_bytes if self.buffers else None)
+        return TransportSettings(self.control, self.streams, self.buffers.set_bytes if self.buffers else None)
 
     async def hold_data(self, seconds: float) -> None:
         self._move()
@@ -138,6 +139,9 @@ class StillPath:
     def recent(self, seconds: float) -> Trace:
         self.asked_s.append(seconds)
         return self.trace
+
+    def samples(self) -> list[tuple[float, float | None]]:
+        return list(self.trace.rows())
 
 
 @dataclass

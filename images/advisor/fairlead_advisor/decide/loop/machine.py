@@ -1,0 +1,138 @@
+"""The machine: takes an event, returns the next state and what is to be done."""
+
+from dataclasses import replace
+
+from fairlead_advisor.decide.loop import monitoring, sending
+from fairlead_advisor.decide.loop.messages import (
+    Action,
+    Classified,
+    Event,
+    ProbeFinished,
+    ReportObservation,
+    Sampled,
+    SamplingFailed,
+    Tick,
+    TransportApplied,
+    TransportFailed,
+    TransportRefused,
+)
+from fairlead_advisor.decide.loop.observe import Sample, held_back, limits_now, observe, rtt_floor, sight
+from fairlead_advisor.decide.loop.state import (
+    AwaitsBuffers,
+    AwaitsDenial,
+    AwaitsLoaded,
+    AwaitsProbe,
+    AwaitsReturn,
+    AwaitsStreams,
+    AwaitsSwitch,
+    LoopState,
+    Stage,
+    Totals,
+    Turn,
+)
+from fairlead_advisor.decide.model import TransferSummary
+from fairlead_advisor.decide.streams import Optimum, fit_coefficient
+
+PERIOD_S = 1.0
+REST_PERIOD_S = 3.0
+"""Between two samples: while something is tried or may have changed, and while nothing does."""
+
+TRANSFERRING = "Transferring"
+
+
+def handle(state: LoopState, event: Event, now_s: float) -> tuple[LoopState, tuple[Action, ...]]:
+    """The next state, and the actions in their order. Raises ValueError for an event that is not the awaited one."""
+    pending = state.pending
+    state = replace(state, pending=None)
+    match pending, event:
+        case None, SamplingFailed():
+            return replace(state, before=None), ()
+        case None, Sampled():
+            return _sampled(state, event, now_s)
+        case AwaitsLoaded(), Classified():
+            turn = monitoring.classified(state, pending.tick, event)
+        case AwaitsDenial(), Classified():
+            turn = monitoring.denial_classified(state, pending, event)
+        case AwaitsProbe(), ProbeFinished():
+            turn = monitoring.probed(state, pending, event, now_s)
+        case AwaitsSwitch(), TransportApplied() | TransportRefused() | TransportFailed():
+            turn = monitoring.switch_answered(state, pending, event)
+        case AwaitsReturn(), TransportApplied() | TransportRefused() | TransportFailed():
+            turn = monitoring.return_answered(state, pending, event)
+        case AwaitsBuffers(), TransportApplied() | TransportRefused() | TransportFailed():
+            turn = sending.buffers_answered(state, pending, event)
+        case AwaitsStreams(), TransportApplied() | TransportRefused() | TransportFailed():
+            turn = sending.streams_answered(state, pending, event)
+        case _:
+            raise ValueError(f"{type(event).__name__} does not answer {type(pending).__name__}")
+    return _through_stages(turn, pending.tick, now_s)
+
+
+def _sampled(state: LoopState, event: Sampled, now_s: float) -> tuple[LoopState, tuple[Action, ...]]:
+    stats = event.stats
+    if stats.stage != TRANSFERRING or not stats.streams:
+        return replace(state, before=None), ()
+    sample, before = Sample(now_s, stats), state.before
+    state = replace(state, before=sample, limits=limits_now(state.limits, stats))
+    if before is None or sample.at_s <= before.at_s:
+        return state, ()
+    state = replace(state, floor_s=rtt_floor([state.floor_s], stats, event.rtts_ms))
+    seen, held = observe(before, sample, event.rtts_ms, state.floor_s), held_back(before, sample)
+    totals = state.totals
+    total_held = totals.held if held is None else held if totals.held is None else totals.held + held
+    state = replace(state, totals=Totals(totals.bits + seen.goodput_bps * seen.seconds, totals.seconds + seen.seconds, total_held))
+    report = (ReportObservation(seen, held),)
+    if before.at_s < state.interrupted_s:
+        # Counted, but nothing to learn from: for a part of it data stood still.
+        return state, report
+    tick = Tick(stats, seen, held, sight(seen, event.rtts_ms), event.answered_ratio)
+    return _through_stages(Turn(state, report, Stage.MONITOR), tick, now_s)
+
+
+def _through_stages(turn: Turn, tick: Tick, now_s: float) -> tuple[LoopState, tuple[Action, ...]]:
+    state, actions, stage = turn
+    while stage not in (Stage.WAITING, Stage.DONE):
+        state, more, stage = _stage(stage, state, tick, now_s)
+        actions += more
+    return state, actions
+
+
+def _stage(stage: Stage, state: LoopState, tick: Tick, now_s: float) -> Turn:
+    match stage:
+        case Stage.MONITOR:
+            return monitoring.follow(state, tick)
+        case Stage.BUFFERS:
+            return sending.adapt_buffers(state, tick)
+        case Stage.STREAMS:
+            return sending.search_streams(state, tick)
+        case Stage.PUBLICATION:
+            return sending.publish_streams(state, tick)
+        case Stage.INTERRUPTED:
+            return sending.interrupt_streams(state, tick, now_s)
+        case _:
+            raise AssertionError(f"{stage} is no stage to pass")
+
+
+def sampling_period_s(state: LoopState) -> float:
+    """Until the next sample."""
+    rests = state.search is not None and state.search.rests and not state.monitor.alert and not state.monitor.on_trial
+    return REST_PERIOD_S if rests else PERIOD_S
+
+
+def summary(state: LoopState) -> TransferSummary:
+    """The transfer so far as a whole."""
+    totals, search, floor_s = state.totals, state.search, state.floor_s
+    goodput_bps = totals.bits / totals.seconds if totals.seconds else None
+    coefficient = None
+    if search is not None and search.settled and goodput_bps and floor_s:
+        coefficient = fit_coefficient([Optimum(search.streams, goodput_bps, floor_s)])
+    held = totals.held
+    return TransferSummary(
+        state.monitor.in_force,
+        search.streams if search else state.decision.streams,
+        goodput_bps,
+        totals.seconds,
+        coefficient,
+        send_buffer_limited_ratio=None if held is None else held.send_buffer_ratio,
+        receive_window_limited_ratio=None if held is None else held.receive_window_ratio,
+    )

@@ -1,0 +1,137 @@
+"""From what a probe and the mover say to what a decision needs."""
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from fairlead_advisor.decide.looking.caps import reachable_bps
+from fairlead_advisor.decide.looking.scene import Sight
+from fairlead_advisor.decide.model import Limits
+from fairlead_advisor.decide.optimizer import Observation
+from fairlead_advisor.decide.transfer import MoverStats, StreamStats
+
+# Payload of a full segment under an MTU of 1500 with timestamps. The loss ratio need not be more exact than that.
+_SEGMENT_BYTES = 1448
+# A queue that counts: well above the jitter of a quiet path, well below any buffer that a stream can fill.
+_QUEUE_RATIO = 0.05
+_LEAST_QUEUE_S = 0.001
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """An answer of the mover at `at_s` on a monotonic clock."""
+
+    at_s: float
+    stats: MoverStats
+
+
+@dataclass(frozen=True, slots=True)
+class HeldBack:
+    """For how long streams had something under way, summed over them, and for how much of that a buffer alone held them back."""
+
+    busy_s: float = 0.0
+    send_buffer_s: float = 0.0
+    receive_window_s: float = 0.0
+
+    def __add__(self, other: "HeldBack") -> "HeldBack":
+        return HeldBack(
+            self.busy_s + other.busy_s, self.send_buffer_s + other.send_buffer_s, self.receive_window_s + other.receive_window_s
+        )
+
+    @property
+    def send_buffer_ratio(self) -> float:
+        """0 while nothing was under way."""
+        return self.send_buffer_s / self.busy_s if self.busy_s > 0 else 0.0
+
+    @property
+    def receive_window_ratio(self) -> float:
+        """0 while nothing was under way."""
+        return self.receive_window_s / self.busy_s if self.busy_s > 0 else 0.0
+
+
+def held_back(before: Sample, after: Sample) -> HeldBack | None:
+    """Between two samples, by the kernel's clocks of each connection; None from a mover that does not tell."""
+    known = {stream.number: stream for stream in before.stats.streams}
+    total: HeldBack | None = None
+    for now in after.stats.streams:
+        then = known.get(now.number)
+        # A stream that was connected anew has a clock of its own.
+        if now.busy_s is None or then is None or then.busy_s is None or now.busy_s < then.busy_s:
+            continue
+        held = HeldBack(
+            now.busy_s - then.busy_s,
+            max(0.0, (now.send_buffer_limited_s or 0.0) - (then.send_buffer_limited_s or 0.0)),
+            max(0.0, (now.receive_window_limited_s or 0.0) - (then.receive_window_limited_s or 0.0)),
+        )
+        total = held if total is None else total + held
+    return total
+
+
+def limits_now(limits: Limits, stats: MoverStats) -> Limits:
+    """`limits` with what the mover says now of its kernel, its cap and its buffers."""
+    return replace(limits, available=stats.available_congestion_controls, cap_bps=stats.cap_bps, buffers=stats.buffers)
+
+
+def rtt_floor(known_s: Iterable[float | None], stats: MoverStats, rtts_ms: Sequence[float]) -> float | None:
+    """The least RTT in s that anything on the path has seen; None without any."""
+    candidates = [*known_s, *(stream.rtt_minimum_s for stream in stats.streams), *(rtt_ms / 1000 for rtt_ms in rtts_ms)]
+    return min((rtt_s for rtt_s in candidates if rtt_s is not None and rtt_s > 0), default=None)
+
+
+def observe(before: Sample, after: Sample, rtts_ms: Sequence[float], floor_s: float | None) -> Observation:
+    """The transfer between two samples. `rtts_ms` are the answered echo requests meanwhile, `floor_s` the least RTT of the path."""
+    seconds = after.at_s - before.at_s
+    known = {stream.number: stream for stream in before.stats.streams}
+    bytes_sent = retransmits = 0
+    for stream in after.stats.streams:
+        old = known.get(stream.number)
+        bytes_sent += _grown(old.bytes_sent if old else None, stream.bytes_sent)
+        retransmits += _grown(old.retransmits if old else None, stream.retransmits)
+    segments = bytes_sent / _SEGMENT_BYTES + retransmits
+    goodput_bps = bytes_sent * 8 / seconds if seconds > 0 else 0.0
+    cap_bps = after.stats.cap_bps
+    # At its cap the transfer has all that it may have, as on a full path.
+    at_cap = goodput_bps >= reachable_bps(cap_bps)
+    return Observation(
+        at_s=after.at_s,
+        seconds=seconds,
+        streams=len(after.stats.streams),
+        goodput_bps=goodput_bps,
+        loss_ratio=retransmits / segments if segments else 0.0,
+        busy_ratio=1.0 if at_cap else _busy_ratio(after.stats.streams, rtts_ms, floor_s),
+    )
+
+
+def sight(seen: Observation, rtts_ms: Sequence[float]) -> Sight:
+    """What the comparison with earlier looks at; `rtts_ms` are the answered echo requests meanwhile."""
+    low_ms, high_ms = _tenth_and_ninetieth(sorted(rtts_ms)) if rtts_ms else (None, None)
+    return Sight(
+        at_s=seen.at_s,
+        seconds=seen.seconds,
+        goodput_bps=seen.goodput_bps,
+        loss_ratio=seen.loss_ratio,
+        rtt_low_s=None if low_ms is None else low_ms / 1000,
+        rtt_high_s=None if high_ms is None else high_ms / 1000,
+    )
+
+
+def _tenth_and_ninetieth(ascending: Sequence[float]) -> tuple[float, float]:
+    last = len(ascending) - 1
+    return ascending[round(0.1 * last)], ascending[round(0.9 * last)]
+
+
+def _grown(before: int | None, after: int | None) -> int:
+    if after is None:
+        return 0
+    # Less than before is another connection, which counts from zero.
+    return after - before if before is not None and after >= before else after
+
+
+def _busy_ratio(streams: Sequence[StreamStats], rtts_ms: Sequence[float], floor_s: float | None) -> float | None:
+    if floor_s is None:
+        return None
+    queue_s = max(_LEAST_QUEUE_S, _QUEUE_RATIO * floor_s)
+    seen_s = [rtt_ms / 1000 for rtt_ms in rtts_ms] or [stream.rtt_s for stream in streams if stream.rtt_s]
+    if not seen_s:
+        return None
+    return math.fsum(rtt_s > floor_s + queue_s for rtt_s in seen_s) / len(seen_s)

@@ -1,0 +1,271 @@
+"""The state of the loop: frozen, replaced by every event."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from enum import Enum, auto
+from typing import NamedTuple
+
+from fairlead_advisor.decide import optimizer
+from fairlead_advisor.decide.background import Background
+from fairlead_advisor.decide.buffers import BufferChoice
+from fairlead_advisor.decide.looking import policy, scene
+from fairlead_advisor.decide.looking.caps import Span
+from fairlead_advisor.decide.looking.policy import Account, Why
+from fairlead_advisor.decide.looking.scene import Change
+from fairlead_advisor.decide.loop import loaded
+from fairlead_advisor.decide.loop.loaded import LoadedClassification
+from fairlead_advisor.decide.loop.messages import Action, ProbeFinished, Tick
+from fairlead_advisor.decide.loop.observe import HeldBack, Sample
+from fairlead_advisor.decide.model import Decision, History, Limits, PathMeasurement
+from fairlead_advisor.decide.switching import SwitchState, SwitchStep
+
+OLD = timedelta(minutes=5)
+"""From here on what an earlier transfer saw is no sure answer any more: whoever came since then came before the first second to compare."""
+
+
+@dataclass(frozen=True, slots=True)
+class Equipment:
+    """What the loop can use: `windows_s` of the classifier, None without one; `monitored`: the peer is known and its path is sampled."""
+
+    windows_s: tuple[float, ...] | None = None
+    monitored: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class BackgroundMonitor:
+    """What is known of the other traffic, and of the switches that followed from it.
+
+    `unsure`: the answers that are pooled with the next one. `cap_bps`, `caps`: the cap and the range it had since the change detector
+    began; `recapped`: it began anew on a switch's trial. `objections`: by congestion control, what a trial measured against it.
+    `denied_from_s`: since when loaded classification contradicts the change that is detected. `alert`: something may have changed.
+    `unanswered`: the mover did not answer the last switch, which may succeed later.
+    """
+
+    budget: Account
+    switching: SwitchState
+    detector: scene.Scene
+    loaded: LoadedClassification | None
+    unsure: tuple[Background, ...]
+    cap_bps: float | None
+    caps: Span = field(default_factory=Span)
+    recapped: bool = False
+    objections: Mapping[str, str] = field(default_factory=dict)
+    denied_from_s: float = math.inf
+    alert: bool = False
+    warned: bool = False
+    tries_more_streams: bool = False
+    unanswered: bool = False
+
+    @property
+    def in_force(self) -> str:
+        """The congestion control that was chosen last."""
+        return self.switching.in_force
+
+    @property
+    def on_trial(self) -> bool:
+        """Whether a switch has still to prove itself: nothing else is tried meanwhile."""
+        return self.switching.trial is not None
+
+
+@dataclass(frozen=True, slots=True)
+class BufferRequests:
+    """When the mover may be asked for other send buffers again, and whether a host that grants too little was reported."""
+
+    not_before_s: float = -math.inf
+    warned: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Totals:
+    """The transfer so far."""
+
+    bits: float = 0.0
+    seconds: float = 0.0
+    held: HeldBack | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AwaitsLoaded:
+    """The periodic loaded classification."""
+
+    tick: Tick
+
+
+@dataclass(frozen=True, slots=True)
+class AwaitsDenial:
+    """Loaded classification of a window that may contradict the `change`; `heard` is what the periodic one contradicts."""
+
+    tick: Tick
+    heard: str
+    change: Change
+
+
+@dataclass(frozen=True, slots=True)
+class AwaitsProbe:
+    """A paused probe, `why` in general and `story` in figures; a switch is compared with `goodput_bps`."""
+
+    tick: Tick
+    why: Why
+    story: str
+    goodput_bps: float
+
+
+@dataclass(frozen=True, slots=True)
+class ProbeJudgement:
+    """What follows from a paused probe: `decision` is None without an answer."""
+
+    tick: Tick
+    why: Why
+    story: str
+    finished: ProbeFinished
+    at_s: float
+    change: Change | None
+    background: Background | None
+    decision: Decision | None
+    step: SwitchStep
+
+
+@dataclass(frozen=True, slots=True)
+class AwaitsSwitch:
+    """The switch that a paused probe spoke for."""
+
+    judgement: ProbeJudgement
+
+    @property
+    def tick(self) -> Tick:
+        """The sample on its way."""
+        return self.judgement.tick
+
+
+@dataclass(frozen=True, slots=True)
+class AwaitsReturn:
+    """The switch that a trial ended with."""
+
+    tick: Tick
+    step: SwitchStep
+
+
+@dataclass(frozen=True, slots=True)
+class AwaitsBuffers:
+    """Other send buffers."""
+
+    tick: Tick
+    choice: BufferChoice
+    before: int | None
+    after: int
+
+
+@dataclass(frozen=True, slots=True)
+class AwaitsStreams:
+    """Another stream count; `moved`: a trial ended with another count than before it. `then` is the stage after it."""
+
+    tick: Tick
+    change: optimizer.Change
+    moved: bool
+    then: "Stage"
+
+
+Pending = AwaitsLoaded | AwaitsDenial | AwaitsProbe | AwaitsSwitch | AwaitsReturn | AwaitsBuffers | AwaitsStreams
+
+
+@dataclass(frozen=True, slots=True)
+class LoopState:
+    """One transfer under way.
+
+    `decision` is what was last decided as a whole; `published` is the same with the stream count that was published last. `floor_s` is the
+    least RTT that anything has measured, `why_streams` explains the stream count. Nothing is learnt from samples that began before
+    `interrupted_s`.
+    """
+
+    equipment: Equipment
+    path: PathMeasurement
+    decision: Decision
+    published: Decision
+    applied: bool
+    limits: Limits
+    history: History
+    monitor: BackgroundMonitor
+    published_s: float
+    interrupted_s: float
+    floor_s: float | None = None
+    why_streams: str = ""
+    before: Sample | None = None
+    search: optimizer.State | None = None
+    buffers: BufferRequests = BufferRequests()
+    totals: Totals = Totals()
+    pending: Pending | None = None
+
+
+class Stage(Enum):
+    """Where a sample goes next."""
+
+    MONITOR = auto()
+    BUFFERS = auto()
+    STREAMS = auto()
+    PUBLICATION = auto()
+    INTERRUPTED = auto()
+    """Data were held back, or another congestion control is in force."""
+    WAITING = auto()
+    """For the answer to the last action."""
+    DONE = auto()
+
+
+class Turn(NamedTuple):
+    """What a stage makes of a sample."""
+
+    state: LoopState
+    actions: tuple[Action, ...]
+    then: Stage
+
+
+def begin(
+    path: PathMeasurement,
+    decision: Decision,
+    limits: Limits,
+    history: History,
+    equipment: Equipment,
+    *,
+    applied: bool,
+    now_s: float,
+    now: datetime,
+) -> LoopState:
+    """The state at the start of the data, or after a restart in the middle of them. `now_s` is monotonic, `now` the wall clock."""
+    switching = SwitchState(decision.congestion_control)
+    windows_s = equipment.windows_s if equipment.monitored else None
+    monitor = BackgroundMonitor(
+        budget=Account(now_s, _doubt(decision, now)),
+        switching=switching,
+        detector=scene.begin(now_s, path.rtt_minimum_s, policy.awaited(switching.in_force)),
+        loaded=None if windows_s is None else loaded.begin(windows_s, now_s, switching.in_force),
+        unsure=poolable(decision.background),
+        cap_bps=limits.cap_bps,
+    )
+    return LoopState(
+        equipment=equipment,
+        path=path,
+        decision=decision,
+        published=decision,
+        applied=applied,
+        limits=limits,
+        history=history,
+        monitor=monitor,
+        published_s=now_s,
+        interrupted_s=now_s,
+        floor_s=path.rtt_minimum_s,
+    )
+
+
+def poolable(background: Background | None) -> tuple[Background, ...]:
+    """An unsure answer, for the next one to be pooled with; what saw a path unlike any it knows would make every later answer abstain."""
+    return (background,) if background is not None and background.abstained and not background.novel else ()
+
+
+def _doubt(decision: Decision, now: datetime) -> Why | None:
+    background = decision.background
+    if background is None:
+        return Why.UNKNOWN
+    if background.measured_at is not None and now - background.measured_at > OLD:
+        return Why.OLD
+    return Why.UNSURE if decision.abstained else None

@@ -1,0 +1,108 @@
+"""Runs the sidecar in the world of an event log, and collects what it asks for and publishes."""
+
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from fairlead_advisor.record.board import Board
+from fairlead_advisor.record.journal import Entry, Journal, Kind, read_record
+from fairlead_advisor.record.metrics import Metrics
+from fairlead_advisor.record.published import Published, as_json
+from fairlead_advisor.replay import codec
+from fairlead_advisor.replay.world import Event, EventsEndError, Request, World
+from fairlead_advisor.steer.sidecar import Files, Sidecar
+
+
+@dataclass(frozen=True, slots=True)
+class Publication:
+    """A decision as it was published, at so many seconds of the log."""
+
+    at_s: float
+    published: Published
+
+
+@dataclass(frozen=True, slots=True)
+class Replayed:
+    """What the present code makes of an event log: what it asks of the mover, publishes and records.
+
+    `missing`: calls that the log has no answer to, since the present code took another course than the recorded one.
+    """
+
+    requests: tuple[Request, ...]
+    publications: tuple[Publication, ...]
+    record: tuple[Entry, ...]
+    last: Published | None
+    metrics: bytes
+    missing: tuple[str, ...]
+
+
+class _PublishingMetrics(Metrics):
+    """Keeps every publication with its time."""
+
+    def __init__(self, world: World) -> None:
+        super().__init__()
+        self._world = world
+        self.publications: list[Publication] = []
+
+    def decided(self, published: Published) -> None:
+        super().decided(published)
+        self.publications.append(Publication(self._world.now_s, published))
+
+
+async def replay(events: Sequence[Event]) -> Replayed:
+    """Replays the events until the log has no more statistics."""
+    world = World(events)
+    effects = world.effects()
+    metrics = _PublishingMetrics(world)
+    with tempfile.TemporaryDirectory(prefix="fairlead-replay-") as folder:
+        record = Path(folder) / "decisions.jsonl"
+        journal = Journal(record, effects.now)
+        board = Board(metrics, journal, effects.now)
+        sidecar = Sidecar(
+            world,
+            effects,
+            board,
+            codec.read_limits(world.start["limits"]),
+            history=codec.read_history(world.start["history"]),
+            files=Files(Path(folder) / "trace.csv", journal),
+            probe_s=world.start["probe_s"],
+            known=codec.read_known(world.start["known"]),
+        )
+        try:
+            await sidecar.run()
+        except* EventsEndError:
+            pass
+        entries = [entry for entry in read_record(record) if entry.get("kind") != Kind.SURVEY] if record.exists() else []
+    return Replayed(
+        tuple(world.requests), tuple(metrics.publications), tuple(entries), board.published, metrics.exposition(), tuple(world.missing)
+    )
+
+
+def replayed_json(replayed: Replayed) -> codec.Json:
+    """Everything that a user could see of the replayed decisions; times in s of the log."""
+    return {
+        "requests": [{"at_s": round(one.at_s, 3), one.what: one.wanted} for one in replayed.requests],
+        "publications": [{"at_s": round(one.at_s, 3), **as_json(one.published)} for one in replayed.publications],
+        "record": [dict(entry) for entry in replayed.record],
+        "last": None if replayed.last is None else as_json(replayed.last),
+        "metrics": [line for line in replayed.metrics.decode().splitlines() if line.startswith("fairlead_") and "_created" not in line],
+        "missing": list(replayed.missing),
+    }
+
+
+def replayed_text(replayed: Replayed) -> str:
+    """What the sidecar asked of the mover and published, a line each in the order of time (s of the log)."""
+    lines = [(one.at_s, f"asks the mover: {_settings(one)}") for one in replayed.requests]
+    for one in replayed.publications:
+        applied = "in force" if one.published.applied else "not in force"
+        lines.append((one.at_s, f"publishes, {applied}: {one.published.decision.message}"))
+    text = [f"{at_s:8.1f} s  {line}" for at_s, line in sorted(lines, key=lambda line: line[0])]
+    text += [f"the event log has no answer to what was asked at {missing}" for missing in replayed.missing]
+    return "".join(f"{line}\n" for line in text)
+
+
+def _settings(request: Request) -> str:
+    if request.what == "hold":
+        return f"hold data for {request.wanted['seconds']:g} s"
+    return ", ".join(f"{name} {value}" for name, value in request.wanted.items())

@@ -1,0 +1,74 @@
+"""A look at the path while the mover holds its data back: the classifier was trained on paths without our own traffic."""
+
+import asyncio
+import contextlib
+import logging
+from dataclasses import dataclass
+
+from fairlead_advisor.decide.transfer import MoverStats
+from fairlead_advisor.errors import AdvisorError, NotQuietError
+from fairlead_advisor.steer.effects import Effects, MoverClient
+from fairlead_advisor.steer.mover import Peer
+from fairlead_advisor.steer.survey import Survey, survey
+
+LONGEST_QUIET_S = 15.0
+"""The mover goes on by itself after so long, whatever becomes of the advisor."""
+WINDOW_BUDGET_S = 10.0
+DRAIN_S = 4.0
+"""For what sits in the sockets' buffers to arrive; if it takes longer the look is given up."""
+
+_LEAST_PAUSE_S = 0.2
+# A sender that stopped for good must not be waited for while this process is told to end.
+_RELEASE_S = 0.5
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class PausedProbe:
+    """A look and how long the data stood still for it; `survey` None if it could not be taken, and then `failure` says why."""
+
+    paused_s: float
+    survey: Survey | None
+    failure: str = ""
+
+
+async def probe_paused(mover: MoverClient, effects: Effects, peer: Peer) -> PausedProbe:
+    """Holds the data back, samples, and lets them flow again, also when it fails or is cancelled."""
+    began_s = effects.monotonic_s()
+    found: Survey | None = None
+    failure = ""
+    try:
+        await mover.hold_data(LONGEST_QUIET_S)
+        await _drain(mover, effects)
+        found = await survey(effects, peer, WINDOW_BUDGET_S)
+    except AdvisorError as error:
+        failure = str(error)
+    finally:
+        await _release(mover)
+    return PausedProbe(effects.monotonic_s() - began_s, found, failure)
+
+
+async def _drain(mover: MoverClient, effects: Effects) -> None:
+    """Returns once a whole round trip has brought nothing more; NotQuietError if that takes too long."""
+    began_s, before = effects.monotonic_s(), await mover.stats()
+    while effects.monotonic_s() - began_s < DRAIN_S:
+        await effects.sleep(max(_LEAST_PAUSE_S, 1.25 * max(before.rtts_s, default=0.0)))
+        after = await mover.stats()
+        if _acknowledged(after) == _acknowledged(before):
+            return
+        before = after
+    raise NotQuietError(f"the transfer's own data were still arriving after {DRAIN_S:g} s")
+
+
+def _acknowledged(stats: MoverStats) -> list[int | None]:
+    return [stream.bytes_sent for stream in stats.streams]
+
+
+async def _release(mover: MoverClient) -> None:
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(_RELEASE_S):
+            try:
+                await mover.hold_data(0)
+            except AdvisorError as error:
+                _log.warning("the mover was not told that the look is over, it goes on by itself: %s", error)

@@ -1,0 +1,68 @@
+import pytest
+
+from fairlead_advisor.decide.loop.observe import Sample, observe, rtt_floor
+from fairlead_advisor.decide.transfer import MoverStats, StreamStats
+
+
+def stats(*streams: StreamStats) -> MoverStats:
+    return MoverStats("Transferring", frozenset({"cubic"}), streams)
+
+
+def stream(number: int, megabytes: float | None, retransmits: int = 0, rtt_s: float | None = None) -> StreamStats:
+    return StreamStats(number, None if megabytes is None else round(megabytes * 1e6), retransmits, rtt_s, rtt_s)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "goodput_mbps"),
+    [
+        pytest.param([stream(0, 1), stream(1, 2)], [stream(0, 2), stream(1, 4)], 12.0, id="two streams"),
+        pytest.param([stream(0, 1)], [stream(0, 1), stream(1, 0.5)], 2.0, id="a new stream"),
+        pytest.param([stream(0, 9)], [stream(0, 0.5)], 2.0, id="a stream connected anew counts from zero"),
+        pytest.param([stream(0, 1), stream(1, 8)], [stream(0, 2)], 4.0, id="a stream that ended"),
+        pytest.param([stream(0, None)], [stream(0, None)], 0.0, id="nothing is known of the bytes"),
+    ],
+)
+def test_the_goodput_is_what_all_streams_sent(before: list[StreamStats], after: list[StreamStats], goodput_mbps: float) -> None:
+    seen = observe(Sample(10.0, stats(*before)), Sample(12.0, stats(*after)), [], None)
+    assert seen.goodput_bps == pytest.approx(goodput_mbps * 1e6)
+    assert (seen.seconds, seen.streams) == (2.0, len(after))
+
+
+def test_the_loss_is_the_retransmitted_share_of_segments() -> None:
+    before, after = stats(stream(0, 0, retransmits=5)), stats(stream(0, 1.448, retransmits=15))
+    assert observe(Sample(0.0, before), Sample(1.0, after), [], None).loss_ratio == pytest.approx(10 / 1010)
+
+
+@pytest.mark.parametrize(
+    ("rtts_ms", "floor_s", "socket_rtt_s", "busy_ratio"),
+    [
+        pytest.param([60.0, 60.5, 62.9, 100.0], 0.06, None, 0.25, id="a queue of more than a twentieth of the path"),
+        pytest.param([1.0, 1.5, 2.5, 3.0], 0.001, None, 0.5, id="at least a millisecond"),
+        pytest.param([], 0.06, 0.09, 1.0, id="without echo, the sockets' RTT"),
+        pytest.param([60.0], 0.06, 0.09, 0.0, id="echo before sockets"),
+        pytest.param([], 0.06, None, None, id="no RTT at all"),
+        pytest.param([60.0], None, 0.09, None, id="no idea of the idle path"),
+    ],
+)
+def test_a_busy_path_is_one_whose_queue_stands(
+    rtts_ms: list[float], floor_s: float | None, socket_rtt_s: float | None, busy_ratio: float | None
+) -> None:
+    after = stats(stream(0, 1, rtt_s=socket_rtt_s))
+    assert observe(Sample(0.0, stats(stream(0, 0))), Sample(1.0, after), rtts_ms, floor_s).busy_ratio == busy_ratio
+
+
+@pytest.mark.parametrize(("cap_bps", "busy_ratio"), [(None, 0.0), (8e6, 1.0), (8.8e6, 1.0), (10e6, 0.0)])
+def test_a_transfer_at_its_cap_has_nothing_to_gain(cap_bps: float | None, busy_ratio: float) -> None:
+    before, after = (MoverStats("Transferring", frozenset(), (stream(0, sent),), cap_bps) for sent in (0, 1))
+    assert observe(Sample(0.0, before), Sample(1.0, after), [60.0], 0.06).busy_ratio == busy_ratio
+
+
+def test_two_answers_at_once_are_no_division_by_zero() -> None:
+    sample = Sample(1.0, stats(stream(0, 1)))
+    assert observe(sample, sample, [], None).goodput_bps == 0.0
+
+
+def test_the_floor_is_the_least_that_anything_has_seen() -> None:
+    sockets = stats(stream(0, 0, rtt_s=0.07), stream(1, 0, rtt_s=0.065), stream(2, 0))
+    assert rtt_floor([None, 0.08], sockets, [64.0, 90.0]) == pytest.approx(0.064)
+    assert rtt_floor([None], stats(), []) is None

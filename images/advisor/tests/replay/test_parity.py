@@ -1,0 +1,32 @@
+"""Recorded transfers give the decisions that they gave when they were recorded.
+
+Each of `recordings/` is the event log of a real transfer over an emulated path, beside what the sidecar of that time asked of the mover,
+published and recorded, as `replayed_json` has it. They cover all six backgrounds, backgrounds that change, stream searches, moving caps,
+known paths, the user's choice and a sidecar without a model.
+"""
+
+import asyncio
+import gzip
+import json
+from pathlib import Path
+
+import pytest
+
+from fairlead_advisor.replay.run import replay, replayed_json
+from fairlead_advisor.replay.world import read_events
+
+RECORDINGS = sorted((Path(__file__).parent / "recordings").glob("*.events.jsonl.gz"))
+
+
+def test_there_are_recordings_of_every_background() -> None:
+    names = [file.name for file in RECORDINGS]
+    assert len(names) >= 60
+    for background in ("b0-c0", "b0-c1", "b1-c0", "b1-c1", "b1-b1", "c1-c1", "bbr-visits-cubic", "bbr-visits-nobody"):
+        assert sum(f"__{background}" in name for name in names) >= 4
+
+
+@pytest.mark.parametrize("events", RECORDINGS, ids=lambda file: file.name.removesuffix(".events.jsonl.gz"))
+def test_a_recorded_transfer_gives_the_same_choices_times_and_messages(events: Path) -> None:
+    expected = events.with_name(events.name.replace(".events.jsonl.gz", ".decisions.json.gz"))
+    replayed = replayed_json(asyncio.run(replay(read_events(events))))
+    assert json.loads(json.dumps(replayed)) == json.loads(gzip.decompress(expected.read_bytes()))

@@ -1,0 +1,74 @@
+import asyncio
+from dataclasses import replace
+
+import pytest
+
+from fairlead_advisor.decide.background import Background
+from fairlead_advisor.probe.trace import Trace
+from fairlead_advisor.steer.effects import Classifier, Effects
+from fairlead_advisor.steer.paused_probe import DRAIN_S, LONGEST_QUIET_S, PausedProbe, probe_paused
+from tests.steer.conftest import EPOCH
+from tests.support.model_mover import PEER, Clock, ModelMover, QuietPath, seen
+
+
+def effects_on(clock: Clock, answer: Background) -> Effects:
+    async def classify(_trace: Trace, _window_s: float) -> Background:
+        return answer
+
+    return Effects(
+        probe=QuietPath(clock).probe,
+        monitor=lambda _peer: pytest.fail("not asked for"),
+        now=lambda: EPOCH,
+        classifier=Classifier(classify, (5.0, 10.0)),
+        monotonic_s=lambda: clock.now_s,
+        sleep=clock.sleep,
+    )
+
+
+async def looked(mover: ModelMover, clock: Clock, answer: Background) -> PausedProbe:
+    return await probe_paused(mover, effects_on(clock, answer), PEER)
+
+
+async def test_even_an_unsure_look_fits_into_the_quiet_that_the_mover_grants() -> None:
+    clock = Clock(100.0)
+    mover = ModelMover(clock)
+    found = await looked(mover, clock, seen("B0-C0", 0.6, abstained=True))
+    assert found.survey is not None and found.survey.background is not None
+    assert found.paused_s < LONGEST_QUIET_S
+    assert [seconds for _, seconds in mover.holds] == [LONGEST_QUIET_S, 0]
+
+
+async def test_sampling_begins_when_the_own_data_have_arrived() -> None:
+    clock = Clock(100.0)
+    mover = ModelMover(clock, drains=False)
+    clock.events.append((2.0, lambda: setattr(mover, "drains", True)))
+    found = await looked(mover, clock, seen("B0-C0"))
+    assert found.survey is not None
+    assert 2 + 5 < found.paused_s < 2 + 5 + 1
+
+
+async def test_data_that_do_not_drain_end_the_look() -> None:
+    clock = Clock(100.0)
+    mover = ModelMover(clock, drains=False)
+    found = await looked(mover, clock, seen("B0-C0"))
+    assert (found.survey, found.failure) == (None, "the transfer's own data were still arriving after 4 s")
+    assert found.paused_s <= DRAIN_S + 0.5
+    assert mover.holds[-1][1] == 0
+
+
+async def test_a_look_that_is_cancelled_lets_the_data_flow_again() -> None:
+    clock = Clock(100.0)
+    mover = ModelMover(clock)
+    sampling = asyncio.Event()
+
+    async def classify(_trace: Trace, _window_s: float) -> Background:
+        sampling.set()
+        return await asyncio.Event().wait()  # type: ignore[return-value]
+
+    effects = replace(effects_on(clock, seen("B0-C0")), classifier=Classifier(classify, (5.0, 10.0)))
+    look = asyncio.create_task(probe_paused(mover, effects, PEER))
+    await sampling.wait()
+    look.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await look
+    assert [seconds for _, seconds in mover.holds] == [LONGEST_QUIET_S, 0]
