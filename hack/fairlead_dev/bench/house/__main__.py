@@ -26,7 +26,7 @@ def main() -> int:
     before = json.loads(BEFORE.read_text())
     rows = house_rows(read_tree(CHECKOUT), before["counts"])
     print(f"{house_table(rows)}\nbefore: commit {before['commit']}")
-    write([row.as_json() for row in rows], options.output)
+    write(rows, options.output)
     return 0
 
 

@@ -2,8 +2,10 @@
 
 import pytest
 
+from fairlead_dev.bench.house.counts import layer_contracts, pythonpath_uses
 from fairlead_dev.bench.house.pages import broken_links, orphan_pages, unresolved_citations
 from fairlead_dev.bench.house.repository import TrackedTree, read_tree
+from fairlead_dev.bench.house.rows import FEWEST_CONTRACTS
 from fairlead_dev.checkout import CHECKOUT
 
 
@@ -22,3 +24,11 @@ def test_every_link_between_pages_leads_somewhere(tree: TrackedTree) -> None:
 
 def test_every_citation_is_in_the_references(tree: TrackedTree) -> None:
     assert unresolved_citations(tree.texts) == []
+
+
+def test_no_path_of_modules_is_set_by_hand(tree: TrackedTree) -> None:
+    assert pythonpath_uses(tree.texts) == []
+
+
+def test_contracts_hold_the_layers_of_the_packages(tree: TrackedTree) -> None:
+    assert layer_contracts(tree.import_contracts) >= FEWEST_CONTRACTS
