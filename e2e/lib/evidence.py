@@ -8,12 +8,12 @@ from pathlib import Path
 
 from e2e.lib.install import RELEASE_NAMESPACE
 from fairlead_dev.clients.kubectl import CommandError, Kubectl
-from fairlead_dev.clients.watch import Change
+from fairlead_dev.clients.watch import WatchEvent
 
 LOG_LINES = "--tail=2000"
 
 
-def keep(folder: Path, kubectl: Kubectl, namespace: str, timelines: dict[str, Sequence[Change]]) -> None:
+def keep(folder: Path, kubectl: Kubectl, namespace: str, timelines: dict[str, Sequence[WatchEvent]]) -> None:
     """Writes everything a person needs to explain a failure into `folder`; what cannot be had is named in its place."""
     folder.mkdir(parents=True, exist_ok=True)
     for name, arguments, where in (

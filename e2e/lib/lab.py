@@ -16,7 +16,7 @@ from e2e.lib.waiting import PATIENCE_S, wait_until
 from fairlead_dev.clients.kubectl import CommandError, Kubectl, Object
 from fairlead_dev.clients.nodes import MOVER_ID, Disk, LocalCluster
 from fairlead_dev.clients.volumes import local_volume, wait_bound
-from fairlead_dev.clients.watch import Change, Watch
+from fairlead_dev.clients.watch import KubectlWatch, WatchEvent
 from fairlead_dev.trees.listing import LIST_SCRIPT, Listing, ListingError, compare, parse_listing
 
 
@@ -31,7 +31,7 @@ class Lab:
         self._jobs: list[Job] = []
         self.source: Disk
         self.destination: Disk
-        self._pods: Watch
+        self._pods: KubectlWatch
 
     def __enter__(self) -> Self:
         self._remove()
@@ -43,7 +43,7 @@ class Lab:
             *local_volume(self.destination, DESTINATION_CLAIM, self.namespace),
         )
         wait_bound(self.kubectl, [SOURCE_CLAIM, DESTINATION_CLAIM], self.namespace, PATIENCE_S)
-        self._pods = self._stack.enter_context(Watch(self.kubectl, "pods", namespace=self.namespace))
+        self._pods = self._stack.enter_context(KubectlWatch(self.kubectl, "pods", namespace=self.namespace))
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
@@ -106,7 +106,7 @@ class Lab:
         self._jobs.append(watched)
         return watched
 
-    def pod_versions(self) -> list[Change]:
+    def pod_versions(self) -> list[WatchEvent]:
         """Every version of every pod of the namespace so far."""
         return self._pods.changes()
 

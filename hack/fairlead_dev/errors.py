@@ -9,7 +9,7 @@ class DevError(Exception):
     exit_code = 1
 
 
-class UsageError(DevError):
+class CommandUsageError(DevError):
     """The caller's arguments or files cannot be used as they are."""
 
     exit_code = 2

@@ -29,7 +29,7 @@ PROBE_S = 3
 
 
 @dataclass(frozen=True)
-class Scene:
+class StreamCountScene:
     """A path, and how many CUBIC streams of somebody else are on it all the time."""
 
     name: str
@@ -38,10 +38,10 @@ class Scene:
 
 
 SCENES = (
-    Scene("clean", WanPath("100M", "30ms")),
-    Scene("lossy", WanPath("100M", "30ms", loss=1e-4)),
-    Scene("lossier", WanPath("100M", "30ms", loss=5e-4)),
-    Scene("shared", WanPath("100M", "30ms"), others=1),
+    StreamCountScene("clean", WanPath("100M", "30ms")),
+    StreamCountScene("lossy", WanPath("100M", "30ms", loss=1e-4)),
+    StreamCountScene("lossier", WanPath("100M", "30ms", loss=5e-4)),
+    StreamCountScene("shared", WanPath("100M", "30ms"), others=1),
 )
 
 
@@ -54,7 +54,7 @@ class Cost:
 
 
 @dataclass(frozen=True)
-class Run:
+class StreamCountRun:
     """What one transfer reached after the warm-up, second by second, and with how many streams."""
 
     goodputs_bps: list[float]
@@ -67,7 +67,7 @@ class Run:
         return statistics.fmean(self.goodputs_bps)
 
 
-def transfer(scene: Scene, streams: int | None, seconds: float, *advisor_options: object) -> Run:
+def transfer(scene: StreamCountScene, streams: int | None, seconds: float, *advisor_options: object) -> StreamCountRun:
     """One transfer; `streams` None leaves the count to the advisor."""
     folder = Path(tempfile.mkdtemp(prefix="fairlead-bench-", dir="/dev/shm"))
     with TwoHosts(scene.wan, folder) as hosts, noisy_source(folder, SOURCE_BYTES) as source:
@@ -109,7 +109,7 @@ def _flows(hosts: TwoHosts) -> bool:
     return bool(stats and stats["stage"] == "Transferring" and stats["streams"])
 
 
-def _measure(hosts: TwoHosts, seconds: float) -> Run:
+def _measure(hosts: TwoHosts, seconds: float) -> StreamCountRun:
     """Own bytes by the mover's sockets: the path's counter has the others' in it."""
     began = time.monotonic()
     goodputs_bps, counts = [], []
@@ -124,7 +124,7 @@ def _measure(hosts: TwoHosts, seconds: float) -> Run:
             counts.append(len(sent))
         before, last_s = sent, now_s
         time.sleep(max(0.0, now_s + 1.0 - time.monotonic()))
-    return Run(goodputs_bps, counts)
+    return StreamCountRun(goodputs_bps, counts)
 
 
 def _tell(record: Path) -> None:

@@ -19,6 +19,10 @@ class Goal:
     bound: float
     of: Literal["ratio", "value"] = "ratio"
 
+    def reached(self, figure: float) -> bool:
+        """Whether `figure` is on the right side of the bound."""
+        return figure >= self.bound if self.kind == "at_least" else figure <= self.bound
+
     def __str__(self) -> str:
         return f"{'>=' if self.kind == 'at_least' else '<='} {self.bound:g}"
 
@@ -43,9 +47,7 @@ class Row:
         if self.goal is None:
             return None
         figure = self.ratio if self.goal.of == "ratio" else self.value
-        if figure is None:
-            return False
-        return figure >= self.goal.bound if self.goal.kind == "at_least" else figure <= self.goal.bound
+        return figure is not None and self.goal.reached(figure)
 
     def to_json(self) -> dict[str, Any]:
         """The row as it stands in the file."""

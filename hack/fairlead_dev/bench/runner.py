@@ -22,7 +22,7 @@ from typing import Generic, TypeVar
 from fairlead_dev.bench.lab.machine import description, install, load, need, need_root, scratch_folder, version_of
 from fairlead_dev.bench.rows import Goal, Row, RowStore, heading, judged, line, markdown, not_available, write
 from fairlead_dev.checkout import BENCH_RESULTS, BINARIES
-from fairlead_dev.errors import LabError, LimitError, NotAvailableError, UsageError
+from fairlead_dev.errors import CommandUsageError, LabError, LimitError, NotAvailableError
 
 IDLE_LOAD = 0.7
 LabT = TypeVar("LabT")
@@ -66,7 +66,7 @@ def choose(parts: Sequence[Part[LabT]], names: Sequence[str]) -> list[Part[LabT]
     unknown = [name for name in names if not any(name == part.name or name in part.rows for part in parts)]
     if unknown:
         there_are = "; ".join(f"{part.name} ({', '.join(part.rows)})" for part in parts)
-        raise UsageError(f"--only {unknown[0]}: there is no such part or row; there are {there_are}")
+        raise CommandUsageError(f"--only {unknown[0]}: there is no such part or row; there are {there_are}")
     return [part for part in parts if not names or part.name in names or set(names) & set(part.rows)]
 
 
@@ -83,9 +83,9 @@ def run_bench(bench: PartsBench[LabT], arguments: Sequence[str] | None = None) -
             return 0
         for name in bench.binaries:
             if not getattr(options, name).exists():
-                raise UsageError(f"there is no {getattr(options, name)}: run `make rust` first")
+                raise CommandUsageError(f"there is no {getattr(options, name)}: run `make rust` first")
         return _measure_all(bench, parts, options)
-    except (UsageError, LabError) as error:
+    except (CommandUsageError, LabError) as error:
         print(f"error: {error}", file=sys.stderr)
         return error.exit_code
 
@@ -128,7 +128,7 @@ def _rows_of_file(file: Path) -> list[dict[str, object]]:
     try:
         return list(json.loads(file.read_text(encoding="utf-8")))
     except (OSError, ValueError) as error:
-        raise UsageError(f"--markdown {file}: {error}") from None
+        raise CommandUsageError(f"--markdown {file}: {error}") from None
 
 
 def _measure_all(bench: PartsBench[LabT], parts: Sequence[Part[LabT]], options: argparse.Namespace) -> int:

@@ -15,7 +15,7 @@ from fairlead_dev.clients.kubectl import Kubectl, Object
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class WatchEvent:
     """One announced version. `kind` is ADDED, MODIFIED or DELETED; `at_s` is monotonic."""
 
     kind: str
@@ -38,14 +38,14 @@ def parse_stream(chunks: Iterable[str]) -> Iterator[Object]:
             buffer = buffer[end:]
 
 
-class Watch:
+class KubectlWatch:
     """Collects the changes of some objects in the background; use it as a context manager."""
 
     def __init__(self, kubectl: Kubectl, *what: str, namespace: str, clock: Callable[[], float] = time.monotonic) -> None:
         command = kubectl.command("get", *what, "-o", "json", "--watch", "--output-watch-events", namespace=namespace)
         self._clock = clock
         self._lock = threading.Lock()
-        self._changes: list[Change] = []
+        self._changes: list[WatchEvent] = []
         self._process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, stdin=subprocess.DEVNULL, text=True)
         self._reader = threading.Thread(target=self._read, daemon=True)
 
@@ -58,7 +58,7 @@ class Watch:
         self._process.wait(timeout=30)
         self._reader.join(timeout=30)
 
-    def changes(self) -> list[Change]:
+    def changes(self) -> list[WatchEvent]:
         """Everything announced so far, oldest first."""
         with self._lock:
             return list(self._changes)
@@ -79,4 +79,4 @@ class Watch:
             return
         for event in parse_stream(stream):
             with self._lock:
-                self._changes.append(Change(str(event.get("type", "")), event.get("object", {}), self._clock()))
+                self._changes.append(WatchEvent(str(event.get("type", "")), event.get("object", {}), self._clock()))

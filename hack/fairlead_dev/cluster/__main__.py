@@ -16,8 +16,8 @@ from fairlead_dev.cluster.errors import ClusterError
 from fairlead_dev.cluster.kubernetes.node import KubernetesNode, archive_from
 from fairlead_dev.cluster.layout import Layout, WanSettings
 from fairlead_dev.cluster.machine import network, shell
-from fairlead_dev.cluster.machine.progress import Progress
-from fairlead_dev.errors import UsageError
+from fairlead_dev.cluster.machine.progress import BuildProgress
+from fairlead_dev.errors import CommandUsageError
 
 HELP = """Use it:
   hack/cluster/cluster kubectl get nodes
@@ -152,7 +152,7 @@ def _logs(options: argparse.Namespace, cluster: Cluster) -> int:
         print("\n".join(services) or f"{options.node} has no logs")
         return 0
     if options.service not in services:
-        raise UsageError(f"{options.node} has no log of {options.service!r}; it has {', '.join(services) or 'none'}")
+        raise CommandUsageError(f"{options.node} has no log of {options.service!r}; it has {', '.join(services) or 'none'}")
     path = cluster.paths.cluster_logs / f"{options.node}-{options.service}.log"
     words = ["tail", "-n", "+1" if not options.follow else "50", *(["-f"] if options.follow else []), str(path)]
     return _become(words)
@@ -182,7 +182,7 @@ def _kubectl(arguments: list[str], cluster: Cluster) -> NoReturn:
 
 def _exec(arguments: list[str], cluster: Cluster) -> NoReturn:
     if len(arguments) < 3 or arguments[1] != "--":
-        raise UsageError("usage: cluster exec NODE -- COMMAND…")
+        raise CommandUsageError("usage: cluster exec NODE -- COMMAND…")
     if arguments[0] == layout.CONTROL_PLANE:
         _become(cluster.control_plane.box.enter(arguments[2:]))
     _become(KubernetesNode(layout.node_named(arguments[0]), cluster.paths).box.enter(arguments[2:]))
@@ -190,7 +190,7 @@ def _exec(arguments: list[str], cluster: Cluster) -> NoReturn:
 
 def _enter(arguments: list[str], cluster: Cluster) -> NoReturn:
     if len(arguments) < 2 or arguments[0] != "--":
-        raise UsageError("usage: cluster enter -- COMMAND…")
+        raise CommandUsageError("usage: cluster enter -- COMMAND…")
     cluster.require_up()
     _become(network.inside(layout.CONTROL_PLANE, arguments[1:]), cluster.environment())
 
@@ -206,9 +206,9 @@ def _become(words: list[str], environment: Mapping[str, str] | None = None) -> N
 def main() -> None:
     """Run the command of sys.argv; failures end with a message and exit code 1 (2 for wrong usage)."""
     try:
-        cluster = Cluster(Layout.from_environment(os.environ), Progress())
+        cluster = Cluster(Layout.from_environment(os.environ), BuildProgress())
         code = dispatch(sys.argv[1:], cluster)
-    except UsageError as error:
+    except CommandUsageError as error:
         print(f"cluster: {error}", file=sys.stderr)
         code = 2
     except ClusterError as error:

@@ -16,7 +16,7 @@ from fairlead_dev.cluster.machine import network, process, shell
 from fairlead_dev.cluster.machine.box import Box
 from fairlead_dev.cluster.machine.cgroups import MOUNTINFO, NodeGroups
 from fairlead_dev.cluster.machine.settings import MachineSettings
-from fairlead_dev.errors import UsageError
+from fairlead_dev.errors import CommandUsageError
 
 OWNER_FILE = ".fairlead-cluster"
 
@@ -127,7 +127,9 @@ class Cleanup:
 
     def _check_state(self) -> None:
         if self._state.exists() and not (self._state / OWNER_FILE).exists() and any(self._state.iterdir()):
-            raise UsageError(f"{self._state} holds files that are not a local cluster's; set FAIRLEAD_STATE to an empty or new folder")
+            raise CommandUsageError(
+                f"{self._state} holds files that are not a local cluster's; set FAIRLEAD_STATE to an empty or new folder"
+            )
 
     def _boxes(self) -> list[Box]:
         return [Box(name, self._paths, node=name != layout.CONTROL_PLANE) for name in layout.BOXES]

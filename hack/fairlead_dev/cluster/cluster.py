@@ -21,7 +21,7 @@ from fairlead_dev.cluster.kubernetes.node import all_nodes, require_running
 from fairlead_dev.cluster.kubernetes.wan import WideAreaLink
 from fairlead_dev.cluster.layout import NODES, Layout, WanSettings
 from fairlead_dev.cluster.machine import network, preflight, shell
-from fairlead_dev.cluster.machine.progress import Progress, duration
+from fairlead_dev.cluster.machine.progress import BuildProgress, duration
 
 READY_TIMEOUT_S = 300
 
@@ -29,7 +29,7 @@ READY_TIMEOUT_S = 300
 class Cluster:
     """The one local cluster of a state folder."""
 
-    def __init__(self, paths: Layout, progress: Progress) -> None:
+    def __init__(self, paths: Layout, progress: BuildProgress) -> None:
         self.paths = paths
         self.progress = progress
         self.control_plane = ControlPlane(paths)

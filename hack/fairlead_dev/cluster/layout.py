@@ -8,7 +8,7 @@ from ipaddress import IPv4Address, IPv4Interface, IPv4Network
 from pathlib import Path
 
 from fairlead_dev.checkout import CHECKOUT
-from fairlead_dev.errors import UsageError
+from fairlead_dev.errors import CommandUsageError
 
 PREFIX = "fairlead-"
 
@@ -46,7 +46,7 @@ MINIMUM_GO = (1, 26, 6)
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
+class ClusterNode:
     """One Kubernetes node: a box with a management interface and, for a data transfer node, a data interface."""
 
     name: str
@@ -75,17 +75,17 @@ class Node:
         return self.data_address is not None
 
 
-def _transfer_node(name: str, index: int, site: str, data_address: IPv4Address) -> Node:
+def _transfer_node(name: str, index: int, site: str, data_address: IPv4Address) -> ClusterNode:
     labels = {"fairlead.io/dtn": "true", "fairlead.io/site": site, "topology.kubernetes.io/zone": site}
-    return Node(name, index, labels, data_address)
+    return ClusterNode(name, index, labels, data_address)
 
 
-NODES: tuple[Node, ...] = (
-    Node("mgmt", 0, {"fairlead.io/role": "mgmt", "topology.kubernetes.io/zone": "site-mgmt"}),
+NODES: tuple[ClusterNode, ...] = (
+    ClusterNode("mgmt", 0, {"fairlead.io/role": "mgmt", "topology.kubernetes.io/zone": "site-mgmt"}),
     _transfer_node("dtn-a", 1, "site-a", DATA[1]),
     _transfer_node("dtn-b", 2, "site-b", DATA[2]),
 )
-TRANSFER_NODES: tuple[Node, ...] = tuple(node for node in NODES if node.is_transfer_node)
+TRANSFER_NODES: tuple[ClusterNode, ...] = tuple(node for node in NODES if node.is_transfer_node)
 BOXES: tuple[str, ...] = (CONTROL_PLANE, *(node.name for node in NODES))
 
 
@@ -94,12 +94,12 @@ def namespace(box: str) -> str:
     return f"{PREFIX}{box}"
 
 
-def node_named(name: str) -> Node:
+def node_named(name: str) -> ClusterNode:
     """The node called `name`; raises UsageError naming those that exist."""
     for node in NODES:
         if node.name == name:
             return node
-    raise UsageError(f"there is no node {name!r}; the nodes are {', '.join(node.name for node in NODES)}")
+    raise CommandUsageError(f"there is no node {name!r}; the nodes are {', '.join(node.name for node in NODES)}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,9 +125,11 @@ class Layout:
         repository = CHECKOUT
         for name, path in (("XDG_CACHE_HOME", cache_home), ("FAIRLEAD_STATE", state)):
             if not path.is_absolute():
-                raise UsageError(f"{name} must be an absolute path, not {str(path)!r}")
+                raise CommandUsageError(f"{name} must be an absolute path, not {str(path)!r}")
         if state.is_relative_to("/run"):
-            raise UsageError("FAIRLEAD_STATE must not be under /run, which every node mounts anew; leave it unset or choose another folder")
+            raise CommandUsageError(
+                "FAIRLEAD_STATE must not be under /run, which every node mounts anew; leave it unset or choose another folder"
+            )
         return Layout(repository, cache, state, repository / cargo_target)
 
     @property

@@ -11,10 +11,10 @@ import time
 
 from fairlead_dev.checkout import CHECKOUT
 from fairlead_dev.clients.kubectl import CommandError, Object
-from fairlead_dev.clients.watch import Watch
+from fairlead_dev.clients.watch import KubectlWatch
 from fairlead_dev.demo.outcome import (
     DemoError,
-    Verdict,
+    ReceiverVerdict,
     condition,
     conditions_table,
     diagnosis,
@@ -25,7 +25,7 @@ from fairlead_dev.demo.outcome import (
     result_line,
 )
 from fairlead_dev.demo.progress import Display, LinkSample, link_rate_mbps, megabytes, summary
-from fairlead_dev.demo.sites.base import JOB, NAMESPACE, End, Site, TreeSize
+from fairlead_dev.demo.sites.base import JOB, NAMESPACE, Site, SiteEnd, TreeSize
 from fairlead_dev.demo.sites.local import LocalSite
 from fairlead_dev.demo.sites.pods import CurrentSite, KindSite, PodSiteOptions
 from fairlead_dev.trees.listing import ListingError, compare, totals
@@ -68,11 +68,11 @@ def make_site(options: argparse.Namespace) -> Site:
     return CurrentSite(CHECKOUT, pods)
 
 
-def follow(site: Site, steps: Steps) -> tuple[Object, Verdict | None]:
+def follow(site: Site, steps: Steps) -> tuple[Object, ReceiverVerdict | None]:
     """Shows the job until it has succeeded or failed; returns it and the receiver's verdict. Raises DemoError on a standstill."""
     with (
-        Watch(site.kubectl, "transferjob", JOB, namespace=NAMESPACE) as jobs,
-        Watch(site.kubectl, "pods", "-l", "fairlead.io/role=receiver", namespace=NAMESPACE) as pods,
+        KubectlWatch(site.kubectl, "transferjob", JOB, namespace=NAMESPACE) as jobs,
+        KubectlWatch(site.kubectl, "pods", "-l", "fairlead.io/role=receiver", namespace=NAMESPACE) as pods,
     ):
         job = show_until_ended(site, steps, jobs)
         # The two watches are not in step: the verdict that the job's status tells of may still be on its way.
@@ -84,7 +84,7 @@ def follow(site: Site, steps: Steps) -> tuple[Object, Verdict | None]:
             time.sleep(LOOK_INTERVAL_S)
 
 
-def show_until_ended(site: Site, steps: Steps, jobs: Watch) -> Object:
+def show_until_ended(site: Site, steps: Steps, jobs: KubectlWatch) -> Object:
     """Shows the job as it goes on; returns the version that has succeeded or failed. Raises DemoError on a standstill."""
     display = Display()
     interval_s = TERMINAL_INTERVAL_S if sys.stdout.isatty() else PLAIN_INTERVAL_S
@@ -120,9 +120,9 @@ def show_job(site: Site, job: Object) -> None:
     print(described[described.find("\nEvents:") + 1 :], flush=True)
 
 
-def verify(site: Site, verdict: Verdict) -> None:
+def verify(site: Site, verdict: ReceiverVerdict) -> None:
     """Compares both ends by their own listings. Raises DemoError that shows the first differences."""
-    source, destination = site.list_tree(End.SOURCE), site.list_tree(End.DESTINATION)
+    source, destination = site.list_tree(SiteEnd.SOURCE), site.list_tree(SiteEnd.DESTINATION)
     differences = compare(source, destination)
     if differences:
         shown = "\n".join(f"  {difference}" for difference in differences[:DIFFERENCES_SHOWN])

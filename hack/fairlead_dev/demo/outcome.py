@@ -15,7 +15,7 @@ class DemoError(RuntimeError):
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class ReceiverVerdict:
     """The part of the receiver's closing statement that the demo reports."""
 
     verdict: str
@@ -26,7 +26,7 @@ class Verdict:
     bulk_seconds: float
 
 
-def receiver_verdict(pods: Iterable[Object]) -> Verdict | None:
+def receiver_verdict(pods: Iterable[Object]) -> ReceiverVerdict | None:
     """The last verdict that a receiver among `pods` (versions of pods, oldest first) left in its termination message."""
     found = None
     for pod in pods:
@@ -37,10 +37,10 @@ def receiver_verdict(pods: Iterable[Object]) -> Verdict | None:
     return found
 
 
-def _parse(message: str) -> Verdict | None:
+def _parse(message: str) -> ReceiverVerdict | None:
     try:
         body = json.loads(message)
-        return Verdict(
+        return ReceiverVerdict(
             verdict=str(body["verdict"]),
             reason=str(body["reason"]),
             message=str(body["message"]),
@@ -80,14 +80,14 @@ def job_seconds(job: Object) -> float:
     return (end - start).total_seconds()
 
 
-def goodput_mbps(verdict: Verdict) -> float:
+def goodput_mbps(verdict: ReceiverVerdict) -> float:
     """Payload bits per second of the bulk phase, in Mb/s. Raises DemoError where the verdict does not tell it."""
     if verdict.bulk_seconds <= 0:
         raise DemoError("the receiver's verdict has no bulk phase, so there is no goodput to report; was there nothing to move?")
     return verdict.bytes_total * 8 / verdict.bulk_seconds / 1e6
 
 
-def result_line(verdict: Verdict, seconds: float, link_mbps: float | None, verified: bool) -> str:
+def result_line(verdict: ReceiverVerdict, seconds: float, link_mbps: float | None, verified: bool) -> str:
     """The demo's last line. `link_mbps` is None where the link's rate is not known."""
     return json.dumps(
         {

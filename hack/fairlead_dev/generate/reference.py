@@ -18,7 +18,7 @@ from fairlead.api.reasons import (
     PolicyReason,
     Reason,
 )
-from fairlead_dev.generate.crd import FAIRNESS_POLICY, NETWORK_PATH, TRANSFER_JOB, Resource, resource_schema
+from fairlead_dev.generate.crd import FAIRNESS_POLICY, NETWORK_PATH, TRANSFER_JOB, GeneratedResource, resource_schema
 
 
 class _Constant(Protocol):
@@ -113,7 +113,7 @@ class _Field:
     rules: tuple[str, ...]
 
 
-def render(resource: Resource) -> str:
+def render(resource: GeneratedResource) -> str:
     """The page as Markdown."""
     schema = resource_schema(resource)
     page = _PAGES[resource.kind]

@@ -23,7 +23,7 @@ LOG_TAIL_CHARS = 800
 
 
 @dataclass(frozen=True, slots=True)
-class Usage:
+class ProcessUsage:
     """How a process ended and what it took."""
 
     exit_code: int
@@ -70,7 +70,7 @@ class Process:
                 env={**os.environ, **(env or {})},
             )
         self._pidfd = os.pidfd_open(self._child.pid)
-        self._usage: Usage | None = None
+        self._usage: ProcessUsage | None = None
         self._peak_rss_bytes = 0
 
     @property
@@ -91,7 +91,7 @@ class Process:
                     self._peak_rss_bytes = max(self._peak_rss_bytes, int(line.split()[1]) * 1024)
         return self._peak_rss_bytes
 
-    def wait(self, limit_s: float, *, beside: Sequence[Process] = ()) -> Usage:
+    def wait(self, limit_s: float, *, beside: Sequence[Process] = ()) -> ProcessUsage:
         """Waits for its end, noting the memory of the processes `beside` too. Raises LimitError past the limit."""
         deadline_s = time.monotonic() + limit_s
         while self._usage is None:
@@ -104,7 +104,7 @@ class Process:
                 raise LimitError(f"`{self.shown}` did not end within {limit_s:.0f} s{self.said()}")
         return self._usage
 
-    def succeed(self, limit_s: float, *, beside: Sequence[Process] = ()) -> Usage:
+    def succeed(self, limit_s: float, *, beside: Sequence[Process] = ()) -> ProcessUsage:
         """Waits for its end and raises LabError unless that was a success."""
         usage = self.wait(limit_s, beside=beside)
         if usage.exit_code != 0:
@@ -116,7 +116,7 @@ class Process:
         if self.is_running:
             signal.pidfd_send_signal(self._pidfd, number)
 
-    def stop(self) -> Usage:
+    def stop(self) -> ProcessUsage:
         """Ends it, kindly first, and what it left in its session."""
         if self._usage is None:
             self.signal(signal.SIGTERM)
@@ -144,7 +144,7 @@ class Process:
         _, status, used = os.wait4(self._child.pid, 0)
         self._child.returncode = os.waitstatus_to_exitcode(status)
         wall_s = time.monotonic() - self._started_s
-        self._usage = Usage(self._child.returncode, wall_s, used.ru_utime + used.ru_stime, self._peak_rss_bytes)
+        self._usage = ProcessUsage(self._child.returncode, wall_s, used.ru_utime + used.ru_stime, self._peak_rss_bytes)
         os.close(self._pidfd)
 
 

@@ -19,10 +19,10 @@ from fairlead_dev.testbed.dataset.pack import pack
 from fairlead_dev.testbed.dataset.plan import PlannedRun, plan_runs, write_plan
 from fairlead_dev.testbed.dataset.specification import Specification
 from fairlead_dev.testbed.lab.namespaces import remove_abandoned
-from fairlead_dev.testbed.runs.batch import Named, Rules, State, generate, in_order, is_recorded, recorder
+from fairlead_dev.testbed.runs.batch import BatchRules, BatchState, Named, generate, in_order, is_recorded, recorder
 from fairlead_dev.testbed.runs.packing import Budget, estimate_s
-from fairlead_dev.testbed.runs.progress import Progress, duration
-from fairlead_dev.testbed.runs.record import MANIFEST, Bench, length_s, record
+from fairlead_dev.testbed.runs.progress import BatchProgress, duration
+from fairlead_dev.testbed.runs.record import MANIFEST, RecordingLab, length_s, record
 from fairlead_dev.testbed.scenario.load import load_scenario, load_toml, named_scenarios, validated
 from fairlead_dev.testbed.validation.measure import FIGURES, comparisons, faults_of, shares, table, write_figures
 from fairlead_dev.testbed.validation.scenarios import OVERLAY_1, OVERLAY_1_FIFTH, against_theory, coexistence
@@ -120,7 +120,7 @@ def _run(options: argparse.Namespace) -> int:
     scenario = validated(options.scenario, content, type(scenario))
     remove_abandoned()
     print(f"{scenario.name}: about {duration(length_s(scenario))}", file=sys.stderr)
-    verdict = _stoppable(record(scenario, options.output, Bench(find_program()), 0))
+    verdict = _stoppable(record(scenario, options.output, RecordingLab(find_program()), 0))
     manifest = json.loads((options.output / MANIFEST).read_text())
     for flow in manifest["flows"]:
         print(f"  {flow['name']:20} {flow['goodput_bps'] / 1e6:8.1f} Mb/s  {', '.join(flow['congestion_controls'])}")
@@ -157,7 +157,7 @@ def _summary(plan: Sequence[PlannedRun], budget: Budget) -> str:
 def _generate(options: argparse.Namespace) -> int:
     plan = plan_runs(_specification(options.specification))
     budget = Budget(options.cores, options.side_by_side)
-    bench = Bench(find_program())
+    bench = RecordingLab(find_program())
     remove_abandoned()
     options.folder.mkdir(parents=True, exist_ok=True)
     write_plan(options.folder / "plan.jsonl", plan)
@@ -167,12 +167,12 @@ def _generate(options: argparse.Namespace) -> int:
         file=sys.stderr,
     )
     limit_s = None if options.minutes is None else options.minutes * 60
-    rules = Rules(budget, options.attempts, limit_s, options.keep_disturbed)
-    state = _stoppable(generate(plan, options.folder, recorder(bench), rules, Progress(len(plan), budget, sys.stderr)))
+    rules = BatchRules(budget, options.attempts, limit_s, options.keep_disturbed)
+    state = _stoppable(generate(plan, options.folder, recorder(bench), rules, BatchProgress(len(plan), budget, sys.stderr)))
     return _report(state, len(plan))
 
 
-def _report(state: State, total: int) -> int:
+def _report(state: BatchState, total: int) -> int:
     for name, faults in state.given_up.items():
         print(f"given up: {name}: {faults}", file=sys.stderr)
     if state.given_up:
@@ -204,9 +204,9 @@ def _validate(options: argparse.Namespace) -> int:
     options.folder.mkdir(parents=True, exist_ok=True)
     budget = Budget(options.cores, options.side_by_side)
     limit_s = None if options.minutes is None else options.minutes * 60
-    rules = Rules(budget, stop_after_s=limit_s, keep_disturbed=options.keep_disturbed)
-    progress = Progress(len(scenarios), budget, sys.stderr)
-    state = _stoppable(generate([Named(one) for one in scenarios], options.folder, recorder(Bench(find_program())), rules, progress))
+    rules = BatchRules(budget, stop_after_s=limit_s, keep_disturbed=options.keep_disturbed)
+    progress = BatchProgress(len(scenarios), budget, sys.stderr)
+    state = _stoppable(generate([Named(one) for one in scenarios], options.folder, recorder(RecordingLab(find_program())), rules, progress))
     kept = len(state.given_up) if options.keep_disturbed else 0
     if state.done + kept < len(scenarios):
         return _report(state, len(scenarios))

@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fairlead_dev.errors import UsageError
+from fairlead_dev.errors import CommandUsageError
 
 FORMAT = 1
 RUNS_FILE = "runs.jsonl.gz"
@@ -155,14 +155,14 @@ def read_runs(folder: Path) -> dict[str, dict[str, Any]]:
         with gzip.open(file, "rb") as opened:
             text = opened.read(_MOST_METADATA_BYTES + 1)
     except OSError as error:
-        raise UsageError(f"{file}: cannot be read ({error}): name a folder with a packed data set") from None
+        raise CommandUsageError(f"{file}: cannot be read ({error}): name a folder with a packed data set") from None
     if len(text) > _MOST_METADATA_BYTES:
-        raise UsageError(f"{file}: unpacks to over {_MOST_METADATA_BYTES} bytes: is it a data set's?")
+        raise CommandUsageError(f"{file}: unpacks to over {_MOST_METADATA_BYTES} bytes: is it a data set's?")
     try:
         runs = [json.loads(line) for line in text.splitlines()]
         return {run["name"]: run for run in runs}
     except (ValueError, KeyError, TypeError) as error:
-        raise UsageError(f"{file}: is damaged ({error}): fetch or generate the data set again") from None
+        raise CommandUsageError(f"{file}: is damaged ({error}): fetch or generate the data set again") from None
 
 
 def read_split(folder: Path, split: str) -> Iterator[Recording]:
@@ -174,7 +174,7 @@ def read_split(folder: Path, split: str) -> Iterator[Recording]:
     names, start, rate_hz, floor_ms, step_ms, rtt, lateness = arrays
     for index, name in enumerate(names):
         if str(name) not in runs:
-            raise UsageError(f"{file}: run {name} is not in {RUNS_FILE}: the files are of different data sets")
+            raise CommandUsageError(f"{file}: run {name} is not in {RUNS_FILE}: the files are of different data sets")
         part = slice(int(start[index]), int(start[index + 1]))
         rtts_ms = _milliseconds(rtt[part], floor_ms[index], step_ms[index])
         times_s = np.arange(len(rtts_ms)) / rate_hz[index] + lateness[part] * LATENESS_UNIT_S
@@ -189,9 +189,9 @@ def _arrays(file: Path, why_missing: str, *names: str) -> list[NDArray[Any]]:
     try:
         with np.load(file, allow_pickle=False) as arrays:
             if int(arrays["format"]) != FORMAT:
-                raise UsageError(f"{file}: has format {int(arrays['format'])}, this program reads {FORMAT}")
+                raise CommandUsageError(f"{file}: has format {int(arrays['format'])}, this program reads {FORMAT}")
             return [arrays[name] for name in names]
     except FileNotFoundError:
-        raise UsageError(f"{file}: no such file: {why_missing}") from None
+        raise CommandUsageError(f"{file}: no such file: {why_missing}") from None
     except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
-        raise UsageError(f"{file}: is damaged ({error}): fetch or generate the data set again") from None
+        raise CommandUsageError(f"{file}: is damaged ({error}): fetch or generate the data set again") from None

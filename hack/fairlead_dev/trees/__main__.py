@@ -6,11 +6,11 @@ import argparse
 import sys
 from pathlib import Path
 
-from fairlead_dev.trees.plan import Tree, odd_tree, plain_tree, survey_tree
+from fairlead_dev.trees.plan import PlannedTree, odd_tree, plain_tree, survey_tree
 from fairlead_dev.trees.write import write_tree
 
 
-def plan(options: argparse.Namespace) -> Tree:
+def plan(options: argparse.Namespace) -> PlannedTree:
     """The tree that the options ask for. Raises ValueError where there is none."""
     if options.shape == "odd":
         return odd_tree(options.bytes_total, options.seed)

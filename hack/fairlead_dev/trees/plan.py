@@ -58,7 +58,7 @@ class Symlink:
 
 
 @dataclass(frozen=True, slots=True)
-class Tree:
+class PlannedTree:
     """A whole tree. Directories come before what they hold."""
 
     directories: tuple[Directory, ...]
@@ -100,11 +100,11 @@ class _Builder:
     def symlink(self, path: bytes, target: bytes) -> None:
         self.symlinks.append(Symlink(path, target))
 
-    def tree(self) -> Tree:
-        return Tree(tuple(self.directories), tuple(self.files), tuple(self.symlinks))
+    def tree(self) -> PlannedTree:
+        return PlannedTree(tuple(self.directories), tuple(self.files), tuple(self.symlinks))
 
 
-def plain_tree(bytes_total: int, files: int, seed: int = 1) -> Tree:
+def plain_tree(bytes_total: int, files: int, seed: int = 1) -> PlannedTree:
     """A flat tree of `files` ordinary files of about equal size that sum to `bytes_total` bytes."""
     if files < 1:
         raise ValueError(f"a tree needs at least one file, asked for {files}")
@@ -116,7 +116,7 @@ def plain_tree(bytes_total: int, files: int, seed: int = 1) -> Tree:
     return build.tree()
 
 
-def odd_tree(bytes_total: int = 0, seed: int = 2) -> Tree:
+def odd_tree(bytes_total: int = 0, seed: int = 2) -> PlannedTree:
     """Everything that a directory may hold beside ordinary files, and `bytes_total` bytes more in one ordinary file."""
     build = _Builder(seed)
     _add_oddities(build, b"odd")
@@ -125,7 +125,7 @@ def odd_tree(bytes_total: int = 0, seed: int = 2) -> Tree:
     return build.tree()
 
 
-def survey_tree(bytes_total: int, files: int, seed: int = 3) -> Tree:
+def survey_tree(bytes_total: int, files: int, seed: int = 3) -> PlannedTree:
     """A tree like a run of an instrument: few large files, many small ones, nested folders, and the oddities of `odd_tree`.
 
     It holds exactly `files` files and `bytes_total` bytes; raises ValueError where that cannot be.

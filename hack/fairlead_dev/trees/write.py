@@ -6,12 +6,12 @@ import os
 import random
 from pathlib import Path
 
-from fairlead_dev.trees.plan import RegularFile, Tree
+from fairlead_dev.trees.plan import PlannedTree, RegularFile
 
 CHUNK_BYTES = 4 << 20
 
 
-def write_tree(tree: Tree, root: Path, owner: int | None = None) -> None:
+def write_tree(tree: PlannedTree, root: Path, owner: int | None = None) -> None:
     """Makes `tree` below `root`, which must be absent or empty, owned by user and group `owner` where given.
 
     Raises FileExistsError if `root` holds anything, OSError as the file system does.

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from fairlead_dev.checkout import BINARIES
-from fairlead_dev.errors import LabError, UsageError
+from fairlead_dev.errors import CommandUsageError, LabError
 from fairlead_dev.netlab import links
 from fairlead_dev.netlab.pair import Net, ends, route, two_namespaces
 from fairlead_dev.netlab.processes import Process, run, running, wait_until
@@ -27,7 +27,7 @@ def find_program() -> Path:
     built = BINARIES / "fairlead-wan"
     found = named or (str(built) if built.exists() else shutil.which("fairlead-wan"))
     if not found or not os.access(found, os.X_OK):
-        raise UsageError(f"{named or 'fairlead-wan'}: no such program: build it with `make rust`, or name it in ${PROGRAM_VARIABLE}")
+        raise CommandUsageError(f"{named or 'fairlead-wan'}: no such program: build it with `make rust`, or name it in ${PROGRAM_VARIABLE}")
     return Path(found).resolve()
 
 

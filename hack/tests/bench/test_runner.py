@@ -11,7 +11,7 @@ from fairlead_dev.bench.mover.__main__ import BENCH as MOVER
 from fairlead_dev.bench.mover.plan import GOALS, PARTS
 from fairlead_dev.bench.rows import Row, RowStore, judged, line, not_available, write
 from fairlead_dev.bench.runner import PartsBench, choose
-from fairlead_dev.errors import UsageError
+from fairlead_dev.errors import CommandUsageError
 
 
 @pytest.mark.parametrize(
@@ -69,5 +69,5 @@ def test_every_goal_is_a_row_of_one_part(bench: PartsBench[Any]) -> None:
 def test_parts_are_chosen_by_their_name_or_a_row() -> None:
     assert [part.name for part in choose(PARTS, ["disk_4gib", "memory"])] == ["memory", "disk"]
     assert choose(PARTS, []) == list(PARTS)
-    with pytest.raises(UsageError, match="nonsense"):
+    with pytest.raises(CommandUsageError, match="nonsense"):
         choose(PARTS, ["nonsense"])

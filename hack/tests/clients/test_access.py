@@ -11,7 +11,7 @@ import pytest
 
 from fairlead_dev.clients.kubectl import CommandError, Kubectl, run
 from fairlead_dev.clients.nodes import bytes_carried, network_namespace
-from fairlead_dev.clients.watch import Watch, parse_stream
+from fairlead_dev.clients.watch import KubectlWatch, parse_stream
 
 
 def fake_kubectl(folder: Path, script: str) -> Kubectl:
@@ -57,7 +57,7 @@ def test_a_stream_of_objects_may_be_cut_anywhere(size: int) -> None:
 def test_a_watch_collects_changes_in_order(tmp_path: Path, indent: int | None) -> None:
     events = [{"type": kind, "object": {"metadata": {"resourceVersion": str(at)}}} for at, kind in enumerate(["ADDED", "MODIFIED"])]
     (tmp_path / "events").write_text("\n".join(json.dumps(event, indent=indent) for event in events) + "\n")
-    watch = Watch(fake_kubectl(tmp_path, f"exec cat {tmp_path}/events"), "pods", namespace="demo")
+    watch = KubectlWatch(fake_kubectl(tmp_path, f"exec cat {tmp_path}/events"), "pods", namespace="demo")
     with watch:
         watch.wait_until_ended(timeout_s=120)
     assert [(change.kind, change.object["metadata"]["resourceVersion"]) for change in watch.changes()] == [
@@ -93,7 +93,7 @@ def test_a_nodes_network_namespace_is_that_of_its_end_of_the_link() -> None:
 
 def test_a_change_is_seen_as_soon_as_its_line_is_complete(tmp_path: Path) -> None:
     event = json.dumps({"type": "ADDED", "object": {}})
-    with Watch(fake_kubectl(tmp_path, f"echo '{event}'; exec sleep 60"), "pods", namespace="demo") as watch:
+    with KubectlWatch(fake_kubectl(tmp_path, f"echo '{event}'; exec sleep 60"), "pods", namespace="demo") as watch:
         deadline_s = time.monotonic() + 120
         while not watch.changes() and time.monotonic() < deadline_s:
             time.sleep(0.02)

@@ -11,7 +11,7 @@ from fairlead_dev.cluster.artifacts.images import Archive, digest_of
 from fairlead_dev.cluster.artifacts.programs import PROGRAMS
 from fairlead_dev.cluster.errors import ClusterError
 from fairlead_dev.cluster.layout import Layout
-from fairlead_dev.errors import UsageError
+from fairlead_dev.errors import CommandUsageError
 
 CACHE = Path("/cache/bin")
 
@@ -46,7 +46,7 @@ def test_every_pinned_module_has_its_versions_and_checksums_in_the_repository() 
 
 
 def test_an_unknown_program_is_refused_with_the_known_ones() -> None:
-    with pytest.raises(UsageError, match=r"no program docker; known are .*kubelet"):
+    with pytest.raises(CommandUsageError, match=r"no program docker; known are .*kubelet"):
         programs.select(["kubectl", "docker"])
 
 

@@ -11,7 +11,7 @@ from fairlead_dev.cluster import layout
 from fairlead_dev.cluster.cleanup import OWNER_FILE, Cleanup
 from fairlead_dev.cluster.kubernetes import addons, node_config, pki
 from fairlead_dev.cluster.layout import NODES, Layout
-from fairlead_dev.errors import UsageError
+from fairlead_dev.errors import CommandUsageError
 
 PATHS = Layout(Path("/checkout"), Path("/cache"), Path("/state"), Path("/target"))
 GIB = 1 << 30
@@ -77,9 +77,9 @@ def test_a_folder_with_someone_elses_files_is_never_taken_as_state(tmp_path: Pat
     state = tmp_path / "documents"
     state.mkdir()
     (state / "thesis.tex").write_text("years of work")
-    with pytest.raises(UsageError, match="FAIRLEAD_STATE"):
+    with pytest.raises(CommandUsageError, match="FAIRLEAD_STATE"):
         Cleanup(layout_with_state(state)).claim_state()
-    with pytest.raises(UsageError, match="FAIRLEAD_STATE"):
+    with pytest.raises(CommandUsageError, match="FAIRLEAD_STATE"):
         Cleanup(layout_with_state(state)).remove_all()
     assert (state / "thesis.tex").read_text() == "years of work"
 

@@ -8,7 +8,7 @@ import pytest
 
 from fairlead_dev.cluster import layout
 from fairlead_dev.cluster.layout import NODES, Layout, WanSettings
-from fairlead_dev.errors import UsageError
+from fairlead_dev.errors import CommandUsageError
 
 BENCHMARKING = IPv4Network("198.18.0.0/15")
 
@@ -48,7 +48,7 @@ def test_transfer_nodes_are_labelled_and_at_different_sites() -> None:
 
 
 def test_an_unknown_node_is_refused_with_the_names_of_those_that_exist() -> None:
-    with pytest.raises(UsageError, match=r"'dtn-c'.*mgmt, dtn-a, dtn-b"):
+    with pytest.raises(CommandUsageError, match=r"'dtn-c'.*mgmt, dtn-a, dtn-b"):
         layout.node_named("dtn-c")
 
 
@@ -68,7 +68,7 @@ def test_paths_follow_the_environment(environment: dict[str, str], cache: str, s
 
 @pytest.mark.parametrize("state", ["relative/state", "/run/state"])
 def test_a_state_folder_that_cannot_work_is_refused_by_name(state: str) -> None:
-    with pytest.raises(UsageError, match="FAIRLEAD_STATE"):
+    with pytest.raises(CommandUsageError, match="FAIRLEAD_STATE"):
         Layout.from_environment({"HOME": "/root", "FAIRLEAD_STATE": state})
 
 

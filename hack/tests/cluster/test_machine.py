@@ -15,7 +15,7 @@ from fairlead_dev.cluster import layout
 from fairlead_dev.cluster.machine import network, process, settings
 from fairlead_dev.cluster.machine.cgroups import NodeGroups, parse_hierarchies
 from fairlead_dev.cluster.machine.process import Identity
-from fairlead_dev.cluster.machine.progress import Progress, duration, finished_line, running_line
+from fairlead_dev.cluster.machine.progress import BuildProgress, duration, finished_line, running_line
 from fairlead_dev.cluster.machine.settings import MachineSettings, wanted_changes, wanted_restores
 
 STAT_TAIL = "S 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 98765 20 21"
@@ -167,6 +167,6 @@ def test_a_running_step_tells_how_long_it_usually_takes_if_that_is_long() -> Non
 def test_a_step_that_fails_is_not_reported_as_done() -> None:
     stream = io.StringIO()
     ticks = iter([0.0, 3.0])
-    with pytest.raises(ValueError, match="broken"), Progress(stream, lambda: next(ticks)).step("work"):
+    with pytest.raises(ValueError, match="broken"), BuildProgress(stream, lambda: next(ticks)).step("work"):
         raise ValueError("broken")
     assert stream.getvalue() == "  !! work: stopped after 3.0 s\n"

@@ -13,7 +13,7 @@ from fairlead_dev.demo import __main__ as demo
 from fairlead_dev.demo.__main__ import Steps, demonstrate, main
 from fairlead_dev.demo.outcome import DemoError
 from fairlead_dev.demo.progress import LinkSample
-from fairlead_dev.demo.sites.base import JOB, NAMESPACE, PARTS, End, TreeSize, helm_arguments
+from fairlead_dev.demo.sites.base import JOB, NAMESPACE, PARTS, SiteEnd, TreeSize, helm_arguments
 from fairlead_dev.trees.listing import Entry, Listing
 
 TREE: Listing = {b"data.bin": Entry("f", "644", "1600000000.5", 600, b"", "aa")}
@@ -71,8 +71,8 @@ esac
     def apply_job(self) -> None:
         self.done.append("apply")
 
-    def list_tree(self, end: End) -> Listing:
-        return TREE if end is End.SOURCE else self._destination
+    def list_tree(self, end: SiteEnd) -> Listing:
+        return TREE if end is SiteEnd.SOURCE else self._destination
 
     def link_sample(self) -> LinkSample | None:
         return None
@@ -133,7 +133,7 @@ def test_a_cluster_of_others_needs_its_nodes_and_images(capsys: pytest.CaptureFi
 def test_the_manifest_is_what_the_demo_looks_for() -> None:
     manifest = (CHECKOUT / "hack" / "demo" / "transferjob.yaml").read_text()
     assert f"name: {JOB}, namespace: {NAMESPACE}" in manifest
-    assert all(f"claimName: {end.value}" in manifest for end in End)
+    assert all(f"claimName: {end.value}" in manifest for end in SiteEnd)
 
 
 def test_helm_is_told_every_image() -> None:

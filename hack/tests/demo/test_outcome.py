@@ -9,7 +9,7 @@ import pytest
 from fairlead_dev.clients.kubectl import Object
 from fairlead_dev.demo.outcome import (
     DemoError,
-    Verdict,
+    ReceiverVerdict,
     conditions_table,
     goodput_mbps,
     is_true,
@@ -28,7 +28,7 @@ MESSAGE = {
     "files_total": 2400,
     "bulk_seconds": 25.0,
 }
-VERDICT = Verdict("Succeeded", "Verified", "all there", 600_000_000, 2400, 25.0)
+VERDICT = ReceiverVerdict("Succeeded", "Verified", "all there", 600_000_000, 2400, 25.0)
 
 
 def pod(role: str, message: str | None) -> Object:
@@ -61,7 +61,7 @@ def test_goodput_is_payload_bits_over_the_bulk_phase() -> None:
 
 def test_goodput_of_nothing_is_refused() -> None:
     with pytest.raises(DemoError, match="no bulk phase"):
-        goodput_mbps(Verdict("Succeeded", "Verified", "", 0, 0, 0.0))
+        goodput_mbps(ReceiverVerdict("Succeeded", "Verified", "", 0, 0, 0.0))
 
 
 def test_the_last_line_is_the_documented_json() -> None:

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from fairlead_dev.errors import UsageError
+from fairlead_dev.errors import CommandUsageError
 from fairlead_dev.testbed.lab.emulator import quantum_us
 from fairlead_dev.testbed.scenario.model import Path as NetworkPath
 from fairlead_dev.wan.emulator import PROGRAM_VARIABLE, find_program
@@ -23,5 +23,5 @@ def test_packets_are_late_by_a_hundredth_of_what_is_to_be_seen(rtt_ms: float, bu
 
 def test_a_named_emulator_that_is_missing_is_said_with_the_remedy(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv(PROGRAM_VARIABLE, str(tmp_path / "none"))
-    with pytest.raises(UsageError, match=r"none: no such program: build it with `make rust`"):
+    with pytest.raises(CommandUsageError, match=r"none: no such program: build it with `make rust`"):
         find_program()

@@ -11,7 +11,7 @@ import pytest
 
 from fairlead_dev.trees.__main__ import main
 from fairlead_dev.trees.listing import LIST_SCRIPT, Listing, ListingError, compare, parse_listing, totals
-from fairlead_dev.trees.plan import ODD_NAMES, Tree, odd_tree, plain_tree, survey_tree
+from fairlead_dev.trees.plan import ODD_NAMES, PlannedTree, odd_tree, plain_tree, survey_tree
 from fairlead_dev.trees.write import write_tree
 
 
@@ -48,12 +48,12 @@ def test_survey_tree_refuses_what_cannot_be(bytes_total: int, files: int) -> Non
 
 
 @pytest.mark.parametrize("plan", [lambda: odd_tree(1000), lambda: survey_tree(50_000_000, 400)])
-def test_the_same_arguments_plan_the_same_tree(plan: Callable[[], Tree]) -> None:
+def test_the_same_arguments_plan_the_same_tree(plan: Callable[[], PlannedTree]) -> None:
     assert plan() == plan()
 
 
 @pytest.mark.parametrize("tree", [odd_tree(), survey_tree(50_000_000, 400), plain_tree(10, 2)], ids=["odd", "survey", "plain"])
-def test_no_name_is_planned_twice_and_every_parent_comes_first(tree: Tree) -> None:
+def test_no_name_is_planned_twice_and_every_parent_comes_first(tree: PlannedTree) -> None:
     known = {b""}
     for directory in tree.directories:
         assert directory.path.rpartition(b"/")[0] in known

@@ -89,7 +89,7 @@ def run(options: argparse.Namespace) -> None:
     rows += [asdict(result) | {"name": f"baseline_{result.classifier}_{result.probing}_{result.window_s}s"} for result in results]
     write([*rows, *paper.ROWS], options.output)
     if options.pictures:
-        pictures.write_all(options.pictures, dataset, pictures.Measured(points, rates, curve))
+        pictures.write_all(options.pictures, dataset, pictures.PictureData(points, rates, curve))
         folder = options.model if options.model and options.model.is_dir() else (options.model or newest_installed()).parent
         report = folder / "report.json"
         if report.is_file():
@@ -132,7 +132,7 @@ def show(values: dict[str, float | None], points: list[product.Point]) -> None:
         print(f"{point.split:12} {point.window_s:8g} {point.rate_hz or '-':>8} {numbers}")
 
 
-def show_baselines(results: list[baselines.Result]) -> None:
+def show_baselines(results: list[baselines.BaselineResult]) -> None:
     """Prints the paper's classifiers, as measured here and as told there."""
     names = sorted({(result.probing, result.classifier) for result in results}, reverse=True)
     print(f"\n{'accuracy, 5-fold by recording':30}" + "".join(f"{seconds:>7}s" for seconds in baselines.WINDOWS_S))

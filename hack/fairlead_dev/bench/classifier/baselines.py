@@ -31,7 +31,7 @@ _BBR = np.array(HAS_BBR)
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
+class BaselineResult:
     """One classifier at one window length: mean accuracy over the folds, of the six classes and of *any BBR*."""
 
     classifier: str
@@ -42,7 +42,7 @@ class Result:
     any_bbr_accuracy: float
 
 
-def evaluate(runs: Sequence[Run], probing: str, seed: int = 1) -> Iterator[Result]:
+def evaluate(runs: Sequence[Run], probing: str, seed: int = 1) -> Iterator[BaselineResult]:
     """All classifiers at all window lengths that five recordings of each class give enough windows for."""
     for seconds in WINDOWS_S:
         samples = windows(runs, seconds)
@@ -53,7 +53,7 @@ def evaluate(runs: Sequence[Run], probing: str, seed: int = 1) -> Iterator[Resul
         for name, folds in answers.items():
             right = [float(np.mean(said == true)) for said, true in folds]
             bbr = [float(np.mean(_BBR[said] == _BBR[true])) for said, true in folds]
-            yield Result(name, probing, seconds, len(samples.truth), float(np.mean(right)), float(np.mean(bbr)))
+            yield BaselineResult(name, probing, seconds, len(samples.truth), float(np.mean(right)), float(np.mean(bbr)))
 
 
 def _cross_validated(samples: Samples, seed: int) -> dict[str, list[tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]]]:

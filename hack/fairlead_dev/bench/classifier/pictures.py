@@ -24,7 +24,7 @@ _SHOWN_IMPORTANCES = 20
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
+class PictureData:
     """What there is to show: figures by test set and window, by sampling rate, and by the number of paths trained on."""
 
     points: Sequence[Point]
@@ -32,7 +32,7 @@ class Measured:
     curve: Sequence[tuple[int, dict[str, Any]]]
 
 
-def write_all(folder: Path, dataset: Dataset, measured: Measured) -> None:
+def write_all(folder: Path, dataset: Dataset, measured: PictureData) -> None:
     """Writes every picture that there are figures for, as SVG."""
     folder.mkdir(parents=True, exist_ok=True)
     by_window: dict[str, list[tuple[float, dict[str, Any]]]] = {}

@@ -28,7 +28,7 @@ from fairlead_advisor.train.data import INDEX, TRAIN, Dataset, load_dataset
 from fairlead_dev.bench.decisions import listening, report, stream_counts
 from fairlead_dev.bench.decisions.figures import doubtful
 from fairlead_dev.bench.decisions.fingerprints import digest_of, fingerprints
-from fairlead_dev.bench.decisions.lab.run import Bench, run_cell
+from fairlead_dev.bench.decisions.lab.run import CellLab, run_cell
 from fairlead_dev.bench.decisions.lab.transfer import Tools
 from fairlead_dev.bench.decisions.matrix import (
     FULL,
@@ -43,17 +43,17 @@ from fairlead_dev.bench.decisions.matrix import (
     matching,
     repetitions,
 )
-from fairlead_dev.bench.decisions.outcomes import Outcome, read_outcomes
+from fairlead_dev.bench.decisions.outcomes import CellOutcome, read_outcomes
 from fairlead_dev.bench.decisions.paper.classifier import save_training, training_of
 from fairlead_dev.bench.rows import write
 from fairlead_dev.checkout import CHECKOUT
-from fairlead_dev.errors import DevError, LabError, UsageError
+from fairlead_dev.errors import CommandUsageError, DevError, LabError
 from fairlead_dev.testbed.cli import DATASETS
 from fairlead_dev.testbed.dataset.specification import Specification
 from fairlead_dev.testbed.lab.namespaces import remove_abandoned
-from fairlead_dev.testbed.runs.batch import RUNS, Rules, State, generate, is_recorded
+from fairlead_dev.testbed.runs.batch import RUNS, BatchRules, BatchState, generate, is_recorded
 from fairlead_dev.testbed.runs.packing import Budget, estimate_s
-from fairlead_dev.testbed.runs.progress import Progress, duration
+from fairlead_dev.testbed.runs.progress import BatchProgress, duration
 from fairlead_dev.testbed.scenario.load import load_toml
 from fairlead_dev.wan.emulator import find_program
 
@@ -99,7 +99,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 @dataclass(frozen=True, slots=True)
-class Session:
+class DecisionsRun:
     """What one call works on."""
 
     options: argparse.Namespace
@@ -119,15 +119,15 @@ class Session:
 def run(options: argparse.Namespace) -> int:
     """Measures what is missing, prints and writes."""
     if os.geteuid() != 0:
-        raise UsageError("network namespaces need root: run it with sudo")
+        raise CommandUsageError("network namespaces need root: run it with sudo")
     if options.seconds is not None and not 90 <= options.seconds <= 3600:
-        raise UsageError(
+        raise CommandUsageError(
             f"--seconds {options.seconds:g}: a transfer lasts 90 to 3600 s here; in a shorter one there is nothing but its beginning"
         )
     if not os.access(options.mover, os.X_OK):
-        raise UsageError(f"{options.mover}: no such program: build it with `make rust`, or name it with --mover")
+        raise CommandUsageError(f"{options.mover}: no such program: build it with `make rust`, or name it with --mover")
     if not (options.data / INDEX).is_file():
-        raise UsageError(
+        raise CommandUsageError(
             f"{options.data}: holds no packed data set, which the paper's classifier is trained on: `make dataset`, or name one with --data"
         )
     emulator = find_program()
@@ -135,7 +135,7 @@ def run(options: argparse.Namespace) -> int:
     options.folder.mkdir(parents=True, exist_ok=True)
     training = options.folder / f"paper-{session.dataset.sha256[:12]}.npz"
     save_training(training, training_of(session.dataset.of_split(TRAIN)))
-    bench = Bench(emulator, Tools(options.mover.resolve(), options.model), training.resolve())
+    bench = CellLab(emulator, Tools(options.mover.resolve(), options.model), training.resolve())
     remove_abandoned()
     complete = _stoppable(_measure(session, bench))
     rows = _rows(session)
@@ -150,7 +150,7 @@ def run(options: argparse.Namespace) -> int:
     return 0 if complete else 1
 
 
-def _session(options: argparse.Namespace, emulator: Path) -> Session:
+def _session(options: argparse.Namespace, emulator: Path) -> DecisionsRun:
     specification = load_toml(DATASETS / f"{SPECIFICATION}.toml", Specification)
     dataset = load_dataset(options.data)
     try:
@@ -164,10 +164,10 @@ def _session(options: argparse.Namespace, emulator: Path) -> Session:
     wanted = [cell for cell in planned if not options.only or ("stationary" if cell.scene.stationary else "changing") in options.only]
     chosen = matching(wanted, options.cell) if wanted else ()
     sweep = stream_counts.WHOLE if options.full else stream_counts.QUICK
-    return Session(options, specification, matrix, chosen, dataset, sweep, prints[Policy.OURS], model)
+    return DecisionsRun(options, specification, matrix, chosen, dataset, sweep, prints[Policy.OURS], model)
 
 
-async def _measure(session: Session, bench: Bench) -> bool:
+async def _measure(session: DecisionsRun, bench: CellLab) -> bool:
     """Whether everything that was asked for is there at the end."""
     options = session.options
     budget = Budget(options.cores, options.side_by_side)
@@ -176,13 +176,13 @@ async def _measure(session: Session, bench: Bench) -> bool:
     async def recorder(cell: Any, folder: Path, number: int) -> Any:
         return await run_cell(cell, folder, bench, number)
 
-    async def record_all(wanted: Sequence[Cell]) -> State:
+    async def record_all(wanted: Sequence[Cell]) -> BatchState:
         missing = [cell for cell in wanted if not is_recorded(cell, options.folder, disturbed_too=options.keep_disturbed)]
         left = duration(estimate_s([cell.scenario for cell in missing], budget)) if missing else "nothing"
         print(f"{len(wanted) - len(missing)} of {len(wanted)} runs are there; to do: {left}", file=sys.stderr)
         left_s = None if ends_s is None else ends_s - time.monotonic()
-        rules = Rules(budget, stop_after_s=left_s, keep_disturbed=options.keep_disturbed)
-        return await generate(wanted, options.folder, recorder, rules, Progress(len(wanted), budget, sys.stderr))
+        rules = BatchRules(budget, stop_after_s=left_s, keep_disturbed=options.keep_disturbed)
+        return await generate(wanted, options.folder, recorder, rules, BatchProgress(len(wanted), budget, sys.stderr))
 
     state = await record_all(session.cells)
     for number in range(1, len(ROUNDS) + 1):
@@ -202,11 +202,11 @@ async def _measure(session: Session, bench: Bench) -> bool:
     return complete
 
 
-def _outcomes(session: Session, wanted: Sequence[Cell]) -> list[Outcome]:
+def _outcomes(session: DecisionsRun, wanted: Sequence[Cell]) -> list[CellOutcome]:
     return list(read_outcomes(wanted, session.options.folder, disturbed_too=session.options.keep_disturbed))
 
 
-def _again(session: Session, rounds: Sequence[range] = ROUNDS) -> tuple[Cell, ...]:
+def _again(session: DecisionsRun, rounds: Sequence[range] = ROUNDS) -> tuple[Cell, ...]:
     again: tuple[Cell, ...] = ()
     # The subset is to end within half an hour.
     for numbers in rounds if session.options.full else ():
@@ -214,7 +214,7 @@ def _again(session: Session, rounds: Sequence[range] = ROUNDS) -> tuple[Cell, ..
     return again
 
 
-def _rows(session: Session) -> list[dict[str, Any]]:
+def _rows(session: DecisionsRun) -> list[dict[str, Any]]:
     options = session.options
     planned = (*session.cells, *_again(session))
     outcomes = _outcomes(session, planned)
@@ -246,7 +246,7 @@ def _rows(session: Session) -> list[dict[str, Any]]:
     return report.rows(outcomes, {**_heard(session, outcomes), **counts}, about)
 
 
-def _heard(session: Session, outcomes: Sequence[Outcome]) -> dict[str, float | None]:
+def _heard(session: DecisionsRun, outcomes: Sequence[CellOutcome]) -> dict[str, float | None]:
     try:
         model = find_model(session.options.model)
     except NoModelError:

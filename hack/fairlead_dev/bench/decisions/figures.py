@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from fairlead_advisor.models.classes import BBR_CLASSES
 from fairlead_dev.bench.decisions.matrix import FIXED, LOOPS, Policy, policies_with, right_choice
-from fairlead_dev.bench.decisions.outcomes import Outcome
+from fairlead_dev.bench.decisions.outcomes import CellOutcome
 from fairlead_dev.bench.decisions.timeline import adaptations_s, needless_switches, right_share
 
 PAPERS_OWN_CLASSES = ("B0-C1", "B1-C0")
@@ -35,10 +35,10 @@ class Group:
 
     path_id: str
     background: str
-    runs: Mapping[Policy, Outcome]
+    runs: Mapping[Policy, CellOutcome]
 
     @property
-    def oracle(self) -> Outcome:
+    def oracle(self) -> CellOutcome:
         """The run of the fixed choice that the rule gives for the true class."""
         return self.runs[Policy(right_choice(self.background))]
 
@@ -72,9 +72,9 @@ class Group:
         return min(fixed) - own if fixed and own is not None else 0.0
 
 
-def groups(outcomes: Iterable[Outcome]) -> tuple[Group, ...]:
+def groups(outcomes: Iterable[CellOutcome]) -> tuple[Group, ...]:
     """The stationary cells that every policy has a run of, in the order of the outcomes; of several runs the one of median goodput."""
-    found: dict[tuple[str, str], dict[Policy, list[Outcome]]] = {}
+    found: dict[tuple[str, str], dict[Policy, list[CellOutcome]]] = {}
     for outcome in outcomes:
         if outcome.scene.stationary:
             found.setdefault((outcome.path_id, outcome.background), {}).setdefault(outcome.policy, []).append(outcome)
@@ -85,16 +85,16 @@ def groups(outcomes: Iterable[Outcome]) -> tuple[Group, ...]:
     )
 
 
-def _middle(runs: Sequence[Outcome]) -> Outcome:
+def _middle(runs: Sequence[CellOutcome]) -> CellOutcome:
     return sorted(runs, key=lambda run: run.own_bps)[(len(runs) - 1) // 2]
 
 
-def doubtful(runs: Iterable[Outcome]) -> frozenset[tuple[str, str]]:
+def doubtful(runs: Iterable[CellOutcome]) -> frozenset[tuple[str, str]]:
     """Path and background of the cells where ours is far above or below the oracle's: they want a median, or one of more runs."""
     return frozenset((group.path_id, group.background) for group in groups(runs) if abs(group.vs_oracle(Policy.OURS) - 1) > DOUBTFUL)
 
 
-def figures(outcomes: Sequence[Outcome], policy: Policy) -> dict[str, float | None]:
+def figures(outcomes: Sequence[CellOutcome], policy: Policy) -> dict[str, float | None]:
     """Every figure of one policy, by its name; None where no run says anything about it."""
     complete = groups(outcomes)
     with_bbr = [group for group in complete if group.background in BBR_CLASSES]
@@ -124,19 +124,19 @@ def figures(outcomes: Sequence[Outcome], policy: Policy) -> dict[str, float | No
     }
 
 
-def needless_per_10_min(stationary: Sequence[Outcome]) -> float | None:
+def needless_per_10_min(stationary: Sequence[CellOutcome]) -> float | None:
     """Switches away from the right choice where nothing changed, in ten minutes of transfer; None without any transfer."""
     seconds = math.fsum(one.seconds for one in stationary)
     switches = sum(needless_switches(one.in_force, one.scene.rights()) for one in stationary)
     return switches * _TEN_MINUTES_S / seconds if seconds else None
 
 
-def of_all_loops(outcomes: Sequence[Outcome]) -> dict[Policy, dict[str, float | None]]:
+def of_all_loops(outcomes: Sequence[CellOutcome]) -> dict[Policy, dict[str, float | None]]:
     """The figures of the paper's loop and of ours."""
     return {policy: figures(outcomes, policy) for policy in LOOPS}
 
 
-def of_oracle(outcomes: Sequence[Outcome]) -> dict[str, float | None]:
+def of_oracle(outcomes: Sequence[CellOutcome]) -> dict[str, float | None]:
     """What the oracle's own runs reach in the figures that are not relative to it: no loop can be much better there."""
     complete = groups(outcomes)
     with_bbr = [group for group in complete if group.background in BBR_CLASSES]

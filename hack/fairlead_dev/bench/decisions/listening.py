@@ -19,7 +19,7 @@ from fairlead_advisor.models.classes import CLASSES
 from fairlead_advisor.probe.trace import Trace, read_trace
 from fairlead_advisor.serve.run import WATCH_RATE_HZ
 from fairlead_dev.bench.decisions.matrix import FIXED, PROBE_RATE_HZ, Policy, right_choice
-from fairlead_dev.bench.decisions.outcomes import Outcome
+from fairlead_dev.bench.decisions.outcomes import CellOutcome
 from fairlead_dev.testbed.runs.plans import TRACE
 
 Classify = Callable[[Trace, float], Background]
@@ -35,7 +35,7 @@ class Heard:
     against_right_s: float | None
 
 
-def listen(outcomes: Iterable[Outcome], runs: Path, classify: Classify) -> list[Heard]:
+def listen(outcomes: Iterable[CellOutcome], runs: Path, classify: Classify) -> list[Heard]:
     """Beside every stationary run with a fixed choice, whose folder is in `runs`. TraceError if a trace cannot be read."""
     found = []
     for outcome in outcomes:
@@ -45,7 +45,7 @@ def listen(outcomes: Iterable[Outcome], runs: Path, classify: Classify) -> list[
     return found
 
 
-def beside(outcome: Outcome, answers: Sequence[tuple[float, Background | None]]) -> Heard:
+def beside(outcome: CellOutcome, answers: Sequence[tuple[float, Background | None]]) -> Heard:
     """From the answers beside one run, each with its s after the first byte."""
     right = right_choice(outcome.background)
     bbr, none = _certain("B1-C0"), _certain("B0-C1")

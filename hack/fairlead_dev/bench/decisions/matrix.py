@@ -8,13 +8,13 @@ from enum import StrEnum
 from functools import cache
 
 from fairlead_advisor.models.classes import BBR_CLASSES
-from fairlead_dev.errors import UsageError
-from fairlead_dev.testbed.dataset.classes import BackgroundClass, Kind
+from fairlead_dev.errors import CommandUsageError
+from fairlead_dev.testbed.dataset.classes import BackgroundClass, TrafficKind
 from fairlead_dev.testbed.dataset.draw import draw_paths
 from fairlead_dev.testbed.dataset.specification import Specification
 from fairlead_dev.testbed.dataset.traffic import flows_of, warm_up_s
 from fairlead_dev.testbed.scenario.expand import derived_seed, draws
-from fairlead_dev.testbed.scenario.model import Flow, Path, Probe, Scenario
+from fairlead_dev.testbed.scenario.model import Path, Scenario, ScenarioProbe, TrafficFlow
 
 SEED = 20261121
 TRANSFER = "transfer"
@@ -45,7 +45,7 @@ LOOPS = (Policy.PAPER, Policy.OURS)
 
 
 @dataclass(frozen=True, slots=True)
-class Scene:
+class CellScene:
     """A background: the class from each moment (s of the transfer's clock) on. A stationary one has a single class."""
 
     name: str
@@ -71,13 +71,13 @@ def policies_with(background: str) -> tuple[Policy, ...]:
     return tuple(policy for policy in Policy if background != BackgroundClass.NONE or policy is not Policy.BBR)
 
 
-STATIONARY = {str(background): Scene(background.lower(), ((0.0, background),)) for background in BackgroundClass}
+STATIONARY = {str(background): CellScene(background.lower(), ((0.0, background),)) for background in BackgroundClass}
 CHANGING = (
-    Scene(
+    CellScene(
         "bbr-visits-nobody",
         ((0.0, BackgroundClass.NONE), (ARRIVAL_S, BackgroundClass.BBR), (DEPARTURE_S, BackgroundClass.NONE)),
     ),
-    Scene(
+    CellScene(
         "bbr-visits-cubic",
         ((0.0, BackgroundClass.CUBIC), (ARRIVAL_S, BackgroundClass.BBR_AND_CUBIC), (DEPARTURE_S, BackgroundClass.CUBIC)),
     ),
@@ -90,7 +90,7 @@ class Cell:
 
     path_id: str
     path: Path
-    scene: Scene
+    scene: CellScene
     policy: Policy
     seconds: float
     fingerprint: str
@@ -118,8 +118,8 @@ def _scenario(cell: Cell) -> Scenario:
         warm_up_s=warm_up_s(cell.path),
         seed=seed,
         path=cell.path,
-        probe=Probe(rate_hz=PROBE_RATE_HZ),
-        flows=(*_background(cell, seed), Flow(name=TRANSFER, role="foreground", congestion_control="cubic", start_s=0.0)),
+        probe=ScenarioProbe(rate_hz=PROBE_RATE_HZ),
+        flows=(*_background(cell, seed), TrafficFlow(name=TRANSFER, role="foreground", congestion_control="cubic", start_s=0.0)),
     )
 
 
@@ -128,13 +128,13 @@ def background_of(scenario: Scenario) -> Scenario:
     return scenario.model_copy(update={"flows": tuple(flow for flow in scenario.flows if flow.name != TRANSFER)})
 
 
-def _background(cell: Cell, seed: int) -> tuple[Flow, ...]:
+def _background(cell: Cell, seed: int) -> tuple[TrafficFlow, ...]:
     (_, first), generator = cell.scene.classes[0], draws(seed, "traffic")
     # One flow a source, as in the paper: shares are then per flow, and Jain's index needs no weights.
-    steady = flows_of(first, Kind.STEADY, cell.path, most_per_side=1, duration_s=cell.seconds, generator=generator)
+    steady = flows_of(first, TrafficKind.STEADY, cell.path, most_per_side=1, duration_s=cell.seconds, generator=generator)
     if cell.scene.stationary:
         return steady
-    return (*steady, Flow(name="visitor-bbr", congestion_control="bbr", start_s=ARRIVAL_S, stop_s=DEPARTURE_S))
+    return (*steady, TrafficFlow(name="visitor-bbr", congestion_control="bbr", start_s=ARRIVAL_S, stop_s=DEPARTURE_S))
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +143,7 @@ class Matrix:
 
     stationary: tuple[tuple[str, str], ...]
     changing: tuple[str, ...]
-    scenes: tuple[Scene, ...]
+    scenes: tuple[CellScene, ...]
     seconds: float
 
 
@@ -181,7 +181,7 @@ def cells(matrix: Matrix, paths: Mapping[str, Path], fingerprints: Mapping[Polic
     """All cells of `matrix`, the stationary ones `seconds` long. UsageError if it names a path that is not in `paths`."""
     missing = sorted({*(path_id for path_id, _ in matrix.stationary), *matrix.changing} - paths.keys())
     if missing:
-        raise UsageError(f"{', '.join(missing)}: the data set's specification has no such path; it has {', '.join(sorted(paths))}")
+        raise CommandUsageError(f"{', '.join(missing)}: the data set's specification has no such path; it has {', '.join(sorted(paths))}")
     length_s = matrix.seconds if seconds is None else seconds
     steady = [
         Cell(path_id, paths[path_id], STATIONARY[background], policy, length_s, fingerprints[policy])
@@ -221,5 +221,7 @@ def matching(all_cells: Sequence[Cell], text: str | None) -> tuple[Cell, ...]:
     """The cells whose names contain `text`. UsageError naming some if there are none."""
     chosen = tuple(cell for cell in all_cells if text is None or text in cell.name)
     if not chosen:
-        raise UsageError(f"--cell {text}: no cell has that in its name; there are {', '.join(cell.name for cell in all_cells[:8])}, …")
+        raise CommandUsageError(
+            f"--cell {text}: no cell has that in its name; there are {', '.join(cell.name for cell in all_cells[:8])}, …"
+        )
     return chosen

@@ -8,15 +8,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fairlead_dev.bench.decisions.matrix import Cell, Policy, Scene
-from fairlead_dev.bench.decisions.timeline import Span
-from fairlead_dev.errors import UsageError
+from fairlead_dev.bench.decisions.matrix import Cell, CellScene, Policy
+from fairlead_dev.bench.decisions.timeline import ControlSpan
+from fairlead_dev.errors import CommandUsageError
 from fairlead_dev.testbed.runs.batch import RUNS, is_recorded
 from fairlead_dev.testbed.runs.record import MANIFEST
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class CellOutcome:
     """One run: the transfer's goodput over its whole time and over its second half, and the same of every background flow.
 
     `run` is its folder's name.
@@ -24,7 +24,7 @@ class Outcome:
 
     run: str
     path_id: str
-    scene: Scene
+    scene: CellScene
     policy: Policy
     seconds: float
     own_bps: float
@@ -32,7 +32,7 @@ class Outcome:
     first_data_s: float | None
     flows_bps: tuple[float, ...]
     flows_settled_bps: tuple[float, ...]
-    in_force: tuple[Span, ...]
+    in_force: tuple[ControlSpan, ...]
 
     @property
     def background(self) -> str:
@@ -40,7 +40,7 @@ class Outcome:
         return str(self.scene.classes[0][1])
 
 
-def read_outcomes(cells: Iterable[Cell], folder: Path, *, disturbed_too: bool = False) -> Iterator[Outcome]:
+def read_outcomes(cells: Iterable[Cell], folder: Path, *, disturbed_too: bool = False) -> Iterator[CellOutcome]:
     """The outcomes of the cells that `folder` has a good run of, or with `disturbed_too` any run of.
 
     UsageError naming a manifest that cannot be read as one.
@@ -51,14 +51,16 @@ def read_outcomes(cells: Iterable[Cell], folder: Path, *, disturbed_too: bool = 
             try:
                 yield outcome_of(cell, json.loads(file.read_text(encoding="utf-8")))
             except (KeyError, TypeError, ValueError) as error:
-                raise UsageError(f"{file}: is not what this bench writes ({error!r}): remove its folder to measure it again") from None
+                raise CommandUsageError(
+                    f"{file}: is not what this bench writes ({error!r}): remove its folder to measure it again"
+                ) from None
 
 
-def outcome_of(cell: Cell, manifest: Mapping[str, Any]) -> Outcome:
+def outcome_of(cell: Cell, manifest: Mapping[str, Any]) -> CellOutcome:
     """The outcome in a manifest."""
     own, flows = manifest["own"], manifest["flows"]
     settled = manifest["settled_flows_bps"]
-    return Outcome(
+    return CellOutcome(
         run=cell.name,
         path_id=cell.path_id,
         scene=cell.scene,
@@ -69,5 +71,5 @@ def outcome_of(cell: Cell, manifest: Mapping[str, Any]) -> Outcome:
         first_data_s=own["first_data_s"],
         flows_bps=tuple(float(flow["goodput_bps"]) for flow in flows),
         flows_settled_bps=tuple(float(settled[flow["name"]]) for flow in flows),
-        in_force=tuple(Span(**span) for span in own["in_force"]),
+        in_force=tuple(ControlSpan(**span) for span in own["in_force"]),
     )

@@ -13,7 +13,7 @@ import matplotlib as mpl
 from fairlead_dev.bench.decisions.figures import Group, groups
 from fairlead_dev.bench.decisions.lab.transfer import SAMPLES
 from fairlead_dev.bench.decisions.matrix import LOOPS, Cell, Policy
-from fairlead_dev.bench.decisions.outcomes import Outcome, read_outcomes
+from fairlead_dev.bench.decisions.outcomes import CellOutcome, read_outcomes
 from fairlead_dev.testbed.runs.batch import RUNS
 from fairlead_dev.testbed.runs.plans import FLOWS, TRACE
 
@@ -58,7 +58,7 @@ def _bars(complete: Sequence[Group]) -> Any:
     return figure
 
 
-def _change(outcome: Outcome, folder: Path) -> Any:
+def _change(outcome: CellOutcome, folder: Path) -> Any:
     figure, (rates, rtt) = plt.subplots(2, 1, figsize=(9, 6), sharex=True, layout="constrained")
     own = list(_own_mbps(folder / SAMPLES))
     rates.plot([time_s for time_s, _ in own], [mbps for _, mbps in own], color=_COLOURS[Policy.OURS], label="transfer")

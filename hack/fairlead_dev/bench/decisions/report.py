@@ -4,38 +4,25 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from fairlead_dev.bench.decisions.figures import Group, groups, of_all_loops, of_oracle
 from fairlead_dev.bench.decisions.matrix import Policy
-from fairlead_dev.bench.decisions.outcomes import Outcome
+from fairlead_dev.bench.decisions.outcomes import CellOutcome
 from fairlead_dev.bench.decisions.timeline import adaptations_s
-
-
-@dataclass(frozen=True, slots=True)
-class Goal:
-    """What a figure is to reach: at least or at most so much."""
-
-    bound: float
-    at_most: bool = False
-
-    def reached(self, value: float) -> bool:
-        """Whether `value` does."""
-        return value <= self.bound if self.at_most else value >= self.bound
-
+from fairlead_dev.bench.rows import Goal
 
 GOALS = {
-    "goodput_vs_oracle_mean": Goal(0.95),
-    "goodput_vs_oracle_worst": Goal(0.85),
-    "gain_over_cubic_bbr_background": Goal(4.0),
-    "jain_mean": Goal(0.95),
-    "jain_below_worse_fixed_most": Goal(0.02, at_most=True),
-    "adapt_s_median": Goal(20.0, at_most=True),
-    "needless_switches_per_10_min": Goal(1.0, at_most=True),
-    "parallelism_vs_best_fixed": Goal(0.95),
-    "sidecar_cpu_most": Goal(0.02, at_most=True),
-    "sidecar_rss_most": Goal(200.0, at_most=True),
+    "goodput_vs_oracle_mean": Goal("at_least", 0.95, "value"),
+    "goodput_vs_oracle_worst": Goal("at_least", 0.85, "value"),
+    "gain_over_cubic_bbr_background": Goal("at_least", 4.0, "value"),
+    "jain_mean": Goal("at_least", 0.95, "value"),
+    "jain_below_worse_fixed_most": Goal("at_most", 0.02, "value"),
+    "adapt_s_median": Goal("at_most", 20.0, "value"),
+    "needless_switches_per_10_min": Goal("at_most", 1.0, "value"),
+    "parallelism_vs_best_fixed": Goal("at_least", 0.95, "value"),
+    "sidecar_cpu_most": Goal("at_most", 0.02, "value"),
+    "sidecar_rss_most": Goal("at_most", 200.0, "value"),
 }
 _UNITS = {
     "adapt_s_median": "s",
@@ -46,7 +33,7 @@ _UNITS = {
 }
 
 
-def rows(outcomes: Sequence[Outcome], further: Mapping[str, float | None], about: Mapping[str, Any]) -> list[dict[str, Any]]:
+def rows(outcomes: Sequence[CellOutcome], further: Mapping[str, float | None], about: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Figures first, with `further` ones of ours alone, each with the paper's loop and the oracle beside it, then every run."""
     loops, oracle = of_all_loops(outcomes), of_oracle(outcomes)
     ours = {**loops[Policy.OURS], **further}
@@ -62,7 +49,7 @@ def _row(name: str, value: float | None, paper: float | None, oracle: float | No
     goal = GOALS.get(name)
     ratio = None
     if goal is not None and value is not None and goal.bound and value:
-        ratio = goal.bound / value if goal.at_most else value / goal.bound
+        ratio = goal.bound / value if goal.kind == "at_most" else value / goal.bound
     return {
         "name": name,
         "value": _rounded(value),
@@ -92,7 +79,7 @@ def _run(group: Group, policy: Policy) -> dict[str, Any]:
     }
 
 
-def _change(outcome: Outcome) -> dict[str, Any]:
+def _change(outcome: CellOutcome) -> dict[str, Any]:
     return {
         "name": f"change_{outcome.path_id}_{outcome.scene.name}_{outcome.policy}",
         "value": round(outcome.own_bps / 1e6, 3),
@@ -105,7 +92,7 @@ def _change(outcome: Outcome) -> dict[str, Any]:
     }
 
 
-def _told(outcome: Outcome) -> list[list[object]]:
+def _told(outcome: CellOutcome) -> list[list[object]]:
     return [[round(span.from_s, 1), span.control] for span in outcome.in_force]
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
-class Sample:
+class TransferSample:
     """The mover's sockets at `time_s` of the transfer's clock: payload acknowledged so far, and what most of them have in force.
 
     `control` is None while no socket is open.
@@ -23,7 +23,7 @@ class Sample:
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class ControlSpan:
     """A congestion control in force from one moment to another, in s."""
 
     control: str
@@ -38,7 +38,7 @@ class Counting:
         self._before: dict[int, int] = {}
         self._total = 0
 
-    def sample(self, time_s: float, stats: Mapping[str, Any] | None) -> Sample:
+    def sample(self, time_s: float, stats: Mapping[str, Any] | None) -> TransferSample:
         """The next sample; `stats` is the mover's answer, None without one."""
         streams = stats["streams"] if stats else []
         now = {int(stream["id"]): int(stream["bytes_sent"] or 0) for stream in streams}
@@ -46,10 +46,10 @@ class Counting:
         # A stream that does not answer for a moment must not be counted twice when it does again.
         self._before |= now
         controls = Counter(stream["congestion_control"] for stream in streams if stream["congestion_control"])
-        return Sample(time_s, self._total, controls.most_common(1)[0][0] if controls else None, len(now))
+        return TransferSample(time_s, self._total, controls.most_common(1)[0][0] if controls else None, len(now))
 
 
-def goodput_bps(samples: Sequence[Sample], from_s: float = 0.0) -> float:
+def goodput_bps(samples: Sequence[TransferSample], from_s: float = 0.0) -> float:
     """Payload acknowledged from `from_s` to the last sample, per second; what came before the first data counts as time."""
     if not samples or samples[-1].time_s <= from_s:
         return 0.0
@@ -58,23 +58,23 @@ def goodput_bps(samples: Sequence[Sample], from_s: float = 0.0) -> float:
     return (samples[-1].acknowledged_bytes - start_bytes) * 8 / (samples[-1].time_s - start_s)
 
 
-def first_data_s(samples: Iterable[Sample]) -> float | None:
+def first_data_s(samples: Iterable[TransferSample]) -> float | None:
     """When the first payload was acknowledged, to a sampling period; None if none ever was."""
     return next((sample.time_s for sample in samples if sample.acknowledged_bytes), None)
 
 
-def spans(samples: Sequence[Sample]) -> tuple[Span, ...]:
+def spans(samples: Sequence[TransferSample]) -> tuple[ControlSpan, ...]:
     """What was in force when; a moment without open sockets belongs to what was in force before."""
-    found: list[Span] = []
+    found: list[ControlSpan] = []
     known = [sample for sample in samples if sample.control is not None]
     for sample in known:
         assert sample.control is not None
         if not found or found[-1].control != sample.control:
             if found:
-                found[-1] = Span(found[-1].control, found[-1].from_s, sample.time_s)
-            found.append(Span(sample.control, sample.time_s, sample.time_s))
+                found[-1] = ControlSpan(found[-1].control, found[-1].from_s, sample.time_s)
+            found.append(ControlSpan(sample.control, sample.time_s, sample.time_s))
     if found:
-        found[-1] = Span(found[-1].control, found[-1].from_s, samples[-1].time_s)
+        found[-1] = ControlSpan(found[-1].control, found[-1].from_s, samples[-1].time_s)
     return tuple(found)
 
 
@@ -87,7 +87,7 @@ def right_at(rights: Rights, moment_s: float) -> str:
     return [right for since_s, right in rights if since_s <= moment_s][-1]
 
 
-def needless_switches(in_force: Sequence[Span], rights: Rights) -> int:
+def needless_switches(in_force: Sequence[ControlSpan], rights: Rights) -> int:
     """Changes away from what was right at their moment. The way back is needed, and not counted again."""
     return sum(
         before.control == right_at(rights, after.from_s) and after.control != right_at(rights, after.from_s)
@@ -95,7 +95,7 @@ def needless_switches(in_force: Sequence[Span], rights: Rights) -> int:
     )
 
 
-def adaptations_s(in_force: Sequence[Span], rights: Rights, end_s: float) -> tuple[float, ...]:
+def adaptations_s(in_force: Sequence[ControlSpan], rights: Rights, end_s: float) -> tuple[float, ...]:
     """For every change of what is right: s until it was in force; the whole time until the next change if it never was."""
     ends_s = [since_s for since_s, _ in rights[1:]] + [end_s]
     found = []
@@ -105,7 +105,7 @@ def adaptations_s(in_force: Sequence[Span], rights: Rights, end_s: float) -> tup
     return tuple(found)
 
 
-def right_share(in_force: Sequence[Span], rights: Rights) -> float | None:
+def right_share(in_force: Sequence[ControlSpan], rights: Rights) -> float | None:
     """The share of the time with data during which the right choice was in force; None without any data."""
     edges_s = [since_s for since_s, _ in rights] + [float("inf")]
     total_s = sum(span.to_s - span.from_s for span in in_force)

@@ -18,8 +18,8 @@ from fairlead_dev.bench.fairness import rows
 from fairlead_dev.bench.fairness.bed.network import remove_leftovers
 from fairlead_dev.bench.fairness.phases import changes, managed, unmanaged
 from fairlead_dev.bench.fairness.scenario import END_S, JOBS, QUICK_END_S, QUICK_TIMELINE, TIMELINE
-from fairlead_dev.bench.mover.bench import Bench
-from fairlead_dev.bench.mover.peers.mover import Mover
+from fairlead_dev.bench.mover.bench import MoverLab
+from fairlead_dev.bench.mover.peers.mover import MoverProgram
 from fairlead_dev.bench.rows import Goal, Row
 from fairlead_dev.bench.runner import Part, PartsBench, exit_with, run_bench
 from fairlead_dev.checkout import BINARIES, CHECKOUT
@@ -39,24 +39,24 @@ GOALS = {
 }
 
 
-def with_operator(bench: Bench) -> list[Row]:
+def with_operator(bench: MoverLab) -> list[Row]:
     """The jobs under the caps of the operator's rounds."""
     timeline, end_s = bench.pick((TIMELINE, END_S), (QUICK_TIMELINE, QUICK_END_S))
     return rows.managed_rows(managed(bench.mover, bench.scratch / "run", timeline, end_s), timeline, end_s)
 
 
-def without_operator(bench: Bench) -> list[Row]:
+def without_operator(bench: MoverLab) -> list[Row]:
     """The same jobs without caps."""
     names = [job.name for job in JOBS]
     return [rows.unmanaged_row(unmanaged(bench.mover, bench.scratch / "run", names, bench.pick(UNMANAGED_S, UNMANAGED_QUICK_S)), names)]
 
 
-def latency(bench: Bench) -> list[Row]:
+def latency(bench: MoverLab) -> list[Row]:
     """From an annotation to the wire."""
     return rows.latency_rows(changes(bench.mover, bench.scratch / "run", bench.pick(CHANGES_S, CHANGES_QUICK_S)))
 
 
-def allocation_rows(_bench: Bench) -> list[Row]:
+def allocation_rows(_bench: MoverLab) -> list[Row]:
     """The allocation's time, by the bench of its own."""
     shape = allocation.SHAPES[0]
     times_ms, _ = allocation.measure(shape, NETWORKS, REPEATS)
@@ -66,7 +66,7 @@ def allocation_rows(_bench: Bench) -> list[Row]:
     return [Row(f"{shape.name}_ms", round(sorted(times_ms)[len(times_ms) // 2], 2), "ms", note=note)]
 
 
-def property_rows(_bench: Bench) -> list[Row]:
+def property_rows(_bench: MoverLab) -> list[Row]:
     """How many property tests the allocation passes, with how many random networks. Raises LabError if one fails."""
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--hypothesis-show-statistics"]
     tests = CHECKOUT / "operator" / "tests" / "allocation" / "test_properties.py"
@@ -93,7 +93,7 @@ BENCH = PartsBench(
         Part("properties", ("property_tests", "property_examples"), property_rows, PROPERTIES_LIMIT_S + 60),
     ),
     goals=GOALS,
-    lab=lambda options, scratch: Bench(Mover(options.mover.resolve()), BINARIES / "fairlead-wan", scratch, options.quick),
+    lab=lambda options, scratch: MoverLab(MoverProgram(options.mover.resolve()), BINARIES / "fairlead-wan", scratch, options.quick),
     remove_leftovers=remove_leftovers,
     binaries={"mover": "the binary under test"},
     programs=("ip", "tc", "nft", "ethtool", "sysctl", "setpriv", "losetup", "mkfs.ext4"),

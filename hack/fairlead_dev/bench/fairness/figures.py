@@ -7,27 +7,27 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from fairlead.core.allocation import jain_index
-from fairlead_dev.bench.lab.rates import Sample, windows
+from fairlead_dev.bench.lab.rates import InterfaceSample, windows
 
 WINDOW_S, STEP_S = 1.0, 0.1
 WITHIN = 0.1
 
-Series = Mapping[str, Sequence[Sample]]
+Series = Mapping[str, Sequence[InterfaceSample]]
 
 
-def parse_counters(text: str) -> dict[str, list[Sample]]:
+def parse_counters(text: str) -> dict[str, list[InterfaceSample]]:
     """The samples of each counter in what `bed/counters.py` printed; a last line that is not whole is left out."""
-    found: dict[str, list[Sample]] = {}
+    found: dict[str, list[InterfaceSample]] = {}
     for line in text.splitlines(keepends=True):
         fields = line.split()
         if not line.endswith("\n") or len(fields) % 3 != 1:
             continue
         for name, count, _ in zip(fields[1::3], fields[2::3], fields[3::3], strict=True):
-            found.setdefault(name, []).append(Sample(float(fields[0]), int(count)))
+            found.setdefault(name, []).append(InterfaceSample(float(fields[0]), int(count)))
     return found
 
 
-def mean_rate_bps(samples: Sequence[Sample], begin_s: float, end_s: float) -> float:
+def mean_rate_bps(samples: Sequence[InterfaceSample], begin_s: float, end_s: float) -> float:
     """The mean rate between two times, 0 without samples on both sides of the span's begin."""
     found = [rate for _, rate in windows(samples, end_s - begin_s, 1.0, begin_s, end_s)] if len(samples) > 1 else []
     return found[0] if found else 0.0
@@ -42,7 +42,7 @@ def normalised_jain(rates_bps: Mapping[str, float], due_bps: Mapping[str, float]
     return 0.0 if index is None else index
 
 
-def excess(samples: Sequence[Sample], cap_bps: float, begin_s: float, end_s: float) -> float:
+def excess(samples: Sequence[InterfaceSample], cap_bps: float, begin_s: float, end_s: float) -> float:
     """How much the highest second between two times was above the cap, as a share of it; negative if it never reached it."""
     rates = [rate for _, rate in windows(samples, WINDOW_S, STEP_S / 2, begin_s, end_s)]
     return max(rates, default=0.0) / cap_bps - 1

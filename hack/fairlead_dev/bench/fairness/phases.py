@@ -18,8 +18,8 @@ from fairlead_dev.bench.fairness.bed.network import TABLE, Bed, bed
 from fairlead_dev.bench.fairness.control import Control
 from fairlead_dev.bench.fairness.figures import Write, parse_counters
 from fairlead_dev.bench.fairness.scenario import BY_NAME, DESTINATIONS, LINKS, WEIGHTS, Event, JobSpec, rules
-from fairlead_dev.bench.lab.rates import Sample, parse
-from fairlead_dev.bench.mover.peers.mover import Mover
+from fairlead_dev.bench.lab.rates import InterfaceSample, parse
+from fairlead_dev.bench.mover.peers.mover import MoverProgram
 from fairlead_dev.errors import LabError
 from fairlead_dev.netlab.processes import Process, running, wait_until
 
@@ -39,17 +39,17 @@ class Record:
 
     began_s: float
     ended_s: float = 0.0
-    jobs: Mapping[str, Sequence[Sample]] = field(default_factory=dict)
-    links: Mapping[str, Sequence[Sample]] = field(default_factory=dict)
+    jobs: Mapping[str, Sequence[InterfaceSample]] = field(default_factory=dict)
+    links: Mapping[str, Sequence[InterfaceSample]] = field(default_factory=dict)
     writes: list[Write] = field(default_factory=list)
     operator_jain: list[tuple[float, float]] = field(default_factory=list)
     """Time and Jain's index of all jobs as the operator itself would report it."""
 
 
-class Phase:
+class BenchPhase:
     """The test bed with its counters, and the jobs that run on it."""
 
-    def __init__(self, mover: Mover, scratch: Path, test_bed: Bed, slow: SlowDisk) -> None:
+    def __init__(self, mover: MoverProgram, scratch: Path, test_bed: Bed, slow: SlowDisk) -> None:
         self._mover, self._scratch, self._bed, self._slow = mover, scratch, test_bed, slow
         self._started = 0
         self.jobs: dict[str, RunningJob] = {}
@@ -85,7 +85,7 @@ class Phase:
 
 
 @contextlib.contextmanager
-def phase(mover: Mover, scratch: Path) -> Iterator[Phase]:
+def phase(mover: MoverProgram, scratch: Path) -> Iterator[BenchPhase]:
     """Builds everything for one phase and removes it. Raises LabError."""
     scratch.mkdir()
     rate_bps = next(job.disk_bps for job in BY_NAME.values() if job.disk_bps is not None)
@@ -101,7 +101,7 @@ def phase(mover: Mover, scratch: Path) -> Iterator[Phase]:
             namespace = test_bed.nodes[node].namespace
             program = BENCH / "bed" / "counters.py"
             outputs.append(_program(stack, program, TABLE, str(JOB_SAMPLE_S), namespace=namespace, output=scratch / f"jobs-{node}"))
-        made = Phase(mover, scratch, test_bed, disk)
+        made = BenchPhase(mover, scratch, test_bed, disk)
         stack.callback(made.stop_all)
         wait_until(lambda: all(output.stat().st_size for output in outputs), "the first samples", START_LIMIT_S)
         yield made
@@ -113,7 +113,7 @@ def _program(stack: contextlib.ExitStack, script: Path, *args: str, namespace: s
     return output
 
 
-def managed(mover: Mover, scratch: Path, timeline: Sequence[Event], end_s: float) -> Record:
+def managed(mover: MoverProgram, scratch: Path, timeline: Sequence[Event], end_s: float) -> Record:
     """Runs the timeline with the operator's decisions."""
     with phase(mover, scratch) as made:
         record = Record(time.monotonic())
@@ -125,7 +125,7 @@ def managed(mover: Mover, scratch: Path, timeline: Sequence[Event], end_s: float
 class _Managed:
     """The timeline, the looks at movers, the rounds and the projection of caps, each when it is due."""
 
-    def __init__(self, made: Phase, record: Record, timeline: Sequence[Event], end_s: float) -> None:
+    def __init__(self, made: BenchPhase, record: Record, timeline: Sequence[Event], end_s: float) -> None:
         self._phase, self._record, self._end_s = made, record, end_s
         self._events = [(record.began_s + event.at_s, event) for event in timeline]
         self._control = Control(rules(WEIGHTS), record.began_s)
@@ -192,7 +192,7 @@ class _Managed:
             self._phase.jobs[name].show_cap(cap_bps)
 
 
-def unmanaged(mover: Mover, scratch: Path, names: Sequence[str], seconds: float) -> Record:
+def unmanaged(mover: MoverProgram, scratch: Path, names: Sequence[str], seconds: float) -> Record:
     """Runs these jobs without caps."""
     with phase(mover, scratch) as made:
         for name in names:
@@ -211,7 +211,7 @@ CHANGE_S = 3.5
 """Time that a new cap has until it changes again."""
 
 
-def changes(mover: Mover, scratch: Path, seconds: float) -> Record:
+def changes(mover: MoverProgram, scratch: Path, seconds: float) -> Record:
     """Changes the caps of several jobs at random times, up and down."""
     chance = random.Random(1)
     with phase(mover, scratch) as made:

@@ -18,7 +18,7 @@ MBPS = 1e6
 
 
 @dataclass(frozen=True, slots=True)
-class SharedLink:
+class BedLink:
     """One direction of a node's data interface. `rate_bps` is what it carries, and what the policy calls its capacity."""
 
     name: str
@@ -33,9 +33,9 @@ class SharedLink:
 
 
 LINKS = (
-    SharedLink("a-out", "a", "Transmit", 200 * MBPS),
-    SharedLink("b-out", "b", "Transmit", 200 * MBPS),
-    SharedLink("c-in", "c", "Receive", 150 * MBPS),
+    BedLink("a-out", "a", "Transmit", 200 * MBPS),
+    BedLink("b-out", "b", "Transmit", 200 * MBPS),
+    BedLink("c-in", "c", "Receive", 150 * MBPS),
 )
 SOURCES, DESTINATIONS = ("a", "b"), ("c", "d")
 WEIGHTS: Mapping[str, int] = {"bronze": 1, "silver": 2, "gold": 4}

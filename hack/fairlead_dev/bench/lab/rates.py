@@ -10,7 +10,7 @@ ETHERNET_HEADER_BYTES = 14
 
 
 @dataclass(frozen=True, slots=True)
-class Sample:
+class InterfaceSample:
     """Counters at one moment."""
 
     time_s: float
@@ -18,22 +18,24 @@ class Sample:
     """Bytes since the interface came up, IP headers included, the link's not."""
 
 
-def parse(text: str, *, link_header_bytes: int = ETHERNET_HEADER_BYTES) -> list[Sample]:
+def parse(text: str, *, link_header_bytes: int = ETHERNET_HEADER_BYTES) -> list[InterfaceSample]:
     """The samples in the sampler's output; a last line that is not whole is left out."""
     samples = []
     for line in text.splitlines():
         fields = line.split()
         if len(fields) == 3:
-            samples.append(Sample(float(fields[0]), int(fields[1]) - link_header_bytes * int(fields[2])))
+            samples.append(InterfaceSample(float(fields[0]), int(fields[1]) - link_header_bytes * int(fields[2])))
     return samples
 
 
-def first_data_s(samples: Sequence[Sample], threshold_bytes: int) -> float | None:
+def first_data_s(samples: Sequence[InterfaceSample], threshold_bytes: int) -> float | None:
     """When `threshold_bytes` more than at the first sample had come; None if they never did."""
     return next((sample.time_s for sample in samples if sample.ip_bytes - samples[0].ip_bytes >= threshold_bytes), None)
 
 
-def windows(samples: Sequence[Sample], length_s: float, step_s: float, start_s: float, end_s: float) -> Iterator[tuple[float, float]]:
+def windows(
+    samples: Sequence[InterfaceSample], length_s: float, step_s: float, start_s: float, end_s: float
+) -> Iterator[tuple[float, float]]:
     """Start in seconds and rate in bits per second of each window of that length between the two times.
 
     The ends lie between samples: the counter is taken as growing evenly from one to the next.
@@ -46,7 +48,7 @@ def windows(samples: Sequence[Sample], length_s: float, step_s: float, start_s: 
         number += 1
 
 
-def _at(samples: Sequence[Sample], times: Sequence[float], moment_s: float) -> float:
+def _at(samples: Sequence[InterfaceSample], times: Sequence[float], moment_s: float) -> float:
     after = min(max(bisect.bisect_left(times, moment_s), 1), len(samples) - 1)
     left, right = samples[after - 1], samples[after]
     part = (moment_s - left.time_s) / (right.time_s - left.time_s)
@@ -59,7 +61,7 @@ def excess_and_lack(rates_bps: Sequence[float], cap_bps: float) -> list[float]:
 
 
 def settled_s(
-    samples: Sequence[Sample], changed_s: float, before_bps: float, after_bps: float, *, window_s: float, limit_s: float
+    samples: Sequence[InterfaceSample], changed_s: float, before_bps: float, after_bps: float, *, window_s: float, limit_s: float
 ) -> float | None:
     """Seconds from the change to the end of the first window from which on all windows are nearer to the new rate than to the old."""
     middle = (before_bps * after_bps) ** 0.5

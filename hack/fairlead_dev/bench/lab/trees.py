@@ -18,7 +18,7 @@ COMPARED_FILES = 100
 
 
 @dataclass(frozen=True, slots=True)
-class Tree:
+class BenchTree:
     """A folder with `files` files of `file_bytes` bytes each."""
 
     path: Path
@@ -35,7 +35,7 @@ class Tree:
         return sorted(str(Path(file.path).relative_to(self.path)) for file in _files(self.path))
 
 
-def big_file(path: Path, size_bytes: int) -> Tree:
+def big_file(path: Path, size_bytes: int) -> BenchTree:
     """A folder with one file of bytes that do not repeat within 8 MiB, left in the page cache and on the disk."""
     path.mkdir(parents=True)
     piece = os.urandom(PIECE_BYTES)
@@ -45,10 +45,10 @@ def big_file(path: Path, size_bytes: int) -> Tree:
             file.write((start.to_bytes(8, "big") + piece[8:])[: size_bytes - start])
         file.flush()
         os.fsync(file.fileno())
-    return Tree(path, 1, size_bytes)
+    return BenchTree(path, 1, size_bytes)
 
 
-def small_files(path: Path, files: int, file_bytes: int) -> Tree:
+def small_files(path: Path, files: int, file_bytes: int) -> BenchTree:
     """`files` files in folders of a thousand; each begins with its number."""
     content = os.urandom(file_bytes)
     for first in range(0, files, FILES_PER_FOLDER):
@@ -59,7 +59,7 @@ def small_files(path: Path, files: int, file_bytes: int) -> Tree:
             os.write(handle, number.to_bytes(8, "big") + content[8:])
             os.close(handle)
     sync(path)
-    return Tree(path, files, file_bytes)
+    return BenchTree(path, files, file_bytes)
 
 
 def arrived(path: Path, file_bytes: int) -> int:
@@ -67,7 +67,7 @@ def arrived(path: Path, file_bytes: int) -> int:
     return sum(1 for file in _files(path) if file.stat(follow_symlinks=False).st_size == file_bytes)
 
 
-def check(tree: Tree, path: Path, *, content: bool) -> None:
+def check(tree: BenchTree, path: Path, *, content: bool) -> None:
     """Raises LabError unless `path` holds as many files of the right size as `tree`; with `content` some are compared byte by byte."""
     found = arrived(path, tree.file_bytes)
     if found != tree.files:

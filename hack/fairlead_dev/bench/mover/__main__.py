@@ -10,8 +10,8 @@ from __future__ import annotations
 from functools import partial
 
 from fairlead_dev.bench.lab.machine import TEST_BED
-from fairlead_dev.bench.mover.bench import Bench
-from fairlead_dev.bench.mover.peers.mover import Mover
+from fairlead_dev.bench.mover.bench import MoverLab
+from fairlead_dev.bench.mover.peers.mover import MoverProgram
 from fairlead_dev.bench.mover.plan import GOALS, OTHERS, PARTS
 from fairlead_dev.bench.runner import PartsBench, exit_with, run_bench
 from fairlead_dev.netlab.pair import remove_leftovers
@@ -21,7 +21,7 @@ BENCH = PartsBench(
     about=__doc__,
     parts=PARTS,
     goals=GOALS,
-    lab=lambda options, scratch: Bench(Mover(options.mover), options.emulator, scratch, options.quick),
+    lab=lambda options, scratch: MoverLab(MoverProgram(options.mover), options.emulator, scratch, options.quick),
     remove_leftovers=remove_leftovers,
     binaries={"mover": "the binary under test", "emulator": "the wide-area emulator"},
     programs=TEST_BED,

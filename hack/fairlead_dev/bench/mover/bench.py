@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
-from fairlead_dev.bench.mover.peers.mover import Mover
+from fairlead_dev.bench.mover.peers.mover import MoverProgram
 from fairlead_dev.netlab.processes import Process
 
 LAB = Path(__file__).parents[1] / "lab"
@@ -17,10 +17,10 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Bench:
+class MoverLab:
     """Programs, a folder for everything that is written, and how thorough the run is."""
 
-    mover: Mover
+    mover: MoverProgram
     emulator: Path
     scratch: Path
     quick: bool

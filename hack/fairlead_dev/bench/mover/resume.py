@@ -17,9 +17,9 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from fairlead_dev.bench.lab.trees import Tree, big_file, check, clear
-from fairlead_dev.bench.mover.bench import Bench
-from fairlead_dev.bench.mover.peers.mover import Ends
+from fairlead_dev.bench.lab.trees import BenchTree, big_file, check, clear
+from fairlead_dev.bench.mover.bench import MoverLab
+from fairlead_dev.bench.mover.peers.mover import FinishedTransfer
 from fairlead_dev.bench.rows import Row
 from fairlead_dev.errors import LabError
 from fairlead_dev.netlab.pair import Net, veth
@@ -52,7 +52,7 @@ class _Tally:
         return {end: round(statistics.mean(costs)) for end, costs in self.costs.items() if costs}
 
 
-def measure(bench: Bench) -> list[Row]:
+def measure(bench: MoverLab) -> list[Row]:
     """resume_waste and resume_waste_received. Raises LabError.
 
     A file that arrives before its share of kills begins again; what all kills wasted counts as a share of one file.
@@ -116,14 +116,14 @@ def _file_bytes(free_bytes: int) -> int:
     raise LabError(f"the scratch folder has {free_bytes >> 30} GiB free, too little for two files of {FILE_BYTES[-1] >> 30} GiB")
 
 
-def _undisturbed(bench: Bench, net: Net, tree: Tree, destination: Path) -> Ends:
+def _undisturbed(bench: MoverLab, net: Net, tree: BenchTree, destination: Path) -> FinishedTransfer:
     with bench.mover.transfer(net, bench.scratch, destination) as transfer:
         transfer.send(tree.path)
         return transfer.finish(ATTEMPT_LIMIT_S)
 
 
 def _killed(
-    bench: Bench, net: Net, tree: Tree, destination: Path, tally: _Tally, *, overhead: float, wait_s: float, receiver: bool
+    bench: MoverLab, net: Net, tree: BenchTree, destination: Path, tally: _Tally, *, overhead: float, wait_s: float, receiver: bool
 ) -> None:
     """One attempt that is killed, or that ends before."""
     held = _bytes_held(bench, destination)
@@ -155,7 +155,7 @@ def _killed(
         clear(destination)
 
 
-def _bytes_held(bench: Bench, destination: Path) -> int:
+def _bytes_held(bench: MoverLab, destination: Path) -> int:
     """Payload that the next attempt finds in the ledger; blocks that were being written count, and it may not keep them."""
     partial = next(destination.glob(".fairlead-*"), None)
     return int(json.loads(run([bench.mover.binary, "ledger", partial, "--json"]))["bytes_held"]) if partial else 0

@@ -8,7 +8,7 @@ from pathlib import Path
 from fairlead_dev.cluster.artifacts.buildah import Buildah
 from fairlead_dev.cluster.layout import Layout
 from fairlead_dev.cluster.machine import shell
-from fairlead_dev.cluster.machine.progress import Progress
+from fairlead_dev.cluster.machine.progress import BuildProgress
 
 NAME = "docker.io/library/python:3.11-slim-bookworm"
 SUITE = "bookworm"
@@ -27,7 +27,7 @@ def digest() -> str:
     return hashlib.sha256("\0".join((SUITE, *PACKAGES, *_LEFT_OUT, _HOOK, PATH)).encode()).hexdigest()[:12]
 
 
-def ensure(buildah: Buildah, paths: Layout, progress: Progress) -> None:
+def ensure(buildah: Buildah, paths: Layout, progress: BuildProgress) -> None:
     """Make the base image unless the store holds the present one."""
     label = "io.fairlead.base-digest"
     if buildah.label(NAME, label) == digest():

@@ -12,7 +12,7 @@ from pathlib import Path
 from fairlead_dev.cluster.artifacts.programs import GO_MODULES, LINKED_INTO_CHECKOUT, GoProgram, path_of
 from fairlead_dev.cluster.layout import Layout
 from fairlead_dev.cluster.machine import shell
-from fairlead_dev.cluster.machine.progress import Progress, Step, duration
+from fairlead_dev.cluster.machine.progress import BuildProgress, BuildStep, duration
 
 
 def missing(programs: Iterable[GoProgram], paths: Layout) -> list[GoProgram]:
@@ -20,7 +20,7 @@ def missing(programs: Iterable[GoProgram], paths: Layout) -> list[GoProgram]:
     return [program for program in programs if not program.path(paths.programs).exists()]
 
 
-def build_programs(programs: Iterable[GoProgram], paths: Layout, progress: Progress) -> None:
+def build_programs(programs: Iterable[GoProgram], paths: Layout, progress: BuildProgress) -> None:
     """Compile what is missing, and link what people call into the checkout."""
     to_build = missing(programs, paths)
     if to_build:
@@ -46,7 +46,7 @@ def link_into_checkout(program: Path, paths: Layout) -> None:
     temporary.replace(link)
 
 
-def _compile(program: GoProgram, paths: Layout, step: Step) -> None:
+def _compile(program: GoProgram, paths: Layout, step: BuildStep) -> None:
     final = program.path(paths.programs)
     final.parent.mkdir(parents=True, exist_ok=True)
     staging = Path(tempfile.mkdtemp(prefix=f".{program.name}-", dir=paths.programs))
@@ -74,7 +74,7 @@ def _compile(program: GoProgram, paths: Layout, step: Step) -> None:
         shutil.rmtree(staging, ignore_errors=True)
 
 
-def _package_counter(step: Step) -> Callable[[Path], None]:
+def _package_counter(step: BuildStep) -> Callable[[Path], None]:
     def count(log: Path) -> None:
         lines = log.read_text(errors="replace").splitlines()
         downloads = sum(line.startswith("go: downloading") for line in lines)
@@ -93,7 +93,7 @@ def rust_program(name: str, paths: Layout) -> Path:
     return paths.cargo_target / rust_target() / "release" / name
 
 
-def build_rust_programs(paths: Layout, progress: Progress) -> None:
+def build_rust_programs(paths: Layout, progress: BuildProgress) -> None:
     """Compile the mover and the WAN emulator, needing no library of the system, and link them into the checkout.
 
     One call with the same flags as everywhere in the project: anything else would compile all dependencies twice.

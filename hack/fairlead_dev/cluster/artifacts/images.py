@@ -15,7 +15,7 @@ from fairlead_dev.cluster.artifacts.programs import path_of
 from fairlead_dev.cluster.errors import ClusterError
 from fairlead_dev.cluster.layout import Layout
 from fairlead_dev.cluster.machine import shell
-from fairlead_dev.cluster.machine.progress import Progress
+from fairlead_dev.cluster.machine.progress import BuildProgress
 
 PAUSE_IMAGE = f"localhost/pause:{layout.PAUSE_VERSION}"
 COREDNS_IMAGE = f"localhost/coredns:{layout.COREDNS_VERSION}"
@@ -83,7 +83,7 @@ def _files(path: Path) -> Iterable[Path]:
 class ImageSet:
     """The images of this checkout and of the cluster itself, kept as archives in the cache."""
 
-    def __init__(self, paths: Layout, progress: Progress) -> None:
+    def __init__(self, paths: Layout, progress: BuildProgress) -> None:
         self._paths = paths
         self._progress = progress
         self._buildah = Buildah(paths)

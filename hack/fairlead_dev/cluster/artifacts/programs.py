@@ -9,7 +9,7 @@ from pathlib import Path
 from fairlead_dev.checkout import CHECKOUT
 from fairlead_dev.cluster import layout
 from fairlead_dev.cluster.layout import Layout
-from fairlead_dev.errors import UsageError
+from fairlead_dev.errors import CommandUsageError
 
 GO_MODULES = CHECKOUT / "hack" / "cluster" / "go"
 """Modules of our own with pinned checksums, for programs whose own module cannot be installed by name and version."""
@@ -125,7 +125,7 @@ def select(names: list[str]) -> list[GoProgram]:
     known = {program.name for program in PROGRAMS}
     unknown = sorted(set(names) - known)
     if unknown:
-        raise UsageError(f"--only: there is no program {', '.join(unknown)}; known are {', '.join(sorted(known))}")
+        raise CommandUsageError(f"--only: there is no program {', '.join(unknown)}; known are {', '.join(sorted(known))}")
     return [program for program in PROGRAMS if not names or program.name in names]
 
 

@@ -15,7 +15,7 @@ from fairlead_dev.cluster.artifacts.programs import path_of
 from fairlead_dev.cluster.errors import ClusterError
 from fairlead_dev.cluster.layout import Layout
 from fairlead_dev.cluster.machine import shell
-from fairlead_dev.cluster.machine.progress import Progress
+from fairlead_dev.cluster.machine.progress import BuildProgress
 
 NAMESPACE = "k8s.io"
 """The containerd namespace that the kubelet looks into."""
@@ -57,7 +57,7 @@ def store_folder(paths: Layout) -> Path:
     return paths.image_archives / "store"
 
 
-def ensure_store(archives: list[Archive], paths: Layout, progress: Progress) -> None:
+def ensure_store(archives: list[Archive], paths: Layout, progress: BuildProgress) -> None:
     """Unpack into the store what it does not hold yet."""
     store = store_folder(paths)
     record_file = store.with_suffix(".json")

@@ -13,10 +13,10 @@ from fairlead_dev.cluster.artifacts.programs import CNI_PLUGINS, path_of
 from fairlead_dev.cluster.artifacts.store import NAMESPACE, copy_store, load_record, not_in, save_record, store_folder
 from fairlead_dev.cluster.errors import ClusterError
 from fairlead_dev.cluster.kubernetes import node_config
-from fairlead_dev.cluster.layout import DISKS_FOLDER, Layout, Node
+from fairlead_dev.cluster.layout import DISKS_FOLDER, ClusterNode, Layout
 from fairlead_dev.cluster.machine import shell
 from fairlead_dev.cluster.machine.box import Box
-from fairlead_dev.errors import UsageError
+from fairlead_dev.errors import CommandUsageError
 
 _DISK_NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
 _DISK_SIZE = re.compile(r"[1-9][0-9]*[kMG]")
@@ -25,7 +25,7 @@ _DISK_SIZE = re.compile(r"[1-9][0-9]*[kMG]")
 class KubernetesNode:
     """Starts a node's daemons and gives access to its images and disks."""
 
-    def __init__(self, node: Node, paths: Layout) -> None:
+    def __init__(self, node: ClusterNode, paths: Layout) -> None:
         self.node = node
         self.box = Box(node.name, paths, node=True)
         self._paths = paths
@@ -82,16 +82,18 @@ class KubernetesNode:
         """
         path = self._disk(name)
         if size is not None and not _DISK_SIZE.fullmatch(size):
-            raise UsageError(f"--size: {size!r} is not a size; write a number with k, M or G, as in 64M")
+            raise CommandUsageError(f"--size: {size!r} is not a size; write a number with k, M or G, as in 64M")
         owner = f"{layout.WORKLOAD_UID}:{layout.WORKLOAD_UID}"
         self.box.run(["install", "-d", "-m", "0755", path.parent])
         self.box.run(["install", "-d", "-m", "0750", "-o", str(layout.WORKLOAD_UID), "-g", str(layout.WORKLOAD_UID), path])
         mounted = self._is_mounted(path)
         if size is None and mounted:
-            raise UsageError(f"{name} exists on {self.node.name} with a limited size; remove it first with --remove")
+            raise CommandUsageError(f"{name} exists on {self.node.name} with a limited size; remove it first with --remove")
         if size is not None and not mounted:
             if self.box.run(["find", path, "-mindepth", "1", "-maxdepth", "1", "-print", "-quit"]):
-                raise UsageError(f"{name} exists on {self.node.name} without a limit and is not empty; remove it first with --remove")
+                raise CommandUsageError(
+                    f"{name} exists on {self.node.name} without a limit and is not empty; remove it first with --remove"
+                )
             self.box.run(["mount", "-t", "tmpfs", "-o", f"size={size},mode=0750", f"fairlead-{name}", path])
             self.box.run(["chown", owner, path])
         return path
@@ -109,7 +111,7 @@ class KubernetesNode:
 
     def _disk(self, name: str) -> Path:
         if not _DISK_NAME.fullmatch(name):
-            raise UsageError(f"{name!r} cannot name a disk; use at most 63 lower-case letters, digits and inner hyphens")
+            raise CommandUsageError(f"{name!r} cannot name a disk; use at most 63 lower-case letters, digits and inner hyphens")
         return DISKS_FOLDER / name
 
     def _is_mounted(self, path: Path) -> bool:
@@ -137,7 +139,7 @@ def archive_from(path: str) -> Path:
     """An image archive given on the command line; raises UsageError if there is no such file."""
     archive = Path(path).resolve()
     if not archive.is_file():
-        raise UsageError(f"there is no image archive {path}; write one with `buildah push IMAGE docker-archive:FILE:IMAGE`")
+        raise CommandUsageError(f"there is no image archive {path}; write one with `buildah push IMAGE docker-archive:FILE:IMAGE`")
     return archive
 
 

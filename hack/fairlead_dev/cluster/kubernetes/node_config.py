@@ -8,19 +8,19 @@ from typing import Any
 
 from fairlead_dev.cluster import layout
 from fairlead_dev.cluster.artifacts.images import PAUSE_IMAGE
-from fairlead_dev.cluster.layout import Layout, Node
+from fairlead_dev.cluster.layout import ClusterNode, Layout
 
 _YAML_NOTE = "# A file that begins with a brace is read as strict JSON; this line makes it YAML.\n"
 
 
-def node_object(node: Node) -> dict[str, Any]:
+def node_object(node: ClusterNode) -> dict[str, Any]:
     """The Node, made before its kubelet: with fixed pod addresses, and labels that a kubelet may not give itself."""
     metadata = {"name": node.name, "labels": {**node.labels, "kubernetes.io/hostname": node.name}}
     spec = {"podCIDR": str(node.pod_cidr), "podCIDRs": [str(node.pod_cidr)]}
-    return {"apiVersion": "v1", "kind": "Node", "metadata": metadata, "spec": spec}
+    return {"apiVersion": "v1", "kind": "ClusterNode", "metadata": metadata, "spec": spec}
 
 
-def cni(node: Node) -> str:
+def cni(node: ClusterNode) -> str:
     """The pod network: a bridge on the node, routed to the others over the management network."""
     plugins = [
         {
@@ -59,7 +59,7 @@ disabled_plugins = ["io.containerd.internal.v1.opt", "io.containerd.nri.v1.nri"]
 """
 
 
-def kubelet(node: Node, paths: Layout, resolv_conf: Path, *, machine_memory_bytes: int) -> str:
+def kubelet(node: ClusterNode, paths: Layout, resolv_conf: Path, *, machine_memory_bytes: int) -> str:
     """The kubelet's configuration; what the node does not offer is reserved for the other nodes of this machine."""
     reserved_mib = machine_memory_bytes * 2 // 3 >> 20
     config = {

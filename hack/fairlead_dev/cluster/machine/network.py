@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from fairlead_dev.cluster import layout
-from fairlead_dev.cluster.layout import NODES, Node
+from fairlead_dev.cluster.layout import NODES, ClusterNode
 from fairlead_dev.cluster.machine import shell
 
 NAMESPACES = Path("/run/netns")
@@ -43,7 +43,7 @@ def control_plane_commands() -> list[str]:
     ]
 
 
-def attachment_commands(node: Node) -> list[str]:
+def attachment_commands(node: ClusterNode) -> list[str]:
     """Lines for `ip -batch` in the control plane's namespace: the node's cable, and the way to its pods."""
     return [
         f"link add to-{node.name} type veth peer name {layout.MANAGEMENT_INTERFACE} netns {node.namespace}",
@@ -52,7 +52,7 @@ def attachment_commands(node: Node) -> list[str]:
     ]
 
 
-def node_commands(node: Node) -> list[str]:
+def node_commands(node: ClusterNode) -> list[str]:
     """Lines for `ip -batch` in the node's namespace, once its cable is there."""
     interface = layout.MANAGEMENT_INTERFACE
     lines = [

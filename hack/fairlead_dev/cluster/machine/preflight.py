@@ -13,7 +13,7 @@ from pathlib import Path
 from fairlead_dev.cluster.errors import ClusterError
 from fairlead_dev.cluster.layout import MINIMUM_GO, Layout
 from fairlead_dev.cluster.machine import shell
-from fairlead_dev.cluster.machine.progress import Progress
+from fairlead_dev.cluster.machine.progress import BuildProgress
 
 GIB = 1 << 30
 NEEDED_MEMORY = 4 * GIB
@@ -92,7 +92,7 @@ def find_lacks(layout: Layout, *, cold: bool) -> list[Lack]:
     return [*_tool_lacks(), *_kernel_lacks(), *_resource_lacks(layout, cold=cold)]
 
 
-def require(layout: Layout, progress: Progress, *, cold: bool, install: bool) -> None:
+def require(layout: Layout, progress: BuildProgress, *, cold: bool, install: bool) -> None:
     """Return if the machine has all it takes, after installing packages if asked; raises ClusterError with the whole list."""
     lacks = find_lacks(layout, cold=cold)
     packages = packages_of(lacks)
@@ -105,7 +105,7 @@ def require(layout: Layout, progress: Progress, *, cold: bool, install: bool) ->
         raise ClusterError(report(lacks))
 
 
-def _install(packages: list[str], layout: Layout, progress: Progress) -> None:
+def _install(packages: list[str], layout: Layout, progress: BuildProgress) -> None:
     log = layout.logs / "apt.log"
     with progress.step(f"apt-get install {' '.join(packages)}", 60):
         shell.run_logged(["apt-get", "update", "-q"], log)

@@ -35,7 +35,7 @@ def finished_line(name: str, elapsed_s: float, detail: str) -> str:
     return f"  ok {name}: {duration(elapsed_s)}" + (f", {detail}" if detail else "")
 
 
-class Step:
+class BuildStep:
     """The step under way; `detail` may be changed from its work."""
 
     def __init__(self, name: str, expected_s: float | None) -> None:
@@ -44,7 +44,7 @@ class Step:
         self.detail = ""
 
 
-class Progress:
+class BuildProgress:
     """Prints steps: redrawn every second on a terminal, a line at the end and every 30 s elsewhere."""
 
     def __init__(self, stream: TextIO | None = None, clock: Callable[[], float] = time.monotonic) -> None:
@@ -60,9 +60,9 @@ class Progress:
             self._stream.flush()
 
     @contextmanager
-    def step(self, name: str, expected_s: float | None = None) -> Iterator[Step]:
+    def step(self, name: str, expected_s: float | None = None) -> Iterator[BuildStep]:
         """Show a step while the body runs, and its time when it has ended well."""
-        step = Step(name, expected_s)
+        step = BuildStep(name, expected_s)
         began = self._clock()
         ended = threading.Event()
         ticker = threading.Thread(target=self._tick, args=(step, began, ended), daemon=True)
@@ -74,7 +74,7 @@ class Progress:
             raise
         self._finish(ended, ticker, finished_line(name, self._clock() - began, step.detail))
 
-    def _tick(self, step: Step, began: float, ended: threading.Event) -> None:
+    def _tick(self, step: BuildStep, began: float, ended: threading.Event) -> None:
         while not ended.wait(1.0 if self._terminal else HEARTBEAT_S):
             line = running_line(step.name, self._clock() - began, step.expected_s, step.detail)
             with self._lock:

@@ -19,7 +19,7 @@ RELEASE_NAMESPACE = "fairlead-system"
 PARTS = ("operator", "mover", "advisor")
 
 
-class End(StrEnum):
+class SiteEnd(StrEnum):
     """The two ends of the transfer; the value is the claim's name in transferjob.yaml."""
 
     SOURCE = "raw"
@@ -69,7 +69,7 @@ class Site(Protocol):
         """Applies transferjob.yaml."""
         ...
 
-    def list_tree(self, end: End) -> Listing:
+    def list_tree(self, end: SiteEnd) -> Listing:
         """Lists one end's tree without the mover's help."""
         ...
 

@@ -9,10 +9,10 @@ from fairlead_dev.clients.kubectl import Kubectl
 from fairlead_dev.clients.nodes import MOVER_ID, Disk, LocalCluster
 from fairlead_dev.clients.volumes import local_volume, wait_bound
 from fairlead_dev.demo.progress import LinkSample
-from fairlead_dev.demo.sites.base import FOLDER, NAMESPACE, End, TreeSize, helm_arguments, remove_namespace
+from fairlead_dev.demo.sites.base import FOLDER, NAMESPACE, SiteEnd, TreeSize, helm_arguments, remove_namespace
 from fairlead_dev.trees.listing import LIST_SCRIPT, Listing, parse_listing
 
-NODES = {End.SOURCE: "dtn-a", End.DESTINATION: "dtn-b"}
+NODES = {SiteEnd.SOURCE: "dtn-a", SiteEnd.DESTINATION: "dtn-b"}
 OPERATOR_NODE = "mgmt"
 
 
@@ -43,33 +43,33 @@ class LocalSite:
 
     def clear(self) -> None:
         remove_namespace(self.kubectl)
-        self.kubectl.delete("persistentvolume", [_disk_name(end) for end in End])
-        for end in End:
+        self.kubectl.delete("persistentvolume", [_disk_name(end) for end in SiteEnd])
+        for end in SiteEnd:
             self._cluster.remove_disk(NODES[end], _disk_name(end))
 
     def lay_out(self, size: TreeSize) -> None:
         self.kubectl.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})
-        for end in End:
+        for end in SiteEnd:
             self.kubectl.apply(*local_volume(self._disk(end), end.value, NAMESPACE))
-        source = self._disk(End.SOURCE)
+        source = self._disk(SiteEnd.SOURCE)
         generator = ("python3", str(self._checkout / "hack"), "trees", "survey")
         self._cluster.on(source.node, *generator, f"{source.path}/{FOLDER}", *size.arguments(), "--owner", str(MOVER_ID), timeout_s=600)
-        wait_bound(self.kubectl, [end.value for end in End], NAMESPACE)
+        wait_bound(self.kubectl, [end.value for end in SiteEnd], NAMESPACE)
 
     def apply_job(self) -> None:
         self.kubectl.run("apply", "-f", "-", stdin=(self._checkout / "hack" / "demo" / "transferjob.yaml").read_text())
 
-    def list_tree(self, end: End) -> Listing:
+    def list_tree(self, end: SiteEnd) -> Listing:
         disk = self._disk(end)
         return parse_listing(self._cluster.on(disk.node, "sh", "-c", LIST_SCRIPT, "sh", f"{disk.path}/{FOLDER}", timeout_s=600))
 
     def link_sample(self) -> LinkSample | None:
-        carried = self._cluster.bytes_carried(NODES[End.SOURCE], NODES[End.DESTINATION])
+        carried = self._cluster.bytes_carried(NODES[SiteEnd.SOURCE], NODES[SiteEnd.DESTINATION])
         return LinkSample(time.monotonic(), carried)
 
-    def _disk(self, end: End) -> Disk:
+    def _disk(self, end: SiteEnd) -> Disk:
         return self._cluster.disk(NODES[end], _disk_name(end))
 
 
-def _disk_name(end: End) -> str:
+def _disk_name(end: SiteEnd) -> str:
     return f"demo-{end.value}"

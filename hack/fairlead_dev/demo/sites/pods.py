@@ -10,7 +10,7 @@ from pathlib import Path
 from fairlead_dev.clients.kubectl import Kubectl, Object, run
 from fairlead_dev.demo.outcome import DemoError
 from fairlead_dev.demo.progress import LinkSample
-from fairlead_dev.demo.sites.base import FOLDER, JOB, NAMESPACE, PARTS, End, TreeSize, helm_arguments, remove_namespace
+from fairlead_dev.demo.sites.base import FOLDER, JOB, NAMESPACE, PARTS, SiteEnd, TreeSize, helm_arguments, remove_namespace
 from fairlead_dev.trees.listing import LIST_SCRIPT, Listing, parse_listing
 
 KIND_CLUSTER = "fairlead-demo"
@@ -38,7 +38,7 @@ class CurrentSite:
     def __init__(self, checkout: Path, options: PodSiteOptions) -> None:
         self._checkout = checkout
         self._options = options
-        self._nodes = {End.SOURCE: options.source_node, End.DESTINATION: options.destination_node}
+        self._nodes = {SiteEnd.SOURCE: options.source_node, SiteEnd.DESTINATION: options.destination_node}
 
     @property
     def kubectl(self) -> Kubectl:
@@ -61,12 +61,12 @@ class CurrentSite:
         self.kubectl.apply(
             {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}},
             {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "trees", "namespace": NAMESPACE}, "data": files},
-            *(self._claim(end) for end in End),
-            *(self._pod(end) for end in End),
+            *(self._claim(end) for end in SiteEnd),
+            *(self._pod(end) for end in SiteEnd),
         )
-        pods = [f"pod/{_pod_name(end)}" for end in End]
+        pods = [f"pod/{_pod_name(end)}" for end in SiteEnd]
         self.kubectl.run("wait", "--for=condition=Ready", *pods, "--timeout=180s", namespace=NAMESPACE, timeout_s=200)
-        self._in_pod(End.SOURCE, "python3", "-m", "fairlead_dev.trees", "survey", f"/data/{FOLDER}", *size.arguments())
+        self._in_pod(SiteEnd.SOURCE, "python3", "-m", "fairlead_dev.trees", "survey", f"/data/{FOLDER}", *size.arguments())
 
     def apply_job(self) -> None:
         manifest = str(self._checkout / "hack" / "demo" / "transferjob.yaml")
@@ -75,16 +75,16 @@ class CurrentSite:
         job["spec"]["destination"]["node"] = self._options.destination_node
         self.kubectl.apply(job)
 
-    def list_tree(self, end: End) -> Listing:
+    def list_tree(self, end: SiteEnd) -> Listing:
         return parse_listing(self._in_pod(end, "sh", "-c", LIST_SCRIPT, "sh", f"/data/{FOLDER}"))
 
     def link_sample(self) -> LinkSample | None:
         return None
 
-    def _in_pod(self, end: End, *command: str) -> bytes:
+    def _in_pod(self, end: SiteEnd, *command: str) -> bytes:
         return run(self.kubectl.command("exec", _pod_name(end), "--", *command, namespace=NAMESPACE), timeout_s=BUILD_TIMEOUT_S)
 
-    def _claim(self, end: End) -> Object:
+    def _claim(self, end: SiteEnd) -> Object:
         spec: Object = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "2Gi"}}}
         if self._options.storage_class is not None:
             spec["storageClassName"] = self._options.storage_class
@@ -95,7 +95,7 @@ class CurrentSite:
             "spec": spec,
         }
 
-    def _pod(self, end: End) -> Object:
+    def _pod(self, end: SiteEnd) -> Object:
         return {
             "apiVersion": "v1",
             "kind": "Pod",
@@ -163,5 +163,5 @@ def _program(checkout: Path, name: str) -> str:
     return str(built) if built.exists() else name
 
 
-def _pod_name(end: End) -> str:
+def _pod_name(end: SiteEnd) -> str:
     return f"tree-{end.value}"

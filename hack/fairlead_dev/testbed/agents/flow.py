@@ -11,7 +11,7 @@ _MOST_FAILURES = 20
 
 
 @dataclass(frozen=True, slots=True)
-class Ends:
+class FlowEnds:
     """From where to where a flow sends."""
 
     source_namespace: str
@@ -20,7 +20,7 @@ class Ends:
 
 
 @dataclass(frozen=True, slots=True)
-class Sample:
+class FlowSample:
     """Counters of a flow: totals since its start, and the state of the newest connection."""
 
     received_bytes: int
@@ -65,7 +65,7 @@ class RunningFlow(Protocol):
     def arrange(self) -> None:
         """Plan every on phase."""
 
-    def sample(self) -> Sample:
+    def sample(self) -> FlowSample:
         """The counters now."""
 
     def close(self) -> None:

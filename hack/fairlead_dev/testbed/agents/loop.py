@@ -11,7 +11,7 @@ from collections.abc import Callable
 _NS = 1_000_000_000
 
 
-class Loop:
+class AgentLoop:
     """Calls back when a descriptor is ready or a moment has come. Times are s of the run's clock: 0 is the start of the recording."""
 
     def __init__(self) -> None:

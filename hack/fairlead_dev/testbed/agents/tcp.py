@@ -10,8 +10,8 @@ import socket
 from dataclasses import dataclass
 
 from fairlead_dev.netlab.namespaces import inside
-from fairlead_dev.testbed.agents.flow import Ends, FlowReport, Sample
-from fairlead_dev.testbed.agents.loop import Loop
+from fairlead_dev.testbed.agents.flow import FlowEnds, FlowReport, FlowSample
+from fairlead_dev.testbed.agents.loop import AgentLoop
 from fairlead_dev.testbed.lab.kernel import SO_RCVLOWAT, TCP_NOTSENT_LOWAT, congestion_control_of, tcp_info
 from fairlead_dev.testbed.scenario.expand import SingleFlow
 from fairlead_dev.testbed.scenario.model import Transfers
@@ -37,7 +37,7 @@ class _Connection:
 class TcpFlow:
     """One sender and its receiver. A connection for every on phase, or for every file."""
 
-    def __init__(self, single: SingleFlow, ends: Ends, path_rate_bps: int, loop: Loop) -> None:
+    def __init__(self, single: SingleFlow, ends: FlowEnds, path_rate_bps: int, loop: AgentLoop) -> None:
         self.single = single
         self.report = FlowReport(single.number, single.name)
         self._loop = loop
@@ -176,10 +176,10 @@ class TcpFlow:
         """Payload that has arrived in order, all connections together."""
         return self._ended_bytes + sum(_payload_bytes(one.receiver) for one in self._open if one.receiver is not None)
 
-    def sample(self) -> Sample:
+    def sample(self) -> FlowSample:
         """The counters now; window and RTT are of the newest connection."""
         if not self._open:
-            return Sample(self.received_bytes(), None, None, self._ended_retransmits)
+            return FlowSample(self.received_bytes(), None, None, self._ended_retransmits)
         for connection in list(self._open):
             # What waits below the wake-up threshold.
             if connection.receiver is not None:
@@ -187,7 +187,7 @@ class TcpFlow:
         infos = [tcp_info(connection.sender) for connection in self._open]
         retransmits = self._ended_retransmits + sum(info.retransmits for info in infos)
         newest = infos[-1] if infos else None
-        return Sample(
+        return FlowSample(
             self.received_bytes(),
             newest.congestion_window_segments if newest else None,
             newest.rtt_ms if newest else None,

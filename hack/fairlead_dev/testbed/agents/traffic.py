@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from fairlead_dev.testbed.agents.channel import await_start, receive_plan, report
-from fairlead_dev.testbed.agents.flow import Ends, RunningFlow, Sample
-from fairlead_dev.testbed.agents.loop import Loop
+from fairlead_dev.testbed.agents.flow import FlowEnds, FlowSample, RunningFlow
+from fairlead_dev.testbed.agents.loop import AgentLoop
 from fairlead_dev.testbed.agents.tcp import TcpFlow
 from fairlead_dev.testbed.agents.udp import UdpFlow
 from fairlead_dev.testbed.lab.namespaces import ADDRESS_A, ADDRESS_B, Names
@@ -20,14 +20,14 @@ HEADER = "time_s,flow,goodput_bps,congestion_window_segments,rtt_ms,retransmits"
 class _Recorder:
     """Writes a row for every flow and interval."""
 
-    def __init__(self, flows: list[RunningFlow], loop: Loop, interval_s: float, duration_s: float) -> None:
+    def __init__(self, flows: list[RunningFlow], loop: AgentLoop, interval_s: float, duration_s: float) -> None:
         self._flows = flows
         self._loop = loop
         self._interval_s = interval_s
         self._duration_s = duration_s
-        self._last: dict[int, tuple[float, Sample]] = {}
-        self._at_start: dict[int, Sample] = {}
-        self._at_end: dict[int, Sample] = {}
+        self._last: dict[int, tuple[float, FlowSample]] = {}
+        self._at_start: dict[int, FlowSample] = {}
+        self._at_end: dict[int, FlowSample] = {}
         self.rows = [HEADER]
 
     def arrange(self, first_s: float) -> None:
@@ -38,7 +38,7 @@ class _Recorder:
         self._loop.at(0.0, lambda: self._mark(self._at_start))
         self._loop.at(self._duration_s, lambda: self._mark(self._at_end))
 
-    def _mark(self, marks: dict[int, Sample]) -> None:
+    def _mark(self, marks: dict[int, FlowSample]) -> None:
         for flow in self._flows:
             marks[flow.single.number] = flow.sample()
 
@@ -64,9 +64,9 @@ class _Recorder:
         }
 
 
-def _start(single: SingleFlow, scenario: Scenario, names: Names, loop: Loop) -> RunningFlow:
+def _start(single: SingleFlow, scenario: Scenario, names: Names, loop: AgentLoop) -> RunningFlow:
     forward = single.flow.direction == "forward"
-    ends = Ends(names.a, names.b, ADDRESS_B) if forward else Ends(names.b, names.a, ADDRESS_A)
+    ends = FlowEnds(names.a, names.b, ADDRESS_B) if forward else FlowEnds(names.b, names.a, ADDRESS_A)
     if single.flow.protocol == "udp":
         return UdpFlow(single, ends, loop)
     return TcpFlow(single, ends, scenario.path.rate_bps, loop)
@@ -76,7 +76,7 @@ def main() -> None:
     """Run the traffic as planned, write `flows.csv`, report the totals of the recording."""
     plan = receive_plan()
     scenario = Scenario.model_validate(plan["scenario"])
-    loop = Loop()
+    loop = AgentLoop()
     flows = [_start(single, scenario, Names(**plan["namespaces"]), loop) for single in single_flows(scenario)]
     loop.start_at(await_start(plan["priority"]))
     recorder = _Recorder(flows, loop, plan["interval_s"], scenario.duration_s)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import socket
 
 from fairlead_dev.netlab.namespaces import inside
-from fairlead_dev.testbed.agents.flow import Ends, FlowReport, Sample
-from fairlead_dev.testbed.agents.loop import Loop
+from fairlead_dev.testbed.agents.flow import FlowEnds, FlowReport, FlowSample
+from fairlead_dev.testbed.agents.loop import AgentLoop
 from fairlead_dev.testbed.lab.kernel import UDP_SEGMENT, receive_drops
 from fairlead_dev.testbed.scenario.expand import SingleFlow
 from fairlead_dev.testbed.scenario.model import MTU_BYTES
@@ -23,7 +23,7 @@ _SEND_BUFFER_BYTES = 8_000_000
 class UdpFlow:
     """Datagrams that fill packets of the MTU's size; the rate counts IP bytes."""
 
-    def __init__(self, single: SingleFlow, ends: Ends, loop: Loop) -> None:
+    def __init__(self, single: SingleFlow, ends: FlowEnds, loop: AgentLoop) -> None:
         self.single = single
         self.report = FlowReport(single.number, single.name)
         self._loop = loop
@@ -81,9 +81,9 @@ class UdpFlow:
         """Payload that has arrived."""
         return receive_drops(self._sink) * _PAYLOAD_BYTES
 
-    def sample(self) -> Sample:
+    def sample(self) -> FlowSample:
         """The counters now."""
-        return Sample(self.received_bytes(), None, None, 0)
+        return FlowSample(self.received_bytes(), None, None, 0)
 
     def close(self) -> None:
         """Let go of the sockets."""

@@ -34,7 +34,7 @@ SIDES = {
 }
 
 
-class Kind(StrEnum):
+class TrafficKind(StrEnum):
     """In which manner the class appears; only STEADY is trained on."""
 
     STEADY = "steady"

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from fairlead_advisor.probe.trace import read_trace
-from fairlead_dev.errors import UsageError
+from fairlead_dev.errors import CommandUsageError
 from fairlead_dev.testbed.data import BURST_PACKETS_FILE, BurstPackets, RawTrace, write_burst_packets, write_runs, write_split
 from fairlead_dev.testbed.dataset.card import card
 from fairlead_dev.testbed.dataset.classes import Split
@@ -36,7 +36,7 @@ def pack(
     recorded = [run for run in plan if is_recorded(run, folder, disturbed_too=disturbed_too)]
     names = {run.name for run in recorded}
     if not recorded:
-        raise UsageError(f"{folder}: has no good recording of this plan: generate some first")
+        raise CommandUsageError(f"{folder}: has no good recording of this plan: generate some first")
     output.mkdir(parents=True, exist_ok=True)
     runs = [_described(run, json.loads((folder / RUNS / run.name / MANIFEST).read_text())) for run in recorded]
     for split in Split:

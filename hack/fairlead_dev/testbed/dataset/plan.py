@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fairlead_dev.testbed.dataset.bursts import bursts_of
-from fairlead_dev.testbed.dataset.classes import BackgroundClass, Kind, Split
+from fairlead_dev.testbed.dataset.classes import BackgroundClass, Split, TrafficKind
 from fairlead_dev.testbed.dataset.draw import DatasetPath, draw_paths
 from fairlead_dev.testbed.dataset.specification import FixedPath, KindRuns, Specification
 from fairlead_dev.testbed.dataset.traffic import flows_of, path_of_kind, warm_up_s
 from fairlead_dev.testbed.scenario.expand import derived_seed, draws
 from fairlead_dev.testbed.scenario.model import Path as NetworkPath
-from fairlead_dev.testbed.scenario.model import Probe, Scenario
+from fairlead_dev.testbed.scenario.model import Scenario, ScenarioProbe
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +24,7 @@ class PlannedRun:
     path_id: str
     background: BackgroundClass
     seed_name: str
-    kind: Kind
+    kind: TrafficKind
     split: Split
     scenario: Scenario
 
@@ -60,7 +60,7 @@ def _runs(specification: Specification) -> Iterator[PlannedRun]:
                 specification,
                 drawn.id,
                 drawn.path,
-                kind=Kind.STEADY,
+                kind=TrafficKind.STEADY,
                 seed_name=f"s{seed}",
                 split=split,
                 duration_s=specification.duration_s,
@@ -70,7 +70,7 @@ def _runs(specification: Specification) -> Iterator[PlannedRun]:
                 specification,
                 drawn.id,
                 drawn.path,
-                kind=Kind.BURSTS,
+                kind=TrafficKind.BURSTS,
                 seed_name=f"b{seed}",
                 split=Split.BURSTS,
                 duration_s=specification.duration_s,
@@ -89,18 +89,18 @@ def _fixed(specification: Specification, fixed: FixedPath) -> Iterator[PlannedRu
     for seed in range(fixed.train_seeds + fixed.test_seeds):
         split = Split.TRAIN if seed < fixed.train_seeds else Split.TEST_SEEDS
         yield from _every_class(
-            specification, fixed.id, fixed.path, kind=Kind.STEADY, seed_name=f"s{seed}", split=split, duration_s=fixed.duration_s
+            specification, fixed.id, fixed.path, kind=TrafficKind.STEADY, seed_name=f"s{seed}", split=split, duration_s=fixed.duration_s
         )
     active_s = fixed.active_duration_s or fixed.duration_s
     for seed in range(fixed.active_seeds):
         # Active recordings are a set of their own: no classifier of passive traces sees them.
         yield from _every_class(
-            specification, fixed.id, fixed.path, kind=Kind.ACTIVE, seed_name=f"a{seed}", split=Split.ACTIVE, duration_s=active_s
+            specification, fixed.id, fixed.path, kind=TrafficKind.ACTIVE, seed_name=f"a{seed}", split=Split.ACTIVE, duration_s=active_s
         )
 
 
 def _every_class(
-    specification: Specification, path_id: str, path: NetworkPath, *, kind: Kind, seed_name: str, split: Split, duration_s: float
+    specification: Specification, path_id: str, path: NetworkPath, *, kind: TrafficKind, seed_name: str, split: Split, duration_s: float
 ) -> Iterator[PlannedRun]:
     for background in BackgroundClass:
         yield _run(specification, path_id, path, background, kind=kind, seed_name=seed_name, split=split, duration_s=duration_s)
@@ -129,7 +129,7 @@ def _run(
     path: NetworkPath,
     background: BackgroundClass,
     *,
-    kind: Kind,
+    kind: TrafficKind,
     seed_name: str,
     split: Split,
     duration_s: float,
@@ -143,7 +143,7 @@ def _run(
         warm_up_s=warm_up_s(path),
         seed=seed,
         path=path,
-        probe=Probe(rate_hz=specification.probe_rate_hz, bursts=bursts_of(path, duration_s) if kind is Kind.BURSTS else ()),
+        probe=ScenarioProbe(rate_hz=specification.probe_rate_hz, bursts=bursts_of(path, duration_s) if kind is TrafficKind.BURSTS else ()),
         flows=flows_of(background, kind, path, most_per_side=specification.most_flows_per_side, duration_s=duration_s, generator=generator),
     )
     return PlannedRun(path_id, background, seed_name, kind, split, scenario)

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from fairlead_dev.testbed.dataset.classes import SIDES, BackgroundClass, Kind
+from fairlead_dev.testbed.dataset.classes import SIDES, BackgroundClass, TrafficKind
 from fairlead_dev.testbed.scenario.model import Path, Positive
 
 
@@ -75,15 +75,15 @@ class FixedPath(_Part):
 class KindRuns(_Part):
     """Runs of a kind that is never trained on: on so many paths, one seed for each of the classes."""
 
-    kind: Kind
+    kind: TrafficKind
     paths: Annotated[int, Field(ge=1, le=500)]
     classes: tuple[BackgroundClass, ...]
 
     @model_validator(mode="after")
     def _is_not_steady(self) -> KindRuns:
-        if self.kind in (Kind.STEADY, Kind.ACTIVE, Kind.BURSTS):
+        if self.kind in (TrafficKind.STEADY, TrafficKind.ACTIVE, TrafficKind.BURSTS):
             raise ValueError(f"kind {self.kind} has its own seeds elsewhere; give one of on_off, udp_bursts, many_flows, loss")
-        least_sides = {Kind.ON_OFF: 1, Kind.MANY_FLOWS: 2}.get(self.kind, 0)
+        least_sides = {TrafficKind.ON_OFF: 1, TrafficKind.MANY_FLOWS: 2}.get(self.kind, 0)
         for background in self.classes:
             if len(SIDES[background].controls) < least_sides:
                 raise ValueError(f"kind {self.kind} needs {least_sides} source(s) of traffic, class {background} has fewer")

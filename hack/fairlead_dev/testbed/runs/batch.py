@@ -14,10 +14,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
-from fairlead_dev.errors import LabError, UsageError
+from fairlead_dev.errors import CommandUsageError, LabError
 from fairlead_dev.testbed.runs.packing import Budget, cost_cores, next_to_start
-from fairlead_dev.testbed.runs.quality import Verdict
-from fairlead_dev.testbed.runs.record import MANIFEST, Bench, length_s, record, scenario_digest
+from fairlead_dev.testbed.runs.quality import QualityVerdict
+from fairlead_dev.testbed.runs.record import MANIFEST, RecordingLab, length_s, record, scenario_digest
 from fairlead_dev.testbed.scenario.expand import derived_seed
 from fairlead_dev.testbed.scenario.model import Scenario
 
@@ -55,7 +55,7 @@ LARGE_CORES = 0.4
 
 
 @dataclass(slots=True)
-class State:
+class BatchState:
     """How far a generation is; `given_up` names runs that were disturbed every time."""
 
     waiting: list[Recordable]
@@ -67,7 +67,7 @@ class State:
 
 
 @dataclass(frozen=True, slots=True)
-class Rules:
+class BatchRules:
     """How to go about it. `stop_after_s`: start nothing that would not be finished by then (None: no limit).
 
     `keep_disturbed`: what is disturbed at the last attempt stays, with its verdict; for trying things out on a busy machine.
@@ -88,16 +88,18 @@ def is_recorded(run: Recordable, folder: Path, *, disturbed_too: bool = False) -
         return False
 
 
-Recorder = Callable[[Recordable, Path, int], Coroutine[Any, Any, Verdict]]
+Recorder = Callable[[Recordable, Path, int], Coroutine[Any, Any, QualityVerdict]]
 """Records a run into a folder; the number tells runs under way apart. LabError if it could not be run to its end."""
 
 
-def recorder(bench: Bench) -> Recorder:
+def recorder(bench: RecordingLab) -> Recorder:
     """Records on this machine."""
     return lambda run, folder, number: record(run.scenario, folder, bench, number)
 
 
-async def generate(plan: Sequence[Recordable], folder: Path, recorder: Recorder, rules: Rules, watch: Callable[[State], None]) -> State:
+async def generate(
+    plan: Sequence[Recordable], folder: Path, recorder: Recorder, rules: BatchRules, watch: Callable[[BatchState], None]
+) -> BatchState:
     """Record what is missing and return how it ended; `watch` is called about every second.
 
     Cancelling ends the runs under way and leaves nothing of them. Raises UsageError if another generation is at work on `folder`.
@@ -114,7 +116,7 @@ def _alone_on(folder: Path) -> Iterator[None]:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise UsageError(f"{folder}: another generation is at work on it: wait for its end or name another folder") from None
+            raise CommandUsageError(f"{folder}: another generation is at work on it: wait for its end or name another folder") from None
         yield
 
 
@@ -132,14 +134,16 @@ def in_order(plan: Sequence[_R]) -> list[_R]:
     return sorted(plan, key=lambda run: (cost_cores(run.scenario) < LARGE_CORES, derived_seed(0, run.name)))
 
 
-async def _generate(plan: Sequence[Recordable], folder: Path, recorder: Recorder, rules: Rules, watch: Callable[[State], None]) -> State:
+async def _generate(
+    plan: Sequence[Recordable], folder: Path, recorder: Recorder, rules: BatchRules, watch: Callable[[BatchState], None]
+) -> BatchState:
     waiting = [run for run in in_order(plan) if not is_recorded(run, folder, disturbed_too=rules.keep_disturbed)]
-    generation = _Generation(folder, recorder, rules, watch, State(waiting, done=len(plan) - len(waiting)))
+    generation = _Generation(folder, recorder, rules, watch, BatchState(waiting, done=len(plan) - len(waiting)))
     return await generation.go()
 
 
 class _Generation:
-    def __init__(self, folder: Path, recorder: Recorder, rules: Rules, watch: Callable[[State], None], state: State) -> None:
+    def __init__(self, folder: Path, recorder: Recorder, rules: BatchRules, watch: Callable[[BatchState], None], state: BatchState) -> None:
         self._folder = folder
         self._recorder = recorder
         self._rules = rules
@@ -149,9 +153,9 @@ class _Generation:
         self._attempts: dict[str, int] = {}
         self._began_s = time.monotonic()
 
-    async def go(self) -> State:
+    async def go(self) -> BatchState:
         state = self._state
-        tasks: dict[asyncio.Task[Verdict], Recordable] = {}
+        tasks: dict[asyncio.Task[QualityVerdict], Recordable] = {}
         try:
             while True:
                 while (run := self._next()) is not None:
@@ -181,7 +185,7 @@ class _Generation:
         state.waiting.remove(in_time[index])
         return in_time[index]
 
-    def _settle(self, run: Recordable, task: asyncio.Task[Verdict]) -> None:
+    def _settle(self, run: Recordable, task: asyncio.Task[QualityVerdict]) -> None:
         state = self._state
         del state.running[run.name]
         try:

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from typing import TextIO
 
-from fairlead_dev.testbed.runs.batch import State
+from fairlead_dev.testbed.runs.batch import BatchState
 from fairlead_dev.testbed.runs.packing import Budget, carried_bps, estimate_s
 
 HEARTBEAT_S = 30.0
@@ -21,7 +21,7 @@ def duration(seconds: float) -> str:
     return f"{minutes} min" if minutes < 60 else f"{minutes // 60} h {minutes % 60:02d} min"
 
 
-def line(state: State, total: int, left_s: float) -> str:
+def line(state: BatchState, total: int, left_s: float) -> str:
     """The state of things in one line."""
     settled = state.done + len(state.given_up)
     cells = round(_BAR_CELLS * settled / max(1, total))
@@ -31,7 +31,7 @@ def line(state: State, total: int, left_s: float) -> str:
     return f"[{bar}] {settled}/{total} runs, {len(state.running)} under way ({carried:.0f} Mb/s){extra}, about {duration(left_s)} left"
 
 
-class Progress:
+class BatchProgress:
     """Shows a line as the state changes: redrawn every second on a terminal, every 30 s elsewhere."""
 
     def __init__(self, total: int, budget: Budget, stream: TextIO, clock: Callable[[], float] = time.monotonic) -> None:
@@ -43,7 +43,7 @@ class Progress:
         self._shown_s = float("-inf")
         self._estimated: tuple[int, float, float] | None = None
 
-    def __call__(self, state: State) -> None:
+    def __call__(self, state: BatchState) -> None:
         """Show `state` if it is time to."""
         now_s = self._clock()
         ended = not state.running
@@ -57,7 +57,7 @@ class Progress:
             self._stream.write(text + "\n")
         self._stream.flush()
 
-    def _left_s(self, state: State, now_s: float) -> float:
+    def _left_s(self, state: BatchState, now_s: float) -> float:
         # Playing the packing through is worth doing only when a run began or ended.
         key = state.done + state.repeated + len(state.given_up)
         if self._estimated is None or self._estimated[0] != key:

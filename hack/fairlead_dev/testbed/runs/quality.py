@@ -11,7 +11,7 @@ from fairlead_dev.testbed.scenario.model import Constant, Scenario
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class QualityLimits:
     """Beyond these a run is disturbed. Packet times matter for a trace in ms; a probe request may be later, since it is timed anyway."""
 
     write_lateness_p99_us: float = 1000.0
@@ -33,7 +33,7 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class QualityVerdict:
     """`faults` says, for a person, what was wrong; a run without any is good."""
 
     faults: tuple[str, ...]
@@ -45,18 +45,18 @@ class Verdict:
 
 
 def judge(
-    scenario: Scenario, emulator: Mapping[str, Any], probe: Mapping[str, Any], flows: list[Mapping[str, Any]], limits: Limits
-) -> Verdict:
+    scenario: Scenario, emulator: Mapping[str, Any], probe: Mapping[str, Any], flows: list[Mapping[str, Any]], limits: QualityLimits
+) -> QualityVerdict:
     """The verdict on a run from what its three parts reported (as they stand in its manifest)."""
     faults = [
         *_emulator_faults(scenario, emulator, limits),
         *_probe_faults(scenario, probe, limits),
         *_flow_faults(scenario, flows, limits),
     ]
-    return Verdict(tuple(faults))
+    return QualityVerdict(tuple(faults))
 
 
-def _emulator_faults(scenario: Scenario, emulator: Mapping[str, Any], limits: Limits) -> list[str]:
+def _emulator_faults(scenario: Scenario, emulator: Mapping[str, Any], limits: QualityLimits) -> list[str]:
     faults = []
     longest_rtt_us = 1000 * (scenario.path.rtt_ms + scenario.path.full_queue_ms)
     lateness_p99_us = max(limits.write_lateness_p99_us, limits.write_lateness_p99_share * longest_rtt_us)
@@ -76,7 +76,7 @@ def _emulator_faults(scenario: Scenario, emulator: Mapping[str, Any], limits: Li
     return faults
 
 
-def _probe_faults(scenario: Scenario, probe: Mapping[str, Any], limits: Limits) -> list[str]:
+def _probe_faults(scenario: Scenario, probe: Mapping[str, Any], limits: QualityLimits) -> list[str]:
     faults = []
     planned = round(scenario.duration_s * scenario.probe.rate_hz)
     if probe["samples"] != planned:
@@ -107,7 +107,7 @@ def _probe_faults(scenario: Scenario, probe: Mapping[str, Any], limits: Limits) 
     return faults
 
 
-def _flow_faults(scenario: Scenario, flows: list[Mapping[str, Any]], limits: Limits) -> list[str]:
+def _flow_faults(scenario: Scenario, flows: list[Mapping[str, Any]], limits: QualityLimits) -> list[str]:
     planned = single_flows(scenario)
     if [flow["name"] for flow in flows] != [single.name for single in planned]:
         return ["the flows that ran are not those planned"]
@@ -132,7 +132,7 @@ def _spans(scenario: Scenario, single: SingleFlow) -> bool:
     return single.start_s <= 0 and single.stop_s >= scenario.duration_s
 
 
-def _one_flow_faults(single: SingleFlow, flow: Mapping[str, Any], limits: Limits) -> list[str]:
+def _one_flow_faults(single: SingleFlow, flow: Mapping[str, Any], limits: QualityLimits) -> list[str]:
     faults = [f"{single.name}: {failure}" for failure in flow["failures"]]
     wanted = single.flow.congestion_control
     if single.flow.protocol == "tcp" and flow["congestion_controls"] != [wanted]:

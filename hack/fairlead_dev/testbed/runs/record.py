@@ -18,14 +18,14 @@ from importlib.metadata import version as package_version
 from pathlib import Path
 from typing import Any
 
-from fairlead_dev.errors import LabError, UsageError
+from fairlead_dev.errors import CommandUsageError, LabError
 from fairlead_dev.testbed.agents.timing import quantiles
 from fairlead_dev.testbed.lab import emulator as emulators
 from fairlead_dev.testbed.lab.emulator import Emulator, end_process
 from fairlead_dev.testbed.lab.kernel import offered_congestion_controls
 from fairlead_dev.testbed.lab.namespaces import Names, run_namespaces
 from fairlead_dev.testbed.runs.plans import IDLE_S, Priorities, agent_plans, idle_before_ns
-from fairlead_dev.testbed.runs.quality import Limits, Verdict, judge
+from fairlead_dev.testbed.runs.quality import QualityLimits, QualityVerdict, judge
 from fairlead_dev.testbed.scenario.expand import derived_seed
 from fairlead_dev.testbed.scenario.model import Scenario
 
@@ -38,11 +38,11 @@ _AGENT_PATIENCE_S = 60.0
 
 
 @dataclass(frozen=True, slots=True)
-class Bench:
+class RecordingLab:
     """What runs share: the emulator's program, the limits of quality, real-time priorities (None: ordinary processes)."""
 
     program: Path
-    limits: Limits = field(default_factory=Limits)
+    limits: QualityLimits = field(default_factory=QualityLimits)
     priorities: Priorities | None = field(default_factory=Priorities)
 
 
@@ -60,7 +60,7 @@ def length_s(scenario: Scenario) -> float:
     return IDLE_S + scenario.warm_up_s + scenario.duration_s + 2 * scenario.path.rtt_ms / 1000 + _LEAD_S + 2.0
 
 
-async def record(scenario: Scenario, folder: Path, bench: Bench, number: int) -> Verdict:
+async def record(scenario: Scenario, folder: Path, bench: RecordingLab, number: int) -> QualityVerdict:
     """Run `scenario` and put its folder in place, whole or not at all, whatever the verdict.
 
     `number` tells the runs of this process that are under way apart. Raises LabError if it could not be run to its end, UsageError if it
@@ -74,14 +74,14 @@ async def record(scenario: Scenario, folder: Path, bench: Bench, number: int) ->
         _put_in_place(work, manifest, folder)
     finally:
         shutil.rmtree(work, ignore_errors=True)
-    return Verdict(tuple(manifest["verdict"]["faults"]))
+    return QualityVerdict(tuple(manifest["verdict"]["faults"]))
 
 
 def require_congestion_controls(scenario: Scenario, offered: Sequence[str]) -> None:
     """UsageError naming the flow if the kernel does not offer its congestion control."""
     for flow in scenario.flows:
         if flow.congestion_control is not None and flow.congestion_control not in offered:
-            raise UsageError(
+            raise CommandUsageError(
                 f"{scenario.name}: flow {flow.name}: this kernel has no {flow.congestion_control}, it offers {', '.join(offered)}: "
                 f"load its module (`modprobe tcp_{flow.congestion_control}`) or choose another"
             )
@@ -95,7 +95,7 @@ def _put_in_place(work: Path, manifest: Mapping[str, Any], folder: Path) -> None
     work.rename(folder)
 
 
-async def _run(scenario: Scenario, work: Path, bench: Bench, number: int) -> dict[str, Any]:
+async def _run(scenario: Scenario, work: Path, bench: RecordingLab, number: int) -> dict[str, Any]:
     names = Names.of(os.getpid(), number)
     namespaces = run_namespaces(names, scenario.path.rate_bps)
     priorities = bench.priorities

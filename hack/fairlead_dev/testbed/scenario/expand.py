@@ -7,7 +7,7 @@ import random
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from fairlead_dev.testbed.scenario.model import Flow, OnOff, Scenario
+from fairlead_dev.testbed.scenario.model import OnOff, Scenario, TrafficFlow
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,7 +16,7 @@ class SingleFlow:
 
     number: int
     name: str
-    flow: Flow
+    flow: TrafficFlow
     start_s: float
     stop_s: float
     seed: int

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from fairlead_dev.checkout import WAN_DATA
-from fairlead_dev.errors import UsageError
+from fairlead_dev.errors import CommandUsageError
 from fairlead_dev.testbed.scenario.model import Scenario
 
 SCENARIOS = WAN_DATA / "scenarios"
@@ -29,7 +29,7 @@ def load_scenario(name_or_file: str) -> Scenario:
     if not file.suffix and name_or_file in named_scenarios():
         file = SCENARIOS / f"{name_or_file}.toml"
     if not file.suffix and not file.exists():
-        raise UsageError(f"{name_or_file}: no such scenario; there are {', '.join(named_scenarios())}, or name a .toml file")
+        raise CommandUsageError(f"{name_or_file}: no such scenario; there are {', '.join(named_scenarios())}, or name a .toml file")
     return load_toml(file, Scenario)
 
 
@@ -39,13 +39,13 @@ def load_toml(file: Path, model: type[_Model]) -> _Model:
         with file.open("rb") as opened:
             text = opened.read(MAXIMUM_BYTES + 1)
     except OSError as error:
-        raise UsageError(f"{file}: cannot be read: {error.strerror}") from None
+        raise CommandUsageError(f"{file}: cannot be read: {error.strerror}") from None
     if len(text) > MAXIMUM_BYTES:
-        raise UsageError(f"{file}: has over {MAXIMUM_BYTES} bytes, which no scenario needs: is it the right file?")
+        raise CommandUsageError(f"{file}: has over {MAXIMUM_BYTES} bytes, which no scenario needs: is it the right file?")
     try:
         content = tomllib.loads(text.decode())
     except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise UsageError(f"{file}: is not TOML: {error}") from None
+        raise CommandUsageError(f"{file}: is not TOML: {error}") from None
     return validated(str(file), content, model)
 
 
@@ -55,7 +55,7 @@ def validated(where: str, content: object, model: type[_Model]) -> _Model:
         return model.model_validate(content)
     except ValidationError as error:
         faults = [f"{where}: {_field(fault['loc'])}{_message(fault)}" for fault in error.errors()]
-        raise UsageError("\n".join(faults)) from None
+        raise CommandUsageError("\n".join(faults)) from None
 
 
 def _field(location: tuple[int | str, ...]) -> str:

@@ -86,7 +86,7 @@ class Transfers(_Part):
 Pattern = Annotated[Constant | OnOff | Transfers, Field(discriminator="kind")]
 
 
-class Flow(_Part):
+class TrafficFlow(_Part):
     """`count` equal flows. Times count from the start of the recording; the warm-up is before 0."""
 
     name: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]{0,31}$")]
@@ -101,7 +101,7 @@ class Flow(_Part):
     pattern: Pattern = Constant()
 
     @model_validator(mode="after")
-    def _fits_its_protocol(self) -> Flow:
+    def _fits_its_protocol(self) -> TrafficFlow:
         if self.protocol == "tcp" and (self.congestion_control is None or self.rate_bps is not None):
             raise ValueError("a tcp flow needs congestion_control and takes no rate_bps: it is greedy")
         if self.protocol == "udp" and (self.rate_bps is None or self.congestion_control is not None):
@@ -124,7 +124,7 @@ class Burst(_Part):
         return 0.0 if self.rate_bps is None else self.packets * BURST_PACKET_BYTES * 8 / self.rate_bps
 
 
-class Probe(_Part):
+class ScenarioProbe(_Part):
     """Echo requests of the product's own probe, in namespaces of their own."""
 
     rate_hz: Annotated[float, Field(ge=10, le=200)] = 50.0
@@ -141,8 +141,8 @@ class Scenario(_Part):
     warm_up_s: Seconds = 10.0
     seed: Annotated[int, Field(ge=0, lt=2**63)] = 1
     path: Path
-    probe: Probe = Probe()
-    flows: tuple[Flow, ...] = ()
+    probe: ScenarioProbe = ScenarioProbe()
+    flows: tuple[TrafficFlow, ...] = ()
 
     @model_validator(mode="after")
     def _flows_are_distinct_and_in_time(self) -> Scenario:
@@ -171,7 +171,7 @@ class Scenario(_Part):
             before_s = end_s
         return self
 
-    def flow_times_s(self, flow: Flow) -> tuple[float, float]:
+    def flow_times_s(self, flow: TrafficFlow) -> tuple[float, float]:
         """When `flow` starts and stops: with the warm-up and the run unless it says otherwise."""
         return (
             -self.warm_up_s if flow.start_s is None else flow.start_s,

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from fairlead_dev.errors import DevError, UsageError
+from fairlead_dev.errors import CommandUsageError, DevError
 from fairlead_dev.testbed.data import Recording, read_split
 from fairlead_dev.testbed.dataset.classes import BackgroundClass
 from fairlead_dev.testbed.runs.batch import RUNS
@@ -48,7 +48,7 @@ def main(arguments: Sequence[str]) -> int:
         _classes(list(read_split(options.dataset, "train")), options.output / "classes.png")
     except FileNotFoundError as error:
         print(f"{error.filename}: is missing: run `validate` to its end first", file=sys.stderr)
-        return UsageError.exit_code
+        return CommandUsageError.exit_code
     except DevError as error:
         print(error, file=sys.stderr)
         return error.exit_code
@@ -111,7 +111,7 @@ def _classes(recordings: list[Recording], file: Path) -> None:
         by_path.setdefault(recording.run["path_id"], {})[recording.run["class"]] = recording
     complete = [found for found in by_path.values() if len(found) == len(BackgroundClass)]
     if not complete:
-        raise UsageError("the data set has no path with a training run of every class")
+        raise CommandUsageError("the data set has no path with a training run of every class")
     chosen = max(complete, key=lambda found: found["B0-C0"].run["rate_bps"] * found["B0-C0"].run["rtt_ms"])
     run = chosen["B0-C0"].run
     figure, axes = plt.subplots(3, 2, figsize=(10, 5.5), sharex=True, sharey=True, constrained_layout=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from fairlead_dev.testbed.scenario.model import Flow, Path, Scenario
+from fairlead_dev.testbed.scenario.model import Path, Scenario, TrafficFlow
 
 OVERLAY_1 = Path(rate_bps=500_000_000, rtt_ms=128, buffer_bytes=6_291_456)
 PATHS = {
@@ -37,7 +37,7 @@ def against_theory(seconds: float) -> Iterator[Scenario]:
                 duration_s=seconds,
                 warm_up_s=10 if state == "full" else 2,
                 path=lossy,
-                flows=tuple(Flow.model_validate(flow) for flow in flows),
+                flows=tuple(TrafficFlow.model_validate(flow) for flow in flows),
             )
 
 
@@ -50,7 +50,7 @@ def coexistence(prefix: str, path: Path, seconds: float) -> Iterator[Scenario]:
             warm_up_s=5,
             path=path,
             flows=(
-                Flow(name="background", congestion_control=background),
-                Flow(name="foreground", role="foreground", congestion_control=foreground, start_s=0),
+                TrafficFlow(name="background", congestion_control=background),
+                TrafficFlow(name="foreground", role="foreground", congestion_control=foreground, start_s=0),
             ),
         )

@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from typing import Any
 
-from fairlead_dev.bench.decisions.matrix import CHANGING, NEVER_DRAWN, STATIONARY, Cell, Policy, Scene, background_of
-from fairlead_dev.bench.decisions.outcomes import Outcome
-from fairlead_dev.bench.decisions.timeline import Sample, Span
+from fairlead_dev.bench.decisions.matrix import CHANGING, NEVER_DRAWN, STATIONARY, Cell, CellScene, Policy, background_of
+from fairlead_dev.bench.decisions.outcomes import CellOutcome
+from fairlead_dev.bench.decisions.timeline import ControlSpan, TransferSample
 from fairlead_dev.testbed.runs.record import scenario_digest
 from fairlead_dev.testbed.scenario.expand import single_flows
 from fairlead_dev.testbed.scenario.model import Path as NetworkPath
@@ -25,11 +25,11 @@ def outcome(
     *flows_mbps: float,
     path_id: str = "new-30",
     in_force: Sequence[tuple[str, float, float]] = (),
-    scene: Scene | None = None,
+    scene: CellScene | None = None,
     seconds: float = 200.0,
-) -> Outcome:
+) -> CellOutcome:
     flows_bps = tuple(mbps * MBPS for mbps in flows_mbps)
-    return Outcome(
+    return CellOutcome(
         run=f"{path_id}__{background}__{policy}",
         path_id=path_id,
         scene=scene or STATIONARY[background],
@@ -40,12 +40,12 @@ def outcome(
         first_data_s=1.0,
         flows_bps=flows_bps,
         flows_settled_bps=flows_bps,
-        in_force=tuple(Span(*span) for span in in_force),
+        in_force=tuple(ControlSpan(*span) for span in in_force),
     )
 
 
-def samples(*points: tuple[float, int, str | None]) -> tuple[Sample, ...]:
-    return tuple(Sample(time_s, count, control, 0 if control is None else 1) for time_s, count, control in points)
+def samples(*points: tuple[float, int, str | None]) -> tuple[TransferSample, ...]:
+    return tuple(TransferSample(time_s, count, control, 0 if control is None else 1) for time_s, count, control in points)
 
 
 VISIT = CHANGING[0]

@@ -2,7 +2,7 @@ import pytest
 
 from fairlead_dev.bench.decisions.figures import doubtful, figures, groups, jain, of_oracle
 from fairlead_dev.bench.decisions.matrix import Policy
-from fairlead_dev.bench.decisions.outcomes import Outcome
+from fairlead_dev.bench.decisions.outcomes import CellOutcome
 from fairlead_dev.bench.decisions.report import rows, table
 
 from .made import VISIT, outcome
@@ -23,7 +23,7 @@ def test_jain_of_nothing_is_no_number(nobody: tuple[float, ...]) -> None:
     assert jain(nobody) is None
 
 
-MEASURED: list[Outcome] = [
+MEASURED: list[CellOutcome] = [
     outcome("B1-C0", CUBIC, 2.0, 26.0),
     outcome("B1-C0", BBR, 14.0, 14.0),
     outcome("B1-C0", PAPER, 12.0, 16.0),

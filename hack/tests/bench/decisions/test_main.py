@@ -13,7 +13,7 @@ from fairlead_dev.bench.decisions import __main__ as program
 from fairlead_dev.bench.decisions import stream_counts
 from fairlead_dev.testbed.data import RawTrace, write_runs, write_split
 from fairlead_dev.testbed.runs.plans import TRACE
-from fairlead_dev.testbed.runs.quality import Verdict
+from fairlead_dev.testbed.runs.quality import QualityVerdict
 from fairlead_dev.testbed.runs.record import MANIFEST
 from fairlead_dev.wan.emulator import PROGRAM_VARIABLE
 
@@ -50,14 +50,14 @@ class Lab:
         monkeypatch.setattr(program, "run_cell", self._run)
         monkeypatch.setattr(stream_counts, "measure", self._sweep)
 
-    async def _run(self, cell: Any, folder: Path, _bench: object, _number: int) -> Verdict:
+    async def _run(self, cell: Any, folder: Path, _bench: object, _number: int) -> QualityVerdict:
         self.ran.append(cell.name)
         shutil.rmtree(folder, ignore_errors=True)
         told = manifest(cell)
         told["own"]["goodput_bps"] = self.goodputs_bps.get(cell.name, told["own"]["goodput_bps"])
         leave(folder, told)
         write_trace(folder / TRACE, caricature(cell.scene.classes[0][1], seconds=30, rate_hz=20, base_ms=100, seed=1))
-        return Verdict(())
+        return QualityVerdict(())
 
     async def _sweep(self, *_plan: object) -> None:
         self.swept += 1

@@ -21,7 +21,7 @@ from fairlead_dev.bench.decisions.matrix import (
     repetitions,
     right_choice,
 )
-from fairlead_dev.errors import UsageError
+from fairlead_dev.errors import CommandUsageError
 from fairlead_dev.testbed.cli import DATASETS
 from fairlead_dev.testbed.dataset.specification import Specification
 from fairlead_dev.testbed.runs.packing import next_to_start
@@ -122,12 +122,12 @@ def test_other_programs_make_other_scenarios_of_the_same_name() -> None:
 
 
 def test_a_path_that_is_not_there_is_named() -> None:
-    with pytest.raises(UsageError, match="p99"):
+    with pytest.raises(CommandUsageError, match="p99"):
         cells(Matrix((("p99", "B0-C0"),), (), (), 90.0), PATHS, PRINTS)
 
 
 def test_a_text_in_no_name_is_told_with_what_there_is() -> None:
     planned = [cell(policy=policy) for policy in Policy]
     assert matching(planned, "__ours") == (cell(policy=Policy.OURS),)
-    with pytest.raises(UsageError, match="new-30__b1-c0__cubic"):
+    with pytest.raises(CommandUsageError, match="new-30__b1-c0__cubic"):
         matching(planned, "nothing-like-it")

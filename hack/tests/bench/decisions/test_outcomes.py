@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 
 from fairlead_dev.bench.decisions.outcomes import read_outcomes
-from fairlead_dev.bench.decisions.timeline import Span
-from fairlead_dev.errors import UsageError
-from fairlead_dev.testbed.runs.batch import RUNS, Rules, State, generate
+from fairlead_dev.bench.decisions.timeline import ControlSpan
+from fairlead_dev.errors import CommandUsageError
+from fairlead_dev.testbed.runs.batch import RUNS, BatchRules, BatchState, generate
 from fairlead_dev.testbed.runs.packing import Budget
-from fairlead_dev.testbed.runs.quality import Verdict
+from fairlead_dev.testbed.runs.quality import QualityVerdict
 from fairlead_dev.testbed.runs.record import MANIFEST
 
 from .made import cell, manifest
@@ -29,30 +29,30 @@ def test_only_good_runs_of_the_same_programs_count(tmp_path: Path) -> None:
     leave(tmp_path, CELLS[1], manifest(CELLS[1], "the machine was busy"))
     (found,) = read_outcomes(CELLS, tmp_path)
     assert (found.own_bps, found.own_settled_bps, found.flows_bps, found.flows_settled_bps) == (5e6, 6e6, (7e6,), (8e6,))
-    assert found.in_force == (Span("bbr", 10, 200),)
+    assert found.in_force == (ControlSpan("bbr", 10, 200),)
     assert len(list(read_outcomes(CELLS, tmp_path, disturbed_too=True))) == 2
     assert list(read_outcomes([cell("B1-C0", fingerprint="e" * 64)], tmp_path)) == []
 
 
 def test_a_damaged_manifest_is_named_with_its_remedy(tmp_path: Path) -> None:
     leave(tmp_path, CELLS[0], {**manifest(CELLS[0]), "own": {}})
-    with pytest.raises(UsageError, match=rf"{CELLS[0].name}.*measure it again"):
+    with pytest.raises(CommandUsageError, match=rf"{CELLS[0].name}.*measure it again"):
         list(read_outcomes(CELLS[:1], tmp_path))
 
 
 async def test_a_second_call_runs_what_is_missing_and_what_other_programs_made(tmp_path: Path) -> None:
     ran: list[str] = []
 
-    async def recorder(run: Any, folder: Path, _number: int) -> Verdict:
+    async def recorder(run: Any, folder: Path, _number: int) -> QualityVerdict:
         ran.append(run.name)
         shutil.rmtree(folder, ignore_errors=True)
         leave(tmp_path, run, manifest(run))
-        return Verdict(())
+        return QualityVerdict(())
 
-    def silent(_state: State) -> None:
+    def silent(_state: BatchState) -> None:
         return
 
-    rules = Rules(Budget(cores=1.5, runs=4))
+    rules = BatchRules(Budget(cores=1.5, runs=4))
     await generate(CELLS, tmp_path, recorder, rules, silent)
     assert sorted(ran) == sorted(one.name for one in CELLS)
     ran.clear()

@@ -1,8 +1,8 @@
 import pytest
 
 from fairlead_dev.bench.decisions.timeline import (
+    ControlSpan,
     Counting,
-    Span,
     adaptations_s,
     first_data_s,
     flow_goodputs_bps,
@@ -47,7 +47,7 @@ def test_goodput_counts_the_time_before_the_first_data() -> None:
 
 def test_what_was_in_force_ends_where_the_next_begins_and_silence_changes_nothing() -> None:
     seen = samples((1, 0, None), (2, 5, "cubic"), (3, 5, None), (4, 9, "cubic"), (5, 9, "bbr"), (6, 9, None), (7, 9, None))
-    assert spans(seen) == (Span("cubic", 2, 5), Span("bbr", 5, 7))
+    assert spans(seen) == (ControlSpan("cubic", 2, 5), ControlSpan("bbr", 5, 7))
     assert spans(samples((1, 0, None))) == ()
 
 
@@ -57,32 +57,32 @@ STILL = ((0.0, "cubic"),)
 @pytest.mark.parametrize(
     ("in_force", "needless"),
     [
-        ([Span("cubic", 1, 200)], 0),
-        ([Span("cubic", 1, 50), Span("bbr", 50, 60), Span("cubic", 60, 200)], 1),
-        ([Span("bbr", 1, 50), Span("cubic", 50, 200)], 0),
-        ([Span("cubic", 1, 50), Span("bbr", 50, 60), Span("cubic", 60, 70), Span("bbr", 70, 200)], 2),
-        ([Span("bbr", 1, 50), Span("reno", 50, 200)], 0),
+        ([ControlSpan("cubic", 1, 200)], 0),
+        ([ControlSpan("cubic", 1, 50), ControlSpan("bbr", 50, 60), ControlSpan("cubic", 60, 200)], 1),
+        ([ControlSpan("bbr", 1, 50), ControlSpan("cubic", 50, 200)], 0),
+        ([ControlSpan("cubic", 1, 50), ControlSpan("bbr", 50, 60), ControlSpan("cubic", 60, 70), ControlSpan("bbr", 70, 200)], 2),
+        ([ControlSpan("bbr", 1, 50), ControlSpan("reno", 50, 200)], 0),
     ],
     ids=["none", "away-and-back", "towards-right", "flapping", "from-wrong-to-wrong"],
 )
-def test_a_switch_away_from_what_is_right_is_needless(in_force: list[Span], needless: int) -> None:
+def test_a_switch_away_from_what_is_right_is_needless(in_force: list[ControlSpan], needless: int) -> None:
     assert needless_switches(in_force, STILL) == needless
 
 
 @pytest.mark.parametrize(
     ("in_force", "adapted_s"),
     [
-        ([Span("cubic", 1, 75), Span("bbr", 75, 130), Span("cubic", 130, 180)], (15, 10)),
-        ([Span("cubic", 1, 180)], (60, 0)),
-        ([Span("bbr", 1, 180)], (0, 60)),
-        ([Span("bbr", 1, 100), Span("cubic", 100, 180)], (0, 0)),
-        ([Span("cubic", 1, 130), Span("bbr", 130, 180)], (60, 0)),
+        ([ControlSpan("cubic", 1, 75), ControlSpan("bbr", 75, 130), ControlSpan("cubic", 130, 180)], (15, 10)),
+        ([ControlSpan("cubic", 1, 180)], (60, 0)),
+        ([ControlSpan("bbr", 1, 180)], (0, 60)),
+        ([ControlSpan("bbr", 1, 100), ControlSpan("cubic", 100, 180)], (0, 0)),
+        ([ControlSpan("cubic", 1, 130), ControlSpan("bbr", 130, 180)], (60, 0)),
         ([], (60, 60)),
     ],
     ids=["late-both-times", "never-bbr", "always-bbr", "back-too-early", "after-it-left", "no-data"],
 )
 def test_adaptation_lasts_until_the_right_choice_is_in_force_or_the_background_changes_again(
-    in_force: list[Span], adapted_s: tuple[float, ...]
+    in_force: list[ControlSpan], adapted_s: tuple[float, ...]
 ) -> None:
     assert adaptations_s(in_force, VISIT.rights(), 180) == adapted_s
 
@@ -99,7 +99,7 @@ def test_right_follows_the_background() -> None:
 
 
 def test_the_share_of_right_time_counts_time_with_data_alone() -> None:
-    in_force = [Span("cubic", 10, 90), Span("bbr", 90, 130), Span("cubic", 130, 180)]
+    in_force = [ControlSpan("cubic", 10, 90), ControlSpan("bbr", 90, 130), ControlSpan("cubic", 130, 180)]
     assert right_share(in_force, VISIT.rights()) == pytest.approx((50 + 30 + 50) / 170)
     assert right_share([], STILL) is None
 

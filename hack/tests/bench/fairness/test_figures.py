@@ -3,24 +3,24 @@ from __future__ import annotations
 import pytest
 
 from fairlead_dev.bench.fairness.figures import Write, cap_errors, convergence_s, excess, mean_rate_bps, normalised_jain, parse_counters
-from fairlead_dev.bench.lab.rates import Sample
+from fairlead_dev.bench.lab.rates import InterfaceSample
 
 M = 1e6
 
 
-def flow(*stretches: tuple[float, float], step_s: float = 0.1) -> list[Sample]:
+def flow(*stretches: tuple[float, float], step_s: float = 0.1) -> list[InterfaceSample]:
     """Samples of a counter that grows at a rate in bits per second for so many seconds, one stretch after the other."""
-    samples, time_s, total = [Sample(0.0, 0)], 0.0, 0.0
+    samples, time_s, total = [InterfaceSample(0.0, 0)], 0.0, 0.0
     for rate_bps, seconds in stretches:
         for _ in range(round(seconds / step_s)):
             time_s, total = time_s + step_s, total + rate_bps * step_s / 8
-            samples.append(Sample(time_s, int(total)))
+            samples.append(InterfaceSample(time_s, int(total)))
     return samples
 
 
 def test_counters_are_read_by_name_and_a_torn_last_line_is_left_out() -> None:
     found = parse_counters("1.0 a 10 1\n1.1 a 20 2 b 7 1\n1.2 a 30 3 b 9")
-    assert found == {"a": [Sample(1.0, 10), Sample(1.1, 20)], "b": [Sample(1.1, 7)]}
+    assert found == {"a": [InterfaceSample(1.0, 10), InterfaceSample(1.1, 20)], "b": [InterfaceSample(1.1, 7)]}
 
 
 def test_the_mean_is_over_the_span_alone() -> None:
@@ -61,7 +61,7 @@ def test_convergence_is_the_slowest_jobs_first_second_that_is_near_and_stays_nea
 
 
 @pytest.mark.parametrize("late", [flow((10 * M, 15), (5 * M, 5)), flow((2 * M, 20)), []], ids=["falls back", "never near", "was not seen"])
-def test_a_job_that_is_not_near_at_the_end_has_not_converged(late: list[Sample]) -> None:
+def test_a_job_that_is_not_near_at_the_end_has_not_converged(late: list[InterfaceSample]) -> None:
     assert convergence_s({"a": flow((10 * M, 20)), "b": late}, {"a": 10 * M, "b": 10 * M}, 0, 20) is None
 
 

@@ -2,20 +2,20 @@ from __future__ import annotations
 
 import pytest
 
-from fairlead_dev.bench.lab.rates import Sample, excess_and_lack, first_data_s, parse, percentile, settled_s, windows
+from fairlead_dev.bench.lab.rates import InterfaceSample, excess_and_lack, first_data_s, parse, percentile, settled_s, windows
 
 
-def steady(rate_bps: float, seconds: float, *, start_s: float = 0.0, start_bytes: int = 0, step_s: float = 0.005) -> list[Sample]:
+def steady(rate_bps: float, seconds: float, *, start_s: float = 0.0, start_bytes: int = 0, step_s: float = 0.005) -> list[InterfaceSample]:
     count = round(seconds / step_s)
-    return [Sample(start_s + n * step_s, start_bytes + int(n * step_s * rate_bps / 8)) for n in range(count + 1)]
+    return [InterfaceSample(start_s + n * step_s, start_bytes + int(n * step_s * rate_bps / 8)) for n in range(count + 1)]
 
 
 def test_link_headers_and_a_torn_last_line_do_not_count() -> None:
-    assert parse("1.5 1028 2\n1.6 2056 4\n1.7 30") == [Sample(1.5, 1000), Sample(1.6, 2000)]
+    assert parse("1.5 1028 2\n1.6 2056 4\n1.7 30") == [InterfaceSample(1.5, 1000), InterfaceSample(1.6, 2000)]
 
 
 def test_the_first_data_is_what_exceeds_the_handshakes() -> None:
-    samples = [Sample(0.0, 500), Sample(1.0, 900), Sample(2.0, 2500)]
+    samples = [InterfaceSample(0.0, 500), InterfaceSample(1.0, 900), InterfaceSample(2.0, 2500)]
     assert first_data_s(samples, 1000) == 2.0
     assert first_data_s(samples, 5000) is None
 
@@ -27,7 +27,7 @@ def test_every_window_of_a_steady_flow_has_its_rate() -> None:
 
 
 def test_a_burst_shows_in_the_windows_that_hold_it_and_no_others() -> None:
-    samples = [Sample(0, 0), Sample(2, 2000), Sample(2.01, 3000), Sample(4, 5000)]
+    samples = [InterfaceSample(0, 0), InterfaceSample(2, 2000), InterfaceSample(2.01, 3000), InterfaceSample(4, 5000)]
     rates = dict(windows(samples, 1.0, 0.5, 0.0, 4.0))
     assert rates[0.0] == pytest.approx(8000)
     assert rates[1.5] > 15000
@@ -38,7 +38,7 @@ def test_errors_have_the_sign_of_what_is_too_much() -> None:
     assert excess_and_lack([110.0, 90.0], 100) == pytest.approx([0.1, -0.1])
 
 
-def change(at_s: float) -> list[Sample]:
+def change(at_s: float) -> list[InterfaceSample]:
     before = steady(1e8, at_s)
     return before + steady(5e8, 3, start_s=at_s, start_bytes=before[-1].ip_bytes)[1:]
 

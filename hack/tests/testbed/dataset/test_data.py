@@ -4,7 +4,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fairlead_dev.errors import UsageError
+from fairlead_dev.errors import CommandUsageError
 from fairlead_dev.testbed.data import BurstPackets, RawTrace, read_burst_packets, read_split, write_burst_packets, write_runs, write_split
 
 
@@ -44,7 +44,7 @@ def test_packets_of_bursts_come_back_with_their_times_and_losses(tmp_path: Path)
 
 
 def test_a_data_set_without_bursts_says_so(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="has no bursts"):
+    with pytest.raises(CommandUsageError, match="has no bursts"):
         read_burst_packets(tmp_path)
 
 
@@ -76,17 +76,17 @@ def test_the_same_traces_give_the_same_bytes(tmp_path: Path) -> None:
 
 
 def test_missing_damaged_and_foreign_files_are_named(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=r"runs\.jsonl\.gz: cannot be read"):
+    with pytest.raises(CommandUsageError, match=r"runs\.jsonl\.gz: cannot be read"):
         list(read_split(tmp_path, "train"))
     packed(tmp_path, trace("a", [1.0, 2.0]))
-    with pytest.raises(UsageError, match="no split 'test_paths'"):
+    with pytest.raises(CommandUsageError, match="no split 'test_paths'"):
         list(read_split(tmp_path, "test_paths"))
     write_runs(tmp_path, [{"name": "b"}])
-    with pytest.raises(UsageError, match="different data sets"):
+    with pytest.raises(CommandUsageError, match="different data sets"):
         list(read_split(tmp_path, "train"))
     (tmp_path / "train.npz").write_bytes((tmp_path / "train.npz").read_bytes()[:200])
-    with pytest.raises(UsageError, match=r"train\.npz: is damaged"):
+    with pytest.raises(CommandUsageError, match=r"train\.npz: is damaged"):
         list(read_split(tmp_path, "train"))
     (tmp_path / "runs.jsonl.gz").write_bytes(b"nothing of the kind")
-    with pytest.raises(UsageError, match=r"runs\.jsonl\.gz: cannot be read"):
+    with pytest.raises(CommandUsageError, match=r"runs\.jsonl\.gz: cannot be read"):
         list(read_split(tmp_path, "train"))

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from fairlead_advisor.probe.trace import read_trace
-from fairlead_dev.errors import UsageError
+from fairlead_dev.errors import CommandUsageError
 from fairlead_dev.testbed.data import read_burst_packets, read_split
 from fairlead_dev.testbed.dataset.export import export_traces
 from fairlead_dev.testbed.dataset.pack import pack
@@ -102,5 +102,5 @@ def test_an_exported_trace_is_the_recorded_one(recorded: Path, tmp_path: Path) -
 
 
 def test_a_folder_without_recordings_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="no good recording"):
+    with pytest.raises(CommandUsageError, match="no good recording"):
         pack(SPECIFICATION, PLAN, tmp_path, tmp_path / "out")

@@ -6,7 +6,7 @@ from pydantic import ValidationError
 
 from fairlead_dev.testbed.cli import DATASETS
 from fairlead_dev.testbed.dataset.bursts import PUSHES_S, TRAIN_PACKETS, TRAINS_S, bursts_of
-from fairlead_dev.testbed.dataset.classes import BackgroundClass, Kind, Split
+from fairlead_dev.testbed.dataset.classes import BackgroundClass, Split, TrafficKind
 from fairlead_dev.testbed.dataset.draw import draw_paths
 from fairlead_dev.testbed.dataset.plan import PlannedRun, plan_runs
 from fairlead_dev.testbed.dataset.specification import Specification
@@ -17,7 +17,7 @@ from fairlead_dev.testbed.scenario.model import BURST_PACKET_BYTES, Path
 from ..build import DRAWN, specification
 
 
-def of_kind(kind: Kind, *classes: str, paths: int = 4) -> tuple[PlannedRun, ...]:
+def of_kind(kind: TrafficKind, *classes: str, paths: int = 4) -> tuple[PlannedRun, ...]:
     runs = plan_runs(specification(kinds=[{"kind": kind, "paths": paths, "classes": classes}]))
     return tuple(run for run in runs if run.kind is kind)
 
@@ -44,7 +44,7 @@ def test_no_run_of_an_unseen_path_and_no_test_seed_is_trained_on() -> None:
     trained_paths = {run.path_id for run in of_split[Split.TRAIN]}
     assert not trained_paths & {run.path_id for run in of_split[Split.TEST_PATHS]}
     assert {run.path_id for run in of_split[Split.TEST_SEEDS]} == trained_paths
-    assert all(run.kind is Kind.STEADY for run in of_split[Split.TRAIN])
+    assert all(run.kind is TrafficKind.STEADY for run in of_split[Split.TRAIN])
     seeds = [run.scenario.seed for run in runs]
     assert len(set(seeds)) == len(seeds)
 
@@ -58,7 +58,7 @@ def test_every_known_path_has_every_class_and_seed() -> None:
 
 
 def test_runs_with_bursts_are_of_known_paths_and_of_a_split_of_their_own() -> None:
-    runs = [run for run in plan_runs(specification(burst_seeds=2)) if run.kind is Kind.BURSTS]
+    runs = [run for run in plan_runs(specification(burst_seeds=2)) if run.kind is TrafficKind.BURSTS]
     assert Counter(run.path_id for run in runs) == {drawn.id: 12 for drawn in draw_paths(specification()) if not drawn.unseen}
     assert all(run.split is Split.BURSTS and run.scenario.probe.bursts for run in runs)
     assert not any(run.scenario.probe.bursts for run in plan_runs(specification()))
@@ -139,21 +139,21 @@ def test_a_buffer_is_drawn_up_to_the_least_delay_of_a_full_queue() -> None:
 
 
 def test_the_kinds_never_trained_on_are_what_their_names_say() -> None:
-    for run in of_kind(Kind.ON_OFF, "B1-C1"):
+    for run in of_kind(TrafficKind.ON_OFF, "B1-C1"):
         assert all(flow.pattern.kind == "on_off" for flow in run.scenario.flows)
-    for run in of_kind(Kind.UDP_BURSTS, "B0-C0", "B1-C0"):
+    for run in of_kind(TrafficKind.UDP_BURSTS, "B0-C0", "B1-C0"):
         (udp,) = (flow for flow in run.scenario.flows if flow.protocol == "udp")
         assert udp.rate_bps is not None and udp.rate_bps < run.scenario.path.rate_bps
-    for run in of_kind(Kind.MANY_FLOWS, "B1-C1", paths=8):
+    for run in of_kind(TrafficKind.MANY_FLOWS, "B1-C1", paths=8):
         assert max(background_counts(run)) in MANY_FLOWS
-    for run in of_kind(Kind.LOSS, "B0-C1"):
+    for run in of_kind(TrafficKind.LOSS, "B0-C1"):
         assert LOSS_RATIO[0] <= run.scenario.path.loss_ratio <= LOSS_RATIO[1]
 
 
 def test_an_active_run_has_the_papers_profile_from_the_start_of_the_recording() -> None:
     fixed = {"id": "fixed", "path": {"rate_bps": 50_000_000, "rtt_ms": 40, "buffer_bdp": 1}, "duration_s": 60}
     runs = plan_runs(specification(fixed_paths=[{**fixed, "train_seeds": 0, "test_seeds": 0, "active_seeds": 1, "active_duration_s": 80}]))
-    (run,) = (run for run in runs if run.kind is Kind.ACTIVE and run.background == "B1-C0")
+    (run,) = (run for run in runs if run.kind is TrafficKind.ACTIVE and run.background == "B1-C0")
     assert run.split is Split.ACTIVE
     assert run.scenario.duration_s == 80
     profile = {flow.congestion_control: (flow.start_s, flow.pattern) for flow in run.scenario.flows if flow.role == "foreground"}

@@ -4,21 +4,21 @@ import asyncio
 
 import pytest
 
-from fairlead_dev.testbed.runs.record import Bench, record
+from fairlead_dev.testbed.runs.record import RecordingLab, record
 from fairlead_dev.wan.emulator import find_program
 
 from .recorded import SCENARIOS, Run, obstacle
 
 
 @pytest.fixture(scope="session")
-def bench() -> Bench:
+def bench() -> RecordingLab:
     if why := obstacle():
         pytest.skip(why)
-    return Bench(find_program())
+    return RecordingLab(find_program())
 
 
 @pytest.fixture(scope="session")
-def runs(bench: Bench, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Run]:
+def runs(bench: RecordingLab, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Run]:
     folder = tmp_path_factory.mktemp("runs")
 
     async def all_of_them() -> None:

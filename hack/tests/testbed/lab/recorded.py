@@ -6,7 +6,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from fairlead_dev.errors import UsageError
+from fairlead_dev.errors import CommandUsageError
 from fairlead_dev.testbed.runs.record import MANIFEST
 from fairlead_dev.testbed.scenario.model import Scenario
 from fairlead_dev.wan.emulator import find_program
@@ -47,7 +47,7 @@ def obstacle() -> str | None:
         return "the test bed needs /dev/net/tun"
     try:
         find_program()
-    except UsageError as error:
+    except CommandUsageError as error:
         return str(error)
     missing = [tool for tool in ("ip", "nsenter", "sysctl", "chrt", "setpriv") if shutil.which(tool) is None]
     return f"the test bed needs {missing[0]}" if missing else None

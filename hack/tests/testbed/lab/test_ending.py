@@ -11,7 +11,7 @@ import pytest
 
 from fairlead_dev.netlab.namespaces import NAMESPACES
 from fairlead_dev.testbed.lab.namespaces import PREFIX, remove_abandoned
-from fairlead_dev.testbed.runs.record import Bench
+from fairlead_dev.testbed.runs.record import RecordingLab
 
 
 def namespaces_of(pid: int) -> list[str]:
@@ -37,7 +37,7 @@ def wait_until(condition: Callable[[], object], what: str, seconds: float = 240)
 
 
 @pytest.fixture
-def runner(bench: Bench, tmp_path: Path) -> "subprocess.Popen[str]":
+def runner(bench: RecordingLab, tmp_path: Path) -> "subprocess.Popen[str]":
     """A run that has begun: its emulator is there."""
     # A shell has what it starts in the background ignore an interruption, the tests and their children too.
     runner = ("env", "--default-signal=INT", sys.executable, "-m", "fairlead_dev.testbed")

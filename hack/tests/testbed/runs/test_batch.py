@@ -5,17 +5,17 @@ from pathlib import Path
 
 import pytest
 
-from fairlead_dev.errors import LabError, UsageError
+from fairlead_dev.errors import CommandUsageError, LabError
 from fairlead_dev.testbed.dataset.plan import PlannedRun, plan_runs
-from fairlead_dev.testbed.runs.batch import ATTEMPTS, RUNS, Rules, State, generate, is_recorded
+from fairlead_dev.testbed.runs.batch import ATTEMPTS, RUNS, BatchRules, BatchState, generate, is_recorded
 from fairlead_dev.testbed.runs.packing import Budget
-from fairlead_dev.testbed.runs.quality import Verdict
+from fairlead_dev.testbed.runs.quality import QualityVerdict
 from fairlead_dev.testbed.runs.record import scenario_digest
 
 from ..build import specification
 
 PLAN = plan_runs(specification())[:24]
-RULES = Rules(Budget(cores=1.5, runs=4))
+RULES = BatchRules(Budget(cores=1.5, runs=4))
 
 
 class Recorder:
@@ -29,7 +29,7 @@ class Recorder:
         self.side_by_side = 0
         self.most_side_by_side = 0
 
-    async def __call__(self, run: PlannedRun, folder: Path, number: int) -> Verdict:
+    async def __call__(self, run: PlannedRun, folder: Path, number: int) -> QualityVerdict:
         self.calls[run.name] += 1
         self.numbers.append(number)
         self.side_by_side += 1
@@ -40,7 +40,7 @@ class Recorder:
             raise LabError("the emulator did not start")
         faults = ("the machine was busy",) if self.calls[run.name] <= self.disturbed_times.get(run.name, 0) else ()
         write_manifest(run, folder, faults)
-        return Verdict(faults)
+        return QualityVerdict(faults)
 
 
 def write_manifest(run: PlannedRun, folder: Path, faults: tuple[str, ...]) -> None:
@@ -49,7 +49,7 @@ def write_manifest(run: PlannedRun, folder: Path, faults: tuple[str, ...]) -> No
     (folder / "manifest.json").write_text(json.dumps(manifest))
 
 
-async def generated(folder: Path, recorder: Recorder, rules: Rules = RULES) -> State:
+async def generated(folder: Path, recorder: Recorder, rules: BatchRules = RULES) -> BatchState:
     return await generate(PLAN, folder, recorder, rules, lambda _state: None)
 
 
@@ -98,7 +98,7 @@ async def test_a_run_that_stays_disturbed_is_given_up_and_nothing_of_it_kept(tmp
 
 
 async def test_disturbed_runs_are_kept_only_when_asked_for_and_never_count_as_good(tmp_path: Path) -> None:
-    rules = Rules(RULES.budget, keep_disturbed=True)
+    rules = BatchRules(RULES.budget, keep_disturbed=True)
     await generated(tmp_path, Recorder({PLAN[0].name: 9}), rules)
     assert is_recorded(PLAN[0], tmp_path, disturbed_too=True)
     assert not is_recorded(PLAN[0], tmp_path)
@@ -116,7 +116,7 @@ async def test_a_run_that_could_not_be_run_is_repeated_too(tmp_path: Path) -> No
 
 async def test_nothing_is_started_that_would_not_end_in_time(tmp_path: Path) -> None:
     recorder = Recorder()
-    state = await generated(tmp_path, recorder, Rules(RULES.budget, stop_after_s=10))
+    state = await generated(tmp_path, recorder, BatchRules(RULES.budget, stop_after_s=10))
     assert not recorder.calls
     assert state.out_of_time
     assert len(state.waiting) == 24
@@ -124,9 +124,9 @@ async def test_nothing_is_started_that_would_not_end_in_time(tmp_path: Path) -> 
 
 async def test_two_generations_do_not_work_on_one_folder(tmp_path: Path) -> None:
     class Meddler(Recorder):
-        async def __call__(self, run: PlannedRun, folder: Path, number: int) -> Verdict:
+        async def __call__(self, run: PlannedRun, folder: Path, number: int) -> QualityVerdict:
             if not self.calls:
-                with pytest.raises(UsageError, match="another generation"):
+                with pytest.raises(CommandUsageError, match="another generation"):
                     await generated(tmp_path, Recorder())
             return await super().__call__(run, folder, number)
 

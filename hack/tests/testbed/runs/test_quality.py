@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from fairlead_dev.testbed.runs.quality import Limits, judge
+from fairlead_dev.testbed.runs.quality import QualityLimits, judge
 from fairlead_dev.testbed.scenario.model import Scenario
 
 from ..build import good_direction, good_flows, good_probe, path, scenario, tcp, udp
@@ -12,7 +12,7 @@ BOTH = scenario(tcp("bulk"), tcp("other", "bbr"))
 
 def verdict_of(of: Scenario = BOTH, emulator: Any = None, probe: Any = None, flows: Any = None) -> tuple[str, ...]:
     emulator = emulator or {"ab": good_direction(), "ba": good_direction()}
-    return judge(of, emulator, probe or good_probe(of), good_flows(of) if flows is None else flows, Limits()).faults
+    return judge(of, emulator, probe or good_probe(of), good_flows(of) if flows is None else flows, QualityLimits()).faults
 
 
 def test_an_undisturbed_run_is_good() -> None:

@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
-from fairlead_dev.errors import UsageError
+from fairlead_dev.errors import CommandUsageError
 from fairlead_dev.testbed.runs.record import require_congestion_controls, scenario_digest
 from fairlead_dev.testbed.scenario.expand import single_flows
 from fairlead_dev.testbed.scenario.load import load_scenario, load_toml, named_scenarios
@@ -109,24 +109,24 @@ def test_every_scenario_that_comes_along_is_valid_and_named_as_its_file(name: st
 def test_a_bad_file_is_named_with_its_field(text: str, message: str, tmp_path: Path) -> None:
     file = tmp_path / "bad.toml"
     file.write_text(text)
-    with pytest.raises(UsageError, match=message):
+    with pytest.raises(CommandUsageError, match=message):
         load_toml(file, Scenario)
 
 
 def test_bytes_that_are_no_text_a_missing_file_and_a_huge_one_are_refused(tmp_path: Path) -> None:
     file = tmp_path / "bad.toml"
-    with pytest.raises(UsageError, match="cannot be read: No such file"):
+    with pytest.raises(CommandUsageError, match="cannot be read: No such file"):
         load_toml(file, Scenario)
     file.write_bytes(b"\xff\xfe")
-    with pytest.raises(UsageError, match="is not TOML"):
+    with pytest.raises(CommandUsageError, match="is not TOML"):
         load_toml(file, Scenario)
     file.write_bytes(b"#" * 1_000_001)
-    with pytest.raises(UsageError, match="over 1000000 bytes"):
+    with pytest.raises(CommandUsageError, match="over 1000000 bytes"):
         load_toml(file, Scenario)
 
 
 def test_an_unknown_name_lists_the_known_ones() -> None:
-    with pytest.raises(UsageError, match="constant-tcp"):
+    with pytest.raises(CommandUsageError, match="constant-tcp"):
         load_scenario("no-such-thing")
 
 
@@ -151,5 +151,5 @@ def test_copies_of_a_flow_have_numbers_and_seeds_of_their_own() -> None:
 
 def test_a_congestion_control_that_the_kernel_lacks_is_named_with_its_flow() -> None:
     require_congestion_controls(scenario(tcp("a", "cubic"), udp()), ["reno", "cubic"])
-    with pytest.raises(UsageError, match=r"flow a: this kernel has no htcp, it offers reno, cubic"):
+    with pytest.raises(CommandUsageError, match=r"flow a: this kernel has no htcp, it offers reno, cubic"):
         require_congestion_controls(scenario(tcp("a", "htcp")), ["reno", "cubic"])

@@ -60,7 +60,7 @@ def run(options: argparse.Namespace) -> None:
     write(rows, options.output)
 
 
-def _with_spread(result: profile.Result | bursts.Result) -> str:
+def _with_spread(result: profile.ProfileResult | bursts.BurstResult) -> str:
     return f"{result.macro_f1:8.3f} ±{result.macro_f1_spread:6.3f} {result.any_bbr:8.3f} ±{result.any_bbr_spread:6.3f}"
 
 

@@ -33,7 +33,7 @@ Table = npt.NDArray[np.float32]
 
 
 @dataclass(frozen=True, slots=True)
-class Looks:
+class BurstSamples:
     """A row for every cycle. `first` and `longer`: the first step's log probabilities, from 10 s and from 20 s before the bursts.
 
     `passive`: the features of those 10 s. `rate_bps`: what the trains say of the path's rate (NaN: nothing), and what it was.
@@ -55,7 +55,7 @@ class Looks:
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
+class BurstResult:
     """One second step: figures over all cycles, and over paths their standard deviation."""
 
     name: str
@@ -67,7 +67,7 @@ class Result:
     any_bbr_spread: float
 
 
-def look(folder: Path, model: Model) -> Looks:
+def look(folder: Path, model: Model) -> BurstSamples:
     """All cycles of the data set in `folder`, with `model` as the first step."""
     packets = read_burst_packets(folder)
     rows = [row for recording in read_split(folder, "bursts") for row in _cycles(recording, packets[recording.name])]
@@ -75,7 +75,7 @@ def look(folder: Path, model: Model) -> Looks:
     passive = np.stack([extract(row.last) for row in rows])
     first, _ = model.predict(passive)
     longer, _ = model.predict(np.stack([extract(row.longer) for row in rows]))
-    return Looks(
+    return BurstSamples(
         first=_logs(first),
         longer=_logs(longer),
         passive=passive,
@@ -87,7 +87,7 @@ def look(folder: Path, model: Model) -> Looks:
     )
 
 
-def compare(looks: Looks, by_rate: Mapping[str, Sequence[Floats]]) -> Iterator[Result]:
+def compare(looks: BurstSamples, by_rate: Mapping[str, Sequence[Floats]]) -> Iterator[BurstResult]:
     """The first step as it is, and `by_rate` (answers from elsewhere); then second steps that are trained on the other paths' cycles."""
     yield figures("passive 10 s", "the model alone", looks, [np.exp(looks.first.astype(np.float64))])
     yield figures("passive 20 s", "the model alone", looks, [np.exp(looks.longer.astype(np.float64))])
@@ -151,7 +151,7 @@ def _logs(probabilities: Floats) -> Table:
     return np.log(np.maximum(probabilities, _SMALLEST)).astype(np.float32)
 
 
-def _held_out(table: Table, looks: Looks, make: Callable[[int], Any], seed: int) -> Floats:
+def _held_out(table: Table, looks: BurstSamples, make: Callable[[int], Any], seed: int) -> Floats:
     """Every cycle's probabilities by a learner that saw no cycle of its path."""
     answers = np.zeros((len(looks.truth), len(CLASSES)))
     for path in np.unique(looks.path):
@@ -160,14 +160,14 @@ def _held_out(table: Table, looks: Looks, make: Callable[[int], Any], seed: int)
     return answers
 
 
-def figures(name: str, learner: str, looks: Looks, answers: Sequence[Floats]) -> Result:
+def figures(name: str, learner: str, looks: BurstSamples, answers: Sequence[Floats]) -> BurstResult:
     """The figures of some repeats' `answers`, probabilities of shape (cycles, 6)."""
     everything = np.ones(len(looks.truth), dtype=np.bool_)
     whole = [Scores(one, looks.truth, everything) for one in answers]
     rows_of = [looks.path == path for path in np.unique(looks.path)]
     parts = [Scores(one[rows], looks.truth[rows], everything[rows]) for one in answers for rows in rows_of]
     f1_of_all, f1_of_paths = (np.array([macro_f1(confusion(one)) for one in scored], dtype=np.float64) for scored in (whole, parts))
-    return Result(
+    return BurstResult(
         name,
         learner,
         len(looks.truth),

@@ -35,7 +35,7 @@ class Way:
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
+class ProfileResult:
     """One way of looking: means over folds and seeds, and the standard deviation over the folds."""
 
     name: str
@@ -66,7 +66,7 @@ def by_phase(window: Window, start_s: float) -> Floats:
     return np.concatenate([plain(window, start_s), *parts])
 
 
-def compare(passive: Sequence[Run], active: Sequence[Run], seeds: Sequence[int]) -> Iterator[Result]:
+def compare(passive: Sequence[Run], active: Sequence[Run], seeds: Sequence[int]) -> Iterator[ProfileResult]:
     """The ways of looking, each in FOLDS folds by recording, trained on overlapping windows and tested on others."""
     yield _validated("passive, 10 s", passive, Way(10.0, PHASE_S, plain), seeds)
     yield _validated("active, 10 s", active, Way(10.0, PHASE_S, plain), seeds)
@@ -76,7 +76,7 @@ def compare(passive: Sequence[Run], active: Sequence[Run], seeds: Sequence[int])
     yield _validated("active, 20 s, by phase", active, Way(PROFILE_S, PROFILE_S, by_phase), seeds)
 
 
-def _validated(name: str, runs: Sequence[Run], way: Way, seeds: Sequence[int]) -> Result:
+def _validated(name: str, runs: Sequence[Run], way: Way, seeds: Sequence[int]) -> ProfileResult:
     rows, truth, recording, tested = [], [], [], []
     for number, run in enumerate(runs):
         for index, window in enumerate(consecutive_windows(run.trace, way.seconds, way.hop_s)):
@@ -98,7 +98,7 @@ def _validated(name: str, runs: Sequence[Run], way: Way, seeds: Sequence[int]) -
             scores = Scores(answers, classes[testing], np.ones(int(testing.sum()), dtype=np.bool_))
             f1[place, fold], bbr[place, fold] = macro_f1(confusion(scores)), scores.any_bbr_right.mean()
     spread = [float(figure.mean(axis=0).std(ddof=1)) for figure in (f1, bbr)]
-    return Result(name, int(whole.sum()), float(f1.mean()), spread[0], float(bbr.mean()), spread[1])
+    return ProfileResult(name, int(whole.sum()), float(f1.mean()), spread[0], float(bbr.mean()), spread[1])
 
 
 def _folds(runs: Sequence[Run]) -> npt.NDArray[np.intp]:

@@ -10,7 +10,7 @@ from fairlead_advisor.train.data import Run
 from fairlead_advisor.train.fit import balance
 from fairlead_advisor.train.run import TRAINING_CUTTINGS
 from fairlead_advisor.train.windows import Table, tabulate
-from fairlead_dev.bench.classifier.active.bursts import WINDOW_S, Looks
+from fairlead_dev.bench.classifier.active.bursts import WINDOW_S, BurstSamples
 from fairlead_dev.bench.classifier.active.response import in_packets
 
 Floats = npt.NDArray[np.float64]
@@ -26,7 +26,7 @@ def with_rate(features: Features, seconds: Floats, rate_bps: Floats) -> Features
     return np.hstack([features, np.array(rows, dtype=np.float32)])
 
 
-def answers(runs: Sequence[Run], looks: Looks, seeds: Sequence[int], jobs: int = 1) -> tuple[list[Floats], list[Floats]]:
+def answers(runs: Sequence[Run], looks: BurstSamples, seeds: Sequence[int], jobs: int = 1) -> tuple[list[Floats], list[Floats]]:
     """Probabilities for `looks` without and with the rate, for every seed, learnt from `runs`.
 
     Rates in training are blurred by what trains are off by, so that none is taken for exact. Where trains said nothing the median stands.

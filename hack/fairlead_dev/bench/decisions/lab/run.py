@@ -19,20 +19,20 @@ from pathlib import Path
 from typing import Any
 
 from fairlead_dev.bench.decisions.lab.processes import Processes
-from fairlead_dev.bench.decisions.lab.transfer import SAMPLE_PERIOD_S, Tools, Transfer
+from fairlead_dev.bench.decisions.lab.transfer import SAMPLE_PERIOD_S, CellTransfer, Tools
 from fairlead_dev.bench.decisions.matrix import Cell, Policy, background_of
-from fairlead_dev.bench.decisions.timeline import Sample, first_data_s, flow_goodputs_bps, goodput_bps, spans
+from fairlead_dev.bench.decisions.timeline import TransferSample, first_data_s, flow_goodputs_bps, goodput_bps, spans
 from fairlead_dev.testbed.lab.emulator import Emulator
 from fairlead_dev.testbed.lab.kernel import offered_congestion_controls
 from fairlead_dev.testbed.lab.namespaces import Names, run_namespaces
 from fairlead_dev.testbed.runs.plans import FLOWS, Priorities, agent_plans, idle_before_ns
-from fairlead_dev.testbed.runs.quality import Limits, Verdict, judge
+from fairlead_dev.testbed.runs.quality import QualityLimits, QualityVerdict, judge
 from fairlead_dev.testbed.runs.record import MANIFEST, length_s, require_congestion_controls, scenario_digest
 from fairlead_dev.testbed.scenario.expand import derived_seed
 from fairlead_dev.testbed.scenario.model import Scenario
 
 FORMAT = 1
-LIMITS = Limits(
+LIMITS = QualityLimits(
     # A flow that the transfer starves is a result here, not a fault.
     least_utilization=0.0,
     least_goodput_bps=1.0,
@@ -44,7 +44,7 @@ _LONGEST_SILENCE_S = 3.0
 
 
 @dataclass(frozen=True, slots=True)
-class Bench:
+class CellLab:
     """What cells share: the emulator, the programs under test, and the paper's training windows."""
 
     emulator: Path
@@ -53,7 +53,7 @@ class Bench:
     priorities: Priorities = field(default_factory=Priorities)
 
 
-async def run_cell(cell: Cell, folder: Path, bench: Bench, number: int) -> Verdict:
+async def run_cell(cell: Cell, folder: Path, bench: CellLab, number: int) -> QualityVerdict:
     """Run `cell` and put its folder in place, whole or not at all, whatever the verdict.
 
     `number` tells the runs of this process that are under way apart. LabError if it could not be run to its end, UsageError if it never
@@ -67,7 +67,7 @@ async def run_cell(cell: Cell, folder: Path, bench: Bench, number: int) -> Verdi
         _put_in_place(work, manifest, folder)
     finally:
         shutil.rmtree(work, ignore_errors=True)
-    return Verdict(tuple(manifest["verdict"]["faults"]))
+    return QualityVerdict(tuple(manifest["verdict"]["faults"]))
 
 
 def _put_in_place(work: Path, manifest: Mapping[str, Any], folder: Path) -> None:
@@ -78,7 +78,7 @@ def _put_in_place(work: Path, manifest: Mapping[str, Any], folder: Path) -> None
     work.rename(folder)
 
 
-async def _run(cell: Cell, work: Path, bench: Bench, number: int) -> dict[str, Any]:
+async def _run(cell: Cell, work: Path, bench: CellLab, number: int) -> dict[str, Any]:
     scenario, background = cell.scenario, background_of(cell.scenario)
     names = Names.of(os.getpid(), number)
     namespaces = run_namespaces(names, scenario.path.rate_bps)
@@ -89,7 +89,7 @@ async def _run(cell: Cell, work: Path, bench: Bench, number: int) -> dict[str, A
         emulator = await _start_emulator(stack, scenario, names, bench, work)
         processes = Processes(work)
         stack.push_async_callback(processes.end)
-        transfer = Transfer(cell, bench.tools, names, processes, work)
+        transfer = CellTransfer(cell, bench.tools, names, processes, work)
         stack.callback(transfer.close)
         await transfer.prepare()
         plans = agent_plans(background, names, work, bench.priorities)
@@ -147,7 +147,7 @@ async def _run(cell: Cell, work: Path, bench: Bench, number: int) -> dict[str, A
     }
 
 
-async def _start_emulator(stack: AsyncExitStack, scenario: Scenario, names: Names, bench: Bench, work: Path) -> Emulator:
+async def _start_emulator(stack: AsyncExitStack, scenario: Scenario, names: Names, bench: CellLab, work: Path) -> Emulator:
     socket = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="fairlead-decisions-"))) / "control"
     seed = derived_seed(scenario.seed, "emulator") % 2**32
     emulator = Emulator(bench.emulator, names, scenario.path, seed=seed, socket=socket, priority=bench.priorities.emulator)
@@ -156,7 +156,7 @@ async def _start_emulator(stack: AsyncExitStack, scenario: Scenario, names: Name
     return emulator
 
 
-def silences(samples: Sequence[Sample]) -> list[str]:
+def silences(samples: Sequence[TransferSample]) -> list[str]:
     """Faults of a machine that did not let the mover answer in time."""
     gaps_s = [after.time_s - before.time_s for before, after in pairwise(samples)]
     longest_s = max(gaps_s, default=0.0)

@@ -16,7 +16,7 @@ from fairlead_advisor.errors import RecordError
 from fairlead_advisor.record.journal import read_record
 from fairlead_dev.bench.decisions.lab.processes import Processes
 from fairlead_dev.bench.decisions.matrix import FIXED, Cell, Policy
-from fairlead_dev.bench.decisions.timeline import Counting, Sample
+from fairlead_dev.bench.decisions.timeline import Counting, TransferSample
 from fairlead_dev.clients.http import ask_mover, ask_port
 from fairlead_dev.errors import LabError, NoAnswerError
 from fairlead_dev.netlab.processes import run
@@ -40,7 +40,7 @@ class Tools:
     advisor_priority: int | None = 30
 
 
-class Transfer:
+class CellTransfer:
     """From zeros to nothing over one TLS stream, for as long as the cell lasts."""
 
     def __init__(self, cell: Cell, tools: Tools, names: Names, processes: Processes, work: Path) -> None:
@@ -90,7 +90,7 @@ class Transfer:
         command = (self._tools.mover, "send", *ends, "--control-socket", self.control, *choice)
         await self._processes.start_program("sender", command, self._names.a, self._tools.mover_priority)
 
-    async def watch(self, start_ns: int) -> tuple[Sample, ...]:
+    async def watch(self, start_ns: int) -> tuple[TransferSample, ...]:
         """Ask the sender every second until the cell is over, and keep what it said in a file. LabError if an end is gone too early."""
         counting, samples = Counting(), []
         programs = ("receiver", "sender", *(("advisor",) if self._cell.policy is Policy.OURS else ()))
@@ -127,7 +127,7 @@ class Transfer:
         return told
 
 
-def _write(file: Path, samples: Sequence[Sample]) -> None:
+def _write(file: Path, samples: Sequence[TransferSample]) -> None:
     with file.open("w", newline="", encoding="utf-8") as opened:
         rows = csv.writer(opened, lineterminator="\n")
         rows.writerow(("time_s", "acknowledged_bytes", "congestion_control", "streams"))

@@ -64,7 +64,7 @@ class Sampler:
                 rtts_ms[number] = (received_at_ns(monotonic_ns, realtime_ns, seconds * _NS + nanoseconds) - sent_ns[number]) / 1e6
 
 
-class Loop:
+class PaperLoop:
     """Samples in, choices out, applied to the mover's live sockets."""
 
     def __init__(self, training: Training, control: Path) -> None:
@@ -102,7 +102,7 @@ class Loop:
 def main() -> None:
     """Probe as planned, steer the mover, report the decisions."""
     plan: dict[str, Any] = receive_plan()
-    loop = Loop(load_training(Path(plan["training"])), Path(plan["control"]))
+    loop = PaperLoop(load_training(Path(plan["training"])), Path(plan["control"]))
     with inside(plan["namespace"]):
         connection = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     connection.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)

@@ -14,7 +14,7 @@ from fairlead_dev.bench.fairness.bed.disk import SlowDisk
 from fairlead_dev.bench.fairness.bed.network import Bed
 from fairlead_dev.bench.fairness.scenario import DEVICE, JobSpec
 from fairlead_dev.bench.lab.projection import Projection
-from fairlead_dev.bench.mover.peers.mover import Mover, Transfer
+from fairlead_dev.bench.mover.peers.mover import MoverProgram, MoverTransfer
 from fairlead_dev.clients.http import ask_port
 from fairlead_dev.errors import LabError
 
@@ -33,11 +33,11 @@ class RunningJob:
         self.cap_bps = cap_bps
         self._ports = {"sender": HTTP_PORT + 2 * number, "receiver": HTTP_PORT + 2 * number + 1}
         self._stack = ExitStack()
-        self._transfer: Transfer
+        self._transfer: MoverTransfer
         self._cap: Projection
         self._nodes: dict[str, str] = {}
 
-    def start(self, bed: Bed, mover: Mover, scratch: Path, slow: SlowDisk | None) -> None:
+    def start(self, bed: Bed, mover: MoverProgram, scratch: Path, slow: SlowDisk | None) -> None:
         """Starts both ends; `slow` is the disk of a job that reads from one."""
         spec = self.spec
         scratch.mkdir(parents=True)

@@ -23,7 +23,7 @@ _numbers = itertools.count()
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
+class BedNode:
     """A node's namespace, its address on the data interface, and the router's end of that."""
 
     name: str
@@ -37,7 +37,7 @@ class Bed:
     """The nodes and the router between them."""
 
     router: str
-    nodes: Mapping[str, Node]
+    nodes: Mapping[str, BedNode]
     _counted: set[str] = field(default_factory=set)
 
     def net(self, source: str, destination: str) -> Net:
@@ -67,7 +67,7 @@ def bed() -> Iterator[Bed]:
     number = next(_numbers)
     router = _name(number, "router")
     names = [*SOURCES, *DESTINATIONS]
-    nodes = {name: Node(name, _name(number, name), f"198.18.{place}.2", f"to-{name}") for place, name in enumerate(names, start=1)}
+    nodes = {name: BedNode(name, _name(number, name), f"198.18.{place}.2", f"to-{name}") for place, name in enumerate(names, start=1)}
     with namespaces((router, *(node.namespace for node in nodes.values()))):
         sysctl(router, {"net.ipv4.ip_forward": "1"})
         for node in nodes.values():
@@ -93,7 +93,7 @@ def _name(number: int, what: str) -> str:
     return name_of(PREFIX, os.getpid(), number, what)
 
 
-def _connect(router: str, node: Node) -> None:
+def _connect(router: str, node: BedNode) -> None:
     gateway = node.address.rpartition(".")[0] + ".1"
     veth((node.namespace, DEVICE), (router, node.router_device))
     for namespace, device, address in ((node.namespace, DEVICE, node.address), (router, node.router_device, gateway)):

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from fairlead_dev.bench.lab.projection import Projection
-from fairlead_dev.bench.lab.rates import Sample, excess_and_lack, first_data_s, parse, percentile, settled_s, windows
-from fairlead_dev.bench.mover.bench import Bench, helper, median, rounded
+from fairlead_dev.bench.lab.rates import InterfaceSample, excess_and_lack, first_data_s, parse, percentile, settled_s, windows
+from fairlead_dev.bench.mover.bench import MoverLab, helper, median, rounded
 from fairlead_dev.bench.rows import Row
 from fairlead_dev.errors import LabError
 from fairlead_dev.netlab.pair import Net, veth
@@ -34,7 +34,7 @@ CHANGE_WINDOW_S = 0.1
 CHANGE_LIMIT_S = 3.0
 
 
-def measure_error(bench: Bench) -> list[Row]:
+def measure_error(bench: MoverLab) -> list[Row]:
     """cap_error_p99: of the worst case of caps and streams; offloads are off, so that what is counted are packets as on a wire."""
     cases = QUICK_CASES if bench.quick else tuple((cap, streams) for cap in CAPS_BPS for streams in STREAMS)
     found: list[dict[str, float]] = []
@@ -60,7 +60,7 @@ def measure_error(bench: Bench) -> list[Row]:
     return [Row("cap_error_p99", worst["p99"], "share", note=note, more={"cases": found})]
 
 
-def _record(bench: Bench, net: Net, cap_bps: int, streams: int) -> list[Sample]:
+def _record(bench: MoverLab, net: Net, cap_bps: int, streams: int) -> list[InterfaceSample]:
     """Samples of the receiver's interface from before the first byte until the transfer is stopped."""
     output = bench.scratch / "samples"
     with running(helper("sampler.py", net.device, str(SAMPLE_S), namespace=net.receiver, output=output)):
@@ -79,7 +79,7 @@ def _has_data(output: Path) -> bool:
     return first_data_s(samples, HANDSHAKE_BYTES) is not None
 
 
-def _errors(samples: Sequence[Sample], cap_bps: float) -> list[float]:
+def _errors(samples: Sequence[InterfaceSample], cap_bps: float) -> list[float]:
     start_s = first_data_s(samples, HANDSHAKE_BYTES)
     assert start_s is not None
     end_s = min(samples[-1].time_s, start_s + START_S + SECONDS)
@@ -88,7 +88,7 @@ def _errors(samples: Sequence[Sample], cap_bps: float) -> list[float]:
     return [error for error in excess_and_lack(early, cap_bps) if error > 0] + excess_and_lack(steady, cap_bps)
 
 
-def measure_change(bench: Bench) -> list[Row]:
+def measure_change(bench: MoverLab) -> list[Row]:
     """cap_change_s: the file is replaced as the kubelet does it, at random moments, up and down."""
     chance = random.Random(1)
     low_bps, high_bps = 100_000_000, 500_000_000

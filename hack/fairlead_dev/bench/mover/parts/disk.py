@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from fairlead_dev.bench.lab.trees import Tree, big_file, clear
-from fairlead_dev.bench.mover.bench import Bench, median, rounded
+from fairlead_dev.bench.lab.trees import BenchTree, big_file, clear
+from fairlead_dev.bench.mover.bench import MoverLab, median, rounded
 from fairlead_dev.bench.mover.peers.comparison import Runs, available, copy
 from fairlead_dev.bench.mover.peers.copier import Copier
 from fairlead_dev.bench.mover.peers.gridftp import Gridftp
@@ -21,7 +21,7 @@ COPY_LIMIT_S = 120
 GBPS = 1e9
 
 
-def measure(bench: Bench) -> list[Row]:
+def measure(bench: MoverLab) -> list[Row]:
     """disk_4gib, disk_vs_… and the processor time per gigabyte."""
     others: list[Copier] = [Rclone(STREAMS), Xrootd(STREAMS, 4), Gridftp(STREAMS, 4)]
     ready, absent = available(others)
@@ -50,11 +50,11 @@ def measure(bench: Bench) -> list[Row]:
     ]
 
 
-def _gbps(tree: Tree, seconds: float) -> float:
+def _gbps(tree: BenchTree, seconds: float) -> float:
     return tree.total_bytes * 8 / seconds / GBPS
 
 
-def _limits(tree: Tree, mover: Runs, disk: dict[str, list[float]], wire: list[float]) -> Row:
+def _limits(tree: BenchTree, mover: Runs, disk: dict[str, list[float]], wire: list[float]) -> Row:
     way = max(disk, key=lambda way: median(disk[way]))
     limits = {f"disk (dd, {way}, fsync, the same file)": median(disk[way]), "wire (iperf3)": median(wire)}
     slower = min(limits, key=limits.__getitem__)
@@ -64,7 +64,7 @@ def _limits(tree: Tree, mover: Runs, disk: dict[str, list[float]], wire: list[fl
     return Row("disk_4gib", round(value, 3), "Gb/s", round(reference, 3), round(value / reference, 3), f"against the {slower}", more)
 
 
-def _against(other: Copier, tree: Tree, runs: Mapping[str, Runs], absent: Mapping[str, str]) -> Row:
+def _against(other: Copier, tree: BenchTree, runs: Mapping[str, Runs], absent: Mapping[str, str]) -> Row:
     name = f"disk_vs_{other.name}"
     if other.name in absent:
         return not_available(name, "Gb/s", absent[other.name])
@@ -80,7 +80,7 @@ def _against(other: Copier, tree: Tree, runs: Mapping[str, Runs], absent: Mappin
     return Row(name, round(value, 3), "Gb/s", round(reference, 3), round(value / reference, 3), note, more)
 
 
-def _processor(tree: Tree, mover: Runs) -> list[Row]:
+def _processor(tree: BenchTree, mover: Runs) -> list[Row]:
     size_gb = tree.total_bytes / 1e9
     rows = []
     for row, ends in (("send", [c.sender for c in mover.copied]), ("receive", [c.receiver for c in mover.copied])):

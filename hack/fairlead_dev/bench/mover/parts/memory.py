@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from fairlead_dev.bench.mover.bench import Bench, helper, median, rounded
-from fairlead_dev.bench.mover.peers.mover import Ends
+from fairlead_dev.bench.mover.bench import MoverLab, helper, median, rounded
+from fairlead_dev.bench.mover.peers.mover import FinishedTransfer
 from fairlead_dev.bench.mover.peers.speed import CIPHERS, cipher_bps, iperf, iperf_version
 from fairlead_dev.bench.rows import Row
 from fairlead_dev.errors import LabError
@@ -14,14 +14,14 @@ LIMIT_S = 60
 GBPS = 1e9
 
 
-def _send(bench: Bench, net: Net, size_bytes: int, streams: int, encryption: str) -> Ends:
+def _send(bench: MoverLab, net: Net, size_bytes: int, streams: int, encryption: str) -> FinishedTransfer:
     both = ("--encryption", encryption)
     with bench.mover.transfer(net, bench.scratch, "null", *both) as transfer:
         transfer.send(f"zero:{size_bytes}", "--streams", str(streams), *both)
         return transfer.finish(LIMIT_S)
 
 
-def chosen_cipher(bench: Bench, net: Net) -> str:
+def chosen_cipher(bench: MoverLab, net: Net) -> str:
     """The cipher that the mover's connections agree on, read off a server hello."""
     seen = bench.scratch / "suites"
     with running(helper("handshake.py", net.device, namespace=net.sender, output=seen)):
@@ -34,12 +34,12 @@ def chosen_cipher(bench: Bench, net: Net) -> str:
     return CIPHERS[suites.pop()]
 
 
-def measure(bench: Bench) -> list[Row]:
+def measure(bench: MoverLab) -> list[Row]:
     """memory_1, memory_4, memory_4_tls and the processor time of each."""
     plain_bytes, tls_bytes = bench.pick(12 << 30, 2 << 30), bench.pick(8 << 30, 2 << 30)
     wire: dict[int, list[float]] = {1: [], 4: []}
-    plain: dict[int, list[Ends]] = {1: [], 4: []}
-    tls: list[Ends] = []
+    plain: dict[int, list[FinishedTransfer]] = {1: [], 4: []}
+    tls: list[FinishedTransfer] = []
     cipher_speeds: list[float] = []
     with veth() as net, iperf(net, bench.scratch) as reference:
         cipher = chosen_cipher(bench, net)
@@ -57,7 +57,7 @@ def measure(bench: Bench) -> list[Row]:
     return [*rows, _row("memory_4_tls", tls, tls_bytes, cipher_speeds, note)]
 
 
-def _row(name: str, runs: list[Ends], size_bytes: int, references: list[float], note: str) -> Row:
+def _row(name: str, runs: list[FinishedTransfer], size_bytes: int, references: list[float], note: str) -> Row:
     speeds = [ends.bulk_bps / GBPS for ends in runs]
     value, reference = median(speeds), median(references)
     size_gb = size_bytes / 1e9

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from fairlead_dev.bench.lab.trees import Tree, big_file, small_files
-from fairlead_dev.bench.mover.bench import Bench, rounded
+from fairlead_dev.bench.lab.trees import BenchTree, big_file, small_files
+from fairlead_dev.bench.mover.bench import MoverLab, rounded
 from fairlead_dev.bench.mover.peers.comparison import Runs, available, copy
 from fairlead_dev.bench.mover.peers.copier import Copier
 from fairlead_dev.bench.mover.peers.gridftp import Gridftp
@@ -29,7 +29,7 @@ def _others(rclone: int, xrootd: int, gridftp: int) -> list[Copier]:
     return [Rclone(rclone), Xrootd(1, xrootd), Gridftp(1, gridftp)]
 
 
-def measure_lan(bench: Bench) -> list[Row]:
+def measure_lan(bench: MoverLab) -> list[Row]:
     """small_lan_vs_…, small_vs_big_lan, and the latter without the limit of a LAN."""
     tree = small_files(bench.scratch / "small", bench.pick(FILES, 10_000), FILE_BYTES)
     big = big_file(bench.scratch / "one", tree.total_bytes)
@@ -46,13 +46,13 @@ def measure_lan(bench: Bench) -> list[Row]:
     return [*rows, _against_one("small_vs_big_lan", runs["mover"], one, "on 1 Gb/s"), _unlimited(bench, tree, big)]
 
 
-def _copy_all(bench: Bench, copier: Copier, net: Net, tree: Tree, runs: Runs) -> None:
+def _copy_all(bench: MoverLab, copier: Copier, net: Net, tree: BenchTree, runs: Runs) -> None:
     copy(copier, net, tree, bench.scratch, runs, limit_s=COPY_LIMIT_S)
     done = "" if runs.copied[-1].finished else f", cut off after {runs.files[-1]} files"
     bench.say(f"{copier.name}: {runs.durable_s[-1]:.2f} s{done}")
 
 
-def _unlimited(bench: Bench, tree: Tree, big: Tree) -> Row:
+def _unlimited(bench: MoverLab, tree: BenchTree, big: BenchTree) -> Row:
     runs, one = Runs(), Runs()
     with veth() as net:
         for _ in range(bench.pick(3, 1)):
@@ -62,7 +62,7 @@ def _unlimited(bench: Bench, tree: Tree, big: Tree) -> Row:
     return _against_one("small_vs_big_unlimited", runs, one, "on a veth pair without a limit")
 
 
-def measure_wan(bench: Bench) -> list[Row]:
+def measure_wan(bench: MoverLab) -> list[Row]:
     """small_wan_vs_…: the mover moves all files, the others as many as they can in a bounded time."""
     tree = small_files(bench.scratch / "small", bench.pick(FILES, 10_000), FILE_BYTES)
     part = small_files(bench.scratch / "part", bench.pick(SUBSET_FILES, 300), FILE_BYTES)

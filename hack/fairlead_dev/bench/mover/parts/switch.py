@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from fairlead_dev.bench.mover.bench import Bench, median, rounded
+from fairlead_dev.bench.mover.bench import MoverLab, median, rounded
 from fairlead_dev.bench.rows import Row
 from fairlead_dev.clients.http import ask_mover
 from fairlead_dev.netlab.pair import Net
@@ -40,7 +40,7 @@ def _sockets(net: Net) -> dict[int, str]:
     return parse_sockets(run(["ss", "-tiHO", "dst", net.receiver_address], namespace=net.sender))
 
 
-def measure(bench: Bench) -> list[Row]:
+def measure(bench: MoverLab) -> list[Row]:
     """switch_s and switch_streams_lost: from the request until the kernel says that every stream has the other control."""
     control = bench.scratch / "control.sock"
     took: list[float] = []

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from fairlead_dev.bench.lab.machine import need
-from fairlead_dev.bench.lab.trees import Tree, arrived, check, clear, sync
+from fairlead_dev.bench.lab.trees import BenchTree, arrived, check, clear, sync
 from fairlead_dev.bench.mover.peers.copier import Copied, Copier
 from fairlead_dev.errors import NotAvailableError
 from fairlead_dev.netlab.pair import Net
@@ -65,7 +65,7 @@ def available(copiers: Sequence[Copier]) -> tuple[list[Copier], dict[str, str]]:
     return ready, absent
 
 
-def copy(copier: Copier, net: Net, tree: Tree, scratch: Path, runs: Runs, *, limit_s: float) -> None:
+def copy(copier: Copier, net: Net, tree: BenchTree, scratch: Path, runs: Runs, *, limit_s: float) -> None:
     """One copy into an empty folder; what the program leaves in the page cache is synced on its time.
 
     The result is checked, and compared byte by byte the first time. Raises LabError.

@@ -8,10 +8,10 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from pathlib import Path
 
-from fairlead_dev.bench.lab.trees import Tree
+from fairlead_dev.bench.lab.trees import BenchTree
 from fairlead_dev.errors import LabError, LimitError
 from fairlead_dev.netlab.pair import Net
-from fairlead_dev.netlab.processes import Process, Usage, run, wait_until
+from fairlead_dev.netlab.processes import Process, ProcessUsage, run, wait_until
 
 SERVER_LIMIT_S = 20
 
@@ -23,11 +23,11 @@ class Copied:
     wall_s: float
     finished: bool
     """False when the time was over first; then what arrived is at the destination."""
-    sender: Usage | None = None
-    receiver: Usage | None = None
+    sender: ProcessUsage | None = None
+    receiver: ProcessUsage | None = None
 
 
-class Session(ABC):
+class CopySession(ABC):
     """A program ready to copy one tree from the sender's to the receiver's namespace."""
 
     @abstractmethod
@@ -53,11 +53,11 @@ class Copier(ABC):
         """As the program says it."""
 
     @abstractmethod
-    def session(self, net: Net, tree: Tree, destination: Path, scratch: Path) -> contextlib.AbstractContextManager[Session]:
+    def session(self, net: Net, tree: BenchTree, destination: Path, scratch: Path) -> contextlib.AbstractContextManager[CopySession]:
         """Its servers, ready. `destination` is an empty folder; `scratch` takes what else it needs."""
 
 
-class ClientSession(Session):
+class ClientSession(CopySession):
     """A copy made by one client program in the sender's namespace, against servers that run already."""
 
     def __init__(self, command: list[str], net: Net, log: Path, arrived: Path, *, env: dict[str, str] | None = None) -> None:

@@ -14,22 +14,22 @@ from pathlib import Path
 from typing import Any
 
 from fairlead_dev.bench.lab.machine import version_of
-from fairlead_dev.bench.lab.trees import Tree
-from fairlead_dev.bench.mover.peers.copier import SERVER_LIMIT_S, Copied, Copier, Session
+from fairlead_dev.bench.lab.trees import BenchTree
+from fairlead_dev.bench.mover.peers.copier import SERVER_LIMIT_S, Copied, Copier, CopySession
 from fairlead_dev.errors import LabError
 from fairlead_dev.netlab.pair import Net
-from fairlead_dev.netlab.processes import Process, Usage, run, running, wait_until
+from fairlead_dev.netlab.processes import Process, ProcessUsage, run, running, wait_until
 
 END_LIMIT_S = 60
 """The sender has ended: the receiver may still publish."""
 
 
 @dataclass(frozen=True, slots=True)
-class Ends:
+class FinishedTransfer:
     """Both ends of a transfer that succeeded."""
 
-    sender: Usage
-    receiver: Usage
+    sender: ProcessUsage
+    receiver: ProcessUsage
     verdict: dict[str, Any]
     """The receiver's."""
 
@@ -39,7 +39,7 @@ class Ends:
         return float(self.verdict["bytes_transferred"]) * 8 / float(self.verdict["bulk_seconds"])
 
 
-class Transfer:
+class MoverTransfer:
     """A receiver that listens, and a sender when it is asked for."""
 
     def __init__(self, binary: Path, net: Net, scratch: Path, receiver: Process) -> None:
@@ -80,7 +80,7 @@ class Transfer:
         )
         return self.sender
 
-    def finish(self, limit_s: float) -> Ends:
+    def finish(self, limit_s: float) -> FinishedTransfer:
         """Waits for both ends; raises LabError unless both succeeded."""
         assert self.sender is not None
         try:
@@ -89,7 +89,7 @@ class Transfer:
         except LabError as error:
             said = {role: _read_json(self._path(role, "verdict")).get("message", "nothing") for role in ("sender", "receiver")}
             raise LabError(f"{error}\nsender: {said['sender']}\nreceiver: {said['receiver']}") from error
-        return Ends(sender, receiver, _read_json(self._path("receiver", "verdict")))
+        return FinishedTransfer(sender, receiver, _read_json(self._path("receiver", "verdict")))
 
     def resent_bytes(self) -> int:
         """Payload that the receiver got in vain over all attempts, by its verdict; 0 without one."""
@@ -118,7 +118,7 @@ def _read_json(path: Path) -> dict[str, Any]:
     return dict(content)
 
 
-class Mover(Copier):
+class MoverProgram(Copier):
     """`fairlead-mover send` to `fairlead-mover receive`."""
 
     name = "mover"
@@ -137,7 +137,7 @@ class Mover(Copier):
         return hashlib.sha256(self.binary.read_bytes()).hexdigest()
 
     @contextlib.contextmanager
-    def transfer(self, net: Net, scratch: Path, destination: str | Path, *receiver_options: str) -> Iterator[Transfer]:
+    def transfer(self, net: Net, scratch: Path, destination: str | Path, *receiver_options: str) -> Iterator[MoverTransfer]:
         """A receiver into a folder, or into nothing (`null`), ended with the block; so is the sender."""
         folder = scratch / "mover"
         shutil.rmtree(folder, ignore_errors=True)
@@ -149,7 +149,7 @@ class Mover(Copier):
             [*command, *files, *receiver_options], log=folder / "receiver.log", output=folder / "receiver.events", namespace=net.receiver
         )
         with running(receiver):
-            transfer = Transfer(self.binary, net, folder, receiver)
+            transfer = MoverTransfer(self.binary, net, folder, receiver)
             try:
                 yield transfer
             finally:
@@ -157,15 +157,15 @@ class Mover(Copier):
                     transfer.sender.stop()
 
     @contextlib.contextmanager
-    def session(self, net: Net, tree: Tree, destination: Path, scratch: Path) -> Iterator[Session]:
+    def session(self, net: Net, tree: BenchTree, destination: Path, scratch: Path) -> Iterator[CopySession]:
         """A receiver that listens."""
         with self.transfer(net, scratch, destination) as transfer:
             transfer.listening_port()
             yield _MoverSession(transfer, tree, destination, self._options)
 
 
-class _MoverSession(Session):
-    def __init__(self, transfer: Transfer, tree: Tree, destination: Path, options: Sequence[str]) -> None:
+class _MoverSession(CopySession):
+    def __init__(self, transfer: MoverTransfer, tree: BenchTree, destination: Path, options: Sequence[str]) -> None:
         self._transfer, self._tree, self._destination, self._options = transfer, tree, destination, options
 
     def copy(self, limit_s: float) -> Copied:

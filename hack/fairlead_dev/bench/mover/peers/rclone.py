@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from fairlead_dev.bench.lab.machine import version_of
-from fairlead_dev.bench.lab.trees import Tree
-from fairlead_dev.bench.mover.peers.copier import ClientSession, Copier, Session, await_listening
+from fairlead_dev.bench.lab.trees import BenchTree
+from fairlead_dev.bench.mover.peers.copier import ClientSession, Copier, CopySession, await_listening
 from fairlead_dev.netlab.pair import Net
 from fairlead_dev.netlab.processes import Process, run, running
 
@@ -33,7 +33,7 @@ class Rclone(Copier):
         return version_of(["rclone", "version"])
 
     @contextlib.contextmanager
-    def session(self, net: Net, tree: Tree, destination: Path, scratch: Path) -> Iterator[Session]:
+    def session(self, net: Net, tree: BenchTree, destination: Path, scratch: Path) -> Iterator[CopySession]:
         """An SFTP server in the receiver's namespace."""
         env = {"RCLONE_CONFIG": "/dev/null"}
         listen = ["--addr", f"{net.receiver_address}:{PORT}", "--user", USER, "--pass", PASSWORD]

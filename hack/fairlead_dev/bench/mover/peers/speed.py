@@ -11,7 +11,7 @@ from pathlib import Path
 from fairlead_dev.bench.mover.peers.copier import await_listening
 from fairlead_dev.errors import LabError
 from fairlead_dev.netlab.pair import Net
-from fairlead_dev.netlab.processes import Process, Usage, run, running
+from fairlead_dev.netlab.processes import Process, ProcessUsage, run, running
 
 IPERF_PORT = 5201
 RECORD_BYTES = 16 << 10
@@ -27,7 +27,7 @@ class Iperf:
     def __init__(self, net: Net, scratch: Path) -> None:
         self._net, self._scratch = net, scratch
 
-    def send(self, streams: int, size_bytes: int) -> tuple[float, Usage]:
+    def send(self, streams: int, size_bytes: int) -> tuple[float, ProcessUsage]:
         """Bits of payload a second that arrived, and the client's use of the machine."""
         result = self._scratch / "iperf.json"
         result.unlink(missing_ok=True)

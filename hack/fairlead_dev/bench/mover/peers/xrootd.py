@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from fairlead_dev.bench.lab.machine import version_of
-from fairlead_dev.bench.lab.trees import Tree
-from fairlead_dev.bench.mover.peers.copier import ClientSession, Copier, Session, await_listening
+from fairlead_dev.bench.lab.trees import BenchTree
+from fairlead_dev.bench.mover.peers.copier import ClientSession, Copier, CopySession, await_listening
 from fairlead_dev.netlab.pair import Net
 from fairlead_dev.netlab.processes import Process, running
 
@@ -43,7 +43,7 @@ class Xrootd(Copier):
         return version_of(["sh", "-c", "xrdcp --version 2>&1"])
 
     @contextlib.contextmanager
-    def session(self, net: Net, tree: Tree, destination: Path, scratch: Path) -> Iterator[Session]:
+    def session(self, net: Net, tree: BenchTree, destination: Path, scratch: Path) -> Iterator[CopySession]:
         """A server in the receiver's namespace."""
         folder = scratch / "xrootd"
         shutil.rmtree(folder, ignore_errors=True)

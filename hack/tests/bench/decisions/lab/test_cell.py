@@ -11,11 +11,11 @@ import pytest
 
 from fairlead_advisor.train.data import TRAIN, load_dataset
 from fairlead_dev.bench.decisions.__main__ import BUILD
-from fairlead_dev.bench.decisions.lab.run import Bench, run_cell
+from fairlead_dev.bench.decisions.lab.run import CellLab, run_cell
 from fairlead_dev.bench.decisions.lab.transfer import SAMPLES, Tools
 from fairlead_dev.bench.decisions.matrix import STATIONARY, Cell, Policy
 from fairlead_dev.bench.decisions.paper.classifier import save_training, training_of
-from fairlead_dev.errors import UsageError
+from fairlead_dev.errors import CommandUsageError
 from fairlead_dev.testbed.cli import DATASETS
 from fairlead_dev.testbed.runs.record import MANIFEST
 from fairlead_dev.testbed.scenario.model import Path as NetworkPath
@@ -36,11 +36,11 @@ def cells(tmp_path_factory: pytest.TempPathFactory) -> dict[Policy, Path]:
         pytest.skip(f"there is no {mover}: `make rust`")
     try:
         emulator = find_program()
-    except UsageError as error:
+    except CommandUsageError as error:
         pytest.skip(str(error))
     folder = tmp_path_factory.mktemp("cells")
     save_training(folder / "training.npz", training_of(load_dataset(DATASETS / "full").of_split(TRAIN)))
-    bench = Bench(emulator, Tools(mover.resolve()), folder / "training.npz")
+    bench = CellLab(emulator, Tools(mover.resolve()), folder / "training.npz")
     planned = {policy: Cell("short", PATH, STATIONARY["B0-C1"], policy, SECONDS, "test") for policy in POLICIES}
 
     async def all_of_them() -> None:

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from fairlead_dev.bench.decisions.paper import agent
-from fairlead_dev.bench.decisions.paper.agent import Loop
+from fairlead_dev.bench.decisions.paper.agent import PaperLoop
 from fairlead_dev.bench.decisions.paper.classifier import Training
 from fairlead_dev.errors import NoAnswerError
 
@@ -31,13 +31,13 @@ def mover(monkeypatch: pytest.MonkeyPatch) -> Mover:
     return fake
 
 
-def take(loop: Loop, *samples_ms: float, start_s: int = 0) -> None:
+def take(loop: PaperLoop, *samples_ms: float, start_s: int = 0) -> None:
     for number, sample in enumerate(samples_ms):
         loop.take(sample, start_s + number)
 
 
 def test_the_choice_follows_every_tenth_sample_and_is_applied_when_it_changes(mover: Mover) -> None:
-    loop = Loop(TRAINING, Path("control"))
+    loop = PaperLoop(TRAINING, Path("control"))
     loop.idle(100.0)
     take(loop, *[140.0] * 9)
     assert mover.asked == []
@@ -47,7 +47,7 @@ def test_the_choice_follows_every_tenth_sample_and_is_applied_when_it_changes(mo
 
 
 def test_a_mover_that_is_not_ready_is_asked_again_with_the_next_sample(mover: Mover) -> None:
-    loop = Loop(TRAINING, Path("control"))
+    loop = PaperLoop(TRAINING, Path("control"))
     loop.idle(100.0)
     mover.answers = False
     take(loop, *[140.0] * 10)
@@ -57,7 +57,7 @@ def test_a_mover_that_is_not_ready_is_asked_again_with_the_next_sample(mover: Mo
 
 
 def test_an_unanswered_first_window_takes_cubic_and_a_later_one_changes_nothing(mover: Mover) -> None:
-    loop = Loop(TRAINING, Path("control"))
+    loop = PaperLoop(TRAINING, Path("control"))
     loop.idle(100.0)
     take(loop, *[math.nan] * 10)
     take(loop, *[140.0] * 10)
