@@ -19,6 +19,8 @@ _CITING = (".py", ".rs", ".md")
 _LINK = re.compile(r"\]\(([^()\s]+(?:\([^()\s]*\)[^()\s]*)*)\)")
 _FENCE = re.compile(r"^ *```.*?^ *```", re.MULTILINE | re.DOTALL)
 _CODE_SPAN = re.compile(r"`[^`\n]+`")
+# `operator/fairlead/core`, not `hack/NAME/` or `hack/*.md`
+_NAMED_PATH = re.compile(r"`((?:operator|images|hack|e2e|docs|crds|charts)/[a-z0-9_./-]+)`")
 _HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
 # [Huang 2018, eq. 4.8] · RFC 9438 · ITU-T I.371
 _PAPER = re.compile(r"\[([A-Z][A-Za-z-]+\s(?:19|20)\d\d)(?:,\s[^\]]+)?\](?!\()")
@@ -65,6 +67,17 @@ def broken_links(texts: Texts, files: Collection[PurePosixPath]) -> list[str]:
             if target not in files or (anchor and target.suffix == ".md" and anchor not in anchors(texts[target])):
                 broken.append(f"{page} -> {target}{'#' + anchor if anchor else ''}")
     return broken
+
+
+def missing_paths(texts: Texts, files: Collection[PurePosixPath]) -> list[str]:
+    """Files and folders that pages name in code spans and that do not exist, as `page -> path`."""
+    return [
+        f"{page} -> {named}"
+        for page, text in texts.items()
+        if page.suffix == ".md"
+        for named in _NAMED_PATH.findall(_FENCE.sub("", text))
+        if PurePosixPath(named) not in files
+    ]
 
 
 def unresolved_citations(texts: Texts) -> list[str]:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from fairlead_dev.bench.house.counts import layer_contracts, lines_by_room, pythonpath_uses
 from fairlead_dev.bench.house.names import homonyms, shared_names
-from fairlead_dev.bench.house.pages import GLOSSARY, broken_links, orphan_pages, unresolved_citations
+from fairlead_dev.bench.house.pages import GLOSSARY, broken_links, missing_paths, orphan_pages, unresolved_citations
 from fairlead_dev.bench.house.repository import TrackedTree
 from fairlead_dev.bench.rows import Goal, Row, heading, line
 
@@ -21,7 +21,7 @@ def house_rows(tree: TrackedTree, before: Mapping[str, int]) -> list[Row]:
     must_be_none = {
         "pythonpath_uses": pythonpath_uses(texts),
         "orphan_pages": [str(page) for page in orphan_pages(texts)],
-        "broken_links": broken_links(texts, tree.files),
+        "broken_links": broken_links(texts, tree.files) + missing_paths(texts, tree.files),
         "homonyms": [f"{name}: {', '.join(map(str, paths))}" for (name, _), paths in same_names.items()],
         "citations_unresolved": unresolved_citations(texts),
     }

@@ -3,7 +3,7 @@
 import pytest
 
 from fairlead_dev.bench.house.counts import layer_contracts, pythonpath_uses
-from fairlead_dev.bench.house.pages import broken_links, orphan_pages, unresolved_citations
+from fairlead_dev.bench.house.pages import broken_links, missing_paths, orphan_pages, unresolved_citations
 from fairlead_dev.bench.house.repository import TrackedTree, read_tree
 from fairlead_dev.bench.house.rows import FEWEST_CONTRACTS
 from fairlead_dev.checkout import CHECKOUT
@@ -20,6 +20,10 @@ def test_every_page_is_reached_from_the_index(tree: TrackedTree) -> None:
 
 def test_every_link_between_pages_leads_somewhere(tree: TrackedTree) -> None:
     assert broken_links(tree.texts, tree.files) == []
+
+
+def test_every_path_that_a_page_names_exists(tree: TrackedTree) -> None:
+    assert missing_paths(tree.texts, tree.files) == []
 
 
 def test_every_citation_is_in_the_references(tree: TrackedTree) -> None:

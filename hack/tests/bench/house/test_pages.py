@@ -2,7 +2,16 @@ from pathlib import PurePosixPath
 
 import pytest
 
-from fairlead_dev.bench.house.pages import INDEX, REFERENCES, anchors, broken_links, links, orphan_pages, unresolved_citations
+from fairlead_dev.bench.house.pages import (
+    INDEX,
+    REFERENCES,
+    anchors,
+    broken_links,
+    links,
+    missing_paths,
+    orphan_pages,
+    unresolved_citations,
+)
 
 PAGE = PurePosixPath("docs/how-to/a.md")
 CODE = PurePosixPath("operator/fairlead/a.py")
@@ -42,6 +51,11 @@ def test_headings_become_anchors_as_on_github() -> None:
 def test_links_to_missing_files_and_headings_are_broken() -> None:
     texts = {INDEX: "# Top\n[a](how-to/a.md#one) [b](b.md) [c](how-to/a.md#two) [top](#top)", PAGE: "# One\n"}
     assert broken_links(texts, {INDEX, PAGE}) == ["docs/index.md -> docs/b.md", "docs/index.md -> docs/how-to/a.md#two"]
+
+
+def test_a_path_that_a_page_names_and_nobody_has_is_missing() -> None:
+    text = "`operator/fairlead/a.py` `operator/fairlead/b.py` `hack/NAME/` `crds/*.yaml` `core/c.py`\n```\n`docs/d.md`\n```\n"
+    assert missing_paths({PAGE: text}, {CODE}) == ["docs/how-to/a.md -> operator/fairlead/b.py"]
 
 
 @pytest.mark.parametrize(
