@@ -17,7 +17,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from fairlead.core.allocation import Job, Link, Tenant, allocate
+from fairlead.core.allocation import AllocationJob, AllocationLink, AllocationTenant, allocate
 from fairlead_dev.bench.rows import Row, write
 from fairlead_dev.checkout import BENCH_RESULTS
 
@@ -51,18 +51,20 @@ SHAPES = (
 )
 
 
-def network(shape: Shape, seed: int) -> tuple[list[Link], list[Tenant], list[Job]]:
+def network(shape: Shape, seed: int) -> tuple[list[AllocationLink], list[AllocationTenant], list[AllocationJob]]:
     """A random network of this shape."""
     chance = random.Random(seed)
 
     def maybe(value: float, otherwise: float) -> float:
         return value if chance.random() < shape.constrained else otherwise
 
-    links = [Link(f"link-{n}", capacity := chance.choice([1e9, 2.5e9, 1e10, 4e10]), 0.1 * capacity) for n in range(shape.links)]
-    tenants = [Tenant(f"tenant-{n}", chance.choice([1, 2, 4]), maybe(1e7, 0.0), maybe(2e10, math.inf)) for n in range(shape.tenants)]
+    links = [AllocationLink(f"link-{n}", capacity := chance.choice([1e9, 2.5e9, 1e10, 4e10]), 0.1 * capacity) for n in range(shape.links)]
+    tenants = [
+        AllocationTenant(f"tenant-{n}", chance.choice([1, 2, 4]), maybe(1e7, 0.0), maybe(2e10, math.inf)) for n in range(shape.tenants)
+    ]
     part = shape.links // shape.hops
     jobs = [
-        Job(
+        AllocationJob(
             name=f"job-{number}",
             tenant=f"tenant-{chance.randrange(shape.tenants)}",
             links=tuple(f"link-{hop * part + chance.randrange(part)}" for hop in range(shape.hops)),

@@ -16,7 +16,7 @@ from typing import Any
 import yaml
 
 from fairlead.api.quantity import RateError, parse_rate
-from fairlead.core.allocation import Allocation, AllocationInputError, Job, Link, Tenant, allocate
+from fairlead.core.allocation import Allocation, AllocationInputError, AllocationJob, AllocationLink, AllocationTenant, allocate
 
 EXIT_USAGE = 2
 _REQUIRED = object()
@@ -47,7 +47,7 @@ def main(arguments: Sequence[str]) -> int:
     return 0
 
 
-def read_document(document: object) -> tuple[list[Link], list[Tenant], list[Job]]:
+def read_document(document: object) -> tuple[list[AllocationLink], list[AllocationTenant], list[AllocationJob]]:
     """Links, tenants and jobs of a parsed file. Raises AllocationInputError naming the place, e.g. `jobs[3].limit`."""
     top = _Place("", document, "the document").fields({"links", "tenants", "jobs"})
     links = [_link(place) for place in top.items("links", {"name", "capacity", "headroom"})]
@@ -192,17 +192,17 @@ class _Place:
         return AllocationInputError(self._title, problem, remedy)
 
 
-def _link(place: _Place) -> Link:
+def _link(place: _Place) -> AllocationLink:
     capacity_bps = place.rate("capacity")
-    return Link(place.text("name"), capacity_bps, place.headroom(capacity_bps))
+    return AllocationLink(place.text("name"), capacity_bps, place.headroom(capacity_bps))
 
 
-def _tenant(place: _Place) -> Tenant:
-    return Tenant(place.text("name"), place.weight(), place.rate("guarantee", 0.0), place.rate("limit", math.inf))
+def _tenant(place: _Place) -> AllocationTenant:
+    return AllocationTenant(place.text("name"), place.weight(), place.rate("guarantee", 0.0), place.rate("limit", math.inf))
 
 
-def _job(place: _Place) -> Job:
-    return Job(
+def _job(place: _Place) -> AllocationJob:
+    return AllocationJob(
         name=place.text("name"),
         tenant=place.text("tenant"),
         links=place.texts("links"),

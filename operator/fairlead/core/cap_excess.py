@@ -16,6 +16,10 @@ CATCH_UP_SECONDS = 4.0
 _MOST = 1.1
 """The excess grows no further than this part of what is allowed, so that it is soon over once the cap is kept again."""
 _BITS = 8
+RECEIVER_WINDOW_SECONDS = 10
+"""A receiver reports the mean rate of this time."""
+MEASURED_SECONDS = RECEIVER_WINDOW_SECONDS + 3.0
+"""For how long an earlier cap shows in what a receiver measures: its report may be some seconds old."""
 BLOCK_BITS = 8 * 2**20
 
 
@@ -26,6 +30,27 @@ class Arrived:
     at: float
     count_bytes: int
     streams: int
+
+
+@dataclass(frozen=True, slots=True)
+class CapHistory:
+    """The caps of a job that may still show in what its receiver measures, in bit/s, each with its beginning in Unix time, oldest first."""
+
+    changes: tuple[tuple[float, float], ...] = ()
+
+    def noted(self, now: float, cap_bps: float) -> CapHistory:
+        """With the cap that is in force now."""
+        if self.changes and self.changes[-1][1] == cap_bps:
+            return self
+        recent = tuple(change for change, end in zip(self.changes, self._ends(), strict=True) if end >= now - MEASURED_SECONDS)
+        return CapHistory((*recent, (now, cap_bps)))
+
+    def highest_bps(self, now: float) -> float:
+        """The highest cap that was in force while the present rate was measured."""
+        return max(cap_bps for (_, cap_bps), end in zip(self.changes, self._ends(), strict=True) if end >= now - MEASURED_SECONDS)
+
+    def _ends(self) -> tuple[float, ...]:
+        return (*(since for since, _ in self.changes[1:]), math.inf) if self.changes else ()
 
 
 @dataclass(frozen=True, slots=True)

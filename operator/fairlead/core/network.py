@@ -1,4 +1,4 @@
-"""What a job's `network` implies for its movers, and what to do when a pod does not get its attachment."""
+"""What a job's `network` implies: for its movers, for where its ends are, and when a pod does not get its attachment."""
 
 from __future__ import annotations
 
@@ -6,9 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from fairlead.api.reasons import MoverReason
-from fairlead.api.spec import Network, Side
+from fairlead.api.spec import AUTO_INTERFACE, Network, Side
+from fairlead.api.status import EndpointStatus
 from fairlead.api.transferjob import TransferJob
-from fairlead.core.model import MoverPod, Role, Verdict
+from fairlead.core.observed import MoverPod, Observed, Role
+from fairlead.core.paths.model import End
+from fairlead.core.reports import MoverEndpoint, Verdict
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,3 +76,25 @@ def _definition(job: TransferJob, pod: MoverPod) -> tuple[str, str] | None:
         return None
     end, side = ends[pod.role]
     return None if side.attachment is None else (f"{end}.attachment", side.attachment)
+
+
+def ends_of(observed: Observed, attempt: int) -> tuple[End, End]:
+    """Source and destination, by what the attempt's pods say, else by the job, its claims and its status."""
+    spec, reports, endpoints = observed.job.spec, observed.reports, observed.job.status.endpoints
+    source, destination = (endpoints.source, endpoints.destination) if endpoints else (None, None)
+    return (
+        _end(observed, spec.source, observed.mover(Role.SENDER, attempt), reports.sender_endpoint, source),
+        _end(observed, spec.destination, observed.mover(Role.RECEIVER, attempt), reports.receiver_endpoint, destination),
+    )
+
+
+def _end(observed: Observed, side: Side, pod: MoverPod | None, said: MoverEndpoint | None, known: EndpointStatus | None) -> End:
+    node = (pod.node if pod else None) or side.node or observed.claim_node(side) or (known.node if known else None)
+    if not traits_of(observed.job).uses_node_interfaces:
+        # The pod's own interface is none of the node's; which of those carries its traffic is the business of what attaches it.
+        return End(node, None)
+    if said is not None:
+        return End(node, said.interface)
+    if side.interface != AUTO_INTERFACE:
+        return End(node, side.interface)
+    return End(node, known.interface if known is not None and known.node == node else None)

@@ -5,12 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import timedelta
 
+_MOST_DOUBLINGS = 30
+
 GUARDED_MOST_BPS = 130 * 10**9
 """The highest cap that the guard on a node can hold: the kernel counts a second's bytes and the burst in nanoseconds of 64 bits."""
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class OperatorSettings:
     """Operator-wide settings. `host_network_namespaces` may hold `*` for every namespace."""
 
     host_network_namespaces: frozenset[str] = frozenset()
@@ -39,3 +41,9 @@ class Settings:
     def allows_host_network(self, namespace: str) -> bool:
         """Whether mover pods of this namespace may use their node's network."""
         return "*" in self.host_network_namespaces or namespace in self.host_network_namespaces
+
+
+def delay_after(failures: int, *, first: timedelta, most: timedelta) -> timedelta:
+    """The pause after the given number of failed attempts (1 or more): doubles each time, up to `most`."""
+    doublings = min(max(failures - 1, 0), _MOST_DOUBLINGS)
+    return min(first * (1 << doublings), most)

@@ -21,7 +21,8 @@ from fairlead.api.status import (
     TransferJobStatus,
     TransportSwitch,
 )
-from fairlead.core.model import DecisionReport, Endpoint, MoverPod, PathReport, Reports, Verdict
+from fairlead.core.observed import MoverPod
+from fairlead.core.reports import DecisionReport, MoverEndpoint, PathReport, Reports, Verdict
 
 _BITS = 8
 _ALL = 100
@@ -101,7 +102,7 @@ def endpoints_of(
     return endpoints if endpoints.source or endpoints.destination else None
 
 
-def _endpoint(before: EndpointStatus | None, pod: MoverPod | None, said: Endpoint | None) -> EndpointStatus | None:
+def _endpoint(before: EndpointStatus | None, pod: MoverPod | None, said: MoverEndpoint | None) -> EndpointStatus | None:
     if pod is None:
         return before
     known = before if before is not None and before.pod == pod.name else EndpointStatus()

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 from fairlead.api.reasons import MoverReason, Reason
 from fairlead.api.transferjob import TransferJob
-from fairlead.core.model import MoverPod, NodeFacts, PodPhase, Role, Verdict
 from fairlead.core.network import attachment_remedy
+from fairlead.core.observed import MoverPod, NodeFacts, PodPhase, Role
+from fairlead.core.reports import Verdict
 
 _SUCCEEDED = "Succeeded"
 _SAYS_LITTLE: Mapping[str, int] = {

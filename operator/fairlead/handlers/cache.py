@@ -8,7 +8,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from fairlead.core.model import CreatePod, MoverPod, PodPhase
+from fairlead.core.observed import MoverPod, PodPhase
+from fairlead.core.plan import CreatePod
 from fairlead.kube.client import KubeObject
 from fairlead.kube.observe.pods import OwnedPod, read_owned_pod
 

@@ -11,13 +11,14 @@ from datetime import datetime, timedelta
 from fairlead.api.reasons import ConditionType
 from fairlead.api.schema import ReconcileError
 from fairlead.api.transferjob import TransferJob
-from fairlead.core.fairness.model import participant_of
-from fairlead.core.model import Observed, Plan
-from fairlead.core.paths.sighting import sighting_of
+from fairlead.core.fairness.participant import participant_of
+from fairlead.core.observed import Observed
+from fairlead.core.paths.evidence import evidence_of
+from fairlead.core.plan import Plan
 from fairlead.handlers.cache import Cache, ObjectKey
-from fairlead.handlers.fairness.board import Board
-from fairlead.handlers.metrics import Metrics
-from fairlead.handlers.paths.board import PathBoard
+from fairlead.handlers.fairness.store import ShareStore
+from fairlead.handlers.metrics import OperatorMetrics
+from fairlead.handlers.paths.store import PathStore
 from fairlead.handlers.queue import WorkQueue
 from fairlead.handlers.worker import ErrorPolicy, Worker
 from fairlead.kube.apply import Applier
@@ -51,9 +52,9 @@ class Controller:
         applier: Applier,
         decide: Decide,
         now: Callable[[], datetime],
-        metrics: Metrics,
-        board: Board,
-        paths: PathBoard,
+        metrics: OperatorMetrics,
+        shares: ShareStore,
+        paths: PathStore,
         workers: int = 1,
     ) -> None:
         self._cache = cache
@@ -62,7 +63,7 @@ class Controller:
         self._decide = decide
         self._now = now
         self._metrics = metrics
-        self._board = board
+        self._shares = shares
         self._paths = paths
         self._doubted: set[ObjectKey] = set()
         self._refusals: dict[ObjectKey, str] = {}
@@ -86,7 +87,7 @@ class Controller:
         """Gathers, decides and applies once; returns when to look again. Raises KubeError and InvalidResourceError."""
         body = self._cache.jobs.get(key)
         if body is None:
-            self._board.drop(key, self._now().timestamp())
+            self._shares.drop(key, self._now().timestamp())
             self._paths.drop(key)
             self._forget(key)
             return None
@@ -104,9 +105,9 @@ class Controller:
             observed = await self._renew(observed, body)
             plan = self._plan(observed)
         now = self._now()
-        self._board.note(key, participant_of(observed, asks=plan.asks_for_links, now=now.timestamp()), now.timestamp())
+        self._shares.note(key, participant_of(observed, asks=plan.asks_for_links, now=now.timestamp()), now.timestamp())
         # No await between the looks in `_plan` and what follows, or two jobs could probe one path, or be given the same block of ports.
-        self._paths.note(key, sighting_of(observed, plan, now))
+        self._paths.note(key, evidence_of(observed, plan, now))
         with self._cache.reserve(observed.job.metadata.uid, plan.creates):
             await self._apply(body, observed.job, plan)
         self._forget(key)
@@ -131,10 +132,10 @@ class Controller:
         known = replace(
             observed,
             ports_in_use=self._cache.ports_in_use(uid),
-            fairness=self._board.standing(uid),
-            asked_bps=self._board.asked_bps(uid, now.timestamp()),
-            excess=self._board.excess(uid),
-            path=self._paths.standing(observed, now),
+            fairness=self._shares.share(uid),
+            asked_bps=self._shares.asked_bps(uid, now.timestamp()),
+            excess=self._shares.excess(uid),
+            path=self._paths.assignment(observed, now),
         )
         return self._decide(known, now)
 

@@ -39,7 +39,7 @@ class QueueFigures(Protocol):
         """How long the first key has waited."""
 
 
-class Metrics:
+class OperatorMetrics:
     """Counters and gauges named `fairlead_operator_*`."""
 
     def __init__(self, *, process: bool = False) -> None:
@@ -113,7 +113,7 @@ class _LiveFigures(Collector):
         yield jobs
 
 
-async def serve_metrics(metrics: Metrics, host: str, port: int) -> web.AppRunner:
+async def serve_metrics(metrics: OperatorMetrics, host: str, port: int) -> web.AppRunner:
     """Serves `GET /metrics` until the returned runner is cleaned up. Raises OSError if the address is taken."""
 
     async def show(_: web.Request) -> web.Response:

@@ -11,7 +11,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any, TypeVar, get_args
 
-from fairlead.core.settings import Settings
+from fairlead.core.settings import OperatorSettings
 from fairlead.kube.objects.template import Image, MoverTemplate, PullPolicy
 from fairlead.kube.observe.pods import PORTS_PER_BLOCK
 
@@ -25,7 +25,7 @@ class OptionError(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Listener:
+class ListenAddress:
     """Where an HTTP server of the operator listens."""
 
     host: str
@@ -36,13 +36,13 @@ class Listener:
 class Options:
     """Everything the process is told at its start."""
 
-    settings: Settings
+    settings: OperatorSettings
     template: MoverTemplate
     kubeconfig: Path | None
     workers: int
     resync: timedelta
-    metrics: Listener
-    health: Listener
+    metrics: ListenAddress
+    health: ListenAddress
     log_format: str
     log_level: str
 
@@ -51,7 +51,7 @@ def read_options(arguments: Sequence[str], environment: Mapping[str, str] = os.e
     """The options from a command line and the environment, in this order of precedence. Raises OptionError."""
     values = vars(_parser(environment).parse_args(arguments))
     first, last = _convert("ports", _port_range, values["ports"])
-    settings = Settings(
+    settings = OperatorSettings(
         host_network_namespaces=frozenset(name.strip() for name in values["host_network_namespaces"].split(",") if name.strip()),
         port_first=first,
         port_last=last,
@@ -177,11 +177,11 @@ def _port_range(text: str) -> tuple[int, int]:
     return int(first), int(last)
 
 
-def _listener(text: str) -> Listener:
+def _listener(text: str) -> ListenAddress:
     host, _, port = text.rpartition(":")
     if not host or not port.isdigit() or int(port) > 65535:
         raise ValueError("must be an address and a port, e.g. 0.0.0.0:9090")
-    return Listener(host.strip("[]"), int(port))
+    return ListenAddress(host.strip("[]"), int(port))
 
 
 def _pull_policy(text: str) -> PullPolicy:

@@ -16,19 +16,19 @@ from kubernetes.aio.client import Configuration
 
 from fairlead.api import names
 from fairlead.core.lifecycle import decide
-from fairlead.core.paths.model import Ends
+from fairlead.core.paths.model import PathEnds
 from fairlead.handlers.cache import Cache, ObjectKey, cluster_key
 from fairlead.handlers.controller import Controller
-from fairlead.handlers.fairness.board import Board
 from fairlead.handlers.fairness.loop import FairnessLoop
 from fairlead.handlers.fairness.metrics import FairnessMetrics
-from fairlead.handlers.metrics import PREFIX, Metrics, serve_metrics
+from fairlead.handlers.fairness.store import ShareStore
+from fairlead.handlers.metrics import PREFIX, OperatorMetrics, serve_metrics
 from fairlead.handlers.options import Options
-from fairlead.handlers.paths.board import PathBoard
-from fairlead.handlers.paths.keeper import PathKeeper
+from fairlead.handlers.paths.service import PathService
+from fairlead.handlers.paths.store import PathStore
 from fairlead.handlers.queue import WorkQueue
 from fairlead.handlers.sweeper import Sweeper
-from fairlead.handlers.worker import NotHealthyError, Service
+from fairlead.handlers.worker import BackgroundService, NotHealthyError
 from fairlead.kube.apply import Applier
 from fairlead.kube.client import KubeClient, load_configuration
 from fairlead.kube.errors import KubeError, NotFoundError, UnavailableError
@@ -57,8 +57,8 @@ class _Running:
     configuration: Configuration
     jobs: WorkQueue[ObjectKey]
     fairness: FairnessLoop
-    paths: PathKeeper
-    services: tuple[Service, ...]
+    paths: PathService
+    services: tuple[BackgroundService, ...]
     resources: contextlib.AsyncExitStack
 
 
@@ -68,9 +68,9 @@ class Runtime:
     def __init__(self, options: Options, *, process_metrics: bool = True) -> None:
         self._options = options
         self.cache = Cache()
-        self.metrics = Metrics(process=process_metrics)
-        self.board = Board(self._wake_fairness)
-        self.paths = PathBoard(self._wake_keeper)
+        self.metrics = OperatorMetrics(process=process_metrics)
+        self.shares = ShareStore(self._wake_fairness)
+        self.paths = PathStore(self._wake_paths)
         self._running: _Running | None = None
 
     async def start(self) -> None:
@@ -95,14 +95,14 @@ class Runtime:
             decide=decide,
             now=_now,
             metrics=metrics,
-            board=self.board,
+            shares=self.shares,
             paths=self.paths,
             workers=options.workers,
         )
-        paths = PathKeeper(board=self.paths, client=client, metrics=metrics, timers=loop, now=_now)
+        paths = PathService(store=self.paths, client=client, metrics=metrics, timers=loop, now=_now)
         fairness = FairnessLoop(
             cache=self.cache,
-            board=self.board,
+            shares=self.shares,
             paths=self.paths,
             jobs=queue,
             client=client,
@@ -121,7 +121,7 @@ class Runtime:
         metrics.watch(queue, self.cache.jobs.values)
         if len(self.cache.policies):
             # Before any worker runs: nothing may start, and no cap may change, until the first round.
-            self.board.freeze(starts=False)
+            self.shares.freeze(starts=False)
         services = (controller.worker, fairness.worker, paths.worker, paths.lister, sweeper.service(options.resync.total_seconds()))
         self._running = _Running(configuration, queue, fairness, paths, services, kept)
         for service in services:
@@ -199,7 +199,7 @@ class Runtime:
         if self._running is not None:
             self._running.fairness.wake()
 
-    def _wake_keeper(self, ends: Ends) -> None:
+    def _wake_paths(self, ends: PathEnds) -> None:
         if self._running is not None:
             self._running.paths.wake(ends)
 

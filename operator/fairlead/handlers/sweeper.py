@@ -7,9 +7,9 @@ import logging
 from collections.abc import Callable
 
 from fairlead.handlers.cache import Cache, ObjectKey
-from fairlead.handlers.metrics import Metrics
+from fairlead.handlers.metrics import OperatorMetrics
 from fairlead.handlers.queue import WorkQueue
-from fairlead.handlers.worker import STUCK_SECONDS, Loop, NotHealthyError
+from fairlead.handlers.worker import STUCK_SECONDS, BackgroundLoop, NotHealthyError
 from fairlead.kube.client import JOBS, NAMESPACES, PODS, POLICIES, KubeClient
 from fairlead.kube.errors import KubeError, NotFoundError
 from fairlead.kube.observe.pods import MOVER_SELECTOR, read_owned_pod
@@ -30,7 +30,7 @@ class Sweeper:
         client: KubeClient,
         cache: Cache,
         queue: WorkQueue[ObjectKey],
-        metrics: Metrics,
+        metrics: OperatorMetrics,
         *,
         monotonic: Callable[[], float],
         wall: Callable[[], float],
@@ -45,9 +45,9 @@ class Sweeper:
         self._on_rules = on_rules
         self._last_success: float | None = None
 
-    def service(self, interval_seconds: float) -> Loop:
+    def service(self, interval_seconds: float) -> BackgroundLoop:
         """A sweep every `interval_seconds`, the first one after that time."""
-        return Loop("sweeper", lambda: self.run(interval_seconds), lambda: self._check(3 * interval_seconds + STUCK_SECONDS))
+        return BackgroundLoop("sweeper", lambda: self.run(interval_seconds), lambda: self._check(3 * interval_seconds + STUCK_SECONDS))
 
     def seconds_since_success(self) -> float | None:
         """Age of the last complete list, None if there was none yet."""

@@ -28,7 +28,7 @@ class NotHealthyError(Exception):
     """The process should be restarted; the message says why."""
 
 
-class Service(ABC):
+class BackgroundService(ABC):
     """Tasks that run until the service is stopped."""
 
     def __init__(self) -> None:
@@ -55,7 +55,7 @@ class Service(ABC):
         return {}
 
 
-class Loop(Service):
+class BackgroundLoop(BackgroundService):
     """One task that runs for ever and is cancelled at the end; `check` adds what the health probe shows of it."""
 
     def __init__(self, name: str, run: Callable[[], Coroutine[Any, Any, None]], check: Callable[[], Mapping[str, float]] = dict) -> None:
@@ -94,7 +94,7 @@ class ErrorPolicy(Generic[K]):
 
 
 @dataclass(frozen=True, slots=True)
-class Response:
+class ErrorResponse:
     """What a failed pass leads to. `delay_seconds` is None where the back-off of the key decides; `retries` False waits for an event."""
 
     kind: str
@@ -107,14 +107,14 @@ class Response:
 _LEVELS = {"nobody": logging.DEBUG, "cluster": logging.WARNING, "administrator": logging.WARNING}
 
 
-def response_to(error: Exception) -> Response:
+def response_to(error: Exception) -> ErrorResponse:
     """What an error's own properties ask for; an error that has none is a defect of the operator."""
     if not isinstance(error, ReconcileError):
-        return Response("Internal", logging.ERROR, is_defect=True)
-    return Response(error.kind, _LEVELS.get(error.blame, logging.ERROR), error.retry, error.delay_seconds, is_defect=error.is_defect)
+        return ErrorResponse("Internal", logging.ERROR, is_defect=True)
+    return ErrorResponse(error.kind, _LEVELS.get(error.blame, logging.ERROR), error.retry, error.delay_seconds, is_defect=error.is_defect)
 
 
-class Worker(Service, Generic[K]):
+class Worker(BackgroundService, Generic[K]):
     """Reconciles the keys of one queue with `count` tasks, each key in one task at a time. A key's failure is that key's alone.
 
     `reconcile` returns when to look at the key again, None for not before the next event. `busy_with` is what the health probe says of a
@@ -180,7 +180,7 @@ class Worker(Service, Generic[K]):
         names = [self._name] if self._count == 1 else [f"{self._name} {number}" for number in range(self._count)]
         return [(name, self.run()) for name in names]
 
-    def _respond(self, key: K, error: Exception, response: Response) -> None:
+    def _respond(self, key: K, error: Exception, response: ErrorResponse) -> None:
         subject = self._errors.subject(key)
         self._errors.count(response.kind)
         if not response.retries:

@@ -32,7 +32,7 @@ class ClientConfigurationError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Resource:
+class ResourceKind:
     """One resource type of the API server."""
 
     group_version: str
@@ -53,16 +53,16 @@ class Resource:
         return "/".join(parts)
 
 
-JOBS = Resource(names.API_VERSION, names.PLURAL)
-POLICIES = Resource(names.API_VERSION, names.POLICY_PLURAL, namespaced=False)
-PATHS = Resource(names.API_VERSION, names.PATH_PLURAL, namespaced=False)
-NAMESPACES = Resource("v1", "namespaces", namespaced=False)
-PODS = Resource("v1", "pods")
-SECRETS = Resource("v1", "secrets")
-EVENTS = Resource("v1", "events")
-NODES = Resource("v1", "nodes", namespaced=False)
-VOLUMES = Resource("v1", "persistentvolumes", namespaced=False)
-CLAIMS = Resource("v1", "persistentvolumeclaims")
+JOBS = ResourceKind(names.API_VERSION, names.PLURAL)
+POLICIES = ResourceKind(names.API_VERSION, names.POLICY_PLURAL, namespaced=False)
+PATHS = ResourceKind(names.API_VERSION, names.PATH_PLURAL, namespaced=False)
+NAMESPACES = ResourceKind("v1", "namespaces", namespaced=False)
+PODS = ResourceKind("v1", "pods")
+SECRETS = ResourceKind("v1", "secrets")
+EVENTS = ResourceKind("v1", "events")
+NODES = ResourceKind("v1", "nodes", namespaced=False)
+VOLUMES = ResourceKind("v1", "persistentvolumes", namespaced=False)
+CLAIMS = ResourceKind("v1", "persistentvolumeclaims")
 
 
 async def load_configuration(kubeconfig: Path | None) -> Configuration:
@@ -104,12 +104,12 @@ class KubeClient:
         """Closes the connection pool."""
         await self._api.close()  # type: ignore[no-untyped-call]
 
-    async def get(self, resource: Resource, namespace: str | None, name: str) -> KubeObject:
+    async def get(self, resource: ResourceKind, namespace: str | None, name: str) -> KubeObject:
         """One object as the server has it now. Raises NotFoundError and the other kinds of KubeError."""
         return await self._request("GET", resource.path(namespace, name))
 
     async def list_pages(
-        self, resource: Resource, namespace: str | None = None, *, label_selector: str | None = None, field_selector: str | None = None
+        self, resource: ResourceKind, namespace: str | None = None, *, label_selector: str | None = None, field_selector: str | None = None
     ) -> AsyncIterator[list[KubeObject]]:
         """The collection, page by page, from one consistent version of it."""
         query = {"limit": str(_PAGE_SIZE)}
@@ -125,13 +125,13 @@ class KubeClient:
                 return
             query["continue"] = token
 
-    async def create(self, resource: Resource, namespace: str | None, body: KubeObject) -> KubeObject:
+    async def create(self, resource: ResourceKind, namespace: str | None, body: KubeObject) -> KubeObject:
         """Creates `body`. Raises AlreadyExistsError if the name is taken."""
         self._on_write("create", resource.plural)
         return await self._request("POST", resource.path(namespace), body=body)
 
     async def merge_patch(
-        self, resource: Resource, namespace: str | None, name: str, body: KubeObject, *, subresource: str | None = None
+        self, resource: ResourceKind, namespace: str | None, name: str, body: KubeObject, *, subresource: str | None = None
     ) -> KubeObject:
         """Applies a JSON merge patch. A `resourceVersion` or `uid` within it is a precondition (ConflictError)."""
         self._on_write("patch", f"{resource.plural}/{subresource}" if subresource else resource.plural)
@@ -139,7 +139,7 @@ class KubeClient:
 
     async def delete(
         self,
-        resource: Resource,
+        resource: ResourceKind,
         namespace: str | None,
         name: str,
         *,

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.optimize import linprog
 
-from fairlead.core.allocation import Allocation, Job, Link, Tenant
+from fairlead.core.allocation import Allocation, AllocationJob, AllocationLink, AllocationTenant
 
 _EXACT = 1e-9
 """How exactly the programs are solved."""
@@ -76,9 +76,9 @@ def _maximum(
     return float(-result.fun)
 
 
-def on_one_link(link: Link, tenants: Sequence[Tenant], jobs: Sequence[Job]) -> dict[str, float]:
+def on_one_link(link: AllocationLink, tenants: Sequence[AllocationTenant], jobs: Sequence[AllocationJob]) -> dict[str, float]:
     """The rule for one link, word for word: tenants with the sums of their jobs, then the jobs of each tenant. Guarantees must fit."""
-    of_tenant: dict[str, list[Job]] = defaultdict(list)
+    of_tenant: dict[str, list[AllocationJob]] = defaultdict(list)
     for job in jobs:
         of_tenant[job.tenant].append(job)
     sharers = [
@@ -94,13 +94,13 @@ def on_one_link(link: Link, tenants: Sequence[Tenant], jobs: Sequence[Job]) -> d
     return rates
 
 
-def slice_floor(tenant: Tenant, jobs: Sequence[Job]) -> float:
+def slice_floor(tenant: AllocationTenant, jobs: Sequence[AllocationJob]) -> float:
     """What a tenant is promised on a link with these jobs."""
     of_jobs = sum(min(job.guarantee_bps, job.ceiling_bps) for job in jobs)
     return min(max(tenant.guarantee_bps, of_jobs), slice_ceiling(tenant, jobs))
 
 
-def slice_ceiling(tenant: Tenant, jobs: Sequence[Job]) -> float:
+def slice_ceiling(tenant: AllocationTenant, jobs: Sequence[AllocationJob]) -> float:
     """What a tenant can take on a link with these jobs."""
     return min(tenant.limit_bps, sum(job.ceiling_bps for job in jobs))
 
@@ -109,16 +109,18 @@ def slice_ceiling(tenant: Tenant, jobs: Sequence[Job]) -> float:
 class Shares:
     """An allocation seen link by link. `jobs` are by (tenant, link), `held` what these jobs have there together."""
 
-    links: Mapping[str, Link]
-    tenants: Mapping[str, Tenant]
-    jobs: Mapping[tuple[str, str], list[Job]]
+    links: Mapping[str, AllocationLink]
+    tenants: Mapping[str, AllocationTenant]
+    jobs: Mapping[tuple[str, str], list[AllocationJob]]
     held: Mapping[tuple[str, str], float]
     total: Mapping[str, float]
     rate: Mapping[str, float]
 
     @classmethod
-    def of(cls, links: Sequence[Link], tenants: Sequence[Tenant], jobs: Sequence[Job], allocation: Allocation) -> Shares:
-        slices: dict[tuple[str, str], list[Job]] = defaultdict(list)
+    def of(
+        cls, links: Sequence[AllocationLink], tenants: Sequence[AllocationTenant], jobs: Sequence[AllocationJob], allocation: Allocation
+    ) -> Shares:
+        slices: dict[tuple[str, str], list[AllocationJob]] = defaultdict(list)
         held: dict[tuple[str, str], float] = defaultdict(float)
         total: dict[str, float] = defaultdict(float)
         for job in jobs:
@@ -138,7 +140,7 @@ class Shares:
         usable = min(self.tenants[tenant].limit_bps, sum(self.most(job) for job in jobs))
         return min(slice_floor(self.tenants[tenant], jobs), usable)
 
-    def most(self, job: Job) -> float:
+    def most(self, job: AllocationJob) -> float:
         return min(job.ceiling_bps, *(self.links[link].available_bps for link in job.links))
 
     def level(self, link: str, tolerance: float) -> float:
@@ -161,12 +163,12 @@ def jobs_that_could_take_more(shares: Shares, tolerance: float) -> list[str]:
     ]
 
 
-def _is_stopped(shares: Shares, job: Job, tolerance: float) -> bool:
+def _is_stopped(shares: Shares, job: AllocationJob, tolerance: float) -> bool:
     rate = shares.rate[job.name]
     return rate >= job.ceiling_bps - tolerance or any(_stops(shares, link, job, tolerance) for link in job.links)
 
 
-def _stops(shares: Shares, link: str, job: Job, tolerance: float) -> bool:
+def _stops(shares: Shares, link: str, job: AllocationJob, tolerance: float) -> bool:
     tenant = shares.tenants[job.tenant]
     mine = shares.rate[job.name] / job.weight
     for other in shares.jobs[job.tenant, link]:
@@ -184,7 +186,7 @@ def rates_within_slices(shares: Shares, tolerance: float) -> dict[str, float]:
     rates: dict[str, float] = {}
     for tenant in shares.tenants.values():
         room: dict[str, float] = {}
-        members: dict[str, Job] = {}
+        members: dict[str, AllocationJob] = {}
         for (name, link), jobs in shares.jobs.items():
             if name == tenant.name:
                 members |= {job.name: job for job in jobs}

@@ -8,9 +8,9 @@ import random
 import pytest
 from allocation_reference import Shares, jobs_that_could_take_more
 
-from fairlead.core.allocation import Job, Link, Tenant, allocate, balance, solver
+from fairlead.core.allocation import AllocationJob, AllocationLink, AllocationTenant, allocate, balance, solver
 
-Network = tuple[list[Link], list[Tenant], list[Job]]
+Network = tuple[list[AllocationLink], list[AllocationTenant], list[AllocationJob]]
 
 
 def dense(seed: int, *, jobs: int = 120, links: int = 40, tenants: int = 12, hops: int = 8) -> Network:
@@ -18,10 +18,10 @@ def dense(seed: int, *, jobs: int = 120, links: int = 40, tenants: int = 12, hop
     chance = random.Random(seed)
     names = [f"link-{n}" for n in range(links)]
     return (
-        [Link(name, chance.choice([1.0, 2.5, 10.0])) for name in names],
-        [Tenant(f"tenant-{n}", chance.choice([1, 2, 4])) for n in range(tenants)],
+        [AllocationLink(name, chance.choice([1.0, 2.5, 10.0])) for name in names],
+        [AllocationTenant(f"tenant-{n}", chance.choice([1, 2, 4])) for n in range(tenants)],
         [
-            Job(
+            AllocationJob(
                 name=f"job-{n}",
                 tenant=f"tenant-{chance.randrange(tenants)}",
                 links=tuple(chance.sample(names, hops)),

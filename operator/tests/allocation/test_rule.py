@@ -9,30 +9,30 @@ from dataclasses import dataclass, field
 import pytest
 from allocation_reference import Shares, jobs_that_could_take_more
 
-from fairlead.core.allocation import Job, Link, Tenant, allocate, jain_index
+from fairlead.core.allocation import AllocationJob, AllocationLink, AllocationTenant, allocate, jain_index
 
 
 @dataclass(frozen=True)
 class Case:
     name: str
-    links: list[Link]
-    tenants: list[Tenant]
-    jobs: list[Job]
+    links: list[AllocationLink]
+    tenants: list[AllocationTenant]
+    jobs: list[AllocationJob]
     expected: dict[str, float]
     guarantee_ratios: dict[str, float] = field(default_factory=dict)
 
 
-ONE = [Link("wan", 100)]
-A, B = Tenant("a"), Tenant("b")
+ONE = [AllocationLink("wan", 100)]
+A, B = AllocationTenant("a"), AllocationTenant("b")
 
 
-def job(name: str, tenant: str = "a", links: str = "wan", **options: float) -> Job:
-    return Job(name, tenant, tuple(links.split()), **options)
+def job(name: str, tenant: str = "a", links: str = "wan", **options: float) -> AllocationJob:
+    return AllocationJob(name, tenant, tuple(links.split()), **options)
 
 
 CASES = [
     Case("weights 1:2:4", ONE, [A], [job("x"), job("y", weight=2), job("z", weight=4)], {"x": 100 / 7, "y": 200 / 7, "z": 400 / 7}),
-    Case("headroom is left alone", [Link("wan", 100, 20)], [A], [job("x")], {"x": 80}),
+    Case("headroom is left alone", [AllocationLink("wan", 100, 20)], [A], [job("x")], {"x": 80}),
     Case(
         "many jobs do not make a tenant bigger",
         ONE,
@@ -67,28 +67,28 @@ CASES = [
     Case(
         "a tenant's guarantee is for its jobs together",
         ONE,
-        [Tenant("a", guarantee_bps=80), B],
+        [AllocationTenant("a", guarantee_bps=80), B],
         [job("x"), job("y", weight=3), job("z", "b")],
         {"x": 20, "y": 60, "z": 20},
     ),
     Case(
         "a tenant's limit is for its jobs together",
         ONE,
-        [Tenant("a", limit_bps=30), B],
+        [AllocationTenant("a", limit_bps=30), B],
         [job("x"), job("y"), job("z", "b")],
         {"x": 15, "y": 15, "z": 70},
     ),
     Case(
         "a tenant's limit holds on each link by itself",
-        [Link("l1", 100), Link("l2", 100)],
-        [Tenant("a", limit_bps=30)],
+        [AllocationLink("l1", 100), AllocationLink("l2", 100)],
+        [AllocationTenant("a", limit_bps=30)],
         [job("x", links="l1"), job("y", links="l2")],
         {"x": 30, "y": 30},
     ),
     Case(
         "guarantees above a link shrink in proportion",
         ONE,
-        [A, Tenant("b", guarantee_bps=100)],
+        [A, AllocationTenant("b", guarantee_bps=100)],
         [job("x", guarantee_bps=75), job("y", guarantee_bps=25), job("z", "b")],
         {"x": 37.5, "y": 12.5, "z": 50},
         {"wan": 0.5},
@@ -103,7 +103,7 @@ CASES = [
     ),
     Case(
         "a guarantee cut on one link reserves no more on another",
-        [Link("l1", 100), Link("l2", 100)],
+        [AllocationLink("l1", 100), AllocationLink("l2", 100)],
         [A, B],
         [job("x", links="l1 l2", guarantee_bps=100), job("y", "b", "l1", guarantee_bps=100), job("z", "b", "l2")],
         {"x": 50, "y": 50, "z": 50},
@@ -111,21 +111,21 @@ CASES = [
     ),
     Case(
         "a long job competes on its narrowest link only",
-        [Link("l1", 100), Link("l2", 1000)],
+        [AllocationLink("l1", 100), AllocationLink("l2", 1000)],
         [A],
         [job("long", links="l1 l2"), job("x", links="l1"), job("y", links="l2")],
         {"long": 50, "x": 50, "y": 950},
     ),
     Case(
         "company on an idle link costs nothing on a full one",
-        [Link("l1", 100), Link("l2", 100_000)],
+        [AllocationLink("l1", 100), AllocationLink("l2", 100_000)],
         [A],
         [job("long", links="l1 l2"), job("x", links="l1"), *(job(f"idle-{n}", links="l2", demand_bps=1) for n in range(9))],
         {"long": 50, "x": 50, **{f"idle-{n}": 1 for n in range(9)}},
     ),
     Case(
         "a tenant counts with its whole weight on every link",
-        [Link("l1", 100), Link("l2", 100)],
+        [AllocationLink("l1", 100), AllocationLink("l2", 100)],
         [A, B],
         [
             *(job(f"a{n}", links="l1") for n in range(4)),
@@ -137,21 +137,21 @@ CASES = [
     ),
     Case(
         "two links of equal share stop a job together",
-        [Link("l1", 100), Link("l2", 100)],
+        [AllocationLink("l1", 100), AllocationLink("l2", 100)],
         [A, B],
         [job("x", links="l1 l2"), job("y", "b", "l1"), job("z", "b", "l2")],
         {"x": 50, "y": 50, "z": 50},
     ),
     Case(
         "links that depend on each other in a circle agree",
-        [Link("l1", 2), Link("l2", 2)],
+        [AllocationLink("l1", 2), AllocationLink("l2", 2)],
         [A, B],
         [job("x", links="l1 l2"), job("p", links="l1"), job("y", "b", "l1 l2"), job("q", "b", "l2")],
         {"x": 2 / 3, "p": 2 / 3, "y": 2 / 3, "q": 2 / 3},
     ),
     Case(
         "where the rule leaves a choice, the middle is taken",
-        [Link("l1", 2), Link("l2", 2)],
+        [AllocationLink("l1", 2), AllocationLink("l2", 2)],
         [A, B],
         [job("x", links="l1 l2"), job("p", links="l1", limit_bps=0.5), job("y", "b", "l1 l2"), job("q", "b", "l2", limit_bps=0.5)],
         {"x": 0.75, "p": 0.5, "y": 0.75, "q": 0.5},
@@ -161,8 +161,8 @@ CASES = [
     Case("nothing at all", [], [], [], {}),
     Case(
         "the worked example of docs/explanation/fair-shares.md",
-        [Link("dtn-a-out", 10e9, 1e9), Link("wan", 2e9), Link("dtn-b-in", 1e9, 0.1e9)],
-        [Tenant("astro", 2), Tenant("bio", 1, 100e6, 800e6)],
+        [AllocationLink("dtn-a-out", 10e9, 1e9), AllocationLink("wan", 2e9), AllocationLink("dtn-b-in", 1e9, 0.1e9)],
+        [AllocationTenant("astro", 2), AllocationTenant("bio", 1, 100e6, 800e6)],
         [
             job("sky", "astro", "dtn-a-out wan"),
             job("radio", "astro", "dtn-a-out wan dtn-b-in", weight=3),
@@ -184,14 +184,14 @@ def test_rates(case: Case) -> None:
 
 def test_over_several_links_more_capacity_can_lower_a_single_rate() -> None:
     jobs = [job("x", links="l1"), job("y", links="l1 l2"), job("z", links="l2")]
-    before = allocate([Link("l1", 10), Link("l2", 100)], [A], jobs)
-    after = allocate([Link("l1", 100), Link("l2", 100)], [A], jobs)
+    before = allocate([AllocationLink("l1", 10), AllocationLink("l2", 100)], [A], jobs)
+    after = allocate([AllocationLink("l1", 100), AllocationLink("l2", 100)], [A], jobs)
     assert (before.jobs["z"], after.jobs["z"]) == pytest.approx((95, 50))
 
 
 def test_a_tenants_limit_below_its_jobs_guarantees_is_reported_for_the_tenant() -> None:
     jobs = [job("x", guarantee_bps=60), job("y", guarantee_bps=20)]
-    allocation = allocate(ONE, [Tenant("a", limit_bps=40)], jobs)
+    allocation = allocate(ONE, [AllocationTenant("a", limit_bps=40)], jobs)
     assert dict(allocation.jobs) == pytest.approx({"x": 30, "y": 10})
     assert allocation.tenants["a"].guarantee_ratio == pytest.approx(0.5)
     assert allocation.links["wan"].guarantee_ratio == 1.0
@@ -200,10 +200,12 @@ def test_a_tenants_limit_below_its_jobs_guarantees_is_reported_for_the_tenant() 
 @pytest.mark.parametrize("seed", range(6))
 def test_shares_of_a_large_network_are_fair(seed: int) -> None:
     chance = random.Random(seed)
-    links = [Link(f"l{n}", chance.choice([1e9, 2.5e9, 1e10, 1e11])) for n in range(60)]
-    tenants = [Tenant(f"t{n}", chance.choice([1, 2, 4]), chance.choice([0, 1e6]), chance.choice([math.inf, 5e9])) for n in range(10)]
+    links = [AllocationLink(f"l{n}", chance.choice([1e9, 2.5e9, 1e10, 1e11])) for n in range(60)]
+    tenants = [
+        AllocationTenant(f"t{n}", chance.choice([1, 2, 4]), chance.choice([0, 1e6]), chance.choice([math.inf, 5e9])) for n in range(10)
+    ]
     jobs = [
-        Job(
+        AllocationJob(
             f"j{n}",
             f"t{chance.randrange(10)}",
             tuple(f"l{link}" for link in chance.sample(range(60), chance.randint(1, 5))),
@@ -244,7 +246,7 @@ def test_jains_index_of_nothing_is_undefined() -> None:
 
 
 def test_jains_index_counts_weights_on_links_in_tenants_and_overall() -> None:
-    fair = allocate(ONE, [A, Tenant("b", 3)], [job("x", weight=5), job("y"), job("z", "b")])
+    fair = allocate(ONE, [A, AllocationTenant("b", 3)], [job("x", weight=5), job("y"), job("z", "b")])
     assert (fair.jain, fair.links["wan"].jain, fair.tenants["a"].jain) == pytest.approx((1, 1, 1))
     held_back = allocate(ONE, [A, B], [job("x", demand_bps=25), job("y", "b")])
     assert held_back.links["wan"].jain == pytest.approx(jain_index([25, 75]))

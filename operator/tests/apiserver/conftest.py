@@ -15,7 +15,7 @@ import pytest
 from control_plane import CHECKOUT, ControlPlane, find_programs
 from lab import NAMESPACES, NODES, NOT_ALLOWED, PATIENCE_SECONDS, Kubectl, Lab, transfer_job
 
-from fairlead.kube.client import CLAIMS, JOBS, PATHS, PODS, VOLUMES, KubeClient, Resource, load_configuration
+from fairlead.kube.client import CLAIMS, JOBS, PATHS, PODS, VOLUMES, KubeClient, ResourceKind, load_configuration
 from fairlead.kube.errors import NotFoundError
 
 _numbers = itertools.count()
@@ -98,7 +98,7 @@ def operator_kubeconfig(control_plane: ControlPlane) -> Path:
 async def lab(cluster: None, kubectl: Kubectl, admin_kubeconfig: Path, operator_kubeconfig: Path) -> AsyncIterator[Lab]:
     client = KubeClient(await load_configuration(admin_kubeconfig))
     namespace = NAMESPACES[next(_numbers)]
-    await client.create(Resource("v1", "namespaces", namespaced=False), namespace, _namespace(namespace))
+    await client.create(ResourceKind("v1", "namespaces", namespaced=False), namespace, _namespace(namespace))
     for claim, node in (("raw", "dtn-a"), ("scratch", "dtn-b")):
         volume = f"{namespace}-{claim}"
         await client.create(VOLUMES, namespace, _volume(volume, node))

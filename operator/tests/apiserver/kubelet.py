@@ -13,7 +13,7 @@ from typing import Any
 from aiohttp import web
 
 from fairlead.api import names
-from fairlead.kube.client import PODS, KubeClient, KubeObject, Resource
+from fairlead.kube.client import PODS, KubeClient, KubeObject, ResourceKind
 from fairlead.kube.errors import ConflictError, NotFoundError
 
 ADDRESSES = {"dtn-a": "127.0.0.11", "dtn-b": "127.0.0.12"}
@@ -63,7 +63,7 @@ class FakeNodes:
             "metadata": {"name": name, "namespace": self._namespace},
             "target": {"apiVersion": "v1", "kind": "Node", "name": node},
         }
-        await self._client.create(Resource("v1", f"pods/{name}/{BINDINGS}"), self._namespace, binding)
+        await self._client.create(ResourceKind("v1", f"pods/{name}/{BINDINGS}"), self._namespace, binding)
         if serve:
             await self._serve(pod, ADDRESSES[node])
         status = {

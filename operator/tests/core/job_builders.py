@@ -9,25 +9,15 @@ from typing import Any
 from fairlead.api import names
 from fairlead.api.transferjob import TransferJob, TransferJobStatus
 from fairlead.core.cap_excess import Arrived, CapExcess
-from fairlead.core.model import (
-    DecisionReport,
-    Endpoint,
-    MoverPod,
-    Observed,
-    PathReport,
-    Plan,
-    PodPhase,
-    Progress,
-    Reports,
-    Role,
-    Verdict,
-)
-from fairlead.core.settings import Settings
+from fairlead.core.observed import MoverPod, Observed, PodPhase, Role
+from fairlead.core.plan import Plan
+from fairlead.core.reports import DecisionReport, MoverEndpoint, MoverProgress, PathReport, Reports, Verdict
+from fairlead.core.settings import OperatorSettings
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 UID = "0b8f3a4e-uid"
-SETTINGS = Settings(host_network_namespaces=frozenset({"science"}))
-ENDPOINT = Endpoint(interface="data0", address="198.18.0.2", port=24000)
+SETTINGS = OperatorSettings(host_network_namespaces=frozenset({"science"}))
+ENDPOINT = MoverEndpoint(interface="data0", address="198.18.0.2", port=24000)
 
 
 def seconds(count: float) -> timedelta:
@@ -114,8 +104,8 @@ def cleaner(**fields: Any) -> MoverPod:
     return make_pod(Role.CLEANER, **fields)
 
 
-def make_progress(done: int, total: int | None = 1000, *, rate: float = 100.0, stage: str = "Transferring") -> Progress:
-    return Progress(
+def make_progress(done: int, total: int | None = 1000, *, rate: float = 100.0, stage: str = "Transferring") -> MoverProgress:
+    return MoverProgress(
         stage=stage,
         bytes_total=total,
         bytes_transferred=done,
@@ -128,7 +118,7 @@ def make_progress(done: int, total: int | None = 1000, *, rate: float = 100.0, s
     )
 
 
-def make_reports(progress: Progress | None = None, *, decided: bool = False) -> Reports:
+def make_reports(progress: MoverProgress | None = None, *, decided: bool = False) -> Reports:
     decision = DecisionReport(
         protocol="TCP",
         congestion_control="cubic",

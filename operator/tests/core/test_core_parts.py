@@ -21,10 +21,10 @@ from fairlead.api.status import (
     ProgressStatus,
     TransferJobStatus,
 )
-from fairlead.core.backoff import delay_after
 from fairlead.core.conditions import Conditions
-from fairlead.core.model import DecisionReport, Rejected, Reports, Switch
 from fairlead.core.ports import BLOCK, choose_port_base, taken_on
+from fairlead.core.reports import DecisionReport, Rejected, Reports, SwitchReport
+from fairlead.core.settings import delay_after
 from fairlead.core.status import decision_of, is_worth_writing, progress_of
 from fairlead.core.verdicts import has_cleaned, proven_success
 
@@ -202,7 +202,7 @@ def test_the_status_tells_what_else_was_weighed_and_the_last_switches() -> None:
         decided_at=NOW,
         any_bbr=0.97,
         rejected=tuple(Rejected(name, "less use") for name in ("cubic", "reno", "vegas", "illinois", "dctcp")),
-        switches=tuple(Switch(at, "cubic", "bbr", "BBR came") for at in times),
+        switches=tuple(SwitchReport(at, "cubic", "bbr", "BBR came") for at in times),
     )
     told = decision_of(report, None).to_object()
     assert told["anyBBR"] == "0.97"
@@ -211,7 +211,7 @@ def test_the_status_tells_what_else_was_weighed_and_the_last_switches() -> None:
     assert [switch["time"] for switch in told["switches"]] == [f"{at:%Y-%m-%dT%H:%M:%SZ}" for at in times[-MOST_SWITCHES:]]
     assert told["switches"][0] | {"time": ""} == {"time": "", "from": "cubic", "to": "bbr", "why": "BBR came"}
     later = decision_of(
-        replace(report, switches=(Switch(NOW + timedelta(hours=1), "bbr", "cubic", "BBR left"),)), decision_of(report, None)
+        replace(report, switches=(SwitchReport(NOW + timedelta(hours=1), "bbr", "cubic", "BBR left"),)), decision_of(report, None)
     )
     assert [switch.to for switch in later.switches] == ["bbr"] * (MOST_SWITCHES - 1) + ["cubic"]
     assert decision_of(replace(report, switches=()), later).switches == later.switches

@@ -23,11 +23,13 @@ from job_builders import (
 
 from fairlead.api.status import EndpointsStatus, EndpointStatus, FailureStatus
 from fairlead.api.transferjob import TransferJob, TransferJobStatus
-from fairlead.core.ends import End
-from fairlead.core.fairness.meter import Sample
-from fairlead.core.fairness.model import InterfaceCount, Participant, Stage, participant_of
+from fairlead.core.fairness.meter import CounterReading
+from fairlead.core.fairness.model import Admission, InterfaceCount, JobShare, JobStage, Participant
+from fairlead.core.fairness.participant import participant_of
 from fairlead.core.lifecycle import decide
-from fairlead.core.model import Admission, ClaimFacts, Endpoint, Observed, Reports, Standing
+from fairlead.core.observed import ClaimFacts, Observed
+from fairlead.core.paths.model import End
+from fairlead.core.reports import MoverEndpoint, Reports
 
 AT = NOW.timestamp()
 
@@ -45,27 +47,27 @@ UNDER_WAY = TransferJobStatus(attempts=1, attempt_start_time=NOW)
     ("job", "asks", "expected"),
     [
         (make_job(), False, None),
-        (make_job(), True, Stage.ASKING),
+        (make_job(), True, JobStage.ASKING),
         (make_job(suspend=True), True, None),
         (make_job(managedBy="example.org/other"), True, None),
         (make_job(deleted_at=NOW), True, None),
-        (make_job(status=UNDER_WAY), False, Stage.HOLDING),
+        (make_job(status=UNDER_WAY), False, JobStage.HOLDING),
         (
             make_job(status=TransferJobStatus(attempts=2, last_failure=FailureStatus(attempt=2, reason="PeerLost", message="x", time=NOW))),
             False,
-            Stage.HOLDING,
+            JobStage.HOLDING,
         ),
     ],
 )
-def test_a_job_takes_part_from_when_it_asks_until_it_ends(job: Any, asks: bool, expected: Stage | None) -> None:
+def test_a_job_takes_part_from_when_it_asks_until_it_ends(job: Any, asks: bool, expected: JobStage | None) -> None:
     found = participant_of(observe(job), asks=asks, now=AT)
     assert (found.stage if found else None) == expected
 
 
 @pytest.mark.parametrize(
-    ("stage", "expected"), [("AwaitingTransport", Stage.HOLDING), ("Transferring", Stage.FLOWING), ("Verifying", Stage.HOLDING)]
+    ("stage", "expected"), [("AwaitingTransport", JobStage.HOLDING), ("Transferring", JobStage.FLOWING), ("Verifying", JobStage.HOLDING)]
 )
-def test_a_job_flows_while_its_movers_transfer(stage: str, expected: Stage) -> None:
+def test_a_job_flows_while_its_movers_transfer(stage: str, expected: JobStage) -> None:
     reports = Reports(receiver=make_progress(5, stage=stage))
     assert seen(observe(make_job(status=UNDER_WAY), receiver(), sender(), reports=reports)).stage is expected
 
@@ -77,7 +79,7 @@ def test_weights_guarantees_and_limits_are_the_jobs() -> None:
 
 def test_what_a_job_sends_is_what_its_senders_sockets_count() -> None:
     reports = Reports(receiver=make_progress(500), sender=replace(make_progress(800), wire_bytes=700, read_at=AT))
-    assert seen(observe(make_job(status=UNDER_WAY), receiver(), sender(), reports=reports)).sent == Sample(AT, 700)
+    assert seen(observe(make_job(status=UNDER_WAY), receiver(), sender(), reports=reports)).sent == CounterReading(AT, 700)
 
 
 def test_without_the_senders_word_nobody_knows_what_a_job_sends() -> None:
@@ -93,7 +95,7 @@ def test_ends_come_from_what_movers_say_then_from_the_spec_then_from_claims() ->
     claims = {"raw": ClaimFacts(exists=True, node="dtn-c")}
     job = seen(observe(make_job(**spec), claims=claims), asks=True)
     assert (job.source, job.destination) == (End("dtn-c", "data7"), End(None, None))
-    reports = Reports(receiver_endpoint=Endpoint("data1", "198.18.0.2", 24000))
+    reports = Reports(receiver_endpoint=MoverEndpoint("data1", "198.18.0.2", 24000))
     running = seen(observe(make_job(status=UNDER_WAY, **spec), receiver(node="dtn-d"), reports=reports, claims=claims))
     assert running.destination == End("dtn-d", "data1")
 
@@ -109,24 +111,24 @@ def test_an_interface_that_was_known_stays_known_while_nobody_answers_on_the_sam
 
 def test_interfaces_counters_are_taken_in_both_directions_at_both_ends() -> None:
     progress = replace(make_progress(5), interface_bytes_sent=10, interface_bytes_received=20)
-    reports = replace(make_reports(progress), sender=progress, sender_endpoint=Endpoint("data1", "198.18.0.1", 0))
+    reports = replace(make_reports(progress), sender=progress, sender_endpoint=MoverEndpoint("data1", "198.18.0.1", 0))
     job = seen(observe(make_job(status=UNDER_WAY), receiver(), sender(), reports=reports))
     assert set(job.counts) == {
-        InterfaceCount("dtn-a", "data1", "Transmit", Sample(0.0, 10)),
-        InterfaceCount("dtn-a", "data1", "Receive", Sample(0.0, 20)),
-        InterfaceCount("dtn-b", "data0", "Transmit", Sample(0.0, 10)),
-        InterfaceCount("dtn-b", "data0", "Receive", Sample(0.0, 20)),
+        InterfaceCount("dtn-a", "data1", "Transmit", CounterReading(0.0, 10)),
+        InterfaceCount("dtn-a", "data1", "Receive", CounterReading(0.0, 20)),
+        InterfaceCount("dtn-b", "data0", "Transmit", CounterReading(0.0, 10)),
+        InterfaceCount("dtn-b", "data0", "Receive", CounterReading(0.0, 20)),
     }
 
 
 def test_since_when_a_job_waits_is_remembered_in_its_status() -> None:
-    waiting = observe(make_job(), fairness=Standing(Admission.WAITING, message="full"))
+    waiting = observe(make_job(), fairness=JobShare(Admission.WAITING, message="full"))
     later = with_plan_applied(waiting, decide(waiting, NOW - seconds(600)))
     assert seen(later, asks=True).asked_at == AT - 600
 
 
 def test_a_waiting_job_that_is_suspended_waits_anew_when_it_goes_on() -> None:
-    waiting = observe(make_job(), fairness=Standing(Admission.WAITING, message="full"))
+    waiting = observe(make_job(), fairness=JobShare(Admission.WAITING, message="full"))
     waiting = with_plan_applied(waiting, decide(waiting, NOW - seconds(864000)))
     held = replace(waiting, job=waiting.job.model_copy(update={"spec": make_job(suspend=True).spec}))
     held = with_plan_applied(held, decide(held, NOW - seconds(863990)))
@@ -136,7 +138,7 @@ def test_a_waiting_job_that_is_suspended_waits_anew_when_it_goes_on() -> None:
 @pytest.mark.parametrize(("make", "interface"), [(partial(make_job, network="Pod"), "eth0"), (make_attached_job, "data0")])
 def test_off_the_nodes_network_any_of_the_nodes_interfaces_may_carry_the_data(make: Callable[..., TransferJob], interface: str) -> None:
     reports = Reports(
-        sender_endpoint=Endpoint(interface, "198.18.5.1", 24000),
+        sender_endpoint=MoverEndpoint(interface, "198.18.5.1", 24000),
         sender=replace(make_progress(5), interface_bytes_sent=10, interface_bytes_received=20),
     )
     job = seen(observe(make(status=UNDER_WAY), receiver(), sender(), reports=reports))

@@ -9,11 +9,11 @@ from typing import Any
 
 from fairlead.api.fairnesspolicy import FairnessPolicy
 from fairlead.api.networkpath import NetworkPath
-from fairlead.core.ends import End
 from fairlead.core.fairness.meter import Meter
-from fairlead.core.fairness.model import Participant, Stage
-from fairlead.core.fairness.round import Facts, Memory, Outcome, run_round
-from fairlead.core.fairness.rules import InterfaceKey, Rules, read_rules
+from fairlead.core.fairness.model import JobStage, Participant
+from fairlead.core.fairness.round import RoundInput, RoundMemory, RoundResult, run_round
+from fairlead.core.fairness.rules import InterfaceKey, PolicyRules, read_rules
+from fairlead.core.paths.model import End
 
 M = 1e6
 G = 1e9
@@ -49,9 +49,9 @@ def make_rules(
     *links: Mapping[str, Any],
     tenants: Mapping[str, Mapping[str, Any]] | None = None,
     paths: Iterable[NetworkPath] = (),
-    before: Rules | None = None,
+    before: PolicyRules | None = None,
     **spec: Any,
-) -> Rules:
+) -> PolicyRules:
     """The rules for namespaces named after the tenants, and one named `elsewhere`."""
     namespaces: dict[str, Mapping[str, str]] = {name: {"tenant": name} for name in tenants or {}}
     return read_rules(make_policy(*links, tenants=tenants, **spec), {**namespaces, "elsewhere": {}}, paths, before)
@@ -64,7 +64,7 @@ def make_job(name: str = "job", **fields: Any) -> Participant:
         "name": name,
         "source": End("dtn-a", "data0"),
         "destination": End("dtn-b", "data0"),
-        "stage": Stage.FLOWING,
+        "stage": JobStage.FLOWING,
         "attempt": 1,
     }
     return Participant(**{**known, **fields})
@@ -87,18 +87,18 @@ class Pipe:
 class Network:
     """Jobs that obey their caps a second late, are looked at every three seconds, and share links by rounds."""
 
-    rules: Rules
+    rules: PolicyRules
     pipes: dict[str, Pipe] = field(default_factory=dict)
     foreign_bps: float = 0.0
     now: float = 1000.0
-    memory: Memory = field(default_factory=Memory)
+    memory: RoundMemory = field(default_factory=RoundMemory)
     meters: dict[str, Meter] = field(default_factory=dict)
     interfaces: dict[InterfaceKey, Meter] = field(default_factory=dict)
     caps: dict[str, float] = field(default_factory=dict)
     obeyed: dict[str, float] = field(default_factory=dict)
     counter_bytes: float = 0.0
     writes: int = 0
-    outcome: Outcome | None = None
+    outcome: RoundResult | None = None
     next_round: float = 0.0
     next_look: float = 0.0
     history: list[dict[str, float]] = field(default_factory=list)
@@ -141,7 +141,7 @@ class Network:
 
     def _jobs(self) -> tuple[Participant, ...]:
         return tuple(
-            replace(pipe.job, stage=pipe.job.stage if self.now >= pipe.starts_at else Stage.HOLDING) for pipe in self.pipes.values()
+            replace(pipe.job, stage=pipe.job.stage if self.now >= pipe.starts_at else JobStage.HOLDING) for pipe in self.pipes.values()
         )
 
     def _look(self) -> None:
@@ -151,10 +151,10 @@ class Network:
         self.interfaces[key] = self.interfaces.get(key, Meter()).noted(self.now, int(self.counter_bytes))
 
     def _round(self) -> None:
-        facts = Facts(self.rules, self._jobs(), dict(self.meters), dict(self.interfaces))
+        facts = RoundInput(self.rules, self._jobs(), dict(self.meters), dict(self.interfaces))
         self.outcome = run_round(facts, self.memory, self.now)
         self.memory = self.outcome.memory
-        caps = {uid: float(s.cap_bps) for uid, s in self.outcome.standings.items() if s.cap_bps is not None}
+        caps = {uid: float(s.cap_bps) for uid, s in self.outcome.job_shares.items() if s.cap_bps is not None}
         self.writes += sum(caps[uid] != self.caps.get(uid) for uid in caps)
         self.caps = caps
         self.next_round = self.now + self.outcome.again_seconds

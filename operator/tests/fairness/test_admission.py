@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from fairness_builders import G, M, make_job, make_link, make_rules
 
-from fairlead.core.ends import End
 from fairlead.core.fairness.admission import OVERTAKING_SECONDS, admit
-from fairlead.core.fairness.model import Participant, Stage
+from fairlead.core.fairness.model import JobStage, Participant
+from fairlead.core.paths.model import End
 
 NOW = 1000.0
 X, Y = End("dtn-x", "data0"), End("dtn-y", "data0")
@@ -22,11 +22,11 @@ ONE_TENANT_LIMITED = make_rules(make_link("out", capacity="10G"), tenants={"astr
 
 
 def asking(name: str, guarantee_mbps: float = 0.0, **fields: Any) -> Participant:
-    return make_job(name, **{"stage": Stage.ASKING, "guarantee_bps": guarantee_mbps * M, "asked_at": NOW, "namespace": "bio", **fields})
+    return make_job(name, **{"stage": JobStage.ASKING, "guarantee_bps": guarantee_mbps * M, "asked_at": NOW, "namespace": "bio", **fields})
 
 
 def holding(name: str, guarantee_mbps: float, **fields: Any) -> Participant:
-    return replace(asking(name, guarantee_mbps, **fields), stage=Stage.FLOWING)
+    return replace(asking(name, guarantee_mbps, **fields), stage=JobStage.FLOWING)
 
 
 class TestTenantAtItsLimit:

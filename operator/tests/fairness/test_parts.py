@@ -11,13 +11,13 @@ from fairness_builders import G, M, make_job, make_link, make_policy, make_rules
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairlead.core.ends import End
 from fairlead.core.fairness.admission import OVERTAKING_SECONDS, admit
-from fairlead.core.fairness.demand import PATIENCE_SECONDS, WANTING_SECONDS, Demand, Usage
-from fairlead.core.fairness.meter import Foreign, Meter, Sample
-from fairlead.core.fairness.model import Stage
+from fairlead.core.fairness.demand import PATIENCE_SECONDS, WANTING_SECONDS, Demand, JobUsage
+from fairlead.core.fairness.meter import CounterReading, Foreign, Meter
+from fairlead.core.fairness.model import JobStage
 from fairlead.core.fairness.rules import InvalidPolicyError, choose, read_candidate, read_rules
 from fairlead.core.fairness.settle import OBEYED_SECONDS, REST_SECONDS, Cap, Room, rounded_down, settle
+from fairlead.core.paths.model import End
 
 NOW = 1000.0
 
@@ -35,7 +35,7 @@ class TestMeter:
         ],
     )
     def test_the_rate_is_that_of_about_the_window(self, samples: list[tuple[float, int]], expected: float | None) -> None:
-        assert Meter(tuple(Sample(at, count) for at, count in samples)).rate_bps(NOW, 5.0) == expected
+        assert Meter(tuple(CounterReading(at, count) for at, count in samples)).rate_bps(NOW, 5.0) == expected
 
     def test_a_counter_that_fell_begins_anew(self) -> None:
         meter = Meter().noted(990, 10**9).noted(995, 5).noted(998, 3_000_005)
@@ -56,11 +56,11 @@ class TestMeter:
     def test_the_mean_of_any_span_follows_from_the_nearest_looks(
         self, begin: float, end: float, until: float | None, expected_mbps: float
     ) -> None:
-        meter = Meter((Sample(990, 1_000_000), Sample(995, 6_000_000), Sample(1000, 16_000_000)))
+        meter = Meter((CounterReading(990, 1_000_000), CounterReading(995, 6_000_000), CounterReading(1000, 16_000_000)))
         assert meter.mean_bps(begin, end, until) == pytest.approx(expected_mbps * M)
 
     def test_fewer_than_two_looks_tell_no_rate(self) -> None:
-        assert Meter().mean_bps(990, 995) == Meter((Sample(990, 5),)).mean_bps(980, 995) == 0.0
+        assert Meter().mean_bps(990, 995) == Meter((CounterReading(990, 5),)).mean_bps(980, 995) == 0.0
 
     def test_a_look_at_the_same_moment_changes_nothing(self) -> None:
         meter = Meter().noted(990, 5)
@@ -85,33 +85,33 @@ class TestDemand:
     )
     def test_a_job_is_limited_only_by_leaving_something_for_a_while(self, before: str, used: float, passed: float, expected: float) -> None:
         since = NOW - passed if passed else None
-        demand = Demand(since=since).after(Usage(used * M, used * M), self.CAP, NOW)
+        demand = Demand(since=since).after(JobUsage(used * M, used * M), self.CAP, NOW)
         assert demand.most_bps == (expected * M if expected < math.inf else math.inf), before
 
     def test_a_limited_job_that_uses_all_it_may_for_two_rounds_is_free(self) -> None:
-        limited, all_of_it = Demand(60 * M, NOW - 60), Usage(60 * M, 50 * M)
+        limited, all_of_it = Demand(60 * M, NOW - 60), JobUsage(60 * M, 50 * M)
         wants = limited.after(all_of_it, 60 * M, NOW)
         assert wants == Demand(60 * M, NOW - 60, wants_since=NOW)
         assert wants.after(all_of_it, 60 * M, NOW + 2) == wants
         assert wants.after(all_of_it, 60 * M, NOW + WANTING_SECONDS) == Demand()
-        assert wants.after(Usage(50 * M, 50 * M), 60 * M, NOW + WANTING_SECONDS) == limited
+        assert wants.after(JobUsage(50 * M, 50 * M), 60 * M, NOW + WANTING_SECONDS) == limited
 
     def test_small_changes_of_what_a_limited_job_uses_change_nothing(self) -> None:
         demand = Demand(60 * M, NOW - 60)
-        assert demand.after(Usage(45 * M, 45 * M), self.CAP, NOW) == demand
+        assert demand.after(JobUsage(45 * M, 45 * M), self.CAP, NOW) == demand
 
     def test_a_job_that_sends_next_to_nothing_does_not_want_more_by_a_little_more_of_it(self) -> None:
-        idle = Demand(since=NOW - 60).after(Usage(8_000, 8_000), self.CAP, NOW, least_bps=M)
+        idle = Demand(since=NOW - 60).after(JobUsage(8_000, 8_000), self.CAP, NOW, least_bps=M)
         assert idle.most_bps == M
-        assert idle.after(Usage(20_000, 10_000), self.CAP, NOW + WANTING_SECONDS, least_bps=M) == idle
+        assert idle.after(JobUsage(20_000, 10_000), self.CAP, NOW + WANTING_SECONDS, least_bps=M) == idle
 
     def test_a_rate_that_still_rises_is_not_a_limit(self) -> None:
-        assert Demand(since=NOW - 60).after(Usage(50 * M, 30 * M), self.CAP, NOW) == Demand()
+        assert Demand(since=NOW - 60).after(JobUsage(50 * M, 30 * M), self.CAP, NOW) == Demand()
 
     def test_nothing_is_concluded_from_nothing(self) -> None:
         demand = Demand(5 * M, NOW)
         assert demand.after(None, self.CAP, NOW) == demand
-        assert demand.after(Usage(1, 1), None, NOW) == demand
+        assert demand.after(JobUsage(1, 1), None, NOW) == demand
 
     @pytest.mark.parametrize(
         ("cap", "used", "expected"),
@@ -125,7 +125,7 @@ class TestDemand:
     )
     def test_a_limited_job_stays_so_while_a_lower_cap_hides_what_it_could_use(self, cap: str, used: float, expected: float) -> None:
         cap_bps = (60 if cap.endswith(" it") else 30) * M
-        assert Demand(60 * M, NOW - 60).after(Usage(used * M, used * M), cap_bps, NOW).most_bps == expected * M
+        assert Demand(60 * M, NOW - 60).after(JobUsage(used * M, used * M), cap_bps, NOW).most_bps == expected * M
 
 
 ROOM = Room({"a": ("l",), "b": ("l",)}, {"l": 100.0 * M}, {"a": M, "b": M})
@@ -189,7 +189,7 @@ class TestAdmission:
     rules = make_rules(make_link("out", capacity="1G"), tenants=TENANTS)
 
     def asking(self, name: str, guarantee: float = 0.0, **fields: Any) -> Any:
-        return make_job(name, stage=Stage.ASKING, guarantee_bps=guarantee * M, **{"namespace": "bio", "asked_at": NOW, **fields})
+        return make_job(name, stage=JobStage.ASKING, guarantee_bps=guarantee * M, **{"namespace": "bio", "asked_at": NOW, **fields})
 
     def admitted(self, *askers: Any, holders: tuple[Any, ...] = (), now: float = NOW) -> set[str]:
         return set(admit(self.rules, holders, askers, now).admitted) - {job.uid for job in holders}

@@ -8,8 +8,8 @@ import pytest
 from fairness_builders import M, Network, make_job, make_link, make_path, make_path_link, make_rules
 
 from fairlead.api.networkpath import NetworkPath
-from fairlead.core.ends import End
 from fairlead.core.fairness.rules import InvalidPolicyError
+from fairlead.core.paths.model import End
 
 HERE, THERE = End("dtn-a", "data0"), End("dtn-b", "data0")
 

@@ -10,10 +10,9 @@ import pytest
 from fairness_builders import G, M, Network, make_job, make_link, make_rules
 
 from fairlead.api.reasons import Reason
-from fairlead.core.ends import End
-from fairlead.core.fairness.model import Stage
-from fairlead.core.fairness.round import Facts, run_round
-from fairlead.core.model import Admission, Standing
+from fairlead.core.fairness.model import Admission, JobShare, JobStage
+from fairlead.core.fairness.round import RoundInput, run_round
+from fairlead.core.paths.model import End
 
 WEIGHTED = {"a": {"weight": 1}, "b": {"weight": 2}, "c": {"weight": 4}}
 
@@ -35,7 +34,7 @@ def test_the_link_is_never_overfull_and_shares_are_reached_within_ten_seconds_of
     network = weighted()
     network.add(make_job("a", namespace="a"), make_job("b", namespace="b"))
     network.run(30)
-    network.add(make_job("c", namespace="c", stage=Stage.FLOWING))
+    network.add(make_job("c", namespace="c", stage=JobStage.FLOWING))
     network.run(10)
     assert network.rate("c") == pytest.approx(400 * M, rel=0.1)
     assert network.rate("b") == pytest.approx(200 * M, rel=0.1)
@@ -179,24 +178,24 @@ def test_a_job_that_crosses_no_link_is_admitted_without_a_cap() -> None:
     network.add(replace(make_job("local"), source=make_job().destination))
     network._round()
     assert network.outcome is not None
-    standing = network.outcome.standings["local"]
-    assert (standing.admission, standing.cap_bps) == (Admission.ADMITTED, None)
+    share = network.outcome.job_shares["local"]
+    assert (share.admission, share.cap_bps) == (Admission.ADMITTED, None)
 
 
 def test_guarantees_hold_and_a_job_that_would_break_them_waits_until_there_is_room() -> None:
     network = Network(make_rules())
     network.add(make_job("one", guarantee_bps=600 * M), *(make_job(f"crowd-{n}") for n in range(9)))
     network.run(20)
-    network.add(make_job("late", guarantee_bps=500 * M, stage=Stage.ASKING))
+    network.add(make_job("late", guarantee_bps=500 * M, stage=JobStage.ASKING))
     network.run(20)
     assert network.outcome is not None
-    late = network.outcome.standings["late"]
+    late = network.outcome.job_shares["late"]
     assert late.admission is Admission.WAITING
     assert "place 1 of 1" in late.message
     assert network.rate("one") >= 595 * M
     network.remove("one")
     network.run(2)
-    assert network.outcome.standings["late"].admission is Admission.ADMITTED
+    assert network.outcome.job_shares["late"].admission is Admission.ADMITTED
 
 
 def beside_others_traffic() -> Network:
@@ -210,10 +209,10 @@ def beside_others_traffic() -> Network:
 
 def test_a_guarantee_that_fits_only_without_others_traffic_waits_until_that_is_gone() -> None:
     network = beside_others_traffic()
-    network.add(make_job("late", guarantee_bps=3 * G, stage=Stage.ASKING, asked_at=network.now))
+    network.add(make_job("late", guarantee_bps=3 * G, stage=JobStage.ASKING, asked_at=network.now))
     network.run(400)
     assert network.outcome is not None
-    late = network.outcome.standings["late"]
+    late = network.outcome.job_shares["late"]
     assert (late.admission, late.reason) == (Admission.WAITING, Reason.WAITING_FOR_LINK)
     assert (
         late.message
@@ -222,14 +221,14 @@ def test_a_guarantee_that_fits_only_without_others_traffic_waits_until_that_is_g
     assert network.rate("one") >= 2.9 * G
     network.foreign_bps = 0.0
     network.run(30)
-    assert network.outcome.standings["late"].admission is Admission.ADMITTED
+    assert network.outcome.job_shares["late"].admission is Admission.ADMITTED
 
 
 def test_others_traffic_keeps_no_job_without_guarantee_out_also_not_behind_one_that_waits() -> None:
     network = beside_others_traffic()
-    late = make_job("late", guarantee_bps=3 * G, stage=Stage.ASKING, asked_at=network.now - 600)
-    network.add(late, make_job("behind", guarantee_bps=G, stage=Stage.ASKING, asked_at=network.now - 590))
-    network.add(make_job("free", stage=Stage.ASKING, asked_at=network.now))
+    late = make_job("late", guarantee_bps=3 * G, stage=JobStage.ASKING, asked_at=network.now - 600)
+    network.add(late, make_job("behind", guarantee_bps=G, stage=JobStage.ASKING, asked_at=network.now - 590))
+    network.add(make_job("free", stage=JobStage.ASKING, asked_at=network.now))
     network.run(5)
     assert network.outcome is not None
     assert network.outcome.admissions.admitted == {"one", "free"}
@@ -237,10 +236,10 @@ def test_others_traffic_keeps_no_job_without_guarantee_out_also_not_behind_one_t
 
 def test_others_traffic_that_nobody_sees_any_more_is_not_told_and_keeps_no_guarantee_out() -> None:
     network = beside_others_traffic()
-    late = make_job("late", guarantee_bps=8 * G, stage=Stage.ASKING, asked_at=network.now)
-    outcome = run_round(Facts(network.rules, (late,), {}, {}), network.memory, network.now)
+    late = make_job("late", guarantee_bps=8 * G, stage=JobStage.ASKING, asked_at=network.now)
+    outcome = run_round(RoundInput(network.rules, (late,), {}, {}), network.memory, network.now)
     assert outcome.foreign_bps == {}
-    assert outcome.standings["late"].admission is Admission.ADMITTED
+    assert outcome.job_shares["late"].admission is Admission.ADMITTED
 
 
 def change(network: Network, uid: str, **fields: Any) -> None:
@@ -249,9 +248,9 @@ def change(network: Network, uid: str, **fields: Any) -> None:
     network.next_round = network.now
 
 
-def standing(network: Network, uid: str) -> Standing:
+def share(network: Network, uid: str) -> JobShare:
     assert network.outcome is not None
-    return network.outcome.standings[uid]
+    return network.outcome.job_shares[uid]
 
 
 def test_a_guarantee_raised_while_the_job_runs_counts_only_when_it_fits() -> None:
@@ -261,11 +260,11 @@ def test_a_guarantee_raised_while_the_job_runs_counts_only_when_it_fits() -> Non
     change(network, "sly", guarantee_bps=900 * M)
     network.run(60)
     assert network.rate("honest") >= 595 * M
-    assert standing(network, "sly").admission is Admission.ADMITTED
-    assert standing(network, "sly").message == "bandwidth.guarantee 900M has no room on link out yet; meanwhile the job keeps 100M"
+    assert share(network, "sly").admission is Admission.ADMITTED
+    assert share(network, "sly").message == "bandwidth.guarantee 900M has no room on link out yet; meanwhile the job keeps 100M"
     change(network, "sly", guarantee_bps=400 * M)
     network.run(20)
-    assert standing(network, "sly").message == ""
+    assert share(network, "sly").message == ""
     assert network.rate("sly") == pytest.approx(400 * M, rel=0.02)
 
 
@@ -286,22 +285,22 @@ def test_a_guarantee_lowered_while_the_job_runs_makes_room_and_is_not_got_back_a
     network.add(make_job("one", guarantee_bps=600 * M))
     network.run(10)
     change(network, "one", guarantee_bps=100 * M)
-    network.add(make_job("two", guarantee_bps=800 * M, stage=Stage.ASKING, asked_at=network.now))
+    network.add(make_job("two", guarantee_bps=800 * M, stage=JobStage.ASKING, asked_at=network.now))
     network.run(5)
-    assert standing(network, "two").admission is Admission.ADMITTED
+    assert share(network, "two").admission is Admission.ADMITTED
     change(network, "one", guarantee_bps=600 * M)
     network.run(5)
-    assert standing(network, "one").message.endswith("meanwhile the job keeps 100M")
+    assert share(network, "one").message.endswith("meanwhile the job keeps 100M")
 
 
 def test_a_guarantee_raised_between_admission_and_start_has_to_fit_too() -> None:
     network = Network(make_rules())
-    network.add(make_job("one", guarantee_bps=600 * M), make_job("new", stage=Stage.ASKING, asked_at=network.now))
+    network.add(make_job("one", guarantee_bps=600 * M), make_job("new", stage=JobStage.ASKING, asked_at=network.now))
     network.run(2)
-    assert standing(network, "new").admission is Admission.ADMITTED
+    assert share(network, "new").admission is Admission.ADMITTED
     change(network, "new", guarantee_bps=500 * M)
     network.run(2)
-    assert standing(network, "new").message.endswith("meanwhile the job keeps 0")
+    assert share(network, "new").message.endswith("meanwhile the job keeps 0")
 
 
 def test_a_guarantee_that_never_fits_is_not_given_to_a_running_job_either() -> None:
@@ -310,15 +309,15 @@ def test_a_guarantee_that_never_fits_is_not_given_to_a_running_job_either() -> N
     network.run(5)
     change(network, "one", guarantee_bps=2 * G)
     network.run(5)
-    assert "bandwidth.guarantee is more than link out ever has for it" in standing(network, "one").message
-    assert standing(network, "one").message.endswith("meanwhile the job keeps 0")
+    assert "bandwidth.guarantee is more than link out ever has for it" in share(network, "one").message
+    assert share(network, "one").message.endswith("meanwhile the job keeps 0")
 
 
 def test_without_memory_of_what_was_given_the_present_guarantee_counts_as_given() -> None:
     network = Network(make_rules())
     network.add(make_job("one", guarantee_bps=600 * M), make_job("two", guarantee_bps=600 * M))
     network.run(2)
-    assert standing(network, "one").message == standing(network, "two").message == ""
+    assert share(network, "one").message == share(network, "two").message == ""
 
 
 def test_a_steady_network_is_not_written_to() -> None:
@@ -337,7 +336,7 @@ def test_a_share_says_whether_the_receivers_interface_is_shared(direction: str, 
     network.add(make_job("one"))
     network._round()
     assert network.outcome is not None
-    assert network.outcome.standings["one"].at_receiver is at_receiver
+    assert network.outcome.job_shares["one"].at_receiver is at_receiver
 
 
 def test_traffic_of_a_job_whose_interface_is_not_known_is_not_taken_for_others() -> None:

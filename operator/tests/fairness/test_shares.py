@@ -5,11 +5,10 @@ from __future__ import annotations
 import pytest
 from fairness_builders import G, M, make_job, make_link, make_rules
 
-from fairlead.core.ends import End
-from fairlead.core.fairness.model import Participant, Stage
-from fairlead.core.fairness.round import Facts, Memory, run_round
+from fairlead.core.fairness.model import Admission, JobShare, JobStage, Participant
+from fairlead.core.fairness.round import RoundInput, RoundMemory, run_round
 from fairlead.core.fairness.shares import ceiling_bps
-from fairlead.core.model import Admission, Standing
+from fairlead.core.paths.model import End
 
 RULES = make_rules(
     make_link(capacity="1G", headroom="10%"),
@@ -37,8 +36,8 @@ def test_a_ceiling_is_what_the_policy_and_the_job_allow_on_an_empty_link(
 
 def test_a_job_that_crosses_no_link_or_only_waits_has_no_ceiling() -> None:
     elsewhere = make_job("local", source=End("dtn-x", "data0"), destination=End("dtn-y", "data0"))
-    waits = make_job("waits", guarantee_bps=5 * G, stage=Stage.ASKING)
-    standings = run_round(Facts(RULES, (elsewhere, waits, make_job("runs")), {}, {}), Memory(), 1000.0).standings
-    assert standings["local"] == Standing(Admission.ADMITTED)
-    assert (standings["waits"].admission, standings["waits"].ceiling_bps) == (Admission.WAITING, None)
-    assert standings["runs"].ceiling_bps == 500 * M
+    waits = make_job("waits", guarantee_bps=5 * G, stage=JobStage.ASKING)
+    shares = run_round(RoundInput(RULES, (elsewhere, waits, make_job("runs")), {}, {}), RoundMemory(), 1000.0).job_shares
+    assert shares["local"] == JobShare(Admission.ADMITTED)
+    assert (shares["waits"].admission, shares["waits"].ceiling_bps) == (Admission.WAITING, None)
+    assert shares["runs"].ceiling_bps == 500 * M

@@ -11,10 +11,10 @@ from fairness_builders import G, M, Network, make_job, make_link, make_path, mak
 
 from fairlead.api.fairnesspolicy import FairnessPolicyStatus
 from fairlead.api.reasons import PolicyReason
-from fairlead.core.ends import End
-from fairlead.core.fairness.model import Stage
+from fairlead.core.fairness.model import JobStage
 from fairlead.core.fairness.rules import Candidate, read_candidate
 from fairlead.core.fairness.summary import accepted_status, is_worth_writing, refused_status
+from fairlead.core.paths.model import End
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -48,7 +48,7 @@ def test_links_and_tenants_say_what_is_allocated_and_measured() -> None:
 
 def test_jobs_that_wait_are_counted_at_their_link_and_tenant() -> None:
     network = Network(make_rules(tenants={"astro": {}}))
-    network.add(make_job("a", guarantee_bps=G), make_job("b", namespace="astro", guarantee_bps=M, stage=Stage.ASKING))
+    network.add(make_job("a", guarantee_bps=G), make_job("b", namespace="astro", guarantee_bps=M, stage=JobStage.ASKING))
     status = summarised(network)
     assert (status.jobs, status.waiting, status.links[0].waiting) == (1, 1, 1)
     assert {tenant.name: tenant.waiting for tenant in status.tenants} == {"astro": 1, "others": 0}

@@ -6,7 +6,9 @@ from typing import Any
 
 from fairlead.api import names
 from fairlead.api.transferjob import TransferJob
-from fairlead.core.model import CreatePod, Endpoint, Role
+from fairlead.core.observed import Role
+from fairlead.core.plan import CreatePod
+from fairlead.core.reports import MoverEndpoint
 from fairlead.kube.objects.build import build_pod
 from fairlead.kube.objects.template import Image, MoverTemplate
 
@@ -31,7 +33,7 @@ def make_pod(
     network: str = "Host",
 ) -> dict[str, Any]:
     """A mover pod that sends to this address and port."""
-    action = CreatePod(role, 1, NODE_A if role is Role.SENDER else NODE_B, 24004, Endpoint("data0", address, port), cap_bps)
+    action = CreatePod(role, 1, NODE_A if role is Role.SENDER else NODE_B, 24004, MoverEndpoint("data0", address, port), cap_bps)
     made = build_pod(_job(network), action, MoverTemplate(mover=Image("mover:1"), advisor=Image("advisor:1")))
     made["metadata"] |= {"uid": uid, "resourceVersion": "1", "creationTimestamp": "2026-01-01T00:00:00Z"}
     return made | {"status": {"phase": phase}}

@@ -8,7 +8,7 @@ import pytest
 from guard_pods import make_pod
 
 from fairlead.api import names
-from fairlead.core.model import Role
+from fairlead.core.observed import Role
 from fairlead.guard.ruleset import HeldSender
 from fairlead.guard.senders import held_sender
 

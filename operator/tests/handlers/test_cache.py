@@ -2,7 +2,8 @@ from __future__ import annotations
 
 from handler_objects import job_body, pod_body
 
-from fairlead.core.model import CreatePod, Role
+from fairlead.core.observed import Role
+from fairlead.core.plan import CreatePod
 from fairlead.handlers.cache import Cache, ObjectKey
 from fairlead.kube.observe.pods import read_owned_pod
 

@@ -13,13 +13,16 @@ from handler_objects import job_body, pod_body
 
 from fairlead.api.status import Condition
 from fairlead.api.transferjob import TransferJob, TransferJobStatus
-from fairlead.core.fairness.model import Stage
-from fairlead.core.model import Admission, CreatePod, DeletePod, Endpoint, MoverPod, Observed, Plan, Probing, Role, Standing
+from fairlead.core.fairness.model import Admission, JobShare, JobStage
+from fairlead.core.observed import MoverPod, Observed, Role
+from fairlead.core.paths.model import Probing
+from fairlead.core.plan import CreatePod, DeletePod, Plan
+from fairlead.core.reports import MoverEndpoint
 from fairlead.handlers.cache import Cache, ObjectKey
 from fairlead.handlers.controller import Controller, needs_live_facts
-from fairlead.handlers.fairness.board import Board
-from fairlead.handlers.metrics import Metrics
-from fairlead.handlers.paths.board import PathBoard
+from fairlead.handlers.fairness.store import ShareStore
+from fairlead.handlers.metrics import OperatorMetrics
+from fairlead.handlers.paths.store import PathStore
 from fairlead.handlers.queue import Backoff, WorkQueue
 from fairlead.kube.apply import Applier
 from fairlead.kube.client import KubeObject
@@ -80,9 +83,9 @@ class Bench:
         self.gatherer = FakeGatherer()
         self.applier = FakeApplier()
         self.decide: Callable[[Observed, datetime], Plan] = lambda observed, now: Plan()
-        self.metrics = Metrics()
-        self.board = Board()
-        self.paths = PathBoard()
+        self.metrics = OperatorMetrics()
+        self.shares = ShareStore()
+        self.paths = PathStore()
         self.controller = Controller(
             cache=self.cache,
             queue=self.queue,
@@ -91,7 +94,7 @@ class Bench:
             decide=self._decide_now,
             now=lambda: NOW,
             metrics=self.metrics,
-            board=self.board,
+            shares=self.shares,
             paths=self.paths,
         )
 
@@ -127,9 +130,9 @@ async def test_a_key_of_no_job_is_dropped(bench: Bench) -> None:
 
 
 async def test_what_the_board_says_reaches_the_decision_and_what_was_seen_reaches_the_board(bench: Bench) -> None:
-    standing = Standing(Admission.ADMITTED, cap_bps=5)
-    bench.board.publish({"job-uid": standing})
-    seen: list[Standing | None] = []
+    share = JobShare(Admission.ADMITTED, cap_bps=5)
+    bench.shares.publish({"job-uid": share})
+    seen: list[JobShare | None] = []
 
     def decide(observed: Observed, now: datetime) -> Plan:
         seen.append(observed.fairness)
@@ -138,11 +141,11 @@ async def test_what_the_board_says_reaches_the_decision_and_what_was_seen_reache
     bench.decide = decide
     bench.put()
     await bench.controller.worker.handle(KEY)
-    assert seen == [standing]
-    assert bench.board.jobs()[KEY].stage is Stage.ASKING
+    assert seen == [share]
+    assert bench.shares.jobs()[KEY].stage is JobStage.ASKING
     bench.cache.drop_job(KEY, "job-uid")
     await bench.controller.worker.handle(KEY)
-    assert bench.board.jobs() == {}
+    assert bench.shares.jobs() == {}
 
 
 async def test_applies_the_decision_and_comes_back_when_it_says(bench: Bench) -> None:
@@ -367,7 +370,7 @@ async def test_a_job_that_is_finished_already_needs_no_live_facts_to_say_so_agai
 
 
 async def test_a_sender_that_is_about_to_be_created_holds_its_path_before_another_worker_can_look(bench: Bench) -> None:
-    endpoint = Endpoint("data0", "198.19.0.2", 24000)
+    endpoint = MoverEndpoint("data0", "198.19.0.2", 24000)
     seen: list[Probing] = []
 
     def decide(observed: Observed, now: datetime) -> Plan:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from fairlead.handlers.options import Listener, OptionError, read_options
+from fairlead.handlers.options import ListenAddress, OptionError, read_options
 
 IMAGES = {"FAIRLEAD_MOVER_IMAGE": "mover:1", "FAIRLEAD_ADVISOR_IMAGE": "advisor:1"}
 
@@ -45,7 +45,7 @@ def test_reads_everything_from_the_environment() -> None:
     assert options.template.image_pull_secrets == ("one", "two")
     assert options.template.probe_seconds == 4
     assert options.settings.poll_interval == timedelta(seconds=0.5)
-    assert options.metrics == Listener("::", 9999)
+    assert options.metrics == ListenAddress("::", 9999)
     assert options.kubeconfig == Path("somewhere/config")
 
 

@@ -8,10 +8,10 @@ from fake_timers import FakeTimers
 from handler_objects import job_body, pod_body
 
 from fairlead.handlers.cache import Cache, ObjectKey
-from fairlead.handlers.metrics import Metrics
+from fairlead.handlers.metrics import OperatorMetrics
 from fairlead.handlers.queue import WorkQueue
 from fairlead.handlers.sweeper import Sweeper
-from fairlead.kube.client import JOBS, PODS, KubeClient, KubeObject, Resource
+from fairlead.kube.client import JOBS, PODS, KubeClient, KubeObject, ResourceKind
 from fairlead.kube.errors import UnavailableError
 
 pytestmark = pytest.mark.asyncio
@@ -21,12 +21,12 @@ class FakeLists:
     """Serves lists in pages of one object."""
 
     def __init__(self) -> None:
-        self.objects: dict[Resource, list[KubeObject]] = {JOBS: [], PODS: []}
+        self.objects: dict[ResourceKind, list[KubeObject]] = {JOBS: [], PODS: []}
         self.selectors: list[str | None] = []
         self.broken = False
 
     async def list_pages(
-        self, resource: Resource, namespace: str | None = None, *, label_selector: str | None = None
+        self, resource: ResourceKind, namespace: str | None = None, *, label_selector: str | None = None
     ) -> AsyncIterator[list[KubeObject]]:
         if self.broken:
             raise UnavailableError("down")
@@ -41,7 +41,7 @@ class Bench:
         self.lists = FakeLists()
         self.cache = Cache()
         self.queue: WorkQueue[ObjectKey] = WorkQueue(self.timers)
-        self.metrics = Metrics()
+        self.metrics = OperatorMetrics()
         client = cast(KubeClient, self.lists)
         self.sweeper = Sweeper(client, self.cache, self.queue, self.metrics, monotonic=self.timers.time, wall=lambda: 1234.0)
 
@@ -88,7 +88,7 @@ async def test_forgets_phantoms_and_queues_the_jobs_they_belonged_to(bench: Benc
 async def test_what_a_watch_shows_during_the_list_is_kept(bench: Bench) -> None:
     class Racing(FakeLists):
         async def list_pages(
-            self, resource: Resource, namespace: str | None = None, *, label_selector: str | None = None
+            self, resource: ResourceKind, namespace: str | None = None, *, label_selector: str | None = None
         ) -> AsyncIterator[list[KubeObject]]:
             if resource is JOBS:
                 bench.cache.put_job(job_body("new", uid="new"))

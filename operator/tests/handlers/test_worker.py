@@ -11,7 +11,7 @@ from fake_timers import FakeTimers
 
 from fairlead.api.schema import InvalidResourceError
 from fairlead.handlers.queue import Backoff, WorkQueue
-from fairlead.handlers.worker import STUCK_SECONDS, ErrorPolicy, Loop, NotHealthyError, Response, Worker, response_to
+from fairlead.handlers.worker import STUCK_SECONDS, BackgroundLoop, ErrorPolicy, ErrorResponse, NotHealthyError, Worker, response_to
 from fairlead.kube.errors import ConflictError, ForbiddenError, InvalidError, RefusedError, ThrottledError, UnavailableError
 from fairlead.kube.objects.build import BuildError
 
@@ -19,19 +19,19 @@ from fairlead.kube.objects.build import BuildError
 @pytest.mark.parametrize(
     ("error", "response"),
     [
-        (ConflictError("old"), Response("Conflict", logging.DEBUG)),
-        (ThrottledError("later", retry_after_seconds=17), Response("Throttled", logging.DEBUG, delay_seconds=17.0)),
-        (ThrottledError("later"), Response("Throttled", logging.DEBUG, delay_seconds=5.0)),
-        (UnavailableError("down", retry_after_seconds=17), Response("Unavailable", logging.WARNING)),
-        (ForbiddenError("no right"), Response("Forbidden", logging.WARNING)),
-        (RefusedError("quota"), Response("Refused", logging.WARNING)),
-        (InvalidError("no such field"), Response("Invalid", logging.ERROR)),
-        (InvalidResourceError("spec.network"), Response("InvalidResource", logging.ERROR, retries=False)),
-        (BuildError("no endpoint"), Response("Build", logging.ERROR, is_defect=True)),
-        (ZeroDivisionError(), Response("Internal", logging.ERROR, is_defect=True)),
+        (ConflictError("old"), ErrorResponse("Conflict", logging.DEBUG)),
+        (ThrottledError("later", retry_after_seconds=17), ErrorResponse("Throttled", logging.DEBUG, delay_seconds=17.0)),
+        (ThrottledError("later"), ErrorResponse("Throttled", logging.DEBUG, delay_seconds=5.0)),
+        (UnavailableError("down", retry_after_seconds=17), ErrorResponse("Unavailable", logging.WARNING)),
+        (ForbiddenError("no right"), ErrorResponse("Forbidden", logging.WARNING)),
+        (RefusedError("quota"), ErrorResponse("Refused", logging.WARNING)),
+        (InvalidError("no such field"), ErrorResponse("Invalid", logging.ERROR)),
+        (InvalidResourceError("spec.network"), ErrorResponse("InvalidResource", logging.ERROR, retries=False)),
+        (BuildError("no endpoint"), ErrorResponse("Build", logging.ERROR, is_defect=True)),
+        (ZeroDivisionError(), ErrorResponse("Internal", logging.ERROR, is_defect=True)),
     ],
 )
-def test_an_error_is_answered_by_its_own_properties(error: Exception, response: Response) -> None:
+def test_an_error_is_answered_by_its_own_properties(error: Exception, response: ErrorResponse) -> None:
     assert response_to(error) == response
 
 
@@ -112,7 +112,7 @@ async def test_a_loop_that_ends_by_itself_is_known_by_name() -> None:
     async def run() -> None:
         return
 
-    loop = Loop("sweeper", run, lambda: {"last_list_seconds": 1.0})
+    loop = BackgroundLoop("sweeper", run, lambda: {"last_list_seconds": 1.0})
     loop.start()
     await asyncio.sleep(0)
     await asyncio.sleep(0)

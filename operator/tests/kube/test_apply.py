@@ -8,9 +8,11 @@ from kube_objects import TEMPLATE, UID, job_body
 
 from fairlead.api import names
 from fairlead.api.transferjob import TransferJob, TransferJobStatus
-from fairlead.core.model import AnnotatePod, CreateCredentials, CreatePod, DeletePod, EmitEvent, Endpoint, Plan, Role
+from fairlead.core.observed import Role
+from fairlead.core.plan import AnnotatePod, CreateCredentials, CreatePod, DeletePod, EmitEvent, Plan
+from fairlead.core.reports import MoverEndpoint
 from fairlead.kube.apply import Applier
-from fairlead.kube.client import KubeClient, KubeObject, Resource
+from fairlead.kube.client import KubeClient, KubeObject, ResourceKind
 from fairlead.kube.errors import (
     AlreadyExistsError,
     ConflictError,
@@ -42,22 +44,22 @@ class FakeClient:
         if f"{verb} {resource}" in self.failures:
             raise self.failures[f"{verb} {resource}"]
 
-    async def get(self, resource: Resource, namespace: str, name: str) -> KubeObject:
+    async def get(self, resource: ResourceKind, namespace: str, name: str) -> KubeObject:
         self._note("get", resource.plural, name)
         return self.stored[name]
 
-    async def create(self, resource: Resource, namespace: str, body: KubeObject) -> KubeObject:
+    async def create(self, resource: ResourceKind, namespace: str, body: KubeObject) -> KubeObject:
         self._note("create", resource.plural, body)
         return body
 
     async def merge_patch(
-        self, resource: Resource, namespace: str, name: str, body: KubeObject, *, subresource: str | None = None
+        self, resource: ResourceKind, namespace: str, name: str, body: KubeObject, *, subresource: str | None = None
     ) -> KubeObject:
         self._note("patch", f"{resource.plural}/{subresource}" if subresource else resource.plural, body)
         self.version += 1
         return job_body(resourceVersion=str(self.version), finalizers=body["metadata"].get("finalizers", []))
 
-    async def delete(self, resource: Resource, namespace: str, name: str, **preconditions: Any) -> None:
+    async def delete(self, resource: ResourceKind, namespace: str, name: str, **preconditions: Any) -> None:
         self._note("delete", resource.plural, {"name": name, **preconditions})
 
     def steps(self) -> list[str]:
@@ -96,7 +98,7 @@ async def test_steps_come_in_an_order_that_a_crash_cannot_spoil(bench: Bench) ->
         finalizer=True,
         credentials=(CreateCredentials(1),),
         deletes=(DeletePod("old", "u", "3"),),
-        creates=(RECEIVER, CreatePod(Role.SENDER, 1, "dtn-a", 24004, Endpoint("data0", "198.19.0.2", 24000))),
+        creates=(RECEIVER, CreatePod(Role.SENDER, 1, "dtn-a", 24004, MoverEndpoint("data0", "198.19.0.2", 24000))),
         annotations=(AnnotatePod("p", "u", {"a": "b"}),),
         status=TransferJobStatus(phase="Pending"),
         events=(EmitEvent("Accepted", "fine"),),

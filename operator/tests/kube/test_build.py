@@ -16,13 +16,16 @@ from kube_objects import TEMPLATE, UID, attached_job, job
 
 from fairlead.api import names
 from fairlead.api.transferjob import TransferJob
-from fairlead.core.model import CreatePod, Endpoint, KnownBackground, KnownPath, Role
+from fairlead.core.observed import Role
+from fairlead.core.paths.model import KnownBackground, KnownPath
+from fairlead.core.plan import CreatePod
+from fairlead.core.reports import MoverEndpoint
 from fairlead.kube.objects.build import BuildError, build_pod, build_secret
 from fairlead.kube.objects.credentials import Credentials
 from fairlead.kube.objects.template import Image, MoverTemplate
 
 GOLDEN = Path(__file__).parent / "golden"
-RECEIVER = Endpoint("data0", "198.19.0.2", 24000)
+RECEIVER = MoverEndpoint("data0", "198.19.0.2", 24000)
 RECEIVE = CreatePod(Role.RECEIVER, 1, "dtn-b", 24000)
 SEND = CreatePod(Role.SENDER, 1, "dtn-a", 24004, RECEIVER)
 CLEAN = CreatePod(Role.CLEANER, 3, "dtn-b", 0)
@@ -219,7 +222,7 @@ def test_a_sender_needs_a_receiver_to_connect_to() -> None:
 
 
 def test_connects_to_an_ipv6_address_in_brackets() -> None:
-    action = CreatePod(Role.SENDER, 1, "dtn-a", 24004, Endpoint("data0", "2001:db8::2", 24000))
+    action = CreatePod(Role.SENDER, 1, "dtn-a", 24004, MoverEndpoint("data0", "2001:db8::2", 24000))
     assert "--connect=[2001:db8::2]:24000" in build_pod(job(), action, TEMPLATE)["spec"]["containers"][0]["args"]
 
 

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from kube_objects import UID, pod_body
 
 from fairlead.api import names
-from fairlead.core.model import MoverPod, OutcomeReport, PodPhase, Role, Switch
+from fairlead.core.observed import MoverPod, PodPhase, Role
+from fairlead.core.reports import OutcomeReport, SwitchReport
 from fairlead.kube.observe.forms import printable
 from fairlead.kube.observe.pods import parse_verdict, read_owned_pod
 
@@ -301,7 +302,7 @@ def test_tells_what_was_handed_on_and_what_was_seen_in_mid_transfer() -> None:
     advice = _with_advisor(json.dumps(later)).advice
     assert advice is not None
     assert (advice.decision.recalled, advice.decision.background_abstained) == (True, True)
-    assert advice.decision.switches == (Switch(datetime(2026, 1, 1, 0, 1, tzinfo=UTC), "cubic", "bbr", "x"),)
+    assert advice.decision.switches == (SwitchReport(datetime(2026, 1, 1, 0, 1, tzinfo=UTC), "cubic", "bbr", "x"),)
     assert advice.outcome is None
 
 

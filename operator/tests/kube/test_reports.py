@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from fairlead.core.model import MoverPod, PodPhase, Role
+from fairlead.core.observed import MoverPod, PodPhase, Role
 from fairlead.kube.observe.pods import OFFSETS, PORT_ADVISOR, PORT_HTTP
 from fairlead.kube.observe.reports import ReportReader
 

@@ -6,11 +6,10 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from fairlead.api.networkpath import NetworkPath
-from fairlead.core.model import KnownBackground
-from fairlead.core.paths.model import Ends, Measurement, Probe, Transfer
+from fairlead.core.paths.model import KnownBackground, Measurement, PathEnds, PathProbe, PathTransfer
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
-ENDS = Ends("dtn-a", "data0", "dtn-b", "data0")
+ENDS = PathEnds("dtn-a", "data0", "dtn-b", "data0")
 CLASSES = ("B0-C0", "B0-C1", "B1-C0", "B1-C1", "B1-B1", "C1-C1")
 
 
@@ -18,8 +17,8 @@ def ago(**parts: float) -> datetime:
     return NOW - timedelta(**parts)
 
 
-def a_probe(at: datetime = NOW, rtt: float = 0.0602, minimum: float = 0.06, loss: float | None = 0.001) -> Probe:
-    return Probe(at, rtt, minimum, loss)
+def a_probe(at: datetime = NOW, rtt: float = 0.0602, minimum: float = 0.06, loss: float | None = 0.001) -> PathProbe:
+    return PathProbe(at, rtt, minimum, loss)
 
 
 def a_background(at: datetime = NOW, name: str = "B1-C0", probability: float = 0.9, **fields: Any) -> KnownBackground:
@@ -37,8 +36,8 @@ def a_background(at: datetime = NOW, name: str = "B1-C0", probability: float = 0
     return KnownBackground(**{**known, **fields})
 
 
-def a_transfer(at: datetime = NOW, rate: float = 187e6, streams: int = 8, coefficient: float | None = None) -> Transfer:
-    return Transfer(at, "cubic", streams, rate, coefficient)
+def a_transfer(at: datetime = NOW, rate: float = 187e6, streams: int = 8, coefficient: float | None = None) -> PathTransfer:
+    return PathTransfer(at, "cubic", streams, rate, coefficient)
 
 
 def measured(job: str = "job-1", attempt: int = 1, **parts: Any) -> Measurement:
@@ -46,7 +45,7 @@ def measured(job: str = "job-1", attempt: int = 1, **parts: Any) -> Measurement:
 
 
 def path_body(
-    name: str = "a-b", *, ends: Ends = ENDS, created: str = "2026-01-01T00:00:00Z", status: dict[str, Any] | None = None, **spec: Any
+    name: str = "a-b", *, ends: PathEnds = ENDS, created: str = "2026-01-01T00:00:00Z", status: dict[str, Any] | None = None, **spec: Any
 ) -> dict[str, Any]:
     def end(node: str, interface: str | None) -> dict[str, str]:
         return {"node": node} | ({"interface": interface} if interface else {})

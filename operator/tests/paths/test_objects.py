@@ -9,10 +9,10 @@ import pytest
 from path_builders import ENDS, NOW, a_path, a_probe, a_transfer, measured
 
 from fairlead.api.networkpath import NetworkPath, NetworkPathStatus
-from fairlead.core.paths.model import Ends, Lease
+from fairlead.core.paths.model import Lease, PathEnds
 from fairlead.core.paths.objects import REFRESH, choose, ends_of_spec, refused_status, spec_of, status_after, twins, write_after
 
-ANY = Ends("dtn-a", None, "dtn-b", None)
+ANY = PathEnds("dtn-a", None, "dtn-b", None)
 LEASE = Lease("job-1", 1, NOW + timedelta(seconds=40))
 
 
@@ -29,7 +29,7 @@ def test_the_path_that_names_most_interfaces_stands_for_the_ends_and_of_equals_t
         "loose",
         loose,
         a_path("other", ends=replace(ENDS, source_interface="data1")),
-        a_path("back", ends=Ends("dtn-b", None, "dtn-a", None)),
+        a_path("back", ends=PathEnds("dtn-b", None, "dtn-a", None)),
     )
     _named("old", a_path("young", created="2026-01-01T00:00:01Z"), a_path("old"))
     _named("a", a_path("b"), a_path("a"))

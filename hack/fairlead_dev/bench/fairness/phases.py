@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from fairlead.core.fairness.model import Stage
+from fairlead.core.fairness.model import JobStage
 from fairlead.core.fairness.summary import measured_jain
 from fairlead_dev.bench.fairness.bed.disk import SlowDisk, slow_disk
 from fairlead_dev.bench.fairness.bed.movers import RunningJob
@@ -158,7 +158,7 @@ class _Managed:
             self._record.writes.append(Write(now_s, name, self._record_before(name), 0.0))
         for name in event.arrive:
             self._waiting[name] = BY_NAME[name]
-            self._control.note(BY_NAME[name].participant(Stage.ASKING), now_s)
+            self._control.note(BY_NAME[name].participant(JobStage.ASKING), now_s)
         if event.weights is not None:
             self._control.change_rules(rules(event.weights))
 
@@ -197,7 +197,9 @@ def unmanaged(mover: MoverProgram, scratch: Path, names: Sequence[str], seconds:
     with phase(mover, scratch) as made:
         for name in names:
             made.start(BY_NAME[name], None)
-        wait_until(lambda: all(job.participant().stage is Stage.FLOWING for job in made.jobs.values()), "data of every job", START_LIMIT_S)
+        wait_until(
+            lambda: all(job.participant().stage is JobStage.FLOWING for job in made.jobs.values()), "data of every job", START_LIMIT_S
+        )
         record = Record(time.monotonic())
         time.sleep(seconds)
         made.check()
@@ -217,7 +219,9 @@ def changes(mover: MoverProgram, scratch: Path, seconds: float) -> Record:
     with phase(mover, scratch) as made:
         for name in LATENCY_JOBS:
             made.start(BY_NAME[name], LOW_BPS)
-        wait_until(lambda: all(job.participant().stage is Stage.FLOWING for job in made.jobs.values()), "data of every job", START_LIMIT_S)
+        wait_until(
+            lambda: all(job.participant().stage is JobStage.FLOWING for job in made.jobs.values()), "data of every job", START_LIMIT_S
+        )
         record = Record(time.monotonic())
         caps = dict.fromkeys(LATENCY_JOBS, LOW_BPS)
         # Random, so that no rhythm of the mover's looks at the file can be met.

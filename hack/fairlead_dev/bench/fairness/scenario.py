@@ -7,10 +7,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from fairlead.api.fairnesspolicy import FairnessPolicy
-from fairlead.core.allocation import Job, Link, Tenant, allocate
-from fairlead.core.ends import End
-from fairlead.core.fairness.model import Participant, Stage
-from fairlead.core.fairness.rules import Rules, read_rules
+from fairlead.core.allocation import AllocationJob, AllocationLink, AllocationTenant, allocate
+from fairlead.core.fairness.model import JobStage, Participant
+from fairlead.core.fairness.rules import PolicyRules, read_rules
+from fairlead.core.paths.model import End
 
 DEVICE = "data0"
 HEADROOM = 0.1
@@ -53,7 +53,7 @@ class JobSpec:
     weight: int = 100
     disk_bps: float | None = None
 
-    def participant(self, stage: Stage) -> Participant:
+    def participant(self, stage: JobStage) -> Participant:
         """The job as the fairness loop sees it, without anything measured."""
         ends = End(self.source, DEVICE), End(self.destination, DEVICE)
         return Participant(self.name, self.tenant, self.name, *ends, stage, weight=self.weight, attempt=1)
@@ -139,7 +139,7 @@ def intervals(timeline: Iterable[Event], end_s: float) -> list[Interval]:
     return found
 
 
-def rules(weights: Mapping[str, int]) -> Rules:
+def rules(weights: Mapping[str, int]) -> PolicyRules:
     """The policy as the operator reads it. A tenant has one namespace, of its own name."""
     links = [
         {
@@ -167,7 +167,7 @@ def links_of(job: JobSpec) -> tuple[str, ...]:
 def due_bps(names: Iterable[str], weights: Mapping[str, int]) -> dict[str, float]:
     """What each of these jobs is due on the network, in bits per second, if all is known: also what a disk gives."""
     jobs = [
-        Job(
+        AllocationJob(
             job.name,
             job.tenant,
             links_of(job),
@@ -176,6 +176,6 @@ def due_bps(names: Iterable[str], weights: Mapping[str, int]) -> dict[str, float
         )
         for job in map(BY_NAME.__getitem__, sorted(names))
     ]
-    links = [Link(link.name, link.rate_bps, link.rate_bps * HEADROOM) for link in LINKS]
-    tenants = [Tenant(name, float(weight)) for name, weight in weights.items()]
+    links = [AllocationLink(link.name, link.rate_bps, link.rate_bps * HEADROOM) for link in LINKS]
+    tenants = [AllocationTenant(name, float(weight)) for name, weight in weights.items()]
     return dict(allocate(links, tenants, jobs).jobs)

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from fairlead.core.fairness.model import Stage
+from fairlead.core.fairness.model import JobStage
 from fairlead_dev.bench.fairness.scenario import (
     BY_NAME,
     END_S,
@@ -70,5 +70,5 @@ def test_the_policy_means_the_same_links_as_the_bench() -> None:
         {link.name: link.available_bps for link in LINKS}
     )
     for job in JOBS:
-        assert policy.links_of(job.participant(Stage.ASKING)) == links_of(job)
+        assert policy.links_of(job.participant(JobStage.ASKING)) == links_of(job)
         assert policy.tenant(job.tenant).weight == WEIGHTS[job.tenant]

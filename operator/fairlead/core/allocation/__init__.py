@@ -11,15 +11,33 @@ import numpy as np
 
 from fairlead.core.allocation.guarantees import KeptGuarantees, keep_guarantees
 from fairlead.core.allocation.jain import grouped_jain_index, jain_index
-from fairlead.core.allocation.model import Allocation, AllocationInputError, Job, Link, LinkShare, Tenant, TenantShare
+from fairlead.core.allocation.model import (
+    Allocation,
+    AllocationInputError,
+    AllocationJob,
+    AllocationLink,
+    AllocationTenant,
+    LinkShare,
+    TenantShare,
+)
 from fairlead.core.allocation.problem import Problem, build
 from fairlead.core.allocation.solver import Solution, solve
 from fairlead.core.allocation.waterfill import totals
 
-__all__ = ["Allocation", "AllocationInputError", "Job", "Link", "LinkShare", "Tenant", "TenantShare", "allocate", "jain_index"]
+__all__ = [
+    "Allocation",
+    "AllocationInputError",
+    "AllocationJob",
+    "AllocationLink",
+    "AllocationTenant",
+    "LinkShare",
+    "TenantShare",
+    "allocate",
+    "jain_index",
+]
 
 
-def allocate(links: Iterable[Link], tenants: Iterable[Tenant], jobs: Iterable[Job]) -> Allocation:
+def allocate(links: Iterable[AllocationLink], tenants: Iterable[AllocationTenant], jobs: Iterable[AllocationJob]) -> Allocation:
     """The fair rate of every job. Raises AllocationInputError; the order of the input does not matter."""
     problem = build(links, tenants, jobs)
     kept = keep_guarantees(problem)

@@ -21,7 +21,7 @@ class AllocationInputError(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Link:
+class AllocationLink:
     """A shared link in one direction. `headroom_bps` of its capacity is left for other people's traffic."""
 
     name: str
@@ -35,7 +35,7 @@ class Link:
 
 
 @dataclass(frozen=True, slots=True)
-class Tenant:
+class AllocationTenant:
     """Who shares. The guarantee and the limit hold on each link by itself, for the tenant's jobs there together."""
 
     name: str
@@ -45,7 +45,7 @@ class Tenant:
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
+class AllocationJob:
     """A transfer with one rate on all of `links`. `demand_bps` is what it can use at most, however much it may have."""
 
     name: str

@@ -9,7 +9,7 @@ from typing import Protocol, TypeVar
 
 import numpy as np
 
-from fairlead.core.allocation.model import AllocationInputError, Job, Link, Tenant
+from fairlead.core.allocation.model import AllocationInputError, AllocationJob, AllocationLink, AllocationTenant
 from fairlead.core.allocation.waterfill import Floats, Indices
 
 _EXTREME_WEIGHT = 1e9
@@ -23,9 +23,9 @@ class Problem:
     the number of its slice there, or -1 beyond its last link.
     """
 
-    links: Sequence[Link]
-    tenants: Sequence[Tenant]
-    jobs: Sequence[Job]
+    links: Sequence[AllocationLink]
+    tenants: Sequence[AllocationTenant]
+    jobs: Sequence[AllocationJob]
     available: Floats
     job_tenant: Indices
     job_weight: Floats
@@ -39,7 +39,7 @@ class Problem:
     slice_limit: Floats
 
 
-def build(links: Iterable[Link], tenants: Iterable[Tenant], jobs: Iterable[Job]) -> Problem:
+def build(links: Iterable[AllocationLink], tenants: Iterable[AllocationTenant], jobs: Iterable[AllocationJob]) -> Problem:
     """Check and sort the input. Raises AllocationInputError naming the first place that is wrong, in the order given."""
     links, tenants, jobs = tuple(links), tuple(tenants), tuple(jobs)
     _check_links(links)
@@ -92,7 +92,7 @@ def _by_name(items: Sequence[_N]) -> tuple[_N, ...]:
     return tuple(sorted(items, key=lambda item: item.name))
 
 
-def _check_links(links: Sequence[Link]) -> None:
+def _check_links(links: Sequence[AllocationLink]) -> None:
     _check_unique("links", links)
     for number, link in enumerate(links):
         _check_positive(f"links[{number}].capacity", link.capacity_bps, "give the link's rate, e.g. 10G")
@@ -107,13 +107,13 @@ def _check_links(links: Sequence[Link]) -> None:
             )
 
 
-def _check_tenants(tenants: Sequence[Tenant]) -> None:
+def _check_tenants(tenants: Sequence[AllocationTenant]) -> None:
     _check_unique("tenants", tenants)
     for number, tenant in enumerate(tenants):
         _check_shares(f"tenants[{number}]", tenant)
 
 
-def _check_jobs(jobs: Sequence[Job], links: Sequence[Link], tenants: Sequence[Tenant]) -> None:
+def _check_jobs(jobs: Sequence[AllocationJob], links: Sequence[AllocationLink], tenants: Sequence[AllocationTenant]) -> None:
     _check_unique("jobs", jobs)
     link_names, tenant_names = {link.name for link in links}, {tenant.name for tenant in tenants}
     for number, job in enumerate(jobs):
@@ -143,7 +143,7 @@ def _check_unique(path: str, items: Sequence[_Named]) -> None:
             )
 
 
-def _check_shares(path: str, holder: Tenant | Job) -> None:
+def _check_shares(path: str, holder: AllocationTenant | AllocationJob) -> None:
     _check_positive(f"{path}.weight", holder.weight, "give a number above zero, e.g. 100")
     if not 1.0 / _EXTREME_WEIGHT <= holder.weight <= _EXTREME_WEIGHT:
         raise AllocationInputError(f"{path}.weight", f"{holder.weight} is out of range", "weights are relative: use numbers like 1 to 1000")

@@ -16,7 +16,7 @@ from enum import Enum
 
 from fairlead.api.quantity import format_rate_rounded
 from fairlead.core.fairness.model import Admissions, Participant, Waiting
-from fairlead.core.fairness.rules import LinkRule, Rules
+from fairlead.core.fairness.rules import LinkRule, PolicyRules
 
 LEAST_BPS = 1e6
 """What every job needs to make progress: a block every ten seconds."""
@@ -33,7 +33,7 @@ def least_bps(links: Iterable[LinkRule]) -> float:
     return min([LEAST_BPS, *(LEAST_PART * link.available_bps for link in links)])
 
 
-def narrow_links(rules: Rules) -> tuple[str, ...]:
+def narrow_links(rules: PolicyRules) -> tuple[str, ...]:
     """The links on which the tenants' guarantees do not fit all at once. There only tenants with jobs count, or such a link were closed to
     all others for those who may never use it.
     """
@@ -67,7 +67,7 @@ class _Obstacle:
 class _Promises:
     """What is promised on each link, by tenant. Local to one call of `admit`."""
 
-    rules: Rules
+    rules: PolicyRules
     narrow: frozenset[str]
     open_bps: Mapping[str, float] = field(default_factory=dict)
     """What others' traffic leaves of links; all that is available where it is not told."""
@@ -127,7 +127,7 @@ class _Promises:
 class _Lines:
     """Who waits where, in order. Local to one call of `admit`."""
 
-    rules: Rules
+    rules: PolicyRules
     now: float
     jobs: dict[_Line, list[Participant]] = field(default_factory=lambda: defaultdict(list))
     closed_since: dict[_Line, float] = field(default_factory=dict)
@@ -151,7 +151,7 @@ class _Lines:
 
 
 def admit(
-    rules: Rules,
+    rules: PolicyRules,
     holders: Iterable[Participant],
     askers: Iterable[Participant],
     now: float,
@@ -235,7 +235,7 @@ def _rank(job: Participant, now: float) -> float:
     return job.priority + max(0.0, now - job.asked_at) / AGEING_SECONDS
 
 
-def _impossible(rules: Rules, job: Participant, link: str, lack: _Lack) -> str:
+def _impossible(rules: PolicyRules, job: Participant, link: str, lack: _Lack) -> str:
     tenant = rules.tenant(job.namespace)
     if lack is _Lack.TENANT:
         most = f"the limit of tenant {tenant.name}, {format_rate_rounded(tenant.limit_bps)}"

@@ -25,7 +25,7 @@ _GROWS = 1.1
 
 
 @dataclass(frozen=True, slots=True)
-class Usage:
+class JobUsage:
     """What a job was measured to use: lately (one round) and on average (two rounds)."""
 
     recent_bps: float
@@ -41,7 +41,7 @@ class Demand:
     wants_since: float | None = None
     """Since when a limited job uses all that it may."""
 
-    def after(self, usage: Usage | None, cap_bps: float | None, now: float, least_bps: float = 0.0) -> Demand:
+    def after(self, usage: JobUsage | None, cap_bps: float | None, now: float, least_bps: float = 0.0) -> Demand:
         """The demand in view of what the job used under `cap_bps`. It has `least_bps` however little it uses."""
         if usage is None or cap_bps is None:
             return self

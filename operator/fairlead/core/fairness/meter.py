@@ -19,7 +19,7 @@ _LOOKS = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Sample:
+class CounterReading:
     """A counter at a moment."""
 
     at: float
@@ -30,14 +30,14 @@ class Sample:
 class Meter:
     """The last looks at one counter, oldest first."""
 
-    samples: tuple[Sample, ...] = ()
+    samples: tuple[CounterReading, ...] = ()
 
     def noted(self, at: float, count: int) -> Meter:
         """With one more look. A counter that fell has been started anew."""
         if self.samples and (count < self.samples[-1].count or at <= self.samples[-1].at):
-            return Meter((Sample(at, count),)) if count < self.samples[-1].count else self
+            return Meter((CounterReading(at, count),)) if count < self.samples[-1].count else self
         kept = tuple(sample for sample in self.samples if sample.at >= at - KEPT_SECONDS)
-        return Meter((*kept, Sample(at, count)))
+        return Meter((*kept, CounterReading(at, count)))
 
     def rate_bps(self, now: float, window_seconds: float) -> float | None:
         """The mean rate over about the last `window_seconds`; None if nobody looked lately, or only once."""
@@ -57,7 +57,7 @@ class Meter:
         first, last = self.samples[max(later, 1) - 1], self.samples[max(later, 1)]
         return max(0.0, first.count + (last.count - first.count) * (at - first.at) / (last.at - first.at))
 
-    def window(self, now: float, window_seconds: float) -> tuple[Sample, Sample] | None:
+    def window(self, now: float, window_seconds: float) -> tuple[CounterReading, CounterReading] | None:
         """The two looks from which `rate_bps` follows."""
         if len(self.samples) < 2 or now - self.samples[-1].at > STALE_SECONDS:
             return None

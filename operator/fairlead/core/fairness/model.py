@@ -1,23 +1,18 @@
-"""What a round of the fairness loop looks at and what it concludes."""
+"""What a round of the fairness loop starts from, the jobs, and what it concludes, their shares."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from enum import Enum
+from enum import Enum, StrEnum
 
-from fairlead.api.names import CONTROLLER
-from fairlead.api.reasons import ConditionType, Reason
-from fairlead.api.spec import Bandwidth
+from fairlead.api.reasons import Reason
 from fairlead.core.cap_excess import Arrived
-from fairlead.core.ends import End, ends_of
-from fairlead.core.fairness.meter import Sample
-from fairlead.core.model import Observed, Progress
-
-_MOVING = "Transferring"
+from fairlead.core.fairness.meter import CounterReading
+from fairlead.core.paths.model import End
 
 
-class Stage(Enum):
+class JobStage(Enum):
     """How far a job is, as far as links are concerned."""
 
     ASKING = "asking"
@@ -35,7 +30,7 @@ class InterfaceCount:
     node: str
     interface: str
     direction: str
-    total: Sample
+    total: CounterReading
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +42,7 @@ class Participant:
     name: str
     source: End
     destination: End
-    stage: Stage
+    stage: JobStage
     weight: int = 100
     guarantee_bps: float = 0.0
     limit_bps: float = math.inf
@@ -57,7 +52,7 @@ class Participant:
     cap_bps: float | None = None
     """The cap that its status says is in force."""
     attempt: int = 0
-    sent: Sample | None = None
+    sent: CounterReading | None = None
     """IP bytes that this attempt has sent, as the sender's sockets count; None while nobody says."""
     counts: tuple[InterfaceCount, ...] = ()
     arrived: Arrived | None = None
@@ -84,61 +79,27 @@ class Admissions:
     """Why jobs that have started do not get the higher guarantee which they want."""
 
 
-def participant_of(observed: Observed, *, asks: bool, now: float) -> Participant | None:
-    """The job as the fairness loop sees it; None if it neither has nor asks for a share."""
-    job, status = observed.job, observed.job.status
-    if job.spec.managed_by != CONTROLLER or job.deleting or status.finished or job.spec.suspend:
-        return None
-    attempt = observed.latest_attempt
-    backing_off = status.last_failure is not None and status.last_failure.attempt == attempt
-    if observed.attempt_under_way or backing_off:
-        stage = Stage.FLOWING if _flows(observed) else Stage.HOLDING
-    elif asks:
-        stage = Stage.ASKING
-    else:
-        return None
-    bandwidth = job.spec.bandwidth or Bandwidth()
-    limit_bps = bandwidth.limit_bps
-    scheduled = status.condition(ConditionType.SCHEDULED)
-    waits = scheduled is not None and scheduled.status == "False" and scheduled.reason == Reason.WAITING_FOR_LINK
-    reports = observed.reports
-    source, destination = ends_of(observed, attempt)
-    return Participant(
-        uid=job.metadata.uid,
-        namespace=job.metadata.namespace,
-        name=job.metadata.name,
-        source=source,
-        destination=destination,
-        stage=stage,
-        weight=bandwidth.weight,
-        guarantee_bps=bandwidth.guarantee_bps,
-        limit_bps=math.inf if limit_bps is None else limit_bps,
-        priority=job.spec.priority,
-        asked_at=scheduled.last_transition_time.timestamp() if waits and scheduled else now,
-        cap_bps=status.cap_bps,
-        attempt=attempt,
-        sent=_sent(reports.sender),
-        counts=_counts(source, reports.sender) + _counts(destination, reports.receiver),
-        arrived=reports.receiver.arrived if reports.receiver else None,
-    )
+class Admission(StrEnum):
+    """Whether a job may start as far as links are concerned."""
+
+    UNDECIDED = "Undecided"
+    ADMITTED = "Admitted"
+    WAITING = "Waiting"
 
 
-def _flows(observed: Observed) -> bool:
-    reports = observed.reports
-    said = [progress.stage for progress in (reports.sender, reports.receiver) if progress is not None]
-    return _MOVING in said if said else observed.job.status.is_true(ConditionType.PATH_PROBED)
+@dataclass(frozen=True, slots=True)
+class JobShare:
+    """What the policy in force means for one job now."""
 
-
-def _counts(end: End, progress: Progress | None) -> tuple[InterfaceCount, ...]:
-    if progress is None or end.node is None or end.interface is None:
-        return ()
-    both = (("Transmit", progress.interface_bytes_sent), ("Receive", progress.interface_bytes_received))
-    return tuple(
-        InterfaceCount(end.node, end.interface, direction, Sample(progress.read_at, total))
-        for direction, total in both
-        if total is not None
-    )
-
-
-def _sent(sender: Progress | None) -> Sample | None:
-    return None if sender is None or sender.wire_bytes is None else Sample(sender.read_at, sender.wire_bytes)
+    admission: Admission
+    cap_bps: int | None = None
+    """Its share; None if it crosses no link of the policy."""
+    hold: bool = False
+    """Leave the cap as it is: nothing is known yet that would change it."""
+    at_receiver: bool = False
+    """One of the links is what the receiver gets: its pod has the share too."""
+    ceiling_bps: int | None = None
+    """More than its share can ever be, others' traffic and other jobs left out; None if it crosses no link of the policy."""
+    reason: Reason = Reason.WAITING_FOR_LINK
+    message: str = ""
+    """Why it waits, or why its guarantee is less than it asks for."""

@@ -11,13 +11,12 @@ from fairlead.api.quantity import format_rate_rounded
 from fairlead.api.reasons import Reason
 from fairlead.core.allocation import Allocation
 from fairlead.core.fairness.admission import admit, least_bps
-from fairlead.core.fairness.demand import Demand, Usage
-from fairlead.core.fairness.meter import KEPT_SECONDS, Foreign, Meter, Sample
-from fairlead.core.fairness.model import Admissions, Participant, Stage
-from fairlead.core.fairness.rules import InterfaceKey, LinkRule, Rules
+from fairlead.core.fairness.demand import Demand, JobUsage
+from fairlead.core.fairness.meter import KEPT_SECONDS, CounterReading, Foreign, Meter
+from fairlead.core.fairness.model import Admission, Admissions, JobShare, JobStage, Participant
+from fairlead.core.fairness.rules import InterfaceKey, LinkRule, PolicyRules
 from fairlead.core.fairness.settle import OBEYED_SECONDS, Cap, Room, settle
 from fairlead.core.fairness.shares import ceiling_bps, fair_shares
-from fairlead.core.model import Admission, Standing
 
 ROUND_SECONDS = 5.0
 """The time between two rounds while nothing happens; also over what a rate is measured."""
@@ -28,7 +27,7 @@ _BITS = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Flow:
+class JobFlow:
     """What a job was measured to send through which interfaces. `until` is when it stopped, None while it goes on."""
 
     interfaces: frozenset[InterfaceKey]
@@ -41,7 +40,7 @@ class Flow:
 
 
 @dataclass(frozen=True, slots=True)
-class Memory:
+class RoundMemory:
     """What a round leaves to the next."""
 
     caps: Mapping[str, Cap] = field(default_factory=dict)
@@ -50,14 +49,14 @@ class Memory:
     admitted: frozenset[str] = frozenset()
     guarantees_bps: Mapping[str, float] = field(default_factory=dict)
     """What jobs were guaranteed when they were admitted, or since. Without it, what they ask for counts as given."""
-    flows: Mapping[str, Flow] = field(default_factory=dict)
+    flows: Mapping[str, JobFlow] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
+class RoundInput:
     """What one round looks at."""
 
-    rules: Rules
+    rules: PolicyRules
     jobs: tuple[Participant, ...]
     meters: Mapping[str, Meter]
     """Bytes that jobs have sent, by UID."""
@@ -66,11 +65,11 @@ class Facts:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class RoundResult:
     """What one round concludes."""
 
-    standings: Mapping[str, Standing]
-    memory: Memory
+    job_shares: Mapping[str, JobShare]
+    memory: RoundMemory
     admissions: Admissions
     routes: Mapping[str, tuple[str, ...]]
     """The links of every job that crosses any."""
@@ -85,16 +84,16 @@ class Outcome:
     again_seconds: float
 
 
-def run_round(facts: Facts, memory: Memory, now: float) -> Outcome:
+def run_round(facts: RoundInput, memory: RoundMemory, now: float) -> RoundResult:
     """Admits, measures, shares and settles once. Raises AllocationInputError if rules and jobs contradict each other."""
     rules = facts.rules
     routes = {job.uid: route for job in facts.jobs if (route := rules.links_of(job))}
     wanted = [job for job in facts.jobs if job.uid in routes]
-    holders = [_as_given(job, memory) for job in wanted if job.stage is not Stage.ASKING or job.uid in memory.admitted]
+    holders = [_as_given(job, memory) for job in wanted if job.stage is not JobStage.ASKING or job.uid in memory.admitted]
     holding = {job.uid: job for job in holders}
 
     flows = _flows(facts, memory.flows, holders, now)
-    ours: dict[InterfaceKey, list[Flow]] = defaultdict(list)
+    ours: dict[InterfaceKey, list[JobFlow]] = defaultdict(list)
     for flow in flows.values():
         for key in flow.interfaces:
             ours[key].append(flow)
@@ -114,9 +113,9 @@ def run_round(facts: Facts, memory: Memory, now: float) -> Outcome:
     shares = fair_shares(rules, available, routes, {job: demands[job.uid].most_bps for job in sharing})
     known = {job.uid: memory.caps.get(job.uid) or _first_cap(job) for job in sharing}
     settled = settle(known, shares.caps_bps, Room(routes, available, floors), now)
-    return Outcome(
-        standings=_standings(facts, routes, admissions, settled.caps, holding),
-        memory=Memory(settled.caps, demands, foreign, admissions.admitted, _guarantees(facts, memory, sharing), flows),
+    return RoundResult(
+        job_shares=_job_shares(facts, routes, admissions, settled.caps, holding),
+        memory=RoundMemory(settled.caps, demands, foreign, admissions.admitted, _guarantees(facts, memory, sharing), flows),
         admissions=admissions,
         routes=routes,
         sharing=sharing,
@@ -129,25 +128,25 @@ def run_round(facts: Facts, memory: Memory, now: float) -> Outcome:
     )
 
 
-def _as_given(job: Participant, memory: Memory) -> Participant:
+def _as_given(job: Participant, memory: RoundMemory) -> Participant:
     """The job with no more of a guarantee than it was given."""
     given_bps = memory.guarantees_bps.get(job.uid, job.guarantee_bps)
     return job if job.guarantee_bps <= given_bps else replace(job, guarantee_bps=given_bps)
 
 
-def _guarantees(facts: Facts, memory: Memory, sharing: Iterable[Participant]) -> dict[str, float]:
+def _guarantees(facts: RoundInput, memory: RoundMemory, sharing: Iterable[Participant]) -> dict[str, float]:
     """What is given now; jobs that cross no link at the moment keep what they had."""
     before = memory.guarantees_bps
     return {job.uid: before[job.uid] for job in facts.jobs if job.uid in before} | {job.uid: job.guarantee_bps for job in sharing}
 
 
-def _rate(facts: Facts, job: Participant, now: float) -> float | None:
+def _rate(facts: RoundInput, job: Participant, now: float) -> float | None:
     meter = facts.meters.get(job.uid)
-    return None if meter is None or job.stage is not Stage.FLOWING else meter.rate_bps(now, _RECENT_SECONDS)
+    return None if meter is None or job.stage is not JobStage.FLOWING else meter.rate_bps(now, _RECENT_SECONDS)
 
 
-def _demand(facts: Facts, memory: Memory, job: Participant, floor_bps: float, now: float) -> Demand:
-    if job.stage is not Stage.FLOWING:
+def _demand(facts: RoundInput, memory: RoundMemory, job: Participant, floor_bps: float, now: float) -> Demand:
+    if job.stage is not JobStage.FLOWING:
         return Demand()
     before, meter, cap = memory.demands.get(job.uid, Demand()), facts.meters.get(job.uid), memory.caps.get(job.uid)
     if meter is None or cap is None or cap.bps == math.inf:
@@ -155,27 +154,30 @@ def _demand(facts: Facts, memory: Memory, job: Participant, floor_bps: float, no
     recent, steady = meter.rate_bps(now, _RECENT_SECONDS), meter.rate_bps(now, 2 * ROUND_SECONDS)
     if recent is None or steady is None:
         return before
-    return before.after(Usage(recent, steady), cap.bps, now, floor_bps)
+    return before.after(JobUsage(recent, steady), cap.bps, now, floor_bps)
 
 
-def _flows(facts: Facts, before: Mapping[str, Flow], jobs: Iterable[Participant], now: float) -> dict[str, Flow]:
+def _flows(facts: RoundInput, before: Mapping[str, JobFlow], jobs: Iterable[Participant], now: float) -> dict[str, JobFlow]:
     """Our own traffic, that of jobs which just stopped included: the interfaces' counters of the last seconds still hold it."""
     ended = {uid: flow if flow.until is not None else replace(flow, until=now) for uid, flow in before.items()}
     flows = {uid: flow for uid, flow in ended.items() if flow.until is not None and flow.until > now - KEPT_SECONDS}
     for job in jobs:
-        if job.stage is Stage.FLOWING and (meter := facts.meters.get(job.uid)) is not None:
-            flows[job.uid] = Flow(facts.rules.interfaces_of(job), meter)
+        if job.stage is JobStage.FLOWING and (meter := facts.meters.get(job.uid)) is not None:
+            flows[job.uid] = JobFlow(facts.rules.interfaces_of(job), meter)
     return flows
 
 
-def _looks(facts: Facts, link: LinkRule, now: float) -> dict[InterfaceKey, tuple[Sample, Sample]]:
+def _looks(facts: RoundInput, link: LinkRule, now: float) -> dict[InterfaceKey, tuple[CounterReading, CounterReading]]:
     """The last round's looks at those of the link's interfaces that somebody looks at."""
     meters = {key: facts.interfaces[key] for key in link.interfaces if key in facts.interfaces}
     return {key: window for key, meter in meters.items() if (window := meter.window(now, _RECENT_SECONDS)) is not None}
 
 
 def _foreign(
-    before: Foreign, link: LinkRule, looks: Mapping[InterfaceKey, tuple[Sample, Sample]], ours: Mapping[InterfaceKey, list[Flow]]
+    before: Foreign,
+    link: LinkRule,
+    looks: Mapping[InterfaceKey, tuple[CounterReading, CounterReading]],
+    ours: Mapping[InterfaceKey, list[JobFlow]],
 ) -> Foreign:
     total_bps = ours_bps = 0.0
     for key, (first, last) in looks.items():
@@ -191,27 +193,27 @@ def _available(link: LinkRule, foreign_bps: float) -> float:
 
 def _first_cap(job: Participant) -> Cap:
     """What is in force for a job that no round has seen: what its status says, or no bound at all if it has already started without."""
-    if job.cap_bps is not None and job.stage is not Stage.ASKING:
+    if job.cap_bps is not None and job.stage is not JobStage.ASKING:
         return Cap(job.cap_bps)
-    return Cap(0.0) if job.stage is Stage.ASKING else Cap(math.inf)
+    return Cap(0.0) if job.stage is JobStage.ASKING else Cap(math.inf)
 
 
-def _standings(
-    facts: Facts,
+def _job_shares(
+    facts: RoundInput,
     routes: Mapping[str, tuple[str, ...]],
     admissions: Admissions,
     caps: Mapping[str, Cap],
     holding: Mapping[str, Participant],
-) -> dict[str, Standing]:
-    standings: dict[str, Standing] = {}
+) -> dict[str, JobShare]:
+    job_shares: dict[str, JobShare] = {}
     for job in facts.jobs:
         if job.uid not in routes:
-            standings[job.uid] = Standing(Admission.ADMITTED)
+            job_shares[job.uid] = JobShare(Admission.ADMITTED)
         elif job.uid in admissions.admitted:
             at_receiver = facts.rules.shares_at_receiver(job)
             why = admissions.not_raised.get(job.uid, "")
             message = f"{why}; meanwhile the job keeps {format_rate_rounded(holding[job.uid].guarantee_bps)}" if why else ""
-            standings[job.uid] = Standing(
+            job_shares[job.uid] = JobShare(
                 Admission.ADMITTED,
                 cap_bps=int(caps[job.uid].bps),
                 ceiling_bps=int(ceiling_bps(facts.rules, job, routes[job.uid])),
@@ -221,5 +223,5 @@ def _standings(
         else:
             waits = admissions.waiting[job.uid]
             reason = Reason.GUARANTEE_TOO_LARGE if waits.impossible else Reason.WAITING_FOR_LINK
-            standings[job.uid] = Standing(Admission.WAITING, reason=reason, message=waits.message)
-    return standings
+            job_shares[job.uid] = JobShare(Admission.WAITING, reason=reason, message=waits.message)
+    return job_shares

@@ -22,9 +22,8 @@ from fairlead.api.networkpath import NetworkPath
 from fairlead.api.quantity import RateError, parse_rate
 from fairlead.api.reasons import PolicyReason
 from fairlead.api.schema import InvalidResourceError, ObjectMetadata
-from fairlead.core.ends import End
 from fairlead.core.fairness.model import Participant
-from fairlead.core.paths.model import Ends
+from fairlead.core.paths.model import End, PathEnds
 from fairlead.core.paths.objects import ends_of_spec
 
 _MOST_NAMED = 5
@@ -48,7 +47,7 @@ class LinkRule:
     capacity_bps: float
     headroom_bps: float
     floor_bps: float
-    between: Ends | None = None
+    between: PathEnds | None = None
     capacity_source: CapacitySource = "Policy"
 
     @property
@@ -77,7 +76,7 @@ class TenantRule:
 
 
 @dataclass(frozen=True, slots=True)
-class Rules:
+class PolicyRules:
     """A policy in numbers, its selectors resolved. Namespaces missing in `tenant_of` belong to `others`."""
 
     links: Mapping[str, LinkRule]
@@ -120,7 +119,7 @@ class Rules:
     def _links_between(self, source: End, destination: End) -> frozenset[str]:
         if source.node is None or destination.node is None:
             return frozenset()
-        ends = Ends(source.node, source.interface, destination.node, destination.interface)
+        ends = PathEnds(source.node, source.interface, destination.node, destination.interface)
         paths = self.links_by_nodes.get(ends.nodes, ())
         return frozenset(link.name for link in paths if link.between is not None and link.between.may_be(ends))
 
@@ -180,8 +179,8 @@ def read_rules(
     policy: FairnessPolicy,
     namespaces: Mapping[str, Mapping[str, str]],
     paths: Iterable[NetworkPath] = (),
-    before: Rules | None = None,
-) -> Rules:
+    before: PolicyRules | None = None,
+) -> PolicyRules:
     """The policy for namespaces with these labels. Raises InvalidPolicyError: objects may be older than the schema's rules.
 
     A link whose NetworkPath is not among `paths`, or gives it no capacity, is no error of the policy, since paths come and go: it is
@@ -203,7 +202,7 @@ def read_rules(
         (f"spec.tenants[{number}]", tenant.name, tenant) for number, tenant in enumerate(policy.spec.tenants)
     ]
     shares.append((f"spec.{OTHERS}", OTHERS, policy.spec.others))
-    return Rules(
+    return PolicyRules(
         links=links,
         tenants={name: _tenant(path, name, share, sizes[name]) for path, name, share in shares},
         tenant_of=tenant_of,

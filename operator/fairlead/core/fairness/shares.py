@@ -6,10 +6,10 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from fairlead.core.allocation import Allocation, Job, Link, Tenant, allocate
+from fairlead.core.allocation import Allocation, AllocationJob, AllocationLink, AllocationTenant, allocate
 from fairlead.core.fairness.admission import least_bps
-from fairlead.core.fairness.model import Participant, Stage
-from fairlead.core.fairness.rules import Rules
+from fairlead.core.fairness.model import JobStage, Participant
+from fairlead.core.fairness.rules import PolicyRules
 
 _LEFT_OVER = 0.005
 """Less than this part of a link is not worth handing out a second time."""
@@ -30,22 +30,22 @@ class Shares:
 
 
 def fair_shares(
-    rules: Rules, available_bps: Mapping[str, float], routes: Mapping[str, tuple[str, ...]], demands_bps: Mapping[Participant, float]
+    rules: PolicyRules, available_bps: Mapping[str, float], routes: Mapping[str, tuple[str, ...]], demands_bps: Mapping[Participant, float]
 ) -> Shares:
     """The shares of jobs with these demands, all of which cross a link. Jobs that do not flow yet ask for little and get what is left over.
 
     A job with little demand is given more than that where nobody else wants it, so that no capacity is closed to all.
     """
     jobs = list(demands_bps)
-    links = [Link(name, rule.capacity_bps, rule.capacity_bps - available_bps[name]) for name, rule in rules.links.items()]
-    tenants = [Tenant(rule.name, rule.weight, rule.guarantee_bps, rule.limit_bps) for rule in rules.tenants.values()]
+    links = [AllocationLink(name, rule.capacity_bps, rule.capacity_bps - available_bps[name]) for name, rule in rules.links.items()]
+    tenants = [AllocationTenant(rule.name, rule.weight, rule.guarantee_bps, rule.limit_bps) for rule in rules.tenants.values()]
     first = [_job(rules, job, routes[job.uid], demand_bps) for job, demand_bps in demands_bps.items()]
     fair = allocate(links, tenants, first)
     left = _left_over(rules, available_bps, jobs, routes, fair)
     return Shares({job.uid: fair.jobs[job.uid] + left.get(job.uid, 0.0) for job in jobs}, fair)
 
 
-def ceiling_bps(rules: Rules, job: Participant, route: tuple[str, ...]) -> float:
+def ceiling_bps(rules: PolicyRules, job: Participant, route: tuple[str, ...]) -> float:
     """The most that the job may ever get: by its limit, its tenant's, and the narrowest of its links without others.
 
     It follows from the policy and the job alone, so that it is no news from round to round.
@@ -54,11 +54,11 @@ def ceiling_bps(rules: Rules, job: Participant, route: tuple[str, ...]) -> float
     return min(job.limit_bps, rules.tenant(job.namespace).limit_bps, narrowest_bps)
 
 
-def _job(rules: Rules, job: Participant, route: tuple[str, ...], demand_bps: float) -> Job:
+def _job(rules: PolicyRules, job: Participant, route: tuple[str, ...], demand_bps: float) -> AllocationJob:
     least = min(least_bps(rules.links[link] for link in route), job.limit_bps)
     # A job that does not flow yet keeps its place, but nobody else's.
-    demand = least if job.stage is not Stage.FLOWING else max(demand_bps, least)
-    return Job(
+    demand = least if job.stage is not JobStage.FLOWING else max(demand_bps, least)
+    return AllocationJob(
         name=job.uid,
         tenant=rules.tenant(job.namespace).name,
         links=route,
@@ -70,7 +70,7 @@ def _job(rules: Rules, job: Participant, route: tuple[str, ...], demand_bps: flo
 
 
 def _left_over(
-    rules: Rules,
+    rules: PolicyRules,
     available_bps: Mapping[str, float],
     jobs: Sequence[Participant],
     routes: Mapping[str, tuple[str, ...]],
@@ -87,7 +87,7 @@ def _left_over(
         fullest[tenant_name] = max(fullest[tenant_name], bps)
     limits = {name: tenant.limit_bps - fullest[name] for name, tenant in rules.tenants.items()}
     takers = [
-        Job(
+        AllocationJob(
             name=job.uid,
             tenant=tenant.name,
             links=routes[job.uid],
@@ -102,5 +102,7 @@ def _left_over(
     ]
     if not takers:
         return {}
-    tenants = [Tenant(rule.name, rule.weight, 0.0, limits[rule.name]) for rule in rules.tenants.values() if limits[rule.name] > 1.0]
-    return allocate([Link(name, room[name]) for name in open_links], tenants, takers).jobs
+    tenants = [
+        AllocationTenant(rule.name, rule.weight, 0.0, limits[rule.name]) for rule in rules.tenants.values() if limits[rule.name] > 1.0
+    ]
+    return allocate([AllocationLink(name, room[name]) for name in open_links], tenants, takers).jobs

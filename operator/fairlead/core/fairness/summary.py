@@ -13,15 +13,15 @@ from fairlead.core.allocation import jain_index
 from fairlead.core.conditions import Conditions
 from fairlead.core.fairness.admission import narrow_links
 from fairlead.core.fairness.model import Participant
-from fairlead.core.fairness.round import Outcome
-from fairlead.core.fairness.rules import Candidate, Rules, some
+from fairlead.core.fairness.round import RoundResult
+from fairlead.core.fairness.rules import Candidate, PolicyRules, some
 
 STATUS_INTERVAL = timedelta(seconds=10)
 """The least time between two writes of a status in which no condition changed."""
 _KEPT = 1.0 - 1e-9
 
 
-def accepted_status(policy: Candidate, rules: Rules, outcome: Outcome, problem: str, now: datetime) -> FairnessPolicyStatus:
+def accepted_status(policy: Candidate, rules: PolicyRules, outcome: RoundResult, problem: str, now: datetime) -> FairnessPolicyStatus:
     """The status of the policy in force. `problem` says why its present version is not, if an earlier one of it is."""
     conditions = _conditions(policy, now)
     if problem:
@@ -77,7 +77,7 @@ def _conditions(policy: Candidate, now: datetime) -> Conditions:
     return Conditions(policy.status.conditions, generation=generation, now=now.replace(microsecond=0), kinds=PolicyConditionType)
 
 
-def _links_resolved(conditions: Conditions, rules: Rules) -> None:
+def _links_resolved(conditions: Conditions, rules: PolicyRules) -> None:
     kind, problems = PolicyConditionType.LINKS_RESOLVED, rules.unresolved.values()
     if problems:
         reason = min((problem.reason for problem in problems), key=list(PolicyReason).index)
@@ -88,7 +88,7 @@ def _links_resolved(conditions: Conditions, rules: Rules) -> None:
     conditions.set(kind, "True", PolicyReason.ALL_RESOLVED, f"the jobs and the capacity of each link are known{uncounted}")
 
 
-def _tenants_matched(conditions: Conditions, rules: Rules) -> None:
+def _tenants_matched(conditions: Conditions, rules: PolicyRules) -> None:
     kind, empty = PolicyConditionType.TENANTS_MATCHED, rules.without_namespaces
     overlaps = some(f"{name} ({', '.join(tenants)})" for name, tenants in rules.overlaps.items())
     problems = [
@@ -102,7 +102,7 @@ def _tenants_matched(conditions: Conditions, rules: Rules) -> None:
     conditions.set(kind, "False", reason, "; ".join(problems))
 
 
-def _guarantees_met(conditions: Conditions, rules: Rules, outcome: Outcome) -> None:
+def _guarantees_met(conditions: Conditions, rules: PolicyRules, outcome: RoundResult) -> None:
     problems: list[str] = []
     for name, jobs in jobs_by_link(rules, outcome).items():
         available, ratio = rules.links[name].available_bps, outcome.fair.links[name].guarantee_ratio
@@ -129,7 +129,7 @@ def _guarantees_met(conditions: Conditions, rules: Rules, outcome: Outcome) -> N
         conditions.set(PolicyConditionType.GUARANTEES_MET, "True", PolicyReason.GUARANTEES_FIT, message)
 
 
-def jobs_by_link(rules: Rules, outcome: Outcome) -> dict[str, list[Participant]]:
+def jobs_by_link(rules: PolicyRules, outcome: RoundResult) -> dict[str, list[Participant]]:
     """The jobs that share each link."""
     jobs: dict[str, list[Participant]] = {name: [] for name in rules.links}
     for job in outcome.sharing:
@@ -138,7 +138,7 @@ def jobs_by_link(rules: Rules, outcome: Outcome) -> dict[str, list[Participant]]
     return jobs
 
 
-def jobs_by_tenant(rules: Rules, outcome: Outcome) -> dict[str, list[Participant]]:
+def jobs_by_tenant(rules: PolicyRules, outcome: RoundResult) -> dict[str, list[Participant]]:
     """Each tenant's jobs that share links."""
     jobs: dict[str, list[Participant]] = {name: [] for name in rules.tenants}
     for job in outcome.sharing:
@@ -146,7 +146,7 @@ def jobs_by_tenant(rules: Rules, outcome: Outcome) -> dict[str, list[Participant
     return jobs
 
 
-def _link(name: str, jobs: list[Participant], rules: Rules, outcome: Outcome) -> LinkStatus:
+def _link(name: str, jobs: list[Participant], rules: PolicyRules, outcome: RoundResult) -> LinkStatus:
     foreign = outcome.foreign_bps.get(name)
     return LinkStatus(
         name=name,
@@ -162,7 +162,7 @@ def _link(name: str, jobs: list[Participant], rules: Rules, outcome: Outcome) ->
     )
 
 
-def _tenant(name: str, jobs: list[Participant], rules: Rules, outcome: Outcome) -> TenantStatus:
+def _tenant(name: str, jobs: list[Participant], rules: PolicyRules, outcome: RoundResult) -> TenantStatus:
     waiting = sum(rules.tenant(job.namespace).name == name for job in outcome.asking)
     return TenantStatus(
         name=name,
@@ -175,16 +175,16 @@ def _tenant(name: str, jobs: list[Participant], rules: Rules, outcome: Outcome) 
     )
 
 
-def _allocated(jobs: Iterable[Participant], outcome: Outcome) -> str:
+def _allocated(jobs: Iterable[Participant], outcome: RoundResult) -> str:
     return format_rate_rounded(sum(outcome.memory.caps[job.uid].bps for job in jobs))
 
 
-def _measured(jobs: Iterable[Participant], outcome: Outcome) -> str | None:
+def _measured(jobs: Iterable[Participant], outcome: RoundResult) -> str | None:
     rates = [outcome.measured_bps[job.uid] for job in jobs if job.uid in outcome.measured_bps]
     return format_rate_rounded(sum(rates)) if rates else None
 
 
-def measured_jain(jobs: Iterable[Participant], rules: Rules, outcome: Outcome) -> float | None:
+def measured_jain(jobs: Iterable[Participant], rules: PolicyRules, outcome: RoundResult) -> float | None:
     """Jain's index of what these jobs were measured to use per weight; None while nothing is measured.
 
     A job's weight is its part of its tenant's, which is shared by those of `jobs` that are the tenant's.

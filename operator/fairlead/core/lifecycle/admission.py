@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from fairlead.api.quantity import RateError
 from fairlead.api.reasons import ConditionType, Reason
 from fairlead.api.spec import Side
-from fairlead.core.model import Admission, Observed
+from fairlead.core.fairness.model import Admission
 from fairlead.core.network import traits_of
+from fairlead.core.observed import Observed
 
 
 @dataclass(frozen=True, slots=True)

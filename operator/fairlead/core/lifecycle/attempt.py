@@ -13,13 +13,16 @@ from fairlead.api.reasons import ConditionType, Reason
 from fairlead.api.spec import Side
 from fairlead.api.status import FailureStatus
 from fairlead.api.transferjob import TransferJobStatus
-from fairlead.core.backoff import delay_after
 from fairlead.core.conditions import shorten
 from fairlead.core.lifecycle import report
-from fairlead.core.lifecycle.outcome import Effects, JobState, Judgement, Judgements, Outcome, deletes, stops
-from fairlead.core.model import CreateCredentials, CreatePod, MoverPod, Observed, PathStanding, PodPhase, Probing, Role, Verdict
+from fairlead.core.lifecycle.outcome import JobEffects, JobOutcome, JobState, Judgement, Judgements, deletes, stops
 from fairlead.core.network import attachment_suspicion
+from fairlead.core.observed import MoverPod, Observed, PodPhase, Role
+from fairlead.core.paths.model import ProbeAssignment, Probing
+from fairlead.core.plan import CreateCredentials, CreatePod
 from fairlead.core.ports import choose_port_base, taken_on
+from fairlead.core.reports import Verdict
+from fairlead.core.settings import delay_after
 from fairlead.core.status import final_progress
 from fairlead.core.verdicts import Failure, failure_of_attempt, has_ended, is_live
 
@@ -55,7 +58,7 @@ class _Attempt:
         return tuple(pod for pod in (self.receiver, self.sender) if pod is not None)
 
 
-def start_or_wait(observed: Observed, now: datetime) -> Outcome:
+def start_or_wait(observed: Observed, now: datetime) -> JobOutcome:
     """Starts the next attempt, unless a pause is due or the pods of the one before are not gone yet."""
     status, number = observed.job.status, observed.latest_attempt
     failure = status.last_failure
@@ -64,15 +67,15 @@ def start_or_wait(observed: Observed, now: datetime) -> Outcome:
         if now < failure.time + pause:
             return _back_off(observed, failure, pause, now)
     leftovers = observed.movers
-    removal = Outcome(effects=Effects(deletes=deletes(leftovers)))
+    removal = JobOutcome(effects=JobEffects(deletes=deletes(leftovers)))
     if any(is_live(pod) or pod.deleting for pod in leftovers):
         message = f"waiting for pod {leftovers[0].name} of the attempt before to be gone"
-        clearing = Outcome(JobState.CLEARING, Reason.IN_PROGRESS, message, wake_after=observed.settings.poll_interval)
+        clearing = JobOutcome(JobState.CLEARING, Reason.IN_PROGRESS, message, wake_after=observed.settings.poll_interval)
         return removal.then(clearing)
     return removal.then(_carry_on(observed, number + 1, now.replace(microsecond=0), now))
 
 
-def carry_on(observed: Observed, now: datetime) -> Outcome:
+def carry_on(observed: Observed, now: datetime) -> JobOutcome:
     """Takes the attempt under way as far as its pods allow."""
     status, number = observed.job.status, observed.latest_attempt
     begins_at = None
@@ -82,11 +85,11 @@ def carry_on(observed: Observed, now: datetime) -> Outcome:
     return _carry_on(observed, number, begins_at, now)
 
 
-def succeed(observed: Observed, receiver: MoverPod, verdict: Verdict, now: datetime) -> Outcome:
+def succeed(observed: Observed, receiver: MoverPod, verdict: Verdict, now: datetime) -> JobOutcome:
     """Ends the job well, on the receiver's verdict, or waits a moment for the advisor's decision."""
     status, number, stored_now = observed.job.status, observed.latest_attempt, now.replace(microsecond=0)
     findings = report.findings_of(observed, status, observed.mover(Role.SENDER, number), receiver, now)
-    found = Outcome(status=findings.status, judgements=findings.judgements, effects=Effects(annotations=findings.annotations))
+    found = JobOutcome(status=findings.status, judgements=findings.judgements, effects=JobEffects(annotations=findings.annotations))
     until = _decision_awaited_until(observed, receiver)
     if until is not None and now < until:
         return found.waking_after(until - now).waking_after(_PROBING_POLL)
@@ -102,13 +105,13 @@ def succeed(observed: Observed, receiver: MoverPod, verdict: Verdict, now: datet
         "completion_time": stored_now,
         "progress": final_progress(verdict, findings.status["progress"], stored_now),
     }
-    return found.then(Outcome(JobState.SUCCEEDED, verdict.reason, message, status=ended))
+    return found.then(JobOutcome(JobState.SUCCEEDED, verdict.reason, message, status=ended))
 
 
-def fail_job(observed: Observed, number: int, reason: str, message: str, now: datetime) -> Outcome:
+def fail_job(observed: Observed, number: int, reason: str, message: str, now: datetime) -> JobOutcome:
     """Ends the job for good in attempt `number` (0 if none was started), without success."""
     ended = {"attempts": number or None, "attempt_start_time": None, "completion_time": now.replace(microsecond=0)}
-    return Outcome(JobState.FAILED, reason, message, status=ended, effects=stops(observed.movers))
+    return JobOutcome(JobState.FAILED, reason, message, status=ended, effects=stops(observed.movers))
 
 
 def _decision_awaited_until(observed: Observed, receiver: MoverPod) -> datetime | None:
@@ -120,9 +123,9 @@ def _decision_awaited_until(observed: Observed, receiver: MoverPod) -> datetime 
     return receiver.ended_at + _LAST_WORD
 
 
-def _carry_on(observed: Observed, number: int, begins_at: datetime | None, now: datetime) -> Outcome:
+def _carry_on(observed: Observed, number: int, begins_at: datetime | None, now: datetime) -> JobOutcome:
     """The attempt as far as its pods allow; `begins_at` is its start if it begins with this pass."""
-    status, begun = observed.job.status, Outcome(JobState.UNDER_WAY)
+    status, begun = observed.job.status, JobOutcome(JobState.UNDER_WAY)
     if begins_at is not None:
         begun = _begin(status, number, begins_at)
         status = _without_former(status, begun.status)
@@ -131,7 +134,9 @@ def _carry_on(observed: Observed, number: int, begins_at: datetime | None, now: 
     attempt = replace(attempt, status=status.model_copy(update=dict(findings.status)))
     others = deletes(pod for pod in observed.movers if pod.attempt != number)
     outcome = begun.then(
-        Outcome(status=findings.status, judgements=findings.judgements, effects=Effects(deletes=others, annotations=findings.annotations))
+        JobOutcome(
+            status=findings.status, judgements=findings.judgements, effects=JobEffects(deletes=others, annotations=findings.annotations)
+        )
     )
     failure = failure_of_attempt(attempt.pods, _vanished(observed, attempt), observed.nodes, observed.job)
     if failure is None:
@@ -143,9 +148,9 @@ def _carry_on(observed: Observed, number: int, begins_at: datetime | None, now: 
     return outcome.waking_after(min(poll, _PROBING_POLL) if _awaits_decision(outcome, status) else poll)
 
 
-def _begin(status: TransferJobStatus, number: int, started: datetime) -> Outcome:
+def _begin(status: TransferJobStatus, number: int, started: datetime) -> JobOutcome:
     bandwidth = status.bandwidth
-    return Outcome(
+    return JobOutcome(
         JobState.STARTING,
         Reason.MOVERS_STARTING,
         _starting(number, Role.RECEIVER),
@@ -171,7 +176,7 @@ def _without_former(status: TransferJobStatus, begun: Mapping[str, Any]) -> Tran
     return status.model_copy(update={**begun, "conditions": conditions})
 
 
-def _awaits_decision(outcome: Outcome, before: TransferJobStatus) -> bool:
+def _awaits_decision(outcome: JobOutcome, before: TransferJobStatus) -> bool:
     """Whether both movers are up and the advisor may decide soon."""
     up = outcome.state is JobState.RUNNING or (outcome.state is JobState.UNDER_WAY and before.is_true(ConditionType.MOVERS_READY))
     probed = outcome.judgements.get(ConditionType.PATH_PROBED) or before.condition(ConditionType.PATH_PROBED)
@@ -187,11 +192,11 @@ def _vanished(observed: Observed, attempt: _Attempt) -> tuple[str, ...]:
     return tuple(name for name in names if name in seen)
 
 
-def _bring_up(observed: Observed, attempt: _Attempt, now: datetime) -> tuple[Outcome, Failure | None]:
+def _bring_up(observed: Observed, attempt: _Attempt, now: datetime) -> tuple[JobOutcome, Failure | None]:
     """Creates what is missing and watches it come up; a failure if that takes too long."""
     receiver, sender = attempt.receiver, attempt.sender
     if attempt.status.is_true(ConditionType.MOVERS_READY) or any(pod.deleting for pod in attempt.pods):
-        return Outcome(), None
+        return JobOutcome(), None
     if receiver is None:
         return _create_receiver(observed, attempt), None
     if sender is None:
@@ -200,14 +205,14 @@ def _bring_up(observed: Observed, attempt: _Attempt, now: datetime) -> tuple[Out
         silent = "" if not receiver.ready else "it is up, but does not answer on its HTTP port"
         return _not_ready(observed, receiver, Reason.RECEIVER_NOT_READY, silent, now)
     if sender.ready and receiver.ready:
-        up = Outcome(JobState.RUNNING, Reason.MOVERS_RUNNING, f"attempt {attempt.number}: sender and receiver are up")
+        up = JobOutcome(JobState.RUNNING, Reason.MOVERS_RUNNING, f"attempt {attempt.number}: sender and receiver are up")
         return up, None
     if not receiver.ready:
         return _not_ready(observed, receiver, Reason.RECEIVER_NOT_READY, "", now)
     return _not_ready(observed, sender, Reason.SENDER_NOT_READY, "", now)
 
 
-def _awaits_probe(observed: Observed, receiver: MoverPod, now: datetime) -> Outcome | None:
+def _awaits_probe(observed: Observed, receiver: MoverPod, now: datetime) -> JobOutcome | None:
     """The sender waits because another job probes the path, as two probes at a time would see each other; None if it does not."""
     path = observed.path
     until = (receiver.ready_since or receiver.created_at) + observed.settings.probe_wait
@@ -215,22 +220,22 @@ def _awaits_probe(observed: Observed, receiver: MoverPod, now: datetime) -> Outc
         return None
     message = f"another job probes the path: the sender starts when that has ended, at {until:%H:%M:%SZ} at the latest"
     leased: Judgements = {ConditionType.PATH_PROBED: Judgement("False", Reason.PATH_LEASED, message)}
-    return Outcome(judgements=leased).waking_after(until - now).waking_after(_PROBING_POLL)
+    return JobOutcome(judgements=leased).waking_after(until - now).waking_after(_PROBING_POLL)
 
 
-def _create_receiver(observed: Observed, attempt: _Attempt) -> Outcome:
+def _create_receiver(observed: Observed, attempt: _Attempt) -> JobOutcome:
     created = _create(observed, attempt, Role.RECEIVER, observed.job.spec.destination, report.receiver_cap_of(observed))
     if not created.effects.creates:
         return created
     finalizer = None if observed.job.holds_finalizer else True
-    return created.then(Outcome(effects=Effects(credentials=(CreateCredentials(attempt.number),), finalizer=finalizer)))
+    return created.then(JobOutcome(effects=JobEffects(credentials=(CreateCredentials(attempt.number),), finalizer=finalizer)))
 
 
-def _create_sender(observed: Observed, attempt: _Attempt) -> Outcome:
+def _create_sender(observed: Observed, attempt: _Attempt) -> JobOutcome:
     created = _create(observed, attempt, Role.SENDER, observed.job.spec.source, report.cap_of(observed))
     if not created.effects.creates:
         return created
-    path, receiver = observed.path or PathStanding(), observed.reports.receiver_endpoint
+    path, receiver = observed.path or ProbeAssignment(), observed.reports.receiver_endpoint
     creates = tuple(
         replace(action, receiver=receiver, path=path.known, probe=path.probing is Probing.OWN) for action in created.effects.creates
     )
@@ -238,7 +243,7 @@ def _create_sender(observed: Observed, attempt: _Attempt) -> Outcome:
     return replace(created, effects=replace(created.effects, creates=creates), judgements=judgements)
 
 
-def _create(observed: Observed, attempt: _Attempt, role: Role, side: Side, cap_bps: int | None) -> Outcome:
+def _create(observed: Observed, attempt: _Attempt, role: Role, side: Side, cap_bps: int | None) -> JobOutcome:
     """A pod with a block of ports of its own; without a free one the job is not scheduled."""
     settings = observed.settings
     node = side.node or observed.claim_node(side)
@@ -251,45 +256,45 @@ def _create(observed: Observed, attempt: _Attempt, role: Role, side: Side, cap_b
             f"all ports {settings.port_first}-{settings.port_last} on node {node or '(any)'} are taken by other jobs;"
             " the job waits, or an administrator widens the chart value ports"
         )
-        return Outcome(judgements={ConditionType.SCHEDULED: Judgement("False", Reason.NO_PORT_FREE, message)})
+        return JobOutcome(judgements={ConditionType.SCHEDULED: Judgement("False", Reason.NO_PORT_FREE, message)})
     action = CreatePod(role, attempt.number, node, port_base, cap_bps=cap_bps, bucket_bps=report.bucket_of(observed, cap_bps))
     starting = _starting(attempt.number, role)
-    return Outcome(JobState.STARTING, Reason.MOVERS_STARTING, starting, effects=Effects(creates=(action,)))
+    return JobOutcome(JobState.STARTING, Reason.MOVERS_STARTING, starting, effects=JobEffects(creates=(action,)))
 
 
 def _starting(number: int, role: Role) -> str:
     return f"attempt {number}: the {role} is being started"
 
 
-def _not_ready(observed: Observed, pod: MoverPod, reason: Reason, silent: str, now: datetime) -> tuple[Outcome, Failure | None]:
+def _not_ready(observed: Observed, pod: MoverPod, reason: Reason, silent: str, now: datetime) -> tuple[JobOutcome, Failure | None]:
     """A mover that has not come up yet, and a failure once that has taken too long."""
     age, timeout = now - pod.created_at, observed.settings.startup_timeout
     because = ": ".join(part for part in (pod.waiting_reason, pod.waiting_message or silent) if part)
     because = because or f"its container has not become ready{attachment_suspicion(observed.job, pod)}"
     message = f"{pod.role} pod {pod.name} is not ready: {because}"
     if age >= _PATIENCE or (pod.waiting_reason and pod.waiting_reason not in _PASSING):
-        outcome = Outcome(JobState.STARTING, reason, message)
+        outcome = JobOutcome(JobState.STARTING, reason, message)
     else:
-        outcome = Outcome(JobState.STARTING, Reason.MOVERS_STARTING, _starting(pod.attempt, pod.role), wake_after=_PATIENCE - age)
+        outcome = JobOutcome(JobState.STARTING, Reason.MOVERS_STARTING, _starting(pod.attempt, pod.role), wake_after=_PATIENCE - age)
     if age < timeout:
         return outcome.waking_after(timeout - age), None
     waited = f"{message} (waited {format_duration(timeout.total_seconds())})"
     return outcome, Failure(reason, waited, retry=True, telling=True)
 
 
-def _end_failed(observed: Observed, attempt: _Attempt, failure: Failure, now: datetime) -> Outcome:
+def _end_failed(observed: Observed, attempt: _Attempt, failure: Failure, now: datetime) -> JobOutcome:
     earlier = attempt.status.last_failure
     first_seen = earlier.time if earlier is not None and earlier.attempt == attempt.number else now.replace(microsecond=0)
     record = FailureStatus(attempt=attempt.number, reason=str(failure.reason), message=shorten(failure.message), time=first_seen)
-    recorded = Outcome(status={"last_failure": record})
+    recorded = JobOutcome(status={"last_failure": record})
     other_may_explain = any(not has_ended(pod) for pod in attempt.pods) and any(has_ended(pod) for pod in attempt.pods)
     if not failure.telling and other_may_explain and now < first_seen + _OTHER_END:
         message = f"attempt {attempt.number}: one end has failed ({failure.reason}); waiting for the other end's verdict"
-        return recorded.then(Outcome(JobState.HALF_FAILED, failure.reason, message, wake_after=first_seen + _OTHER_END - now))
+        return recorded.then(JobOutcome(JobState.HALF_FAILED, failure.reason, message, wake_after=first_seen + _OTHER_END - now))
     if not failure.retry:
         return recorded.then(fail_job(observed, attempt.number, failure.reason, failure.message, now))
     failures, limit = (attempt.status.failures or 0) + 1, observed.job.spec.backoff_limit
-    recorded = recorded.then(Outcome(status={"failures": failures, "attempt_start_time": None}))
+    recorded = recorded.then(JobOutcome(status={"failures": failures, "attempt_start_time": None}))
     if failures > limit:
         message = f"{failures} attempts failed, backoffLimit is {limit}; the last one: {failure.reason}: {failure.message}"
         return recorded.then(fail_job(observed, attempt.number, Reason.BACKOFF_LIMIT_EXCEEDED, message, now))
@@ -300,10 +305,10 @@ def _pause(observed: Observed, failures: int | None) -> timedelta:
     return delay_after(failures or 1, first=observed.settings.backoff_first, most=observed.settings.backoff_most)
 
 
-def _back_off(observed: Observed, failure: FailureStatus, pause: timedelta, now: datetime) -> Outcome:
+def _back_off(observed: Observed, failure: FailureStatus, pause: timedelta, now: datetime) -> JobOutcome:
     resumes = failure.time + pause
     message = (
         f"attempt {failure.attempt} failed: {failure.reason}: {failure.message};"
         f" the next attempt starts {format_duration(pause.total_seconds())} after that, at {resumes:%H:%M:%SZ}"
     )
-    return Outcome(JobState.BACKING_OFF, Reason.BACKING_OFF, message, effects=stops(observed.movers), wake_after=resumes - now)
+    return JobOutcome(JobState.BACKING_OFF, Reason.BACKING_OFF, message, effects=stops(observed.movers), wake_after=resumes - now)

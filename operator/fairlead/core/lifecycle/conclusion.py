@@ -9,8 +9,9 @@ from fairlead.api.status import ConditionStatus
 from fairlead.api.transferjob import TransferJobStatus
 from fairlead.core.conditions import Conditions
 from fairlead.core.lifecycle.events import events_between
-from fairlead.core.lifecycle.outcome import JobState, Judgement, Judgements, Outcome
-from fairlead.core.model import Observed, Plan
+from fairlead.core.lifecycle.outcome import JobOutcome, JobState, Judgement, Judgements
+from fairlead.core.observed import Observed
+from fairlead.core.plan import Plan
 from fairlead.core.status import is_worth_writing, phase_of
 
 _SOON = timedelta(milliseconds=100)
@@ -26,7 +27,7 @@ _PROGRESSES = _ATTEMPT_UNDER_WAY | {JobState.CLEARING, JobState.BACKING_OFF, Job
 _STALLS = frozenset({JobState.BLOCKED, JobState.REFUSED, JobState.FAILED})
 
 
-def plan_of(observed: Observed, outcome: Outcome, now: datetime) -> Plan:
+def plan_of(observed: Observed, outcome: JobOutcome, now: datetime) -> Plan:
     """The finished plan; the status is left out unless it is worth a write."""
     before = observed.job.status
     unknown = outcome.status.keys() - (TransferJobStatus.model_fields.keys() - {"conditions"})
@@ -58,14 +59,14 @@ def plan_of(observed: Observed, outcome: Outcome, now: datetime) -> Plan:
     )
 
 
-def judgements_of(outcome: Outcome, attempt: int) -> Judgements:
+def judgements_of(outcome: JobOutcome, attempt: int) -> Judgements:
     """The conditions that follow from the state alone; `attempt` is the number of the latest one."""
     if outcome.state is JobState.UNCHANGED:
         return {}
     return _movers_ready(outcome) | _kstatus(outcome, attempt) | _end(outcome)
 
 
-def _movers_ready(outcome: Outcome) -> dict[ConditionType, Judgement]:
+def _movers_ready(outcome: JobOutcome) -> dict[ConditionType, Judgement]:
     match outcome.state:
         case JobState.UNDER_WAY | JobState.DELETING:
             return {}
@@ -80,7 +81,7 @@ def _movers_ready(outcome: Outcome) -> dict[ConditionType, Judgement]:
     return {ConditionType.MOVERS_READY: judgement}
 
 
-def _kstatus(outcome: Outcome, attempt: int) -> dict[ConditionType, Judgement]:
+def _kstatus(outcome: JobOutcome, attempt: int) -> dict[ConditionType, Judgement]:
     """The two conditions that kstatus reads: whether the job goes on by itself, and whether it needs somebody."""
     reason, message = outcome.reason, outcome.message
     if outcome.state in _ATTEMPT_UNDER_WAY:
@@ -93,7 +94,7 @@ def _kstatus(outcome: Outcome, attempt: int) -> dict[ConditionType, Judgement]:
     }
 
 
-def _end(outcome: Outcome) -> dict[ConditionType, Judgement]:
+def _end(outcome: JobOutcome) -> dict[ConditionType, Judgement]:
     match outcome.state:
         case JobState.SUCCEEDED:
             return {ConditionType.SUCCEEDED: Judgement("True", outcome.reason, outcome.message)}

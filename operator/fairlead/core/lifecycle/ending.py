@@ -7,8 +7,9 @@ from datetime import datetime, timedelta
 from enum import Enum, auto
 
 from fairlead.api.reasons import ConditionType, EventReason, Reason
-from fairlead.core.lifecycle.outcome import Effects, JobState, Outcome, deletes, stops
-from fairlead.core.model import CreatePod, EmitEvent, Observed, Role, latest_attempt_of
+from fairlead.core.lifecycle.outcome import JobEffects, JobOutcome, JobState, deletes, stops
+from fairlead.core.observed import Observed, Role, latest_attempt_of
+from fairlead.core.plan import CreatePod, EmitEvent
 from fairlead.core.verdicts import has_cleaned, has_ended, is_live, proven_success
 
 _LAST_WORDS = timedelta(seconds=10)
@@ -23,15 +24,15 @@ class _Cleaning(Enum):
     GIVEN_UP = auto()
 
 
-def finish(observed: Observed, now: datetime) -> Outcome:
+def finish(observed: Observed, now: datetime) -> JobOutcome:
     """A job that has succeeded or failed, and that nobody deletes: its record stays as it is."""
-    job, outcome = observed.job, Outcome()
+    job, outcome = observed.job, JobOutcome()
     completed = job.status.completion_time or now.replace(microsecond=0)
     if job.status.is_true(ConditionType.SUCCEEDED) and now < completed + _LAST_WORDS:
         if any(is_live(pod) for pod in observed.movers):
             outcome = outcome.waking_after(completed + _LAST_WORDS - now)
     else:
-        outcome = Outcome(effects=stops(observed.movers))
+        outcome = JobOutcome(effects=stops(observed.movers))
     if job.holds_finalizer:
         cleaning, step = _clean(observed, completed, now)
         outcome = outcome.then(step)
@@ -39,52 +40,52 @@ def finish(observed: Observed, now: datetime) -> Outcome:
             outcome = outcome.then(_release(observed))
         elif cleaning is _Cleaning.GIVEN_UP:
             # The finalizer stays: deletion tries again, and the destination may be back by then.
-            outcome = outcome.then(Outcome(effects=Effects(deletes=deletes(observed.pods_of(Role.CLEANER)))))
+            outcome = outcome.then(JobOutcome(effects=JobEffects(deletes=deletes(observed.pods_of(Role.CLEANER)))))
     if job.spec.ttl_seconds_after_finished is None:
         return outcome
     expires = completed + timedelta(seconds=job.spec.ttl_seconds_after_finished)
-    return outcome.then(Outcome(effects=Effects(delete_job=True))) if now >= expires else outcome.waking_after(expires - now)
+    return outcome.then(JobOutcome(effects=JobEffects(delete_job=True))) if now >= expires else outcome.waking_after(expires - now)
 
 
-def dismantle(observed: Observed, requested: datetime, now: datetime) -> Outcome:
+def dismantle(observed: Observed, requested: datetime, now: datetime) -> JobOutcome:
     """A job that somebody deletes, in whatever state it is."""
-    outcome = Outcome(effects=Effects(deletes=deletes(observed.movers)))
+    outcome = JobOutcome(effects=JobEffects(deletes=deletes(observed.movers)))
     if not observed.job.holds_finalizer:
         return outcome
     cleaning, step = _clean(observed, requested, now)
     outcome = outcome.then(step)
     if cleaning is _Cleaning.GIVEN_UP:
         skipped = EmitEvent(EventReason.CLEANUP_SKIPPED.value, _left_behind(observed), warning=True)
-        outcome = outcome.then(Outcome(effects=Effects(events=(skipped,))))
+        outcome = outcome.then(JobOutcome(effects=JobEffects(events=(skipped,))))
     if cleaning is not _Cleaning.UNDER_WAY:
         return outcome.then(_release(observed))
     message = "the job is being deleted: its movers are stopped, then its partial files are removed from the destination"
-    return outcome.then(Outcome(JobState.DELETING, Reason.DELETING, message))
+    return outcome.then(JobOutcome(JobState.DELETING, Reason.DELETING, message))
 
 
-def _release(observed: Observed) -> Outcome:
-    return Outcome(effects=Effects(deletes=deletes(observed.pods_of(Role.CLEANER)), finalizer=False))
+def _release(observed: Observed) -> JobOutcome:
+    return JobOutcome(effects=JobEffects(deletes=deletes(observed.pods_of(Role.CLEANER)), finalizer=False))
 
 
-def _clean(observed: Observed, since: datetime, now: datetime) -> tuple[_Cleaning, Outcome]:
+def _clean(observed: Observed, since: datetime, now: datetime) -> tuple[_Cleaning, JobOutcome]:
     """Runs a cleaner at the destination until one reports that the partial files are gone, at most for the time an administrator allows."""
     uid, status, settings, cleaners = observed.job.metadata.uid, observed.job.status, observed.settings, observed.pods_of(Role.CLEANER)
     arrived = any(proven_success(pod, uid) for pod in observed.pods_of(Role.RECEIVER))
     if arrived or status.is_true(ConditionType.SUCCEEDED) or any(has_cleaned(pod, uid) for pod in cleaners):
-        return _Cleaning.DONE, Outcome()
+        return _Cleaning.DONE, JobOutcome()
     claim = observed.claims.get(observed.job.spec.destination.claim_name)
     left = since + settings.cleanup_timeout - now
     if (claim is not None and not claim.exists) or left <= timedelta():
-        return _Cleaning.GIVEN_UP, Outcome()
-    step = Outcome().waking_after(left).waking_after(settings.poll_interval)
+        return _Cleaning.GIVEN_UP, JobOutcome()
+    step = JobOutcome().waking_after(left).waking_after(settings.poll_interval)
     if any(is_live(pod) for pod in observed.movers):
         return _Cleaning.UNDER_WAY, step
     if not cleaners:
         attempt = latest_attempt_of(observed.pods) or status.attempts or 1
         create = CreatePod(Role.CLEANER, attempt, _destination_node(observed), _NO_PORTS)
-        return _Cleaning.UNDER_WAY, replace(step, effects=Effects(creates=(create,)))
+        return _Cleaning.UNDER_WAY, replace(step, effects=JobEffects(creates=(create,)))
     failed = (pod for pod in cleaners if has_ended(pod) and now >= pod.created_at + settings.backoff_first)
-    return _Cleaning.UNDER_WAY, replace(step, effects=Effects(deletes=deletes(failed)))
+    return _Cleaning.UNDER_WAY, replace(step, effects=JobEffects(deletes=deletes(failed)))
 
 
 def _destination_node(observed: Observed) -> str | None:

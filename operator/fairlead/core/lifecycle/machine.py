@@ -10,11 +10,13 @@ from datetime import datetime, timedelta
 
 from fairlead.api.names import CONTROLLER
 from fairlead.api.reasons import ConditionType, Reason
+from fairlead.core.fairness.model import Admission
 from fairlead.core.lifecycle import attempt, ending
 from fairlead.core.lifecycle.admission import Obstacle, may_use_links, obstacle_to_start, withdrawn_permission
 from fairlead.core.lifecycle.conclusion import plan_of
-from fairlead.core.lifecycle.outcome import JobState, Judgement, Outcome, stops
-from fairlead.core.model import Admission, Observed, Plan, Role
+from fairlead.core.lifecycle.outcome import JobOutcome, JobState, Judgement, stops
+from fairlead.core.observed import Observed, Role
+from fairlead.core.plan import Plan
 from fairlead.core.verdicts import is_live, proven_success
 
 _FOR_LINKS = frozenset({Reason.WAITING_FOR_LINK, Reason.GUARANTEE_TOO_LARGE})
@@ -30,7 +32,7 @@ def decide(observed: Observed, now: datetime) -> Plan:
     return plan_of(observed, outcome, now)
 
 
-def _outcome(observed: Observed, now: datetime) -> Outcome:
+def _outcome(observed: Observed, now: datetime) -> JobOutcome:
     job = observed.job
     if job.metadata.deletion_timestamp is not None:
         return ending.dismantle(observed, job.metadata.deletion_timestamp, now)
@@ -43,16 +45,16 @@ def _outcome(observed: Observed, now: datetime) -> Outcome:
     return running.waking_after(_time_to_deadline(observed, now))
 
 
-def _refused(observed: Observed, outcome: Outcome) -> Outcome:
+def _refused(observed: Observed, outcome: JobOutcome) -> JobOutcome:
     """Says why nothing could be created. What was refused is left out, so that the status gets through; the next pass tries again."""
     outcome = replace(outcome, effects=replace(outcome.effects, creates=(), credentials=()))
     if observed.job.deleting or not observed.job.status.finished:
         message = f"the API server refuses to create a mover pod: {observed.refusal}"
-        outcome = outcome.then(Outcome(JobState.REFUSED, Reason.CREATION_REFUSED, message))
+        outcome = outcome.then(JobOutcome(JobState.REFUSED, Reason.CREATION_REFUSED, message))
     return outcome.waking_after(observed.settings.recheck_interval)
 
 
-def _success(observed: Observed, now: datetime) -> Outcome | None:
+def _success(observed: Observed, now: datetime) -> JobOutcome | None:
     receiver = observed.mover(Role.RECEIVER, observed.latest_attempt)
     verdict = proven_success(receiver, observed.job.metadata.uid)
     return None if receiver is None or verdict is None else attempt.succeed(observed, receiver, verdict, now)
@@ -63,7 +65,7 @@ def _time_to_deadline(observed: Observed, now: datetime) -> timedelta | None:
     return None if seconds is None or started is None else started + timedelta(seconds=seconds) - now
 
 
-def _missed_deadline(observed: Observed, now: datetime) -> Outcome | None:
+def _missed_deadline(observed: Observed, now: datetime) -> JobOutcome | None:
     left = _time_to_deadline(observed, now)
     if left is None or left > timedelta():
         return None
@@ -71,7 +73,7 @@ def _missed_deadline(observed: Observed, now: datetime) -> Outcome | None:
     return attempt.fail_job(observed, observed.latest_attempt, Reason.DEADLINE_EXCEEDED, message, now)
 
 
-def _suspend(observed: Observed) -> Outcome:
+def _suspend(observed: Observed) -> JobOutcome:
     message = "spec.suspend is true: movers are stopped, partial data is kept; set it to false to go on"
     # A suspended job has no share and no place: what was reported of them would be untrue, and its time in the queue would count on.
     judgements = {
@@ -79,15 +81,15 @@ def _suspend(observed: Observed) -> Outcome:
         ConditionType.SCHEDULED: None,
         ConditionType.CAP_ENFORCED: None,
     }
-    suspended = Outcome(JobState.SUSPENDED, Reason.SUSPENDED, message, status={"bandwidth": None}, judgements=judgements)
+    suspended = JobOutcome(JobState.SUSPENDED, Reason.SUSPENDED, message, status={"bandwidth": None}, judgements=judgements)
     return suspended.then(_stop_uncounted(observed))
 
 
-def _run(observed: Observed, now: datetime) -> Outcome:
-    resumed = Outcome()
+def _run(observed: Observed, now: datetime) -> JobOutcome:
+    resumed = JobOutcome()
     if observed.job.status.is_true(ConditionType.SUSPENDED):
         message = "spec.suspend is false: the job goes on with a new attempt"
-        resumed = Outcome(judgements={ConditionType.SUSPENDED: Judgement("False", Reason.RESUMED, message)})
+        resumed = JobOutcome(judgements={ConditionType.SUSPENDED: Judgement("False", Reason.RESUMED, message)})
     under_way = observed.attempt_under_way
     obstacle = withdrawn_permission(observed) if under_way else obstacle_to_start(observed)
     asks = not under_way and (obstacle is None or obstacle.reason in _FOR_LINKS)
@@ -101,29 +103,29 @@ def _run(observed: Observed, now: datetime) -> Outcome:
     return resumed.then(_accepted(observed)).then(go_on(observed, now))
 
 
-def _accepted(observed: Observed) -> Outcome:
+def _accepted(observed: Observed) -> JobOutcome:
     share = observed.fairness
     reason, message = Reason.VALID, "namespace, nodes and claims allow the job to run"
     if share is not None and share.admission is Admission.ADMITTED and share.message:
         reason, message = Reason.GUARANTEE_NOT_RAISED, share.message
-    return Outcome(judgements={ConditionType.ACCEPTED: Judgement("True", reason, message)})
+    return JobOutcome(judgements={ConditionType.ACCEPTED: Judgement("True", reason, message)})
 
 
-def _wait_for(observed: Observed, obstacle: Obstacle, now: datetime) -> Outcome:
+def _wait_for(observed: Observed, obstacle: Obstacle, now: datetime) -> JobOutcome:
     judgements = {
         ConditionType.ACCEPTED: Judgement("True", Reason.VALID, "namespace and claims allow the job to run"),
         obstacle.condition: Judgement("False", obstacle.reason, obstacle.message),
     }
-    judged = Outcome(judgements=judgements)
+    judged = JobOutcome(judgements=judgements)
     if obstacle.terminal:
         return judged.then(attempt.fail_job(observed, observed.latest_attempt, obstacle.reason, obstacle.message, now))
     state = JobState.BLOCKED if obstacle.needs_person else JobState.WAITING
-    waiting = Outcome(state, obstacle.reason, obstacle.message, wake_after=observed.settings.recheck_interval)
+    waiting = JobOutcome(state, obstacle.reason, obstacle.message, wake_after=observed.settings.recheck_interval)
     return judged.then(waiting).then(_stop_uncounted(observed))
 
 
-def _stop_uncounted(observed: Observed) -> Outcome:
+def _stop_uncounted(observed: Observed) -> JobOutcome:
     """Stops the attempt under way without counting it as failed."""
     ended = {"attempts": observed.latest_attempt, "attempt_start_time": None} if observed.attempt_under_way else {}
     stopping = any(is_live(pod) for pod in observed.movers)
-    return Outcome(status=ended, effects=stops(observed.movers), wake_after=observed.settings.poll_interval if stopping else None)
+    return JobOutcome(status=ended, effects=stops(observed.movers), wake_after=observed.settings.poll_interval if stopping else None)

@@ -10,7 +10,8 @@ from typing import Any
 
 from fairlead.api.reasons import ConditionType
 from fairlead.api.status import ConditionStatus
-from fairlead.core.model import AnnotatePod, CreateCredentials, CreatePod, DeletePod, EmitEvent, MoverPod
+from fairlead.core.observed import MoverPod
+from fairlead.core.plan import AnnotatePod, CreateCredentials, CreatePod, DeletePod, EmitEvent
 from fairlead.core.verdicts import is_live
 
 
@@ -57,7 +58,7 @@ Judgements = Mapping[ConditionType, Judgement | None]
 
 
 @dataclass(frozen=True, slots=True)
-class Effects:
+class JobEffects:
     """What shall be done besides writing the status, see `Plan`."""
 
     finalizer: bool | None = None
@@ -68,9 +69,9 @@ class Effects:
     events: tuple[EmitEvent, ...] = ()
     delete_job: bool = False
 
-    def then(self, later: Effects) -> Effects:
+    def then(self, later: JobEffects) -> JobEffects:
         """Both; each pod is deleted once."""
-        return Effects(
+        return JobEffects(
             finalizer=self.finalizer if later.finalizer is None else later.finalizer,
             credentials=self.credentials + later.credentials,
             deletes=tuple({delete.uid: delete for delete in (*self.deletes, *later.deletes)}.values()),
@@ -82,7 +83,7 @@ class Effects:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class JobOutcome:
     """The conclusion of one pass.
 
     `reason` and `message` explain `state`. `status` has the fields of the status that change, by their Python names, without conditions;
@@ -94,14 +95,14 @@ class Outcome:
     message: str = ""
     status: Mapping[str, Any] = field(default_factory=dict)
     judgements: Judgements = field(default_factory=dict)
-    effects: Effects = field(default_factory=Effects)
+    effects: JobEffects = field(default_factory=JobEffects)
     wake_after: timedelta | None = None
     asks_for_links: bool = False
 
-    def then(self, later: Outcome) -> Outcome:
+    def then(self, later: JobOutcome) -> JobOutcome:
         """Both: what `later` concludes takes precedence, its state unless it is UNCHANGED. The earlier of both wake times counts."""
         known = self if later.state is JobState.UNCHANGED else later
-        return Outcome(
+        return JobOutcome(
             state=known.state,
             reason=known.reason,
             message=known.message,
@@ -112,7 +113,7 @@ class Outcome:
             asks_for_links=self.asks_for_links or later.asks_for_links,
         )
 
-    def waking_after(self, delay: timedelta | None) -> Outcome:
+    def waking_after(self, delay: timedelta | None) -> JobOutcome:
         """The same with another pass after `delay` at the latest."""
         return replace(self, wake_after=earliest(self.wake_after, delay))
 
@@ -127,6 +128,6 @@ def deletes(pods: Iterable[MoverPod]) -> tuple[DeletePod, ...]:
     return tuple(DeletePod(pod.name, pod.uid, pod.resource_version) for pod in pods if not pod.deleting)
 
 
-def stops(movers: Iterable[MoverPod]) -> Effects:
+def stops(movers: Iterable[MoverPod]) -> JobEffects:
     """Stops senders and receivers. Pods that have ended stay, so that their logs can be read."""
-    return Effects(deletes=deletes(pod for pod in movers if is_live(pod)))
+    return JobEffects(deletes=deletes(pod for pod in movers if is_live(pod)))

@@ -12,10 +12,12 @@ from fairlead.api.quantity import RateError, format_rate, parse_rate
 from fairlead.api.reasons import ConditionType, Reason
 from fairlead.api.status import Enforcement
 from fairlead.api.transferjob import TransferJobStatus
-from fairlead.core.cap_excess import BLOCK_BITS, TOLERANCE, excess_after
+from fairlead.core.cap_excess import BLOCK_BITS, RECEIVER_WINDOW_SECONDS, TOLERANCE, excess_after
 from fairlead.core.lifecycle.outcome import Judgement, Judgements
-from fairlead.core.model import AnnotatePod, MoverPod, Observed, Progress, Role
 from fairlead.core.network import traits_of
+from fairlead.core.observed import MoverPod, Observed, Role
+from fairlead.core.plan import AnnotatePod
+from fairlead.core.reports import MoverProgress
 from fairlead.core.settings import GUARDED_MOST_BPS
 from fairlead.core.status import bandwidth_of, decision_of, endpoints_of, path_of, progress_of
 from fairlead.core.verdicts import is_live
@@ -23,8 +25,6 @@ from fairlead.core.verdicts import is_live
 _SILENT_SECONDS = 30.0
 """An advisor that was started again answers sooner, also on a busy node."""
 _BITS = 8
-_MEASURED_SECONDS = 10
-"""The receiver counts whole blocks over this time, so one block more or less for each stream says nothing about the pacing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,5 +221,6 @@ def _judge(observed: Observed, cap_bps: int) -> Judgement:
     return Judgement("False", Reason.ABOVE_CAP, f"the receiver measures more than {cap}")
 
 
-def _granularity_bps(receiver: Progress) -> float:
-    return BLOCK_BITS / _MEASURED_SECONDS * max(1, receiver.streams)
+def _granularity_bps(receiver: MoverProgress) -> float:
+    """The receiver counts whole blocks, so one block more or less for each stream says nothing about the pacing."""
+    return BLOCK_BITS / RECEIVER_WINDOW_SECONDS * max(1, receiver.streams)

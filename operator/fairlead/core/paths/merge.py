@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
+from dataclasses import replace
 from datetime import timedelta
 
 from fairlead.api.networkpath import MOST_POINTS, NetworkPathStatus, PathBackground, ProfilePoint
 from fairlead.api.quantity import RateError, format_milliseconds, format_rate_rounded, format_ratio, parse_milliseconds, parse_rate
-from fairlead.core.model import KnownBackground
-from fairlead.core.paths.model import Measurement, Probe, Transfer
+from fairlead.core.paths.model import KnownBackground, Measurement, PathProbe, PathTransfer
 
 DAY = timedelta(days=1)
+
+MOST_PENDING = 64
+"""Measurements of one path that wait to be written; the oldest are dropped first."""
 
 COEFFICIENT_HALF_LIFE = timedelta(days=1)
 _MEGA = 1e6
@@ -29,7 +33,7 @@ def merge(status: NetworkPathStatus, measurement: Measurement) -> NetworkPathSta
     return status
 
 
-def _with_probe(status: NetworkPathStatus, probe: Probe) -> NetworkPathStatus:
+def _with_probe(status: NetworkPathStatus, probe: PathProbe) -> NetworkPathStatus:
     last = status.last_measured_time
     if last is not None and probe.at < last:
         return status
@@ -65,7 +69,7 @@ def _with_background(status: NetworkPathStatus, background: KnownBackground) -> 
     return status.model_copy(update={"background": told})
 
 
-def _point(measurement: Measurement, transfer: Transfer) -> ProfilePoint:
+def _point(measurement: Measurement, transfer: PathTransfer) -> ProfilePoint:
     coefficient = transfer.stream_coefficient
     return ProfilePoint(
         job=measurement.job,
@@ -124,3 +128,35 @@ def parse_coefficient(text: str | None) -> float | None:
     except ValueError:
         return None
     return value / _MEGA if math.isfinite(value) and value > 0 else None
+
+
+PendingMeasurements = Mapping[tuple[str, int], Measurement]
+"""What is not written to a NetworkPath yet, by job UID and attempt."""
+
+
+def with_pending(pending: PendingMeasurements, measurement: Measurement, *, beside_own: bool) -> dict[tuple[str, int], Measurement]:
+    """`pending` with a measurement, at most MOST_PENDING. `beside_own`: other jobs' data flow on the path now."""
+    key = measurement.job, measurement.attempt
+    earlier = pending.get(key)
+    if measurement.probe is not None:
+        known = earlier.probe if earlier is not None else None
+        # As it was when the probe was first reported: whoever ran beside it may have ended since.
+        same = known is not None and _found(known) == _found(measurement.probe)
+        beside = known.beside_own if known is not None and same else beside_own
+        measurement = replace(measurement, probe=replace(measurement.probe, beside_own=beside))
+    after = {**pending, key: measurement if earlier is None else measurement.completed_by(earlier)}
+    if len(after) > MOST_PENDING:
+        oldest = min(after.values(), key=age_of)
+        del after[oldest.job, oldest.attempt]
+    return after
+
+
+def age_of(measurement: Measurement) -> tuple[float, str, int]:
+    """Orders measurements from the oldest to the newest."""
+    latest = measurement.latest
+    return latest.timestamp() if latest else 0.0, measurement.job, measurement.attempt
+
+
+def _found(probe: PathProbe) -> tuple[float, float, float | None]:
+    """What a probe is known by: a decision that is published anew comes with the same measurement at another time."""
+    return probe.rtt_seconds, probe.rtt_minimum_seconds, probe.loss_ratio

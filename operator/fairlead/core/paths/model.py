@@ -1,15 +1,23 @@
-"""What jobs tell about the paths they take."""
+"""The vocabulary of network paths: their ends, what is known of them, and what jobs measure there."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-
-from fairlead.core.model import KnownBackground
+from enum import StrEnum
 
 
 @dataclass(frozen=True, slots=True)
-class Ends:
+class End:
+    """One end of a job; None for what is not known yet."""
+
+    node: str | None
+    interface: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class PathEnds:
     """Both ends of a path. An interface of None is one that is not known, or any."""
 
     source_node: str
@@ -22,7 +30,7 @@ class Ends:
         """Sending and receiving node."""
         return self.source_node, self.destination_node
 
-    def may_be(self, other: Ends) -> bool:
+    def may_be(self, other: PathEnds) -> bool:
         """Whether both may mean the same path."""
         return (
             self.nodes == other.nodes
@@ -36,7 +44,7 @@ def _may_be(one: str | None, other: str | None) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Probe:
+class PathProbe:
     """What a probe of the path without the job's own traffic found. Times in seconds. `beside_own`: other jobs' data flowed there."""
 
     at: datetime
@@ -47,7 +55,7 @@ class Probe:
 
 
 @dataclass(frozen=True, slots=True)
-class Transfer:
+class PathTransfer:
     """What a transfer got of a path that alone held it back. `stream_coefficient` in 1/bit."""
 
     at: datetime
@@ -63,9 +71,9 @@ class Measurement:
 
     job: str
     attempt: int
-    probe: Probe | None = None
+    probe: PathProbe | None = None
     background: KnownBackground | None = None
-    transfer: Transfer | None = None
+    transfer: PathTransfer | None = None
 
     @property
     def latest(self) -> datetime | None:
@@ -95,12 +103,60 @@ class Lease:
 
 
 @dataclass(frozen=True, slots=True)
-class Sighting:
+class PathEvidence:
     """A job on its path. `live`: there may be more to hear of it; `flowing`: its sender runs, and it has been decided how."""
 
     job: str
-    ends: Ends
+    ends: PathEnds
     live: bool
     flowing: bool
     lease: Lease | None
     measurement: Measurement | None
+
+
+@dataclass(frozen=True, slots=True)
+class KnownBackground:
+    """What else was on a path, as an advisor saw it at `measured_at`."""
+
+    class_name: str
+    probability: float
+    probabilities: Mapping[str, float]
+    any_bbr: float
+    confidence: float
+    abstained: bool
+    model: str
+    measured_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class KnownPath:
+    """What earlier transfers have learnt of a path; None for what nobody knows. `stream_coefficient` in 1/bit.
+
+    `beside_own`: other transfers run there now, so that a higher RTT is their queue. `competes`: others' traffic need not be spared.
+    """
+
+    rtt_minimum_seconds: float | None = None
+    capacity_bps: float | None = None
+    stream_coefficient: float | None = None
+    background: KnownBackground | None = None
+    beside_own: bool = False
+    competes: bool = False
+
+
+class Probing(StrEnum):
+    """How a new transfer comes to know its path."""
+
+    OWN = "Own"
+    """It probes; nobody else does."""
+    KNOWN = "Known"
+    """The path has just been measured."""
+    LEASED = "Leased"
+    """Another job is probing it."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProbeAssignment:
+    """What the job's path means for the sender that it is about to start."""
+
+    probing: Probing = Probing.OWN
+    known: KnownPath = KnownPath()

@@ -10,18 +10,18 @@ from fairlead.api.networkpath import NetworkPath, NetworkPathSpec, NetworkPathSt
 from fairlead.api.reasons import PathConditionType, PathReason
 from fairlead.core.conditions import Conditions
 from fairlead.core.paths.merge import merge
-from fairlead.core.paths.model import Ends, Lease, Measurement
+from fairlead.core.paths.model import Lease, Measurement, PathEnds
 
 REFRESH = timedelta(minutes=10)
 """The least time between two writes about a path on which transfers run; what they measure meanwhile is used, not written."""
 
 
-def ends_of_spec(spec: NetworkPathSpec) -> Ends:
+def ends_of_spec(spec: NetworkPathSpec) -> PathEnds:
     """The ends that a NetworkPath names."""
-    return Ends(spec.source.node, spec.source.interface, spec.destination.node, spec.destination.interface)
+    return PathEnds(spec.source.node, spec.source.interface, spec.destination.node, spec.destination.interface)
 
 
-def spec_of(ends: Ends) -> NetworkPathSpec:
+def spec_of(ends: PathEnds) -> NetworkPathSpec:
     """The spec of the NetworkPath that the operator makes for these ends."""
     return NetworkPathSpec(
         source=PathEnd(node=ends.source_node, interface=ends.source_interface),
@@ -29,7 +29,7 @@ def spec_of(ends: Ends) -> NetworkPathSpec:
     )
 
 
-def choose(paths: Iterable[NetworkPath], ends: Ends) -> NetworkPath | None:
+def choose(paths: Iterable[NetworkPath], ends: PathEnds) -> NetworkPath | None:
     """The path that stands for `ends`: of several the one that names most interfaces, of those the oldest."""
     fitting = [path for path in paths if ends_of_spec(path.spec).may_be(ends)]
     return min(fitting, key=lambda path: (-_named(path.spec), *_seniority(path)), default=None)
@@ -45,7 +45,7 @@ def _seniority(path: NetworkPath) -> tuple[datetime, str]:
 
 def twins(paths: Iterable[NetworkPath]) -> list[tuple[NetworkPath, NetworkPath]]:
     """Every path whose exact ends an older one has, with that one."""
-    by_ends: dict[Ends, list[NetworkPath]] = defaultdict(list)
+    by_ends: dict[PathEnds, list[NetworkPath]] = defaultdict(list)
     for path in sorted(paths, key=_seniority):
         by_ends[ends_of_spec(path.spec)].append(path)
     return [(younger, same[0]) for same in by_ends.values() for younger in same[1:]]

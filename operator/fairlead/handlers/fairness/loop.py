@@ -11,13 +11,13 @@ from datetime import datetime, timedelta
 from fairlead.api.fairnesspolicy import FairnessPolicy, FairnessPolicyStatus
 from fairlead.api.reasons import PolicyReason
 from fairlead.core.allocation import AllocationInputError
-from fairlead.core.fairness.round import ROUND_SECONDS, Facts, Memory, Outcome, run_round
-from fairlead.core.fairness.rules import Candidate, InvalidPolicyError, Rules, choose, read_candidate, read_rules
+from fairlead.core.fairness.round import ROUND_SECONDS, RoundInput, RoundMemory, RoundResult, run_round
+from fairlead.core.fairness.rules import Candidate, InvalidPolicyError, PolicyRules, choose, read_candidate, read_rules
 from fairlead.core.fairness.summary import accepted_status, is_worth_writing, refused_status
 from fairlead.handlers.cache import Cache, ObjectKey
-from fairlead.handlers.fairness.board import Board
 from fairlead.handlers.fairness.metrics import FairnessMetrics
-from fairlead.handlers.paths.board import PathBoard
+from fairlead.handlers.fairness.store import ShareStore
+from fairlead.handlers.paths.store import PathStore
 from fairlead.handlers.queue import Timers, WorkQueue
 from fairlead.handlers.worker import ErrorPolicy, Worker
 from fairlead.kube.apply import merge_difference
@@ -38,7 +38,7 @@ logger = logging.getLogger(__name__)
 class _InForce:
     """The rules that hold. `problem` is why they are those of an earlier version of the policy, empty if they are not."""
 
-    rules: Rules
+    rules: PolicyRules
     problem: str
 
 
@@ -47,18 +47,18 @@ class _Good:
     """The last version of a policy that could be put in force, and its rules as the last round had them."""
 
     policy: FairnessPolicy
-    rules: Rules
+    rules: PolicyRules
 
 
 class FairnessLoop:
-    """Runs rounds and publishes them on the board; writes the status of policies and nothing else."""
+    """Runs rounds and publishes the shares; writes the status of policies and nothing else."""
 
     def __init__(
         self,
         *,
         cache: Cache,
-        board: Board,
-        paths: PathBoard,
+        shares: ShareStore,
+        paths: PathStore,
         jobs: WorkQueue[ObjectKey],
         client: KubeClient,
         metrics: FairnessMetrics,
@@ -66,7 +66,7 @@ class FairnessLoop:
         now: Callable[[], datetime],
     ) -> None:
         self._cache = cache
-        self._board = board
+        self._shares = shares
         self._paths = paths
         self._jobs = jobs
         self._client = client
@@ -77,7 +77,7 @@ class FairnessLoop:
         errors: ErrorPolicy[str] = ErrorPolicy(str, self._count, self._remember)
         busy_with = "the fairness loop has been busy with one round"
         self.worker = Worker("fairness loop", self._queue, self._reconcile, errors, busy_with=busy_with)
-        self._memory = Memory()
+        self._memory = RoundMemory()
         self._last_good: _Good | None = None
         self._last_round = -LEAST_PAUSE_SECONDS
         self._began = timers.time()
@@ -99,7 +99,7 @@ class FairnessLoop:
     async def _remember(self, _: str, error: Exception) -> None:
         """After a defect, sharing must not stop transfers: caps stay as they are, and new jobs start as without a policy."""
         if not isinstance(error, KubeError):
-            self._board.freeze(starts=True)
+            self._shares.freeze(starts=True)
 
     async def round(self) -> float | None:
         """One round; returns after how many seconds the next one is due, None without a policy. Raises KubeError."""
@@ -110,19 +110,19 @@ class FairnessLoop:
             self._let_go()
             return None
         if not self._is_warm(chosen):
-            self._board.freeze(starts=False)
+            self._shares.freeze(starts=False)
             return WARM_UP_LOOK_SECONDS
         in_force, problem = self._rules_of(chosen)
-        outcome: Outcome | None = None
+        outcome: RoundResult | None = None
         if in_force is not None:
             outcome, problem = await self._share(in_force)
         if outcome is None:
-            self._board.freeze(starts=True)
+            self._shares.freeze(starts=True)
             statuses = [(chosen, refused_status(chosen, PolicyReason.INVALID_SPEC, f"{problem}; caps stay as they are", self._now()))]
         else:
             assert in_force is not None
             statuses = [(chosen, accepted_status(chosen, in_force.rules, outcome, in_force.problem, self._now()))]
-            self._requeue(self._board.publish(outcome.standings))
+            self._requeue(self._shares.publish(outcome.job_shares))
         older = f"policy {chosen.metadata.name} is older and in force: delete one of them, or merge them into one"
         for candidate in candidates:
             if candidate.metadata.uid != chosen.metadata.uid:
@@ -132,10 +132,10 @@ class FairnessLoop:
 
     def _let_go(self) -> None:
         """There is no policy any more: every job has its own limit alone, or none."""
-        self._memory, self._last_good, self._warm = Memory(), None, False
+        self._memory, self._last_good, self._warm = RoundMemory(), None, False
         self._began = self._timers.time()
         self._metrics.show(None, None)
-        self._requeue(self._board.publish(None))
+        self._requeue(self._shares.publish(None))
 
     def _is_warm(self, chosen: Candidate) -> bool:
         """Whether every job was looked at since the start, and every path: shares among half of them would let that half send too much."""
@@ -143,7 +143,7 @@ class FairnessLoop:
             late = self._timers.time() - self._began >= WARM_UP_SECONDS
             links = chosen.policy.spec.links if chosen.policy is not None else ()
             paths_known = self._paths.listed or all(link.network_path is None for link in links)
-            self._warm = late or (paths_known and self._board.seen().issuperset(self._cache.jobs.keys()))
+            self._warm = late or (paths_known and self._shares.seen().issuperset(self._cache.jobs.keys()))
         return self._warm
 
     def _rules_of(self, chosen: Candidate) -> tuple[_InForce | None, str]:
@@ -167,9 +167,9 @@ class FairnessLoop:
         self._last_good = _Good(good.policy, read_rules(good.policy, namespaces, paths, before))
         return _InForce(self._last_good.rules, problem), problem
 
-    async def _share(self, in_force: _InForce) -> tuple[Outcome | None, str]:
+    async def _share(self, in_force: _InForce) -> tuple[RoundResult | None, str]:
         now = self._now().timestamp()
-        facts = Facts(in_force.rules, tuple(self._board.jobs().values()), self._board.meters(), self._board.interfaces(now))
+        facts = RoundInput(in_force.rules, tuple(self._shares.jobs().values()), self._shares.meters(), self._shares.interfaces(now))
         try:
             with self._metrics.round_seconds.time():
                 # A thousand jobs take a tenth of a second, and a dense network far longer: the event loop must not stand still for it.
@@ -181,7 +181,7 @@ class FairnessLoop:
         return outcome, ""
 
     def _requeue(self, uids: frozenset[str]) -> None:
-        for key, job in self._board.jobs().items():
+        for key, job in self._shares.jobs().items():
             if job.uid in uids:
                 self._jobs.add(key)
 

@@ -10,8 +10,8 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector, CollectorRegistry
 
 from fairlead.core.fairness.model import Participant
-from fairlead.core.fairness.round import Outcome
-from fairlead.core.fairness.rules import Rules
+from fairlead.core.fairness.round import RoundResult
+from fairlead.core.fairness.rules import PolicyRules
 from fairlead.core.fairness.summary import jobs_by_link, jobs_by_tenant, measured_jain
 
 _BITS = 8
@@ -23,7 +23,7 @@ class FairnessMetrics(Collector):
 
     def __init__(self, registry: CollectorRegistry, prefix: str) -> None:
         self._prefix = prefix
-        self._last: tuple[Rules, Outcome] | None = None
+        self._last: tuple[PolicyRules, RoundResult] | None = None
         self.round_seconds = Histogram(
             f"{prefix}_fairness_round_duration_seconds", "Time to share all links once.", buckets=_ROUND_BUCKETS, registry=registry
         )
@@ -34,7 +34,7 @@ class FairnessMetrics(Collector):
         """One more failed round."""
         self._errors.labels(kind).inc()
 
-    def show(self, rules: Rules | None, outcome: Outcome | None) -> None:
+    def show(self, rules: PolicyRules | None, outcome: RoundResult | None) -> None:
         """Makes this round the one that is shown; None for none."""
         self._last = None if rules is None or outcome is None else (rules, outcome)
 
@@ -67,7 +67,7 @@ class FairnessMetrics(Collector):
         if of_all is not None:
             yield self._gauge("fairness_jain_ratio", "Jain's index of measured rates per weight, all jobs.", [((), of_all)])
 
-    def _sharers(self, kind: str, groups: dict[str, list[Participant]], rules: Rules, outcome: Outcome) -> Iterable[Metric]:
+    def _sharers(self, kind: str, groups: dict[str, list[Participant]], rules: PolicyRules, outcome: RoundResult) -> Iterable[Metric]:
         caps, measured = outcome.memory.caps, outcome.measured_bps
         yield self._gauge(f"{kind}_jobs", f"Jobs of the {kind}.", [((name,), float(len(jobs))) for name, jobs in groups.items()], kind)
         yield self._gauge(

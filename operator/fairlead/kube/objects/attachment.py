@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from fairlead.api import names
-from fairlead.core.model import Role
+from fairlead.core.observed import Role
 from fairlead.kube.client import KubeObject
 
 _DIRECTIONS = {Role.SENDER: "egress", Role.RECEIVER: "ingress"}

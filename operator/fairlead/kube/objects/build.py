@@ -12,8 +12,9 @@ from fairlead.api.quantity import format_rate
 from fairlead.api.schema import ReconcileError
 from fairlead.api.spec import Side
 from fairlead.api.transferjob import TransferJob
-from fairlead.core.model import CreatePod, Role
 from fairlead.core.network import traits_of
+from fairlead.core.observed import Role
+from fairlead.core.plan import CreatePod
 from fairlead.kube.client import KubeObject
 from fairlead.kube.objects.attachment import networks_annotation
 from fairlead.kube.objects.credentials import Credentials

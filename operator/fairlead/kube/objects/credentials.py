@@ -13,7 +13,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from fairlead.core.model import Role
+from fairlead.core.observed import Role
 
 CLOCK_SKEW = timedelta(hours=1)
 """How far a mover's clock may lag behind the operator's."""

@@ -8,8 +8,7 @@ from typing import Any
 from fairlead.api import names
 from fairlead.api.networkpath import NetworkPathSpec
 from fairlead.api.quantity import format_rate
-from fairlead.core.model import KnownBackground, KnownPath
-from fairlead.core.paths.model import Ends
+from fairlead.core.paths.model import KnownBackground, KnownPath, PathEnds
 from fairlead.kube.client import KubeObject
 
 _VERSION = 1
@@ -38,7 +37,7 @@ def path_annotation(*, probe: bool) -> dict[str, str]:
     return {} if probe else {names.ANNOTATION_PATH: names.PATH_KNOWN}
 
 
-def network_path(ends: Ends, spec: NetworkPathSpec) -> KubeObject:
+def network_path(ends: PathEnds, spec: NetworkPathSpec) -> KubeObject:
     """The object for a path of which both interfaces are known."""
     interfaces = ends.source_interface or "", ends.destination_interface or ""
     name = names.path_name(ends.source_node, interfaces[0], ends.destination_node, interfaces[1])

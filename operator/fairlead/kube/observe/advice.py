@@ -7,8 +7,8 @@ from typing import Annotated, Literal
 
 from pydantic import AwareDatetime, Field, ValidationError
 
-from fairlead.core.model import Advice, DecisionReport, OutcomeReport, PathReport, Rejected, Switch
-from fairlead.kube.observe.forms import LONGEST_TERMINATION_MESSAGE, Answer, Control, Finite, Ratio, Word, printable
+from fairlead.core.reports import Advice, DecisionReport, OutcomeReport, PathReport, Rejected, SwitchReport
+from fairlead.kube.observe.forms import LONGEST_TERMINATION_MESSAGE, Control, Finite, MoverAnswer, Ratio, Word, printable
 
 _ClassName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_\-+ ]{0,63}$")]
 _Words = Annotated[str, Field(max_length=4096)]
@@ -16,26 +16,26 @@ _SWITCH = "congestion_control"
 _MODEL = r"^[A-Za-z0-9][A-Za-z0-9_.\-+:() ]{0,127}$"
 
 
-class _PathAnswer(Answer):
+class _PathAnswer(MoverAnswer):
     rtt_seconds: Finite | None = None
     rtt_minimum_seconds: Finite | None = None
     loss_ratio: Ratio | None = None
     whole: bool | None = None
 
 
-class _BackgroundAnswer(Answer):
+class _BackgroundAnswer(MoverAnswer):
     class_: Annotated[_ClassName, Field(alias="class")]
     probability: Ratio
     abstained: bool = False
     measured_at: datetime | None = None
 
 
-class _RejectedAnswer(Answer):
+class _RejectedAnswer(MoverAnswer):
     congestion_control: Control
     why_not: _Words = ""
 
 
-class _ChoiceAnswer(Answer):
+class _ChoiceAnswer(MoverAnswer):
     protocol: Word
     congestion_control: Control
     streams: Annotated[int, Field(ge=0, le=65535)]
@@ -51,7 +51,7 @@ class _ChoiceAnswer(Answer):
     rejected: Annotated[tuple[_RejectedAnswer, ...], Field(max_length=16)] = ()
 
 
-class _ChangeAnswer(Answer):
+class _ChangeAnswer(MoverAnswer):
     what: Annotated[str, Field(max_length=64)]
     at: AwareDatetime
     from_: Annotated[Control | int | None, Field(alias="from")] = None
@@ -59,13 +59,13 @@ class _ChangeAnswer(Answer):
     why: _Words = ""
 
 
-class _OutcomeAnswer(Answer):
+class _OutcomeAnswer(MoverAnswer):
     congestion_control: Control
     streams: Annotated[int, Field(ge=1, le=65535)]
     stream_coefficient: Annotated[float, Field(gt=0, lt=1)] | None = None
 
 
-class DecisionAnswer(Answer):
+class DecisionAnswer(MoverAnswer):
     """The form of the message (docs/contracts.md, "Advisor")."""
 
     version: Literal[1]
@@ -108,7 +108,7 @@ def read_advice(answer: DecisionAnswer) -> Advice:
             recalled=choice.background is not None and choice.background.measured_at is not None,
             rejected=tuple(Rejected(other.congestion_control, printable(other.why_not)) for other in choice.rejected),
             switches=tuple(
-                Switch(change.at, str(change.from_), str(change.to), printable(change.why))
+                SwitchReport(change.at, str(change.from_), str(change.to), printable(change.why))
                 for change in answer.changes
                 if change.what == _SWITCH
             ),

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from fairlead.api.transferjob import TransferJob
-from fairlead.core.model import ClaimFacts, NodeFacts
+from fairlead.core.observed import ClaimFacts, NodeFacts
 from fairlead.kube.client import CLAIMS, NODES, VOLUMES, KubeClient
 from fairlead.kube.errors import NotFoundError
 
@@ -20,7 +20,7 @@ V = TypeVar("V")
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
+class ClusterFacts:
     """Nodes by name and claims of the job's namespace by name."""
 
     nodes: Mapping[str, NodeFacts]
@@ -55,14 +55,14 @@ class FactReader:
         self._nodes: _Memory[str, NodeFacts] = _Memory(monotonic, self._read_node)
         self._claims: _Memory[tuple[str, str], ClaimFacts] = _Memory(monotonic, self._read_claim)
 
-    async def read(self, job: TransferJob, pod_nodes: Iterable[str], oldest_seconds: float) -> Facts:
+    async def read(self, job: TransferJob, pod_nodes: Iterable[str], oldest_seconds: float) -> ClusterFacts:
         """The facts about what `job` names and the nodes its pods are on, none older than that. Raises KubeError."""
         sides = (job.spec.source, job.spec.destination)
         node_names = sorted({side.node for side in sides if side.node is not None} | set(pod_nodes))
         claim_names = sorted({side.claim_name for side in sides})
         claims = await asyncio.gather(*(self._claims.get((job.metadata.namespace, name), oldest_seconds) for name in claim_names))
         nodes = await asyncio.gather(*(self._nodes.get(name, oldest_seconds) for name in node_names))
-        return Facts(nodes=dict(zip(node_names, nodes, strict=True)), claims=dict(zip(claim_names, claims, strict=True)))
+        return ClusterFacts(nodes=dict(zip(node_names, nodes, strict=True)), claims=dict(zip(claim_names, claims, strict=True)))
 
     async def _read_node(self, name: str) -> NodeFacts:
         try:

@@ -18,7 +18,7 @@ Word = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_\-]{0,63}$")]
 Control = Annotated[str, Field(pattern=r"^[a-z0-9_]{0,15}$")]
 
 
-class Answer(BaseModel):
+class MoverAnswer(BaseModel):
     """An answer whose unknown fields, of later versions, are ignored."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")

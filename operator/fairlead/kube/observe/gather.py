@@ -7,11 +7,11 @@ from collections.abc import Sequence
 
 from fairlead.api import names
 from fairlead.api.transferjob import TransferJob
-from fairlead.core.model import MoverPod, Observed, PodPhase, Role
-from fairlead.core.settings import Settings
+from fairlead.core.observed import MoverPod, Observed, PodPhase, Role
+from fairlead.core.settings import OperatorSettings
 from fairlead.kube.client import JOBS, PODS, KubeClient, KubeObject
 from fairlead.kube.errors import NotFoundError
-from fairlead.kube.observe.facts import FactReader, Facts
+from fairlead.kube.observe.facts import ClusterFacts, FactReader
 from fairlead.kube.observe.pods import OwnedPod, read_owned_pod
 from fairlead.kube.observe.reports import ReportReader
 
@@ -25,7 +25,7 @@ SETTLED_SECONDS = 60.0
 class Gatherer:
     """Reads what one pass looks at, apart from ports, which must be read in the same instant as they are given out."""
 
-    def __init__(self, client: KubeClient, facts: FactReader, reports: ReportReader, settings: Settings) -> None:
+    def __init__(self, client: KubeClient, facts: FactReader, reports: ReportReader, settings: OperatorSettings) -> None:
         self._client = client
         self._facts = facts
         self._reports = reports
@@ -59,9 +59,9 @@ class Gatherer:
             pods += (owned for owned in map(read_owned_pod, page) if owned is not None and owned.job_uid == job_uid)
         return pods
 
-    async def _read_facts(self, job: TransferJob, pods: Sequence[MoverPod]) -> Facts:
+    async def _read_facts(self, job: TransferJob, pods: Sequence[MoverPod]) -> ClusterFacts:
         if job.status.finished and names.FINALIZER not in job.metadata.finalizers:
-            return Facts(nodes={}, claims={})
+            return ClusterFacts(nodes={}, claims={})
         running = {pod.role for pod in pods if pod.phase is PodPhase.RUNNING and not pod.deleting}
         settled = {Role.SENDER, Role.RECEIVER} <= running
         pod_nodes = {pod.node for pod in pods if pod.node is not None}

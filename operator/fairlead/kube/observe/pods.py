@@ -11,7 +11,8 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from fairlead.api import names
-from fairlead.core.model import MoverPod, PodPhase, Role, Verdict
+from fairlead.core.observed import MoverPod, PodPhase, Role
+from fairlead.core.reports import Verdict
 from fairlead.kube.observe.advice import parse_advice
 from fairlead.kube.observe.forms import LONGEST_TERMINATION_MESSAGE, Count, Finite, printable
 

@@ -10,18 +10,18 @@ from typing import Annotated, Literal, TypeVar
 import aiohttp
 from pydantic import Field, ValidationError, field_validator
 
-from fairlead.core.model import Advice, Endpoint, MoverPod, PodPhase, Progress, Reports, Role, latest_attempt_of
+from fairlead.core.observed import MoverPod, PodPhase, Role, latest_attempt_of
+from fairlead.core.reports import Advice, MoverEndpoint, MoverProgress, Reports
 from fairlead.kube.observe.advice import DecisionAnswer, read_advice
-from fairlead.kube.observe.forms import Answer, Control, Count, Finite
+from fairlead.kube.observe.forms import Control, Count, Finite, MoverAnswer
 from fairlead.kube.observe.pods import OFFSETS, PORT_ADVISOR, PORT_HTTP
-from fairlead.kube.observe.silence import Silences
 
 TIMEOUT_SECONDS = 2.0
 LARGEST_BODY_BYTES = 64 * 1024
 MOST_CONNECTIONS = 256
 
 
-class _EndpointAnswer(Answer):
+class _EndpointAnswer(MoverAnswer):
     role: Literal["sender", "receiver"]
     interface: Annotated[str, Field(pattern=r"^[^\s/]{1,15}$")]
     address: Annotated[str, Field(max_length=45)]
@@ -37,11 +37,11 @@ class _EndpointAnswer(Answer):
         return str(address)
 
 
-class _BandwidthAnswer(Answer):
+class _BandwidthAnswer(MoverAnswer):
     wire_bytes: Count
 
 
-class _ProgressAnswer(Answer):
+class _ProgressAnswer(MoverAnswer):
     role: Literal["sender", "receiver"]
     job: Annotated[str, Field(max_length=64)]
     attempt: int
@@ -62,7 +62,29 @@ class _ProgressAnswer(Answer):
     interface_bytes_received: Count | None = None
 
 
-AnswerT = TypeVar("AnswerT", bound=Answer)
+AnswerT = TypeVar("AnswerT", bound=MoverAnswer)
+
+
+class AdvisorSilences:
+    """Remembers, by job, which sender was first seen to transfer without a decision, and when. Forgotten with the operator."""
+
+    def __init__(self) -> None:
+        self._since: dict[str, tuple[str, float]] = {}
+
+    def note(self, job_uid: str, sender: MoverPod | None, said: MoverProgress | None, *, decided: bool) -> float:
+        """Takes in one look at a running sender (None if there is none) and returns the seconds so far.
+
+        `said` is the mover's answer, `decided` whether the advisor told a decision. A sender that is silent itself accuses nobody.
+        """
+        if sender is None or decided or (said is not None and not said.flows):
+            self._since.pop(job_uid, None)
+            return 0.0
+        if said is None:
+            return 0.0
+        known = self._since.get(job_uid)
+        if known is None or known[0] != sender.uid:
+            known = self._since[job_uid] = sender.uid, said.read_at
+        return max(0.0, said.read_at - known[1])
 
 
 class ReportReader:
@@ -85,7 +107,7 @@ class ReportReader:
         self._timeout = aiohttp.ClientTimeout(total=timeout_seconds)
         self._on_failure = on_failure
         self._session: aiohttp.ClientSession | None = None
-        self._silences = Silences()
+        self._silences = AdvisorSilences()
 
     async def close(self) -> None:
         """Closes the connections."""
@@ -162,16 +184,16 @@ def _left_behind(pods: Sequence[MoverPod]) -> Advice | None:
     return next((pod.advice for pod in pods if pod.role is Role.SENDER and pod.attempt == latest), None)
 
 
-def _endpoint(answer: _EndpointAnswer | None, role: Role) -> Endpoint | None:
+def _endpoint(answer: _EndpointAnswer | None, role: Role) -> MoverEndpoint | None:
     if answer is None or answer.role != role.value:
         return None
-    return Endpoint(interface=answer.interface, address=answer.address, port=answer.port, numa_node=answer.numa_node)
+    return MoverEndpoint(interface=answer.interface, address=answer.address, port=answer.port, numa_node=answer.numa_node)
 
 
-def _progress(answer: _ProgressAnswer | None, read_at: float, job_uid: str, attempt: int, role: Role) -> Progress | None:
+def _progress(answer: _ProgressAnswer | None, read_at: float, job_uid: str, attempt: int, role: Role) -> MoverProgress | None:
     if answer is None or (answer.job, answer.attempt, answer.role) != (job_uid, attempt, role.value):
         return None
-    return Progress(
+    return MoverProgress(
         stage=answer.stage,
         bytes_total=answer.bytes_total,
         bytes_transferred=answer.bytes_transferred,

@@ -14,7 +14,7 @@ from lab import Lab, eventually
 from prometheus_client.parser import text_string_to_metric_families
 
 from fairlead.api import names
-from fairlead.kube.client import JOBS, KubeObject, Resource
+from fairlead.kube.client import JOBS, KubeObject, ResourceKind
 
 MOST_WRITES = 24
 """Two finalizer changes, a Secret, two pods, four events, a status at each step, and two for the path; progress comes on top.
@@ -256,7 +256,7 @@ async def test_a_finished_job_is_never_written_again(lab: Lab) -> None:
 async def test_a_refused_pod_speaks_in_the_status_and_the_job_goes_on_once_it_is_allowed(lab: Lab) -> None:
     limits = {"limits": [{"type": "Container", "max": {"memory": "8Mi"}}]}
     forbid = {"apiVersion": "v1", "kind": "LimitRange", "metadata": {"name": "small", "namespace": lab.namespace}, "spec": limits}
-    await lab.client.create(Resource("v1", "limitranges"), lab.namespace, forbid)
+    await lab.client.create(ResourceKind("v1", "limitranges"), lab.namespace, forbid)
     async with lab.operator():
         await lab.create_job()
         refused = await lab.condition("Stalled")

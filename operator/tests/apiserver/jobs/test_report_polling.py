@@ -15,7 +15,8 @@ from aiohttp import web
 from control_plane import ControlPlane
 from lab import PATIENCE_SECONDS
 
-from fairlead.core.model import MoverPod, PodPhase, Reports, Role
+from fairlead.core.observed import MoverPod, PodPhase, Role
+from fairlead.core.reports import Reports
 from fairlead.kube.observe.reports import ReportReader
 
 ADDRESS = "127.0.0.21"

@@ -9,8 +9,9 @@ from job_builders import NOW, make_job, observe, receiver, sender, with_plan_app
 
 from fairlead.api.transferjob import TransferJobStatus
 from fairlead.core.lifecycle import decide
-from fairlead.core.model import ClaimFacts, NodeFacts, Plan, Role
-from fairlead.core.settings import Settings
+from fairlead.core.observed import ClaimFacts, NodeFacts, Role
+from fairlead.core.plan import Plan
+from fairlead.core.settings import OperatorSettings
 
 HERE = NodeFacts(exists=True, ready=True)
 AWAY = NodeFacts(exists=False)
@@ -34,7 +35,7 @@ def test_a_job_of_another_manager_is_left_alone() -> None:
 
 
 WAITS: dict[str, tuple[dict[str, Any], str, str, str, bool]] = {
-    "namespace without the right": ({"settings": Settings()}, "Accepted", "HostNetworkNotAllowed", "hostNetwork.namespaces", True),
+    "namespace without the right": ({"settings": OperatorSettings()}, "Accepted", "HostNetworkNotAllowed", "hostNetwork.namespaces", True),
     "source claim missing": ({"claims": {"raw": MISSING, "scratch": THERE}}, "Accepted", "ClaimNotFound", "source.volume", False),
     "destination claim missing": ({"claims": {"raw": THERE, "scratch": MISSING}}, "Accepted", "ClaimNotFound", "scratch", False),
     "claim on another node": (
@@ -124,7 +125,7 @@ def test_directories_that_only_begin_alike_are_different() -> None:
 def test_withdrawing_the_namespaces_right_stops_an_attempt_under_way_without_counting_it() -> None:
     running = observe(make_job(finalizer=True), receiver(), sender())
     job = with_plan_applied(running, decide(running, NOW)).job
-    plan = decide(observe(job, receiver(), sender(), settings=Settings()), NOW)
+    plan = decide(observe(job, receiver(), sender(), settings=OperatorSettings()), NOW)
     assert {delete.name for delete in plan.deletes} == {receiver().name, sender().name}
     assert status_of(plan).attempt_start_time is None
     assert status_of(plan).failures is None

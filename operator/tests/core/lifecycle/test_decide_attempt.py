@@ -29,7 +29,9 @@ from fairlead.api.spec import Bandwidth
 from fairlead.api.transferjob import TransferJob, TransferJobStatus
 from fairlead.core.cap_excess import CATCH_UP_SECONDS, Arrived, CapExcess
 from fairlead.core.lifecycle import decide
-from fairlead.core.model import AnnotatePod, CreateCredentials, MoverPod, NodeFacts, Observed, Plan, PodPhase, Reports, Role, Verdict
+from fairlead.core.observed import MoverPod, NodeFacts, Observed, PodPhase, Role
+from fairlead.core.plan import AnnotatePod, CreateCredentials, Plan
+from fairlead.core.reports import Reports, Verdict
 
 
 def after(observed: Observed, now: datetime = NOW) -> TransferJob:

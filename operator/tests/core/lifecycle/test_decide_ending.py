@@ -20,7 +20,8 @@ from job_builders import (
 
 from fairlead.api.transferjob import TransferJob
 from fairlead.core.lifecycle import decide
-from fairlead.core.model import ClaimFacts, Observed, Plan, PodPhase, Role
+from fairlead.core.observed import ClaimFacts, Observed, PodPhase, Role
+from fairlead.core.plan import Plan
 
 CLEANED = make_verdict(reason="Cleaned", attempt=0)
 

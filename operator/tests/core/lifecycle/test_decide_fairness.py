@@ -26,27 +26,30 @@ from fairlead.api.names import ANNOTATION_EGRESS_BANDWIDTH, ANNOTATION_INGRESS_B
 from fairlead.api.reasons import Reason
 from fairlead.api.spec import Bandwidth
 from fairlead.api.transferjob import TransferJob, TransferJobStatus
+from fairlead.core.fairness.model import Admission, JobShare
 from fairlead.core.lifecycle import decide
-from fairlead.core.model import Admission, AnnotatePod, MoverPod, Observed, Plan, PodPhase, Reports, Role, Standing
+from fairlead.core.observed import MoverPod, Observed, PodPhase, Role
+from fairlead.core.plan import AnnotatePod, Plan
+from fairlead.core.reports import Reports
 from fairlead.core.settings import GUARDED_MOST_BPS
 
-WAITING = Standing(Admission.WAITING, message="link wan is full: place 2 of 3 in its queue")
-IMPOSSIBLE = Standing(Admission.WAITING, reason=Reason.GUARANTEE_TOO_LARGE, message="lower bandwidth.guarantee")
-UNDECIDED = Standing(Admission.UNDECIDED, hold=True)
+WAITING = JobShare(Admission.WAITING, message="link wan is full: place 2 of 3 in its queue")
+IMPOSSIBLE = JobShare(Admission.WAITING, reason=Reason.GUARANTEE_TOO_LARGE, message="lower bandwidth.guarantee")
+UNDECIDED = JobShare(Admission.UNDECIDED, hold=True)
 
 
-def shared(bps: int | None, **more: Any) -> Standing:
-    return Standing(Admission.ADMITTED, cap_bps=bps, **more)
+def shared(bps: int | None, **more: Any) -> JobShare:
+    return JobShare(Admission.ADMITTED, cap_bps=bps, **more)
 
 
 def after(observed: Observed) -> TransferJob:
     return with_plan_applied(observed, decide(observed, NOW)).job
 
 
-def running(standing: Standing | None = None, **spec: Any) -> TransferJob:
+def running(share: JobShare | None = None, **spec: Any) -> TransferJob:
     """A job whose first attempt has both movers up."""
-    job = after(observe(make_job(finalizer=True, **spec), receiver(), fairness=standing))
-    return after(observe(job, receiver(), sender(), reports=make_reports(decided=True), fairness=standing))
+    job = after(observe(make_job(finalizer=True, **spec), receiver(), fairness=share))
+    return after(observe(job, receiver(), sender(), reports=make_reports(decided=True), fairness=share))
 
 
 def written(plan: Plan) -> TransferJobStatus:
@@ -115,13 +118,13 @@ def test_a_suspended_job_has_no_share_no_cap_and_no_place_any_more() -> None:
 
 
 def test_a_running_job_says_that_its_guarantee_is_not_the_one_it_asks_for_and_tells_it_once() -> None:
-    standing = shared(10**8, message="bandwidth.guarantee 9G has no room on link out yet; meanwhile the job keeps 0")
-    observed = observe(running(shared(10**8)), receiver(), sender(), reports=make_reports(decided=True), fairness=standing)
+    share = shared(10**8, message="bandwidth.guarantee 9G has no room on link out yet; meanwhile the job keeps 0")
+    observed = observe(running(shared(10**8)), receiver(), sender(), reports=make_reports(decided=True), fairness=share)
     plan = decide(observed, NOW)
     accepted = written(plan).condition("Accepted")
     assert accepted is not None
-    assert (accepted.status, accepted.reason, accepted.message) == ("True", "GuaranteeNotRaised", standing.message)
-    assert [(event.reason, event.message, event.warning) for event in plan.events] == [("GuaranteeNotRaised", standing.message, True)]
+    assert (accepted.status, accepted.reason, accepted.message) == ("True", "GuaranteeNotRaised", share.message)
+    assert [(event.reason, event.message, event.warning) for event in plan.events] == [("GuaranteeNotRaised", share.message, True)]
     later = with_plan_applied(observed, plan)
     assert decide(later, NOW + seconds(10)).events == ()
     accepted = written(decide(replace(later, fairness=shared(10**8)), NOW + seconds(20))).condition("Accepted")
@@ -162,13 +165,13 @@ def at_receiver(cap: str | None) -> AnnotatePod:
 
 
 def test_a_receiver_begins_with_the_share_only_where_its_own_interface_is_shared() -> None:
-    for standing, expected in ((shared(10**8), None), (shared(10**8, at_receiver=True), 10**8)):
-        plan = decide(observe(make_job(), fairness=standing), NOW)
+    for share, expected in ((shared(10**8), None), (shared(10**8, at_receiver=True), 10**8)):
+        plan = decide(observe(make_job(), fairness=share), NOW)
         assert [(create.role, create.cap_bps) for create in plan.creates] == [(Role.RECEIVER, expected)]
 
 
 @pytest.mark.parametrize(
-    ("standing", "present", "expected"),
+    ("share", "present", "expected"),
     [
         (shared(10**8, at_receiver=True), "100M", ()),
         (shared(10**8, at_receiver=True), "50M", (at_receiver("100M"),)),
@@ -180,10 +183,10 @@ def test_a_receiver_begins_with_the_share_only_where_its_own_interface_is_shared
     ids=["as it is", "another share", "a link that is new", "the link is not shared any more", "no policy any more", "nothing is known"],
 )
 def test_the_receivers_pod_has_the_share_as_long_as_its_interface_is_shared(
-    standing: Standing | None, present: str | None, expected: tuple[AnnotatePod, ...]
+    share: JobShare | None, present: str | None, expected: tuple[AnnotatePod, ...]
 ) -> None:
     job = running(shared(10**8))
-    plan = decide(observe(job, receiver(ingress_cap=present), sender(), fairness=standing), NOW)
+    plan = decide(observe(job, receiver(ingress_cap=present), sender(), fairness=share), NOW)
     assert tuple(change for change in plan.annotations if change.name == receiver().name) == expected
 
 
@@ -198,7 +201,7 @@ CROWDED = shared(10**6, at_receiver=True, ceiling_bps=9 * 10**8)
 
 
 @pytest.mark.parametrize(
-    ("job", "standing", "bucket_bps"),
+    ("job", "share", "bucket_bps"),
     [
         (make_job(finalizer=True), CROWDED, None),
         (ON_POD_NETWORK, CROWDED, 9 * 10**8),
@@ -210,16 +213,16 @@ CROWDED = shared(10**6, at_receiver=True, ceiling_bps=9 * 10**8)
     ids=["host", "pod network", "attachment", "its own limit", "no ceiling is known", "no cap"],
 )
 def test_what_is_made_with_the_pod_lets_through_what_the_job_may_ever_get(
-    job: TransferJob, standing: Standing, bucket_bps: int | None
+    job: TransferJob, share: JobShare, bucket_bps: int | None
 ) -> None:
-    first = decide(observe(job, fairness=standing), NOW)
+    first = decide(observe(job, fairness=share), NOW)
     job = with_plan_applied(observe(job), first).job
-    second = decide(observe(job, receiver(), reports=make_reports(), fairness=standing), NOW)
+    second = decide(observe(job, receiver(), reports=make_reports(), fairness=share), NOW)
     assert [(create.role, create.bucket_bps) for create in (*first.creates, *second.creates)] == [
         (Role.RECEIVER, bucket_bps),
         (Role.SENDER, bucket_bps),
     ]
-    assert {create.cap_bps for create in (*first.creates, *second.creates)} == {standing.cap_bps}
+    assert {create.cap_bps for create in (*first.creates, *second.creates)} == {share.cap_bps}
 
 
 def test_on_the_pod_network_the_cap_reaches_the_mover_at_once_and_a_plugin_only_after_it_has_made_its_bucket() -> None:
@@ -310,10 +313,10 @@ KEPT = arriving(90e6)
 READ_BACK = arriving(4e9, stage="Verifying", done=1000)
 
 
-def pass_over(job: TransferJob, reports: Reports, standing: Standing, at: float, *pods: MoverPod) -> Plan:
+def pass_over(job: TransferJob, reports: Reports, share: JobShare, at: float, *pods: MoverPod) -> Plan:
     """A pass some seconds later, when a cap that has changed meanwhile does not excuse what is measured any more."""
-    asked = float(standing.cap_bps or 0)
-    return decide(observe(job, *(pods or (receiver(), sender())), reports=reports, fairness=standing, asked_bps=asked), NOW + seconds(at))
+    asked = float(share.cap_bps or 0)
+    return decide(observe(job, *(pods or (receiver(), sender())), reports=reports, fairness=share, asked_bps=asked), NOW + seconds(at))
 
 
 @pytest.mark.parametrize(

@@ -31,8 +31,9 @@ from fairlead.api import names
 from fairlead.api.reasons import ConditionType, EventReason, MoverReason, Reason
 from fairlead.api.transferjob import TransferJobStatus
 from fairlead.core.lifecycle import decide
-from fairlead.core.model import ClaimFacts, EmitEvent, MoverPod, NodeFacts, Observed, PodPhase, Role
-from fairlead.core.settings import Settings
+from fairlead.core.observed import ClaimFacts, MoverPod, NodeFacts, Observed, PodPhase, Role
+from fairlead.core.plan import EmitEvent
+from fairlead.core.settings import OperatorSettings
 from fairlead.core.verdicts import has_ended
 
 often = hypothesis_settings(max_examples=int(os.environ.get("FAIRLEAD_EXAMPLES", "80")))
@@ -91,7 +92,7 @@ def worlds(draw: st.DrawFn) -> Observed:
         reports=draw(st.sampled_from([None, make_reports(progress), make_reports(progress, decided=True)])),
         nodes=draw(st.sampled_from([{}, {"dtn-a": NodeFacts(exists=False)}, {"dtn-b": NodeFacts(exists=True, ready=False)}])),
         claims=draw(st.sampled_from([{}, {"scratch": ClaimFacts(exists=False)}, {"raw": ClaimFacts(exists=True, node="dtn-a")}])),
-        settings=draw(st.sampled_from([SETTINGS, SETTINGS, Settings()])),
+        settings=draw(st.sampled_from([SETTINGS, SETTINGS, OperatorSettings()])),
         refusal=draw(st.sampled_from(["", "", "exceeded quota"])),
     )
 

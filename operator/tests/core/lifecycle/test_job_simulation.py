@@ -25,7 +25,9 @@ from job_builders import (
 from fairlead.api import names
 from fairlead.api.transferjob import TransferJob, TransferJobStatus
 from fairlead.core.lifecycle import decide
-from fairlead.core.model import CreatePod, EmitEvent, MoverPod, Plan, PodPhase, Reports, Role, Verdict
+from fairlead.core.observed import MoverPod, PodPhase, Role
+from fairlead.core.plan import CreatePod, EmitEvent, Plan
+from fairlead.core.reports import Reports, Verdict
 
 Script = dict[tuple[Role, int], Verdict]
 

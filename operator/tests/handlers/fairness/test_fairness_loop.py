@@ -11,18 +11,17 @@ from fake_timers import FakeTimers
 from handler_objects import job_body
 from prometheus_client.registry import CollectorRegistry
 
-from fairlead.core.ends import End
-from fairlead.core.fairness.model import Participant, Stage
+from fairlead.core.fairness.model import Admission, JobStage, Participant
 from fairlead.core.fairness.round import ROUND_SECONDS
-from fairlead.core.model import Admission
+from fairlead.core.paths.model import End
 from fairlead.handlers.cache import Cache, ObjectKey
 from fairlead.handlers.fairness import loop
-from fairlead.handlers.fairness.board import Board
 from fairlead.handlers.fairness.loop import WARM_UP_SECONDS, FairnessLoop
 from fairlead.handlers.fairness.metrics import FairnessMetrics
-from fairlead.handlers.paths.board import PathBoard
+from fairlead.handlers.fairness.store import ShareStore
+from fairlead.handlers.paths.store import PathStore
 from fairlead.handlers.queue import WorkQueue
-from fairlead.kube.client import KubeClient, KubeObject, Resource
+from fairlead.kube.client import KubeClient, KubeObject, ResourceKind
 from fairlead.kube.errors import ConflictError
 
 pytestmark = pytest.mark.asyncio
@@ -36,7 +35,9 @@ class FakeClient:
         self.patches: list[KubeObject] = []
         self.failures: list[Exception] = []
 
-    async def merge_patch(self, resource: Resource, namespace: str | None, name: str, body: KubeObject, *, subresource: str) -> KubeObject:
+    async def merge_patch(
+        self, resource: ResourceKind, namespace: str | None, name: str, body: KubeObject, *, subresource: str
+    ) -> KubeObject:
         if self.failures:
             raise self.failures.pop(0)
         self.patches.append(body["status"])
@@ -50,8 +51,8 @@ class Bench:
     def __init__(self) -> None:
         self.timers = FakeTimers()
         self.cache = Cache()
-        self.board = Board()
-        self.paths = PathBoard()
+        self.shares = ShareStore()
+        self.paths = PathStore()
         self.jobs: WorkQueue[ObjectKey] = WorkQueue(self.timers)
         self.client = FakeClient(self.cache)
         self.registry = CollectorRegistry()
@@ -59,7 +60,7 @@ class Bench:
         self.start = datetime(2026, 1, 1, tzinfo=UTC)
         self.loop = FairnessLoop(
             cache=self.cache,
-            board=self.board,
+            shares=self.shares,
             paths=self.paths,
             jobs=self.jobs,
             client=cast(KubeClient, self.client),
@@ -82,7 +83,7 @@ class Bench:
         self.cache.put_policy(body)
 
     def list_paths(self, **capacities: str | None) -> None:
-        """A list of the paths from `dtn-a` to `dtn-b` with these names, as the keeper takes it in."""
+        """A list of the paths from `dtn-a` to `dtn-b` with these names, as the path service takes it in."""
         before, listed = self.paths.snapshot(), {}
         for name, capacity in capacities.items():
             metadata = {"name": name, "uid": f"{name}-uid", "creationTimestamp": "2026-01-01T00:00:00Z"}
@@ -91,10 +92,10 @@ class Bench:
             listed[ObjectKey("", name)] = f"{name}-uid"
         self.paths.keep_paths(before, listed)
 
-    def put_job(self, name: str = "job", stage: Stage = Stage.FLOWING, **fields: Any) -> None:
+    def put_job(self, name: str = "job", stage: JobStage = JobStage.FLOWING, **fields: Any) -> None:
         self.cache.put_job(job_body(name, uid=f"{name}-uid"))
         job = Participant(f"{name}-uid", "lab", name, End("dtn-a", "data0"), End("dtn-b", "data0"), stage, **fields)
-        self.board.note(ObjectKey("lab", name), job, self.now().timestamp())
+        self.shares.note(ObjectKey("lab", name), job, self.now().timestamp())
 
     def accepted(self, number: int = -1) -> tuple[str, str, str]:
         return self.condition("Accepted", number)
@@ -104,9 +105,9 @@ class Bench:
         return next((c["status"], c["reason"], c["message"]) for c in conditions if c["type"] == kind)
 
     def cap(self, name: str = "job") -> int | None:
-        standing = self.board.standing(f"{name}-uid")
-        assert standing is not None
-        return standing.cap_bps
+        share = self.shares.share(f"{name}-uid")
+        assert share is not None
+        return share.cap_bps
 
 
 @pytest.fixture
@@ -118,7 +119,7 @@ async def test_without_a_policy_nothing_is_written_and_nothing_published(bench: 
     bench.put_job()
     assert await bench.loop.round() is None
     assert bench.client.patches == []
-    assert bench.board.standing("job-uid") is None
+    assert bench.shares.share("job-uid") is None
     assert bench.jobs.depth == 0
 
 
@@ -164,9 +165,9 @@ async def test_until_the_workers_have_seen_every_job_nothing_starts_and_no_cap_c
     bench.cache.put_job(job_body("unseen", uid="unseen-uid"))
     await bench.loop.round()
     for uid in ("job-uid", "unseen-uid"):
-        standing = bench.board.standing(uid)
-        assert standing is not None
-        assert (standing.hold, standing.admission) == (True, Admission.UNDECIDED)
+        share = bench.shares.share(uid)
+        assert share is not None
+        assert (share.hold, share.admission) == (True, Admission.UNDECIDED)
     assert bench.client.patches == []
     bench.timers.advance(WARM_UP_SECONDS)
     await bench.loop.round()
@@ -188,7 +189,7 @@ async def test_a_policy_that_turns_bad_leaves_its_last_good_version_in_force(ben
     bench.put_job()
     await bench.loop.round()
     bench.put_policy(version=2, capacity="0")
-    bench.put_job("second", stage=Stage.ASKING)
+    bench.put_job("second", stage=JobStage.ASKING)
     bench.timers.advance(5)
     await bench.loop.round()
     status, reason, message = bench.accepted()
@@ -196,7 +197,7 @@ async def test_a_policy_that_turns_bad_leaves_its_last_good_version_in_force(ben
     assert "spec.links[0].capacity is 0" in message
     assert "last good version" in message
     assert bench.cap() == 999_000_000
-    second = bench.board.standing("second-uid")
+    second = bench.shares.share("second-uid")
     assert second is not None
     assert second.admission is Admission.ADMITTED
 
@@ -206,9 +207,9 @@ async def test_a_policy_that_was_never_good_changes_no_cap_and_stops_nobody(benc
     bench.put_job(cap_bps=1e8)
     assert await bench.loop.round() == ROUND_SECONDS
     assert bench.accepted()[:2] == ("False", "InvalidSpec")
-    standing = bench.board.standing("job-uid")
-    assert standing is not None
-    assert (standing.hold, standing.admission) == (True, Admission.ADMITTED)
+    share = bench.shares.share("job-uid")
+    assert share is not None
+    assert (share.hold, share.admission) == (True, Admission.ADMITTED)
 
 
 async def test_a_link_whose_path_goes_stays_as_it_was_and_is_what_the_path_says_when_that_is_back(bench: Bench) -> None:
@@ -246,25 +247,25 @@ async def test_a_share_comes_with_the_most_that_it_can_ever_be_which_is_no_news_
     for name in ("one", "two"):
         bench.put_job(name, limit_bps=3e8 if name == "one" else 2e9)
     await bench.loop.round()
-    before = {name: bench.board.standing(f"{name}-uid") for name in ("one", "two")}
-    assert {name: standing and standing.ceiling_bps for name, standing in before.items()} == {"one": 3 * 10**8, "two": 10**9}
+    before = {name: bench.shares.share(f"{name}-uid") for name in ("one", "two")}
+    assert {name: share and share.ceiling_bps for name, share in before.items()} == {"one": 3 * 10**8, "two": 10**9}
     bench.timers.advance(60.0)
     await bench.loop.round()
     await bench.loop.round()
-    settled = bench.board.standing("two-uid")
+    settled = bench.shares.share("two-uid")
     bench.timers.advance(60.0)
     await bench.loop.round()
-    assert bench.board.standing("two-uid") == settled
+    assert bench.shares.share("two-uid") == settled
 
 
 async def test_a_link_that_was_never_known_holds_nobody(bench: Bench) -> None:
     bench.put_policy(networkPath="typo")
     bench.list_paths(wan="400M")
-    bench.put_job(stage=Stage.ASKING)
+    bench.put_job(stage=JobStage.ASKING)
     await bench.loop.round()
-    standing = bench.board.standing("job-uid")
-    assert standing is not None
-    assert (standing.admission, standing.cap_bps) == (Admission.ADMITTED, None)
+    share = bench.shares.share("job-uid")
+    assert share is not None
+    assert (share.admission, share.cap_bps) == (Admission.ADMITTED, None)
     assert bench.condition("LinksResolved")[:2] == ("False", "PathNotFound")
     assert bench.accepted()[0] == "True"
 
@@ -273,9 +274,9 @@ async def test_until_the_paths_were_listed_no_cap_of_a_policy_that_names_one_cha
     bench.put_policy(networkPath="wan")
     bench.put_job(cap_bps=1e8)
     await bench.loop.round()
-    standing = bench.board.standing("job-uid")
-    assert standing is not None
-    assert standing.hold
+    share = bench.shares.share("job-uid")
+    assert share is not None
+    assert share.hold
     bench.list_paths(wan="400M")
     await bench.loop.round()
     assert bench.cap() == 400_000_000
@@ -288,7 +289,7 @@ async def test_when_the_policy_goes_every_job_is_let_go(bench: Bench) -> None:
     bench.jobs.done(await bench.jobs.get())
     bench.cache.policies.drop(ObjectKey("", "site"), "site-uid")
     assert await bench.loop.round() is None
-    assert bench.board.standing("job-uid") is None
+    assert bench.shares.share("job-uid") is None
     assert await bench.jobs.get() == KEY
 
 
@@ -314,9 +315,9 @@ async def test_a_defect_leaves_caps_as_they_are_stops_nobody_and_is_tried_again(
     bench.timers.advance(1)
     worker = asyncio.create_task(bench.loop.worker.run())
     await asyncio.wait_for(failed.wait(), timeout=60)
-    standing = bench.board.standing("job-uid")
-    assert standing is not None
-    assert (standing.hold, standing.admission) == (True, Admission.ADMITTED)
+    share = bench.shares.share("job-uid")
+    assert share is not None
+    assert (share.hold, share.admission) == (True, Admission.ADMITTED)
     assert bench.loop._queue.scheduled == 1
     bench.loop._queue.close()
     await worker

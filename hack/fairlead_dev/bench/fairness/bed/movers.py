@@ -8,8 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from fairlead.core.fairness.meter import Sample
-from fairlead.core.fairness.model import InterfaceCount, Participant, Stage
+from fairlead.core.fairness.meter import CounterReading
+from fairlead.core.fairness.model import InterfaceCount, JobStage, Participant
 from fairlead_dev.bench.fairness.bed.disk import SlowDisk
 from fairlead_dev.bench.fairness.bed.network import Bed
 from fairlead_dev.bench.fairness.scenario import DEVICE, JobSpec
@@ -78,9 +78,9 @@ class RunningJob:
         """The job as a worker of the operator notes it after asking both ends."""
         sender, receiver = self._ask("sender"), self._ask("receiver")
         flows = any(said is not None and said["stage"] == "Transferring" for said in (sender, receiver))
-        job = replace(self.spec.participant(Stage.FLOWING if flows else Stage.HOLDING), cap_bps=self.cap_bps)
+        job = replace(self.spec.participant(JobStage.FLOWING if flows else JobStage.HOLDING), cap_bps=self.cap_bps)
         if sender is not None:
-            job = replace(job, sent=Sample(sender["read_at"], int(sender["bandwidth"]["wire_bytes"])))
+            job = replace(job, sent=CounterReading(sender["read_at"], int(sender["bandwidth"]["wire_bytes"])))
         counts = (*_counts(self.spec.source, sender), *_counts(self.spec.destination, receiver))
         return replace(job, counts=counts)
 
@@ -101,5 +101,7 @@ def _counts(node: str, said: dict[str, Any] | None) -> tuple[InterfaceCount, ...
         return ()
     both = (("Transmit", said["interface_bytes_sent"]), ("Receive", said["interface_bytes_received"]))
     return tuple(
-        InterfaceCount(node, DEVICE, direction, Sample(said["read_at"], int(total))) for direction, total in both if total is not None
+        InterfaceCount(node, DEVICE, direction, CounterReading(said["read_at"], int(total)))
+        for direction, total in both
+        if total is not None
     )

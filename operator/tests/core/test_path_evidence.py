@@ -24,27 +24,15 @@ from job_builders import (
 
 from fairlead.api.networkpath import NetworkPathStatus
 from fairlead.api.status import BandwidthStatus, TransferJobStatus
-from fairlead.core.model import (
-    CreatePod,
-    DecisionReport,
-    Endpoint,
-    KnownBackground,
-    KnownPath,
-    Observed,
-    OutcomeReport,
-    PathReport,
-    Plan,
-    PodPhase,
-    Reports,
-    Role,
-    Switch,
-)
+from fairlead.core.observed import Observed, PodPhase, Role
+from fairlead.core.paths.evidence import NEWS, evidence_of
 from fairlead.core.paths.merge import merge
-from fairlead.core.paths.model import Ends, Lease, Measurement, Probe
-from fairlead.core.paths.sighting import NEWS, sighting_of
+from fairlead.core.paths.model import KnownBackground, KnownPath, Lease, Measurement, PathEnds, PathProbe
+from fairlead.core.plan import CreatePod, Plan
+from fairlead.core.reports import DecisionReport, MoverEndpoint, OutcomeReport, PathReport, Reports, SwitchReport
 
 CLASSES = ("B0-C0", "B0-C1", "B1-C0", "B1-C1", "B1-B1", "C1-C1")
-SENDS = Endpoint("data0", "198.18.0.1", 0)
+SENDS = MoverEndpoint("data0", "198.18.0.1", 0)
 START = Plan(creates=(CreatePod(Role.SENDER, 1, "dtn-a", 24004, ENDPOINT),))
 BULK = make_verdict(bytes_transferred=10**9, bytes_total=10**9, bulk_seconds=40.0)
 
@@ -68,7 +56,7 @@ def _decision(**fields: Any) -> DecisionReport:
     return DecisionReport(**{**known, **fields})
 
 
-SWITCH = Switch(NOW, "cubic", "bbr", "BBR came")
+SWITCH = SwitchReport(NOW, "cubic", "bbr", "BBR came")
 
 
 def _background() -> KnownBackground:
@@ -84,26 +72,26 @@ def _reports(decision: DecisionReport | None = None, **fields: Any) -> Reports:
 
 
 def _measured(observed: Observed) -> Measurement:
-    sighting = sighting_of(observed, Plan(), NOW)
-    assert sighting is not None
-    assert sighting.measurement is not None
-    return sighting.measurement
+    evidence = evidence_of(observed, Plan(), NOW)
+    assert evidence is not None
+    assert evidence.measurement is not None
+    return evidence.measurement
 
 
 def test_a_sender_about_to_start_holds_the_path_from_that_moment() -> None:
-    sighting = sighting_of(observe(make_job(), receiver(), reports=make_reports()), START, NOW)
-    assert sighting is not None
-    assert sighting.ends == Ends("dtn-a", None, "dtn-b", "data0")
-    assert (sighting.live, sighting.flowing) == (True, False)
-    assert sighting.lease == Lease(sighting.job, 1, NOW + SETTINGS.probe_lease)
+    evidence = evidence_of(observe(make_job(), receiver(), reports=make_reports()), START, NOW)
+    assert evidence is not None
+    assert evidence.ends == PathEnds("dtn-a", None, "dtn-b", "data0")
+    assert (evidence.live, evidence.flowing) == (True, False)
+    assert evidence.lease == Lease(evidence.job, 1, NOW + SETTINGS.probe_lease)
 
 
 def test_a_sender_that_is_told_the_path_holds_nothing() -> None:
     told = Plan(creates=(replace(START.creates[0], path=KnownPath(), probe=False),))
     for observed, plan in ((observe(make_job(), receiver()), told), (observe(make_job(), receiver(), sender(knows_path=True)), Plan())):
-        sighting = sighting_of(observed, plan, NOW)
-        assert sighting is not None
-        assert (sighting.live, sighting.lease) == (True, None)
+        evidence = evidence_of(observed, plan, NOW)
+        assert evidence is not None
+        assert (evidence.live, evidence.lease) == (True, None)
 
 
 @pytest.mark.parametrize(
@@ -118,15 +106,15 @@ def test_a_sender_that_is_told_the_path_holds_nothing() -> None:
     ids=["runs", "is on its way", "has died", "is being deleted", "has given its verdict"],
 )
 def test_a_lease_ends_with_its_pod(pod: Any, held: bool) -> None:
-    sighting = sighting_of(observe(make_job(), receiver(), pod), Plan(), NOW)
-    assert (sighting is not None and sighting.lease is not None) is held
+    evidence = evidence_of(observe(make_job(), receiver(), pod), Plan(), NOW)
+    assert (evidence is not None and evidence.lease is not None) is held
 
 
 def test_a_lease_ends_some_time_after_the_pods_creation_even_if_nobody_says_that_it_is_dead() -> None:
-    sighting = sighting_of(observe(make_job(), receiver(), sender(created_at=NOW - seconds(50))), Plan(), NOW)
-    assert sighting is not None
-    assert sighting.lease is not None
-    assert sighting.lease.expires_at == NOW + seconds(10)
+    evidence = evidence_of(observe(make_job(), receiver(), sender(created_at=NOW - seconds(50))), Plan(), NOW)
+    assert evidence is not None
+    assert evidence.lease is not None
+    assert evidence.lease.expires_at == NOW + seconds(10)
 
 
 @pytest.mark.parametrize(
@@ -140,16 +128,16 @@ def test_a_lease_ends_some_time_after_the_pods_creation_even_if_nobody_says_that
     ids=["the receiver has not spoken", "the sidecar has not ended", "both have ended", "the sender is taken away"],
 )
 def test_there_may_be_more_to_hear_until_both_pods_have_ended(ends: Any, live: bool) -> None:
-    sighting = sighting_of(observe(make_job(), *ends, reports=_reports(_decision())), Plan(), NOW)
-    assert sighting is not None
-    assert (sighting.live, sighting.lease) == (live, None)
+    evidence = evidence_of(observe(make_job(), *ends, reports=_reports(_decision())), Plan(), NOW)
+    assert evidence is not None
+    assert (evidence.live, evidence.lease) == (live, None)
 
 
 def test_a_decision_ends_the_lease_and_is_news() -> None:
-    sighting = sighting_of(observe(make_job(), receiver(), sender(), reports=_reports(_decision())), Plan(), NOW)
-    assert sighting is not None
-    assert (sighting.ends.source_interface, sighting.flowing, sighting.lease) == ("data0", True, None)
-    measured = sighting.measurement
+    evidence = evidence_of(observe(make_job(), receiver(), sender(), reports=_reports(_decision())), Plan(), NOW)
+    assert evidence is not None
+    assert (evidence.ends.source_interface, evidence.flowing, evidence.lease) == ("data0", True, None)
+    measured = evidence.measurement
     assert measured is not None
     assert measured.probe is not None
     assert measured.background is not None
@@ -158,16 +146,16 @@ def test_a_decision_ends_the_lease_and_is_news() -> None:
 
 def test_a_sender_that_transfers_without_any_decision_flows_and_holds_no_lease() -> None:
     silent = replace(make_reports(), sender=make_progress(10))
-    sighting = sighting_of(observe(make_job(), receiver(), sender(), reports=silent), Plan(), NOW)
-    assert sighting is not None
-    assert (sighting.flowing, sighting.lease) == (True, None)
+    evidence = evidence_of(observe(make_job(), receiver(), sender(), reports=silent), Plan(), NOW)
+    assert evidence is not None
+    assert (evidence.flowing, evidence.lease) == (True, None)
 
 
 def test_what_an_earlier_transfer_measured_is_not_measured_again() -> None:
     told = observe(make_job(), receiver(), sender(knows_path=True), reports=_reports(_decision(reason="Known", recalled=True)))
-    sighting = sighting_of(told, Plan(), NOW)
-    assert sighting is not None
-    assert sighting.measurement is None
+    evidence = evidence_of(told, Plan(), NOW)
+    assert evidence is not None
+    assert evidence.measurement is None
 
 
 def test_a_look_in_mid_transfer_tells_the_background_and_not_the_idle_rtt() -> None:
@@ -199,14 +187,14 @@ def test_a_look_in_mid_transfer_tells_the_background_and_not_the_idle_rtt() -> N
 )
 def test_an_rtt_counts_when_the_path_was_sampled_at_length(whole: bool | None, knows_path: bool, switched: bool, counts: bool) -> None:
     reports = _reports(_decision(switches=(SWITCH,) if switched else ()), path=PathReport(0.1202, 0.12, 0.0, whole=whole))
-    sighting = sighting_of(observe(make_job(), receiver(), sender(knows_path=knows_path), reports=reports), Plan(), NOW)
-    assert sighting is not None and sighting.measurement is not None
-    probe = sighting.measurement.probe
+    evidence = evidence_of(observe(make_job(), receiver(), sender(knows_path=knows_path), reports=reports), Plan(), NOW)
+    assert evidence is not None and evidence.measurement is not None
+    probe = evidence.measurement.probe
     assert (probe.rtt_minimum_seconds if probe else None) == (0.12 if counts else None)
 
 
 def test_what_was_measured_last_of_a_path_that_changed_wins_as_a_whole() -> None:
-    before = merge(NetworkPathStatus(), Measurement("earlier", 1, Probe(NOW - seconds(60), 0.0602, 0.06, 0.0), _background()))
+    before = merge(NetworkPathStatus(), Measurement("earlier", 1, PathProbe(NOW - seconds(60), 0.0602, 0.06, 0.0), _background()))
     reports = _reports(_decision(background="C1-C1", probabilities={"C1-C1": 1.0}), path=PathReport(0.0302, 0.03, 0.0, whole=True))
     after = merge(before, _measured(observe(make_job(), receiver(), sender(knows_path=True), reports=reports)))
     assert after.background is not None
@@ -261,7 +249,7 @@ def test_a_node_with_a_wrong_clock_does_not_make_its_measurement_the_newest_for_
 def test_old_news_are_no_news() -> None:
     long_ago = NOW - NEWS - seconds(1)
     ended = sender(verdict=make_verdict(), created_at=long_ago)
-    assert sighting_of(observe(make_job(), ended, reports=_reports(_decision(decided_at=long_ago))), Plan(), NOW) is None
+    assert evidence_of(observe(make_job(), ended, reports=_reports(_decision(decided_at=long_ago))), Plan(), NOW) is None
 
 
 @pytest.mark.parametrize(
@@ -273,14 +261,14 @@ def test_old_news_are_no_news() -> None:
     ids=["another controller's", "its node is not known"],
 )
 def test_a_job_of_which_no_path_can_be_told_has_none(job: Any) -> None:
-    assert sighting_of(observe(job, receiver(), sender(node=None), reports=_reports(_decision())), Plan(), NOW) is None
+    assert evidence_of(observe(job, receiver(), sender(node=None), reports=_reports(_decision())), Plan(), NOW) is None
 
 
 def test_within_one_node_there_is_no_path() -> None:
-    assert sighting_of(observe(make_job(), receiver(), sender(node="dtn-b"), reports=_reports(_decision())), Plan(), NOW) is None
+    assert evidence_of(observe(make_job(), receiver(), sender(node="dtn-b"), reports=_reports(_decision())), Plan(), NOW) is None
 
 
 def test_pods_with_interfaces_of_their_own_are_on_no_path_between_interfaces() -> None:
     for job in (make_job(network="Pod"), make_attached_job()):
-        assert sighting_of(observe(job, receiver(), sender(), reports=_reports(_decision())), Plan(), NOW) is None
-    assert sighting_of(observe(make_job(), receiver(), sender(), reports=_reports(_decision())), Plan(), NOW) is not None
+        assert evidence_of(observe(job, receiver(), sender(), reports=_reports(_decision())), Plan(), NOW) is None
+    assert evidence_of(observe(make_job(), receiver(), sender(), reports=_reports(_decision())), Plan(), NOW) is not None

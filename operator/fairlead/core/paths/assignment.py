@@ -8,9 +8,8 @@ from datetime import datetime, timedelta
 
 from fairlead.api.networkpath import NetworkPathStatus, PathBackground
 from fairlead.api.quantity import RateError, parse_milliseconds, parse_rate
-from fairlead.core.model import KnownBackground, KnownPath, PathStanding, Probing
 from fairlead.core.paths.merge import parse_coefficient
-from fairlead.core.paths.model import Lease
+from fairlead.core.paths.model import KnownBackground, KnownPath, Lease, ProbeAssignment, Probing
 
 FRESH = timedelta(minutes=5)
 """How long a probe's answer stands for a path on which no transfer of ours runs."""
@@ -24,7 +23,7 @@ BELIEVED = timedelta(days=7)
 _ROUNDED = 0.01
 
 
-def standing_of(
+def assignment_of(
     status: NetworkPathStatus,
     declared_bps: int | None,
     leases: Iterable[Lease],
@@ -33,7 +32,7 @@ def standing_of(
     now: datetime,
     beside_own: bool = False,
     competes: bool = False,
-) -> PathStanding:
+) -> ProbeAssignment:
     """How the job's sender starts, with `leases` by the other jobs on the path; they are `busy` once one has been decided upon, and the
     sender starts `beside_own` as soon as one of them runs. `competes`: as the path's spec says."""
     fresh = FRESH_BESIDE_TRANSFERS if busy else FRESH
@@ -49,8 +48,8 @@ def standing_of(
         competes=competes,
     )
     if _within(max(looked, default=None), fresh, now):
-        return PathStanding(Probing.KNOWN, known)
-    return PathStanding(Probing.LEASED if any(lease.expires_at > now for lease in leases) else Probing.OWN, known)
+        return ProbeAssignment(Probing.KNOWN, known)
+    return ProbeAssignment(Probing.LEASED if any(lease.expires_at > now for lease in leases) else Probing.OWN, known)
 
 
 def _within(moment: datetime | None, age: timedelta, now: datetime) -> bool:

@@ -8,28 +8,27 @@ from typing import Any
 
 import pytest
 
-from fairlead.core.cap_excess import Arrived
-from fairlead.core.ends import End
-from fairlead.core.fairness.meter import Sample
-from fairlead.core.fairness.model import InterfaceCount, Participant, Stage
-from fairlead.core.model import Admission, Standing
+from fairlead.core.cap_excess import MEASURED_SECONDS, Arrived
+from fairlead.core.fairness.meter import CounterReading
+from fairlead.core.fairness.model import Admission, InterfaceCount, JobShare, JobStage, Participant
+from fairlead.core.paths.model import End
 from fairlead.handlers.cache import ObjectKey
-from fairlead.handlers.fairness.board import MEASURED_SECONDS, Board
+from fairlead.handlers.fairness.store import ShareStore
 
 KEY = ObjectKey("lab", "job")
 NOW = 1000.0
-ADMITTED = Standing(Admission.ADMITTED, cap_bps=10**8)
+ADMITTED = JobShare(Admission.ADMITTED, cap_bps=10**8)
 
 
 def make(**fields: Any) -> Participant:
     known: dict[str, Any] = {"uid": "uid", "namespace": "lab", "name": "job", "source": End("a", "x"), "destination": End("b", "x")}
-    return Participant(**{**known, "stage": Stage.FLOWING, **fields})
+    return Participant(**{**known, "stage": JobStage.FLOWING, **fields})
 
 
 class Bench:
     def __init__(self) -> None:
         self.woken = 0
-        self.board = Board(self._wake)
+        self.store = ShareStore(self._wake)
 
     def _wake(self) -> None:
         self.woken += 1
@@ -37,7 +36,7 @@ class Bench:
     def note(self, job: Participant | None, at: float = NOW) -> int:
         """How often the loop was woken by it."""
         before = self.woken
-        self.board.note(KEY, job, at)
+        self.store.note(KEY, job, at)
         return self.woken - before
 
 
@@ -49,11 +48,11 @@ def bench() -> Bench:
 @pytest.mark.parametrize(
     ("change", "woken"),
     [
-        ({"sent": Sample(NOW, 5)}, 0),
+        ({"sent": CounterReading(NOW, 5)}, 0),
         ({"cap_bps": 5.0}, 0),
         ({"weight": 7}, 1),
         ({"guarantee_bps": 7.0}, 1),
-        ({"stage": Stage.HOLDING}, 1),
+        ({"stage": JobStage.HOLDING}, 1),
         ({"source": End("a", "y")}, 1),
         ({"limit_bps": 5.0}, 1),
     ],
@@ -67,84 +66,84 @@ def test_arrival_and_departure_wake_the_loop_once(bench: Bench) -> None:
     assert bench.note(make()) == 1
     assert bench.note(None) == 1
     assert bench.note(None) == 0
-    assert bench.board.jobs() == {}
-    assert bench.board.seen() == {KEY}
+    assert bench.store.jobs() == {}
+    assert bench.store.seen() == {KEY}
 
 
 def test_a_job_that_is_gone_leaves_nothing(bench: Bench) -> None:
-    bench.note(make(sent=Sample(NOW, 5)))
-    bench.board.drop(KEY, NOW)
-    assert (bench.board.seen(), bench.board.jobs(), bench.board.meters()) == (frozenset(), {}, {})
+    bench.note(make(sent=CounterReading(NOW, 5)))
+    bench.store.drop(KEY, NOW)
+    assert (bench.store.seen(), bench.store.jobs(), bench.store.meters()) == (frozenset(), {}, {})
 
 
 def test_a_rate_follows_from_when_the_counters_of_one_attempt_were_read(bench: Bench) -> None:
     for at, moved in ((NOW, 0), (NOW + 3, 3_000_000), (NOW + 6, 6_000_000)):
-        bench.note(make(sent=Sample(at, moved)), at + 0.9 * (at > NOW))
-    assert bench.board.meters()["uid"].rate_bps(NOW + 6, 4.0) == 8e6
-    bench.note(make(sent=Sample(NOW + 9, 9_000_000), attempt=2), NOW + 9)
-    assert bench.board.meters()["uid"].rate_bps(NOW + 9, 4.0) is None
+        bench.note(make(sent=CounterReading(at, moved)), at + 0.9 * (at > NOW))
+    assert bench.store.meters()["uid"].rate_bps(NOW + 6, 4.0) == 8e6
+    bench.note(make(sent=CounterReading(NOW + 9, 9_000_000), attempt=2), NOW + 9)
+    assert bench.store.meters()["uid"].rate_bps(NOW + 9, 4.0) is None
 
 
 def test_interfaces_that_nobody_reports_any_more_are_forgotten(bench: Bench) -> None:
-    bench.note(make(counts=(InterfaceCount("a", "x", "Transmit", Sample(NOW, 5)),)))
-    assert list(bench.board.interfaces(NOW)) == [("a", "x", "Transmit")]
-    assert bench.board.interfaces(NOW + 60) == {}
+    bench.note(make(counts=(InterfaceCount("a", "x", "Transmit", CounterReading(NOW, 5)),)))
+    assert list(bench.store.interfaces(NOW)) == [("a", "x", "Transmit")]
+    assert bench.store.interfaces(NOW + 60) == {}
 
 
 def test_since_when_a_job_waits_is_not_forgotten_when_it_is_looked_at_again(bench: Bench) -> None:
     bench.note(make(asked_at=NOW))
     bench.note(make(asked_at=NOW + 60), NOW + 60)
-    assert bench.board.jobs()[KEY].asked_at == NOW
+    assert bench.store.jobs()[KEY].asked_at == NOW
 
 
 def test_without_a_policy_nobody_has_a_standing(bench: Bench) -> None:
-    assert bench.board.standing("uid") is None
-    bench.board.publish({"uid": ADMITTED})
-    assert bench.board.standing("uid") == ADMITTED
-    bench.board.publish(None)
-    assert bench.board.standing("uid") is None
+    assert bench.store.share("uid") is None
+    bench.store.publish({"uid": ADMITTED})
+    assert bench.store.share("uid") == ADMITTED
+    bench.store.publish(None)
+    assert bench.store.share("uid") is None
 
 
 def test_with_a_policy_a_job_it_has_not_met_is_undecided_and_keeps_its_cap(bench: Bench) -> None:
-    bench.board.publish({})
-    standing = bench.board.standing("new")
-    assert standing is not None
-    assert (standing.admission, standing.hold) == (Admission.UNDECIDED, True)
+    bench.store.publish({})
+    share = bench.store.share("new")
+    assert share is not None
+    assert (share.admission, share.hold) == (Admission.UNDECIDED, True)
 
 
 @pytest.mark.parametrize(("starts", "expected"), [(False, Admission.UNDECIDED), (True, Admission.ADMITTED)])
 def test_frozen_known_standings_stay_and_others_hold(bench: Bench, starts: bool, expected: Admission) -> None:
-    bench.board.publish({"uid": ADMITTED})
-    bench.board.freeze(starts=starts)
-    assert bench.board.standing("uid") == ADMITTED
-    unknown = bench.board.standing("new")
+    bench.store.publish({"uid": ADMITTED})
+    bench.store.freeze(starts=starts)
+    assert bench.store.share("uid") == ADMITTED
+    unknown = bench.store.share("new")
     assert unknown is not None
     assert (unknown.admission, unknown.hold) == (expected, True)
 
 
 def test_publishing_names_the_jobs_for_which_something_is_new(bench: Bench) -> None:
-    assert bench.board.publish({"a": ADMITTED, "b": ADMITTED}) == {"a", "b"}
-    assert bench.board.publish({"a": ADMITTED, "b": replace(ADMITTED, cap_bps=5)}) == {"b"}
-    assert bench.board.publish(None) == {"a", "b"}
+    assert bench.store.publish({"a": ADMITTED, "b": ADMITTED}) == {"a", "b"}
+    assert bench.store.publish({"a": ADMITTED, "b": replace(ADMITTED, cap_bps=5)}) == {"b"}
+    assert bench.store.publish(None) == {"a", "b"}
 
 
 def test_what_arrives_ahead_of_a_cap_is_added_up_until_the_job_goes(bench: Bench) -> None:
-    assert bench.board.excess("uid") is None
+    assert bench.store.excess("uid") is None
     bench.note(make(cap_bps=1e7, arrived=Arrived(NOW, 0, 4)), NOW)
     assert bench.note(make(cap_bps=1e7, arrived=Arrived(NOW + 3, 60_000_000, 4)), NOW + 3) == 0, "no round is needed for that"
     bench.note(make(cap_bps=1e7), NOW + 6)
-    excess = bench.board.excess("uid")
+    excess = bench.store.excess("uid")
     assert excess is not None
     assert excess.is_proven
     bench.note(None)
-    assert bench.board.excess("uid") is None
+    assert bench.store.excess("uid") is None
 
 
 def test_a_cap_that_fell_counts_until_it_can_no_longer_show_in_the_measured_mean(bench: Bench) -> None:
-    assert bench.board.asked_bps("uid", NOW) is None
+    assert bench.store.asked_bps("uid", NOW) is None
     bench.note(make(cap_bps=5e8), NOW)
     bench.note(make(cap_bps=1e8), NOW + 10)
-    assert bench.board.asked_bps("uid", NOW + 10 + MEASURED_SECONDS - 1) == 5e8
-    assert bench.board.asked_bps("uid", NOW + 10 + MEASURED_SECONDS + 1) == 1e8
+    assert bench.store.asked_bps("uid", NOW + 10 + MEASURED_SECONDS - 1) == 5e8
+    assert bench.store.asked_bps("uid", NOW + 10 + MEASURED_SECONDS + 1) == 1e8
     bench.note(make(cap_bps=None), NOW + 40)
-    assert bench.board.asked_bps("uid", NOW + 41) == math.inf
+    assert bench.store.asked_bps("uid", NOW + 41) == math.inf

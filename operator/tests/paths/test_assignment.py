@@ -8,10 +8,9 @@ import pytest
 from path_builders import NOW, a_background, a_probe, a_transfer, ago, measured
 
 from fairlead.api.networkpath import NetworkPathStatus
-from fairlead.core.model import KnownPath, Probing
+from fairlead.core.paths.assignment import FRESH, FRESH_BESIDE_TRANSFERS, assignment_of
 from fairlead.core.paths.merge import merge
-from fairlead.core.paths.model import Lease
-from fairlead.core.paths.standing import FRESH, FRESH_BESIDE_TRANSFERS, standing_of
+from fairlead.core.paths.model import KnownPath, Lease, Probing
 
 EMPTY = NetworkPathStatus()
 HELD = Lease("other", 1, NOW + timedelta(seconds=20))
@@ -39,11 +38,11 @@ def _probed(at: datetime) -> NetworkPathStatus:
     ],
 )
 def test_who_probes(status: NetworkPathStatus, leases: list[Lease], busy: bool, expected: Probing) -> None:
-    assert standing_of(status, None, leases, busy=busy, now=NOW).probing is expected
+    assert assignment_of(status, None, leases, busy=busy, now=NOW).probing is expected
 
 
 def test_a_fresh_background_is_handed_on_as_it_was_measured() -> None:
-    known = standing_of(_probed(ago(seconds=30)), None, [], busy=False, now=NOW).known
+    known = assignment_of(_probed(ago(seconds=30)), None, [], busy=False, now=NOW).known
     assert known.background is not None
     assert known.background.class_name == "B1-C0"
     assert sum(known.background.probabilities.values()) == pytest.approx(1, abs=0.001)
@@ -52,7 +51,7 @@ def test_a_fresh_background_is_handed_on_as_it_was_measured() -> None:
 
 
 def test_an_old_background_is_kept_back_and_the_least_rtt_is_not() -> None:
-    known = standing_of(_probed(ago(hours=2)), None, [HELD], busy=False, now=NOW).known
+    known = assignment_of(_probed(ago(hours=2)), None, [HELD], busy=False, now=NOW).known
     assert known == KnownPath(rtt_minimum_seconds=0.06)
 
 
@@ -64,19 +63,19 @@ def test_the_capacity_is_what_was_got_and_never_more_than_declared(
     measured_bps: float | None, declared_bps: int | None, expected: float | None
 ) -> None:
     status = EMPTY if measured_bps is None else merge(EMPTY, measured(transfer=a_transfer(rate=measured_bps)))
-    assert standing_of(status, declared_bps, [], busy=False, now=NOW).known.capacity_bps == expected
+    assert assignment_of(status, declared_bps, [], busy=False, now=NOW).known.capacity_bps == expected
 
 
 @pytest.mark.parametrize(("busy", "beside_own", "expected"), [(False, False, False), (True, False, True), (False, True, True)])
 def test_a_sender_is_told_whether_others_of_ours_are_there(busy: bool, beside_own: bool, expected: bool) -> None:
-    standing = standing_of(_probed(ago(seconds=30)), None, [], busy=busy, beside_own=beside_own, now=NOW)
-    assert (standing.probing, standing.known.beside_own) == (Probing.KNOWN, expected)
+    assignment = assignment_of(_probed(ago(seconds=30)), None, [], busy=busy, beside_own=beside_own, now=NOW)
+    assert (assignment.probing, assignment.known.beside_own) == (Probing.KNOWN, expected)
 
 
 def test_what_was_learnt_of_streams_is_handed_on_in_the_advisors_unit_for_a_week() -> None:
     def coefficient(at: datetime) -> float | None:
         status = merge(EMPTY, measured(transfer=a_transfer(at, coefficient=1.2e-6)))
-        return standing_of(status, None, [], busy=False, now=NOW).known.stream_coefficient
+        return assignment_of(status, None, [], busy=False, now=NOW).known.stream_coefficient
 
     assert coefficient(ago(days=6)) == pytest.approx(1.2e-6)
     assert coefficient(ago(days=8)) is None
@@ -87,16 +86,16 @@ def test_what_is_no_distribution_is_as_if_nobody_had_looked(probabilities: dict[
     status = merge(EMPTY, measured(background=a_background(NOW)))
     assert status.background is not None
     spoilt = status.model_copy(update={"background": status.background.model_copy(update={"probabilities": probabilities})})
-    assert standing_of(status, None, [], busy=False, now=NOW).probing is Probing.KNOWN
-    standing = standing_of(spoilt, None, [], busy=False, now=NOW)
-    assert (standing.probing, standing.known) == (Probing.OWN, KnownPath())
+    assert assignment_of(status, None, [], busy=False, now=NOW).probing is Probing.KNOWN
+    assignment = assignment_of(spoilt, None, [], busy=False, now=NOW)
+    assert (assignment.probing, assignment.known) == (Probing.OWN, KnownPath())
 
 
 def test_a_status_that_somebody_spoilt_is_not_handed_on() -> None:
     status = _probed(NOW)
     assert status.background is not None
     spoilt = status.background.model_copy(update={"confidence": "high"})
-    known = standing_of(
+    known = assignment_of(
         status.model_copy(update={"background": spoilt, "capacity": "fast", "rtt_minimum": "short"}), None, [], busy=False, now=NOW
     )
     assert known.known == KnownPath()

@@ -9,13 +9,13 @@ from datetime import datetime, timedelta
 
 from fairlead.api.networkpath import NetworkPath, NetworkPathStatus
 from fairlead.api.schema import InvalidResourceError
-from fairlead.core.paths.model import Ends
+from fairlead.core.paths.model import PathEnds
 from fairlead.core.paths.objects import ends_of_spec, refused_status, spec_of, status_after, twins, write_after
 from fairlead.handlers.cache import ObjectKey, cluster_key
-from fairlead.handlers.metrics import Metrics
-from fairlead.handlers.paths.board import PathBoard
+from fairlead.handlers.metrics import OperatorMetrics
+from fairlead.handlers.paths.store import PathStore
 from fairlead.handlers.queue import Backoff, Timers, WorkQueue
-from fairlead.handlers.worker import ErrorPolicy, Loop, Worker
+from fairlead.handlers.worker import BackgroundLoop, ErrorPolicy, Worker
 from fairlead.kube.apply import merge_difference
 from fairlead.kube.client import PATHS, KubeClient, KubeObject
 from fairlead.kube.errors import AlreadyExistsError, ConflictError, KubeError, NotFoundError
@@ -29,23 +29,25 @@ BACKOFF = Backoff(first_seconds=2.0, most_seconds=300.0)
 logger = logging.getLogger(__name__)
 
 
-class PathKeeper:
+class PathService:
     """Makes NetworkPaths and keeps their status. `metrics` counts what fails."""
 
-    def __init__(self, *, board: PathBoard, client: KubeClient, metrics: Metrics, timers: Timers, now: Callable[[], datetime]) -> None:
-        self._board = board
+    def __init__(
+        self, *, store: PathStore, client: KubeClient, metrics: OperatorMetrics, timers: Timers, now: Callable[[], datetime]
+    ) -> None:
+        self._store = store
         self._client = client
         self._metrics = metrics
         self._now = now
-        self._queue: WorkQueue[Ends] = WorkQueue(timers, BACKOFF)
-        errors: ErrorPolicy[Ends] = ErrorPolicy(_subject, self._count, self._remember)
-        self.worker = Worker("keeper of paths", self._queue, self.keep, errors)
-        self.lister = Loop("list of paths", self._list_for_ever)
+        self._queue: WorkQueue[PathEnds] = WorkQueue(timers, BACKOFF)
+        errors: ErrorPolicy[PathEnds] = ErrorPolicy(_subject, self._count, self._remember)
+        self.worker = Worker("path worker", self._queue, self.keep, errors)
+        self.lister = BackgroundLoop("list of paths", self._list_for_ever)
         self._written: dict[str, datetime] = {}
         self._stored: dict[str, KubeObject] = {}
         self._obstacle: str | None = "the paths have not been listed yet"
 
-    def wake(self, ends: Ends) -> None:
+    def wake(self, ends: PathEnds) -> None:
         """Asks for a look at the path of these ends."""
         self._queue.add(ends)
 
@@ -56,7 +58,7 @@ class PathKeeper:
 
     async def refresh(self) -> None:
         """Lists the paths once. What keeps us from it is told once, and is no reason to do without what is known."""
-        before = self._board.snapshot()
+        before = self._store.snapshot()
         listed: dict[ObjectKey, str] = {}
         try:
             async for page in self._client.list_pages(PATHS):
@@ -69,42 +71,42 @@ class PathKeeper:
                 logger.warning("NetworkPaths cannot be listed, what jobs learn of their paths is not kept: %s", error)
             self._obstacle = error.kind
             return
-        self._board.keep_paths(before, listed)
+        self._store.keep_paths(before, listed)
         uids = set(listed.values())
         self._stored = {uid: status for uid, status in self._stored.items() if uid in uids}
         self._written = {uid: moment for uid, moment in self._written.items() if uid in uids}
         hindered, self._obstacle = self._obstacle is not None, None
         if hindered:
-            for ends in self._board.unwritten():
+            for ends in self._store.unwritten():
                 self._queue.add(ends)
-        for younger, _ in twins(self._board.paths()):
+        for younger, _ in twins(self._store.paths()):
             self._queue.add(ends_of_spec(younger.spec))
 
-    async def keep(self, ends: Ends) -> timedelta | None:
+    async def keep(self, ends: PathEnds) -> timedelta | None:
         """Brings the NetworkPath of these ends up to date; returns when that is due if it is not yet. Raises KubeError."""
         if self._obstacle is not None:
             return None
-        path = self._board.path_for(ends)
+        path = self._store.path_for(ends)
         if path is None:
-            if not self._board.pending(ends, None) or ends.source_interface is None or ends.destination_interface is None:
+            if not self._store.pending(ends, None) or ends.source_interface is None or ends.destination_interface is None:
                 return None
             path = await self._create(ends)
         now, scope = self._now(), ends_of_spec(path.spec)
-        for younger, older in twins(self._board.paths()):
+        for younger, older in twins(self._store.paths()):
             if older.metadata.uid == path.metadata.uid:
                 await self._write(younger, refused_status(younger, older, now))
-        news = self._board.pending(scope, path)
-        status = status_after(path, news, self._board.lease(scope, now), now)
+        news = self._store.pending(scope, path)
+        status = status_after(path, news, self._store.lease(scope, now), now)
         last = self._written.get(path.metadata.uid)
-        due = write_after(path.status, status, None if last is None else now - last, busy=self._board.is_live(scope))
+        due = write_after(path.status, status, None if last is None else now - last, busy=self._store.is_live(scope))
         if due:
             return due
         if due is not None:
             await self._write(path, status)
-        self._board.settle(news)
+        self._store.settle(news)
         return None
 
-    async def _create(self, ends: Ends) -> NetworkPath:
+    async def _create(self, ends: PathEnds) -> NetworkPath:
         try:
             path = self._take_in(await self._client.create(PATHS, None, network_path(ends, spec_of(ends))))
         except AlreadyExistsError as error:
@@ -127,7 +129,7 @@ class PathKeeper:
         self._written[path.metadata.uid] = self._now()
 
     def _take_in(self, body: KubeObject) -> NetworkPath:
-        path = self._board.put_path(body)
+        path = self._store.put_path(body)
         self._stored[path.metadata.uid] = body.get("status") or {}
         return path
 
@@ -137,7 +139,7 @@ class PathKeeper:
         except InvalidResourceError as error:
             logger.warning("NetworkPath %s cannot be read and is left alone: %s", body["metadata"]["name"], error)
 
-    async def _remember(self, _: Ends, error: Exception) -> None:
+    async def _remember(self, _: PathEnds, error: Exception) -> None:
         """After a conflict somebody changed the spec, or our own write was not seen: the list brings the present version."""
         if isinstance(error, ConflictError):
             await self.refresh()
@@ -147,5 +149,5 @@ class PathKeeper:
             self._metrics.count_error(kind)
 
 
-def _subject(ends: Ends) -> str:
+def _subject(ends: PathEnds) -> str:
     return f"NetworkPath from {ends.source_node} to {ends.destination_node}"

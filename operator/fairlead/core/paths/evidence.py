@@ -6,10 +6,11 @@ from datetime import datetime, timedelta
 
 from fairlead.api.names import CONTROLLER
 from fairlead.api.reasons import ConditionType
-from fairlead.core.ends import ends_of
-from fairlead.core.model import CreatePod, DecisionReport, KnownBackground, MoverPod, Observed, Plan, PodPhase, Role, latest_attempt_of
-from fairlead.core.network import traits_of
-from fairlead.core.paths.model import Ends, Lease, Measurement, Probe, Sighting, Transfer
+from fairlead.core.network import ends_of, traits_of
+from fairlead.core.observed import MoverPod, Observed, PodPhase, Role, latest_attempt_of
+from fairlead.core.paths.model import KnownBackground, Lease, Measurement, PathEnds, PathEvidence, PathProbe, PathTransfer
+from fairlead.core.plan import CreatePod, Plan
+from fairlead.core.reports import DecisionReport
 from fairlead.core.verdicts import is_live, proven_success
 
 NEWS = timedelta(hours=1)
@@ -24,16 +25,16 @@ _CLOCK_LEAD = timedelta(seconds=5)
 """By how much a node's clock may be off before the API server's time for the pod is taken instead."""
 
 
-def own_ends(observed: Observed, attempt: int) -> Ends | None:
+def own_ends(observed: Observed, attempt: int) -> PathEnds | None:
     """The path as far as it is known; None while a node is not, within one node, and where pods have interfaces of their own."""
     source, destination = ends_of(observed, attempt)
     on_host = traits_of(observed.job).uses_node_interfaces
     if not on_host or source.node is None or destination.node is None or source.node == destination.node:
         return None
-    return Ends(source.node, source.interface, destination.node, destination.interface)
+    return PathEnds(source.node, source.interface, destination.node, destination.interface)
 
 
-def sighting_of(observed: Observed, plan: Plan, now: datetime) -> Sighting | None:
+def evidence_of(observed: Observed, plan: Plan, now: datetime) -> PathEvidence | None:
     """The job on its path once `plan` is carried out; None if it neither is on one nor has news of one."""
     if observed.job.spec.managed_by != CONTROLLER:
         return None
@@ -53,7 +54,7 @@ def sighting_of(observed: Observed, plan: Plan, now: datetime) -> Sighting | Non
     if not live and measurement is None:
         return None
     lease = None if not runs or decided else _lease(observed, sender, starting, attempt, now)
-    return Sighting(observed.job.metadata.uid, ends, live, runs and decided, lease, measurement)
+    return PathEvidence(observed.job.metadata.uid, ends, live, runs and decided, lease, measurement)
 
 
 def _has_more_to_say(observed: Observed, sender: MoverPod | None) -> bool:
@@ -96,7 +97,7 @@ def _plausible(moment: datetime, sender: MoverPod, now: datetime) -> datetime:
     return moment.replace(microsecond=0)
 
 
-def _probe(observed: Observed, sender: MoverPod, decision: DecisionReport, at: datetime) -> Probe | None:
+def _probe(observed: Observed, sender: MoverPod, decision: DecisionReport, at: datetime) -> PathProbe | None:
     path = observed.reports.path
     if path is None or path.rtt_seconds is None:
         return None
@@ -106,7 +107,7 @@ def _probe(observed: Observed, sender: MoverPod, decision: DecisionReport, at: d
     if not whole:
         return None
     minimum_seconds = path.rtt_seconds if path.rtt_minimum_seconds is None else path.rtt_minimum_seconds
-    return Probe(at, path.rtt_seconds, minimum_seconds, path.loss_ratio)
+    return PathProbe(at, path.rtt_seconds, minimum_seconds, path.loss_ratio)
 
 
 def _background(decision: DecisionReport, at: datetime) -> KnownBackground | None:
@@ -126,7 +127,7 @@ def _background(decision: DecisionReport, at: datetime) -> KnownBackground | Non
     )
 
 
-def _transfer(observed: Observed, sender: MoverPod, decision: DecisionReport, decided_at: datetime) -> Transfer | None:
+def _transfer(observed: Observed, sender: MoverPod, decision: DecisionReport, decided_at: datetime) -> PathTransfer | None:
     receiver = observed.mover(Role.RECEIVER, sender.attempt)
     verdict = proven_success(receiver, observed.job.metadata.uid)
     if receiver is None or verdict is None or verdict.bulk_seconds < _SHORTEST_BULK_SECONDS:
@@ -136,7 +137,7 @@ def _transfer(observed: Observed, sender: MoverPod, decision: DecisionReport, de
     if rate_bps <= 0 or (cap_bps is not None and rate_bps >= _HELD_BY_CAP * cap_bps):
         return None
     outcome = observed.reports.outcome
-    return Transfer(
+    return PathTransfer(
         at=(receiver.ended_at or decided_at).replace(microsecond=0),
         congestion_control=outcome.congestion_control if outcome else decision.congestion_control,
         streams=outcome.streams if outcome else decision.streams,

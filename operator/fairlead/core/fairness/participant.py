@@ -1,0 +1,77 @@
+"""The job as the fairness loop sees it, from one reconcile pass."""
+
+from __future__ import annotations
+
+import math
+
+from fairlead.api.names import CONTROLLER
+from fairlead.api.reasons import ConditionType, Reason
+from fairlead.api.spec import Bandwidth
+from fairlead.core.fairness.meter import CounterReading
+from fairlead.core.fairness.model import InterfaceCount, JobStage, Participant
+from fairlead.core.network import ends_of
+from fairlead.core.observed import Observed
+from fairlead.core.paths.model import End
+from fairlead.core.reports import MoverProgress
+
+_MOVING = "Transferring"
+
+
+def participant_of(observed: Observed, *, asks: bool, now: float) -> Participant | None:
+    """The job as the fairness loop sees it; None if it neither has nor asks for a share."""
+    job, status = observed.job, observed.job.status
+    if job.spec.managed_by != CONTROLLER or job.deleting or status.finished or job.spec.suspend:
+        return None
+    attempt = observed.latest_attempt
+    backing_off = status.last_failure is not None and status.last_failure.attempt == attempt
+    if observed.attempt_under_way or backing_off:
+        stage = JobStage.FLOWING if _flows(observed) else JobStage.HOLDING
+    elif asks:
+        stage = JobStage.ASKING
+    else:
+        return None
+    bandwidth = job.spec.bandwidth or Bandwidth()
+    limit_bps = bandwidth.limit_bps
+    scheduled = status.condition(ConditionType.SCHEDULED)
+    waits = scheduled is not None and scheduled.status == "False" and scheduled.reason == Reason.WAITING_FOR_LINK
+    reports = observed.reports
+    source, destination = ends_of(observed, attempt)
+    return Participant(
+        uid=job.metadata.uid,
+        namespace=job.metadata.namespace,
+        name=job.metadata.name,
+        source=source,
+        destination=destination,
+        stage=stage,
+        weight=bandwidth.weight,
+        guarantee_bps=bandwidth.guarantee_bps,
+        limit_bps=math.inf if limit_bps is None else limit_bps,
+        priority=job.spec.priority,
+        asked_at=scheduled.last_transition_time.timestamp() if waits and scheduled else now,
+        cap_bps=status.cap_bps,
+        attempt=attempt,
+        sent=_sent(reports.sender),
+        counts=_counts(source, reports.sender) + _counts(destination, reports.receiver),
+        arrived=reports.receiver.arrived if reports.receiver else None,
+    )
+
+
+def _flows(observed: Observed) -> bool:
+    reports = observed.reports
+    said = [progress.stage for progress in (reports.sender, reports.receiver) if progress is not None]
+    return _MOVING in said if said else observed.job.status.is_true(ConditionType.PATH_PROBED)
+
+
+def _counts(end: End, progress: MoverProgress | None) -> tuple[InterfaceCount, ...]:
+    if progress is None or end.node is None or end.interface is None:
+        return ()
+    both = (("Transmit", progress.interface_bytes_sent), ("Receive", progress.interface_bytes_received))
+    return tuple(
+        InterfaceCount(end.node, end.interface, direction, CounterReading(progress.read_at, total))
+        for direction, total in both
+        if total is not None
+    )
+
+
+def _sent(sender: MoverProgress | None) -> CounterReading | None:
+    return None if sender is None or sender.wire_bytes is None else CounterReading(sender.read_at, sender.wire_bytes)

@@ -1,0 +1,150 @@
+"""What one reconcile pass observes of a job: the job, its pods, and the nodes and claims that it names.
+
+`kube.observe` builds an `Observed`, and `core.lifecycle.decide` makes a `Plan` of it. Everything is frozen and free of clients and clocks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+
+from fairlead.api.spec import Side
+from fairlead.api.transferjob import TransferJob
+from fairlead.core.cap_excess import CapExcess
+from fairlead.core.fairness.model import JobShare
+from fairlead.core.paths.model import ProbeAssignment
+from fairlead.core.reports import Advice, Reports, Verdict
+from fairlead.core.settings import OperatorSettings
+
+
+class Role(StrEnum):
+    """The part a mover pod plays; the value is its label."""
+
+    SENDER = "sender"
+    RECEIVER = "receiver"
+    CLEANER = "cleaner"
+
+
+class PodPhase(StrEnum):
+    """A pod's phase as the kubelet reports it."""
+
+    PENDING = "Pending"
+    RUNNING = "Running"
+    SUCCEEDED = "Succeeded"
+    FAILED = "Failed"
+    UNKNOWN = "Unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class MoverPod:
+    """One of the job's pods as the API server shows it."""
+
+    name: str
+    uid: str
+    resource_version: str
+    role: Role
+    attempt: int
+    phase: PodPhase
+    ready: bool
+    """Whether its mover is up, whatever becomes of the sidecar."""
+    deleting: bool
+    created_at: datetime
+    node: str | None
+    address: str | None
+    """The pod's own address (the node's on the host network); the only one the operator dials."""
+    port_base: int | None
+    verdict: Verdict | None
+    waiting_reason: str = ""
+    """Why a container or the scheduler holds the pod back, e.g. `ErrImageNeverPull`, `Unschedulable`; empty when nothing does."""
+    waiting_message: str = ""
+    exit_code: int | None = None
+    ended_at: datetime | None = None
+    """When the mover's container ended; None while it runs and where the kubelet does not say."""
+    advice: Advice | None = None
+    """What the sidecar left behind when it ended, after the mover."""
+    egress_cap: str | None = None
+    """What its annotation says it may send, as it is written there."""
+    ingress_cap: str | None = None
+    """What its annotation says it may receive, as it is written there."""
+    pacing_cap: str | None = None
+    """On the pod network, what its mover is told that it may send, as it is written there."""
+    ready_since: datetime | None = None
+    """When it became ready; None while it is not and where the kubelet does not say."""
+    knows_path: bool = False
+    """A sender whose advisor was told what is on the path and does not probe it as a whole."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimFacts:
+    """A persistent volume claim; `node` is set where its volume is bound to a single node."""
+
+    exists: bool
+    bound: bool = False
+    node: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class NodeFacts:
+    """A node the job names."""
+
+    exists: bool
+    ready: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """Everything one pass looks at. `pods` holds only pods owned by this job's UID."""
+
+    job: TransferJob
+    pods: tuple[MoverPod, ...] = ()
+    reports: Reports = field(default_factory=Reports)
+    nodes: Mapping[str, NodeFacts] = field(default_factory=dict)
+    claims: Mapping[str, ClaimFacts] = field(default_factory=dict)
+    ports_in_use: Mapping[str, frozenset[int]] = field(default_factory=dict)
+    """Port bases taken by other jobs' pods, by node name; key `""` holds those of pods not yet placed."""
+    settings: OperatorSettings = field(default_factory=OperatorSettings)
+    fairness: JobShare | None = None
+    """What the FairnessPolicy in force means for this job; None without a policy."""
+    asked_bps: float | None = None
+    """The highest cap that was in force while the movers measured their present rate; None if that is not known."""
+    excess: CapExcess | None = None
+    """By how much what arrived was ahead of the caps, at the receiver's report before; None before the first."""
+    path: ProbeAssignment | None = None
+    """What is known of its path; None where its nodes are not known yet, or it leads nowhere."""
+    refusal: str = ""
+    """What the API server said if it refused the creations of the pass before (a quota, an admission policy, a missing right)."""
+
+    @property
+    def latest_attempt(self) -> int:
+        """Number of the latest attempt, 0 before the first. A pod may be ahead of a status that was not written."""
+        return max(self.job.status.attempts or 0, latest_attempt_of(self.pods))
+
+    @property
+    def attempt_under_way(self) -> bool:
+        """Whether the latest attempt has been started and has not been ended."""
+        return self.job.status.attempt_start_time is not None or self.latest_attempt > (self.job.status.attempts or 0)
+
+    @property
+    def movers(self) -> tuple[MoverPod, ...]:
+        """Senders and receivers of every attempt."""
+        return self.pods_of(Role.SENDER, Role.RECEIVER)
+
+    def pods_of(self, *roles: Role) -> tuple[MoverPod, ...]:
+        """The job's pods of these roles, of every attempt."""
+        return tuple(pod for pod in self.pods if pod.role in roles)
+
+    def mover(self, role: Role, attempt: int) -> MoverPod | None:
+        """The attempt's pod of that role, None if there is none."""
+        return next((pod for pod in self.pods_of(role) if pod.attempt == attempt), None)
+
+    def claim_node(self, side: Side) -> str | None:
+        """The only node from which this end's volume can be used; None if there are several, and while the claim is not bound."""
+        claim = self.claims.get(side.claim_name)
+        return claim.node if claim else None
+
+
+def latest_attempt_of(pods: Iterable[MoverPod]) -> int:
+    """Number of the latest attempt that has a sender or a receiver among `pods`, 0 without any."""
+    return max((pod.attempt for pod in pods if pod.role is not Role.CLEANER), default=0)

@@ -1,0 +1,87 @@
+"""What one reconcile pass wants done; `kube.apply` carries it out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+
+from fairlead.api.transferjob import TransferJobStatus
+from fairlead.core.observed import Role
+from fairlead.core.paths.model import KnownPath
+from fairlead.core.reports import MoverEndpoint
+
+
+@dataclass(frozen=True, slots=True)
+class CreateCredentials:
+    """Make the attempt's Secret (one immutable object with both ends' pairs)."""
+
+    attempt: int
+
+
+@dataclass(frozen=True, slots=True)
+class CreatePod:
+    """Make a mover pod, with its cap from the start, if it has one.
+
+    `bucket_bps` is the rate of what is made as the pod starts and stays so, such as a CNI plugin's token bucket; None for the cap's.
+    A sender is told where to connect (`receiver`) and what is known of `path`. `probe`: whether its advisor probes the path as a whole.
+    """
+
+    role: Role
+    attempt: int
+    node: str | None
+    port_base: int
+    receiver: MoverEndpoint | None = None
+    cap_bps: int | None = None
+    bucket_bps: int | None = None
+    path: KnownPath = field(default_factory=KnownPath)
+    probe: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class DeletePod:
+    """Remove exactly this pod (UID and resourceVersion are preconditions)."""
+
+    name: str
+    uid: str
+    resource_version: str
+
+
+@dataclass(frozen=True, slots=True)
+class AnnotatePod:
+    """Set annotations on a live pod, e.g. its bandwidth cap."""
+
+    name: str
+    uid: str
+    annotations: Mapping[str, str | None]
+
+
+@dataclass(frozen=True, slots=True)
+class EmitEvent:
+    """A Kubernetes event on the job. `warning` picks the type."""
+
+    reason: str
+    message: str
+    warning: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What one pass wants done, carried out in the order of the fields.
+
+    `status` is the whole desired status, or None to leave it; `apply` writes it only where it differs.
+    `finalizer` is True to hold the job, False to let it go, None to leave it.
+    `delete_job` removes the job itself (time to live after it finished).
+    """
+
+    finalizer: bool | None = None
+    credentials: tuple[CreateCredentials, ...] = ()
+    deletes: tuple[DeletePod, ...] = ()
+    creates: tuple[CreatePod, ...] = ()
+    annotations: tuple[AnnotatePod, ...] = ()
+    status: TransferJobStatus | None = None
+    events: tuple[EmitEvent, ...] = ()
+    delete_job: bool = False
+    asks_for_links: bool = False
+    """The job could start, as far as anything but shared links is concerned."""
+    requeue_after: timedelta | None = None

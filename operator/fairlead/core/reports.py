@@ -1,0 +1,184 @@
+"""What movers and advisors report: over HTTP while they run, and in their termination messages (docs/contracts.md)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+from fairlead.core.cap_excess import Arrived
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """A mover's own closing statement, parsed from its termination message (docs/contracts.md).
+
+    `job` (a UID) and `attempt` are what the mover itself states; a verdict that names another job or attempt proves nothing.
+    """
+
+    job: str
+    attempt: int
+    verdict: str
+    reason: str
+    message: str
+    retry: bool
+    bytes_total: int = 0
+    bytes_transferred: int = 0
+    bytes_skipped: int = 0
+    bytes_resumed: int = 0
+    """What earlier attempts had left; part of `bytes_transferred`."""
+    files_total: int = 0
+    files_transferred: int = 0
+    files_skipped: int = 0
+    root_digest: str = ""
+    verified: tuple[str, ...] = ()
+    seconds: float = 0.0
+    bulk_seconds: float = 0.0
+
+    @property
+    def bytes_sent(self) -> int:
+        """What this attempt itself moved."""
+        return max(0, self.bytes_transferred - self.bytes_resumed)
+
+
+@dataclass(frozen=True, slots=True)
+class PathReport:
+    """What the advisor measured of the path. `whole`: at length and without the job's own data; None where it does not say."""
+
+    rtt_seconds: float | None
+    rtt_minimum_seconds: float | None
+    loss_ratio: float | None
+    whole: bool | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Rejected:
+    """A congestion control that the advisor weighed and did not choose."""
+
+    congestion_control: str
+    why_not: str
+
+
+@dataclass(frozen=True, slots=True)
+class DecisionReport:
+    """What the advisor chose and why."""
+
+    protocol: str
+    congestion_control: str
+    streams: int
+    abstained: bool
+    reason: str
+    message: str
+    decided_at: datetime
+    background: str | None = None
+    background_probability: float | None = None
+    confidence: float | None = None
+    model: str | None = None
+    probabilities: Mapping[str, float] | None = None
+    any_bbr: float | None = None
+    background_abstained: bool = False
+    """The classifier did not stand by its answer."""
+    recalled: bool = False
+    """The background is what an earlier transfer measured, handed on to this one."""
+    rejected: tuple[Rejected, ...] = ()
+    switches: tuple[SwitchReport, ...] = ()
+    """Those in mid-transfer, oldest first."""
+
+    @property
+    def switched(self) -> bool:
+        """Whether there was one: the path was then measured under the transfer's own load."""
+        return bool(self.switches)
+
+
+@dataclass(frozen=True, slots=True)
+class OutcomeReport:
+    """How the advisor saw a transfer end. `stream_coefficient` in 1/bit, None unless its search for a stream count had ended."""
+
+    congestion_control: str
+    streams: int
+    stream_coefficient: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Advice:
+    """What the advisor measured and chose, as one message."""
+
+    path: PathReport
+    decision: DecisionReport
+    outcome: OutcomeReport | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Reports:
+    """What the running pods said over HTTP this pass; None where nobody answered. Information, never a verdict."""
+
+    receiver_endpoint: MoverEndpoint | None = None
+    sender_endpoint: MoverEndpoint | None = None
+    receiver: MoverProgress | None = None
+    sender: MoverProgress | None = None
+    path: PathReport | None = None
+    decision: DecisionReport | None = None
+    outcome: OutcomeReport | None = None
+    advisor_silent_seconds: float = 0.0
+    """For how long looks at a sender that transfers have found no decision beside it."""
+
+
+@dataclass(frozen=True, slots=True)
+class SwitchReport:
+    """A change of congestion control in mid-transfer."""
+
+    at: datetime
+    before: str
+    after: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class MoverEndpoint:
+    """Where a mover listens or sends from, as it reported over HTTP."""
+
+    interface: str
+    address: str
+    port: int
+    numa_node: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class MoverProgress:
+    """A mover's last progress report. Totals are None until the listing is complete."""
+
+    stage: str
+    bytes_total: int | None
+    bytes_transferred: int
+    bytes_skipped: int
+    files_total: int | None
+    files_transferred: int
+    files_skipped: int
+    rate_bytes_per_second: float
+    seconds_since_progress: float
+    streams: int = 0
+    congestion_control: str = ""
+    bytes_resumed: int = 0
+    """What earlier attempts had left; part of `bytes_transferred`."""
+    wire_bytes: int | None = None
+    """IP bytes that this end's sockets have sent, retransmissions included; None at the receiver."""
+    interface_bytes_sent: int | None = None
+    """What the mover's interface has sent since it came up, everybody's traffic included; None where the mover does not say."""
+    interface_bytes_received: int | None = None
+    read_at: float = 0.0
+    """When the report was read, in seconds of Unix time."""
+
+    @property
+    def flows(self) -> bool:
+        """Whether data is on its way: only then is the rate one of the network."""
+        return self.stage == "Transferring"
+
+    @property
+    def arrived(self) -> Arrived:
+        """At the receiver, what has arrived in this attempt."""
+        return Arrived(self.read_at, self.bytes_transferred - self.bytes_resumed, self.streams)
+
+    @property
+    def has_flowed(self) -> bool:
+        """Whether all data has arrived. What the receiver then does, and its rate, concerns its disk."""
+        return self.stage in ("Verifying", "Publishing", "Done")
