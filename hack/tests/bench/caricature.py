@@ -5,7 +5,7 @@ from math import nan
 
 import numpy as np
 
-from fairlead_advisor.models.classes import CLASSES
+from fairlead_advisor.models.answer import CLASSES
 from fairlead_advisor.probe.trace import Trace
 
 

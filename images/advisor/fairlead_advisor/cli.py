@@ -155,7 +155,7 @@ def _weight(text: str) -> float:
 def _probe(options: argparse.Namespace) -> int:
     from fairlead_advisor.files import ensure_writable  # noqa: PLC0415 - each command loads only what it uses
     from fairlead_advisor.probe.schedule import Timetable  # noqa: PLC0415
-    from fairlead_advisor.probe.socket import Clocks, Endpoint, probe  # noqa: PLC0415
+    from fairlead_advisor.probe.socket import Clocks, EchoEndpoint, probe  # noqa: PLC0415
     from fairlead_advisor.probe.summary import summarize  # noqa: PLC0415
     from fairlead_advisor.probe.trace import write_trace  # noqa: PLC0415
     from fairlead_advisor.probe.wire import parse_key  # noqa: PLC0415
@@ -164,7 +164,7 @@ def _probe(options: argparse.Namespace) -> int:
     timetable = Timetable(options.rate, options.seconds)
     ensure_writable(options.output)
     host, port = options.peer
-    endpoint = Endpoint(host, port, interface=options.interface)
+    endpoint = EchoEndpoint(host, port, interface=options.interface)
     result = asyncio.run(probe(endpoint, key, timetable, Clocks()))
     write_trace(options.output, result.trace)
     summary = summarize(result.trace)
@@ -217,9 +217,9 @@ def _known_path(text: str) -> "KnownPath | None":
 def _run(options: argparse.Namespace) -> None:
     # As the first process of a container, SIGTERM would be ignored until the event loop handles it.
     signal.signal(signal.SIGTERM, lambda _number, _frame: sys.exit(0))
-    from fairlead_advisor.decide.model import History, Limits  # noqa: PLC0415
+    from fairlead_advisor.decide.model import History, TransportLimits  # noqa: PLC0415
     from fairlead_advisor.probe.schedule import MINIMUM_RATE_HZ, Timetable  # noqa: PLC0415
-    from fairlead_advisor.serve.run import Settings, run_sidecar  # noqa: PLC0415
+    from fairlead_advisor.serve.run import SidecarSettings, run_sidecar  # noqa: PLC0415
     from fairlead_advisor.steer.mover import MAXIMUM_SOCKET_PATH_BYTES  # noqa: PLC0415
 
     if not 1 <= options.streams_min <= options.streams_max <= _MAXIMUM_STREAMS:
@@ -232,7 +232,7 @@ def _run(options: argparse.Namespace) -> None:
     chosen = options.congestion_control.lower()
     if not _CONGESTION_CONTROL.fullmatch(chosen):
         raise UsageError(f"--congestion-control {options.congestion_control!r}: must be Auto or a kernel's name such as cubic")
-    limits = Limits(
+    limits = TransportLimits(
         options.streams_min,
         options.streams_max,
         congestion_control=None if chosen == "auto" else chosen,
@@ -244,7 +244,7 @@ def _run(options: argparse.Namespace) -> None:
     logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     record = options.record or options.trace.with_name("decisions.jsonl")
     history = History(capacity_bps=options.path_capacity, stream_coefficient=options.stream_coefficient)
-    settings = Settings(
+    settings = SidecarSettings(
         control_socket=options.control_socket,
         http_address=address,
         http_port=port,

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from fairlead_advisor.errors import AdvisorError
-from fairlead_advisor.models.classes import CLASSES
+from fairlead_advisor.models.answer import CLASSES
 from fairlead_advisor.models.location import newest_installed
 from fairlead_advisor.models.store import find_model
-from fairlead_advisor.train.data import ACTIVE, TEST_SPLITS, Dataset, Run, load_dataset
+from fairlead_advisor.train.data import ACTIVE, TEST_SPLITS, Dataset, DatasetRun, load_dataset
 from fairlead_dev.bench.classifier import baselines, paper, pictures, product
 from fairlead_dev.bench.rows import write
 from fairlead_dev.checkout import BENCH_RESULTS
@@ -96,9 +96,9 @@ def run(options: argparse.Namespace) -> None:
             pictures.write_importances(options.pictures, report)
 
 
-def _long_recordings(dataset: Dataset) -> dict[str, list[Run]]:
+def _long_recordings(dataset: Dataset) -> dict[str, list[DatasetRun]]:
     """The runs of the paths that have five recordings of each class, which the paper's validation needs: passive and active."""
-    passive: dict[str, list[Run]] = defaultdict(list)
+    passive: dict[str, list[DatasetRun]] = defaultdict(list)
     for run in dataset.runs:
         if run.split in ("train", "test_seeds"):
             passive[run.path].append(run)
@@ -107,7 +107,7 @@ def _long_recordings(dataset: Dataset) -> dict[str, list[Run]]:
     return {"passive": [run for runs in enough for run in runs]} | ({"active": active} if _has_folds(active) else {})
 
 
-def _has_folds(runs: list[Run]) -> bool:
+def _has_folds(runs: list[DatasetRun]) -> bool:
     return all(sum(run.class_name == name for run in runs) >= baselines.FOLDS for name in CLASSES)
 
 

@@ -17,8 +17,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
-from fairlead_advisor.models.classes import CLASSES, HAS_BBR
-from fairlead_advisor.train.data import Run
+from fairlead_advisor.models.answer import CLASSES, HAS_BBR
+from fairlead_advisor.train.data import DatasetRun
 from fairlead_dev.bench.classifier.dtw import neighbours, vote
 from fairlead_dev.bench.classifier.sampling import Samples, windows
 
@@ -42,7 +42,7 @@ class BaselineResult:
     any_bbr_accuracy: float
 
 
-def evaluate(runs: Sequence[Run], probing: str, seed: int = 1) -> Iterator[BaselineResult]:
+def evaluate(runs: Sequence[DatasetRun], probing: str, seed: int = 1) -> Iterator[BaselineResult]:
     """All classifiers at all window lengths that five recordings of each class give enough windows for."""
     for seconds in WINDOWS_S:
         samples = windows(runs, seconds)

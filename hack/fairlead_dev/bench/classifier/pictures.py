@@ -10,7 +10,7 @@ import matplotlib as mpl
 import numpy as np
 
 from fairlead_advisor.features.series import columns
-from fairlead_advisor.models.classes import CLASSES
+from fairlead_advisor.models.answer import CLASSES
 from fairlead_advisor.train.data import Dataset
 from fairlead_dev.bench.classifier.product import Point
 

@@ -10,9 +10,9 @@ import numpy as np
 
 from fairlead_advisor.features.series import Window, consecutive_windows
 from fairlead_advisor.features.vector import extract
-from fairlead_advisor.models.classifier import Classifier
+from fairlead_advisor.models.classifier import WindowClassifier
 from fairlead_advisor.models.model import Model
-from fairlead_advisor.train.data import Dataset, Run
+from fairlead_advisor.train.data import Dataset, DatasetRun
 from fairlead_advisor.train.fit import fit
 from fairlead_advisor.train.report import score
 from fairlead_advisor.train.run import TRAINING_CUTTINGS
@@ -42,9 +42,9 @@ def measure(model: Model, dataset: Dataset, split: str, window_s: float, *, rate
     return Point(split, window_s, rate_hz, score(model, table)) if len(table) else None
 
 
-def inference_ms(model: Model, runs: Sequence[Run]) -> list[float]:
+def inference_ms(model: Model, runs: Sequence[DatasetRun]) -> list[float]:
     """Times (ms) of one window at a time, features included."""
-    classifier, times_ms = Classifier(model), []
+    classifier, times_ms = WindowClassifier(model), []
     for window in _some_windows(runs):
         start = time.perf_counter()
         classifier.classify([window])
@@ -74,7 +74,7 @@ class _Framework:
         self.predict = fitted.predict
 
 
-def _some_windows(runs: Sequence[Run]) -> Iterator[Window]:
+def _some_windows(runs: Sequence[DatasetRun]) -> Iterator[Window]:
     count = 0
     for run in runs:
         for window in consecutive_windows(run.trace, 10.0):
@@ -89,7 +89,7 @@ def median_of(times_ms: Sequence[float]) -> float:
     return statistics.median(times_ms) if times_ms else float("nan")
 
 
-def features_alone_ms(runs: Sequence[Run]) -> float:
+def features_alone_ms(runs: Sequence[DatasetRun]) -> float:
     """The median time (ms) of a window's features."""
     times_ms = []
     for window in _some_windows(runs):

@@ -7,8 +7,8 @@ import numpy as np
 import numpy.typing as npt
 
 from fairlead_advisor.features.series import columns
-from fairlead_advisor.models.classes import CLASSES
-from fairlead_advisor.train.data import Run
+from fairlead_advisor.models.answer import CLASSES
+from fairlead_advisor.train.data import DatasetRun
 
 # The paper sends ten requests within 9 ms of every second and takes their mean. They meet one and the same queue, so that here the mean of
 # what was sent within this time of the second stands for it.
@@ -25,7 +25,7 @@ class Samples:
     recording: npt.NDArray[np.intp]
 
 
-def at_one_hertz(run: Run) -> npt.NDArray[np.float64]:
+def at_one_hertz(run: DatasetRun) -> npt.NDArray[np.float64]:
     """The mean RTT (ms) at each whole second of the run, NaN where nothing was answered."""
     times_s, rtts_ms = columns(run.trace)
     seconds = np.arange(int(times_s[-1] - times_s[0] + 0.5)) + times_s[0]
@@ -38,7 +38,7 @@ def at_one_hertz(run: Run) -> npt.NDArray[np.float64]:
     return means
 
 
-def windows(runs: Sequence[Run], seconds: int) -> Samples:
+def windows(runs: Sequence[DatasetRun], seconds: int) -> Samples:
     """All windows of `seconds` samples that do not overlap; gaps hold the last value, a window with over 20 % of them is left out.
 
     Each path's floor, the least of all its recordings here, is taken off: the paper's classifiers know the one path that they work on.

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from fairlead_advisor.models.classes import BBR_CLASSES
+from fairlead_advisor.models.answer import BBR_CLASSES
 from fairlead_dev.bench.decisions.matrix import FIXED, LOOPS, Policy, policies_with, right_choice
 from fairlead_dev.bench.decisions.outcomes import CellOutcome
 from fairlead_dev.bench.decisions.timeline import adaptations_s, needless_switches, right_share

@@ -13,9 +13,18 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fairlead_advisor.decide.background import Background
-from fairlead_advisor.decide.looking.hearing import PERIOD_S, SETTLE_S, UNANSWERED_S, WINDOW_S, Hearing, contradiction, hear, interrupted
+from fairlead_advisor.decide.monitor.loaded_answers import (
+    PERIOD_S,
+    SETTLE_S,
+    UNANSWERED_S,
+    WINDOW_S,
+    LoadedAnswers,
+    add_answer,
+    contradiction,
+    interrupted,
+)
 from fairlead_advisor.errors import TraceError
-from fairlead_advisor.models.classes import CLASSES
+from fairlead_advisor.models.answer import CLASSES
 from fairlead_advisor.probe.trace import Trace, read_trace
 from fairlead_advisor.serve.run import WATCH_RATE_HZ
 from fairlead_dev.bench.decisions.matrix import FIXED, PROBE_RATE_HZ, Policy, right_choice
@@ -86,10 +95,10 @@ def _window(trace: Trace, end_s: float) -> Trace:
 
 
 def _told_s(control: str, answers: Sequence[tuple[float, Background | None]], known: Background) -> float | None:
-    hearing = Hearing(control)
+    heard = LoadedAnswers(control)
     for time_s, answer in answers:
-        hearing = interrupted(hearing) if answer is None else hear(hearing, answer)
-        if contradiction(hearing, known):
+        heard = interrupted(heard) if answer is None else add_answer(heard, answer)
+        if contradiction(heard, known):
             return time_s
     return None
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cache
 
-from fairlead_advisor.models.classes import BBR_CLASSES
+from fairlead_advisor.models.answer import BBR_CLASSES
 from fairlead_dev.errors import CommandUsageError
 from fairlead_dev.testbed.dataset.classes import BackgroundClass, TrafficKind
 from fairlead_dev.testbed.dataset.draw import draw_paths

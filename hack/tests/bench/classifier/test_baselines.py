@@ -1,15 +1,15 @@
 import pytest
 
-from fairlead_advisor.models.classes import CLASSES
-from fairlead_advisor.train.data import Run
+from fairlead_advisor.models.answer import CLASSES
+from fairlead_advisor.train.data import DatasetRun
 from fairlead_dev.bench.classifier import baselines
 
 from ..caricature import caricature
 
 
-def recordings(seeds: int) -> list[Run]:
+def recordings(seeds: int) -> list[DatasetRun]:
     return [
-        Run(f"{name}{seed}", "p", name, str(seed), "train", caricature(name, seconds=40, rate_hz=50, base_ms=100, seed=seed))
+        DatasetRun(f"{name}{seed}", "p", name, str(seed), "train", caricature(name, seconds=40, rate_hz=50, base_ms=100, seed=seed))
         for name in CLASSES
         for seed in range(seeds)
     ]

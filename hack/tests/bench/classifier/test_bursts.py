@@ -3,7 +3,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fairlead_advisor.models.classes import CLASSES
+from fairlead_advisor.models.answer import CLASSES
 from fairlead_advisor.models.store import find_model
 from fairlead_dev.bench.classifier.active import bursts
 from fairlead_dev.bench.classifier.active.bursts import compare, look

@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 
 from fairlead_advisor.probe.trace import Trace
-from fairlead_advisor.train.data import Run
+from fairlead_advisor.train.data import DatasetRun
 from fairlead_dev.bench.classifier.sampling import at_one_hertz, windows
 
 
-def run(name: str, class_name: str, rtts_ms: np.ndarray, path: str = "p") -> Run:
+def run(name: str, class_name: str, rtts_ms: np.ndarray, path: str = "p") -> DatasetRun:
     times_s = np.arange(len(rtts_ms)) / 50
-    return Run(name, path, class_name, "1", "train", Trace(array("d", times_s), array("d", rtts_ms)))
+    return DatasetRun(name, path, class_name, "1", "train", Trace(array("d", times_s), array("d", rtts_ms)))
 
 
 def test_a_second_is_the_mean_of_the_requests_at_its_start() -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from fairlead_advisor.decide.background import Background
 from fairlead_advisor.errors import TraceError
-from fairlead_advisor.models.classes import CLASSES
+from fairlead_advisor.models.answer import CLASSES
 from fairlead_advisor.probe.trace import Trace, write_trace
 from fairlead_dev.bench.decisions.listening import beside, figures, listen
 from fairlead_dev.bench.decisions.matrix import Policy

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from fairlead_advisor.models.classes import CLASSES
+from fairlead_advisor.models.answer import CLASSES
 from fairlead_advisor.probe.trace import write_trace
 from fairlead_dev.bench.decisions import __main__ as program
 from fairlead_dev.bench.decisions import stream_counts

@@ -2,7 +2,7 @@ from collections import Counter
 
 import pytest
 
-from fairlead_advisor.models.classes import CLASSES
+from fairlead_advisor.models.answer import CLASSES
 from fairlead_dev.bench.decisions.__main__ import BUDGET
 from fairlead_dev.bench.decisions.matrix import (
     CHANGING,

@@ -8,21 +8,20 @@ from fairlead_advisor.assess.folder import LabelledFile
 from fairlead_advisor.assess.metrics import Scores, report
 from fairlead_advisor.errors import DataError
 from fairlead_advisor.features.series import Window, consecutive_windows
-from fairlead_advisor.models.answer import Answer
-from fairlead_advisor.models.classes import CLASSES
-from fairlead_advisor.models.classifier import Classifier
+from fairlead_advisor.models.answer import CLASSES, WindowAnswer
+from fairlead_advisor.models.classifier import WindowClassifier
 from fairlead_advisor.probe.coverage import require_coverage, window_is_covered
 
 VERSION = 1
 
 
-def evaluate(classifier: Classifier, files: Iterable[LabelledFile], window_s: float) -> dict[str, object]:
+def evaluate(classifier: WindowClassifier, files: Iterable[LabelledFile], window_s: float) -> dict[str, object]:
     """The figures over all whole windows of `window_s` seconds that do not overlap, in all and by path.
 
     Windows with a gap or too few answers are counted as `windows_rejected`. One file is in memory at a time. Raises TraceError for a
     file that is no trace or a trace shorter than a window, DataError if no window is left. Shorter surveys of a record are left out.
     """
-    answers: list[Answer] = []
+    answers: list[WindowAnswer] = []
     truth: list[int] = []
     paths: list[str] = []
     rejected = read = 0

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fairlead_advisor.errors import DataError, RecordError
-from fairlead_advisor.models.classes import CLASSES
+from fairlead_advisor.models.answer import CLASSES
 from fairlead_advisor.probe.trace import Trace, read_trace
 from fairlead_advisor.record.journal import read_record
 from fairlead_advisor.record.samples import sampled_traces

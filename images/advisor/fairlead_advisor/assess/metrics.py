@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from fairlead_advisor.models.classes import CLASSES, HAS_BBR
+from fairlead_advisor.models.answer import CLASSES, HAS_BBR
 
 _BINS = 10
 _BBR = np.array(HAS_BBR)

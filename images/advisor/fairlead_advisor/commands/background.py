@@ -39,7 +39,7 @@ def _checked_window(options: argparse.Namespace) -> float:
 
 def _classify(options: argparse.Namespace) -> None:
     from fairlead_advisor.features.series import last_window  # noqa: PLC0415 - each command loads only what it uses
-    from fairlead_advisor.models.classifier import Classifier  # noqa: PLC0415
+    from fairlead_advisor.models.classifier import WindowClassifier  # noqa: PLC0415
     from fairlead_advisor.models.store import find_model  # noqa: PLC0415
     from fairlead_advisor.probe.coverage import require_coverage  # noqa: PLC0415
     from fairlead_advisor.probe.trace import read_trace  # noqa: PLC0415
@@ -53,7 +53,7 @@ def _classify(options: argparse.Namespace) -> None:
         raise NoModelError(f"{options.trace}: a valid trace of {len(trace)} samples, but {error}") from None
     window = last_window(trace, window_s)
     try:
-        [answer] = Classifier(model).classify([window])
+        [answer] = WindowClassifier(model).classify([window])
     except TraceError as error:
         raise TraceError(f"{options.trace}: {error}: check the path and its echo service, and probe again") from None
     _print(
@@ -76,12 +76,12 @@ def _classify(options: argparse.Namespace) -> None:
 def _evaluate(options: argparse.Namespace) -> None:
     from fairlead_advisor.assess.evaluate import evaluate  # noqa: PLC0415
     from fairlead_advisor.assess.folder import labelled_files  # noqa: PLC0415
-    from fairlead_advisor.models.classifier import Classifier  # noqa: PLC0415
+    from fairlead_advisor.models.classifier import WindowClassifier  # noqa: PLC0415
     from fairlead_advisor.models.store import find_model  # noqa: PLC0415
 
     window_s = _checked_window(options)
     files = labelled_files(options.folder)
-    _print(evaluate(Classifier(find_model(options.model)), files, window_s))
+    _print(evaluate(WindowClassifier(find_model(options.model)), files, window_s))
 
 
 def _print(report: dict[str, Any]) -> None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from fairlead_advisor.errors import ClassifierAnswerError
-from fairlead_advisor.models.classes import BBR_CLASSES, CLASSES
+from fairlead_advisor.models.answer import BBR_CLASSES, CLASSES
 
 _TOLERANCE = 0.01
 _EVEN = 0.5

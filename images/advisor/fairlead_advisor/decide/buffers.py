@@ -7,7 +7,7 @@ buffer is its own kernel's business: asking there would end the growth of the wi
 import math
 from dataclasses import dataclass
 
-from fairlead_advisor.decide.model import BufferLimits, History, Limits, PathMeasurement
+from fairlead_advisor.decide.model import BufferLimits, History, PathMeasurement, TransportLimits
 
 # 2 x BDP: the window of a loss-based stream grows to about path and queue together.
 _BUFFER_BDPS = 2
@@ -36,7 +36,7 @@ def needed_bytes(bandwidth_bps: float, rtt_s: float, streams: int) -> int:
     return max(SMALLEST_BYTES, min(LARGEST_BYTES, needed))
 
 
-def needed_before_data(path: PathMeasurement, limits: Limits, history: History, streams: int) -> int | None:
+def needed_before_data(path: PathMeasurement, limits: TransportLimits, history: History, streams: int) -> int | None:
     """The same from what is known before the data: the cap, or what the path carried earlier; None when neither is."""
     known = [bps for bps in (limits.cap_bps, history.capacity_bps) if bps is not None]
     return needed_bytes(min(known), path.rtt_s, streams) if known and path.rtt_s is not None else None

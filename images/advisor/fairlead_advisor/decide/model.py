@@ -11,7 +11,7 @@ DEFAULT_CONGESTION_CONTROL = "cubic"
 LAST_RESORT_CONGESTION_CONTROL = "reno"
 
 
-class Reason(StrEnum):
+class DecisionReason(StrEnum):
     """Why a decision is what it is; part of the contract with the operator."""
 
     NO_MODEL = "NoModel"
@@ -52,7 +52,7 @@ class BufferLimits:
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class TransportLimits:
     """What the job and the host allow. `congestion_control` is the user's choice; None leaves it to us.
 
     `available` lists what the kernel offers to the mover, `buffers` what it allows; None when it is not known. `cap_bps` bounds all
@@ -75,7 +75,7 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True)
-class Tried:
+class TriedControl:
     """A congestion control and what it was tried beside: what it brings beside BBR says nothing of a path without."""
 
     congestion_control: str
@@ -83,7 +83,7 @@ class Tried:
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
+class MeasuredGain:
     """Own measurements on this path: how many, and the mean goodput relative to the safe default's."""
 
     count: int
@@ -96,7 +96,7 @@ class History:
 
     capacity_bps: float | None = None
     stream_coefficient: float | None = None
-    measured: Mapping[Tried, Measured] = field(default_factory=dict)
+    measured: Mapping[TriedControl, MeasuredGain] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +119,7 @@ class Decision:
     congestion_control: str
     streams: int
     abstained: bool
-    reason: Reason
+    reason: DecisionReason
     message: str
     protocol: str = "TCP"
     socket_buffer_bytes: int | None = None

@@ -51,7 +51,7 @@ _MARGIN_UP = 0.015
 _MARGIN_DOWN = 0.003
 
 
-class Phase(Enum):
+class SearchPhase(Enum):
     """What the optimizer is doing."""
 
     BASE = "measures what is in force"
@@ -75,7 +75,7 @@ class Observation:
 
 
 @dataclass(frozen=True, slots=True)
-class Score:
+class CountScore:
     """What a count achieved over a window."""
 
     streams: int
@@ -92,7 +92,7 @@ class Score:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class CountChange:
     """A count to set, and why."""
 
     streams: int
@@ -100,11 +100,11 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class CountTrial:
     """How a trial ended: `kept` is the count that stands after it."""
 
-    tried: Score
-    base: Score
+    tried: CountScore
+    base: CountScore
     kept: int
     why: str
 
@@ -133,8 +133,8 @@ class _Window:
             busy_seconds=self.busy_seconds + (seen.seconds if has_busy else 0.0),
         )
 
-    def score(self, streams: int) -> Score:
-        return Score(
+    def score(self, streams: int) -> CountScore:
+        return CountScore(
             streams=streams,
             goodput_bps=self.bits / self.seconds if self.seconds else 0.0,
             loss_ratio=self.lost / self.bits if self.bits else 0.0,
@@ -144,17 +144,17 @@ class _Window:
 
 
 @dataclass(frozen=True, slots=True)
-class State:
+class StreamSearch:
     """Where the optimizer is. `streams` is the count that stands, `trial` the one being tried."""
 
     minimum: int
     maximum: int
     streams: int
-    phase: Phase
+    phase: SearchPhase
     settle_s: float
     steady_by_s: float
     window: _Window
-    base: Score | None = None
+    base: CountScore | None = None
     trial: int | None = None
     upward: bool = True
     factor: int = 0
@@ -172,7 +172,7 @@ class State:
     @property
     def rests(self) -> bool:
         """Whether nothing is being tried or measured for a trial."""
-        return self.phase is Phase.REST or self.minimum == self.maximum
+        return self.phase is SearchPhase.REST or self.minimum == self.maximum
 
     @property
     def settled(self) -> bool:
@@ -181,50 +181,54 @@ class State:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class SearchStep:
     """What follows from an observation."""
 
-    state: State
-    change: Change | None = None
-    outcome: Outcome | None = None
+    state: StreamSearch
+    change: CountChange | None = None
+    outcome: CountTrial | None = None
 
 
-def start(streams: int, minimum: int, maximum: int, now_s: float, rtt_s: float | None = None, *, spares_others: bool = True) -> State:
+def start(
+    streams: int, minimum: int, maximum: int, now_s: float, rtt_s: float | None = None, *, spares_others: bool = True
+) -> StreamSearch:
     """The state at the start of the data, or after anything else about the transport was changed."""
     settle_s = max(SETTLE_S, SETTLE_RTTS * (rtt_s or 0.0))
     first, steady_by_s = max(minimum, min(maximum, streams)), now_s + LONGEST_RAMP_S
-    return State(minimum, maximum, first, Phase.BASE, settle_s, steady_by_s, _opening(now_s, settle_s), spares_others=spares_others)
+    return StreamSearch(
+        minimum, maximum, first, SearchPhase.BASE, settle_s, steady_by_s, _opening(now_s, settle_s), spares_others=spares_others
+    )
 
 
-def step(state: State, seen: Observation) -> Step:
+def step(state: StreamSearch, seen: Observation) -> SearchStep:
     """Takes an observation in. Counts stay within `minimum` and `maximum`; equal ones leave nothing to do."""
     if state.minimum == state.maximum:
-        return Step(state)
+        return SearchStep(state)
     if seen.streams != state.wanted:
         return _await(state, seen)
     if seen.at_s - seen.seconds < state.window.opens_s:
-        return Step(state)
+        return SearchStep(state)
     state = replace(state, window=state.window.add(seen))
     if state.window.seconds < WINDOW_S:
-        return Step(state)
+        return SearchStep(state)
     match state.phase:
-        case Phase.BASE:
+        case SearchPhase.BASE:
             return _measure_base(state, seen.at_s)
-        case Phase.TRIAL:
+        case SearchPhase.TRIAL:
             return _judge(state, seen.at_s)
-        case Phase.REST:
+        case SearchPhase.REST:
             return _watch(state, seen.at_s)
 
 
-def resumed(state: State, now_s: float) -> Step:
+def resumed(state: StreamSearch, now_s: float) -> SearchStep:
     """After data stood still: what is being measured is measured anew, once windows have grown again, and a trial is given up."""
     if state.trial is not None:
         why = f"back to {state.streams} streams: the data stood still during the trial"
-        return Step(_rest(replace(state, trial=None), now_s), Change(state.streams, why))
-    return Step(replace(state, window=_opening(now_s, max(REGROW_S, state.settle_s))))
+        return SearchStep(_rest(replace(state, trial=None), now_s), CountChange(state.streams, why))
+    return SearchStep(replace(state, window=_opening(now_s, max(REGROW_S, state.settle_s))))
 
 
-def _window(state: State, now_s: float) -> _Window:
+def _window(state: StreamSearch, now_s: float) -> _Window:
     return _opening(now_s, state.settle_s)
 
 
@@ -232,33 +236,33 @@ def _opening(now_s: float, settle_s: float) -> _Window:
     return _Window(opens_s=now_s + settle_s, gives_up_s=now_s + settle_s + LONGEST_WAIT_S)
 
 
-def _await(state: State, seen: Observation) -> Step:
+def _await(state: StreamSearch, seen: Observation) -> SearchStep:
     """The mover has another count than wanted: wait, and give up a trial that it cannot carry out."""
     if seen.at_s < state.window.gives_up_s:
         late = max(state.window.opens_s, seen.at_s)
-        return Step(replace(state, window=_Window(opens_s=late, gives_up_s=state.window.gives_up_s)))
+        return SearchStep(replace(state, window=_Window(opens_s=late, gives_up_s=state.window.gives_up_s)))
     if state.trial is None:
         # A stream that ended for good comes back when the count is set again.
         why = f"the mover has {seen.streams} of {state.streams} streams open"
-        return Step(replace(state, window=_window(state, seen.at_s)), Change(state.streams, why))
+        return SearchStep(replace(state, window=_window(state, seen.at_s)), CountChange(state.streams, why))
     why = f"the mover had {seen.streams} of {state.trial} streams open after {LONGEST_WAIT_S:g} s"
-    return Step(_rest(replace(state, trial=None), seen.at_s), Change(state.streams, why))
+    return SearchStep(_rest(replace(state, trial=None), seen.at_s), CountChange(state.streams, why))
 
 
-def _measure_base(state: State, now_s: float) -> Step:
+def _measure_base(state: StreamSearch, now_s: float) -> SearchStep:
     """Searches once the base is steady: what still grows by itself, as beside others' full queue, would be put down to the first trial."""
     before, now = state.base, state.window.score(state.streams)
     grows = before is None or now.goodput_bps > (1 + _RAMP_RATIO) * before.goodput_bps
     if grows and now_s < state.steady_by_s:
-        return Step(replace(state, base=now, window=_opening(now_s, 0.0)))
+        return SearchStep(replace(state, base=now, window=_opening(now_s, 0.0)))
     return _explore(replace(state, base=now), now_s)
 
 
-def _explore(state: State, now_s: float) -> Step:
+def _explore(state: StreamSearch, now_s: float) -> SearchStep:
     """Chooses the next trial from a measured base, or rests when there is none worth trying."""
     base = state.base
     if base is None or base.goodput_bps < FLOWING_BPS:
-        return Step(replace(state, phase=Phase.BASE, window=_window(state, now_s)))
+        return SearchStep(replace(state, phase=SearchPhase.BASE, window=_window(state, now_s)))
     full = state.spares_others and base.busy_ratio is not None and base.busy_ratio >= FULL_BUSY_RATIO
     searches = [state] if state.turned else [state, replace(state, upward=not state.upward, turned=True)]
     for search in searches:
@@ -266,14 +270,14 @@ def _explore(state: State, now_s: float) -> Step:
         if candidate is None or (search.upward and full):
             continue
         room = "the path has room" if search.upward else "fewer may do"
-        return Step(
-            replace(search, phase=Phase.TRIAL, trial=candidate, window=_window(search, now_s)),
-            Change(candidate, f"trying {candidate} instead of {search.streams} streams: {room}"),
+        return SearchStep(
+            replace(search, phase=SearchPhase.TRIAL, trial=candidate, window=_window(search, now_s)),
+            CountChange(candidate, f"trying {candidate} instead of {search.streams} streams: {room}"),
         )
-    return Step(_rest(state, now_s))
+    return SearchStep(_rest(state, now_s))
 
 
-def _candidate(state: State) -> int | None:
+def _candidate(state: StreamSearch) -> int | None:
     """The next count in the direction of search, a smaller step if the larger ones lead nowhere new; None at the limit."""
     factors = _factors(state)
     factor = factors[min(state.factor, len(factors) - 1)]
@@ -285,11 +289,11 @@ def _candidate(state: State) -> int | None:
     return lower if lower < state.streams else None
 
 
-def _factors(state: State) -> tuple[float, ...]:
+def _factors(state: StreamSearch) -> tuple[float, ...]:
     return _UP_FACTORS if state.upward else _DOWN_FACTORS
 
 
-def _judge(state: State, now_s: float) -> Step:
+def _judge(state: StreamSearch, now_s: float) -> SearchStep:
     base, trial = state.base, state.trial
     if base is None or trial is None:
         raise AssertionError("a trial has a base")
@@ -297,30 +301,30 @@ def _judge(state: State, now_s: float) -> Step:
     gain = tried.utility - base.utility
     if tried.goodput_bps < FLOWING_BPS:
         # A stall says nothing about counts: back, and measure anew once something flows.
-        outcome = Outcome(tried, base, state.streams, f"back to {state.streams}: nothing flowed")
-        anew = replace(state, phase=Phase.BASE, base=None, trial=None, window=_window(state, now_s))
-        return Step(anew, Change(state.streams, outcome.why), outcome)
+        outcome = CountTrial(tried, base, state.streams, f"back to {state.streams}: nothing flowed")
+        anew = replace(state, phase=SearchPhase.BASE, base=None, trial=None, window=_window(state, now_s))
+        return SearchStep(anew, CountChange(state.streams, outcome.why), outcome)
     longest_s = LONGEST_WINDOW_S if trial > state.streams else DOWN_WINDOW_S
     unclear = abs(gain) < _NOISE if trial > state.streams else gain > -_NOISE
     if unclear and state.window.seconds < longest_s:
-        return Step(state)
+        return SearchStep(state)
     told = _compared(tried, base)
     if gain > (_MARGIN_UP if trial > state.streams else _MARGIN_DOWN):
         rest_s = FIRST_REST_S if gain > _NOISE else state.rest_s
         state = replace(state, streams=trial, trial=None, base=tried, rest_s=rest_s)
         following = _explore(state, now_s)
-        return replace(following, outcome=Outcome(tried, base, trial, f"kept {trial}: {told}"))
-    outcome = Outcome(tried, base, state.streams, f"back to {state.streams}: {told}")
+        return replace(following, outcome=CountTrial(tried, base, trial, f"kept {trial}: {told}"))
+    outcome = CountTrial(tried, base, state.streams, f"back to {state.streams}: {told}")
     narrower = _narrower(state, abs(trial - state.streams))
     if narrower is not None and narrower.trial is not None:
         # Straight on from the failed count: on the way back the windows that left would be missed, and the base would look poor.
         why = f"trying {narrower.trial} instead: {told}"
-        return Step(replace(narrower, window=_window(state, now_s)), Change(narrower.trial, why), outcome)
-    change = Change(state.streams, f"back to {state.streams} streams: {told}")
-    return Step(_rest(replace(state, trial=None), now_s), change, outcome)
+        return SearchStep(replace(narrower, window=_window(state, now_s)), CountChange(narrower.trial, why), outcome)
+    change = CountChange(state.streams, f"back to {state.streams} streams: {told}")
+    return SearchStep(_rest(replace(state, trial=None), now_s), change, outcome)
 
 
-def _narrower(state: State, failed_by: int) -> State | None:
+def _narrower(state: StreamSearch, failed_by: int) -> StreamSearch | None:
     """A trial with a smaller step in the same direction; None when there is none."""
     for factor in range(state.factor + 1, len(_factors(state))):
         narrower = replace(state, factor=factor)
@@ -330,10 +334,10 @@ def _narrower(state: State, failed_by: int) -> State | None:
     return None
 
 
-def _rest(state: State, now_s: float) -> State:
+def _rest(state: StreamSearch, now_s: float) -> StreamSearch:
     return replace(
         state,
-        phase=Phase.REST,
+        phase=SearchPhase.REST,
         window=_opening(now_s, max(REGROW_S, state.settle_s)),
         rests_until_s=now_s + state.rest_s,
         rest_s=min(2 * state.rest_s, LONGEST_REST_S),
@@ -341,7 +345,7 @@ def _rest(state: State, now_s: float) -> State:
     )
 
 
-def _watch(state: State, now_s: float) -> Step:
+def _watch(state: StreamSearch, now_s: float) -> SearchStep:
     """While resting: two windows in a row unlike the base, or the end of the rest, start a new search."""
     now = state.window.score(state.streams)
     base = state.base or now
@@ -354,18 +358,18 @@ def _watch(state: State, now_s: float) -> Step:
         upward = _has_room(now) or not state.upward
         return _explore(_afresh(state, now, upward=upward, factor=len(_UP_FACTORS) - 1, rest_s=state.rest_s), now_s)
     reference = now if state.base is None or not surprises else state.base
-    return Step(replace(state, base=reference, surprises=surprises, window=_Window(opens_s=now_s, gives_up_s=now_s + LONGEST_WAIT_S)))
+    return SearchStep(replace(state, base=reference, surprises=surprises, window=_Window(opens_s=now_s, gives_up_s=now_s + LONGEST_WAIT_S)))
 
 
-def _has_room(score: Score) -> bool:
+def _has_room(score: CountScore) -> bool:
     return score.busy_ratio is not None and score.busy_ratio < FULL_BUSY_RATIO
 
 
-def _afresh(state: State, base: Score, *, upward: bool, factor: int, rest_s: float) -> State:
+def _afresh(state: StreamSearch, base: CountScore, *, upward: bool, factor: int, rest_s: float) -> StreamSearch:
     return replace(state, base=base, upward=upward, turned=False, factor=factor, rest_s=rest_s, surprises=0)
 
 
-def _changed(base: Score, now: Score) -> bool:
+def _changed(base: CountScore, now: CountScore) -> bool:
     if base.goodput_bps <= 0:
         return now.goodput_bps > 0
     if abs(now.goodput_bps / base.goodput_bps - 1) > CHANGE_RATIO:
@@ -375,7 +379,7 @@ def _changed(base: Score, now: Score) -> bool:
     return base.busy_ratio >= FULL_BUSY_RATIO and now.busy_ratio < SPARE_BUSY_RATIO
 
 
-def _compared(tried: Score, base: Score) -> str:
+def _compared(tried: CountScore, base: CountScore) -> str:
     ratio = tried.goodput_bps / base.goodput_bps - 1
     return (
         f"{tried.goodput_bps / 1e6:.1f} Mb/s with {tried.streams} against {base.goodput_bps / 1e6:.1f} with {base.streams} ({ratio:+.1%})"

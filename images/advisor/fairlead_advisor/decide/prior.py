@@ -7,7 +7,7 @@ Trust in it is low: the transfers over real paths in [AlMobayed 2018, chapter 4]
 from collections.abc import Mapping
 
 from fairlead_advisor.decide.background import Background
-from fairlead_advisor.decide.model import Measured, PathMeasurement, Tried
+from fairlead_advisor.decide.model import MeasuredGain, PathMeasurement, TriedControl
 
 PRIOR_MEASUREMENTS = 2.5
 """How many measurements of our own the prior is worth."""
@@ -21,10 +21,12 @@ _LOSSY_BBR_GAIN = 0.1
 _SHARE = 0.5
 
 
-def goodput_advantage(congestion_control: str, path: PathMeasurement, background: Background, measured: Mapping[Tried, Measured]) -> float:
+def goodput_advantage(
+    congestion_control: str, path: PathMeasurement, background: Background, measured: Mapping[TriedControl, MeasuredGain]
+) -> float:
     """The advantage in share over the safe default: the prior, outweighed by own measurements beside such a background as they come."""
     prior = _LOSSY_BBR_GAIN if congestion_control == "bbr" and _lossy_and_quiet(path, background) else 0.0
-    own = measured.get(Tried(congestion_control, background.has_bbr))
+    own = measured.get(TriedControl(congestion_control, background.has_bbr))
     if own is None:
         return prior * _SHARE
     gain = (PRIOR_MEASUREMENTS * prior + own.count * (own.goodput_ratio - 1)) / (PRIOR_MEASUREMENTS + own.count)

@@ -9,15 +9,15 @@ from fairlead_advisor.decide.model import (
     LAST_RESORT_CONGESTION_CONTROL,
     Alternative,
     Decision,
+    DecisionReason,
     History,
-    Limits,
     PathMeasurement,
-    Reason,
+    TransportLimits,
 )
 from fairlead_advisor.decide.prior import goodput_advantage
 from fairlead_advisor.decide.streams import first_count
 from fairlead_advisor.decide.utility import expected_utility
-from fairlead_advisor.models.classes import BBR_CLASSES
+from fairlead_advisor.models.answer import BBR_CLASSES
 
 LOWEST_CONFIDENCE = 0.5
 CANDIDATES = (DEFAULT_CONGESTION_CONTROL, "bbr")
@@ -25,7 +25,7 @@ CANDIDATES = (DEFAULT_CONGESTION_CONTROL, "bbr")
 NO_HISTORY = History()
 
 
-def decide(path: PathMeasurement, limits: Limits, background: Background | None = None, history: History = NO_HISTORY) -> Decision:
+def decide(path: PathMeasurement, limits: TransportLimits, background: Background | None = None, history: History = NO_HISTORY) -> Decision:
     """The transport for a job within `limits` over `path`: the user's choice, the best expected utility, or the safe default."""
     streams, stream_ground = first_count(path, limits, history, beside_others=_surely_beside_others(background))
     choice = _choose(path, limits, background, history)
@@ -34,7 +34,7 @@ def decide(path: PathMeasurement, limits: Limits, background: Background | None 
     return Decision(
         congestion_control=choice.congestion_control,
         streams=streams,
-        abstained=choice.reason not in (Reason.USER_CHOICE, Reason.CLASSIFIED),
+        abstained=choice.reason not in (DecisionReason.USER_CHOICE, DecisionReason.CLASSIFIED),
         reason=_reason(choice, background),
         message="; ".join(part for part in (told, stream_ground, buffer.told) if part),
         socket_buffer_bytes=buffer.in_force_bytes,
@@ -45,10 +45,10 @@ def decide(path: PathMeasurement, limits: Limits, background: Background | None 
     )
 
 
-def _reason(choice: "_Choice", background: Background | None) -> Reason:
+def _reason(choice: "_Choice", background: Background | None) -> DecisionReason:
     """The reason as it is told: what rests on an earlier transfer's look must not be taken for a look of its own."""
     recalled = background is not None and background.measured_at is not None
-    return Reason.KNOWN if recalled and choice.reason in (Reason.CLASSIFIED, Reason.UNSURE) else choice.reason
+    return DecisionReason.KNOWN if recalled and choice.reason in (DecisionReason.CLASSIFIED, DecisionReason.UNSURE) else choice.reason
 
 
 def instead(decision: Decision, in_force: str, why_not: str) -> Decision:
@@ -69,28 +69,28 @@ def counted(streams: int) -> str:
 @dataclass(frozen=True, slots=True)
 class _Choice:
     congestion_control: str
-    reason: Reason
+    reason: DecisionReason
     ground: str
     utility: float | None = None
     rejected: tuple[Alternative, ...] = ()
 
 
-def _choose(path: PathMeasurement, limits: Limits, background: Background | None, history: History) -> _Choice:
+def _choose(path: PathMeasurement, limits: TransportLimits, background: Background | None, history: History) -> _Choice:
     chosen = limits.congestion_control
     if chosen is not None:
         asked = f"the job asks for {chosen}"
-        return _Choice(chosen, Reason.USER_CHOICE, asked, rejected=_unweighed(chosen, asked))
+        return _Choice(chosen, DecisionReason.USER_CHOICE, asked, rejected=_unweighed(chosen, asked))
     safe = _safe_congestion_control(limits.available)
     if path.rtt_s is None:
         why = "nothing is known about the path"
-        return _Choice(safe, Reason.PROBE_FAILED, f"{why}, so that the safe default stands", rejected=_unweighed(safe, why))
+        return _Choice(safe, DecisionReason.PROBE_FAILED, f"{why}, so that the safe default stands", rejected=_unweighed(safe, why))
     if background is None:
         why = "no classifier tells the background traffic"
-        return _Choice(safe, Reason.NO_MODEL, f"{why}, so that the safe default stands", rejected=_unweighed(safe, why))
+        return _Choice(safe, DecisionReason.NO_MODEL, f"{why}, so that the safe default stands", rejected=_unweighed(safe, why))
     if background.abstained or background.confidence < LOWEST_CONFIDENCE:
         unsure = _unweighed(safe, "the classifier is not sure enough to leave the safe default")
         return _Choice(
-            safe, Reason.UNSURE, f"{_seen(background)}, too unsure to act upon, so that the safe default stands", rejected=unsure
+            safe, DecisionReason.UNSURE, f"{_seen(background)}, too unsure to act upon, so that the safe default stands", rejected=unsure
         )
     return _best(path, limits, background, history, safe)
 
@@ -103,7 +103,7 @@ def _surely_beside_others(background: Background | None) -> bool:
     return background is not None and not background.abstained and background.likeliest[0] != "B0-C0"
 
 
-def _best(path: PathMeasurement, limits: Limits, background: Background, history: History, safe: str) -> _Choice:
+def _best(path: PathMeasurement, limits: TransportLimits, background: Background, history: History, safe: str) -> _Choice:
     def utility(name: str) -> float:
         advantage = goodput_advantage(name, path, background, history.measured)
         return expected_utility(name, background, limits.others_weight) + advantage
@@ -122,7 +122,7 @@ def _best(path: PathMeasurement, limits: Limits, background: Background, history
         ground = f"{best} shares it evenly, at the least expected cost to both sides"
     else:
         ground = f"beside it {safe} would get too little"
-    return _Choice(best, Reason.CLASSIFIED, f"{_seen(background)}: {ground}", utility=utility(best), rejected=rejected)
+    return _Choice(best, DecisionReason.CLASSIFIED, f"{_seen(background)}: {ground}", utility=utility(best), rejected=rejected)
 
 
 def _why_not(name: str, best: str, utility: float, best_utility: float, offered: list[str]) -> str:

@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from fairlead_advisor.decide.model import DEFAULT_STREAMS, History, Limits, PathMeasurement
+from fairlead_advisor.decide.model import DEFAULT_STREAMS, History, PathMeasurement, TransportLimits
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,7 @@ def fit_coefficient(optima: Iterable[Optimum]) -> float | None:
     return math.fsum(ratios) / len(ratios) if ratios else None
 
 
-def first_count(path: PathMeasurement, limits: Limits, history: History, *, beside_others: bool = False) -> tuple[int, str]:
+def first_count(path: PathMeasurement, limits: TransportLimits, history: History, *, beside_others: bool = False) -> tuple[int, str]:
     """The count to start with, within the limits, and what it rests on.
 
     Under a cap B is the cap: what is not to be had needs no streams. Without one, n streams `beside_others` take about n shares, and on a
@@ -46,10 +46,10 @@ def first_count(path: PathMeasurement, limits: Limits, history: History, *, besi
     return count, f"{wanted} fit {bandwidth_bps / 1e6:.0f} Mb/s at this RTT by what was learnt on the path{rest}"
 
 
-def _bandwidth(limits: Limits, history: History) -> float | None:
+def _bandwidth(limits: TransportLimits, history: History) -> float | None:
     known = [bps for bps in (limits.cap_bps, history.capacity_bps) if bps is not None]
     return min(known, default=None)
 
 
-def _within(limits: Limits, count: int) -> int:
+def _within(limits: TransportLimits, count: int) -> int:
     return max(limits.streams_minimum, min(limits.streams_maximum, count))

@@ -22,7 +22,7 @@ _TOLERATED_FOR_OTHERS = 0.32
 
 
 @dataclass(frozen=True, slots=True)
-class Switch:
+class ControlSwitch:
     """A congestion control to set on the live sockets; `undo` if it takes a switch back."""
 
     to: str
@@ -31,7 +31,7 @@ class Switch:
 
 
 @dataclass(frozen=True, slots=True)
-class Trial:
+class SwitchTrial:
     """A switch that still has to prove itself; `taken_back` if it takes one back itself.
 
     `expected_bits`: what there was before, and no more than the cap let through, for as long as `bits` took.
@@ -46,7 +46,7 @@ class Trial:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class SwitchVerdict:
     """How a switch turned out: the goodput after it relative to before."""
 
     congestion_control: str
@@ -62,7 +62,7 @@ class SwitchState:
     in_force: str
     since_s: float | None = None
     dwell_s: float = DWELL_S
-    trial: Trial | None = None
+    trial: SwitchTrial | None = None
     barred: Mapping[str, float] = field(default_factory=dict)
 
     @property
@@ -76,8 +76,8 @@ class SwitchStep:
     """What follows from an answer, or from a stretch of a trial."""
 
     state: SwitchState
-    switch: Switch | None = None
-    verdict: Verdict | None = None
+    switch: ControlSwitch | None = None
+    verdict: SwitchVerdict | None = None
 
 
 def answer(state: SwitchState, at_s: float, wanted: str, goodput_bps: float, why: str) -> SwitchStep:
@@ -89,8 +89,8 @@ def answer(state: SwitchState, at_s: float, wanted: str, goodput_bps: float, why
         return SwitchStep(state)
     flaps = state.since_s is not None and at_s - state.since_s < FLAPPING_S
     dwell_s = min(2 * state.dwell_s, LONGEST_DWELL_S) if flaps else DWELL_S
-    switched = replace(state, in_force=wanted, since_s=at_s, dwell_s=dwell_s, trial=Trial(state.in_force, goodput_bps))
-    return SwitchStep(switched, Switch(wanted, undo=False, why=why))
+    switched = replace(state, in_force=wanted, since_s=at_s, dwell_s=dwell_s, trial=SwitchTrial(state.in_force, goodput_bps))
+    return SwitchStep(switched, ControlSwitch(wanted, undo=False, why=why))
 
 
 def prove(state: SwitchState, at_s: float, seconds: float, goodput_bps: float, reachable_bps: float = math.inf) -> SwitchStep:
@@ -114,22 +114,24 @@ def prove(state: SwitchState, at_s: float, seconds: float, goodput_bps: float, r
         return _compared(state, trial, at_s, ratio)
     for_others = state.in_force == DEFAULT_CONGESTION_CONTROL
     kept = ratio >= (_TOLERATED_FOR_OTHERS if for_others else _TOLERATED_FOR_OURSELVES)
-    verdict = Verdict(state.in_force, trial.before, ratio, kept)
+    verdict = SwitchVerdict(state.in_force, trial.before, ratio, kept)
     if kept:
         return SwitchStep(replace(state, trial=None), verdict=verdict)
     barred = {**state.barred, state.in_force: at_s + BARRED_S}
     # What there was before may have been from a time without the newcomer, and nothing brings it back: taken back for our own sake, the
     # switch is compared with what there is without it now.
-    again = None if for_others else Trial(state.in_force, trial.bits / trial.seconds, taken_back=True)
+    again = None if for_others else SwitchTrial(state.in_force, trial.bits / trial.seconds, taken_back=True)
     undone = SwitchState(trial.before, at_s, dwell_s=state.dwell_s, trial=again, barred=barred)
     why = f"{state.in_force} brought {ratio:.0%} of the goodput before it"
-    return SwitchStep(undone, Switch(trial.before, undo=True, why=why), verdict)
+    return SwitchStep(undone, ControlSwitch(trial.before, undo=True, why=why), verdict)
 
 
-def _compared(state: SwitchState, trial: Trial, at_s: float, ratio: float) -> SwitchStep:
+def _compared(state: SwitchState, trial: SwitchTrial, at_s: float, ratio: float) -> SwitchStep:
     if ratio >= _TOLERATED_FOR_OURSELVES:
         return SwitchStep(replace(state, trial=None))
     barred = {control: until_s for control, until_s in state.barred.items() if control != trial.before}
     returned = SwitchState(trial.before, at_s, dwell_s=state.dwell_s, barred=barred)
     why = f"{state.in_force} has {ratio:.0%} of what {trial.before} had before it was taken back"
-    return SwitchStep(returned, Switch(trial.before, undo=True, why=why), Verdict(state.in_force, trial.before, ratio, kept=False))
+    return SwitchStep(
+        returned, ControlSwitch(trial.before, undo=True, why=why), SwitchVerdict(state.in_force, trial.before, ratio, kept=False)
+    )

@@ -8,11 +8,6 @@ OWN_LOSS = 0.4082
 OTHERS_LOSS = 0.3914
 
 
-def bbr_threshold(others_weight: float) -> float:
-    """The probability of BBR in the background above which BBR costs less than CUBIC, for a weight of others' loss."""
-    return OTHERS_LOSS * others_weight / (OWN_LOSS + OTHERS_LOSS * others_weight)
-
-
 def expected_utility(congestion_control: str, background: Background, others_weight: float) -> float:
     """Minus the expected loss of share, ours and `others_weight` times theirs; 0 is an even split for certain.
 

@@ -1,10 +1,14 @@
-"""What may be said on the ground of a model's numbers: a pure function."""
+"""The classes of background traffic, and the answer for one window from a model's numbers: a pure function."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Final
 
-from fairlead_advisor.models.classes import CLASSES, HAS_BBR
+CLASSES: Final = ("B0-C0", "B0-C1", "B1-C0", "B1-C1", "B1-B1", "C1-C1")
+"""The six kinds of background traffic of OPS [Anvari 2021, figure 10b]: how many BBR and CUBIC flows."""
+BBR_CLASSES: Final = frozenset({"B1-C0", "B1-C1", "B1-B1"})
+HAS_BBR: Final = tuple(name in BBR_CLASSES for name in CLASSES)
 
 
 class Abstention(StrEnum):
@@ -15,7 +19,7 @@ class Abstention(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class AnswerLimits:
     """The confidence below which, and the novelty above which, an answer is not to be relied on."""
 
     minimum_confidence: float
@@ -23,7 +27,7 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class WindowAnswer:
     """The most probable class and the probabilities of all, of any BBR flow among them, and whether to rely on it.
 
     `confidence` is the probability that the answer to *is there BBR?* is right, 0.5 to 1: it is the question that the choice of a
@@ -38,7 +42,7 @@ class Answer:
     abstention: Abstention | None
 
 
-def judge(probabilities: Sequence[float], novelty: float, limits: Limits) -> Answer:
+def judge(probabilities: Sequence[float], novelty: float, limits: AnswerLimits) -> WindowAnswer:
     """The answer for one window from its calibrated probabilities, in the order of CLASSES, and its novelty."""
     any_bbr = min(1.0, sum(probability for probability, bbr in zip(probabilities, HAS_BBR, strict=True) if bbr))
     confidence = max(any_bbr, 1 - any_bbr)
@@ -49,7 +53,7 @@ def judge(probabilities: Sequence[float], novelty: float, limits: Limits) -> Ans
     elif not confidence >= limits.minimum_confidence:
         abstention = Abstention.LOW_CONFIDENCE
     best = max(range(len(CLASSES)), key=lambda index: probabilities[index])
-    return Answer(
+    return WindowAnswer(
         class_name=CLASSES[best],
         probabilities=dict(zip(CLASSES, (float(probability) for probability in probabilities), strict=True)),
         any_bbr=any_bbr,

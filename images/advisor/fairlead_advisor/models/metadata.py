@@ -7,14 +7,14 @@ from typing import Any
 
 from fairlead_advisor.errors import ModelError
 from fairlead_advisor.features import vector
-from fairlead_advisor.models.classes import CLASSES
+from fairlead_advisor.models.answer import CLASSES
 
 KEY = "fairlead.background"
 FORMAT = 1
 
 
 @dataclass(frozen=True, slots=True)
-class Metadata:
+class ModelMetadata:
     """A model's name and version, what it was trained for and with, and the limits beyond which it does not answer.
 
     `minimum_confidence` and `maximum_novelty` are the bounds of an answer; `window_s` are the window lengths (s) it was trained on.
@@ -33,12 +33,12 @@ class Metadata:
     format: int = FORMAT
 
 
-def encode(metadata: Metadata) -> str:
+def encode(metadata: ModelMetadata) -> str:
     """The text under `KEY`, the same for equal metadata."""
     return json.dumps(asdict(metadata), sort_keys=True, separators=(",", ":"))
 
 
-def decode(text: str | None) -> Metadata:
+def decode(text: str | None) -> ModelMetadata:
     """Raises ModelError if `text` is not what this version of the advisor can work with."""
     if text is None:
         raise ModelError(f"has no metadata {KEY!r}: it is not a model made by `fairlead-advisor train`")
@@ -55,7 +55,7 @@ def decode(text: str | None) -> Metadata:
     if told.get("classes") != list(CLASSES):
         raise ModelError(f"knows other classes than {', '.join(CLASSES)}: train it again")
     try:
-        metadata = Metadata(
+        metadata = ModelMetadata(
             name=_string(told, "name"),
             version=_string(told, "version"),
             window_s=tuple(float(seconds) for seconds in told["window_s"]),

@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from fairlead_advisor.errors import ModelError
-from fairlead_advisor.models.classes import CLASSES
-from fairlead_advisor.models.metadata import KEY, Metadata, decode
+from fairlead_advisor.models.answer import CLASSES
+from fairlead_advisor.models.metadata import KEY, ModelMetadata, decode
 from fairlead_advisor.models.onnx_wire import inspect
 
 # Official builds report every process and session to their maker over HTTPS and keep an identifier in the home directory (Privacy.md of
@@ -30,7 +30,7 @@ _ROUNDING = 1e-3
 class Model:
     """`metadata` tells what it is, `sha256` which bytes it is made of, `opsets` the operator sets it needs."""
 
-    metadata: Metadata
+    metadata: ModelMetadata
     sha256: str
     opsets: dict[str, int]
     bytes: int

@@ -5,8 +5,8 @@ import logging
 from collections.abc import Awaitable, Callable
 
 from fairlead_advisor.errors import AdvisorError
-from fairlead_advisor.probe.session import Session
-from fairlead_advisor.probe.socket import Clocks, Endpoint, keep_probing
+from fairlead_advisor.probe.session import ProbeSession
+from fairlead_advisor.probe.socket import Clocks, EchoEndpoint, keep_probing
 from fairlead_advisor.probe.trace import Trace
 from fairlead_advisor.probe.wire import Codec
 
@@ -21,13 +21,13 @@ class Monitor:
     """Samples of one peer. Without answers, or without a socket, `recent` has nothing to tell, which is no error."""
 
     def __init__(
-        self, endpoint: Endpoint, key: bytes, rate_hz: float, clocks: Clocks, sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+        self, endpoint: EchoEndpoint, key: bytes, rate_hz: float, clocks: Clocks, sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
     ) -> None:
         self._endpoint = endpoint
         self._rate_hz = rate_hz
         self._clocks = clocks
         self._sleep = sleep
-        self._session = Session(Codec(key), capacity=round(rate_hz * HISTORY_S))
+        self._session = ProbeSession(Codec(key), capacity=round(rate_hz * HISTORY_S))
 
     async def run(self) -> None:
         """Samples until cancelled; a socket that cannot be had is asked for again."""

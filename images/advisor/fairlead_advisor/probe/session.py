@@ -9,7 +9,7 @@ from math import nan
 
 from fairlead_advisor.errors import WireError
 from fairlead_advisor.probe.trace import Trace
-from fairlead_advisor.probe.wire import Codec, Echo, Kind
+from fairlead_advisor.probe.wire import Codec, Echo, EchoKind
 
 REPLY_TIMEOUT_NS = 2_000_000_000
 
@@ -17,7 +17,7 @@ _NS_PER_S = 1e9
 _NS_PER_MS = 1e6
 
 
-class Verdict(Enum):
+class DatagramVerdict(Enum):
     """What a received datagram was."""
 
     SAMPLE = "sample"
@@ -45,7 +45,7 @@ class _Request:
     answered: bool = False
 
 
-class Session:
+class ProbeSession:
     """Numbers requests, matches replies to them and keeps the samples. All times are ns on one monotonic clock.
 
     With `capacity` only so many of the newest requests are kept, and the counters go on counting.
@@ -63,49 +63,49 @@ class Session:
         sequence = self._next_sequence
         self._next_sequence += 1
         self._requests.append(_Request(now_ns))
-        return self._codec.encode(Echo(Kind.REQUEST, sequence, now_ns))
+        return self._codec.encode(Echo(EchoKind.REQUEST, sequence, now_ns))
 
     def withdraw(self) -> None:
         """Forgets the newest request: it never left this host, so that it says nothing about the path."""
         self._requests.pop()
         self._next_sequence -= 1
 
-    def receive(self, datagram: bytes, received_ns: int) -> Verdict:
+    def receive(self, datagram: bytes, received_ns: int) -> DatagramVerdict:
         """Takes a datagram that arrived at `received_ns` and says what it was; only a SAMPLE changes the trace."""
         verdict = self._judge(datagram, received_ns)
         match verdict:
-            case Verdict.FOREIGN:
+            case DatagramVerdict.FOREIGN:
                 self.counters.foreign += 1
-            case Verdict.DUPLICATE:
+            case DatagramVerdict.DUPLICATE:
                 self.counters.duplicate += 1
-            case Verdict.LATE:
+            case DatagramVerdict.LATE:
                 self.counters.late += 1
-            case Verdict.SAMPLE:
+            case DatagramVerdict.SAMPLE:
                 pass
         return verdict
 
-    def _judge(self, datagram: bytes, received_ns: int) -> Verdict:
+    def _judge(self, datagram: bytes, received_ns: int) -> DatagramVerdict:
         try:
             echo = self._codec.decode(datagram)
         except WireError:
-            return Verdict.FOREIGN
-        if echo.kind is not Kind.REPLY or echo.sequence >= self._next_sequence:
-            return Verdict.FOREIGN
+            return DatagramVerdict.FOREIGN
+        if echo.kind is not EchoKind.REPLY or echo.sequence >= self._next_sequence:
+            return DatagramVerdict.FOREIGN
         index = echo.sequence - self._next_sequence + len(self._requests)
         if index < 0:
-            return Verdict.LATE
+            return DatagramVerdict.LATE
         request = self._requests[index]
         rtt_ns = received_ns - request.sent_ns
         if echo.stamp_ns != request.sent_ns or rtt_ns < 0:
-            return Verdict.FOREIGN
+            return DatagramVerdict.FOREIGN
         if request.answered:
-            return Verdict.DUPLICATE
+            return DatagramVerdict.DUPLICATE
         request.answered = True
         # Every request gets the same patience, however early in the probe it was sent: otherwise losses would depend on the position.
         if rtt_ns > self._reply_timeout_ns:
-            return Verdict.LATE
+            return DatagramVerdict.LATE
         request.rtt_ns = rtt_ns
-        return Verdict.SAMPLE
+        return DatagramVerdict.SAMPLE
 
     @property
     def deadline_ns(self) -> int | None:

@@ -11,7 +11,7 @@ from typing import Any
 
 from fairlead_advisor.errors import ProbeError, UsageError
 from fairlead_advisor.probe.schedule import MAXIMUM_SECONDS, Timetable
-from fairlead_advisor.probe.session import Counters, Session
+from fairlead_advisor.probe.session import Counters, ProbeSession
 from fairlead_advisor.probe.trace import Trace
 from fairlead_advisor.probe.wire import DATAGRAM_BYTES, Codec
 
@@ -24,7 +24,7 @@ _DATAGRAMS_PER_WAKE_UP = 64
 
 
 @dataclass(frozen=True, slots=True)
-class Endpoint:
+class EchoEndpoint:
     """Where to probe and from where. `source_address` and `interface` are left to the kernel's routing when None."""
 
     host: str
@@ -67,7 +67,7 @@ Enough = Callable[[Callable[[], Trace]], Awaitable[bool]]
 """Looks at the samples so far as often as it likes; returns whether they will do."""
 
 
-async def probe(endpoint: Endpoint, key: bytes, timetable: Timetable, clocks: Clocks, enough: Enough | None = None) -> ProbeResult:
+async def probe(endpoint: EchoEndpoint, key: bytes, timetable: Timetable, clocks: Clocks, enough: Enough | None = None) -> ProbeResult:
     """Sends the requests of `timetable` and waits for stragglers. No reply at all is a result too: every sample is then a loss.
 
     Ends at once when `enough` returns True; what is under way then is left out. Raises UsageError for an endpoint that does not exist here,
@@ -75,10 +75,10 @@ async def probe(endpoint: Endpoint, key: bytes, timetable: Timetable, clocks: Cl
     """
     connection = await _connect(endpoint)
     with connection:
-        return await _Prober(connection, Session(Codec(key)), timetable, clocks).run(enough)
+        return await _Prober(connection, ProbeSession(Codec(key)), timetable, clocks).run(enough)
 
 
-async def keep_probing(endpoint: Endpoint, session: Session, rate_hz: float, clocks: Clocks) -> None:
+async def keep_probing(endpoint: EchoEndpoint, session: ProbeSession, rate_hz: float, clocks: Clocks) -> None:
     """Sends `rate_hz` requests a second until cancelled; `session` bounds what is kept. Errors as for `probe`."""
     connection = await _connect(endpoint)
     with connection:
@@ -86,7 +86,7 @@ async def keep_probing(endpoint: Endpoint, session: Session, rate_hz: float, clo
 
 
 class _Prober:
-    def __init__(self, connection: socket.socket, session: Session, timetable: Timetable, clocks: Clocks) -> None:
+    def __init__(self, connection: socket.socket, session: ProbeSession, timetable: Timetable, clocks: Clocks) -> None:
         self._connection = connection
         self._session = session
         self._timetable = timetable
@@ -199,7 +199,7 @@ def _kernel_stamp_ns(ancillary: list[tuple[int, int, Any]]) -> int | None:
     return None
 
 
-async def _connect(endpoint: Endpoint) -> socket.socket:
+async def _connect(endpoint: EchoEndpoint) -> socket.socket:
     """A non-blocking socket that exchanges datagrams with `endpoint` only."""
     try:
         found = await asyncio.get_running_loop().getaddrinfo(endpoint.host, endpoint.port, type=socket.SOCK_DGRAM)

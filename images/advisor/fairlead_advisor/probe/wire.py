@@ -19,7 +19,7 @@ _HEADER = struct.Struct(">4sBBHQQ")
 DATAGRAM_BYTES = _HEADER.size + TAG_BYTES
 
 
-class Kind(IntEnum):
+class EchoKind(IntEnum):
     """Which way a datagram travels."""
 
     REQUEST = 1
@@ -30,7 +30,7 @@ class Kind(IntEnum):
 class Echo:
     """The content of a datagram. `stamp_ns` is the sender's clock, opaque to the peer, which repeats it."""
 
-    kind: Kind
+    kind: EchoKind
     sequence: int
     stamp_ns: int
 
@@ -68,7 +68,7 @@ class Codec:
         if magic != MAGIC or version != VERSION or reserved != 0:
             raise WireError(f"not an echo datagram of version {VERSION}")
         try:
-            return Echo(Kind(kind), sequence, stamp_ns)
+            return Echo(EchoKind(kind), sequence, stamp_ns)
         except ValueError:
             raise WireError(f"unknown kind {kind}") from None
 

@@ -7,21 +7,21 @@ from datetime import datetime
 
 from fairlead_advisor.decide.loop.messages import ReportProbe
 from fairlead_advisor.decide.model import Decision, PathMeasurement, TransferSummary
-from fairlead_advisor.decide.optimizer import Outcome
-from fairlead_advisor.decide.switching import Switch, Verdict
+from fairlead_advisor.decide.optimizer import CountTrial
+from fairlead_advisor.decide.switching import ControlSwitch, SwitchVerdict
 from fairlead_advisor.probe.trace import Trace
-from fairlead_advisor.record.journal import Journal, Kind
-from fairlead_advisor.record.metrics import Metrics
-from fairlead_advisor.record.published import MOST_CHANGES, Changed, Looks, Published, as_json, background_json, outcome_json
+from fairlead_advisor.record.journal import EntryKind, Journal
+from fairlead_advisor.record.metrics import AdvisorMetrics
+from fairlead_advisor.record.published import MOST_CHANGES, Changed, PausedProbes, Published, as_json, background_json, outcome_json
 from fairlead_advisor.record.samples import samples_json
 
 _log = logging.getLogger(__name__)
 
 
-class Board:
+class DecisionBoard:
     """One job's decision. `published` is what stands now."""
 
-    def __init__(self, metrics: Metrics, journal: Journal, now: Callable[[], datetime]) -> None:
+    def __init__(self, metrics: AdvisorMetrics, journal: Journal, now: Callable[[], datetime]) -> None:
         self.metrics = metrics
         self.published: Published | None = None
         self._journal = journal
@@ -32,7 +32,7 @@ class Board:
         before = self.published
         moment = decided_at or (before.decided_at if before else self._now())
         self.published = Published(
-            path, decision, moment, applied, before.changes if before else (), looks=before.looks if before else Looks()
+            path, decision, moment, applied, before.changes if before else (), looks=before.looks if before else PausedProbes()
         )
         self.metrics.decided(self.published)
         _log.info("%s; applied: %s", decision.message, "yes" if applied else "no")
@@ -42,7 +42,7 @@ class Board:
         if self.published is not None:
             self._journal.decided(as_json(self.published))
 
-    def tried(self, outcome: Outcome) -> None:
+    def tried(self, outcome: CountTrial) -> None:
         """A stream count was tried."""
         self.metrics.tried(outcome)
         _log.info("streams: %s", outcome.why)
@@ -56,21 +56,21 @@ class Board:
             for name, score in (("base", outcome.base), ("trial", outcome.tried))
         }
         told = {"from": outcome.base.streams, "tried": outcome.tried.streams, "kept": outcome.kept, "why": outcome.why}
-        self._journal.tell(Kind.STREAMS, told | sides)
+        self._journal.tell(EntryKind.STREAMS, told | sides)
         if outcome.kept != outcome.base.streams:
             self._changed("streams", outcome.base.streams, outcome.kept, outcome.why)
 
-    def switched(self, before: str, switch: Switch) -> None:
+    def switched(self, before: str, switch: ControlSwitch) -> None:
         """The congestion control of the live sockets was switched."""
         self.metrics.switched(switch.to, undo=switch.undo)
         _log.info("congestion control %s -> %s: %s", before, switch.to, switch.why)
-        self._journal.tell(Kind.SWITCH, {"from": before, "to": switch.to, "undo": switch.undo, "why": switch.why})
+        self._journal.tell(EntryKind.SWITCH, {"from": before, "to": switch.to, "undo": switch.undo, "why": switch.why})
         self._changed("congestion_control", before, switch.to, switch.why)
 
     def surveyed(self, trace: Trace) -> None:
         """The path was sampled without own data: the samples go on record, for training."""
         if len(trace):
-            self._journal.tell(Kind.SURVEY, samples_json(trace))
+            self._journal.tell(EntryKind.SURVEY, samples_json(trace))
 
     def looked(self, look: ReportProbe) -> None:
         """Data stood still for a look at the path."""
@@ -78,13 +78,13 @@ class Board:
         told = {"why": look.why, "story": look.story, "quiet_seconds": round(look.paused_s, 2), "sure": look.sure, "news": look.news}
         told |= {"failure": look.failure or None, **background_json(look.background)}
         _log.info("quiet look of %.1f s (%s): %s", look.paused_s, look.story, look.failure or told["background"])
-        self._journal.tell(Kind.LOOK, told)
+        self._journal.tell(EntryKind.LOOK, told)
         if self.published is not None:
             looks = self.published.looks
-            added = Looks(looks.count + 1, looks.quiet_s + look.paused_s, self._now())
+            added = PausedProbes(looks.count + 1, looks.quiet_s + look.paused_s, self._now())
             self.published = replace(self.published, looks=added)
 
-    def proved(self, verdict: Verdict) -> None:
+    def proved(self, verdict: SwitchVerdict) -> None:
         """A switch has shown what it was worth."""
         told = {
             "congestion_control": verdict.congestion_control,
@@ -92,19 +92,19 @@ class Board:
             "goodput_ratio": round(verdict.goodput_ratio, 4),
             "kept": verdict.kept,
         }
-        self._journal.tell(Kind.OUTCOME, told)
+        self._journal.tell(EntryKind.OUTCOME, told)
 
     def buffered(self, before: int | None, after: int, needed: int, why: str) -> None:
         """The send buffers of the live sockets were set."""
         _log.info("send buffers: %s", why)
-        self._journal.tell(Kind.BUFFER, {"from": before, "to": after, "needed_bytes": needed, "why": why})
+        self._journal.tell(EntryKind.BUFFER, {"from": before, "to": after, "needed_bytes": needed, "why": why})
         self._changed("socket_buffer_bytes", before, after, why)
 
     def ended(self, summary: TransferSummary) -> None:
         """The transfer, or this process, is over."""
         if self.published is not None:
             self.published = replace(self.published, outcome=summary)
-        self._journal.tell(Kind.END, outcome_json(summary))
+        self._journal.tell(EntryKind.END, outcome_json(summary))
 
     def _changed(self, what: str, before: str | int | None, after: str | int, why: str) -> None:
         if self.published is not None:

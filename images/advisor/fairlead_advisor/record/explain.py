@@ -4,16 +4,16 @@ from collections.abc import Iterable, Sequence
 
 from fairlead_advisor.decide.buffers import mebibytes
 from fairlead_advisor.errors import RecordError
-from fairlead_advisor.record.journal import Entry, Kind
+from fairlead_advisor.record.journal import Entry, EntryKind
 
 _WORTH_TELLING = 0.1
 # Of itself, or in samples that say nothing to a person.
-_UNTOLD = (Kind.DECISION, Kind.SURVEY)
+_UNTOLD = (EntryKind.DECISION, EntryKind.SURVEY)
 
 
 def explain(entries: Sequence[Entry], number: int | None = None) -> str:
     """Tells decision `number`, or the last one. Raises RecordError if it is not there or lacks what a decision has."""
-    decisions = [entry for entry in entries if entry.get("kind") == Kind.DECISION]
+    decisions = [entry for entry in entries if entry.get("kind") == EntryKind.DECISION]
     if not decisions:
         raise RecordError("the record holds no decision yet: the path is still being measured, or nothing was transferred")
     if number is None:
@@ -78,26 +78,26 @@ def _changes(chosen: Entry, followed: Sequence[Entry]) -> Iterable[str]:
 
 def _follow_up(entry: Entry) -> str:
     match entry.get("kind"):
-        case Kind.STREAMS:
+        case EntryKind.STREAMS:
             return f"streams {entry.get('from')} → {entry.get('tried')} tried, {entry.get('why')}"
-        case Kind.SWITCH:
+        case EntryKind.SWITCH:
             undone = "taken back" if entry.get("undo") else "switched"
             return f"congestion control {undone} {entry.get('from')} → {entry.get('to')}: {entry.get('why')}"
-        case Kind.OUTCOME:
+        case EntryKind.OUTCOME:
             ratio = entry.get("goodput_ratio")
             measured = f"{ratio:.0%} of the goodput before" if isinstance(ratio, int | float) else "not measured"
             return f"{entry.get('congestion_control')} {'kept' if entry.get('kept') else 'given up'}: {measured}"
-        case Kind.BUFFER:
+        case EntryKind.BUFFER:
             asked = entry.get("to")
             return f"send buffers set to {mebibytes(asked) if isinstance(asked, int) else asked} a stream: {entry.get('why')}"
-        case Kind.LOOK:
+        case EntryKind.LOOK:
             quiet_s = entry.get("quiet_seconds")
             stood = f" of {quiet_s:.1f} s" if isinstance(quiet_s, int | float) else ""
             told = (
                 f"no answer: {entry.get('failure')}" if entry.get("failure") else _background({**entry, "abstained": not entry.get("sure")})
             )
             return f"quiet look{stood}, {entry.get('story')}: {told}"
-        case Kind.END:
+        case EntryKind.END:
             goodput_bps = entry.get("goodput_bps")
             rate = f"{goodput_bps / 1e6:.1f} Mb/s" if isinstance(goodput_bps, int | float) else "an unknown rate"
             return f"ended with {entry.get('congestion_control')} and {entry.get('streams')} streams, {rate} in the mean{_held_back(entry)}"

@@ -19,7 +19,7 @@ _log = logging.getLogger(__name__)
 Entry = Mapping[str, object]
 
 
-class Kind(StrEnum):
+class EntryKind(StrEnum):
     """What a line tells."""
 
     DECISION = "decision"
@@ -65,13 +65,13 @@ class Journal:
     def decided(self, body: Entry) -> None:
         """A decision, in the form that is published."""
         self._number += 1
-        self._append(Kind.DECISION, body)
+        self._append(EntryKind.DECISION, body)
 
-    def tell(self, kind: Kind, body: Entry) -> None:
+    def tell(self, kind: EntryKind, body: Entry) -> None:
         """What followed from the decision that stands."""
         self._append(kind, body)
 
-    def _append(self, kind: Kind, body: Entry) -> None:
+    def _append(self, kind: EntryKind, body: Entry) -> None:
         entry = {"version": VERSION, "kind": str(kind), "number": self._number, "at": timestamp(self._now())}
         line = json.dumps({**entry, **{key: value for key, value in body.items() if key not in entry}}) + "\n"
         try:
@@ -107,7 +107,7 @@ def _is_decision(line: str) -> bool:
         entry = json.loads(line)
     except (ValueError, RecursionError):
         return False
-    return isinstance(entry, dict) and entry.get("kind") == Kind.DECISION
+    return isinstance(entry, dict) and entry.get("kind") == EntryKind.DECISION
 
 
 def read_record(path: Path) -> list[Entry]:
@@ -141,5 +141,5 @@ def read_record(path: Path) -> list[Entry]:
             raise RecordError(f"{path}: line {number}: not a JSON object: {remedy}")
         if entry.get("version") != VERSION:
             raise RecordError(f"{path}: line {number}: version {entry.get('version')!r}, this program reads version {VERSION}")
-        entries.append(entry if "kind" in entry else {"kind": str(Kind.DECISION), "number": 0, **entry})
+        entries.append(entry if "kind" in entry else {"kind": str(EntryKind.DECISION), "number": 0, **entry})
     return entries

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, ProcessCollector, generate_latest
 
-from fairlead_advisor.decide.optimizer import Observation, Outcome
+from fairlead_advisor.decide.optimizer import CountTrial, Observation
 from fairlead_advisor.probe.session import Counters
 from fairlead_advisor.probe.summary import Summary
 from fairlead_advisor.record.published import Published
@@ -14,7 +14,7 @@ _MS_PER_S = 1000
 _BITS_PER_BYTE = 8
 
 
-class Metrics:
+class AdvisorMetrics:
     """One sidecar's metrics. Gauges without a measurement are NaN, never a plausible zero."""
 
     def __init__(self) -> None:
@@ -99,7 +99,7 @@ class Metrics:
         self._held_back.labels("send_buffer").set(send_buffer_ratio)
         self._held_back.labels("receive_window").set(receive_window_ratio)
 
-    def tried(self, outcome: Outcome) -> None:
+    def tried(self, outcome: CountTrial) -> None:
         """Records how a trial of another stream count ended."""
         self._trials.labels("kept" if outcome.kept == outcome.tried.streams else "reverted").inc()
 

@@ -27,7 +27,7 @@ class Changed:
 
 
 @dataclass(frozen=True, slots=True)
-class Looks:
+class PausedProbes:
     """How often data stood still for a look at the path, for how long together, and when that was last."""
 
     count: int = 0
@@ -47,7 +47,7 @@ class Published:
     decided_at: datetime
     applied: bool
     changes: tuple[Changed, ...] = ()
-    looks: Looks = Looks()
+    looks: PausedProbes = PausedProbes()
     outcome: TransferSummary | None = None
 
 

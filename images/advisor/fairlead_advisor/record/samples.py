@@ -7,7 +7,7 @@ from itertools import pairwise
 
 from fairlead_advisor.errors import RecordError
 from fairlead_advisor.probe.trace import Trace
-from fairlead_advisor.record.journal import Entry, Kind
+from fairlead_advisor.record.journal import Entry, EntryKind
 
 MOST_SAMPLES = 4000
 """Some 60 kB: a record has room for several probes that somebody wanted long and dense."""
@@ -27,7 +27,7 @@ def samples_json(trace: Trace) -> Entry:
 
 def sampled_traces(entries: Iterable[Entry]) -> list[Trace]:
     """The traces of every survey in a record, oldest first. RecordError naming the entry if one is damaged."""
-    return [_trace(entry) for entry in entries if entry.get("kind") == Kind.SURVEY]
+    return [_trace(entry) for entry in entries if entry.get("kind") == EntryKind.SURVEY]
 
 
 def _trace(entry: Entry) -> Trace:

@@ -8,7 +8,7 @@ from typing import Any
 
 from fairlead_advisor import errors
 from fairlead_advisor.decide.background import Background
-from fairlead_advisor.decide.model import BufferLimits, History, Limits
+from fairlead_advisor.decide.model import BufferLimits, History, TransportLimits
 from fairlead_advisor.decide.transfer import MoverStats, StreamStats, TransportSettings
 from fairlead_advisor.errors import AdvisorError, TransportRefusedError
 from fairlead_advisor.probe.trace import Trace
@@ -146,7 +146,7 @@ def read_error(body: Mapping[str, Any]) -> AdvisorError:
     return kind(body["message"])
 
 
-def limits_json(limits: Limits) -> Json:
+def limits_json(limits: TransportLimits) -> Json:
     """What the job allows, as it stands on the command line."""
     return {
         "streams_minimum": limits.streams_minimum,
@@ -156,9 +156,9 @@ def limits_json(limits: Limits) -> Json:
     }
 
 
-def read_limits(body: Mapping[str, Any]) -> Limits:
+def read_limits(body: Mapping[str, Any]) -> TransportLimits:
     """The inverse of `limits_json`."""
-    return Limits(**body)
+    return TransportLimits(**body)
 
 
 def history_json(history: History) -> Json:

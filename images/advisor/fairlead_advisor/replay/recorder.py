@@ -13,14 +13,14 @@ from types import TracebackType
 from typing import Self
 
 from fairlead_advisor.decide.background import Background
-from fairlead_advisor.decide.model import History, Limits
+from fairlead_advisor.decide.model import History, TransportLimits
 from fairlead_advisor.decide.transfer import MoverStats, TransportSettings
 from fairlead_advisor.errors import AdvisorError, OutputError
 from fairlead_advisor.probe.socket import Enough, ProbeResult
 from fairlead_advisor.probe.trace import Trace
 from fairlead_advisor.replay import codec
 from fairlead_advisor.replay.codec import Json
-from fairlead_advisor.steer.effects import Classifier, Effects, MoverClient, PathMonitor
+from fairlead_advisor.steer.effects import BackgroundClassifier, MoverClient, PathMonitor, SidecarEffects
 from fairlead_advisor.steer.known import KnownPath
 from fairlead_advisor.steer.mover import Peer
 
@@ -47,7 +47,7 @@ class EventKind(StrEnum):
 class EventLog:
     """Gzipped JSON lines; times are seconds on the monotonic clock since the log was opened. Use as a context manager."""
 
-    def __init__(self, path: Path, effects: Effects) -> None:
+    def __init__(self, path: Path, effects: SidecarEffects) -> None:
         try:
             self._file = gzip.open(path, "wt", encoding="utf-8")  # noqa: SIM115 - closed when the context ends
         except OSError as error:
@@ -71,7 +71,7 @@ class EventLog:
         """A time of the monotonic clock as the log counts it."""
         return monotonic_s - self._began_s
 
-    def start(self, limits: Limits, history: History, known: KnownPath | None, probe_s: float, effects: Effects) -> None:
+    def start(self, limits: TransportLimits, history: History, known: KnownPath | None, probe_s: float, effects: SidecarEffects) -> None:
         """The first line: everything that the sidecar was started with."""
         classifier = effects.classifier
         self.write(
@@ -172,7 +172,7 @@ class RecordedMonitor:
             self._log.write(EventKind.SAMPLES, body)
 
 
-def recorded(effects: Effects, log: EventLog) -> Effects:
+def recorded(effects: SidecarEffects, log: EventLog) -> SidecarEffects:
     """`effects` with every answer logged."""
 
     async def probe(peer: Peer, seconds: float, enough: Enough | None) -> ProbeResult:
@@ -190,7 +190,7 @@ def recorded(effects: Effects, log: EventLog) -> Effects:
     return replace(effects, probe=probe, monitor=monitor, classifier=classifier)
 
 
-def _recorded_classify(classifier: Classifier, log: EventLog) -> Callable[[Trace, float], Awaitable[Background]]:
+def _recorded_classify(classifier: BackgroundClassifier, log: EventLog) -> Callable[[Trace, float], Awaitable[Background]]:
     async def classify(trace: Trace, window_s: float) -> Background:
         with log.call(EventKind.ANSWER, {"window_s": window_s}) as body:
             background = await classifier.classify(trace, window_s)

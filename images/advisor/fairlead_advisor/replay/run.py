@@ -5,12 +5,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from fairlead_advisor.record.board import Board
-from fairlead_advisor.record.journal import Entry, Journal, Kind, read_record
-from fairlead_advisor.record.metrics import Metrics
+from fairlead_advisor.record.board import DecisionBoard
+from fairlead_advisor.record.journal import Entry, EntryKind, Journal, read_record
+from fairlead_advisor.record.metrics import AdvisorMetrics
 from fairlead_advisor.record.published import Published, as_json
 from fairlead_advisor.replay import codec
-from fairlead_advisor.replay.world import Event, EventsEndError, Request, World
+from fairlead_advisor.replay.world import Event, EventsEndError, MoverRequest, World
 from fairlead_advisor.steer.sidecar import Files, Sidecar
 
 
@@ -29,7 +29,7 @@ class Replayed:
     `missing`: calls that the log has no answer to, since the present code took another course than the recorded one.
     """
 
-    requests: tuple[Request, ...]
+    requests: tuple[MoverRequest, ...]
     publications: tuple[Publication, ...]
     record: tuple[Entry, ...]
     last: Published | None
@@ -37,7 +37,7 @@ class Replayed:
     missing: tuple[str, ...]
 
 
-class _PublishingMetrics(Metrics):
+class _PublishingMetrics(AdvisorMetrics):
     """Keeps every publication with its time."""
 
     def __init__(self, world: World) -> None:
@@ -58,7 +58,7 @@ async def replay(events: Sequence[Event]) -> Replayed:
     with tempfile.TemporaryDirectory(prefix="fairlead-replay-") as folder:
         record = Path(folder) / "decisions.jsonl"
         journal = Journal(record, effects.now)
-        board = Board(metrics, journal, effects.now)
+        board = DecisionBoard(metrics, journal, effects.now)
         sidecar = Sidecar(
             world,
             effects,
@@ -73,7 +73,7 @@ async def replay(events: Sequence[Event]) -> Replayed:
             await sidecar.run()
         except* EventsEndError:
             pass
-        entries = [entry for entry in read_record(record) if entry.get("kind") != Kind.SURVEY] if record.exists() else []
+        entries = [entry for entry in read_record(record) if entry.get("kind") != EntryKind.SURVEY] if record.exists() else []
     return Replayed(
         tuple(world.requests), tuple(metrics.publications), tuple(entries), board.published, metrics.exposition(), tuple(world.missing)
     )
@@ -102,7 +102,7 @@ def replayed_text(replayed: Replayed) -> str:
     return "".join(f"{line}\n" for line in text)
 
 
-def _settings(request: Request) -> str:
+def _settings(request: MoverRequest) -> str:
     if request.what == "hold":
         return f"hold data for {request.wanted['seconds']:g} s"
     return ", ".join(f"{name} {value}" for name, value in request.wanted.items())

@@ -19,7 +19,7 @@ from fairlead_advisor.probe.socket import Enough, ProbeResult
 from fairlead_advisor.probe.trace import Trace
 from fairlead_advisor.replay import codec
 from fairlead_advisor.replay.recorder import LARGEST_BYTES, VERSION, EventKind
-from fairlead_advisor.steer.effects import Classifier, Effects, PathMonitor
+from fairlead_advisor.steer.effects import BackgroundClassifier, PathMonitor, SidecarEffects
 from fairlead_advisor.steer.mover import Peer
 
 Event = Mapping[str, Any]
@@ -62,7 +62,7 @@ def read_events(path: Path) -> list[Event]:
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class MoverRequest:
     """A change that the sidecar asked of the mover, at so many seconds of the log."""
 
     at_s: float
@@ -113,7 +113,7 @@ class World:
                 self._calls[event["kind"]].events.append(event)
         self._began_at = datetime.fromisoformat(start["began_at"])
         self.now_s = 0.0
-        self.requests: list[Request] = []
+        self.requests: list[MoverRequest] = []
         self.missing: list[str] = []
         """Calls that the log has no answer to."""
 
@@ -136,7 +136,7 @@ class World:
 
     async def set_transport(self, wanted: TransportSettings) -> TransportSettings:
         body = codec.transport_json(wanted)
-        self.requests.append(Request(self.now_s, "transport", {name: value for name, value in body.items() if value is not None}))
+        self.requests.append(MoverRequest(self.now_s, "transport", {name: value for name, value in body.items() if value is not None}))
         event = self._calls[EventKind.TRANSPORT].take_near(self.now_s, lambda event: bool(event["wanted"] == body))
         if event is None:
             self._miss(f"transport {body}")
@@ -146,7 +146,7 @@ class World:
         return codec.read_transport(event["in_force"])
 
     async def hold_data(self, seconds: float) -> None:
-        self.requests.append(Request(self.now_s, "hold", {"seconds": seconds}))
+        self.requests.append(MoverRequest(self.now_s, "hold", {"seconds": seconds}))
         event = self._calls[EventKind.HOLD].take_near(self.now_s, lambda event: bool(event["seconds"] == seconds))
         if event is None:
             self._miss(f"hold {seconds:g} s")
@@ -156,14 +156,14 @@ class World:
 
     # The effects.
 
-    def effects(self) -> Effects:
+    def effects(self) -> SidecarEffects:
         """What the sidecar needs beside the mover."""
         windows_s = self.start["windows_s"]
-        return Effects(
+        return SidecarEffects(
             self._probe,
             self._monitor,
             lambda: self._began_at + timedelta(seconds=self.now_s),
-            classifier=None if windows_s is None else Classifier(self._classify, tuple(windows_s)),
+            classifier=None if windows_s is None else BackgroundClassifier(self._classify, tuple(windows_s)),
             no_classifier=self.start["no_classifier"],
             monotonic_s=lambda: self.now_s,
             sleep=self._sleep,

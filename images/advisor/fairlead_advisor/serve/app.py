@@ -7,14 +7,14 @@ from aiohttp import web
 from prometheus_client import CONTENT_TYPE_LATEST
 
 from fairlead_advisor.errors import UsageError
-from fairlead_advisor.record.metrics import Metrics
+from fairlead_advisor.record.metrics import AdvisorMetrics
 from fairlead_advisor.record.published import Published, as_json
 
 # A scrape that is under way may end; an idle kept connection must not hold up the end of the process.
 _SHUTDOWN_S = 0.5
 
 
-def build_app(metrics: Metrics, published: Callable[[], Published | None]) -> web.Application:
+def build_app(metrics: AdvisorMetrics, published: Callable[[], Published | None]) -> web.Application:
     """The application; `published` gives the decision that stands, None before the first."""
 
     async def healthz(_request: web.Request) -> web.Response:

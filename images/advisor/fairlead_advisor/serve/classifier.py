@@ -15,7 +15,7 @@ from fairlead_advisor.features.series import GRID_HZ
 from fairlead_advisor.models.answer import Abstention
 from fairlead_advisor.probe.coverage import window_is_covered
 from fairlead_advisor.probe.trace import Trace
-from fairlead_advisor.steer.effects import Classifier
+from fairlead_advisor.steer.effects import BackgroundClassifier
 
 if TYPE_CHECKING:
     from fairlead_advisor.models.model import Model
@@ -30,17 +30,17 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Loaded:
+class LoadedClassifier:
     """A classifier, or why there is none."""
 
-    classifier: Classifier | None
+    classifier: BackgroundClassifier | None
     why_not: str = ""
 
 
-def load_classifier(path: Path | None) -> Loaded:
+def load_classifier(path: Path | None) -> LoadedClassifier:
     """The classifier of the model in `path`, or of the newest installed one. Never fails: a transfer goes on without."""
     if path == NONE:
-        return Loaded(None, "--model none")
+        return LoadedClassifier(None, "--model none")
     try:
         # The runtime and what the features need are some 60 MB resident: only with a model.
         from fairlead_advisor.models.location import newest_installed  # noqa: PLC0415
@@ -50,10 +50,10 @@ def load_classifier(path: Path | None) -> Loaded:
 
         model = find_model(file)
     except AdvisorError as error:
-        return Loaded(None, str(error))
+        return LoadedClassifier(None, str(error))
     except Exception as error:
         _log.exception("the model could not be loaded")
-        return Loaded(None, f"the model could not be loaded: {error}")
+        return LoadedClassifier(None, f"the model could not be loaded: {error}")
     _log.info("classifying with %s", model.label)
 
     one = OneAtATime()
@@ -61,7 +61,7 @@ def load_classifier(path: Path | None) -> Loaded:
     async def classify(trace: Trace, window_s: float) -> Background:
         return await one.run(lambda: classify_window(model, trace, window_s))
 
-    return Loaded(Classifier(classify, model.metadata.window_s))
+    return LoadedClassifier(BackgroundClassifier(classify, model.metadata.window_s))
 
 
 class OneAtATime:
@@ -115,7 +115,7 @@ def classify_window(model: "Model", trace: Trace, window_s: float) -> Background
     if times_s[-1] - times_s[0] < _COVERED_RATIO * window_s or not window_is_covered(times_s.tolist(), window.rtts_ms.tolist()):
         raise TraceError(f"the last {window_s:g} s are not covered by answered requests")
     try:
-        [found] = classifier.Classifier(model).classify([window])
+        [found] = classifier.WindowClassifier(model).classify([window])
     except AdvisorError:
         raise
     except Exception as error:

@@ -8,19 +8,19 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from fairlead_advisor.decide.model import History, Limits
+from fairlead_advisor.decide.model import History, TransportLimits
 from fairlead_advisor.files import ensure_writable
 from fairlead_advisor.probe.monitor import Monitor
 from fairlead_advisor.probe.schedule import Timetable
-from fairlead_advisor.probe.socket import Clocks, Endpoint, Enough, ProbeResult, probe
-from fairlead_advisor.record.board import Board
+from fairlead_advisor.probe.socket import Clocks, EchoEndpoint, Enough, ProbeResult, probe
+from fairlead_advisor.record.board import DecisionBoard
 from fairlead_advisor.record.journal import Journal
-from fairlead_advisor.record.metrics import Metrics
+from fairlead_advisor.record.metrics import AdvisorMetrics
 from fairlead_advisor.record.published import Published, termination_message
 from fairlead_advisor.replay.recorder import EventLog, RecordedMover, recorded
 from fairlead_advisor.serve.app import build_app, serving
 from fairlead_advisor.serve.classifier import MODEL_RATE_HZ, load_classifier
-from fairlead_advisor.steer.effects import Effects, MoverClient
+from fairlead_advisor.steer.effects import MoverClient, SidecarEffects
 from fairlead_advisor.steer.known import KnownPath
 from fairlead_advisor.steer.mover import Mover, Peer
 from fairlead_advisor.steer.sidecar import Files, Sidecar
@@ -34,7 +34,7 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class SidecarSettings:
     """The sidecar's command line. `model` None: the newest installed; `rate_hz` None: what the model was trained on, or the default."""
 
     control_socket: Path
@@ -43,7 +43,7 @@ class Settings:
     trace_path: Path
     record_path: Path
     probe_seconds: float
-    limits: Limits
+    limits: TransportLimits
     history: History
     model: Path | None = None
     rate_hz: float | None = None
@@ -52,7 +52,7 @@ class Settings:
     event_log: Path | None = None
 
 
-async def run_sidecar(settings: Settings) -> None:
+async def run_sidecar(settings: SidecarSettings) -> None:
     """Serves and advises until SIGTERM or SIGINT. Raises UsageError if it cannot start as it was told."""
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -62,8 +62,8 @@ async def run_sidecar(settings: Settings) -> None:
 
     ensure_writable(settings.record_path)
 
-    def endpoint(peer: Peer) -> Endpoint:
-        return Endpoint(peer.address, peer.echo_port, source_address=peer.source_address)
+    def endpoint(peer: Peer) -> EchoEndpoint:
+        return EchoEndpoint(peer.address, peer.echo_port, source_address=peer.source_address)
 
     loaded = load_classifier(settings.model)
     if loaded.classifier is None:
@@ -77,9 +77,9 @@ async def run_sidecar(settings: Settings) -> None:
         return Monitor(endpoint(peer), peer.echo_key, WATCH_RATE_HZ, Clocks())
 
     now = lambda: datetime.now(UTC)  # noqa: E731
-    effects = Effects(probe_peer, monitor, now, classifier=loaded.classifier, no_classifier=loaded.why_not)
-    metrics, journal = Metrics(), Journal(settings.record_path, effects.now)
-    board = Board(metrics, journal, effects.now)
+    effects = SidecarEffects(probe_peer, monitor, now, classifier=loaded.classifier, no_classifier=loaded.why_not)
+    metrics, journal = AdvisorMetrics(), Journal(settings.record_path, effects.now)
+    board = DecisionBoard(metrics, journal, effects.now)
     async with AsyncExitStack() as stack:
         mover: MoverClient = await stack.enter_async_context(Mover(settings.control_socket))
         if settings.event_log is not None:

@@ -3,7 +3,6 @@
 import logging
 from collections import deque
 
-from fairlead_advisor.decide.looking.hearing import UNANSWERED_S
 from fairlead_advisor.decide.loop import machine
 from fairlead_advisor.decide.loop.messages import (
     ANSWERED_WITHIN_S,
@@ -30,13 +29,14 @@ from fairlead_advisor.decide.loop.messages import (
     Warn,
 )
 from fairlead_advisor.decide.loop.state import Equipment, LoopState, begin
-from fairlead_advisor.decide.model import History, Limits
+from fairlead_advisor.decide.model import History, TransportLimits
+from fairlead_advisor.decide.monitor.loaded_answers import UNANSWERED_S
 from fairlead_advisor.decide.transfer import TransportSettings
 from fairlead_advisor.errors import AdvisorError, TraceError, TransportRefusedError
 from fairlead_advisor.probe.summary import summarize
 from fairlead_advisor.probe.trace import Trace
-from fairlead_advisor.record.board import Board
-from fairlead_advisor.steer.effects import Effects, MoverClient, PathMonitor
+from fairlead_advisor.record.board import DecisionBoard
+from fairlead_advisor.steer.effects import MoverClient, PathMonitor, SidecarEffects
 from fairlead_advisor.steer.mover import Peer
 from fairlead_advisor.steer.paused_probe import probe_paused
 from fairlead_advisor.steer.survey import answer_within, measurement
@@ -50,9 +50,9 @@ class Driver:
     def __init__(
         self,
         mover: MoverClient,
-        effects: Effects,
-        board: Board,
-        limits: Limits,
+        effects: SidecarEffects,
+        board: DecisionBoard,
+        limits: TransportLimits,
         *,
         history: History,
         peer: Peer | None,

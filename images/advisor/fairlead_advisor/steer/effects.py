@@ -40,7 +40,7 @@ class PathMonitor(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Classifier:
+class BackgroundClassifier:
     """`classify` tells the background from the last so many seconds of a trace, one of `windows_s`; it raises AdvisorError alone.
 
     What takes longer than `answers_within_s` hangs, since an answer takes milliseconds: nobody waits for it any longer.
@@ -52,7 +52,7 @@ class Classifier:
 
 
 @dataclass(frozen=True, slots=True)
-class Effects:
+class SidecarEffects:
     """`probe` samples an idle path for so many seconds or until it is enough, `monitor` one under load.
 
     `classifier` is None without a model, and `no_classifier` says why. `now` is for people, `monotonic_s` for intervals;
@@ -62,7 +62,7 @@ class Effects:
     probe: Callable[[Peer, float, Enough | None], Awaitable[ProbeResult]]
     monitor: Callable[[Peer], PathMonitor]
     now: Callable[[], datetime]
-    classifier: Classifier | None = None
+    classifier: BackgroundClassifier | None = None
     no_classifier: str = ""
     monotonic_s: Callable[[], float] = time.monotonic
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep

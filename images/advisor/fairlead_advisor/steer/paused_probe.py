@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from fairlead_advisor.decide.transfer import MoverStats
 from fairlead_advisor.errors import AdvisorError, NotQuietError
-from fairlead_advisor.steer.effects import Effects, MoverClient
+from fairlead_advisor.steer.effects import MoverClient, SidecarEffects
 from fairlead_advisor.steer.mover import Peer
 from fairlead_advisor.steer.survey import Survey, survey
 
@@ -33,7 +33,7 @@ class PausedProbe:
     failure: str = ""
 
 
-async def probe_paused(mover: MoverClient, effects: Effects, peer: Peer) -> PausedProbe:
+async def probe_paused(mover: MoverClient, effects: SidecarEffects, peer: Peer) -> PausedProbe:
     """Holds the data back, samples, and lets them flow again, also when it fails or is cancelled."""
     began_s = effects.monotonic_s()
     found: Survey | None = None
@@ -49,7 +49,7 @@ async def probe_paused(mover: MoverClient, effects: Effects, peer: Peer) -> Paus
     return PausedProbe(effects.monotonic_s() - began_s, found, failure)
 
 
-async def _drain(mover: MoverClient, effects: Effects) -> None:
+async def _drain(mover: MoverClient, effects: SidecarEffects) -> None:
     """Returns once a whole round trip has brought nothing more; NotQuietError if that takes too long."""
     began_s, before = effects.monotonic_s(), await mover.stats()
     while effects.monotonic_s() - began_s < DRAIN_S:

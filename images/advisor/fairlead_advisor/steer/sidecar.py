@@ -12,15 +12,15 @@ from fairlead_advisor.decide.loop import opening
 from fairlead_advisor.decide.loop.messages import Publish, SetTransport, TransportAnswer, TransportFailed
 from fairlead_advisor.decide.loop.observe import limits_now
 from fairlead_advisor.decide.loop.opening import AskOffered, Offered, OpeningEvent
-from fairlead_advisor.decide.model import History, Limits, PathMeasurement
+from fairlead_advisor.decide.model import History, PathMeasurement, TransportLimits
 from fairlead_advisor.decide.transfer import MoverStats, TransportSettings
 from fairlead_advisor.errors import AdvisorError, MoverUnavailableError, OutputError
 from fairlead_advisor.probe.summary import summarize
 from fairlead_advisor.probe.trace import write_trace
-from fairlead_advisor.record.board import Board
+from fairlead_advisor.record.board import DecisionBoard
 from fairlead_advisor.record.journal import Journal
 from fairlead_advisor.steer.driver import Driver, set_transport
-from fairlead_advisor.steer.effects import Effects, MoverClient
+from fairlead_advisor.steer.effects import MoverClient, SidecarEffects
 from fairlead_advisor.steer.known import GLANCE_S, KnownPath, still_holds
 from fairlead_advisor.steer.mover import Peer
 from fairlead_advisor.steer.survey import measurement, survey
@@ -47,9 +47,9 @@ class Sidecar:
     def __init__(
         self,
         mover: MoverClient,
-        effects: Effects,
-        board: Board,
-        limits: Limits,
+        effects: SidecarEffects,
+        board: DecisionBoard,
+        limits: TransportLimits,
         *,
         history: History,
         files: Files,

@@ -11,7 +11,7 @@ from fairlead_advisor.errors import AdvisorError, ClassifierAnswerError
 from fairlead_advisor.probe.socket import ProbeResult
 from fairlead_advisor.probe.summary import Summary
 from fairlead_advisor.probe.trace import Trace
-from fairlead_advisor.steer.effects import Classifier, Effects
+from fairlead_advisor.steer.effects import BackgroundClassifier, SidecarEffects
 from fairlead_advisor.steer.mover import Peer
 
 EARLY_CONFIDENCE = 0.95
@@ -32,7 +32,7 @@ class Survey:
     failure: str = ""
 
 
-async def survey(effects: Effects, peer: Peer, budget_s: float) -> Survey:
+async def survey(effects: SidecarEffects, peer: Peer, budget_s: float) -> Survey:
     """Takes at most `budget_s` and the time for the last replies: the model's shortest window, and longer ones while in doubt.
 
     Raises AdvisorError if the path cannot be sampled at all.
@@ -74,7 +74,7 @@ async def survey(effects: Effects, peer: Peer, budget_s: float) -> Survey:
         return Survey(result, None, f"the classifier failed: {error}")
 
 
-async def answer_within(classifier: Classifier, trace: Trace, window_s: float) -> Background:
+async def answer_within(classifier: BackgroundClassifier, trace: Trace, window_s: float) -> Background:
     """The classifier's, or ClassifierAnswerError: one that hangs must end neither the transfer's start nor the watch."""
     try:
         async with asyncio.timeout(classifier.answers_within_s):

@@ -3,10 +3,10 @@
 from collections import Counter
 from collections.abc import Sequence
 
-from fairlead_advisor.decide.model import DEFAULT_CONGESTION_CONTROL, Decision, PathMeasurement, Reason
+from fairlead_advisor.decide.model import DEFAULT_CONGESTION_CONTROL, Decision, DecisionReason, PathMeasurement
 from fairlead_advisor.decide.rule import counted
 from fairlead_advisor.decide.transfer import MoverStats
-from fairlead_advisor.record.journal import Entry, Kind
+from fairlead_advisor.record.journal import Entry, EntryKind
 
 _BEFORE_THE_DATA = frozenset({"Waiting", "Listing", "AwaitingTransport"})
 
@@ -21,7 +21,7 @@ def what_stands(stats: MoverStats, record: Sequence[Entry]) -> tuple[PathMeasure
 
     The count is the last on record if fewer are open: in the middle of a reconnect the rest is on its way.
     """
-    last = next((entry for entry in reversed(record) if entry.get("kind") == Kind.DECISION), None)
+    last = next((entry for entry in reversed(record) if entry.get("kind") == EntryKind.DECISION), None)
     controls = Counter(stream.congestion_control for stream in stats.streams if stream.congestion_control)
     before = last.get("decision") if last else None
     recorded = before if isinstance(before, dict) else {}
@@ -32,7 +32,7 @@ def what_stands(stats: MoverStats, record: Sequence[Entry]) -> tuple[PathMeasure
     stands = "which are in force" if streams == open_now else f"of which {open_now or 'none'} are open now"
     told = f"The advisor was started again in mid-transfer and keeps {control} with {counted(streams)}, {stands} ({reason})"
     buffer_bytes = stats.buffers.set_bytes if stats.buffers else None
-    decision = Decision(control, streams, abstained=True, reason=Reason.IN_FORCE, message=told, socket_buffer_bytes=buffer_bytes)
+    decision = Decision(control, streams, abstained=True, reason=DecisionReason.IN_FORCE, message=told, socket_buffer_bytes=buffer_bytes)
     return _path(last.get("path") if last else None) or _path_of_sockets(stats), decision
 
 
@@ -41,9 +41,9 @@ def _last_count(record: Sequence[Entry]) -> int:
     count, tried = 1, False
     for entry in record:
         told = entry.get("decision")
-        if entry.get("kind") == Kind.STREAMS:
+        if entry.get("kind") == EntryKind.STREAMS:
             count, tried = _count(entry.get("kept"), count), True
-        elif isinstance(told, dict) and (not tried or told.get("reason") == Reason.IN_FORCE):
+        elif isinstance(told, dict) and (not tried or told.get("reason") == DecisionReason.IN_FORCE):
             # In mid-search a decision has the count that was published last, which lags behind.
             count, tried = _count(told.get("streams"), count), False
     return count

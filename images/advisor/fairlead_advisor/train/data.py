@@ -18,7 +18,7 @@ import numpy as np
 
 from fairlead_advisor.assess.folder import labelled_files
 from fairlead_advisor.errors import DataError
-from fairlead_advisor.models.classes import CLASSES
+from fairlead_advisor.models.answer import CLASSES
 from fairlead_advisor.probe.trace import Trace
 
 TRAIN = "train"
@@ -37,7 +37,7 @@ _ARRAYS = ("names", "start", "rate_hz", "rtt_floor_ms", "rtt_step_ms", "rtt", "l
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class DatasetRun:
     """One recording of one path under one background; `about` holds what else the data set knows of it."""
 
     name: str
@@ -58,10 +58,10 @@ class Run:
 class Dataset:
     """Runs in the order of their files, and the SHA-256 over the files that they came from."""
 
-    runs: Sequence[Run]
+    runs: Sequence[DatasetRun]
     sha256: str
 
-    def of_split(self, split: str) -> list[Run]:
+    def of_split(self, split: str) -> list[DatasetRun]:
         """The runs of one split."""
         return [run for run in self.runs if run.split == split]
 
@@ -72,7 +72,7 @@ def load_dataset(folder: Path) -> Dataset:
         return _load_compact(folder)
     files = labelled_files(folder)
     runs = [
-        Run(f"{item.file.stem}{_PART}{number}" if number else item.file.stem, item.path, item.class_name, item.seed, TRAIN, trace)
+        DatasetRun(f"{item.file.stem}{_PART}{number}" if number else item.file.stem, item.path, item.class_name, item.seed, TRAIN, trace)
         for item in files
         for number, trace in enumerate(item.traces())
     ]
@@ -107,7 +107,7 @@ def _read_index(index: Path) -> dict[str, dict[str, Any]]:
     return runs
 
 
-def _read_split(file: Path, about: Mapping[str, Mapping[str, Any]]) -> list[Run]:
+def _read_split(file: Path, about: Mapping[str, Mapping[str, Any]]) -> list[DatasetRun]:
     arrays = _read_arrays(file)
     names, start = arrays["names"], arrays["start"]
     whole = start.ndim == 1 and len(start) == len(names) + 1 and start[0] == 0 and bool((np.diff(start) > 0).all())
@@ -127,7 +127,7 @@ def _read_split(file: Path, about: Mapping[str, Mapping[str, Any]]) -> list[Run]
             raise DataError(f"{file}: the send times of run {name} are not in order: copy or make the data set again")
         told = about[name]
         trace = Trace(_column(times_s), _column(rtts_ms))
-        runs.append(Run(name, str(told["path_id"]), told["class"], str(told["seed"]), file.stem, trace, told))
+        runs.append(DatasetRun(name, str(told["path_id"]), told["class"], str(told["seed"]), file.stem, trace, told))
     return runs
 
 

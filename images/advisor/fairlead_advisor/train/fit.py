@@ -14,7 +14,7 @@ from threadpoolctl import threadpool_limits
 
 from fairlead_advisor.assess.metrics import Scores, report
 from fairlead_advisor.errors import DataError
-from fairlead_advisor.models.classes import CLASSES
+from fairlead_advisor.models.answer import CLASSES
 from fairlead_advisor.train.candidates import CANDIDATES, Candidates, blend
 from fairlead_advisor.train.novelty import Novelty, fit_novelty
 from fairlead_advisor.train.validation import FOLDS, folds

@@ -14,8 +14,8 @@ import onnx
 import sklearn
 from onnx import TensorProto, helper, numpy_helper
 
-from fairlead_advisor.models.classes import CLASSES
-from fairlead_advisor.models.metadata import KEY, Metadata, encode
+from fairlead_advisor.models.answer import CLASSES
+from fairlead_advisor.models.metadata import KEY, ModelMetadata, encode
 from fairlead_advisor.models.model import INPUT, OUTPUTS
 from fairlead_advisor.train.candidates import SMALLEST_PROBABILITY
 from fairlead_advisor.train.novelty import CLIP, Novelty
@@ -30,7 +30,9 @@ def versions() -> dict[str, str]:
     return {package.__name__: package.__version__ for package in (lightgbm, np, onnx, sklearn)}
 
 
-def build(estimators: Mapping[str, Any], weights: Mapping[str, float], temperature: float, novelty: Novelty, metadata: Metadata) -> bytes:
+def build(
+    estimators: Mapping[str, Any], weights: Mapping[str, float], temperature: float, novelty: Novelty, metadata: ModelMetadata
+) -> bytes:
     """The bytes of the model; the same for the same arguments."""
     graph = _Graph()
     logits = [graph.log_probabilities(estimators[name], name, weights[name] / temperature) for name in weights]
@@ -112,7 +114,7 @@ class _Graph:
         mean = self.node("ReduceMean", self.node("Mul", apart, apart), axes=[2], keepdims=0)
         self.node("ReduceMin", mean, output=OUTPUTS[1], axes=[1], keepdims=0)
 
-    def finish(self, metadata: Metadata, width: int) -> bytes:
+    def finish(self, metadata: ModelMetadata, width: int) -> bytes:
         inputs = [helper.make_tensor_value_info(INPUT, TensorProto.FLOAT, [None, width])]
         outputs = [
             helper.make_tensor_value_info(OUTPUTS[0], TensorProto.FLOAT, [None, len(CLASSES)]),

@@ -12,10 +12,9 @@ import numpy.typing as npt
 
 from fairlead_advisor.assess.metrics import Scores, report
 from fairlead_advisor.features.vector import NAMES
-from fairlead_advisor.models.answer import Limits, judge
-from fairlead_advisor.models.classes import CLASSES
+from fairlead_advisor.models.answer import CLASSES, AnswerLimits, judge
 from fairlead_advisor.models.model import Model
-from fairlead_advisor.train.data import Dataset, Run
+from fairlead_advisor.train.data import Dataset, DatasetRun
 from fairlead_advisor.train.fit import REFERENCE_WINDOW_S, Fitted
 from fairlead_advisor.train.windows import Table
 
@@ -50,7 +49,7 @@ class Figures:
     windows: int
     fitted: Fitted
     model: Model
-    tests: Mapping[str, tuple[Sequence[Run], Table]]
+    tests: Mapping[str, tuple[Sequence[DatasetRun], Table]]
     difference: float
     seed: int
 
@@ -101,7 +100,7 @@ def score(model: Model, table: Table) -> dict[str, object]:
 def scores_of(model: Model, table: Table) -> Scores:
     """What `model` answers for each row of a table."""
     probabilities, novelty = model.predict(table.features)
-    limits = Limits(model.metadata.minimum_confidence, model.metadata.maximum_novelty)
+    limits = AnswerLimits(model.metadata.minimum_confidence, model.metadata.maximum_novelty)
     answers = [judge(row.tolist(), float(far), limits) for row, far in zip(probabilities, novelty, strict=True)]
     return Scores(probabilities, table.truth, np.array([answer.abstention is None for answer in answers], dtype=np.bool_))
 
@@ -116,7 +115,7 @@ def sha256_of(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
-def _by_region(model: Model, runs: Sequence[Run], table: Table) -> dict[str, dict[str, Any]]:
+def _by_region(model: Model, runs: Sequence[DatasetRun], table: Table) -> dict[str, dict[str, Any]]:
     told: dict[str, dict[str, Any]] = {}
     scores = scores_of(model, table)
     for name, edges in _REGIONS.items():
@@ -132,7 +131,7 @@ def _by_region(model: Model, runs: Sequence[Run], table: Table) -> dict[str, dic
     return told
 
 
-def _values(runs: Sequence[Run], name: str) -> npt.NDArray[np.float64] | None:
+def _values(runs: Sequence[DatasetRun], name: str) -> npt.NDArray[np.float64] | None:
     try:
         return np.array([float(run.about[name]) for run in runs])
     except (KeyError, TypeError, ValueError):

@@ -12,12 +12,12 @@ from fairlead_advisor.errors import DataError, ModelError, OutputError
 from fairlead_advisor.features.series import GRID_HZ
 from fairlead_advisor.files import ensure_writable, write_atomically
 from fairlead_advisor.models.location import MODEL_FILE
-from fairlead_advisor.models.metadata import Metadata
+from fairlead_advisor.models.metadata import ModelMetadata
 from fairlead_advisor.models.model import Model, load
 from fairlead_advisor.models.release import CARD_FILE, GOLDEN_FILE, REPORT_FILE, TOLERANCE, digest_line
 from fairlead_advisor.models.store import digest_file
 from fairlead_advisor.train import report
-from fairlead_advisor.train.data import TEST_SPLITS, TRAIN, Dataset, Run, load_dataset
+from fairlead_advisor.train.data import TEST_SPLITS, TRAIN, Dataset, DatasetRun, load_dataset
 from fairlead_advisor.train.fit import REFERENCE_WINDOW_S, Fitted, fit
 from fairlead_advisor.train.onnx_graph import build, largest_difference, versions
 from fairlead_advisor.train.validation import groups_of
@@ -61,7 +61,7 @@ def train(order: Order, tell: Callable[[str], None]) -> dict[str, object]:
     tell(f"{len(runs)} runs of {len({run.path for run in runs})} paths to train on; held out by {kind}")
     table = tabulate(runs, TRAINING_CUTTINGS, order.jobs)
     fitted = fit(table, [groups[number] for number in table.run], order.seed, tell)
-    metadata = Metadata(
+    metadata = ModelMetadata(
         name=NAME,
         version=order.version,
         window_s=tuple(sorted({cutting.seconds for cutting in TRAINING_CUTTINGS})),
@@ -102,7 +102,7 @@ def _prepare(output: Path) -> None:
     ensure_writable(output / MODEL_FILE)
 
 
-def _test_tables(dataset: Dataset, jobs: int) -> dict[str, tuple[list[Run], Table]]:
+def _test_tables(dataset: Dataset, jobs: int) -> dict[str, tuple[list[DatasetRun], Table]]:
     tests = {}
     for split in TEST_SPLITS:
         runs = dataset.of_split(split)

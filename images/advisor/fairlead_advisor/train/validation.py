@@ -6,13 +6,13 @@ import numpy as np
 import numpy.typing as npt
 
 from fairlead_advisor.errors import DataError
-from fairlead_advisor.train.data import Run
+from fairlead_advisor.train.data import DatasetRun
 
 FOLDS = 10
 _FEWEST_PATHS = 5
 
 
-def groups_of(runs: Sequence[Run]) -> tuple[list[str], str]:
+def groups_of(runs: Sequence[DatasetRun]) -> tuple[list[str], str]:
     """The group of each run, and what the groups are: `path`, or `run` if there are fewer than five paths."""
     if len({run.path for run in runs}) >= _FEWEST_PATHS:
         return [run.path for run in runs], "path"

@@ -10,9 +10,9 @@ import numpy.typing as npt
 
 from fairlead_advisor.features.series import GRID_HZ, Window, consecutive_windows
 from fairlead_advisor.features.vector import NAMES, extract
-from fairlead_advisor.models.classes import CLASSES
+from fairlead_advisor.models.answer import CLASSES
 from fairlead_advisor.probe.coverage import window_is_covered
-from fairlead_advisor.train.data import Run
+from fairlead_advisor.train.data import DatasetRun
 
 _LEAST_SHARE_ON = 0.1
 
@@ -44,7 +44,7 @@ class Table:
         return len(self.truth)
 
 
-def tabulate(runs: Sequence[Run], cuttings: Sequence[Cutting], jobs: int = 1) -> Table:
+def tabulate(runs: Sequence[DatasetRun], cuttings: Sequence[Cutting], jobs: int = 1) -> Table:
     """The features of all covered windows of all runs; the order, and so the result, does not depend on `jobs`."""
     tasks = [(run, tuple(cuttings)) for run in runs]
     if jobs > 1:
@@ -62,7 +62,7 @@ def tabulate(runs: Sequence[Run], cuttings: Sequence[Cutting], jobs: int = 1) ->
     )
 
 
-def _of_run(task: tuple[Run, tuple[Cutting, ...]]) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float64], npt.NDArray[np.intp]]:
+def _of_run(task: tuple[DatasetRun, tuple[Cutting, ...]]) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float64], npt.NDArray[np.intp]]:
     run, cuttings = task
     rows: list[npt.NDArray[np.float32]] = []
     seconds: list[float] = []
@@ -79,7 +79,7 @@ def _of_run(task: tuple[Run, tuple[Cutting, ...]]) -> tuple[npt.NDArray[np.float
     return stacked, np.array(seconds, dtype=np.float64), np.array(truth, dtype=np.intp)
 
 
-def class_within(run: Run, start_s: float, end_s: float) -> str:
+def class_within(run: DatasetRun, start_s: float, end_s: float) -> str:
     """The class of what was sent in a window: the run's, or, in a run of pausing flows, that of those on for a tenth of the window."""
     if run.about.get("kind") != "on_off":
         return run.class_name

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from fairlead_advisor.assess.metrics import Scores, any_bbr_at_coverage, calibration_error, confusion, macro_f1, report
-from fairlead_advisor.models.classes import CLASSES
+from fairlead_advisor.models.answer import CLASSES
 
 
 def scores(answers: list[tuple[int, int, float]], relied_on: list[bool] | None = None) -> Scores:

@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from fairlead_advisor.models.classes import CLASSES
+from fairlead_advisor.models.answer import CLASSES
 from fairlead_advisor.probe.trace import write_trace
 from tests.support.background import caricature
 from tests.support.command import run

@@ -9,7 +9,7 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
-from fairlead_advisor.decide.optimizer import Observation, Outcome, State, start, step
+from fairlead_advisor.decide.optimizer import CountTrial, Observation, StreamSearch, start, step
 
 CAPACITY_BPS = 100e6
 DRIFT_S = 5.0
@@ -80,14 +80,14 @@ class Transfer:
     goodput_bps: float = 0.0
     window: float = 0.5
     changes: list[tuple[float, int]] = field(default_factory=list)
-    outcomes: list[Outcome] = field(default_factory=list)
+    outcomes: list[CountTrial] = field(default_factory=list)
     counts: list[int] = field(default_factory=list)
     goodputs_bps: list[float] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.random = random.Random(self.seed)
         self.open = self.opens(self.streams)
-        self.state: State = start(self.streams, self.minimum, self.maximum, 0.0, spares_others=self.spares_others)
+        self.state: StreamSearch = start(self.streams, self.minimum, self.maximum, 0.0, spares_others=self.spares_others)
 
     def run(self, seconds: int) -> "Transfer":
         for _ in range(seconds):

@@ -3,9 +3,9 @@ import math
 import pytest
 
 from fairlead_advisor.decide.background import Background, pool
-from fairlead_advisor.decide.utility import bbr_threshold, expected_utility
+from fairlead_advisor.decide.utility import expected_utility
 from fairlead_advisor.errors import ClassifierAnswerError
-from fairlead_advisor.models.classes import BBR_CLASSES, CLASSES
+from fairlead_advisor.models.answer import BBR_CLASSES, CLASSES
 
 UNIFORM = dict.fromkeys(CLASSES, 1 / 6)
 
@@ -32,8 +32,7 @@ def test_the_likeliest_class() -> None:
 
 @pytest.mark.parametrize(("others_weight", "threshold"), [(1, 0.4895), (2, 0.6573)])
 def test_the_threshold_of_the_cost_rule(others_weight: float, threshold: float) -> None:
-    assert bbr_threshold(others_weight) == pytest.approx(threshold, abs=5e-5)
-    for any_bbr, better in ((threshold - 0.001, "cubic"), (threshold + 0.001, "bbr")):
+    for any_bbr, better in ((threshold - 5e-5, "cubic"), (threshold + 5e-5, "bbr")):
         seen = Background(UNIFORM, any_bbr, 0.9, False, "test-1")
         assert max(("cubic", "bbr"), key=lambda name: expected_utility(name, seen, others_weight)) == better
 

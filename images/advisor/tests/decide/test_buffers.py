@@ -1,7 +1,7 @@
 import pytest
 
 from fairlead_advisor.decide.buffers import LARGEST_BYTES, SMALLEST_BYTES, choose, needed_before_data
-from fairlead_advisor.decide.model import BufferLimits, History, Limits, PathMeasurement
+from fairlead_advisor.decide.model import BufferLimits, History, PathMeasurement, TransportLimits
 
 PATH = PathMeasurement(rtt_s=0.06, rtt_minimum_s=0.06, loss_ratio=0.0, samples=200)
 SILENT = PathMeasurement(rtt_s=None, rtt_minimum_s=None, loss_ratio=None, samples=0)
@@ -11,16 +11,16 @@ MIB = 2**20
 @pytest.mark.parametrize(
     ("path", "limits", "history", "streams", "expected"),
     [
-        pytest.param(PATH, Limits(), History(), 4, None, id="no rate is known"),
-        pytest.param(SILENT, Limits(cap_bps=1e9), History(), 4, None, id="no RTT is known"),
-        pytest.param(PATH, Limits(), History(capacity_bps=1e9), 4, 3_750_000, id="what the path carried, for each of four"),
-        pytest.param(PATH, Limits(cap_bps=100e6), History(capacity_bps=1e9), 1, 1_500_000, id="a cap"),
-        pytest.param(PATH, Limits(), History(capacity_bps=1e6), 4, SMALLEST_BYTES, id="hardly anything"),
-        pytest.param(PATH, Limits(), History(capacity_bps=1e12), 1, LARGEST_BYTES, id="a bound"),
+        pytest.param(PATH, TransportLimits(), History(), 4, None, id="no rate is known"),
+        pytest.param(SILENT, TransportLimits(cap_bps=1e9), History(), 4, None, id="no RTT is known"),
+        pytest.param(PATH, TransportLimits(), History(capacity_bps=1e9), 4, 3_750_000, id="what the path carried, for each of four"),
+        pytest.param(PATH, TransportLimits(cap_bps=100e6), History(capacity_bps=1e9), 1, 1_500_000, id="a cap"),
+        pytest.param(PATH, TransportLimits(), History(capacity_bps=1e6), 4, SMALLEST_BYTES, id="hardly anything"),
+        pytest.param(PATH, TransportLimits(), History(capacity_bps=1e12), 1, LARGEST_BYTES, id="a bound"),
     ],
 )
 def test_a_stream_needs_twice_its_part_of_the_path(
-    path: PathMeasurement, limits: Limits, history: History, streams: int, expected: int | None
+    path: PathMeasurement, limits: TransportLimits, history: History, streams: int, expected: int | None
 ) -> None:
     assert needed_before_data(path, limits, history, streams) == expected
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fairlead_advisor.decide.optimizer import LONGEST_WAIT_S, Observation, Phase, resumed, start, step
+from fairlead_advisor.decide.optimizer import LONGEST_WAIT_S, Observation, SearchPhase, resumed, start, step
 from tests.decide.path_models import PathModel, Transfer, best_fixed_bps, capped, clean, lossy, shared, shared_sawtooth, unseen
 
 SEEDS = range(5)
@@ -109,7 +109,7 @@ def test_streams_that_ended_are_asked_for_again() -> None:
 def test_nothing_is_tried_while_nothing_flows() -> None:
     transfer = Transfer(capped(0.0)).run(60)
     assert transfer.changes == []
-    assert transfer.state.phase is Phase.BASE
+    assert transfer.state.phase is SearchPhase.BASE
 
 
 @pytest.mark.parametrize("stalled_bps", [0.0, 5.0])
@@ -153,8 +153,8 @@ def test_after_data_stood_still_a_trial_is_given_up_and_nothing_is_judged_by_the
         transfer.run(1)
     made = resumed(transfer.state, transfer.now_s)
     assert made.change is not None and made.change.streams == 4
-    assert (made.state.phase, made.state.trial, made.state.streams) == (Phase.REST, None, 4)
+    assert (made.state.phase, made.state.trial, made.state.streams) == (SearchPhase.REST, None, 4)
     again = resumed(made.state, transfer.now_s + 5)
-    assert (again.change, again.state.phase) == (None, Phase.REST)
+    assert (again.change, again.state.phase) == (None, SearchPhase.REST)
     slow = Observation(transfer.now_s + 8, 3.0, 4, 0.0, 0.0, 0.0)
     assert step(again.state, slow).state.window.seconds == 0

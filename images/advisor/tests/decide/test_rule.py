@@ -6,9 +6,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairlead_advisor.decide.background import Background
-from fairlead_advisor.decide.model import Alternative, BufferLimits, Decision, History, Limits, Measured, PathMeasurement, Reason, Tried
+from fairlead_advisor.decide.model import (
+    Alternative,
+    BufferLimits,
+    Decision,
+    DecisionReason,
+    History,
+    MeasuredGain,
+    PathMeasurement,
+    TransportLimits,
+    TriedControl,
+)
 from fairlead_advisor.decide.rule import decide, instead
-from fairlead_advisor.models.classes import CLASSES
+from fairlead_advisor.models.answer import CLASSES
 
 MEASURED = PathMeasurement(rtt_s=0.06, rtt_minimum_s=0.0598, loss_ratio=0.005, samples=200)
 SILENT = PathMeasurement(rtt_s=None, rtt_minimum_s=None, loss_ratio=1.0, samples=200)
@@ -18,25 +28,33 @@ UNTRIED = PathMeasurement(rtt_s=None, rtt_minimum_s=None, loss_ratio=None, sampl
 @pytest.mark.parametrize(
     ("path", "limits", "congestion_control", "streams", "reason"),
     [
-        pytest.param(MEASURED, Limits(), "cubic", 4, Reason.NO_MODEL, id="no model"),
-        pytest.param(SILENT, Limits(), "cubic", 4, Reason.PROBE_FAILED, id="no echo"),
-        pytest.param(UNTRIED, Limits(), "cubic", 4, Reason.PROBE_FAILED, id="no probe"),
-        pytest.param(MEASURED, Limits(1, 2), "cubic", 2, Reason.NO_MODEL, id="fewer streams allowed"),
-        pytest.param(MEASURED, Limits(8, 16), "cubic", 8, Reason.NO_MODEL, id="more streams demanded"),
-        pytest.param(MEASURED, Limits(1, 1), "cubic", 1, Reason.NO_MODEL, id="one stream"),
-        pytest.param(MEASURED, Limits(congestion_control="bbr"), "bbr", 4, Reason.USER_CHOICE, id="the user's choice"),
-        pytest.param(SILENT, Limits(congestion_control="bbr"), "bbr", 4, Reason.USER_CHOICE, id="the user's choice without an echo"),
-        pytest.param(MEASURED, Limits(congestion_control="cubic"), "cubic", 4, Reason.USER_CHOICE, id="the user chooses the default"),
-        pytest.param(MEASURED, Limits(available=frozenset({"reno", "bbr"})), "reno", 4, Reason.NO_MODEL, id="no cubic in the kernel"),
-        pytest.param(MEASURED, Limits(available=frozenset({"reno", "cubic"})), "cubic", 4, Reason.NO_MODEL, id="cubic in the kernel"),
-        pytest.param(MEASURED, Limits(available=frozenset()), "reno", 4, Reason.NO_MODEL, id="every kernel has reno"),
+        pytest.param(MEASURED, TransportLimits(), "cubic", 4, DecisionReason.NO_MODEL, id="no model"),
+        pytest.param(SILENT, TransportLimits(), "cubic", 4, DecisionReason.PROBE_FAILED, id="no echo"),
+        pytest.param(UNTRIED, TransportLimits(), "cubic", 4, DecisionReason.PROBE_FAILED, id="no probe"),
+        pytest.param(MEASURED, TransportLimits(1, 2), "cubic", 2, DecisionReason.NO_MODEL, id="fewer streams allowed"),
+        pytest.param(MEASURED, TransportLimits(8, 16), "cubic", 8, DecisionReason.NO_MODEL, id="more streams demanded"),
+        pytest.param(MEASURED, TransportLimits(1, 1), "cubic", 1, DecisionReason.NO_MODEL, id="one stream"),
+        pytest.param(MEASURED, TransportLimits(congestion_control="bbr"), "bbr", 4, DecisionReason.USER_CHOICE, id="the user's choice"),
+        pytest.param(
+            SILENT, TransportLimits(congestion_control="bbr"), "bbr", 4, DecisionReason.USER_CHOICE, id="the user's choice without an echo"
+        ),
+        pytest.param(
+            MEASURED, TransportLimits(congestion_control="cubic"), "cubic", 4, DecisionReason.USER_CHOICE, id="the user chooses the default"
+        ),
+        pytest.param(
+            MEASURED, TransportLimits(available=frozenset({"reno", "bbr"})), "reno", 4, DecisionReason.NO_MODEL, id="no cubic in the kernel"
+        ),
+        pytest.param(
+            MEASURED, TransportLimits(available=frozenset({"reno", "cubic"})), "cubic", 4, DecisionReason.NO_MODEL, id="cubic in the kernel"
+        ),
+        pytest.param(MEASURED, TransportLimits(available=frozenset()), "reno", 4, DecisionReason.NO_MODEL, id="every kernel has reno"),
     ],
 )
-def test_the_choice(path: PathMeasurement, limits: Limits, congestion_control: str, streams: int, reason: Reason) -> None:
+def test_the_choice(path: PathMeasurement, limits: TransportLimits, congestion_control: str, streams: int, reason: DecisionReason) -> None:
     decision = decide(path, limits)
     assert (decision.protocol, decision.congestion_control, decision.streams) == ("TCP", congestion_control, streams)
     assert decision.reason is reason
-    assert decision.abstained == (reason is not Reason.USER_CHOICE)
+    assert decision.abstained == (reason is not DecisionReason.USER_CHOICE)
 
 
 @pytest.mark.parametrize(
@@ -44,26 +62,26 @@ def test_the_choice(path: PathMeasurement, limits: Limits, congestion_control: s
     [
         (
             MEASURED,
-            Limits(),
+            TransportLimits(),
             "The path has an RTT of 60.0 ms and lost 0.5% of 200 requests; cubic with 4 streams: "
             "no classifier tells the background traffic, so that the safe default stands",
         ),
         (
             SILENT,
-            Limits(1, 1),
+            TransportLimits(1, 1),
             "The echo service answered none of 200 requests; cubic with 1 stream: "
             "nothing is known about the path, so that the safe default stands; the job sets the stream count",
         ),
-        (UNTRIED, Limits(congestion_control="bbr"), "The path could not be probed; bbr with 4 streams: the job asks for bbr"),
+        (UNTRIED, TransportLimits(congestion_control="bbr"), "The path could not be probed; bbr with 4 streams: the job asks for bbr"),
     ],
 )
-def test_the_message_tells_the_measurement_the_choice_and_the_ground(path: PathMeasurement, limits: Limits, message: str) -> None:
+def test_the_message_tells_the_measurement_the_choice_and_the_ground(path: PathMeasurement, limits: TransportLimits, message: str) -> None:
     assert decide(path, limits).message == message
 
 
 @given(st.integers(1, 256), st.integers(0, 255), st.none() | st.just("bbr"))
 def test_the_streams_stay_within_the_limits(minimum: int, extra: int, chosen: str | None) -> None:
-    assert minimum <= decide(MEASURED, Limits(minimum, minimum + extra, chosen)).streams <= minimum + extra
+    assert minimum <= decide(MEASURED, TransportLimits(minimum, minimum + extra, chosen)).streams <= minimum + extra
 
 
 def background(confidence: float = 0.9, abstained: bool = False, **probabilities: float) -> Background:
@@ -80,35 +98,59 @@ EVEN = {"B0C1": 0.40, "B1C0": 0.20, "B1C1": 0.20, "B1B1": 0.10, "C1C1": 0.05}
 @pytest.mark.parametrize(
     ("seen", "limits", "congestion_control", "reason"),
     [
-        pytest.param(background(B1C0=1), Limits(), "bbr", Reason.CLASSIFIED, id="B1-C0"),
-        pytest.param(background(B1C1=1), Limits(), "bbr", Reason.CLASSIFIED, id="B1-C1"),
-        pytest.param(background(B1B1=1), Limits(), "bbr", Reason.CLASSIFIED, id="B1-B1"),
-        pytest.param(background(B0C0=1), Limits(), "cubic", Reason.CLASSIFIED, id="B0-C0"),
-        pytest.param(background(B0C1=1), Limits(), "cubic", Reason.CLASSIFIED, id="B0-C1"),
-        pytest.param(background(C1C1=1), Limits(), "cubic", Reason.CLASSIFIED, id="C1-C1"),
-        pytest.param(background(**EVEN), Limits(), "bbr", Reason.CLASSIFIED, id="the cost rule, equal weights"),
-        pytest.param(background(**EVEN), Limits(others_weight=2), "cubic", Reason.CLASSIFIED, id="the cost rule, others count twice"),
-        pytest.param(background(B1C0=1, abstained=True), Limits(), "cubic", Reason.UNSURE, id="the classifier abstains"),
-        pytest.param(background(B1C0=1, confidence=0.49), Limits(), "cubic", Reason.UNSURE, id="low confidence"),
-        pytest.param(background(B1C0=1), Limits(congestion_control="cubic"), "cubic", Reason.USER_CHOICE, id="the user wants CUBIC"),
-        pytest.param(background(B0C1=1), Limits(congestion_control="htcp"), "htcp", Reason.USER_CHOICE, id="the user wants another"),
-        pytest.param(background(B1C0=1), Limits(available=frozenset({"reno", "cubic"})), "cubic", Reason.CLASSIFIED, id="no BBR offered"),
-        pytest.param(background(B1C0=1), Limits(available=frozenset({"reno", "bbr"})), "bbr", Reason.CLASSIFIED, id="no CUBIC, BBR due"),
-        pytest.param(background(B0C1=1), Limits(available=frozenset({"reno", "bbr"})), "reno", Reason.CLASSIFIED, id="no CUBIC, safe"),
+        pytest.param(background(B1C0=1), TransportLimits(), "bbr", DecisionReason.CLASSIFIED, id="B1-C0"),
+        pytest.param(background(B1C1=1), TransportLimits(), "bbr", DecisionReason.CLASSIFIED, id="B1-C1"),
+        pytest.param(background(B1B1=1), TransportLimits(), "bbr", DecisionReason.CLASSIFIED, id="B1-B1"),
+        pytest.param(background(B0C0=1), TransportLimits(), "cubic", DecisionReason.CLASSIFIED, id="B0-C0"),
+        pytest.param(background(B0C1=1), TransportLimits(), "cubic", DecisionReason.CLASSIFIED, id="B0-C1"),
+        pytest.param(background(C1C1=1), TransportLimits(), "cubic", DecisionReason.CLASSIFIED, id="C1-C1"),
+        pytest.param(background(**EVEN), TransportLimits(), "bbr", DecisionReason.CLASSIFIED, id="the cost rule, equal weights"),
+        pytest.param(
+            background(**EVEN), TransportLimits(others_weight=2), "cubic", DecisionReason.CLASSIFIED, id="the cost rule, others count twice"
+        ),
+        pytest.param(background(B1C0=1, abstained=True), TransportLimits(), "cubic", DecisionReason.UNSURE, id="the classifier abstains"),
+        pytest.param(background(B1C0=1, confidence=0.49), TransportLimits(), "cubic", DecisionReason.UNSURE, id="low confidence"),
+        pytest.param(
+            background(B1C0=1), TransportLimits(congestion_control="cubic"), "cubic", DecisionReason.USER_CHOICE, id="the user wants CUBIC"
+        ),
+        pytest.param(
+            background(B0C1=1), TransportLimits(congestion_control="htcp"), "htcp", DecisionReason.USER_CHOICE, id="the user wants another"
+        ),
+        pytest.param(
+            background(B1C0=1),
+            TransportLimits(available=frozenset({"reno", "cubic"})),
+            "cubic",
+            DecisionReason.CLASSIFIED,
+            id="no BBR offered",
+        ),
+        pytest.param(
+            background(B1C0=1),
+            TransportLimits(available=frozenset({"reno", "bbr"})),
+            "bbr",
+            DecisionReason.CLASSIFIED,
+            id="no CUBIC, BBR due",
+        ),
+        pytest.param(
+            background(B0C1=1),
+            TransportLimits(available=frozenset({"reno", "bbr"})),
+            "reno",
+            DecisionReason.CLASSIFIED,
+            id="no CUBIC, safe",
+        ),
     ],
 )
-def test_the_choice_by_background(seen: Background, limits: Limits, congestion_control: str, reason: Reason) -> None:
+def test_the_choice_by_background(seen: Background, limits: TransportLimits, congestion_control: str, reason: DecisionReason) -> None:
     decision = decide(MEASURED, limits, seen)
     assert (decision.congestion_control, decision.reason) == (congestion_control, reason)
-    assert decision.abstained == (reason is Reason.UNSURE)
+    assert decision.abstained == (reason is DecisionReason.UNSURE)
 
 
 def test_without_a_path_no_classification_counts() -> None:
-    assert decide(SILENT, Limits(), background(B1C0=1)).reason is Reason.PROBE_FAILED
+    assert decide(SILENT, TransportLimits(), background(B1C0=1)).reason is DecisionReason.PROBE_FAILED
 
 
 def test_a_classified_decision_tells_what_was_seen_and_what_was_rejected() -> None:
-    decision = decide(MEASURED, Limits(), background(B1C0=0.9))
+    decision = decide(MEASURED, TransportLimits(), background(B1C0=0.9))
     assert "the background looks like B1-C0 (90%), with BBR, any BBR 90%: beside it cubic would get too little" in decision.message
     (rejected,) = decision.rejected
     assert rejected.congestion_control == "cubic"
@@ -118,14 +160,14 @@ def test_a_classified_decision_tells_what_was_seen_and_what_was_rejected() -> No
 
 
 def test_what_the_kernel_does_not_offer_is_told_as_rejected() -> None:
-    decision = decide(MEASURED, Limits(available=frozenset({"cubic"})), background(B1C0=1))
+    decision = decide(MEASURED, TransportLimits(available=frozenset({"cubic"})), background(B1C0=1))
     assert "bbr would suit it better, but the kernel does not offer it" in decision.message
     assert [(other.congestion_control, other.why_not) for other in decision.rejected] == [("bbr", "the kernel does not offer it")]
 
 
 LOSSLESS = PathMeasurement(rtt_s=0.0601, rtt_minimum_s=0.06, loss_ratio=0.0, samples=200)
 LOSSY = PathMeasurement(rtt_s=0.0601, rtt_minimum_s=0.06, loss_ratio=0.01, samples=200)
-BESIDE_CUBIC, BESIDE_BBR = Tried("bbr", beside_bbr=False), Tried("bbr", beside_bbr=True)
+BESIDE_CUBIC, BESIDE_BBR = TriedControl("bbr", beside_bbr=False), TriedControl("bbr", beside_bbr=True)
 
 
 @pytest.mark.parametrize(
@@ -135,32 +177,42 @@ BESIDE_CUBIC, BESIDE_BBR = Tried("bbr", beside_bbr=False), Tried("bbr", beside_b
         pytest.param(LOSSY, background(B1C0=0.45), History(), "bbr", id="lossy and quiet: the prior tips the scales"),
         pytest.param(LOSSLESS, background(B1C0=0.45), History(), "cubic", id="the same without loss"),
         pytest.param(
-            LOSSY, background(B1C0=0.45), History(measured={BESIDE_CUBIC: Measured(3, 0.6)}), "cubic", id="own measurements outweigh it"
+            LOSSY, background(B1C0=0.45), History(measured={BESIDE_CUBIC: MeasuredGain(3, 0.6)}), "cubic", id="own measurements outweigh it"
         ),
         pytest.param(
-            LOSSLESS, background(B1C0=0.45), History(measured={BESIDE_CUBIC: Measured(3, 2.0)}), "bbr", id="own measurements speak for it"
+            LOSSLESS,
+            background(B1C0=0.45),
+            History(measured={BESIDE_CUBIC: MeasuredGain(3, 2.0)}),
+            "bbr",
+            id="own measurements speak for it",
         ),
         pytest.param(
-            LOSSLESS, background(B0C1=1), History(measured={BESIDE_BBR: Measured(3, 4.7)}), "cubic", id="what it brought beside BBR is over"
+            LOSSLESS,
+            background(B0C1=1),
+            History(measured={BESIDE_BBR: MeasuredGain(3, 4.7)}),
+            "cubic",
+            id="what it brought beside BBR is over",
         ),
     ],
 )
 def test_the_prior_is_worth_a_few_measurements(path: PathMeasurement, seen: Background, history: History, congestion_control: str) -> None:
-    assert decide(path, Limits(), seen, history).congestion_control == congestion_control
+    assert decide(path, TransportLimits(), seen, history).congestion_control == congestion_control
 
 
 @pytest.mark.parametrize(
     ("seen", "limits", "streams"),
     [
-        pytest.param(background(B0C0=1), Limits(), 9, id="nobody is there"),
-        pytest.param(background(B0C1=1), Limits(), 4, id="others are there"),
-        pytest.param(background(B0C1=1), Limits(others_weight=0), 9, id="others need not be spared"),
-        pytest.param(background(B0C1=1), Limits(cap_bps=500e6), 6, id="the cap is the share"),
-        pytest.param(background(B0C1=1), Limits(streams_minimum=6), 6, id="the job's least"),
-        pytest.param(None, Limits(), 9, id="nobody can tell"),
+        pytest.param(background(B0C0=1), TransportLimits(), 9, id="nobody is there"),
+        pytest.param(background(B0C1=1), TransportLimits(), 4, id="others are there"),
+        pytest.param(background(B0C1=1), TransportLimits(others_weight=0), 9, id="others need not be spared"),
+        pytest.param(background(B0C1=1), TransportLimits(cap_bps=500e6), 6, id="the cap is the share"),
+        pytest.param(background(B0C1=1), TransportLimits(streams_minimum=6), 6, id="the job's least"),
+        pytest.param(None, TransportLimits(), 9, id="nobody can tell"),
     ],
 )
-def test_what_was_learnt_of_streams_takes_no_more_shares_from_others(seen: Background | None, limits: Limits, streams: int) -> None:
+def test_what_was_learnt_of_streams_takes_no_more_shares_from_others(
+    seen: Background | None, limits: TransportLimits, streams: int
+) -> None:
     known = History(capacity_bps=728.4e6, stream_coefficient=6.5e-8)
     path = PathMeasurement(rtt_s=0.191, rtt_minimum_s=0.191, loss_ratio=0.0, samples=200)
     decision = decide(path, limits, seen, known)
@@ -173,28 +225,30 @@ def test_what_was_learnt_of_streams_takes_no_more_shares_from_others(seen: Backg
 @pytest.mark.parametrize(
     ("path", "limits", "rejected"),
     [
-        pytest.param(MEASURED, Limits(), [("bbr", "no classifier tells the background traffic")], id="no model"),
-        pytest.param(SILENT, Limits(), [("bbr", "nothing is known about the path")], id="no echo"),
-        pytest.param(MEASURED, Limits(congestion_control="bbr"), [("cubic", "the job asks for bbr")], id="the user's choice"),
+        pytest.param(MEASURED, TransportLimits(), [("bbr", "no classifier tells the background traffic")], id="no model"),
+        pytest.param(SILENT, TransportLimits(), [("bbr", "nothing is known about the path")], id="no echo"),
+        pytest.param(MEASURED, TransportLimits(congestion_control="bbr"), [("cubic", "the job asks for bbr")], id="the user's choice"),
     ],
 )
-def test_what_was_not_weighed_is_told_with_the_reason(path: PathMeasurement, limits: Limits, rejected: list[tuple[str, str]]) -> None:
+def test_what_was_not_weighed_is_told_with_the_reason(
+    path: PathMeasurement, limits: TransportLimits, rejected: list[tuple[str, str]]
+) -> None:
     assert [(other.congestion_control, other.why_not) for other in decide(path, limits).rejected] == rejected
 
 
 def test_a_known_path_gives_streams_and_buffers() -> None:
     known = History(capacity_bps=728.4e6, stream_coefficient=6.5e-8)
     path = PathMeasurement(rtt_s=0.191, rtt_minimum_s=0.191, loss_ratio=0.0, samples=200)
-    decision: Decision = decide(path, Limits(), None, known)
+    decision: Decision = decide(path, TransportLimits(), None, known)
     assert decision.streams == 9
     assert decision.socket_buffer_needed_bytes == pytest.approx(2 * 728.4e6 / 8 * 0.191 / 9, abs=1)
     assert decision.socket_buffer_bytes is None, "nothing is known of the host"
-    wide = decide(path, Limits(1, 1, buffers=BufferLimits(4 * 2**20, 64 * 2**20)), None, known)
+    wide = decide(path, TransportLimits(1, 1, buffers=BufferLimits(4 * 2**20, 64 * 2**20)), None, known)
     assert wide.socket_buffer_bytes == wide.socket_buffer_needed_bytes == pytest.approx(2 * 728.4e6 / 8 * 0.191, abs=1)
     assert "33.2 MiB of send buffer a stream, as the kernel stops at 4.0 MiB by itself" in wide.message
     assert "9 fit 728 Mb/s at this RTT" in decision.message
-    assert decide(path, Limits(cap_bps=100e6), None, known).streams == 1
-    assert decide(path, Limits(streams_maximum=6), None, known).streams == 6
+    assert decide(path, TransportLimits(cap_bps=100e6), None, known).streams == 1
+    assert decide(path, TransportLimits(streams_maximum=6), None, known).streams == 6
 
 
 @given(
@@ -210,7 +264,7 @@ def test_never_what_is_not_offered_and_always_what_the_user_says(
     probabilities = {name: weight / sum(weights) for name, weight in zip(CLASSES, weights, strict=True)}
     any_bbr = probabilities["B1-C0"] + probabilities["B1-C1"] + probabilities["B1-B1"]
     seen = Background(probabilities, any_bbr, confidence, abstained, "test-1")
-    decision = decide(MEASURED, Limits(congestion_control=chosen, available=frozenset(offered)), seen)
+    decision = decide(MEASURED, TransportLimits(congestion_control=chosen, available=frozenset(offered)), seen)
     # Every kernel has reno.
     assert decision.congestion_control == (chosen or decision.congestion_control)
     assert chosen is not None or decision.congestion_control in offered | {"reno"}
@@ -221,18 +275,18 @@ def test_what_an_earlier_transfer_saw_counts_as_ones_own_and_is_told_as_what_it_
     probabilities = {name: 1.0 if name == "B1-C0" else 0.0 for name in CLASSES}
     own = Background(probabilities, 0.97, 0.97, abstained=abstained, model="m")
     recalled = replace(own, measured_at=datetime(2026, 1, 1, 12, tzinfo=UTC))
-    first, later = decide(MEASURED, Limits(), own), decide(MEASURED, Limits(), recalled)
-    assert later.reason is Reason.KNOWN
+    first, later = decide(MEASURED, TransportLimits(), own), decide(MEASURED, TransportLimits(), recalled)
+    assert later.reason is DecisionReason.KNOWN
     assert "looked like B1-C0 (100%), with BBR, any BBR 97% to an earlier transfer at 12:00:00Z" in later.message
     assert replace(later, reason=first.reason, message=first.message, background=own) == first
     assert later.congestion_control == congestion_control
-    chosen = decide(MEASURED, Limits(congestion_control="bbr"), recalled)
-    assert chosen.reason is Reason.USER_CHOICE
+    chosen = decide(MEASURED, TransportLimits(congestion_control="bbr"), recalled)
+    assert chosen.reason is DecisionReason.USER_CHOICE
 
 
 def test_where_something_else_stands_the_choice_is_what_was_rejected_and_each_keeps_its_own_worth() -> None:
     probabilities = {name: 1.0 if name == "B1-C0" else 0.0 for name in CLASSES}
-    chosen = decide(MEASURED, Limits(), Background(probabilities, 0.97, 0.97, abstained=False, model="m"))
+    chosen = decide(MEASURED, TransportLimits(), Background(probabilities, 0.97, 0.97, abstained=False, model="m"))
     assert chosen.congestion_control == "bbr" and chosen.utility is not None
     stands = instead(chosen, "cubic", "it was worse")
     assert stands.rejected == (Alternative("bbr", chosen.utility, "it was worse"),)

@@ -1,6 +1,6 @@
 import pytest
 
-from fairlead_advisor.decide.model import History, Limits, PathMeasurement
+from fairlead_advisor.decide.model import History, PathMeasurement, TransportLimits
 from fairlead_advisor.decide.streams import (
     Optimum,
     first_count,
@@ -47,14 +47,14 @@ KNOWN = History(capacity_bps=1e9, stream_coefficient=LAB)
 @pytest.mark.parametrize(
     ("path", "limits", "history", "count"),
     [
-        pytest.param(PATH, Limits(), History(), 4, id="unknown path"),
-        pytest.param(SILENT, Limits(), KNOWN, 4, id="unknown RTT"),
-        pytest.param(PATH, Limits(), History(capacity_bps=1e9), 4, id="unknown coefficient"),
-        pytest.param(PATH, Limits(), KNOWN, 32, id="clamped: a coefficient does not travel"),
-        pytest.param(PATH, Limits(cap_bps=50e6), KNOWN, 4, id="a cap needs fewer"),
-        pytest.param(PATH, Limits(cap_bps=50e6), History(stream_coefficient=LAB), 4, id="a cap is a bandwidth"),
-        pytest.param(PATH, Limits(7, 7), KNOWN, 7, id="set by the user"),
+        pytest.param(PATH, TransportLimits(), History(), 4, id="unknown path"),
+        pytest.param(SILENT, TransportLimits(), KNOWN, 4, id="unknown RTT"),
+        pytest.param(PATH, TransportLimits(), History(capacity_bps=1e9), 4, id="unknown coefficient"),
+        pytest.param(PATH, TransportLimits(), KNOWN, 32, id="clamped: a coefficient does not travel"),
+        pytest.param(PATH, TransportLimits(cap_bps=50e6), KNOWN, 4, id="a cap needs fewer"),
+        pytest.param(PATH, TransportLimits(cap_bps=50e6), History(stream_coefficient=LAB), 4, id="a cap is a bandwidth"),
+        pytest.param(PATH, TransportLimits(7, 7), KNOWN, 7, id="set by the user"),
     ],
 )
-def test_the_first_count(path: PathMeasurement, limits: Limits, history: History, count: int) -> None:
+def test_the_first_count(path: PathMeasurement, limits: TransportLimits, history: History, count: int) -> None:
     assert first_count(path, limits, history)[0] == count

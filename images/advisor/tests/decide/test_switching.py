@@ -6,9 +6,9 @@ from fairlead_advisor.decide.switching import (
     LONGEST_DWELL_S,
     TRIAL_S,
     TRIAL_SETTLE_S,
-    Switch,
+    ControlSwitch,
     SwitchState,
-    Verdict,
+    SwitchVerdict,
     answer,
     prove,
 )
@@ -21,8 +21,8 @@ class Transfer:
         self.state = SwitchState(in_force)
         self.goodputs_bps = goodputs_bps or {"cubic": 50e6, "bbr": 50e6}
         self.now_s = 0.0
-        self.switches: list[tuple[float, Switch]] = []
-        self.verdicts: list[Verdict] = []
+        self.switches: list[tuple[float, ControlSwitch]] = []
+        self.verdicts: list[SwitchVerdict] = []
 
     def run(self, seconds: float) -> "Transfer":
         for _ in range(round(seconds)):
@@ -45,7 +45,7 @@ class Transfer:
 
 def test_a_sure_answer_for_something_else_switches_at_once() -> None:
     transfer = Transfer().run(5).hear("cubic").hear("bbr")
-    assert transfer.switches == [(5.0, Switch("bbr", undo=False, why="a look"))]
+    assert transfer.switches == [(5.0, ControlSwitch("bbr", undo=False, why="a look"))]
     assert transfer.state.trial is not None
 
 

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from fairlead_advisor.features.series import GRID_HZ, Window, consecutive_windows
 from fairlead_advisor.features.vector import NAMES, VERSION, extract
-from fairlead_advisor.models.classes import CLASSES
+from fairlead_advisor.models.answer import CLASSES
 from tests.support.background import caricature, shape, window
 
 

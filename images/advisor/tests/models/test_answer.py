@@ -2,9 +2,9 @@ import math
 
 import pytest
 
-from fairlead_advisor.models.answer import Abstention, Limits, judge
+from fairlead_advisor.models.answer import Abstention, AnswerLimits, judge
 
-LIMITS = Limits(minimum_confidence=0.8, maximum_novelty=2.0)
+LIMITS = AnswerLimits(minimum_confidence=0.8, maximum_novelty=2.0)
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import pytest
 
 from fairlead_advisor.errors import ModelError
 from fairlead_advisor.features.vector import NAMES
-from fairlead_advisor.models.classes import CLASSES
+from fairlead_advisor.models.answer import CLASSES
 from fairlead_advisor.models.metadata import KEY, decode, encode
 from fairlead_advisor.models.model import MAXIMUM_BYTES, load
 from tests.support.models import METADATA, tiny_model, tiny_proto

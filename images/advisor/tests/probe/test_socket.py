@@ -7,7 +7,7 @@ import pytest
 
 from fairlead_advisor.errors import ProbeError, UsageError
 from fairlead_advisor.probe.schedule import Timetable
-from fairlead_advisor.probe.socket import Clocks, Endpoint, ProbeResult, probe, received_at_ns
+from fairlead_advisor.probe.socket import Clocks, EchoEndpoint, ProbeResult, probe, received_at_ns
 from fairlead_advisor.probe.trace import Trace
 from tests.support.echo_server import KEY, OTHER_KEY, Answer, Behaviour, echo_server, prompt, reply_to, silent, standalone_echo
 
@@ -16,7 +16,7 @@ S = 1_000_000_000
 
 async def probed(behaviour: Behaviour, rate_hz: float = 50, seconds: float = 1) -> ProbeResult:
     async with echo_server(behaviour) as server:
-        return await probe(Endpoint("127.0.0.1", server.port), KEY, Timetable(rate_hz, seconds), Clocks())
+        return await probe(EchoEndpoint("127.0.0.1", server.port), KEY, Timetable(rate_hz, seconds), Clocks())
 
 
 async def test_every_request_on_a_clean_path_becomes_a_sample_at_the_rate_asked() -> None:
@@ -85,14 +85,14 @@ async def test_a_silent_peer_is_given_two_seconds_after_the_last_request() -> No
 async def test_a_port_where_nothing_listens_is_noticed() -> None:
     async with echo_server() as server:
         port = server.port
-    result = await probe(Endpoint("127.0.0.1", port), KEY, Timetable(20, 1), Clocks())
+    result = await probe(EchoEndpoint("127.0.0.1", port), KEY, Timetable(20, 1), Clocks())
     assert result.trace.answered_rtts_ms() == []
     assert result.counters.refused > 0
 
 
 async def test_requests_leave_from_the_address_and_interface_asked_for() -> None:
     async with echo_server() as server:
-        endpoint = Endpoint("127.0.0.1", server.port, source_address="127.0.0.2", interface="lo")
+        endpoint = EchoEndpoint("127.0.0.1", server.port, source_address="127.0.0.2", interface="lo")
         result = await probe(endpoint, KEY, Timetable(20, 1), Clocks())
     assert {address for address, _ in server.senders} == {"127.0.0.2"}
     assert result.trace.answered_rtts_ms()
@@ -101,19 +101,19 @@ async def test_requests_leave_from_the_address_and_interface_asked_for() -> None
 @pytest.mark.parametrize(
     ("endpoint", "kind", "complaint"),
     [
-        (Endpoint("no such host", 1), UsageError, "cannot be resolved"),
-        (Endpoint("127.0.0.1", 1, interface="absent0"), UsageError, "--interface absent0"),
-        (Endpoint("127.0.0.1", 1, source_address="198.18.255.254"), ProbeError, "cannot send from 198.18.255.254"),
+        (EchoEndpoint("no such host", 1), UsageError, "cannot be resolved"),
+        (EchoEndpoint("127.0.0.1", 1, interface="absent0"), UsageError, "--interface absent0"),
+        (EchoEndpoint("127.0.0.1", 1, source_address="198.18.255.254"), ProbeError, "cannot send from 198.18.255.254"),
     ],
 )
-async def test_an_endpoint_that_cannot_be_used_is_refused(endpoint: Endpoint, kind: type[Exception], complaint: str) -> None:
+async def test_an_endpoint_that_cannot_be_used_is_refused(endpoint: EchoEndpoint, kind: type[Exception], complaint: str) -> None:
     with pytest.raises(kind, match=complaint):
         await probe(endpoint, KEY, Timetable(20, 1), Clocks())
 
 
 async def test_cancelling_a_probe_ends_it_at_once() -> None:
     async with echo_server() as server:
-        probing = asyncio.create_task(probe(Endpoint("127.0.0.1", server.port), KEY, Timetable(20, 60), Clocks()))
+        probing = asyncio.create_task(probe(EchoEndpoint("127.0.0.1", server.port), KEY, Timetable(20, 60), Clocks()))
         await server.asked.wait()
         probing.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -143,7 +143,7 @@ async def test_a_reader_held_up_does_not_lengthen_the_samples() -> None:
     async with standalone_echo() as port:
         busy = asyncio.create_task(holding_the_loop_up())
         try:
-            result = await probe(Endpoint("127.0.0.1", port), KEY, Timetable(20, 3), Clocks())
+            result = await probe(EchoEndpoint("127.0.0.1", port), KEY, Timetable(20, 3), Clocks())
         finally:
             busy.cancel()
     # Read in time they are shorter than the loop is held up; the others have what the machine adds.
@@ -163,7 +163,7 @@ async def test_a_probe_ends_when_it_is_enough_and_has_what_was_answered_so_far()
         return prompt(sequence, request)
 
     async with echo_server(answers) as server:
-        endpoint = Endpoint("127.0.0.1", server.port)
+        endpoint = EchoEndpoint("127.0.0.1", server.port)
         result = await asyncio.wait_for(probe(endpoint, KEY, Timetable(50, 600), Clocks(), enough), 240)
     assert 4 <= len(result.trace) == len(result.trace.answered_rtts_ms()) < 600
 
@@ -173,7 +173,7 @@ async def test_a_probe_that_is_never_enough_has_its_whole_length() -> None:
         return False
 
     async with echo_server(prompt) as server:
-        result = await probe(Endpoint("127.0.0.1", server.port), KEY, Timetable(50, 1), Clocks(), never)
+        result = await probe(EchoEndpoint("127.0.0.1", server.port), KEY, Timetable(50, 1), Clocks(), never)
     assert len(result.trace) + result.counters.skipped == 50
 
 
@@ -183,4 +183,4 @@ async def test_what_goes_wrong_while_looking_ends_the_probe() -> None:
 
     async with echo_server(prompt) as server:
         with pytest.raises(ProbeError, match="a reason"):
-            await asyncio.wait_for(probe(Endpoint("127.0.0.1", server.port), KEY, Timetable(50, 600), Clocks(), wrong), 20)
+            await asyncio.wait_for(probe(EchoEndpoint("127.0.0.1", server.port), KEY, Timetable(50, 600), Clocks(), wrong), 20)

@@ -6,22 +6,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairlead_advisor.errors import UsageError, WireError
-from fairlead_advisor.probe.wire import DATAGRAM_BYTES, Codec, Echo, Kind, parse_key
+from fairlead_advisor.probe.wire import DATAGRAM_BYTES, Codec, Echo, EchoKind, parse_key
 
 GOLDEN = json.loads((Path(__file__).parent.parent / "golden" / "echo_v1.json").read_text())
 KEY = bytes.fromhex(GOLDEN["key_hex"])
 U64 = st.integers(0, 2**64 - 1)
 
 
-@pytest.mark.parametrize(("kind", "field"), [(Kind.REQUEST, "request_hex"), (Kind.REPLY, "reply_hex")])
-def test_encodes_and_decodes_the_golden_datagrams(kind: Kind, field: str) -> None:
+@pytest.mark.parametrize(("kind", "field"), [(EchoKind.REQUEST, "request_hex"), (EchoKind.REPLY, "reply_hex")])
+def test_encodes_and_decodes_the_golden_datagrams(kind: EchoKind, field: str) -> None:
     echo = Echo(kind, GOLDEN["sequence"], GOLDEN["stamp_ns"])
     assert Codec(KEY).encode(echo).hex() == GOLDEN[field]
     assert Codec(KEY).decode(bytes.fromhex(GOLDEN[field])) == echo
 
 
-@given(st.sampled_from(Kind), U64, U64, st.binary(min_size=16, max_size=16))
-def test_decodes_what_it_encoded(kind: Kind, sequence: int, stamp_ns: int, key: bytes) -> None:
+@given(st.sampled_from(EchoKind), U64, U64, st.binary(min_size=16, max_size=16))
+def test_decodes_what_it_encoded(kind: EchoKind, sequence: int, stamp_ns: int, key: bytes) -> None:
     echo = Echo(kind, sequence, stamp_ns)
     datagram = Codec(key).encode(echo)
     assert len(datagram) == DATAGRAM_BYTES

@@ -8,9 +8,9 @@ import pytest
 
 from fairlead_advisor.errors import RecordError
 from fairlead_advisor.probe.trace import Trace
-from fairlead_advisor.record.board import Board
+from fairlead_advisor.record.board import DecisionBoard
 from fairlead_advisor.record.journal import Journal
-from fairlead_advisor.record.metrics import Metrics
+from fairlead_advisor.record.metrics import AdvisorMetrics
 from fairlead_advisor.record.samples import MOST_SAMPLES, sampled_traces, samples_json
 
 
@@ -29,7 +29,7 @@ def test_of_a_long_survey_the_last_samples_are_kept_and_of_none_nothing(tmp_path
     kept = samples_json(Trace(array("d", range(count)), array("d", [60.0] * count)))
     assert (kept["send_times_s"][0], kept["send_times_s"][-1]) == (0.0, MOST_SAMPLES - 1)  # type: ignore[index]
     now = lambda: datetime(2026, 1, 1, tzinfo=UTC)  # noqa: E731
-    Board(Metrics(), Journal(tmp_path / "decisions.jsonl", now), now).surveyed(Trace(array("d"), array("d")))
+    DecisionBoard(AdvisorMetrics(), Journal(tmp_path / "decisions.jsonl", now), now).surveyed(Trace(array("d"), array("d")))
     assert not (tmp_path / "decisions.jsonl").exists()
 
 

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from fairlead_advisor.features.vector import NAMES
-from fairlead_advisor.models.classes import CLASSES
+from fairlead_advisor.models.answer import CLASSES
 from tests.support.command import PATIENCE_S, Outcome, finish, start
 from tests.support.echo_server import echo_server, prompt
 from tests.support.fake_mover import FakeMover, serving_mover

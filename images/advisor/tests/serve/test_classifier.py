@@ -10,11 +10,11 @@ import pytest
 from fairlead_advisor.decide.background import Background
 from fairlead_advisor.errors import ClassifierAnswerError, TraceError
 from fairlead_advisor.features.vector import NAMES
-from fairlead_advisor.models.classes import CLASSES
+from fairlead_advisor.models.answer import CLASSES
 from fairlead_advisor.models.model import Model
 from fairlead_advisor.models.store import find_model
 from fairlead_advisor.probe.trace import Trace
-from fairlead_advisor.serve.classifier import NONE, Loaded, OneAtATime, classify_window, load_classifier
+from fairlead_advisor.serve.classifier import NONE, LoadedClassifier, OneAtATime, classify_window, load_classifier
 from tests.support.background import caricature
 from tests.support.model_mover import seen
 from tests.support.models import METADATA, tiny_model, write_model
@@ -112,7 +112,7 @@ def test_a_constant_path_is_an_answer_too(tmp_path: Path) -> None:
 
 
 def test_to_do_without_is_a_choice_and_what_cannot_be_read_a_reason(tmp_path: Path) -> None:
-    assert load_classifier(NONE) == Loaded(None, "--model none")
+    assert load_classifier(NONE) == LoadedClassifier(None, "--model none")
     missing = load_classifier(tmp_path / "missing.onnx")
     assert missing.classifier is None
     assert "no such file" in missing.why_not

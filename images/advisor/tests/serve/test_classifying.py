@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from fairlead_advisor.models.classes import CLASSES
+from fairlead_advisor.models.answer import CLASSES
 from fairlead_advisor.models.store import digest_file
 from fairlead_advisor.probe.trace import read_trace
 from tests.serve.conftest import WINDOW_S, Start, met_mover

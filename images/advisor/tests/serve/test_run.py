@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from fairlead_advisor.models.classes import CLASSES
+from fairlead_advisor.models.answer import CLASSES
 from fairlead_advisor.probe.trace import read_trace
 from tests.serve.conftest import Start, met_mover
 from tests.support.command import PATIENCE_S, finish, run, start

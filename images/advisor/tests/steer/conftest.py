@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 
 from fairlead_advisor.decide.background import Background
-from fairlead_advisor.decide.model import Decision, History, Limits, PathMeasurement, Reason
+from fairlead_advisor.decide.model import Decision, DecisionReason, History, PathMeasurement, TransportLimits
 from fairlead_advisor.errors import ClassifierAnswerError
 from fairlead_advisor.probe.trace import Trace
-from fairlead_advisor.record.board import Board
+from fairlead_advisor.record.board import DecisionBoard
 from fairlead_advisor.record.journal import Journal
-from fairlead_advisor.record.metrics import Metrics
+from fairlead_advisor.record.metrics import AdvisorMetrics
 from fairlead_advisor.steer.driver import Driver
-from fairlead_advisor.steer.effects import Classifier, Effects
+from fairlead_advisor.steer.effects import BackgroundClassifier, SidecarEffects
 from tests.support.model_mover import PEER, Clock, ModelMover, QuietPath, StillPath, TimeIsOverError, Watched
 
 PATH = PathMeasurement(rtt_s=0.06, rtt_minimum_s=0.06, loss_ratio=0.0, samples=200)
@@ -30,12 +30,12 @@ def deaf(_now_s: float) -> Background:
 def watch(tmp_path: Path) -> Callable[..., Watched]:
     def begin(
         seconds: float,
-        limits: Limits | None = None,
+        limits: TransportLimits | None = None,
         classify: Callable[[float], Background] | None = None,
         prepare: Callable[[ModelMover, Clock], None] = lambda mover, clock: None,
         in_force: str = "cubic",
         streams: int = 4,
-        note: Callable[[Board, Clock], None] = lambda board, clock: None,
+        note: Callable[[DecisionBoard, Clock], None] = lambda board, clock: None,
         answered: Background | None = None,
         hears: Callable[[float], Background] = deaf,
     ) -> Watched:
@@ -44,10 +44,10 @@ def watch(tmp_path: Path) -> Callable[..., Watched]:
         prepare(mover, clock)
         record = tmp_path / "decisions.jsonl"
         now = lambda: EPOCH + timedelta(seconds=clock.now_s)  # noqa: E731
-        board = Board(Metrics(), Journal(record, now), now)
-        reason = Reason.NO_MODEL if answered is None else Reason.UNSURE if answered.abstained else Reason.CLASSIFIED
+        board = DecisionBoard(AdvisorMetrics(), Journal(record, now), now)
+        reason = DecisionReason.NO_MODEL if answered is None else DecisionReason.UNSURE if answered.abstained else DecisionReason.CLASSIFIED
         if answered is not None and answered.measured_at is not None:
-            reason = Reason.KNOWN
+            reason = DecisionReason.KNOWN
         abstained = answered is None or answered.abstained
         first = Decision(in_force, streams, abstained=abstained, reason=reason, message="as told", background=answered)
         board.stand(PATH, first, applied=True)
@@ -63,15 +63,15 @@ def watch(tmp_path: Path) -> Callable[..., Watched]:
                 assert (trace, window_s + 1) == (beside.trace, beside.asked_s[-1]), "the window's samples, and a second that is not over"
             return classify(clock.now_s) if mover.is_held else hears(clock.now_s)
 
-        effects = Effects(
+        effects = SidecarEffects(
             probe=path.probe,
             monitor=lambda _peer: pytest.fail("it has one"),
             now=now,
-            classifier=None if classify is None else Classifier(told, (5.0, 10.0)),
+            classifier=None if classify is None else BackgroundClassifier(told, (5.0, 10.0)),
             monotonic_s=lambda: clock.now_s,
             sleep=clock.sleep,
         )
-        driver = Driver(mover, effects, board, limits or Limits(1, 32), history=History(), peer=PEER, monitor=beside)
+        driver = Driver(mover, effects, board, limits or TransportLimits(1, 32), history=History(), peer=PEER, monitor=beside)
         with pytest.raises(TimeIsOverError):
             asyncio.run(driver.run())
         return Watched(clock, mover, board, record, path)

@@ -3,12 +3,12 @@ from collections.abc import Callable
 import pytest
 
 from fairlead_advisor.decide.loop.sending import REFUSED_S
-from fairlead_advisor.decide.model import BufferLimits, Decision, Limits
+from fairlead_advisor.decide.model import BufferLimits, Decision, TransportLimits
 from fairlead_advisor.errors import TransportRefusedError
 from tests.support.model_mover import Clock, ModelMover, Watched
 
 MIB = 2**20
-FIXED = Limits(4, 4)
+FIXED = TransportLimits(4, 4)
 GRANTS = BufferLimits(automatic_bytes=4 * MIB, settable_bytes=64 * MIB)
 USUAL = BufferLimits(automatic_bytes=4 * MIB, settable_bytes=212_992)
 

@@ -7,7 +7,7 @@ import pytest
 
 from fairlead_advisor.decide.model import PathMeasurement
 from fairlead_advisor.errors import UsageError
-from fairlead_advisor.models.classes import CLASSES
+from fairlead_advisor.models.answer import CLASSES
 from fairlead_advisor.steer.known import LONGEST_TEXT, KnownPath, parse_known_path, still_holds
 
 PROBABILITIES = {name: 0.9 if name == "B1-C0" else 0.02 for name in CLASSES}

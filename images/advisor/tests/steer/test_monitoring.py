@@ -8,7 +8,7 @@ from itertools import pairwise
 import pytest
 
 from fairlead_advisor.decide.background import Background
-from fairlead_advisor.decide.model import Decision, Limits, Reason
+from fairlead_advisor.decide.model import Decision, DecisionReason, TransportLimits
 from fairlead_advisor.errors import AdvisorError, ClassifierAnswerError, MoverUnavailableError, TraceError, TransportRefusedError
 from fairlead_advisor.record.explain import explain
 from fairlead_advisor.record.journal import read_record
@@ -18,7 +18,7 @@ from tests.support.model_mover import Clock, ModelMover, Watched, seen
 
 NOBODY = seen("B0-C0")
 UNSURE = seen("B1-C0", 0.6, abstained=True)
-FIXED = Limits(4, 4)
+FIXED = TransportLimits(4, 4)
 
 
 def published(watched: Watched) -> Decision:
@@ -50,7 +50,7 @@ def test_bbr_that_arrives_is_answered_within_twenty_seconds_on_live_sockets(watc
     ((at_s, control),) = switches(watched)
     assert (control, 60 < at_s <= 80) == ("bbr", True)
     decision = published(watched)
-    assert (decision.congestion_control, decision.reason) == ("bbr", Reason.CLASSIFIED)
+    assert (decision.congestion_control, decision.reason) == ("bbr", DecisionReason.CLASSIFIED)
     assert decision.background is not None and "a quiet look, since the path changed: the goodput fell" in decision.message
     (look,) = watched.entries("look")
     assert (look["background"], look["sure"], look["news"]) == ({"class": "B1-C0", "probability": 0.97, "abstained": False}, True, True)
@@ -161,15 +161,15 @@ def test_bbr_that_falls_silent_without_a_step_is_looked_for(watch: Callable[...,
 @pytest.mark.parametrize(
     ("limits", "hears"),
     [
-        pytest.param(Limits(5, 5), lambda _now_s: seen("B1-B1"), id="own streams are too many"),
+        pytest.param(TransportLimits(5, 5), lambda _now_s: seen("B1-B1"), id="own streams are too many"),
         pytest.param(FIXED, lambda _now_s: seen("B1-B1", 0.85), id="it is not sure"),
         pytest.param(FIXED, lambda _now_s: seen("B1-B1", abstained=True), id="it abstains"),
         pytest.param(FIXED, lambda now_s: seen("B1-B1" if int(now_s / 5) % 2 else "B0-C1"), id="it changes its mind"),
-        pytest.param(Limits(4, 4, congestion_control="cubic"), lambda _now_s: seen("B1-B1"), id="the user's choice"),
+        pytest.param(TransportLimits(4, 4, congestion_control="cubic"), lambda _now_s: seen("B1-B1"), id="the user's choice"),
     ],
 )
 def test_nothing_is_held_for_what_is_not_heard_for_sure(
-    watch: Callable[..., Watched], limits: Limits, hears: Callable[[float], Background]
+    watch: Callable[..., Watched], limits: TransportLimits, hears: Callable[[float], Background]
 ) -> None:
     asked_s: list[float] = []
 
@@ -221,7 +221,7 @@ def test_with_own_bbr_a_step_is_no_reason_while_somebody_elses_is_heard(watch: C
         mover.goodput_bps = lambda _n, _c: 30e6 if clock.now_s <= 60 else 60e6
 
     hears = lambda now_s: seen("B1-B1" if now_s <= 120 else "B1-C0")  # noqa: E731
-    single = Limits(1, 1)
+    single = TransportLimits(1, 1)
     watched = watch(110, single, classify=sees_bbr(0, 120), prepare=prepare, in_force="bbr", streams=1, answered=seen("B1-C0"), hears=hears)
     assert watched.mover.holds == []
     several = watch(110, FIXED, classify=sees_bbr(0, 120), prepare=prepare, in_force="bbr", answered=seen("B1-C0"), hears=hears)
@@ -338,13 +338,13 @@ def test_a_switch_that_made_things_worse_is_undone(watch: Callable[..., Watched]
     ("limits", "classify", "can_hold"),
     [
         pytest.param(FIXED, lambda _now_s: UNSURE, True, id="unsure"),
-        pytest.param(Limits(4, 4, congestion_control="cubic"), sees_bbr(), True, id="the user's choice"),
+        pytest.param(TransportLimits(4, 4, congestion_control="cubic"), sees_bbr(), True, id="the user's choice"),
         pytest.param(FIXED, sees_bbr(), False, id="a mover that cannot hold its data back"),
         pytest.param(FIXED, None, True, id="no model"),
     ],
 )
 def test_the_congestion_control_stays(
-    watch: Callable[..., Watched], limits: Limits, classify: Callable[[float], Background] | None, can_hold: bool
+    watch: Callable[..., Watched], limits: TransportLimits, classify: Callable[[float], Background] | None, can_hold: bool
 ) -> None:
     def prepare(mover: ModelMover, clock: Clock) -> None:
         bbr_between(mover, clock)
@@ -413,7 +413,7 @@ def test_what_an_earlier_transfer_saw_long_ago_is_looked_at_soon_without_any_ste
     ((at_s, control),) = switches(watched)
     assert (control, at_s < 25) == ("bbr", True)
     assert watched.mover.holds[0][0] >= 12, "what the switch is compared with has been seen for a while"
-    assert published(watched).reason is Reason.CLASSIFIED
+    assert published(watched).reason is DecisionReason.CLASSIFIED
 
 
 def test_what_an_earlier_transfer_saw_a_moment_ago_counts_as_sure(watch: Callable[..., Watched]) -> None:
@@ -425,7 +425,7 @@ def test_what_an_earlier_transfer_saw_a_moment_ago_counts_as_sure(watch: Callabl
 def test_doubt_takes_the_place_of_what_an_earlier_transfer_was_sure_of(watch: Callable[..., Watched], in_force: str) -> None:
     watched = watch(100, FIXED, classify=lambda _now_s: UNSURE, in_force=in_force, answered=recalled(NOBODY, 600))
     decision = published(watched)
-    assert (decision.congestion_control, decision.reason, watched.mover.patches) == (in_force, Reason.UNSURE, [])
+    assert (decision.congestion_control, decision.reason, watched.mover.patches) == (in_force, DecisionReason.UNSURE, [])
     assert decision.background is not None and decision.background.measured_at is None and decision.background.abstained
     assert len(watched.entries("decision")) == 2
     assert f"{in_force}: it stays after a quiet look that left doubt" in decision.message
@@ -462,7 +462,7 @@ def test_a_switch_that_may_succeed_later_is_asked_for_again_when_that_is_earned(
 
 
 def test_no_stream_is_tried_while_a_switch_is_on_trial_or_a_look_is_taken(watch: Callable[..., Watched]) -> None:
-    watched = watch(200, Limits(1, 32), classify=sees_bbr(), prepare=bbr_between, answered=NOBODY)
+    watched = watch(200, TransportLimits(1, 32), classify=sees_bbr(), prepare=bbr_between, answered=NOBODY)
     ((switched_s, _),) = switches(watched)
     began_s = watched.mover.holds[0][0]
     assert (60 < began_s < 70, switched_s <= 80) == (True, True)
@@ -481,6 +481,6 @@ def test_the_mean_goodput_counts_the_quiet_time(watch: Callable[..., Watched]) -
 
 def test_a_trial_of_our_own_is_not_taken_for_a_change_of_the_path(watch: Callable[..., Watched]) -> None:
     prepare = lambda mover, _clock: setattr(mover, "goodput_bps", lambda n, _c: 12e6 * min(n, 8))  # noqa: E731
-    watched = watch(300, Limits(1, 32), classify=lambda _now_s: NOBODY, prepare=prepare, answered=NOBODY)
+    watched = watch(300, TransportLimits(1, 32), classify=lambda _now_s: NOBODY, prepare=prepare, answered=NOBODY)
     assert watched.mover.streams >= 8
     assert watched.mover.holds == []

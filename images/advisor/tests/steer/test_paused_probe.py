@@ -5,21 +5,21 @@ import pytest
 
 from fairlead_advisor.decide.background import Background
 from fairlead_advisor.probe.trace import Trace
-from fairlead_advisor.steer.effects import Classifier, Effects
+from fairlead_advisor.steer.effects import BackgroundClassifier, SidecarEffects
 from fairlead_advisor.steer.paused_probe import DRAIN_S, LONGEST_QUIET_S, PausedProbe, probe_paused
 from tests.steer.conftest import EPOCH
 from tests.support.model_mover import PEER, Clock, ModelMover, QuietPath, seen
 
 
-def effects_on(clock: Clock, answer: Background) -> Effects:
+def effects_on(clock: Clock, answer: Background) -> SidecarEffects:
     async def classify(_trace: Trace, _window_s: float) -> Background:
         return answer
 
-    return Effects(
+    return SidecarEffects(
         probe=QuietPath(clock).probe,
         monitor=lambda _peer: pytest.fail("not asked for"),
         now=lambda: EPOCH,
-        classifier=Classifier(classify, (5.0, 10.0)),
+        classifier=BackgroundClassifier(classify, (5.0, 10.0)),
         monotonic_s=lambda: clock.now_s,
         sleep=clock.sleep,
     )
@@ -65,7 +65,7 @@ async def test_a_look_that_is_cancelled_lets_the_data_flow_again() -> None:
         sampling.set()
         return await asyncio.Event().wait()  # type: ignore[return-value]
 
-    effects = replace(effects_on(clock, seen("B0-C0")), classifier=Classifier(classify, (5.0, 10.0)))
+    effects = replace(effects_on(clock, seen("B0-C0")), classifier=BackgroundClassifier(classify, (5.0, 10.0)))
     look = asyncio.create_task(probe_paused(mover, effects, PEER))
     await sampling.wait()
     look.cancel()

@@ -3,9 +3,9 @@ from collections.abc import Callable
 
 import pytest
 
-from fairlead_advisor.decide.model import Decision, Limits
+from fairlead_advisor.decide.model import Decision, TransportLimits
 from fairlead_advisor.errors import AdvisorError, MoverAnswerError, MoverUnavailableError, TransportRefusedError
-from fairlead_advisor.record.board import Board
+from fairlead_advisor.record.board import DecisionBoard
 from tests.support.model_mover import Clock, ModelMover, Watched
 
 
@@ -29,12 +29,12 @@ def test_streams_are_added_where_that_helps_and_the_decision_says_so(watch: Call
 def test_what_is_published_moves_at_most_every_ten_seconds(watch: Callable[..., Watched]) -> None:
     counts: dict[float, int] = {}
 
-    def note(board: Board, clock: Clock) -> None:
+    def note(board: DecisionBoard, clock: Clock) -> None:
         if board.published is not None:
             counts[clock.now_s] = board.published.decision.streams
 
     prepare = lambda mover, _clock: setattr(mover, "goodput_bps", lambda n, _c: 2e6 * n)  # noqa: E731
-    watched = watch(150, Limits(1, 64), prepare=prepare, streams=1, note=note)
+    watched = watch(150, TransportLimits(1, 64), prepare=prepare, streams=1, note=note)
     moments = [now_s for (_, before), (now_s, after) in itertools.pairwise(counts.items()) if before != after]
     assert watched.mover.streams == counts[150.0] == 64
     assert 1 <= len(moments) <= 4
@@ -42,7 +42,7 @@ def test_what_is_published_moves_at_most_every_ten_seconds(watch: Callable[..., 
 
 
 def test_a_count_set_by_the_user_is_kept(watch: Callable[..., Watched]) -> None:
-    assert watch(120, Limits(4, 4)).mover.patches == []
+    assert watch(120, TransportLimits(4, 4)).mover.patches == []
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from fairlead_advisor.errors import AdvisorError, ClassifierAnswerError, ProbeEr
 from fairlead_advisor.probe.session import Counters
 from fairlead_advisor.probe.socket import Enough, ProbeResult
 from fairlead_advisor.probe.trace import Trace
-from fairlead_advisor.steer.effects import Classifier, Effects
+from fairlead_advisor.steer.effects import BackgroundClassifier, SidecarEffects
 from fairlead_advisor.steer.mover import Peer
 from fairlead_advisor.steer.survey import Survey, survey
 from tests.steer.conftest import EPOCH
@@ -34,11 +34,11 @@ class Asked:
 
 async def surveyed(asked: Asked | None, budget_s: float = 10.0, windows_s: tuple[float, ...] = (20.0, 5.0, 10.0)) -> tuple[Survey, Clock]:
     clock = Clock(1000.0)
-    effects = Effects(
+    effects = SidecarEffects(
         probe=QuietPath(clock).probe,
         monitor=lambda _peer: pytest.fail("not asked for"),
         now=lambda: EPOCH,
-        classifier=None if asked is None else Classifier(asked.classify, windows_s),
+        classifier=None if asked is None else BackgroundClassifier(asked.classify, windows_s),
         no_classifier="no model" if asked is None else "",
         monotonic_s=lambda: clock.now_s,
         sleep=clock.sleep,
@@ -95,11 +95,11 @@ async def test_a_classifier_that_hangs_is_given_up_and_told() -> None:
         raise AssertionError("it hangs")
 
     clock = Clock(1000.0)
-    effects = Effects(
+    effects = SidecarEffects(
         probe=QuietPath(clock).probe,
         monitor=lambda _peer: pytest.fail("not asked for"),
         now=lambda: EPOCH,
-        classifier=Classifier(hangs, (5.0, 10.0), answers_within_s=0.001),
+        classifier=BackgroundClassifier(hangs, (5.0, 10.0), answers_within_s=0.001),
         monotonic_s=lambda: clock.now_s,
         sleep=clock.sleep,
     )
@@ -113,7 +113,9 @@ async def test_an_echo_that_never_answers_is_not_classified() -> None:
         return ProbeResult(steady(500, 0.02, None), Counters())
 
     asked = Asked()
-    effects = Effects(probe, lambda _peer: pytest.fail("no"), lambda: EPOCH, classifier=Classifier(asked.classify, (10.0,)))
+    effects = SidecarEffects(
+        probe, lambda _peer: pytest.fail("no"), lambda: EPOCH, classifier=BackgroundClassifier(asked.classify, (10.0,))
+    )
     assert (await survey(effects, PEER, 10.0)).failure == "the echo answered no request"
     assert asked.windows_s == []
 
@@ -123,4 +125,4 @@ async def test_a_path_that_cannot_be_sampled_is_the_callers_to_tell() -> None:
         raise ProbeError("no route")
 
     with pytest.raises(ProbeError, match="no route"):
-        await survey(Effects(probe, lambda _peer: pytest.fail("no"), lambda: EPOCH, no_classifier="none"), PEER, 10.0)
+        await survey(SidecarEffects(probe, lambda _peer: pytest.fail("no"), lambda: EPOCH, no_classifier="none"), PEER, 10.0)

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from fairlead_advisor.decide.model import Reason
+from fairlead_advisor.decide.model import DecisionReason
 from fairlead_advisor.decide.transfer import MoverStats, StreamStats
 from fairlead_advisor.record.journal import Entry
 from fairlead_advisor.steer.takeover import what_stands
@@ -46,7 +46,7 @@ def tried(kept: Any) -> Entry:
 )
 def test_the_count_is_the_last_on_record_unless_more_are_open(record: Sequence[Entry], open_now: int, streams: int) -> None:
     _, decision = what_stands(with_open(open_now), record)
-    assert (decision.streams, decision.reason) == (streams, Reason.IN_FORCE)
+    assert (decision.streams, decision.reason) == (streams, DecisionReason.IN_FORCE)
 
 
 def test_what_is_still_missing_is_told() -> None:

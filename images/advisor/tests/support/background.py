@@ -3,7 +3,7 @@
 import numpy as np
 
 from fairlead_advisor.features.series import Floats, Window
-from fairlead_advisor.models.classes import CLASSES
+from fairlead_advisor.models.answer import CLASSES
 from fairlead_advisor.probe.trace import Trace
 from tests.support.traces import trace_of
 

@@ -10,11 +10,11 @@ from fairlead_advisor.decide.background import Background
 from fairlead_advisor.decide.model import BufferLimits
 from fairlead_advisor.decide.transfer import MoverStats, StreamStats, TransportSettings
 from fairlead_advisor.errors import AdvisorError, MoverUnavailableError
-from fairlead_advisor.models.classes import CLASSES
+from fairlead_advisor.models.answer import CLASSES
 from fairlead_advisor.probe.session import Counters
 from fairlead_advisor.probe.socket import Enough, ProbeResult
 from fairlead_advisor.probe.trace import Trace
-from fairlead_advisor.record.board import Board
+from fairlead_advisor.record.board import DecisionBoard
 from fairlead_advisor.record.journal import read_record
 from fairlead_advisor.steer.mover import Peer
 from tests.support.traces import steady
@@ -163,7 +163,7 @@ class QuietPath:
 class Watched:
     clock: Clock
     mover: ModelMover
-    board: Board
+    board: DecisionBoard
     record: Path
     path: QuietPath
 

@@ -9,13 +9,13 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 from fairlead_advisor.features.vector import NAMES
-from fairlead_advisor.models.classes import CLASSES
-from fairlead_advisor.models.metadata import KEY, Metadata, encode
+from fairlead_advisor.models.answer import CLASSES
+from fairlead_advisor.models.metadata import KEY, ModelMetadata, encode
 
-METADATA = Metadata("background", "1.2.3", (10.0,), 0.7, 5.0, "ab" * 32, {"onnx": onnx.__version__})
+METADATA = ModelMetadata("background", "1.2.3", (10.0,), 0.7, 5.0, "ab" * 32, {"onnx": onnx.__version__})
 
 
-def tiny_proto(metadata: Metadata | None = METADATA, weights: np.ndarray | None = None) -> Any:
+def tiny_proto(metadata: ModelMetadata | None = METADATA, weights: np.ndarray | None = None) -> Any:
     """Softmax of a linear map, and the square of the first feature as novelty."""
     matrix = np.zeros((len(NAMES), len(CLASSES)), dtype=np.float32) if weights is None else weights.astype(np.float32)
     nodes = [
@@ -40,7 +40,7 @@ def tiny_proto(metadata: Metadata | None = METADATA, weights: np.ndarray | None 
     return model
 
 
-def tiny_model(metadata: Metadata | None = METADATA, weights: np.ndarray | None = None) -> bytes:
+def tiny_model(metadata: ModelMetadata | None = METADATA, weights: np.ndarray | None = None) -> bytes:
     return bytes(tiny_proto(metadata, weights).SerializeToString(deterministic=True))
 
 

@@ -6,7 +6,7 @@ from lightgbm import LGBMClassifier
 
 from fairlead_advisor.errors import DataError
 from fairlead_advisor.features.vector import NAMES
-from fairlead_advisor.models.metadata import Metadata
+from fairlead_advisor.models.metadata import ModelMetadata
 from fairlead_advisor.models.model import load
 from fairlead_advisor.train.candidates import CANDIDATES, blend
 from fairlead_advisor.train.fit import Fitted, balance, fit
@@ -44,7 +44,7 @@ def fitted() -> Fitted:
 
 
 def exported(found: Fitted) -> bytes:
-    metadata = Metadata("background", "0.0.0", (10.0,), found.minimum_confidence, found.maximum_novelty, "ab", versions())
+    metadata = ModelMetadata("background", "0.0.0", (10.0,), found.minimum_confidence, found.maximum_novelty, "ab", versions())
     return build(found.estimators, found.weights, found.temperature, found.novelty, metadata)
 
 
@@ -67,7 +67,7 @@ def test_every_candidate_says_the_same_in_onnx(weights: dict[str, float]) -> Non
     makers = SMALL | {"network": CANDIDATES["network"]}
     estimators = {name: makers[name](1).fit(rows.features, rows.truth) for name in weights}
     novelty = fit_novelty(rows.features, rows.truth)
-    metadata = Metadata("background", "0.0.0", (10.0,), 0.6, 4.0, "ab", versions())
+    metadata = ModelMetadata("background", "0.0.0", (10.0,), 0.6, 4.0, "ab", versions())
     content = build(estimators, weights, 1.4, novelty, metadata)
     model = load(content, hashlib.sha256(content).hexdigest())
     assert model.metadata == metadata

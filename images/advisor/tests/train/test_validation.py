@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairlead_advisor.errors import DataError
-from fairlead_advisor.train.data import Run
+from fairlead_advisor.train.data import DatasetRun
 from fairlead_advisor.train.validation import folds, groups_of
 from tests.support.traces import steady
 
@@ -22,8 +22,8 @@ def test_no_group_is_on_both_sides_and_every_row_is_tested_once(groups: list[str
     assert sorted(tested) == list(range(len(groups)))
 
 
-def runs(*paths: str) -> list[Run]:
-    return [Run(f"r{number}", path, "B0-C0", "1", "train", steady(2)) for number, path in enumerate(paths)]
+def runs(*paths: str) -> list[DatasetRun]:
+    return [DatasetRun(f"r{number}", path, "B0-C0", "1", "train", steady(2)) for number, path in enumerate(paths)]
 
 
 def test_paths_are_held_out_when_there_are_enough_and_runs_otherwise() -> None:

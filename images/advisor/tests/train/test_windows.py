@@ -3,13 +3,13 @@ import pytest
 
 from fairlead_advisor.features.series import Window
 from fairlead_advisor.features.vector import NAMES
-from fairlead_advisor.models.classes import CLASSES
-from fairlead_advisor.train.data import Run
+from fairlead_advisor.models.answer import CLASSES
+from fairlead_advisor.train.data import DatasetRun
 from fairlead_advisor.train.windows import Cutting, class_within, tabulate, thin
 from tests.support.background import caricature
 from tests.support.traces import steady, trace_of
 
-RUNS = [Run(f"r{number}", "p", name, "1", "train", caricature(name)) for number, name in enumerate(CLASSES)]
+RUNS = [DatasetRun(f"r{number}", "p", name, "1", "train", caricature(name)) for number, name in enumerate(CLASSES)]
 
 
 def test_rows_tell_their_class_run_and_length() -> None:
@@ -28,7 +28,9 @@ def test_the_table_does_not_depend_on_the_number_of_processes() -> None:
 def test_windows_with_a_gap_or_without_answers_are_left_out() -> None:
     gap = trace_of((index * 0.05 + (2 if index >= 100 else 0), 40.0) for index in range(400))
     silent = trace_of((index * 0.05, 40.0 if index > 250 else None) for index in range(400))
-    runs = [Run(name, "p", "B0-C0", "1", "train", trace) for name, trace in (("gap", gap), ("silent", silent), ("good", steady(400)))]
+    runs = [
+        DatasetRun(name, "p", "B0-C0", "1", "train", trace) for name, trace in (("gap", gap), ("silent", silent), ("good", steady(400)))
+    ]
     assert tabulate(runs, (Cutting(10, 10),)).run.tolist() == [0, 1, 2, 2]
     assert len(tabulate([], (Cutting(10, 10),))) == 0
 
@@ -61,10 +63,10 @@ FLOWS = [
     ],
 )
 def test_a_window_of_pausing_flows_is_of_the_class_that_was_sent_in_it(kind: str, start_s: float, class_name: str) -> None:
-    run = Run("r", "p", "B1-C1", "1", "test_kinds", steady(2), {"kind": kind, "flows": FLOWS})
+    run = DatasetRun("r", "p", "B1-C1", "1", "test_kinds", steady(2), {"kind": kind, "flows": FLOWS})
     assert class_within(run, start_s, start_s + 10) == class_name
     for cc, pair in (("bbr", "B1-B1"), ("cubic", "C1-C1")):
-        both = Run(
+        both = DatasetRun(
             "r",
             "p",
             "B1-C1",

@@ -14,7 +14,7 @@ from sklearn.preprocessing import StandardScaler
 from fairlead_advisor.assess.metrics import Scores, confusion, macro_f1
 from fairlead_advisor.features.series import Window
 from fairlead_advisor.features.vector import extract
-from fairlead_advisor.models.classes import CLASSES
+from fairlead_advisor.models.answer import CLASSES
 from fairlead_advisor.models.model import Model
 from fairlead_advisor.train.candidates import boosting
 from fairlead_advisor.train.windows import thin

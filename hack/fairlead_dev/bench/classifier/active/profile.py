@@ -9,9 +9,9 @@ import numpy.typing as npt
 from fairlead_advisor.assess.metrics import Scores, confusion, macro_f1
 from fairlead_advisor.features.series import GRID_HZ, Window, consecutive_windows
 from fairlead_advisor.features.vector import extract
-from fairlead_advisor.models.classes import CLASSES
+from fairlead_advisor.models.answer import CLASSES
 from fairlead_advisor.train.candidates import boosting
-from fairlead_advisor.train.data import Run
+from fairlead_advisor.train.data import DatasetRun
 from fairlead_advisor.train.windows import thin
 from fairlead_dev.bench.classifier.baselines import FOLDS
 
@@ -66,7 +66,7 @@ def by_phase(window: Window, start_s: float) -> Floats:
     return np.concatenate([plain(window, start_s), *parts])
 
 
-def compare(passive: Sequence[Run], active: Sequence[Run], seeds: Sequence[int]) -> Iterator[ProfileResult]:
+def compare(passive: Sequence[DatasetRun], active: Sequence[DatasetRun], seeds: Sequence[int]) -> Iterator[ProfileResult]:
     """The ways of looking, each in FOLDS folds by recording, trained on overlapping windows and tested on others."""
     yield _validated("passive, 10 s", passive, Way(10.0, PHASE_S, plain), seeds)
     yield _validated("active, 10 s", active, Way(10.0, PHASE_S, plain), seeds)
@@ -76,7 +76,7 @@ def compare(passive: Sequence[Run], active: Sequence[Run], seeds: Sequence[int])
     yield _validated("active, 20 s, by phase", active, Way(PROFILE_S, PROFILE_S, by_phase), seeds)
 
 
-def _validated(name: str, runs: Sequence[Run], way: Way, seeds: Sequence[int]) -> ProfileResult:
+def _validated(name: str, runs: Sequence[DatasetRun], way: Way, seeds: Sequence[int]) -> ProfileResult:
     rows, truth, recording, tested = [], [], [], []
     for number, run in enumerate(runs):
         for index, window in enumerate(consecutive_windows(run.trace, way.seconds, way.hop_s)):
@@ -101,7 +101,7 @@ def _validated(name: str, runs: Sequence[Run], way: Way, seeds: Sequence[int]) -
     return ProfileResult(name, int(whole.sum()), float(f1.mean()), spread[0], float(bbr.mean()), spread[1])
 
 
-def _folds(runs: Sequence[Run]) -> npt.NDArray[np.intp]:
+def _folds(runs: Sequence[DatasetRun]) -> npt.NDArray[np.intp]:
     """The fold of each run: recordings of one seed together, so that every fold has every class."""
     seen: dict[str, int] = {}
     folds = []

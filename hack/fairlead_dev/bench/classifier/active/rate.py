@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fairlead_advisor.train.candidates import boosting
-from fairlead_advisor.train.data import Run
+from fairlead_advisor.train.data import DatasetRun
 from fairlead_advisor.train.fit import balance
 from fairlead_advisor.train.run import TRAINING_CUTTINGS
 from fairlead_advisor.train.windows import Table, tabulate
@@ -26,7 +26,7 @@ def with_rate(features: Features, seconds: Floats, rate_bps: Floats) -> Features
     return np.hstack([features, np.array(rows, dtype=np.float32)])
 
 
-def answers(runs: Sequence[Run], looks: BurstSamples, seeds: Sequence[int], jobs: int = 1) -> tuple[list[Floats], list[Floats]]:
+def answers(runs: Sequence[DatasetRun], looks: BurstSamples, seeds: Sequence[int], jobs: int = 1) -> tuple[list[Floats], list[Floats]]:
     """Probabilities for `looks` without and with the rate, for every seed, learnt from `runs`.
 
     Rates in training are blurred by what trains are off by, so that none is taken for exact. Where trains said nothing the median stands.
@@ -45,7 +45,7 @@ def answers(runs: Sequence[Run], looks: BurstSamples, seeds: Sequence[int], jobs
     return without, rated
 
 
-def _rates(runs: Sequence[Run], table: Table) -> Floats:
+def _rates(runs: Sequence[DatasetRun], table: Table) -> Floats:
     return np.array([runs[number].about["rate_bps"] for number in table.run], dtype=np.float64)
 
 

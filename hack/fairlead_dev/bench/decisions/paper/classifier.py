@@ -13,8 +13,8 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from fairlead_advisor.models.classes import CLASSES
-from fairlead_advisor.train.data import Run
+from fairlead_advisor.models.answer import CLASSES
+from fairlead_advisor.train.data import DatasetRun
 from fairlead_dev.bench.classifier.dtw import neighbours
 from fairlead_dev.bench.classifier.sampling import windows
 from fairlead_dev.bench.decisions.matrix import right_choice
@@ -34,7 +34,7 @@ class Training:
     truth: npt.NDArray[np.intp]
 
 
-def training_of(runs: Sequence[Run]) -> Training:
+def training_of(runs: Sequence[DatasetRun]) -> Training:
     """Every window of the runs that do not overlap, in the paper's sampling."""
     samples = windows(runs, WINDOW_SAMPLES)
     return Training(samples.queue_ms, samples.truth)

@@ -4,8 +4,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fairlead_advisor.models.classes import CLASSES
-from fairlead_advisor.train.data import Run
+from fairlead_advisor.models.answer import CLASSES
+from fairlead_advisor.train.data import DatasetRun
 from fairlead_dev.bench.decisions.paper.classifier import (
     Training,
     choose,
@@ -54,7 +54,7 @@ def test_bbr_answers_bbr_and_no_answer_is_safe(background: str | None, control: 
 
 
 def test_training_comes_from_recordings_and_travels_in_a_file(tmp_path: Path) -> None:
-    runs = [Run(name, "p", name, "1", "train", caricature(name, seconds=40, rate_hz=50, base_ms=100, seed=1)) for name in CLASSES]
+    runs = [DatasetRun(name, "p", name, "1", "train", caricature(name, seconds=40, rate_hz=50, base_ms=100, seed=1)) for name in CLASSES]
     training = training_of(runs)
     assert training.queue_ms.shape == (4 * len(CLASSES), 10)
     save_training(tmp_path / "training.npz", training)

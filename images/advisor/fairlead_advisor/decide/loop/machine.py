@@ -16,7 +16,7 @@ from fairlead_advisor.decide.loop.messages import (
     TransportFailed,
     TransportRefused,
 )
-from fairlead_advisor.decide.loop.observe import Sample, held_back, limits_now, observe, rtt_floor, sight
+from fairlead_advisor.decide.loop.observe import StatsReading, held_back, limits_now, observe, path_sample, rtt_floor
 from fairlead_advisor.decide.loop.state import (
     AwaitsBuffers,
     AwaitsDenial,
@@ -25,8 +25,8 @@ from fairlead_advisor.decide.loop.state import (
     AwaitsReturn,
     AwaitsStreams,
     AwaitsSwitch,
+    LoopStage,
     LoopState,
-    Stage,
     Totals,
     Turn,
 )
@@ -72,7 +72,7 @@ def _sampled(state: LoopState, event: Sampled, now_s: float) -> tuple[LoopState,
     stats = event.stats
     if stats.stage != TRANSFERRING or not stats.streams:
         return replace(state, before=None), ()
-    sample, before = Sample(now_s, stats), state.before
+    sample, before = StatsReading(now_s, stats), state.before
     state = replace(state, before=sample, limits=limits_now(state.limits, stats))
     if before is None or sample.at_s <= before.at_s:
         return state, ()
@@ -85,29 +85,29 @@ def _sampled(state: LoopState, event: Sampled, now_s: float) -> tuple[LoopState,
     if before.at_s < state.interrupted_s:
         # Counted, but nothing to learn from: for a part of it data stood still.
         return state, report
-    tick = Tick(stats, seen, held, sight(seen, event.rtts_ms), event.answered_ratio)
-    return _through_stages(Turn(state, report, Stage.MONITOR), tick, now_s)
+    tick = Tick(stats, seen, held, path_sample(seen, event.rtts_ms), event.answered_ratio)
+    return _through_stages(Turn(state, report, LoopStage.MONITOR), tick, now_s)
 
 
 def _through_stages(turn: Turn, tick: Tick, now_s: float) -> tuple[LoopState, tuple[Action, ...]]:
     state, actions, stage = turn
-    while stage not in (Stage.WAITING, Stage.DONE):
+    while stage not in (LoopStage.WAITING, LoopStage.DONE):
         state, more, stage = _stage(stage, state, tick, now_s)
         actions += more
     return state, actions
 
 
-def _stage(stage: Stage, state: LoopState, tick: Tick, now_s: float) -> Turn:
+def _stage(stage: LoopStage, state: LoopState, tick: Tick, now_s: float) -> Turn:
     match stage:
-        case Stage.MONITOR:
+        case LoopStage.MONITOR:
             return monitoring.follow(state, tick)
-        case Stage.BUFFERS:
+        case LoopStage.BUFFERS:
             return sending.adapt_buffers(state, tick)
-        case Stage.STREAMS:
+        case LoopStage.STREAMS:
             return sending.search_streams(state, tick)
-        case Stage.PUBLICATION:
+        case LoopStage.PUBLICATION:
             return sending.publish_streams(state, tick)
-        case Stage.INTERRUPTED:
+        case LoopStage.INTERRUPTED:
             return sending.interrupt_streams(state, tick, now_s)
         case _:
             raise AssertionError(f"{stage} is no stage to pass")

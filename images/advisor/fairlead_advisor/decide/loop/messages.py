@@ -3,11 +3,11 @@
 from dataclasses import dataclass
 
 from fairlead_advisor.decide.background import Background
-from fairlead_advisor.decide.looking.scene import Sight
 from fairlead_advisor.decide.loop.observe import HeldBack
 from fairlead_advisor.decide.model import Decision, PathMeasurement
-from fairlead_advisor.decide.optimizer import Observation, Outcome
-from fairlead_advisor.decide.switching import Switch, Verdict
+from fairlead_advisor.decide.monitor.change_detector import PathSample
+from fairlead_advisor.decide.optimizer import CountTrial, Observation
+from fairlead_advisor.decide.switching import ControlSwitch, SwitchVerdict
 from fairlead_advisor.decide.transfer import MoverStats, TransportSettings
 
 ANSWERED_WITHIN_S = 10.0
@@ -119,7 +119,7 @@ class ReportObservation:
 class ReportStreams:
     """A stream count was tried."""
 
-    outcome: Outcome
+    outcome: CountTrial
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,14 +127,14 @@ class ReportSwitch:
     """The congestion control of the live sockets was switched."""
 
     before: str
-    switch: Switch
+    switch: ControlSwitch
 
 
 @dataclass(frozen=True, slots=True)
 class ReportVerdict:
     """The trial of a switch is over."""
 
-    verdict: Verdict
+    verdict: SwitchVerdict
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,5 +182,5 @@ class Tick:
     stats: MoverStats
     seen: Observation
     held: HeldBack | None
-    sight: Sight
+    sample: PathSample
     answered_ratio: float

@@ -5,10 +5,6 @@ from dataclasses import replace
 from typing import Any
 
 from fairlead_advisor.decide.background import Background, pool
-from fairlead_advisor.decide.looking import caps, policy, scene
-from fairlead_advisor.decide.looking.caps import Span
-from fairlead_advisor.decide.looking.policy import Why
-from fairlead_advisor.decide.looking.scene import Change
 from fairlead_advisor.decide.loop import loaded
 from fairlead_advisor.decide.loop.messages import (
     Action,
@@ -33,16 +29,20 @@ from fairlead_advisor.decide.loop.state import (
     AwaitsProbe,
     AwaitsReturn,
     AwaitsSwitch,
+    LoopStage,
     LoopState,
     ProbeJudgement,
-    Stage,
     Turn,
     poolable,
 )
-from fairlead_advisor.decide.model import DEFAULT_CONGESTION_CONTROL, Decision, Measured, Reason, Tried
+from fairlead_advisor.decide.model import DEFAULT_CONGESTION_CONTROL, Decision, DecisionReason, MeasuredGain, TriedControl
+from fairlead_advisor.decide.monitor import caps, change_detector, probe_budget
+from fairlead_advisor.decide.monitor.caps import CapRange
+from fairlead_advisor.decide.monitor.change_detector import PathChange
+from fairlead_advisor.decide.monitor.probe_budget import ProbeReason
 from fairlead_advisor.decide.optimizer import FLOWING_BPS, Observation
 from fairlead_advisor.decide.rule import decide, instead
-from fairlead_advisor.decide.switching import SwitchStep, Verdict, answer, prove
+from fairlead_advisor.decide.switching import SwitchStep, SwitchVerdict, answer, prove
 from fairlead_advisor.decide.transfer import TransportSettings
 
 # The echo must answer now: a paused probe without answers would cost its time for nothing.
@@ -57,13 +57,13 @@ _MOST_RATIO = 4.0
 # As long as a window: all of it is from after the step.
 _DENIED_S = 10.0
 
-_ANYTHING = Change(policy.OVERWHELMING, 1.0, "")
+_ANYTHING = PathChange(probe_budget.OVERWHELMING, 1.0, "")
 
 
 def follow(state: LoopState, tick: Tick) -> Turn:
     """Takes a sample in, and classifies beside the data when that is due."""
     state = _recapped(state, tick)
-    detector = scene.see(state.monitor.detector, tick.sight)
+    detector = change_detector.add_sample(state.monitor.detector, tick.sample)
     denied_from_s = math.inf if detector.change is None else state.monitor.denied_from_s
     state = _with(state, detector=detector, alert=False, denied_from_s=denied_from_s)
     if not _can_act_on_loaded(state, tick) or state.monitor.loaded is None:
@@ -71,7 +71,7 @@ def follow(state: LoopState, tick: Tick) -> Turn:
     classification, due = loaded.due(state.monitor.loaded, tick.seen.at_s, tick.seen.streams)
     state = _with(state, loaded=classification)
     if due:
-        return Turn(replace(state, pending=AwaitsLoaded(tick)), (Classify(classification.window_s),), Stage.WAITING)
+        return Turn(replace(state, pending=AwaitsLoaded(tick)), (Classify(classification.window_s),), LoopStage.WAITING)
     return _weigh(state, tick, loaded.contradiction(classification, state.decision.background))
 
 
@@ -96,10 +96,10 @@ def _recapped(state: LoopState, tick: Tick) -> LoopState:
     span = caps.moved(monitor.caps, monitor.cap_bps, cap_bps, monitor.detector.goodput_bps or tick.seen.goodput_bps)
     if not span.wide:
         return _with(state, caps=span, cap_bps=cap_bps)
-    return _with(state, caps=Span(), cap_bps=cap_bps, recapped=True, detector=_new_detector(state, tick.seen.at_s))
+    return _with(state, caps=CapRange(), cap_bps=cap_bps, recapped=True, detector=_new_detector(state, tick.seen.at_s))
 
 
-def _weigh(state: LoopState, tick: Tick, heard: str) -> Turn:
+def _weigh(state: LoopState, tick: Tick, contradicted: str) -> Turn:
     """Whether to end a switch's trial, or to probe; `heard` is what loaded classification contradicts."""
     if state.monitor.on_trial:
         return _prove(state, tick)
@@ -107,17 +107,19 @@ def _weigh(state: LoopState, tick: Tick, heard: str) -> Turn:
     if actions:
         state = _with(state, warned=True)
     if not able:
-        return Turn(state, actions, Stage.BUFFERS)
+        return Turn(state, actions, LoopStage.BUFFERS)
     change = state.monitor.detector.change
     if state.monitor.tries_more_streams and (change is None or change.goodput_ratio > _LESS_IN_SPITE_OF_MORE):
-        return Turn(state, (), Stage.BUFFERS)
-    why = policy.due(state.monitor.budget, tick.seen.at_s, change, heard=bool(heard))
-    if why is not Why.CHANGED or change is None:
-        return _probe_if(state, tick, why, change, heard)
+        return Turn(state, (), LoopStage.BUFFERS)
+    why = probe_budget.due(state.monitor.budget, tick.seen.at_s, change, contradicted=bool(contradicted))
+    if why is not ProbeReason.CHANGED or change is None:
+        return _probe_if(state, tick, why, change, contradicted)
     classification = state.monitor.loaded
     if classification is not None and loaded.may_deny(classification, tick.seen.at_s, tick.seen.streams):
-        return Turn(replace(state, pending=AwaitsDenial(tick, heard, change)), (Classify(classification.shortest_s),), Stage.WAITING)
-    return _probe_if(_with(state, denied_from_s=math.inf), tick, why, change, heard)
+        return Turn(
+            replace(state, pending=AwaitsDenial(tick, contradicted, change)), (Classify(classification.shortest_s),), LoopStage.WAITING
+        )
+    return _probe_if(_with(state, denied_from_s=math.inf), tick, why, change, contradicted)
 
 
 def _can_probe(state: LoopState, tick: Tick) -> tuple[bool, tuple[Action, ...]]:
@@ -138,27 +140,27 @@ def denial_classified(state: LoopState, pending: AwaitsDenial, event: Classified
     classification, denied = loaded.denied(state.monitor.loaded, at_s, tick.seen.streams, event.background, failed=event.failed)
     state = _with(state, loaded=classification)
     if not denied:
-        return _probe_if(_with(state, denied_from_s=math.inf), tick, Why.CHANGED, pending.change, pending.heard)
+        return _probe_if(_with(state, denied_from_s=math.inf), tick, ProbeReason.CHANGED, pending.change, pending.contradicted)
     denied_from_s = min(state.monitor.denied_from_s, at_s)
     state = _with(state, denied_from_s=denied_from_s)
     if at_s - denied_from_s >= _DENIED_S:
-        state = _with(state, denied_from_s=math.inf, detector=scene.resume(state.monitor.detector, at_s, state.floor_s))
-    why = policy.due(state.monitor.budget, at_s, None, heard=bool(pending.heard))
-    return _probe_if(state, tick, why, None, pending.heard)
+        state = _with(state, denied_from_s=math.inf, detector=change_detector.resume(state.monitor.detector, at_s, state.floor_s))
+    why = probe_budget.due(state.monitor.budget, at_s, None, contradicted=bool(pending.contradicted))
+    return _probe_if(state, tick, why, None, pending.contradicted)
 
 
-def _probe_if(state: LoopState, tick: Tick, why: Why | None, change: Change | None, heard: str) -> Turn:
+def _probe_if(state: LoopState, tick: Tick, why: ProbeReason | None, change: PathChange | None, contradicted: str) -> Turn:
     detector = state.monitor.detector
-    if why is Why.OLD and not detector.settled:
+    if why is ProbeReason.OLD and not detector.settled:
         # A switch is compared with what there was before it: not with windows that still grow.
-        return Turn(state, (), Stage.BUFFERS)
+        return Turn(state, (), LoopStage.BUFFERS)
     if why is None:
         # A single sample that stands out may be the beginning of what would be worth a probe.
-        alert = detector.hint and policy.due(state.monitor.budget, tick.seen.at_s, _ANYTHING) is not None
-        return Turn(_with(state, alert=alert), (), Stage.BUFFERS)
-    story = heard if why is Why.HEARD else change.told if change else str(why)
+        alert = detector.hint and probe_budget.due(state.monitor.budget, tick.seen.at_s, _ANYTHING) is not None
+        return Turn(_with(state, alert=alert), (), LoopStage.BUFFERS)
+    story = contradicted if why is ProbeReason.CONTRADICTED else change.told if change else str(why)
     pending = AwaitsProbe(tick, why, story, _had_bps(detector, change, tick.seen))
-    return Turn(replace(_with(state, unanswered=False), pending=pending), (ProbePaused(),), Stage.WAITING)
+    return Turn(replace(_with(state, unanswered=False), pending=pending), (ProbePaused(),), LoopStage.WAITING)
 
 
 def probed(state: LoopState, pending: AwaitsProbe, event: ProbeFinished, now_s: float) -> Turn:
@@ -171,7 +173,7 @@ def probed(state: LoopState, pending: AwaitsProbe, event: ProbeFinished, now_s: 
         floor_s = min((s for s in (state.floor_s, path.rtt_minimum_s) if s is not None), default=None)
         state = replace(state, floor_s=floor_s)
         decision = decide(path, state.limits, background, state.history)
-        if decision.reason is Reason.CLASSIFIED:
+        if decision.reason is DecisionReason.CLASSIFIED:
             told = f"a quiet look, since {pending.why}{f': {pending.story}' if pending.story != pending.why else ''}"
             step = answer(state.monitor.switching, now_s, decision.congestion_control, pending.goodput_bps, told)
             state = replace(state, path=path)
@@ -181,7 +183,7 @@ def probed(state: LoopState, pending: AwaitsProbe, event: ProbeFinished, now_s: 
     if step.switch is None:
         return _conclude(state, judgement, (), news=False)
     wanted = TransportSettings(step.switch.to, None)
-    return Turn(replace(state, pending=AwaitsSwitch(judgement)), (SetTransport(wanted),), Stage.WAITING)
+    return Turn(replace(state, pending=AwaitsSwitch(judgement)), (SetTransport(wanted),), LoopStage.WAITING)
 
 
 def switch_answered(state: LoopState, pending: AwaitsSwitch, event: TransportAnswer) -> Turn:
@@ -190,13 +192,13 @@ def switch_answered(state: LoopState, pending: AwaitsSwitch, event: TransportAns
     return _conclude(state, pending.judgement, actions, news=news)
 
 
-def _pooled(state: LoopState, why: Why, event: ProbeFinished) -> tuple[LoopState, Background | None]:
+def _pooled(state: LoopState, why: ProbeReason, event: ProbeFinished) -> tuple[LoopState, Background | None]:
     """The answer, pooled with earlier unsure ones of the same scene: the second step for a path that one window cannot tell."""
     found = event.background
     if found is None:
         return state, None
     # Loaded classification is of the same scene, which the last answer was wrong or unsure of.
-    earlier = state.monitor.unsure if why in (Why.UNSURE, Why.HEARD) else ()
+    earlier = state.monitor.unsure if why in (ProbeReason.UNSURE, ProbeReason.CONTRADICTED) else ()
     together = pool((*earlier, found))
     return _with(state, unsure=(*earlier, *poolable(found))[-2:] if together.abstained else ()), together
 
@@ -204,11 +206,11 @@ def _pooled(state: LoopState, why: Why, event: ProbeFinished) -> tuple[LoopState
 def _conclude(state: LoopState, judgement: ProbeJudgement, switched: tuple[Action, ...], *, news: bool) -> Turn:
     """Pays for the probe, reports it, and publishes what follows from it."""
     decision, at_s, finished = judgement.decision, judgement.at_s, judgement.finished
-    sure = None if decision is None else decision.reason is Reason.CLASSIFIED
-    cost_s = policy.price_s(finished.paused_s, judgement.change)
+    sure = None if decision is None else decision.reason is DecisionReason.CLASSIFIED
+    cost_s = probe_budget.price_s(finished.paused_s, judgement.change)
     # What a sure answer spoke for and could not have is asked for again: no step may ever come that shows it.
     barred_until_s = None if decision is None else _barred_until_s(state, decision.congestion_control, at_s)
-    budget = policy.looked(state.monitor.budget, judgement.why, at_s, cost_s, news=news, sure=sure, barred_until_s=barred_until_s)
+    budget = probe_budget.probed(state.monitor.budget, judgement.why, at_s, cost_s, news=news, sure=sure, barred_until_s=barred_until_s)
     state = _with(state, budget=budget)
     report = ReportProbe(str(judgement.why), judgement.story, finished.paused_s, judgement.background, bool(sure), news, finished.failure)
     actions: tuple[Action, ...] = (*switched, report)
@@ -219,13 +221,13 @@ def _conclude(state: LoopState, judgement: ProbeJudgement, switched: tuple[Actio
         told = switch.why if news and switch else f"{stays} after a quiet look"
         state, publication = _published(state, decision, told=told, why_not=_why_not(state, other, at_s))
         actions += (publication,)
-    elif decision is not None and finished.path is not None and state.decision.reason is Reason.KNOWN:
+    elif decision is not None and finished.path is not None and state.decision.reason is DecisionReason.KNOWN:
         # Doubt of our own about what an earlier transfer was sure of: the next transfer must not be given the latter.
         state = replace(state, path=finished.path)
         told = "it stays after a quiet look that left doubt"
         state, publication = _published(state, decision, told=told, why_not="an unsure answer alters nothing")
         actions += (publication,)
-    return Turn(begin_anew(state, at_s) if news else _resumed(state, at_s), actions, Stage.INTERRUPTED)
+    return Turn(begin_anew(state, at_s) if news else _resumed(state, at_s), actions, LoopStage.INTERRUPTED)
 
 
 def _switched(state: LoopState, step: SwitchStep, event: TransportAnswer) -> tuple[LoopState, tuple[Action, ...], bool]:
@@ -244,10 +246,10 @@ def _prove(state: LoopState, tick: Tick) -> Turn:
     step = prove(state.monitor.switching, seen.at_s, seen.seconds, seen.goodput_bps, caps.reachable_bps(state.monitor.cap_bps))
     if step.switch is not None:
         wanted = TransportSettings(step.switch.to, None)
-        return Turn(replace(state, pending=AwaitsReturn(tick, step)), (SetTransport(wanted),), Stage.WAITING)
+        return Turn(replace(state, pending=AwaitsReturn(tick, step)), (SetTransport(wanted),), LoopStage.WAITING)
     recapped = state.monitor.recapped
     state, actions = _judged(_with(state, switching=step.state), step.verdict, recapped=recapped)
-    return Turn(state, actions, Stage.BUFFERS)
+    return Turn(state, actions, LoopStage.BUFFERS)
 
 
 def return_answered(state: LoopState, pending: AwaitsReturn, event: TransportAnswer) -> Turn:
@@ -257,31 +259,31 @@ def return_answered(state: LoopState, pending: AwaitsReturn, event: TransportAns
     state, switched, done = _switched(state, pending.step, event)
     if not done:
         # The trial goes on, and is judged again with the next stretch.
-        return Turn(state, switched, Stage.BUFFERS)
+        return Turn(state, switched, LoopStage.BUFFERS)
     state, judged = _judged(state, pending.step.verdict, recapped=recapped)
     # What the classifier answered stands beside what was measured against it.
     objections = {**state.monitor.objections, state.decision.congestion_control: switch.why}
     state = _with(state, objections=objections)
     state, publication = _published(state, state.decision, told=switch.why, why_not=switch.why)
-    return Turn(begin_anew(state, pending.tick.seen.at_s), (*switched, *judged, publication), Stage.INTERRUPTED)
+    return Turn(begin_anew(state, pending.tick.seen.at_s), (*switched, *judged, publication), LoopStage.INTERRUPTED)
 
 
-def _judged(state: LoopState, verdict: Verdict | None, *, recapped: bool) -> tuple[LoopState, tuple[Action, ...]]:
+def _judged(state: LoopState, verdict: SwitchVerdict | None, *, recapped: bool) -> tuple[LoopState, tuple[Action, ...]]:
     """Remembers what a switch was worth, unless another cap made another transfer of it meanwhile."""
     if verdict is None:
         return state, ()
     return state if recapped else _remembered(state, verdict), (ReportVerdict(verdict),)
 
 
-def _remembered(state: LoopState, verdict: Verdict) -> LoopState:
+def _remembered(state: LoopState, verdict: SwitchVerdict) -> LoopState:
     background, history = state.decision.background, state.history
     # A switch back to the safe default may give share away on purpose: it does not measure what the other one is worth.
     if verdict.before != DEFAULT_CONGESTION_CONTROL or background is None:
         return state
-    tried = Tried(verdict.congestion_control, background.has_bbr)
-    old = history.measured.get(tried, Measured(0, 1.0))
+    tried = TriedControl(verdict.congestion_control, background.has_bbr)
+    old = history.measured.get(tried, MeasuredGain(0, 1.0))
     mean = (old.count * old.goodput_ratio + min(verdict.goodput_ratio, _MOST_RATIO)) / (old.count + 1)
-    return replace(state, history=replace(history, measured={**history.measured, tried: Measured(old.count + 1, mean)}))
+    return replace(state, history=replace(history, measured={**history.measured, tried: MeasuredGain(old.count + 1, mean)}))
 
 
 def _barred_until_s(state: LoopState, wanted: str, now_s: float) -> float | None:
@@ -320,27 +322,27 @@ def streams_tried(state: LoopState, now_s: float, more: int) -> LoopState:
     """So many `more` streams than stand are being tried, or fewer; 0 when none are."""
     state = _with(state, tries_more_streams=more > 0)
     # The streams that leave take their windows along, which looks like somebody who came.
-    return _with(state, detector=scene.pause(state.monitor.detector, now_s)) if more < 0 else state
+    return _with(state, detector=change_detector.pause(state.monitor.detector, now_s)) if more < 0 else state
 
 
 def _resumed(state: LoopState, now_s: float) -> LoopState:
     classification = state.monitor.loaded
     return _with(
         state,
-        detector=scene.resume(state.monitor.detector, now_s, state.floor_s),
+        detector=change_detector.resume(state.monitor.detector, now_s, state.floor_s),
         loaded=None if classification is None else loaded.resume(classification, now_s),
     )
 
 
-def _new_detector(state: LoopState, now_s: float) -> scene.Scene:
-    return scene.begin(now_s, state.floor_s, policy.awaited(state.monitor.in_force))
+def _new_detector(state: LoopState, now_s: float) -> change_detector.ChangeDetector:
+    return change_detector.begin(now_s, state.floor_s, probe_budget.awaited(state.monitor.in_force))
 
 
 def _with(state: LoopState, **changes: Any) -> LoopState:
     return replace(state, monitor=replace(state.monitor, **changes))
 
 
-def _had_bps(known: scene.Scene, change: Change | None, seen: Observation) -> float:
+def _had_bps(known: change_detector.ChangeDetector, change: PathChange | None, seen: Observation) -> float:
     """What a switch is compared with: while somebody pushes in, the mean of the last seconds is of a time that is over."""
     mean_bps = known.goodput_bps or seen.goodput_bps
     falls = change is not None and change.goodput_ratio < 1 and seen.goodput_bps >= FLOWING_BPS

@@ -4,9 +4,9 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from fairlead_advisor.decide.looking.caps import reachable_bps
-from fairlead_advisor.decide.looking.scene import Sight
-from fairlead_advisor.decide.model import Limits
+from fairlead_advisor.decide.model import TransportLimits
+from fairlead_advisor.decide.monitor.caps import reachable_bps
+from fairlead_advisor.decide.monitor.change_detector import PathSample
 from fairlead_advisor.decide.optimizer import Observation
 from fairlead_advisor.decide.transfer import MoverStats, StreamStats
 
@@ -18,7 +18,7 @@ _LEAST_QUEUE_S = 0.001
 
 
 @dataclass(frozen=True, slots=True)
-class Sample:
+class StatsReading:
     """An answer of the mover at `at_s` on a monotonic clock."""
 
     at_s: float
@@ -49,7 +49,7 @@ class HeldBack:
         return self.receive_window_s / self.busy_s if self.busy_s > 0 else 0.0
 
 
-def held_back(before: Sample, after: Sample) -> HeldBack | None:
+def held_back(before: StatsReading, after: StatsReading) -> HeldBack | None:
     """Between two samples, by the kernel's clocks of each connection; None from a mover that does not tell."""
     known = {stream.number: stream for stream in before.stats.streams}
     total: HeldBack | None = None
@@ -67,7 +67,7 @@ def held_back(before: Sample, after: Sample) -> HeldBack | None:
     return total
 
 
-def limits_now(limits: Limits, stats: MoverStats) -> Limits:
+def limits_now(limits: TransportLimits, stats: MoverStats) -> TransportLimits:
     """`limits` with what the mover says now of its kernel, its cap and its buffers."""
     return replace(limits, available=stats.available_congestion_controls, cap_bps=stats.cap_bps, buffers=stats.buffers)
 
@@ -78,7 +78,7 @@ def rtt_floor(known_s: Iterable[float | None], stats: MoverStats, rtts_ms: Seque
     return min((rtt_s for rtt_s in candidates if rtt_s is not None and rtt_s > 0), default=None)
 
 
-def observe(before: Sample, after: Sample, rtts_ms: Sequence[float], floor_s: float | None) -> Observation:
+def observe(before: StatsReading, after: StatsReading, rtts_ms: Sequence[float], floor_s: float | None) -> Observation:
     """The transfer between two samples. `rtts_ms` are the answered echo requests meanwhile, `floor_s` the least RTT of the path."""
     seconds = after.at_s - before.at_s
     known = {stream.number: stream for stream in before.stats.streams}
@@ -102,10 +102,10 @@ def observe(before: Sample, after: Sample, rtts_ms: Sequence[float], floor_s: fl
     )
 
 
-def sight(seen: Observation, rtts_ms: Sequence[float]) -> Sight:
+def path_sample(seen: Observation, rtts_ms: Sequence[float]) -> PathSample:
     """What the comparison with earlier looks at; `rtts_ms` are the answered echo requests meanwhile."""
     low_ms, high_ms = _tenth_and_ninetieth(sorted(rtts_ms)) if rtts_ms else (None, None)
-    return Sight(
+    return PathSample(
         at_s=seen.at_s,
         seconds=seen.seconds,
         goodput_bps=seen.goodput_bps,

@@ -14,7 +14,7 @@ from fairlead_advisor.decide.loop.messages import (
     TransportApplied,
     TransportRefused,
 )
-from fairlead_advisor.decide.model import Decision, History, Limits, PathMeasurement
+from fairlead_advisor.decide.model import Decision, History, PathMeasurement, TransportLimits
 from fairlead_advisor.decide.rule import decide
 from fairlead_advisor.decide.transfer import TransportSettings
 
@@ -45,7 +45,7 @@ class Opening:
 
     path: PathMeasurement
     background: Background | None
-    limits: Limits
+    limits: TransportLimits
     history: History
     decision: Decision
     story: str
@@ -53,7 +53,7 @@ class Opening:
     left: frozenset[str] = frozenset()
 
 
-def begin(path: PathMeasurement, background: Background | None, limits: Limits, history: History, story: str = "") -> OpeningStep:
+def begin(path: PathMeasurement, background: Background | None, limits: TransportLimits, history: History, story: str = "") -> OpeningStep:
     """Decides; `story` is what went wrong while the path was probed."""
     decision = decide(path, limits, background, history)
     state = Opening(path, background, limits, history, decision, story)

@@ -18,7 +18,7 @@ from fairlead_advisor.decide.loop.messages import (
     TransportRefused,
     Warn,
 )
-from fairlead_advisor.decide.loop.state import AwaitsBuffers, AwaitsStreams, BufferRequests, LoopState, Stage, Turn
+from fairlead_advisor.decide.loop.state import AwaitsBuffers, AwaitsStreams, BufferRequests, LoopStage, LoopState, Turn
 from fairlead_advisor.decide.model import Decision
 from fairlead_advisor.decide.rule import counted
 from fairlead_advisor.decide.transfer import TransportSettings
@@ -39,17 +39,17 @@ def adapt_buffers(state: LoopState, tick: Tick) -> Turn:
     host, rtts_s, seen = tick.stats.buffers, tick.stats.rtts_s, tick.seen
     requests = state.buffers
     if state.monitor.on_trial or host is None or not rtts_s or not seen.streams or seen.at_s < requests.not_before_s:
-        return Turn(state, (), Stage.STREAMS)
+        return Turn(state, (), LoopStage.STREAMS)
     choice = buffers.choose(buffers.needed_bytes(seen.goodput_bps, statistics.fmean(rtts_s), seen.streams), host)
     wanted = choice.in_force_bytes
     if wanted is not None and wanted != host.set_bytes:
         pending = AwaitsBuffers(tick, choice, host.set_bytes, wanted)
-        return Turn(replace(state, pending=pending), (SetTransport(TransportSettings(None, None, wanted)),), Stage.WAITING)
+        return Turn(replace(state, pending=pending), (SetTransport(TransportSettings(None, None, wanted)),), LoopStage.WAITING)
     holds_back = tick.held is not None and tick.held.send_buffer_ratio >= HELD_BACK_RATIO
     if not choice.short or requests.warned or not holds_back:
-        return Turn(state, (), Stage.STREAMS)
+        return Turn(state, (), LoopStage.STREAMS)
     state, publication = _with_buffers(replace(state, buffers=replace(requests, warned=True)), choice)
-    return Turn(state, (Warn(choice.told), publication), Stage.STREAMS)
+    return Turn(state, (Warn(choice.told), publication), LoopStage.STREAMS)
 
 
 def buffers_answered(state: LoopState, pending: AwaitsBuffers, event: TransportAnswer) -> Turn:
@@ -57,12 +57,12 @@ def buffers_answered(state: LoopState, pending: AwaitsBuffers, event: TransportA
     at_s = pending.tick.seen.at_s
     if not isinstance(event, TransportApplied):
         requests = BufferRequests(at_s + REFUSED_S, state.buffers.warned)
-        return Turn(replace(state, buffers=requests), (Warn(f"the send buffers stay as they are: {event.message}"),), Stage.STREAMS)
+        return Turn(replace(state, buffers=requests), (Warn(f"the send buffers stay as they are: {event.message}"),), LoopStage.STREAMS)
     state = replace(state, buffers=BufferRequests(at_s + BUFFER_PERIOD_S, state.buffers.warned))
     choice = pending.choice
     report = ReportBuffers(pending.before, pending.after, choice.needed_bytes or pending.after, choice.told)
     state, publication = _with_buffers(state, choice)
-    return Turn(state, (report, publication), Stage.STREAMS)
+    return Turn(state, (report, publication), LoopStage.STREAMS)
 
 
 def _with_buffers(state: LoopState, choice: BufferChoice) -> tuple[LoopState, Action]:
@@ -85,7 +85,7 @@ def search_streams(state: LoopState, tick: Tick) -> Turn:
         search = _search_from(state, state.decision.streams if state.applied else tick.seen.streams, tick.seen.at_s)
         state = replace(state, search=search)
     if state.monitor.on_trial or (state.monitor.alert and search.trial is None):
-        return Turn(state, (), Stage.PUBLICATION)
+        return Turn(state, (), LoopStage.PUBLICATION)
     step = optimizer.step(search, tick.seen)
     state, outcome = replace(state, search=step.state), step.outcome
     moved = outcome is not None and outcome.kept != outcome.base.streams
@@ -93,21 +93,23 @@ def search_streams(state: LoopState, tick: Tick) -> Turn:
         state = replace(state, why_streams=outcome.why)
     reports = () if outcome is None else (ReportStreams(outcome),)
     if step.change is None:
-        return Turn(_with_trial(state, tick, moved=moved), reports, Stage.PUBLICATION)
-    pending = AwaitsStreams(tick, step.change, moved, Stage.PUBLICATION)
-    return Turn(replace(state, pending=pending), (*reports, _set_streams(step.change)), Stage.WAITING)
+        return Turn(_with_trial(state, tick, moved=moved), reports, LoopStage.PUBLICATION)
+    pending = AwaitsStreams(tick, step.change, moved, LoopStage.PUBLICATION)
+    return Turn(replace(state, pending=pending), (*reports, _set_streams(step.change)), LoopStage.WAITING)
 
 
 def interrupt_streams(state: LoopState, tick: Tick, now_s: float) -> Turn:
     """Data were held back, or another congestion control is in force: what was being measured is measured anew."""
     state = replace(state, interrupted_s=now_s)
     if state.search is None:
-        return Turn(state, (), Stage.DONE)
+        return Turn(state, (), LoopStage.DONE)
     step = optimizer.resumed(state.search, now_s)
     state = replace(state, search=_search_from(state, step.state.streams, now_s) if state.monitor.on_trial else step.state)
     if step.change is None:
-        return Turn(state, (), Stage.DONE)
-    return Turn(replace(state, pending=AwaitsStreams(tick, step.change, False, Stage.DONE)), (_set_streams(step.change),), Stage.WAITING)
+        return Turn(state, (), LoopStage.DONE)
+    return Turn(
+        replace(state, pending=AwaitsStreams(tick, step.change, False, LoopStage.DONE)), (_set_streams(step.change),), LoopStage.WAITING
+    )
 
 
 def streams_answered(state: LoopState, pending: AwaitsStreams, event: TransportAnswer) -> Turn:
@@ -126,7 +128,7 @@ def streams_answered(state: LoopState, pending: AwaitsStreams, event: TransportA
         case _:
             # The count did not change, so that the search gives the trial up in its own time.
             actions = (Warn(f"the stream count is not changed: {event.message}"),)
-    if pending.then is Stage.PUBLICATION:
+    if pending.then is LoopStage.PUBLICATION:
         state = _with_trial(state, tick, moved=pending.moved)
     return Turn(state, actions, pending.then)
 
@@ -144,21 +146,21 @@ def publish_streams(state: LoopState, tick: Tick) -> Turn:
     """Publishes the count that stands: each publication becomes a write to the cluster's API, so that a search under way has few."""
     search, now_s = state.search, tick.seen.at_s
     if search is None or not state.applied or search.streams == state.published.streams:
-        return Turn(state, (), Stage.DONE)
-    period_s = STREAMS_PERIOD_S if search.phase is optimizer.Phase.REST else SEARCH_PERIOD_S
+        return Turn(state, (), LoopStage.DONE)
+    period_s = STREAMS_PERIOD_S if search.phase is optimizer.SearchPhase.REST else SEARCH_PERIOD_S
     if now_s - state.published_s < period_s:
-        return Turn(state, (), Stage.DONE)
+        return Turn(state, (), LoopStage.DONE)
     why = f": {state.why_streams}" if state.why_streams else ""
     message = f"{state.decision.message}; now {counted(search.streams)}{why}"
     published = replace(state.decision, streams=search.streams, message=message)
-    return Turn(replace(state, published=published, published_s=now_s), (Publish(state.path, published, applied=True),), Stage.DONE)
+    return Turn(replace(state, published=published, published_s=now_s), (Publish(state.path, published, applied=True),), LoopStage.DONE)
 
 
-def _set_streams(change: optimizer.Change) -> SetTransport:
+def _set_streams(change: optimizer.CountChange) -> SetTransport:
     return SetTransport(TransportSettings(None, change.streams))
 
 
-def _search_from(state: LoopState, streams: int, now_s: float) -> optimizer.State:
+def _search_from(state: LoopState, streams: int, now_s: float) -> optimizer.StreamSearch:
     limits = state.limits
     return optimizer.start(
         streams, limits.streams_minimum, limits.streams_maximum, now_s, state.floor_s, spares_others=limits.spares_others

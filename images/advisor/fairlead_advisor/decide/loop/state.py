@@ -10,15 +10,15 @@ from typing import NamedTuple
 from fairlead_advisor.decide import optimizer
 from fairlead_advisor.decide.background import Background
 from fairlead_advisor.decide.buffers import BufferChoice
-from fairlead_advisor.decide.looking import policy, scene
-from fairlead_advisor.decide.looking.caps import Span
-from fairlead_advisor.decide.looking.policy import Account, Why
-from fairlead_advisor.decide.looking.scene import Change
 from fairlead_advisor.decide.loop import loaded
 from fairlead_advisor.decide.loop.loaded import LoadedClassification
 from fairlead_advisor.decide.loop.messages import Action, ProbeFinished, Tick
-from fairlead_advisor.decide.loop.observe import HeldBack, Sample
-from fairlead_advisor.decide.model import Decision, History, Limits, PathMeasurement
+from fairlead_advisor.decide.loop.observe import HeldBack, StatsReading
+from fairlead_advisor.decide.model import Decision, History, PathMeasurement, TransportLimits
+from fairlead_advisor.decide.monitor import change_detector, probe_budget
+from fairlead_advisor.decide.monitor.caps import CapRange
+from fairlead_advisor.decide.monitor.change_detector import PathChange
+from fairlead_advisor.decide.monitor.probe_budget import ProbeBudget, ProbeReason
 from fairlead_advisor.decide.switching import SwitchState, SwitchStep
 
 OLD = timedelta(minutes=5)
@@ -43,13 +43,13 @@ class BackgroundMonitor:
     `unanswered`: the mover did not answer the last switch, which may succeed later.
     """
 
-    budget: Account
+    budget: ProbeBudget
     switching: SwitchState
-    detector: scene.Scene
+    detector: change_detector.ChangeDetector
     loaded: LoadedClassification | None
     unsure: tuple[Background, ...]
     cap_bps: float | None
-    caps: Span = field(default_factory=Span)
+    caps: CapRange = field(default_factory=CapRange)
     recapped: bool = False
     objections: Mapping[str, str] = field(default_factory=dict)
     denied_from_s: float = math.inf
@@ -98,8 +98,8 @@ class AwaitsDenial:
     """Loaded classification of a window that may contradict the `change`; `heard` is what the periodic one contradicts."""
 
     tick: Tick
-    heard: str
-    change: Change
+    contradicted: str
+    change: PathChange
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +107,7 @@ class AwaitsProbe:
     """A paused probe, `why` in general and `story` in figures; a switch is compared with `goodput_bps`."""
 
     tick: Tick
-    why: Why
+    why: ProbeReason
     story: str
     goodput_bps: float
 
@@ -117,11 +117,11 @@ class ProbeJudgement:
     """What follows from a paused probe: `decision` is None without an answer."""
 
     tick: Tick
-    why: Why
+    why: ProbeReason
     story: str
     finished: ProbeFinished
     at_s: float
-    change: Change | None
+    change: PathChange | None
     background: Background | None
     decision: Decision | None
     step: SwitchStep
@@ -162,9 +162,9 @@ class AwaitsStreams:
     """Another stream count; `moved`: a trial ended with another count than before it. `then` is the stage after it."""
 
     tick: Tick
-    change: optimizer.Change
+    change: optimizer.CountChange
     moved: bool
-    then: "Stage"
+    then: "LoopStage"
 
 
 Pending = AwaitsLoaded | AwaitsDenial | AwaitsProbe | AwaitsSwitch | AwaitsReturn | AwaitsBuffers | AwaitsStreams
@@ -184,21 +184,21 @@ class LoopState:
     decision: Decision
     published: Decision
     applied: bool
-    limits: Limits
+    limits: TransportLimits
     history: History
     monitor: BackgroundMonitor
     published_s: float
     interrupted_s: float
     floor_s: float | None = None
     why_streams: str = ""
-    before: Sample | None = None
-    search: optimizer.State | None = None
+    before: StatsReading | None = None
+    search: optimizer.StreamSearch | None = None
     buffers: BufferRequests = BufferRequests()
     totals: Totals = Totals()
     pending: Pending | None = None
 
 
-class Stage(Enum):
+class LoopStage(Enum):
     """Where a sample goes next."""
 
     MONITOR = auto()
@@ -217,13 +217,13 @@ class Turn(NamedTuple):
 
     state: LoopState
     actions: tuple[Action, ...]
-    then: Stage
+    then: LoopStage
 
 
 def begin(
     path: PathMeasurement,
     decision: Decision,
-    limits: Limits,
+    limits: TransportLimits,
     history: History,
     equipment: Equipment,
     *,
@@ -235,9 +235,9 @@ def begin(
     switching = SwitchState(decision.congestion_control)
     windows_s = equipment.windows_s if equipment.monitored else None
     monitor = BackgroundMonitor(
-        budget=Account(now_s, _doubt(decision, now)),
+        budget=ProbeBudget(now_s, _doubt(decision, now)),
         switching=switching,
-        detector=scene.begin(now_s, path.rtt_minimum_s, policy.awaited(switching.in_force)),
+        detector=change_detector.begin(now_s, path.rtt_minimum_s, probe_budget.awaited(switching.in_force)),
         loaded=None if windows_s is None else loaded.begin(windows_s, now_s, switching.in_force),
         unsure=poolable(decision.background),
         cap_bps=limits.cap_bps,
@@ -262,10 +262,10 @@ def poolable(background: Background | None) -> tuple[Background, ...]:
     return (background,) if background is not None and background.abstained and not background.novel else ()
 
 
-def _doubt(decision: Decision, now: datetime) -> Why | None:
+def _doubt(decision: Decision, now: datetime) -> ProbeReason | None:
     background = decision.background
     if background is None:
-        return Why.UNKNOWN
+        return ProbeReason.UNKNOWN
     if background.measured_at is not None and now - background.measured_at > OLD:
-        return Why.OLD
-    return Why.UNSURE if decision.abstained else None
+        return ProbeReason.OLD
+    return ProbeReason.UNSURE if decision.abstained else None

@@ -1,6 +1,6 @@
 import pytest
 
-from fairlead_advisor.decide.loop.observe import Sample, observe, rtt_floor
+from fairlead_advisor.decide.loop.observe import StatsReading, observe, rtt_floor
 from fairlead_advisor.decide.transfer import MoverStats, StreamStats
 
 
@@ -23,14 +23,14 @@ def stream(number: int, megabytes: float | None, retransmits: int = 0, rtt_s: fl
     ],
 )
 def test_the_goodput_is_what_all_streams_sent(before: list[StreamStats], after: list[StreamStats], goodput_mbps: float) -> None:
-    seen = observe(Sample(10.0, stats(*before)), Sample(12.0, stats(*after)), [], None)
+    seen = observe(StatsReading(10.0, stats(*before)), StatsReading(12.0, stats(*after)), [], None)
     assert seen.goodput_bps == pytest.approx(goodput_mbps * 1e6)
     assert (seen.seconds, seen.streams) == (2.0, len(after))
 
 
 def test_the_loss_is_the_retransmitted_share_of_segments() -> None:
     before, after = stats(stream(0, 0, retransmits=5)), stats(stream(0, 1.448, retransmits=15))
-    assert observe(Sample(0.0, before), Sample(1.0, after), [], None).loss_ratio == pytest.approx(10 / 1010)
+    assert observe(StatsReading(0.0, before), StatsReading(1.0, after), [], None).loss_ratio == pytest.approx(10 / 1010)
 
 
 @pytest.mark.parametrize(
@@ -48,17 +48,17 @@ def test_a_busy_path_is_one_whose_queue_stands(
     rtts_ms: list[float], floor_s: float | None, socket_rtt_s: float | None, busy_ratio: float | None
 ) -> None:
     after = stats(stream(0, 1, rtt_s=socket_rtt_s))
-    assert observe(Sample(0.0, stats(stream(0, 0))), Sample(1.0, after), rtts_ms, floor_s).busy_ratio == busy_ratio
+    assert observe(StatsReading(0.0, stats(stream(0, 0))), StatsReading(1.0, after), rtts_ms, floor_s).busy_ratio == busy_ratio
 
 
 @pytest.mark.parametrize(("cap_bps", "busy_ratio"), [(None, 0.0), (8e6, 1.0), (8.8e6, 1.0), (10e6, 0.0)])
 def test_a_transfer_at_its_cap_has_nothing_to_gain(cap_bps: float | None, busy_ratio: float) -> None:
     before, after = (MoverStats("Transferring", frozenset(), (stream(0, sent),), cap_bps) for sent in (0, 1))
-    assert observe(Sample(0.0, before), Sample(1.0, after), [60.0], 0.06).busy_ratio == busy_ratio
+    assert observe(StatsReading(0.0, before), StatsReading(1.0, after), [60.0], 0.06).busy_ratio == busy_ratio
 
 
 def test_two_answers_at_once_are_no_division_by_zero() -> None:
-    sample = Sample(1.0, stats(stream(0, 1)))
+    sample = StatsReading(1.0, stats(stream(0, 1)))
     assert observe(sample, sample, [], None).goodput_bps == 0.0
 
 

@@ -3,8 +3,8 @@ from collections.abc import Sequence
 import pytest
 
 from fairlead_advisor.decide.background import Background
-from fairlead_advisor.decide.looking.hearing import Hearing, contradiction, denies, hear, interrupted
-from fairlead_advisor.models.classes import CLASSES
+from fairlead_advisor.decide.monitor.loaded_answers import LoadedAnswers, add_answer, contradiction, contradicts_change, interrupted
+from fairlead_advisor.models.answer import CLASSES
 from tests.support.model_mover import seen
 
 WITH_BBR, WITHOUT = seen("B1-C0"), seen("B0-C1")
@@ -16,10 +16,10 @@ def answer(any_bbr: float, both: float = 0.0, *, abstained: bool = False) -> Bac
 
 
 def told(control: str, answers: Sequence[Background], known: Background | None) -> str:
-    hearing = Hearing(control)
+    state = LoadedAnswers(control)
     for one in answers:
-        hearing = hear(hearing, one)
-    return contradiction(hearing, known)
+        state = add_answer(state, one)
+    return contradiction(state, known)
 
 
 BBR, MAYBE, NONE = answer(0.97), answer(0.7), answer(0.02)
@@ -63,14 +63,14 @@ def test_beside_own_bbr_it_is_bbr_of_both_sources_that_tells(answers: Sequence[B
 
 
 def test_a_look_begins_the_windows_anew_but_what_could_be_heard_still_can() -> None:
-    hearing = Hearing("bbr")
+    state = LoadedAnswers("bbr")
     for one in [BOTH] * 4 + [OWN] * 3:
-        hearing = hear(hearing, one)
-    hearing = interrupted(hearing)
+        state = add_answer(state, one)
+    state = interrupted(state)
     told_after = []
     for _ in range(4):
-        hearing = hear(hearing, OWN)
-        told_after.append(bool(contradiction(hearing, WITH_BBR)))
+        state = add_answer(state, OWN)
+        told_after.append(bool(contradiction(state, WITH_BBR)))
     assert told_after == [False, False, False, True]
 
 
@@ -88,4 +88,4 @@ def test_a_look_begins_the_windows_anew_but_what_could_be_heard_still_can() -> N
 def test_what_is_heard_now_speaks_against_a_change_that_would_alter_the_choice(
     control: str, streams: int, heard: Background, denied: bool
 ) -> None:
-    assert denies(control, streams, heard) is denied
+    assert contradicts_change(control, streams, heard) is denied

@@ -15,7 +15,7 @@ def reachable_bps(cap_bps: float | None) -> float:
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class CapRange:
     """Between which caps that held it a scene was seen."""
 
     least_bps: float = math.inf
@@ -27,11 +27,11 @@ class Span:
         return self.most_bps > MOVED_RATIO * self.least_bps
 
 
-def moved(span: Span, before_bps: float | None, after_bps: float | None, goodput_bps: float) -> Span:
+def moved(span: CapRange, before_bps: float | None, after_bps: float | None, goodput_bps: float) -> CapRange:
     """Takes in a change of the cap of a transfer that had `goodput_bps`; one that neither holds it before nor after is none."""
     held = goodput_bps >= reachable_bps(before_bps)
     if not held and goodput_bps < reachable_bps(after_bps):
         return span
     level_bps = before_bps if held and before_bps is not None else goodput_bps / AT_CAP_RATIO
     levels_bps = level_bps, math.inf if after_bps is None else after_bps
-    return Span(min(span.least_bps, *levels_bps), max(span.most_bps, *levels_bps))
+    return CapRange(min(span.least_bps, *levels_bps), max(span.most_bps, *levels_bps))

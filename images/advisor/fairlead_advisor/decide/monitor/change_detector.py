@@ -37,7 +37,7 @@ _LEAST_GOODPUT_BPS = 10e3
 
 
 @dataclass(frozen=True, slots=True)
-class Sight:
+class PathSample:
     """A second or a few of the transfer, up to `at_s` on a monotonic clock. The RTTs are the 10th and 90th percentile; None unseen."""
 
     at_s: float
@@ -49,7 +49,7 @@ class Sight:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class PathChange:
     """A step: `strength` is 1 at the threshold, `goodput_ratio` that of now to before."""
 
     strength: float
@@ -58,18 +58,18 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True)
-class Scene:
+class ChangeDetector:
     """What was seen from `opens_s` on: `reference` is what counts as usual, `recent` what is compared with it."""
 
     opens_s: float
     floor_s: float | None = None
     awaited: frozenset[Step] = ANY_STEP
-    reference: tuple[Sight, ...] = ()
-    recent: tuple[Sight, ...] = ()
-    usual: tuple[Sight, ...] = ()
-    known: tuple[Sight, ...] = ()
+    reference: tuple[PathSample, ...] = ()
+    recent: tuple[PathSample, ...] = ()
+    usual: tuple[PathSample, ...] = ()
+    known: tuple[PathSample, ...] = ()
     """The last seconds ahead of a look that altered nothing, and the reference of then: they stand in until there is a new one."""
-    change: Change | None = None
+    change: PathChange | None = None
     hint: bool = False
     """Whether the latest sight alone stands out: worth looking closer at once."""
 
@@ -81,60 +81,60 @@ class Scene:
     @property
     def settled(self) -> bool:
         """Whether the recent sights fill what a step must fill."""
-        return sum(sight.seconds for sight in self.recent) >= RECENT_S
+        return sum(sample.seconds for sample in self.recent) >= RECENT_S
 
 
-def begin(now_s: float, floor_s: float | None, awaited: frozenset[Step]) -> Scene:
+def begin(now_s: float, floor_s: float | None, awaited: frozenset[Step]) -> ChangeDetector:
     """A scene that is not known yet; `floor_s` is the least RTT of the path, other steps than those `awaited` are no change."""
-    return Scene(now_s + SETTLE_S, floor_s, awaited)
+    return ChangeDetector(now_s + SETTLE_S, floor_s, awaited)
 
 
-def pause(scene: Scene, now_s: float) -> Scene:
+def pause(detector: ChangeDetector, now_s: float) -> ChangeDetector:
     """While we change something for a trial: what is usual stays known, and is compared with again after a while."""
-    return replace(scene, opens_s=now_s + TRIAL_SETTLE_S, recent=(), change=None, hint=False)
+    return replace(detector, opens_s=now_s + TRIAL_SETTLE_S, recent=(), change=None, hint=False)
 
 
-def resume(scene: Scene, now_s: float, floor_s: float | None) -> Scene:
+def resume(detector: ChangeDetector, now_s: float, floor_s: float | None) -> ChangeDetector:
     """After a look that altered nothing: what was seen last before it is the usual. Otherwise whoever comes before there is a new
     reference would become a part of it."""
-    known = scene.reference if _is_known(scene.reference) else scene.known
-    return replace(begin(now_s, floor_s, scene.awaited), usual=scene.recent or scene.usual, known=known)
+    known = detector.reference if _is_known(detector.reference) else detector.known
+    return replace(begin(now_s, floor_s, detector.awaited), usual=detector.recent or detector.usual, known=known)
 
 
-def see(scene: Scene, sight: Sight) -> Scene:
+def add_sample(detector: ChangeDetector, sample: PathSample) -> ChangeDetector:
     """Takes a sight in; `change` then says whether the path is unlike what it was. What is unusual never becomes the reference."""
-    if sight.at_s - sight.seconds < scene.opens_s:
-        return scene
-    recent, passed = _trimmed((*scene.recent, sight))
-    change = _compare(scene, scene.reference, recent)
-    reference = scene.reference
+    if sample.at_s - sample.seconds < detector.opens_s:
+        return detector
+    recent, passed = _trimmed((*detector.recent, sample))
+    change = _compare(detector, detector.reference, recent)
+    reference = detector.reference
     if change is None or change.strength < 1:
         reference = _last((*reference, *passed), REFERENCE_S)
-    last = _compare(scene, reference, (sight,))
+    last = _compare(detector, reference, (sample,))
     lasts = False
     if change is not None and change.strength >= 1:
         # A burst at the end must not pull the mean over the threshold by itself.
-        first = _compare(scene, reference, recent[:1])
+        first = _compare(detector, reference, recent[:1])
         lasts = first is not None and first.strength >= _ALL_ALONG
     return replace(
-        scene, reference=reference, recent=recent, change=change if lasts else None, hint=last is not None and last.strength >= 1
+        detector, reference=reference, recent=recent, change=change if lasts else None, hint=last is not None and last.strength >= 1
     )
 
 
-def _trimmed(sights: tuple[Sight, ...]) -> tuple[tuple[Sight, ...], tuple[Sight, ...]]:
+def _trimmed(samples: tuple[PathSample, ...]) -> tuple[tuple[PathSample, ...], tuple[PathSample, ...]]:
     """The fewest of the newest that fill RECENT_S, and those before them."""
     seconds = 0.0
-    for index in range(len(sights) - 1, -1, -1):
-        seconds += sights[index].seconds
+    for index in range(len(samples) - 1, -1, -1):
+        seconds += samples[index].seconds
         if seconds >= RECENT_S:
-            return sights[index:], sights[:index]
-    return sights, ()
+            return samples[index:], samples[:index]
+    return samples, ()
 
 
-def _last(sights: tuple[Sight, ...], seconds: float) -> tuple[Sight, ...]:
-    while len(sights) > 1 and sum(sight.seconds for sight in sights[1:]) >= seconds:
-        sights = sights[1:]
-    return sights
+def _last(samples: tuple[PathSample, ...], seconds: float) -> tuple[PathSample, ...]:
+    while len(samples) > 1 and sum(sample.seconds for sample in samples[1:]) >= seconds:
+        samples = samples[1:]
+    return samples
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,35 +144,37 @@ class _Channel:
     levels: tuple[float | None, ...]
 
 
-def _channels(sights: Sequence[Sight], floor_s: float | None) -> list[_Channel]:
+def _channels(samples: Sequence[PathSample], floor_s: float | None) -> list[_Channel]:
     queue_effect_s = max(_LEAST_QUEUE_EFFECT_S, _QUEUE_EFFECT * (floor_s or 0.0))
     return [
-        _Channel("goodput", _GOODPUT_EFFECT, tuple(math.log(max(sight.goodput_bps, _LEAST_GOODPUT_BPS)) for sight in sights)),
-        _Channel("least RTT", queue_effect_s, tuple(sight.rtt_low_s for sight in sights)),
-        _Channel("highest RTT", queue_effect_s, tuple(sight.rtt_high_s for sight in sights)),
-        _Channel("loss", _LOSS_EFFECT, tuple(sight.loss_ratio for sight in sights)),
+        _Channel("goodput", _GOODPUT_EFFECT, tuple(math.log(max(sample.goodput_bps, _LEAST_GOODPUT_BPS)) for sample in samples)),
+        _Channel("least RTT", queue_effect_s, tuple(sample.rtt_low_s for sample in samples)),
+        _Channel("highest RTT", queue_effect_s, tuple(sample.rtt_high_s for sample in samples)),
+        _Channel("loss", _LOSS_EFFECT, tuple(sample.loss_ratio for sample in samples)),
     ]
 
 
-def _is_known(reference: tuple[Sight, ...]) -> bool:
-    return sum(sight.seconds for sight in reference) >= LEAST_REFERENCE_S
+def _is_known(reference: tuple[PathSample, ...]) -> bool:
+    return sum(sample.seconds for sample in reference) >= LEAST_REFERENCE_S
 
 
-def _compare(scene: Scene, reference: tuple[Sight, ...], recent: tuple[Sight, ...]) -> Change | None:
+def _compare(detector: ChangeDetector, reference: tuple[PathSample, ...], recent: tuple[PathSample, ...]) -> PathChange | None:
     """The strongest awaited step to `recent` from `reference`, or from ahead of the look while that is short; None without either."""
     if _is_known(reference):
-        return _step(scene, reference, reference, recent, 1.0)
-    return _step(scene, scene.known, scene.usual, recent, _AFTER_A_LOOK)
+        return _step(detector, reference, reference, recent, 1.0)
+    return _step(detector, detector.known, detector.usual, recent, _AFTER_A_LOOK)
 
 
-def _step(scene: Scene, known: tuple[Sight, ...], usual: tuple[Sight, ...], recent: tuple[Sight, ...], least: float) -> Change | None:
+def _step(
+    detector: ChangeDetector, known: tuple[PathSample, ...], usual: tuple[PathSample, ...], recent: tuple[PathSample, ...], least: float
+) -> PathChange | None:
     """From the level of `usual`, which differs from itself as much as `known` does; a strength of 1 is `least` thresholds."""
     if not (known and usual and recent):
         return None
-    deviations = _DEVIATIONS * math.sqrt(max(1.0, _WELL_KNOWN_S / sum(sight.seconds for sight in known)))
-    window_s = sum(sight.seconds for sight in recent)
+    deviations = _DEVIATIONS * math.sqrt(max(1.0, _WELL_KNOWN_S / sum(sample.seconds for sample in known)))
+    window_s = sum(sample.seconds for sample in recent)
     found: list[tuple[float, str]] = []
-    channels = (_channels(sights, scene.floor_s) for sights in (known, usual, recent))
+    channels = (_channels(samples, detector.floor_s) for samples in (known, usual, recent))
     for earlier, before, now in zip(*channels, strict=True):
         stretches = _stretches(known, earlier.levels, window_s)
         was, level = _mean(usual, before.levels), _mean(recent, now.levels)
@@ -180,45 +182,45 @@ def _step(scene: Scene, known: tuple[Sight, ...], usual: tuple[Sight, ...], rece
             continue
         threshold = least * max(before.effect, deviations * statistics.pstdev(stretches))
         way = "rose" if level > was else "fell"
-        if (before.name, way) in scene.awaited:
+        if (before.name, way) in detector.awaited:
             found.append((abs(level - was) / threshold, f"the {before.name} {way}"))
     if not found:
         return None
     strength, told = max(found)
     before_bps, now_bps = _goodput(usual), _goodput(recent)
     ratio = now_bps / before_bps if before_bps > 0 else 1.0
-    return Change(strength, ratio, f"{told} ({now_bps / 1e6:.1f} Mb/s, before {before_bps / 1e6:.1f})")
+    return PathChange(strength, ratio, f"{told} ({now_bps / 1e6:.1f} Mb/s, before {before_bps / 1e6:.1f})")
 
 
-def _stretches(sights: Sequence[Sight], levels: Sequence[float | None], window_s: float) -> list[float]:
+def _stretches(samples: Sequence[PathSample], levels: Sequence[float | None], window_s: float) -> list[float]:
     """The means of all stretches that just fill `window_s`, which overlap."""
     means: list[float] = []
     seconds = known_s = total = 0.0
     first = 0
-    for sight, level in zip(sights, levels, strict=True):
-        seconds += sight.seconds
+    for sample, level in zip(samples, levels, strict=True):
+        seconds += sample.seconds
         if level is not None:
-            known_s += sight.seconds
-            total += level * sight.seconds
+            known_s += sample.seconds
+            total += level * sample.seconds
         # The oldest leaves as long as the rest still fills the window.
-        while seconds - sights[first].seconds >= window_s - _ROUNDING_S:
+        while seconds - samples[first].seconds >= window_s - _ROUNDING_S:
             gone = levels[first]
-            seconds -= sights[first].seconds
+            seconds -= samples[first].seconds
             if gone is not None:
-                known_s -= sights[first].seconds
-                total -= gone * sights[first].seconds
+                known_s -= samples[first].seconds
+                total -= gone * samples[first].seconds
             first += 1
         if seconds >= window_s - _ROUNDING_S and known_s > _ROUNDING_S:
             means.append(total / known_s)
     return means
 
 
-def _mean(sights: Sequence[Sight], levels: Sequence[float | None]) -> float | None:
-    known = [(sight.seconds, level) for sight, level in zip(sights, levels, strict=True) if level is not None]
+def _mean(samples: Sequence[PathSample], levels: Sequence[float | None]) -> float | None:
+    known = [(sample.seconds, level) for sample, level in zip(samples, levels, strict=True) if level is not None]
     seconds = math.fsum(length for length, _ in known)
     return math.fsum(length * level for length, level in known) / seconds if seconds > 0 else None
 
 
-def _goodput(sights: Sequence[Sight]) -> float:
-    seconds = math.fsum(sight.seconds for sight in sights)
-    return math.fsum(sight.goodput_bps * sight.seconds for sight in sights) / seconds if seconds > 0 else 0.0
+def _goodput(samples: Sequence[PathSample]) -> float:
+    seconds = math.fsum(sample.seconds for sample in samples)
+    return math.fsum(sample.goodput_bps * sample.seconds for sample in samples) / seconds if seconds > 0 else 0.0

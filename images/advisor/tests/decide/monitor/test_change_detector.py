@@ -2,10 +2,10 @@ import statistics
 
 import pytest
 
-from fairlead_advisor.decide.looking import scene
-from fairlead_advisor.decide.looking.policy import awaited
-from fairlead_advisor.decide.looking.scene import LEAST_REFERENCE_S, SETTLE_S, Sight
-from tests.decide.looking.transfers import (
+from fairlead_advisor.decide.monitor import change_detector
+from fairlead_advisor.decide.monitor.change_detector import LEAST_REFERENCE_S, SETTLE_S, PathSample
+from fairlead_advisor.decide.monitor.probe_budget import awaited
+from tests.decide.monitor.transfers import (
     ALONE,
     BBR_ALONE,
     BBR_ARRIVED,
@@ -21,13 +21,15 @@ from tests.decide.looking.transfers import (
 KNOWN_S = SETTLE_S + LEAST_REFERENCE_S
 
 
-def seen(levels: list[dict[str, float]], seconds: float = 1.0, awaited: frozenset[scene.Step] = scene.ANY_STEP) -> scene.Scene:
+def seen(
+    levels: list[dict[str, float]], seconds: float = 1.0, awaited: frozenset[change_detector.Step] = change_detector.ANY_STEP
+) -> change_detector.ChangeDetector:
     """Twenty seconds as usual, after settling, and then `levels`, one sight each."""
     usual = {"goodput_bps": 80e6, "loss_ratio": 0.0, "rtt_low_s": 0.08, "rtt_high_s": 0.1}
-    state, now_s = scene.begin(0.0, FLOOR_S, awaited), SETTLE_S
+    state, now_s = change_detector.begin(0.0, FLOOR_S, awaited), SETTLE_S
     for level in [{}] * 20 + levels:
         now_s += seconds
-        state = scene.see(state, Sight(at_s=now_s, seconds=seconds, **{**usual, **level}))
+        state = change_detector.add_sample(state, PathSample(at_s=now_s, seconds=seconds, **{**usual, **level}))
     return state
 
 
@@ -88,19 +90,19 @@ def test_the_strength_grows_with_the_step_and_the_price_of_waiting_falls() -> No
 
 
 def test_nothing_is_compared_before_the_transfer_has_settled_and_is_known() -> None:
-    state = scene.begin(0.0, FLOOR_S, scene.ANY_STEP)
+    state = change_detector.begin(0.0, FLOOR_S, change_detector.ANY_STEP)
     for now_s in range(1, int(KNOWN_S)):
-        state = scene.see(state, Sight(float(now_s), 1.0, 1e6 * now_s, 0.0))
+        state = change_detector.add_sample(state, PathSample(float(now_s), 1.0, 1e6 * now_s, 0.0))
         assert (state.change, state.hint) == (None, False)
 
 
 def test_after_a_trial_of_our_own_the_same_is_still_the_usual() -> None:
-    state = scene.pause(seen([]), 100.0)
+    state = change_detector.pause(seen([]), 100.0)
     for now_s, goodput_bps in ((101.0, 10e6), (103.0, 10e6), (110.0, 80e6), (112.0, 80e6)):
-        state = scene.see(state, Sight(now_s, 1.0, goodput_bps, 0.0, 0.08, 0.1))
+        state = change_detector.add_sample(state, PathSample(now_s, 1.0, goodput_bps, 0.0, 0.08, 0.1))
         assert (state.change, state.hint) == (None, False)
     for now_s in (113.0, 114.0, 115.0, 116.0):
-        state = scene.see(state, Sight(now_s, 1.0, 40e6, 0.0, 0.08, 0.1))
+        state = change_detector.add_sample(state, PathSample(now_s, 1.0, 40e6, 0.0, 0.08, 0.1))
     assert state.change is not None
 
 
@@ -115,23 +117,23 @@ def test_after_a_trial_of_our_own_the_same_is_still_the_usual() -> None:
 def test_after_a_look_that_altered_nothing_the_path_is_held_against_what_it_was_then(goodput_bps: float, changed: bool) -> None:
     looked_at = seen([{"goodput_bps": 40e6}] * 5)
     assert looked_at.change is not None
-    state = scene.resume(looked_at, 100.0, FLOOR_S)
+    state = change_detector.resume(looked_at, 100.0, FLOOR_S)
     for second in range(1, int(KNOWN_S)):
-        state = scene.see(state, Sight(100.0 + second, 1.0, goodput_bps, 0.0, 0.08, 0.1))
+        state = change_detector.add_sample(state, PathSample(100.0 + second, 1.0, goodput_bps, 0.0, 0.08, 0.1))
         assert state.change is None or second > SETTLE_S
     assert (state.change is not None) is changed
     if changed:
         assert state.change is not None and "the goodput fell (12.0 Mb/s, before" in state.change.told
-        again = scene.resume(state, 200.0, FLOOR_S)
+        again = change_detector.resume(state, 200.0, FLOOR_S)
         for second in range(1, 60):
-            again = scene.see(again, Sight(200.0 + second, 1.0, goodput_bps, 0.0, 0.08, 0.1))
+            again = change_detector.add_sample(again, PathSample(200.0 + second, 1.0, goodput_bps, 0.0, 0.08, 0.1))
             assert again.change is None, "looked at twice, it is the usual"
 
 
 def test_without_echo_replies_the_goodput_still_tells() -> None:
-    state = scene.begin(0.0, None, scene.ANY_STEP)
+    state = change_detector.begin(0.0, None, change_detector.ANY_STEP)
     for now_s in range(int(SETTLE_S) + 1, 60):
-        state = scene.see(state, Sight(float(now_s), 1.0, 80e6 if now_s < 50 else 30e6, 0.0))
+        state = change_detector.add_sample(state, PathSample(float(now_s), 1.0, 80e6 if now_s < 50 else 30e6, 0.0))
     assert state.change is not None
 
 

@@ -5,9 +5,9 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from fairlead_advisor.decide.looking import policy, scene
-from fairlead_advisor.decide.looking.policy import Account, Why
-from fairlead_advisor.decide.looking.scene import Change, Scene, Sight
+from fairlead_advisor.decide.monitor import change_detector, probe_budget
+from fairlead_advisor.decide.monitor.change_detector import ChangeDetector, PathChange, PathSample
+from fairlead_advisor.decide.monitor.probe_budget import ProbeBudget, ProbeReason
 
 CAPACITY_BPS = 100e6
 FLOOR_S = 0.06
@@ -47,7 +47,7 @@ class Watched:
 
     background: Background
     seed: int = 1
-    awaited: frozenset[scene.Step] = scene.ANY_STEP
+    awaited: frozenset[change_detector.Step] = change_detector.ANY_STEP
     noise: float = 0.04
     period_s: float = 14.0
     look_s: float = 7.0
@@ -56,8 +56,8 @@ class Watched:
     remembers: bool = True
     news: Callable[[float], bool] = lambda _now_s: False
     sure: bool | None = True
-    looks: list[tuple[float, Why]] = field(default_factory=list)
-    changes: list[tuple[float, Change]] = field(default_factory=list)
+    looks: list[tuple[float, ProbeReason]] = field(default_factory=list)
+    changes: list[tuple[float, PathChange]] = field(default_factory=list)
     quiet_s: float = 0.0
     now_s: float = 0.0
     resumed_s: float = -math.inf
@@ -65,34 +65,34 @@ class Watched:
     def __post_init__(self) -> None:
         self.random = random.Random(self.seed)
         self.phase_s = self.random.uniform(0, self.period_s)
-        self.scene: Scene = scene.begin(0.0, FLOOR_S, self.awaited)
-        self.account = Account(0.0, {None: Why.UNKNOWN, True: None, False: Why.UNSURE}[self.sure])
+        self.detector: ChangeDetector = change_detector.begin(0.0, FLOOR_S, self.awaited)
+        self.account = ProbeBudget(0.0, {None: ProbeReason.UNKNOWN, True: None, False: ProbeReason.UNSURE}[self.sure])
 
     def run(self, until_s: float) -> "Watched":
         while self.now_s < until_s:
-            seconds = ALERT_PERIOD_S if self.scene.hint else REST_PERIOD_S
+            seconds = ALERT_PERIOD_S if self.detector.hint else REST_PERIOD_S
             self.now_s += seconds
-            self.scene = scene.see(self.scene, self.sight(seconds))
-            if self.scene.change:
-                self.changes.append((self.now_s, self.scene.change))
-            why = policy.due(self.account, self.now_s, self.scene.change)
+            self.detector = change_detector.add_sample(self.detector, self.sample(seconds))
+            if self.detector.change:
+                self.changes.append((self.now_s, self.detector.change))
+            why = probe_budget.due(self.account, self.now_s, self.detector.change)
             if why is not None:
                 self._look(why)
         return self
 
-    def _look(self, why: Why) -> None:
+    def _look(self, why: ProbeReason) -> None:
         self.looks.append((self.now_s, why))
-        change = self.scene.change
+        change = self.detector.change
         self.now_s += self.look_s
         self.resumed_s = self.now_s
         self.quiet_s += self.look_s
-        cost_s = policy.price_s(self.look_s, change)
+        cost_s = probe_budget.price_s(self.look_s, change)
         news = self.news(self.now_s)
-        self.account = policy.looked(self.account, why, self.now_s, cost_s, news=news, sure=self.sure)
-        begun = scene.begin(self.now_s, FLOOR_S, self.awaited)
-        self.scene = scene.resume(self.scene, self.now_s, FLOOR_S) if self.remembers and not news else begun
+        self.account = probe_budget.probed(self.account, why, self.now_s, cost_s, news=news, sure=self.sure)
+        begun = change_detector.begin(self.now_s, FLOOR_S, self.awaited)
+        self.detector = change_detector.resume(self.detector, self.now_s, FLOOR_S) if self.remembers and not news else begun
 
-    def sight(self, seconds: float) -> Sight:
+    def sample(self, seconds: float) -> PathSample:
         level = self.background(self.now_s)
         # Between -1 and 1 over the period; the queue follows the rate.
         saw = 2 * (((self.now_s + self.phase_s) % self.period_s) / self.period_s) - 1
@@ -102,4 +102,6 @@ class Watched:
         queue_s = level.queue_s * (1 + 2 * level.sawtooth * (saw - 1))
         jitter_s = abs(self.random.gauss(0, 0.0005))
         loss_ratio = max(0.0, self.random.gauss(level.loss_ratio, level.loss_ratio / 2))
-        return Sight(self.now_s, seconds, max(0.0, rate) * CAPACITY_BPS, loss_ratio, FLOOR_S + 0.8 * queue_s, FLOOR_S + queue_s + jitter_s)
+        return PathSample(
+            self.now_s, seconds, max(0.0, rate) * CAPACITY_BPS, loss_ratio, FLOOR_S + 0.8 * queue_s, FLOOR_S + queue_s + jitter_s
+        )

@@ -7,8 +7,8 @@ the choice are worth it and free; those that do not are paid from SHARE of the t
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from fairlead_advisor.decide.looking.scene import ANY_STEP, Change, Step
 from fairlead_advisor.decide.model import DEFAULT_CONGESTION_CONTROL
+from fairlead_advisor.decide.monitor.change_detector import ANY_STEP, PathChange, Step
 
 SHARE = 0.02
 """Of the time that data flow: what looks that found nothing new may take together, the first one not counted."""
@@ -34,30 +34,30 @@ def awaited(congestion_control: str) -> frozenset[Step]:
     return _AWAITED.get(congestion_control, ANY_STEP)
 
 
-class Why(StrEnum):
+class ProbeReason(StrEnum):
     """The reason for a look; part of the record."""
 
     UNKNOWN = "nothing is known of the background yet"
     OLD = "what is known of the background is old"
     CHANGED = "the path changed"
-    HEARD = "what is heard beside the data contradicts the last answer"
+    CONTRADICTED = "what is heard beside the data contradicts the last answer"
     UNSURE = "the last answer was unsure"
     BARRED = "the last answer could not be followed"
 
 
 # Somebody has looked already: another look is not worth the free one, and is paid.
-_EARNED = frozenset({Why.UNSURE, Why.BARRED})
+_EARNED = frozenset({ProbeReason.UNSURE, ProbeReason.BARRED})
 
 
 @dataclass(frozen=True, slots=True)
-class Account:
+class ProbeBudget:
     """`began_s` is when data began to flow; `free` tells of a look that costs nothing.
 
     `doubt` is why to look though nothing changes: None after a sure answer that is followed. It waits until `doubts_from_s`.
     """
 
     began_s: float
-    doubt: Why | None
+    doubt: ProbeReason | None
     doubts_from_s: float = 0.0
     free: bool = True
     spent_s: float = 0.0
@@ -70,24 +70,24 @@ class Account:
         return SHARE * (now_s - self.began_s) - self.spent_s
 
 
-def due(account: Account, now_s: float, change: Change | None, *, heard: bool = False) -> Why | None:
+def due(account: ProbeBudget, now_s: float, change: PathChange | None, *, contradicted: bool = False) -> ProbeReason | None:
     """Whether to look now, and why; `heard`: whether what is heard beside the data contradicts the last answer."""
     if now_s < account.rests_until_s:
         return None
     if change is not None and _is_worth_it(account, now_s, change):
-        return Why.CHANGED
+        return ProbeReason.CHANGED
     if now_s < account.not_before_s:
         return None
     # It is seldom wrong, and may have no step to wait for: on credit, as a step that leaves no doubt.
-    if heard and (account.free or account.saved_s(now_s) >= 0):
-        return Why.HEARD
+    if contradicted and (account.free or account.saved_s(now_s) >= 0):
+        return ProbeReason.CONTRADICTED
     if account.doubt is None or now_s < account.doubts_from_s:
         return None
     affordable = (account.free and account.doubt not in _EARNED) or account.saved_s(now_s) >= EXPECTED_S
     return account.doubt if affordable else None
 
 
-def _is_worth_it(account: Account, now_s: float, change: Change) -> bool:
+def _is_worth_it(account: ProbeBudget, now_s: float, change: PathChange) -> bool:
     overwhelming = change.strength >= OVERWHELMING
     if now_s < account.not_before_s and not overwhelming:
         return False
@@ -95,21 +95,28 @@ def _is_worth_it(account: Account, now_s: float, change: Change) -> bool:
     return account.free or account.saved_s(now_s) + credit_s >= price_s(EXPECTED_S, change)
 
 
-def price_s(quiet_s: float, change: Change | None) -> float:
+def price_s(quiet_s: float, change: PathChange | None) -> float:
     """What a look of `quiet_s` costs, in seconds of the transfer as it was: a transfer that was pushed aside loses little by waiting."""
     return quiet_s * (min(1.0, change.goodput_ratio) if change else 1.0)
 
 
-def looked(
-    account: Account, why: Why, now_s: float, cost_s: float, *, news: bool, sure: bool | None, barred_until_s: float | None = None
-) -> Account:
+def probed(
+    account: ProbeBudget,
+    why: ProbeReason,
+    now_s: float,
+    cost_s: float,
+    *,
+    news: bool,
+    sure: bool | None,
+    barred_until_s: float | None = None,
+) -> ProbeBudget:
     """After a look: `news` if it altered the choice. `sure` None: it gave no answer, and what was known stands.
 
     `barred_until_s`: a sure answer that is not followed before then.
     """
     rested = replace(account, rests_until_s=now_s + DWELL_S)
     if sure is not None:
-        doubt = Why.UNSURE if not sure else None if barred_until_s is None else Why.BARRED
+        doubt = ProbeReason.UNSURE if not sure else None if barred_until_s is None else ProbeReason.BARRED
         rested = replace(rested, doubt=doubt, doubts_from_s=barred_until_s or 0.0)
     if news:
         return replace(rested, free=True, pause_s=FIRST_PAUSE_S, not_before_s=now_s)

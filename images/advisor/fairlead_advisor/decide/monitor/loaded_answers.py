@@ -24,16 +24,16 @@ UNANSWERED_S = 1.0
 _SOMEBODYS = 0.9
 _SURE_WINDOWS = 2
 # In windows of 5 s: 99 % of those without BBR are below, 1 % beside it, and mostly none from four seconds after it has come.
-_UNHEARD = 0.3
+_ABSENT = 0.3
 # With own BBR: 0.00 to 0.12 over four windows beside nobody and CUBIC, from 0.2 beside BBR. Where CUBIC drowns the other BBR it is low all
 # along: only what has been heard can fall silent.
 _NOBODYS = 0.1
 _LASTING_WINDOWS = 4
-_HEARD = 0.5
+_PRESENT = 0.5
 
 
 @dataclass(frozen=True, slots=True)
-class Hearing:
+class LoadedAnswers:
     """The probabilities of somebody else's BBR in the latest windows beside own streams with `congestion_control`.
 
     `heard`: whether there once was some, since that is in force.
@@ -41,40 +41,40 @@ class Hearing:
 
     congestion_control: str
     levels: tuple[float, ...] = ()
-    heard: bool = False
+    seen_bbr: bool = False
 
 
-def hear(hearing: Hearing, answer: Background) -> Hearing:
+def add_answer(answers: LoadedAnswers, answer: Background) -> LoadedAnswers:
     """Takes the answer of one window in; one that the classifier does not stand by ends what had been heard in succession."""
     if answer.abstained:
-        return interrupted(hearing)
-    levels = (*hearing.levels, _level(hearing.congestion_control, answer))[-_LASTING_WINDOWS:]
-    return replace(hearing, levels=levels, heard=hearing.heard or _mean(levels, _LASTING_WINDOWS) >= _HEARD)
+        return interrupted(answers)
+    levels = (*answers.levels, _level(answers.congestion_control, answer))[-_LASTING_WINDOWS:]
+    return replace(answers, levels=levels, seen_bbr=answers.seen_bbr or _mean(levels, _LASTING_WINDOWS) >= _PRESENT)
 
 
-def interrupted(hearing: Hearing) -> Hearing:
+def interrupted(answers: LoadedAnswers) -> LoadedAnswers:
     """After windows that tell nothing, or that own data were not in: those before do not count, but that something could be heard does."""
-    return replace(hearing, levels=())
+    return replace(answers, levels=())
 
 
-def contradiction(hearing: Hearing, known: Background | None) -> str:
+def contradiction(answers: LoadedAnswers, known: Background | None) -> str:
     """What is heard against the `known` answer, in words; empty if nothing, or if it is what is known."""
     bbr_is_known = known is not None and not known.abstained and known.has_bbr
-    if hearing.congestion_control != "bbr":
-        level = _mean(hearing.levels, _SURE_WINDOWS)
+    if answers.congestion_control != "bbr":
+        level = _mean(answers.levels, _SURE_WINDOWS)
         return f"BBR is heard beside the data ({level:.0%})" if level >= _SOMEBODYS and not bbr_is_known else ""
-    level = _mean(hearing.levels, _LASTING_WINDOWS)
-    silent = hearing.heard and level <= _NOBODYS and bbr_is_known
+    level = _mean(answers.levels, _LASTING_WINDOWS)
+    silent = answers.seen_bbr and level <= _NOBODYS and bbr_is_known
     return f"no other BBR is heard beside the data any more ({level:.0%})" if silent else ""
 
 
-def denies(congestion_control: str, streams: int, answer: Background) -> bool:
+def contradicts_change(congestion_control: str, streams: int, answer: Background) -> bool:
     """Whether a window that ends now speaks against what alone would alter the choice: BBR that came, or with own BBR that left."""
     if answer.abstained:
         return False
     level = _level(congestion_control, answer)
     # Several own streams with BBR may sound like the BBR of both sources.
-    return level >= _HEARD and streams == 1 if congestion_control == "bbr" else level <= _UNHEARD
+    return level >= _PRESENT and streams == 1 if congestion_control == "bbr" else level <= _ABSENT
 
 
 def _level(congestion_control: str, answer: Background) -> float:

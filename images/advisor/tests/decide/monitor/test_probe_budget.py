@@ -3,21 +3,21 @@ from dataclasses import replace
 
 import pytest
 
-from fairlead_advisor.decide.looking.policy import (
+from fairlead_advisor.decide.monitor.change_detector import PathChange
+from fairlead_advisor.decide.monitor.probe_budget import (
     DWELL_S,
     EXPECTED_S,
     FIRST_PAUSE_S,
     LONGEST_PAUSE_S,
     SHARE,
-    Account,
-    Why,
+    ProbeBudget,
+    ProbeReason,
     awaited,
     due,
-    looked,
     price_s,
+    probed,
 )
-from fairlead_advisor.decide.looking.scene import Change
-from tests.decide.looking.transfers import (
+from tests.decide.monitor.transfers import (
     ALONE,
     BBR_ALONE,
     BBR_ARRIVED,
@@ -30,90 +30,100 @@ from tests.decide.looking.transfers import (
     step,
 )
 
-SURE = Account(0.0, None)
-BARRED = Account(0.0, Why.BARRED, doubts_from_s=400.0)
+SURE = ProbeBudget(0.0, None)
+BARRED = ProbeBudget(0.0, ProbeReason.BARRED, doubts_from_s=400.0)
 SPENT = replace(SURE, free=False, spent_s=10.0)
 EARNED_S = (10.0 + EXPECTED_S) / SHARE
-MILD, STRONG, COLLAPSE = Change(1.2, 1.0, "mild"), Change(2.5, 1.0, "strong"), Change(3.0, 0.2, "collapse")
+MILD, STRONG, COLLAPSE = PathChange(1.2, 1.0, "mild"), PathChange(2.5, 1.0, "strong"), PathChange(3.0, 0.2, "collapse")
 
 
 @pytest.mark.parametrize(
     ("account", "now_s", "change", "why"),
     [
         pytest.param(SURE, 500.0, None, None, id="sure, and nothing changed"),
-        pytest.param(SURE, 30.0, MILD, Why.CHANGED, id="the first look is free"),
+        pytest.param(SURE, 30.0, MILD, ProbeReason.CHANGED, id="the first look is free"),
         pytest.param(replace(SURE, rests_until_s=40.0), 30.0, COLLAPSE, None, id="not so soon after the one before"),
         pytest.param(SPENT, 60.0, MILD, None, id="too dear for what was earned"),
-        pytest.param(SPENT, EARNED_S, MILD, Why.CHANGED, id="earned"),
+        pytest.param(SPENT, EARNED_S, MILD, ProbeReason.CHANGED, id="earned"),
         pytest.param(replace(SPENT, not_before_s=2 * EARNED_S), EARNED_S, MILD, None, id="earned, but the last one was in vain"),
-        pytest.param(replace(SPENT, spent_s=0.0, not_before_s=200.0), 60.0, STRONG, Why.CHANGED, id="a strong change does not wait"),
+        pytest.param(
+            replace(SPENT, spent_s=0.0, not_before_s=200.0), 60.0, STRONG, ProbeReason.CHANGED, id="a strong change does not wait"
+        ),
         pytest.param(SPENT, 60.0, STRONG, None, id="a strong change may borrow, but not twice"),
-        pytest.param(replace(SPENT, spent_s=6.0), 60.0, COLLAPSE, Why.CHANGED, id="a transfer pushed aside loses little by waiting"),
-        pytest.param(Account(0.0, Why.UNKNOWN), 1.0, None, Why.UNKNOWN, id="nothing is known"),
-        pytest.param(Account(0.0, Why.UNKNOWN, free=False), 1.0, None, None, id="nothing is known, and the free look gave no answer"),
-        pytest.param(Account(0.0, Why.OLD), 1.0, None, Why.OLD, id="only what was long ago is known"),
-        pytest.param(Account(0.0, Why.UNSURE), 60.0, None, None, id="unsure, but nothing earned yet"),
-        pytest.param(Account(0.0, Why.UNSURE), EXPECTED_S / SHARE, None, Why.UNSURE, id="unsure, and earned"),
+        pytest.param(
+            replace(SPENT, spent_s=6.0), 60.0, COLLAPSE, ProbeReason.CHANGED, id="a transfer pushed aside loses little by waiting"
+        ),
+        pytest.param(ProbeBudget(0.0, ProbeReason.UNKNOWN), 1.0, None, ProbeReason.UNKNOWN, id="nothing is known"),
+        pytest.param(
+            ProbeBudget(0.0, ProbeReason.UNKNOWN, free=False), 1.0, None, None, id="nothing is known, and the free look gave no answer"
+        ),
+        pytest.param(ProbeBudget(0.0, ProbeReason.OLD), 1.0, None, ProbeReason.OLD, id="only what was long ago is known"),
+        pytest.param(ProbeBudget(0.0, ProbeReason.UNSURE), 60.0, None, None, id="unsure, but nothing earned yet"),
+        pytest.param(ProbeBudget(0.0, ProbeReason.UNSURE), EXPECTED_S / SHARE, None, ProbeReason.UNSURE, id="unsure, and earned"),
         pytest.param(BARRED, 399.0, None, None, id="a sure answer that is still barred"),
-        pytest.param(BARRED, 400.0, None, Why.BARRED, id="no longer barred, and earned"),
+        pytest.param(BARRED, 400.0, None, ProbeReason.BARRED, id="no longer barred, and earned"),
         pytest.param(replace(BARRED, spent_s=2.0), 400.0, None, None, id="no longer barred, but not earned: there is no free look for it"),
-        pytest.param(BARRED, 100.0, MILD, Why.CHANGED, id="a change does not wait for the end of the bar"),
+        pytest.param(BARRED, 100.0, MILD, ProbeReason.CHANGED, id="a change does not wait for the end of the bar"),
     ],
 )
-def test_a_look_is_due_when_it_is_worth_its_price(account: Account, now_s: float, change: Change | None, why: Why | None) -> None:
+def test_a_look_is_due_when_it_is_worth_its_price(
+    account: ProbeBudget, now_s: float, change: PathChange | None, why: ProbeReason | None
+) -> None:
     assert due(account, now_s, change) is why
 
 
 @pytest.mark.parametrize(
     ("account", "now_s", "why"),
     [
-        pytest.param(SURE, 25.0, Why.HEARD, id="the first look is free"),
+        pytest.param(SURE, 25.0, ProbeReason.CONTRADICTED, id="the first look is free"),
         pytest.param(replace(SURE, rests_until_s=40.0), 30.0, None, id="not so soon after the one before"),
         pytest.param(replace(SURE, not_before_s=100.0), 99.0, None, id="the last one was in vain"),
-        pytest.param(replace(SURE, free=False), 60.0, Why.HEARD, id="on credit"),
+        pytest.param(replace(SURE, free=False), 60.0, ProbeReason.CONTRADICTED, id="on credit"),
         pytest.param(SPENT, 60.0, None, id="not in debt"),
-        pytest.param(replace(BARRED, free=False), 100.0, Why.HEARD, id="it does not wait for the end of a bar"),
+        pytest.param(replace(BARRED, free=False), 100.0, ProbeReason.CONTRADICTED, id="it does not wait for the end of a bar"),
     ],
 )
-def test_what_is_heard_against_the_last_answer_is_looked_at_without_a_step(account: Account, now_s: float, why: Why | None) -> None:
-    assert due(account, now_s, None, heard=True) is why
+def test_what_is_heard_against_the_last_answer_is_looked_at_without_a_step(
+    account: ProbeBudget, now_s: float, why: ProbeReason | None
+) -> None:
+    assert due(account, now_s, None, contradicted=True) is why
 
 
 def test_looks_in_vain_become_rarer_and_news_makes_the_next_free() -> None:
     account, now_s, pauses = SURE, 100.0, []
     for _ in range(8):
-        account = looked(account, Why.CHANGED, now_s, 7.0, news=False, sure=True)
+        account = probed(account, ProbeReason.CHANGED, now_s, 7.0, news=False, sure=True)
         pauses.append(account.not_before_s - now_s)
         now_s += 1000
     assert pauses[:3] == [FIRST_PAUSE_S, 2 * FIRST_PAUSE_S, 4 * FIRST_PAUSE_S]
     assert pauses[-1] == LONGEST_PAUSE_S
     assert account.spent_s == 7 * 7.0
-    account = looked(account, Why.CHANGED, now_s, 7.0, news=True, sure=True)
+    account = probed(account, ProbeReason.CHANGED, now_s, 7.0, news=True, sure=True)
     assert (account.free, account.pause_s, account.spent_s, account.rests_until_s) == (True, FIRST_PAUSE_S, 49.0, now_s + DWELL_S)
 
 
 def test_a_look_for_doubt_is_always_paid_and_leaves_the_free_one() -> None:
-    account = looked(Account(0.0, Why.UNSURE), Why.UNSURE, 400.0, 7.0, news=False, sure=False)
+    account = probed(ProbeBudget(0.0, ProbeReason.UNSURE), ProbeReason.UNSURE, 400.0, 7.0, news=False, sure=False)
     assert (account.free, account.spent_s) == (True, 7.0)
 
 
 def test_a_look_without_an_answer_leaves_what_was_known() -> None:
-    assert looked(SURE, Why.CHANGED, 10.0, 3.0, news=False, sure=None).doubt is None
-    assert looked(BARRED, Why.CHANGED, 10.0, 3.0, news=False, sure=None).doubts_from_s == 400.0
-    assert looked(Account(0.0, Why.UNKNOWN), Why.UNKNOWN, 10.0, 3.0, news=False, sure=None).doubt is Why.UNKNOWN
+    assert probed(SURE, ProbeReason.CHANGED, 10.0, 3.0, news=False, sure=None).doubt is None
+    assert probed(BARRED, ProbeReason.CHANGED, 10.0, 3.0, news=False, sure=None).doubts_from_s == 400.0
+    assert probed(ProbeBudget(0.0, ProbeReason.UNKNOWN), ProbeReason.UNKNOWN, 10.0, 3.0, news=False, sure=None).doubt is ProbeReason.UNKNOWN
 
 
 def test_a_sure_answer_that_is_barred_leaves_a_doubt_until_one_is_followed() -> None:
-    barred = looked(SURE, Why.CHANGED, 100.0, 7.0, news=False, sure=True, barred_until_s=400.0)
-    assert (barred.doubt, barred.doubts_from_s) == (Why.BARRED, 400.0)
-    followed = looked(barred, Why.BARRED, 400.0, 7.0, news=True, sure=True)
+    barred = probed(SURE, ProbeReason.CHANGED, 100.0, 7.0, news=False, sure=True, barred_until_s=400.0)
+    assert (barred.doubt, barred.doubts_from_s) == (ProbeReason.BARRED, 400.0)
+    followed = probed(barred, ProbeReason.BARRED, 400.0, 7.0, news=True, sure=True)
     assert (followed.doubt, followed.doubts_from_s) == (None, 0.0)
 
 
 def test_a_look_costs_what_the_transfer_would_have_moved() -> None:
     assert price_s(7.0, None) == price_s(7.0, MILD) == 7.0
     assert price_s(7.0, COLLAPSE) == pytest.approx(1.4)
-    assert price_s(7.0, Change(2.0, 3.0, "rose")) == 7.0
+    assert price_s(7.0, PathChange(2.0, 3.0, "rose")) == 7.0
 
 
 def bursts(now_s: float) -> Level:

@@ -2,12 +2,12 @@ import itertools
 
 import pytest
 
-from fairlead_advisor.decide.looking.caps import Span, moved
+from fairlead_advisor.decide.monitor.caps import CapRange, moved
 
 
-def spanned(goodput_of: dict[float | None, float], *caps_bps: float | None) -> Span:
+def spanned(goodput_of: dict[float | None, float], *caps_bps: float | None) -> CapRange:
     """One after the other, with the goodput that the transfer has under each."""
-    span = Span()
+    span = CapRange()
     for before_bps, after_bps in itertools.pairwise(caps_bps):
         span = moved(span, before_bps, after_bps, goodput_of[before_bps])
     return span
@@ -39,4 +39,4 @@ def test_only_a_cap_that_holds_the_transfer_and_moves_by_a_fifth_alters_what_it_
 
 
 def test_a_scene_without_a_change_spans_nothing() -> None:
-    assert Span().wide is False
+    assert CapRange().wide is False
