@@ -4,6 +4,7 @@
 
 pub(crate) mod namespaces;
 pub(crate) mod proxy;
+pub(crate) mod skip;
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -54,7 +55,7 @@ impl End {
 }
 
 impl Bench {
-    /// Mounts a file system of so many MiB at the destination; false, and a word on it, where that is not allowed.
+    /// Mounts a file system of so many MiB at the destination; false where that is not allowed and the skip is expected.
     pub(crate) fn mount_small_destination(&self, size_mib: u32) -> bool {
         std::fs::create_dir(self.destination()).unwrap();
         let mounted = Command::new("mount")
@@ -63,7 +64,7 @@ impl Bench {
             .status()
             .is_ok_and(|status| status.success());
         if !mounted {
-            eprintln!("SKIPPED: a small file system cannot be mounted here (needs root)");
+            skip::skip("root", "a small file system cannot be mounted here (needs root)");
         }
         mounted
     }

@@ -3,6 +3,8 @@
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use super::skip::skip;
+
 /// The receiver's and the sender's namespace; gone when dropped.
 pub(crate) struct Namespaces {
     pub(crate) receiver: String,
@@ -13,13 +15,13 @@ pub(crate) struct Namespaces {
 pub(crate) const ADDRESS: &str = "198.18.77.1";
 
 impl Namespaces {
-    /// Nothing where they cannot be made (needs root).
+    /// Nothing where they cannot be made (needs root) and the skip is expected.
     pub(crate) fn new() -> Option<Self> {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let tag = format!("fl{}x{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
         let (receiver, sender) = (format!("{tag}r"), format!("{tag}s"));
         if !ip(&["netns", "add", &receiver]) {
-            eprintln!("SKIPPED: network namespaces cannot be made here (needs root and iproute2)");
+            skip("root", "network namespaces cannot be made here (needs root and iproute2)");
             return None;
         }
         let made = Self { receiver, sender };

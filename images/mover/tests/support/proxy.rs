@@ -23,7 +23,7 @@ pub(crate) enum Mischief {
 pub(crate) struct Passage {
     /// The first four bytes: what the connection is for.
     pub(crate) opening: [u8; 4],
-    /// What the sender said first.
+    /// What the sender sent first.
     pub(crate) said: Arc<Mutex<Vec<u8>>>,
     /// Towards the sender and towards the receiver.
     /// Nothing once the proxy has closed them.
@@ -54,7 +54,7 @@ pub(crate) struct Proxy {
     over: Arc<AtomicBool>,
 }
 
-/// Bytes kept of what a sender says first.
+/// Bytes kept of what a sender sends first.
 const KEPT: usize = 4096;
 
 impl Proxy {
