@@ -6,6 +6,7 @@ use std::hint::black_box;
 
 use criterion::{criterion_group, criterion_main, BatchSize, BenchmarkId, Criterion, Throughput};
 use fairlead_protocol::digest::of_block;
+use fairlead_protocol::index::{BlockIndex, ConnectionId, FileIndex, PackId};
 use fairlead_protocol::keyed::{PieceTagger, PIECE_BYTES};
 use fairlead_protocol::ledger::{header, FileIdentity, Record, Replay};
 use fairlead_protocol::limits::{BLOCK_BYTES, PACK_SEGMENTS};
@@ -17,7 +18,13 @@ const SMALL_FILE_BYTES: u32 = 4096;
 
 fn segments(count: u16) -> Vec<Segment> {
     (0..u32::from(count))
-        .map(|file| Segment { file, block: 0, length: SMALL_FILE_BYTES, digest: [7; 32], is_hole: false })
+        .map(|file| Segment {
+            file: FileIndex(file),
+            block: BlockIndex(0),
+            length: SMALL_FILE_BYTES,
+            digest: [7; 32],
+            is_hole: false,
+        })
         .collect()
 }
 
@@ -33,7 +40,7 @@ fn packs(criterion: &mut Criterion) {
     for count in [1, PACK_SEGMENTS] {
         let segments = segments(count);
         let payload_bytes = u32::from(count) * SMALL_FILE_BYTES;
-        let head = Header::Data { pack: 9, segments: count, payload_bytes };
+        let head = Header::Data { pack: PackId(9), segments: count, payload_bytes };
         group.throughput(Throughput::Elements(u64::from(count)));
         group.bench_with_input(BenchmarkId::new("encode", count), &segments, |bencher, segments| {
             let mut table = Vec::new();
@@ -90,7 +97,7 @@ fn tags(criterion: &mut Criterion) {
 }
 
 fn block_record(block: u32) -> Record {
-    Record::Block { slot: 0, block, length: BLOCK_BYTES, digest: [1; 32] }
+    Record::Block { slot: 0, block: BlockIndex(block), length: BLOCK_BYTES, digest: [1; 32] }
 }
 
 /// A ledger of one large file.
@@ -139,9 +146,9 @@ fn schedules(criterion: &mut Criterion) {
         let blocks = u64::from(files) * size.div_ceil(u64::from(BLOCK_BYTES));
         group.throughput(Throughput::Elements(blocks));
         group.bench_function(name, |bencher| {
-            let work = || Schedule::new((0..files).map(move |file| (file, size)));
+            let work = || Schedule::new((0..files).map(move |file| (FileIndex(file), size)));
             let run = |mut schedule: Schedule| {
-                while let Some(pack) = schedule.next_pack(0) {
+                while let Some(pack) = schedule.next_pack(ConnectionId(0)) {
                     black_box(schedule.stored(pack.id));
                 }
                 assert!(schedule.is_complete());

@@ -1,9 +1,12 @@
 //! Faults on purpose, for tests of what happens then. Without the feature `fault-injection` everything here is empty.
 
+#[cfg(feature = "fault-injection")]
+use fairlead_protocol::index::PackId;
+
 /// Flips a bit in the pack named by `FAIRLEAD_FAULT_DAMAGE_PACK`, after its digest was taken.
 #[cfg(feature = "fault-injection")]
-pub(crate) fn damage(pack: u64, bytes: &mut [u8]) {
-    if let (true, Some(byte)) = (number("FAIRLEAD_FAULT_DAMAGE_PACK") == Some(pack), bytes.first_mut()) {
+pub(crate) fn damage(pack: PackId, bytes: &mut [u8]) {
+    if let (true, Some(byte)) = (number("FAIRLEAD_FAULT_DAMAGE_PACK") == Some(pack.0), bytes.first_mut()) {
         *byte ^= 1;
     }
 }

@@ -1,4 +1,13 @@
 //! `fairlead-mover`: moves a directory between two hosts over parallel TCP streams, encrypted and verified.
+//!
+//! The session itself, without sockets, files or clocks, is the crate `fairlead_protocol`. The rooms here, of which each uses only
+//! those above it in this list and `threads` (`tests/layers.rs` holds them to that):
+//! - `progress`: counters, clock and rate of a transfer; `fs` and `net` count there, `report` and `control` show it.
+//! - `fs`: source tree, partial files with their ledger, publication.
+//! - `net`: connections, wire formats, the pool of data streams, pacing. It knows nothing of files.
+//! - `report`: events, progress line, verdict. `control`: HTTP pages and the control socket.
+//! - `transfer`: the sender and the receiver, which drive a session and have the work done. `transfer/receive/blocks.rs` describes
+//!   the way of a block to the disk.
 #![forbid(unsafe_code)]
 
 mod cli;
@@ -6,10 +15,13 @@ mod control;
 mod credentials;
 mod fault_injection;
 mod fs;
+mod ledger_command;
 mod net;
+mod progress;
 mod quantity;
 mod report;
 mod signal;
+mod threads;
 mod transfer;
 
 use std::path::Path;
@@ -25,8 +37,8 @@ use tracing_subscriber::EnvFilter;
 use cli::{CleanArguments, Cli, Command, Common, CredentialsArguments, LedgerArguments};
 use control::http::{self, Pages};
 use net::connect::identity::{Identity, Role};
+use progress::Progress;
 use report::output::{self, Ticker};
-use report::progress::Progress;
 use report::verdict::{Success, Verdict, VerdictWriter};
 use signal::{stopped, Stop};
 use transfer::{receive, send, TransferContext};
@@ -126,7 +138,7 @@ fn remove_partial_files(destination: &Path, job: &str) -> Result<Success, Fault>
 }
 
 fn ledger(args: &LedgerArguments) -> ExitCode {
-    match report::ledger::show(&args.directory, args.json) {
+    match ledger_command::show(&args.directory, args.json) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             tracing::error!("{}: {error}", args.directory.display());

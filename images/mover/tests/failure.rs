@@ -119,7 +119,7 @@ fn strangers_do_not_disturb_a_transfer() {
     assert_eq!(receiver.end().reason(), "Verified");
 }
 
-/// A receiver that ends by itself: its exit code and its last word.
+/// A receiver that ends by itself: its exit code and the end of its output.
 fn refused(bench: &Bench, port: &str) -> (Option<i32>, String) {
     let log = bench.path("refused.json");
     let status = support::run(&[

@@ -1,4 +1,4 @@
-//! The reference page says what the program says. `FAIRLEAD_WRITE_REFERENCE=1` writes the parts that are generated.
+//! The reference page matches the program's own help. `FAIRLEAD_WRITE_REFERENCE=1` writes the parts that are generated.
 
 mod support;
 

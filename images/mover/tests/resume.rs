@@ -8,6 +8,7 @@ use std::os::unix::fs::{FileExt, MetadataExt};
 use std::time::Duration;
 
 use fairlead_protocol::digest::block_length;
+use fairlead_protocol::index::BlockIndex;
 use fairlead_protocol::ledger::{header, LedgerContents, Record, Replay};
 use support::{inventory, noise, Bench, End, Mover};
 
@@ -251,7 +252,7 @@ fn a_node_that_loses_power_loses_only_what_was_not_durable() {
                 if book.is_durable(&held) {
                     durable += length;
                 } else {
-                    partial.write_all_at(&vec![0; length as usize], u64::from(held.block) * BLOCK).unwrap();
+                    partial.write_all_at(&vec![0; length as usize], held.block.offset()).unwrap();
                     zeroed += length;
                 }
             }
@@ -284,7 +285,7 @@ fn a_block_that_was_only_begun_is_kept_if_it_is_there_and_counts_as_written_from
         Record::Mark { .. } => {}
         other => other.encode_into(&mut doubtful),
     };
-    let mut replay = Replay::telling(only_begun);
+    let mut replay = Replay::with_observer(only_begun);
     replay.extend(&std::fs::read(&path).unwrap());
     drop(replay);
     std::fs::write(&path, &doubtful).unwrap();
@@ -293,7 +294,8 @@ fn a_block_that_was_only_begun_is_kept_if_it_is_there_and_counts_as_written_from
     let partial = std::fs::OpenOptions::new().write(true).open(bench.partial().join("0/0")).unwrap();
     partial.write_all_at(b"torn", u64::from(begun[0].0) * BLOCK + BLOCK / 2).unwrap();
 
-    let whole: u64 = begun[1..].iter().map(|(block, _)| u64::from(block_length((40 << 20) + 5, *block))).sum();
+    let whole: u64 =
+        begun[1..].iter().map(|(block, _)| u64::from(block_length((40 << 20) + 5, BlockIndex(*block)))).sum();
     interrupt(&bench, 2, whole + (4 << 20), |receiver, _| receiver.signal("KILL"));
     let after = blocks(&std::fs::read(&path).unwrap());
     assert!(begun[1..].iter().all(|(block, _)| after.contains(&(*block, true))), "{begun:?} {after:?}");
@@ -308,7 +310,7 @@ fn blocks(ledger: &[u8]) -> Vec<(u32, bool)> {
     let mut replay = Replay::default();
     replay.extend(ledger);
     let (book, _): (LedgerContents, u64) = replay.finish();
-    book.file(0).unwrap().blocks().map(|held| (held.block, held.written)).collect()
+    book.file(0).unwrap().blocks().map(|held| (held.block.0, held.written)).collect()
 }
 
 /// A partial file whose bytes changed behind the ledger's back is found where the disk is read again.

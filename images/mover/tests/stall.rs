@@ -1,4 +1,4 @@
-//! Transfers that stand still end with the cause, and those that crawl on purpose do not.
+//! Transfers without progress end with the cause, and those that crawl on purpose do not.
 #![allow(clippy::unwrap_used)]
 
 mod support;

@@ -107,7 +107,7 @@ fn an_idle_stream_that_ends_is_dialled_again() {
             let mut sender =
                 bench.sender(proxy.port, &["--encryption", mode, "--streams", "4", "--bandwidth-file", &cap_file]);
             sender.await_progress(|progress| progress["streams"] == 4);
-            // Those that said least are the idle ones.
+            // Those that sent least are the idle ones.
             let idle = {
                 let passages = proxy.passages.lock().unwrap();
                 let mut data: Vec<_> = passages.iter().filter(|passage| passage.is_data()).collect();
@@ -144,7 +144,7 @@ fn a_replayed_greeting_and_a_wrong_key_get_nowhere() {
         let said = passages.iter().find(|passage| passage.is_data()).unwrap().said.lock().unwrap().clone();
         said
     };
-    // Greeting of 72 bytes, then the proof and the first pack of a genuine stream, all of it said once before.
+    // Greeting of 72 bytes, then the proof and the first pack of a genuine stream, all of it recorded from an earlier one.
     let mut replay = TcpStream::connect(("127.0.0.1", port)).unwrap();
     replay.write_all(b"FLMK").unwrap();
     replay.write_all(&said).unwrap();

@@ -9,7 +9,6 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Json, Router};
-use fairlead_protocol::receiver::lock;
 use fairlead_protocol::Fault;
 use serde::Serialize;
 use serde_json::json;
@@ -18,7 +17,8 @@ use super::metrics;
 use crate::net::connect::accept::address_fault;
 use crate::net::connect::identity::Role;
 use crate::net::interface::{self, Carried};
-use crate::report::progress::{Progress, Snapshot};
+use crate::progress::{Progress, Snapshot};
+use crate::threads::lock;
 
 /// Where this end carries its data.
 #[derive(Clone, Debug, Serialize)]

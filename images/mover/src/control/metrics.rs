@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use crate::net::interface::Carried;
-use crate::report::progress::Snapshot;
+use crate::progress::Snapshot;
 
 /// The text for the counters at one moment, and for those of this end's interface.
 pub(crate) fn text(now: &Snapshot, carried: Option<Carried>) -> String {
@@ -21,7 +21,7 @@ pub(crate) fn text(now: &Snapshot, carried: Option<Carried>) -> String {
             "damaged_packs_total",
             "counter",
             "Packs that failed a block's check and were sent again",
-            Some(now.blocks_damaged as f64),
+            Some(now.packs_damaged as f64),
         ),
         ("resumed_bytes", "gauge", "Bytes that earlier attempts left", Some(now.bytes_resumed as f64)),
         ("resent_bytes_total", "counter", "Bytes that were sent in vain", Some(now.bytes_resent as f64)),
@@ -80,13 +80,13 @@ pub(crate) fn text(now: &Snapshot, carried: Option<Carried>) -> String {
 #[cfg(test)]
 mod tests {
     use crate::net::interface::Carried;
-    use crate::report::progress::Progress;
+    use crate::progress::Progress;
 
     #[test]
     fn totals_are_absent_until_they_are_known() {
         let progress = Progress::new();
         assert!(!super::text(&progress.snapshot(), None).contains("fairlead_mover_files "));
-        progress.set_totals(3, 4);
+        progress.counters.set_totals(3, 4);
         assert!(super::text(&progress.snapshot(), None).contains("\nfairlead_mover_files 3\n"));
     }
 

@@ -14,7 +14,6 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{get, patch};
 use axum::{Json, Router};
 use fairlead_protocol::limits::{QUIET, STREAMS};
-use fairlead_protocol::receiver::lock;
 use fairlead_protocol::Fault;
 use serde::{Deserialize, Serialize};
 use serde_json::{json, Value};
@@ -23,9 +22,10 @@ use super::http::run;
 use crate::cli::SOCKET_BUFFER_BYTES;
 use crate::net::pacing::Pacer;
 use crate::net::send_buffer::{self, SendBuffer, SetBy};
-use crate::net::streams::outbound::{Pool, Transport};
+use crate::net::streams::{Pool, Transport};
 use crate::net::tcp;
-use crate::report::progress::Progress;
+use crate::progress::Progress;
+use crate::threads::lock;
 
 /// The authenticated receiver.
 #[derive(Clone, Debug, Serialize)]
@@ -83,7 +83,7 @@ struct InForce {
     quiet_for_ms: u64,
 }
 
-/// The send buffers of data connections, as the statistics tell them.
+/// The send buffers of data connections, as the statistics show them.
 #[derive(Serialize)]
 struct SocketBuffer {
     bytes: Option<u32>,
@@ -140,7 +140,7 @@ async fn transport(State(control): State<Arc<TransportControl>>, body: Bytes) ->
 }
 
 impl TransportControl {
-    /// What the mover settles for the time before anybody else has said anything.
+    /// Sets the send buffer that the mover chose, unless somebody else chose one.
     pub(crate) fn plan_buffer(&self, planned: SendBuffer) {
         let mut transport = lock(&self.transport);
         if transport.send_buffer.set_by == SetBy::Kernel {

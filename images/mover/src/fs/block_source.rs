@@ -1,7 +1,7 @@
 //! Where the sender's bytes come from: a directory, or zeros made up in memory, which measure a path without any disk.
 
-use fairlead_protocol::digest::{block_length, of_file, of_zeros, Digest};
-use fairlead_protocol::limits::BLOCK_BYTES;
+use fairlead_protocol::digest::{block_count, block_length, of_file, of_zeros, Digest};
+use fairlead_protocol::index::BlockIndex;
 use fairlead_protocol::listing::{Entry, Kind, Version};
 use fairlead_protocol::schedule::BlockRef;
 use fairlead_protocol::Fault;
@@ -44,8 +44,8 @@ impl BlockSource {
         match self {
             Self::Tree(source) => source.hash(entry, buffer, work),
             Self::Zeros(size) => {
-                let blocks = size.div_ceil(u64::from(BLOCK_BYTES)) as u32;
-                let digests: Vec<Digest> = (0..blocks).map(|block| of_zeros(block_length(*size, block))).collect();
+                let blocks = BlockIndex(0).up_to(BlockIndex(block_count(*size) as u32));
+                let digests: Vec<Digest> = blocks.map(|block| of_zeros(block_length(*size, block))).collect();
                 Ok(of_file(*size, digests))
             }
         }
@@ -67,12 +67,12 @@ impl BlockSourceReader {
     /// Digest of a block that is a hole of its file, so that nothing of it has to be read or sent.
     pub(crate) fn hole(
         &mut self,
-        origin: &BlockSource,
+        source: &BlockSource,
         entry: &Entry,
         block: &BlockRef,
     ) -> Result<Option<Digest>, Fault> {
-        match origin {
-            BlockSource::Tree(source) => self.files.hole(source, entry, block),
+        match source {
+            BlockSource::Tree(tree) => self.files.hole(tree, entry, block),
             BlockSource::Zeros(_) => Ok(None),
         }
     }
@@ -80,13 +80,13 @@ impl BlockSourceReader {
     /// Reads one block and returns its digest. Only a tree's bytes go to `bytes`: zeros are sent from where they are.
     pub(crate) fn read(
         &mut self,
-        origin: &BlockSource,
+        source: &BlockSource,
         entry: &Entry,
         block: &BlockRef,
         bytes: &mut [u8],
     ) -> Result<Digest, Fault> {
-        match origin {
-            BlockSource::Tree(source) => self.files.read(source, entry, block, bytes),
+        match source {
+            BlockSource::Tree(tree) => self.files.read(tree, entry, block, bytes),
             BlockSource::Zeros(_) => Ok(of_zeros(block.length)),
         }
     }
@@ -96,20 +96,21 @@ impl BlockSourceReader {
 mod tests {
     use super::*;
     use fairlead_protocol::digest::of_block;
+    use fairlead_protocol::limits::BLOCK_BYTES;
 
     #[test]
     fn zeros_hash_like_the_bytes_they_stand_for() {
         for size in [0, 1, 1 << 20, (1 << 20) + 5, 3 << 20] {
             let bytes = vec![0; size];
             let digests: Vec<Digest> = bytes.chunks(BLOCK_BYTES as usize).map(of_block).collect();
-            let (mut entries, origin) = (Vec::new(), BlockSource::Zeros(size as u64));
+            let (mut entries, source) = (Vec::new(), BlockSource::Zeros(size as u64));
             let emit = |entry| {
                 entries.push(entry);
                 Ok(())
             };
-            origin.walk(emit).unwrap();
+            source.walk(emit).unwrap();
             assert_eq!(entries[0].size, size as u64);
-            assert_eq!(origin.hash(&entries[0], &mut Vec::new(), |_| {}).unwrap(), of_file(size as u64, digests));
+            assert_eq!(source.hash(&entries[0], &mut Vec::new(), |_| {}).unwrap(), of_file(size as u64, digests));
         }
     }
 }

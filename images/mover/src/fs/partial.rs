@@ -13,6 +13,7 @@ use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use fairlead_protocol::fault::show;
+use fairlead_protocol::index::FileIndex;
 use fairlead_protocol::ledger::{LedgerContents, Record};
 use fairlead_protocol::limits::RESERVED_PREFIX;
 use fairlead_protocol::{Fault, Reason};
@@ -50,7 +51,7 @@ pub(crate) struct PartialDirectory {
 }
 
 impl PartialDirectory {
-    /// Takes the partial directory over from earlier attempts, with what their ledger says, or starts an empty one.
+    /// Takes the partial directory over from earlier attempts, with the contents of their ledger, or starts an empty one.
     pub(crate) fn open(root: &Root, job: &str, attempt: u32) -> Result<(Self, LedgerContents), Fault> {
         let name = directory_name(job);
         let failed =
@@ -106,16 +107,16 @@ impl PartialDirectory {
     }
 
     /// Notes that an entry's partial file needs nothing more but to be made durable.
-    pub(super) fn finish(&self, index: u32) {
-        if let Some(word) = self.finished.get().and_then(|words| words.get(index as usize / 64)) {
-            word.fetch_or(1 << (index % 64), Ordering::AcqRel);
+    pub(super) fn finish(&self, index: FileIndex) {
+        if let Some(word) = self.finished.get().and_then(|words| words.get(index.as_usize() / 64)) {
+            word.fetch_or(1 << (index.0 % 64), Ordering::AcqRel);
         }
     }
 
     /// Whether an entry's partial file needs nothing more but to be made durable.
-    pub(crate) fn is_finished(&self, index: u32) -> bool {
-        let word = self.finished.get().and_then(|words| words.get(index as usize / 64));
-        word.is_some_and(|word| word.load(Ordering::Acquire) >> (index % 64) & 1 == 1)
+    pub(crate) fn is_finished(&self, index: FileIndex) -> bool {
+        let word = self.finished.get().and_then(|words| words.get(index.as_usize() / 64));
+        word.is_some_and(|word| word.load(Ordering::Acquire) >> (index.0 % 64) & 1 == 1)
     }
 
     /// The open directory.
@@ -129,17 +130,17 @@ impl PartialDirectory {
     }
 
     /// The partial file of the entry with this index.
-    pub(crate) fn slot(&self, index: u32) -> u32 {
-        self.slots.get().and_then(|slots| slots.get(index as usize)).copied().unwrap_or(index)
+    pub(crate) fn slot(&self, index: FileIndex) -> u32 {
+        self.slots.get().and_then(|slots| slots.get(index.as_usize())).copied().unwrap_or(index.0)
     }
 
     /// Where the entry with this index lies, relative to the directory.
-    pub(crate) fn place(&self, index: u32) -> String {
+    pub(crate) fn place(&self, index: FileIndex) -> String {
         place(self.slot(index))
     }
 
     /// Opens the partial file of an entry and creates it if it is missing.
-    pub(crate) fn open_entry(&self, index: u32) -> io::Result<File> {
+    pub(crate) fn open_entry(&self, index: FileIndex) -> io::Result<File> {
         crash_point();
         self.open_slot(self.slot(index), OFlags::RDWR | OFlags::CREATE)
     }
@@ -196,13 +197,13 @@ impl PartialDirectory {
         Ok(())
     }
 
-    /// Removes everything but the ledger, which tells a later attempt what was published.
+    /// Removes everything but the ledger, from which a later attempt knows what was published.
     pub(crate) fn clear(&self) -> io::Result<()> {
         self.sweep(|_| false)
     }
 
     /// Makes the names of these entries' partial files durable.
-    pub(crate) fn sync_names(&self, indices: &[u32]) -> io::Result<()> {
+    pub(crate) fn sync_names(&self, indices: &[FileIndex]) -> io::Result<()> {
         let mut shards: Vec<u32> = indices.iter().map(|index| self.slot(*index) / SHARD_FILES).collect();
         shards.sort_unstable();
         shards.dedup();
@@ -254,7 +255,7 @@ fn take(root: &Root, name: &[u8], job: &str, attempt: u32) -> Result<Root, Fault
             // Somebody may have removed it between opening and locking.
             Ok(()) if is_at(root, name, &directory).map_err(failed)? => return Ok(directory),
             Ok(()) => continue,
-            // A file system without locks, or NFS, which locks no directory: the length of the ledger still tells of a takeover.
+            // A file system without locks, or NFS, which locks no directory: the length of the ledger still shows a takeover.
             Err(Errno::NOTSUP | Errno::NOSYS | Errno::NOLCK | Errno::BADF | Errno::INVAL) => return Ok(directory),
             Err(Errno::WOULDBLOCK) if Instant::now() < deadline => {
                 LedgerFile::announce(&directory, job, attempt).map_err(failed)?;
@@ -305,7 +306,7 @@ mod tests {
         let (partial, _) = PartialDirectory::open(&Root::open(folder.path()).unwrap(), "job", 1).unwrap();
         partial.prepare(vec![0]).unwrap();
         for mode in [0o444, 0o400, 0o200, 0o000] {
-            rustix::fs::fchmod(partial.open_entry(0).unwrap(), Mode::from_raw_mode(mode)).unwrap();
+            rustix::fs::fchmod(partial.open_entry(FileIndex(0)).unwrap(), Mode::from_raw_mode(mode)).unwrap();
             for flags in [OFlags::RDWR, OFlags::RDONLY] {
                 let file = partial.open_slot(0, flags).unwrap();
                 assert_eq!(file.metadata().unwrap().permissions().mode() & 0o7777, mode, "{flags:?}");

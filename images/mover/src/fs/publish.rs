@@ -5,6 +5,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 
 use fairlead_protocol::fault::show;
+use fairlead_protocol::index::FileIndex;
 use fairlead_protocol::listing::{Entry, Kind, Listing};
 use fairlead_protocol::name::split;
 use fairlead_protocol::{Fault, Reason};
@@ -18,7 +19,7 @@ use super::survey::{has_target, write_fault, Overwrite};
 use crate::fault_injection::crash_point;
 
 /// Up to so many files or directories are synced one by one. Beyond, one `syncfs` of the destination's file system costs less
-/// than a ledger_writer commit for each, at the price of flushing what others wrote there.
+/// than a journal commit for each, at the price of flushing what others wrote there.
 const SYNC_ONE_BY_ONE: usize = 128;
 
 /// Everything a publication needs.
@@ -27,12 +28,12 @@ pub(crate) struct Publication<'a> {
     pub(crate) partial: &'a PartialDirectory,
     pub(crate) listing: &'a Listing,
     /// Files that are identical already, in ascending order.
-    pub(crate) skip: &'a [u32],
+    pub(crate) skip: &'a [FileIndex],
     pub(crate) overwrite: Overwrite,
     /// Whether an interrupted publication may have made some of the links.
     pub(crate) links_claimed: bool,
     pub(crate) preserve: &'a [Preserve],
-    /// Told of every entry that is dealt with, to show that work goes on.
+    /// Called for every entry that is dealt with, to show that work goes on.
     pub(crate) work: &'a dyn Fn(),
 }
 
@@ -42,7 +43,7 @@ impl Publication<'_> {
         let files = self.listing.totals().files as usize - self.skip.len();
         let one_by_one = files <= SYNC_ONE_BY_ONE;
         let files = self.listing.iter().filter(|(_, entry)| entry.kind == Kind::File);
-        let unfinished = |index: u32| !self.is_skipped(index) && (one_by_one || !self.partial.is_finished(index));
+        let unfinished = |index: FileIndex| !self.is_skipped(index) && (one_by_one || !self.partial.is_finished(index));
         for (index, entry) in files.filter(|(index, _)| unfinished(*index)) {
             self.finish_file(index, &entry, one_by_one).map_err(|error| write_fault(&show(&entry.path), &error))?;
             (self.work)();
@@ -53,7 +54,7 @@ impl Publication<'_> {
         Ok(())
     }
 
-    fn finish_file(&self, index: u32, entry: &Entry, sync: bool) -> io::Result<()> {
+    fn finish_file(&self, index: FileIndex, entry: &Entry, sync: bool) -> io::Result<()> {
         let file = self.partial.open_entry(index)?;
         let size = file.metadata()?.len();
         if size != entry.size {
@@ -101,7 +102,7 @@ impl Publication<'_> {
         rustix::fs::fsync(self.root).map_err(|error| write_fault("the destination", &error.into()))
     }
 
-    fn rename(&self, index: u32, place: &OwnedFd, name: &[u8]) -> io::Result<()> {
+    fn rename(&self, index: FileIndex, place: &OwnedFd, name: &[u8]) -> io::Result<()> {
         let (from, partial) = (self.partial.place(index), self.partial.directory());
         let flags = match self.overwrite {
             Overwrite::Never => RenameFlags::NOREPLACE,
@@ -120,7 +121,7 @@ impl Publication<'_> {
         }
     }
 
-    fn link(&self, index: u32, entry: &Entry, place: &OwnedFd, name: &[u8]) -> io::Result<()> {
+    fn link(&self, index: FileIndex, entry: &Entry, place: &OwnedFd, name: &[u8]) -> io::Result<()> {
         let partial = self.partial.directory();
         if self.links_claimed && has_target(place, name, &entry.target) {
             return Ok(());
@@ -141,8 +142,8 @@ impl Publication<'_> {
     }
 
     /// Modes and times of directories, the deepest first since each change touches its parent; then all are synced, so that the
-    /// file system's ledger_writer is committed once and not after each change.
-    fn finish_directories(&self, directories: &[(u32, bool)]) -> Result<(), Fault> {
+    /// file system's journal is committed once and not after each change.
+    fn finish_directories(&self, directories: &[(FileIndex, bool)]) -> Result<(), Fault> {
         let one_by_one = directories.len() <= SYNC_ONE_BY_ONE;
         let mut unsynced = Vec::new();
         for (index, created) in directories.iter().rev() {
@@ -168,7 +169,7 @@ impl Publication<'_> {
         })
     }
 
-    fn is_skipped(&self, index: u32) -> bool {
+    fn is_skipped(&self, index: FileIndex) -> bool {
         self.skip.binary_search(&index).is_ok()
     }
 }

@@ -5,6 +5,7 @@ use std::io;
 use std::os::unix::fs::FileExt;
 
 use fairlead_protocol::digest::{block_count, block_length, of_block, Digest};
+use fairlead_protocol::index::{BlockId, BlockIndex, FileIndex};
 use fairlead_protocol::limits::BLOCK_BYTES;
 use fairlead_protocol::listing::Entry;
 use rustix::fs::{Advice, OFlags};
@@ -17,27 +18,28 @@ pub(crate) fn forget_pages(file: &File) -> io::Result<()> {
     Ok(rustix::fs::fadvise(file, 0, None, Advice::DontNeed)?)
 }
 
-/// Blocks of a synced partial file that do not come back as they were written. `work` is told of bytes read.
+/// Blocks of a synced partial file that do not come back as they were written. `work` is called with the bytes read.
 pub(crate) fn read_back(
     partial: &PartialDirectory,
-    index: u32,
+    index: FileIndex,
     entry: &Entry,
-    digest: impl Fn(u32) -> Option<Digest>,
+    digest: impl Fn(BlockId) -> Option<Digest>,
     buffer: &mut Vec<u8>,
     work: impl Fn(u64),
-) -> io::Result<Vec<u32>> {
+) -> io::Result<Vec<BlockId>> {
     let file = partial.open_slot(partial.slot(index), OFlags::RDWR)?;
     damage_disk(&file);
     forget_pages(&file)?;
     buffer.resize(BLOCK_BYTES as usize, 0);
     let mut damaged = Vec::new();
-    for block in 0..block_count(entry.size) as u32 {
+    for block in BlockIndex(0).up_to(BlockIndex(block_count(entry.size) as u32)) {
+        let id = BlockId::new(index, block);
         let bytes = &mut buffer[..block_length(entry.size, block) as usize];
-        match file.read_exact_at(bytes, u64::from(block) * u64::from(BLOCK_BYTES)) {
-            Ok(()) if digest(block) == Some(of_block(bytes)) => {}
+        match file.read_exact_at(bytes, block.offset()) {
+            Ok(()) if digest(id) == Some(of_block(bytes)) => {}
             // A sector that cannot be read may well be written again elsewhere.
-            Ok(()) => damaged.push(block),
-            Err(error) if error.raw_os_error() == Some(rustix::io::Errno::IO.raw_os_error()) => damaged.push(block),
+            Ok(()) => damaged.push(id),
+            Err(error) if error.raw_os_error() == Some(rustix::io::Errno::IO.raw_os_error()) => damaged.push(id),
             Err(error) => return Err(error),
         }
         work(bytes.len() as u64);

@@ -7,6 +7,7 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 use fairlead_protocol::digest::{self, Digest};
+use fairlead_protocol::index::BlockIndex;
 use fairlead_protocol::limits::BLOCK_BYTES;
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
@@ -77,10 +78,10 @@ pub(crate) fn hash_file(
 ) -> io::Result<Option<Digest>> {
     buffer.resize(BLOCK_BYTES as usize, 0);
     let mut blocks = Vec::with_capacity(digest::block_count(size) as usize);
-    for block in 0..digest::block_count(size) as u32 {
+    for block in BlockIndex(0).up_to(BlockIndex(digest::block_count(size) as u32)) {
         let length = digest::block_length(size, block);
         let bytes = &mut buffer[..length as usize];
-        match file.read_exact_at(bytes, u64::from(block) * u64::from(BLOCK_BYTES)) {
+        match file.read_exact_at(bytes, block.offset()) {
             Ok(()) => blocks.push(digest::of_block(bytes)),
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),
             Err(error) => return Err(error),

@@ -11,7 +11,7 @@ use std::path::Path;
 
 use fairlead_protocol::digest::{self, Digest};
 use fairlead_protocol::fault::show;
-use fairlead_protocol::limits::BLOCK_BYTES;
+use fairlead_protocol::index::FileIndex;
 use fairlead_protocol::listing::{Entry, Kind, Version, MODE_MASK};
 use fairlead_protocol::name::check_path;
 use fairlead_protocol::schedule::BlockRef;
@@ -69,7 +69,7 @@ struct Level {
     names: Names,
     next: usize,
     included: bool,
-    /// Open only while its own names are looked at, so that no depth runs out of descriptors.
+    /// Open only while its own names are visited, so that no depth runs out of descriptors.
     open: Option<OwnedFd>,
 }
 
@@ -243,7 +243,7 @@ impl SourceTree {
 /// Reads blocks for one stream and keeps the last file open.
 #[derive(Default)]
 pub(crate) struct BlockReader {
-    open: Option<(u32, File)>,
+    open: Option<(FileIndex, File)>,
 }
 
 impl BlockReader {
@@ -257,7 +257,7 @@ impl BlockReader {
         if entry.hole_bytes == 0 {
             return Ok(None);
         }
-        let start = u64::from(block.block) * u64::from(BLOCK_BYTES);
+        let start = block.block.offset();
         let file = self.file(source, entry, block.file)?;
         let is_hole = match rustix::fs::seek(file, SeekFrom::Data(start)) {
             Ok(data) => data >= start + u64::from(block.length),
@@ -269,7 +269,7 @@ impl BlockReader {
         Ok(is_hole.then(|| digest::of_zeros(block.length)))
     }
 
-    fn file(&mut self, source: &SourceTree, entry: &Entry, index: u32) -> Result<&File, Fault> {
+    fn file(&mut self, source: &SourceTree, entry: &Entry, index: FileIndex) -> Result<&File, Fault> {
         match &self.open {
             Some((open, _)) if *open == index => {}
             _ => self.open = Some((index, source.open_file(entry)?)),
@@ -287,11 +287,9 @@ impl BlockReader {
         bytes: &mut [u8],
     ) -> Result<Digest, Fault> {
         let file = self.file(source, entry, block.file)?;
-        file.read_exact_at(bytes, u64::from(block.block) * u64::from(BLOCK_BYTES)).map_err(|error| {
-            match error.kind() {
-                io::ErrorKind::UnexpectedEof => changed(&entry.path, "it became shorter while it was read"),
-                _ => unreadable(&show(&entry.path), &error),
-            }
+        file.read_exact_at(bytes, block.block.offset()).map_err(|error| match error.kind() {
+            io::ErrorKind::UnexpectedEof => changed(&entry.path, "it became shorter while it was read"),
+            _ => unreadable(&show(&entry.path), &error),
         })?;
         let digest = digest::of_block(bytes);
         source.check_unchanged(file, entry)?;
@@ -410,7 +408,8 @@ mod tests {
             .unwrap();
         std::fs::write(root.path().join("z.txt"), "longer").unwrap();
         let index = entries.iter().position(|entry| entry.path == b"z.txt").unwrap();
-        let block = BlockRef { file: index as u32, block: 0, length: 1 };
+        let block =
+            BlockRef { file: FileIndex(index as u32), block: fairlead_protocol::index::BlockIndex(0), length: 1 };
         let fault = BlockReader::default().read(&source, &entries[index], &block, &mut [0]).unwrap_err();
         assert_eq!(fault.reason, Reason::SourceChanged);
         assert!(fault.message.contains("z.txt"));

@@ -6,6 +6,7 @@ use std::path::Path;
 
 use clap::ValueEnum;
 use fairlead_protocol::fault::show;
+use fairlead_protocol::index::FileIndex;
 use fairlead_protocol::listing::{Entry, Kind, Listing};
 use fairlead_protocol::name::split;
 use fairlead_protocol::{Fault, Reason};
@@ -60,7 +61,7 @@ pub(crate) fn write_fault(what: &str, error: &io::Error) -> Fault {
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Claims<'a> {
     /// Files, in ascending order.
-    pub(crate) files: &'a [u32],
+    pub(crate) files: &'a [FileIndex],
     /// Whether links may be among it.
     pub(crate) links: bool,
 }
@@ -72,7 +73,7 @@ pub(crate) fn survey(
     listing: &Listing,
     overwrite: Overwrite,
     claims: Claims<'_>,
-) -> Result<Vec<u32>, Fault> {
+) -> Result<Vec<FileIndex>, Fault> {
     let mut candidates = Vec::new();
     let mut missing_directory: Option<Vec<u8>> = None;
     let mut parent: Option<(Vec<u8>, std::os::fd::OwnedFd)> = None;
@@ -168,10 +169,10 @@ fn judge(entry: &Entry, found: FileType, size: u64, overwrite: Overwrite) -> Jud
 }
 
 /// Checks that the bytes and names still to be written fit, beside those that earlier attempts took already.
-pub(crate) fn check_space(root: &Root, listing: &Listing, skip: &[u32], taken_bytes: u64) -> Result<(), Fault> {
+pub(crate) fn check_space(root: &Root, listing: &Listing, skip: &[FileIndex], taken_bytes: u64) -> Result<(), Fault> {
     let stat = rustix::fs::fstatvfs(root).map_err(|error| write_fault("the destination", &error.into()))?;
     let unit = stat.f_frsize.max(1);
-    let writes = |index: u32| skip.binary_search(&index).is_err();
+    let writes = |index: FileIndex| skip.binary_search(&index).is_err();
     let files = listing.iter().filter(|(index, entry)| entry.kind == Kind::File && writes(*index));
     let needed = files
         .map(|(_, entry)| (entry.size - entry.hole_bytes).div_ceil(unit))
@@ -261,7 +262,7 @@ mod tests {
         let fault = survey(&root, &listing, Overwrite::Never, Claims::default()).unwrap_err();
         assert_eq!(fault.reason, Reason::DestinationExists);
         assert!(fault.message.contains("a/b"));
-        assert_eq!(survey(&root, &listing, Overwrite::IfDifferent, Claims::default()), Ok(vec![1]));
+        assert_eq!(survey(&root, &listing, Overwrite::IfDifferent, Claims::default()), Ok(vec![FileIndex(1)]));
     }
 
     #[test]
@@ -270,6 +271,6 @@ mod tests {
         let root = Root::open(directory.path()).unwrap();
         let listing = listing(&[entry("a", Kind::File, 1 << 50)]);
         assert_eq!(check_space(&root, &listing, &[], 0).unwrap_err().reason, Reason::DestinationFull);
-        assert_eq!(check_space(&root, &listing, &[0], 0), Ok(()));
+        assert_eq!(check_space(&root, &listing, &[FileIndex(0)], 0), Ok(()));
     }
 }

@@ -12,19 +12,20 @@ use std::time::{Duration, Instant};
 
 use fairlead_protocol::frame::{encode, Decoder};
 use fairlead_protocol::message::{Body, ControlMessage};
-use fairlead_protocol::receiver::lock;
 use fairlead_sys::TcpInfo;
 use rustix::event::{eventfd, poll, EventfdFlags, PollFd, PollFlags, Timespec};
 use rustls::Connection;
 
-/// Time between looks at a full inbox.
+use crate::threads::lock;
+
+/// Time before a message is offered to a full inbox again.
 const INBOX_RETRY: Duration = Duration::from_millis(5);
 /// Reads from a connection that ended: more than one control frame takes.
 const SALVAGE_READS: usize = 64;
-/// Longest sleep without traffic, and longest wait for the last words to leave.
+/// Longest sleep without traffic, and longest wait for the last messages to leave.
 const IDLE: Duration = Duration::from_secs(1);
 
-/// Bytes of bulk messages that may wait for the network, and the time between looks at them.
+/// Bytes of bulk messages that may wait for the network, and the time between checks of them.
 const BACKLOG_BYTES: usize = 1 << 20;
 const BACKLOG_POLL: Duration = Duration::from_millis(2);
 
@@ -51,7 +52,7 @@ impl Outbox {
     }
 }
 
-/// The sending half, shared by all threads that have something to say.
+/// The sending half, shared by all threads that send messages.
 #[derive(Clone)]
 pub(crate) struct ControlConnection {
     outbox: Arc<Outbox>,
@@ -84,7 +85,7 @@ impl ControlConnection {
         Ok((Self { outbox }, thread))
     }
 
-    /// Queues a message. Bulk producers look at `backlog_bytes` first.
+    /// Queues a message. Bulk producers check `backlog_bytes` first.
     pub(crate) fn send(&self, body: Body) {
         let frame = encode(&ControlMessage { body: Some(body) });
         self.outbox.bytes.fetch_add(frame.len(), Ordering::Relaxed);
@@ -108,7 +109,7 @@ impl ControlConnection {
         true
     }
 
-    /// What the kernel knows of the connection.
+    /// The kernel's state of the connection.
     pub(crate) fn tcp_info(&self) -> io::Result<TcpInfo> {
         fairlead_sys::tcp_info(&self.outbox.socket)
     }
@@ -169,7 +170,7 @@ impl Worker {
         !self.connection.wants_write() && lock(&self.outbox.frames).is_empty()
     }
 
-    /// Delivers what the peer said last: it may explain why the connection ended.
+    /// Delivers the peer's last messages: they may explain why the connection ended.
     fn salvage<E: From<ConnectionEvent>>(&mut self, inbox: &SyncSender<E>, held: &mut Option<E>) {
         for _ in 0..SALVAGE_READS {
             if !matches!(self.read_in(), Ok(true)) {
@@ -225,7 +226,7 @@ impl Worker {
         }
     }
 
-    /// Sleeps until something can be done; says whether the socket can be read.
+    /// Sleeps until something can be done; returns whether the socket can be read.
     fn wait(&self, inbox_full: bool) -> io::Result<bool> {
         let mut interest = if inbox_full { PollFlags::empty() } else { PollFlags::IN };
         if self.connection.wants_write() {

@@ -7,7 +7,8 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use fairlead_protocol::limits::ECHO_KEY_BYTES;
-use fairlead_protocol::receiver::lock;
+
+use crate::threads::lock;
 
 /// Bytes of a request and of a reply.
 const DATAGRAM_BYTES: usize = 48;

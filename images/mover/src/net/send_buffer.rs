@@ -36,7 +36,7 @@ impl SendBuffer {
     /// Left to the kernel.
     pub(crate) const AUTOMATIC: Self = Self { bytes: None, set_by: SetBy::Kernel };
 
-    /// What stands before the data: the user's choice, else the mover's, else the kernel's.
+    /// What is in force before the data: the user's choice, else the mover's, else the kernel's.
     pub(crate) fn before_data(user_bytes: Option<u32>, planned_bytes: Option<u32>) -> Self {
         match (user_bytes, planned_bytes) {
             (Some(bytes), _) => Self { bytes: Some(bytes), set_by: SetBy::User },
@@ -76,7 +76,7 @@ pub(crate) fn apply(socket: &TcpStream, buffer: SendBuffer) -> io::Result<()> {
     buffer.bytes.map_or(Ok(()), |bytes| SockRef::from(socket).set_send_buffer_size(bytes as usize))
 }
 
-/// The size of a connection's buffer now, in the kernel's accounting; 0 if it does not say.
+/// The size of a connection's buffer now, in the kernel's accounting; 0 if it is not known.
 pub(crate) fn in_force_bytes(socket: &TcpStream) -> u64 {
     SockRef::from(socket).send_buffer_size().unwrap_or(0) as u64
 }

@@ -14,7 +14,7 @@ use rustix::net::RecvFlags;
 use socket2::{Domain, Protocol, SockRef, Socket, TcpKeepalive, Type};
 
 use super::pacing::gate::Gate;
-use crate::report::progress::Progress;
+use crate::progress::Progress;
 
 /// Time without acknowledgement, or with a full window, after which the kernel gives a connection up. Longer than the session's own
 /// patience: a receiver whose disk is slow is not gone, and the session says what it waits for.
@@ -186,7 +186,7 @@ impl Metered {
     }
 
     fn count(&self, bytes: usize) {
-        self.progress.work.fetch_add(bytes as u64, Ordering::Relaxed);
+        self.progress.counters.work.fetch_add(bytes as u64, Ordering::Relaxed);
     }
 }
 

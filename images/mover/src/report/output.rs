@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use super::progress::{Progress, Snapshot, Stage};
 use super::verdict::Verdict;
+use crate::progress::{Progress, Snapshot, Stage};
 
 const INTERVAL: Duration = Duration::from_millis(500);
 
@@ -132,8 +132,8 @@ mod tests {
     fn the_line_shows_bytes_percent_rate_and_time_left() {
         let progress = Progress::new();
         progress.enter(Stage::Transferring);
-        progress.set_totals(10, 2_000_000);
-        progress.bytes_transferred.store(1_000_000, Ordering::Relaxed);
+        progress.counters.set_totals(10, 2_000_000);
+        progress.counters.bytes_transferred.store(1_000_000, Ordering::Relaxed);
         let mut now = progress.snapshot();
         now.rate_bytes_per_second = 100_000;
         assert_eq!(line(&now), "1.0 MB / 2.0 MB, 50%, 100.0 kB/s, ETA 10s, files 0 / 10");
@@ -143,10 +143,10 @@ mod tests {
     #[test]
     fn the_verify_phase_has_a_line_of_the_same_kind() {
         let progress = Progress::new();
-        progress.set_totals(1, 4_000_000);
-        progress.bytes_transferred.store(4_000_000, Ordering::Relaxed);
+        progress.counters.set_totals(1, 4_000_000);
+        progress.counters.bytes_transferred.store(4_000_000, Ordering::Relaxed);
         progress.enter(Stage::Verifying);
-        progress.bytes_verified.store(1_000_000, Ordering::Relaxed);
+        progress.counters.bytes_verified.store(1_000_000, Ordering::Relaxed);
         let mut now = progress.snapshot();
         now.rate_bytes_per_second = 1_000_000;
         assert_eq!(line(&now), "Verifying: 1.0 MB / 4.0 MB, 25%, 1.0 MB/s, ETA 3s, files 0 / 1");

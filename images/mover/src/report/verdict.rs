@@ -9,7 +9,7 @@ use fairlead_protocol::fault::cut;
 use fairlead_protocol::{Fault, Reason};
 use serde::Serialize;
 
-use super::progress::Progress;
+use crate::progress::Progress;
 
 /// Bound of a termination message in Kubernetes.
 const VERDICT_BYTES: usize = 4096;
@@ -22,7 +22,7 @@ pub(crate) enum Outcome {
     Stopped,
 }
 
-/// What a mover says at its end.
+/// What a mover reports at its end.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Verdict {
     version: u8,
@@ -39,7 +39,8 @@ pub(crate) struct Verdict {
     files_total: u64,
     files_transferred: u64,
     files_skipped: u64,
-    blocks_damaged: u64,
+    #[serde(rename = "blocks_damaged")]
+    packs_damaged: u64,
     bytes_resumed: u64,
     bytes_resent: u64,
     root_digest: Option<String>,
@@ -62,7 +63,7 @@ pub(crate) struct Success {
 }
 
 impl Success {
-    /// A success without more to say or do.
+    /// A success without a digest, and with nothing left to do.
     pub(crate) fn new(reason: Reason, message: impl Into<String>) -> Self {
         Self {
             reason,
@@ -110,7 +111,7 @@ impl Verdict {
             files_total: now.files_total.unwrap_or(0),
             files_transferred: now.files_transferred,
             files_skipped: now.files_skipped,
-            blocks_damaged: now.blocks_damaged,
+            packs_damaged: now.packs_damaged,
             bytes_resumed: now.bytes_resumed,
             bytes_resent: now.bytes_resent,
             root_digest: root.map(|root| format!("blake3:{}", blake3::Hash::from(root).to_hex())),
@@ -118,7 +119,7 @@ impl Verdict {
                 .into_iter()
                 .filter_map(|(done, level)| done.then_some(level))
                 .collect(),
-            seconds: progress.now().as_secs_f64(),
+            seconds: progress.clock.now().as_secs_f64(),
             bulk_seconds: progress.bulk_seconds(),
         }
     }
@@ -162,7 +163,7 @@ impl VerdictWriter {
 
     /// Settles the verdict and returns the one that holds.
     pub(crate) fn settle(&self, verdict: Verdict) -> Verdict {
-        let _guard = fairlead_protocol::receiver::lock(&self.writing);
+        let _guard = crate::threads::lock(&self.writing);
         if let Some(first) = self.written.get() {
             return first.clone();
         }

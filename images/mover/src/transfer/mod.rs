@@ -1,7 +1,5 @@
 //! One end of a transfer, from the command line to the verdict: it drives the session and has the work done.
 
-mod deposit;
-mod reading;
 pub(crate) mod receive;
 pub(crate) mod send;
 mod session;
@@ -10,7 +8,7 @@ use std::sync::Arc;
 
 use crate::control::http::Pages;
 use crate::net::connect::identity::Identity;
-use crate::report::progress::Progress;
+use crate::progress::Progress;
 use crate::signal::Stop;
 
 /// Everything a transfer needs from outside.

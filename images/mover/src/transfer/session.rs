@@ -1,49 +1,180 @@
-//! What both ends' drivers share: telling the peer of a failure, heartbeats, patience.
+//! What the sender and the receiver do alike: they exchange messages, send heartbeats and judge the peer by its own, start long
+//! work on threads, tell the peer of a failure, and wait for the last messages to leave.
 
+use std::net::TcpStream;
 use std::sync::atomic::Ordering;
+use std::sync::mpsc::{sync_channel, Receiver, RecvTimeoutError, SyncSender};
 use std::sync::Arc;
-use std::time::Duration;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
 use fairlead_protocol::limits::QUIET;
 use fairlead_protocol::liveness::{Evidence, Liveness};
 use fairlead_protocol::message::{Body, Failure, Heartbeat};
 use fairlead_protocol::{Fault, Reason};
+use rustls::Connection;
 
-use crate::net::control_connection::ControlConnection;
-use crate::report::progress::Progress;
+use crate::net::control_connection::{ConnectionEvent, ControlConnection};
+use crate::progress::Progress;
+use crate::threads::spawn;
 
 /// Time between heartbeats.
 const HEARTBEAT: Duration = Duration::from_secs(2);
-/// Time between looks at clocks and signals.
-pub(crate) const TICK: Duration = Duration::from_millis(100);
+/// Time between checks of clocks and signals.
+pub(super) const TICK: Duration = Duration::from_millis(100);
+/// Events that may wait for the end's own thread.
+const INBOX: usize = 256;
+/// Longest wait for the last messages to leave and be read.
+const FAREWELL: Duration = Duration::from_secs(1);
 
-/// Keeps the peer informed that this end lives, and watches that the peer does.
-pub(crate) struct PeerWatch {
+/// An event for one end's own thread, of which some come from the control connection.
+pub(super) trait TransferEvent: From<ConnectionEvent> + Send + 'static {
+    /// The event of the control connection, if it is one.
+    fn into_connection(self) -> Option<ConnectionEvent>;
+}
+
+/// One end's events and its control connection.
+pub(super) struct Session<E> {
+    own: &'static str,
+    peer: &'static str,
+    events: SyncSender<E>,
+    inbox: Receiver<E>,
+    connection: Option<(ControlConnection, JoinHandle<()>)>,
+}
+
+impl<E: TransferEvent> Session<E> {
+    /// `own` and `peer` are the ends' roles. There is no control connection yet.
+    pub(super) fn new(own: &'static str, peer: &'static str) -> Self {
+        let (events, inbox) = sync_channel(INBOX);
+        Self { own, peer, events, inbox, connection: None }
+    }
+
+    /// Where other threads send events.
+    pub(super) fn events(&self) -> SyncSender<E> {
+        self.events.clone()
+    }
+
+    /// Starts the thread of the control connection.
+    pub(super) fn connect(&mut self, connection: Connection, socket: TcpStream) -> std::io::Result<()> {
+        self.connection = Some(ControlConnection::start(connection, socket, self.events())?);
+        Ok(())
+    }
+
+    /// The control connection, once there is one.
+    pub(super) fn connection(&self) -> Option<&ControlConnection> {
+        self.connection.as_ref().map(|(connection, _)| connection)
+    }
+
+    /// Queues a message for the peer, if there is one.
+    pub(super) fn send(&self, body: Body) {
+        if let Some(connection) = self.connection() {
+            connection.send(body);
+        }
+    }
+
+    /// Watches over the peer from now on; after `patience` without progress the transfer counts as stalled.
+    pub(super) fn watch(&self, progress: &Arc<Progress>, patience: Duration) -> PeerWatch {
+        PeerWatch::new(self.own, self.peer, Arc::clone(progress), patience)
+    }
+
+    /// The next event; nothing after `patience`.
+    pub(super) fn next(&self, patience: Duration) -> Result<Option<E>, Fault> {
+        match self.inbox.recv_timeout(patience) {
+            Ok(event) => Ok(Some(event)),
+            Err(RecvTimeoutError::Timeout) => Ok(None),
+            Err(RecvTimeoutError::Disconnected) => Err(Fault::new(Reason::InternalError, "the inbox is gone")),
+        }
+    }
+
+    /// The next event, if there is one already.
+    pub(super) fn next_waiting(&self) -> Option<E> {
+        self.inbox.try_recv().ok()
+    }
+
+    /// The message that an event of the control connection brought, unless it is a heartbeat. The end of the connection and a
+    /// failure of the peer are faults.
+    pub(super) fn message(&self, event: ConnectionEvent, watch: &mut PeerWatch) -> Result<Option<Body>, Fault> {
+        match event {
+            ConnectionEvent::Closed(why) => {
+                Err(Fault::new(Reason::PeerLost, format!("the connection to the {} ended: {why}", self.peer)))
+            }
+            ConnectionEvent::Message(body) => match watch.on_message(body) {
+                Some(Body::Failure(failure)) => Err(self.peer_fault(&failure)),
+                other => Ok(other),
+            },
+        }
+    }
+
+    fn peer_fault(&self, failure: &Failure) -> Fault {
+        Fault::from_peer(self.peer, &failure.reason, &failure.message, failure.retry)
+    }
+
+    /// Does long work on a thread of its own and sends the event that it ends with.
+    pub(super) fn spawn(&self, name: &str, work: impl FnOnce() -> E + Send + 'static) -> Result<(), Fault> {
+        let events = self.events();
+        spawn(name, move || {
+            let _ = events.send(work());
+        })
+    }
+
+    /// Tells the peer of a fault that was found here. Returns that fault, or one that the peer sent meanwhile and that explains more.
+    pub(super) fn report(&self, fault: Fault) -> Fault {
+        if fault.reason != Reason::PeerFailed {
+            let (reason, message, retry) = (fault.reason.name(), fault.message.clone(), fault.retry);
+            self.send(Body::Failure(Failure { reason, message, retry }));
+        }
+        let mut fault = fault;
+        while let Some(event) = self.next_waiting() {
+            if let Some(ConnectionEvent::Message(Body::Failure(failure))) = event.into_connection() {
+                fault = fault.more_telling(self.peer_fault(&failure));
+            }
+        }
+        fault
+    }
+
+    /// Ends the control connection and waits a moment for the last messages to leave. False if there was no connection.
+    pub(super) fn close(&mut self) -> bool {
+        let Some((connection, thread)) = self.connection.take() else { return false };
+        connection.close();
+        let deadline = Instant::now() + FAREWELL;
+        while !thread.is_finished() && Instant::now() < deadline {
+            let _ = self.inbox.recv_timeout(Duration::from_millis(10));
+        }
+        true
+    }
+
+    /// Discards events for `time` at most, so that the threads that send them can go on.
+    pub(super) fn discard_events(&self, time: Duration) {
+        let _ = self.inbox.recv_timeout(time);
+    }
+}
+
+/// Sends heartbeats to the peer, and judges the peer by what comes from it.
+pub(super) struct PeerWatch {
     liveness: Liveness,
     progress: Arc<Progress>,
-    last_beat: Option<Duration>,
+    last_heartbeat: Option<Duration>,
     /// End of the quiet period that both ends know of.
-    told_quiet: Duration,
+    known_quiet_end: Duration,
 }
 
 impl PeerWatch {
-    /// `own` and `peer` are the ends' roles; after `patience` without progress the transfer counts as stalled.
-    pub(crate) fn new(own: &'static str, peer: &'static str, progress: Arc<Progress>, patience: Duration) -> Self {
-        let liveness = Liveness::new(own, peer, progress.now(), patience);
-        Self { liveness, progress, last_beat: None, told_quiet: Duration::ZERO }
+    fn new(own: &'static str, peer: &'static str, progress: Arc<Progress>, patience: Duration) -> Self {
+        let liveness = Liveness::new(own, peer, progress.clock.now(), patience);
+        Self { liveness, progress, last_heartbeat: None, known_quiet_end: Duration::ZERO }
     }
 
-    /// A message came. Hands back what is not a heartbeat.
-    pub(crate) fn on_message(&mut self, body: Body) -> Option<Body> {
-        let now = self.progress.now();
+    /// Takes a message of the peer. Returns what is not a heartbeat.
+    fn on_message(&mut self, body: Body) -> Option<Body> {
+        let now = self.progress.clock.now();
         match body {
             Body::Heartbeat(Heartbeat { work, waiting, disk_ms, bytes_verified, quiet_ms }) => {
                 if let Some(quiet_ms) = quiet_ms {
-                    self.progress.hold(Duration::from_millis(quiet_ms).min(QUIET));
-                    self.told_quiet = self.progress.quiet_until();
+                    self.progress.clock.hold(Duration::from_millis(quiet_ms).min(QUIET));
+                    self.known_quiet_end = self.progress.clock.quiet_until();
                 }
                 if bytes_verified > 0 {
-                    self.progress.bytes_verified.store(bytes_verified, Ordering::Relaxed);
+                    self.progress.counters.bytes_verified.store(bytes_verified, Ordering::Relaxed);
                 }
                 self.liveness.heartbeat(now, work, waiting, Duration::from_millis(disk_ms));
                 None
@@ -55,27 +186,27 @@ impl PeerWatch {
         }
     }
 
-    /// Beats if it is time, and judges the peer. `waiting`: this end holds still on purpose or works without moving bytes.
-    /// `streams` adds what this end sees of the streams that it sends on.
-    pub(crate) fn tick(
+    /// Sends a heartbeat if one is due, and judges the peer. `waiting`: this end holds data back on purpose, or works without moving
+    /// bytes. `streams` adds the kernel's state of the streams that this end sends on.
+    pub(super) fn tick(
         &mut self,
-        link: &ControlConnection,
+        connection: &ControlConnection,
         waiting: bool,
         streams: impl FnOnce(Evidence) -> Evidence,
     ) -> Result<(), Fault> {
-        let (now, work) = (self.progress.now(), self.progress.work.load(Ordering::Relaxed));
-        let quiet_until = self.progress.quiet_until();
-        let changed = quiet_until != self.told_quiet;
-        if changed || self.last_beat.is_none_or(|last| now.saturating_sub(last) >= HEARTBEAT) {
-            self.last_beat = Some(now);
-            self.told_quiet = quiet_until;
-            let quiet_ms = changed.then(|| self.progress.quiet_left().as_millis() as u64);
+        let (now, work) = (self.progress.clock.now(), self.progress.counters.work.load(Ordering::Relaxed));
+        let quiet_until = self.progress.clock.quiet_until();
+        let changed = quiet_until != self.known_quiet_end;
+        if changed || self.last_heartbeat.is_none_or(|last| now.saturating_sub(last) >= HEARTBEAT) {
+            self.last_heartbeat = Some(now);
+            self.known_quiet_end = quiet_until;
+            let quiet_ms = changed.then(|| self.progress.clock.quiet_left().as_millis() as u64);
             let disk_ms = self.progress.disk.oldest().as_millis() as u64;
-            let bytes_verified = self.progress.bytes_verified.load(Ordering::Relaxed);
-            link.send(Body::Heartbeat(Heartbeat { work, waiting, disk_ms, bytes_verified, quiet_ms }));
+            let bytes_verified = self.progress.counters.bytes_verified.load(Ordering::Relaxed);
+            connection.send(Body::Heartbeat(Heartbeat { work, waiting, disk_ms, bytes_verified, quiet_ms }));
         }
         let evidence = || {
-            let control_retransmissions = link.tcp_info().map_or(0, |info| u32::from(info.fruitless));
+            let control_retransmissions = connection.tcp_info().map_or(0, |info| u32::from(info.fruitless));
             streams(Evidence { disk: self.progress.disk.oldest(), control_retransmissions, ..Evidence::default() })
         };
         self.liveness.check(now, work, waiting, evidence)
@@ -86,8 +217,9 @@ impl PeerWatch {
 const RESEND_ALLOWANCE_BYTES: u64 = 1 << 30;
 
 /// A fault once more was sent in vain than `budget_bytes`, or than twice the total and an allowance.
-pub(crate) fn check_resent(progress: &Progress, budget_bytes: Option<u64>) -> Result<(), Fault> {
-    let (resent, total) = (progress.bytes_resent.load(Ordering::Relaxed), progress.bytes_total.load(Ordering::Relaxed));
+pub(super) fn check_resent(progress: &Progress, budget_bytes: Option<u64>) -> Result<(), Fault> {
+    let (resent, total) =
+        (progress.counters.bytes_resent.load(Ordering::Relaxed), progress.counters.bytes_total.load(Ordering::Relaxed));
     let budget = budget_bytes.unwrap_or(total.saturating_mul(2).saturating_add(RESEND_ALLOWANCE_BYTES));
     if resent <= budget {
         return Ok(());
@@ -96,12 +228,4 @@ pub(crate) fn check_resent(progress: &Progress, budget_bytes: Option<u64>) -> Re
         "{resent} bytes were sent in vain, more than the budget of {budget}; find out what breaks the transfer, or raise --resend-budget"
     );
     Err(Fault::new(Reason::ResendBudgetExceeded, text))
-}
-
-/// The message that tells the peer of a fault found here; a fault that came from the peer is not sent back.
-pub(crate) fn failure(fault: &Fault) -> Option<Body> {
-    let told = fault.reason == Reason::PeerFailed;
-    (!told).then(|| {
-        Body::Failure(Failure { reason: fault.reason.name(), message: fault.message.clone(), retry: fault.retry })
-    })
 }

@@ -92,6 +92,11 @@ impl Fault {
         Self::new(Reason::ProtocolError, message)
     }
 
+    /// This end called the session in a state that the call does not belong to.
+    pub(crate) fn out_of_turn(call: &str) -> Self {
+        Self::new(Reason::InternalError, format!("{call} was called out of turn"))
+    }
+
     /// Of two faults the one that explains more; the earlier one when they explain as much.
     pub fn more_telling(self, later: Self) -> Self {
         if later.reason.rank() > self.reason.rank() {
@@ -101,7 +106,7 @@ impl Fault {
         }
     }
 
-    /// What this end reports when the peer said that it failed with `reason`.
+    /// What this end reports when the peer failed with `reason`.
     pub fn from_peer(peer: &str, reason: &str, message: &str, retry: bool) -> Self {
         let text = format!("the {peer} failed: {}: {}", printable(reason), printable(message));
         Self { retry, ..Self::new(Reason::PeerFailed, text) }

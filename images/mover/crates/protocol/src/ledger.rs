@@ -5,9 +5,10 @@
 
 mod book;
 
-pub use self::book::{HeldBlock, LedgerContents, PartialFile, SlotIndex};
+pub use self::book::{HeldBlock, LedgerContents, PartialFile, SlotsByIdentity};
 
 use crate::digest::Digest;
+use crate::index::BlockIndex;
 use crate::limits::{BLOCK_BYTES, JOB_BYTES, PATH_BYTES};
 use crate::listing::{Entry, Version};
 use crate::name::{check_path, job_is_valid};
@@ -103,7 +104,7 @@ pub enum Record {
         /// Its partial file.
         slot: u32,
         /// Its number in the file.
-        block: u32,
+        block: BlockIndex,
         /// Bytes of the block.
         length: u32,
         /// BLAKE3 of those bytes.
@@ -121,19 +122,19 @@ pub enum Record {
         /// Its partial file.
         slot: u32,
         /// Its number in the file.
-        block: u32,
+        block: BlockIndex,
     },
     /// A partial file is of no use any more.
     Forgotten(u32),
     /// Every file is complete and durable, and the tree has this digest: publication may have begun.
     Verified(Digest),
     /// A block was verified and is about to be written: its place may hold it, or part of it, or what it held before. Only of
-    /// files of many blocks. No mark covers it; it says where to look, not what is there.
+    /// files of many blocks. No mark covers it: it names a place to check, not what is there.
     Begun {
         /// Its partial file.
         slot: u32,
         /// Its number in the file.
-        block: u32,
+        block: BlockIndex,
         /// Bytes of the block.
         length: u32,
         /// BLAKE3 of those bytes.
@@ -164,8 +165,8 @@ impl Record {
             }
             Self::Block { slot, block, length, digest } => {
                 out.extend_from_slice(&slot.to_be_bytes());
-                out.extend_from_slice(&block.to_be_bytes());
-                out.extend_from_slice(&(u64::from(*block) * u64::from(BLOCK_BYTES)).to_be_bytes());
+                out.extend_from_slice(&block.0.to_be_bytes());
+                out.extend_from_slice(&block.offset().to_be_bytes());
                 out.extend_from_slice(&length.to_be_bytes());
                 out.extend_from_slice(digest);
                 3
@@ -177,7 +178,7 @@ impl Record {
             }
             Self::Lost { slot, block } => {
                 out.extend_from_slice(&slot.to_be_bytes());
-                out.extend_from_slice(&block.to_be_bytes());
+                out.extend_from_slice(&block.0.to_be_bytes());
                 5
             }
             Self::Forgotten(slot) => {
@@ -190,7 +191,7 @@ impl Record {
             }
             Self::Begun { slot, block, length, digest } => {
                 out.extend_from_slice(&slot.to_be_bytes());
-                out.extend_from_slice(&block.to_be_bytes());
+                out.extend_from_slice(&block.0.to_be_bytes());
                 out.extend_from_slice(&length.to_be_bytes());
                 out.extend_from_slice(digest);
                 8
@@ -216,19 +217,22 @@ impl Record {
                 Self::File { slot, identity: FileIdentity { path, size, mtime_s, mtime_ns, version } }
             }
             3 => {
-                let (slot, block, offset, length) = (fields.u32()?, fields.u32()?, fields.u64()?, fields.u32()?);
-                if offset != u64::from(block) * u64::from(BLOCK_BYTES) {
+                let (slot, block, offset, length) = (fields.u32()?, fields.block()?, fields.u64()?, fields.u32()?);
+                if offset != block.offset() {
                     return None;
                 }
                 Self::Block { slot, block, length, digest: fields.take()? }
             }
             4 => Self::Mark { through: fields.u64()?, received_bytes: fields.u64()? },
-            5 => Self::Lost { slot: fields.u32()?, block: fields.u32()? },
+            5 => Self::Lost { slot: fields.u32()?, block: fields.block()? },
             6 => Self::Forgotten(fields.u32()?),
             7 => Self::Verified(fields.take()?),
-            8 => {
-                Self::Begun { slot: fields.u32()?, block: fields.u32()?, length: fields.u32()?, digest: fields.take()? }
-            }
+            8 => Self::Begun {
+                slot: fields.u32()?,
+                block: fields.block()?,
+                length: fields.u32()?,
+                digest: fields.take()?,
+            },
             _ => return None,
         };
         fields.0.is_empty().then_some(record)
@@ -248,6 +252,10 @@ impl Fields<'_> {
         self.take().map(u32::from_be_bytes)
     }
 
+    fn block(&mut self) -> Option<BlockIndex> {
+        self.u32().map(BlockIndex)
+    }
+
     fn u64(&mut self) -> Option<u64> {
         self.take().map(u64::from_be_bytes)
     }
@@ -264,13 +272,13 @@ pub struct Replay<F = fn(&Record)> {
 
 impl Default for Replay {
     fn default() -> Self {
-        Self::telling(|_| {})
+        Self::with_observer(|_| {})
     }
 }
 
 impl<F: FnMut(&Record)> Replay<F> {
-    /// A replay that tells of every sound record.
-    pub fn telling(seen: F) -> Self {
+    /// A replay that calls `seen` with every sound record.
+    pub fn with_observer(seen: F) -> Self {
         Self { book: LedgerContents::default(), buffer: Vec::new(), valid: 0, ended: false, seen }
     }
 
@@ -319,7 +327,7 @@ impl<F: FnMut(&Record)> Replay<F> {
         Some(FRAME_BYTES + body_bytes)
     }
 
-    /// What the sound part says, and how many bytes that part has; zero without a sound header.
+    /// The contents of the sound part, and how many bytes that part has; zero without a sound header.
     pub fn finish(mut self) -> (LedgerContents, u64) {
         self.book.settle();
         (self.book, self.valid)

@@ -1,10 +1,11 @@
-//! What two movers say to each other: wire format, names, digests and session logic.
+//! The protocol between two movers: wire format, names, digests and session logic.
 //!
 //! Nothing here opens a socket or a file or reads a clock: bytes and events come in, messages and effects go out, so that
 //! every failure can be replayed as a unit test.
 #![forbid(unsafe_code)]
 
 pub mod fault;
+pub mod index;
 pub mod ledger;
 pub mod limits;
 mod session;

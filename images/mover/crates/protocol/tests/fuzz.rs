@@ -9,7 +9,8 @@ mod harness;
 use std::time::{Duration, Instant, SystemTime};
 
 use fairlead_protocol::frame::{encode, preamble};
-use fairlead_protocol::kept::{frames, BlockRun};
+use fairlead_protocol::index::{BlockIndex, FileIndex, PackId};
+use fairlead_protocol::kept::{BlockRun, KeptFrames};
 use fairlead_protocol::keyed::Secret;
 use fairlead_protocol::ledger::{header, FileIdentity, Record};
 use fairlead_protocol::listing::Version;
@@ -64,17 +65,24 @@ fn seeds() -> Vec<Vec<u8>> {
     let digest = message::FileDigest { file: 1, digest: vec![0; 32] };
     let digests = message::FileDigests { digests: vec![digest], last: true };
     let root = || Complete { root: vec![3; 32], disk: false };
-    let runs = [(0, 0), (0, 2), (1, 0)].map(|(file, first)| BlockRun { file, first, end: first + 1 });
-    let kept = frames(runs, |_, block| [1 + block as u8; 32]);
+    let runs = [(0, 0), (0, 2), (1, 0)].map(|(file, first)| BlockRun {
+        file: FileIndex(file),
+        first: BlockIndex(first),
+        end: BlockIndex(first + 1),
+    });
+    let mut frames = KeptFrames::new(runs.into());
+    let kept = std::iter::from_fn(|| frames.next_frame(|id| [1 + id.block.0 as u8; 32]));
     let numbers = |numbers: Vec<u32>| Numbers { numbers, last: true };
     let sender =
         [Body::Compare(numbers(vec![1])), Body::Plan(numbers(Vec::new())), Body::Stored(Packs { packs: vec![0, 1] })];
     let again = Body::Again(message::Blocks { files: vec![0, 1], blocks: vec![0, 0] });
     let resumed = kept.chain([sender[1].clone(), sender[2].clone(), again, Body::Published(root())]).collect();
     let mut table = Vec::new();
-    Segment { file: 1, block: 0, length: 100, digest: [4; 32], is_hole: false }.encode_into(&mut table);
-    Segment { file: 2, block: 3, length: 28, digest: [5; 32], is_hole: false }.encode_into(&mut table);
-    let head = Header::Data { pack: 9, segments: 2, payload_bytes: 128 }.encode();
+    Segment { file: FileIndex(1), block: BlockIndex(0), length: 100, digest: [4; 32], is_hole: false }
+        .encode_into(&mut table);
+    Segment { file: FileIndex(2), block: BlockIndex(3), length: 28, digest: [5; 32], is_hole: false }
+        .encode_into(&mut table);
+    let head = Header::Data { pack: PackId(9), segments: 2, payload_bytes: 128 }.encode();
     let pack = [&head[..], &table, &[6; 128], &Header::End.encode()].concat();
     let mut ledger = header("job").to_vec();
     let version = Version { ctime_s: 1, ctime_ns: 2, inode: 3 };
@@ -82,10 +90,10 @@ fn seeds() -> Vec<Vec<u8>> {
     for record in [
         Record::Attempt(1),
         Record::File { slot: 0, identity },
-        Record::Block { slot: 0, block: 1, length: 1 << 20, digest: [1; 32] },
+        Record::Block { slot: 0, block: BlockIndex(1), length: 1 << 20, digest: [1; 32] },
         Record::Mark { through: 100, received_bytes: 5 },
-        Record::Block { slot: 0, block: 0, length: 1 << 20, digest: [2; 32] },
-        Record::Lost { slot: 0, block: 1 },
+        Record::Block { slot: 0, block: BlockIndex(0), length: 1 << 20, digest: [2; 32] },
+        Record::Lost { slot: 0, block: BlockIndex(1) },
         Record::Verified([3; 32]),
     ] {
         record.encode_into(&mut ledger);

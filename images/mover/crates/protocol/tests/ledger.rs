@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use fairlead_protocol::digest::{block_count, block_length, Digest};
+use fairlead_protocol::index::BlockIndex;
 use fairlead_protocol::ledger::{header, job_of_header, FileIdentity, LedgerContents, Record, Replay, HEADER_BYTES};
 use fairlead_protocol::limits::BLOCK_BYTES;
 use fairlead_protocol::listing::Version;
@@ -19,7 +20,7 @@ struct Model {
     verified: Option<Digest>,
     through: u64,
     marked_bytes: u64,
-    files: HashMap<u32, (FileIdentity, BTreeMap<u32, Place>)>,
+    files: HashMap<u32, (FileIdentity, BTreeMap<BlockIndex, Place>)>,
 }
 
 impl Model {
@@ -38,7 +39,7 @@ impl Model {
             }
             3..=6 => {
                 let size = self.files[&slot?].0.size;
-                let block = b.checked_rem(block_count(size) as u32)?;
+                let block = BlockIndex(b.checked_rem(block_count(size) as u32)?);
                 let digest = [(a ^ b) as u8; 32];
                 Record::Block { slot: slot?, block, length: block_length(size, block), digest }
             }
@@ -46,13 +47,13 @@ impl Model {
                 let through = self.through + (end - self.through) * u64::from(a % 5) / 4;
                 Record::Mark { through, received_bytes: self.marked_bytes + u64::from(b) }
             }
-            8 => Record::Lost { slot: slot?, block: b % 5 },
+            8 => Record::Lost { slot: slot?, block: BlockIndex(b % 5) },
             9 => Record::Forgotten(slot?),
             10 => Record::Verified([a as u8; 32]),
             _ => {
                 let size = self.files[&slot?].0.size;
                 let blocks = Some(block_count(size)).filter(|blocks| *blocks > 1)?;
-                let block = b % blocks as u32;
+                let block = BlockIndex(b % blocks as u32);
                 Record::Begun { slot: slot?, block, length: block_length(size, block), digest: [(a ^ b) as u8; 32] }
             }
         })
@@ -196,13 +197,13 @@ fn impossible_records_end_the_ledger() {
         Record::File { slot: 1, identity: identity(u64::MAX) },
         Record::File { slot: 1, identity: FileIdentity { path: b"../f".to_vec(), ..identity(1) } },
         Record::File { slot: u32::MAX, identity: identity(1) },
-        Record::Block { slot: 0, block: 0, length: 6, digest },
-        Record::Block { slot: 0, block: 1, length: 5, digest },
-        Record::Block { slot: 1, block: 0, length: 5, digest },
+        Record::Block { slot: 0, block: BlockIndex(0), length: 6, digest },
+        Record::Block { slot: 0, block: BlockIndex(1), length: 5, digest },
+        Record::Block { slot: 1, block: BlockIndex(0), length: 5, digest },
         Record::Mark { through: 1 << 40, received_bytes: 0 },
-        Record::Begun { slot: 1, block: 0, length: 5, digest },
-        Record::Begun { slot: 0, block: 0, length: 5, digest },
-        Record::Lost { slot: 1, block: 0 },
+        Record::Begun { slot: 1, block: BlockIndex(0), length: 5, digest },
+        Record::Begun { slot: 0, block: BlockIndex(0), length: 5, digest },
+        Record::Lost { slot: 1, block: BlockIndex(0) },
         Record::Forgotten(1),
     ] {
         let mut bytes = header("job").to_vec();

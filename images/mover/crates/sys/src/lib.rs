@@ -7,7 +7,7 @@ use std::os::fd::{AsFd, AsRawFd};
 /// `TCPI_OPT_TIMESTAMPS` of the kernel's `tcp.h`.
 const TIMESTAMPS: u8 = 1;
 
-/// What the kernel knows of a TCP connection.
+/// The kernel's state of a TCP connection (`struct tcp_info`, tcp(7)).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TcpInfo {
     /// Payload bytes the peer acknowledged.

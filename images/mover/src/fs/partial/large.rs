@@ -8,6 +8,7 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 
+use fairlead_protocol::index::FileIndex;
 use rustix::fs::{FallocateFlags, OFlags};
 use rustix::io::Errno;
 
@@ -30,7 +31,7 @@ pub(super) struct LargeFile {
 impl LargeFile {
     /// Opens an entry's partial file and reserves its `size` in bytes. Only lack of space keeps it from being reserved. A file
     /// with holes gets its size and no space, and stays in the page cache, where holes of any grain can be made.
-    pub(super) fn open(partial: &PartialDirectory, index: u32, size: u64, has_holes: bool) -> io::Result<Self> {
+    pub(super) fn open(partial: &PartialDirectory, index: FileIndex, size: u64, has_holes: bool) -> io::Result<Self> {
         let file = partial.open_entry(index)?;
         crash_point();
         if has_holes {

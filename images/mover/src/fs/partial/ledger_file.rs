@@ -7,13 +7,13 @@ use std::sync::{Mutex, TryLockError};
 
 use fairlead_protocol::digest::Digest;
 use fairlead_protocol::ledger::{header, job_of_header, LedgerContents, Record, Replay, HEADER_BYTES};
-use fairlead_protocol::receiver::lock;
 use fairlead_protocol::{Fault, Reason};
 use rustix::fs::{Mode, OFlags};
 
 use crate::fault_injection::{crash_point, torn_append};
 use crate::fs::root::Root;
 use crate::fs::survey::write_fault;
+use crate::threads::lock;
 
 /// Name of the ledger in the partial directory.
 const NAME: &[u8] = b"ledger";
@@ -56,7 +56,7 @@ impl LedgerFile {
         Ok(Some((Self(Mutex::new(Appender { file, end: valid })), book)))
     }
 
-    /// Reads the ledger of any job, to look at; `seen` is told of every record.
+    /// Reads the ledger of any job without changing it; `seen` is called with every record.
     pub(crate) fn look(directory: &Root, seen: impl FnMut(&Record)) -> io::Result<Option<(String, LedgerContents)>> {
         let mut head = [0; HEADER_BYTES];
         match directory.open_file(NAME) {
@@ -70,7 +70,7 @@ impl LedgerFile {
         Ok(read(directory, &job, OFlags::RDONLY, seen)?.map(|(_, book, _)| (job, book)))
     }
 
-    /// Tells whoever holds the ledger that a later attempt takes over.
+    /// Announces in the ledger that a later attempt takes over.
     pub(crate) fn announce(directory: &Root, job: &str, attempt: u32) -> io::Result<()> {
         let Some((mut file, book, _)) = read(directory, job, OFlags::RDWR | OFlags::APPEND, |_| {})? else {
             return Ok(());
@@ -179,7 +179,7 @@ fn read(
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(error),
     };
-    let (mut replay, mut piece, mut head) = (Replay::telling(seen), vec![0; PIECE_BYTES], Vec::new());
+    let (mut replay, mut piece, mut head) = (Replay::with_observer(seen), vec![0; PIECE_BYTES], Vec::new());
     loop {
         match file.read(&mut piece) {
             Ok(0) => break,

@@ -1,8 +1,8 @@
 //! Keeps the ledger while blocks arrive, on threads of its own, so that no stream waits for the disk.
 //!
-//! # Why a crash at any instruction leaves a ledger that tells the truth
-//! A block is checked against its digest, then written to its partial file, then recorded (`Block`). Its record says what the
-//! place holds, not that the disk has it. That is said by a mark, and a mark is made in this order:
+//! # Why a crash at any instruction leaves a true ledger
+//! A block is checked against its digest, then written to its partial file, then recorded (`Block`). Its record states what
+//! the place holds, not that the disk has it. A mark states that, and a mark is made in this order:
 //!
 //! 1. Note `through`, the end of the ledger. Every record before it is of a block that was written before it was recorded.
 //! 2. `fdatasync` every partial file with such records that no mark covers, and `fsync` the directories of new ones.
@@ -32,10 +32,10 @@ use std::time::{Duration, Instant};
 
 use fairlead_protocol::digest::Digest;
 use fairlead_protocol::fault::show;
+use fairlead_protocol::index::{BlockId, FileIndex};
 use fairlead_protocol::ledger::{FileIdentity, Record};
 use fairlead_protocol::listing::{Kind, Listing};
 use fairlead_protocol::pack::Segment;
-use fairlead_protocol::receiver::lock;
 use fairlead_protocol::{Fault, Reason};
 use rustix::fs::OFlags;
 
@@ -43,7 +43,8 @@ use super::recovery::Recovery;
 use super::PartialDirectory;
 use crate::fault_injection::{crash_point, hang_point};
 use crate::fs::survey::write_fault;
-use crate::report::progress::Progress;
+use crate::progress::Progress;
+use crate::threads::lock;
 
 /// Bytes and time after which blocks are made durable.
 const COMMIT_BYTES: u64 = 64 << 20;
@@ -68,7 +69,7 @@ enum Command {
 
 struct State {
     /// Entries with blocks that no mark covers.
-    dirty: BTreeSet<u32>,
+    dirty: BTreeSet<FileIndex>,
     dirty_bytes: u64,
     since: Option<Instant>,
     received_bytes: u64,
@@ -87,7 +88,7 @@ struct Shared {
     changed: Condvar,
 }
 
-/// The ledger's keeper.
+/// Writes the ledger of a transfer under way.
 pub(crate) struct LedgerWriter {
     commands: Sender<Command>,
     shared: Arc<Shared>,
@@ -103,7 +104,7 @@ impl LedgerWriter {
         received_bytes: u64,
     ) -> io::Result<Self> {
         let through = partial.ledger().end();
-        let dirty: BTreeSet<u32> = recovery.unsynced.iter().copied().collect();
+        let dirty: BTreeSet<FileIndex> = recovery.unsynced.iter().copied().collect();
         let since = (!dirty.is_empty()).then(Instant::now);
         let state = State {
             dirty,
@@ -117,7 +118,7 @@ impl LedgerWriter {
             failed: None,
         };
         let mut described = vec![false; listing.len() as usize];
-        recovery.described.iter().for_each(|index| described[*index as usize] = true);
+        recovery.described.iter().for_each(|index| described[index.as_usize()] = true);
         let shared = Arc::new(Shared { partial, listing, progress, state: Mutex::new(state), changed: Condvar::new() });
         let (commands, inbox) = channel();
         let recorder = Recorder { shared: Arc::clone(&shared), described };
@@ -143,10 +144,10 @@ impl LedgerWriter {
     }
 
     /// Strikes blocks whose place is about to be overwritten with other bytes.
-    pub(crate) fn lose(&self, blocks: &[(u32, u32)]) -> Result<(), Fault> {
+    pub(crate) fn lose(&self, blocks: &[BlockId]) -> Result<(), Fault> {
         // Records of these blocks may still be on their way; they must not come after.
         self.barrier(Duration::MAX);
-        let lost = |(file, block): &(u32, u32)| Record::Lost { slot: self.shared.partial.slot(*file), block: *block };
+        let lost = |id: &BlockId| Record::Lost { slot: self.shared.partial.slot(id.file), block: id.block };
         self.shared.partial.ledger().append_durably(&blocks.iter().map(lost).collect::<Vec<_>>())
     }
 
@@ -236,14 +237,14 @@ impl Recorder {
         }
     }
 
-    fn describe(&mut self, index: u32, bytes: &mut Vec<u8>) {
-        if !std::mem::replace(&mut self.described[index as usize], true) {
+    fn describe(&mut self, index: FileIndex, bytes: &mut Vec<u8>) {
+        if !std::mem::replace(&mut self.described[index.as_usize()], true) {
             let identity = FileIdentity::of(&self.shared.listing.entry(index));
             Record::File { slot: self.shared.partial.slot(index), identity }.encode_into(bytes);
         }
     }
 
-    fn append(&self, bytes: &mut Vec<u8>, dirty: Vec<u32>, received: u64) {
+    fn append(&self, bytes: &mut Vec<u8>, dirty: Vec<FileIndex>, received: u64) {
         let operation = self.shared.progress.disk.begin();
         let appended = match bytes.is_empty() {
             true => Ok(None),
@@ -277,7 +278,7 @@ impl Shared {
         while let Some((dirty, bytes, mark)) = self.next_commit(interval) {
             let started = Instant::now();
             match self.commit(&dirty, &mark, &mut synced) {
-                Ok(()) => self.progress.bytes_durable.fetch_add(bytes, Ordering::Relaxed),
+                Ok(()) => self.progress.counters.bytes_durable.fetch_add(bytes, Ordering::Relaxed),
                 Err(fault) => return self.fail(fault),
             };
             interval = (started.elapsed() * COMMIT_SHARE).clamp(COMMIT_INTERVAL, LONGEST_INTERVAL);
@@ -288,7 +289,7 @@ impl Shared {
 
     /// Waits until there is enough to make durable, many files no more often than every `interval`; nothing when the transfer
     /// is over.
-    fn next_commit(&self, interval: Duration) -> Option<(Vec<u32>, u64, Record)> {
+    fn next_commit(&self, interval: Duration) -> Option<(Vec<FileIndex>, u64, Record)> {
         let mut state = lock(&self.state);
         loop {
             if state.over || state.failed.is_some() {
@@ -318,7 +319,7 @@ impl Shared {
         }
     }
 
-    fn commit(&self, dirty: &[u32], mark: &Record, synced: &mut [bool]) -> Result<(), Fault> {
+    fn commit(&self, dirty: &[FileIndex], mark: &Record, synced: &mut [bool]) -> Result<(), Fault> {
         let _operation = self.progress.disk.begin();
         hang_point("SYNC");
         if dirty.len() > SYNC_ONE_BY_ONE {
@@ -331,12 +332,12 @@ impl Shared {
                 let file = self.partial.open_slot(self.partial.slot(*index), OFlags::RDONLY).map_err(failed)?;
                 crash_point();
                 file.sync_data().map_err(failed)?;
-                self.progress.work.fetch_add(1, Ordering::Relaxed);
+                self.progress.counters.work.fetch_add(1, Ordering::Relaxed);
             }
-            let new: Vec<u32> = dirty.iter().copied().filter(|index| !synced[*index as usize]).collect();
+            let new: Vec<FileIndex> = dirty.iter().copied().filter(|index| !synced[index.as_usize()]).collect();
             self.partial.sync_names(&new).map_err(|error| write_fault("the directory for partial files", &error))?;
         }
-        dirty.iter().for_each(|index| synced[*index as usize] = true);
+        dirty.iter().for_each(|index| synced[index.as_usize()] = true);
         self.partial.ledger().append_durably(std::slice::from_ref(mark))
     }
 

@@ -6,6 +6,7 @@ use std::os::unix::fs::{FileExt, MetadataExt};
 
 use fairlead_protocol::digest::{block_length, of_block};
 use fairlead_protocol::fault::show;
+use fairlead_protocol::index::{BlockId, FileIndex};
 use fairlead_protocol::kept::{self, BlockRun};
 use fairlead_protocol::ledger::{FileIdentity, HeldBlock, LedgerContents, PartialFile, Record};
 use fairlead_protocol::limits::BLOCK_BYTES;
@@ -30,11 +31,11 @@ pub(crate) struct Recovery {
     /// Blocks that need not be sent, in listing order.
     pub(crate) kept: Vec<BlockRun>,
     /// Files with kept blocks that may not be on the disk yet.
-    pub(crate) unsynced: Vec<u32>,
+    pub(crate) unsynced: Vec<FileIndex>,
     /// Entries whose file record is in the ledger already, in order.
-    pub(crate) described: Vec<u32>,
+    pub(crate) described: Vec<FileIndex>,
     /// Complete files whose partial file is gone: an interrupted publication may have renamed them.
-    pub(crate) claimed: Vec<u32>,
+    pub(crate) claimed: Vec<FileIndex>,
     /// Whether an interrupted publication may have made links.
     pub(crate) links_claimed: bool,
     /// Space that the partial files take already, in bytes.
@@ -45,16 +46,17 @@ pub(crate) struct Recovery {
 
 impl Recovery {
     /// The slot of an entry.
-    pub(crate) fn slot(&self, index: u32) -> Option<u32> {
-        self.slots.get(index as usize).copied()
+    pub(crate) fn slot(&self, index: FileIndex) -> Option<u32> {
+        self.slots.get(index.as_usize()).copied()
     }
 
     /// The slots, once it is known which claimed files are in place (`skip`); the others start anew.
-    pub(crate) fn settle(&mut self, partial: &PartialDirectory, skip: &[u32]) -> Result<Vec<u32>, Fault> {
+    pub(crate) fn settle(&mut self, partial: &PartialDirectory, skip: &[FileIndex]) -> Result<Vec<u32>, Fault> {
         let mut records = Vec::new();
-        let anew: Vec<u32> = self.claimed.iter().copied().filter(|index| skip.binary_search(index).is_err()).collect();
+        let anew: Vec<FileIndex> =
+            self.claimed.iter().copied().filter(|index| skip.binary_search(index).is_err()).collect();
         for index in &anew {
-            let slot = &mut self.slots[*index as usize];
+            let slot = &mut self.slots[index.as_usize()];
             records.push(Record::Forgotten(*slot));
             *slot = self.next_slot;
             self.next_slot += 1;
@@ -68,7 +70,7 @@ impl Recovery {
 }
 
 /// Matches the ledger with the listing. Blocks whose data may not have reached the disk are read again and checked; what is of no
-/// use is struck from the ledger first and removed then. `work` is told of every entry and of bytes read.
+/// use is struck from the ledger first and removed then. `work` is called for every entry and with the bytes read.
 pub(crate) fn recover(
     root: &Root,
     partial: &PartialDirectory,
@@ -121,7 +123,7 @@ pub(crate) fn recover(
     }
     let mut used = Slots::default();
     for index in &recovery.described {
-        used.insert(recovery.slots[*index as usize]);
+        used.insert(recovery.slots[index.as_usize()]);
     }
     partial.sweep(|slot| used.has(slot)).map_err(|error| write_fault("a partial file", &error))?;
     Ok(recovery)
@@ -152,7 +154,7 @@ struct Candidate<'a> {
     root: &'a Root,
     partial: &'a PartialDirectory,
     book: &'a LedgerContents,
-    index: u32,
+    index: FileIndex,
     path: &'a [u8],
     slot: u32,
     file: &'a PartialFile,
@@ -189,7 +191,7 @@ impl Candidate<'_> {
                 return Ok(true);
             }
             let bytes = &mut buffer[..length as usize];
-            match open.read_exact_at(bytes, u64::from(held.block) * u64::from(BLOCK_BYTES)) {
+            match open.read_exact_at(bytes, held.block.offset()) {
                 Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(false),
                 result => result?,
             }
@@ -204,7 +206,7 @@ impl Candidate<'_> {
                 continue;
             }
             recovery.kept_bytes += u64::from(length);
-            kept::add(&mut recovery.kept, self.index, block);
+            kept::add(&mut recovery.kept, BlockId::new(self.index, block));
             if !held.written {
                 // It turned out to be: from now on a mark may cover it.
                 records.push(Record::Block { slot, block, length, digest: digests.read(held.digest_at())? });

@@ -6,7 +6,7 @@ use std::os::unix::fs::FileExt;
 
 use fairlead_protocol::digest::block_count;
 use fairlead_protocol::fault::show;
-use fairlead_protocol::limits::BLOCK_BYTES;
+use fairlead_protocol::index::FileIndex;
 use fairlead_protocol::listing::{Extent, Listing, Lookup};
 use fairlead_protocol::pack::Segment;
 use fairlead_protocol::Fault;
@@ -28,7 +28,7 @@ pub(crate) struct BlockWriter<'a> {
     listing: &'a Listing,
     preserve: &'a [Preserve],
     entries: Lookup<'a>,
-    open: Option<(u32, LargeFile)>,
+    open: Option<(FileIndex, LargeFile)>,
 }
 
 impl<'a> BlockWriter<'a> {
@@ -61,7 +61,7 @@ impl<'a> BlockWriter<'a> {
         if has_holes {
             write_sparsely(file.buffered(), segment, bytes)
         } else {
-            file.write(bytes, u64::from(segment.block) * u64::from(BLOCK_BYTES))
+            file.write(bytes, segment.block.offset())
         }
     }
 
@@ -86,7 +86,7 @@ impl<'a> BlockWriter<'a> {
 
 /// Writes what is not zero of a block of a file with holes, and makes the rest a hole, whatever was there.
 fn write_sparsely(file: &File, segment: &Segment, bytes: &[u8]) -> io::Result<()> {
-    let start = u64::from(segment.block) * u64::from(BLOCK_BYTES);
+    let start = segment.block.offset();
     if segment.is_hole {
         return make_hole(file, start, u64::from(segment.length));
     }

@@ -13,7 +13,6 @@ use fairlead_protocol::limits::{
     ECHO_KEY_BYTES, OPENING_BYTES, OPENING_CONTROL, OPENING_DATA, OPENING_KEYED, STREAMS, TOKEN_BYTES,
 };
 use fairlead_protocol::message::{Encryption, Hello, Purpose, Welcome};
-use fairlead_protocol::receiver::lock;
 use fairlead_protocol::{Fault, Reason};
 use rustls::{ServerConnection, StreamOwned};
 use socket2::{Domain, Protocol, Socket, Type};
@@ -23,7 +22,8 @@ use super::identity::{random, Identity};
 use crate::net::tcp::{set_buffers, tune, Metered};
 use crate::net::wire::buffers::{self, Unread};
 use crate::net::wire::{KeyedPackReceiver, PackReceiver, Records, TlsPackReceiver};
-use crate::report::progress::Progress;
+use crate::progress::Progress;
+use crate::threads::lock;
 
 /// Time a stranger has to become the authenticated sender.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(5);
@@ -101,7 +101,7 @@ pub(crate) trait ConnectionHandler: Send + Sync + 'static {
     /// The control connection, once; `undigested`: blocks will carry no digests.
     fn control(&self, stream: ServerStream, peer: SocketAddr, undigested: bool);
     /// A data connection; runs until the stream ends.
-    fn data(&self, inlet: Box<dyn PackReceiver>, number: u16);
+    fn data(&self, incoming: Box<dyn PackReceiver>, number: u16);
 }
 
 /// A connection that passed its handshake.
@@ -148,7 +148,7 @@ pub(crate) struct Acceptor<R> {
     pub(crate) progress: Arc<Progress>,
     /// How much data connections hold unread; nothing leaves it to the kernel.
     pub(crate) unread: Option<Unread>,
-    pub(crate) reception: R,
+    pub(crate) handler: R,
     pub(crate) stop: Arc<AtomicBool>,
 }
 
@@ -207,9 +207,9 @@ impl<R: ConnectionHandler> Shared<R> {
             shared.forget(number);
             match greeted {
                 Ok(Greeted::Control(stream, undigested)) => {
-                    shared.acceptor.reception.control(*stream, peer, undigested);
+                    shared.acceptor.handler.control(*stream, peer, undigested);
                 }
-                Ok(Greeted::Data(inlet, number)) => shared.acceptor.reception.data(inlet, number),
+                Ok(Greeted::Data(incoming, number)) => shared.acceptor.handler.data(incoming, number),
                 Err(error) => tracing::debug!(%peer, %error, "a connection was turned away"),
             }
         });
@@ -235,8 +235,8 @@ impl<R: ConnectionHandler> Shared<R> {
             (OPENING_CONTROL, ..) => self.control(metered),
             (OPENING_DATA, Encryption::Required, Some(_)) => self.data(metered),
             (OPENING_KEYED, Encryption::None, Some((secret, undigested))) => {
-                let (number, inlet) = KeyedPackReceiver::accept(metered, secret, *undigested)?;
-                Ok(Greeted::Data(Box::new(inlet), number))
+                let (number, incoming) = KeyedPackReceiver::accept(metered, secret, *undigested)?;
+                Ok(Greeted::Data(Box::new(incoming), number))
             }
             _ => Err(io::Error::other("it does not start as a connection that is due here does")),
         }?;

@@ -18,7 +18,7 @@ use rustls::{ClientConnection, CommonState, StreamOwned};
 use super::identity::{refusal, Identity};
 use crate::net::tcp::{self, Binding, Metered};
 use crate::net::wire::{KeyedPackSender, PackSender, Records, TlsPackSender};
-use crate::report::progress::Progress;
+use crate::progress::Progress;
 
 /// Time for one connection to be made and greeted.
 const DIAL_TIMEOUT: Duration = Duration::from_secs(10);
@@ -187,7 +187,7 @@ fn broken(error: io::Error) -> DialError {
     }
 }
 
-/// Says what the connection is for and hears whether it is welcome.
+/// Sends what the connection is for and reads whether the receiver accepts it.
 fn greet(stream: &mut (impl Read + Write), hello: &Hello) -> Result<Welcome, DialError> {
     let welcome = ask(stream, hello).map_err(broken)?;
     if welcome.refusal.is_empty() {

@@ -19,7 +19,7 @@ impl Bucket {
         Self { rate_bps: rate_bps.max(1), due_ns: 0 }
     }
 
-    /// Admits `bytes`, or says how long to wait before asking again.
+    /// Admits `bytes`, or returns how long to wait before asking again.
     pub(crate) fn take(&mut self, now: Duration, bytes: u64) -> Result<(), Duration> {
         let now_ns = nanoseconds(now);
         let early_ns = self.due_ns.saturating_sub(now_ns.saturating_add(nanoseconds(TOLERANCE)));

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use crate::quantity;
 
-/// Time between looks at the file. The kubelet swaps it by a symbolic link, so its content is what counts.
+/// Time between reads of the file. The kubelet swaps it by a symbolic link, so its content is what counts.
 const INTERVAL: Duration = Duration::from_millis(100);
 /// More than any quantity needs.
 const FILE_BYTES: usize = 64;
@@ -27,7 +27,7 @@ pub(crate) fn read(path: &Path) -> Result<Option<u64>, String> {
     quantity::parse(&text).map(Some).map_err(|error| error.to_string())
 }
 
-/// Watches the file and tells of every change until `stop` is set. A bad content keeps the cap that was.
+/// Watches the file and reports every change until `stop` is set. Unreadable content leaves the last cap in force.
 pub(crate) fn watch(
     path: PathBuf,
     stop: Arc<AtomicBool>,

@@ -10,7 +10,7 @@ use std::sync::Mutex;
 use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
 
-use fairlead_protocol::receiver::lock;
+use crate::threads::lock;
 use rustix::event::{poll, PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
 use rustix::net::{sendmsg, SendAncillaryBuffer, SendFlags};
@@ -139,7 +139,7 @@ impl Gate {
         }
     }
 
-    /// Waits for this thread's turn; says how many of the bytes may go now, at least one.
+    /// Waits for this thread's turn; returns how many of the bytes may go now, at least one.
     fn admit(&self, wanted: u64) -> u64 {
         let mut state = lock(&self.state);
         let ticket = state.next_ticket;
@@ -277,7 +277,7 @@ mod tests {
         }
     }
 
-    /// Writers of a word each, once all of them wait, and where their words arrive.
+    /// Writers of one message each, once all of them wait, and where their messages arrive.
     fn waiting_writers(gate: &Arc<Gate>, count: usize) -> Vec<(thread::JoinHandle<usize>, TcpStream)> {
         let writer = |_| {
             let gate = Arc::clone(gate);

@@ -27,7 +27,7 @@ pub(crate) struct WireCount {
     wire_bytes: u64,
 }
 
-/// What changed between two looks.
+/// What changed between two samples.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Moved {
     pub(crate) wire_bytes: u64,
@@ -35,7 +35,7 @@ pub(crate) struct Moved {
 }
 
 impl WireCount {
-    /// Takes the kernel's present counts; says what they grew by.
+    /// Takes the kernel's present counts; returns what they grew by.
     pub(crate) fn update(&mut self, info: &TcpInfo, header_bytes: u64) -> Moved {
         self.packets += u64::from(info.packets_sent.wrapping_sub(self.last_packets));
         self.last_packets = info.packets_sent;

@@ -19,23 +19,23 @@ use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
 use fairlead_protocol::liveness::Evidence;
-use fairlead_protocol::receiver::lock;
 
 use super::tcp;
-use crate::report::progress::{Bandwidth, Progress};
+use crate::progress::{Bandwidth, Progress};
+use crate::threads::lock;
 use gate::Gate;
 use meter::{header_bytes, Meter, WireCount};
 use share::{divide, Usage};
 
-/// Time between looks at the sockets under a cap.
+/// Time between two samples of the sockets under a cap.
 const LOOK: Duration = Duration::from_millis(20);
-/// Such times after which the cap is divided anew; without a cap the sockets are looked at no more often.
+/// Such times after which the cap is divided anew; without a cap the sockets are sampled no more often.
 const LOOKS_PER_TICK: u64 = 5;
 /// Ticks over which a stream's use of its share is smoothed: a few pieces must fit in, also at small caps.
 const SMOOTHING: u64 = 16;
 /// The same when it grows: a stream that was idle gets its share back soon.
 const QUICK_SMOOTHING: u64 = 4;
-/// Least rate that the kernel is told, a packet in 80 ms: at less, a stream would rest for seconds after one, whatever its share
+/// Least rate that the kernel is given, a packet in 80 ms: at less, a stream would rest for seconds after one, whatever its share
 /// became meanwhile. The gate holds the sum of such streams.
 const LEAST_KERNEL_BPS: u64 = 150_000;
 /// A socket's rate is set again when it moved by more than this part.
@@ -77,7 +77,7 @@ struct Member {
     /// In bits per second on the network.
     share_bps: u64,
     used_bps: u64,
-    /// What the kernel was told last, in bits per second of payload, and the thousandths of the share that this was.
+    /// The rate that the kernel was given last, in bits per second of payload, and the thousandths of the share that this was.
     kernel_bps: Option<u64>,
     allowance_per_mille: u64,
 }
@@ -105,7 +105,7 @@ impl Pacer {
             next_id: 0,
             wire_bytes: 0,
             meter: Meter::default(),
-            judged_at: progress.now(),
+            judged_at: progress.clock.now(),
         };
         let pacer =
             Arc::new(Self { gate: Arc::new(Gate::new()), progress: Arc::clone(progress), state: Mutex::new(state) });
@@ -124,7 +124,7 @@ impl Pacer {
         self.gate.set_cap(cap_bps);
         let mut state = lock(&self.state);
         state.cap_bps = cap_bps;
-        (state.capped_at, state.allowance_per_mille) = (self.progress.now(), allowance::LEAST_PER_MILLE);
+        (state.capped_at, state.allowance_per_mille) = (self.progress.clock.now(), allowance::LEAST_PER_MILLE);
         state.members.iter_mut().for_each(|member| member.ticks = 0);
         state.apply();
         self.report(&state);
@@ -134,7 +134,7 @@ impl Pacer {
     /// Holds all data back for so long, from now; zero ends a quiet period. What the kernel has taken already still leaves.
     pub(crate) fn set_quiet(&self, time: Duration) {
         self.gate.set_quiet(time);
-        self.progress.hold(time);
+        self.progress.clock.hold(time);
         tracing::info!(quiet_for_ms = time.as_millis() as u64, "quiet period");
     }
 
@@ -171,7 +171,7 @@ impl Pacer {
         Ok(Membership { pacer: Arc::clone(self), id })
     }
 
-    /// Adds what the kernel knows of the data streams.
+    /// Adds the kernel's counts of the data streams.
     pub(crate) fn evidence(&self, evidence: Evidence) -> Evidence {
         let mut seen = Evidence { streams: 0, closed_windows: 0, unacknowledged: 0, ..evidence };
         for member in lock(&self.state).members.iter().filter(|member| member.gated) {
@@ -197,7 +197,7 @@ impl Pacer {
 
     /// Looks at every socket and lets the kernel make up for what it fell short of. `divides`: also divides the cap anew.
     fn look(&self, divides: bool) {
-        let now = self.progress.now();
+        let now = self.progress.clock.now();
         let mut state = lock(&self.state);
         let outside = state.count();
         let wire_bytes = state.wire_bytes;
@@ -268,7 +268,7 @@ impl State {
         gated().map(|member| member.overhead_per_mille).sum::<u64>().checked_div(gated().count() as u64)
     }
 
-    /// Divides the cap over the data streams and tells the kernel. A control connection may use all of it: the gate makes up for it.
+    /// Divides the cap over the data streams and sets the sockets' rates. A control connection may use all of it: the gate makes up for it.
     fn apply(&mut self) {
         let usage: Vec<Usage> = self
             .members
@@ -395,7 +395,7 @@ mod tests {
         }
         let told = progress.snapshot().bandwidth.unwrap();
         assert!(told.in_force_bps.is_some_and(|bps| (49_000_000..=50_000_000).contains(&bps)), "{told:?}");
-        // Somebody else changes one socket's limit: that is told, not what was asked. The pacer's own thread may set it again in between.
+        // Somebody else changes one socket's limit: that one is reported, not what was asked. The pacer's own thread may set it again in between.
         let began = std::time::Instant::now();
         while progress.snapshot().bandwidth.unwrap().in_force_bps.is_none_or(|bps| bps >= 30_000_000) {
             assert!(began.elapsed() < Duration::from_secs(10), "never told");

@@ -4,7 +4,7 @@
 const HUNGRY_PERCENT: u64 = 85;
 /// What is set aside of the cap for a stream that uses less, relative to what it uses.
 const SET_ASIDE_PERCENT: u64 = 103;
-/// What such a stream may use until the next look: room to find that its path has opened. The gate holds the sum meanwhile.
+/// What such a stream may use until the next sample: room to find that its path has opened. The gate holds the sum meanwhile.
 const HEADROOM_PERCENT: u64 = 120;
 /// Least part of an equal share that is set aside for a stream that was idle.
 const LEAST_PART: u64 = 64;
@@ -110,7 +110,7 @@ mod tests {
             prop_assert!(sum <= cap / 100 * 120 + 200, "{sum} of {cap}");
         }
 
-        /// Streams whose paths carry less than an equal share leave the rest to the others within a few looks.
+        /// Streams whose paths carry less than an equal share leave the rest to the others within a few samples.
         #[test]
         fn nothing_is_wasted_on_slow_paths(limits in proptest::collection::vec(1_000u64..2_000_000, 2..33)) {
             let cap = 10_000_000;

@@ -26,7 +26,7 @@ impl Unread {
     pub(crate) const DISCARDED: Self = Self { stream_bps: 40_000_000_000, least_bytes: 512 << 10 };
 }
 
-/// What a process may ask for (`net.core.rmem_max`) where the kernel does not say.
+/// What a process may ask for (`net.core.rmem_max`) where the kernel shows no limit.
 const USUAL_ALLOWED_BYTES: u64 = 212_992;
 
 /// Limits of the kernel in this network namespace, in bytes.
@@ -40,7 +40,7 @@ pub(crate) struct KernelBufferLimits {
 
 /// What to do about a send buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Plan {
+pub(crate) enum BufferPlan {
     /// The kernel's own growth reaches far enough, and follows the path as it changes.
     Automatic,
     /// Ask for so many bytes.
@@ -50,18 +50,18 @@ pub(crate) enum Plan {
 }
 
 /// Decides from the rate that is to be reached in bits per second, if one is known, and the RTT.
-pub(crate) fn plan(rate_bps: Option<u64>, rtt: Duration, limits: KernelBufferLimits) -> Plan {
-    let Some(rate_bps) = rate_bps else { return Plan::Automatic };
+pub(crate) fn plan(rate_bps: Option<u64>, rtt: Duration, limits: KernelBufferLimits) -> BufferPlan {
+    let Some(rate_bps) = rate_bps else { return BufferPlan::Automatic };
     let bdp = u128::from(rate_bps).saturating_mul(rtt.as_micros()) / 8_000_000;
     let needed_bytes = bdp.saturating_mul(2).min(u128::from(CEILING_BYTES)) as u64;
     if needed_bytes <= limits.automatic {
-        Plan::Automatic
+        BufferPlan::Automatic
     } else if needed_bytes <= limits.allowed {
-        Plan::Fixed(needed_bytes as u32)
+        BufferPlan::Fixed(needed_bytes as u32)
     } else if limits.allowed > limits.automatic {
-        Plan::Fixed(limits.allowed.min(CEILING_BYTES) as u32)
+        BufferPlan::Fixed(limits.allowed.min(CEILING_BYTES) as u32)
     } else {
-        Plan::TooSmall { needed_bytes }
+        BufferPlan::TooSmall { needed_bytes }
     }
 }
 
@@ -85,7 +85,7 @@ pub(crate) fn bound_unread(socket: &TcpStream, unread: Unread) {
     }
 }
 
-/// The plan for streams beside this connection, told where it falls short.
+/// The plan for streams beside this connection; logs where it falls short.
 pub(crate) fn for_path(control: &TcpStream, rate_bps: Option<u64>) -> Option<u32> {
     let rtt = fairlead_sys::tcp_info(control).map_or(Duration::ZERO, |info| Duration::from_micros(info.rtt_us.into()));
     let limits = KernelBufferLimits {
@@ -93,9 +93,9 @@ pub(crate) fn for_path(control: &TcpStream, rate_bps: Option<u64>) -> Option<u32
         allowed: number("/proc/sys/net/core/wmem_max", 0).unwrap_or(0),
     };
     match plan(rate_bps, rtt, limits) {
-        Plan::Automatic => None,
-        Plan::Fixed(bytes) => Some(bytes),
-        Plan::TooSmall { needed_bytes } => {
+        BufferPlan::Automatic => None,
+        BufferPlan::Fixed(bytes) => Some(bytes),
+        BufferPlan::TooSmall { needed_bytes } => {
             tracing::warn!(
                 needed_bytes,
                 granted_bytes = limits.automatic,
@@ -176,13 +176,13 @@ mod tests {
         let tuned = limits(4 << 20, 64 << 20);
         let (ms, gigabit) = (Duration::from_millis, 1_000_000_000);
         let cases = [
-            ("no rate is known", None, ms(100), usual, Plan::Automatic),
-            ("a LAN", Some(10 * gigabit), ms(1), usual, Plan::Automatic),
-            ("a long path", Some(gigabit), ms(100), tuned, Plan::Fixed(25_000_000)),
-            ("a long path of a small cap", Some(100_000_000), ms(100), tuned, Plan::Automatic),
-            ("beyond what may be asked for", Some(10 * gigabit), ms(100), tuned, Plan::Fixed(64 << 20)),
-            ("an untuned host", Some(gigabit), ms(100), usual, Plan::TooSmall { needed_bytes: 25_000_000 }),
-            ("nonsense", Some(u64::MAX), Duration::MAX, tuned, Plan::Fixed(64 << 20)),
+            ("no rate is known", None, ms(100), usual, BufferPlan::Automatic),
+            ("a LAN", Some(10 * gigabit), ms(1), usual, BufferPlan::Automatic),
+            ("a long path", Some(gigabit), ms(100), tuned, BufferPlan::Fixed(25_000_000)),
+            ("a long path of a small cap", Some(100_000_000), ms(100), tuned, BufferPlan::Automatic),
+            ("beyond what may be asked for", Some(10 * gigabit), ms(100), tuned, BufferPlan::Fixed(64 << 20)),
+            ("an untuned host", Some(gigabit), ms(100), usual, BufferPlan::TooSmall { needed_bytes: 25_000_000 }),
+            ("nonsense", Some(u64::MAX), Duration::MAX, tuned, BufferPlan::Fixed(64 << 20)),
         ];
         for (what, rate, rtt, limits, expected) in cases {
             assert_eq!(plan(rate, rtt, limits), expected, "{what}");

@@ -1,7 +1,7 @@
 //! Data connections: what carries packs from the sender to the receiver, in TLS or in the clear with keyed blocks.
 //!
-//! Either end of a connection that merely closes is a fault: a stream is over only when the receiver has said, in a way that
-//! nobody else can, that it read everything up to the sender's end mark.
+//! Either end of a connection that merely closes is a fault: a stream is over only when the receiver has confirmed, authenticated,
+//! that it read everything up to the sender's end mark.
 
 pub(crate) mod buffers;
 mod incoming;
@@ -28,7 +28,7 @@ pub(crate) const CHUNK_BYTES: usize = 256 << 10;
 
 /// Time the sender waits for the receiver to have read a stream to its end.
 const LINGER: Duration = Duration::from_secs(30);
-/// Time the receiver waits for the sender's last word on a stream, which follows its end mark at once.
+/// Time the receiver waits for the sender's last record on a stream, which follows its end mark at once.
 const FAREWELL: Duration = Duration::from_secs(5);
 
 /// Zeros to be sent from memory.
@@ -54,7 +54,7 @@ impl<'a> Payload<'a> {
     }
 }
 
-/// Why a stream cannot be read any further. An I/O error of the kind `InvalidData` tells of bytes that are not the peer's.
+/// Why a stream cannot be read any further. An I/O error of the kind `InvalidData` means bytes that are not the peer's.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum WireError {
     /// The connection broke.
@@ -79,9 +79,9 @@ impl WireError {
 pub(crate) trait PackSender: Send {
     /// Sends a pack: its header and table, then its payload.
     fn send(&mut self, head: &[u8], payload: Payload<'_>) -> io::Result<()>;
-    /// Looks, without waiting, whether the connection still stands.
+    /// Checks, without waiting, whether the connection is still open.
     fn check(&mut self) -> io::Result<()>;
-    /// Ends the stream and returns when the receiver has said that it read everything.
+    /// Ends the stream and returns when the receiver has confirmed that it read everything.
     fn finish(&mut self) -> io::Result<()>;
     /// What is sent from now on waits for its turn under the transfer's cap.
     fn pace(&mut self, gate: Arc<Gate>);
@@ -97,7 +97,7 @@ pub(crate) trait PackReceiver: Send {
     fn read_exact(&mut self, bytes: &mut [u8]) -> io::Result<()>;
     /// Hands the payload's next `bytes` bytes to `sink` in pieces, as they come.
     fn skim(&mut self, bytes: usize, sink: &mut dyn FnMut(&[u8])) -> io::Result<()>;
-    /// After the end mark: tells the sender that everything was read.
+    /// After the end mark: confirms to the sender that everything was read.
     fn finish(&mut self) -> io::Result<()>;
 }
 

@@ -18,7 +18,7 @@ const RECORD_BYTES: usize = 1 << 14;
 const RECORD_OVERHEAD: usize = 5 + 1 + 16;
 /// Largest record that the library lets in: it answers a longer one with an alert.
 const RECORD_WIRE_BYTES: usize = RECORD_BYTES + 2048 + 5;
-/// Room for what the library may have to say between records, such as a key update.
+/// Room for what the library may send between records, such as a key update.
 const SLACK_BYTES: usize = 1 << 10;
 /// Records per call of the system, in either direction: fits the second-level cache beside the plaintext.
 const RECORDS_AT_ONCE: usize = 16;
@@ -115,7 +115,7 @@ enum Wish<'a> {
     Close,
 }
 
-/// Where the connection stands after one step.
+/// The state of the connection after one step.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Turn {
     /// There is more to do at once.
@@ -180,7 +180,7 @@ impl<E: TlsEngine> Records<E> {
 
     /// Completes the handshake.
     pub(crate) fn handshake(&mut self) -> io::Result<()> {
-        // The peer's first data may come together with its last word of the handshake.
+        // The peer's first data may come together with the last message of its handshake.
         let mut early = Vec::new();
         loop {
             match self.turn(Wish::Nothing, &mut |payload| early.extend_from_slice(payload))? {
@@ -262,7 +262,7 @@ impl<E: TlsEngine> Records<E> {
         self.flush()
     }
 
-    /// Waits until the peer has said so too. A connection that merely ends is an error, and so are further data.
+    /// Waits until the peer has closed its side too. A connection that merely ends is an error, and so are further data.
     pub(crate) fn await_close(&mut self) -> io::Result<()> {
         loop {
             let mut surplus = self.rest.len() - self.rest_start;
@@ -279,7 +279,7 @@ impl<E: TlsEngine> Records<E> {
         }
     }
 
-    /// Looks, without waiting, whether the connection still stands, and answers what the peer's library has to say.
+    /// Checks, without waiting, whether the connection is still open, and answers what the peer's library sent.
     pub(crate) fn check(&mut self) -> io::Result<()> {
         while self.socket.peek()? {
             self.fill()?;
@@ -359,7 +359,7 @@ impl<E: TlsEngine> Records<E> {
         let _ = self.flush();
     }
 
-    /// Waits for more bytes of the peer. An end without the peer's word is an error.
+    /// Waits for more bytes of the peer. An end that the peer did not announce is an error.
     fn fill(&mut self) -> io::Result<()> {
         if self.outgoing.filled > 0 {
             self.flush()?;

@@ -7,6 +7,7 @@ use std::sync::mpsc::{channel, Receiver, Sender};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use fairlead_protocol::index::{BlockIndex, FileIndex, PackId};
 use fairlead_protocol::keyed::{Secret, ANSWER_BYTES, GREETING_BYTES, TAG_BYTES};
 use fairlead_protocol::message::Encryption;
 use fairlead_protocol::pack::{Header, Segment};
@@ -19,7 +20,7 @@ use crate::net::connect::accept::{listen, Acceptor, ConnectionHandler, ServerStr
 use crate::net::connect::dial::{Admission, Dialer, Greeted};
 use crate::net::connect::identity::{Identity, Role};
 use crate::net::tcp::{Binding, Metered};
-use crate::report::progress::Progress;
+use crate::progress::Progress;
 
 const MODES: [Encryption; 2] = [Encryption::Required, Encryption::None];
 /// A record of them is as long as no record of the handshake.
@@ -27,15 +28,15 @@ const DATA: &[u8; 7] = b"at once";
 /// Longer than anything here takes on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-struct Desk(Mutex<Sender<(Box<dyn PackReceiver>, u16)>>, Mutex<Sender<ServerStream>>);
+struct Handler(Mutex<Sender<(Box<dyn PackReceiver>, u16)>>, Mutex<Sender<ServerStream>>);
 
-impl ConnectionHandler for Desk {
+impl ConnectionHandler for Handler {
     fn control(&self, stream: ServerStream, _: SocketAddr, _: bool) {
         let _ = self.1.lock().unwrap().send(stream);
     }
 
-    fn data(&self, inlet: Box<dyn PackReceiver>, number: u16) {
-        let _ = self.0.lock().unwrap().send((inlet, number));
+    fn data(&self, incoming: Box<dyn PackReceiver>, number: u16) {
+        let _ = self.0.lock().unwrap().send((incoming, number));
     }
 }
 
@@ -69,7 +70,7 @@ impl Ends {
             identity: identity(Role::Receiver),
             terms: Arc::new(Terms::new(encryption, undigested).unwrap()),
             progress: Arc::new(Progress::new()),
-            reception: Desk(Mutex::new(data), Mutex::new(control)),
+            handler: Handler(Mutex::new(data), Mutex::new(control)),
             stop: Arc::clone(&stop),
         };
         acceptor.start().unwrap();
@@ -88,10 +89,10 @@ impl Ends {
     }
 
     fn stream(&self, number: u16) -> (Box<dyn PackSender>, Box<dyn PackReceiver>) {
-        let outlet = self.dialer.data(&self.admission, number, "reno").unwrap();
-        let (inlet, seen) = self.inlets.recv_timeout(PATIENCE).unwrap();
+        let outgoing = self.dialer.data(&self.admission, number, "reno").unwrap();
+        let (incoming, seen) = self.inlets.recv_timeout(PATIENCE).unwrap();
         assert_eq!(seen, number);
-        (outlet, inlet)
+        (outgoing, incoming)
     }
 }
 
@@ -102,44 +103,50 @@ impl Drop for Ends {
 }
 
 fn head(pack: u64, payload_bytes: u32) -> Vec<u8> {
-    let mut head = Header::Data { pack, segments: 1, payload_bytes }.encode().to_vec();
-    Segment { file: 0, block: pack as u32, length: payload_bytes, digest: [7; 32], is_hole: false }
-        .encode_into(&mut head);
+    let mut head = Header::Data { pack: PackId(pack), segments: 1, payload_bytes }.encode().to_vec();
+    Segment {
+        file: FileIndex(0),
+        block: BlockIndex(pack as u32),
+        length: payload_bytes,
+        digest: [7; 32],
+        is_hole: false,
+    }
+    .encode_into(&mut head);
     head
 }
 
-/// Sleeps until the socket has something to say.
-fn await_event(outlet: &dyn PackSender) {
-    poll(&mut [PollFd::new(outlet.socket(), PollFlags::IN)], None).unwrap();
+/// Sleeps until the socket can be read.
+fn await_event(outgoing: &dyn PackSender) {
+    poll(&mut [PollFd::new(outgoing.socket(), PollFlags::IN)], None).unwrap();
 }
 
 #[test]
 fn packs_of_all_sizes_arrive_and_both_ends_agree_on_the_end() {
     for (mode, undigested) in MODES.into_iter().flat_map(|mode| [(mode, false), (mode, true)]) {
         let ends = Ends::of(mode, undigested);
-        let (mut outlet, mut inlet) = ends.stream(5);
+        let (mut outgoing, mut incoming) = ends.stream(5);
         let sizes = [1usize, 4096, 16_384, 16_385, 131_072, 131_073, 300_000, 1 << 20];
         let sender = std::thread::spawn(move || {
             for (pack, size) in (0u64..).zip(sizes) {
                 let bytes: Vec<u8> = (0..size).map(|at| (at % 251) as u8).collect();
-                outlet.send(&head(pack, size as u32), Payload::Bytes(&bytes)).unwrap();
+                outgoing.send(&head(pack, size as u32), Payload::Bytes(&bytes)).unwrap();
             }
             for zeros in [1 << 20, 700_001, 1 << 20] {
-                outlet.send(&head(99, zeros), Payload::Zeros(zeros as usize)).unwrap();
+                outgoing.send(&head(99, zeros), Payload::Zeros(zeros as usize)).unwrap();
             }
-            outlet.check().unwrap();
-            outlet.finish().unwrap();
+            outgoing.check().unwrap();
+            outgoing.finish().unwrap();
         });
         let mut table = Vec::new();
         for (pack, size) in (0u64..).zip(sizes) {
-            let header = inlet.head(&mut table).unwrap();
-            assert_eq!(header, Header::Data { pack, segments: 1, payload_bytes: size as u32 });
+            let header = incoming.head(&mut table).unwrap();
+            assert_eq!(header, Header::Data { pack: PackId(pack), segments: 1, payload_bytes: size as u32 });
             let mut bytes = vec![0; size];
-            inlet.read_exact(&mut bytes).unwrap();
+            incoming.read_exact(&mut bytes).unwrap();
             assert!(bytes.iter().enumerate().all(|(at, byte)| *byte == (at % 251) as u8), "{mode:?} {size}");
         }
         for expected in [1 << 20, 700_001, 1 << 20] {
-            inlet.head(&mut table).unwrap();
+            incoming.head(&mut table).unwrap();
             let (mut zeros, mut are_zero) = (0, true);
             // A block is not taken whole: others may be in the same pack.
             for part in [10, expected - 10] {
@@ -147,12 +154,12 @@ fn packs_of_all_sizes_arrive_and_both_ends_agree_on_the_end() {
                     are_zero &= piece.iter().all(|byte| *byte == 0);
                     zeros += piece.len();
                 };
-                inlet.skim(part, sink).unwrap();
+                incoming.skim(part, sink).unwrap();
             }
             assert_eq!((zeros, are_zero), (expected, true), "{mode:?}");
         }
-        assert_eq!(inlet.head(&mut table).unwrap(), Header::End);
-        inlet.finish().unwrap();
+        assert_eq!(incoming.head(&mut table).unwrap(), Header::End);
+        incoming.finish().unwrap();
         sender.join().unwrap();
     }
 }
@@ -213,15 +220,15 @@ fn read_record(stream: &mut TcpStream) -> Vec<u8> {
 fn a_receiver_that_merely_closes_has_not_read_the_stream() {
     for mode in MODES {
         let ends = Ends::new(mode);
-        let (mut outlet, mut inlet) = ends.stream(0);
-        outlet.send(&head(0, 10), Payload::Zeros(10)).unwrap();
+        let (mut outgoing, mut incoming) = ends.stream(0);
+        outgoing.send(&head(0, 10), Payload::Zeros(10)).unwrap();
         let receiver = std::thread::spawn(move || {
             let mut table = Vec::new();
-            inlet.head(&mut table).unwrap();
-            inlet.skim(10, &mut |_| {}).unwrap();
-            assert_eq!(inlet.head(&mut table).unwrap(), Header::End);
+            incoming.head(&mut table).unwrap();
+            incoming.skim(10, &mut |_| {}).unwrap();
+            assert_eq!(incoming.head(&mut table).unwrap(), Header::End);
         });
-        assert!(outlet.finish().is_err(), "{mode:?}");
+        assert!(outgoing.finish().is_err(), "{mode:?}");
         receiver.join().unwrap();
     }
 }
@@ -230,13 +237,13 @@ fn a_receiver_that_merely_closes_has_not_read_the_stream() {
 fn a_sender_that_merely_closes_has_not_ended_the_stream() {
     for mode in MODES {
         let ends = Ends::new(mode);
-        let (mut outlet, mut inlet) = ends.stream(0);
-        outlet.send(&head(0, 10), Payload::Zeros(10)).unwrap();
-        drop(outlet);
+        let (mut outgoing, mut incoming) = ends.stream(0);
+        outgoing.send(&head(0, 10), Payload::Zeros(10)).unwrap();
+        drop(outgoing);
         let mut table = Vec::new();
-        inlet.head(&mut table).unwrap();
-        inlet.skim(10, &mut |_| {}).unwrap();
-        match inlet.head(&mut table) {
+        incoming.head(&mut table).unwrap();
+        incoming.skim(10, &mut |_| {}).unwrap();
+        match incoming.head(&mut table) {
             Err(WireError::Io(error)) => assert_eq!(error.kind(), std::io::ErrorKind::UnexpectedEof, "{mode:?}"),
             other => panic!("{mode:?}: {other:?}"),
         }
@@ -247,27 +254,27 @@ fn a_sender_that_merely_closes_has_not_ended_the_stream() {
 fn the_end_of_an_idle_stream_is_noticed_and_silence_is_not_the_end() {
     for mode in MODES {
         let ends = Ends::new(mode);
-        let (mut outlet, inlet) = ends.stream(0);
+        let (mut outgoing, incoming) = ends.stream(0);
         for _ in 0..3 {
-            outlet.check().unwrap();
+            outgoing.check().unwrap();
         }
-        drop(inlet);
-        await_event(&*outlet);
-        assert!(outlet.check().is_err(), "{mode:?}: closed");
-        let (mut outlet, inlet) = ends.stream(1);
+        drop(incoming);
+        await_event(&*outgoing);
+        assert!(outgoing.check().is_err(), "{mode:?}: closed");
+        let (mut outgoing, incoming) = ends.stream(1);
         // Closing with bytes unread resets the connection.
-        outlet.send(&head(0, 10), Payload::Zeros(10)).unwrap();
-        await_acknowledgement(&*outlet);
-        drop(inlet);
-        await_event(&*outlet);
-        assert!(outlet.check().is_err(), "{mode:?}: reset");
+        outgoing.send(&head(0, 10), Payload::Zeros(10)).unwrap();
+        await_acknowledgement(&*outgoing);
+        drop(incoming);
+        await_event(&*outgoing);
+        assert!(outgoing.check().is_err(), "{mode:?}: reset");
     }
 }
 
 /// Returns when the peer has acknowledged everything.
-fn await_acknowledgement(outlet: &dyn PackSender) {
+fn await_acknowledgement(outgoing: &dyn PackSender) {
     let deadline = Instant::now() + PATIENCE;
-    while fairlead_sys::tcp_info(outlet.socket()).unwrap().unacknowledged > 0 {
+    while fairlead_sys::tcp_info(outgoing.socket()).unwrap().unacknowledged > 0 {
         assert!(Instant::now() < deadline);
         std::thread::yield_now();
     }
@@ -284,13 +291,13 @@ fn bytes_that_are_not_the_senders_end_the_stream_as_damage() {
     for mode in MODES {
         let ends = Ends::new(mode);
         for (number, (what, bytes)) in (0..).zip(&strange) {
-            let (outlet, mut inlet) = ends.stream(number);
-            let (mut socket, bytes) = (outlet.socket().try_clone().unwrap(), bytes.clone());
+            let (outgoing, mut incoming) = ends.stream(number);
+            let (mut socket, bytes) = (outgoing.socket().try_clone().unwrap(), bytes.clone());
             // The receiver may close before everything is written.
             let writing = std::thread::spawn(move || drop(socket.write_all(&bytes)));
-            let error = inlet.head(&mut Vec::new()).unwrap_err();
+            let error = incoming.head(&mut Vec::new()).unwrap_err();
             assert!(error.is_damage(), "{mode:?}: {what}: {error}");
-            drop(inlet);
+            drop(incoming);
             writing.join().unwrap();
         }
     }
@@ -323,18 +330,18 @@ fn payload_without_digests_cannot_be_changed_repeated_or_exchanged_on_the_wire()
         let ((sender, mut from_sender), (receiver, mut to_receiver)) = (pair(), pair());
         let (here, there) = (secret.clone(), secret.clone());
         let sending = std::thread::spawn(move || {
-            let mut outlet = KeyedPackSender::greet(sender, &here, 0, true).unwrap();
+            let mut outgoing = KeyedPackSender::greet(sender, &here, 0, true).unwrap();
             for (pack, byte) in [(0, 1), (1, 2)] {
-                outlet.send(&head(pack, 10), Payload::Bytes(&[byte; 10])).unwrap();
+                outgoing.send(&head(pack, 10), Payload::Bytes(&[byte; 10])).unwrap();
             }
-            outlet
+            outgoing
         });
         let receiving = std::thread::spawn(move || {
-            let (_, mut inlet) = KeyedPackReceiver::accept(receiver, &there, true)?;
+            let (_, mut incoming) = KeyedPackReceiver::accept(receiver, &there, true)?;
             let mut table = Vec::new();
             for _ in 0..2 {
-                inlet.head(&mut table)?;
-                inlet.skim(10, &mut |_| {})?;
+                incoming.head(&mut table)?;
+                incoming.skim(10, &mut |_| {})?;
             }
             Ok::<(), WireError>(())
         });

@@ -1,14 +1,15 @@
-//! What a ledger says, in little memory: a job may have millions of partial files.
+//! The contents of a ledger, in little memory: a job may have millions of partial files.
 
 use super::{FileIdentity, Record, CRC_BYTES};
 use crate::digest::{block_count, block_length, Digest};
+use crate::index::BlockIndex;
 use crate::limits::{ENTRIES, STREAMS};
 
 /// A block that a partial file holds, or may hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HeldBlock {
-    /// Its number in the file.
-    pub block: u32,
+    /// The block in its file.
+    pub block: BlockIndex,
     /// Whether its write is known to have ended; else the place may hold anything.
     pub written: bool,
     /// Where its record ends in the ledger.
@@ -35,7 +36,7 @@ enum Blocks {
 /// A partial file and what it holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PartialFile {
-    /// Tells the file of the source from others, not for certain: see `FileIdentity::hash`.
+    /// Hash of the source file's identity. Two files may share it: see `FileIdentity::hash`.
     identity: u64,
     /// Size of the file of the source, in bytes.
     pub size: u64,
@@ -47,7 +48,7 @@ impl PartialFile {
     pub fn blocks(&self) -> impl Iterator<Item = HeldBlock> + '_ {
         let (first, many): (_, &[HeldBlock]) = match &self.blocks {
             Blocks::None => (None, &[]),
-            Blocks::First(end) => (Some(HeldBlock { block: 0, written: true, end: *end }), &[]),
+            Blocks::First(end) => (Some(HeldBlock { block: BlockIndex(0), written: true, end: *end }), &[]),
             Blocks::Many(many) => (None, many),
         };
         first.into_iter().chain(many.iter().copied())
@@ -59,7 +60,7 @@ impl PartialFile {
     }
 
     /// Where the digest of a block is in the ledger, if the block is there.
-    pub fn digest_at(&self, block: u32) -> Option<u64> {
+    pub fn digest_at(&self, block: BlockIndex) -> Option<u64> {
         match &self.blocks {
             Blocks::Many(many) => {
                 let at = many.binary_search_by_key(&block, |held| held.block).ok()?;
@@ -85,10 +86,10 @@ impl PartialFile {
         };
     }
 
-    fn lose(&mut self, block: u32) {
+    fn lose(&mut self, block: BlockIndex) {
         match &mut self.blocks {
             Blocks::Many(many) => many.retain(|held| held.block != block),
-            Blocks::First(_) if block == 0 => self.blocks = Blocks::None,
+            Blocks::First(_) if block.0 == 0 => self.blocks = Blocks::None,
             _ => {}
         }
     }
@@ -104,7 +105,7 @@ impl PartialFile {
 }
 
 const PAGE: usize = 1024;
-/// Records among which that of a block's beginning is looked for when it is written.
+/// Records that are searched for a block's `Begun` record when the block is written.
 const BEGUN_BLOCKS: usize = 2 * STREAMS as usize;
 
 /// Partial files by slot. Slots are dense, so that pages of them take less than a map.
@@ -140,7 +141,7 @@ impl Slots {
     }
 }
 
-/// What a ledger says.
+/// The contents of a ledger.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LedgerContents {
     /// The highest attempt so far.
@@ -166,10 +167,10 @@ impl LedgerContents {
     }
 
     /// Finds partial files by the files of the source they belong to.
-    pub fn index(&self) -> SlotIndex {
+    pub fn index(&self) -> SlotsByIdentity {
         let mut slots: Vec<(u64, u32)> = self.files().map(|(slot, file)| (file.identity, slot)).collect();
         slots.sort_unstable();
-        SlotIndex(slots)
+        SlotsByIdentity(slots)
     }
 
     /// Whether the data of a block is on the disk for certain. The others have to be read again before they count.
@@ -177,7 +178,7 @@ impl LedgerContents {
         held.written && held.end <= self.through
     }
 
-    /// Payload bytes that earlier attempts received, as far as the ledger knows.
+    /// Payload bytes that earlier attempts received, as far as the ledger records it.
     pub fn received_bytes(&self) -> u64 {
         let late = |(_, file): (u32, &PartialFile)| -> u64 {
             let unmarked = file.blocks().filter(|held| !self.is_durable(held));
@@ -247,9 +248,9 @@ impl LedgerContents {
 }
 
 /// Partial files by the files of the source they belong to.
-pub struct SlotIndex(Vec<(u64, u32)>);
+pub struct SlotsByIdentity(Vec<(u64, u32)>);
 
-impl SlotIndex {
+impl SlotsByIdentity {
     /// The slot of the partial file that belongs to this file of the source.
     pub fn slot(&self, identity: &FileIdentity) -> Option<u32> {
         let hash = identity.hash();

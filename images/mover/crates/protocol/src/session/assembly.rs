@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use crate::digest::{block_length, Digest, DigestTable, Recorded};
 use crate::fault::{show, Fault, Reason};
+use crate::index::{BlockId, FileIndex};
 use crate::kept::BlockRun;
 use crate::listing::{Kind, Listing};
 use crate::pack::Segment;
@@ -28,7 +29,7 @@ pub struct Stored {
 
 impl Assembly {
     /// Expects every non-empty file of the listing but the `skipped`, whose digests the table knows as whole.
-    pub fn new(listing: &Arc<Listing>, table: DigestTable, skipped: &[u32]) -> Self {
+    pub fn new(listing: &Arc<Listing>, table: DigestTable, skipped: &[FileIndex]) -> Self {
         let known = skipped.iter().map(|file| crate::digest::block_count(listing.size(*file))).sum::<u64>();
         Self { listing: Arc::clone(listing), table, blocks_missing: listing.blocks() - known, kept: Arc::default() }
     }
@@ -37,14 +38,13 @@ impl Assembly {
     pub fn keep(
         &mut self,
         kept: Vec<BlockRun>,
-        mut digest: impl FnMut(u32, u32) -> Result<Digest, Fault>,
+        mut digest: impl FnMut(BlockId) -> Result<Digest, Fault>,
     ) -> Result<(), Fault> {
         for run in &kept {
             let size = self.listing.size(run.file);
-            for block in run.first..run.end {
-                let digest = digest(run.file, block)?;
-                let segment =
-                    Segment { file: run.file, block, length: block_length(size, block), digest, is_hole: false };
+            for id in run.ids() {
+                let (BlockId { file, block }, digest) = (id, digest(id)?);
+                let segment = Segment { file, block, length: block_length(size, block), digest, is_hole: false };
                 self.admits(&segment)?;
                 self.stored(&segment)?;
             }
@@ -63,25 +63,25 @@ impl Assembly {
         let Segment { file, block, digest, .. } = *segment;
         let at = self.kept.partition_point(|run| (run.file, run.end) <= (file, block));
         let kept = self.kept.get(at).is_some_and(|run| run.file == file && run.first <= block);
-        kept && self.digest(file, block).is_some_and(|known| known != digest)
+        kept && self.digest(segment.id()).is_some_and(|known| known != digest)
     }
 
-    /// A block is not here after all. Says whether its file was complete.
-    pub fn forget(&mut self, file: u32, block: u32) -> bool {
-        let whole = self.table.is_complete(file);
-        let known = self.table.forget(file, block);
+    /// Removes a block that is not here after all. Returns whether its file was complete.
+    pub fn forget(&mut self, block: BlockId) -> bool {
+        let whole = self.table.is_complete(block.file);
+        let known = self.table.forget(block);
         self.blocks_missing += u64::from(known);
         whole && known
     }
 
     /// Whether a file has every block.
-    pub fn is_whole(&self, file: u32) -> bool {
+    pub fn is_whole(&self, file: FileIndex) -> bool {
         self.table.is_complete(file)
     }
 
     /// Digest of a block that is here.
-    pub fn digest(&self, file: u32, block: u32) -> Option<Digest> {
-        self.table.block(file, block)
+    pub fn digest(&self, block: BlockId) -> Option<Digest> {
+        self.table.block(block)
     }
 
     /// Whether the transfer includes this block with this length.
@@ -101,7 +101,7 @@ impl Assembly {
 
     /// Notes a verified and written block that `admits` let in.
     pub fn stored(&mut self, segment: &Segment) -> Result<Stored, Fault> {
-        match self.table.record(segment.file, segment.block, segment.digest) {
+        match self.table.record(segment.id(), segment.digest) {
             Recorded::New { file_complete } => {
                 self.blocks_missing -= 1;
                 Ok(Stored { new: true, file_complete })

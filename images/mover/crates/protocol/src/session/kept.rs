@@ -1,72 +1,89 @@
 //! Blocks that the receiver has from earlier attempts, as runs of consecutive blocks.
 
+use std::sync::Arc;
+
 use crate::digest::{block_count, block_length, Digest};
 use crate::fault::Fault;
+use crate::index::{BlockId, BlockIndex, FileIndex};
 use crate::limits::NUMBERS_PER_FRAME;
 use crate::listing::{Extent, Kind, Listing};
-use crate::message::{self, Body};
+use crate::message::{self, Body, KeptRun};
 use crate::schedule::Span;
 
 /// Consecutive blocks of one file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BlockRun {
-    /// Number of the file in the listing.
-    pub file: u32,
-    /// Number of the first block.
-    pub first: u32,
-    /// Number of the block after the last.
-    pub end: u32,
+    /// The file.
+    pub file: FileIndex,
+    /// The first block.
+    pub first: BlockIndex,
+    /// The block after the last.
+    pub end: BlockIndex,
 }
 
 impl BlockRun {
     /// How many blocks they are.
     pub fn blocks(&self) -> u64 {
-        u64::from(self.end - self.first)
+        u64::from(self.end.0 - self.first.0)
     }
 
     /// Bytes of the run's blocks, for a file of `size` bytes.
     pub fn bytes(&self, size: u64) -> u64 {
-        (self.first..self.end).map(|block| u64::from(block_length(size, block))).sum()
+        self.first.up_to(self.end).map(|block| u64::from(block_length(size, block))).sum()
+    }
+
+    /// The blocks in order.
+    pub fn ids(&self) -> impl Iterator<Item = BlockId> {
+        let file = self.file;
+        self.first.up_to(self.end).map(move |block| BlockId { file, block })
     }
 }
 
 /// Adds a block to the runs; blocks come in ascending order.
-pub fn add(runs: &mut Vec<BlockRun>, file: u32, block: u32) {
+pub fn add(runs: &mut Vec<BlockRun>, id: BlockId) {
+    let BlockId { file, block } = id;
     match runs.last_mut() {
-        Some(run) if (run.file, run.end) == (file, block) => run.end += 1,
-        _ => runs.push(BlockRun { file, first: block, end: block + 1 }),
+        Some(run) if (run.file, run.end) == (file, block) => run.end = block.next(),
+        _ => runs.push(BlockRun { file, first: block, end: block.next() }),
     }
 }
 
-/// The runs as they travel, frame by frame, with the digests that `digest` knows; none without runs.
-pub fn frames<R: AsRef<[BlockRun]>>(runs: R, mut digest: impl FnMut(u32, u32) -> Digest) -> impl Iterator<Item = Body> {
-    // The next run, and how many of its blocks have travelled.
-    let (mut next, mut told) = (0, 0);
-    std::iter::from_fn(move || {
+/// Runs on their way to the sender, frame by frame, with the digests of their blocks.
+pub struct KeptFrames {
+    runs: Arc<[BlockRun]>,
+    /// The next run, and how many of its blocks are in earlier frames.
+    next: usize,
+    sent: u32,
+}
+
+impl KeptFrames {
+    /// Nothing of these runs, which are in order, was sent.
+    pub fn new(runs: Arc<[BlockRun]>) -> Self {
+        Self { runs, next: 0, sent: 0 }
+    }
+
+    /// The next frame with the digests that `digest` finds; nothing when all runs were sent.
+    pub fn next_frame(&mut self, mut digest: impl FnMut(BlockId) -> Digest) -> Option<Body> {
         let (mut frame, mut room) = (Vec::new(), NUMBERS_PER_FRAME as u32);
-        while let (Some(BlockRun { file, first, end }), 1..) = (runs.as_ref().get(next).copied(), room) {
-            let first = first + told;
-            let until = first + (end - first).min(room);
-            let digests = (first..until).flat_map(|block| digest(file, block)).collect();
-            frame.push(message::KeptRun { file, first, digests });
-            room -= until - first;
-            told += until - first;
+        while let (Some(BlockRun { file, first, end }), 1..) = (self.runs.get(self.next).copied(), room) {
+            let first = BlockIndex(first.0 + self.sent);
+            let until = BlockIndex(first.0 + (end.0 - first.0).min(room));
+            let digests = first.up_to(until).flat_map(|block| digest(BlockId { file, block })).collect();
+            frame.push(KeptRun { file: file.0, first: first.0, digests });
+            room -= until.0 - first.0;
+            self.sent += until.0 - first.0;
             if until == end {
-                (next, told) = (next + 1, 0);
+                (self.next, self.sent) = (self.next + 1, 0);
             }
         }
         (!frame.is_empty()).then_some(Body::Kept(message::Kept { runs: frame }))
-    })
+    }
 }
 
 /// Checks a run of the peer's against the listing and the run before it; the run and its digests.
-pub fn admit(
-    run: &message::KeptRun,
-    listing: &Listing,
-    before: Option<&BlockRun>,
-) -> Result<(BlockRun, Vec<Digest>), Fault> {
+pub fn admit(run: &KeptRun, listing: &Listing, before: Option<&BlockRun>) -> Result<(BlockRun, Vec<Digest>), Fault> {
     let wrong = |why: &str| Fault::protocol(format!("the receiver keeps blocks of entry {}, {why}", run.file));
-    let Some(Extent { kind: Kind::File, size, .. }) = listing.extent(run.file) else {
+    let Some(Extent { kind: Kind::File, size, .. }) = listing.extent(FileIndex(run.file)) else {
         return Err(wrong("which is no file"));
     };
     let digests = run.digests.chunks_exact(size_of::<Digest>());
@@ -76,16 +93,17 @@ pub fn admit(
     if digests.is_empty() || odd || end > block_count(size) {
         return Err(wrong("which it does not have"));
     }
-    if before.is_some_and(|before| (before.file, before.end) > (run.file, run.first)) {
+    if before.is_some_and(|before| (before.file.0, before.end.0) > (run.file, run.first)) {
         return Err(wrong("out of order"));
     }
-    Ok((BlockRun { file: run.file, first: run.first, end: end as u32 }, digests))
+    let (first, end) = (BlockIndex(run.first), BlockIndex(end as u32));
+    Ok((BlockRun { file: FileIndex(run.file), first, end }, digests))
 }
 
 /// What is left of a file of `size` bytes beside its kept runs, which are in order.
-pub fn gaps(file: u32, size: u64, kept: &[BlockRun]) -> Vec<Span> {
-    let (mut gaps, mut next) = (Vec::new(), 0);
-    let end = block_count(size) as u32;
+pub fn gaps(file: FileIndex, size: u64, kept: &[BlockRun]) -> Vec<Span> {
+    let (mut gaps, mut next) = (Vec::new(), BlockIndex(0));
+    let end = BlockIndex(block_count(size) as u32);
     for (from, to) in kept.iter().map(|run| (run.first, run.end)).chain([(end, end)]) {
         if next < from {
             gaps.push(Span { file, size, next, end: from });
@@ -118,23 +136,25 @@ mod tests {
         fn runs_travel_in_bounded_frames_and_leave_the_rest_as_gaps(have in proptest::collection::vec(any::<bool>(), 1..9000)) {
             let size = have.len() as u64 * u64::from(BLOCK_BYTES);
             let held = || (0u32..).zip(&have).filter(|(_, held)| **held).map(|(block, _)| block);
+            let id = |block| BlockId::new(FileIndex(0), BlockIndex(block));
             let (mut sent, listing) = (Vec::new(), listing(size));
-            held().for_each(|block| add(&mut sent, 0, block));
+            held().for_each(|block| add(&mut sent, id(block)));
             let mut taken: Vec<BlockRun> = Vec::new();
-            for body in frames(&sent, |_, block| [block as u8; 32]) {
+            let mut frames = KeptFrames::new(sent.into());
+            while let Some(body) = frames.next_frame(|id| [id.block.0 as u8; 32]) {
                 let frame_bytes = ControlMessage { body: Some(body.clone()) }.encoded_len();
                 prop_assert!(frame_bytes <= CONTROL_FRAME_BYTES);
                 let Body::Kept(kept) = body else { panic!() };
                 for run in kept.runs {
                     let (run, digests) = admit(&run, &listing, taken.last()).unwrap();
-                    let expected: Vec<Digest> = (run.first..run.end).map(|block| [block as u8; 32]).collect();
+                    let expected: Vec<Digest> = run.ids().map(|id| [id.block.0 as u8; 32]).collect();
                     prop_assert_eq!(digests, expected);
                     taken.push(run);
                 }
             }
-            let blocks: Vec<u32> = taken.iter().flat_map(|run| run.first..run.end).collect();
+            let blocks: Vec<u32> = taken.iter().flat_map(|run| run.first.0..run.end.0).collect();
             prop_assert_eq!(&blocks, &held().collect::<Vec<_>>());
-            let missing: Vec<u32> = gaps(0, size, &taken).iter().flat_map(|span| span.next..span.end).collect();
+            let missing: Vec<u32> = gaps(FileIndex(0), size, &taken).iter().flat_map(|span| span.next.0..span.end.0).collect();
             let expected: Vec<u32> = (0u32..).zip(&have).filter(|(_, held)| !**held).map(|(block, _)| block).collect();
             prop_assert_eq!(missing, expected);
         }
@@ -143,7 +163,7 @@ mod tests {
     #[test]
     fn runs_that_cannot_be_are_refused() {
         let listing = listing(3 * u64::from(BLOCK_BYTES));
-        let run = |file, first, bytes| message::KeptRun { file, first, digests: vec![0; bytes] };
+        let run = |file, first, bytes| KeptRun { file, first, digests: vec![0; bytes] };
         for (wrong, before) in [
             (run(1, 0, 32), None),
             (run(0, 0, 0), None),
@@ -152,7 +172,11 @@ mod tests {
             (run(0, u32::MAX, 64), None),
             (run(0, 0, 32), Some((0, 1))),
         ] {
-            let before = before.map(|(file, first)| BlockRun { file, first, end: first + 1 });
+            let before = before.map(|(file, first): (u32, u32)| BlockRun {
+                file: FileIndex(file),
+                first: BlockIndex(first),
+                end: BlockIndex(first + 1),
+            });
             assert!(admit(&wrong, &listing, before.as_ref()).is_err(), "{wrong:?}");
         }
         assert!(admit(&run(0, 0, 96), &listing, None).is_ok());

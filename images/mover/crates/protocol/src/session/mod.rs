@@ -1,4 +1,4 @@
-//! What each end knows of a transfer and does next.
+//! The session of a transfer at each end: state machines that take messages and results, and return messages and effects.
 
 pub mod assembly;
 pub mod kept;

@@ -6,6 +6,7 @@ use std::sync::OnceLock;
 
 pub use self::table::{DigestTable, Recorded};
 
+use crate::index::BlockIndex;
 use crate::limits::BLOCK_BYTES;
 use crate::listing::{Entry, Kind};
 
@@ -18,9 +19,8 @@ pub fn block_count(size: u64) -> u64 {
 }
 
 /// Length in bytes of block `block` of a file of `size` bytes; zero when there is no such block.
-pub fn block_length(size: u64, block: u32) -> u32 {
-    let start = u64::from(block) * u64::from(BLOCK_BYTES);
-    size.saturating_sub(start).min(u64::from(BLOCK_BYTES)) as u32
+pub fn block_length(size: u64, block: BlockIndex) -> u32 {
+    size.saturating_sub(block.offset()).min(u64::from(BLOCK_BYTES)) as u32
 }
 
 /// Digest of a block's bytes.
@@ -111,9 +111,9 @@ mod tests {
     fn block_lengths_add_up_to_the_size() {
         for size in [0, 1, 4096, (1 << 20) - 1, 1 << 20, (1 << 20) + 1, 5 << 20] {
             let count = block_count(size);
-            let sum: u64 = (0..count as u32).map(|block| u64::from(block_length(size, block))).sum();
+            let sum: u64 = (0..count as u32).map(|block| u64::from(block_length(size, BlockIndex(block)))).sum();
             assert_eq!(sum, size);
-            assert_eq!(block_length(size, count as u32), 0);
+            assert_eq!(block_length(size, BlockIndex(count as u32)), 0);
         }
     }
 }

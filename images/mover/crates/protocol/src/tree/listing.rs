@@ -24,7 +24,7 @@ pub enum Kind {
     Symlink,
 }
 
-/// What tells one state of a source file from another besides size and modification time; zero when unknown.
+/// What distinguishes two states of a source file besides size and modification time; zero when unknown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Version {
     /// Time of the last change of content or attributes, whole seconds since 1970.

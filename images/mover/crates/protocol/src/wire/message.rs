@@ -116,6 +116,27 @@ pub enum Body {
     Again(Blocks),
 }
 
+impl Body {
+    /// Name of the message, for errors.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Listing(_) => "Listing",
+            Self::ListingEnd(_) => "ListingEnd",
+            Self::Compare(_) => "Compare",
+            Self::Digests(_) => "Digests",
+            Self::Plan(_) => "Plan",
+            Self::Stored(_) => "Stored",
+            Self::Damaged(_) => "Damaged",
+            Self::Complete(_) => "Complete",
+            Self::Published(_) => "Published",
+            Self::Failure(_) => "Failure",
+            Self::Heartbeat(_) => "Heartbeat",
+            Self::Kept(_) => "Kept",
+            Self::Again(_) => "Again",
+        }
+    }
+}
+
 #[derive(Clone, PartialEq, Message)]
 pub struct EntryMessage {
     #[prost(bytes = "vec", tag = "1")]

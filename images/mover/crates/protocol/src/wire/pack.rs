@@ -2,6 +2,7 @@
 //! a 32-byte header, a table of segments, then the segments' bytes in the table's order.
 
 use crate::digest::Digest;
+use crate::index::{BlockId, BlockIndex, FileIndex, PackId};
 use crate::limits::{PACK_PAYLOAD_BYTES, PACK_SEGMENTS};
 
 /// Bytes of a pack's header.
@@ -18,8 +19,8 @@ const KIND_END: u8 = 2;
 pub enum Header {
     /// A pack follows.
     Data {
-        /// Number of the pack, unique in the transfer.
-        pack: u64,
+        /// Number of the pack.
+        pack: PackId,
         /// Lines of the segment table.
         segments: u16,
         /// Bytes after the table.
@@ -32,10 +33,10 @@ pub enum Header {
 /// One line of the table: a block of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Segment {
-    /// Index of the file in the listing.
-    pub file: u32,
-    /// Number of the block in the file.
-    pub block: u32,
+    /// The file.
+    pub file: FileIndex,
+    /// The block in the file.
+    pub block: BlockIndex,
     /// Bytes of the block.
     pub length: u32,
     /// BLAKE3 of those bytes.
@@ -65,7 +66,7 @@ impl Header {
                 bytes[4] = KIND_DATA;
                 bytes[6..8].copy_from_slice(&segments.to_be_bytes());
                 bytes[8..12].copy_from_slice(&payload_bytes.to_be_bytes());
-                bytes[16..24].copy_from_slice(&pack.to_be_bytes());
+                bytes[16..24].copy_from_slice(&pack.0.to_be_bytes());
             }
             Self::End => bytes[4] = KIND_END,
         }
@@ -89,7 +90,7 @@ impl Header {
                 if !bounded {
                     return Err(PackError::Bounds);
                 }
-                Ok(Self::Data { pack: u64::from_be_bytes(pack), segments, payload_bytes })
+                Ok(Self::Data { pack: PackId(u64::from_be_bytes(pack)), segments, payload_bytes })
             }
             _ => Err(PackError::Framing),
         }
@@ -97,10 +98,15 @@ impl Header {
 }
 
 impl Segment {
+    /// Which block it is.
+    pub fn id(&self) -> BlockId {
+        BlockId::new(self.file, self.block)
+    }
+
     /// Appends the line to a table.
     pub fn encode_into(&self, table: &mut Vec<u8>) {
-        table.extend_from_slice(&self.file.to_be_bytes());
-        table.extend_from_slice(&self.block.to_be_bytes());
+        table.extend_from_slice(&self.file.0.to_be_bytes());
+        table.extend_from_slice(&self.block.0.to_be_bytes());
         table.extend_from_slice(&self.length.to_be_bytes());
         table.extend_from_slice(&u32::from(self.is_hole).to_be_bytes());
         table.extend_from_slice(&self.digest);
@@ -124,7 +130,7 @@ impl Segment {
             1 => true,
             _ => return None,
         };
-        Some(Self { file: number(0), block: number(4), length: number(8), digest, is_hole })
+        Some(Self { file: FileIndex(number(0)), block: BlockIndex(number(4)), length: number(8), digest, is_hole })
     }
 }
 
@@ -155,15 +161,17 @@ mod tests {
 
     proptest! {
         #[test]
-        fn headers_round_trip(pack: u64, segments in 1..=PACK_SEGMENTS, payload_bytes in 0..=PACK_PAYLOAD_BYTES) {
+        fn headers_round_trip(pack in any::<u64>().prop_map(PackId), segments in 1..=PACK_SEGMENTS, payload_bytes in 0..=PACK_PAYLOAD_BYTES) {
             let header = Header::Data { pack, segments, payload_bytes };
             prop_assert_eq!(Header::decode(&header.encode()), Ok(header));
         }
 
         #[test]
         fn tables_round_trip(lines in proptest::collection::vec((any::<u32>(), any::<u32>(), 1..5000u32, any::<[u8; 32]>(), any::<bool>()), 1..40)) {
-            let expected: Vec<Segment> =
-                lines.into_iter().map(|(file, block, length, digest, is_hole)| Segment { file, block, length, digest, is_hole }).collect();
+            let segment = |(file, block, length, digest, is_hole)| {
+                Segment { file: FileIndex(file), block: BlockIndex(block), length, digest, is_hole }
+            };
+            let expected: Vec<Segment> = lines.into_iter().map(segment).collect();
             let (mut table, mut decoded) = (Vec::new(), Vec::new());
             expected.iter().for_each(|segment| segment.encode_into(&mut table));
             let sum = expected.iter().map(Segment::payload_bytes).sum();
@@ -182,7 +190,7 @@ mod tests {
 
     #[test]
     fn only_holes_have_no_bytes_and_nothing_unknown_is_taken() {
-        let hole = Segment { file: 0, block: 0, length: 9, digest: [1; 32], is_hole: true };
+        let hole = Segment { file: FileIndex(0), block: BlockIndex(0), length: 9, digest: [1; 32], is_hole: true };
         let (mut table, mut segments) = (Vec::new(), Vec::new());
         hole.encode_into(&mut table);
         assert_eq!(decode_table(&table, 0, &mut segments), Ok(()));
@@ -194,7 +202,7 @@ mod tests {
     #[test]
     fn counts_outside_the_bounds_are_refused() {
         for (segments, payload_bytes) in [(0, 1), (PACK_SEGMENTS + 1, 1), (1, PACK_PAYLOAD_BYTES + 1)] {
-            let header = Header::Data { pack: 0, segments, payload_bytes };
+            let header = Header::Data { pack: PackId(0), segments, payload_bytes };
             assert_eq!(Header::decode(&header.encode()), Err(PackError::Bounds));
         }
         assert_eq!(Header::decode(&Header::End.encode()), Ok(Header::End));

@@ -5,6 +5,7 @@
 use fairlead_protocol::digest::of_block;
 use fairlead_protocol::fault::show;
 use fairlead_protocol::frame::{check_preamble, decode, encode, length, Decoder, PREAMBLE_BYTES};
+use fairlead_protocol::index::{BlockId, ConnectionId, FileIndex};
 use fairlead_protocol::kept::{gaps, BlockRun};
 use fairlead_protocol::keyed::{Secret, ANSWER_BYTES, GREETING_BYTES, NONCE_BYTES, TAG_BYTES};
 use fairlead_protocol::ledger::{job_of_header, Replay};
@@ -48,8 +49,8 @@ pub(crate) fn greeting(bytes: &[u8]) {
 /// The secret of the harness for keyed streams.
 pub(crate) const SECRET: [u8; 32] = [7; 32];
 
-/// A keyed stream's handshake, heard by each end from a stranger who does not know the secret: only what an end that knows it
-/// once said passes, and nothing else that differs from it.
+/// A keyed stream's handshake, which each end gets from a stranger who does not know the secret: only bytes that an end with the
+/// secret once sent pass, and nothing that differs from them.
 pub(crate) fn keyed(bytes: &[u8]) {
     let secret = Secret::new(SECRET);
     let Some((greeting, rest)) = bytes.split_first_chunk::<GREETING_BYTES>() else { return };
@@ -122,11 +123,11 @@ pub(crate) fn ledger(bytes: &[u8]) {
         assert!(file.blocks().is_sorted_by(|left, right| left.block < right.block));
         let mut runs: Vec<BlockRun> = Vec::new();
         for held in file.blocks() {
-            fairlead_protocol::kept::add(&mut runs, 0, held.block);
+            fairlead_protocol::kept::add(&mut runs, BlockId::new(FileIndex(0), held.block));
             assert_eq!(file.digest_at(held.block), Some(held.digest_at()));
             assert!(held.digest_at() + 32 <= valid);
         }
-        let _ = gaps(0, file.size, &runs);
+        let _ = gaps(FileIndex(0), file.size, &runs);
         let _ = file.blocks().filter(|held| book.is_durable(held)).count();
     }
 }
@@ -141,7 +142,7 @@ pub(crate) fn name(bytes: &[u8]) {
     let _ = show(bytes);
 }
 
-/// A receiver that hears these bytes from its authenticated sender.
+/// A receiver that gets these bytes from its authenticated sender.
 pub(crate) fn receiver(bytes: &[u8]) {
     let mut session = Receiver::default();
     for body in messages(bytes) {
@@ -157,18 +158,19 @@ fn follow(session: &mut Receiver, step: ReceiverStep) -> Option<()> {
         None => return Some(()),
         Some(ReceiverEffect::Survey(entries)) => {
             let files = entries.iter().filter(|(_, entry)| entry.kind == Kind::File && entry.size % 2 == 1);
-            session.surveyed(files.map(|(index, _)| index).collect())
+            session.surveyed(files.map(|(index, _)| index).collect()).ok()?
         }
         Some(ReceiverEffect::HashFiles(files)) => {
-            files.iter().for_each(|file| session.hashed(&[(*file, [0; 32])]));
-            session.hashed_all()
+            files.iter().try_for_each(|file| session.hashed(&[(*file, [0; 32])])).ok()?;
+            session.hashed_all().ok()?
         }
         Some(ReceiverEffect::Reserve { .. }) => {
-            drop(session.reserved(Vec::new(), |_, _| Ok([0; 32])).ok()?);
+            let mut plan = session.reserved(Vec::new(), |_| Ok([0; 32])).ok()?;
+            while session.plan_frame(&mut plan).is_some() {}
             return Some(());
         }
         Some(ReceiverEffect::Settle) => session.settled(&[]).ok()?,
-        Some(ReceiverEffect::Publish) => session.published(false),
+        Some(ReceiverEffect::Publish { .. }) => session.published(false).ok()?,
     };
     follow(session, next)
 }
@@ -179,7 +181,7 @@ fn entry(path: &str, size: u64) -> Entry {
     Entry { path, kind: Kind::File, mode: 0o644, mtime_s: 0, mtime_ns: 0, size, target, version, hole_bytes: 0 }
 }
 
-/// A sender with two files that hears these bytes from its receiver.
+/// A sender with two files that gets these bytes from its receiver.
 pub(crate) fn sender(bytes: &[u8]) {
     let mut session = Sender::default();
     let mut builder = ListingBuilder::default();
@@ -192,21 +194,21 @@ pub(crate) fn sender(bytes: &[u8]) {
             Err(_) => return,
             Ok(Some(SenderEffect::HashFiles(files))) => {
                 let digests: Vec<_> = files.iter().map(|file| (*file, [0; 32])).collect();
-                session.hashed(&digests);
+                session.hashed(&digests).unwrap();
             }
-            Ok(Some(SenderEffect::Planned)) => {
+            Ok(Some(SenderEffect::Planned { kept, .. })) => {
                 session.release();
-                for run in session.kept().iter() {
-                    for block in run.first..run.end {
-                        session.checked(run.file, block, [1; 32]).unwrap();
+                for run in kept.iter() {
+                    for block in run.ids() {
+                        session.checked(block, [1; 32]).unwrap();
                     }
                 }
             }
             Ok(_) => {}
         }
-        while let Some(pack) = session.next_pack(0) {
+        while let Some(pack) = session.next_pack(ConnectionId(0)) {
             for block in pack.blocks {
-                session.read(block.file, block.block, [1; 32]).unwrap();
+                session.read(block.id(), [1; 32]).unwrap();
             }
         }
         let _ = session.complete();

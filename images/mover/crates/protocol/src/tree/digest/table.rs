@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::{block_count, of_file, Digest, RootHasher};
 use crate::fault::Fault;
+use crate::index::{BlockId, FileIndex};
 use crate::limits::BLOCKS;
 use crate::listing::{Extent, Kind, Listing};
 
@@ -38,7 +39,7 @@ pub struct DigestTable {
     /// Files of which the whole digest is known instead of the blocks'. It has the place of the first block's.
     whole: Vec<u64>,
     /// Blocks that files of several blocks lack, once they have one.
-    missing: HashMap<u32, u32>,
+    missing: HashMap<FileIndex, u32>,
 }
 
 impl DigestTable {
@@ -54,13 +55,14 @@ impl DigestTable {
     }
 
     /// Notes the digest of one block.
-    pub fn record(&mut self, file: u32, block: u32, digest: Digest) -> Recorded {
+    pub fn record(&mut self, id: BlockId, digest: Digest) -> Recorded {
+        let BlockId { file, block } = id;
         let Some(Extent { size, first_block, .. }) = self.listing.extent(file) else { return Recorded::Contradicts };
         let count = block_count(size);
-        if u64::from(block) >= count || self.is_whole_known(file) {
+        if u64::from(block.0) >= count || self.is_whole_known(file) {
             return Recorded::Contradicts;
         }
-        let at = first_block + u64::from(block);
+        let at = first_block + u64::from(block.0);
         match self.at(at) {
             Some(known) if known == digest => return Recorded::Known,
             Some(_) => return Recorded::Contradicts,
@@ -75,16 +77,17 @@ impl DigestTable {
     }
 
     /// Notes the digest of one block over any other digest that is known of it.
-    pub fn replace(&mut self, file: u32, block: u32, digest: Digest) -> Recorded {
-        self.forget(file, block);
-        self.record(file, block, digest)
+    pub fn replace(&mut self, block: BlockId, digest: Digest) -> Recorded {
+        self.forget(block);
+        self.record(block, digest)
     }
 
-    /// Forgets a block; says whether it was known.
-    pub fn forget(&mut self, file: u32, block: u32) -> bool {
+    /// Forgets a block; returns whether it was known.
+    pub fn forget(&mut self, id: BlockId) -> bool {
+        let BlockId { file, block } = id;
         let Some(Extent { size, first_block, .. }) = self.listing.extent(file) else { return false };
-        let at = first_block + u64::from(block);
-        if self.is_whole_known(file) || u64::from(block) >= block_count(size) || self.at(at).is_none() {
+        let at = first_block + u64::from(block.0);
+        if self.is_whole_known(file) || u64::from(block.0) >= block_count(size) || self.at(at).is_none() {
             return false;
         }
         self.unset(at);
@@ -95,40 +98,41 @@ impl DigestTable {
     }
 
     /// Digest of one block, if it is known.
-    pub fn block(&self, file: u32, block: u32) -> Option<Digest> {
+    pub fn block(&self, id: BlockId) -> Option<Digest> {
+        let BlockId { file, block } = id;
         let Extent { size, first_block, .. } = self.listing.extent(file)?;
-        let known = u64::from(block) < block_count(size) && !self.is_whole_known(file);
+        let known = u64::from(block.0) < block_count(size) && !self.is_whole_known(file);
         if known {
-            self.at(first_block + u64::from(block))
+            self.at(first_block + u64::from(block.0))
         } else {
             None
         }
     }
 
     /// Notes the digest of a whole file, whose blocks are not needed one by one.
-    pub fn set_whole(&mut self, file: u32, digest: Digest) {
+    pub fn set_whole(&mut self, file: FileIndex, digest: Digest) {
         let Some(Extent { kind: Kind::File, size, first_block, .. }) = self.listing.extent(file) else { return };
         if size > 0 {
             self.set(first_block, digest);
         } else if digest != of_file(0, []) {
             return;
         }
-        self.whole[file as usize / 64] |= 1 << (file % 64);
+        self.whole[file.as_usize() / 64] |= 1 << (file.0 % 64);
     }
 
     /// Forgets the digest of a whole file.
-    pub fn unset_whole(&mut self, file: u32) {
+    pub fn unset_whole(&mut self, file: FileIndex) {
         if !self.is_whole_known(file) {
             return;
         }
-        self.whole[file as usize / 64] &= !(1 << (file % 64));
+        self.whole[file.as_usize() / 64] &= !(1 << (file.0 % 64));
         if let Some(Extent { size: 1.., first_block, .. }) = self.listing.extent(file) {
             self.unset(first_block);
         }
     }
 
     /// Digest of a whole file that was noted as such.
-    pub fn whole(&self, file: u32) -> Option<Digest> {
+    pub fn whole(&self, file: FileIndex) -> Option<Digest> {
         match self.listing.extent(file)? {
             _ if !self.is_whole_known(file) => None,
             Extent { size: 0, .. } => Some(of_file(0, [])),
@@ -137,12 +141,12 @@ impl DigestTable {
     }
 
     /// Whether the digest of a whole file was noted as such.
-    pub fn is_whole_known(&self, file: u32) -> bool {
-        self.whole.get(file as usize / 64).is_some_and(|bits| bits >> (file % 64) & 1 == 1)
+    pub fn is_whole_known(&self, file: FileIndex) -> bool {
+        self.whole.get(file.as_usize() / 64).is_some_and(|bits| bits >> (file.0 % 64) & 1 == 1)
     }
 
     /// Whether no block of a file with blocks is missing.
-    pub fn is_complete(&self, file: u32) -> bool {
+    pub fn is_complete(&self, file: FileIndex) -> bool {
         match self.listing.extent(file) {
             None => false,
             Some(_) if self.is_whole_known(file) => true,
@@ -155,7 +159,7 @@ impl DigestTable {
     }
 
     /// Digest of the whole tree, or the number of the first file that is not complete.
-    pub fn root(&self) -> Result<Digest, u32> {
+    pub fn root(&self) -> Result<Digest, FileIndex> {
         let mut root = RootHasher::default();
         let mut first_block = 0;
         for (index, entry) in self.listing.iter() {
@@ -201,12 +205,17 @@ impl DigestTable {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::index::BlockIndex;
     use crate::listing::{Entry, ListingBuilder, Version};
 
     fn entry(path: &str, size: u64) -> Entry {
         let (path, version) = (path.into(), Version::default());
         let target = Vec::new();
         Entry { path, kind: Kind::File, mode: 0o644, mtime_s: 1, mtime_ns: 2, size, target, version, hole_bytes: 0 }
+    }
+
+    fn id(file: u32, block: u32) -> BlockId {
+        BlockId::new(FileIndex(file), BlockIndex(block))
     }
 
     fn table(entries: &[Entry]) -> DigestTable {
@@ -219,19 +228,21 @@ mod tests {
     fn a_file_is_complete_only_with_every_block_in_any_order() {
         let size = (2 << 20) + 5;
         let mut table = table(&[entry("a", 7), entry("b", size), entry("c", 1)]);
-        assert_eq!(table.record(1, 2, [3; 32]), Recorded::New { file_complete: false });
-        assert_eq!(table.record(1, 0, [1; 32]), Recorded::New { file_complete: false });
-        assert_eq!(table.record(1, 0, [1; 32]), Recorded::Known);
-        assert_eq!(table.record(1, 0, [2; 32]), Recorded::Contradicts);
-        assert_eq!(table.record(1, 3, [2; 32]), Recorded::Contradicts);
-        assert_eq!(table.record(3, 0, [2; 32]), Recorded::Contradicts);
-        assert!(!table.is_complete(1));
-        assert_eq!(table.record(1, 1, [2; 32]), Recorded::New { file_complete: true });
-        assert!(table.is_complete(1) && !table.is_complete(0) && !table.is_complete(2));
-        assert_eq!(table.root(), Err(0));
-        assert!(table.forget(1, 0) && !table.forget(1, 0) && !table.is_complete(1));
-        assert_eq!(table.replace(1, 0, [4; 32]), Recorded::New { file_complete: true });
-        assert_eq!((table.block(1, 0), table.block(1, 3)), (Some([4; 32]), None));
+        assert_eq!(table.record(id(1, 2), [3; 32]), Recorded::New { file_complete: false });
+        assert_eq!(table.record(id(1, 0), [1; 32]), Recorded::New { file_complete: false });
+        assert_eq!(table.record(id(1, 0), [1; 32]), Recorded::Known);
+        assert_eq!(table.record(id(1, 0), [2; 32]), Recorded::Contradicts);
+        assert_eq!(table.record(id(1, 3), [2; 32]), Recorded::Contradicts);
+        assert_eq!(table.record(id(3, 0), [2; 32]), Recorded::Contradicts);
+        assert!(!table.is_complete(FileIndex(1)));
+        assert_eq!(table.record(id(1, 1), [2; 32]), Recorded::New { file_complete: true });
+        assert!(
+            table.is_complete(FileIndex(1)) && !table.is_complete(FileIndex(0)) && !table.is_complete(FileIndex(2))
+        );
+        assert_eq!(table.root(), Err(FileIndex(0)));
+        assert!(table.forget(id(1, 0)) && !table.forget(id(1, 0)) && !table.is_complete(FileIndex(1)));
+        assert_eq!(table.replace(id(1, 0), [4; 32]), Recorded::New { file_complete: true });
+        assert_eq!((table.block(id(1, 0)), table.block(id(1, 3))), (Some([4; 32]), None));
     }
 
     #[test]
@@ -239,17 +250,20 @@ mod tests {
         let entries = [entry("a", 0), entry("b", 3 << 20)];
         let (mut blocks, mut whole) = (table(&entries), table(&entries));
         for block in 0..3 {
-            blocks.record(1, block, [block as u8; 32]);
+            blocks.record(id(1, block), [block as u8; 32]);
         }
-        whole.set_whole(1, of_file(3 << 20, [[0; 32], [1; 32], [2; 32]]));
+        whole.set_whole(FileIndex(1), of_file(3 << 20, [[0; 32], [1; 32], [2; 32]]));
         assert_eq!(whole.root(), blocks.root());
-        assert_eq!((whole.block(1, 0), whole.record(1, 0, [0; 32])), (None, Recorded::Contradicts));
-        whole.unset_whole(1);
-        assert_eq!((whole.is_complete(1), whole.block(1, 0), whole.root()), (false, None, Err(1)));
-        whole.set_whole(0, [1; 32]);
-        assert_eq!(whole.whole(0), None, "an empty file has but one digest");
-        whole.set_whole(0, of_file(0, []));
-        assert_eq!(whole.whole(0), Some(of_file(0, [])));
+        assert_eq!((whole.block(id(1, 0)), whole.record(id(1, 0), [0; 32])), (None, Recorded::Contradicts));
+        whole.unset_whole(FileIndex(1));
+        assert_eq!(
+            (whole.is_complete(FileIndex(1)), whole.block(id(1, 0)), whole.root()),
+            (false, None, Err(FileIndex(1)))
+        );
+        whole.set_whole(FileIndex(0), [1; 32]);
+        assert_eq!(whole.whole(FileIndex(0)), None, "an empty file has but one digest");
+        whole.set_whole(FileIndex(0), of_file(0, []));
+        assert_eq!(whole.whole(FileIndex(0)), Some(of_file(0, [])));
     }
 
     #[test]

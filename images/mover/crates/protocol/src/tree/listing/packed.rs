@@ -1,4 +1,4 @@
-//! A listing in little memory: some twenty bytes an entry, decoded where it is looked at.
+//! A listing in little memory: some twenty bytes an entry, decoded where it is used.
 //!
 //! Entries are written one after the other, each as its difference from the one before. Every `GROUP`-th starts anew and its
 //! place is noted, so that finding an entry decodes less than a group.
@@ -7,6 +7,7 @@ use std::ops::Deref;
 
 use super::{Entry, Kind, Totals, Version, MODE_MASK};
 use crate::digest::block_count;
+use crate::index::FileIndex;
 
 /// Entries between two places at which decoding can start.
 const GROUP: u32 = 16;
@@ -77,18 +78,19 @@ impl Listing {
     }
 
     /// The entry with this number, if there is one.
-    pub fn get(&self, index: u32) -> Option<Entry> {
+    pub fn get(&self, index: FileIndex) -> Option<Entry> {
         self.from(index).next().map(|(_, entry)| entry)
     }
 
     /// The entry with this number, which must exist: as for a slice's index, any other number is a fault of the program.
-    pub fn entry(&self, index: u32) -> Entry {
+    pub fn entry(&self, index: FileIndex) -> Entry {
         let length = self.length;
         self.get(index).unwrap_or_else(|| panic!("entry {index} of a listing of {length}"))
     }
 
     /// Size and place of the entry with this number, if there is one: cheaper than the entry.
-    pub fn extent(&self, index: u32) -> Option<Extent> {
+    pub fn extent(&self, index: FileIndex) -> Option<Extent> {
+        let FileIndex(index) = index;
         if index >= self.length {
             return None;
         }
@@ -100,22 +102,22 @@ impl Listing {
     }
 
     /// Size of the file with this number; 0 for what is no file.
-    pub fn size(&self, index: u32) -> u64 {
+    pub fn size(&self, index: FileIndex) -> u64 {
         self.extent(index).map_or(0, |extent| extent.size)
     }
 
     /// Whether the entry with this number is a regular file.
-    pub fn is_file(&self, index: u32) -> bool {
+    pub fn is_file(&self, index: FileIndex) -> bool {
         self.extent(index).is_some_and(|extent| extent.kind == Kind::File)
     }
 
     /// All entries with their numbers.
     pub fn iter(&self) -> Iter<&Self> {
-        self.from(0)
+        self.from(FileIndex(0))
     }
 
     /// The entries from this number on.
-    pub fn from(&self, index: u32) -> Iter<&Self> {
+    pub fn from(&self, index: FileIndex) -> Iter<&Self> {
         Iter::start(self, index)
     }
 
@@ -188,8 +190,8 @@ pub struct Iter<L> {
 
 impl<L: Deref<Target = Listing>> Iter<L> {
     /// The entries from this number on.
-    pub fn start(listing: L, index: u32) -> Self {
-        let index = index.min(listing.length);
+    pub fn start(listing: L, index: FileIndex) -> Self {
+        let index = index.0.min(listing.length);
         let mut iter = Self { next: index / GROUP * GROUP, at: 0, block: 0, before: Before::default(), listing };
         while iter.next < index {
             iter.advance();
@@ -199,11 +201,11 @@ impl<L: Deref<Target = Listing>> Iter<L> {
 }
 
 impl<L: Deref<Target = Listing>> Iterator for Iter<L> {
-    type Item = (u32, Entry);
+    type Item = (FileIndex, Entry);
 
-    fn next(&mut self) -> Option<(u32, Entry)> {
+    fn next(&mut self) -> Option<(FileIndex, Entry)> {
         let entry = self.advance()?;
-        Some((self.next - 1, Entry { path: self.before.path.clone(), ..entry }))
+        Some((FileIndex(self.next - 1), Entry { path: self.before.path.clone(), ..entry }))
     }
 }
 
@@ -233,14 +235,14 @@ pub struct Lookup<'a> {
 }
 
 impl<'a> Lookup<'a> {
-    /// Nothing is looked at yet.
+    /// Nothing is decoded yet.
     pub fn new(listing: &'a Listing) -> Self {
         Self { listing, ahead: listing.iter() }
     }
 
     /// The entry with this number, if there is one.
-    pub fn get(&mut self, index: u32) -> Option<Entry> {
-        if self.ahead.next != index {
+    pub fn get(&mut self, index: FileIndex) -> Option<Entry> {
+        if self.ahead.next != index.0 {
             self.ahead = self.listing.from(index);
         }
         self.ahead.next().map(|(_, entry)| entry)
@@ -434,10 +436,10 @@ mod tests {
             entries.iter().for_each(|entry| writer.push(entry));
             let listing = writer.finish();
             prop_assert_eq!(listing.iter().map(|(_, entry)| entry).collect::<Vec<_>>(), entries.clone());
-            prop_assert_eq!(listing.get(listing.len()), None);
-            prop_assert_eq!(listing.extent(listing.len()), None);
+            prop_assert_eq!(listing.get(FileIndex(listing.len())), None);
+            prop_assert_eq!(listing.extent(FileIndex(listing.len())), None);
             let (mut first_block, mut lookup) = (0, Lookup::new(&listing));
-            for (index, entry) in (0u32..).zip(&entries) {
+            for (index, entry) in (0..).map(FileIndex).zip(&entries) {
                 prop_assert_eq!(listing.get(index), Some(entry.clone()));
                 prop_assert_eq!(listing.extent(index), Some(Extent {
                     kind: entry.kind,
@@ -446,8 +448,8 @@ mod tests {
                     has_holes: entry.hole_bytes > 0,
                 }));
                 prop_assert_eq!(lookup.get(index), Some(entry.clone()));
-                prop_assert_eq!(lookup.get(jump), entries.get(jump as usize).cloned());
-                prop_assert_eq!(listing.from(index).count(), entries.len() - index as usize);
+                prop_assert_eq!(lookup.get(FileIndex(jump)), entries.get(jump as usize).cloned());
+                prop_assert_eq!(listing.from(index).count(), entries.len() - index.as_usize());
                 first_block += block_count(entry.size);
             }
             prop_assert_eq!(listing.blocks(), first_block);

@@ -1,17 +1,17 @@
-//! The receiver's long work on files: look, hash, make durable, read again, publish. Done on threads of its own, so that the
-//! session goes on answering.
+//! The receiver's long work on files: survey, hash, make durable, read again, publish. It runs on threads of its own, so that the
+//! receiver's own thread goes on answering the sender.
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use fairlead_protocol::assembly::Assembly;
 use fairlead_protocol::digest::Digest;
 use fairlead_protocol::fault::show;
+use fairlead_protocol::index::{BlockId, FileIndex};
 use fairlead_protocol::ledger::LedgerContents;
 use fairlead_protocol::limits::NUMBERS_PER_FRAME;
 use fairlead_protocol::listing::{Entry, Kind, Listing};
-use fairlead_protocol::receiver::lock;
+use fairlead_protocol::receiver::Receiver;
 use fairlead_protocol::Fault;
 
 use crate::cli::{ReceiveArguments, Verify};
@@ -23,19 +23,20 @@ use crate::fs::publish::Publication;
 use crate::fs::readback::{forget_pages, read_back};
 use crate::fs::root::{hash_file, Root};
 use crate::fs::survey::{refuse_claimed, survey, write_fault, Claims, Overwrite};
-use crate::report::progress::Progress;
+use crate::progress::Progress;
+use crate::threads::lock;
 
 /// Longest time for the disk to take what the page cache holds.
 const FLUSH_PATIENCE: Duration = Duration::from_secs(3600);
 
-/// What long work needs of a transfer.
+/// What that work needs of a transfer.
 #[derive(Clone)]
-pub(crate) struct Job {
+pub(crate) struct DestinationWork {
     pub(crate) root: Arc<Root>,
     pub(crate) partial: Arc<PartialDirectory>,
     pub(crate) listing: Arc<Listing>,
-    pub(crate) skip: Arc<Vec<u32>>,
-    pub(crate) assembly: Arc<Mutex<Option<Assembly>>>,
+    pub(crate) skip: Arc<Vec<FileIndex>>,
+    pub(crate) session: Arc<Mutex<Receiver>>,
     pub(crate) ledger_writer: Option<Arc<LedgerWriter>>,
     pub(crate) overwrite: Overwrite,
     pub(crate) links_claimed: bool,
@@ -44,12 +45,13 @@ pub(crate) struct Job {
     pub(crate) progress: Arc<Progress>,
 }
 
-impl Job {
-    /// A job of a command line, before anything is listed.
+impl DestinationWork {
+    /// The work for a command line, before anything is listed.
     pub(crate) fn new(
         args: &ReceiveArguments,
         root: &Arc<Root>,
         partial: &Arc<PartialDirectory>,
+        session: &Arc<Mutex<Receiver>>,
         progress: &Arc<Progress>,
     ) -> Self {
         Self {
@@ -57,7 +59,7 @@ impl Job {
             partial: Arc::clone(partial),
             listing: Arc::default(),
             skip: Arc::default(),
-            assembly: Arc::default(),
+            session: Arc::clone(session),
             ledger_writer: None,
             overwrite: args.overwrite,
             links_claimed: false,
@@ -68,11 +70,11 @@ impl Job {
     }
 
     fn work(&self, amount: u64) {
-        self.progress.work.fetch_add(amount, Ordering::Relaxed);
+        self.progress.counters.work.fetch_add(amount, Ordering::Relaxed);
     }
 
     /// Finds out what earlier attempts left, and what is in the way at the destination.
-    pub(crate) fn survey(&self, book: &LedgerContents) -> Result<(Vec<u32>, Recovery), Fault> {
+    pub(crate) fn survey(&self, book: &LedgerContents) -> Result<(Vec<FileIndex>, Recovery), Fault> {
         let recovery = recover(&self.root, &self.partial, book, &self.listing, &|amount| self.work(amount))?;
         let claims = Claims { files: &recovery.claimed, links: recovery.links_claimed };
         let candidates = survey(&self.root, &self.listing, self.overwrite, claims)?;
@@ -89,7 +91,7 @@ impl Job {
     }
 
     /// Digests of files of the destination, some at a time; one that cannot be read counts as different.
-    pub(crate) fn hash(&self, files: &[u32], mut tell: impl FnMut(Vec<(u32, Digest)>)) {
+    pub(crate) fn hash(&self, files: &[FileIndex], mut report: impl FnMut(Vec<(FileIndex, Digest)>)) {
         let mut buffer = Vec::new();
         let mut digest = |entry: &Entry| {
             let open = self.root.open_file(&entry.path)?;
@@ -99,12 +101,12 @@ impl Job {
             }
             hash_file(&open, entry.size, &mut buffer, |bytes| self.work(bytes))
         };
-        let mut digest = |file: &u32| Some((*file, digest(&self.listing.entry(*file)).ok()??));
-        files.chunks(NUMBERS_PER_FRAME).for_each(|files| tell(files.iter().filter_map(&mut digest).collect()));
+        let mut digest = |file: &FileIndex| Some((*file, digest(&self.listing.entry(*file)).ok()??));
+        files.chunks(NUMBERS_PER_FRAME).for_each(|files| report(files.iter().filter_map(&mut digest).collect()));
     }
 
     /// Makes every partial file durable. If asked to, reads it again before; the blocks that came back damaged are returned.
-    pub(crate) fn settle(&self) -> Result<Vec<(u32, u32)>, Fault> {
+    pub(crate) fn settle(&self) -> Result<Vec<BlockId>, Fault> {
         let _operation = self.progress.disk.begin();
         if let Some(ledger_writer) = &self.ledger_writer {
             ledger_writer.flush(FLUSH_PATIENCE)?;
@@ -116,21 +118,21 @@ impl Job {
         Ok(damaged)
     }
 
-    fn read_back(&self) -> Result<Vec<(u32, u32)>, Fault> {
+    fn read_back(&self) -> Result<Vec<BlockId>, Fault> {
         let (mut damaged, mut buffer) = (Vec::new(), Vec::new());
-        self.progress.bytes_verified.store(0, Ordering::Relaxed);
+        self.progress.counters.bytes_verified.store(0, Ordering::Relaxed);
         let read = |bytes| {
             self.work(bytes);
-            self.progress.bytes_verified.fetch_add(bytes, Ordering::Relaxed);
+            self.progress.counters.bytes_verified.fetch_add(bytes, Ordering::Relaxed);
         };
         for (index, entry) in self.listing.iter() {
             if entry.kind != Kind::File || self.skip.binary_search(&index).is_ok() {
                 continue;
             }
-            let digest = |block| lock(&self.assembly).as_ref().and_then(|assembly| assembly.digest(index, block));
+            let digest = |id| lock(&self.session).assembly().ok().and_then(|assembly| assembly.digest(id));
             let blocks = read_back(&self.partial, index, &entry, digest, &mut buffer, read)
                 .map_err(|error| write_fault(&show(&entry.path), &error))?;
-            damaged.extend(blocks.into_iter().map(|block| (index, block)));
+            damaged.extend(blocks);
         }
         Ok(damaged)
     }

@@ -1,14 +1,15 @@
-//! The sender's long work on files: list, hash, read again. Done on threads of its own, so that the session goes on answering.
+//! The sender's long work on files: list, hash, read again. It runs on threads of its own, so that the sender's own thread goes on
+//! answering the receiver.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use fairlead_protocol::digest::{block_length, Digest};
+use fairlead_protocol::index::FileIndex;
 use fairlead_protocol::kept::BlockRun;
 use fairlead_protocol::limits::{LISTING_FRAME_TARGET_BYTES, NUMBERS_PER_FRAME};
 use fairlead_protocol::listing::{Listing, ListingBuilder};
 use fairlead_protocol::message::{self, Body};
-use fairlead_protocol::receiver::lock;
 use fairlead_protocol::schedule::BlockRef;
 use fairlead_protocol::sender::Sender;
 use fairlead_protocol::{Fault, Reason};
@@ -16,25 +17,26 @@ use fairlead_protocol::{Fault, Reason};
 use crate::fs::block_source::{BlockSource, BlockSourceReader};
 use crate::fs::source::empty;
 use crate::net::control_connection::ControlConnection;
-use crate::report::progress::Progress;
+use crate::progress::Progress;
+use crate::threads::lock;
 
-/// Digests of whole files, to compare them with the destination's. `tell` takes them some at a time.
+/// Digests of whole files, to compare them with the destination's. `report` takes them some at a time.
 pub(crate) fn hash(
-    files: &[u32],
+    files: &[FileIndex],
     source: &BlockSource,
     listing: &Listing,
     progress: &Progress,
     over: &AtomicBool,
-    mut tell: impl FnMut(Vec<(u32, Digest)>),
+    mut report: impl FnMut(Vec<(FileIndex, Digest)>),
 ) -> Result<(), Fault> {
     let mut buffer = Vec::new();
     let work = |bytes| {
-        progress.work.fetch_add(bytes, Ordering::Relaxed);
+        progress.counters.work.fetch_add(bytes, Ordering::Relaxed);
     };
     for files in files.chunks(NUMBERS_PER_FRAME) {
         let wanted = files.iter().take_while(|_| !over.load(Ordering::Relaxed));
-        let digest = |file: &u32| Ok((*file, source.hash(&listing.entry(*file), &mut buffer, work)?));
-        tell(wanted.map(digest).collect::<Result<_, Fault>>()?);
+        let digest = |file: &FileIndex| Ok((*file, source.hash(&listing.entry(*file), &mut buffer, work)?));
+        report(wanted.map(digest).collect::<Result<_, Fault>>()?);
     }
     Ok(())
 }
@@ -43,24 +45,24 @@ pub(crate) fn hash(
 pub(crate) fn recheck(
     kept: &[BlockRun],
     source: &BlockSource,
+    listing: &Listing,
     session: &Mutex<Sender>,
     progress: &Progress,
     over: &AtomicBool,
 ) -> Result<(), Fault> {
-    let listing = lock(session).listing();
     let (mut reader, mut buffer) = (BlockSourceReader::default(), Vec::new());
     for run in kept {
         let entry = listing.entry(run.file);
-        for block in run.first..run.end {
+        for id in run.ids() {
             if over.load(Ordering::Relaxed) {
                 return Ok(());
             }
-            let length = block_length(entry.size, block);
+            let length = block_length(entry.size, id.block);
             buffer.resize(length as usize, 0);
-            let now = reader.read(source, &entry, &BlockRef { file: run.file, block, length }, &mut buffer)?;
-            let reopened = lock(session).checked(run.file, block, now)?;
+            let now = reader.read(source, &entry, &BlockRef { file: id.file, block: id.block, length }, &mut buffer)?;
+            let reopened = lock(session).checked(id, now)?;
             progress.reopened(reopened.bytes, reopened.files);
-            progress.work.fetch_add(u64::from(length), Ordering::Relaxed);
+            progress.counters.work.fetch_add(u64::from(length), Ordering::Relaxed);
         }
     }
     Ok(())

@@ -1,32 +1,64 @@
-//! The sender's data streams: one blocking thread each, added and removed while blocks flow.
+//! The sender's data streams: one blocking thread each, added and removed while blocks flow. What they carry comes from a
+//! [`PackSource`].
 
 use std::io;
 use std::net::TcpStream;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use fairlead_protocol::digest::Digest;
-use fairlead_protocol::listing::Lookup;
-use fairlead_protocol::pack::{Header, Segment, HEADER_BYTES};
-use fairlead_protocol::receiver::lock;
-use fairlead_protocol::schedule::{BlockRef, Pack};
-use fairlead_protocol::sender::Sender;
+use fairlead_protocol::index::ConnectionId;
 use fairlead_protocol::{Fault, Reason};
 use serde::{Serialize, Serializer};
 
-use crate::fs::block_source::{BlockSource, BlockSourceReader};
-use crate::net::connect::dial::{Admission, DialError, Dialer};
-use crate::net::pacing::Pacer;
-use crate::net::send_buffer::{self, SendBuffer};
-use crate::net::tcp;
-use crate::net::wire::{PackSender, Payload};
-use crate::report::progress::Progress;
+use super::connect::dial::{Admission, DialError, Dialer};
+use super::pacing::Pacer;
+use super::send_buffer::{self, SendBuffer};
+use super::tcp;
+use super::wire::PackSender;
+use crate::progress::Progress;
+use crate::threads::lock;
 
 /// Connections a stream may lose in a row without a block in between.
 const FAILURES: u32 = 5;
-/// Time between looks at an idle connection.
-const IDLE: Duration = Duration::from_millis(100);
+/// Time before a stream connects again after its first failure; twice that after the second, and so on.
+const RECONNECT_DELAY: Duration = Duration::from_millis(100);
+
+/// What data streams send.
+pub(crate) trait PackSource: Send + Sync {
+    /// Sends packs on a connection while `wanted` says so, and counts them in `sent`.
+    fn send_packs(
+        &self,
+        connection: ConnectionId,
+        stream: &mut dyn PackSender,
+        wanted: &dyn Fn() -> bool,
+        sent: &mut u64,
+    ) -> Result<(), StreamEnd>;
+    /// A connection ended early. Returns how many packs have to go out again.
+    fn connection_lost(&self, connection: ConnectionId) -> usize;
+    /// Wakes streams that wait for a pack.
+    fn wake(&self);
+}
+
+/// Why a connection ended early.
+pub(crate) enum StreamEnd {
+    /// The connection broke: another one may go on.
+    Broken(String),
+    /// The transfer cannot go on.
+    Fault(Fault),
+}
+
+impl From<io::Error> for StreamEnd {
+    fn from(error: io::Error) -> Self {
+        Self::Broken(error.to_string())
+    }
+}
+
+impl From<Fault> for StreamEnd {
+    fn from(fault: Fault) -> Self {
+        Self::Fault(fault)
+    }
+}
 
 /// What `PATCH /v1/transport` changes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -60,6 +92,7 @@ pub(crate) struct StreamStats {
     send_buffer_limited_seconds: f64,
 }
 
+/// A connected stream.
 struct Live {
     slot: u16,
     socket: TcpStream,
@@ -73,49 +106,48 @@ struct State {
 
 /// The streams of a transfer.
 pub(crate) struct Pool {
-    dialer: Arc<Dialer>,
-    admission: Admission,
-    session: Arc<Mutex<Sender>>,
-    source: Arc<BlockSource>,
+    connections: DataConnections,
+    packs: Arc<dyn PackSource>,
     progress: Arc<Progress>,
     pacer: Arc<Pacer>,
     state: Mutex<State>,
-    work: Condvar,
     started: AtomicBool,
     finished: AtomicBool,
-    connections: AtomicU64,
+    next_connection: AtomicU64,
     failed: Box<dyn Fn(Fault) + Send + Sync>,
+}
+
+/// How a pool makes its connections.
+pub(crate) struct DataConnections {
+    pub(crate) dialer: Arc<Dialer>,
+    /// What was agreed with the receiver on the control connection.
+    pub(crate) admission: Admission,
 }
 
 /// What a pool needs.
 pub(crate) struct PoolParts {
-    pub(crate) dialer: Arc<Dialer>,
-    pub(crate) admission: Admission,
-    pub(crate) session: Arc<Mutex<Sender>>,
-    pub(crate) source: Arc<BlockSource>,
+    pub(crate) connections: DataConnections,
+    pub(crate) packs: Arc<dyn PackSource>,
     pub(crate) progress: Arc<Progress>,
     pub(crate) pacer: Arc<Pacer>,
     pub(crate) transport: Transport,
-    /// Told of what ends the transfer.
+    /// Called with a fault that ends the transfer.
     pub(crate) failed: Box<dyn Fn(Fault) + Send + Sync>,
 }
 
 impl Pool {
     pub(crate) fn new(parts: PoolParts) -> Arc<Self> {
-        let PoolParts { dialer, admission, session, source, progress, pacer, transport, failed } = parts;
+        let PoolParts { connections, packs, progress, pacer, transport, failed } = parts;
         progress.set_congestion_control(&transport.congestion_control);
         Arc::new(Self {
-            dialer,
-            admission,
-            session,
-            source,
+            connections,
+            packs,
             progress,
             pacer,
             state: Mutex::new(State { transport, running: Vec::new(), live: Vec::new() }),
-            work: Condvar::new(),
             started: AtomicBool::new(false),
             finished: AtomicBool::new(false),
-            connections: AtomicU64::new(1),
+            next_connection: AtomicU64::new(1),
             failed,
         })
     }
@@ -129,13 +161,13 @@ impl Pool {
 
     /// Blocks may be waiting: wakes idle streams.
     pub(crate) fn wake(&self) {
-        self.work.notify_all();
+        self.packs.wake();
     }
 
     /// Ends all streams in order.
     pub(crate) fn finish(&self) {
         self.finished.store(true, Ordering::Release);
-        self.work.notify_all();
+        self.packs.wake();
     }
 
     /// What is in force.
@@ -159,7 +191,7 @@ impl Pool {
         if self.started.load(Ordering::Acquire) {
             self.spawn_missing(&mut state);
         }
-        self.work.notify_all();
+        self.packs.wake();
         state.transport.clone()
     }
 
@@ -196,7 +228,7 @@ impl Pool {
                     Err(StreamEnd::Broken(why)) => {
                         failures += 1;
                         tracing::warn!(stream = slot, %why, failures, "a data connection broke");
-                        std::thread::sleep(IDLE * failures);
+                        std::thread::sleep(RECONNECT_DELAY * failures);
                     }
                     Err(StreamEnd::Fault(fault)) => {
                         (self.failed)(fault);
@@ -223,21 +255,27 @@ impl Pool {
     /// Runs one connection to its end.
     fn serve(&self, slot: u16, failures: &mut u32) -> Result<(), StreamEnd> {
         let congestion_control = self.transport().congestion_control;
-        let mut outlet = self.dialer.data(&self.admission, slot, &congestion_control).map_err(|error| match error {
+        let DataConnections { dialer, admission } = &self.connections;
+        let mut stream = dialer.data(admission, slot, &congestion_control).map_err(|error| match error {
             DialError::Io(error) => StreamEnd::Broken(error.to_string()),
             DialError::Rejected(why) | DialError::Refused(why) => StreamEnd::Broken(why),
         })?;
-        let connection = self.connections.fetch_add(1, Ordering::Relaxed);
-        let _share = self.pacer.join(outlet.socket(), true)?;
-        outlet.pace(self.pacer.gate());
-        self.register(slot, outlet.socket()).map_err(StreamEnd::from)?;
-        let result = self.pump(slot, connection, &mut *outlet, failures).and_then(|()| Ok(outlet.finish()?));
+        let connection = ConnectionId(self.next_connection.fetch_add(1, Ordering::Relaxed));
+        let _share = self.pacer.join(stream.socket(), true)?;
+        stream.pace(self.pacer.gate());
+        self.register(slot, stream.socket()).map_err(StreamEnd::from)?;
+        let mut sent = 0;
+        let result = self.packs.send_packs(connection, &mut *stream, &|| self.wanted(slot), &mut sent);
+        if sent > 0 {
+            *failures = 0;
+        }
+        let result = result.and_then(|()| Ok(stream.finish()?));
         self.unregister(slot);
         if result.is_err() {
-            match lock(&self.session).connection_lost(connection) {
+            match self.packs.connection_lost(connection) {
                 // It carried what it was given: to lose it while idle speaks against the path, not against the receiver.
                 0 => *failures = 0,
-                _ => self.work.notify_all(),
+                _ => self.packs.wake(),
             }
         }
         result
@@ -251,122 +289,14 @@ impl Pool {
         self.progress.set_congestion_control(&effective);
         send_buffer::apply(&socket, state.transport.send_buffer)?;
         state.live.push(Live { slot, socket });
-        self.progress.streams.store(state.live.len() as u64, Ordering::Relaxed);
+        self.progress.counters.streams.store(state.live.len() as u64, Ordering::Relaxed);
         Ok(())
     }
 
     fn unregister(&self, slot: u16) {
         let mut state = lock(&self.state);
         state.live.retain(|live| live.slot != slot);
-        self.progress.streams.store(state.live.len() as u64, Ordering::Relaxed);
-    }
-
-    fn pump(
-        &self,
-        slot: u16,
-        connection: u64,
-        outlet: &mut dyn PackSender,
-        failures: &mut u32,
-    ) -> Result<(), StreamEnd> {
-        let mut work = Workspace::default();
-        while self.wanted(slot) {
-            let Some(pack) = self.next_pack(connection) else {
-                outlet.check()?;
-                continue;
-            };
-            self.fill(&pack, &mut work)?;
-            self.progress.bulk_started();
-            let payload = match *self.source {
-                BlockSource::Tree(_) => Payload::Bytes(&work.payload),
-                BlockSource::Zeros(_) => Payload::Zeros(pack.bytes() as usize),
-            };
-            outlet.send(&work.head, payload)?;
-            *failures = 0;
-        }
-        Ok(())
-    }
-
-    fn next_pack(&self, connection: u64) -> Option<Pack> {
-        let mut session = lock(&self.session);
-        match session.next_pack(connection) {
-            Some(pack) => Some(pack),
-            None => {
-                let waited = self.work.wait_timeout(session, IDLE).unwrap_or_else(PoisonError::into_inner);
-                session = waited.0;
-                session.next_pack(connection)
-            }
-        }
-    }
-
-    /// Lays out header and table, and the blocks of files, which are read straight into their place.
-    fn fill(&self, pack: &Pack, work: &mut Workspace) -> Result<(), Fault> {
-        let Workspace { reader, head, payload, digests } = work;
-        let is_memory = self.source.is_memory();
-        if !is_memory {
-            payload.resize(pack.bytes() as usize, 0);
-        }
-        head.clear();
-        head.resize(HEADER_BYTES, 0);
-        digests.clear();
-        let listing = lock(&self.session).listing();
-        let mut entries = Lookup::new(&listing);
-        let mut rest = &mut payload[..];
-        for block in &pack.blocks {
-            let Some(entry) = entries.get(block.file) else {
-                return Err(Fault::new(Reason::InternalError, "a block of no file was to be sent"));
-            };
-            let _operation = self.progress.disk.begin();
-            let hole = reader.hole(&self.source, &entry, block)?;
-            let length = if is_memory || hole.is_some() { 0 } else { block.length as usize };
-            let (bytes, after) = std::mem::take(&mut rest).split_at_mut(length);
-            rest = after;
-            let digest = match hole {
-                _ if self.admission.undigested => Digest::default(),
-                Some(digest) => digest,
-                None => reader.read(&self.source, &entry, block, bytes)?,
-            };
-            digests.push(digest);
-            let BlockRef { file, block, length } = *block;
-            Segment { file, block, length, digest, is_hole: hole.is_some() }.encode_into(head);
-            #[cfg(feature = "fault-injection")]
-            crate::fault_injection::damage(pack.id, bytes);
-        }
-        let unused = rest.len();
-        if !is_memory {
-            payload.truncate(payload.len() - unused);
-        }
-        let payload_bytes = if is_memory { pack.bytes() as u32 } else { payload.len() as u32 };
-        let header = Header::Data { pack: pack.id, segments: pack.blocks.len() as u16, payload_bytes };
-        head[..HEADER_BYTES].copy_from_slice(&header.encode());
-        let mut session = lock(&self.session);
-        let mut read = pack.blocks.iter().zip(digests);
-        read.try_for_each(|(block, digest)| session.read(block.file, block.block, *digest))
-    }
-}
-
-/// What a stream reuses from pack to pack.
-#[derive(Default)]
-struct Workspace {
-    reader: BlockSourceReader,
-    head: Vec<u8>,
-    payload: Vec<u8>,
-    digests: Vec<Digest>,
-}
-
-enum StreamEnd {
-    Broken(String),
-    Fault(Fault),
-}
-
-impl From<io::Error> for StreamEnd {
-    fn from(error: io::Error) -> Self {
-        Self::Broken(error.to_string())
-    }
-}
-
-impl From<Fault> for StreamEnd {
-    fn from(fault: Fault) -> Self {
-        Self::Fault(fault)
+        self.progress.counters.streams.store(state.live.len() as u64, Ordering::Relaxed);
     }
 }
 

@@ -1,10 +1,10 @@
-//! Operations on the disk that are under way, so that one which does not return can be told from a quiet network.
+//! Operations on the disk that are under way, so that a disk that does not answer is not taken for a quiet network.
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-use fairlead_protocol::receiver::lock;
+use crate::threads::lock;
 
 /// The operations under way, oldest first.
 #[derive(Default)]

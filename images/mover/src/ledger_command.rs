@@ -1,4 +1,4 @@
-//! What a partial directory holds, for people and for programs.
+//! The command `ledger`: what a partial directory holds, for people and for programs.
 
 use std::collections::HashMap;
 use std::io::{self, Write};
@@ -37,7 +37,7 @@ struct FileSummary {
     bytes_durable: u64,
 }
 
-/// Prints what the ledger in `directory` says. Nothing is changed, and a transfer that is under way is not disturbed.
+/// Prints what the ledger in `directory` records. Nothing is changed, and a transfer that is under way is not disturbed.
 pub(crate) fn show(directory: &Path, json: bool) -> io::Result<()> {
     let mut paths = HashMap::new();
     let seen = |record: &Record| {

@@ -4,60 +4,66 @@ use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 
-use fairlead_protocol::assembly::Assembly;
+use fairlead_protocol::index::FileIndex;
 use fairlead_protocol::ledger::LedgerContents;
 use fairlead_protocol::listing::{Kind, Listing};
-use fairlead_protocol::receiver::lock;
+use fairlead_protocol::receiver::Receiver;
 use fairlead_protocol::{Fault, Reason};
 
+use super::destination_work::DestinationWork;
 use crate::cli::ReceiveArguments;
 use crate::fs::partial::ledger_writer::LedgerWriter;
 use crate::fs::partial::recovery::Recovery;
 use crate::fs::partial::PartialDirectory;
 use crate::fs::root::Root;
 use crate::fs::survey::{check_space, open_destination, write_fault};
-use crate::report::progress::Progress;
-use crate::transfer::deposit::Job;
+use crate::progress::Progress;
+use crate::threads::lock;
 use crate::transfer::TransferContext;
 
-/// The destination, unless nothing is stored.
-pub(super) struct Disk {
+/// The destination directory, with the work on it.
+pub(super) struct DiskDestination {
     pub(super) root: Arc<Root>,
     pub(super) partial: Arc<PartialDirectory>,
-    pub(super) job: Job,
+    pub(super) work: DestinationWork,
     /// What earlier attempts left, until it is taken over.
-    pub(super) book: Option<Arc<LedgerContents>>,
+    pub(super) ledger: Option<Arc<LedgerContents>>,
     pub(super) recovery: Recovery,
 }
 
-impl Disk {
-    pub(super) fn open(directory: &Path, args: &ReceiveArguments, context: &TransferContext) -> Result<Self, Fault> {
+impl DiskDestination {
+    /// Opens the directory and takes the partial files of earlier attempts over.
+    pub(super) fn open(
+        directory: &Path,
+        args: &ReceiveArguments,
+        context: &TransferContext,
+        session: &Arc<Mutex<Receiver>>,
+    ) -> Result<Self, Fault> {
         let root = Arc::new(open_destination(directory)?);
-        let (partial, book) = PartialDirectory::open(&root, &context.identity.job, context.identity.attempt)?;
+        let (partial, ledger) = PartialDirectory::open(&root, &context.identity.job, context.identity.attempt)?;
         let partial = Arc::new(partial);
-        let job = Job::new(args, &root, &partial, &context.progress);
-        Ok(Self { root, partial, job, book: Some(Arc::new(book)), recovery: Recovery::default() })
+        let work = DestinationWork::new(args, &root, &partial, session, &context.progress);
+        Ok(Self { root, partial, work, ledger: Some(Arc::new(ledger)), recovery: Recovery::default() })
     }
 
+    /// A fault once the ledger cannot be written or a later attempt has taken over.
     pub(super) fn check(&self) -> Result<(), Fault> {
         self.partial.ledger().check()?;
-        self.job.ledger_writer.as_ref().map_or(Ok(()), |ledger_writer| ledger_writer.check())
+        self.work.ledger_writer.as_ref().map_or(Ok(()), |ledger_writer| ledger_writer.check())
     }
 
     /// Makes the partial files ready for all but `skip`, with what earlier attempts left in them.
     pub(super) fn reserve(
         &mut self,
         listing: &Listing,
-        skip: Arc<Vec<u32>>,
-        assembly: Arc<Mutex<Option<Assembly>>>,
+        skip: Arc<Vec<FileIndex>>,
         progress: &Progress,
     ) -> Result<(Arc<LedgerContents>, Recovery), Fault> {
-        let Some(book) = self.book.take() else { return Err(Fault::protocol("the plan was made before")) };
+        let Some(ledger) = self.ledger.take() else { return Err(Fault::protocol("the plan was made before")) };
         let mut recovery = std::mem::take(&mut self.recovery);
-        self.job.skip = Arc::clone(&skip);
-        self.job.assembly = assembly;
-        self.job.links_claimed = recovery.links_claimed;
-        self.job.check_claims(&recovery)?;
+        self.work.skip = Arc::clone(&skip);
+        self.work.links_claimed = recovery.links_claimed;
+        self.work.check_claims(&recovery)?;
         check_space(&self.root, listing, &skip, recovery.allocated_bytes)?;
         let slots = recovery.settle(&self.partial, &skip)?;
         self.partial.prepare(slots)?;
@@ -65,21 +71,21 @@ impl Disk {
         for (index, entry) in listing.iter() {
             if entry.kind == Kind::File && entry.size == 0 && skip.binary_search(&index).is_err() {
                 self.partial.open_entry(index).map_err(|error| write_fault("an empty file", &error))?;
-                progress.files_transferred.fetch_add(1, Ordering::Relaxed);
+                progress.counters.files_transferred.fetch_add(1, Ordering::Relaxed);
             }
         }
-        Ok((book, recovery))
+        Ok((ledger, recovery))
     }
 
-    /// Starts the ledger_writer and counts what earlier attempts left and wasted.
+    /// Starts the ledger writer and counts what earlier attempts left and wasted.
     pub(super) fn resume(
         &mut self,
         listing: &Arc<Listing>,
         recovery: &Recovery,
-        book: &LedgerContents,
+        ledger: &LedgerContents,
         progress: &Arc<Progress>,
     ) -> Result<(), Fault> {
-        let received_bytes = book.received_bytes();
+        let received_bytes = ledger.received_bytes();
         let ledger_writer = LedgerWriter::start(
             Arc::clone(&self.partial),
             Arc::clone(listing),
@@ -88,19 +94,21 @@ impl Disk {
             received_bytes,
         );
         let failed = |error| Fault::new(Reason::InternalError, format!("a thread could not be started: {error}"));
-        self.job.ledger_writer = Some(Arc::new(ledger_writer.map_err(failed)?));
-        let (kept_bytes, kept_files) = lock(&self.job.assembly).as_ref().map_or((0, 0), |assembly| {
+        self.work.ledger_writer = Some(Arc::new(ledger_writer.map_err(failed)?));
+        let (kept_bytes, kept_files) = {
+            let mut session = lock(&self.work.session);
+            let assembly = session.assembly()?;
             let kept = assembly.kept();
             let bytes: u64 = kept.iter().map(|run| run.bytes(listing.size(run.file))).sum();
             let files = kept.chunk_by(|left, right| left.file == right.file);
             (bytes, files.filter(|runs| assembly.is_whole(runs[0].file)).count() as u64)
-        });
+        };
         progress.resumed(kept_bytes, kept_files);
-        let published = recovery.claimed.iter().filter(|index| self.job.skip.binary_search(index).is_ok());
+        let published = recovery.claimed.iter().filter(|index| self.work.skip.binary_search(index).is_ok());
         let published_bytes: u64 = published.map(|index| listing.size(*index)).sum();
         let wasted = received_bytes.saturating_sub(recovery.kept_bytes + published_bytes);
-        progress.bytes_resent.store(wasted, Ordering::Relaxed);
-        if book.attempt > 0 {
+        progress.counters.bytes_resent.store(wasted, Ordering::Relaxed);
+        if ledger.attempt > 0 {
             tracing::info!(kept_bytes, published_bytes, wasted, "an earlier attempt left blocks behind");
         }
         Ok(())

@@ -1,0 +1,155 @@
+//! How far a transfer is: counted by all threads, read by whoever reports it.
+
+mod clock;
+mod counters;
+mod disk_watch;
+mod rate;
+
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::Mutex;
+use std::time::Duration;
+
+use serde::Serialize;
+
+pub(crate) use self::clock::TransferClock;
+pub(crate) use self::counters::{Snapshot, TransferCounters};
+pub(crate) use self::disk_watch::DiskWatch;
+use self::rate::{BulkInterval, RateMeter};
+use crate::threads::lock;
+
+/// Where the transfer is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[repr(u8)]
+pub(crate) enum Stage {
+    Waiting,
+    Listing,
+    AwaitingTransport,
+    Transferring,
+    Verifying,
+    Publishing,
+    Done,
+}
+
+const STAGES: [Stage; 7] = [
+    Stage::Waiting,
+    Stage::Listing,
+    Stage::AwaitingTransport,
+    Stage::Transferring,
+    Stage::Verifying,
+    Stage::Publishing,
+    Stage::Done,
+];
+
+/// The cap and what becomes of it, in bits per second on the network: IP packets with TCP, TLS and retransmissions.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub(crate) struct Bandwidth {
+    /// The cap that was asked for; nothing without one.
+    pub(crate) asked_bps: Option<u64>,
+    /// What the sockets are really held to; nothing without a cap.
+    pub(crate) in_force_bps: Option<u64>,
+    /// Rate over the last second.
+    pub(crate) measured_bps: u64,
+    /// Bytes on the network so far.
+    pub(crate) wire_bytes: u64,
+}
+
+/// The progress of one transfer at one end.
+pub(crate) struct Progress {
+    pub(crate) clock: TransferClock,
+    pub(crate) counters: TransferCounters,
+    pub(crate) disk: DiskWatch,
+    stage: AtomicU8,
+    rate: RateMeter,
+    bulk: BulkInterval,
+    /// `counters.work` when it last changed, and when that was.
+    last_work: Mutex<(u64, Duration)>,
+    congestion_control: Mutex<String>,
+    bandwidth: Mutex<Option<Bandwidth>>,
+}
+
+impl Progress {
+    /// Nothing is done yet; the clock starts now.
+    pub(crate) fn new() -> Self {
+        Self {
+            clock: TransferClock::start(),
+            counters: TransferCounters::default(),
+            disk: DiskWatch::default(),
+            stage: AtomicU8::new(0),
+            rate: RateMeter::default(),
+            bulk: BulkInterval::default(),
+            last_work: Mutex::default(),
+            congestion_control: Mutex::default(),
+            bandwidth: Mutex::default(),
+        }
+    }
+
+    pub(crate) fn enter(&self, stage: Stage) {
+        let before = self.stage.swap(stage as u8, Ordering::Relaxed);
+        if stage == Stage::Verifying && before != stage as u8 {
+            // The rate is that of the verify phase from now on.
+            self.rate.restart();
+        }
+        tracing::debug!(?stage, "stage");
+    }
+
+    pub(crate) fn stage(&self) -> Stage {
+        STAGES[usize::from(self.stage.load(Ordering::Relaxed))]
+    }
+
+    /// Blocks of earlier attempts count as transferred, though not in the rate.
+    pub(crate) fn resumed(&self, bytes: u64, files: u64) {
+        self.counters.bytes_resumed.store(bytes, Ordering::Relaxed);
+        self.counters.bytes_transferred.fetch_add(bytes, Ordering::Relaxed);
+        self.counters.files_transferred.fetch_add(files, Ordering::Relaxed);
+        self.rate.restart();
+    }
+
+    /// Blocks that counted as transferred are missing again.
+    pub(crate) fn reopened(&self, bytes: u64, files: u64) {
+        self.counters.bytes_transferred.fetch_sub(bytes, Ordering::Relaxed);
+        self.counters.files_transferred.fetch_sub(files, Ordering::Relaxed);
+        self.rate.restart();
+    }
+
+    pub(crate) fn set_congestion_control(&self, name: &str) {
+        name.clone_into(&mut lock(&self.congestion_control));
+    }
+
+    pub(crate) fn set_bandwidth(&self, bandwidth: Bandwidth) {
+        *lock(&self.bandwidth) = Some(bandwidth);
+    }
+
+    /// The first data byte is about to be sent or was received.
+    pub(crate) fn bulk_started(&self) {
+        if self.bulk.has_started() {
+            return;
+        }
+        let now = self.clock.now();
+        self.rate.set_start(self.clock.flowing(now));
+        self.bulk.set_start(now);
+    }
+
+    /// The last block is durable, or known to be stored.
+    pub(crate) fn bulk_ended(&self) {
+        self.bulk.set_end(self.clock.now());
+    }
+
+    /// Seconds from the first data byte to the last block; 0 without data.
+    pub(crate) fn bulk_seconds(&self) -> f64 {
+        self.bulk.seconds()
+    }
+
+    /// Takes a sample for the rate; to be called a few times a second.
+    pub(crate) fn sample(&self) {
+        let counters = &self.counters;
+        let verifying = self.stage() == Stage::Verifying;
+        let bytes = if verifying { &counters.bytes_verified } else { &counters.bytes_transferred };
+        let (now, bytes) = (self.clock.now(), bytes.load(Ordering::Relaxed));
+        self.rate.sample(self.clock.flowing(now), bytes);
+        let work = counters.work.load(Ordering::Relaxed);
+        let mut last = lock(&self.last_work);
+        if last.0 != work {
+            *last = (work, now);
+        }
+    }
+}
