@@ -3,7 +3,8 @@
 import pytest
 
 from fairlead_dev.bench.house.counts import layer_contracts, pythonpath_uses
-from fairlead_dev.bench.house.pages import broken_links, missing_paths, orphan_pages, unresolved_citations
+from fairlead_dev.bench.house.names import homonyms, shared_names
+from fairlead_dev.bench.house.pages import GLOSSARY, broken_links, missing_paths, orphan_pages, unresolved_citations
 from fairlead_dev.bench.house.repository import TrackedTree, read_tree
 from fairlead_dev.bench.house.rows import FEWEST_CONTRACTS
 from fairlead_dev.checkout import CHECKOUT
@@ -32,6 +33,10 @@ def test_every_citation_is_in_the_references(tree: TrackedTree) -> None:
 
 def test_no_path_of_modules_is_set_by_hand(tree: TrackedTree) -> None:
     assert pythonpath_uses(tree.texts) == []
+
+
+def test_one_name_has_one_meaning_unless_the_glossary_shares_it(tree: TrackedTree) -> None:
+    assert homonyms(tree.texts, shared_names(tree.texts[GLOSSARY])) == {}
 
 
 def test_contracts_hold_the_layers_of_the_packages(tree: TrackedTree) -> None:
