@@ -99,7 +99,7 @@ class Transport(ApiModel):
     """How the bytes travel."""
 
     protocol: Protocol = "Auto"
-    """Transport protocol. `Auto` leaves the choice to the advisor."""
+    """Transport protocol. There is TCP alone so far, so `Auto` means TCP."""
 
     congestion_control: Annotated[str, Field(max_length=15, pattern=r"^(Auto|[a-z0-9_]{1,15})$")] = "Auto"
     """A congestion control of the sender's kernel, such as `cubic` or `bbr`, or `Auto` for the advisor's choice."""

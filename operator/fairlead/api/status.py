@@ -116,9 +116,6 @@ class PathStatus(ApiModel):
     loss: str | None = None
     """Share of probes that were lost, e.g. `0.001`."""
 
-    capacity_estimate: str | None = None
-    """Estimated capacity in decimal bits per second, where it was measured."""
-
 
 class Background(ApiModel):
     """What else is on the path."""

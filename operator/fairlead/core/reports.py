@@ -30,8 +30,6 @@ class Verdict:
     files_total: int = 0
     files_transferred: int = 0
     files_skipped: int = 0
-    root_digest: str = ""
-    verified: tuple[str, ...] = ()
     seconds: float = 0.0
     bulk_seconds: float = 0.0
 
@@ -155,7 +153,6 @@ class MoverProgress:
     files_transferred: int
     files_skipped: int
     rate_bytes_per_second: float
-    seconds_since_progress: float
     streams: int = 0
     congestion_control: str = ""
     bytes_resumed: int = 0

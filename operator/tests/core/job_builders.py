@@ -114,7 +114,6 @@ def make_progress(done: int, total: int | None = 1000, *, rate: float = 100.0, s
         files_transferred=0,
         files_skipped=0,
         rate_bytes_per_second=rate,
-        seconds_since_progress=0.0,
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from fairlead.core.allocation.stage import Stage
+from fairlead.core.allocation.stage import FillingStage
 from fairlead.core.allocation.waterfill import Floats, Indices, totals
 
 _STEPS = ((1 / 2, 400), (1 / 8, 800))
@@ -16,7 +16,7 @@ _WILD = 1e6
 """A step this many times as long as the guess comes from a system that is singular but for rounding."""
 
 
-def balanced_rates(stage: Stage, offers: Floats, slack: Floats) -> Floats | None:
+def balanced_rates(stage: FillingStage, offers: Floats, slack: Floats) -> Floats | None:
     """Rates of all jobs of the stage that answer themselves to within `slack`, sought from `offers` on; None if the search fails.
 
     Small circles are solved at once by Newton's method; it grows with the cube of their size, and large ones are averaged.
@@ -30,7 +30,7 @@ def balanced_rates(stage: Stage, offers: Floats, slack: Floats) -> Floats | None
     return _by_newton(stage, nearer, slack) if found is None and small else found
 
 
-def _by_averaging(stage: Stage, offers: Floats, slack: Floats) -> tuple[Floats | None, Floats]:
+def _by_averaging(stage: FillingStage, offers: Floats, slack: Floats) -> tuple[Floats | None, Floats]:
     """Steps part of the way towards the links' answer until it says the same; the rates, None if they do not come, and the last offers.
 
     Higher offers give lower answers, so that whole steps swing for ever around the solution; half steps close in on it
@@ -48,7 +48,7 @@ def _by_averaging(stage: Stage, offers: Floats, slack: Floats) -> tuple[Floats |
     return None, offers
 
 
-def _by_newton(stage: Stage, offers: Floats, slack: Floats) -> Floats | None:
+def _by_newton(stage: FillingStage, offers: Floats, slack: Floats) -> Floats | None:
     """Newton's method on a piecewise linear map: which link stops which job gives linear equations for the levels.
 
     Their solution gives the next guess of which link stops which job; where they leave a choice, it is the one nearest to the guess.
@@ -63,7 +63,7 @@ def _by_newton(stage: Stage, offers: Floats, slack: Floats) -> Floats | None:
     return None
 
 
-def _agreeing_shares(stage: Stage, level: Floats, share: Floats) -> Floats:
+def _agreeing_shares(stage: FillingStage, level: Floats, share: Floats) -> Floats:
     """The shares per job weight at which the slices and links that stop a job are exactly full; infinite for other slices.
 
     One equation a slice: what it and its jobs hold is the link's level times the tenant's weight, or the tenant's floor or limit.
@@ -104,7 +104,7 @@ def _agreeing_shares(stage: Stage, level: Floats, share: Floats) -> Floats:
     return agreeing
 
 
-def _stopping_slice(stage: Stage, offers: Floats, rates: Floats) -> Indices:
+def _stopping_slice(stage: FillingStage, offers: Floats, rates: Floats) -> Indices:
     """For each job the first slice whose share per weight stops it; -1 where its ceiling or its guarantee does."""
     job = stage.crossing_job
     stops = (offers <= rates[job]) & (rates < stage.ceiling)[job] & (offers > stage.crossing_guarantee)

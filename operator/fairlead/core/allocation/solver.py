@@ -9,7 +9,7 @@ import numpy as np
 from fairlead.core.allocation.balance import balanced_rates
 from fairlead.core.allocation.guarantees import KeptGuarantees
 from fairlead.core.allocation.problem import Problem
-from fairlead.core.allocation.stage import Stage, settled_apart
+from fairlead.core.allocation.stage import FillingStage, settled_apart
 from fairlead.core.allocation.waterfill import Booleans, Floats, totals
 
 _ROUNDING = 1e-12
@@ -76,7 +76,7 @@ def _widest_link(problem: Problem) -> Floats:
     return widest
 
 
-def _close_in(stage: Stage, lower: Floats, upper: Floats, slack: Floats) -> tuple[Floats, Floats, Booleans, int]:
+def _close_in(stage: FillingStage, lower: Floats, upper: Floats, slack: Floats) -> tuple[Floats, Floats, Booleans, int]:
     """Narrow the bounds of the offers until enough jobs are closed (see _closed) to build a smaller stage, or until they stand still."""
     gap = np.inf
     rounds = 0
@@ -93,7 +93,7 @@ def _close_in(stage: Stage, lower: Floats, upper: Floats, slack: Floats) -> tupl
         gap = new_gap
 
 
-def _closed(stage: Stage, lower: Floats, rates: Floats, known: Booleans, slack: Floats) -> Booleans:
+def _closed(stage: FillingStage, lower: Floats, rates: Floats, known: Booleans, slack: Floats) -> Booleans:
     """The jobs that can leave the stage: known, and stopped by nothing, or by a link on which all rates are known.
 
     A known rate on a link with unknown ones stays: it carries the link's level, which the others need.
@@ -107,13 +107,13 @@ def _closed(stage: Stage, lower: Floats, rates: Floats, known: Booleans, slack: 
     return closed & known
 
 
-def _middle(stage: Stage, lower: Floats, upper: Floats) -> Floats:
+def _middle(stage: FillingStage, lower: Floats, upper: Floats) -> Floats:
     ceiling = stage.ceiling[stage.crossing_job]
     middle: Floats = (np.minimum(lower, ceiling) + np.minimum(upper, ceiling)) / 2
     return middle
 
 
-def _rise_together(stage: Stage, low: Floats, high: Floats) -> tuple[Booleans, Floats]:
+def _rise_together(stage: FillingStage, low: Floats, high: Floats) -> tuple[Booleans, Floats]:
     """Raise all rates from `low` towards `high` in step until a link or a tenant's slice is full; settles the jobs that cross it."""
     links, slices = len(stage.room), len(stage.slice_link)
     base = stage.slice_held + totals(stage.crossing_slice, low[stage.crossing_job], slices)

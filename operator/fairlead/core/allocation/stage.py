@@ -12,7 +12,7 @@ from fairlead.core.allocation.waterfill import Booleans, Floats, Indices, fill_l
 
 
 @dataclass(frozen=True, slots=True)
-class Stage:
+class FillingStage:
     """Unsettled jobs with the slices and links they cross, renumbered. What settled jobs hold is in `slice_held`, or taken off `room`.
 
     A *crossing* is a job on a link; they are flat here, `place` being a crossing's position in the matrix (job, column).
@@ -92,7 +92,7 @@ class Stage:
         return result
 
 
-def settled_apart(problem: Problem, kept: KeptGuarantees, settled: Booleans, rate: Floats) -> Stage:
+def settled_apart(problem: Problem, kept: KeptGuarantees, settled: Booleans, rate: Floats) -> FillingStage:
     """The stage of the jobs that are not `settled`, beside those that are and hold their `rate`.
 
     Crossings are ordered by slice and slices by link, as water-filling needs them.
@@ -117,7 +117,7 @@ def settled_apart(problem: Problem, kept: KeptGuarantees, settled: Booleans, rat
     slice_number = np.cumsum(active) - 1
     link_number = np.cumsum(link_active) - 1
     held_by_others = totals(problem.slice_link, np.where(active, 0.0, held), len(problem.links))
-    return Stage(
+    return FillingStage(
         jobs=jobs,
         ceiling=problem.job_ceiling[jobs],
         columns=columns,

@@ -62,8 +62,6 @@ class _VerdictMessage(BaseModel):
     files_total: Count = 0
     files_transferred: Count = 0
     files_skipped: Count = 0
-    root_digest: Annotated[str, Field(max_length=128)] | None = None
-    verified: Annotated[list[Annotated[str, Field(max_length=32)]], Field(max_length=16)] = []
     seconds: Finite = 0.0
     bulk_seconds: Finite = 0.0
 
@@ -153,8 +151,6 @@ def parse_verdict(message: str, role: Role) -> Verdict | None:
         files_total=said.files_total,
         files_transferred=said.files_transferred,
         files_skipped=said.files_skipped,
-        root_digest=said.root_digest or "",
-        verified=tuple(said.verified),
         seconds=said.seconds,
         bulk_seconds=said.bulk_seconds,
     )
