@@ -8,11 +8,11 @@ from contextlib import contextmanager
 import pytest
 
 from e2e.lib.history import condition
-from e2e.lib.install import RELEASE_NAMESPACE
 from e2e.lib.job import Job, port_of
 from e2e.lib.lab import Lab
 from e2e.lib.waiting import PATIENCE_S, wait_until
 from fairlead_dev.clients.kubectl import Kubectl, Object
+from fairlead_dev.clients.release import RELEASE_NAMESPACE
 
 BYTES = 40_000_000
 SLOW = {"limit": "8M"}

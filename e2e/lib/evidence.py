@@ -6,8 +6,8 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
-from e2e.lib.install import RELEASE_NAMESPACE
 from fairlead_dev.clients.kubectl import CommandError, Kubectl
+from fairlead_dev.clients.release import RELEASE_NAMESPACE
 from fairlead_dev.clients.watch import WatchEvent
 
 LOG_LINES = "--tail=2000"

@@ -6,10 +6,11 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from e2e.lib.install import HELM_TIMEOUT, RELEASE_NAMESPACE
+from e2e.lib.install import HELM_TIMEOUT
 from e2e.lib.waiting import wait_until
 from fairlead_dev.clients.kubectl import Kubectl
 from fairlead_dev.clients.nodes import LocalCluster
+from fairlead_dev.clients.release import RELEASE_NAMESPACE
 
 TABLE = "fairlead_guard"
 DAEMON_SET = "fairlead-guard"

@@ -9,10 +9,8 @@ from typing import Any
 
 from e2e.lib.waiting import PATIENCE_S
 from fairlead_dev.clients.nodes import LocalCluster
+from fairlead_dev.clients.release import OPERATOR_NODE, PARTS, RELEASE, RELEASE_NAMESPACE
 
-RELEASE_NAMESPACE = "fairlead-system"
-PARTS = ("operator", "mover", "advisor")
-OPERATOR_NODE = "mgmt"
 HELM_TIMEOUT = f"{PATIENCE_S:g}s"
 
 
@@ -35,4 +33,4 @@ def install(cluster: LocalCluster, namespaces: Iterable[str], run_id: str, folde
     helm = str(cluster.checkout / "build" / "bin" / "helm")
     chart = str(cluster.checkout / "charts" / "fairlead")
     where = ("--namespace", RELEASE_NAMESPACE, "--create-namespace")
-    cluster.inside(helm, "upgrade", "--install", "fairlead", chart, *where, "--wait", "--timeout", HELM_TIMEOUT, "-f", str(values))
+    cluster.inside(helm, "upgrade", "--install", RELEASE, chart, *where, "--wait", "--timeout", HELM_TIMEOUT, "-f", str(values))

@@ -6,11 +6,11 @@ import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
-from e2e.lib.install import OPERATOR_NODE, RELEASE_NAMESPACE
 from e2e.lib.manifests import SOURCE_NODE
 from e2e.lib.waiting import wait_until
 from fairlead_dev.clients.kubectl import Kubectl, Object
 from fairlead_dev.clients.nodes import LocalCluster
+from fairlead_dev.clients.release import OPERATOR_NODE, RELEASE_NAMESPACE
 
 NAME = "e2e"
 LINK = "dtn-a-out"

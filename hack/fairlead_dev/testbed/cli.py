@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import asyncio
 import json
-import signal
 import sys
 from collections import Counter
-from collections.abc import Coroutine, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, TypeVar
 
 from fairlead_dev.checkout import WAN_DATA
-from fairlead_dev.errors import DevError
 from fairlead_dev.testbed.dataset.export import export_traces
 from fairlead_dev.testbed.dataset.pack import pack
 from fairlead_dev.testbed.dataset.plan import PlannedRun, plan_runs, write_plan
@@ -23,6 +19,7 @@ from fairlead_dev.testbed.runs.batch import BatchRules, BatchState, Named, gener
 from fairlead_dev.testbed.runs.packing import Budget, estimate_s
 from fairlead_dev.testbed.runs.progress import BatchProgress, duration
 from fairlead_dev.testbed.runs.record import MANIFEST, RecordingLab, length_s, record
+from fairlead_dev.testbed.runs.stopping import exit_code, stoppable
 from fairlead_dev.testbed.scenario.load import load_scenario, load_toml, named_scenarios, validated
 from fairlead_dev.testbed.validation.measure import FIGURES, comparisons, faults_of, shares, table, write_figures
 from fairlead_dev.testbed.validation.scenarios import OVERLAY_1, OVERLAY_1_FIFTH, against_theory, coexistence
@@ -30,21 +27,12 @@ from fairlead_dev.wan.emulator import find_program
 
 DATASETS = WAN_DATA / "datasets"
 DEFAULT_BUDGET = Budget(cores=1.5, runs=8)
-_T = TypeVar("_T")
 
 
 def main(arguments: Sequence[str]) -> int:
     """Run the command and return its exit code: 0, 1 (failed or disturbed), 2 (bad usage), 130 or 143 (stopped)."""
     options = _parser().parse_args(arguments)
-    try:
-        return int(options.command(options))
-    except DevError as error:
-        print(f"fairlead-testbed: {error}", file=sys.stderr)
-        return error.exit_code
-    except KeyboardInterrupt:
-        return 130
-    except asyncio.CancelledError:
-        return 143
+    return exit_code("fairlead-testbed", lambda: int(options.command(options)))
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -120,7 +108,7 @@ def _run(options: argparse.Namespace) -> int:
     scenario = validated(options.scenario, content, type(scenario))
     remove_abandoned()
     print(f"{scenario.name}: about {duration(length_s(scenario))}", file=sys.stderr)
-    verdict = _stoppable(record(scenario, options.output, RecordingLab(find_program()), 0))
+    verdict = stoppable(record(scenario, options.output, RecordingLab(find_program()), 0))
     manifest = json.loads((options.output / MANIFEST).read_text())
     for flow in manifest["flows"]:
         print(f"  {flow['name']:20} {flow['goodput_bps'] / 1e6:8.1f} Mb/s  {', '.join(flow['congestion_controls'])}")
@@ -168,7 +156,7 @@ def _generate(options: argparse.Namespace) -> int:
     )
     limit_s = None if options.minutes is None else options.minutes * 60
     rules = BatchRules(budget, options.attempts, limit_s, options.keep_disturbed)
-    state = _stoppable(generate(plan, options.folder, recorder(bench), rules, BatchProgress(len(plan), budget, sys.stderr)))
+    state = stoppable(generate(plan, options.folder, recorder(bench), rules, BatchProgress(len(plan), budget, sys.stderr)))
     return _report(state, len(plan))
 
 
@@ -206,7 +194,7 @@ def _validate(options: argparse.Namespace) -> int:
     limit_s = None if options.minutes is None else options.minutes * 60
     rules = BatchRules(budget, stop_after_s=limit_s, keep_disturbed=options.keep_disturbed)
     progress = BatchProgress(len(scenarios), budget, sys.stderr)
-    state = _stoppable(generate([Named(one) for one in scenarios], options.folder, recorder(RecordingLab(find_program())), rules, progress))
+    state = stoppable(generate([Named(one) for one in scenarios], options.folder, recorder(RecordingLab(find_program())), rules, progress))
     kept = len(state.given_up) if options.keep_disturbed else 0
     if state.done + kept < len(scenarios):
         return _report(state, len(scenarios))
@@ -221,14 +209,3 @@ def _validate(options: argparse.Namespace) -> int:
         names = f"{pair['path']}: {pair['background']} against {pair['foreground']}"
         print(f"{names:42} {pair['background_mbps']:7.1f} / {pair['foreground_mbps']:.1f} Mb/s")
     return 0 if all(one.holds for one in found) else 1
-
-
-def _stoppable(work: Coroutine[Any, Any, _T]) -> _T:
-    """Run to the end; SIGTERM, like Ctrl-C, first ends what is under way."""
-
-    async def watched() -> _T:
-        task = asyncio.ensure_future(work)
-        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
-        return await task
-
-    return asyncio.run(watched())

@@ -13,7 +13,7 @@ from fairlead_dev.demo import __main__ as demo
 from fairlead_dev.demo.__main__ import Steps, demonstrate, main
 from fairlead_dev.demo.outcome import DemoError
 from fairlead_dev.demo.progress import LinkSample
-from fairlead_dev.demo.sites.base import JOB, NAMESPACE, PARTS, SiteEnd, TreeSize, helm_arguments
+from fairlead_dev.demo.sites.base import JOB, NAMESPACE, SiteEnd, TreeSize
 from fairlead_dev.trees.listing import Entry, Listing
 
 TREE: Listing = {b"data.bin": Entry("f", "644", "1600000000.5", 600, b"", "aa")}
@@ -134,10 +134,3 @@ def test_the_manifest_is_what_the_demo_looks_for() -> None:
     manifest = (CHECKOUT / "hack" / "demo" / "transferjob.yaml").read_text()
     assert f"name: {JOB}, namespace: {NAMESPACE}" in manifest
     assert all(f"claimName: {end.value}" in manifest for end in SiteEnd)
-
-
-def test_helm_is_told_every_image() -> None:
-    arguments = helm_arguments(Path("/checkout"), "registry.example/", "v1")
-    for part in PARTS:
-        assert f"images.{part}.repository=registry.example/fairlead-{part}" in arguments
-        assert f"images.{part}.tag=v1" in arguments

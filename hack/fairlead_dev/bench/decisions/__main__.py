@@ -8,18 +8,16 @@ Exit codes: 0 everything was measured, 1 something is missing, 2 wrong use, 130 
 from __future__ import annotations
 
 import argparse
-import asyncio
 import os
 import platform
-import signal
 import sys
 import time
-from collections.abc import Coroutine, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from fairlead_advisor.errors import AdvisorError, NoModelError
 from fairlead_advisor.models.store import find_model
@@ -47,13 +45,14 @@ from fairlead_dev.bench.decisions.outcomes import CellOutcome, read_outcomes
 from fairlead_dev.bench.decisions.paper.classifier import save_training, training_of
 from fairlead_dev.bench.rows import write
 from fairlead_dev.checkout import CHECKOUT
-from fairlead_dev.errors import CommandUsageError, DevError, LabError
+from fairlead_dev.errors import CommandUsageError, LabError
 from fairlead_dev.testbed.cli import DATASETS
 from fairlead_dev.testbed.dataset.specification import Specification
 from fairlead_dev.testbed.lab.namespaces import remove_abandoned
 from fairlead_dev.testbed.runs.batch import RUNS, BatchRules, BatchState, generate, is_recorded
 from fairlead_dev.testbed.runs.packing import Budget, estimate_s
 from fairlead_dev.testbed.runs.progress import BatchProgress, duration
+from fairlead_dev.testbed.runs.stopping import exit_code, stoppable
 from fairlead_dev.testbed.scenario.load import load_toml
 from fairlead_dev.wan.emulator import find_program
 
@@ -62,21 +61,16 @@ PARTS = ("stationary", "changing", "parallelism")
 SPECIFICATION = "full"
 BUDGET = Budget(cores=1.39, runs=8)
 """Less than a data set's: beside the traffic there are two movers and an advisor. Two runs of the fastest path must not fit."""
-_T = TypeVar("_T")
 
 
 def main(arguments: Sequence[str]) -> int:
     """Runs what the command line asks for."""
     options = _parser().parse_args(arguments)
     try:
-        return run(options)
-    except (DevError, AdvisorError) as error:
+        return exit_code("decisions", lambda: run(options))
+    except AdvisorError as error:
         print(f"decisions: {error}", file=sys.stderr)
         return error.exit_code
-    except KeyboardInterrupt:
-        return 130
-    except asyncio.CancelledError:
-        return 143
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -137,7 +131,7 @@ def run(options: argparse.Namespace) -> int:
     save_training(training, training_of(session.dataset.of_split(TRAIN)))
     bench = CellLab(emulator, Tools(options.mover.resolve(), options.model), training.resolve())
     remove_abandoned()
-    complete = _stoppable(_measure(session, bench))
+    complete = stoppable(_measure(session, bench))
     rows = _rows(session)
     print(report.table(rows))
     whole = not (options.only or options.cell or options.seconds or options.keep_disturbed)
@@ -252,17 +246,6 @@ def _heard(session: DecisionsRun, outcomes: Sequence[CellOutcome]) -> dict[str, 
     except NoModelError:
         return {}
     return listening.figures(listening.listen(outcomes, session.options.folder / RUNS, partial(classify_window, model)))
-
-
-def _stoppable(work: Coroutine[Any, Any, _T]) -> _T:
-    """Run to the end; SIGTERM, like Ctrl-C, first ends what is under way."""
-
-    async def watched() -> _T:
-        task = asyncio.ensure_future(work)
-        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
-        return await task
-
-    return asyncio.run(watched())
 
 
 if __name__ == "__main__":

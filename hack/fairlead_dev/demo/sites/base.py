@@ -1,22 +1,20 @@
-"""What the demo asks of a cluster, and the installation that is the same on each."""
+"""What the demo asks of a cluster."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
-from pathlib import Path
 from typing import Protocol
 
 from fairlead_dev.clients.kubectl import CommandError, Kubectl
+from fairlead_dev.clients.release import DEMO_NAMESPACE
 from fairlead_dev.demo.progress import LinkSample
 from fairlead_dev.trees.listing import Listing
 
-NAMESPACE = "demo"
+NAMESPACE = DEMO_NAMESPACE
 JOB = "run42"
 FOLDER = "run42"
-RELEASE_NAMESPACE = "fairlead-system"
-PARTS = ("operator", "mover", "advisor")
 
 
 class SiteEnd(StrEnum):
@@ -76,20 +74,6 @@ class Site(Protocol):
     def link_sample(self) -> LinkSample | None:
         """What the link has carried so far, where that can be told."""
         ...
-
-
-def helm_arguments(checkout: Path, repository_prefix: str, tag: str, *more: str) -> tuple[str, ...]:
-    """`helm upgrade --install` as a user would type it, with images `<prefix>fairlead-<part>:<tag>`."""
-    images = [f"images.{part}.repository={repository_prefix}fairlead-{part}" for part in PARTS]
-    tags = [f"images.{part}.tag={tag}" for part in PARTS]
-    values = [item for value in (*images, *tags) for item in ("--set-string", value)]
-    return (
-        *("upgrade", "--install", "fairlead", str(checkout / "charts" / "fairlead")),
-        *("--namespace", RELEASE_NAMESPACE, "--create-namespace", "--wait", "--timeout", "180s"),
-        *values,
-        *("--set", f"hostNetwork.namespaces={{{NAMESPACE}}}"),
-        *more,
-    )
 
 
 def remove_namespace(kubectl: Kubectl) -> None:

@@ -7,13 +7,13 @@ from pathlib import Path
 
 from fairlead_dev.clients.kubectl import Kubectl
 from fairlead_dev.clients.nodes import MOVER_ID, Disk, LocalCluster
+from fairlead_dev.clients.release import local_helm_arguments
 from fairlead_dev.clients.volumes import local_volume, wait_bound
 from fairlead_dev.demo.progress import LinkSample
-from fairlead_dev.demo.sites.base import FOLDER, NAMESPACE, SiteEnd, TreeSize, helm_arguments, remove_namespace
+from fairlead_dev.demo.sites.base import FOLDER, NAMESPACE, SiteEnd, TreeSize, remove_namespace
 from fairlead_dev.trees.listing import LIST_SCRIPT, Listing, parse_listing
 
 NODES = {SiteEnd.SOURCE: "dtn-a", SiteEnd.DESTINATION: "dtn-b"}
-OPERATOR_NODE = "mgmt"
 
 
 class LocalSite:
@@ -35,11 +35,8 @@ class LocalSite:
         self._cluster.show("images")
 
     def install(self) -> None:
-        on_node = ("--set-string", f"nodeSelector.kubernetes\\.io/hostname={OPERATOR_NODE}")
-        # The images' tag never changes here, so only a new annotation makes Kubernetes start the image of this checkout.
-        restarted = ("--set-string", f"podAnnotations.fairlead\\.io/demo={time.time_ns()}")
         helm = str(self._checkout / "build" / "bin" / "helm")
-        self._cluster.inside(helm, *helm_arguments(self._checkout, "localhost/", "dev", *on_node, *restarted))
+        self._cluster.inside(helm, *local_helm_arguments(self._checkout, str(time.time_ns())))
 
     def clear(self) -> None:
         remove_namespace(self.kubectl)

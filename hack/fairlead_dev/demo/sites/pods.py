@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fairlead_dev.clients.kubectl import Kubectl, Object, run
+from fairlead_dev.clients.release import PARTS, helm_arguments
 from fairlead_dev.demo.outcome import DemoError
 from fairlead_dev.demo.progress import LinkSample
-from fairlead_dev.demo.sites.base import FOLDER, JOB, NAMESPACE, PARTS, SiteEnd, TreeSize, helm_arguments, remove_namespace
+from fairlead_dev.demo.sites.base import FOLDER, JOB, NAMESPACE, SiteEnd, TreeSize, remove_namespace
 from fairlead_dev.trees.listing import LIST_SCRIPT, Listing, parse_listing
 
 KIND_CLUSTER = "fairlead-demo"

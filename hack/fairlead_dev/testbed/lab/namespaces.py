@@ -8,8 +8,9 @@ same addresses: nothing joins one run's namespaces with another's.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 
 from fairlead_dev.netlab.links import MTU_BYTES, tun, veth
@@ -64,9 +65,23 @@ def burst_packets(rate_bps: int) -> int:
     return max(1, int(rate_bps * _BURST_S / (8 * MTU_BYTES)))
 
 
-@contextmanager
-def run_namespaces(names: Names, rate_bps: int) -> Iterator[None]:
+@asynccontextmanager
+async def run_namespaces(names: Names, rate_bps: int) -> AsyncIterator[None]:
     """The four namespaces and their links until the block is left, also when making them fails half-way. Raises LabError."""
+    made = _made(names, rate_bps)
+    making = asyncio.ensure_future(asyncio.to_thread(made.__enter__))
+    try:
+        # A cancellation waits for them: what is half made cannot be removed.
+        await asyncio.shield(making)
+        yield
+    finally:
+        await asyncio.wait([making])
+        if making.exception() is None:
+            await asyncio.to_thread(made.__exit__, None, None, None)
+
+
+@contextmanager
+def _made(names: Names, rate_bps: int) -> Iterator[None]:
     sides = (
         (names.a, names.probe_a, ADDRESS_A, ADDRESS_B, PROBE_ADDRESS_A, _GATEWAY_A, PROBE_ADDRESS_B),
         (names.b, names.probe_b, ADDRESS_B, ADDRESS_A, PROBE_ADDRESS_B, _GATEWAY_B, PROBE_ADDRESS_A),

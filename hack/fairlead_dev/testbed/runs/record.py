@@ -8,23 +8,23 @@ import json
 import os
 import platform
 import shutil
-import sys
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import asdict, dataclass, field
 from importlib.metadata import version as package_version
 from pathlib import Path
 from typing import Any
 
-from fairlead_dev.errors import CommandUsageError, LabError
+from fairlead_dev.errors import CommandUsageError
 from fairlead_dev.testbed.agents.timing import quantiles
 from fairlead_dev.testbed.lab import emulator as emulators
-from fairlead_dev.testbed.lab.emulator import Emulator, end_process
+from fairlead_dev.testbed.lab.emulator import Emulator
 from fairlead_dev.testbed.lab.kernel import offered_congestion_controls
 from fairlead_dev.testbed.lab.namespaces import Names, run_namespaces
 from fairlead_dev.testbed.runs.plans import IDLE_S, Priorities, agent_plans, idle_before_ns
+from fairlead_dev.testbed.runs.processes import Processes
 from fairlead_dev.testbed.runs.quality import QualityLimits, QualityVerdict, judge
 from fairlead_dev.testbed.scenario.expand import derived_seed
 from fairlead_dev.testbed.scenario.model import Scenario
@@ -32,6 +32,7 @@ from fairlead_dev.testbed.scenario.model import Scenario
 FORMAT = 1
 MANIFEST = "manifest.json"
 
+AGENTS = "fairlead_dev.testbed.agents."
 QUEUE_INTERVAL_S = 0.1
 _LEAD_S = 0.3
 _AGENT_PATIENCE_S = 60.0
@@ -66,11 +67,16 @@ async def record(scenario: Scenario, folder: Path, bench: RecordingLab, number: 
     `number` tells the runs of this process that are under way apart. Raises LabError if it could not be run to its end, UsageError if it
     never can be here.
     """
+    return await leave_folder(scenario, folder, lambda work: _run(scenario, work, bench, number))
+
+
+async def leave_folder(scenario: Scenario, folder: Path, run: Callable[[Path], Awaitable[dict[str, Any]]]) -> QualityVerdict:
+    """What `run` leaves in an empty folder, with the manifest that it returns, in the place of `folder`: whole or not at all."""
     require_congestion_controls(scenario, offered_congestion_controls())
     folder.parent.mkdir(parents=True, exist_ok=True)
     work = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
     try:
-        manifest = await _run(scenario, work, bench, number)
+        manifest = await run(work)
         _put_in_place(work, manifest, folder)
     finally:
         shutil.rmtree(work, ignore_errors=True)
@@ -97,11 +103,9 @@ def _put_in_place(work: Path, manifest: Mapping[str, Any], folder: Path) -> None
 
 async def _run(scenario: Scenario, work: Path, bench: RecordingLab, number: int) -> dict[str, Any]:
     names = Names.of(os.getpid(), number)
-    namespaces = run_namespaces(names, scenario.path.rate_bps)
     priorities = bench.priorities
     async with AsyncExitStack() as stack:
-        stack.push_async_callback(asyncio.to_thread, namespaces.__exit__, None, None, None)
-        await asyncio.to_thread(namespaces.__enter__)
+        await stack.enter_async_context(run_namespaces(names, scenario.path.rate_bps))
         control = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="fairlead-testbed-"))) / "control"
         seed = derived_seed(scenario.seed, "emulator") % 2**32
         emulator = Emulator(
@@ -109,10 +113,10 @@ async def _run(scenario: Scenario, work: Path, bench: RecordingLab, number: int)
         )
         stack.push_async_callback(emulator.end)
         await emulator.start(work / "emulator.log")
-        agents = _Agents(work)
+        agents = Processes(work)
         stack.push_async_callback(agents.end)
         plans = agent_plans(scenario, names, work, priorities)
-        await asyncio.gather(*(agents.start(name, plan) for name, plan in plans.items()))
+        await asyncio.gather(*(agents.start_agent(name, AGENTS + name, plan) for name, plan in plans.items()))
         load_before = os.getloadavg()[0]
         start_ns = time.monotonic_ns() + int(_LEAD_S * 1e9) + idle_before_ns(scenario)
         agents.release(start_ns)
@@ -179,58 +183,3 @@ async def _watch_queue(emulator: Emulator, start_ns: int, scenario: Scenario, fi
         rows.append(f"{now_s:.3f},{forward['queue_bytes']},{reverse['queue_bytes']},{drops[0]},{drops[1]}")
     await asyncio.to_thread(file.write_text, "\n".join(rows) + "\n")
     return {name: quantiles(values) for name, values in depths.items()}
-
-
-class _Agents:
-    """The agent processes of a run."""
-
-    def __init__(self, work: Path) -> None:
-        self._work = work
-        self._processes: dict[str, asyncio.subprocess.Process] = {}
-
-    async def start(self, name: str, plan: Mapping[str, Any]) -> None:
-        """Start it with its plan and wait until it is ready."""
-        module = f"fairlead_dev.testbed.agents.{name}"
-        with (self._work / f"{name}.log").open("wb") as log:
-            self._processes[name] = process = await asyncio.create_subprocess_exec(
-                *(sys.executable, "-m", module),
-                stdin=asyncio.subprocess.PIPE,
-                stdout=asyncio.subprocess.PIPE,
-                stderr=log,
-                limit=1 << 24,
-            )
-        assert process.stdin is not None
-        process.stdin.write(json.dumps(plan).encode() + b"\n")
-        if (await self._line(name, _AGENT_PATIENCE_S)).strip() != b"ready":
-            raise LabError(f"{name} did not start: {self._last_words(name)}")
-
-    def release(self, start_ns: int) -> None:
-        """Tell all of them when the recording starts."""
-        for process in self._processes.values():
-            assert process.stdin is not None
-            process.stdin.write(f"{start_ns}\n".encode())
-
-    async def result(self, name: str, patience_s: float) -> Any:
-        """What it reports at its end."""
-        line = await self._line(name, patience_s)
-        if not line:
-            raise LabError(f"{name} failed: {self._last_words(name)}")
-        await self._processes[name].wait()
-        return json.loads(line)
-
-    async def _line(self, name: str, patience_s: float) -> bytes:
-        output = self._processes[name].stdout
-        assert output is not None
-        try:
-            async with asyncio.timeout(patience_s):
-                return await output.readline()
-        except TimeoutError:
-            raise LabError(f"{name} said nothing for {patience_s:.0f} s: {self._last_words(name)}") from None
-
-    def _last_words(self, name: str) -> str:
-        lines = (self._work / f"{name}.log").read_text(errors="replace").strip().splitlines()
-        return lines[-1] if lines else "no word from it"
-
-    async def end(self) -> None:
-        """End whichever still run."""
-        await asyncio.gather(*(end_process(process) for process in self._processes.values()))

@@ -1,5 +1,7 @@
 """Nothing of a run is left, however its runner ends."""
 
+import asyncio
+import os
 import signal
 import subprocess
 import sys
@@ -10,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from fairlead_dev.netlab.namespaces import NAMESPACES
-from fairlead_dev.testbed.lab.namespaces import PREFIX, remove_abandoned
+from fairlead_dev.testbed.lab.namespaces import PREFIX, Names, remove_abandoned, run_namespaces
 from fairlead_dev.testbed.runs.record import RecordingLab
 
 
@@ -70,3 +72,18 @@ def test_a_killed_runner_leaves_no_process_and_the_next_one_removes_its_namespac
     wait_until(lambda: not processes_naming(f"{PREFIX}-{runner.pid}-"), "the emulator outlived its runner")
     remove_abandoned()
     assert namespaces_of(runner.pid) == []
+
+
+async def test_namespaces_are_gone_when_making_them_was_cancelled(bench: RecordingLab) -> None:
+    names = Names.of(os.getpid(), 999)
+
+    async def make() -> None:
+        async with run_namespaces(names, 10_000_000):
+            await asyncio.sleep(3600)
+
+    making = asyncio.create_task(make())
+    await asyncio.sleep(0)
+    making.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await making
+    assert not [name for name in names.all() if (NAMESPACES / name).exists()]

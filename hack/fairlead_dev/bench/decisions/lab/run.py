@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import csv
-import json
 import os
 import platform
-import shutil
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
@@ -18,16 +16,15 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from fairlead_dev.bench.decisions.lab.processes import Processes
 from fairlead_dev.bench.decisions.lab.transfer import SAMPLE_PERIOD_S, CellTransfer, Tools
 from fairlead_dev.bench.decisions.matrix import Cell, Policy, background_of
 from fairlead_dev.bench.decisions.timeline import TransferSample, first_data_s, flow_goodputs_bps, goodput_bps, spans
 from fairlead_dev.testbed.lab.emulator import Emulator
-from fairlead_dev.testbed.lab.kernel import offered_congestion_controls
 from fairlead_dev.testbed.lab.namespaces import Names, run_namespaces
 from fairlead_dev.testbed.runs.plans import FLOWS, Priorities, agent_plans, idle_before_ns
+from fairlead_dev.testbed.runs.processes import Processes
 from fairlead_dev.testbed.runs.quality import QualityLimits, QualityVerdict, judge
-from fairlead_dev.testbed.runs.record import MANIFEST, length_s, require_congestion_controls, scenario_digest
+from fairlead_dev.testbed.runs.record import AGENTS, leave_folder, length_s, scenario_digest
 from fairlead_dev.testbed.scenario.expand import derived_seed
 from fairlead_dev.testbed.scenario.model import Scenario
 
@@ -59,33 +56,15 @@ async def run_cell(cell: Cell, folder: Path, bench: CellLab, number: int) -> Qua
     `number` tells the runs of this process that are under way apart. LabError if it could not be run to its end, UsageError if it never
     can be here.
     """
-    require_congestion_controls(cell.scenario, offered_congestion_controls())
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    work = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
-    try:
-        manifest = await _run(cell, work, bench, number)
-        _put_in_place(work, manifest, folder)
-    finally:
-        shutil.rmtree(work, ignore_errors=True)
-    return QualityVerdict(tuple(manifest["verdict"]["faults"]))
-
-
-def _put_in_place(work: Path, manifest: Mapping[str, Any], folder: Path) -> None:
-    (work / MANIFEST).write_text(json.dumps(manifest, indent=1) + "\n", encoding="utf-8")
-    work.chmod(0o755)
-    if folder.exists():
-        shutil.rmtree(folder)
-    work.rename(folder)
+    return await leave_folder(cell.scenario, folder, lambda work: _run(cell, work, bench, number))
 
 
 async def _run(cell: Cell, work: Path, bench: CellLab, number: int) -> dict[str, Any]:
     scenario, background = cell.scenario, background_of(cell.scenario)
     names = Names.of(os.getpid(), number)
-    namespaces = run_namespaces(names, scenario.path.rate_bps)
     began_at = datetime.now(UTC)
     async with AsyncExitStack() as stack:
-        stack.push_async_callback(asyncio.to_thread, namespaces.__exit__, None, None, None)
-        await asyncio.to_thread(namespaces.__enter__)
+        await stack.enter_async_context(run_namespaces(names, scenario.path.rate_bps))
         emulator = await _start_emulator(stack, scenario, names, bench, work)
         processes = Processes(work)
         stack.push_async_callback(processes.end)
@@ -94,7 +73,7 @@ async def _run(cell: Cell, work: Path, bench: CellLab, number: int) -> dict[str,
         await transfer.prepare()
         plans = agent_plans(background, names, work, bench.priorities)
         for name, plan in plans.items():
-            await processes.start_agent(name, f"fairlead_dev.testbed.agents.{name}", plan)
+            await processes.start_agent(name, AGENTS + name, plan)
         if cell.policy is Policy.PAPER:
             # It probes from where the run's own probe does, by itself.
             own = {"training": str(bench.training), "control": str(transfer.control), "priority": bench.tools.advisor_priority}

@@ -14,13 +14,13 @@ from typing import Any
 
 from fairlead_advisor.errors import RecordError
 from fairlead_advisor.record.journal import read_record
-from fairlead_dev.bench.decisions.lab.processes import Processes
 from fairlead_dev.bench.decisions.matrix import FIXED, Cell, Policy
 from fairlead_dev.bench.decisions.timeline import Counting, TransferSample
 from fairlead_dev.clients.http import ask_mover, ask_port
 from fairlead_dev.errors import LabError, NoAnswerError
 from fairlead_dev.netlab.processes import run
 from fairlead_dev.testbed.lab.namespaces import ADDRESS_B, Names
+from fairlead_dev.testbed.runs.processes import Processes
 
 SAMPLES = "transfer.csv"
 SAMPLE_PERIOD_S = 1.0

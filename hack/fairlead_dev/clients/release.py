@@ -1,0 +1,36 @@
+"""The operator's Helm release: the command lines that install the chart with the images of a checkout."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+RELEASE = "fairlead"
+RELEASE_NAMESPACE = "fairlead-system"
+DEMO_NAMESPACE = "demo"
+"""The namespace that may use the host network unless an installation says otherwise."""
+PARTS = ("operator", "mover", "advisor")
+OPERATOR_NODE = "mgmt"
+"""The local cluster's node for the operator."""
+
+
+def helm_arguments(checkout: Path, repository_prefix: str, tag: str, *more: str) -> tuple[str, ...]:
+    """`helm upgrade --install` as a user would type it, with images `<prefix>fairlead-<part>:<tag>`."""
+    chart = str(checkout / "charts" / "fairlead")
+    return (
+        *("upgrade", "--install", RELEASE, chart),
+        *("--namespace", RELEASE_NAMESPACE, "--create-namespace", "--wait", "--timeout", "180s"),
+        *_images(repository_prefix, tag),
+        *("--set", f"hostNetwork.namespaces={{{DEMO_NAMESPACE}}}"),
+        *more,
+    )
+
+
+def local_helm_arguments(checkout: Path, stamp: str) -> tuple[str, ...]:
+    """The same for the local cluster. Its images always have one tag: only a new `stamp` makes Kubernetes start those of this checkout."""
+    on_node = ("--set-string", f"nodeSelector.kubernetes\\.io/hostname={OPERATOR_NODE}")
+    return helm_arguments(checkout, "localhost/", "dev", *on_node, "--set-string", f"podAnnotations.fairlead\\.io/demo={stamp}")
+
+
+def _images(repository_prefix: str, tag: str) -> list[str]:
+    values = [value for part in PARTS for value in (f"{part}.repository={repository_prefix}fairlead-{part}", f"{part}.tag={tag}")]
+    return [word for value in values for word in ("--set-string", f"images.{value}")]
