@@ -1,0 +1,257 @@
+"""The machine alone: events in, actions out, no event loop and no clock but the one of the table."""
+
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+
+import pytest
+
+from fairlead_advisor.decide.background import Background
+from fairlead_advisor.decide.loop import machine
+from fairlead_advisor.decide.loop.machine import PERIOD_S, REST_PERIOD_S, handle, sampling_period_s
+from fairlead_advisor.decide.loop.messages import (
+    Action,
+    Classified,
+    Classify,
+    Event,
+    ProbeFinished,
+    ProbePaused,
+    Publish,
+    ReportBuffers,
+    ReportProbe,
+    ReportSwitch,
+    ReportVerdict,
+    Sampled,
+    SamplingFailed,
+    SetTransport,
+    TransportApplied,
+    TransportFailed,
+    TransportRefused,
+    Warn,
+)
+from fairlead_advisor.decide.loop.state import AwaitsProbe, Equipment, LoopState, begin
+from fairlead_advisor.decide.model import BufferLimits, Decision, DecisionReason, History, PathMeasurement, TransportLimits
+from fairlead_advisor.decide.transfer import MoverStats, StreamStats, TransportSettings
+from tests.support.model_mover import seen
+
+PATH = PathMeasurement(rtt_s=0.06, rtt_minimum_s=0.06, loss_ratio=0.0, samples=200)
+MIB = 2**20
+FIXED = TransportLimits(4, 4)
+NOBODY, BBR, UNSURE = seen("B0-C0"), seen("B1-C0"), seen("B1-C0", 0.6, abstained=True)
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+@dataclass
+class Loop:
+    """A machine and the transfer that it is shown: a goodput from each moment on, sampled every second."""
+
+    state: LoopState
+    goodput_bps: float = 80e6
+    streams: int = 4
+    now_s: float = 0.0
+    quiet_s: float | None = 0.0
+    stage: str = "Transferring"
+    buffers: BufferLimits | None = None
+    answered_ratio: float = 1.0
+    sent_bytes: float = 0.0
+    actions: list[Action] = field(default_factory=list)
+
+    def hand_in(self, event: Event) -> tuple[Action, ...]:
+        self.state, actions = handle(self.state, event, self.now_s)
+        self.actions += actions
+        return actions
+
+    def sample(self) -> tuple[Action, ...]:
+        self.now_s += 1.0
+        self.sent_bytes += self.goodput_bps / 8
+        streams = tuple(
+            StreamStats(number, int(self.sent_bytes / self.streams), 0, 0.061, 0.06, "cubic", self.now_s, 0.0, 0.0)
+            for number in range(self.streams)
+        )
+        stats = MoverStats(self.stage, frozenset({"cubic", "bbr"}), streams, None, self.quiet_s, self.buffers)
+        return self.hand_in(Sampled(stats, (61.0,) * 10, self.answered_ratio))
+
+    def sample_until(self, kind: type, most: int = 100) -> Action:
+        """Samples until an action of that kind; any other request is answered as a mover and classifier without news would."""
+        for _ in range(most):
+            for action in self.sample():
+                if isinstance(action, kind):
+                    return action
+                if isinstance(action, Classify):
+                    self.hand_in(Classified(None))
+        raise AssertionError(f"no {kind.__name__} within {most} samples")
+
+
+def begun(
+    background: Background | None = NOBODY,
+    limits: TransportLimits = FIXED,
+    equipment: Equipment = Equipment((5.0, 10.0), monitored=True),  # noqa: B008 - frozen
+) -> Loop:
+    reason = DecisionReason.NO_MODEL if background is None else DecisionReason.CLASSIFIED
+    decision = Decision("cubic", 4, abstained=False, reason=reason, message="as told", background=background)
+    return Loop(begin(PATH, decision, limits, History(), equipment, applied=True, now_s=0.0, now=NOW))
+
+
+def at_probe() -> Loop:
+    """After half a minute as usual BBR pushes the transfer aside, and the machine asks for a paused probe."""
+    loop = begun()
+    for _ in range(30):
+        for action in loop.sample():
+            if isinstance(action, Classify):
+                loop.hand_in(Classified(NOBODY))
+    loop.goodput_bps = 15e6
+    for _ in range(20):
+        actions = loop.sample()
+        while actions and isinstance(actions[-1], Classify):
+            actions = loop.hand_in(Classified(seen("B1-C1")))
+        if actions and isinstance(actions[-1], ProbePaused):
+            return loop
+    raise AssertionError("no paused probe")
+
+
+@pytest.mark.parametrize(
+    "event",
+    [Classified(None), ProbeFinished(1.0, None, None), TransportApplied(TransportSettings("cubic", 4)), TransportFailed("no answer", True)],
+    ids=lambda event: type(event).__name__,
+)
+def test_an_answer_that_nothing_asked_for_is_an_error(event: Event) -> None:
+    with pytest.raises(ValueError, match=f"{type(event).__name__} does not answer NoneType"):
+        begun().hand_in(event)
+
+
+def test_a_sample_before_the_answer_is_an_error() -> None:
+    with pytest.raises(ValueError, match="Sampled does not answer AwaitsProbe"):
+        at_probe().sample()
+
+
+def test_the_state_before_an_event_is_left_as_it_was() -> None:
+    loop = at_probe()
+    before = loop.state
+    first = handle(before, ProbeFinished(6.0, PATH, BBR), loop.now_s)
+    assert handle(before, ProbeFinished(6.0, PATH, BBR), loop.now_s) == first
+    assert isinstance(before.pending, AwaitsProbe)
+
+
+@pytest.mark.parametrize("stage", ["AwaitingTransport", "Verifying", "Done"])
+def test_outside_the_transfer_nothing_is_done(stage: str) -> None:
+    loop = begun()
+    loop.stage = stage
+    assert [loop.sample() for _ in range(10)] == [()] * 10
+
+
+def test_after_a_sample_that_failed_the_next_one_has_nothing_to_be_compared_with() -> None:
+    loop = begun()
+    loop.sample()
+    assert len(loop.sample()) == 1
+    loop.hand_in(SamplingFailed())
+    assert (loop.sample(), len(loop.sample())) == ((), 1)
+
+
+def test_a_sure_answer_for_another_congestion_control_is_switched_to_reported_and_published_in_that_order() -> None:
+    loop = at_probe()
+    (request,) = loop.hand_in(ProbeFinished(6.0, PATH, BBR))
+    assert request == SetTransport(TransportSettings("bbr", None))
+    actions = loop.hand_in(TransportApplied(TransportSettings("bbr", 4)))
+    assert [type(action) for action in actions] == [ReportSwitch, ReportProbe, Publish]
+    _, report, publication = actions
+    assert isinstance(report, ReportProbe) and (report.sure, report.news) == (True, True)
+    assert isinstance(publication, Publish) and (publication.decision.congestion_control, publication.anew) == ("bbr", True)
+    assert loop.state.monitor.on_trial and loop.state.interrupted_s == loop.now_s
+
+
+@pytest.mark.parametrize(
+    ("answer", "why_not"),
+    [
+        (TransportRefused("congestion_control", "Unavailable", "not here"), "the mover did not take it"),
+        (TransportFailed("no answer in time", retryable=True), "the mover did not take it"),
+    ],
+    ids=["refused", "unanswered"],
+)
+def test_a_switch_that_does_not_arrive_is_as_if_not_decided(answer: Event, why_not: str) -> None:
+    loop = at_probe()
+    loop.hand_in(ProbeFinished(6.0, PATH, BBR))
+    actions = loop.hand_in(answer)
+    assert [type(action) for action in actions] == [Warn, ReportProbe, Publish]
+    publication = actions[-1]
+    assert isinstance(publication, Publish) and publication.decision.congestion_control == "cubic"
+    assert [(other.congestion_control, other.why_not) for other in publication.decision.rejected] == [("bbr", why_not)]
+    assert loop.state.monitor.in_force == "cubic" and not loop.state.monitor.on_trial
+
+
+@pytest.mark.parametrize(
+    "finished",
+    [ProbeFinished(6.0, PATH, UNSURE), ProbeFinished(4.0, None, None, "the transfer's own data were still arriving")],
+    ids=["unsure", "failed"],
+)
+def test_a_probe_without_a_sure_answer_alters_nothing_and_costs_its_time(finished: ProbeFinished) -> None:
+    loop = at_probe()
+    actions = loop.hand_in(finished)
+    assert [type(action) for action in actions] == [ReportProbe]
+    assert loop.state.decision.message == "as told"
+    assert not loop.state.monitor.budget.free
+
+
+def test_a_switch_that_made_things_worse_is_taken_back_after_its_trial() -> None:
+    loop = at_probe()
+    loop.hand_in(ProbeFinished(6.0, PATH, BBR))
+    loop.hand_in(TransportApplied(TransportSettings("bbr", 4)))
+    loop.goodput_bps = 3e6
+    assert loop.sample_until(SetTransport) == SetTransport(TransportSettings("cubic", None))
+    actions = loop.hand_in(TransportApplied(TransportSettings("cubic", 4)))
+    assert [type(action) for action in actions] == [ReportSwitch, ReportVerdict, Publish]
+    assert loop.state.monitor.in_force == "cubic"
+
+
+@pytest.mark.parametrize(
+    ("limits", "equipment", "quiet_s", "answered_ratio"),
+    [
+        pytest.param(replace(FIXED, congestion_control="cubic"), Equipment((5.0, 10.0), monitored=True), 0.0, 1.0, id="the user's choice"),
+        pytest.param(FIXED, Equipment(None, monitored=True), 0.0, 1.0, id="no model"),
+        pytest.param(FIXED, Equipment((5.0, 10.0), monitored=False), 0.0, 1.0, id="no peer"),
+        pytest.param(FIXED, Equipment((5.0, 10.0), monitored=True), None, 1.0, id="a mover that cannot hold data back"),
+        pytest.param(FIXED, Equipment((5.0, 10.0), monitored=True), 0.0, 0.2, id="an echo that does not answer"),
+    ],
+)
+def test_no_data_are_held_back_where_nothing_can_follow(
+    limits: TransportLimits, equipment: Equipment, quiet_s: float | None, answered_ratio: float
+) -> None:
+    loop = begun(limits=limits, equipment=equipment)
+    loop.quiet_s, loop.answered_ratio = quiet_s, answered_ratio
+    for second in range(80):
+        loop.goodput_bps = 80e6 if second < 40 else 10e6
+        for action in loop.sample():
+            if isinstance(action, Classify):
+                loop.hand_in(Classified(BBR))
+    assert not any(isinstance(action, ProbePaused | SetTransport) for action in loop.actions)
+    warnings = [action for action in loop.actions if isinstance(action, Warn)]
+    assert len(warnings) == int(quiet_s is None)
+
+
+def test_larger_buffers_are_asked_for_reported_and_published() -> None:
+    loop = begun()
+    loop.buffers, loop.goodput_bps = BufferLimits(4 * MIB, 64 * MIB), 4e9
+    request = loop.sample_until(SetTransport)
+    assert isinstance(request, SetTransport) and request.wanted.socket_buffer_bytes is not None
+    actions = loop.hand_in(TransportApplied(TransportSettings("cubic", 4, request.wanted.socket_buffer_bytes)))
+    assert [type(action) for action in actions[:2]] == [ReportBuffers, Publish]
+
+
+@pytest.mark.parametrize(
+    ("answer", "stays"),
+    [(TransportRefused("streams", "OutOfRange", "no more"), True), (TransportFailed("no answer in time", retryable=True), False)],
+    ids=["refused", "unanswered"],
+)
+def test_a_refused_stream_count_bounds_the_search_an_unanswered_one_does_not(answer: Event, stays: bool) -> None:
+    loop = begun(None, TransportLimits(1, 32), Equipment())
+    request = loop.sample_until(SetTransport)
+    assert isinstance(request, SetTransport) and request.wanted.streams == 8
+    (warning,) = loop.hand_in(answer)
+    assert isinstance(warning, Warn)
+    assert (loop.state.limits.streams_maximum == 4) is stays
+
+
+def test_samples_are_rarer_once_nothing_is_tried() -> None:
+    loop = begun()
+    assert sampling_period_s(loop.state) == PERIOD_S
+    loop.sample(), loop.sample()
+    assert sampling_period_s(loop.state) == REST_PERIOD_S
+    assert machine.summary(loop.state).congestion_control == "cubic"

@@ -1,0 +1,68 @@
+"""What the recorder writes is what the replay's world answers."""
+
+import asyncio
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from fairlead_advisor.decide.model import BufferLimits, History, TransportLimits
+from fairlead_advisor.decide.transfer import TransportSettings
+from fairlead_advisor.errors import ClassifierAnswerError, TransportRefusedError
+from fairlead_advisor.replay.recorder import EventLog, RecordedMover, recorded
+from fairlead_advisor.replay.world import World, read_events
+from fairlead_advisor.steer.effects import BackgroundClassifier, SidecarEffects
+from tests.support.model_mover import PEER, Clock, ModelMover, QuietPath, StillPath, seen
+from tests.support.traces import steady
+
+REFUSED = TransportSettings("htcp", None)
+
+
+async def rehearse(mover: RecordedMover | World, effects: SidecarEffects) -> list[object]:
+    """A few calls of each kind, and what they answered."""
+    assert effects.classifier is not None
+    answers: list[object] = [await mover.stats(), await mover.set_transport(TransportSettings("bbr", 2, 1 << 20))]
+    with pytest.raises(TransportRefusedError) as refused:
+        await mover.set_transport(REFUSED)
+    answers += [refused.value.field, refused.value.reason, str(refused.value)]
+    probed = await effects.probe(PEER, 5.0, None)
+    answers += [list(probed.trace.rtts_ms), probed.counters, effects.monotonic_s(), effects.now()]
+    answers.append(await effects.classifier.classify(steady(), 5.0))
+    with pytest.raises(ClassifierAnswerError, match="not a number"):
+        await effects.classifier.classify(steady(), 10.0)
+    answers.append(list(effects.monitor(PEER).recent(60.0).rtts_ms))
+    return answers
+
+
+def test_a_recorded_call_is_answered_again_as_it_was(tmp_path: Path) -> None:
+    clock = Clock(1e9)
+    mover = ModelMover(clock, buffers=BufferLimits(1 << 20, 1 << 22))
+    set_transport = mover.set_transport
+
+    async def refusing(wanted: TransportSettings) -> TransportSettings:
+        if wanted == REFUSED:
+            raise TransportRefusedError("congestion_control", "Unavailable", "htcp is not offered")
+        return await set_transport(wanted)
+
+    mover.set_transport = refusing  # type: ignore[method-assign]
+
+    async def classify(_trace: object, window_s: float) -> object:
+        if window_s == 10.0:
+            raise ClassifierAnswerError("not a number")
+        return seen("B1-C0")
+
+    effects = SidecarEffects(
+        QuietPath(clock).probe,
+        lambda _peer: StillPath(),
+        lambda: datetime(2026, 1, 1, tzinfo=UTC) + timedelta(seconds=clock.now_s),
+        classifier=BackgroundClassifier(classify, (5.0, 10.0)),  # type: ignore[arg-type]
+        monotonic_s=lambda: clock.now_s,
+        sleep=clock.sleep,
+    )
+    file = tmp_path / "events.jsonl.gz"
+    with EventLog(file, effects) as log:
+        log.start(TransportLimits(1, 8), History(1e9, 2e-6), None, 10.0, effects)
+        original = asyncio.run(rehearse(RecordedMover(mover, log), recorded(effects, log)))
+    world = World(read_events(file))
+    assert asyncio.run(rehearse(world, world.effects())) == original
+    assert world.missing == []
