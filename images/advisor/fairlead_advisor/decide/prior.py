@@ -1,6 +1,6 @@
 """What other people's measurements suggest: worth a few of our own on the path, never a veto.
 
-The one rule: prefer BBR on a lossy path without congestion, since it does not take loss as a sign of congestion [Cardwell 2016].
+The one rule: prefer BBR on a lossy path without congestion, since it does not take loss as a sign of congestion [Cardwell 2016, figure 8].
 Trust in it is low: the transfers over real paths in [AlMobayed 2018, chapter 4] did not control the loss.
 """
 

@@ -1,6 +1,7 @@
-"""Periods in the queueing delay: BBRv1 raises its rate for one RTT in eight [Cardwell 2016], CUBIC's sawtooth takes seconds.
+"""Periods in the queueing delay.
 
-Each frequency is given in hertz and in cycles per base RTT: the second is a property of the algorithm on any path.
+BBRv1 raises its rate for one RTT in eight [Cardwell 2016, "Steady-State Behavior"]; CUBIC's sawtooth takes seconds. Each frequency is
+given in hertz and in cycles per base RTT: the second is a property of the algorithm on any path.
 """
 
 import itertools
