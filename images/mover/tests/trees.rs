@@ -40,7 +40,7 @@ fn holes_stay_holes_and_are_not_sent() {
     File::create(bench.source().join("all-hole")).unwrap().set_len(2 * BLOCK).unwrap();
     bench.write("zeros", &vec![0; 2 * BLOCK as usize]);
     if taken > 10 * BLOCK {
-        support::skip::skip("holes", "the file system of the test has no holes");
+        support::skip("the file system of the test has no holes");
         return;
     }
     // The space that is there would not hold the file without its holes.
@@ -132,7 +132,7 @@ fn a_file_without_permission_is_named() {
     bench.write("d/secret", b"x");
     std::fs::set_permissions(bench.source().join("d/secret"), PermissionsExt::from_mode(0o000)).unwrap();
     if !rustix::process::geteuid().is_root() {
-        support::skip::skip("root", "another user can only be taken on by root");
+        support::skip("another user can only be taken on by root (needs root)");
         return;
     }
     let nobody = 65534;

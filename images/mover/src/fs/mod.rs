@@ -2,6 +2,7 @@
 
 pub(crate) mod block_source;
 pub(crate) mod metadata;
+mod names;
 pub(crate) mod partial;
 pub(crate) mod publish;
 pub(crate) mod readback;

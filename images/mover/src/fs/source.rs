@@ -1,7 +1,5 @@
 //! The source tree: listed once, read beneath its root, watched for change.
 
-mod names;
-
 use std::fs::File;
 use std::io;
 use std::os::fd::OwnedFd;
@@ -20,7 +18,7 @@ use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
 use rustix::fs::{Access, AtFlags, FileType, SeekFrom};
 use rustix::io::Errno;
 
-use self::names::Names;
+use super::names::Names;
 use super::root::{hash_file, Root};
 
 /// Which names of the source take part.

@@ -3,7 +3,7 @@
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use super::skip::skip;
+use super::skip;
 
 /// The receiver's and the sender's namespace; gone when dropped.
 pub(crate) struct Namespaces {
@@ -21,7 +21,7 @@ impl Namespaces {
         let tag = format!("fl{}x{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
         let (receiver, sender) = (format!("{tag}r"), format!("{tag}s"));
         if !ip(&["netns", "add", &receiver]) {
-            skip("root", "network namespaces cannot be made here (needs root and iproute2)");
+            skip("network namespaces cannot be made here (needs root and iproute2)");
             return None;
         }
         let made = Self { receiver, sender };
