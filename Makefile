@@ -133,6 +133,10 @@ test-e2e: python ## The end-to-end suite on the local cluster; KEEP=1 leaves the
 	$(CLUSTER_CLI) up && $(CLUSTER_CLI) images && \
 	FAIRLEAD_E2E_KUBECTL=kubectl $(CLUSTER_CLI) enter -- $(CURDIR)/$(VENV)/pytest -q e2e
 
+.PHONY: repeat
+repeat: python ## Tests again and again, and which failed how often: SUITE=e2e/test_fairness.py COUNT=20 LOOPS=2 (endless loops beside)
+	$(VENV)/python -m fairlead_dev.repeat $(SUITE) --count $(or $(COUNT),20) --loops $(or $(LOOPS),0)
+
 .PHONY: bench-allocation
 bench-allocation: python ## Time the fair-share allocation: build/bench/allocation.json
 	$(VENV)/python -m fairlead_dev.bench.allocation
