@@ -1,4 +1,4 @@
-//! Moves packets between the two devices, each when its link says so.
+//! Moves packets between the two devices, each at the time that its link computes.
 
 use std::io;
 use std::os::fd::AsFd;

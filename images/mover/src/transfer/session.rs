@@ -180,7 +180,7 @@ impl PeerWatch {
                 None
             }
             other => {
-                self.liveness.heard(now);
+                self.liveness.message_received(now);
                 Some(other)
             }
         }

@@ -22,7 +22,7 @@ const PIECE: Duration = Duration::from_millis(4);
 /// Pieces are whole segments of an Ethernet path where the cap allows it, and no larger than a write pays for.
 const SEGMENT_BYTES: u64 = 1448;
 const PIECE_BYTES: u64 = 256 << 10;
-/// Longest sleep before looking at the state again.
+/// Longest sleep before the state is checked again.
 const LOOK: Duration = Duration::from_millis(250);
 /// Slices of one write.
 const SLICES: usize = 64;

@@ -1,4 +1,4 @@
-//! Tells a dead peer from a stalled transfer from a healthy one, and names the cause. Times are durations since any fixed start.
+//! Decides whether the peer is lost, the transfer stalled, or both healthy, and names the cause. Times are durations since any fixed start.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ pub const PATIENCE: Duration = Duration::from_secs(30);
 /// How much longer one operation on the disk may take when no block waits for it: a sync of everything may have much to write.
 const SETTLING: u32 = 10;
 
-/// What this end sees of its disk and its connections; zero where it sees nothing.
+/// This end's state of its disk and its connections; zero where nothing is known.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Evidence {
     /// Time that the oldest operation on this end's disk has been under way.
@@ -29,7 +29,7 @@ pub struct Liveness {
     own: &'static str,
     peer: &'static str,
     patience: Duration,
-    heard: Duration,
+    last_message: Duration,
     progressed: Duration,
     own_progressed: Duration,
     work: u64,
@@ -45,7 +45,7 @@ impl Liveness {
             own,
             peer,
             patience,
-            heard: now,
+            last_message: now,
             progressed: now,
             own_progressed: now,
             work: 0,
@@ -56,13 +56,13 @@ impl Liveness {
     }
 
     /// Any message came.
-    pub fn heard(&mut self, now: Duration) {
-        self.heard = now;
+    pub fn message_received(&mut self, now: Duration) {
+        self.last_message = now;
     }
 
     /// A heartbeat came with the peer's own measure of work and the time its disk has been at one operation.
     pub fn heartbeat(&mut self, now: Duration, work: u64, waiting: bool, disk: Duration) {
-        self.heard = now;
+        self.last_message = now;
         self.peer_waiting = waiting;
         self.peer_disk = disk;
         if work != self.peer_work {
@@ -87,7 +87,7 @@ impl Liveness {
         if waiting || self.peer_waiting {
             self.progressed = now;
         }
-        let silent = now.saturating_sub(self.heard);
+        let silent = now.saturating_sub(self.last_message);
         let idle = now.saturating_sub(self.progressed);
         let own_idle = now.saturating_sub(self.own_progressed);
         if silent <= self.patience && idle <= self.patience && own_idle <= self.patience {
