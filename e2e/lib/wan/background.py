@@ -34,7 +34,7 @@ def flow(link: Link, congestion_control: str, folder: Path) -> Iterator[None]:
             def flowing() -> Connection | None:
                 # Whatever ends the server ends the client.
                 if not client.is_running:
-                    raise LabError(f"iperf3 ended{client.said()}; its server{server.said()}")
+                    raise LabError(f"iperf3 ended{client.log_tail()}; its server{server.log_tail()}")
                 seen = busiest(link.source, link.destination_address, PORT)
                 return seen if seen and seen.acknowledged_bytes >= FLOWING_BYTES else None
 

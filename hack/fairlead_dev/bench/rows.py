@@ -29,7 +29,7 @@ class Goal:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One figure. `value` is None when it could not be had; then `note` says why."""
+    """One figure. `value` is None when it could not be had; then `note` has the reason."""
 
     name: str
     value: float | None
@@ -50,7 +50,7 @@ class Row:
         return figure is not None and self.goal.reached(figure)
 
     def to_json(self) -> dict[str, Any]:
-        """The row as it stands in the file."""
+        """The row's form in the file."""
         row: dict[str, Any] = {"name": self.name, "value": self.value, "unit": self.unit, "reference": self.reference, "ratio": self.ratio}
         if self.goal is not None:
             row |= {"target": str(self.goal), "ok": self.ok}

@@ -1,4 +1,4 @@
-"""kubectl as a library: objects in, objects out, errors with what kubectl said."""
+"""kubectl as a library: objects in, objects out, errors with kubectl's output."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ REQUEST_TIMEOUT_S = 60.0
 
 
 class CommandError(RuntimeError):
-    """A command that ended with an error; `stderr` is what it said."""
+    """A command that ended with an error; `stderr` is its error output."""
 
     def __init__(self, command: Sequence[str], returncode: int, stdout: str, stderr: str) -> None:
         self.command, self.returncode, self.stdout, self.stderr = tuple(command), returncode, stdout, stderr

@@ -11,12 +11,12 @@ from typing import Any
 from fairlead_dev.clients.kubectl import CommandError, Kubectl, run
 
 MOVER_ID = 65532
-"""User and group that movers run as unless a job says otherwise, and that own the local cluster's disks."""
+"""User and group that movers run as unless a job sets another, and that own the local cluster's disks."""
 
 
 @dataclass(frozen=True, slots=True)
 class Disk:
-    """A directory on a node that stands for a disk; `path` is as the node sees it."""
+    """A directory on a node, used as a disk; `path` is as the node sees it."""
 
     node: str
     name: str
@@ -79,7 +79,7 @@ class LocalCluster:
 
 
 def bytes_carried(stats: dict[str, Any], source: str, destination: str) -> int:
-    """What the emulator's statistics say of one direction. Raises KeyError where they are not about these two nodes."""
+    """Bytes delivered in one direction, by the emulator's statistics. Raises KeyError where they are not about these two nodes."""
     ends = {end: str(stats[end]["namespace"]) for end in ("a", "b")}
     for one, other in ("ab", "ba"):
         if ends[one].endswith(source) and ends[other].endswith(destination):

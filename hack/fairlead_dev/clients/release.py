@@ -7,7 +7,7 @@ from pathlib import Path
 RELEASE = "fairlead"
 RELEASE_NAMESPACE = "fairlead-system"
 DEMO_NAMESPACE = "demo"
-"""The namespace that may use the host network unless an installation says otherwise."""
+"""The namespace that may use the host network unless an installation sets another."""
 PARTS = ("operator", "mover", "advisor")
 OPERATOR_NODE = "mgmt"
 """The local cluster's node for the operator."""

@@ -166,7 +166,7 @@ class Cleanup:
             time.sleep(0.05)
 
     def _strangers(self) -> list[str]:
-        """Processes that someone else runs in our networks, such as a shell from `enter`: they are told, not killed."""
+        """Processes that someone else runs in our networks, such as a shell from `enter`: they are named in a message, not killed."""
         ours = {}
         for name in network.existing():
             with suppress(OSError):

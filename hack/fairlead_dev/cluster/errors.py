@@ -9,7 +9,7 @@ from fairlead_dev.errors import DevError
 
 
 class ClusterError(DevError):
-    """Something went wrong; the text says what and, where known, what to do about it."""
+    """Something went wrong; the message has the cause and, where known, the remedy."""
 
 
 class CommandFailedError(ClusterError):

@@ -75,7 +75,7 @@ def follow(site: Site, steps: Steps) -> tuple[Object, ReceiverVerdict | None]:
         KubectlWatch(site.kubectl, "pods", "-l", "fairlead.io/role=receiver", namespace=NAMESPACE) as pods,
     ):
         job = show_until_ended(site, steps, jobs)
-        # The two watches are not in step: the verdict that the job's status tells of may still be on its way.
+        # The two watches are not in step: the verdict behind the job's status may still be on its way.
         deadline_s = steps.elapsed_s + VERDICT_TIMEOUT_S
         while True:
             verdict = receiver_verdict(change.object for change in pods.changes())
@@ -111,7 +111,7 @@ def show_until_ended(site: Site, steps: Steps, jobs: KubectlWatch) -> Object:
 
 
 def show_job(site: Site, job: Object) -> None:
-    """The job as a user would look at it."""
+    """Prints the job as kubectl shows it."""
     print("\n$ kubectl get tj -n demo -o wide")
     print(site.kubectl.run("get", "transferjobs", "-o", "wide", namespace=NAMESPACE).rstrip())
     print(f"\n$ kubectl describe tj {JOB} -n demo     (its conditions and events)")

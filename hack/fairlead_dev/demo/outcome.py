@@ -11,7 +11,7 @@ from fairlead_dev.clients.kubectl import CommandError, Kubectl, Object
 
 
 class DemoError(RuntimeError):
-    """The demo did not do what it set out to do; the message says what, and what to do about it."""
+    """The demo did not do what it set out to do; the message has the cause and the remedy."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,14 +74,14 @@ def conditions_table(job: Object) -> str:
 
 
 def job_seconds(job: Object) -> float:
-    """From the job's first attempt to its completion, in seconds, as the status tells it."""
+    """From the job's first attempt to its completion, in seconds, by the status."""
     status = job["status"]
     start, end = (datetime.fromisoformat(status[key]) for key in ("startTime", "completionTime"))
     return (end - start).total_seconds()
 
 
 def goodput_mbps(verdict: ReceiverVerdict) -> float:
-    """Payload bits per second of the bulk phase, in Mb/s. Raises DemoError where the verdict does not tell it."""
+    """Payload bits per second of the bulk phase, in Mb/s. Raises DemoError where the verdict lacks it."""
     if verdict.bulk_seconds <= 0:
         raise DemoError("the receiver's verdict has no bulk phase, so there is no goodput to report; was there nothing to move?")
     return verdict.bytes_total * 8 / verdict.bulk_seconds / 1e6

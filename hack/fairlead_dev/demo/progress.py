@@ -23,7 +23,7 @@ class LinkSample:
 
 
 def link_rate_mbps(before: LinkSample, now: LinkSample) -> float | None:
-    """The mean rate between two samples in Mb/s; None where they do not tell one."""
+    """The mean rate between two samples in Mb/s; None where they give none."""
     seconds = now.at_s - before.at_s
     if seconds <= 0 or now.bytes_carried < before.bytes_carried:
         return None

@@ -1,4 +1,4 @@
-"""Writes everything that is made from the resource models; with `--check`, says what is out of date instead and exits 1."""
+"""Writes everything that is made from the resource models; with `--check`, prints what is out of date instead and exits 1."""
 
 from __future__ import annotations
 

@@ -154,7 +154,7 @@ def _column(column: Column) -> dict[str, Any]:
 
 
 class _Plain(yaml.SafeDumper):
-    """Repeats what occurs twice: not every reader of a CRD knows YAML's aliases."""
+    """Repeats what occurs twice: not every reader of a CRD understands YAML's aliases."""
 
     def ignore_aliases(self, data: object) -> bool:
         return True

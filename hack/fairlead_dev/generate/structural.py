@@ -11,7 +11,7 @@ Json = dict[str, Any]
 
 
 def structural_schema(model: type[BaseModel], *, defaults: bool) -> Json:
-    """The schema of `model` without references, nulls or titles; `defaults` says whether the API server shall fill fields in."""
+    """The schema of `model` without references, nulls or titles; with `defaults` the API server fills fields in."""
     schema = model.model_json_schema(by_alias=True, mode="validation")
     return _convert(schema, schema.get("$defs", {}), defaults=defaults)
 
@@ -25,7 +25,7 @@ def _convert(node: Json, definitions: Json, *, defaults: bool) -> Json:
         if key == "properties":
             converted[key] = {name: _convert(child, definitions, defaults=defaults) for name, child in value.items()}
         elif key == "additionalProperties":
-            # A map's values have a schema; a plain `false` only says what the API server does anyway.
+            # A map's values have a schema; a plain `false` only states the API server's default.
             if isinstance(value, dict):
                 converted[key] = _convert(value, definitions, defaults=defaults)
         elif key == "items":
@@ -45,7 +45,7 @@ def _convert(node: Json, definitions: Json, *, defaults: bool) -> Json:
 
 
 def _resolve(node: Json, definitions: Json) -> Json:
-    """`node` with its reference inlined and its null alternative dropped; what the node itself says wins over what it refers to."""
+    """`node` with its reference inlined and its null alternative dropped; the node's own keys win over those of the reference."""
     own = {key: value for key, value in node.items() if key not in ("$ref", "anyOf", "allOf")}
     alternatives = [part for part in [*node.get("anyOf", []), *node.get("allOf", [])] if part.get("type") != "null"]
     if "$ref" in node:

@@ -17,7 +17,7 @@ from pathlib import Path
 from fairlead_dev.errors import LabError, LimitError
 
 LOOK_S = 0.02
-"""Time between two looks at a process's peak of memory; the kernel forgets it when the process ends."""
+"""Time between two readings of a process's peak of memory; the kernel forgets it when the process ends."""
 GRACE_S = 5.0
 LOG_TAIL_CHARS = 800
 
@@ -31,7 +31,7 @@ class ProcessUsage:
     cpu_s: float
     """User and system time of the process and of the children it waited for."""
     peak_rss_bytes: int
-    """VmHWM at the last look."""
+    """VmHWM at the last reading."""
 
 
 class Process:
@@ -101,14 +101,14 @@ class Process:
             if select.select([self._pidfd], [], [], LOOK_S)[0]:
                 self._reap()
             elif time.monotonic() > deadline_s:
-                raise LimitError(f"`{self.shown}` did not end within {limit_s:.0f} s{self.said()}")
+                raise LimitError(f"`{self.shown}` did not end within {limit_s:.0f} s{self.log_tail()}")
         return self._usage
 
     def succeed(self, limit_s: float, *, beside: Sequence[Process] = ()) -> ProcessUsage:
         """Waits for its end and raises LabError unless that was a success."""
         usage = self.wait(limit_s, beside=beside)
         if usage.exit_code != 0:
-            raise LabError(f"`{self.shown}` ended with {usage.exit_code}{self.said()}")
+            raise LabError(f"`{self.shown}` ended with {usage.exit_code}{self.log_tail()}")
         return usage
 
     def signal(self, number: int) -> None:
@@ -135,7 +135,7 @@ class Process:
         """The command, short enough for a message."""
         return " ".join(Path(self.args[0]).name if n == 0 else arg for n, arg in enumerate(self.args))[:200]
 
-    def said(self) -> str:
+    def log_tail(self) -> str:
         """The end of its log, for a message."""
         text = self.log.read_text(errors="replace").strip()
         return f":\n{text[-LOG_TAIL_CHARS:]}" if text else ""

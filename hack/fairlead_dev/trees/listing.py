@@ -56,7 +56,7 @@ def parse_listing(output: bytes) -> Listing:
     fields = output.split(b"\0")
     if fields[-2:] != [b"END", b""]:
         raise ListingError("the listing has no end mark: the command that made it was cut short")
-    # A name's record is two fields, so the heading can stand only where a pair would begin; a link's target may read the same.
+    # A name's record is two fields, so the heading can only be where a pair would begin; a link's target may read the same.
     middle = next((at for at in range(0, len(fields), 2) if fields[at] == b"CHECKSUMS"), None)
     if middle is None:
         raise ListingError("the listing has no checksums: the command that made it was cut short")

@@ -48,7 +48,7 @@ def emulating(command: Sequence[str], log: Path) -> Iterator[Process]:
     with running(Process(command, log=log)) as process:
         wait_until(lambda: "ready" in log.read_text() or not process.is_running, "the emulated path", START_LIMIT_S)
         if not process.is_running:
-            raise LabError(f"the emulator ended{process.said()}")
+            raise LabError(f"the emulator ended{process.log_tail()}")
         yield process
 
 

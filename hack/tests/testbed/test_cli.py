@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from fairlead_dev.testbed.cli import main
+from fairlead_dev.testbed.__main__ import main
 
 
 def test_scenarios_are_listed(capsys: pytest.CaptureFixture[str]) -> None:

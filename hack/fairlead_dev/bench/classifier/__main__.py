@@ -133,7 +133,7 @@ def show(values: dict[str, float | None], points: list[product.Point]) -> None:
 
 
 def show_baselines(results: list[baselines.BaselineResult]) -> None:
-    """Prints the paper's classifiers, as measured here and as told there."""
+    """Prints the paper's classifiers, as measured here and as published."""
     names = sorted({(result.probing, result.classifier) for result in results}, reverse=True)
     print(f"\n{'accuracy, 5-fold by recording':30}" + "".join(f"{seconds:>7}s" for seconds in baselines.WINDOWS_S))
     for probing, classifier in names:

@@ -11,7 +11,7 @@ from fairlead_advisor.models.answer import CLASSES
 from fairlead_advisor.train.data import DatasetRun
 
 # The paper sends ten requests within 9 ms of every second and takes their mean. They meet one and the same queue, so that here the mean of
-# what was sent within this time of the second stands for it.
+# what was sent within this time of the second is taken for it.
 _BURST_S = 0.025
 _LONGEST_HOLD = 0.2
 

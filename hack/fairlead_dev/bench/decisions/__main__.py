@@ -46,8 +46,7 @@ from fairlead_dev.bench.decisions.paper.classifier import save_training, trainin
 from fairlead_dev.bench.rows import write
 from fairlead_dev.checkout import CHECKOUT
 from fairlead_dev.errors import CommandUsageError, LabError
-from fairlead_dev.testbed.cli import DATASETS
-from fairlead_dev.testbed.dataset.specification import Specification
+from fairlead_dev.testbed.dataset.specification import DATASETS, Specification
 from fairlead_dev.testbed.lab.namespaces import remove_abandoned
 from fairlead_dev.testbed.runs.batch import RUNS, BatchRules, BatchState, generate, is_recorded
 from fairlead_dev.testbed.runs.packing import Budget, estimate_s

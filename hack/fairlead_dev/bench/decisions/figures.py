@@ -14,12 +14,12 @@ from fairlead_dev.bench.decisions.outcomes import CellOutcome
 from fairlead_dev.bench.decisions.timeline import adaptations_s, needless_switches, right_share
 
 PAPERS_OWN_CLASSES = ("B0-C1", "B1-C0")
-"""One flow of CUBIC, one of BBR: where the paper tells Jain's index (0.99 and 0.96)."""
+"""One flow of CUBIC, one of BBR: where the paper gives Jain's index (0.99 and 0.96)."""
 _LEAST_GOODPUT_BPS = 1000.0
-"""Below it a ratio says nothing: a run that carried as good as nothing counts as this much."""
+"""A lower rate counts as this one: a ratio to next to nothing has no meaning."""
 _TEN_MINUTES_S = 600.0
 DOUBTFUL = 0.15
-"""What is this far from the oracle's, to either side, says more of these few runs than of the choice."""
+"""What is this far from the oracle's, to either side, is more likely chance in these few runs than the choice."""
 _T = TypeVar("_T")
 
 
@@ -90,12 +90,12 @@ def _middle(runs: Sequence[CellOutcome]) -> CellOutcome:
 
 
 def doubtful(runs: Iterable[CellOutcome]) -> frozenset[tuple[str, str]]:
-    """Path and background of the cells where ours is far above or below the oracle's: they want a median, or one of more runs."""
+    """Path and background of the cells where ours is far above or below the oracle's: they need a median, or one of more runs."""
     return frozenset((group.path_id, group.background) for group in groups(runs) if abs(group.vs_oracle(Policy.OURS) - 1) > DOUBTFUL)
 
 
 def figures(outcomes: Sequence[CellOutcome], policy: Policy) -> dict[str, float | None]:
-    """Every figure of one policy, by its name; None where no run says anything about it."""
+    """Every figure of one policy, by its name; None where no run measures it."""
     complete = groups(outcomes)
     with_bbr = [group for group in complete if group.background in BBR_CLASSES]
     shared = [group for group in complete if group.oracle.flows_bps]

@@ -1,4 +1,4 @@
-"""How well the sidecar's listening tells BBR beside own data: replayed over the probes of the runs with a fixed choice.
+"""How well loaded classification recognises BBR beside own data: replayed over the probes of the runs with a fixed choice.
 
 No run is needed for it: every run's own probe has sampled the loaded path, at twice the rate of the sidecar's.
 """
@@ -36,7 +36,7 @@ Classify = Callable[[Trace, float], Background]
 
 @dataclass(frozen=True, slots=True)
 class Heard:
-    """What would have been told beside one run: s after the first byte, against a wrong answer and against the right one; None never."""
+    """When it would have found BBR beside one run, in s after the first byte: against a wrong answer and the right one; None never."""
 
     control: str
     right: str
@@ -80,7 +80,7 @@ def _answers(trace: Trace, first_data_s: float, until_s: float, classify: Classi
     end_s = first_data_s + SETTLE_S + WINDOW_S
     while end_s + UNANSWERED_S <= until_s:
         answer = None
-        # Where too few requests were answered the sidecar hears nothing either.
+        # Where too few requests were answered the sidecar classifies nothing either.
         with contextlib.suppress(TraceError):
             answer = classify(_window(sampled, end_s), WINDOW_S)
         answers.append((end_s + UNANSWERED_S - first_data_s, answer))

@@ -67,7 +67,7 @@ def right_choice(background: str) -> str:
 
 
 def policies_with(background: str) -> tuple[Policy, ...]:
-    """Whom a background is measured with. Where nobody else is, the wrong fixed choice harms nobody, and says nothing of any figure."""
+    """Whom a background is measured with. Where nobody else is, the wrong fixed choice harms nobody, and is no measure of any figure."""
     return tuple(policy for policy in Policy if background != BackgroundClass.NONE or policy is not Policy.BBR)
 
 
@@ -86,7 +86,7 @@ CHANGING = (
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One run. `fingerprint` tells programs and models apart, so that a result of other ones is not taken for this one's."""
+    """One run. `fingerprint` identifies programs and models, so that a result of other ones is not taken for this one's."""
 
     path_id: str
     path: Path

@@ -1,4 +1,4 @@
-"""What counters say about shares: pure functions. Rates are bits per second, times seconds of one clock."""
+"""Shares from counters: pure functions. Rates are bits per second, times seconds of one clock."""
 
 from __future__ import annotations
 
@@ -96,4 +96,4 @@ def cap_errors(series: Series, writes: Sequence[Write], begin_s: float, end_s: f
 SETTLED_S = 2.0
 """From a cap's decision until it counts."""
 LEAST_S = 5.0
-"""Less time under one cap says little about it."""
+"""Less time under one cap is too short to measure it."""

@@ -123,7 +123,7 @@ def managed(mover: MoverProgram, scratch: Path, timeline: Sequence[Event], end_s
 
 
 class _Managed:
-    """The timeline, the looks at movers, the rounds and the projection of caps, each when it is due."""
+    """The timeline, the readings of movers, the rounds and the projection of caps, each when it is due."""
 
     def __init__(self, made: BenchPhase, record: Record, timeline: Sequence[Event], end_s: float) -> None:
         self._phase, self._record, self._end_s = made, record, end_s
@@ -224,7 +224,7 @@ def changes(mover: MoverProgram, scratch: Path, seconds: float) -> Record:
         )
         record = Record(time.monotonic())
         caps = dict.fromkeys(LATENCY_JOBS, LOW_BPS)
-        # Random, so that no rhythm of the mover's looks at the file can be met.
+        # Random, so that the changes are in no fixed phase with the mover's reading of the file.
         due = {name: record.began_s + CHANGE_S + chance.random() for name in LATENCY_JOBS}
         projections: list[tuple[float, str]] = []
         end_s = record.began_s + seconds

@@ -72,7 +72,7 @@ def _steady_rows(record: Record, spans: Sequence[Interval]) -> list[Row]:
 def _convergence_row(record: Record, spans: Sequence[Interval]) -> Row:
     took: dict[str, float | None] = {}
     for span in spans[1:]:
-        # What a disk gives comes in whole blocks: a second of it says nothing.
+        # What a disk gives comes in whole blocks: one second of it is no rate.
         due = {name: bps for name, bps in due_bps(span.jobs, span.weights).items() if BY_NAME[name].disk_bps is None}
         found = convergence_s(record.jobs, due, record.began_s + span.begin_s, record.began_s + span.end_s)
         took[span.event] = None if found is None else round(found, 2)

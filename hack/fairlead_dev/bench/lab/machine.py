@@ -43,7 +43,7 @@ def missing(programs: Iterable[str]) -> list[str]:
 
 
 def install(programs: Iterable[str]) -> str | None:
-    """Installs what is missing by apt; returns why that could not be done, if so. Whoever needs a program looks again."""
+    """Installs what is missing by apt; returns why that could not be done, if so. `need` checks again."""
     packages = sorted({PACKAGES[program] for program in missing(programs)})
     if not packages:
         return None
@@ -82,7 +82,7 @@ def need_root() -> None:
 
 
 def version_of(command: list[str]) -> str:
-    """The first number with dots that a program says about itself."""
+    """The first number with dots in a program's output."""
     found = re.search(r"\d+(?:\.\d+)+\S*", run(command))
     return found.group(0) if found else "unknown"
 

@@ -1,4 +1,4 @@
-"""What counters of an interface say about rates. Pure functions."""
+"""Rates from the counters of an interface. Pure functions."""
 
 from __future__ import annotations
 

@@ -29,8 +29,8 @@ class MoverLab:
         """One of two sizes."""
         return quick if self.quick else full
 
-    def say(self, text: str) -> None:
-        """Tells whoever watches what has been measured."""
+    def report(self, text: str) -> None:
+        """Prints what has been measured."""
         print(f"    {text}", flush=True)
 
 

@@ -75,7 +75,7 @@ def measure(bench: MoverLab) -> list[Row]:
             wait_s = instants.uniform(0, 2 * mean_s)
             _killed(bench, net, tree, destination, tally, overhead=overhead, wait_s=wait_s, receiver=instants.random() < 0.5)
             if tally.kills % 10 == 0:
-                bench.say(f"{tally.kills} kills")
+                bench.report(f"{tally.kills} kills")
         ends = _undisturbed(bench, net, tree, destination)
         tally.files += 1
         tally.received_in_vain += int(ends.verdict["bytes_resent"])
@@ -141,8 +141,8 @@ def _killed(
         victim.signal(signal.SIGKILL)
         usage = other.wait(ATTEMPT_LIMIT_S)
         if usage.exit_code not in (0, 1):
-            raise LabError(f"the end that was not killed ended with {usage.exit_code}{other.said()}")
-        # A receiver that was killed after its last rename has nobody to tell.
+            raise LabError(f"the end that was not killed ended with {usage.exit_code}{other.log_tail()}")
+        # A receiver that was killed after its last rename has no sender left to report to.
         arrived = usage.exit_code == 0 or ((destination / "big").exists() and not any(destination.glob(".fairlead-*")))
         if arrived:
             tally.received_in_vain += transfer.resent_bytes()

@@ -18,7 +18,7 @@ from fairlead_dev.cluster.machine import shell
 from fairlead_dev.cluster.machine.progress import BuildProgress
 
 NAMESPACE = "k8s.io"
-"""The containerd namespace that the kubelet looks into."""
+"""The containerd namespace that the kubelet uses."""
 
 _CONFIGURATION = """version = 3
 root = "{root}"

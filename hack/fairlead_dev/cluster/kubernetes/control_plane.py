@@ -17,7 +17,7 @@ _ETCD = "http://127.0.0.1"
 
 
 class ControlPlane:
-    """Starts the control plane and speaks to its API."""
+    """Starts the control plane and calls its API."""
 
     def __init__(self, paths: Layout) -> None:
         self._paths = paths

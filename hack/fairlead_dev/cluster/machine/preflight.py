@@ -1,4 +1,4 @@
-"""What the machine lacks, found and said before anything is started."""
+"""What the machine lacks, found and reported before anything is started."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def packages_of(lacks: Iterable[Lack]) -> list[str]:
 
 
 def find_lacks(layout: Layout, *, cold: bool) -> list[Lack]:
-    """Look at this machine; `cold` says that programs must still be compiled."""
+    """Checks this machine; with `cold` programs must still be compiled."""
     if os.geteuid() != 0:
         # Without root the kernel's features cannot be tried out, so the rest would be guesses.
         return [Lack("root", remedy="run this as root (sudo hack/cluster/cluster …)"), *_tool_lacks(), *_resource_lacks(layout, cold=cold)]

@@ -16,7 +16,7 @@ WORTH_EXPECTING_S = 5.0
 
 
 def duration(seconds: float) -> str:
-    """A length of time as a person says it: `0.4 s`, `12 s`, `3 min 05 s`."""
+    """A length of time for people: `0.4 s`, `12 s`, `3 min 05 s`."""
     if seconds < 10:
         return f"{seconds:.1f} s"
     if seconds < 60:

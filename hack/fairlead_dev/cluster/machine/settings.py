@@ -56,7 +56,7 @@ class MachineSettings:
         self._sysctls = sysctls
 
     def apply(self) -> None:
-        """Remember and change; a record left by a killed run is kept, since it knows the values from before that run."""
+        """Remember and change; a record left by a killed run is kept, since it has the values from before that run."""
         current = self._current([*AT_LEAST, *KUBELET_SETS, ALLOWED_CONGESTION_CONTROLS])
         available = self._current(["net.ipv4.tcp_available_congestion_control"])
         changes = wanted_changes(current, " ".join(available.values()))

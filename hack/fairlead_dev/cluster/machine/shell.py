@@ -1,4 +1,4 @@
-"""Running other programs, with failures that say what was run and what it answered."""
+"""Running other programs, with failures whose message has the command and its output."""
 
 from __future__ import annotations
 

@@ -72,7 +72,7 @@ class Site(Protocol):
         ...
 
     def link_sample(self) -> LinkSample | None:
-        """What the link has carried so far, where that can be told."""
+        """What the link has carried so far, where it is counted."""
         ...
 
 

@@ -25,8 +25,7 @@ from fairlead_advisor.probe.socket import received_at_ns
 from fairlead_advisor.probe.trace import Trace, write_trace
 from fairlead_advisor.probe.wire import DATAGRAM_BYTES
 from fairlead_dev.netlab.namespaces import inside
-from fairlead_dev.testbed.agents.channel import await_start, receive_plan, report
-from fairlead_dev.testbed.agents.timing import quantiles
+from fairlead_dev.testbed.agents.channel import await_start, quantiles, receive_plan, report
 from fairlead_dev.testbed.lab.kernel import SO_RCVBUFFORCE, SO_TIMESTAMPNS, UDP_SEGMENT
 from fairlead_dev.testbed.scenario.model import BURST_PACKET_BYTES, BURST_PAYLOAD_BYTES, Burst
 

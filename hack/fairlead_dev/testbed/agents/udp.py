@@ -1,4 +1,4 @@
-"""UDP at a constant rate, for as long as the pattern says."""
+"""UDP at a constant rate, during the pattern's on phases."""
 
 from __future__ import annotations
 

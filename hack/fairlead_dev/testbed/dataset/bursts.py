@@ -11,7 +11,7 @@ ACTIVE_S = 10.0
 """A recording is cycles of both, passive first."""
 
 TRAINS_S = (0.2, 0.6, 1.0)
-"""Into the active part. All packets of a train are handed on at once, stand in the queue side by side, and leave it at the path's rate."""
+"""Into the active part. All packets of a train are handed on at once, are in the queue side by side, and leave it at the path's rate."""
 TRAIN_PACKETS = 40
 PUSHES_S = ((1.5, 1.0), (3.75, 0.25), (5.5, 1.0), (7.75, 0.25))
 """When, and at which share of the path's rate. A push lasts one round trip: a flow answers a loss a round trip later, so that it is made to

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from array import array
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from fairlead_advisor.probe.trace import read_trace
+from fairlead_advisor.probe.trace import Trace, read_trace, write_trace
 from fairlead_dev.errors import CommandUsageError
-from fairlead_dev.testbed.data import BURST_PACKETS_FILE, BurstPackets, RawTrace, write_burst_packets, write_runs, write_split
+from fairlead_dev.testbed.data import BURST_PACKETS_FILE, BurstPackets, RawTrace, read_split, write_burst_packets, write_runs, write_split
 from fairlead_dev.testbed.dataset.card import card
 from fairlead_dev.testbed.dataset.classes import Split
 from fairlead_dev.testbed.dataset.plan import PlannedRun
@@ -131,3 +132,14 @@ def _described(run: PlannedRun, manifest: dict[str, Any]) -> dict[str, Any]:
 
 def _common(values: list[dict[str, Any]]) -> dict[str, list[Any]]:
     return {key: sorted({value[key] for value in values}, key=str) for key in values[0]}
+
+
+def export_traces(dataset: Path, split: str, output: Path) -> int:
+    """Write the traces of `split` to `output`, one CSV file per run, and return how many."""
+    output.mkdir(parents=True, exist_ok=True)
+    count = 0
+    for recording in read_split(dataset, split):
+        trace = Trace(array("d", recording.send_times_s), array("d", recording.rtts_ms))
+        write_trace(output / f"{recording.name}.csv", trace)
+        count += 1
+    return count

@@ -19,7 +19,7 @@ from fairlead_dev.testbed.scenario.model import Scenario, ScenarioProbe
 
 @dataclass(frozen=True, slots=True)
 class PlannedRun:
-    """One recording. `seed_name` tells recordings of the same path and class apart."""
+    """One recording. `seed_name` identifies a recording among those of its path and class."""
 
     path_id: str
     background: BackgroundClass

@@ -1,4 +1,4 @@
-"""The file that says how large a data set is to be and what it is drawn from."""
+"""The file with the size of a data set and what it is drawn from."""
 
 from __future__ import annotations
 
@@ -6,8 +6,12 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from fairlead_dev.checkout import WAN_DATA
 from fairlead_dev.testbed.dataset.classes import SIDES, BackgroundClass, TrafficKind
 from fairlead_dev.testbed.scenario.model import Path, Positive
+
+DATASETS = WAN_DATA / "datasets"
+"""Where the specifications are, and beside them the data sets that come with the repository."""
 
 
 class _Part(BaseModel):

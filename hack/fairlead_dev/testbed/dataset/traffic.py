@@ -64,7 +64,7 @@ def _counts(sides: int, kind: TrafficKind, most_per_side: int, generator: random
         counts = [many, generator.choice((1, many))]
         generator.shuffle(counts)
         return tuple(counts)
-    # One source is one flow by the class's name: two CUBIC flows of one source look like C1-C1.
+    # One source is one flow by the class's name: two CUBIC flows of one source are the same as C1-C1.
     if sides < 2 or most_per_side == 1 or generator.random() < 0.5:
         return (1,) * sides
     choices = [(one, other) for one in range(1, most_per_side + 1) for other in range(1, most_per_side + 1) if one + other > 2]

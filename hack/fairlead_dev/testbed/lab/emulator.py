@@ -66,7 +66,7 @@ class Emulator:
         return await self._ask("stats")
 
     async def measure_lateness(self) -> None:
-        """Forget how late packets were until now: slow start may be stormy, and nobody looks at it."""
+        """Forget how late packets were until now: slow start comes in bursts, and is not measured."""
         await self._ask("measure")
 
     async def _ask(self, command: str) -> dict[str, Any]:

@@ -89,7 +89,7 @@ def is_recorded(run: Recordable, folder: Path, *, disturbed_too: bool = False) -
 
 
 Recorder = Callable[[Recordable, Path, int], Coroutine[Any, Any, QualityVerdict]]
-"""Records a run into a folder; the number tells runs under way apart. LabError if it could not be run to its end."""
+"""Records a run into a folder; the number identifies a run among those under way. LabError if it could not be run to its end."""
 
 
 def recorder(bench: RecordingLab) -> Recorder:

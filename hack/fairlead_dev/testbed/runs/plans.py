@@ -1,4 +1,4 @@
-"""What the agents of a run are told: one place, for recordings and for whoever else runs traffic over the test bed."""
+"""The plans of a run's agents, for recordings and for the benches that run traffic over the test bed."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Priorities:
 
 
 def idle_before_ns(scenario: Scenario) -> int:
-    """How long before the recording the look at the idle path begins: itself, its last reply and the warm-up."""
+    """How long before the recording the idle path is probed first: the probing itself, its last reply and the warm-up."""
     return int(IDLE_S * 1e9) + int(scenario.path.rtt_ms * 1e6) + int(scenario.warm_up_s * 1e9)
 
 

@@ -1,4 +1,4 @@
-"""The processes of a run: agents, which are told what to do and report at their end, and programs under test."""
+"""The processes of a run: agents, which get a plan and report at their end, and programs under test."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Processes:
         self._agents: list[asyncio.subprocess.Process] = []
 
     async def start_agent(self, name: str, module: str, plan: Mapping[str, Any]) -> None:
-        """Start a module that speaks as the test bed's agents do (`fairlead_dev.testbed.agents.channel`), and wait until it is ready."""
+        """Start a module with the protocol of the test bed's agents (`fairlead_dev.testbed.agents.channel`), and wait until it is ready."""
         process = await self._start(name, [sys.executable, "-m", module], asyncio.subprocess.PIPE)
         assert process.stdin is not None
         self._agents.append(process)
@@ -35,7 +35,7 @@ class Processes:
             raise LabError(f"{name} did not start: {self.last_words(name)}")
 
     def release(self, start_ns: int) -> None:
-        """Tell all agents when the recording starts, on the monotonic clock."""
+        """Send all agents the time at which the recording starts, on the monotonic clock."""
         for process in self._agents:
             assert process.stdin is not None
             process.stdin.write(f"{start_ns}\n".encode())

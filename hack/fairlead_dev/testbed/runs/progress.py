@@ -14,7 +14,7 @@ _BAR_CELLS = 24
 
 
 def duration(seconds: float) -> str:
-    """A length of time as a person says it: `45 s`, `12 min`, `1 h 05 min`."""
+    """A length of time for people: `45 s`, `12 min`, `1 h 05 min`."""
     if seconds < 60:
         return f"{seconds:.0f} s"
     minutes = round(seconds / 60)

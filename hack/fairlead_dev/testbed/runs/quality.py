@@ -34,7 +34,7 @@ class QualityLimits:
 
 @dataclass(frozen=True, slots=True)
 class QualityVerdict:
-    """`faults` says, for a person, what was wrong; a run without any is good."""
+    """`faults` are sentences about what was wrong; a run without any is good."""
 
     faults: tuple[str, ...]
 
@@ -47,7 +47,7 @@ class QualityVerdict:
 def judge(
     scenario: Scenario, emulator: Mapping[str, Any], probe: Mapping[str, Any], flows: list[Mapping[str, Any]], limits: QualityLimits
 ) -> QualityVerdict:
-    """The verdict on a run from what its three parts reported (as they stand in its manifest)."""
+    """The verdict on a run from what its three parts reported (in the form of its manifest)."""
     faults = [
         *_emulator_faults(scenario, emulator, limits),
         *_probe_faults(scenario, probe, limits),

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from fairlead_dev.errors import CommandUsageError
-from fairlead_dev.testbed.agents.timing import quantiles
+from fairlead_dev.testbed.agents.channel import quantiles
 from fairlead_dev.testbed.lab import emulator as emulators
 from fairlead_dev.testbed.lab.emulator import Emulator
 from fairlead_dev.testbed.lab.kernel import offered_congestion_controls
@@ -48,7 +48,7 @@ class RecordingLab:
 
 
 def scenario_digest(scenario: Scenario) -> str:
-    """Tells scenarios apart by what would be run; the description does not count."""
+    """Identifies a scenario by what would be run; the description does not count."""
     content = scenario.model_dump(mode="json", exclude={"description"})
     if not scenario.probe.bursts:
         # Recordings from before there were bursts stay what they are.
@@ -64,7 +64,7 @@ def length_s(scenario: Scenario) -> float:
 async def record(scenario: Scenario, folder: Path, bench: RecordingLab, number: int) -> QualityVerdict:
     """Run `scenario` and put its folder in place, whole or not at all, whatever the verdict.
 
-    `number` tells the runs of this process that are under way apart. Raises LabError if it could not be run to its end, UsageError if it
+    `number` identifies the run among those under way. Raises LabError if it could not be run to its end, UsageError if it
     never can be here.
     """
     return await leave_folder(scenario, folder, lambda work: _run(scenario, work, bench, number))
@@ -166,7 +166,7 @@ def _versions(program: Path) -> Mapping[str, str]:
 
 
 async def _watch_queue(emulator: Emulator, start_ns: int, scenario: Scenario, file: Path) -> dict[str, Any]:
-    """Write the queues' depths to `file` and return what the manifest says of them."""
+    """Write the queues' depths to `file` and return their summary for the manifest."""
     depths: dict[str, list[float]] = {"forward_bytes": [], "reverse_bytes": []}
     rows = ["time_s,forward_queue_bytes,reverse_queue_bytes,forward_dropped_packets,reverse_dropped_packets"]
     ticks = int((scenario.warm_up_s + scenario.duration_s) / QUEUE_INTERVAL_S)

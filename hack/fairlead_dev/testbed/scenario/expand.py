@@ -12,7 +12,7 @@ from fairlead_dev.testbed.scenario.model import OnOff, Scenario, TrafficFlow
 
 @dataclass(frozen=True, slots=True)
 class SingleFlow:
-    """One of a flow's `count`. `number` tells flows of a run apart; times count from the start of the recording."""
+    """One of a flow's `count`. `number` identifies the flow in its run; times count from the start of the recording."""
 
     number: int
     name: str

@@ -172,7 +172,7 @@ class Scenario(_Part):
         return self
 
     def flow_times_s(self, flow: TrafficFlow) -> tuple[float, float]:
-        """When `flow` starts and stops: with the warm-up and the run unless it says otherwise."""
+        """When `flow` starts and stops: by default with the warm-up and the run."""
         return (
             -self.warm_up_s if flow.start_s is None else flow.start_s,
             self.duration_s if flow.stop_s is None else flow.stop_s,

@@ -31,7 +31,7 @@ class Comparison:
 
 
 def compare(scenario: Scenario, manifest: Mapping[str, Any]) -> list[Comparison]:
-    """What theory says about `scenario` beside what its run showed. Which quantities depends on the traffic."""
+    """What theory predicts for `scenario` beside what its run showed. Which quantities depends on the traffic."""
     idle_ms = manifest["probe"]["idle"]["rtt_ms"]["p50"]
     found = [Comparison(scenario.name, "idle RTT", "ms", scenario.path.rtt_ms, idle_ms, 1.5)]
     protocols = {flow.protocol for flow in scenario.flows}

@@ -22,8 +22,7 @@ from fairlead_dev.bench.decisions.matrix import (
     right_choice,
 )
 from fairlead_dev.errors import CommandUsageError
-from fairlead_dev.testbed.cli import DATASETS
-from fairlead_dev.testbed.dataset.specification import Specification
+from fairlead_dev.testbed.dataset.specification import DATASETS, Specification
 from fairlead_dev.testbed.runs.packing import next_to_start
 from fairlead_dev.testbed.runs.record import scenario_digest
 from fairlead_dev.testbed.scenario.expand import single_flows

@@ -7,8 +7,7 @@ import pytest
 from fairlead_advisor.probe.trace import read_trace
 from fairlead_dev.errors import CommandUsageError
 from fairlead_dev.testbed.data import read_burst_packets, read_split
-from fairlead_dev.testbed.dataset.export import export_traces
-from fairlead_dev.testbed.dataset.pack import pack
+from fairlead_dev.testbed.dataset.pack import export_traces, pack
 from fairlead_dev.testbed.dataset.plan import PlannedRun, plan_runs
 from fairlead_dev.testbed.runs.batch import RUNS
 from fairlead_dev.testbed.runs.record import scenario_digest

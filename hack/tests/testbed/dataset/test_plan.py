@@ -4,12 +4,11 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from fairlead_dev.testbed.cli import DATASETS
 from fairlead_dev.testbed.dataset.bursts import PUSHES_S, TRAIN_PACKETS, TRAINS_S, bursts_of
 from fairlead_dev.testbed.dataset.classes import BackgroundClass, Split, TrafficKind
 from fairlead_dev.testbed.dataset.draw import draw_paths
 from fairlead_dev.testbed.dataset.plan import PlannedRun, plan_runs
-from fairlead_dev.testbed.dataset.specification import Specification
+from fairlead_dev.testbed.dataset.specification import DATASETS, Specification
 from fairlead_dev.testbed.dataset.traffic import LOSS_RATIO, MANY_FLOWS
 from fairlead_dev.testbed.scenario.load import load_toml
 from fairlead_dev.testbed.scenario.model import BURST_PACKET_BYTES, Path

@@ -1,1 +1,1 @@
-"""What active probing adds to a passive look: the paper's profile of whole flows on one path, and short bursts on paths never seen."""
+"""What active probing adds to passive probing: the paper's profile of whole flows on one path, and short bursts on paths never seen."""

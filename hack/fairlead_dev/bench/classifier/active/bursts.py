@@ -1,4 +1,4 @@
-"""Recordings with bursts: from each cycle of 20 s passive and 10 s active, what the first step says and what the second may add to it."""
+"""Recordings with bursts: each cycle of 20 s passive and 10 s active gives the first step's answer and the second step's features."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -50,7 +50,7 @@ class BurstSamples:
     path: npt.NDArray[np.str_]
 
     def rate_errors(self) -> Floats:
-        """By how much of it each cycle's trains missed the path's rate; NaN where they said nothing."""
+        """By how much of it each cycle's trains missed the path's rate; NaN where they gave none."""
         return np.asarray(np.abs(np.log(self.rate_bps / self.true_rate_bps)))
 
 

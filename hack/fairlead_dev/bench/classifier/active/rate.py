@@ -1,4 +1,4 @@
-"""A first step that knows the path's rate: learnt from a whole data set, whose rates are known, and asked with what trains said."""
+"""A first step with the path's rate as a feature: trained with a data set's known rates, asked with the rates that trains measured."""
 
 from collections.abc import Sequence
 

@@ -56,7 +56,7 @@ def path_rate_bps(trains: Sequence[Sent]) -> float:
 
 
 def in_packets(features: npt.NDArray[np.float32], seconds: float, rate_bps: float) -> dict[str, float]:
-    """A passive look of `seconds` in the units of the congestion controls' own clocks; `features` is in the order of NAMES."""
+    """A passive window of `seconds` in the units of the congestion controls' own clocks; `features` is in the order of NAMES."""
     spread_ms = 10 ** float(features[_INDEX["log_spread_ms"]])
     base_ms = spread_ms / 10 ** float(features[_INDEX["log_spread_over_base"]])
     packets_per_ms = rate_bps / 8 / SEGMENT_BYTES / 1000

@@ -53,7 +53,7 @@ class CellLab:
 async def run_cell(cell: Cell, folder: Path, bench: CellLab, number: int) -> QualityVerdict:
     """Run `cell` and put its folder in place, whole or not at all, whatever the verdict.
 
-    `number` tells the runs of this process that are under way apart. LabError if it could not be run to its end, UsageError if it never
+    `number` identifies the run among those under way. LabError if it could not be run to its end, UsageError if it never
     can be here.
     """
     return await leave_folder(cell.scenario, folder, lambda work: _run(cell, work, bench, number))

@@ -32,7 +32,7 @@ _LOOK_AGAIN_S = 0.05
 
 @dataclass(frozen=True, slots=True)
 class Tools:
-    """The programs under test, and what the advisor is told. `model` None leaves it to the installed one."""
+    """The programs under test, and the advisor's options. `model` None: the installed one."""
 
     mover: Path
     model: Path | None = None
@@ -91,7 +91,7 @@ class CellTransfer:
         await self._processes.start_program("sender", command, self._names.a, self._tools.mover_priority)
 
     async def watch(self, start_ns: int) -> tuple[TransferSample, ...]:
-        """Ask the sender every second until the cell is over, and keep what it said in a file. LabError if an end is gone too early."""
+        """Ask the sender every second until the cell is over, and keep its answers in a file. LabError if an end has ended too early."""
         counting, samples = Counting(), []
         programs = ("receiver", "sender", *(("advisor",) if self._cell.policy is Policy.OURS else ()))
         for tick in range(1, int(self._cell.seconds / SAMPLE_PERIOD_S) + 1):
@@ -110,7 +110,7 @@ class CellTransfer:
             return None
 
     async def stop(self) -> dict[str, Any]:
-        """End both ends and the advisor, and return what the advisor says of itself; an empty answer for other policies."""
+        """End both ends and the advisor, and return the advisor's report; an empty one for other policies."""
         told: dict[str, Any] = {}
         if self._cell.policy is Policy.OURS:
             try:

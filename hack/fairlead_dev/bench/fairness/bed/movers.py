@@ -1,4 +1,4 @@
-"""One job: a receiver and a sender on their nodes, what they say of themselves, and the file with the cap."""
+"""One job: a receiver and a sender on their nodes, their reports, and the file with the cap."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class RunningJob:
         """Raises LabError if an end has gone."""
         for process in (self._transfer.sender, self._transfer.receiver):
             if process is None or not process.is_running:
-                raise LabError(f"an end of {self.spec.name} has ended{process.said() if process else ''}")
+                raise LabError(f"an end of {self.spec.name} has ended{process.log_tail() if process else ''}")
 
     def participant(self) -> Participant:
         """The job as a worker of the operator notes it after asking both ends."""
@@ -88,7 +88,7 @@ class RunningJob:
         return "--http", f"127.0.0.1:{self._ports[role]}"
 
     def _ask(self, role: str) -> dict[str, Any] | None:
-        """What an end says of its progress; None while it does not answer, as right after its start."""
+        """The progress that an end reports; None while it does not answer, as right after its start."""
         try:
             answer = ask_port(self._nodes[role], self._ports[role], "/v1/progress")
         except LabError:

@@ -50,7 +50,9 @@ def measure_error(bench: MoverLab) -> list[Row]:
                 "lowest": min(errors),
             }
             found.append({key: round(value, 5) for key, value in case.items()})
-            bench.say(f"{cap_bps / 1e6:g} Mb/s, {streams} streams: {case['lowest']:+.2%} to {case['highest']:+.2%}, p99 {case['p99']:.2%}")
+            bench.report(
+                f"{cap_bps / 1e6:g} Mb/s, {streams} streams: {case['lowest']:+.2%} to {case['highest']:+.2%}, p99 {case['p99']:.2%}"
+            )
     worst = max(found, key=lambda case: case["p99"])
     over, under = max(case["highest"] for case in found), min(case["lowest"] for case in found)
     note = (
@@ -103,7 +105,7 @@ def measure_change(bench: MoverLab) -> list[Row]:
         wait_until(lambda: _has_data(output), "the first data", 20)
         rates = [low_bps, high_bps]
         for number in range(bench.pick(CHANGES, 2)):
-            # Random, so that no rhythm of the mover's looks at the file can be met.
+            # Random, so that the changes are in no fixed phase with the mover's reading of the file.
             time.sleep(1.0 + chance.random())
             before_bps, after_bps = rates[number % 2], rates[(number + 1) % 2]
             changed_s = time.monotonic()
@@ -114,7 +116,7 @@ def measure_change(bench: MoverLab) -> list[Row]:
             if settled is None:
                 raise LabError(f"{CHANGE_LIMIT_S} s after the cap changed to {after_bps} bit/s the rate was not there")
             took.append(settled)
-            bench.say(f"{before_bps / 1e6:g} to {after_bps / 1e6:g} Mb/s: {settled:.2f} s")
+            bench.report(f"{before_bps / 1e6:g} to {after_bps / 1e6:g} Mb/s: {settled:.2f} s")
         transfer.stop_sending()
     note = (
         f"longest of {len(took)} changes of the file between 100 and 500 Mb/s, median {median(took):.2f} s, windows of {CHANGE_WINDOW_S} s"

@@ -36,13 +36,13 @@ def measure(bench: MoverLab) -> list[Row]:
                 disk[way].append(speed_bps / GBPS)
             with iperf(net, bench.scratch) as reference:
                 wire.append(reference.send(STREAMS, tree.total_bytes)[0] / GBPS)
-            bench.say(f"disk {disk['cached'][-1]:.2f} cached, {disk['direct'][-1]:.2f} direct, wire {wire[-1]:.2f} Gb/s")
+            bench.report(f"disk {disk['cached'][-1]:.2f} cached, {disk['direct'][-1]:.2f} direct, wire {wire[-1]:.2f} Gb/s")
             for copier in [bench.mover, *(other for other in ready if not runs[other.name].suffices)]:
                 done = runs[copier.name]
                 copy(copier, net, tree, bench.scratch, done, limit_s=COPY_LIMIT_S)
                 if not done.all_finished:
                     raise LabError(f"{copier.name} did not copy {tree.total_bytes} bytes within {COPY_LIMIT_S} s")
-                bench.say(f"{copier.name}: {done.copied[-1].wall_s:.2f} s, on the disk after {done.durable_s[-1]:.2f} s")
+                bench.report(f"{copier.name}: {done.copied[-1].wall_s:.2f} s, on the disk after {done.durable_s[-1]:.2f} s")
     return [
         _limits(tree, runs["mover"], disk, wire),
         *(_against(other, tree, runs, absent) for other in others),

@@ -47,10 +47,10 @@ def measure(bench: MoverLab) -> list[Row]:
             for streams in (1, 4):
                 wire[streams].append(reference.send(streams, plain_bytes)[0] / GBPS)
                 plain[streams].append(_send(bench, net, plain_bytes, streams, "None"))
-                bench.say(f"{streams} streams: iperf3 {wire[streams][-1]:.1f}, mover {plain[streams][-1].bulk_bps / GBPS:.1f} Gb/s")
+                bench.report(f"{streams} streams: iperf3 {wire[streams][-1]:.1f}, mover {plain[streams][-1].bulk_bps / GBPS:.1f} Gb/s")
             cipher_speeds.append(cipher_bps(cipher, 1) / GBPS)
             tls.append(_send(bench, net, tls_bytes, 4, "Required"))
-            bench.say(f"TLS, 4 streams: {cipher} {cipher_speeds[-1]:.1f}, mover {tls[-1].bulk_bps / GBPS:.1f} Gb/s")
+            bench.report(f"TLS, 4 streams: {cipher} {cipher_speeds[-1]:.1f}, mover {tls[-1].bulk_bps / GBPS:.1f} Gb/s")
     iperf_name = f"iperf3 {iperf_version()}"
     rows = [_row(f"memory_{n}", plain[n], plain_bytes, wire[n], f"against {iperf_name} -P {n}, no TLS") for n in (1, 4)]
     note = f"against openssl speed {cipher} on one core, the suite that the connections agreed on"

@@ -39,7 +39,7 @@ def measure_lan(bench: MoverLab) -> list[Row]:
     with veth(rate_bps=LAN_BPS) as net:
         for _ in range(bench.pick(3, 1)):
             copy(bench.mover, net, big, bench.scratch, one, limit_s=COPY_LIMIT_S)
-            bench.say(f"mover, one file: {one.durable_s[-1]:.2f} s")
+            bench.report(f"mover, one file: {one.durable_s[-1]:.2f} s")
             for copier in [bench.mover, *(other for other in ready if not runs[other.name].suffices)]:
                 _copy_all(bench, copier, net, tree, runs[copier.name])
     rows = [_against("small_lan", other, runs, absent, what=f"{tree.files} files") for other in others]
@@ -49,7 +49,7 @@ def measure_lan(bench: MoverLab) -> list[Row]:
 def _copy_all(bench: MoverLab, copier: Copier, net: Net, tree: BenchTree, runs: Runs) -> None:
     copy(copier, net, tree, bench.scratch, runs, limit_s=COPY_LIMIT_S)
     done = "" if runs.copied[-1].finished else f", cut off after {runs.files[-1]} files"
-    bench.say(f"{copier.name}: {runs.durable_s[-1]:.2f} s{done}")
+    bench.report(f"{copier.name}: {runs.durable_s[-1]:.2f} s{done}")
 
 
 def _unlimited(bench: MoverLab, tree: BenchTree, big: BenchTree) -> Row:
@@ -58,7 +58,7 @@ def _unlimited(bench: MoverLab, tree: BenchTree, big: BenchTree) -> Row:
         for _ in range(bench.pick(3, 1)):
             copy(bench.mover, net, big, bench.scratch, one, limit_s=COPY_LIMIT_S)
             copy(bench.mover, net, tree, bench.scratch, runs, limit_s=COPY_LIMIT_S)
-            bench.say(f"no limit of the wire: one file {one.durable_s[-1]:.2f} s, small files {runs.durable_s[-1]:.2f} s")
+            bench.report(f"no limit of the wire: one file {one.durable_s[-1]:.2f} s, small files {runs.durable_s[-1]:.2f} s")
     return _against_one("small_vs_big_unlimited", runs, one, "on a veth pair without a limit")
 
 
@@ -76,7 +76,7 @@ def measure_wan(bench: MoverLab) -> list[Row]:
                 copy(bench.mover, net, part, bench.scratch, few, limit_s=COPY_LIMIT_S)
             for other in ready:
                 copy(other, net, part, bench.scratch, runs[other.name], limit_s=bench.pick(SUBSET_LIMIT_S, 10))
-                bench.say(f"{other.name}: {runs[other.name].files[-1]} files in {runs[other.name].durable_s[-1]:.1f} s")
+                bench.report(f"{other.name}: {runs[other.name].files[-1]} files in {runs[other.name].durable_s[-1]:.1f} s")
     limit_s = bench.pick(SUBSET_LIMIT_S, 10)
     what = f"{tree.files} files, the other {part.files} or as many as it moved in {limit_s} s, by files per second"
     return [_against("small_wan", other, runs, absent, few=few, what=what) for other in others]

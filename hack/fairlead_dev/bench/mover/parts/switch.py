@@ -36,12 +36,12 @@ def parse_sockets(text: str) -> dict[int, str]:
 
 
 def _sockets(net: Net) -> dict[int, str]:
-    """What the kernel says about the sender's connections."""
+    """The congestion control of each of the sender's connections, by the kernel."""
     return parse_sockets(run(["ss", "-tiHO", "dst", net.receiver_address], namespace=net.sender))
 
 
 def measure(bench: MoverLab) -> list[Row]:
-    """switch_s and switch_streams_lost: from the request until the kernel says that every stream has the other control."""
+    """switch_s and switch_streams_lost: from the request until every stream has the other control by the kernel."""
     control = bench.scratch / "control.sock"
     took: list[float] = []
     with contextlib.ExitStack() as stack:
@@ -59,7 +59,7 @@ def measure(bench: MoverLab) -> list[Row]:
             wait_until(partial(_all_use, net, name), f"{name} on all streams", LIMIT_S)
             took.append(time.monotonic() - start_s)
             _await_traffic(control)
-            bench.say(f"to {name}: {took[-1] * 1e3:.0f} ms")
+            bench.report(f"to {name}: {took[-1] * 1e3:.0f} ms")
         lost = max(len(streams - {stream["id"] for stream in _stats(control)}), len(sockets.keys() - _sockets(net).keys()))
         retransmits = sum(stream["retransmits"] for stream in _stats(control))
         transfer.stop_sending()

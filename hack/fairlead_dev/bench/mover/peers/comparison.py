@@ -1,4 +1,4 @@
-"""One copy of a tree by one program, checked, until it is on the disk; and what such copies say about two programs."""
+"""One copy of a tree by one program, checked, until it is on the disk; and the ratio of two programs by such copies."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Runs:
 
     @property
     def suffices(self) -> bool:
-        """Whether more runs would tell nothing more."""
+        """Whether the comparison is decided, whatever more runs would give."""
         return bool(self.durable_s) and self.durable_s[0] > SLOW_S
 
     @property

@@ -1,4 +1,4 @@
-"""What every program that copies a tree over the network looks like to the bench."""
+"""The interface of every program that copies a tree over the network."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Copier(ABC):
 
     @abstractmethod
     def version(self) -> str:
-        """As the program says it."""
+        """By its own output."""
 
     @abstractmethod
     def session(self, net: Net, tree: BenchTree, destination: Path, scratch: Path) -> contextlib.AbstractContextManager[CopySession]:
@@ -88,4 +88,4 @@ def await_listening(server: Process, namespace: str, port: int) -> None:
         lambda: not server.is_running or bool(run(listening, namespace=namespace).strip()), f"the port of {server.shown}", SERVER_LIMIT_S
     )
     if not server.is_running:
-        raise LabError(f"`{server.shown}` ended{server.said()}")
+        raise LabError(f"`{server.shown}` ended{server.log_tail()}")

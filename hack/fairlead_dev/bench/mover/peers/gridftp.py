@@ -29,7 +29,7 @@ class Gridftp(Copier):
         self._streams, self._concurrency = streams, concurrency
 
     def version(self) -> str:
-        """As the server says it."""
+        """By the server's own output."""
         return version_of(["sh", "-c", "globus-gridftp-server -v 2>&1"])
 
     @contextlib.contextmanager
@@ -51,7 +51,7 @@ class Gridftp(Copier):
                 for address, path in ((net.sender_address, tree.path), (net.receiver_address, destination))
             )
             if tree.files > 1:
-                # Given a folder, the client wants a checksum of its folders too, and fails; so it gets a list, made beforehand.
+                # Given a folder, the client asks for a checksum of its folders too, and fails; so it gets a list, made beforehand.
                 pairs = scratch / "gridftp.list"
                 pairs.write_text("".join(f"{source}{name} {target}{name}\n" for name in tree.names()))
                 what = ["-fast", "-cc", str(self._concurrency), "-f", str(pairs)]

@@ -55,7 +55,7 @@ class MoverTransfer:
         wait_until(lambda: not self.receiver.is_running or bool(self.events("receiver", "listening")), "the receiver", SERVER_LIMIT_S)
         events = self.events("receiver", "listening")
         if not events:
-            raise LabError(f"the receiver ended{self.receiver.said()}")
+            raise LabError(f"the receiver ended{self.receiver.log_tail()}")
         return int(events[0]["port"])
 
     def events(self, role: str, kind: str) -> list[dict[str, Any]]:
@@ -129,7 +129,7 @@ class MoverProgram(Copier):
         self.binary, self._options = binary, options
 
     def version(self) -> str:
-        """As it says itself."""
+        """By its own output."""
         return version_of([str(self.binary), "--version"])
 
     def digest(self) -> str:

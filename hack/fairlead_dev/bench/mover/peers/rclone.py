@@ -29,7 +29,7 @@ class Rclone(Copier):
         self._transfers = transfers
 
     def version(self) -> str:
-        """As `rclone version` says it."""
+        """By `rclone version`."""
         return version_of(["rclone", "version"])
 
     @contextlib.contextmanager

@@ -58,7 +58,7 @@ def iperf(net: Net, scratch: Path) -> Iterator[Iperf]:
 
 
 def iperf_version() -> str:
-    """As iperf3 says it."""
+    """By iperf3's own output."""
     found = re.search(r"iperf (\S+)", run(["iperf3", "--version"]))
     return found.group(1) if found else "unknown"
 

@@ -39,7 +39,7 @@ class Xrootd(Copier):
         self._streams, self._parallel = streams, parallel
 
     def version(self) -> str:
-        """As `xrdcp --version` says it."""
+        """By `xrdcp --version`."""
         return version_of(["sh", "-c", "xrdcp --version 2>&1"])
 
     @contextlib.contextmanager

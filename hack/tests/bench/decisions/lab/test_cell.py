@@ -16,7 +16,7 @@ from fairlead_dev.bench.decisions.lab.transfer import SAMPLES, Tools
 from fairlead_dev.bench.decisions.matrix import STATIONARY, Cell, Policy
 from fairlead_dev.bench.decisions.paper.classifier import save_training, training_of
 from fairlead_dev.errors import CommandUsageError
-from fairlead_dev.testbed.cli import DATASETS
+from fairlead_dev.testbed.dataset.specification import DATASETS
 from fairlead_dev.testbed.runs.record import MANIFEST
 from fairlead_dev.testbed.scenario.model import Path as NetworkPath
 from fairlead_dev.wan.emulator import find_program
