@@ -89,11 +89,14 @@ verify: python ## Fail if a generated file is out of date
 
 .PHONY: test-unit
 test-unit: python ## Tables, properties and small parts, in a minute
-	$(MAKE) --jobs 3 --output-sync=target unit-python unit-advisor unit-rust
+	$(MAKE) --jobs 3 --output-sync=target unit-dev unit-operator unit-advisor unit-rust
 
-.PHONY: unit-python
-unit-python:
+.PHONY: unit-operator
+unit-operator:
 	$(VENV)/pytest -q operator/tests --ignore operator/tests/apiserver
+
+.PHONY: unit-dev
+unit-dev:
 	$(VENV)/pytest -q hack/tests $(addprefix --ignore hack/tests/,$(DEV_PROGRAM_TESTS))
 	$(VENV)/pytest -q -n 0 e2e/tests_lib
 
@@ -108,15 +111,18 @@ unit-rust:
 .PHONY: test-programs
 test-programs: python rust ## The mover, the advisor and the WAN emulator as whole programs, on one machine
 	$(CARGO_TEST) --tests --no-run
-	$(MAKE) --jobs 3 --output-sync=target programs-rust programs-python programs-fuzz
+	$(MAKE) --jobs 3 --output-sync=target programs-rust programs-advisor programs-fuzz programs-dev
 
 .PHONY: programs-rust
 programs-rust:
 	$(CARGO_TEST) --tests
 
-.PHONY: programs-python
-programs-python:
+.PHONY: programs-advisor
+programs-advisor:
 	$(VENV)/pytest -q -n 2 $(addprefix images/advisor/tests/,$(ADVISOR_PROGRAM_TESTS))
+
+.PHONY: programs-dev
+programs-dev:
 	$(VENV)/pytest -q $(addprefix hack/tests/,$(DEV_PROGRAM_TESTS))
 
 .PHONY: programs-fuzz
