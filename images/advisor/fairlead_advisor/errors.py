@@ -1,10 +1,10 @@
-"""What can go wrong, who is to blame, and which exit code says so."""
+"""What can go wrong, who is to blame, and the exit code of each."""
 
 from typing import ClassVar
 
 
 class AdvisorError(Exception):
-    """A failure with a message for a person. `exit_code` is the command's; `retryable` tells whether trying again may help."""
+    """A failure with a message for a person. `exit_code` is the command's; `retryable`: whether trying again may help."""
 
     exit_code: ClassVar[int] = 1
     retryable: ClassVar[bool] = True
@@ -45,7 +45,7 @@ class TraceError(UsageError):
 
 
 class ModelError(UsageError):
-    """A model file cannot be used; the message says why and what helps."""
+    """A model file cannot be used; the message names the fault and the remedy."""
 
 
 class DataError(UsageError):

@@ -53,9 +53,11 @@ def _windows(labelled: LabelledFile, window_s: float) -> tuple[list[Window], int
 
 
 def _by_path(scores: Scores, paths: "np.ndarray[tuple[int], np.dtype[np.str_]]") -> dict[str, object]:
-    told: dict[str, object] = {}
+    by_path: dict[str, object] = {}
     for path in sorted(set(paths.tolist())):
         here = paths == path
         full = report(Scores(scores.probabilities[here], scores.truth[here], scores.relied_on[here]))
-        told[path] = {"windows": int(here.sum())} | {name: full[name] for name in ("accuracy", "macro_f1", "any_bbr_accuracy", "coverage")}
-    return told
+        by_path[path] = {"windows": int(here.sum())} | {
+            name: full[name] for name in ("accuracy", "macro_f1", "any_bbr_accuracy", "coverage")
+        }
+    return by_path

@@ -21,7 +21,7 @@ _NAME = re.compile(r"(?P<path>[^/]+?)__(?P<class_name>[^_/]+)__(?P<seed>[^_/]+)\
 
 @dataclass(frozen=True, slots=True)
 class LabelledFile:
-    """A file of traces with what its name says: the path they were taken on, the class of the background, the seed of the run."""
+    """A file of traces with what its name gives: the path they were taken on, the class of the background, the seed of the run."""
 
     file: Path
     path: str

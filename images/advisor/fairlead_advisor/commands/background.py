@@ -1,4 +1,4 @@
-"""`classify` and `evaluate`: what an installed or a named model says of traces."""
+"""`classify` and `evaluate`: the classifications of traces by an installed or a named model."""
 
 import argparse
 import json

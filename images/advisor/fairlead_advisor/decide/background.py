@@ -1,4 +1,4 @@
-"""What a classifier says of the other traffic on a path."""
+"""A classification of the other traffic on a path."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -18,8 +18,8 @@ _LEAST = 1e-4
 class Background:
     """One classification: probabilities of the six classes, of any BBR, and of the answer being right.
 
-    `abstained`: the classifier does not stand by its answer, `novel` if the path is unlike what it was trained on; `sure_from` is the
-    confidence from which it does. `measured_at`: when an earlier transfer measured it; None for what this one saw itself. Raises
+    `abstained`: the classifier is not sure of its answer, `novel` if the path is unlike what it was trained on; `sure_from` is the
+    confidence from which it does. `measured_at`: when an earlier transfer measured it; None for what this one measured itself. Raises
     ClassifierAnswerError for what is no distribution.
     """
 
@@ -56,10 +56,10 @@ class Background:
 
 
 def pool(answers: Sequence[Background]) -> Background:
-    """One answer from several windows of the same scene: the normalised geometric mean of their probabilities.
+    """One answer from several windows with the same background: the normalised geometric mean of their probabilities.
 
-    Windows of one path share what is odd about it, so that two of them never make the answer surer than the surer one. Whatever saw
-    something novel abstains. Raises ValueError without any answer.
+    Windows of one path share what is odd about it, so that two of them never make the answer surer than the surer one. An answer from
+    anything novel abstains. Raises ValueError without any answer.
     """
     if not answers:
         raise ValueError("there is nothing to pool")

@@ -19,14 +19,14 @@ _ACCOUNTED = 2
 
 @dataclass(frozen=True, slots=True)
 class BufferChoice:
-    """`in_force_bytes` is what each stream is to have, None what the kernel makes of it; `told` is for people, empty if all is usual.
+    """`in_force_bytes` is what each stream is to have, None what the kernel makes of it; `message` is for people, empty if all is usual.
 
     `needed_bytes` is None while the rate is not known. `short`: the host grants less than is needed.
     """
 
     in_force_bytes: int | None = None
     needed_bytes: int | None = None
-    told: str = ""
+    message: str = ""
     short: bool = False
 
 
@@ -43,7 +43,7 @@ def needed_before_data(path: PathMeasurement, limits: TransportLimits, history: 
 
 
 def choose(needed: int | None, host: BufferLimits | None) -> BufferChoice:
-    """What to do about a stream that needs so many bytes. A size that stands is never lowered, and a user's is kept."""
+    """What to do about a stream that needs so many bytes. A size that is set is never lowered, and a user's is kept."""
     if host is None:
         return BufferChoice(needed_bytes=needed)
     stands = BufferChoice(host.set_bytes, needed)
@@ -54,14 +54,14 @@ def choose(needed: int | None, host: BufferLimits | None) -> BufferChoice:
         return BufferChoice(host.set_bytes, needed, f"{short}, as its size was set by hand", short=True)
     wanted = min(needed, host.settable_bytes)
     if _ACCOUNTED * wanted > _held(host):
-        told = f"{mebibytes(wanted)} of send buffer a stream, as the kernel stops at {mebibytes(host.automatic_bytes)} by itself"
-        return BufferChoice(wanted, needed, told)
+        message = f"{mebibytes(wanted)} of send buffer a stream, as the kernel stops at {mebibytes(host.automatic_bytes)} by itself"
+        return BufferChoice(wanted, needed, message)
     remedy = "raise net.ipv4.tcp_wmem and net.core.wmem_max on the sending node, or allow more streams"
     return BufferChoice(host.set_bytes, needed, f"{short}: {remedy}", short=True)
 
 
 def _held(host: BufferLimits) -> int:
-    """What a stream's buffer holds at most as things stand, in the kernel's accounting."""
+    """What a stream's buffer holds at most now, in the kernel's accounting."""
     return host.automatic_bytes if host.set_bytes is None else _ACCOUNTED * host.set_bytes
 
 

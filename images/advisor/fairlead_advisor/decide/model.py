@@ -27,7 +27,7 @@ class DecisionReason(StrEnum):
 class PathMeasurement:
     """What the probe found. RTTs are None when no request was answered, the ratio when none was sent.
 
-    `whole`: sampled at length without own data; False for a glance at a known path, and for what the sockets say under load.
+    `whole`: sampled at length without own data; False for a glance at a known path, and for what the sockets measure under load.
     """
 
     rtt_s: float | None
@@ -76,7 +76,7 @@ class TransportLimits:
 
 @dataclass(frozen=True, slots=True)
 class TriedControl:
-    """A congestion control and what it was tried beside: what it brings beside BBR says nothing of a path without."""
+    """A congestion control and what it was tried beside: what it brings beside BBR does not hold for a path without."""
 
     congestion_control: str
     beside_bbr: bool
@@ -101,7 +101,7 @@ class History:
 
 @dataclass(frozen=True, slots=True)
 class Alternative:
-    """A congestion control that was looked at and not taken. `utility` is minus its expected loss of share, None if not weighed."""
+    """A congestion control that was weighed and not taken. `utility` is minus its expected loss of share, None if not weighed."""
 
     congestion_control: str
     utility: float | None
@@ -110,7 +110,7 @@ class Alternative:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """A choice of transport. `abstained`: there was no ground for a choice, so that the safe default stands.
+    """A choice of transport. `abstained`: there was no ground for a choice, so that the safe default is used.
 
     `socket_buffer_bytes` is what the send buffer of each stream is set to; None leaves it to the kernel. `needed` is what it must hold
     to fill the stream's part of the path, None while no rate is known.
@@ -133,7 +133,7 @@ class Decision:
 class TransferSummary:
     """How a transfer went as a whole. `stream_coefficient` in 1/bit is what a later job may start from; None unless a count settled.
 
-    The ratios are the shares of the time under way in which a buffer alone held the streams back, None from a mover that does not tell.
+    The ratios are the shares of the time under way in which a buffer alone held the streams back; None from a mover without them.
     """
 
     congestion_control: str

@@ -1,7 +1,7 @@
 """Finds the stream count while the transfer runs: small trials, judged by a utility of goodput, streams and loss.
 
 The utility is Falcon's [Arifuzzaman 2021]: U = T / K^n - T B L for goodput T, n streams, loss ratio L. Two things are
-added. A path whose queue stands has nothing to spare, so that more streams could only take from others: no trial goes up there unless
+added. A path with a standing queue has nothing to spare, so that more streams could only take from others: no trial goes up there unless
 others need not be spared.
 And a trial that did not help is followed by a rest, each time longer, so that a settled count stays.
 """
@@ -22,7 +22,7 @@ SETTLE_RTTS = 15
 """After a change: new streams shake hands and leave slow start; the longer of the two."""
 WINDOW_S = 3.0
 LONGEST_WINDOW_S = 6.0
-"""A trial whose outcome is within the noise is looked at for longer."""
+"""A trial whose outcome is within the noise is measured for longer."""
 DOWN_WINDOW_S = 10.0
 """With fewer streams the path lives on what the queue held: a loss shows late. A clear one ends the trial after WINDOW_S."""
 REGROW_S = 8.0
@@ -63,7 +63,7 @@ class SearchPhase(Enum):
 class Observation:
     """A second or so of the transfer, up to `at_s` on a monotonic clock.
 
-    `streams` is how many are open; `busy_ratio` the share of RTT samples that found a queue, None when there was none to look at.
+    `streams` is how many are open; `busy_ratio` the share of RTT samples that found a queue, None without samples.
     """
 
     at_s: float
@@ -101,7 +101,7 @@ class CountChange:
 
 @dataclass(frozen=True, slots=True)
 class CountTrial:
-    """How a trial ended: `kept` is the count that stands after it."""
+    """How a trial ended: `kept` is the count after it."""
 
     tried: CountScore
     base: CountScore
@@ -145,7 +145,7 @@ class _Window:
 
 @dataclass(frozen=True, slots=True)
 class StreamSearch:
-    """Where the optimizer is. `streams` is the count that stands, `trial` the one being tried."""
+    """Where the optimizer is. `streams` is the count that was kept last, `trial` the one being tried."""
 
     minimum: int
     maximum: int
@@ -300,7 +300,7 @@ def _judge(state: StreamSearch, now_s: float) -> SearchStep:
     tried = state.window.score(trial)
     gain = tried.utility - base.utility
     if tried.goodput_bps < FLOWING_BPS:
-        # A stall says nothing about counts: back, and measure anew once something flows.
+        # A stall is no measurement of a count: back, and measure anew once something flows.
         outcome = CountTrial(tried, base, state.streams, f"back to {state.streams}: nothing flowed")
         anew = replace(state, phase=SearchPhase.BASE, base=None, trial=None, window=_window(state, now_s))
         return SearchStep(anew, CountChange(state.streams, outcome.why), outcome)
@@ -308,19 +308,19 @@ def _judge(state: StreamSearch, now_s: float) -> SearchStep:
     unclear = abs(gain) < _NOISE if trial > state.streams else gain > -_NOISE
     if unclear and state.window.seconds < longest_s:
         return SearchStep(state)
-    told = _compared(tried, base)
+    compared = _compared(tried, base)
     if gain > (_MARGIN_UP if trial > state.streams else _MARGIN_DOWN):
         rest_s = FIRST_REST_S if gain > _NOISE else state.rest_s
         state = replace(state, streams=trial, trial=None, base=tried, rest_s=rest_s)
         following = _explore(state, now_s)
-        return replace(following, outcome=CountTrial(tried, base, trial, f"kept {trial}: {told}"))
-    outcome = CountTrial(tried, base, state.streams, f"back to {state.streams}: {told}")
+        return replace(following, outcome=CountTrial(tried, base, trial, f"kept {trial}: {compared}"))
+    outcome = CountTrial(tried, base, state.streams, f"back to {state.streams}: {compared}")
     narrower = _narrower(state, abs(trial - state.streams))
     if narrower is not None and narrower.trial is not None:
-        # Straight on from the failed count: on the way back the windows that left would be missed, and the base would look poor.
-        why = f"trying {narrower.trial} instead: {told}"
+        # Straight on from the failed count: on the way back the windows that left would be missed, and the base would come out too low.
+        why = f"trying {narrower.trial} instead: {compared}"
         return SearchStep(replace(narrower, window=_window(state, now_s)), CountChange(narrower.trial, why), outcome)
-    change = CountChange(state.streams, f"back to {state.streams} streams: {told}")
+    change = CountChange(state.streams, f"back to {state.streams} streams: {compared}")
     return SearchStep(_rest(replace(state, trial=None), now_s), change, outcome)
 
 

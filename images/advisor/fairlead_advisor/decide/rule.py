@@ -30,13 +30,13 @@ def decide(path: PathMeasurement, limits: TransportLimits, background: Backgroun
     streams, stream_ground = first_count(path, limits, history, beside_others=_surely_beside_others(background))
     choice = _choose(path, limits, background, history)
     buffer = buffers.choose(buffers.needed_before_data(path, limits, history, streams), limits.buffers)
-    told = f"{_measured(path)}; {choice.congestion_control} with {counted(streams)}: {choice.ground}"
+    choice_text = f"{_measured(path)}; {choice.congestion_control} with {counted(streams)}: {choice.ground}"
     return Decision(
         congestion_control=choice.congestion_control,
         streams=streams,
         abstained=choice.reason not in (DecisionReason.USER_CHOICE, DecisionReason.CLASSIFIED),
         reason=_reason(choice, background),
-        message="; ".join(part for part in (told, stream_ground, buffer.told) if part),
+        message="; ".join(part for part in (choice_text, stream_ground, buffer.message) if part),
         socket_buffer_bytes=buffer.in_force_bytes,
         socket_buffer_needed_bytes=buffer.needed_bytes,
         background=background,
@@ -46,13 +46,13 @@ def decide(path: PathMeasurement, limits: TransportLimits, background: Backgroun
 
 
 def _reason(choice: "_Choice", background: Background | None) -> DecisionReason:
-    """The reason as it is told: what rests on an earlier transfer's look must not be taken for a look of its own."""
+    """The reason as it is published: what an earlier transfer measured must not be taken for a measurement of this one."""
     recalled = background is not None and background.measured_at is not None
     return DecisionReason.KNOWN if recalled and choice.reason in (DecisionReason.CLASSIFIED, DecisionReason.UNSURE) else choice.reason
 
 
 def instead(decision: Decision, in_force: str, why_not: str) -> Decision:
-    """`decision` where `in_force` stands, whatever it spoke for: that is then what was rejected, and `why_not` tells why."""
+    """`decision` with `in_force` in place of what it chose, which becomes a rejected alternative for the reason `why_not`."""
     if in_force == decision.congestion_control:
         return decision
     weighed = next((other.utility for other in decision.rejected if other.congestion_control == in_force), None)

@@ -1,4 +1,4 @@
-"""When to change the congestion control of a running transfer: on a sure answer, with a dwell, and a look whether it was for the better."""
+"""When to change the congestion control of a running transfer: on a sure answer, with a dwell, and on trial."""
 
 import math
 from collections.abc import Mapping
@@ -57,7 +57,7 @@ class SwitchVerdict:
 
 @dataclass(frozen=True, slots=True)
 class SwitchState:
-    """What is in force; since when and for how long it stays, once there was a switch; what is barred until when for having been worse."""
+    """What is in force; since when and for how long it stays, after a switch; what is barred until when for having been worse."""
 
     in_force: str
     since_s: float | None = None
@@ -81,9 +81,9 @@ class SwitchStep:
 
 
 def answer(state: SwitchState, at_s: float, wanted: str, goodput_bps: float, why: str) -> SwitchStep:
-    """Takes a sure answer that speaks for `wanted`; `goodput_bps` is what the transfer had just before.
+    """Takes a sure answer for `wanted`; `goodput_bps` is what the transfer had just before.
 
-    While a switch is on trial, and before it has stood for its dwell, no other begins.
+    While a switch is on trial, and before its dwell is over, no other begins.
     """
     if wanted == state.in_force or state.trial is not None or at_s < state.stays_until_s or state.barred.get(wanted, 0.0) > at_s:
         return SwitchStep(state)

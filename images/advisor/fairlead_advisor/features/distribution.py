@@ -1,4 +1,4 @@
-"""How long the queue stands at which height, and how it moves from one moment to the next."""
+"""For how long the queue has which height, and how it moves from one moment to the next."""
 
 import numpy as np
 

@@ -12,7 +12,7 @@ from fairlead_advisor.probe.trace import Trace
 
 Floats: TypeAlias = npt.NDArray[np.float64]
 
-# BBR's gain cycle is eight round trips, 80 ms on a path of 10 ms: 20 Hz cannot tell it. 30 requests of 76 bytes a second are 0.09 % of
+# BBR's gain cycle is eight round trips, 80 ms on a path of 10 ms: 20 Hz cannot resolve it. 30 requests of 76 bytes a second are 0.09 % of
 # 20 Mb/s, the slowest path that we are made for.
 GRID_HZ = 30.0
 MINIMUM_ANSWERED = 10

@@ -1,4 +1,4 @@
-"""What a model of ours tells of itself, as JSON under one key of the ONNX metadata."""
+"""What a model declares, as JSON under one key of the ONNX metadata."""
 
 import json
 import math
@@ -43,26 +43,26 @@ def decode(text: str | None) -> ModelMetadata:
     if text is None:
         raise ModelError(f"has no metadata {KEY!r}: it is not a model made by `fairlead-advisor train`")
     try:
-        told: Any = json.loads(text)
+        body: Any = json.loads(text)
     except ValueError:
         raise ModelError(f"has metadata {KEY!r} that is not JSON") from None
-    if not isinstance(told, dict) or told.get("format") != FORMAT:
+    if not isinstance(body, dict) or body.get("format") != FORMAT:
         raise ModelError(f"has metadata of another format than {FORMAT}: train it again with this version of the advisor")
-    if told.get("feature_version") != vector.VERSION or told.get("features") != list(vector.NAMES):
+    if body.get("feature_version") != vector.VERSION or body.get("features") != list(vector.NAMES):
         raise ModelError(
-            f"was trained on features of version {told.get('feature_version')!r}, this advisor computes {vector.VERSION}: train it again"
+            f"was trained on features of version {body.get('feature_version')!r}, this advisor computes {vector.VERSION}: train it again"
         )
-    if told.get("classes") != list(CLASSES):
+    if body.get("classes") != list(CLASSES):
         raise ModelError(f"knows other classes than {', '.join(CLASSES)}: train it again")
     try:
         metadata = ModelMetadata(
-            name=_string(told, "name"),
-            version=_string(told, "version"),
-            window_s=tuple(float(seconds) for seconds in told["window_s"]),
-            minimum_confidence=float(told["minimum_confidence"]),
-            maximum_novelty=float(told["maximum_novelty"]),
-            data_sha256=_string(told, "data_sha256"),
-            made_with={str(key): str(value) for key, value in dict(told["made_with"]).items()},
+            name=_string(body, "name"),
+            version=_string(body, "version"),
+            window_s=tuple(float(seconds) for seconds in body["window_s"]),
+            minimum_confidence=float(body["minimum_confidence"]),
+            maximum_novelty=float(body["maximum_novelty"]),
+            data_sha256=_string(body, "data_sha256"),
+            made_with={str(key): str(value) for key, value in dict(body["made_with"]).items()},
         )
     except (KeyError, TypeError, ValueError) as error:
         raise ModelError(f"has incomplete metadata ({error}): train it again") from None
@@ -71,7 +71,7 @@ def decode(text: str | None) -> ModelMetadata:
     return metadata
 
 
-def _string(told: dict[str, Any], name: str) -> str:
-    if not isinstance(told[name], str) or not told[name]:
-        raise ValueError(f"{name} is {told[name]!r}")
-    return str(told[name])
+def _string(body: dict[str, Any], name: str) -> str:
+    if not isinstance(body[name], str) or not body[name]:
+        raise ValueError(f"{name} is {body[name]!r}")
+    return str(body[name])

@@ -28,7 +28,7 @@ _ROUNDING = 1e-3
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """`metadata` tells what it is, `sha256` which bytes it is made of, `opsets` the operator sets it needs."""
+    """`metadata` describes it, `sha256` is of its bytes, `opsets` the operator sets it needs."""
 
     metadata: ModelMetadata
     sha256: str

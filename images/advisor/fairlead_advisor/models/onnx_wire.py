@@ -22,7 +22,7 @@ _TENSOR_FIELDS = frozenset({1, 2, 4, 5, 6, 7, 8, 9, 10, 11, 12})
 
 @dataclass(slots=True)
 class Inspection:
-    """What a model says of itself: its IR version, the versions of the operator sets it needs, its metadata."""
+    """What a model declares: its IR version, the versions of the operator sets it needs, its metadata."""
 
     ir_version: int = 0
     opsets: dict[str, int] = field(default_factory=dict)

@@ -73,7 +73,7 @@ def release(trained: Path, releases: Path) -> dict[str, object]:
 
 
 def replay(model: Model, golden: "dict[str, np.ndarray[tuple[int, ...], np.dtype[np.float64]]]") -> float:
-    """The largest difference between what `model` says of the golden features and what the framework said (novelty: relative to it)."""
+    """The largest difference between the answers of `model` and of the framework to the golden features (novelty: relative to it)."""
     probabilities, novelty = model.predict(golden["features"].astype(np.float32))
     scale = np.maximum(golden["novelty"], 1)
     return float(max(np.abs(probabilities - golden["probabilities"]).max(), (np.abs(novelty - golden["novelty"]) / scale).max()))

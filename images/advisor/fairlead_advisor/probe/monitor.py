@@ -18,7 +18,7 @@ _log = logging.getLogger(__name__)
 
 
 class Monitor:
-    """Samples of one peer. Without answers, or without a socket, `recent` has nothing to tell, which is no error."""
+    """Samples of one peer. Without answers, or without a socket, `recent` is empty, which is no error."""
 
     def __init__(
         self, endpoint: EchoEndpoint, key: bytes, rate_hz: float, clocks: Clocks, sleep: Callable[[float], Awaitable[None]] = asyncio.sleep

@@ -28,7 +28,7 @@ class DatagramVerdict(Enum):
 
 @dataclass(slots=True)
 class Counters:
-    """Datagrams and events that are no samples. `refused`: the peer's host said that nothing listens on the port."""
+    """Datagrams and events that are no samples. `refused`: the peer's host reported that nothing listens on the port."""
 
     foreign: int = 0
     duplicate: int = 0
@@ -66,12 +66,12 @@ class ProbeSession:
         return self._codec.encode(Echo(EchoKind.REQUEST, sequence, now_ns))
 
     def withdraw(self) -> None:
-        """Forgets the newest request: it never left this host, so that it says nothing about the path."""
+        """Forgets the newest request: it never left this host, so that it measures nothing of the path."""
         self._requests.pop()
         self._next_sequence -= 1
 
     def receive(self, datagram: bytes, received_ns: int) -> DatagramVerdict:
-        """Takes a datagram that arrived at `received_ns` and says what it was; only a SAMPLE changes the trace."""
+        """Takes a datagram that arrived at `received_ns` and returns what it was; only a SAMPLE changes the trace."""
         verdict = self._judge(datagram, received_ns)
         match verdict:
             case DatagramVerdict.FOREIGN:

@@ -152,7 +152,7 @@ class _Prober:
             try:
                 self._connection.send(datagram)
             except OSError as error:
-                # Often an ICMP answer to an earlier request, which the kernel reports once and here: a second try tells.
+                # Often an ICMP answer to an earlier request, which the kernel reports once and here: a second try shows it.
                 self._session.counters.refused += isinstance(error, ConnectionRefusedError)
                 self._session.withdraw()
             else:

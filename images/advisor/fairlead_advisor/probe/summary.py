@@ -1,4 +1,4 @@
-"""What a trace says about its path in a few numbers."""
+"""Statistics of a trace."""
 
 import itertools
 import math

@@ -7,7 +7,7 @@ from fairlead_advisor.errors import RecordError
 from fairlead_advisor.record.journal import Entry, EntryKind
 
 _WORTH_TELLING = 0.1
-# Of itself, or in samples that say nothing to a person.
+# The decision itself, and samples, which are of no use to a person.
 _UNTOLD = (EntryKind.DECISION, EntryKind.SURVEY)
 
 
@@ -36,8 +36,8 @@ def _decision(entry: Entry) -> Iterable[str]:
     yield f"  because    {decision.get('message')} ({decision.get('reason')})"
     yield f"  path       {_path(_object(entry, 'path'))}"
     yield f"  background {_background(decision)}"
-    if told := _buffer(decision):
-        yield f"  buffer     {told}"
+    if text := _buffer(decision):
+        yield f"  buffer     {text}"
     for other in _objects(decision.get("rejected")):
         yield f"  rejected   {other.get('congestion_control')}: {other.get('why_not')}"
 
@@ -62,10 +62,10 @@ def _background(decision: Entry) -> str:
     if not isinstance(probabilities, dict) or not all(isinstance(value, int | float) for value in probabilities.values()):
         return "not classified"
     ranked = sorted(probabilities.items(), key=lambda item: -item[1])
-    told = ", ".join(f"{name} {value:.0%}" for name, value in ranked if value >= 0.005)
+    text = ", ".join(f"{name} {value:.0%}" for name, value in ranked if value >= 0.005)
     confidence = decision.get("confidence")
     sure = f", confidence {confidence:.0%}" if isinstance(confidence, int | float) else ""
-    return f"{told}{sure}{', abstained' if decision.get('abstained') else ''} (model {decision.get('model')})"
+    return f"{text}{sure}{', abstained' if decision.get('abstained') else ''} (model {decision.get('model')})"
 
 
 def _changes(chosen: Entry, followed: Sequence[Entry]) -> Iterable[str]:
@@ -93,10 +93,10 @@ def _follow_up(entry: Entry) -> str:
         case EntryKind.LOOK:
             quiet_s = entry.get("quiet_seconds")
             stood = f" of {quiet_s:.1f} s" if isinstance(quiet_s, int | float) else ""
-            told = (
+            text = (
                 f"no answer: {entry.get('failure')}" if entry.get("failure") else _background({**entry, "abstained": not entry.get("sure")})
             )
-            return f"quiet look{stood}, {entry.get('story')}: {told}"
+            return f"quiet look{stood}, {entry.get('story')}: {text}"
         case EntryKind.END:
             goodput_bps = entry.get("goodput_bps")
             rate = f"{goodput_bps / 1e6:.1f} Mb/s" if isinstance(goodput_bps, int | float) else "an unknown rate"
@@ -108,8 +108,8 @@ def _follow_up(entry: Entry) -> str:
 def _held_back(entry: Entry) -> str:
     """Which buffers held the streams back, where they did for more than a moment."""
     shares = {"the send buffer": entry.get("send_buffer_limited_ratio"), "the receiver's window": entry.get("receive_window_limited_ratio")}
-    told = [f"{name} for {share:.0%}" for name, share in shares.items() if isinstance(share, int | float) and share >= _WORTH_TELLING]
-    return f", held back by {' and '.join(told)} of the time" if told else ""
+    text = [f"{name} for {share:.0%}" for name, share in shares.items() if isinstance(share, int | float) and share >= _WORTH_TELLING]
+    return f", held back by {' and '.join(text)} of the time" if text else ""
 
 
 def _object(entry: Entry, name: str) -> Entry:

@@ -1,4 +1,4 @@
-"""Every decision with its outcome, as JSON lines: what `explain` tells and training reads. Bounded, and never in the way of a transfer."""
+"""Every decision with its outcome, as JSON lines: what `explain` prints and training reads. Bounded, and never in the way of a transfer."""
 
 import json
 import logging
@@ -20,7 +20,7 @@ Entry = Mapping[str, object]
 
 
 class EntryKind(StrEnum):
-    """What a line tells."""
+    """What a line holds."""
 
     DECISION = "decision"
     STREAMS = "streams"
@@ -67,8 +67,8 @@ class Journal:
         self._number += 1
         self._append(EntryKind.DECISION, body)
 
-    def tell(self, kind: EntryKind, body: Entry) -> None:
-        """What followed from the decision that stands."""
+    def followed(self, kind: EntryKind, body: Entry) -> None:
+        """What followed from the current decision."""
         self._append(kind, body)
 
     def _append(self, kind: EntryKind, body: Entry) -> None:

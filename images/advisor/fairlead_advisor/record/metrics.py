@@ -75,7 +75,7 @@ class AdvisorMetrics:
         self._loss.set(float("nan") if summary.loss_ratio is None else summary.loss_ratio)
 
     def decided(self, published: Published) -> None:
-        """Replaces the decision that stands."""
+        """Replaces the current decision."""
         decision = published.decision
         self._info.clear()
         self._info.labels(decision.protocol, decision.congestion_control, decision.reason, str(decision.abstained).lower()).set(1)
@@ -107,8 +107,8 @@ class AdvisorMetrics:
         """Records a switch of congestion control."""
         self._switches.labels(to, str(undo).lower()).inc()
 
-    def looked(self, quiet_s: float, outcome: str) -> None:
-        """Records a quiet look: `outcome` is news, sure, unsure or failed."""
+    def paused_probe(self, quiet_s: float, outcome: str) -> None:
+        """Records a paused probe: `outcome` is news, sure, unsure or failed."""
         self._looks.labels(outcome).inc()
         self._quiet.inc(quiet_s)
 

@@ -28,7 +28,7 @@ class Changed:
 
 @dataclass(frozen=True, slots=True)
 class PausedProbes:
-    """How often data stood still for a look at the path, for how long together, and when that was last."""
+    """How many paused probes there were, for how long data were held back together, and when that was last."""
 
     count: int = 0
     quiet_s: float = 0.0
@@ -131,7 +131,7 @@ def decision_json(decision: Decision) -> dict[str, object]:
 
 
 def background_json(background: Background | None) -> dict[str, object]:
-    """What a classifier said; every field is null without an answer."""
+    """A classification; every field is null without one."""
     if background is None:
         return dict.fromkeys(("background", "probabilities", "any_bbr", "confidence", "model"))
     return {
@@ -150,8 +150,8 @@ def timestamp(moment: datetime) -> str:
 
 def _likeliest_json(background: Background) -> dict[str, object]:
     name, probability = background.likeliest
-    told: dict[str, object] = {"class": name, "probability": _ratio(probability), "abstained": background.abstained}
-    return told if background.measured_at is None else told | {"measured_at": timestamp(background.measured_at)}
+    body: dict[str, object] = {"class": name, "probability": _ratio(probability), "abstained": background.abstained}
+    return body if background.measured_at is None else body | {"measured_at": timestamp(background.measured_at)}
 
 
 def _ratio(value: float) -> float:

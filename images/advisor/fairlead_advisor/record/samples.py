@@ -1,4 +1,4 @@
-"""The samples of a survey as they stand in a record: what training needs of it once somebody knows what was on the path."""
+"""The samples of a survey in a record: what training needs of it once somebody knows what was on the path."""
 
 import math
 from array import array

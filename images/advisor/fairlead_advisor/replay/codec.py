@@ -147,7 +147,7 @@ def read_error(body: Mapping[str, Any]) -> AdvisorError:
 
 
 def limits_json(limits: TransportLimits) -> Json:
-    """What the job allows, as it stands on the command line."""
+    """What the job allows, by the command line."""
     return {
         "streams_minimum": limits.streams_minimum,
         "streams_maximum": limits.streams_maximum,
@@ -162,7 +162,7 @@ def read_limits(body: Mapping[str, Any]) -> TransportLimits:
 
 
 def history_json(history: History) -> Json:
-    """What the command line says of the path."""
+    """What is known of the path, by the command line."""
     return {"capacity_bps": history.capacity_bps, "stream_coefficient": history.stream_coefficient}
 
 

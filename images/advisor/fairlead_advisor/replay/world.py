@@ -99,7 +99,7 @@ class _Calls:
 
 
 class World:
-    """Mover, path monitor, probe, classifier and clocks of one event log. The clock stands still except in calls that took time."""
+    """Mover, path monitor, probe, classifier and clocks of one event log. The clock moves only in calls that took time."""
 
     def __init__(self, events: Iterable[Event]) -> None:
         start, *rest = events

@@ -15,7 +15,7 @@ _SHUTDOWN_S = 0.5
 
 
 def build_app(metrics: AdvisorMetrics, published: Callable[[], Published | None]) -> web.Application:
-    """The application; `published` gives the decision that stands, None before the first."""
+    """The application; `published` gives the current decision, None before the first."""
 
     async def healthz(_request: web.Request) -> web.Response:
         return web.Response(text="ok\n")

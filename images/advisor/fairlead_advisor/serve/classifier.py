@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from fairlead_advisor.models.model import Model
 
 MODEL_RATE_HZ = GRID_HZ
-"""More would tell the features nothing, and cost the path more."""
+"""More would add nothing to the features, and cost the path more."""
 
 NONE = Path("none")
 _COVERED_RATIO = 0.95
@@ -101,7 +101,7 @@ class OneAtATime:
 
 
 def classify_window(model: "Model", trace: Trace, window_s: float) -> Background:
-    """What `model` says of the last `window_s` seconds of `trace`.
+    """The classification of the last `window_s` seconds of `trace` by `model`.
 
     Raises TraceError if they are not covered, ClassifierAnswerError whatever else goes wrong: the model is to blame.
     """

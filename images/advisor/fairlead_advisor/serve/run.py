@@ -28,7 +28,7 @@ from fairlead_advisor.steer.sidecar import Files, Sidecar
 DEFAULT_RATE_HZ = 20.0
 """Of the probe before the data, without a model."""
 WATCH_RATE_HZ = 10.0
-"""Enough to tell a standing queue, for half of what the probe before the data costs in processor time."""
+"""Enough to detect a standing queue, for half of what the probe before the data costs in processor time."""
 
 _log = logging.getLogger(__name__)
 
@@ -53,7 +53,7 @@ class SidecarSettings:
 
 
 async def run_sidecar(settings: SidecarSettings) -> None:
-    """Serves and advises until SIGTERM or SIGINT. Raises UsageError if it cannot start as it was told."""
+    """Serves and advises until SIGTERM or SIGINT. Raises UsageError if it cannot start with these settings."""
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):

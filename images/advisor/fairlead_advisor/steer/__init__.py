@@ -1,1 +1,1 @@
-"""The loop beside a mover: measure, decide, apply, watch, and decide again."""
+"""The sidecar's effects: asks the mover, probes, classifies, and drives the machines of `decide.loop`."""

@@ -45,7 +45,7 @@ _log = logging.getLogger(__name__)
 
 
 class Driver:
-    """One transfer under way, from what stands on the board when it begins; without a monitor RTTs come from the sockets."""
+    """One transfer under way, from the decision that is published when it begins; without a monitor RTTs come from the sockets."""
 
     def __init__(
         self,
@@ -59,7 +59,7 @@ class Driver:
         monitor: PathMonitor | None,
     ) -> None:
         if board.published is None:
-            raise ValueError("the loop begins with a decision that stands")
+            raise ValueError("the loop begins with a published decision")
         self._mover = mover
         self._effects = effects
         self._board = board
@@ -128,7 +128,7 @@ class Driver:
         board = self._board
         match action:
             case Publish(path, decision, applied, anew):
-                board.stand(path, decision, applied=applied, decided_at=self._effects.now() if anew else None)
+                board.publish(path, decision, applied=applied, decided_at=self._effects.now() if anew else None)
                 if anew:
                     board.record()
             case ReportObservation(seen, held):
@@ -144,7 +144,7 @@ class Driver:
             case ReportProbe():
                 if self._probed is not None:
                     board.surveyed(self._probed)
-                board.looked(action)
+                board.probed(action)
             case ReportBuffers(before, after, needed, why):
                 board.buffered(before, after, needed, why)
             case Warn(message):

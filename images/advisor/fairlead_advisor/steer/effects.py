@@ -41,7 +41,7 @@ class PathMonitor(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class BackgroundClassifier:
-    """`classify` tells the background from the last so many seconds of a trace, one of `windows_s`; it raises AdvisorError alone.
+    """`classify` classifies the last so many seconds of a trace, one of `windows_s`; it raises AdvisorError alone.
 
     What takes longer than `answers_within_s` hangs, since an answer takes milliseconds: nobody waits for it any longer.
     """
@@ -55,7 +55,7 @@ class BackgroundClassifier:
 class SidecarEffects:
     """`probe` samples an idle path for so many seconds or until it is enough, `monitor` one under load.
 
-    `classifier` is None without a model, and `no_classifier` says why. `now` is for people, `monotonic_s` for intervals;
+    `classifier` is None without a model, and `no_classifier` is the reason. `now` is for people, `monotonic_s` for intervals;
     `sleep` takes seconds.
     """
 

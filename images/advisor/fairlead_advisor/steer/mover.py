@@ -137,12 +137,12 @@ def _stream(value: object) -> StreamStats:
 def _buffers(value: object) -> BufferLimits | None:
     if value is None:
         return None
-    told = _Answer("GET /v1/stats: socket_buffer", value)
-    automatic, settable = told.count_or_none("automatic_bytes"), told.count_or_none("settable_bytes")
+    body = _Answer("GET /v1/stats: socket_buffer", value)
+    automatic, settable = body.count_or_none("automatic_bytes"), body.count_or_none("settable_bytes")
     if not automatic or not settable:
-        # The kernel does not say: nothing could be decided.
+        # The kernel's limits are not known: nothing could be decided.
         return None
-    return BufferLimits(automatic, settable, told.count_or_none("bytes"), set_by_user=told.text_or_none("set_by") == "User")
+    return BufferLimits(automatic, settable, body.count_or_none("bytes"), set_by_user=body.text_or_none("set_by") == "User")
 
 
 def _cap_bps(value: object) -> float | None:

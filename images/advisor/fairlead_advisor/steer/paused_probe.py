@@ -1,4 +1,4 @@
-"""A look at the path while the mover holds its data back: the classifier was trained on paths without our own traffic."""
+"""A paused probe: the mover holds its data back, since the classifier was trained on paths without our own traffic."""
 
 import asyncio
 import contextlib
@@ -15,10 +15,10 @@ LONGEST_QUIET_S = 15.0
 """The mover goes on by itself after so long, whatever becomes of the advisor."""
 WINDOW_BUDGET_S = 10.0
 DRAIN_S = 4.0
-"""For what sits in the sockets' buffers to arrive; if it takes longer the look is given up."""
+"""For what sits in the sockets' buffers to arrive; if it takes longer the probe is given up."""
 
 _LEAST_PAUSE_S = 0.2
-# A sender that stopped for good must not be waited for while this process is told to end.
+# A sender that stopped for good must not be waited for while this process is to end.
 _RELEASE_S = 0.5
 
 _log = logging.getLogger(__name__)
@@ -26,7 +26,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class PausedProbe:
-    """A look and how long the data stood still for it; `survey` None if it could not be taken, and then `failure` says why."""
+    """A paused probe and for how long data were held back; `survey` is None if it could not be taken, and then `failure` is the reason."""
 
     paused_s: float
     survey: Survey | None

@@ -42,7 +42,7 @@ class Files:
 
 
 class Sidecar:
-    """One job's advisor; `board` has what stands."""
+    """One job's advisor; `board` has the current decision."""
 
     def __init__(
         self,
@@ -67,13 +67,13 @@ class Sidecar:
         self._known = known
 
     async def run(self) -> None:
-        """Runs until it is cancelled: what goes wrong is told in the decision, and the transfer goes on with the safe default."""
+        """Runs until it is cancelled: what goes wrong is part of the decision's message, and the transfer goes on with the safe default."""
         peer = await self._peer()
         record = self._files.journal.resume()
         stats = await self._stats()
         if stats is not None and is_under_way(stats):
             path, decision = what_stands(stats, record)
-            self._board.stand(path, decision, applied=True)
+            self._board.publish(path, decision, applied=True)
         else:
             if stats is not None:
                 self._limits = limits_now(self._limits, stats)
@@ -154,7 +154,7 @@ class Sidecar:
             for action in actions:
                 match action:
                     case Publish(measured, decision, applied):
-                        self._board.stand(measured, decision, applied=applied)
+                        self._board.publish(measured, decision, applied=applied)
                     case SetTransport(wanted):
                         event = await self._set_transport(wanted)
                     case AskOffered():

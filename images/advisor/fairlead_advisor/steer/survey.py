@@ -1,4 +1,4 @@
-"""Samples an idle path until its background is told, or the time for it is over: the one call for the first probe and for quiet looks."""
+"""Samples an idle path until its background is classified, or the time for it is over: for the first probe and for paused probes."""
 
 import asyncio
 import logging
@@ -25,7 +25,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Survey:
-    """What was sampled, and what the classifier says of it: None if nothing, and then `failure` says why."""
+    """What was sampled, and its classification: None without one, and then `failure` is the reason."""
 
     result: ProbeResult
     background: Background | None
@@ -75,7 +75,7 @@ async def survey(effects: SidecarEffects, peer: Peer, budget_s: float) -> Survey
 
 
 async def answer_within(classifier: BackgroundClassifier, trace: Trace, window_s: float) -> Background:
-    """The classifier's, or ClassifierAnswerError: one that hangs must end neither the transfer's start nor the watch."""
+    """The classifier's, or ClassifierAnswerError: one that hangs must stop neither the transfer's start nor the loop."""
     try:
         async with asyncio.timeout(classifier.answers_within_s):
             return await classifier.classify(trace, window_s)

@@ -1,4 +1,4 @@
-"""What stands when the sidecar starts in mid-transfer: probing now would take the transfer's own load for the background."""
+"""The path and decision when the sidecar starts in mid-transfer: a probe would take the transfer's own load for the background."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -30,9 +30,9 @@ def what_stands(stats: MoverStats, record: Sequence[Entry]) -> tuple[PathMeasure
     streams = max(open_now, _last_count(record))
     reason = str(recorded.get("message") or "what had been decided before is not on record")
     stands = "which are in force" if streams == open_now else f"of which {open_now or 'none'} are open now"
-    told = f"The advisor was started again in mid-transfer and keeps {control} with {counted(streams)}, {stands} ({reason})"
+    message = f"The advisor was started again in mid-transfer and keeps {control} with {counted(streams)}, {stands} ({reason})"
     buffer_bytes = stats.buffers.set_bytes if stats.buffers else None
-    decision = Decision(control, streams, abstained=True, reason=DecisionReason.IN_FORCE, message=told, socket_buffer_bytes=buffer_bytes)
+    decision = Decision(control, streams, abstained=True, reason=DecisionReason.IN_FORCE, message=message, socket_buffer_bytes=buffer_bytes)
     return _path(last.get("path") if last else None) or _path_of_sockets(stats), decision
 
 
@@ -40,12 +40,12 @@ def _last_count(record: Sequence[Entry]) -> int:
     """The count that stood last, at least 1: that of the latest trial, or of a decision before any."""
     count, tried = 1, False
     for entry in record:
-        told = entry.get("decision")
+        decided = entry.get("decision")
         if entry.get("kind") == EntryKind.STREAMS:
             count, tried = _count(entry.get("kept"), count), True
-        elif isinstance(told, dict) and (not tried or told.get("reason") == DecisionReason.IN_FORCE):
+        elif isinstance(decided, dict) and (not tried or decided.get("reason") == DecisionReason.IN_FORCE):
             # In mid-search a decision has the count that was published last, which lags behind.
-            count, tried = _count(told.get("streams"), count), False
+            count, tried = _count(decided.get("streams"), count), False
     return count
 
 
@@ -65,5 +65,5 @@ def _path(recorded: object) -> PathMeasurement | None:
 def _path_of_sockets(stats: MoverStats) -> PathMeasurement:
     minima_s = [stream.rtt_minimum_s for stream in stats.streams if stream.rtt_minimum_s]
     minimum_s = min(minima_s, default=None)
-    # The smoothed RTTs have the transfer's own queue in them: the least one says most about the path.
+    # The smoothed RTTs have the transfer's own queue in them: the least one is the nearest to the path's own.
     return PathMeasurement(minimum_s, minimum_s, None, 0, whole=False)

@@ -125,9 +125,9 @@ def _read_split(file: Path, about: Mapping[str, Mapping[str, Any]]) -> list[Data
         # Requests that a pause of the host held up leave together, within the resolution of `lateness`.
         if not (np.diff(times_s) >= 0).all():
             raise DataError(f"{file}: the send times of run {name} are not in order: copy or make the data set again")
-        told = about[name]
+        entry = about[name]
         trace = Trace(_column(times_s), _column(rtts_ms))
-        runs.append(DatasetRun(name, str(told["path_id"]), told["class"], str(told["seed"]), file.stem, trace, told))
+        runs.append(DatasetRun(name, str(entry["path_id"]), entry["class"], str(entry["seed"]), file.stem, trace, entry))
     return runs
 
 

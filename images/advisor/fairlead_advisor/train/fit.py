@@ -91,7 +91,7 @@ def fit(table: Table, groups: Sequence[str], seed: int, tell: Callable[[str], No
 
 
 def balance(table: Table, groups: Sequence[str]) -> Floats:
-    """Row weights of mean 1 that give every class of every group the same say, however long it was recorded."""
+    """Row weights of mean 1 that give every class of every group the same weight, however long it was recorded."""
     keys = np.unique(np.array([f"{group}\0{truth}" for group, truth in zip(groups, table.truth, strict=True)]), return_inverse=True)[1]
     weights = 1.0 / np.bincount(keys)[keys]
     return np.asarray(np.clip(weights / weights.mean(), *_WEIGHT_RANGE))

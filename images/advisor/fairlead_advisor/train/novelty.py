@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 Floats = npt.NDArray[np.float64]
 
-# One feature gone wild is told as that much and no more: the distance shall speak of the whole vector.
+# One extreme feature counts for so much and no more: the distance is to measure the whole vector.
 CLIP = 6.0
 _KEPT_VARIANCE = 0.95
 

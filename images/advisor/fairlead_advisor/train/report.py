@@ -1,4 +1,4 @@
-"""What is told about a model: figures as JSON, and the card made of them."""
+"""The report of a model: figures as JSON, and the card made of them."""
 
 import hashlib
 import itertools
@@ -20,7 +20,7 @@ from fairlead_advisor.train.windows import Table
 
 HEADLINE = ("macro_f1", "accuracy", "any_bbr_accuracy", "any_bbr_accuracy_at_80_percent", "expected_calibration_error", "coverage")
 
-# Regions of the path by what the index of a test bed tells; one's own traces tell none.
+# Regions of the path by the index of a test bed; one's own traces have none.
 _REGIONS = {"rtt_ms": (0, 20, 50, 100, 1000), "rate_bps": (0, 50e6, 120e6, 300e6, 1e12), "queue_bdp": (0, 0.5, 1, 2, 100)}
 
 _PURPOSE = (
@@ -116,19 +116,19 @@ def sha256_of(content: bytes) -> str:
 
 
 def _by_region(model: Model, runs: Sequence[DatasetRun], table: Table) -> dict[str, dict[str, Any]]:
-    told: dict[str, dict[str, Any]] = {}
+    body: dict[str, dict[str, Any]] = {}
     scores = scores_of(model, table)
     for name, edges in _REGIONS.items():
         values = _values(runs, name)
         if values is None:
             continue
-        told[name] = {}
+        body[name] = {}
         for low, high in itertools.pairwise(edges):
             here = ((values >= low) & (values < high))[table.run]
             if here.any():
                 part = report(Scores(scores.probabilities[here], scores.truth[here], scores.relied_on[here]))
-                told[name][f"{low:g}-{high:g}"] = {"windows": int(here.sum())} | headline(part)
-    return told
+                body[name][f"{low:g}-{high:g}"] = {"windows": int(here.sum())} | headline(part)
+    return body
 
 
 def _values(runs: Sequence[DatasetRun], name: str) -> npt.NDArray[np.float64] | None:
@@ -148,9 +148,9 @@ def _importances(fitted: Fitted) -> dict[str, float]:
     return {NAMES[index]: round(float(gain[index] / gain.sum()), 5) for index in order}
 
 
-def as_card(told: Mapping[str, Any]) -> str:
+def as_card(body: Mapping[str, Any]) -> str:
     """The model card in Markdown, from the report alone."""
-    model, data = told["model"], told["data"]
+    model, data = body["model"], body["data"]
     blend = " and ".join(f"{name} ({weight:g})" for name, weight in model["blend"].items())
     opsets = ", ".join(f"{domain} {version}" for domain, version in model["opsets"].items())
     made_with = ", ".join(f"{name} {version}" for name, version in model["made_with"].items())
@@ -170,10 +170,10 @@ def as_card(told: Mapping[str, Any]) -> str:
         f"{data['training_windows']} windows; runs {_counted(data['runs'])}; paths {_counted(data['paths'])};",
         f"data SHA-256 `{data['sha256']}`.",
         "",
-        f"## How well it does, windows of {told['window_s']:g} s",
-        *_figures_table({f"validation, held out by {told['held_out_by']}": told["validation"]["chosen"]} | dict(told["tests"])),
-        *_sections(told["tests"] or {"validation": told["validation"]["chosen"]}),
-        *_regions(told["regions"]),
+        f"## How well it does, windows of {body['window_s']:g} s",
+        *_figures_table({f"validation, held out by {body['held_out_by']}": body["validation"]["chosen"]} | dict(body["tests"])),
+        *_sections(body["tests"] or {"validation": body["validation"]["chosen"]}),
+        *_regions(body["regions"]),
         "",
         *_LIMITS,
     ]

@@ -85,12 +85,12 @@ def train(order: Order, tell: Callable[[str], None]) -> dict[str, object]:
         difference=difference,
         seed=order.seed,
     )
-    told = report.as_json(figures)
+    body = report.as_json(figures)
     golden = np.concatenate([part.features for _, part in tests.values()] or [table.where(table.seconds == REFERENCE_WINDOW_S).features])
-    _write(order.output, content, told, golden, fitted)
+    _write(order.output, content, body, golden, fitted)
     return {"model": str(order.output / MODEL_FILE), "sha256": model.sha256, "bytes": len(content), "largest_difference": difference} | {
         "validation": report.headline(fitted.validation["chosen"]),
-        "tests": {name: report.headline(figure) for name, figure in told["tests"].items()},
+        "tests": {name: report.headline(figure) for name, figure in body["tests"].items()},
     }
 
 
@@ -125,14 +125,14 @@ def _export_difference(model: Model, fitted: Fitted, tables: list[Table]) -> flo
 
 
 def _write(
-    output: Path, content: bytes, told: dict[str, object], golden: "np.ndarray[tuple[int, int], np.dtype[np.float32]]", fitted: Fitted
+    output: Path, content: bytes, body: dict[str, object], golden: "np.ndarray[tuple[int, int], np.dtype[np.float32]]", fitted: Fitted
 ) -> None:
     probabilities, novelty = fitted.predict(golden)
     vectors = io.BytesIO()
     np.savez_compressed(vectors, features=golden, probabilities=probabilities, novelty=novelty)
     write_atomically(output / GOLDEN_FILE, vectors.getvalue())
-    write_atomically(output / REPORT_FILE, (json.dumps(told, indent=1) + "\n").encode())
-    write_atomically(output / CARD_FILE, report.as_card(told).encode())
+    write_atomically(output / REPORT_FILE, (json.dumps(body, indent=1) + "\n").encode())
+    write_atomically(output / CARD_FILE, report.as_card(body).encode())
     write_atomically(output / MODEL_FILE, content)
     # Last, so that a model without it is one that was not finished.
     write_atomically(digest_file(output / MODEL_FILE), digest_line(content))

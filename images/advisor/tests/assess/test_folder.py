@@ -40,8 +40,8 @@ def test_a_record_has_the_traces_of_all_its_surveys(tmp_path: Path) -> None:
     record = tmp_path / "p__B1-C0__job-7.jsonl"
     journal = Journal(record, lambda: datetime(2026, 1, 1, tzinfo=UTC))
     for count in (150, 300):
-        journal.tell(EntryKind.SURVEY, samples_json(steady(count)))
-        journal.tell(EntryKind.STREAMS, {"kept": 4})
+        journal.followed(EntryKind.SURVEY, samples_json(steady(count)))
+        journal.followed(EntryKind.STREAMS, {"kept": 4})
     [item] = labelled_files(tmp_path)
     assert (item.path, item.class_name, item.seed, [len(trace) for trace in item.traces()]) == ("p", "B1-C0", "job-7", [150, 300])
 

@@ -107,10 +107,10 @@ async def test_evaluate_tells_figures_by_class_and_path_of_traces_and_records(tm
     for path, class_name in (("a", "B0-C0"), ("a", "B1-C0"), ("b", "B1-C0")):
         write_trace(folder / f"{path}__{class_name}__1.csv", caricature(class_name, seconds=31, base_ms=100))
     record = Journal(folder / "b__B0-C1__1.jsonl", lambda: datetime(2026, 1, 1, tzinfo=UTC))
-    record.tell(EntryKind.SURVEY, samples_json(caricature("B0-C1", seconds=31, base_ms=100)))
+    record.followed(EntryKind.SURVEY, samples_json(caricature("B0-C1", seconds=31, base_ms=100)))
     # A sure answer ends a survey early: too short for this window, and no reason to refuse the rest.
     short = Journal(folder / "b__B1-C0__2.jsonl", lambda: datetime(2026, 1, 1, tzinfo=UTC))
-    short.tell(EntryKind.SURVEY, samples_json(caricature("B1-C0", seconds=5, base_ms=100)))
+    short.followed(EntryKind.SURVEY, samples_json(caricature("B1-C0", seconds=5, base_ms=100)))
     outcome = await run("evaluate", folder, "--model", model)
     assert (outcome.exit_code, outcome.stderr) == (0, "")
     told = json.loads(outcome.stdout)

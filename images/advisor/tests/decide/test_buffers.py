@@ -48,7 +48,7 @@ def test_the_kernel_keeps_the_buffer_unless_asking_gives_more(
 ) -> None:
     choice = choose(None if needed_mib is None else round(needed_mib * MIB), host)
     assert choice.in_force_bytes == (None if in_force_mib is None else in_force_mib * MIB)
-    assert (choice.short, told in choice.told, bool(choice.told)) == (short, True, bool(told))
+    assert (choice.short, told in choice.message, bool(choice.message)) == (short, True, bool(told))
 
 
 def test_a_choice_never_leaves_a_stream_with_less_than_the_kernel_would() -> None:

@@ -44,9 +44,9 @@ def journal(path: Path) -> Journal:
 def test_a_decision_and_what_followed_carry_its_number(path: Path) -> None:
     written = journal(path)
     written.decided(DECISION)
-    written.tell(EntryKind.STREAMS, {"from": 4, "tried": 8, "kept": 8, "why": "kept 8"})
+    written.followed(EntryKind.STREAMS, {"from": 4, "tried": 8, "kept": 8, "why": "kept 8"})
     written.decided(DECISION)
-    written.tell(EntryKind.END, {"goodput_bps": 5})
+    written.followed(EntryKind.END, {"goodput_bps": 5})
     assert [(entry["kind"], entry["number"], entry["at"]) for entry in read_record(path)] == [
         ("decision", 1, "2026-01-01T12:00:00Z"),
         ("streams", 1, "2026-01-01T12:00:00Z"),
@@ -71,7 +71,7 @@ def test_a_line_cut_by_a_kill_is_left_out_and_written_over_by_no_half_line(path:
     assert len(read_record(path)) == 1
     again = journal(path)
     assert [entry["kind"] for entry in again.resume()] == ["decision"]
-    again.tell(EntryKind.END, {})
+    again.followed(EntryKind.END, {})
     assert [entry["kind"] for entry in read_record(path)] == ["decision", "end"]
 
 
@@ -87,7 +87,7 @@ def test_a_record_of_something_else_is_begun_again(path: Path, garbage: bytes) -
 def test_the_record_stays_bounded_and_keeps_the_newest(path: Path) -> None:
     written = journal(path)
     for number in range(2500):
-        written.tell(EntryKind.STREAMS, {"from": number, "why": "x" * 1000})
+        written.followed(EntryKind.STREAMS, {"from": number, "why": "x" * 1000})
         assert path.stat().st_size <= LARGEST_BYTES
     assert read_record(path)[-1]["from"] == 2499
 
@@ -97,7 +97,7 @@ def test_the_bound_never_costs_the_decision_that_stands(path: Path) -> None:
     written.decided(DECISION | {"applied": False})
     written.decided(DECISION)
     for number in range(5000):
-        written.tell(EntryKind.STREAMS, {"from": number, "why": "x" * 1000})
+        written.followed(EntryKind.STREAMS, {"from": number, "why": "x" * 1000})
         assert path.stat().st_size <= LARGEST_BYTES
     entries = read_record(path)
     assert [(entry["number"], entry["applied"]) for entry in entries if entry["kind"] == "decision"] == [(2, True)]
@@ -134,16 +134,16 @@ def test_what_is_no_record_is_refused_with_the_line(path: Path, content: bytes |
 def test_a_decision_is_told_with_what_came_of_it(path: Path) -> None:
     written = journal(path)
     written.decided(DECISION)
-    written.tell(EntryKind.STREAMS, {"from": 4, "tried": 8, "kept": 8, "why": "kept 8: 95.0 Mb/s with 8 against 60.0 with 4 (+58.3%)"})
+    written.followed(EntryKind.STREAMS, {"from": 4, "tried": 8, "kept": 8, "why": "kept 8: 95.0 Mb/s with 8 against 60.0 with 4 (+58.3%)"})
     look = {"why": "the path changed", "story": "the goodput rose", "quiet_seconds": 6.04}
-    written.tell(EntryKind.LOOK, look | {"failure": "no answer in time", "sure": False, "news": False})
+    written.followed(EntryKind.LOOK, look | {"failure": "no answer in time", "sure": False, "news": False})
     answer = {"probabilities": {"B0-C0": 0.98, "B1-C0": 0.02}, "confidence": 0.98, "model": "test-1"}
-    written.tell(EntryKind.LOOK, look | answer | {"failure": None, "sure": True, "news": True})
-    written.tell(EntryKind.SWITCH, {"from": "bbr", "to": "cubic", "undo": False, "why": "a quiet look"})
-    written.tell(EntryKind.OUTCOME, {"congestion_control": "cubic", "before": "bbr", "goodput_ratio": 0.56, "kept": True})
-    written.tell(EntryKind.BUFFER, {"from": None, "to": 8 * 2**20, "needed_bytes": 8 * 2**20, "why": "the kernel stops at 4.0 MiB"})
+    written.followed(EntryKind.LOOK, look | answer | {"failure": None, "sure": True, "news": True})
+    written.followed(EntryKind.SWITCH, {"from": "bbr", "to": "cubic", "undo": False, "why": "a quiet look"})
+    written.followed(EntryKind.OUTCOME, {"congestion_control": "cubic", "before": "bbr", "goodput_ratio": 0.56, "kept": True})
+    written.followed(EntryKind.BUFFER, {"from": None, "to": 8 * 2**20, "needed_bytes": 8 * 2**20, "why": "the kernel stops at 4.0 MiB"})
     held = {"send_buffer_limited_ratio": 0.02, "receive_window_limited_ratio": 0.35}
-    written.tell(EntryKind.END, {"congestion_control": "cubic", "streams": 8, "goodput_bps": 90e6} | held)
+    written.followed(EntryKind.END, {"congestion_control": "cubic", "streams": 8, "goodput_bps": 90e6} | held)
     told = explain(read_record(path))
     for line in (
         "TCP, bbr, 4 streams",

@@ -50,7 +50,7 @@ def watch(tmp_path: Path) -> Callable[..., Watched]:
             reason = DecisionReason.KNOWN
         abstained = answered is None or answered.abstained
         first = Decision(in_force, streams, abstained=abstained, reason=reason, message="as told", background=answered)
-        board.stand(PATH, first, applied=True)
+        board.publish(PATH, first, applied=True)
         board.record()
         clock.each_second = lambda: note(board, clock)
         path = QuietPath(clock)

@@ -91,7 +91,7 @@ def test_a_folder_of_traces_is_read_by_name(tmp_path: Path) -> None:
 def test_what_a_sidecar_sampled_is_read_from_its_record(tmp_path: Path) -> None:
     journal = Journal(tmp_path / "p1__B1-B1__7.jsonl", lambda: datetime(2026, 1, 1, tzinfo=UTC))
     for count in (20, 30):
-        journal.tell(EntryKind.SURVEY, samples_json(steady(count)))
+        journal.followed(EntryKind.SURVEY, samples_json(steady(count)))
     runs = load_dataset(tmp_path).runs
     assert [(run.name, run.path, run.class_name, run.split, len(run.trace)) for run in runs] == [
         ("p1__B1-B1__7", "p1", "B1-B1", "train", 20),

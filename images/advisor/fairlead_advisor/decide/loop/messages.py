@@ -99,7 +99,7 @@ class ProbePaused:
 
 @dataclass(frozen=True, slots=True)
 class Publish:
-    """A decision that stands from now on; `anew`: it was decided now, and goes on record as a decision of its own."""
+    """The decision from now on; `anew`: it was decided now, and goes on record as a decision of its own."""
 
     path: PathMeasurement
     decision: Decision

@@ -127,8 +127,8 @@ def _can_probe(state: LoopState, tick: Tick) -> tuple[bool, tuple[Action, ...]]:
     if not state.equipment.monitored or state.equipment.windows_s is None or state.limits.congestion_control is not None:
         return False, ()
     if tick.stats.quiet_s is None:
-        told = Warn("the mover cannot hold its data back: what was chosen before the data stays")
-        return False, () if state.monitor.warned else (told,)
+        warning = Warn("the mover cannot hold its data back: what was chosen before the data stays")
+        return False, () if state.monitor.warned else (warning,)
     answers = tick.answered_ratio >= _LEAST_ANSWERED_RATIO
     return answers and tick.stats.quiet_s == 0 and tick.seen.at_s >= state.monitor.switching.stays_until_s, ()
 
@@ -158,13 +158,13 @@ def _probe_if(state: LoopState, tick: Tick, why: ProbeReason | None, change: Pat
         # A single sample that stands out may be the beginning of what would be worth a probe.
         alert = detector.hint and probe_budget.due(state.monitor.budget, tick.seen.at_s, _ANYTHING) is not None
         return Turn(_with(state, alert=alert), (), LoopStage.BUFFERS)
-    story = contradicted if why is ProbeReason.CONTRADICTED else change.told if change else str(why)
+    story = contradicted if why is ProbeReason.CONTRADICTED else change.description if change else str(why)
     pending = AwaitsProbe(tick, why, story, _had_bps(detector, change, tick.seen))
     return Turn(replace(_with(state, unanswered=False), pending=pending), (ProbePaused(),), LoopStage.WAITING)
 
 
 def probed(state: LoopState, pending: AwaitsProbe, event: ProbeFinished, now_s: float) -> Turn:
-    """Judges a paused probe, and switches if its answer speaks for another congestion control."""
+    """Judges a paused probe, and switches if its answer chooses another congestion control."""
     state, background = _pooled(state, pending.why, event)
     decision: Decision | None = None
     step = SwitchStep(state.monitor.switching)
@@ -174,8 +174,8 @@ def probed(state: LoopState, pending: AwaitsProbe, event: ProbeFinished, now_s: 
         state = replace(state, floor_s=floor_s)
         decision = decide(path, state.limits, background, state.history)
         if decision.reason is DecisionReason.CLASSIFIED:
-            told = f"a quiet look, since {pending.why}{f': {pending.story}' if pending.story != pending.why else ''}"
-            step = answer(state.monitor.switching, now_s, decision.congestion_control, pending.goodput_bps, told)
+            because = f"a quiet look, since {pending.why}{f': {pending.story}' if pending.story != pending.why else ''}"
+            step = answer(state.monitor.switching, now_s, decision.congestion_control, pending.goodput_bps, because)
             state = replace(state, path=path)
     judgement = ProbeJudgement(
         pending.tick, pending.why, pending.story, event, now_s, state.monitor.detector.change, background, decision, step
@@ -187,17 +187,17 @@ def probed(state: LoopState, pending: AwaitsProbe, event: ProbeFinished, now_s: 
 
 
 def switch_answered(state: LoopState, pending: AwaitsSwitch, event: TransportAnswer) -> Turn:
-    """The mover's answer to the switch that a paused probe spoke for."""
+    """The mover's answer to the switch that followed from a paused probe."""
     state, actions, news = _switched(state, pending.judgement.step, event)
     return _conclude(state, pending.judgement, actions, news=news)
 
 
 def _pooled(state: LoopState, why: ProbeReason, event: ProbeFinished) -> tuple[LoopState, Background | None]:
-    """The answer, pooled with earlier unsure ones of the same scene: the second step for a path that one window cannot tell."""
+    """The answer, pooled with earlier unsure ones for the same background: the second step for a path that one window cannot tell."""
     found = event.background
     if found is None:
         return state, None
-    # Loaded classification is of the same scene, which the last answer was wrong or unsure of.
+    # Loaded classification is of the same background, which the last answer was wrong or unsure of.
     earlier = state.monitor.unsure if why in (ProbeReason.UNSURE, ProbeReason.CONTRADICTED) else ()
     together = pool((*earlier, found))
     return _with(state, unsure=(*earlier, *poolable(found))[-2:] if together.abstained else ()), together
@@ -208,7 +208,7 @@ def _conclude(state: LoopState, judgement: ProbeJudgement, switched: tuple[Actio
     decision, at_s, finished = judgement.decision, judgement.at_s, judgement.finished
     sure = None if decision is None else decision.reason is DecisionReason.CLASSIFIED
     cost_s = probe_budget.price_s(finished.paused_s, judgement.change)
-    # What a sure answer spoke for and could not have is asked for again: no step may ever come that shows it.
+    # A sure answer that could not be followed is asked for again: no step may ever come that shows it.
     barred_until_s = None if decision is None else _barred_until_s(state, decision.congestion_control, at_s)
     budget = probe_budget.probed(state.monitor.budget, judgement.why, at_s, cost_s, news=news, sure=sure, barred_until_s=barred_until_s)
     state = _with(state, budget=budget)
@@ -218,14 +218,14 @@ def _conclude(state: LoopState, judgement: ProbeJudgement, switched: tuple[Actio
     if decision is not None and sure:
         other, switch = decision.congestion_control, judgement.step.switch
         stays = "it stays" if other == in_force else f"it stays for now instead of {other}"
-        told = switch.why if news and switch else f"{stays} after a quiet look"
-        state, publication = _published(state, decision, told=told, why_not=_why_not(state, other, at_s))
+        because = switch.why if news and switch else f"{stays} after a quiet look"
+        state, publication = _published(state, decision, because=because, why_not=_why_not(state, other, at_s))
         actions += (publication,)
     elif decision is not None and finished.path is not None and state.decision.reason is DecisionReason.KNOWN:
         # Doubt of our own about what an earlier transfer was sure of: the next transfer must not be given the latter.
         state = replace(state, path=finished.path)
-        told = "it stays after a quiet look that left doubt"
-        state, publication = _published(state, decision, told=told, why_not="an unsure answer alters nothing")
+        because = "it stays after a quiet look that left doubt"
+        state, publication = _published(state, decision, because=because, why_not="an unsure answer alters nothing")
         actions += (publication,)
     return Turn(begin_anew(state, at_s) if news else _resumed(state, at_s), actions, LoopStage.INTERRUPTED)
 
@@ -264,7 +264,7 @@ def return_answered(state: LoopState, pending: AwaitsReturn, event: TransportAns
     # What the classifier answered stands beside what was measured against it.
     objections = {**state.monitor.objections, state.decision.congestion_control: switch.why}
     state = _with(state, objections=objections)
-    state, publication = _published(state, state.decision, told=switch.why, why_not=switch.why)
+    state, publication = _published(state, state.decision, because=switch.why, why_not=switch.why)
     return Turn(begin_anew(state, pending.tick.seen.at_s), (*switched, *judged, publication), LoopStage.INTERRUPTED)
 
 
@@ -301,10 +301,10 @@ def _why_not(state: LoopState, wanted: str, now_s: float) -> str:
     return "the mover did not take it"
 
 
-def _published(state: LoopState, decision: Decision, *, told: str, why_not: str) -> tuple[LoopState, Action]:
-    """A new decision: what is in force stands, whatever `decision` spoke for."""
+def _published(state: LoopState, decision: Decision, *, because: str, why_not: str) -> tuple[LoopState, Action]:
+    """A new decision: `decision` with the congestion control that is in force, whatever it chose."""
     in_force = state.monitor.in_force
-    message = f"{decision.message}; {in_force}: {told}"
+    message = f"{decision.message}; {in_force}: {because}"
     stands = replace(instead(decision, in_force, why_not), streams=state.published.streams, message=message)
     state = replace(state, decision=stands, published=stands, why_streams="")
     return state, Publish(state.path, stands, state.applied, anew=True)

@@ -103,11 +103,11 @@ def _in_force(state: Opening, in_force: TransportSettings) -> Publish:
     streams = decision.streams if in_force.streams is None else in_force.streams
     if (control, streams) != (decision.congestion_control, decision.streams):
         story += f"; the mover has {control} with {streams} stream(s) in force"
-    told = replace(
+    applied = replace(
         decision,
         congestion_control=control,
         streams=streams,
         socket_buffer_bytes=in_force.socket_buffer_bytes,
         message=decision.message + story,
     )
-    return Publish(state.path, told, applied=True)
+    return Publish(state.path, applied, applied=True)

@@ -49,7 +49,7 @@ def adapt_buffers(state: LoopState, tick: Tick) -> Turn:
     if not choice.short or requests.warned or not holds_back:
         return Turn(state, (), LoopStage.STREAMS)
     state, publication = _with_buffers(replace(state, buffers=replace(requests, warned=True)), choice)
-    return Turn(state, (Warn(choice.told), publication), LoopStage.STREAMS)
+    return Turn(state, (Warn(choice.message), publication), LoopStage.STREAMS)
 
 
 def buffers_answered(state: LoopState, pending: AwaitsBuffers, event: TransportAnswer) -> Turn:
@@ -60,21 +60,21 @@ def buffers_answered(state: LoopState, pending: AwaitsBuffers, event: TransportA
         return Turn(replace(state, buffers=requests), (Warn(f"the send buffers stay as they are: {event.message}"),), LoopStage.STREAMS)
     state = replace(state, buffers=BufferRequests(at_s + BUFFER_PERIOD_S, state.buffers.warned))
     choice = pending.choice
-    report = ReportBuffers(pending.before, pending.after, choice.needed_bytes or pending.after, choice.told)
+    report = ReportBuffers(pending.before, pending.after, choice.needed_bytes or pending.after, choice.message)
     state, publication = _with_buffers(state, choice)
     return Turn(state, (report, publication), LoopStage.STREAMS)
 
 
 def _with_buffers(state: LoopState, choice: BufferChoice) -> tuple[LoopState, Action]:
-    def told(decision: Decision) -> Decision:
+    def with_choice(decision: Decision) -> Decision:
         return replace(
             decision,
             socket_buffer_bytes=choice.in_force_bytes,
             socket_buffer_needed_bytes=choice.needed_bytes,
-            message=f"{decision.message}; {choice.told}",
+            message=f"{decision.message}; {choice.message}",
         )
 
-    state = replace(state, decision=told(state.decision), published=told(state.published))
+    state = replace(state, decision=with_choice(state.decision), published=with_choice(state.published))
     return state, Publish(state.path, state.published, state.applied)
 
 
@@ -143,7 +143,7 @@ def _with_trial(state: LoopState, tick: Tick, *, moved: bool) -> LoopState:
 
 
 def publish_streams(state: LoopState, tick: Tick) -> Turn:
-    """Publishes the count that stands: each publication becomes a write to the cluster's API, so that a search under way has few."""
+    """Publishes the count that was kept last: each publication becomes a write to the cluster's API, so that a search under way has few."""
     search, now_s = state.search, tick.seen.at_s
     if search is None or not state.applied or search.streams == state.published.streams:
         return Turn(state, (), LoopStage.DONE)

@@ -22,7 +22,7 @@ from fairlead_advisor.decide.monitor.probe_budget import ProbeBudget, ProbeReaso
 from fairlead_advisor.decide.switching import SwitchState, SwitchStep
 
 OLD = timedelta(minutes=5)
-"""From here on what an earlier transfer saw is no sure answer any more: whoever came since then came before the first second to compare."""
+"""From here on what an earlier transfer measured is no sure answer: who came since then came before the first second to compare."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +129,7 @@ class ProbeJudgement:
 
 @dataclass(frozen=True, slots=True)
 class AwaitsSwitch:
-    """The switch that a paused probe spoke for."""
+    """The switch that follows from a paused probe."""
 
     judgement: ProbeJudgement
 
@@ -258,7 +258,7 @@ def begin(
 
 
 def poolable(background: Background | None) -> tuple[Background, ...]:
-    """An unsure answer, for the next one to be pooled with; what saw a path unlike any it knows would make every later answer abstain."""
+    """An unsure answer, for the next one to be pooled with; one from a novel path would make every later answer abstain."""
     return (background,) if background is not None and background.abstained and not background.novel else ()
 
 

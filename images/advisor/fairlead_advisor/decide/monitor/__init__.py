@@ -1,1 +1,1 @@
-"""When a running transfer stands still for a look at the path: `scene` tells that something changed, `policy` whether to look."""
+"""The parts of the background monitor: `change_detector`, `loaded_answers` (classification beside own data), `probe_budget`, `caps`."""

@@ -1,4 +1,4 @@
-"""Which changes of the transfer's cap alter what it sees: a cap is rewritten all the time on a shared link, mostly to no effect."""
+"""Which changes of the transfer's cap alter what it measures: a cap is rewritten all the time on a shared link, mostly to no effect."""
 
 import math
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ def reachable_bps(cap_bps: float | None) -> float:
 
 @dataclass(frozen=True, slots=True)
 class CapRange:
-    """Between which caps that held it a scene was seen."""
+    """The range of the caps that bounded the transfer since the change detector began."""
 
     least_bps: float = math.inf
     most_bps: float = 0.0

@@ -1,6 +1,6 @@
-"""Tells from what a transfer sees anyway that the traffic beside it changed: a lasting step in goodput, queue or loss.
+"""Detects from a transfer's own samples that the traffic beside it changed: a lasting step in goodput, queue or loss.
 
-It does not say what changed. The last seconds are compared with equally long stretches before them, so that a sawtooth is no change.
+It does not find out what changed. The last seconds are compared with equally long stretches before them, so that a sawtooth is no change.
 """
 
 import math
@@ -54,12 +54,12 @@ class PathChange:
 
     strength: float
     goodput_ratio: float
-    told: str
+    description: str
 
 
 @dataclass(frozen=True, slots=True)
 class ChangeDetector:
-    """What was seen from `opens_s` on: `reference` is what counts as usual, `recent` what is compared with it."""
+    """The samples from `opens_s` on: `reference` is what counts as usual, `recent` what is compared with it."""
 
     opens_s: float
     floor_s: float | None = None
@@ -68,24 +68,24 @@ class ChangeDetector:
     recent: tuple[PathSample, ...] = ()
     usual: tuple[PathSample, ...] = ()
     known: tuple[PathSample, ...] = ()
-    """The last seconds ahead of a look that altered nothing, and the reference of then: they stand in until there is a new one."""
+    """The last seconds ahead of a paused probe that altered nothing, and the reference of then: they are used until there is a new one."""
     change: PathChange | None = None
     hint: bool = False
-    """Whether the latest sight alone stands out: worth looking closer at once."""
+    """Whether the latest sample alone is a step: worth sampling more often."""
 
     @property
     def goodput_bps(self) -> float | None:
-        """The mean of the recent sights; None while there are none."""
+        """The mean of the recent samples; None while there are none."""
         return _goodput(self.recent) if self.recent else None
 
     @property
     def settled(self) -> bool:
-        """Whether the recent sights fill what a step must fill."""
+        """Whether the recent samples fill what a step must fill."""
         return sum(sample.seconds for sample in self.recent) >= RECENT_S
 
 
 def begin(now_s: float, floor_s: float | None, awaited: frozenset[Step]) -> ChangeDetector:
-    """A scene that is not known yet; `floor_s` is the least RTT of the path, other steps than those `awaited` are no change."""
+    """A detector without samples; `floor_s` is the least RTT of the path, other steps than those `awaited` are no change."""
     return ChangeDetector(now_s + SETTLE_S, floor_s, awaited)
 
 
@@ -95,14 +95,14 @@ def pause(detector: ChangeDetector, now_s: float) -> ChangeDetector:
 
 
 def resume(detector: ChangeDetector, now_s: float, floor_s: float | None) -> ChangeDetector:
-    """After a look that altered nothing: what was seen last before it is the usual. Otherwise whoever comes before there is a new
+    """After a paused probe that altered nothing: the last samples before it are the usual. Otherwise whoever comes before there is a new
     reference would become a part of it."""
     known = detector.reference if _is_known(detector.reference) else detector.known
     return replace(begin(now_s, floor_s, detector.awaited), usual=detector.recent or detector.usual, known=known)
 
 
 def add_sample(detector: ChangeDetector, sample: PathSample) -> ChangeDetector:
-    """Takes a sight in; `change` then says whether the path is unlike what it was. What is unusual never becomes the reference."""
+    """Takes a sample in; `change` is then the step to what was usual, if there is one. What is unusual never becomes the reference."""
     if sample.at_s - sample.seconds < detector.opens_s:
         return detector
     recent, passed = _trimmed((*detector.recent, sample))
@@ -159,7 +159,7 @@ def _is_known(reference: tuple[PathSample, ...]) -> bool:
 
 
 def _compare(detector: ChangeDetector, reference: tuple[PathSample, ...], recent: tuple[PathSample, ...]) -> PathChange | None:
-    """The strongest awaited step to `recent` from `reference`, or from ahead of the look while that is short; None without either."""
+    """The strongest awaited step to `recent` from `reference`, or from ahead of the probe while that is short; None without either."""
     if _is_known(reference):
         return _step(detector, reference, reference, recent, 1.0)
     return _step(detector, detector.known, detector.usual, recent, _AFTER_A_LOOK)
@@ -186,10 +186,10 @@ def _step(
             found.append((abs(level - was) / threshold, f"the {before.name} {way}"))
     if not found:
         return None
-    strength, told = max(found)
+    strength, step = max(found)
     before_bps, now_bps = _goodput(usual), _goodput(recent)
     ratio = now_bps / before_bps if before_bps > 0 else 1.0
-    return PathChange(strength, ratio, f"{told} ({now_bps / 1e6:.1f} Mb/s, before {before_bps / 1e6:.1f})")
+    return PathChange(strength, ratio, f"{step} ({now_bps / 1e6:.1f} Mb/s, before {before_bps / 1e6:.1f})")
 
 
 def _stretches(samples: Sequence[PathSample], levels: Sequence[float | None], window_s: float) -> list[float]:

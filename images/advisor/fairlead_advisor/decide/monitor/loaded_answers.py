@@ -1,7 +1,7 @@
-"""Whether the classifier, asked while our own data flow, contradicts what it said of the path without them.
+"""Whether loaded classification (while our own data flow) contradicts the classification of the path without them.
 
-Its answer is no ground for a choice then, but own streams do not hide what matters: with CUBIC they look like one more CUBIC flow, which
-leaves the probability of BBR as it is; with BBR they look like the BBR of one source, so that BBR of both tells of somebody else's.
+Its answer is no ground for a choice then, but own streams do not hide what matters: with CUBIC they resemble one more CUBIC flow, which
+leaves the probability of BBR as it is; with BBR they resemble the BBR of one source, so that BBR of both is a sign of somebody else's.
 """
 
 import math
@@ -14,7 +14,7 @@ WINDOW_S = 10.0
 PERIOD_S = 5.0
 """Between two answers: successive windows overlap."""
 MOST_STREAMS = 4
-"""Own streams. Sixteen with CUBIC fill a path of tens of Mb/s with a noise that looks like BBR, four do not (measured on three)."""
+"""Own streams. Sixteen with CUBIC fill a path of tens of Mb/s with a noise that resembles BBR, four do not (measured on three)."""
 SETTLE_S = 3.0
 """After data began or resumed, or the transport was changed: no window begins before."""
 UNANSWERED_S = 1.0
@@ -26,7 +26,7 @@ _SURE_WINDOWS = 2
 # In windows of 5 s: 99 % of those without BBR are below, 1 % beside it, and mostly none from four seconds after it has come.
 _ABSENT = 0.3
 # With own BBR: 0.00 to 0.12 over four windows beside nobody and CUBIC, from 0.2 beside BBR. Where CUBIC drowns the other BBR it is low all
-# along: only what has been heard can fall silent.
+# along: only BBR that has been detected can disappear.
 _NOBODYS = 0.1
 _LASTING_WINDOWS = 4
 _PRESENT = 0.5
@@ -36,7 +36,7 @@ _PRESENT = 0.5
 class LoadedAnswers:
     """The probabilities of somebody else's BBR in the latest windows beside own streams with `congestion_control`.
 
-    `heard`: whether there once was some, since that is in force.
+    `seen_bbr`: whether there once was some, since that is in force.
     """
 
     congestion_control: str
@@ -45,7 +45,7 @@ class LoadedAnswers:
 
 
 def add_answer(answers: LoadedAnswers, answer: Background) -> LoadedAnswers:
-    """Takes the answer of one window in; one that the classifier does not stand by ends what had been heard in succession."""
+    """Takes the answer of one window in; one of which the classifier is not sure ends the succession."""
     if answer.abstained:
         return interrupted(answers)
     levels = (*answers.levels, _level(answers.congestion_control, answer))[-_LASTING_WINDOWS:]
@@ -53,12 +53,12 @@ def add_answer(answers: LoadedAnswers, answer: Background) -> LoadedAnswers:
 
 
 def interrupted(answers: LoadedAnswers) -> LoadedAnswers:
-    """After windows that tell nothing, or that own data were not in: those before do not count, but that something could be heard does."""
+    """After windows without an answer, or without own data: those before do not count, but that BBR could be detected does."""
     return replace(answers, levels=())
 
 
 def contradiction(answers: LoadedAnswers, known: Background | None) -> str:
-    """What is heard against the `known` answer, in words; empty if nothing, or if it is what is known."""
+    """What contradicts the `known` answer, in words; empty if nothing does."""
     bbr_is_known = known is not None and not known.abstained and known.has_bbr
     if answers.congestion_control != "bbr":
         level = _mean(answers.levels, _SURE_WINDOWS)
@@ -69,11 +69,11 @@ def contradiction(answers: LoadedAnswers, known: Background | None) -> str:
 
 
 def contradicts_change(congestion_control: str, streams: int, answer: Background) -> bool:
-    """Whether a window that ends now speaks against what alone would alter the choice: BBR that came, or with own BBR that left."""
+    """Whether a window that ends now contradicts what alone would alter the choice: BBR that came, or with own BBR that left."""
     if answer.abstained:
         return False
     level = _level(congestion_control, answer)
-    # Several own streams with BBR may sound like the BBR of both sources.
+    # Several own streams with BBR may resemble the BBR of both sources.
     return level >= _PRESENT and streams == 1 if congestion_control == "bbr" else level <= _ABSENT
 
 

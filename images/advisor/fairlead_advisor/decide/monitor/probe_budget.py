@@ -1,6 +1,6 @@
-"""Whether a quiet look is worth its price: pure accounting.
+"""Whether a paused probe is worth its price: pure accounting.
 
-The classifier knows paths without our own traffic, so that an answer in mid-transfer costs seconds in which no data flow. Looks that alter
+The classifier knows paths without our own traffic, so that an answer in mid-transfer costs seconds in which no data flow. Probes that alter
 the choice are worth it and free; those that do not are paid from SHARE of the transfer's time, and become rarer.
 """
 
@@ -11,15 +11,15 @@ from fairlead_advisor.decide.model import DEFAULT_CONGESTION_CONTROL
 from fairlead_advisor.decide.monitor.change_detector import ANY_STEP, PathChange, Step
 
 SHARE = 0.02
-"""Of the time that data flow: what looks that found nothing new may take together, the first one not counted."""
+"""Of the time that data flow: what probes that found nothing new may take together, the first one not counted."""
 EXPECTED_S = 7.0
 """Of quiet: a short window is mostly enough, and the own queue drains before it."""
 DWELL_S = 30.0
-"""Between two looks at least: regrowing windows, and the trial of a switch."""
+"""Between two paused probes at least: regrowing windows, and the trial of a switch."""
 FIRST_PAUSE_S = 60.0
 LONGEST_PAUSE_S = 960.0
 OVERWHELMING = 2.0
-"""A step of this strength need not wait for the pause, and may borrow the price of one look."""
+"""A step of this strength need not wait for the pause, and may borrow the price of one probe."""
 
 
 # Beside CUBIC only a BBR flow that comes alters the choice, and it takes; beside BBR only the last one that leaves, and it gives.
@@ -35,7 +35,7 @@ def awaited(congestion_control: str) -> frozenset[Step]:
 
 
 class ProbeReason(StrEnum):
-    """The reason for a look; part of the record."""
+    """The reason for a paused probe; part of the record."""
 
     UNKNOWN = "nothing is known of the background yet"
     OLD = "what is known of the background is old"
@@ -45,15 +45,15 @@ class ProbeReason(StrEnum):
     BARRED = "the last answer could not be followed"
 
 
-# Somebody has looked already: another look is not worth the free one, and is paid.
+# The path has been probed already: another probe is not worth the free one, and is paid.
 _EARNED = frozenset({ProbeReason.UNSURE, ProbeReason.BARRED})
 
 
 @dataclass(frozen=True, slots=True)
 class ProbeBudget:
-    """`began_s` is when data began to flow; `free` tells of a look that costs nothing.
+    """`began_s` is when data began to flow; `free`: whether one probe costs nothing.
 
-    `doubt` is why to look though nothing changes: None after a sure answer that is followed. It waits until `doubts_from_s`.
+    `doubt` is why to probe though nothing changes: None after a sure answer that is followed. It waits until `doubts_from_s`.
     """
 
     began_s: float
@@ -71,7 +71,7 @@ class ProbeBudget:
 
 
 def due(account: ProbeBudget, now_s: float, change: PathChange | None, *, contradicted: bool = False) -> ProbeReason | None:
-    """Whether to look now, and why; `heard`: whether what is heard beside the data contradicts the last answer."""
+    """Whether to probe now, and why; `contradicted`: whether loaded classification contradicts the last answer."""
     if now_s < account.rests_until_s:
         return None
     if change is not None and _is_worth_it(account, now_s, change):
@@ -96,7 +96,7 @@ def _is_worth_it(account: ProbeBudget, now_s: float, change: PathChange) -> bool
 
 
 def price_s(quiet_s: float, change: PathChange | None) -> float:
-    """What a look of `quiet_s` costs, in seconds of the transfer as it was: a transfer that was pushed aside loses little by waiting."""
+    """The price of a pause of `quiet_s`, in seconds of the transfer as it was: one that was pushed aside loses little by waiting."""
     return quiet_s * (min(1.0, change.goodput_ratio) if change else 1.0)
 
 
@@ -110,7 +110,7 @@ def probed(
     sure: bool | None,
     barred_until_s: float | None = None,
 ) -> ProbeBudget:
-    """After a look: `news` if it altered the choice. `sure` None: it gave no answer, and what was known stands.
+    """After a paused probe: `news` if it altered the choice. `sure` None: it gave no answer, and what was known holds.
 
     `barred_until_s`: a sure answer that is not followed before then.
     """
@@ -120,7 +120,7 @@ def probed(
         rested = replace(rested, doubt=doubt, doubts_from_s=barred_until_s or 0.0)
     if news:
         return replace(rested, free=True, pause_s=FIRST_PAUSE_S, not_before_s=now_s)
-    # The free look is kept for a change: doubt can wait until it has been earned.
+    # The free probe is kept for a change: doubt can wait until it has been earned.
     takes_free = why not in _EARNED
     return replace(
         rested,

@@ -50,7 +50,9 @@ def seen(
 )
 def test_a_lasting_step_is_a_change_and_says_which(level: dict[str, float], told: str | None) -> None:
     change = seen([level] * 5).change
-    assert (change.told if change else None) == told or (change is not None and told is not None and change.told.startswith(told))
+    assert (change.description if change else None) == told or (
+        change is not None and told is not None and change.description.startswith(told)
+    )
 
 
 @pytest.mark.parametrize(
@@ -123,7 +125,7 @@ def test_after_a_look_that_altered_nothing_the_path_is_held_against_what_it_was_
         assert state.change is None or second > SETTLE_S
     assert (state.change is not None) is changed
     if changed:
-        assert state.change is not None and "the goodput fell (12.0 Mb/s, before" in state.change.told
+        assert state.change is not None and "the goodput fell (12.0 Mb/s, before" in state.change.description
         again = change_detector.resume(state, 200.0, FLOOR_S)
         for second in range(1, 60):
             again = change_detector.add_sample(again, PathSample(200.0 + second, 1.0, goodput_bps, 0.0, 0.08, 0.1))
