@@ -16,13 +16,13 @@ from e2e.lib.manifests import DESTINATION_NODE, SOURCE_NODE
 from e2e.lib.waiting import wait_until
 from e2e.lib.wan.background import flow
 from e2e.lib.wan.connections import Connection, busiest
-from e2e.lib.wan.link import Link, Shape, own_link
+from e2e.lib.wan.link import Link, LinkShape, own_link
 from fairlead_dev.clients.kubectl import Kubectl, Object
 from fairlead_dev.clients.nodes import LocalCluster
 
 # Within what the classifier was trained on, and where it tells an idle path from one with BBR surest. The buffer is one that BBR
 # leaves little of to CUBIC.
-SHAPE = Shape(rate="40M", delay="20ms", buffer="0.5BDP")
+SHAPE = LinkShape(rate="40M", delay="20ms", buffer="0.5BDP")
 FAST, FAST_BUFFER = "400M", "2MB"
 USUAL_BYTES = 200_000_000
 """Forty seconds of the link: a change is one from what has been usual for a while."""

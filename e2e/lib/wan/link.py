@@ -20,7 +20,7 @@ REAL_TIME_PRIORITY = 10
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class LinkShape:
     """Rate and delay of each direction and the buffer before it, as `fairlead-wan` writes them."""
 
     rate: str
@@ -46,7 +46,7 @@ class Link:
 
 
 @contextmanager
-def own_link(program: Path, source: str, destination: str, shape: Shape, folder: Path) -> Iterator[Link]:
+def own_link(program: Path, source: str, destination: str, shape: LinkShape, folder: Path) -> Iterator[Link]:
     """The link until the block is left, when its devices vanish with the emulator `program`. `folder` has log and control socket.
 
     The device has this process's id in its name, so that nobody knows the path from an earlier run. Raises LabError or CommandError.
