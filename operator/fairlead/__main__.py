@@ -47,7 +47,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         log_format=kopf.LogFormat.JSON if options.log_format == "json" else kopf.LogFormat.FULL,
     )
     if options.log_level != "debug":
-        # One line for every event of every object says nothing that the objects do not.
+        # One line for every event of every object repeats what the objects show.
         logging.getLogger("kopf.objects").setLevel(logging.WARNING)
     try:
         asyncio.run(run(options))
@@ -60,7 +60,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 async def run(options: Options, stop_flag: asyncio.Event | None = None, ready_flag: asyncio.Event | None = None) -> None:
     """Runs one operator until `stop_flag` is set or a signal comes. `ready_flag` is set when the workers run."""
-    # A second series per counter with the time of its creation doubles the page and tells nobody anything.
+    # A second series per counter with the time of its creation doubles the page and is of no use.
     prometheus_client.disable_created_metrics()  # type: ignore[no-untyped-call]
     runtime = Runtime(options)
     await kopf.operator(

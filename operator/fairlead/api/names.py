@@ -54,7 +54,7 @@ ATTACHMENT_INTERFACE: Final = "data0"
 """The name of the interface that an attachment becomes in a mover's pod."""
 
 ANNOTATION_PATH: Final = f"{GROUP}/path"
-"""`Known` on a sender whose advisor was told what is on the path and therefore does not probe it as a whole."""
+"""`Known` on a sender whose advisor was given what is on the path and therefore does not probe it as a whole."""
 PATH_KNOWN: Final = "Known"
 
 _NAME_CHARACTERS = 40

@@ -105,7 +105,7 @@ class Reason(_Documented):
 
 
 class MoverReason(_Documented):
-    """Why a mover ended, as it says itself (docs/contracts.md, "Verdict"); becomes the reason of `Succeeded` or `Failed`."""
+    """Why a mover ended, as it reports itself (docs/contracts.md, "Verdict"); becomes the reason of `Succeeded` or `Failed`."""
 
     VERIFIED = "Verified", "Everything arrived and was verified."
     CLEANED = "Cleaned", "The partial files are gone."

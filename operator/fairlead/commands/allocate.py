@@ -100,7 +100,7 @@ def _load(name: str) -> object:
 
 
 class _Place:
-    """A value of the document and where it stands."""
+    """A value of the document and its place there."""
 
     def __init__(self, path: str, value: object, title: str = "") -> None:
         self.path = path

@@ -55,7 +55,7 @@ class CapHistory:
 
 @dataclass(frozen=True, slots=True)
 class CapExcess:
-    """By how many bits what arrived was ahead of the cap at the receiver's last report, and how many say nothing yet."""
+    """By how many bits what arrived was ahead of the cap at the receiver's last report, and how many prove nothing yet."""
 
     last: Arrived
     bits: float = 0.0

@@ -79,7 +79,7 @@ def _definition(job: TransferJob, pod: MoverPod) -> tuple[str, str] | None:
 
 
 def ends_of(observed: Observed, attempt: int) -> tuple[End, End]:
-    """Source and destination, by what the attempt's pods say, else by the job, its claims and its status."""
+    """Source and destination, by what the attempt's pods report, else by the job, its claims and its status."""
     spec, reports, endpoints = observed.job.spec, observed.reports, observed.job.status.endpoints
     source, destination = (endpoints.source, endpoints.destination) if endpoints else (None, None)
     return (

@@ -61,19 +61,19 @@ class MoverPod:
     waiting_message: str = ""
     exit_code: int | None = None
     ended_at: datetime | None = None
-    """When the mover's container ended; None while it runs and where the kubelet does not say."""
+    """When the mover's container ended; None while it runs and where the kubelet does not report it."""
     advice: Advice | None = None
     """What the sidecar left behind when it ended, after the mover."""
     egress_cap: str | None = None
-    """What its annotation says it may send, as it is written there."""
+    """The rate of its annotation for what it sends, as it is written there."""
     ingress_cap: str | None = None
-    """What its annotation says it may receive, as it is written there."""
+    """The rate of its annotation for what it receives, as it is written there."""
     pacing_cap: str | None = None
-    """On the pod network, what its mover is told that it may send, as it is written there."""
+    """On the pod network, the rate of the annotation that its mover paces by, as it is written there."""
     ready_since: datetime | None = None
-    """When it became ready; None while it is not and where the kubelet does not say."""
+    """When it became ready; None while it is not and where the kubelet does not report it."""
     knows_path: bool = False
-    """A sender whose advisor was told what is on the path and does not probe it as a whole."""
+    """A sender whose advisor was given what is on the path and does not probe it as a whole."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +95,7 @@ class NodeFacts:
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """Everything one pass looks at. `pods` holds only pods owned by this job's UID."""
+    """Everything one pass decides by. `pods` holds only pods owned by this job's UID."""
 
     job: TransferJob
     pods: tuple[MoverPod, ...] = ()
@@ -114,7 +114,7 @@ class Observed:
     path: ProbeAssignment | None = None
     """What is known of its path; None where its nodes are not known yet, or it leads nowhere."""
     refusal: str = ""
-    """What the API server said if it refused the creations of the pass before (a quota, an admission policy, a missing right)."""
+    """The API server's message if it refused the creations of the pass before (a quota, an admission policy, a missing right)."""
 
     @property
     def latest_attempt(self) -> int:

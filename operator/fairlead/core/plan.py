@@ -24,7 +24,7 @@ class CreatePod:
     """Make a mover pod, with its cap from the start, if it has one.
 
     `bucket_bps` is the rate of what is made as the pod starts and stays so, such as a CNI plugin's token bucket; None for the cap's.
-    A sender is told where to connect (`receiver`) and what is known of `path`. `probe`: whether its advisor probes the path as a whole.
+    A sender gets where to connect (`receiver`) and what is known of `path`. `probe`: whether its advisor probes the path as a whole.
     """
 
     role: Role

@@ -41,7 +41,7 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class PathReport:
-    """What the advisor measured of the path. `whole`: at length and without the job's own data; None where it does not say."""
+    """What the advisor measured of the path. `whole`: at length and without the job's own data; None where it does not report that."""
 
     rtt_seconds: float | None
     rtt_minimum_seconds: float | None
@@ -75,7 +75,7 @@ class DecisionReport:
     probabilities: Mapping[str, float] | None = None
     any_bbr: float | None = None
     background_abstained: bool = False
-    """The classifier did not stand by its answer."""
+    """The classifier abstained: no decision rests on its answer."""
     recalled: bool = False
     """The background is what an earlier transfer measured, handed on to this one."""
     rejected: tuple[Rejected, ...] = ()
@@ -108,7 +108,7 @@ class Advice:
 
 @dataclass(frozen=True, slots=True)
 class Reports:
-    """What the running pods said over HTTP this pass; None where nobody answered. Information, never a verdict."""
+    """What the running pods reported over HTTP in this pass; None where nobody answered. Information, never a verdict."""
 
     receiver_endpoint: MoverEndpoint | None = None
     sender_endpoint: MoverEndpoint | None = None
@@ -118,7 +118,7 @@ class Reports:
     decision: DecisionReport | None = None
     outcome: OutcomeReport | None = None
     advisor_silent_seconds: float = 0.0
-    """For how long looks at a sender that transfers have found no decision beside it."""
+    """For how long a sender has been transferring without a decision of its advisor."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +160,7 @@ class MoverProgress:
     wire_bytes: int | None = None
     """IP bytes that this end's sockets have sent, retransmissions included; None at the receiver."""
     interface_bytes_sent: int | None = None
-    """What the mover's interface has sent since it came up, everybody's traffic included; None where the mover does not say."""
+    """What the mover's interface has sent since it came up, everybody's traffic included; None where the mover does not report it."""
     interface_bytes_received: int | None = None
     read_at: float = 0.0
     """When the report was read, in seconds of Unix time."""

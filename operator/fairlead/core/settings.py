@@ -28,11 +28,11 @@ class OperatorSettings:
     cleanup_timeout: timedelta = timedelta(seconds=300)
     """How long deletion waits for the partial files to be removed when the destination cannot be reached."""
     poll_interval: timedelta = timedelta(seconds=3)
-    """How often a running job is looked at; its status is written far less often."""
+    """How often a running job is reconciled; its status is written far less often."""
     status_interval: timedelta = timedelta(seconds=10)
     """The least time between two status writes that carry progress alone."""
     recheck_interval: timedelta = timedelta(seconds=10)
-    """How often something outside the job that keeps it waiting is looked at again."""
+    """How often something outside the job that keeps it waiting is read again."""
     backoff_first: timedelta = timedelta(seconds=10)
     backoff_most: timedelta = timedelta(minutes=5)
     node_guard: bool = False

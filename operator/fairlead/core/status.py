@@ -125,7 +125,7 @@ def path_of(report: PathReport) -> PathStatus:
 
 
 def decision_of(report: DecisionReport, before: DecisionStatus | None) -> DecisionStatus:
-    """What the advisor chose, as the status writes it. It tells its last changes alone: switches known from `before` are kept."""
+    """What the advisor chose, as the status writes it. It reports its last changes alone: switches known from `before` are kept."""
     switches = {switch.time: switch for switch in before.switches} if before else {}
     for told in report.switches:
         time = told.at.replace(microsecond=0)
@@ -163,7 +163,7 @@ def bandwidth_of(before: BandwidthStatus | None, cap_bps: int | None, reports: R
 
 
 def is_worth_writing(before: TransferJobStatus, after: TransferJobStatus, now: datetime, interval: timedelta) -> bool:
-    """Whether `after` is news: anything but progress always is; progress alone if it moved by a per cent and `interval` has passed.
+    """Whether `after` is to be written: anything but progress always; progress alone if it moved by a per cent and `interval` has passed.
 
     Whether the cap is kept, and so what enforces it, follows from the measured rate: a change of that is progress too, but for the news
     that it is not. That may be over before long, and must not be lost.

@@ -1,4 +1,4 @@
-"""What the ends of one attempt have said, taken together: success, failure with the most telling reason, or nothing yet."""
+"""What the reports of both ends of one attempt come to: success, failure with the most telling reason, or nothing yet."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _SAYS_LITTLE: Mapping[str, int] = {
     MoverReason.PEER_LOST: 2,
     MoverReason.PEER_FAILED: 3,
 }
-"""Reasons that another end's reason explains better; the higher, the less they say."""
+"""Reasons that another end's reason explains better; the higher, the less they explain."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ def has_ended(pod: MoverPod) -> bool:
 
 
 def proven_success(receiver: MoverPod | None, job_uid: str) -> Verdict | None:
-    """The receiver's verdict if it proves success of this job and attempt. Nobody else's word does."""
+    """The receiver's verdict if it proves success of this job and attempt. No other pod's does."""
     if receiver is None or receiver.verdict is None or receiver.role is not Role.RECEIVER:
         return None
     verdict = receiver.verdict
@@ -50,7 +50,7 @@ def proven_success(receiver: MoverPod | None, job_uid: str) -> Verdict | None:
 
 
 def has_cleaned(cleaner: MoverPod, job_uid: str) -> bool:
-    """Whether this cleaner says that the job's partial files are gone. Its verdict has no attempt: it cleans for all of them."""
+    """Whether this cleaner reports that the job's partial files are gone. Its verdict has no attempt: it cleans for all of them."""
     verdict = cleaner.verdict
     return cleaner.role is Role.CLEANER and verdict is not None and verdict.verdict == _SUCCEEDED and verdict.job == job_uid
 

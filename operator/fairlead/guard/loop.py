@@ -1,4 +1,4 @@
-"""Keeps the kernel's rules as the node's pods say: a list, then a watch, and a list again when the watch ends."""
+"""Keeps the kernel's rules as the node's pods need them: a list, then a watch, and a list again when the watch ends."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ logger = logging.getLogger(__name__)
 
 
 class RulesRefusedError(Exception):
-    """The kernel or `nft` would not take the rules. The node's administrator is to blame; the message says what `nft` said."""
+    """The kernel or `nft` would not take the rules. The node's administrator is to blame; the message has what `nft` printed."""
 
 
 class Guard:
@@ -81,7 +81,7 @@ class Guard:
         if before is None or after is None or replace(before, cap_bps=after.cap_bps) != after or after.cap_bps >= before.cap_bps:
             self._set(uid, after)
             return
-        # The mover has not heard of its new cap yet: one that obeys must not lose packets.
+        # The mover may not have read its new cap yet: one that obeys must not lose packets.
         self._stop_fall(uid)
         self._falls[uid] = asyncio.create_task(self._fall(uid, after))
 

@@ -1,4 +1,4 @@
-"""What the kernel is told: the rules of one nftables table, a pure function of the senders that are to be held."""
+"""The kernel's rules: those of one nftables table, a pure function of the senders that are to be held."""
 
 from __future__ import annotations
 

@@ -84,7 +84,7 @@ class Controller:
             self._doubted.add(key)
 
     async def reconcile(self, key: ObjectKey) -> timedelta | None:
-        """Gathers, decides and applies once; returns when to look again. Raises KubeError and InvalidResourceError."""
+        """Gathers, decides and applies once; returns when to reconcile again. Raises KubeError and InvalidResourceError."""
         body = self._cache.jobs.get(key)
         if body is None:
             self._shares.drop(key, self._now().timestamp())
@@ -98,7 +98,7 @@ class Controller:
         observed = replace(await self._observe(body), refusal=self._refusals.get(key, ""))
         plan = self._plan(observed)
         if needs_live_facts(observed, plan) and key not in self._doubted:
-            # Watches lag, and after a lost connection they may miss a deletion for good: nothing irreversible is done on their word.
+            # Watches lag, and after a lost connection they may miss a deletion for good: nothing irreversible is done by them alone.
             body = await self._refresh(key, body)
             if body is None:
                 return None
@@ -106,7 +106,7 @@ class Controller:
             plan = self._plan(observed)
         now = self._now()
         self._shares.note(key, participant_of(observed, asks=plan.asks_for_links, now=now.timestamp()), now.timestamp())
-        # No await between the looks in `_plan` and what follows, or two jobs could probe one path, or be given the same block of ports.
+        # No await between what `_plan` reads and what follows, or two jobs could probe one path, or be given the same block of ports.
         self._paths.note(key, evidence_of(observed, plan, now))
         with self._cache.reserve(observed.job.metadata.uid, plan.creates):
             await self._apply(body, observed.job, plan)
@@ -144,7 +144,7 @@ class Controller:
         return await self._gatherer.observe(job, self._cache.pods_of(job.metadata.uid))
 
     async def _renew(self, observed: Observed, body: KubeObject) -> Observed:
-        """The same look with the live job and pods; reports are asked for again only if other pods run now."""
+        """The same observation with the live job and pods; reports are asked for again only if other pods run now."""
         job = TransferJob.from_object(body)
         pods = self._cache.pods_of(job.metadata.uid)
         if {(pod.uid, pod.phase) for pod in pods} == {(pod.uid, pod.phase) for pod in observed.pods}:

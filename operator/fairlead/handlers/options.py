@@ -34,7 +34,7 @@ class ListenAddress:
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """Everything the process is told at its start."""
+    """The settings of the process, given at its start."""
 
     settings: OperatorSettings
     template: MoverTemplate

@@ -22,7 +22,7 @@ def operator_settings() -> kopf.OperatorSettings:
     settings.peering.standalone = True
     settings.scanning.disabled = True
     settings.posting.enabled = False
-    # Low-level handlers never set it. It must not be our own: kopf takes the finalizer it is told off every object where it needs none.
+    # Low-level handlers never set it. It must not be our own: kopf removes the finalizer it is given from every object where it needs none.
     settings.persistence.finalizer = f"{names.GROUP}/event-source"
     settings.persistence.progress_storage = kopf.AnnotationsProgressStorage(prefix=names.GROUP)
     settings.persistence.diffbase_storage = kopf.AnnotationsDiffBaseStorage(prefix=names.GROUP)

@@ -22,7 +22,7 @@ logger = logging.getLogger(__name__)
 class Sweeper:
     """Lists all jobs, mover pods, policies and namespaces and makes the cache agree.
 
-    `monotonic` is a clock in seconds, `wall` one since the epoch; `on_rules` is told when policies and namespaces were listed.
+    `monotonic` is a clock in seconds, `wall` one since the epoch; `on_rules` is called when policies and namespaces were listed.
     """
 
     def __init__(

@@ -117,8 +117,8 @@ def response_to(error: Exception) -> ErrorResponse:
 class Worker(BackgroundService, Generic[K]):
     """Reconciles the keys of one queue with `count` tasks, each key in one task at a time. A key's failure is that key's alone.
 
-    `reconcile` returns when to look at the key again, None for not before the next event. `busy_with` is what the health probe says of a
-    pass that is stuck; without it none is.
+    `reconcile` returns when to reconcile the key again, None for not before the next event. `busy_with` describes a stuck pass in the
+    health probe; empty for no such check.
     """
 
     def __init__(
@@ -152,7 +152,7 @@ class Worker(BackgroundService, Generic[K]):
                 self._queue.done(key)
 
     async def handle(self, key: K) -> None:
-        """One pass over `key`, after which the queue knows when to come back to it. Errors end here, as log lines, metrics and back-off."""
+        """One pass over `key`, after which the key is scheduled again if need be. Errors end here, as log lines, metrics and back-off."""
         try:
             again = await self._reconcile(key)
         except Exception as error:

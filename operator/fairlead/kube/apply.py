@@ -23,7 +23,7 @@ logger = logging.getLogger(__name__)
 
 
 class Applier:
-    """Writes to the API server. `on_job` and `on_pod` are told every new version that an answer shows."""
+    """Writes to the API server. `on_job` and `on_pod` get every new version that an answer shows."""
 
     def __init__(
         self,
@@ -59,7 +59,7 @@ class Applier:
             current = await self._write_status(current, plan.status)
         for event in plan.events:
             await self._emit(job, event)
-        # The finalizer goes last: with it the object and with the object every chance to say something about it.
+        # The finalizer goes last: the object goes with it, and nothing can be written about it any more.
         if plan.finalizer is False:
             current = await self._set_finalizer(current, held=False)
         if plan.delete_job:
@@ -166,7 +166,7 @@ class Applier:
         try:
             await self._client.create(EVENTS, job.metadata.namespace, body)
         except KubeError as error:
-            # Events are best effort: the status already says the same.
+            # Events are best effort: the status has the same content.
             logger.info("event %s on %s/%s was not written: %s", event.reason, job.metadata.namespace, job.metadata.name, error)
 
     async def _delete_job(self, body: KubeObject) -> None:

@@ -85,7 +85,7 @@ async def load_configuration(kubeconfig: Path | None) -> Configuration:
 
 
 class KubeClient:
-    """Requests to one API server. `on_write` is told the verb and resource of every request that changes something."""
+    """Requests to one API server. `on_write` gets the verb and resource of every request that changes something."""
 
     def __init__(
         self,
@@ -194,7 +194,7 @@ class ConnectionFacts:
 
 
 def connection_facts(configuration: Configuration) -> ConnectionFacts:
-    """What a loaded configuration says about the connection, tokens excepted."""
+    """The connection that a loaded configuration describes, without tokens."""
     return ConnectionFacts(
         server=configuration.host,
         ca_path=configuration.ssl_ca_cert,

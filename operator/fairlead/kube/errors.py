@@ -14,7 +14,7 @@ DEFAULT_PATIENCE_SECONDS = 5.0
 
 
 class KubeError(ReconcileError):
-    """A request that the API server did not carry out. Another pass looks at things anew, so it may succeed."""
+    """A request that the API server did not carry out. Another pass reads everything anew, so it may succeed."""
 
     kind = "Unknown"
     blame = "cluster"

@@ -31,7 +31,7 @@ def balanced_rates(stage: FillingStage, offers: Floats, slack: Floats) -> Floats
 
 
 def _by_averaging(stage: FillingStage, offers: Floats, slack: Floats) -> tuple[Floats | None, Floats]:
-    """Steps part of the way towards the links' answer until it says the same; the rates, None if they do not come, and the last offers.
+    """Steps part of the way towards the links' answer until that is the same; the rates, None if they do not come, and the last offers.
 
     Higher offers give lower answers, so that whole steps swing for ever around the solution; half steps close in on it
     (Krasnoselskii's iteration for a map that does not expand), and shorter ones where one answer exceeds the change that it answers.

@@ -1,4 +1,4 @@
-"""What an allocation is computed from and what it says. All rates are bits per second; `math.inf` means no limit."""
+"""What an allocation is computed from and what results. All rates are bits per second; `math.inf` means no limit."""
 
 from __future__ import annotations
 

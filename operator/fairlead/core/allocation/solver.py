@@ -77,7 +77,7 @@ def _widest_link(problem: Problem) -> Floats:
 
 
 def _close_in(stage: FillingStage, lower: Floats, upper: Floats, slack: Floats) -> tuple[Floats, Floats, Booleans, int]:
-    """Narrow the bounds of the offers until enough jobs are closed (see _closed) to build a smaller stage, or until they stand still."""
+    """Narrow the bounds of the offers until enough jobs are closed (see _closed) to build a smaller stage, or they no longer change."""
     gap = np.inf
     rounds = 0
     while True:

@@ -25,7 +25,7 @@ def fill_levels(group: Indices, weight: Floats, floor: Floats, ceiling: Floats, 
 
     `group` gives each member's group, in ascending order; `budget` has one entry a group and may be infinite. A group whose
     ceilings leave some of its budget has the level infinity; one whose ceilings exactly fill it has the lowest such level, so that two
-    links that stop a job at the same rate both say so. Needs 0 ≤ floor ≤ ceiling < infinity and, in each group, Σ floor ≤ budget.
+    links that stop a job at the same rate both report it. Needs 0 ≤ floor ≤ ceiling < infinity and, in each group, Σ floor ≤ budget.
     """
     groups = len(budget)
     wanted = totals(group, ceiling, groups)

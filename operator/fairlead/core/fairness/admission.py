@@ -70,7 +70,7 @@ class _Promises:
     rules: PolicyRules
     narrow: frozenset[str]
     open_bps: Mapping[str, float] = field(default_factory=dict)
-    """What others' traffic leaves of links; all that is available where it is not told."""
+    """What others' traffic leaves of links; all that is available where it is not known."""
     held: dict[tuple[str, str], float] = field(default_factory=lambda: defaultdict(float))
     kept: dict[tuple[str, str], float] = field(default_factory=lambda: defaultdict(float))
     """What links with room keep for jobs that wait elsewhere."""
@@ -161,7 +161,7 @@ def admit(
 ) -> Admissions:
     """Who of the askers may start beside the holders, and why the others wait. `Admissions.admitted` has the holders too.
 
-    `open_bps` is what others' traffic leaves of links at present, as far as it is seen. What never fits is told without it.
+    `open_bps` is what others' traffic leaves of links at present, as far as it is seen. What never fits is reported without it.
     `raises` are holders with a higher guarantee than they hold, which they want; those who wait to start come before them.
     """
     narrow = frozenset(narrow_links(rules))

@@ -1,4 +1,4 @@
-"""Rates from counters that were looked at now and then, and what others have on a link."""
+"""Rates from counters that are read at irregular times, and what others have on a link."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _BITS = 8
 KEPT_SECONDS = 20.0
 STALE_SECONDS = 15.0
 _SHORTEST_SECONDS = 1.5
-"""Two looks closer than this say little about a rate."""
+"""Two readings closer than this give no useful rate."""
 
 FRAME_OVERHEAD = 1514 / 1500
 """What an interface counts for an IP byte at an MTU of 1500: Ethernet headers. Jumbo frames have less, by less than `_NOTHING`."""
@@ -28,29 +28,29 @@ class CounterReading:
 
 @dataclass(frozen=True, slots=True)
 class Meter:
-    """The last looks at one counter, oldest first."""
+    """The last readings of one counter, oldest first."""
 
     samples: tuple[CounterReading, ...] = ()
 
     def noted(self, at: float, count: int) -> Meter:
-        """With one more look. A counter that fell has been started anew."""
+        """With one more reading. A counter that fell has been started anew."""
         if self.samples and (count < self.samples[-1].count or at <= self.samples[-1].at):
             return Meter((CounterReading(at, count),)) if count < self.samples[-1].count else self
         kept = tuple(sample for sample in self.samples if sample.at >= at - KEPT_SECONDS)
         return Meter((*kept, CounterReading(at, count)))
 
     def rate_bps(self, now: float, window_seconds: float) -> float | None:
-        """The mean rate over about the last `window_seconds`; None if nobody looked lately, or only once."""
+        """The mean rate over about the last `window_seconds`; None without a recent reading, or with one alone."""
         ends = self.window(now, window_seconds)
         return None if ends is None else (ends[1].count - ends[0].count) * _BITS / (ends[1].at - ends[0].at)
 
     def mean_bps(self, begin: float, end: float, until: float | None = None) -> float:
-        """The mean rate between two moments, whenever the looks were, if the counter stood still after `until`."""
+        """The mean rate between two moments, whenever the readings were, if the counter did not grow after `until`."""
         stop = end if until is None else min(end, until)
         return max(0.0, self._count_at(stop) - self._count_at(min(begin, stop))) * _BITS / (end - begin)
 
     def _count_at(self, at: float) -> float:
-        """What the counter showed or would show, by the rate between the nearest looks."""
+        """What the counter showed or would show, by the rate between the nearest readings."""
         if len(self.samples) < 2:
             return float(self.samples[0].count) if self.samples else 0.0
         later = next((number for number, sample in enumerate(self.samples) if sample.at >= at), len(self.samples) - 1)
@@ -58,7 +58,7 @@ class Meter:
         return max(0.0, first.count + (last.count - first.count) * (at - first.at) / (last.at - first.at))
 
     def window(self, now: float, window_seconds: float) -> tuple[CounterReading, CounterReading] | None:
-        """The two looks from which `rate_bps` follows."""
+        """The two readings from which `rate_bps` follows."""
         if len(self.samples) < 2 or now - self.samples[-1].at > STALE_SECONDS:
             return None
         last = self.samples[-1]

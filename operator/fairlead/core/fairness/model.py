@@ -16,7 +16,7 @@ class JobStage(Enum):
     """How far a job is, as far as links are concerned."""
 
     ASKING = "asking"
-    """Nothing stands in its way but the links."""
+    """Nothing but the links keeps it from starting."""
     HOLDING = "holding"
     """It has started, or will again after a pause; no data flows."""
     FLOWING = "flowing"
@@ -50,10 +50,10 @@ class Participant:
     asked_at: float = 0.0
     """Since when it waits, for ageing."""
     cap_bps: float | None = None
-    """The cap that its status says is in force."""
+    """The cap in force by its status."""
     attempt: int = 0
     sent: CounterReading | None = None
-    """IP bytes that this attempt has sent, as the sender's sockets count; None while nobody says."""
+    """IP bytes that this attempt has sent, as the sender's sockets count; None while the sender does not report it."""
     counts: tuple[InterfaceCount, ...] = ()
     arrived: Arrived | None = None
     """What the receiver reports of this attempt; None while it does not."""
@@ -89,7 +89,7 @@ class Admission(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class JobShare:
-    """What the policy in force means for one job now."""
+    """What one job may send on the shared links now, or why it waits."""
 
     admission: Admission
     cap_bps: int | None = None

@@ -21,7 +21,7 @@ from fairlead.core.fairness.shares import ceiling_bps, fair_shares
 ROUND_SECONDS = 5.0
 """The time between two rounds while nothing happens; also over what a rate is measured."""
 _RECENT_SECONDS = ROUND_SECONDS - 1.0
-"""Jobs are looked at in steps of their own: the look nearest to a round ago may be a little younger."""
+"""Jobs are reconciled at times of their own: the reading nearest to a round ago may be a little younger."""
 
 _BITS = 8
 
@@ -54,7 +54,7 @@ class RoundMemory:
 
 @dataclass(frozen=True, slots=True)
 class RoundInput:
-    """What one round looks at."""
+    """What one round starts from."""
 
     rules: PolicyRules
     jobs: tuple[Participant, ...]
@@ -168,7 +168,7 @@ def _flows(facts: RoundInput, before: Mapping[str, JobFlow], jobs: Iterable[Part
 
 
 def _looks(facts: RoundInput, link: LinkRule, now: float) -> dict[InterfaceKey, tuple[CounterReading, CounterReading]]:
-    """The last round's looks at those of the link's interfaces that somebody looks at."""
+    """The last round's readings of those of the link's interfaces that a mover reports."""
     meters = {key: facts.interfaces[key] for key in link.interfaces if key in facts.interfaces}
     return {key: window for key, meter in meters.items() if (window := meter.window(now, _RECENT_SECONDS)) is not None}
 
@@ -183,7 +183,7 @@ def _foreign(
     for key, (first, last) in looks.items():
         total_bps += (last.count - first.count) * _BITS / (last.at - first.at)
         ours_bps += sum(flow.mean_bps(first.at, last.at) for flow in ours.get(key, ()))
-    # Where no mover looks any more, what was seen last would shrink shares and keep guarantees out for ever: nobody would look again.
+    # Where no mover reports any more, the last reading would shrink shares and keep guarantees out for ever: no new one would come.
     return before.noted(total_bps, ours_bps, link.capacity_bps) if looks else Foreign()
 
 
@@ -192,7 +192,7 @@ def _available(link: LinkRule, foreign_bps: float) -> float:
 
 
 def _first_cap(job: Participant) -> Cap:
-    """What is in force for a job that no round has seen: what its status says, or no bound at all if it has already started without."""
+    """What is in force for a job that no round has had: the cap of its status, or no bound at all if it has already started without."""
     if job.cap_bps is not None and job.stage is not JobStage.ASKING:
         return Cap(job.cap_bps)
     return Cap(0.0) if job.stage is JobStage.ASKING else Cap(math.inf)

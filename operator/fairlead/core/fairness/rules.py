@@ -1,4 +1,4 @@
-"""Which policy is in force, and what it says in numbers."""
+"""Which policy is in force, and its rules as numbers."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class LinkRule:
 
 @dataclass(frozen=True, slots=True)
 class Unresolved:
-    """Why a link cannot be what its policy says, as long as its NetworkPath is as it is."""
+    """Why a link of the policy cannot be used as long as its NetworkPath is as it is."""
 
     reason: PolicyReason
     message: str
@@ -151,7 +151,7 @@ def _by_nodes(links: Iterable[LinkRule]) -> Mapping[tuple[str, str], tuple[LinkR
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A policy that exists. `policy` is None if its spec cannot be read; `problem` says why."""
+    """A policy that exists. `policy` is None if its spec cannot be read; `problem` is why."""
 
     metadata: ObjectMetadata
     status: FairnessPolicyStatus

@@ -48,7 +48,7 @@ def fair_shares(
 def ceiling_bps(rules: PolicyRules, job: Participant, route: tuple[str, ...]) -> float:
     """The most that the job may ever get: by its limit, its tenant's, and the narrowest of its links without others.
 
-    It follows from the policy and the job alone, so that it is no news from round to round.
+    It follows from the policy and the job alone, so that it does not change from round to round.
     """
     narrowest_bps = min(rules.links[link].available_bps for link in route)
     return min(job.limit_bps, rules.tenant(job.namespace).limit_bps, narrowest_bps)

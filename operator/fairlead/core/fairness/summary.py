@@ -22,7 +22,7 @@ _KEPT = 1.0 - 1e-9
 
 
 def accepted_status(policy: Candidate, rules: PolicyRules, outcome: RoundResult, problem: str, now: datetime) -> FairnessPolicyStatus:
-    """The status of the policy in force. `problem` says why its present version is not, if an earlier one of it is."""
+    """The status of the policy in force. `problem` is why its present version is not, if an earlier one of it is."""
     conditions = _conditions(policy, now)
     if problem:
         message = f"{problem}; the last good version stays in force"
@@ -60,7 +60,7 @@ def refused_status(policy: Candidate, reason: PolicyReason, message: str, now: d
 
 
 def is_worth_writing(before: FairnessPolicyStatus, after: FairnessPolicyStatus, since_last_write: timedelta | None) -> bool:
-    """Whether `after` is news: conditions are at once, figures when the last write is long enough ago (None: no write known)."""
+    """Whether `after` is to be written: conditions at once, figures when the last write is long enough ago (None: no write known)."""
     if after == before:
         return False
     if _verdicts(after) != _verdicts(before) or before.observed_generation != after.observed_generation:

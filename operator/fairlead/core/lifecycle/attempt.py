@@ -27,13 +27,13 @@ from fairlead.core.status import final_progress
 from fairlead.core.verdicts import Failure, failure_of_attempt, has_ended, is_live
 
 _PATIENCE = timedelta(seconds=5)
-"""How long a mover may be on its way up before the status speaks of trouble."""
+"""How long a mover may be on its way up before the status reports trouble."""
 
 _PASSING = frozenset({"Unschedulable", "SchedulerError"})
 """Waiting reasons that a new pod often has for a second or two, for example while its claim is being bound."""
 
 _OTHER_END = timedelta(seconds=10)
-"""How long the other end's verdict is waited for when the first one's reason says little."""
+"""How long the other end's verdict is waited for when the first one's reason does not explain the failure."""
 
 _PROBING_POLL = timedelta(seconds=1)
 """How often the advisor is asked for its decision: a small transfer ends soon after it."""
@@ -115,7 +115,7 @@ def fail_job(observed: Observed, number: int, reason: str, message: str, now: da
 
 
 def _decision_awaited_until(observed: Observed, receiver: MoverPod) -> datetime | None:
-    """Until when a proven success waits, so that the status can say how the transfer was made; None for not at all."""
+    """Until when a proven success waits, so that the status can show how the transfer was made; None for not at all."""
     sender = observed.mover(Role.SENDER, receiver.attempt)
     known = observed.reports.decision is not None or observed.job.status.is_true(ConditionType.PATH_PROBED)
     if known or receiver.ended_at is None or sender is None or sender.phase in (PodPhase.SUCCEEDED, PodPhase.FAILED):

@@ -10,7 +10,7 @@ _TROUBLE = (Reason.RECEIVER_NOT_READY, Reason.SENDER_NOT_READY, Reason.CREATION_
 
 
 def events_between(before: TransferJobStatus, after: TransferJobStatus) -> tuple[EmitEvent, ...]:
-    """What a person watching the job is told about the step from `before` to `after`."""
+    """The events of the step from `before` to `after`."""
     events: list[EmitEvent] = []
 
     def tell(reason: EventReason, kind: ConditionType, *, warning: bool = False) -> None:
@@ -49,7 +49,7 @@ def events_between(before: TransferJobStatus, after: TransferJobStatus) -> tuple
 
 
 def _news_of_path(before: TransferJobStatus, after: TransferJobStatus) -> EventReason | None:
-    """What the advisor has told, or that it does not. A stream count moves more often: the condition's message tells that."""
+    """The event of a new decision, or of an advisor that is silent. A stream count moves more often: it is in the condition's message."""
     earlier, now = before.condition(ConditionType.PATH_PROBED), after.condition(ConditionType.PATH_PROBED)
     if now is not None and now.reason == Reason.ADVISOR_SILENT:
         return EventReason.ADVISOR_SILENT if earlier is None or earlier.reason != now.reason else None

@@ -46,7 +46,7 @@ def _outcome(observed: Observed, now: datetime) -> JobOutcome:
 
 
 def _refused(observed: Observed, outcome: JobOutcome) -> JobOutcome:
-    """Says why nothing could be created. What was refused is left out, so that the status gets through; the next pass tries again."""
+    """Reports why nothing could be created. What was refused is left out, so that the status gets through; the next pass tries again."""
     outcome = replace(outcome, effects=replace(outcome.effects, creates=(), credentials=()))
     if observed.job.deleting or not observed.job.status.finished:
         message = f"the API server refuses to create a mover pod: {observed.refusal}"
@@ -97,7 +97,7 @@ def _run(observed: Observed, now: datetime) -> JobOutcome:
     if obstacle is not None:
         return resumed.then(_wait_for(observed, obstacle, now))
     if not under_way and not may_use_links(observed):
-        # The fairness loop answers at once; the status has nothing to say until then.
+        # The fairness loop answers at once; the status stays as it is until then.
         return resumed.waking_after(observed.settings.poll_interval)
     go_on = attempt.carry_on if under_way else attempt.start_or_wait
     return resumed.then(_accepted(observed)).then(go_on(observed, now))

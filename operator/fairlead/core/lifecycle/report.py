@@ -222,5 +222,5 @@ def _judge(observed: Observed, cap_bps: int) -> Judgement:
 
 
 def _granularity_bps(receiver: MoverProgress) -> float:
-    """The receiver counts whole blocks, so one block more or less for each stream says nothing about the pacing."""
+    """The receiver counts whole blocks, so one block more or less for each stream is no fault of the pacing."""
     return BLOCK_BITS / RECEIVER_WINDOW_SECONDS * max(1, receiver.streams)

@@ -1,4 +1,4 @@
-"""What a new transfer is told of its path, and whether it may probe."""
+"""What a new transfer is given of what is known of its path, and whether it may probe."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from fairlead.core.paths.merge import parse_coefficient
 from fairlead.core.paths.model import KnownBackground, KnownPath, Lease, ProbeAssignment, Probing
 
 FRESH = timedelta(minutes=5)
-"""How long a probe's answer stands for a path on which no transfer of ours runs."""
+"""How long a probe's result holds for a path on which no transfer of ours runs."""
 
 FRESH_BESIDE_TRANSFERS = timedelta(hours=1)
-"""How long it stands while one runs: a new probe would take that for background."""
+"""How long it holds while one runs: a new probe would take that for background."""
 
 BELIEVED = timedelta(days=7)
 """How long a measured rate, a coefficient or a least RTT is worth handing on."""
@@ -34,7 +34,7 @@ def assignment_of(
     competes: bool = False,
 ) -> ProbeAssignment:
     """How the job's sender starts, with `leases` by the other jobs on the path; they are `busy` once one has been decided upon, and the
-    sender starts `beside_own` as soon as one of them runs. `competes`: as the path's spec says."""
+    sender starts `beside_own` as soon as one of them runs. `competes`: as in the path's spec."""
     fresh = FRESH_BESIDE_TRANSFERS if busy else FRESH
     background = _background(status.background) if status.background else None
     looked = [status.last_measured_time] if status.last_measured_time else []

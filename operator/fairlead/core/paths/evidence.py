@@ -1,4 +1,4 @@
-"""What one pass over a job shows of its path. All of it follows from pods and their words, so that a restart forgets nothing that runs."""
+"""What one pass over a job shows of its path. All of it follows from pods and their reports, so that a restart loses nothing that runs."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from fairlead.core.reports import DecisionReport
 from fairlead.core.verdicts import is_live, proven_success
 
 NEWS = timedelta(hours=1)
-"""What was measured longer ago is no news: it was taken in when it was, or its time is over."""
+"""What was measured longer ago is not taken in again: it was, or it is too old."""
 
 _BITS = 8
 _SHORTEST_BULK_SECONDS = 5.0
-"""Less is mostly slow start, and says little about the path."""
+"""Less is mostly slow start, and no measure of the path."""
 _HELD_BY_CAP = 0.9
 _CLOCK_LAG = timedelta(minutes=1)
 _CLOCK_LEAD = timedelta(seconds=5)
@@ -35,7 +35,7 @@ def own_ends(observed: Observed, attempt: int) -> PathEnds | None:
 
 
 def evidence_of(observed: Observed, plan: Plan, now: datetime) -> PathEvidence | None:
-    """The job on its path once `plan` is carried out; None if it neither is on one nor has news of one."""
+    """The job on its path once `plan` is carried out; None if it neither is on one nor has measured one."""
     if observed.job.spec.managed_by != CONTROLLER:
         return None
     starting = next((action for action in plan.creates if action.role is Role.SENDER), None)
@@ -58,7 +58,7 @@ def evidence_of(observed: Observed, plan: Plan, now: datetime) -> PathEvidence |
 
 
 def _has_more_to_say(observed: Observed, sender: MoverPod | None) -> bool:
-    """Whether the receiver's verdict or the sidecar's last word, which comes with the end of the whole pod, may still come."""
+    """Whether the receiver's verdict or the sidecar's termination message, which comes with the end of the whole pod, may still come."""
     if sender is None or sender.deleting:
         return False
     receiver = observed.mover(Role.RECEIVER, sender.attempt)
@@ -101,8 +101,8 @@ def _probe(observed: Observed, sender: MoverPod, decision: DecisionReport, at: d
     path = observed.reports.path
     if path is None or path.rtt_seconds is None:
         return None
-    # A glance at a known path, or what was seen beside the job's own data, must not pass for a new probe. That the sender was told of the
-    # path says nothing: an advisor that finds another RTT probes after all.
+    # A glance at a known path, or what was seen beside the job's own data, must not pass for a new probe. That the sender was given the
+    # path proves nothing: an advisor that finds another RTT probes after all.
     whole = not (sender.knows_path or decision.switched) if path.whole is None else path.whole
     if not whole:
         return None

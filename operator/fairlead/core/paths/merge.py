@@ -23,7 +23,7 @@ _OTHER_ROUTE = 1.25
 
 
 def merge(status: NetworkPathStatus, measurement: Measurement) -> NetworkPathStatus:
-    """What is known with `measurement`. Of two looks at the same thing the newer counts, in whichever order they come."""
+    """What is known with `measurement`. Of two measurements of the same thing the newer counts, in whichever order they come."""
     if measurement.probe is not None:
         status = _with_probe(status, measurement.probe)
     if measurement.background is not None:
@@ -40,7 +40,7 @@ def _with_probe(status: NetworkPathStatus, probe: PathProbe) -> NetworkPathStatu
     known = parse_milliseconds(status.rtt_minimum or "")
     minimum = probe.rtt_minimum_seconds
     if known is not None and last is not None and probe.at - last <= DAY:
-        # Beside our own transfers a higher RTT is their queue; and what has been taken in before is no news, whoever runs there by now.
+        # Beside our own transfers a higher RTT is their queue; and what has been taken in before stays, whoever runs there by now.
         same_route = probe.beside_own or probe.at == last or minimum <= _OTHER_ROUTE * known
         minimum = min(minimum, known) if same_route else minimum
     return status.model_copy(

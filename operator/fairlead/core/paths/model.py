@@ -83,7 +83,7 @@ class Measurement:
         return max(times, default=None)
 
     def completed_by(self, earlier: Measurement) -> Measurement:
-        """With the parts that an earlier look at the same attempt had and this one has not."""
+        """With the parts that an earlier pass over the same attempt had and this one has not."""
         return Measurement(
             self.job,
             self.attempt,
@@ -104,7 +104,7 @@ class Lease:
 
 @dataclass(frozen=True, slots=True)
 class PathEvidence:
-    """A job on its path. `live`: there may be more to hear of it; `flowing`: its sender runs, and it has been decided how."""
+    """A job on its path. `live`: it may still report more; `flowing`: its sender runs, and the transport has been decided."""
 
     job: str
     ends: PathEnds
@@ -130,7 +130,7 @@ class KnownBackground:
 
 @dataclass(frozen=True, slots=True)
 class KnownPath:
-    """What earlier transfers have learnt of a path; None for what nobody knows. `stream_coefficient` in 1/bit.
+    """What earlier transfers have measured of a path; None for what is not known. `stream_coefficient` in 1/bit.
 
     `beside_own`: other transfers run there now, so that a higher RTT is their queue. `competes`: others' traffic need not be spared.
     """
@@ -156,7 +156,7 @@ class Probing(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ProbeAssignment:
-    """What the job's path means for the sender that it is about to start."""
+    """Whether the sender that is about to start probes its path, and what is known of that."""
 
     probing: Probing = Probing.OWN
     known: KnownPath = KnownPath()

@@ -1,4 +1,4 @@
-"""Which NetworkPath stands for which ends, what its status says, and when that is worth a write."""
+"""Which NetworkPath describes which ends, what its status is, and when that is worth a write."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def spec_of(ends: PathEnds) -> NetworkPathSpec:
 
 
 def choose(paths: Iterable[NetworkPath], ends: PathEnds) -> NetworkPath | None:
-    """The path that stands for `ends`: of several the one that names most interfaces, of those the oldest."""
+    """The path that describes `ends`: of several the one that names most interfaces, of those the oldest."""
     fitting = [path for path in paths if ends_of_spec(path.spec).may_be(ends)]
     return min(fitting, key=lambda path: (-_named(path.spec), *_seniority(path)), default=None)
 
@@ -94,7 +94,7 @@ def refused_status(path: NetworkPath, twin: NetworkPath, now: datetime) -> Netwo
 def write_after(before: NetworkPathStatus, after: NetworkPathStatus, since: timedelta | None, *, busy: bool) -> timedelta | None:
     """When `after` is due to be written: at once, after a while, or (None) not at all. `since` is the age of our last write.
 
-    A probe that begins is told at once, the rest when nothing runs on the path any more, or after some minutes: a transfer costs two
+    A probe that begins is written at once, the rest when nothing runs on the path any more, or after some minutes: a transfer costs two
     writes, however often its advisor changes its mind.
     """
     if after == before:

@@ -28,7 +28,7 @@ KEY = "fairness"
 LEAST_PAUSE_SECONDS = 0.2
 """Between two rounds: a burst of arrivals is one."""
 WARM_UP_SECONDS = 60.0
-"""How long the first round after a start waits for the workers to have looked at every job, and for a list of the paths."""
+"""How long the first round after a start waits until the workers have reconciled every job, and for a list of the paths."""
 WARM_UP_LOOK_SECONDS = 0.3
 
 logger = logging.getLogger(__name__)
@@ -138,7 +138,7 @@ class FairnessLoop:
         self._requeue(self._shares.publish(None))
 
     def _is_warm(self, chosen: Candidate) -> bool:
-        """Whether every job was looked at since the start, and every path: shares among half of them would let that half send too much."""
+        """Whether every job was reconciled since the start and all paths listed: shares among some would let those send too much."""
         if not self._warm:
             late = self._timers.time() - self._began >= WARM_UP_SECONDS
             links = chosen.policy.spec.links if chosen.policy is not None else ()
@@ -172,7 +172,7 @@ class FairnessLoop:
         facts = RoundInput(in_force.rules, tuple(self._shares.jobs().values()), self._shares.meters(), self._shares.interfaces(now))
         try:
             with self._metrics.round_seconds.time():
-                # A thousand jobs take a tenth of a second, and a dense network far longer: the event loop must not stand still for it.
+                # A thousand jobs take a tenth of a second, and a dense network far longer: the event loop must not wait for it.
                 outcome = await asyncio.to_thread(run_round, facts, self._memory, now)
         except AllocationInputError as error:
             return None, str(error)

@@ -32,7 +32,7 @@ class ShareStore:
         self._frozen = False
 
     def note(self, key: ObjectKey, job: Participant | None, now: float) -> None:
-        """Takes in how a worker found a job; None if it neither has nor asks for a share."""
+        """Takes in the job as a worker observed it; None if it neither has nor asks for a share."""
         self._seen.add(key)
         before = self._jobs.get(key)
         if job is None:
@@ -56,7 +56,7 @@ class ShareStore:
         self._seen.discard(key)
 
     def seen(self) -> frozenset[ObjectKey]:
-        """Every job that a worker has looked at, as long as it exists."""
+        """Every job that a worker has reconciled, as long as it exists."""
         return frozenset(self._seen)
 
     def jobs(self) -> Mapping[ObjectKey, Participant]:
@@ -84,7 +84,7 @@ class ShareStore:
         self._unknown = _AS_WITHOUT_POLICY if starts else _NOT_DECIDED
 
     def share(self, uid: str) -> JobShare | None:
-        """What the policy means for a job, None without one."""
+        """The share of a job, None without a policy."""
         if self._frozen:
             return (self._shares or {}).get(uid, self._unknown)
         return None if self._shares is None else self._shares.get(uid, _NOT_DECIDED)
@@ -95,7 +95,7 @@ class ShareStore:
         return None if history is None else history.highest_bps(now)
 
     def excess(self, uid: str) -> CapExcess | None:
-        """By how much what arrived was ahead of the job's caps when a worker looked last; None before its receiver reported."""
+        """By how much what arrived was ahead of the job's caps in a worker's last pass; None before its receiver reported."""
         return self._excess.get(uid)
 
     def _measure(self, before: Participant | None, job: Participant, now: float) -> None:

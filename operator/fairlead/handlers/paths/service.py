@@ -48,7 +48,7 @@ class PathService:
         self._obstacle: str | None = "the paths have not been listed yet"
 
     def wake(self, ends: PathEnds) -> None:
-        """Asks for a look at the path of these ends."""
+        """Asks for a pass over the path of these ends."""
         self._queue.add(ends)
 
     async def _list_for_ever(self) -> None:
@@ -57,7 +57,7 @@ class PathService:
             await self.refresh()
 
     async def refresh(self) -> None:
-        """Lists the paths once. What keeps us from it is told once, and is no reason to do without what is known."""
+        """Lists the paths once. An error that prevents it is logged once; what is known stays in use."""
         before = self._store.snapshot()
         listed: dict[ObjectKey, str] = {}
         try:
@@ -110,7 +110,7 @@ class PathService:
         try:
             path = self._take_in(await self._client.create(PATHS, None, network_path(ends, spec_of(ends))))
         except AlreadyExistsError as error:
-            # Made since the last list, or another path has that name: the list tells.
+            # Made since the last list, or another path has that name: the next list shows which.
             raise ConflictError(str(error), status=error.status) from error
         self._written[path.metadata.uid] = self._now()
         return path

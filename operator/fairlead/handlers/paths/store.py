@@ -34,7 +34,7 @@ class PathStore:
         self._pending: dict[PathEnds, dict[tuple[str, int], Measurement]] = defaultdict(dict)
 
     def note(self, key: ObjectKey, evidence: PathEvidence | None) -> None:
-        """Takes in how a worker found a job; None if it is on no path and has no news of one."""
+        """Takes in what a worker observed of a job's path; None if it is on none and has measured none."""
         before = self._drop(key)
         if evidence is not None:
             self._nodes_of[key] = evidence.ends.nodes
@@ -52,7 +52,7 @@ class PathStore:
         self.note(key, None)
 
     def assignment(self, observed: Observed, now: datetime) -> ProbeAssignment | None:
-        """What the path means for the sender that is to be started; None where there is none to start, or its nodes are not known."""
+        """How the sender that is to be started probes; None where there is none to start, or its nodes are not known."""
         attempt = latest_attempt_of(observed.pods)
         roles = {pod.role for pod in observed.pods if pod.attempt == attempt}
         ends = own_ends(observed, attempt) if roles == {Role.RECEIVER} else None
@@ -71,7 +71,7 @@ class PathStore:
         )
 
     def is_live(self, ends: PathEnds) -> bool:
-        """Whether a transfer on the path may still have something to tell."""
+        """Whether a transfer on the path may still report something."""
         return any(evidence.live for evidence in self._on(ends))
 
     def lease(self, ends: PathEnds, now: datetime) -> Lease | None:
@@ -80,7 +80,7 @@ class PathStore:
         return max((lease for lease in held if lease.expires_at > now), key=lambda lease: (lease.expires_at, lease.job), default=None)
 
     def pending(self, ends: PathEnds, path: NetworkPath | None) -> tuple[Measurement, ...]:
-        """What was measured between `ends` and is for `path` to tell, but not written yet, oldest first."""
+        """What was measured between `ends` and belongs to `path`, but is not written yet, oldest first."""
         fitting = [known for known in self._pending if known.may_be(ends) and self.path_for(known) is path]
         return tuple(sorted((measurement for known in fitting for measurement in self._pending[known].values()), key=age_of))
 
@@ -124,7 +124,7 @@ class PathStore:
         return self._paths.snapshot()
 
     def path_for(self, ends: PathEnds) -> NetworkPath | None:
-        """The NetworkPath that stands for `ends`."""
+        """The NetworkPath that describes `ends`."""
         return choose(self._paths.values(), ends)
 
     def _knowledge(self, ends: PathEnds, path: NetworkPath | None) -> NetworkPathStatus:

@@ -208,7 +208,7 @@ def _cleaner(job: TransferJob, action: CreatePod, template: MoverTemplate) -> Ku
     container = _mover(job, template, arguments, ports=[])
     container["volumeMounts"] = [{"name": "data", "mountPath": DATA_PATH}]
     spec = _pod_spec(job, action, template, containers=[container], volumes=[_claim_volume(side)])
-    # It speaks to nobody, so it needs no node's network and runs even where that right was withdrawn.
+    # It has no peer, so it needs no node's network and runs even where that right was withdrawn.
     spec["hostNetwork"] = False
     return _pod(job, action, spec)
 

@@ -1,4 +1,4 @@
-"""What is known of a path, as the sender's advisor is told it, and the object that keeps it (docs/contracts.md, "Advisor")."""
+"""What is known of a path, as the flags of the sender's advisor, and the object that keeps it (docs/contracts.md, "Advisor")."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def path_options(path: KnownPath, *, probe: bool) -> list[str]:
 
 
 def path_annotation(*, probe: bool) -> dict[str, str]:
-    """The mark of a sender that does not probe, by which a restarted operator knows that it holds no lease."""
+    """The mark of a sender that does not probe, by which a restarted operator sees that it holds no lease."""
     return {} if probe else {names.ANNOTATION_PATH: names.PATH_KNOWN}
 
 

@@ -86,7 +86,7 @@ def parse_advice(message: str) -> Advice | None:
 
 
 def read_advice(answer: DecisionAnswer) -> Advice:
-    """The message as the decisions look at it."""
+    """The message in the form that the decisions use."""
     path, choice, outcome = answer.path, answer.decision, answer.outcome
     return Advice(
         path=PathReport(path.rtt_seconds, path.rtt_minimum_seconds, path.loss_ratio, whole=path.whole),

@@ -1,4 +1,4 @@
-"""The forms that words from movers and advisors must have to be believed, and how their text is made fit for people."""
+"""The forms that messages of movers and advisors must have to be accepted, and how their text is made printable."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ SETTLED_SECONDS = 60.0
 
 
 class Gatherer:
-    """Reads what one pass looks at, apart from ports, which must be read in the same instant as they are given out."""
+    """Reads what one pass decides by, apart from ports, which must be read in the same instant as they are given out."""
 
     def __init__(self, client: KubeClient, facts: FactReader, reports: ReportReader, settings: OperatorSettings) -> None:
         self._client = client

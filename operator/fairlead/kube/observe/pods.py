@@ -1,4 +1,4 @@
-"""Reads a pod object as a `MoverPod`: only what the decisions look at, and only if it is one that this operator made."""
+"""Reads a pod object as a `MoverPod`: only what the decisions use, and only if it is one that this operator made."""
 
 from __future__ import annotations
 
@@ -181,7 +181,7 @@ def _time(ended: Mapping[str, Any], field: str) -> datetime | None:
 
 
 def _waiting(status: Mapping[str, Any]) -> tuple[str, str]:
-    """What holds the pod back or ended its mover. The mover's own words come first, and once it has ended a sidecar's say nothing."""
+    """What holds the pod back or ended its mover. The mover's container comes first, and once it has ended no sidecar counts."""
     mover_ended = _terminated(status, MOVER_CONTAINER)
     sidecars = [] if mover_ended else status.get("initContainerStatuses") or []
     for container in [*(status.get("containerStatuses") or []), *sidecars]:
@@ -194,7 +194,7 @@ def _waiting(status: Mapping[str, Any]) -> tuple[str, str]:
     for condition in status.get("conditions") or []:
         if condition.get("type") == "PodScheduled" and condition.get("status") == "False":
             return str(condition.get("reason") or "Unschedulable"), printable(str(condition.get("message", "")))
-    # A kubelet that refuses or evicts a pod says so here and starts no container.
+    # A kubelet that refuses or evicts a pod reports it here and starts no container.
     return str(status.get("reason") or ""), printable(str(status.get("message") or ""))
 
 

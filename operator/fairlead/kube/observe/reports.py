@@ -1,4 +1,4 @@
-"""Asks running movers how far they are. What they answer is information for people, never a verdict, and is believed only in its form."""
+"""Polls running movers and their advisors. What they answer is information for people, never a verdict, and only its form is checked."""
 
 from __future__ import annotations
 
@@ -71,9 +71,9 @@ class AdvisorSilences:
         self._since: dict[str, tuple[str, float]] = {}
 
     def note(self, job_uid: str, sender: MoverPod | None, said: MoverProgress | None, *, decided: bool) -> float:
-        """Takes in one look at a running sender (None if there is none) and returns the seconds so far.
+        """Takes in one poll of a running sender (None if there is none) and returns the seconds so far.
 
-        `said` is the mover's answer, `decided` whether the advisor told a decision. A sender that is silent itself accuses nobody.
+        `said` is the mover's answer, `decided` whether the advisor answered. Without the sender's own answer nothing is proven.
         """
         if sender is None or decided or (said is not None and not said.flows):
             self._since.pop(job_uid, None)
@@ -90,7 +90,7 @@ class ReportReader:
     """Polls the pods of one job at a time over one bounded connection pool.
 
     Only the address that the API server shows for a pod of ours is dialled, only ports from `ports`, and no redirect is followed.
-    `wall` is Unix time; `on_failure` is told the path of every poll that got no usable answer.
+    `wall` is Unix time; `on_failure` gets the path of every poll that got no usable answer.
     """
 
     def __init__(
@@ -115,7 +115,7 @@ class ReportReader:
             self._session = None
 
     async def read(self, job_uid: str, pods: Sequence[MoverPod]) -> Reports:
-        """Everything that the newest attempt's running pods say, asked at once; None wherever nobody gave a proper answer."""
+        """Everything that the newest attempt's running pods report, asked at once; None wherever nobody gave a proper answer."""
         running = [pod for pod in pods if pod.phase is PodPhase.RUNNING and not pod.deleting and pod.address and pod.port_base]
         newest = latest_attempt_of(running)
         receiver = next((pod for pod in running if pod.role is Role.RECEIVER and pod.attempt == newest), None)
@@ -178,7 +178,7 @@ class ReportReader:
 
 
 def _left_behind(pods: Sequence[MoverPod]) -> Advice | None:
-    """What the latest sender's sidecar said when it ended."""
+    """What the latest sender's sidecar left when it ended."""
     latest = latest_attempt_of(pods)
     return next((pod.advice for pod in pods if pod.role is Role.SENDER and pod.attempt == latest), None)
 
