@@ -59,7 +59,6 @@ async def run_sidecar(settings: SidecarSettings) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
     ensure_writable(settings.trace_path)
-
     ensure_writable(settings.record_path)
 
     def endpoint(peer: Peer) -> EchoEndpoint:

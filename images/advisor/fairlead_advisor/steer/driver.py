@@ -159,7 +159,7 @@ class Driver:
             # Too few of the latest requests were answered: the next window may be whole again.
             return Classified(None)
         except AdvisorError as error:
-            _log.info("the path cannot be classified beside the data: %s", error)
+            _log.info("nothing can be heard beside the data: %s", error)
             return Classified(None, failed=True)
 
     async def _probe_paused(self) -> ProbeFinished:

@@ -1,4 +1,4 @@
-"""From what a probe and the mover say to what a decision needs."""
+"""What the transfer was like between two samples of the mover's statistics."""
 
 import math
 from collections.abc import Iterable, Sequence
