@@ -13,7 +13,7 @@ CLUSTER ?= local
 CLUSTER_CLI := hack/cluster/cluster
 ADVISOR_PROGRAM_TESTS := serve commands test_cli.py
 DEV_PROGRAM_TESTS := testbed/lab bench/decisions/lab/test_cell.py
-TYPED := operator/fairlead images/advisor/fairlead_advisor hack/fairlead_dev hack/tests/clients hack/tests/demo hack/tests/trees hack/tests/bench/house hack/tests/bench/mover e2e
+TYPED := operator/fairlead images/advisor/fairlead_advisor hack/fairlead_dev hack/tests/clients hack/tests/netlab hack/tests/demo hack/tests/trees hack/tests/bench/house hack/tests/bench/mover e2e
 # One set of packages and features for every test: another one compiles all of it again.
 CARGO_TEST := cargo test --quiet --locked --workspace --features fairlead-mover/fault-injection
 VENV := .venv/bin

@@ -23,7 +23,7 @@ from fairlead_advisor.errors import AdvisorError, NoModelError
 from fairlead_advisor.models.store import find_model
 from fairlead_advisor.serve.classifier import classify_window
 from fairlead_advisor.train.data import INDEX, TRAIN, Dataset, load_dataset
-from fairlead_dev.bench.decisions import listening, report, stream_counts
+from fairlead_dev.bench.decisions import loaded_classification, report, stream_counts
 from fairlead_dev.bench.decisions.figures import doubtful
 from fairlead_dev.bench.decisions.fingerprints import digest_of, fingerprints
 from fairlead_dev.bench.decisions.lab.run import CellLab, run_cell
@@ -236,15 +236,17 @@ def _rows(session: DecisionsRun) -> list[dict[str, Any]]:
         },
     }
     counts = stream_counts.figures(stream_counts.read_rows(options.folder, session.sweep, session.programs))
-    return report.rows(outcomes, {**_heard(session, outcomes), **counts}, about)
+    return report.rows(outcomes, {**_loaded_classification(session, outcomes), **counts}, about)
 
 
-def _heard(session: DecisionsRun, outcomes: Sequence[CellOutcome]) -> dict[str, float | None]:
+def _loaded_classification(session: DecisionsRun, outcomes: Sequence[CellOutcome]) -> dict[str, float | None]:
     try:
         model = find_model(session.options.model)
     except NoModelError:
         return {}
-    return listening.figures(listening.listen(outcomes, session.options.folder / RUNS, partial(classify_window, model)))
+    return loaded_classification.figures(
+        loaded_classification.replay(outcomes, session.options.folder / RUNS, partial(classify_window, model))
+    )
 
 
 if __name__ == "__main__":

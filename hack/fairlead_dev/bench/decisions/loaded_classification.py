@@ -35,7 +35,7 @@ Classify = Callable[[Trace, float], Background]
 
 
 @dataclass(frozen=True, slots=True)
-class Heard:
+class ReplayedClassification:
     """When it would have found BBR beside one run, in s after the first byte: against a wrong answer and the right one; None never."""
 
     control: str
@@ -44,7 +44,7 @@ class Heard:
     against_right_s: float | None
 
 
-def listen(outcomes: Iterable[CellOutcome], runs: Path, classify: Classify) -> list[Heard]:
+def replay(outcomes: Iterable[CellOutcome], runs: Path, classify: Classify) -> list[ReplayedClassification]:
     """Beside every stationary run with a fixed choice, whose folder is in `runs`. TraceError if a trace cannot be read."""
     found = []
     for outcome in outcomes:
@@ -54,22 +54,24 @@ def listen(outcomes: Iterable[CellOutcome], runs: Path, classify: Classify) -> l
     return found
 
 
-def beside(outcome: CellOutcome, answers: Sequence[tuple[float, Background | None]]) -> Heard:
+def beside(outcome: CellOutcome, answers: Sequence[tuple[float, Background | None]]) -> ReplayedClassification:
     """From the answers beside one run, each with its s after the first byte."""
     right = right_choice(outcome.background)
     bbr, none = _certain("B1-C0"), _certain("B0-C1")
     truth, error = (bbr, none) if right == Policy.BBR else (none, bbr)
-    return Heard(outcome.policy, right, _told_s(outcome.policy, answers, error), _told_s(outcome.policy, answers, truth))
+    return ReplayedClassification(
+        outcome.policy, right, _contradicted_s(outcome.policy, answers, error), _contradicted_s(outcome.policy, answers, truth)
+    )
 
 
-def figures(heard: Sequence[Heard]) -> dict[str, float | None]:
+def figures(replayed: Sequence[ReplayedClassification]) -> dict[str, float | None]:
     """`listening_found_share`: of the runs of CUBIC beside BBR; `listening_wrong_share`: of all."""
-    starved = [one.against_wrong_s for one in heard if one.control == Policy.CUBIC and one.right == Policy.BBR]
+    starved = [one.against_wrong_s for one in replayed if one.control == Policy.CUBIC and one.right == Policy.BBR]
     found_s = [time_s for time_s in starved if time_s is not None]
     return {
         "listening_found_share": len(found_s) / len(starved) if starved else None,
         "listening_found_s_median": statistics.median(found_s) if found_s else None,
-        "listening_wrong_share": sum(one.against_right_s is not None for one in heard) / len(heard) if heard else None,
+        "listening_wrong_share": sum(one.against_right_s is not None for one in replayed) / len(replayed) if replayed else None,
     }
 
 
@@ -94,11 +96,11 @@ def _window(trace: Trace, end_s: float) -> Trace:
     return Trace(array("d", (trace.send_times_s[index] for index in chosen)), array("d", (trace.rtts_ms[index] for index in chosen)))
 
 
-def _told_s(control: str, answers: Sequence[tuple[float, Background | None]], known: Background) -> float | None:
-    heard = LoadedAnswers(control)
+def _contradicted_s(control: str, answers: Sequence[tuple[float, Background | None]], known: Background) -> float | None:
+    answers_so_far = LoadedAnswers(control)
     for time_s, answer in answers:
-        heard = interrupted(heard) if answer is None else add_answer(heard, answer)
-        if contradiction(heard, known):
+        answers_so_far = interrupted(answers_so_far) if answer is None else add_answer(answers_so_far, answer)
+        if contradiction(answers_so_far, known):
             return time_s
     return None
 

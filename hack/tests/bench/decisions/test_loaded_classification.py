@@ -8,7 +8,7 @@ from fairlead_advisor.decide.background import Background
 from fairlead_advisor.errors import TraceError
 from fairlead_advisor.models.answer import CLASSES
 from fairlead_advisor.probe.trace import Trace, write_trace
-from fairlead_dev.bench.decisions.listening import beside, figures, listen
+from fairlead_dev.bench.decisions.loaded_classification import beside, figures, replay
 from fairlead_dev.bench.decisions.matrix import Policy
 from fairlead_dev.testbed.runs.plans import TRACE
 
@@ -34,13 +34,13 @@ def test_bbr_beside_own_cubic_is_found_and_nothing_is_told_against_the_truth() -
 
 
 def test_the_shares_are_of_the_runs_that_they_speak_of() -> None:
-    heard = [
+    replayed = [
         beside(outcome("B1-C0", Policy.CUBIC, 1), answers("B1-C1", "B1-C1")),
         beside(outcome("B1-B1", Policy.CUBIC, 1), answers("B0-C1", "B0-C1")),
         beside(outcome("B0-C1", Policy.CUBIC, 1), answers("B1-C1", "B1-C1")),
         beside(outcome("B1-C0", Policy.BBR, 1), answers("B1-B1")),
     ]
-    assert figures(heard) == {"listening_found_share": 0.5, "listening_found_s_median": 18.0, "listening_wrong_share": 0.25}
+    assert figures(replayed) == {"listening_found_share": 0.5, "listening_found_s_median": 18.0, "listening_wrong_share": 0.25}
     assert set(figures([]).values()) == {None}
 
 
@@ -57,7 +57,7 @@ def test_the_windows_are_those_of_the_sidecar(tmp_path: Path) -> None:
             raise TraceError("too few")
         return answer("B1-C1")
 
-    (found,) = listen([*runs, outcome("B0-C0", Policy.CUBIC, 1, scene=VISIT)], tmp_path, classify)
+    (found,) = replay([*runs, outcome("B0-C0", Policy.CUBIC, 1, scene=VISIT)], tmp_path, classify)
     first_s, last_s, samples = asked[0]
     assert (first_s, last_s, samples) == (3.0, 14.0, 111)
     assert [round(last_s) for _, last_s, _ in asked] == [14, 19, 24, 29, 34, 39]
