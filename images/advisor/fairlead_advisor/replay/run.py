@@ -93,11 +93,13 @@ def replayed_json(replayed: Replayed) -> codec.Json:
 
 def replayed_text(replayed: Replayed) -> str:
     """What the sidecar asked of the mover and published, a line each in the order of time (s of the log)."""
-    lines = [(one.at_s, f"asks the mover: {_settings(one)}") for one in replayed.requests]
+    # At the same moment: a decision is published, asked for, and published again once it is in force.
+    lines = [(one.at_s, 1, f"asks the mover: {_settings(one)}") for one in replayed.requests]
     for one in replayed.publications:
-        applied = "in force" if one.published.applied else "not in force"
-        lines.append((one.at_s, f"publishes, {applied}: {one.published.decision.message}"))
-    text = [f"{at_s:8.1f} s  {line}" for at_s, line in sorted(lines, key=lambda line: line[0])]
+        applied = one.published.applied
+        line = f"publishes, {'in force' if applied else 'not in force'}: {one.published.decision.message}"
+        lines.append((one.at_s, 2 if applied else 0, line))
+    text = [f"{at_s:8.1f} s  {line}" for at_s, _, line in sorted(lines, key=lambda line: line[:2])]
     text += [f"the event log has no answer to what was asked at {missing}" for missing in replayed.missing]
     return "".join(f"{line}\n" for line in text)
 
