@@ -157,6 +157,8 @@ class MoverProgress:
     congestion_control: str = ""
     bytes_resumed: int = 0
     """What earlier attempts had left; part of `bytes_transferred`."""
+    quiet_seconds: float = 0.0
+    """For how long data was held back on purpose so far, to probe the path."""
     wire_bytes: int | None = None
     """IP bytes that this end's sockets have sent, retransmissions included; None at the receiver."""
     interface_bytes_sent: int | None = None

@@ -78,8 +78,9 @@ def test_weights_guarantees_and_limits_are_the_jobs() -> None:
 
 
 def test_what_a_job_sends_is_what_its_senders_sockets_count() -> None:
-    reports = Reports(receiver=make_progress(500), sender=replace(make_progress(800), wire_bytes=700, read_at=AT))
-    assert seen(observe(make_job(status=UNDER_WAY), receiver(), sender(), reports=reports)).sent == CounterReading(AT, 700)
+    reports = Reports(receiver=make_progress(500), sender=replace(make_progress(800), wire_bytes=700, quiet_seconds=2.5, read_at=AT))
+    job = seen(observe(make_job(status=UNDER_WAY), receiver(), sender(), reports=reports))
+    assert job.sent == CounterReading(AT, 700, quiet_seconds=2.5)
 
 
 def test_without_the_senders_word_nobody_knows_what_a_job_sends() -> None:

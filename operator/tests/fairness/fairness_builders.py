@@ -81,6 +81,9 @@ class Pipe:
     sent_bytes: float = 0.0
     starts_at: float = 0.0
     """When its data begins to flow; until then it holds its place."""
+    quiet_until: float = 0.0
+    """Until when its data is held back to probe the path."""
+    quiet_seconds: float = 0.0
 
 
 @dataclass
@@ -125,7 +128,8 @@ class Network:
         if self.now >= self.next_round:
             self._round()
         for uid, pipe in self.pipes.items():
-            goal = min(pipe.able_bps, self.obeyed.get(uid, 0.0)) if self.now >= pipe.starts_at else 0.0
+            goal = min(pipe.able_bps, self.obeyed.get(uid, 0.0)) if self.now >= max(pipe.starts_at, pipe.quiet_until) else 0.0
+            pipe.quiet_seconds += self.now < pipe.quiet_until
             pipe.rate_bps = goal if goal < pipe.rate_bps else pipe.rate_bps + (goal - pipe.rate_bps) / pipe.rise_seconds
             pipe.sent_bytes += pipe.rate_bps / 8
         self.counter_bytes += (sum(pipe.rate_bps for pipe in self.pipes.values()) * 1.01 + self.foreign_bps) / 8
@@ -146,7 +150,7 @@ class Network:
 
     def _look(self) -> None:
         for uid, pipe in self.pipes.items():
-            self.meters[uid] = self.meters.get(uid, Meter()).noted(self.now, int(pipe.sent_bytes))
+            self.meters[uid] = self.meters.get(uid, Meter()).noted(self.now, int(pipe.sent_bytes), pipe.quiet_seconds)
         key = ("dtn-a", "data0", "Transmit")
         self.interfaces[key] = self.interfaces.get(key, Meter()).noted(self.now, int(self.counter_bytes))
 

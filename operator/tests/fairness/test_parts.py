@@ -37,6 +37,11 @@ class TestMeter:
     def test_the_rate_is_that_of_about_the_window(self, samples: list[tuple[float, int]], expected: float | None) -> None:
         assert Meter(tuple(CounterReading(at, count) for at, count in samples)).rate_bps(NOW, 5.0) == expected
 
+    def test_the_unhindered_rate_leaves_out_what_was_held_back_on_purpose(self) -> None:
+        meter = Meter().noted(NOW - 6, 0).noted(NOW - 3, 3_000_000, quiet_seconds=0.0).noted(NOW, 3_000_000, quiet_seconds=3.0)
+        assert (meter.rate_bps(NOW, 5.0), meter.unhindered_bps(NOW, 5.0)) == (4e6, 8e6)
+        assert meter.unhindered_bps(NOW, 2.0) is None, "nothing was to be sent"
+
     def test_a_counter_that_fell_begins_anew(self) -> None:
         meter = Meter().noted(990, 10**9).noted(995, 5).noted(998, 3_000_005)
         assert meter.rate_bps(NOW, 5.0) == 8e6

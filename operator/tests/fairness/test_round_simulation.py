@@ -106,6 +106,20 @@ def test_noise_in_a_disks_speed_starves_nobody_and_costs_few_writes(seed: int) -
     assert network.writes - before <= 60
 
 
+@pytest.mark.parametrize("begins_after", range(15))
+@pytest.mark.parametrize("quiet_seconds", [3, 7, 10, 15])
+@pytest.mark.parametrize("rise_seconds", [1.0, 4.0])
+def test_a_paused_probe_takes_nothing_of_a_jobs_share(quiet_seconds: int, begins_after: int, rise_seconds: float) -> None:
+    network = Network(make_rules(make_link(capacity="40M"), tenants={"a": {"weight": 1}, "b": {"weight": 1}}))
+    network.add(*(make_job(name, namespace=name) for name in "ab"), rise_seconds=rise_seconds)
+    network.run(40 + begins_after)
+    shares, writes = dict(network.caps), network.writes
+    network.pipes["a"].quiet_until = network.now + quiet_seconds
+    network.run(60)
+    assert shares == {"a": 20 * M, "b": 20 * M}
+    assert (network.caps, network.writes) == (shares, writes)
+
+
 def test_a_slow_starter_is_not_taken_for_a_limited_job_for_good() -> None:
     network = Network(make_rules())
     network.add(make_job("slow"), rise_seconds=15.0)

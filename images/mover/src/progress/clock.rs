@@ -38,6 +38,12 @@ impl TransferClock {
         lock(&self.pause).until
     }
 
+    /// How long the quiet periods have lasted so far.
+    pub(super) fn quiet_total(&self) -> Duration {
+        let now = self.now();
+        lock(&self.pause).total(now)
+    }
+
     /// `now` by a clock that stands still in quiet periods.
     pub(super) fn flowing(&self, now: Duration) -> Duration {
         now.saturating_sub(lock(&self.pause).total(now))
@@ -82,6 +88,9 @@ mod tests {
         assert!(clock.quiet_left() > Duration::from_secs(3000));
         clock.hold(Duration::ZERO);
         assert_eq!(clock.quiet_left(), Duration::ZERO);
+        let quiet = clock.quiet_total();
+        assert!(quiet > Duration::ZERO);
+        assert_eq!(clock.quiet_total(), quiet, "it is over");
     }
 
     #[test]

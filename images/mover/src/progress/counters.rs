@@ -46,6 +46,8 @@ pub(crate) struct Snapshot {
     pub(crate) files_skipped: u64,
     pub(crate) rate_bytes_per_second: u64,
     pub(crate) seconds_since_progress: f64,
+    /// For how long data has been held back on purpose so far.
+    pub(crate) quiet_seconds: f64,
     pub(crate) streams: u64,
     pub(crate) congestion_control: Option<String>,
     #[serde(rename = "blocks_damaged")]
@@ -83,6 +85,7 @@ impl Progress {
             files_skipped: get(&counters.files_skipped),
             rate_bytes_per_second: self.rate.bytes_per_second(),
             seconds_since_progress: self.clock.now().saturating_sub(lock(&self.last_work).1).as_secs_f64(),
+            quiet_seconds: self.clock.quiet_total().as_secs_f64(),
             streams: get(&counters.streams),
             congestion_control: (!congestion_control.is_empty()).then_some(congestion_control),
             packs_damaged: get(&counters.packs_damaged),

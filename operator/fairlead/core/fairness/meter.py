@@ -20,10 +20,11 @@ _LOOKS = 3
 
 @dataclass(frozen=True, slots=True)
 class CounterReading:
-    """A counter at a moment."""
+    """A counter at a moment, and for how long until then what it counts was held back on purpose."""
 
     at: float
     count: int
+    quiet_seconds: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,17 +33,26 @@ class Meter:
 
     samples: tuple[CounterReading, ...] = ()
 
-    def noted(self, at: float, count: int) -> Meter:
+    def noted(self, at: float, count: int, quiet_seconds: float = 0.0) -> Meter:
         """With one more reading. A counter that fell has been started anew."""
+        reading = CounterReading(at, count, quiet_seconds)
         if self.samples and (count < self.samples[-1].count or at <= self.samples[-1].at):
-            return Meter((CounterReading(at, count),)) if count < self.samples[-1].count else self
+            return Meter((reading,)) if count < self.samples[-1].count else self
         kept = tuple(sample for sample in self.samples if sample.at >= at - KEPT_SECONDS)
-        return Meter((*kept, CounterReading(at, count)))
+        return Meter((*kept, reading))
 
     def rate_bps(self, now: float, window_seconds: float) -> float | None:
         """The mean rate over about the last `window_seconds`; None without a recent reading, or with one alone."""
         ends = self.window(now, window_seconds)
         return None if ends is None else (ends[1].count - ends[0].count) * _BITS / (ends[1].at - ends[0].at)
+
+    def unhindered_bps(self, now: float, window_seconds: float) -> float | None:
+        """As `rate_bps`, over the time alone in which nothing was held back on purpose; None if that was too short."""
+        ends = self.window(now, window_seconds)
+        if ends is None:
+            return None
+        seconds = (ends[1].at - ends[0].at) - (ends[1].quiet_seconds - ends[0].quiet_seconds)
+        return None if seconds < _SHORTEST_SECONDS else (ends[1].count - ends[0].count) * _BITS / seconds
 
     def mean_bps(self, begin: float, end: float, until: float | None = None) -> float:
         """The mean rate between two moments, whenever the readings were, if the counter did not grow after `until`."""

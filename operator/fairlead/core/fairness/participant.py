@@ -74,4 +74,4 @@ def _counts(end: End, progress: MoverProgress | None) -> tuple[InterfaceCount, .
 
 
 def _sent(sender: MoverProgress | None) -> CounterReading | None:
-    return None if sender is None or sender.wire_bytes is None else CounterReading(sender.read_at, sender.wire_bytes)
+    return None if sender is None or sender.wire_bytes is None else CounterReading(sender.read_at, sender.wire_bytes, sender.quiet_seconds)

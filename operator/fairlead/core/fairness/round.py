@@ -151,7 +151,8 @@ def _demand(facts: RoundInput, memory: RoundMemory, job: Participant, floor_bps:
     before, meter, cap = memory.demands.get(job.uid, Demand()), facts.meters.get(job.uid), memory.caps.get(job.uid)
     if meter is None or cap is None or cap.bps == math.inf:
         return before
-    recent, steady = meter.rate_bps(now, _RECENT_SECONDS), meter.rate_bps(now, 2 * ROUND_SECONDS)
+    # A paused probe of the path lasts as long as a job must leave something until others get it: it says nothing of what the job can use.
+    recent, steady = meter.unhindered_bps(now, _RECENT_SECONDS), meter.unhindered_bps(now, 2 * ROUND_SECONDS)
     if recent is None or steady is None:
         return before
     return before.after(JobUsage(recent, steady), cap.bps, now, floor_bps)

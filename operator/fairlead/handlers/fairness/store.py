@@ -102,7 +102,7 @@ class ShareStore:
         if before is not None and before.attempt != job.attempt:
             self._meters.pop(job.uid, None)
         if job.sent is not None:
-            self._meters[job.uid] = self._meters.get(job.uid, Meter()).noted(job.sent.at, job.sent.count)
+            self._meters[job.uid] = self._meters.get(job.uid, Meter()).noted(job.sent.at, job.sent.count, job.sent.quiet_seconds)
         for count in job.counts:
             key = (count.node, count.interface, count.direction)
             self._interfaces[key] = self._interfaces.get(key, Meter()).noted(count.total.at, count.total.count)

@@ -53,6 +53,7 @@ class _ProgressAnswer(MoverAnswer):
     files_transferred: Count
     files_skipped: Count = 0
     rate_bytes_per_second: Finite
+    quiet_seconds: Finite = 0.0
     streams: Annotated[int, Field(ge=0, le=65535)] | None = None
     congestion_control: Control | None = None
     bytes_resumed: Count = 0
@@ -201,6 +202,7 @@ def _progress(answer: _ProgressAnswer | None, read_at: float, job_uid: str, atte
         files_transferred=answer.files_transferred,
         files_skipped=answer.files_skipped,
         rate_bytes_per_second=answer.rate_bytes_per_second,
+        quiet_seconds=answer.quiet_seconds,
         streams=answer.streams or 0,
         congestion_control=answer.congestion_control or "",
         bytes_resumed=answer.bytes_resumed,

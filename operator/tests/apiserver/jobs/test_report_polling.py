@@ -35,6 +35,7 @@ PROGRESS: dict[str, Any] = {
     "files_skipped": 0,
     "rate_bytes_per_second": 12.5,
     "seconds_since_progress": 0.5,
+    "quiet_seconds": 2.5,
     "streams": 4,
     "congestion_control": "cubic",
 }
@@ -115,6 +116,7 @@ async def test_reads_what_a_receiver_says() -> None:
     assert (reports.receiver_endpoint.address, reports.receiver_endpoint.numa_node) == ("198.19.0.2", 1)
     assert reports.receiver is not None
     assert (reports.receiver.bytes_total, reports.receiver.bytes_transferred) == (None, 5)
+    assert reports.receiver.quiet_seconds == 2.5
     assert not failures
 
 
