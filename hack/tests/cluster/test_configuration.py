@@ -42,6 +42,7 @@ def test_the_pod_network_of_a_node_is_its_pod_cidr() -> None:
     for node in NODES:
         bridge = json.loads(node_config.cni(node))["plugins"][0]
         assert bridge["ipam"]["ranges"] == [[{"subnet": str(node.pod_cidr)}]]
+        assert (node_config.node_object(node)["apiVersion"], node_config.node_object(node)["kind"]) == ("v1", "Node")
         assert node_config.node_object(node)["spec"]["podCIDR"] == str(node.pod_cidr)
 
 

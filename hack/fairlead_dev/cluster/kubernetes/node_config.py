@@ -17,7 +17,7 @@ def node_object(node: ClusterNode) -> dict[str, Any]:
     """The Node, made before its kubelet: with fixed pod addresses, and labels that a kubelet may not give itself."""
     metadata = {"name": node.name, "labels": {**node.labels, "kubernetes.io/hostname": node.name}}
     spec = {"podCIDR": str(node.pod_cidr), "podCIDRs": [str(node.pod_cidr)]}
-    return {"apiVersion": "v1", "kind": "ClusterNode", "metadata": metadata, "spec": spec}
+    return {"apiVersion": "v1", "kind": "Node", "metadata": metadata, "spec": spec}
 
 
 def cni(node: ClusterNode) -> str:
