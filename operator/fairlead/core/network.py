@@ -88,13 +88,13 @@ def ends_of(observed: Observed, attempt: int) -> tuple[End, End]:
     )
 
 
-def _end(observed: Observed, side: Side, pod: MoverPod | None, said: MoverEndpoint | None, known: EndpointStatus | None) -> End:
+def _end(observed: Observed, side: Side, pod: MoverPod | None, reported: MoverEndpoint | None, known: EndpointStatus | None) -> End:
     node = (pod.node if pod else None) or side.node or observed.claim_node(side) or (known.node if known else None)
     if not traits_of(observed.job).uses_node_interfaces:
         # The pod's own interface is none of the node's; which of those carries its traffic is the business of what attaches it.
         return End(node, None)
-    if said is not None:
-        return End(node, said.interface)
+    if reported is not None:
+        return End(node, reported.interface)
     if side.interface != AUTO_INTERFACE:
         return End(node, side.interface)
     return End(node, known.interface if known is not None and known.node == node else None)

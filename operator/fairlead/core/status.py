@@ -102,16 +102,16 @@ def endpoints_of(
     return endpoints if endpoints.source or endpoints.destination else None
 
 
-def _endpoint(before: EndpointStatus | None, pod: MoverPod | None, said: MoverEndpoint | None) -> EndpointStatus | None:
+def _endpoint(before: EndpointStatus | None, pod: MoverPod | None, reported: MoverEndpoint | None) -> EndpointStatus | None:
     if pod is None:
         return before
     known = before if before is not None and before.pod == pod.name else EndpointStatus()
     return EndpointStatus(
         node=pod.node or known.node,
         pod=pod.name,
-        interface=said.interface if said else known.interface,
-        address=said.address if said else known.address,
-        numa_node=said.numa_node if said else known.numa_node,
+        interface=reported.interface if reported else known.interface,
+        address=reported.address if reported else known.address,
+        numa_node=reported.numa_node if reported else known.numa_node,
     )
 
 
@@ -127,9 +127,9 @@ def path_of(report: PathReport) -> PathStatus:
 def decision_of(report: DecisionReport, before: DecisionStatus | None) -> DecisionStatus:
     """What the advisor chose, as the status writes it. It reports its last changes alone: switches known from `before` are kept."""
     switches = {switch.time: switch for switch in before.switches} if before else {}
-    for told in report.switches:
-        time = told.at.replace(microsecond=0)
-        switches[time] = TransportSwitch(time=time, from_=told.before, to=told.after, why=told.why or None)
+    for reported in report.switches:
+        time = reported.at.replace(microsecond=0)
+        switches[time] = TransportSwitch(time=time, from_=reported.before, to=reported.after, why=reported.why or None)
     background = None
     if report.background is not None:
         probability = report.background_probability

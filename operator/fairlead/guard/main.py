@@ -90,6 +90,6 @@ async def install(script: str) -> None:
         )
     except OSError as error:
         raise RulesRefusedError(f"nft cannot be started ({error.strerror}): install the package nftables") from error
-    _, said = await nft.communicate(script.encode())
+    _, output = await nft.communicate(script.encode())
     if nft.returncode:
-        raise RulesRefusedError(f"nft refused the rules: {said.decode(errors='replace').strip()}")
+        raise RulesRefusedError(f"nft refused the rules: {output.decode(errors='replace').strip()}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 from fairlead.api.reasons import ConditionType
@@ -29,15 +29,6 @@ from fairlead.kube.observe.gather import Gatherer
 Decide = Callable[[Observed, datetime], Plan]
 
 logger = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class _Look:
-    """One observation and the plan that came of it."""
-
-    body: KubeObject
-    job: TransferJob
-    plan: Plan
 
 
 class Controller:

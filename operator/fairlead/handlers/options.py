@@ -11,9 +11,9 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any, TypeVar, get_args
 
+from fairlead.core.ports import BLOCK
 from fairlead.core.settings import OperatorSettings
 from fairlead.kube.objects.template import Image, MoverTemplate, PullPolicy
-from fairlead.kube.observe.pods import PORTS_PER_BLOCK
 
 ENVIRONMENT_PREFIX = "FAIRLEAD_"
 
@@ -82,8 +82,8 @@ def read_options(arguments: Sequence[str], environment: Mapping[str, str] = os.e
         kubeconfig=Path(values["kubeconfig"]) if values["kubeconfig"] else None,
         workers=_convert("workers", _number_from_one, values["workers"]),
         resync=_seconds_of("resync_seconds", values),
-        metrics=_convert("metrics_address", _listener, values["metrics_address"]),
-        health=_convert("health_address", _listener, values["health_address"]),
+        metrics=_convert("metrics_address", _listen_address, values["metrics_address"]),
+        health=_convert("health_address", _listen_address, values["health_address"]),
         log_format=_convert("log_format", _one_of("json", "plain"), values["log_format"]),
         log_level=_convert("log_level", _one_of("debug", "info", "warning"), values["log_level"]),
     )
@@ -172,12 +172,12 @@ def _port_range(text: str) -> tuple[int, int]:
     first, _, last = text.partition("-")
     if not (first.isdigit() and last.isdigit()):
         raise ValueError("must be two ports, first-last, e.g. 24000-25999")
-    if not 1024 <= int(first) <= int(last) - (2 * PORTS_PER_BLOCK - 1) or int(last) > 65535:
-        raise ValueError(f"must lie between 1024 and 65535 and hold at least {2 * PORTS_PER_BLOCK} ports")
+    if not 1024 <= int(first) <= int(last) - (2 * BLOCK - 1) or int(last) > 65535:
+        raise ValueError(f"must lie between 1024 and 65535 and hold at least {2 * BLOCK} ports")
     return int(first), int(last)
 
 
-def _listener(text: str) -> ListenAddress:
+def _listen_address(text: str) -> ListenAddress:
     host, _, port = text.rpartition(":")
     if not host or not port.isdigit() or int(port) > 65535:
         raise ValueError("must be an address and a port, e.g. 0.0.0.0:9090")

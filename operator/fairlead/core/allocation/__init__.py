@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 import numpy as np
+import numpy.typing as npt
 
 from fairlead.core.allocation.guarantees import KeptGuarantees, keep_guarantees
-from fairlead.core.allocation.jain import grouped_jain_index, jain_index
 from fairlead.core.allocation.model import (
     Allocation,
     AllocationInputError,
@@ -22,7 +22,7 @@ from fairlead.core.allocation.model import (
 )
 from fairlead.core.allocation.problem import Problem, build
 from fairlead.core.allocation.solver import Solution, solve
-from fairlead.core.allocation.waterfill import totals
+from fairlead.core.allocation.waterfill import Floats, Indices, totals
 
 __all__ = [
     "Allocation",
@@ -84,3 +84,24 @@ def _describe(problem: Problem, kept: KeptGuarantees, solution: Solution) -> All
         jain=jain_index(overall),
         approximated=solution.raised,
     )
+
+
+def jain_index(values: npt.ArrayLike) -> float | None:
+    """(Σx)² / (n·Σx²) [Jain 1984]: 1 if all are equal, 1/n if one has everything; None for no values or only zeros."""
+    array = np.asarray(values, dtype=np.float64)
+    largest = array.max(initial=0.0)
+    if largest <= 0.0:
+        return None
+    scaled = array / largest
+    return float(scaled.sum() ** 2 / (len(scaled) * np.square(scaled).sum()))
+
+
+def grouped_jain_index(group: Indices, values: Floats, groups: int) -> list[float | None]:
+    """Jain's index of each group's values."""
+    largest = np.zeros(groups)
+    np.maximum.at(largest, group, values)
+    scaled = values / np.where(largest > 0.0, largest, 1.0)[group]
+    total, squares = totals(group, scaled, groups), totals(group, np.square(scaled), groups)
+    count = np.bincount(group, minlength=groups)
+    index = np.divide(np.square(total), count * squares, out=np.zeros(groups), where=largest > 0.0)
+    return [value if present else None for value, present in zip(index.tolist(), (largest > 0.0).tolist(), strict=True)]

@@ -58,8 +58,8 @@ def participant_of(observed: Observed, *, asks: bool, now: float) -> Participant
 
 def _flows(observed: Observed) -> bool:
     reports = observed.reports
-    said = [progress.stage for progress in (reports.sender, reports.receiver) if progress is not None]
-    return _MOVING in said if said else observed.job.status.is_true(ConditionType.PATH_PROBED)
+    stages = [progress.stage for progress in (reports.sender, reports.receiver) if progress is not None]
+    return _MOVING in stages if stages else observed.job.status.is_true(ConditionType.PATH_PROBED)
 
 
 def _counts(end: End, progress: MoverProgress | None) -> tuple[InterfaceCount, ...]:

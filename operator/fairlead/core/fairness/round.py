@@ -97,7 +97,7 @@ def run_round(facts: RoundInput, memory: RoundMemory, now: float) -> RoundResult
     for flow in flows.values():
         for key in flow.interfaces:
             ours[key].append(flow)
-    looks = {name: _looks(facts, link, now) for name, link in rules.links.items()}
+    looks = {name: _readings(facts, link, now) for name, link in rules.links.items()}
     foreign = {name: _foreign(memory.foreign.get(name, Foreign()), link, looks[name], ours) for name, link in rules.links.items()}
     foreign_bps = {name: rate for name, each in foreign.items() if (rate := each.rate_bps) is not None}
     available = {name: _available(link, foreign_bps.get(name, 0.0)) for name, link in rules.links.items()}
@@ -168,7 +168,7 @@ def _flows(facts: RoundInput, before: Mapping[str, JobFlow], jobs: Iterable[Part
     return flows
 
 
-def _looks(facts: RoundInput, link: LinkRule, now: float) -> dict[InterfaceKey, tuple[CounterReading, CounterReading]]:
+def _readings(facts: RoundInput, link: LinkRule, now: float) -> dict[InterfaceKey, tuple[CounterReading, CounterReading]]:
     """The last round's readings of those of the link's interfaces that a mover reports."""
     meters = {key: facts.interfaces[key] for key in link.interfaces if key in facts.interfaces}
     return {key: window for key, meter in meters.items() if (window := meter.window(now, _RECENT_SECONDS)) is not None}

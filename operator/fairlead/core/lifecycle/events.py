@@ -13,7 +13,7 @@ def events_between(before: TransferJobStatus, after: TransferJobStatus) -> tuple
     """The events of the step from `before` to `after`."""
     events: list[EmitEvent] = []
 
-    def tell(reason: EventReason, kind: ConditionType, *, warning: bool = False) -> None:
+    def emit(reason: EventReason, kind: ConditionType, *, warning: bool = False) -> None:
         condition = after.condition(kind)
         events.append(EmitEvent(reason.value, condition.message if condition else "", warning=warning))
 
@@ -21,30 +21,30 @@ def events_between(before: TransferJobStatus, after: TransferJobStatus) -> tuple
         return after.is_true(kind) and not before.is_true(kind)
 
     if became(ConditionType.ACCEPTED):
-        tell(EventReason.ACCEPTED, ConditionType.ACCEPTED)
+        emit(EventReason.ACCEPTED, ConditionType.ACCEPTED)
     if _is_new_reason(before, after, ConditionType.ACCEPTED) and not after.is_true(ConditionType.FAILED):
-        tell(EventReason.NOT_ACCEPTED, ConditionType.ACCEPTED, warning=True)
+        emit(EventReason.NOT_ACCEPTED, ConditionType.ACCEPTED, warning=True)
     if _reason(after, ConditionType.ACCEPTED) == Reason.GUARANTEE_NOT_RAISED != _reason(before, ConditionType.ACCEPTED):
-        tell(EventReason.GUARANTEE_NOT_RAISED, ConditionType.ACCEPTED, warning=True)
+        emit(EventReason.GUARANTEE_NOT_RAISED, ConditionType.ACCEPTED, warning=True)
     if before.is_true(ConditionType.SUSPENDED) != after.is_true(ConditionType.SUSPENDED):
-        tell(EventReason.SUSPENDED if after.is_true(ConditionType.SUSPENDED) else EventReason.RESUMED, ConditionType.SUSPENDED)
+        emit(EventReason.SUSPENDED if after.is_true(ConditionType.SUSPENDED) else EventReason.RESUMED, ConditionType.SUSPENDED)
     if became(ConditionType.MOVERS_READY):
-        tell(EventReason.MOVERS_STARTED, ConditionType.MOVERS_READY)
+        emit(EventReason.MOVERS_STARTED, ConditionType.MOVERS_READY)
     if _is_new_reason(before, after, ConditionType.MOVERS_READY, *_TROUBLE):
-        tell(EventReason.MOVERS_NOT_READY, ConditionType.MOVERS_READY, warning=True)
+        emit(EventReason.MOVERS_NOT_READY, ConditionType.MOVERS_READY, warning=True)
     if _is_new_reason(before, after, ConditionType.SCHEDULED, Reason.WAITING_FOR_LINK, Reason.GUARANTEE_TOO_LARGE):
-        tell(EventReason.WAITING_FOR_LINK, ConditionType.SCHEDULED, warning=True)
+        emit(EventReason.WAITING_FOR_LINK, ConditionType.SCHEDULED, warning=True)
     if _is_new_reason(before, after, ConditionType.CAP_ENFORCED, Reason.ABOVE_CAP):
-        tell(EventReason.CAP_EXCEEDED, ConditionType.CAP_ENFORCED, warning=True)
+        emit(EventReason.CAP_EXCEEDED, ConditionType.CAP_ENFORCED, warning=True)
     of_path = _news_of_path(before, after)
     if of_path is not None:
-        tell(of_path, ConditionType.PATH_PROBED, warning=of_path is EventReason.ADVISOR_SILENT)
+        emit(of_path, ConditionType.PATH_PROBED, warning=of_path is EventReason.ADVISOR_SILENT)
     if became(ConditionType.SUCCEEDED):
-        tell(EventReason.SUCCEEDED, ConditionType.SUCCEEDED)
+        emit(EventReason.SUCCEEDED, ConditionType.SUCCEEDED)
     if became(ConditionType.FAILED):
-        tell(EventReason.FAILED, ConditionType.FAILED, warning=True)
+        emit(EventReason.FAILED, ConditionType.FAILED, warning=True)
     elif (after.failures or 0) > (before.failures or 0):
-        tell(EventReason.ATTEMPT_FAILED, ConditionType.MOVERS_READY, warning=True)
+        emit(EventReason.ATTEMPT_FAILED, ConditionType.MOVERS_READY, warning=True)
     return tuple(events)
 
 

@@ -46,9 +46,9 @@ def evidence_of(observed: Observed, plan: Plan, now: datetime) -> PathEvidence |
         return None
     runs = starting is not None or (sender is not None and is_live(sender) and not sender.deleting)
     live = runs or _has_more_to_say(observed, sender)
-    said = observed.reports.sender
+    progress = observed.reports.sender
     # A mover whose advisor died before it decided sends all the same.
-    sends = said is not None and (said.flows or said.has_flowed)
+    sends = progress is not None and (progress.flows or progress.has_flowed)
     decided = sends or observed.reports.decision is not None or observed.job.status.is_true(ConditionType.PATH_PROBED)
     measurement = None if sender is None else _measurement(observed, sender, now)
     if not live and measurement is None:

@@ -56,7 +56,7 @@ def _with_probe(status: NetworkPathStatus, probe: PathProbe) -> NetworkPathStatu
 def _with_background(status: NetworkPathStatus, background: KnownBackground) -> NetworkPathStatus:
     if status.background is not None and background.measured_at < status.background.measured_time:
         return status
-    told = PathBackground(
+    stored = PathBackground(
         class_=background.class_name,
         probability=format_ratio(background.probability),
         probabilities={name: format_ratio(value) for name, value in sorted(background.probabilities.items())},
@@ -66,7 +66,7 @@ def _with_background(status: NetworkPathStatus, background: KnownBackground) -> 
         model=background.model,
         measured_time=background.measured_at,
     )
-    return status.model_copy(update={"background": told})
+    return status.model_copy(update={"background": stored})
 
 
 def _point(measurement: Measurement, transfer: PathTransfer) -> ProfilePoint:

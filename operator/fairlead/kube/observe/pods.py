@@ -24,7 +24,6 @@ PORT_ECHO = "echo"
 PORT_HTTP = "http"
 PORT_ADVISOR = "advisor-http"
 OFFSETS: Mapping[str, int] = {PORT_DATA: 0, PORT_ECHO: 0, PORT_HTTP: 1, PORT_ADVISOR: 2}
-PORTS_PER_BLOCK = 4
 
 MOVER_SELECTOR = f"{names.LABEL_MANAGED_BY}={names.MANAGER},{names.LABEL_JOB_UID}"
 
@@ -132,27 +131,27 @@ def parse_verdict(message: str, role: Role) -> Verdict | None:
     if not message or len(message.encode()) > LONGEST_TERMINATION_MESSAGE:
         return None
     try:
-        said = _VerdictMessage.model_validate_json(message)
+        parsed = _VerdictMessage.model_validate_json(message)
     except ValidationError:
         return None
-    if said.role != role.value:
+    if parsed.role != role.value:
         return None
     return Verdict(
-        job=said.job,
-        attempt=said.attempt,
-        verdict=said.verdict,
-        reason=said.reason,
-        message=printable(said.message),
-        retry=said.retry,
-        bytes_total=said.bytes_total,
-        bytes_transferred=said.bytes_transferred,
-        bytes_skipped=said.bytes_skipped,
-        bytes_resumed=said.bytes_resumed,
-        files_total=said.files_total,
-        files_transferred=said.files_transferred,
-        files_skipped=said.files_skipped,
-        seconds=said.seconds,
-        bulk_seconds=said.bulk_seconds,
+        job=parsed.job,
+        attempt=parsed.attempt,
+        verdict=parsed.verdict,
+        reason=parsed.reason,
+        message=printable(parsed.message),
+        retry=parsed.retry,
+        bytes_total=parsed.bytes_total,
+        bytes_transferred=parsed.bytes_transferred,
+        bytes_skipped=parsed.bytes_skipped,
+        bytes_resumed=parsed.bytes_resumed,
+        files_total=parsed.files_total,
+        files_transferred=parsed.files_transferred,
+        files_skipped=parsed.files_skipped,
+        seconds=parsed.seconds,
+        bulk_seconds=parsed.bulk_seconds,
     )
 
 

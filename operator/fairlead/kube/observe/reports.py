@@ -71,20 +71,20 @@ class AdvisorSilences:
     def __init__(self) -> None:
         self._since: dict[str, tuple[str, float]] = {}
 
-    def note(self, job_uid: str, sender: MoverPod | None, said: MoverProgress | None, *, decided: bool) -> float:
+    def note(self, job_uid: str, sender: MoverPod | None, progress: MoverProgress | None, *, decided: bool) -> float:
         """Takes in one poll of a running sender (None if there is none) and returns the seconds so far.
 
-        `said` is the mover's answer, `decided` whether the advisor answered. Without the sender's own answer nothing is proven.
+        `progress` is the mover's answer, `decided` whether the advisor answered. Without the sender's own answer nothing is proven.
         """
-        if sender is None or decided or (said is not None and not said.flows):
+        if sender is None or decided or (progress is not None and not progress.flows):
             self._since.pop(job_uid, None)
             return 0.0
-        if said is None:
+        if progress is None:
             return 0.0
         known = self._since.get(job_uid)
         if known is None or known[0] != sender.uid:
-            known = self._since[job_uid] = sender.uid, said.read_at
-        return max(0.0, said.read_at - known[1])
+            known = self._since[job_uid] = sender.uid, progress.read_at
+        return max(0.0, progress.read_at - known[1])
 
 
 class ReportReader:
@@ -129,16 +129,16 @@ class ReportReader:
             self._ask(sender, PORT_ADVISOR, "/v1/decision", DecisionAnswer),
         )
         advice = read_advice(decision) if decision else _left_behind(pods)
-        sender_said = _progress(*sender_progress, job_uid, newest, Role.SENDER)
+        sender_report = _progress(*sender_progress, job_uid, newest, Role.SENDER)
         return Reports(
             receiver_endpoint=_endpoint(receiver_endpoint, Role.RECEIVER),
             sender_endpoint=_endpoint(sender_endpoint, Role.SENDER),
             receiver=_progress(*receiver_progress, job_uid, newest, Role.RECEIVER),
-            sender=sender_said,
+            sender=sender_report,
             path=advice.path if advice else None,
             decision=advice.decision if advice else None,
             outcome=advice.outcome if advice else None,
-            advisor_silent_seconds=self._silences.note(job_uid, sender, sender_said, decided=decision is not None),
+            advisor_silent_seconds=self._silences.note(job_uid, sender, sender_report, decided=decision is not None),
         )
 
     async def _ask_progress(self, pod: MoverPod | None) -> tuple[_ProgressAnswer | None, float]:

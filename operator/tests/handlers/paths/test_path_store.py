@@ -203,7 +203,7 @@ def test_what_belongs_to_a_closer_path_is_not_told_by_a_wider_one() -> None:
     ],
     ids=["new", "unchanged", "its interface is known", "gone", "never there"],
 )
-def test_the_keeper_is_asked_when_something_changed(steps: Iterable[PathEvidence | None], expected: list[PathEnds]) -> None:
+def test_the_path_service_is_asked_when_something_changed(steps: Iterable[PathEvidence | None], expected: list[PathEnds]) -> None:
     store, woken = _woken()
     for step in steps:
         store.note(ONE, step)
