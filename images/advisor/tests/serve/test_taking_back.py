@@ -1,5 +1,6 @@
 """The sidecar as a process beside a transfer whose goodput falls after a switch, whatever the congestion control."""
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,12 @@ from tests.support.fake_mover import FakeMover
 
 BEFORE, WITH_BBR, WITH_CUBIC_AFTERWARDS = 2e6, 1e6, 0.2e6
 """Bytes per second: a BBR flow that was just arriving when it was seen takes half from BBR, and nine tenths from CUBIC."""
+
+
+def percentage(message: str, pattern: str) -> int:
+    found = re.search(pattern, message)
+    assert found is not None, message
+    return int(found[1])
 
 
 # Two trials of twenty seconds.
@@ -35,8 +42,9 @@ async def test_a_switch_taken_back_returns_when_the_others_leave_less_without_it
     assert [patch["congestion_control"] for patch in mover.patches if "congestion_control" in patch] == controls(record)
     assert (record["decision"]["congestion_control"], mover.in_force["congestion_control"]) == ("bbr", "bbr")
     because = [change["why"] for change in record["changes"]]
-    assert "bbr brought 50% of the goodput before it" in because[1]
-    assert "cubic has 20% of what bbr had before it was taken back" in because[2]
+    # Both goodputs are measured by the wall clock: a busy machine moves them by a point.
+    assert percentage(because[1], r"bbr brought (\d+)% of the goodput before it") == pytest.approx(50, abs=2)
+    assert percentage(because[2], r"cubic has (\d+)% of what bbr had before it was taken back") == pytest.approx(20, abs=2)
     switches = [entry for entry in read_record(tmp_path / "decisions.jsonl") if entry["kind"] == "switch"]
     assert [(entry["from"], entry["to"], entry["undo"]) for entry in switches] == [
         ("cubic", "bbr", False),
