@@ -55,3 +55,30 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | 
 {{- define "fairlead.image" -}}
 {{- printf "%s:%s" .image.repository (default .root.Chart.AppVersion .image.tag) }}
 {{- end }}
+
+{{- /* CEL: whether a request comes from the operator's own account. */ -}}
+{{- define "fairlead.cel.isOperator" -}}
+request.userInfo.username == 'system:serviceaccount:{{ .Release.Namespace }}:{{ include "fairlead.serviceAccountName" . }}'
+{{- end }}
+
+{{- /* CEL: whether an administrator named the requester as trusted. */ -}}
+{{- define "fairlead.cel.isTrusted" -}}
+request.userInfo.username in {{ .Values.admissionPolicy.trustedUsers | toJson }} || request.userInfo.groups.exists(g, g in {{ .Values.admissionPolicy.trustedGroups | toJson }})
+{{- end }}
+
+{{- /* CEL: whether the pod named by the argument is marked as a mover, by label or by owner. */ -}}
+{{- define "fairlead.cel.isMover" -}}
+({{ . }}.metadata.?labels['app.kubernetes.io/managed-by'].orValue('') == 'fairlead-operator' || {{ . }}.metadata.?labels['fairlead.io/transferjob-uid'].hasValue() || {{ . }}.metadata.?ownerReferences.orValue([]).exists(o, o.kind == 'TransferJob' && o.apiVersion.startsWith('fairlead.io/')))
+{{- end }}
+
+{{- /* A binding that denies: (dict "root" $ "name" NAME). */ -}}
+{{- define "fairlead.admissionBinding" -}}
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicyBinding
+metadata:
+  name: {{ .name }}
+  labels: {{- include "fairlead.labels" .root | nindent 4 }}
+spec:
+  policyName: {{ .name }}
+  validationActions: [Deny]
+{{- end }}

@@ -65,6 +65,8 @@ def cluster(kubectl: Kubectl) -> None:
         [
             *(str(find_programs()["helm"]), "template", "fairlead", str(CHECKOUT / "charts" / "fairlead")),
             *("--namespace", "fairlead-system", "--kube-version", "1.34.0", "--set", f"hostNetwork.namespaces={{{','.join(NAMESPACES)}}}"),
+            # The images of `Lab.operator_options`: the admission policies know no others.
+            *("--set", "images.mover.tag=test", "--set", "images.advisor.tag=test"),
         ],
         check=True,
         capture_output=True,

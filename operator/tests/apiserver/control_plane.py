@@ -103,6 +103,8 @@ class ControlPlane:
             # There is no controller that would make the service accounts which this plug-in demands.
             *(f"--audit-policy-file={policy}", f"--audit-log-path={self._audit_log}", "--audit-log-mode=blocking"),
             *("--authorization-mode=RBAC", "--disable-admission-plugins=ServiceAccount", "--endpoint-reconciler-type=none"),
+            # As kubeadm sets it: without it the API server itself refuses what the admission policies are there to refuse.
+            "--allow-privileged=true",
         )
         self._wait_until_ready()
 

@@ -7,6 +7,7 @@ import asyncio
 import pytest
 from lab import Lab, eventually
 
+from fairlead.api import names
 from fairlead.kube import client as client_module
 from fairlead.kube.client import JOBS, SECRETS, ClientConfigurationError, KubeClient, KubeObject, load_configuration
 from fairlead.kube.errors import (
@@ -73,11 +74,15 @@ async def test_a_dying_namespace_is_told_from_a_missing_right(lab: Lab) -> None:
 
 async def test_the_operator_may_write_secrets_but_not_read_them(lab: Lab) -> None:
     operator = KubeClient(await load_configuration(lab.operator_kubeconfig))
-    secret: KubeObject = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "x", "namespace": lab.namespace}}
+    job = (await lab.create_job(suspend=True))["metadata"]
+    name = names.credentials_name(job["name"], job["uid"], 1)
+    owner = {"apiVersion": names.API_VERSION, "kind": names.KIND, "name": job["name"], "uid": job["uid"], "controller": True}
+    metadata = {"name": name, "namespace": lab.namespace, "ownerReferences": [owner]}
+    secret: KubeObject = {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "type": "Opaque", "immutable": True}
     try:
         await operator.create(SECRETS, lab.namespace, secret)
         with pytest.raises(ForbiddenError):
-            await operator.get(SECRETS, lab.namespace, "x")
+            await operator.get(SECRETS, lab.namespace, name)
         with pytest.raises(ForbiddenError):
             async for _ in operator.list_pages(SECRETS, lab.namespace):
                 pass

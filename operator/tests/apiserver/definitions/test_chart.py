@@ -90,13 +90,31 @@ def test_defaults_are_the_operators_own() -> None:
     assert read_options([], _environment(_render())) == read_options([], images)
 
 
+def _policies(values: dict[str, Any] | None = None) -> dict[str, dict[str, Any]]:
+    """The admission policies by name; each is bound to deny."""
+    documents = _render(values)
+    policies = {policy["metadata"]["name"]: policy["spec"] for policy in _of_kind(documents, "ValidatingAdmissionPolicy")}
+    bindings = [binding["spec"] for binding in _of_kind(documents, "ValidatingAdmissionPolicyBinding")]
+    assert {binding["policyName"]: binding["validationActions"] for binding in bindings} == {name: ["Deny"] for name in policies}
+    return policies
+
+
 def test_no_namespace_may_use_the_host_network_by_default() -> None:
-    (policy,) = _of_kind(_render(), "ValidatingAdmissionPolicy")
-    assert policy["spec"]["validations"][0]["expression"].endswith("request.namespace in []")
+    policies = _policies()
+    assert policies["fairlead-host-network"]["validations"][0]["expression"].endswith("request.namespace in []")
+    # Without such a namespace there is none whose other pods would have to be held back.
+    assert "fairlead-host-access" not in policies
 
 
-def test_a_star_needs_no_policy() -> None:
-    assert _of_kind(_render({"hostNetwork": {"namespaces": ["*"]}}), "ValidatingAdmissionPolicy") == []
+def test_a_star_lifts_the_rule_about_namespaces_and_keeps_every_other() -> None:
+    listed, everywhere = _policies({"hostNetwork": {"namespaces": ["demo"]}}), _policies({"hostNetwork": {"namespaces": ["*"]}})
+    assert set(listed) - set(everywhere) == {"fairlead-host-network"}
+    conditions = {condition["name"]: condition["expression"] for condition in everywhere["fairlead-host-access"]["matchConditions"]}
+    assert conditions["in-a-namespace-with-movers"] == '!(request.namespace in ["kube-system","fairlead-system"])'
+
+
+def test_policies_can_be_left_to_other_means() -> None:
+    assert _policies({"admissionPolicy": {"enabled": False}, "hostNetwork": {"namespaces": ["demo"]}}) == {}
 
 
 def test_definitions_survive_an_uninstallation_unless_told_otherwise() -> None:

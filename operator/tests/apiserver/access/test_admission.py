@@ -1,0 +1,301 @@
+"""The chart's admission policies on a real API server: who may make, change and enter pods where movers run."""
+
+from __future__ import annotations
+
+import copy
+import json
+import subprocess
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from kubelet import FakeNodes
+from lab import NOT_ALLOWED, Kubectl, Lab
+
+from fairlead.api import names
+from fairlead.kube.client import KubeObject
+
+OPERATOR = "system:serviceaccount:fairlead-system:fairlead"
+TENANT = "mallory"
+CONTROLLERS = "system:serviceaccounts:kube-system"
+UID = "0a1b2c3d-0000-4000-8000-000000000042"
+MOVER = names.child_name("run42", UID, "sender", 1)
+
+Change = Callable[[KubeObject], None]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def everything_is_allowed_by_rights(cluster: None, kubectl: Kubectl) -> Iterator[None]:
+    """The rights of an administrator for the tenant and the controllers: what is refused is then refused by a policy."""
+    kubectl("create", "clusterrolebinding", "everything", "--clusterrole=cluster-admin", f"--user={TENANT}", f"--group={CONTROLLERS}")
+    yield
+    kubectl("delete", "clusterrolebinding", "everything")
+
+
+def _owner(uid: str = UID) -> KubeObject:
+    return {"apiVersion": names.API_VERSION, "kind": names.KIND, "name": "run42", "uid": uid, "controller": True}
+
+
+def _plain_pod() -> KubeObject:
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "plain"},
+        "spec": {"containers": [{"name": "main", "image": "anything"}]},
+    }
+
+
+def _mover() -> KubeObject:
+    """A pod of the shape that the operator makes."""
+    context = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}, "readOnlyRootFilesystem": True}
+    volumes = [
+        {"name": "data", "persistentVolumeClaim": {"claimName": "raw"}},
+        {"name": "tls", "secret": {"secretName": names.credentials_name("run42", UID, 1)}},
+    ]
+    port = {"name": "http", "containerPort": 24005, "hostPort": 24005}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "name": MOVER,
+            "labels": {
+                names.LABEL_COMPONENT: names.COMPONENT_MOVER,
+                names.LABEL_MANAGED_BY: names.MANAGER,
+                names.LABEL_JOB_UID: UID,
+            },
+            "ownerReferences": [_owner()],
+        },
+        "spec": {
+            "hostNetwork": True,
+            "automountServiceAccountToken": False,
+            "securityContext": {"runAsNonRoot": True, "runAsUser": 65532},
+            "containers": [{"name": "mover", "image": "fairlead-mover:test", "securityContext": context, "ports": [port]}],
+            "volumes": volumes,
+        },
+    }
+
+
+def _secret() -> KubeObject:
+    return {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {"name": names.credentials_name("run42", UID, 1), "ownerReferences": [_owner()]},
+        "type": "Opaque",
+        "immutable": True,
+    }
+
+
+def _as(lab: Lab, user: str, *arguments: str, stdin: KubeObject | None = None, namespace: str = "") -> subprocess.CompletedProcess[str]:
+    text = None if stdin is None else json.dumps(stdin)
+    groups = [
+        "--as-group=system:authenticated",
+        *([f"--as-group={CONTROLLERS}"] if user.startswith("system:serviceaccount:kube-system:") else []),
+    ]
+    return lab.kubectl("-n", namespace or lab.namespace, f"--as={user}", *groups, *arguments, stdin=text, check=False)
+
+
+def _create(lab: Lab, user: str, manifest: KubeObject, namespace: str = "") -> subprocess.CompletedProcess[str]:
+    return _as(lab, user, "create", "--dry-run=server", "-f", "-", stdin=manifest, namespace=namespace)
+
+
+def _refused(answer: subprocess.CompletedProcess[str], words: str) -> None:
+    assert answer.returncode != 0, f"the API server took it: {answer.stdout}"
+    assert "ValidatingAdmissionPolicy" in answer.stderr, f"refused, and not by a policy: {answer.stderr}"
+    assert words in answer.stderr
+
+
+def _accepted(answer: subprocess.CompletedProcess[str]) -> None:
+    assert answer.returncode == 0, answer.stderr
+
+
+def _set(path: str, value: object) -> Change:
+    """Sets the field at a dotted path, where a number is an index into a list."""
+
+    def change(manifest: KubeObject) -> None:
+        target: Any = manifest
+        *parents, last = path.split(".")
+        for part in parents:
+            target = target[int(part)] if part.isdigit() else target.setdefault(part, {})
+        target[last] = value
+
+    return change
+
+
+def _changed(manifest: KubeObject, change: Change) -> KubeObject:
+    changed = copy.deepcopy(manifest)
+    change(changed)
+    return changed
+
+
+@pytest.mark.parametrize("user", [TENANT, "system:serviceaccount:kube-system:replicaset-controller"])
+@pytest.mark.parametrize(
+    "forged",
+    [
+        _set("metadata.labels", {names.LABEL_MANAGED_BY: names.MANAGER}),
+        _set("metadata.labels", {names.LABEL_JOB_UID: UID}),
+        _set("metadata.ownerReferences", [_owner()]),
+    ],
+    ids=["manager's label", "job's label", "owner"],
+)
+async def test_nobody_but_the_operator_makes_a_pod_that_looks_like_a_mover(lab: Lab, user: str, forged: Change) -> None:
+    _refused(_create(lab, user, _changed(_plain_pod(), forged)), "by the Fairlead operator alone")
+    _refused(_create(lab, user, _changed(_plain_pod(), forged), namespace=NOT_ALLOWED), "by the Fairlead operator alone")
+
+
+async def test_a_tenant_may_delete_a_mover_and_not_change_it(lab: Lab) -> None:
+    async with lab.operator(), FakeNodes(lab.client, lab.namespace).running() as nodes:
+        await lab.create_job()
+        receiver = await lab.appears("receiver")
+        await nodes.start(receiver)
+        name = receiver["metadata"]["name"]
+        for patch in (
+            {"metadata": {"annotations": {names.ANNOTATION_INGRESS_BANDWIDTH: "10T"}}},
+            {"metadata": {"labels": {names.LABEL_MANAGED_BY: None, names.LABEL_JOB_UID: None}}},
+            {"metadata": {"ownerReferences": None}},
+            {"metadata": {"finalizers": ["example.org/hold"]}},
+        ):
+            _refused(_as(lab, TENANT, "patch", "pod", name, "-p", json.dumps(patch)), "by the Fairlead operator alone")
+        address = json.dumps({"status": {"podIP": "169.254.169.254", "podIPs": [{"ip": "169.254.169.254"}]}})
+        _refused(
+            _as(lab, TENANT, "patch", "pod", name, "--subresource=status", "--type=merge", "-p", address), "by the Fairlead operator alone"
+        )
+        # It is refused twice, and which of the two policies answers is the API server's affair.
+        _refused(_as(lab, TENANT, "debug", name, "--image=anything", "--target=mover"), "Fairlead")
+        _accepted(_as(lab, TENANT, "delete", "pod", name, "--dry-run=server"))
+
+
+async def test_the_clusters_own_controllers_keep_movers(lab: Lab) -> None:
+    async with lab.operator():
+        await lab.create_job()
+        name = (await lab.appears("receiver"))["metadata"]["name"]
+        orphan = json.dumps({"metadata": {"annotations": {"seen": "yes"}}})
+        _accepted(_as(lab, "system:serviceaccount:kube-system:generic-garbage-collector", "patch", "pod", name, "-p", orphan))
+
+
+@pytest.mark.parametrize("arguments", [("exec", "--", "sh"), ("attach",), ("port-forward", "24005")], ids=lambda arguments: arguments[0])
+async def test_a_tenant_does_not_get_into_a_mover(lab: Lab, arguments: tuple[str, ...]) -> None:
+    async with lab.operator(), FakeNodes(lab.client, lab.namespace).running() as nodes:
+        await lab.create_job()
+        receiver = await lab.appears("receiver")
+        await nodes.start(receiver)
+        verb, *rest = arguments
+        _refused(_as(lab, TENANT, verb, receiver["metadata"]["name"], *rest), "nobody may")
+
+
+async def test_a_tenant_does_not_reach_a_movers_ports_through_the_api_server(lab: Lab) -> None:
+    for target in (MOVER, f"{MOVER}:24005", f"http:{MOVER}:24005"):
+        path = f"/api/v1/namespaces/{lab.namespace}/pods/{target}/proxy/v1/progress"
+        answer = _as(lab, TENANT, "get", "--raw", path)
+        assert "nobody may proxy into one" in answer.stderr, answer.stderr
+
+
+@pytest.mark.parametrize(
+    ("access", "words"),
+    [
+        (_set("spec.hostNetwork", True), "hostNetwork, hostPID and hostIPC"),
+        (_set("spec.hostPID", True), "hostNetwork, hostPID and hostIPC"),
+        (_set("spec.hostIPC", True), "hostNetwork, hostPID and hostIPC"),
+        (_set("spec.volumes", [{"name": "root", "hostPath": {"path": "/"}}]), "hostPath"),
+        (_set("spec.containers.0.ports", [{"containerPort": 80, "hostPort": 80}]), "host ports"),
+        (_set("spec.containers.0.securityContext", {"privileged": True}), "privilege"),
+        (_set("spec.containers.0.securityContext", {"capabilities": {"add": ["SYS_ADMIN"]}}), "capabilities"),
+        (_set("spec.containers.0.securityContext", {"capabilities": {"add": ["NET_RAW"]}}), "capabilities"),
+        (_set("spec.containers.0.securityContext", {"seccompProfile": {"type": "Unconfined"}}), "Unconfined"),
+        (_set("spec.initContainers", [{"name": "i", "image": "i", "securityContext": {"privileged": True}}]), "spec.initContainers"),
+        (_set("spec.securityContext", {"seccompProfile": {"type": "Unconfined"}}), "Unconfined"),
+        (_set("spec.securityContext", {"sysctls": [{"name": "net.ipv4.ip_forward", "value": "1"}]}), "sysctls"),
+    ],
+)
+async def test_a_tenants_pod_gets_no_access_to_the_node_where_movers_may(lab: Lab, access: Change, words: str) -> None:
+    _refused(_create(lab, TENANT, _changed(_plain_pod(), access)), words)
+    # The policy is about the namespaces that an administrator listed, and leaves the others to their Pod Security level.
+    _accepted(_create(lab, TENANT, _changed(_plain_pod(), access), namespace=NOT_ALLOWED))
+
+
+async def test_plain_pods_run_where_movers_may(lab: Lab) -> None:
+    _accepted(_create(lab, TENANT, _plain_pod()))
+    harmless = _set("spec.containers.0.securityContext", {"capabilities": {"add": ["NET_BIND_SERVICE"]}})
+    _accepted(_create(lab, TENANT, _changed(_plain_pod(), harmless)))
+
+
+async def test_a_debug_container_gets_no_privilege_where_movers_may_run(lab: Lab) -> None:
+    _accepted(_as(lab, TENANT, "create", "-f", "-", stdin=_plain_pod()))
+    answer = _as(lab, TENANT, "debug", "plain", "--image=anything", "--profile=sysadmin", "--target=main")
+    _refused(answer, "spec.ephemeralContainers")
+
+
+async def test_the_operators_account_may_make_a_mover(lab: Lab) -> None:
+    _accepted(_create(lab, OPERATOR, _mover()))
+    _accepted(_create(lab, OPERATOR, _secret()))
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (_set("metadata.labels", {}), "that a TransferJob owns"),
+        (_set("metadata.ownerReferences", []), "that a TransferJob owns"),
+        (_set("metadata.ownerReferences", [_owner("another-uid")]), "that a TransferJob owns"),
+        (_set("spec.containers.0.image", "attacker/image"), "images of the chart"),
+        (_set("spec.containers.0.command", ["sh"]), "own entry points"),
+        (_set("spec.initContainers", [{"name": "i", "image": "attacker/image"}]), "images of the chart"),
+        (_set("spec.automountServiceAccountToken", True), "service account's token"),
+        (_set("spec.volumes", [{"name": "root", "hostPath": {"path": "/"}}]), "no volumes but"),
+        (_set("spec.volumes", [{"name": "s", "secret": {"secretName": "admin-token"}}]), "no volumes but"),
+        (
+            _set("spec.volumes", [{"name": "t", "projected": {"sources": [{"configMap": {"name": "kube-root-ca.crt"}}]}}]),
+            "no volumes but",
+        ),
+        (_set("spec.hostPID", True), "no other processes of the node"),
+        (_set("spec.nodeName", "mgmt"), "service account's token"),
+        (_set("spec.containers.0.securityContext", {"privileged": True}), "without root, privilege"),
+        (_set("spec.containers.0.securityContext.capabilities", {"drop": ["ALL"], "add": ["NET_ADMIN"]}), "without root, privilege"),
+        (_set("spec.containers.0.securityContext.runAsUser", 0), "without root, privilege"),
+        (_set("spec.securityContext", {}), "without root, privilege"),
+        (_set("spec.containers.0.ports", [{"containerPort": 6443, "hostPort": 6443}]), "24000-25999"),
+        (
+            _set("spec.containers.0.env", [{"name": "K", "valueFrom": {"secretKeyRef": {"name": "admin", "key": "token"}}}]),
+            "nothing from Secrets",
+        ),
+        (_set("spec.containers.0.envFrom", [{"secretRef": {"name": "admin"}}]), "own entry points"),
+    ],
+)
+async def test_the_operators_account_makes_nothing_but_movers(lab: Lab, change: Change, words: str) -> None:
+    _refused(_create(lab, OPERATOR, _changed(_mover(), change)), words)
+
+
+async def test_the_operators_account_uses_the_host_network_only_where_it_is_allowed(lab: Lab) -> None:
+    _refused(_create(lab, OPERATOR, _mover(), namespace="kube-system"), "hostNetwork.namespaces")
+    _refused(_create(lab, OPERATOR, _mover(), namespace=NOT_ALLOWED), "hostNetwork.namespaces")
+
+
+async def test_the_operators_account_changes_annotations_of_movers_alone(lab: Lab) -> None:
+    async with lab.operator():
+        await lab.create_job()
+        name = (await lab.appears("receiver"))["metadata"]["name"]
+    _accepted(_as(lab, OPERATOR, "annotate", "pod", name, "kubernetes.io/ingress-bandwidth=1M", "--overwrite", "--dry-run=server"))
+    for patch in (
+        {"metadata": {"labels": {"a": "b"}}},
+        {"metadata": {"finalizers": ["example.org/hold"]}},
+        {"spec": {"containers": [{"name": "mover", "image": "attacker/image"}]}},
+    ):
+        _refused(_as(lab, OPERATOR, "patch", "pod", name, "-p", json.dumps(patch)), "change annotations of its pods")
+    _accepted(_as(lab, TENANT, "create", "-f", "-", stdin=_plain_pod()))
+    _refused(_as(lab, OPERATOR, "annotate", "pod", "plain", "a=b"), "that a TransferJob owns")
+    _refused(_as(lab, OPERATOR, "delete", "pod", "plain"), "that a TransferJob owns")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        _set("type", "kubernetes.io/service-account-token"),
+        _set("immutable", False),
+        _set("metadata.name", "anything"),
+        _set("metadata.ownerReferences", []),
+    ],
+    ids=["type", "mutable", "name", "owner"],
+)
+async def test_the_operators_account_makes_no_secrets_but_credentials(lab: Lab, change: Change) -> None:
+    secret = _changed(_secret(), change)
+    if secret["type"] != "Opaque":
+        secret["metadata"]["annotations"] = {"kubernetes.io/service-account.name": "default"}
+    _refused(_create(lab, OPERATOR, secret), "credentials of a TransferJob's attempt")
