@@ -18,6 +18,8 @@ from fairlead_dev.clients.nodes import LocalCluster
 
 CAPACITY = "40M"
 LONG_BYTES = 700_000_000
+GUARD_WINDOW_S = 15.0
+"""After a pause the guard passes some 1.25 s of its limit at once: a shorter window could hold a quarter more than the cap."""
 M = 1e6
 
 
@@ -167,7 +169,7 @@ def test_a_cap_on_the_pod_network_is_a_token_bucket_on_the_senders_interface(lab
 
 @pytest.mark.exclusive
 def test_the_node_guard_holds_a_mover_that_does_not_keep_to_its_cap(lab: Lab, cluster: LocalCluster, kubectl: Kubectl) -> None:
-    lab.write(lab.source, "plain", bytes_total=200_000_000, files=4)
+    lab.write(lab.source, "plain", bytes_total=300_000_000, files=4)
     with guard.on_nodes(cluster, kubectl):
         job = lab.submit(bandwidth={"limit": "20M"})
         job.wait_phase("Transferring")
@@ -181,12 +183,12 @@ def test_the_node_guard_holds_a_mover_that_does_not_keep_to_its_cap(lab: Lab, cl
 
             def held_while_data_flow() -> bool:
                 # While the advisor holds the data back to probe the path, nothing is sent.
-                rate_mbps = sent.rate_mbps()
+                rate_mbps = sent.rate_mbps(GUARD_WINDOW_S)
                 assert rate_mbps <= 1.25 * 20
                 flowing.extend([rate_mbps] if rate_mbps > 0 else [])
-                return len(flowing) == 3
+                return len(flowing) == 2
 
-            wait_until(held_while_data_flow, "three windows with data")
+            wait_until(held_while_data_flow, "two windows with data")
         assert [version.object for version in job.changes if condition_with_reason(version.object, "AboveCap")] == []
 
         # Higher than the path, so that the rest does not take long.

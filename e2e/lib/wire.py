@@ -28,15 +28,15 @@ class Counter:
     namespace: str
     table: str
 
-    def rate_mbps(self) -> float:
-        """The mean rate over a window of a few seconds, headers and retransmissions included."""
-        return wait_until(self._window, "a window that the machine measures without a pause")[0]
+    def rate_mbps(self, window_s: float = WINDOW_S) -> float:
+        """The mean rate over a window, headers and retransmissions included."""
+        return wait_until(lambda: self._window(window_s), "a window that the machine measures without a pause")[0]
 
-    def _window(self) -> tuple[float] | None:
+    def _window(self, window_s: float) -> tuple[float] | None:
         began_s = time.monotonic()
         first = self._bytes()
         counted_s = time.monotonic()
-        time.sleep(WINDOW_S)
+        time.sleep(window_s)
         again_s = time.monotonic()
         last = self._bytes()
         ended_s = time.monotonic()
