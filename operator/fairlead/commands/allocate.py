@@ -15,7 +15,7 @@ from typing import Any
 
 import yaml
 
-from fairlead.api.quantity import RateError, parse_rate
+from fairlead.api.shared.quantity import RateError, parse_rate
 from fairlead.core.allocation import Allocation, AllocationInputError, AllocationJob, AllocationLink, AllocationTenant, allocate
 
 EXIT_USAGE = 2

@@ -7,7 +7,7 @@ from datetime import datetime
 from enum import StrEnum
 
 from fairlead.api.reasons import ConditionType
-from fairlead.api.status import LONGEST_MESSAGE, Condition, ConditionStatus
+from fairlead.api.shared.fields import LONGEST_MESSAGE, Condition, ConditionStatus
 
 
 class Conditions:

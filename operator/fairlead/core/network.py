@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from fairlead.api.reasons import MoverReason
-from fairlead.api.spec import AUTO_INTERFACE, Network, Side
-from fairlead.api.status import EndpointStatus
 from fairlead.api.transferjob import TransferJob
+from fairlead.api.transferjob.spec import AUTO_INTERFACE, Network, Side
+from fairlead.api.transferjob.status import EndpointStatus
 from fairlead.core.observed import MoverPod, Observed, Role
 from fairlead.core.paths.model import End
 from fairlead.core.reports import MoverEndpoint, Verdict

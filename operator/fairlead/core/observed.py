@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 
-from fairlead.api.spec import Side
 from fairlead.api.transferjob import TransferJob
+from fairlead.api.transferjob.spec import Side
 from fairlead.core.cap_excess import CapExcess
 from fairlead.core.fairness.model import JobShare
 from fairlead.core.paths.model import ProbeAssignment

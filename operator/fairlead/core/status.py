@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
-from fairlead.api.quantity import format_duration, format_milliseconds, format_rate, format_rate_rounded, format_ratio
 from fairlead.api.reasons import ConditionType
-from fairlead.api.status import (
+from fairlead.api.shared.quantity import format_duration, format_milliseconds, format_rate, format_rate_rounded, format_ratio
+from fairlead.api.transferjob import TransferJobStatus
+from fairlead.api.transferjob.status import (
     MOST_ALTERNATIVES,
     MOST_SWITCHES,
     Alternative,
@@ -18,7 +19,6 @@ from fairlead.api.status import (
     PathStatus,
     Phase,
     ProgressStatus,
-    TransferJobStatus,
     TransportSwitch,
 )
 from fairlead.core.observed import MoverPod

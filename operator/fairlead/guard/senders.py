@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from fairlead.api import names
-from fairlead.api.quantity import RateError, parse_rate
+from fairlead.api.shared.quantity import RateError, parse_rate
 from fairlead.core.observed import PodPhase, Role
 from fairlead.guard.ruleset import HeldSender
 from fairlead.kube.observe.pods import MOVER_CONTAINER, read_owned_pod

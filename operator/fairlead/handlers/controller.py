@@ -9,7 +9,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 from fairlead.api.reasons import ConditionType
-from fairlead.api.schema import ReconcileError
+from fairlead.api.shared.errors import ReconcileError
 from fairlead.api.transferjob import TransferJob
 from fairlead.core.fairness.participant import participant_of
 from fairlead.core.observed import Observed

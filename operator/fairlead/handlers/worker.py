@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Generic, TypeVar
 
-from fairlead.api.schema import ReconcileError
+from fairlead.api.shared.errors import ReconcileError
 from fairlead.handlers.queue import QueueClosedError, WorkQueue
 
 K = TypeVar("K", bound=Hashable)

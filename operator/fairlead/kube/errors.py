@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from fairlead.api.schema import ReconcileError
+from fairlead.api.shared.errors import ReconcileError
 
 LONGEST_MESSAGE = 512
 DEFAULT_PATIENCE_SECONDS = 5.0

@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
-from fairlead.api.fairnesspolicy import FairnessPolicy, NamespaceSelector, SharedLink
-from fairlead.api.quantity import RateError, parse_part
-from fairlead.api.schema import InvalidResourceError
+from fairlead.api.fairnesspolicy import FairnessPolicy
+from fairlead.api.fairnesspolicy.spec import NamespaceSelector, SharedLink
+from fairlead.api.shared.errors import InvalidResourceError
+from fairlead.api.shared.quantity import RateError, parse_part
 
 LABELS = {"team": "astro", "tier": "gold"}
 

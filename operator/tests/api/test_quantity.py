@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairlead.api.quantity import (
+from fairlead.api.shared.quantity import (
     RateError,
     format_duration,
     format_milliseconds,

@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from fairlead.api.schema import InvalidResourceError
-from fairlead.api.status import Condition, FailureStatus, ProgressStatus, TransferJobStatus
-from fairlead.api.transferjob import TransferJob
+from fairlead.api.shared.errors import InvalidResourceError
+from fairlead.api.shared.fields import Condition
+from fairlead.api.transferjob import TransferJob, TransferJobStatus
+from fairlead.api.transferjob.status import FailureStatus, ProgressStatus
 
 MOMENT = datetime(2026, 1, 2, 3, 4, 5, 678, tzinfo=UTC)
 

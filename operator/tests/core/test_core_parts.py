@@ -12,15 +12,9 @@ from hypothesis import strategies as st
 from job_builders import NOW, UID, cleaner, make_failure, make_progress, make_reports, make_verdict, receiver, seconds, sender
 
 from fairlead.api.reasons import ConditionType
-from fairlead.api.status import (
-    LONGEST_MESSAGE,
-    MOST_ALTERNATIVES,
-    MOST_SWITCHES,
-    Condition,
-    ConditionStatus,
-    ProgressStatus,
-    TransferJobStatus,
-)
+from fairlead.api.shared.fields import LONGEST_MESSAGE, Condition, ConditionStatus
+from fairlead.api.transferjob import TransferJobStatus
+from fairlead.api.transferjob.status import MOST_ALTERNATIVES, MOST_SWITCHES, ProgressStatus
 from fairlead.core.conditions import Conditions
 from fairlead.core.ports import BLOCK, choose_port_base, taken_on
 from fairlead.core.reports import DecisionReport, Rejected, Reports, SwitchReport

@@ -21,8 +21,8 @@ from job_builders import (
     with_plan_applied,
 )
 
-from fairlead.api.status import EndpointsStatus, EndpointStatus, FailureStatus
 from fairlead.api.transferjob import TransferJob, TransferJobStatus
+from fairlead.api.transferjob.status import EndpointsStatus, EndpointStatus, FailureStatus
 from fairlead.core.fairness.meter import CounterReading
 from fairlead.core.fairness.model import Admission, InterfaceCount, JobShare, JobStage, Participant
 from fairlead.core.fairness.participant import participant_of

@@ -23,7 +23,8 @@ from job_builders import (
 )
 
 from fairlead.api.networkpath import NetworkPathStatus
-from fairlead.api.status import BandwidthStatus, TransferJobStatus
+from fairlead.api.transferjob import TransferJobStatus
+from fairlead.api.transferjob.status import BandwidthStatus
 from fairlead.core.observed import Observed, PodPhase, Role
 from fairlead.core.paths.evidence import NEWS, evidence_of
 from fairlead.core.paths.merge import merge

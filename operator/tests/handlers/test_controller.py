@@ -11,7 +11,7 @@ import pytest
 from fake_timers import FakeTimers
 from handler_objects import job_body, pod_body
 
-from fairlead.api.status import Condition
+from fairlead.api.shared.fields import Condition
 from fairlead.api.transferjob import TransferJob, TransferJobStatus
 from fairlead.core.fairness.model import Admission, JobShare, JobStage
 from fairlead.core.observed import MoverPod, Observed, Role

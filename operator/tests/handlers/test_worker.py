@@ -9,7 +9,7 @@ from datetime import timedelta
 import pytest
 from fake_timers import FakeTimers
 
-from fairlead.api.schema import InvalidResourceError
+from fairlead.api.shared.errors import InvalidResourceError
 from fairlead.handlers.queue import Backoff, WorkQueue
 from fairlead.handlers.worker import STUCK_SECONDS, BackgroundLoop, ErrorPolicy, ErrorResponse, NotHealthyError, Worker, response_to
 from fairlead.kube.errors import ConflictError, ForbiddenError, InvalidError, RefusedError, ThrottledError, UnavailableError

@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from path_builders import CLASSES, NOW, a_background, a_probe, a_transfer, ago, measured
 
-from fairlead.api.networkpath import MOST_POINTS, NetworkPathStatus
+from fairlead.api.networkpath import NetworkPathStatus
+from fairlead.api.networkpath.status import MOST_POINTS
 from fairlead.core.paths.merge import COEFFICIENT_HALF_LIFE, format_coefficient, merge, parse_coefficient
 from fairlead.core.paths.model import Measurement
 

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 
-from fairlead.api.quantity import format_rate_rounded
+from fairlead.api.shared.quantity import format_rate_rounded
 from fairlead.core.fairness.model import Admissions, Participant, Waiting
 from fairlead.core.fairness.rules import LinkRule, PolicyRules
 

@@ -6,7 +6,7 @@ import math
 
 from fairlead.api.names import CONTROLLER
 from fairlead.api.reasons import ConditionType, Reason
-from fairlead.api.spec import Bandwidth
+from fairlead.api.transferjob.spec import Bandwidth
 from fairlead.core.fairness.meter import CounterReading
 from fairlead.core.fairness.model import InterfaceCount, JobStage, Participant
 from fairlead.core.network import ends_of

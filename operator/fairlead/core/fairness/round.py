@@ -7,8 +7,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-from fairlead.api.quantity import format_rate_rounded
 from fairlead.api.reasons import Reason
+from fairlead.api.shared.quantity import format_rate_rounded
 from fairlead.core.allocation import Allocation
 from fairlead.core.fairness.admission import admit, least_bps
 from fairlead.core.fairness.demand import Demand, JobUsage

@@ -8,20 +8,14 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from fairlead.api.fairnesspolicy import (
-    LINK_HAS_CAPACITY,
-    LINK_IS_ONE_THING,
-    OTHERS,
-    CapacitySource,
-    FairnessPolicy,
-    FairnessPolicyStatus,
-    Share,
-    SharedLink,
-)
+from fairlead.api.fairnesspolicy import FairnessPolicy, FairnessPolicyStatus
+from fairlead.api.fairnesspolicy.spec import LINK_HAS_CAPACITY, LINK_IS_ONE_THING, OTHERS, Share, SharedLink
+from fairlead.api.fairnesspolicy.status import CapacitySource
 from fairlead.api.networkpath import NetworkPath
-from fairlead.api.quantity import RateError, parse_rate
 from fairlead.api.reasons import PolicyReason
-from fairlead.api.schema import InvalidResourceError, ObjectMetadata
+from fairlead.api.shared.errors import InvalidResourceError
+from fairlead.api.shared.quantity import RateError, parse_rate
+from fairlead.api.shared.resource import ObjectMetadata
 from fairlead.core.fairness.model import Participant
 from fairlead.core.paths.model import End, PathEnds
 from fairlead.core.paths.objects import ends_of_spec

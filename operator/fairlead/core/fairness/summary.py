@@ -6,9 +6,10 @@ from collections import defaultdict
 from collections.abc import Iterable
 from datetime import datetime, timedelta
 
-from fairlead.api.fairnesspolicy import FairnessPolicyStatus, LinkStatus, TenantStatus
-from fairlead.api.quantity import format_rate_rounded, format_ratio
+from fairlead.api.fairnesspolicy import FairnessPolicyStatus
+from fairlead.api.fairnesspolicy.status import LinkStatus, TenantStatus
 from fairlead.api.reasons import PolicyConditionType, PolicyReason
+from fairlead.api.shared.quantity import format_rate_rounded, format_ratio
 from fairlead.core.allocation import jain_index
 from fairlead.core.conditions import Conditions
 from fairlead.core.fairness.admission import narrow_links

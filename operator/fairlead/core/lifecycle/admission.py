@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from fairlead.api.quantity import RateError
 from fairlead.api.reasons import ConditionType, Reason
-from fairlead.api.spec import Side
+from fairlead.api.shared.quantity import RateError
+from fairlead.api.transferjob.spec import Side
 from fairlead.core.fairness.model import Admission
 from fairlead.core.network import traits_of
 from fairlead.core.observed import Observed

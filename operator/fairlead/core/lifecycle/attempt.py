@@ -8,11 +8,11 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from fairlead.api.names import child_name
-from fairlead.api.quantity import format_duration
 from fairlead.api.reasons import ConditionType, Reason
-from fairlead.api.spec import Side
-from fairlead.api.status import FailureStatus
+from fairlead.api.shared.quantity import format_duration
 from fairlead.api.transferjob import TransferJobStatus
+from fairlead.api.transferjob.spec import Side
+from fairlead.api.transferjob.status import FailureStatus
 from fairlead.core.conditions import shorten
 from fairlead.core.lifecycle import report
 from fairlead.core.lifecycle.outcome import JobEffects, JobOutcome, JobState, Judgement, Judgements, deletes, stops

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 
 from fairlead.api.reasons import ConditionType, Reason
-from fairlead.api.status import ConditionStatus
+from fairlead.api.shared.fields import ConditionStatus
 from fairlead.api.transferjob import TransferJobStatus
 from fairlead.core.conditions import Conditions
 from fairlead.core.lifecycle.events import events_between

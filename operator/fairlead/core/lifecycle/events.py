@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fairlead.api.reasons import ConditionType, EventReason, Reason
-from fairlead.api.status import TransferJobStatus
+from fairlead.api.transferjob import TransferJobStatus
 from fairlead.core.plan import EmitEvent
 
 _TROUBLE = (Reason.RECEIVER_NOT_READY, Reason.SENDER_NOT_READY, Reason.CREATION_REFUSED)

@@ -9,7 +9,7 @@ from enum import Enum, auto
 from typing import Any
 
 from fairlead.api.reasons import ConditionType
-from fairlead.api.status import ConditionStatus
+from fairlead.api.shared.fields import ConditionStatus
 from fairlead.core.observed import MoverPod
 from fairlead.core.plan import AnnotatePod, CreateCredentials, CreatePod, DeletePod, EmitEvent
 from fairlead.core.verdicts import is_live

@@ -8,10 +8,10 @@ from datetime import datetime
 from typing import Any
 
 from fairlead.api.names import ANNOTATION_EGRESS_BANDWIDTH, ANNOTATION_INGRESS_BANDWIDTH, ANNOTATION_PACING
-from fairlead.api.quantity import RateError, format_rate, parse_rate
 from fairlead.api.reasons import ConditionType, Reason
-from fairlead.api.status import Enforcement
+from fairlead.api.shared.quantity import RateError, format_rate, parse_rate
 from fairlead.api.transferjob import TransferJobStatus
+from fairlead.api.transferjob.status import Enforcement
 from fairlead.core.cap_excess import BLOCK_BITS, RECEIVER_WINDOW_SECONDS, TOLERANCE, excess_after
 from fairlead.core.lifecycle.outcome import Judgement, Judgements
 from fairlead.core.network import traits_of

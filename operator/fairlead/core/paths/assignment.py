@@ -6,8 +6,9 @@ import math
 from collections.abc import Iterable
 from datetime import datetime, timedelta
 
-from fairlead.api.networkpath import NetworkPathStatus, PathBackground
-from fairlead.api.quantity import RateError, parse_milliseconds, parse_rate
+from fairlead.api.networkpath import NetworkPathStatus
+from fairlead.api.networkpath.status import PathBackground
+from fairlead.api.shared.quantity import RateError, parse_milliseconds, parse_rate
 from fairlead.core.paths.merge import parse_coefficient
 from fairlead.core.paths.model import KnownBackground, KnownPath, Lease, ProbeAssignment, Probing
 

@@ -7,8 +7,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 from datetime import timedelta
 
-from fairlead.api.networkpath import MOST_POINTS, NetworkPathStatus, PathBackground, ProfilePoint
-from fairlead.api.quantity import RateError, format_milliseconds, format_rate_rounded, format_ratio, parse_milliseconds, parse_rate
+from fairlead.api.networkpath import NetworkPathStatus
+from fairlead.api.networkpath.status import MOST_POINTS, PathBackground, ProfilePoint
+from fairlead.api.shared.quantity import RateError, format_milliseconds, format_rate_rounded, format_ratio, parse_milliseconds, parse_rate
 from fairlead.core.paths.model import KnownBackground, Measurement, PathProbe, PathTransfer
 
 DAY = timedelta(days=1)

@@ -6,7 +6,9 @@ from collections import defaultdict
 from collections.abc import Iterable
 from datetime import datetime, timedelta
 
-from fairlead.api.networkpath import NetworkPath, NetworkPathSpec, NetworkPathStatus, PathEnd, ProbeLease
+from fairlead.api.networkpath import NetworkPath, NetworkPathSpec, NetworkPathStatus
+from fairlead.api.networkpath.spec import PathEnd
+from fairlead.api.networkpath.status import ProbeLease
 from fairlead.api.reasons import PathConditionType, PathReason
 from fairlead.core.conditions import Conditions
 from fairlead.core.paths.merge import merge

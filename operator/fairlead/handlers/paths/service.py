@@ -8,7 +8,7 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 
 from fairlead.api.networkpath import NetworkPath, NetworkPathStatus
-from fairlead.api.schema import InvalidResourceError
+from fairlead.api.shared.errors import InvalidResourceError
 from fairlead.core.paths.model import PathEnds
 from fairlead.core.paths.objects import ends_of_spec, refused_status, spec_of, status_after, twins, write_after
 from fairlead.handlers.cache import ObjectKey, cluster_key

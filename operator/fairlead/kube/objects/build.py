@@ -8,10 +8,10 @@ from __future__ import annotations
 from typing import Any
 
 from fairlead.api import names
-from fairlead.api.quantity import format_rate
-from fairlead.api.schema import ReconcileError
-from fairlead.api.spec import Side
+from fairlead.api.shared.errors import ReconcileError
+from fairlead.api.shared.quantity import format_rate
 from fairlead.api.transferjob import TransferJob
+from fairlead.api.transferjob.spec import Side
 from fairlead.core.network import traits_of
 from fairlead.core.observed import Role
 from fairlead.core.plan import CreatePod

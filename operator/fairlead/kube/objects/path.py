@@ -7,7 +7,7 @@ from typing import Any
 
 from fairlead.api import names
 from fairlead.api.networkpath import NetworkPathSpec
-from fairlead.api.quantity import format_rate
+from fairlead.api.shared.quantity import format_rate
 from fairlead.core.paths.model import KnownBackground, KnownPath, PathEnds
 from fairlead.kube.client import KubeObject
 

@@ -25,8 +25,8 @@ from job_builders import (
 )
 
 from fairlead.api.names import ANNOTATION_EGRESS_BANDWIDTH
-from fairlead.api.spec import Bandwidth
 from fairlead.api.transferjob import TransferJob, TransferJobStatus
+from fairlead.api.transferjob.spec import Bandwidth
 from fairlead.core.cap_excess import CATCH_UP_SECONDS, Arrived, CapExcess
 from fairlead.core.lifecycle import decide
 from fairlead.core.observed import MoverPod, NodeFacts, Observed, PodPhase, Role

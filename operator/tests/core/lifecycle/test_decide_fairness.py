@@ -24,8 +24,8 @@ from job_builders import (
 
 from fairlead.api.names import ANNOTATION_EGRESS_BANDWIDTH, ANNOTATION_INGRESS_BANDWIDTH, ANNOTATION_PACING
 from fairlead.api.reasons import Reason
-from fairlead.api.spec import Bandwidth
 from fairlead.api.transferjob import TransferJob, TransferJobStatus
+from fairlead.api.transferjob.spec import Bandwidth
 from fairlead.core.fairness.model import Admission, JobShare
 from fairlead.core.lifecycle import decide
 from fairlead.core.observed import MoverPod, Observed, PodPhase, Role

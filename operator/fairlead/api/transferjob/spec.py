@@ -2,33 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Annotated, Literal
 
 from pydantic import Field
 
 from fairlead.api.names import CONTROLLER
-from fairlead.api.quantity import RATE_PATTERN, parse_rate
-from fairlead.api.schema import ApiModel, cel, immutable, marks
+from fairlead.api.shared.fields import DEFAULT_WEIGHT, HEAVIEST, InterfaceName, ObjectName, RateText, rate_bounds
+from fairlead.api.shared.quantity import parse_rate
+from fairlead.api.shared.resource import ApiModel
+from fairlead.api.shared.schema import cel, immutable, marks
 
 MOST_STREAMS = 64
-SLOWEST = "64k"
-FASTEST = "10T"
-DEFAULT_WEIGHT = 100
-HEAVIEST = 1_000_000
-_DNS_SUBDOMAIN = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$"
 _UNPRIVILEGED_ID = 65532
 _HIGHEST_ID = 2**31 - 1
 
 AUTO_INTERFACE = "auto"
 
-ObjectName = Annotated[str, Field(min_length=1, max_length=253, pattern=_DNS_SUBDOMAIN)]
 AttachmentName = Annotated[str, Field(min_length=1, max_length=63, pattern=r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$")]
-InterfaceName = Annotated[str, Field(min_length=1, max_length=15, pattern=r"^[A-Za-z0-9][A-Za-z0-9_.\-]*$")]
 Glob = Annotated[str, Field(min_length=1, max_length=256)]
 GroupId = Annotated[int, Field(ge=0, le=_HIGHEST_ID)]
-
-RateText = Annotated[str, Field(min_length=1, max_length=20, pattern=RATE_PATTERN)]
 
 Network = Literal["Host", "Attachment", "Pod"]
 Protocol = Literal["Auto", "TCP"]
@@ -116,14 +108,6 @@ class Transport(ApiModel):
     encryption: Encryption = "Required"
     """Whether data is encrypted on the wire. With `None` it can be read on its way, but still not changed unnoticed: both ends are
     authenticated, every block is keyed, and what controls the transfer is encrypted in any case."""
-
-
-def rate_bounds(field: str) -> Mapping[str, str]:
-    """The rule that refuses rates no network has."""
-    return cel(
-        f"quantity(self).compareTo(quantity('{SLOWEST}')) >= 0 && quantity(self).compareTo(quantity('{FASTEST}')) <= 0",
-        f"{field} must lie between {SLOWEST} and {FASTEST}: it is in decimal bits per second",
-    )
 
 
 class Bandwidth(ApiModel):

@@ -6,39 +6,17 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from fairlead.api.quantity import RateError, parse_rate
 from fairlead.api.reasons import ConditionType
-from fairlead.api.schema import ApiModel, Timestamp, marks
+from fairlead.api.shared.fields import Condition
+from fairlead.api.shared.quantity import RateError, parse_rate
+from fairlead.api.shared.resource import ApiModel, Timestamp
+from fairlead.api.shared.schema import marks
 
 Phase = Literal["Pending", "Probing", "Transferring", "Verifying", "Succeeded", "Failed", "Suspended"]
-ConditionStatus = Literal["True", "False", "Unknown"]
 Enforcement = Literal["Pacing", "Annotation", "TrafficControl", "VirtualFunction", "None"]
 
-LONGEST_MESSAGE = 1024
 MOST_ALTERNATIVES = 4
 MOST_SWITCHES = 5
-
-
-class Condition(ApiModel):
-    """One aspect of the job, in the form every Kubernetes tool knows."""
-
-    type: Annotated[str, Field(max_length=316)]
-    """Which aspect."""
-
-    status: ConditionStatus
-    """Whether it holds."""
-
-    reason: Annotated[str, Field(min_length=1, max_length=1024, pattern=r"^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$")]
-    """Why, as a documented constant."""
-
-    message: Annotated[str, Field(max_length=32768)]
-    """Why, in words a person can act on."""
-
-    last_transition_time: Timestamp
-    """When `status` last changed."""
-
-    observed_generation: int | None = None
-    """The generation of the spec this was concluded from."""
 
 
 class ProgressStatus(ApiModel):
