@@ -59,6 +59,11 @@ class Row:
         return row | dict(self.more)
 
 
+def rounded(values: Iterable[float]) -> list[float]:
+    """Single runs, as they are kept beside a median."""
+    return [round(value, 3) for value in values]
+
+
 def not_available(name: str, unit: str, why: object) -> Row:
     """A row for what could not be measured here."""
     return Row(name, None, unit, note=f"not available: {why}")

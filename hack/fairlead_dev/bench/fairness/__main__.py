@@ -18,8 +18,7 @@ from fairlead_dev.bench.fairness import rows
 from fairlead_dev.bench.fairness.bed.network import remove_leftovers
 from fairlead_dev.bench.fairness.phases import changes, managed, unmanaged
 from fairlead_dev.bench.fairness.scenario import END_S, JOBS, QUICK_END_S, QUICK_TIMELINE, TIMELINE
-from fairlead_dev.bench.mover.bench import MoverLab
-from fairlead_dev.bench.mover.peers.mover import MoverProgram
+from fairlead_dev.bench.lab.mover import MoverLab, MoverProgram
 from fairlead_dev.bench.rows import Goal, Row
 from fairlead_dev.bench.runner import Part, PartsBench, exit_with, run_bench
 from fairlead_dev.checkout import BINARIES, CHECKOUT

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import random
-import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,12 +17,12 @@ from fairlead_dev.bench.fairness.bed.network import TABLE, Bed, bed
 from fairlead_dev.bench.fairness.control import Control
 from fairlead_dev.bench.fairness.figures import Write, parse_counters
 from fairlead_dev.bench.fairness.scenario import BY_NAME, DESTINATIONS, LINKS, WEIGHTS, Event, JobSpec, rules
+from fairlead_dev.bench.lab.mover import SAMPLER, MoverProgram, start_script
 from fairlead_dev.bench.lab.rates import InterfaceSample, parse
-from fairlead_dev.bench.mover.peers.mover import MoverProgram
 from fairlead_dev.errors import LabError
-from fairlead_dev.netlab.processes import Process, running, wait_until
+from fairlead_dev.netlab.processes import running, wait_until
 
-BENCH = Path(__file__).parent
+COUNTERS = Path(__file__).parent / "bed" / "counters.py"
 LOOK_S = 3.0
 """How often the operator asks movers how far they are."""
 PROJECTION_S = 0.3
@@ -53,6 +52,13 @@ class BenchPhase:
         self._mover, self._scratch, self._bed, self._slow = mover, scratch, test_bed, slow
         self._started = 0
         self.jobs: dict[str, RunningJob] = {}
+
+    def record_of_flowing_jobs(self) -> Record:
+        """Waits for the data of every job; a record that begins then. Raises LabError."""
+        wait_until(
+            lambda: all(job.participant().stage is JobStage.FLOWING for job in self.jobs.values()), "data of every job", START_LIMIT_S
+        )
+        return Record(time.monotonic())
 
     def start(self, spec: JobSpec, cap_bps: int | None) -> None:
         """Starts a job."""
@@ -95,22 +101,18 @@ def phase(mover: MoverProgram, scratch: Path) -> Iterator[BenchPhase]:
         outputs = []
         for link in LINKS:
             namespace, device = test_bed.watch_point(link.name)
-            sampler = BENCH.parent / "lab" / "sampler.py"
-            outputs.append(_program(stack, sampler, device, str(LINK_SAMPLE_S), namespace=namespace, output=scratch / f"link-{link.name}"))
+            outputs.append(scratch / f"link-{link.name}")
+            sampler = start_script(SAMPLER, device, str(LINK_SAMPLE_S), namespace=namespace, output=outputs[-1])
+            stack.enter_context(running(sampler))
         for node in DESTINATIONS:
             namespace = test_bed.nodes[node].namespace
-            program = BENCH / "bed" / "counters.py"
-            outputs.append(_program(stack, program, TABLE, str(JOB_SAMPLE_S), namespace=namespace, output=scratch / f"jobs-{node}"))
+            outputs.append(scratch / f"jobs-{node}")
+            counter = start_script(COUNTERS, TABLE, str(JOB_SAMPLE_S), namespace=namespace, output=outputs[-1])
+            stack.enter_context(running(counter))
         made = BenchPhase(mover, scratch, test_bed, disk)
         stack.callback(made.stop_all)
         wait_until(lambda: all(output.stat().st_size for output in outputs), "the first samples", START_LIMIT_S)
         yield made
-
-
-def _program(stack: contextlib.ExitStack, script: Path, *args: str, namespace: str, output: Path) -> Path:
-    process = Process([sys.executable, script, *args], log=output.with_suffix(".log"), output=output, namespace=namespace)
-    stack.enter_context(running(process))
-    return output
 
 
 def managed(mover: MoverProgram, scratch: Path, timeline: Sequence[Event], end_s: float) -> Record:
@@ -197,10 +199,7 @@ def unmanaged(mover: MoverProgram, scratch: Path, names: Sequence[str], seconds:
     with phase(mover, scratch) as made:
         for name in names:
             made.start(BY_NAME[name], None)
-        wait_until(
-            lambda: all(job.participant().stage is JobStage.FLOWING for job in made.jobs.values()), "data of every job", START_LIMIT_S
-        )
-        record = Record(time.monotonic())
+        record = made.record_of_flowing_jobs()
         time.sleep(seconds)
         made.check()
         made.read(record)
@@ -219,10 +218,7 @@ def changes(mover: MoverProgram, scratch: Path, seconds: float) -> Record:
     with phase(mover, scratch) as made:
         for name in LATENCY_JOBS:
             made.start(BY_NAME[name], LOW_BPS)
-        wait_until(
-            lambda: all(job.participant().stage is JobStage.FLOWING for job in made.jobs.values()), "data of every job", START_LIMIT_S
-        )
-        record = Record(time.monotonic())
+        record = made.record_of_flowing_jobs()
         caps = dict.fromkeys(LATENCY_JOBS, LOW_BPS)
         # Random, so that the changes are in no fixed phase with the mover's reading of the file.
         due = {name: record.began_s + CHANGE_S + chance.random() for name in LATENCY_JOBS}

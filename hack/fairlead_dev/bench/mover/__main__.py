@@ -10,8 +10,7 @@ from __future__ import annotations
 from functools import partial
 
 from fairlead_dev.bench.lab.machine import TEST_BED
-from fairlead_dev.bench.mover.bench import MoverLab
-from fairlead_dev.bench.mover.peers.mover import MoverProgram
+from fairlead_dev.bench.lab.mover import MoverLab, MoverProgram
 from fairlead_dev.bench.mover.plan import GOALS, OTHERS, PARTS
 from fairlead_dev.bench.runner import PartsBench, exit_with, run_bench
 from fairlead_dev.netlab.pair import remove_leftovers

@@ -17,9 +17,8 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from fairlead_dev.bench.lab.mover import FinishedTransfer, MoverLab
 from fairlead_dev.bench.lab.trees import BenchTree, big_file, check, clear
-from fairlead_dev.bench.mover.bench import MoverLab
-from fairlead_dev.bench.mover.peers.mover import FinishedTransfer
 from fairlead_dev.bench.rows import Row
 from fairlead_dev.errors import LabError
 from fairlead_dev.netlab.pair import Net, veth

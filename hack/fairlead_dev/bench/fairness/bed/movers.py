@@ -13,8 +13,8 @@ from fairlead.core.fairness.model import InterfaceCount, JobStage, Participant
 from fairlead_dev.bench.fairness.bed.disk import SlowDisk
 from fairlead_dev.bench.fairness.bed.network import Bed
 from fairlead_dev.bench.fairness.scenario import DEVICE, JobSpec
+from fairlead_dev.bench.lab.mover import MoverProgram, MoverTransfer
 from fairlead_dev.bench.lab.projection import Projection
-from fairlead_dev.bench.mover.peers.mover import MoverProgram, MoverTransfer
 from fairlead_dev.clients.http import ask_port
 from fairlead_dev.errors import LabError
 

@@ -7,11 +7,12 @@ import random
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from statistics import median
 
+from fairlead_dev.bench.lab.mover import SAMPLER, MoverLab, start_script
 from fairlead_dev.bench.lab.projection import Projection
 from fairlead_dev.bench.lab.rates import InterfaceSample, excess_and_lack, first_data_s, parse, percentile, settled_s, windows
-from fairlead_dev.bench.mover.bench import MoverLab, helper, median, rounded
-from fairlead_dev.bench.rows import Row
+from fairlead_dev.bench.rows import Row, rounded
 from fairlead_dev.errors import LabError
 from fairlead_dev.netlab.pair import Net, veth
 from fairlead_dev.netlab.processes import running, wait_until
@@ -65,7 +66,7 @@ def measure_error(bench: MoverLab) -> list[Row]:
 def _record(bench: MoverLab, net: Net, cap_bps: int, streams: int) -> list[InterfaceSample]:
     """Samples of the receiver's interface from before the first byte until the transfer is stopped."""
     output = bench.scratch / "samples"
-    with running(helper("sampler.py", net.device, str(SAMPLE_S), namespace=net.receiver, output=output)):
+    with running(start_script(SAMPLER, net.device, str(SAMPLE_S), namespace=net.receiver, output=output)):
         wait_until(lambda: bool(output.read_text()), "the first sample", 10)
         with bench.mover.transfer(net, bench.scratch, "null") as transfer:
             transfer.send(f"zero:{cap_bps // 8 * LONG_S}", "--streams", str(streams), "--bandwidth", str(cap_bps))
@@ -99,7 +100,7 @@ def measure_change(bench: MoverLab) -> list[Row]:
     took: list[float] = []
     with contextlib.ExitStack() as stack:
         net = stack.enter_context(veth(offload=False))
-        stack.enter_context(running(helper("sampler.py", net.device, str(SAMPLE_S), namespace=net.receiver, output=output)))
+        stack.enter_context(running(start_script(SAMPLER, net.device, str(SAMPLE_S), namespace=net.receiver, output=output)))
         transfer = stack.enter_context(bench.mover.transfer(net, bench.scratch, "null"))
         transfer.send(LONG, "--streams", "4", "--bandwidth-file", str(annotation.file))
         wait_until(lambda: _has_data(output), "the first data", 20)

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from statistics import median
 
+from fairlead_dev.bench.lab.mover import MoverLab
 from fairlead_dev.bench.lab.trees import BenchTree, big_file, clear
-from fairlead_dev.bench.mover.bench import MoverLab, median, rounded
 from fairlead_dev.bench.mover.peers.comparison import Runs, available, copy
 from fairlead_dev.bench.mover.peers.copier import Copier
 from fairlead_dev.bench.mover.peers.gridftp import Gridftp
+from fairlead_dev.bench.mover.peers.mover import MoverCopier
 from fairlead_dev.bench.mover.peers.rclone import Rclone
 from fairlead_dev.bench.mover.peers.speed import DISK_WAYS, disk_bps, iperf
 from fairlead_dev.bench.mover.peers.xrootd import Xrootd
-from fairlead_dev.bench.rows import Row, not_available
+from fairlead_dev.bench.rows import Row, not_available, rounded
 from fairlead_dev.errors import LabError
 from fairlead_dev.netlab.pair import veth
 
@@ -24,9 +26,10 @@ GBPS = 1e9
 def measure(bench: MoverLab) -> list[Row]:
     """disk_4gib, disk_vs_… and the processor time per gigabyte."""
     others: list[Copier] = [Rclone(STREAMS), Xrootd(STREAMS, 4), Gridftp(STREAMS, 4)]
+    mover = MoverCopier(bench.mover)
     ready, absent = available(others)
     tree = big_file(bench.scratch / "big", bench.pick(4 << 30, 1 << 30))
-    runs = {copier.name: Runs() for copier in [bench.mover, *ready]}
+    runs = {copier.name: Runs() for copier in [mover, *ready]}
     disk: dict[str, list[float]] = {way: [] for way in DISK_WAYS}
     wire: list[float] = []
     with veth() as net:
@@ -37,7 +40,7 @@ def measure(bench: MoverLab) -> list[Row]:
             with iperf(net, bench.scratch) as reference:
                 wire.append(reference.send(STREAMS, tree.total_bytes)[0] / GBPS)
             bench.report(f"disk {disk['cached'][-1]:.2f} cached, {disk['direct'][-1]:.2f} direct, wire {wire[-1]:.2f} Gb/s")
-            for copier in [bench.mover, *(other for other in ready if not runs[other.name].suffices)]:
+            for copier in [mover, *(other for other in ready if not runs[other.name].suffices)]:
                 done = runs[copier.name]
                 copy(copier, net, tree, bench.scratch, done, limit_s=COPY_LIMIT_S)
                 if not done.all_finished:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
+from fairlead_dev.bench.lab.mover import FinishedTransfer, MoverLab
 from fairlead_dev.bench.lab.trees import BenchTree, big_file, check, clear, small_files
-from fairlead_dev.bench.mover.bench import MoverLab
-from fairlead_dev.bench.mover.peers.mover import FinishedTransfer
 from fairlead_dev.bench.rows import Row
 from fairlead_dev.netlab.pair import veth
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from fairlead_dev.bench.mover.bench import MoverLab, helper, median, rounded
-from fairlead_dev.bench.mover.peers.mover import FinishedTransfer
+from statistics import median
+
+from fairlead_dev.bench.lab.mover import HANDSHAKE, FinishedTransfer, MoverLab, start_script
 from fairlead_dev.bench.mover.peers.speed import CIPHERS, cipher_bps, iperf, iperf_version
-from fairlead_dev.bench.rows import Row
+from fairlead_dev.bench.rows import Row, rounded
 from fairlead_dev.errors import LabError
 from fairlead_dev.netlab.pair import Net, veth
 from fairlead_dev.netlab.processes import running, wait_until
@@ -24,7 +25,7 @@ def _send(bench: MoverLab, net: Net, size_bytes: int, streams: int, encryption: 
 def chosen_cipher(bench: MoverLab, net: Net) -> str:
     """The cipher that the mover's connections agree on, read off a server hello."""
     seen = bench.scratch / "suites"
-    with running(helper("handshake.py", net.device, namespace=net.sender, output=seen)):
+    with running(start_script(HANDSHAKE, net.device, namespace=net.sender, output=seen)):
         wait_until(lambda: "ready" in seen.read_text(), "the tap on the handshake", 10)
         _send(bench, net, 1 << 20, 1, "Required")
         wait_until(lambda: len(seen.read_text().split()) > 1, "a TLS server hello", 10)

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from fairlead_dev.bench.lab.mover import MoverLab
 from fairlead_dev.bench.lab.trees import BenchTree, big_file, small_files
-from fairlead_dev.bench.mover.bench import MoverLab, rounded
 from fairlead_dev.bench.mover.peers.comparison import Runs, available, copy
 from fairlead_dev.bench.mover.peers.copier import Copier
 from fairlead_dev.bench.mover.peers.gridftp import Gridftp
+from fairlead_dev.bench.mover.peers.mover import MoverCopier
 from fairlead_dev.bench.mover.peers.rclone import Rclone
 from fairlead_dev.bench.mover.peers.xrootd import Xrootd
-from fairlead_dev.bench.rows import Row, not_available
+from fairlead_dev.bench.rows import Row, not_available, rounded
 from fairlead_dev.errors import LabError
 from fairlead_dev.netlab.pair import Net, veth
 from fairlead_dev.wan.emulator import emulated_pair
@@ -34,13 +35,14 @@ def measure_lan(bench: MoverLab) -> list[Row]:
     tree = small_files(bench.scratch / "small", bench.pick(FILES, 10_000), FILE_BYTES)
     big = big_file(bench.scratch / "one", tree.total_bytes)
     others = _others(4, 4, 4)
+    mover = MoverCopier(bench.mover)
     ready, absent = available(others)
-    runs, one = {copier.name: Runs() for copier in [bench.mover, *ready]}, Runs()
+    runs, one = {copier.name: Runs() for copier in [mover, *ready]}, Runs()
     with veth(rate_bps=LAN_BPS) as net:
         for _ in range(bench.pick(3, 1)):
-            copy(bench.mover, net, big, bench.scratch, one, limit_s=COPY_LIMIT_S)
+            copy(mover, net, big, bench.scratch, one, limit_s=COPY_LIMIT_S)
             bench.report(f"mover, one file: {one.durable_s[-1]:.2f} s")
-            for copier in [bench.mover, *(other for other in ready if not runs[other.name].suffices)]:
+            for copier in [mover, *(other for other in ready if not runs[other.name].suffices)]:
                 _copy_all(bench, copier, net, tree, runs[copier.name])
     rows = [_against("small_lan", other, runs, absent, what=f"{tree.files} files") for other in others]
     return [*rows, _against_one("small_vs_big_lan", runs["mover"], one, "on 1 Gb/s"), _unlimited(bench, tree, big)]
@@ -53,11 +55,11 @@ def _copy_all(bench: MoverLab, copier: Copier, net: Net, tree: BenchTree, runs: 
 
 
 def _unlimited(bench: MoverLab, tree: BenchTree, big: BenchTree) -> Row:
-    runs, one = Runs(), Runs()
+    mover, runs, one = MoverCopier(bench.mover), Runs(), Runs()
     with veth() as net:
         for _ in range(bench.pick(3, 1)):
-            copy(bench.mover, net, big, bench.scratch, one, limit_s=COPY_LIMIT_S)
-            copy(bench.mover, net, tree, bench.scratch, runs, limit_s=COPY_LIMIT_S)
+            copy(mover, net, big, bench.scratch, one, limit_s=COPY_LIMIT_S)
+            copy(mover, net, tree, bench.scratch, runs, limit_s=COPY_LIMIT_S)
             bench.report(f"no limit of the wire: one file {one.durable_s[-1]:.2f} s, small files {runs.durable_s[-1]:.2f} s")
     return _against_one("small_vs_big_unlimited", runs, one, "on a veth pair without a limit")
 
@@ -67,13 +69,14 @@ def measure_wan(bench: MoverLab) -> list[Row]:
     tree = small_files(bench.scratch / "small", bench.pick(FILES, 10_000), FILE_BYTES)
     part = small_files(bench.scratch / "part", bench.pick(SUBSET_FILES, 300), FILE_BYTES)
     others = _others(64, 128, 64)
+    mover = MoverCopier(bench.mover)
     ready, absent = available(others)
-    runs, few = {copier.name: Runs() for copier in [bench.mover, *ready]}, Runs()
+    runs, few = {copier.name: Runs() for copier in [mover, *ready]}, Runs()
     with emulated_pair(bench.emulator, bench.scratch, rate=WAN_RATE, one_way_delay=WAN_ONE_WAY_DELAY) as net:
         for repetition in range(bench.pick(3, 1)):
-            _copy_all(bench, bench.mover, net, tree, runs["mover"])
+            _copy_all(bench, mover, net, tree, runs["mover"])
             if repetition == 0:
-                copy(bench.mover, net, part, bench.scratch, few, limit_s=COPY_LIMIT_S)
+                copy(mover, net, part, bench.scratch, few, limit_s=COPY_LIMIT_S)
             for other in ready:
                 copy(other, net, part, bench.scratch, runs[other.name], limit_s=bench.pick(SUBSET_LIMIT_S, 10))
                 bench.report(f"{other.name}: {runs[other.name].files[-1]} files in {runs[other.name].durable_s[-1]:.1f} s")

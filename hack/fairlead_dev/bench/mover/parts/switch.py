@@ -7,10 +7,11 @@ import re
 import time
 from functools import partial
 from pathlib import Path
+from statistics import median
 from typing import Any
 
-from fairlead_dev.bench.mover.bench import MoverLab, median, rounded
-from fairlead_dev.bench.rows import Row
+from fairlead_dev.bench.lab.mover import MoverLab
+from fairlead_dev.bench.rows import Row, rounded
 from fairlead_dev.clients.http import ask_mover
 from fairlead_dev.netlab.pair import Net
 from fairlead_dev.netlab.processes import run, wait_until

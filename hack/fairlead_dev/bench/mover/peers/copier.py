@@ -8,12 +8,11 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from pathlib import Path
 
+from fairlead_dev.bench.lab.mover import SERVER_LIMIT_S
 from fairlead_dev.bench.lab.trees import BenchTree
 from fairlead_dev.errors import LabError, LimitError
 from fairlead_dev.netlab.pair import Net
 from fairlead_dev.netlab.processes import Process, ProcessUsage, run, wait_until
-
-SERVER_LIMIT_S = 20
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,177 +1,48 @@
-"""The mover under test."""
+"""The mover as one of the programs that copy a tree."""
 
 from __future__ import annotations
 
 import contextlib
-import hashlib
-import json
-import shutil
-import signal
 import time
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 from fairlead_dev.bench.lab.machine import version_of
+from fairlead_dev.bench.lab.mover import MoverProgram, MoverTransfer
 from fairlead_dev.bench.lab.trees import BenchTree
-from fairlead_dev.bench.mover.peers.copier import SERVER_LIMIT_S, Copied, Copier, CopySession
-from fairlead_dev.errors import LabError
+from fairlead_dev.bench.mover.peers.copier import Copied, Copier, CopySession
 from fairlead_dev.netlab.pair import Net
-from fairlead_dev.netlab.processes import Process, ProcessUsage, run, running, wait_until
-
-END_LIMIT_S = 60
-"""The sender has ended: the receiver may still publish."""
 
 
-@dataclass(frozen=True, slots=True)
-class FinishedTransfer:
-    """Both ends of a transfer that succeeded."""
-
-    sender: ProcessUsage
-    receiver: ProcessUsage
-    verdict: dict[str, Any]
-    """The receiver's."""
-
-    @property
-    def bulk_bps(self) -> float:
-        """Bits of payload a second from the first byte to the last, by the receiver's clock."""
-        return float(self.verdict["bytes_transferred"]) * 8 / float(self.verdict["bulk_seconds"])
-
-
-class MoverTransfer:
-    """A receiver that listens, and a sender when it is asked for."""
-
-    def __init__(self, binary: Path, net: Net, scratch: Path, receiver: Process) -> None:
-        self._binary, self._net, self._scratch = binary, net, scratch
-        self.receiver = receiver
-        self.sender: Process | None = None
-
-    def _path(self, role: str, what: str) -> Path:
-        return self._scratch / f"{role}.{what}"
-
-    def listening_port(self) -> int:
-        """Waits for the receiver."""
-        wait_until(lambda: not self.receiver.is_running or bool(self.events("receiver", "listening")), "the receiver", SERVER_LIMIT_S)
-        events = self.events("receiver", "listening")
-        if not events:
-            raise LabError(f"the receiver ended{self.receiver.log_tail()}")
-        return int(events[0]["port"])
-
-    def events(self, role: str, kind: str) -> list[dict[str, Any]]:
-        """The data of all events of a kind that an end has printed so far."""
-        try:
-            lines = self._path(role, "events").read_text().splitlines()
-        except FileNotFoundError:
-            return []
-        events = (event for event in map(_event_or_none, lines) if event is not None)
-        return [dict(event["data"]) for event in events if event.get("event") == kind]
-
-    def send(self, source: str | Path, *options: str) -> Process:
-        """Starts the sender."""
-        peer = f"{self._net.receiver_address}:{self.listening_port()}"
-        command: list[str | Path] = [self._binary, "send", "--source", source, "--connect", peer]
-        files: list[str | Path] = ["--tls-dir", self._scratch / "tls" / "sender", "--termination-log", self._path("sender", "verdict")]
-        self.sender = Process(
-            [*command, *files, "--json", *options],
-            log=self._path("sender", "log"),
-            output=self._path("sender", "events"),
-            namespace=self._net.sender,
-        )
-        return self.sender
-
-    def finish(self, limit_s: float) -> FinishedTransfer:
-        """Waits for both ends; raises LabError unless both succeeded."""
-        assert self.sender is not None
-        try:
-            sender = self.sender.succeed(limit_s, beside=[self.receiver])
-            receiver = self.receiver.succeed(END_LIMIT_S)
-        except LabError as error:
-            said = {role: _read_json(self._path(role, "verdict")).get("message", "nothing") for role in ("sender", "receiver")}
-            raise LabError(f"{error}\nsender: {said['sender']}\nreceiver: {said['receiver']}") from error
-        return FinishedTransfer(sender, receiver, _read_json(self._path("receiver", "verdict")))
-
-    def resent_bytes(self) -> int:
-        """Payload that the receiver got in vain over all attempts, by its verdict; 0 without one."""
-        return int(_read_json(self._path("receiver", "verdict")).get("bytes_resent", 0))
-
-    def stop_sending(self) -> None:
-        """Ends a transfer that has served its purpose."""
-        if self.sender is not None:
-            self.sender.signal(signal.SIGTERM)
-            self.sender.stop()
-
-
-def _event_or_none(line: str) -> dict[str, Any] | None:
-    try:
-        event = json.loads(line)
-    except ValueError:
-        return None
-    return event if isinstance(event, dict) else None
-
-
-def _read_json(path: Path) -> dict[str, Any]:
-    try:
-        content = json.loads(path.read_text())
-    except (OSError, ValueError):
-        return {}
-    return dict(content)
-
-
-class MoverProgram(Copier):
+class MoverCopier(Copier):
     """`fairlead-mover send` to `fairlead-mover receive`."""
 
     name = "mover"
     integrity = "TLS 1.3; BLAKE3 of each block checked before it is written; synced to the disk before the verdict"
 
-    def __init__(self, binary: Path, *options: str) -> None:
-        """`options` go to the sender."""
-        self.binary, self._options = binary, options
+    def __init__(self, mover: MoverProgram) -> None:
+        self._mover = mover
 
     def version(self) -> str:
         """By its own output."""
-        return version_of([str(self.binary), "--version"])
-
-    def digest(self) -> str:
-        """SHA-256 of the binary."""
-        return hashlib.sha256(self.binary.read_bytes()).hexdigest()
-
-    @contextlib.contextmanager
-    def transfer(self, net: Net, scratch: Path, destination: str | Path, *receiver_options: str) -> Iterator[MoverTransfer]:
-        """A receiver into a folder, or into nothing (`null`), ended with the block; so is the sender."""
-        folder = scratch / "mover"
-        shutil.rmtree(folder, ignore_errors=True)
-        folder.mkdir()
-        run([self.binary, "credentials", folder / "tls"])
-        command: list[str | Path] = [self.binary, "receive", "--destination", destination, "--port", "0", "--address", net.receiver_address]
-        files: list[str | Path] = ["--tls-dir", folder / "tls" / "receiver", "--termination-log", folder / "receiver.verdict", "--json"]
-        receiver = Process(
-            [*command, *files, *receiver_options], log=folder / "receiver.log", output=folder / "receiver.events", namespace=net.receiver
-        )
-        with running(receiver):
-            transfer = MoverTransfer(self.binary, net, folder, receiver)
-            try:
-                yield transfer
-            finally:
-                if transfer.sender is not None:
-                    transfer.sender.stop()
+        return version_of([str(self._mover.binary), "--version"])
 
     @contextlib.contextmanager
     def session(self, net: Net, tree: BenchTree, destination: Path, scratch: Path) -> Iterator[CopySession]:
         """A receiver that listens."""
-        with self.transfer(net, scratch, destination) as transfer:
+        with self._mover.transfer(net, scratch, destination) as transfer:
             transfer.listening_port()
-            yield _MoverSession(transfer, tree, destination, self._options)
+            yield _MoverSession(transfer, tree, destination)
 
 
 class _MoverSession(CopySession):
-    def __init__(self, transfer: MoverTransfer, tree: BenchTree, destination: Path, options: Sequence[str]) -> None:
-        self._transfer, self._tree, self._destination, self._options = transfer, tree, destination, options
+    def __init__(self, transfer: MoverTransfer, tree: BenchTree, destination: Path) -> None:
+        self._transfer, self._tree, self._destination = transfer, tree, destination
 
     def copy(self, limit_s: float) -> Copied:
         """From the start of the sender to the end of the later end."""
         start_s = time.monotonic()
-        self._transfer.send(self._tree.path, *self._options)
+        self._transfer.send(self._tree.path)
         ends = self._transfer.finish(limit_s)
         return Copied(time.monotonic() - start_s, finished=True, sender=ends.sender, receiver=ends.receiver)
 
