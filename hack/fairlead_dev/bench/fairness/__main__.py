@@ -77,7 +77,7 @@ def property_rows(_bench: MoverLab) -> list[Row]:
     if done.returncode != 0 or passed is None:
         raise LabError(f"the property tests failed:\n{done.stdout[-2000:]}")
     examples = sum(int(found) for found in re.findall(r"(\d+) passing, 0 failing", done.stdout))
-    note = "against linear programs and by rule: operator/tests/allocation/test_properties.py"
+    note = "against linear programs and by rule: operator/tests/core/allocation/test_properties.py"
     return [Row("property_tests", int(passed.group(1)), "tests", note=note), Row("property_examples", examples, "networks", note=note)]
 
 

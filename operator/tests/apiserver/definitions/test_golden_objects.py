@@ -9,7 +9,7 @@ import yaml
 from control_plane import CHECKOUT
 from lab import Lab
 
-GOLDEN = sorted((CHECKOUT / "operator" / "tests" / "kube" / "golden").glob("*.yaml"))
+GOLDEN = sorted((CHECKOUT / "operator" / "tests" / "kube" / "objects" / "golden").glob("*.yaml"))
 
 
 @pytest.mark.parametrize("path", GOLDEN, ids=lambda path: path.stem)

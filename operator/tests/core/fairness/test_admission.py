@@ -1,4 +1,4 @@
-"""Whom a job that waits for its guarantee keeps from starting, and whom it does not."""
+"""Which jobs may start, whom one that waits for its guarantee keeps from starting, and whom it does not."""
 
 from __future__ import annotations
 
@@ -183,3 +183,68 @@ def test_links_stay_within_what_they_have_and_everybody_gets_in_at_last(seed: in
         if not waiting and turn > 200:
             break
     assert waiting == []
+
+
+class TestAdmission:
+    rules = make_rules(make_link("out", capacity="1G"), tenants={"astro": {"guarantee": "300M", "limit": "800M"}, "bio": {}})
+
+    def asking(self, name: str, guarantee: float = 0.0, **fields: Any) -> Any:
+        return make_job(name, stage=JobStage.ASKING, guarantee_bps=guarantee * M, **{"namespace": "bio", "asked_at": NOW, **fields})
+
+    def admitted(self, *askers: Any, holders: tuple[Any, ...] = (), now: float = NOW) -> set[str]:
+        return set(admit(self.rules, holders, askers, now).admitted) - {job.uid for job in holders}
+
+    def test_guarantees_fit_beside_what_tenants_are_promised(self) -> None:
+        assert self.admitted(self.asking("a", 400), self.asking("b", 400)) == {"a"}
+        assert self.admitted(self.asking("a", 400), self.asking("b", 300)) == {"a", "b"}
+
+    def test_a_tenants_own_jobs_use_what_it_is_promised(self) -> None:
+        holder = make_job("h", guarantee_bps=700 * M, namespace="bio")
+        assert self.admitted(self.asking("a", 300, namespace="astro"), holders=(holder,)) == {"a"}
+        assert self.admitted(self.asking("a", 100), holders=(holder,)) == set()
+
+    def test_a_job_without_guarantee_needs_next_to_nothing(self) -> None:
+        holder = make_job("h", guarantee_bps=990 * M, namespace="elsewhere")
+        assert self.admitted(self.asking("a"), holders=(holder,)) == {"a"}
+        assert self.admitted(self.asking("a"), holders=(replace(holder, guarantee_bps=G),)) == set()
+
+    def test_priority_goes_first_and_waiting_makes_up_for_it(self) -> None:
+        young, old = self.asking("young", 500, priority=10), self.asking("old", 500, asked_at=NOW - 300)
+        assert self.admitted(young, old) == {"young"}
+        assert self.admitted(young, replace(old, asked_at=NOW - 700)) == {"old"}
+
+    def test_nobody_with_a_guarantee_overtakes_on_a_link(self) -> None:
+        holder = make_job("h", guarantee_bps=300 * M, namespace="bio")
+        large, small = self.asking("large", 500, asked_at=NOW - 60), self.asking("small", 100)
+        outcome = admit(self.rules, (holder,), (large, small), NOW)
+        assert outcome.admitted == {"h"}
+        assert "place 1 of 2" in outcome.waiting["large"].message
+        assert "place 2 of 2" in outcome.waiting["small"].message
+
+    @pytest.mark.parametrize(("waited", "expected"), [(10.0, {"free"}), (OVERTAKING_SECONDS, set())])
+    def test_jobs_without_guarantee_overtake_for_a_while_only(self, waited: float, expected: set[str]) -> None:
+        holder = make_job("h", guarantee_bps=300 * M, namespace="bio")
+        assert self.admitted(self.asking("large", 500, asked_at=NOW - waited), self.asking("free"), holders=(holder,)) == expected
+
+    @pytest.mark.parametrize(("guarantee", "namespace"), [(1100, "bio"), (750, "bio"), (900, "astro")])
+    def test_what_never_fits_says_so_and_holds_nobody_up(self, guarantee: float, namespace: str) -> None:
+        impossible, other = self.asking("x", guarantee, namespace=namespace, asked_at=NOW - 60), self.asking("other", 100)
+        outcome = admit(self.rules, (), (impossible, other), NOW)
+        assert outcome.waiting["x"].impossible
+        assert "lower it" in outcome.waiting["x"].message
+        assert outcome.admitted == {"other"}
+
+    def test_promises_to_tenants_beyond_the_link_keep_no_job_without_guarantee_out(self) -> None:
+        rules = make_rules(make_link(), tenants={"astro": {"guarantee": "2G"}})
+        assert admit(rules, (), [self.asking("a")], NOW).admitted == {"a"}
+
+    def test_everybody_gets_in_at_last(self) -> None:
+        waiting = [self.asking(f"j{n}", 100 + 40 * n, asked_at=NOW + n) for n in range(12)]
+        running: list[Any] = []
+        for turn in range(40):
+            now = NOW + 100 + 60 * turn
+            admitted = admit(self.rules, running, waiting, now).admitted
+            started = [job for job in waiting if job.uid in admitted]
+            waiting = [job for job in waiting if job.uid not in admitted]
+            running = [*running, *started][1:]
+        assert waiting == []

@@ -1,0 +1,64 @@
+"""Which caps are written at once, and which wait until others have obeyed."""
+
+from __future__ import annotations
+
+import pytest
+from fairness_builders import M
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fairlead.core.fairness.settle import OBEYED_SECONDS, REST_SECONDS, Cap, Room, rounded_down, settle
+
+NOW = 1000.0
+ROOM = Room({"a": ("l",), "b": ("l",)}, {"l": 100.0 * M}, {"a": M, "b": M})
+
+
+class TestSettle:
+    @pytest.mark.parametrize(
+        ("cap", "goal", "age", "written"),
+        [(50, 50, 100, False), (50, 48, 1, False), (50, 48, REST_SECONDS, True), (50, 47, 1, True), (50, 52, REST_SECONDS, True)],
+    )
+    def test_small_moves_wait_and_large_ones_do_not(self, cap: float, goal: float, age: float, written: bool) -> None:
+        caps = {"a": Cap(cap * M, NOW - age), "b": Cap(10 * M, NOW)}
+        settled = settle(caps, {"a": goal * M, "b": 10 * M}, ROOM, NOW)
+        assert settled.changed == (frozenset({"a"}) if written else frozenset())
+
+    def test_who_rises_waits_until_who_falls_has_obeyed(self) -> None:
+        caps = {"a": Cap(90 * M, NOW - 60), "b": Cap(10 * M, NOW - 60)}
+        first = settle(caps, {"a": 50 * M, "b": 50 * M}, ROOM, NOW)
+        assert (first.caps["a"].bps, first.caps["b"].bps, first.unsettled) == (50 * M, 10 * M, True)
+        later = NOW + OBEYED_SECONDS
+        second = settle(first.caps, {"a": 50 * M, "b": 50 * M}, ROOM, later)
+        assert (second.caps["a"].bps, second.caps["b"].bps, second.unsettled) == (50 * M, 50 * M, False)
+
+    def test_a_small_cut_does_not_wait_where_somebody_needs_the_room(self) -> None:
+        room = Room(dict.fromkeys("abc", ("l",)), {"l": 100.0 * M}, dict.fromkeys("abc", M))
+        caps = {"a": Cap(49 * M, NOW), "b": Cap(49 * M, NOW), "c": Cap(2 * M, NOW)}
+        settled = settle(caps, {"a": 47 * M, "b": 47 * M, "c": 6 * M}, room, NOW + 5)
+        assert (settled.caps["a"].bps, settled.caps["b"].bps) == (47 * M, 47 * M)
+
+    def test_a_new_job_gets_its_least_even_from_a_full_link(self) -> None:
+        settled = settle({"a": Cap(100 * M, NOW)}, {"a": 50 * M, "b": 50 * M}, ROOM, NOW)
+        assert settled.caps["b"].bps == M
+
+    @given(
+        st.dictionaries(st.sampled_from("abcdef"), st.floats(1e6, 1e9), min_size=1),
+        st.dictionaries(st.sampled_from("abcdef"), st.floats(1.0, 1e9), min_size=6),
+        st.lists(st.floats(0.1, 12.0), min_size=1, max_size=6),
+    )
+    def test_caps_in_force_together_never_grow_beyond_the_link(
+        self, begin: dict[str, float], goals: dict[str, float], waits: list[float]
+    ) -> None:
+        capacity = max(sum(begin.values()), 1e9)
+        goals = {uid: bps * 1e9 / max(sum(goals.values()), 1e9) for uid, bps in goals.items()}
+        room = Room(dict.fromkeys(goals, ("l",)), {"l": capacity}, dict.fromkeys(goals, 0.0))
+        caps = {uid: Cap(bps, NOW - 60) for uid, bps in begin.items()}
+        now = NOW
+        for wait in waits:
+            caps = dict(settle(caps, goals, room, now).caps)
+            assert sum(cap.in_force_bps(now) for cap in caps.values()) <= capacity * (1 + 1e-5)
+            now += wait
+
+    @pytest.mark.parametrize(("bps", "expected"), [(123456789.0, 123400000.0), (999.9, 999.0), (0.0, 0.0), (64000.0, 64000.0)])
+    def test_caps_are_rounded_down(self, bps: float, expected: float) -> None:
+        assert rounded_down(bps) == expected

@@ -1,0 +1,112 @@
+"""What of the reports goes into the status, and which change of it deserves a write."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+from job_builders import NOW, make_progress, make_reports, seconds
+
+from fairlead.api.shared.fields import Condition, ConditionStatus
+from fairlead.api.transferjob import TransferJobStatus
+from fairlead.api.transferjob.status import MOST_ALTERNATIVES, MOST_SWITCHES, ProgressStatus
+from fairlead.core.reports import DecisionReport, Rejected, Reports, SwitchReport
+from fairlead.core.status import decision_of, is_worth_writing, progress_of
+
+
+class TestProgress:
+    def test_totals_come_from_the_sender_until_the_receiver_has_them(self) -> None:
+        reports = Reports(receiver=make_progress(10, None), sender=make_progress(0, 500))
+        progress = progress_of(reports, None, NOW)
+        assert progress is not None
+        assert (progress.bytes_total, progress.percent) == (500, 2)
+
+    def test_without_totals_there_is_no_percentage_and_no_end_in_sight(self) -> None:
+        progress = progress_of(make_reports(make_progress(10, None)), None, NOW)
+        assert progress is not None
+        assert (progress.percent, progress.eta) == (None, None)
+
+    @pytest.mark.parametrize(("done", "percent"), [(0, 0), (9, 0), (10, 1), (999, 99), (1000, 100), (1001, 100)])
+    def test_a_hundred_per_cent_means_everything(self, done: int, percent: int) -> None:
+        progress = progress_of(make_reports(make_progress(done)), None, NOW)
+        assert progress is not None
+        assert progress.percent == percent
+
+    def test_rate_is_in_bits_and_time_left_follows_from_it(self) -> None:
+        progress = progress_of(make_reports(make_progress(1_000_000, 101_000_000, rate=1e6)), None, NOW)
+        assert progress is not None
+        assert (progress.rate, progress.eta) == ("8M", "1m40s")
+
+    def test_an_empty_transfer_is_complete(self) -> None:
+        progress = progress_of(make_reports(make_progress(0, 0)), None, NOW)
+        assert progress is not None
+        assert progress.percent == 100
+
+    def test_the_time_of_progress_stands_still_while_no_byte_moves(self) -> None:
+        before = progress_of(make_reports(make_progress(10)), None, NOW)
+        stuck = progress_of(make_reports(make_progress(10)), before, NOW + seconds(60))
+        assert stuck is not None
+        assert stuck.last_progress_time == NOW
+
+
+class TestWriting:
+    BEFORE = TransferJobStatus(attempts=1, progress=ProgressStatus(percent=10, bytes_transferred=100, last_progress_time=NOW))
+
+    def with_percent(self, percent: int) -> TransferJobStatus:
+        return self.BEFORE.model_copy(update={"progress": ProgressStatus(percent=percent, bytes_transferred=percent * 10, rate="1M")})
+
+    @pytest.mark.parametrize(
+        ("percent", "elapsed", "worth"),
+        [(11, 60, True), (11, 11, True), (11, 10, False), (99, 9, False), (10, 3600, False)],
+        ids=["moved, long ago", "just due", "the cut-off second", "much, but too soon", "only the rate changed"],
+    )
+    def test_progress_alone(self, percent: int, elapsed: int, worth: bool) -> None:
+        assert is_worth_writing(self.BEFORE, self.with_percent(percent), NOW + seconds(elapsed), seconds(10)) is worth
+
+    def test_anything_else_is_news_at_once(self) -> None:
+        after = self.with_percent(10).model_copy(update={"attempts": 2})
+        assert is_worth_writing(self.BEFORE, after, NOW, seconds(10))
+
+    @pytest.mark.parametrize(
+        ("before", "after", "elapsed", "worth"),
+        [("Unknown", "True", 3, False), ("False", "True", 3, False), ("False", "True", 11, True), ("True", "False", 3, True)],
+    )
+    def test_that_the_cap_is_not_kept_is_news_at_once_and_that_it_is_no_more_urgent_than_progress(
+        self, before: ConditionStatus, after: ConditionStatus, elapsed: int, worth: bool
+    ) -> None:
+        def with_cap(status: ConditionStatus) -> TransferJobStatus:
+            condition = Condition(type="CapEnforced", status=status, reason="WithinCap", message="", last_transition_time=NOW)
+            return self.BEFORE.model_copy(update={"conditions": (condition,)})
+
+        assert is_worth_writing(with_cap(before), with_cap(after), NOW + seconds(elapsed), seconds(10)) is worth
+
+    def test_nothing_new_is_not_written(self) -> None:
+        assert not is_worth_writing(self.BEFORE, self.BEFORE, NOW + seconds(3600), seconds(10))
+
+
+def test_the_status_tells_what_else_was_weighed_and_the_last_switches() -> None:
+    times = [NOW + timedelta(minutes=minute) for minute in range(MOST_SWITCHES + 2)]
+    report = DecisionReport(
+        protocol="TCP",
+        congestion_control="bbr",
+        streams=4,
+        abstained=False,
+        reason="Classified",
+        message="BBR is there",
+        decided_at=NOW,
+        any_bbr=0.97,
+        rejected=tuple(Rejected(name, "less use") for name in ("cubic", "reno", "vegas", "illinois", "dctcp")),
+        switches=tuple(SwitchReport(at, "cubic", "bbr", "BBR came") for at in times),
+    )
+    told = decision_of(report, None).to_object()
+    assert told["anyBBR"] == "0.97"
+    assert told["alternatives"][0] == {"congestionControl": "cubic", "whyNot": "less use"}
+    assert len(told["alternatives"]) == MOST_ALTERNATIVES
+    assert [switch["time"] for switch in told["switches"]] == [f"{at:%Y-%m-%dT%H:%M:%SZ}" for at in times[-MOST_SWITCHES:]]
+    assert told["switches"][0] | {"time": ""} == {"time": "", "from": "cubic", "to": "bbr", "why": "BBR came"}
+    later = decision_of(
+        replace(report, switches=(SwitchReport(NOW + timedelta(hours=1), "bbr", "cubic", "BBR left"),)), decision_of(report, None)
+    )
+    assert [switch.to for switch in later.switches] == ["bbr"] * (MOST_SWITCHES - 1) + ["cubic"]
+    assert decision_of(replace(report, switches=()), later).switches == later.switches
