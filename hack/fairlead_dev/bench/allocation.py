@@ -15,14 +15,12 @@ import statistics
 import sys
 import time
 from dataclasses import dataclass
-from pathlib import Path
 
 from fairlead.core.allocation import AllocationJob, AllocationLink, AllocationTenant, allocate
 from fairlead_dev.bench.rows import Row, write
-from fairlead_dev.checkout import BENCH_RESULTS
+from fairlead_dev.bench.runner import BenchCommand
 
 GOAL_MS = 50.0
-OUTPUT = BENCH_RESULTS / "allocation.json"
 
 
 @dataclass(frozen=True)
@@ -93,13 +91,14 @@ def measure(shape: Shape, networks: int, repeats: int) -> tuple[list[float], int
     return times_ms, approximated
 
 
-def main() -> int:
-    """Run all shapes."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """How often each shape is measured."""
     parser.add_argument("--networks", type=int, default=7, help="random networks of each shape")
     parser.add_argument("--repeats", type=int, default=5, help="runs on each network")
-    parser.add_argument("--output", type=Path, default=OUTPUT)
-    options = parser.parse_args()
+
+
+def run(options: argparse.Namespace) -> int:
+    """Measures all shapes, prints and writes."""
     results = []
     print(f"{'network':38} {'median':>9} {'min':>9} {'max':>9} {'goal':>9}   ms, {options.networks} networks x {options.repeats} runs")
     for shape in SHAPES:
@@ -116,5 +115,7 @@ def main() -> int:
     return 0
 
 
+BENCH = BenchCommand("allocation", __doc__, add_options, run)
+
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(BENCH.main())

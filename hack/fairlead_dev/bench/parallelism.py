@@ -11,18 +11,16 @@ import argparse
 import json
 import os
 import statistics
-import sys
 import tempfile
 import time
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from fairlead_dev.bench.rows import Row, write
-from fairlead_dev.bench.runner import exit_with
-from fairlead_dev.checkout import BENCH_RESULTS
+from fairlead_dev.bench.runner import BenchCommand, exit_with
+from fairlead_dev.errors import NotAvailableError
 from fairlead_dev.wan.two_hosts import TwoHosts, WanPath, missing, noisy_source
 
-OUTPUT = BENCH_RESULTS / "parallelism.json"
 WARM_S = 20.0
 SOURCE_BYTES = 2 << 30
 PROBE_S = 3
@@ -134,17 +132,17 @@ def _tell(record: Path) -> None:
             print(f"    {entry['at']} {entry['from']} -> {entry['tried']}: {entry['why']}")
 
 
-def main() -> int:
-    """Run the scenes."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Which scenes, and how long."""
     parser.add_argument("--only", choices=[scene.name for scene in SCENES], action="append", help="a scene; may be given several times")
     parser.add_argument("--fixed", type=int, nargs="+", default=[1, 4, 8, 16], help="stream counts to compare with")
     parser.add_argument("--seconds", type=float, default=40.0, help="measured after the first 20 s")
-    parser.add_argument("--output", type=Path, default=OUTPUT)
-    options = parser.parse_args()
+
+
+def compare(options: argparse.Namespace) -> int:
+    """Measures the scenes, prints and writes."""
     if why := missing():
-        print(f"cannot run: {why}", file=sys.stderr)
-        return 1
+        raise NotAvailableError(f"cannot run: {why}")
     results = []
     for scene in SCENES:
         if options.only and scene.name not in options.only:
@@ -173,5 +171,7 @@ def main() -> int:
     return 0
 
 
+BENCH = BenchCommand("parallelism", __doc__, add_options, compare)
+
 if __name__ == "__main__":
-    exit_with(main)
+    exit_with(BENCH.main)

@@ -1,4 +1,4 @@
-"""One way to run a bench: its parts one after another, resumed after an interruption, printed as a table and written as one file.
+"""One way to run a bench: a command line, and parts that are measured one after another and resumed after an interruption.
 
 A figure short of its goal is no failure of the run: exit code 0 says that everything was measured, 1 that something was not, 2 is for
 wrong use, 130 for an interruption.
@@ -16,16 +16,49 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Generic, TypeVar
 
+from fairlead_advisor.errors import AdvisorError
 from fairlead_dev.bench.lab.machine import description, install, load, need, need_root, scratch_folder, version_of
 from fairlead_dev.bench.rows import Goal, Row, RowStore, heading, judged, line, markdown, not_available, write
 from fairlead_dev.checkout import BENCH_RESULTS, BINARIES
-from fairlead_dev.errors import CommandUsageError, LabError, LimitError, NotAvailableError
+from fairlead_dev.errors import CommandUsageError, DevError, LabError, LimitError, NotAvailableError
 
 IDLE_LOAD = 0.7
 LabT = TypeVar("LabT")
+
+
+@dataclass(frozen=True, slots=True)
+class BenchCommand:
+    """The command line of a bench."""
+
+    name: str
+    about: str
+    add_options: Callable[[argparse.ArgumentParser], None]
+    """All but --output."""
+    run: Callable[[argparse.Namespace], int]
+    """Measures, prints, and writes `options.output`; the exit code. Raises DevError and AdvisorError."""
+    is_partial: Callable[[argparse.Namespace], bool] | None = None
+    """Whether these options measure less than the bench's own file has; it is left alone then."""
+
+    def main(self, arguments: Sequence[str] | None = None) -> int:
+        """Runs what the command line asks for; the exit code, with a sentence where it is an error's."""
+        parser = argparse.ArgumentParser(
+            prog=f"bench-{self.name}", description=self.about, formatter_class=argparse.RawDescriptionHelpFormatter
+        )
+        self.add_options(parser)
+        part = f"; of a part: {self.name}-partial.json" if self.is_partial else ""
+        parser.add_argument("--output", type=Path, help=f"the file to write [build/bench/{self.name}.json{part}]")
+        options = parser.parse_args(arguments)
+        partial_run = self.is_partial is not None and self.is_partial(options)
+        options.output = options.output or BENCH_RESULTS / (f"{self.name}-partial.json" if partial_run else f"{self.name}.json")
+        try:
+            return self.run(options)
+        except (AdvisorError, DevError) as error:
+            print(f"{parser.prog}: {error}", file=sys.stderr)
+            return error.exit_code
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,22 +105,28 @@ def choose(parts: Sequence[Part[LabT]], names: Sequence[str]) -> list[Part[LabT]
 
 def run_bench(bench: PartsBench[LabT], arguments: Sequence[str] | None = None) -> int:
     """Runs what the command line asks for; the exit code."""
-    options = _parser(bench).parse_args(arguments)
-    try:
-        if options.markdown:
-            print(markdown(_rows_of_file(options.markdown)))
-            return 0
-        parts = choose(bench.parts, options.only)
-        if options.list:
-            print("\n".join(f"{part.name:12} {', '.join(part.rows)}" for part in bench.parts))
-            return 0
-        for name in bench.binaries:
-            if not getattr(options, name).exists():
-                raise CommandUsageError(f"there is no {getattr(options, name)}: run `make rust` first")
-        return _measure_all(bench, parts, options)
-    except (CommandUsageError, LabError) as error:
-        print(f"error: {error}", file=sys.stderr)
-        return error.exit_code
+    command = BenchCommand(
+        name=bench.name,
+        about=bench.about,
+        add_options=partial(_add_options, bench),
+        run=partial(_run, bench),
+        is_partial=lambda options: bool(options.only or options.quick),
+    )
+    return command.main(arguments)
+
+
+def _run(bench: PartsBench[LabT], options: argparse.Namespace) -> int:
+    if options.markdown:
+        print(markdown(_rows_of_file(options.markdown)))
+        return 0
+    parts = choose(bench.parts, options.only)
+    if options.list:
+        print("\n".join(f"{part.name:12} {', '.join(part.rows)}" for part in bench.parts))
+        return 0
+    for name in bench.binaries:
+        if not getattr(options, name).exists():
+            raise CommandUsageError(f"there is no {getattr(options, name)}: run `make rust` first")
+    return _measure_all(bench, parts, options)
 
 
 def exit_with(main: Callable[[], int]) -> None:
@@ -106,10 +145,7 @@ def _interrupt(_number: int, _frame: object) -> None:
     raise KeyboardInterrupt
 
 
-def _parser(bench: PartsBench[LabT]) -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog=f"bench-{bench.name}", description=bench.about, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+def _add_options(bench: PartsBench[LabT], parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--only", action="append", default=[], metavar="NAME", help="a part or a row; may be given several times")
     parser.add_argument("--quick", action="store_true", help="shorter and smaller: shows that all works, its figures mean little")
     parser.add_argument("--fresh", action="store_true", help="forget what an interrupted run has measured")
@@ -120,8 +156,6 @@ def _parser(bench: PartsBench[LabT]) -> argparse.ArgumentParser:
         parser.add_argument(f"--{name}", type=Path, default=BINARIES / program, help=text)
     room = f"a folder on the disk to be measured; {bench.scratch_bytes >> 30} GB are needed"
     parser.add_argument("--scratch", type=Path, default=Path(tempfile.gettempdir()), help=room)
-    parser.add_argument("--output", type=Path, help=f"the file to write (with --only or --quick: {bench.name}-partial.json)")
-    return parser
 
 
 def _rows_of_file(file: Path) -> list[dict[str, object]]:
@@ -132,8 +166,6 @@ def _rows_of_file(file: Path) -> list[dict[str, object]]:
 
 
 def _measure_all(bench: PartsBench[LabT], parts: Sequence[Part[LabT]], options: argparse.Namespace) -> int:
-    whole = not options.only and not options.quick
-    output = options.output or BENCH_RESULTS / (f"{bench.name}.json" if whole else f"{bench.name}-partial.json")
     need_root()
     problem = install([*bench.programs, *bench.compared]) if bench.compared else None
     if problem:
@@ -142,7 +174,7 @@ def _measure_all(bench: PartsBench[LabT], parts: Sequence[Part[LabT]], options: 
     bench.remove_leftovers()
     digests = {name: hashlib.sha256(getattr(options, name).read_bytes()).hexdigest() for name in bench.binaries}
     boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-    store = RowStore(output.with_suffix(".state"), {**digests, "quick": str(options.quick), "boot": boot})
+    store = RowStore(options.output.with_suffix(".state"), {**digests, "quick": str(options.quick), "boot": boot})
     if options.fresh or options.only:
         store.forget()
     versions = [f"{name} {version_of([str(getattr(options, name)), '--version'])}" for name in bench.binaries]
@@ -152,7 +184,7 @@ def _measure_all(bench: PartsBench[LabT], parts: Sequence[Part[LabT]], options: 
     found, complete = _run_parts(bench, parts, store, options)
     rows = judged(found, bench.goals)
     print("\n".join(["", heading(), *(line(row) for row in rows)]))
-    write(rows, output)
+    write(rows, options.output)
     if complete:
         store.forget()
     return 0 if complete else 1

@@ -7,16 +7,13 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from fairlead_advisor.errors import AdvisorError
 from fairlead_advisor.models.answer import CLASSES
 from fairlead_advisor.models.location import newest_installed
 from fairlead_advisor.models.store import find_model
 from fairlead_advisor.train.data import ACTIVE, TEST_SPLITS, Dataset, DatasetRun, load_dataset
 from fairlead_dev.bench.classifier import baselines, paper, pictures, product
 from fairlead_dev.bench.rows import write
-from fairlead_dev.checkout import BENCH_RESULTS
-
-OUTPUT = BENCH_RESULTS / "classifier.json"
+from fairlead_dev.bench.runner import BenchCommand
 
 _GOALS = {
     "macro_f1_seeds": 0.95,
@@ -31,25 +28,16 @@ _GOALS = {
 _LESS_IS_BETTER = {"ece_paths", "inference_ms", "model_bytes"}
 
 
-def main() -> int:
-    """Runs everything; 1 with a sentence if there is no model or no data."""
-    parser = argparse.ArgumentParser(prog="bench-classifier", description=__doc__)
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """The data, the model and what else to do."""
     parser.add_argument("--data", type=Path, required=True, help="a packed data set")
     parser.add_argument("--model", type=Path, help="a model file (default: the installed one)")
-    parser.add_argument("--output", type=Path, default=OUTPUT)
     parser.add_argument("--pictures", type=Path, help="write the pictures of the docs into this folder")
     parser.add_argument("--learning-curve", action="store_true", help="train on parts of the data too; minutes each")
     parser.add_argument("--jobs", type=int, default=2)
-    options = parser.parse_args()
-    try:
-        run(options)
-    except AdvisorError as error:
-        print(f"bench-classifier: {error}", file=sys.stderr)
-        return 1
-    return 0
 
 
-def run(options: argparse.Namespace) -> None:
+def run(options: argparse.Namespace) -> int:
     """Measures, prints and writes."""
     model, dataset = find_model(options.model), load_dataset(options.data)
     same_data = model.metadata.data_sha256 == dataset.sha256
@@ -94,6 +82,7 @@ def run(options: argparse.Namespace) -> None:
         report = folder / "report.json"
         if report.is_file():
             pictures.write_importances(options.pictures, report)
+    return 0
 
 
 def _long_recordings(dataset: Dataset) -> dict[str, list[DatasetRun]]:
@@ -148,5 +137,7 @@ def show_baselines(results: list[baselines.BaselineResult]) -> None:
         print(f"  - {difference}")
 
 
+BENCH = BenchCommand("classifier", __doc__, add_options, run)
+
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(BENCH.main())

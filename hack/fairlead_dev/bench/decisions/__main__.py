@@ -19,7 +19,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from fairlead_advisor.errors import AdvisorError, NoModelError
+from fairlead_advisor.errors import NoModelError
 from fairlead_advisor.models.store import find_model
 from fairlead_advisor.serve.classifier import classify_window
 from fairlead_advisor.train.data import INDEX, TRAIN, Dataset, load_dataset
@@ -44,6 +44,7 @@ from fairlead_dev.bench.decisions.matrix import (
 from fairlead_dev.bench.decisions.outcomes import CellOutcome, read_outcomes
 from fairlead_dev.bench.decisions.paper.classifier import save_training, training_of
 from fairlead_dev.bench.rows import write
+from fairlead_dev.bench.runner import BenchCommand
 from fairlead_dev.checkout import CHECKOUT
 from fairlead_dev.errors import CommandUsageError, LabError
 from fairlead_dev.testbed.dataset.specification import DATASETS, Specification
@@ -64,16 +65,15 @@ BUDGET = Budget(cores=1.39, runs=8)
 
 def main(arguments: Sequence[str]) -> int:
     """Runs what the command line asks for."""
-    options = _parser().parse_args(arguments)
-    try:
-        return exit_code("decisions", lambda: run(options))
-    except AdvisorError as error:
-        print(f"decisions: {error}", file=sys.stderr)
-        return error.exit_code
+    command = BenchCommand("decisions", __doc__, _add_options, run, is_partial=_is_partial)
+    return exit_code("decisions", lambda: command.main(arguments))
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="decisions", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+def _is_partial(options: argparse.Namespace) -> bool:
+    return bool(options.only or options.cell or options.seconds or options.keep_disturbed)
+
+
+def _add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--full", action="store_true", help="all six backgrounds on all paths: some two and a half hours")
     parser.add_argument("--data", type=Path, default=BUILD / "dataset" / "full", help="the packed data set, for the paper's classifier")
     parser.add_argument("--model", type=Path, help="our classifier's file (default: the installed one)")
@@ -82,13 +82,11 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--seconds", type=float, help="length of a stationary transfer, 90 or more [220]")
     parser.add_argument("--minutes", type=float, help="start no run that would not end by then; go on with the same command")
     parser.add_argument("--folder", type=Path, default=BUILD / "bench" / "decisions", help="where finished runs are kept")
-    parser.add_argument("--output", type=Path, help="the file to write [build/bench/decisions.json; of a part: decisions-partial.json]")
     parser.add_argument("--pictures", type=Path, help="write the pictures of the docs into this folder")
     parser.add_argument("--mover", type=Path, default=BUILD / "bin" / "fairlead-mover", help="the mover's program")
     parser.add_argument("--cores", type=float, default=BUDGET.cores, help="processor cores to fill with runs [%(default)g]")
     parser.add_argument("--side-by-side", type=int, default=BUDGET.runs, help="runs at a time [%(default)s]")
     parser.add_argument("--keep-disturbed", action="store_true", help="for trying things out on a busy machine: its figures mean little")
-    return parser
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,9 +131,7 @@ def run(options: argparse.Namespace) -> int:
     complete = stoppable(_measure(session, bench))
     rows = _rows(session)
     print(report.table(rows))
-    whole = not (options.only or options.cell or options.seconds or options.keep_disturbed)
-    output = options.output or BUILD / "bench" / ("decisions.json" if whole else "decisions-partial.json")
-    write(rows, output)
+    write(rows, options.output)
     if options.pictures:
         from fairlead_dev.bench.decisions import pictures  # noqa: PLC0415 - matplotlib is slow to load, and few calls need it
 

@@ -13,16 +13,14 @@ from pathlib import Path
 from fairlead_dev.bench.house.repository import read_tree
 from fairlead_dev.bench.house.rows import house_rows, house_table
 from fairlead_dev.bench.rows import write
-from fairlead_dev.checkout import BENCH_RESULTS, CHECKOUT
+from fairlead_dev.bench.runner import BenchCommand
+from fairlead_dev.checkout import CHECKOUT
 
 BEFORE = Path(__file__).with_name("before.json")
 
 
-def main() -> int:
-    """Print the table and write the rows."""
-    parser = argparse.ArgumentParser(prog="python -m fairlead_dev.bench.house", description=__doc__)
-    parser.add_argument("--output", type=Path, default=BENCH_RESULTS / "house.json")
-    options = parser.parse_args()
+def run(options: argparse.Namespace) -> int:
+    """Counts, prints and writes."""
     before = json.loads(BEFORE.read_text())
     rows = house_rows(read_tree(CHECKOUT), before["counts"])
     print(f"{house_table(rows)}\nbefore: commit {before['commit']}")
@@ -30,5 +28,7 @@ def main() -> int:
     return 0
 
 
+BENCH = BenchCommand("house", __doc__, lambda _parser: None, run)
+
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(BENCH.main())

@@ -7,36 +7,24 @@ from pathlib import Path
 
 import numpy as np
 
-from fairlead_advisor.errors import AdvisorError
 from fairlead_advisor.models.store import find_model
 from fairlead_advisor.train.data import ACTIVE, TRAIN, load_dataset
 from fairlead_dev.bench.classifier.active import bursts, profile, rate
 from fairlead_dev.bench.rows import write
-from fairlead_dev.checkout import BENCH_RESULTS
-from fairlead_dev.errors import DevError
+from fairlead_dev.bench.runner import BenchCommand
 
 SEEDS = (1, 2, 3)
-OUTPUT = BENCH_RESULTS / "active.json"
 
 
-def main() -> int:
-    """Both comparisons; 1 with a sentence if the data or the model cannot be used."""
-    parser = argparse.ArgumentParser(prog="bench-active", description=__doc__)
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """The data and the model."""
     parser.add_argument("--data", type=Path, required=True, help="a packed data set with recordings under the paper's profile")
     parser.add_argument("--bursts", type=Path, required=True, help="a packed data set with bursts")
     parser.add_argument("--model", type=Path, help="the first step (default: the installed model)")
-    parser.add_argument("--output", type=Path, default=OUTPUT)
     parser.add_argument("--jobs", type=int, default=2)
-    options = parser.parse_args()
-    try:
-        run(options)
-    except (AdvisorError, DevError) as error:
-        print(f"bench-active: {error}", file=sys.stderr)
-        return 1
-    return 0
 
 
-def run(options: argparse.Namespace) -> None:
+def run(options: argparse.Namespace) -> int:
     """Measures, prints and writes."""
     rows = []
     dataset, model = load_dataset(options.data), find_model(options.model)
@@ -58,11 +46,14 @@ def run(options: argparse.Namespace) -> None:
         print(f"{step.name + ', ' + step.learner:60} {_with_spread(step)}", flush=True)
         rows.append(asdict(step) | {"name": f"bursts, {step.name}, {step.learner}"})
     write(rows, options.output)
+    return 0
 
 
 def _with_spread(result: profile.ProfileResult | bursts.BurstResult) -> str:
     return f"{result.macro_f1:8.3f} ±{result.macro_f1_spread:6.3f} {result.any_bbr:8.3f} ±{result.any_bbr_spread:6.3f}"
 
 
+BENCH = BenchCommand("active", __doc__, add_options, run)
+
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(BENCH.main())
