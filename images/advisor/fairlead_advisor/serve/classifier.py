@@ -68,11 +68,11 @@ class OneAtATime:
     """Runs what may hang in a thread that nobody has to wait for, neither the event loop's other work nor the process's end."""
 
     def __init__(self) -> None:
-        self._running: threading.Thread | None = None
+        self._busy = False
 
     async def run(self, work: Callable[[], Background]) -> Background:
         """What `work` returns or raises; ClassifierAnswerError while an earlier one still runs."""
-        if self._running is not None and self._running.is_alive():
+        if self._busy:
             raise ClassifierAnswerError("the classifier has not answered an earlier question yet")
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[Background] = loop.create_future()
@@ -91,12 +91,14 @@ class OneAtATime:
                 result = work()
             except Exception as error:
                 failure = error
+            # Before the answer is handed over: whoever gets it may ask again while this thread still ends.
+            self._busy = False
             # The loop is closed where nobody waits any more.
             with contextlib.suppress(RuntimeError):
                 loop.call_soon_threadsafe(settle, result, failure)
 
-        self._running = threading.Thread(target=target, name="classifier", daemon=True)
-        self._running.start()
+        self._busy = True
+        threading.Thread(target=target, name="classifier", daemon=True).start()
         return await answer
 
 

@@ -73,6 +73,12 @@ async def test_one_that_hangs_is_not_asked_again_and_is_waited_for_by_nobody() -
         await asyncio.wait_for(one.run(fails), PATIENCE_S)
 
 
+async def test_whoever_has_the_answer_may_ask_again_at_once() -> None:
+    one = OneAtATime()
+    for _ in range(500):
+        assert (await asyncio.wait_for(one.run(lambda: seen("B0-C1")), PATIENCE_S)).likeliest[0] == "B0-C1"
+
+
 def fails() -> Background:
     raise ValueError("of its own")
 
