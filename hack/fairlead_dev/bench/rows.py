@@ -109,11 +109,12 @@ def judged(rows: Iterable[Row], goals: Mapping[str, Goal]) -> list[Row]:
 
 def write(rows: Iterable[Row | Mapping[str, Any]], output: Path) -> None:
     """Writes the file, whole or not at all, and prints where it is."""
-    _replace(output, [row.to_json() if isinstance(row, Row) else dict(row) for row in rows])
+    write_whole(output, [row.to_json() if isinstance(row, Row) else dict(row) for row in rows])
     print(f"written to {output}")
 
 
-def _replace(path: Path, content: object) -> None:
+def write_whole(path: Path, content: object) -> None:
+    """Writes a JSON file so that it is never seen half written."""
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_suffix(".partial")
     partial.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
@@ -143,7 +144,7 @@ class RowStore:
         """Keeps the rows of a part."""
         names = ("name", "value", "unit", "reference", "ratio", "note")
         self._parts[part] = [{name: getattr(row, name) for name in names} | {"more": dict(row.more)} for row in rows]
-        _replace(self._path, {"key": self._key, "parts": self._parts})
+        write_whole(self._path, {"key": self._key, "parts": self._parts})
 
     def forget(self) -> None:
         """Nothing is kept any more."""

@@ -5,14 +5,13 @@ import sys
 from collections import defaultdict
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 from fairlead_advisor.models.answer import CLASSES
 from fairlead_advisor.models.location import newest_installed
 from fairlead_advisor.models.store import find_model
 from fairlead_advisor.train.data import ACTIVE, TEST_SPLITS, Dataset, DatasetRun, load_dataset
 from fairlead_dev.bench.classifier import baselines, paper, pictures, product
-from fairlead_dev.bench.rows import write
+from fairlead_dev.bench.rows import Row, write
 from fairlead_dev.bench.runner import BenchCommand
 
 _GOALS = {
@@ -73,9 +72,9 @@ def run(options: argparse.Namespace) -> int:
         print(f"trained on {paths:3} paths: unseen paths macro F1 {figures['macro_f1']:.3f}, any BBR {figures['any_bbr_accuracy']:.3f}")
     results = [result for probing, runs in _long_recordings(dataset).items() for result in baselines.evaluate(runs, probing)]
     show_baselines(results)
-    rows = [row(name, value) for name, value in values.items()]
-    rows += [asdict(result) | {"name": f"baseline_{result.classifier}_{result.probing}_{result.window_s}s"} for result in results]
-    write([*rows, *paper.ROWS], options.output)
+    product_rows = [row(name, value) for name, value in values.items()]
+    baseline_rows = [asdict(result) | {"name": f"baseline_{result.classifier}_{result.probing}_{result.window_s}s"} for result in results]
+    write([*product_rows, *baseline_rows, *paper.ROWS], options.output)
     if options.pictures:
         pictures.write_all(options.pictures, dataset, pictures.PictureData(points, rates, curve))
         folder = options.model if options.model and options.model.is_dir() else (options.model or newest_installed()).parent
@@ -100,12 +99,12 @@ def _has_folds(runs: list[DatasetRun]) -> bool:
     return all(sum(run.class_name == name for run in runs) >= baselines.FOLDS for name in CLASSES)
 
 
-def row(name: str, value: float | None) -> dict[str, Any]:
+def row(name: str, value: float | None) -> Row:
     """A figure beside its goal."""
     goal = _GOALS.get(name)
     ratio = None if goal is None or not value else (goal / value if name in _LESS_IS_BETTER else value / goal)
     unit = {"inference_ms": "ms", "features_ms": "ms", "model_bytes": "byte"}.get(name, "1")
-    return {"name": name, "value": value, "unit": unit, "reference": goal, "ratio": ratio}
+    return Row(name, value, unit, goal, ratio)
 
 
 def show(values: dict[str, float | None], points: list[product.Point]) -> None:

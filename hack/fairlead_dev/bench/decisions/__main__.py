@@ -43,7 +43,7 @@ from fairlead_dev.bench.decisions.matrix import (
 )
 from fairlead_dev.bench.decisions.outcomes import CellOutcome, read_outcomes
 from fairlead_dev.bench.decisions.paper.classifier import save_training, training_of
-from fairlead_dev.bench.rows import write
+from fairlead_dev.bench.rows import Row, write
 from fairlead_dev.bench.runner import BenchCommand
 from fairlead_dev.checkout import CHECKOUT
 from fairlead_dev.errors import CommandUsageError, LabError
@@ -203,7 +203,7 @@ def _again(session: DecisionsRun, rounds: Sequence[range] = ROUNDS) -> tuple[Cel
     return again
 
 
-def _rows(session: DecisionsRun) -> list[dict[str, Any]]:
+def _rows(session: DecisionsRun) -> list[Row]:
     options = session.options
     planned = (*session.cells, *_again(session))
     outcomes = _outcomes(session, planned)

@@ -10,7 +10,7 @@ from fairlead_dev.bench.decisions.figures import Group, groups, of_all_loops, of
 from fairlead_dev.bench.decisions.matrix import Policy
 from fairlead_dev.bench.decisions.outcomes import CellOutcome
 from fairlead_dev.bench.decisions.timeline import adaptations_s
-from fairlead_dev.bench.rows import Goal
+from fairlead_dev.bench.rows import Goal, Row
 
 GOALS = {
     "goodput_vs_oracle_mean": Goal("at_least", 0.95, "value"),
@@ -33,43 +33,31 @@ _UNITS = {
 }
 
 
-def rows(outcomes: Sequence[CellOutcome], further: Mapping[str, float | None], about: Mapping[str, Any]) -> list[dict[str, Any]]:
+def rows(outcomes: Sequence[CellOutcome], further: Mapping[str, float | None], about: Mapping[str, Any]) -> list[Row]:
     """Figures first, with `further` ones of ours alone, each with the paper's loop and the oracle beside it, then every run."""
     loops, oracle = of_all_loops(outcomes), of_oracle(outcomes)
     ours = {**loops[Policy.OURS], **further}
     return [
-        {"name": "about", "value": None, "unit": "", "reference": None, "ratio": None, **about},
+        Row("about", None, "", more=about),
         *(_row(name, value, loops[Policy.PAPER].get(name), oracle.get(name)) for name, value in ours.items()),
         *(_run(group, policy) for group in groups(outcomes) for policy in group.runs),
         *(_change(outcome) for outcome in outcomes if not outcome.scene.stationary),
     ]
 
 
-def _row(name: str, value: float | None, paper: float | None, oracle: float | None) -> dict[str, Any]:
+def _row(name: str, value: float | None, paper: float | None, oracle: float | None) -> Row:
     goal = GOALS.get(name)
     ratio = None
     if goal is not None and value is not None and goal.bound and value:
         ratio = goal.bound / value if goal.kind == "at_most" else value / goal.bound
-    return {
-        "name": name,
-        "value": _rounded(value),
-        "unit": _UNITS.get(name, "1"),
-        "reference": None if goal is None else goal.bound,
-        "ratio": _rounded(ratio),
-        "reached": None if goal is None or value is None else goal.reached(value),
-        "paper_loop": _rounded(paper),
-        "oracle": _rounded(oracle),
-    }
+    reached = None if goal is None or value is None else goal.reached(value)
+    more = {"reached": reached, "paper_loop": _rounded(paper), "oracle": _rounded(oracle)}
+    return Row(name, _rounded(value), _UNITS.get(name, "1"), None if goal is None else goal.bound, _rounded(ratio), more=more)
 
 
-def _run(group: Group, policy: Policy) -> dict[str, Any]:
+def _run(group: Group, policy: Policy) -> Row:
     run = group.runs[policy]
-    return {
-        "name": f"run_{group.path_id}_{group.background}_{policy}",
-        "value": round(run.own_bps / 1e6, 3),
-        "unit": "Mb/s",
-        "reference": round(group.oracle.own_bps / 1e6, 3),
-        "ratio": _rounded(group.vs_oracle(policy)),
+    more = {
         "settled_ratio": _rounded(group.vs_oracle_settled(policy)),
         "background_mbps": [round(flow_bps / 1e6, 3) for flow_bps in run.flows_bps],
         "jain": _rounded(group.jain(policy)),
@@ -77,19 +65,19 @@ def _run(group: Group, policy: Policy) -> dict[str, Any]:
         "first_data_s": _rounded(run.first_data_s),
         "in_force": _told(run),
     }
+    own_mbps, oracle_mbps = round(run.own_bps / 1e6, 3), round(group.oracle.own_bps / 1e6, 3)
+    name = f"run_{group.path_id}_{group.background}_{policy}"
+    return Row(name, own_mbps, "Mb/s", oracle_mbps, _rounded(group.vs_oracle(policy)), more=more)
 
 
-def _change(outcome: CellOutcome) -> dict[str, Any]:
-    return {
-        "name": f"change_{outcome.path_id}_{outcome.scene.name}_{outcome.policy}",
-        "value": round(outcome.own_bps / 1e6, 3),
-        "unit": "Mb/s",
-        "reference": None,
-        "ratio": None,
+def _change(outcome: CellOutcome) -> Row:
+    more = {
         "right": [[since_s, right] for since_s, right in outcome.scene.rights()],
         "in_force": _told(outcome),
         "adapt_s": [round(time_s, 1) for time_s in adaptations_s(outcome.in_force, outcome.scene.rights(), outcome.seconds)],
     }
+    name = f"change_{outcome.path_id}_{outcome.scene.name}_{outcome.policy}"
+    return Row(name, round(outcome.own_bps / 1e6, 3), "Mb/s", more=more)
 
 
 def _told(outcome: CellOutcome) -> list[list[object]]:
@@ -100,31 +88,32 @@ def _rounded(value: float | None) -> float | None:
     return None if value is None or math.isnan(value) else round(value, 4)
 
 
-def table(all_rows: Sequence[Mapping[str, Any]]) -> str:
+def table(all_rows: Sequence[Row]) -> str:
     """Figures with their goals, then the runs."""
-    figures = [row for row in all_rows if "paper_loop" in row]
     lines = [f"{'figure':34} {'ours':>9} {'goal':>8} {'':5} {'paper':>9} {'oracle':>9}"]
-    for row in figures:
-        verdict = {True: "yes", False: "NO", None: ""}[row["reached"]]
-        shown = (f"{_text(row['value']):>9}", f"{_text(row['reference']):>8}", f"{verdict:5}", f"{_text(row['paper_loop']):>9}")
-        lines.append(f"{row['name']:34} {' '.join(shown)} {_text(row['oracle']):>9}")
-    runs = [row for row in all_rows if str(row["name"]).startswith("run_")]
+    for row in all_rows:
+        if "paper_loop" in row.more:
+            verdict = {True: "yes", False: "NO", None: ""}[row.more["reached"]]
+            shown = (f"{_text(row.value):>9}", f"{_text(row.reference):>8}", f"{verdict:5}", f"{_text(row.more['paper_loop']):>9}")
+            lines.append(f"{row.name:34} {' '.join(shown)} {_text(row.more['oracle']):>9}")
+    runs = [row for row in all_rows if row.name.startswith("run_")]
     if runs:
         lines += ["", f"{'run':34} {'Mb/s':>9} {'/oracle':>8} {'settled':>8} {'Jain':>7}  background Mb/s; in force"]
     for row in runs:
-        shown = (f"{_text(row['value']):>9}", f"{_text(row['ratio']):>8}", f"{_text(row['settled_ratio']):>8}", f"{_text(row['jain']):>7}")
-        flows = " ".join(f"{flow:.1f}" for flow in row["background_mbps"]) or "-"
-        lines.append(f"{str(row['name'])[4:]:34} {' '.join(shown)}  {flows}; {_controls(row)}")
+        more = row.more
+        shown = (f"{_text(row.value):>9}", f"{_text(row.ratio):>8}", f"{_text(more['settled_ratio']):>8}", f"{_text(more['jain']):>7}")
+        flows = " ".join(f"{flow:.1f}" for flow in more["background_mbps"]) or "-"
+        lines.append(f"{row.name[4:]:34} {' '.join(shown)}  {flows}; {_controls(row)}")
     lines += [
-        f"{str(row['name'])[7:]:44} adapted in {', '.join(f'{time_s:g}' for time_s in row['adapt_s'])} s; {_controls(row)}"
+        f"{row.name[7:]:44} adapted in {', '.join(f'{time_s:g}' for time_s in row.more['adapt_s'])} s; {_controls(row)}"
         for row in all_rows
-        if "adapt_s" in row
+        if "adapt_s" in row.more
     ]
     return "\n".join(lines)
 
 
-def _controls(row: Mapping[str, Any]) -> str:
-    return ", ".join(f"{control} from {since_s:g} s" for since_s, control in row["in_force"]) or "no data"
+def _controls(row: Row) -> str:
+    return ", ".join(f"{control} from {since_s:g} s" for since_s, control in row.more["in_force"]) or "no data"
 
 
 def _text(value: float | None) -> str:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from fairlead_dev.bench.rows import write_whole
 from fairlead_dev.errors import LabError
 
 PROGRAM = "fairlead_dev.bench.parallelism"
@@ -52,10 +53,7 @@ async def _measure(file: Path, scene: str, sweep: Sweep, fingerprint: str) -> No
             await process.wait()
     if code != 0:
         raise LabError(f"the stream counts of {scene}: {PROGRAM} ended with {code}, and has said why")
-    done = {"fingerprint": _key(sweep, fingerprint), "rows": json.loads(rows.read_text(encoding="utf-8"))}
-    partial = file.with_suffix(".partial")
-    partial.write_text(json.dumps(done, indent=1) + "\n", encoding="utf-8")
-    partial.replace(file)
+    write_whole(file, {"fingerprint": _key(sweep, fingerprint), "rows": json.loads(rows.read_text(encoding="utf-8"))})
     rows.unlink()
 
 

@@ -111,7 +111,7 @@ def test_the_time_to_adapt_is_the_median_over_arrivals_and_departures() -> None:
 
 
 def test_rows_have_the_names_of_the_bar_and_say_whether_it_is_reached() -> None:
-    named = {row["name"]: row for row in rows(MEASURED, {"parallelism_vs_best_fixed": 0.97}, {"runs": 12})}
+    named = {row.name: row.to_json() for row in rows(MEASURED, {"parallelism_vs_best_fixed": 0.97}, {"runs": 12})}
     for name in (
         "goodput_vs_oracle_mean",
         "goodput_vs_oracle_worst",
