@@ -23,6 +23,12 @@ class Goal:
         """Whether `figure` is on the right side of the bound."""
         return figure >= self.bound if self.kind == "at_least" else figure <= self.bound
 
+    def margin(self, figure: float | None) -> float | None:
+        """How much better `figure` is than the bound, as a ratio: 1 or more is reached. None where there is none."""
+        if not figure or not self.bound:
+            return None
+        return figure / self.bound if self.kind == "at_least" else self.bound / figure
+
     def __str__(self) -> str:
         return f"{'>=' if self.kind == 'at_least' else '<='} {self.bound:g}"
 

@@ -9,7 +9,7 @@ import pytest
 from fairlead_dev.bench.fairness.__main__ import BENCH as FAIRNESS
 from fairlead_dev.bench.mover.__main__ import BENCH as MOVER
 from fairlead_dev.bench.mover.plan import GOALS, PARTS
-from fairlead_dev.bench.rows import Row, RowStore, judged, line, not_available, write
+from fairlead_dev.bench.rows import Goal, Row, RowStore, judged, line, not_available, write
 from fairlead_dev.bench.runner import PartsBench, choose
 from fairlead_dev.errors import CommandUsageError
 
@@ -31,6 +31,20 @@ def test_a_row_is_held_against_its_goal(row: Row, ok: bool | None) -> None:
     (row,) = judged([row], GOALS)
     assert row.ok is ok
     assert {True: "yes", False: "NO", None: "-"}[ok] in line(row)
+
+
+@pytest.mark.parametrize(
+    ("goal", "figure", "margin"),
+    [
+        (Goal("at_least", 0.8), 0.4, 0.5),
+        (Goal("at_most", 5), 2.5, 2.0),
+        (Goal("at_most", 0), 3, None),
+        (Goal("at_most", 5), 0, None),
+        (Goal("at_least", 0.8), None, None),
+    ],
+)
+def test_a_margin_above_one_is_better_than_the_goal(goal: Goal, figure: float | None, margin: float | None) -> None:
+    assert goal.margin(figure) == margin
 
 
 def test_what_is_not_there_has_no_figure_but_a_reason(tmp_path: Path) -> None:

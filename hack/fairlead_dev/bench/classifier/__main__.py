@@ -11,20 +11,19 @@ from fairlead_advisor.models.location import newest_installed
 from fairlead_advisor.models.store import find_model
 from fairlead_advisor.train.data import ACTIVE, TEST_SPLITS, Dataset, DatasetRun, load_dataset
 from fairlead_dev.bench.classifier import baselines, paper, pictures, product
-from fairlead_dev.bench.rows import Row, write
+from fairlead_dev.bench.rows import Goal, Row, write
 from fairlead_dev.bench.runner import BenchCommand
 
 _GOALS = {
-    "macro_f1_seeds": 0.95,
-    "macro_f1_paths": 0.85,
-    "any_bbr_seeds": 0.97,
-    "any_bbr_paths": 0.93,
-    "ece_paths": 0.05,
-    "any_bbr_paths_80": 0.97,
-    "inference_ms": 5.0,
-    "model_bytes": 2_000_000,
+    "macro_f1_seeds": Goal("at_least", 0.95, "value"),
+    "macro_f1_paths": Goal("at_least", 0.85, "value"),
+    "any_bbr_seeds": Goal("at_least", 0.97, "value"),
+    "any_bbr_paths": Goal("at_least", 0.93, "value"),
+    "ece_paths": Goal("at_most", 0.05, "value"),
+    "any_bbr_paths_80": Goal("at_least", 0.97, "value"),
+    "inference_ms": Goal("at_most", 5.0, "value"),
+    "model_bytes": Goal("at_most", 2_000_000, "value"),
 }
-_LESS_IS_BETTER = {"ece_paths", "inference_ms", "model_bytes"}
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -102,16 +101,17 @@ def _has_folds(runs: list[DatasetRun]) -> bool:
 def row(name: str, value: float | None) -> Row:
     """A figure beside its goal."""
     goal = _GOALS.get(name)
-    ratio = None if goal is None or not value else (goal / value if name in _LESS_IS_BETTER else value / goal)
+    bound, ratio = (None, None) if goal is None else (goal.bound, goal.margin(value))
     unit = {"inference_ms": "ms", "features_ms": "ms", "model_bytes": "byte"}.get(name, "1")
-    return Row(name, value, unit, goal, ratio)
+    return Row(name, value, unit, bound, ratio)
 
 
 def show(values: dict[str, float | None], points: list[product.Point]) -> None:
     """Prints the product's part of the table."""
     print(f"{'figure':24} {'value':>12} {'goal':>12}")
     for name, value in values.items():
-        print(f"{name:24} {'-' if value is None else f'{value:.4g}':>12} {_GOALS.get(name, '-'):>12}")
+        goal = _GOALS[name].bound if name in _GOALS else "-"
+        print(f"{name:24} {'-' if value is None else f'{value:.4g}':>12} {goal:>12}")
     print(f"\n{'test set':12} {'window s':>8} {'rate Hz':>8} {'macro F1':>9} {'any BBR':>8} {'at 80 %':>8} {'ECE':>6}")
     for point in points:
         figures = point.figures

@@ -47,12 +47,10 @@ def rows(outcomes: Sequence[CellOutcome], further: Mapping[str, float | None], a
 
 def _row(name: str, value: float | None, paper: float | None, oracle: float | None) -> Row:
     goal = GOALS.get(name)
-    ratio = None
-    if goal is not None and value is not None and goal.bound and value:
-        ratio = goal.bound / value if goal.kind == "at_most" else value / goal.bound
+    bound, ratio = (None, None) if goal is None else (goal.bound, goal.margin(value))
     reached = None if goal is None or value is None else goal.reached(value)
     more = {"reached": reached, "paper_loop": _rounded(paper), "oracle": _rounded(oracle)}
-    return Row(name, _rounded(value), _UNITS.get(name, "1"), None if goal is None else goal.bound, _rounded(ratio), more=more)
+    return Row(name, _rounded(value), _UNITS.get(name, "1"), bound, _rounded(ratio), more=more)
 
 
 def _run(group: Group, policy: Policy) -> Row:
