@@ -7,10 +7,12 @@ from typing import Any
 import pytest
 
 from fairlead_dev.bench.fairness.__main__ import BENCH as FAIRNESS
+from fairlead_dev.bench.fairness.__main__ import PROPERTY_TESTS
 from fairlead_dev.bench.mover.__main__ import BENCH as MOVER
 from fairlead_dev.bench.mover.plan import GOALS, PARTS
 from fairlead_dev.bench.rows import Goal, Row, RowStore, judged, line, not_available, write
 from fairlead_dev.bench.runner import PartsBench, choose
+from fairlead_dev.checkout import CHECKOUT
 from fairlead_dev.errors import CommandUsageError
 
 
@@ -85,3 +87,7 @@ def test_parts_are_chosen_by_their_name_or_a_row() -> None:
     assert choose(PARTS, []) == list(PARTS)
     with pytest.raises(CommandUsageError, match="nonsense"):
         choose(PARTS, ["nonsense"])
+
+
+def test_the_property_tests_that_the_fairness_bench_runs_exist() -> None:
+    assert (CHECKOUT / PROPERTY_TESTS).is_file()

@@ -26,6 +26,7 @@ from fairlead_dev.errors import LabError
 
 UNMANAGED_S, UNMANAGED_QUICK_S = 45.0, 20.0
 CHANGES_S, CHANGES_QUICK_S = 50.0, 12.0
+PROPERTY_TESTS = "operator/tests/core/allocation/test_properties.py"
 PROPERTIES_LIMIT_S = 300
 NETWORKS, REPEATS = 7, 5
 GOALS = {
@@ -68,16 +69,17 @@ def allocation_rows(_bench: MoverLab) -> list[Row]:
 def property_rows(_bench: MoverLab) -> list[Row]:
     """How many property tests the allocation passes, with how many random networks. Raises LabError if one fails."""
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--hypothesis-show-statistics"]
-    tests = CHECKOUT / "operator" / "tests" / "allocation" / "test_properties.py"
     try:
-        done = subprocess.run([*command, str(tests)], capture_output=True, text=True, timeout=PROPERTIES_LIMIT_S, check=False, cwd=CHECKOUT)
+        done = subprocess.run(
+            [*command, PROPERTY_TESTS], capture_output=True, text=True, timeout=PROPERTIES_LIMIT_S, check=False, cwd=CHECKOUT
+        )
     except subprocess.TimeoutExpired as error:
         raise LabError(f"the property tests did not end within {PROPERTIES_LIMIT_S} s") from error
     passed = re.search(r"(\d+) passed", done.stdout)
     if done.returncode != 0 or passed is None:
         raise LabError(f"the property tests failed:\n{done.stdout[-2000:]}")
     examples = sum(int(found) for found in re.findall(r"(\d+) passing, 0 failing", done.stdout))
-    note = "against linear programs and by rule: operator/tests/core/allocation/test_properties.py"
+    note = f"against linear programs and by rule: {PROPERTY_TESTS}"
     return [Row("property_tests", int(passed.group(1)), "tests", note=note), Row("property_examples", examples, "networks", note=note)]
 
 
