@@ -1,19 +1,22 @@
 from __future__ import annotations
 
+import argparse
 import json
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from fairlead_advisor.errors import NoModelError
 from fairlead_dev.bench.fairness.__main__ import BENCH as FAIRNESS
 from fairlead_dev.bench.fairness.__main__ import PROPERTY_TESTS
 from fairlead_dev.bench.mover.__main__ import BENCH as MOVER
 from fairlead_dev.bench.mover.plan import GOALS, PARTS
 from fairlead_dev.bench.rows import Goal, Row, RowStore, judged, line, not_available, write
-from fairlead_dev.bench.runner import PartsBench, choose
-from fairlead_dev.checkout import CHECKOUT
-from fairlead_dev.errors import CommandUsageError
+from fairlead_dev.bench.runner import BenchCommand, PartsBench, choose
+from fairlead_dev.checkout import BENCH_RESULTS, CHECKOUT
+from fairlead_dev.errors import CommandUsageError, LabError
 
 
 @pytest.mark.parametrize(
@@ -87,6 +90,38 @@ def test_parts_are_chosen_by_their_name_or_a_row() -> None:
     assert choose(PARTS, []) == list(PARTS)
     with pytest.raises(CommandUsageError, match="nonsense"):
         choose(PARTS, ["nonsense"])
+
+
+def command(run: Callable[[argparse.Namespace], int]) -> BenchCommand:
+    def add_options(parser: argparse.ArgumentParser) -> None:
+        parser.add_argument("--quick", action="store_true")
+
+    return BenchCommand("one", "", add_options, run, is_partial=lambda options: bool(options.quick))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "output"),
+    [
+        ((), BENCH_RESULTS / "one.json"),
+        (("--quick",), BENCH_RESULTS / "one-partial.json"),
+        (("--quick", "--output", "/elsewhere.json"), Path("/elsewhere.json")),
+    ],
+)
+def test_a_partial_run_leaves_the_file_of_a_whole_one_alone(arguments: Sequence[str], output: Path) -> None:
+    written: list[Path] = []
+    assert command(lambda options: written.append(options.output) or 0).main(arguments) == 0
+    assert written == [output]
+
+
+@pytest.mark.parametrize("error", [CommandUsageError("no such part"), LabError("no room"), NoModelError("no model")])
+def test_an_error_ends_a_bench_with_its_code_after_a_line_with_the_benchs_name(
+    error: LabError | CommandUsageError | NoModelError, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail(_options: argparse.Namespace) -> int:
+        raise error
+
+    assert command(fail).main([]) == error.exit_code
+    assert capsys.readouterr().err == f"bench-one: {error}\n"
 
 
 def test_the_property_tests_that_the_fairness_bench_runs_exist() -> None:
