@@ -1,5 +1,6 @@
 """Writes the event log: wraps the sidecar's mover client and effects, and passes every call on unchanged."""
 
+import asyncio
 import gzip
 import json
 import logging
@@ -15,7 +16,7 @@ from typing import Self
 from fairlead_advisor.decide.background import Background
 from fairlead_advisor.decide.model import History, TransportLimits
 from fairlead_advisor.decide.transfer import MoverStats, TransportSettings
-from fairlead_advisor.errors import AdvisorError, OutputError
+from fairlead_advisor.errors import AdvisorError, ClassifierAnswerError, MoverUnavailableError, OutputError
 from fairlead_advisor.probe.socket import Enough, ProbeResult
 from fairlead_advisor.probe.trace import Trace
 from fairlead_advisor.replay import codec
@@ -27,6 +28,9 @@ from fairlead_advisor.steer.mover import Peer
 VERSION = 1
 LARGEST_BYTES = 64 * 1024 * 1024
 """Of uncompressed text; beyond it nothing more is logged."""
+
+GIVEN_UP = "given_up"
+"""Marks a call whose answer nobody waited for any longer: until then time passed."""
 
 _log = logging.getLogger(__name__)
 
@@ -61,7 +65,10 @@ class EventLog:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        self._file.close()
+        try:
+            self._file.close()
+        except OSError as closing:
+            _log.warning("the last events are not in the log: %s", closing.strerror)
 
     def at_s(self) -> float:
         """Now."""
@@ -109,7 +116,15 @@ class EventLog:
         except AdvisorError as error:
             self.write(kind, body | codec.error_json(error))
             raise
+        except asyncio.CancelledError:
+            self.write(kind, body | codec.error_json(_given_up(kind)) | {GIVEN_UP: True})
+            raise
         self.write(kind, body)
+
+
+def _given_up(kind: EventKind) -> AdvisorError:
+    message = "no answer in time"
+    return ClassifierAnswerError(message) if kind is EventKind.ANSWER else MoverUnavailableError(message)
 
 
 @dataclass(frozen=True, slots=True)

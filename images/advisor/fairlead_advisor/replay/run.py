@@ -5,13 +5,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from fairlead_advisor.errors import RecordError
 from fairlead_advisor.record.board import DecisionBoard
 from fairlead_advisor.record.journal import Entry, EntryKind, Journal, read_record
 from fairlead_advisor.record.metrics import AdvisorMetrics
 from fairlead_advisor.record.published import Published, as_json
 from fairlead_advisor.replay import codec
-from fairlead_advisor.replay.world import Event, EventsEndError, MoverRequest, World
+from fairlead_advisor.replay.world import REMEDY, Event, EventsEndError, MoverRequest, World
 from fairlead_advisor.steer.sidecar import Files, Sidecar
+
+_UNREADABLE = (KeyError, TypeError, ValueError, AttributeError, OverflowError)
+"""What reading an event raises that another program wrote, or nobody."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +55,28 @@ class _PublishingMetrics(AdvisorMetrics):
 
 
 async def replay(events: Sequence[Event]) -> Replayed:
-    """Replays the events until the log has no more statistics."""
+    """Replays the events until the log has no more statistics. Raises RecordError for events that lack what their kind needs."""
+    try:
+        return await _replay(events)
+    except _UNREADABLE as error:
+        raise _unreadable(error) from error
+    except ExceptionGroup as group:
+        unreadable, other = group.split(_UNREADABLE)
+        if unreadable is None or other is not None:
+            raise
+        raise _unreadable(_first(unreadable)) from group
+
+
+def _unreadable(error: Exception) -> RecordError:
+    return RecordError(f"the log has an event that cannot be read ({type(error).__name__}: {error}): {REMEDY}")
+
+
+def _first(group: ExceptionGroup[Exception]) -> Exception:
+    error = group.exceptions[0]
+    return _first(error) if isinstance(error, ExceptionGroup) else error
+
+
+async def _replay(events: Sequence[Event]) -> Replayed:
     world = World(events)
     effects = world.effects()
     metrics = _PublishingMetrics(world)

@@ -3,6 +3,7 @@
 import asyncio
 import gzip
 import json
+import zlib
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -18,7 +19,7 @@ from fairlead_advisor.probe.session import REPLY_TIMEOUT_NS, Counters
 from fairlead_advisor.probe.socket import Enough, ProbeResult
 from fairlead_advisor.probe.trace import Trace
 from fairlead_advisor.replay import codec
-from fairlead_advisor.replay.recorder import LARGEST_BYTES, VERSION, EventKind
+from fairlead_advisor.replay.recorder import GIVEN_UP, LARGEST_BYTES, VERSION, EventKind
 from fairlead_advisor.steer.effects import BackgroundClassifier, PathMonitor, SidecarEffects
 from fairlead_advisor.steer.mover import Peer
 
@@ -33,6 +34,9 @@ _SAME_MOMENT_S = 0.5
 _NO_SUCH_CALL = "the event log has no such call at this time"
 
 
+REMEDY = "an event log is what `fairlead-advisor run` writes with --event-log"
+
+
 class EventsEndError(Exception):
     """The log holds no more statistics."""
 
@@ -40,24 +44,23 @@ class EventsEndError(Exception):
 def read_events(path: Path) -> list[Event]:
     """The events in `path` in the order of their times. RecordError names the line of what is none."""
     events: list[Event] = []
-    remedy = "an event log is what `fairlead-advisor run` writes with --event-log"
     try:
         with gzip.open(path, "rt", encoding="utf-8") as file:
             text = file.read(LARGEST_BYTES)
     except EOFError:
         raise RecordError(f"{path}: ends early: its writer was killed") from None
-    except (OSError, ValueError) as error:
-        raise RecordError(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}: {remedy}") from None
+    except (OSError, ValueError, zlib.error) as error:
+        raise RecordError(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}: {REMEDY}") from None
     for number, line in enumerate(text.splitlines(), start=1):
         try:
             event = json.loads(line)
         except (ValueError, RecursionError):
-            raise RecordError(f"{path}: line {number}: not JSON: {remedy}") from None
+            raise RecordError(f"{path}: line {number}: not JSON: {REMEDY}") from None
         if not isinstance(event, dict) or not isinstance(event.get("at_s"), int | float):
-            raise RecordError(f"{path}: line {number}: no event: {remedy}")
+            raise RecordError(f"{path}: line {number}: no event: {REMEDY}")
         events.append(event)
     if not events or events[0].get("kind") != EventKind.START or events[0].get("version") != VERSION:
-        raise RecordError(f"{path}: does not begin with a start of version {VERSION}: {remedy}")
+        raise RecordError(f"{path}: does not begin with a start of version {VERSION}: {REMEDY}")
     return events
 
 
@@ -195,6 +198,8 @@ class World:
         if event is None:
             self._miss(f"answer from {window_s:g} s")
             raise ClassifierAnswerError(_NO_SUCH_CALL)
+        if event.get(GIVEN_UP):
+            self._pass_to(event["at_s"])
         _raise(event)
         return codec.read_background(event["background"])
 

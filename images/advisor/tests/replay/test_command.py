@@ -60,3 +60,42 @@ def test_a_missing_plain_or_cut_file_is_refused_with_exit_code_2(tmp_path: Path,
     for file, complaint in ((tmp_path / "none", "cannot be read"), (plain, "cannot be read"), (cut, "ends early")):
         assert main(["replay", str(file)]) == 2
         assert complaint in capsys.readouterr().err
+
+
+START = json.loads(gzip.decompress(RECORDING.read_bytes()).splitlines()[0])
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        [{"kind": "start", "version": 1, "at_s": 0}],
+        [START, {"at_s": 1}],
+        [START, {"kind": "samples", "at_s": 1, "sent_s": [1], "rtts_ms": []}],
+        [{**START, "limits": {"more": 1}}],
+        [{**START, "began_at": "yesterday"}],
+    ],
+    ids=["start without its fields", "no kind", "samples of two lengths", "unknown limit", "no time"],
+)
+def test_an_event_without_what_its_kind_needs_is_refused_with_exit_code_2(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], lines: list[dict[str, object]]
+) -> None:
+    file = write(tmp_path / "events.gz", "".join(json.dumps(line) + "\n" for line in lines))
+    assert main(["replay", str(file)]) == 2
+    assert "the log has an event that cannot be read" in capsys.readouterr().err
+
+
+def test_an_event_that_breaks_the_loop_in_mid_run_is_refused_with_exit_code_2(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    events = [json.loads(line) for line in gzip.decompress(RECORDING.read_bytes()).splitlines()]
+    broken = [{"kind": "stats", "at_s": event["at_s"], "asked_s": event["at_s"]} if event["kind"] == "stats" else event for event in events]
+    file = write(tmp_path / "events.gz", "".join(json.dumps(line) + "\n" for line in broken))
+    assert main(["replay", str(file)]) == 2
+    assert "the log has an event that cannot be read (KeyError: 'stats')" in capsys.readouterr().err
+
+
+def test_a_file_that_is_damaged_in_the_middle_is_refused_with_exit_code_2(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    content = bytearray(RECORDING.read_bytes())
+    content[len(content) // 2 : len(content) // 2 + 8] = b"\xff" * 8
+    file = tmp_path / "events.gz"
+    file.write_bytes(content)
+    assert main(["replay", str(file)]) == 2
+    assert str(file) in capsys.readouterr().err

@@ -1,4 +1,4 @@
-//! PartialDirectory files: `.fairlead-<job>/` beneath the destination, where blocks land until everything is verified.
+//! Partial files: `.fairlead-<job>/` beneath the destination, where blocks land until everything is verified.
 
 mod large;
 pub(crate) mod ledger_file;

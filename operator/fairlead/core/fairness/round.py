@@ -154,7 +154,8 @@ def _demand(facts: RoundInput, memory: RoundMemory, job: Participant, floor_bps:
     # A paused probe of the path lasts as long as a job must leave something until others get it: it says nothing of what the job can use.
     recent, steady = meter.unhindered_bps(now, _RECENT_SECONDS), meter.unhindered_bps(now, 2 * ROUND_SECONDS)
     if recent is None or steady is None:
-        return before
+        # Readings without a judgement are of a pause, in which nobody's patience runs on.
+        return before if meter.rate_bps(now, _RECENT_SECONDS) is None else replace(before, since=None, wants_since=None)
     return before.after(JobUsage(recent, steady), cap.bps, now, floor_bps)
 
 

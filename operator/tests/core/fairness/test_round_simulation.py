@@ -120,6 +120,20 @@ def test_a_paused_probe_takes_nothing_of_a_jobs_share(quiet_seconds: int, begins
     assert (network.caps, network.writes) == (shares, writes)
 
 
+@pytest.mark.parametrize("begins_after", range(8))
+def test_a_job_that_a_newcomer_pushed_aside_before_its_paused_probe_keeps_its_share(begins_after: int) -> None:
+    network = Network(make_rules(make_link(capacity="40M"), tenants={"a": {"weight": 1}, "b": {"weight": 1}}))
+    network.add(*(make_job(name, namespace=name) for name in "ab"))
+    network.run(40 + begins_after)
+    network.pipes["a"].able_bps = 12 * M
+    network.run(5)
+    network.pipes["a"].quiet_until = network.now + 10
+    network.run(12)
+    network.pipes["a"].able_bps = 2 * G
+    network.run(4)
+    assert network.caps == {"a": 20 * M, "b": 20 * M}
+
+
 def test_a_slow_starter_is_not_taken_for_a_limited_job_for_good() -> None:
     network = Network(make_rules())
     network.add(make_job("slow"), rise_seconds=15.0)

@@ -100,7 +100,7 @@ def _recapped(state: LoopState, tick: Tick) -> LoopState:
 
 
 def _weigh(state: LoopState, tick: Tick, contradicted: str) -> Turn:
-    """Whether to end a switch's trial, or to probe; `heard` is what loaded classification contradicts."""
+    """Whether to end a switch's trial, or to probe; `contradicted` says what loaded classification contradicts."""
     if state.monitor.on_trial:
         return _prove(state, tick)
     able, actions = _can_probe(state, tick)

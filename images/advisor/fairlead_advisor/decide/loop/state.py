@@ -95,7 +95,7 @@ class AwaitsLoaded:
 
 @dataclass(frozen=True, slots=True)
 class AwaitsDenial:
-    """Loaded classification of a window that may contradict the `change`; `heard` is what the periodic one contradicts."""
+    """Loaded classification of a window that may contradict the `change`; `contradicted` says what the periodic one contradicts."""
 
     tick: Tick
     contradicted: str

@@ -11,7 +11,7 @@ const WINDOW: Duration = Duration::from_secs(1);
 const TCP_HEADER_BYTES: u32 = 20;
 const TIMESTAMPS_BYTES: u32 = 12;
 
-/// Headers of every packet of a connection: IP, TCP, and timestamps where they are in use. ControlConnection headers are not counted.
+/// Headers of every packet of a connection: IP, TCP, and timestamps where they are in use. Headers of the link layer are not counted.
 pub(crate) fn header_bytes(peer: IpAddr, info: &TcpInfo) -> u64 {
     let ip = if peer.is_ipv4() { 20 } else { 40 };
     u64::from(ip + TCP_HEADER_BYTES + if info.timestamps { TIMESTAMPS_BYTES } else { 0 })
