@@ -66,9 +66,18 @@ request.userInfo.username == 'system:serviceaccount:{{ .Release.Namespace }}:{{ 
 request.userInfo.username in {{ .Values.admissionPolicy.trustedUsers | toJson }} || request.userInfo.groups.exists(g, g in {{ .Values.admissionPolicy.trustedGroups | toJson }})
 {{- end }}
 
-{{- /* CEL: whether the pod named by the argument is marked as a mover, by label or by owner. */ -}}
+{{- /* CEL: whether the pod named by the argument is marked as a mover, by label, by owner or by name. */ -}}
 {{- define "fairlead.cel.isMover" -}}
-({{ . }}.metadata.?labels['app.kubernetes.io/managed-by'].orValue('') == 'fairlead-operator' || {{ . }}.metadata.?labels['fairlead.io/transferjob-uid'].hasValue() || {{ . }}.metadata.?ownerReferences.orValue([]).exists(o, o.kind == 'TransferJob' && o.apiVersion.startsWith('fairlead.io/')))
+({{ . }}.metadata.?labels['app.kubernetes.io/managed-by'].orValue('') == 'fairlead-operator' || {{ . }}.metadata.?labels['fairlead.io/transferjob-uid'].hasValue() || {{ . }}.metadata.?ownerReferences.orValue([]).exists(o, o.kind == 'TransferJob' && o.apiVersion.startsWith('fairlead.io/')) || {{ . }}.metadata.?name.orValue('').matches('{{ include "fairlead.moverName" "" }}'))
+{{- end }}
+
+{{- /* The names of mover pods and of their credentials, as regular expressions. */ -}}
+{{- define "fairlead.moverName" -}}
+-[0-9a-f]{8}-(sender|receiver|cleaner)-[0-9]+$
+{{- end }}
+
+{{- define "fairlead.credentialsName" -}}
+-[0-9a-f]{8}-credentials-[0-9]+$
 {{- end }}
 
 {{- /* A binding that denies: (dict "root" $ "name" NAME). */ -}}
@@ -81,4 +90,9 @@ metadata:
 spec:
   policyName: {{ .name }}
   validationActions: [Deny]
+{{- end }}
+
+{{- /* CEL: whether the SELinux options of what the argument names are those of the Pod Security level baseline. */ -}}
+{{- define "fairlead.cel.seLinux" -}}
+{{ . }}.?securityContext.?seLinuxOptions.?type.orValue('') in ['', 'container_t', 'container_init_t', 'container_kvm_t', 'container_engine_t'] && {{ . }}.?securityContext.?seLinuxOptions.?user.orValue('') == '' && {{ . }}.?securityContext.?seLinuxOptions.?role.orValue('') == ''
 {{- end }}

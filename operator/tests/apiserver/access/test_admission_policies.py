@@ -68,7 +68,7 @@ def _mover() -> KubeObject:
         "spec": {
             "hostNetwork": True,
             "automountServiceAccountToken": False,
-            "securityContext": {"runAsNonRoot": True, "runAsUser": 65532},
+            "securityContext": {"runAsNonRoot": True, "runAsUser": 65532, "seccompProfile": {"type": "RuntimeDefault"}},
             "containers": [{"name": "mover", "image": "fairlead-mover:test", "securityContext": context, "ports": [port]}],
             "volumes": volumes,
         },
@@ -134,8 +134,9 @@ def _changed(manifest: KubeObject, change: Change) -> KubeObject:
         _set("metadata.labels", {names.LABEL_MANAGED_BY: names.MANAGER}),
         _set("metadata.labels", {names.LABEL_JOB_UID: UID}),
         _set("metadata.ownerReferences", [_owner()]),
+        _set("metadata.name", MOVER),
     ],
-    ids=["manager's label", "job's label", "owner"],
+    ids=["manager's label", "job's label", "owner", "name"],
 )
 async def test_nobody_but_the_operator_makes_a_pod_that_looks_like_a_mover(lab: Lab, user: str, forged: Change) -> None:
     _refused(_create(lab, user, _changed(_plain_pod(), forged)), "by the Fairlead operator alone")
@@ -164,12 +165,42 @@ async def test_a_tenant_may_delete_a_mover_and_not_change_it(lab: Lab) -> None:
         _accepted(_as(lab, TENANT, "delete", "pod", name, "--dry-run=server"))
 
 
-async def test_the_clusters_own_controllers_keep_movers(lab: Lab) -> None:
+async def test_the_clusters_own_parts_keep_movers(lab: Lab) -> None:
     async with lab.operator():
         await lab.create_job()
         name = (await lab.appears("receiver"))["metadata"]["name"]
-        orphan = json.dumps({"metadata": {"annotations": {"seen": "yes"}}})
-        _accepted(_as(lab, "system:serviceaccount:kube-system:generic-garbage-collector", "patch", "pod", name, "-p", orphan))
+    seen = json.dumps({"metadata": {"annotations": {"seen": "yes"}}})
+    _accepted(_as(lab, "system:serviceaccount:kube-system:generic-garbage-collector", "patch", "pod", name, "-p", seen))
+    started = json.dumps({"status": {"phase": "Running", "podIP": "127.0.0.9", "podIPs": [{"ip": "127.0.0.9"}]}})
+    scheduled = json.dumps({"status": {"conditions": [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}]}})
+    for user, group, status in (("system:node:dtn-b", "system:nodes", started), ("system:kube-scheduler", "anybody", scheduled)):
+        _accepted(
+            _as(lab, user, f"--as-group={group}", f"--as-group={CONTROLLERS}", "patch", "pod", name, "--subresource=status", "-p", status)
+        )
+    # A network plugin outside kube-system notes what it did in an annotation of its own, and can change nothing that matters.
+    note = json.dumps({"metadata": {"annotations": {"cni.example.org/podIP": "10.0.0.1"}}})
+    _accepted(_as(lab, TENANT, "patch", "pod", name, "--subresource=status", "-p", note))
+    for annotation in (names.ANNOTATION_EGRESS_BANDWIDTH, names.ANNOTATION_PACING, names.ANNOTATION_NETWORKS):
+        patch = json.dumps({"metadata": {"annotations": {annotation: "10T"}}})
+        _refused(_as(lab, TENANT, "patch", "pod", name, "--subresource=status", "-p", patch), "by the Fairlead operator alone")
+
+
+async def test_nobody_but_the_scheduler_places_a_mover(lab: Lab) -> None:
+    async with lab.operator():
+        await lab.create_job()
+        name = (await lab.appears("receiver"))["metadata"]["name"]
+    binding = {
+        "apiVersion": "v1",
+        "kind": "Binding",
+        "metadata": {"name": name, "annotations": {names.ANNOTATION_EGRESS_BANDWIDTH: "10T"}},
+        "target": {"apiVersion": "v1", "kind": "Node", "name": "dtn-b"},
+    }
+    for path in (f"/api/v1/namespaces/{lab.namespace}/pods/{name}/binding", f"/api/v1/namespaces/{lab.namespace}/bindings"):
+        _refused(_as(lab, TENANT, "create", "--raw", path, "-f", "-", stdin=binding), "by the cluster's scheduler alone")
+
+
+async def test_nobody_takes_the_name_of_a_movers_credentials(lab: Lab) -> None:
+    _refused(_create(lab, TENANT, _secret()), "by the Fairlead operator alone")
 
 
 @pytest.mark.parametrize("arguments", [("exec", "--", "sh"), ("attach",), ("port-forward", "24005")], ids=lambda arguments: arguments[0])
@@ -204,6 +235,9 @@ async def test_a_tenant_does_not_reach_a_movers_ports_through_the_api_server(lab
         (_set("spec.initContainers", [{"name": "i", "image": "i", "securityContext": {"privileged": True}}]), "spec.initContainers"),
         (_set("spec.securityContext", {"seccompProfile": {"type": "Unconfined"}}), "Unconfined"),
         (_set("spec.securityContext", {"sysctls": [{"name": "net.ipv4.ip_forward", "value": "1"}]}), "sysctls"),
+        (_set("spec.securityContext", {"seLinuxOptions": {"type": "spc_t"}}), "SELinux"),
+        (_set("spec.containers.0.securityContext", {"seLinuxOptions": {"type": "spc_t"}}), "SELinux"),
+        (_set("spec.containers.0.livenessProbe", {"httpGet": {"host": "127.0.0.1", "port": 10250}}), "probes of other hosts"),
     ],
 )
 async def test_a_tenants_pod_gets_no_access_to_the_node_where_movers_may(lab: Lab, access: Change, words: str) -> None:
@@ -214,8 +248,12 @@ async def test_a_tenants_pod_gets_no_access_to_the_node_where_movers_may(lab: La
 
 async def test_plain_pods_run_where_movers_may(lab: Lab) -> None:
     _accepted(_create(lab, TENANT, _plain_pod()))
-    harmless = _set("spec.containers.0.securityContext", {"capabilities": {"add": ["NET_BIND_SERVICE"]}})
-    _accepted(_create(lab, TENANT, _changed(_plain_pod(), harmless)))
+    for harmless in (
+        _set("spec.containers.0.securityContext", {"capabilities": {"add": ["NET_BIND_SERVICE"]}}),
+        _set("spec.containers.0.livenessProbe", {"httpGet": {"port": 8080}}),
+        _set("spec.securityContext", {"sysctls": [{"name": "net.ipv4.ip_unprivileged_port_start", "value": "0"}]}),
+    ):
+        _accepted(_create(lab, TENANT, _changed(_plain_pod(), harmless)))
 
 
 async def test_a_debug_container_gets_no_privilege_where_movers_may_run(lab: Lab) -> None:
@@ -254,9 +292,14 @@ async def test_the_operators_account_may_make_a_mover(lab: Lab) -> None:
         (_set("spec.containers.0.ports", [{"containerPort": 6443, "hostPort": 6443}]), "24000-25999"),
         (
             _set("spec.containers.0.env", [{"name": "K", "valueFrom": {"secretKeyRef": {"name": "admin", "key": "token"}}}]),
-            "nothing from Secrets",
+            "in their environment",
         ),
-        (_set("spec.containers.0.envFrom", [{"secretRef": {"name": "admin"}}]), "own entry points"),
+        (_set("spec.containers.0.env", [{"name": "LD_PRELOAD", "value": "/data/x.so"}]), "in their environment"),
+        (_set("spec.containers.0.envFrom", [{"secretRef": {"name": "admin"}}]), "in their environment"),
+        (_set("spec.containers.0.lifecycle", {"postStart": {"exec": {"command": ["sh"]}}}), "own entry points"),
+        (_set("spec.containers.0.livenessProbe", {"exec": {"command": ["sh"]}}), "own entry points"),
+        (_set("spec.securityContext.seccompProfile", {"type": "Unconfined"}), "without root, privilege"),
+        (_set("spec.securityContext.seLinuxOptions", {"type": "spc_t"}), "without root, privilege"),
     ],
 )
 async def test_the_operators_account_makes_nothing_but_movers(lab: Lab, change: Change, words: str) -> None:

@@ -106,11 +106,20 @@ def test_no_namespace_may_use_the_host_network_by_default() -> None:
     assert "fairlead-host-access" not in policies
 
 
+EVERYWHERE = {"hostNetwork": {"namespaces": ["*"]}, "admissionPolicy": {"exemptNamespaces": ["kube-system"]}}
+
+
 def test_a_star_lifts_the_rule_about_namespaces_and_keeps_every_other() -> None:
-    listed, everywhere = _policies({"hostNetwork": {"namespaces": ["demo"]}}), _policies({"hostNetwork": {"namespaces": ["*"]}})
+    listed, everywhere = _policies({"hostNetwork": {"namespaces": ["demo"]}}), _policies(EVERYWHERE)
     assert set(listed) - set(everywhere) == {"fairlead-host-network"}
     conditions = {condition["name"]: condition["expression"] for condition in everywhere["fairlead-host-access"]["matchConditions"]}
     assert conditions["in-a-namespace-with-movers"] == '!(request.namespace in ["kube-system","fairlead-system"])'
+
+
+def test_the_releases_own_pods_keep_their_access_to_the_nodes() -> None:
+    # The node guard is one of them.
+    conditions = _policies({"hostNetwork": {"namespaces": ["demo", "fairlead-system"]}})["fairlead-host-access"]["matchConditions"]
+    assert conditions[0]["expression"] == 'request.namespace in ["demo"]'
 
 
 def test_policies_can_be_left_to_other_means() -> None:
@@ -181,6 +190,7 @@ def test_the_guard_may_change_the_nodes_packet_filter_and_read_pods_and_nothing_
         ({"advisor": {"probeSeconds": 0}}, "/advisor/probeSeconds"),
         ({"movers": {"resources": {"request": {}}}}, "request"),
         ({"log": {"level": "loud"}}, "/log/level"),
+        ({"hostNetwork": {"namespaces": ["*"]}}, "admissionPolicy.exemptNamespaces"),
     ],
 )
 def test_a_value_that_cannot_work_is_refused_by_name(values: dict[str, Any], named: str) -> None:
