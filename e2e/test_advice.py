@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -19,6 +20,7 @@ from e2e.lib.wan.connections import Connection, busiest
 from e2e.lib.wan.link import Link, LinkShape, own_link
 from fairlead_dev.clients.kubectl import Kubectl, Object
 from fairlead_dev.clients.nodes import LocalCluster
+from fairlead_dev.testbed.runs.quality import QualityLimits
 
 # Within what the classifier was trained on, and where it tells an idle path from one with BBR surest. The buffer is one that BBR
 # leaves little of to CUBIC.
@@ -28,6 +30,8 @@ USUAL_BYTES = 200_000_000
 """Forty seconds of the link: a change is one from what has been usual for a while."""
 JOB_BYTES = 700_000_000
 ANSWER_TIMEOUT_S = 5.0
+TRACE_FILE = "/run/fairlead/control/trace.csv"
+STARTS = 4
 
 
 @contextmanager
@@ -40,10 +44,47 @@ def nothing_known_afterwards(kubectl: Kubectl, interface: str) -> Iterator[None]
         kubectl.delete("networkpath", [path["metadata"]["name"] for path in paths])
 
 
+def probes_spread_ms(kubectl: Kubectl, sender: Object) -> float:
+    """The 95th percentile of the round-trip times that the job's advisor sampled before the data, above the least one."""
+    metadata = sender["metadata"]
+    text = kubectl.run("exec", metadata["name"], "-c", "advisor", "--", "cat", TRACE_FILE, namespace=metadata["namespace"])
+    answered = sorted(float(rtt_ms) for row in text.splitlines()[1:] if (rtt_ms := row.partition(",")[2]))
+    return answered[math.ceil(0.95 * len(answered)) - 1] - answered[0]
+
+
+@contextmanager
+def job_on_an_idle_link(lab: Lab, cluster: LocalCluster, kubectl: Kubectl, folder: Path) -> Iterator[tuple[Link, Job]]:
+    """A job of one stream over a link of its own, from its first decision on.
+
+    Nothing else is on the link, so what the probe met there is the machine's doing. Where that is more than the test bed lets pass in
+    a recording, the job is deleted and another one starts over a new link.
+    """
+    emulator = cluster.checkout / "build" / "bin" / "fairlead-wan"
+    source, destination = (cluster.network_namespace(node) for node in (SOURCE_NODE, DESTINATION_NODE))
+    for number in range(STARTS):
+        with own_link(emulator, source, destination, SHAPE, folder, number) as link, nothing_known_afterwards(kubectl, link.device):
+            side = {"interface": link.device}
+            # Four flows of one transfer beside a single other one would have their share whatever their congestion control.
+            job = lab.submit(source=side, destination=side, transport={"streams": {"min": 1, "max": 1}})
+            job.wait_before_end(decision, "a decision")
+            sender = job.pod("sender")
+            assert sender is not None
+            if number == STARTS - 1 or probes_spread_ms(kubectl, sender) <= QualityLimits().idle_spread_ms:
+                yield link, job
+                return
+            job.delete()
+            lab.wait_no_mover_pods()
+
+
 def decision(job: Object) -> Object:
     """The decision in a job's status, empty before the first."""
     found: Object = job.get("status", {}).get("decision", {})
     return found
+
+
+def owner(pod: Object) -> str:
+    """The UID of the pod's job."""
+    return str(pod["metadata"]["labels"]["fairlead.io/transferjob-uid"])
 
 
 def looks_taken(sender: Object) -> int | None:
@@ -73,16 +114,10 @@ def wait_for_data(link: Link, job: Job, port: int, check: Callable[[Connection],
 def test_a_running_transfer_is_switched_when_bbr_comes_to_its_path(
     lab: Lab, cluster: LocalCluster, kubectl: Kubectl, tmp_path: Path
 ) -> None:
-    emulator = cluster.checkout / "build" / "bin" / "fairlead-wan"
-    source, destination = (cluster.network_namespace(node) for node in (SOURCE_NODE, DESTINATION_NODE))
     lab.write(lab.source, "plain", bytes_total=JOB_BYTES, files=4)
-    with own_link(emulator, source, destination, SHAPE, tmp_path) as link, nothing_known_afterwards(kubectl, link.device):
-        side = {"interface": link.device}
-        # Four flows of one transfer beside a single other one would have their share whatever their congestion control.
-        job = lab.submit(source=side, destination=side, transport={"streams": {"min": 1, "max": 1}})
-
+    with job_on_an_idle_link(lab, cluster, kubectl, tmp_path) as (link, job):
         first = decision(job.wait_before_end(decision, "a decision"))
-        assert (first["protocol"], first["congestionControl"], first["streams"]) == ("TCP", "cubic", 1)
+        assert (first["protocol"], first["congestionControl"], first["streams"]) == ("TCP", "cubic", 1), first["message"]
         assert 0 < float(first["background"]["probability"]) <= 1
         # An idle path of a busy machine may be unlike those that were recorded; then the safe default stands, which is the same.
         assert first["reason"] in ("Classified", "Unsure")
@@ -130,6 +165,7 @@ def test_a_running_transfer_is_switched_when_bbr_comes_to_its_path(
         done = job.wait_succeeded()
         assert done["status"]["attempts"] == 1
         assert done["status"].get("failures", 0) == 0
-        assert {change.object["metadata"]["uid"] for change in lab.pod_versions()} == movers, "a mover was replaced"
+        seen_later = {pod["metadata"]["uid"] for change in lab.pod_versions() if owner(pod := change.object) == job.uid}
+        assert seen_later == movers, "a mover was replaced"
         lab.assert_equal()
         assert lab.partial_files() == []

@@ -46,12 +46,13 @@ class Link:
 
 
 @contextmanager
-def own_link(program: Path, source: str, destination: str, shape: LinkShape, folder: Path) -> Iterator[Link]:
+def own_link(program: Path, source: str, destination: str, shape: LinkShape, folder: Path, number: int = 0) -> Iterator[Link]:
     """The link until the block is left, when its devices vanish with the emulator `program`. `folder` has log and control socket.
 
-    The device has this process's id in its name, so that nobody knows the path from an earlier run. Raises LabError or CommandError.
+    The device has this process's id and `number` in its name, so that nobody knows the path from an earlier run or link.
+    Raises LabError or CommandError.
     """
-    device, control, log = f"e2e{os.getpid()}", folder / "link.sock", folder / "link.log"
+    device, control, log = f"e2e{os.getpid()}n{number}", folder / "link.sock", folder / "link.log"
     one, other = addresses(os.getpid())
     shaped = ("--rate", shape.rate, "--delay", shape.delay, "--buffer", shape.buffer)
     command = run_command(program, (f"{source}:{device}", f"{destination}:{device}"), control, shaped, REAL_TIME_PRIORITY)
