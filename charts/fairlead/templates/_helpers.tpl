@@ -68,16 +68,16 @@ request.userInfo.username in {{ .Values.admissionPolicy.trustedUsers | toJson }}
 
 {{- /* CEL: whether the pod named by the argument is marked as a mover, by label, by owner or by name. */ -}}
 {{- define "fairlead.cel.isMover" -}}
-({{ . }}.metadata.?labels['app.kubernetes.io/managed-by'].orValue('') == 'fairlead-operator' || {{ . }}.metadata.?labels['fairlead.io/transferjob-uid'].hasValue() || {{ . }}.metadata.?ownerReferences.orValue([]).exists(o, o.kind == 'TransferJob' && o.apiVersion.startsWith('fairlead.io/')) || {{ . }}.metadata.?name.orValue('').matches('{{ include "fairlead.moverName" "" }}'))
+({{ . }}.metadata.?labels['app.kubernetes.io/managed-by'].orValue('') == 'fairlead-operator' || {{ . }}.metadata.?labels['fairlead.io/transferjob-uid'].hasValue() || {{ . }}.metadata.?ownerReferences.orValue([]).exists(o, o.kind == 'TransferJob' && o.apiVersion.startsWith('fairlead.io/')) || {{ . }}.metadata.?name.orValue('').matches('{{ include "fairlead.moverName" . }}$'))
 {{- end }}
 
-{{- /* The names of mover pods and of their credentials, as regular expressions. */ -}}
+{{- /* The ends of the names of mover pods and of their credentials, as regular expressions. */ -}}
 {{- define "fairlead.moverName" -}}
--[0-9a-f]{8}-(sender|receiver|cleaner)-[0-9]+$
+-[0-9a-f]{8}-(sender|receiver|cleaner)-[0-9]+
 {{- end }}
 
 {{- define "fairlead.credentialsName" -}}
--[0-9a-f]{8}-credentials-[0-9]+$
+-[0-9a-f]{8}-credentials-[0-9]+
 {{- end }}
 
 {{- /* A binding that denies: (dict "root" $ "name" NAME). */ -}}
