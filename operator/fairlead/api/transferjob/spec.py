@@ -170,7 +170,8 @@ class SecurityContext(ApiModel):
     """Further group IDs of the movers."""
 
     fs_group: GroupId | None = None
-    """Group that is made the owner of both volumes where their type supports it. Absent, owners are left as they are."""
+    """Group that is made the owner of the destination's volume where its type supports it; at the source, where nothing is changed, the
+    movers are in this group. Absent, owners are left as they are."""
 
 
 class TransferJobSpec(ApiModel):

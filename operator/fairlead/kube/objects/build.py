@@ -173,7 +173,7 @@ def _sender(job: TransferJob, action: CreatePod, template: MoverTemplate) -> Kub
     advisor["restartPolicy"] = "Always"
     advisor["volumeMounts"] = [dict(control_mount)]
     volumes = [
-        _claim_volume(side),
+        _claim_volume(side, read_only=True),
         _tls_volume(job, action),
         {"name": "control", "emptyDir": {"sizeLimit": _CONTROL_VOLUME_SIZE}},
         {
@@ -238,10 +238,14 @@ def _pod_spec(
         "runAsGroup": context.run_as_group,
         "seccompProfile": {"type": "RuntimeDefault"},
     }
-    if context.supplemental_groups:
-        pod_context["supplementalGroups"] = list(context.supplemental_groups)
-    if context.fs_group is not None:
+    groups = list(context.supplemental_groups)
+    if context.fs_group is not None and action.role is Role.SENDER:
+        # As the pod's fsGroup it would change the owner of the source's files; the sender only needs to be in the group.
+        groups += [context.fs_group] if context.fs_group not in groups else []
+    elif context.fs_group is not None:
         pod_context |= {"fsGroup": context.fs_group, "fsGroupChangePolicy": "OnRootMismatch"}
+    if groups:
+        pod_context["supplementalGroups"] = groups
     spec: KubeObject = {
         "restartPolicy": "Never",
         "hostNetwork": _on_host(job),
@@ -351,8 +355,12 @@ def _port(job: TransferJob, action: CreatePod, name: str, protocol: str = "TCP")
     return {"name": name, "containerPort": number, **on_host, "protocol": protocol}
 
 
-def _claim_volume(side: Side) -> KubeObject:
-    return {"name": "data", "persistentVolumeClaim": {"claimName": side.claim_name}}
+def _claim_volume(side: Side, *, read_only: bool = False) -> KubeObject:
+    """`read_only` mounts the claim itself read-only: no container of the pod can write, and the kubelet changes no owner."""
+    claim: KubeObject = {"claimName": side.claim_name}
+    if read_only:
+        claim["readOnly"] = True
+    return {"name": "data", "persistentVolumeClaim": claim}
 
 
 def _tls_mount() -> KubeObject:

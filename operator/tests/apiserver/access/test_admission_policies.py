@@ -49,7 +49,7 @@ def _mover() -> KubeObject:
     """A pod of the shape that the operator makes."""
     context = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}, "readOnlyRootFilesystem": True}
     volumes = [
-        {"name": "data", "persistentVolumeClaim": {"claimName": "raw"}},
+        {"name": "data", "persistentVolumeClaim": {"claimName": "raw", "readOnly": True}},
         {"name": "tls", "secret": {"secretName": names.credentials_name("run42", UID, 1)}},
     ]
     port = {"name": "http", "containerPort": 24005, "hostPort": 24005}
@@ -62,6 +62,7 @@ def _mover() -> KubeObject:
                 names.LABEL_COMPONENT: names.COMPONENT_MOVER,
                 names.LABEL_MANAGED_BY: names.MANAGER,
                 names.LABEL_JOB_UID: UID,
+                names.LABEL_ROLE: "sender",
             },
             "ownerReferences": [_owner()],
         },
@@ -109,11 +110,11 @@ def _accepted(answer: subprocess.CompletedProcess[str]) -> None:
 
 
 def _set(path: str, value: object) -> Change:
-    """Sets the field at a dotted path, where a number is an index into a list."""
+    """Sets the field at a dotted path, where a number is an index into a list and `~` is a dot within a name."""
 
     def change(manifest: KubeObject) -> None:
         target: Any = manifest
-        *parents, last = path.split(".")
+        *parents, last = (part.replace("~", ".") for part in path.split("."))
         for part in parents:
             target = target[int(part)] if part.isdigit() else target.setdefault(part, {})
         target[last] = value
@@ -300,6 +301,9 @@ async def test_the_operators_account_may_make_a_mover(lab: Lab) -> None:
         (_set("spec.containers.0.livenessProbe", {"exec": {"command": ["sh"]}}), "own entry points"),
         (_set("spec.securityContext.seccompProfile", {"type": "Unconfined"}), "without root, privilege"),
         (_set("spec.securityContext.seLinuxOptions", {"type": "spc_t"}), "without root, privilege"),
+        (_set(f"metadata.labels.{names.LABEL_ROLE.replace('.', '~')}", "receiver"), "by their label and by their name"),
+        (_set("spec.volumes.0.persistentVolumeClaim.readOnly", False), "mount their claim read-only"),
+        (_set("spec.securityContext.fsGroup", 100), "change no group of its files"),
     ],
 )
 async def test_the_operators_account_makes_nothing_but_movers(lab: Lab, change: Change, words: str) -> None:

@@ -99,6 +99,22 @@ def test_there_is_no_golden_file_without_a_case() -> None:
     assert {path.stem for path in GOLDEN.glob("*.yaml")} == set(CASES)
 
 
+def test_nothing_in_the_senders_pod_can_write_to_the_source() -> None:
+    for case in ("sender", "sender-with-wishes", "sender-on-pod-network", "sender-on-an-attachment"):
+        (claim,) = (volume["persistentVolumeClaim"] for volume in CASES[case]()["spec"]["volumes"] if "persistentVolumeClaim" in volume)
+        assert claim["readOnly"] is True
+    (claim,) = (volume["persistentVolumeClaim"] for volume in CASES["receiver"]()["spec"]["volumes"] if "persistentVolumeClaim" in volume)
+    assert "readOnly" not in claim
+
+
+def test_the_group_of_a_volume_is_changed_at_the_destination_alone() -> None:
+    wishes = job(securityContext={"fsGroup": 100, "supplementalGroups": [5]})
+    sender, receiver = (build_pod(wishes, action, TEMPLATE)["spec"]["securityContext"] for action in (SEND, RECEIVE))
+    assert "fsGroup" not in sender
+    assert sender["supplementalGroups"] == [5, 100]
+    assert (receiver["fsGroup"], receiver["supplementalGroups"]) == (100, [5])
+
+
 def test_reading_back_from_the_disk_is_passed_on() -> None:
     pod = build_pod(job(data={"verify": "ReadBack"}), RECEIVE, TEMPLATE)
     assert "--verify=ReadBack" in pod["spec"]["containers"][0]["args"]
