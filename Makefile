@@ -17,6 +17,7 @@ TYPED := operator/fairlead images/advisor/fairlead_advisor hack/fairlead_dev hac
 # One set of packages and features for every test: another one compiles all of it again.
 CARGO_TEST := cargo test --quiet --locked --workspace --features fairlead-mover/fault-injection
 VENV := .venv/bin
+ATTACK := $(VENV)/python -m e2e.attacks $(if $(SEED),--seed $(SEED))
 # Its cache is a database that two checkouts must not write at a time.
 MYPY := flock $(CACHE)/.mypy.lock $(VENV)/mypy
 
@@ -29,11 +30,12 @@ demo: $(if $(filter local,$(CLUSTER)),setup,python) ## Move a real directory bet
 	$(VENV)/python -m fairlead_dev.demo --cluster $(CLUSTER) $(DEMO_FLAGS)
 
 .PHONY: test
-test: setup ## Everything: lint, unit tests, whole programs, a real API server, end to end on the local cluster
+test: setup ## Everything: lint, unit tests, whole programs, a real API server, a quarter of the attacks, end to end on the local cluster
 	$(MAKE) lint
 	$(MAKE) test-unit
 	$(MAKE) test-programs
 	$(MAKE) test-apiserver
+	$(MAKE) test-attacks
 	$(MAKE) test-e2e
 
 .PHONY: setup
@@ -137,7 +139,16 @@ test-apiserver: python ## CRD, CEL and the reconcile loop against a real API ser
 test-e2e: python ## The end-to-end suite on the local cluster; KEEP=1 leaves the cluster up
 	trap '[ -n "$(KEEP)" ] || $(CLUSTER_CLI) down' EXIT; \
 	$(CLUSTER_CLI) up && $(CLUSTER_CLI) images && \
-	FAIRLEAD_E2E_KUBECTL=kubectl $(CLUSTER_CLI) enter -- $(CURDIR)/$(VENV)/pytest -q e2e
+	FAIRLEAD_E2E_KUBECTL=kubectl $(CLUSTER_CLI) enter -- $(CURDIR)/$(VENV)/pytest -q e2e && \
+	$(ATTACK) --quarter cluster
+
+.PHONY: attacks
+attacks: $(if $(AGAINST),python,setup) ## Attacks on whole programs: build/bench/attacks.json (ATTACKS='ID…', AGAINST=CHECKOUT, EVIDENCE=1; e2e/attacks/README.md)
+	$(ATTACK) $(if $(AGAINST),--against $(AGAINST)) $(if $(EVIDENCE),--evidence) $(ATTACKS)
+
+.PHONY: test-attacks
+test-attacks: python rust ## A quarter of the attacks that need no cluster, by SEED; test-e2e has a quarter of the others
+	$(ATTACK) --quarter processes apiserver
 
 .PHONY: repeat
 repeat: python ## Tests again and again, and which failed how often: SUITE=e2e/test_fairness.py COUNT=20 LOOPS=2 (endless loops beside)

@@ -25,6 +25,7 @@ BUILD = CHECKOUT / "build" / "e2e"
 DEMO_NAMESPACE = "demo"
 ADMISSION_NAMESPACE = "e2e-admission"
 FAILED = pytest.StashKey[bool]()
+collect_ignore = ["attacks"]
 
 
 def namespace_of(item: pytest.Item) -> str:
