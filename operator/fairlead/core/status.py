@@ -21,6 +21,7 @@ from fairlead.api.transferjob.status import (
     ProgressStatus,
     TransportSwitch,
 )
+from fairlead.core.fairness.model import Bound
 from fairlead.core.observed import MoverPod
 from fairlead.core.reports import DecisionReport, MoverEndpoint, PathReport, Reports, Verdict
 
@@ -154,12 +155,15 @@ def decision_of(report: DecisionReport, before: DecisionStatus | None) -> Decisi
     )
 
 
-def bandwidth_of(before: BandwidthStatus | None, cap_bps: int | None, reports: Reports) -> BandwidthStatus:
-    """The cap in force, and at what rate data last arrived; who enforces it is not decided here."""
+def bandwidth_of(before: BandwidthStatus | None, cap_bps: int | None, reports: Reports, bound: Bound | None = None) -> BandwidthStatus:
+    """The cap in force and what `bound`s it, and at what rate data last arrived; who enforces it is not decided here."""
     measured = before.measured if before else None
     if reports.receiver is not None and reports.receiver.flows:
         measured = format_rate_rounded(reports.receiver.rate_bytes_per_second * _BITS)
-    return BandwidthStatus(allocated=None if cap_bps is None else format_rate(cap_bps), measured=measured)
+    if cap_bps is None:
+        return BandwidthStatus(measured=measured)
+    bound = bound or Bound("JobLimit")
+    return BandwidthStatus(allocated=format_rate(cap_bps), measured=measured, bound_by=bound.by, bottleneck=bound.link, tenant=bound.tenant)
 
 
 def is_worth_writing(before: TransferJobStatus, after: TransferJobStatus, now: datetime, interval: timedelta) -> bool:
@@ -185,7 +189,8 @@ def _exceeds_cap(status: TransferJobStatus) -> bool:
 
 
 def _without_progress(status: TransferJobStatus) -> TransferJobStatus:
-    bandwidth = None if status.bandwidth is None else status.bandwidth.model_copy(update={"measured": None, "enforced_by": "None"})
+    figures = {"measured": None, "enforced_by": "None", "bound_by": None, "bottleneck": None}
+    bandwidth = None if status.bandwidth is None else status.bandwidth.model_copy(update=figures)
     conditions = tuple(condition for condition in status.conditions if condition.type != ConditionType.CAP_ENFORCED)
     return status.model_copy(update={"progress": None, "bandwidth": bandwidth, "conditions": conditions})
 

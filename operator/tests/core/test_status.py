@@ -10,7 +10,7 @@ from job_builders import NOW, make_progress, make_reports, seconds
 
 from fairlead.api.shared.fields import Condition, ConditionStatus
 from fairlead.api.transferjob import TransferJobStatus
-from fairlead.api.transferjob.status import MOST_ALTERNATIVES, MOST_SWITCHES, ProgressStatus
+from fairlead.api.transferjob.status import MOST_ALTERNATIVES, MOST_SWITCHES, BandwidthStatus, ProgressStatus
 from fairlead.core.reports import DecisionReport, Rejected, Reports, SwitchReport
 from fairlead.core.status import decision_of, is_worth_writing, progress_of
 
@@ -80,6 +80,16 @@ class TestWriting:
             return self.BEFORE.model_copy(update={"conditions": (condition,)})
 
         assert is_worth_writing(with_cap(before), with_cap(after), NOW + seconds(elapsed), seconds(10)) is worth
+
+    def test_what_bounds_the_cap_waits_for_progress_while_the_cap_itself_stays(self) -> None:
+        def bounded(bottleneck: str, percent: int, allocated: str = "100M") -> TransferJobStatus:
+            bandwidth = BandwidthStatus(allocated=allocated, bound_by="Link", bottleneck=bottleneck)
+            return self.with_percent(percent).model_copy(update={"bandwidth": bandwidth})
+
+        before = bounded("out", 10)
+        assert not is_worth_writing(before, bounded("in", 10), NOW + seconds(60), seconds(10))
+        assert is_worth_writing(before, bounded("in", 11), NOW + seconds(60), seconds(10))
+        assert is_worth_writing(before, bounded("in", 10, "50M"), NOW, seconds(10))
 
     def test_nothing_new_is_not_written(self) -> None:
         assert not is_worth_writing(self.BEFORE, self.BEFORE, NOW + seconds(3600), seconds(10))

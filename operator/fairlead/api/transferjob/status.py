@@ -14,6 +14,7 @@ from fairlead.api.shared.schema import marks
 
 Phase = Literal["Pending", "Probing", "Transferring", "Verifying", "Succeeded", "Failed", "Suspended"]
 Enforcement = Literal["Pacing", "Annotation", "TrafficControl", "VirtualFunction", "None"]
+CapBound = Literal["JobLimit", "TenantLimit", "Link"]
 
 MOST_ALTERNATIVES = 4
 MOST_SWITCHES = 5
@@ -189,6 +190,16 @@ class BandwidthStatus(ApiModel):
 
     enforced_by: Enforcement = "None"
     """What holds the job to its cap."""
+
+    bound_by: CapBound | None = None
+    """What keeps the cap from being higher: the job's own `bandwidth.limit`, its tenant's limit on a link, or a `Link` that is shared with
+    other jobs. Absent without a cap."""
+
+    bottleneck: str | None = None
+    """Name of the FairnessPolicy's link that keeps the cap from being higher. Absent where the job's own limit does."""
+
+    tenant: str | None = None
+    """The tenant of the FairnessPolicy that the job belongs to; absent if it crosses no link of a policy."""
 
     @property
     def allocated_bps(self) -> int | None:

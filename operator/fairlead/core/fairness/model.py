@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from enum import Enum, StrEnum
 
 from fairlead.api.reasons import Reason
+from fairlead.api.transferjob.status import CapBound
 from fairlead.core.cap_excess import Arrived
 from fairlead.core.fairness.meter import CounterReading
 from fairlead.core.paths.model import End
@@ -79,6 +80,17 @@ class Admissions:
     """Why jobs that have started do not get the higher guarantee which they want."""
 
 
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """What keeps a job's cap from being higher."""
+
+    by: CapBound
+    tenant: str | None = None
+    """The tenant of the policy that the job belongs to; None without a policy."""
+    link: str | None = None
+    """The link where it is; None for the job's own limit."""
+
+
 class Admission(StrEnum):
     """Whether a job may start as far as links are concerned."""
 
@@ -100,6 +112,8 @@ class JobShare:
     """One of the links is what the receiver gets: its pod has the share too."""
     ceiling_bps: int | None = None
     """More than its share can ever be, others' traffic and other jobs left out; None if it crosses no link of the policy."""
+    bound: Bound | None = None
+    """What keeps its share from being higher; None if it crosses no link of the policy."""
     reason: Reason = Reason.WAITING_FOR_LINK
     message: str = ""
     """Why it waits, or why its guarantee is less than it asks for."""

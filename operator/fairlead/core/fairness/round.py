@@ -11,6 +11,7 @@ from fairlead.api.reasons import Reason
 from fairlead.api.shared.quantity import format_rate_rounded
 from fairlead.core.allocation import Allocation
 from fairlead.core.fairness.admission import admit, least_bps
+from fairlead.core.fairness.bounds import bounds_of
 from fairlead.core.fairness.demand import Demand, JobUsage
 from fairlead.core.fairness.meter import KEPT_SECONDS, CounterReading, Foreign, Meter
 from fairlead.core.fairness.model import Admission, Admissions, JobShare, JobStage, Participant
@@ -113,8 +114,12 @@ def run_round(facts: RoundInput, memory: RoundMemory, now: float) -> RoundResult
     shares = fair_shares(rules, available, routes, {job: demands[job.uid].most_bps for job in sharing})
     known = {job.uid: memory.caps.get(job.uid) or _first_cap(job) for job in sharing}
     settled = settle(known, shares.caps_bps, Room(routes, available, floors), now)
+    bounds = bounds_of(rules, available, routes, {uid: cap.bps for uid, cap in settled.caps.items()}, sharing)
     return RoundResult(
-        job_shares=_job_shares(facts, routes, admissions, settled.caps, holding),
+        job_shares={
+            uid: replace(share, bound=bounds.get(uid))
+            for uid, share in _job_shares(facts, routes, admissions, settled.caps, holding).items()
+        },
         memory=RoundMemory(settled.caps, demands, foreign, admissions.admitted, _guarantees(facts, memory, sharing), flows),
         admissions=admissions,
         routes=routes,

@@ -13,6 +13,7 @@ from fairlead.api.shared.quantity import RateError, format_rate, parse_rate
 from fairlead.api.transferjob import TransferJobStatus
 from fairlead.api.transferjob.status import Enforcement
 from fairlead.core.cap_excess import BLOCK_BITS, RECEIVER_WINDOW_SECONDS, TOLERANCE, excess_after
+from fairlead.core.fairness.model import Bound
 from fairlead.core.lifecycle.outcome import Judgement, Judgements
 from fairlead.core.network import traits_of
 from fairlead.core.observed import MoverPod, Observed, Role
@@ -51,7 +52,7 @@ def findings_of(
         found["decision"] = decision_of(reports.decision, status.decision)
     cap_bps = cap_of(observed)
     cap_enforced = _cap_enforced(observed, status, receiver, cap_bps)
-    bandwidth = bandwidth_of(status.bandwidth, cap_bps, reports)
+    bandwidth = bandwidth_of(status.bandwidth, cap_bps, reports, _bound_of(observed, cap_bps))
     found["bandwidth"] = bandwidth.model_copy(update={"enforced_by": _enforced_by(observed, status, cap_bps, cap_enforced)})
     judgements = _scheduled(sender, receiver) | _path_probed(observed, status, found) | cap_enforced
     annotations = _cap_at_sender(observed, sender, bandwidth.allocated) + _cap_at_receiver(observed, receiver)
@@ -105,6 +106,18 @@ def cap_of(observed: Observed) -> int | None:
     if share is not None and share.hold:
         share_bps = _present_cap_bps(observed)
     return min((bps for bps in (limit_bps, share_bps) if bps is not None), default=None)
+
+
+def _bound_of(observed: Observed, cap_bps: int | None) -> Bound | None:
+    """What keeps the cap from being higher, as before while the share is left as it is; None without one."""
+    wanted, share, before = observed.job.spec.bandwidth, observed.fairness, observed.job.status.bandwidth
+    if share is None:
+        return None
+    if share.hold:
+        return Bound(before.bound_by, before.tenant, before.bottleneck) if before and before.bound_by else None
+    if share.bound is not None and wanted is not None and wanted.limit_bps == cap_bps:
+        return Bound("JobLimit", share.bound.tenant)
+    return share.bound
 
 
 def _present_cap_bps(observed: Observed) -> int | None:

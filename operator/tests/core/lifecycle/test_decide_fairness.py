@@ -26,7 +26,7 @@ from fairlead.api.names import ANNOTATION_EGRESS_BANDWIDTH, ANNOTATION_INGRESS_B
 from fairlead.api.reasons import Reason
 from fairlead.api.transferjob import TransferJob, TransferJobStatus
 from fairlead.api.transferjob.spec import Bandwidth
-from fairlead.core.fairness.model import Admission, JobShare
+from fairlead.core.fairness.model import Admission, Bound, JobShare
 from fairlead.core.lifecycle import decide
 from fairlead.core.observed import MoverPod, Observed, PodPhase, Role
 from fairlead.core.plan import AnnotatePod, Plan
@@ -102,6 +102,36 @@ def test_a_job_that_waits_for_something_else_does_not_ask_for_a_link() -> None:
     outside = replace(SETTINGS, host_network_namespaces=frozenset())
     assert not decide(observe(make_job(), settings=outside, fairness=UNDECIDED), NOW).asks_for_links
     assert not decide(observe(make_job(suspend=True), fairness=UNDECIDED), NOW).asks_for_links
+
+
+LINK = Bound("Link", "bio", "uplink")
+
+
+@pytest.mark.parametrize(
+    ("share", "spec", "expected"),
+    [
+        (None, {}, (None, None, None)),
+        (None, {"bandwidth": {"limit": "50M"}}, ("JobLimit", None, None)),
+        (shared(10**8, bound=LINK), {}, ("Link", "uplink", "bio")),
+        (shared(10**8, bound=LINK), {"bandwidth": {"limit": "200M"}}, ("Link", "uplink", "bio")),
+        (shared(10**8, bound=LINK), {"bandwidth": {"limit": "50M"}}, ("JobLimit", None, "bio")),
+        (shared(10**8, bound=Bound("TenantLimit", "bio", "uplink")), {}, ("TenantLimit", "uplink", "bio")),
+    ],
+    ids=["no cap", "limit without a policy", "link", "limit above the share", "limit below the share", "limit of the tenant"],
+)
+def test_the_status_names_what_keeps_the_cap_from_being_higher(
+    share: JobShare | None, spec: dict[str, Any], expected: tuple[str | None, str | None, str | None]
+) -> None:
+    bandwidth = running(share, **spec).status.bandwidth
+    assert bandwidth is not None
+    assert (bandwidth.bound_by, bandwidth.bottleneck, bandwidth.tenant) == expected
+
+
+def test_what_bounds_the_cap_stays_while_nothing_is_known_that_would_change_it() -> None:
+    job = running(shared(10**8, bound=LINK))
+    job = after(observe(job, receiver(), sender(), reports=make_reports(decided=True), fairness=shared(None, hold=True)))
+    assert job.status.bandwidth is not None
+    assert (job.status.bandwidth.allocated, job.status.bandwidth.bottleneck) == ("100M", "uplink")
 
 
 def test_a_suspended_job_has_no_share_no_cap_and_no_place_any_more() -> None:
