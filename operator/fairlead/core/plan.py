@@ -20,6 +20,13 @@ class CreateCredentials:
 
 
 @dataclass(frozen=True, slots=True)
+class DeleteCredentials:
+    """Remove the Secret of an attempt that has ended; pods that mounted it keep what they have."""
+
+    attempt: int
+
+
+@dataclass(frozen=True, slots=True)
 class CreatePod:
     """Make a mover pod, with its cap from the start, if it has one.
 
@@ -77,6 +84,7 @@ class Plan:
     finalizer: bool | None = None
     credentials: tuple[CreateCredentials, ...] = ()
     deletes: tuple[DeletePod, ...] = ()
+    ended_credentials: tuple[DeleteCredentials, ...] = ()
     creates: tuple[CreatePod, ...] = ()
     annotations: tuple[AnnotatePod, ...] = ()
     status: TransferJobStatus | None = None

@@ -9,11 +9,11 @@ from typing import Any
 
 from fairlead.api import names
 from fairlead.api.transferjob import TransferJob, TransferJobStatus
-from fairlead.core.plan import AnnotatePod, CreateCredentials, CreatePod, DeletePod, EmitEvent, Plan
+from fairlead.core.plan import AnnotatePod, CreateCredentials, CreatePod, DeleteCredentials, DeletePod, EmitEvent, Plan
 from fairlead.kube.client import EVENTS, JOBS, PODS, SECRETS, KubeClient, KubeObject
 from fairlead.kube.errors import AlreadyExistsError, ForbiddenError, InvalidError, KubeError, NotFoundError, RefusedError
 from fairlead.kube.objects.build import build_pod, build_secret
-from fairlead.kube.objects.credentials import issue
+from fairlead.kube.objects.credentials import CLOCK_SKEW, issue
 from fairlead.kube.objects.template import MoverTemplate
 
 LONGEST_EVENT_MESSAGE = 1024
@@ -51,8 +51,16 @@ class Applier:
             await self._create_credentials(job, credentials)
         for removal in plan.deletes:
             await self._delete_pod(job.metadata.namespace, removal)
-        for creation in plan.creates:
-            await self._create_pod(job, creation)
+        for ended in plan.ended_credentials:
+            await self._delete_credentials(job, ended.attempt)
+        try:
+            for creation in plan.creates:
+                await self._create_pod(job, creation)
+        except RefusedError:
+            # Nothing will use them soon, and the next pass makes fresh ones.
+            for credentials in plan.credentials:
+                await self._delete_credentials(job, credentials.attempt)
+            raise
         for change in plan.annotations:
             await self._annotate_pod(job.metadata.namespace, change)
         if plan.status is not None:
@@ -81,9 +89,8 @@ class Applier:
             return body
 
     async def _create_credentials(self, job: TransferJob, action: CreateCredentials) -> None:
-        deadline = job.spec.active_deadline_seconds
-        lifetime = timedelta(seconds=deadline) if deadline is not None else None
-        pair = issue(job.metadata.uid, action.attempt, self._now(), lifetime)
+        now = self._now()
+        pair = issue(job.metadata.uid, action.attempt, now, credentials_lifetime(job, now))
         try:
             await self._client.create(SECRETS, job.metadata.namespace, build_secret(job, action.attempt, pair))
         except (ForbiddenError, InvalidError) as error:
@@ -91,6 +98,13 @@ class Applier:
         except AlreadyExistsError:
             # Its name holds the job's UID and the attempt, and it is immutable: an earlier pass made it and lost the answer.
             logger.debug("credentials of attempt %d exist", action.attempt)
+
+    async def _delete_credentials(self, job: TransferJob, attempt: int) -> None:
+        name = names.credentials_name(job.metadata.name, job.metadata.uid, attempt)
+        try:
+            await self._client.delete(SECRETS, job.metadata.namespace, name)
+        except NotFoundError:
+            logger.debug("credentials %s/%s were gone already", job.metadata.namespace, name)
 
     async def _delete_pod(self, namespace: str, action: DeletePod) -> None:
         try:
@@ -181,6 +195,15 @@ class Applier:
     def _seen(self, body: KubeObject) -> KubeObject:
         self._on_job(body)
         return body
+
+
+def credentials_lifetime(job: TransferJob, now: datetime) -> timedelta | None:
+    """How long an attempt that begins at `now` may last, with a margin for clocks; None if the job has no deadline."""
+    deadline_seconds = job.spec.active_deadline_seconds
+    if deadline_seconds is None:
+        return None
+    ends = (job.status.start_time or now) + timedelta(seconds=deadline_seconds)
+    return max(ends - now, timedelta()) + CLOCK_SKEW
 
 
 def merge_difference(current: Mapping[str, Any], wanted: Mapping[str, Any]) -> dict[str, Any]:

@@ -143,12 +143,13 @@ class KubeClient:
         namespace: str | None,
         name: str,
         *,
-        uid: str,
+        uid: str | None = None,
         resource_version: str | None = None,
         grace_seconds: int | None = None,
     ) -> None:
-        """Deletes exactly this incarnation (ConflictError if it is another one)."""
-        preconditions = {"uid": uid} | ({"resourceVersion": resource_version} if resource_version is not None else {})
+        """Deletes exactly this incarnation (ConflictError if it is another one); without a UID whatever has the name."""
+        known = {"uid": uid, "resourceVersion": resource_version}
+        preconditions = {key: value for key, value in known.items() if value is not None}
         body: KubeObject = {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": preconditions, "propagationPolicy": "Background"}
         if grace_seconds is not None:
             body["gracePeriodSeconds"] = grace_seconds

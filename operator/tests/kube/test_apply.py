@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any, cast
 
 import pytest
@@ -9,9 +9,9 @@ from kube_objects import TEMPLATE, UID, job_body
 from fairlead.api import names
 from fairlead.api.transferjob import TransferJob, TransferJobStatus
 from fairlead.core.observed import Role
-from fairlead.core.plan import AnnotatePod, CreateCredentials, CreatePod, DeletePod, EmitEvent, Plan
+from fairlead.core.plan import AnnotatePod, CreateCredentials, CreatePod, DeleteCredentials, DeletePod, EmitEvent, Plan
 from fairlead.core.reports import MoverEndpoint
-from fairlead.kube.apply import Applier
+from fairlead.kube.apply import Applier, credentials_lifetime
 from fairlead.kube.client import KubeClient, KubeObject, ResourceKind
 from fairlead.kube.errors import (
     AlreadyExistsError,
@@ -98,6 +98,7 @@ async def test_steps_come_in_an_order_that_a_crash_cannot_spoil(bench: Bench) ->
         finalizer=True,
         credentials=(CreateCredentials(1),),
         deletes=(DeletePod("old", "u", "3"),),
+        ended_credentials=(DeleteCredentials(0),),
         creates=(RECEIVER, CreatePod(Role.SENDER, 1, "dtn-a", 24004, MoverEndpoint("data0", "198.19.0.2", 24000))),
         annotations=(AnnotatePod("p", "u", {"a": "b"}),),
         status=TransferJobStatus(phase="Pending"),
@@ -108,6 +109,7 @@ async def test_steps_come_in_an_order_that_a_crash_cannot_spoil(bench: Bench) ->
         "patch transferjobs",
         "create secrets",
         "delete pods",
+        "delete secrets",
         "create pods",
         "create pods",
         "patch pods",
@@ -182,12 +184,27 @@ class TestCreation:
             await bench.apply(Plan(credentials=(CreateCredentials(1),), creates=(RECEIVER,), status=TransferJobStatus(phase="Pending")))
         assert "patch transferjobs/status" not in bench.client.steps()
 
+    async def test_a_pod_that_is_refused_leaves_no_credentials_behind(self, bench: Bench) -> None:
+        bench.client.failures["create pods"] = ForbiddenError("exceeded quota")
+        with pytest.raises(RefusedError, match="exceeded quota"):
+            await bench.apply(Plan(credentials=(CreateCredentials(1),), creates=(RECEIVER,)))
+        assert bench.client.steps() == ["create secrets", "create pods", "delete secrets"]
+
     async def test_a_created_pod_is_known_at_once(self, bench: Bench) -> None:
         await bench.apply(Plan(creates=(RECEIVER,)))
         assert [pod["metadata"]["name"] for pod in bench.pods] == [names.child_name("run42", UID, "receiver", 1)]
 
 
 class TestDeletion:
+    async def test_of_credentials_goes_by_the_attempts_name(self, bench: Bench) -> None:
+        await bench.apply(Plan(ended_credentials=(DeleteCredentials(3),)))
+        assert bench.client.bodies("delete secrets") == [{"name": names.credentials_name("run42", UID, 3)}]
+
+    async def test_of_credentials_that_are_gone_is_done(self, bench: Bench) -> None:
+        bench.client.failures["delete secrets"] = NotFoundError("gone")
+        await bench.apply(Plan(ended_credentials=(DeleteCredentials(3), DeleteCredentials(4))))
+        assert bench.client.steps() == ["delete secrets", "delete secrets"]
+
     async def test_names_the_incarnation_and_the_version(self, bench: Bench) -> None:
         await bench.apply(Plan(deletes=(DeletePod("p", "u", "3"),)))
         assert bench.client.bodies("delete pods") == [{"name": "p", "uid": "u", "resource_version": "3"}]
@@ -242,3 +259,22 @@ async def test_annotations_are_set_on_this_incarnation_alone(bench: Bench) -> No
     assert bench.client.bodies("patch pods") == [
         {"metadata": {"uid": "u", "annotations": {names.ANNOTATION_EGRESS_BANDWIDTH: "1G", "gone": None}}}
     ]
+
+
+@pytest.mark.parametrize(
+    ("deadline_seconds", "started", "lifetime"),
+    [
+        (None, None, None),
+        (7200, None, timedelta(hours=3)),
+        (7200, NOW - timedelta(minutes=90), timedelta(minutes=90)),
+        (7200, NOW - timedelta(hours=5), timedelta(hours=1)),
+    ],
+    ids=["no deadline", "first attempt", "later attempt", "deadline over"],
+)
+async def test_credentials_live_for_what_is_left_of_the_deadline_and_an_hour(
+    deadline_seconds: int | None, started: datetime | None, lifetime: timedelta | None
+) -> None:
+    body = job_body()
+    body["spec"] |= {} if deadline_seconds is None else {"activeDeadlineSeconds": deadline_seconds}
+    body["status"] = TransferJobStatus(start_time=started).to_object()
+    assert credentials_lifetime(TransferJob.from_object(body), NOW) == lifetime

@@ -10,8 +10,8 @@ from fairlead.api.transferjob import TransferJobStatus
 from fairlead.core.conditions import Conditions
 from fairlead.core.lifecycle.events import events_between
 from fairlead.core.lifecycle.outcome import JobOutcome, JobState, Judgement, Judgements
-from fairlead.core.observed import Observed
-from fairlead.core.plan import Plan
+from fairlead.core.observed import Observed, Role
+from fairlead.core.plan import DeleteCredentials, DeletePod, Plan
 from fairlead.core.status import is_worth_writing, phase_of
 
 _SOON = timedelta(milliseconds=100)
@@ -48,6 +48,7 @@ def plan_of(observed: Observed, outcome: JobOutcome, now: datetime) -> Plan:
         finalizer=effects.finalizer,
         credentials=effects.credentials,
         deletes=effects.deletes,
+        ended_credentials=_ended_credentials(observed, after, effects.deletes),
         creates=effects.creates,
         annotations=effects.annotations,
         status=after if news else None,
@@ -57,6 +58,15 @@ def plan_of(observed: Observed, outcome: JobOutcome, now: datetime) -> Plan:
         asks_for_links=outcome.asks_for_links,
         requeue_after=None if outcome.wake_after is None else max(outcome.wake_after, _SOON),
     )
+
+
+def _ended_credentials(observed: Observed, after: TransferJobStatus, removed: tuple[DeletePod, ...]) -> tuple[DeleteCredentials, ...]:
+    """The credentials of attempts that end with this pass. Without its receiver an attempt cannot go on."""
+    uids = {pod.uid for pod in removed}
+    attempts = {pod.attempt for pod in observed.pods_of(Role.RECEIVER) if pod.uid in uids}
+    if observed.attempt_under_way and after.attempt_start_time is None:
+        attempts.add(observed.latest_attempt)
+    return tuple(DeleteCredentials(attempt) for attempt in sorted(attempts))
 
 
 def judgements_of(outcome: JobOutcome, attempt: int) -> Judgements:

@@ -59,7 +59,7 @@ def build_pod(job: TransferJob, action: CreatePod, template: MoverTemplate) -> K
 
 
 def build_secret(job: TransferJob, attempt: int, credentials: Credentials) -> KubeObject:
-    """The immutable Secret that goes with the job when the job goes."""
+    """The immutable Secret of one attempt. The operator removes it when the attempt ends; at the latest it goes with the job."""
     return {
         "apiVersion": "v1",
         "kind": "Secret",

@@ -16,9 +16,10 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from fairlead.core.observed import Role
 
 CLOCK_SKEW = timedelta(hours=1)
-"""How far a mover's clock may lag behind the operator's."""
+"""How far a mover's clock may be from the operator's, either way."""
 
 DEFAULT_LIFETIME = timedelta(days=30)
+"""Of an attempt without a deadline. One that lasts longer opens no more streams; the next attempt has new pairs and goes on."""
 
 ENDS = (Role.SENDER, Role.RECEIVER)
 

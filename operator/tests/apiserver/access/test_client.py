@@ -86,6 +86,10 @@ async def test_the_operator_may_write_secrets_but_not_read_them(lab: Lab) -> Non
         with pytest.raises(ForbiddenError):
             async for _ in operator.list_pages(SECRETS, lab.namespace):
                 pass
+        # The answer to a deletion in the foreground would hold the Secret.
+        with pytest.raises(ForbiddenError, match="may not read them"):
+            await operator._request("DELETE", SECRETS.path(lab.namespace, name), body={"propagationPolicy": "Foreground"})
+        await operator.delete(SECRETS, lab.namespace, name)
     finally:
         await operator.close()
 

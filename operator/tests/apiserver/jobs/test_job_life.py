@@ -100,18 +100,29 @@ async def test_a_failed_attempt_is_followed_by_one_with_fresh_credentials(lab: L
     async with lab.operator(), FakeNodes(lab.client, lab.namespace).running() as nodes:
         await lab.create_job(backoffLimit=1)
         receiver, sender = await _both_running(lab, nodes)
+        assert _secrets(lab) == [_secret_of(receiver)]
         await nodes.finish(receiver, verdict="Failed", reason="PeerLost", retry=True)
         await nodes.finish(sender, verdict="Failed", reason="PeerLost", retry=True)
         receiver = await lab.appears("receiver", attempt=2)
-        secrets = lab.kubectl("-n", lab.namespace, "get", "secrets", "-o", "name").stdout.split()
-        assert len(secrets) == 2
         assert _secret_of(receiver).endswith("-credentials-2")
+        assert _secrets(lab) == [_secret_of(receiver)], "those of the first attempt are gone"
         await nodes.start(receiver)
         await nodes.finish(receiver, verdict="Failed", reason="ChecksumMismatch", retry=True)
         failed = await lab.condition("Failed")
         assert failed["reason"] == "BackoffLimitExceeded"
         assert "ChecksumMismatch" in failed["message"]
+        assert _secrets(lab) == []
         lab.kubectl("-n", lab.namespace, "wait", "--for=condition=Failed", "--timeout=1s", "transferjob/job")
+
+
+async def test_credentials_end_with_the_transfer_that_used_them(lab: Lab) -> None:
+    async with lab.operator(), FakeNodes(lab.client, lab.namespace).running() as nodes:
+        await lab.create_job()
+        receiver, sender = await _both_running(lab, nodes)
+        await nodes.finish(sender)
+        await nodes.finish(receiver)
+        await lab.condition("Succeeded")
+        assert _secrets(lab) == []
 
 
 async def test_a_failure_that_no_retry_mends_ends_the_job_at_once(lab: Lab) -> None:
@@ -324,3 +335,8 @@ def _data_port(pod: KubeObject) -> int:
 
 def _secret_of(pod: KubeObject) -> str:
     return str(next(volume["secret"]["secretName"] for volume in pod["spec"]["volumes"] if volume["name"] == "tls"))
+
+
+def _secrets(lab: Lab) -> list[str]:
+    names = lab.kubectl("-n", lab.namespace, "get", "secrets", "-o", "name").stdout.split()
+    return [name.removeprefix("secret/") for name in names]

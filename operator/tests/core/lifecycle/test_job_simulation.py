@@ -52,6 +52,8 @@ class Cluster:
     gone: bool = False
     steps_up: int = 0
     log: list[CreatePod] = field(default_factory=list)
+    credentials: set[int] = field(default_factory=set)
+    """Attempts whose Secret exists."""
 
     def step(self) -> Plan:
         """One pass and the effects of its plan, then the pods move on by a second."""
@@ -91,9 +93,12 @@ class Cluster:
 
     def _apply(self, plan: Plan) -> None:
         assert not (plan.creates and self.job.deleting and any(create.role is not Role.CLEANER for create in plan.creates))
+        self.credentials |= {creation.attempt for creation in plan.credentials}
         for delete in plan.deletes:
             self.pods[delete.name] = replace(self.pods[delete.name], deleting=True)
+        self.credentials -= {ended.attempt for ended in plan.ended_credentials}
         for create in plan.creates:
+            assert create.role is Role.CLEANER or self.credentials == {create.attempt}, "a mover has its own attempt's credentials"
             assert plan.finalizer or names.FINALIZER in self.job.metadata.finalizers, "no mover runs before the finalizer holds the job"
             self._create(create)
         self.job = with_plan_applied(observe(self.job), plan).job
@@ -102,6 +107,7 @@ class Cluster:
             assert plan.status.phase is not None
             if not self.phases or self.phases[-1] != plan.status.phase:
                 self.phases.append(plan.status.phase)
+        assert not (is_finished(self) and self.credentials), "credentials that outlive their attempt"
         self.events += plan.events
         if plan.delete_job and not self.job.deleting:
             self.request_deletion()
