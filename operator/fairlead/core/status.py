@@ -27,6 +27,8 @@ from fairlead.core.reports import DecisionReport, MoverEndpoint, PathReport, Rep
 
 _BITS = 8
 _ALL = 100
+_LONGEST_ETA_SECONDS = 366 * 86400.0
+"""At a rate that needs longer there is no end in sight."""
 _WHOLE_SECOND = timedelta(seconds=1)
 
 
@@ -202,7 +204,8 @@ def _percent(done: int, total: int) -> int:
 def _time_left(total: int | None, done: int, rate_bytes_per_second: float) -> str | None:
     if total is None or rate_bytes_per_second <= 0 or done >= total:
         return None
-    return format_duration((total - done) / rate_bytes_per_second)
+    seconds = (total - done) / rate_bytes_per_second
+    return format_duration(seconds) if seconds <= _LONGEST_ETA_SECONDS else None
 
 
 def _first_known(*values: int | None) -> int | None:

@@ -38,6 +38,12 @@ class TestProgress:
         assert progress is not None
         assert (progress.rate, progress.eta) == ("8M", "1m40s")
 
+    @pytest.mark.parametrize("rate", [5e-324, 1e-300, 1e-6])
+    def test_a_rate_that_never_gets_there_has_no_end_in_sight(self, rate: float) -> None:
+        progress = progress_of(make_reports(make_progress(0, 2**60, rate=rate)), None, NOW)
+        assert progress is not None
+        assert progress.eta is None
+
     def test_an_empty_transfer_is_complete(self) -> None:
         progress = progress_of(make_reports(make_progress(0, 0)), None, NOW)
         assert progress is not None

@@ -11,11 +11,19 @@ RATE_PATTERN: Final = r"^[0-9]{1,15}(\.[0-9]{1,3})?[kMGT]?$"
 
 _RATE = re.compile(RATE_PATTERN)
 _SUFFIXES: Final = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
+_HIGHEST_BPS: Final = 1e18
+_LONGEST_SECONDS: Final = 1e9
+_LARGEST_RATIO: Final = 1e6
 _DESCENDING: Final = tuple(reversed(_SUFFIXES.items()))
 
 
 class RateError(ValueError):
     """A rate that cannot be read; the message says how to write one."""
+
+
+def _within(value: float, most: float) -> float:
+    """`value` between 0 and `most`, so that every number can be written; 0 for NaN."""
+    return min(max(0.0, value), most)
 
 
 def parse_rate(text: str) -> int:
@@ -37,7 +45,7 @@ def format_rate(rate_bps: int) -> str:
 
 def format_rate_rounded(rate_bps: float) -> str:
     """`rate_bps` to three significant figures, for people: 187432991 is `187M`, 1874329910 is `1.87G`."""
-    whole = int(Decimal(f"{max(rate_bps, 0.0):.3g}"))
+    whole = int(Decimal(f"{_within(rate_bps, _HIGHEST_BPS):.3g}"))
     for suffix, factor in _DESCENDING:
         if whole >= factor:
             scaled = Decimal(whole) / factor
@@ -60,7 +68,7 @@ def parse_part(text: str, whole_bps: int) -> int:
 
 def format_milliseconds(seconds: float, decimals: int = 1) -> str:
     """A short time in milliseconds, e.g. `60.2ms`."""
-    return f"{seconds * 1000:.{decimals}f}ms"
+    return f"{_within(seconds, _LONGEST_SECONDS) * 1000:.{decimals}f}ms"
 
 
 def parse_milliseconds(text: str) -> float | None:
@@ -71,13 +79,13 @@ def parse_milliseconds(text: str) -> float | None:
 
 def format_ratio(ratio: float) -> str:
     """A ratio or probability without an exponent, e.g. `0.001`."""
-    text = f"{ratio:.4f}".rstrip("0").rstrip(".")
+    text = f"{_within(ratio, _LARGEST_RATIO):.4f}".rstrip("0").rstrip(".")
     return text or "0"
 
 
 def format_duration(seconds: float) -> str:
     """Whole seconds as Kubernetes writes durations, e.g. `42s`, `1m5s`, `2h0m0s`."""
-    minutes, rest = divmod(round(max(seconds, 0.0)), 60)
+    minutes, rest = divmod(round(_within(seconds, _LONGEST_SECONDS)), 60)
     hours, minutes = divmod(minutes, 60)
     if hours:
         return f"{hours}h{minutes}m{rest}s"

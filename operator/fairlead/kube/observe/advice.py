@@ -2,47 +2,64 @@
 
 from __future__ import annotations
 
-from datetime import datetime
-from typing import Annotated, Literal
+from typing import Annotated
 
-from pydantic import AwareDatetime, Field, ValidationError
+from pydantic import Field
 
 from fairlead.core.reports import Advice, DecisionReport, OutcomeReport, PathReport, Rejected, SwitchReport
-from fairlead.kube.observe.forms import LONGEST_TERMINATION_MESSAGE, Control, Finite, MoverAnswer, Ratio, Word, printable
+from fairlead.kube.observe.forms import (
+    LONGEST_TERMINATION_MESSAGE,
+    MOST_STREAMS,
+    Control,
+    Count,
+    Moment,
+    MoverMessage,
+    Ratio,
+    ReportError,
+    RttSeconds,
+    StreamCount,
+    Version,
+    Word,
+    encoded,
+    parse_message,
+    printable,
+)
 
 _ClassName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_\-+ ]{0,63}$")]
 _Words = Annotated[str, Field(max_length=4096)]
 _SWITCH = "congestion_control"
+SMALLEST_COEFFICIENT = 1e-15
+"""In 1/bit: a path that needs a stream for every petabit per second. Less is no measurement."""
 _MODEL = r"^[A-Za-z0-9][A-Za-z0-9_.\-+:() ]{0,127}$"
 
 
-class _PathAnswer(MoverAnswer):
-    rtt_seconds: Finite | None = None
-    rtt_minimum_seconds: Finite | None = None
+class _PathAnswer(MoverMessage):
+    rtt_seconds: RttSeconds | None = None
+    rtt_minimum_seconds: RttSeconds | None = None
     loss_ratio: Ratio | None = None
     whole: bool | None = None
 
 
-class _BackgroundAnswer(MoverAnswer):
+class _BackgroundAnswer(MoverMessage):
     class_: Annotated[_ClassName, Field(alias="class")]
     probability: Ratio
     abstained: bool = False
-    measured_at: datetime | None = None
+    measured_at: Moment | None = None
 
 
-class _RejectedAnswer(MoverAnswer):
+class _RejectedAnswer(MoverMessage):
     congestion_control: Control
     why_not: _Words = ""
 
 
-class _ChoiceAnswer(MoverAnswer):
+class _ChoiceAnswer(MoverMessage):
     protocol: Word
     congestion_control: Control
-    streams: Annotated[int, Field(ge=0, le=65535)]
+    streams: StreamCount
     abstained: bool
     reason: Word
     message: _Words = ""
-    decided_at: AwareDatetime
+    decided_at: Moment
     background: _BackgroundAnswer | None = None
     confidence: Ratio | None = None
     model: Annotated[str, Field(pattern=_MODEL)] | None = None
@@ -51,24 +68,24 @@ class _ChoiceAnswer(MoverAnswer):
     rejected: Annotated[tuple[_RejectedAnswer, ...], Field(max_length=16)] = ()
 
 
-class _ChangeAnswer(MoverAnswer):
+class _ChangeAnswer(MoverMessage):
     what: Annotated[str, Field(max_length=64)]
-    at: AwareDatetime
-    from_: Annotated[Control | int | None, Field(alias="from")] = None
-    to: Control | int | None = None
+    at: Moment
+    from_: Annotated[Control | Count | None, Field(alias="from")] = None
+    to: Control | Count | None = None
     why: _Words = ""
 
 
-class _OutcomeAnswer(MoverAnswer):
+class _OutcomeAnswer(MoverMessage):
     congestion_control: Control
-    streams: Annotated[int, Field(ge=1, le=65535)]
-    stream_coefficient: Annotated[float, Field(gt=0, lt=1)] | None = None
+    streams: Annotated[int, Field(ge=1, le=MOST_STREAMS)]
+    stream_coefficient: Annotated[float, Field(ge=SMALLEST_COEFFICIENT, lt=1, allow_inf_nan=False)] | None = None
 
 
-class DecisionAnswer(MoverAnswer):
+class DecisionAnswer(MoverMessage):
     """The form of the message (docs/contracts.md, "Advisor")."""
 
-    version: Literal[1]
+    version: Version
     path: _PathAnswer
     decision: _ChoiceAnswer
     changes: Annotated[tuple[_ChangeAnswer, ...], Field(max_length=64)] = ()
@@ -77,11 +94,9 @@ class DecisionAnswer(MoverAnswer):
 
 def parse_advice(message: str) -> Advice | None:
     """The advice in a termination message; None unless it is well formed."""
-    if not message or len(message.encode()) > LONGEST_TERMINATION_MESSAGE:
-        return None
     try:
-        return read_advice(DecisionAnswer.model_validate_json(message))
-    except ValidationError:
+        return read_advice(parse_message(DecisionAnswer, encoded(message), LONGEST_TERMINATION_MESSAGE))
+    except ReportError:
         return None
 
 

@@ -8,13 +8,26 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import Field
 
 from fairlead.api import names
 from fairlead.core.observed import MoverPod, PodPhase, Role
 from fairlead.core.reports import Verdict
 from fairlead.kube.observe.advice import parse_advice
-from fairlead.kube.observe.forms import LONGEST_TERMINATION_MESSAGE, Count, Finite, printable
+from fairlead.kube.observe.forms import (
+    LONGEST_TERMINATION_MESSAGE,
+    Attempt,
+    Count,
+    FileCount,
+    JobUid,
+    MoverMessage,
+    ReportError,
+    Seconds,
+    Version,
+    encoded,
+    parse_message,
+    printable,
+)
 
 MOVER_CONTAINER = "mover"
 ADVISOR_CONTAINER = "advisor"
@@ -41,15 +54,13 @@ class OwnedPod:
     pod: MoverPod
 
 
-class _VerdictMessage(BaseModel):
-    """A termination message (docs/contracts.md, "Verdict"). Unknown fields of later versions are ignored."""
+class _VerdictMessage(MoverMessage):
+    """A termination message (docs/contracts.md, "Verdict")."""
 
-    model_config = ConfigDict(strict=True, frozen=True, extra="ignore")
-
-    version: Literal[1]
+    version: Version
     role: Literal["sender", "receiver", "cleaner"]
-    job: Annotated[str, Field(max_length=64)]
-    attempt: int = 0
+    job: JobUid
+    attempt: Attempt = 0
     verdict: Literal["Succeeded", "Failed", "Stopped"]
     reason: Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9]{0,63}$")]
     message: str = ""
@@ -58,11 +69,11 @@ class _VerdictMessage(BaseModel):
     bytes_transferred: Count = 0
     bytes_skipped: Count = 0
     bytes_resumed: Count = 0
-    files_total: Count = 0
-    files_transferred: Count = 0
-    files_skipped: Count = 0
-    seconds: Finite = 0.0
-    bulk_seconds: Finite = 0.0
+    files_total: FileCount = 0
+    files_transferred: FileCount = 0
+    files_skipped: FileCount = 0
+    seconds: Seconds = 0.0
+    bulk_seconds: Seconds = 0.0
 
 
 def read_owned_pod(body: Mapping[str, Any]) -> OwnedPod | None:
@@ -128,11 +139,9 @@ def parse_verdict(message: str, role: Role) -> Verdict | None:
 
     Job and attempt are handed on for the reader to compare.
     """
-    if not message or len(message.encode()) > LONGEST_TERMINATION_MESSAGE:
-        return None
     try:
-        parsed = _VerdictMessage.model_validate_json(message)
-    except ValidationError:
+        parsed = parse_message(_VerdictMessage, encoded(message), LONGEST_TERMINATION_MESSAGE)
+    except ReportError:
         return None
     if parsed.role != role.value:
         return None

@@ -3,66 +3,23 @@
 from __future__ import annotations
 
 import asyncio
-import ipaddress
 from collections.abc import Callable, Sequence
-from typing import Annotated, Literal, TypeVar
+from typing import TypeVar
 
 import aiohttp
-from pydantic import Field, ValidationError, field_validator
 
 from fairlead.core.observed import MoverPod, PodPhase, Role, latest_attempt_of
-from fairlead.core.reports import Advice, MoverEndpoint, MoverProgress, Reports
+from fairlead.core.reports import Advice, MoverProgress, Reports
 from fairlead.kube.observe.advice import DecisionAnswer, read_advice
-from fairlead.kube.observe.forms import Control, Count, Finite, MoverAnswer
+from fairlead.kube.observe.answers import EndpointAnswer, ProgressAnswer, read_endpoint, read_progress
+from fairlead.kube.observe.forms import LARGEST_BODY_BYTES, MoverMessage, ReportError, parse_message
 from fairlead.kube.observe.pods import OFFSETS, PORT_ADVISOR, PORT_HTTP
 
 TIMEOUT_SECONDS = 2.0
-LARGEST_BODY_BYTES = 64 * 1024
 MOST_CONNECTIONS = 256
 
 
-class _EndpointAnswer(MoverAnswer):
-    role: Literal["sender", "receiver"]
-    interface: Annotated[str, Field(pattern=r"^[^\s/]{1,15}$")]
-    address: Annotated[str, Field(max_length=45)]
-    port: Annotated[int, Field(ge=0, le=65535)] = 0
-    numa_node: Annotated[int, Field(ge=0, le=1023)] | None = None
-
-    @field_validator("address")
-    @classmethod
-    def _is_address(cls, value: str) -> str:
-        address = ipaddress.ip_address(value)
-        if address.is_unspecified or address.is_multicast:
-            raise ValueError("not the address of a host")
-        return str(address)
-
-
-class _BandwidthAnswer(MoverAnswer):
-    wire_bytes: Count
-
-
-class _ProgressAnswer(MoverAnswer):
-    role: Literal["sender", "receiver"]
-    job: Annotated[str, Field(max_length=64)]
-    attempt: int
-    stage: Literal["Waiting", "Listing", "AwaitingTransport", "Transferring", "Verifying", "Publishing", "Done"]
-    bytes_total: Count | None = None
-    bytes_transferred: Count
-    bytes_skipped: Count = 0
-    files_total: Count | None = None
-    files_transferred: Count
-    files_skipped: Count = 0
-    rate_bytes_per_second: Finite
-    quiet_seconds: Finite = 0.0
-    streams: Annotated[int, Field(ge=0, le=65535)] | None = None
-    congestion_control: Control | None = None
-    bytes_resumed: Count = 0
-    bandwidth: _BandwidthAnswer | None = None
-    interface_bytes_sent: Count | None = None
-    interface_bytes_received: Count | None = None
-
-
-AnswerT = TypeVar("AnswerT", bound=MoverAnswer)
+AnswerT = TypeVar("AnswerT", bound=MoverMessage)
 
 
 class AdvisorSilences:
@@ -122,18 +79,18 @@ class ReportReader:
         receiver = next((pod for pod in running if pod.role is Role.RECEIVER and pod.attempt == newest), None)
         sender = next((pod for pod in running if pod.role is Role.SENDER and pod.attempt == newest), None)
         receiver_endpoint, sender_endpoint, receiver_progress, sender_progress, decision = await asyncio.gather(
-            self._ask(receiver, PORT_HTTP, "/v1/endpoint", _EndpointAnswer),
-            self._ask(sender, PORT_HTTP, "/v1/endpoint", _EndpointAnswer),
+            self._ask(receiver, PORT_HTTP, "/v1/endpoint", EndpointAnswer),
+            self._ask(sender, PORT_HTTP, "/v1/endpoint", EndpointAnswer),
             self._ask_progress(receiver),
             self._ask_progress(sender),
             self._ask(sender, PORT_ADVISOR, "/v1/decision", DecisionAnswer),
         )
         advice = read_advice(decision) if decision else _left_behind(pods)
-        sender_report = _progress(*sender_progress, job_uid, newest, Role.SENDER)
+        sender_report = read_progress(*sender_progress, job_uid, newest, Role.SENDER)
         return Reports(
-            receiver_endpoint=_endpoint(receiver_endpoint, Role.RECEIVER),
-            sender_endpoint=_endpoint(sender_endpoint, Role.SENDER),
-            receiver=_progress(*receiver_progress, job_uid, newest, Role.RECEIVER),
+            receiver_endpoint=read_endpoint(receiver_endpoint, Role.RECEIVER),
+            sender_endpoint=read_endpoint(sender_endpoint, Role.SENDER),
+            receiver=read_progress(*receiver_progress, job_uid, newest, Role.RECEIVER),
             sender=sender_report,
             path=advice.path if advice else None,
             decision=advice.decision if advice else None,
@@ -141,9 +98,9 @@ class ReportReader:
             advisor_silent_seconds=self._silences.note(job_uid, sender, sender_report, decided=decision is not None),
         )
 
-    async def _ask_progress(self, pod: MoverPod | None) -> tuple[_ProgressAnswer | None, float]:
+    async def _ask_progress(self, pod: MoverPod | None) -> tuple[ProgressAnswer | None, float]:
         """The answer and when it came: its counters make rates, so the time that other answers take must not count."""
-        answer = await self._ask(pod, PORT_HTTP, "/v1/progress", _ProgressAnswer)
+        answer = await self._ask(pod, PORT_HTTP, "/v1/progress", ProgressAnswer)
         return answer, self._wall()
 
     async def _ask(self, pod: MoverPod | None, port_name: str, path: str, form: type[AnswerT]) -> AnswerT | None:
@@ -155,8 +112,8 @@ class ReportReader:
         host = f"[{pod.address}]" if ":" in pod.address else pod.address
         try:
             body = await self._fetch(f"http://{host}:{port}{path}")
-            return form.model_validate_json(body) if body is not None else None
-        except (TimeoutError, aiohttp.ClientError, OSError, ValidationError):
+            return parse_message(form, body) if body is not None else None
+        except (TimeoutError, aiohttp.ClientError, OSError, ReportError):
             self._on_failure(path)
             return None
 
@@ -182,32 +139,3 @@ def _left_behind(pods: Sequence[MoverPod]) -> Advice | None:
     """What the latest sender's sidecar left when it ended."""
     latest = latest_attempt_of(pods)
     return next((pod.advice for pod in pods if pod.role is Role.SENDER and pod.attempt == latest), None)
-
-
-def _endpoint(answer: _EndpointAnswer | None, role: Role) -> MoverEndpoint | None:
-    if answer is None or answer.role != role.value:
-        return None
-    return MoverEndpoint(interface=answer.interface, address=answer.address, port=answer.port, numa_node=answer.numa_node)
-
-
-def _progress(answer: _ProgressAnswer | None, read_at: float, job_uid: str, attempt: int, role: Role) -> MoverProgress | None:
-    if answer is None or (answer.job, answer.attempt, answer.role) != (job_uid, attempt, role.value):
-        return None
-    return MoverProgress(
-        stage=answer.stage,
-        bytes_total=answer.bytes_total,
-        bytes_transferred=answer.bytes_transferred,
-        bytes_skipped=answer.bytes_skipped,
-        files_total=answer.files_total,
-        files_transferred=answer.files_transferred,
-        files_skipped=answer.files_skipped,
-        rate_bytes_per_second=answer.rate_bytes_per_second,
-        quiet_seconds=answer.quiet_seconds,
-        streams=answer.streams or 0,
-        congestion_control=answer.congestion_control or "",
-        bytes_resumed=answer.bytes_resumed,
-        wire_bytes=None if answer.bandwidth is None else answer.bandwidth.wire_bytes,
-        interface_bytes_sent=answer.interface_bytes_sent,
-        interface_bytes_received=answer.interface_bytes_received,
-        read_at=read_at,
-    )

@@ -60,3 +60,11 @@ def test_writes_times_and_ratios_without_an_exponent() -> None:
     assert format_ratio(0) == "0"
     assert format_ratio(1) == "1"
     assert format_ratio(1e-9) == "0"
+
+
+@given(st.floats(), st.integers(0, 6))
+def test_every_number_can_be_written(value: float, decimals: int) -> None:
+    assert parse_rate(format_rate_rounded(value)) >= 0
+    assert format_milliseconds(value, decimals).endswith("ms")
+    assert float(format_ratio(value)) >= 0
+    assert format_duration(value).endswith("s")

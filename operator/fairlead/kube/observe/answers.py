@@ -1,0 +1,99 @@
+"""Reads what movers answer over HTTP (docs/contracts.md, "Mover HTTP"). Whatever does not have the form is refused as a whole."""
+
+from __future__ import annotations
+
+import ipaddress
+from typing import Annotated, Literal
+
+from pydantic import Field, field_validator
+
+from fairlead.core.observed import Role
+from fairlead.core.reports import MoverEndpoint, MoverProgress
+from fairlead.kube.observe.forms import (
+    Attempt,
+    BytesPerSecond,
+    Control,
+    Count,
+    FileCount,
+    Interface,
+    JobUid,
+    MoverMessage,
+    Seconds,
+    StreamCount,
+)
+
+
+class EndpointAnswer(MoverMessage):
+    """The answer to `GET /v1/endpoint`. Whether the address and the port may be used is decided in `core.endpoints`."""
+
+    role: Literal["sender", "receiver"]
+    interface: Interface
+    address: Annotated[str, Field(max_length=45)]
+    port: Annotated[int, Field(ge=0, le=65535)] = 0
+    numa_node: Annotated[int, Field(ge=0, le=1023)] | None = None
+
+    @field_validator("address")
+    @classmethod
+    def _is_address(cls, value: str) -> str:
+        address = ipaddress.ip_address(value)
+        if address.is_unspecified or address.is_multicast:
+            raise ValueError("not the address of a host")
+        return str(address)
+
+
+class _BandwidthAnswer(MoverMessage):
+    wire_bytes: Count
+
+
+class ProgressAnswer(MoverMessage):
+    """The answer to `GET /v1/progress`."""
+
+    role: Literal["sender", "receiver"]
+    job: JobUid
+    attempt: Attempt
+    stage: Literal["Waiting", "Listing", "AwaitingTransport", "Transferring", "Verifying", "Publishing", "Done"]
+    bytes_total: Count | None = None
+    bytes_transferred: Count
+    bytes_skipped: Count = 0
+    files_total: FileCount | None = None
+    files_transferred: FileCount
+    files_skipped: FileCount = 0
+    rate_bytes_per_second: BytesPerSecond
+    quiet_seconds: Seconds = 0.0
+    streams: StreamCount | None = None
+    congestion_control: Control | None = None
+    bytes_resumed: Count = 0
+    bandwidth: _BandwidthAnswer | None = None
+    interface_bytes_sent: Count | None = None
+    interface_bytes_received: Count | None = None
+
+
+def read_endpoint(answer: EndpointAnswer | None, role: Role) -> MoverEndpoint | None:
+    """The endpoint; None without an answer, and if it is another role's."""
+    if answer is None or answer.role != role.value:
+        return None
+    return MoverEndpoint(interface=answer.interface, address=answer.address, port=answer.port, numa_node=answer.numa_node)
+
+
+def read_progress(answer: ProgressAnswer | None, read_at: float, job_uid: str, attempt: int, role: Role) -> MoverProgress | None:
+    """The progress as read at `read_at` in Unix time; None without an answer, and if it is another job's, attempt's or role's."""
+    if answer is None or (answer.job, answer.attempt, answer.role) != (job_uid, attempt, role.value):
+        return None
+    return MoverProgress(
+        stage=answer.stage,
+        bytes_total=answer.bytes_total,
+        bytes_transferred=answer.bytes_transferred,
+        bytes_skipped=answer.bytes_skipped,
+        files_total=answer.files_total,
+        files_transferred=answer.files_transferred,
+        files_skipped=answer.files_skipped,
+        rate_bytes_per_second=answer.rate_bytes_per_second,
+        quiet_seconds=answer.quiet_seconds,
+        streams=answer.streams or 0,
+        congestion_control=answer.congestion_control or "",
+        bytes_resumed=answer.bytes_resumed,
+        wire_bytes=None if answer.bandwidth is None else answer.bandwidth.wire_bytes,
+        interface_bytes_sent=answer.interface_bytes_sent,
+        interface_bytes_received=answer.interface_bytes_received,
+        read_at=read_at,
+    )
