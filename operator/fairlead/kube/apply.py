@@ -9,7 +9,7 @@ from typing import Any
 
 from fairlead.api import names
 from fairlead.api.transferjob import TransferJob, TransferJobStatus
-from fairlead.core.plan import AnnotatePod, CreateCredentials, CreatePod, DeleteCredentials, DeletePod, EmitEvent, Plan
+from fairlead.core.plan import AnnotatePod, CreateCredentials, CreatePod, DeletePod, EmitEvent, Plan
 from fairlead.kube.client import EVENTS, JOBS, PODS, SECRETS, KubeClient, KubeObject
 from fairlead.kube.errors import AlreadyExistsError, ForbiddenError, InvalidError, KubeError, NotFoundError, RefusedError
 from fairlead.kube.objects.build import build_pod, build_secret
