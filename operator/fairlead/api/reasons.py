@@ -55,7 +55,7 @@ class Reason(_Documented):
 
     WAITING_FOR_LINK = (
         "WaitingForLink",
-        "A policy's link, or the tenant's limit on it, has too little left; the message says which and the place in the queue.",
+        "What is the tenant's of a policy's link has too little left; the message says which and the place in the queue.",
     )
     GUARANTEE_TOO_LARGE = (
         "GuaranteeTooLarge",
@@ -64,7 +64,8 @@ class Reason(_Documented):
 
     GUARANTEE_NOT_RAISED = (
         "GuaranteeNotRaised",
-        "The job runs, but a link has no room for the `bandwidth.guarantee` that it asks for by now. The lower one before stays in force.",
+        "The job runs, but a link has no room for the `bandwidth.guarantee` that it asks for by now, or the job has not used it for so long"
+        " that it is not held any more. The message says what counts.",
     )
 
     MOVERS_STARTING = "MoversStarting", "The mover pods of an attempt are being started."
@@ -159,11 +160,11 @@ class EventReason(_Documented):
     RESUMED = "Resumed", "The job was resumed."
     WAITING_FOR_LINK = (
         "WaitingForLink",
-        "A link, or the tenant's limit on it, has no room for the job; the message says which, and the place in the queue.",
+        "What is the tenant's of a link has no room for the job; the message says which, and the place in the queue.",
     )
     GUARANTEE_NOT_RAISED = (
         "GuaranteeNotRaised",
-        "A link has no room for a running job's raised guarantee; the message says which, and what counts.",
+        "A link has no room for a running job's raised guarantee, or it is not held any more; the message says which, and what counts.",
     )
     CAP_EXCEEDED = "CapExceeded", "The measured rate exceeds the cap by more than a twentieth over 10 seconds."
     CLEANUP_SKIPPED = "CleanupSkipped", "Partial files could not be removed in time; the message says where they may be."
@@ -205,7 +206,10 @@ class PolicyReason(_Documented):
     SELECTORS_OVERLAP = "SelectorsOverlap", "A namespace is matched by several tenants and belongs to the first; the message names it."
 
     GUARANTEES_FIT = "GuaranteesFit", "Everything promised on every link fits."
-    GUARANTEES_SHRUNK = "GuaranteesShrunk", "More is promised than there is; guarantees shrink in proportion. The message names the links."
+    GUARANTEES_SHRUNK = (
+        "GuaranteesShrunk",
+        "More is promised than there is; guarantees shrink in proportion. The message names links and tenants.",
+    )
 
     EXACT = "Exact", "The shares are the fair ones."
     APPROXIMATED = (

@@ -117,7 +117,8 @@ class Bandwidth(ApiModel):
     """Most the job may send, in decimal bits per second, e.g. `2G`, `200M`, `500k`. May change while the job runs. No limit if absent."""
 
     guarantee: RateText | None = Field(default=None, json_schema_extra=marks(rate_bounds("bandwidth.guarantee")))
-    """What the job shall get in any case on links of the FairnessPolicy; it waits until they have room for that. None if absent."""
+    """What the job shall get in any case on links of the FairnessPolicy, out of what is its tenant's there; it waits until that has room.
+    None if absent."""
 
     weight: Annotated[int, Field(ge=1, le=HEAVIEST)] = DEFAULT_WEIGHT
     """Share of the job among its tenant's jobs on links of the FairnessPolicy, relative to their weights. May change while it runs."""
@@ -207,7 +208,8 @@ class TransferJobSpec(ApiModel):
     """What the job may take of the network."""
 
     priority: Annotated[int, Field(ge=0, le=100)] = 0
-    """Who is first when jobs wait for a link of the FairnessPolicy: the higher. A minute of waiting counts as much as one of priority."""
+    """Who is first when jobs of one tenant wait for a link of the FairnessPolicy: the higher. A minute of waiting counts as much as one of
+    priority."""
 
     data: Data = Field(default_factory=Data, json_schema_extra=marks(immutable("data"), default=Data().to_object()))
     """What is moved and what happens to files that are already there."""

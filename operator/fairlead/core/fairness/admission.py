@@ -1,21 +1,23 @@
 """Who may start: a job waits rather than that a promise on a link is broken.
 
-On a link the jobs' guarantees together must fit, and beside them what the policy guarantees to tenants and what others send. Jobs wait in
-the order of priority, to which waiting adds, and nobody overtakes where a guarantee waits: on a link that lacks room for it, or within a
-tenant whose limit does. Only jobs without guarantee do for a while, for they take next to nothing of what is promised. Links that have
-room for a job which waits elsewhere keep it, and stay open to all others.
+Promises come out of what is the tenant's own: on a link its jobs' guarantees together must fit into its part, which is its guarantee or,
+if more, its share by weight among the tenants that have jobs there. No tenant's jobs wait for another tenant's. Those of one tenant wait
+in the order of priority, to which waiting adds, and nobody overtakes where a guarantee waits. Only jobs without guarantee do for a while,
+for they take next to nothing of what is promised. Links that have room for a job which waits elsewhere keep it within the tenant's part.
 """
 
 from __future__ import annotations
 
+import heapq
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 
 from fairlead.api.shared.quantity import format_rate_rounded
 from fairlead.core.fairness.model import Admissions, Participant, Waiting
+from fairlead.core.fairness.parts import PartKind, TenantParts
 from fairlead.core.fairness.rules import LinkRule, PolicyRules
 
 LEAST_BPS = 1e6
@@ -33,26 +35,17 @@ def least_bps(links: Iterable[LinkRule]) -> float:
     return min([LEAST_BPS, *(LEAST_PART * link.available_bps for link in links)])
 
 
-def narrow_links(rules: PolicyRules) -> tuple[str, ...]:
-    """The links on which the tenants' guarantees do not fit all at once. There only tenants with jobs count, or such a link were closed to
-    all others for those who may never use it.
-    """
-    guaranteed_bps = sum(tenant.guarantee_bps for tenant in rules.tenants.values())
-    return tuple(name for name, link in rules.links.items() if guaranteed_bps > link.available_bps)
-
-
 class _Lack(Enum):
     """What has too little left for a job."""
 
-    LINK = "link"
+    PART = "part"
+    """What is its tenant's of the link."""
     OTHERS = "others"
-    """The link, but for others' traffic it would fit. That may go, or stay for ever."""
-    TENANT = "tenant"
-    """The limit of its tenant, on one link. The link may have plenty."""
+    """The same, but for others' traffic it would fit. That may go, or stay for ever."""
 
 
-_Line = tuple[str, str | None]
-"""Where jobs wait: a link, and the tenant if they wait for its limit there."""
+_Line = tuple[str, str]
+"""Where jobs wait: a tenant's part of a link."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,85 +61,71 @@ class _Promises:
     """What is promised on each link, by tenant. Local to one call of `admit`."""
 
     rules: PolicyRules
-    narrow: frozenset[str]
     open_bps: Mapping[str, float] = field(default_factory=dict)
     """What others' traffic leaves of links; all that is available where it is not known."""
-    held: dict[tuple[str, str], float] = field(default_factory=lambda: defaultdict(float))
-    kept: dict[tuple[str, str], float] = field(default_factory=lambda: defaultdict(float))
+    held: dict[_Line, float] = field(default_factory=lambda: defaultdict(float))
+    kept: dict[_Line, float] = field(default_factory=lambda: defaultdict(float))
     """What links with room keep for jobs that wait elsewhere."""
-    kept_from_all: dict[tuple[str, str], float] = field(default_factory=lambda: defaultdict(float))
+    kept_from_all: dict[_Line, float] = field(default_factory=lambda: defaultdict(float))
     """The part of it that jobs without guarantee may not take either."""
+    parts: TenantParts = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.parts = TenantParts(self.rules, self.open_bps, self.held)
+
+    def line(self, job: Participant, link: str) -> _Line:
+        return link, self.rules.tenant(job.namespace).name
 
     def add(self, job: Participant, links: Sequence[str], need: float) -> None:
         for link in links:
-            self.held[link, self.rules.tenant(job.namespace).name] += need
+            line = self.line(job, link)
+            self.held[line] += need
+            self.parts.enter(*line)
 
     def keep(self, job: Participant, link: str, need: float, now: float) -> None:
         """Reserves what the job will need, once it can start, on a link that has it."""
-        key = link, self.rules.tenant(job.namespace).name
-        self.kept[key] += need
+        line = self.line(job, link)
+        self.kept[line] += need
         if now - job.asked_at >= OVERTAKING_SECONDS:
-            self.kept_from_all[key] += need
+            self.kept_from_all[line] += need
 
     def need(self, job: Participant, links: Sequence[str]) -> float:
         return max(job.guarantee_bps, least_bps(self.rules.links[link] for link in links))
 
     def lack(self, job: Participant, link: str, need: float) -> _Lack | None:
         """What has too little left on the link for the job, None if it fits."""
-        available, tenant = self.rules.links[link].available_bps, self.rules.tenant(job.namespace)
-        kept = self.kept if job.guarantee_bps > 0.0 else self.kept_from_all
-        own = self.held[link, tenant.name] + kept[link, tenant.name]
-        if own + need > tenant.limit_bps:
-            return _Lack.TENANT
-        needed = self._taken(link, kept, tenants_too=False) + need
-        if job.guarantee_bps > 0.0 and own + need > tenant.guarantee_bps:
-            needed = max(needed, self._taken(link, kept, tenants_too=True, but=tenant.name) + own + need)
-        if needed > available:
-            return _Lack.LINK
-        # A job without guarantee is promised next to nothing: others' traffic must not keep it out.
-        return _Lack.OTHERS if job.guarantee_bps > 0.0 and needed > self.open_bps.get(link, available) else None
-
-    def promised(self, job: Participant, link: str) -> float:
-        """What of a link is promised already, as far as it counts for the job: to jobs, and to tenants if it has a guarantee."""
-        return self._taken(link, {}, tenants_too=job.guarantee_bps > 0.0)
-
-    def _taken(self, link: str, kept: Mapping[tuple[str, str], float], *, tenants_too: bool, but: str | None = None) -> float:
-        available = self.rules.links[link].available_bps
-        absent_too = link not in self.narrow
-        total = 0.0
-        for tenant in self.rules.tenants.values():
-            if tenant.name == but:
-                continue
-            jobs_bps = self.held[link, tenant.name] + kept.get((link, tenant.name), 0.0)
-            counts = tenants_too and (absent_too or jobs_bps > 0.0)
-            total += max(jobs_bps, min(tenant.guarantee_bps, available)) if counts else jobs_bps
-        return total
+        line = self.line(job, link)
+        if job.guarantee_bps <= 0.0:
+            # Promised next to nothing: others' traffic must not keep it out, and one job of a tenant finds a place on any link.
+            part_bps = self.parts.part_bps(*line, PartKind.LEAST)
+            own = self.held[line] + self.kept_from_all[line]
+            return None if own + need <= part_bps or own <= 0.0 < part_bps else _Lack.PART
+        own = self.held[line] + self.kept[line]
+        if own + need > self.parts.part_bps(*line, PartKind.GUARANTEES):
+            return _Lack.PART
+        return _Lack.OTHERS if own + need > self.parts.part_bps(*line, PartKind.OPEN) else None
 
 
 @dataclass
 class _Lines:
     """Who waits where, in order. Local to one call of `admit`."""
 
-    rules: PolicyRules
     now: float
     jobs: dict[_Line, list[Participant]] = field(default_factory=lambda: defaultdict(list))
     closed_since: dict[_Line, float] = field(default_factory=dict)
     """Since when a job waits there for its guarantee."""
 
-    def behind(self, job: Participant, link: str) -> _Line | None:
-        """Where on the link earlier jobs wait that this one must not overtake, None if nowhere."""
-        for line in ((link, self.rules.tenant(job.namespace).name), (link, None)):
-            since = self.closed_since.get(line)
-            if since is not None and (job.guarantee_bps > 0.0 or self.now - since >= OVERTAKING_SECONDS):
-                return line
-        return None
+    def behind(self, job: Participant, line: _Line) -> bool:
+        """Whether earlier jobs wait there that this one must not overtake."""
+        since = self.closed_since.get(line)
+        return since is not None and (job.guarantee_bps > 0.0 or self.now - since >= OVERTAKING_SECONDS)
 
     def join(self, job: Participant, obstacle: _Obstacle) -> None:
         line = obstacle.line
         self.jobs[line].append(job)
         if job.guarantee_bps > 0.0:
             # Keeping out jobs without guarantee helps nobody against others' traffic.
-            since = job.asked_at if obstacle.lack is (_Lack.LINK if line[1] is None else _Lack.TENANT) else math.inf
+            since = job.asked_at if obstacle.lack is _Lack.PART else math.inf
             self.closed_since[line] = min(self.closed_since.get(line, math.inf), since)
 
 
@@ -158,29 +137,31 @@ def admit(
     *,
     open_bps: Mapping[str, float] | None = None,
     raises: Iterable[Participant] = (),
+    released: Collection[str] = (),
 ) -> Admissions:
     """Who of the askers may start beside the holders, and why the others wait. `Admissions.admitted` has the holders too.
 
     `open_bps` is what others' traffic leaves of links at present, as far as it is seen. What never fits is reported without it.
     `raises` are holders with a higher guarantee than they hold, which they want; those who wait to start come before them.
+    `released` are the UIDs of holders for which nothing is kept.
     """
-    narrow = frozenset(narrow_links(rules))
-    promises, empty, lines = _Promises(rules, narrow, open_bps or {}), _Promises(rules, narrow), _Lines(rules, now)
+    promises, empty, lines = _Promises(rules, open_bps or {}), _Promises(rules), _Lines(now)
     admitted: set[str] = set()
     held: dict[str, float] = {}
     for job in holders:
         links = rules.links_of(job)
-        held[job.uid] = promises.need(job, links)
-        promises.add(job, links, held[job.uid])
         admitted.add(job.uid)
+        held[job.uid] = 0.0 if job.uid in released else promises.need(job, links)
+        if job.uid not in released:
+            promises.add(job, links, held[job.uid])
     waiting: dict[str, Waiting] = {}
     stopped: list[tuple[Participant, _Obstacle]] = []
-    for job in sorted(askers, key=lambda job: (-_rank(job, now), job.asked_at, job.uid)):
+    for job in _in_order(rules, askers, now):
         links = rules.links_of(job)
         need = promises.need(job, links)
         never = _never(empty, job, links, need)
         if never is not None:
-            waiting[job.uid] = Waiting(never[0], _impossible(rules, job, *never), impossible=True)
+            waiting[job.uid] = Waiting(never, _impossible(rules, job, never), impossible=True)
             continue
         obstacles = {link: found for link in links if (found := _obstacle(promises, lines, job, link, need)) is not None}
         if not obstacles:
@@ -198,6 +179,26 @@ def admit(
     return Admissions(frozenset(admitted), waiting, _raise(promises, empty, lines, raises, held))
 
 
+def _in_order(rules: PolicyRules, askers: Iterable[Participant], now: float) -> list[Participant]:
+    """Each tenant's jobs by rank. Between tenants it is the turn of the one whose next job has waited longest, whatever its priority."""
+    queues: dict[str, list[Participant]] = defaultdict(list)
+    for job in askers:
+        queues[rules.tenant(job.namespace).name].append(job)
+    for queue in queues.values():
+        queue.sort(key=lambda job: (-_rank(job, now), job.asked_at, job.uid), reverse=True)
+    heads = [(queue[-1].asked_at, queue[-1].uid, tenant) for tenant, queue in queues.items()]
+    heapq.heapify(heads)
+    ordered: list[Participant] = []
+    while heads:
+        _, _, tenant = heads[0]
+        ordered.append(queues[tenant].pop())
+        if queues[tenant]:
+            heapq.heapreplace(heads, (queues[tenant][-1].asked_at, queues[tenant][-1].uid, tenant))
+        else:
+            heapq.heappop(heads)
+    return ordered
+
+
 def _raise(
     promises: _Promises, empty: _Promises, lines: _Lines, raises: Iterable[Participant], held: Mapping[str, float]
 ) -> dict[str, str]:
@@ -208,36 +209,34 @@ def _raise(
         need = promises.need(job, links)
         more = need - held[job.uid]
         if (never := _never(empty, job, links, need)) is not None:
-            not_raised[job.uid] = _impossible(promises.rules, job, *never)
+            not_raised[job.uid] = _impossible(promises.rules, job, never)
         elif obstacles := [found for link in links if (found := _obstacle(promises, lines, job, link, more)) is not None]:
-            not_raised[job.uid] = _no_room_yet(job, obstacles[0])
+            not_raised[job.uid] = _no_room_yet(promises, job, obstacles[0])
         else:
             promises.add(job, links, more)
     return not_raised
 
 
-def _never(empty: _Promises, job: Participant, links: Sequence[str], need: float) -> tuple[str, _Lack] | None:
-    """What lacks room for the job even if it had all links for itself, None if nothing does."""
-    return next(((link, lack) for link in links if (lack := empty.lack(job, link, need)) is not None), None)
+def _never(empty: _Promises, job: Participant, links: Sequence[str], need: float) -> str | None:
+    """The link that lacks room for the job even if it had all links for itself, None if none does."""
+    return next((link for link in links if empty.lack(job, link, need) is not None), None)
 
 
 def _obstacle(promises: _Promises, lines: _Lines, job: Participant, link: str, need: float) -> _Obstacle | None:
     """Where on the link the job has to wait, None if nowhere."""
-    lack, line = promises.lack(job, link, need), lines.behind(job, link)
-    if line is not None:
+    lack, line = promises.lack(job, link, need), promises.line(job, link)
+    if lines.behind(job, line):
         return _Obstacle(line, lack, is_behind=True)
-    if lack is None:
-        return None
-    return _Obstacle((link, promises.rules.tenant(job.namespace).name if lack is _Lack.TENANT else None), lack, is_behind=False)
+    return None if lack is None else _Obstacle(line, lack, is_behind=False)
 
 
 def _rank(job: Participant, now: float) -> float:
     return job.priority + max(0.0, now - job.asked_at) / AGEING_SECONDS
 
 
-def _impossible(rules: PolicyRules, job: Participant, link: str, lack: _Lack) -> str:
+def _impossible(rules: PolicyRules, job: Participant, link: str) -> str:
     tenant = rules.tenant(job.namespace)
-    if lack is _Lack.TENANT:
+    if job.guarantee_bps > tenant.limit_bps:
         most = f"the limit of tenant {tenant.name}, {format_rate_rounded(tenant.limit_bps)}"
     else:
         available = format_rate_rounded(rules.links[link].available_bps)
@@ -245,25 +244,19 @@ def _impossible(rules: PolicyRules, job: Participant, link: str, lack: _Lack) ->
     return f"bandwidth.guarantee is more than {most}: lower it, or ask an administrator about the FairnessPolicy"
 
 
-def _no_room_yet(job: Participant, obstacle: _Obstacle) -> str:
+def _no_room_yet(promises: _Promises, job: Participant, obstacle: _Obstacle) -> str:
     link, tenant = obstacle.line
-    where = f"on link {link}" if tenant is None else f"within the limit of tenant {tenant} on link {link}"
+    limited = promises.parts.part_bps(link, tenant, PartKind.GUARANTEES) >= promises.rules.tenants[tenant].limit_bps
+    where = f"within the limit of tenant {tenant} on link {link}" if limited else f"on link {link}"
     return f"bandwidth.guarantee {format_rate_rounded(job.guarantee_bps)} has no room {where} yet"
 
 
 def _wait_message(promises: _Promises, queue: Sequence[Participant], job: Participant, obstacle: _Obstacle) -> str:
     link, tenant = obstacle.line
     wanted = f"bandwidth.guarantee {format_rate_rounded(job.guarantee_bps)}" if job.guarantee_bps > 0.0 else "this job"
-    kept = sum(promises.kept[link, each] for each in ([tenant] if tenant is not None else promises.rules.tenants))
+    kept = promises.kept[obstacle.line]
     elsewhere = f", keeps {format_rate_rounded(kept)} for jobs that wait elsewhere" if kept > 0.0 else ""
-    if tenant is not None:
-        taken = format_rate_rounded(promises.held[link, tenant])
-        limit = format_rate_rounded(promises.rules.tenants[tenant].limit_bps)
-        state = f"tenant {tenant} has promised {taken} of its limit of {limit} on link {link}{elsewhere}"
-    else:
-        taken = format_rate_rounded(promises.promised(job, link))
-        available = format_rate_rounded(promises.rules.links[link].available_bps)
-        state = f"link {link} has promised {taken} of {available}{elsewhere}"
+    state = f"{_state(promises, link, tenant, job.guarantee_bps > 0.0)}{elsewhere}"
     why = f"has no room for {wanted}"
     if obstacle.is_behind:
         why = "jobs that wait for it come before this one"
@@ -272,3 +265,14 @@ def _wait_message(promises: _Promises, queue: Sequence[Participant], job: Partic
         why = f"others' traffic leaves no room for {wanted}"
     place = 1 + next(number for number, each in enumerate(queue) if each.uid == job.uid)
     return f"{state} and {why}: place {place} of {len(queue)} in its queue"
+
+
+def _state(promises: _Promises, link: str, tenant: str, guaranteed: bool) -> str:
+    """What the tenant has promised of what is its own on the link."""
+    taken, limit_bps = format_rate_rounded(promises.held[link, tenant]), promises.rules.tenants[tenant].limit_bps
+    part_bps = promises.parts.part_bps(link, tenant, PartKind.GUARANTEES if guaranteed else PartKind.LEAST)
+    if part_bps >= limit_bps:
+        return f"tenant {tenant} has promised {taken} of its limit of {format_rate_rounded(limit_bps)} on link {link}"
+    if part_bps >= promises.rules.links[link].available_bps:
+        return f"link {link} has promised {taken} of {format_rate_rounded(part_bps)}"
+    return f"tenant {tenant} has promised {taken} of its part of {format_rate_rounded(part_bps)} on link {link}"

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from fairlead.api.reasons import Reason
@@ -23,6 +23,12 @@ ROUND_SECONDS = 5.0
 """The time between two rounds while nothing happens; also over what a rate is measured."""
 _RECENT_SECONDS = ROUND_SECONDS - 1.0
 """Jobs are reconciled at times of their own: the reading nearest to a round ago may be a little younger."""
+
+HOLD_SECONDS = 120.0
+"""For how long a job that has started holds what it was promised while it uses nothing of it. A start takes some seconds, and pods that
+never start must not keep others of their tenant out."""
+_USES_PART = 0.01
+"""A job that uses less than this part of its guarantee uses nothing of it."""
 
 _BITS = 8
 
@@ -51,6 +57,8 @@ class RoundMemory:
     guarantees_bps: Mapping[str, float] = field(default_factory=dict)
     """What jobs were guaranteed when they were admitted, or since. Without it, what they ask for counts as given."""
     flows: Mapping[str, JobFlow] = field(default_factory=dict)
+    idle_since: Mapping[str, float] = field(default_factory=dict)
+    """Since when jobs that have started use nothing of what they were promised."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +98,10 @@ def run_round(facts: RoundInput, memory: RoundMemory, now: float) -> RoundResult
     rules = facts.rules
     routes = {job.uid: route for job in facts.jobs if (route := rules.links_of(job))}
     wanted = [job for job in facts.jobs if job.uid in routes]
-    holders = [_as_given(job, memory) for job in wanted if job.stage is not JobStage.ASKING or job.uid in memory.admitted]
+    started = [job for job in wanted if job.stage is not JobStage.ASKING or job.uid in memory.admitted]
+    idle_since = {job.uid: memory.idle_since.get(job.uid, now) for job in started if not _uses_its_hold(facts, job, now)}
+    released = frozenset(uid for uid, since in idle_since.items() if now - since >= HOLD_SECONDS)
+    holders = [replace(job, guarantee_bps=0.0) if job.uid in released else _as_given(job, memory) for job in started]
     holding = {job.uid: job for job in holders}
 
     flows = _flows(facts, memory.flows, holders, now)
@@ -104,23 +115,23 @@ def run_round(facts: RoundInput, memory: RoundMemory, now: float) -> RoundResult
     available = {name: _available(link, foreign_bps.get(name, 0.0)) for name, link in rules.links.items()}
 
     askers = [job for job in wanted if job.uid not in holding]
-    raises = [job for job in wanted if job.uid in holding and job.guarantee_bps > holding[job.uid].guarantee_bps]
-    admissions = admit(rules, holders, askers, now, open_bps=available, raises=raises)
-    crossing = [holding[job.uid] if job.uid in admissions.not_raised else job for job in wanted]
+    raises = [job for job in started if job.uid not in released and job.guarantee_bps > holding[job.uid].guarantee_bps]
+    admissions = admit(rules, holders, askers, now, open_bps=available, raises=raises, released=released)
+    crossing = [holding[job.uid] if job.uid in admissions.not_raised or job.uid in released else job for job in wanted]
     sharing = tuple(job for job in crossing if job.uid in admissions.admitted)
     measured = {job.uid: rate for job in sharing if (rate := _rate(facts, job, now)) is not None}
-    floors = {job.uid: least_bps(rules.links[link] for link in routes[job.uid]) for job in sharing}
+    floors = _floors(rules, routes, sharing, released)
     demands = {job.uid: _demand(facts, memory, job, floors[job.uid], now) for job in sharing}
-    shares = fair_shares(rules, available, routes, {job: demands[job.uid].most_bps for job in sharing})
+    shares = fair_shares(rules, available, routes, {job: demands[job.uid].most_bps for job in sharing}, floors)
     known = {job.uid: memory.caps.get(job.uid) or _first_cap(job) for job in sharing}
     settled = settle(known, shares.caps_bps, Room(routes, available, floors), now)
     bounds = bounds_of(rules, available, routes, {uid: cap.bps for uid, cap in settled.caps.items()}, sharing)
     return RoundResult(
         job_shares={
             uid: replace(share, bound=bounds.get(uid))
-            for uid, share in _job_shares(facts, routes, admissions, settled.caps, holding).items()
+            for uid, share in _job_shares(facts, routes, admissions, settled.caps, holding, released=released).items()
         },
-        memory=RoundMemory(settled.caps, demands, foreign, admissions.admitted, _guarantees(facts, memory, sharing), flows),
+        memory=RoundMemory(settled.caps, demands, foreign, admissions.admitted, _guarantees(facts, memory, sharing), flows, idle_since),
         admissions=admissions,
         routes=routes,
         sharing=sharing,
@@ -131,6 +142,23 @@ def run_round(facts: RoundInput, memory: RoundMemory, now: float) -> RoundResult
         fair=shares.fair,
         again_seconds=OBEYED_SECONDS + 0.1 if settled.unsettled else ROUND_SECONDS,
     )
+
+
+def _uses_its_hold(facts: RoundInput, job: Participant, now: float) -> bool:
+    rate_bps = _rate(facts, job, now)
+    return rate_bps is not None and rate_bps > _USES_PART * job.guarantee_bps
+
+
+def _floors(
+    rules: PolicyRules, routes: Mapping[str, tuple[str, ...]], jobs: Iterable[Participant], released: Collection[str]
+) -> dict[str, float]:
+    """What every job gets in any case. Those of a tenant that are released share what one job gets: enough for data to begin to flow."""
+    sharers = Counter(rules.tenant(job.namespace).name for job in jobs if job.uid in released)
+    return {
+        job.uid: least_bps(rules.links[link] for link in routes[job.uid])
+        / (sharers[rules.tenant(job.namespace).name] if job.uid in released else 1)
+        for job in jobs
+    }
 
 
 def _as_given(job: Participant, memory: RoundMemory) -> Participant:
@@ -211,6 +239,8 @@ def _job_shares(
     admissions: Admissions,
     caps: Mapping[str, Cap],
     holding: Mapping[str, Participant],
+    *,
+    released: Collection[str],
 ) -> dict[str, JobShare]:
     job_shares: dict[str, JobShare] = {}
     for job in facts.jobs:
@@ -220,6 +250,8 @@ def _job_shares(
             at_receiver = facts.rules.shares_at_receiver(job)
             why = admissions.not_raised.get(job.uid, "")
             message = f"{why}; meanwhile the job keeps {format_rate_rounded(holding[job.uid].guarantee_bps)}" if why else ""
+            if job.uid in released and job.guarantee_bps > 0.0:
+                message = _released(job)
             job_shares[job.uid] = JobShare(
                 Admission.ADMITTED,
                 cap_bps=int(caps[job.uid].bps),
@@ -232,3 +264,10 @@ def _job_shares(
             reason = Reason.GUARANTEE_TOO_LARGE if waits.impossible else Reason.WAITING_FOR_LINK
             job_shares[job.uid] = JobShare(Admission.WAITING, reason=reason, message=waits.message)
     return job_shares
+
+
+def _released(job: Participant) -> str:
+    return (
+        f"bandwidth.guarantee {format_rate_rounded(job.guarantee_bps)} is not held any more, as the job has used nothing of it for"
+        f" {HOLD_SECONDS:.0f} s; it counts again when data flow and it has room"
+    )

@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from fairlead.core.allocation import Allocation, AllocationJob, AllocationLink, AllocationTenant, allocate
-from fairlead.core.fairness.admission import least_bps
 from fairlead.core.fairness.model import JobStage, Participant
 from fairlead.core.fairness.rules import PolicyRules
 
@@ -30,16 +29,21 @@ class Shares:
 
 
 def fair_shares(
-    rules: PolicyRules, available_bps: Mapping[str, float], routes: Mapping[str, tuple[str, ...]], demands_bps: Mapping[Participant, float]
+    rules: PolicyRules,
+    available_bps: Mapping[str, float],
+    routes: Mapping[str, tuple[str, ...]],
+    demands_bps: Mapping[Participant, float],
+    floors_bps: Mapping[str, float],
 ) -> Shares:
     """The shares of jobs with these demands, all of which cross a link. Jobs that do not flow yet ask for little and get what is left over.
 
+    `floors_bps` is what each job has in any case, as far as its tenant's part of its links goes.
     A job with little demand is given more than that where nobody else wants it, so that no capacity is closed to all.
     """
     jobs = list(demands_bps)
     links = [AllocationLink(name, rule.capacity_bps, rule.capacity_bps - available_bps[name]) for name, rule in rules.links.items()]
     tenants = [AllocationTenant(rule.name, rule.weight, rule.guarantee_bps, rule.limit_bps) for rule in rules.tenants.values()]
-    first = [_job(rules, job, routes[job.uid], demand_bps) for job, demand_bps in demands_bps.items()]
+    first = [_job(rules, job, routes[job.uid], demand_bps, floors_bps[job.uid]) for job, demand_bps in demands_bps.items()]
     fair = allocate(links, tenants, first)
     left = _left_over(rules, available_bps, jobs, routes, fair)
     return Shares({job.uid: fair.jobs[job.uid] + left.get(job.uid, 0.0) for job in jobs}, fair)
@@ -54,8 +58,8 @@ def ceiling_bps(rules: PolicyRules, job: Participant, route: tuple[str, ...]) ->
     return min(job.limit_bps, rules.tenant(job.namespace).limit_bps, narrowest_bps)
 
 
-def _job(rules: PolicyRules, job: Participant, route: tuple[str, ...], demand_bps: float) -> AllocationJob:
-    least = min(least_bps(rules.links[link] for link in route), job.limit_bps)
+def _job(rules: PolicyRules, job: Participant, route: tuple[str, ...], demand_bps: float, floor_bps: float) -> AllocationJob:
+    least = min(floor_bps, job.limit_bps)
     # A job that does not flow yet keeps its place, but nobody else's.
     demand = least if job.stage is not JobStage.FLOWING else max(demand_bps, least)
     return AllocationJob(

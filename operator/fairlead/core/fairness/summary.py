@@ -12,8 +12,8 @@ from fairlead.api.reasons import PolicyConditionType, PolicyReason
 from fairlead.api.shared.quantity import format_rate_rounded, format_ratio
 from fairlead.core.allocation import jain_index
 from fairlead.core.conditions import Conditions
-from fairlead.core.fairness.admission import narrow_links
 from fairlead.core.fairness.model import Participant
+from fairlead.core.fairness.parts import narrow_links
 from fairlead.core.fairness.round import RoundResult
 from fairlead.core.fairness.rules import Candidate, PolicyRules, some
 
@@ -114,9 +114,9 @@ def _guarantees_met(conditions: Conditions, rules: PolicyRules, outcome: RoundRe
                 f"{name} has {format_rate_rounded(available)} for its jobs' tenants, whose guarantees are {format_rate_rounded(promised)}"
             )
         elif ratio < _KEPT:
-            problems.append(f"{name} keeps {format_ratio(ratio)} of the guarantees in use")
+            problems.append(f"{name} keeps {format_ratio(ratio)} of the guarantees of its jobs' tenants")
     problems += [
-        f"tenant {name}'s limit keeps {format_ratio(share.guarantee_ratio)} of its jobs' guarantees"
+        f"tenant {name}'s part of its links keeps {format_ratio(share.guarantee_ratio)} of its jobs' guarantees"
         for name, share in outcome.fair.tenants.items()
         if share.guarantee_ratio < _KEPT
     ]

@@ -95,9 +95,8 @@ def on_one_link(link: AllocationLink, tenants: Sequence[AllocationTenant], jobs:
 
 
 def slice_floor(tenant: AllocationTenant, jobs: Sequence[AllocationJob]) -> float:
-    """What a tenant is promised on a link with these jobs."""
-    of_jobs = sum(min(job.guarantee_bps, job.ceiling_bps) for job in jobs)
-    return min(max(tenant.guarantee_bps, of_jobs), slice_ceiling(tenant, jobs))
+    """What a tenant is promised on a link with these jobs, whatever they are guaranteed themselves."""
+    return min(tenant.guarantee_bps, slice_ceiling(tenant, jobs))
 
 
 def slice_ceiling(tenant: AllocationTenant, jobs: Sequence[AllocationJob]) -> float:
@@ -139,6 +138,13 @@ class Shares:
         jobs = self.jobs[tenant, link]
         usable = min(self.tenants[tenant].limit_bps, sum(self.most(job) for job in jobs))
         return min(slice_floor(self.tenants[tenant], jobs), usable)
+
+    def parts(self, link: str) -> dict[str, float]:
+        """What each tenant with jobs on the link has of it if all of them want everything. Tenants' guarantees must fit."""
+        available = self.links[link].available_bps
+        tenants = [self.tenants[tenant] for tenant, where in self.jobs if where == link]
+        sharers = [Sharer(t.name, t.weight, self.floor(t.name, link), min(t.limit_bps, available), ("link",)) for t in tenants]
+        return lexicographic_max_min(sharers, {"link": available})
 
     def most(self, job: AllocationJob) -> float:
         return min(job.ceiling_bps, *(self.links[link].available_bps for link in job.links))

@@ -16,11 +16,12 @@ from allocation_reference import (
     lexicographic_max_min,
     on_one_link,
     rates_within_slices,
+    slice_ceiling,
 )
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from fairlead.core.allocation import Allocation, allocate
+from fairlead.core.allocation import Allocation, AllocationJob, allocate
 
 TOLERANCE = 1e-5
 NO_GUARANTEES = st.just(0.0)
@@ -125,6 +126,43 @@ def test_on_one_link_every_job_keeps_the_reported_part_of_its_guarantee(network:
     for job in network[2]:
         part = min(allocation.links["link-0"].guarantee_ratio, allocation.tenants[job.tenant].guarantee_ratio)
         assert allocation.jobs[job.name] >= part * min(job.guarantee_bps, job.ceiling_bps) - 1e-9
+
+
+@by_rule
+@given(networks(guarantees=BIG_GUARANTEES, most_jobs=14, most_links=5, most_tenants=4))
+def test_a_job_that_could_take_more_is_stopped_where_its_tenant_has_its_part_of_the_link(network: Network) -> None:
+    """Whatever the other tenants ask for: the part follows from the tenants' own weights, guarantees and limits."""
+    allocation = allocate(*network)
+    assume(all(share.guarantee_ratio == 1.0 for share in allocation.links.values()))
+    shares = Shares.of(*network, allocation)
+    parts = {link: shares.parts(link) for link in shares.links}
+    for job in network[2]:
+        if shares.rate[job.name] < shares.most(job) - 1e-6:
+            assert any(shares.held[job.tenant, link] >= parts[link][job.tenant] - 1e-6 for link in job.links)
+
+
+@by_rule
+@given(
+    networks(most_links=1, most_jobs=6, most_tenants=3),
+    st.lists(st.tuples(st.floats(0.01, 5.0), st.floats(0.1, 100.0), st.floats(0.0, 5.0)), min_size=1, max_size=40),
+)
+def test_no_jobs_of_one_tenant_however_many_lower_another_below_its_part(
+    network: Network, claims: list[tuple[float, float, float]]
+) -> None:
+    """Claims are guarantee, weight and demand of further jobs of the first tenant."""
+    (link,), tenants, jobs = network
+    tenants[0] = replace(tenants[0], limit_bps=math.inf)
+    more = [
+        AllocationJob(f"claim-{number}", tenants[0].name, (link.name,), weight, guarantee, demand_bps=demand)
+        for number, (guarantee, weight, demand) in enumerate(claims)
+    ]
+    allocation = allocate([link], tenants, [*jobs, *more])
+    assume(allocation.links[link.name].guarantee_ratio == 1.0)
+    shares = Shares.of([link], tenants, [*jobs, *more], allocation)
+    parts = shares.parts(link.name)
+    for tenant in tenants[1:]:
+        own = shares.jobs.get((tenant.name, link.name), [])
+        assert shares.held.get((tenant.name, link.name), 0.0) >= min(parts.get(tenant.name, 0.0), slice_ceiling(tenant, own)) - 1e-6
 
 
 @by_rule

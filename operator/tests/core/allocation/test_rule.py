@@ -20,6 +20,7 @@ class Case:
     jobs: list[AllocationJob]
     expected: dict[str, float]
     guarantee_ratios: dict[str, float] = field(default_factory=dict)
+    """Of links and tenants, by name; 1 for those that are not named."""
 
 
 ONE = [AllocationLink("wan", 100)]
@@ -55,7 +56,51 @@ CASES = [
         {"x": 10, "other": 90},
     ),
     Case("everyone gets the demand if all fits", ONE, [A, B], [job("x", demand_bps=30), job("y", "b", limit_bps=20)], {"x": 30, "y": 20}),
-    Case("a guarantee lifts above the level", ONE, [A, B], [job("x", guarantee_bps=70), job("y", "b")], {"x": 70, "y": 30}),
+    Case("a guarantee lifts above the level in its tenant", ONE, [A], [job("x", guarantee_bps=70), job("y")], {"x": 70, "y": 30}),
+    Case(
+        "a guarantee comes out of its own tenant's share",
+        ONE,
+        [A, B],
+        [job("x", guarantee_bps=40), job("y"), job("z", "b")],
+        {"x": 40, "y": 10, "z": 50},
+    ),
+    Case(
+        "a guarantee above its tenant's share is cut to that",
+        ONE,
+        [A, B],
+        [job("x", guarantee_bps=80), job("y", guarantee_bps=20), job("z", "b")],
+        {"x": 40, "y": 10, "z": 50},
+        {"a": 0.5},
+    ),
+    Case(
+        "a tenant's guarantee is what its jobs' guarantees come out of",
+        ONE,
+        [AllocationTenant("a", guarantee_bps=80), B],
+        [job("x", guarantee_bps=60), job("y"), job("z", "b")],
+        {"x": 60, "y": 20, "z": 20},
+    ),
+    Case(
+        "what another tenant cannot use is there for guarantees",
+        ONE,
+        [A, B],
+        [job("x", guarantee_bps=80), job("y"), job("z", "b", demand_bps=5)],
+        {"x": 80, "y": 15, "z": 5},
+    ),
+    Case(
+        "five hundred jobs with guarantees that never start take next to nothing",
+        ONE,
+        [A, B],
+        [*(job(f"x{n}", guarantee_bps=100, demand_bps=0.01) for n in range(500)), job("y", "b")],
+        {**{f"x{n}": 0.01 for n in range(500)}, "y": 95},
+    ),
+    Case(
+        "five hundred jobs with guarantees take no more than their tenant's share",
+        ONE,
+        [A, B],
+        [*(job(f"x{n}", guarantee_bps=100) for n in range(500)), job("y", "b")],
+        {**{f"x{n}": 0.1 for n in range(500)}, "y": 50},
+        {"a": 0.001},
+    ),
     Case("a guarantee below the level changes nothing", ONE, [A, B], [job("x", guarantee_bps=40), job("y", "b")], {"x": 50, "y": 50}),
     Case(
         "a guarantee that the job cannot use is free for others",
@@ -86,20 +131,28 @@ CASES = [
         {"x": 30, "y": 30},
     ),
     Case(
-        "guarantees above a link shrink in proportion",
+        "tenants' guarantees above a link shrink in proportion",
+        ONE,
+        [AllocationTenant("a", guarantee_bps=150), AllocationTenant("b", guarantee_bps=50)],
+        [job("x", guarantee_bps=50), job("y", guarantee_bps=25), job("z", "b")],
+        {"x": 50, "y": 25, "z": 25},
+        {"wan": 0.5},
+    ),
+    Case(
+        "a job's guarantee takes nothing of another tenant's",
         ONE,
         [A, AllocationTenant("b", guarantee_bps=100)],
         [job("x", guarantee_bps=75), job("y", guarantee_bps=25), job("z", "b")],
-        {"x": 37.5, "y": 12.5, "z": 50},
-        {"wan": 0.5},
+        {"x": 0, "y": 0, "z": 100},
+        {"a": 0},
     ),
     Case(
         "a single guarantee above its link is cut to the link",
         ONE,
-        [A, B],
-        [job("x", guarantee_bps=200), job("y", "b")],
+        [A],
+        [job("x", guarantee_bps=200), job("y")],
         {"x": 100, "y": 0},
-        {"wan": 0.5},
+        {"a": 0.5},
     ),
     Case(
         "a guarantee cut on one link reserves no more on another",
@@ -107,7 +160,7 @@ CASES = [
         [A, B],
         [job("x", links="l1 l2", guarantee_bps=100), job("y", "b", "l1", guarantee_bps=100), job("z", "b", "l2")],
         {"x": 50, "y": 50, "z": 50},
-        {"l1": 0.5},
+        {"a": 0.5, "b": 0.5},
     ),
     Case(
         "a long job competes on its narrowest link only",
@@ -178,8 +231,8 @@ CASES = [
 def test_rates(case: Case) -> None:
     allocation = allocate(case.links, case.tenants, case.jobs)
     assert dict(allocation.jobs) == pytest.approx(case.expected)
-    ratios = {name: share.guarantee_ratio for name, share in allocation.links.items()}
-    assert ratios == pytest.approx({link.name: case.guarantee_ratios.get(link.name, 1.0) for link in case.links})
+    ratios = {name: share.guarantee_ratio for shares in (allocation.links, allocation.tenants) for name, share in shares.items()}
+    assert ratios == pytest.approx({named.name: case.guarantee_ratios.get(named.name, 1.0) for named in (*case.links, *case.tenants)})
 
 
 def test_over_several_links_more_capacity_can_lower_a_single_rate() -> None:

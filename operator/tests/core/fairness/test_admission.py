@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 from dataclasses import replace
 from typing import Any
@@ -55,6 +56,59 @@ class TestTenantAtItsLimit:
         waiting = admit(ONE_TENANT_LIMITED, [], [asking("large", 2000, namespace="astro")], NOW).waiting["large"]
         assert waiting.impossible
         assert "more than the limit of tenant astro, 1G: lower it" in waiting.message
+
+
+class TestTenantsApart:
+    """What one tenant asks for is no reason for another one's job to wait."""
+
+    rules = make_rules(make_link(capacity="100M"), tenants={"astro": {}, "bio": {}, "chem": {"guarantee": "10M", "weight": 50}})
+    hog = holding("hog", 100, namespace="astro")
+
+    @pytest.mark.parametrize(
+        "hogs",
+        [
+            [holding("hog", 100, namespace="astro")],
+            [holding(f"hog-{n}", 20, namespace="astro", priority=100) for n in range(5)],
+            [replace(holding(f"hog-{n}", 0, namespace="astro"), stage=JobStage.HOLDING) for n in range(500)],
+            [asking(f"hog-{n}", 10, namespace="astro", priority=100, asked_at=NOW - 9000) for n in range(500)],
+            [asking(f"hog-{n}", 0, namespace="astro", priority=100, asked_at=NOW - 9000) for n in range(500)],
+        ],
+        ids=["guarantee of the whole link", "guarantees", "many that never start", "many that ask first", "many small ones that ask first"],
+    )
+    @pytest.mark.parametrize(("guarantee_mbps", "fits"), [(0, True), (45, True), (46, False)])
+    def test_a_job_starts_within_its_own_tenants_part_whatever_others_have_claimed(
+        self, hogs: list[Participant], guarantee_mbps: float, fits: bool
+    ) -> None:
+        holders = [job for job in hogs if job.stage is not JobStage.ASKING]
+        askers = [job for job in hogs if job.stage is JobStage.ASKING]
+        outcome = admit(self.rules, holders, [*askers, asking("victim", guarantee_mbps)], NOW)
+        assert ("victim" in outcome.admitted) is fits
+        if not fits:
+            assert not outcome.waiting["victim"].impossible
+
+    def test_a_tenants_own_guarantee_is_there_for_its_jobs_whatever_its_weight(self) -> None:
+        askers = [asking("a", 45, namespace="astro"), asking("b", 45), asking("c", 10, namespace="chem")]
+        assert admit(self.rules, [], askers, NOW).admitted == {"a", "b", "c"}
+        assert admit(self.rules, [self.hog], [asking("c", 20, namespace="chem")], NOW).admitted == {"hog", "c"}
+
+    def test_alone_a_tenant_may_promise_what_others_are_not_guaranteed(self) -> None:
+        assert admit(self.rules, [], [asking("a", 90)], NOW).admitted == {"a"}
+        assert admit(self.rules, [], [asking("a", 91)], NOW).waiting["a"].impossible
+
+    def test_between_tenants_the_turn_is_by_waiting_not_by_priority(self) -> None:
+        patient, urgent = asking("patient", 80, asked_at=NOW - 5), asking("urgent", 80, namespace="astro", priority=100)
+        assert admit(self.rules, [], [urgent, patient], NOW).admitted == {"patient"}
+
+    def test_however_small_its_weight_a_tenant_finds_a_place_for_one_job(self) -> None:
+        rules = make_rules(make_link(capacity="100M"), tenants={"astro": {"weight": 1000}, "bio": {"weight": 1}})
+        outcome = admit(rules, [self.hog], [asking("first"), asking("second", asked_at=NOW + 1)], NOW)
+        assert outcome.admitted == {"hog", "first"}
+
+    def test_for_a_released_holder_nothing_is_kept(self) -> None:
+        holders = [replace(self.hog, guarantee_bps=0.0, stage=JobStage.HOLDING)]
+        assert admit(self.rules, holders, [asking("a", 90, namespace="astro")], NOW).admitted == {"hog"}
+        assert admit(self.rules, holders, [asking("a", 90, namespace="astro")], NOW, released={"hog"}).admitted == {"hog", "a"}
+        assert admit(self.rules, holders, [asking("b", 90)], NOW, released={"hog"}).admitted == {"hog", "b"}
 
 
 class TestTwoLinks:
@@ -136,21 +190,21 @@ class TestLinkTooSmallForAllTenants:
         outcome = admit(self.rules, holders, [asking("a", 700)], NOW)
         assert outcome.admitted == {"h"}
         assert not outcome.waiting["a"].impossible
-        assert outcome.waiting["a"].message.startswith("link out has promised 300M of 900M and has no room for")
-        assert admit(self.rules, holders, [asking("b", 600)], NOW).admitted == {"h", "b"}
+        assert outcome.waiting["a"].message.startswith("tenant bio has promised 0 of its part of 450M on link out and has no room for")
+        assert admit(self.rules, holders, [asking("b", 450)], NOW).admitted == {"h", "b"}
 
     def test_a_tenants_guarantee_counts_as_no_more_than_the_link_has(self) -> None:
         waiting = admit(self.rules, [holding("h", 0, namespace="astro")], [asking("a", 100)], NOW).waiting["a"]
-        assert waiting.message.startswith("link out has promised 900M of 900M and")
+        assert waiting.message.startswith("tenant bio has promised 0 of its part of 0 on link out and")
 
     def test_a_tenants_own_job_beyond_its_guarantee_fits_beside_all_others(self) -> None:
         holders = [holding("h", 500)]
-        assert admit(self.rules, holders, [asking("c", 400, namespace="chem")], NOW).admitted == {"h", "c"}
-        assert admit(self.rules, holders, [asking("c", 401, namespace="chem")], NOW).admitted == {"h"}
+        assert admit(self.rules, holders, [asking("c", 450, namespace="chem")], NOW).admitted == {"h", "c"}
+        assert admit(self.rules, holders, [asking("c", 451, namespace="chem")], NOW).admitted == {"h"}
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_links_stay_within_what_they_have_and_everybody_gets_in_at_last(seed: int) -> None:
+def test_tenants_promise_no_more_than_a_link_has_and_everybody_gets_in_at_last(seed: int) -> None:
     chance = random.Random(seed)
     limited = make_rules(
         make_link("x-out", "dtn-x"),
@@ -175,8 +229,9 @@ def test_links_stay_within_what_they_have_and_everybody_gets_in_at_last(seed: in
         admitted = admit(limited, running, waiting, now).admitted
         running += [job for job in waiting if job.uid in admitted]
         waiting = [job for job in waiting if job.uid not in admitted]
-        for link in limited.links:
-            assert sum(job.guarantee_bps for job in running if link in limited.links_of(job)) <= G
+        for link, tenant in itertools.product(limited.links, limited.tenants.values()):
+            own = [job for job in running if link in limited.links_of(job) and limited.tenant(job.namespace) is tenant]
+            assert sum(job.guarantee_bps for job in own) <= min(G, tenant.limit_bps)
         # New jobs never stop coming, and none of them starves an old one.
         waiting += [asking(f"n{turn}", 100, source=X, destination=AWAY, priority=100, asked_at=now) for _ in range(turn < 200)]
         running.pop(chance.randrange(len(running)))
@@ -206,7 +261,9 @@ class TestAdmission:
     def test_a_job_without_guarantee_needs_next_to_nothing(self) -> None:
         holder = make_job("h", guarantee_bps=990 * M, namespace="elsewhere")
         assert self.admitted(self.asking("a"), holders=(holder,)) == {"a"}
-        assert self.admitted(self.asking("a"), holders=(replace(holder, guarantee_bps=G),)) == set()
+        own = replace(holder, namespace="bio")
+        assert self.admitted(self.asking("a"), holders=(own,)) == {"a"}
+        assert self.admitted(self.asking("a"), holders=(replace(own, guarantee_bps=G),)) == set()
 
     def test_priority_goes_first_and_waiting_makes_up_for_it(self) -> None:
         young, old = self.asking("young", 500, priority=10), self.asking("old", 500, asked_at=NOW - 300)

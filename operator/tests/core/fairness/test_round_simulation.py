@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from dataclasses import replace
 from typing import Any
@@ -10,8 +11,8 @@ import pytest
 from fairness_builders import G, M, Network, make_job, make_link, make_rules
 
 from fairlead.api.reasons import Reason
-from fairlead.core.fairness.model import Admission, JobShare, JobStage
-from fairlead.core.fairness.round import RoundInput, run_round
+from fairlead.core.fairness.model import Admission, JobShare, JobStage, Participant
+from fairlead.core.fairness.round import HOLD_SECONDS, RoundInput, run_round
 from fairlead.core.paths.model import End
 
 WEIGHTED = {"a": {"weight": 1}, "b": {"weight": 2}, "c": {"weight": 4}}
@@ -346,6 +347,65 @@ def test_without_memory_of_what_was_given_the_present_guarantee_counts_as_given(
     network.add(make_job("one", guarantee_bps=600 * M), make_job("two", guarantee_bps=600 * M))
     network.run(2)
     assert share(network, "one").message == share(network, "two").message == ""
+
+
+def test_a_hold_that_never_flows_is_released_and_its_guarantee_comes_back_with_its_data() -> None:
+    network = Network(make_rules())
+    network.add(make_job("hog", guarantee_bps=G), starts_in=400.0)
+    network.add(make_job("waits", guarantee_bps=800 * M, stage=JobStage.ASKING, asked_at=network.now))
+    network.run(int(HOLD_SECONDS) - 2)
+    assert share(network, "waits").admission is Admission.WAITING
+    network.run(10)
+    assert share(network, "waits").admission is Admission.ADMITTED
+    assert share(network, "hog").message.startswith(
+        "bandwidth.guarantee 1G is not held any more, as the job has used nothing of it for 120 s"
+    )
+    change(network, "waits", stage=JobStage.FLOWING)
+    network.run(300)
+    assert share(network, "hog").message == "bandwidth.guarantee 1G has no room on link out yet; meanwhile the job keeps 0"
+    assert network.rate("hog") == pytest.approx(200 * M, rel=0.02)
+    network.remove("waits")
+    network.run(20)
+    assert share(network, "hog").message == ""
+    assert network.rate("hog") == pytest.approx(G, rel=0.02)
+
+
+def test_a_job_whose_data_flow_keeps_its_hold() -> None:
+    network = Network(make_rules())
+    network.add(make_job("slow", guarantee_bps=800 * M), able_bps=10 * M)
+    network.add(make_job("waits", guarantee_bps=800 * M, stage=JobStage.ASKING, asked_at=network.now))
+    network.run(int(3 * HOLD_SECONDS))
+    assert share(network, "waits").admission is Admission.WAITING
+
+
+HOGS: dict[str, tuple[list[Participant], dict[str, Any]]] = {
+    "a guarantee of the whole link": ([make_job("hog", namespace="a", guarantee_bps=G, priority=100)], {}),
+    "five hundred guarantees and pods that never start": (
+        [make_job(f"hog-{n}", namespace="a", guarantee_bps=G, priority=100) for n in range(500)],
+        {"starts_in": math.inf},
+    ),
+    "five hundred small jobs that flow": ([make_job(f"hog-{n}", namespace="a", weight=1000, priority=100) for n in range(500)], {}),
+    "two hundred guarantees that send next to nothing": (
+        [make_job(f"hog-{n}", namespace="a", guarantee_bps=G) for n in range(200)],
+        {"able_bps": 1e4},
+    ),
+}
+
+
+@pytest.mark.parametrize("stage", [JobStage.HOLDING, JobStage.ASKING])
+@pytest.mark.parametrize("hogs", HOGS.values(), ids=HOGS.keys())
+def test_no_act_of_one_tenant_lowers_another_below_its_share(hogs: tuple[list[Participant], dict[str, Any]], stage: JobStage) -> None:
+    jobs, ability = hogs
+    network = Network(make_rules(tenants={"a": {"weight": 3}, "b": {"weight": 1}}))
+    network.add(*jobs, **ability)
+    network.run(6)
+    network.add(make_job("victim", namespace="b", stage=stage, guarantee_bps=100 * M))
+    network.run(2)
+    assert share(network, "victim").admission is Admission.ADMITTED
+    change(network, "victim", stage=JobStage.FLOWING)
+    network.run(30)
+    assert network.rate("victim") >= 245 * M
+    assert network.total() <= 1.02 * G
 
 
 def test_a_steady_network_is_not_written_to() -> None:

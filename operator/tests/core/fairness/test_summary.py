@@ -48,7 +48,7 @@ def test_links_and_tenants_say_what_is_allocated_and_measured() -> None:
 
 def test_jobs_that_wait_are_counted_at_their_link_and_tenant() -> None:
     network = Network(make_rules(tenants={"astro": {}}))
-    network.add(make_job("a", guarantee_bps=G), make_job("b", namespace="astro", guarantee_bps=M, stage=JobStage.ASKING))
+    network.add(make_job("a", namespace="astro", guarantee_bps=G), make_job("b", namespace="astro", guarantee_bps=M, stage=JobStage.ASKING))
     status = summarised(network)
     assert (status.jobs, status.waiting, status.links[0].waiting) == (1, 1, 1)
     assert {tenant.name: tenant.waiting for tenant in status.tenants} == {"astro": 1, "others": 0}
@@ -88,7 +88,7 @@ def test_guarantees_that_others_traffic_leaves_no_room_for_are_named() -> None:
     network.run(40)
     status, reason, message = condition(summarised(network), "GuaranteesMet")
     assert (status, reason) == ("False", "GuaranteesShrunk")
-    assert "out keeps 0." in message
+    assert "tenant others's part of its links keeps 0." in message
 
 
 def test_a_link_by_path_says_whose_capacity_it_has_and_that_others_traffic_is_not_counted() -> None:
