@@ -1,15 +1,17 @@
 //! The command line.
 
 use std::net::{IpAddr, SocketAddr};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use fairlead_protocol::limits::STREAMS;
 use fairlead_protocol::message;
 use fairlead_protocol::name::job_is_valid;
+use fairlead_protocol::{Fault, Reason};
 
 use crate::fs::metadata::Preserve;
 use crate::fs::survey::Overwrite;
+use crate::fs::volume_path::VolumePath;
 use crate::quantity;
 
 const EXIT_CODES: &str = "\
@@ -52,6 +54,9 @@ pub(crate) struct Common {
     /// Folder with ca.crt, tls.crt and tls.key of this end.
     #[arg(long, env = "FAIRLEAD_TLS_DIR", value_name = "DIR")]
     pub(crate) tls_dir: PathBuf,
+    /// Volume that the directory lies in: below it no symbolic link is followed.
+    #[arg(long, env = "FAIRLEAD_VOLUME", value_name = "DIR")]
+    pub(crate) volume: Option<PathBuf>,
     /// Job; by default the one in the certificate.
     #[arg(long, env = "FAIRLEAD_JOB", value_parser = job)]
     pub(crate) job: Option<String>,
@@ -88,6 +93,17 @@ pub(crate) struct Common {
     /// Print events as lines of JSON on standard output.
     #[arg(long, env = "FAIRLEAD_JSON")]
     pub(crate) json: bool,
+}
+
+impl Common {
+    /// The transfer's directory, reached as `--volume` asks for.
+    pub(crate) fn place(&self, directory: &Path) -> Result<VolumePath, Fault> {
+        place(directory, self.volume.as_deref())
+    }
+}
+
+fn place(directory: &Path, volume: Option<&Path>) -> Result<VolumePath, Fault> {
+    VolumePath::new(directory, volume).map_err(|why| Fault::new(Reason::NameNotAllowed, why))
 }
 
 /// How the receiver makes sure of what it wrote.
@@ -229,6 +245,9 @@ pub(crate) struct CleanArguments {
     /// Directory that was received into.
     #[arg(long, env = "FAIRLEAD_DESTINATION", value_name = "DIR")]
     pub(crate) destination: PathBuf,
+    /// Volume that the directory lies in: below it no symbolic link is followed.
+    #[arg(long, env = "FAIRLEAD_VOLUME", value_name = "DIR")]
+    pub(crate) volume: Option<PathBuf>,
     /// Job whose partial files are removed.
     #[arg(long, env = "FAIRLEAD_JOB", value_parser = job)]
     pub(crate) job: String,
@@ -238,6 +257,13 @@ pub(crate) struct CleanArguments {
     /// Print events as lines of JSON on standard output.
     #[arg(long, env = "FAIRLEAD_JSON")]
     pub(crate) json: bool,
+}
+
+impl CleanArguments {
+    /// The destination, reached as `--volume` asks for.
+    pub(crate) fn place(&self) -> Result<VolumePath, Fault> {
+        place(&self.destination, self.volume.as_deref())
+    }
 }
 
 #[derive(Args)]
@@ -279,6 +305,15 @@ fn socket_buffer(text: &str) -> Result<u32, String> {
 impl Cli {
     /// Refuses what each flag allows and all together do not.
     pub(crate) fn check(&self) -> Result<(), String> {
+        let place = match &self.command {
+            Command::Receive(ReceiveArguments { destination: Destination::Directory(path), common, .. })
+            | Command::Send(SendArguments { source: SourceArgument::Directory(path), common, .. }) => {
+                common.place(path).map(drop)
+            }
+            Command::Clean(args) => args.place().map(drop),
+            _ => Ok(()),
+        };
+        place.map_err(|fault| fault.message)?;
         match &self.command {
             Command::Receive(args) if args.destination == Destination::Null && args.verify == Verify::ReadBack => Err(
                 "--verify ReadBack reads what was stored, and --destination null stores nothing; use --verify Checksum"

@@ -24,7 +24,6 @@ mod signal;
 mod threads;
 mod transfer;
 
-use std::path::Path;
 use std::process::ExitCode;
 use std::sync::{Arc, Mutex};
 
@@ -36,6 +35,7 @@ use tracing_subscriber::EnvFilter;
 
 use cli::{CleanArguments, Cli, Command, Common, CredentialsArguments, LedgerArguments};
 use control::http::{self, Pages};
+use fs::volume_path::OpenError;
 use net::connect::identity::{Identity, Role};
 use progress::Progress;
 use report::output::{self, Ticker};
@@ -114,25 +114,27 @@ fn run(role: Role, common: &Common, act: impl FnOnce(&TransferContext) -> Result
 }
 
 fn clean(args: &CleanArguments) -> ExitCode {
-    let result = remove_partial_files(&args.destination, &args.job);
+    let result = remove_partial_files(args);
     let verdict = Verdict::new("cleaner", &args.job, 0, &Progress::new(), &result);
     let verdict = VerdictWriter::new(args.termination_log.as_deref()).settle(verdict);
     output::verdict(args.json, &verdict);
     ExitCode::from(verdict.exit_code(None))
 }
 
-fn remove_partial_files(destination: &Path, job: &str) -> Result<Success, Fault> {
+fn remove_partial_files(args: &CleanArguments) -> Result<Success, Fault> {
     let success = |message: &str| Success::new(Reason::Cleaned, message);
-    let root = match fs::root::Root::open(destination) {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+    let destination = args.place()?;
+    let root = match destination.open() {
+        Err(OpenError::Io(error)) if error.kind() == std::io::ErrorKind::NotFound => {
             return Ok(success("the destination does not exist"))
         }
-        Err(error) => {
-            return Err(fs::survey::write_fault(&format!("the destination {}", destination.display()), &error))
+        Err(OpenError::Io(error)) => {
+            return Err(fs::survey::write_fault(&format!("the destination {}", destination.shown()), &error))
         }
+        Err(refused) => return Err(fs::survey::destination_fault(&destination, refused)),
         Ok(root) => root,
     };
-    fs::root::remove_tree(&root, &fs::partial::directory_name(job))
+    fs::root::remove_tree(&root, &fs::partial::directory_name(&args.job))
         .map_err(|error| fs::survey::write_fault("the directory for partial files", &error))?;
     Ok(success("no partial files of the job are left"))
 }

@@ -9,3 +9,4 @@ pub(crate) mod readback;
 pub(crate) mod root;
 pub(crate) mod source;
 pub(crate) mod survey;
+pub(crate) mod volume_path;

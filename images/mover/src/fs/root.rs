@@ -35,7 +35,7 @@ impl From<OwnedFd> for Root {
 }
 
 impl Root {
-    /// Opens a directory by a path of the command line, whose own links are followed.
+    /// Opens a directory by a path of the command line, whose own links are followed; `VolumePath` follows none below a volume.
     pub(crate) fn open(path: &Path) -> io::Result<Self> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         Ok(Self(rustix::fs::open(path, flags, Mode::empty())?))

@@ -20,6 +20,7 @@ use rustix::io::Errno;
 
 use super::names::Names;
 use super::root::{hash_file, Root};
+use super::volume_path::{OpenError, VolumePath};
 
 /// Which names of the source take part.
 pub(crate) struct Filter {
@@ -80,18 +81,21 @@ pub(crate) struct Walked {
 
 impl SourceTree {
     /// Opens the directory and makes sure that it holds something.
-    pub(crate) fn open(path: &Path, filter: Filter) -> Result<Self, Fault> {
-        let shown = path.display();
-        let root = Root::open(path).map_err(|error| match error.kind() {
-            io::ErrorKind::NotFound => Fault::new(
-                Reason::SourceMissing,
-                format!("the source {shown} does not exist; check the volume and the path"),
-            ),
-            io::ErrorKind::NotADirectory => Fault::new(
-                Reason::SourceNotDirectory,
-                format!("the source {shown} is not a directory; name a directory"),
-            ),
-            _ => unreadable(&format!("the source {shown}"), &error),
+    pub(crate) fn open(path: &VolumePath, filter: Filter) -> Result<Self, Fault> {
+        let shown = path.shown();
+        let root = path.open().map_err(|error| match error {
+            OpenError::Io(error) => match error.kind() {
+                io::ErrorKind::NotFound => Fault::new(
+                    Reason::SourceMissing,
+                    format!("the source {shown} does not exist; check the volume and the path"),
+                ),
+                io::ErrorKind::NotADirectory => Fault::new(
+                    Reason::SourceNotDirectory,
+                    format!("the source {shown} is not a directory; name a directory"),
+                ),
+                _ => unreadable(&format!("the source {shown}"), &error),
+            },
+            refused => Fault::new(Reason::SourceUnreadable, format!("the source {shown}: {refused}")),
         })?;
         let source = Self { root, filter };
         if !source.holds_something()? {
@@ -353,7 +357,7 @@ mod tests {
         let owned = |patterns: &[&str]| patterns.iter().map(|p| (*p).to_owned()).collect::<Vec<_>>();
         let filter = Filter::new(&owned(include), &owned(exclude)).unwrap();
         let mut builder = ListingBuilder::default();
-        SourceTree::open(root, filter)?.walk(|entry| builder.push(&entry))?;
+        SourceTree::open(&VolumePath::new(root, None).unwrap(), filter)?.walk(|entry| builder.push(&entry))?;
         Ok(builder.finish().iter().map(|(_, e)| String::from_utf8(e.path).unwrap()).collect())
     }
 
@@ -396,7 +400,8 @@ mod tests {
     #[test]
     fn a_file_that_changes_after_the_listing_is_named() {
         let root = tree();
-        let source = SourceTree::open(root.path(), Filter::new(&[], &[]).unwrap()).unwrap();
+        let source =
+            SourceTree::open(&VolumePath::new(root.path(), None).unwrap(), Filter::new(&[], &[]).unwrap()).unwrap();
         let mut entries = Vec::new();
         source
             .walk(|entry| {

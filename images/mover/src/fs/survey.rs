@@ -2,7 +2,6 @@
 
 use std::io;
 use std::os::fd::AsFd;
-use std::path::Path;
 
 use clap::ValueEnum;
 use fairlead_protocol::fault::show;
@@ -14,6 +13,7 @@ use rustix::fs::{AtFlags, FileType};
 use rustix::io::Errno;
 
 use super::root::Root;
+use super::volume_path::{OpenError, VolumePath};
 
 /// What happens to names that exist already.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -28,16 +28,21 @@ pub(crate) enum Overwrite {
 }
 
 /// Opens the destination and creates it if it is missing, with its parents.
-pub(crate) fn open_destination(path: &Path) -> Result<Root, Fault> {
-    let failed = |error: io::Error| match error.kind() {
-        io::ErrorKind::AlreadyExists | io::ErrorKind::NotADirectory => Fault::new(
-            Reason::DestinationExists,
-            format!("the destination {} or one of its parents is not a directory; name another", path.display()),
-        ),
-        _ => write_fault(&format!("the destination {}", path.display()), &error),
-    };
-    std::fs::create_dir_all(path).map_err(failed)?;
-    Root::open(path).map_err(failed)
+pub(crate) fn open_destination(path: &VolumePath) -> Result<Root, Fault> {
+    path.create().map_err(|error| destination_fault(path, error))
+}
+
+/// The fault for a destination that was not opened.
+pub(crate) fn destination_fault(path: &VolumePath, error: OpenError) -> Fault {
+    let shown = path.shown();
+    match error {
+        OpenError::Io(error) if matches!(error.kind(), io::ErrorKind::AlreadyExists | io::ErrorKind::NotADirectory) => {
+            let text = format!("the destination {shown} or one of its parents is not a directory; name another");
+            Fault::new(Reason::DestinationExists, text)
+        }
+        OpenError::Io(error) => write_fault(&format!("the destination {shown}"), &error),
+        refused => Fault::new(Reason::DestinationUnwritable, format!("the destination {shown}: {refused}")),
+    }
 }
 
 /// The fault for an error while the destination is written.

@@ -181,7 +181,7 @@ fn open_source(args: &SendArguments) -> Result<BlockSource, Fault> {
     };
     let filter = Filter::new(&args.include, &args.exclude)
         .map_err(|error| Fault::new(Reason::NameNotAllowed, format!("a pattern is malformed: {error}")))?;
-    SourceTree::open(directory, filter).map(BlockSource::Tree)
+    SourceTree::open(&args.common.place(directory)?, filter).map(BlockSource::Tree)
 }
 
 fn open_control(

@@ -62,7 +62,7 @@ class Side(ApiModel):
             cel(r"!self.matches('[\\x00-\\x1f\\x7f]')", "path must not hold control characters: rename the directory"),
         ),
     )
-    """Directory beneath the volume's root, relative, without `..`. Empty for the whole volume."""
+    """Directory beneath the volume's root, relative, without `..`. Empty for the whole volume. No symbolic link on it is followed."""
 
     interface: InterfaceName = AUTO_INTERFACE
     """Name of the network interface that carries the data, or `auto` for the fastest that is not the node's management interface."""

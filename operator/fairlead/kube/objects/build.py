@@ -92,6 +92,7 @@ def _receiver(job: TransferJob, action: CreatePod, template: MoverTemplate) -> K
     arguments = [
         "receive",
         *_option("--destination", _directory(side)),
+        *_option("--volume", DATA_PATH),
         *_option("--port", action.port_base + OFFSETS[PORT_DATA]),
         *_option("--interface", _interface(job, side)),
         *_option("--tls-dir", TLS_PATH),
@@ -127,6 +128,7 @@ def _sender(job: TransferJob, action: CreatePod, template: MoverTemplate) -> Kub
     arguments = [
         "send",
         *_option("--source", _directory(side)),
+        *_option("--volume", DATA_PATH),
         *_option("--connect", _socket_address(action.receiver.address, action.receiver.port)),
         *_option("--interface", _interface(job, side)),
         *_option("--tls-dir", TLS_PATH),
@@ -202,6 +204,7 @@ def _cleaner(job: TransferJob, action: CreatePod, template: MoverTemplate) -> Ku
     arguments = [
         "clean",
         *_option("--destination", _directory(side)),
+        *_option("--volume", DATA_PATH),
         *_option("--job", job.metadata.uid),
         *_option("--termination-log", TERMINATION_LOG),
     ]

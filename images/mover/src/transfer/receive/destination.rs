@@ -39,7 +39,7 @@ impl DiskDestination {
         context: &TransferContext,
         session: &Arc<Mutex<Receiver>>,
     ) -> Result<Self, Fault> {
-        let root = Arc::new(open_destination(directory)?);
+        let root = Arc::new(open_destination(&args.common.place(directory)?)?);
         let (partial, ledger) = PartialDirectory::open(&root, &context.identity.job, context.identity.attempt)?;
         let partial = Arc::new(partial);
         let work = DestinationWork::new(args, &root, &partial, session, &context.progress);
