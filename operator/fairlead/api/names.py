@@ -53,6 +53,12 @@ ANNOTATION_NETWORKS: Final = "k8s.v1.cni.cncf.io/networks"
 ATTACHMENT_INTERFACE: Final = "data0"
 """The name of the interface that an attachment becomes in a mover's pod."""
 
+ANNOTATION_NETWORK_STATUS: Final = "k8s.v1.cni.cncf.io/network-status"
+"""What Multus reports of a pod's attachments, in the same spec."""
+
+ANNOTATION_DATA_ADDRESSES: Final = f"{GROUP}/data-addresses"
+"""On a node, by its administrator: addresses or networks of its data interfaces, separated by commas."""
+
 ANNOTATION_PATH: Final = f"{GROUP}/path"
 """`Known` on a sender whose advisor was given what is on the path and therefore does not probe it as a whole."""
 PATH_KNOWN: Final = "Known"

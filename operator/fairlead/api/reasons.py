@@ -26,6 +26,7 @@ class ConditionType(_Documented):
     MOVERS_READY = "MoversReady", "Both mover pods of the present attempt have come up."
     PATH_PROBED = "PathProbed", "The path was measured and the advisor has decided."
     CAP_ENFORCED = "CapEnforced", "The measured rate keeps to the cap. Absent without a cap."
+    REPORTS_BELIEVED = "ReportsBelieved", "What the movers report can be true. Absent until something had to be refused in an attempt."
     SUSPENDED = "Suspended", "The job is held back by `spec.suspend`."
     SUCCEEDED = "Succeeded", "Every byte arrived, was verified and has its final name. Terminal when True."
     FAILED = "Failed", "The job has ended without success. Terminal when True."
@@ -84,6 +85,14 @@ class Reason(_Documented):
         "The advisor has not answered for half a minute of the transfer, which goes on with the settings in the message. With status `True`"
         " it had decided before.",
     )
+
+    ENDPOINT_REFUSED = (
+        "EndpointRefused",
+        "A mover reports an address or a port that cannot be its own; the message has both. Nobody connects to it, and an attempt whose"
+        " receiver goes on like that fails.",
+    )
+    REPORT_MALFORMED = "ReportMalformed", "A mover or advisor reports a value that cannot be; the message names the field."
+    REPORTS_PLAUSIBLE = "ReportsPlausible", "Earlier in the attempt a report was refused; what is reported now is believed."
 
     WITHIN_CAP = "WithinCap", "The measured rate keeps to the cap."
     ABOVE_CAP = "AboveCap", "The measured rate exceeds the cap."
@@ -166,6 +175,7 @@ class EventReason(_Documented):
         "GuaranteeNotRaised",
         "A link has no room for a running job's raised guarantee, or it is not held any more; the message says which, and what counts.",
     )
+    REPORT_REFUSED = "ReportRefused", "A mover reports what cannot be true; the message says what."
     CAP_EXCEEDED = "CapExceeded", "The measured rate exceeds the cap by more than a twentieth over 10 seconds."
     CLEANUP_SKIPPED = "CleanupSkipped", "Partial files could not be removed in time; the message says where they may be."
 

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
+from ipaddress import IPv4Network, IPv6Network
 
 from fairlead.api.transferjob import TransferJob
 from fairlead.api.transferjob.spec import Side
@@ -74,6 +75,10 @@ class MoverPod:
     """When it became ready; None while it is not and where the kubelet does not report it."""
     knows_path: bool = False
     """A sender whose advisor was given what is on the path and does not probe it as a whole."""
+    addresses: frozenset[str] = frozenset()
+    """All addresses of the pod itself (on the host network those of its node that the kubelet knows)."""
+    attached: frozenset[str] | None = None
+    """Addresses of its attachment by the network plugin; None where the plugin does not report them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +96,10 @@ class NodeFacts:
 
     exists: bool
     ready: bool = False
+    addresses: frozenset[str] = frozenset()
+    """The addresses in its status."""
+    data_networks: tuple[IPv4Network | IPv6Network, ...] | None = None
+    """Addresses of its data interfaces by its annotation; None without one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,3 +157,11 @@ class Observed:
 def latest_attempt_of(pods: Iterable[MoverPod]) -> int:
     """Number of the latest attempt that has a sender or a receiver among `pods`, 0 without any."""
     return max((pod.attempt for pod in pods if pod.role is not Role.CLEANER), default=0)
+
+
+def running_movers(pods: Iterable[MoverPod]) -> tuple[MoverPod | None, MoverPod | None]:
+    """Receiver and sender of the newest attempt that runs, as far as they can be asked: with an address and ports."""
+    running = [pod for pod in pods if pod.phase is PodPhase.RUNNING and not pod.deleting and pod.address and pod.port_base]
+    newest = latest_attempt_of(running)
+    by_role = {pod.role: pod for pod in running if pod.attempt == newest}
+    return by_role.get(Role.RECEIVER), by_role.get(Role.SENDER)

@@ -107,6 +107,15 @@ class Advice:
 
 
 @dataclass(frozen=True, slots=True)
+class ReportRefusal:
+    """Something that a mover of `role` reported and that is not believed; `message` goes on after the name of its pod."""
+
+    role: str
+    reason: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
 class Reports:
     """What the running pods reported over HTTP in this pass; None where nobody answered. Information, never a verdict."""
 
@@ -119,6 +128,8 @@ class Reports:
     outcome: OutcomeReport | None = None
     advisor_silent_seconds: float = 0.0
     """For how long a sender has been transferring without a decision of its advisor."""
+    refusals: tuple[ReportRefusal, ...] = ()
+    """What was reported and is not believed; it is missing above."""
 
 
 @dataclass(frozen=True, slots=True)

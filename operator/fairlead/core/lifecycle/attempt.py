@@ -165,13 +165,14 @@ def _begin(status: TransferJobStatus, number: int, started: datetime) -> JobOutc
             ConditionType.CAP_ENFORCED: None,
             ConditionType.SUCCEEDED: Judgement("Unknown", Reason.IN_PROGRESS, "the job has not ended"),
             ConditionType.PATH_PROBED: _PROBED_LATER,
+            ConditionType.REPORTS_BELIEVED: None,
         },
     )
 
 
 def _without_former(status: TransferJobStatus, begun: Mapping[str, Any]) -> TransferJobStatus:
     """What of the status holds for an attempt that begins."""
-    former = (ConditionType.CAP_ENFORCED, ConditionType.MOVERS_READY, ConditionType.PATH_PROBED)
+    former = (ConditionType.CAP_ENFORCED, ConditionType.MOVERS_READY, ConditionType.PATH_PROBED, ConditionType.REPORTS_BELIEVED)
     conditions = tuple(condition for condition in status.conditions if condition.type not in former)
     return status.model_copy(update={**begun, "conditions": conditions})
 
@@ -202,6 +203,9 @@ def _bring_up(observed: Observed, attempt: _Attempt, now: datetime) -> tuple[Job
     if sender is None:
         if receiver.ready and observed.reports.receiver_endpoint is not None:
             return _awaits_probe(observed, receiver, now) or _create_sender(observed, attempt), None
+        refused = next((refusal for refusal in observed.reports.refusals if refusal.role == Role.RECEIVER.value), None)
+        if refused is not None:
+            return _not_ready(observed, receiver, Reason.ENDPOINT_REFUSED, refused.message, now)
         silent = "" if not receiver.ready else "it is up, but does not answer on its HTTP port"
         return _not_ready(observed, receiver, Reason.RECEIVER_NOT_READY, silent, now)
     if sender.ready and receiver.ready:

@@ -6,7 +6,14 @@ from fairlead.api.reasons import ConditionType, EventReason, Reason
 from fairlead.api.transferjob import TransferJobStatus
 from fairlead.core.plan import EmitEvent
 
-_TROUBLE = (Reason.RECEIVER_NOT_READY, Reason.SENDER_NOT_READY, Reason.CREATION_REFUSED)
+_TROUBLE = (Reason.RECEIVER_NOT_READY, Reason.SENDER_NOT_READY, Reason.ENDPOINT_REFUSED, Reason.CREATION_REFUSED)
+_WARNINGS: tuple[tuple[ConditionType, tuple[Reason, ...], EventReason], ...] = (
+    (ConditionType.MOVERS_READY, _TROUBLE, EventReason.MOVERS_NOT_READY),
+    (ConditionType.SCHEDULED, (Reason.WAITING_FOR_LINK, Reason.GUARANTEE_TOO_LARGE), EventReason.WAITING_FOR_LINK),
+    (ConditionType.REPORTS_BELIEVED, (), EventReason.REPORT_REFUSED),
+    (ConditionType.CAP_ENFORCED, (Reason.ABOVE_CAP,), EventReason.CAP_EXCEEDED),
+)
+"""Conditions that give a warning as they become False, for these reasons or for any, with the event."""
 
 
 def events_between(before: TransferJobStatus, after: TransferJobStatus) -> tuple[EmitEvent, ...]:
@@ -30,12 +37,9 @@ def events_between(before: TransferJobStatus, after: TransferJobStatus) -> tuple
         emit(EventReason.SUSPENDED if after.is_true(ConditionType.SUSPENDED) else EventReason.RESUMED, ConditionType.SUSPENDED)
     if became(ConditionType.MOVERS_READY):
         emit(EventReason.MOVERS_STARTED, ConditionType.MOVERS_READY)
-    if _is_new_reason(before, after, ConditionType.MOVERS_READY, *_TROUBLE):
-        emit(EventReason.MOVERS_NOT_READY, ConditionType.MOVERS_READY, warning=True)
-    if _is_new_reason(before, after, ConditionType.SCHEDULED, Reason.WAITING_FOR_LINK, Reason.GUARANTEE_TOO_LARGE):
-        emit(EventReason.WAITING_FOR_LINK, ConditionType.SCHEDULED, warning=True)
-    if _is_new_reason(before, after, ConditionType.CAP_ENFORCED, Reason.ABOVE_CAP):
-        emit(EventReason.CAP_EXCEEDED, ConditionType.CAP_ENFORCED, warning=True)
+    for kind, reasons, event in _WARNINGS:
+        if _is_new_reason(before, after, kind, *reasons):
+            emit(event, kind, warning=True)
     of_path = _news_of_path(before, after)
     if of_path is not None:
         emit(of_path, ConditionType.PATH_PROBED, warning=of_path is EventReason.ADVISOR_SILENT)

@@ -13,6 +13,7 @@ from fairlead.api.shared.quantity import RateError, format_rate, parse_rate
 from fairlead.api.transferjob import TransferJobStatus
 from fairlead.api.transferjob.status import Enforcement
 from fairlead.core.cap_excess import BLOCK_BITS, RECEIVER_WINDOW_SECONDS, TOLERANCE, excess_after
+from fairlead.core.conditions import shorten
 from fairlead.core.fairness.model import Bound
 from fairlead.core.lifecycle.outcome import Judgement, Judgements
 from fairlead.core.network import traits_of
@@ -54,7 +55,7 @@ def findings_of(
     cap_enforced = _cap_enforced(observed, status, receiver, cap_bps)
     bandwidth = bandwidth_of(status.bandwidth, cap_bps, reports, _bound_of(observed, cap_bps))
     found["bandwidth"] = bandwidth.model_copy(update={"enforced_by": _enforced_by(observed, status, cap_bps, cap_enforced)})
-    judgements = _scheduled(sender, receiver) | _path_probed(observed, status, found) | cap_enforced
+    judgements = _scheduled(sender, receiver) | _path_probed(observed, status, found) | cap_enforced | _reports_believed(observed, status)
     annotations = _cap_at_sender(observed, sender, bandwidth.allocated) + _cap_at_receiver(observed, receiver)
     return Findings(found, judgements, annotations)
 
@@ -80,6 +81,17 @@ def _path_probed(observed: Observed, status: TransferJobStatus, found: Mapping[s
     why = f": {decision.message}" if decision.message else ""
     message = f"{rtt}{decision.congestion_control} over {decision.streams} streams ({decision.reason}{why})"
     return {ConditionType.PATH_PROBED: Judgement("True", Reason.PROBED, message)}
+
+
+def _reports_believed(observed: Observed, status: TransferJobStatus) -> dict[ConditionType, Judgement | None]:
+    """That something reported is refused, and later that all is believed again; nothing while nobody answers."""
+    reports, known = observed.reports, status.condition(ConditionType.REPORTS_BELIEVED)
+    if reports.refusals:
+        message = "; ".join(f"{refusal.role}: {refusal.message}" for refusal in reports.refusals)
+        return {ConditionType.REPORTS_BELIEVED: Judgement("False", reports.refusals[0].reason, shorten(message))}
+    if known is None or (reports.receiver_endpoint is None and reports.sender_endpoint is None):
+        return {}
+    return {ConditionType.REPORTS_BELIEVED: Judgement("True", Reason.REPORTS_PLAUSIBLE, "what the movers report now can be true")}
 
 
 def _advisor_silent(observed: Observed, status: TransferJobStatus) -> dict[ConditionType, Judgement | None]:

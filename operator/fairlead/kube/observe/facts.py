@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass
+from ipaddress import IPv4Network, IPv6Network, ip_network
 from typing import Any, Generic, TypeVar
 
+from fairlead.api import names
 from fairlead.api.transferjob import TransferJob
 from fairlead.core.observed import ClaimFacts, NodeFacts
 from fairlead.kube.client import CLAIMS, NODES, VOLUMES, KubeClient
 from fairlead.kube.errors import NotFoundError
+from fairlead.kube.observe.pods import read_addresses
 
 HOSTNAME_LABEL = "kubernetes.io/hostname"
 MOST_REMEMBERED = 4096
@@ -69,8 +73,13 @@ class FactReader:
             node = await self._client.get(NODES, None, name)
         except NotFoundError:
             return NodeFacts(exists=False)
-        conditions = (node.get("status") or {}).get("conditions") or []
-        return NodeFacts(exists=True, ready=any(c.get("type") == "Ready" and c.get("status") == "True" for c in conditions))
+        status, annotations = node.get("status") or {}, node["metadata"].get("annotations") or {}
+        return NodeFacts(
+            exists=True,
+            ready=any(c.get("type") == "Ready" and c.get("status") == "True" for c in status.get("conditions") or []),
+            addresses=read_addresses(entry.get("address") for entry in status.get("addresses") or []),
+            data_networks=_data_networks(annotations.get(names.ANNOTATION_DATA_ADDRESSES)),
+        )
 
     async def _read_claim(self, key: tuple[str, str]) -> ClaimFacts:
         try:
@@ -86,6 +95,17 @@ class FactReader:
         except NotFoundError:
             return ClaimFacts(exists=True, bound=False)
         return ClaimFacts(exists=True, bound=True, node=only_node(volume))
+
+
+def _data_networks(text: str | None) -> tuple[IPv4Network | IPv6Network, ...] | None:
+    """The networks in a node's annotation, single addresses among them; what is neither allows nothing."""
+    if text is None:
+        return None
+    networks: list[IPv4Network | IPv6Network] = []
+    for entry in text.split(","):
+        with contextlib.suppress(ValueError):
+            networks.append(ip_network(entry.strip(), strict=False))
+    return tuple(networks)
 
 
 def only_node(volume: Mapping[str, Any]) -> str | None:

@@ -7,11 +7,13 @@ from collections.abc import Sequence
 
 from fairlead.api import names
 from fairlead.api.transferjob import TransferJob
+from fairlead.core.endpoints import vetted
+from fairlead.core.network import traits_of
 from fairlead.core.observed import MoverPod, Observed, PodPhase, Role
 from fairlead.core.settings import OperatorSettings
 from fairlead.kube.client import JOBS, PODS, KubeClient, KubeObject
 from fairlead.kube.errors import NotFoundError
-from fairlead.kube.observe.facts import ClusterFacts, FactReader
+from fairlead.kube.observe.facts import MOST_REMEMBERED, ClusterFacts, FactReader
 from fairlead.kube.observe.pods import OwnedPod, read_owned_pod
 from fairlead.kube.observe.reports import ReportReader
 
@@ -30,11 +32,14 @@ class Gatherer:
         self._facts = facts
         self._reports = reports
         self._settings = settings
+        self._node_of: dict[str, str] = {}
 
     async def observe(self, job: TransferJob, pods: Sequence[MoverPod]) -> Observed:
         """The job with facts and reports. Raises KubeError."""
+        if traits_of(job).uses_node_interfaces:
+            self._note_nodes(pods)
         facts, reports = await asyncio.gather(self._read_facts(job, pods), self._reports.read(job.metadata.uid, pods))
-        return Observed(
+        observed = Observed(
             job=job,
             pods=tuple(sorted(pods, key=lambda pod: (pod.attempt, pod.role))),
             reports=reports,
@@ -42,6 +47,7 @@ class Gatherer:
             claims=facts.claims,
             settings=self._settings,
         )
+        return vetted(observed, self._node_of)
 
     async def read_job(self, namespace: str, name: str, uid: str) -> KubeObject | None:
         """The job as the server has it now, None if this incarnation is gone. Raises KubeError."""
@@ -58,6 +64,14 @@ class Gatherer:
         async for page in self._client.list_pages(PODS, namespace, label_selector=selector):
             pods += (owned for owned in map(read_owned_pod, page) if owned is not None and owned.job_uid == job_uid)
         return pods
+
+    def _note_nodes(self, pods: Sequence[MoverPod]) -> None:
+        """Remembers the addresses of nodes by pods on their network: no mover on another node may claim them."""
+        if len(self._node_of) >= MOST_REMEMBERED:
+            self._node_of.clear()
+        for pod in pods:
+            if pod.node is not None:
+                self._node_of |= dict.fromkeys(pod.addresses, pod.node)
 
     async def _read_facts(self, job: TransferJob, pods: Sequence[MoverPod]) -> ClusterFacts:
         if job.status.finished and names.FINALIZER not in job.metadata.finalizers:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import ipaddress
-from collections.abc import Mapping
+import json
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Annotated, Any, Literal
@@ -119,6 +121,8 @@ def _read_mover(body: Mapping[str, Any], role: Role, attempt: int) -> MoverPod:
         created_at=datetime.fromisoformat(metadata["creationTimestamp"]),
         node=spec.get("nodeName"),
         address=_address(status),
+        addresses=_addresses(status, on_host=bool(spec.get("hostNetwork"))),
+        attached=_attached(annotations.get(names.ANNOTATION_NETWORK_STATUS)),
         port_base=_port_base(spec),
         egress_cap=annotations.get(names.ANNOTATION_EGRESS_BANDWIDTH),
         ingress_cap=annotations.get(names.ANNOTATION_INGRESS_BANDWIDTH),
@@ -211,6 +215,34 @@ def _address(status: Mapping[str, Any]) -> str | None:
         return str(ipaddress.ip_address(status["podIP"]))
     except (KeyError, ValueError):
         return None
+
+
+def _addresses(status: Mapping[str, Any], *, on_host: bool) -> frozenset[str]:
+    own = [status.get("podIP"), *(entry.get("ip") for entry in status.get("podIPs") or [])]
+    hosts = [status.get("hostIP"), *(entry.get("ip") for entry in status.get("hostIPs") or [])] if on_host else []
+    return read_addresses([*own, *hosts])
+
+
+def read_addresses(texts: Iterable[object]) -> frozenset[str]:
+    """Those of `texts` that are addresses, in their usual form."""
+    found = set()
+    for text in texts:
+        with contextlib.suppress(ValueError):
+            found.add(str(ipaddress.ip_address(str(text))))
+    return frozenset(found)
+
+
+def _attached(status: str | None) -> frozenset[str] | None:
+    """The addresses of the data attachment in what Multus reports; None where it does not."""
+    try:
+        entries = json.loads(status or "null")
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(entries, list):
+        return None
+    data = [entry for entry in entries if isinstance(entry, dict) and entry.get("interface") == names.ATTACHMENT_INTERFACE]
+    lists = [entry["ips"] for entry in data if isinstance(entry.get("ips"), list)]
+    return read_addresses(address for addresses in lists for address in addresses) if data else None
 
 
 def _port_base(spec: Mapping[str, Any]) -> int | None:

@@ -8,7 +8,7 @@ from typing import TypeVar
 
 import aiohttp
 
-from fairlead.core.observed import MoverPod, PodPhase, Role, latest_attempt_of
+from fairlead.core.observed import MoverPod, Role, latest_attempt_of, running_movers
 from fairlead.core.reports import Advice, MoverProgress, Reports
 from fairlead.kube.observe.advice import DecisionAnswer, read_advice
 from fairlead.kube.observe.answers import EndpointAnswer, ProgressAnswer, read_endpoint, read_progress
@@ -74,10 +74,8 @@ class ReportReader:
 
     async def read(self, job_uid: str, pods: Sequence[MoverPod]) -> Reports:
         """Everything that the newest attempt's running pods report, asked at once; None wherever nobody gave a proper answer."""
-        running = [pod for pod in pods if pod.phase is PodPhase.RUNNING and not pod.deleting and pod.address and pod.port_base]
-        newest = latest_attempt_of(running)
-        receiver = next((pod for pod in running if pod.role is Role.RECEIVER and pod.attempt == newest), None)
-        sender = next((pod for pod in running if pod.role is Role.SENDER and pod.attempt == newest), None)
+        receiver, sender = running_movers(pods)
+        newest = latest_attempt_of(pod for pod in (receiver, sender) if pod is not None)
         receiver_endpoint, sender_endpoint, receiver_progress, sender_progress, decision = await asyncio.gather(
             self._ask(receiver, PORT_HTTP, "/v1/endpoint", EndpointAnswer),
             self._ask(sender, PORT_HTTP, "/v1/endpoint", EndpointAnswer),

@@ -342,3 +342,38 @@ def test_tells_when_the_mover_ended() -> None:
     moment = _read(status=_with_mover(ended)).ended_at
     assert moment is not None
     assert moment.isoformat() == "2026-01-01T00:00:09+00:00"
+
+
+def test_tells_all_addresses_of_its_own_and_on_the_nodes_network_those_of_the_node() -> None:
+    status = {"phase": "Running", "podIP": "198.18.0.2", "podIPs": [{"ip": "198.18.0.2"}, {"ip": "2001:DB8::2"}, {"ip": "nowhere"}]}
+    status |= {"hostIP": "198.18.9.9", "hostIPs": [{"ip": "198.18.9.9"}]}
+    body = pod_body(status=status)
+    assert _pod_of(body).addresses == {"198.18.0.2", "2001:db8::2"}
+    body["spec"]["hostNetwork"] = True
+    assert _pod_of(body).addresses == {"198.18.0.2", "2001:db8::2", "198.18.9.9"}
+
+
+@pytest.mark.parametrize(
+    ("told", "attached"),
+    [
+        (None, None),
+        ("{", None),
+        ("{}", None),
+        ("[" * 100_000, None),
+        ('[{"name": "cni0", "interface": "eth0", "ips": ["10.0.0.2"], "default": true}]', None),
+        (
+            '[{"interface": "eth0", "ips": ["10.0.0.2"]}, {"interface": "data0", "ips": ["198.19.0.2", "2001:DB8::2"]}]',
+            {"198.19.0.2", "2001:db8::2"},
+        ),
+        ('[{"interface": "data0"}, 7, {"interface": "data0", "ips": 7}]', set()),
+    ],
+)
+def test_tells_what_the_network_plugin_reports_of_its_attachment(told: str | None, attached: set[str] | None) -> None:
+    annotations = {} if told is None else {names.ANNOTATION_NETWORK_STATUS: told}
+    assert _read(annotations=annotations).attached == attached
+
+
+def _pod_of(body: dict[str, Any]) -> MoverPod:
+    owned = read_owned_pod(body)
+    assert owned is not None
+    return owned.pod
