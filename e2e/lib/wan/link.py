@@ -10,7 +10,7 @@ from ipaddress import IPv4Network
 from pathlib import Path
 
 from fairlead_dev.clients.kubectl import run
-from fairlead_dev.wan.emulator import change, emulating, run_command
+from fairlead_dev.wan.emulator import change, emulating, run_command, statistics
 
 ADDRESSES = IPv4Network("198.19.128.0/17")
 """Of the range for benchmarking, and apart from what the local cluster uses."""
@@ -43,6 +43,11 @@ class Link:
     def set(self, **changes: str) -> None:
         """Changes the running link, for example `rate="400M"`. Raises LabError."""
         change(self.program, self.control, **changes)
+
+    def latest_us(self) -> float:
+        """How late the latest packet of either direction left so far, which the machine alone causes. Raises LabError."""
+        counted = statistics(self.program, self.control)
+        return max(float(counted[direction]["write_lateness_us"]["max"]) for direction in ("ab", "ba"))
 
 
 @contextmanager
