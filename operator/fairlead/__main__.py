@@ -1,6 +1,7 @@
 """Runs the operator: `python -m fairlead` or `fairlead`.
 
-`fairlead allocate FILE` asks its sums without a cluster, `fairlead guard` is what runs on the nodes.
+`fairlead allocate FILE` asks its sums without a cluster, `fairlead explain JOB` prints why a job stands where it stands, and
+`fairlead guard` is what runs on the nodes.
 """
 
 from __future__ import annotations
@@ -32,6 +33,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         from fairlead.commands import allocate  # noqa: PLC0415 - the operator needs none of it
 
         return allocate.main(words[1:])
+    if words[:1] == ["explain"]:
+        from fairlead.commands.explain import command as explain  # noqa: PLC0415 - it runs at a user's, apart from the operator
+
+        return explain.main(words[1:])
     if words[:1] == ["guard"]:
         from fairlead.guard import main as guard  # noqa: PLC0415 - it runs on the nodes, apart from the operator
 

@@ -1,0 +1,63 @@
+"""The connection that a user's kubeconfig describes, and the namespace that it names."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import yaml
+from kubernetes.aio import config as kube_config
+from kubernetes.aio.client import Configuration
+
+DEFAULT_NAMESPACE = "default"
+_SERVICE_ACCOUNT_NAMESPACE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
+
+
+class KubeconfigError(Exception):
+    """No usable kubeconfig. The message names the file and the remedy."""
+
+
+@dataclass(frozen=True, slots=True)
+class Connection:
+    """How to reach the API server, and the namespace to look in when none is given."""
+
+    configuration: Configuration
+    namespace: str
+
+
+def read_connection(kubeconfig: str | None, context: str | None, environment: Mapping[str, str]) -> Connection:
+    """By `--kubeconfig`, else by KUBECONFIG, else by ~/.kube/config, else by the pod's service account. Raises KubeconfigError."""
+    files = kubeconfig or environment.get("KUBECONFIG") or str(Path("~/.kube/config").expanduser())
+    if any(Path(file).expanduser().is_file() for file in files.split(":") if file):
+        return _of_files(files, context)
+    if kubeconfig is None and "KUBECONFIG" not in environment and _SERVICE_ACCOUNT_NAMESPACE.is_file():
+        return _of_service_account()
+    raise KubeconfigError(f"there is no kubeconfig at {files}: give --kubeconfig FILE or set KUBECONFIG")
+
+
+def _of_files(files: str, context: str | None) -> Connection:
+    configuration = Configuration()
+    configuration.retries = None
+    loading = kube_config.load_kube_config(  # type: ignore[no-untyped-call]
+        config_file=files, context=context, client_configuration=configuration, persist_config=False
+    )
+    try:
+        loader = asyncio.run(loading)
+        namespace = loader.current_context["context"].get("namespace")
+    except kube_config.ConfigException as error:
+        raise KubeconfigError(f"kubeconfig {files}: {error}; `kubectl config get-contexts` lists the contexts that it has") from error
+    except (OSError, ValueError, TypeError, KeyError, AttributeError, yaml.YAMLError) as error:
+        raise KubeconfigError(f"kubeconfig {files} cannot be read ({type(error).__name__}: {error}): correct it or give another") from error
+    return Connection(configuration, namespace or DEFAULT_NAMESPACE)
+
+
+def _of_service_account() -> Connection:
+    configuration = Configuration()
+    configuration.retries = None
+    try:
+        kube_config.load_incluster_config(client_configuration=configuration)  # type: ignore[no-untyped-call]
+    except kube_config.ConfigException as error:
+        raise KubeconfigError(f"the pod's service account cannot be used: {error}; give --kubeconfig FILE") from error
+    return Connection(configuration, _SERVICE_ACCOUNT_NAMESPACE.read_text(encoding="utf-8").strip())
