@@ -69,6 +69,11 @@ class Reason(_Documented):
         " that it is not held any more. The message says what counts.",
     )
 
+    INTERFACE_NOT_LISTED = (
+        "InterfaceNotListed",
+        "The job runs, but the FairnessPolicy does not list an interface that it or its mover names. It counts on all links of the node.",
+    )
+
     MOVERS_STARTING = "MoversStarting", "The mover pods of an attempt are being started."
     RECEIVER_NOT_READY = "ReceiverNotReady", "The receiver is not up yet; the message says what holds it back."
     SENDER_NOT_READY = "SenderNotReady", "The sender is not up yet; the message says what holds it back."
@@ -176,6 +181,10 @@ class EventReason(_Documented):
         "A link has no room for a running job's raised guarantee, or it is not held any more; the message says which, and what counts.",
     )
     REPORT_REFUSED = "ReportRefused", "A mover reports what cannot be true; the message says what."
+    INTERFACE_NOT_LISTED = (
+        "InterfaceNotListed",
+        "The FairnessPolicy does not list an interface of a running job; the message says which, and what to do.",
+    )
     CAP_EXCEEDED = "CapExceeded", "The measured rate exceeds the cap by more than a twentieth over 10 seconds."
     CLEANUP_SKIPPED = "CleanupSkipped", "Partial files could not be removed in time; the message says where they may be."
 

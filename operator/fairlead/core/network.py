@@ -79,7 +79,8 @@ def _definition(job: TransferJob, pod: MoverPod) -> tuple[str, str] | None:
 
 
 def ends_of(observed: Observed, attempt: int) -> tuple[End, End]:
-    """Source and destination, by what the attempt's pods report, else by the job, its claims and its status."""
+    """Source and destination: nodes by the attempt's pods, else by the job, its claims and its status; interfaces by the job, and where
+    it leaves the choice to the movers by what these report, else by its status."""
     spec, reports, endpoints = observed.job.spec, observed.reports, observed.job.status.endpoints
     source, destination = (endpoints.source, endpoints.destination) if endpoints else (None, None)
     return (
@@ -93,8 +94,8 @@ def _end(observed: Observed, side: Side, pod: MoverPod | None, reported: MoverEn
     if not traits_of(observed.job).uses_node_interfaces:
         # The pod's own interface is none of the node's; which of those carries its traffic is the business of what attaches it.
         return End(node, None)
-    if reported is not None:
-        return End(node, reported.interface)
     if side.interface != AUTO_INTERFACE:
         return End(node, side.interface)
+    if reported is not None:
+        return End(node, reported.interface)
     return End(node, known.interface if known is not None and known.node == node else None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from fnmatch import fnmatchcase
 from typing import Annotated, Final, Literal
 
 from pydantic import ConfigDict, Field
@@ -21,6 +22,8 @@ Direction = Literal["Transmit", "Receive"]
 Operator = Literal["In", "NotIn", "Exists", "DoesNotExist"]
 PartText = Annotated[str, Field(min_length=1, max_length=20, pattern=PART_PATTERN)]
 ShareName = Annotated[str, Field(min_length=1, max_length=63, pattern=r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$")]
+NodePattern = Annotated[str, Field(min_length=1, max_length=253, pattern=r"^[a-z0-9*?]([-a-z0-9.*?]*[a-z0-9*?])?$")]
+InterfacePattern = Annotated[str, Field(min_length=1, max_length=15, pattern=r"^[A-Za-z0-9*?][A-Za-z0-9_.*?\-]*$")]
 LabelKey = Annotated[str, Field(min_length=1, max_length=317)]
 LabelValue = Annotated[str, Field(max_length=63, pattern=r"^([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?$")]
 
@@ -66,6 +69,20 @@ class InterfaceDirection(ApiModel):
 
     direction: Direction
     """`Transmit` for what senders on the node send, `Receive` for what receivers on it get."""
+
+
+class DataInterfaces(ApiModel):
+    """Interfaces of some nodes that may carry data. In both fields `*` stands for any characters and `?` for one."""
+
+    nodes: Annotated[tuple[NodePattern, ...], Field(min_length=1, max_length=64)] = Field(json_schema_extra=marks(list_type="set"))
+    """Names of nodes, or patterns of them, e.g. `dtn-*`."""
+
+    names: Annotated[tuple[InterfacePattern, ...], Field(min_length=1, max_length=32)] = Field(json_schema_extra=marks(list_type="set"))
+    """Names of interfaces on those nodes, or patterns of them, e.g. `bond*`."""
+
+    def include(self, node: str, name: str) -> bool:
+        """Whether this interface of this node is among them."""
+        return any(fnmatchcase(node, pattern) for pattern in self.nodes) and any(fnmatchcase(name, pattern) for pattern in self.names)
 
 
 class SharedLink(ApiModel):
@@ -223,6 +240,10 @@ class FairnessPolicySpec(ApiModel):
         json_schema_extra=marks(list_type="map", list_map_keys=("name",))
     )
     """The links. Traffic of jobs that cross none of them is left alone."""
+
+    interfaces: Annotated[tuple[DataInterfaces, ...], Field(max_length=64)] = Field(default=(), json_schema_extra=marks(list_type="atomic"))
+    """The nodes' data interfaces beside those that the links name. A job on one of these that no link names crosses none; a job on any
+    other interface, whether its spec or its mover says so, counts on all links of its node."""
 
     tenants: Annotated[tuple[Tenant, ...], Field(max_length=128)] = Field(
         default=(), json_schema_extra=marks(list_type="map", list_map_keys=("name",))

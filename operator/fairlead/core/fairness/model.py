@@ -116,4 +116,4 @@ class JobShare:
     """What keeps its share from being higher; None if it crosses no link of the policy."""
     reason: Reason = Reason.WAITING_FOR_LINK
     message: str = ""
-    """Why it waits, or why its guarantee is less than it asks for."""
+    """Why it waits, or why it has started and gets less than it asks for."""

@@ -249,14 +249,18 @@ def _job_shares(
         elif job.uid in admissions.admitted:
             at_receiver = facts.rules.shares_at_receiver(job)
             why = admissions.not_raised.get(job.uid, "")
+            reason = Reason.GUARANTEE_NOT_RAISED
             message = f"{why}; meanwhile the job keeps {format_rate_rounded(holding[job.uid].guarantee_bps)}" if why else ""
             if job.uid in released and job.guarantee_bps > 0.0:
                 message = _released(job)
+            elif not message and (unlisted := facts.rules.unlisted_of(job)):
+                reason, message = Reason.INTERFACE_NOT_LISTED, _not_listed(unlisted)
             job_shares[job.uid] = JobShare(
                 Admission.ADMITTED,
                 cap_bps=int(caps[job.uid].bps),
                 ceiling_bps=int(ceiling_bps(facts.rules, job, routes[job.uid])),
                 at_receiver=at_receiver,
+                reason=reason if message else Reason.WAITING_FOR_LINK,
                 message=message,
             )
         else:
@@ -270,4 +274,11 @@ def _released(job: Participant) -> str:
     return (
         f"bandwidth.guarantee {format_rate_rounded(job.guarantee_bps)} is not held any more, as the job has used nothing of it for"
         f" {HOLD_SECONDS:.0f} s; it counts again when data flow and it has room"
+    )
+
+
+def _not_listed(unlisted: Iterable[str]) -> str:
+    return (
+        f"the FairnessPolicy lists no data interface {' and '.join(unlisted)}, so the job shares all links of the node: leave interface out"
+        " or create a job that names a listed one, or ask an administrator to add it to spec.interfaces of the policy"
     )

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from fairlead.api.fairnesspolicy import FairnessPolicy, FairnessPolicyStatus
-from fairlead.api.fairnesspolicy.spec import LINK_HAS_CAPACITY, LINK_IS_ONE_THING, OTHERS, Share, SharedLink
+from fairlead.api.fairnesspolicy.spec import LINK_HAS_CAPACITY, LINK_IS_ONE_THING, OTHERS, DataInterfaces, Share, SharedLink
 from fairlead.api.fairnesspolicy.status import CapacitySource
 from fairlead.api.networkpath import NetworkPath
 from fairlead.api.reasons import PolicyReason
@@ -84,6 +84,10 @@ class PolicyRules:
     """Links that are not in `links`, or only as they were before."""
     overlaps: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Namespaces that several tenants select, with those tenants."""
+    data_interfaces: tuple[DataInterfaces, ...] = ()
+    """Interfaces that an administrator lists beside those of links."""
+    named: frozenset[tuple[str, str]] = frozenset()
+    """Node and name of the interfaces that links name."""
 
     def tenant(self, namespace: str) -> TenantRule:
         """The tenant of a namespace."""
@@ -95,17 +99,36 @@ class PolicyRules:
         return [tenant.name for tenant in self.tenants.values() if tenant.namespaces == 0 and tenant.name != OTHERS]
 
     def links_of(self, job: Participant) -> tuple[str, ...]:
-        """Names of the links that the job crosses, or may cross as long as an interface is not known."""
-        at_ends = self._links_at(job.source, _TRANSMIT) | self._links_at(job.destination, _RECEIVE)
-        return tuple(sorted(at_ends | self._links_between(job.source, job.destination)))
+        """Names of the links that the job crosses, or may cross where an interface is not known or not listed."""
+        return self._route(self._listed(job.source), self._listed(job.destination))
+
+    def unlisted_of(self, job: Participant) -> tuple[str, ...]:
+        """Those of the job's interfaces that are not listed and for which it counts on other links, in words."""
+        source, destination = self._listed(job.source), self._listed(job.destination)
+        route = self._route(source, destination)
+        ends = (
+            ("source", job.source, self._route(job.source, destination)),
+            ("destination", job.destination, self._route(source, job.destination)),
+        )
+        return tuple(f"{end.interface} of node {end.node} ({side})" for side, end, own_route in ends if own_route != route)
 
     def shares_at_receiver(self, job: Participant) -> bool:
         """Whether the job shares what its receiver's interface gets."""
-        return bool(self._links_at(job.destination, _RECEIVE))
+        return bool(self._links_at(self._listed(job.destination), _RECEIVE))
 
     def interfaces_of(self, job: Participant) -> frozenset[InterfaceKey]:
-        """The interfaces that carry the job's data; where one is not known, all of the node's that are in links."""
-        return self._interfaces_at(job.source, _TRANSMIT) | self._interfaces_at(job.destination, _RECEIVE)
+        """The interfaces that carry the job's data; where one is not known or not listed, all of the node's that are in links."""
+        return self._interfaces_at(self._listed(job.source), _TRANSMIT) | self._interfaces_at(self._listed(job.destination), _RECEIVE)
+
+    def _listed(self, end: End) -> End:
+        """The end; without its interface if no link and no list of the policy has that. Names come from tenants and their movers."""
+        if end.node is None or end.interface is None or (end.node, end.interface) in self.named:
+            return end
+        return end if any(each.include(end.node, end.interface) for each in self.data_interfaces) else End(end.node, None)
+
+    def _route(self, source: End, destination: End) -> tuple[str, ...]:
+        at_ends = self._links_at(source, _TRANSMIT) | self._links_at(destination, _RECEIVE)
+        return tuple(sorted(at_ends | self._links_between(source, destination)))
 
     def _links_at(self, end: End, direction: str) -> frozenset[str]:
         return self.links_by_end.get((end.node, end.interface, direction), frozenset())
@@ -133,6 +156,15 @@ def _by_end(links: Iterable[LinkRule]) -> Mapping[EndKey, frozenset[str]]:
             found[node, name, direction].add(link.name)
             found[node, None, direction].add(link.name)
     return {end: frozenset(names) for end, names in found.items()}
+
+
+def _named_by(links: Iterable[LinkRule]) -> Iterator[tuple[str, str]]:
+    for link in links:
+        yield from ((node, name) for node, name, _ in link.interfaces)
+        if link.between is not None:
+            path = link.between
+            ends = ((path.source_node, path.source_interface), (path.destination_node, path.destination_interface))
+            yield from ((node, name) for node, name in ends if name is not None)
 
 
 def _by_nodes(links: Iterable[LinkRule]) -> Mapping[tuple[str, str], tuple[LinkRule, ...]]:
@@ -204,6 +236,8 @@ def read_rules(
         links_by_nodes=_by_nodes(links.values()),
         unresolved=unresolved,
         overlaps=overlaps,
+        data_interfaces=policy.spec.interfaces,
+        named=frozenset(_named_by(links.values())),
     )
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from fairlead.api.reasons import ConditionType, EventReason, Reason
 from fairlead.api.transferjob import TransferJobStatus
 from fairlead.core.plan import EmitEvent
@@ -14,6 +16,12 @@ _WARNINGS: tuple[tuple[ConditionType, tuple[Reason, ...], EventReason], ...] = (
     (ConditionType.CAP_ENFORCED, (Reason.ABOVE_CAP,), EventReason.CAP_EXCEEDED),
 )
 """Conditions that give a warning as they become False, for these reasons or for any, with the event."""
+
+_LESS_THAN_ASKED: Mapping[str, EventReason] = {
+    Reason.GUARANTEE_NOT_RAISED: EventReason.GUARANTEE_NOT_RAISED,
+    Reason.INTERFACE_NOT_LISTED: EventReason.INTERFACE_NOT_LISTED,
+}
+"""Why an accepted job gets less than it asks for, and the event of the same name."""
 
 
 def events_between(before: TransferJobStatus, after: TransferJobStatus) -> tuple[EmitEvent, ...]:
@@ -31,8 +39,9 @@ def events_between(before: TransferJobStatus, after: TransferJobStatus) -> tuple
         emit(EventReason.ACCEPTED, ConditionType.ACCEPTED)
     if _is_new_reason(before, after, ConditionType.ACCEPTED) and not after.is_true(ConditionType.FAILED):
         emit(EventReason.NOT_ACCEPTED, ConditionType.ACCEPTED, warning=True)
-    if _reason(after, ConditionType.ACCEPTED) == Reason.GUARANTEE_NOT_RAISED != _reason(before, ConditionType.ACCEPTED):
-        emit(EventReason.GUARANTEE_NOT_RAISED, ConditionType.ACCEPTED, warning=True)
+    less = _LESS_THAN_ASKED.get(_reason(after, ConditionType.ACCEPTED) or "")
+    if less is not None and less.value != _reason(before, ConditionType.ACCEPTED):
+        emit(less, ConditionType.ACCEPTED, warning=True)
     if before.is_true(ConditionType.SUSPENDED) != after.is_true(ConditionType.SUSPENDED):
         emit(EventReason.SUSPENDED if after.is_true(ConditionType.SUSPENDED) else EventReason.RESUMED, ConditionType.SUSPENDED)
     if became(ConditionType.MOVERS_READY):

@@ -107,7 +107,8 @@ def _accepted(observed: Observed) -> JobOutcome:
     share = observed.fairness
     reason, message = Reason.VALID, "namespace, nodes and claims allow the job to run"
     if share is not None and share.admission is Admission.ADMITTED and share.message:
-        reason, message = Reason.GUARANTEE_NOT_RAISED, share.message
+        unlisted = share.reason is Reason.INTERFACE_NOT_LISTED
+        reason, message = Reason.INTERFACE_NOT_LISTED if unlisted else Reason.GUARANTEE_NOT_RAISED, share.message
     return JobOutcome(judgements={ConditionType.ACCEPTED: Judgement("True", reason, message)})
 
 

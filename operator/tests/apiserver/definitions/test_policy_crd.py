@@ -75,6 +75,9 @@ REFUSED_BY_SCHEMA: dict[str, tuple[dict[str, Any], str]] = {
     "a path's name that is none": ({"links": [_path_link(networkPath="A_B")]}, "spec.links[0].networkPath"),
     "a link without interfaces": ({"links": [_link(interfaces=[])]}, "spec.links[0].interfaces"),
     "two links of one name": ({"links": [_link(), _link()]}, "spec.links[1]"),
+    "a pattern that names no node": ({"interfaces": [{"nodes": ["dtn/*"], "names": ["data0"]}]}, "spec.interfaces[0].nodes[0]"),
+    "a pattern that names no interface": ({"interfaces": [{"nodes": ["*"], "names": ["data 0"]}]}, "spec.interfaces[0].names[0]"),
+    "interfaces without names": ({"interfaces": [{"nodes": ["*"], "names": []}]}, "spec.interfaces[0].names"),
     "two tenants of one name": ({"tenants": [_tenant(), _tenant()]}, "spec.tenants[1]"),
 }
 
@@ -87,6 +90,7 @@ ACCEPTED: dict[str, dict[str, Any]] = {
     },
     "a path with its own capacity, and one with the path's": {"links": [_path_link(), _path_link("uplink", capacity="1G")]},
     "an interface in two links": {"links": [_link(), _link("uplink")]},
+    "data interfaces beside those of links": {"interfaces": [{"nodes": ["dtn-*", "gate-1"], "names": ["bond?", "ens1f0np0.*"]}]},
     "everything of a tenant": {"tenants": [_tenant(weight=7, guarantee="1G", limit="1G")], "others": {"weight": 1}},
     "requirements": {
         "tenants": [

@@ -88,7 +88,7 @@ def test_without_the_senders_word_nobody_knows_what_a_job_sends() -> None:
     assert seen(observe(make_job(status=UNDER_WAY), receiver(), sender(), reports=reports)).sent is None
 
 
-def test_ends_come_from_what_movers_say_then_from_the_spec_then_from_claims() -> None:
+def test_nodes_come_from_pods_then_from_claims_and_interfaces_from_the_spec_then_from_what_movers_say() -> None:
     spec = {
         "source": {"volume": {"persistentVolumeClaim": {"claimName": "raw"}}, "path": "a", "interface": "data7"},
         "destination": {"volume": {"persistentVolumeClaim": {"claimName": "scratch"}}, "path": "b"},
@@ -96,9 +96,11 @@ def test_ends_come_from_what_movers_say_then_from_the_spec_then_from_claims() ->
     claims = {"raw": ClaimFacts(exists=True, node="dtn-c")}
     job = seen(observe(make_job(**spec), claims=claims), asks=True)
     assert (job.source, job.destination) == (End("dtn-c", "data7"), End(None, None))
-    reports = Reports(receiver_endpoint=MoverEndpoint("data1", "198.18.0.2", 24000))
+    reports = Reports(
+        sender_endpoint=MoverEndpoint("zz0", "198.18.0.1", 24000), receiver_endpoint=MoverEndpoint("data1", "198.18.0.2", 24000)
+    )
     running = seen(observe(make_job(status=UNDER_WAY, **spec), receiver(node="dtn-d"), reports=reports, claims=claims))
-    assert running.destination == End("dtn-d", "data1")
+    assert (running.source, running.destination) == (End("dtn-c", "data7"), End("dtn-d", "data1"))
 
 
 def test_an_interface_that_was_known_stays_known_while_nobody_answers_on_the_same_node_only() -> None:

@@ -32,8 +32,17 @@ HERE, THERE = End("dtn-a", "data0"), End("dtn-b", "data0")
 def test_a_job_crosses_a_path_that_leads_from_its_source_to_its_destination_as_far_as_they_are_known(
     interfaces: tuple[str | None, str | None], source: End, destination: End, crosses: bool
 ) -> None:
-    rules = make_rules(make_path_link(), paths=[make_path("a-b", *interfaces)])
+    listed = [{"nodes": ["dtn-?"], "names": ["data1", "data7"]}]
+    rules = make_rules(make_path_link(), paths=[make_path("a-b", *interfaces)], interfaces=listed)
     assert rules.links_of(make_job(source=source, destination=destination)) == (("wan",) if crosses else ())
+
+
+def test_a_job_on_an_interface_that_nobody_listed_crosses_every_path_between_its_nodes() -> None:
+    rules = make_rules(make_path_link(), paths=[make_path("a-b", "data0", "data0")])
+    job = make_job(source=End("dtn-a", "zz0"), destination=THERE)
+    assert (rules.links_of(job), rules.unlisted_of(job)) == (("wan",), ("zz0 of node dtn-a (source)",))
+    anywhere = make_rules(make_path_link(), paths=[make_path()])
+    assert (anywhere.links_of(job), anywhere.unlisted_of(job)) == (("wan",), ())
 
 
 def test_a_job_crosses_its_interfaces_and_every_path_that_it_may_be_on() -> None:

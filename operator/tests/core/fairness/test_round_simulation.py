@@ -427,6 +427,18 @@ def test_a_share_says_whether_the_receivers_interface_is_shared(direction: str, 
     assert network.outcome.job_shares["one"].at_receiver is at_receiver
 
 
+@pytest.mark.parametrize("name", ["zz0", "eth0", "data00"])
+def test_a_job_on_an_interface_that_nobody_listed_keeps_the_cap_of_all_links_and_is_told(name: str) -> None:
+    network = Network(make_rules())
+    network.add(make_job("honest"), make_job("sly", source=End("dtn-a", name)))
+    network.run(30)
+    assert network.rate("honest") == pytest.approx(500 * M, rel=0.02)
+    assert network.rate("sly") == pytest.approx(500 * M, rel=0.02)
+    assert share(network, "sly").reason is Reason.INTERFACE_NOT_LISTED
+    assert share(network, "sly").message.startswith(f"the FairnessPolicy lists no data interface {name} of node dtn-a (source), so the job")
+    assert share(network, "honest").message == ""
+
+
 def test_traffic_of_a_job_whose_interface_is_not_known_is_not_taken_for_others() -> None:
     network = Network(make_rules())
     network.add(replace(make_job("pod"), source=End("dtn-a", None), destination=End("dtn-b", None)), make_job("host"))

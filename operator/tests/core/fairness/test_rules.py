@@ -27,7 +27,9 @@ class TestRules:
         ("source", "destination", "expected"),
         [
             (End("dtn-a", "data0"), End("dtn-x", "data0"), ("a-out", "uplink")),
-            (End("dtn-a", "mgmt"), End("dtn-x", "data0"), ()),
+            (End("dtn-a", "mgmt"), End("dtn-x", "data0"), ("a-out", "uplink")),
+            (End("dtn-a", "zz0"), End("dtn-b", "zz0"), ("a-out", "uplink")),
+            (End("dtn-x", "zz0"), End("dtn-x", "zz1"), ()),
             (End("dtn-a", None), End("dtn-x", None), ("a-out", "uplink")),
             (End("dtn-x", "data0"), End("dtn-b", "data0"), ("uplink",)),
             (End(None, None), End(None, None), ()),
@@ -41,10 +43,26 @@ class TestRules:
 
     def test_an_interface_that_is_not_known_stands_for_all_of_its_node_that_are_shared(self) -> None:
         rules = read_rules(_both(), {})
-        known = make_job(source=End("dtn-a", "mgmt"), destination=End("dtn-b", "data0"))
-        assert rules.interfaces_of(known) == {("dtn-a", "mgmt", "Transmit"), ("dtn-b", "data0", "Receive")}
-        unknown = make_job(source=End("dtn-a", None), destination=End("dtn-x", None))
-        assert rules.interfaces_of(unknown) == {("dtn-a", "data0", "Transmit")}
+        known = make_job(source=End("dtn-a", "data0"), destination=End("dtn-b", "data0"))
+        assert rules.interfaces_of(known) == {("dtn-a", "data0", "Transmit"), ("dtn-b", "data0", "Receive")}
+        for name in (None, "mgmt"):
+            unknown = make_job(source=End("dtn-a", name), destination=End("dtn-x", name))
+            assert rules.interfaces_of(unknown) == {("dtn-a", "data0", "Transmit")}
+
+    @pytest.mark.parametrize(
+        ("interface", "expected"),
+        [("mgmt", ()), ("bond3", ()), ("bond12", ("a-out", "uplink")), ("eth0", ("a-out", "uplink")), ("data0", ("a-out", "uplink"))],
+    )
+    def test_a_job_on_an_interface_that_an_administrator_lists_crosses_the_links_that_name_it_alone(
+        self, interface: str, expected: tuple[str, ...]
+    ) -> None:
+        listed = [{"nodes": ["dtn-*"], "names": ["mgmt", "bond?"]}, {"nodes": ["gate-1"], "names": ["eth0"]}]
+        policy = make_policy(*(link.to_object() for link in _both().spec.links), interfaces=listed)
+        job = make_job(source=End("dtn-a", interface), destination=End("dtn-x", "mgmt"))
+        rules = read_rules(policy, {})
+        assert rules.links_of(job) == expected
+        crosses_as_unlisted = interface in {"bond12", "eth0"}
+        assert rules.unlisted_of(job) == ((f"{interface} of node dtn-a (source)",) if crosses_as_unlisted else ())
 
     def test_a_namespace_belongs_to_the_first_tenant_that_selects_it_and_the_rest_to_others(self) -> None:
         exists = {"matchExpressions": [{"key": "tenant", "operator": "Exists"}]}

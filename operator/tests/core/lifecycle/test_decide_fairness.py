@@ -147,14 +147,15 @@ def test_a_suspended_job_has_no_share_no_cap_and_no_place_any_more() -> None:
     assert decide(with_plan_applied(suspended, plan), NOW + seconds(60)).status is None
 
 
-def test_a_running_job_says_that_its_guarantee_is_not_the_one_it_asks_for_and_tells_it_once() -> None:
-    share = shared(10**8, message="bandwidth.guarantee 9G has no room on link out yet; meanwhile the job keeps 0")
+@pytest.mark.parametrize("reason", [Reason.GUARANTEE_NOT_RAISED, Reason.INTERFACE_NOT_LISTED])
+def test_a_running_job_says_why_it_gets_less_than_it_asks_for_and_tells_it_once(reason: Reason) -> None:
+    share = shared(10**8, reason=reason, message="bandwidth.guarantee 9G has no room on link out yet; meanwhile the job keeps 0")
     observed = observe(running(shared(10**8)), receiver(), sender(), reports=make_reports(decided=True), fairness=share)
     plan = decide(observed, NOW)
     accepted = written(plan).condition("Accepted")
     assert accepted is not None
-    assert (accepted.status, accepted.reason, accepted.message) == ("True", "GuaranteeNotRaised", share.message)
-    assert [(event.reason, event.message, event.warning) for event in plan.events] == [("GuaranteeNotRaised", share.message, True)]
+    assert (accepted.status, accepted.reason, accepted.message) == ("True", reason, share.message)
+    assert [(event.reason, event.message, event.warning) for event in plan.events] == [(reason, share.message, True)]
     later = with_plan_applied(observed, plan)
     assert decide(later, NOW + seconds(10)).events == ()
     accepted = written(decide(replace(later, fairness=shared(10**8)), NOW + seconds(20))).condition("Accepted")
