@@ -53,7 +53,11 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | 
 
 {{- /* The reference of an image: (dict "root" $ "image" .Values.images.mover). */ -}}
 {{- define "fairlead.image" -}}
+{{- if .image.digest }}
+{{- printf "%s@%s" .image.repository .image.digest }}
+{{- else }}
 {{- printf "%s:%s" .image.repository (default .root.Chart.AppVersion .image.tag) }}
+{{- end }}
 {{- end }}
 
 {{- /* CEL: whether a request comes from the operator's own account. */ -}}
@@ -78,6 +82,49 @@ request.userInfo.username in {{ .Values.admissionPolicy.trustedUsers | toJson }}
 
 {{- define "fairlead.credentialsName" -}}
 -[0-9a-f]{8}-credentials-[0-9]+
+{{- end }}
+
+{{- /* The value identities for CEL, as a map by namespace ("" for all others) of maps of lists of [first, last]. 65532 is among the users and the
+     groups of `jobs` where a default replaces it: (dict "root" $ "jobs" true). */ -}}
+{{- define "fairlead.identities" -}}
+{{- $all := dict }}
+{{- $rules := .root.Values.identities }}
+{{- $jobs := .jobs }}
+{{- range $namespace, $own := merge (dict "" (dict)) ($rules.namespaces | default dict) }}
+  {{- $merged := dict }}
+  {{- range $kind, $name := dict "users" "defaultUser" "groups" "defaultGroup" "fsGroups" "" }}
+    {{- $texts := index $rules.default $kind }}
+    {{- if hasKey $own $kind }}{{ $texts = index $own $kind }}{{ end }}
+    {{- $ranges := list }}
+    {{- range $text := $texts }}
+      {{- $ends := splitList "-" (ternary $text (int64 $text | toString) (kindIs "string" $text)) }}
+      {{- $ranges = append $ranges (list (first $ends | int64) (last $ends | int64)) }}
+      {{- if and (eq $kind "users") (eq (first $ends | int64) 0) }}
+        {{- fail (printf "identities: users %s of namespace %q: movers never run as root, so 0 cannot be allowed" $text $namespace) }}
+      {{- end }}
+      {{- if gt (first $ends | int64) (last $ends | int64) }}
+        {{- fail (printf "identities: %s %s of namespace %q must rise" $kind $text $namespace) }}
+      {{- end }}
+    {{- end }}
+    {{- $default := index $own $name | default (index $rules.default $name) }}
+    {{- if and $name $default }}
+      {{- $inside := false }}
+      {{- range $ranges }}{{ if and (ge (int64 $default) (first .)) (le (int64 $default) (last .)) }}{{ $inside = true }}{{ end }}{{ end }}
+      {{- if not $inside }}
+        {{- fail (printf "identities: %s %v of namespace %q is none of %s" $name (int64 $default) $namespace (join ", " $texts)) }}
+      {{- end }}
+      {{- if $jobs }}{{ $ranges = append $ranges (list 65532 65532) }}{{ end }}
+    {{- end }}
+    {{- $_ := set $merged $kind $ranges }}
+  {{- end }}
+  {{- $_ := set $all $namespace $merged }}
+{{- end }}
+{{- toJson $all }}
+{{- end }}
+
+{{- /* CEL: what is said of an ID that is not allowed: (dict "kind" "users" "subject" CEL). */ -}}
+{{- define "fairlead.identityMessage" -}}
+{{ .subject }} + variables.allowed['{{ .kind }}'].map(r, string(r[0]) + (r[0] == r[1] ? '' : '-' + string(r[1]))).join(', ') + ' in namespace ' + request.namespace + ': use an allowed ID, or ask an administrator to widen the chart value identities'
 {{- end }}
 
 {{- /* A binding that denies: (dict "root" $ "name" NAME). */ -}}

@@ -43,6 +43,11 @@ class Reason(_Documented):
         "The namespace may not use the nodes' network. An administrator adds it to the chart value `hostNetwork.namespaces`;"
         " jobs with network `Pod` or `Attachment` need no such right.",
     )
+    IDENTITY_NOT_ALLOWED = (
+        "IdentityNotAllowed",
+        "`securityContext` has a user or group ID that the namespace may not use; the message names the field and what is allowed."
+        " Use another one in a new job, or an administrator widens the chart value `identities`.",
+    )
     NODE_NOT_FOUND = "NodeNotFound", "A node named in the job does not exist."
     NODE_NOT_READY = "NodeNotReady", "A node named in the job exists but is not ready. The job waits."
     CLAIM_NOT_FOUND = "ClaimNotFound", "A claim named in the job does not exist in its namespace. The job waits for it."

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
+
+from fairlead.core.identities import Identities
 
 _MOST_DOUBLINGS = 30
 
@@ -16,6 +18,8 @@ class OperatorSettings:
     """Operator-wide settings. `host_network_namespaces` may hold `*` for every namespace."""
 
     host_network_namespaces: frozenset[str] = frozenset()
+    identities: Identities = field(default_factory=Identities)
+    """Whom the movers of each namespace may run as."""
     port_first: int = 24000
     port_last: int = 25999
     probe_duration: timedelta = timedelta(seconds=10)

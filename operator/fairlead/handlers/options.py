@@ -11,6 +11,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any, TypeVar, get_args
 
+from fairlead.core.identities import Identities
 from fairlead.core.ports import BLOCK
 from fairlead.core.settings import OperatorSettings
 from fairlead.kube.objects.template import Image, MoverTemplate, PullPolicy
@@ -51,8 +52,10 @@ def read_options(arguments: Sequence[str], environment: Mapping[str, str] = os.e
     """The options from a command line and the environment, in this order of precedence. Raises OptionError."""
     values = vars(_parser(environment).parse_args(arguments))
     first, last = _convert("ports", _port_range, values["ports"])
+    identities = _convert("identities", _identities, values["identities"])
     settings = OperatorSettings(
         host_network_namespaces=frozenset(name.strip() for name in values["host_network_namespaces"].split(",") if name.strip()),
+        identities=identities,
         port_first=first,
         port_last=last,
         probe_duration=_seconds_of("probe_seconds", values),
@@ -73,6 +76,7 @@ def read_options(arguments: Sequence[str], environment: Mapping[str, str] = os.e
         advisor_resources=_json("advisor_resources", values, dict, defaults.advisor_resources),
         tolerations=tuple(_json("mover_tolerations", values, list, ())),
         image_pull_secrets=tuple(name.strip() for name in values["image_pull_secrets"].split(",") if name.strip()),
+        identities=identities,
         priority_class=values["mover_priority_class"] or None,
         probe_seconds=max(1, round(settings.probe_duration.total_seconds())),
     )
@@ -111,6 +115,7 @@ def _parser(environment: Mapping[str, str]) -> argparse.ArgumentParser:
     flag("advisor-resources", "", "resources of the advisor container, as JSON")
     flag("image-pull-secrets", "", "names of pull secrets in the jobs' namespaces, separated by commas")
     flag("host-network-namespaces", "", "namespaces whose jobs may use the nodes' network, separated by commas; * for all")
+    flag("identities", "", "user and group IDs that movers may have, by namespace, as JSON of the chart value identities")
     flag("ports", "24000-25999", "ports of mover pods on their nodes, first-last")
     flag("probe-seconds", "10", "how long the path is sampled before the data starts")
     flag("startup-timeout-seconds", "120", "how long a mover pod may take to become ready")
@@ -175,6 +180,10 @@ def _port_range(text: str) -> tuple[int, int]:
     if not 1024 <= int(first) <= int(last) - (2 * BLOCK - 1) or int(last) > 65535:
         raise ValueError(f"must lie between 1024 and 65535 and hold at least {2 * BLOCK} ports")
     return int(first), int(last)
+
+
+def _identities(text: str) -> Identities:
+    return Identities.from_object(json.loads(text)) if text else Identities()
 
 
 def _listen_address(text: str) -> ListenAddress:

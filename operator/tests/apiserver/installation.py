@@ -9,15 +9,21 @@ import time
 from pathlib import Path
 
 from control_plane import find_programs
-from lab import NAMESPACES, NODES, NOT_ALLOWED, PATIENCE_SECONDS, Kubectl, transfer_job
+from lab import NAMESPACES, NARROW, NODES, NOT_ALLOWED, PATIENCE_SECONDS, Kubectl, transfer_job
 
 from fairlead.kube.client import CLAIMS, JOBS, PATHS, PODS, VOLUMES, KubeClient, ResourceKind
 from fairlead.kube.errors import NotFoundError
 
+NARROW_IDENTITIES = tuple(
+    f"identities.namespaces.{NARROW}.{rule}"
+    for rule in ("users={10000-10999}", "defaultUser=10000", "groups={10000-10999,500}", "fsGroups={10000}")
+)
+"""What the movers of one namespace may run with, for helm's `--set`."""
+
 
 def install(kubectl: Kubectl, chart: Path, *values: str) -> str:
     """Installs nodes, namespaces and a chart without its workload; returns all that the chart renders. `values` go to helm's `--set`."""
-    kubectl.apply({"apiVersion": "v1", "kind": "List", "items": [_namespace(name) for name in ("fairlead-system", NOT_ALLOWED)]})
+    kubectl.apply({"apiVersion": "v1", "kind": "List", "items": [_namespace(name) for name in ("fairlead-system", NOT_ALLOWED, NARROW)]})
     kubectl.apply(
         {"apiVersion": "v1", "kind": "List", "items": [{"apiVersion": "v1", "kind": "Node", "metadata": {"name": n}} for n in NODES]}
     )

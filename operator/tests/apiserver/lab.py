@@ -21,6 +21,8 @@ T = TypeVar("T")
 
 NAMESPACES = tuple(f"lab-{number}" for number in range(400))
 NOT_ALLOWED = "outside"
+NARROW = "narrow"
+"""A namespace whose movers may run with few IDs, see `installation.NARROW_IDENTITIES`."""
 NODES = ("dtn-a", "dtn-b")
 PATIENCE_SECONDS = 120.0
 """How long anything is waited for: a machine that is slow and busy with other things gets there, so only a hang fails."""

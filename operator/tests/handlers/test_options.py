@@ -25,6 +25,7 @@ def test_reads_everything_from_the_environment() -> None:
         IMAGES
         | {
             "FAIRLEAD_HOST_NETWORK_NAMESPACES": "demo, physics",
+            "FAIRLEAD_IDENTITIES": '{"namespaces": {"physics": {"users": ["10000-10999"], "defaultUser": 10000}}}',
             "FAIRLEAD_PORTS": "30000-30099",
             "FAIRLEAD_MOVER_RESOURCES": '{"limits":{"memory":"2Gi"}}',
             "FAIRLEAD_MOVER_TOLERATIONS": '[{"key":"dtn","operator":"Exists"}]',
@@ -38,6 +39,8 @@ def test_reads_everything_from_the_environment() -> None:
     )
     assert options.settings.host_network_namespaces == {"demo", "physics"}
     assert options.settings.allows_host_network("physics")
+    assert options.settings.identities.of("physics").default_user == 10000
+    assert options.template.identities == options.settings.identities
     assert (options.settings.port_first, options.settings.port_last) == (30000, 30099)
     assert options.template.mover_resources == {"limits": {"memory": "2Gi"}}
     assert options.template.tolerations == ({"key": "dtn", "operator": "Exists"},)
@@ -65,6 +68,9 @@ def test_an_empty_variable_is_an_absent_one() -> None:
         ("FAIRLEAD_PORTS", "25000-24000", "at least 8 ports"),
         ("FAIRLEAD_PORTS", "80-90", "between 1024 and 65535"),
         ("FAIRLEAD_PORTS", "60000-70000", "between 1024 and 65535"),
+        ("FAIRLEAD_IDENTITIES", "{", "Expecting"),
+        ("FAIRLEAD_IDENTITIES", "[]", "an object in JSON"),
+        ("FAIRLEAD_IDENTITIES", '{"default": {"users": ["0-9"]}}', "never run as root"),
         ("FAIRLEAD_WORKERS", "0", "from 1 to 1024"),
         ("FAIRLEAD_WORKERS", "many", "from 1 to 1024"),
         ("FAIRLEAD_RESYNC_SECONDS", "-1", "above 0"),

@@ -13,14 +13,14 @@ from fairlead.api.shared.resource import ApiModel
 from fairlead.api.shared.schema import cel, immutable, marks
 
 MOST_STREAMS = 64
-_UNPRIVILEGED_ID = 65532
-_HIGHEST_ID = 2**31 - 1
+UNPRIVILEGED_ID = 65532
+HIGHEST_ID = 2**31 - 1
 
 AUTO_INTERFACE = "auto"
 
 AttachmentName = Annotated[str, Field(min_length=1, max_length=63, pattern=r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$")]
 Glob = Annotated[str, Field(min_length=1, max_length=256)]
-GroupId = Annotated[int, Field(ge=0, le=_HIGHEST_ID)]
+GroupId = Annotated[int, Field(ge=0, le=HIGHEST_ID)]
 
 Network = Literal["Host", "Attachment", "Pod"]
 Protocol = Literal["Auto", "TCP"]
@@ -158,14 +158,14 @@ class Data(ApiModel):
 class SecurityContext(ApiModel):
     """Whom the movers run as; they read and write files with these rights."""
 
-    run_as_user: Annotated[int, Field(ge=0, le=_HIGHEST_ID)] = Field(
-        default=_UNPRIVILEGED_ID,
+    run_as_user: Annotated[int, Field(ge=0, le=HIGHEST_ID)] = Field(
+        default=UNPRIVILEGED_ID,
         json_schema_extra=marks(cel("self >= 1", "securityContext.runAsUser must be at least 1: movers never run as root")),
     )
-    """User ID of the movers. Never root."""
+    """User ID of the movers. Never root. An administrator may allow certain IDs alone in a namespace, and replace 65532 by one of them."""
 
-    run_as_group: GroupId = _UNPRIVILEGED_ID
-    """Primary group ID of the movers."""
+    run_as_group: GroupId = UNPRIVILEGED_ID
+    """Primary group ID of the movers. An administrator may limit it and replace 65532 as with `runAsUser`."""
 
     supplemental_groups: Annotated[tuple[GroupId, ...], Field(max_length=32)] = Field(default=(), json_schema_extra=marks(list_type="set"))
     """Further group IDs of the movers."""

@@ -28,7 +28,26 @@ class Obstacle:
 
 
 def withdrawn_permission(observed: Observed) -> Obstacle | None:
-    """The obstacle that stops even an attempt under way: the namespace may not, or no longer, use the nodes' network."""
+    """The obstacle that stops even an attempt under way: the namespace may not, or no longer, do what the job asks for."""
+    return _host_network(observed) or foreign_identity(observed)
+
+
+def foreign_identity(observed: Observed) -> Obstacle | None:
+    """The obstacle of a job with a user or group ID that an administrator does not allow in its namespace."""
+    job = observed.job
+    namespace = job.metadata.namespace
+    violation = observed.settings.identities.of(namespace).violation(job.spec.security_context)
+    if violation is None:
+        return None
+    return Obstacle(
+        Reason.IDENTITY_NOT_ALLOWED,
+        f"{violation} in namespace {namespace}: create a job with an allowed ID,"
+        " or ask an administrator to widen the chart value identities",
+        needs_person=True,
+    )
+
+
+def _host_network(observed: Observed) -> Obstacle | None:
     namespace = observed.job.metadata.namespace
     if not traits_of(observed.job).uses_node_interfaces or observed.settings.allows_host_network(namespace):
         return None

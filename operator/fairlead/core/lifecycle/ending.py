@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 from enum import Enum, auto
 
 from fairlead.api.reasons import ConditionType, EventReason, Reason
+from fairlead.core.lifecycle.admission import foreign_identity
 from fairlead.core.lifecycle.outcome import JobEffects, JobOutcome, JobState, deletes, stops
 from fairlead.core.observed import Observed, Role, latest_attempt_of
 from fairlead.core.plan import CreatePod, EmitEvent
@@ -75,7 +76,7 @@ def _clean(observed: Observed, since: datetime, now: datetime) -> tuple[_Cleanin
         return _Cleaning.DONE, JobOutcome()
     claim = observed.claims.get(observed.job.spec.destination.claim_name)
     left = since + settings.cleanup_timeout - now
-    if (claim is not None and not claim.exists) or left <= timedelta():
+    if (claim is not None and not claim.exists) or left <= timedelta() or foreign_identity(observed) is not None:
         return _Cleaning.GIVEN_UP, JobOutcome()
     step = JobOutcome().waking_after(left).waking_after(settings.poll_interval)
     if any(is_live(pod) for pod in observed.movers):

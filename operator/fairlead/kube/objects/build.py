@@ -234,7 +234,7 @@ def _pod(job: TransferJob, action: CreatePod, spec: KubeObject, annotations: dic
 def _pod_spec(
     job: TransferJob, action: CreatePod, template: MoverTemplate, *, containers: list[KubeObject], volumes: list[KubeObject]
 ) -> KubeObject:
-    context = job.spec.security_context
+    context = template.identities.of(job.metadata.namespace).resolve(job.spec.security_context)
     pod_context: KubeObject = {
         "runAsNonRoot": True,
         "runAsUser": context.run_as_user,

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from fairlead.core.identities import Identities
+
 PullPolicy = Literal["Always", "IfNotPresent", "Never"]
 
 
@@ -36,6 +38,8 @@ class MoverTemplate:
     tolerations: tuple[Mapping[str, Any], ...] = ()
     image_pull_secrets: tuple[str, ...] = ()
     priority_class: str | None = None
+    identities: Identities = field(default_factory=Identities)
+    """What replaces the user and group that a job does not name."""
     probe_seconds: int = 10
     """How long the advisor samples the path before the data starts."""
     await_transport_seconds: int = 60

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from kubelet import FakeNodes
-from lab import NOT_ALLOWED, Kubectl, Lab
+from lab import NARROW, NOT_ALLOWED, Kubectl, Lab, transfer_job
 
 from fairlead.api import names
 from fairlead.kube.client import KubeObject
@@ -69,7 +69,12 @@ def _mover() -> KubeObject:
         "spec": {
             "hostNetwork": True,
             "automountServiceAccountToken": False,
-            "securityContext": {"runAsNonRoot": True, "runAsUser": 65532, "seccompProfile": {"type": "RuntimeDefault"}},
+            "securityContext": {
+                "runAsNonRoot": True,
+                "runAsUser": 65532,
+                "runAsGroup": 65532,
+                "seccompProfile": {"type": "RuntimeDefault"},
+            },
             "containers": [{"name": "mover", "image": "fairlead-mover:test", "securityContext": context, "ports": [port]}],
             "volumes": volumes,
         },
@@ -346,3 +351,66 @@ async def test_the_operators_account_makes_no_secrets_but_credentials(lab: Lab, 
     if secret["type"] != "Opaque":
         secret["metadata"]["annotations"] = {"kubernetes.io/service-account.name": "default"}
     _refused(_create(lab, OPERATOR, secret), "credentials of a TransferJob's attempt")
+
+
+@pytest.mark.parametrize(
+    ("context", "words"),
+    [
+        ({"runAsUser": 1000, "runAsGroup": 500}, "securityContext.runAsUser is 1000, and allowed is 10000-10999"),
+        ({"runAsUser": 11000, "runAsGroup": 500}, "securityContext.runAsUser is 11000"),
+        ({"runAsGroup": 0}, "securityContext.runAsGroup is 0, and allowed is 10000-10999, 500 in namespace narrow"),
+        ({}, "securityContext.runAsGroup is 65532"),
+        ({"runAsGroup": 500, "supplementalGroups": [500, 7]}, "securityContext.supplementalGroups: allowed is 10000-10999, 500"),
+        ({"runAsGroup": 500, "fsGroup": 500}, "securityContext.fsGroup is 500, and allowed is 10000 in"),
+    ],
+)
+async def test_a_job_with_an_id_outside_its_namespaces_ranges_is_refused(lab: Lab, context: KubeObject, words: str) -> None:
+    job = transfer_job(NARROW, "job", network="Pod", securityContext=context)
+    _refused(_create(lab, TENANT, job, namespace=NARROW), words)
+    _accepted(_create(lab, TENANT, transfer_job(lab.namespace, "job", network="Pod", securityContext=context)))
+
+
+@pytest.mark.parametrize("context", [{"runAsGroup": 500}, {"runAsUser": 10999, "runAsGroup": 10000, "supplementalGroups": [500]}])
+async def test_a_job_within_its_namespaces_ranges_is_accepted(lab: Lab, context: KubeObject) -> None:
+    job = transfer_job(NARROW, "job", network="Pod", securityContext=context)
+    _accepted(_create(lab, TENANT, job, namespace=NARROW))
+
+
+@pytest.mark.parametrize(
+    ("context", "words"),
+    [
+        ({"runAsUser": 0}, "runAsUser: allowed is 10000-10999"),
+        ({"runAsUser": 65532}, "runAsUser: allowed is 10000-10999"),
+        ({"runAsGroup": 0}, "runAsGroup and supplementalGroups: allowed is 10000-10999, 500"),
+        ({"supplementalGroups": [0]}, "runAsGroup and supplementalGroups: allowed is 10000-10999, 500"),
+        ({"fsGroup": 500}, "fsGroup: allowed is 10000"),
+    ],
+)
+async def test_the_operators_account_makes_no_mover_with_an_id_outside_the_namespaces_ranges(
+    lab: Lab, context: KubeObject, words: str
+) -> None:
+    receiver = _mover()
+    receiver["metadata"]["name"] = names.child_name("run42", UID, "receiver", 1)
+    receiver["metadata"]["labels"][names.LABEL_ROLE] = "receiver"
+    receiver["spec"] |= {"hostNetwork": False, "containers": [receiver["spec"]["containers"][0] | {"ports": []}]}
+    receiver["spec"]["securityContext"] |= {"runAsUser": 10000, "runAsGroup": 500}
+    _accepted(_create(lab, OPERATOR, receiver, namespace=NARROW))
+    receiver["spec"]["securityContext"] |= context
+    _refused(_create(lab, OPERATOR, receiver, namespace=NARROW), words)
+
+
+async def test_a_user_that_an_administrator_does_not_allow_any_more_gets_no_mover(lab: Lab) -> None:
+    lab.options["identities"] = json.dumps({"namespaces": {lab.namespace: {"users": ["10000-10999"]}}})
+    async with lab.operator():
+        await lab.create_job()
+        stalled = await lab.condition("Stalled")
+        assert stalled["reason"] == "IdentityNotAllowed"
+        assert "securityContext.runAsUser is 65532, and allowed is 10000-10999" in stalled["message"]
+        assert await lab.pods() == []
+
+
+async def test_a_job_that_names_no_user_runs_as_its_namespaces_default(lab: Lab) -> None:
+    lab.options["identities"] = json.dumps({"namespaces": {lab.namespace: {"users": ["10000-10999"], "defaultUser": 10007}}})
+    async with lab.operator():
+        await lab.create_job()
+        assert (await lab.appears("receiver"))["spec"]["securityContext"]["runAsUser"] == 10007

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -12,12 +13,14 @@ import yaml
 from control_plane import CHECKOUT, find_programs
 from lab import NAMESPACES, Kubectl
 
+from fairlead.api import names
 from fairlead.handlers.options import read_options
 
 CHART = CHECKOUT / "charts" / "fairlead"
 
 EVERYTHING: dict[str, Any] = {
     "images": {"mover": {"repository": "registry/mover", "tag": "7", "pullPolicy": "Always"}},
+    "identities": {"namespaces": {"physics": {"users": ["10000-10999"], "defaultUser": 10000}}},
     "imagePullSecrets": ["pull"],
     "hostNetwork": {"namespaces": ["demo", "physics"]},
     "ports": {"first": 30000, "last": 30999},
@@ -83,6 +86,21 @@ def test_the_operator_understands_what_the_deployment_tells_it() -> None:
     assert options.settings.probe_duration.total_seconds() == 5
     assert options.settings.recheck_interval.total_seconds() == 7
     assert options.settings.node_guard
+    assert options.settings.identities.of("physics").default_user == 10000
+
+
+def test_a_digest_takes_precedence_over_the_tag() -> None:
+    digest = f"sha256:{'0' * 64}"
+    values = {"images": {"mover": {"repository": "registry/mover", "tag": "7", "digest": digest}}}
+    assert _environment(_render(values))["FAIRLEAD_MOVER_IMAGE"] == f"registry/mover@{digest}"
+    assert f"registry/mover@{digest}" in json.dumps(_policies(values)["fairlead-operator-pods"])
+
+
+def test_annotations_that_the_operator_writes_are_protected_from_everybody_else() -> None:
+    written = {value for name, value in vars(names).items() if name.startswith("ANNOTATION_")}
+    (rule,) = _policies()["fairlead-movers"]["validations"]
+    (protected,) = re.findall(r"\[([^][]*)\]\.all\(key, variables\.before", rule["expression"])
+    assert set(re.findall(r"'([^']+)'", protected)) == written
 
 
 def test_defaults_are_the_operators_own() -> None:
@@ -190,6 +208,12 @@ def test_the_guard_may_change_the_nodes_packet_filter_and_read_pods_and_nothing_
         ({"advisor": {"probeSeconds": 0}}, "/advisor/probeSeconds"),
         ({"movers": {"resources": {"request": {}}}}, "request"),
         ({"log": {"level": "loud"}}, "/log/level"),
+        ({"images": {"mover": {"digest": "sha256:12"}}}, "/images/mover/digest"),
+        ({"identities": {"default": {"users": ["a-b"]}}}, "/identities/default/users/0"),
+        ({"identities": {"default": {"users": ["0-9"]}}}, "never run as root"),
+        ({"identities": {"namespaces": {"physics": {"groups": ["9-1"]}}}}, "must rise"),
+        ({"identities": {"namespaces": {"physics": {"users": ["10-19"], "defaultUser": 5}}}}, "defaultUser 5"),
+        ({"identities": {"namespaces": {"physics": {"user": []}}}}, "user"),
         ({"hostNetwork": {"namespaces": ["*"]}}, "admissionPolicy.exemptNamespaces"),
     ],
 )

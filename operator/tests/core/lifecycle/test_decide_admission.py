@@ -8,11 +8,15 @@ import pytest
 from job_builders import NOW, make_job, observe, receiver, sender, with_plan_applied
 
 from fairlead.api.transferjob import TransferJobStatus
+from fairlead.core.identities import Identities
 from fairlead.core.lifecycle import decide
 from fairlead.core.observed import ClaimFacts, NodeFacts, Role
 from fairlead.core.plan import Plan
 from fairlead.core.settings import OperatorSettings
 
+FOREIGN = OperatorSettings(
+    host_network_namespaces=frozenset({"*"}), identities=Identities.from_object({"default": {"users": ["10000-10999"]}})
+)
 HERE = NodeFacts(exists=True, ready=True)
 AWAY = NodeFacts(exists=False)
 DOWN = NodeFacts(exists=True, ready=False)
@@ -36,6 +40,13 @@ def test_a_job_of_another_manager_is_left_alone() -> None:
 
 WAITS: dict[str, tuple[dict[str, Any], str, str, str, bool]] = {
     "namespace without the right": ({"settings": OperatorSettings()}, "Accepted", "HostNetworkNotAllowed", "hostNetwork.namespaces", True),
+    "user outside the namespace's range": (
+        {"settings": FOREIGN},
+        "Accepted",
+        "IdentityNotAllowed",
+        "securityContext.runAsUser is 65532, and allowed is 10000-10999 in namespace science",
+        True,
+    ),
     "source claim missing": ({"claims": {"raw": MISSING, "scratch": THERE}}, "Accepted", "ClaimNotFound", "source.volume", False),
     "destination claim missing": ({"claims": {"raw": THERE, "scratch": MISSING}}, "Accepted", "ClaimNotFound", "scratch", False),
     "claim on another node": (
@@ -141,3 +152,11 @@ def test_a_suspended_job_is_not_examined_before_it_may_run() -> None:
     status = status_of(decide(observe(make_job(suspend=True), nodes={"dtn-a": AWAY}), NOW))
     assert status.phase == "Suspended"
     assert not status.is_true("Failed")
+
+
+def test_a_job_whose_user_is_no_longer_allowed_is_stopped() -> None:
+    job = with_plan_applied(observe(make_job()), decide(observe(make_job()), NOW)).job
+    plan = decide(observe(job, receiver(), sender(), settings=FOREIGN), NOW)
+    assert {delete.name for delete in plan.deletes} == {receiver().name, sender().name}
+    assert plan.creates == ()
+    assert reason_of(status_of(plan), "Accepted", "False") == "IdentityNotAllowed"

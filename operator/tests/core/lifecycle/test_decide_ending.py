@@ -19,9 +19,11 @@ from job_builders import (
 )
 
 from fairlead.api.transferjob import TransferJob
+from fairlead.core.identities import Identities
 from fairlead.core.lifecycle import decide
 from fairlead.core.observed import ClaimFacts, Observed, PodPhase, Role
 from fairlead.core.plan import Plan
+from fairlead.core.settings import OperatorSettings
 
 CLEANED = make_verdict(reason="Cleaned", attempt=0)
 
@@ -124,6 +126,13 @@ def test_deletion_says_what_may_be_left_when_the_cleaner_cannot_run_in_time() ->
 def test_deletion_does_not_wait_for_a_claim_that_is_gone() -> None:
     plan = decide(observe(deleting(make_job(finalizer=True)), claims={"scratch": ClaimFacts(exists=False)}), NOW)
     assert plan.finalizer is False
+    assert [event.reason for event in plan.events] == ["CleanupSkipped"]
+
+
+def test_no_cleaner_runs_as_a_user_that_the_namespace_may_not_use() -> None:
+    foreign = OperatorSettings(identities=Identities.from_object({"default": {"users": ["10000-10999"]}}))
+    plan = decide(observe(deleting(make_job(finalizer=True)), settings=foreign), NOW)
+    assert (plan.creates, plan.finalizer) == ((), False)
     assert [event.reason for event in plan.events] == ["CleanupSkipped"]
 
 

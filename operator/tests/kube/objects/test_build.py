@@ -16,6 +16,7 @@ from kube_objects import TEMPLATE, UID, attached_job, job
 
 from fairlead.api import names
 from fairlead.api.transferjob import TransferJob
+from fairlead.core.identities import Identities
 from fairlead.core.observed import Role
 from fairlead.core.paths.model import KnownBackground, KnownPath
 from fairlead.core.plan import CreatePod
@@ -113,6 +114,16 @@ def test_the_group_of_a_volume_is_changed_at_the_destination_alone() -> None:
     assert "fsGroup" not in sender
     assert sender["supplementalGroups"] == [5, 100]
     assert (receiver["fsGroup"], receiver["supplementalGroups"]) == (100, [5])
+
+
+def test_the_namespaces_default_user_runs_movers_whose_job_names_none() -> None:
+    rules = Identities.from_object({"namespaces": {"physics": {"defaultUser": 10000, "defaultGroup": 10001}}})
+    template = replace(TEMPLATE, identities=rules)
+    for action in (RECEIVE, SEND, CLEAN):
+        context = build_pod(job(), action, template)["spec"]["securityContext"]
+        assert (context["runAsUser"], context["runAsGroup"]) == (10000, 10001)
+    named = build_pod(job(securityContext={"runAsUser": 7}), RECEIVE, template)["spec"]["securityContext"]
+    assert (named["runAsUser"], named["runAsGroup"]) == (7, 10001)
 
 
 def test_reading_back_from_the_disk_is_passed_on() -> None:
