@@ -117,12 +117,15 @@ class ReportRefusal:
 
 @dataclass(frozen=True, slots=True)
 class Reports:
-    """What the running pods reported over HTTP in this pass; None where nobody answered. Information, never a verdict."""
+    """What the running pods reported over HTTP; None where nobody has answered for some time. Information, never a verdict."""
 
     receiver_endpoint: MoverEndpoint | None = None
     sender_endpoint: MoverEndpoint | None = None
     receiver: MoverProgress | None = None
     sender: MoverProgress | None = None
+    receiver_age_seconds: float = 0.0
+    """How old `receiver` is: while a mover gives no other, its last report counts for some time."""
+    sender_age_seconds: float = 0.0
     path: PathReport | None = None
     decision: DecisionReport | None = None
     outcome: OutcomeReport | None = None

@@ -39,6 +39,22 @@ class QueueFigures(Protocol):
         """How long the first key has waited."""
 
 
+class PollFigures(Protocol):
+    """What is shown of the polls of movers."""
+
+    @property
+    def under_way(self) -> int:
+        """Polls under way."""
+
+    @property
+    def waiting(self) -> int:
+        """Polls that wait for their turn."""
+
+    @property
+    def silent(self) -> int:
+        """Servers that did not answer the last time."""
+
+
 class OperatorMetrics:
     """Counters and gauges named `fairlead_operator_*`."""
 
@@ -84,9 +100,9 @@ class OperatorMetrics:
         """Objects swept from the cache."""
         self._phantoms.inc(number)
 
-    def watch(self, queue: QueueFigures, jobs: Callable[[], Iterable[KubeObject]]) -> None:
-        """Shows the queue and the number of jobs by phase at every scrape."""
-        self.registry.register(_LiveFigures(queue, jobs))
+    def watch(self, queue: QueueFigures, polls: PollFigures, jobs: Callable[[], Iterable[KubeObject]]) -> None:
+        """Shows the queue, the polls of movers and the number of jobs by phase at every scrape."""
+        self.registry.register(_LiveFigures(queue, polls, jobs))
 
     def page(self) -> web.Response:
         """The exposition in Prometheus' text format."""
@@ -94,8 +110,9 @@ class OperatorMetrics:
 
 
 class _LiveFigures(Collector):
-    def __init__(self, queue: QueueFigures, jobs: Callable[[], Iterable[KubeObject]]) -> None:
+    def __init__(self, queue: QueueFigures, polls: PollFigures, jobs: Callable[[], Iterable[KubeObject]]) -> None:
         self._queue = queue
+        self._polls = polls
         self._jobs = jobs
 
     def collect(self) -> Iterable[Metric]:
@@ -106,6 +123,10 @@ class _LiveFigures(Collector):
         yield GaugeMetricFamily(
             f"{PREFIX}_queue_oldest_seconds", "How long the first job in the queue has waited.", value=queue.oldest_wait_seconds()
         )
+        polls = self._polls
+        yield GaugeMetricFamily(f"{PREFIX}_polls_working", "Polls of movers and advisors under way.", value=polls.under_way)
+        yield GaugeMetricFamily(f"{PREFIX}_polls_waiting", "Polls of movers and advisors that wait for their turn.", value=polls.waiting)
+        yield GaugeMetricFamily(f"{PREFIX}_polls_silent", "Movers and advisors that did not answer the last time.", value=polls.silent)
         jobs = GaugeMetricFamily(f"{PREFIX}_jobs", "TransferJobs by phase.", labels=["phase"])
         tally = Tally((body.get("status") or {}).get("phase") or "Pending" for body in self._jobs())
         for phase in PHASES:

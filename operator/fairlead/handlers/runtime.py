@@ -26,6 +26,7 @@ from fairlead.handlers.metrics import PREFIX, OperatorMetrics, serve_metrics
 from fairlead.handlers.options import Options
 from fairlead.handlers.paths.service import PathService
 from fairlead.handlers.paths.store import PathStore
+from fairlead.handlers.polling import ReportPoller
 from fairlead.handlers.queue import WorkQueue
 from fairlead.handlers.sweeper import Sweeper
 from fairlead.handlers.worker import BackgroundService, NotHealthyError
@@ -35,6 +36,7 @@ from fairlead.kube.errors import KubeError, NotFoundError, UnavailableError
 from fairlead.kube.observe.facts import FactReader
 from fairlead.kube.observe.gather import Gatherer
 from fairlead.kube.observe.reports import ReportReader
+from fairlead.kube.observe.turns import PollTurns
 
 FIRST_LIST_PATIENCE_SECONDS = 60.0
 FIRST_LIST_RETRY_SECONDS = 2.0
@@ -80,8 +82,10 @@ class Runtime:
         configuration = await load_configuration(options.kubeconfig)
         client = KubeClient(configuration, on_write=metrics.count_write)
         ports = range(options.settings.port_first, options.settings.port_last + 1)
-        reports = ReportReader(ports, wall=time.time, on_failure=metrics.count_unanswered)
         queue: WorkQueue[ObjectKey] = WorkQueue(loop)
+        turns = PollTurns(loop.time)
+        reader = ReportReader(ports, wall=time.time, turns=turns, on_failure=metrics.count_unanswered)
+        reports = ReportPoller(reader, loop, options.settings.poll_interval.total_seconds(), queue.add)
         sweeper = Sweeper(client, self.cache, queue, metrics, monotonic=loop.time, wall=time.time, on_rules=self._wake_fairness)
         gatherer = Gatherer(client, FactReader(client, loop.time), reports, options.settings)
         applier = Applier(
@@ -112,17 +116,23 @@ class Runtime:
         )
         async with contextlib.AsyncExitStack() as resources:
             resources.push_async_callback(client.close)
-            resources.push_async_callback(reports.close)
             await _first_list(sweeper)
             await paths.refresh()
             server = await serve_metrics(metrics, options.metrics.host, options.metrics.port)
             resources.push_async_callback(server.cleanup)
             kept = resources.pop_all()
-        metrics.watch(queue, self.cache.jobs.values)
+        metrics.watch(queue, turns, self.cache.jobs.values)
         if len(self.cache.policies):
             # Before any worker runs: nothing may start, and no cap may change, until the first round.
             self.shares.freeze(starts=False)
-        services = (controller.worker, fairness.worker, paths.worker, paths.lister, sweeper.service(options.resync.total_seconds()))
+        services = (
+            controller.worker,
+            reports,
+            fairness.worker,
+            paths.worker,
+            paths.lister,
+            sweeper.service(options.resync.total_seconds()),
+        )
         self._running = _Running(configuration, queue, fairness, paths, services, kept)
         for service in services:
             service.start()

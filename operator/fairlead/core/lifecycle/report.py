@@ -26,6 +26,8 @@ from fairlead.core.verdicts import is_live
 
 _SILENT_SECONDS = 30.0
 """An advisor that was started again answers sooner, also on a busy node."""
+_FRESH_SECONDS = 5.0
+"""A report that is older shows too much of the caps before: `MEASURED_SECONDS` allows for some seconds."""
 _BITS = 8
 
 
@@ -231,6 +233,8 @@ def _judge(observed: Observed, cap_bps: int) -> Judgement:
     cap, receiver = format_rate(cap_bps), observed.reports.receiver
     if receiver is None:
         return Judgement("Unknown", Reason.CAP_NOT_MEASURED, f"cap {cap}: no receiver tells what arrives")
+    if observed.reports.receiver_age_seconds > _FRESH_SECONDS:
+        return Judgement("Unknown", Reason.CAP_NOT_MEASURED, f"cap {cap}: the receiver has not reported for some seconds")
     if not receiver.flows:
         return Judgement("Unknown", Reason.CAP_NOT_MEASURED, f"cap {cap}: no data flows")
     measured_bps, allowance_bps = receiver.rate_bytes_per_second * _BITS, _granularity_bps(receiver)

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
+from typing import Protocol
 
 from fairlead.api import names
 from fairlead.api.transferjob import TransferJob
 from fairlead.core.endpoints import vetted
 from fairlead.core.network import traits_of
 from fairlead.core.observed import MoverPod, Observed, PodPhase, Role
+from fairlead.core.reports import Reports
 from fairlead.core.settings import OperatorSettings
 from fairlead.kube.client import JOBS, PODS, KubeClient, KubeObject
 from fairlead.kube.errors import NotFoundError
 from fairlead.kube.observe.facts import MOST_REMEMBERED, ClusterFacts, FactReader
 from fairlead.kube.observe.pods import OwnedPod, read_owned_pod
-from fairlead.kube.observe.reports import ReportReader
 
 FRESH_SECONDS = 2.0
 """How old facts may be for a job that has to be placed."""
@@ -24,10 +24,17 @@ SETTLED_SECONDS = 60.0
 """How old facts may be for a job whose movers run: they no longer decide anything."""
 
 
+class ReportSource(Protocol):
+    """Where the reports of a job's movers come from, without waiting for any."""
+
+    def latest(self, job: TransferJob, pods: Sequence[MoverPod]) -> Reports:
+        """The last good reports of the job's running pods."""
+
+
 class Gatherer:
     """Reads what one pass decides by, apart from ports, which must be read in the same instant as they are given out."""
 
-    def __init__(self, client: KubeClient, facts: FactReader, reports: ReportReader, settings: OperatorSettings) -> None:
+    def __init__(self, client: KubeClient, facts: FactReader, reports: ReportSource, settings: OperatorSettings) -> None:
         self._client = client
         self._facts = facts
         self._reports = reports
@@ -38,11 +45,11 @@ class Gatherer:
         """The job with facts and reports. Raises KubeError."""
         if traits_of(job).uses_node_interfaces:
             self._note_nodes(pods)
-        facts, reports = await asyncio.gather(self._read_facts(job, pods), self._reports.read(job.metadata.uid, pods))
+        facts = await self._read_facts(job, pods)
         observed = Observed(
             job=job,
             pods=tuple(sorted(pods, key=lambda pod: (pod.attempt, pod.role))),
-            reports=reports,
+            reports=self._reports.latest(job, pods),
             nodes=facts.nodes,
             claims=facts.claims,
             settings=self._settings,

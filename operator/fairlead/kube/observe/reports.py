@@ -3,23 +3,64 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import Enum, auto
 from typing import TypeVar
 
-import aiohttp
-
+from fairlead.api.reasons import Reason
 from fairlead.core.observed import MoverPod, Role, latest_attempt_of, running_movers
-from fairlead.core.reports import Advice, MoverProgress, Reports
+from fairlead.core.reports import Advice, MoverEndpoint, MoverProgress, ReportRefusal, Reports
 from fairlead.kube.observe.advice import DecisionAnswer, read_advice
 from fairlead.kube.observe.answers import EndpointAnswer, ProgressAnswer, read_endpoint, read_progress
+from fairlead.kube.observe.fetch import FetchError, fetch
 from fairlead.kube.observe.forms import LARGEST_BODY_BYTES, MoverMessage, ReportError, parse_message
 from fairlead.kube.observe.pods import OFFSETS, PORT_ADVISOR, PORT_HTTP
+from fairlead.kube.observe.turns import NotNowError, PollTarget, PollTurns
 
 TIMEOUT_SECONDS = 2.0
-MOST_CONNECTIONS = 256
-
+KEPT_SECONDS = 30.0
+"""For how long the last good report of a mover counts while it gives no other."""
+SETTLED_SECONDS = 15.0
+"""An endpoint does not change: it is asked for again after so long."""
 
 AnswerT = TypeVar("AnswerT", bound=MoverMessage)
+
+
+@dataclass(frozen=True, slots=True)
+class _Page:
+    """A page that a pod serves: its name in messages, its path, the form of its body and the most bytes of one."""
+
+    name: str
+    path: str
+    form: type[MoverMessage]
+    most_bytes: int
+
+
+_ENDPOINT = _Page("endpoint", "/v1/endpoint", EndpointAnswer, 4 * 1024)
+_PROGRESS = _Page("progress", "/v1/progress", ProgressAnswer, 8 * 1024)
+_DECISION = _Page("decision", "/v1/decision", DecisionAnswer, LARGEST_BODY_BYTES)
+
+
+@dataclass(frozen=True, slots=True)
+class _Heard:
+    """The last good message of a page, with when it was read in Unix time, and what was wrong with the one after it."""
+
+    message: MoverMessage | None = None
+    read_at: float = 0.0
+    problem: str | None = None
+
+
+class _Outcome(Enum):
+    """What asking a server came to."""
+
+    ANSWERED = auto()
+    SILENT = auto()
+    NOT_ASKED = auto()
+
+
+_Memory = dict[tuple[str, str], _Heard]
+"""By pod UID and path."""
 
 
 class AdvisorSilences:
@@ -45,10 +86,10 @@ class AdvisorSilences:
 
 
 class ReportReader:
-    """Polls the pods of one job at a time over one bounded connection pool.
+    """Polls the pods of jobs, and keeps their last good reports.
 
     Only the address that the API server shows for a pod of ours is dialled, only ports from `ports`, and no redirect is followed.
-    `wall` is Unix time; `on_failure` gets the path of every poll that got no usable answer.
+    `wall` is Unix time; `on_failure` gets the path of every poll that got no usable answer; `turns` bounds the polls under way.
     """
 
     def __init__(
@@ -56,81 +97,156 @@ class ReportReader:
         ports: range,
         *,
         wall: Callable[[], float],
+        turns: PollTurns | None = None,
         timeout_seconds: float = TIMEOUT_SECONDS,
         on_failure: Callable[[str], None] = lambda path: None,
     ) -> None:
         self._ports = ports
         self._wall = wall
-        self._timeout = aiohttp.ClientTimeout(total=timeout_seconds)
+        self._turns = turns if turns is not None else PollTurns(wall)
+        self._timeout_seconds = timeout_seconds
         self._on_failure = on_failure
-        self._session: aiohttp.ClientSession | None = None
+        self._memories: dict[str, _Memory] = {}
         self._silences = AdvisorSilences()
+        self._silent_seconds: dict[str, float] = {}
 
-    async def close(self) -> None:
-        """Closes the connections."""
-        if self._session is not None:
-            await self._session.close()
-            self._session = None
-
-    async def read(self, job_uid: str, pods: Sequence[MoverPod]) -> Reports:
-        """Everything that the newest attempt's running pods report, asked at once; None wherever nobody gave a proper answer."""
+    async def read(self, job_uid: str, pods: Sequence[MoverPod], tenant: str = "") -> Reports:
+        """Asks the newest attempt's running pods at once, as far as it is their turn, and returns what is known then."""
+        memory = self._memories.setdefault(job_uid, {})
+        self._forget_pods(memory, {pod_uid for pod_uid, _ in memory} - {pod.uid for pod in pods})
         receiver, sender = running_movers(pods)
-        newest = latest_attempt_of(pod for pod in (receiver, sender) if pod is not None)
-        receiver_endpoint, sender_endpoint, receiver_progress, sender_progress, decision = await asyncio.gather(
-            self._ask(receiver, PORT_HTTP, "/v1/endpoint", EndpointAnswer),
-            self._ask(sender, PORT_HTTP, "/v1/endpoint", EndpointAnswer),
-            self._ask_progress(receiver),
-            self._ask_progress(sender),
-            self._ask(sender, PORT_ADVISOR, "/v1/decision", DecisionAnswer),
+        asked_at = self._wall()
+        _, _, advised = await asyncio.gather(
+            self._ask(memory, receiver, PORT_HTTP, (_ENDPOINT, _PROGRESS), tenant),
+            self._ask(memory, sender, PORT_HTTP, (_ENDPOINT, _PROGRESS), tenant),
+            self._ask(memory, sender, PORT_ADVISOR, (_DECISION,), tenant),
         )
+        self._note_silence(job_uid, sender, memory, asked_at, advised)
+        return self.known(job_uid, pods)
+
+    def known(self, job_uid: str, pods: Sequence[MoverPod]) -> Reports:
+        """The last good reports of the newest attempt's running pods, none older than KEPT_SECONDS; None where there is none."""
+        memory, now = self._memories.get(job_uid, {}), self._wall()
+        receiver, sender = running_movers(pods)
+        decision, _ = _last(memory, sender, _DECISION, DecisionAnswer, now)
         advice = read_advice(decision) if decision else _left_behind(pods)
-        sender_report = read_progress(*sender_progress, job_uid, newest, Role.SENDER)
+        receiver_progress, receiver_age = _progress(memory, receiver, job_uid, now)
+        sender_progress, sender_age = _progress(memory, sender, job_uid, now)
         return Reports(
-            receiver_endpoint=read_endpoint(receiver_endpoint, Role.RECEIVER),
-            sender_endpoint=read_endpoint(sender_endpoint, Role.SENDER),
-            receiver=read_progress(*receiver_progress, job_uid, newest, Role.RECEIVER),
-            sender=sender_report,
+            receiver_endpoint=_endpoint(memory, receiver),
+            sender_endpoint=_endpoint(memory, sender),
+            receiver=receiver_progress,
+            sender=sender_progress,
+            receiver_age_seconds=receiver_age,
+            sender_age_seconds=sender_age,
             path=advice.path if advice else None,
             decision=advice.decision if advice else None,
             outcome=advice.outcome if advice else None,
-            advisor_silent_seconds=self._silences.note(job_uid, sender, sender_report, decided=decision is not None),
+            advisor_silent_seconds=self._silent_seconds.get(job_uid, 0.0) if sender else 0.0,
+            refusals=tuple(refusal for pod in (receiver, sender) for refusal in _refusals(memory, pod)),
         )
 
-    async def _ask_progress(self, pod: MoverPod | None) -> tuple[ProgressAnswer | None, float]:
-        """The answer and when it came: its counters make rates, so the time that other answers take must not count."""
-        answer = await self._ask(pod, PORT_HTTP, "/v1/progress", ProgressAnswer)
-        return answer, self._wall()
+    def forget(self, job_uid: str) -> None:
+        """Forgets a job whose movers do not run any more."""
+        memory = self._memories.pop(job_uid, {})
+        self._forget_pods(memory, {pod_uid for pod_uid, _ in memory})
+        self._silent_seconds.pop(job_uid, None)
 
-    async def _ask(self, pod: MoverPod | None, port_name: str, path: str, form: type[AnswerT]) -> AnswerT | None:
-        if pod is None or pod.address is None or pod.port_base is None:
-            return None
-        port = pod.port_base + OFFSETS[port_name]
-        if port not in self._ports:
-            return None
-        host = f"[{pod.address}]" if ":" in pod.address else pod.address
+    def _forget_pods(self, memory: _Memory, gone: set[str]) -> None:
+        for pod_uid in gone:
+            self._turns.forget(pod_uid)
+        for key in [key for key in memory if key[0] in gone]:
+            del memory[key]
+
+    async def _ask(self, memory: _Memory, pod: MoverPod | None, port_name: str, pages: Sequence[_Page], tenant: str) -> _Outcome:
+        """Asks one server of a pod for `pages` in one turn."""
+        if pod is None or pod.port_base is None or pod.port_base + OFFSETS[port_name] not in self._ports:
+            return _Outcome.NOT_ASKED
+        target = PollTarget(pod.uid, pod.port_base + OFFSETS[port_name], pod.ready, node=pod.node or "", tenant=tenant)
+        due = [page for page in pages if not self._is_settled(memory, pod, page)]
         try:
-            body = await self._fetch(f"http://{host}:{port}{path}")
-            return parse_message(form, body) if body is not None else None
-        except (TimeoutError, aiohttp.ClientError, OSError, ReportError):
-            self._on_failure(path)
-            return None
+            async with self._turns.turn(target):
+                costs = await asyncio.gather(*(self._read_page(memory, pod, target.port, page) for page in due))
+        except NotNowError as error:
+            return _Outcome.SILENT if error.is_silent else _Outcome.NOT_ASKED
+        if any(costs):
+            self._turns.was_silent(target)
+            return _Outcome.SILENT
+        self._turns.answered(target)
+        return _Outcome.ANSWERED
 
-    async def _fetch(self, url: str) -> bytes | None:
-        """The body, None if the mover has no answer yet (503)."""
-        if self._session is None:
-            connector = aiohttp.TCPConnector(limit=MOST_CONNECTIONS, limit_per_host=16)
-            self._session = aiohttp.ClientSession(connector=connector, timeout=self._timeout, cookie_jar=aiohttp.DummyCookieJar())
-        async with self._session.get(url, allow_redirects=False, headers={"Accept": "application/json"}) as response:
-            if response.status == 503:
-                return None
-            body = bytearray()
-            async for chunk in response.content.iter_chunked(8192):
-                body += chunk
-                if len(body) > LARGEST_BODY_BYTES:
-                    raise aiohttp.ClientPayloadError(f"more than {LARGEST_BODY_BYTES} bytes")
-            if response.status != 200:
-                raise aiohttp.ClientPayloadError(f"status {response.status}")
-            return bytes(body)
+    def _is_settled(self, memory: _Memory, pod: MoverPod, page: _Page) -> bool:
+        heard = memory.get((pod.uid, page.path))
+        settled = page is _ENDPOINT and heard is not None and heard.message is not None and heard.problem is None
+        return settled and heard is not None and 0.0 <= self._wall() - heard.read_at < SETTLED_SECONDS
+
+    async def _read_page(self, memory: _Memory, pod: MoverPod, port: int, page: _Page) -> bool:
+        """Takes in one page; returns whether the server kept us waiting, or answered something unusable."""
+        key = pod.uid, page.path
+        heard = memory.setdefault(key, _Heard())
+        try:
+            body = await self._fetch(pod.address or "", port, page.path, page.most_bytes)
+            # When it came: counters make rates, so the time that other answers take must not count.
+            memory[key] = replace(heard, problem=None) if body is None else _Heard(parse_message(page.form, body), self._wall())
+        except FetchError as error:
+            self._on_failure(page.path)
+            return error.is_costly
+        except ReportError as error:
+            self._on_failure(page.path)
+            memory[key] = replace(heard, problem=str(error))
+            return True
+        return False
+
+    async def _fetch(self, host: str, port: int, path: str, most_bytes: int) -> bytes | None:
+        """The body, None if the mover has no answer yet (503). Raises FetchError."""
+        return await fetch(host, port, path, timeout_seconds=self._timeout_seconds, most_bytes=most_bytes)
+
+    def _note_silence(self, job_uid: str, sender: MoverPod | None, memory: _Memory, asked_at: float, advised: _Outcome) -> None:
+        """Takes in for how long the advisor has been silent, unless it was not asked or has heard too little of the sender itself."""
+        if advised is _Outcome.NOT_ASKED and sender is not None:
+            return
+        progress, _ = _progress(memory, sender, job_uid, self._wall())
+        fresh = progress if progress is not None and progress.read_at >= asked_at else None
+        decision = memory.get((sender.uid, _DECISION.path)) if sender else None
+        decided = decision is not None and decision.message is not None and decision.read_at >= asked_at
+        self._silent_seconds[job_uid] = self._silences.note(job_uid, sender, fresh, decided=decided)
+
+
+def _last(
+    memory: Mapping[tuple[str, str], _Heard], pod: MoverPod | None, page: _Page, form: type[AnswerT], now: float
+) -> tuple[AnswerT | None, float]:
+    """The last good message of a page and its age in seconds; None if it is too old."""
+    heard = memory.get((pod.uid, page.path)) if pod is not None else None
+    if heard is None or not isinstance(heard.message, form):
+        return None, 0.0
+    age_seconds = max(0.0, now - heard.read_at)
+    return (heard.message, age_seconds) if age_seconds <= KEPT_SECONDS else (None, 0.0)
+
+
+def _progress(memory: _Memory, pod: MoverPod | None, job_uid: str, now: float) -> tuple[MoverProgress | None, float]:
+    answer, age_seconds = _last(memory, pod, _PROGRESS, ProgressAnswer, now)
+    if pod is None or answer is None:
+        return None, 0.0
+    return read_progress(answer, memory[pod.uid, _PROGRESS.path].read_at, job_uid, pod.attempt, pod.role), age_seconds
+
+
+def _endpoint(memory: _Memory, pod: MoverPod | None) -> MoverEndpoint | None:
+    """The endpoint, however old: it is the pod's as long as the pod runs."""
+    heard = memory.get((pod.uid, _ENDPOINT.path)) if pod is not None else None
+    message = heard.message if heard is not None else None
+    return read_endpoint(message, pod.role) if pod is not None and isinstance(message, EndpointAnswer) else None
+
+
+def _refusals(memory: _Memory, pod: MoverPod | None) -> tuple[ReportRefusal, ...]:
+    """The pages of a pod that were refused when they were last read."""
+    if pod is None:
+        return ()
+    pages = ((page, memory.get((pod.uid, page.path))) for page in (_ENDPOINT, _PROGRESS, _DECISION))
+    problems = ((page.name, heard.problem) for page, heard in pages if heard is not None and heard.problem is not None)
+    return tuple(
+        ReportRefusal(pod.role.value, Reason.REPORT_MALFORMED, f"what it answers at /v1/{name} is refused: {problem}")
+        for name, problem in problems
+    )
 
 
 def _left_behind(pods: Sequence[MoverPod]) -> Advice | None:

@@ -103,10 +103,7 @@ async def _read(
     reader = ReportReader(
         ports, wall=lambda: 1_800_000_000.0, timeout_seconds=timeout_seconds, on_failure=lambda path: failures.update([path])
     )
-    try:
-        return await reader.read(JOB, pods or (_pod(),)), failures
-    finally:
-        await reader.close()
+    return await reader.read(JOB, pods or (_pod(),)), failures
 
 
 async def test_reads_what_a_receiver_says() -> None:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from datetime import UTC, datetime
+from itertools import pairwise
 from typing import Any
 
 import pytest
 
 from fairlead.core.observed import MoverPod, PodPhase, Role
+from fairlead.kube.observe.fetch import FetchError
 from fairlead.kube.observe.pods import OFFSETS, PORT_ADVISOR, PORT_HTTP
 from fairlead.kube.observe.reports import ReportReader
 
@@ -27,11 +30,10 @@ class Scripted(ReportReader):
         self.answers: dict[tuple[int, str], Any] = {}
         super().__init__(range(24000, 26000), wall=lambda: self.now)
 
-    async def _fetch(self, url: str) -> bytes | None:
-        host, _, path = url.removeprefix("http://").partition("/")
-        answer = self.answers.get((int(host.rpartition(":")[2]), f"/{path}"))
+    async def _fetch(self, host: str, port: int, path: str, most_bytes: int) -> bytes | None:
+        answer = self.answers.get((port, path))
         if isinstance(answer, Exception):
-            raise answer
+            raise FetchError(str(answer), is_costly=not isinstance(answer, ConnectionRefusedError))
         return None if answer is None else json.dumps(answer).encode()
 
     def says(self, stage: str | None, decision: Any, *, attempt: int = 1) -> None:
@@ -97,3 +99,91 @@ async def test_each_attempt_has_an_advisor_of_its_own() -> None:
     await _looks(reader, (FLOWS, dead), (FLOWS, dead))
     reader.says(FLOWS, dead, attempt=2)
     assert (await reader.read("job-uid", [_sender(2)])).advisor_silent_seconds == 0.0
+
+
+RECEIVER = {"role": "receiver", "job": "job-uid", "attempt": 1, "stage": FLOWS, "files_transferred": 0, "rate_bytes_per_second": 1.0}
+PROGRESS = BASE + OFFSETS[PORT_HTTP], "/v1/progress"
+ENDPOINT = BASE + OFFSETS[PORT_HTTP], "/v1/endpoint"
+
+
+def _receiver(**fields: Any) -> MoverPod:
+    return replace(_sender(), role=Role.RECEIVER, **fields)
+
+
+async def test_the_last_good_report_counts_for_half_a_minute_and_tells_its_age() -> None:
+    reader = Scripted()
+    reader.answers = {PROGRESS: RECEIVER | {"bytes_transferred": 5}}
+    assert (await reader.read("job-uid", [_receiver()])).receiver_age_seconds == 0.0
+    for bad in (TimeoutError(), None, RECEIVER | {"bytes_transferred": -1}):
+        reader.now += 9.0
+        reader.answers = {PROGRESS: bad}
+        reports = await reader.read("job-uid", [_receiver()])
+        assert reports.receiver is not None
+        assert reports.receiver.bytes_transferred == 5
+    assert reports.receiver_age_seconds == 27.0
+    assert reports == reader.known("job-uid", [_receiver()])
+    reader.now += 4.0
+    assert reader.known("job-uid", [_receiver()]).receiver is None
+
+
+async def test_what_a_pod_reported_is_never_taken_for_another_pods() -> None:
+    reader = Scripted()
+    reader.answers = {PROGRESS: RECEIVER | {"bytes_transferred": 5}}
+    assert (await reader.read("job-uid", [_receiver()])).receiver is not None
+    assert reader.known("job-uid", [_receiver(uid="receiver-2")]).receiver is None
+    assert reader.known("another-job", [_receiver()]).receiver is None
+    reader.forget("job-uid")
+    assert reader.known("job-uid", [_receiver()]).receiver is None
+
+
+async def test_a_report_that_is_refused_is_told_with_its_field_until_a_better_one_comes() -> None:
+    reader = Scripted()
+    reader.answers = {PROGRESS: RECEIVER | {"bytes_transferred": 2**63}}
+    (refusal,) = (await reader.read("job-uid", [_receiver()])).refusals
+    assert (refusal.role, refusal.reason) == ("receiver", "ReportMalformed")
+    assert refusal.message.startswith("what it answers at /v1/progress is refused: bytes_transferred: ")
+    reader.now += 60.0
+    reader.answers = {PROGRESS: RECEIVER | {"bytes_transferred": 5}}
+    assert (await reader.read("job-uid", [_receiver()])).refusals == ()
+
+
+async def test_a_silent_mover_is_asked_less_and_less_often_and_anew_when_it_becomes_ready() -> None:
+    reader, asked = Scripted(), []
+    reader.answers = {PROGRESS: TimeoutError()}
+    fetch, pod = reader._fetch, _receiver(ready=False)
+
+    async def counted(host: str, port: int, path: str, most_bytes: int) -> bytes | None:
+        asked.append(reader.now)
+        return await fetch(host, port, path, most_bytes)
+
+    reader._fetch = counted  # type: ignore[method-assign]
+    for _ in range(120):
+        await reader.read("job-uid", [pod])
+        reader.now += 1.0
+    moments = sorted(set(asked))
+    assert [after - before for before, after in pairwise(moments)] == [3, 6, 12, 24, 30, 30]
+    asked.clear()
+    await reader.read("job-uid", [replace(pod, ready=True)])
+    assert asked
+
+
+async def test_a_connection_that_is_refused_costs_nothing_and_is_tried_every_time() -> None:
+    reader = Scripted()
+    for _ in range(5):
+        reader.answers = {PROGRESS: ConnectionRefusedError()}
+        await reader.read("job-uid", [_receiver()])
+    reader.answers = {PROGRESS: RECEIVER | {"bytes_transferred": 5}}
+    assert (await reader.read("job-uid", [_receiver()])).receiver is not None
+
+
+async def test_an_endpoint_is_asked_for_again_only_after_a_while() -> None:
+    reader = Scripted()
+    endpoint = {"role": "receiver", "interface": "data0", "address": "198.19.0.2", "port": 24000}
+    reader.answers = {ENDPOINT: endpoint}
+    await reader.read("job-uid", [_receiver()])
+    reader.answers = {ENDPOINT: endpoint | {"interface": "data1"}}
+    found = []
+    for _ in range(3):
+        found.append((await reader.read("job-uid", [_receiver()])).receiver_endpoint)
+        reader.now += 10.0
+    assert [endpoint.interface for endpoint in found if endpoint] == ["data0", "data0", "data1"]
