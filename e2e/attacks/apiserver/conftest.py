@@ -20,14 +20,6 @@ from fairlead.kube.client import KubeClient, load_configuration
 _numbers = itertools.count()
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """One worker has the API server, so that the other one is free for the rest."""
-    for item in items:
-        if item.path.parent == Path(__file__).parent:
-            item.add_marker(pytest.mark.xdist_group("apiserver"))
-
-
 @pytest.fixture(scope="session")
 def control_plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
     """An API server in a network namespace of its own."""

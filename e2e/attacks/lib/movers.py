@@ -13,6 +13,8 @@ from fairlead_dev.errors import LabError
 from fairlead_dev.netlab.processes import Process, ProcessUsage, run, wait_until
 
 ADDRESS = "127.0.0.1"
+SLOW = "4M"
+"""Bits a second: some seconds for each megabyte."""
 PATIENCE_S = 120.0
 """How long anything is waited for: only a hang exceeds it."""
 
@@ -36,8 +38,8 @@ class End:
 class Mover:
     """One end that runs."""
 
-    def __init__(self, process: Process, events: Path, verdict: Path) -> None:
-        self.process, self._events, self._verdict = process, events, verdict
+    def __init__(self, process: Process, events: Path, verdict: Path, cap: Path | None = None) -> None:
+        self.process, self._events, self._verdict, self._cap = process, events, verdict, cap
 
     def events(self, kind: str) -> list[dict[str, Any]]:
         """The data of all whole events of a kind so far."""
@@ -77,6 +79,11 @@ class Mover:
             verdict = {}
         return End(usage.exit_code, verdict)
 
+    def hurry(self) -> None:
+        """Takes the cap from a sender that was started slowly."""
+        assert self._cap is not None, "it was started by `slow_sender`"
+        self._cap.write_text("")
+
     def stop(self) -> ProcessUsage:
         """Ends it."""
         return self.process.stop()
@@ -92,7 +99,7 @@ class Movers:
     _numbers: itertools.count[int] = field(default_factory=itertools.count)
 
     def __post_init__(self) -> None:
-        self.source.mkdir()
+        self.source.mkdir(parents=True)
         self.credentials("tls")
 
     @property
@@ -117,9 +124,9 @@ class Movers:
         run([self.binary, "credentials", self.folder / name, "--job", job, "--attempt", str(attempt)])
         return self.folder / name
 
-    def tls(self, role: str, credentials: str = "tls") -> ssl.SSLContext:
-        """What speaks TLS 1.3 as one role of an attempt, without looking at whom it speaks to."""
-        folder = self.folder / credentials / role
+    def tls(self, role: str, credentials: str = "tls", certificate: str | None = None) -> ssl.SSLContext:
+        """TLS 1.3 as one role, without looking at whom it speaks to. `certificate` is that of another role."""
+        folder = self.folder / credentials / (certificate or role)
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT if role == "sender" else ssl.PROTOCOL_TLS_SERVER)
         context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
         context.load_cert_chain(folder / "tls.crt", folder / "tls.key")
@@ -136,6 +143,15 @@ class Movers:
         default = Path("/proc/sys/net/ipv4/tcp_congestion_control").read_text().strip()
         control = () if "--congestion-control" in options else ("--congestion-control", default)
         return self._start("send", credentials, "--source", str(what), "--connect", f"{ADDRESS}:{port}", *control, *options)
+
+    def slow_sender(self, port: int, *options: str) -> Mover:
+        """Starts a sender with so low a cap that its transfer lasts until `hurry`, and waits for its first bytes."""
+        cap = self.folder / f"cap-{next(self._numbers)}"
+        cap.write_text(SLOW)
+        sender = self.sender(port, "--bandwidth-file", str(cap), *options)
+        sender._cap = cap
+        sender.await_bytes(1)
+        return sender
 
     def transfer(self, *, receiver: tuple[str, ...] = (), sender: tuple[str, ...] = ()) -> tuple[End, End]:
         """Runs both ends to their ends: receiver, sender."""

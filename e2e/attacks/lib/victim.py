@@ -41,6 +41,12 @@ def operator_environment(rendered: str) -> dict[str, str]:
     return {one["name"]: str(one["value"]) for one in operator.get("env", ()) if "value" in one}
 
 
+def plain_pod(name: str = "plain", **spec: Any) -> dict[str, Any]:
+    """A pod as anybody may make it; `spec` is added to its spec."""
+    containers = [{"name": "main", "image": "anything"}]
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": {"containers": containers, **spec}}
+
+
 @dataclass
 class Site(Lab):
     """A namespace with claims, as the API server tests have it, but with the operator of the attacked checkout as a process."""
