@@ -8,6 +8,7 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
+use fairlead_protocol::opening::{Opening, NONCE_BYTES};
 use support::proxy::{Mischief, Proxy};
 use support::{inventory, noise, Bench, End, PATIENCE};
 
@@ -139,20 +140,29 @@ fn a_replayed_greeting_and_a_wrong_key_get_nowhere() {
     let proxy = Proxy::start(port, Mischief::Watch);
     let mut sender = bench.sender(proxy.port, &["--encryption", "None", "--streams", "1", "--bandwidth", "4M"]);
     sender.await_progress(|progress| progress["streams"] == 1);
-    let said = {
+    let (recorded, said) = {
         let passages = proxy.passages.lock().unwrap();
-        let said = passages.iter().find(|passage| passage.is_data()).unwrap().said.lock().unwrap().clone();
-        said
+        let passage = passages.iter().find(|passage| passage.is_data()).unwrap();
+        let said = passage.said.lock().unwrap().clone();
+        (passage.opening, said)
     };
     // Greeting of 72 bytes, then the proof and the first pack of a genuine stream, all of it recorded from an earlier one.
     let mut replay = TcpStream::connect(("127.0.0.1", port)).unwrap();
-    replay.write_all(b"FLMK").unwrap();
+    replay.write_all(&recorded).unwrap();
+    let _ = replay.write_all(&said);
+    let mut answer = Vec::new();
+    let _ = replay.read_to_end(&mut answer);
+    assert!(answer.is_empty(), "a repeated opening is not even answered");
+    // Somebody who has the credentials, and not the secret of the control connection.
+    let opening = |nonce| bench.opening_key().seal(Opening::Keyed, [nonce; NONCE_BYTES]);
+    let mut replay = TcpStream::connect(("127.0.0.1", port)).unwrap();
+    replay.write_all(&opening(1)).unwrap();
     replay.write_all(&said).unwrap();
     let mut answer = Vec::new();
     let _ = replay.read_to_end(&mut answer);
     assert!(answer.len() <= 64, "the answer to the greeting and no more: {}", answer.len());
     let mut forged = TcpStream::connect(("127.0.0.1", port)).unwrap();
-    forged.write_all(b"FLMK").unwrap();
+    forged.write_all(&opening(2)).unwrap();
     let mut greeting = said[..72].to_vec();
     greeting[71] ^= 1;
     forged.write_all(&greeting).unwrap();

@@ -12,6 +12,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
+use fairlead_protocol::opening::OpeningKey;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::CertificateDer;
 use serde_json::Value;
 
 const BINARY: &str = env!("CARGO_BIN_EXE_fairlead-mover");
@@ -112,6 +115,12 @@ impl Bench {
             self.make_credentials_of(&name, attempt);
         }
         name
+    }
+
+    /// The key of connections to the receiver of the first attempt.
+    pub(crate) fn opening_key(&self) -> OpeningKey {
+        let authority = CertificateDer::from_pem_file(self.path("tls/sender/ca.crt")).unwrap();
+        OpeningKey::new(&authority)
     }
 
     pub(crate) fn path(&self, name: &str) -> PathBuf {

@@ -6,6 +6,8 @@ use std::net::{Shutdown, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
+use fairlead_protocol::opening::OPENING_BYTES;
+
 /// What becomes of the bytes from the sender to the receiver on the first data connection.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Mischief {
@@ -21,9 +23,9 @@ pub(crate) enum Mischief {
 
 /// One connection through the proxy.
 pub(crate) struct Passage {
-    /// The first four bytes: what the connection is for.
-    pub(crate) opening: [u8; 4],
-    /// What the sender sent first.
+    /// What the connection is for, with its tag.
+    pub(crate) opening: [u8; OPENING_BYTES],
+    /// What the sender sent first behind it.
     pub(crate) said: Arc<Mutex<Vec<u8>>>,
     /// Towards the sender and towards the receiver.
     /// Nothing once the proxy has closed them.
@@ -44,7 +46,7 @@ impl Passage {
     }
 
     pub(crate) fn is_data(&self) -> bool {
-        &self.opening != b"FLMC"
+        !self.opening.starts_with(b"FLMC")
     }
 }
 
@@ -90,7 +92,7 @@ impl Drop for Proxy {
 
 fn pass(mut inward: TcpStream, receiver: u16, passages: &Mutex<Vec<Passage>>, done: &AtomicBool, mischief: Mischief) {
     let Ok(mut outward) = TcpStream::connect(("127.0.0.1", receiver)) else { return };
-    let mut opening = [0; 4];
+    let mut opening = [0; OPENING_BYTES];
     if inward.read_exact(&mut opening).is_err() || outward.write_all(&opening).is_err() {
         return;
     }

@@ -15,4 +15,4 @@ mod wire;
 pub use fault::{Fault, Reason};
 pub use session::{assembly, kept, liveness, receiver, schedule, sender};
 pub use tree::{digest, listing, name};
-pub use wire::{frame, keyed, message, pack};
+pub use wire::{frame, keyed, message, opening, pack};

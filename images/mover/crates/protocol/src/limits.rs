@@ -5,15 +5,7 @@ use std::time::Duration;
 /// First bytes of every greeting: in TLS, after its handshake.
 pub const MAGIC: [u8; 4] = *b"FLMV";
 /// Version of the wire format; both ends must agree.
-pub const VERSION: u16 = 3;
-/// Bytes that every connection starts with, in the clear: what it is for. Strangers are turned away by them.
-pub const OPENING_BYTES: usize = 4;
-/// Control connection, TLS.
-pub const OPENING_CONTROL: [u8; OPENING_BYTES] = *b"FLMC";
-/// Data connection in TLS.
-pub const OPENING_DATA: [u8; OPENING_BYTES] = *b"FLMD";
-/// Data connection in the clear with keyed blocks.
-pub const OPENING_KEYED: [u8; OPENING_BYTES] = *b"FLMK";
+pub const VERSION: u16 = 4;
 
 /// Bytes of a file covered by one digest; the last block of a file is shorter.
 pub const BLOCK_BYTES: u32 = 1 << 20;

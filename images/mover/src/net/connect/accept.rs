@@ -1,37 +1,38 @@
-//! Connections at the receiver: strangers cost a bounded number of short-lived sockets and touch no state of the job.
+//! Connections at the receiver. Whose opening is right gets a handshake; strangers cost a bounded number of short-lived sockets and
+//! touch no state of the job.
 
 use std::collections::VecDeque;
 use std::io::{self, Read, Write};
 use std::net::{IpAddr, Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
-use std::time::{Duration, Instant};
 
 use fairlead_protocol::frame::{check_preamble, encode, preamble, PREAMBLE_BYTES};
 use fairlead_protocol::keyed::{Secret, EXPORTER_LABEL, KEY_BYTES};
-use fairlead_protocol::limits::{
-    ECHO_KEY_BYTES, OPENING_BYTES, OPENING_CONTROL, OPENING_DATA, OPENING_KEYED, STREAMS, TOKEN_BYTES,
-};
+use fairlead_protocol::limits::{ECHO_KEY_BYTES, STREAMS, TOKEN_BYTES};
 use fairlead_protocol::message::{Encryption, Hello, Purpose, Welcome};
+use fairlead_protocol::opening::Opening;
 use fairlead_protocol::{Fault, Reason};
 use rustls::{ServerConnection, StreamOwned};
 use socket2::{Domain, Protocol, Socket, Type};
 
 use super::dial::read_frame;
+use super::door::{Door, Opened};
 use super::identity::{random, Identity};
+use crate::net::strangers::ConnectionSource;
 use crate::net::tcp::{set_buffers, tune, Metered};
 use crate::net::wire::buffers::{self, Unread};
 use crate::net::wire::{KeyedPackReceiver, PackReceiver, Records, TlsPackReceiver};
 use crate::progress::Progress;
 use crate::threads::lock;
 
-/// Time a stranger has to become the authenticated sender.
-const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(5);
-/// Connections that may be in their handshake; beyond, the oldest gives way. Twice the streams leaves room beside strangers.
+/// Connections that may be in their handshake, all of holders of credentials; beyond, the oldest gives way. Twice the streams leaves
+/// room for those that are made again.
 const HANDSHAKES: usize = 2 * STREAMS as usize;
+/// Connections that the kernel holds until they are taken in; it grants less where `net.core.somaxconn` is less.
+const BACKLOG: i32 = 4096;
 /// Stack of a handshake's thread.
 const STACK_BYTES: usize = 1 << 20;
-const POLL: Duration = Duration::from_millis(100);
 
 /// A greeted control connection of the sender.
 pub(crate) type ServerStream = StreamOwned<ServerConnection, Metered>;
@@ -118,7 +119,7 @@ pub(crate) fn listen(address: IpAddr, port: u16, buffer_bytes: Option<u32>) -> R
         socket.set_reuse_address(true)?;
         set_buffers(&socket, buffer_bytes)?;
         socket.bind(&place.into())?;
-        socket.listen(256)?;
+        socket.listen(BACKLOG)?;
         socket.set_nonblocking(true)?;
         Ok(TcpListener::from(socket))
     };
@@ -155,7 +156,12 @@ pub(crate) struct Acceptor<R> {
 impl<R: ConnectionHandler> Acceptor<R> {
     /// Starts the thread.
     pub(crate) fn start(self) -> io::Result<()> {
-        let shared = Arc::new(Shared { acceptor: self, handshakes: Mutex::default(), greeted: AtomicBool::new(false) });
+        let shared = Arc::new(Shared {
+            acceptor: self,
+            handshakes: Mutex::default(),
+            greeted: AtomicBool::new(false),
+            sender: OnceLock::new(),
+        });
         std::thread::Builder::new().name("accept".into()).spawn(move || shared.run())?;
         Ok(())
     }
@@ -165,34 +171,29 @@ struct Shared<R> {
     acceptor: Acceptor<R>,
     handshakes: Mutex<VecDeque<(u64, TcpStream)>>,
     greeted: AtomicBool,
+    /// Where the sender connects from, once it is authenticated.
+    sender: OnceLock<ConnectionSource>,
 }
 
 impl<R: ConnectionHandler> Shared<R> {
     fn run(self: &Arc<Self>) {
-        let mut number = 0u64;
-        while !self.acceptor.stop.load(Ordering::Relaxed) {
-            match self.acceptor.listener.accept() {
-                Ok((socket, peer)) => {
-                    number += 1;
-                    self.admit(number, socket, peer);
-                }
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.wait(),
-                Err(error) => {
-                    tracing::warn!(%error, "a connection could not be accepted");
-                    std::thread::sleep(POLL);
-                }
+        let door = match Door::new(&self.acceptor.listener, &self.acceptor.identity) {
+            Ok(door) => door,
+            Err(error) => {
+                tracing::error!(%error, "connections cannot be awaited");
+                return;
             }
-        }
+        };
+        let mut number = 0u64;
+        let known = || self.sender.get().copied();
+        door.serve(&self.acceptor.stop, known, |opened| {
+            number += 1;
+            self.admit(number, opened);
+        });
     }
 
-    fn wait(&self) {
-        let timeout = rustix::event::Timespec { tv_sec: 0, tv_nsec: i64::from(POLL.subsec_nanos()) };
-        let mut polled = [rustix::event::PollFd::new(&self.acceptor.listener, rustix::event::PollFlags::IN)];
-        let _ = rustix::event::poll(&mut polled, Some(&timeout));
-    }
-
-    fn admit(self: &Arc<Self>, number: u64, socket: TcpStream, peer: SocketAddr) {
-        let Ok(watched) = socket.try_clone() else { return };
+    fn admit(self: &Arc<Self>, number: u64, opened: Opened) {
+        let Ok(watched) = opened.socket.try_clone() else { return };
         let mut handshakes = lock(&self.handshakes);
         if handshakes.len() >= HANDSHAKES {
             if let Some((_, oldest)) = handshakes.pop_front() {
@@ -203,10 +204,12 @@ impl<R: ConnectionHandler> Shared<R> {
         drop(handshakes);
         let shared = Arc::clone(self);
         let spawned = std::thread::Builder::new().name("stream".into()).stack_size(STACK_BYTES).spawn(move || {
-            let greeted = shared.handshake(socket);
+            let peer = opened.peer;
+            let greeted = shared.handshake(opened);
             shared.forget(number);
             match greeted {
                 Ok(Greeted::Control(stream, undigested)) => {
+                    let _ = shared.sender.set(peer.ip().into());
                     shared.acceptor.handler.control(*stream, peer, undigested);
                 }
                 Ok(Greeted::Data(incoming, number)) => shared.acceptor.handler.data(incoming, number),
@@ -222,23 +225,20 @@ impl<R: ConnectionHandler> Shared<R> {
         lock(&self.handshakes).retain(|(other, _)| *other != number);
     }
 
-    fn handshake(&self, socket: TcpStream) -> io::Result<Greeted> {
-        socket.set_nonblocking(false)?;
+    fn handshake(&self, opened: Opened) -> io::Result<Greeted> {
+        let Opened { socket, opening, deadline, .. } = opened;
         tune(&socket)?;
-        let deadline = Some(Instant::now() + HANDSHAKE_TIMEOUT);
-        let mut metered = Metered::new(socket, Arc::clone(&self.acceptor.progress), deadline);
-        let mut opening = [0; OPENING_BYTES];
-        metered.read_exact(&mut opening)?;
+        let metered = Metered::new(socket, Arc::clone(&self.acceptor.progress), Some(deadline));
         let socket = metered.socket().try_clone()?;
         let terms = &self.acceptor.terms;
         let greeted = match (opening, terms.encryption, terms.agreed.get()) {
-            (OPENING_CONTROL, ..) => self.control(metered),
-            (OPENING_DATA, Encryption::Required, Some(_)) => self.data(metered),
-            (OPENING_KEYED, Encryption::None, Some((secret, undigested))) => {
+            (Opening::Control, ..) => self.control(metered),
+            (Opening::Data, Encryption::Required, Some(_)) => self.data(metered),
+            (Opening::Keyed, Encryption::None, Some((secret, undigested))) => {
                 let (number, incoming) = KeyedPackReceiver::accept(metered, secret, *undigested)?;
                 Ok(Greeted::Data(Box::new(incoming), number))
             }
-            _ => Err(io::Error::other("it does not start as a connection that is due here does")),
+            _ => Err(io::Error::other("it is for something that is not due here")),
         }?;
         // Not before: the greeting has taken the path's RTT several times.
         if let (Some(unread), Greeted::Data(..)) = (self.acceptor.unread, &greeted) {

@@ -8,10 +8,9 @@ use std::time::{Duration, Instant};
 use fairlead_protocol::fault::cut;
 use fairlead_protocol::frame::{self, check_preamble, preamble, PREAMBLE_BYTES};
 use fairlead_protocol::keyed::{Secret, EXPORTER_LABEL, KEY_BYTES};
-use fairlead_protocol::limits::{
-    ECHO_KEY_BYTES, HELLO_FRAME_BYTES, OPENING_BYTES, OPENING_CONTROL, OPENING_DATA, OPENING_KEYED, TOKEN_BYTES,
-};
+use fairlead_protocol::limits::{ECHO_KEY_BYTES, HELLO_FRAME_BYTES, TOKEN_BYTES};
 use fairlead_protocol::message::{Encryption, Hello, Purpose, Welcome};
+use fairlead_protocol::opening::Opening;
 use fairlead_protocol::{Fault, Reason};
 use rustls::{ClientConnection, CommonState, StreamOwned};
 
@@ -104,7 +103,7 @@ impl Dialer {
     }
 
     fn dial_control(&self) -> Result<Greeted, DialError> {
-        let metered = self.open(OPENING_CONTROL, None, None)?;
+        let metered = self.open(Opening::Control, None, None)?;
         let connection = self.identity.connect().map_err(|fault| DialError::Rejected(fault.message))?;
         let mut tls = StreamOwned::new(connection, metered);
         while tls.conn.is_handshaking() {
@@ -142,14 +141,14 @@ impl Dialer {
         let open = |opening| self.open(opening, Some(congestion_control), admission.buffer_bytes);
         if self.encryption == Encryption::None {
             return Ok(Box::new(KeyedPackSender::greet(
-                open(OPENING_KEYED)?,
+                open(Opening::Keyed)?,
                 &admission.secret,
                 stream,
                 admission.undigested,
             )?));
         }
         let connection = self.identity.connect_data().map_err(|fault| DialError::Rejected(fault.message))?;
-        let mut records = Records::new(connection, open(OPENING_DATA)?);
+        let mut records = Records::new(connection, open(Opening::Data)?);
         records.handshake().map_err(broken)?;
         self.check_peer(records.state())?;
         let token = admission.token.clone();
@@ -159,14 +158,14 @@ impl Dialer {
 
     fn open(
         &self,
-        opening: [u8; OPENING_BYTES],
+        opening: Opening,
         congestion_control: Option<&str>,
         buffer_bytes: Option<u32>,
     ) -> io::Result<Metered> {
         let socket = tcp::connect(self.peer, &self.binding, congestion_control, buffer_bytes, DIAL_TIMEOUT)?;
         let deadline = Some(Instant::now() + DIAL_TIMEOUT);
         let mut metered = Metered::new(socket, Arc::clone(&self.progress), deadline);
-        metered.write_all(&opening)?;
+        metered.write_all(&self.identity.open(opening)?)?;
         Ok(metered)
     }
 

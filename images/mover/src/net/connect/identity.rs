@@ -5,6 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use fairlead_protocol::name::job_is_valid;
+use fairlead_protocol::opening::{Nonce, Opening, OpeningError, OpeningKey, NONCE_BYTES, OPENING_BYTES};
 use fairlead_protocol::{Fault, Reason};
 use rustls::client::UnbufferedClientConnection;
 use rustls::crypto::{aws_lc_rs, CryptoProvider};
@@ -52,6 +53,8 @@ pub(crate) struct Identity {
     pub(crate) job: String,
     pub(crate) attempt: u32,
     role: Role,
+    /// Of each authority in `ca.crt`, in that order; never empty.
+    opening_keys: Vec<OpeningKey>,
     client: Option<Arc<ClientConfig>>,
     server: Option<Arc<ServerConfig>>,
 }
@@ -72,7 +75,12 @@ impl Identity {
                 .map_err(|error| invalid(file, error.to_string()))
         };
         let mut roots = RootCertStore::empty();
-        for authority in certificates("ca.crt")? {
+        let authorities = certificates("ca.crt")?;
+        if authorities.is_empty() {
+            return Err(invalid("ca.crt", "holds no certificate".into()));
+        }
+        let opening_keys = authorities.iter().map(|authority| OpeningKey::new(authority)).collect();
+        for authority in authorities {
             roots.add(authority).map_err(|error| invalid("ca.crt", error.to_string()))?;
         }
         let chain = certificates("tls.crt")?;
@@ -96,7 +104,7 @@ impl Identity {
                 server = Some(Arc::new(server_config(roots, chain, key).map_err(|why| invalid("ca.crt", why))?))
             }
         }
-        Ok(Self { job: own_job, attempt: own_attempt, role, client, server })
+        Ok(Self { job: own_job, attempt: own_attempt, role, opening_keys, client, server })
     }
 
     /// A client connection that accepts only this job's receiver.
@@ -125,6 +133,24 @@ impl Identity {
     pub(crate) fn accept(&self) -> Result<ServerConnection, Fault> {
         let config = self.server.clone().ok_or_else(|| internal("the sender does not accept"))?;
         ServerConnection::new(config).map_err(|error| internal(&error.to_string()))
+    }
+
+    /// The first bytes of a connection to this job's receiver.
+    pub(crate) fn open(&self, opening: Opening) -> io::Result<[u8; OPENING_BYTES]> {
+        let key = self.opening_keys.first().ok_or_else(|| io::Error::other("there is no authority"))?;
+        Ok(key.seal(opening, random::<NONCE_BYTES>()?))
+    }
+
+    /// What a connection is for, if whoever made it has credentials of one of our authorities.
+    pub(crate) fn check_opening(&self, bytes: &[u8; OPENING_BYTES]) -> Result<(Opening, Nonce), OpeningError> {
+        let mut result = Err(OpeningError::Foreign);
+        for key in &self.opening_keys {
+            result = key.open(bytes);
+            if result.is_ok() {
+                break;
+            }
+        }
+        result
     }
 
     /// Checks that a peer's certificate is of our job and attempt and of the other role.

@@ -3,4 +3,5 @@
 pub mod frame;
 pub mod keyed;
 pub mod message;
+pub mod opening;
 pub mod pack;
