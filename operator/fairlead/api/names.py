@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from typing import Final
 
 GROUP: Final = "fairlead.io"
@@ -63,6 +64,9 @@ ANNOTATION_PATH: Final = f"{GROUP}/path"
 """`Known` on a sender whose advisor was given what is on the path and therefore does not probe it as a whole."""
 PATH_KNOWN: Final = "Known"
 
+GATE_RECORDED: Final = f"{GROUP}/recorded"
+"""The scheduling gate of a new mover pod. It is removed once the pod's UID is in the job's status, so no other mover pod ever runs."""
+
 _NAME_CHARACTERS = 40
 _HASH_CHARACTERS = 8
 _PATH_NODE_CHARACTERS = 24
@@ -71,12 +75,22 @@ _PATH_NODE_CHARACTERS = 24
 def child_prefix(job_name: str, job_uid: str) -> str:
     """What the names of all children of one job begin with: readable, and unique by the UID."""
     digest = hashlib.sha256(job_uid.encode()).hexdigest()[:_HASH_CHARACTERS]
-    return f"{job_name[:_NAME_CHARACTERS].rstrip('-.')}-{digest}"
+    return f"{_readable(job_name)}-{digest}"
 
 
 def child_name(job_name: str, job_uid: str, role: str, attempt: int) -> str:
     """The name of a mover pod; at most 63 characters for attempts below ten thousand."""
     return f"{child_prefix(job_name, job_uid)}-{role}-{attempt}"
+
+
+def other_child_name(job_name: str, digits: str, role: str, attempt: int) -> str:
+    """The same with 8 hexadecimal `digits` in the place of the hash, for a pod whose own name is taken."""
+    return f"{_readable(job_name)}-{digits}-{role}-{attempt}"
+
+
+def is_child_name(name: str, job_name: str, role: str, attempt: int) -> bool:
+    """Whether a mover pod of that role and attempt may have this name."""
+    return re.fullmatch(rf"{re.escape(_readable(job_name))}-[0-9a-f]{{{_HASH_CHARACTERS}}}-{role}-{attempt}", name) is not None
 
 
 def credentials_name(job_name: str, job_uid: str, attempt: int) -> str:
@@ -89,3 +103,7 @@ def path_name(source_node: str, source_interface: str, destination_node: str, de
     digest = hashlib.sha256("/".join((source_node, source_interface, destination_node, destination_interface)).encode()).hexdigest()
     ends = "-".join(node[:_PATH_NODE_CHARACTERS].rstrip("-.") for node in (source_node, destination_node))
     return f"{ends}-{digest[:_HASH_CHARACTERS]}"
+
+
+def _readable(job_name: str) -> str:
+    return job_name[:_NAME_CHARACTERS].rstrip("-.")

@@ -58,6 +58,7 @@ class Reason(_Documented):
     PODS_SCHEDULED = "PodsScheduled", "Every mover pod has a node."
     WAITING_FOR_SCHEDULER = "WaitingForScheduler", "A mover pod has no node yet."
     NO_PORT_FREE = "NoPortFree", "Every block of ports on the node is taken by other jobs. The job waits."
+    PORT_SHARE_USED_UP = "PortShareUsedUp", "Jobs of the namespace hold as many blocks of ports as one namespace may have. The job waits."
 
     WAITING_FOR_LINK = (
         "WaitingForLink",

@@ -16,6 +16,7 @@ from fairlead.api.transferjob.spec import Side
 from fairlead.core.cap_excess import CapExcess
 from fairlead.core.fairness.model import JobShare
 from fairlead.core.paths.model import ProbeAssignment
+from fairlead.core.ports import PortsInUse
 from fairlead.core.reports import Advice, Reports, Verdict
 from fairlead.core.settings import OperatorSettings
 
@@ -73,6 +74,12 @@ class MoverPod:
     """On the pod network, the rate of the annotation that its mover paces by, as it is written there."""
     ready_since: datetime | None = None
     """When it became ready; None while it is not and where the kubelet does not report it."""
+    gates: tuple[str, ...] = ()
+    """Scheduling gates that keep it from being placed."""
+    wanted_node: str | None = None
+    """The only node on which it may be placed; None if there may be several."""
+    on_host_network: bool = False
+    """Whether its ports are those of its node."""
     knows_path: bool = False
     """A sender whose advisor was given what is on the path and does not probe it as a whole."""
     addresses: frozenset[str] = frozenset()
@@ -104,15 +111,14 @@ class NodeFacts:
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """Everything one pass decides by. `pods` holds only pods owned by this job's UID."""
+    """Everything one pass decides by. `pods` holds only pods that the operator created for this job (`core.pod_record`)."""
 
     job: TransferJob
     pods: tuple[MoverPod, ...] = ()
     reports: Reports = field(default_factory=Reports)
     nodes: Mapping[str, NodeFacts] = field(default_factory=dict)
     claims: Mapping[str, ClaimFacts] = field(default_factory=dict)
-    ports_in_use: Mapping[str, frozenset[int]] = field(default_factory=dict)
-    """Port bases taken by other jobs' pods, by node name; key `""` holds those of pods not yet placed."""
+    ports_in_use: PortsInUse = field(default_factory=PortsInUse)
     settings: OperatorSettings = field(default_factory=OperatorSettings)
     fairness: JobShare | None = None
     """What the FairnessPolicy in force means for this job; None without a policy."""

@@ -31,6 +31,7 @@ class CreatePod:
     """Make a mover pod, with its cap from the start, if it has one.
 
     `bucket_bps` is the rate of what is made as the pod starts and stays so, such as a CNI plugin's token bucket; None for the cap's.
+    `on_host_network`: whether its ports are those of its node, where nobody else may have them.
     A sender gets where to connect (`receiver`) and what is known of `path`. `probe`: whether its advisor probes the path as a whole.
     """
 
@@ -41,6 +42,7 @@ class CreatePod:
     receiver: MoverEndpoint | None = None
     cap_bps: int | None = None
     bucket_bps: int | None = None
+    on_host_network: bool = True
     path: KnownPath = field(default_factory=KnownPath)
     probe: bool = True
 
@@ -64,6 +66,15 @@ class AnnotatePod:
 
 
 @dataclass(frozen=True, slots=True)
+class ReleasePod:
+    """Let the scheduler place a pod whose UID is in the job's status. `gates` are those of others, which stay."""
+
+    name: str
+    uid: str
+    gates: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class EmitEvent:
     """A Kubernetes event on the job. `warning` picks the type."""
 
@@ -76,7 +87,7 @@ class EmitEvent:
 class Plan:
     """What one pass wants done, carried out in the order of the fields.
 
-    `status` is the whole desired status, or None to leave it; `apply` writes it only where it differs.
+    `status` is the whole desired status, or None to leave it; `apply` adds the pods that it created, and writes it only where it differs.
     `finalizer` is True to hold the job, False to let it go, None to leave it.
     `delete_job` removes the job itself (time to live after it finished).
     """
@@ -88,6 +99,7 @@ class Plan:
     creates: tuple[CreatePod, ...] = ()
     annotations: tuple[AnnotatePod, ...] = ()
     status: TransferJobStatus | None = None
+    releases: tuple[ReleasePod, ...] = ()
     events: tuple[EmitEvent, ...] = ()
     delete_job: bool = False
     asks_for_links: bool = False

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 
 from fairlead.core.identities import Identities
+from fairlead.core.ports import PortRange
 
 _MOST_DOUBLINGS = 30
 
@@ -20,8 +21,8 @@ class OperatorSettings:
     host_network_namespaces: frozenset[str] = frozenset()
     identities: Identities = field(default_factory=Identities)
     """Whom the movers of each namespace may run as."""
-    port_first: int = 24000
-    port_last: int = 25999
+    ports: PortRange = field(default_factory=lambda: PortRange(24000, 25999, namespace_percent=25))
+    """For movers on the nodes' network."""
     probe_duration: timedelta = timedelta(seconds=10)
     probe_lease: timedelta = timedelta(seconds=60)
     """How long a probe may keep others from the path, from the creation of its pod: start, probe and decision."""

@@ -1,22 +1,18 @@
-"""What the watches have shown of jobs and their pods, corrected by lists, with the ports that movers hold."""
+"""What the watches have shown of jobs and their pods, corrected by lists, and which pods are a job's own."""
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from fairlead.core.observed import MoverPod, PodPhase
-from fairlead.core.plan import CreatePod
+from fairlead.core.observed import MoverPod
+from fairlead.handlers.port_ledger import JobUid, PortLedger
 from fairlead.kube.client import KubeObject
 from fairlead.kube.observe.pods import OwnedPod, read_owned_pod
 
 T = TypeVar("T")
-
-_UNPLACED = ""
-_ENDED = frozenset({PodPhase.SUCCEEDED, PodPhase.FAILED})
 
 
 class ObjectKey(NamedTuple):
@@ -88,26 +84,6 @@ def _is_older(candidate: str, known: str) -> bool:
     return candidate.isdigit() and known.isdigit() and int(candidate) < int(known)
 
 
-class PortsInUse(Mapping[str, frozenset[int]]):
-    """Port bases that other jobs' movers hold, by node; key `""` is for movers without a node yet. A view of the present moment."""
-
-    def __init__(self, by_node: Mapping[str, Counter[int]], own: Mapping[str, Counter[int]]) -> None:
-        self._by_node = by_node
-        self._own = own
-
-    def __getitem__(self, node: str) -> frozenset[int]:
-        own = self._own.get(node, Counter())
-        if node not in self._by_node:
-            raise KeyError(node)
-        return frozenset(base for base, holders in self._by_node[node].items() if holders > own[base])
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._by_node)
-
-    def __len__(self) -> int:
-        return len(self._by_node)
-
-
 class Cache:
     """Jobs and policies as plain objects without their `managedFields`, pods as typed projections, namespaces as their labels."""
 
@@ -116,15 +92,21 @@ class Cache:
         self.pods: Versions[OwnedPod] = Versions()
         self.policies: Versions[KubeObject] = Versions()
         self.namespaces: Versions[Mapping[str, str]] = Versions()
-        self._pods_by_job: dict[str, dict[ObjectKey, OwnedPod]] = defaultdict(dict)
-        self._bases: dict[str, Counter[int]] = defaultdict(Counter)
-        self._reserved: dict[str, list[tuple[str, int]]] = defaultdict(list)
+        self.ports = PortLedger()
+        self._pods_by_job: dict[JobUid, dict[ObjectKey, OwnedPod]] = defaultdict(dict)
+        self._created: dict[JobUid, set[str]] = defaultdict(set)
+        self._present: set[JobUid] = set()
 
     def put_job(self, body: Mapping[str, Any]) -> ObjectKey:
         """Takes in a version of a job and returns its key."""
         slim = _slim(body)
         key = ObjectKey(slim["metadata"]["namespace"], slim["metadata"]["name"])
-        self.jobs.put(key, slim["metadata"]["uid"], str(slim["metadata"].get("resourceVersion", "")), slim)
+        job, previous = JobUid(key.namespace, slim["metadata"]["uid"]), self.jobs.get(key)
+        if self.jobs.put(key, job.uid, str(slim["metadata"].get("resourceVersion", "")), slim):
+            if previous is not None and previous["metadata"]["uid"] != job.uid:
+                self._leave(JobUid(key.namespace, previous["metadata"]["uid"]))
+            self._present.add(job)
+            self._learn(job, _recorded_uids(slim))
         return key
 
     def put_policy(self, body: Mapping[str, Any]) -> ObjectKey:
@@ -147,97 +129,102 @@ class Cache:
 
     def drop_job(self, key: ObjectKey, uid: str) -> None:
         """Forgets a job that is gone."""
-        self.jobs.drop(key, uid)
+        if self.jobs.drop(key, uid) is not None:
+            self._leave(JobUid(key.namespace, uid))
 
     def put_pod(self, body: Mapping[str, Any]) -> ObjectKey | None:
-        """Takes in a version of a pod and returns its job's key, None if the pod is not one of ours."""
+        """Takes in a version of a pod and returns its job's key, None if the pod is not one of a job's own."""
         owned = read_owned_pod(body)
         return None if owned is None else self.put_owned_pod(owned)
 
-    def put_owned_pod(self, owned: OwnedPod) -> ObjectKey:
-        """Takes in a version of a pod of ours and returns its job's key."""
-        key = ObjectKey(owned.namespace, owned.pod.name)
+    def put_created_pod(self, body: Mapping[str, Any]) -> ObjectKey | None:
+        """Takes in a pod as the API server answered its creation, which makes it the job's own before the status records it."""
+        owned = read_owned_pod(body)
+        if owned is None:
+            return None
+        self._created[_job_uid(owned)].add(owned.pod.uid)
+        return self.put_owned_pod(owned)
+
+    def put_owned_pod(self, owned: OwnedPod) -> ObjectKey | None:
+        """Takes in a version of a pod that claims a job, and returns the job's key, None if the pod is not one of its own."""
+        key, job = ObjectKey(owned.namespace, owned.pod.name), _job_uid(owned)
         previous = self.pods.get(key)
         if self.pods.put(key, owned.pod.uid, owned.pod.resource_version, owned):
-            if previous is not None:
+            if previous is not None and _job_uid(previous) != job:
                 self._unindex(key, previous)
-            self._pods_by_job[owned.job_uid][key] = owned
-            self._hold(owned.pod, 1)
-        return ObjectKey(owned.namespace, owned.job_name)
+            self._pods_by_job[job][key] = owned
+            self.ports.release(key)
+            if self._is_own(owned):
+                self.ports.hold(key, job, owned.pod)
+        return ObjectKey(owned.namespace, owned.job_name) if self._is_own(owned) else None
 
     def drop_pod(self, key: ObjectKey, uid: str) -> ObjectKey | None:
-        """Forgets a pod that is gone and returns its job's key, None if it was not known."""
+        """Forgets a pod that is gone and returns its job's key, None if it was not known or not one of a job's own."""
         gone = self.pods.drop(key, uid)
         if gone is None:
             return None
+        is_own = self._is_own(gone)
         self._unindex(key, gone)
-        return ObjectKey(gone.namespace, gone.job_name)
+        return ObjectKey(gone.namespace, gone.job_name) if is_own else None
 
-    def pods_of(self, job_uid: str) -> list[MoverPod]:
-        """The known pods of a job."""
-        return [owned.pod for owned in self._pods_by_job.get(job_uid, {}).values()]
+    def pods_of(self, job: JobUid) -> list[MoverPod]:
+        """The known pods that the operator created for a job."""
+        return [owned.pod for owned in self._pods_by_job.get(job, {}).values() if self._is_own(owned)]
 
-    def replace_pods_of(self, namespace: str, job_uid: str, pods: Iterable[OwnedPod]) -> None:
+    def replace_pods_of(self, job: JobUid, pods: Iterable[OwnedPod]) -> None:
         """Makes the known pods of a job those that a live list just showed."""
-        listed = {ObjectKey(namespace, owned.pod.name): owned for owned in pods}
-        for key, known in list(self._pods_by_job.get(job_uid, {}).items()):
+        listed = {ObjectKey(job.namespace, owned.pod.name): owned for owned in pods}
+        for key, known in list(self._pods_by_job.get(job, {}).items()):
             if key not in listed or listed[key].pod.uid != known.pod.uid:
                 self.drop_pod(key, known.pod.uid)
         for owned in listed.values():
             self.put_owned_pod(owned)
 
-    def ports_in_use(self, job_uid: str) -> PortsInUse:
-        """Port bases held by movers of all jobs but this one, those just promised included."""
-        own: dict[str, Counter[int]] = defaultdict(Counter)
-        for owned in self._pods_by_job.get(job_uid, {}).values():
-            if (held := _held_base(owned.pod)) is not None:
-                own[held[0]][held[1]] += 1
-        for node, base in self._reserved.get(job_uid, ()):
-            own[node][base] += 1
-        return PortsInUse(self._bases, own)
+    def is_created(self, namespace: str, job_uid: str, pod_uid: str) -> bool:
+        """Whether the operator created this pod for this job: its answer or the job's status had the pod's UID."""
+        return pod_uid in self._created.get(JobUid(namespace, job_uid), ())
 
-    @contextmanager
-    def reserve(self, job_uid: str, creates: Iterable[CreatePod]) -> Iterator[None]:
-        """Holds the ports of pods about to be created until they are in the cache themselves, or were not created."""
-        promised = [(action.node or _UNPLACED, action.port_base) for action in creates]
-        for node, base in promised:
-            self._bases[node][base] += 1
-        self._reserved[job_uid] += promised
-        try:
-            yield
-        finally:
-            for node, base in promised:
-                self._release(node, base)
-                self._reserved[job_uid].remove((node, base))
-            if not self._reserved[job_uid]:
-                del self._reserved[job_uid]
+    def _is_own(self, owned: OwnedPod) -> bool:
+        return self.is_created(owned.namespace, owned.job_uid, owned.pod.uid)
+
+    def _learn(self, job: JobUid, uids: frozenset[str]) -> None:
+        """Takes in the UIDs that a job's status records. They stay known while the job or a pod of it is."""
+        news = uids - self._created.get(job, set())
+        if not news:
+            return
+        self._created[job] |= news
+        for key, owned in self._pods_by_job.get(job, {}).items():
+            if owned.pod.uid in news:
+                self.ports.hold(key, job, owned.pod)
+
+    def _leave(self, job: JobUid) -> None:
+        self._present.discard(job)
+        self._forget_if_gone(job)
+
+    def _forget_if_gone(self, job: JobUid) -> None:
+        if job not in self._pods_by_job and job not in self._present:
+            self._created.pop(job, None)
 
     def _unindex(self, key: ObjectKey, owned: OwnedPod) -> None:
-        of_job = self._pods_by_job[owned.job_uid]
+        job = _job_uid(owned)
+        of_job = self._pods_by_job[job]
         of_job.pop(key, None)
         if not of_job:
-            del self._pods_by_job[owned.job_uid]
-        self._hold(owned.pod, -1)
-
-    def _hold(self, pod: MoverPod, sign: int) -> None:
-        held = _held_base(pod)
-        if held is None:
-            return
-        if sign > 0:
-            self._bases[held[0]][held[1]] += 1
-        else:
-            self._release(*held)
-
-    def _release(self, node: str, base: int) -> None:
-        self._bases[node][base] -= 1
-        if self._bases[node][base] <= 0:
-            del self._bases[node][base]
+            del self._pods_by_job[job]
+        self.ports.release(key)
+        self._forget_if_gone(job)
 
 
-def _held_base(pod: MoverPod) -> tuple[str, int] | None:
-    if pod.port_base is None or pod.phase in _ENDED:
-        return None
-    return pod.node or _UNPLACED, pod.port_base
+def _job_uid(owned: OwnedPod) -> JobUid:
+    return JobUid(owned.namespace, owned.job_uid)
+
+
+def _recorded_uids(body: Mapping[str, Any]) -> frozenset[str]:
+    """Of the status as it is: one that no model accepts must not lose the job its pods."""
+    records = body["status"].get("pods")
+    return frozenset(
+        str(record["uid"]) for record in (records if isinstance(records, list) else []) if isinstance(record, dict) and "uid" in record
+    )
 
 
 def cluster_key(body: Mapping[str, Any]) -> ObjectKey:

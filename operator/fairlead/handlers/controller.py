@@ -19,6 +19,7 @@ from fairlead.handlers.cache import Cache, ObjectKey
 from fairlead.handlers.fairness.store import ShareStore
 from fairlead.handlers.metrics import OperatorMetrics
 from fairlead.handlers.paths.store import PathStore
+from fairlead.handlers.port_ledger import JobUid
 from fairlead.handlers.queue import WorkQueue
 from fairlead.handlers.worker import ErrorPolicy, Worker
 from fairlead.kube.apply import Applier
@@ -99,7 +100,7 @@ class Controller:
         self._shares.note(key, participant_of(observed, asks=plan.asks_for_links, now=now.timestamp()), now.timestamp())
         # No await between what `_plan` reads and what follows, or two jobs could probe one path, or be given the same block of ports.
         self._paths.note(key, evidence_of(observed, plan, now))
-        with self._cache.reserve(observed.job.metadata.uid, plan.creates):
+        with self._cache.ports.reserve(_job_uid(observed.job), plan.creates):
             await self._apply(body, observed.job, plan)
         self._forget(key)
         return plan.requeue_after
@@ -122,7 +123,7 @@ class Controller:
         uid, now = observed.job.metadata.uid, self._now()
         known = replace(
             observed,
-            ports_in_use=self._cache.ports_in_use(uid),
+            ports_in_use=self._cache.ports.in_use(_job_uid(observed.job)),
             fairness=self._shares.share(uid),
             asked_bps=self._shares.asked_bps(uid, now.timestamp()),
             excess=self._shares.excess(uid),
@@ -132,12 +133,12 @@ class Controller:
 
     async def _observe(self, body: KubeObject) -> Observed:
         job = TransferJob.from_object(body)
-        return await self._gatherer.observe(job, self._cache.pods_of(job.metadata.uid))
+        return await self._gatherer.observe(job, self._cache.pods_of(_job_uid(job)))
 
     async def _renew(self, observed: Observed, body: KubeObject) -> Observed:
         """The same observation with the live job and pods; reports are asked for again only if other pods run now."""
         job = TransferJob.from_object(body)
-        pods = self._cache.pods_of(job.metadata.uid)
+        pods = self._cache.pods_of(_job_uid(job))
         if {(pod.uid, pod.phase) for pod in pods} == {(pod.uid, pod.phase) for pod in observed.pods}:
             return replace(observed, job=job, pods=tuple(sorted(pods, key=lambda pod: (pod.attempt, pod.role))))
         return replace(await self._gatherer.observe(job, pods), refusal=observed.refusal)
@@ -148,7 +149,7 @@ class Controller:
         live, pods = await asyncio.gather(
             self._gatherer.read_job(key.namespace, key.name, uid), self._gatherer.read_pods(key.namespace, uid)
         )
-        self._cache.replace_pods_of(key.namespace, uid, pods)
+        self._cache.replace_pods_of(JobUid(key.namespace, uid), pods)
         if live is None:
             self._cache.drop_job(key, uid)
             self._forget(key)
@@ -159,6 +160,10 @@ class Controller:
     def _forget(self, key: ObjectKey) -> None:
         self._doubted.discard(key)
         self._refusals.pop(key, None)
+
+
+def _job_uid(job: TransferJob) -> JobUid:
+    return JobUid(job.metadata.namespace, job.metadata.uid)
 
 
 def needs_live_facts(observed: Observed, plan: Plan) -> bool:

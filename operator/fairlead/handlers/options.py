@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, TypeVar, get_args
 
 from fairlead.core.identities import Identities
-from fairlead.core.ports import BLOCK
+from fairlead.core.ports import BLOCK, PortRange
 from fairlead.core.settings import OperatorSettings
 from fairlead.kube.objects.template import Image, MoverTemplate, PullPolicy
 
@@ -56,8 +56,7 @@ def read_options(arguments: Sequence[str], environment: Mapping[str, str] = os.e
     settings = OperatorSettings(
         host_network_namespaces=frozenset(name.strip() for name in values["host_network_namespaces"].split(",") if name.strip()),
         identities=identities,
-        port_first=first,
-        port_last=last,
+        ports=PortRange(first, last, _convert("ports_namespace_percent", _percent, values["ports_namespace_percent"])),
         probe_duration=_seconds_of("probe_seconds", values),
         startup_timeout=_seconds_of("startup_timeout_seconds", values),
         cleanup_timeout=_seconds_of("cleanup_timeout_seconds", values),
@@ -117,6 +116,7 @@ def _parser(environment: Mapping[str, str]) -> argparse.ArgumentParser:
     flag("host-network-namespaces", "", "namespaces whose jobs may use the nodes' network, separated by commas; * for all")
     flag("identities", "", "user and group IDs that movers may have, by namespace, as JSON of the chart value identities")
     flag("ports", "24000-25999", "ports of mover pods on their nodes, first-last")
+    flag("ports-namespace-percent", "25", "how much of each node's ports the movers of one namespace may hold, in per cent")
     flag("probe-seconds", "10", "how long the path is sampled before the data starts")
     flag("startup-timeout-seconds", "120", "how long a mover pod may take to become ready")
     flag("cleanup-timeout-seconds", "300", "how long deletion waits for an unreachable destination")
@@ -170,6 +170,12 @@ def _seconds(text: str) -> timedelta:
 def _number_from_one(text: str) -> int:
     if not text.isascii() or not text.isdigit() or not 1 <= int(text) <= 1024:
         raise ValueError("must be a whole number from 1 to 1024")
+    return int(text)
+
+
+def _percent(text: str) -> int:
+    if not text.isascii() or not text.isdigit() or not 1 <= int(text) <= 100:
+        raise ValueError("must be a whole number from 1 to 100")
     return int(text)
 
 

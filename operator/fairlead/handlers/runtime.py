@@ -81,7 +81,7 @@ class Runtime:
         loop = asyncio.get_running_loop()
         configuration = await load_configuration(options.kubeconfig)
         client = KubeClient(configuration, on_write=metrics.count_write)
-        ports = range(options.settings.port_first, options.settings.port_last + 1)
+        ports = range(options.settings.ports.first, options.settings.ports.last + 1)
         queue: WorkQueue[ObjectKey] = WorkQueue(loop)
         turns = PollTurns(loop.time)
         reader = ReportReader(ports, wall=time.time, turns=turns, on_failure=metrics.count_unanswered)
@@ -89,7 +89,14 @@ class Runtime:
         sweeper = Sweeper(client, self.cache, queue, metrics, monotonic=loop.time, wall=time.time, on_rules=self._wake_fairness)
         gatherer = Gatherer(client, FactReader(client, loop.time), reports, options.settings)
         applier = Applier(
-            client, options.template, _now, on_job=self.cache.put_job, on_pod=self.cache.put_pod, instance=socket.gethostname()
+            client,
+            options.template,
+            _now,
+            on_job=self.cache.put_job,
+            on_pod=self.cache.put_pod,
+            on_created=self.cache.put_created_pod,
+            is_created=self.cache.is_created,
+            instance=socket.gethostname(),
         )
         controller = Controller(
             cache=self.cache,

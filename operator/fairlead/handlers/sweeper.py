@@ -94,12 +94,14 @@ class Sweeper:
                 owned = read_owned_pod(body)
                 if owned is not None:
                     listed[ObjectKey(owned.namespace, owned.pod.name)] = owned.pod.uid
-                    touched.add(self._cache.put_owned_pod(owned))
+                    job_key = self._cache.put_owned_pod(owned)
+                    if job_key is not None:
+                        touched.add(job_key)
         phantoms = self._cache.pods.unlisted(before, listed)
         for key, uid in phantoms:
-            job_key = self._cache.drop_pod(key, uid)
-            if job_key is not None:
-                touched.add(job_key)
+            gone_from = self._cache.drop_pod(key, uid)
+            if gone_from is not None:
+                touched.add(gone_from)
         self._metrics.count_phantoms(len(phantoms))
         return touched
 

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
+import secrets
 from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
 from fairlead.api import names
 from fairlead.api.transferjob import TransferJob, TransferJobStatus
-from fairlead.core.plan import AnnotatePod, CreateCredentials, CreatePod, DeletePod, EmitEvent, Plan
+from fairlead.api.transferjob.status import PodRecord
+from fairlead.core.plan import AnnotatePod, CreateCredentials, CreatePod, DeletePod, EmitEvent, Plan, ReleasePod
+from fairlead.core.pod_record import with_created
 from fairlead.kube.client import EVENTS, JOBS, PODS, SECRETS, KubeClient, KubeObject
-from fairlead.kube.errors import AlreadyExistsError, ForbiddenError, InvalidError, KubeError, NotFoundError, RefusedError
+from fairlead.kube.errors import AlreadyExistsError, ConflictError, ForbiddenError, InvalidError, KubeError, NotFoundError, RefusedError
 from fairlead.kube.objects.build import build_pod, build_secret
 from fairlead.kube.objects.credentials import CLOCK_SKEW, issue
 from fairlead.kube.objects.template import MoverTemplate
@@ -23,7 +27,11 @@ logger = logging.getLogger(__name__)
 
 
 class Applier:
-    """Writes to the API server. `on_job` and `on_pod` get every new version that an answer shows."""
+    """Writes to the API server.
+
+    `on_job` and `on_pod` get every new version that an answer shows, `on_created` the pods that were created. `is_created` says of a pod,
+    by namespace, its job's UID and its own, whether the operator created it; `hex_digits` makes 8 of them at random.
+    """
 
     def __init__(
         self,
@@ -33,6 +41,9 @@ class Applier:
         *,
         on_job: Callable[[KubeObject], object] = lambda body: None,
         on_pod: Callable[[KubeObject], object] = lambda body: None,
+        on_created: Callable[[KubeObject], object] = lambda body: None,
+        is_created: Callable[[str, str, str], bool] = lambda namespace, job_uid, uid: False,
+        hex_digits: Callable[[], str] = lambda: secrets.token_hex(4),
         instance: str = names.MANAGER,
     ) -> None:
         self._client = client
@@ -40,6 +51,9 @@ class Applier:
         self._now = now
         self._on_job = on_job
         self._on_pod = on_pod
+        self._on_created = on_created
+        self._is_created = is_created
+        self._hex_digits = hex_digits
         self._instance = instance
 
     async def apply(self, body: KubeObject, job: TransferJob, plan: Plan) -> None:
@@ -54,8 +68,7 @@ class Applier:
         for ended in plan.ended_credentials:
             await self._delete_credentials(job, ended.attempt)
         try:
-            for creation in plan.creates:
-                await self._create_pod(job, creation)
+            created = [await self._create_pod(job, creation) for creation in plan.creates]
         except RefusedError:
             # Nothing will use them soon, and the next pass makes fresh ones.
             for credentials in plan.credentials:
@@ -63,8 +76,12 @@ class Applier:
             raise
         for change in plan.annotations:
             await self._annotate_pod(job.metadata.namespace, change)
-        if plan.status is not None:
-            current = await self._write_status(current, plan.status)
+        if plan.status is not None or created:
+            status = plan.status if plan.status is not None else job.status
+            current = await self._write_status(current, with_created(status, map(_record, created)))
+        # A pod that could run before its UID is recorded could not be told from a forged one after a crash.
+        for release in (*plan.releases, *map(_release, created)):
+            await self._release_pod(job.metadata.namespace, release)
         for event in plan.events:
             await self._emit(job, event)
         # The finalizer goes last: the object goes with it, and nothing can be written about it any more.
@@ -118,20 +135,41 @@ class Applier:
         except NotFoundError:
             logger.debug("pod %s/%s was gone already", namespace, action.name)
 
-    async def _create_pod(self, job: TransferJob, action: CreatePod) -> None:
+    async def _create_pod(self, job: TransferJob, action: CreatePod) -> KubeObject:
         pod = build_pod(job, action, self._template)
-        namespace, name = job.metadata.namespace, pod["metadata"]["name"]
         try:
-            made = await self._client.create(PODS, namespace, pod)
+            try:
+                created = await self._client.create(PODS, job.metadata.namespace, pod)
+            except AlreadyExistsError:
+                created = await self._create_beside(job, action, pod)
         except (ForbiddenError, InvalidError) as error:
             raise RefusedError(str(error), status=error.status) from error
-        except AlreadyExistsError as error:
-            made = await self._client.get(PODS, namespace, name)
-            if not _is_owned_by(made, job.metadata.uid):
-                raise RefusedError(
-                    f"pod {namespace}/{name} exists but does not belong to this job: delete it so that the mover can be created"
-                ) from error
-        self._on_pod(made)
+        self._on_created(created)
+        return created
+
+    async def _create_beside(self, job: TransferJob, action: CreatePod, pod: KubeObject) -> KubeObject:
+        """The pod although its name is taken: by itself, by one whose creation nobody recorded, or by somebody else's."""
+        namespace, name = job.metadata.namespace, pod["metadata"]["name"]
+        present = await self._client.get(PODS, namespace, name)
+        if self._is_created(namespace, job.metadata.uid, present["metadata"]["uid"]):
+            return present
+        if _never_ran(present, job.metadata.uid):
+            # The answer to an earlier creation was lost, or a forgery of that: neither is worth more than a new pod.
+            with contextlib.suppress(NotFoundError, ConflictError, ForbiddenError):
+                await self._client.delete(PODS, namespace, name, uid=present["metadata"]["uid"], grace_seconds=0)
+            with contextlib.suppress(AlreadyExistsError):
+                return await self._client.create(PODS, namespace, pod)
+        other_name = names.other_child_name(job.metadata.name, self._hex_digits(), action.role.value, action.attempt)
+        logger.warning("pod %s/%s was not created by this operator: the mover is created as %s", namespace, name, other_name)
+        return await self._client.create(PODS, namespace, {**pod, "metadata": {**pod["metadata"], "name": other_name}})
+
+    async def _release_pod(self, namespace: str, action: ReleasePod) -> None:
+        gates = [{"name": gate} for gate in action.gates]
+        patch = {"metadata": {"uid": action.uid}, "spec": {"schedulingGates": gates or None}}
+        try:
+            self._on_pod(await self._client.merge_patch(PODS, namespace, action.name, patch))
+        except NotFoundError:
+            logger.debug("pod %s/%s is gone before it could be placed", namespace, action.name)
 
     async def _annotate_pod(self, namespace: str, action: AnnotatePod) -> None:
         patch = {"metadata": {"uid": action.uid, "annotations": dict(action.annotations)}}
@@ -220,5 +258,20 @@ def merge_difference(current: Mapping[str, Any], wanted: Mapping[str, Any]) -> d
     return difference
 
 
-def _is_owned_by(body: KubeObject, uid: str) -> bool:
-    return any(owner.get("controller") and owner.get("uid") == uid for owner in body["metadata"].get("ownerReferences") or [])
+def _record(pod: KubeObject) -> PodRecord:
+    metadata = pod["metadata"]
+    labels = metadata["labels"]
+    return PodRecord(uid=metadata["uid"], name=metadata["name"], role=labels[names.LABEL_ROLE], attempt=int(labels[names.LABEL_ATTEMPT]))
+
+
+def _release(pod: KubeObject) -> ReleasePod:
+    gates = (str(gate["name"]) for gate in pod["spec"].get("schedulingGates") or [])
+    return ReleasePod(pod["metadata"]["name"], pod["metadata"]["uid"], tuple(gate for gate in gates if gate != names.GATE_RECORDED))
+
+
+def _never_ran(pod: KubeObject, job_uid: str) -> bool:
+    """Whether the pod claims to be this job's and still has the gate with which every mover pod is created."""
+    metadata, spec = pod["metadata"], pod.get("spec") or {}
+    is_owned = any(owner.get("controller") and owner.get("uid") == job_uid for owner in metadata.get("ownerReferences") or [])
+    is_gated = any(gate.get("name") == names.GATE_RECORDED for gate in spec.get("schedulingGates") or [])
+    return is_owned and is_gated and not spec.get("nodeName")

@@ -19,6 +19,8 @@ from fairlead.kube.errors import ConflictError, NotFoundError
 ADDRESSES = {"dtn-a": "127.0.0.11", "dtn-b": "127.0.0.12"}
 DATA_ADDRESSES = {"dtn-a": "198.19.0.1", "dtn-b": "198.19.0.2"}
 BINDINGS = "binding"
+RELEASE_SECONDS = 60.0
+"""How long a pod is waited for that may not be placed yet."""
 
 
 class FakeNodes:
@@ -57,6 +59,7 @@ class FakeNodes:
         """Binds the pod to the node it asks for, starts its mover's HTTP answers and reports it ready."""
         node = node or wanted_node(pod)
         name = pod["metadata"]["name"]
+        await self._until_released(name)
         binding = {
             "apiVersion": "v1",
             "kind": "Binding",
@@ -124,6 +127,13 @@ class FakeNodes:
 
     async def _patch_status(self, name: str, status: KubeObject) -> None:
         await self._client.merge_patch(PODS, self._namespace, name, {"status": status}, subresource="status")
+
+    async def _until_released(self, name: str) -> None:
+        async with asyncio.timeout(RELEASE_SECONDS):
+            while True:
+                if not (await self._client.get(PODS, self._namespace, name))["spec"].get("schedulingGates"):
+                    return
+                await asyncio.sleep(0.02)
 
     async def _serve(self, pod: KubeObject, address: str) -> None:
         labels = pod["metadata"]["labels"]

@@ -79,7 +79,7 @@ class Lab:
 
     async def pod(self, role: str, attempt: int = 1) -> KubeObject | None:
         for pod in await self.pods():
-            labels = pod["metadata"]["labels"]
+            labels = pod["metadata"].get("labels") or {}
             if labels.get(names.LABEL_ROLE) == role and labels.get(names.LABEL_ATTEMPT) == str(attempt):
                 return pod
         return None

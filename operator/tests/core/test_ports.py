@@ -1,36 +1,90 @@
-"""Which block of ports a pod gets."""
+"""Which block of ports a pod gets, and when a namespace has all that it may have."""
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from job_builders import UID
 
-from fairlead.core.ports import BLOCK, choose_port_base, taken_on
+from fairlead.core.ports import BLOCK, NOT_PLACED, PortRange, PortsInUse, choose_port_base, is_share_used_up
+
+RANGE = PortRange(24000, 25999)
+SMALL = PortRange(24000, 24099)
+BASES = [24000 + BLOCK * block for block in range(25)]
+NOBODY = PortsInUse()
 
 
 class TestPorts:
     def test_the_same_seed_gives_the_same_block_and_another_attempt_usually_another(self) -> None:
-        chosen = [choose_port_base(f"{UID}/{attempt}/receiver", frozenset(), first=24000, last=25999) for attempt in (1, 1, 2, 3, 4)]
+        chosen = [choose_port_base(f"{UID}/{attempt}/receiver", "dtn-a", NOBODY, frozenset(), RANGE) for attempt in (1, 1, 2, 3, 4)]
         assert chosen[0] == chosen[1]
         assert len(set(chosen)) >= 3
 
-    @given(seed=st.text(), taken=st.sets(st.integers(0, 24).map(lambda block: 24000 + BLOCK * block)))
-    def test_a_block_is_free_and_within_the_range_or_there_is_none(self, seed: str, taken: set[int]) -> None:
-        base = choose_port_base(seed, taken, first=24000, last=24099)
-        if len(taken) == 25:
+    @given(seed=st.text(), taken=st.sets(st.sampled_from(BASES)), own=st.sets(st.sampled_from(BASES)))
+    def test_a_block_is_free_and_within_the_range_or_there_is_none(self, seed: str, taken: set[int], own: set[int]) -> None:
+        base = choose_port_base(seed, "dtn-a", PortsInUse(placed={"dtn-a": taken}), own, SMALL)
+        if len(taken | own) == 25:
             assert base is None
         else:
             assert base is not None
-            assert base not in taken
+            assert base not in taken | own
             assert 24000 <= base <= 24099 - BLOCK + 1
             assert (base - 24000) % BLOCK == 0
 
     def test_a_range_smaller_than_a_block_has_no_port(self) -> None:
-        assert choose_port_base("x", frozenset(), first=24000, last=24002) is None
+        assert choose_port_base("x", None, NOBODY, frozenset(), PortRange(24000, 24002)) is None
 
-    def test_pods_without_a_node_count_on_every_node_and_a_pod_without_a_node_avoids_all(self) -> None:
-        in_use = {"dtn-a": frozenset({1}), "dtn-b": frozenset({2}), "": frozenset({3})}
-        assert taken_on("dtn-a", in_use) == {1, 3}
-        assert taken_on(None, in_use) == {1, 2, 3}
-        assert taken_on("dtn-c", {}) == frozenset()
+    def test_a_block_on_another_node_is_free(self) -> None:
+        in_use = PortsInUse(placed={"dtn-b": frozenset(BASES)})
+        assert choose_port_base("x", "dtn-a", in_use, frozenset(), SMALL) == choose_port_base("x", "dtn-a", NOBODY, frozenset(), SMALL)
+
+    @given(seed=st.text(), awaited=st.sets(st.sampled_from(BASES), max_size=24), node=st.sampled_from(["dtn-a", None]))
+    def test_a_block_that_nobody_asks_for_comes_first(self, seed: str, awaited: set[int], node: str | None) -> None:
+        for where in (NOT_PLACED, "dtn-a"):
+            base = choose_port_base(seed, node, PortsInUse(awaited={where: dict.fromkeys(awaited, 1)}), frozenset(), SMALL)
+            assert base is not None
+            assert base not in awaited
+
+    @given(seed=st.text(), node=st.sampled_from(["dtn-a", None]))
+    def test_pods_that_are_not_placed_keep_nobody_from_a_block(self, seed: str, node: str | None) -> None:
+        everything = dict.fromkeys(BASES, 3)
+        in_use = PortsInUse(awaited={NOT_PLACED: everything, "dtn-a": everything, "dtn-b": everything})
+        assert choose_port_base(seed, node, in_use, frozenset(), SMALL) in BASES
+
+    def test_a_pod_that_may_come_to_any_node_gets_the_block_that_fewest_have(self) -> None:
+        in_use = PortsInUse(placed={"dtn-a": frozenset(BASES), "dtn-b": frozenset(BASES[1:])})
+        assert choose_port_base("x", None, in_use, frozenset(), SMALL) == BASES[0]
+
+
+class TestShareOfANamespace:
+    @pytest.mark.parametrize(
+        ("ports", "most"),
+        [
+            (PortRange(24000, 25999, 25), 125),
+            (PortRange(24000, 25999, 100), 500),
+            (PortRange(24000, 24007, 25), 2),
+            (PortRange(24000, 24003, 25), 1),
+            (PortRange(24000, 24039, 25), 2),
+            (PortRange(24000, 24001, 25), 0),
+        ],
+    )
+    def test_it_is_a_part_of_the_range_and_enough_for_both_movers_of_a_job(self, ports: PortRange, most: int) -> None:
+        assert ports.most_of_namespace == most
+
+    @pytest.mark.parametrize(
+        ("what", "held", "node", "used_up"),
+        [
+            ("nothing is held", {}, "dtn-a", False),
+            ("one block is left", {"dtn-a": 4}, "dtn-a", False),
+            ("all is held", {"dtn-a": 5}, "dtn-a", True),
+            ("all is held on another node", {"dtn-b": 5}, "dtn-a", False),
+            ("a pod for any node may come to this one", {"dtn-a": 4, NOT_PLACED: 1}, "dtn-a", True),
+            ("a pod for any node may come to the one where all is held", {"dtn-b": 5}, None, True),
+            ("pods for any node are enough", {NOT_PLACED: 5}, None, True),
+            ("there is one left wherever it comes to", {"dtn-a": 2, "dtn-b": 3, NOT_PLACED: 1}, None, False),
+        ],
+    )
+    def test_it_counts_by_node(self, what: str, held: dict[str, int], node: str | None, used_up: bool) -> None:
+        ports = PortRange(24000, 24000 + 20 * BLOCK - 1, 25)
+        assert is_share_used_up(node, PortsInUse(of_namespace=held), ports) is used_up, what

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from fairlead.api import names
 
 
-def job_body(name: str = "job", uid: str = "job-uid", version: str = "1", namespace: str = "lab", **metadata: Any) -> dict[str, Any]:
-    """A job without status."""
+def job_body(
+    name: str = "job", uid: str = "job-uid", version: str = "1", namespace: str = "lab", *, pods: Sequence[str] = (), **metadata: Any
+) -> dict[str, Any]:
+    """A job whose status records pods of these UIDs and nothing else."""
+    records = [{"uid": pod, "name": f"name-of-{pod}", "role": "receiver", "attempt": 1} for pod in pods]
     return {
         "metadata": {
             "name": name,
@@ -24,6 +28,7 @@ def job_body(name: str = "job", uid: str = "job-uid", version: str = "1", namesp
             "source": {"node": "dtn-a", "volume": {"persistentVolumeClaim": {"claimName": "raw"}}},
             "destination": {"node": "dtn-b", "volume": {"persistentVolumeClaim": {"claimName": "scratch"}}},
         },
+        **({"status": {"pods": records}} if records else {}),
     }
 
 
@@ -41,7 +46,7 @@ def pod_body(
     base: int = 24000,
 ) -> dict[str, Any]:
     """A mover pod of ours."""
-    spec: dict[str, Any] = {"containers": [{"name": "mover", "ports": [{"name": "http", "containerPort": base + 1}]}]}
+    spec: dict[str, Any] = {"hostNetwork": True, "containers": [{"name": "mover", "ports": [{"name": "http", "containerPort": base + 1}]}]}
     if node is not None:
         spec["nodeName"] = node
     return {

@@ -1,13 +1,17 @@
 from __future__ import annotations
 
+from typing import Any
+
+import pytest
 from handler_objects import job_body, pod_body
 
 from fairlead.core.observed import Role
-from fairlead.core.plan import CreatePod
 from fairlead.handlers.cache import Cache, ObjectKey
+from fairlead.handlers.port_ledger import JobUid
 from fairlead.kube.observe.pods import read_owned_pod
 
 KEY = ObjectKey("lab", "job")
+JOB, OTHER = JobUid("lab", "job-uid"), JobUid("lab", "other")
 
 
 def _version(cache: Cache) -> str | None:
@@ -51,11 +55,11 @@ def test_the_deletion_of_an_earlier_incarnation_leaves_the_present_one() -> None
 
 def test_pods_are_found_by_the_uid_of_their_job() -> None:
     cache = Cache()
-    assert cache.put_pod(pod_body()) == KEY
-    cache.put_pod(pod_body(role="sender", uid="other-pod"))
-    cache.put_pod(pod_body(job="another", job_uid="another-uid", uid="third"))
-    assert {pod.role for pod in cache.pods_of("job-uid")} == {Role.RECEIVER, Role.SENDER}
-    assert cache.pods_of("nobody") == []
+    assert cache.put_created_pod(pod_body()) == KEY
+    cache.put_created_pod(pod_body(role="sender", uid="other-pod"))
+    cache.put_created_pod(pod_body(job="another", job_uid="another-uid", uid="third"))
+    assert {pod.role for pod in cache.pods_of(JOB)} == {Role.RECEIVER, Role.SENDER}
+    assert cache.pods_of(JobUid("lab", "nobody")) == []
 
 
 def test_a_pod_that_is_not_ours_is_not_kept() -> None:
@@ -68,22 +72,23 @@ def test_a_pod_that_is_not_ours_is_not_kept() -> None:
 
 def test_a_deleted_pod_is_forgotten_with_its_port() -> None:
     cache = Cache()
-    cache.put_pod(pod_body())
-    assert cache.ports_in_use("other")["dtn-b"] == {24000}
+    cache.put_created_pod(pod_body())
+    assert cache.ports.in_use(OTHER).placed["dtn-b"] == {24000}
     pod_key = cache.pods.keys()[0]
     assert cache.drop_pod(pod_key, "another-uid") is None
     assert cache.drop_pod(pod_key, "pod-uid") == KEY
-    assert cache.pods_of("job-uid") == []
-    assert cache.ports_in_use("other").get("dtn-b", frozenset()) == frozenset()
+    assert cache.pods_of(JOB) == []
+    assert cache.ports.in_use(OTHER).placed.get("dtn-b", frozenset()) == frozenset()
 
 
 def test_a_live_list_corrects_the_pods_of_a_job() -> None:
     cache = Cache()
+    cache.put_job(job_body(pods=["phantom", "real"]))
     cache.put_pod(pod_body(attempt=1, uid="phantom"))
     live = read_owned_pod(pod_body(attempt=2, uid="real"))
     assert live is not None
-    cache.replace_pods_of("lab", "job-uid", [live])
-    assert [pod.uid for pod in cache.pods_of("job-uid")] == ["real"]
+    cache.replace_pods_of(JOB, [live])
+    assert [pod.uid for pod in cache.pods_of(JOB)] == ["real"]
 
 
 def test_phantoms_are_what_was_known_before_a_list_and_is_not_in_it() -> None:
@@ -97,48 +102,94 @@ def test_phantoms_are_what_was_known_before_a_list_and_is_not_in_it() -> None:
     assert cache.jobs.unlisted(before, listed) == [(ObjectKey("lab", "gone"), "gone-1"), (ObjectKey("lab", "reborn"), "reborn-1")]
 
 
-class TestPorts:
-    def test_a_job_does_not_see_its_own_ports_as_taken(self) -> None:
+class TestForgedPods:
+    """A pod is a job's own by its UID, which the API server gave it when the operator created it. Everything else can be copied."""
+
+    @pytest.mark.parametrize(
+        ("what", "forged"),
+        [
+            ("in another namespace, with the UID of the job", {"namespace": "elsewhere", "uid": "forged"}),
+            ("in another namespace, with the UIDs of job and pod", {"namespace": "elsewhere", "uid": "pod-uid"}),
+            ("in the same namespace, of the next attempt", {"attempt": 2, "uid": "forged"}),
+            ("in the same namespace, of the other role", {"role": "sender", "uid": "forged"}),
+            ("in the same namespace, in the place of the deleted pod", {"uid": "forged", "version": "99"}),
+        ],
+    )
+    @pytest.mark.parametrize("order", ["the job first", "the pod first"])
+    def test_a_pod_is_not_the_jobs(self, what: str, forged: dict[str, Any], order: str) -> None:
+        cache = Cache()
+        if order == "the job first":
+            cache.put_job(job_body(pods=["pod-uid"]))
+        assert cache.put_pod(pod_body(**forged, base=25000)) is None, what
+        cache.put_job(job_body(pods=["pod-uid"], version="2"))
+        assert cache.pods_of(JOB) == []
+        assert cache.ports.in_use(OTHER).placed.get("dtn-b", frozenset()) == frozenset()
+        assert cache.ports.in_use(OTHER).of_namespace == {}
+
+    def test_a_forged_pod_in_the_place_of_a_real_one_takes_its_ports_and_its_place_away_from_nobody(self) -> None:
+        cache = Cache()
+        cache.put_job(job_body(pods=["pod-uid"]))
+        cache.put_pod(pod_body())
+        assert cache.put_pod(pod_body(uid="forged", version="99", base=25000)) is None
+        assert cache.pods_of(JOB) == []
+        assert cache.ports.in_use(OTHER).placed["dtn-b"] == frozenset()
+        assert cache.drop_pod(ObjectKey("lab", pod_body()["metadata"]["name"]), "forged") is None
+
+    def test_a_pod_in_another_namespace_does_not_become_the_jobs_by_a_job_of_its_own_that_claims_the_same_uid(self) -> None:
+        cache = Cache()
+        cache.put_job(job_body(pods=["pod-uid"]))
+        cache.put_pod(pod_body(namespace="elsewhere", uid="forged"))
+        cache.put_job(job_body(namespace="elsewhere", uid="another", pods=["forged"]))
+        assert cache.pods_of(JOB) == cache.pods_of(JobUid("elsewhere", "job-uid")) == []
+
+
+class TestOwnPods:
+    def test_a_pod_seen_before_the_answer_to_its_creation_becomes_the_jobs_with_the_answer(self) -> None:
+        cache = Cache()
+        cache.put_job(job_body())
+        assert cache.put_pod(pod_body()) is None
+        cache.put_created_pod(pod_body())
+        assert [pod.uid for pod in cache.pods_of(JOB)] == ["pod-uid"]
+
+    def test_a_status_that_is_behind_does_not_take_a_pod_away(self) -> None:
+        cache = Cache()
+        cache.put_created_pod(pod_body())
+        cache.put_job(job_body(version="2"))
+        assert cache.is_created("lab", "job-uid", "pod-uid")
+
+    def test_after_a_restart_the_record_in_the_status_decides(self) -> None:
         cache = Cache()
         cache.put_pod(pod_body())
-        assert cache.ports_in_use("job-uid")["dtn-b"] == frozenset()
-        assert cache.ports_in_use("other")["dtn-b"] == {24000}
+        cache.put_pod(pod_body(role="sender", uid="forged", node="dtn-a"))
+        assert cache.pods_of(JOB) == []
+        cache.put_job(job_body(pods=["pod-uid"]))
+        assert [pod.uid for pod in cache.pods_of(JOB)] == ["pod-uid"]
+        placed = cache.ports.in_use(OTHER).placed
+        assert placed["dtn-b"] == {24000}
+        assert placed.get("dtn-a", frozenset()) == frozenset()
 
-    def test_pods_without_a_node_count_under_the_empty_name(self) -> None:
-        cache = Cache()
-        cache.put_pod(pod_body(node=None, phase="Pending"))
-        assert cache.ports_in_use("other")[""] == {24000}
-        cache.put_pod(pod_body(node="dtn-b", version="11"))
-        ports = cache.ports_in_use("other")
-        assert ports[""] == frozenset()
-        assert ports["dtn-b"] == {24000}
-
-    def test_an_ended_pod_holds_no_port(self) -> None:
+    @pytest.mark.parametrize("pods", [None, "x", [1], [{"name": "n"}], {"uid": "pod-uid"}])
+    def test_a_record_of_another_form_is_none(self, pods: object) -> None:
         cache = Cache()
         cache.put_pod(pod_body())
-        cache.put_pod(pod_body(phase="Succeeded", version="11"))
-        assert cache.ports_in_use("other")["dtn-b"] == frozenset()
+        cache.put_job(job_body() | {"status": {"pods": pods}})
+        assert cache.pods_of(JOB) == []
 
-    def test_promised_ports_are_taken_for_others_until_the_promise_ends(self) -> None:
+    def test_pods_of_a_job_that_is_gone_hold_their_ports_until_they_are_gone(self) -> None:
         cache = Cache()
-        with cache.reserve("job-uid", [CreatePod(Role.RECEIVER, 1, "dtn-b", 24004)]):
-            assert cache.ports_in_use("other")["dtn-b"] == {24004}
-            assert cache.ports_in_use("job-uid")["dtn-b"] == frozenset()
-            cache.put_pod(pod_body(base=24004))
-            assert cache.ports_in_use("job-uid")["dtn-b"] == frozenset()
-        assert cache.ports_in_use("other")["dtn-b"] == {24004}
+        cache.put_job(job_body(pods=["pod-uid"]))
+        cache.put_pod(pod_body())
+        cache.drop_job(KEY, "job-uid")
+        cache.put_pod(pod_body(version="11"))
+        assert cache.ports.in_use(OTHER).placed["dtn-b"] == {24000}
+        cache.drop_pod(ObjectKey("lab", pod_body()["metadata"]["name"]), "pod-uid")
+        assert not cache.is_created("lab", "job-uid", "pod-uid")
+        assert cache.ports.in_use(OTHER).placed["dtn-b"] == frozenset()
 
-    def test_a_broken_promise_frees_the_port(self) -> None:
+    def test_nothing_is_kept_of_a_job_that_is_gone_with_its_pods(self) -> None:
         cache = Cache()
-        try:
-            with cache.reserve("job-uid", [CreatePod(Role.RECEIVER, 1, "dtn-b", 24004)]):
-                raise TimeoutError
-        except TimeoutError:
-            pass
-        assert cache.ports_in_use("other")["dtn-b"] == frozenset()
-
-    def test_looking_at_an_unknown_node_leaves_no_trace(self) -> None:
-        cache = Cache()
-        ports = cache.ports_in_use("other")
-        assert ports.get("nowhere", frozenset()) == frozenset()
-        assert list(ports) == []
+        cache.put_job(job_body(pods=["pod-uid"]))
+        cache.put_job(job_body(uid="new", version="2"))
+        assert not cache.is_created("lab", "job-uid", "pod-uid")
+        cache.drop_job(KEY, "new")
+        assert cache.pods_of(JobUid("lab", "new")) == []

@@ -23,6 +23,7 @@ from fairlead.handlers.controller import Controller, needs_live_facts
 from fairlead.handlers.fairness.store import ShareStore
 from fairlead.handlers.metrics import OperatorMetrics
 from fairlead.handlers.paths.store import PathStore
+from fairlead.handlers.port_ledger import JobUid
 from fairlead.handlers.queue import Backoff, WorkQueue
 from fairlead.kube.apply import Applier
 from fairlead.kube.client import KubeObject
@@ -35,6 +36,7 @@ pytestmark = pytest.mark.asyncio
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 KEY = ObjectKey("lab", "job")
+NOBODY = JobUid("lab", "nobody")
 CREATE = Plan(creates=(CreatePod(Role.RECEIVER, 1, "dtn-b", 24000),))
 
 
@@ -166,7 +168,7 @@ async def test_harmless_plans_need_no_live_read(bench: Bench) -> None:
 
 async def test_nothing_is_created_on_the_word_of_the_watch_alone(bench: Bench) -> None:
     bench.put(version="5")
-    bench.gatherer.live_job = job_body(version="9")
+    bench.gatherer.live_job = job_body(version="9", pods=["pod-uid"])
     bench.gatherer.live_pods = [pod_body()]
     bench.decide = lambda observed, now: Plan() if observed.pods else CREATE
     await bench.controller.worker.handle(KEY)
@@ -177,12 +179,12 @@ async def test_nothing_is_created_on_the_word_of_the_watch_alone(bench: Bench) -
 
 async def test_a_phantom_pod_is_not_believed_when_it_matters(bench: Bench) -> None:
     bench.put()
-    bench.cache.put_pod(pod_body(uid="phantom"))
+    bench.cache.put_created_pod(pod_body(uid="phantom"))
     delete = Plan(deletes=(DeletePod("x", "phantom", "1"),))
     bench.decide = lambda observed, now: delete if observed.pods else Plan()
     await bench.controller.worker.handle(KEY)
     assert [applied for _, applied in bench.applier.applied] == [Plan()]
-    assert bench.cache.pods_of("job-uid") == []
+    assert bench.cache.pods_of(JobUid("lab", "job-uid")) == []
 
 
 async def test_a_job_that_is_gone_by_now_is_left_alone(bench: Bench) -> None:
@@ -306,7 +308,7 @@ async def test_two_jobs_decided_at_the_same_time_see_each_others_ports(bench: Be
     bench.gatherer.read_job = read_job  # type: ignore[method-assign]
 
     def decide(observed: Observed, now: datetime) -> Plan:
-        taken = observed.ports_in_use.get("dtn-b", frozenset())
+        taken = frozenset(observed.ports_in_use.placed.get("dtn-b", frozenset()))
         seen.append(taken)
         if len(seen) == 4:
             both_decided.set()
@@ -316,10 +318,10 @@ async def test_two_jobs_decided_at_the_same_time_see_each_others_ports(bench: Be
     passes = [asyncio.create_task(bench.controller.worker.handle(ObjectKey("lab", name))) for name in ("one", "two")]
     await asyncio.wait_for(both_decided.wait(), timeout=60)
     await asyncio.sleep(0)
-    assert bench.cache.ports_in_use("nobody")["dtn-b"] == {24000, 24004}
+    assert bench.cache.ports.in_use(NOBODY).placed["dtn-b"] == {24000, 24004}
     release.set()
     await asyncio.gather(*passes)
-    assert bench.cache.ports_in_use("nobody")["dtn-b"] == frozenset()
+    assert bench.cache.ports.in_use(NOBODY).placed["dtn-b"] == frozenset()
 
 
 async def test_workers_end_when_the_queue_closes_and_survive_bad_keys(bench: Bench) -> None:
@@ -382,7 +384,7 @@ async def test_a_sender_that_is_about_to_be_created_holds_its_path_before_anothe
     for name in ("one", "two"):
         bench.put(name=name, uid=f"uid-{name}")
         pod = pod_body(job=name, job_uid=f"uid-{name}", uid=f"pod-{name}")
-        bench.cache.put_pod(pod)
+        bench.cache.put_created_pod(pod)
         bench.gatherer.live_pods = [pod]
         await bench.controller.reconcile(ObjectKey("lab", name))
     assert seen[0] is Probing.OWN

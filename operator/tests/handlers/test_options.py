@@ -15,7 +15,7 @@ def test_images_suffice() -> None:
     assert options.template.mover.reference == "mover:1"
     assert options.template.mover.pull_policy == "IfNotPresent"
     assert options.settings.host_network_namespaces == frozenset()
-    assert (options.settings.port_first, options.settings.port_last) == (24000, 25999)
+    assert (options.settings.ports.first, options.settings.ports.last) == (24000, 25999)
     assert options.kubeconfig is None
 
 
@@ -41,7 +41,7 @@ def test_reads_everything_from_the_environment() -> None:
     assert options.settings.allows_host_network("physics")
     assert options.settings.identities.of("physics").default_user == 10000
     assert options.template.identities == options.settings.identities
-    assert (options.settings.port_first, options.settings.port_last) == (30000, 30099)
+    assert (options.settings.ports.first, options.settings.ports.last) == (30000, 30099)
     assert options.template.mover_resources == {"limits": {"memory": "2Gi"}}
     assert options.template.tolerations == ({"key": "dtn", "operator": "Exists"},)
     assert options.template.priority_class == "bulk"

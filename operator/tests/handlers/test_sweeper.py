@@ -9,6 +9,7 @@ from handler_objects import job_body, pod_body
 
 from fairlead.handlers.cache import Cache, ObjectKey
 from fairlead.handlers.metrics import OperatorMetrics
+from fairlead.handlers.port_ledger import JobUid
 from fairlead.handlers.queue import WorkQueue
 from fairlead.handlers.sweeper import Sweeper
 from fairlead.kube.client import JOBS, PODS, KubeClient, KubeObject, ResourceKind
@@ -61,10 +62,10 @@ def bench() -> Bench:
 
 
 async def test_fills_the_cache_and_queues_every_job(bench: Bench) -> None:
-    bench.lists.objects = {JOBS: [job_body("a", uid="a"), job_body("b", uid="b")], PODS: [pod_body(job="a", job_uid="a")]}
+    bench.lists.objects = {JOBS: [job_body("a", uid="a", pods=["pod-uid"]), job_body("b", uid="b")], PODS: [pod_body(job="a", job_uid="a")]}
     await bench.sweeper.sweep()
     assert len(bench.cache.jobs) == 2
-    assert len(bench.cache.pods_of("a")) == 1
+    assert len(bench.cache.pods_of(JobUid("lab", "a"))) == 1
     assert await bench.queued() == {ObjectKey("lab", "a"), ObjectKey("lab", "b")}
 
 
@@ -76,10 +77,10 @@ async def test_lists_only_pods_that_are_labelled_as_ours(bench: Bench) -> None:
 async def test_forgets_phantoms_and_queues_the_jobs_they_belonged_to(bench: Bench) -> None:
     bench.cache.put_job(job_body("a", uid="a"))
     bench.cache.put_job(job_body("gone", uid="gone"))
-    bench.cache.put_pod(pod_body(job="a", job_uid="a"))
+    bench.cache.put_created_pod(pod_body(job="a", job_uid="a"))
     bench.lists.objects = {JOBS: [job_body("a", uid="a")], PODS: []}
     await bench.sweeper.sweep()
-    assert bench.cache.pods_of("a") == []
+    assert bench.cache.pods_of(JobUid("lab", "a")) == []
     assert bench.cache.jobs.keys() == [ObjectKey("lab", "a")]
     assert await bench.queued() == {ObjectKey("lab", "a")}
     assert bench.figure("fairlead_operator_phantoms_swept_total") == 2

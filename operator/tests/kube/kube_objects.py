@@ -61,6 +61,7 @@ def pod_body(role: str = "receiver", attempt: int = 1, *, status: dict[str, Any]
         },
         "spec": {
             "nodeName": "dtn-b",
+            "hostNetwork": True,
             "containers": [
                 {"name": "mover", "ports": [{"name": "data", "containerPort": 24000}, {"name": "http", "containerPort": 24001}]}
             ],

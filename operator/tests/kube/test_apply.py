@@ -9,10 +9,10 @@ from kube_objects import TEMPLATE, UID, job_body
 from fairlead.api import names
 from fairlead.api.transferjob import TransferJob, TransferJobStatus
 from fairlead.core.observed import Role
-from fairlead.core.plan import AnnotatePod, CreateCredentials, CreatePod, DeleteCredentials, DeletePod, EmitEvent, Plan
+from fairlead.core.plan import AnnotatePod, CreateCredentials, CreatePod, DeleteCredentials, DeletePod, EmitEvent, Plan, ReleasePod
 from fairlead.core.reports import MoverEndpoint
 from fairlead.kube.apply import Applier, credentials_lifetime
-from fairlead.kube.client import KubeClient, KubeObject, ResourceKind
+from fairlead.kube.client import PODS, KubeClient, KubeObject, ResourceKind
 from fairlead.kube.errors import (
     AlreadyExistsError,
     ConflictError,
@@ -37,6 +37,7 @@ class FakeClient:
         self.requests: list[tuple[str, str, Any]] = []
         self.failures: dict[str, KubeError] = {}
         self.stored: dict[str, KubeObject] = {}
+        self.undying: set[str] = set()
         self.version = 100
 
     def _note(self, verb: str, resource: str, detail: Any) -> None:
@@ -50,7 +51,13 @@ class FakeClient:
 
     async def create(self, resource: ResourceKind, namespace: str, body: KubeObject) -> KubeObject:
         self._note("create", resource.plural, body)
-        return body
+        if resource is not PODS:
+            return body
+        name = body["metadata"]["name"]
+        if name in self.stored:
+            raise AlreadyExistsError(f"{name} is there")
+        self.stored[name] = {**body, "metadata": {**body["metadata"], "uid": f"uid-of-{name}"}}
+        return self.stored[name]
 
     async def merge_patch(
         self, resource: ResourceKind, namespace: str, name: str, body: KubeObject, *, subresource: str | None = None
@@ -61,6 +68,8 @@ class FakeClient:
 
     async def delete(self, resource: ResourceKind, namespace: str, name: str, **preconditions: Any) -> None:
         self._note("delete", resource.plural, {"name": name, **preconditions})
+        if resource is PODS and name not in self.undying:
+            self.stored.pop(name, None)
 
     def steps(self) -> list[str]:
         return [f"{verb} {resource}" for verb, resource, _ in self.requests]
@@ -73,9 +82,17 @@ class Bench:
     def __init__(self) -> None:
         self.client = FakeClient()
         self.jobs: list[KubeObject] = []
-        self.pods: list[KubeObject] = []
+        self.created: list[KubeObject] = []
+        self.own: set[tuple[str, str, str]] = set()
         self.applier = Applier(
-            cast(KubeClient, self.client), TEMPLATE, lambda: NOW, on_job=self.jobs.append, on_pod=self.pods.append, instance="test"
+            cast(KubeClient, self.client),
+            TEMPLATE,
+            lambda: NOW,
+            on_job=self.jobs.append,
+            on_created=self.created.append,
+            is_created=lambda *pod: pod in self.own,
+            hex_digits=lambda: "0123abcd",
+            instance="test",
         )
 
     async def apply(self, plan: Plan, **metadata: Any) -> None:
@@ -114,6 +131,8 @@ async def test_steps_come_in_an_order_that_a_crash_cannot_spoil(bench: Bench) ->
         "create pods",
         "patch pods",
         "patch transferjobs/status",
+        "patch pods",
+        "patch pods",
         "create events",
     ]
 
@@ -159,23 +178,6 @@ class TestCreation:
         await bench.apply(Plan(credentials=(CreateCredentials(1),)))
         assert bench.client.steps() == ["create secrets"]
 
-    async def test_a_pod_that_exists_is_adopted_if_it_belongs_to_this_job(self, bench: Bench) -> None:
-        name = names.child_name("run42", UID, "receiver", 1)
-        ours = {"metadata": {"name": name, "ownerReferences": [{"uid": UID, "controller": True}]}}
-        bench.client.stored[name] = ours
-        bench.client.failures["create pods"] = AlreadyExistsError("there")
-        await bench.apply(Plan(creates=(RECEIVER,)))
-        assert bench.pods == [ours]
-
-    @pytest.mark.parametrize("owners", [[], [{"uid": "another", "controller": True}], [{"uid": UID, "controller": False}]])
-    async def test_a_pod_of_somebody_else_is_a_conflict_of_names(self, bench: Bench, owners: list[dict[str, Any]]) -> None:
-        name = names.child_name("run42", UID, "receiver", 1)
-        bench.client.stored[name] = {"metadata": {"name": name, "ownerReferences": owners}}
-        bench.client.failures["create pods"] = AlreadyExistsError("there")
-        with pytest.raises(RefusedError, match=name):
-            await bench.apply(Plan(creates=(RECEIVER,)))
-        assert bench.pods == []
-
     @pytest.mark.parametrize("error", [ForbiddenError("exceeded quota"), InvalidError("no such field")])
     @pytest.mark.parametrize("resource", ["secrets", "pods"])
     async def test_a_refusal_is_told_apart_from_other_missing_rights(self, bench: Bench, resource: str, error: KubeError) -> None:
@@ -192,7 +194,99 @@ class TestCreation:
 
     async def test_a_created_pod_is_known_at_once(self, bench: Bench) -> None:
         await bench.apply(Plan(creates=(RECEIVER,)))
-        assert [pod["metadata"]["name"] for pod in bench.pods] == [names.child_name("run42", UID, "receiver", 1)]
+        assert [pod["metadata"]["name"] for pod in bench.created] == [NAME]
+
+
+NAME = names.child_name("run42", UID, "receiver", 1)
+OTHER_NAME = "run42-0123abcd-receiver-1"
+OWNER = {"uid": UID, "controller": True}
+GATED = {"schedulingGates": [{"name": names.GATE_RECORDED}]}
+
+
+def _present(*, uid: str = "present", owners: list[dict[str, Any]] | None = None, spec: dict[str, Any] | None = None) -> KubeObject:
+    labels = {names.LABEL_ROLE: "receiver", names.LABEL_ATTEMPT: "1"}
+    metadata = {"name": NAME, "uid": uid, "labels": labels, "ownerReferences": [OWNER] if owners is None else owners}
+    return {"metadata": metadata, "spec": GATED if spec is None else spec}
+
+
+class TestRecord:
+    """A created pod is recorded by its UID before anything can place it."""
+
+    async def test_the_uid_is_in_the_status_before_the_pod_is_released(self, bench: Bench) -> None:
+        await bench.apply(Plan(creates=(RECEIVER,), status=TransferJobStatus(phase="Pending")))
+        assert bench.client.steps() == ["create pods", "patch transferjobs/status", "patch pods"]
+        (status,) = bench.client.bodies("patch transferjobs/status")
+        assert status["status"]["pods"] == [{"uid": f"uid-of-{NAME}", "name": NAME, "role": "receiver", "attempt": 1}]
+        assert bench.client.bodies("create pods")[0]["spec"]["schedulingGates"] == [{"name": names.GATE_RECORDED}]
+        assert bench.client.bodies("patch pods") == [{"metadata": {"uid": f"uid-of-{NAME}"}, "spec": {"schedulingGates": None}}]
+
+    async def test_it_is_written_even_if_the_status_has_no_other_news(self, bench: Bench) -> None:
+        await bench.apply(Plan(creates=(RECEIVER,)))
+        assert [record["name"] for record in bench.client.bodies("patch transferjobs/status")[0]["status"]["pods"]] == [NAME]
+
+    async def test_a_pod_whose_record_could_not_be_written_is_not_released_and_not_forgotten(self, bench: Bench) -> None:
+        bench.client.failures["patch transferjobs/status"] = ConflictError("old")
+        with pytest.raises(ConflictError):
+            await bench.apply(Plan(creates=(RECEIVER,)))
+        assert "patch pods" not in bench.client.steps()
+        assert [pod["metadata"]["name"] for pod in bench.created] == [NAME]
+
+    async def test_a_release_leaves_the_gates_of_others(self, bench: Bench) -> None:
+        await bench.apply(Plan(releases=(ReleasePod("p", "u", ("example.com/quota",)),)))
+        assert bench.client.bodies("patch pods") == [
+            {"metadata": {"uid": "u"}, "spec": {"schedulingGates": [{"name": "example.com/quota"}]}}
+        ]
+
+    async def test_a_pod_that_is_gone_needs_no_release(self, bench: Bench) -> None:
+        bench.client.failures["patch pods"] = NotFoundError("gone")
+        await bench.apply(Plan(releases=(ReleasePod("p", "u"),)))
+
+
+class TestNameThatIsTaken:
+    async def test_by_a_pod_that_the_operator_created_is_that_pod(self, bench: Bench) -> None:
+        bench.client.stored[NAME] = present = _present()
+        bench.own.add(("physics", UID, "present"))
+        await bench.apply(Plan(creates=(RECEIVER,)))
+        assert bench.created == [present]
+
+    async def test_by_a_pod_whose_creation_was_not_recorded_is_free_once_that_is_deleted(self, bench: Bench) -> None:
+        bench.client.stored[NAME] = _present()
+        await bench.apply(Plan(creates=(RECEIVER,)))
+        assert bench.client.bodies("delete pods") == [{"name": NAME, "uid": "present", "grace_seconds": 0}]
+        assert [pod["metadata"]["uid"] for pod in bench.created] == [f"uid-of-{NAME}"]
+
+    @pytest.mark.parametrize("error", [NotFoundError("gone"), ConflictError("another"), ForbiddenError("not a mover's labels")])
+    async def test_by_a_pod_that_does_not_go_is_left_to_it(self, bench: Bench, error: KubeError) -> None:
+        bench.client.stored[NAME] = _present()
+        bench.client.undying.add(NAME)
+        bench.client.failures["delete pods"] = error
+        await bench.apply(Plan(creates=(RECEIVER,)))
+        assert [pod["metadata"]["name"] for pod in bench.created] == [OTHER_NAME]
+
+    @pytest.mark.parametrize(
+        ("what", "present"),
+        [
+            ("somebody else's", _present(owners=[])),
+            ("another job's", _present(owners=[{"uid": "another", "controller": True}])),
+            ("not the job's as controller", _present(owners=[{"uid": UID, "controller": False}])),
+            ("forged, and it runs", _present(spec={"nodeName": "dtn-b"})),
+            ("forged, gated and placed", _present(spec={**GATED, "nodeName": "dtn-b"})),
+            ("forged, with the gate of somebody else", _present(spec={"schedulingGates": [{"name": "example.com/quota"}]})),
+        ],
+    )
+    async def test_is_left_to_a_pod_that_is(self, bench: Bench, what: str, present: KubeObject) -> None:
+        bench.client.stored[NAME] = present
+        await bench.apply(Plan(creates=(RECEIVER,)))
+        assert bench.client.bodies("delete pods") == [], what
+        assert [pod["metadata"]["name"] for pod in bench.created] == [OTHER_NAME]
+        records = bench.client.bodies("patch transferjobs/status")[0]["status"]["pods"]
+        assert [record["uid"] for record in records] == [f"uid-of-{OTHER_NAME}"]
+
+    async def test_and_the_other_name_too_is_tried_again_by_the_next_pass(self, bench: Bench) -> None:
+        bench.client.stored = {NAME: _present(owners=[]), OTHER_NAME: _present(owners=[])}
+        with pytest.raises(AlreadyExistsError):
+            await bench.apply(Plan(creates=(RECEIVER,)))
+        assert bench.created == []
 
 
 class TestDeletion:

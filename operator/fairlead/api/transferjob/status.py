@@ -18,6 +18,7 @@ CapBound = Literal["JobLimit", "TenantLimit", "Link"]
 
 MOST_ALTERNATIVES = 4
 MOST_SWITCHES = 5
+MOST_PODS = 16
 
 
 class ProgressStatus(ApiModel):
@@ -226,6 +227,22 @@ class FailureStatus(ApiModel):
     """When the operator saw it."""
 
 
+class PodRecord(ApiModel):
+    """A mover pod that the operator created."""
+
+    uid: str
+    """UID of the pod, as the API server gave it when the pod was created."""
+
+    name: str
+    """Name of the pod."""
+
+    role: str
+    """Part of the pod: `sender`, `receiver` or `cleaner`."""
+
+    attempt: int
+    """Number of its attempt, from 1."""
+
+
 class TransferJobStatus(ApiModel):
     """What has become of the job."""
 
@@ -261,6 +278,12 @@ class TransferJobStatus(ApiModel):
     last_failure: FailureStatus | None = None
     """How the last failed attempt ended."""
 
+    pods: Annotated[tuple[PodRecord, ...], Field(max_length=MOST_PODS)] | None = Field(
+        default=None, json_schema_extra=marks(list_type="map", list_map_keys=("uid",))
+    )
+    """Mover pods that the operator created for the latest attempt, and earlier ones that still exist. A pod that is not listed is not the
+    job's, whatever its labels and owner are."""
+
     attempt_start_time: Timestamp | None = None
     """When the present attempt was started."""
 
@@ -272,6 +295,11 @@ class TransferJobStatus(ApiModel):
 
     observed_generation: int | None = None
     """The generation of the spec that this status answers."""
+
+    @property
+    def pod_uids(self) -> frozenset[str]:
+        """UIDs of the pods that the operator created for the job."""
+        return frozenset(record.uid for record in self.pods or ())
 
     @property
     def cap_bps(self) -> int | None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from fairlead.api.names import child_name
+from fairlead.api.names import is_child_name
 from fairlead.api.reasons import ConditionType, Reason
 from fairlead.api.shared.quantity import format_duration
 from fairlead.api.transferjob import TransferJobStatus
@@ -16,11 +16,11 @@ from fairlead.api.transferjob.status import FailureStatus
 from fairlead.core.conditions import shorten
 from fairlead.core.lifecycle import report
 from fairlead.core.lifecycle.outcome import JobEffects, JobOutcome, JobState, Judgement, Judgements, deletes, stops
-from fairlead.core.network import attachment_suspicion
+from fairlead.core.network import attachment_suspicion, traits_of
 from fairlead.core.observed import MoverPod, Observed, PodPhase, Role
 from fairlead.core.paths.model import ProbeAssignment, Probing
 from fairlead.core.plan import CreateCredentials, CreatePod
-from fairlead.core.ports import choose_port_base, taken_on
+from fairlead.core.ports import choose_port_base, is_share_used_up
 from fairlead.core.reports import Verdict
 from fairlead.core.settings import delay_after
 from fairlead.core.status import final_progress
@@ -29,7 +29,7 @@ from fairlead.core.verdicts import Failure, failure_of_attempt, has_ended, is_li
 _PATIENCE = timedelta(seconds=5)
 """How long a mover may be on its way up before the status reports trouble."""
 
-_PASSING = frozenset({"Unschedulable", "SchedulerError"})
+_PASSING = frozenset({"SchedulingGated", "Unschedulable", "SchedulerError"})
 """Waiting reasons that a new pod often has for a second or two, for example while its claim is being bound."""
 
 _OTHER_END = timedelta(seconds=10)
@@ -187,10 +187,9 @@ def _awaits_decision(outcome: JobOutcome, before: TransferJobStatus) -> bool:
 def _vanished(observed: Observed, attempt: _Attempt) -> tuple[str, ...]:
     """Names of this attempt's pods that were seen once and are not there any more."""
     endpoints, metadata = attempt.status.endpoints, observed.job.metadata
-    seen = {end.pod for end in (endpoints.source, endpoints.destination) if end} if endpoints else set()
-    missing = (role for pod, role in ((attempt.receiver, Role.RECEIVER), (attempt.sender, Role.SENDER)) if pod is None)
-    names = (child_name(metadata.name, metadata.uid, role.value, attempt.number) for role in missing)
-    return tuple(name for name in names if name in seen)
+    seen = {end.pod for end in (endpoints.source, endpoints.destination) if end and end.pod} if endpoints else set()
+    missing = [role for pod, role in ((attempt.receiver, Role.RECEIVER), (attempt.sender, Role.SENDER)) if pod is None]
+    return tuple(name for role in missing for name in sorted(seen) if is_child_name(name, metadata.name, role.value, attempt.number))
 
 
 def _bring_up(observed: Observed, attempt: _Attempt, now: datetime) -> tuple[JobOutcome, Failure | None]:
@@ -248,22 +247,38 @@ def _create_sender(observed: Observed, attempt: _Attempt) -> JobOutcome:
 
 
 def _create(observed: Observed, attempt: _Attempt, role: Role, side: Side, cap_bps: int | None) -> JobOutcome:
-    """A pod with a block of ports of its own; without a free one the job is not scheduled."""
-    settings = observed.settings
-    node = side.node or observed.claim_node(side)
-    own = frozenset(pod.port_base for pod in observed.pods if pod.port_base is not None)
-    seed = f"{observed.job.metadata.uid}/{attempt.number}/{role}"
-    taken = taken_on(node, observed.ports_in_use) | own
-    port_base = choose_port_base(seed, taken, first=settings.port_first, last=settings.port_last)
-    if port_base is None:
-        message = (
-            f"all ports {settings.port_first}-{settings.port_last} on node {node or '(any)'} are taken by other jobs;"
-            " the job waits, or an administrator widens the chart value ports"
-        )
-        return JobOutcome(judgements={ConditionType.SCHEDULED: Judgement("False", Reason.NO_PORT_FREE, message)})
-    action = CreatePod(role, attempt.number, node, port_base, cap_bps=cap_bps, bucket_bps=report.bucket_of(observed, cap_bps))
+    """A pod with its ports; on the nodes' network a block of its own, without which the job is not scheduled."""
+    node, on_host_network = side.node or observed.claim_node(side), traits_of(observed.job).uses_node_interfaces
+    # In a network of its own nobody else has ports, so every such pod has the same.
+    port_base = _block(observed, f"{attempt.number}/{role}", node) if on_host_network else observed.settings.ports.first
+    if isinstance(port_base, Judgement):
+        return JobOutcome(judgements={ConditionType.SCHEDULED: port_base})
+    bucket_bps = report.bucket_of(observed, cap_bps)
+    action = CreatePod(role, attempt.number, node, port_base, cap_bps=cap_bps, bucket_bps=bucket_bps, on_host_network=on_host_network)
     starting = _starting(attempt.number, role)
     return JobOutcome(JobState.STARTING, Reason.MOVERS_STARTING, starting, effects=JobEffects(creates=(action,)))
+
+
+def _block(observed: Observed, pod: str, node: str | None) -> int | Judgement:
+    """The first port of a free block on `node`, or why there is none."""
+    ports, in_use, metadata = observed.settings.ports, observed.ports_in_use, observed.job.metadata
+    where = f"on node {node}" if node else "on a node"
+    if is_share_used_up(node, in_use, ports):
+        message = (
+            f"jobs of namespace {metadata.namespace} hold or wait for {ports.most_of_namespace} blocks of ports {where}, which is all that"
+            " one namespace may have; the job starts when another one of the namespace ends, or an administrator raises the chart value"
+            " ports.namespacePercent"
+        )
+        return Judgement("False", Reason.PORT_SHARE_USED_UP, message)
+    own = frozenset(pod.port_base for pod in observed.pods if pod.port_base is not None)
+    port_base = choose_port_base(f"{metadata.uid}/{pod}", node, in_use, own, ports)
+    if port_base is not None:
+        return port_base
+    message = (
+        f"all ports {ports.first}-{ports.last} {where} are taken by other jobs;"
+        " the job waits, or an administrator widens the chart value ports"
+    )
+    return Judgement("False", Reason.NO_PORT_FREE, message)
 
 
 def _starting(number: int, role: Role) -> str:

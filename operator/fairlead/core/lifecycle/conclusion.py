@@ -12,6 +12,7 @@ from fairlead.core.lifecycle.events import events_between
 from fairlead.core.lifecycle.outcome import JobOutcome, JobState, Judgement, Judgements
 from fairlead.core.observed import Observed, Role
 from fairlead.core.plan import DeleteCredentials, DeletePod, Plan
+from fairlead.core.pod_record import record_of, releases_of
 from fairlead.core.status import is_worth_writing, phase_of
 
 _SOON = timedelta(milliseconds=100)
@@ -33,7 +34,8 @@ def plan_of(observed: Observed, outcome: JobOutcome, now: datetime) -> Plan:
     unknown = outcome.status.keys() - (TransferJobStatus.model_fields.keys() - {"conditions"})
     if unknown:
         raise TypeError(f"an outcome may not set {', '.join(sorted(unknown))} of the status")
-    after = before.model_copy(update={**outcome.status, "observed_generation": observed.job.metadata.generation})
+    unconditional = {"pods": record_of(observed), "observed_generation": observed.job.metadata.generation}
+    after = before.model_copy(update={**outcome.status, **unconditional})
     conditions = Conditions(before.conditions, generation=observed.job.metadata.generation, now=now.replace(microsecond=0))
     for kind, judgement in {**outcome.judgements, **judgements_of(outcome, after.attempts or 0)}.items():
         if judgement is None:
@@ -52,6 +54,7 @@ def plan_of(observed: Observed, outcome: JobOutcome, now: datetime) -> Plan:
         creates=effects.creates,
         annotations=effects.annotations,
         status=after if news else None,
+        releases=releases_of(observed, (removal.uid for removal in effects.deletes)),
         # An event of a status that is not written would be emitted again by the next pass.
         events=(events_between(before, after) if news else ()) + effects.events,
         delete_job=effects.delete_job,

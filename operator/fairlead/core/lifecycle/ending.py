@@ -83,7 +83,7 @@ def _clean(observed: Observed, since: datetime, now: datetime) -> tuple[_Cleanin
         return _Cleaning.UNDER_WAY, step
     if not cleaners:
         attempt = latest_attempt_of(observed.pods) or status.attempts or 1
-        create = CreatePod(Role.CLEANER, attempt, _destination_node(observed), _NO_PORTS)
+        create = CreatePod(Role.CLEANER, attempt, _destination_node(observed), _NO_PORTS, on_host_network=False)
         return _Cleaning.UNDER_WAY, replace(step, effects=JobEffects(creates=(create,)))
     failed = (pod for pod in cleaners if has_ended(pod) and now >= pod.created_at + settings.backoff_first)
     return _Cleaning.UNDER_WAY, replace(step, effects=JobEffects(deletes=deletes(failed)))

@@ -250,6 +250,7 @@ def _pod_spec(
     if groups:
         pod_context["supplementalGroups"] = groups
     spec: KubeObject = {
+        "schedulingGates": [{"name": names.GATE_RECORDED}],
         "restartPolicy": "Never",
         "hostNetwork": _on_host(job),
         "dnsPolicy": "Default",

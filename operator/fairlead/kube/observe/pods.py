@@ -79,7 +79,10 @@ class _VerdictMessage(MoverMessage):
 
 
 def read_owned_pod(body: Mapping[str, Any]) -> OwnedPod | None:
-    """The pod if this operator made it for a TransferJob, else None: its controller, labels and deterministic name must agree."""
+    """The pod if it claims to be a mover of a TransferJob and its controller, labels and name agree, else None.
+
+    Whoever may create pods can make one that claims this. A job's pods are those that its status records (`core.pod_record`).
+    """
     metadata = body.get("metadata") or {}
     owner = _controller(metadata)
     if owner is None:
@@ -90,7 +93,8 @@ def read_owned_pod(body: Mapping[str, Any]) -> OwnedPod | None:
         return None
     job_name, job_uid = str(owner["name"]), str(owner["uid"])
     role, attempt = Role(role_label), int(attempt_label)
-    if labels.get(names.LABEL_JOB_UID) != job_uid or metadata.get("name") != names.child_name(job_name, job_uid, role.value, attempt):
+    name = str(metadata.get("name", ""))
+    if labels.get(names.LABEL_JOB_UID) != job_uid or not names.is_child_name(name, job_name, role.value, attempt):
         return None
     return OwnedPod(str(metadata["namespace"]), job_name, job_uid, _read_mover(body, role, attempt))
 
@@ -134,6 +138,9 @@ def _read_mover(body: Mapping[str, Any], role: Role, attempt: int) -> MoverPod:
         ended_at=_time(terminated, "finishedAt") if terminated else None,
         advice=parse_advice(advised.get("message") or "") if advised else None,
         ready_since=_ready_since(status),
+        gates=tuple(str(gate.get("name", "")) for gate in spec.get("schedulingGates") or []),
+        wanted_node=_wanted_node(spec),
+        on_host_network=spec.get("hostNetwork") is True,
         knows_path=annotations.get(names.ANNOTATION_PATH) == names.PATH_KNOWN,
     )
 
@@ -250,4 +257,14 @@ def _port_base(spec: Mapping[str, Any]) -> int | None:
         for port in container.get("ports") or []:
             if port.get("name") in OFFSETS:
                 return int(port["containerPort"]) - OFFSETS[port["name"]]
+    return None
+
+
+def _wanted_node(spec: Mapping[str, Any]) -> str | None:
+    """The node that the operator's own form of affinity names."""
+    affinity = ((spec.get("affinity") or {}).get("nodeAffinity") or {}).get("requiredDuringSchedulingIgnoredDuringExecution") or {}
+    for term in affinity.get("nodeSelectorTerms") or []:
+        for field in term.get("matchFields") or []:
+            if field.get("key") == "metadata.name" and field.get("operator") == "In" and len(field.get("values") or []) == 1:
+                return str(field["values"][0])
     return None

@@ -336,6 +336,22 @@ async def test_the_operators_account_changes_annotations_of_movers_alone(lab: La
     _refused(_as(lab, OPERATOR, "delete", "pod", "plain"), "that a TransferJob owns")
 
 
+async def test_the_operators_account_lets_a_mover_be_placed_and_changes_nothing_beside(lab: Lab) -> None:
+    mover = _mover()
+    mover["spec"]["schedulingGates"] = [{"name": names.GATE_RECORDED}]
+    _accepted(_as(lab, OPERATOR, "create", "-f", "-", stdin=mover))
+    release = {"schedulingGates": None}
+    for beside in (
+        {"containers": [{"name": "mover", "image": "attacker/image"}]},
+        {"nodeSelector": {"kubernetes.io/hostname": "victim"}},
+        {"activeDeadlineSeconds": 1},
+    ):
+        patch = json.dumps({"spec": {**release, **beside}})
+        _refused(_as(lab, OPERATOR, "patch", "pod", MOVER, "--type=strategic", "-p", patch), "let them be placed")
+    _refused(_as(lab, TENANT, "patch", "pod", MOVER, "--type=merge", "-p", json.dumps({"spec": release})), "denied request")
+    _accepted(_as(lab, OPERATOR, "patch", "pod", MOVER, "--type=merge", "-p", json.dumps({"spec": release})))
+
+
 @pytest.mark.parametrize(
     "change",
     [

@@ -81,7 +81,7 @@ def test_the_operator_understands_what_the_deployment_tells_it() -> None:
     assert options.template.image_pull_secrets == ("pull",)
     assert options.template.priority_class == "bulk"
     assert options.settings.host_network_namespaces == {"demo", "physics"}
-    assert (options.settings.port_first, options.settings.port_last) == (30000, 30999)
+    assert (options.settings.ports.first, options.settings.ports.last) == (30000, 30999)
     assert options.settings.startup_timeout.total_seconds() == 60
     assert options.settings.probe_duration.total_seconds() == 5
     assert options.settings.recheck_interval.total_seconds() == 7

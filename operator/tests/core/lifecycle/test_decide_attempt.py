@@ -31,6 +31,7 @@ from fairlead.core.cap_excess import CATCH_UP_SECONDS, Arrived, CapExcess
 from fairlead.core.lifecycle import decide
 from fairlead.core.observed import MoverPod, NodeFacts, Observed, PodPhase, Role
 from fairlead.core.plan import AnnotatePod, CreateCredentials, Plan
+from fairlead.core.ports import PortsInUse
 from fairlead.core.reports import Reports, Verdict
 
 
@@ -82,8 +83,8 @@ def test_two_movers_on_one_node_get_different_ports() -> None:
 
 
 def test_without_a_free_port_the_job_waits_and_says_so() -> None:
-    taken = frozenset(range(SETTINGS.port_first, SETTINGS.port_last, 4))
-    observed = observe(make_job(), ports_in_use={"dtn-b": taken})
+    taken = frozenset(range(SETTINGS.ports.first, SETTINGS.ports.last, 4))
+    observed = observe(make_job(), ports_in_use=PortsInUse(placed={"dtn-b": taken}))
     plan = decide(observed, NOW)
     assert plan.creates == plan.credentials == ()
     assert condition_of(plan, "Scheduled") == ("False", "NoPortFree")
@@ -92,8 +93,8 @@ def test_without_a_free_port_the_job_waits_and_says_so() -> None:
 
 
 def test_a_sender_without_a_free_port_does_not_make_the_condition_flap() -> None:
-    taken = frozenset(range(SETTINGS.port_first, SETTINGS.port_last, 4))
-    observed = observe(after(observe(make_job())), receiver(), reports=make_reports(), ports_in_use={"dtn-a": taken})
+    taken = frozenset(range(SETTINGS.ports.first, SETTINGS.ports.last, 4))
+    observed = observe(after(observe(make_job())), receiver(), reports=make_reports(), ports_in_use=PortsInUse(placed={"dtn-a": taken}))
     again = with_plan_applied(observed, decide(observed, NOW))
     assert decide(again, NOW + seconds(60)).status is None
 

@@ -46,7 +46,8 @@ def deleting(job: TransferJob, seconds_ago: float = 0) -> TransferJob:
 
 
 def test_a_job_that_succeeded_gives_up_its_finalizer_and_keeps_its_pods_for_their_logs() -> None:
-    plan = decide(observe(succeeded_job(), receiver(verdict=make_verdict()), sender(verdict=make_verdict())), NOW)
+    movers = receiver(verdict=make_verdict()), sender(verdict=make_verdict())
+    plan = decide(observe(after(observe(make_job(finalizer=True), *movers)), *movers), NOW)
     assert plan.finalizer is False
     assert plan.deletes == plan.creates == ()
     assert plan.status is None

@@ -47,6 +47,11 @@ def _with_mover(state: dict[str, Any], **status: Any) -> dict[str, Any]:
     return {"phase": "Running", "containerStatuses": [{"name": "mover", "state": state}], **status}
 
 
+def _for_nodes(*nodes: str) -> dict[str, Any]:
+    terms = [{"matchFields": [{"key": "metadata.name", "operator": "In", "values": list(nodes)}]}]
+    return {"affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}}}
+
+
 def test_reads_what_the_decisions_look_at() -> None:
     pod = _read(status={"phase": "Running", "podIP": "198.18.0.2", "containerStatuses": [{"name": "mover", "ready": True}]})
     assert (pod.role, pod.attempt, pod.phase, pod.ready, pod.deleting) == (Role.RECEIVER, 1, PodPhase.RUNNING, True, False)
@@ -101,6 +106,8 @@ class TestOwnership:
                 {"ownerReferences": [{"kind": "Job", "apiVersion": "batch/v1", "name": "run42", "uid": UID, "controller": True}]},
             ),
             ("another name", {"name": "run42-receiver"}),
+            ("the name of another attempt", {"name": "run42-0123abcd-receiver-2"}),
+            ("a name that goes on", {"name": "run42-0123abcd-receiver-1-x"}),
             ("no labels", {"labels": {}}),
         ],
     )
@@ -120,6 +127,35 @@ class TestOwnership:
         body = pod_body()
         body["metadata"]["labels"][label] = value
         assert read_owned_pod(body) is None
+
+
+def test_a_pod_with_other_digits_in_its_name_may_be_the_jobs() -> None:
+    assert _read(name="run42-0123abcd-receiver-1").name == "run42-0123abcd-receiver-1"
+
+
+@pytest.mark.parametrize(
+    ("what", "spec", "node"),
+    [
+        ("no affinity", {}, None),
+        ("affinity of another kind", {"affinity": {"podAffinity": {}}}, None),
+        ("the operator's own", _for_nodes("dtn-b"), "dtn-b"),
+        ("several nodes", _for_nodes("dtn-a", "dtn-b"), None),
+    ],
+)
+def test_the_node_that_a_pod_asks_for_is_read_from_its_affinity(what: str, spec: dict[str, Any], node: str | None) -> None:
+    body = pod_body()
+    body["spec"] |= spec
+    owned = read_owned_pod(body)
+    assert owned is not None
+    assert owned.pod.wanted_node == node, what
+
+
+def test_gates_and_the_network_of_a_pod_are_read() -> None:
+    body = pod_body()
+    body["spec"] |= {"schedulingGates": [{"name": "fairlead.io/recorded"}], "hostNetwork": False}
+    owned = read_owned_pod(body)
+    assert owned is not None
+    assert (owned.pod.gates, owned.pod.on_host_network, _read().on_host_network) == (("fairlead.io/recorded",), False, True)
 
 
 class TestVerdict:
@@ -348,6 +384,7 @@ def test_tells_all_addresses_of_its_own_and_on_the_nodes_network_those_of_the_no
     status = {"phase": "Running", "podIP": "198.18.0.2", "podIPs": [{"ip": "198.18.0.2"}, {"ip": "2001:DB8::2"}, {"ip": "nowhere"}]}
     status |= {"hostIP": "198.18.9.9", "hostIPs": [{"ip": "198.18.9.9"}]}
     body = pod_body(status=status)
+    body["spec"]["hostNetwork"] = False
     assert _pod_of(body).addresses == {"198.18.0.2", "2001:db8::2"}
     body["spec"]["hostNetwork"] = True
     assert _pod_of(body).addresses == {"198.18.0.2", "2001:db8::2", "198.18.9.9"}
