@@ -1,8 +1,7 @@
-"""Rates from counters that are read at irregular times, and what others have on a link."""
+"""Rates from counters that are read at irregular times."""
 
 from __future__ import annotations
 
-import statistics
 from dataclasses import dataclass
 
 _BITS = 8
@@ -10,12 +9,6 @@ KEPT_SECONDS = 20.0
 STALE_SECONDS = 15.0
 _SHORTEST_SECONDS = 1.5
 """Two readings closer than this give no useful rate."""
-
-FRAME_OVERHEAD = 1514 / 1500
-"""What an interface counts for an IP byte at an MTU of 1500: Ethernet headers. Jumbo frames have less, by less than `_NOTHING`."""
-_NOTHING = 0.02
-"""Others' traffic below this part of the capacity is within what the estimate of our own may be off by."""
-_LOOKS = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,21 +68,3 @@ class Meter:
         earlier = [sample for sample in self.samples if sample.at <= last.at - window_seconds]
         first = earlier[-1] if earlier else self.samples[0]
         return None if last.at - first.at < _SHORTEST_SECONDS else (first, last)
-
-
-@dataclass(frozen=True, slots=True)
-class Foreign:
-    """Others' traffic on a link, as estimated in the last rounds."""
-
-    estimates_bps: tuple[float, ...] = ()
-
-    def noted(self, total_bps: float, ours_bps: float, capacity_bps: float) -> Foreign:
-        """With one more round's estimate: all that was carried less what our jobs' packets make of it."""
-        estimate = total_bps - ours_bps * FRAME_OVERHEAD
-        kept = estimate if estimate > _NOTHING * capacity_bps else 0.0
-        return Foreign((*self.estimates_bps, kept)[-_LOOKS:])
-
-    @property
-    def rate_bps(self) -> float | None:
-        """The median of the last estimates: one round in which our own counters lag changes nothing. None before any."""
-        return statistics.median(self.estimates_bps) if self.estimates_bps else None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from fairlead.api.reasons import Reason
@@ -13,7 +13,8 @@ from fairlead.core.allocation import Allocation
 from fairlead.core.fairness.admission import admit, least_bps
 from fairlead.core.fairness.bounds import bounds_of
 from fairlead.core.fairness.demand import Demand, JobUsage
-from fairlead.core.fairness.meter import KEPT_SECONDS, CounterReading, Foreign, Meter
+from fairlead.core.fairness.foreign import Estimate, ForeignTraffic, LinkClaims, claims_of, estimate_of, exceeds
+from fairlead.core.fairness.meter import KEPT_SECONDS, CounterReading, Meter
 from fairlead.core.fairness.model import Admission, Admissions, JobShare, JobStage, Participant
 from fairlead.core.fairness.rules import InterfaceKey, LinkRule, PolicyRules
 from fairlead.core.fairness.settle import OBEYED_SECONDS, Cap, Room, settle
@@ -52,7 +53,7 @@ class RoundMemory:
 
     caps: Mapping[str, Cap] = field(default_factory=dict)
     demands: Mapping[str, Demand] = field(default_factory=dict)
-    foreign: Mapping[str, Foreign] = field(default_factory=dict)
+    foreign: Mapping[str, ForeignTraffic] = field(default_factory=dict)
     admitted: frozenset[str] = frozenset()
     guarantees_bps: Mapping[str, float] = field(default_factory=dict)
     """What jobs were guaranteed when they were admitted, or since. Without it, what they ask for counts as given."""
@@ -69,8 +70,8 @@ class RoundInput:
     jobs: tuple[Participant, ...]
     meters: Mapping[str, Meter]
     """Bytes that jobs have sent, by UID."""
-    interfaces: Mapping[InterfaceKey, Meter]
-    """All traffic of interfaces."""
+    interfaces: Mapping[InterfaceKey, Mapping[str, Meter]]
+    """All traffic of interfaces, by the UID of the job whose mover reports it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,13 +106,10 @@ def run_round(facts: RoundInput, memory: RoundMemory, now: float) -> RoundResult
     holding = {job.uid: job for job in holders}
 
     flows = _flows(facts, memory.flows, holders, now)
-    ours: dict[InterfaceKey, list[JobFlow]] = defaultdict(list)
-    for flow in flows.values():
-        for key in flow.interfaces:
-            ours[key].append(flow)
-    looks = {name: _readings(facts, link, now) for name, link in rules.links.items()}
-    foreign = {name: _foreign(memory.foreign.get(name, Foreign()), link, looks[name], ours) for name, link in rules.links.items()}
-    foreign_bps = {name: rate for name, each in foreign.items() if (rate := each.rate_bps) is not None}
+    foreign = _foreign(facts, memory, wanted, flows, now)
+    foreign_bps = {
+        name: rate for name, each in foreign.items() if (rate := each.rate_bps(rules.links[name].available_bps, now)) is not None
+    }
     available = {name: _available(link, foreign_bps.get(name, 0.0)) for name, link in rules.links.items()}
 
     askers = [job for job in wanted if job.uid not in holding]
@@ -175,7 +173,10 @@ def _guarantees(facts: RoundInput, memory: RoundMemory, sharing: Iterable[Partic
 
 def _rate(facts: RoundInput, job: Participant, now: float) -> float | None:
     meter = facts.meters.get(job.uid)
-    return None if meter is None or job.stage is not JobStage.FLOWING else meter.rate_bps(now, _RECENT_SECONDS)
+    rate_bps = None if meter is None or job.stage is not JobStage.FLOWING else meter.rate_bps(now, _RECENT_SECONDS)
+    # What no link of the job can carry was not sent.
+    widest_bps = max((facts.rules.links[name].capacity_bps for name in facts.rules.links_of(job)), default=math.inf)
+    return None if rate_bps is None or exceeds(rate_bps, widest_bps) else rate_bps
 
 
 def _demand(facts: RoundInput, memory: RoundMemory, job: Participant, floor_bps: float, now: float) -> Demand:
@@ -202,24 +203,68 @@ def _flows(facts: RoundInput, before: Mapping[str, JobFlow], jobs: Iterable[Part
     return flows
 
 
-def _readings(facts: RoundInput, link: LinkRule, now: float) -> dict[InterfaceKey, tuple[CounterReading, CounterReading]]:
-    """The last round's readings of those of the link's interfaces that a mover reports."""
-    meters = {key: facts.interfaces[key] for key in link.interfaces if key in facts.interfaces}
-    return {key: window for key, meter in meters.items() if (window := meter.window(now, _RECENT_SECONDS)) is not None}
-
-
 def _foreign(
-    before: Foreign,
-    link: LinkRule,
-    looks: Mapping[InterfaceKey, tuple[CounterReading, CounterReading]],
-    ours: Mapping[InterfaceKey, list[JobFlow]],
-) -> Foreign:
-    total_bps = ours_bps = 0.0
-    for key, (first, last) in looks.items():
-        total_bps += (last.count - first.count) * _BITS / (last.at - first.at)
-        ours_bps += sum(flow.mean_bps(first.at, last.at) for flow in ours.get(key, ()))
-    # Where no mover reports any more, the last reading would shrink shares and keep guarantees out for ever: no new one would come.
-    return before.noted(total_bps, ours_bps, link.capacity_bps) if looks else Foreign()
+    facts: RoundInput, memory: RoundMemory, jobs: Sequence[Participant], flows: Mapping[str, JobFlow], now: float
+) -> dict[str, ForeignTraffic]:
+    by_interface: dict[InterfaceKey, list[JobFlow]] = defaultdict(list)
+    for flow in flows.values():
+        for key in flow.interfaces:
+            by_interface[key].append(flow)
+    crossing: dict[str, list[Participant]] = defaultdict(list)
+    for job in jobs:
+        for name in facts.rules.links_of(job):
+            crossing[name].append(job)
+    return {
+        name: memory.foreign.get(name, ForeignTraffic()).noted(
+            _claims(facts, link, crossing[name], _Flows(flows, by_interface), now), link.capacity_bps, now
+        )
+        for name, link in facts.rules.links.items()
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class _Flows:
+    """Our own traffic, by job and by interface."""
+
+    by_job: Mapping[str, JobFlow]
+    by_interface: Mapping[InterfaceKey, Sequence[JobFlow]]
+
+
+def _claims(facts: RoundInput, link: LinkRule, crossing: Iterable[Participant], ours: _Flows, now: float) -> LinkClaims | None:
+    """What movers on the link's interfaces say of others' traffic there. Each tenant is a source, or each namespace of the only one."""
+    by_uid = {job.uid: job for job in facts.jobs}
+    meters = {
+        key: {uid: meter for uid, meter in facts.interfaces[key].items() if uid in by_uid}
+        for key in link.interfaces
+        if key in facts.interfaces
+    }
+    namespaces = {job.namespace for job in crossing} | {by_uid[uid].namespace for each in meters.values() for uid in each}
+    tenants = {namespace: facts.rules.tenant(namespace).name for namespace in namespaces}
+    several = len(set(tenants.values())) > 1
+    interfaces: list[dict[str, list[Estimate]]] = []
+    for key, by_job in meters.items():
+        by_source: dict[str, list[Estimate]] = defaultdict(list)
+        for uid, meter in by_job.items():
+            namespace = by_uid[uid].namespace
+            window = meter.window(now, _RECENT_SECONDS)
+            if window is not None and (estimate := _estimate(link.capacity_bps, key, uid, ours, window)) is not None:
+                by_source[tenants[namespace] if several else namespace].append(estimate)
+        interfaces.append(by_source)
+    return claims_of(interfaces, one_party=len(namespaces) == 1)
+
+
+def _estimate(
+    capacity_bps: float, key: InterfaceKey, reporter: str, ours: _Flows, window: tuple[CounterReading, CounterReading]
+) -> Estimate | None:
+    first, last = window
+
+    def mean_bps(flow: JobFlow) -> float:
+        return min(flow.mean_bps(first.at, last.at), capacity_bps)
+
+    total_bps = (last.count - first.count) * _BITS / (last.at - first.at)
+    own = ours.by_job.get(reporter)
+    own_bps = mean_bps(own) if own is not None and key in own.interfaces else 0.0
+    return estimate_of(total_bps, own_bps, sum(map(mean_bps, ours.by_interface.get(key, ()))), capacity_bps)
 
 
 def _available(link: LinkRule, foreign_bps: float) -> float:

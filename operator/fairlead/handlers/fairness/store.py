@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
@@ -23,7 +24,7 @@ class ShareStore:
         self._wake = wake
         self._jobs: dict[ObjectKey, Participant] = {}
         self._meters: dict[str, Meter] = {}
-        self._interfaces: dict[InterfaceKey, Meter] = {}
+        self._interfaces: dict[str, dict[InterfaceKey, Meter]] = {}
         self._caps: dict[str, CapHistory] = {}
         self._excess: dict[str, CapExcess] = {}
         self._seen: set[ObjectKey] = set()
@@ -67,10 +68,13 @@ class ShareStore:
         """What jobs have sent, by UID."""
         return dict(self._meters)
 
-    def interfaces(self, now: float) -> Mapping[InterfaceKey, Meter]:
-        """What interfaces have carried. Those that nobody reports any more are forgotten."""
-        self._interfaces = {key: meter for key, meter in self._interfaces.items() if meter.samples[-1].at > now - KEPT_SECONDS}
-        return dict(self._interfaces)
+    def interfaces(self, now: float) -> Mapping[InterfaceKey, Mapping[str, Meter]]:
+        """What interfaces have carried, by the UID of the job whose mover reports it. What nobody reports any more is left out."""
+        found: dict[InterfaceKey, dict[str, Meter]] = defaultdict(dict)
+        for uid, meters in self._interfaces.items():
+            for key, meter in _recent(meters, now).items():
+                found[key][uid] = meter
+        return found
 
     def publish(self, shares: Mapping[str, JobShare] | None) -> frozenset[str]:
         """Puts the loop's conclusions in force, None without a policy. Returns the UIDs of jobs for which they are new."""
@@ -103,9 +107,11 @@ class ShareStore:
             self._meters.pop(job.uid, None)
         if job.sent is not None:
             self._meters[job.uid] = self._meters.get(job.uid, Meter()).noted(job.sent.at, job.sent.count, job.sent.quiet_seconds)
+        meters = _recent(self._interfaces.get(job.uid, {}), now)
         for count in job.counts:
             key = (count.node, count.interface, count.direction)
-            self._interfaces[key] = self._interfaces.get(key, Meter()).noted(count.total.at, count.total.count)
+            meters[key] = meters.get(key, Meter()).noted(count.total.at, count.total.count)
+        self._interfaces[job.uid] = meters
         cap_bps = math.inf if job.cap_bps is None else job.cap_bps
         history = self._caps.get(job.uid, CapHistory()).noted(now, cap_bps)
         self._caps[job.uid] = history
@@ -117,6 +123,12 @@ class ShareStore:
         self._meters.pop(uid, None)
         self._caps.pop(uid, None)
         self._excess.pop(uid, None)
+        self._interfaces.pop(uid, None)
+
+
+def _recent(meters: Mapping[InterfaceKey, Meter], now: float) -> dict[InterfaceKey, Meter]:
+    """Those that were read lately: a mover may name another interface every time."""
+    return {key: meter for key, meter in meters.items() if meter.samples[-1].at > now - KEPT_SECONDS}
 
 
 def _claims(job: Participant) -> Participant:

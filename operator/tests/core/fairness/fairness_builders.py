@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -84,6 +84,8 @@ class Pipe:
     quiet_until: float = 0.0
     """Until when its data is held back to probe the path."""
     quiet_seconds: float = 0.0
+    counts_as: Callable[[float, int], int] = lambda now, count: count
+    """What its mover makes of its interface's counter."""
 
 
 @dataclass
@@ -96,7 +98,7 @@ class Network:
     now: float = 1000.0
     memory: RoundMemory = field(default_factory=RoundMemory)
     meters: dict[str, Meter] = field(default_factory=dict)
-    interfaces: dict[InterfaceKey, Meter] = field(default_factory=dict)
+    interfaces: dict[InterfaceKey, dict[str, Meter]] = field(default_factory=dict)
     caps: dict[str, float] = field(default_factory=dict)
     obeyed: dict[str, float] = field(default_factory=dict)
     counter_bytes: float = 0.0
@@ -114,6 +116,8 @@ class Network:
     def remove(self, uid: str) -> None:
         del self.pipes[uid]
         self.meters.pop(uid, None)
+        for meters in self.interfaces.values():
+            meters.pop(uid, None)
         self.next_round = self.now
 
     def run(self, seconds: int) -> None:
@@ -151,8 +155,9 @@ class Network:
     def _look(self) -> None:
         for uid, pipe in self.pipes.items():
             self.meters[uid] = self.meters.get(uid, Meter()).noted(self.now, int(pipe.sent_bytes), pipe.quiet_seconds)
-        key = ("dtn-a", "data0", "Transmit")
-        self.interfaces[key] = self.interfaces.get(key, Meter()).noted(self.now, int(self.counter_bytes))
+        meters = self.interfaces.setdefault(("dtn-a", "data0", "Transmit"), {})
+        for uid, pipe in self.pipes.items():
+            meters[uid] = meters.get(uid, Meter()).noted(self.now, pipe.counts_as(self.now, int(self.counter_bytes)))
 
     def _round(self) -> None:
         facts = RoundInput(self.rules, self._jobs(), dict(self.meters), dict(self.interfaces))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from fairness_builders import M
 
-from fairlead.core.fairness.meter import CounterReading, Foreign, Meter
+from fairlead.core.fairness.meter import CounterReading, Meter
 
 NOW = 1000.0
 
@@ -58,7 +58,3 @@ class TestMeter:
     def test_a_look_at_the_same_moment_changes_nothing(self) -> None:
         meter = Meter().noted(990, 5)
         assert meter.noted(990, 7) == meter
-
-    def test_one_round_in_which_our_counters_lag_is_no_foreign_traffic(self) -> None:
-        foreign = Foreign().noted(1e9, 0.98e9, 1e9).noted(1e9, 0.5e9, 1e9).noted(1e9, 0.98e9, 1e9)
-        assert foreign.rate_bps == 0.0

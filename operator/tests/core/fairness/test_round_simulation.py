@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import random
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 from fairness_builders import G, M, Network, make_job, make_link, make_rules
 
 from fairlead.api.reasons import Reason
+from fairlead.core.fairness.foreign import UNSUPPORTED_SECONDS
 from fairlead.core.fairness.model import Admission, JobShare, JobStage, Participant
 from fairlead.core.fairness.round import HOLD_SECONDS, RoundInput, run_round
 from fairlead.core.paths.model import End
@@ -175,6 +177,68 @@ def test_others_traffic_shrinks_our_share_down_to_the_floor_and_gives_it_back() 
     network.foreign_bps = 0.0
     network.run(30)
     assert network.rate("ours") == pytest.approx(900 * M, rel=0.01)
+
+
+def sharing(**counts_as: Callable[[float, int], int]) -> Network:
+    """Two tenants' jobs on one interface, whose movers may say something else of its counter."""
+    network = Network(make_rules(make_link(headroom="10%"), tenants={"a": {}, "b": {}}))
+    for name in "ab":
+        network.add(make_job(name, namespace=name), **({"counts_as": counts_as[name]} if name in counts_as else {}))
+    network.run(30)
+    return network
+
+
+def test_others_traffic_that_two_tenants_see_counts_in_full() -> None:
+    network = sharing()
+    network.foreign_bps = 600 * M
+    network.run(200)
+    assert network.total() == pytest.approx(300 * M, rel=0.03)
+
+
+@pytest.mark.parametrize(
+    "says",
+    [
+        pytest.param(lambda now, count: count + int(max(0.0, now - 1030) * 2e9), id="grows beyond the link"),
+        pytest.param(lambda now, count: count + (2**60 if now > 1030 else 0), id="jumps"),
+        pytest.param(lambda now, count: count + 2**60 * (int(now / 3) % 2), id="alternates"),
+        pytest.param(lambda now, count: 0, id="zero"),
+        pytest.param(lambda now, count: max(0, 10**15 - int(now * 1e9)), id="falls"),
+    ],
+)
+def test_counters_that_cannot_be_right_change_nobodys_share(says: Callable[[float, int], int]) -> None:
+    network = sharing(a=says)
+    for _ in range(150):
+        network.step()
+        assert network.rate("b") == pytest.approx(450 * M, rel=0.02)
+    assert network.outcome is not None
+    assert network.outcome.foreign_bps == {"out": 0.0}
+
+
+def test_what_one_tenant_alone_says_of_others_traffic_takes_a_quarter_for_a_minute_within_ten() -> None:
+    network = sharing(a=lambda now, count: count + int(max(0.0, now - 1030) * 600 * M / 8))
+    network.run(500)
+    rates = [seen["b"] for seen in network.history[30:]]
+    assert min(rates) >= 0.74 * 450 * M
+    assert sum(rate < 440 * M for rate in rates) <= UNSUPPORTED_SECONDS + 20
+    assert network.rate("b") == pytest.approx(450 * M, rel=0.02)
+
+
+def test_a_mover_that_hides_others_traffic_does_not_keep_a_second_source_from_being_heard() -> None:
+    network = sharing(a=lambda now, count: 0)
+    network.add(make_job("others", namespace="elsewhere"))
+    network.run(30)
+    network.foreign_bps = 600 * M
+    network.run(60)
+    assert network.total() == pytest.approx(300 * M, rel=0.03)
+
+
+def test_namespaces_of_one_tenant_need_a_second_one_too() -> None:
+    network = Network(make_rules(make_link(headroom="10%")))
+    network.add(make_job("a", namespace="one"), counts_as=lambda now, count: count + int(max(0.0, now - 1030) * 600 * M / 8))
+    network.add(make_job("b", namespace="two"))
+    network.run(200)
+    assert min(seen["b"] for seen in network.history[30:]) >= 0.74 * 450 * M
+    assert network.rate("b") == pytest.approx(450 * M, rel=0.02)
 
 
 def test_our_own_headers_are_not_taken_for_others_traffic() -> None:
