@@ -1,9 +1,9 @@
-"""The work queue: every key is worked on by one worker at a time, once for all that happened meanwhile."""
+"""The work queue: every key is worked on by one worker at a time, once for all that happened meanwhile, and tenants take turns."""
 
 from __future__ import annotations
 
 import asyncio
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
@@ -47,16 +47,17 @@ class Backoff:
 
 
 class WorkQueue(Generic[K]):
-    """Keys waiting for a worker, in order of arrival.
+    """Keys waiting for a worker. `tenant_of` names whose a key is: tenants take turns, and each one's keys come in order of arrival.
 
     A key is held once however often it is added. A key that is added while a worker has it is handed out again when that worker is done,
     so that no two workers have the same key and no event is lost. Everything happens on one event loop.
     """
 
-    def __init__(self, timers: Timers, backoff: Backoff | None = None) -> None:
+    def __init__(self, timers: Timers, backoff: Backoff | None = None, tenant_of: Callable[[K], Hashable] = lambda key: None) -> None:
         self._timers = timers
         self._backoff = backoff if backoff is not None else Backoff()
-        self._ready: deque[K] = deque()
+        self._tenant_of = tenant_of
+        self._ready: OrderedDict[Hashable, deque[K]] = OrderedDict()
         self._waiting_since: dict[K, float] = {}
         self._working_since: dict[K, float] = {}
         self._again: set[K] = set()
@@ -73,7 +74,7 @@ class WorkQueue(Generic[K]):
             self._again.add(key)
             return
         self._waiting_since[key] = self._timers.time()
-        self._ready.append(key)
+        self._ready.setdefault(self._tenant_of(key), deque()).append(key)
         self._wake_one()
 
     def add_after(self, key: K, delay_seconds: float) -> None:
@@ -103,7 +104,7 @@ class WorkQueue(Generic[K]):
         self._failures.pop(key, None)
 
     async def get(self) -> K:
-        """The key that waited longest; the worker must call `done` afterwards. Raises QueueClosedError."""
+        """The next key: the oldest of the tenant whose turn it is. The worker must call `done` afterwards. Raises QueueClosedError."""
         while not self._ready:
             if self._closed:
                 raise QueueClosedError
@@ -117,7 +118,10 @@ class WorkQueue(Generic[K]):
                 elif self._ready:
                     self._wake_one()
                 raise
-        key = self._ready.popleft()
+        tenant, keys = self._ready.popitem(last=False)
+        key = keys.popleft()
+        if keys:
+            self._ready[tenant] = keys
         del self._waiting_since[key]
         self._working_since[key] = self._timers.time()
         scheduled = self._scheduled.pop(key, None)
@@ -147,7 +151,7 @@ class WorkQueue(Generic[K]):
     @property
     def depth(self) -> int:
         """Keys that wait for a worker."""
-        return len(self._ready)
+        return len(self._waiting_since)
 
     @property
     def scheduled(self) -> int:
@@ -160,8 +164,9 @@ class WorkQueue(Generic[K]):
         return len(self._working_since)
 
     def oldest_wait_seconds(self) -> float:
-        """How long the first key has waited; 0 if none does."""
-        return self._timers.time() - self._waiting_since[self._ready[0]] if self._ready else 0.0
+        """How long the oldest key has waited; 0 if none does."""
+        oldest = min((self._waiting_since[keys[0]] for keys in self._ready.values()), default=None)
+        return 0.0 if oldest is None else self._timers.time() - oldest
 
     def longest_work_seconds(self) -> float:
         """How long the slowest worker has had its key; 0 if none works."""

@@ -40,6 +40,47 @@ async def test_keys_come_out_in_order_of_arrival(queue: WorkQueue[str]) -> None:
     assert [await _take(queue) for _ in range(3)] == ["c", "a", "b"]
 
 
+@pytest.mark.parametrize(
+    ("added", "order"),
+    [
+        ("a1 a2 a3", "a1 a2 a3"),
+        ("a1 a2 a3 b1", "a1 b1 a2 a3"),
+        ("a1 a2 b1 b2 c1", "a1 b1 c1 a2 b2"),
+        ("b1 a1 a2 a1 b2", "b1 a1 b2 a2"),
+    ],
+)
+async def test_tenants_take_turns(timers: FakeTimers, added: str, order: str) -> None:
+    queue: WorkQueue[str] = WorkQueue(timers, tenant_of=lambda key: key[0])
+    for key in added.split():
+        queue.add(key)
+    assert queue.depth == len(set(added.split()))
+    assert [await _take(queue) for _ in order.split()] == order.split()
+    assert queue.depth == 0
+
+
+async def test_a_tenant_that_comes_late_waits_for_one_key_of_another_that_has_thousands(timers: FakeTimers) -> None:
+    queue: WorkQueue[str] = WorkQueue(timers, tenant_of=lambda key: key[0])
+    for number in range(2000):
+        queue.add(f"a{number}")
+    await _take(queue)
+    timers.advance(7.0)
+    queue.add("b")
+    assert queue.oldest_wait_seconds() == 7.0
+    assert "b" in [await _take(queue), await _take(queue)]
+
+
+async def test_a_tenant_that_adds_its_keys_again_and_again_gets_no_second_turn(timers: FakeTimers) -> None:
+    queue: WorkQueue[str] = WorkQueue(timers, tenant_of=lambda key: key[0])
+    for key in ("a1", "a2", "b1", "b2"):
+        queue.add(key)
+    taken = []
+    for _ in range(8):
+        taken.append(await _take(queue))
+        queue.done(taken[-1])
+        queue.add(taken[-1])
+    assert [key[0] for key in taken] == ["a", "b"] * 4
+
+
 async def test_a_key_added_many_times_comes_out_once(queue: WorkQueue[str]) -> None:
     for _ in range(5):
         queue.add("a")

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from fairlead.handlers.queue import WorkQueue
 
-_KEYS = st.sampled_from("abc")
+_KEYS = st.sampled_from(["a1", "a2", "b1"])
 _STEPS = st.one_of(
     st.tuples(st.just("add"), _KEYS),
     st.tuples(st.just("after"), _KEYS),
@@ -27,7 +27,7 @@ def test_no_wish_is_lost_and_no_key_is_held_twice(steps: list[tuple[str, str | N
 
 async def _run_steps(steps: list[tuple[str, str | None]]) -> None:
     timers = FakeTimers()
-    queue: WorkQueue[str] = WorkQueue(timers)
+    queue: WorkQueue[str] = WorkQueue(timers, tenant_of=lambda key: key[0])
     working: set[str] = set()
     owed: set[str] = set()
     for step, key in steps:
