@@ -74,7 +74,8 @@ async def run(options: Options, stop_flag: asyncio.Event | None = None, ready_fl
         standalone=True,
         # Without it, kopf asks who the user is, and the user of a container need not have a name. Its type is not exported.
         identity=cast(Any, platform.node()),
-        clusterwide=True,
+        clusterwide=not options.tenant_namespaces,
+        namespaces=options.tenant_namespaces,
         liveness_endpoint=f"http://{options.health.host}:{options.health.port}/healthz",
         stop_flag=stop_flag,
         ready_flag=ready_flag,

@@ -127,6 +127,26 @@ request.userInfo.username in {{ .Values.admissionPolicy.trustedUsers | toJson }}
 {{ .subject }} + variables.allowed['{{ .kind }}'].map(r, string(r[0]) + (r[0] == r[1] ? '' : '-' + string(r[1]))).join(', ') + ' in namespace ' + request.namespace + ': use an allowed ID, or ask an administrator to widen the chart value identities'
 {{- end }}
 
+{{- /* The operator's rights in one namespace, or in all: (dict "root" $ "kind" "RoleBinding" "namespace" NAMESPACE "name" ROLE). */ -}}
+{{- define "fairlead.tenantBinding" -}}
+apiVersion: rbac.authorization.k8s.io/v1
+kind: {{ .kind }}
+metadata:
+  name: {{ .name }}
+  {{- with .namespace }}
+  namespace: {{ . }}
+  {{- end }}
+  labels: {{- include "fairlead.labels" .root | nindent 4 }}
+roleRef:
+  apiGroup: rbac.authorization.k8s.io
+  kind: ClusterRole
+  name: {{ .name }}
+subjects:
+  - kind: ServiceAccount
+    name: {{ include "fairlead.serviceAccountName" .root }}
+    namespace: {{ .root.Release.Namespace }}
+{{- end }}
+
 {{- /* A binding that denies: (dict "root" $ "name" NAME). */ -}}
 {{- define "fairlead.admissionBinding" -}}
 apiVersion: admissionregistration.k8s.io/v1

@@ -40,6 +40,8 @@ class Options:
     settings: OperatorSettings
     template: MoverTemplate
     kubeconfig: Path | None
+    tenant_namespaces: tuple[str, ...]
+    """The only namespaces that are served; every one if empty."""
     workers: int
     resync: timedelta
     metrics: ListenAddress
@@ -83,6 +85,7 @@ def read_options(arguments: Sequence[str], environment: Mapping[str, str] = os.e
         settings=settings,
         template=template,
         kubeconfig=Path(values["kubeconfig"]) if values["kubeconfig"] else None,
+        tenant_namespaces=tuple(sorted({name.strip() for name in values["tenant_namespaces"].split(",") if name.strip()})),
         workers=_convert("workers", _number_from_one, values["workers"]),
         resync=_seconds_of("resync_seconds", values),
         metrics=_convert("metrics_address", _listen_address, values["metrics_address"]),
@@ -114,6 +117,7 @@ def _parser(environment: Mapping[str, str]) -> argparse.ArgumentParser:
     flag("advisor-resources", "", "resources of the advisor container, as JSON")
     flag("image-pull-secrets", "", "names of pull secrets in the jobs' namespaces, separated by commas")
     flag("host-network-namespaces", "", "namespaces whose jobs may use the nodes' network, separated by commas; * for all")
+    flag("tenant-namespaces", "", "the only namespaces that are served, separated by commas; every one without it")
     flag("identities", "", "user and group IDs that movers may have, by namespace, as JSON of the chart value identities")
     flag("ports", "24000-25999", "ports of mover pods on their nodes, first-last")
     flag("ports-namespace-percent", "25", "how much of each node's ports the movers of one namespace may hold, in per cent")

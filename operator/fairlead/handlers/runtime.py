@@ -86,7 +86,16 @@ class Runtime:
         turns = PollTurns(loop.time)
         reader = ReportReader(ports, wall=time.time, turns=turns, on_failure=metrics.count_unanswered)
         reports = ReportPoller(reader, loop, options.settings.poll_interval.total_seconds(), queue.add)
-        sweeper = Sweeper(client, self.cache, queue, metrics, monotonic=loop.time, wall=time.time, on_rules=self._wake_fairness)
+        sweeper = Sweeper(
+            client,
+            self.cache,
+            queue,
+            metrics,
+            monotonic=loop.time,
+            wall=time.time,
+            on_rules=self._wake_fairness,
+            namespaces=options.tenant_namespaces,
+        )
         gatherer = Gatherer(client, FactReader(client, loop.time), reports, options.settings)
         applier = Applier(
             client,

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 
 from fairlead.handlers.cache import Cache, ObjectKey
 from fairlead.handlers.metrics import OperatorMetrics
 from fairlead.handlers.queue import WorkQueue
 from fairlead.handlers.worker import STUCK_SECONDS, BackgroundLoop, NotHealthyError
-from fairlead.kube.client import JOBS, NAMESPACES, PODS, POLICIES, KubeClient
-from fairlead.kube.errors import KubeError, NotFoundError
+from fairlead.kube.client import JOBS, NAMESPACES, PODS, POLICIES, KubeClient, KubeObject, ResourceKind
+from fairlead.kube.errors import ForbiddenError, KubeError, NotFoundError
 from fairlead.kube.observe.pods import MOVER_SELECTOR, read_owned_pod
 
 RETRY_SECONDS = 10.0
@@ -23,6 +23,7 @@ class Sweeper:
     """Lists all jobs, mover pods, policies and namespaces and makes the cache agree.
 
     `monotonic` is a clock in seconds, `wall` one since the epoch; `on_rules` is called when policies and namespaces were listed.
+    Jobs and pods are those of `namespaces`, of every one if that is empty.
     """
 
     def __init__(
@@ -35,6 +36,7 @@ class Sweeper:
         monotonic: Callable[[], float],
         wall: Callable[[], float],
         on_rules: Callable[[], None] = lambda: None,
+        namespaces: Sequence[str] = (),
     ) -> None:
         self._client = client
         self._cache = cache
@@ -43,6 +45,7 @@ class Sweeper:
         self._monotonic = monotonic
         self._wall = wall
         self._on_rules = on_rules
+        self._namespaces = namespaces
         self._last_success: float | None = None
 
     def service(self, interval_seconds: float) -> BackgroundLoop:
@@ -85,11 +88,27 @@ class Sweeper:
         self._last_success = begun
         self._metrics.last_list_timestamp_seconds.set(self._wall())
 
+    async def _pages(self, resource: ResourceKind, *, label_selector: str | None = None) -> AsyncIterator[list[KubeObject]]:
+        """The collection in the namespaces that are served. Raises ForbiddenError if none of them may be read.
+
+        A namespace that was deleted took the operator's rights there with it, and must not keep the others from being served.
+        """
+        refusals: list[ForbiddenError] = []
+        for namespace in self._namespaces or (None,):
+            try:
+                async for page in self._client.list_pages(resource, namespace, label_selector=label_selector):
+                    yield page
+            except ForbiddenError as error:
+                logger.warning("namespace %s is not served, it may lack the chart's RoleBinding: %s", namespace, error)
+                refusals.append(error)
+        if len(refusals) == len(self._namespaces or (None,)):
+            raise refusals[0]
+
     async def _sweep_pods(self) -> set[ObjectKey]:
         before = self._cache.pods.snapshot()
         listed: dict[ObjectKey, str] = {}
         touched: set[ObjectKey] = set()
-        async for page in self._client.list_pages(PODS, label_selector=MOVER_SELECTOR):
+        async for page in self._pages(PODS, label_selector=MOVER_SELECTOR):
             for body in page:
                 owned = read_owned_pod(body)
                 if owned is not None:
@@ -108,7 +127,7 @@ class Sweeper:
     async def _sweep_jobs(self) -> set[ObjectKey]:
         before = self._cache.jobs.snapshot()
         listed: dict[ObjectKey, str] = {}
-        async for page in self._client.list_pages(JOBS):
+        async for page in self._pages(JOBS):
             for body in page:
                 listed[self._cache.put_job(body)] = body["metadata"]["uid"]
         phantoms = self._cache.jobs.unlisted(before, listed)

@@ -1,18 +1,26 @@
-"""The chart grants exactly the rights that the operator uses over the life of a few jobs."""
+"""The chart grants exactly the rights that are used: by the operator over the life of a few jobs, by people with kubectl."""
 
 from __future__ import annotations
 
+import json
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
+import pytest
 import yaml
 from control_plane import ControlPlane
 from kubelet import FakeNodes
-from lab import Lab, eventually, fairness_policy
+from lab import PATIENCE_SECONDS, Kubectl, Lab, eventually, fairness_policy, network_path
 
 from fairlead.api import names
 from fairlead.kube.client import JOBS, PODS, POLICIES, KubeObject
 
 Right = tuple[str, str, str]
+
+OPERATOR = "system:serviceaccount:fairlead-system:fairlead"
 
 LINK = {"name": "out", "interfaces": [{"node": "dtn-a", "name": "data0", "direction": "Transmit"}], "capacity": "10G"}
 
@@ -24,11 +32,63 @@ async def test_every_granted_right_is_used_and_none_is_missing(lab: Lab, control
         await _succeed_with_a_cap_that_changes_and_expire(lab, nodes)
         await _meet_a_stranger_and_delete_while_running(lab, nodes)
     await lab.client.delete(POLICIES, None, "site", uid=policy["metadata"]["uid"])
-    requests = control_plane.audit()[before:]
+    requests = _requests_of(OPERATOR, control_plane, before)
     refused = [request for request in requests if request["responseStatus"].get("code") == 403]
     assert refused == []
     used = {_right(request) for request in requests if "objectRef" in request}
-    assert used == _granted(lab)
+    assert used == _granted(lab, "fairlead") | _granted(lab, "fairlead-tenants")
+
+
+@pytest.fixture
+def everything_to_see(lab: Lab) -> Iterator[None]:
+    """An object of each of the chart's kinds."""
+    for manifest in (lab.manifest(suspend=True), fairness_policy("seen", links=[LINK]), network_path("seen")):
+        lab.kubectl.apply(manifest)
+    yield
+    lab.kubectl("delete", "fairnesspolicy", "seen")
+
+
+async def test_every_right_to_look_is_used(lab: Lab, control_plane: ControlPlane, everything_to_see: None) -> None:
+    with _person(lab, control_plane, "viewer", "fairlead-view") as (kubectl, before):
+        for kind, name in (("transferjobs", "job"), ("fairnesspolicies", "seen"), ("networkpaths", "seen")):
+            kubectl("get", kind, name)
+            kubectl("get", kind, name, "--subresource=status")
+            kubectl("get", kind)
+            kubectl("get", kind, "--watch-only", "--request-timeout=1s", check=False)
+        used = {_right(request) for request in _requests_of("viewer", control_plane, before) if "objectRef" in request}
+    assert used == _granted(lab, "fairlead-view")
+
+
+async def test_every_right_to_edit_is_used(lab: Lab, control_plane: ControlPlane) -> None:
+    with _person(lab, control_plane, "editor", "fairlead-edit") as (kubectl, before):
+        kubectl("create", "-f", "-", stdin=json.dumps(lab.manifest(suspend=True)))
+        kubectl("get", "transferjobs")
+        kubectl("get", "transferjobs", "--watch-only", "--request-timeout=1s", check=False)
+        shown = kubectl("get", "transferjob", "job", "-o", "json").stdout
+        kubectl("replace", "-f", "-", stdin=shown)
+        kubectl("patch", "transferjob", "job", "--type=merge", "-p", '{"spec": {"priority": 1}}')
+        kubectl("delete", "transferjob", "job")
+        kubectl("delete", "--raw", f"/apis/{names.API_VERSION}/namespaces/{lab.namespace}/{names.PLURAL}")
+        used = {_right(request) for request in _requests_of("editor", control_plane, before) if "objectRef" in request}
+    assert used == _granted(lab, "fairlead-edit")
+
+
+@contextmanager
+def _person(lab: Lab, control_plane: ControlPlane, user: str, role: str) -> Iterator[tuple[Callable[..., Any], int]]:
+    """kubectl as somebody with one role in the whole cluster, and how many requests there were before."""
+    own = Kubectl(lab.kubectl.program, control_plane.kubeconfig(user))
+
+    def run(*arguments: str, **options: Any) -> subprocess.CompletedProcess[str]:
+        return own("-n", lab.namespace, *arguments, **options)
+
+    lab.kubectl("create", "clusterrolebinding", user, f"--clusterrole={role}", f"--user={user}")
+    try:
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while run("get", "transferjobs", check=False).returncode != 0:
+            assert time.monotonic() < deadline, f"the rights of {role} did not come into force"
+        yield run, len(control_plane.audit())
+    finally:
+        lab.kubectl("delete", "clusterrolebinding", user)
 
 
 async def _succeed_with_a_cap_that_changes_and_expire(lab: Lab, nodes: FakeNodes) -> None:
@@ -85,8 +145,12 @@ def _right(request: dict[str, Any]) -> Right:
     return request["verb"], target.get("apiGroup", ""), resource
 
 
-def _granted(lab: Lab) -> set[Right]:
-    role = yaml.safe_load(lab.kubectl("get", "clusterrole", "fairlead", "-o", "yaml").stdout)
+def _requests_of(user: str, control_plane: ControlPlane, before: int) -> list[dict[str, Any]]:
+    return [request for request in control_plane.audit()[before:] if request["user"]["username"] == user]
+
+
+def _granted(lab: Lab, name: str) -> set[Right]:
+    role = yaml.safe_load(lab.kubectl("get", "clusterrole", name, "-o", "yaml").stdout)
     return {
         (verb, group, resource)
         for rule in role["rules"]

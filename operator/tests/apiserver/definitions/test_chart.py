@@ -97,7 +97,9 @@ def test_a_digest_takes_precedence_over_the_tag() -> None:
 
 
 def test_annotations_that_the_operator_writes_are_protected_from_everybody_else() -> None:
-    written = {value for name, value in vars(names).items() if name.startswith("ANNOTATION_")}
+    # A network plugin writes the one, an administrator the other, on nodes.
+    others = {names.ANNOTATION_NETWORK_STATUS, names.ANNOTATION_DATA_ADDRESSES}
+    written = {value for name, value in vars(names).items() if name.startswith("ANNOTATION_")} - others
     (rule,) = _policies()["fairlead-movers"]["validations"]
     (protected,) = re.findall(r"\[([^][]*)\]\.all\(key, variables\.before", rule["expression"])
     assert set(re.findall(r"'([^']+)'", protected)) == written
@@ -142,6 +144,27 @@ def test_the_releases_own_pods_keep_their_access_to_the_nodes() -> None:
 
 def test_policies_can_be_left_to_other_means() -> None:
     assert _policies({"admissionPolicy": {"enabled": False}, "hostNetwork": {"namespaces": ["demo"]}}) == {}
+
+
+@pytest.mark.parametrize("values", [{}, EVERYTHING, {"tenantNamespaces": ["demo"]}], ids=["defaults", "everything", "namespaced"])
+def test_no_role_reads_secrets_and_none_has_a_wildcard(values: dict[str, Any]) -> None:
+    documents = _render(values)
+    roles = _of_kind(documents, "ClusterRole") + _of_kind(documents, "Role")
+    assert roles
+    for rule in (rule for role in roles for rule in role["rules"]):
+        assert not {"*"} & {*rule["apiGroups"], *rule["resources"], *rule["verbs"]}
+        assert not any("*" in entry for entry in (*rule["resources"], *rule.get("nonResourceURLs", ())))
+        if "secrets" in rule["resources"]:
+            assert set(rule["verbs"]) <= {"create", "delete"}
+        assert not {"escalate", "bind", "impersonate", "proxy"} & set(rule["verbs"])
+
+
+def test_rights_over_pods_and_secrets_can_be_had_by_namespace() -> None:
+    documents = _render({"tenantNamespaces": ["chemistry", "physics"]})
+    bound = [(each["metadata"]["namespace"], each["roleRef"]["name"]) for each in _of_kind(documents, "RoleBinding")]
+    assert bound == [("chemistry", "fairlead-tenants"), ("physics", "fairlead-tenants")]
+    assert [each["roleRef"]["name"] for each in _of_kind(documents, "ClusterRoleBinding")] == ["fairlead"]
+    assert read_options([], _environment(documents)).tenant_namespaces == ("chemistry", "physics")
 
 
 def test_definitions_survive_an_uninstallation_unless_told_otherwise() -> None:
@@ -209,6 +232,7 @@ def test_the_guard_may_change_the_nodes_packet_filter_and_read_pods_and_nothing_
         ({"movers": {"resources": {"request": {}}}}, "request"),
         ({"log": {"level": "loud"}}, "/log/level"),
         ({"images": {"mover": {"digest": "sha256:12"}}}, "/images/mover/digest"),
+        ({"tenantNamespaces": ["a"], "hostNetwork": {"namespaces": ["b"]}}, "hostNetwork.namespaces has b"),
         ({"identities": {"default": {"users": ["a-b"]}}}, "/identities/default/users/0"),
         ({"identities": {"default": {"users": ["0-9"]}}}, "never run as root"),
         ({"identities": {"namespaces": {"physics": {"groups": ["9-1"]}}}}, "must rise"),
