@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from lab import NODES
+from lab import NODES, eventually
 
 from e2e.attacks.lib.judge import Judge, gains
 from e2e.attacks.lib.victim import Answer, Site, plain_pod
@@ -15,6 +15,8 @@ KIND = "TransferJob"
 CAP = "kubernetes.io/egress-bandwidth"
 ELSEWHERE = "169.254.169.254"
 EDITOR = "eve"
+OUTSIDE = "outside"
+"""A namespace that no administrator has listed."""
 
 
 def _one_container(**fields: Any) -> dict[str, Any]:
@@ -243,10 +245,8 @@ async def attack_by_a_pod_whose_probe_asks_the_node(site: Site, judge: Judge) ->
 async def attack_by_a_job_on_the_nodes_network_where_it_is_not_allowed(site: Site, judge: Judge) -> None:
     """A tenant of a namespace that is not listed makes a job on the nodes' network."""
     job = site.manifest("outside")
-    job["metadata"]["namespace"] = "outside"
-    answer = site.as_user(
-        "system:admin", "create", "--dry-run=server", "-f", "-", stdin=job, namespace="outside", groups=["system:masters"]
-    )
+    job["metadata"]["namespace"] = OUTSIDE
+    answer = site.as_user("system:admin", "create", "--dry-run=server", "-f", "-", stdin=job, namespace=OUTSIDE, groups=["system:masters"])
     judge(answer.refused_by_policy, str(answer))
     made = _create(site, site.manifest("inside"))
     assert made.accepted, made
@@ -263,3 +263,46 @@ async def attack_on_the_status_of_ones_own_job(site: Site, judge: Judge) -> None
     spec = json.dumps({"spec": {"suspend": True}})
     changed = site.as_user(EDITOR, "patch", "transferjob", "job", "--type=merge", "-p", spec)
     assert changed.accepted, changed
+
+
+@gains("uses the nodes' network where the policies have been taken away")
+async def attack_while_the_policies_are_off(site: Site, judge: Judge) -> None:
+    """An administrator has removed the admission policy about jobs, and a tenant of a namespace that is not listed makes one."""
+    name = "fairlead-host-network"
+    binding = json.loads(site.kubectl("get", "validatingadmissionpolicybinding", name, "-o", "json").stdout)
+    site.kubectl("delete", "validatingadmissionpolicybinding", name)
+    try:
+        job = site.manifest("unlisted")
+        job["metadata"]["namespace"] = OUTSIDE
+
+        async def made() -> bool:
+            return site.kubectl("create", "-f", "-", stdin=json.dumps(job), check=False).returncode == 0
+
+        await eventually(made, "the job to be accepted without the policy")
+        async with site.operator():
+            await site.create_job()
+            await site.appears("receiver")
+
+            async def judged() -> Any:
+                found = site.kubectl("-n", OUTSIDE, "get", "transferjob", "unlisted", "-o", "json")
+                return json.loads(found.stdout).get("status", {}).get("conditions")
+
+            conditions = await eventually(judged, "the operator to look at the job")
+        pods = site.kubectl("-n", OUTSIDE, "get", "pods", "-o", "name").stdout.split()
+        reasons = sorted({each["reason"] for each in conditions})
+        judge(not pods and "HostNetworkNotAllowed" in reasons, f"pods: {pods or 'none'}; {', '.join(reasons)}")
+    finally:
+        site.kubectl("-n", OUTSIDE, "delete", "transferjob", "unlisted", "--ignore-not-found")
+        await _restore(site, binding, job)
+
+
+async def _restore(site: Site, binding: dict[str, Any], refused: dict[str, Any]) -> None:
+    """Puts a policy's binding back for the attacks that follow, and waits until it refuses a job again."""
+    binding["metadata"] = {key: binding["metadata"][key] for key in ("name", "labels")}
+    made = site.kubectl("create", "-f", "-", stdin=json.dumps(binding), check=False)
+    assert made.returncode == 0, made.stderr
+
+    async def in_force() -> bool:
+        return site.kubectl("create", "--dry-run=server", "-f", "-", stdin=json.dumps(refused), check=False).returncode != 0
+
+    await eventually(in_force, "the policy to be in force again")
