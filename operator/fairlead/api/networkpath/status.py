@@ -12,6 +12,8 @@ from fairlead.api.shared.schema import marks
 
 MOST_POINTS: Final = 16
 """Transfers that the profile remembers."""
+MOST_NAMESPACES: Final = 16
+"""Namespaces whose own measurements are remembered."""
 
 
 class PathBackground(ApiModel):
@@ -80,13 +82,8 @@ class ProbeLease(ApiModel):
     """When the lease ends whatever has become of its holder. It ends sooner when the advisor has decided or its pod has ended."""
 
 
-class NetworkPathStatus(ApiModel):
-    """What was measured on the path. Written when a probe begins, when the last transfer on it has ended, and every 10 minutes between."""
-
-    conditions: Annotated[tuple[Condition, ...], Field(max_length=16)] = Field(
-        default=(), json_schema_extra=marks(list_type="map", list_map_keys=("type",))
-    )
-    """What holds for the path."""
+class PathKnowledge(ApiModel):
+    """What transfers have measured on the path."""
 
     rtt: str | None = None
     """Median round-trip time of the last probe, e.g. `60.213ms`."""
@@ -113,6 +110,27 @@ class NetworkPathStatus(ApiModel):
         default=(), json_schema_extra=marks(list_type="map", list_map_keys=("job", "attempt"))
     )
     """The latest transfers on the path, newest first."""
+
+
+class NamespaceKnowledge(PathKnowledge):
+    """What the transfers of one namespace have measured on the path."""
+
+    namespace: Annotated[str, Field(max_length=63)]
+    """The namespace."""
+
+
+class NetworkPathStatus(PathKnowledge):
+    """What was measured on the path. Written when a probe begins, when the last transfer on it has ended, and every 10 minutes between."""
+
+    conditions: Annotated[tuple[Condition, ...], Field(max_length=16)] = Field(
+        default=(), json_schema_extra=marks(list_type="map", list_map_keys=("type",))
+    )
+    """What holds for the path."""
+
+    namespaces: Annotated[tuple[NamespaceKnowledge, ...], Field(max_length=MOST_NAMESPACES)] = Field(
+        default=(), json_schema_extra=marks(list_type="map", list_map_keys=("namespace",))
+    )
+    """The same by namespace: a transfer is given what those of its own namespace have measured, and of others a hint at most."""
 
     lease: ProbeLease | None = None
     """Who probes the path, as of the last write."""

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+import statistics
 from collections.abc import Iterable
 from datetime import datetime, timedelta
 
 from fairlead.api.networkpath import NetworkPathStatus
-from fairlead.api.networkpath.status import PathBackground
-from fairlead.api.shared.quantity import RateError, parse_milliseconds, parse_rate
-from fairlead.core.paths.merge import parse_coefficient
+from fairlead.api.networkpath.status import MOST_POINTS, PathBackground, PathKnowledge
+from fairlead.api.shared.quantity import RateError, format_rate_rounded, parse_milliseconds, parse_rate
+from fairlead.core.paths.merge import format_coefficient, parse_coefficient
 from fairlead.core.paths.model import KnownBackground, KnownPath, Lease, ProbeAssignment, Probing
 
 FRESH = timedelta(minutes=5)
@@ -22,10 +23,38 @@ BELIEVED = timedelta(days=7)
 """How long a measured rate, a coefficient or a least RTT is worth handing on."""
 
 _ROUNDED = 0.01
+_SEVERAL = 2
+"""So many other namespaces must have measured the same thing."""
+
+
+def knowledge_of(status: NetworkPathStatus, namespace: str, now: datetime) -> PathKnowledge:
+    """What a job of this namespace is given of what is known: what its own namespace has measured.
+
+    Of others it gets capacity and coefficient alone, which give the first stream count, and only where several of them have measured
+    one and it has none of its own: then the lower median of theirs.
+    """
+    own = next(
+        (PathKnowledge.model_validate(known, from_attributes=True) for known in status.namespaces if known.namespace == namespace), None
+    )
+    known = own or PathKnowledge()
+    if _within(_latest_point(known), BELIEVED, now):
+        return known
+    others = [each for each in status.namespaces if each.namespace != namespace and _within(_latest_point(each), BELIEVED, now)]
+    coefficients = sorted(filter(None, (parse_coefficient(each.stream_coefficient) for each in others)))
+    capacities = sorted(bps for each in others if (bps := _rate_bps(each.capacity)) is not None)
+    if min(len(coefficients), len(capacities)) < _SEVERAL:
+        return known
+    # The others' points only tell how old the hint is.
+    hint = {
+        "capacity": format_rate_rounded(statistics.median_low(capacities)),
+        "stream_coefficient": format_coefficient(statistics.median_low(coefficients)),
+        "profile": tuple(point for each in others for point in each.profile[:1])[:MOST_POINTS],
+    }
+    return known.model_copy(update=hint)
 
 
 def assignment_of(
-    status: NetworkPathStatus,
+    status: PathKnowledge,
     declared_bps: int | None,
     leases: Iterable[Lease],
     *,
@@ -57,20 +86,23 @@ def _within(moment: datetime | None, age: timedelta, now: datetime) -> bool:
     return moment is not None and now - moment <= age
 
 
-def _latest_point(status: NetworkPathStatus) -> datetime | None:
+def _latest_point(status: PathKnowledge) -> datetime | None:
     return max((point.time for point in status.profile), default=None)
 
 
-def _capacity_bps(status: NetworkPathStatus, declared_bps: int | None, now: datetime) -> float | None:
+def _capacity_bps(status: PathKnowledge, declared_bps: int | None, now: datetime) -> float | None:
     """What one transfer can get: what one got, and no more than is declared."""
-    measured: list[float] = []
-    if status.capacity is not None and _within(_latest_point(status), BELIEVED, now):
-        try:
-            measured = [float(parse_rate(status.capacity))]
-        except RateError:
-            measured = []
+    measured_bps = _rate_bps(status.capacity) if _within(_latest_point(status), BELIEVED, now) else None
+    measured = [] if measured_bps is None else [measured_bps]
     declared = [] if declared_bps is None else [float(declared_bps)]
     return min([*measured, *declared], default=None)
+
+
+def _rate_bps(text: str | None) -> float | None:
+    try:
+        return None if text is None else float(parse_rate(text))
+    except RateError:
+        return None
 
 
 def _background(stored: PathBackground) -> KnownBackground | None:

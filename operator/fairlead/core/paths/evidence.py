@@ -85,6 +85,7 @@ def _measurement(observed: Observed, sender: MoverPod, now: datetime) -> Measure
         probe=_probe(observed, sender, decision, decided_at),
         background=_background(decision, decided_at),
         transfer=_transfer(observed, sender, decision, decided_at),
+        namespace=observed.job.metadata.namespace,
     )
     latest = measurement.latest
     return measurement if latest is not None and now - latest <= NEWS else None

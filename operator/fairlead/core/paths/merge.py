@@ -3,19 +3,28 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import timedelta
+from typing import TypeVar
 
 from fairlead.api.networkpath import NetworkPathStatus
-from fairlead.api.networkpath.status import MOST_POINTS, PathBackground, ProfilePoint
+from fairlead.api.networkpath.status import (
+    MOST_NAMESPACES,
+    MOST_POINTS,
+    NamespaceKnowledge,
+    PathBackground,
+    PathKnowledge,
+    ProfilePoint,
+)
 from fairlead.api.shared.quantity import RateError, format_milliseconds, format_rate_rounded, format_ratio, parse_milliseconds, parse_rate
 from fairlead.core.paths.model import KnownBackground, Measurement, PathProbe, PathTransfer
 
 DAY = timedelta(days=1)
 
 MOST_PENDING = 64
-"""Measurements of one path that wait to be written; the oldest are dropped first."""
+"""Measurements of one path that wait to be written; the oldest of the namespace that has most are dropped first."""
 
 COEFFICIENT_HALF_LIFE = timedelta(days=1)
 _MEGA = 1e6
@@ -23,18 +32,42 @@ _OTHER_ROUTE = 1.25
 """A least RTT this much above the one that was is that of another route."""
 
 
+_K = TypeVar("_K", bound=PathKnowledge)
+
+
 def merge(status: NetworkPathStatus, measurement: Measurement) -> NetworkPathStatus:
-    """What is known with `measurement`. Of two measurements of the same thing the newer counts, in whichever order they come."""
+    """What is known with `measurement`, in all and by namespace. Of two measurements of the same thing the newer counts, in whichever
+    order they come."""
+    status = _with(status, measurement)
+    if not measurement.namespace:
+        return status
+    by_namespace = {known.namespace: known for known in status.namespaces}
+    own = by_namespace.get(measurement.namespace) or NamespaceKnowledge(namespace=measurement.namespace)
+    by_namespace[measurement.namespace] = _with(own, measurement)
+    if len(by_namespace) > MOST_NAMESPACES:
+        del by_namespace[min(by_namespace, key=lambda name: (newest_time(by_namespace[name]), name))]
+    return status.model_copy(update={"namespaces": tuple(by_namespace[name] for name in sorted(by_namespace))})
+
+
+def newest_time(known: PathKnowledge) -> float:
+    """When the newest part was measured, in Unix time; 0 without any."""
+    times = [known.last_measured_time] if known.last_measured_time else []
+    times += [known.background.measured_time] if known.background else []
+    times += [point.time for point in known.profile]
+    return max(times).timestamp() if times else 0.0
+
+
+def _with(known: _K, measurement: Measurement) -> _K:
     if measurement.probe is not None:
-        status = _with_probe(status, measurement.probe)
+        known = _with_probe(known, measurement.probe)
     if measurement.background is not None:
-        status = _with_background(status, measurement.background)
+        known = _with_background(known, measurement.background)
     if measurement.transfer is not None:
-        status = _with_point(status, _point(measurement, measurement.transfer))
-    return status
+        known = _with_point(known, _point(measurement, measurement.transfer))
+    return known
 
 
-def _with_probe(status: NetworkPathStatus, probe: PathProbe) -> NetworkPathStatus:
+def _with_probe(status: _K, probe: PathProbe) -> _K:
     last = status.last_measured_time
     if last is not None and probe.at < last:
         return status
@@ -54,7 +87,7 @@ def _with_probe(status: NetworkPathStatus, probe: PathProbe) -> NetworkPathStatu
     )
 
 
-def _with_background(status: NetworkPathStatus, background: KnownBackground) -> NetworkPathStatus:
+def _with_background(status: _K, background: KnownBackground) -> _K:
     if status.background is not None and background.measured_at < status.background.measured_time:
         return status
     stored = PathBackground(
@@ -83,7 +116,7 @@ def _point(measurement: Measurement, transfer: PathTransfer) -> ProfilePoint:
     )
 
 
-def _with_point(status: NetworkPathStatus, point: ProfilePoint) -> NetworkPathStatus:
+def _with_point(status: _K, point: ProfilePoint) -> _K:
     others = [known for known in status.profile if (known.job, known.attempt) != (point.job, point.attempt)]
     newest_first = sorted([*others, point], key=lambda known: (-known.time.timestamp(), known.job, known.attempt))
     profile = tuple(newest_first[:MOST_POINTS])
@@ -147,7 +180,9 @@ def with_pending(pending: PendingMeasurements, measurement: Measurement, *, besi
         measurement = replace(measurement, probe=replace(measurement.probe, beside_own=beside))
     after = {**pending, key: measurement if earlier is None else measurement.completed_by(earlier)}
     if len(after) > MOST_PENDING:
-        oldest = min(after.values(), key=age_of)
+        counts = Counter(each.namespace for each in after.values())
+        busiest = max(counts, key=lambda namespace: (counts[namespace], namespace))
+        oldest = min((each for each in after.values() if each.namespace == busiest), key=age_of)
         del after[oldest.job, oldest.attempt]
     return after
 

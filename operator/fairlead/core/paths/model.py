@@ -74,6 +74,7 @@ class Measurement:
     probe: PathProbe | None = None
     background: KnownBackground | None = None
     transfer: PathTransfer | None = None
+    namespace: str = ""
 
     @property
     def latest(self) -> datetime | None:
@@ -90,6 +91,7 @@ class Measurement:
             self.probe or earlier.probe,
             self.background or earlier.background,
             self.transfer or earlier.transfer,
+            self.namespace,
         )
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from fairlead.api.networkpath import NetworkPath, NetworkPathStatus
 from fairlead.core.observed import Observed, Role, latest_attempt_of
-from fairlead.core.paths.assignment import assignment_of
+from fairlead.core.paths.assignment import assignment_of, knowledge_of
 from fairlead.core.paths.evidence import own_ends
 from fairlead.core.paths.merge import age_of, merge, with_pending
 from fairlead.core.paths.model import Lease, Measurement, PathEnds, PathEvidence, ProbeAssignment
@@ -61,7 +61,7 @@ class PathStore:
         path = self.path_for(ends)
         others = [other for other in self._on(ends) if other.job != observed.job.metadata.uid]
         return assignment_of(
-            self._knowledge(ends, path),
+            knowledge_of(self._knowledge(ends, path), observed.job.metadata.namespace, now),
             path.spec.capacity_bps if path else None,
             [other.lease for other in others if other.lease is not None],
             busy=any(other.flowing for other in others),

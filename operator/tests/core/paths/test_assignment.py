@@ -8,7 +8,7 @@ import pytest
 from path_builders import NOW, a_background, a_probe, a_transfer, ago, measured
 
 from fairlead.api.networkpath import NetworkPathStatus
-from fairlead.core.paths.assignment import FRESH, FRESH_BESIDE_TRANSFERS, assignment_of
+from fairlead.core.paths.assignment import FRESH, FRESH_BESIDE_TRANSFERS, assignment_of, knowledge_of
 from fairlead.core.paths.merge import merge
 from fairlead.core.paths.model import KnownPath, Lease, Probing
 
@@ -99,3 +99,40 @@ def test_a_status_that_somebody_spoilt_is_not_handed_on() -> None:
         status.model_copy(update={"background": spoilt, "capacity": "fast", "rtt_minimum": "short"}), None, [], busy=False, now=NOW
     )
     assert known.known == KnownPath()
+
+
+def _by_namespaces(**coefficients: float) -> NetworkPathStatus:
+    status = EMPTY
+    for number, (namespace, coefficient) in enumerate(coefficients.items()):
+        transfer = a_transfer(ago(hours=number), rate=coefficient * 1e14, coefficient=coefficient)
+        parts = {"probe": a_probe(), "background": a_background(), "transfer": transfer}
+        status = merge(status, measured(f"job-{namespace}", namespace=namespace, **parts))
+    return status
+
+
+@pytest.mark.parametrize(
+    ("status", "coefficient"),
+    [
+        pytest.param(EMPTY, None, id="nobody was there"),
+        pytest.param(_by_namespaces(mine=2e-6, one=9e-6, two=9e-6), 2e-6, id="its own"),
+        pytest.param(_by_namespaces(one=9e-6), None, id="one stranger"),
+        pytest.param(_by_namespaces(one=9e-6, two=3e-6), 3e-6, id="the lesser of two strangers"),
+        pytest.param(_by_namespaces(one=9e-6, two=3e-6, three=4e-6), 4e-6, id="the middle of three strangers"),
+    ],
+)
+def test_a_job_is_given_what_its_own_namespace_measured_and_a_hint_where_several_others_did(
+    status: NetworkPathStatus, coefficient: float | None
+) -> None:
+    known = assignment_of(knowledge_of(status, "mine", NOW), None, [], busy=False, now=NOW).known
+    assert known.stream_coefficient == coefficient
+    assert known.capacity_bps == (None if coefficient is None else pytest.approx(coefficient * 1e14))
+    own = any(each.namespace == "mine" for each in status.namespaces)
+    assert (known.background is not None, known.rtt_minimum_seconds is not None) == (own, own)
+
+
+def test_a_hint_makes_nobody_probe_less() -> None:
+    status = _by_namespaces(one=9e-6, two=3e-6)
+    assert assignment_of(knowledge_of(status, "mine", NOW), None, [], busy=True, now=NOW).probing is Probing.OWN
+    assert assignment_of(knowledge_of(status, "one", NOW), None, [], busy=True, now=NOW).probing is Probing.KNOWN
+    late = NOW + timedelta(days=8)
+    assert knowledge_of(status, "mine", late).stream_coefficient is None

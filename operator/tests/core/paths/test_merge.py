@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from path_builders import CLASSES, NOW, a_background, a_probe, a_transfer, ago, measured
 
 from fairlead.api.networkpath import NetworkPathStatus
-from fairlead.api.networkpath.status import MOST_POINTS
-from fairlead.core.paths.merge import COEFFICIENT_HALF_LIFE, format_coefficient, merge, parse_coefficient
+from fairlead.api.networkpath.status import MOST_NAMESPACES, MOST_POINTS
+from fairlead.core.paths.merge import COEFFICIENT_HALF_LIFE, MOST_PENDING, format_coefficient, merge, parse_coefficient, with_pending
 from fairlead.core.paths.model import Measurement
 
 EMPTY = NetworkPathStatus()
@@ -140,3 +140,28 @@ def test_what_is_known_stays_small_and_can_be_stored(found: list[Measurement]) -
     assert len({(point.job, point.attempt) for point in status.profile}) == len(status.profile)
     assert NetworkPathStatus.model_validate(status.to_object()) == status
     assert len(str(status.to_object())) < 8192
+
+
+def test_each_namespace_keeps_what_its_own_jobs_measured_and_the_path_shows_the_newest_of_all() -> None:
+    mine = measured("a", probe=a_probe(ago(minutes=5), minimum=0.06), background=a_background(ago(minutes=5)), namespace="mine")
+    theirs = measured("b", probe=a_probe(NOW, minimum=0.0001), transfer=a_transfer(), namespace="theirs")
+    status = merge(merge(NetworkPathStatus(), mine), theirs)
+    assert merge(merge(status, mine), theirs) == status
+    known = {each.namespace: each for each in status.namespaces}
+    assert (known["mine"].rtt_minimum, known["theirs"].rtt_minimum, status.rtt_minimum) == ("60.000ms", "0.100ms", "0.100ms")
+    assert (known["mine"].profile, known["theirs"].background) == ((), None)
+
+
+def test_of_many_namespaces_the_one_that_measured_longest_ago_is_forgotten() -> None:
+    status = NetworkPathStatus()
+    for number in range(MOST_NAMESPACES + 3):
+        status = merge(status, measured(f"job-{number}", probe=a_probe(ago(minutes=100 - number)), namespace=f"n{number:02}"))
+    assert [each.namespace for each in status.namespaces] == [f"n{number:02}" for number in range(3, MOST_NAMESPACES + 3)]
+
+
+def test_a_flood_of_measurements_of_one_namespace_pushes_out_its_own() -> None:
+    pending = with_pending({}, measured("mine", probe=a_probe(ago(minutes=50)), namespace="mine"), beside_own=False)
+    for number in range(3 * MOST_PENDING):
+        pending = with_pending(pending, measured(f"job-{number}", probe=a_probe(), namespace="theirs"), beside_own=False)
+    assert len(pending) == MOST_PENDING
+    assert ("mine", 1) in pending

@@ -32,7 +32,7 @@ def _sighting(job: str = "one", ends: PathEnds = ENDS, **fields: object) -> Path
 
 
 def _measured(job: str = "one", probe: PathProbe | None = PROBE, transfer: PathTransfer | None = None, attempt: int = 1) -> Measurement:
-    return Measurement(f"uid-{job}", attempt, probe=probe, transfer=transfer)
+    return Measurement(f"uid-{job}", attempt, probe=probe, transfer=transfer, namespace="lab")
 
 
 def _next_job(interface: str = "data0") -> Observed:
@@ -60,6 +60,20 @@ def test_the_second_job_finds_the_path_leased_until_the_first_has_decided_and_is
     assert _probing(store) is Probing.LEASED
     store.note(ONE, _sighting(flowing=True, measurement=_measured()))
     assert _probing(store) is Probing.KNOWN
+
+
+def test_what_jobs_of_another_namespace_have_measured_steers_no_job_of_this_one() -> None:
+    store, _ = _woken()
+    forged = KnownBackground("B0-C0", 1.0, {"B0-C0": 1.0}, 0.0, 1.0, False, "m", NOW)
+    transfer = replace(TRANSFER, rate_bps=1e12, stream_coefficient=1e-3)
+    measured = replace(_measured(transfer=transfer), background=forged, namespace="stranger")
+    store.note(ObjectKey("stranger", "one"), _sighting(flowing=True, measurement=measured))
+    assignment = store.assignment(_next_job(), NOW)
+    assert assignment is not None
+    assert assignment.probing is Probing.OWN
+    known = assignment.known
+    assert (known.rtt_minimum_seconds, known.capacity_bps, known.stream_coefficient, known.background) == (None, None, None, None)
+    assert known.beside_own
 
 
 def test_a_lease_of_a_job_that_is_gone_is_gone_too() -> None:
@@ -107,7 +121,8 @@ def test_a_source_that_only_its_claim_places_is_found() -> None:
 
 def test_the_stored_path_and_what_is_not_written_yet_are_one_knowledge() -> None:
     store, _ = _woken()
-    store.put_path(path_body(status={"lastMeasuredTime": "2026-01-01T10:00:00Z", "rttMinimum": "60.000ms"}, capacity="1G"))
+    stored = {"namespace": "lab", "lastMeasuredTime": "2026-01-01T10:00:00Z", "rttMinimum": "60.000ms"}
+    store.put_path(path_body(status={"namespaces": [stored]}, capacity="1G"))
     assignment = store.assignment(_next_job(), NOW)
     assert assignment is not None
     assert (assignment.probing, assignment.known.rtt_minimum_seconds, assignment.known.capacity_bps) == (Probing.OWN, 0.06, 1e9)
