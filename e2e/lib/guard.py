@@ -14,6 +14,7 @@ from fairlead_dev.clients.release import RELEASE_NAMESPACE
 
 TABLE = "fairlead_guard"
 DAEMON_SET = "fairlead-guard"
+METRICS = "http://127.0.0.1:9810/metrics"
 
 
 @contextmanager
@@ -28,9 +29,15 @@ def on_nodes(cluster: LocalCluster, kubectl: Kubectl) -> Iterator[None]:
 
 
 def packets_dropped(cluster: LocalCluster, node: str) -> int:
-    """What the guard's rules on a node have dropped, since they were written last."""
-    text = cluster.on(node, "nft", "list", "table", "inet", TABLE).decode()
-    return sum(int(found) for found in re.findall(r"counter packets (\d+)", text))
+    """What was above the caps of the senders that run on a node now, by the guard's metrics."""
+    text = cluster.on(node, "curl", "-sf", METRICS).decode()
+    return sum(int(float(found)) for found in re.findall(r"^fairlead_guard_dropped_packets_total\{.*\} (\S+)$", text, re.MULTILINE))
+
+
+def is_held_whatever_it_sends(cluster: LocalCluster, node: str) -> bool:
+    """Whether the one sender on a node is held by its control group."""
+    text = cluster.on(node, "curl", "-sf", METRICS).decode()
+    return 'fairlead_guard_senders{by="ControlGroup"} 1.0' in text and "fairlead_guard_sender_loose{" not in text
 
 
 def has_rules(cluster: LocalCluster, node: str) -> bool:

@@ -1,16 +1,17 @@
-"""Keeps the kernel's rules as the node's pods need them: a list, then a watch, and a list again when the watch ends."""
+"""Keeps the caps of the node's senders in force: a list of pods, then a watch, and a list again when the watch ends."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from dataclasses import replace
 from typing import Any
 
 from fairlead.core.fairness.settle import OBEYED_SECONDS
-from fairlead.guard.ruleset import HeldSender, no_rules, ruleset
-from fairlead.guard.senders import held_sender
+from fairlead.guard.caps import JobCaps
+from fairlead.guard.holds import Holds
+from fairlead.guard.senders import JobRef, Sender, read_sender
 
 Pod = Mapping[str, Any]
 Change = tuple[str, Pod]
@@ -18,99 +19,139 @@ Change = tuple[str, Pod]
 
 FIRST_PAUSE_SECONDS = 1.0
 LONGEST_PAUSE_SECONDS = 30.0
+RENEW_SECONDS = 10.0
+STARTING_SECONDS = 0.05
+"""So often a control group is looked for that is about to be made: containers start later than that."""
+ALIVE_SECONDS = 60.0
 
 logger = logging.getLogger(__name__)
 
 
-class RulesRefusedError(Exception):
-    """The kernel or `nft` would not take the rules. The node's administrator is to blame; the message has what `nft` printed."""
-
-
 class Guard:
-    """The rules of one node. `install` gives a script to `nft`, `pods` lists the node's movers, `changes` follows them until it ends."""
+    """The senders of one node. `pods` lists the node's movers, `changes` follows them until it ends; `jobs` follows one job likewise."""
 
     def __init__(
         self,
         *,
         pods: Callable[[], Awaitable[list[Pod]]],
         changes: Callable[[], AsyncIterator[Change]],
-        install: Callable[[str], Awaitable[None]],
+        jobs: Callable[[JobRef], AsyncIterator[Mapping[str, Any]]],
+        holds: Holds,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
-        self._list, self._changes, self._install, self._sleep = pods, changes, install, sleep
-        self._held: dict[str, HeldSender] = {}
+        self._list, self._changes, self._holds, self._sleep = pods, changes, holds, sleep
+        self._caps = JobCaps(versions=jobs, changed=self._apply, sleep=sleep)
+        self._senders: dict[str, Sender] = {}
+        self._annotated_bps: dict[str, int | None] = {}
+        """As first seen: who may change pods could change it later."""
+        self._in_force_bps: dict[str, int | None] = {}
         self._falls: dict[str, asyncio.Task[None]] = {}
-        self._installed = ""
         self._turn = asyncio.Lock()
+        self._renewed_at = time.monotonic()
+        self.is_synced = False
+        """Whether the node's senders are known and their caps were put in force."""
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether caps were renewed lately."""
+        return time.monotonic() < self._renewed_at + ALIVE_SECONDS
 
     async def run(self) -> None:
-        """Until it is cancelled; then the node is left without rules. While the API server is away, rules stay.
-
-        Raises RulesRefusedError.
-        """
-        pause_seconds = FIRST_PAUSE_SECONDS
+        """Until it is cancelled. Caps stay in force then, and while the API server is away."""
+        upkeep = asyncio.create_task(self._keep_up())
         try:
-            while True:
-                try:
-                    await self._follow()
-                    pause_seconds = FIRST_PAUSE_SECONDS
-                except RulesRefusedError:
-                    raise
-                except Exception as error:
-                    logger.warning("the node's pods are not known, again in %.0f s: %s: %s", pause_seconds, type(error).__name__, error)
-                    await self._sleep(pause_seconds)
-                    pause_seconds = min(2 * pause_seconds, LONGEST_PAUSE_SECONDS)
+            await self._follow_always()
         finally:
-            for fall in self._falls.values():
-                fall.cancel()
-            await self._install(no_rules())
+            self._caps.follow(set())
+            for task in (upkeep, *self._falls.values()):
+                task.cancel()
+
+    async def _follow_always(self) -> None:
+        pause_seconds = FIRST_PAUSE_SECONDS
+        while True:
+            try:
+                await self._follow()
+                pause_seconds = FIRST_PAUSE_SECONDS
+            except Exception as error:
+                logger.warning("the node's pods are not known, again in %.0f s: %s: %s", pause_seconds, type(error).__name__, error)
+                await self._sleep(pause_seconds)
+                pause_seconds = min(2 * pause_seconds, LONGEST_PAUSE_SECONDS)
 
     async def _follow(self) -> None:
         pods = {str(pod["metadata"]["uid"]): pod for pod in await self._list()}
-        for uid in self._held.keys() - pods.keys():
-            self._set(uid, None)
+        for uid in self._senders.keys() - pods.keys():
+            self._take(uid, None)
         for uid, pod in pods.items():
-            self._take(uid, held_sender(pod))
+            self._take(uid, _read(pod))
         await self._apply()
+        self.is_synced = True
         async for kind, pod in self._changes():
-            self._take(str(pod["metadata"]["uid"]), None if kind == "DELETED" else held_sender(pod))
+            self._take(str(pod["metadata"]["uid"]), None if kind == "DELETED" else _read(pod))
             await self._apply()
 
-    def _take(self, uid: str, after: HeldSender | None) -> None:
-        before = self._held.get(uid)
-        if before is None or after is None or replace(before, cap_bps=after.cap_bps) != after or after.cap_bps >= before.cap_bps:
-            self._set(uid, after)
-            return
-        # The mover may not have read its new cap yet: one that obeys must not lose packets.
-        self._stop_fall(uid)
-        self._falls[uid] = asyncio.create_task(self._fall(uid, after))
+    async def _keep_up(self) -> None:
+        while True:
+            try:
+                if self._holds.is_waiting:
+                    await self._apply()
+                if time.monotonic() >= self._renewed_at + RENEW_SECONDS:
+                    self._holds.renew()
+                    await self._apply()
+                    self._renewed_at = time.monotonic()
+            except Exception:
+                logger.exception("caps could not be renewed; again in %.0f s", FIRST_PAUSE_SECONDS)
+                await asyncio.sleep(FIRST_PAUSE_SECONDS)
+            await asyncio.sleep(STARTING_SECONDS)
 
-    async def _fall(self, uid: str, after: HeldSender) -> None:
-        await self._sleep(OBEYED_SECONDS)
-        del self._falls[uid]
-        self._set(uid, after)
-        try:
-            await self._apply()
-        except RulesRefusedError as error:
-            # The next change gives them to the kernel again, and ends the guard if that is still in vain.
-            logger.error("a lower cap is not held: %s", error)
-
-    def _set(self, uid: str, after: HeldSender | None) -> None:
-        self._stop_fall(uid)
-        if after is None:
-            self._held.pop(uid, None)
+    def _take(self, uid: str, sender: Sender | None) -> None:
+        if sender is None:
+            self._senders.pop(uid, None)
+            self._annotated_bps.pop(uid, None)
         else:
-            self._held[uid] = after
+            self._senders[uid] = sender
+            self._annotated_bps.setdefault(uid, sender.annotated_bps)
+        self._caps.follow({each.job for each in self._senders.values()})
 
-    def _stop_fall(self, uid: str) -> None:
-        fall = self._falls.pop(uid, None)
-        if fall is not None:
-            fall.cancel()
+    def _cap_bps(self, sender: Sender) -> int | None:
+        stated = self._caps.stated(sender.job)
+        return stated.cap_bps if stated is not None else self._annotated_bps[sender.uid]
 
     async def _apply(self) -> None:
         async with self._turn:
-            script = ruleset(set(self._held.values()))
-            if script != self._installed:
-                await self._install(script)
-                self._installed = script
-                logger.info("%d senders are held to their caps", len(self._held))
+            for uid in self._in_force_bps.keys() - self._senders.keys():
+                self._set(uid, None)
+                del self._in_force_bps[uid]
+            for uid, sender in self._senders.items():
+                self._settle(uid, self._cap_bps(sender))
+            await self._holds.apply([(sender, self._in_force_bps[uid]) for uid, sender in self._senders.items()])
+
+    def _settle(self, uid: str, cap_bps: int | None) -> None:
+        before_bps = self._in_force_bps.get(uid)
+        if before_bps is None or cap_bps is None or cap_bps >= before_bps:
+            self._set(uid, cap_bps)
+        elif uid not in self._falls:
+            # The mover may not have read its new cap yet: one that obeys must not lose packets. Further changes do not put it off.
+            self._falls[uid] = asyncio.create_task(self._fall(uid))
+
+    async def _fall(self, uid: str) -> None:
+        await self._sleep(OBEYED_SECONDS)
+        del self._falls[uid]
+        if uid in self._senders:
+            self._in_force_bps[uid] = self._cap_bps(self._senders[uid])
+            await self._apply()
+
+    def _set(self, uid: str, cap_bps: int | None) -> None:
+        fall = self._falls.pop(uid, None)
+        if fall is not None:
+            fall.cancel()
+        self._in_force_bps[uid] = cap_bps
+
+
+def _read(pod: Pod) -> Sender | None:
+    """The sender; None also for a pod that cannot be read, which must not keep the others from being held."""
+    try:
+        return read_sender(pod)
+    except (KeyError, TypeError, ValueError) as error:
+        metadata = pod.get("metadata") or {}
+        logger.error("pod %s/%s is not understood: %s: %s", metadata.get("namespace"), metadata.get("name"), type(error).__name__, error)
+        return None

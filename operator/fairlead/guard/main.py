@@ -1,4 +1,4 @@
-"""`fairlead guard --node NAME`: holds the caps of this node's senders with nftables until it is stopped. Needs CAP_NET_ADMIN."""
+"""`fairlead guard --node NAME`: holds this node's senders to their caps, whatever they do. Needs CAP_NET_ADMIN and CAP_BPF."""
 
 from __future__ import annotations
 
@@ -8,18 +8,27 @@ import logging
 import os
 import signal
 import sys
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from kubernetes.aio import client, watch
 
-from fairlead.guard.loop import Change, Guard, Pod, RulesRefusedError
+from fairlead.api import names
+from fairlead.guard.cgroups import NetworkClasses, PodGroups, classes_root, unified_root
+from fairlead.guard.holds import Holds, RulesRefusedError
+from fairlead.guard.loop import Change, Guard, Pod
+from fairlead.guard.programs import CgroupPrograms
+from fairlead.guard.senders import JobRef
+from fairlead.guard.serve import PageServer, metrics_page, probe_page
 from fairlead.kube.client import PODS, ClientConfigurationError, KubeClient, load_configuration
 from fairlead.kube.observe.pods import MOVER_SELECTOR
 
 WATCH_SECONDS = 300
 """A watch ends after so long and everything is listed again, which also finds what a watch may have missed."""
 EXIT_FAILED = 1
+_CGROUPS = "/sys/fs/cgroup"
+_ADDRESS = "0.0.0.0:9810"
 
 logger = logging.getLogger("fairlead.guard")
 
@@ -29,20 +38,29 @@ def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="fairlead guard", description=__doc__)
     parser.add_argument("--node", default=os.environ.get("FAIRLEAD_NODE", ""), help="the node's name (FAIRLEAD_NODE)")
     parser.add_argument("--kubeconfig", type=Path, help="kubeconfig file; without it the pod's service account is used")
+    cgroups = Path(os.environ.get("FAIRLEAD_CGROUPS", _CGROUPS))
+    parser.add_argument(
+        "--cgroups", type=Path, default=cgroups, help=f"where the node's control groups are (FAIRLEAD_CGROUPS) [{_CGROUPS}]"
+    )
+    address = os.environ.get("FAIRLEAD_GUARD_ADDRESS", _ADDRESS)
+    parser.add_argument("--address", default=address, help=f"where probes and metrics are served (FAIRLEAD_GUARD_ADDRESS) [{_ADDRESS}]")
     options = parser.parse_args(arguments)
     if not options.node:
         parser.error("--node (FAIRLEAD_NODE): missing: give the name of the node that this runs on")
+    host, _, port = options.address.rpartition(":")
+    if not host or not port.isdigit():
+        parser.error(f"--address (FAIRLEAD_GUARD_ADDRESS): {options.address!r}: give an address and a port, such as {_ADDRESS}")
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
     try:
-        asyncio.run(_run(options.node, options.kubeconfig))
-    except (ClientConfigurationError, RulesRefusedError) as error:
+        asyncio.run(_run(options.node, options.kubeconfig, options.cgroups, host.strip("[]"), int(port)))
+    except (ClientConfigurationError, OSError) as error:
         print(f"fairlead guard: {error}", file=sys.stderr)  # noqa: T201
         return EXIT_FAILED
     return 0
 
 
 class NodePods:
-    """The movers of one node, as the API server shows them."""
+    """The movers of one node and their jobs, as the API server shows them."""
 
     def __init__(self, configuration: client.Configuration, node: str) -> None:
         self._configuration = configuration
@@ -67,26 +85,72 @@ class NodePods:
                 if event["type"] in ("ADDED", "MODIFIED", "DELETED"):
                     yield event["type"], event["raw_object"]
 
+    async def job(self, job: JobRef) -> AsyncIterator[Mapping[str, Any]]:
+        """A job as it is, then each change of it, for some minutes."""
+        async with client.ApiClient(self._configuration) as api, watch.Watch() as events:  # type: ignore[no-untyped-call]
+            listing = client.CustomObjectsApi(api).list_namespaced_custom_object
+            where = (names.GROUP, names.VERSION, job.namespace, names.PLURAL)
+            async for event in events.stream(listing, *where, field_selector=f"metadata.name={job.name}", timeout_seconds=WATCH_SECONDS):
+                if event["type"] in ("ADDED", "MODIFIED"):
+                    yield event["raw_object"]
 
-async def _run(node: str, kubeconfig: Path | None) -> None:
+
+def means(cgroups: Path) -> tuple[CgroupPrograms | None, NetworkClasses | None]:
+    """What this node offers to hold what a pod's processes send, by where its control groups are."""
+    unified, classes = unified_root(cgroups), classes_root(cgroups)
+    programs = None
+    if unified is None:
+        logger.warning("there are no control groups of version 2 below %s", cgroups)
+    else:
+        programs = CgroupPrograms(PodGroups(unified))
+        try:
+            programs.check()
+        except OSError as error:
+            logger.warning("the kernel takes no programs at control groups (Linux 5.12 or later, and CAP_BPF): %s", error)
+            programs = None
+    if programs is None and classes is None:
+        logger.warning("nor network classes: senders are held where they send to their receivers, and nowhere else")
+    return programs, NetworkClasses(classes) if programs is None and classes is not None else None
+
+
+async def _run(node: str, kubeconfig: Path | None, cgroups: Path, host: str, port: int) -> None:
     pods = NodePods(await load_configuration(kubeconfig), node)
-    task = asyncio.ensure_future(Guard(pods=pods.now, changes=pods.changes, install=install).run())
+    programs, classes = means(cgroups)
+    holds = Holds(programs=programs, classes=classes, install=install, check=check)
+    guard = Guard(pods=pods.now, changes=pods.changes, jobs=pods.job, holds=holds)
+    pages = {
+        "/healthz": probe_page(lambda: guard.is_alive),
+        "/readyz": probe_page(lambda: guard.is_synced),
+        "/metrics": metrics_page(holds),
+    }
+    server = await PageServer(pages).start(host, port)
+    task = asyncio.ensure_future(guard.run())
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, task.cancel)
     logger.info("guarding node %s", node)
     try:
         await task
     except asyncio.CancelledError:
-        logger.info("stopped; the node has no rules of ours any more")
+        logger.info("stopped; caps stay in force")
     finally:
+        server.close()
         await pods.close()
 
 
 async def install(script: str) -> None:
     """Gives a script to `nft`, which takes it as a whole or not at all. Raises RulesRefusedError."""
+    await _nft(script)
+
+
+async def check(script: str) -> None:
+    """Asks `nft` whether it would take a script, and changes nothing. Raises RulesRefusedError."""
+    await _nft(script, "--check")
+
+
+async def _nft(script: str, *options: str) -> None:
     try:
         nft = await asyncio.create_subprocess_exec(
-            "nft", "-f", "-", stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.PIPE
+            "nft", *options, "-f", "-", stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.PIPE
         )
     except OSError as error:
         raise RulesRefusedError(f"nft cannot be started ({error.strerror}): install the package nftables") from error

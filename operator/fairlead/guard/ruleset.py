@@ -1,4 +1,4 @@
-"""The kernel's rules: those of one nftables table, a pure function of the senders that are to be held."""
+"""The rules of one nftables table, for senders that no program at their control group holds: a pure function of them."""
 
 from __future__ import annotations
 
@@ -20,20 +20,38 @@ _BITS = 8
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class HeldSender:
-    """A sender by what it sends to, and its cap in bits per second."""
+class NetworkClass:
+    """What the processes of one pod send, by the class of their control group of version 1."""
+
+    number: int
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Endpoint:
+    """What anybody on the node sends to this address and TCP port."""
 
     address: str
     port: int
+
+
+@dataclass(frozen=True, slots=True)
+class HeldSender:
+    """What a rule applies to, and its cap in bits per second."""
+
+    match: NetworkClass | Endpoint
     cap_bps: int
+
+
+class NoRuleError(ValueError):
+    """A sender that cannot be expressed as a rule; the message says why."""
 
 
 def ruleset(senders: Iterable[HeldSender]) -> str:
     """The table as a script for `nft -f`, which replaces the one before as a whole. What is above a rate is dropped: TCP slows down.
 
-    Caps above `GUARDED_MOST_BPS` are more than the kernel can count: such a sender has no rule, as one would spoil the whole script.
+    Raises NoRuleError.
     """
-    rules = "".join(f"    {rule}\n" for sender in sorted(senders) if (rule := _rule(sender)))
+    rules = "".join(f"    {rule}\n" for rule in sorted(map(rule_of, senders)))
     chain = f"  chain output {{\n    type filter hook output priority filter; policy accept;\n{rules}  }}\n"
     return f"{no_rules()}table inet {TABLE} {{\n{chain}}}\n"
 
@@ -43,12 +61,26 @@ def no_rules() -> str:
     return f"table inet {TABLE}\ndelete table inet {TABLE}\n"
 
 
-def _rule(sender: HeldSender) -> str | None:
-    address = ipaddress.ip_address(sender.address)
+def rule_of(sender: HeldSender) -> str:
+    """One rule. Raises NoRuleError for an address that is no other host's, and for caps beyond what the kernel counts."""
     if sender.cap_bps > GUARDED_MOST_BPS:
-        return None
-    family = "ip" if address.version == 4 else "ip6"
+        raise NoRuleError(f"a cap of {sender.cap_bps} bit/s is more than a rule of nftables can count")
     rate = max(1, round(sender.cap_bps * TOLERANCE / _BITS))
     burst = min(max(_LEAST_BURST_BYTES, round(rate * _BURST_SECONDS)), _MOST_BURST_BYTES)
-    limit = f"limit rate over {rate} bytes/second burst {burst} bytes"
-    return f"{family} daddr {address} tcp dport {int(sender.port)} {limit} counter drop"
+    return f"{_match(sender.match)} limit rate over {rate} bytes/second burst {burst} bytes counter drop"
+
+
+def _match(match: NetworkClass | Endpoint) -> str:
+    if isinstance(match, NetworkClass):
+        return f'meta cgroup {int(match.number)} oifname != "lo"'
+    try:
+        address = ipaddress.ip_address(match.address)
+    except ValueError as error:
+        raise NoRuleError(str(error)) from error
+    if not 0 < match.port < 1 << 16:
+        raise NoRuleError(f"{match.port} is no port")
+    scoped = isinstance(address, ipaddress.IPv6Address) and address.scope_id is not None
+    if scoped or address.is_loopback or address.is_link_local or address.is_multicast or address.is_unspecified:
+        raise NoRuleError(f"{match.address} is not the address of another host's data interface")
+    family = "ip" if address.version == 4 else "ip6"
+    return f"{family} daddr {address} tcp dport {int(match.port)}"

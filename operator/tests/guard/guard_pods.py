@@ -9,6 +9,8 @@ from fairlead.api.transferjob import TransferJob
 from fairlead.core.observed import Role
 from fairlead.core.plan import CreatePod
 from fairlead.core.reports import MoverEndpoint
+from fairlead.guard.ruleset import Endpoint
+from fairlead.guard.senders import JobRef, Sender
 from fairlead.kube.objects.build import build_pod
 from fairlead.kube.objects.template import Image, MoverTemplate
 
@@ -37,3 +39,11 @@ def make_pod(
     made = build_pod(_job(network), action, MoverTemplate(mover=Image("mover:1"), advisor=Image("advisor:1")))
     made["metadata"] |= {"uid": uid, "resourceVersion": "1", "creationTimestamp": "2026-01-01T00:00:00Z"}
     return made | {"status": {"phase": phase}}
+
+
+UIDS = ("98b2a419-b64a-4316-952f-c12db992268f", "62d99370-e51f-44b2-8abc-643dc71bbea1")
+
+
+def make_sender(uid: str, port: int = 24000, *, address: str = "198.19.0.2", started: bool = True) -> Sender:
+    """A sender as the guard knows it."""
+    return Sender(uid, "run42-sender", JobRef("physics", "run42", "job-uid"), Endpoint(address, port), None, started)

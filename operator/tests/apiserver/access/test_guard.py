@@ -1,25 +1,75 @@
-"""The node guard follows what a real API server says of its node's senders."""
+"""The node guard follows what a real API server shows of its node's senders and of the jobs that own them, with its own rights."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import subprocess
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
 
+import pytest
+import yaml
+from control_plane import CHECKOUT, ControlPlane, find_programs
 from kubelet import FakeNodes
-from lab import Lab, eventually
+from lab import Kubectl, Lab, eventually
 
 from fairlead.api import names
+from fairlead.guard.holds import Holds
 from fairlead.guard.loop import Guard
 from fairlead.guard.main import NodePods
-from fairlead.guard.ruleset import no_rules
-from fairlead.kube.client import PODS, load_configuration
+from fairlead.kube.client import JOBS, PODS, load_configuration
+
+USER = "system:serviceaccount:fairlead-system:fairlead-guard"
+ROLE_KINDS = ("ClusterRole", "ClusterRoleBinding", "ServiceAccount")
 
 
-async def test_rules_follow_the_senders_of_the_guards_own_node(lab: Lab) -> None:
-    scripts: list[str] = []
+@pytest.fixture
+def role(cluster: None, kubectl: Kubectl) -> dict[str, Any]:
+    """What the chart gives the guard, installed; returns its role."""
+    helm = (str(find_programs()["helm"]), "template", "fairlead", str(CHECKOUT / "charts" / "fairlead"))
+    words = (
+        *helm,
+        "--namespace",
+        "fairlead-system",
+        "--kube-version",
+        "1.34.0",
+        "--set",
+        "nodeGuard.enabled=true",
+        "-s",
+        "templates/node-guard.yaml",
+    )
+    rendered = subprocess.run(words, check=True, capture_output=True, text=True).stdout
+    documents = [document for document in yaml.safe_load_all(rendered) if document["kind"] in ROLE_KINDS]
+    kubectl("apply", "-f", "-", stdin=yaml.safe_dump_all(documents))
+    return next(document for document in documents if document["kind"] == "ClusterRole")
+
+
+@contextlib.asynccontextmanager
+async def guarding(kubeconfig: Path, installed: list[str]) -> AsyncIterator[Holds]:
+    """A guard on dtn-a whose rules go into a list."""
 
     async def install(script: str) -> None:
-        scripts.append(script)
+        installed.append(script)
+
+    holds = Holds(programs=None, classes=None, install=install, check=install)
+    pods = NodePods(await load_configuration(kubeconfig), "dtn-a")
+    guard = asyncio.create_task(Guard(pods=pods.now, changes=pods.changes, jobs=pods.job, holds=holds).run())
+    try:
+        yield holds
+    finally:
+        guard.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await guard
+        await pods.close()
+
+
+async def test_caps_follow_the_senders_of_the_guards_own_node_and_the_status_of_their_jobs(
+    lab: Lab, control_plane: ControlPlane, role: dict[str, Any]
+) -> None:
+    scripts: list[str] = []
+    before = len(control_plane.audit())
 
     async def held(text: str) -> bool:
         return bool(scripts) and text in scripts[-1]
@@ -31,23 +81,50 @@ async def test_rules_follow_the_senders_of_the_guards_own_node(lab: Lab) -> None
     async def seen() -> list[str]:
         return scripts
 
-    pods = NodePods(await load_configuration(lab.operator_kubeconfig), "dtn-a")
-    guard = asyncio.create_task(Guard(pods=pods.now, changes=pods.changes, install=install).run())
-    try:
-        async with lab.operator(), FakeNodes(lab.client, lab.namespace).running() as nodes:
-            await lab.create_job(bandwidth={"limit": "80M"})
-            await nodes.start(await lab.appears("receiver"))
-            sender = await lab.appears("sender")
-            await nodes.start(sender)
-            await eventually(lambda: held("rate over 10500000 bytes/second"), "the sender's rule", seen)
-            patch = {"metadata": {"annotations": {names.ANNOTATION_EGRESS_BANDWIDTH: "160M"}}}
+    async with (
+        guarding(control_plane.kubeconfig(USER, ("audited",)), scripts),
+        lab.operator(),
+        FakeNodes(lab.client, lab.namespace).running() as nodes,
+    ):
+        await lab.create_job(bandwidth={"limit": "80M"})
+        await nodes.start(await lab.appears("receiver"))
+        sender = await lab.appears("sender")
+        await nodes.start(sender)
+        await eventually(lambda: held("rate over 10500000 bytes/second"), "the sender's rule", seen)
+        await lab.client.merge_patch(JOBS, lab.namespace, "job", {"spec": {"bandwidth": {"limit": "160M"}}})
+        await eventually(lambda: held("rate over 21000000 bytes/second"), "the rule with the new cap", seen)
+        await nodes.finish(sender)
+        await eventually(free, "no rule for a sender that has ended", seen)
+    requests = [request for request in control_plane.audit()[before:] if request["user"]["username"] == USER]
+    assert [request for request in requests if request["responseStatus"].get("code") == 403] == []
+    used = {(request["verb"], request["objectRef"]["resource"]) for request in requests if "objectRef" in request}
+    assert used == {(verb, resource) for rule in role["rules"] for resource in rule["resources"] for verb in rule["verbs"]}
+
+
+async def test_who_rewrites_the_annotation_changes_no_cap(lab: Lab, control_plane: ControlPlane, role: dict[str, Any]) -> None:
+    scripts: list[str] = []
+
+    async def held(text: str) -> bool:
+        return bool(scripts) and text in scripts[-1]
+
+    async def seen() -> list[str]:
+        return scripts
+
+    async with (
+        guarding(control_plane.kubeconfig(USER, ("audited",)), scripts),
+        lab.operator(),
+        FakeNodes(lab.client, lab.namespace).running() as nodes,
+    ):
+        await lab.create_job(bandwidth={"limit": "72M"})
+        await nodes.start(await lab.appears("receiver"))
+        sender = await lab.appears("sender")
+        await nodes.start(sender)
+        await eventually(lambda: held("rate over 9450000 bytes/second"), "the sender's rule", seen)
+        for cap in ("10G", None, "fast", "20G"):
+            patch = {"metadata": {"annotations": {names.ANNOTATION_EGRESS_BANDWIDTH: cap}}}
             await lab.client.merge_patch(PODS, lab.namespace, sender["metadata"]["name"], patch)
-            await eventually(lambda: held("rate over 21000000 bytes/second"), "the rule with the new cap", seen)
-            await nodes.finish(sender)
-            await eventually(free, "no rule for a sender that has ended", seen)
-    finally:
-        guard.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await guard
-        await pods.close()
-    assert scripts[-1] == no_rules()
+        await lab.client.merge_patch(JOBS, lab.namespace, "job", {"spec": {"bandwidth": {"limit": "76M"}}})
+        await eventually(lambda: held("rate over 9975000 bytes/second"), "the rule with the job's new cap", seen)
+    ours = [script for script in scripts if "rate over 9" in script]
+    assert all("rate over 9450000 bytes" in script or "rate over 9975000 bytes" in script for script in ours)
+    assert not any("rate over 1312500000 " in script or "rate over 2625000000 " in script for script in scripts)

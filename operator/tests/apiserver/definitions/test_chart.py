@@ -195,6 +195,19 @@ def test_the_operator_runs_once_and_without_rights_on_its_node() -> None:
     assert context == {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}, "readOnlyRootFilesystem": True}
 
 
+def test_the_guard_is_probed_and_sees_the_nodes_control_groups() -> None:
+    (guard,) = _of_kind(_render({"nodeGuard": {"enabled": True, "port": 9999, "cgroups": "/cgroup"}}), "DaemonSet")
+    pod = guard["spec"]["template"]["spec"]
+    (container,) = pod["containers"]
+    assert [container[probe]["httpGet"]["path"] for probe in ("livenessProbe", "readinessProbe")] == ["/healthz", "/readyz"]
+    assert container["ports"] == [{"name": "metrics", "containerPort": 9999}]
+    environment = {variable["name"]: variable.get("value") for variable in container["env"]}
+    assert environment["FAIRLEAD_GUARD_ADDRESS"] == "0.0.0.0:9999"
+    (mount,) = (mount for mount in container["volumeMounts"] if mount["mountPath"] == environment["FAIRLEAD_CGROUPS"])
+    (volume,) = (volume for volume in pod["volumes"] if volume["name"] == mount["name"])
+    assert volume["hostPath"] == {"path": "/cgroup", "type": "Directory"}
+
+
 def test_there_is_no_guard_on_the_nodes_unless_asked_for() -> None:
     assert _of_kind(_render(), "DaemonSet") == []
 
@@ -205,15 +218,16 @@ def test_the_guard_is_on_tainted_nodes_too_unless_somebody_says_otherwise() -> N
         assert guard["spec"]["template"]["spec"].get("tolerations") == expected
 
 
-def test_the_guard_may_change_the_nodes_packet_filter_and_read_pods_and_nothing_else() -> None:
+def test_the_guard_may_hold_what_pods_send_and_read_pods_and_their_caps_and_nothing_else() -> None:
     documents = _render(EVERYTHING)
     (guard,) = _of_kind(documents, "DaemonSet")
     pod = guard["spec"]["template"]["spec"]
     assert pod["hostNetwork"] is True
     (container,) = pod["containers"]
-    assert container["securityContext"]["capabilities"] == {"drop": ["ALL"], "add": ["NET_ADMIN"]}
+    assert container["securityContext"]["capabilities"] == {"drop": ["ALL"], "add": ["NET_ADMIN", "BPF"]}
     role = next(document for document in _of_kind(documents, "ClusterRole") if document["metadata"]["name"] == pod["serviceAccountName"])
-    assert role["rules"] == [{"apiGroups": [""], "resources": ["pods"], "verbs": ["list", "watch"]}]
+    pods = {"apiGroups": [""], "resources": ["pods"], "verbs": ["list", "watch"]}
+    assert role["rules"] == [pods, {"apiGroups": ["fairlead.io"], "resources": ["transferjobs"], "verbs": ["watch"]}]
     (deployment,) = _of_kind(documents, "Deployment")
     own, operators = (document["spec"]["selector"]["matchLabels"] for document in (guard, deployment))
     assert own != operators, "each would count the other's pods as its own"

@@ -1,0 +1,147 @@
+"""What holds a sender, and that one that cannot be held leaves the others as they are."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from guard_pods import UIDS, make_sender
+from guard_programs import FakeKernel
+
+from fairlead.guard.cgroups import NetworkClasses, PodGroups
+from fairlead.guard.holds import HeldBy, Holds, RulesRefusedError
+from fairlead.guard.programs import CgroupPrograms
+from fairlead.guard.ruleset import Endpoint, HeldSender, no_rules, ruleset
+
+pytestmark = pytest.mark.asyncio
+CAP = 80_000_000
+
+
+class Nft:
+    """Takes scripts, but for those with a text that it refuses."""
+
+    def __init__(self, *refused: str) -> None:
+        self.refused = list(refused)
+        self.installed: list[str] = []
+
+    async def install(self, script: str) -> None:
+        await self.check(script)
+        self.installed.append(script)
+
+    async def check(self, script: str) -> None:
+        if any(text in script for text in self.refused):
+            raise RulesRefusedError("nft refused the rules: no")
+
+
+def rules(*ports: int, cap_bps: int = CAP) -> str:
+    return ruleset(HeldSender(Endpoint("198.19.0.2", port), cap_bps) for port in ports)
+
+
+def make_holds(nft: Nft, programs: CgroupPrograms | None = None, classes: NetworkClasses | None = None) -> Holds:
+    return Holds(programs=programs, classes=classes, install=nft.install, check=nft.check)
+
+
+def with_group(root: Path, uid: str) -> Path:
+    group = root / "kubepods" / f"pod{uid}"
+    group.mkdir(parents=True)
+    return group
+
+
+async def test_a_program_at_its_control_group_holds_a_sender_without_any_rule(tmp_path: Path) -> None:
+    kernel, nft = FakeKernel(), Nft()
+    group = with_group(tmp_path, UIDS[0])
+    holds = make_holds(nft, CgroupPrograms(PodGroups(tmp_path), kernel=kernel))
+    await holds.apply([(make_sender(UIDS[0]), CAP)])
+    assert holds.now[UIDS[0]].by is HeldBy.CONTROL_GROUP
+    assert kernel.groups == {group}
+    assert nft.installed == [no_rules()]
+
+
+async def test_a_pod_without_a_control_group_yet_is_waited_for(tmp_path: Path) -> None:
+    holds = make_holds(Nft(), CgroupPrograms(PodGroups(tmp_path, clock=iter(range(0, 1000, 10)).__next__), kernel=FakeKernel()))
+    await holds.apply([(make_sender(UIDS[0], started=False), CAP)])
+    assert holds.is_waiting
+    with_group(tmp_path, UIDS[0])
+    await holds.apply([(make_sender(UIDS[0], started=False), CAP)])
+    assert not holds.is_waiting
+    assert holds.now[UIDS[0]].by is HeldBy.CONTROL_GROUP
+
+
+async def test_a_sender_that_runs_where_no_group_is_found_is_held_at_its_receiver(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    nft = Nft()
+    holds = make_holds(nft, CgroupPrograms(PodGroups(tmp_path), kernel=FakeKernel()))
+    await holds.apply([(make_sender(UIDS[0]), CAP)])
+    assert holds.now[UIDS[0]].by is HeldBy.RECEIVER
+    assert nft.installed == [rules(24000)]
+    assert "physics/run42-sender is held by Receiver only: its control group is not where kubelets make them" in caplog.text
+
+
+async def test_a_program_that_the_kernel_refuses_for_one_pod_leaves_the_others_held(tmp_path: Path) -> None:
+    groups = [with_group(tmp_path, uid) for uid in UIDS]
+    kernel, nft = FakeKernel(refused={groups[0]}), Nft()
+    holds = make_holds(nft, CgroupPrograms(PodGroups(tmp_path), kernel=kernel))
+    await holds.apply([(make_sender(uid, 24000 + 4 * number), CAP) for number, uid in enumerate(UIDS)])
+    assert [holds.now[uid].by for uid in UIDS] == [HeldBy.RECEIVER, HeldBy.CONTROL_GROUP]
+    assert nft.installed == [rules(24000)]
+
+
+async def test_a_network_class_holds_a_sender_where_there_are_no_programs(tmp_path: Path) -> None:
+    group = with_group(tmp_path, UIDS[0])
+    (group / "net_cls.classid").write_text("0")
+    nft = Nft()
+    holds = make_holds(nft, classes=NetworkClasses(tmp_path))
+    await holds.apply([(make_sender(UIDS[0]), CAP)])
+    assert holds.now[UIDS[0]].by is HeldBy.NETWORK_CLASS
+    assert f"meta cgroup {(group / 'net_cls.classid').read_text()} " in nft.installed[-1]
+
+
+@pytest.mark.parametrize("address", ["fe80::1%5", "127.0.0.1", "169.254.169.254", "no address; accept"])
+async def test_a_receiver_that_is_no_rule_is_skipped_and_named(address: str, caplog: pytest.LogCaptureFixture) -> None:
+    nft = Nft()
+    holds = make_holds(nft)
+    await holds.apply([(make_sender(UIDS[0], address=address), CAP), (make_sender(UIDS[1], 24004), CAP)])
+    assert [holds.now[uid].by for uid in UIDS] == [HeldBy.NOTHING, HeldBy.RECEIVER]
+    assert nft.installed == [rules(24004)]
+    assert "physics/run42-sender is not held to its cap" in caplog.text
+
+
+async def test_a_rule_that_nft_refuses_is_left_out(caplog: pytest.LogCaptureFixture) -> None:
+    nft = Nft("dport 24000")
+    holds = make_holds(nft)
+    await holds.apply([(make_sender(UIDS[0]), CAP), (make_sender(UIDS[1], 24004), CAP)])
+    assert [holds.now[uid].by for uid in UIDS] == [HeldBy.NOTHING, HeldBy.RECEIVER]
+    assert nft.installed == [rules(24004)]
+    assert holds.refusals == 0
+    assert "physics/run42-sender is not held to its cap" in caplog.text
+
+
+async def test_the_last_good_rules_stay_where_nft_takes_none() -> None:
+    nft = Nft()
+    holds = make_holds(nft)
+    await holds.apply([(make_sender(UIDS[0]), CAP)])
+    nft.refused = [""]
+    both = [(make_sender(UIDS[0]), CAP), (make_sender(UIDS[1], 24004), CAP)]
+    await holds.apply(both)
+    assert [holds.now[uid].by for uid in UIDS] == [HeldBy.RECEIVER, HeldBy.NOTHING]
+    assert (nft.installed, holds.refusals) == ([rules(24000)], 1)
+    nft.refused = []
+    await holds.apply(both)
+    assert nft.installed == [rules(24000), rules(24000, 24004)]
+
+
+async def test_a_sender_without_a_cap_is_let_go(tmp_path: Path) -> None:
+    with_group(tmp_path, UIDS[0])
+    kernel = FakeKernel()
+    holds = make_holds(Nft(), CgroupPrograms(PodGroups(tmp_path), kernel=kernel))
+    await holds.apply([(make_sender(UIDS[0]), CAP)])
+    await holds.apply([(make_sender(UIDS[0]), None)])
+    assert holds.now == {}
+    assert kernel.caps_in_force() == []
+
+
+async def test_what_changes_nothing_is_not_given_to_the_kernel_again(tmp_path: Path) -> None:
+    nft = Nft()
+    holds = make_holds(nft)
+    for _ in range(3):
+        await holds.apply([(make_sender(UIDS[0]), CAP)])
+    assert nft.installed == [rules(24000)]

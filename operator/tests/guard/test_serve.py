@@ -1,0 +1,62 @@
+"""Probes and metrics over real connections."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+from guard_pods import UIDS, make_sender
+
+from fairlead.guard.holds import Holds
+from fairlead.guard.serve import CONNECTIONS, PageServer, metrics_page, probe_page
+
+pytestmark = pytest.mark.asyncio
+HOST = "127.0.0.1"
+
+
+@asynccontextmanager
+async def serving(server: PageServer) -> AsyncIterator[int]:
+    async with await server.start(HOST, 0) as listener:
+        yield listener.sockets[0].getsockname()[1]
+
+
+async def ask(port: int, request: str) -> str:
+    reader, writer = await asyncio.open_connection(HOST, port)
+    writer.write(f"{request}\r\n\r\n".encode())
+    answer = await reader.read()
+    writer.close()
+    return answer.decode()
+
+
+async def test_a_probe_answers_by_the_guards_state() -> None:
+    well = [True]
+    async with serving(PageServer({"/healthz": probe_page(lambda: well[0])})) as port:
+        assert (await ask(port, "GET /healthz HTTP/1.1")).startswith("HTTP/1.1 200")
+        well[0] = False
+        assert (await ask(port, "GET /healthz HTTP/1.1")).startswith("HTTP/1.1 503")
+        assert (await ask(port, "GET /other HTTP/1.1")).startswith("HTTP/1.1 404")
+        assert (await ask(port, "POST /healthz HTTP/1.1")).startswith("HTTP/1.1 405")
+
+
+async def test_metrics_name_the_sender_that_is_not_held() -> None:
+    async def ignore(_: str) -> None:
+        return
+
+    holds = Holds(programs=None, classes=None, install=ignore, check=ignore)
+    await holds.apply([(make_sender(UIDS[0], address="fe80::1%5"), 8000), (make_sender(UIDS[1]), 16000)])
+    async with serving(PageServer({"/metrics": metrics_page(holds)})) as port:
+        text = await ask(port, "GET /metrics HTTP/1.1")
+    assert 'fairlead_guard_senders{by="Nothing"} 1.0' in text
+    assert 'fairlead_guard_senders{by="ControlGroup"} 0.0' in text
+    assert 'fairlead_guard_sender_loose{by="Nothing",namespace="physics",pod="run42-sender"} 1.0' in text
+    assert 'fairlead_guard_cap_bytes_per_second{namespace="physics",pod="run42-sender"} 2000.0' in text
+
+
+async def test_idle_connections_do_not_keep_a_probe_out() -> None:
+    async with serving(PageServer({"/healthz": probe_page(lambda: True)})) as port:
+        idle = [await asyncio.open_connection(HOST, port) for _ in range(3 * CONNECTIONS)]
+        assert (await ask(port, "GET /healthz HTTP/1.1")).startswith("HTTP/1.1 200")
+        for _, writer in idle:
+            writer.close()
