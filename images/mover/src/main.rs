@@ -30,6 +30,7 @@ use std::sync::{Arc, Mutex};
 use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser};
 use fairlead_protocol::{Fault, Reason};
+use rustix::process::{Resource, Rlimit};
 use time::OffsetDateTime;
 use tracing_subscriber::EnvFilter;
 
@@ -43,6 +44,9 @@ use report::verdict::{Success, Verdict, VerdictWriter};
 use signal::{stopped, Stop};
 use transfer::{receive, send, TransferContext};
 
+/// More than a transfer can ever have open.
+const MOST_DESCRIPTORS: u64 = 65_536;
+
 fn main() -> ExitCode {
     let cli = Cli::parse();
     if let Err(why) = cli.check() {
@@ -50,12 +54,25 @@ fn main() -> ExitCode {
     }
     let filter = EnvFilter::try_from_env("FAIRLEAD_LOG").unwrap_or_else(|_| EnvFilter::new("info"));
     tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_target(false).init();
+    raise_descriptor_limit();
     match cli.command {
         Command::Receive(args) => run(Role::Receiver, &args.common, |context| receive::run(&args, context)),
         Command::Send(args) => run(Role::Sender, &args.common, |context| send::run(&args, context)),
         Command::Clean(args) => clean(&args),
         Command::Ledger(args) => ledger(&args),
         Command::Credentials(args) => credentials(&args),
+    }
+}
+
+/// Raises the soft limit of open descriptors, which is often 1,024, to what the system allows: streams, files and connections of
+/// strangers share them.
+fn raise_descriptor_limit() {
+    let limit = rustix::process::getrlimit(Resource::Nofile);
+    let raised = limit.maximum.map_or(MOST_DESCRIPTORS, |hard| hard.min(MOST_DESCRIPTORS));
+    if limit.current.is_some_and(|soft| soft < raised) {
+        if let Err(error) = rustix::process::setrlimit(Resource::Nofile, Rlimit { current: Some(raised), ..limit }) {
+            tracing::warn!(%error, "the limit of open descriptors stays as it is");
+        }
     }
 }
 

@@ -13,7 +13,7 @@ use fairlead_protocol::Fault;
 use serde::Serialize;
 use serde_json::json;
 
-use super::metrics;
+use super::{metrics, server};
 use crate::net::connect::accept::address_fault;
 use crate::net::connect::identity::Role;
 use crate::net::interface::{self, Carried};
@@ -73,26 +73,10 @@ pub(crate) fn serve(address: SocketAddr, pages: Arc<Pages>) -> Result<SocketAddr
         .route("/v1/endpoint", get(endpoint))
         .route("/v1/progress", get(progress))
         .with_state(pages);
-    let serving = move |runtime: tokio::runtime::Runtime| {
-        runtime.block_on(async move { axum::serve(tokio::net::TcpListener::from_std(listener)?, router).await })
-    };
-    run("http", serving).map_err(|error| address_fault(address, &error))?;
+    let source = |peer: &SocketAddr| peer.ip().into();
+    server::start("http", move || tokio::net::TcpListener::from_std(listener), source, router)
+        .map_err(|error| address_fault(address, &error))?;
     Ok(local)
-}
-
-/// Runs a server on a thread with a runtime of its own.
-pub(crate) fn run(
-    name: &str,
-    serving: impl FnOnce(tokio::runtime::Runtime) -> io::Result<()> + Send + 'static,
-) -> io::Result<()> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let thread = move || {
-        if let Err(error) = serving(runtime) {
-            tracing::warn!(%error, "a server ended");
-        }
-    };
-    std::thread::Builder::new().name(name.into()).spawn(thread)?;
-    Ok(())
 }
 
 async fn metrics_page(State(pages): State<Arc<Pages>>) -> String {

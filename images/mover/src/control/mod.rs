@@ -2,4 +2,5 @@
 
 pub(crate) mod http;
 pub(crate) mod metrics;
+mod server;
 pub(crate) mod socket;

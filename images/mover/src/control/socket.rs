@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use axum::body::Bytes;
-use axum::extract::State;
+use axum::extract::{DefaultBodyLimit, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, patch};
@@ -18,14 +18,18 @@ use fairlead_protocol::Fault;
 use serde::{Deserialize, Serialize};
 use serde_json::{json, Value};
 
-use super::http::run;
+use super::server;
 use crate::cli::SOCKET_BUFFER_BYTES;
 use crate::net::pacing::Pacer;
 use crate::net::send_buffer::{self, SendBuffer, SetBy};
+use crate::net::strangers::ConnectionSource;
 use crate::net::streams::{Pool, Transport};
 use crate::net::tcp;
 use crate::progress::Progress;
 use crate::threads::lock;
+
+/// Largest body of a request.
+const REQUEST_BYTES: usize = 4096;
 
 /// The authenticated receiver.
 #[derive(Clone, Debug, Serialize)]
@@ -104,10 +108,10 @@ pub(crate) fn serve(path: &Path, control: Arc<TransportControl>) -> io::Result<(
         .route("/v1/peer", get(peer))
         .route("/v1/stats", get(stats))
         .route("/v1/transport", patch(transport))
+        .layer(DefaultBodyLimit::max(REQUEST_BYTES))
         .with_state(control);
-    run("control-socket", move |runtime| {
-        runtime.block_on(async move { axum::serve(tokio::net::UnixListener::from_std(listener)?, router).await })
-    })
+    let source = |_: &tokio::net::unix::SocketAddr| ConnectionSource::Local;
+    server::start("control-socket", move || tokio::net::UnixListener::from_std(listener), source, router)
 }
 
 async fn peer(State(control): State<Arc<TransportControl>>) -> Response {

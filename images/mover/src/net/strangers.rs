@@ -9,6 +9,8 @@ use std::net::IpAddr;
 pub(crate) enum ConnectionSource {
     V4([u8; 4]),
     V6([u8; 8]),
+    /// A Unix socket.
+    Local,
 }
 
 impl From<IpAddr> for ConnectionSource {

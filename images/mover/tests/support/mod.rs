@@ -145,6 +145,16 @@ impl Bench {
         self.receiver_of(1, extra, &[]).unwrap()
     }
 
+    /// A receiver with its pages: its data port, and the address of the pages.
+    pub(crate) fn receiver_with_http(&self) -> (Mover, u16, String) {
+        let mut arguments = self.destination_arguments();
+        arguments.extend(["--http", "127.0.0.1:0"].map(str::to_owned));
+        let mut mover = self.start("receive", "receiver", "tls/receiver", &arguments, &[], &[]);
+        let address = mover.await_event("http")["address"].as_str().unwrap().to_owned();
+        let port = mover.await_event("listening")["port"].as_u64().unwrap() as u16;
+        (mover, port, address)
+    }
+
     /// The receiver of an attempt with these variables in its environment, or how it ended before it listened.
     pub(crate) fn receiver_of(&self, attempt: u32, extra: &[&str], env: &[(&str, &str)]) -> Result<(Mover, u16), End> {
         let credentials = format!("{}/receiver", self.credentials(attempt));
