@@ -2,10 +2,14 @@
 #
 #   docker build --target operator -t fairlead-operator .
 #
+# The base images are values, so that a release pins them by digest: `make pin-bases` writes the digests of these tags here, and
+# `--build-arg PYTHON_IMAGE=docker.io/library/python@sha256:…` does for one build.
+ARG RUST_IMAGE=docker.io/library/rust:1-bookworm
+ARG PYTHON_IMAGE=docker.io/library/python:3.11-slim-bookworm
 # MOVER_STAGE=mover-prebuilt takes the mover's static binary from build/image/ instead of compiling it here.
 ARG MOVER_STAGE=mover-build
 
-FROM docker.io/library/rust:1-bookworm AS mover-build
+FROM ${RUST_IMAGE} AS mover-build
 WORKDIR /src
 COPY Cargo.toml Cargo.lock ./
 COPY images/mover images/mover
@@ -27,7 +31,7 @@ COPY --from=mover-binary /out/fairlead-mover /usr/local/bin/fairlead-mover
 USER 65532:65532
 ENTRYPOINT ["/usr/local/bin/fairlead-mover"]
 
-FROM docker.io/library/python:3.11-slim-bookworm AS python-runtime
+FROM ${PYTHON_IMAGE} AS python-runtime
 # The user must have a name: libraries look it up.
 RUN groupadd --gid 65532 fairlead && useradd --uid 65532 --gid 65532 --no-create-home --home-dir /nonexistent --shell /usr/sbin/nologin fairlead
 ENV PATH=/opt/fairlead/bin:/usr/local/bin:/usr/bin:/bin PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1
@@ -35,7 +39,7 @@ USER 65532:65532
 
 # Dependencies and package become layers of their own: a change of the code sends only the code.
 # The tools that install: a virtual environment beside the one that goes into the images, which has no pip.
-FROM docker.io/library/python:3.11-slim-bookworm AS python-build
+FROM ${PYTHON_IMAGE} AS python-build
 ENV PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_ROOT_USER_ACTION=ignore
 COPY images/build.lock /src/build.lock
 RUN python3 -m venv /opt/build \
@@ -55,9 +59,11 @@ RUN /opt/build/bin/pip wheel --quiet --no-deps --no-build-isolation --wheel-dir 
 FROM python-runtime AS operator
 # The node guard gives its rules to nft; the operator itself has no use for it.
 ENV PATH=/opt/fairlead/bin:/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin
+# A version of Debian's package, such as 1.0.6-2+deb12u2; the newest of the base image's release if empty.
+ARG NFTABLES_VERSION=
 USER 0:0
 RUN command -v nft >/dev/null \
- || { apt-get update -q && apt-get install -y -q --no-install-recommends nftables && rm -rf /var/lib/apt/lists/*; }
+ || { apt-get update -q && apt-get install -y -q --no-install-recommends "nftables${NFTABLES_VERSION:+=$NFTABLES_VERSION}" && rm -rf /var/lib/apt/lists/*; }
 USER 65532:65532
 COPY --from=operator-dependencies /opt/fairlead /opt/fairlead
 COPY --from=operator-build /out/opt/fairlead /opt/fairlead

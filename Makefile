@@ -230,6 +230,26 @@ cluster-up: setup ## Start the local cluster: a control plane, mgmt, dtn-a and d
 cluster-down: ## Stop the local cluster and leave nothing behind
 	$(CLUSTER_CLI) down
 
+CARGO_DENY := $(CACHE)/tools/cargo-deny-0.20.2
+
+# Compiled once, in ten minutes on two cores, and kept outside the checkout.
+$(CARGO_DENY)/bin/cargo-deny:
+	@echo 'audit: compiling cargo-deny (some 10 minutes the first time)'
+	CARGO_TARGET_DIR=$(CARGO_DENY)/target cargo install --quiet --locked --root $(CARGO_DENY) cargo-deny@0.20.2
+	rm -rf $(CARGO_DENY)/target
+
+.PHONY: audit
+audit: python $(CARGO_DENY)/bin/cargo-deny ## Licences, bans and sources of crates, and known flaws of all that is locked (network; AUDIT_FLAGS=--offline)
+	PATH="$(CARGO_DENY)/bin:$$PATH" $(VENV)/python -m fairlead_dev.audit $(AUDIT_FLAGS)
+
+.PHONY: sbom
+sbom: packages python rust ## A CycloneDX bill of materials for each image, checked against the locks: build/sbom
+	$(VENV)/python -m fairlead_dev.sbom $(SBOM_FLAGS)
+
+.PHONY: pin-bases
+pin-bases: ## Write the digests of the Dockerfile's base images into it (network, skopeo)
+	hack/cluster/pin-bases Dockerfile
+
 .PHONY: lock
 lock: python ## Resolve the Python locks again
 	hack/python/lock

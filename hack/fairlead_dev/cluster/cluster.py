@@ -49,10 +49,14 @@ class Cluster:
         with self._exclusive("build"):
             build.build_programs(programs.select(names), self.paths, self.progress)
 
+    def build_archives(self) -> list[Archive]:
+        """Build the images of which something has changed."""
+        with self._exclusive("build"):
+            return self._build_all(project=True)
+
     def build_images(self) -> list[Archive]:
         """Build what has changed, and import it into the nodes if the cluster is up."""
-        with self._exclusive("build"):
-            archives = self._build_all(project=True)
+        archives = self.build_archives()
         if self.is_up():
             self._import(archives)
         return archives

@@ -109,7 +109,7 @@ class ImageSet:
                         self._paths.repository / "Dockerfile",
                         self._paths.repository,
                         target=image.target,
-                        arguments={"MOVER_STAGE": "mover-prebuilt"},
+                        arguments={"MOVER_STAGE": "mover-prebuilt", "PYTHON_IMAGE": base_image.NAME},
                         log=self._paths.logs / f"image-{image.target}.log",
                     )
                     self._export(archive)
