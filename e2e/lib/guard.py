@@ -14,6 +14,7 @@ from fairlead_dev.clients.release import RELEASE_NAMESPACE
 
 TABLE = "fairlead_guard"
 DAEMON_SET = "fairlead-guard"
+NAMESPACE = f"{RELEASE_NAMESPACE}-guard"
 METRICS = "http://127.0.0.1:9810/metrics"
 
 
@@ -53,7 +54,7 @@ def _upgrade(cluster: LocalCluster, *, enabled: bool) -> None:
 
 
 def _runs(kubectl: Kubectl) -> bool:
-    found = kubectl.get("daemonset", DAEMON_SET, namespace=RELEASE_NAMESPACE)
+    found = kubectl.get("daemonset", DAEMON_SET, namespace=NAMESPACE)
     if found is None:
         return False
     status = found.get("status", {})

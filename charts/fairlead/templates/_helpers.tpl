@@ -147,6 +147,26 @@ subjects:
     namespace: {{ .root.Release.Namespace }}
 {{- end }}
 
+{{- /* The priority class of a part, if any: (dict "root" $ "part" "operator" "name" VALUE). */ -}}
+{{- define "fairlead.priorityClass" -}}
+{{- $made := and .root.Values.priorityClasses.create (not (kindIs "invalid" (index .root.Values.priorityClasses .part))) }}
+{{- default (ternary (printf "%s-%s" (include "fairlead.fullname" .root) .part) "" $made) .name }}
+{{- end }}
+
+{{- /* The priority classes for the chart's own pods, and the namespaces of these, as lists in JSON. */ -}}
+{{- define "fairlead.ownPriorityClasses" -}}
+{{- list (printf "%s-operator" (include "fairlead.fullname" .)) (printf "%s-guard" (include "fairlead.fullname" .)) | toJson }}
+{{- end }}
+
+{{- define "fairlead.ownNamespaces" -}}
+{{- concat (list .Release.Namespace) (ternary (list (include "fairlead.guardNamespace" .)) list .Values.nodeGuard.enabled) | uniq | toJson }}
+{{- end }}
+
+{{- /* The guard has a namespace of its own, since it needs the Pod Security level privileged. */ -}}
+{{- define "fairlead.guardNamespace" -}}
+{{- default (printf "%s-guard" .Release.Namespace) .Values.nodeGuard.namespace.name }}
+{{- end }}
+
 {{- /* A binding that denies: (dict "root" $ "name" NAME). */ -}}
 {{- define "fairlead.admissionBinding" -}}
 apiVersion: admissionregistration.k8s.io/v1

@@ -33,7 +33,7 @@ apiVersion: audit.k8s.io/v1
 kind: Policy
 omitStages: [RequestReceived]
 rules:
-  - {level: Metadata, users: ["system:serviceaccount:fairlead-system:fairlead", viewer, editor]}
+  - {level: Metadata, users: ["system:serviceaccount:fairlead-system:fairlead"]}
   - {level: Metadata, userGroups: ["audited"]}
   - {level: None}
 """

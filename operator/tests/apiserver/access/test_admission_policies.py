@@ -430,3 +430,12 @@ async def test_a_job_that_names_no_user_runs_as_its_namespaces_default(lab: Lab)
     async with lab.operator():
         await lab.create_job()
         assert (await lab.appears("receiver"))["spec"]["securityContext"]["runAsUser"] == 10007
+
+
+async def test_the_priority_of_the_charts_own_pods_is_for_nobody_else(lab: Lab) -> None:
+    for name in ("fairlead-operator", "fairlead-guard"):
+        _refused(_create(lab, TENANT, _changed(_plain_pod(), _set("spec.priorityClassName", name))), "for the pods of Fairlead itself")
+        _refused(_create(lab, OPERATOR, _changed(_mover(), _set("spec.priorityClassName", name))), "Fairlead")
+    _accepted(_create(lab, TENANT, _changed(_plain_pod(), _set("spec.priorityClassName", "bulk"))))
+    urgent = _changed(_mover(), _set("spec.priorityClassName", "system-node-critical"))
+    _refused(_create(lab, OPERATOR, urgent), "no priority of the cluster's own parts")

@@ -21,8 +21,8 @@ from fairlead.guard.loop import Guard
 from fairlead.guard.main import NodePods
 from fairlead.kube.client import JOBS, PODS, load_configuration
 
-USER = "system:serviceaccount:fairlead-system:fairlead-guard"
-ROLE_KINDS = ("ClusterRole", "ClusterRoleBinding", "ServiceAccount")
+USER = "system:serviceaccount:fairlead-system-guard:fairlead-guard"
+ROLE_KINDS = ("Namespace", "ClusterRole", "ClusterRoleBinding", "ServiceAccount")
 
 
 @pytest.fixture

@@ -76,7 +76,7 @@ async def test_every_right_to_edit_is_used(lab: Lab, control_plane: ControlPlane
 @contextmanager
 def _person(lab: Lab, control_plane: ControlPlane, user: str, role: str) -> Iterator[tuple[Callable[..., Any], int]]:
     """kubectl as somebody with one role in the whole cluster, and how many requests there were before."""
-    own = Kubectl(lab.kubectl.program, control_plane.kubeconfig(user))
+    own = Kubectl(lab.kubectl.program, control_plane.kubeconfig(user, ("audited",)))
 
     def run(*arguments: str, **options: Any) -> subprocess.CompletedProcess[str]:
         return own("-n", lab.namespace, *arguments, **options)

@@ -15,6 +15,7 @@ from lab import NAMESPACES, Kubectl
 
 from fairlead.api import names
 from fairlead.handlers.options import read_options
+from fairlead.kube.observe.pods import PORT_ADVISOR, PORT_DATA, PORT_ECHO, PORT_HTTP
 
 CHART = CHECKOUT / "charts" / "fairlead"
 
@@ -67,8 +68,10 @@ def test_helm_finds_nothing_to_complain_about() -> None:
 
 @pytest.mark.parametrize("values", [{}, EVERYTHING], ids=["defaults", "everything"])
 def test_the_api_server_accepts_every_object_under_strict_validation(cluster: None, kubectl: Kubectl, values: dict[str, Any]) -> None:
-    # PodMonitors need the Prometheus operator's definitions.
+    # PodMonitors need the Prometheus operator's definitions, and what goes into a namespace needs that.
     documents = [document for document in _render(values) if document["kind"] != "PodMonitor"]
+    for namespace in _of_kind(documents, "Namespace"):
+        kubectl.apply(namespace, server_side=True)
     manifest = json.dumps({"apiVersion": "v1", "kind": "List", "items": documents})
     kubectl("apply", "--server-side", "--force-conflicts", "--dry-run=server", "--validate=strict", "-f", "-", stdin=manifest)
 
@@ -208,6 +211,73 @@ def test_the_guard_is_probed_and_sees_the_nodes_control_groups() -> None:
     assert volume["hostPath"] == {"path": "/cgroup", "type": "Directory"}
 
 
+@pytest.mark.parametrize(("level", "operator_runs", "guard_runs"), [("restricted", True, False), ("privileged", True, True)])
+def test_the_operator_needs_no_more_than_the_level_restricted(
+    cluster: None, kubectl: Kubectl, level: str, operator_runs: bool, guard_runs: bool
+) -> None:
+    labels = {"pod-security.kubernetes.io/enforce": level}
+    kubectl.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": f"level-{level}", "labels": labels}})
+    documents = _render({"nodeGuard": {"enabled": True}})
+    for kind, runs in (("Deployment", operator_runs), ("DaemonSet", guard_runs)):
+        (workload,) = _of_kind(documents, kind)
+        pod = {"apiVersion": "v1", "kind": "Pod", **workload["spec"]["template"]}
+        pod["metadata"]["name"] = "probe"
+        answer = kubectl("-n", f"level-{level}", "create", "--dry-run=server", "-f", "-", stdin=json.dumps(pod), check=False)
+        assert (answer.returncode == 0) is runs, answer.stderr
+        assert runs or "violates PodSecurity" in answer.stderr
+
+
+def test_the_guard_has_a_namespace_of_its_own_which_the_chart_makes() -> None:
+    documents = _render({"nodeGuard": {"enabled": True}})
+    (namespace,) = _of_kind(documents, "Namespace")
+    assert namespace["metadata"]["labels"]["pod-security.kubernetes.io/enforce"] == "privileged"
+    own = namespace["metadata"]["name"]
+    assert own == "fairlead-system-guard"
+    (guard,) = _of_kind(documents, "DaemonSet")
+    assert guard["metadata"]["namespace"] == own
+    accounts = {each["metadata"]["name"]: each["metadata"]["namespace"] for each in _of_kind(documents, "ServiceAccount")}
+    assert accounts == {"fairlead": "fairlead-system", "fairlead-guard": own}
+    subjects = [subject for binding in _of_kind(documents, "ClusterRoleBinding") for subject in binding["subjects"]]
+    assert {subject["name"]: subject["namespace"] for subject in subjects} == accounts
+    assert _of_kind(_render(), "Namespace") == []
+    there = _render({"nodeGuard": {"enabled": True, "namespace": {"name": "guards", "create": False}}})
+    assert _of_kind(there, "Namespace") == []
+    assert _of_kind(there, "DaemonSet")[0]["metadata"]["namespace"] == "guards"
+
+
+def test_priority_classes_are_for_the_charts_pods_and_for_movers_on_demand() -> None:
+    documents = _render({"nodeGuard": {"enabled": True}})
+    assert [each["metadata"]["name"] for each in _of_kind(documents, "PriorityClass")] == ["fairlead-guard", "fairlead-operator"]
+    for kind, name in (("Deployment", "fairlead-operator"), ("DaemonSet", "fairlead-guard")):
+        assert _of_kind(documents, kind)[0]["spec"]["template"]["spec"]["priorityClassName"] == name
+    with_movers = _render({"priorityClasses": {"movers": -5}})
+    (movers,) = (each for each in _of_kind(with_movers, "PriorityClass") if each["metadata"]["name"] == "fairlead-movers")
+    assert (movers["value"], movers["preemptionPolicy"]) == (-5, "Never")
+    assert read_options([], _environment(with_movers)).template.priority_class == "fairlead-movers"
+    none = _render({"priorityClasses": {"create": False, "movers": 1}})
+    assert _of_kind(none, "PriorityClass") == []
+    assert "priorityClassName" not in _of_kind(none, "Deployment")[0]["spec"]["template"]["spec"]
+
+
+def test_network_policies_cover_the_operator_and_movers_of_listed_namespaces() -> None:
+    (operator,) = _of_kind(_render(), "NetworkPolicy")
+    assert operator["spec"]["ingress"] == [{"ports": [{"port": "metrics", "protocol": "TCP"}]}]
+    monitoring = {"namespaceSelector": {"matchLabels": {"team": "monitoring"}}}
+    values = {"tenantNamespaces": ["demo"], "networkPolicy": {"metricsFrom": [monitoring], "dataFrom": ["198.18.0.0/15"]}}
+    documents = _render(values)
+    (operator, movers) = _of_kind(documents, "NetworkPolicy")
+    assert operator["spec"]["ingress"][0]["from"] == [monitoring]
+    assert movers["metadata"]["namespace"] == "demo"
+    data, questions = movers["spec"]["ingress"]
+    assert data["from"][1] == {"ipBlock": {"cidr": "198.18.0.0/15"}}
+    assert [port["port"] for port in data["ports"]] == [PORT_DATA, PORT_ECHO]
+    assert [port["port"] for port in questions["ports"]] == [PORT_HTTP, PORT_ADVISOR]
+    (deployment,) = _of_kind(documents, "Deployment")
+    assert questions["from"][0]["podSelector"]["matchLabels"] == deployment["spec"]["selector"]["matchLabels"]
+    assert questions["from"][1] == monitoring
+    assert _of_kind(_render({"networkPolicy": {"enabled": False}}), "NetworkPolicy") == []
+
+
 def test_there_is_no_guard_on_the_nodes_unless_asked_for() -> None:
     assert _of_kind(_render(), "DaemonSet") == []
 
@@ -246,6 +316,10 @@ def test_the_guard_may_hold_what_pods_send_and_read_pods_and_their_caps_and_noth
         ({"movers": {"resources": {"request": {}}}}, "request"),
         ({"log": {"level": "loud"}}, "/log/level"),
         ({"images": {"mover": {"digest": "sha256:12"}}}, "/images/mover/digest"),
+        ({"networkPolicy": {"dataFrom": ["anywhere"]}}, "/networkPolicy/dataFrom/0"),
+        ({"networkPolicy": {"metricsFrom": [{}]}}, "/networkPolicy/metricsFrom/0"),
+        ({"priorityClasses": {"operator": 2000000000}}, "/priorityClasses/operator"),
+        ({"nodeGuard": {"namespace": {"name": "A"}}}, "/nodeGuard/namespace/name"),
         ({"tenantNamespaces": ["a"], "hostNetwork": {"namespaces": ["b"]}}, "hostNetwork.namespaces has b"),
         ({"identities": {"default": {"users": ["a-b"]}}}, "/identities/default/users/0"),
         ({"identities": {"default": {"users": ["0-9"]}}}, "never run as root"),
