@@ -215,9 +215,18 @@ pub(crate) struct SendArguments {
     /// Parallel data streams, 1 to 64.
     #[arg(long, env = "FAIRLEAD_STREAMS", default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..=i64::from(STREAMS)))]
     pub(crate) streams: u16,
+    /// Fewest streams that the control socket may ask for.
+    #[arg(long, env = "FAIRLEAD_STREAMS_MIN", default_value_t = 1, value_name = "STREAMS", value_parser = clap::value_parser!(u16).range(1..=i64::from(STREAMS)))]
+    pub(crate) streams_min: u16,
+    /// Most streams that the control socket may ask for.
+    #[arg(long, env = "FAIRLEAD_STREAMS_MAX", default_value_t = STREAMS, value_name = "STREAMS", value_parser = clap::value_parser!(u16).range(1..=i64::from(STREAMS)))]
+    pub(crate) streams_max: u16,
     /// Congestion control of the data streams.
     #[arg(long, env = "FAIRLEAD_CONGESTION_CONTROL", default_value = "cubic", value_name = "NAME")]
     pub(crate) congestion_control: String,
+    /// Congestion controls that the control socket may ask for; by default whatever the kernel offers.
+    #[arg(long, env = "FAIRLEAD_CONGESTION_CONTROLS", value_delimiter = ',', value_name = "NAME,...")]
+    pub(crate) congestion_controls: Vec<String>,
     /// Send only what matches; may be given several times.
     #[arg(long, env = "FAIRLEAD_INCLUDE", value_name = "GLOB")]
     pub(crate) include: Vec<String>,
@@ -326,6 +335,10 @@ impl Cli {
                 Err("--include and --exclude choose from a directory; --source zero:SIZE has nothing to choose from"
                     .into())
             }
+            Command::Send(args) if !(args.streams_min..=args.streams_max).contains(&args.streams) => Err(format!(
+                "--streams {} is not within --streams-min {} and --streams-max {}",
+                args.streams, args.streams_min, args.streams_max
+            )),
             _ => Ok(()),
         }
     }
@@ -380,12 +393,15 @@ mod tests {
     fn combinations_that_make_no_sense_are_refused_with_the_flag() {
         let receive = ["receive", "--port", "0", "--tls-dir", "x", "--destination"];
         let send = ["send", "--connect", "127.0.0.1:1", "--tls-dir", "x", "--source"];
-        let cases: [(&[&str], &[&str], Option<&str>); 5] = [
+        let cases: [(&[&str], &[&str], Option<&str>); 8] = [
             (&receive, &["null"], None),
             (&receive, &["null", "--verify", "ReadBack"], Some("--verify ReadBack")),
             (&receive, &["/data", "--verify", "ReadBack"], None),
             (&send, &["zero:1G"], None),
             (&send, &["zero:1G", "--include", "*"], Some("--include")),
+            (&send, &["zero:1G", "--streams-min", "2", "--streams-max", "4"], None),
+            (&send, &["zero:1G", "--streams-max", "3"], Some("--streams-max 3")),
+            (&send, &["zero:1G", "--streams-min", "5"], Some("--streams-min 5")),
         ];
         for (command, more, refusal) in cases {
             let cli = Cli::try_parse_from(["fairlead-mover"].iter().chain(command).chain(more)).unwrap();

@@ -202,3 +202,47 @@ fn a_quiet_period_is_no_stall_moves_nothing_and_leaves_the_rate_alone() {
     assert_eq!(receiver.verdict["bytes_resent"], 0, "{receiver:?}");
     assert_eq!(inventory(&bench.source()), inventory(&bench.destination()));
 }
+
+/// The sidecar is not trusted: whatever it asks, the transfer keeps to what its command line allows.
+#[test]
+fn a_control_socket_that_asks_for_more_than_is_allowed_changes_nothing() {
+    let bench = Bench::new();
+    bench.write("file", &noise(8 << 20, 6));
+    let (receiver, port) = bench.receiver(&[]);
+    let socket = bench.path("control");
+    let path = socket.display().to_string();
+    let (cap, file) = held_back(&bench);
+    let bounds = ["--streams-min", "2", "--streams-max", "4", "--congestion-controls", "reno"];
+    let own = ["--streams", "2", "--control-socket", &path, "--bandwidth-file", &file, "--congestion-control", "reno"];
+    let mut sender = bench.sender(port, &[&bounds[..], &own].concat());
+    sender.await_progress(|progress| progress["streams"] == 2);
+    for (body, reason) in [
+        (r#"{"streams":64}"#, "OutOfRange"),
+        (r#"{"streams":1}"#, "OutOfRange"),
+        (r#"{"congestion_control":"cubic"}"#, "NotAllowed"),
+        (r#"{"streams":3,"congestion_control":"bbr"}"#, "NotAllowed"),
+        (r#"{"bandwidth":"10G"}"#, "Malformed"),
+    ] {
+        let (status, refusal) = http(control(&socket), "PATCH", "/v1/transport", body);
+        let refusal: Value = serde_json::from_str(&refusal).unwrap();
+        assert_eq!((status, &refusal["reason"]), (422, &reason.into()), "{body}");
+    }
+    let mut quiet_ms = 0;
+    let refusal = loop {
+        let (status, answer) = http(control(&socket), "PATCH", "/v1/transport", r#"{"quiet_for_ms":15000}"#);
+        if status == 422 {
+            break answer;
+        }
+        quiet_ms += 500;
+        assert!(quiet_ms < 60_000, "it may be quiet for ever");
+        std::thread::sleep(std::time::Duration::from_millis(500));
+    };
+    assert!(refusal.contains("QuietBudget"), "{refusal}");
+    let now = stats(&socket);
+    assert_eq!(now["streams"].as_array().unwrap().len(), 2, "{now}");
+    assert_eq!(now["bandwidth"]["asked_bps"], 4_000_000, "{now}");
+    patch(&socket, r#"{"streams":4,"congestion_control":"reno","quiet_for_ms":0}"#);
+    std::fs::write(cap, "").unwrap();
+    let (sender, receiver) = (sender.end(), receiver.end());
+    assert_eq!((sender.reason(), receiver.reason()), ("Verified", "Verified"), "{sender:?} {receiver:?}");
+}

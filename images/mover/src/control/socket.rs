@@ -13,13 +13,13 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, patch};
 use axum::{Json, Router};
-use fairlead_protocol::limits::{QUIET, STREAMS};
+use fairlead_protocol::limits::QUIET;
 use fairlead_protocol::Fault;
 use serde::{Deserialize, Serialize};
 use serde_json::{json, Value};
 
 use super::server;
-use crate::cli::SOCKET_BUFFER_BYTES;
+use crate::cli::{SendArguments, SOCKET_BUFFER_BYTES};
 use crate::net::pacing::Pacer;
 use crate::net::send_buffer::{self, SendBuffer, SetBy};
 use crate::net::strangers::ConnectionSource;
@@ -28,6 +28,8 @@ use crate::net::tcp;
 use crate::progress::Progress;
 use crate::threads::lock;
 
+/// Most bytes that may be asked for in send buffers of all streams together: twice what 80 Gb/s have in flight over 100 ms.
+const BUFFERS_BYTES: u64 = 2 << 30;
 /// Largest body of a request.
 const REQUEST_BYTES: usize = 4096;
 
@@ -40,6 +42,36 @@ pub(crate) struct Peer {
     pub(crate) echo_key: String,
 }
 
+/// What may be asked of the socket; the user's, whoever asks.
+#[derive(Clone, Debug)]
+pub(crate) struct TransportBounds {
+    streams: RangeInclusive<u16>,
+    /// Empty: whatever the kernel offers.
+    congestion_controls: Vec<String>,
+}
+
+impl TransportBounds {
+    pub(crate) fn new(args: &SendArguments) -> Self {
+        let mut congestion_controls = args.congestion_controls.clone();
+        if !congestion_controls.is_empty() {
+            congestion_controls.push(args.congestion_control.clone());
+        }
+        Self { streams: args.streams_min..=args.streams_max, congestion_controls }
+    }
+
+    fn check_congestion_control(&self, name: &str) -> Result<(), Refusal> {
+        if self.congestion_controls.is_empty() || self.congestion_controls.iter().any(|allowed| allowed == name) {
+            return Ok(());
+        }
+        let name: String = name.chars().filter(|c| !c.is_control()).take(32).collect();
+        let text = format!(
+            "{name} is not among the congestion controls of this transfer: {}",
+            self.congestion_controls.join(", ")
+        );
+        Err(Refusal::new("congestion_control", "NotAllowed", text))
+    }
+}
+
 /// What the socket shows and changes.
 pub(crate) struct TransportControl {
     pub(crate) progress: Arc<Progress>,
@@ -48,6 +80,7 @@ pub(crate) struct TransportControl {
     pub(crate) transport: Mutex<Transport>,
     pub(crate) peer: Mutex<Option<Peer>>,
     pub(crate) pool: Mutex<Option<Arc<Pool>>>,
+    pub(crate) bounds: TransportBounds,
     /// Called after each accepted change; the first one releases the data.
     pub(crate) released: Box<dyn Fn() + Send + Sync>,
 }
@@ -137,7 +170,7 @@ async fn stats(State(control): State<Arc<TransportControl>>) -> Response {
 }
 
 async fn transport(State(control): State<Arc<TransportControl>>, body: Bytes) -> Response {
-    match check(&body).and_then(|change| control.allow(change)) {
+    match check(&body, &control.bounds).and_then(|change| control.allow(change)) {
         Ok(change) => Json(control.apply(change)).into_response(),
         Err(refusal) => (StatusCode::UNPROCESSABLE_ENTITY, Json(refusal)).into_response(),
     }
@@ -153,14 +186,20 @@ impl TransportControl {
     }
 
     fn allow(&self, change: Change) -> Result<Change, Refusal> {
-        let buffer = lock(&self.transport).send_buffer;
-        match (change.buffer_bytes, buffer) {
+        let Transport { streams, send_buffer, .. } = lock(&self.transport).clone();
+        match (change.buffer_bytes, send_buffer) {
             (Some(_), SendBuffer { bytes: Some(bytes), set_by: SetBy::User }) => {
                 let text = format!("the user's --socket-buffer {bytes} stays; leave it out to have the buffers chosen");
-                Err(Refusal::new("socket_buffer_bytes", "UserChoice", text))
+                return Err(Refusal::new("socket_buffer_bytes", "UserChoice", text));
             }
-            _ => Ok(change),
+            (None, SendBuffer { set_by: SetBy::Kernel | SetBy::User | SetBy::Mover, .. }) => {}
+            (asked, SendBuffer { bytes: set, .. }) => {
+                let streams = change.streams.unwrap_or(streams);
+                check_buffers(streams, asked.or(set).unwrap_or(0))?;
+            }
         }
+        check_quiet(change.quiet.unwrap_or_default(), self.pacer.quiet_allowed())?;
+        Ok(change)
     }
 
     fn apply(&self, change: Change) -> InForce {
@@ -193,14 +232,34 @@ fn quiet_for_ms(pacer: &Pacer) -> u64 {
     pacer.gate().quiet_left().as_micros().div_ceil(1000) as u64
 }
 
-/// Checks all of a request before any of it is done.
-fn check(body: &[u8]) -> Result<Change, Refusal> {
+/// Buffers of all streams together are bounded.
+fn check_buffers(streams: u16, bytes: u32) -> Result<(), Refusal> {
+    if u64::from(streams) * u64::from(bytes) <= BUFFERS_BYTES {
+        return Ok(());
+    }
+    let text = format!("{streams} streams of {bytes} bytes are more than {BUFFERS_BYTES} bytes together");
+    Err(Refusal::new("socket_buffer_bytes", "OutOfRange", text))
+}
+
+/// A transfer is quiet for no more than its part of the time, however often it is asked to be.
+fn check_quiet(asked: Duration, allowed: Duration) -> Result<(), Refusal> {
+    if asked <= allowed {
+        return Ok(());
+    }
+    let text =
+        format!("quiet_for_ms: the transfer may be quiet for {} ms now; ask for less, or later", allowed.as_millis());
+    Err(Refusal::new("quiet_for_ms", "QuietBudget", text))
+}
+
+/// Checks all of a request that does not depend on the transfer's state before any of it is done.
+fn check(body: &[u8], bounds: &TransportBounds) -> Result<Change, Refusal> {
     let malformed = |error: serde_json::Error| Refusal::new("", "Malformed", error.to_string());
     let Request { congestion_control, streams, socket_buffer_bytes, quiet_for_ms } =
         serde_json::from_slice(body).map_err(malformed)?;
     let congestion_control = match congestion_control {
         None => None,
         Some(Value::String(name)) => {
+            bounds.check_congestion_control(&name)?;
             let unusable = |fault: Fault| Refusal::new("congestion_control", fault.reason.name(), fault.message);
             tcp::check_congestion_control(&name).map_err(unusable)?;
             Some(name)
@@ -209,7 +268,8 @@ fn check(body: &[u8]) -> Result<Change, Refusal> {
             return Err(Refusal::new("congestion_control", "Malformed", format!("{other} is not a name in quotes")))
         }
     };
-    let streams = number("streams", streams, 1..=u64::from(STREAMS), "streams")?;
+    let (fewest, most) = (u64::from(*bounds.streams.start()), u64::from(*bounds.streams.end()));
+    let streams = number("streams", streams, fewest..=most, "streams")?;
     let buffer_bytes = number("socket_buffer_bytes", socket_buffer_bytes, SOCKET_BUFFER_BYTES, "bytes")?;
     let quiet_ms = number("quiet_for_ms", quiet_for_ms, 0..=QUIET.as_millis() as u64, "ms (0 ends a quiet period)")?;
     Ok(Change {
@@ -247,6 +307,46 @@ impl Refusal {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const WIDE: TransportBounds = TransportBounds { streams: 1..=64, congestion_controls: Vec::new() };
+
+    fn check(body: &[u8]) -> Result<Change, Refusal> {
+        super::check(body, &WIDE)
+    }
+
+    #[test]
+    fn a_request_beyond_the_bounds_of_the_transfer_is_refused() {
+        let bounds = TransportBounds { streams: 2..=4, congestion_controls: vec!["reno".into()] };
+        let check = |body: &str| super::check(body.as_bytes(), &bounds);
+        for (body, field, reason, said) in [
+            (r#"{"streams":5}"#, "streams", "OutOfRange", "from 2 to 4 streams"),
+            (r#"{"streams":1}"#, "streams", "OutOfRange", "from 2 to 4 streams"),
+            (r#"{"streams":64}"#, "streams", "OutOfRange", "streams is 64"),
+            (r#"{"congestion_control":"cubic"}"#, "congestion_control", "NotAllowed", "of this transfer: reno"),
+            (r#"{"bandwidth":"10G"}"#, "", "Malformed", "unknown field `bandwidth`"),
+            (r#"{"asked_bps":1}"#, "", "Malformed", "unknown field"),
+        ] {
+            let refusal = check(body).unwrap_err();
+            assert_eq!((refusal.field, &*refusal.reason), (field, reason), "{body}");
+            assert!(refusal.message.contains(said), "{body}: {}", refusal.message);
+        }
+        for streams in [2, 4] {
+            assert_eq!(check(&format!(r#"{{"streams":{streams}}}"#)).unwrap().streams, Some(streams));
+        }
+        assert!(check(r#"{"congestion_control":"reno"}"#).is_ok());
+    }
+
+    #[test]
+    fn buffers_are_bounded_all_together_and_quiet_by_what_is_left_of_it() {
+        assert!(check_buffers(2, 1 << 30).is_ok());
+        assert!(check_buffers(3, 1 << 30).unwrap_err().message.contains("3 streams"));
+        let seconds = Duration::from_secs;
+        assert!(check_quiet(seconds(15), seconds(15)).is_ok());
+        assert!(check_quiet(Duration::ZERO, Duration::ZERO).is_ok());
+        let refusal = check_quiet(seconds(15), seconds(14)).unwrap_err();
+        assert_eq!((refusal.field, &*refusal.reason), ("quiet_for_ms", "QuietBudget"));
+        assert!(refusal.message.contains("14000 ms"));
+    }
 
     #[test]
     fn a_request_is_taken_whole() {

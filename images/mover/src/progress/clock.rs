@@ -39,7 +39,7 @@ impl TransferClock {
     }
 
     /// How long the quiet periods have lasted so far.
-    pub(super) fn quiet_total(&self) -> Duration {
+    pub(crate) fn quiet_total(&self) -> Duration {
         let now = self.now();
         lock(&self.pause).total(now)
     }

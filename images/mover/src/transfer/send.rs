@@ -20,7 +20,7 @@ use super::session::{check_resent, PeerWatch, Session, TransferEvent, TICK};
 use super::TransferContext;
 use crate::cli::{self, SendArguments};
 use crate::control::http::MoverEndpoint;
-use crate::control::socket::{self, Peer, TransportControl};
+use crate::control::socket::{self, Peer, TransportBounds, TransportControl};
 use crate::fs::block_source::BlockSource;
 use crate::fs::source::{Filter, SourceTree};
 use crate::net::connect::dial::{self, Dialer, Greeted};
@@ -201,6 +201,7 @@ fn open_control(
         }),
         peer: Mutex::new(None),
         pool: Mutex::new(None),
+        bounds: TransportBounds::new(args),
         released: Box::new(move || released.store(true, Ordering::Release)),
     });
     if let Some(path) = &args.control_socket {

@@ -37,6 +37,9 @@ GRACE_SECONDS = 10
 _POD_INTERFACE = "eth0"
 """What every container runtime names a pod's interface on the pod network."""
 
+_ADVISORS_CONTROLS = ("cubic", "bbr", "reno")
+"""What the advisor chooses from where the job leaves it the choice; the mover refuses it any other."""
+
 _CONTROL_VOLUME_SIZE = "16Mi"
 
 
@@ -135,7 +138,10 @@ def _sender(job: TransferJob, action: CreatePod, template: MoverTemplate) -> Kub
         *_identity(job, action),
         *_option("--encryption", transport.encryption),
         *_option("--streams", max(transport.streams.min, min(4, transport.streams.max))),
+        *_option("--streams-min", transport.streams.min),
+        *_option("--streams-max", transport.streams.max),
         *_option("--congestion-control", chosen_control or "cubic"),
+        *_option("--congestion-controls", chosen_control or ",".join(_ADVISORS_CONTROLS)),
         *(argument for glob in job.spec.data.include for argument in _option("--include", _literal(glob))),
         *(argument for glob in job.spec.data.exclude for argument in _option("--exclude", _literal(glob))),
         *_option("--await-transport", template.await_transport_seconds),

@@ -35,6 +35,11 @@ pub const ENTRIES: usize = 16_000_000;
 pub const BLOCKS: u64 = 1 << 32;
 /// Longest quiet period that a sender may be asked for.
 pub const QUIET: Duration = Duration::from_secs(15);
+/// Quiet that a sender may be asked for in all, beside a tenth of the time since it started: what one long look at a path takes,
+/// twice.
+pub const QUIET_CREDIT: Duration = Duration::from_secs(30);
+/// Of how many parts of a sender's time one may be quiet.
+pub const QUIET_PARTS: u32 = 10;
 /// Most data streams.
 pub const STREAMS: u16 = 64;
 /// Bytes of the token that joins a data connection to its control connection.

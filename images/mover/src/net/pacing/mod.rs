@@ -18,6 +18,7 @@ use std::net::{IpAddr, TcpStream};
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
+use fairlead_protocol::limits::{QUIET_CREDIT, QUIET_PARTS};
 use fairlead_protocol::liveness::Evidence;
 
 use super::tcp;
@@ -129,6 +130,12 @@ impl Pacer {
         state.apply();
         self.report(&state);
         tracing::info!(?cap_bps, sockets = state.members.len(), "bandwidth cap");
+    }
+
+    /// How much of a new quiet period the transfer has left: its credit and a tenth of its time, less what it was quiet already.
+    pub(crate) fn quiet_allowed(&self) -> Duration {
+        let clock = &self.progress.clock;
+        (QUIET_CREDIT + clock.now() / QUIET_PARTS).saturating_sub(clock.quiet_total())
     }
 
     /// Holds all data back for so long, from now; zero ends a quiet period. What the kernel has taken already still leaves.
