@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import copy
 import json
+import subprocess
 from collections.abc import Callable
 from typing import Any
+
+from control_plane import find_programs
+from lab import eventually
 
 from e2e.attacks.lib.judge import Judge, gains
 from e2e.attacks.lib.victim import Answer, Site, plain_pod
 
-OPERATOR = "system:serviceaccount:fairlead-system:fairlead"
+ACCOUNT = "fairlead-system:fairlead"
+OPERATOR = f"system:serviceaccount:{ACCOUNT}"
 GROUPS = ("system:serviceaccounts", "system:serviceaccounts:fairlead-system")
 
 
@@ -181,3 +186,75 @@ async def attack_by_entering_pods(site: Site, judge: Judge) -> None:
     for arguments in (("exec", name, "--", "sh"), ("attach", name), forward, ("logs", name)):
         answer = _as_operator(site, *arguments)
         judge(answer.refused_by_policy or answer.forbidden, str(answer))
+
+
+@gains("writes to a volume as whoever owns its files")
+async def attack_with_a_mover_as_root(site: Site, judge: Judge) -> None:
+    """The thief makes a mover that runs as user 0."""
+
+    def change(pod: dict[str, Any]) -> None:
+        pod["spec"]["securityContext"] |= {"runAsUser": 0, "runAsNonRoot": True}
+
+    await _is_refused_beside_the_real_one(site, judge, change)
+
+
+@gains("has every other pod of a node pushed out")
+async def attack_with_a_mover_of_the_highest_priority(site: Site, judge: Judge) -> None:
+    """The thief makes a mover with the priority of the cluster's own parts."""
+
+    def change(pod: dict[str, Any]) -> None:
+        pod["spec"]["priorityClassName"] = "system-node-critical"
+        pod["spec"].pop("priority", None)
+        pod["spec"].pop("preemptionPolicy", None)
+
+    await _is_refused_beside_the_real_one(site, judge, change)
+
+
+@gains("starts movers on any claim of a namespace that the operator does not serve")
+async def attack_in_a_namespace_that_is_not_a_tenants(site: Site, judge: Judge) -> None:
+    """An administrator has the operator serve one namespace, and the thief makes a mover and a Secret in another."""
+    made = await _mover(site)
+    await _serves_alone(site)
+    try:
+        pod = {"apiVersion": "v1", "kind": "Pod", "metadata": copy.deepcopy(made["metadata"]), "spec": copy.deepcopy(made["spec"])}
+        for unwanted in ("namespace", "uid", "resourceVersion", "creationTimestamp", "generation", "managedFields", "finalizers"):
+            pod["metadata"].pop(unwanted, None)
+        pod["metadata"]["name"] = pod["metadata"]["name"].removesuffix("-1") + "-2"
+        pod["spec"] = {key: value for key, value in pod["spec"].items() if key not in ("nodeName", "tolerations", "serviceAccountName")}
+        own = _as_operator(site, "create", "--dry-run=server", "-f", "-", stdin=pod)
+        assert own.accepted, own
+        pod["spec"]["hostNetwork"] = False
+        for container in (*pod["spec"]["containers"], *pod["spec"].get("initContainers", ())):
+            container["ports"] = []
+        answer = _as_operator(site, "create", "--dry-run=server", "-f", "-", stdin=pod, namespace="default")
+        judge(answer.forbidden and not answer.refused_by_policy, str(answer))
+        listed = _as_operator(site, "get", "pods", namespace="kube-system")
+        judge(listed.forbidden, str(listed))
+    finally:
+        site.kubectl("delete", "rolebinding", "-n", site.namespace, "fairlead-tenants", "--ignore-not-found")
+        everywhere = ("create", "clusterrolebinding", "fairlead-tenants", "--clusterrole=fairlead-tenants", f"--serviceaccount={ACCOUNT}")
+        site.kubectl(*everywhere, check=False)
+
+
+async def _serves_alone(site: Site) -> None:
+    """The rights that the chart makes for this namespace alone; without such a value the chart's own stay."""
+    rights = _rights_in(site)
+    if not rights:
+        return
+    site.kubectl("apply", "--server-side", "--force-conflicts", "-f", "-", stdin=rights)
+    site.kubectl("delete", "clusterrolebinding", "fairlead-tenants")
+
+    async def in_force() -> bool:
+        elsewhere = _as_operator(site, "auth", "can-i", "list", "pods", namespace="kube-system")
+        own = _as_operator(site, "auth", "can-i", "list", "pods")
+        return own.accepted and not elsewhere.accepted
+
+    await eventually(in_force, "the rights of one namespace")
+
+
+def _rights_in(site: Site) -> str:
+    """What the chart renders with the site's namespace as the only tenant's; empty for a chart without that value."""
+    words = ("template", "fairlead", str(site.target.chart), "--namespace", "fairlead-system", "--kube-version", "1.34.0")
+    value = ("--set", f"tenantNamespaces={{{site.namespace}}}", "--show-only", "templates/rbac.yaml")
+    rendered = subprocess.run([str(find_programs()["helm"]), *words, *value], capture_output=True, text=True, check=False)
+    return "" if rendered.returncode else rendered.stdout
