@@ -166,6 +166,10 @@ bench-house: python ## Count lines by room, and what the structure must keep: bu
 bench-mover: python rust ## The mover beside iperf3, rclone, XRootD and GridFTP: build/bench/mover.json (35 minutes on 2 idle cores; BENCH_FLAGS=--help)
 	$(VENV)/python -m fairlead_dev.bench.mover $(BENCH_FLAGS)
 
+.PHONY: bench-guard
+bench-guard: python rust ## What the node guard lets a mover send that does not obey, second by second: build/bench/guard.json (root, 3 minutes)
+	$(VENV)/python -m fairlead_dev.bench.guard $(BENCH_FLAGS)
+
 .PHONY: bench-fairness
 bench-fairness: python rust ## Shares among 14 real movers, managed and left alone: build/bench/fairness.json (root, 7 minutes; BENCH_FLAGS=--help)
 	$(VENV)/python -m fairlead_dev.bench.fairness $(BENCH_FLAGS)

@@ -1,0 +1,1 @@
+"""What the node guard lets a mover send that does not obey, second by second."""
