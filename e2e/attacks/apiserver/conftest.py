@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import installation
@@ -44,21 +45,38 @@ def environment(kubectl: Kubectl, target: Target) -> dict[str, str]:
     return operator_environment(installation.install(kubectl, target.chart))
 
 
-@pytest.fixture
-async def site(
-    environment: dict[str, str], kubectl: Kubectl, control_plane: ControlPlane, target: Target, tmp_path: Path
+@asynccontextmanager
+async def _site(
+    environment: dict[str, str], kubectl: Kubectl, control_plane: ControlPlane, target: Target, folder: Path
 ) -> AsyncIterator[Site]:
-    """A namespace where the tenant may do everything, with claims on two nodes, and the operator when `site.operator()` is entered."""
     client = KubeClient(await load_configuration(kubectl.kubeconfig))
     namespace = NAMESPACES[next(_numbers)]
     await installation.make_namespace(client, namespace)
     kubectl("-n", namespace, "create", "rolebinding", "tenant", "--clusterrole=cluster-admin", f"--user={TENANT}")
     operator = control_plane.kubeconfig("system:serviceaccount:fairlead-system:fairlead")
     try:
-        yield Site(namespace, client, kubectl, operator, target=target, environment=environment, folder=tmp_path)
+        yield Site(namespace, client, kubectl, operator, target=target, environment=environment, folder=folder)
     finally:
         await installation.release(client, namespace)
         await client.close()
+
+
+@pytest.fixture
+async def site(
+    environment: dict[str, str], kubectl: Kubectl, control_plane: ControlPlane, target: Target, tmp_path: Path
+) -> AsyncIterator[Site]:
+    """A namespace where the tenant may do everything, with claims on two nodes, and the operator when `site.operator()` is entered."""
+    async with _site(environment, kubectl, control_plane, target, tmp_path) as made:
+        yield made
+
+
+@pytest.fixture
+async def neighbour(
+    environment: dict[str, str], kubectl: Kubectl, control_plane: ControlPlane, target: Target, tmp_path: Path
+) -> AsyncIterator[Site]:
+    """The namespace of another tenant, whom `site`'s is to harm."""
+    async with _site(environment, kubectl, control_plane, target, tmp_path) as made:
+        yield made
 
 
 @pytest.fixture

@@ -32,6 +32,8 @@ class FakeNodes:
         self._servers: list[web.AppRunner] = []
         self.progress: dict[str, Any] = {"bytes_total": 1000, "bytes_transferred": 0, "files_total": 4, "files_transferred": 0}
         self.stage = "Transferring"
+        self.interface = "data0"
+        """What movers say they use."""
         self.speed_bytes_per_second = 0.0
         """By how much `bytes_transferred` grows from the start of a mover on."""
         self.choice: dict[str, Any] = {}
@@ -147,7 +149,13 @@ class FakeNodes:
 
         async def endpoint(_: web.Request) -> web.Response:
             self.requests.append(f"{role}/endpoint")
-            answer = {"role": role, "interface": "data0", "address": DATA_ADDRESSES[node], "port": ports.get("data", 0), "numa_node": None}
+            answer = {
+                "role": role,
+                "interface": self.interface,
+                "address": DATA_ADDRESSES[node],
+                "port": ports.get("data", 0),
+                "numa_node": None,
+            }
             return web.json_response(answer)
 
         begun, begun_at = asyncio.get_running_loop().time(), datetime.now(UTC).isoformat()
