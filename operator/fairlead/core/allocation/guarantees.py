@@ -49,15 +49,19 @@ def keep_guarantees(problem: Problem) -> KeptGuarantees:
         moving = totals(slice_, np.where(open_job, nominal, 0.0)[row], slices)
         settled = totals(slice_, np.where(open_job, 0.0, ratio * nominal)[row], slices)
         on_slice = _part_that_fits(entitled, settled, moving)
-        tightest = on_slice.min(initial=1.0)
-        if tightest >= 1.0:
+        if on_slice.min(initial=1.0) >= 1.0:
             break
-        full = on_slice <= tightest
-        slice_ratio[full] = tightest
+        # A slice none of whose jobs stops earlier elsewhere is final: nothing that happens elsewhere changes it.
+        open_crossing = open_job[row]
+        least = np.ones(len(nominal))
+        np.minimum.at(least, row[open_crossing], on_slice[slice_[open_crossing]])
+        earliest = np.ones(slices)
+        np.minimum.at(earliest, slice_[open_crossing], least[row[open_crossing]])
+        full = (on_slice < 1.0) & (earliest >= on_slice)
+        slice_ratio[full] = on_slice[full]
         stopping = np.zeros(len(nominal), dtype=bool)
-        stopping[row[full[slice_]]] = True
-        stopping &= open_job
-        ratio[stopping] = tightest
+        stopping[row[open_crossing & full[slice_]]] = True
+        ratio[stopping] = least[stopping]
         open_job &= ~stopping
 
     job = ratio * nominal
