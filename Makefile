@@ -16,6 +16,8 @@ DEV_PROGRAM_TESTS := testbed/lab bench/decisions/lab/test_cell.py
 TYPED := operator/fairlead images/advisor/fairlead_advisor hack/fairlead_dev hack/tests/clients hack/tests/netlab hack/tests/demo hack/tests/trees hack/tests/bench/house hack/tests/bench/mover e2e
 # One set of packages and features for every test: another one compiles all of it again.
 CARGO_TEST := cargo test --quiet --locked --workspace --features fairlead-mover/fault-injection
+# Names of the test files of a folder, as cargo takes them.
+rust_tests = $(addprefix --test ,$(basename $(notdir $(wildcard $(1)/*.rs))))
 VENV := .venv/bin
 ATTACK := $(VENV)/python -m e2e.attacks $(if $(SEED),--seed $(SEED))
 # Its cache is a database that two checkouts must not write at a time.
@@ -33,8 +35,7 @@ demo: $(if $(filter local,$(CLUSTER)),setup,python) ## Move a real directory bet
 test: setup ## Everything: lint, unit tests, whole programs, a real API server, a quarter of the attacks, end to end on the local cluster
 	$(MAKE) lint
 	$(MAKE) test-unit
-	$(MAKE) test-programs
-	$(MAKE) test-apiserver
+	$(MAKE) test-programs BESIDE=beside-apiserver
 	$(MAKE) test-attacks
 	$(MAKE) test-e2e
 
@@ -108,16 +109,20 @@ unit-advisor:
 
 .PHONY: unit-rust
 unit-rust:
-	$(CARGO_TEST) --lib --bins --test ledger --test pair
+	$(CARGO_TEST) --lib --bins $(filter-out %fuzz,$(subst --test ,--test=,$(call rust_tests,images/mover/crates/protocol/tests)))
 
 .PHONY: test-programs
 test-programs: python rust ## The mover, the advisor and the WAN emulator as whole programs, on one machine
 	$(CARGO_TEST) --tests --no-run
-	$(MAKE) --jobs 3 --output-sync=target programs-rust programs-advisor programs-fuzz programs-dev
+	$(MAKE) --jobs $(if $(BESIDE),4,3) --output-sync=target programs-advisor programs-mover programs-wan $(BESIDE) programs-fuzz programs-dev
 
-.PHONY: programs-rust
-programs-rust:
-	$(CARGO_TEST) --tests
+.PHONY: programs-mover
+programs-mover:
+	$(CARGO_TEST) $(call rust_tests,images/mover/tests)
+
+.PHONY: programs-wan
+programs-wan:
+	$(CARGO_TEST) $(call rust_tests,hack/wan/tests)
 
 .PHONY: programs-advisor
 programs-advisor:
@@ -134,6 +139,11 @@ programs-fuzz:
 .PHONY: test-apiserver
 test-apiserver: python ## CRD, CEL and the reconcile loop against a real API server
 	$(VENV)/pytest -q operator/tests/apiserver
+
+# Programs that are tested wait most of their time, for links and clocks; they come first where both want a core.
+.PHONY: beside-apiserver
+beside-apiserver:
+	nice $(VENV)/pytest -q operator/tests/apiserver
 
 .PHONY: test-e2e
 test-e2e: python ## The end-to-end suite on the local cluster; KEEP=1 leaves the cluster up

@@ -122,8 +122,13 @@ def lab(
     size = item.get_closest_marker("destination_size")
     alone = item.get_closest_marker("exclusive") is not None
     with ExitStack() as held:
-        held.enter_context(turn(BUILD / "turn.lock", alone=alone))
+        turns = held.enter_context(ExitStack())
+        turns.enter_context(turn(BUILD / "turn.lock", alone=False))
         made = held.enter_context(Lab(cluster, kubectl, namespace_of(item), size.args[0] if size else None))
+        if alone:
+            # Namespace and disks were made beside the last of the others; they go before the turn does.
+            turns.close()
+            turns.enter_context(turn(BUILD / "turn.lock", alone=True))
         yield made
         if item.stash.get(FAILED, False):
             made.keep_evidence(BUILD / re.sub(r"[^A-Za-z0-9_.-]+", "-", item.name))

@@ -45,6 +45,7 @@ def finish_fast(lab: Lab, job: Job) -> None:
     assert lab.partial_files() == []
 
 
+@pytest.mark.long
 def test_a_suspended_job_resumes_and_succeeds(lab: Lab) -> None:
     job = start_slowly(lab)
     job.wait_for(lambda seen: seen.get("status", {}).get("progress", {}).get("bytesTransferred"), "a whole block that has arrived")
@@ -59,6 +60,7 @@ def test_a_suspended_job_resumes_and_succeeds(lab: Lab) -> None:
     assert "bytes were there from earlier attempts" in succeeded["message"]
 
 
+@pytest.mark.long
 def test_a_lost_receiver_is_followed_by_a_second_attempt(lab: Lab, kubectl: Kubectl) -> None:
     job = start_slowly(lab)
     receiver = job.pod("receiver")
@@ -70,6 +72,7 @@ def test_a_lost_receiver_is_followed_by_a_second_attempt(lab: Lab, kubectl: Kube
     assert job.status["lastFailure"]["attempt"] == 1
 
 
+@pytest.mark.long
 def test_a_killed_sender_is_followed_by_a_second_attempt(lab: Lab) -> None:
     job = start_slowly(lab)
     lab.cluster.on(lab.source.node, "pkill", "-KILL", "-f", "--", f"^[^ ]*fairlead-mover send .*--job={job.uid}")
