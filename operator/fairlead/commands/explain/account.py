@@ -62,7 +62,7 @@ class JobBandwidth(ApiModel):
 
 
 class JobPath(ApiModel):
-    """What is known of the path between the job's nodes."""
+    """What is known of the path between the job's nodes: by the job's own namespace, where that has measured it."""
 
     name: str | None = None
     """Of the NetworkPath; absent if there is none, or it may not be listed."""
@@ -196,7 +196,8 @@ def _path(job: TransferJob, paths: Iterable[NetworkPath]) -> JobPath | None:
     known = _known_path(ends.source, ends.destination, paths) if ends and ends.source and ends.destination else None
     if known is None:
         return JobPath(job=own) if own else None
-    status = known.status
+    own_namespace = job.metadata.namespace
+    status = next((each for each in known.status.namespaces if each.namespace == own_namespace), known.status)
     return JobPath(
         name=known.metadata.name,
         job=own,

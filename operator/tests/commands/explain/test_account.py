@@ -7,6 +7,7 @@ import json
 import pytest
 from explain_jobs import TRANSFERRING, explained, job, path, policy, running
 
+from fairlead.api.networkpath import NetworkPathStatus
 from fairlead.commands.explain.account import account_of
 from fairlead.commands.explain.command import to_json
 from fairlead.commands.explain.facts import Facts
@@ -39,6 +40,14 @@ def test_the_path_is_the_one_between_the_jobs_ends() -> None:
         *("dtn-a-dtn-b-1234", "60.213ms", "450M", "1G"),
         "60.2ms",
     )
+
+
+def test_what_the_jobs_own_namespace_has_measured_comes_first() -> None:
+    measured = {"namespaces": [{"namespace": "rival", "rtt": "1.0ms", "capacity": "9G"}, {"namespace": "bio", "rtt": "61.0ms"}]}
+    known = path().model_copy(update={"status": NetworkPathStatus.model_validate({**path().status.to_object(), **measured})})
+    found = account_of(Facts(job(TRANSFERRING), paths=(known,))).path
+    assert found is not None
+    assert (found.rtt, found.capacity) == ("61.0ms", None)
 
 
 def test_without_policy_and_path_the_job_alone_is_told() -> None:
