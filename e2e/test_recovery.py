@@ -92,7 +92,9 @@ def test_an_advisor_that_hangs_is_told_and_costs_the_transfer_nothing(lab: Lab) 
     with frozen(lab, advisor):
         silent = condition(job.wait_reason("AdvisorSilent"), "PathProbed")
         assert silent is not None and silent["status"] == "True"
-        assert "the transfer goes on with cubic over " in silent["message"]
+        # CUBIC on an idle link, but a busy machine's delays may look like BBR.
+        chosen = job.status["decision"]["congestionControl"]
+        assert f"the transfer goes on with {chosen} over " in silent["message"]
         wait_until(lambda: [event for event in job.events() if event["reason"] == "AdvisorSilent"], "an event that says so")
         finish_fast(lab, job)
     assert job.status["attempts"] == 1
