@@ -76,7 +76,6 @@ async def run(options: Options, stop_flag: asyncio.Event | None = None, ready_fl
         identity=cast(Any, platform.node()),
         clusterwide=not options.tenant_namespaces,
         namespaces=options.tenant_namespaces,
-        liveness_endpoint=f"http://{options.health.host}:{options.health.port}/healthz",
         stop_flag=stop_flag,
         ready_flag=ready_flag,
     )

@@ -13,6 +13,7 @@ from prometheus_client.exposition import generate_latest
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector, CollectorRegistry
 
+from fairlead.handlers.worker import NotHealthyError
 from fairlead.kube.client import KubeObject
 
 PREFIX = "fairlead_operator"
@@ -134,15 +135,26 @@ class _LiveFigures(Collector):
         yield jobs
 
 
-async def serve_metrics(metrics: OperatorMetrics, host: str, port: int) -> web.AppRunner:
-    """Serves `GET /metrics` until the returned runner is cleaned up. Raises OSError if the address is taken."""
+def metrics_app(metrics: OperatorMetrics) -> web.Application:
+    """`GET /metrics`."""
 
     async def show(_: web.Request) -> web.Response:
         return metrics.page()
 
     app = web.Application()
     app.router.add_get("/metrics", show)
-    runner = web.AppRunner(app, access_log=None)
-    await runner.setup()
-    await web.TCPSite(runner, host, port).start()
-    return runner
+    return app
+
+
+def health_app(check: Callable[[], dict[str, float]]) -> web.Application:
+    """`GET /healthz`: the figures of `check`, or 500 with its NotHealthyError."""
+
+    async def show(_: web.Request) -> web.Response:
+        try:
+            return web.json_response({"operator": check()})
+        except NotHealthyError as error:
+            return web.json_response({"operator": str(error)}, status=500)
+
+    app = web.Application()
+    app.router.add_get("/healthz", show)
+    return app

@@ -8,7 +8,6 @@ import kopf
 
 from fairlead.api import names
 from fairlead.handlers.runtime import Runtime, StartError
-from fairlead.handlers.worker import NotHealthyError
 from fairlead.kube.client import ClientConfigurationError, connection_facts
 from fairlead.kube.observe.pods import MOVER_SELECTOR
 
@@ -73,16 +72,9 @@ def build_registry(runtime: Runtime) -> kopf.OperatorRegistry:
     async def see_namespace(event: kopf.RawEvent, **_: Any) -> None:
         runtime.see_namespace(event["type"], event["object"])
 
-    async def health(**_: Any) -> dict[str, float]:
-        try:
-            return runtime.check_health()
-        except NotHealthyError as error:
-            raise kopf.PermanentError(str(error)) from error
-
     kopf.on.startup(registry=registry)(start)
     kopf.on.cleanup(registry=registry)(stop)
     kopf.on.login(registry=registry)(login)
-    kopf.on.probe(registry=registry, id="operator")(health)
     kopf.on.event(names.GROUP, names.VERSION, names.PLURAL, registry=registry)(see_job)
     kopf.on.event(names.GROUP, names.VERSION, names.POLICY_PLURAL, registry=registry)(see_policy)
     kopf.on.event("v1", "namespaces", registry=registry)(see_namespace)

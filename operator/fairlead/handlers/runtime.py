@@ -22,7 +22,8 @@ from fairlead.handlers.controller import Controller
 from fairlead.handlers.fairness.loop import FairnessLoop
 from fairlead.handlers.fairness.metrics import FairnessMetrics
 from fairlead.handlers.fairness.store import ShareStore
-from fairlead.handlers.metrics import PREFIX, OperatorMetrics, serve_metrics
+from fairlead.handlers.listener import OperatorListener
+from fairlead.handlers.metrics import PREFIX, OperatorMetrics, health_app, metrics_app
 from fairlead.handlers.options import Options
 from fairlead.handlers.paths.service import PathService
 from fairlead.handlers.paths.store import PathStore
@@ -134,8 +135,8 @@ class Runtime:
             resources.push_async_callback(client.close)
             await _first_list(sweeper)
             await paths.refresh()
-            server = await serve_metrics(metrics, options.metrics.host, options.metrics.port)
-            resources.push_async_callback(server.cleanup)
+            for app, place in ((metrics_app(metrics), options.metrics), (health_app(self.check_health), options.health)):
+                await resources.enter_async_context(OperatorListener().serve(app, place.host, place.port))
             kept = resources.pop_all()
         metrics.watch(queue, turns, self.cache.jobs.values)
         if len(self.cache.policies):

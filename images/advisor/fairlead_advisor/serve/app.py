@@ -1,7 +1,7 @@
 """The sidecar's own HTTP: health, metrics and the decision."""
 
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 
 from aiohttp import web
 from prometheus_client import CONTENT_TYPE_LATEST
@@ -9,6 +9,7 @@ from prometheus_client import CONTENT_TYPE_LATEST
 from fairlead_advisor.errors import UsageError
 from fairlead_advisor.record.metrics import AdvisorMetrics
 from fairlead_advisor.record.published import Published, as_json
+from fairlead_advisor.serve.listener import SidecarListener
 
 # A scrape that is under way may end; an idle kept connection must not hold up the end of the process.
 _SHUTDOWN_S = 0.5
@@ -39,13 +40,9 @@ def build_app(metrics: AdvisorMetrics, published: Callable[[], Published | None]
 @asynccontextmanager
 async def serving(app: web.Application, address: str, port: int) -> AsyncIterator[None]:
     """Serves `app` while the context lasts; UsageError if the address cannot be had."""
-    runner = web.AppRunner(app, access_log=None, shutdown_timeout=_SHUTDOWN_S)
-    await runner.setup()
-    try:
+    async with AsyncExitStack() as stack:
         try:
-            await web.TCPSite(runner, address, port).start()
+            await stack.enter_async_context(SidecarListener().serve(app, address, port, shutdown_timeout=_SHUTDOWN_S))
         except OSError as error:
             raise UsageError(f"--http {address}:{port}: cannot listen: {error.strerror or error}: choose another address or port") from None
         yield
-    finally:
-        await runner.cleanup()
