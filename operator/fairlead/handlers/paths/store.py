@@ -58,12 +58,14 @@ class PathStore:
         ends = own_ends(observed, attempt) if roles == {Role.RECEIVER} else None
         if ends is None:
             return None
-        path = self.path_for(ends)
+        path, namespace = self.path_for(ends), observed.job.metadata.namespace
         others = [other for other in self._on(ends) if other.job != observed.job.metadata.uid]
+        # What another namespace's job finds is not handed on, so that there is nothing to wait for.
+        own = [other for other in self._on(ends, namespace) if other.job != observed.job.metadata.uid]
         return assignment_of(
-            knowledge_of(self._knowledge(ends, path), observed.job.metadata.namespace, now),
+            knowledge_of(self._knowledge(ends, path), namespace, now),
             path.spec.capacity_bps if path else None,
-            [other.lease for other in others if other.lease is not None],
+            [other.lease for other in own if other.lease is not None],
             busy=any(other.flowing for other in others),
             beside_own=any(other.live for other in others),
             competes=path is not None and path.spec.other_traffic == "Compete",
@@ -137,8 +139,10 @@ class PathStore:
         """Whether another job's data flow on the path."""
         return any(other.flowing for other in self._on(ends) if other.job != job)
 
-    def _on(self, ends: PathEnds) -> list[PathEvidence]:
-        return [evidence for evidence in self._evidence.get(ends.nodes, {}).values() if evidence.ends.may_be(ends)]
+    def _on(self, ends: PathEnds, namespace: str | None = None) -> list[PathEvidence]:
+        """The jobs on the path, those of one namespace alone if it is given."""
+        on_nodes = self._evidence.get(ends.nodes, {}).items()
+        return [each for key, each in on_nodes if each.ends.may_be(ends) and namespace in (None, key.namespace)]
 
     def _drop(self, key: ObjectKey) -> PathEvidence | None:
         nodes = self._nodes_of.pop(key, None)

@@ -76,6 +76,12 @@ def test_what_jobs_of_another_namespace_have_measured_steers_no_job_of_this_one(
     assert known.beside_own
 
 
+def test_a_lease_of_another_namespaces_job_holds_nobody_up() -> None:
+    store, _ = _woken()
+    store.note(ObjectKey("stranger", "one"), _sighting(lease=LEASE))
+    assert _probing(store) is Probing.OWN
+
+
 def test_a_lease_of_a_job_that_is_gone_is_gone_too() -> None:
     store, _ = _woken()
     store.note(ONE, _sighting(lease=LEASE))
