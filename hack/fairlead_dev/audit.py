@@ -25,7 +25,7 @@ _MOST_NAMED = 3
 Run = Callable[[Sequence[str]], "subprocess.CompletedProcess[str]"]
 
 
-class Verdict(Enum):
+class AuditResult(Enum):
     """What a check came to."""
 
     CLEAN = "clean"
@@ -35,10 +35,10 @@ class Verdict(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One check and its verdict; `why` has the tool's words unless it is clean."""
+    """One check and its result; `why` has the tool's words unless it is clean."""
 
     name: str
-    verdict: Verdict
+    result: AuditResult
     why: str = ""
 
 
@@ -46,16 +46,16 @@ def check_policy(run: Run) -> Check:
     """Licences, bans and sources of the crates by deny.toml, without a network."""
     name = "crates: licences, bans, sources"
     done = run(["cargo", "deny", "--offline", "check", "--hide-inclusion-graph", "licenses", "bans", "sources"])
-    return Check(name, Verdict.CLEAN) if done.returncode == 0 else Check(name, Verdict.FLAWS, done.stderr.strip())
+    return Check(name, AuditResult.CLEAN) if done.returncode == 0 else Check(name, AuditResult.FLAWS, done.stderr.strip())
 
 
 def check_crates(run: Run) -> Check:
     """Known flaws of crates, and crates that were withdrawn, by RustSec's database."""
     name, done = "crates: known flaws", run(["cargo", "deny", "check", "--hide-inclusion-graph", "advisories"])
     if done.returncode == 0:
-        return Check(name, Verdict.CLEAN)
+        return Check(name, AuditResult.CLEAN)
     unreachable = "advisory database" in done.stderr
-    return Check(name, Verdict.NOT_AUDITED if unreachable else Verdict.FLAWS, done.stderr.strip())
+    return Check(name, AuditResult.NOT_AUDITED if unreachable else AuditResult.FLAWS, done.stderr.strip())
 
 
 def check_python_lock(run: Run, lock: str) -> Check:
@@ -68,21 +68,21 @@ def check_python_lock(run: Run, lock: str) -> Check:
         skipped = [f"{each['name']}: {each['skip_reason']}" for each in packages if "skip_reason" in each]
     except (ValueError, KeyError, TypeError):
         lines = done.stderr.strip().splitlines()
-        return Check(name, Verdict.NOT_AUDITED, lines[-1] if lines else f"pip-audit ended with {done.returncode} and said nothing")
+        return Check(name, AuditResult.NOT_AUDITED, lines[-1] if lines else f"pip-audit ended with {done.returncode} and said nothing")
     if flawed:
-        return Check(name, Verdict.FLAWS, "\n".join(flawed))
+        return Check(name, AuditResult.FLAWS, "\n".join(flawed))
     if skipped or not packages:
         more = f"\nand {len(skipped) - _MOST_NAMED} more of {len(packages)}" if len(skipped) > _MOST_NAMED else ""
-        return Check(name, Verdict.NOT_AUDITED, "\n".join(skipped[:_MOST_NAMED]) + more)
-    return Check(name, Verdict.CLEAN)
+        return Check(name, AuditResult.NOT_AUDITED, "\n".join(skipped[:_MOST_NAMED]) + more)
+    return Check(name, AuditResult.CLEAN)
 
 
 def exit_code(checks: Sequence[Check]) -> int:
     """0 if all is clean, 1 with any flaw, 3 if something could not be asked."""
-    verdicts = {check.verdict for check in checks}
-    if Verdict.FLAWS in verdicts:
+    results = {check.result for check in checks}
+    if AuditResult.FLAWS in results:
         return EXIT_FLAWS
-    return EXIT_NOT_AUDITED if Verdict.NOT_AUDITED in verdicts else 0
+    return EXIT_NOT_AUDITED if AuditResult.NOT_AUDITED in results else 0
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -93,7 +93,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if not parser.parse_args(arguments).offline:
         checks += [check_crates(_run), *(check_python_lock(_run, lock) for lock in PYTHON_LOCKS)]
     for check in checks:
-        print(f"audit: {check.name}: {check.verdict.value}")
+        print(f"audit: {check.name}: {check.result.value}")
         if check.why:
             print("\n".join(f"    {line}" for line in check.why.splitlines()))
     return exit_code(checks)

@@ -16,7 +16,7 @@ _OPAQUE = ".wh..wh..opq"
 
 
 @dataclass(frozen=True, slots=True)
-class Image:
+class ArchivedImage:
     """An image: its name, the digest of its configuration, and the content of the wanted files by path without a leading `/`."""
 
     name: str
@@ -24,7 +24,7 @@ class Image:
     files: Mapping[str, bytes]
 
 
-def read_image(archive: Path, wanted: Callable[[str], bool]) -> Image:
+def read_image(archive: Path, wanted: Callable[[str], bool]) -> ArchivedImage:
     """The image of a docker archive. Later layers replace and remove what earlier ones hold. Raises CommandUsageError."""
     try:
         with tarfile.open(archive) as outer:
@@ -34,7 +34,7 @@ def read_image(archive: Path, wanted: Callable[[str], bool]) -> Image:
                 with tarfile.open(fileobj=_member(outer, layer)) as inner:
                     _add_layer(files, inner, wanted)
             names = manifest.get("RepoTags") or [archive.stem]
-            return Image(names[0], PurePosixPath(manifest["Config"]).name.removesuffix(".json"), files)
+            return ArchivedImage(names[0], PurePosixPath(manifest["Config"]).name.removesuffix(".json"), files)
     except (OSError, tarfile.TarError, KeyError, IndexError, ValueError) as error:
         remedy = "give one written by `docker save IMAGE -o FILE`"
         raise CommandUsageError(f"{archive} is no image archive ({type(error).__name__}: {error}): {remedy}") from error
