@@ -153,7 +153,9 @@ def test_policies_can_be_left_to_other_means() -> None:
 def test_no_role_reads_secrets_and_none_has_a_wildcard(values: dict[str, Any]) -> None:
     documents = _render(values)
     roles = _of_kind(documents, "ClusterRole") + _of_kind(documents, "Role")
-    assert roles
+    # Tests beside access/test_rights.py use every verb of these; a further role needs one too.
+    tested = {"fairlead", "fairlead-tenants", "fairlead-edit", "fairlead-view"} | ({"fairlead-guard"} if values == EVERYTHING else set())
+    assert {role["metadata"]["name"] for role in roles} == tested
     for rule in (rule for role in roles for rule in role["rules"]):
         assert not {"*"} & {*rule["apiGroups"], *rule["resources"], *rule["verbs"]}
         assert not any("*" in entry for entry in (*rule["resources"], *rule.get("nonResourceURLs", ())))
@@ -257,6 +259,9 @@ def test_priority_classes_are_for_the_charts_pods_and_for_movers_on_demand() -> 
     none = _render({"priorityClasses": {"create": False, "movers": 1}})
     assert _of_kind(none, "PriorityClass") == []
     assert "priorityClassName" not in _of_kind(none, "Deployment")[0]["spec"]["template"]["spec"]
+    given = _render({"priorityClasses": {"create": False}, "priorityClassName": "critical", "nodeGuard": {"enabled": True}})
+    for kind in ("Deployment", "DaemonSet"):
+        assert _of_kind(given, kind)[0]["spec"]["template"]["spec"]["priorityClassName"] == "critical"
 
 
 def test_network_policies_cover_the_operator_and_movers_of_listed_namespaces() -> None:
