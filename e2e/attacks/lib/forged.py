@@ -60,6 +60,7 @@ def read_frame(stream: socket.socket) -> bytes:
 class ForgedSender:
     """A sender with a job's real credentials."""
 
+    movers: Movers
     port: int
     context: ssl.SSLContext
     job: str = "local"
@@ -138,11 +139,11 @@ class ForgedSender:
 
     def _greeted(self, opening: bytes, *fields: tuple[int, messages.Value]) -> tuple[ssl.SSLSocket, dict[int, messages.Value]]:
         plain = connect(self.port)
-        plain.sendall(opening)
+        plain.sendall(self.movers.opening(opening))
         stream = self.context.wrap_socket(plain, server_hostname=f"receiver.{self.job}.fairlead.internal")
         hello = encode((1, self.job.encode()), (2, self.attempt), *fields)
-        stream.sendall(messages.PREAMBLE + frame(hello))
-        _exactly(stream, len(messages.PREAMBLE))
+        stream.sendall(self.movers.dialect.preamble + frame(hello))
+        _exactly(stream, len(self.movers.dialect.preamble))
         welcome = messages.decode(read_frame(stream))
         if welcome.get(1):
             raise RefusedError(messages.raw(welcome[1]).decode())
@@ -151,20 +152,19 @@ class ForgedSender:
 
 def forged_sender(movers: Movers, port: int, credentials: str = "tls", role: str = "sender") -> ForgedSender:
     """One with credentials of the movers' folder."""
-    return ForgedSender(port, movers.tls("sender", credentials, certificate=role))
+    return ForgedSender(movers, port, movers.tls("sender", credentials, certificate=role))
 
 
 @dataclass
 class Tap:
-    """A stranger between sender and receiver, who keeps what the sender says first on each data connection."""
+    """A stranger between sender and receiver, who keeps what the sender says first on each connection."""
 
     port: int
     recorded: list[bytes] = field(default_factory=list)
-    openings: list[bytes] = field(default_factory=list)
 
     def data_connections(self) -> list[bytes]:
-        """What was said at the start of each data connection, after its opening."""
-        return [said for opening, said in zip(self.openings, self.recorded, strict=True) if opening != messages.OPENING_CONTROL]
+        """What was said at the start of each data connection, its opening included."""
+        return [said for said in self.recorded if said and not said.startswith(messages.OPENING_CONTROL)]
 
 
 @contextmanager
@@ -186,9 +186,6 @@ def tapped(receiver_port: int, keep_bytes: int = 1 << 14) -> Iterator[Tap]:
             while True:
                 inward = listener.accept()[0]
                 outward = socket.create_connection((ADDRESS, receiver_port))
-                opening = inward.recv(4, socket.MSG_WAITALL)
-                outward.sendall(opening)
-                tap.openings.append(opening)
                 tap.recorded.append(b"")
                 for arguments in ((inward, outward, len(tap.recorded) - 1), (outward, inward, None)):
                     threading.Thread(target=copy, args=arguments, daemon=True).start()

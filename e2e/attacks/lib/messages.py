@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import mmap
+import os
+import ssl
 import struct
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from blake3 import blake3
 
 BLOCK_BYTES = 1 << 20
 FILE, DIRECTORY, SYMLINK = 1, 2, 3
-PREAMBLE = b"FLMV" + struct.pack(">H", 3)
 OPENING_CONTROL, OPENING_DATA, OPENING_KEYED = b"FLMC", b"FLMD", b"FLMK"
 LISTING, LISTING_END, COMPARE, DIGESTS, PLAN, STORED, DAMAGED, COMPLETE, PUBLISHED, FAILURE, HEARTBEAT = range(1, 12)
 
 Value = int | bytes
+_OPENING_CONTEXT = "fairlead opening v1"
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +62,32 @@ class Entry:
     def blocks(self) -> list[bytes]:
         """The content in blocks."""
         return [self.content[at : at + BLOCK_BYTES] for at in range(0, len(self.content), BLOCK_BYTES)]
+
+
+@dataclass(frozen=True, slots=True)
+class Dialect:
+    """What differs between versions of the protocol."""
+
+    has_tagged_openings: bool
+
+    @classmethod
+    def of(cls, mover: Path) -> Dialect:
+        """That of a mover, by the constants in its program."""
+        with mover.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as program:
+            return cls(program.find(_OPENING_CONTEXT.encode()) >= 0)
+
+    @property
+    def preamble(self) -> bytes:
+        """What a connection starts with in TLS."""
+        return b"FLMV" + struct.pack(">H", 4 if self.has_tagged_openings else 3)
+
+    def opening(self, purpose: bytes, authority_pem: str) -> bytes:
+        """What a connection starts with in the clear, made by somebody who has the certificate of the attempt's authority."""
+        if not self.has_tagged_openings:
+            return purpose
+        said = purpose + os.urandom(16)
+        key = blake3(ssl.PEM_cert_to_DER_cert(authority_pem), derive_key_context=_OPENING_CONTEXT).digest()
+        return said + blake3(said, key=key).digest()[:16]
 
 
 def root_digest(entries: Sequence[Entry]) -> bytes:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from e2e.attacks.lib.messages import Dialect
 from fairlead_dev.errors import LabError
 from fairlead_dev.netlab.processes import Process, ProcessUsage, run, wait_until
 
@@ -99,6 +100,7 @@ class Movers:
     _numbers: itertools.count[int] = field(default_factory=itertools.count)
 
     def __post_init__(self) -> None:
+        self.dialect = Dialect.of(self.binary)
         self.source.mkdir(parents=True)
         self.credentials("tls")
 
@@ -131,6 +133,10 @@ class Movers:
         context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
         context.load_cert_chain(folder / "tls.crt", folder / "tls.key")
         return context
+
+    def opening(self, purpose: bytes) -> bytes:
+        """The opening of a connection by somebody who has the attempt's `ca.crt`, as every mover has, and perhaps no key."""
+        return self.dialect.opening(purpose, (self.folder / "tls" / "sender" / "ca.crt").read_text())
 
     def receiver(self, *options: str, credentials: str = "tls/receiver", destination: Path | str | None = None) -> Mover:
         """Starts a receiver."""

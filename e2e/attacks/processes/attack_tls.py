@@ -93,7 +93,8 @@ def attack_as_a_receiver_with_the_senders_certificate(movers: Movers, judge: Jud
         impostor.settimeout(PATIENCE_S)
         sender = movers.sender(impostor.getsockname()[1], *SHORT)
         plain = impostor.accept()[0]
-        assert plain.recv(4, socket.MSG_WAITALL) == messages.OPENING_CONTROL
+        opening = plain.recv(len(movers.opening(messages.OPENING_CONTROL)), socket.MSG_WAITALL)
+        assert opening.startswith(messages.OPENING_CONTROL)
         with suppress(OSError), context.wrap_socket(plain, server_side=True) as stream:
             stream.settimeout(PATIENCE_S)
             heard = stream.recv(4096)
@@ -148,8 +149,8 @@ def attack_with_a_greeting_in_the_clear(movers: Movers, judge: Judge) -> None:
     """A stranger says the greeting of the control connection without TLS."""
     receiver = movers.receiver()
     hello = encode((1, b"local"), (2, 1), (3, 1), (6, 1))
-    answer = answer_to(receiver.port, messages.OPENING_CONTROL + messages.PREAMBLE + frame(hello))
-    judge(messages.PREAMBLE not in answer, f"answered {answer[:40]!r}")
+    answer = answer_to(receiver.port, movers.opening(messages.OPENING_CONTROL) + movers.dialect.preamble + frame(hello))
+    judge(movers.dialect.preamble not in answer, f"answered {answer[:40]!r}")
     _own_sender_is_let_in(movers, receiver)
 
 
@@ -159,7 +160,7 @@ def attack_with_an_unencrypted_stream_where_encryption_is_required(movers: Mover
     movers.write("own", bytes(8 << 20))
     receiver = movers.receiver()
     sender = movers.slow_sender(receiver.port)
-    answer = answer_to(receiver.port, messages.OPENING_KEYED + bytes(72))
+    answer = answer_to(receiver.port, movers.opening(messages.OPENING_KEYED) + bytes(72))
     sender.hurry()
     judge(not answer, f"answered {answer[:40]!r}")
     assert succeeded(sender.end(), receiver.end())
