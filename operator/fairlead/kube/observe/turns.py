@@ -151,6 +151,9 @@ class PollTurns:
 
     def _may_ask(self, waiter: _Waiter) -> bool:
         node = waiter.target.node
+        if waiter.granted.done():
+            # Its time is over, and it has not come to leave the queue yet.
+            return False
         if self.under_way >= self._most or self._asked_on[node] >= self._most_on_node:
             return False
         return not waiter.is_silent or (self._silent_on.total() < MOST_SILENT and self._silent_on[node] < MOST_SILENT_ON_NODE)

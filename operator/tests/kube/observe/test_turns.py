@@ -138,6 +138,19 @@ async def test_whoever_waits_too_long_is_left_out_this_time() -> None:
     assert (bench.refused, bench.turns.waiting) == ([("b", False)], 0)
 
 
+async def test_whoever_gives_up_at_the_moment_in_which_a_turn_is_free_takes_none_away() -> None:
+    bench = Bench(most=1)
+    for name in ("a", "b", "c"):
+        await bench.ask(name)
+    # The turn is given back before "b" has come to leave the queue.
+    bench._ends["a"].set()
+    bench._tasks["b"].cancel()
+    await settle()
+    assert (bench.asked, bench.turns.under_way, bench.turns.waiting) == (["a", "c"], 1, 0)
+    await bench.end("c")
+    assert bench.turns.under_way == 0
+
+
 async def test_a_poll_that_is_cancelled_leaves_its_place_to_the_next() -> None:
     bench = Bench(most=1)
     for name in ("a", "b", "c"):
