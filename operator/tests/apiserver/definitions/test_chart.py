@@ -247,6 +247,19 @@ def test_the_guard_has_a_namespace_of_its_own_which_the_chart_makes() -> None:
     assert _of_kind(there, "DaemonSet")[0]["metadata"]["namespace"] == "guards"
 
 
+def test_the_guard_can_be_turned_off_and_on_again(cluster: None, kubectl: Kubectl, admin_kubeconfig: Path) -> None:
+    # No controller runs here: a namespace that is deleted stays in deletion, as it does for a while elsewhere.
+    values = {"crds": {"install": False}, "admissionPolicy": {"enabled": False}, "rbac": {"aggregate": False}}
+    for enabled in (True, False, True):
+        _helm(
+            *("upgrade", "--install", "toggled", str(CHART), "--namespace", "toggled", "--create-namespace"),
+            *("--kubeconfig", str(admin_kubeconfig), "--set", f"nodeGuard.enabled={str(enabled).lower()}"),
+            values=values,
+        )
+        daemon_sets = kubectl("-n", "toggled-guard", "get", "daemonsets", "-o", "name").stdout.split()
+        assert len(daemon_sets) == enabled
+
+
 def test_priority_classes_are_for_the_charts_pods_and_for_movers_on_demand() -> None:
     documents = _render({"nodeGuard": {"enabled": True}})
     assert [each["metadata"]["name"] for each in _of_kind(documents, "PriorityClass")] == ["fairlead-guard", "fairlead-operator"]
