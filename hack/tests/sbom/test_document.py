@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 from fairlead_dev.checkout import CHECKOUT
+from fairlead_dev.cluster.artifacts.images import Archive
+from fairlead_dev.cluster.cluster import Cluster
 from fairlead_dev.sbom.__main__ import main
 from fairlead_dev.sbom.contents import Package
 from fairlead_dev.sbom.document import make_document, validate
@@ -54,6 +56,16 @@ def test_an_image_with_another_version_than_the_locks_gets_no_bill(tmp_path: Pat
     assert main([image(tmp_path, "operator", kopf="0.1"), "--output", str(tmp_path)]) == 1
     assert "kopf is 0.1, locked is" in capsys.readouterr().err
     assert not (tmp_path / "operator.cdx.json").exists()
+
+
+def test_without_archives_the_images_of_the_local_cluster_are_built(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    archives = [Archive("localhost/coredns:1", tmp_path / "coredns.tar", "")]
+    for target in ("operator", "mover", "advisor"):
+        file = Path(image(tmp_path, target).partition("=")[2])
+        archives.append(Archive(f"localhost/fairlead-{target}:dev", file, ""))
+    monkeypatch.setattr(Cluster, "build_archives", lambda cluster: archives)
+    assert main(["--output", str(tmp_path / "bills")]) == 0
+    assert sorted(file.name for file in (tmp_path / "bills").iterdir()) == ["advisor.cdx.json", "mover.cdx.json", "operator.cdx.json"]
 
 
 @pytest.mark.parametrize("word", ["operator", "guard=x.tar", "=x"])
