@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from typing import Any
@@ -21,6 +21,10 @@ DATA_ADDRESSES = {"dtn-a": "198.19.0.1", "dtn-b": "198.19.0.2"}
 BINDINGS = "binding"
 RELEASE_SECONDS = 60.0
 """How long a pod is waited for that may not be placed yet."""
+
+
+Answer = Callable[[web.Request, KubeObject], Awaitable[web.StreamResponse]]
+"""Answers a request; the second argument is what would be answered otherwise."""
 
 
 class FakeNodes:
@@ -42,6 +46,8 @@ class FakeNodes:
         """What it says of the path."""
         self.decided = True
         self.requests: list[str] = []
+        self.answers: dict[str, Answer] = {}
+        """What answers in the place of a mover or an advisor, by role and page: `receiver/endpoint`, `sender/decision`."""
         self._advice: dict[str, Callable[[], KubeObject | None]] = {}
 
     @asynccontextmanager
@@ -57,9 +63,10 @@ class FakeNodes:
             for server in self._servers:
                 await server.cleanup()
 
-    async def start(self, pod: KubeObject, *, node: str | None = None, serve: bool = True) -> None:
-        """Binds the pod to the node it asks for, starts its mover's HTTP answers and reports it ready."""
+    async def start(self, pod: KubeObject, *, node: str | None = None, serve: bool = True, address: str | None = None) -> None:
+        """Binds the pod to the node it asks for, starts its mover's HTTP answers and reports it ready, by default at the node's address."""
         node = node or wanted_node(pod)
+        address = address or ADDRESSES[node]
         name = pod["metadata"]["name"]
         await self._until_released(name)
         binding = {
@@ -70,10 +77,10 @@ class FakeNodes:
         }
         await self._client.create(ResourceKind("v1", f"pods/{name}/{BINDINGS}"), self._namespace, binding)
         if serve:
-            await self._serve(pod, ADDRESSES[node])
+            await self._serve(pod, address)
         status = {
             "phase": "Running",
-            "podIP": ADDRESSES[node],
+            "podIP": address,
             "hostIP": ADDRESSES[node],
             "conditions": [{"type": "PodScheduled", "status": "True"}, {"type": "Ready", "status": "True"}],
             "containerStatuses": [_container({"running": {}}, ready=True)],
@@ -147,27 +154,25 @@ class FakeNodes:
         }
         node = wanted_node(pod)
 
-        async def endpoint(_: web.Request) -> web.Response:
-            self.requests.append(f"{role}/endpoint")
-            answer = {
-                "role": role,
-                "interface": self.interface,
-                "address": DATA_ADDRESSES[node],
-                "port": ports.get("data", 0),
-                "numa_node": None,
-            }
-            return web.json_response(answer)
+        async def answer(page: str, request: web.Request, ordinary: KubeObject | None) -> web.StreamResponse:
+            self.requests.append(f"{role}/{page}")
+            if (other := self.answers.get(f"{role}/{page}")) is not None:
+                return await other(request, ordinary or {})
+            return web.Response(status=503) if ordinary is None else web.json_response(ordinary)
+
+        async def endpoint(request: web.Request) -> web.StreamResponse:
+            place = {"interface": self.interface, "address": DATA_ADDRESSES[node], "port": ports.get("data", 0)}
+            return await answer("endpoint", request, {"role": role, **place, "numa_node": None})
 
         begun, begun_at = asyncio.get_running_loop().time(), datetime.now(UTC).isoformat()
 
-        async def progress(_: web.Request) -> web.Response:
-            self.requests.append(f"{role}/progress")
+        async def progress(request: web.Request) -> web.StreamResponse:
             stage = self.stage if self.decided or role != "sender" else "AwaitingTransport"
-            answer = {"role": role, "job": job, "attempt": attempt, "stage": stage, "bytes_skipped": 0, "files_skipped": 0}
-            answer |= {"rate_bytes_per_second": 1e6, "seconds_since_progress": 0.1, "streams": 4, "congestion_control": "cubic"}
+            said = {"role": role, "job": job, "attempt": attempt, "stage": stage, "bytes_skipped": 0, "files_skipped": 0}
+            said |= {"rate_bytes_per_second": 1e6, "seconds_since_progress": 0.1, "streams": 4, "congestion_control": "cubic"}
             moved = int(self.speed_bytes_per_second * (asyncio.get_running_loop().time() - begun))
             counted = {"bytes_transferred": self.progress["bytes_transferred"] + moved}
-            return web.json_response(answer | self.progress | counted)
+            return await answer("progress", request, said | self.progress | counted)
 
         def advice() -> KubeObject | None:
             if not self.decided:
@@ -177,9 +182,8 @@ class FakeNodes:
             choice |= self.choice
             return {"version": 1, "path": self.path, "decision": choice, "applied": True}
 
-        async def decision(_: web.Request) -> web.Response:
-            said = advice()
-            return web.Response(status=503) if said is None else web.json_response(said)
+        async def decision(request: web.Request) -> web.StreamResponse:
+            return await answer("decision", request, advice())
 
         if "advisor-http" in ports:
             self._advice[pod["metadata"]["name"]] = advice
