@@ -8,6 +8,7 @@ import itertools
 import json
 from collections import deque
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 from aiohttp import web
@@ -139,11 +140,12 @@ async def _lie(site: Site, nodes: FakeNodes, judge: Judge, page: str, liars: _Li
             nodes.answers[page] = liars.answer
         failed: list[str] = []
 
-        async def over() -> bool:
+        async def goes_on(served: int) -> bool:
             failed.extend(await _defects(site))
-            return bool(failed) or liars.are_done
+            return bool(failed) or liars.are_done or liars.served > served
 
-        await eventually(over, "every lie to be told")
+        while not failed and not liars.are_done:
+            await eventually(partial(goes_on, liars.served), "another lie to be told")
         if not failed and page != "receiver/endpoint":
             nodes.answers.clear()
             failed += [] if await _cap_changes(site, "job-0") else ["a cap is not lowered any more"]
