@@ -6,11 +6,11 @@ import asyncio
 import json
 import os
 import subprocess
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import aiohttp
 import yaml
@@ -18,6 +18,8 @@ from lab import PATIENCE_SECONDS, Lab
 
 from e2e.attacks.lib.target import Target
 from fairlead.kube.client import KubeObject
+
+T = TypeVar("T")
 
 HEALTH = "127.0.0.1:18080"
 METRICS = "127.0.0.1:19090"
@@ -39,6 +41,17 @@ def operator_environment(rendered: str) -> dict[str, str]:
     containers = [container for each in deployments for container in each["spec"]["template"]["spec"]["containers"]]
     (operator,) = [container for container in containers if container["name"] == "operator"]
     return {one["name"]: str(one["value"]) for one in operator.get("env", ()) if "value" in one}
+
+
+async def within(seconds: float, look: Callable[[], Awaitable[T | None]]) -> T | None:
+    """What `look` finds, None if it finds nothing in time: what an attack waits for need not come."""
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + seconds
+    while True:
+        found = await look()
+        if found or loop.time() > deadline:
+            return found or None
+        await asyncio.sleep(0.1)
 
 
 def plain_pod(name: str = "plain", **spec: Any) -> dict[str, Any]:
