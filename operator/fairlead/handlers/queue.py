@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections import OrderedDict, deque
+from collections import Counter, OrderedDict, deque
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
@@ -49,14 +49,25 @@ class Backoff:
 class WorkQueue(Generic[K]):
     """Keys waiting for a worker. `tenant_of` names whose a key is: tenants take turns, and each one's keys come in order of arrival.
 
+    While keys of several tenants wait or are worked on, each tenant has at most `most_beside_others` keys at work, so that a pass does not
+    share the process with many passes of another tenant.
+
     A key is held once however often it is added. A key that is added while a worker has it is handed out again when that worker is done,
     so that no two workers have the same key and no event is lost. Everything happens on one event loop.
     """
 
-    def __init__(self, timers: Timers, backoff: Backoff | None = None, tenant_of: Callable[[K], Hashable] = lambda key: None) -> None:
+    def __init__(
+        self,
+        timers: Timers,
+        backoff: Backoff | None = None,
+        tenant_of: Callable[[K], Hashable] = lambda key: None,
+        most_beside_others: int = 1,
+    ) -> None:
         self._timers = timers
         self._backoff = backoff if backoff is not None else Backoff()
         self._tenant_of = tenant_of
+        self._most_beside_others = most_beside_others
+        self._at_work: Counter[Hashable] = Counter()
         self._ready: OrderedDict[Hashable, deque[K]] = OrderedDict()
         self._waiting_since: dict[K, float] = {}
         self._working_since: dict[K, float] = {}
@@ -105,7 +116,7 @@ class WorkQueue(Generic[K]):
 
     async def get(self) -> K:
         """The next key: the oldest of the tenant whose turn it is. The worker must call `done` afterwards. Raises QueueClosedError."""
-        while not self._ready:
+        while (tenant := self._whose_turn()) is None:
             if self._closed:
                 raise QueueClosedError
             wakeup: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -115,23 +126,30 @@ class WorkQueue(Generic[K]):
             except asyncio.CancelledError:
                 if wakeup in self._wakeups:
                     self._wakeups.remove(wakeup)
-                elif self._ready:
+                else:
                     self._wake_one()
                 raise
-        tenant, keys = self._ready.popitem(last=False)
+        keys = self._ready.pop(tenant[0])
         key = keys.popleft()
         if keys:
-            self._ready[tenant] = keys
+            self._ready[tenant[0]] = keys
+        self._at_work[tenant[0]] += 1
         del self._waiting_since[key]
         self._working_since[key] = self._timers.time()
         scheduled = self._scheduled.pop(key, None)
         if scheduled is not None:
             scheduled[1].cancel()
+        self._wake_one()
         return key
 
     def done(self, key: K) -> None:
         """Ends the work that `get` began."""
         del self._working_since[key]
+        tenant = self._tenant_of(key)
+        self._at_work[tenant] -= 1
+        if not self._at_work[tenant]:
+            del self._at_work[tenant]
+        self._wake_one()
         if key in self._again:
             self._again.discard(key)
             self.add(key)
@@ -176,7 +194,15 @@ class WorkQueue(Generic[K]):
         self._scheduled.pop(key, None)
         self.add(key)
 
+    def _whose_turn(self) -> tuple[Hashable] | None:
+        """The tenant whose key comes next, which may be any value, or None if no key may be worked on now."""
+        if len(self._ready.keys() | self._at_work.keys()) <= 1:
+            return next(((tenant,) for tenant in self._ready), None)
+        return next(((tenant,) for tenant in self._ready if self._at_work[tenant] < self._most_beside_others), None)
+
     def _wake_one(self) -> None:
+        if not self._closed and self._whose_turn() is None:
+            return
         while self._wakeups:
             wakeup = self._wakeups.popleft()
             if not wakeup.done():

@@ -83,7 +83,7 @@ class Runtime:
         configuration = await load_configuration(options.kubeconfig)
         client = KubeClient(configuration, on_write=metrics.count_write)
         ports = range(options.settings.ports.first, options.settings.ports.last + 1)
-        queue: WorkQueue[ObjectKey] = WorkQueue(loop, tenant_of=lambda key: key.namespace)
+        queue: WorkQueue[ObjectKey] = WorkQueue(loop, tenant_of=lambda key: key.namespace, most_beside_others=max(1, options.workers // 4))
         turns = PollTurns(loop.time)
         reader = ReportReader(ports, wall=time.time, turns=turns, on_failure=metrics.count_unanswered)
         reports = ReportPoller(reader, loop, options.settings.poll_interval.total_seconds(), queue.add)

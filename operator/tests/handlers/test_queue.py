@@ -50,7 +50,7 @@ async def test_keys_come_out_in_order_of_arrival(queue: WorkQueue[str]) -> None:
     ],
 )
 async def test_tenants_take_turns(timers: FakeTimers, added: str, order: str) -> None:
-    queue: WorkQueue[str] = WorkQueue(timers, tenant_of=lambda key: key[0])
+    queue: WorkQueue[str] = WorkQueue(timers, tenant_of=lambda key: key[0], most_beside_others=9)
     for key in added.split():
         queue.add(key)
     assert queue.depth == len(set(added.split()))
@@ -59,7 +59,7 @@ async def test_tenants_take_turns(timers: FakeTimers, added: str, order: str) ->
 
 
 async def test_a_tenant_that_comes_late_waits_for_one_key_of_another_that_has_thousands(timers: FakeTimers) -> None:
-    queue: WorkQueue[str] = WorkQueue(timers, tenant_of=lambda key: key[0])
+    queue: WorkQueue[str] = WorkQueue(timers, tenant_of=lambda key: key[0], most_beside_others=9)
     for number in range(2000):
         queue.add(f"a{number}")
     await _take(queue)
@@ -67,6 +67,35 @@ async def test_a_tenant_that_comes_late_waits_for_one_key_of_another_that_has_th
     queue.add("b")
     assert queue.oldest_wait_seconds() == 7.0
     assert "b" in [await _take(queue), await _take(queue)]
+
+
+async def test_beside_another_tenant_a_tenant_has_few_keys_at_work_and_alone_any_number(timers: FakeTimers) -> None:
+    queue: WorkQueue[str] = WorkQueue(timers, tenant_of=lambda key: key[0], most_beside_others=2)
+    for number in range(9):
+        queue.add(f"a{number}")
+    alone = [await _take(queue) for _ in range(4)]
+    assert [key[0] for key in alone] == ["a"] * 4
+    queue.add("b")
+    assert await _take(queue) == "b"
+    assert await _is_empty(queue)
+    for key in alone[:3]:
+        queue.done(key)
+    assert await _take(queue) == "a4"
+    assert await _is_empty(queue)
+    queue.done("b")
+    assert [await _take(queue) for _ in range(4)] == ["a5", "a6", "a7", "a8"]
+
+
+async def test_every_waiting_worker_is_woken_once_a_tenant_is_alone_again(timers: FakeTimers) -> None:
+    queue: WorkQueue[str] = WorkQueue(timers, tenant_of=lambda key: key[0])
+    for key in ("b", "a1", "a2", "a3", "a4"):
+        queue.add(key)
+    assert [await _take(queue), await _take(queue)] == ["b", "a1"]
+    waiting = [asyncio.create_task(queue.get()) for _ in range(3)]
+    await asyncio.sleep(0)
+    assert not any(task.done() for task in waiting)
+    queue.done("b")
+    assert set(await asyncio.wait_for(asyncio.gather(*waiting), timeout=60)) == {"a2", "a3", "a4"}
 
 
 async def test_a_tenant_that_adds_its_keys_again_and_again_gets_no_second_turn(timers: FakeTimers) -> None:

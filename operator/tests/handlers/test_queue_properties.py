@@ -27,7 +27,7 @@ def test_no_wish_is_lost_and_no_key_is_held_twice(steps: list[tuple[str, str | N
 
 async def _run_steps(steps: list[tuple[str, str | None]]) -> None:
     timers = FakeTimers()
-    queue: WorkQueue[str] = WorkQueue(timers, tenant_of=lambda key: key[0])
+    queue: WorkQueue[str] = WorkQueue(timers, tenant_of=lambda key: key[0], most_beside_others=3)
     working: set[str] = set()
     owed: set[str] = set()
     for step, key in steps:
