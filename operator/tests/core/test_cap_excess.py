@@ -6,9 +6,13 @@ import math
 from collections.abc import Iterable
 from itertools import accumulate, pairwise
 
+import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from fairlead.core.cap_excess import BLOCK_BITS, CATCH_UP_SECONDS, TOLERANCE, Arrived, CapExcess, excess_after
+from fairlead.guard import program
 
 CAP_BPS = 20e6
 STREAMS = 4
@@ -91,3 +95,21 @@ def test_what_is_ahead_drains_at_the_cap_and_its_tolerance() -> None:
     drained = [before.bits - after.bits for before, after in pairwise(excesses[1:])]
     assert drained == pytest.approx([(CAP_BPS * TOLERANCE - 10e6) * LOOK_SECONDS] * 2)
     assert excesses[1].allowed_bits == pytest.approx(CAP_BPS * CATCH_UP_SECONDS + STREAMS * BLOCK_BITS)
+
+
+LATE_SECONDS = 3.5
+
+
+@given(st.lists(st.tuples(st.floats(0.2, 20.0), st.floats(0.0, 1.0), st.floats(0.0, LATE_SECONDS)), max_size=60))
+def test_what_the_guard_lets_pass_is_never_accused_though_it_stops_and_comes_late(reports: list[tuple[float, float, float]]) -> None:
+    # Each time a part of what the guard's bucket has is sent, and the receiver counts what was sent some seconds ago.
+    times, sent_bits, bucket_bits = [0.0], [0.0], program.DEPTH_SECONDS * CAP_BPS
+    arrived = [Arrived(0.0, 0, STREAMS)]
+    for seconds, part, late_seconds in reports:
+        available_bits = bucket_bits + program.TOLERANCE * CAP_BPS * seconds
+        times.append(times[-1] + seconds)
+        sent_bits.append(sent_bits[-1] + part * available_bits)
+        bucket_bits = min((1 - part) * available_bits, program.DEPTH_SECONDS * CAP_BPS)
+        count_bytes = int(np.interp(times[-1] - late_seconds, times, sent_bits) / 8)
+        arrived.append(Arrived(times[-1], max(count_bytes, arrived[-1].count_bytes), STREAMS))
+    assert not any(excess.is_proven for excess in history(arrived))
