@@ -9,7 +9,7 @@ from fnmatch import fnmatchcase
 
 from e2e.attacks.lib.catalogue import LAYERS, Attack, CatalogueError
 
-QUARTER_MOST_S = 12.0
+QUARTER_MOST_S = 8.0
 """Attacks that take longer run with all others only: a quarter of them is part of every test run."""
 
 
