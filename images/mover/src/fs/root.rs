@@ -41,6 +41,12 @@ impl Root {
         Ok(Self(rustix::fs::open(path, flags, Mode::empty())?))
     }
 
+    /// Opens a directory as a place to open paths beneath: who may pass it need not be allowed to list it.
+    pub(crate) fn open_place(path: &Path) -> io::Result<Self> {
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        Ok(Self(rustix::fs::open(path, flags, Mode::empty())?))
+    }
+
     /// Opens a path beneath the directory; the empty path is the directory itself.
     pub(crate) fn open_beneath(&self, path: &[u8], flags: OFlags, mode: Mode) -> io::Result<OwnedFd> {
         let path = if path.is_empty() { b"." } else { path };

@@ -60,7 +60,7 @@ impl VolumePath {
         match &self.beneath {
             None => Ok(Root::open(&self.path)?),
             Some((volume, names)) => {
-                let root = Root::open(volume)?;
+                let root = Root::open_place(volume)?;
                 root.open_readable_directory(names.as_os_str().as_bytes())
                     .map(Root::from)
                     .map_err(|error| explained(&root, volume, names, error))
@@ -74,7 +74,7 @@ impl VolumePath {
             std::fs::create_dir_all(&self.path)?;
             return self.open();
         };
-        let root = Root::open(volume)?;
+        let root = Root::open_place(volume)?;
         let mut parent = Root::from(root.open_directory(b"").map_err(|error| explained(&root, volume, names, error))?);
         for name in names.iter().map(OsStrExt::as_bytes) {
             let child = match parent.open_directory(name) {
@@ -123,6 +123,7 @@ fn explained(root: &Root, volume: &Path, names: &Path, error: io::Error) -> Open
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rustix::thread::{capabilities, set_capabilities, CapabilitySet};
     use std::os::unix::fs::{symlink, MetadataExt, PermissionsExt};
     use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -193,6 +194,25 @@ mod tests {
         std::fs::set_permissions(volume.path().join("a"), std::fs::Permissions::from_mode(0o555)).unwrap();
         place(volume.path(), "a/b").create().unwrap();
         std::fs::set_permissions(volume.path().join("a"), std::fs::Permissions::from_mode(0o755)).unwrap();
+    }
+
+    #[test]
+    fn a_volume_that_the_mover_may_pass_and_not_list_is_used() {
+        let volume = tempfile::tempdir().unwrap();
+        std::fs::create_dir_all(volume.path().join("home/own")).unwrap();
+        for closed in ["", "home"] {
+            std::fs::set_permissions(volume.path().join(closed), std::fs::Permissions::from_mode(0o311)).unwrap();
+        }
+        drop_rights_of_root();
+        place(volume.path(), "home/own").open().unwrap();
+        place(volume.path(), "home/own/new").create().unwrap();
+    }
+
+    /// Of this thread alone: root may list every directory, and movers in pods may not.
+    fn drop_rights_of_root() {
+        let mut sets = capabilities(None).unwrap();
+        sets.effective.remove(CapabilitySet::DAC_OVERRIDE | CapabilitySet::DAC_READ_SEARCH);
+        set_capabilities(None, sets).unwrap();
     }
 
     #[test]
