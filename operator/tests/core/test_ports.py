@@ -88,3 +88,18 @@ class TestShareOfANamespace:
     def test_it_counts_by_node(self, what: str, held: dict[str, int], node: str | None, used_up: bool) -> None:
         ports = PortRange(24000, 24000 + 20 * BLOCK - 1, 25)
         assert is_share_used_up(node, PortsInUse(of_namespace=held), ports) is used_up, what
+
+    @pytest.mark.parametrize(
+        ("what", "held", "node", "waits"),
+        [
+            ("two blocks are left", {"dtn-a": 3}, "dtn-a", False),
+            ("only the sender's block is left", {"dtn-a": 4}, "dtn-a", True),
+            ("only the sender's block is left of a node that it may come to", {"dtn-b": 3, NOT_PLACED: 1}, None, True),
+        ],
+    )
+    def test_a_receiver_leaves_a_block_for_a_sender(self, what: str, held: dict[str, int], node: str | None, waits: bool) -> None:
+        ports = PortRange(24000, 24000 + 20 * BLOCK - 1, 25)
+        assert is_share_used_up(node, PortsInUse(of_namespace=held), ports, leaves_blocks=1) is waits, what
+
+    def test_a_share_of_a_single_block_is_for_receivers_too(self) -> None:
+        assert not is_share_used_up("dtn-a", NOBODY, PortRange(24000, 24003), leaves_blocks=1)

@@ -250,7 +250,7 @@ def _create(observed: Observed, attempt: _Attempt, role: Role, side: Side, cap_b
     """A pod with its ports; on the nodes' network a block of its own, without which the job is not scheduled."""
     node, on_host_network = side.node or observed.claim_node(side), traits_of(observed.job).uses_node_interfaces
     # In a network of its own nobody else has ports, so every such pod has the same.
-    port_base = _block(observed, f"{attempt.number}/{role}", node) if on_host_network else observed.settings.ports.first
+    port_base = _block(observed, attempt.number, role, node) if on_host_network else observed.settings.ports.first
     if isinstance(port_base, Judgement):
         return JobOutcome(judgements={ConditionType.SCHEDULED: port_base})
     bucket_bps = report.bucket_of(observed, cap_bps)
@@ -259,11 +259,12 @@ def _create(observed: Observed, attempt: _Attempt, role: Role, side: Side, cap_b
     return JobOutcome(JobState.STARTING, Reason.MOVERS_STARTING, starting, effects=JobEffects(creates=(action,)))
 
 
-def _block(observed: Observed, pod: str, node: str | None) -> int | Judgement:
+def _block(observed: Observed, number: int, role: Role, node: str | None) -> int | Judgement:
     """The first port of a free block on `node`, or why there is none."""
     ports, in_use, metadata = observed.settings.ports, observed.ports_in_use, observed.job.metadata
     where = f"on node {node}" if node else "on a node"
-    if is_share_used_up(node, in_use, ports):
+    # Receivers that have the whole share would wait for senders that get no block, and none of their jobs would ever end.
+    if is_share_used_up(node, in_use, ports, leaves_blocks=1 if role is Role.RECEIVER else 0):
         message = (
             f"jobs of namespace {metadata.namespace} hold or wait for {ports.most_of_namespace} blocks of ports {where}, which is all that"
             " one namespace may have; the job starts when another one of the namespace ends, or an administrator raises the chart value"
@@ -271,7 +272,7 @@ def _block(observed: Observed, pod: str, node: str | None) -> int | Judgement:
         )
         return Judgement("False", Reason.PORT_SHARE_USED_UP, message)
     own = frozenset(pod.port_base for pod in observed.pods if pod.port_base is not None)
-    port_base = choose_port_base(f"{metadata.uid}/{pod}", node, in_use, own, ports)
+    port_base = choose_port_base(f"{metadata.uid}/{number}/{role}", node, in_use, own, ports)
     if port_base is not None:
         return port_base
     message = (

@@ -92,6 +92,16 @@ def test_without_a_free_port_the_job_waits_and_says_so() -> None:
     assert decide(again, NOW + seconds(60)).status is None
 
 
+def test_the_last_block_of_a_namespace_goes_to_a_sender_so_that_receivers_alone_never_wait_for_each_other() -> None:
+    share = SETTINGS.ports.most_of_namespace
+    one_left = dict.fromkeys(("dtn-a", "dtn-b"), share - 1)
+    fresh = decide(observe(make_job(), ports_in_use=PortsInUse(of_namespace=one_left)), NOW)
+    assert fresh.creates == ()
+    assert condition_of(fresh, "Scheduled") == ("False", "PortShareUsedUp")
+    begun = observe(after(observe(make_job())), receiver(), reports=make_reports(), ports_in_use=PortsInUse(of_namespace=one_left))
+    assert [create.role for create in decide(begun, NOW).creates] == [Role.SENDER]
+
+
 def test_a_sender_without_a_free_port_does_not_make_the_condition_flap() -> None:
     taken = frozenset(range(SETTINGS.ports.first, SETTINGS.ports.last, 4))
     observed = observe(after(observe(make_job())), receiver(), reports=make_reports(), ports_in_use=PortsInUse(placed={"dtn-a": taken}))
