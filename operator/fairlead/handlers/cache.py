@@ -106,7 +106,7 @@ class Cache:
             if previous is not None and previous["metadata"]["uid"] != job.uid:
                 self._leave(JobUid(key.namespace, previous["metadata"]["uid"]))
             self._present.add(job)
-            self._learn(job, _recorded_uids(slim))
+            self._learn(job, _recorded_uids(slim) | self._unrecorded_uids(job, slim))
         return key
 
     def put_policy(self, body: Mapping[str, Any]) -> ObjectKey:
@@ -197,6 +197,18 @@ class Cache:
             if owned.pod.uid in news:
                 self.ports.hold(key, job, owned.pod)
 
+    def _unrecorded_uids(self, job: JobUid, body: Mapping[str, Any]) -> frozenset[str]:
+        """UIDs of the movers of a job that a version without `status.pods` began: of the latest attempt those that its status names.
+
+        This version records a pod before its name is in the status, so a status that has the name alone is not one of its own.
+        """
+        status = body["status"]
+        if status.get("pods"):
+            return frozenset()
+        named, latest = _named_pods(status), status.get("attempts")
+        pods = self._pods_by_job.get(job, {}).values()
+        return frozenset(owned.pod.uid for owned in pods if owned.pod.name in named and owned.pod.attempt == latest)
+
     def _leave(self, job: JobUid) -> None:
         self._present.discard(job)
         self._forget_if_gone(job)
@@ -225,6 +237,12 @@ def _recorded_uids(body: Mapping[str, Any]) -> frozenset[str]:
     return frozenset(
         str(record["uid"]) for record in (records if isinstance(records, list) else []) if isinstance(record, dict) and "uid" in record
     )
+
+
+def _named_pods(status: Mapping[str, Any]) -> frozenset[str]:
+    endpoints = status.get("endpoints")
+    ends = endpoints.values() if isinstance(endpoints, dict) else ()
+    return frozenset(str(end["pod"]) for end in ends if isinstance(end, dict) and "pod" in end)
 
 
 def cluster_key(body: Mapping[str, Any]) -> ObjectKey:

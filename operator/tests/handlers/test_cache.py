@@ -1,10 +1,11 @@
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from handler_objects import job_body, pod_body
 
+from fairlead.api.names import child_name
 from fairlead.core.observed import Role
 from fairlead.handlers.cache import Cache, ObjectKey
 from fairlead.handlers.port_ledger import JobUid
@@ -193,3 +194,42 @@ class TestOwnPods:
         assert not cache.is_created("lab", "job-uid", "pod-uid")
         cache.drop_job(KEY, "new")
         assert cache.pods_of(JobUid("lab", "new")) == []
+
+
+class TestPodsOfAVersionWithoutRecords:
+    """The status of a job that such a version began names its movers, and lists no UIDs."""
+
+    STATUS: ClassVar[dict[str, Any]] = {
+        "attempts": 1,
+        "endpoints": {"destination": {"pod": child_name("job", "job-uid", "receiver", 1)}},
+    }
+
+    def test_its_movers_stay_its_own(self) -> None:
+        cache = Cache()
+        assert cache.put_pod(pod_body()) is None
+        cache.put_job(job_body() | {"status": self.STATUS})
+        assert [pod.uid for pod in cache.pods_of(JOB)] == ["pod-uid"]
+        assert cache.ports.in_use(OTHER).placed["dtn-b"] == {24000}
+        assert cache.put_pod(pod_body(version="11")) == KEY
+
+    @pytest.mark.parametrize(
+        ("what", "status", "pod"),
+        [
+            ("the status lists UIDs", {"pods": [{"uid": "another"}]}, pod_body()),
+            ("another attempt is the latest", {"attempts": 2}, pod_body()),
+            ("the status names another pod", {}, pod_body("sender")),
+            ("the pod is in another namespace", {}, pod_body(namespace="elsewhere")),
+        ],
+    )
+    def test_nothing_else_is(self, what: str, status: dict[str, Any], pod: dict[str, Any]) -> None:
+        cache = Cache()
+        cache.put_pod(pod)
+        cache.put_job(job_body() | {"status": self.STATUS | status})
+        assert cache.pods_of(JOB) == [], what
+
+    @pytest.mark.parametrize("endpoints", [None, [], "x", {"destination": None}, {"destination": {"pod": ["x"]}}])
+    def test_a_status_of_another_form_names_none(self, endpoints: object) -> None:
+        cache = Cache()
+        cache.put_pod(pod_body())
+        cache.put_job(job_body() | {"status": self.STATUS | {"endpoints": endpoints}})
+        assert cache.pods_of(JOB) == []
