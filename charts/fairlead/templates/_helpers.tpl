@@ -1,3 +1,15 @@
+{{- /* Fails if values are missing that this version of the chart has: `helm upgrade --reuse-values` leaves new defaults out. */ -}}
+{{- define "fairlead.checkValues" -}}
+{{- $missing := list }}
+{{- range $name := list "identities" "networkPolicy" "priorityClasses" }}
+{{- if not (index $.Values $name) }}{{ $missing = append $missing $name }}{{ end }}
+{{- end }}
+{{- if not .Values.nodeGuard.namespace }}{{ $missing = append $missing "nodeGuard.namespace" }}{{ end }}
+{{- with $missing }}
+{{- fail (printf "%s has no values, as in an earlier version of the chart: upgrade with --reset-then-reuse-values in the place of --reuse-values" (join ", " .)) }}
+{{- end }}
+{{- end }}
+
 {{- define "fairlead.name" -}}
 {{- default .Chart.Name .Values.nameOverride | trunc 63 | trimSuffix "-" }}
 {{- end }}

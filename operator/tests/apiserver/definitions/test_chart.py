@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -258,6 +259,30 @@ def test_the_guard_can_be_turned_off_and_on_again(cluster: None, kubectl: Kubect
         )
         daemon_sets = kubectl("-n", "toggled-guard", "get", "daemonsets", "-o", "name").stdout.split()
         assert len(daemon_sets) == enabled
+
+
+def test_the_guards_monitor_selects_pods_where_the_guard_runs() -> None:
+    for namespace in ({}, {"name": "guards", "create": False}):
+        documents = _render({"nodeGuard": {"enabled": True, "namespace": namespace}, "podMonitor": {"enabled": True}})
+        (monitor,) = (each["spec"] for each in _of_kind(documents, "PodMonitor") if each["metadata"]["name"] == "fairlead-guard")
+        (guard,) = _of_kind(documents, "DaemonSet")
+        assert monitor["namespaceSelector"] == {"matchNames": [guard["metadata"]["namespace"]]}
+        assert monitor["selector"] == guard["spec"]["selector"]
+
+
+@pytest.mark.parametrize("without", ["identities", "networkPolicy", "priorityClasses", "nodeGuard.namespace"])
+def test_values_of_an_earlier_version_are_refused_with_the_flag_that_helps(tmp_path: Path, without: str) -> None:
+    # `helm upgrade --reuse-values` takes the earlier release's values for the chart's defaults.
+    chart = shutil.copytree(CHART, tmp_path / "fairlead")
+    values = yaml.safe_load((chart / "values.yaml").read_text())
+    *parents, name = without.split(".")
+    del (values[parents[0]] if parents else values)[name]
+    values["nodeGuard"]["enabled"] = True
+    (chart / "values.yaml").write_text(yaml.safe_dump(values))
+    answer = _helm("template", "fairlead", str(chart), "--kube-version", "1.34.0", check=False)
+    assert answer.returncode != 0
+    assert f"{without} has no values" in answer.stderr
+    assert "--reset-then-reuse-values" in answer.stderr
 
 
 def test_priority_classes_are_for_the_charts_pods_and_for_movers_on_demand() -> None:
