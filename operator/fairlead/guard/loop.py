@@ -123,7 +123,9 @@ class Guard:
                 del self._in_force_bps[uid]
             for uid, sender in self._senders.items():
                 self._settle(uid, self._cap_bps(sender))
-            await self._holds.apply([(sender, self._in_force_bps[uid]) for uid, sender in self._senders.items()])
+            caps = [(sender, self._in_force_bps[uid]) for uid, sender in self._senders.items()]
+            # While nothing is known of a cap, that of an earlier guard stays in force.
+            await self._holds.apply([cap for cap in caps if cap[1] is not None or self._caps.stated(cap[0].job) is not None])
 
     def _settle(self, uid: str, cap_bps: int | None) -> None:
         before_bps = self._in_force_bps.get(uid)

@@ -61,7 +61,7 @@ class CgroupPrograms:
 
     def check(self) -> None:
         """Raises OSError where the kernel takes no such programs."""
-        _close(*self._loaded(cap_bps=0))
+        _close(*self._loaded(cap_bps=0, until_ns=0))
 
     def hold(self, uid: str, cap_bps: int) -> bool:
         """Puts a cap in force; False while the pod has no control group. Raises OSError, and what was in force then stays.
@@ -74,11 +74,14 @@ class CgroupPrograms:
                 self._kernel.write_map(attached.config_map, config(cap_bps, self._until_ns()))
                 attached.cap_bps = cap_bps
             return True
+        return self._attach(uid, cap_bps, self._until_ns())
+
+    def _attach(self, uid: str, cap_bps: int, until_ns: int) -> bool:
         group = self._groups.find(uid)
         if group is None:
             return False
         self._forget(uid)
-        program, config_map, state_map = self._loaded(cap_bps)
+        program, config_map, state_map = self._loaded(cap_bps, until_ns)
         try:
             self._kernel.attach(group, program)
         except OSError:
@@ -90,11 +93,15 @@ class CgroupPrograms:
         return True
 
     def release(self, uid: str) -> None:
-        """Lets a pod send what it likes. Raises OSError."""
+        """Lets a pod send what it likes, whatever an earlier guard held it to. Raises OSError."""
         attached = self._attached.get(uid)
         if attached is not None:
             self._kernel.write_map(attached.config_map, config(0, until_ns=0))
             attached.cap_bps = 0
+        else:
+            # Where no program can be put, an earlier guard has none either.
+            with contextlib.suppress(OSError):
+                self._attach(uid, 0, until_ns=0)
 
     def renew(self) -> None:
         """Keeps all caps in force, also those of pods that are not listed any more; forgets pods whose groups are gone."""
@@ -123,10 +130,10 @@ class CgroupPrograms:
     def _until_ns(self) -> int:
         return self._clock_ns() + VALID_SECONDS * _NANOSECONDS
 
-    def _loaded(self, cap_bps: int) -> tuple[int, int, int]:
+    def _loaded(self, cap_bps: int, until_ns: int) -> tuple[int, int, int]:
         maps: list[int] = []
         try:
-            maps.append(self._kernel.create_map(config(cap_bps, self._until_ns())))
+            maps.append(self._kernel.create_map(config(cap_bps, until_ns)))
             maps.append(self._kernel.create_map(empty_bucket(self._clock_ns())))
             program = self._kernel.load_program(instructions(*maps))
         except OSError:

@@ -22,10 +22,12 @@ class RecordedHolds(Holds):
 
     def __init__(self) -> None:
         self.history: list[dict[int, int]] = []
+        self.released: list[str] = []
         self.now = {}
 
     async def apply(self, caps: Sequence[tuple[Sender, int | None]]) -> None:
         held = {sender.receiver.port: cap_bps for sender, cap_bps in caps if sender.receiver is not None and cap_bps is not None}
+        self.released += [sender.uid for sender, cap_bps in caps if cap_bps is None]
         if self.history[-1:] != [held]:
             self.history.append(held)
 
@@ -96,6 +98,15 @@ async def test_an_annotation_that_is_rewritten_changes_nothing() -> None:
     changes: list[Change] = [("MODIFIED", make_pod(10**10)), ("MODIFIED", make_pod(None)), ("MODIFIED", make_pod(10**9))]
     assert await Node(([make_pod(2000000)], changes)).run() == [{24000: 2000000}]
     assert await Node(([make_pod(2000000)], [job("3M"), *changes])).run() == [{24000: 2000000}, {24000: 3000000}]
+
+
+async def test_what_an_earlier_guard_holds_is_let_go_when_the_jobs_status_has_no_cap_and_not_before() -> None:
+    unknown = Node(([make_pod(None)], []))
+    await unknown.run()
+    assert unknown.holds.released == []
+    known = Node(([make_pod(None)], [job(None)]))
+    await known.run()
+    assert set(known.holds.released) == {make_pod(None)["metadata"]["uid"]}
 
 
 async def test_a_cap_that_falls_counts_once_the_mover_has_heard_of_it() -> None:

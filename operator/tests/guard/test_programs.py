@@ -96,6 +96,13 @@ def test_a_refused_program_leaves_no_descriptor_open(tmp_path: Path) -> None:
     assert not any(map(_is_open, fakes.kernel.values))
 
 
+def test_a_pod_without_a_cap_is_no_error_where_no_program_can_be_put(tmp_path: Path) -> None:
+    fakes = Fakes(tmp_path)
+    fakes.kernel.refused = {fakes.group}
+    fakes.programs.release(UIDS[0])
+    assert not any(map(_is_open, fakes.kernel.values))
+
+
 class Pod:
     """A control group for a pod with one container, a path to another host, and programs for both."""
 
@@ -195,6 +202,18 @@ def test_a_cap_outlives_the_guard_and_the_next_guard_takes_it_over(pod: Pod) -> 
     following.hold(UIDS[0], FAST_BPS)
     assert pod.arrived() == COUNT
     following.hold(UIDS[0], SLOW_BPS)
+    assert pod.arrived() < COUNT / 2
+    following.close()
+
+
+@on_this_kernel
+def test_a_cap_of_an_earlier_guard_ends_when_the_job_has_none_any_more(pod: Pod) -> None:
+    pod.programs.hold(UIDS[0], SLOW_BPS)
+    pod.programs.close()
+    following = CgroupPrograms(PodGroups(pod.root))
+    following.release(UIDS[0])
+    assert pod.arrived() == COUNT
+    assert following.hold(UIDS[0], SLOW_BPS)
     assert pod.arrived() < COUNT / 2
     following.close()
 
