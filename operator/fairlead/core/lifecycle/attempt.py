@@ -144,7 +144,8 @@ def _carry_on(observed: Observed, number: int, begins_at: datetime | None, now: 
         outcome = outcome.then(brought_up)
     if failure is not None:
         outcome = outcome.then(_end_failed(observed, attempt, failure, now))
-    poll = observed.settings.poll_interval
+    is_without_movers = not attempt.pods and not outcome.effects.creates
+    poll = observed.settings.recheck_interval if is_without_movers else observed.settings.poll_interval
     return outcome.waking_after(min(poll, _PROBING_POLL) if _awaits_decision(outcome, status) else poll)
 
 

@@ -90,6 +90,8 @@ def test_without_a_free_port_the_job_waits_and_says_so() -> None:
     assert condition_of(plan, "Scheduled") == ("False", "NoPortFree")
     again = with_plan_applied(observed, plan)
     assert decide(again, NOW + seconds(60)).status is None
+    # There may be thousands of them, and nothing of theirs runs that changes.
+    assert decide(again, NOW + seconds(60)).requeue_after == SETTINGS.recheck_interval
 
 
 def test_the_last_block_of_a_namespace_goes_to_a_sender_so_that_receivers_alone_never_wait_for_each_other() -> None:
