@@ -96,7 +96,9 @@ class Guard:
                     await self._apply()
                 if time.monotonic() >= self._renewed_at + RENEW_SECONDS:
                     self._holds.renew()
-                    await self._apply()
+                    # Before that it would take the rules of an earlier guard away.
+                    if self.is_synced:
+                        await self._apply()
                     self._renewed_at = time.monotonic()
             except Exception:
                 logger.exception("caps could not be renewed; again in %.0f s", FIRST_PAUSE_SECONDS)

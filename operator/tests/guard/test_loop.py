@@ -10,6 +10,7 @@ import pytest
 from guard_pods import make_pod
 
 from fairlead.api import names
+from fairlead.guard import loop
 from fairlead.guard.holds import Holds
 from fairlead.guard.loop import Change, Guard, Pod
 from fairlead.guard.senders import JobRef, Sender
@@ -168,3 +169,18 @@ async def test_syntax_of_nft_in_a_pods_annotations_is_no_cap() -> None:
     pod = make_pod(2000000)
     pod["metadata"]["annotations"][names.ANNOTATION_EGRESS_BANDWIDTH] = '1M; add rule inet filter "x" accept'
     assert await Node(([pod], [job("3M")])).run() == [{}, {24000: 3000000}]
+
+
+async def test_rules_of_an_earlier_guard_stay_while_the_nodes_pods_are_not_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(loop, "RENEW_SECONDS", 0.0)
+    monkeypatch.setattr(loop, "STARTING_SECONDS", 0.0)
+    renewed = asyncio.Event()
+    node = Node((ConnectionError("away"), []))
+    node.holds_still = True
+    node.holds.renew = renewed.set  # type: ignore[method-assign]
+    running = asyncio.create_task(node.guard.run())
+    for _ in range(2):
+        await renewed.wait()
+        renewed.clear()
+    running.cancel()
+    assert node.holds.history == []
