@@ -44,24 +44,28 @@ class Counter:
         return ((last - first) * 8 / (again_s - began_s) / 1e6,) if blur_s <= BLUR_S else None
 
     def _bytes(self) -> int:
-        (counted,) = _COUNTED.findall(run(_within(self.namespace, "list", "table", "inet", self.table)).decode())
+        (counted,) = _COUNTED.findall(run(_within(self.namespace, "list", "table", "netdev", self.table)).decode())
         return int(counted)
 
 
 @contextmanager
 def counted(cluster: LocalCluster, job: Job) -> Iterator[Counter]:
-    """Counts what leaves the source node for the job's receiver, after everything there that may drop it, until the block is left."""
-    address = job.status["endpoints"]["destination"]["address"]
+    """Counts what leaves the source node for the job's receiver until the block is left.
+
+    At the interface's egress: a control group's program drops after every hook of the IP layer.
+    """
+    endpoints = job.status["endpoints"]
+    address, interface = endpoints["destination"]["address"], endpoints["source"]["interface"]
     port = port_of(job.pod("receiver"), "data")
     counter = Counter(cluster.network_namespace(SOURCE_NODE), f"e2e_{port}")
-    chain = f"chain sent {{ type filter hook postrouting priority 300; ip daddr {address} tcp dport {port} counter; }}"
-    table = f"table inet {counter.table}"
+    chain = f'chain sent {{ type filter hook egress device "{interface}" priority 0; ip daddr {address} tcp dport {port} counter; }}'
+    table = f"table netdev {counter.table}"
     # Whatever a killed run left under that name goes first.
     run(_within(counter.namespace, "-f", "-"), stdin=f"{table}\ndelete {table}\n{table} {{\n{chain}\n}}\n")
     try:
         yield counter
     finally:
-        run(_within(counter.namespace, "delete", "table", "inet", counter.table))
+        run(_within(counter.namespace, "delete", "table", "netdev", counter.table))
 
 
 def _within(namespace: str, *words: str) -> tuple[str, ...]:
