@@ -51,12 +51,13 @@ class PortRange:
 def is_share_used_up(node: str | None, in_use: PortsInUse, ports: PortRange, leaves_blocks: int = 0) -> bool:
     """Whether the namespace holds or asks for as many blocks on `node` as it may have, apart from `leaves_blocks` for other pods.
 
-    A pod for any node may come to each of them, so it counts on all, and all count for it. A single block is not kept for others.
+    A pod for any node may come to each of them, so it counts on all, and all count for it.
+    Nothing is left where the share is the whole range.
     """
     anywhere = in_use.of_namespace.get(NOT_PLACED, 0)
     named = (name for name in in_use.of_namespace if name != NOT_PLACED)
     most = max((in_use.of_namespace.get(name, 0) for name in (named if node is None else [node])), default=0)
-    return anywhere + most >= max(min(1, ports.most_of_namespace), ports.most_of_namespace - leaves_blocks)
+    return anywhere + most >= ports.most_of_namespace - (leaves_blocks if ports.most_of_namespace < ports.blocks else 0)
 
 
 def choose_port_base(seed: str, node: str | None, in_use: PortsInUse, own: Set[int], ports: PortRange) -> int | None:
