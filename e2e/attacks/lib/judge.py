@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import re
+import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, TypeVar
 
 Verdict = Literal["held", "got through", "error"]
 OBSERVED_CHARS = 300
+_PLACES = (
+    (re.compile(r"/[^\s`\"']*?/build/bin/"), "build/bin/"),
+    (re.compile(re.escape(tempfile.gettempdir()) + r"/pytest-of-[^\s`\"']*?/attack_[^/\s]*/"), "/…/"),
+)
+"""Where programs and scratch folders are on one machine, and what is written in its place: evidence is read elsewhere."""
 
 F = TypeVar("F", bound=Callable[..., object])
 
@@ -44,6 +51,8 @@ def gains(_what: str) -> Callable[[F], F]:
 
 
 def one_line(text: str) -> str:
-    """The text without line breaks, shortened."""
+    """The text without line breaks and without this machine's folders, shortened."""
     words = " ".join(text.split())
+    for place, instead in _PLACES:
+        words = place.sub(instead, words)
     return words if len(words) <= OBSERVED_CHARS else words[: OBSERVED_CHARS - 1] + "…"

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import tempfile
+from pathlib import Path
+
 from e2e.attacks.lib import evidence
 from e2e.attacks.lib.catalogue import Attack
 from e2e.attacks.lib.judge import OBSERVED_CHARS, Judge, Outcome
@@ -21,6 +24,13 @@ def test_the_last_of_those_that_held_is_told() -> None:
     judge(True, "refused\n  again" + "!" * OBSERVED_CHARS)
     outcome = judge.outcome(None)
     assert outcome.verdict == "held" and outcome.observed.startswith("refused again!") and len(outcome.observed) == OBSERVED_CHARS
+
+
+def test_what_is_observed_names_no_folder_of_this_machine() -> None:
+    scratch = Path(tempfile.gettempdir()) / "pytest-of-somebody" / "pytest-7" / "popen-gw0" / "attack_with_a_link0"
+    judge = Judge()
+    judge(True, f"`/some/where/build/bin/fairlead-mover send --source {scratch}/tree/file` ended with 2: /proc/self is a link")
+    assert judge.outcome(None).observed == "`build/bin/fairlead-mover send --source /…/tree/file` ended with 2: /proc/self is a link"
 
 
 def test_an_attack_that_broke_or_did_not_conclude_is_an_error_and_never_held() -> None:
