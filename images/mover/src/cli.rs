@@ -66,6 +66,9 @@ pub(crate) struct Common {
     /// Interface that carries the data, or auto.
     #[arg(long, env = "FAIRLEAD_INTERFACE", value_name = "NAME|auto")]
     pub(crate) interface: Option<String>,
+    /// CPUs that the threads run on: those beside the interface, on its NUMA node, or all that the process may use.
+    #[arg(long, env = "FAIRLEAD_CPU_AFFINITY", default_value = "Interface")]
+    pub(crate) cpu_affinity: CpuAffinity,
     /// Own address of all connections, instead of the interface's first one.
     #[arg(long, env = "FAIRLEAD_ADDRESS", value_name = "IP")]
     pub(crate) address: Option<IpAddr>,
@@ -96,6 +99,11 @@ pub(crate) struct Common {
 }
 
 impl Common {
+    /// Whether threads are to be pinned beside the interface.
+    pub(crate) fn is_pinned(&self) -> bool {
+        self.cpu_affinity == CpuAffinity::Interface
+    }
+
     /// The transfer's directory, reached as `--volume` asks for.
     pub(crate) fn place(&self, directory: &Path) -> Result<VolumePath, Fault> {
         place(directory, self.volume.as_deref())
@@ -104,6 +112,16 @@ impl Common {
 
 fn place(directory: &Path, volume: Option<&Path>) -> Result<VolumePath, Fault> {
     VolumePath::new(directory, volume).map_err(|why| Fault::new(Reason::NameNotAllowed, why))
+}
+
+/// Which CPUs the threads run on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[value(rename_all = "PascalCase")]
+pub(crate) enum CpuAffinity {
+    /// Those of the process that are on the NUMA node of its data interfaces, where that is known.
+    Interface,
+    /// All that the process may use.
+    None,
 }
 
 /// How the receiver makes sure of what it wrote.

@@ -14,6 +14,7 @@ use serde::Serialize;
 use serde_json::json;
 
 use super::{metrics, server};
+use crate::net::affinity::Affinity;
 use crate::net::connect::accept::address_fault;
 use crate::net::connect::identity::Role;
 use crate::net::interface::{self, Carried};
@@ -27,7 +28,9 @@ pub(crate) struct MoverEndpoint {
     pub(crate) interface: Option<String>,
     pub(crate) address: String,
     pub(crate) port: u16,
-    pub(crate) numa_node: Option<u32>,
+    /// NUMA node and CPUs of the threads.
+    #[serde(flatten)]
+    pub(crate) affinity: Affinity,
 }
 
 /// What the pages show.

@@ -75,11 +75,6 @@ pub(crate) fn carried(name: &str) -> Option<Carried> {
     Some(Carried { sent: counter("tx_bytes")?, received: counter("rx_bytes")? })
 }
 
-/// The NUMA node of an interface's device, if it has one.
-pub(crate) fn numa_node(name: &str) -> Option<u32> {
-    std::fs::read_to_string(format!("/sys/class/net/{name}/device/numa_node")).ok()?.trim().parse().ok()
-}
-
 /// The speed of an interface in bits per second, if it has one.
 pub(crate) fn speed_bps(name: &str) -> Option<u64> {
     let text = std::fs::read_to_string(format!("/sys/class/net/{name}/speed")).ok()?;

@@ -1,5 +1,6 @@
 //! Sockets: connections with identities, control, data streams and their pacing, the echo service.
 
+pub(crate) mod affinity;
 pub(crate) mod connect;
 pub(crate) mod control_connection;
 pub(crate) mod echo;

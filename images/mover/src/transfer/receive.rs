@@ -29,6 +29,7 @@ use crate::cli::{self, ReceiveArguments, Verify};
 use crate::control::http::MoverEndpoint;
 use crate::fs::partial::ledger_file::LedgerDigests;
 use crate::fs::survey::write_fault;
+use crate::net::affinity::{self, Affinity};
 use crate::net::connect::accept::{address_fault, listen, Acceptor, ServerStream, Terms};
 use crate::net::echo::Echo;
 use crate::net::interface;
@@ -48,6 +49,7 @@ pub(crate) fn run(args: &ReceiveArguments, context: &TransferContext) -> Result<
     let interfaces = interface::list();
     let (name, address) =
         interface::choose(&interfaces, args.common.interface.as_deref(), args.common.address, args.node_address)?;
+    let affinity = affinity::pin_beside(&Vec::from_iter(name.as_deref()), args.common.is_pinned());
     let listener = listen(address, args.port, args.common.socket_buffer)?;
     let place = listener.local_addr().map_err(|error| address_fault(SocketAddr::new(address, args.port), &error))?;
     let echo_socket = UdpSocket::bind(place).map_err(|error| address_fault(place, &error))?;
@@ -83,7 +85,7 @@ pub(crate) fn run(args: &ReceiveArguments, context: &TransferContext) -> Result<
     }
     .start()
     .map_err(internal)?;
-    announce(args, context, name, place);
+    announce(args, context, name, place, affinity);
     let transfer = Transfer {
         args,
         context,
@@ -108,14 +110,15 @@ pub(crate) fn run(args: &ReceiveArguments, context: &TransferContext) -> Result<
     result
 }
 
-fn announce(args: &ReceiveArguments, context: &TransferContext, interface: Option<String>, place: SocketAddr) {
-    let endpoint = MoverEndpoint {
-        role: "receiver",
-        numa_node: interface.as_deref().and_then(interface::numa_node),
-        interface,
-        address: place.ip().to_string(),
-        port: place.port(),
-    };
+fn announce(
+    args: &ReceiveArguments,
+    context: &TransferContext,
+    interface: Option<String>,
+    place: SocketAddr,
+    affinity: Affinity,
+) {
+    let endpoint =
+        MoverEndpoint { role: "receiver", interface, affinity, address: place.ip().to_string(), port: place.port() };
     tracing::info!(address = %place, interface = ?endpoint.interface, "waiting for the sender");
     output::event(args.common.json, "listening", &serde_json::to_value(&endpoint).unwrap_or_default());
     *lock(&context.pages.endpoint) = Some(endpoint);

@@ -29,7 +29,7 @@ use crate::net::pacing::{self, Membership, Pacer};
 use crate::net::send_buffer::SendBuffer;
 use crate::net::streams::{DataConnections, Pool, PoolParts, Transport};
 use crate::net::tcp::Binding;
-use crate::net::{interface, tcp, wire};
+use crate::net::{affinity, interface, tcp, wire};
 use crate::progress::Stage;
 use crate::report::output;
 use crate::report::verdict::Success;
@@ -126,8 +126,8 @@ impl<'a> Prepared<'a> {
         let name = dialer.binding.interface.clone().or_else(|| interface::holding(&interface::list(), local.ip()));
         *lock(&context.pages.endpoint) = Some(MoverEndpoint {
             role: "sender",
-            numa_node: name.as_deref().and_then(interface::numa_node),
             interface: name.clone(),
+            affinity: affinity::pin_beside(&Vec::from_iter(name.as_deref()), args.common.is_pinned()),
             address: local.ip().to_string(),
             port: local.port(),
         });
