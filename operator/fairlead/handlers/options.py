@@ -14,7 +14,7 @@ from typing import Any, TypeVar, get_args
 from fairlead.core.identities import Identities
 from fairlead.core.ports import BLOCK, PortRange
 from fairlead.core.settings import OperatorSettings
-from fairlead.kube.objects.template import Image, MoverTemplate, PullPolicy
+from fairlead.kube.objects.template import Image, MoverTemplate, PullPolicy, WholeCpus
 
 ENVIRONMENT_PREFIX = "FAIRLEAD_"
 
@@ -75,12 +75,14 @@ def read_options(arguments: Sequence[str], environment: Mapping[str, str] = os.e
         advisor=Image(_required("advisor_image", values), _convert("advisor_pull_policy", _pull_policy, values["advisor_pull_policy"])),
         mover_resources=_json("mover_resources", values, dict, defaults.mover_resources),
         advisor_resources=_json("advisor_resources", values, dict, defaults.advisor_resources),
+        whole_cpus=_convert("mover_whole_cpus", _whole_cpus, values["mover_whole_cpus"]),
         tolerations=tuple(_json("mover_tolerations", values, list, ())),
         image_pull_secrets=tuple(name.strip() for name in values["image_pull_secrets"].split(",") if name.strip()),
         identities=identities,
         priority_class=values["mover_priority_class"] or None,
         probe_seconds=max(1, round(settings.probe_duration.total_seconds())),
     )
+    _check_resources(template)
     return Options(
         settings=settings,
         template=template,
@@ -110,6 +112,7 @@ def _parser(environment: Mapping[str, str]) -> argparse.ArgumentParser:
     flag("mover-image", "", "image of the mover")
     flag("mover-pull-policy", "IfNotPresent", "Always, IfNotPresent or Never")
     flag("mover-resources", "", "resources of the mover container, as JSON")
+    flag("mover-whole-cpus", "0", "CPUs that the mover of a sender or receiver has alone, in a Guaranteed pod; 0 for no such pods")
     flag("mover-tolerations", "", "tolerations of mover pods, as a JSON list")
     flag("mover-priority-class", "", "priority class of mover pods")
     flag("advisor-image", "", "image of the advisor")
@@ -175,6 +178,22 @@ def _number_from_one(text: str) -> int:
     if not text.isascii() or not text.isdigit() or not 1 <= int(text) <= 1024:
         raise ValueError("must be a whole number from 1 to 1024")
     return int(text)
+
+
+def _whole_cpus(text: str) -> WholeCpus | None:
+    if not text.isascii() or not text.isdigit() or int(text) > 1024:
+        raise ValueError("must be a whole number up to 1024")
+    return WholeCpus(int(text)) if int(text) else None
+
+
+def _check_resources(template: MoverTemplate) -> None:
+    option = "mover_resources"
+    try:
+        _ = template.moving_resources
+        option = "advisor_resources"
+        _ = template.advising_resources
+    except ValueError as error:
+        raise OptionError(f"{_name(option)}: {error}") from error
 
 
 def _percent(text: str) -> int:

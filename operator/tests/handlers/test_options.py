@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from fairlead.handlers.options import ListenAddress, OptionError, read_options
+from fairlead.kube.objects.template import WholeCpus
 
 IMAGES = {"FAIRLEAD_MOVER_IMAGE": "mover:1", "FAIRLEAD_ADVISOR_IMAGE": "advisor:1"}
 
@@ -28,6 +29,7 @@ def test_reads_everything_from_the_environment() -> None:
             "FAIRLEAD_IDENTITIES": '{"namespaces": {"physics": {"users": ["10000-10999"], "defaultUser": 10000}}}',
             "FAIRLEAD_PORTS": "30000-30099",
             "FAIRLEAD_MOVER_RESOURCES": '{"limits":{"memory":"2Gi"}}',
+            "FAIRLEAD_MOVER_WHOLE_CPUS": "4",
             "FAIRLEAD_MOVER_TOLERATIONS": '[{"key":"dtn","operator":"Exists"}]',
             "FAIRLEAD_MOVER_PRIORITY_CLASS": "bulk",
             "FAIRLEAD_IMAGE_PULL_SECRETS": "one,two",
@@ -43,6 +45,7 @@ def test_reads_everything_from_the_environment() -> None:
     assert options.template.identities == options.settings.identities
     assert (options.settings.ports.first, options.settings.ports.last) == (30000, 30099)
     assert options.template.mover_resources == {"limits": {"memory": "2Gi"}}
+    assert options.template.whole_cpus == WholeCpus(4)
     assert options.template.tolerations == ({"key": "dtn", "operator": "Exists"},)
     assert options.template.priority_class == "bulk"
     assert options.template.image_pull_secrets == ("one", "two")
@@ -79,6 +82,7 @@ def test_an_empty_variable_is_an_absent_one() -> None:
         ("FAIRLEAD_MOVER_PULL_POLICY", "Sometimes", "Always, IfNotPresent, Never"),
         ("FAIRLEAD_MOVER_RESOURCES", "{", "an object in JSON"),
         ("FAIRLEAD_MOVER_RESOURCES", "[]", "an object in JSON"),
+        ("FAIRLEAD_MOVER_WHOLE_CPUS", "0.5", "a whole number"),
         ("FAIRLEAD_MOVER_TOLERATIONS", '["a"]', "a list of objects in JSON"),
         ("FAIRLEAD_METRICS_ADDRESS", "9090", "an address and a port"),
         ("FAIRLEAD_HEALTH_ADDRESS", "0.0.0.0:99999", "an address and a port"),
@@ -90,3 +94,11 @@ def test_a_wrong_value_is_refused_with_its_name_and_a_remedy(variable: str, valu
         read_options([], IMAGES | {variable: value})
     assert variable in str(refusal.value)
     assert remedy in str(refusal.value)
+
+
+@pytest.mark.parametrize("container", ["MOVER", "ADVISOR"])
+def test_whole_cpus_without_a_limit_of_memory_are_refused_with_the_container(container: str) -> None:
+    variable = f"FAIRLEAD_{container}_RESOURCES"
+    with pytest.raises(OptionError, match=variable) as refusal:
+        read_options([], IMAGES | {"FAIRLEAD_MOVER_WHOLE_CPUS": "2", variable: '{"requests": {"cpu": "1"}}'})
+    assert "limits.memory" in str(refusal.value)

@@ -175,7 +175,7 @@ def _sender(job: TransferJob, action: CreatePod, template: MoverTemplate) -> Kub
         ADVISOR_CONTAINER,
         template.advisor,
         advisor_arguments,
-        resources=template.advisor_resources,
+        resources=template.advising_resources,
         ports=[_port(job, action, PORT_ADVISOR)],
     )
     advisor["restartPolicy"] = "Always"
@@ -214,7 +214,7 @@ def _cleaner(job: TransferJob, action: CreatePod, template: MoverTemplate) -> Ku
         *_option("--job", job.metadata.uid),
         *_option("--termination-log", TERMINATION_LOG),
     ]
-    container = _mover(job, template, arguments, ports=[])
+    container = _container(job, MOVER_CONTAINER, template.mover, arguments, resources=template.mover_resources, ports=[])
     container["volumeMounts"] = [{"name": "data", "mountPath": DATA_PATH}]
     spec = _pod_spec(job, action, template, containers=[container], volumes=[_claim_volume(side)])
     # It has no peer, so it needs no node's network and runs even where that right was withdrawn.
@@ -295,7 +295,7 @@ def _interface(job: TransferJob, side: Side) -> str:
 
 
 def _mover(job: TransferJob, template: MoverTemplate, arguments: list[str], ports: list[KubeObject]) -> KubeObject:
-    return _container(job, MOVER_CONTAINER, template.mover, arguments, resources=template.mover_resources, ports=ports)
+    return _container(job, MOVER_CONTAINER, template.mover, arguments, resources=template.moving_resources, ports=ports)
 
 
 def _container(job: TransferJob, name: str, image: Image, arguments: list[str], *, resources: Any, ports: list[KubeObject]) -> KubeObject:

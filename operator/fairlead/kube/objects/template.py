@@ -28,6 +28,23 @@ def _advisor_resources() -> Mapping[str, Any]:
 
 
 @dataclass(frozen=True, slots=True)
+class WholeCpus:
+    """CPUs that the containers of a sender or receiver have alone, so that its pod is Guaranteed: the kubelet's CPU Manager (policy
+    `static`) then gives them whole CPUs, and its Topology Manager takes those beside a device plugin's network card.
+    """
+
+    mover: int
+    advisor: int = 1
+
+    def resources_of(self, container: Mapping[str, Any], cpus: int) -> dict[str, Any]:
+        """The container's resources with requests equal to limits. Raises ValueError where no memory is named."""
+        amounts = {**container.get("requests", {}), **container.get("limits", {}), "cpu": str(cpus)}
+        if "memory" not in amounts:
+            raise ValueError("whole CPUs need a limit of memory too: name limits.memory")
+        return {**container, "requests": dict(amounts), "limits": dict(amounts)}
+
+
+@dataclass(frozen=True, slots=True)
 class MoverTemplate:
     """The part of mover pods that does not depend on the job. Mappings have the form of the pod's own fields."""
 
@@ -35,6 +52,8 @@ class MoverTemplate:
     advisor: Image
     mover_resources: Mapping[str, Any] = field(default_factory=_mover_resources)
     advisor_resources: Mapping[str, Any] = field(default_factory=_advisor_resources)
+    whole_cpus: WholeCpus | None = None
+    """None leaves the pods' CPUs to what the resources above say."""
     tolerations: tuple[Mapping[str, Any], ...] = ()
     image_pull_secrets: tuple[str, ...] = ()
     priority_class: str | None = None
@@ -44,3 +63,15 @@ class MoverTemplate:
     """How long the advisor samples the path before the data starts."""
     await_transport_seconds: int = 60
     """How long a sender waits for the advisor's choice before it starts with its own."""
+
+    @property
+    def moving_resources(self) -> Mapping[str, Any]:
+        """Resources of the mover of a sender or receiver. Raises ValueError."""
+        whole = self.whole_cpus
+        return self.mover_resources if whole is None else whole.resources_of(self.mover_resources, whole.mover)
+
+    @property
+    def advising_resources(self) -> Mapping[str, Any]:
+        """Resources of the advisor beside it. Raises ValueError."""
+        whole = self.whole_cpus
+        return self.advisor_resources if whole is None else whole.resources_of(self.advisor_resources, whole.advisor)

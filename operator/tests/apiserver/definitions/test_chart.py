@@ -26,7 +26,12 @@ EVERYTHING: dict[str, Any] = {
     "imagePullSecrets": ["pull"],
     "hostNetwork": {"namespaces": ["demo", "physics"]},
     "ports": {"first": 30000, "last": 30999},
-    "movers": {"tolerations": [{"key": "dtn", "operator": "Exists"}], "priorityClassName": "bulk", "startupTimeoutSeconds": 60},
+    "movers": {
+        "tolerations": [{"key": "dtn", "operator": "Exists"}],
+        "priorityClassName": "bulk",
+        "startupTimeoutSeconds": 60,
+        "wholeCpus": 4,
+    },
     "advisor": {"probeSeconds": 5},
     "nodeSelector": {"kubernetes.io/hostname": "mgmt"},
     "tolerations": [{"operator": "Exists"}],
@@ -84,6 +89,7 @@ def test_the_operator_understands_what_the_deployment_tells_it() -> None:
     assert options.template.tolerations == ({"key": "dtn", "operator": "Exists"},)
     assert options.template.image_pull_secrets == ("pull",)
     assert options.template.priority_class == "bulk"
+    assert options.template.whole_cpus is not None and options.template.whole_cpus.mover == 4
     assert options.settings.host_network_namespaces == {"demo", "physics"}
     assert (options.settings.ports.first, options.settings.ports.last) == (30000, 30999)
     assert options.settings.startup_timeout.total_seconds() == 60
@@ -357,6 +363,7 @@ def test_the_guard_may_hold_what_pods_send_and_read_pods_and_their_caps_and_noth
         ({"workers": 0}, "/workers"),
         ({"advisor": {"probeSeconds": 0}}, "/advisor/probeSeconds"),
         ({"movers": {"resources": {"request": {}}}}, "request"),
+        ({"movers": {"wholeCpus": 1.5}}, "/movers/wholeCpus"),
         ({"log": {"level": "loud"}}, "/log/level"),
         ({"images": {"mover": {"digest": "sha256:12"}}}, "/images/mover/digest"),
         ({"networkPolicy": {"dataFrom": ["anywhere"]}}, "/networkPolicy/dataFrom/0"),

@@ -23,7 +23,7 @@ from fairlead.core.plan import CreatePod
 from fairlead.core.reports import MoverEndpoint
 from fairlead.kube.objects.build import BuildError, build_pod, build_secret
 from fairlead.kube.objects.credentials import Credentials
-from fairlead.kube.objects.template import Image, MoverTemplate
+from fairlead.kube.objects.template import Image, MoverTemplate, WholeCpus
 
 GOLDEN = Path(__file__).parent / "golden"
 RECEIVER = MoverEndpoint("data0", "198.19.0.2", 24000)
@@ -41,6 +41,7 @@ PARTICULAR = MoverTemplate(
     priority_class="bulk",
     probe_seconds=4,
 )
+ALIGNED = replace(TEMPLATE, whole_cpus=WholeCpus(4))
 
 
 def _choosy() -> dict[str, Any]:
@@ -82,6 +83,8 @@ CASES: dict[str, Callable[[], dict[str, Any]]] = {
     "receiver-on-an-attachment": lambda: build_pod(attached_job(), replace(RECEIVE, cap_bps=10**9), TEMPLATE),
     "sender-on-an-attachment": lambda: build_pod(attached_job(), replace(SEND, cap_bps=10**9), TEMPLATE),
     "sender-on-a-known-path": lambda: build_pod(job(), replace(SEND, path=KNOWN_PATH, probe=False), TEMPLATE),
+    "receiver-with-whole-cpus": lambda: build_pod(job(), RECEIVE, ALIGNED),
+    "sender-with-whole-cpus": lambda: build_pod(job(), SEND, ALIGNED),
     "cleaner": lambda: build_pod(job(), CLEAN, TEMPLATE),
     "credentials": lambda: build_secret(job(), 1, Credentials({"ca.crt": b"ca", "sender.crt": b"crt", "sender.key": b"key"})),
 }
@@ -343,3 +346,17 @@ def test_the_secret_is_immutable_and_goes_with_the_job() -> None:
     assert secret["immutable"] is True
     assert secret["metadata"]["name"].endswith("-credentials-2")
     assert secret["metadata"]["ownerReferences"][0]["uid"] == UID
+
+
+@pytest.mark.parametrize(("role", "cpus"), [("receiver", {"mover": "4"}), ("sender", {"mover": "4", "advisor": "1"})])
+def test_a_pod_with_whole_cpus_is_guaranteed_in_every_container(role: str, cpus: dict[str, str]) -> None:
+    spec = CASES[f"{role}-with-whole-cpus"]()["spec"]
+    containers = {each["name"]: each["resources"] for each in spec["containers"] + spec.get("initContainers", [])}
+    assert {name: resources["limits"]["cpu"] for name, resources in containers.items()} == cpus
+    for resources in containers.values():
+        assert resources["requests"] == resources["limits"]
+        assert resources["limits"].keys() >= {"cpu", "memory"}
+
+
+def test_a_cleaner_takes_no_whole_cpus() -> None:
+    assert build_pod(job(), CLEAN, ALIGNED) == CASES["cleaner"]()
