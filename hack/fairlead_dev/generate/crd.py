@@ -116,7 +116,8 @@ def _pods_own_interface() -> dict[str, str]:
 def _attachment_at_both_ends() -> dict[str, str]:
     return dict(
         cel(
-            "self.network != 'Attachment' || has(self.source.attachment) && has(self.destination.attachment)",
+            "self.network != 'Attachment' || (has(self.source.attachment) || has(self.source.attachments))"
+            " && (has(self.destination.attachment) || has(self.destination.attachments))",
             "network Attachment needs source.attachment and destination.attachment:"
             " name a NetworkAttachmentDefinition of the job's namespace in both, or use network Host or Pod",
         )
@@ -128,6 +129,36 @@ def _attachment_only_where_used() -> dict[str, str]:
         cel(
             "self.network == 'Attachment' || !has(self.source.attachment) && !has(self.destination.attachment)",
             "attachment counts with network Attachment alone: set network to Attachment, or leave attachment out",
+        )
+    )
+
+
+def _interfaces_only_where_used() -> dict[str, str]:
+    fields = [f"has(self.{side}.{field})" for side in ("source", "destination") for field in ("interfaces", "interfaceNetwork")]
+    return dict(
+        cel(
+            f"self.network == 'Host' || !({' || '.join(fields)})",
+            "interfaces and interfaceNetwork are about a node's interfaces, and with network Pod or Attachment a job has its pods' own:"
+            " leave them out, or use network Host",
+        )
+    )
+
+
+def _attachments_only_where_used() -> dict[str, str]:
+    return dict(
+        cel(
+            "self.network == 'Attachment' || !has(self.source.attachments) && !has(self.destination.attachments)",
+            "attachments count with network Attachment alone: set network to Attachment, or leave attachments out",
+        )
+    )
+
+
+def _in_pairs(field: str) -> dict[str, str]:
+    source, destination = (f"(has(self.{side}.{field}) ? size(self.{side}.{field}) : 0)" for side in ("source", "destination"))
+    return dict(
+        cel(
+            f"{source} == {destination}",
+            f"source.{field} and destination.{field} are used in pairs: name as many in both, or leave both out",
         )
     )
 
@@ -176,7 +207,16 @@ TRANSFER_JOB = GeneratedResource(
     spec=TransferJobSpec,
     status=TransferJobStatus,
     columns=JOB_COLUMNS,
-    rules=lambda: [_different_directories(), _pods_own_interface(), _attachment_at_both_ends(), _attachment_only_where_used()],
+    rules=lambda: [
+        _different_directories(),
+        _pods_own_interface(),
+        _interfaces_only_where_used(),
+        _in_pairs("interfaces"),
+        _attachment_at_both_ends(),
+        _attachment_only_where_used(),
+        _attachments_only_where_used(),
+        _in_pairs("attachments"),
+    ],
 )
 FAIRNESS_POLICY = GeneratedResource(
     kind=names.POLICY_KIND,

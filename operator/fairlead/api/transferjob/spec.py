@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
 from pydantic import Field
 
@@ -13,6 +13,7 @@ from fairlead.api.shared.resource import ApiModel
 from fairlead.api.shared.schema import cel, immutable, marks
 
 MOST_STREAMS = 64
+MOST_INTERFACES = 8
 UNPRIVILEGED_ID = 65532
 HIGHEST_ID = 2**31 - 1
 
@@ -21,6 +22,9 @@ AUTO_INTERFACE = "auto"
 AttachmentName = Annotated[str, Field(min_length=1, max_length=63, pattern=r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$")]
 Glob = Annotated[str, Field(min_length=1, max_length=256)]
 GroupId = Annotated[int, Field(ge=0, le=HIGHEST_ID)]
+LabelValue = Annotated[str, Field(max_length=63, pattern=r"^([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?$")]
+SiteName = Annotated[str, Field(min_length=1, max_length=63, pattern=r"^[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$")]
+ResourceCount = Annotated[int, Field(ge=1, le=64)]
 
 Network = Literal["Host", "Attachment", "Pod"]
 Protocol = Literal["Auto", "TCP"]
@@ -44,11 +48,35 @@ class Volume(ApiModel):
     """The claim whose volume holds the files."""
 
 
+_EXTENDED_RESOURCE: Final = r"^[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?/[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$"
+_DIFFERENT: Final = "self.all(name, self.exists_one(other, other == name))"
+SIDE_RULES: Final = (
+    cel(
+        "[has(self.node), has(self.nodeSelector), has(self.site)].filter(given, given).size() <= 1",
+        "node, nodeSelector and site each say where this end runs: give one of them",
+    ),
+    cel(
+        f"[has(self.interfaces), has(self.interfaceNetwork), self.interface != '{AUTO_INTERFACE}'].filter(given, given).size() <= 1",
+        "interface, interfaces and interfaceNetwork each say what carries the data: give one of them",
+    ),
+    cel("!has(self.attachment) || !has(self.attachments)", "attachment and attachments each name what Multus attaches: give one of them"),
+)
+"""Rules over several fields of one end."""
+
+
 class Side(ApiModel):
     """One end of a transfer: a directory of a volume, the node to reach it from and the network interface to use."""
 
     node: ObjectName | None = None
-    """Node to run this end's mover on. Without it the scheduler picks one that can mount the volume."""
+    """Node to run this end's mover on. Without `node`, `nodeSelector` and `site` it is the node to which the volume is confined; of several
+    DataTransferNodes that can mount it the operator chooses one, and where there are none the scheduler does."""
+
+    node_selector: Annotated[dict[str, LabelValue], Field(min_length=1, max_length=16)] | None = None
+    """Labels of the nodes to choose from: one of the DataTransferNodes with all of them, or any such node where there are none."""
+
+    site: SiteName | None = None
+    """Site of the nodes to choose from: one of the DataTransferNodes with this `spec.site`, or, where there are none, of the nodes with the
+    label `fairlead.io/site`."""
 
     volume: Volume
     """The volume that holds the directory."""
@@ -65,16 +93,61 @@ class Side(ApiModel):
     """Directory beneath the volume's root, relative, without `..`. Empty for the whole volume. No symbolic link on it is followed."""
 
     interface: InterfaceName = AUTO_INTERFACE
-    """Name of the network interface that carries the data, or `auto` for the fastest that is not the node's management interface."""
+    """Name of the network interface that carries the data, or `auto`: the one with the most left to give that reaches the other end. Where
+    no DataTransferNode describes the node, `auto` is the fastest that is not the node's management interface."""
+
+    interfaces: Annotated[tuple[InterfaceName, ...], Field(min_length=2, max_length=MOST_INTERFACES)] | None = Field(
+        default=None,
+        json_schema_extra=marks(
+            cel(_DIFFERENT, "interfaces must name each interface once: remove the repeated one"),
+            cel(f"!self.exists(name, name == '{AUTO_INTERFACE}')", "interfaces are names, and auto is none: use interface for auto"),
+            list_type="atomic",
+        ),
+    )
+    """Several network interfaces that carry the data at once. The first of the source is paired with the first of the destination, and so
+    on."""
+
+    interface_network: SiteName | None = None
+    """Name of the network that the interface must reach, as a DataTransferNode's `spec.interfaces` has it; the operator chooses among
+    those that do."""
 
     attachment: AttachmentName | None = None
     """With network `Attachment`, the NetworkAttachmentDefinition of the job's own namespace by which Multus gives this end's pod the
     interface that carries the data."""
 
+    attachments: Annotated[tuple[AttachmentName, ...], Field(min_length=2, max_length=MOST_INTERFACES)] | None = Field(
+        default=None, json_schema_extra=marks(list_type="atomic")
+    )
+    """With network `Attachment`, several definitions whose interfaces carry the data at once, in pairs like `interfaces`."""
+
+    resources: Annotated[dict[str, ResourceCount], Field(min_length=1, max_length=4)] | None = Field(
+        default=None,
+        json_schema_extra=marks(
+            cel(
+                rf"self.all(name, name.matches('{_EXTENDED_RESOURCE}') && !name.matches('(^|[.])kubernetes[.]io/'))",
+                "resources takes what device plugins offer, such as example.com/sriov:"
+                " leave others out, the processors and memory of movers are set by the chart",
+            )
+        ),
+    )
+    """Devices that this end's mover needs of its node, such as an SR-IOV function, by the name of the extended resource, with how many."""
+
     @property
     def claim_name(self) -> str:
         """Name of the claim whose volume holds the directory."""
         return self.volume.persistent_volume_claim.claim_name
+
+    @property
+    def named_interfaces(self) -> tuple[str, ...]:
+        """The interfaces that the job names; empty where it leaves the choice."""
+        if self.interfaces is not None:
+            return self.interfaces
+        return () if self.interface == AUTO_INTERFACE else (self.interface,)
+
+    @property
+    def named_attachments(self) -> tuple[str, ...]:
+        """The definitions that the job names, in order."""
+        return self.attachments or (() if self.attachment is None else (self.attachment,))
 
 
 class Streams(ApiModel):
@@ -178,10 +251,10 @@ class SecurityContext(ApiModel):
 class TransferJobSpec(ApiModel):
     """What is to be moved, from where to where, and how."""
 
-    source: Side = Field(json_schema_extra=marks(immutable("source")))
+    source: Side = Field(json_schema_extra=marks(immutable("source"), *SIDE_RULES))
     """Where the files are."""
 
-    destination: Side = Field(json_schema_extra=marks(immutable("destination")))
+    destination: Side = Field(json_schema_extra=marks(immutable("destination"), *SIDE_RULES))
     """Where the files go."""
 
     network: Network = Field(

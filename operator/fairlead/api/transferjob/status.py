@@ -11,6 +11,7 @@ from fairlead.api.shared.fields import Condition
 from fairlead.api.shared.quantity import RateError, parse_rate
 from fairlead.api.shared.resource import ApiModel, Timestamp
 from fairlead.api.shared.schema import marks
+from fairlead.api.transferjob.spec import MOST_INTERFACES
 
 Phase = Literal["Pending", "Probing", "Transferring", "Verifying", "Succeeded", "Failed", "Suspended"]
 Enforcement = Literal["Pacing", "Annotation", "TrafficControl", "VirtualFunction", "None"]
@@ -82,6 +83,31 @@ class EndpointsStatus(ApiModel):
 
     destination: EndpointStatus | None = None
     """The receiver."""
+
+
+class PlacedEnd(ApiModel):
+    """What was chosen for one end."""
+
+    node: str | None = None
+    """Node of the mover; absent where the scheduler picks it."""
+
+    interfaces: Annotated[tuple[str, ...], Field(max_length=MOST_INTERFACES)] | None = Field(
+        default=None, json_schema_extra=marks(list_type="atomic")
+    )
+    """Interfaces that carry the data; absent where the mover picks one."""
+
+
+class PlacementStatus(ApiModel):
+    """Where the present attempt runs, chosen as it began. The next attempt is placed anew."""
+
+    source: PlacedEnd = Field(default_factory=PlacedEnd)
+    """The sender."""
+
+    destination: PlacedEnd = Field(default_factory=PlacedEnd)
+    """The receiver."""
+
+    reason: Annotated[str, Field(max_length=1024)] = ""
+    """Why these, in words."""
 
 
 class PathStatus(ApiModel):
@@ -259,6 +285,9 @@ class TransferJobStatus(ApiModel):
 
     endpoints: EndpointsStatus | None = None
     """Where both ends run."""
+
+    placement: PlacementStatus | None = None
+    """What was chosen for both ends of the latest attempt; absent where no DataTransferNode describes either."""
 
     path: PathStatus | None = None
     """What was measured on the path."""

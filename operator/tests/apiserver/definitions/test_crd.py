@@ -35,7 +35,56 @@ OWN_INTERFACE = (
     " leave interface out, or use network Host"
 )
 
+ONE_PLACE = "node, nodeSelector and site each say where this end runs: give one of them"
+ONE_CHOICE = "interface, interfaces and interfaceNetwork each say what carries the data: give one of them"
+INTERFACES_UNUSED = (
+    "interfaces and interfaceNetwork are about a node's interfaces, and with network Pod or Attachment a job has its pods' own:"
+    " leave them out, or use network Host"
+)
+RESOURCES_OF_PLUGINS = (
+    "resources takes what device plugins offer, such as example.com/sriov:"
+    " leave others out, the processors and memory of movers are set by the chart"
+)
+TWO = ["data0", "data1"]
+
+
+def _placed(**more: Any) -> dict[str, Any]:
+    """An end that names no node."""
+    return {"volume": {"persistentVolumeClaim": {"claimName": "raw"}}, **more}
+
+
+def _both(**more: Any) -> dict[str, Any]:
+    return {"source": _side(**more), "destination": _side("dtn-b", "scratch", **more)}
+
+
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
+    "a node and a site": ({"source": _side(site="north")}, ONE_PLACE),
+    "a site and a selector": ({"source": _placed(site="north", nodeSelector={"disk": "nvme"})}, ONE_PLACE),
+    "a node and a selector": ({"destination": _side("dtn-b", "scratch", nodeSelector={"disk": "nvme"})}, ONE_PLACE),
+    "one interface and several": (_both(interface="data0", interfaces=TWO), ONE_CHOICE),
+    "an interface and a network": ({"source": _side(interface="data0", interfaceNetwork="wan")}, ONE_CHOICE),
+    "an interface twice": (_both(interfaces=["data0", "data0"]), "interfaces must name each interface once: remove the repeated one"),
+    "auto among several": (_both(interfaces=["data0", "auto"]), "interfaces are names, and auto is none: use interface for auto"),
+    "several interfaces at one end": (
+        {"source": _side(interfaces=TWO)},
+        "source.interfaces and destination.interfaces are used in pairs: name as many in both, or leave both out",
+    ),
+    "several interfaces on the pod network": ({"network": "Pod", **_both(interfaces=TWO)}, INTERFACES_UNUSED),
+    "a network's interface on the pod network": ({"network": "Pod", "source": _side(interfaceNetwork="wan")}, INTERFACES_UNUSED),
+    "one attachment and several": (
+        {"network": "Attachment", **_both(attachment="lab", attachments=["lab-a", "lab-b"])},
+        "attachment and attachments each name what Multus attaches: give one of them",
+    ),
+    "several attachments at one end": (
+        {**ATTACHED, "source": _side(attachments=["lab-a", "lab-b"])},
+        "source.attachments and destination.attachments are used in pairs: name as many in both, or leave both out",
+    ),
+    "several attachments on the nodes' network": (
+        _both(attachments=["lab-a", "lab-b"]),
+        "attachments count with network Attachment alone: set network to Attachment, or leave attachments out",
+    ),
+    "processors as a device": ({"source": _side(resources={"cpu": 2})}, RESOURCES_OF_PLUGINS),
+    "a device of Kubernetes itself": ({"source": _side(resources={"nodes.kubernetes.io/cpu": 2})}, RESOURCES_OF_PLUGINS),
     "a limit below the least": (
         {"bandwidth": {"limit": "10k"}},
         "bandwidth.limit must lie between 64k and 10T: it is in decimal bits per second",
@@ -112,6 +161,11 @@ REFUSED_BY_SCHEMA: dict[str, tuple[dict[str, Any], str]] = {
     "an attachment of another namespace": ({**ATTACHED, "source": _side(attachment="other/lab")}, "spec.source.attachment"),
     "an empty attachment": ({**ATTACHED, "source": _side(attachment="")}, "spec.source.attachment"),
     "an attachment longer than a label": ({**ATTACHED, "source": _side(attachment="a" * 64)}, "spec.source.attachment"),
+    "one interface as several": (_both(interfaces=["data0"]), "spec.source.interfaces"),
+    "more interfaces than there may be": (_both(interfaces=[f"data{i}" for i in range(9)]), "spec.source.interfaces"),
+    "an empty selector": ({"source": _placed(nodeSelector={})}, "spec.source.nodeSelector"),
+    "a site with a space": ({"source": _placed(site="north pole")}, "spec.source.site"),
+    "no device": ({"source": _side(resources={"example.com/sriov": 0})}, "spec.source.resources"),
     "an interface with a slash": ({"source": _side(interface="eth0/1")}, "spec.source.interface"),
     "a source without volume": ({"source": {"node": "dtn-a"}}, "spec.source.volume"),
     "no node name": ({"source": _side(node="Not_A_Node")}, "spec.source.node"),
@@ -131,6 +185,19 @@ ACCEPTED: dict[str, dict[str, Any]] = {
         "source": {"volume": {"persistentVolumeClaim": {"claimName": "raw"}}},
         "destination": {"volume": {"persistentVolumeClaim": {"claimName": "scratch"}}},
     },
+    "ends by site and by labels": {
+        "source": _placed(site="north"),
+        "destination": {"volume": {"persistentVolumeClaim": {"claimName": "scratch"}}, "nodeSelector": {"disk": "nvme", "rack": ""}},
+    },
+    "several interfaces": _both(interfaces=TWO),
+    "other interfaces at the other end": {
+        "source": _side(interfaces=TWO),
+        "destination": _side("dtn-b", "scratch", interfaces=["enp1s0", "enp2s0"]),
+    },
+    "interfaces of a network": _both(interfaceNetwork="wan"),
+    "several attachments": {"network": "Attachment", **_both(attachments=["lab-a", "lab-b"])},
+    "one attachment for two interfaces": {"network": "Attachment", **_both(attachments=["lab", "lab"])},
+    "a device": {"source": _side(resources={"example.com/sriov_net-A": 1})},
     "an unprivileged user": {"securityContext": {"runAsUser": 1000, "runAsGroup": 1000, "fsGroup": 1000, "supplementalGroups": [2000]}},
     "the pod network": {"network": "Pod"},
     "attachments": ATTACHED,
