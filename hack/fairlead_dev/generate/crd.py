@@ -9,6 +9,7 @@ from typing import Any, Literal
 import yaml
 
 from fairlead.api import names
+from fairlead.api.datatransfernode import DTN_COLUMNS, DataTransferNodeSpec, DataTransferNodeStatus
 from fairlead.api.fairnesspolicy import POLICY_COLUMNS, FairnessPolicySpec, FairnessPolicyStatus
 from fairlead.api.networkpath import PATH_COLUMNS, NetworkPathSpec, NetworkPathStatus
 from fairlead.api.shared.resource import ApiModel
@@ -242,4 +243,16 @@ NETWORK_PATH = GeneratedResource(
     columns=PATH_COLUMNS,
     rules=lambda: [_between_nodes()],
 )
-RESOURCES = (TRANSFER_JOB, FAIRNESS_POLICY, NETWORK_PATH)
+DATA_TRANSFER_NODE = GeneratedResource(
+    kind=names.DTN_KIND,
+    plural=names.DTN_PLURAL,
+    singular=names.DTN_SINGULAR,
+    short_name=names.DTN_SHORT_NAME,
+    scope="Cluster",
+    description="DataTransferNode describes the node of the same name: what its agent finds there, and what an administrator declares.",
+    spec=DataTransferNodeSpec,
+    status=DataTransferNodeStatus,
+    columns=DTN_COLUMNS,
+    rules=list,
+)
+RESOURCES = (TRANSFER_JOB, FAIRNESS_POLICY, NETWORK_PATH, DATA_TRANSFER_NODE)

@@ -10,6 +10,8 @@ from typing import Any, Protocol
 from fairlead.api import names
 from fairlead.api.reasons import (
     ConditionType,
+    DtnConditionType,
+    DtnReason,
     EventReason,
     MoverReason,
     PathConditionType,
@@ -18,7 +20,7 @@ from fairlead.api.reasons import (
     PolicyReason,
     Reason,
 )
-from fairlead_dev.generate.crd import FAIRNESS_POLICY, NETWORK_PATH, TRANSFER_JOB, GeneratedResource, resource_schema
+from fairlead_dev.generate.crd import DATA_TRANSFER_NODE, FAIRNESS_POLICY, NETWORK_PATH, TRANSFER_JOB, GeneratedResource, resource_schema
 
 
 class _Constant(Protocol):
@@ -83,6 +85,20 @@ spec:
 """
 
 
+_DTN = f"""```yaml
+apiVersion: {names.API_VERSION}
+kind: {names.DTN_KIND}
+metadata: {{name: dtn-a}}
+spec:
+  site: geneva
+  slots: 8
+  interfaces:
+    - {{name: data0, rate: 100G, network: wan}}
+    - {{name: data1, rate: 100G, network: wan}}
+```
+"""
+
+
 @dataclass(frozen=True, slots=True)
 class _Page:
     example: str
@@ -101,6 +117,7 @@ _PAGES: Mapping[str, _Page] = {
     ),
     FAIRNESS_POLICY.kind: _Page(_POLICY, {"Conditions": ("type", PolicyConditionType), "Reasons of conditions": ("reason", PolicyReason)}),
     NETWORK_PATH.kind: _Page(_PATH, {"Conditions": ("type", PathConditionType), "Reasons of conditions": ("reason", PathReason)}),
+    DATA_TRANSFER_NODE.kind: _Page(_DTN, {"Conditions": ("type", DtnConditionType), "Reasons of conditions": ("reason", DtnReason)}),
 }
 
 

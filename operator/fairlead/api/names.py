@@ -25,6 +25,11 @@ PATH_PLURAL: Final = "networkpaths"
 PATH_SINGULAR: Final = "networkpath"
 PATH_SHORT_NAME: Final = "np"
 
+DTN_KIND: Final = "DataTransferNode"
+DTN_PLURAL: Final = "datatransfernodes"
+DTN_SINGULAR: Final = "datatransfernode"
+DTN_SHORT_NAME: Final = "dtn"
+
 CONTROLLER: Final = f"{GROUP}/transferjob-controller"
 """The value of `spec.managedBy` that this operator serves."""
 

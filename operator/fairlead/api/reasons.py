@@ -257,3 +257,34 @@ class PathReason(_Documented):
     OTHER_PATH_IN_USE = "OtherPathInUse", "Another NetworkPath names the same ends and is older: delete one of them."
     PROBED = "Probed", "An advisor probed the path."
     NOT_MEASURED = "NotMeasured", "No transfer has measured the path yet."
+
+
+class DtnConditionType(_Documented):
+    """The conditions of a DataTransferNode."""
+
+    READY = "Ready", "The node's agent reports, and what it reports can be used."
+    TUNED = "Tuned", "The host is set up for fast transfers over the paths that are known."
+
+
+class DtnReason(_Documented):
+    """Why a condition of a DataTransferNode is what it is."""
+
+    AGENT_REPORTS = "AgentReports", "The agent has reported lately."
+    NEVER_REPORTED = (
+        "NeverReported",
+        "No agent has reported from this node: check the chart value `nodeAgent.enabled` and the node's label (`nodeAgent.nodeSelector`).",
+    )
+    AGENT_SILENT = (
+        "AgentSilent",
+        "The agent has not reported for some time, so what it found counts as unknown: look at its pod on the node.",
+    )
+    CLOCK_AHEAD = "ClockAhead", "The agent's report is from the future, so its age is unknown: set the node's clock."
+    SEVERAL_AGENTS = (
+        "SeveralAgents",
+        "Two agents write reports of this node in turn, and neither is believed: stop one of them. They may belong to two releases.",
+    )
+    NODE_GONE = (
+        "NodeGone",
+        "The cluster has no node of this name. Delete the DataTransferNode if the node does not come back; what its spec declares is kept"
+        " until then.",
+    )

@@ -14,6 +14,7 @@ from ipaddress import IPv4Network, IPv6Network
 from fairlead.api.transferjob import TransferJob
 from fairlead.api.transferjob.spec import Side
 from fairlead.core.cap_excess import CapExcess
+from fairlead.core.dtn import TransferNode
 from fairlead.core.fairness.model import JobShare
 from fairlead.core.paths.model import ProbeAssignment
 from fairlead.core.ports import PortsInUse
@@ -128,6 +129,8 @@ class Observed:
     """By how much what arrived was ahead of the caps, at the receiver's report before; None before the first."""
     path: ProbeAssignment | None = None
     """What is known of its path; None where its nodes are not known yet, or it leads nowhere."""
+    transfer_nodes: Mapping[str, TransferNode] = field(default_factory=dict)
+    """The cluster's data transfer nodes by name; empty where there are no DataTransferNodes."""
     refusal: str = ""
     """The API server's message if it refused the creations of the pass before (a quota, an admission policy, a missing right)."""
 

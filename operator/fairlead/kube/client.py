@@ -56,6 +56,7 @@ class ResourceKind:
 JOBS = ResourceKind(names.API_VERSION, names.PLURAL)
 POLICIES = ResourceKind(names.API_VERSION, names.POLICY_PLURAL, namespaced=False)
 PATHS = ResourceKind(names.API_VERSION, names.PATH_PLURAL, namespaced=False)
+DTNS = ResourceKind(names.API_VERSION, names.DTN_PLURAL, namespaced=False)
 NAMESPACES = ResourceKind("v1", "namespaces", namespaced=False)
 PODS = ResourceKind("v1", "pods")
 SECRETS = ResourceKind("v1", "secrets")

@@ -11,7 +11,7 @@ from pathlib import Path
 from control_plane import find_programs
 from lab import NAMESPACES, NARROW, NODES, NOT_ALLOWED, PATIENCE_SECONDS, Kubectl, transfer_job
 
-from fairlead.kube.client import CLAIMS, JOBS, PATHS, PODS, VOLUMES, KubeClient, ResourceKind
+from fairlead.kube.client import CLAIMS, DTNS, JOBS, PATHS, PODS, VOLUMES, KubeClient, ResourceKind
 from fairlead.kube.errors import NotFoundError
 
 NARROW_IDENTITIES = tuple(
@@ -51,7 +51,7 @@ def install(kubectl: Kubectl, chart: Path, *values: str) -> str:
         text=True,
     ).stdout
     kubectl("apply", "--server-side", "-f", "-", stdin=rendered)
-    kinds = [f"crd/{kind}.fairlead.io" for kind in ("transferjobs", "fairnesspolicies", "networkpaths")]
+    kinds = [f"crd/{kind}.fairlead.io" for kind in ("transferjobs", "fairnesspolicies", "networkpaths", "datatransfernodes")]
     kubectl("wait", "--for=condition=Established", f"--timeout={PATIENCE_SECONDS:.0f}s", *kinds)
     _wait_until_in_force(kubectl)
     return rendered
@@ -82,7 +82,7 @@ async def make_namespace(client: KubeClient, namespace: str) -> None:
 
 
 async def release(client: KubeClient, namespace: str) -> None:
-    """Removes the namespace's jobs and pods, and all paths: the next test's operator serves every namespace and must not meet them."""
+    """Removes the namespace's jobs and pods, all paths and data transfer nodes: the next test's operator must not meet them."""
     jobs = [job["metadata"] async for page in client.list_pages(JOBS, namespace) for job in page]
     for job in jobs:
         with contextlib.suppress(NotFoundError):
@@ -93,10 +93,11 @@ async def release(client: KubeClient, namespace: str) -> None:
     for pod in [pod["metadata"] async for page in client.list_pages(PODS, namespace) for pod in page]:
         with contextlib.suppress(NotFoundError):
             await client.delete(PODS, namespace, pod["name"], uid=pod["uid"], grace_seconds=0)
-    # What one test's jobs have learnt of a path would be told to the next one's.
-    for path in [path["metadata"] async for page in client.list_pages(PATHS) for path in page]:
-        with contextlib.suppress(NotFoundError):
-            await client.delete(PATHS, None, path["name"], uid=path["uid"])
+    # What one test's jobs have learnt of a path would be told to the next one's, and likewise where movers may be placed.
+    for kind in (PATHS, DTNS):
+        for left in [body["metadata"] async for page in client.list_pages(kind) for body in page]:
+            with contextlib.suppress(NotFoundError):
+                await client.delete(kind, None, left["name"], uid=left["uid"])
 
 
 def _namespace(name: str) -> dict[str, object]:

@@ -168,6 +168,11 @@ def network_path(name: str = "a-b", **spec: Any) -> KubeObject:
     return {"apiVersion": names.API_VERSION, "kind": names.PATH_KIND, "metadata": {"name": name}, "spec": {**ends, **spec}}
 
 
+def data_transfer_node(name: str = "dtn-a", **spec: Any) -> KubeObject:
+    """A data transfer node with this spec."""
+    return {"apiVersion": names.API_VERSION, "kind": names.DTN_KIND, "metadata": {"name": name}, "spec": spec}
+
+
 async def eventually(
     look: Callable[[], Awaitable[T | None]],
     what: str,

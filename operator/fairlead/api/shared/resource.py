@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Annotated, Any, Self
 
-from pydantic import BaseModel, ConfigDict, PlainSerializer, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, PlainSerializer, ValidationError
 from pydantic.alias_generators import to_camel
 
 from fairlead.api.shared.errors import InvalidResourceError
@@ -50,6 +50,7 @@ class ObjectMetadata(ApiModel):
     resource_version: str = ""
     creation_timestamp: Timestamp
     deletion_timestamp: Timestamp | None = None
+    labels: dict[str, str] = Field(default_factory=dict)
 
 
 class Resource(ApiModel):

@@ -13,7 +13,7 @@ import pytest
 import yaml
 from control_plane import ControlPlane
 from kubelet import FakeNodes
-from lab import PATIENCE_SECONDS, Kubectl, Lab, eventually, fairness_policy, network_path
+from lab import PATIENCE_SECONDS, Kubectl, Lab, data_transfer_node, eventually, fairness_policy, network_path
 
 from fairlead.api import names
 from fairlead.kube.client import JOBS, PODS, POLICIES, KubeObject
@@ -42,7 +42,7 @@ async def test_every_granted_right_is_used_and_none_is_missing(lab: Lab, control
 @pytest.fixture
 def everything_to_see(lab: Lab) -> Iterator[None]:
     """An object of each of the chart's kinds."""
-    for manifest in (lab.manifest(suspend=True), fairness_policy("seen", links=[LINK]), network_path("seen")):
+    for manifest in (lab.manifest(suspend=True), fairness_policy("seen", links=[LINK]), network_path("seen"), data_transfer_node("seen")):
         lab.kubectl.apply(manifest)
     yield
     lab.kubectl("delete", "fairnesspolicy", "seen")
@@ -50,7 +50,7 @@ def everything_to_see(lab: Lab) -> Iterator[None]:
 
 async def test_every_right_to_look_is_used(lab: Lab, control_plane: ControlPlane, everything_to_see: None) -> None:
     with _person(lab, control_plane, "viewer", "fairlead-view") as (kubectl, before):
-        for kind, name in (("transferjobs", "job"), ("fairnesspolicies", "seen"), ("networkpaths", "seen")):
+        for kind, name in (("transferjobs", "job"), ("fairnesspolicies", "seen"), ("networkpaths", "seen"), ("datatransfernodes", "seen")):
             kubectl("get", kind, name)
             kubectl("get", kind, name, "--subresource=status")
             kubectl("get", kind)
