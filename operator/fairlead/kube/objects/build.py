@@ -5,6 +5,7 @@ Pure functions from a job and an action of the plan to plain objects; golden fil
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from fairlead.api import names
@@ -109,7 +110,7 @@ def _receiver(job: TransferJob, action: CreatePod, template: MoverTemplate) -> K
         "--json",
     ]
     ports = [_port(job, action, PORT_DATA), _port(job, action, PORT_ECHO, "UDP"), _port(job, action, PORT_HTTP)]
-    container = _mover(job, template, arguments, ports=ports)
+    container = _mover(job, side, template, arguments, ports=ports)
     container["volumeMounts"] = [{"name": "data", "mountPath": DATA_PATH}, _tls_mount()]
     container["readinessProbe"] = {
         "httpGet": {"path": "/healthz", "port": PORT_HTTP},
@@ -151,7 +152,7 @@ def _sender(job: TransferJob, action: CreatePod, template: MoverTemplate) -> Kub
         *_option("--termination-log", TERMINATION_LOG),
         "--json",
     ]
-    mover = _mover(job, template, arguments, ports=[_port(job, action, PORT_HTTP)])
+    mover = _mover(job, side, template, arguments, ports=[_port(job, action, PORT_HTTP)])
     mover["volumeMounts"] = [
         {"name": "data", "mountPath": DATA_PATH, "readOnly": True},
         _tls_mount(),
@@ -294,8 +295,17 @@ def _interface(job: TransferJob, side: Side) -> str:
             return _POD_INTERFACE
 
 
-def _mover(job: TransferJob, template: MoverTemplate, arguments: list[str], ports: list[KubeObject]) -> KubeObject:
-    return _container(job, MOVER_CONTAINER, template.mover, arguments, resources=template.moving_resources, ports=ports)
+def _mover(job: TransferJob, side: Side, template: MoverTemplate, arguments: list[str], ports: list[KubeObject]) -> KubeObject:
+    resources = _with_devices(template.moving_resources, side)
+    return _container(job, MOVER_CONTAINER, template.mover, arguments, resources=resources, ports=ports)
+
+
+def _with_devices(resources: Mapping[str, Any], side: Side) -> Mapping[str, Any]:
+    """The resources with the devices of this end, which device plugins give in whole numbers to requests that equal their limits."""
+    if not side.resources:
+        return resources
+    devices = {name: str(count) for name, count in side.resources.items()}
+    return {**resources, **{part: {**resources.get(part, {}), **devices} for part in ("requests", "limits")}}
 
 
 def _container(job: TransferJob, name: str, image: Image, arguments: list[str], *, resources: Any, ports: list[KubeObject]) -> KubeObject:

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 import yaml
-from kube_objects import TEMPLATE, UID, attached_job, job
+from kube_objects import TEMPLATE, UID, attached_job, job, job_body
 
 from fairlead.api import names
 from fairlead.api.transferjob import TransferJob
@@ -42,6 +42,10 @@ PARTICULAR = MoverTemplate(
     probe_seconds=4,
 )
 ALIGNED = replace(TEMPLATE, whole_cpus=WholeCpus(4))
+
+
+def _with_device() -> TransferJob:
+    return job(source={**job_body()["spec"]["source"], "resources": {"example.com/sriov": 1}})
 
 
 def _choosy() -> dict[str, Any]:
@@ -85,6 +89,7 @@ CASES: dict[str, Callable[[], dict[str, Any]]] = {
     "sender-on-a-known-path": lambda: build_pod(job(), replace(SEND, path=KNOWN_PATH, probe=False), TEMPLATE),
     "receiver-with-whole-cpus": lambda: build_pod(job(), RECEIVE, ALIGNED),
     "sender-with-whole-cpus": lambda: build_pod(job(), SEND, ALIGNED),
+    "sender-with-a-device": lambda: build_pod(_with_device(), SEND, ALIGNED),
     "cleaner": lambda: build_pod(job(), CLEAN, TEMPLATE),
     "credentials": lambda: build_secret(job(), 1, Credentials({"ca.crt": b"ca", "sender.crt": b"crt", "sender.key": b"key"})),
 }
@@ -360,3 +365,15 @@ def test_a_pod_with_whole_cpus_is_guaranteed_in_every_container(role: str, cpus:
 
 def test_a_cleaner_takes_no_whole_cpus() -> None:
     assert build_pod(job(), CLEAN, ALIGNED) == CASES["cleaner"]()
+
+
+def test_devices_of_an_end_are_asked_for_by_its_mover_alone() -> None:
+    def asking(pod: dict[str, Any]) -> list[str]:
+        containers = pod["spec"]["containers"] + pod["spec"].get("initContainers", [])
+        return [each["name"] for each in containers if "example.com/sriov" in each["resources"]["limits"]]
+
+    assert asking(CASES["sender-with-a-device"]()) == ["mover"]
+    (mover,) = CASES["sender-with-a-device"]()["spec"]["containers"]
+    assert mover["resources"]["requests"] == mover["resources"]["limits"]
+    assert asking(build_pod(_with_device(), RECEIVE, ALIGNED)) == []
+    assert asking(build_pod(_with_device(), CLEAN, ALIGNED)) == []
