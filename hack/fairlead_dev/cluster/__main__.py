@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import os
 import signal
 import sys
@@ -14,7 +15,7 @@ from fairlead_dev.cluster.artifacts.programs import PROGRAMS
 from fairlead_dev.cluster.cluster import Cluster
 from fairlead_dev.cluster.errors import ClusterError
 from fairlead_dev.cluster.kubernetes.node import KubernetesNode, archive_from
-from fairlead_dev.cluster.layout import Layout, WanSettings
+from fairlead_dev.cluster.layout import DATA_LINKS, TRANSFER_NODES, DataLink, Layout, WanSettings
 from fairlead_dev.cluster.machine import network, shell
 from fairlead_dev.cluster.machine.progress import BuildProgress
 from fairlead_dev.errors import CommandUsageError
@@ -44,7 +45,8 @@ def parser() -> argparse.ArgumentParser:
     command = commands.add_parser("up", help="start the cluster, building what is missing")
     command.add_argument("--install", action="store_true", help="install missing Debian packages")
     command.add_argument("--no-project-images", action="store_true", help="start without the operator's, mover's and advisor's images")
-    _add_wan_options(command, WanSettings())
+    for link in DATA_LINKS:
+        _add_wan_options(command, link, link.defaults)
 
     commands.add_parser("down", help="stop the cluster and leave nothing behind")
     commands.add_parser("status", help="what runs, and whether it is healthy")
@@ -63,11 +65,21 @@ def parser() -> argparse.ArgumentParser:
     command.add_argument("--size", help="a file system of its own that fills up at this size, like 64M")
     command.add_argument("--remove", action="store_true", help="remove the disk with all that is on it")
 
-    wan = commands.add_parser("wan", help="statistics and settings of the wide-area link")
-    wan_commands = wan.add_subparsers(dest="wan_command", required=True, metavar="stats|set|restart")
+    wan = commands.add_parser("wan", help="statistics and settings of the wide-area links, and their failures")
+    wan_commands = wan.add_subparsers(dest="wan_command", required=True, metavar="stats|set|restart|cut|restore")
     for name in ("stats", "set"):
-        wan_commands.add_parser(name, add_help=False, help=f"`fairlead-wan {name}` on the running link; options as there")
-    _add_wan_options(wan_commands.add_parser("restart", help="start the emulator again, with other settings if given"), None)
+        passing = wan_commands.add_parser(
+            name, add_help=False, allow_abbrev=False, help=f"`fairlead-wan {name}` on the running link; options as there"
+        )
+        _add_link_option(passing)
+    restart = wan_commands.add_parser("restart", help="start the emulator again, with other settings if given")
+    _add_link_option(restart)
+    _add_wan_options(restart, DATA_LINKS[0], None)
+    cut = wan_commands.add_parser("cut", help="let nothing pass, until `wan restore`")
+    _add_link_option(cut)
+    ends = [node.name for node in TRANSFER_NODES]
+    cut.add_argument("--carrier", action="append", default=[], choices=ends, help="this node's interface loses its carrier too")
+    _add_link_option(wan_commands.add_parser("restore", help="end a cut"))
 
     # These pass their arguments on untouched; they are listed here for the help text.
     commands.add_parser("kubectl", help="kubectl as administrator, in the cluster's network", add_help=False)
@@ -78,7 +90,15 @@ def parser() -> argparse.ArgumentParser:
     return top
 
 
-def _add_wan_options(command: argparse.ArgumentParser, defaults: WanSettings | None) -> None:
+def _add_link_option(command: argparse.ArgumentParser) -> None:
+    names = ", ".join(link.interface for link in DATA_LINKS)
+    first = DATA_LINKS[0].interface
+    command.add_argument("--link", default=first, metavar="LINK", help=f"{names}, or its number (default {first})")
+
+
+def _add_wan_options(command: argparse.ArgumentParser, link: DataLink, defaults: WanSettings | None) -> None:
+    """The settings of a link: `--rate` of the first, `--data1-rate` of another."""
+    prefix = "" if link is DATA_LINKS[0] else f"{link.interface}-"
     for option, meaning in (
         ("rate", "bits per second each way, like 200M"),
         ("delay", "one way, like 30ms"),
@@ -86,7 +106,8 @@ def _add_wan_options(command: argparse.ArgumentParser, defaults: WanSettings | N
         ("loss", "share of packets lost at random, like 0.001"),
     ):
         default = getattr(defaults, option) if defaults else None
-        command.add_argument(f"--{option}", default=default, help=f"{meaning} (default {default})" if default else meaning)
+        words = f"{link.interface}: {meaning} (default {default})" if default else meaning
+        command.add_argument(f"--{prefix}{option}", default=default, help=words)
 
 
 def dispatch(arguments: list[str], cluster: Cluster) -> int:
@@ -120,9 +141,16 @@ def _preflight(options: argparse.Namespace, cluster: Cluster) -> None:
 
 
 def _up(options: argparse.Namespace, cluster: Cluster) -> None:
-    wan = WanSettings(rate=options.rate, delay=options.delay, buffer=options.buffer, loss=options.loss)
-    cluster.up(wan, install=options.install, project_images=not options.no_project_images)
-    print(HELP.format(peer=layout.TRANSFER_NODES[1].data_address))
+    cluster.up(link_settings(vars(options)), install=options.install, project_images=not options.no_project_images)
+    print(HELP.format(peer=TRANSFER_NODES[1].data_address(DATA_LINKS[0]).ip))
+
+
+def link_settings(options: Mapping[str, str]) -> dict[DataLink, WanSettings]:
+    """What the options of `up` say of each link."""
+    first = DATA_LINKS[0]
+    prefixes = {link: "" if link is first else f"{link.interface}_" for link in DATA_LINKS}
+    fields = [field.name for field in dataclasses.fields(WanSettings)]
+    return {link: WanSettings(**{name: options[f"{prefix}{name}"] for name in fields}) for link, prefix in prefixes.items()}
 
 
 def _down(_: argparse.Namespace, cluster: Cluster) -> None:
@@ -134,9 +162,11 @@ def _status(_: argparse.Namespace, cluster: Cluster) -> int:
     trouble = cluster.trouble()
     print("healthy" if trouble is None else f"not healthy: {trouble}")
     if cluster.control_plane.box.identity():
-        wan = cluster.wan.settings()
-        running = "runs" if cluster.wan.is_running() else "has ended"
-        print(f"wide-area link: {running}, started with {wan.rate}, {wan.delay} each way, buffer {wan.buffer}, loss {wan.loss}")
+        for link, emulator in cluster.wans.items():
+            wan = emulator.settings()
+            running = "runs" if emulator.is_running() else "has ended"
+            started = f"started with {wan.rate}, {wan.delay} each way, buffer {wan.buffer}, loss {wan.loss}"
+            print(f"wide-area link of {link.interface}: {running}, {started}")
         print(f"kubeconfig (in the cluster's network): {cluster.paths.admin_kubeconfig}")
         try:
             print(shell.run(cluster.control_plane.kubectl(["get", "nodes", "-o", "wide", "--request-timeout=5s"])), end="")
@@ -167,12 +197,17 @@ def _disk(options: argparse.Namespace, cluster: Cluster) -> None:
 
 
 def _wan(options: argparse.Namespace, cluster: Cluster) -> None:
+    wan = cluster.wans[layout.link_named(options.link)]
     cluster.require_up()
-    if options.wan_command == "restart":
-        changes = {name: getattr(options, name) for name in ("rate", "delay", "buffer", "loss") if getattr(options, name)}
-        cluster.wan.restart(changes)
-        return
-    _become(cluster.wan.command([options.wan_command, *options.rest]))
+    match options.wan_command:
+        case "restart":
+            wan.restart({name: getattr(options, name) for name in ("rate", "delay", "buffer", "loss") if getattr(options, name)})
+        case "cut":
+            wan.cut([layout.node_named(name) for name in options.carrier])
+        case "restore":
+            wan.restore()
+        case passed_on:
+            _become(wan.command([passed_on, *options.rest]))
 
 
 def _kubectl(arguments: list[str], cluster: Cluster) -> NoReturn:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,7 +19,7 @@ from fairlead_dev.cluster.kubernetes import addons, node_config, pki
 from fairlead_dev.cluster.kubernetes.control_plane import ControlPlane
 from fairlead_dev.cluster.kubernetes.node import all_nodes, require_running
 from fairlead_dev.cluster.kubernetes.wan import WideAreaLink
-from fairlead_dev.cluster.layout import NODES, Layout, WanSettings
+from fairlead_dev.cluster.layout import DATA_LINKS, NODES, DataLink, Layout, WanSettings
 from fairlead_dev.cluster.machine import network, preflight, shell
 from fairlead_dev.cluster.machine.progress import BuildProgress, duration
 
@@ -34,7 +34,7 @@ class Cluster:
         self.progress = progress
         self.control_plane = ControlPlane(paths)
         self.nodes = all_nodes(paths)
-        self.wan = WideAreaLink(paths)
+        self.wans = {link: WideAreaLink(paths, link) for link in DATA_LINKS}
         self.images = ImageSet(paths, progress)
         self._cleanup = Cleanup(paths)
         self._complete = paths.state / "complete"
@@ -68,7 +68,7 @@ class Cluster:
             with self.progress.step(f"loading {archive.name} into {len(self.nodes)} nodes"), ThreadPoolExecutor() as pool:
                 list(pool.map(lambda node, archive=archive: node.import_archive(archive), self.nodes))
 
-    def up(self, wan: WanSettings, *, install: bool, project_images: bool) -> None:
+    def up(self, wans: Mapping[DataLink, WanSettings], *, install: bool, project_images: bool) -> None:
         """Start the cluster, building what is missing; returns at once if it is up and healthy."""
         self.preflight(install=install)
         # First without waiting for others: whoever works on a healthy cluster need not be disturbed.
@@ -86,7 +86,7 @@ class Cluster:
             store.ensure_store(archives, self.paths, self.progress)
             self._remove_leavings(trouble)
             began = time.monotonic()
-            self._start(wan)
+            self._start(wans)
             self._complete.touch()
         self.progress.say(f"The cluster is up after {duration(time.monotonic() - began)}.")
 
@@ -108,8 +108,9 @@ class Cluster:
         stopped = [box.name for box in (self.control_plane.box, *(node.box for node in self.nodes)) if not box.identity()]
         if stopped:
             return f"stopped: {', '.join(stopped)}"
-        if not self.wan.is_running():
-            return "the WAN emulator has ended"
+        ended = [link.interface for link, wan in self.wans.items() if not wan.is_running()]
+        if ended:
+            return f"the WAN emulator of {', '.join(ended)} has ended"
         try:
             ready = self.control_plane.nodes()
         except ClusterError:
@@ -145,7 +146,7 @@ class Cluster:
         with self.progress.step("removing it"):
             self._cleanup.remove_all()
 
-    def _start(self, wan: WanSettings) -> None:
+    def _start(self, wans: Mapping[DataLink, WanSettings]) -> None:
         self._cleanup.claim_state()
         self._cleanup.settings.apply()
         self._cleanup.make_mount_points()
@@ -153,8 +154,8 @@ class Cluster:
             _finish([pool.submit(network.create, self._cleanup.namespaces_record), pool.submit(pki.create, self.paths)])
         with self.progress.step("control plane and node runtimes", 8), ThreadPoolExecutor() as pool:
             _finish([pool.submit(self._start_control_plane), *(pool.submit(node.start_runtime) for node in self.nodes)])
-        with self.progress.step("wide-area link"):
-            self.wan.start(wan)
+        with self.progress.step("wide-area links"), ThreadPoolExecutor() as pool:
+            _finish([pool.submit(self.wans[link].start, settings) for link, settings in wans.items()])
         with self.progress.step(f"nodes {', '.join(node.name for node in NODES)}", 5), ThreadPoolExecutor() as pool:
             _finish([pool.submit(node.start_kubernetes) for node in self.nodes])
             self._wait_for_nodes()

@@ -17,6 +17,9 @@ MANAGEMENT = IPv4Network("198.18.0.0/24")
 PODS = IPv4Network("198.18.64.0/18")
 SERVICES = IPv4Network("198.18.128.0/20")
 DATA = IPv4Network("198.19.0.0/24")
+SECOND_DATA = IPv4Network("198.19.1.0/24")
+BRIDGED_PODS = IPv4Network("198.19.16.0/20")
+"""Pods on a bridge of a transfer node: a /24 for each, routed over the second path to the other node."""
 
 CONTROL_PLANE = "cp"
 CONTROL_PLANE_ADDRESS = MANAGEMENT[1]
@@ -27,7 +30,6 @@ CLUSTER_DOMAIN = "cluster.local"
 
 MANAGEMENT_BRIDGE = "mgmt-bridge"
 MANAGEMENT_INTERFACE = "mgmt0"
-DATA_INTERFACE = "data0"
 DATA_MTU = 1500
 
 WORKLOAD_UID = 65532
@@ -46,13 +48,43 @@ MINIMUM_GO = (1, 26, 6)
 
 
 @dataclass(frozen=True, slots=True)
+class WanSettings:
+    """An emulated path, in the notation of fairlead-wan."""
+
+    rate: str
+    delay: str
+    buffer: str
+    loss: str = "0"
+
+    def arguments(self) -> list[str]:
+        return ["--rate", self.rate, "--delay", self.delay, "--buffer", self.buffer, "--loss", self.loss]
+
+
+@dataclass(frozen=True, slots=True)
+class DataLink:
+    """A data interface of every transfer node, and the emulated path that joins them."""
+
+    interface: str
+    network: IPv4Network
+    ethernet: bool
+    """Whether frames pass, as bridges and macvlan need, or bare IP packets."""
+    defaults: WanSettings
+
+
+DATA_LINKS: tuple[DataLink, ...] = (
+    DataLink("data0", DATA, False, WanSettings(rate="200M", delay="30ms", buffer="3MB")),
+    DataLink("data1", SECOND_DATA, True, WanSettings(rate="100M", delay="20ms", buffer="1MB")),
+)
+
+
+@dataclass(frozen=True, slots=True)
 class ClusterNode:
-    """One Kubernetes node: a box with a management interface and, for a data transfer node, a data interface."""
+    """One Kubernetes node: a box with a management interface and, for a data transfer node, data interfaces."""
 
     name: str
     index: int
     labels: Mapping[str, str]
-    data_address: IPv4Address | None = None
+    is_transfer_node: bool = False
 
     @property
     def namespace(self) -> str:
@@ -67,23 +99,24 @@ class ClusterNode:
         return list(PODS.subnets(new_prefix=24))[self.index]
 
     @property
-    def data_interface_address(self) -> IPv4Interface | None:
-        return IPv4Interface(f"{self.data_address}/{DATA.prefixlen}") if self.data_address else None
+    def bridged_pods(self) -> IPv4Network:
+        """What a bridge plugin on this transfer node may give to pods."""
+        return list(BRIDGED_PODS.subnets(new_prefix=24))[self.index]
 
-    @property
-    def is_transfer_node(self) -> bool:
-        return self.data_address is not None
+    def data_address(self, link: DataLink) -> IPv4Interface:
+        """The address of a transfer node's data interface."""
+        return IPv4Interface(f"{link.network[self.index]}/{link.network.prefixlen}")
 
 
-def _transfer_node(name: str, index: int, site: str, data_address: IPv4Address) -> ClusterNode:
+def _transfer_node(name: str, index: int, site: str) -> ClusterNode:
     labels = {"fairlead.io/dtn": "true", "fairlead.io/site": site, "topology.kubernetes.io/zone": site}
-    return ClusterNode(name, index, labels, data_address)
+    return ClusterNode(name, index, labels, is_transfer_node=True)
 
 
 NODES: tuple[ClusterNode, ...] = (
     ClusterNode("mgmt", 0, {"fairlead.io/role": "mgmt", "topology.kubernetes.io/zone": "site-mgmt"}),
-    _transfer_node("dtn-a", 1, "site-a", DATA[1]),
-    _transfer_node("dtn-b", 2, "site-b", DATA[2]),
+    _transfer_node("dtn-a", 1, "site-a"),
+    _transfer_node("dtn-b", 2, "site-b"),
 )
 TRANSFER_NODES: tuple[ClusterNode, ...] = tuple(node for node in NODES if node.is_transfer_node)
 BOXES: tuple[str, ...] = (CONTROL_PLANE, *(node.name for node in NODES))
@@ -92,6 +125,14 @@ BOXES: tuple[str, ...] = (CONTROL_PLANE, *(node.name for node in NODES))
 def namespace(box: str) -> str:
     """The network namespace of a box."""
     return f"{PREFIX}{box}"
+
+
+def link_named(name: str) -> DataLink:
+    """The data link of this interface's name or number; raises UsageError naming those that exist."""
+    for number, link in enumerate(DATA_LINKS):
+        if name in (link.interface, str(number)):
+            return link
+    raise CommandUsageError(f"--link: there is no data link {name!r}; they are {', '.join(link.interface for link in DATA_LINKS)}")
 
 
 def node_named(name: str) -> ClusterNode:
@@ -168,9 +209,8 @@ class Layout:
     def cluster_logs(self) -> Path:
         return self.state / "log"
 
-    @property
-    def wan_control_socket(self) -> Path:
-        return self.run / "wan.sock"
+    def wan_control_socket(self, link: DataLink) -> Path:
+        return self.run / f"wan-{link.interface}.sock"
 
     def node_root(self, node: str) -> Path:
         """The folder that holds what a node keeps on its disk."""
@@ -189,16 +229,3 @@ NODE_FOLDERS = (
 """The default paths of kubelet, containerd and CNI; each node has its own behind a bind mount that only its box sees."""
 
 DISKS_FOLDER = Path("/var/lib/kubelet/disks")
-
-
-@dataclass(frozen=True, slots=True)
-class WanSettings:
-    """The emulated wide-area link, in the notation of fairlead-wan."""
-
-    rate: str = "200M"
-    delay: str = "30ms"
-    buffer: str = "3MB"
-    loss: str = "0"
-
-    def arguments(self) -> list[str]:
-        return ["--rate", self.rate, "--delay", self.delay, "--buffer", self.buffer, "--loss", self.loss]

@@ -11,15 +11,16 @@ from fairlead_dev.cluster.layout import NODES, Layout, WanSettings
 from fairlead_dev.errors import CommandUsageError
 
 BENCHMARKING = IPv4Network("198.18.0.0/15")
+NETWORKS = (layout.MANAGEMENT, layout.PODS, layout.SERVICES, *(link.network for link in layout.DATA_LINKS), layout.BRIDGED_PODS)
 
 
 def test_every_network_lies_in_the_benchmarking_range() -> None:
-    for network in (layout.MANAGEMENT, layout.PODS, layout.SERVICES, layout.DATA):
+    for network in NETWORKS:
         assert network.subnet_of(BENCHMARKING)
 
 
 def test_no_two_networks_overlap() -> None:
-    for one, other in combinations((layout.MANAGEMENT, layout.PODS, layout.SERVICES, layout.DATA), 2):
+    for one, other in combinations(NETWORKS, 2):
         assert not one.overlaps(other)
 
 
@@ -32,12 +33,15 @@ def test_nodes_have_distinct_addresses_inside_their_networks() -> None:
 
 
 def test_the_address_plan_is_the_documented_one() -> None:
-    plan = {node.name: (str(node.management_address), str(node.pod_cidr), str(node.data_interface_address)) for node in NODES}
+    plan = {node.name: (str(node.management_address), str(node.pod_cidr)) for node in NODES}
     assert plan == {
-        "mgmt": ("198.18.0.10", "198.18.64.0/24", "None"),
-        "dtn-a": ("198.18.0.11", "198.18.65.0/24", "198.19.0.1/24"),
-        "dtn-b": ("198.18.0.12", "198.18.66.0/24", "198.19.0.2/24"),
+        "mgmt": ("198.18.0.10", "198.18.64.0/24"),
+        "dtn-a": ("198.18.0.11", "198.18.65.0/24"),
+        "dtn-b": ("198.18.0.12", "198.18.66.0/24"),
     }
+    data = {node.name: [str(node.data_address(link)) for link in layout.DATA_LINKS] for node in layout.TRANSFER_NODES}
+    assert data == {"dtn-a": ["198.19.0.1/24", "198.19.1.1/24"], "dtn-b": ["198.19.0.2/24", "198.19.1.2/24"]}
+    assert [str(node.bridged_pods) for node in layout.TRANSFER_NODES] == ["198.19.17.0/24", "198.19.18.0/24"]
     assert str(layout.DNS_SERVICE_ADDRESS) == "198.18.128.10"
 
 
@@ -45,6 +49,18 @@ def test_transfer_nodes_are_labelled_and_at_different_sites() -> None:
     assert [node.name for node in layout.TRANSFER_NODES] == ["dtn-a", "dtn-b"]
     assert all(node.labels["fairlead.io/dtn"] == "true" for node in layout.TRANSFER_NODES)
     assert len({node.labels["topology.kubernetes.io/zone"] for node in layout.TRANSFER_NODES}) == 2
+
+
+def test_a_link_is_found_by_its_interface_or_number() -> None:
+    assert [layout.link_named(name).interface for name in ("data0", "0", "data1", "1")] == ["data0", "data0", "data1", "data1"]
+    with pytest.raises(CommandUsageError, match=r"--link.*'data9'.*data0, data1"):
+        layout.link_named("data9")
+
+
+def test_the_links_differ_in_rate_and_delay_and_the_second_carries_frames() -> None:
+    first, second = layout.DATA_LINKS
+    assert (first.defaults.rate, first.defaults.delay, first.ethernet) == ("200M", "30ms", False)
+    assert (second.defaults.rate, second.defaults.delay, second.ethernet) == ("100M", "20ms", True)
 
 
 def test_an_unknown_node_is_refused_with_the_names_of_those_that_exist() -> None:

@@ -142,7 +142,15 @@ def test_transfer_nodes_get_a_data_interface_and_others_do_not() -> None:
     by_name = {node.name: "\n".join(network.node_commands(node)) for node in layout.NODES}
     assert "tuntap add dev data0 mode tun" in by_name["dtn-a"]
     assert "addr add 198.19.0.2/24 dev data0" in by_name["dtn-b"]
-    assert "data0" not in by_name["mgmt"]
+    assert "tuntap add dev data1 mode tap" in by_name["dtn-a"]
+    assert "addr add 198.19.1.2/24 dev data1" in by_name["dtn-b"]
+    assert "data" not in by_name["mgmt"]
+
+
+def test_pods_on_a_bridge_of_a_transfer_node_are_reached_over_the_second_path() -> None:
+    by_name = {node.name: network.node_commands(node) for node in layout.NODES}
+    assert "route add 198.19.18.0/24 via 198.19.1.2 dev data1" in by_name["dtn-a"]
+    assert "route add 198.19.17.0/24 via 198.19.1.1 dev data1" in by_name["dtn-b"]
 
 
 def test_every_node_has_a_route_to_the_pods_of_every_other_and_to_services() -> None:

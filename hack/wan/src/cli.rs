@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use fairlead_wan::device::Endpoint;
+use fairlead_wan::device::{Endpoint, PacketLayer};
 use fairlead_wan::engine::Settings;
 use fairlead_wan::parameters::{Direction, PathParameters, WrittenChange};
 use fairlead_wan::quantity::{self, FieldError};
@@ -20,7 +20,7 @@ pub(crate) struct EmulatorCli {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Action {
-    /// Join two TUN devices until SIGTERM or SIGINT; prints `ready` once packets flow.
+    /// Join two TUN devices (with --ethernet: TAP devices) until SIGTERM or SIGINT; prints `ready` once packets flow.
     Run(Box<RunArguments>),
     /// Print the counters and parameters of a running link as JSON.
     Stats {
@@ -49,6 +49,9 @@ pub(crate) struct RunArguments {
     /// Least time between two wake-ups, up to 10ms: packets may be that late, and a fast path costs half; 0 is exact.
     #[arg(long, default_value = "50us")]
     quantum: String,
+    /// Carry Ethernet frames between TAP devices, so that ARP, bridges and macvlan work over them.
+    #[arg(long)]
+    ethernet: bool,
     #[command(flatten)]
     both: Quantities,
     /// `--rate` from A to B.
@@ -122,7 +125,8 @@ impl RunArguments {
         if quantum_ns > MAX_QUANTUM_NS {
             return Err(FieldError::new("quantum", format!("{:?} is over 10ms", self.quantum)));
         }
-        Ok(Settings { seed: self.seed, quantum_ns })
+        let layer = if self.ethernet { PacketLayer::Ethernet } else { PacketLayer::Ip };
+        Ok(Settings { seed: self.seed, quantum_ns, layer })
     }
 
     /// The parameters that the options ask for.

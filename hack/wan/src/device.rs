@@ -1,5 +1,6 @@
-//! TUN devices in network namespaces.
+//! TUN and TAP devices in network namespaces.
 
+use std::fmt;
 use std::fs::File;
 use std::io::{self, Read, Seek};
 use std::path::{Path, PathBuf};
@@ -20,7 +21,7 @@ const MAX_NAME_BYTES: usize = 15;
 pub struct Endpoint {
     /// The namespace's file: `/run/netns/NETNS`, or the path given.
     pub namespace: PathBuf,
-    /// The TUN device's name in it.
+    /// The device's name in it.
     pub device: String,
 }
 
@@ -57,13 +58,41 @@ pub enum DeviceError {
     NotPermitted { action: String },
     #[error("device {} in {} is busy: another process is attached to it", .0.device, .0.namespace.display())]
     Busy(Endpoint),
-    #[error("device {} in {} exists and is not a TUN device of one queue (`ip tuntap add NAME mode tun`)", .0.device, .0.namespace.display())]
-    NotTun(Endpoint),
+    #[error("device {} in {} exists and is not a {kind} device of one queue (`ip tuntap add NAME mode {kind}`)", .endpoint.device, .endpoint.namespace.display())]
+    WrongKind { endpoint: Endpoint, kind: PacketLayer },
     #[error("cannot {action}: {source}")]
     Failed { action: String, source: io::Error },
 }
 
-/// A TUN device that this process is attached to; it never blocks.
+/// What a packet begins with, which decides the kind of both devices.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PacketLayer {
+    /// An IP header: TUN devices.
+    Ip,
+    /// An Ethernet header: TAP devices, so that ARP and any number of MAC addresses pass.
+    Ethernet,
+}
+
+impl PacketLayer {
+    /// Bytes before the IP header, which the rate and the buffer do not count.
+    pub fn header_bytes(self) -> usize {
+        match self {
+            Self::Ip => 0,
+            Self::Ethernet => 14,
+        }
+    }
+}
+
+impl fmt::Display for PacketLayer {
+    fn fmt(&self, output: &mut fmt::Formatter<'_>) -> fmt::Result {
+        output.write_str(match self {
+            Self::Ip => "tun",
+            Self::Ethernet => "tap",
+        })
+    }
+}
+
+/// A TUN or TAP device that this process is attached to; it never blocks.
 pub struct TunDevice {
     tun: SyncDevice,
     endpoint: Endpoint,
@@ -73,12 +102,12 @@ pub struct TunDevice {
 
 impl TunDevice {
     /// Attaches to the device, creating one that lasts as long as this process if there is none.
-    pub fn attach(endpoint: &Endpoint) -> Result<Self, DeviceError> {
+    pub fn attach(endpoint: &Endpoint, layer: PacketLayer) -> Result<Self, DeviceError> {
         if !Path::new(CLONE_DEVICE).exists() {
             return Err(DeviceError::NoTunSupport(CLONE_DEVICE));
         }
         // A thread of its own enters the namespace and ends there; no other thread ever leaves home.
-        let attached = std::thread::scope(|scope| scope.spawn(|| attach_inside(endpoint)).join());
+        let attached = std::thread::scope(|scope| scope.spawn(|| attach_inside(endpoint, layer)).join());
         attached.unwrap_or_else(|_| {
             let action = format!("attach to {}", endpoint.device);
             Err(DeviceError::Failed { action, source: io::Error::other("the attaching thread panicked") })
@@ -116,7 +145,7 @@ pub fn transmit_drops(table: &str, device: &str) -> Option<u64> {
     counters.split_whitespace().nth(TRANSMIT_DROP_COLUMN)?.parse().ok()
 }
 
-fn attach_inside(endpoint: &Endpoint) -> Result<TunDevice, DeviceError> {
+fn attach_inside(endpoint: &Endpoint, layer: PacketLayer) -> Result<TunDevice, DeviceError> {
     let path = &endpoint.namespace;
     let namespace = File::open(path).map_err(|error| match error.kind() {
         io::ErrorKind::NotFound => DeviceError::NoNamespace(path.clone()),
@@ -133,7 +162,10 @@ fn attach_inside(endpoint: &Endpoint) -> Result<TunDevice, DeviceError> {
     let attaching = format!("attach to {} in {}", endpoint.device, path.display());
     let tun = DeviceBuilder::new()
         .name(&endpoint.device)
-        .layer(Layer::L3)
+        .layer(match layer {
+            PacketLayer::Ip => Layer::L3,
+            PacketLayer::Ethernet => Layer::L2,
+        })
         .packet_information(false)
         // Without offloads the kernel cuts large segments up: packets of the MTU's size come out, as on a wire.
         .offload(false)
@@ -141,7 +173,7 @@ fn attach_inside(endpoint: &Endpoint) -> Result<TunDevice, DeviceError> {
         .build_sync()
         .map_err(|error| match error.raw_os_error().map(Errno::from_raw_os_error) {
             Some(Errno::BUSY) => DeviceError::Busy(endpoint.clone()),
-            Some(Errno::INVAL) => DeviceError::NotTun(endpoint.clone()),
+            Some(Errno::INVAL) => DeviceError::WrongKind { endpoint: endpoint.clone(), kind: layer },
             _ => failed(attaching.clone(), error),
         })?;
     tun.set_nonblocking(true).map_err(|error| failed(attaching.clone(), error))?;

@@ -14,14 +14,14 @@ use serde_json::{json, Value};
 
 use crate::control::protocol::{EmulatorCommand, Refusal, SetCommand, ShownParameters};
 use crate::control::server::ControlSocket;
-use crate::device::TunDevice;
+use crate::device::{PacketLayer, TunDevice};
 use crate::link::{Link, PacketFate, Volume};
 use crate::parameters::PathParameters;
 
 /// Packets moved one way before the other way gets its turn.
 const BATCH: usize = 64;
-/// Longest packet a TUN device carries, in bytes.
-const MAX_PACKET_BYTES: usize = 65_535;
+/// Longest packet that a device carries, in bytes: an IP packet behind an Ethernet header.
+const MAX_PACKET_BYTES: usize = 65_535 + 14;
 const MAX_LATENESS_NS: u64 = 60_000_000_000;
 
 /// What stays as it is while a path lives.
@@ -31,6 +31,8 @@ pub struct Settings {
     pub seed: u64,
     /// Least time between two wake-ups, in nanoseconds: what a busy path may be late by, to cost less.
     pub quantum_ns: u64,
+    /// What packets begin with.
+    pub layer: PacketLayer,
 }
 
 /// Why the emulator had to stop.
@@ -200,6 +202,7 @@ impl Engine {
     /// Writes what is due on `lane`.
     fn deliver(&mut self, lane: usize) -> Result<(), EngineError> {
         let to = 1 - lane;
+        let header_bytes = self.settings.layer.header_bytes();
         for _ in 0..BATCH {
             let now_ns = now_ns();
             let Lane { link, lateness_ns, refused } = &mut self.lanes[lane];
@@ -209,7 +212,7 @@ impl Engine {
                 if is_gone(&error) {
                     return Err(self.gone(to));
                 }
-                refused.add(arrival.payload.len());
+                refused.add(arrival.payload.len().saturating_sub(header_bytes));
             }
         }
         Ok(())
@@ -217,6 +220,7 @@ impl Engine {
 
     /// Reads what waits on the sending device of `lane` and offers it to the link.
     fn collect(&mut self, lane: usize) -> Result<(), EngineError> {
+        let header_bytes = self.settings.layer.header_bytes();
         for _ in 0..BATCH {
             let size = match self.devices[lane].tun().recv(&mut self.scratch) {
                 Ok(size) => size,
@@ -227,7 +231,8 @@ impl Engine {
                 Err(source) => return Err(EngineError::Failed { action: "read a packet", source }),
             };
             let packet = &self.scratch[..size];
-            let _counted: PacketFate = self.lanes[lane].link.offer(now_ns(), size, packet.into());
+            let ip_bytes = size.saturating_sub(header_bytes);
+            let _counted: PacketFate = self.lanes[lane].link.offer(now_ns(), ip_bytes, packet.into());
         }
         Ok(())
     }

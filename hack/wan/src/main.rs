@@ -50,7 +50,8 @@ fn join(run: &RunArguments) -> Result<(), Box<dyn Error>> {
         signal_hook::low_level::pipe::register(signal, signalled.try_clone()?)?;
     }
     let control = ControlSocket::open(&run.control)?;
-    let devices = [TunDevice::attach(&run.a)?, TunDevice::attach(&run.b)?];
+    let layer = settings.layer;
+    let devices = [TunDevice::attach(&run.a, layer)?, TunDevice::attach(&run.b, layer)?];
     let mut engine = Engine::new(devices, parameters, settings, control, stop)?;
     let mut output = std::io::stdout();
     writeln!(output, "ready")?;

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use fairlead_wan::device::{transmit_drops, DeviceError, Endpoint, TunDevice};
+use fairlead_wan::device::{transmit_drops, DeviceError, Endpoint, PacketLayer, TunDevice};
 
 #[test]
 fn an_endpoint_is_a_namespace_and_a_device() {
@@ -32,7 +32,7 @@ fn drops_are_read_from_the_sending_side_of_the_right_device() {
 #[test]
 fn a_namespace_that_is_not_there_is_named() {
     let missing: Endpoint = "fairlead-wan-no-such-namespace:wan0".parse().expect("good");
-    match TunDevice::attach(&missing) {
+    match TunDevice::attach(&missing, PacketLayer::Ip) {
         Err(error @ (DeviceError::NoNamespace(_) | DeviceError::NoTunSupport(_))) => {
             let message = error.to_string();
             assert!(

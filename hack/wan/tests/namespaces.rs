@@ -177,3 +177,42 @@ fn a_device_deleted_under_it_ends_it_with_the_device_s_name() {
     assert!(message.contains("wan0 has gone"), "{message}");
     assert!(!lab.control().exists());
 }
+
+#[test]
+fn ethernet_frames_pass_with_arp_and_other_mac_addresses_and_count_as_ip_packets() {
+    let Some(_turn) = alone() else { return };
+    let mut lab = Lab::ethernet();
+    lab.join("--ethernet --rate 100M --delay 5ms");
+    // A second host with a MAC address of its own behind each device: macvlan, in the namespace of the device.
+    for end in 0..2 {
+        for line in [
+            "ip link add link wan0 name other0 type macvlan mode bridge",
+            &format!("ip addr add 198.19.77.{}/24 dev other0", end + 1),
+            "ip link set other0 up",
+        ] {
+            assert!(lab.command(end, line).status().expect("ip runs").success(), "{line}");
+        }
+    }
+    let before = lab.stats();
+    assert_eq!(lab.ping_ms(3).len(), 3, "the device's own address");
+    let ping = "ping -n -c 3 -i 0.1 -W 5 -s 1000 198.19.77.2";
+    assert!(lab.command(0, ping).status().expect("pings").success(), "the macvlan's address");
+    let after = lab.stats();
+    let grown =
+        |name: &str| after["ab"][name].as_u64().expect("a count") - before["ab"][name].as_u64().expect("a count");
+    // Three echoes of 84 bytes and three of 1028; the rest is ARP and neighbour discovery, with less than 100 bytes each.
+    let (packets, bytes) = (grown("packets_out"), grown("bytes_out"));
+    assert!(packets >= 6, "{packets} packets");
+    assert!(
+        (3 * 84 + 3 * 1028..3 * 84 + 3 * 1028 + 100 * (packets - 5)).contains(&bytes),
+        "{bytes} bytes in {packets} packets"
+    );
+}
+
+#[test]
+fn a_device_of_the_other_kind_is_refused_by_name() {
+    let Some(_turn) = alone() else { return };
+    let lab = Lab::ethernet();
+    let message = refusal(&lab.run_command(&lab.control(), "").output().expect("runs"));
+    assert!(message.contains("wan0") && message.contains("mode tun"), "{message}");
+}

@@ -1,4 +1,4 @@
-"""Network namespaces of the boxes: the management network that joins them, and the ends of the wide-area link."""
+"""Network namespaces of the boxes: the management network that joins them, and the ends of the emulated paths."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from fairlead_dev.cluster import layout
-from fairlead_dev.cluster.layout import NODES, ClusterNode
+from fairlead_dev.cluster.layout import DATA_LINKS, NODES, TRANSFER_NODES, ClusterNode, DataLink
 from fairlead_dev.cluster.machine import shell
 
 NAMESPACES = Path("/run/netns")
@@ -63,16 +63,29 @@ def node_commands(node: ClusterNode) -> list[str]:
         f"route add {layout.SERVICES} via {layout.CONTROL_PLANE_ADDRESS} dev {interface}",
     ]
     lines += [f"route add {other.pod_cidr} via {other.management_address}" for other in NODES if other is not node]
-    if node.data_interface_address:
-        data = layout.DATA_INTERFACE
-        lines += [
-            # Persistent, so that the address exists before the emulator attaches and outlasts its restart.
-            f"tuntap add dev {data} mode tun",
-            f"link set {data} mtu {layout.DATA_MTU}",
-            f"addr add {node.data_interface_address} dev {data}",
-            f"link set {data} up",
-        ]
+    if node.is_transfer_node:
+        for link in DATA_LINKS:
+            lines += _data_interface(node, link)
+        via = DATA_LINKS[-1]
+        others = [other for other in TRANSFER_NODES if other is not node]
+        lines += [f"route add {other.bridged_pods} via {other.data_address(via).ip} dev {via.interface}" for other in others]
     return lines
+
+
+def _data_interface(node: ClusterNode, link: DataLink) -> list[str]:
+    name = link.interface
+    return [
+        # Persistent, so that the address exists before the emulator attaches and outlasts its restart.
+        f"tuntap add dev {name} mode {'tap' if link.ethernet else 'tun'}",
+        f"link set {name} mtu {layout.DATA_MTU}",
+        f"addr add {node.data_address(link)} dev {name}",
+        f"link set {name} up",
+    ]
+
+
+def set_carrier(node: ClusterNode, link: DataLink, *, up: bool) -> None:
+    """Plug a data interface's cable in or pull it; the emulator must be attached."""
+    shell.run(["ip", "-n", node.namespace, "link", "set", "dev", link.interface, "carrier", "on" if up else "off"])
 
 
 def existing() -> list[str]:

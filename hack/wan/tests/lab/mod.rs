@@ -25,7 +25,7 @@ pub(crate) fn obstacle() -> Option<String> {
         .map(|tool| format!("they need the command {tool}"))
 }
 
-/// Two namespaces with a TUN device and an address each.
+/// Two namespaces with a TUN or TAP device and an address each.
 pub(crate) struct Lab {
     namespaces: [String; 2],
     addresses: [String; 2],
@@ -35,8 +35,17 @@ pub(crate) struct Lab {
 }
 
 impl Lab {
-    /// Makes the namespaces; nothing joins them yet.
+    /// Makes the namespaces with TUN devices; nothing joins them yet.
     pub(crate) fn new() -> Self {
+        Self::with_devices("tun")
+    }
+
+    /// Makes the namespaces with TAP devices, for `run --ethernet`.
+    pub(crate) fn ethernet() -> Self {
+        Self::with_devices("tap")
+    }
+
+    fn with_devices(mode: &str) -> Self {
         let number = LABS.fetch_add(1, Ordering::SeqCst);
         let name = |end| format!("fairlead-wan-test-{}-{number}-{end}", std::process::id());
         let lab = Self {
@@ -50,7 +59,7 @@ impl Lab {
             let namespace = &lab.namespaces[end];
             ip(&format!("netns add {namespace}"));
             ip(&format!("-n {namespace} link set lo up"));
-            ip(&format!("-n {namespace} tuntap add {DEVICE} mode tun"));
+            ip(&format!("-n {namespace} tuntap add {DEVICE} mode {mode}"));
             ip(&format!("-n {namespace} addr add {} peer {} dev {DEVICE}", lab.addresses[end], lab.addresses[1 - end]));
             ip(&format!("-n {namespace} link set {DEVICE} mtu 1500 txqueuelen 10000 up"));
         }
