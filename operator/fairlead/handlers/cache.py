@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from fairlead.core.observed import MoverPod
+from fairlead.core.observed import MoverPod, PodPhase, Role
 from fairlead.handlers.port_ledger import JobUid, PortLedger
 from fairlead.kube.client import KubeObject
 from fairlead.kube.observe.pods import OwnedPod, read_owned_pod
@@ -170,6 +170,12 @@ class Cache:
     def pods_of(self, job: JobUid) -> list[MoverPod]:
         """The known pods that the operator created for a job."""
         return [owned.pod for owned in self._pods_by_job.get(job, {}).values() if self._is_own(owned)]
+
+    def movers_by_node(self) -> Mapping[str, int]:
+        """How many of the jobs' movers each node has that have not ended."""
+        ended = (PodPhase.SUCCEEDED, PodPhase.FAILED)
+        running = (owned.pod for owned in self.pods.values() if owned.pod.phase not in ended and self._is_own(owned))
+        return Counter(pod.node for pod in running if pod.node is not None and pod.role is not Role.CLEANER)
 
     def replace_pods_of(self, job: JobUid, pods: Iterable[OwnedPod]) -> None:
         """Makes the known pods of a job those that a live list just showed."""

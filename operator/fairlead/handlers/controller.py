@@ -16,6 +16,7 @@ from fairlead.core.observed import Observed
 from fairlead.core.paths.evidence import evidence_of
 from fairlead.core.plan import Plan
 from fairlead.handlers.cache import Cache, ObjectKey
+from fairlead.handlers.dtn.store import DtnStore
 from fairlead.handlers.fairness.store import ShareStore
 from fairlead.handlers.metrics import OperatorMetrics
 from fairlead.handlers.paths.store import PathStore
@@ -47,6 +48,7 @@ class Controller:
         metrics: OperatorMetrics,
         shares: ShareStore,
         paths: PathStore,
+        dtns: DtnStore,
         workers: int = 1,
     ) -> None:
         self._cache = cache
@@ -57,6 +59,7 @@ class Controller:
         self._metrics = metrics
         self._shares = shares
         self._paths = paths
+        self._dtns = dtns
         self._doubted: set[ObjectKey] = set()
         self._refusals: dict[ObjectKey, str] = {}
         errors: ErrorPolicy[ObjectKey] = ErrorPolicy(
@@ -128,6 +131,7 @@ class Controller:
             asked_bps=self._shares.asked_bps(uid, now.timestamp()),
             excess=self._shares.excess(uid),
             path=self._paths.assignment(observed, now),
+            transfer_nodes=self._dtns.transfer_nodes(),
         )
         return self._decide(known, now)
 

@@ -19,6 +19,8 @@ from fairlead.core.lifecycle import decide
 from fairlead.core.paths.model import PathEnds
 from fairlead.handlers.cache import Cache, ObjectKey, cluster_key
 from fairlead.handlers.controller import Controller
+from fairlead.handlers.dtn.service import DtnService
+from fairlead.handlers.dtn.store import DtnStore
 from fairlead.handlers.fairness.loop import FairnessLoop
 from fairlead.handlers.fairness.metrics import FairnessMetrics
 from fairlead.handlers.fairness.store import ShareStore
@@ -74,6 +76,7 @@ class Runtime:
         self.metrics = OperatorMetrics(process=process_metrics)
         self.shares = ShareStore(self._wake_fairness)
         self.paths = PathStore(self._wake_paths)
+        self.dtns = DtnStore()
         self._running: _Running | None = None
 
     async def start(self) -> None:
@@ -118,9 +121,11 @@ class Runtime:
             metrics=metrics,
             shares=self.shares,
             paths=self.paths,
+            dtns=self.dtns,
             workers=options.workers,
         )
         paths = PathService(store=self.paths, client=client, metrics=metrics, timers=loop, now=_now)
+        dtns = DtnService(store=self.dtns, client=client, metrics=metrics, timers=loop, now=_now, movers=self.cache.movers_by_node)
         fairness = FairnessLoop(
             cache=self.cache,
             shares=self.shares,
@@ -135,6 +140,7 @@ class Runtime:
             resources.push_async_callback(client.close)
             await _first_list(sweeper)
             await paths.refresh()
+            await dtns.refresh()
             for app, place in ((metrics_app(metrics), options.metrics), (health_app(self.check_health), options.health)):
                 await resources.enter_async_context(OperatorListener().serve(app, place.host, place.port))
             kept = resources.pop_all()
@@ -148,6 +154,7 @@ class Runtime:
             fairness.worker,
             paths.worker,
             paths.lister,
+            *dtns.services,
             sweeper.service(options.resync.total_seconds()),
         )
         self._running = _Running(configuration, queue, fairness, paths, services, kept)

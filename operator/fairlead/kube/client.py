@@ -10,12 +10,13 @@ import json
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import quote, urlencode
 
 import aiohttp
 from kubernetes.aio import config as kube_config
 from kubernetes.aio.client import ApiClient, Configuration
+from kubernetes.aio.client.rest import RESTResponse
 
 from fairlead.api import names
 from fairlead.kube.errors import KubeError, UnavailableError, error_from_response
@@ -25,6 +26,14 @@ KubeObject = dict[str, Any]
 MERGE_PATCH = "application/merge-patch+json"
 
 _PAGE_SIZE = 500
+_WATCH_GRACE_SECONDS = 30.0
+
+
+class Change(NamedTuple):
+    """A version of an object, from a watch. `kind` is `ADDED`, `MODIFIED` or `DELETED`."""
+
+    kind: str
+    body: KubeObject
 
 
 class ClientConfigurationError(Exception):
@@ -110,9 +119,15 @@ class KubeClient:
         return await self._request("GET", resource.path(namespace, name))
 
     async def list_pages(
-        self, resource: ResourceKind, namespace: str | None = None, *, label_selector: str | None = None, field_selector: str | None = None
+        self,
+        resource: ResourceKind,
+        namespace: str | None = None,
+        *,
+        label_selector: str | None = None,
+        field_selector: str | None = None,
+        on_version: Callable[[str], None] = lambda version: None,
     ) -> AsyncIterator[list[KubeObject]]:
-        """The collection, page by page, from one consistent version of it."""
+        """The collection, page by page, from one consistent version of it, which `on_version` gets."""
         query = {"limit": str(_PAGE_SIZE)}
         if label_selector is not None:
             query["labelSelector"] = label_selector
@@ -120,11 +135,34 @@ class KubeClient:
             query["fieldSelector"] = field_selector
         while True:
             answer = await self._request("GET", resource.path(namespace), query=query)
+            metadata = answer.get("metadata") or {}
+            on_version(str(metadata.get("resourceVersion") or ""))
             yield answer.get("items") or []
-            token = (answer.get("metadata") or {}).get("continue")
+            token = metadata.get("continue")
             if not token:
                 return
             query["continue"] = token
+
+    async def changes(self, resource: ResourceKind, since: str, seconds: int) -> AsyncIterator[Change]:
+        """What becomes of the collection after version `since`, for `seconds` at most. Raises ConflictError when that is too long ago."""
+        query = {"watch": "true", "resourceVersion": since, "timeoutSeconds": str(seconds)}
+        request = f"GET {resource.path()}"
+        # The server ends the watch; this ends it where the server is gone.
+        limits = aiohttp.ClientTimeout(total=seconds + _WATCH_GRACE_SECONDS, sock_connect=self._timeout.total)
+        try:
+            response = await self._send("GET", resource.path(), query=query, limits=limits)
+            if response.status >= 300:
+                raise error_from_response(response.status, await response.response.read(), response.headers, request)
+            async for line in response.response.content:
+                event = json.loads(line)
+                body = event["object"]
+                if event["type"] == "ERROR":
+                    raise error_from_response(int(body.get("code") or 0), json.dumps(body).encode(), {}, request)
+                yield Change(event["type"], body)
+        except (TimeoutError, aiohttp.ClientError, OSError) as error:
+            raise UnavailableError(f"{request}: {type(error).__name__}: {error}") from error
+        except (ValueError, KeyError, TypeError) as error:
+            raise KubeError(f"{request}: an event of the watch cannot be read: {error}") from error
 
     async def create(self, resource: ResourceKind, namespace: str | None, body: KubeObject) -> KubeObject:
         """Creates `body`. Raises AlreadyExistsError if the name is taken."""
@@ -167,11 +205,8 @@ class KubeClient:
         content_type: str = "application/json",
     ) -> KubeObject:
         request = f"{method} {path}"
-        headers = {"Accept": "application/json", "Content-Type": content_type}
-        target = f"{path}?{urlencode(query)}" if query else path
         try:
-            _, url, headers, _, _ = await self._api.param_serialize(method, target, header_params=headers, auth_settings=["BearerToken"])
-            response = await self._api.call_api(method, url, headers, body, _request_timeout=self._timeout)
+            response = await self._send(method, path, query=query, body=body, content_type=content_type, limits=self._timeout)
             data: bytes = await response.read()  # type: ignore[no-untyped-call]
         except (TimeoutError, aiohttp.ClientError, OSError) as error:
             raise UnavailableError(f"{request}: {type(error).__name__}: {error}") from error
@@ -182,6 +217,21 @@ class KubeClient:
         except ValueError as error:
             raise KubeError(f"{request}: the answer is not JSON", status=response.status) from error
         return answer if isinstance(answer, dict) else {}
+
+    async def _send(
+        self,
+        method: str,
+        path: str,
+        *,
+        limits: aiohttp.ClientTimeout,
+        query: Mapping[str, str] | None = None,
+        body: KubeObject | None = None,
+        content_type: str = "application/json",
+    ) -> RESTResponse:
+        headers = {"Accept": "application/json", "Content-Type": content_type}
+        target = f"{path}?{urlencode(query)}" if query else path
+        _, url, headers, _, _ = await self._api.param_serialize(method, target, header_params=headers, auth_settings=["BearerToken"])
+        return await self._api.call_api(method, url, headers, body, _request_timeout=limits)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,32 +2,18 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from ipaddress import ip_interface
 from typing import Any
 
 import pytest
+from dtn_builders import DATA0, DATA1, ETH0, NOW, a_dtn
 
 from fairlead.api.datatransfernode import DataTransferNode
 from fairlead.api.reasons import DtnReason
 from fairlead.core.dtn import MOST_AHEAD, SILENT_AFTER, KubernetesNode, NodeInterface, NodeStorage, TransferNode, doubt_of, transfer_node_of
 
-NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
-DATA0 = {"name": "data0", "rate": "100G", "mtu": 9000, "numaNode": 1, "addresses": ["198.18.0.1/24"], "carrier": True}
-DATA1 = {"name": "data1", "mtu": 1500, "addresses": ["198.18.1.1/24", "fe80::1/64"], "carrier": True}
-ETH0 = {"name": "eth0", "rate": "1G", "mtu": 1500, "addresses": ["192.0.2.1/24"], "carrier": True, "management": True}
 SILENT = {"type": "Ready", "status": "Unknown", "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"}
-
-
-def a_node(*found: dict[str, Any], spec: dict[str, Any] | None = None, reported: datetime | None = NOW, **status: Any) -> DataTransferNode:
-    report = {"interfaces": list(found), **status}
-    return DataTransferNode.from_object(
-        {
-            "metadata": {"name": "dtn-a", "uid": "1", "creationTimestamp": "2026-01-01T00:00:00Z", "labels": {"own": "yes"}},
-            "spec": spec or {},
-            "status": report | ({} if reported is None else {"lastReportTime": reported.isoformat()}),
-        }
-    )
 
 
 def carriers(node: DataTransferNode) -> list[str]:
@@ -35,7 +21,7 @@ def carriers(node: DataTransferNode) -> list[str]:
 
 
 def test_an_interface_is_what_the_agent_found() -> None:
-    node = transfer_node_of(a_node(DATA0, ETH0), NOW)
+    node = transfer_node_of(a_dtn(DATA0, ETH0), NOW)
     assert node.interface("data0") == NodeInterface(
         "data0", 100 * 10**9, 9000, 1, (ip_interface("198.18.0.1/24"),), carrier=True, may_carry_data=True
     )
@@ -47,14 +33,14 @@ def test_an_interface_is_what_the_agent_found() -> None:
 
 def test_what_is_declared_comes_before_what_was_found() -> None:
     declared = {"name": "data0", "rate": "40G", "mtu": 1500, "numaNode": 0, "network": "wan"}
-    node = transfer_node_of(a_node(DATA0, spec={"interfaces": [declared]}), NOW)
+    node = transfer_node_of(a_dtn(DATA0, spec={"interfaces": [declared]}), NOW)
     assert node.interfaces == (
         NodeInterface("data0", 40 * 10**9, 1500, 0, (ip_interface("198.18.0.1/24"),), carrier=True, network="wan", may_carry_data=True),
     )
 
 
 def test_what_is_neither_declared_nor_found_is_unknown() -> None:
-    node = transfer_node_of(a_node(DATA1, spec={"interfaces": [{"name": "data1"}, {"name": "data7"}]}), NOW)
+    node = transfer_node_of(a_dtn(DATA1, spec={"interfaces": [{"name": "data1"}, {"name": "data7"}]}), NOW)
     assert [(each.rate_bps, each.numa_node, each.carrier) for each in node.interfaces] == [(None, None, True), (None, None, None)]
 
 
@@ -75,11 +61,11 @@ def test_what_is_neither_declared_nor_found_is_unknown() -> None:
     ],
 )
 def test_which_interfaces_may_carry_data(found: list[dict[str, Any]], declared: list[dict[str, Any]], expected: list[str]) -> None:
-    assert carriers(a_node(*found, spec={"interfaces": declared})) == expected
+    assert carriers(a_dtn(*found, spec={"interfaces": declared})) == expected
 
 
 def test_facts_of_the_node_itself() -> None:
-    node = a_node(
+    node = a_dtn(
         DATA0,
         spec={"site": "geneva", "slots": 3},
         kernel={"congestionControls": ["reno", "bbr", "cubic"], "allowedCongestionControls": ["reno", "bbr"]},
@@ -106,13 +92,13 @@ def test_facts_of_the_node_itself() -> None:
     ],
 )
 def test_when_a_report_is_not_used(reported: datetime | None, conditions: list[dict[str, Any]], expected: DtnReason | None) -> None:
-    assert doubt_of(a_node(reported=reported, conditions=conditions), NOW) == expected
+    assert doubt_of(a_dtn(reported=reported, conditions=conditions), NOW) == expected
 
 
 def test_of_a_node_whose_agent_is_silent_only_what_is_declared_is_known() -> None:
     spec = {"site": "geneva", "interfaces": [{"name": "data0", "rate": "40G"}]}
     found = {"kernel": {"allowedCongestionControls": ["bbr"]}, "storage": [{"path": "/data", "totalBytes": 9, "freeBytes": 4}], "cpus": 4}
-    node = a_node(DATA0, DATA1, spec=spec, reported=NOW - 2 * SILENT_AFTER, **found)
+    node = a_dtn(DATA0, DATA1, spec=spec, reported=NOW - 2 * SILENT_AFTER, **found)
     assert transfer_node_of(node, NOW) == TransferNode(
         "dtn-a", "geneva", {"own": "yes"}, interfaces=(NodeInterface("data0", 40 * 10**9, may_carry_data=True),)
     )
@@ -128,18 +114,18 @@ def test_of_a_node_whose_agent_is_silent_only_what_is_declared_is_known() -> Non
     ],
 )
 def test_a_node_that_takes_no_pods_is_not_ready(kubernetes_node: KubernetesNode | None, ready: bool) -> None:
-    assert transfer_node_of(a_node(), NOW, kubernetes_node).ready is ready
+    assert transfer_node_of(a_dtn(), NOW, kubernetes_node).ready is ready
 
 
 def test_labels_are_those_of_the_kubernetes_node_where_they_are_known() -> None:
-    assert transfer_node_of(a_node(), NOW).labels == {"own": "yes"}
-    assert transfer_node_of(a_node(), NOW, KubernetesNode(ready=True, labels={"site": "a"})).labels == {"site": "a"}
+    assert transfer_node_of(a_dtn(), NOW).labels == {"own": "yes"}
+    assert transfer_node_of(a_dtn(), NOW, KubernetesNode(ready=True, labels={"site": "a"})).labels == {"site": "a"}
 
 
 def test_a_rate_of_zero_is_unknown() -> None:
-    assert transfer_node_of(a_node({**DATA0, "rate": "0"}), NOW).interfaces[0].rate_bps is None
+    assert transfer_node_of(a_dtn({**DATA0, "rate": "0"}), NOW).interfaces[0].rate_bps is None
 
 
 def test_addresses_that_are_none_are_left_out() -> None:
-    node = transfer_node_of(a_node({**DATA0, "addresses": ["999.1.1.1/24", "198.18.0.1/24"]}), NOW)
+    node = transfer_node_of(a_dtn({**DATA0, "addresses": ["999.1.1.1/24", "198.18.0.1/24"]}), NOW)
     assert node.interfaces[0].addresses == (ip_interface("198.18.0.1/24"),)

@@ -20,6 +20,7 @@ from fairlead.core.plan import CreatePod, DeletePod, Plan
 from fairlead.core.reports import MoverEndpoint
 from fairlead.handlers.cache import Cache, ObjectKey
 from fairlead.handlers.controller import Controller, needs_live_facts
+from fairlead.handlers.dtn.store import DtnStore
 from fairlead.handlers.fairness.store import ShareStore
 from fairlead.handlers.metrics import OperatorMetrics
 from fairlead.handlers.paths.store import PathStore
@@ -98,6 +99,7 @@ class Bench:
             metrics=self.metrics,
             shares=self.shares,
             paths=self.paths,
+            dtns=DtnStore(),
         )
 
     def _decide_now(self, observed: Observed, now: datetime) -> Plan:

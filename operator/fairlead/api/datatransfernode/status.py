@@ -17,6 +17,7 @@ MOST_STORAGE: Final = 16
 MOST_CONTROLS: Final = 32
 MOST_BYTES: Final = 2**62 - 1
 MOST_CPUS: Final = 65536
+MOST_SUMMARY: Final = 256
 
 Word = Annotated[str, Field(min_length=1, max_length=64, pattern=r"^[A-Za-z0-9][A-Za-z0-9_.:+\-]*$")]
 """What drivers, qdiscs, clock sources and the like are called; nothing else is taken over from a node."""
@@ -185,14 +186,14 @@ class NodeReport(ApiModel):
 class NodeSummary(ApiModel):
     """The columns of `kubectl get dtn` in words."""
 
-    interfaces: Annotated[str, Field(max_length=256)] = ""
+    interfaces: Annotated[str, Field(max_length=MOST_SUMMARY)] = ""
     """Interfaces that may carry data, with their rates, e.g. `data0 100G, data1 100G (no carrier)`."""
 
     jobs: Annotated[str, Field(max_length=32)] = ""
     """Movers on the node and slots, e.g. `3/8`."""
 
-    free: Annotated[str, Field(max_length=32)] = ""
-    """Free space of the file systems together, e.g. `12T`."""
+    free: Annotated[str, Field(max_length=MOST_SUMMARY)] = ""
+    """Free space of each file system in the order of `storage`, e.g. `12Ti, 800Gi`."""
 
 
 class DataTransferNodeStatus(NodeReport):

@@ -11,6 +11,7 @@ from typing import Any, Generic, TypeVar
 
 from fairlead.api import names
 from fairlead.api.transferjob import TransferJob
+from fairlead.core.dtn import KubernetesNode
 from fairlead.core.observed import ClaimFacts, NodeFacts
 from fairlead.kube.client import CLAIMS, NODES, VOLUMES, KubeClient
 from fairlead.kube.errors import NotFoundError
@@ -76,7 +77,7 @@ class FactReader:
         status, annotations = node.get("status") or {}, node["metadata"].get("annotations") or {}
         return NodeFacts(
             exists=True,
-            ready=any(c.get("type") == "Ready" and c.get("status") == "True" for c in status.get("conditions") or []),
+            ready=_is_ready(node),
             addresses=read_addresses(entry.get("address") for entry in status.get("addresses") or []),
             data_networks=_data_networks(annotations.get(names.ANNOTATION_DATA_ADDRESSES)),
         )
@@ -95,6 +96,20 @@ class FactReader:
         except NotFoundError:
             return ClaimFacts(exists=True, bound=False)
         return ClaimFacts(exists=True, bound=True, node=only_node(volume))
+
+
+def kubernetes_node_of(node: Mapping[str, Any]) -> KubernetesNode:
+    """What placement needs of a node object."""
+    return KubernetesNode(
+        ready=_is_ready(node),
+        schedulable=not (node.get("spec") or {}).get("unschedulable"),
+        labels=dict(node["metadata"].get("labels") or {}),
+    )
+
+
+def _is_ready(node: Mapping[str, Any]) -> bool:
+    conditions = (node.get("status") or {}).get("conditions") or []
+    return any(condition.get("type") == "Ready" and condition.get("status") == "True" for condition in conditions)
 
 
 def _data_networks(text: str | None) -> tuple[IPv4Network | IPv6Network, ...] | None:

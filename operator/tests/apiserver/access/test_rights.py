@@ -16,7 +16,7 @@ from kubelet import FakeNodes
 from lab import PATIENCE_SECONDS, Kubectl, Lab, data_transfer_node, eventually, fairness_policy, network_path
 
 from fairlead.api import names
-from fairlead.kube.client import JOBS, PODS, POLICIES, KubeObject
+from fairlead.kube.client import DTNS, JOBS, PODS, POLICIES, KubeObject
 
 Right = tuple[str, str, str]
 
@@ -28,6 +28,7 @@ LINK = {"name": "out", "interfaces": [{"node": "dtn-a", "name": "data0", "direct
 async def test_every_granted_right_is_used_and_none_is_missing(lab: Lab, control_plane: ControlPlane) -> None:
     before = len(control_plane.audit())
     policy = await lab.client.create(POLICIES, None, fairness_policy(links=[LINK]))
+    await lab.client.create(DTNS, None, data_transfer_node())
     async with lab.operator(), FakeNodes(lab.client, lab.namespace).running() as nodes:
         await _succeed_with_a_cap_that_changes_and_expire(lab, nodes)
         await _meet_a_stranger_and_delete_while_running(lab, nodes)
