@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -11,6 +12,9 @@ from fairlead.guard.cgroups import NetworkClasses
 from fairlead.guard.programs import CgroupPrograms, Dropped
 from fairlead.guard.ruleset import HeldSender, NetworkClass, NoRuleError, no_rules, rule_of, ruleset
 from fairlead.guard.senders import Sender
+
+RETRY_SECONDS = 5.0
+"""Rules that were refused are tried again so long after: holds are applied many times a second while a pod starts."""
 
 logger = logging.getLogger(__name__)
 
@@ -45,6 +49,16 @@ class Hold:
     rule: HeldSender | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class _Refusal:
+    """A script that was refused while `installed` was in force, and why which pods are not held for it."""
+
+    script: str
+    installed: str | None
+    reasons: Mapping[str, str]
+    until: float
+
+
 class Holds:
     """Puts caps in force and keeps them there. One sender that cannot be held leaves the others as they are."""
 
@@ -55,10 +69,13 @@ class Holds:
         classes: NetworkClasses | None,
         install: Callable[[str], Awaitable[None]],
         check: Callable[[str], Awaitable[None]],
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """`install` gives a script to `nft`, `check` only asks whether it would take it; both raise RulesRefusedError."""
         self._programs, self._classes, self._install, self._check = programs, classes, install, check
+        self._clock = clock
         self._installed: str | None = None
+        self._refusal: _Refusal | None = None
         self.now: Mapping[str, Hold] = {}
         """By the pods' UIDs."""
         self.refusals = 0
@@ -136,20 +153,29 @@ class Holds:
         script = _script(held)
         if script == self._installed:
             return {}
+        known = self._refusal
+        if known is None or (known.script, known.installed) != (script, self._installed) or self._clock() >= known.until:
+            reasons = await self._reasons(script, held)
+            known = self._refusal = _Refusal(script, self._installed, reasons, self._clock() + RETRY_SECONDS)
+        return {hold.sender.uid: _unheld(hold, known.reasons[hold.sender.uid]) for hold in held if hold.sender.uid in known.reasons}
+
+    async def _reasons(self, script: str, held: list[Hold]) -> dict[str, str]:
+        """Installs the rules, or those of them that nft takes; why the other pods are not held."""
         try:
             await self._install(script)
         except RulesRefusedError as error:
-            refused = {hold.sender.uid: _unheld(hold, text) for hold in held if (text := await self._refusal(hold))}
+            refused = {hold.sender.uid: text for hold in held if (text := await self._refused(hold))}
             if refused and len(refused) < len(held):
-                return refused | await self._install_rules([hold for hold in held if hold.sender.uid not in refused])
+                rest = [hold for hold in held if hold.sender.uid not in refused]
+                return refused | (await self._reasons(_script(rest), rest))
             self.refusals += 1
             logger.error("the rules of before stay: %s", error)
-            known = self._installed or ""
-            return {hold.sender.uid: _unheld(hold, str(error)) for hold in held if hold.rule and rule_of(hold.rule) not in known}
+            in_force = self._installed or ""
+            return {hold.sender.uid: str(error) for hold in held if hold.rule and rule_of(hold.rule) not in in_force}
         self._installed = script
         return {}
 
-    async def _refusal(self, hold: Hold) -> str:
+    async def _refused(self, hold: Hold) -> str:
         try:
             await self._check(_script([hold]))
         except RulesRefusedError as error:

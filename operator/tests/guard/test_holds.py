@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -9,7 +11,7 @@ from guard_pods import UIDS, make_sender
 from guard_programs import FakeKernel
 
 from fairlead.guard.cgroups import NetworkClasses, PodGroups
-from fairlead.guard.holds import HeldBy, Holds, RulesRefusedError
+from fairlead.guard.holds import RETRY_SECONDS, HeldBy, Holds, RulesRefusedError
 from fairlead.guard.programs import CgroupPrograms
 from fairlead.guard.ruleset import Endpoint, HeldSender, no_rules, ruleset
 
@@ -23,12 +25,14 @@ class Nft:
     def __init__(self, *refused: str) -> None:
         self.refused = list(refused)
         self.installed: list[str] = []
+        self.asked = 0
 
     async def install(self, script: str) -> None:
         await self.check(script)
         self.installed.append(script)
 
     async def check(self, script: str) -> None:
+        self.asked += 1
         if any(text in script for text in self.refused):
             raise RulesRefusedError("nft refused the rules: no")
 
@@ -37,8 +41,14 @@ def rules(*ports: int, cap_bps: int = CAP) -> str:
     return ruleset(HeldSender(Endpoint("198.19.0.2", port), cap_bps) for port in ports)
 
 
-def make_holds(nft: Nft, programs: CgroupPrograms | None = None, classes: NetworkClasses | None = None) -> Holds:
-    return Holds(programs=programs, classes=classes, install=nft.install, check=nft.check)
+def make_holds(
+    nft: Nft,
+    programs: CgroupPrograms | None = None,
+    classes: NetworkClasses | None = None,
+    clock: Callable[[], float] | None = None,
+) -> Holds:
+    """Without a `clock`, any two looks at it are far apart."""
+    return Holds(programs=programs, classes=classes, install=nft.install, check=nft.check, clock=clock or count(0, 100).__next__)
 
 
 def with_group(root: Path, uid: str) -> Path:
@@ -127,6 +137,39 @@ async def test_the_last_good_rules_stay_where_nft_takes_none() -> None:
     nft.refused = []
     await holds.apply(both)
     assert nft.installed == [rules(24000), rules(24000, 24004)]
+
+
+@pytest.mark.parametrize("refused", ["dport 24000", ""], ids=["one rule", "all rules"])
+async def test_what_was_refused_is_tried_again_after_some_seconds_or_when_it_changes(refused: str) -> None:
+    nft, now = Nft(refused), [0.0]
+    holds = make_holds(nft, clock=lambda: now[0])
+    both = [(make_sender(UIDS[0]), CAP), (make_sender(UIDS[1], 24004), CAP)]
+    await holds.apply(both)
+    held, asked = [hold.by for hold in holds.now.values()], nft.asked
+    await holds.apply(both)
+    assert ([hold.by for hold in holds.now.values()], nft.asked) == (held, asked)
+    await holds.apply([(make_sender(UIDS[0]), 2 * CAP), both[1]])
+    assert nft.asked > asked, "changed"
+    await holds.apply(both)
+    asked = nft.asked
+    now[0] += RETRY_SECONDS
+    await holds.apply(both)
+    assert nft.asked > asked, "later"
+    nft.refused = []
+    now[0] += RETRY_SECONDS
+    await holds.apply(both)
+    assert nft.installed[-1] == rules(24000, 24004)
+    assert {hold.by for hold in holds.now.values()} == {HeldBy.RECEIVER}
+
+
+async def test_rules_that_were_refused_are_tried_at_once_where_others_were_installed_since() -> None:
+    nft = Nft("dport 24000")
+    holds = make_holds(nft, clock=lambda: 0.0)
+    both = [(make_sender(UIDS[0]), CAP), (make_sender(UIDS[1], 24004), CAP)]
+    await holds.apply(both)
+    await holds.apply([])
+    await holds.apply(both)
+    assert nft.installed == [rules(24004), no_rules(), rules(24004)]
 
 
 async def test_a_sender_without_a_cap_is_let_go(tmp_path: Path) -> None:
