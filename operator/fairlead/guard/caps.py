@@ -63,13 +63,19 @@ class JobCaps:
             self._watches[job] = asyncio.create_task(self._watch(job))
 
     async def _watch(self, job: JobRef) -> None:
+        now = asyncio.get_running_loop().time
         while True:
+            begun_s = now()
             try:
                 async for body in self._versions(job):
                     await self._take(job, body)
             except Exception as error:
                 logger.warning("the cap of %s/%s is not followed for now: %s: %s", job.namespace, job.name, type(error).__name__, error)
                 await self._sleep(PAUSE_SECONDS)
+            else:
+                # A watch ends after some minutes; where a server ends each one at once, it is not asked without a pause.
+                if now() < begun_s + PAUSE_SECONDS:
+                    await self._sleep(PAUSE_SECONDS)
 
     async def _take(self, job: JobRef, body: Mapping[str, Any]) -> None:
         stated = stated_cap(body)

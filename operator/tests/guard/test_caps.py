@@ -34,6 +34,10 @@ def test_a_jobs_status_states_its_cap(body: Mapping[str, Any], expected: StatedC
     assert stated_cap(body) == expected
 
 
+END: Mapping[str, Any] = {}
+"""Instead of a version: the watch ends without an error."""
+
+
 class Follower:
     """`JobCaps` over versions of a job that the test gives."""
 
@@ -42,10 +46,13 @@ class Follower:
         self.seen: list[StatedCap | None] = []
         self.caps = JobCaps(versions=self.watch, changed=self.changed, sleep=self.sleep)
         self.done = asyncio.Event()
+        self.pauses = 0
 
     async def watch(self, _: JobRef) -> AsyncIterator[Mapping[str, Any]]:
         while self.versions:
             version = self.versions.pop(0)
+            if version is END:
+                return
             if isinstance(version, Exception):
                 raise version
             yield version
@@ -56,7 +63,7 @@ class Follower:
         self.seen.append(self.caps.stated(JOB))
 
     async def sleep(self, _seconds: float) -> None:
-        return
+        self.pauses += 1
 
     async def run(self) -> list[StatedCap | None]:
         self.caps.follow({JOB})
@@ -73,6 +80,13 @@ async def test_each_change_of_the_cap_is_followed_once() -> None:
 async def test_the_cap_stays_while_the_api_server_is_away() -> None:
     follower = Follower(job("80M"), OSError("connection refused"), job("40M"))
     assert await follower.run() == [StatedCap(80_000_000), StatedCap(40_000_000)]
+
+
+@pytest.mark.asyncio
+async def test_watches_that_end_at_once_are_not_begun_again_without_a_pause() -> None:
+    follower = Follower(job("80M"), END, END, job("40M"))
+    assert await follower.run() == [StatedCap(80_000_000), StatedCap(40_000_000)]
+    assert follower.pauses == 2
 
 
 @pytest.mark.asyncio
