@@ -16,7 +16,7 @@ from lab import NAMESPACES, Kubectl
 
 from fairlead.api import names
 from fairlead.handlers.options import read_options
-from fairlead.kube.observe.pods import PORT_ADVISOR, PORT_DATA, PORT_ECHO, PORT_HTTP
+from fairlead.kube.observe.pods import OFFSETS, PORT_ADVISOR, PORT_HTTP
 
 CHART = CHECKOUT / "charts" / "fairlead"
 
@@ -319,8 +319,8 @@ def test_network_policies_cover_the_operator_and_movers_of_listed_namespaces() -
     assert movers["metadata"]["namespace"] == "demo"
     data, questions = movers["spec"]["ingress"]
     assert data["from"][1] == {"ipBlock": {"cidr": "198.18.0.0/15"}}
-    assert [port["port"] for port in data["ports"]] == [PORT_DATA, PORT_ECHO]
-    assert [port["port"] for port in questions["ports"]] == [PORT_HTTP, PORT_ADVISOR]
+    assert [(port["port"], port["protocol"]) for port in data["ports"]] == [(24000, "TCP"), (24000, "UDP")]
+    assert [port["port"] for port in questions["ports"]] == [24000 + OFFSETS[PORT_HTTP], 24000 + OFFSETS[PORT_ADVISOR]]
     (deployment,) = _of_kind(documents, "Deployment")
     assert questions["from"][0]["podSelector"]["matchLabels"] == deployment["spec"]["selector"]["matchLabels"]
     assert questions["from"][1] == monitoring
