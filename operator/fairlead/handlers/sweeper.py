@@ -1,4 +1,7 @@
-"""Our own periodic list: it finds what the watches missed, above all deletions during a lost connection, and re-queues every job."""
+"""Our own periodic list: it finds what the watches missed, above all deletions during a lost connection, and re-queues every job.
+
+It also removes mover pods that nobody recorded and that can therefore never run.
+"""
 
 from __future__ import annotations
 
@@ -6,13 +9,14 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Sequence
 
+from fairlead.api import names
 from fairlead.handlers.cache import Cache, ObjectKey
 from fairlead.handlers.metrics import OperatorMetrics
 from fairlead.handlers.queue import WorkQueue
 from fairlead.handlers.worker import STUCK_SECONDS, BackgroundLoop, NotHealthyError
 from fairlead.kube.client import JOBS, NAMESPACES, PODS, POLICIES, KubeClient, KubeObject, ResourceKind
-from fairlead.kube.errors import ForbiddenError, KubeError, NotFoundError
-from fairlead.kube.observe.pods import MOVER_SELECTOR, read_owned_pod
+from fairlead.kube.errors import ConflictError, ForbiddenError, KubeError, NotFoundError
+from fairlead.kube.observe.pods import MOVER_SELECTOR, OwnedPod, read_owned_pod
 
 RETRY_SECONDS = 10.0
 
@@ -47,6 +51,8 @@ class Sweeper:
         self._on_rules = on_rules
         self._namespaces = namespaces
         self._last_success: float | None = None
+        self._unrecorded: dict[ObjectKey, OwnedPod] = {}
+        """Pods of the last list that have the gate of a new mover and are no job's own."""
 
     def service(self, interval_seconds: float) -> BackgroundLoop:
         """A sweep every `interval_seconds`, the first one after that time."""
@@ -82,7 +88,11 @@ class Sweeper:
         await self._sweep_namespaces()
         self._on_rules()
         # Pods first: a job that is in the second list has all its pods of before in the first one.
+        unrecorded_before = self._unrecorded
         touched = await self._sweep_pods() | await self._sweep_jobs()
+        for key, owned in self._unrecorded.items():
+            if key in unrecorded_before and unrecorded_before[key].pod.uid == owned.pod.uid:
+                await self._remove(owned)
         for key in touched:
             self._queue.add(key)
         self._last_success = begun
@@ -108,14 +118,18 @@ class Sweeper:
         before = self._cache.pods.snapshot()
         listed: dict[ObjectKey, str] = {}
         touched: set[ObjectKey] = set()
+        self._unrecorded = {}
         async for page in self._pages(PODS, label_selector=MOVER_SELECTOR):
             for body in page:
                 owned = read_owned_pod(body)
                 if owned is not None:
-                    listed[ObjectKey(owned.namespace, owned.pod.name)] = owned.pod.uid
+                    key = ObjectKey(owned.namespace, owned.pod.name)
+                    listed[key] = owned.pod.uid
                     job_key = self._cache.put_owned_pod(owned)
                     if job_key is not None:
                         touched.add(job_key)
+                    elif names.GATE_RECORDED in owned.pod.gates and owned.pod.node is None and not owned.pod.deleting:
+                        self._unrecorded[key] = owned
         phantoms = self._cache.pods.unlisted(before, listed)
         for key, uid in phantoms:
             gone_from = self._cache.drop_pod(key, uid)
@@ -123,6 +137,25 @@ class Sweeper:
                 touched.add(gone_from)
         self._metrics.count_phantoms(len(phantoms))
         return touched
+
+    async def _remove(self, stranded: OwnedPod) -> None:
+        """Removes a pod that two lists in a row showed: the operator ended, or lost the answer, before it could record the creation.
+
+        An attempt that goes on replaces such a pod when it needs the name. One that was given up never does, and pods of a job that is
+        gone go with it.
+        """
+        job = self._cache.jobs.get(ObjectKey(stranded.namespace, stranded.job_name))
+        is_created = self._cache.is_created(stranded.namespace, stranded.job_uid, stranded.pod.uid)
+        if job is None or job["metadata"]["uid"] != stranded.job_uid or is_created:
+            return
+        where = f"{stranded.namespace}/{stranded.pod.name}"
+        try:
+            await self._client.delete(PODS, stranded.namespace, stranded.pod.name, uid=stranded.pod.uid, grace_seconds=0)
+            logger.info("pod %s was removed: its creation was never recorded, so it could not run", where)
+        except (NotFoundError, ConflictError):
+            logger.debug("pod %s was gone already", where)
+        except ForbiddenError as error:
+            logger.warning("pod %s, whose creation was never recorded, cannot be removed: %s", where, error)
 
     async def _sweep_jobs(self) -> set[ObjectKey]:
         before = self._cache.jobs.snapshot()

@@ -7,6 +7,7 @@ import pytest
 from fake_timers import FakeTimers
 from handler_objects import job_body, pod_body
 
+from fairlead.api import names
 from fairlead.handlers.cache import Cache, ObjectKey
 from fairlead.handlers.metrics import OperatorMetrics
 from fairlead.handlers.port_ledger import JobUid
@@ -24,6 +25,7 @@ class FakeLists:
     def __init__(self) -> None:
         self.objects: dict[ResourceKind, list[KubeObject]] = {JOBS: [], PODS: []}
         self.selectors: list[str | None] = []
+        self.deleted: list[tuple[str, str | None]] = []
         self.broken = False
 
     async def list_pages(
@@ -34,6 +36,10 @@ class FakeLists:
         self.selectors.append(label_selector)
         for body in list(self.objects.get(resource, [])):
             yield [body]
+
+    async def delete(self, resource: ResourceKind, namespace: str, name: str, *, uid: str | None, grace_seconds: int) -> None:
+        self.deleted.append((name, uid))
+        self.objects[resource] = [body for body in self.objects[resource] if body["metadata"]["uid"] != uid]
 
 
 class Bench:
@@ -114,3 +120,47 @@ async def test_says_how_old_the_last_complete_list_is(bench: Bench) -> None:
     bench.timers.advance(42.0)
     assert bench.sweeper.seconds_since_success() == 42.0
     assert bench.figure("fairlead_operator_last_list_timestamp_seconds") == 1234.0
+
+
+def _new_pod(uid: str = "pod-uid", **fields: Any) -> dict[str, Any]:
+    """One with the gate with which each mover is created."""
+    body = pod_body(job="a", job_uid="a", uid=uid, phase="Pending", **{"node": None, **fields})
+    body["spec"]["schedulingGates"] = [{"name": names.GATE_RECORDED}]
+    return body
+
+
+async def test_a_new_pod_that_nobody_recorded_is_removed_by_the_second_list_that_has_it(bench: Bench) -> None:
+    stranded = _new_pod()
+    bench.lists.objects = {JOBS: [job_body("a", uid="a")], PODS: [stranded]}
+    await bench.sweeper.sweep()
+    assert bench.lists.deleted == [], "its creation may be under way"
+    await bench.sweeper.sweep()
+    assert bench.lists.deleted == [(stranded["metadata"]["name"], "pod-uid")]
+    await bench.sweeper.sweep()
+    assert len(bench.lists.deleted) == 1
+
+
+async def test_another_new_pod_of_the_same_name_is_given_the_same_time(bench: Bench) -> None:
+    for number in range(3):
+        bench.lists.objects = {JOBS: [job_body("a", uid="a")], PODS: [_new_pod(f"pod-{number}")]}
+        await bench.sweeper.sweep()
+    assert bench.lists.deleted == []
+
+
+@pytest.mark.parametrize(
+    ("job", "pod"),
+    [
+        (job_body("a", uid="a", pods=["pod-uid"]), _new_pod()),
+        (job_body("a", uid="another"), _new_pod()),
+        (job_body("b", uid="b"), _new_pod()),
+        (job_body("a", uid="a"), _new_pod(node="dtn-b")),
+        (job_body("a", uid="a"), pod_body(job="a", job_uid="a", node=None)),
+        (job_body("a", uid="a"), {**_new_pod(), "metadata": {**_new_pod()["metadata"], "deletionTimestamp": "2026-01-01T00:00:00Z"}}),
+    ],
+    ids=["recorded", "of an earlier job of the name", "of a job that is gone", "placed", "without the gate", "being deleted"],
+)
+async def test_other_pods_are_not_removed(bench: Bench, job: dict[str, Any], pod: dict[str, Any]) -> None:
+    bench.lists.objects = {JOBS: [job], PODS: [pod]}
+    for _ in range(3):
+        await bench.sweeper.sweep()
+    assert bench.lists.deleted == []
