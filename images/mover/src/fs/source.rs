@@ -212,10 +212,17 @@ impl SourceTree {
     }
 
     fn open_file(&self, entry: &Entry) -> Result<File, Fault> {
-        self.root.open_file(&entry.path).map_err(|error| match error.kind() {
+        let file = self.root.open_file(&entry.path).map_err(|error| match error.kind() {
             io::ErrorKind::PermissionDenied => unreadable(&show(&entry.path), &error),
             _ => changed(&entry.path, &format!("it cannot be opened any more ({error})")),
-        })
+        })?;
+        // A fifo, a device or a directory can be opened too, and would fail in a way that does not name the cause.
+        let is_file = file.metadata().map_err(|error| unreadable(&show(&entry.path), &error))?.is_file();
+        if is_file {
+            Ok(file)
+        } else {
+            Err(changed(&entry.path, "it is no regular file any more"))
+        }
     }
 
     fn check_unchanged(&self, file: &File, entry: &Entry) -> Result<(), Fault> {
@@ -409,12 +416,26 @@ mod tests {
                 Ok(())
             })
             .unwrap();
-        std::fs::write(root.path().join("z.txt"), "longer").unwrap();
+        let path = root.path().join("z.txt");
+        std::fs::write(&path, "longer").unwrap();
         let index = entries.iter().position(|entry| entry.path == b"z.txt").unwrap();
         let block =
             BlockRef { file: FileIndex(index as u32), block: fairlead_protocol::index::BlockIndex(0), length: 1 };
-        let fault = BlockReader::default().read(&source, &entries[index], &block, &mut [0]).unwrap_err();
-        assert_eq!(fault.reason, Reason::SourceChanged);
-        assert!(fault.message.contains("z.txt"));
+        let fault = || BlockReader::default().read(&source, &entries[index], &block, &mut [0]).unwrap_err();
+        assert_eq!(fault().reason, Reason::SourceChanged);
+        assert!(fault().message.contains("z.txt"));
+
+        std::fs::remove_file(&path).unwrap();
+        std::os::unix::net::UnixListener::bind(&path).unwrap();
+        assert_eq!(fault().reason, Reason::SourceChanged);
+
+        std::fs::remove_file(&path).unwrap();
+        rustix::fs::mknodat(rustix::fs::CWD, &path, FileType::Fifo, rustix::fs::Mode::RUSR, 0).unwrap();
+        assert_eq!(fault().reason, Reason::SourceChanged);
+        assert!(fault().message.contains("no regular file"), "{}", fault().message);
+
+        std::fs::remove_file(&path).unwrap();
+        std::fs::create_dir(&path).unwrap();
+        assert_eq!(fault().reason, Reason::SourceChanged);
     }
 }
