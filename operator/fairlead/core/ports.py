@@ -60,14 +60,20 @@ def is_share_used_up(node: str | None, in_use: PortsInUse, ports: PortRange, lea
     return anywhere + most >= ports.most_of_namespace - (leaves_blocks if ports.most_of_namespace < ports.blocks else 0)
 
 
-def choose_port_base(seed: str, node: str | None, in_use: PortsInUse, own: Set[int], ports: PortRange) -> int | None:
+def choose_port_base(
+    seed: str, node: str | None, in_use: PortsInUse, own: Set[int], ports: PortRange, *, leaves_last: bool = False
+) -> int | None:
     """The first port of a block for a new pod of a job that has the blocks `own`; None if all on `node` are taken.
 
+    With `leaves_last` the range's last block is left to others, unless it is the only one. Receivers leave it to senders: if receivers
+    of several namespaces held all blocks of two nodes, each could wait for a sender that gets no block because of the others.
     A block that no other pod asks for comes first. Where a pod may come to any node, none is taken: the scheduler finds a node where the
     chosen one is free. The search starts at a place that `seed` determines, so that a repeated pass chooses the same and two jobs seldom
     collide.
     """
     taken = own | (in_use.placed.get(node, frozenset()) if node is not None else frozenset())
+    if leaves_last and ports.blocks > 1:
+        taken |= {ports.first + BLOCK * (ports.blocks - 1)}
     wanted = _wanted(node, in_use)
     free = [base for base in _blocks(seed, ports) if base not in taken]
     return min(free, key=lambda base: wanted[base], default=None)

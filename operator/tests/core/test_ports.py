@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -55,6 +57,47 @@ class TestPorts:
     def test_a_pod_that_may_come_to_any_node_gets_the_block_that_fewest_have(self) -> None:
         in_use = PortsInUse(placed={"dtn-a": frozenset(BASES), "dtn-b": frozenset(BASES[1:])})
         assert choose_port_base("x", None, in_use, frozenset(), SMALL) == BASES[0]
+
+    @given(seed=st.text(), node=st.sampled_from(["dtn-a", None]))
+    def test_receivers_leave_the_last_block_of_a_node_to_senders(self, seed: str, node: str | None) -> None:
+        assert choose_port_base(seed, node, NOBODY, frozenset(), SMALL, leaves_last=True) in BASES[:-1]
+        full = PortsInUse(placed={"dtn-a": frozenset(BASES[:-1])})
+        assert choose_port_base(seed, "dtn-a", full, frozenset(), SMALL, leaves_last=True) is None
+        assert choose_port_base(seed, "dtn-a", full, frozenset(), SMALL) == BASES[-1]
+
+    def test_the_only_block_of_a_node_is_for_receivers_too(self) -> None:
+        assert choose_port_base("x", "dtn-a", NOBODY, frozenset(), PortRange(24000, 24003), leaves_last=True) == 24000
+
+    @given(ends=st.lists(st.sampled_from([("dtn-a", "dtn-b"), ("dtn-b", "dtn-a")]), min_size=1, max_size=12), order=st.randoms())
+    def test_jobs_of_any_namespaces_never_wait_for_ports_in_a_ring(self, ends: list[tuple[str, str]], order: random.Random) -> None:
+        """Each job of a namespace of its own: receivers first, then senders, in any order; a job with both gives its blocks back."""
+        ports = PortRange(24000, 24000 + 3 * BLOCK - 1)
+        blocks: dict[str, dict[int, int]] = {"dtn-a": {}, "dtn-b": {}}
+        receivers: set[int] = set()
+        waiting = set(range(len(ends)))
+
+        def block_for(job: int, node: str, *, leaves_last: bool) -> int | None:
+            in_use = PortsInUse(placed={name: frozenset(held) for name, held in blocks.items()})
+            return choose_port_base(f"{job}", node, in_use, frozenset(), ports, leaves_last=leaves_last)
+
+        while waiting:
+            moved = False
+            for job in order.sample(sorted(waiting), len(waiting)):
+                source, destination = ends[job]
+                if job not in receivers:
+                    base = block_for(job, destination, leaves_last=True)
+                    if base is not None:
+                        blocks[destination][base] = job
+                        receivers.add(job)
+                        moved = True
+            for job in order.sample(sorted(receivers & waiting), len(receivers & waiting)):
+                source, destination = ends[job]
+                if block_for(job, source, leaves_last=False) is not None:
+                    blocks[destination] = {base: held for base, held in blocks[destination].items() if held != job}
+                    waiting.discard(job)
+                    moved = True
+                    break
+            assert moved, (blocks, waiting)
 
 
 class TestShareOfANamespace:

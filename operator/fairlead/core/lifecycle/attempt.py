@@ -273,11 +273,13 @@ def _block(observed: Observed, number: int, role: Role, node: str | None) -> int
         )
         return Judgement("False", Reason.PORT_SHARE_USED_UP, message)
     own = frozenset(pod.port_base for pod in observed.pods if pod.port_base is not None)
-    port_base = choose_port_base(f"{metadata.uid}/{number}/{role}", node, in_use, own, ports)
+    leaves_last = role is Role.RECEIVER
+    port_base = choose_port_base(f"{metadata.uid}/{number}/{role}", node, in_use, own, ports, leaves_last=leaves_last)
     if port_base is not None:
         return port_base
+    left = " or left to senders" if leaves_last else ""
     message = (
-        f"all ports {ports.first}-{ports.last} {where} are taken by other jobs;"
+        f"all ports {ports.first}-{ports.last} {where} are taken by other jobs{left};"
         " the job waits, or an administrator widens the chart value ports"
     )
     return Judgement("False", Reason.NO_PORT_FREE, message)
