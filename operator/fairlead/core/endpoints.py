@@ -110,7 +110,10 @@ def _problem_on_host(address: Address, pod: MoverPod, around: Surroundings) -> s
         return f"is not among the node's annotation {ANNOTATION_DATA_ADDRESSES} ({_listed(map(str, facts.data_networks))})"
     for name, other in around.nodes.items():
         if name != pod.node and any(address in network for network in other.data_networks or ()):
-            return f"is among the annotation {ANNOTATION_DATA_ADDRESSES} of node {name}, and its pod is on node {pod.node}"
+            return (
+                f"is among the annotation {ANNOTATION_DATA_ADDRESSES} of node {name}, and its pod is on node {pod.node}, which has none:"
+                f" an administrator gives node {pod.node} the annotation with its own addresses"
+            )
     holder = _holder(str(address), around)
     return None if holder in (None, pod.node) else f"is an address of node {holder}, and its pod is on node {pod.node}"
 

@@ -132,6 +132,7 @@ def test_an_administrators_list_is_all_that_a_nodes_data_interfaces_have() -> No
     problem = _problem("198.19.0.1", nodes=others)
     assert problem is not None
     assert "node dtn-a" in problem
+    assert "gives node dtn-b the annotation" in problem, "the remedy where both share a network"
 
 
 @given(st.ip_addresses(), st.integers(0, 65535), st.sampled_from(["Host", "Pod", "Attachment"]))
