@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
+from pathlib import Path
 
 import pytest
 from aiohttp import web
@@ -14,6 +15,15 @@ from fairlead.handlers.listener import MOST_WAITING, MOST_WAITING_PER_SOURCE, Op
 
 pytestmark = pytest.mark.asyncio
 HOST = "127.0.0.1"
+SOURCES = {
+    "operator": Path(listener.__file__).read_text(),
+    "advisor": (Path(__file__).resolve().parents[3] / "images/advisor/fairlead_advisor/serve/listener.py").read_text(),
+}
+
+
+async def test_the_advisors_listener_is_the_same_code() -> None:
+    """Operator and advisor are two packages in two images, and neither may import the other."""
+    assert SOURCES["advisor"].replace("SidecarListener", "OperatorListener") == SOURCES["operator"]
 
 
 @asynccontextmanager
