@@ -283,6 +283,12 @@ class DtnReason(_Documented):
         "SeveralAgents",
         "Two agents write reports of this node in turn, and neither is believed: stop one of them. They may belong to two releases.",
     )
+    SETTINGS_AS_ADVISED = "SettingsAsAdvised", "Nothing that is known of the host's settings holds transfers back."
+    SETTINGS_TO_CHANGE = (
+        "SettingsToChange",
+        "Some of the host's settings hold transfers back: `status.advice` has what to set, why, the command, and a page for each.",
+    )
+    SETTINGS_UNKNOWN = "SettingsUnknown", "Nothing is known of the host's settings."
     NODE_GONE = (
         "NodeGone",
         "The cluster has no node of this name. Delete the DataTransferNode if the node does not come back; what its spec declares is kept"

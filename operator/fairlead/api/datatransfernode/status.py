@@ -18,6 +18,7 @@ MOST_CONTROLS: Final = 32
 MOST_BYTES: Final = 2**62 - 1
 MOST_CPUS: Final = 65536
 MOST_SUMMARY: Final = 256
+MOST_ADVICE: Final = 32
 
 Word = Annotated[str, Field(min_length=1, max_length=64, pattern=r"^[A-Za-z0-9][A-Za-z0-9_.:+\-]*$")]
 """What drivers, qdiscs, clock sources and the like are called; nothing else is taken over from a node."""
@@ -74,6 +75,9 @@ class InterfaceStatus(ApiModel):
 
     qdisc: Word | None = None
     """Its queueing discipline, e.g. `fq`."""
+
+    interrupt_cpus: CpuList | None = None
+    """CPUs that its device's interrupts go to, e.g. `0-15`."""
 
     virtual_functions: Annotated[tuple[VirtualFunction, ...], Field(max_length=MOST_FUNCTIONS)] = Field(
         default=(), json_schema_extra=marks(list_type="map", list_map_keys=("index",))
@@ -196,14 +200,44 @@ class NodeSummary(ApiModel):
     """Free space of each file system in the order of `storage`, e.g. `12Ti, 800Gi`."""
 
 
+class TuningAdvice(ApiModel):
+    """A setting of the host that an administrator should change."""
+
+    rule: Annotated[str, Field(max_length=32)]
+    """What it is about, e.g. `SocketBuffers`."""
+
+    interface: InterfaceName | None = None
+    """The interface that it belongs to. Absent for a setting of the whole host."""
+
+    found: Annotated[str, Field(max_length=512)]
+    """What is set."""
+
+    recommended: Annotated[str, Field(max_length=512)]
+    """What should be set."""
+
+    why: Annotated[str, Field(max_length=512)]
+    """The reason."""
+
+    command: Annotated[str, Field(max_length=512)]
+    """What sets it until the host starts again. Read the page before running it."""
+
+    page: Annotated[str, Field(max_length=128)]
+    """The page of the documentation that says how to keep and check it."""
+
+
 class DataTransferNodeStatus(NodeReport):
-    """What the node's agent finds there. The operator writes `jobs`, `summary`, `conditions` and `observedGeneration`."""
+    """What the node's agent finds there. The operator writes `jobs`, `summary`, `advice`, `conditions` and `observedGeneration`."""
 
     jobs: Annotated[int, Field(ge=0)] | None = None
     """Movers on the node that have not ended, written at most every 10 seconds."""
 
     summary: NodeSummary | None = None
     """The columns of `kubectl get dtn`."""
+
+    advice: Annotated[tuple[TuningAdvice, ...], Field(max_length=MOST_ADVICE)] = Field(
+        default=(), json_schema_extra=marks(list_type="atomic")
+    )
+    """What should be set on the host for fast transfers over the paths that are known, what costs most first."""
 
     conditions: Annotated[tuple[Condition, ...], Field(max_length=16)] = Field(
         default=(), json_schema_extra=marks(list_type="map", list_map_keys=("type",))
