@@ -184,6 +184,10 @@ bench-guard: python rust ## What the node guard lets a mover send that does not 
 bench-fairness: python rust ## Shares among 14 real movers, managed and left alone: build/bench/fairness.json (root, 7 minutes; BENCH_FLAGS=--help)
 	$(VENV)/python -m fairlead_dev.bench.fairness $(BENCH_FLAGS)
 
+.PHONY: bench-placement
+bench-placement: python rust ## The choice of nodes and interfaces, and what several interfaces are worth: build/bench/placement.json (root; BENCH_FLAGS=--help)
+	$(VENV)/python -m fairlead_dev.bench.placement $(BENCH_FLAGS)
+
 .PHONY: fuzz
 fuzz: ## Arbitrary bytes for every decoder of the mover, for SECONDS=60; guided by coverage where cargo-fuzz and a nightly compiler are
 	@if cargo +nightly fuzz --version >/dev/null 2>&1; then \

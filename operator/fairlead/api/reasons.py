@@ -58,6 +58,18 @@ class Reason(_Documented):
     PODS_SCHEDULED = "PodsScheduled", "Every mover pod has a node."
     WAITING_FOR_SCHEDULER = "WaitingForScheduler", "A mover pod has no node yet."
     NO_PORT_FREE = "NoPortFree", "Every block of ports on the node is taken by other jobs. The job waits."
+    PLACED = "Placed", "Nodes and interfaces of both ends are chosen; the message says which and why."
+    NO_NODE_MATCHES = (
+        "NoNodeMatches",
+        "No DataTransferNode has the labels or the site that the job asks for and can mount the volume, or none of them is ready.",
+    )
+    NO_SLOT_FREE = "NoSlotFree", "Every slot of the nodes that the job can use is taken. The job starts when one is free."
+    SLOT_SHARE_USED_UP = "SlotShareUsedUp", "Movers of the namespace have all slots of a node that one namespace may have. The job waits."
+    NO_INTERFACE_FITS = (
+        "NoInterfaceFits",
+        "No interface of the nodes can carry the data as the job asks: it has no carrier, may not carry data, or does not reach the other"
+        " end. The message says which and what helps.",
+    )
     PORT_SHARE_USED_UP = "PortShareUsedUp", "Jobs of the namespace hold as many blocks of ports as one namespace may have. The job waits."
 
     WAITING_FOR_LINK = (

@@ -24,6 +24,7 @@ Glob = Annotated[str, Field(min_length=1, max_length=256)]
 GroupId = Annotated[int, Field(ge=0, le=HIGHEST_ID)]
 LabelValue = Annotated[str, Field(max_length=63, pattern=r"^([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?$")]
 SiteName = Annotated[str, Field(min_length=1, max_length=63, pattern=r"^[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$")]
+NetworkName = Annotated[str, Field(min_length=1, max_length=63, pattern=r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$")]
 ResourceCount = Annotated[int, Field(ge=1, le=64)]
 
 Network = Literal["Host", "Attachment", "Pod"]
@@ -107,7 +108,7 @@ class Side(ApiModel):
     """Several network interfaces that carry the data at once. The first of the source is paired with the first of the destination, and so
     on."""
 
-    interface_network: SiteName | None = None
+    interface_network: NetworkName | None = None
     """Name of the network that the interface must reach, as a DataTransferNode's `spec.interfaces` has it; the operator chooses among
     those that do."""
 

@@ -1,0 +1,237 @@
+"""Chooses node and interfaces of both ends for one job after another, and keeps count of what they take."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence, Set
+from typing import Final
+
+from fairlead.core.dtn import TransferNode
+from fairlead.core.placement import refusals
+from fairlead.core.placement.candidates import Candidates, KeyPairs
+from fairlead.core.placement.load import InterfaceLoad, NodeLoad
+from fairlead.core.placement.model import DESTINATION, SOURCE, Answer, EndPlacement, EndWish, Holding, Placement, Request, Waits
+from fairlead.core.placement.pairs import best_pair, paired
+from fairlead.core.placement.wishes import NodeIndex, fulfils, usable
+
+_NOBODY: Final[frozenset[str]] = frozenset()
+_Nodes = tuple[NodeLoad | EndPlacement, NodeLoad | EndPlacement]
+"""Of source and destination."""
+
+
+class Board:
+    """Slots and interfaces of all nodes in the course of a pass. What is placed only adds to them; a freed slot needs a new board."""
+
+    def __init__(self, nodes: Mapping[str, TransferNode], holdings: Iterable[Holding]) -> None:
+        self.nodes = {name: NodeLoad(node) for name, node in nodes.items()}
+        self._index = NodeIndex(self.nodes.values())
+        self._candidates: dict[tuple[EndWish, bool], Candidates] = {}
+        self._pairs: dict[tuple[EndWish, EndWish, bool], KeyPairs] = {}
+        self._refused: dict[tuple[EndWish, EndWish, bool, str], Waits] = {}
+        for holding in holdings:
+            self.take(holding)
+
+    def take(self, holding: Holding) -> None:
+        """Counts what a job has."""
+        for end in holding.ends:
+            node = self.nodes.get(end.node or "")
+            if node is None:
+                continue
+            node.take_slot(holding.namespace)
+            for name in end.interfaces:
+                interface = node.interfaces.get(name)
+                if interface is not None:
+                    interface.put(None if holding.rate_bps is None else holding.rate_bps / len(end.interfaces))
+
+    def place(self, request: Request) -> Answer:
+        """Where the job runs, and takes its slots and rates; or why it waits, with nothing taken."""
+        answer = self._choose(request)
+        if isinstance(answer, Placement) and not request.tentative:
+            self.take(Holding(request.namespace, (answer.source, answer.destination), request.rate_bps))
+        return answer
+
+    def reserve(self, request: Request) -> None:
+        """Keeps a slot at each end whose node is given and has one, for a job that has waited for long, for the rest of the pass."""
+        for wish in (request.source, request.destination):
+            node = self.nodes.get(wish.node or "")
+            if node is not None and node.has_room(request.namespace):
+                node.take_slot(request.namespace)
+
+    def _choose(self, request: Request) -> Answer:
+        source, destination = self._end(SOURCE, request.source, request), self._end(DESTINATION, request.destination, request)
+        if isinstance(source, Waits):
+            return source
+        if isinstance(destination, Waits):
+            return destination
+        if not isinstance(source, Candidates) and not isinstance(destination, Candidates):
+            return self._placed(request, source, destination)
+        known = None if request.unready_nodes else (request.source, request.destination, request.uses_interfaces, request.namespace)
+        if known is not None and known in self._refused:
+            return self._refused[known]
+        chosen: _Nodes | None
+        if not isinstance(source, Candidates):
+            assert isinstance(destination, Candidates)
+            chosen = self._beside(request, source, destination, given_is_source=True)
+        elif not isinstance(destination, Candidates):
+            chosen = self._beside(request, destination, source, given_is_source=False)
+        else:
+            chosen = self._among_both(request, source, destination)
+        if chosen is not None:
+            return self._placed(request, *chosen)
+        refusal = refusals.no_slot(request, source, destination)
+        if known is not None:
+            self._refused[known] = refusal
+        return refusal
+
+    def _end(self, end: str, wish: EndWish, request: Request) -> NodeLoad | Candidates | EndPlacement | Waits:
+        """The node of one end, the nodes to choose from, what is not ours to choose, or why there is none."""
+        if wish.node is not None:
+            node = self.nodes.get(wish.node)
+            if wish.asks_for_nodes and (node is None or not fulfils(node, wish)):
+                return refusals.volume_elsewhere(end, wish)
+            if node is None:
+                return refusals.network_unknown(end, wish) if wish.network is not None else EndPlacement(wish.node, wish.interfaces)
+            return node
+        if wish.scheduler_may_choose or not (wish.asks_for_nodes or request.uses_interfaces):
+            return EndPlacement(None, wish.interfaces)
+        candidates = self._candidates_of(wish, uses_interfaces=request.uses_interfaces)
+        if not candidates.nodes and not wish.asks_for_nodes:
+            return EndPlacement(None, wish.interfaces)
+        ready = [node for node in candidates.nodes if node.name not in request.unready_nodes] if request.unready_nodes else candidates.nodes
+        if not ready:
+            return refusals.no_node(end, wish, [node for node in self.nodes.values() if fulfils(node, wish)])
+        return candidates if candidates.has_interfaces else refusals.no_interface(end, wish, candidates.nodes)
+
+    def _candidates_of(self, wish: EndWish, *, uses_interfaces: bool) -> Candidates:
+        known = self._candidates.get((wish, uses_interfaces))
+        if known is None:
+            nodes = (node for node in self._index.of(wish) if node.ready and node.slots > 0 and fulfils(node, wish))
+            known = Candidates(nodes, (lambda node: usable(node, wish)) if uses_interfaces else (lambda node: (node.as_interface,)))
+            self._candidates[wish, uses_interfaces] = known
+        return known
+
+    def _among_both(self, request: Request, source: Candidates, destination: Candidates) -> _Nodes | None:
+        excluded = request.unready_nodes | request.avoid_nodes
+        found = self._best_of_both(request, source, destination, excluded)
+        if found is None and request.avoid_nodes:
+            found = self._best_of_both(request, source, destination, request.unready_nodes)
+        return found
+
+    def _best_of_both(self, request: Request, source: Candidates, destination: Candidates, excluded: Set[str]) -> _Nodes | None:
+        if not request.uses_interfaces:
+            one = source.best(request.namespace, excluded)
+            other = None if one is None else destination.best(request.namespace, {*excluded, one.node.name})
+            return None if one is None or other is None else (one.node, other.node)
+        for near in (True, False):
+            key = (request.source, request.destination, near)
+            pairs = self._pairs.get(key)
+            if pairs is None:
+                pairs = self._pairs[key] = KeyPairs(source, destination, near=near)
+            found = pairs.best(request.namespace, frozenset(excluded))
+            if found is not None:
+                return found[0].node, found[1].node
+        return None
+
+    def _beside(self, request: Request, given: NodeLoad | EndPlacement, candidates: Candidates, *, given_is_source: bool) -> _Nodes | None:
+        """The given end with the best of the candidates for the other one: on another node if there is one."""
+        own = {given.name} if isinstance(given, NodeLoad) else _NOBODY
+        wish = request.source if given_is_source else request.destination
+        for excluded in _relaxing(request.unready_nodes, request.avoid_nodes, own):
+            found = self._best_beside(request, wish, given, candidates, excluded)
+            if found is not None:
+                return (given, found.node) if given_is_source else (found.node, given)
+        return None
+
+    def _best_beside(
+        self, request: Request, wish: EndWish, given: NodeLoad | EndPlacement, candidates: Candidates, excluded: Set[str]
+    ) -> InterfaceLoad | None:
+        if isinstance(given, EndPlacement) or not request.uses_interfaces:
+            return candidates.best(request.namespace, excluded)
+        own = usable(given, wish)
+        if not own:
+            return candidates.best(request.namespace, excluded)
+        for near in (True, False):
+            best: tuple[float, InterfaceLoad] | None = None
+            for interface in own:
+                spare_bps = interface.spare_bps
+                for key in interface.reach.near_matches if near else interface.reach.far_matches:
+                    other = candidates.best_by(key, request.namespace, excluded)
+                    if other is not None and (best is None or min(spare_bps, other.spare_bps) > best[0]):
+                        best = (min(spare_bps, other.spare_bps), other)
+            if best is not None:
+                return best[1]
+        return None
+
+    def _placed(self, request: Request, source: NodeLoad | EndPlacement, destination: NodeLoad | EndPlacement) -> Answer:
+        """The answer for two nodes, if they have slots and interfaces that fit."""
+        needed = 2 if source is destination else 1
+        for name, end in ((SOURCE, source), (DESTINATION, destination)):
+            if isinstance(end, NodeLoad) and not end.has_room(request.namespace, needed):
+                return refusals.node_full(name, end, request.namespace, needed)
+        if not request.uses_interfaces:
+            return Placement(EndPlacement(_name(source)), EndPlacement(_name(destination)), request.attempt, note="free slots at both ends")
+        own = self._interfaces(SOURCE, source, request.source)
+        if isinstance(own, Waits):
+            return own
+        others = self._interfaces(DESTINATION, destination, request.destination)
+        if isinstance(others, Waits):
+            return others
+        if len(request.source.interfaces) > 1:
+            return self._named(request, source, destination, own or (), others or ())
+        pair = best_pair(request, own, others)
+        if pair is None:
+            return refusals.unreachable(request, own or (), others or ())
+        known = pair.known
+        return Placement(
+            EndPlacement(_name(source), request.source.interfaces if pair.source is None else (pair.source.name,)),
+            EndPlacement(_name(destination), request.destination.interfaces if pair.destination is None else (pair.destination.name,)),
+            request.attempt,
+            min((each.spare_bps for each in known), default=None),
+            min((each.capacity_bps for each in known), default=None),
+            pair.alternative,
+            refusals.silence(source, destination),
+        )
+
+    def _interfaces(self, name: str, end: NodeLoad | EndPlacement, wish: EndWish) -> tuple[InterfaceLoad, ...] | Waits | None:
+        """The interfaces of one end to choose from; None where its mover finds out for itself."""
+        if isinstance(end, EndPlacement):
+            return None
+        found = usable(end, wish)
+        if found:
+            return found
+        # Where an agent is silent and nothing is declared it is as where there is no agent.
+        is_open = not end.ready and not wish.interfaces and wish.network is None
+        return None if is_open else refusals.no_interface(name, wish, (end,))
+
+    def _named(
+        self,
+        request: Request,
+        source: NodeLoad | EndPlacement,
+        destination: NodeLoad | EndPlacement,
+        own: Sequence[InterfaceLoad],
+        others: Sequence[InterfaceLoad],
+    ) -> Answer:
+        """The answer for several interfaces, which are used at once."""
+        apart = paired(own, others)
+        if apart is not None:
+            return refusals.apart(*apart)
+        return Placement(
+            EndPlacement(_name(source), request.source.interfaces),
+            EndPlacement(_name(destination), request.destination.interfaces),
+            request.attempt,
+            min((sum(each.spare_bps for each in ends) for ends in (own, others) if ends), default=None),
+            min((sum(each.capacity_bps for each in ends) for ends in (own, others) if ends), default=None),
+        )
+
+
+def _relaxing(unready: Set[str], avoided: Set[str], own: Set[str]) -> Iterable[Set[str]]:
+    """What is left out, at first all of it, then only what must be."""
+    yield {*unready, *avoided, *own}
+    if own:
+        yield {*unready, *avoided}
+    if avoided:
+        yield {*unready, *own}
+        yield unready
+
+
+def _name(end: NodeLoad | EndPlacement) -> str | None:
+    return end.name if isinstance(end, NodeLoad) else end.node

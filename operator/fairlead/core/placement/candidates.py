@@ -1,0 +1,156 @@
+"""The nodes that fulfil a wish, and the best of their interfaces without looking at all of them.
+
+What an interface has to spare only falls while a pass places jobs. So a heap whose entries are looked at again as they come to the top,
+and put back where they have fallen behind, has the best one on top (Minoux's lazy greedy).
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Set
+from heapq import heapify, heappop, heappush, heapreplace
+
+from fairlead.core.placement.load import InterfaceLoad, NodeLoad
+from fairlead.core.placement.reach import LinkKey, matches
+
+_Entry = tuple[float, str, str, InterfaceLoad]
+_NOBODY: frozenset[str] = frozenset()
+
+
+class _Heap:
+    """Interfaces by what they have to spare, then by node and name. In one for a namespace, nodes without room for it are left out."""
+
+    __slots__ = ("entries", "of_namespace")
+
+    def __init__(self, entries: list[_Entry]) -> None:
+        self.entries = entries
+        self.of_namespace: dict[str, _Heap] = {}
+
+    def best(self, namespace: str, excluded: Set[str]) -> InterfaceLoad | None:
+        """The best interface of a node with a slot for the namespace, None without any."""
+        own = self.of_namespace.get(namespace)
+        return self._best(namespace, excluded, None) if own is None else own._best(namespace, excluded, own)
+
+    def _best(self, namespace: str, excluded: Set[str], own: _Heap | None) -> InterfaceLoad | None:
+        entries = self.entries
+        aside: list[_Entry] = []
+        found: InterfaceLoad | None = None
+        while entries:
+            value, _, _, load = entries[0]
+            node = load.node
+            if node.free <= 0:
+                heappop(entries)
+                continue
+            present = -load.spare_bps
+            if present != value:
+                heapreplace(entries, (present, node.name, load.name, load))
+                continue
+            if not node.has_room(namespace):
+                if own is not None:
+                    heappop(entries)
+                    continue
+                # Its share is used up for the rest of the pass: from now on the namespace has a heap of its own.
+                own = _Heap([entry for entry in entries if entry[3].node.has_room(namespace)] + aside)
+                heapify(own.entries)
+                self.of_namespace[namespace] = own
+                found = own._best(namespace, excluded, own)
+                break
+            if node.name in excluded:
+                aside.append(heappop(entries))
+                continue
+            found = load
+            break
+        for entry in aside:
+            heappush(entries, entry)
+        return found
+
+
+class Candidates:
+    """Nodes that fulfil a wish, with their interfaces that do."""
+
+    def __init__(self, nodes: Iterable[NodeLoad], eligible: Callable[[NodeLoad], Iterable[InterfaceLoad]]) -> None:
+        self.nodes = tuple(nodes)
+        self.by_key: dict[LinkKey, list[InterfaceLoad]] = defaultdict(list)
+        self._heaps: dict[LinkKey, _Heap] = {}
+        self._any: _Heap | None = None
+        self.interfaces = [load for node in self.nodes for load in eligible(node)]
+        for load in self.interfaces:
+            for key in load.reach.keys:
+                self.by_key[key].append(load)
+        reaches = {load.reach for load in self.interfaces}
+        self.near_keys = {key for reach in reaches for key in reach.near_keys}
+        self.far_keys = {key for reach in reaches for key in reach.far_keys}
+        self.near_matches = {key for reach in reaches for key in reach.near_matches}
+        self.far_matches = {key for reach in reaches for key in reach.far_matches}
+
+    @property
+    def has_interfaces(self) -> bool:
+        """Whether any of the nodes has an interface that fulfils the wish."""
+        return bool(self.interfaces)
+
+    def is_spent(self, key: LinkKey) -> bool:
+        """Whether no node whose interface can be reached by `key` has a slot, for whomever."""
+        heap = self._heaps.get(key)
+        return heap is not None and not heap.entries
+
+    def best_by(self, key: LinkKey, namespace: str, excluded: Set[str] = _NOBODY) -> InterfaceLoad | None:
+        """The interface with the most to spare that can be reached by `key`, on a node with a slot for the namespace."""
+        heap = self._heaps.get(key)
+        if heap is None:
+            if key not in self.by_key:
+                return None
+            heap = self._heaps[key] = _heap_of(self.by_key[key])
+        return heap.best(namespace, excluded)
+
+    def best(self, namespace: str, excluded: Set[str] = _NOBODY) -> InterfaceLoad | None:
+        """The interface with the most to spare, whatever it can be reached by."""
+        if self._any is None:
+            self._any = _heap_of(self.interfaces)
+        return self._any.best(namespace, excluded)
+
+
+class KeyPairs:
+    """Pairs of keys by which two sets of candidates reach each other, the best one first."""
+
+    def __init__(self, source: Candidates, destination: Candidates, *, near: bool) -> None:
+        self._source = source
+        self._destination = destination
+        keys = source.near_keys & destination.near_matches if near else source.far_keys & destination.far_matches
+        pairs = ((key, match) for key in sorted(keys, key=repr) for match in matches((key,)) if match in destination.by_key)
+        self._entries = [(-math.inf, number, pair) for number, pair in enumerate(pairs) if not self._is_one_node(*pair)]
+
+    def _is_one_node(self, key: LinkKey, match: LinkKey) -> bool:
+        """Whether only one node can be reached by both, which need not be tried again and again."""
+        own, others = self._source.by_key[key], self._destination.by_key[match]
+        node = own[0].node
+        return others[-1].node is node and all(load.node is node for load in itertools.chain(own, others))
+
+    def best(self, namespace: str, excluded: Set[str]) -> tuple[InterfaceLoad, InterfaceLoad] | None:
+        """The interfaces of two nodes of which the lesser has the most to spare."""
+        entries, aside, found = self._entries, [], None
+        while entries:
+            value, number, (key, match) = entries[0]
+            one = self._source.best_by(key, namespace, excluded)
+            other = None if one is None else self._destination.best_by(match, namespace, excluded | {one.node.name})
+            if one is None or other is None:
+                entry = heappop(entries)
+                if not (self._source.is_spent(key) or self._destination.is_spent(match)):
+                    aside.append(entry)
+                continue
+            present = -min(one.spare_bps, other.spare_bps)
+            if present > value:
+                heapreplace(entries, (present, number, (key, match)))
+                continue
+            found = (one, other)
+            break
+        for entry in aside:
+            heappush(entries, entry)
+        return found
+
+
+def _heap_of(interfaces: Iterable[InterfaceLoad]) -> _Heap:
+    entries = [(-load.spare_bps, load.node.name, load.name, load) for load in interfaces]
+    heapify(entries)
+    return _Heap(entries)
