@@ -7,12 +7,13 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from fairlead.api.datatransfernode import DataTransferNode, DataTransferNodeStatus
-from fairlead.api.datatransfernode.status import MOST_SUMMARY, NodeSummary
+from fairlead.api.datatransfernode.status import MOST_SUMMARY, NodeSummary, TuningAdvice
 from fairlead.api.reasons import DtnConditionType, DtnReason
 from fairlead.api.shared.fields import ConditionStatus
 from fairlead.api.shared.quantity import format_rate_rounded
 from fairlead.core.conditions import Conditions
 from fairlead.core.dtn import SILENT_AFTER, NodeInterface, doubt_of, interfaces_of
+from fairlead.core.tuning.conclusion import Tuning, advice_of, set_tuned
 
 TURNS_REMEMBERED: Final = timedelta(minutes=15)
 """For so long two agents that took turns are reported: longer than both need for a report each."""
@@ -46,6 +47,8 @@ class NodeFindings:
     jobs: int = 0
     exists: bool | None = None
     several_agents: bool = False
+    tuning: Tuning | None = None
+    """What the tuning rules say of its host; None before they were asked."""
 
 
 def status_after(node: DataTransferNode, findings: NodeFindings, now: datetime) -> DataTransferNodeStatus:
@@ -54,14 +57,27 @@ def status_after(node: DataTransferNode, findings: NodeFindings, now: datetime) 
         node.status.conditions, generation=node.metadata.generation, now=now.replace(microsecond=0), kinds=DtnConditionType
     )
     conditions.set(DtnConditionType.READY, *_readiness(node, findings, now))
+    advice = _set_tuned(conditions, node, findings, now)
     return node.status.model_copy(
         update={
             "jobs": findings.jobs,
+            "advice": advice,
             "summary": _summary(node, findings.jobs, now),
             "conditions": conditions.build(),
             "observed_generation": node.metadata.generation,
         }
     )
+
+
+def _set_tuned(conditions: Conditions, node: DataTransferNode, findings: NodeFindings, now: datetime) -> tuple[TuningAdvice, ...]:
+    """Sets `Tuned` and returns the advice. Before the rules were asked both stay as they are."""
+    if not conditions.is_true(DtnConditionType.READY) or doubt_of(node, now) is not None:
+        set_tuned(conditions, None)
+        return ()
+    if findings.tuning is None:
+        return node.status.advice
+    set_tuned(conditions, findings.tuning)
+    return advice_of(findings.tuning)
 
 
 def _readiness(node: DataTransferNode, findings: NodeFindings, now: datetime) -> tuple[ConditionStatus, DtnReason, str]:

@@ -125,7 +125,15 @@ class Runtime:
             workers=options.workers,
         )
         paths = PathService(store=self.paths, client=client, metrics=metrics, timers=loop, now=_now)
-        dtns = DtnService(store=self.dtns, client=client, metrics=metrics, timers=loop, now=_now, movers=self.cache.movers_by_node)
+        dtns = DtnService(
+            store=self.dtns,
+            client=client,
+            metrics=metrics,
+            timers=loop,
+            now=_now,
+            movers=self.cache.movers_by_node,
+            paths=self.paths.paths,
+        )
         fairness = FairnessLoop(
             cache=self.cache,
             shares=self.shares,

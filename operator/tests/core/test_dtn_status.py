@@ -8,9 +8,12 @@ from typing import Any
 import pytest
 from dtn_builders import DATA0, DATA1, ETH0, NOW, a_dtn
 
+from fairlead.api.datatransfernode import DataTransferNode
 from fairlead.api.datatransfernode.status import MOST_SUMMARY
 from fairlead.core.dtn import SILENT_AFTER
 from fairlead.core.dtn_status import TURNS_REMEMBERED, NodeFindings, Reporters, format_bytes_rounded, status_after
+from fairlead.core.tuning.conclusion import Tuning
+from fairlead.core.tuning.rules import Finding, TuningRule
 
 LATER = NOW + timedelta(minutes=2)
 
@@ -103,3 +106,23 @@ def test_two_agents_are_told_from_one_that_was_started_again(instances: tuple[st
 
 def test_turns_are_forgotten_when_one_agent_is_left() -> None:
     assert not turns("a", "b", "a").take_turns(NOW + TURNS_REMEMBERED)
+
+
+def _tuned(node: DataTransferNode) -> tuple[str, str]:
+    return next((each.status, each.reason) for each in node.status.conditions if each.type == "Tuned")
+
+
+def test_what_should_be_set_stands_in_the_status_while_the_agent_is_believed() -> None:
+    finding = Finding(TuningRule.CLOCK_SOURCE, "hpet", "tsc", "slow", "echo tsc")
+    first = a_dtn()
+    assert status_after(first, NodeFindings(), NOW).advice == ()
+    assert {each.type for each in status_after(first, NodeFindings(), NOW).conditions} == {"Ready"}
+    advised = first.model_copy(update={"status": status_after(first, NodeFindings(tuning=Tuning((finding,))), NOW)})
+    assert _tuned(advised) == ("False", "SettingsToChange")
+    assert [each.command for each in advised.status.advice] == ["echo tsc"]
+    # The operator has started again, and has not asked the rules yet.
+    kept = advised.model_copy(update={"status": status_after(advised, NodeFindings(), NOW)})
+    assert (kept.status.advice, _tuned(kept)) == (advised.status.advice, ("False", "SettingsToChange"))
+    for doubted in (NodeFindings(tuning=Tuning((finding,)), several_agents=True), NodeFindings(tuning=Tuning((finding,)), exists=False)):
+        after = kept.model_copy(update={"status": status_after(kept, doubted, NOW)})
+        assert (after.status.advice, _tuned(after)) == ((), ("Unknown", "SettingsUnknown"))

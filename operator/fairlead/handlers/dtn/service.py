@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime, timedelta
 
+from fairlead.api.networkpath import NetworkPath
 from fairlead.api.reasons import DtnReason
 from fairlead.api.shared.errors import InvalidResourceError
 from fairlead.core.dtn import doubt_of
 from fairlead.core.dtn_status import NodeFindings, status_after
 from fairlead.handlers.dtn.follow import PAUSE, Follower
 from fairlead.handlers.dtn.store import DtnStore
+from fairlead.handlers.dtn.tuning import TuningPasses
 from fairlead.handlers.metrics import OperatorMetrics
 from fairlead.handlers.queue import Timers, WorkQueue
 from fairlead.handlers.worker import BackgroundLoop, ErrorPolicy, Worker
@@ -31,7 +33,7 @@ logger = logging.getLogger(__name__)
 
 class DtnService:
     """Keeps `store` and the operator's part of each status up to date. Without this kind in the cluster, or without rights to it, there are
-    no data transfer nodes, and jobs run all the same. `movers` counts the movers that have not ended by node.
+    no data transfer nodes, and jobs run all the same. `movers` counts the movers that have not ended by node; `paths` are the NetworkPaths.
     """
 
     def __init__(
@@ -43,12 +45,14 @@ class DtnService:
         timers: Timers,
         now: Callable[[], datetime],
         movers: Callable[[], Mapping[str, int]],
+        paths: Callable[[], Iterable[NetworkPath]],
     ) -> None:
         self._store = store
         self._client = client
         self._now = now
         self._movers = movers
         self._counted: Mapping[str, int] = {}
+        self._tuning = TuningPasses(store.dtns.values, paths, timers.time)
         self._settled: dict[str, Settled] = {}
         self._queue: WorkQueue[str] = WorkQueue(timers, PAUSE)
         self._exist = asyncio.Event()
@@ -84,6 +88,7 @@ class DtnService:
         if len(self._store.dtns):
             await self._nodes.try_to_list()
             self._store.nodes_listed = self._nodes.listed
+        await self._tuning.renew(self._now())
         self.look()
 
     def look(self) -> None:
@@ -119,7 +124,8 @@ class DtnService:
         dtn = self._store.dtn(name)
         if dtn is None:
             return None
-        return dtn.metadata.resource_version, self._store.findings(name, self._counted.get(name, 0), now), doubt_of(dtn, now)
+        findings = self._store.findings(name, self._counted.get(name, 0), now, self._tuning.latest.get(name))
+        return dtn.metadata.resource_version, findings, doubt_of(dtn, now)
 
     def _take_dtn(self, body: KubeObject) -> None:
         try:
@@ -137,4 +143,5 @@ class DtnService:
     async def _look_for_ever(self) -> None:
         while True:
             await asyncio.sleep(LOOK_SECONDS)
+            await self._tuning.renew(self._now())
             self.look()

@@ -9,6 +9,7 @@ from types import MappingProxyType
 from fairlead.api.datatransfernode import DataTransferNode
 from fairlead.core.dtn import KubernetesNode, TransferNode, transfer_node_of
 from fairlead.core.dtn_status import NodeFindings, Reporters
+from fairlead.core.tuning.conclusion import Tuning
 from fairlead.handlers.cache import ObjectKey, Versions, cluster_key
 from fairlead.kube.client import KubeObject
 from fairlead.kube.observe.facts import kubernetes_node_of
@@ -55,10 +56,11 @@ class DtnStore:
         """The DataTransferNode of that name, None if there is none."""
         return self.dtns.get(ObjectKey("", name))
 
-    def findings(self, name: str, jobs: int, now: datetime) -> NodeFindings:
-        """What is known of a node beside its DataTransferNode; `jobs` is the number of its movers."""
+    def findings(self, name: str, jobs: int, now: datetime, tuning: Tuning | None = None) -> NodeFindings:
+        """What is known of a node beside its DataTransferNode; `jobs` is the number of its movers, `tuning` what the tuning rules say."""
         exists = self.nodes.get(ObjectKey("", name)) is not None if self.nodes_listed else None
-        return NodeFindings(jobs=jobs, exists=exists, several_agents=self._reporters.get(name, Reporters()).take_turns(now))
+        several_agents = self._reporters.get(name, Reporters()).take_turns(now)
+        return NodeFindings(jobs=jobs, exists=exists, several_agents=several_agents, tuning=tuning)
 
     def transfer_nodes(self) -> Mapping[str, TransferNode]:
         """The data transfer nodes by name as of their last change or `renew`; the mapping never changes."""

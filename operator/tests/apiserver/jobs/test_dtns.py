@@ -38,6 +38,27 @@ async def test_what_an_agent_reports_is_summed_up_and_what_it_wrote_stays(lab: L
         await _ready(lab, "NodeGone", "elsewhere")
 
 
+async def test_what_should_be_set_on_the_host_is_written_by_the_operator_beside_the_agents_report(lab: Lab) -> None:
+    await lab.client.create(DTNS, None, data_transfer_node(interfaces=[{"name": "data0", "mtu": 9000}]))
+    report = {"interfaces": [{**DATA0, "mtu": 1500}], "lastReportTime": _now(), "kernel": {"clockSource": "hpet"}}
+    await lab.client.merge_patch(DTNS, None, "dtn-a", {"status": report}, subresource="status")
+
+    async def advised() -> KubeObject | None:
+        dtn = await lab.client.get(DTNS, None, "dtn-a")
+        return dtn if dtn.get("status", {}).get("advice") else None
+
+    async with lab.operator():
+        dtn = await eventually(advised, "status.advice", lambda: lab.client.get(DTNS, None, "dtn-a"))
+    advice = [(each["rule"], each.get("interface"), each["recommended"], each["page"]) for each in dtn["status"]["advice"]]
+    assert advice == [
+        ("MTU", "data0", "9000", "docs/how-to/tune/mtu.md"),
+        ("ClockSource", None, "tsc", "docs/how-to/tune/clock-source.md"),
+    ]
+    (tuned,) = [each for each in dtn["status"]["conditions"] if each["type"] == "Tuned"]
+    assert (tuned["status"], tuned["reason"]) == ("False", "SettingsToChange")
+    assert dtn["status"]["kernel"] == {"clockSource": "hpet"}
+
+
 async def test_a_node_that_joins_the_cluster_is_seen(lab: Lab) -> None:
     await lab.client.create(DTNS, None, data_transfer_node("late"))
     async with lab.operator():

@@ -9,6 +9,7 @@ from typing import Any, cast
 import pytest
 from fake_timers import FakeTimers
 
+from fairlead.api.networkpath import NetworkPath
 from fairlead.core.dtn import SILENT_AFTER
 from fairlead.handlers.dtn.follow import Follower
 from fairlead.handlers.dtn.service import DtnService
@@ -60,6 +61,7 @@ class Bench:
         self.server = FakeServer()
         self.now = START
         self.movers: dict[str, int] = {}
+        self.paths: tuple[NetworkPath, ...] = ()
         self.store = DtnStore()
         self.metrics = OperatorMetrics()
         self.service = DtnService(
@@ -69,6 +71,7 @@ class Bench:
             timers=FakeTimers(),
             now=lambda: self.now,
             movers=lambda: self.movers,
+            paths=lambda: self.paths,
         )
 
     def report(self, name: str = "dtn-a", instance: str = "one", **status: Any) -> None:
@@ -196,6 +199,32 @@ async def test_a_cluster_without_the_kind_goes_on_without(bench: Bench) -> None:
     await bench.service.refresh()
     assert bench.store.transfer_nodes() == {}
     assert bench.metrics.registry.get_sample_value("fairlead_operator_reconcile_errors_total", {"kind": "NotFound"}) == 1
+
+
+async def test_what_should_be_set_is_written_once_and_follows_the_paths(bench: Bench) -> None:
+    bench.node()
+    bench.report(kernel={"cpuGovernor": "powersave", "tcpSendBufferMaximumBytes": 4194304})
+    status = await bench.settle()
+    assert [each["rule"] for each in status["advice"]] == ["CPUGovernor"]
+    for _ in range(3):
+        await bench.settle()
+    assert bench.server.writes == ["dtn-a"]
+    bench.paths = (
+        NetworkPath.from_object(
+            {
+                "metadata": {"name": "a-b", "uid": "path", "creationTimestamp": "2026-01-01T00:00:00Z"},
+                "spec": {"source": {"node": "dtn-a", "interface": "data0"}, "destination": {"node": "dtn-b"}, "capacity": "10G"},
+                "status": {"rttMinimum": "60ms"},
+            }
+        ),
+    )
+    status = await bench.settle()
+    assert [each["rule"] for each in status["advice"]] == ["SocketBuffers", "CPUGovernor"]
+    assert len(bench.server.writes) == 2
+    bench.report(kernel={"cpuGovernor": "performance", "tcpSendBufferMaximumBytes": 2**31 - 1})
+    status = await bench.settle()
+    assert status["advice"] == []
+    assert next(each["status"] for each in status["conditions"] if each["type"] == "Tuned") == "True"
 
 
 class EndingError(Exception):
