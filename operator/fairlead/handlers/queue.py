@@ -75,7 +75,17 @@ class WorkQueue(Generic[K]):
         self._scheduled: dict[K, tuple[float, TimerHandle]] = {}
         self._failures: dict[K, int] = {}
         self._wakeups: deque[asyncio.Future[None]] = deque()
+        self._paused = False
         self._closed = False
+
+    def pause(self) -> None:
+        """Hands out no key until `resume`."""
+        self._paused = True
+
+    def resume(self) -> None:
+        """Hands out keys again, after `pause`."""
+        self._paused = False
+        self._wake_one()
 
     def add(self, key: K) -> None:
         """Asks for work on `key` as soon as possible."""
@@ -196,6 +206,8 @@ class WorkQueue(Generic[K]):
 
     def _whose_turn(self) -> tuple[Hashable] | None:
         """The tenant whose key comes next, which may be any value, or None if no key may be worked on now."""
+        if self._paused:
+            return None
         if len(self._ready.keys() | self._at_work.keys()) <= 1:
             return next(((tenant,) for tenant in self._ready), None)
         return next(((tenant,) for tenant in self._ready if self._at_work[tenant] < self._most_beside_others), None)

@@ -15,6 +15,38 @@ SERVER_TIMEOUT_SECONDS = 300
 CLIENT_TIMEOUT_SECONDS = 310
 
 
+class _NoEssence(kopf.DiffBaseStorage):
+    """What kopf compares objects by: nothing, as no handler asks for changes. Its default copies every object of every event."""
+
+    def build(self, *, body: kopf.Body, extra_fields: object = None) -> kopf.BodyEssence:
+        return kopf.BodyEssence()
+
+    def fetch(self, *, body: kopf.Body) -> None:
+        return None
+
+    def store(self, *, body: kopf.Body, patch: kopf.Patch, essence: kopf.BodyEssence) -> None:
+        pass
+
+
+class _NoProgress(kopf.ProgressStorage):
+    """Where kopf keeps the progress of handlers: nowhere, as low-level handlers have none."""
+
+    def fetch(self, *, key: object, body: kopf.Body) -> None:
+        return None
+
+    def store(self, *, key: object, record: object, body: kopf.Body, patch: kopf.Patch) -> None:
+        pass
+
+    def purge(self, *, key: object, body: kopf.Body, patch: kopf.Patch) -> None:
+        pass
+
+    def touch(self, *, body: kopf.Body, patch: kopf.Patch, value: str | None) -> None:
+        pass
+
+    def clear(self, *, essence: kopf.BodyEssence) -> kopf.BodyEssence:
+        return essence
+
+
 def operator_settings() -> kopf.OperatorSettings:
     """kopf's settings for an operator that uses only its watches."""
     settings = kopf.OperatorSettings()
@@ -23,8 +55,8 @@ def operator_settings() -> kopf.OperatorSettings:
     settings.posting.enabled = False
     # Low-level handlers never set it. It must not be our own: kopf removes the finalizer it is given from every object where it needs none.
     settings.persistence.finalizer = f"{names.GROUP}/event-source"
-    settings.persistence.progress_storage = kopf.AnnotationsProgressStorage(prefix=names.GROUP)
-    settings.persistence.diffbase_storage = kopf.AnnotationsDiffBaseStorage(prefix=names.GROUP)
+    settings.persistence.progress_storage = _NoProgress()
+    settings.persistence.diffbase_storage = _NoEssence()
     settings.networking.request_timeout = 60
     settings.watching.server_timeout = SERVER_TIMEOUT_SECONDS
     settings.watching.client_timeout = CLIENT_TIMEOUT_SECONDS

@@ -24,6 +24,7 @@ from fairlead.handlers.dtn.store import DtnStore
 from fairlead.handlers.fairness.loop import FairnessLoop
 from fairlead.handlers.fairness.metrics import FairnessMetrics
 from fairlead.handlers.fairness.store import ShareStore
+from fairlead.handlers.intake import Intake
 from fairlead.handlers.listener import OperatorListener
 from fairlead.handlers.metrics import PREFIX, OperatorMetrics, health_app, metrics_app
 from fairlead.handlers.options import Options
@@ -61,6 +62,7 @@ class _Running:
 
     configuration: Configuration
     jobs: WorkQueue[ObjectKey]
+    intake: Intake[ObjectKey]
     fairness: FairnessLoop
     paths: PathService
     services: tuple[BackgroundService, ...]
@@ -165,7 +167,9 @@ class Runtime:
             *dtns.services,
             sweeper.service(options.resync.total_seconds()),
         )
-        self._running = _Running(configuration, queue, fairness, paths, services, kept)
+        intake = Intake(queue, loop)
+        intake.expect(self.cache.jobs.keys())
+        self._running = _Running(configuration, queue, intake, fairness, paths, services, kept)
         for service in services:
             service.start()
         fairness.wake()
@@ -204,6 +208,7 @@ class Runtime:
         else:
             key = self.cache.put_job(body)
         self._running.jobs.add(key)
+        self._running.intake.seen(key, is_listed=event_type is None)
 
     def see_pod(self, event_type: str | None, body: Mapping[str, Any]) -> None:
         """Takes in a watch event of a mover pod."""

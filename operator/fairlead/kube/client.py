@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import quote, urlencode
+from urllib.request import getproxies
 
 import aiohttp
 from kubernetes.aio import config as kube_config
@@ -91,6 +92,8 @@ async def load_configuration(kubeconfig: Path | None) -> Configuration:
             f"{where}: {error}. Run inside a cluster with a service account, or give --kubeconfig a readable file."
         ) from error
     configuration.retries = None
+    # aiohttp would otherwise look for a proxy and for credentials in files before each request, in a thread.
+    configuration.client_session_kwargs = {"trust_env": bool(getproxies())}
     return configuration
 
 
