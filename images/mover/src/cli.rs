@@ -93,6 +93,9 @@ pub(crate) struct Common {
     /// Send and receive buffer of each data connection in bytes; by default what rate and RTT need, or the kernel's own.
     #[arg(long, env = "FAIRLEAD_SOCKET_BUFFER", value_name = "BYTES", value_parser = socket_buffer)]
     pub(crate) socket_buffer: Option<u32>,
+    /// Check everything that can be checked before data flow, and move nothing; both ends must say the same.
+    #[arg(long, env = "FAIRLEAD_CHECK")]
+    pub(crate) check: bool,
     /// Print events as lines of JSON on standard output.
     #[arg(long, env = "FAIRLEAD_JSON")]
     pub(crate) json: bool,

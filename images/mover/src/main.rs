@@ -5,6 +5,7 @@
 //! - `progress`: counters, clock and rate of a transfer; `fs` and `net` count there, `report` and `control` show it.
 //! - `fs`: source tree, partial files with their ledger, publication.
 //! - `net`: connections, wire formats, the pool of data streams, pacing. It knows nothing of files.
+//! - `preflight`: what is checked before any byte of data.
 //! - `report`: events, progress line, verdict. `control`: HTTP pages and the control socket.
 //! - `transfer`: the sender and the receiver, which drive a session and have the work done. `transfer/receive/blocks.rs` describes
 //!   the way of a block to the disk.
@@ -17,6 +18,7 @@ mod fault_injection;
 mod fs;
 mod ledger_command;
 mod net;
+mod preflight;
 mod progress;
 mod quantity;
 mod report;

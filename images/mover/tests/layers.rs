@@ -4,13 +4,14 @@
 use std::path::{Path, PathBuf};
 
 /// Each room with the other rooms that its code may use.
-const MAY_USE: [(&str, &[&str]); 7] = [
+const MAY_USE: [(&str, &[&str]); 8] = [
     ("threads.rs", &[]),
     ("progress", &["threads"]),
     ("fs", &["progress", "threads", "fault_injection"]),
     ("net", &["progress", "threads", "quantity"]),
     ("report", &["progress", "threads"]),
     ("cli.rs", &["fs", "quantity"]),
+    ("preflight", &["cli", "fs", "net", "progress", "threads"]),
     ("control", &["cli", "net", "progress", "threads"]),
 ];
 

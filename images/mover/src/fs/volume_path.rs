@@ -7,7 +7,7 @@ use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
 
-use rustix::fs::{Mode, OFlags};
+use rustix::fs::{Mode, OFlags, Stat};
 use rustix::io::Errno;
 
 use super::root::Root;
@@ -64,6 +64,31 @@ impl VolumePath {
                 root.open_readable_directory(names.as_os_str().as_bytes())
                     .map(Root::from)
                     .map_err(|error| explained(&root, volume, names, error))
+            }
+        }
+    }
+
+    /// Whose the directory is, also where it may not be opened; nothing if that cannot be told.
+    pub(crate) fn stat(&self) -> Option<Stat> {
+        let Some((volume, names)) = &self.beneath else { return rustix::fs::stat(&self.path).ok() };
+        let place = Root::open_place(volume).and_then(|root| root.open_directory(names.as_os_str().as_bytes()));
+        rustix::fs::fstat(place.ok()?).ok()
+    }
+
+    /// Opens the nearest parent that exists.
+    pub(crate) fn open_parent(&self) -> Result<Root, OpenError> {
+        let mut place = self.clone();
+        loop {
+            let above = place.path.pop() && place.beneath.as_mut().is_none_or(|(_, names)| names.pop());
+            if !above {
+                return Err(io::Error::from(io::ErrorKind::NotFound).into());
+            }
+            if place.path.as_os_str().is_empty() {
+                place.path = PathBuf::from(".");
+            }
+            match place.open() {
+                Err(OpenError::Io(error)) if error.kind() == io::ErrorKind::NotFound => {}
+                opened => return opened,
             }
         }
     }

@@ -1,4 +1,7 @@
-//! The echo service: answers the authenticated sender's keyed datagrams with as many bytes as it got, at a bounded rate.
+//! The echo service: answers the authenticated sender's keyed datagrams with at most as many bytes as it got, at a bounded rate.
+//!
+//! Version 1 has requests and replies of 48 bytes. Requests of version 2 have any length, to find the path MTU; who asks chooses
+//! between a reply of 48 bytes and one of equal length.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
@@ -10,30 +13,75 @@ use fairlead_protocol::limits::ECHO_KEY_BYTES;
 
 use crate::threads::lock;
 
-/// Bytes of a request and of a reply.
-const DATAGRAM_BYTES: usize = 48;
+/// Bytes of a request and of a reply of version 1, and the fewest of version 2.
+pub(crate) const DATAGRAM_BYTES: usize = 48;
+/// Most bytes of a datagram: the length of an IPv4 packet with its header has 16 bits.
+pub(crate) const LONGEST_BYTES: usize = 65_507;
 const TAGGED_BYTES: usize = 24;
 const MAGIC: [u8; 4] = *b"FLE1";
 const VERSION: u8 = 1;
+/// With a length in bytes 6 and 7, and zeros after the tag up to it.
+const SIZED_VERSION: u8 = 2;
 const REQUEST: u8 = 1;
 const REPLY: u8 = 2;
+/// A request of version 2 whose reply is as long.
+const EQUAL_REQUEST: u8 = 3;
+const EQUAL_REPLY: u8 = 4;
 /// Most replies in a second.
 const RATE: f64 = 200.0;
 const POLL: Duration = Duration::from_millis(100);
 
-/// The reply to a datagram, if it is a valid request.
-pub(crate) fn reply(request: &[u8], key: &[u8; 32]) -> Option<[u8; DATAGRAM_BYTES]> {
-    let request: &[u8; DATAGRAM_BYTES] = request.try_into().ok()?;
-    let (head, tag) = request.split_at(TAGGED_BYTES);
-    let valid_head = head[..4] == MAGIC && head[4] == VERSION && head[5] == REQUEST && head[6..8] == [0, 0];
-    if !valid_head || !same(&tag_of(head, key), tag) {
+/// The reply to a datagram, if it is a valid request; never longer than that.
+pub(crate) fn reply(request: &[u8], key: &[u8; 32]) -> Option<Vec<u8>> {
+    let (head, tag) = request.get(..DATAGRAM_BYTES)?.split_at(TAGGED_BYTES);
+    let length = u16::from_be_bytes([head[6], head[7]]);
+    let (kind, bytes) = match (head[4], head[5], length) {
+        (VERSION, REQUEST, 0) if request.len() == DATAGRAM_BYTES => (REPLY, DATAGRAM_BYTES),
+        (SIZED_VERSION, REQUEST, length) if usize::from(length) == request.len() => (REPLY, DATAGRAM_BYTES),
+        (SIZED_VERSION, EQUAL_REQUEST, length) if usize::from(length) == request.len() => (EQUAL_REPLY, request.len()),
+        _ => return None,
+    };
+    if head[..4] != MAGIC || !same(&tag_of(head, key), tag) {
         return None;
     }
-    let mut answer = *request;
-    answer[5] = REPLY;
-    let tag = tag_of(&answer[..TAGGED_BYTES], key);
-    answer[TAGGED_BYTES..].copy_from_slice(&tag);
+    let mut answer = vec![0; bytes];
+    answer[..TAGGED_BYTES].copy_from_slice(head);
+    answer[5] = kind;
+    sign(&mut answer, key);
     Some(answer)
+}
+
+/// A request of version 2 in a datagram of `bytes`, from `DATAGRAM_BYTES` to `LONGEST_BYTES`; with `equal` the reply is as long.
+pub(crate) fn sized_request(sequence: u64, bytes: usize, equal: bool, key: &[u8; 32]) -> Vec<u8> {
+    let bytes = bytes.clamp(DATAGRAM_BYTES, LONGEST_BYTES);
+    let mut request = vec![0; bytes];
+    request[..4].copy_from_slice(&MAGIC);
+    request[4] = SIZED_VERSION;
+    request[5] = if equal { EQUAL_REQUEST } else { REQUEST };
+    request[6..8].copy_from_slice(&(bytes as u16).to_be_bytes());
+    request[8..16].copy_from_slice(&sequence.to_be_bytes());
+    sign(&mut request, key);
+    request
+}
+
+/// The sequence of a valid reply of version 2.
+pub(crate) fn sized_reply(reply: &[u8], key: &[u8; 32]) -> Option<u64> {
+    let (head, tag) = reply.get(..DATAGRAM_BYTES)?.split_at(TAGGED_BYTES);
+    let length = usize::from(u16::from_be_bytes([head[6], head[7]]));
+    let fits = match head[5] {
+        REPLY => reply.len() == DATAGRAM_BYTES,
+        EQUAL_REPLY => reply.len() == length,
+        _ => false,
+    };
+    if !fits || head[..4] != MAGIC || head[4] != SIZED_VERSION || !same(&tag_of(head, key), tag) {
+        return None;
+    }
+    Some(u64::from_be_bytes(head[8..16].try_into().ok()?))
+}
+
+fn sign(datagram: &mut [u8], key: &[u8; 32]) {
+    let tag = tag_of(&datagram[..TAGGED_BYTES], key);
+    datagram[TAGGED_BYTES..DATAGRAM_BYTES].copy_from_slice(&tag);
 }
 
 /// The key for tags from the job's echo key.
@@ -96,11 +144,12 @@ impl Echo {
         stop: Arc<AtomicBool>,
     ) -> io::Result<()> {
         socket.set_read_timeout(Some(POLL))?;
+        // A reply as long as its request tells something only if it is not sent in fragments.
+        fairlead_sys::probe_path_mtu(&socket, socket.local_addr()?.is_ipv6())?;
         let (peer, key) = (Arc::clone(&self.peer), derive_key(echo_key));
         let serve = move || {
             let (started, mut allowance) = (Instant::now(), Allowance::new());
-            // One byte more than a request shows datagrams that are too long.
-            let mut buffer = [0; DATAGRAM_BYTES + 1];
+            let mut buffer = vec![0; LONGEST_BYTES];
             while !stop.load(Ordering::Relaxed) {
                 let Ok((length, from)) = socket.recv_from(&mut buffer) else { continue };
                 if !is_peer(*lock(&peer), from) {
@@ -142,6 +191,27 @@ mod tests {
         assert_eq!(answer[..6], *b"FLE1\x01\x02");
         assert_eq!(answer[8..24], request(&key)[8..24]);
         assert_eq!(answer[24..], tag_of(&answer[..24], &key));
+    }
+
+    #[test]
+    fn a_sized_request_is_answered_by_no_more_bytes_than_it_has() {
+        let key = derive_key(&[3; 16]);
+        for bytes in [DATAGRAM_BYTES, 1472, LONGEST_BYTES] {
+            for (equal, answered) in [(false, DATAGRAM_BYTES), (true, bytes)] {
+                let asked = sized_request(7, bytes, equal, &key);
+                let answer = reply(&asked, &key).unwrap();
+                assert_eq!((asked.len(), answer.len()), (bytes, answered));
+                assert_eq!(sized_reply(&answer, &key), Some(7));
+                assert_eq!(reply(&asked[..bytes - 1], &key), None, "cut on its way");
+                assert_eq!(reply(&answer, &key), None, "a reply is no request");
+                assert_eq!(sized_reply(&asked, &key), None, "a request is no reply");
+            }
+        }
+        for at in 0..DATAGRAM_BYTES {
+            let mut bad = sized_request(7, 100, true, &key);
+            bad[at] ^= 1;
+            assert_eq!(reply(&bad, &key), None, "byte {at}");
+        }
     }
 
     #[test]

@@ -12,6 +12,8 @@ pub(crate) struct Interface {
     pub(crate) name: String,
     pub(crate) addresses: Vec<IpAddr>,
     pub(crate) up: bool,
+    /// Whether something is at the other end of its link.
+    pub(crate) carrier: bool,
     /// Loopback, bridge, or an end of the pod network.
     pub(crate) internal: bool,
     pub(crate) speed_mbps: u64,
@@ -51,6 +53,7 @@ fn describe(name: String, flags: InterfaceFlags) -> Interface {
         || pod_network.iter().any(|prefix| name.starts_with(prefix));
     Interface {
         up: flags.contains(InterfaceFlags::IFF_UP),
+        carrier: flags.contains(InterfaceFlags::IFF_RUNNING),
         internal,
         speed_mbps: number("speed"),
         mtu: number("mtu"),
@@ -142,7 +145,7 @@ pub(crate) fn choose(
 fn automatic(interfaces: &[Interface], node_address: Option<IpAddr>) -> Option<(Option<String>, IpAddr)> {
     let mut usable: Vec<(&Interface, IpAddr)> = interfaces
         .iter()
-        .filter(|interface| interface.up && !interface.internal)
+        .filter(|interface| interface.up && interface.carrier && !interface.internal)
         .filter_map(|interface| best_address(interface).map(|address| (interface, address)))
         .collect();
     let holds_node = |interface: &Interface| node_address.is_some_and(|node| interface.addresses.contains(&node));
@@ -156,6 +159,17 @@ fn automatic(interfaces: &[Interface], node_address: Option<IpAddr>) -> Option<(
 /// Checks that the sender's interface exists.
 pub(crate) fn check(interfaces: &[Interface], name: &str) -> Result<(), Fault> {
     choose(interfaces, Some(name), None, None).map(|_| ())
+}
+
+/// Checks that an interface can carry anything; one that does not exist is `choose`'s to report.
+pub(crate) fn check_up(interfaces: &[Interface], name: &str) -> Result<(), Fault> {
+    let Some(interface) = interfaces.iter().find(|interface| interface.name == name) else { return Ok(()) };
+    let why = match (interface.up, interface.carrier) {
+        (true, true) => return Ok(()),
+        (false, _) => format!("is down: bring it up with `ip link set {name} up`"),
+        (true, false) => "has no carrier: check its cable, its switch port, or the device beneath it".to_owned(),
+    };
+    Err(Fault::new(Reason::InterfaceDown, format!("the interface {name} {why}, or choose another interface")))
 }
 
 /// Checks that this host has the sender's address.
@@ -178,13 +192,28 @@ mod tests {
 
     fn interface(name: &str, address: &str, speed_mbps: u64, mtu: u64) -> Interface {
         let addresses = vec![address.parse().unwrap()];
-        Interface { name: name.into(), addresses, up: true, internal: false, speed_mbps, mtu }
+        Interface { name: name.into(), addresses, up: true, carrier: true, internal: false, speed_mbps, mtu }
     }
 
     #[test]
     fn an_interface_says_what_it_has_carried_and_one_that_is_not_there_nothing() {
         assert!(carried("lo").is_some());
         assert_eq!(carried("not-there"), None);
+    }
+
+    #[test]
+    fn an_interface_that_is_down_or_has_no_carrier_is_named_with_the_remedy() {
+        let up = interface("data0", "198.18.0.1", 10_000, 1500);
+        let down = Interface { up: false, carrier: false, name: "data1".into(), ..up.clone() };
+        let unplugged = Interface { carrier: false, name: "data2".into(), ..up.clone() };
+        let all = [up, down, unplugged];
+        assert_eq!(check_up(&all, "data0"), Ok(()));
+        assert_eq!(check_up(&all, "data9"), Ok(()));
+        for (name, remedy) in [("data1", "ip link set data1 up"), ("data2", "cable")] {
+            let fault = check_up(&all, name).unwrap_err();
+            assert_eq!((fault.reason, fault.retry), (Reason::InterfaceDown, true));
+            assert!(fault.message.contains(remedy) && fault.message.contains(name), "{fault}");
+        }
     }
 
     #[test]

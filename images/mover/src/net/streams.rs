@@ -258,7 +258,7 @@ impl Pool {
         let DataConnections { dialer, admission } = &self.connections;
         let mut stream = dialer.data(admission, slot, &congestion_control).map_err(|error| match error {
             DialError::Io(error) => StreamEnd::Broken(error.to_string()),
-            DialError::Rejected(why) | DialError::Refused(why) => StreamEnd::Broken(why),
+            DialError::Rejected(why) | DialError::Refused(why) | DialError::Clocks(why) => StreamEnd::Broken(why),
         })?;
         let connection = ConnectionId(self.next_connection.fetch_add(1, Ordering::Relaxed));
         let _share = self.pacer.join(stream.socket(), true)?;

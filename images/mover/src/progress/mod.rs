@@ -1,16 +1,18 @@
 //! How far a transfer is: counted by all threads, read by whoever reports it.
 
+mod checks;
 mod clock;
 mod counters;
 mod disk_watch;
 mod rate;
 
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::Mutex;
 use std::time::Duration;
 
 use serde::Serialize;
 
+pub(crate) use self::checks::{Check, CheckResult, Preflight};
 pub(crate) use self::clock::TransferClock;
 pub(crate) use self::counters::{Snapshot, TransferCounters};
 pub(crate) use self::disk_watch::DiskWatch;
@@ -65,6 +67,9 @@ pub(crate) struct Progress {
     last_work: Mutex<(u64, Duration)>,
     congestion_control: Mutex<String>,
     bandwidth: Mutex<Option<Bandwidth>>,
+    checks: Mutex<Vec<Check>>,
+    /// Whether every check before the data passed.
+    checked: AtomicBool,
 }
 
 impl Progress {
@@ -80,6 +85,8 @@ impl Progress {
             last_work: Mutex::default(),
             congestion_control: Mutex::default(),
             bandwidth: Mutex::default(),
+            checks: Mutex::default(),
+            checked: AtomicBool::new(false),
         }
     }
 
@@ -117,6 +124,37 @@ impl Progress {
 
     pub(crate) fn set_bandwidth(&self, bandwidth: Bandwidth) {
         *lock(&self.bandwidth) = Some(bandwidth);
+    }
+
+    /// Notes what a check found; a later result of the same check replaces the earlier one.
+    pub(crate) fn note_check(&self, check: Check) {
+        match check.result {
+            CheckResult::Passed => tracing::debug!(check = check.check, "{}", check.message),
+            CheckResult::Warning => tracing::warn!(check = check.check, reason = ?check.reason, "{}", check.message),
+            // The verdict has it.
+            CheckResult::Failed => {}
+        }
+        let mut checks = lock(&self.checks);
+        checks.retain(|known| known.check != check.check);
+        checks.push(check);
+    }
+
+    /// What was checked so far.
+    pub(crate) fn checks(&self) -> Vec<Check> {
+        lock(&self.checks).clone()
+    }
+
+    /// Every check of this end before the data has passed.
+    pub(crate) fn checks_passed(&self) {
+        self.checked.store(true, Ordering::Release);
+    }
+
+    /// Whether the checks are done, with their warnings; nothing before.
+    fn preflight(&self) -> Option<Preflight> {
+        let passed = self.checked.load(Ordering::Acquire);
+        let warnings =
+            || lock(&self.checks).iter().filter(|check| check.result == CheckResult::Warning).cloned().collect();
+        passed.then(|| Preflight { passed, warnings: warnings() })
     }
 
     /// The first data byte is about to be sent or was received.

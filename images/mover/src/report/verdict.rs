@@ -9,10 +9,12 @@ use fairlead_protocol::fault::cut;
 use fairlead_protocol::{Fault, Reason};
 use serde::Serialize;
 
-use crate::progress::Progress;
+use crate::progress::{Check, Progress};
 
 /// Bound of a termination message in Kubernetes.
 const VERDICT_BYTES: usize = 4096;
+/// To what the messages of checks are cut, one after the other, before the verdict's own is.
+const CHECK_BYTES: [usize; 3] = [100, 40, 4];
 
 /// How a mover ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -47,6 +49,8 @@ pub(crate) struct Verdict {
     verified: Vec<&'static str>,
     seconds: f64,
     bulk_seconds: f64,
+    /// What was checked before the data.
+    checks: Vec<Check>,
 }
 
 /// Success: the reason, a message and the tree's digest if there is one.
@@ -121,6 +125,7 @@ impl Verdict {
                 .collect(),
             seconds: progress.clock.now().as_secs_f64(),
             bulk_seconds: progress.bulk_seconds(),
+            checks: progress.checks(),
         }
     }
 
@@ -129,6 +134,12 @@ impl Verdict {
         let text = |verdict: &Self| serde_json::to_string(verdict).unwrap_or_default();
         let mut verdict = self.clone();
         let mut json = text(&verdict);
+        for bytes in CHECK_BYTES {
+            if json.len() > VERDICT_BYTES {
+                verdict.checks = verdict.checks.into_iter().map(|check| check.shortened(bytes)).collect();
+                json = text(&verdict);
+            }
+        }
         while json.len() > VERDICT_BYTES && verdict.message.len() > 8 {
             let shorter = verdict.message.len() / 2;
             verdict.message = cut(std::mem::take(&mut verdict.message), shorter.max(4));

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use fairlead_protocol::digest::{block_length, Digest};
 use fairlead_protocol::index::{BlockId, FileIndex};
 use fairlead_protocol::listing::{Listing, Totals};
-use fairlead_protocol::message::{Body, Packs};
+use fairlead_protocol::message::{Body, Checked, Packs};
 use fairlead_protocol::receiver::{Receiver, ReceiverEffect, ReceiverStep};
 use fairlead_protocol::{Fault, Reason};
 
@@ -32,8 +32,9 @@ use crate::fs::survey::write_fault;
 use crate::net::affinity::{self, Affinity};
 use crate::net::connect::accept::{address_fault, listen, Acceptor, ServerStream, Terms};
 use crate::net::echo::Echo;
-use crate::net::interface;
 use crate::net::wire::buffers::Unread;
+use crate::preflight::destination::ReadOnlyDestination;
+use crate::preflight::own_end::check_receiver;
 use crate::progress::Stage;
 use crate::report::output;
 use crate::report::verdict::Success;
@@ -46,15 +47,15 @@ const LAST_FLUSH: Duration = Duration::from_millis(300);
 
 /// Listens, takes one transfer, and returns how it ended.
 pub(crate) fn run(args: &ReceiveArguments, context: &TransferContext) -> Result<Success, Fault> {
-    let interfaces = interface::list();
-    let (name, address) =
-        interface::choose(&interfaces, args.common.interface.as_deref(), args.common.address, args.node_address)?;
+    let (name, address) = check_receiver(args, &context.progress)?;
     let affinity = affinity::pin_beside(&Vec::from_iter(name.as_deref()), args.common.is_pinned());
     let listener = listen(address, args.port, args.common.socket_buffer)?;
     let place = listener.local_addr().map_err(|error| address_fault(SocketAddr::new(address, args.port), &error))?;
     let echo_socket = UdpSocket::bind(place).map_err(|error| address_fault(place, &error))?;
     let protocol = Arc::new(Mutex::new(Receiver::default()));
     let disk = match &args.destination {
+        // Nothing is to be left behind.
+        _ if args.common.check => None,
         cli::Destination::Directory(directory) => Some(DiskDestination::open(directory, args, context, &protocol)?),
         cli::Destination::Null => None,
     };
@@ -63,7 +64,11 @@ pub(crate) fn run(args: &ReceiveArguments, context: &TransferContext) -> Result<
     let session = Session::new("receiver", "sender");
     let over = Arc::new(AtomicBool::new(false));
     let blocks = OpenBlocks::default();
-    let terms = Arc::new(Terms::new(args.common.encryption.on_the_wire(), disk.is_none())?);
+    let terms = Arc::new(Terms::new(
+        args.common.encryption.on_the_wire(),
+        args.destination == cli::Destination::Null,
+        args.common.check,
+    )?);
     let internal =
         |error: std::io::Error| Fault::new(Reason::InternalError, format!("a thread could not be started: {error}"));
     let echo = Echo::default();
@@ -250,6 +255,13 @@ impl Transfer<'_> {
                 let step = lock(&self.protocol).surveyed(candidates)?;
                 self.follow(step)?;
             }
+            Event::Checked(result) => {
+                result?;
+                self.context.progress.checks_passed();
+                self.session.send(Body::Checked(Checked {}));
+                let message = "every check passed at both ends; nothing was moved";
+                return Ok(Some(Success::new(Reason::PreflightPassed, message)));
+            }
             Event::Hashed(digests) => lock(&self.protocol).hashed(&digests)?,
             Event::HashedAll => {
                 let step = lock(&self.protocol).hashed_all()?;
@@ -349,6 +361,9 @@ impl Transfer<'_> {
                 let Totals { files, bytes, .. } = listing.totals();
                 self.context.progress.counters.set_totals(files, bytes);
                 self.listing = Arc::clone(&listing);
+                if self.args.common.check {
+                    return self.check_destination(listing);
+                }
                 let Some(disk) = &mut self.disk else {
                     let step = lock(&self.protocol).surveyed(Vec::new())?;
                     return self.follow(step);
@@ -388,6 +403,20 @@ impl Transfer<'_> {
         }
     }
 
+    /// Looks at the destination as a transfer of this listing would, and changes nothing.
+    fn check_destination(&self, listing: Arc<Listing>) -> Result<(), Fault> {
+        let cli::Destination::Directory(directory) = &self.args.destination else {
+            return self.session.spawn("check", || Event::Checked(Ok(())));
+        };
+        let (place, overwrite) = (self.args.common.place(directory)?, self.args.overwrite);
+        let (job, progress) = (self.context.identity.job.clone(), Arc::clone(&self.context.progress));
+        self.session.spawn("check", move || {
+            let checked = ReadOnlyDestination::open(&place)
+                .and_then(|destination| destination.check(&listing, overwrite, &job, &progress));
+            Event::Checked(checked)
+        })
+    }
+
     fn reserve(&mut self, skip: Arc<Vec<FileIndex>>) -> Result<(), Fault> {
         let progress = &self.context.progress;
         let Some(disk) = &mut self.disk else {
@@ -398,6 +427,7 @@ impl Transfer<'_> {
             return Ok(());
         };
         let (ledger, mut recovery) = disk.reserve(&self.listing, Arc::clone(&skip), progress)?;
+        progress.checks_passed();
         progress.counters.files_skipped.store(skip.len() as u64, Ordering::Relaxed);
         progress
             .counters

@@ -3,6 +3,7 @@
 mod packs;
 mod source_work;
 
+use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -18,19 +19,20 @@ use fairlead_protocol::{Fault, Reason};
 use self::packs::SourcePacks;
 use super::session::{check_resent, PeerWatch, Session, TransferEvent, TICK};
 use super::TransferContext;
-use crate::cli::{self, SendArguments};
+use crate::cli::SendArguments;
 use crate::control::http::MoverEndpoint;
 use crate::control::socket::{self, Peer, TransportBounds, TransportControl};
 use crate::fs::block_source::BlockSource;
-use crate::fs::source::{Filter, SourceTree};
 use crate::net::connect::dial::{self, Dialer, Greeted};
 use crate::net::control_connection::ConnectionEvent;
 use crate::net::pacing::{self, Membership, Pacer};
 use crate::net::send_buffer::SendBuffer;
 use crate::net::streams::{DataConnections, Pool, PoolParts, Transport};
 use crate::net::tcp::Binding;
-use crate::net::{affinity, interface, tcp, wire};
-use crate::progress::Stage;
+use crate::net::{affinity, interface, wire};
+use crate::preflight::own_end::check_sender;
+use crate::preflight::path::PathToCheck;
+use crate::progress::{Check, Stage};
 use crate::report::output;
 use crate::report::verdict::Success;
 use crate::threads::{lock, spawn};
@@ -38,6 +40,8 @@ use crate::threads::{lock, spawn};
 /// What the other threads report to the sender's own.
 enum Event {
     Connection(ConnectionEvent),
+    /// The path was checked: the source is to be listed, and the advisor may probe.
+    PathChecked(Result<(BlockSource, Peer), Fault>),
     Listed(Result<(Arc<BlockSource>, Listing), Fault>),
     Hashed(Vec<(FileIndex, Digest)>),
     Rechecked(Result<(), Fault>),
@@ -80,18 +84,7 @@ struct Prepared<'a> {
 
 impl<'a> Prepared<'a> {
     fn new(args: &'a SendArguments, context: &'a TransferContext) -> Result<Self, Fault> {
-        tcp::check_congestion_control(&args.congestion_control)?;
-        let interface = match args.common.interface.as_deref() {
-            None | Some("auto") => None,
-            Some(name) => {
-                interface::check(&interface::list(), name)?;
-                Some(name.to_owned())
-            }
-        };
-        if let Some(address) = args.common.address {
-            interface::check_address(&interface::list(), address)?;
-        }
-        let source = open_source(args)?;
+        let (interface, source) = check_sender(args, &context.progress)?;
         let pacer = Pacer::start(&context.progress)
             .map_err(|error| Fault::new(Reason::InternalError, format!("a thread could not be started: {error}")))?;
         let released = Arc::new(AtomicBool::new(args.await_transport.is_none()));
@@ -101,6 +94,7 @@ impl<'a> Prepared<'a> {
             binding: Binding { interface, address: args.common.address },
             encryption: args.common.encryption.on_the_wire(),
             source_is_memory: source.is_memory(),
+            check_only: args.common.check,
             identity: Arc::clone(&context.identity),
             progress: Arc::clone(&context.progress),
         });
@@ -120,7 +114,7 @@ impl<'a> Prepared<'a> {
         let internal =
             |error: std::io::Error| Fault::new(Reason::InternalError, format!("the control connection: {error}"));
         let Self { args, context, source, pacer, dialer, control, released } = self;
-        let Greeted { stream, mut admission, echo_key, echo_port, discards } = greeted;
+        let Greeted { stream, mut admission, echo_key, echo_port, discards, clock_ahead_ms } = greeted;
         let undigested = admission.undigested;
         let local = dial::socket(&stream).local_addr().map_err(internal)?;
         let name = dialer.binding.interface.clone().or_else(|| interface::holding(&interface::list(), local.ip()));
@@ -138,21 +132,26 @@ impl<'a> Prepared<'a> {
         control.plan_buffer(SendBuffer::before_data(args.common.socket_buffer, admission.buffer_bytes));
         tracing::info!(peer = %args.connect, local = %local, "the receiver is authenticated");
         output::event(args.common.json, "connected", &serde_json::json!({"peer": args.connect, "local": local}));
-        let echo_key = echo_key.iter().map(|byte| format!("{byte:02x}")).collect();
         let (address, source_address) = (args.connect.ip().to_string(), local.ip().to_string());
-        *lock(&control.peer) = Some(Peer { address, source_address, echo_port, echo_key });
+        let shown_key = echo_key.iter().map(|byte| format!("{byte:02x}")).collect();
+        let peer = Peer { address, source_address, echo_port, echo_key: shown_key };
         let socket = dial::socket(&stream).try_clone().map_err(internal)?;
+        let path = PathToCheck {
+            echo: SocketAddr::new(args.connect.ip(), echo_port as u16),
+            binding: dialer.binding.clone(),
+            echo_key: echo_key.try_into().map_err(|_| Fault::protocol("the echo key has a wrong length"))?,
+            connection: socket.try_clone().map_err(internal)?,
+            clock_ahead_ms,
+        };
         let (connection, _) = stream.into_parts();
         let control_share = pacer.join(&socket, false).map_err(internal)?;
         let mut session = Session::new("sender", "receiver");
         session.connect(connection.into(), socket).map_err(internal)?;
         let over = Arc::new(AtomicBool::new(false));
         apply_cap(args, &pacer, &over)?;
-        context.progress.enter(Stage::Listing);
-        if let Some(connection) = session.connection().cloned() {
-            let over = Arc::clone(&over);
-            session.spawn("listing", move || Event::Listed(source_work::list(source, &connection, &over)))?;
-        }
+        // Long frames are sent from the listing on, which a path that is too small for them would not let through.
+        let progress = Arc::clone(&context.progress);
+        session.spawn("path", move || Event::PathChecked(path.check(&progress).map(|()| (source, peer))))?;
         Ok(Transfer {
             args,
             context,
@@ -172,16 +171,6 @@ impl<'a> Prepared<'a> {
             over,
         })
     }
-}
-
-fn open_source(args: &SendArguments) -> Result<BlockSource, Fault> {
-    let directory = match &args.source {
-        cli::SourceArgument::Zeros(size) => return Ok(BlockSource::Zeros(*size)),
-        cli::SourceArgument::Directory(directory) => directory,
-    };
-    let filter = Filter::new(&args.include, &args.exclude)
-        .map_err(|error| Fault::new(Reason::NameNotAllowed, format!("a pattern is malformed: {error}")))?;
-    SourceTree::open(&args.common.place(directory)?, filter).map(BlockSource::Tree)
 }
 
 fn open_control(
@@ -289,6 +278,7 @@ impl Transfer<'_> {
                     return self.on_message(body);
                 }
             }
+            Event::PathChecked(checked) => self.list(checked?)?,
             Event::Listed(listed) => self.on_listed(listed?)?,
             Event::Rechecked(result) => {
                 result?;
@@ -305,9 +295,20 @@ impl Transfer<'_> {
         Ok(None)
     }
 
+    fn list(&mut self, (source, peer): (BlockSource, Peer)) -> Result<(), Fault> {
+        *lock(&self.control.peer) = Some(peer);
+        self.context.progress.enter(Stage::Listing);
+        let Some(connection) = self.session.connection().cloned() else { return Ok(()) };
+        let over = Arc::clone(&self.over);
+        self.session.spawn("listing", move || Event::Listed(source_work::list(source, &connection, &over)))
+    }
+
     fn on_listed(&mut self, (source, listing): (Arc<BlockSource>, Listing)) -> Result<(), Fault> {
         let Totals { files, directories, symlinks, bytes } = listing.totals();
         self.context.progress.counters.set_totals(files, bytes);
+        self.context
+            .progress
+            .note_check(Check::passed("Listing", format!("{files} files with {bytes} bytes can be read")));
         self.listing = lock(&self.protocol).listed(listing)?;
         self.session.send(Body::ListingEnd(ListingEnd { files, directories, symlinks, bytes }));
         let Some(connections) = self.connections.take() else { return Ok(()) };
@@ -339,12 +340,20 @@ impl Transfer<'_> {
     }
 
     fn on_message(&mut self, body: Body) -> Result<Option<Success>, Fault> {
+        if let (Body::Checked(_), true) = (&body, self.args.common.check) {
+            self.context.progress.checks_passed();
+            return Ok(Some(Success::new(
+                Reason::PreflightPassed,
+                "every check passed at both ends; nothing was moved",
+            )));
+        }
         let effect = lock(&self.protocol).on_message(body)?;
         let progress = &self.context.progress;
         match effect {
             None => {}
             Some(SenderEffect::HashFiles(files)) => self.hash(files)?,
             Some(SenderEffect::Planned { skipped, kept, kept_bytes, kept_files }) => {
+                progress.checks_passed();
                 self.count_planned(&skipped);
                 progress.resumed(kept_bytes, kept_files);
                 progress.enter(Stage::AwaitingTransport);

@@ -13,6 +13,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use fairlead_protocol::opening::OpeningKey;
+use rcgen::{BasicConstraints, CertificateParams, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair, SanType};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::CertificateDer;
 use serde_json::Value;
@@ -46,6 +47,8 @@ pub(crate) struct Bench {
     pub(crate) folder: tempfile::TempDir,
     /// Where the ends run; both on the loopback without.
     pub(crate) namespaces: Option<namespaces::Namespaces>,
+    /// Whether the ends may do what movers in pods may, and no more: files' modes hold for them.
+    pub(crate) unprivileged: bool,
 }
 
 /// One end of a transfer.
@@ -91,8 +94,13 @@ impl Bench {
         mounted
     }
 
+    pub(crate) fn unmount_destination(&self) {
+        let unmounted = Command::new("umount").arg(self.destination()).status().unwrap();
+        assert!(unmounted.success());
+    }
+
     pub(crate) fn new() -> Self {
-        let bench = Self { folder: tempfile::tempdir().unwrap(), namespaces: None };
+        let bench = Self { folder: tempfile::tempdir().unwrap(), namespaces: None, unprivileged: false };
         bench.make_credentials("tls");
         std::fs::create_dir(bench.source()).unwrap();
         bench
@@ -106,6 +114,34 @@ impl Bench {
         let mut command = Command::new(BINARY);
         let command = command.arg("credentials").arg(self.path(name)).args(["--attempt", &attempt.to_string()]);
         assert!(command.status().unwrap().success());
+    }
+
+    /// Credentials of the first attempt that hold from so many hours from now on, for `hours`.
+    pub(crate) fn make_dated_credentials(&self, name: &str, from_hours: i64, hours: i64) {
+        let begin = time::OffsetDateTime::now_utc() + time::Duration::hours(from_hours);
+        let params = || {
+            let mut params = CertificateParams::default();
+            (params.not_before, params.not_after) = (begin, begin + time::Duration::hours(hours));
+            params
+        };
+        let mut authority = params();
+        authority.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
+        let authority_key = KeyPair::generate().unwrap();
+        let root = authority.self_signed(&authority_key).unwrap().pem();
+        let issuer = Issuer::new(authority, authority_key);
+        for role in ["sender", "receiver"] {
+            let mut end = params();
+            end.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
+            let uri = format!("fairlead://job/local/1/{role}");
+            end.subject_alt_names = vec![SanType::URI(uri.try_into().unwrap())];
+            let key = KeyPair::generate().unwrap();
+            let certificate = end.signed_by(&key, &issuer).unwrap().pem();
+            let folder = self.path(name).join(role);
+            std::fs::create_dir_all(&folder).unwrap();
+            for (file, text) in [("ca.crt", &root), ("tls.crt", &certificate), ("tls.key", &key.serialize_pem())] {
+                std::fs::write(folder.join(file), text).unwrap();
+            }
+        }
     }
 
     /// Folder of an attempt's credentials, made when it is first asked for.
@@ -211,6 +247,12 @@ impl Bench {
         self.start("send", "sender", credentials, &arguments, extra, &[])
     }
 
+    /// How a command with exactly these arguments ended that needs no other end.
+    pub(crate) fn end_of(&self, arguments: &[&str], credentials: &str) -> End {
+        let rest: Vec<String> = arguments[1..].iter().map(|word| (*word).to_owned()).collect();
+        self.start(arguments[0], "alone", credentials, &rest, &[], &[]).end()
+    }
+
     fn start(
         &self,
         command: &str,
@@ -222,16 +264,18 @@ impl Bench {
     ) -> Mover {
         let log = self.path(&format!("{role}.json"));
         let _ = std::fs::remove_file(&log);
-        let mut program = match &self.namespaces {
-            None => Command::new(BINARY),
-            Some(namespaces) => {
-                let name = if command == "receive" { &namespaces.receiver } else { &namespaces.sender };
-                let mut program = Command::new("ip");
-                program.args(["netns", "exec", name, BINARY]);
-                program
-            }
-        };
+        let mut words = Vec::new();
+        if let Some(namespaces) = &self.namespaces {
+            let name = if command == "receive" { &namespaces.receiver } else { &namespaces.sender };
+            words.extend(["ip", "netns", "exec", name]);
+        }
+        if self.unprivileged {
+            words.extend(["setpriv", "--bounding-set", "-dac_override,-dac_read_search,-fowner"]);
+        }
+        words.push(BINARY);
+        let mut program = Command::new(words[0]);
         let mut child = program
+            .args(&words[1..])
             .arg(command)
             .args(arguments)
             .args(if extra.contains(&"--peer-timeout") { &[][..] } else { &["--peer-timeout", "20"] })

@@ -20,8 +20,14 @@ pub enum Reason {
     NameNotAllowed,
     CongestionControlUnavailable,
     InterfaceNotFound,
+    InterfaceDown,
+    RouteMissing,
     AddressInUse,
     CredentialsInvalid,
+    ClocksDiffer,
+    PathMtuTooSmall,
+    EchoUnreachable,
+    PreflightPassed,
     PeerUnreachable,
     PeerRejected,
     PeerLost,
@@ -43,6 +49,10 @@ impl Reason {
             self,
             Self::SourceChanged
                 | Self::AddressInUse
+                | Self::InterfaceDown
+                | Self::RouteMissing
+                | Self::ClocksDiffer
+                | Self::EchoUnreachable
                 | Self::PeerUnreachable
                 | Self::PeerRejected
                 | Self::PeerLost
@@ -97,6 +107,16 @@ impl Fault {
         Self::new(Reason::InternalError, format!("{call} was called out of turn"))
     }
 
+    /// Several faults of one end as one: the first one's reason, and the messages of all. A retry helps only if it helps each.
+    /// Nothing without any.
+    pub fn all(faults: Vec<Self>) -> Option<Self> {
+        let retry = faults.iter().all(|fault| fault.retry);
+        let mut faults = faults.into_iter();
+        let first = faults.next()?;
+        let message = faults.fold(first.message, |message, also| format!("{message}; also {also}"));
+        Some(Self { retry, ..Self::new(first.reason, message) })
+    }
+
     /// Of two faults the one that explains more; the earlier one when they explain as much.
     pub fn more_telling(self, later: Self) -> Self {
         if later.reason.rank() > self.reason.rank() {
@@ -146,6 +166,16 @@ mod tests {
         assert_eq!(full().more_telling(lost()).reason, Reason::DestinationFull);
         assert_eq!(lost().more_telling(peer()).reason, Reason::PeerFailed);
         assert_eq!(peer().more_telling(lost()).reason, Reason::PeerFailed);
+    }
+
+    #[test]
+    fn several_faults_become_one_with_all_their_messages() {
+        assert_eq!(Fault::all(Vec::new()), None);
+        let down = || Fault::new(Reason::InterfaceDown, "data0 is down");
+        assert_eq!(Fault::all(vec![down()]), Some(down()));
+        let both = Fault::all(vec![down(), Fault::new(Reason::SourceEmpty, "nothing to send")]).unwrap();
+        assert_eq!((both.reason, both.retry), (Reason::InterfaceDown, false));
+        assert_eq!(both.message, "data0 is down; also SourceEmpty: nothing to send");
     }
 
     #[test]

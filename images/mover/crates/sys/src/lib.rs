@@ -139,10 +139,58 @@ pub fn max_pacing_rate(socket: impl AsFd) -> io::Result<u64> {
     Ok(rate)
 }
 
+/// Has every datagram of a UDP socket sent as it is: with "don't fragment", and up to the interface's MTU even where the kernel
+/// knows of a smaller path MTU (`IP_PMTUDISC_PROBE`). `ipv6` tells the socket's family.
+pub fn probe_path_mtu(socket: impl AsFd, ipv6: bool) -> io::Result<()> {
+    let (level, name, value) = if ipv6 {
+        (libc::IPPROTO_IPV6, libc::IPV6_MTU_DISCOVER, libc::IPV6_PMTUDISC_PROBE)
+    } else {
+        (libc::IPPROTO_IP, libc::IP_MTU_DISCOVER, libc::IP_PMTUDISC_PROBE)
+    };
+    // SAFETY: the kernel reads `size_of::<c_int>()` bytes from a value that outlives the call.
+    let status = unsafe {
+        libc::setsockopt(
+            socket.as_fd().as_raw_fd(),
+            level,
+            name,
+            (&raw const value).cast(),
+            size_of::<libc::c_int>() as libc::socklen_t,
+        )
+    };
+    if status != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(())
+}
+
+/// The path MTU in bytes that the kernel knows of for a connected socket: the interface's, or less where a router has said so.
+pub fn known_path_mtu(socket: impl AsFd, ipv6: bool) -> io::Result<u32> {
+    let (level, name) = if ipv6 { (libc::IPPROTO_IPV6, libc::IPV6_MTU) } else { (libc::IPPROTO_IP, libc::IP_MTU) };
+    let mut value: libc::c_int = 0;
+    let mut length = size_of::<libc::c_int>() as libc::socklen_t;
+    // SAFETY: the kernel writes at most `length` bytes into `value`, both of which outlive the call.
+    let status =
+        unsafe { libc::getsockopt(socket.as_fd().as_raw_fd(), level, name, (&raw mut value).cast(), &raw mut length) };
+    if status != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(value.unsigned_abs())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::net::{TcpListener, TcpStream};
+    use std::net::{TcpListener, TcpStream, UdpSocket};
+
+    #[test]
+    fn a_connected_socket_knows_the_mtu_of_its_interface() -> io::Result<()> {
+        let peer = UdpSocket::bind("127.0.0.1:0")?;
+        let socket = UdpSocket::bind("127.0.0.1:0")?;
+        socket.connect(peer.local_addr()?)?;
+        probe_path_mtu(&socket, false)?;
+        assert!(known_path_mtu(&socket, false)? >= 16_384);
+        Ok(())
+    }
 
     #[test]
     fn options_of_a_connection_are_read_back() -> io::Result<()> {

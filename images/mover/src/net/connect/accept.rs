@@ -16,9 +16,9 @@ use fairlead_protocol::{Fault, Reason};
 use rustls::{ServerConnection, StreamOwned};
 use socket2::{Domain, Protocol, Socket, Type};
 
-use super::dial::read_frame;
+use super::dial::{read_frame, wall_ms};
 use super::door::{Door, Opened};
-use super::identity::{random, Identity};
+use super::identity::{clock_refusal, random, Identity};
 use crate::net::strangers::ConnectionSource;
 use crate::net::tcp::{set_buffers, tune, Metered};
 use crate::net::wire::buffers::{self, Unread};
@@ -44,6 +44,8 @@ pub(crate) struct Terms {
     encryption: Encryption,
     /// Nothing is stored here.
     discards: bool,
+    /// Both ends check what they can and move nothing.
+    check_only: bool,
     /// Of the control connection, once there is one; and whether blocks carry no digests.
     agreed: OnceLock<(Secret, bool)>,
     /// Why the sender was turned away last.
@@ -51,13 +53,14 @@ pub(crate) struct Terms {
 }
 
 impl Terms {
-    pub(crate) fn new(encryption: Encryption, discards: bool) -> Result<Self, Fault> {
+    pub(crate) fn new(encryption: Encryption, discards: bool, check_only: bool) -> Result<Self, Fault> {
         let failed = |error: io::Error| Fault::new(Reason::InternalError, error.to_string());
         Ok(Self {
             token: random().map_err(failed)?,
             echo_key: random().map_err(failed)?,
             encryption,
             discards,
+            check_only,
             agreed: OnceLock::new(),
             refused: Mutex::default(),
         })
@@ -66,6 +69,21 @@ impl Terms {
     /// Why a sender with credentials of the job was turned away, if one was.
     pub(crate) fn refused(&self) -> Option<String> {
         lock(&self.refused).clone()
+    }
+
+    fn turn_away(&self, why: String) {
+        tracing::warn!("{why}");
+        *lock(&self.refused) = Some(why);
+    }
+
+    /// Nobody may take a check for a transfer.
+    fn check_purpose(&self, check_only: bool) -> Result<(), String> {
+        let said = |check_only: bool| if check_only { "--check" } else { "no --check" };
+        if check_only == self.check_only {
+            return Ok(());
+        }
+        let (sender, receiver) = (said(check_only), said(self.check_only));
+        Err(format!("the sender has {sender}, this receiver {receiver}; set the same at both ends"))
     }
 
     fn has_token(&self, token: &[u8]) -> bool {
@@ -252,7 +270,11 @@ impl<R: ConnectionHandler> Shared<R> {
         let connection = self.acceptor.identity.accept().map_err(io::Error::other)?;
         let mut tls = StreamOwned::new(connection, metered);
         while tls.conn.is_handshaking() {
-            tls.conn.complete_io(&mut tls.sock)?;
+            tls.conn.complete_io(&mut tls.sock).inspect_err(|error| {
+                if let Some(why) = clock_refusal(error) {
+                    terms.turn_away(why);
+                }
+            })?;
         }
         let peer = self.acceptor.identity.check_peer(tls.conn.peer_certificates());
         let hello = hear(&mut tls, peer, |hello| self.check_control(hello))?;
@@ -265,6 +287,7 @@ impl<R: ConnectionHandler> Shared<R> {
             echo_port: u32::from(self.acceptor.echo_port),
             undigested,
             discards: terms.discards,
+            wall_ms: wall_ms(),
             ..Welcome::default()
         };
         answer(&mut tls, &welcome)?;
@@ -285,8 +308,11 @@ impl<R: ConnectionHandler> Shared<R> {
     fn check_control(&self, hello: &Hello) -> Result<(), Refusal> {
         self.check_job(hello, Purpose::Control)?;
         if let Err(why) = self.acceptor.terms.check_encryption(hello.encryption()) {
-            tracing::warn!("{why}");
-            *lock(&self.acceptor.terms.refused) = Some(why.clone());
+            self.acceptor.terms.turn_away(why.clone());
+            return Err(Refusal { why, is_final: true });
+        }
+        if let Err(why) = self.acceptor.terms.check_purpose(hello.check_only) {
+            self.acceptor.terms.turn_away(why.clone());
             return Err(Refusal { why, is_final: true });
         }
         if self.greeted.swap(true, Ordering::AcqRel) {

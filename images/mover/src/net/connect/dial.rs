@@ -3,7 +3,7 @@
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use fairlead_protocol::fault::cut;
 use fairlead_protocol::frame::{self, check_preamble, preamble, PREAMBLE_BYTES};
@@ -14,7 +14,7 @@ use fairlead_protocol::opening::Opening;
 use fairlead_protocol::{Fault, Reason};
 use rustls::{ClientConnection, CommonState, StreamOwned};
 
-use super::identity::{refusal, Identity};
+use super::identity::{clock_refusal, refusal, Identity};
 use crate::net::tcp::{self, Binding, Metered};
 use crate::net::wire::{KeyedPackSender, PackSender, Records, TlsPackSender};
 use crate::progress::Progress;
@@ -35,6 +35,9 @@ pub(crate) enum DialError {
     /// The peer is not the right one, or does not want us.
     #[error("{0}")]
     Rejected(String),
+    /// A certificate does not hold by the clock of one end.
+    #[error("{0}")]
+    Clocks(String),
     /// The peer does not want us, whenever we ask.
     #[error("{0}")]
     Refused(String),
@@ -58,6 +61,8 @@ pub(crate) struct Greeted {
     pub(crate) echo_port: u32,
     /// The receiver stores nothing.
     pub(crate) discards: bool,
+    /// How far the receiver's clock is ahead of ours, in milliseconds, if it said.
+    pub(crate) clock_ahead_ms: Option<i64>,
 }
 
 /// What every connection of a transfer shares.
@@ -66,6 +71,8 @@ pub(crate) struct Dialer {
     pub(crate) binding: Binding,
     pub(crate) encryption: Encryption,
     pub(crate) source_is_memory: bool,
+    /// Nothing is to be moved.
+    pub(crate) check_only: bool,
     pub(crate) identity: Arc<Identity>,
     pub(crate) progress: Arc<Progress>,
 }
@@ -81,6 +88,10 @@ impl Dialer {
             };
             let error = match self.dial_control() {
                 Ok(greeted) => return Ok(greeted),
+                Err(DialError::Clocks(why)) => {
+                    let text = format!("{} at {}: {why}; synchronise both clocks", self.receiver_name(), self.peer);
+                    return Err(Fault::new(Reason::ClocksDiffer, text));
+                }
                 Err(DialError::Rejected(why)) => return Err(refused(&why, true)),
                 Err(DialError::Refused(why)) => return Err(refused(&why, false)),
                 Err(DialError::Io(error)) => error,
@@ -113,9 +124,12 @@ impl Dialer {
         let hello = Hello {
             encryption: self.encryption as i32,
             source_is_memory: self.source_is_memory,
+            check_only: self.check_only,
+            wall_ms: wall_ms(),
             ..self.hello(Purpose::Control)
         };
         let welcome = greet(&mut tls, &hello)?;
+        let clock_ahead_ms = ahead_ms(hello.wall_ms, welcome.wall_ms, wall_ms());
         let complete = welcome.token.len() == TOKEN_BYTES
             && welcome.echo_key.len() == ECHO_KEY_BYTES
             && welcome.echo_port <= 65_535
@@ -128,7 +142,7 @@ impl Dialer {
         tls.sock.authenticated(None)?;
         let Welcome { token, echo_key, echo_port, discards, undigested, .. } = welcome;
         let admission = Admission { token, secret: Secret::new(exported), undigested, buffer_bytes: None };
-        Ok(Greeted { stream: tls, admission, echo_key, echo_port, discards })
+        Ok(Greeted { stream: tls, admission, echo_key, echo_port, discards, clock_ahead_ms })
     }
 
     /// Makes a data connection.
@@ -179,7 +193,21 @@ impl Dialer {
     }
 }
 
+/// This host's clock, in milliseconds of Unix time.
+pub(crate) fn wall_ms() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64)
+}
+
+/// How far the receiver's clock was ahead when it read `theirs`, which was between `asked` and `answered` of ours.
+fn ahead_ms(asked: u64, theirs: u64, answered: u64) -> Option<i64> {
+    let middle = asked / 2 + answered / 2;
+    (theirs > 0).then(|| (theirs as i64).saturating_sub(middle as i64))
+}
+
 fn broken(error: io::Error) -> DialError {
+    if let Some(why) = clock_refusal(&error) {
+        return DialError::Clocks(why);
+    }
     match refusal(&error) {
         Some(why) => DialError::Rejected(format!("the certificates do not fit: {why}")),
         None => error.into(),

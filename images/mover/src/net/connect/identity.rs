@@ -10,10 +10,14 @@ use fairlead_protocol::{Fault, Reason};
 use rustls::client::UnbufferedClientConnection;
 use rustls::crypto::{aws_lc_rs, CryptoProvider};
 use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use rustls::server::{UnbufferedServerConnection, WebPkiClientVerifier};
-use rustls::{ClientConfig, ClientConnection, RootCertStore, ServerConfig, ServerConnection, SupportedCipherSuite};
-use webpki::EndEntityCert;
+use rustls::{
+    AlertDescription, ClientConfig, ClientConnection, RootCertStore, ServerConfig, ServerConnection,
+    SupportedCipherSuite,
+};
+use time::OffsetDateTime;
+use webpki::{EndEntityCert, KeyUsage};
 
 /// One end of a transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -96,6 +100,7 @@ impl Identity {
             ));
         }
         let roots = Arc::new(roots);
+        check_validity(own, role, &roots).map_err(|(reason, why)| Fault { reason, ..invalid("tls.crt", why) })?;
         let tls = |error: rustls::Error| invalid("tls.crt", error.to_string());
         let (mut client, mut server) = (None, None);
         match role {
@@ -164,6 +169,64 @@ impl Identity {
         } else {
             Err(format!("the peer's certificate is not of {expected}"))
         }
+    }
+}
+
+/// Checks a certificate's validity by this host's clock. Whatever else is wrong with it shows in the handshake.
+fn check_validity(certificate: &CertificateDer<'_>, role: Role, roots: &RootCertStore) -> Result<(), (Reason, String)> {
+    let Ok(certificate) = EndEntityCert::try_from(certificate) else { return Ok(()) };
+    let usage = match role {
+        Role::Sender => KeyUsage::client_auth(),
+        Role::Receiver => KeyUsage::server_auth(),
+    };
+    let algorithms = aws_lc_rs::default_provider().signature_verification_algorithms.all;
+    match certificate.verify_for_usage(algorithms, &roots.roots, &[], UnixTime::now(), usage, None, None) {
+        Err(webpki::Error::CertNotValidYet { time, not_before }) => {
+            Err((Reason::ClocksDiffer, format!("{}: set the clock of this host, or", not_valid_yet(time, not_before))))
+        }
+        Err(webpki::Error::CertExpired { time, not_after }) => Err((
+            Reason::CredentialsInvalid,
+            format!("{}: make new credentials, or set the clock of this host, and", expired(time, not_after)),
+        )),
+        _ => Ok(()),
+    }
+}
+
+fn not_valid_yet(now: UnixTime, not_before: UnixTime) -> String {
+    format!("the clock here says {}, and the certificate is valid from {} on", shown(now), shown(not_before))
+}
+
+fn expired(now: UnixTime, not_after: UnixTime) -> String {
+    format!("the clock here says {}, and the certificate was valid until {}", shown(now), shown(not_after))
+}
+
+/// A moment as people write it, in UTC.
+fn shown(moment: UnixTime) -> String {
+    let moment = i64::try_from(moment.as_secs()).ok().and_then(|secs| OffsetDateTime::from_unix_timestamp(secs).ok());
+    let Some(moment) = moment else { return "a time that no calendar has".to_owned() };
+    let (year, month, day) = moment.to_calendar_date();
+    let (hour, minute, second) = moment.to_hms();
+    format!("{year:04}-{:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z", u8::from(month))
+}
+
+/// Why a handshake failed, if that was for what time it is at either end.
+pub(crate) fn clock_refusal(error: &io::Error) -> Option<String> {
+    use rustls::CertificateError::{Expired, ExpiredContext, NotValidYet, NotValidYetContext};
+    match error.get_ref()?.downcast_ref::<rustls::Error>()? {
+        rustls::Error::InvalidCertificate(NotValidYetContext { time, not_before }) => {
+            Some(format!("its certificate does not hold by this host's clock: {}", not_valid_yet(*time, *not_before)))
+        }
+        rustls::Error::InvalidCertificate(ExpiredContext { time, not_after }) => {
+            Some(format!("its certificate does not hold by this host's clock: {}", expired(*time, *not_after)))
+        }
+        rustls::Error::InvalidCertificate(Expired | NotValidYet) => {
+            Some(format!("its certificate does not hold by this host's clock, which says {}", shown(UnixTime::now())))
+        }
+        rustls::Error::AlertReceived(AlertDescription::CertificateExpired) => Some(format!(
+            "our certificate, which holds by this host's clock ({}), does not hold by the other end's",
+            shown(UnixTime::now())
+        )),
+        _ => None,
     }
 }
 
@@ -250,5 +313,35 @@ pub(crate) fn refusal(error: &io::Error) -> Option<String> {
         | rustls::Error::AlertReceived(_)
         | rustls::Error::NoCertificatesPresented => Some(tls.to_string()),
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustls::CertificateError;
+    use std::time::Duration;
+
+    #[test]
+    fn a_handshake_that_failed_for_what_time_it_is_tells_both_times() {
+        let at = |seconds| UnixTime::since_unix_epoch(Duration::from_secs(seconds));
+        let (noon, one) = (at(1_767_268_800), at(1_767_272_400));
+        for (error, told) in [
+            (
+                rustls::Error::InvalidCertificate(CertificateError::NotValidYetContext { time: noon, not_before: one }),
+                "says 2026-01-01T12:00:00Z, and the certificate is valid from 2026-01-01T13:00:00Z on",
+            ),
+            (
+                rustls::Error::InvalidCertificate(CertificateError::ExpiredContext { time: one, not_after: noon }),
+                "says 2026-01-01T13:00:00Z, and the certificate was valid until 2026-01-01T12:00:00Z",
+            ),
+            (rustls::Error::AlertReceived(AlertDescription::CertificateExpired), "does not hold by the other end's"),
+        ] {
+            let why = clock_refusal(&io::Error::other(error)).unwrap();
+            assert!(why.contains(told), "{why}");
+        }
+        let other = rustls::Error::InvalidCertificate(CertificateError::UnknownIssuer);
+        assert_eq!(clock_refusal(&io::Error::other(other)), None);
+        assert_eq!(clock_refusal(&io::Error::from(io::ErrorKind::BrokenPipe)), None);
     }
 }

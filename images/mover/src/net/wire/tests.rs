@@ -68,13 +68,14 @@ impl Ends {
             listener,
             echo_port: 1,
             identity: identity(Role::Receiver),
-            terms: Arc::new(Terms::new(encryption, undigested).unwrap()),
+            terms: Arc::new(Terms::new(encryption, undigested, false).unwrap()),
             progress: Arc::new(Progress::new()),
             handler: Handler(Mutex::new(data), Mutex::new(control)),
             stop: Arc::clone(&stop),
         };
         acceptor.start().unwrap();
         let dialer = Dialer {
+            check_only: false,
             peer,
             binding: Binding::default(),
             encryption,

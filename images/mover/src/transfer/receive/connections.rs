@@ -26,6 +26,8 @@ pub(super) enum Event {
     /// Packs are to be acknowledged.
     Packs,
     Surveyed(Result<(Vec<FileIndex>, Recovery), Fault>),
+    /// What a transfer of the listing would need is there, or not.
+    Checked(Result<(), Fault>),
     Hashed(Vec<(FileIndex, Digest)>),
     HashedAll,
     Settled(Result<Vec<BlockId>, Fault>),

@@ -17,6 +17,7 @@ use crate::fs::partial::recovery::Recovery;
 use crate::fs::partial::PartialDirectory;
 use crate::fs::root::Root;
 use crate::fs::survey::{check_space, open_destination, write_fault};
+use crate::preflight::destination::note_rights;
 use crate::progress::Progress;
 use crate::threads::lock;
 use crate::transfer::TransferContext;
@@ -64,6 +65,7 @@ impl DiskDestination {
         self.work.skip = Arc::clone(&skip);
         self.work.links_claimed = recovery.links_claimed;
         self.work.check_claims(&recovery)?;
+        note_rights(&self.root, listing, &skip, progress)?;
         check_space(&self.root, listing, &skip, recovery.allocated_bytes)?;
         let slots = recovery.settle(&self.partial, &skip)?;
         self.partial.prepare(slots)?;

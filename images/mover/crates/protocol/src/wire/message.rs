@@ -24,6 +24,12 @@ pub struct Hello {
     /// Control connections: the source is made up in memory, so that nobody misses its digests.
     #[prost(bool, tag = "7")]
     pub source_is_memory: bool,
+    /// Control connections: the sender's wall clock in milliseconds of Unix time; 0 from a version that does not say it.
+    #[prost(uint64, tag = "16")]
+    pub wall_ms: u64,
+    /// Control connections: both ends check what they can and move nothing. Both must want the same.
+    #[prost(bool, tag = "17")]
+    pub check_only: bool,
 }
 
 /// Whether data connections are encrypted. The control connection always is.
@@ -65,11 +71,14 @@ pub struct Welcome {
     /// A refusal that no further attempt with the same settings can change.
     #[prost(bool, tag = "6")]
     pub is_final: bool,
+    /// Control connections: the receiver's wall clock in milliseconds of Unix time; 0 from a version that does not say it.
+    #[prost(uint64, tag = "16")]
+    pub wall_ms: u64,
 }
 
 #[derive(Clone, PartialEq, Message)]
 pub struct ControlMessage {
-    #[prost(oneof = "Body", tags = "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13")]
+    #[prost(oneof = "Body", tags = "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 16")]
     pub body: Option<Body>,
 }
 
@@ -114,6 +123,9 @@ pub enum Body {
     /// Receiver, instead of `Published`: blocks that the disk gave back damaged; to be sent again.
     #[prost(message, tag = "13")]
     Again(Blocks),
+    /// Receiver, instead of `Plan`, where both ends only check: what the listing needs is there.
+    #[prost(message, tag = "16")]
+    Checked(Checked),
 }
 
 impl Body {
@@ -133,6 +145,7 @@ impl Body {
             Self::Heartbeat(_) => "Heartbeat",
             Self::Kept(_) => "Kept",
             Self::Again(_) => "Again",
+            Self::Checked(_) => "Checked",
         }
     }
 }
@@ -257,6 +270,9 @@ pub struct Complete {
     #[prost(bool, tag = "2")]
     pub disk: bool,
 }
+
+#[derive(Clone, Copy, PartialEq, Eq, Message)]
+pub struct Checked {}
 
 #[derive(Clone, PartialEq, Message)]
 pub struct Failure {

@@ -1,0 +1,76 @@
+//! What is checked before any byte of data, so that what cannot work ends at once with its reason and the remedy.
+//!
+//! - `own_end`: what each end can check alone, all of it before the first failure is reported.
+//! - `route`: the kernel's route to the peer. `path`: what is checked with the peer, once it is authenticated: its clock, the echo
+//!   service and the path MTU (`path_mtu`).
+//! - `destination`: whether the mover may write what the listing holds, and the same without writing for `--check`.
+
+pub(crate) mod destination;
+pub(crate) mod own_end;
+pub(crate) mod path;
+mod path_mtu;
+mod route;
+
+use fairlead_protocol::Fault;
+
+use crate::progress::{Check, Progress};
+
+/// Runs checks of one end to the last, notes what each found, and fails with all faults at once.
+pub(crate) struct Checklist<'a> {
+    progress: &'a Progress,
+    faults: Vec<Fault>,
+}
+
+impl<'a> Checklist<'a> {
+    pub(crate) fn new(progress: &'a Progress) -> Self {
+        Self { progress, faults: Vec::new() }
+    }
+
+    /// Notes the result of a check, with what it found.
+    pub(crate) fn note(&mut self, check: &'static str, result: Result<String, Fault>) {
+        match result {
+            Ok(found) => self.progress.note_check(Check::passed(check, found)),
+            Err(fault) => {
+                self.progress.note_check(Check::failed(check, &fault));
+                self.faults.push(fault);
+            }
+        }
+    }
+
+    /// Notes the result of a check whose value is needed later.
+    pub(crate) fn take<T>(
+        &mut self,
+        check: &'static str,
+        result: Result<T, Fault>,
+        found: impl Fn(&T) -> String,
+    ) -> Option<T> {
+        self.note(check, result.as_ref().map(found).map_err(Fault::clone));
+        result.ok()
+    }
+
+    /// A fault with everything that failed.
+    pub(crate) fn end(self) -> Result<(), Fault> {
+        Fault::all(self.faults).map_or(Ok(()), Err)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::progress::CheckResult;
+    use fairlead_protocol::Reason;
+
+    #[test]
+    fn every_check_is_run_and_all_failures_are_told_at_once() {
+        let progress = Progress::new();
+        let mut checklist = Checklist::new(&progress);
+        checklist.note("Interface", Err(Fault::new(Reason::InterfaceDown, "data0 is down")));
+        assert_eq!(checklist.take("Source", Ok(7), |files| format!("{files} files")), Some(7));
+        checklist.note("CongestionControl", Err(Fault::new(Reason::CongestionControlUnavailable, "no vegas")));
+        let fault = checklist.end().unwrap_err();
+        assert_eq!(fault.reason, Reason::InterfaceDown);
+        assert!(fault.message.contains("also CongestionControlUnavailable: no vegas"), "{fault}");
+        let results: Vec<CheckResult> = progress.checks().iter().map(|check| check.result).collect();
+        assert_eq!(results, [CheckResult::Failed, CheckResult::Passed, CheckResult::Failed]);
+    }
+}

@@ -1,0 +1,77 @@
+//! What each end checks alone, before it listens or connects.
+
+use std::net::IpAddr;
+
+use fairlead_protocol::{Fault, Reason};
+
+use super::destination::ReadOnlyDestination;
+use super::{route, Checklist};
+use crate::cli::{Destination, ReceiveArguments, SendArguments, SourceArgument};
+use crate::fs::block_source::BlockSource;
+use crate::fs::source::{Filter, SourceTree};
+use crate::net::{interface, tcp};
+use crate::progress::Progress;
+
+/// A sender's interface, if one is named, and its source. The fault has everything that keeps it from connecting.
+pub(crate) fn check_sender(args: &SendArguments, progress: &Progress) -> Result<(Option<String>, BlockSource), Fault> {
+    let mut checklist = Checklist::new(progress);
+    let control = &args.congestion_control;
+    let offered = tcp::check_congestion_control(control).map(|()| format!("the kernel offers {control}"));
+    let interfaces = interface::list();
+    let name = args.common.interface.as_deref().filter(|name| *name != "auto");
+    let usable = usable(&interfaces, name, args.common.address);
+    if usable.is_ok() {
+        checklist.note("Route", route::check(&interfaces, name, args.connect.ip()));
+    }
+    checklist.note("Interface", usable);
+    checklist.note("CongestionControl", offered);
+    let source = checklist.take("Source", open_source(args), |source| match source {
+        BlockSource::Tree(_) => "the source can be listed".to_owned(),
+        BlockSource::Zeros(bytes) => format!("{bytes} bytes from memory"),
+    });
+    checklist.end()?;
+    let source = source.ok_or_else(|| Fault::new(Reason::InternalError, "the source was not opened"))?;
+    Ok((name.map(str::to_owned), source))
+}
+
+fn usable(interfaces: &[interface::Interface], name: Option<&str>, address: Option<IpAddr>) -> Result<String, Fault> {
+    if let Some(name) = name {
+        interface::check(interfaces, name)?;
+        interface::check_up(interfaces, name)?;
+    }
+    if let Some(address) = address {
+        interface::check_address(interfaces, address)?;
+    }
+    Ok(name.map_or("the kernel chooses by its routes".to_owned(), |name| format!("{name} is up")))
+}
+
+fn open_source(args: &SendArguments) -> Result<BlockSource, Fault> {
+    let directory = match &args.source {
+        SourceArgument::Zeros(size) => return Ok(BlockSource::Zeros(*size)),
+        SourceArgument::Directory(directory) => directory,
+    };
+    let filter = Filter::new(&args.include, &args.exclude)
+        .map_err(|error| Fault::new(Reason::NameNotAllowed, format!("a pattern is malformed: {error}")))?;
+    SourceTree::open(&args.common.place(directory)?, filter).map(BlockSource::Tree)
+}
+
+/// A receiver's interface and address. The destination is looked at and not changed. The fault has everything that was found.
+pub(crate) fn check_receiver(args: &ReceiveArguments, progress: &Progress) -> Result<(Option<String>, IpAddr), Fault> {
+    let mut checklist = Checklist::new(progress);
+    let interfaces = interface::list();
+    let wanted = args.common.interface.as_deref();
+    let chosen = interface::choose(&interfaces, wanted, args.common.address, args.node_address).and_then(|chosen| {
+        chosen.0.as_deref().map_or(Ok(()), |name| interface::check_up(&interfaces, name))?;
+        Ok(chosen)
+    });
+    let chosen = checklist.take("Interface", chosen, |(name, address)| match name {
+        Some(name) => format!("{name} is up and has {address}"),
+        None => format!("any with {address}"),
+    });
+    if let Destination::Directory(directory) = &args.destination {
+        let opened = args.common.place(directory).and_then(|place| ReadOnlyDestination::open(&place));
+        checklist.note("Destination", opened.map(|_| format!("{} can be written", directory.display())));
+    }
+    checklist.end()?;
+    chosen.ok_or_else(|| Fault::new(Reason::InternalError, "no interface was chosen"))
+}

@@ -1,0 +1,165 @@
+//! What is checked with the peer once it is authenticated, and before the listing: clocks, the echo service, the path MTU.
+
+use std::net::{SocketAddr, TcpStream};
+use std::time::Duration;
+
+use fairlead_protocol::limits::ECHO_KEY_BYTES;
+use fairlead_protocol::{Fault, Reason};
+
+use super::path_mtu::{measure, EchoProber, PathMtu};
+use crate::net::tcp::Binding;
+use crate::progress::{Check, Progress};
+
+/// Difference of clocks that somebody should look at: times of files and of logs are compared by people and programs.
+const CLOCK_TOLERANCE: Duration = Duration::from_secs(5);
+/// Bytes of a TCP header without options, and of its timestamps.
+const TCP_HEADER_BYTES: u32 = 20;
+const TIMESTAMP_BYTES: u32 = 12;
+
+/// A path to check: the receiver's echo service, and how its packets leave.
+pub(crate) struct PathToCheck {
+    pub(crate) echo: SocketAddr,
+    pub(crate) binding: Binding,
+    pub(crate) echo_key: [u8; ECHO_KEY_BYTES],
+    /// An authenticated connection over it.
+    pub(crate) connection: TcpStream,
+    /// How far the peer's clock is ahead of ours, in milliseconds, if it said.
+    pub(crate) clock_ahead_ms: Option<i64>,
+}
+
+impl PathToCheck {
+    /// Notes what is found. A fault if data would stall on the path.
+    pub(crate) fn check(&self, progress: &Progress) -> Result<(), Fault> {
+        if let Some(ahead_ms) = self.clock_ahead_ms {
+            progress.note_check(clocks(ahead_ms));
+        }
+        let info = fairlead_sys::tcp_info(&self.connection).unwrap_or_default();
+        let rtt = Duration::from_micros(u64::from(info.rtt_us));
+        let prober = EchoProber::new(self.echo, &self.binding, &self.echo_key, rtt);
+        let mut prober = match prober {
+            Ok(prober) => prober,
+            Err(error) => {
+                progress.note_check(silent(self.echo, &error.to_string()));
+                return Ok(());
+            }
+        };
+        let ip_header_bytes = if self.echo.is_ipv6() { 40 } else { 20 };
+        let options = if info.timestamps { TIMESTAMP_BYTES } else { 0 };
+        let full = info.segment_bytes + ip_header_bytes + TCP_HEADER_BYTES + options;
+        let full = full.clamp(prober.shortest() + 1, prober.longest());
+        let found = measure(full, prober.shortest(), &mut |probes| prober.round(probes));
+        if found == PathMtu::Silent {
+            progress.note_check(silent(self.echo, "no answer came"));
+            return Ok(());
+        }
+        progress.note_check(Check::passed("Echo", format!("{} answers", self.echo)));
+        let told = prober.known_path_mtu();
+        let checked = path_mtu(self.echo, full, found, told, kernel_probes());
+        match checked {
+            Ok(check) => progress.note_check(check),
+            Err(fault) => {
+                progress.note_check(Check::failed("PathMtu", &fault));
+                return Err(fault);
+            }
+        }
+        Ok(())
+    }
+}
+
+fn silent(echo: SocketAddr, why: &str) -> Check {
+    let text = format!(
+        "the echo service at {echo} (UDP) is not reached: {why}; the path MTU is not checked, and the path cannot be probed: \
+         let UDP through to that port"
+    );
+    Check::warning("Echo", Reason::EchoUnreachable, text)
+}
+
+fn clocks(ahead_ms: i64) -> Check {
+    let seconds = ahead_ms.unsigned_abs() as f64 / 1000.0;
+    if ahead_ms.unsigned_abs() < CLOCK_TOLERANCE.as_millis() as u64 {
+        return Check::passed("Clocks", format!("the clocks differ by {seconds:.1} s"));
+    }
+    let which = if ahead_ms > 0 { "ahead of" } else { "behind" };
+    let text = format!(
+        "the receiver's clock is {seconds:.0} s {which} the sender's: the certificates still hold; synchronise both (chronyc tracking)"
+    );
+    Check::warning("Clocks", Reason::ClocksDiffer, text)
+}
+
+/// Whether the kernel itself looks for a smaller segment when long ones vanish (`net.ipv4.tcp_mtu_probing`).
+fn kernel_probes() -> bool {
+    let text = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_mtu_probing").unwrap_or_default();
+    matches!(text.trim(), "1" | "2")
+}
+
+/// Judges what was measured. `full` is the length of a full segment's packet, `told` what a router has told the kernel.
+fn path_mtu(
+    echo: SocketAddr,
+    full: u32,
+    found: PathMtu,
+    told: Option<u32>,
+    kernel_probes: bool,
+) -> Result<Check, Fault> {
+    let (longest, to) = match found {
+        PathMtu::Whole | PathMtu::Silent => {
+            return Ok(Check::passed("PathMtu", format!("packets of {full} bytes pass both ways")))
+        }
+        PathMtu::There(longest) => (longest, format!("to {}", echo.ip())),
+        PathMtu::Back(longest) => (longest, format!("from {} to here", echo.ip())),
+    };
+    let measured = format!("packets of more than {longest} bytes do not get {to}, and TCP sends {full}");
+    let remedy = format!("set the MTU of the interfaces at both ends to {longest}, or raise it on the way");
+    if matches!(found, PathMtu::There(_)) && told.is_some_and(|told| told <= longest) {
+        let text = format!("{measured}; a router says so, and the kernel sends shorter ones: {remedy}");
+        return Ok(Check::warning("PathMtu", Reason::PathMtuTooSmall, text));
+    }
+    let unsaid = "no router says so (ICMP \"fragmentation needed\" is dropped on the way)";
+    if kernel_probes {
+        let text = format!("{measured}; {unsaid}, and the kernel finds it out slowly (tcp_mtu_probing): {remedy}");
+        return Ok(Check::warning("PathMtu", Reason::PathMtuTooSmall, text));
+    }
+    let text = format!(
+        "{measured}; {unsaid}, so that data would stall: {remedy}, or let ICMP type 3 code 4 (ICMPv6 type 2) through"
+    );
+    Err(Fault::new(Reason::PathMtuTooSmall, text))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::progress::CheckResult::{Passed, Warning};
+
+    #[test]
+    fn clocks_some_seconds_apart_are_a_warning_that_says_by_how_much() {
+        for (ahead_ms, result, part) in [
+            (0, Passed, "0.0 s"),
+            (-4_900, Passed, "4.9 s"),
+            (20_400, Warning, "20 s ahead of"),
+            (-5_000, Warning, "5 s behind"),
+            (i64::MIN, Warning, "behind"),
+        ] {
+            let check = clocks(ahead_ms);
+            assert_eq!(check.result, result, "{ahead_ms}");
+            assert!(check.message.contains(part), "{}", check.message);
+        }
+    }
+
+    #[test]
+    fn a_path_that_is_too_small_fails_only_where_nothing_makes_up_for_it() {
+        let echo = "198.18.0.2:24000".parse().unwrap();
+        for (found, told, kernel_probes, result) in [
+            (PathMtu::Whole, Some(1500), false, Some(Passed)),
+            (PathMtu::There(1400), Some(1400), false, Some(Warning)),
+            (PathMtu::There(1400), Some(1500), false, None),
+            (PathMtu::There(1400), None, false, None),
+            (PathMtu::There(1400), Some(1500), true, Some(Warning)),
+            // What a router tells of the way there says nothing of the way back.
+            (PathMtu::Back(1400), Some(1400), false, None),
+        ] {
+            let judged = path_mtu(echo, 1500, found, told, kernel_probes);
+            assert_eq!(judged.as_ref().ok().map(|check| check.result), result, "{found:?} {told:?}");
+            let text = judged.map_or_else(|fault| fault.message, |check| check.message);
+            assert!(result == Some(Passed) || text.contains("more than 1400 bytes"), "{text}");
+        }
+    }
+}
