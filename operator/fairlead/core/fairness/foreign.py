@@ -1,7 +1,8 @@
-"""Others' traffic on a link, by what movers say of their interfaces: how much of that is believed, and for how long.
+"""Others' traffic on a link, by what agents and movers say of its interfaces: how much of that is believed, and for how long.
 
-A mover belongs to a tenant, and what it reports steers everybody on the link. So what two sources report counts in full. What one source
-alone reports counts in full where the link is its own, otherwise in part and for a while.
+An agent belongs to no tenant: what it reports counts in full, also while no mover runs there. A mover belongs to one, and what it reports
+steers everybody on the link. So what two sources report counts in full. What one source alone reports counts in full where the link is its
+own, otherwise in part and for a while.
 """
 
 from __future__ import annotations
@@ -52,6 +53,10 @@ class LinkClaims:
 
     claimed_bps: float
     supported_bps: float
+
+    def plus(self, seen_bps: float) -> LinkClaims:
+        """With what agents see on other interfaces of the link, which needs no second source."""
+        return LinkClaims(self.claimed_bps + seen_bps, self.supported_bps + seen_bps)
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +111,7 @@ class ForeignTraffic:
     last_at: float | None = None
 
     def noted(self, claims: LinkClaims | None, capacity_bps: float, now: float) -> ForeignTraffic:
-        """With one more round. Where no mover reports any more nothing is known: no new reading would ever correct the last one."""
+        """With one more round. Where nobody reports any more nothing is known: no new reading would ever correct the last one."""
         if claims is None:
             return replace(self, supported=Foreign(), claimed=Foreign())
         after = replace(

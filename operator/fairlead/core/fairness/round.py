@@ -72,6 +72,8 @@ class RoundInput:
     """Bytes that jobs have sent, by UID."""
     interfaces: Mapping[InterfaceKey, Mapping[str, Meter]]
     """All traffic of interfaces, by the UID of the job whose mover reports it."""
+    agents: Mapping[InterfaceKey, Meter] = field(default_factory=dict)
+    """All traffic of interfaces by the agents of their nodes, which belong to no tenant: it takes the place of what movers report."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,7 +218,7 @@ def _foreign(
             crossing[name].append(job)
     return {
         name: memory.foreign.get(name, ForeignTraffic()).noted(
-            _claims(facts, link, crossing[name], _Flows(flows, by_interface), now), link.capacity_bps, now
+            _claims(facts, link, crossing[name], _Flows(flows, by_interface, now)), link.capacity_bps, now
         )
         for name, link in facts.rules.links.items()
     }
@@ -224,37 +226,51 @@ def _foreign(
 
 @dataclass(frozen=True, slots=True)
 class _Flows:
-    """Our own traffic, by job and by interface."""
+    """Our own traffic, by job and by interface, as of `now`."""
 
     by_job: Mapping[str, JobFlow]
     by_interface: Mapping[InterfaceKey, Sequence[JobFlow]]
+    now: float
 
 
-def _claims(facts: RoundInput, link: LinkRule, crossing: Iterable[Participant], ours: _Flows, now: float) -> LinkClaims | None:
-    """What movers on the link's interfaces say of others' traffic there. Each tenant is a source, or each namespace of the only one."""
+def _claims(facts: RoundInput, link: LinkRule, crossing: Iterable[Participant], ours: _Flows) -> LinkClaims | None:
+    """What is said of others' traffic on the link: of each interface by its node's agent, and where none reports by movers."""
+    seen = {key: found.rate_bps for key in link.interfaces if (found := _agents_estimate(facts, link, key, ours)) is not None}
+    claims = _movers_claims(facts, link, link.interfaces - seen.keys(), crossing, ours)
+    return claims if not seen else (claims or LinkClaims(0.0, 0.0)).plus(sum(seen.values()))
+
+
+def _agents_estimate(facts: RoundInput, link: LinkRule, key: InterfaceKey, ours: _Flows) -> Estimate | None:
+    meter = facts.agents.get(key)
+    window = meter.window(ours.now, _RECENT_SECONDS) if meter is not None else None
+    return None if window is None else _estimate(link.capacity_bps, key, None, ours, window)
+
+
+def _movers_claims(
+    facts: RoundInput, link: LinkRule, interfaces: Iterable[InterfaceKey], crossing: Iterable[Participant], ours: _Flows
+) -> LinkClaims | None:
+    """What movers on these interfaces of the link say. Each tenant is a source, or each namespace of the only one."""
     by_uid = {job.uid: job for job in facts.jobs}
     meters = {
-        key: {uid: meter for uid, meter in facts.interfaces[key].items() if uid in by_uid}
-        for key in link.interfaces
-        if key in facts.interfaces
+        key: {uid: meter for uid, meter in facts.interfaces[key].items() if uid in by_uid} for key in interfaces if key in facts.interfaces
     }
     namespaces = {job.namespace for job in crossing} | {by_uid[uid].namespace for each in meters.values() for uid in each}
     tenants = {namespace: facts.rules.tenant(namespace).name for namespace in namespaces}
     several = len(set(tenants.values())) > 1
-    interfaces: list[dict[str, list[Estimate]]] = []
+    claimed: list[dict[str, list[Estimate]]] = []
     for key, by_job in meters.items():
         by_source: dict[str, list[Estimate]] = defaultdict(list)
         for uid, meter in by_job.items():
             namespace = by_uid[uid].namespace
-            window = meter.window(now, _RECENT_SECONDS)
+            window = meter.window(ours.now, _RECENT_SECONDS)
             if window is not None and (estimate := _estimate(link.capacity_bps, key, uid, ours, window)) is not None:
                 by_source[tenants[namespace] if several else namespace].append(estimate)
-        interfaces.append(by_source)
-    return claims_of(interfaces, one_party=len(namespaces) == 1)
+        claimed.append(by_source)
+    return claims_of(claimed, one_party=len(namespaces) == 1)
 
 
 def _estimate(
-    capacity_bps: float, key: InterfaceKey, reporter: str, ours: _Flows, window: tuple[CounterReading, CounterReading]
+    capacity_bps: float, key: InterfaceKey, reporter: str | None, ours: _Flows, window: tuple[CounterReading, CounterReading]
 ) -> Estimate | None:
     first, last = window
 
@@ -262,7 +278,7 @@ def _estimate(
         return min(flow.mean_bps(first.at, last.at), capacity_bps)
 
     total_bps = (last.count - first.count) * _BITS / (last.at - first.at)
-    own = ours.by_job.get(reporter)
+    own = ours.by_job.get(reporter) if reporter is not None else None
     own_bps = mean_bps(own) if own is not None and key in own.interfaces else 0.0
     return estimate_of(total_bps, own_bps, sum(map(mean_bps, ours.by_interface.get(key, ()))), capacity_bps)
 

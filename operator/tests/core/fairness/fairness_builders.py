@@ -99,6 +99,9 @@ class Network:
     memory: RoundMemory = field(default_factory=RoundMemory)
     meters: dict[str, Meter] = field(default_factory=dict)
     interfaces: dict[InterfaceKey, dict[str, Meter]] = field(default_factory=dict)
+    has_agent: bool = False
+    """Whether the node's agent reads the counter too."""
+    agents: dict[InterfaceKey, Meter] = field(default_factory=dict)
     caps: dict[str, float] = field(default_factory=dict)
     obeyed: dict[str, float] = field(default_factory=dict)
     counter_bytes: float = 0.0
@@ -155,12 +158,15 @@ class Network:
     def _look(self) -> None:
         for uid, pipe in self.pipes.items():
             self.meters[uid] = self.meters.get(uid, Meter()).noted(self.now, int(pipe.sent_bytes), pipe.quiet_seconds)
-        meters = self.interfaces.setdefault(("dtn-a", "data0", "Transmit"), {})
+        key = "dtn-a", "data0", "Transmit"
+        if self.has_agent:
+            self.agents[key] = self.agents.get(key, Meter()).noted(self.now, int(self.counter_bytes))
+        meters = self.interfaces.setdefault(key, {})
         for uid, pipe in self.pipes.items():
             meters[uid] = meters.get(uid, Meter()).noted(self.now, pipe.counts_as(self.now, int(self.counter_bytes)))
 
     def _round(self) -> None:
-        facts = RoundInput(self.rules, self._jobs(), dict(self.meters), dict(self.interfaces))
+        facts = RoundInput(self.rules, self._jobs(), dict(self.meters), dict(self.interfaces), dict(self.agents))
         self.outcome = run_round(facts, self.memory, self.now)
         self.memory = self.outcome.memory
         caps = {uid: float(s.cap_bps) for uid, s in self.outcome.job_shares.items() if s.cap_bps is not None}
