@@ -15,6 +15,7 @@ from fairlead.core.identities import Identities
 from fairlead.core.ports import BLOCK, PortRange
 from fairlead.core.settings import OperatorSettings
 from fairlead.kube.objects.template import Image, MoverTemplate, PullPolicy, WholeCpus
+from fairlead.kube.observe.agents import AgentPlace
 
 ENVIRONMENT_PREFIX = "FAIRLEAD_"
 
@@ -48,6 +49,8 @@ class Options:
     health: ListenAddress
     log_format: str
     log_level: str
+    agents: AgentPlace | None = None
+    """Where node agents run; None where there are none."""
 
 
 def read_options(arguments: Sequence[str], environment: Mapping[str, str] = os.environ) -> Options:
@@ -94,6 +97,7 @@ def read_options(arguments: Sequence[str], environment: Mapping[str, str] = os.e
         health=_convert("health_address", _listen_address, values["health_address"]),
         log_format=_convert("log_format", _one_of("json", "plain"), values["log_format"]),
         log_level=_convert("log_level", _one_of("debug", "info", "warning"), values["log_level"]),
+        agents=_agents(values),
     )
 
 
@@ -133,6 +137,9 @@ def _parser(environment: Mapping[str, str]) -> argparse.ArgumentParser:
     flag("backoff-first-seconds", "10", "pause after the first failed attempt")
     flag("backoff-most-seconds", "300", "longest pause between attempts")
     flag("node-guard", "false", "true where the chart's node guard holds caps on the nodes")
+    flag("node-agent-namespace", "", "namespace of the node agents; without it none is asked for the counters of interfaces")
+    flag("node-agent-service-account", "fairlead-node-agent", "service account of the node agents")
+    flag("node-agent-port", "9811", "port of the node agents on their nodes")
     flag("kubeconfig", "", "kubeconfig file; without it the pod's service account is used")
     flag("workers", "16", "jobs worked on at the same time")
     flag("resync-seconds", "300", "how often all jobs and pods are listed")
@@ -194,6 +201,19 @@ def _check_resources(template: MoverTemplate) -> None:
         _ = template.advising_resources
     except ValueError as error:
         raise OptionError(f"{_name(option)}: {error}") from error
+
+
+def _agents(values: Mapping[str, str]) -> AgentPlace | None:
+    port = _convert("node_agent_port", _port, values["node_agent_port"])
+    if not values["node_agent_namespace"]:
+        return None
+    return AgentPlace(values["node_agent_namespace"], values["node_agent_service_account"], port)
+
+
+def _port(text: str) -> int:
+    if not text.isascii() or not text.isdigit() or not 1 <= int(text) <= 65535:
+        raise ValueError("must be a port from 1 to 65535")
+    return int(text)
 
 
 def _percent(text: str) -> int:

@@ -21,6 +21,7 @@ from fairlead.handlers.cache import Cache, ObjectKey, cluster_key
 from fairlead.handlers.controller import Controller
 from fairlead.handlers.dtn.service import DtnService
 from fairlead.handlers.dtn.store import DtnStore
+from fairlead.handlers.fairness.agents import AgentPoller
 from fairlead.handlers.fairness.loop import FairnessLoop
 from fairlead.handlers.fairness.metrics import FairnessMetrics
 from fairlead.handlers.fairness.store import ShareStore
@@ -136,6 +137,10 @@ class Runtime:
             movers=self.cache.movers_by_node,
             paths=self.paths.paths,
         )
+        agents = None
+        if options.agents is not None:
+            interval_seconds = options.settings.poll_interval.total_seconds()
+            agents = AgentPoller(client, options.agents, interval_seconds, turns=turns, wall=time.time, on_failure=metrics.count_unanswered)
         fairness = FairnessLoop(
             cache=self.cache,
             shares=self.shares,
@@ -145,6 +150,7 @@ class Runtime:
             metrics=FairnessMetrics(metrics.registry, PREFIX),
             timers=loop,
             now=_now,
+            agents=agents,
         )
         async with contextlib.AsyncExitStack() as resources:
             resources.push_async_callback(client.close)
@@ -166,6 +172,7 @@ class Runtime:
             paths.lister,
             *dtns.services,
             sweeper.service(options.resync.total_seconds()),
+            *([] if agents is None else [agents.service]),
         )
         intake = Intake(queue, loop)
         intake.expect(self.cache.jobs.keys())

@@ -7,6 +7,7 @@ import pytest
 
 from fairlead.handlers.options import ListenAddress, OptionError, read_options
 from fairlead.kube.objects.template import WholeCpus
+from fairlead.kube.observe.agents import AgentPlace
 
 IMAGES = {"FAIRLEAD_MOVER_IMAGE": "mover:1", "FAIRLEAD_ADVISOR_IMAGE": "advisor:1"}
 
@@ -18,6 +19,7 @@ def test_images_suffice() -> None:
     assert options.settings.host_network_namespaces == frozenset()
     assert (options.settings.ports.first, options.settings.ports.last) == (24000, 25999)
     assert options.kubeconfig is None
+    assert options.agents is None
 
 
 def test_reads_everything_from_the_environment() -> None:
@@ -37,6 +39,8 @@ def test_reads_everything_from_the_environment() -> None:
             "FAIRLEAD_PROBE_SECONDS": "4",
             "FAIRLEAD_METRICS_ADDRESS": "[::]:9999",
             "FAIRLEAD_KUBECONFIG": "somewhere/config",
+            "FAIRLEAD_NODE_AGENT_NAMESPACE": "agents",
+            "FAIRLEAD_NODE_AGENT_PORT": "9000",
         },
     )
     assert options.settings.host_network_namespaces == {"demo", "physics"}
@@ -53,6 +57,7 @@ def test_reads_everything_from_the_environment() -> None:
     assert options.settings.poll_interval == timedelta(seconds=0.5)
     assert options.metrics == ListenAddress("::", 9999)
     assert options.kubeconfig == Path("somewhere/config")
+    assert options.agents == AgentPlace("agents", "fairlead-node-agent", 9000)
 
 
 def test_the_command_line_wins_over_the_environment() -> None:
@@ -87,6 +92,7 @@ def test_an_empty_variable_is_an_absent_one() -> None:
         ("FAIRLEAD_METRICS_ADDRESS", "9090", "an address and a port"),
         ("FAIRLEAD_HEALTH_ADDRESS", "0.0.0.0:99999", "an address and a port"),
         ("FAIRLEAD_LOG_FORMAT", "xml", "json, plain"),
+        ("FAIRLEAD_NODE_AGENT_PORT", "0", "a port from 1 to 65535"),
     ],
 )
 def test_a_wrong_value_is_refused_with_its_name_and_a_remedy(variable: str, value: str, remedy: str) -> None:

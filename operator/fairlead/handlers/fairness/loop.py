@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Protocol
 
 from fairlead.api.fairnesspolicy import FairnessPolicy, FairnessPolicyStatus
 from fairlead.api.reasons import PolicyReason
 from fairlead.core.allocation import AllocationInputError
+from fairlead.core.fairness.meter import Meter
 from fairlead.core.fairness.round import ROUND_SECONDS, RoundInput, RoundMemory, RoundResult, run_round
-from fairlead.core.fairness.rules import Candidate, InvalidPolicyError, PolicyRules, choose, read_candidate, read_rules
+from fairlead.core.fairness.rules import Candidate, InterfaceKey, InvalidPolicyError, PolicyRules, choose, read_candidate, read_rules
 from fairlead.core.fairness.summary import accepted_status, is_worth_writing, refused_status
 from fairlead.handlers.cache import Cache, ObjectKey
 from fairlead.handlers.fairness.metrics import FairnessMetrics
@@ -50,6 +52,16 @@ class _Good:
     rules: PolicyRules
 
 
+class TrafficSource(Protocol):
+    """What reads all traffic of interfaces and belongs to no tenant."""
+
+    def want(self, nodes: frozenset[str]) -> None:
+        """From now on these nodes' interfaces are to be read."""
+
+    def meters(self, now: float) -> Mapping[InterfaceKey, Meter]:
+        """What was read lately."""
+
+
 class FairnessLoop:
     """Runs rounds and publishes the shares; writes the status of policies and nothing else."""
 
@@ -64,8 +76,10 @@ class FairnessLoop:
         metrics: FairnessMetrics,
         timers: Timers,
         now: Callable[[], datetime],
+        agents: TrafficSource | None = None,
     ) -> None:
         self._cache = cache
+        self._agents = agents
         self._shares = shares
         self._paths = paths
         self._jobs = jobs
@@ -135,6 +149,8 @@ class FairnessLoop:
         self._memory, self._last_good, self._warm = RoundMemory(), None, False
         self._began = self._timers.time()
         self._metrics.show(None, None)
+        if self._agents is not None:
+            self._agents.want(frozenset())
         self._requeue(self._shares.publish(None))
 
     def _is_warm(self, chosen: Candidate) -> bool:
@@ -169,7 +185,13 @@ class FairnessLoop:
 
     async def _share(self, in_force: _InForce) -> tuple[RoundResult | None, str]:
         now = self._now().timestamp()
-        facts = RoundInput(in_force.rules, tuple(self._shares.jobs().values()), self._shares.meters(), self._shares.interfaces(now))
+        facts = RoundInput(
+            in_force.rules,
+            tuple(self._shares.jobs().values()),
+            self._shares.meters(),
+            self._shares.interfaces(now),
+            self._seen_by_agents(in_force.rules, now),
+        )
         try:
             with self._metrics.round_seconds.time():
                 # A thousand jobs take a tenth of a second, and a dense network far longer: the event loop must not wait for it.
@@ -179,6 +201,12 @@ class FairnessLoop:
         self._memory = outcome.memory
         self._metrics.show(in_force.rules, outcome)
         return outcome, ""
+
+    def _seen_by_agents(self, rules: PolicyRules, now: float) -> Mapping[InterfaceKey, Meter]:
+        if self._agents is None:
+            return {}
+        self._agents.want(frozenset(node for link in rules.links.values() for node, _, _ in link.interfaces))
+        return self._agents.meters(now)
 
     def _requeue(self, uids: frozenset[str]) -> None:
         for key, job in self._shares.jobs().items():

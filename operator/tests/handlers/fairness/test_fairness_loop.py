@@ -11,8 +11,10 @@ from fake_timers import FakeTimers
 from handler_objects import job_body
 from prometheus_client.registry import CollectorRegistry
 
+from fairlead.core.fairness.meter import Meter
 from fairlead.core.fairness.model import Admission, JobStage, Participant
 from fairlead.core.fairness.round import ROUND_SECONDS
+from fairlead.core.fairness.rules import InterfaceKey
 from fairlead.core.paths.model import End
 from fairlead.handlers.cache import Cache, ObjectKey
 from fairlead.handlers.fairness import loop
@@ -47,8 +49,26 @@ class FakeClient:
         return {**known, "metadata": {**known["metadata"], "resourceVersion": version}, "status": {**known["status"], **body["status"]}}
 
 
+class FakeAgents:
+    """Agents that see so much on the interface that leads out."""
+
+    def __init__(self) -> None:
+        self.wanted: list[frozenset[str]] = []
+        self.rate_bps: float | None = None
+
+    def want(self, nodes: frozenset[str]) -> None:
+        self.wanted.append(nodes)
+
+    def meters(self, now: float) -> dict[InterfaceKey, Meter]:
+        if self.rate_bps is None:
+            return {}
+        earlier = Meter().noted(now - 5.0, 0)
+        return {("dtn-a", "data0", "Transmit"): earlier.noted(now, int(self.rate_bps * 5 / 8))}
+
+
 class Bench:
     def __init__(self) -> None:
+        self.agents = FakeAgents()
         self.timers = FakeTimers()
         self.cache = Cache()
         self.shares = ShareStore()
@@ -67,6 +87,7 @@ class Bench:
             metrics=self.metrics,
             timers=self.timers,
             now=self.now,
+            agents=self.agents,
         )
 
     def now(self) -> datetime:
@@ -348,3 +369,17 @@ async def test_nobody_is_woken_without_a_policy(bench: Bench) -> None:
     bench.loop.wake()
     bench.timers.advance(10)
     assert bench.loop._queue.depth == 0
+
+
+async def test_agents_are_asked_for_the_nodes_of_the_links_while_there_is_a_policy() -> None:
+    bench = Bench()
+    bench.put_policy()
+    bench.put_job()
+    bench.agents.rate_bps = 400e6
+    for _ in range(3):
+        await bench.loop.round()
+    assert bench.agents.wanted[-1] == {"dtn-a"}
+    assert bench.cap() == pytest.approx(600e6)
+    bench.cache.policies.drop(ObjectKey("", "site"), "site-uid")
+    await bench.loop.round()
+    assert bench.agents.wanted[-1] == frozenset()
