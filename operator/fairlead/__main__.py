@@ -1,7 +1,7 @@
 """Runs the operator: `python -m fairlead` or `fairlead`.
 
 `fairlead allocate FILE` asks its sums without a cluster, `fairlead explain JOB` prints why a job stands where it stands, and
-`fairlead guard` is what runs on the nodes.
+`fairlead guard` and `fairlead node-agent` are what runs on the nodes.
 """
 
 from __future__ import annotations
@@ -41,6 +41,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         from fairlead.guard import main as guard  # noqa: PLC0415 - it runs on the nodes, apart from the operator
 
         return guard.main(words[1:])
+    if words[:1] == ["node-agent"]:
+        from fairlead.agent import main as agent  # noqa: PLC0415 - likewise
+
+        return agent.main(words[1:])
     try:
         options = read_options(words)
     except OptionError as error:

@@ -20,9 +20,10 @@ from fairlead.guard.holds import Holds, RulesRefusedError
 from fairlead.guard.loop import Change, Guard, Pod
 from fairlead.guard.programs import CgroupPrograms
 from fairlead.guard.senders import JobRef
-from fairlead.guard.serve import PageServer, metrics_page, probe_page
+from fairlead.guard.serve import metrics_page
 from fairlead.kube.client import PODS, ClientConfigurationError, KubeClient, load_configuration
 from fairlead.kube.observe.pods import MOVER_SELECTOR
+from fairlead.pages import PageServer, probe_page
 
 WATCH_SECONDS = 300
 """A watch ends after so long and everything is listed again, which also finds what a watch may have missed."""

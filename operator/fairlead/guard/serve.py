@@ -1,10 +1,8 @@
-"""Probes and metrics of the guard over HTTP, on the node's network, where anybody may connect: few connections, and short ones."""
+"""The guard's metrics."""
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable
 
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
@@ -12,15 +10,9 @@ from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 from prometheus_client.registry import Collector
 
 from fairlead.guard.holds import HeldBy, Holds
+from fairlead.pages import Answer, Page
 
-CONNECTIONS = 16
-"""With one more the oldest is closed."""
-CONNECTION_SECONDS = 5.0
-_REQUEST_BYTES = 8 << 10
 _PREFIX = "fairlead_guard"
-
-Page = Callable[[], tuple[int, bytes]]
-"""HTTP's status and the body."""
 
 
 class HoldFigures(Collector):
@@ -56,48 +48,4 @@ def metrics_page(holds: Holds) -> Page:
     """The figures in Prometheus' text format."""
     registry = CollectorRegistry()
     registry.register(HoldFigures(holds))
-    return lambda: (200, generate_latest(registry))
-
-
-def probe_page(is_well: Callable[[], bool]) -> Page:
-    """200 or 503."""
-    return lambda: (200, b"ok\n") if is_well() else (503, b"not now\n")
-
-
-class PageServer:
-    """Answers `GET PATH` with a page and closes the connection."""
-
-    def __init__(self, pages: Mapping[str, Page]) -> None:
-        self._pages = pages
-        self._open: dict[asyncio.StreamWriter, None] = {}
-
-    async def start(self, host: str, port: int) -> asyncio.Server:
-        """Listens until the server is closed. Raises OSError if the address is taken."""
-        return await asyncio.start_server(self._serve, host, port, limit=_REQUEST_BYTES)
-
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self._open[writer] = None
-        if len(self._open) > CONNECTIONS:
-            next(iter(self._open)).transport.abort()
-        try:
-            with contextlib.suppress(TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError, OSError):
-                async with asyncio.timeout(CONNECTION_SECONDS):
-                    head = await reader.readuntil(b"\r\n\r\n")
-                    status, body = self._answer(head.split(b"\r\n", 1)[0].decode(errors="replace"))
-                    writer.write(_head(status, len(body)) + body)
-                    await writer.drain()
-        finally:
-            self._open.pop(writer, None)
-            writer.close()
-
-    def _answer(self, request: str) -> tuple[int, bytes]:
-        method, _, rest = request.partition(" ")
-        page = self._pages.get(rest.partition(" ")[0].partition("?")[0])
-        if page is None:
-            return 404, b"there are " + ", ".join(self._pages).encode() + b"\n"
-        return page() if method == "GET" else (405, b"only GET\n")
-
-
-def _head(status: int, length_bytes: int) -> bytes:
-    fields = (f"Content-Type: {CONTENT_TYPE_PLAIN_0_0_4}", f"Content-Length: {length_bytes}", "Connection: close")
-    return "\r\n".join((f"HTTP/1.1 {status} -", *fields, "", "")).encode()
+    return lambda: Answer(200, generate_latest(registry), CONTENT_TYPE_PLAIN_0_0_4)

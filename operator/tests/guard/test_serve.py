@@ -10,7 +10,8 @@ import pytest
 from guard_pods import UIDS, make_sender
 
 from fairlead.guard.holds import Holds
-from fairlead.guard.serve import CONNECTIONS, PageServer, metrics_page, probe_page
+from fairlead.guard.serve import metrics_page
+from fairlead.pages import CONNECTIONS, PageServer, probe_page
 
 pytestmark = pytest.mark.asyncio
 HOST = "127.0.0.1"

@@ -1,0 +1,56 @@
+"""When what an agent finds is worth a write: at 1,000 nodes the API server must barely notice."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any, Final
+
+from fairlead.api.datatransfernode.status import KernelStatus, NodeReport, StorageStatus
+from fairlead.core.dtn import REPORT_INTERVAL
+
+LEAST_INTERVAL: Final = timedelta(seconds=10)
+"""Between two writes: a link that comes and goes all the time is not written each time."""
+STORAGE_STEP: Final = 0.05
+"""The part of a file system by which its free space must move."""
+JITTER: Final = 0.1
+"""The part of the interval by which agents spread their reports, so that those that began together do not stay together."""
+
+
+def write_after(before: NodeReport | None, after: NodeReport, since: timedelta, chance: float) -> timedelta:
+    """How long to wait until `after` is to be written: nothing where it is news, else what is left of the interval.
+
+    `before` is what was written last, `since` ago. `chance` is from 0 to 1, drawn anew after each write.
+    """
+    if before is None:
+        return timedelta()
+    if is_news(before, after):
+        return max(timedelta(), LEAST_INTERVAL - since)
+    return max(timedelta(), REPORT_INTERVAL * (1 - JITTER * chance) - since)
+
+
+def is_news(before: NodeReport, after: NodeReport) -> bool:
+    """Whether something has changed that anybody decides by: all but the time, and free space by little."""
+    return _without_amounts(before) != _without_amounts(after) or _space_moved(before.storage, after.storage)
+
+
+def _without_amounts(report: NodeReport) -> NodeReport:
+    kept = tuple(each.model_copy(update={"free_bytes": 0}) for each in report.storage)
+    return report.model_copy(update={"storage": kept, "last_report_time": None})
+
+
+def _space_moved(before: tuple[StorageStatus, ...], after: tuple[StorageStatus, ...]) -> bool:
+    free = {each.path: each.free_bytes for each in before}
+    return any(abs(each.free_bytes - free.get(each.path, 0)) >= STORAGE_STEP * each.total_bytes for each in after)
+
+
+def status_patch(report: NodeReport) -> dict[str, Any]:
+    """The merge patch of a status that leaves all of `report` and nothing that an agent wrote before: what is unknown now is removed."""
+    written = _with_removals(report)
+    written["kernel"] = None if report.kernel is None else _with_removals(report.kernel)
+    written["agent"] = None if report.agent is None else _with_removals(report.agent)
+    return {"status": written}
+
+
+def _with_removals(part: NodeReport | KernelStatus | Any) -> dict[str, Any]:
+    names = (field.alias or name for name, field in type(part).model_fields.items())
+    return dict.fromkeys(names) | part.to_object()

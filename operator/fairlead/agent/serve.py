@@ -1,0 +1,101 @@
+"""What an agent serves: the report with the counters of this moment as JSON, and the same figures as metrics."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final
+
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from fairlead.agent.files import HostFiles
+from fairlead.agent.interfaces import counters_of
+from fairlead.agent.loop import Agent
+from fairlead.api.shared.quantity import parse_rate
+from fairlead.pages import JSON, Answer, Page
+
+VERSION: Final = 1
+FRESH_SECONDS: Final = 0.1
+"""Counters are not read more often, however often somebody asks."""
+_PREFIX: Final = "fairlead_node"
+_BITS: Final = 8
+
+
+class Counters:
+    """The counters of the interfaces that the agent has found, and when they were read."""
+
+    def __init__(
+        self, agent: Agent, files: HostFiles, monotonic: Callable[[], float] = time.monotonic, wall: Callable[[], float] = time.time
+    ) -> None:
+        self._agent = agent
+        self._files = files
+        self._monotonic = monotonic
+        self._wall = wall
+        self._read_at: dict[str, float] = {}
+        self._counters: dict[str, dict[str, int]] = {}
+
+    def read(self) -> tuple[Mapping[str, Mapping[str, int]], Mapping[str, float]]:
+        """Bytes by interface and way, and `monotonic_seconds` and `wall_seconds` of the reading."""
+        now = self._monotonic()
+        if not self._read_at or now >= self._read_at["monotonic_seconds"] + FRESH_SECONDS:
+            found = self._agent.found
+            names = [each.name for each in found.interfaces] if found is not None else []
+            self._read_at = {"monotonic_seconds": round(now, 6), "wall_seconds": round(self._wall(), 6)}
+            read = ((name, counters_of(self._files, name)) for name in names)
+            self._counters = {name: counters for name, counters in read if counters is not None}
+        return self._counters, self._read_at
+
+
+def node_page(node: str, agent: Agent, counters: Counters) -> Page:
+    """`GET /v1/node`; 503 before the first look."""
+
+    def page() -> Answer:
+        if agent.found is None:
+            return Answer(503, b'{"error": "the node has not been looked at yet"}\n', JSON)
+        by_interface, read_at = counters.read()
+        body: dict[str, Any] = {"version": VERSION, "node": node, **agent.found.to_object(), "counters": by_interface, "read_at": read_at}
+        return Answer(200, json.dumps(body, separators=(",", ":")).encode() + b"\n", JSON)
+
+    return page
+
+
+class NodeFigures(Collector):
+    """What an agent has found, at each scrape."""
+
+    def __init__(self, agent: Agent, counters: Counters) -> None:
+        self._agent = agent
+        self._counters = counters
+
+    def collect(self) -> Iterable[Metric]:
+        """The metrics of docs/how-to/describe-your-dtns.md."""
+        found, by_interface = self._agent.found, self._counters.read()[0]
+        sent = CounterMetricFamily(f"{_PREFIX}_transmit_bytes", "Bytes that an interface has sent.", labels=["interface"])
+        received = CounterMetricFamily(f"{_PREFIX}_receive_bytes", "Bytes that an interface has received.", labels=["interface"])
+        for name, counters in by_interface.items():
+            sent.add_metric([name], counters["transmit_bytes"])
+            received.add_metric([name], counters["receive_bytes"])
+        carrier = GaugeMetricFamily(f"{_PREFIX}_carrier", "1 for an interface that is up and whose link works.", labels=["interface"])
+        speed = GaugeMetricFamily(f"{_PREFIX}_speed_bytes_per_second", "Speed of an interface, where it has one.", labels=["interface"])
+        free = GaugeMetricFamily(f"{_PREFIX}_storage_free_bytes", "Free space of a file system.", labels=["path"])
+        size = GaugeMetricFamily(f"{_PREFIX}_storage_size_bytes", "Size of a file system.", labels=["path"])
+        for interface in found.interfaces if found is not None else ():
+            if interface.carrier is not None:
+                carrier.add_metric([interface.name], int(interface.carrier))
+            if interface.rate is not None:
+                speed.add_metric([interface.name], parse_rate(interface.rate) / _BITS)
+        for storage in found.storage if found is not None else ():
+            free.add_metric([storage.path], storage.free_bytes)
+            size.add_metric([storage.path], storage.total_bytes)
+        writes = CounterMetricFamily(f"{_PREFIX}_report_writes", "Reports that were sent to the API server.", value=self._agent.writes)
+        failed = CounterMetricFamily(f"{_PREFIX}_report_failures", "Reports that it did not take.", value=self._agent.failed_writes)
+        return sent, received, carrier, speed, free, size, writes, failed
+
+
+def metrics_page(agent: Agent, counters: Counters) -> Page:
+    """The figures in Prometheus' text format."""
+    registry = CollectorRegistry()
+    registry.register(NodeFigures(agent, counters))
+    return lambda: Answer(200, generate_latest(registry))
