@@ -228,6 +228,12 @@ def _awaits_probe(observed: Observed, receiver: MoverPod, now: datetime) -> JobO
 
 
 def _create_receiver(observed: Observed, attempt: _Attempt) -> JobOutcome:
+    source = observed.job.spec.source
+    if traits_of(observed.job).uses_node_interfaces:
+        # A receiver whose sender gets no ports would hold its own for nothing, and give up after a while.
+        for_sender = _block(observed, attempt.number, Role.SENDER, source.node or observed.claim_node(source))
+        if isinstance(for_sender, Judgement):
+            return JobOutcome(judgements={ConditionType.SCHEDULED: for_sender})
     created = _create(observed, attempt, Role.RECEIVER, observed.job.spec.destination, report.receiver_cap_of(observed))
     if not created.effects.creates:
         return created

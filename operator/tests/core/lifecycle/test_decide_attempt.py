@@ -94,6 +94,22 @@ def test_without_a_free_port_the_job_waits_and_says_so() -> None:
     assert decide(again, NOW + seconds(60)).requeue_after == SETTINGS.recheck_interval
 
 
+def test_no_receiver_is_made_whose_sender_would_get_no_port() -> None:
+    taken = frozenset(range(SETTINGS.ports.first, SETTINGS.ports.last, 4))
+    plan = decide(observe(make_job(), ports_in_use=PortsInUse(placed={"dtn-a": taken})), NOW)
+    assert plan.creates == plan.credentials == ()
+    assert condition_of(plan, "Scheduled") == ("False", "NoPortFree")
+
+
+def test_a_receiver_leaves_the_last_block_of_its_node_to_senders() -> None:
+    *taken, last = range(SETTINGS.ports.first, SETTINGS.ports.last, 4)
+    plan = decide(observe(make_job(), ports_in_use=PortsInUse(placed={"dtn-b": frozenset(taken)})), NOW)
+    assert condition_of(plan, "Scheduled") == ("False", "NoPortFree")
+    in_use = PortsInUse(placed={"dtn-a": frozenset(taken)})
+    begun = observe(after(observe(make_job())), receiver(port_base=taken[0]), reports=make_reports(), ports_in_use=in_use)
+    assert [(create.role, create.port_base) for create in decide(begun, NOW).creates] == [(Role.SENDER, last)]
+
+
 def test_the_last_block_of_a_namespace_goes_to_a_sender_so_that_receivers_alone_never_wait_for_each_other() -> None:
     share = SETTINGS.ports.most_of_namespace
     one_left = dict.fromkeys(("dtn-a", "dtn-b"), share - 1)
