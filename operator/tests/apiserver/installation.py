@@ -8,6 +8,7 @@ import subprocess
 import time
 from pathlib import Path
 
+import yaml
 from control_plane import find_programs
 from lab import NAMESPACES, NARROW, NODES, NOT_ALLOWED, PATIENCE_SECONDS, Kubectl, transfer_job
 
@@ -51,7 +52,11 @@ def install(kubectl: Kubectl, chart: Path, *values: str) -> str:
         text=True,
     ).stdout
     kubectl("apply", "--server-side", "-f", "-", stdin=rendered)
-    kinds = [f"crd/{kind}.fairlead.io" for kind in ("transferjobs", "fairnesspolicies", "networkpaths", "datatransfernodes")]
+    # Those of the chart that is installed, which may be an earlier one's.
+    kinds = [
+        f"crd/{each['metadata']['name']}" for each in yaml.safe_load_all(rendered) if each and each["kind"] == "CustomResourceDefinition"
+    ]
+    assert kinds, "the chart has no definitions"
     kubectl("wait", "--for=condition=Established", f"--timeout={PATIENCE_SECONDS:.0f}s", *kinds)
     _wait_until_in_force(kubectl)
     return rendered
@@ -95,9 +100,11 @@ async def release(client: KubeClient, namespace: str) -> None:
             await client.delete(PODS, namespace, pod["name"], uid=pod["uid"], grace_seconds=0)
     # What one test's jobs have learnt of a path would be told to the next one's, and likewise where movers may be placed.
     for kind in (PATHS, DTNS):
-        for left in [body["metadata"] async for page in client.list_pages(kind) for body in page]:
-            with contextlib.suppress(NotFoundError):
-                await client.delete(kind, None, left["name"], uid=left["uid"])
+        # An earlier chart lacks kinds that this checkout has.
+        with contextlib.suppress(NotFoundError):
+            for left in [body["metadata"] async for page in client.list_pages(kind) for body in page]:
+                with contextlib.suppress(NotFoundError):
+                    await client.delete(kind, None, left["name"], uid=left["uid"])
 
 
 def _namespace(name: str) -> dict[str, object]:
