@@ -6,10 +6,11 @@ import hashlib
 import os
 import re
 import shlex
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -86,7 +87,13 @@ def kubectl(cluster: LocalCluster) -> Kubectl:
 
 
 @pytest.fixture(scope="session")
-def installed(cluster: LocalCluster, kubectl: Kubectl, request: pytest.FixtureRequest) -> None:
+def more_values() -> Mapping[str, Any]:
+    """Values of the chart beyond those that the cluster needs."""
+    return {}
+
+
+@pytest.fixture(scope="session")
+def installed(cluster: LocalCluster, kubectl: Kubectl, more_values: Mapping[str, Any], request: pytest.FixtureRequest) -> None:
     """The chart, installed once a run whichever worker comes first, and the namespace that all of them share."""
     run_id = os.environ.get("PYTEST_XDIST_TESTRUNUID", f"pid-{os.getpid()}")
     items = request.session.items
@@ -95,7 +102,7 @@ def installed(cluster: LocalCluster, kubectl: Kubectl, request: pytest.FixtureRe
     }
     with once(BUILD / "installed", run_id, BUILD / "install.lock") as first:
         if first:
-            install.install(cluster, allowed | {DEMO_NAMESPACE, ADMISSION_NAMESPACE}, run_id, BUILD)
+            install.install(cluster, allowed | {DEMO_NAMESPACE, ADMISSION_NAMESPACE}, run_id, BUILD, more_values)
             kubectl.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": ADMISSION_NAMESPACE}})
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,22 +14,23 @@ from fairlead_dev.clients.release import OPERATOR_NODE, PARTS, RELEASE, RELEASE_
 HELM_TIMEOUT = f"{PATIENCE_S:g}s"
 
 
-def chart_values(namespaces: Iterable[str], run_id: str) -> dict[str, Any]:
-    """Values for the local cluster: its images, the operator's node, and who may use the host network."""
+def chart_values(namespaces: Iterable[str], run_id: str, more: Mapping[str, Any]) -> dict[str, Any]:
+    """Values for the local cluster: its images, the operator's node, who may use the host network, and `more` top-level ones."""
     return {
         "images": {part: {"repository": f"localhost/fairlead-{part}", "tag": "dev"} for part in PARTS},
         "hostNetwork": {"namespaces": sorted(namespaces)},
         "nodeSelector": {"kubernetes.io/hostname": OPERATOR_NODE},
         # The images' tag never changes here, so only a new annotation makes Kubernetes start the image under test.
         "podAnnotations": {"fairlead.io/test-run": run_id},
+        **more,
     }
 
 
-def install(cluster: LocalCluster, namespaces: Iterable[str], run_id: str, folder: Path) -> None:
+def install(cluster: LocalCluster, namespaces: Iterable[str], run_id: str, folder: Path, more: Mapping[str, Any]) -> None:
     """`helm upgrade --install` and wait until the operator is ready. `folder` keeps the values file."""
     folder.mkdir(parents=True, exist_ok=True)
     values = folder / "values.json"
-    values.write_text(json.dumps(chart_values(namespaces, run_id), indent=2))
+    values.write_text(json.dumps(chart_values(namespaces, run_id, more), indent=2))
     helm = str(cluster.checkout / "build" / "bin" / "helm")
     chart = str(cluster.checkout / "charts" / "fairlead")
     where = ("--namespace", RELEASE_NAMESPACE, "--create-namespace")
