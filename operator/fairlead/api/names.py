@@ -65,6 +65,11 @@ ANNOTATION_NETWORK_STATUS: Final = "k8s.v1.cni.cncf.io/network-status"
 ANNOTATION_DATA_ADDRESSES: Final = f"{GROUP}/data-addresses"
 """On a node, by its administrator: addresses or networks of its data interfaces, separated by commas."""
 
+ANNOTATION_DISK_NUMA_NODE: Final = f"{GROUP}/numa-node"
+"""On a PersistentVolume, by an administrator: number of the NUMA node that its disk is on."""
+LABEL_SITE: Final = f"{GROUP}/site"
+"""On a node, by an administrator: its site, for clusters without DataTransferNodes."""
+
 ANNOTATION_PATH: Final = f"{GROUP}/path"
 """`Known` on a sender whose advisor was given what is on the path and therefore does not probe it as a whole."""
 PATH_KNOWN: Final = "Known"

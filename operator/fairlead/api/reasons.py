@@ -58,7 +58,6 @@ class Reason(_Documented):
     PODS_SCHEDULED = "PodsScheduled", "Every mover pod has a node."
     WAITING_FOR_SCHEDULER = "WaitingForScheduler", "A mover pod has no node yet."
     NO_PORT_FREE = "NoPortFree", "Every block of ports on the node is taken by other jobs. The job waits."
-    PLACED = "Placed", "Nodes and interfaces of both ends are chosen; the message says which and why."
     NO_NODE_MATCHES = (
         "NoNodeMatches",
         "No DataTransferNode has the labels or the site that the job asks for and can mount the volume, or none of them is ready.",
@@ -186,6 +185,7 @@ class EventReason(_Documented):
     ADVISOR_SILENT = "AdvisorSilent", "The advisor does not answer while data flows; the message has the settings that stay in force."
     TRANSPORT_SWITCHED = "TransportSwitched", "The congestion control of the running transfer was switched; the message says why."
     SUCCEEDED = "Succeeded", "Everything arrived; the message has bytes, files and time."
+    WAITING_FOR_PLACE = "WaitingForPlace", "No nodes or interfaces can be given to the job now; the message says what it waits for."
     ATTEMPT_FAILED = "AttemptFailed", "An attempt failed; the message says why and when the next one starts."
     FAILED = "Failed", "The job has failed for good."
     SUSPENDED = "Suspended", "The job was suspended."

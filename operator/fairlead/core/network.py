@@ -11,6 +11,7 @@ from fairlead.api.transferjob.spec import AUTO_INTERFACE, Network, Side
 from fairlead.api.transferjob.status import EndpointStatus
 from fairlead.core.observed import MoverPod, Observed, Role
 from fairlead.core.paths.model import End
+from fairlead.core.placement.model import EndPlacement, Placement
 from fairlead.core.reports import MoverEndpoint, Verdict
 
 
@@ -80,17 +81,39 @@ def _definition(job: TransferJob, pod: MoverPod) -> tuple[str, str] | None:
 
 def ends_of(observed: Observed, attempt: int) -> tuple[End, End]:
     """Source and destination: nodes by the attempt's pods, else by the job, its claims and its status; interfaces by the job, and where
-    it leaves the choice to the movers by what these report, else by its status."""
+    it leaves the choice open by what the movers report, else by what was chosen, else by its status."""
     spec, reports, endpoints = observed.job.spec, observed.reports, observed.job.status.endpoints
     source, destination = (endpoints.source, endpoints.destination) if endpoints else (None, None)
+    chosen = _chosen(observed)
     return (
-        _end(observed, spec.source, observed.mover(Role.SENDER, attempt), reports.sender_endpoint, source),
-        _end(observed, spec.destination, observed.mover(Role.RECEIVER, attempt), reports.receiver_endpoint, destination),
+        _end(observed, spec.source, observed.mover(Role.SENDER, attempt), reports.sender_endpoint, source, chosen=chosen[0]),
+        _end(observed, spec.destination, observed.mover(Role.RECEIVER, attempt), reports.receiver_endpoint, destination, chosen=chosen[1]),
     )
 
 
-def _end(observed: Observed, side: Side, pod: MoverPod | None, reported: MoverEndpoint | None, known: EndpointStatus | None) -> End:
-    node = (pod.node if pod else None) or side.node or observed.claim_node(side) or (known.node if known else None)
+def _chosen(observed: Observed) -> tuple[EndPlacement, EndPlacement]:
+    """What is chosen for both ends of the attempt under way, or of the one that is about to start."""
+    if isinstance(observed.placement, Placement):
+        return observed.placement.source, observed.placement.destination
+    placed = observed.job.status.placement if observed.attempt_under_way else None
+    if placed is None:
+        return EndPlacement(), EndPlacement()
+    return (
+        EndPlacement(placed.source.node, placed.source.interfaces or ()),
+        EndPlacement(placed.destination.node, placed.destination.interfaces or ()),
+    )
+
+
+def _end(
+    observed: Observed,
+    side: Side,
+    pod: MoverPod | None,
+    reported: MoverEndpoint | None,
+    known: EndpointStatus | None,
+    *,
+    chosen: EndPlacement,
+) -> End:
+    node = (pod.node if pod else None) or chosen.node or side.node or observed.claim_node(side) or (known.node if known else None)
     if not traits_of(observed.job).uses_node_interfaces:
         # The pod's own interface is none of the node's; which of those carries its traffic is the business of what attaches it.
         return End(node, None)
@@ -98,4 +121,6 @@ def _end(observed: Observed, side: Side, pod: MoverPod | None, reported: MoverEn
         return End(node, side.interface)
     if reported is not None:
         return End(node, reported.interface)
+    if len(chosen.interfaces) == 1:
+        return End(node, chosen.interfaces[0])
     return End(node, known.interface if known is not None and known.node == node else None)

@@ -17,6 +17,7 @@ from fairlead.core.cap_excess import CapExcess
 from fairlead.core.dtn import TransferNode
 from fairlead.core.fairness.model import JobShare
 from fairlead.core.paths.model import ProbeAssignment
+from fairlead.core.placement.model import Affinity, Answer
 from fairlead.core.ports import PortsInUse
 from fairlead.core.reports import Advice, Reports, Verdict
 from fairlead.core.settings import OperatorSettings
@@ -96,6 +97,10 @@ class ClaimFacts:
     exists: bool
     bound: bool = False
     node: str | None = None
+    affinity: Affinity | None = None
+    """From which nodes the volume can be used; None for every one."""
+    disk_numa_node: int | None = None
+    """NUMA node of the disk, by the volume's annotation; None if unknown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +134,8 @@ class Observed:
     """By how much what arrived was ahead of the caps, at the receiver's report before; None before the first."""
     path: ProbeAssignment | None = None
     """What is known of its path; None where its nodes are not known yet, or it leads nowhere."""
+    placement: Answer | None = None
+    """Where the attempt that is about to start runs, or why it waits; None where no data transfer node is concerned."""
     transfer_nodes: Mapping[str, TransferNode] = field(default_factory=dict)
     """The cluster's data transfer nodes by name; empty where there are no DataTransferNodes."""
     refusal: str = ""

@@ -45,6 +45,10 @@ class CreatePod:
     on_host_network: bool = True
     path: KnownPath = field(default_factory=KnownPath)
     probe: bool = True
+    interfaces: tuple[str, ...] = ()
+    """Of its node, to carry the data; empty where its mover chooses."""
+    node_labels: tuple[tuple[str, str], ...] = ()
+    """Without a node: what the scheduler's choice must have."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from fairlead.api.reasons import ConditionType
 from fairlead.api.shared.errors import ReconcileError
 from fairlead.api.transferjob import TransferJob
 from fairlead.core.fairness.participant import participant_of
+from fairlead.core.lifecycle.placing import request_of
 from fairlead.core.observed import Observed
 from fairlead.core.paths.evidence import evidence_of
 from fairlead.core.plan import Plan
@@ -20,6 +21,7 @@ from fairlead.handlers.dtn.store import DtnStore
 from fairlead.handlers.fairness.store import ShareStore
 from fairlead.handlers.metrics import OperatorMetrics
 from fairlead.handlers.paths.store import PathStore
+from fairlead.handlers.placement.store import PlacementStore
 from fairlead.handlers.port_ledger import JobUid
 from fairlead.handlers.queue import WorkQueue
 from fairlead.handlers.worker import ErrorPolicy, Worker
@@ -49,6 +51,7 @@ class Controller:
         shares: ShareStore,
         paths: PathStore,
         dtns: DtnStore,
+        placements: PlacementStore,
         workers: int = 1,
     ) -> None:
         self._cache = cache
@@ -60,6 +63,7 @@ class Controller:
         self._shares = shares
         self._paths = paths
         self._dtns = dtns
+        self._placements = placements
         self._doubted: set[ObjectKey] = set()
         self._refusals: dict[ObjectKey, str] = {}
         errors: ErrorPolicy[ObjectKey] = ErrorPolicy(
@@ -84,26 +88,28 @@ class Controller:
         if body is None:
             self._shares.drop(key, self._now().timestamp())
             self._paths.drop(key)
+            self._placements.drop(key)
             self._forget(key)
             return None
         if key in self._doubted:
             body = await self._refresh(key, body)
             if body is None:
                 return None
-        observed = replace(await self._observe(body), refusal=self._refusals.get(key, ""))
-        plan = self._plan(observed)
+        observed = self._complete(key, replace(await self._observe(body), refusal=self._refusals.get(key, "")))
+        plan = self._decide(observed, self._now())
         if needs_live_facts(observed, plan) and key not in self._doubted:
             # Watches lag, and after a lost connection they may miss a deletion for good: nothing irreversible is done by them alone.
             body = await self._refresh(key, body)
             if body is None:
                 return None
-            observed = await self._renew(observed, body)
-            plan = self._plan(observed)
+            observed = self._complete(key, await self._renew(observed, body))
+            plan = self._decide(observed, self._now())
         now = self._now()
         self._shares.note(key, participant_of(observed, asks=plan.asks_for_links, now=now.timestamp()), now.timestamp())
-        # No await between what `_plan` reads and what follows, or two jobs could probe one path, or be given the same block of ports.
+        # No await between `_complete` and what follows, or two jobs could probe one path, or be given the same ports or slots.
         self._paths.note(key, evidence_of(observed, plan, now))
-        with self._cache.ports.reserve(_job_uid(observed.job), plan.creates):
+        uid = _job_uid(observed.job)
+        with self._cache.ports.reserve(uid, plan.creates), self._placements.starting(uid.uid, observed.placement, plan.status):
             await self._apply(body, observed.job, plan)
         self._forget(key)
         return plan.requeue_after
@@ -122,7 +128,8 @@ class Controller:
             latest = self._cache.jobs.get(ObjectKey(job.metadata.namespace, job.metadata.name))
             await self._applier.apply(latest if latest is not None else body, job, Plan(finalizer=False))
 
-    def _plan(self, observed: Observed) -> Plan:
+    def _complete(self, key: ObjectKey, observed: Observed) -> Observed:
+        """Adds what all jobs share and must be read in the same instant as it is given out."""
         uid, now = observed.job.metadata.uid, self._now()
         known = replace(
             observed,
@@ -132,8 +139,9 @@ class Controller:
             excess=self._shares.excess(uid),
             path=self._paths.assignment(observed, now),
             transfer_nodes=self._dtns.transfer_nodes(),
+            placement=None,
         )
-        return self._decide(known, now)
+        return replace(known, placement=self._placements.answer(key, known, request_of(known, now)))
 
     async def _observe(self, body: KubeObject) -> Observed:
         job = TransferJob.from_object(body)

@@ -31,6 +31,8 @@ from fairlead.handlers.metrics import PREFIX, OperatorMetrics, health_app, metri
 from fairlead.handlers.options import Options
 from fairlead.handlers.paths.service import PathService
 from fairlead.handlers.paths.store import PathStore
+from fairlead.handlers.placement.loop import PlacementLoop
+from fairlead.handlers.placement.store import PlacementStore
 from fairlead.handlers.polling import ReportPoller
 from fairlead.handlers.queue import WorkQueue
 from fairlead.handlers.sweeper import Sweeper
@@ -80,6 +82,9 @@ class Runtime:
         self.shares = ShareStore(self._wake_fairness)
         self.paths = PathStore(self._wake_paths)
         self.dtns = DtnStore()
+        self.placements = PlacementStore(
+            jobs=self.cache.jobs.values, nodes=self.dtns.transfer_nodes, wall=time.time, monotonic=time.monotonic
+        )
         self._running: _Running | None = None
 
     async def start(self) -> None:
@@ -125,6 +130,7 @@ class Runtime:
             shares=self.shares,
             paths=self.paths,
             dtns=self.dtns,
+            placements=self.placements,
             workers=options.workers,
         )
         paths = PathService(store=self.paths, client=client, metrics=metrics, timers=loop, now=_now)
@@ -171,6 +177,7 @@ class Runtime:
             paths.worker,
             paths.lister,
             *dtns.services,
+            PlacementLoop(self.placements, queue.add).service,
             sweeper.service(options.resync.total_seconds()),
             *([] if agents is None else [agents.service]),
         )

@@ -24,6 +24,7 @@ from fairlead.handlers.dtn.store import DtnStore
 from fairlead.handlers.fairness.store import ShareStore
 from fairlead.handlers.metrics import OperatorMetrics
 from fairlead.handlers.paths.store import PathStore
+from fairlead.handlers.placement.store import PlacementStore
 from fairlead.handlers.port_ledger import JobUid
 from fairlead.handlers.queue import Backoff, WorkQueue
 from fairlead.kube.apply import Applier
@@ -89,6 +90,7 @@ class Bench:
         self.metrics = OperatorMetrics()
         self.shares = ShareStore()
         self.paths = PathStore()
+        self.dtns = DtnStore()
         self.controller = Controller(
             cache=self.cache,
             queue=self.queue,
@@ -99,7 +101,10 @@ class Bench:
             metrics=self.metrics,
             shares=self.shares,
             paths=self.paths,
-            dtns=DtnStore(),
+            dtns=self.dtns,
+            placements=PlacementStore(
+                jobs=self.cache.jobs.values, nodes=self.dtns.transfer_nodes, wall=self.timers.time, monotonic=self.timers.time
+            ),
         )
 
     def _decide_now(self, observed: Observed, now: datetime) -> Plan:

@@ -11,6 +11,10 @@ from fairlead.api.transferjob.spec import Side
 from fairlead.core.fairness.model import Admission
 from fairlead.core.network import traits_of
 from fairlead.core.observed import Observed
+from fairlead.core.placement.model import Waits
+
+FOR_LINKS = frozenset({Reason.WAITING_FOR_LINK, Reason.GUARANTEE_TOO_LARGE})
+"""What keeps a job from running where nothing but shared links does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +71,7 @@ def obstacle_to_start(observed: Observed) -> Obstacle | None:
         _missing_node,
         _claim,
         _node_not_ready,
+        _no_place,
         _no_room_on_a_link,
     )
     return next((obstacle for check in checks if (obstacle := check(observed)) is not None), None)
@@ -88,7 +93,7 @@ def _contradiction(observed: Observed) -> Obstacle | None:
     for name, side in _sides(observed):
         if side.path.startswith("/") or ".." in side.path.split("/"):
             return Obstacle(Reason.INVALID_SPEC, f"{name}.path must be relative and without '..': create a corrected job", terminal=True)
-        if traits_of(observed.job).needs_attachment and side.attachment is None:
+        if traits_of(observed.job).needs_attachment and not side.named_attachments:
             message = f"{name}.attachment is missing, which network Attachment needs: create a corrected job"
             return Obstacle(Reason.INVALID_SPEC, message, terminal=True)
     if spec.source.claim_name == spec.destination.claim_name:
@@ -145,6 +150,20 @@ def _node_not_ready(observed: Observed) -> Obstacle | None:
             message = f"{name}.node: node {side.node} is not ready; the job waits for it"
             return Obstacle(Reason.NODE_NOT_READY, message, condition=ConditionType.SCHEDULED)
     return None
+
+
+def _no_place(observed: Observed) -> Obstacle | None:
+    for name, side in _sides(observed):
+        if side.interface_network is not None and not observed.transfer_nodes:
+            message = (
+                f"{name}.interfaceNetwork: no DataTransferNode tells which interface reaches {side.interface_network}: create a job that"
+                f" names {name}.interface, or ask an administrator to turn the node agent on"
+            )
+            return Obstacle(Reason.NO_INTERFACE_FITS, message, condition=ConditionType.SCHEDULED, needs_person=True)
+    waits = observed.placement
+    if not isinstance(waits, Waits):
+        return None
+    return Obstacle(waits.reason, waits.message, condition=ConditionType.SCHEDULED, needs_person=waits.needs_person)
 
 
 def _no_room_on_a_link(observed: Observed) -> Obstacle | None:

@@ -12,17 +12,17 @@ from fairlead.api.reasons import ConditionType, Reason
 from fairlead.api.shared.quantity import format_duration
 from fairlead.api.transferjob import TransferJobStatus
 from fairlead.api.transferjob.spec import Side
-from fairlead.api.transferjob.status import FailureStatus
+from fairlead.api.transferjob.status import FailureStatus, PlacementStatus
 from fairlead.core.conditions import shorten
 from fairlead.core.lifecycle import report
 from fairlead.core.lifecycle.outcome import JobEffects, JobOutcome, JobState, Judgement, Judgements, deletes, stops
+from fairlead.core.lifecycle.placing import labels_of, pause_after, placed_end, placed_of
 from fairlead.core.network import attachment_suspicion, traits_of
 from fairlead.core.observed import MoverPod, Observed, PodPhase, Role
 from fairlead.core.paths.model import ProbeAssignment, Probing
 from fairlead.core.plan import CreateCredentials, CreatePod
 from fairlead.core.ports import choose_port_base, is_share_used_up
 from fairlead.core.reports import Verdict
-from fairlead.core.settings import delay_after
 from fairlead.core.status import final_progress
 from fairlead.core.verdicts import Failure, failure_of_attempt, has_ended, is_live
 
@@ -63,13 +63,14 @@ def start_or_wait(observed: Observed, now: datetime) -> JobOutcome:
     status, number = observed.job.status, observed.latest_attempt
     failure = status.last_failure
     if failure is not None and failure.attempt == number:
-        pause = _pause(observed, status.failures)
+        pause = pause_after(observed, status.failures)
         if now < failure.time + pause:
             return _back_off(observed, failure, pause, now)
     leftovers = observed.movers
     removal = JobOutcome(effects=JobEffects(deletes=deletes(leftovers)))
-    if any(is_live(pod) or pod.deleting for pod in leftovers):
-        message = f"waiting for pod {leftovers[0].name} of the attempt before to be gone"
+    held_by = next((pod for pod in leftovers if is_live(pod) or pod.deleting), None)
+    if held_by is not None:
+        message = f"waiting for pod {held_by.name} of the attempt before to be gone{_of_lost_node(observed, held_by)}"
         clearing = JobOutcome(JobState.CLEARING, Reason.IN_PROGRESS, message, wake_after=observed.settings.poll_interval)
         return removal.then(clearing)
     return removal.then(_carry_on(observed, number + 1, now.replace(microsecond=0), now))
@@ -127,7 +128,7 @@ def _carry_on(observed: Observed, number: int, begins_at: datetime | None, now: 
     """The attempt as far as its pods allow; `begins_at` is its start if it begins with this pass."""
     status, begun = observed.job.status, JobOutcome(JobState.UNDER_WAY)
     if begins_at is not None:
-        begun = _begin(status, number, begins_at)
+        begun = _begin(status, number, begins_at, placed_of(observed, number))
         status = _without_former(status, begun.status)
     attempt = _Attempt(number, observed.mover(Role.RECEIVER, number), observed.mover(Role.SENDER, number), status)
     findings = report.findings_of(observed, status, attempt.sender, attempt.receiver, now)
@@ -149,7 +150,7 @@ def _carry_on(observed: Observed, number: int, begins_at: datetime | None, now: 
     return outcome.waking_after(min(poll, _PROBING_POLL) if _awaits_decision(outcome, status) else poll)
 
 
-def _begin(status: TransferJobStatus, number: int, started: datetime) -> JobOutcome:
+def _begin(status: TransferJobStatus, number: int, started: datetime, placed: PlacementStatus | None) -> JobOutcome:
     bandwidth = status.bandwidth
     return JobOutcome(
         JobState.STARTING,
@@ -159,6 +160,7 @@ def _begin(status: TransferJobStatus, number: int, started: datetime) -> JobOutc
             "attempts": number,
             "attempt_start_time": started,
             "start_time": status.start_time or started,
+            "placement": placed,
             "progress": None,
             "bandwidth": bandwidth.model_copy(update={"measured": None}) if bandwidth else None,
         },
@@ -256,12 +258,25 @@ def _create_sender(observed: Observed, attempt: _Attempt) -> JobOutcome:
 def _create(observed: Observed, attempt: _Attempt, role: Role, side: Side, cap_bps: int | None) -> JobOutcome:
     """A pod with its ports; on the nodes' network a block of its own, without which the job is not scheduled."""
     node, on_host_network = side.node or observed.claim_node(side), traits_of(observed.job).uses_node_interfaces
+    placed = placed_end(attempt.status, role)
+    node = (placed.node if placed else None) or node
+    interfaces = ((placed.interfaces if placed else None) or side.named_interfaces) if on_host_network else ()
     # In a network of its own nobody else has ports, so every such pod has the same.
     port_base = _block(observed, attempt.number, role, node) if on_host_network else observed.settings.ports.first
     if isinstance(port_base, Judgement):
         return JobOutcome(judgements={ConditionType.SCHEDULED: port_base})
     bucket_bps = report.bucket_of(observed, cap_bps)
-    action = CreatePod(role, attempt.number, node, port_base, cap_bps=cap_bps, bucket_bps=bucket_bps, on_host_network=on_host_network)
+    action = CreatePod(
+        role,
+        attempt.number,
+        node,
+        port_base,
+        cap_bps=cap_bps,
+        bucket_bps=bucket_bps,
+        on_host_network=on_host_network,
+        interfaces=interfaces,
+        node_labels=() if node is not None else labels_of(side),
+    )
     starting = _starting(attempt.number, role)
     return JobOutcome(JobState.STARTING, Reason.MOVERS_STARTING, starting, effects=JobEffects(creates=(action,)))
 
@@ -289,6 +304,14 @@ def _block(observed: Observed, number: int, role: Role, node: str | None) -> int
         " the job waits, or an administrator widens the chart value ports"
     )
     return Judgement("False", Reason.NO_PORT_FREE, message)
+
+
+def _of_lost_node(observed: Observed, pod: MoverPod) -> str:
+    """Why a pod stays, where that is its node. It may still run there, so nothing else may take its place."""
+    facts = observed.nodes.get(pod.node or "")
+    if facts is None or (facts.exists and facts.ready):
+        return ""
+    return f": its node {pod.node} is not ready; the job goes on once the node is back, or is removed from the cluster for good"
 
 
 def _starting(number: int, role: Role) -> str:
@@ -327,11 +350,7 @@ def _end_failed(observed: Observed, attempt: _Attempt, failure: Failure, now: da
     if failures > limit:
         message = f"{failures} attempts failed, backoffLimit is {limit}; the last one: {failure.reason}: {failure.message}"
         return recorded.then(fail_job(observed, attempt.number, Reason.BACKOFF_LIMIT_EXCEEDED, message, now))
-    return recorded.then(_back_off(observed, record, _pause(observed, failures), now))
-
-
-def _pause(observed: Observed, failures: int | None) -> timedelta:
-    return delay_after(failures or 1, first=observed.settings.backoff_first, most=observed.settings.backoff_most)
+    return recorded.then(_back_off(observed, record, pause_after(observed, failures), now))
 
 
 def _back_off(observed: Observed, failure: FailureStatus, pause: timedelta, now: datetime) -> JobOutcome:

@@ -9,6 +9,7 @@ from enum import Enum, auto
 from fairlead.api.reasons import ConditionType, EventReason, Reason
 from fairlead.core.lifecycle.admission import foreign_identity
 from fairlead.core.lifecycle.outcome import JobEffects, JobOutcome, JobState, deletes, stops
+from fairlead.core.lifecycle.placing import placed_end
 from fairlead.core.observed import Observed, Role, latest_attempt_of
 from fairlead.core.plan import CreatePod, EmitEvent
 from fairlead.core.verdicts import has_cleaned, has_ended, is_live, proven_success
@@ -92,7 +93,8 @@ def _clean(observed: Observed, since: datetime, now: datetime) -> tuple[_Cleanin
 def _destination_node(observed: Observed) -> str | None:
     destination, endpoints = observed.job.spec.destination, observed.job.status.endpoints
     last = endpoints.destination.node if endpoints and endpoints.destination else None
-    return destination.node or last or observed.claim_node(destination)
+    placed = placed_end(observed.job.status, Role.RECEIVER)
+    return destination.node or last or observed.claim_node(destination) or (placed.node if placed else None)
 
 
 def _left_behind(observed: Observed) -> str:

@@ -9,9 +9,11 @@ from fairlead.api.transferjob import TransferJobStatus
 from fairlead.core.plan import EmitEvent
 
 _TROUBLE = (Reason.RECEIVER_NOT_READY, Reason.SENDER_NOT_READY, Reason.ENDPOINT_REFUSED, Reason.CREATION_REFUSED)
+_NO_PLACE = (Reason.NO_NODE_MATCHES, Reason.NO_SLOT_FREE, Reason.SLOT_SHARE_USED_UP, Reason.NO_INTERFACE_FITS)
 _WARNINGS: tuple[tuple[ConditionType, tuple[Reason, ...], EventReason], ...] = (
     (ConditionType.MOVERS_READY, _TROUBLE, EventReason.MOVERS_NOT_READY),
     (ConditionType.SCHEDULED, (Reason.WAITING_FOR_LINK, Reason.GUARANTEE_TOO_LARGE), EventReason.WAITING_FOR_LINK),
+    (ConditionType.SCHEDULED, _NO_PLACE, EventReason.WAITING_FOR_PLACE),
     (ConditionType.REPORTS_BELIEVED, (), EventReason.REPORT_REFUSED),
     (ConditionType.CAP_ENFORCED, (Reason.ABOVE_CAP,), EventReason.CAP_EXCEEDED),
 )

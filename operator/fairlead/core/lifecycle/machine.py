@@ -12,14 +12,12 @@ from fairlead.api.names import CONTROLLER
 from fairlead.api.reasons import ConditionType, Reason
 from fairlead.core.fairness.model import Admission
 from fairlead.core.lifecycle import attempt, ending
-from fairlead.core.lifecycle.admission import Obstacle, may_use_links, obstacle_to_start, withdrawn_permission
+from fairlead.core.lifecycle.admission import FOR_LINKS, Obstacle, may_use_links, obstacle_to_start, withdrawn_permission
 from fairlead.core.lifecycle.conclusion import plan_of
 from fairlead.core.lifecycle.outcome import JobOutcome, JobState, Judgement, stops
 from fairlead.core.observed import Observed, Role
 from fairlead.core.plan import Plan
 from fairlead.core.verdicts import is_live, proven_success
-
-_FOR_LINKS = frozenset({Reason.WAITING_FOR_LINK, Reason.GUARANTEE_TOO_LARGE})
 
 
 def decide(observed: Observed, now: datetime) -> Plan:
@@ -92,7 +90,7 @@ def _run(observed: Observed, now: datetime) -> JobOutcome:
         resumed = JobOutcome(judgements={ConditionType.SUSPENDED: Judgement("False", Reason.RESUMED, message)})
     under_way = observed.attempt_under_way
     obstacle = withdrawn_permission(observed) if under_way else obstacle_to_start(observed)
-    asks = not under_way and (obstacle is None or obstacle.reason in _FOR_LINKS)
+    asks = not under_way and (obstacle is None or obstacle.reason in FOR_LINKS)
     resumed = replace(resumed, asks_for_links=asks)
     if obstacle is not None:
         return resumed.then(_wait_for(observed, obstacle, now))

@@ -57,19 +57,22 @@ def findings_of(
     cap_enforced = _cap_enforced(observed, status, receiver, cap_bps)
     bandwidth = bandwidth_of(status.bandwidth, cap_bps, reports, _bound_of(observed, cap_bps))
     found["bandwidth"] = bandwidth.model_copy(update={"enforced_by": _enforced_by(observed, status, cap_bps, cap_enforced)})
-    judgements = _scheduled(sender, receiver) | _path_probed(observed, status, found) | cap_enforced | _reports_believed(observed, status)
+    judgements = (
+        _scheduled(status, sender, receiver) | _path_probed(observed, status, found) | cap_enforced | _reports_believed(observed, status)
+    )
     annotations = _cap_at_sender(observed, sender, bandwidth.allocated) + _cap_at_receiver(observed, receiver)
     return Findings(found, judgements, annotations)
 
 
-def _scheduled(sender: MoverPod | None, receiver: MoverPod | None) -> dict[ConditionType, Judgement | None]:
+def _scheduled(status: TransferJobStatus, sender: MoverPod | None, receiver: MoverPod | None) -> dict[ConditionType, Judgement | None]:
     pods = [pod for pod in (receiver, sender) if pod is not None]
     if not pods:
         return {}
     waiting = next((pod for pod in pods if pod.node is None), None)
     if waiting is None:
         nodes = ", ".join(f"{pod.role} on {pod.node}" for pod in pods)
-        return {ConditionType.SCHEDULED: Judgement("True", Reason.PODS_SCHEDULED, nodes)}
+        why = f" ({status.placement.reason})" if status.placement and status.placement.reason else ""
+        return {ConditionType.SCHEDULED: Judgement("True", Reason.PODS_SCHEDULED, f"{nodes}{why}")}
     why = ": ".join(part for part in (waiting.waiting_reason, waiting.waiting_message) if part) or "the scheduler has not placed it yet"
     message = f"{waiting.role} pod {waiting.name}: {why}"
     return {ConditionType.SCHEDULED: Judgement("False", Reason.WAITING_FOR_SCHEDULER, message)}

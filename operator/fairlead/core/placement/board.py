@@ -16,6 +16,7 @@ from fairlead.core.placement.wishes import NodeIndex, fulfils, usable
 _NOBODY: Final[frozenset[str]] = frozenset()
 _Nodes = tuple[NodeLoad | EndPlacement, NodeLoad | EndPlacement]
 """Of source and destination."""
+_End = NodeLoad | EndPlacement | Candidates
 
 
 class Board:
@@ -25,8 +26,8 @@ class Board:
         self.nodes = {name: NodeLoad(node) for name, node in nodes.items()}
         self._index = NodeIndex(self.nodes.values())
         self._candidates: dict[tuple[EndWish, bool], Candidates] = {}
-        self._pairs: dict[tuple[EndWish, EndWish, bool], KeyPairs] = {}
-        self._refused: dict[tuple[EndWish, EndWish, bool, str], Waits] = {}
+        self._pairs: dict[tuple[Candidates, Candidates, bool], KeyPairs] = {}
+        self._refused: dict[tuple[_End, _End, str], Waits] = {}
         for holding in holdings:
             self.take(holding)
 
@@ -37,15 +38,16 @@ class Board:
             if node is None:
                 continue
             node.take_slot(holding.namespace)
+            rate_bps = None if holding.rate_bps is None else holding.rate_bps / max(1, len(end.interfaces))
             for name in end.interfaces:
                 interface = node.interfaces.get(name)
                 if interface is not None:
-                    interface.put(None if holding.rate_bps is None else holding.rate_bps / len(end.interfaces))
+                    interface.put(rate_bps)
 
     def place(self, request: Request) -> Answer:
         """Where the job runs, and takes its slots and rates; or why it waits, with nothing taken."""
         answer = self._choose(request)
-        if isinstance(answer, Placement) and not request.tentative:
+        if not request.tentative and isinstance(answer, Placement):
             self.take(Holding(request.namespace, (answer.source, answer.destination), request.rate_bps))
         return answer
 
@@ -64,7 +66,7 @@ class Board:
             return destination
         if not isinstance(source, Candidates) and not isinstance(destination, Candidates):
             return self._placed(request, source, destination)
-        known = None if request.unready_nodes else (request.source, request.destination, request.uses_interfaces, request.namespace)
+        known = None if request.unready_nodes else (source, destination, request.namespace)
         if known is not None and known in self._refused:
             return self._refused[known]
         chosen: _Nodes | None
@@ -122,7 +124,7 @@ class Board:
             other = None if one is None else destination.best(request.namespace, {*excluded, one.node.name})
             return None if one is None or other is None else (one.node, other.node)
         for near in (True, False):
-            key = (request.source, request.destination, near)
+            key = (source, destination, near)
             pairs = self._pairs.get(key)
             if pairs is None:
                 pairs = self._pairs[key] = KeyPairs(source, destination, near=near)
@@ -164,9 +166,10 @@ class Board:
     def _placed(self, request: Request, source: NodeLoad | EndPlacement, destination: NodeLoad | EndPlacement) -> Answer:
         """The answer for two nodes, if they have slots and interfaces that fit."""
         needed = 2 if source is destination else 1
-        for name, end in ((SOURCE, source), (DESTINATION, destination)):
-            if isinstance(end, NodeLoad) and not end.has_room(request.namespace, needed):
-                return refusals.node_full(name, end, request.namespace, needed)
+        if isinstance(source, NodeLoad) and not source.has_room(request.namespace, needed):
+            return refusals.node_full(SOURCE, source, request.namespace, needed)
+        if isinstance(destination, NodeLoad) and not destination.has_room(request.namespace, needed):
+            return refusals.node_full(DESTINATION, destination, request.namespace, needed)
         if not request.uses_interfaces:
             return Placement(EndPlacement(_name(source)), EndPlacement(_name(destination)), request.attempt, note="free slots at both ends")
         own = self._interfaces(SOURCE, source, request.source)
@@ -180,14 +183,17 @@ class Board:
         pair = best_pair(request, own, others)
         if pair is None:
             return refusals.unreachable(request, own or (), others or ())
-        known = pair.known
+        one, other, alternative = pair
+        known = (one or other, other or one)
+        spare_bps = None if known[0] is None or known[1] is None else min(known[0].spare_bps, known[1].spare_bps)
+        capacity_bps = None if known[0] is None or known[1] is None else min(known[0].capacity_bps, known[1].capacity_bps)
         return Placement(
-            EndPlacement(_name(source), request.source.interfaces if pair.source is None else (pair.source.name,)),
-            EndPlacement(_name(destination), request.destination.interfaces if pair.destination is None else (pair.destination.name,)),
+            EndPlacement(_name(source), request.source.interfaces if one is None else one.as_names),
+            EndPlacement(_name(destination), request.destination.interfaces if other is None else other.as_names),
             request.attempt,
-            min((each.spare_bps for each in known), default=None),
-            min((each.capacity_bps for each in known), default=None),
-            pair.alternative,
+            spare_bps,
+            capacity_bps,
+            alternative,
             refusals.silence(source, destination),
         )
 

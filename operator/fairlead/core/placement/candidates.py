@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Set
 from heapq import heapify, heappop, heappush, heapreplace
 
 from fairlead.core.placement.load import InterfaceLoad, NodeLoad
-from fairlead.core.placement.reach import LinkKey, matches
+from fairlead.core.placement.reach import LinkKey, matches_of
 
 _Entry = tuple[float, str, str, InterfaceLoad]
 _NOBODY: frozenset[str] = frozenset()
@@ -118,7 +118,7 @@ class KeyPairs:
         self._source = source
         self._destination = destination
         keys = source.near_keys & destination.near_matches if near else source.far_keys & destination.far_matches
-        pairs = ((key, match) for key in sorted(keys, key=repr) for match in matches((key,)) if match in destination.by_key)
+        pairs = ((key, match) for key in sorted(keys, key=repr) for match in matches_of(key) if match in destination.by_key)
         self._entries = [(-math.inf, number, pair) for number, pair in enumerate(pairs) if not self._is_one_node(*pair)]
 
     def _is_one_node(self, key: LinkKey, match: LinkKey) -> bool:

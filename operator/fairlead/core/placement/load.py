@@ -23,6 +23,7 @@ class InterfaceLoad:
     __slots__ = (
         "_sharers",
         "_taken_bps",
+        "as_names",
         "capacity_bps",
         "carrier",
         "is_offered",
@@ -40,6 +41,7 @@ class InterfaceLoad:
     def __init__(self, node: NodeLoad, facts: NodeInterface) -> None:
         self.node = node
         self.name = facts.name
+        self.as_names = (facts.name,)
         self.is_offered = facts.may_carry_data
         """Whether it may carry data, as far as the node's administrator and agent say."""
         self.carrier = facts.carrier

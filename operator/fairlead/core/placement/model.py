@@ -10,6 +10,8 @@ from fairlead.api.reasons import Reason
 from fairlead.api.shared.quantity import format_rate_rounded
 
 SOURCE, DESTINATION = "source", "destination"
+NODE_NAME = "metadata.name"
+"""In the place of a label: the node's own name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,17 +22,18 @@ class LabelRule:
     operator: str
     values: tuple[str, ...] = ()
 
-    def holds(self, labels: Mapping[str, str]) -> bool:
-        """Whether a node with these labels fulfils it. What is not known here fulfils nothing."""
+    def holds(self, node: str, labels: Mapping[str, str]) -> bool:
+        """Whether a node of this name and with these labels fulfils it. An operator that is not known here is fulfilled by nothing."""
+        value = node if self.key == NODE_NAME else labels.get(self.key)
         match self.operator:
             case "In":
-                return labels.get(self.key) in self.values
+                return value in self.values
             case "NotIn":
-                return labels.get(self.key) not in self.values
+                return value not in self.values
             case "Exists":
-                return self.key in labels
+                return value is not None
             case "DoesNotExist":
-                return self.key not in labels
+                return value is None
             case _:
                 return False
 
@@ -45,8 +48,6 @@ class EndWish:
 
     node: str | None = None
     """The only node: the named one, or the one to which the volume is confined."""
-    is_named: bool = False
-    """Whether the job names it."""
     labels: tuple[tuple[str, str], ...] = ()
     site: str | None = None
     affinity: Affinity | None = None

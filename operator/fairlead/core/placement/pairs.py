@@ -20,11 +20,6 @@ class Pair(NamedTuple):
     destination: InterfaceLoad | None
     alternative: Alternative | None = None
 
-    @property
-    def known(self) -> list[InterfaceLoad]:
-        """Those that are chosen here."""
-        return [interface for interface in (self.source, self.destination) if interface is not None]
-
 
 def best_pair(request: Request, source: Sequence[InterfaceLoad] | None, destination: Sequence[InterfaceLoad] | None) -> Pair | None:
     """The pair that reaches each other best, has the most to spare, fits in MTU and is next to the disks, in this order; then the first.
@@ -40,17 +35,19 @@ def best_pair(request: Request, source: Sequence[InterfaceLoad] | None, destinat
     best: tuple[int, float, InterfaceLoad, InterfaceLoad] | None = None
     second: tuple[int, float, InterfaceLoad, InterfaceLoad] | None = None
     for one in source:
+        reaches, level, mtu = one.reach, one.level, one.mtu
         for other in destination:
-            tier = one.reach.to(other.reach)
+            tier = reaches.to(other.reach)
             if tier is None:
                 continue
-            rank = one.level if one.level < other.level else other.level
+            rank = other.level if other.level < level else level
             if tier == NEAR:
                 rank += _STEPS
             if avoid and ((one.node.name, one.name) in avoid or (other.node.name, other.name) in avoid):
                 rank -= 2 * _STEPS
-            fits = one.mtu is None or other.mtu is None or one.mtu == other.mtu
-            rank = 8 * rank + 4 * fits
+            rank = 8 * rank
+            if mtu == other.mtu or mtu is None or other.mtu is None:
+                rank += 4
             if source_disk is not None or destination_disk is not None:
                 rank += (one.numa_node == source_disk) + (other.numa_node == destination_disk)
             least_bps = one.spare_bps if one.spare_bps < other.spare_bps else other.spare_bps

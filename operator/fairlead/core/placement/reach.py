@@ -52,6 +52,12 @@ class Reach:
         return None if frozenset(self.far_matches).isdisjoint(other.far_keys) else FAR
 
 
+@cache
+def matches_of(key: LinkKey) -> tuple[LinkKey, ...]:
+    """Keys of the interfaces that one with `key` reaches by it."""
+    return matches((key,))
+
+
 def matches(keys: Iterable[LinkKey]) -> tuple[LinkKey, ...]:
     """Keys of the interfaces that one with `keys` reaches by them. Two declared networks are compared by their names alone."""
     found: dict[LinkKey, None] = {}

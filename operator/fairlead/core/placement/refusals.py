@@ -91,7 +91,8 @@ def no_interface(end: str, wish: EndWish, nodes: Iterable[NodeLoad]) -> Waits:
     nodes = tuple(nodes)
     where = f"node {nodes[0].name}" if len(nodes) == 1 else "the nodes that match"
     wanted = [each for node in nodes for each in node.interfaces.values() if _is_wanted(each, wish)]
-    down = [each for each in wanted if each.is_offered and each.carrier is False]
+    # Without a carrier an interface that nobody declared may not carry data either.
+    down = [each for each in wanted if each.carrier is False]
     if down:
         names = ", ".join(sorted({each.name for each in down})[:_MOST_NAMED])
         return Waits(Reason.NO_INTERFACE_FITS, f"{end}: interface {names} of {where} has no carrier: check its link; the job waits")
@@ -140,7 +141,7 @@ def unreachable(request: Request, source: Sequence[InterfaceLoad], destination: 
 
 def silence(*ends: NodeLoad | EndPlacement) -> str:
     """What the choice could not rest on."""
-    names = sorted(end.name for end in ends if isinstance(end, NodeLoad) and not end.ready)
+    names = [end.name for end in ends if isinstance(end, NodeLoad) and not end.ready]
     return f"the agent of {' and '.join(names)} does not report, so only what is declared of it is known" if names else ""
 
 

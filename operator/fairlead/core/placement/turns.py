@@ -27,7 +27,7 @@ def place_all(
     patient: set[str] = set()
     for request in in_turn(requests, holdings, now):
         answer = answers[request.uid] = board.place(request)
-        waits_for_slot = isinstance(answer, Waits) and answer.reason in _SLOT_REASONS and not request.tentative
+        waits_for_slot = isinstance(answer, Waits) and answer.reason in _SLOT_REASONS and not (answer.needs_person or request.tentative)
         if waits_for_slot and now - request.asked_at >= PATIENCE_SECONDS and request.namespace not in patient:
             # One of each namespace: a tenant must not keep slots from others by jobs that can never be placed.
             patient.add(request.namespace)

@@ -49,7 +49,7 @@ def fulfils(node: NodeLoad, wish: EndWish) -> bool:
     labels = node.labels
     if any(labels.get(key) != value for key, value in wish.labels):
         return False
-    return wish.affinity is None or any(all(rule.holds(labels) for rule in term) for term in wish.affinity)
+    return wish.affinity is None or any(all(rule.holds(node.name, labels) for rule in term) for term in wish.affinity)
 
 
 def usable(node: NodeLoad, wish: EndWish) -> tuple[InterfaceLoad, ...]:

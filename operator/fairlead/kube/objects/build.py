@@ -12,7 +12,7 @@ from fairlead.api import names
 from fairlead.api.shared.errors import ReconcileError
 from fairlead.api.shared.quantity import format_rate
 from fairlead.api.transferjob import TransferJob
-from fairlead.api.transferjob.spec import Side
+from fairlead.api.transferjob.spec import AUTO_INTERFACE, Side
 from fairlead.core.network import traits_of
 from fairlead.core.observed import Role
 from fairlead.core.plan import CreatePod
@@ -98,7 +98,7 @@ def _receiver(job: TransferJob, action: CreatePod, template: MoverTemplate) -> K
         *_option("--destination", _directory(side)),
         *_option("--volume", DATA_PATH),
         *_option("--port", action.port_base + OFFSETS[PORT_DATA]),
-        *_option("--interface", _interface(job, side)),
+        *_option("--interface", _interface(job, action)),
         *_option("--tls-dir", TLS_PATH),
         *_identity(job, action),
         *_option("--encryption", job.spec.transport.encryption),
@@ -134,7 +134,7 @@ def _sender(job: TransferJob, action: CreatePod, template: MoverTemplate) -> Kub
         *_option("--source", _directory(side)),
         *_option("--volume", DATA_PATH),
         *_option("--connect", _socket_address(action.receiver.address, action.receiver.port)),
-        *_option("--interface", _interface(job, side)),
+        *_option("--interface", _interface(job, action)),
         *_option("--tls-dir", TLS_PATH),
         *_identity(job, action),
         *_option("--encryption", transport.encryption),
@@ -268,9 +268,9 @@ def _pod_spec(
         "containers": containers,
         "volumes": volumes,
     }
-    if action.node is not None:
+    if action.node is not None or action.node_labels:
         # An affinity instead of `nodeName`, so that the scheduler still checks ports, resources, taints and volumes.
-        term = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [action.node]}]}
+        term = _node_term(action)
         spec["affinity"] = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}}
     if template.tolerations:
         spec["tolerations"] = [dict(toleration) for toleration in template.tolerations]
@@ -281,14 +281,20 @@ def _pod_spec(
     return spec
 
 
+def _node_term(action: CreatePod) -> KubeObject:
+    if action.node is not None:
+        return {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [action.node]}]}
+    return {"matchExpressions": [{"key": key, "operator": "In", "values": [value]} for key, value in action.node_labels]}
+
+
 def _on_host(job: TransferJob) -> bool:
     return traits_of(job).uses_node_interfaces
 
 
-def _interface(job: TransferJob, side: Side) -> str:
+def _interface(job: TransferJob, action: CreatePod) -> str:
     match job.spec.network:
         case "Host":
-            return side.interface
+            return ",".join(action.interfaces) or AUTO_INTERFACE
         case "Attachment":
             return names.ATTACHMENT_INTERFACE
         case "Pod":

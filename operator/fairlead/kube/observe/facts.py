@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from ipaddress import IPv4Network, IPv6Network, ip_network
 from typing import Any, Generic, TypeVar
@@ -13,6 +13,7 @@ from fairlead.api import names
 from fairlead.api.transferjob import TransferJob
 from fairlead.core.dtn import KubernetesNode
 from fairlead.core.observed import ClaimFacts, NodeFacts
+from fairlead.core.placement.model import Affinity, LabelRule
 from fairlead.kube.client import CLAIMS, NODES, VOLUMES, KubeClient
 from fairlead.kube.errors import NotFoundError
 from fairlead.kube.observe.pods import read_addresses
@@ -95,7 +96,9 @@ class FactReader:
             volume = await self._client.get(VOLUMES, None, volume_name)
         except NotFoundError:
             return ClaimFacts(exists=True, bound=False)
-        return ClaimFacts(exists=True, bound=True, node=only_node(volume))
+        return ClaimFacts(
+            exists=True, bound=True, node=only_node(volume), affinity=affinity_of(volume), disk_numa_node=_disk_numa_node(volume)
+        )
 
 
 def kubernetes_node_of(node: Mapping[str, Any]) -> KubernetesNode:
@@ -121,6 +124,22 @@ def _data_networks(text: str | None) -> tuple[IPv4Network | IPv6Network, ...] | 
         with contextlib.suppress(ValueError):
             networks.append(ip_network(entry.strip(), strict=False))
     return tuple(networks)
+
+
+def affinity_of(volume: Mapping[str, Any]) -> Affinity | None:
+    """From which nodes a volume can be used, None for every one."""
+    required = ((volume.get("spec") or {}).get("nodeAffinity") or {}).get("required")
+    return None if not required else tuple(tuple(_rules(term)) for term in required.get("nodeSelectorTerms") or [])
+
+
+def _rules(term: Mapping[str, Any]) -> Iterator[LabelRule]:
+    for expression in (*(term.get("matchExpressions") or ()), *(term.get("matchFields") or ())):
+        yield LabelRule(str(expression.get("key")), str(expression.get("operator")), tuple(map(str, expression.get("values") or ())))
+
+
+def _disk_numa_node(volume: Mapping[str, Any]) -> int | None:
+    text = (volume["metadata"].get("annotations") or {}).get(names.ANNOTATION_DISK_NUMA_NODE, "")
+    return int(text) if text.isascii() and text.isdigit() else None
 
 
 def only_node(volume: Mapping[str, Any]) -> str | None:

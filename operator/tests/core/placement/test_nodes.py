@@ -224,3 +224,11 @@ def test_jobs_in_all_directions_all_run_in_the_end(requests: list[Request], slot
 
 def _answers(nodes: dict[str, object], waiting: dict[str, Request]) -> list[Answer]:
     return list(place_all(nodes, (), waiting.values(), 0.0)[1].values())  # type: ignore[arg-type]
+
+
+def test_a_job_that_can_never_run_is_kept_no_slot() -> None:
+    nodes = make_nodes(make_node("a", slots=1), make_node("b"))
+    impossible = make_request("impossible", EndWish(node="a"), EndWish(node="a"), asked_at=0.0)
+    other = make_request("other", EndWish(node="a"), EndWish(node="b"), asked_at=PATIENCE_SECONDS)
+    _, answers = place_all(nodes, (), [impossible, other], PATIENCE_SECONDS)
+    assert isinstance(answers["other"], Placement)

@@ -134,6 +134,28 @@ def test_the_namespaces_default_user_runs_movers_whose_job_names_none() -> None:
     assert (named["runAsUser"], named["runAsGroup"]) == (7, 10001)
 
 
+def test_movers_use_the_interfaces_that_were_chosen_and_else_choose_themselves() -> None:
+    def interface(action: CreatePod) -> list[str]:
+        return [each for each in build_pod(job(), action, TEMPLATE)["spec"]["containers"][0]["args"] if each.startswith("--interface")]
+
+    assert interface(RECEIVE) == ["--interface=auto"]
+    assert interface(replace(SEND, interfaces=("data1",))) == ["--interface=data1"]
+    assert interface(replace(SEND, interfaces=("data0", "data1"))) == ["--interface=data0,data1"]
+
+
+def test_where_the_scheduler_chooses_the_node_it_must_have_the_labels_that_are_asked_for() -> None:
+    pod = build_pod(job(), replace(RECEIVE, node=None, node_labels=(("fairlead.io/site", "north"), ("disk", "nvme"))), TEMPLATE)
+    affinity = pod["spec"]["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
+    assert affinity["nodeSelectorTerms"] == [
+        {
+            "matchExpressions": [
+                {"key": "fairlead.io/site", "operator": "In", "values": ["north"]},
+                {"key": "disk", "operator": "In", "values": ["nvme"]},
+            ]
+        }
+    ]
+
+
 def test_reading_back_from_the_disk_is_passed_on() -> None:
     pod = build_pod(job(data={"verify": "ReadBack"}), RECEIVE, TEMPLATE)
     assert "--verify=ReadBack" in pod["spec"]["containers"][0]["args"]

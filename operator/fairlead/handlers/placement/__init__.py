@@ -1,0 +1,1 @@
+"""Decides for all jobs at once where they run; the job workers start them there."""
