@@ -279,7 +279,7 @@ async def test_a_refused_pod_speaks_in_the_status_and_the_job_goes_on_once_it_is
 
 
 async def test_two_jobs_between_the_same_nodes_get_ports_of_their_own(lab: Lab) -> None:
-    lab.options |= {"ports": "24000-24015", "ports-namespace-percent": "100"}
+    lab.options |= {"ports": "24000-24019", "ports-namespace-percent": "100"}
     async with lab.operator():
         await asyncio.gather(*(lab.create_job(f"job-{number}") for number in range(4)))
 
@@ -288,7 +288,7 @@ async def test_two_jobs_between_the_same_nodes_get_ports_of_their_own(lab: Lab) 
             return pods if len(pods) == 4 else None
 
         pods = await eventually(four, "four receivers", lab.pods)
-        assert len({_data_port(pod) for pod in pods}) == 4
+        assert len({_data_port(pod) for pod in pods}) == 4, "the fifth block is for senders"
 
 
 async def _scrape(url: str) -> dict[str, float]:
