@@ -9,6 +9,7 @@ from dataclasses import replace
 
 import installation
 from kubelet import FakeNodes
+from lab import eventually
 
 from e2e.attacks.lib.judge import Judge, gains
 from e2e.attacks.lib.victim import Site, within
@@ -66,7 +67,8 @@ async def _receivers(site: Site) -> list[KubeObject]:
 
 
 async def _receivers_settle(site: Site, most: int) -> int:
-    """The number of receivers once no more come."""
+    """The number of receivers once no more come after the first."""
+    await eventually(lambda: _receivers(site), "a receiver")
     loop = asyncio.get_running_loop()
     count, since = 0, loop.time()
     while count < most and loop.time() < since + 8:
