@@ -4,7 +4,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use fairlead_protocol::limits::STREAMS;
+use fairlead_protocol::limits::{PATHS, STREAMS};
 use fairlead_protocol::message;
 use fairlead_protocol::name::job_is_valid;
 use fairlead_protocol::{Fault, Reason};
@@ -63,15 +63,15 @@ pub(crate) struct Common {
     /// Attempt of the job; by default the one in the certificate.
     #[arg(long, env = "FAIRLEAD_ATTEMPT")]
     pub(crate) attempt: Option<u32>,
-    /// Interface that carries the data, or auto.
-    #[arg(long, env = "FAIRLEAD_INTERFACE", value_name = "NAME|auto")]
-    pub(crate) interface: Option<String>,
+    /// Interface that carries the data, or auto; several with commas carry it at once.
+    #[arg(long = "interface", env = "FAIRLEAD_INTERFACE", value_delimiter = ',', value_name = "NAME,...|auto")]
+    pub(crate) interfaces: Vec<String>,
     /// CPUs that the threads run on: those beside the interface, on its NUMA node, or all that the process may use.
     #[arg(long, env = "FAIRLEAD_CPU_AFFINITY", default_value = "Interface")]
     pub(crate) cpu_affinity: CpuAffinity,
-    /// Own address of all connections, instead of the interface's first one.
-    #[arg(long, env = "FAIRLEAD_ADDRESS", value_name = "IP")]
-    pub(crate) address: Option<IpAddr>,
+    /// Own address of all connections, instead of the interface's first one; with several interfaces one of each.
+    #[arg(long = "address", env = "FAIRLEAD_ADDRESS", value_delimiter = ',', value_name = "IP,...")]
+    pub(crate) addresses: Vec<IpAddr>,
     /// Serve health, metrics, endpoint and progress here.
     #[arg(long, env = "FAIRLEAD_HTTP", value_name = "ADDRESS:PORT", value_parser = listener)]
     pub(crate) http: Option<SocketAddr>,
@@ -105,6 +105,24 @@ impl Common {
     /// Whether threads are to be pinned beside the interface.
     pub(crate) fn is_pinned(&self) -> bool {
         self.cpu_affinity == CpuAffinity::Interface
+    }
+
+    /// Checks what is asked of interfaces and addresses, at an end that has so many paths, if that is known.
+    fn check_interfaces(&self, paths: Option<usize>) -> Result<(), String> {
+        let Self { interfaces, addresses, .. } = self;
+        if interfaces.len() > 1 && interfaces.iter().any(|name| name == "auto" || name.is_empty()) {
+            return Err("--interface names several interfaces: auto and empty names stand for none of them".into());
+        }
+        let named = paths.unwrap_or(interfaces.len().max(addresses.len()));
+        if named > PATHS {
+            return Err(format!("{named} paths are more than the {PATHS} that a transfer may have"));
+        }
+        for (flag, given) in [("--interface", interfaces.len()), ("--address", addresses.len())] {
+            if given > 0 && given != named.max(1) {
+                return Err(format!("{flag} has {given} and there are {named} paths; give one for each"));
+            }
+        }
+        Ok(())
     }
 
     /// The transfer's directory, reached as `--volume` asks for.
@@ -230,10 +248,10 @@ pub(crate) struct SendArguments {
     /// Directory whose content is sent, or zero:SIZE for so many zeros from memory, to measure a path.
     #[arg(long, env = "FAIRLEAD_SOURCE", value_name = "DIR|zero:SIZE", value_parser = source)]
     pub(crate) source: SourceArgument,
-    /// The receiver.
-    #[arg(long, env = "FAIRLEAD_CONNECT", value_name = "IP:PORT")]
-    pub(crate) connect: SocketAddr,
-    /// Parallel data streams, 1 to 64.
+    /// The receiver; with several interfaces one address for each, with commas.
+    #[arg(long, env = "FAIRLEAD_CONNECT", value_delimiter = ',', value_name = "IP:PORT,...")]
+    pub(crate) connect: Vec<SocketAddr>,
+    /// Parallel data streams on each path, 1 to 64 over all of them.
     #[arg(long, env = "FAIRLEAD_STREAMS", default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..=i64::from(STREAMS)))]
     pub(crate) streams: u16,
     /// Fewest streams that the control socket may ask for.
@@ -345,6 +363,11 @@ impl Cli {
         };
         place.map_err(|fault| fault.message)?;
         match &self.command {
+            Command::Receive(args) => args.common.check_interfaces(None)?,
+            Command::Send(args) => args.common.check_interfaces(Some(args.connect.len()))?,
+            _ => {}
+        }
+        match &self.command {
             Command::Receive(args) if args.destination == Destination::Null && args.verify == Verify::ReadBack => Err(
                 "--verify ReadBack reads what was stored, and --destination null stores nothing; use --verify Checksum"
                     .into(),
@@ -355,6 +378,15 @@ impl Cli {
             {
                 Err("--include and --exclude choose from a directory; --source zero:SIZE has nothing to choose from"
                     .into())
+            }
+            Command::Send(args)
+                if args.connect.len() * usize::from(args.streams.max(args.streams_min)) > usize::from(STREAMS) =>
+            {
+                Err(format!(
+                    "{} streams on each of {} paths are more than {STREAMS}; give --streams and --streams-min less",
+                    args.streams.max(args.streams_min),
+                    args.connect.len()
+                ))
             }
             Command::Send(args) if !(args.streams_min..=args.streams_max).contains(&args.streams) => Err(format!(
                 "--streams {} is not within --streams-min {} and --streams-max {}",
@@ -414,7 +446,7 @@ mod tests {
     fn combinations_that_make_no_sense_are_refused_with_the_flag() {
         let receive = ["receive", "--port", "0", "--tls-dir", "x", "--destination"];
         let send = ["send", "--connect", "127.0.0.1:1", "--tls-dir", "x", "--source"];
-        let cases: [(&[&str], &[&str], Option<&str>); 8] = [
+        let cases: [(&[&str], &[&str], Option<&str>); 19] = [
             (&receive, &["null"], None),
             (&receive, &["null", "--verify", "ReadBack"], Some("--verify ReadBack")),
             (&receive, &["/data", "--verify", "ReadBack"], None),
@@ -423,9 +455,26 @@ mod tests {
             (&send, &["zero:1G", "--streams-min", "2", "--streams-max", "4"], None),
             (&send, &["zero:1G", "--streams-max", "3"], Some("--streams-max 3")),
             (&send, &["zero:1G", "--streams-min", "5"], Some("--streams-min 5")),
+            (&receive, &["null", "--interface", "a,b"], None),
+            (&receive, &["null", "--interface", "a,b", "--address", "127.0.0.1,127.0.0.2"], None),
+            (&receive, &["null", "--interface", "a,b", "--address", "127.0.0.1"], Some("--address has 1")),
+            (&receive, &["null", "--interface", "a,auto"], Some("--interface")),
+            (&receive, &["null", "--interface", "a,b,c,d,e,f,g,h,i"], Some("9 paths")),
+            (&send, &["zero:1G", "--interface", "a", "--address", "127.0.0.1"], None),
+            (&send, &["zero:1G", "--interface", "a,b"], None),
+            (&send, &["zero:1G", "--interface", "a"], Some("--interface has 1")),
+            (&send, &["zero:1G", "--interface", "a,b,c"], Some("--interface has 3")),
+            (&send, &["zero:1G", "--interface", "a,b", "--streams", "32"], None),
+            (&send, &["zero:1G", "--interface", "a,b", "--streams", "33"], Some("33 streams on each of 2 paths")),
         ];
         for (command, more, refusal) in cases {
-            let cli = Cli::try_parse_from(["fairlead-mover"].iter().chain(command).chain(more)).unwrap();
+            let mut words = [&["fairlead-mover"], command, more].concat();
+            // One path, unless the case is about two.
+            let is_about_two = more.contains(&"--interface") && !more.contains(&"--address");
+            if let Some(at) = words.iter().position(|word| *word == "127.0.0.1:1").filter(|_| is_about_two) {
+                words[at] = "127.0.0.1:1,127.0.0.2:1";
+            }
+            let cli = Cli::try_parse_from(words).unwrap();
             match (cli.check(), refusal) {
                 (Ok(()), None) => {}
                 (Err(why), Some(flag)) => assert!(why.contains(flag), "{why}"),

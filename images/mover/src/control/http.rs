@@ -1,7 +1,7 @@
 //! Read-only HTTP: health, metrics, endpoint, progress.
 
 use std::io;
-use std::net::{SocketAddr, TcpListener};
+use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::sync::{Arc, Mutex};
 
 use axum::extract::State;
@@ -9,28 +9,51 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Json, Router};
+use fairlead_protocol::index::PathIndex;
 use fairlead_protocol::Fault;
 use serde::Serialize;
 use serde_json::json;
 
 use super::{metrics, server};
-use crate::net::affinity::Affinity;
+use crate::net::affinity::{self, Affinity};
 use crate::net::connect::accept::address_fault;
 use crate::net::connect::identity::Role;
 use crate::net::interface::{self, Carried};
 use crate::progress::{Progress, Snapshot};
 use crate::threads::lock;
 
-/// Where this end carries its data.
+/// Where this end of a path is.
 #[derive(Clone, Debug, Serialize)]
-pub(crate) struct MoverEndpoint {
-    pub(crate) role: &'static str,
+pub(crate) struct EndpointPlace {
     pub(crate) interface: Option<String>,
     pub(crate) address: String,
     pub(crate) port: u16,
-    /// NUMA node and CPUs of the threads.
+    pub(crate) numa_node: Option<u32>,
+}
+
+impl EndpointPlace {
+    pub(crate) fn new(interface: Option<String>, address: Option<IpAddr>, port: u16) -> Self {
+        let numa_node = interface.as_deref().and_then(affinity::numa_node);
+        Self { interface, address: address.map(|address| address.to_string()).unwrap_or_default(), port, numa_node }
+    }
+}
+
+/// Where this end carries its data: on one of its paths, and on all of them.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct MoverEndpoint {
+    role: &'static str,
     #[serde(flatten)]
-    pub(crate) affinity: Affinity,
+    first: EndpointPlace,
+    /// CPUs that the threads are pinned to.
+    cpus: Option<String>,
+    endpoints: Vec<EndpointPlace>,
+}
+
+impl MoverEndpoint {
+    /// Of at least one place; `first` is the one that whoever knows of one only is told of.
+    pub(crate) fn new(role: &'static str, endpoints: Vec<EndpointPlace>, first: PathIndex, affinity: Affinity) -> Self {
+        Self { role, first: endpoints[first.as_usize()].clone(), cpus: affinity.cpus, endpoints }
+    }
 }
 
 /// What the pages show.
@@ -42,6 +65,14 @@ pub(crate) struct Pages {
     pub(crate) endpoint: Mutex<Option<MoverEndpoint>>,
 }
 
+/// What an interface has carried since it came up, everybody's traffic included.
+#[derive(Serialize)]
+struct InterfaceCarried {
+    interface: String,
+    bytes_sent: u64,
+    bytes_received: u64,
+}
+
 #[derive(Serialize)]
 struct ProgressPage<'a> {
     role: &'static str,
@@ -49,14 +80,27 @@ struct ProgressPage<'a> {
     attempt: u32,
     interface_bytes_sent: Option<u64>,
     interface_bytes_received: Option<u64>,
+    interfaces: Vec<InterfaceCarried>,
     #[serde(flatten)]
     now: Snapshot,
 }
 
 impl Pages {
-    /// What this end's interface has carried, as far as it is known which one that is.
-    fn carried(&self) -> Option<Carried> {
-        let name = lock(&self.endpoint).as_ref().and_then(|endpoint| endpoint.interface.clone());
+    /// What each of this end's interfaces has carried, as far as it is known which ones they are.
+    fn carried(&self) -> Vec<InterfaceCarried> {
+        let endpoint = lock(&self.endpoint).clone();
+        let names =
+            endpoint.iter().flat_map(|endpoint| &endpoint.endpoints).filter_map(|place| place.interface.clone());
+        let carried = |interface: String| {
+            let carried = interface::carried(&interface)?;
+            Some(InterfaceCarried { interface, bytes_sent: carried.sent, bytes_received: carried.received })
+        };
+        names.filter_map(carried).collect()
+    }
+
+    /// What the interface has carried that whoever knows of one only is told of.
+    fn first_carried(&self) -> Option<Carried> {
+        let name = lock(&self.endpoint).as_ref().and_then(|endpoint| endpoint.first.interface.clone());
         name.as_deref().and_then(interface::carried)
     }
 }
@@ -83,7 +127,7 @@ pub(crate) fn serve(address: SocketAddr, pages: Arc<Pages>) -> Result<SocketAddr
 }
 
 async fn metrics_page(State(pages): State<Arc<Pages>>) -> String {
-    metrics::text(&pages.progress.snapshot(), pages.carried())
+    metrics::text(&pages.progress.snapshot(), pages.first_carried())
 }
 
 async fn endpoint(State(pages): State<Arc<Pages>>) -> Response {
@@ -97,13 +141,14 @@ async fn endpoint(State(pages): State<Arc<Pages>>) -> Response {
 }
 
 async fn progress(State(pages): State<Arc<Pages>>) -> Response {
-    let carried = pages.carried();
+    let carried = pages.first_carried();
     let page = ProgressPage {
         role: pages.role.name(),
         job: &pages.job,
         attempt: pages.attempt,
         interface_bytes_sent: carried.map(|carried| carried.sent),
         interface_bytes_received: carried.map(|carried| carried.received),
+        interfaces: pages.carried(),
         now: pages.progress.snapshot(),
     };
     Json(page).into_response()

@@ -13,7 +13,7 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, patch};
 use axum::{Json, Router};
-use fairlead_protocol::limits::QUIET;
+use fairlead_protocol::limits::{QUIET, STREAMS};
 use fairlead_protocol::Fault;
 use serde::{Deserialize, Serialize};
 use serde_json::{json, Value};
@@ -45,7 +45,9 @@ pub(crate) struct Peer {
 /// What may be asked of the socket; the user's, whoever asks.
 #[derive(Clone, Debug)]
 pub(crate) struct TransportBounds {
+    /// On each path.
     streams: RangeInclusive<u16>,
+    paths: usize,
     /// Empty: whatever the kernel offers.
     congestion_controls: Vec<String>,
 }
@@ -56,7 +58,8 @@ impl TransportBounds {
         if !congestion_controls.is_empty() {
             congestion_controls.push(args.congestion_control.clone());
         }
-        Self { streams: args.streams_min..=args.streams_max, congestion_controls }
+        let most = args.streams_max.min(STREAMS / args.connect.len() as u16);
+        Self { streams: args.streams_min..=most, paths: args.connect.len(), congestion_controls }
     }
 
     fn check_congestion_control(&self, name: &str) -> Result<(), Refusal> {
@@ -76,8 +79,8 @@ impl TransportBounds {
 pub(crate) struct TransportControl {
     pub(crate) progress: Arc<Progress>,
     pub(crate) pacer: Arc<Pacer>,
-    /// What the command line asked for, in force until the streams exist.
-    pub(crate) transport: Mutex<Transport>,
+    /// Of each path; what the command line asked for is in force until the streams exist.
+    pub(crate) transports: Mutex<Vec<Transport>>,
     pub(crate) peer: Mutex<Option<Peer>>,
     pub(crate) pool: Mutex<Option<Arc<Pool>>>,
     pub(crate) bounds: TransportBounds,
@@ -88,6 +91,7 @@ pub(crate) struct TransportControl {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Request {
+    path: Option<Value>,
     congestion_control: Option<Value>,
     streams: Option<Value>,
     socket_buffer_bytes: Option<Value>,
@@ -97,6 +101,8 @@ struct Request {
 /// What a request asks for, found to be possible.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Change {
+    /// All of them without one.
+    path: Option<usize>,
     congestion_control: Option<String>,
     streams: Option<u16>,
     buffer_bytes: Option<u32>,
@@ -112,12 +118,13 @@ struct Refusal {
     message: String,
 }
 
-/// What is in force after a change.
+/// What is in force after a change: on the path that it was for, or on the first, and on each.
 #[derive(Serialize)]
 struct InForce {
     #[serde(flatten)]
     transport: Transport,
     quiet_for_ms: u64,
+    paths: Vec<Transport>,
 }
 
 /// The send buffers of data connections, as the statistics show them.
@@ -156,8 +163,8 @@ async fn peer(State(control): State<Arc<TransportControl>>) -> Response {
 }
 
 async fn stats(State(control): State<Arc<TransportControl>>) -> Response {
-    let streams = lock(&control.pool).as_ref().map(|pool| pool.stats()).unwrap_or_default();
-    let buffer = lock(&control.transport).send_buffer;
+    let (streams, paths) = lock(&control.pool).as_ref().map(|pool| pool.stats()).unwrap_or_default();
+    let buffer = lock(&control.transports).first().map_or(SendBuffer::AUTOMATIC, |first| first.send_buffer);
     Json(json!({
         "stage": control.progress.stage(),
         "available_congestion_controls": tcp::available_congestion_controls(),
@@ -165,6 +172,7 @@ async fn stats(State(control): State<Arc<TransportControl>>) -> Response {
         "quiet_for_ms": quiet_for_ms(&control.pacer),
         "socket_buffer": SocketBuffer { bytes: buffer.bytes, set_by: buffer.set_by, limits: send_buffer::limits() },
         "streams": streams,
+        "paths": paths,
     }))
     .into_response()
 }
@@ -179,25 +187,26 @@ async fn transport(State(control): State<Arc<TransportControl>>, body: Bytes) ->
 impl TransportControl {
     /// Sets the send buffer that the mover chose, unless somebody else chose one.
     pub(crate) fn plan_buffer(&self, planned: SendBuffer) {
-        let mut transport = lock(&self.transport);
-        if transport.send_buffer.set_by == SetBy::Kernel {
-            transport.send_buffer = planned;
+        for transport in &mut *lock(&self.transports) {
+            if transport.send_buffer.set_by == SetBy::Kernel {
+                transport.send_buffer = planned;
+            }
         }
     }
 
     fn allow(&self, change: Change) -> Result<Change, Refusal> {
-        let Transport { streams, send_buffer, .. } = lock(&self.transport).clone();
-        match (change.buffer_bytes, send_buffer) {
-            (Some(_), SendBuffer { bytes: Some(bytes), set_by: SetBy::User }) => {
-                let text = format!("the user's --socket-buffer {bytes} stays; leave it out to have the buffers chosen");
-                return Err(Refusal::new("socket_buffer_bytes", "UserChoice", text));
-            }
-            (None, SendBuffer { set_by: SetBy::Kernel | SetBy::User | SetBy::Mover, .. }) => {}
-            (asked, SendBuffer { bytes: set, .. }) => {
-                let streams = change.streams.unwrap_or(streams);
-                check_buffers(streams, asked.or(set).unwrap_or(0))?;
-            }
+        let before = lock(&self.transports).clone();
+        let user = before.iter().find(|transport| transport.send_buffer.set_by == SetBy::User);
+        if let (Some(_), Some(SendBuffer { bytes: Some(bytes), .. })) =
+            (change.buffer_bytes, user.map(|user| user.send_buffer))
+        {
+            let text = format!("the user's --socket-buffer {bytes} stays; leave it out to have the buffers chosen");
+            return Err(Refusal::new("socket_buffer_bytes", "UserChoice", text));
         }
+        let mut after = before;
+        change.make(&mut after);
+        check_streams(&after)?;
+        check_buffers(&after)?;
         check_quiet(change.quiet.unwrap_or_default(), self.pacer.quiet_allowed())?;
         Ok(change)
     }
@@ -206,24 +215,36 @@ impl TransportControl {
         if let Some(time) = change.quiet {
             self.pacer.set_quiet(time);
         }
-        let transport = {
-            let mut transport = lock(&self.transport);
-            if let Some(name) = change.congestion_control {
-                transport.congestion_control = name;
+        let paths = {
+            let mut transports = lock(&self.transports);
+            change.make(&mut transports);
+            if let Some(pool) = &*lock(&self.pool) {
+                pool.set_transports(transports.clone());
             }
-            if let Some(streams) = change.streams {
-                transport.streams = streams;
-            }
-            if let Some(bytes) = change.buffer_bytes {
-                transport.send_buffer = SendBuffer { bytes: Some(bytes), set_by: SetBy::Advisor };
-            }
-            match &*lock(&self.pool) {
-                Some(pool) => pool.set_transport(transport.clone()),
-                None => transport.clone(),
-            }
+            transports.clone()
         };
         (self.released)();
-        InForce { transport, quiet_for_ms: quiet_for_ms(&self.pacer) }
+        let transport = paths[change.path.unwrap_or(0)].clone();
+        InForce { transport, quiet_for_ms: quiet_for_ms(&self.pacer), paths }
+    }
+}
+
+impl Change {
+    /// Makes the change on the path that it is for, or on all.
+    fn make(&self, transports: &mut [Transport]) {
+        for (_, transport) in
+            transports.iter_mut().enumerate().filter(|(at, _)| self.path.is_none_or(|path| path == *at))
+        {
+            if let Some(name) = &self.congestion_control {
+                transport.congestion_control.clone_from(name);
+            }
+            if let Some(streams) = self.streams {
+                transport.streams = streams;
+            }
+            if let Some(bytes) = self.buffer_bytes {
+                transport.send_buffer = SendBuffer { bytes: Some(bytes), set_by: SetBy::Advisor };
+            }
+        }
     }
 }
 
@@ -232,12 +253,28 @@ fn quiet_for_ms(pacer: &Pacer) -> u64 {
     pacer.gate().quiet_left().as_micros().div_ceil(1000) as u64
 }
 
-/// Buffers of all streams together are bounded.
-fn check_buffers(streams: u16, bytes: u32) -> Result<(), Refusal> {
-    if u64::from(streams) * u64::from(bytes) <= BUFFERS_BYTES {
+/// Streams of all paths together are bounded.
+fn check_streams(transports: &[Transport]) -> Result<(), Refusal> {
+    let streams: u64 = transports.iter().map(|transport| u64::from(transport.streams)).sum();
+    if streams <= u64::from(STREAMS) {
         return Ok(());
     }
-    let text = format!("{streams} streams of {bytes} bytes are more than {BUFFERS_BYTES} bytes together");
+    let text = format!("streams: {streams} on all paths together are more than {STREAMS}");
+    Err(Refusal::new("streams", "OutOfRange", text))
+}
+
+/// Buffers of all streams together are bounded, as far as they were asked for here.
+fn check_buffers(transports: &[Transport]) -> Result<(), Refusal> {
+    let asked = |transport: &Transport| match transport.send_buffer {
+        SendBuffer { bytes: Some(bytes), set_by: SetBy::Advisor } => u64::from(transport.streams) * u64::from(bytes),
+        _ => 0,
+    };
+    let bytes: u64 = transports.iter().map(asked).sum();
+    if bytes <= BUFFERS_BYTES {
+        return Ok(());
+    }
+    let streams: u16 = transports.iter().map(|transport| transport.streams).sum();
+    let text = format!("{streams} streams have {bytes} bytes, more than {BUFFERS_BYTES} bytes together");
     Err(Refusal::new("socket_buffer_bytes", "OutOfRange", text))
 }
 
@@ -254,8 +291,9 @@ fn check_quiet(asked: Duration, allowed: Duration) -> Result<(), Refusal> {
 /// Checks all of a request that does not depend on the transfer's state before any of it is done.
 fn check(body: &[u8], bounds: &TransportBounds) -> Result<Change, Refusal> {
     let malformed = |error: serde_json::Error| Refusal::new("", "Malformed", error.to_string());
-    let Request { congestion_control, streams, socket_buffer_bytes, quiet_for_ms } =
+    let Request { path, congestion_control, streams, socket_buffer_bytes, quiet_for_ms } =
         serde_json::from_slice(body).map_err(malformed)?;
+    let path = number("path", path, 0..=bounds.paths as u64 - 1, "(the paths by their position)")?;
     let congestion_control = match congestion_control {
         None => None,
         Some(Value::String(name)) => {
@@ -273,6 +311,7 @@ fn check(body: &[u8], bounds: &TransportBounds) -> Result<Change, Refusal> {
     let buffer_bytes = number("socket_buffer_bytes", socket_buffer_bytes, SOCKET_BUFFER_BYTES, "bytes")?;
     let quiet_ms = number("quiet_for_ms", quiet_for_ms, 0..=QUIET.as_millis() as u64, "ms (0 ends a quiet period)")?;
     Ok(Change {
+        path: path.map(|path| path as usize),
         congestion_control,
         streams: streams.map(|streams| streams as u16),
         buffer_bytes: buffer_bytes.map(|bytes| bytes as u32),
@@ -308,7 +347,7 @@ impl Refusal {
 mod tests {
     use super::*;
 
-    const WIDE: TransportBounds = TransportBounds { streams: 1..=64, congestion_controls: Vec::new() };
+    const WIDE: TransportBounds = TransportBounds { streams: 1..=64, paths: 1, congestion_controls: Vec::new() };
 
     fn check(body: &[u8]) -> Result<Change, Refusal> {
         super::check(body, &WIDE)
@@ -316,12 +355,13 @@ mod tests {
 
     #[test]
     fn a_request_beyond_the_bounds_of_the_transfer_is_refused() {
-        let bounds = TransportBounds { streams: 2..=4, congestion_controls: vec!["reno".into()] };
+        let bounds = TransportBounds { streams: 2..=4, paths: 2, congestion_controls: vec!["reno".into()] };
         let check = |body: &str| super::check(body.as_bytes(), &bounds);
         for (body, field, reason, said) in [
             (r#"{"streams":5}"#, "streams", "OutOfRange", "from 2 to 4 streams"),
             (r#"{"streams":1}"#, "streams", "OutOfRange", "from 2 to 4 streams"),
             (r#"{"streams":64}"#, "streams", "OutOfRange", "streams is 64"),
+            (r#"{"streams":4,"path":2}"#, "path", "OutOfRange", "path is 2; give a whole number from 0 to 1"),
             (r#"{"congestion_control":"cubic"}"#, "congestion_control", "NotAllowed", "of this transfer: reno"),
             (r#"{"bandwidth":"10G"}"#, "", "Malformed", "unknown field `bandwidth`"),
             (r#"{"asked_bps":1}"#, "", "Malformed", "unknown field"),
@@ -338,8 +378,15 @@ mod tests {
 
     #[test]
     fn buffers_are_bounded_all_together_and_quiet_by_what_is_left_of_it() {
-        assert!(check_buffers(2, 1 << 30).is_ok());
-        assert!(check_buffers(3, 1 << 30).unwrap_err().message.contains("3 streams"));
+        let send_buffer = SendBuffer { bytes: Some(1 << 30), set_by: SetBy::Advisor };
+        let transport = |streams| Transport { congestion_control: "reno".into(), streams, send_buffer };
+        assert!(check_buffers(&[transport(2)]).is_ok());
+        assert!(check_buffers(&[transport(1), transport(1)]).is_ok());
+        for several in [vec![transport(3)], vec![transport(1), transport(2)]] {
+            assert!(check_buffers(&several).unwrap_err().message.contains("3 streams"));
+        }
+        assert!(check_streams(&[transport(32), transport(32)]).is_ok());
+        assert!(check_streams(&[transport(32), transport(33)]).unwrap_err().message.contains("65 on all paths"));
         let seconds = Duration::from_secs;
         assert!(check_quiet(seconds(15), seconds(15)).is_ok());
         assert!(check_quiet(Duration::ZERO, Duration::ZERO).is_ok());
@@ -355,7 +402,10 @@ mod tests {
             check(br#"{"congestion_control":"reno","streams":64,"socket_buffer_bytes":4096,"quiet_for_ms":15000}"#);
         let quiet = Some(Duration::from_secs(15));
         let reno = Some("reno".into());
-        assert_eq!(all, Ok(Change { congestion_control: reno, streams: Some(64), buffer_bytes: Some(4096), quiet }));
+        let expected =
+            Change { path: None, congestion_control: reno, streams: Some(64), buffer_bytes: Some(4096), quiet };
+        assert_eq!(all, Ok(expected));
+        assert_eq!(check(br#"{"path":0}"#), Ok(Change { path: Some(0), ..Change::default() }));
         assert_eq!(check(br#"{"quiet_for_ms":0}"#), Ok(Change { quiet: Some(Duration::ZERO), ..Change::default() }));
     }
 

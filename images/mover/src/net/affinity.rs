@@ -69,6 +69,11 @@ fn choose(allowed: &BTreeSet<usize>, beside: &BTreeSet<usize>) -> Option<BTreeSe
     (both.len() > 1 || (both.len() == 1 && allowed.len() == 1)).then_some(both)
 }
 
+/// The NUMA node of an interface's device, if it has one.
+pub(crate) fn numa_node(interface: &str) -> Option<u32> {
+    numa_nodes(Path::new(SYSFS), &[interface])?.first().copied()
+}
+
 /// The NUMA nodes of the interfaces; none if that of any is unknown, since its streams run on the same threads.
 fn numa_nodes(root: &Path, interfaces: &[&str]) -> Option<BTreeSet<u32>> {
     let node = |name: &&str| {

@@ -1,8 +1,8 @@
 //! The control connection: one thread moves frames both ways over one TLS connection, so that neither way waits for the other.
+//! Where there are several paths, another TLS connection may take the place of one that broke, with no message lost or doubled.
 
-use std::collections::VecDeque;
 use std::io::{self, Read, Write};
-use std::net::TcpStream;
+use std::net::{Shutdown, TcpStream};
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{SyncSender, TrySendError};
@@ -11,7 +11,9 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use fairlead_protocol::frame::{encode, Decoder};
-use fairlead_protocol::message::{Body, ControlMessage};
+use fairlead_protocol::message::{Body, ControlMessage, Heartbeat};
+use fairlead_protocol::replay::MessageReplay;
+use fairlead_protocol::{Fault, Reason};
 use fairlead_sys::TcpInfo;
 use rustix::event::{eventfd, poll, EventfdFlags, PollFd, PollFlags, Timespec};
 use rustls::Connection;
@@ -34,63 +36,111 @@ const BACKLOG_POLL: Duration = Duration::from_millis(2);
 pub(crate) enum ConnectionEvent {
     /// A message of the peer.
     Message(Body),
-    /// The connection is over; how it ended.
-    Closed(String),
+    /// The connection is over.
+    Closed {
+        /// How it ended.
+        why: String,
+        /// The peer ended it, or this end did.
+        in_order: bool,
+    },
 }
 
 struct Outbox {
-    frames: Mutex<VecDeque<Vec<u8>>>,
+    replay: Mutex<MessageReplay>,
+    /// Bytes that are queued and not yet encrypted.
     bytes: AtomicUsize,
     closing: AtomicBool,
     wake: OwnedFd,
-    socket: TcpStream,
 }
 
 impl Outbox {
     fn wake(&self) {
         let _ = rustix::io::write(&self.wake, &1u64.to_ne_bytes());
     }
+
+    /// Lets messages change, and notes how many bytes wait afterwards.
+    fn change<T>(&self, act: impl FnOnce(&mut MessageReplay) -> T) -> T {
+        let mut replay = lock(&self.replay);
+        let result = act(&mut replay);
+        self.bytes.store(replay.unsent_bytes(), Ordering::Relaxed);
+        result
+    }
+}
+
+/// The TLS connection in use and its thread.
+struct Current {
+    socket: TcpStream,
+    retired: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
 }
 
 /// The sending half, shared by all threads that send messages.
 #[derive(Clone)]
 pub(crate) struct ControlConnection {
     outbox: Arc<Outbox>,
+    current: Arc<Mutex<Current>>,
 }
 
 impl ControlConnection {
-    /// Starts the thread. Messages and the end of the connection go to `inbox`.
+    /// Starts the thread. Messages and the end of the connection go to `inbox`. `resumable`: another connection may take this one's
+    /// place.
     pub(crate) fn start<E>(
         connection: Connection,
         socket: TcpStream,
         inbox: SyncSender<E>,
-    ) -> io::Result<(Self, JoinHandle<()>)>
+        resumable: bool,
+    ) -> io::Result<Self>
     where
         E: From<ConnectionEvent> + Send + 'static,
     {
-        socket.set_nonblocking(true)?;
-        // One frame at a time is encrypted, so the bound of frames is the buffer's; the library's own is below the longest frame.
-        let mut connection = connection;
-        connection.set_buffer_limit(None);
-        let wake = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?;
         let outbox = Arc::new(Outbox {
-            frames: Mutex::default(),
+            replay: Mutex::new(MessageReplay::new(resumable)),
             bytes: AtomicUsize::new(0),
             closing: AtomicBool::new(false),
-            wake,
-            socket: socket.try_clone()?,
+            wake: eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?,
         });
-        let worker = Worker { connection, socket, outbox: Arc::clone(&outbox), decoder: Decoder::default() };
-        let thread = std::thread::Builder::new().name("control".into()).spawn(move || worker.run(&inbox))?;
-        Ok((Self { outbox }, thread))
+        let current = Arc::new(Mutex::new(Current::start(connection, socket, inbox, &outbox)?));
+        Ok(Self { outbox, current })
+    }
+
+    /// Ends the TLS connection's thread without a word to the inbox. Returns how many messages came to it in all.
+    pub(crate) fn retire(&self) -> u64 {
+        let mut current = lock(&self.current);
+        current.retired.store(true, Ordering::Release);
+        let _ = current.socket.shutdown(Shutdown::Both);
+        self.outbox.wake();
+        let _ = current.thread.take().map(JoinHandle::join);
+        lock(&self.outbox.replay).received()
+    }
+
+    /// Goes on over another TLS connection, after `retire`. The peer has received so many messages.
+    pub(crate) fn resume<E>(
+        &self,
+        connection: Connection,
+        socket: TcpStream,
+        inbox: SyncSender<E>,
+        received: u64,
+    ) -> Result<(), Fault>
+    where
+        E: From<ConnectionEvent> + Send + 'static,
+    {
+        self.outbox.change(|replay| replay.resume(received))?;
+        let current = Current::start(connection, socket, inbox, &self.outbox);
+        let failed = |error: io::Error| Fault::new(Reason::InternalError, format!("the control connection: {error}"));
+        *lock(&self.current) = current.map_err(failed)?;
+        Ok(())
     }
 
     /// Queues a message. Bulk producers check `backlog_bytes` first.
     pub(crate) fn send(&self, body: Body) {
         let frame = encode(&ControlMessage { body: Some(body) });
-        self.outbox.bytes.fetch_add(frame.len(), Ordering::Relaxed);
-        lock(&self.outbox.frames).push_back(frame);
+        self.outbox.change(|replay| replay.push(frame));
         self.outbox.wake();
+    }
+
+    /// Messages that came.
+    pub(crate) fn received(&self) -> u64 {
+        lock(&self.outbox.replay).received()
     }
 
     /// Bytes that are queued and not yet encrypted.
@@ -111,7 +161,7 @@ impl ControlConnection {
 
     /// The kernel's state of the connection.
     pub(crate) fn tcp_info(&self) -> io::Result<TcpInfo> {
-        fairlead_sys::tcp_info(&self.outbox.socket)
+        fairlead_sys::tcp_info(&lock(&self.current).socket)
     }
 
     /// Ends the connection once everything queued is sent.
@@ -119,31 +169,78 @@ impl ControlConnection {
         self.outbox.closing.store(true, Ordering::Release);
         self.outbox.wake();
     }
+
+    /// Whether the thread has ended.
+    pub(crate) fn is_over(&self) -> bool {
+        lock(&self.current).thread.as_ref().is_none_or(JoinHandle::is_finished)
+    }
+}
+
+impl Current {
+    fn start<E>(
+        mut connection: Connection,
+        socket: TcpStream,
+        inbox: SyncSender<E>,
+        outbox: &Arc<Outbox>,
+    ) -> io::Result<Self>
+    where
+        E: From<ConnectionEvent> + Send + 'static,
+    {
+        socket.set_nonblocking(true)?;
+        // One frame at a time is encrypted, so the bound of frames is the buffer's; the library's own is below the longest frame.
+        connection.set_buffer_limit(None);
+        let retired = Arc::new(AtomicBool::new(false));
+        let worker = Worker {
+            connection,
+            socket: socket.try_clone()?,
+            outbox: Arc::clone(outbox),
+            retired: Arc::clone(&retired),
+            decoder: Decoder::default(),
+        };
+        let thread = std::thread::Builder::new().name("control".into()).spawn(move || worker.run(&inbox))?;
+        Ok(Self { socket, retired, thread: Some(thread) })
+    }
 }
 
 struct Worker {
     connection: Connection,
     socket: TcpStream,
     outbox: Arc<Outbox>,
+    retired: Arc<AtomicBool>,
     decoder: Decoder,
 }
 
 impl Worker {
     fn run<E: From<ConnectionEvent>>(mut self, inbox: &SyncSender<E>) {
-        let end = match self.pump(inbox) {
-            Ok(()) => "the connection was closed".to_owned(),
+        let (why, in_order) = match self.pump(inbox) {
+            Ok(()) => ("the connection was closed".to_owned(), true),
             Err(error) if error.kind() == io::ErrorKind::TimedOut => {
-                "path down: nothing that was sent was acknowledged until the kernel gave up".to_owned()
+                ("path down: nothing that was sent was acknowledged until the kernel gave up".to_owned(), false)
             }
-            Err(error) => error.to_string(),
+            Err(error) => (error.to_string(), false),
         };
-        let _ = inbox.send(ConnectionEvent::Closed(end).into());
+        let mut event = ConnectionEvent::Closed { why, in_order }.into();
+        // Whoever retires this thread waits for its end, and may be the one that empties the inbox.
+        while !self.is_retired() {
+            match inbox.try_send(event) {
+                Err(TrySendError::Full(unsent)) => event = unsent,
+                _ => return,
+            }
+            std::thread::sleep(INBOX_RETRY);
+        }
+    }
+
+    fn is_retired(&self) -> bool {
+        self.retired.load(Ordering::Acquire)
     }
 
     fn pump<E: From<ConnectionEvent>>(&mut self, inbox: &SyncSender<E>) -> io::Result<()> {
         let mut held: Option<E> = None;
         let mut closing_since: Option<Instant> = None;
         loop {
+            if self.is_retired() {
+                return Ok(());
+            }
             self.encrypt_queue()?;
             if let Err(error) = self.write_out() {
                 self.salvage(inbox, &mut held);
@@ -154,7 +251,7 @@ impl Worker {
                 if self.is_drained() || since.elapsed() > IDLE {
                     self.connection.send_close_notify();
                     self.write_out()?;
-                    let _ = self.socket.shutdown(std::net::Shutdown::Write);
+                    let _ = self.socket.shutdown(Shutdown::Write);
                     return Ok(());
                 }
             }
@@ -167,7 +264,7 @@ impl Worker {
     }
 
     fn is_drained(&self) -> bool {
-        !self.connection.wants_write() && lock(&self.outbox.frames).is_empty()
+        !self.connection.wants_write() && lock(&self.outbox.replay).is_sent()
     }
 
     /// Delivers the peer's last messages: they may explain why the connection ended.
@@ -177,15 +274,14 @@ impl Worker {
                 break;
             }
         }
-        while self.deliver(inbox, held).is_ok() && held.is_some() {
+        while self.deliver(inbox, held).is_ok() && held.is_some() && !self.is_retired() {
             std::thread::sleep(INBOX_RETRY);
         }
     }
 
     fn encrypt_queue(&mut self) -> io::Result<()> {
         while !self.connection.wants_write() {
-            let Some(frame) = lock(&self.outbox.frames).pop_front() else { return Ok(()) };
-            self.outbox.bytes.fetch_sub(frame.len(), Ordering::Relaxed);
+            let Some(frame) = self.outbox.change(MessageReplay::next_frame) else { return Ok(()) };
             self.connection.writer().write_all(&frame)?;
         }
         Ok(())
@@ -209,14 +305,22 @@ impl Worker {
             let event = match held.take() {
                 Some(event) => event,
                 None => match self.decoder.next_message::<ControlMessage>().map_err(io::Error::other)? {
-                    Some(ControlMessage { body: Some(body) }) => ConnectionEvent::Message(body).into(),
+                    Some(ControlMessage { body: Some(body) }) => {
+                        if let Body::Heartbeat(Heartbeat { received, .. }) = body {
+                            self.outbox.change(|replay| replay.acknowledged(received)).map_err(io::Error::other)?;
+                        }
+                        ConnectionEvent::Message(body).into()
+                    }
                     // A message of a later version that this one does not know.
-                    Some(ControlMessage { body: None }) => continue,
+                    Some(ControlMessage { body: None }) => {
+                        self.outbox.change(MessageReplay::count_received);
+                        continue;
+                    }
                     None => return Ok(()),
                 },
             };
             match inbox.try_send(event) {
-                Ok(()) => {}
+                Ok(()) => self.outbox.change(MessageReplay::count_received),
                 Err(TrySendError::Full(event)) => {
                     *held = Some(event);
                     return Ok(());

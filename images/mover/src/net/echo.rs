@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use fairlead_protocol::limits::ECHO_KEY_BYTES;
+use socket2::{Domain, Protocol, Socket, Type};
 
 use crate::threads::lock;
 
@@ -122,6 +123,14 @@ impl Allowance {
         }
         allowed
     }
+}
+
+/// A socket for the service, which answers through this interface if one is named.
+pub(crate) fn bind_echo(place: SocketAddr, interface: Option<&str>) -> io::Result<UdpSocket> {
+    let socket = Socket::new(Domain::for_address(place), Type::DGRAM, Some(Protocol::UDP))?;
+    interface.map_or(Ok(()), |name| socket.bind_device(Some(name.as_bytes())))?;
+    socket.bind(&place.into())?;
+    Ok(socket.into())
 }
 
 /// The service; silent until a peer is set.

@@ -3,6 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr};
 
 use fairlead_protocol::{Fault, Reason};
+use nix::errno::Errno;
 use nix::ifaddrs::getifaddrs;
 use nix::net::if_::InterfaceFlags;
 
@@ -78,6 +79,15 @@ pub(crate) fn carried(name: &str) -> Option<Carried> {
     Some(Carried { sent: counter("tx_bytes")?, received: counter("rx_bytes")? })
 }
 
+/// Whether an interface has its carrier; false too while it is taken down. Nothing where the kernel does not say.
+pub(crate) fn has_carrier(name: &str) -> Option<bool> {
+    match std::fs::read_to_string(format!("/sys/class/net/{name}/carrier")) {
+        Ok(text) => Some(text.trim() != "0"),
+        Err(error) if error.raw_os_error() == Some(Errno::EINVAL as i32) => Some(false),
+        Err(_) => None,
+    }
+}
+
 /// The speed of an interface in bits per second, if it has one.
 pub(crate) fn speed_bps(name: &str) -> Option<u64> {
     let text = std::fs::read_to_string(format!("/sys/class/net/{name}/speed")).ok()?;
@@ -140,6 +150,23 @@ pub(crate) fn choose(
             Ok((Some(name.to_owned()), chosen))
         }
     }
+}
+
+/// Chooses as `choose` for each interface named; the i-th address is of the i-th interface. Without names, or with `auto`, one.
+pub(crate) fn choose_all(
+    interfaces: &[Interface],
+    wanted: &[String],
+    addresses: &[IpAddr],
+    node_address: Option<IpAddr>,
+) -> Result<Vec<(Option<String>, IpAddr)>, Fault> {
+    let places = wanted.len().max(addresses.len()).max(1);
+    let at = |place: usize| (wanted.get(place).map(String::as_str), addresses.get(place).copied());
+    (0..places)
+        .map(|place| {
+            let (name, address) = at(place);
+            choose(interfaces, name, address, node_address)
+        })
+        .collect()
 }
 
 fn automatic(interfaces: &[Interface], node_address: Option<IpAddr>) -> Option<(Option<String>, IpAddr)> {
@@ -235,6 +262,30 @@ mod tests {
         assert_eq!(chosen(&[&data, &larger]), Ok("data2".into()));
         assert_eq!(chosen(&[&management, &down, &bridge, &local]), Ok("eth0".into()));
         assert_eq!(chosen(&[&down, &bridge, &local]), Err(Reason::InterfaceNotFound));
+    }
+
+    #[test]
+    fn several_interfaces_have_an_address_each_and_none_is_left_out() {
+        let interfaces = [interface("data0", "198.18.0.1", 1, 1), interface("data1", "198.18.1.1", 1, 1)];
+        let chosen = |names: &[&str], addresses: &[&str]| {
+            let names: Vec<String> = names.iter().map(ToString::to_string).collect();
+            let addresses: Vec<IpAddr> = addresses.iter().map(|address| address.parse().unwrap()).collect();
+            let chosen = choose_all(&interfaces, &names, &addresses, None).map_err(|fault| fault.message)?;
+            Ok(chosen.into_iter().map(|(name, address)| format!("{} {address}", name.unwrap())).collect::<Vec<_>>())
+        };
+        let both = vec!["data1 198.18.1.1".to_owned(), "data0 198.18.0.1".to_owned()];
+        assert_eq!(chosen(&["data1", "data0"], &[]), Ok(both.clone()));
+        assert_eq!(chosen(&["data1", "data0"], &["198.18.1.1", "198.18.0.1"]), Ok(both.clone()));
+        assert_eq!(chosen(&[], &["198.18.1.1", "198.18.0.1"]), Ok(both));
+        assert_eq!(chosen(&["auto"], &[]), Ok(vec!["data0 198.18.0.1".to_owned()]));
+        let missing: Result<_, String> = chosen(&["data0", "data7"], &[]);
+        assert!(missing.unwrap_err().contains("data7"));
+    }
+
+    #[test]
+    fn an_interface_says_whether_it_has_a_carrier() {
+        assert_eq!(has_carrier("lo"), Some(true));
+        assert_eq!(has_carrier("not-there"), None);
     }
 
     #[test]

@@ -6,6 +6,7 @@ pub(crate) mod control_connection;
 pub(crate) mod echo;
 pub(crate) mod interface;
 pub(crate) mod pacing;
+pub(crate) mod paths;
 pub(crate) mod send_buffer;
 pub(crate) mod strangers;
 pub(crate) mod streams;

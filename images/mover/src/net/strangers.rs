@@ -39,17 +39,17 @@ pub(crate) struct Strangers<T> {
     by_number: BTreeMap<u64, (ConnectionSource, T)>,
     by_source: HashMap<ConnectionSource, BTreeSet<u64>>,
     /// Whose connections are the last to give way.
-    known: Option<ConnectionSource>,
+    known: Vec<ConnectionSource>,
 }
 
 impl<T> Strangers<T> {
     pub(crate) fn new(places: Places) -> Self {
-        Self { places, by_number: BTreeMap::new(), by_source: HashMap::new(), known: None }
+        Self { places, by_number: BTreeMap::new(), by_source: HashMap::new(), known: Vec::new() }
     }
 
-    /// From now on connections of this source give way only if there are no others.
-    pub(crate) fn prefer(&mut self, source: ConnectionSource) {
-        self.known = Some(source);
+    /// From now on connections of these sources give way only if there are no others.
+    pub(crate) fn prefer(&mut self, sources: Vec<ConnectionSource>) {
+        self.known = sources;
     }
 
     /// Takes a connection in. Returns the one that had to give way for it.
@@ -70,7 +70,7 @@ impl<T> Strangers<T> {
     /// Makes a place: the oldest connection of the source with the most.
     pub(crate) fn evict(&mut self) -> Option<T> {
         let rank = |source: &ConnectionSource, numbers: &BTreeSet<u64>| {
-            (Some(*source) != self.known, numbers.len(), std::cmp::Reverse(numbers.first().copied()))
+            (!self.known.contains(source), numbers.len(), std::cmp::Reverse(numbers.first().copied()))
         };
         let busiest =
             self.by_source.iter().max_by_key(|(source, numbers)| rank(source, numbers)).map(|(source, _)| *source);
@@ -148,7 +148,7 @@ mod tests {
     #[test]
     fn a_known_source_gives_way_last() {
         let mut room = Strangers::new(Places { total: 3, per_source: 3 });
-        room.prefer(source(1));
+        room.prefer(vec![source(1)]);
         for (number, from) in [(1, 1), (2, 1), (3, 2)] {
             room.admit(number, source(from), number);
         }

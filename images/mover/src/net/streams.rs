@@ -1,5 +1,5 @@
-//! The sender's data streams: one blocking thread each, added and removed while blocks flow. What they carry comes from a
-//! [`PackSource`].
+//! The sender's data streams: one blocking thread each, added and removed while blocks flow, as many on each path as its transport
+//! says. What they carry comes from one [`PackSource`]: a path has what its streams can take.
 
 use std::io;
 use std::net::TcpStream;
@@ -7,15 +7,17 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use fairlead_protocol::index::ConnectionId;
+use fairlead_protocol::index::{ConnectionId, PathIndex};
 use fairlead_protocol::{Fault, Reason};
 use serde::{Serialize, Serializer};
 
 use super::connect::dial::{Admission, DialError, Dialer};
+use super::interface;
 use super::pacing::Pacer;
-use super::send_buffer::{self, SendBuffer};
+use super::paths::Paths;
+use super::send_buffer::{self, SendBuffer, SetBy};
 use super::tcp;
-use super::wire::PackSender;
+use super::wire::{buffers, PackSender};
 use crate::progress::Progress;
 use crate::threads::lock;
 
@@ -23,9 +25,15 @@ use crate::threads::lock;
 const FAILURES: u32 = 5;
 /// Time before a stream connects again after its first failure; twice that after the second, and so on.
 const RECONNECT_DELAY: Duration = Duration::from_millis(100);
+/// Longest such time where there are other paths: one that comes back is noticed soon.
+const LONGEST_DELAY: Duration = Duration::from_secs(1);
+/// Time between checks whether a stream that waits for its path is still wanted.
+const PATH_LOOK: Duration = Duration::from_millis(250);
 
 /// What data streams send.
 pub(crate) trait PackSource: Send + Sync {
+    /// A connection was made on a path.
+    fn connection_made(&self, connection: ConnectionId, path: PathIndex);
     /// Sends packs on a connection while `wanted` says so, and counts them in `sent`.
     fn send_packs(
         &self,
@@ -60,7 +68,7 @@ impl From<Fault> for StreamEnd {
     }
 }
 
-/// What `PATCH /v1/transport` changes.
+/// What `PATCH /v1/transport` changes: of one path.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Transport {
     pub(crate) congestion_control: String,
@@ -77,6 +85,7 @@ fn bytes<S: Serializer>(buffer: &SendBuffer, serializer: S) -> Result<S::Ok, S::
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct StreamStats {
     id: u16,
+    path: u8,
     bytes_sent: u64,
     delivery_rate_bytes_per_second: u64,
     rtt_seconds: f64,
@@ -92,16 +101,55 @@ pub(crate) struct StreamStats {
     send_buffer_limited_seconds: f64,
 }
 
+/// One path as its streams and the kernel see it.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct PathStats {
+    path: u8,
+    interface: Option<String>,
+    peer: String,
+    up: bool,
+    streams: usize,
+    delivery_rate_bytes_per_second: u64,
+    /// The longest of its streams.
+    rtt_seconds: Option<f64>,
+    rtt_min_seconds: Option<f64>,
+    retransmits: u32,
+    congestion_control: String,
+}
+
+/// A stream's place: its path, and its number there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Slot {
+    path: PathIndex,
+    number: u16,
+}
+
 /// A connected stream.
 struct Live {
-    slot: u16,
+    slot: Slot,
+    id: u16,
     socket: TcpStream,
 }
 
 struct State {
-    transport: Transport,
-    running: Vec<u16>,
+    /// Of each path.
+    transports: Vec<Transport>,
+    running: Vec<Slot>,
     live: Vec<Live>,
+    /// Streams that failed too often in a row.
+    failing: Vec<Slot>,
+}
+
+impl State {
+    fn streams(&self, path: PathIndex) -> u16 {
+        self.transports[path.as_usize()].streams
+    }
+
+    /// Whether no stream is left that has not failed too often, or waits for one of its path that has.
+    fn is_lost(&self) -> bool {
+        let asks = |slot: &Slot| Slot { number: 0, ..*slot };
+        self.running.iter().all(|slot| self.failing.contains(slot) || self.failing.contains(&asks(slot)))
+    }
 }
 
 /// The streams of a transfer.
@@ -130,21 +178,23 @@ pub(crate) struct PoolParts {
     pub(crate) packs: Arc<dyn PackSource>,
     pub(crate) progress: Arc<Progress>,
     pub(crate) pacer: Arc<Pacer>,
-    pub(crate) transport: Transport,
+    /// Of each path.
+    pub(crate) transports: Vec<Transport>,
     /// Called with a fault that ends the transfer.
     pub(crate) failed: Box<dyn Fn(Fault) + Send + Sync>,
 }
 
 impl Pool {
     pub(crate) fn new(parts: PoolParts) -> Arc<Self> {
-        let PoolParts { connections, packs, progress, pacer, transport, failed } = parts;
-        progress.set_congestion_control(&transport.congestion_control);
+        let PoolParts { connections, packs, progress, pacer, transports, failed } = parts;
+        transports.iter().take(1).for_each(|first| progress.set_congestion_control(&first.congestion_control));
+        let state = State { transports, running: Vec::new(), live: Vec::new(), failing: Vec::new() };
         Arc::new(Self {
             connections,
             packs,
             progress,
             pacer,
-            state: Mutex::new(State { transport, running: Vec::new(), live: Vec::new() }),
+            state: Mutex::new(state),
             started: AtomicBool::new(false),
             finished: AtomicBool::new(false),
             next_connection: AtomicU64::new(1),
@@ -170,78 +220,118 @@ impl Pool {
         self.packs.wake();
     }
 
-    /// What is in force.
-    pub(crate) fn transport(&self) -> Transport {
-        lock(&self.state).transport.clone()
+    fn paths(&self) -> &Arc<Paths> {
+        &self.connections.dialer.paths
     }
 
-    /// Changes congestion control, send buffer and number of streams on open and later connections. The congestion control was checked.
-    pub(crate) fn set_transport(self: &Arc<Self>, wanted: Transport) -> Transport {
+    /// Changes congestion control, send buffer and number of streams of every path, on open and later connections. The congestion
+    /// controls were checked.
+    pub(crate) fn set_transports(self: &Arc<Self>, wanted: Vec<Transport>) {
         let mut state = lock(&self.state);
-        state.transport = wanted;
+        state.transports = wanted;
         for live in &state.live {
-            if let Err(error) = tcp::set_congestion_control(&live.socket, &state.transport.congestion_control) {
-                tracing::warn!(stream = live.slot, %error, "the congestion control was not switched");
+            let transport = &state.transports[live.slot.path.as_usize()];
+            if let Err(error) = tcp::set_congestion_control(&live.socket, &transport.congestion_control) {
+                tracing::warn!(stream = live.id, %error, "the congestion control was not switched");
             }
-            if let Err(error) = send_buffer::apply(&live.socket, state.transport.send_buffer) {
-                tracing::warn!(stream = live.slot, %error, "the send buffer was not set");
+            if let Err(error) = send_buffer::apply(&live.socket, transport.send_buffer) {
+                tracing::warn!(stream = live.id, %error, "the send buffer was not set");
             }
         }
-        self.progress.set_congestion_control(&state.transport.congestion_control);
+        if let Some(first) = state.transports.first() {
+            self.progress.set_congestion_control(&first.congestion_control);
+        }
         if self.started.load(Ordering::Acquire) {
             self.spawn_missing(&mut state);
         }
         self.packs.wake();
-        state.transport.clone()
     }
 
-    /// Every live stream as the kernel sees it.
-    pub(crate) fn stats(&self) -> Vec<StreamStats> {
-        lock(&self.state).live.iter().filter_map(stats).collect()
+    /// Every live stream as the kernel sees it, and every path.
+    pub(crate) fn stats(&self) -> (Vec<StreamStats>, Vec<PathStats>) {
+        let state = lock(&self.state);
+        let streams: Vec<StreamStats> = state.live.iter().filter_map(stats).collect();
+        let paths = self.paths().all().map(|path| self.path_stats(path, &state, &streams)).collect();
+        (streams, paths)
+    }
+
+    fn path_stats(&self, path: PathIndex, state: &State, streams: &[StreamStats]) -> PathStats {
+        let own = || streams.iter().filter(|stream| stream.path == path.0);
+        let ends = self.paths().ends(path);
+        PathStats {
+            path: path.0,
+            interface: ends.binding.interface.clone(),
+            peer: ends.peer.to_string(),
+            up: self.paths().is_up(path),
+            streams: own().count(),
+            delivery_rate_bytes_per_second: own().map(|stream| stream.delivery_rate_bytes_per_second).sum(),
+            rtt_seconds: own().map(|stream| stream.rtt_seconds).reduce(f64::max),
+            rtt_min_seconds: own().map(|stream| stream.rtt_min_seconds).reduce(f64::min),
+            retransmits: own().map(|stream| stream.retransmits).sum(),
+            congestion_control: state.transports[path.as_usize()].congestion_control.clone(),
+        }
+    }
+
+    /// The stream's number among those of all paths.
+    fn id(&self, slot: Slot) -> u16 {
+        slot.number * self.paths().count() as u16 + u16::from(slot.path.0)
     }
 
     fn spawn_missing(self: &Arc<Self>, state: &mut State) {
-        for slot in 0..state.transport.streams {
-            if state.running.contains(&slot) {
-                continue;
-            }
-            let pool = Arc::clone(self);
-            match std::thread::Builder::new().name(format!("stream-{slot}")).spawn(move || pool.run(slot)) {
-                Ok(_) => state.running.push(slot),
-                Err(error) => tracing::warn!(slot, %error, "a stream could not be started"),
+        for path in self.paths().all() {
+            for number in 0..state.streams(path) {
+                let slot = Slot { path, number };
+                if state.running.contains(&slot) {
+                    continue;
+                }
+                let (pool, id) = (Arc::clone(self), self.id(slot));
+                match std::thread::Builder::new().name(format!("stream-{id}")).spawn(move || pool.run(slot)) {
+                    Ok(_) => state.running.push(slot),
+                    Err(error) => tracing::warn!(stream = id, %error, "a stream could not be started"),
+                }
             }
         }
     }
 
-    fn wanted(&self, slot: u16) -> bool {
-        !self.finished.load(Ordering::Acquire) && slot < lock(&self.state).transport.streams
+    fn wanted(&self, slot: Slot) -> bool {
+        !self.finished.load(Ordering::Acquire) && slot.number < lock(&self.state).streams(slot.path)
     }
 
-    fn run(self: Arc<Self>, slot: u16) {
-        let mut failures = 0;
+    fn run(self: Arc<Self>, slot: Slot) {
+        let (mut failures, mut is_over) = (0, false);
         loop {
             while self.wanted(slot) && failures < FAILURES {
+                // One stream asks whether a path that is down is back.
+                if slot.number > 0 && !self.paths().is_up(slot.path) {
+                    self.paths().await_up(slot.path, PATH_LOOK);
+                    continue;
+                }
                 match self.serve(slot, &mut failures) {
                     Ok(()) => {}
                     // Everything is stored: the receiver closes what it no longer needs.
                     Err(StreamEnd::Broken(_)) if self.finished.load(Ordering::Acquire) => {}
                     Err(StreamEnd::Broken(why)) => {
                         failures += 1;
-                        tracing::warn!(stream = slot, %why, failures, "a data connection broke");
+                        tracing::warn!(stream = self.id(slot), path = slot.path.0, %why, failures, "a data connection broke");
                         std::thread::sleep(RECONNECT_DELAY * failures);
                     }
                     Err(StreamEnd::Fault(fault)) => {
                         (self.failed)(fault);
-                        failures = FAILURES;
+                        (failures, is_over) = (FAILURES, true);
                     }
                 }
             }
+            if !is_over && self.goes_on(slot, failures) {
+                std::thread::sleep(LONGEST_DELAY);
+                failures = FAILURES - 1;
+                continue;
+            }
             let mut state = lock(&self.state);
             let needed =
-                !self.finished.load(Ordering::Acquire) && slot < state.transport.streams && failures < FAILURES;
+                !self.finished.load(Ordering::Acquire) && slot.number < state.streams(slot.path) && failures < FAILURES;
             if !needed {
                 state.running.retain(|other| *other != slot);
-                let last = state.running.is_empty();
+                let last = state.is_lost();
                 drop(state);
                 if failures >= FAILURES && last && !self.finished.load(Ordering::Acquire) {
                     let text = format!("every data stream failed {FAILURES} times in a row");
@@ -252,18 +342,35 @@ impl Pool {
         }
     }
 
+    /// Whether a stream that failed too often is tried again: while other streams carry on, its path may come back.
+    fn goes_on(&self, slot: Slot, failures: u32) -> bool {
+        let mut state = lock(&self.state);
+        state.failing.retain(|other| *other != slot);
+        if failures < FAILURES || !self.paths().are_several() {
+            return false;
+        }
+        state.failing.push(slot);
+        !state.is_lost() && !self.finished.load(Ordering::Acquire) && slot.number < state.streams(slot.path)
+    }
+
     /// Runs one connection to its end.
-    fn serve(&self, slot: u16, failures: &mut u32) -> Result<(), StreamEnd> {
-        let congestion_control = self.transport().congestion_control;
+    fn serve(&self, slot: Slot, failures: &mut u32) -> Result<(), StreamEnd> {
+        let congestion_control = lock(&self.state).transports[slot.path.as_usize()].congestion_control.clone();
         let DataConnections { dialer, admission } = &self.connections;
-        let mut stream = dialer.data(admission, slot, &congestion_control).map_err(|error| match error {
-            DialError::Io(error) => StreamEnd::Broken(error.to_string()),
-            DialError::Rejected(why) | DialError::Refused(why) | DialError::Clocks(why) => StreamEnd::Broken(why),
+        let dialled = dialer.data(slot.path, admission, self.id(slot), &congestion_control);
+        let mut stream = dialled.map_err(|error| {
+            self.paths().not_connected(slot.path);
+            match error {
+                DialError::Io(error) => StreamEnd::Broken(error.to_string()),
+                DialError::Rejected(why) | DialError::Refused(why) | DialError::Clocks(why) => StreamEnd::Broken(why),
+            }
         })?;
         let connection = ConnectionId(self.next_connection.fetch_add(1, Ordering::Relaxed));
+        let _on_path = self.paths().connected(slot.path, stream.socket())?;
         let _share = self.pacer.join(stream.socket(), true)?;
         stream.pace(self.pacer.gate());
         self.register(slot, stream.socket()).map_err(StreamEnd::from)?;
+        self.packs.connection_made(connection, slot.path);
         let mut sent = 0;
         let result = self.packs.send_packs(connection, &mut *stream, &|| self.wanted(slot), &mut sent);
         if sent > 0 {
@@ -281,19 +388,31 @@ impl Pool {
         result
     }
 
-    fn register(&self, slot: u16, stream: &TcpStream) -> io::Result<()> {
+    fn register(&self, slot: Slot, stream: &TcpStream) -> io::Result<()> {
         let socket = stream.try_clone()?;
         let mut state = lock(&self.state);
+        let transport = state.transports[slot.path.as_usize()].clone();
         // The transport may have changed while this stream was being connected.
-        let effective = tcp::set_congestion_control(&socket, &state.transport.congestion_control)?;
+        let effective = tcp::set_congestion_control(&socket, &transport.congestion_control)?;
         self.progress.set_congestion_control(&effective);
-        send_buffer::apply(&socket, state.transport.send_buffer)?;
-        state.live.push(Live { slot, socket });
+        send_buffer::apply(&socket, self.buffer(slot, &socket, transport.send_buffer))?;
+        state.failing.retain(|other| *other != slot);
+        state.live.push(Live { slot, id: self.id(slot), socket });
         self.progress.counters.streams.store(state.live.len() as u64, Ordering::Relaxed);
         Ok(())
     }
 
-    fn unregister(&self, slot: u16) {
+    /// The send buffer of a stream. What the mover chose before the data is for the path of the control connection, and is chosen again
+    /// for the others by their own RTT and interface.
+    fn buffer(&self, slot: Slot, socket: &TcpStream, chosen: SendBuffer) -> SendBuffer {
+        let name = self.paths().ends(slot.path).binding.interface.as_deref();
+        if !self.paths().are_several() || !matches!(chosen.set_by, SetBy::Kernel | SetBy::Mover) {
+            return chosen;
+        }
+        SendBuffer::before_data(None, buffers::for_path(socket, name.and_then(interface::speed_bps)))
+    }
+
+    fn unregister(&self, slot: Slot) {
         let mut state = lock(&self.state);
         state.live.retain(|live| live.slot != slot);
         self.progress.counters.streams.store(state.live.len() as u64, Ordering::Relaxed);
@@ -303,7 +422,8 @@ impl Pool {
 fn stats(live: &Live) -> Option<StreamStats> {
     let info = fairlead_sys::tcp_info(&live.socket).ok()?;
     Some(StreamStats {
-        id: live.slot,
+        id: live.id,
+        path: live.slot.path.0,
         bytes_sent: info.bytes_acked,
         delivery_rate_bytes_per_second: info.delivery_rate_bytes_per_second,
         rtt_seconds: f64::from(info.rtt_us) / 1e6,

@@ -22,12 +22,12 @@ const USER_TIMEOUT: Duration = Duration::from_secs(2 * PATIENCE.as_secs());
 /// Unsent bytes above which a blocking writer waits: keeps queues short, so that caps and switches take effect soon.
 const NOTSENT_LOWAT_BYTES: u32 = 512 << 10;
 
-/// What the user wants of sockets.
+/// What the user wants of the sockets on a path.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Binding {
-    /// Interface that all connections use.
+    /// Interface that they use.
     pub(crate) interface: Option<String>,
-    /// Own address of all connections.
+    /// Own address of theirs.
     pub(crate) address: Option<IpAddr>,
 }
 

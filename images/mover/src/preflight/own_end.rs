@@ -1,29 +1,34 @@
 //! What each end checks alone, before it listens or connects.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use fairlead_protocol::{Fault, Reason};
 
 use super::destination::ReadOnlyDestination;
 use super::{route, Checklist};
-use crate::cli::{Destination, ReceiveArguments, SendArguments, SourceArgument};
+use crate::cli::{Common, Destination, ReceiveArguments, SendArguments, SourceArgument};
 use crate::fs::block_source::BlockSource;
 use crate::fs::source::{Filter, SourceTree};
-use crate::net::{interface, tcp};
+use crate::net::interface;
+use crate::net::paths::PathEnds;
+use crate::net::tcp::{self, Binding};
 use crate::progress::Progress;
 
-/// A sender's interface, if one is named, and its source. The fault has everything that keeps it from connecting.
-pub(crate) fn check_sender(args: &SendArguments, progress: &Progress) -> Result<(Option<String>, BlockSource), Fault> {
+/// A sender's ends of its paths, the i-th from its i-th interface to the receiver's i-th address, and its source. The fault has
+/// everything that keeps it from connecting.
+pub(crate) fn check_sender(args: &SendArguments, progress: &Progress) -> Result<(Vec<PathEnds>, BlockSource), Fault> {
     let mut checklist = Checklist::new(progress);
     let control = &args.congestion_control;
     let offered = tcp::check_congestion_control(control).map(|()| format!("the kernel offers {control}"));
     let interfaces = interface::list();
-    let name = args.common.interface.as_deref().filter(|name| *name != "auto");
-    let usable = usable(&interfaces, name, args.common.address);
-    if usable.is_ok() {
-        checklist.note("Route", route::check(&interfaces, name, args.connect.ip()));
+    let ends = path_ends(args);
+    for PathEnds { binding: Binding { interface, address }, peer } in &ends {
+        let usable = usable(&interfaces, interface.as_deref(), *address);
+        if usable.is_ok() {
+            checklist.note("Route", route::check(&interfaces, interface.as_deref(), peer.ip()));
+        }
+        checklist.note("Interface", usable);
     }
-    checklist.note("Interface", usable);
     checklist.note("CongestionControl", offered);
     let source = checklist.take("Source", open_source(args), |source| match source {
         BlockSource::Tree(_) => "the source can be listed".to_owned(),
@@ -31,7 +36,16 @@ pub(crate) fn check_sender(args: &SendArguments, progress: &Progress) -> Result<
     });
     checklist.end()?;
     let source = source.ok_or_else(|| Fault::new(Reason::InternalError, "the source was not opened"))?;
-    Ok((name.map(str::to_owned), source))
+    Ok((ends, source))
+}
+
+fn path_ends(args: &SendArguments) -> Vec<PathEnds> {
+    let Common { interfaces, addresses, .. } = &args.common;
+    let path = |(at, peer): (usize, &SocketAddr)| {
+        let interface = interfaces.get(at).filter(|name| *name != "auto").cloned();
+        PathEnds { binding: Binding { interface, address: addresses.get(at).copied() }, peer: *peer }
+    };
+    args.connect.iter().enumerate().map(path).collect()
 }
 
 fn usable(interfaces: &[interface::Interface], name: Option<&str>, address: Option<IpAddr>) -> Result<String, Fault> {
@@ -55,19 +69,24 @@ fn open_source(args: &SendArguments) -> Result<BlockSource, Fault> {
     SourceTree::open(&args.common.place(directory)?, filter).map(BlockSource::Tree)
 }
 
-/// A receiver's interface and address. The destination is looked at and not changed. The fault has everything that was found.
-pub(crate) fn check_receiver(args: &ReceiveArguments, progress: &Progress) -> Result<(Option<String>, IpAddr), Fault> {
+/// A receiver's interfaces and addresses. The destination is looked at and not changed. The fault has everything that was found.
+pub(crate) fn check_receiver(
+    args: &ReceiveArguments,
+    progress: &Progress,
+) -> Result<Vec<(Option<String>, IpAddr)>, Fault> {
     let mut checklist = Checklist::new(progress);
     let interfaces = interface::list();
-    let wanted = args.common.interface.as_deref();
-    let chosen = interface::choose(&interfaces, wanted, args.common.address, args.node_address).and_then(|chosen| {
-        chosen.0.as_deref().map_or(Ok(()), |name| interface::check_up(&interfaces, name))?;
+    let Common { interfaces: wanted, addresses, .. } = &args.common;
+    let chosen = interface::choose_all(&interfaces, wanted, addresses, args.node_address).and_then(|chosen| {
+        let mut names = chosen.iter().filter_map(|(name, _)| name.as_deref());
+        names.try_for_each(|name| interface::check_up(&interfaces, name))?;
         Ok(chosen)
     });
-    let chosen = checklist.take("Interface", chosen, |(name, address)| match name {
+    let shown = |(name, address): &(Option<String>, IpAddr)| match name {
         Some(name) => format!("{name} is up and has {address}"),
         None => format!("any with {address}"),
-    });
+    };
+    let chosen = checklist.take("Interface", chosen, |chosen| chosen.iter().map(shown).collect::<Vec<_>>().join(", "));
     if let Destination::Directory(directory) = &args.destination {
         let opened = args.common.place(directory).and_then(|place| ReadOnlyDestination::open(&place));
         checklist.note("Destination", opened.map(|_| format!("{} can be written", directory.display())));

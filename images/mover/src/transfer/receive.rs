@@ -5,10 +5,10 @@ mod blocks;
 mod connections;
 mod destination;
 mod destination_work;
+mod listening;
 
-use std::net::{SocketAddr, UdpSocket};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
 use fairlead_protocol::digest::{block_length, Digest};
@@ -23,14 +23,15 @@ use self::blocks::{BlockReceiver, BlockTarget};
 use self::connections::{Event, OpenBlocks, SenderConnections};
 use self::destination::DiskDestination;
 use self::destination_work::DestinationWork;
+use self::listening::{announce, ListeningPlaces};
 use super::session::{check_resent, PeerWatch, Session, TICK};
 use super::TransferContext;
 use crate::cli::{self, ReceiveArguments, Verify};
-use crate::control::http::MoverEndpoint;
 use crate::fs::partial::ledger_file::LedgerDigests;
 use crate::fs::survey::write_fault;
-use crate::net::affinity::{self, Affinity};
-use crate::net::connect::accept::{address_fault, listen, Acceptor, ServerStream, Terms};
+use crate::net::affinity;
+use crate::net::connect::accept::{Acceptor, ServerStream, Terms};
+use crate::net::control_connection::{ConnectionEvent, ControlConnection};
 use crate::net::echo::Echo;
 use crate::net::wire::buffers::Unread;
 use crate::preflight::destination::ReadOnlyDestination;
@@ -42,16 +43,16 @@ use crate::threads::lock;
 
 /// Longest wait for blocks that are still on their way when the sender is lost.
 const LAST_BLOCKS: Duration = Duration::from_millis(500);
+/// How long a session is without a control connection before its sender counts as lost.
+const RESUME_PATIENCE: Duration = Duration::from_secs(10);
 /// Longest wait for the disk when the transfer has failed.
 const LAST_FLUSH: Duration = Duration::from_millis(300);
 
 /// Listens, takes one transfer, and returns how it ended.
 pub(crate) fn run(args: &ReceiveArguments, context: &TransferContext) -> Result<Success, Fault> {
-    let (name, address) = check_receiver(args, &context.progress)?;
-    let affinity = affinity::pin_beside(&Vec::from_iter(name.as_deref()), args.common.is_pinned());
-    let listener = listen(address, args.port, args.common.socket_buffer)?;
-    let place = listener.local_addr().map_err(|error| address_fault(SocketAddr::new(address, args.port), &error))?;
-    let echo_socket = UdpSocket::bind(place).map_err(|error| address_fault(place, &error))?;
+    let places = ListeningPlaces::bind(args, &check_receiver(args, &context.progress)?)?;
+    let names: Vec<&str> = places.endpoints.iter().filter_map(|place| place.interface.as_deref()).collect();
+    let affinity = affinity::pin_beside(&names, args.common.is_pinned());
     let protocol = Arc::new(Mutex::new(Receiver::default()));
     let disk = match &args.destination {
         // Nothing is to be left behind.
@@ -72,11 +73,16 @@ pub(crate) fn run(args: &ReceiveArguments, context: &TransferContext) -> Result<
     let internal =
         |error: std::io::Error| Fault::new(Reason::InternalError, format!("a thread could not be started: {error}"));
     let echo = Echo::default();
-    echo.start(echo_socket, &terms.echo_key, Arc::clone(&over)).map_err(internal)?;
+    let ListeningPlaces { endpoints, listeners, echoes } = places;
+    for socket in echoes {
+        echo.start(socket, &terms.echo_key, Arc::clone(&over)).map_err(internal)?;
+    }
+    let resumable = Arc::default();
+    let are_several = listeners.len() > 1;
     let acknowledgements = Arc::new(Acknowledgements::default());
     Acceptor {
-        listener,
-        echo_port: place.port(),
+        listeners,
+        echo_port: endpoints[0].port,
         identity: Arc::clone(&context.identity),
         terms: Arc::clone(&terms),
         progress: Arc::clone(&context.progress),
@@ -85,12 +91,13 @@ pub(crate) fn run(args: &ReceiveArguments, context: &TransferContext) -> Result<
             events: session.events(),
             acknowledgements: Arc::clone(&acknowledgements),
             blocks: Arc::clone(&blocks),
+            resumable: Arc::clone(&resumable),
         },
         stop: Arc::clone(&over),
     }
     .start()
     .map_err(internal)?;
-    announce(args, context, name, place, affinity);
+    announce(args, context, endpoints, affinity);
     let transfer = Transfer {
         args,
         context,
@@ -106,6 +113,8 @@ pub(crate) fn run(args: &ReceiveArguments, context: &TransferContext) -> Result<
         acknowledgements,
         timer: AcknowledgementTimer::default(),
         root: None,
+        resumable: are_several.then_some(resumable),
+        lost: None,
     };
     let result = transfer.drive();
     over.store(true, Ordering::Relaxed);
@@ -113,20 +122,6 @@ pub(crate) fn run(args: &ReceiveArguments, context: &TransferContext) -> Result<
         partial.remove_if_unused(&root);
     }
     result
-}
-
-fn announce(
-    args: &ReceiveArguments,
-    context: &TransferContext,
-    interface: Option<String>,
-    place: SocketAddr,
-    affinity: Affinity,
-) {
-    let endpoint =
-        MoverEndpoint { role: "receiver", interface, affinity, address: place.ip().to_string(), port: place.port() };
-    tracing::info!(address = %place, interface = ?endpoint.interface, "waiting for the sender");
-    output::event(args.common.json, "listening", &serde_json::to_value(&endpoint).unwrap_or_default());
-    *lock(&context.pages.endpoint) = Some(endpoint);
 }
 
 struct Transfer<'a> {
@@ -146,6 +141,10 @@ struct Transfer<'a> {
     timer: AcknowledgementTimer,
     /// Digest of the tree, once it is verified.
     root: Option<Digest>,
+    /// Where there are several paths: the control connection, of which another may take the place.
+    resumable: Option<Arc<OnceLock<ControlConnection>>>,
+    /// When the control connection was lost that has not been replaced yet, and how.
+    lost: Option<(Instant, String)>,
 }
 
 impl Transfer<'_> {
@@ -210,7 +209,11 @@ impl Transfer<'_> {
     fn connect(&mut self, stream: ServerStream) -> std::io::Result<()> {
         let socket = stream.sock.socket().try_clone()?;
         let (connection, _) = stream.into_parts();
-        self.session.connect(connection.into(), socket)
+        let connection = self.session.connect(connection.into(), socket, self.resumable.is_some())?;
+        if let Some(resumable) = &self.resumable {
+            let _ = resumable.set(connection);
+        }
+        Ok(())
     }
 
     fn steps(&mut self) -> Result<Success, Fault> {
@@ -226,6 +229,9 @@ impl Transfer<'_> {
                 }
                 next = self.session.next_waiting();
             }
+            if let Some((_, why)) = self.lost.as_ref().filter(|(since, _)| since.elapsed() >= RESUME_PATIENCE) {
+                return Err(self.session.lost(why));
+            }
             self.acknowledge();
             self.note_verified();
             self.disk.as_ref().map_or(Ok(()), DiskDestination::check)?;
@@ -240,6 +246,14 @@ impl Transfer<'_> {
         match event {
             Event::Control(..) | Event::Planned => {}
             Event::Fault(fault) => return Err(fault),
+            Event::Resumed(peer) => {
+                tracing::info!(%peer, "the session goes on over another connection");
+                self.lost = None;
+            }
+            Event::Connection(ConnectionEvent::Closed { why, in_order: false }) if self.resumable.is_some() => {
+                tracing::warn!(%why, "the control connection broke; the sender may go on over another path");
+                self.lost = Some((Instant::now(), why));
+            }
             Event::Connection(event) => {
                 if let Some(body) = self.session.message(event, watch)? {
                     let step = lock(&self.protocol).on_message(body)?;

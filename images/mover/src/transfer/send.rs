@@ -1,5 +1,6 @@
 //! The sender: from the command line to the verdict.
 
+mod control_link;
 mod packs;
 mod source_work;
 
@@ -9,27 +10,30 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use fairlead_protocol::digest::Digest;
-use fairlead_protocol::index::FileIndex;
+use fairlead_protocol::index::{FileIndex, PathIndex};
 use fairlead_protocol::kept::BlockRun;
 use fairlead_protocol::listing::{Kind, Listing, Totals};
 use fairlead_protocol::message::{Body, ListingEnd};
 use fairlead_protocol::sender::{Sender, SenderEffect};
 use fairlead_protocol::{Fault, Reason};
 
+use self::control_link::ControlLink;
 use self::packs::SourcePacks;
 use super::session::{check_resent, PeerWatch, Session, TransferEvent, TICK};
 use super::TransferContext;
 use crate::cli::SendArguments;
-use crate::control::http::MoverEndpoint;
+use crate::control::http::{EndpointPlace, MoverEndpoint};
 use crate::control::socket::{self, Peer, TransportBounds, TransportControl};
 use crate::fs::block_source::BlockSource;
-use crate::net::connect::dial::{self, Dialer, Greeted};
+use crate::net::connect::dial::{self, Dialer, Greeted, Resumed};
 use crate::net::control_connection::ConnectionEvent;
-use crate::net::pacing::{self, Membership, Pacer};
+use crate::net::interface::{self, Interface};
+use crate::net::pacing::{self, Pacer};
+use crate::net::paths::{PathEnds, Paths};
 use crate::net::send_buffer::SendBuffer;
 use crate::net::streams::{DataConnections, Pool, PoolParts, Transport};
 use crate::net::tcp::Binding;
-use crate::net::{affinity, interface, wire};
+use crate::net::{affinity, wire};
 use crate::preflight::own_end::check_sender;
 use crate::preflight::path::PathToCheck;
 use crate::progress::{Check, Stage};
@@ -45,6 +49,8 @@ enum Event {
     Listed(Result<(Arc<BlockSource>, Listing), Fault>),
     Hashed(Vec<(FileIndex, Digest)>),
     Rechecked(Result<(), Fault>),
+    /// Another control connection, or why there is none.
+    Resumed(Result<Box<Resumed>, String>),
     Fault(Fault),
 }
 
@@ -84,14 +90,14 @@ struct Prepared<'a> {
 
 impl<'a> Prepared<'a> {
     fn new(args: &'a SendArguments, context: &'a TransferContext) -> Result<Self, Fault> {
-        let (interface, source) = check_sender(args, &context.progress)?;
-        let pacer = Pacer::start(&context.progress)
-            .map_err(|error| Fault::new(Reason::InternalError, format!("a thread could not be started: {error}")))?;
+        let (ends, source) = check_sender(args, &context.progress)?;
+        let internal = |error| Fault::new(Reason::InternalError, format!("a thread could not be started: {error}"));
+        let pacer = Pacer::start(&context.progress).map_err(internal)?;
+        let paths = Paths::start(ends, &context.progress).map_err(internal)?;
         let released = Arc::new(AtomicBool::new(args.await_transport.is_none()));
         let control = open_control(args, context, &pacer, &released)?;
         let dialer = Arc::new(Dialer {
-            peer: args.connect,
-            binding: Binding { interface, address: args.common.address },
+            paths,
             encryption: args.common.encryption.on_the_wire(),
             source_is_memory: source.is_memory(),
             check_only: args.common.check,
@@ -114,44 +120,42 @@ impl<'a> Prepared<'a> {
         let internal =
             |error: std::io::Error| Fault::new(Reason::InternalError, format!("the control connection: {error}"));
         let Self { args, context, source, pacer, dialer, control, released } = self;
-        let Greeted { stream, mut admission, echo_key, echo_port, discards, clock_ahead_ms } = greeted;
+        let Greeted { stream, path, mut admission, echo_key, echo_port, discards, clock_ahead_ms } = greeted;
         let undigested = admission.undigested;
         let local = dial::socket(&stream).local_addr().map_err(internal)?;
-        let name = dialer.binding.interface.clone().or_else(|| interface::holding(&interface::list(), local.ip()));
-        *lock(&context.pages.endpoint) = Some(MoverEndpoint {
-            role: "sender",
-            interface: name.clone(),
-            affinity: affinity::pin_beside(&Vec::from_iter(name.as_deref()), args.common.is_pinned()),
-            address: local.ip().to_string(),
-            port: local.port(),
-        });
+        let interfaces = interface::list();
+        let place = |at: PathIndex| sender_place(dialer.paths.ends(at), &interfaces, (at == path).then_some(local));
+        let name = place(path).interface;
+        let endpoints: Vec<EndpointPlace> = dialer.paths.all().map(place).collect();
+        let names: Vec<&str> = endpoints.iter().filter_map(|place| place.interface.as_deref()).collect();
+        let affinity = affinity::pin_beside(&names, args.common.is_pinned());
+        *lock(&context.pages.endpoint) = Some(MoverEndpoint::new("sender", endpoints, path, affinity));
         // Without a cap the interface bounds the rate.
         let speed_bps = || name.as_deref().and_then(interface::speed_bps);
         let buffers = |socket| wire::buffers::for_path(socket, args.bandwidth.or_else(speed_bps));
         admission.buffer_bytes = args.common.socket_buffer.or_else(|| buffers(dial::socket(&stream)));
         control.plan_buffer(SendBuffer::before_data(args.common.socket_buffer, admission.buffer_bytes));
-        tracing::info!(peer = %args.connect, local = %local, "the receiver is authenticated");
-        output::event(args.common.json, "connected", &serde_json::json!({"peer": args.connect, "local": local}));
-        let (address, source_address) = (args.connect.ip().to_string(), local.ip().to_string());
+        let ends = dialer.paths.ends(path);
+        tracing::info!(peer = %ends.peer, local = %local, "the receiver is authenticated");
+        output::event(args.common.json, "connected", &serde_json::json!({"peer": ends.peer, "local": local}));
+        let (address, source_address) = (ends.peer.ip().to_string(), local.ip().to_string());
         let shown_key = echo_key.iter().map(|byte| format!("{byte:02x}")).collect();
         let peer = Peer { address, source_address, echo_port, echo_key: shown_key };
-        let socket = dial::socket(&stream).try_clone().map_err(internal)?;
-        let path = PathToCheck {
-            echo: SocketAddr::new(args.connect.ip(), echo_port as u16),
-            binding: dialer.binding.clone(),
+        let path_to_check = PathToCheck {
+            echo: SocketAddr::new(ends.peer.ip(), echo_port as u16),
+            binding: ends.binding.clone(),
             echo_key: echo_key.try_into().map_err(|_| Fault::protocol("the echo key has a wrong length"))?,
-            connection: socket.try_clone().map_err(internal)?,
+            connection: dial::socket(&stream).try_clone().map_err(internal)?,
             clock_ahead_ms,
         };
-        let (connection, _) = stream.into_parts();
-        let control_share = pacer.join(&socket, false).map_err(internal)?;
-        let mut session = Session::new("sender", "receiver");
-        session.connect(connection.into(), socket).map_err(internal)?;
         let over = Arc::new(AtomicBool::new(false));
+        let mut link = ControlLink::new(Arc::clone(&dialer), Arc::clone(&pacer), admission.token(), Arc::clone(&over));
+        let mut session = Session::new("sender", "receiver");
+        link.start(&mut session, stream, path)?;
         apply_cap(args, &pacer, &over)?;
         // Long frames are sent from the listing on, which a path that is too small for them would not let through.
         let progress = Arc::clone(&context.progress);
-        session.spawn("path", move || Event::PathChecked(path.check(&progress).map(|()| (source, peer))))?;
+        session.spawn("path", move || Event::PathChecked(path_to_check.check(&progress).map(|()| (source, peer))))?;
         Ok(Transfer {
             args,
             context,
@@ -167,10 +171,20 @@ impl<'a> Prepared<'a> {
             released,
             held_since: None,
             pacer,
-            _control_share: control_share,
+            link,
             over,
         })
     }
+}
+
+/// Where this end of a path is. The port is known of the path that the control connection takes.
+fn sender_place(ends: &PathEnds, interfaces: &[Interface], local: Option<SocketAddr>) -> EndpointPlace {
+    let Binding { interface, address } = &ends.binding;
+    let chosen =
+        || interface::choose(interfaces, interface.as_deref(), *address, None).ok().map(|(_, address)| address);
+    let address = local.map(|local| local.ip()).or_else(chosen);
+    let holding = || address.and_then(|address| interface::holding(interfaces, address));
+    EndpointPlace::new(interface.clone().or_else(holding), address, local.map_or(0, |local| local.port()))
 }
 
 fn open_control(
@@ -180,14 +194,15 @@ fn open_control(
     released: &Arc<AtomicBool>,
 ) -> Result<Arc<TransportControl>, Fault> {
     let released = Arc::clone(released);
+    let transport = Transport {
+        congestion_control: args.congestion_control.clone(),
+        streams: args.streams,
+        send_buffer: SendBuffer::before_data(args.common.socket_buffer, None),
+    };
     let control = Arc::new(TransportControl {
         progress: Arc::clone(&context.progress),
         pacer: Arc::clone(pacer),
-        transport: Mutex::new(Transport {
-            congestion_control: args.congestion_control.clone(),
-            streams: args.streams,
-            send_buffer: SendBuffer::before_data(args.common.socket_buffer, None),
-        }),
+        transports: Mutex::new(vec![transport; args.connect.len()]),
         peer: Mutex::new(None),
         pool: Mutex::new(None),
         bounds: TransportBounds::new(args),
@@ -221,7 +236,7 @@ struct Transfer<'a> {
     released: Arc<AtomicBool>,
     held_since: Option<Instant>,
     pacer: Arc<Pacer>,
-    _control_share: Membership,
+    link: ControlLink,
     over: Arc<AtomicBool>,
 }
 
@@ -273,6 +288,15 @@ impl Transfer<'_> {
     fn on_event(&mut self, event: Event, watch: &mut PeerWatch) -> Result<Option<Success>, Fault> {
         match event {
             Event::Fault(fault) => return Err(fault),
+            Event::Connection(event) if self.link.outlives(&event) => {
+                tracing::warn!(?event, "the control connection broke");
+                let events = self.session.events();
+                let done =
+                    move |resumed: Result<Resumed, String>| drop(events.send(Event::Resumed(resumed.map(Box::new))));
+                self.session.connection().map_or(Ok(()), |connection| self.link.redial(connection, done))?;
+            }
+            Event::Resumed(Ok(resumed)) => self.link.resume(&self.session, *resumed)?,
+            Event::Resumed(Err(why)) => return Err(self.session.lost(&why)),
             Event::Connection(event) => {
                 if let Some(body) = self.session.message(event, watch)? {
                     return self.on_message(body);
@@ -321,19 +345,19 @@ impl Transfer<'_> {
             self.undigested,
         );
         // Held until the pool can be reached, so that no change is lost in between.
-        let transport = lock(&self.control.transport);
+        let transports = lock(&self.control.transports);
         let pool = Pool::new(PoolParts {
             connections,
             packs: Arc::new(packs),
             progress: Arc::clone(&self.context.progress),
             pacer: Arc::clone(&self.pacer),
-            transport: transport.clone(),
+            transports: transports.clone(),
             failed: Box::new(move |fault| {
                 let _ = events.try_send(Event::Fault(fault));
             }),
         });
         *lock(&self.control.pool) = Some(Arc::clone(&pool));
-        drop(transport);
+        drop(transports);
         self.source = Some(source);
         self.pool = Some(pool);
         Ok(())

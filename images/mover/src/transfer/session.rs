@@ -5,7 +5,6 @@ use std::net::TcpStream;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{sync_channel, Receiver, RecvTimeoutError, SyncSender};
 use std::sync::Arc;
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use fairlead_protocol::limits::QUIET;
@@ -39,7 +38,7 @@ pub(super) struct Session<E> {
     peer: &'static str,
     events: SyncSender<E>,
     inbox: Receiver<E>,
-    connection: Option<(ControlConnection, JoinHandle<()>)>,
+    connection: Option<ControlConnection>,
 }
 
 impl<E: TransferEvent> Session<E> {
@@ -54,15 +53,21 @@ impl<E: TransferEvent> Session<E> {
         self.events.clone()
     }
 
-    /// Starts the thread of the control connection.
-    pub(super) fn connect(&mut self, connection: Connection, socket: TcpStream) -> std::io::Result<()> {
-        self.connection = Some(ControlConnection::start(connection, socket, self.events())?);
-        Ok(())
+    /// Starts the thread of the control connection. `resumable`: another one may take its place.
+    pub(super) fn connect(
+        &mut self,
+        connection: Connection,
+        socket: TcpStream,
+        resumable: bool,
+    ) -> std::io::Result<ControlConnection> {
+        let started = ControlConnection::start(connection, socket, self.events(), resumable)?;
+        self.connection = Some(started.clone());
+        Ok(started)
     }
 
     /// The control connection, once there is one.
     pub(super) fn connection(&self) -> Option<&ControlConnection> {
-        self.connection.as_ref().map(|(connection, _)| connection)
+        self.connection.as_ref()
     }
 
     /// Queues a message for the peer, if there is one.
@@ -95,14 +100,17 @@ impl<E: TransferEvent> Session<E> {
     /// failure of the peer are faults.
     pub(super) fn message(&self, event: ConnectionEvent, watch: &mut PeerWatch) -> Result<Option<Body>, Fault> {
         match event {
-            ConnectionEvent::Closed(why) => {
-                Err(Fault::new(Reason::PeerLost, format!("the connection to the {} ended: {why}", self.peer)))
-            }
+            ConnectionEvent::Closed { why, .. } => Err(self.lost(&why)),
             ConnectionEvent::Message(body) => match watch.on_message(body) {
                 Some(Body::Failure(failure)) => Err(self.peer_fault(&failure)),
                 other => Ok(other),
             },
         }
+    }
+
+    /// The fault of a peer whose connection ended.
+    pub(super) fn lost(&self, why: &str) -> Fault {
+        Fault::new(Reason::PeerLost, format!("the connection to the {} ended: {why}", self.peer))
     }
 
     fn peer_fault(&self, failure: &Failure) -> Fault {
@@ -134,10 +142,10 @@ impl<E: TransferEvent> Session<E> {
 
     /// Ends the control connection and waits a moment for the last messages to leave. False if there was no connection.
     pub(super) fn close(&mut self) -> bool {
-        let Some((connection, thread)) = self.connection.take() else { return false };
+        let Some(connection) = self.connection.take() else { return false };
         connection.close();
         let deadline = Instant::now() + FAREWELL;
-        while !thread.is_finished() && Instant::now() < deadline {
+        while !connection.is_over() && Instant::now() < deadline {
             let _ = self.inbox.recv_timeout(Duration::from_millis(10));
         }
         true
@@ -168,7 +176,7 @@ impl PeerWatch {
     fn on_message(&mut self, body: Body) -> Option<Body> {
         let now = self.progress.clock.now();
         match body {
-            Body::Heartbeat(Heartbeat { work, waiting, disk_ms, bytes_verified, quiet_ms }) => {
+            Body::Heartbeat(Heartbeat { work, waiting, disk_ms, bytes_verified, quiet_ms, .. }) => {
                 if let Some(quiet_ms) = quiet_ms {
                     self.progress.clock.hold(Duration::from_millis(quiet_ms).min(QUIET));
                     self.known_quiet_end = self.progress.clock.quiet_until();
@@ -203,7 +211,8 @@ impl PeerWatch {
             let quiet_ms = changed.then(|| self.progress.clock.quiet_left().as_millis() as u64);
             let disk_ms = self.progress.disk.oldest().as_millis() as u64;
             let bytes_verified = self.progress.counters.bytes_verified.load(Ordering::Relaxed);
-            connection.send(Body::Heartbeat(Heartbeat { work, waiting, disk_ms, bytes_verified, quiet_ms }));
+            let received = connection.received();
+            connection.send(Body::Heartbeat(Heartbeat { work, waiting, disk_ms, bytes_verified, quiet_ms, received }));
         }
         let evidence = || {
             let control_retransmissions = connection.tcp_info().map_or(0, |info| u32::from(info.fruitless));

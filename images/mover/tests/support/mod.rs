@@ -218,7 +218,26 @@ impl Bench {
 
     fn destination_arguments(&self) -> Vec<String> {
         let destination = self.destination().display().to_string();
-        ["--destination", &destination, "--port", "0", "--address", self.address()].map(str::to_owned).to_vec()
+        let mut arguments = ["--destination", &destination, "--port", "0"].map(str::to_owned).to_vec();
+        arguments.extend(match self.wires() {
+            Some(wires) => ["--interface".to_owned(), wires],
+            None => ["--address".to_owned(), self.address().to_owned()],
+        });
+        arguments
+    }
+
+    /// The interfaces of both ends where there is more than one.
+    fn wires(&self) -> Option<String> {
+        let wires = self.namespaces.as_ref().map_or(1, |namespaces| namespaces.wires);
+        (wires > 1).then(|| (0..wires).map(|wire| format!("wire{wire}")).collect::<Vec<_>>().join(","))
+    }
+
+    fn peers(&self, port: u16) -> String {
+        let Some(namespaces) = self.namespaces.as_ref().filter(|namespaces| namespaces.wires > 1) else {
+            return format!("{}:{port}", self.address());
+        };
+        let peers = (0..namespaces.wires).map(|wire| format!("{}:{port}", namespaces::address(wire)));
+        peers.collect::<Vec<_>>().join(",")
     }
 
     fn address(&self) -> &'static str {
@@ -234,10 +253,11 @@ impl Bench {
     }
 
     pub(crate) fn sender_with(&self, port: u16, credentials: &str, extra: &[&str]) -> Mover {
-        let (source, peer) = (self.source().display().to_string(), format!("{}:{port}", self.address()));
+        let (source, peer) = (self.source().display().to_string(), self.peers(port));
         // The kernel's default is allowed to everybody; others may not be.
         let default = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_congestion_control").unwrap();
         let mut arguments = vec!["--connect".to_owned(), peer];
+        arguments.extend(self.wires().into_iter().flat_map(|wires| ["--interface".to_owned(), wires]));
         if !extra.contains(&"--source") {
             arguments.extend(["--source".to_owned(), source]);
         }

@@ -2,6 +2,7 @@
 
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
 
 use super::skip;
 
@@ -11,20 +12,39 @@ pub(crate) struct Namespaces {
     pub(crate) sender: String,
     /// From the sender to the receiver; none where a cable joins them.
     routers: Vec<String>,
+    /// Cables between the two ends.
+    pub(crate) wires: usize,
 }
 
 /// The receiver's address.
 pub(crate) const ADDRESS: &str = "198.18.77.1";
 
+/// The receiver's address on a wire.
+pub(crate) fn address(wire: usize) -> String {
+    format!("198.18.{}.1", 77 + wire)
+}
+
 impl Namespaces {
     /// Joined by one cable. Nothing where they cannot be made (needs root) and the skip is expected.
     pub(crate) fn new() -> Option<Self> {
-        let made = Self::alone()?;
-        made.cable(
-            [&made.receiver, "wire0", &format!("{ADDRESS}/24")],
-            [&made.sender, "wire0", "198.18.77.2/24"],
-            1500,
-        );
+        Self::joined_by(1)
+    }
+
+    /// Joined by so many cables, each between two interfaces `wireN`. Nothing as with `new`.
+    pub(crate) fn joined_by(wires: usize) -> Option<Self> {
+        let mut made = Self::alone()?;
+        made.wires = wires;
+        for wire in 0..wires {
+            let (name, own) = (format!("wire{wire}"), format!("{}/24", address(wire)));
+            let other = format!("198.18.{}.2/24", 77 + wire);
+            made.cable([&made.receiver, &name, &own], [&made.sender, &name, &other], 1500);
+        }
+        // The kernel notices at its leisure that a cable has both its ends up.
+        let is_up = |end: &str, wire: usize| made.read(end, wire, "operstate").is_ok_and(|state| state == "up");
+        let all_up = || (0..wires).all(|wire| is_up(&made.receiver, wire) && is_up(&made.sender, wire));
+        while !all_up() {
+            std::thread::sleep(Duration::from_millis(20));
+        }
         Some(made)
     }
 
@@ -61,7 +81,7 @@ impl Namespaces {
             skip("network namespaces cannot be made here (needs root and iproute2)");
             return None;
         }
-        let made = Self { receiver, sender, routers: Vec::new() };
+        let made = Self { receiver, sender, routers: Vec::new(), wires: 1 };
         assert!(ip(&["netns", "add", &made.sender]));
         for name in [&made.receiver, &made.sender] {
             assert!(ip(&["-n", name, "link", "set", "lo", "up"]));
@@ -104,6 +124,39 @@ impl Namespaces {
         let rule = "table inet cut { chain input { type filter hook input priority 0; policy drop; }; }";
         let status = Command::new("ip").args(["netns", "exec", &self.receiver, "nft", rule]).status();
         status.is_ok_and(|status| status.success())
+    }
+
+    /// From now on everything that comes to the receiver over one wire is lost, until `mend`.
+    pub(crate) fn cut_wire(&self, wire: usize) {
+        let chain = format!("type filter hook input priority 0; iifname wire{wire} drop;");
+        assert!(self.nft(&format!("table inet cut{wire} {{ chain input {{ {chain} }}; }}")));
+    }
+
+    pub(crate) fn mend(&self, wire: usize) {
+        assert!(self.nft(&format!("delete table inet cut{wire}")));
+    }
+
+    fn nft(&self, rules: &str) -> bool {
+        let status = Command::new("ip").args(["netns", "exec", &self.receiver, "nft", rules]).status();
+        status.is_ok_and(|status| status.success())
+    }
+
+    /// What the kernel says of an end of a wire.
+    fn read(&self, end: &str, wire: usize, file: &str) -> std::io::Result<String> {
+        let file = format!("/sys/class/net/wire{wire}/{file}");
+        let output = Command::new("ip").args(["netns", "exec", end, "cat", &file]).output()?;
+        Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
+    }
+
+    /// Takes the receiver's end of a wire down: the sender's loses its carrier.
+    pub(crate) fn unplug(&self, wire: usize) {
+        assert!(ip(&["-n", &self.receiver, "link", "set", &format!("wire{wire}"), "down"]));
+    }
+
+    /// Bytes that came to the receiver over each wire.
+    pub(crate) fn arrived(&self) -> Vec<u64> {
+        let bytes = |wire| self.read(&self.receiver, wire, "statistics/rx_bytes").unwrap().parse().unwrap();
+        (0..self.wires).map(bytes).collect()
     }
 }
 

@@ -29,6 +29,17 @@ pub struct PackId(pub u64);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ConnectionId(pub u64);
 
+/// Position of a path among those of a transfer, from 0. Each has an interface at either end.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PathIndex(pub u8);
+
+impl PathIndex {
+    /// The position in a slice that has one item for each path.
+    pub fn as_usize(self) -> usize {
+        usize::from(self.0)
+    }
+}
+
 impl FileIndex {
     /// The position in a slice that has one item for each entry.
     pub fn as_usize(self) -> usize {

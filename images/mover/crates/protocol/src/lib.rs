@@ -13,6 +13,7 @@ mod tree;
 mod wire;
 
 pub use fault::{Fault, Reason};
-pub use session::{assembly, kept, liveness, receiver, schedule, sender};
+use session::path_loads;
+pub use session::{assembly, kept, liveness, receiver, replay, schedule, sender};
 pub use tree::{digest, listing, name};
 pub use wire::{frame, keyed, message, opening, pack};

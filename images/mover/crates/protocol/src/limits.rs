@@ -40,8 +40,12 @@ pub const QUIET: Duration = Duration::from_secs(15);
 pub const QUIET_CREDIT: Duration = Duration::from_secs(30);
 /// Of how many parts of a sender's time one may be quiet.
 pub const QUIET_PARTS: u32 = 10;
-/// Most data streams.
+/// Most data streams, over all paths.
 pub const STREAMS: u16 = 64;
+/// Most paths of one transfer.
+pub const PATHS: usize = 8;
+/// Bytes of control messages that are kept until the peer has them. Beyond, the session does not survive its connection.
+pub const KEPT_BYTES: usize = 64 << 20;
 /// Bytes of the token that joins a data connection to its control connection.
 pub const TOKEN_BYTES: usize = 16;
 /// Bytes of the key of the echo service.

@@ -45,7 +45,9 @@ fn controls(bodies: Vec<Body>) -> Vec<u8> {
 /// Valid input for each harness, to be bent.
 fn seeds() -> Vec<Vec<u8>> {
     let hello = Hello { job: "job".into(), attempt: 1, purpose: 1, token: vec![7; 16], stream: 3, ..Hello::default() };
+    let resuming = Hello { received: Some(9), ..hello.clone() };
     let welcome = Welcome {
+        received: 7,
         refusal: String::new(),
         token: vec![7; 16],
         echo_key: vec![8; 16],
@@ -100,6 +102,7 @@ fn seeds() -> Vec<Vec<u8>> {
     }
     vec![
         [&preamble()[..], &encode(&hello)].concat(),
+        [&preamble()[..], &encode(&resuming)].concat(),
         [&preamble()[..], &encode(&welcome)].concat(),
         controls(vec![Body::Listing(listing), Body::ListingEnd(end), Body::Digests(digests), Body::Complete(root())]),
         controls(sender.to_vec()),

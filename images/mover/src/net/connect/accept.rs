@@ -3,13 +3,13 @@
 
 use std::collections::VecDeque;
 use std::io::{self, Read, Write};
-use std::net::{IpAddr, Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
 use fairlead_protocol::frame::{check_preamble, encode, preamble, PREAMBLE_BYTES};
 use fairlead_protocol::keyed::{Secret, EXPORTER_LABEL, KEY_BYTES};
-use fairlead_protocol::limits::{ECHO_KEY_BYTES, STREAMS, TOKEN_BYTES};
+use fairlead_protocol::limits::{ECHO_KEY_BYTES, PATHS, STREAMS, TOKEN_BYTES};
 use fairlead_protocol::message::{Encryption, Hello, Purpose, Welcome};
 use fairlead_protocol::opening::Opening;
 use fairlead_protocol::{Fault, Reason};
@@ -119,6 +119,11 @@ impl Refusal {
 pub(crate) trait ConnectionHandler: Send + Sync + 'static {
     /// The control connection, once; `undigested`: blocks will carry no digests.
     fn control(&self, stream: ServerStream, peer: SocketAddr, undigested: bool);
+    /// The sender makes another control connection: ends the one in use and returns how many messages came over it. Nothing if the
+    /// session ends with its connection.
+    fn suspend(&self) -> Option<u64>;
+    /// The other control connection after `suspend`, and how many messages the sender has received; or why it is not to be.
+    fn resume(&self, stream: io::Result<(ServerStream, SocketAddr)>, received: u64);
     /// A data connection; runs until the stream ends.
     fn data(&self, incoming: Box<dyn PackReceiver>, number: u16);
 }
@@ -126,14 +131,20 @@ pub(crate) trait ConnectionHandler: Send + Sync + 'static {
 /// A connection that passed its handshake.
 enum Greeted {
     Control(Box<ServerStream>, bool),
+    /// A control connection that went on with the session.
+    Resumed,
     Data(Box<dyn PackReceiver>, u16),
 }
 
-/// Binds the listening socket; accepted ones inherit its buffers.
-pub(crate) fn listen(address: IpAddr, port: u16, buffer_bytes: Option<u32>) -> Result<TcpListener, Fault> {
-    let place = SocketAddr::new(address, port);
+/// Binds the listening socket; accepted ones inherit its buffers, and its interface if one is named.
+pub(crate) fn listen(
+    place: SocketAddr,
+    interface: Option<&str>,
+    buffer_bytes: Option<u32>,
+) -> Result<TcpListener, Fault> {
     let bind = || {
         let socket = Socket::new(Domain::for_address(place), Type::STREAM, Some(Protocol::TCP))?;
+        interface.map_or(Ok(()), |name| socket.bind_device(Some(name.as_bytes())))?;
         socket.set_reuse_address(true)?;
         set_buffers(&socket, buffer_bytes)?;
         socket.bind(&place.into())?;
@@ -160,7 +171,7 @@ pub(crate) fn address_fault(place: SocketAddr, error: &io::Error) -> Fault {
 
 /// Accepts connections until `stop` is set.
 pub(crate) struct Acceptor<R> {
-    pub(crate) listener: TcpListener,
+    pub(crate) listeners: Vec<TcpListener>,
     pub(crate) echo_port: u16,
     pub(crate) identity: Arc<Identity>,
     pub(crate) terms: Arc<Terms>,
@@ -178,7 +189,8 @@ impl<R: ConnectionHandler> Acceptor<R> {
             acceptor: self,
             handshakes: Mutex::default(),
             greeted: AtomicBool::new(false),
-            sender: OnceLock::new(),
+            resuming: Mutex::default(),
+            senders: Mutex::default(),
         });
         std::thread::Builder::new().name("accept".into()).spawn(move || shared.run())?;
         Ok(())
@@ -189,13 +201,15 @@ struct Shared<R> {
     acceptor: Acceptor<R>,
     handshakes: Mutex<VecDeque<(u64, TcpStream)>>,
     greeted: AtomicBool,
+    /// Held while another control connection takes the place of the one in use.
+    resuming: Mutex<()>,
     /// Where the sender connects from, once it is authenticated.
-    sender: OnceLock<ConnectionSource>,
+    senders: Mutex<Vec<ConnectionSource>>,
 }
 
 impl<R: ConnectionHandler> Shared<R> {
     fn run(self: &Arc<Self>) {
-        let door = match Door::new(&self.acceptor.listener, &self.acceptor.identity) {
+        let door = match Door::new(&self.acceptor.listeners, &self.acceptor.identity) {
             Ok(door) => door,
             Err(error) => {
                 tracing::error!(%error, "connections cannot be awaited");
@@ -203,7 +217,7 @@ impl<R: ConnectionHandler> Shared<R> {
             }
         };
         let mut number = 0u64;
-        let known = || self.sender.get().copied();
+        let known = || lock(&self.senders).clone();
         door.serve(&self.acceptor.stop, known, |opened| {
             number += 1;
             self.admit(number, opened);
@@ -225,11 +239,14 @@ impl<R: ConnectionHandler> Shared<R> {
             let peer = opened.peer;
             let greeted = shared.handshake(opened);
             shared.forget(number);
+            if greeted.is_ok() {
+                shared.note_sender(peer.ip().into());
+            }
             match greeted {
                 Ok(Greeted::Control(stream, undigested)) => {
-                    let _ = shared.sender.set(peer.ip().into());
                     shared.acceptor.handler.control(*stream, peer, undigested);
                 }
+                Ok(Greeted::Resumed) => {}
                 Ok(Greeted::Data(incoming, number)) => shared.acceptor.handler.data(incoming, number),
                 Err(error) => tracing::debug!(%peer, %error, "a connection was turned away"),
             }
@@ -239,18 +256,25 @@ impl<R: ConnectionHandler> Shared<R> {
         }
     }
 
+    fn note_sender(&self, source: ConnectionSource) {
+        let mut senders = lock(&self.senders);
+        if senders.len() < PATHS && !senders.contains(&source) {
+            senders.push(source);
+        }
+    }
+
     fn forget(&self, number: u64) {
         lock(&self.handshakes).retain(|(other, _)| *other != number);
     }
 
     fn handshake(&self, opened: Opened) -> io::Result<Greeted> {
-        let Opened { socket, opening, deadline, .. } = opened;
+        let Opened { socket, opening, deadline, peer } = opened;
         tune(&socket)?;
         let metered = Metered::new(socket, Arc::clone(&self.acceptor.progress), Some(deadline));
         let socket = metered.socket().try_clone()?;
         let terms = &self.acceptor.terms;
         let greeted = match (opening, terms.encryption, terms.agreed.get()) {
-            (Opening::Control, ..) => self.control(metered),
+            (Opening::Control, ..) => self.control(metered, peer),
             (Opening::Data, Encryption::Required, Some(_)) => self.data(metered),
             (Opening::Keyed, Encryption::None, Some((secret, undigested))) => {
                 let (number, incoming) = KeyedPackReceiver::accept(metered, secret, *undigested)?;
@@ -265,7 +289,7 @@ impl<R: ConnectionHandler> Shared<R> {
         Ok(greeted)
     }
 
-    fn control(&self, metered: Metered) -> io::Result<Greeted> {
+    fn control(&self, metered: Metered, address: SocketAddr) -> io::Result<Greeted> {
         let terms = &self.acceptor.terms;
         let connection = self.acceptor.identity.accept().map_err(io::Error::other)?;
         let mut tls = StreamOwned::new(connection, metered);
@@ -278,6 +302,9 @@ impl<R: ConnectionHandler> Shared<R> {
         }
         let peer = self.acceptor.identity.check_peer(tls.conn.peer_certificates());
         let hello = hear(&mut tls, peer, |hello| self.check_control(hello))?;
+        if let Some(received) = hello.received {
+            return self.resume(tls, address, received);
+        }
         let exported = tls.conn.export_keying_material([0; KEY_BYTES], EXPORTER_LABEL, None);
         let undigested = hello.source_is_memory && terms.discards;
         let _ = terms.agreed.set((Secret::new(exported.map_err(io::Error::other)?), undigested));
@@ -295,6 +322,21 @@ impl<R: ConnectionHandler> Shared<R> {
         Ok(Greeted::Control(Box::new(tls), undigested))
     }
 
+    /// Goes on with the session over another control connection.
+    fn resume(&self, mut tls: ServerStream, address: SocketAddr, received: u64) -> io::Result<Greeted> {
+        let _alone = lock(&self.resuming);
+        let handler = &self.acceptor.handler;
+        let Some(own) = handler.suspend() else {
+            let why = "there is no session to go on with".to_owned();
+            let _ = answer(&mut tls, &Welcome { refusal: why.clone(), ..Welcome::default() });
+            return Err(io::Error::other(why));
+        };
+        let answered = answer(&mut tls, &Welcome { received: own, ..Welcome::default() });
+        let answered = answered.and_then(|()| tls.sock.authenticated(None));
+        handler.resume(answered.map(|()| (tls, address)), received);
+        Ok(Greeted::Resumed)
+    }
+
     fn data(&self, metered: Metered) -> io::Result<Greeted> {
         let connection = self.acceptor.identity.accept_data().map_err(io::Error::other)?;
         let mut records = Records::new(connection, metered);
@@ -307,6 +349,10 @@ impl<R: ConnectionHandler> Shared<R> {
 
     fn check_control(&self, hello: &Hello) -> Result<(), Refusal> {
         self.check_job(hello, Purpose::Control)?;
+        if hello.received.is_some() {
+            let is_own = self.acceptor.terms.has_token(&hello.token);
+            return is_own.then_some(()).ok_or_else(|| Refusal::for_now("the connection belongs to no session here"));
+        }
         if let Err(why) = self.acceptor.terms.check_encryption(hello.encryption()) {
             self.acceptor.terms.turn_away(why.clone());
             return Err(Refusal { why, is_final: true });

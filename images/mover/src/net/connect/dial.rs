@@ -1,12 +1,13 @@
 //! Connections from the sender: TCP, TLS, identity, greeting.
 
 use std::io::{self, Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::TcpStream;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use fairlead_protocol::fault::cut;
 use fairlead_protocol::frame::{self, check_preamble, preamble, PREAMBLE_BYTES};
+use fairlead_protocol::index::PathIndex;
 use fairlead_protocol::keyed::{Secret, EXPORTER_LABEL, KEY_BYTES};
 use fairlead_protocol::limits::{ECHO_KEY_BYTES, HELLO_FRAME_BYTES, TOKEN_BYTES};
 use fairlead_protocol::message::{Encryption, Hello, Purpose, Welcome};
@@ -15,13 +16,18 @@ use fairlead_protocol::{Fault, Reason};
 use rustls::{ClientConnection, CommonState, StreamOwned};
 
 use super::identity::{clock_refusal, refusal, Identity};
-use crate::net::tcp::{self, Binding, Metered};
+use crate::net::paths::{PathEnds, Paths};
+use crate::net::tcp::{self, Metered};
 use crate::net::wire::{KeyedPackSender, PackSender, Records, TlsPackSender};
 use crate::progress::Progress;
 
 /// Time for one connection to be made and greeted.
 const DIAL_TIMEOUT: Duration = Duration::from_secs(10);
+/// Time for one to be connected where there are other paths: one that is down is asked again soon.
+const PATH_TIMEOUT: Duration = Duration::from_secs(2);
 const RETRY_PAUSE: Duration = Duration::from_millis(200);
+/// How long a session is without a control connection before its receiver counts as lost.
+const RESUME_PATIENCE: Duration = Duration::from_secs(10);
 
 /// A greeted control connection.
 pub(crate) type ClientStream = StreamOwned<ClientConnection, Metered>;
@@ -53,9 +59,25 @@ pub(crate) struct Admission {
     pub(crate) buffer_bytes: Option<u32>,
 }
 
+impl Admission {
+    /// What a control connection needs to go on with the session.
+    pub(crate) fn token(&self) -> Vec<u8> {
+        self.token.clone()
+    }
+}
+
+/// A control connection that goes on with a session.
+pub(crate) struct Resumed {
+    pub(crate) stream: ClientStream,
+    pub(crate) path: PathIndex,
+    /// Messages of the session that the receiver has received.
+    pub(crate) received: u64,
+}
+
 /// A control connection with what both ends agreed on.
 pub(crate) struct Greeted {
     pub(crate) stream: ClientStream,
+    pub(crate) path: PathIndex,
     pub(crate) admission: Admission,
     pub(crate) echo_key: Vec<u8>,
     pub(crate) echo_port: u32,
@@ -67,8 +89,7 @@ pub(crate) struct Greeted {
 
 /// What every connection of a transfer shares.
 pub(crate) struct Dialer {
-    pub(crate) peer: SocketAddr,
-    pub(crate) binding: Binding,
+    pub(crate) paths: Arc<Paths>,
     pub(crate) encryption: Encryption,
     pub(crate) source_is_memory: bool,
     /// Nothing is to be moved.
@@ -78,30 +99,36 @@ pub(crate) struct Dialer {
 }
 
 impl Dialer {
-    /// Makes the control connection, trying again until `patience` is over or `stopped`.
+    /// Makes the control connection over the first path that is up, trying again until `patience` is over or `stopped`.
     pub(crate) fn control(&self, patience: Duration, stopped: &dyn Fn() -> bool) -> Result<Greeted, Fault> {
         let deadline = Instant::now() + patience;
         loop {
             let refused = |why: &str, retry: bool| {
-                let text = format!("{} at {}: {why}", self.receiver_name(), self.peer);
+                let text = format!("{} at {}: {why}", self.receiver_name(), self.peers());
                 Fault { retry, ..Fault::new(Reason::PeerRejected, text) }
             };
-            let error = match self.dial_control() {
-                Ok(greeted) => return Ok(greeted),
-                Err(DialError::Clocks(why)) => {
-                    let text = format!("{} at {}: {why}; synchronise both clocks", self.receiver_name(), self.peer);
-                    return Err(Fault::new(Reason::ClocksDiffer, text));
-                }
-                Err(DialError::Rejected(why)) => return Err(refused(&why, true)),
-                Err(DialError::Refused(why)) => return Err(refused(&why, false)),
-                Err(DialError::Io(error)) => error,
-            };
+            let mut failed = None;
+            for path in self.paths.all() {
+                let error = match self.dial_control(path) {
+                    Ok(greeted) => return Ok(greeted),
+                    Err(DialError::Clocks(why)) => {
+                        let text =
+                            format!("{} at {}: {why}; synchronise both clocks", self.receiver_name(), self.peers());
+                        return Err(Fault::new(Reason::ClocksDiffer, text));
+                    }
+                    Err(DialError::Rejected(why)) => return Err(refused(&why, true)),
+                    Err(DialError::Refused(why)) => return Err(refused(&why, false)),
+                    Err(DialError::Io(error)) => error,
+                };
+                failed.get_or_insert(error);
+            }
             if Instant::now() + RETRY_PAUSE >= deadline || stopped() {
                 let text = format!(
-                    "no connection to {} at {} within {} s: {error}; check that the receiver runs and that the network lets TCP through",
+                    "no connection to {} at {} within {} s: {}; check that the receiver runs and that the network lets TCP through",
                     self.receiver_name(),
-                    self.peer,
-                    patience.as_secs()
+                    self.peers(),
+                    patience.as_secs(),
+                    failed.map_or_else(|| "there is no path".to_owned(), |error| error.to_string())
                 );
                 return Err(Fault::new(Reason::PeerUnreachable, text));
             }
@@ -109,26 +136,43 @@ impl Dialer {
         }
     }
 
+    /// Goes on with a session whose control connection is gone, over any path, until that works, the receiver is known to be gone, or
+    /// `stopped`. `received`: messages of the session that came here.
+    pub(crate) fn resume(&self, token: &[u8], received: u64, stopped: &dyn Fn() -> bool) -> Result<Resumed, String> {
+        let deadline = Instant::now() + RESUME_PATIENCE;
+        loop {
+            let (mut failed, mut listens) = (None, false);
+            for path in self.paths.usable_first() {
+                let hello = Hello { token: token.to_vec(), received: Some(received), ..self.control_hello() };
+                match self.greet_control(path, &hello) {
+                    Ok((stream, welcome)) => return Ok(Resumed { stream, path, received: welcome.received }),
+                    Err(DialError::Io(error)) => {
+                        listens |= error.kind() != io::ErrorKind::ConnectionRefused;
+                        failed.get_or_insert(error.to_string());
+                    }
+                    Err(DialError::Rejected(why) | DialError::Refused(why) | DialError::Clocks(why)) => {
+                        return Err(why)
+                    }
+                }
+            }
+            if !listens || stopped() || Instant::now() >= deadline {
+                return Err(failed.unwrap_or_default());
+            }
+            std::thread::sleep(RETRY_PAUSE);
+        }
+    }
+
+    fn peers(&self) -> String {
+        self.paths.all().map(|path| self.paths.ends(path).peer.to_string()).collect::<Vec<_>>().join(" and ")
+    }
+
     fn receiver_name(&self) -> String {
         format!("the receiver of job {}, attempt {},", self.identity.job, self.identity.attempt)
     }
 
-    fn dial_control(&self) -> Result<Greeted, DialError> {
-        let metered = self.open(Opening::Control, None, None)?;
-        let connection = self.identity.connect().map_err(|fault| DialError::Rejected(fault.message))?;
-        let mut tls = StreamOwned::new(connection, metered);
-        while tls.conn.is_handshaking() {
-            tls.conn.complete_io(&mut tls.sock).map_err(broken)?;
-        }
-        self.check_peer(&tls.conn)?;
-        let hello = Hello {
-            encryption: self.encryption as i32,
-            source_is_memory: self.source_is_memory,
-            check_only: self.check_only,
-            wall_ms: wall_ms(),
-            ..self.hello(Purpose::Control)
-        };
-        let welcome = greet(&mut tls, &hello)?;
+    fn dial_control(&self, path: PathIndex) -> Result<Greeted, DialError> {
+        let hello = self.control_hello();
+        let (stream, welcome) = self.greet_control(path, &hello)?;
         let clock_ahead_ms = ahead_ms(hello.wall_ms, welcome.wall_ms, wall_ms());
         let complete = welcome.token.len() == TOKEN_BYTES
             && welcome.echo_key.len() == ECHO_KEY_BYTES
@@ -137,22 +181,45 @@ impl Dialer {
         if !complete {
             return Err(DialError::Rejected("its welcome is malformed".into()));
         }
-        let exported = tls.conn.export_keying_material([0; KEY_BYTES], EXPORTER_LABEL, None);
+        let exported = stream.conn.export_keying_material([0; KEY_BYTES], EXPORTER_LABEL, None);
         let exported = exported.map_err(|error| DialError::Rejected(error.to_string()))?;
-        tls.sock.authenticated(None)?;
         let Welcome { token, echo_key, echo_port, discards, undigested, .. } = welcome;
         let admission = Admission { token, secret: Secret::new(exported), undigested, buffer_bytes: None };
-        Ok(Greeted { stream: tls, admission, echo_key, echo_port, discards, clock_ahead_ms })
+        Ok(Greeted { stream, path, admission, echo_key, echo_port, discards, clock_ahead_ms })
     }
 
-    /// Makes a data connection.
+    fn control_hello(&self) -> Hello {
+        Hello {
+            encryption: self.encryption as i32,
+            source_is_memory: self.source_is_memory,
+            check_only: self.check_only,
+            wall_ms: wall_ms(),
+            ..self.hello(Purpose::Control)
+        }
+    }
+
+    fn greet_control(&self, path: PathIndex, hello: &Hello) -> Result<(ClientStream, Welcome), DialError> {
+        let metered = self.open(path, Opening::Control, None, None)?;
+        let connection = self.identity.connect().map_err(|fault| DialError::Rejected(fault.message))?;
+        let mut tls = StreamOwned::new(connection, metered);
+        while tls.conn.is_handshaking() {
+            tls.conn.complete_io(&mut tls.sock).map_err(broken)?;
+        }
+        self.check_peer(&tls.conn)?;
+        let welcome = greet(&mut tls, hello)?;
+        tls.sock.authenticated(None)?;
+        Ok((tls, welcome))
+    }
+
+    /// Makes a data connection over a path.
     pub(crate) fn data(
         &self,
+        path: PathIndex,
         admission: &Admission,
         stream: u16,
         congestion_control: &str,
     ) -> Result<Box<dyn PackSender>, DialError> {
-        let open = |opening| self.open(opening, Some(congestion_control), admission.buffer_bytes);
+        let open = |opening| self.open(path, opening, Some(congestion_control), admission.buffer_bytes);
         if self.encryption == Encryption::None {
             return Ok(Box::new(KeyedPackSender::greet(
                 open(Opening::Keyed)?,
@@ -172,11 +239,14 @@ impl Dialer {
 
     fn open(
         &self,
+        path: PathIndex,
         opening: Opening,
         congestion_control: Option<&str>,
         buffer_bytes: Option<u32>,
     ) -> io::Result<Metered> {
-        let socket = tcp::connect(self.peer, &self.binding, congestion_control, buffer_bytes, DIAL_TIMEOUT)?;
+        let PathEnds { binding, peer } = self.paths.ends(path);
+        let timeout = if self.paths.are_several() { PATH_TIMEOUT } else { DIAL_TIMEOUT };
+        let socket = tcp::connect(*peer, binding, congestion_control, buffer_bytes, timeout)?;
         let deadline = Some(Instant::now() + DIAL_TIMEOUT);
         let mut metered = Metered::new(socket, Arc::clone(&self.progress), deadline);
         metered.write_all(&self.identity.open(opening)?)?;

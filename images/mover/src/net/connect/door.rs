@@ -23,8 +23,6 @@ const PLACES: Places = Places { total: 512, per_source: 128 };
 const POLL: Duration = Duration::from_millis(100);
 /// Connections that are taken in, or events that are handled, before the others have their turn.
 const BATCH: usize = 64;
-/// The number of the listener among those of connections.
-const LISTENER: u64 = 0;
 /// TLS record (RFC 8446, sections 5.1 and 6): the fatal alert `unknown_ca`. A sender with credentials of another attempt learns why.
 const UNKNOWN_AUTHORITY: [u8; 7] = [21, 3, 3, 0, 2, 2, 48];
 
@@ -56,9 +54,9 @@ enum Outcome {
     Gone,
 }
 
-/// Takes connections from a listener.
+/// Takes connections from listeners, whose numbers come before those of connections.
 pub(crate) struct Door<'a> {
-    listener: &'a TcpListener,
+    listeners: &'a [TcpListener],
     identity: &'a Identity,
     epoll: OwnedFd,
     strangers: Strangers<Stranger>,
@@ -67,19 +65,21 @@ pub(crate) struct Door<'a> {
 }
 
 impl<'a> Door<'a> {
-    /// `listener` does not block.
-    pub(crate) fn new(listener: &'a TcpListener, identity: &'a Identity) -> io::Result<Self> {
+    /// The listeners do not block.
+    pub(crate) fn new(listeners: &'a [TcpListener], identity: &'a Identity) -> io::Result<Self> {
         let epoll = epoll::create(CreateFlags::CLOEXEC)?;
-        epoll::add(&epoll, listener, EventData::new_u64(LISTENER), EventFlags::IN)?;
+        for (number, listener) in (0..).zip(listeners) {
+            epoll::add(&epoll, listener, EventData::new_u64(number), EventFlags::IN)?;
+        }
         let (strangers, seen) = (Strangers::new(PLACES), SeenOpenings::default());
-        Ok(Self { listener, identity, epoll, strangers, seen, next_number: LISTENER + 1 })
+        Ok(Self { listeners, identity, epoll, strangers, seen, next_number: listeners.len() as u64 })
     }
 
-    /// Hands connections with a right opening to `opened` until `stop` is set. `known` is the sender's address once it is known.
+    /// Hands connections with a right opening to `opened` until `stop` is set. `known` has the sender's addresses once they are known.
     pub(crate) fn serve(
         mut self,
         stop: &AtomicBool,
-        known: impl Fn() -> Option<ConnectionSource>,
+        known: impl Fn() -> Vec<ConnectionSource>,
         mut opened: impl FnMut(Opened),
     ) {
         let timeout = Timespec { tv_sec: 0, tv_nsec: i64::from(POLL.subsec_nanos()) };
@@ -90,11 +90,9 @@ impl<'a> Door<'a> {
                 Err(_) => continue,
             };
             for number in ready.iter().map(|event| event.data.u64()) {
-                if number == LISTENER {
-                    if let Some(source) = known() {
-                        self.strangers.prefer(source);
-                    }
-                    self.accept(&mut opened);
+                if let Some(listener) = self.listeners.get(number as usize) {
+                    self.strangers.prefer(known());
+                    self.accept(listener, &mut opened);
                 } else {
                     self.advance(number, &mut opened);
                 }
@@ -103,9 +101,9 @@ impl<'a> Door<'a> {
         }
     }
 
-    fn accept(&mut self, opened: &mut impl FnMut(Opened)) {
+    fn accept(&mut self, listener: &TcpListener, opened: &mut impl FnMut(Opened)) {
         for _ in 0..BATCH {
-            match self.listener.accept() {
+            match listener.accept() {
                 Ok((socket, peer)) => self.admit(socket, peer, opened),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
                 Err(error) => {

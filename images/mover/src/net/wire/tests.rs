@@ -1,13 +1,13 @@
 //! Both kinds of streams between a real dialler and a real acceptor over the loopback.
 
 use std::io::{Read, Write};
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{channel, Receiver, Sender};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use fairlead_protocol::index::{BlockIndex, FileIndex, PackId};
+use fairlead_protocol::index::{BlockIndex, FileIndex, PackId, PathIndex};
 use fairlead_protocol::keyed::{Secret, ANSWER_BYTES, GREETING_BYTES, TAG_BYTES};
 use fairlead_protocol::message::Encryption;
 use fairlead_protocol::pack::{Header, Segment};
@@ -19,6 +19,7 @@ use super::{KeyedPackReceiver, KeyedPackSender, PackReceiver, PackSender, Payloa
 use crate::net::connect::accept::{listen, Acceptor, ConnectionHandler, ServerStream, Terms};
 use crate::net::connect::dial::{Admission, Dialer, Greeted};
 use crate::net::connect::identity::{Identity, Role};
+use crate::net::paths::{PathEnds, Paths};
 use crate::net::tcp::{Binding, Metered};
 use crate::progress::Progress;
 
@@ -34,6 +35,12 @@ impl ConnectionHandler for Handler {
     fn control(&self, stream: ServerStream, _: SocketAddr, _: bool) {
         let _ = self.1.lock().unwrap().send(stream);
     }
+
+    fn suspend(&self) -> Option<u64> {
+        None
+    }
+
+    fn resume(&self, _: std::io::Result<(ServerStream, SocketAddr)>, _: u64) {}
 
     fn data(&self, incoming: Box<dyn PackReceiver>, number: u16) {
         let _ = self.0.lock().unwrap().send((incoming, number));
@@ -60,12 +67,12 @@ impl Ends {
         crate::credentials::make(folder.path(), "job", 1, OffsetDateTime::now_utc()).unwrap();
         let identity =
             |role: Role| Arc::new(Identity::load(&folder.path().join(role.name()), role, None, None).unwrap());
-        let listener = listen(IpAddr::V4(Ipv4Addr::LOCALHOST), 0, None).unwrap();
+        let listener = listen(SocketAddr::new(Ipv4Addr::LOCALHOST.into(), 0), None, None).unwrap();
         let peer = listener.local_addr().unwrap();
         let ((data, inlets), (control, controls), stop) = (channel(), channel(), Arc::new(AtomicBool::new(false)));
         let acceptor = Acceptor {
             unread: Some(Unread::STORED),
-            listener,
+            listeners: vec![listener],
             echo_port: 1,
             identity: identity(Role::Receiver),
             terms: Arc::new(Terms::new(encryption, undigested, false).unwrap()),
@@ -74,10 +81,10 @@ impl Ends {
             stop: Arc::clone(&stop),
         };
         acceptor.start().unwrap();
+        let ends = vec![PathEnds { binding: Binding::default(), peer }];
         let dialer = Dialer {
             check_only: false,
-            peer,
-            binding: Binding::default(),
+            paths: Paths::start(ends, &Arc::new(Progress::new())).unwrap(),
             encryption,
             source_is_memory: undigested,
             identity: identity(Role::Sender),
@@ -90,7 +97,7 @@ impl Ends {
     }
 
     fn stream(&self, number: u16) -> (Box<dyn PackSender>, Box<dyn PackReceiver>) {
-        let outgoing = self.dialer.data(&self.admission, number, "reno").unwrap();
+        let outgoing = self.dialer.data(PathIndex(0), &self.admission, number, "reno").unwrap();
         let (incoming, seen) = self.inlets.recv_timeout(PATIENCE).unwrap();
         assert_eq!(seen, number);
         (outgoing, incoming)
@@ -373,4 +380,13 @@ fn zeros_come_in_pieces_that_add_up() {
         assert_eq!(pieces.iter().map(|piece| piece.len()).sum::<usize>(), bytes);
         assert!(pieces.iter().all(|piece| (1..=CHUNK_BYTES).contains(&piece.len())));
     }
+}
+
+#[test]
+fn a_control_connection_goes_on_with_no_session_but_its_own() {
+    let ends = Ends::new(Encryption::Required);
+    let resume = |token: &[u8]| ends.dialer.resume(token, 0, &|| false).map(drop).unwrap_err();
+    assert!(resume(b"another").contains("belongs to no session here"));
+    assert!(resume(&[]).contains("belongs to no session here"));
+    assert!(resume(&ends.admission.token()).contains("no session to go on with"), "it ends with its connection");
 }

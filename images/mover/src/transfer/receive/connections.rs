@@ -3,17 +3,17 @@
 use std::net::SocketAddr;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::SyncSender;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use fairlead_protocol::digest::Digest;
 use fairlead_protocol::index::{BlockId, FileIndex};
-use fairlead_protocol::Fault;
+use fairlead_protocol::{Fault, Reason};
 
 use super::acknowledgements::Acknowledgements;
 use super::blocks::{BlockReceiver, StreamError};
 use crate::fs::partial::recovery::Recovery;
 use crate::net::connect::accept::{ConnectionHandler, ServerStream};
-use crate::net::control_connection::ConnectionEvent;
+use crate::net::control_connection::{ConnectionEvent, ControlConnection};
 use crate::net::wire::{PackReceiver, WireError};
 use crate::threads::lock;
 use crate::transfer::session::TransferEvent;
@@ -22,6 +22,8 @@ use crate::transfer::session::TransferEvent;
 pub(super) enum Event {
     /// The control connection, its peer, and whether blocks carry no digests.
     Control(Box<ServerStream>, SocketAddr, bool),
+    /// Another control connection took the place of the one that was.
+    Resumed(SocketAddr),
     Connection(ConnectionEvent),
     /// Packs are to be acknowledged.
     Packs,
@@ -60,11 +62,39 @@ pub(super) struct SenderConnections {
     pub(super) events: SyncSender<Event>,
     pub(super) acknowledgements: Arc<Acknowledgements>,
     pub(super) blocks: OpenBlocks,
+    /// The control connection, once there is one that another may take the place of.
+    pub(super) resumable: Arc<OnceLock<ControlConnection>>,
+}
+
+impl SenderConnections {
+    fn go_on(&self, stream: ServerStream, received: u64) -> Result<(), Fault> {
+        let Some(connection) = self.resumable.get() else { return Ok(()) };
+        let internal = |error: std::io::Error| Fault::new(Reason::InternalError, error.to_string());
+        let socket = stream.sock.socket().try_clone().map_err(internal)?;
+        let (tls, _) = stream.into_parts();
+        connection.resume(tls.into(), socket, self.events.clone(), received)
+    }
 }
 
 impl ConnectionHandler for SenderConnections {
     fn control(&self, stream: ServerStream, peer: SocketAddr, undigested: bool) {
         let _ = self.events.send(Event::Control(Box::new(stream), peer, undigested));
+    }
+
+    fn suspend(&self) -> Option<u64> {
+        self.resumable.get().map(ControlConnection::retire)
+    }
+
+    fn resume(&self, stream: std::io::Result<(ServerStream, SocketAddr)>, received: u64) {
+        let event = match stream {
+            Ok((stream, peer)) => match self.go_on(stream, received) {
+                Ok(()) => Event::Resumed(peer),
+                Err(fault) => Event::Fault(fault),
+            },
+            // The sender tries again.
+            Err(error) => Event::Connection(ConnectionEvent::Closed { why: error.to_string(), in_order: false }),
+        };
+        let _ = self.events.send(event);
     }
 
     fn data(&self, mut stream: Box<dyn PackReceiver>, number: u16) {

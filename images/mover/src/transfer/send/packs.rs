@@ -4,7 +4,7 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
 use fairlead_protocol::digest::Digest;
-use fairlead_protocol::index::ConnectionId;
+use fairlead_protocol::index::{ConnectionId, PathIndex};
 use fairlead_protocol::listing::{Listing, Lookup};
 use fairlead_protocol::pack::{Header, Segment, HEADER_BYTES};
 use fairlead_protocol::schedule::{BlockRef, Pack};
@@ -133,6 +133,10 @@ impl PackSource for SourcePacks {
             *sent += 1;
         }
         Ok(())
+    }
+
+    fn connection_made(&self, connection: ConnectionId, path: PathIndex) {
+        lock(&self.session).connection_made(connection, path);
     }
 
     fn connection_lost(&self, connection: ConnectionId) -> usize {

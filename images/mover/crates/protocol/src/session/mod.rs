@@ -3,6 +3,8 @@
 pub mod assembly;
 pub mod kept;
 pub mod liveness;
+pub(crate) mod path_loads;
 pub mod receiver;
+pub mod replay;
 pub mod schedule;
 pub mod sender;

@@ -22,7 +22,7 @@ use std::sync::Arc;
 
 use crate::digest::{block_count, block_length, Digest, DigestTable, Recorded};
 use crate::fault::{show, Fault, Reason};
-use crate::index::{BlockId, BlockIndex, ConnectionId, FileIndex, PackId};
+use crate::index::{BlockId, BlockIndex, ConnectionId, FileIndex, PackId, PathIndex};
 use crate::kept::{self, BlockRun};
 use crate::limits::NUMBERS_PER_FRAME;
 use crate::listing::{Iter, Kind, Listing};
@@ -289,6 +289,13 @@ impl Sender {
             State::Holding(transfer) => State::Transferring(transfer),
             other => other,
         };
+    }
+
+    /// A data connection was made on this path.
+    pub fn connection_made(&mut self, connection: ConnectionId, path: PathIndex) {
+        if let Ok(transfer) = self.transfer("connection_made") {
+            transfer.schedule.connection_made(connection, path);
+        }
     }
 
     /// The next pack for a free stream; nothing while no block waits to be sent.

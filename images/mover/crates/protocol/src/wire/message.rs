@@ -12,7 +12,7 @@ pub struct Hello {
     pub attempt: u32,
     #[prost(enumeration = "Purpose", tag = "3")]
     pub purpose: i32,
-    /// Data connections: the token of the control connection's `Welcome`.
+    /// Data connections, and control connections that go on with a session: the token of the first control connection's `Welcome`.
     #[prost(bytes = "vec", tag = "4")]
     pub token: Vec<u8>,
     /// Data connections: number of the stream.
@@ -30,6 +30,9 @@ pub struct Hello {
     /// Control connections: both ends check what they can and move nothing. Both must want the same.
     #[prost(bool, tag = "17")]
     pub check_only: bool,
+    /// Control connections that go on with a session: messages that the sender has received in it.
+    #[prost(uint64, optional, tag = "8")]
+    pub received: Option<u64>,
 }
 
 /// Whether data connections are encrypted. The control connection always is.
@@ -74,6 +77,9 @@ pub struct Welcome {
     /// Control connections: the receiver's wall clock in milliseconds of Unix time; 0 from a version that does not say it.
     #[prost(uint64, tag = "16")]
     pub wall_ms: u64,
+    /// To a control connection that goes on with a session: messages that the receiver has received in it.
+    #[prost(uint64, tag = "8")]
+    pub received: u64,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -301,4 +307,7 @@ pub struct Heartbeat {
     /// From the sender, when that changed: milliseconds for which it holds all data back from now on; 0 ends that.
     #[prost(uint64, optional, tag = "5")]
     pub quiet_ms: Option<u64>,
+    /// Messages that this end has received in the session: the other need not keep them any more.
+    #[prost(uint64, tag = "6")]
+    pub received: u64,
 }

@@ -1,0 +1,178 @@
+//! A transfer over two paths at once, and what becomes of it when one of them dies.
+#![allow(clippy::unwrap_used)]
+
+mod support;
+
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use support::namespaces::Namespaces;
+use support::{control, http, inventory, noise, Bench, End, Mover, PATIENCE};
+
+/// Slow enough for the transfer to outlast what is done to it.
+const SLOW: [&str; 4] = ["--bandwidth", "60M", "--streams", "2"];
+
+/// Both ends, joined by two wires, with so many MiB to move.
+fn two_paths(mib: usize, seed: u64) -> Option<Bench> {
+    let mut bench = Bench::new();
+    bench.namespaces = Some(Namespaces::joined_by(2)?);
+    bench.write("file", &noise(mib << 20, seed));
+    Some(bench)
+}
+
+fn wires(bench: &Bench) -> &Namespaces {
+    bench.namespaces.as_ref().unwrap()
+}
+
+fn ends(bench: &Bench, receiver: Mover, sender: Mover) -> (End, End) {
+    let (sender, receiver) = (sender.end(), receiver.end());
+    assert_eq!((sender.reason(), receiver.reason()), ("Verified", "Verified"), "{sender:?} {receiver:?}");
+    assert_eq!(inventory(&bench.source()), inventory(&bench.destination()));
+    (sender, receiver)
+}
+
+fn moved(progress: &Value) -> bool {
+    progress["bytes_transferred"].as_u64().unwrap_or(0) > 0
+}
+
+/// Reads the control socket until a path is as it should be.
+fn await_path(bench: &Bench, path: usize, is: impl Fn(&Value) -> bool) -> Value {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        let (_, text) = http(control(&bench.path("control")), "GET", "/v1/stats", "");
+        let stats: Value = serde_json::from_str(&text).unwrap();
+        if stats["paths"].get(path).is_some_and(&is) {
+            return stats;
+        }
+        assert!(Instant::now() < deadline, "{stats}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+fn carries(path: &Value) -> bool {
+    path["up"] == true && path["streams"] == 2
+}
+
+#[test]
+fn both_paths_carry_one_transfer_and_are_reported_and_set_one_by_one() {
+    let Some(bench) = two_paths(24, 1) else { return };
+    let (receiver, port) = bench.receiver(&[]);
+    let socket = bench.path("control").display().to_string();
+    let sender = bench.sender(port, &[&SLOW[..], &["--control-socket", &socket]].concat());
+    await_path(&bench, 0, carries);
+    let stats = await_path(&bench, 1, carries);
+    for (at, path) in stats["paths"].as_array().unwrap().iter().enumerate() {
+        assert_eq!(path["interface"], format!("wire{at}"), "{stats}");
+        assert!(path["rtt_seconds"].is_number() && path["congestion_control"].is_string(), "{stats}");
+    }
+    let patch = |body: &str| http(control(&bench.path("control")), "PATCH", "/v1/transport", body);
+    let (status, answer) = patch(r#"{"path":1,"streams":1,"congestion_control":"reno"}"#);
+    let answer: Value = serde_json::from_str(&answer).unwrap();
+    assert_eq!((status, &answer["streams"], &answer["paths"][0]["streams"]), (200, &1.into(), &2.into()), "{answer}");
+    await_path(&bench, 1, |path| path["streams"] == 1 && path["congestion_control"] == "reno");
+    assert_eq!(patch(r#"{"streams":33}"#).0, 422, "33 on each of two paths are too many");
+    assert_eq!(patch(r#"{"path":2,"streams":1}"#).0, 422, "there is no third path");
+    ends(&bench, receiver, sender);
+    let arrived = wires(&bench).arrived();
+    assert!(arrived.iter().all(|bytes| *bytes > 4 << 20), "{arrived:?}");
+}
+
+/// Each path is cut once in every tenth of a transfer, in either mode.
+#[test]
+fn a_path_that_is_cut_at_a_random_moment_leaves_its_blocks_to_the_other_ten_times_of_ten() {
+    let run = |seed: u64| {
+        let Some(bench) = two_paths(16, seed) else { return };
+        let mode = ["--encryption", if seed % 3 == 0 { "None" } else { "Required" }];
+        let (receiver, port) = bench.receiver(&mode);
+        let mut sender = bench.sender(port, &[&SLOW[..], &mode].concat());
+        sender.await_progress(moved);
+        // Any moment will do: nothing waits for it to pass.
+        std::thread::sleep(Duration::from_millis(noise(1, seed)[0].into()) * 5);
+        wires(&bench).cut_wire(seed as usize % 2);
+        ends(&bench, receiver, sender);
+    };
+    std::thread::scope(|scope| {
+        let runs: Vec<_> = (0..10).map(|seed| scope.spawn(move || run(seed))).collect();
+        runs.into_iter().for_each(|run| run.join().unwrap());
+    });
+}
+
+#[test]
+fn a_path_that_comes_back_carries_again() {
+    for wire in [0, 1] {
+        let Some(bench) = two_paths(64, 7) else { return };
+        let (receiver, port) = bench.receiver(&[]);
+        let (socket, cap) = (bench.path("control").display().to_string(), bench.path("cap"));
+        std::fs::write(&cap, "30M").unwrap();
+        let file = cap.display().to_string();
+        let extra = ["--streams", "2", "--control-socket", &socket, "--bandwidth-file", &file];
+        let mut sender = bench.sender(port, &extra);
+        sender.await_progress(moved);
+        await_path(&bench, wire, carries);
+        wires(&bench).cut_wire(wire);
+        await_path(&bench, wire, |path| path["up"] == false && path["streams"] == 0);
+        await_path(&bench, 1 - wire, carries);
+        wires(&bench).mend(wire);
+        await_path(&bench, wire, carries);
+        let before = wires(&bench).arrived()[wire];
+        std::fs::write(&cap, "").unwrap();
+        ends(&bench, receiver, sender);
+        assert!(wires(&bench).arrived()[wire] > before + (1 << 20), "it carries nothing");
+    }
+}
+
+#[test]
+fn an_interface_that_loses_its_carrier_is_left_at_once() {
+    let Some(bench) = two_paths(16, 8) else { return };
+    let (receiver, port) = bench.receiver(&[]);
+    let socket = bench.path("control").display().to_string();
+    let mut sender = bench.sender(port, &[&SLOW[..], &["--control-socket", &socket]].concat());
+    sender.await_progress(moved);
+    wires(&bench).unplug(0);
+    await_path(&bench, 0, |path| path["up"] == false);
+    ends(&bench, receiver, sender);
+}
+
+#[test]
+fn a_path_that_is_dead_from_the_start_is_done_without() {
+    for wire in [0, 1] {
+        let Some(bench) = two_paths(4, 9) else { return };
+        wires(&bench).cut_wire(wire);
+        let (receiver, port) = bench.receiver(&[]);
+        let sender = bench.sender(port, &[]);
+        ends(&bench, receiver, sender);
+    }
+}
+
+#[test]
+fn when_every_path_is_cut_the_transfer_ends_with_the_cause() {
+    let Some(bench) = two_paths(16, 10) else { return };
+    let quick = ["--stall-timeout", "5"];
+    let (receiver, port) = bench.receiver(&quick);
+    let mut sender = bench.sender(port, &[&SLOW[..], &quick].concat());
+    sender.await_progress(moved);
+    (0..2).for_each(|wire| wires(&bench).cut_wire(wire));
+    let (sender, receiver) = (sender.end(), receiver.end());
+    assert_eq!((sender.code(), sender.reason()), (Some(1), "PeerLost"), "{sender:?}");
+    assert_eq!((receiver.code(), receiver.reason()), (Some(1), "PeerLost"), "{receiver:?}");
+}
+
+#[test]
+fn an_end_that_is_killed_is_noticed_by_the_other_as_with_one_path() {
+    for dies in ["receiver", "sender"] {
+        let Some(bench) = two_paths(16, 11) else { return };
+        let (receiver, port) = bench.receiver(&[]);
+        let mut sender = bench.sender(port, &SLOW);
+        sender.await_progress(moved);
+        let survivor = if dies == "receiver" {
+            receiver.signal("KILL");
+            receiver.end();
+            sender.end()
+        } else {
+            sender.signal("KILL");
+            sender.end();
+            receiver.end()
+        };
+        assert_eq!((survivor.code(), survivor.reason()), (Some(1), "PeerLost"), "{dies}: {survivor:?}");
+    }
+}
