@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fairlead_dev.bench.placement import choice
+from fairlead_dev.bench.placement import choice, pinning
 
-PARTS = (*choice.PARTS,)
+PARTS = (*choice.PARTS, *pinning.PARTS)
 GOALS = {**choice.GOALS}
