@@ -1,7 +1,7 @@
 {{- /* Fails if values are missing that this version of the chart has: `helm upgrade --reuse-values` leaves new defaults out. */ -}}
 {{- define "fairlead.checkValues" -}}
 {{- $missing := list }}
-{{- range $name := list "identities" "networkPolicy" "priorityClasses" }}
+{{- range $name := list "identities" "networkPolicy" "priorityClasses" "nodeAgent" }}
 {{- if not (index $.Values $name) }}{{ $missing = append $missing $name }}{{ end }}
 {{- end }}
 {{- if not .Values.nodeGuard.namespace }}{{ $missing = append $missing "nodeGuard.namespace" }}{{ end }}
@@ -37,6 +37,17 @@ app.kubernetes.io/component: operator
 app.kubernetes.io/name: {{ include "fairlead.name" . }}
 app.kubernetes.io/instance: {{ .Release.Name }}
 app.kubernetes.io/component: guard
+{{- end }}
+
+{{- define "fairlead.agentSelectorLabels" -}}
+app.kubernetes.io/name: {{ include "fairlead.name" . }}
+app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/component: node-agent
+{{- end }}
+
+{{- define "fairlead.agentLabels" -}}
+{{ include "fairlead.agentSelectorLabels" . }}
+{{ include "fairlead.commonLabels" . }}
 {{- end }}
 
 {{- define "fairlead.labels" -}}
@@ -171,12 +182,34 @@ subjects:
 {{- end }}
 
 {{- define "fairlead.ownNamespaces" -}}
-{{- concat (list .Release.Namespace) (ternary (list (include "fairlead.guardNamespace" .)) list .Values.nodeGuard.enabled) | uniq | toJson }}
+{{- concat (list .Release.Namespace) (ternary (list (include "fairlead.guardNamespace" .)) list (or .Values.nodeGuard.enabled .Values.nodeAgent.enabled)) | uniq | toJson }}
 {{- end }}
 
-{{- /* The guard has a namespace of its own, since it needs the Pod Security level privileged. */ -}}
+{{- /* What runs on the nodes' network has a namespace of its own, since it needs the Pod Security level privileged: the guard and the node agent. */ -}}
 {{- define "fairlead.guardNamespace" -}}
 {{- default (printf "%s-guard" .Release.Namespace) .Values.nodeGuard.namespace.name }}
+{{- end }}
+
+{{- define "fairlead.guardNamespaceObject" -}}
+{{- $namespace := include "fairlead.guardNamespace" . }}
+{{- if and .Values.nodeGuard.namespace.create (ne $namespace .Release.Namespace) }}
+apiVersion: v1
+kind: Namespace
+metadata:
+  name: {{ $namespace }}
+  labels:
+    {{- include "fairlead.guardLabels" . | nindent 4 }}
+    pod-security.kubernetes.io/enforce: privileged
+    pod-security.kubernetes.io/audit: privileged
+    pod-security.kubernetes.io/warn: privileged
+  # A namespace takes its time to go, and what runs there could not be turned on again meanwhile.
+  annotations: {helm.sh/resource-policy: keep}
+---
+{{- end }}
+{{- end }}
+
+{{- define "fairlead.agentName" -}}
+{{- printf "%s-node-agent" (include "fairlead.fullname" .) }}
 {{- end }}
 
 {{- /* A binding that denies: (dict "root" $ "name" NAME). */ -}}

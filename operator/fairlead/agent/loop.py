@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from datetime import datetime, timedelta
 from typing import Final, Protocol
 
-from fairlead.agent.news import status_patch, write_after
+from fairlead.agent.news import LEAST_INTERVAL, interval_of, status_patch, write_after
 from fairlead.api import names
 from fairlead.api.datatransfernode.status import NodeReport
 from fairlead.kube.client import DTNS, KubeObject, ResourceKind
@@ -57,7 +57,7 @@ class Agent:
         self._sleep = sleep
         self._written: NodeReport | None = None
         self._written_at = 0.0
-        self._drawn = chance()
+        self._interval = LEAST_INTERVAL
         self._failures = 0
         self._rest_until = 0.0
         self._looked_at = monotonic()
@@ -91,7 +91,7 @@ class Agent:
             return
         self._looked_at = self._monotonic()
         since = timedelta(seconds=self._looked_at - self._written_at)
-        if self._looked_at < self._rest_until or write_after(self._written, self.found, since, self._drawn):
+        if self._looked_at < self._rest_until or write_after(self._written, self.found, since, self._interval):
             return
         try:
             await self._write(self.found)
@@ -108,7 +108,8 @@ class Agent:
         except NotFoundError:
             await self._create()
             await self._client.merge_patch(DTNS, None, self._node, patch, subresource="status")
-        self._written, self._written_at, self._drawn = found, self._looked_at, self._chance()
+        self._interval = interval_of(self._chance(), first=self._written is None)
+        self._written, self._written_at = found, self._looked_at
 
     async def _create(self) -> None:
         """Makes the DataTransferNode; what an administrator declares is left to them."""

@@ -13,19 +13,26 @@ LEAST_INTERVAL: Final = timedelta(seconds=10)
 STORAGE_STEP: Final = 0.05
 """The part of a file system by which its free space must move."""
 JITTER: Final = 0.1
-"""The part of the interval by which agents spread their reports, so that those that began together do not stay together."""
+"""The part of the interval by which it varies, so that agents that report together do not go on so."""
 
 
-def write_after(before: NodeReport | None, after: NodeReport, since: timedelta, chance: float) -> timedelta:
+def interval_of(chance: float, *, first: bool) -> timedelta:
+    """The time to the next report without news, by a `chance` from 0 to 1. The first one is anywhere in the interval: agents that were
+    started together, or waited together for an API server, then report evenly.
+    """
+    return max(LEAST_INTERVAL, REPORT_INTERVAL * (chance if first else 1 - JITTER * chance))
+
+
+def write_after(before: NodeReport | None, after: NodeReport, since: timedelta, interval: timedelta) -> timedelta:
     """How long to wait until `after` is to be written: nothing where it is news, else what is left of the interval.
 
-    `before` is what was written last, `since` ago. `chance` is from 0 to 1, drawn anew after each write.
+    `before` is what was written last, `since` ago.
     """
     if before is None:
         return timedelta()
     if is_news(before, after):
         return max(timedelta(), LEAST_INTERVAL - since)
-    return max(timedelta(), REPORT_INTERVAL * (1 - JITTER * chance) - since)
+    return max(timedelta(), interval - since)
 
 
 def is_news(before: NodeReport, after: NodeReport) -> bool:

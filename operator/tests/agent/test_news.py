@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from fairlead.agent.news import JITTER, LEAST_INTERVAL, is_news, status_patch, write_after
+from fairlead.agent.news import JITTER, LEAST_INTERVAL, interval_of, is_news, status_patch, write_after
 from fairlead.api.datatransfernode.status import AgentStatus, InterfaceStatus, KernelStatus, NodeReport, StorageStatus
 from fairlead.core.dtn import REPORT_INTERVAL
 
@@ -42,18 +42,30 @@ SECOND = timedelta(seconds=1)
 
 
 @pytest.mark.parametrize(
-    ("before", "after", "since", "chance", "expected"),
+    ("before", "after", "since", "expected"),
     [
-        (None, REPORT, timedelta(), 0.0, timedelta()),
-        (REPORT, NEWS, REPORT_INTERVAL / 2, 0.0, timedelta()),
-        (REPORT, NEWS, 3 * SECOND, 0.0, LEAST_INTERVAL - 3 * SECOND),
-        (REPORT, REPORT, REPORT_INTERVAL - SECOND, 0.0, SECOND),
-        (REPORT, REPORT, 2 * REPORT_INTERVAL, 0.0, timedelta()),
-        (REPORT, REPORT, timedelta(), 1.0, REPORT_INTERVAL * (1 - JITTER)),
+        (None, REPORT, timedelta(), timedelta()),
+        (REPORT, NEWS, REPORT_INTERVAL / 2, timedelta()),
+        (REPORT, NEWS, 3 * SECOND, LEAST_INTERVAL - 3 * SECOND),
+        (REPORT, REPORT, REPORT_INTERVAL - SECOND, SECOND),
+        (REPORT, REPORT, 2 * REPORT_INTERVAL, timedelta()),
     ],
 )
-def test_when_a_report_is_due(before: NodeReport | None, after: NodeReport, since: timedelta, chance: float, expected: timedelta) -> None:
-    assert write_after(before, after, since, chance) == expected
+def test_when_a_report_is_due(before: NodeReport | None, after: NodeReport, since: timedelta, expected: timedelta) -> None:
+    assert write_after(before, after, since, REPORT_INTERVAL) == expected
+
+
+@pytest.mark.parametrize(
+    ("chance", "first", "expected"),
+    [
+        (0.0, False, REPORT_INTERVAL),
+        (1.0, False, REPORT_INTERVAL * (1 - JITTER)),
+        (0.5, True, REPORT_INTERVAL / 2),
+        (0.0, True, LEAST_INTERVAL),
+    ],
+)
+def test_agents_that_start_together_do_not_report_together(chance: float, first: bool, expected: timedelta) -> None:
+    assert interval_of(chance, first=first) == expected
 
 
 def test_a_patch_removes_what_is_unknown_now_and_leaves_what_the_operator_wrote() -> None:

@@ -14,6 +14,7 @@ import yaml
 from control_plane import CHECKOUT, find_programs
 from lab import NAMESPACES, Kubectl
 
+from fairlead.agent.main import read_options as read_agent_options
 from fairlead.api import names
 from fairlead.handlers.options import read_options
 from fairlead.kube.observe.pods import OFFSETS, PORT_ADVISOR, PORT_HTTP
@@ -45,7 +46,11 @@ EVERYTHING: dict[str, Any] = {
     "podMonitor": {"enabled": True, "labels": {"release": "prometheus"}},
     "recheckIntervalSeconds": 7,
     "nodeGuard": {"enabled": True, "nodeSelector": {"dtn": "true"}, "tolerations": [{"operator": "Exists"}]},
+    "nodeAgent": {"enabled": True, "port": 9900, "storagePaths": ["/data", "/scratch"], "nodeSelector": {"dtn": "true"}},
 }
+
+
+ON_NODES = {"fairlead-guard", "fairlead-node-agent", "fairlead-node-agent-pods"}
 
 
 def _helm(*arguments: str, values: dict[str, Any] | None = None, check: bool = True) -> subprocess.CompletedProcess[str]:
@@ -161,7 +166,7 @@ def test_no_role_reads_secrets_and_none_has_a_wildcard(values: dict[str, Any]) -
     documents = _render(values)
     roles = _of_kind(documents, "ClusterRole") + _of_kind(documents, "Role")
     # Tests beside access/test_rights.py use every verb of these; a further role needs one too.
-    tested = {"fairlead", "fairlead-tenants", "fairlead-edit", "fairlead-view"} | ({"fairlead-guard"} if values == EVERYTHING else set())
+    tested = {"fairlead", "fairlead-tenants", "fairlead-edit", "fairlead-view"} | (ON_NODES if values == EVERYTHING else set())
     assert {role["metadata"]["name"] for role in roles} == tested
     for rule in (rule for role in roles for rule in role["rules"]):
         assert not {"*"} & {*rule["apiGroups"], *rule["resources"], *rule["verbs"]}
@@ -220,6 +225,47 @@ def test_the_guard_is_probed_and_sees_the_nodes_control_groups() -> None:
     assert volume["hostPath"] == {"path": "/cgroup", "type": "Directory"}
 
 
+def test_the_node_agent_runs_on_labelled_nodes_without_privilege_and_sees_space_alone() -> None:
+    documents = _render({"nodeAgent": {"enabled": True, "port": 9900, "storagePaths": ["/data", "/scratch"]}})
+    (agent,) = _of_kind(documents, "DaemonSet")
+    pod = agent["spec"]["template"]["spec"]
+    assert pod["nodeSelector"] == {"fairlead.io/dtn": "true"}
+    assert (pod["hostNetwork"], pod.get("hostPID", False), pod["securityContext"]["runAsNonRoot"]) == (True, False, True)
+    (container,) = pod["containers"]
+    hardened = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}, "readOnlyRootFilesystem": True}
+    assert container["securityContext"] == hardened
+    mounts = {mount["mountPath"]: mount for mount in container["volumeMounts"] if mount["mountPath"] != "/tmp"}
+    assert all(mount["readOnly"] for mount in mounts.values())
+    paths = {volume["name"]: volume["hostPath"]["path"] for volume in pod["volumes"] if "hostPath" in volume}
+    environment = {variable["name"]: variable.get("value", "a") for variable in container["env"]}
+    environment["FAIRLEAD_AGENT_ADDRESS"] = environment["FAIRLEAD_AGENT_ADDRESS"].replace("$(FAIRLEAD_HOST)", "192.0.2.1")
+    options = read_agent_options([], {**environment, "FAIRLEAD_NODE_ADDRESS": "192.0.2.1"})
+    assert {path: str(folder) for path, folder in options.storage.items()} == {paths[mount["name"]]: at for at, mount in mounts.items()}
+    assert options.port == container["ports"][0]["containerPort"] == 9900
+
+
+def test_the_operator_is_told_of_the_agents_and_finds_their_pods() -> None:
+    documents = _render({"nodeAgent": {"enabled": True}, "tenantNamespaces": ["demo"]})
+    (agent,) = _of_kind(documents, "DaemonSet")
+    where = read_options([], _environment(documents)).agents
+    assert where is not None
+    assert (where.namespace, where.port) == (agent["metadata"]["namespace"], 9811)
+    assert where.service_account == agent["spec"]["template"]["spec"]["serviceAccountName"]
+    (role,) = (each for each in _of_kind(documents, "Role") if each["metadata"]["name"] == "fairlead-node-agent-pods")
+    (binding,) = (each for each in _of_kind(documents, "RoleBinding") if each["metadata"]["name"] == "fairlead-node-agent-pods")
+    assert role["metadata"]["namespace"] == binding["metadata"]["namespace"] == where.namespace
+    assert role["rules"] == [{"apiGroups": [""], "resources": ["pods"], "verbs": ["list"]}]
+    assert binding["subjects"] == [{"kind": "ServiceAccount", "name": "fairlead", "namespace": "fairlead-system"}]
+    assert read_options([], _environment(_render())).agents is None
+
+
+def test_guard_and_agent_share_one_namespace_which_is_made_once() -> None:
+    for guard, agent in ((True, True), (False, True), (True, False)):
+        documents = _render({"nodeGuard": {"enabled": guard}, "nodeAgent": {"enabled": agent}})
+        (namespace,) = _of_kind(documents, "Namespace")
+        assert {each["metadata"]["namespace"] for each in _of_kind(documents, "DaemonSet")} == {namespace["metadata"]["name"]}
+
+
 @pytest.mark.parametrize(("level", "operator_runs", "guard_runs"), [("restricted", True, False), ("privileged", True, True)])
 def test_the_operator_needs_no_more_than_the_level_restricted(
     cluster: None, kubectl: Kubectl, level: str, operator_runs: bool, guard_runs: bool
@@ -276,7 +322,7 @@ def test_the_guards_monitor_selects_pods_where_the_guard_runs() -> None:
         assert monitor["selector"] == guard["spec"]["selector"]
 
 
-@pytest.mark.parametrize("without", ["identities", "networkPolicy", "priorityClasses", "nodeGuard.namespace"])
+@pytest.mark.parametrize("without", ["identities", "networkPolicy", "priorityClasses", "nodeGuard.namespace", "nodeAgent"])
 def test_values_of_an_earlier_version_are_refused_with_the_flag_that_helps(tmp_path: Path, without: str) -> None:
     # `helm upgrade --reuse-values` takes the earlier release's values for the chart's defaults.
     chart = shutil.copytree(CHART, tmp_path / "fairlead")
@@ -338,7 +384,7 @@ def test_the_guard_is_on_tainted_nodes_too_unless_somebody_says_otherwise() -> N
 
 
 def test_the_guard_may_hold_what_pods_send_and_read_pods_and_their_caps_and_nothing_else() -> None:
-    documents = _render(EVERYTHING)
+    documents = _render({**EVERYTHING, "nodeAgent": {"enabled": False}})
     (guard,) = _of_kind(documents, "DaemonSet")
     pod = guard["spec"]["template"]["spec"]
     assert pod["hostNetwork"] is True
