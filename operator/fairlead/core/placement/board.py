@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence, Set
+from functools import partial
 from typing import Final
 
 from fairlead.core.dtn import TransferNode
 from fairlead.core.placement import refusals
-from fairlead.core.placement.candidates import Candidates, KeyPairs
+from fairlead.core.placement.candidates import Candidates, KeyPairs, SharedKeys
 from fairlead.core.placement.load import InterfaceLoad, NodeLoad
 from fairlead.core.placement.model import DESTINATION, SOURCE, Answer, EndPlacement, EndWish, Holding, Placement, Request, Waits
 from fairlead.core.placement.pairs import best_pair, paired
+from fairlead.core.placement.reach import LinkKey
 from fairlead.core.placement.wishes import NodeIndex, fulfils, usable
 
 _NOBODY: Final[frozenset[str]] = frozenset()
@@ -23,8 +25,10 @@ class Board:
     """Slots and interfaces of all nodes in the course of a pass. What is placed only adds to them; a freed slot needs a new board."""
 
     def __init__(self, nodes: Mapping[str, TransferNode], holdings: Iterable[Holding]) -> None:
-        self.nodes = {name: NodeLoad(node) for name, node in nodes.items()}
+        # By name, so that the same choice is made in whatever order they became known.
+        self.nodes = {name: NodeLoad(nodes[name]) for name in sorted(nodes)}
         self._index = NodeIndex(self.nodes.values())
+        self._keys = SharedKeys(self.nodes.values())
         self._candidates: dict[tuple[EndWish, bool], Candidates] = {}
         self._pairs: dict[tuple[Candidates, Candidates, bool], KeyPairs] = {}
         self._refused: dict[tuple[_End, _End, str], Waits] = {}
@@ -107,7 +111,8 @@ class Board:
         known = self._candidates.get((wish, uses_interfaces))
         if known is None:
             nodes = (node for node in self._index.of(wish) if node.ready and node.slots > 0 and fulfils(node, wish))
-            known = Candidates(nodes, (lambda node: usable(node, wish)) if uses_interfaces else (lambda node: (node.as_interface,)))
+            interfaces = partial(usable, wish=wish) if uses_interfaces else _as_interface
+            known = Candidates(nodes, interfaces, self._keys.of)
             self._candidates[wish, uses_interfaces] = known
         return known
 
@@ -152,13 +157,16 @@ class Board:
         if not own:
             return candidates.best(request.namespace, excluded)
         for near in (True, False):
-            best: tuple[float, InterfaceLoad] | None = None
+            reachable: dict[LinkKey, float] = {}
             for interface in own:
-                spare_bps = interface.spare_bps
                 for key in interface.reach.near_matches if near else interface.reach.far_matches:
-                    other = candidates.best_by(key, request.namespace, excluded)
-                    if other is not None and (best is None or min(spare_bps, other.spare_bps) > best[0]):
-                        best = (min(spare_bps, other.spare_bps), other)
+                    if key in candidates.by_key:
+                        reachable[key] = max(reachable.get(key, 0.0), interface.spare_bps)
+            best: tuple[float, InterfaceLoad] | None = None
+            for key, spare_bps in reachable.items():
+                other = candidates.best_by(key, request.namespace, excluded)
+                if other is not None and (best is None or min(spare_bps, other.spare_bps) > best[0]):
+                    best = (min(spare_bps, other.spare_bps), other)
             if best is not None:
                 return best[1]
         return None
@@ -227,6 +235,10 @@ class Board:
             min((sum(each.spare_bps for each in ends) for ends in (own, others) if ends), default=None),
             min((sum(each.capacity_bps for each in ends) for ends in (own, others) if ends), default=None),
         )
+
+
+def _as_interface(node: NodeLoad) -> tuple[InterfaceLoad, ...]:
+    return (node.as_interface,)
 
 
 def _relaxing(unready: Set[str], avoided: Set[str], own: Set[str]) -> Iterable[Set[str]]:

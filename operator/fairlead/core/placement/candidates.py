@@ -9,11 +9,11 @@ from __future__ import annotations
 import itertools
 import math
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Set
+from collections.abc import Callable, Hashable, Iterable, Set
 from heapq import heapify, heappop, heappush, heapreplace
 
 from fairlead.core.placement.load import InterfaceLoad, NodeLoad
-from fairlead.core.placement.reach import LinkKey, matches_of
+from fairlead.core.placement.reach import FAMILY, SUBNET, LinkKey, Reach, matches_of
 
 _Entry = tuple[float, str, str, InterfaceLoad]
 _NOBODY: frozenset[str] = frozenset()
@@ -30,24 +30,27 @@ class _Heap:
 
     def best(self, namespace: str, excluded: Set[str]) -> InterfaceLoad | None:
         """The best interface of a node with a slot for the namespace, None without any."""
-        own = self.of_namespace.get(namespace)
-        return self._best(namespace, excluded, None) if own is None else own._best(namespace, excluded, own)
+        if self.of_namespace:
+            own = self.of_namespace.get(namespace)
+            if own is not None:
+                return own._best(namespace, excluded, own)
+        return self._best(namespace, excluded, None)
 
     def _best(self, namespace: str, excluded: Set[str], own: _Heap | None) -> InterfaceLoad | None:
         entries = self.entries
         aside: list[_Entry] = []
         found: InterfaceLoad | None = None
         while entries:
-            value, _, _, load = entries[0]
+            value, name, _, load = entries[0]
             node = load.node
             if node.free <= 0:
                 heappop(entries)
                 continue
             present = -load.spare_bps
             if present != value:
-                heapreplace(entries, (present, node.name, load.name, load))
+                heapreplace(entries, (present, name, load.name, load))
                 continue
-            if not node.has_room(namespace):
+            if node.held_by.get(namespace, 0) >= node.share:
                 if own is not None:
                     heappop(entries)
                     continue
@@ -57,7 +60,7 @@ class _Heap:
                 self.of_namespace[namespace] = own
                 found = own._best(namespace, excluded, own)
                 break
-            if node.name in excluded:
+            if name in excluded:
                 aside.append(heappop(entries))
                 continue
             found = load
@@ -67,23 +70,44 @@ class _Heap:
         return found
 
 
+class SharedKeys:
+    """By what interfaces of different nodes can be reached. Most subnets are on one node alone, and need not be looked at."""
+
+    def __init__(self, nodes: Iterable[NodeLoad]) -> None:
+        first: dict[Hashable, NodeLoad] = {}
+        self._subnets: set[Hashable] = set()
+        for node in nodes:
+            for load in node.usable:
+                for kind, name, _ in load.reach.near_keys:
+                    if kind == SUBNET and first.setdefault(name, node) is not node:
+                        self._subnets.add(name)
+        self._known: dict[Reach, tuple[LinkKey, ...]] = {}
+
+    def of(self, reach: Reach) -> tuple[LinkKey, ...]:
+        """The keys of an interface."""
+        known = self._known.get(reach)
+        if known is None:
+            known = self._known[reach] = tuple(key for key in reach.keys if key[0] != SUBNET or key[1] in self._subnets)
+        return known
+
+
 class Candidates:
     """Nodes that fulfil a wish, with their interfaces that do."""
 
-    def __init__(self, nodes: Iterable[NodeLoad], eligible: Callable[[NodeLoad], Iterable[InterfaceLoad]]) -> None:
+    def __init__(
+        self,
+        nodes: Iterable[NodeLoad],
+        eligible: Callable[[NodeLoad], Iterable[InterfaceLoad]],
+        keys_of: Callable[[Reach], Iterable[LinkKey]],
+    ) -> None:
         self.nodes = tuple(nodes)
         self.by_key: dict[LinkKey, list[InterfaceLoad]] = defaultdict(list)
         self._heaps: dict[LinkKey, _Heap] = {}
         self._any: _Heap | None = None
         self.interfaces = [load for node in self.nodes for load in eligible(node)]
         for load in self.interfaces:
-            for key in load.reach.keys:
+            for key in keys_of(load.reach):
                 self.by_key[key].append(load)
-        reaches = {load.reach for load in self.interfaces}
-        self.near_keys = {key for reach in reaches for key in reach.near_keys}
-        self.far_keys = {key for reach in reaches for key in reach.far_keys}
-        self.near_matches = {key for reach in reaches for key in reach.near_matches}
-        self.far_matches = {key for reach in reaches for key in reach.far_matches}
 
     @property
     def has_interfaces(self) -> bool:
@@ -117,8 +141,8 @@ class KeyPairs:
     def __init__(self, source: Candidates, destination: Candidates, *, near: bool) -> None:
         self._source = source
         self._destination = destination
-        keys = source.near_keys & destination.near_matches if near else source.far_keys & destination.far_matches
-        pairs = ((key, match) for key in sorted(keys, key=repr) for match in matches_of(key) if match in destination.by_key)
+        keys = [key for key in source.by_key if (key[0] != FAMILY) is near]
+        pairs = ((key, match) for key in keys for match in matches_of(key) if match in destination.by_key)
         self._entries = [(-math.inf, number, pair) for number, pair in enumerate(pairs) if not self._is_one_node(*pair)]
 
     def _is_one_node(self, key: LinkKey, match: LinkKey) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 from typing import Final
 
 from fairlead.core.dtn import NodeInterface, TransferNode
@@ -72,7 +71,7 @@ class InterfaceLoad:
 class NodeLoad:
     """A node with its slots and interfaces."""
 
-    __slots__ = ("_as_interface", "_held_by", "free", "interfaces", "labels", "name", "ready", "share", "site", "slots", "usable")
+    __slots__ = ("_as_interface", "free", "held_by", "interfaces", "labels", "name", "ready", "share", "site", "slots", "usable")
 
     def __init__(self, facts: TransferNode) -> None:
         self.name = facts.name
@@ -83,7 +82,8 @@ class NodeLoad:
         self.free = facts.slots
         self.share = min(facts.slots, max(_LEAST_SHARE_SLOTS, facts.slots * _NAMESPACE_NUMERATOR // _NAMESPACE_DENOMINATOR))
         """Most slots that one namespace may have."""
-        self._held_by: Counter[str] | None = None
+        self.held_by: dict[str, int] = {}
+        """Slots by namespace."""
         self._as_interface: InterfaceLoad | None = None
         self.interfaces = {each.name: InterfaceLoad(self, each) for each in facts.interfaces}
         self.usable = tuple(each for each in self.interfaces.values() if each.is_usable)
@@ -99,16 +99,14 @@ class NodeLoad:
 
     def has_room(self, namespace: str, slots: int = 1) -> bool:
         """Whether a job of the namespace may take slots."""
-        return self.free >= slots and (self._held_by is None or self._held_by[namespace] + slots <= self.share)
+        return self.free >= slots and self.held_by.get(namespace, 0) + slots <= self.share
 
     def take_slot(self, namespace: str) -> None:
         """Takes a slot. Those that run already keep theirs, also if there are fewer by now."""
         self.free -= 1
         if self._as_interface is not None:
             self._as_interface.spare_bps = self.free
-        if self._held_by is None:
-            self._held_by = Counter()
-        self._held_by[namespace] += 1
+        self.held_by[namespace] = self.held_by.get(namespace, 0) + 1
 
 
 def level(rate_bps: float) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
-from functools import cache
+from functools import lru_cache
 from ipaddress import IPv4Interface, IPv6Interface
 from typing import Final
 
@@ -12,47 +12,43 @@ from fairlead.core.dtn import NodeInterface
 LinkKey = tuple[str, Hashable, bool]
 """What an interface can be reached by: kind (`network`, `subnet` or `family`), which one, and whether its network is declared."""
 
+NETWORK, SUBNET, FAMILY = "network", "subnet", "family"
 NEAR, FAR = 0, 1
 """One network or subnet; perhaps over routers."""
 
 _FAMILIES: Final = (4, 6)
+_MOST_REMEMBERED: Final = 1 << 16
 _NO_SUBNETS: Final = {4: ((16, 0xA9FE), (24, 0x7F)), 6: ((118, 0x3FA),)}
 """Link-local and loopback networks, by the bits of an address that are left out and what the others are: they are on every link."""
 
 
 class Reach:
-    """What one interface is on. Interfaces with the same networks and addresses share one, so that pairs are compared once."""
+    """What one interface is on; `families` are versions of IP."""
 
-    __slots__ = ("_known", "far_keys", "far_matches", "keys", "near_keys", "near_matches", "network")
+    __slots__ = ("_families", "_subnets", "far_matches", "keys", "near_keys", "near_matches", "network")
 
     def __init__(self, network: str | None, subnets: tuple[Hashable, ...], families: tuple[int, ...]) -> None:
         declared = network is not None
-        named: list[LinkKey] = [] if network is None else [("network", network, True)]
+        named: list[LinkKey] = [] if network is None else [(NETWORK, network, True)]
         self.network = network
-        self.near_keys: tuple[LinkKey, ...] = (*named, *(("subnet", subnet, declared) for subnet in subnets))
-        self.far_keys: tuple[LinkKey, ...] = tuple(("family", family, declared) for family in families)
-        self.keys = self.near_keys + self.far_keys
+        self.near_keys: tuple[LinkKey, ...] = (*named, *((SUBNET, subnet, declared) for subnet in subnets))
+        far_keys: tuple[LinkKey, ...] = tuple((FAMILY, family, declared) for family in families)
+        self.keys = self.near_keys + far_keys
         self.near_matches = matches(self.near_keys)
-        self.far_matches = matches(self.far_keys)
-        self._known: dict[Reach, int | None] = {}
+        self.far_matches = matches(far_keys)
+        self._subnets = frozenset(subnets)
+        self._families = frozenset(families)
 
     def to(self, other: Reach) -> int | None:
         """How well the other interface is reached: NEAR, FAR, or None for not at all."""
-        try:
-            return self._known[other]
-        except KeyError:
-            self._known[other] = known = self._compare(other)
-            return known
-
-    def _compare(self, other: Reach) -> int | None:
         if self.network is not None and other.network is not None:
             return NEAR if self.network == other.network else None
-        if not frozenset(self.near_matches).isdisjoint(other.near_keys):
+        if not self._subnets.isdisjoint(other._subnets):
             return NEAR
-        return None if frozenset(self.far_matches).isdisjoint(other.far_keys) else FAR
+        return None if self._families.isdisjoint(other._families) else FAR
 
 
-@cache
+@lru_cache(maxsize=_MOST_REMEMBERED)
 def matches_of(key: LinkKey) -> tuple[LinkKey, ...]:
     """Keys of the interfaces that one with `key` reaches by it."""
     return matches((key,))
@@ -62,7 +58,7 @@ def matches(keys: Iterable[LinkKey]) -> tuple[LinkKey, ...]:
     """Keys of the interfaces that one with `keys` reaches by them. Two declared networks are compared by their names alone."""
     found: dict[LinkKey, None] = {}
     for kind, name, declared in keys:
-        if kind == "network":
+        if kind == NETWORK:
             found[kind, name, True] = None
             continue
         found[kind, name, False] = None
@@ -90,6 +86,6 @@ def _subnet(address: IPv4Interface | IPv6Interface) -> Hashable | None:
     return (address.version, number, address.network.prefixlen)
 
 
-@cache
+@lru_cache(maxsize=_MOST_REMEMBERED)
 def _shared(network: str | None, subnets: tuple[Hashable, ...], families: tuple[int, ...]) -> Reach:
     return Reach(network, subnets, families)
