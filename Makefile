@@ -126,7 +126,7 @@ programs-wan:
 
 .PHONY: programs-advisor
 programs-advisor:
-	$(VENV)/pytest -q -n 2 $(addprefix images/advisor/tests/,$(ADVISOR_PROGRAM_TESTS))
+	$(VENV)/pytest -q -n 4 $(addprefix images/advisor/tests/,$(ADVISOR_PROGRAM_TESTS))
 
 .PHONY: programs-dev
 programs-dev:
