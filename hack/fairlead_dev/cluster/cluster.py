@@ -15,7 +15,7 @@ from fairlead_dev.cluster.artifacts.images import Archive, ImageSet
 from fairlead_dev.cluster.artifacts.programs import path_of
 from fairlead_dev.cluster.cleanup import Cleanup
 from fairlead_dev.cluster.errors import ClusterError
-from fairlead_dev.cluster.kubernetes import addons, node_config, pki
+from fairlead_dev.cluster.kubernetes import addons, multus, node_config, pki
 from fairlead_dev.cluster.kubernetes.control_plane import ControlPlane
 from fairlead_dev.cluster.kubernetes.node import all_nodes, require_running
 from fairlead_dev.cluster.kubernetes.wan import WideAreaLink
@@ -166,7 +166,7 @@ class Cluster:
     def _start_control_plane(self) -> None:
         self.control_plane.box.start(path_of("pause", self.paths))
         self.control_plane.start()
-        self.control_plane.apply([*(node_config.node_object(node) for node in NODES), *addons.objects()])
+        self.control_plane.apply([*(node_config.node_object(node) for node in NODES), *addons.objects(), *multus.objects()])
 
     def _wait_for_nodes(self) -> None:
         def all_ready() -> bool:

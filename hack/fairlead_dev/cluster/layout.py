@@ -21,6 +21,9 @@ SECOND_DATA = IPv4Network("198.19.1.0/24")
 BRIDGED_PODS = IPv4Network("198.19.16.0/20")
 """Pods on a bridge of a transfer node: a /24 for each, routed over the second path to the other node."""
 
+MULTUS_USER = "fairlead:multus"
+"""Whom the API server knows Multus as."""
+
 CONTROL_PLANE = "cp"
 CONTROL_PLANE_ADDRESS = MANAGEMENT[1]
 API_SERVER_PORT = 6443
@@ -39,6 +42,7 @@ KUBERNETES_VERSION = "v1.34.4"
 CONTAINERD_VERSION = "v2.4.2"
 RUNC_VERSION = "v1.5.2"
 CNI_VERSION = "v1.9.1"
+MULTUS_VERSION = "v4.2.3"
 ETCD_VERSION = "v3.6.16"
 COREDNS_VERSION = "v1.15.0"
 HELM_VERSION = "v3.22.0"

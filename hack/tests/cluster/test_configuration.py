@@ -9,7 +9,7 @@ import pytest
 
 from fairlead_dev.cluster import layout
 from fairlead_dev.cluster.cleanup import OWNER_FILE, Cleanup
-from fairlead_dev.cluster.kubernetes import addons, node_config, pki
+from fairlead_dev.cluster.kubernetes import addons, multus, node_config, pki
 from fairlead_dev.cluster.layout import NODES, Layout
 from fairlead_dev.errors import CommandUsageError
 
@@ -91,3 +91,20 @@ def test_an_empty_or_owned_state_folder_is_taken(tmp_path: Path) -> None:
     for _ in range(2):
         Cleanup(layout_with_state(state)).claim_state()
     assert (state / OWNER_FILE).exists()
+
+
+def test_multus_gives_every_pod_the_pod_network_first_and_definitions_of_its_own_namespace_alone() -> None:
+    node = layout.TRANSFER_NODES[0]
+    config = json.loads(multus.configuration(node, PATHS))
+    assert config["delegates"] == [json.loads(node_config.cni(node))]
+    assert config["namespaceIsolation"] is True
+    # Containerd takes the first file by name.
+    assert multus.CONFIGURATION_FILE < "10-fairlead.conflist"
+
+
+def test_multus_may_read_definitions_and_annotate_pods_as_the_client_of_its_kubeconfig() -> None:
+    role, binding = (item for item in multus.objects() if item["kind"].startswith("ClusterRole"))
+    client = next(certificate for certificate in pki.certificates() if certificate.name == "multus")
+    assert client.subject == f"/CN={binding['subjects'][0]['name']}"
+    definitions = next(rule for rule in role["rules"] if "k8s.cni.cncf.io" in rule["apiGroups"])
+    assert definitions["verbs"] == ["get", "list", "watch"]

@@ -16,6 +16,7 @@ GO_MODULES = CHECKOUT / "hack" / "cluster" / "go"
 
 _CONTAINERD = "github.com/containerd/containerd/v2"
 _CNI = "github.com/containernetworking/plugins"
+_MULTUS = "gopkg.in/k8snetworkplumbingwg/multus-cni.v4"
 _KUBERNETES_STAMPS = ("k8s.io/component-base/version", "k8s.io/client-go/pkg/version")
 
 
@@ -100,9 +101,12 @@ PROGRAMS: tuple[GoProgram, ...] = (
     ),
     _cni("main", "bridge"),
     _cni("main", "loopback"),
+    _cni("main", "macvlan"),
     _cni("ipam", "host-local"),
+    _cni("ipam", "static"),
     _cni("meta", "portmap"),
     _cni("meta", "bandwidth"),
+    GoProgram("multus", "multus", layout.MULTUS_VERSION, f"{_MULTUS}/cmd/multus", 60, module="multus"),
     GoProgram("coredns", "coredns", layout.COREDNS_VERSION, "github.com/coredns/coredns", 150),
     GoProgram(
         "helm",
@@ -114,7 +118,7 @@ PROGRAMS: tuple[GoProgram, ...] = (
     ),
 )
 
-CNI_PLUGINS = tuple(program.name for program in PROGRAMS if program.group == "cni")
+CNI_PLUGINS = tuple(program.name for program in PROGRAMS if program.group in ("cni", "multus"))
 
 LINKED_INTO_CHECKOUT = ("kubectl", "helm", "etcd", "kube-apiserver")
 """Programs that people and tests call from `build/bin`."""

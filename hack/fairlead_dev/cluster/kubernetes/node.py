@@ -12,7 +12,7 @@ from fairlead_dev.cluster.artifacts.images import Archive
 from fairlead_dev.cluster.artifacts.programs import CNI_PLUGINS, path_of
 from fairlead_dev.cluster.artifacts.store import NAMESPACE, copy_store, load_record, not_in, save_record, store_folder
 from fairlead_dev.cluster.errors import ClusterError
-from fairlead_dev.cluster.kubernetes import node_config
+from fairlead_dev.cluster.kubernetes import multus, node_config
 from fairlead_dev.cluster.layout import DISKS_FOLDER, ClusterNode, Layout
 from fairlead_dev.cluster.machine import shell
 from fairlead_dev.cluster.machine.box import Box
@@ -128,6 +128,8 @@ class KubernetesNode:
         for name in CNI_PLUGINS:
             shutil.copy2(path_of(name, self._paths), plugins / name)
         (networks / "10-fairlead.conflist").write_text(node_config.cni(self.node))
+        if self.node.is_transfer_node:
+            (networks / multus.CONFIGURATION_FILE).write_text(multus.configuration(self.node, self._paths))
         (self._root / "containerd.toml").write_text(node_config.containerd(path_of("runc", self._paths)))
         memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
         kubelet = node_config.kubelet(self.node, self._paths, resolv_conf, machine_memory_bytes=memory)

@@ -50,6 +50,7 @@ _CLIENTS = {
     "controller-manager": "/CN=system:kube-controller-manager",
     "scheduler": "/CN=system:kube-scheduler",
     "proxy": "/CN=system:kube-proxy",
+    "multus": f"/CN={layout.MULTUS_USER}",
 }
 
 
