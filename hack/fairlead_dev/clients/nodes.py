@@ -62,9 +62,9 @@ class LocalCluster:
         """Removes a disk with all that is on it; an absent one is no error."""
         run((self.program, "disk", node, name, "--remove"), timeout_s=300)
 
-    def wan_stats(self) -> dict[str, Any]:
-        """The emulator's counters and parameters of each direction."""
-        stats = json.loads(run((self.program, "wan", "stats")))
+    def wan_stats(self, link: str = "data0") -> dict[str, Any]:
+        """The counters and parameters of each direction of the emulated path that joins the nodes' interfaces of this name."""
+        stats = json.loads(run((self.program, "wan", "stats", "--link", link)))
         if not isinstance(stats, dict):
             raise TypeError("the emulator's statistics are not an object")
         return stats
@@ -73,9 +73,9 @@ class LocalCluster:
         """The file of a data transfer node's network namespace on this machine. Raises KeyError for another node."""
         return network_namespace(self.wan_stats(), node)
 
-    def bytes_carried(self, source: str, destination: str) -> int:
-        """Bytes, headers included, that the WAN has delivered from one node to the other."""
-        return bytes_carried(self.wan_stats(), source, destination)
+    def bytes_carried(self, source: str, destination: str, link: str = "data0") -> int:
+        """Bytes, headers included, that a path has delivered from one node to the other."""
+        return bytes_carried(self.wan_stats(link), source, destination)
 
 
 def bytes_carried(stats: dict[str, Any], source: str, destination: str) -> int:

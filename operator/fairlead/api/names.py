@@ -52,13 +52,11 @@ ANNOTATION_EGRESS_BANDWIDTH: Final = "kubernetes.io/egress-bandwidth"
 ANNOTATION_INGRESS_BANDWIDTH: Final = "kubernetes.io/ingress-bandwidth"
 """The cap of a pod in decimal bits per second; mover pods watch it through the Downward API."""
 ANNOTATION_PACING: Final = f"{GROUP}/egress-bandwidth"
-"""What the mover of a sender on the pod network watches instead: there a CNI plugin makes a bucket of the other one as the pod starts."""
+"""What the mover of a sender watches instead where it is not on the nodes' network: of the other one a CNI plugin makes a bucket for the
+pod's own interface as the pod starts."""
 
 ANNOTATION_NETWORKS: Final = "k8s.v1.cni.cncf.io/networks"
 """What Multus attaches to a pod beside the pod network: the annotation of the Network Plumbing Working Group's multi-net-spec."""
-ATTACHMENT_INTERFACE: Final = "data0"
-"""The name of the interface that an attachment becomes in a mover's pod."""
-
 ANNOTATION_NETWORK_STATUS: Final = "k8s.v1.cni.cncf.io/network-status"
 """What Multus reports of a pod's attachments, in the same spec."""
 
@@ -80,6 +78,11 @@ GATE_RECORDED: Final = f"{GROUP}/recorded"
 _NAME_CHARACTERS = 40
 _HASH_CHARACTERS = 8
 _PATH_NODE_CHARACTERS = 24
+
+
+def attachment_interface(index: int) -> str:
+    """The interface that the end's attachment of this index becomes in its mover's pod."""
+    return f"data{index}"
 
 
 def child_prefix(job_name: str, job_uid: str) -> str:

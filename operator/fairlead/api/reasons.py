@@ -94,6 +94,11 @@ class Reason(_Documented):
     MOVERS_STARTING = "MoversStarting", "The mover pods of an attempt are being started."
     RECEIVER_NOT_READY = "ReceiverNotReady", "The receiver is not up yet; the message says what holds it back."
     SENDER_NOT_READY = "SenderNotReady", "The sender is not up yet; the message says what holds it back."
+    ATTACHMENT_FAILED = (
+        "AttachmentFailed",
+        "Multus could not give a mover's pod the attachment that the job names; the message has its words and what mends it. The kubelet"
+        " keeps trying, and the attempt fails after the startup timeout.",
+    )
     CREATION_REFUSED = "CreationRefused", "The API server refuses to create a mover; the message has its words. The operator keeps trying."
     MOVERS_RUNNING = "MoversRunning", "Both movers are up."
     MOVERS_STOPPED = "MoversStopped", "No mover is running."

@@ -1,18 +1,17 @@
-"""What a job's `network` implies: for its movers, for where its ends are, and when a pod does not get its attachment."""
+"""What a job's `network` implies: for its movers, and for where its ends are."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from fairlead.api.reasons import MoverReason
 from fairlead.api.transferjob import TransferJob
 from fairlead.api.transferjob.spec import AUTO_INTERFACE, Network, Side
 from fairlead.api.transferjob.status import EndpointStatus
 from fairlead.core.observed import MoverPod, Observed, Role
 from fairlead.core.paths.model import End
 from fairlead.core.placement.model import EndPlacement, Placement
-from fairlead.core.reports import MoverEndpoint, Verdict
+from fairlead.core.reports import MoverEndpoint
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +24,7 @@ class NetworkTraits:
     has_bucket: bool = True
     """Something may make a token bucket for the pod as it starts, whose rate cannot be changed later."""
     bucket_follows_cap: bool = False
-    """A CNI plugin makes that bucket by the annotation that has the cap elsewhere, so the mover watches an annotation of its own."""
+    """A CNI plugin makes that bucket by the annotation that has the cap on the nodes' network."""
     needs_attachment: bool = False
     """Each end names a NetworkAttachmentDefinition."""
 
@@ -36,47 +35,10 @@ _TRAITS: Mapping[Network, NetworkTraits] = {
     "Pod": NetworkTraits(bucket_follows_cap=True),
 }
 
-_LACKS_INTERFACE = frozenset({MoverReason.INTERFACE_NOT_FOUND, MoverReason.ADDRESS_IN_USE})
-"""Nobody else has ports in the pod: an address that cannot be bound is a link-local one, all that an attachment without IPAM has."""
-
 
 def traits_of(job: TransferJob) -> NetworkTraits:
     """What the job's network implies."""
     return _TRAITS[job.spec.network]
-
-
-def attachment_remedy(job: TransferJob, pod: MoverPod, verdict: Verdict) -> str:
-    """What to add to the message of a mover that did not find its attachment; empty for every other failure and on other networks."""
-    definition = _definition(job, pod)
-    if definition is None or verdict.reason not in _LACKS_INTERFACE:
-        return ""
-    field, name = definition
-    again = "" if verdict.retry else ", then create the job again"
-    return (
-        f"; {field} {name} has not become an interface with an address in the pod: check that NetworkAttachmentDefinition {name} is in"
-        f" namespace {job.metadata.namespace} and has an ipam, and that Multus runs on node {pod.node}{again}"
-    )
-
-
-def attachment_suspicion(job: TransferJob, pod: MoverPod) -> str:
-    """What may keep a placed pod from starting where nothing else explains it; empty on other networks."""
-    definition = _definition(job, pod)
-    if definition is None or pod.node is None:
-        return ""
-    field, name = definition
-    return (
-        f"; if Multus cannot attach {field} {name}, `kubectl describe pod {pod.name}` says why: check that NetworkAttachmentDefinition"
-        f" {name} is in namespace {job.metadata.namespace} and that its plugins work on node {pod.node}"
-    )
-
-
-def _definition(job: TransferJob, pod: MoverPod) -> tuple[str, str] | None:
-    """The field that names the attachment of the pod's end, and the name. The operator may not read the definition itself."""
-    ends: dict[Role, tuple[str, Side]] = {Role.SENDER: ("source", job.spec.source), Role.RECEIVER: ("destination", job.spec.destination)}
-    if not traits_of(job).needs_attachment or pod.role not in ends:
-        return None
-    end, side = ends[pod.role]
-    return None if side.attachment is None else (f"{end}.attachment", side.attachment)
 
 
 def ends_of(observed: Observed, attempt: int) -> tuple[End, End]:

@@ -73,7 +73,7 @@ class MoverPod:
     ingress_cap: str | None = None
     """The rate of its annotation for what it receives, as it is written there."""
     pacing_cap: str | None = None
-    """On the pod network, the rate of the annotation that its mover paces by, as it is written there."""
+    """The rate of the annotation that its mover paces by, where it is not on the nodes' network, as it is written there."""
     ready_since: datetime | None = None
     """When it became ready; None while it is not and where the kubelet does not report it."""
     gates: tuple[str, ...] = ()
@@ -87,7 +87,9 @@ class MoverPod:
     addresses: frozenset[str] = frozenset()
     """All addresses of the pod itself (on the host network those of its node that the kubelet knows)."""
     attached: frozenset[str] | None = None
-    """Addresses of its attachment by the network plugin; None where the plugin does not report them."""
+    """Addresses of its attachments by the network plugin; None where the plugin does not report them."""
+    network_failure: str = ""
+    """The kubelet's latest words on why the pod's network could not be made; empty where it could, or nobody told."""
 
 
 @dataclass(frozen=True, slots=True)

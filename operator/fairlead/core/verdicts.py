@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from fairlead.api.reasons import MoverReason, Reason
 from fairlead.api.transferjob import TransferJob
-from fairlead.core.network import attachment_remedy
+from fairlead.core.attachments import attachment_remedy
 from fairlead.core.observed import MoverPod, NodeFacts, PodPhase, Role
 from fairlead.core.reports import Verdict
 

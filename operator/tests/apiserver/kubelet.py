@@ -13,7 +13,7 @@ from typing import Any
 from aiohttp import web
 
 from fairlead.api import names
-from fairlead.kube.client import PODS, KubeClient, KubeObject, ResourceKind
+from fairlead.kube.client import EVENTS, PODS, KubeClient, KubeObject, ResourceKind
 from fairlead.kube.errors import ConflictError, NotFoundError
 
 ADDRESSES = {"dtn-a": "127.0.0.11", "dtn-b": "127.0.0.12"}
@@ -69,13 +69,7 @@ class FakeNodes:
         address = address or ADDRESSES[node]
         name = pod["metadata"]["name"]
         await self._until_released(name)
-        binding = {
-            "apiVersion": "v1",
-            "kind": "Binding",
-            "metadata": {"name": name, "namespace": self._namespace},
-            "target": {"apiVersion": "v1", "kind": "Node", "name": node},
-        }
-        await self._client.create(ResourceKind("v1", f"pods/{name}/{BINDINGS}"), self._namespace, binding)
+        await self._bind(name, node)
         if serve:
             await self._serve(pod, address)
         status = {
@@ -86,6 +80,36 @@ class FakeNodes:
             "containerStatuses": [_container({"running": {}}, ready=True)],
         }
         await self._patch_status(name, status)
+
+    async def fail_network(self, pod: KubeObject, message: str) -> None:
+        """Binds the pod to the node it asks for, and tells that its network cannot be made there."""
+        name, node = pod["metadata"]["name"], wanted_node(pod)
+        await self._until_released(name)
+        await self._bind(name, node)
+        told = {"kind": "Pod", "namespace": self._namespace, "name": name, "uid": pod["metadata"]["uid"], "apiVersion": "v1"}
+        event = {
+            "apiVersion": "v1",
+            "kind": "Event",
+            "metadata": {"generateName": f"{name}-", "namespace": self._namespace},
+            "involvedObject": told,
+            "reason": "FailedCreatePodSandBox",
+            "message": message,
+            "type": "Warning",
+            "source": {"component": "kubelet", "host": node},
+            "reportingComponent": "kubelet",
+            "reportingInstance": node,
+            "lastTimestamp": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        }
+        await self._client.create(EVENTS, self._namespace, event)
+
+    async def _bind(self, name: str, node: str) -> None:
+        binding = {
+            "apiVersion": "v1",
+            "kind": "Binding",
+            "metadata": {"name": name, "namespace": self._namespace},
+            "target": {"apiVersion": "v1", "kind": "Node", "name": node},
+        }
+        await self._client.create(ResourceKind("v1", f"pods/{name}/{BINDINGS}"), self._namespace, binding)
 
     async def wait_reason(self, pod: KubeObject, reason: str, message: str) -> None:
         """Reports that the mover's container cannot be started."""

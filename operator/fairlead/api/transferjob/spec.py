@@ -20,6 +20,9 @@ HIGHEST_ID = 2**31 - 1
 AUTO_INTERFACE = "auto"
 
 AttachmentName = Annotated[str, Field(min_length=1, max_length=63, pattern=r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$")]
+AttachmentAddress = Annotated[
+    str, Field(max_length=64, pattern=r"^(([0-9]{1,3}[.]){3}[0-9]{1,3}|[0-9A-Fa-f:]*:[0-9A-Fa-f:.]*)/[0-9]{1,3}$")
+]
 Glob = Annotated[str, Field(min_length=1, max_length=256)]
 GroupId = Annotated[int, Field(ge=0, le=HIGHEST_ID)]
 LabelValue = Annotated[str, Field(max_length=63, pattern=r"^([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?$")]
@@ -61,6 +64,11 @@ SIDE_RULES: Final = (
         "interface, interfaces and interfaceNetwork each say what carries the data: give one of them",
     ),
     cel("!has(self.attachment) || !has(self.attachments)", "attachment and attachments each name what Multus attaches: give one of them"),
+    cel(
+        "!has(self.attachmentAddresses) || self.attachmentAddresses.size() =="
+        " (has(self.attachments) ? self.attachments.size() : has(self.attachment) ? 1 : 0)",
+        "attachmentAddresses are asked for in the order of the attachments: give one for each, or leave them out",
+    ),
 )
 """Rules over several fields of one end."""
 
@@ -120,6 +128,12 @@ class Side(ApiModel):
         default=None, json_schema_extra=marks(list_type="atomic")
     )
     """With network `Attachment`, several definitions whose interfaces carry the data at once, in pairs like `interfaces`."""
+
+    attachment_addresses: Annotated[tuple[AttachmentAddress, ...], Field(min_length=1, max_length=MOST_INTERFACES)] | None = Field(
+        default=None, json_schema_extra=marks(list_type="atomic")
+    )
+    """Addresses with prefix length, such as `198.18.1.7/24`, that Multus is asked to give to the attachments, in their order. The
+    definition needs the capability `ips`, which the address plugins `static` and `host-local` serve. Without it the plugin chooses."""
 
     resources: Annotated[dict[str, ResourceCount], Field(min_length=1, max_length=4)] | None = Field(
         default=None,

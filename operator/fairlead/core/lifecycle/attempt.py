@@ -13,11 +13,12 @@ from fairlead.api.shared.quantity import format_duration
 from fairlead.api.transferjob import TransferJobStatus
 from fairlead.api.transferjob.spec import Side
 from fairlead.api.transferjob.status import FailureStatus, PlacementStatus
+from fairlead.core.attachments import attachment_failure, attachment_suspicion
 from fairlead.core.conditions import shorten
 from fairlead.core.lifecycle import report
 from fairlead.core.lifecycle.outcome import JobEffects, JobOutcome, JobState, Judgement, Judgements, deletes, stops
 from fairlead.core.lifecycle.placing import labels_of, pause_after, placed_end, placed_of
-from fairlead.core.network import attachment_suspicion, traits_of
+from fairlead.core.network import traits_of
 from fairlead.core.observed import MoverPod, Observed, PodPhase, Role
 from fairlead.core.paths.model import ProbeAssignment, Probing
 from fairlead.core.plan import CreateCredentials, CreatePod
@@ -322,9 +323,12 @@ def _not_ready(observed: Observed, pod: MoverPod, reason: Reason, silent: str, n
     """A mover that has not come up yet, and a failure once that has taken too long."""
     age, timeout = now - pod.created_at, observed.settings.startup_timeout
     because = ": ".join(part for part in (pod.waiting_reason, pod.waiting_message or silent) if part)
+    unattached = attachment_failure(observed.job, pod)
+    if unattached is not None:
+        reason, because = Reason.ATTACHMENT_FAILED, unattached
     because = because or f"its container has not become ready{attachment_suspicion(observed.job, pod)}"
     message = f"{pod.role} pod {pod.name} is not ready: {because}"
-    if age >= _PATIENCE or (pod.waiting_reason and pod.waiting_reason not in _PASSING):
+    if age >= _PATIENCE or unattached is not None or (pod.waiting_reason and pod.waiting_reason not in _PASSING):
         outcome = JobOutcome(JobState.STARTING, reason, message)
     else:
         outcome = JobOutcome(JobState.STARTING, Reason.MOVERS_STARTING, _starting(pod.attempt, pod.role), wake_after=_PATIENCE - age)

@@ -8,7 +8,7 @@ from fairlead.api.reasons import ConditionType, EventReason, Reason
 from fairlead.api.transferjob import TransferJobStatus
 from fairlead.core.plan import EmitEvent
 
-_TROUBLE = (Reason.RECEIVER_NOT_READY, Reason.SENDER_NOT_READY, Reason.ENDPOINT_REFUSED, Reason.CREATION_REFUSED)
+_TROUBLE = (Reason.RECEIVER_NOT_READY, Reason.SENDER_NOT_READY, Reason.ATTACHMENT_FAILED, Reason.ENDPOINT_REFUSED, Reason.CREATION_REFUSED)
 _NO_PLACE = (Reason.NO_NODE_MATCHES, Reason.NO_SLOT_FREE, Reason.SLOT_SHARE_USED_UP, Reason.NO_INTERFACE_FITS)
 _WARNINGS: tuple[tuple[ConditionType, tuple[Reason, ...], EventReason], ...] = (
     (ConditionType.MOVERS_READY, _TROUBLE, EventReason.MOVERS_NOT_READY),

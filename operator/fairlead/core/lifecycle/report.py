@@ -188,12 +188,22 @@ def _cap_at_sender(observed: Observed, sender: MoverPod | None, wanted: str | No
     """Annotates a running sender with its cap. The pod is compared: of its annotation and the status either may be missing."""
     if sender is None or not is_live(sender):
         return ()
+    traits = traits_of(observed.job)
     changes: dict[str, str | None] = {}
-    if traits_of(observed.job).bucket_follows_cap and sender.pacing_cap != wanted:
+    if not _watches_egress_cap(observed, sender) and sender.pacing_cap != wanted:
         changes[ANNOTATION_PACING] = wanted
-    if sender.egress_cap != wanted and not _awaits_bucket(observed, sender):
+    has_egress_cap = traits.bucket_follows_cap or _watches_egress_cap(observed, sender)
+    if has_egress_cap and sender.egress_cap != wanted and not _awaits_bucket(observed, sender):
         changes[ANNOTATION_EGRESS_BANDWIDTH] = wanted
     return (AnnotatePod(sender.name, sender.uid, changes),) if changes else ()
+
+
+def _watches_egress_cap(observed: Observed, sender: MoverPod) -> bool:
+    """Whether the mover paces by the annotation that plugins know: on the nodes' network, and with an attachment if an earlier version
+    began it, which is told by its having that annotation alone."""
+    traits = traits_of(observed.job)
+    began_earlier = traits.needs_attachment and sender.egress_cap is not None and sender.pacing_cap is None
+    return traits.uses_node_interfaces or began_earlier
 
 
 def _awaits_bucket(observed: Observed, pod: MoverPod) -> bool:
@@ -203,7 +213,7 @@ def _awaits_bucket(observed: Observed, pod: MoverPod) -> bool:
 
 def _cap_at_receiver(observed: Observed, receiver: MoverPod | None) -> tuple[AnnotatePod, ...]:
     share = observed.fairness
-    if receiver is None or not is_live(receiver) or (share is not None and share.hold):
+    if receiver is None or not is_live(receiver) or (share is not None and share.hold) or traits_of(observed.job).needs_attachment:
         return ()
     cap_bps = receiver_cap_of(observed)
     wanted = None if cap_bps is None else format_rate(cap_bps)

@@ -1,10 +1,11 @@
-"""The annotation by which Multus gives a mover's pod the interface that carries the data."""
+"""The annotation by which Multus gives a mover's pod the interfaces that carry the data."""
 
 from __future__ import annotations
 
 import json
 
 from fairlead.api import names
+from fairlead.api.transferjob.spec import Side
 from fairlead.core.observed import Role
 from fairlead.kube.client import KubeObject
 
@@ -21,16 +22,21 @@ _FASTEST_BPS = 10**12
 """The plugin counts its queue, burst and 25 ms at the rate, in bytes of 32 bits: a faster bucket would wrap to a small queue."""
 
 
-def networks_annotation(definition: str, namespace: str, role: Role, cap_bps: int | None) -> dict[str, str]:
-    """The annotation of a sender or receiver, in the form of the multi-net-spec, section 4.1.2.
+def networks_annotation(side: Side, namespace: str, role: Role, cap_bps: int | None) -> dict[str, str]:
+    """The annotation of a sender or receiver at this end, in the form of the multi-net-spec, section 4.1.2.
 
     With a cap, in bits per second, `bandwidth` asks the CNI bandwidth plugin for a token bucket in the direction of the data; that plugin
-    acts when the pod is created and only where the definition lists it with the capability `bandwidth`.
+    acts when the pod is created and only where the definition lists it with the capability `bandwidth`. `ips` are the addresses asked for.
     """
-    element: KubeObject = {"name": definition, "namespace": namespace, "interface": names.ATTACHMENT_INTERFACE}
-    if cap_bps is not None and cap_bps <= _FASTEST_BPS:
-        element["bandwidth"] = _bucket(_DIRECTIONS[role], cap_bps)
-    return {names.ANNOTATION_NETWORKS: json.dumps([element], separators=(",", ":"))}
+    elements: list[KubeObject] = []
+    for index, definition in enumerate(side.named_attachments):
+        element: KubeObject = {"name": definition, "namespace": namespace, "interface": names.attachment_interface(index)}
+        if side.attachment_addresses is not None:
+            element["ips"] = [side.attachment_addresses[index]]
+        if cap_bps is not None and cap_bps <= _FASTEST_BPS:
+            element["bandwidth"] = _bucket(_DIRECTIONS[role], cap_bps)
+        elements.append(element)
+    return {names.ANNOTATION_NETWORKS: json.dumps(elements, separators=(",", ":"))}
 
 
 def _bucket(direction: str, cap_bps: int) -> dict[str, int]:

@@ -98,7 +98,7 @@ def _receiver(job: TransferJob, action: CreatePod, template: MoverTemplate) -> K
         *_option("--destination", _directory(side)),
         *_option("--volume", DATA_PATH),
         *_option("--port", action.port_base + OFFSETS[PORT_DATA]),
-        *_option("--interface", _interface(job, action)),
+        *_option("--interface", _interface(job, side, action)),
         *_option("--tls-dir", TLS_PATH),
         *_identity(job, action),
         *_option("--encryption", job.spec.transport.encryption),
@@ -134,7 +134,7 @@ def _sender(job: TransferJob, action: CreatePod, template: MoverTemplate) -> Kub
         *_option("--source", _directory(side)),
         *_option("--volume", DATA_PATH),
         *_option("--connect", _socket_address(action.receiver.address, action.receiver.port)),
-        *_option("--interface", _interface(job, action)),
+        *_option("--interface", _interface(job, side, action)),
         *_option("--tls-dir", TLS_PATH),
         *_identity(job, action),
         *_option("--encryption", transport.encryption),
@@ -291,12 +291,12 @@ def _on_host(job: TransferJob) -> bool:
     return traits_of(job).uses_node_interfaces
 
 
-def _interface(job: TransferJob, action: CreatePod) -> str:
+def _interface(job: TransferJob, side: Side, action: CreatePod) -> str:
     match job.spec.network:
         case "Host":
             return ",".join(action.interfaces) or AUTO_INTERFACE
         case "Attachment":
-            return names.ATTACHMENT_INTERFACE
+            return ",".join(names.attachment_interface(index) for index in range(len(side.named_attachments)))
         case "Pod":
             return _POD_INTERFACE
 
@@ -406,19 +406,21 @@ def _tls_volume(job: TransferJob, action: CreatePod) -> KubeObject:
 def _attachment_annotation(job: TransferJob, side: Side, action: CreatePod) -> dict[str, str]:
     if not traits_of(job).needs_attachment:
         return {}
-    if side.attachment is None:
+    if not side.named_attachments:
         raise BuildError(f"{action.role} of attempt {action.attempt}: network Attachment, and no attachment is named")
-    return networks_annotation(side.attachment, job.metadata.namespace, action.role, _bucket_bps(action))
+    return networks_annotation(side, job.metadata.namespace, action.role, _bucket_bps(action))
 
 
 def _watched(job: TransferJob) -> str:
     """The annotation by which a sender's mover paces."""
-    return names.ANNOTATION_PACING if traits_of(job).bucket_follows_cap else names.ANNOTATION_EGRESS_BANDWIDTH
+    return names.ANNOTATION_EGRESS_BANDWIDTH if traits_of(job).uses_node_interfaces else names.ANNOTATION_PACING
 
 
 def _cap_annotation(job: TransferJob, name: str, action: CreatePod) -> dict[str, str]:
-    """What a CNI plugin of the pod network makes a bucket of; on other networks the cap."""
-    rate_bps = _bucket_bps(action) if traits_of(job).bucket_follows_cap else action.cap_bps
+    """The cap on the nodes' network; on the pod network what its plugin makes a bucket of, and with an attachment nothing, as that bucket
+    would hold the pod's own interface, which carries no data, and attachments that ask for none."""
+    traits = traits_of(job)
+    rate_bps = action.cap_bps if traits.uses_node_interfaces else _bucket_bps(action) if traits.bucket_follows_cap else None
     return {} if rate_bps is None else {name: format_rate(rate_bps)}
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Protocol
 
 from fairlead.api import names
@@ -12,8 +14,9 @@ from fairlead.core.network import traits_of
 from fairlead.core.observed import MoverPod, Observed, PodPhase, Role
 from fairlead.core.reports import Reports
 from fairlead.core.settings import OperatorSettings
-from fairlead.kube.client import JOBS, PODS, KubeClient, KubeObject
-from fairlead.kube.errors import NotFoundError
+from fairlead.kube.client import EVENTS, JOBS, PODS, KubeClient, KubeObject
+from fairlead.kube.errors import ForbiddenError, NotFoundError
+from fairlead.kube.observe.events import NETWORK_FAILED, latest_message
 from fairlead.kube.observe.facts import MOST_REMEMBERED, ClusterFacts, FactReader
 from fairlead.kube.observe.pods import OwnedPod, read_owned_pod
 
@@ -46,6 +49,8 @@ class Gatherer:
         if traits_of(job).uses_node_interfaces:
             self._note_nodes(pods)
         facts = await self._read_facts(job, pods)
+        if traits_of(job).needs_attachment:
+            pods = await asyncio.gather(*(self._with_network_failure(job.metadata.namespace, pod) for pod in pods))
         observed = Observed(
             job=job,
             pods=tuple(sorted(pods, key=lambda pod: (pod.attempt, pod.role))),
@@ -71,6 +76,19 @@ class Gatherer:
         async for page in self._client.list_pages(PODS, namespace, label_selector=selector):
             pods += (owned for owned in map(read_owned_pod, page) if owned is not None and owned.job_uid == job_uid)
         return pods
+
+    async def _with_network_failure(self, namespace: str, pod: MoverPod) -> MoverPod:
+        """The pod with what its events tell of its network, while it has a node and no address. Raises KubeError."""
+        if pod.node is None or pod.address is not None or pod.deleting or pod.phase is not PodPhase.PENDING:
+            return pod
+        selector = f"involvedObject.uid={pod.uid},reason={NETWORK_FAILED}"
+        try:
+            async for page in self._client.list_pages(EVENTS, namespace, field_selector=selector):
+                return replace(pod, network_failure=latest_message(page))
+        except ForbiddenError:
+            # The right to read events can be withheld; the job then waits with a less telling message.
+            pass
+        return pod
 
     def _note_nodes(self, pods: Sequence[MoverPod]) -> None:
         """Remembers the addresses of nodes by pods on their network: no mover on another node may claim them."""

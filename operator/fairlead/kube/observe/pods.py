@@ -13,6 +13,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from fairlead.api import names
+from fairlead.api.transferjob.spec import MOST_INTERFACES
 from fairlead.core.observed import MoverPod, PodPhase, Role
 from fairlead.core.reports import Verdict
 from fairlead.kube.observe.advice import parse_advice
@@ -42,6 +43,7 @@ OFFSETS: Mapping[str, int] = {PORT_DATA: 0, PORT_ECHO: 0, PORT_HTTP: 1, PORT_ADV
 
 MOVER_SELECTOR = f"{names.LABEL_MANAGED_BY}={names.MANAGER},{names.LABEL_JOB_UID}"
 
+_DATA_INTERFACES = frozenset(map(names.attachment_interface, range(MOST_INTERFACES)))
 _ORDINARY_ENDS = frozenset({"", "Completed", "Error"})
 _ORDINARY_WAITS = frozenset({"", "ContainerCreating", "PodInitializing"})
 
@@ -240,14 +242,14 @@ def read_addresses(texts: Iterable[object]) -> frozenset[str]:
 
 
 def _attached(status: str | None) -> frozenset[str] | None:
-    """The addresses of the data attachment in what Multus reports; None where it does not."""
+    """The addresses of the data attachments in what Multus reports; None where it does not."""
     try:
         entries = json.loads(status or "null")
     except (ValueError, RecursionError):
         return None
     if not isinstance(entries, list):
         return None
-    data = [entry for entry in entries if isinstance(entry, dict) and entry.get("interface") == names.ATTACHMENT_INTERFACE]
+    data = [entry for entry in entries if isinstance(entry, dict) and entry.get("interface") in _DATA_INTERFACES]
     lists = [entry["ips"] for entry in data if isinstance(entry.get("ips"), list)]
     return read_addresses(address for addresses in lists for address in addresses) if data else None
 

@@ -32,6 +32,7 @@ async def test_every_granted_right_is_used_and_none_is_missing(lab: Lab, control
     async with lab.operator(), FakeNodes(lab.client, lab.namespace).running() as nodes:
         await _succeed_with_a_cap_that_changes_and_expire(lab, nodes)
         await _meet_a_stranger_and_delete_while_running(lab, nodes)
+        await _be_told_why_a_pod_is_not_attached(lab, nodes)
     await lab.client.delete(POLICIES, None, "site", uid=policy["metadata"]["uid"])
     requests = _requests_of(OPERATOR, control_plane, before)
     refused = [request for request in requests if request["responseStatus"].get("code") == 403]
@@ -129,6 +130,21 @@ async def _meet_a_stranger_and_delete_while_running(lab: Lab, nodes: FakeNodes) 
     await nodes.start(cleaner, serve=False)
     await nodes.finish(cleaner, reason="Cleaned", attempt=0)
     await lab.gone()
+
+
+async def _be_told_why_a_pod_is_not_attached(lab: Lab, nodes: FakeNodes) -> None:
+    ends = {
+        "source": {"node": "dtn-a", "volume": {"persistentVolumeClaim": {"claimName": "raw"}}, "attachment": "lab"},
+        "destination": {"node": "dtn-b", "volume": {"persistentVolumeClaim": {"claimName": "scratch"}}, "attachment": "lab"},
+    }
+    await lab.create_job(network="Attachment", **ends)
+    await nodes.fail_network(await lab.appears("receiver"), "no address is left")
+
+    async def told() -> bool:
+        conditions = (await lab.job())["status"]["conditions"]
+        return any(c["reason"] == "AttachmentFailed" for c in conditions)
+
+    await eventually(told, "why the receiver is not attached", lab.job)
 
 
 async def _start_both(lab: Lab, nodes: FakeNodes) -> tuple[KubeObject, KubeObject]:

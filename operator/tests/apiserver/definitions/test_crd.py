@@ -79,6 +79,14 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
         {**ATTACHED, "source": _side(attachments=["lab-a", "lab-b"])},
         "source.attachments and destination.attachments are used in pairs: name as many in both, or leave both out",
     ),
+    "an address for one of two attachments": (
+        {"network": "Attachment", **_both(attachments=["lab-a", "lab-b"], attachmentAddresses=["198.19.1.7/24"])},
+        "attachmentAddresses are asked for in the order of the attachments: give one for each, or leave them out",
+    ),
+    "an address without an attachment": (
+        {**ATTACHED, "source": _side(attachmentAddresses=["198.19.1.7/24"])},
+        "attachmentAddresses are asked for in the order of the attachments: give one for each, or leave them out",
+    ),
     "several attachments on the nodes' network": (
         _both(attachments=["lab-a", "lab-b"]),
         "attachments count with network Attachment alone: set network to Attachment, or leave attachments out",
@@ -159,6 +167,10 @@ REFUSED_BY_SCHEMA: dict[str, tuple[dict[str, Any], str]] = {
     "a priority above the highest": ({"priority": 101}, "spec.priority"),
     "a negative backoff limit": ({"backoffLimit": -1}, "spec.backoffLimit"),
     "an attachment of another namespace": ({**ATTACHED, "source": _side(attachment="other/lab")}, "spec.source.attachment"),
+    "an address of an attachment without prefix": (
+        {**ATTACHED, "source": _side(attachment="lab-a", attachmentAddresses=["198.19.1.7"])},
+        "spec.source.attachmentAddresses",
+    ),
     "an empty attachment": ({**ATTACHED, "source": _side(attachment="")}, "spec.source.attachment"),
     "an attachment longer than a label": ({**ATTACHED, "source": _side(attachment="a" * 64)}, "spec.source.attachment"),
     "one interface as several": (_both(interfaces=["data0"]), "spec.source.interfaces"),
@@ -195,6 +207,11 @@ ACCEPTED: dict[str, dict[str, Any]] = {
         "destination": _side("dtn-b", "scratch", interfaces=["enp1s0", "enp2s0"]),
     },
     "interfaces of a network": _both(interfaceNetwork="wan"),
+    "an address for an attachment": {**ATTACHED, "source": _side(attachment="lab-a", attachmentAddresses=["198.19.1.7/24"])},
+    "addresses for several attachments": {
+        "network": "Attachment",
+        **_both(attachments=["lab-a", "lab-b"], attachmentAddresses=["198.19.1.7/24", "2001:db8::7/64"]),
+    },
     "several attachments": {"network": "Attachment", **_both(attachments=["lab-a", "lab-b"])},
     "one attachment for two interfaces": {"network": "Attachment", **_both(attachments=["lab", "lab"])},
     "a device": {"source": _side(resources={"example.com/sriov_net-A": 1})},

@@ -153,12 +153,32 @@ async def test_a_pod_that_multus_did_not_attach_fails_the_job_with_the_field_tha
             assert not pod["spec"].get("hostNetwork")
             (attached,) = json.loads(pod["metadata"]["annotations"][names.ANNOTATION_NETWORKS])
             assert attached == {"name": definition, "namespace": lab.namespace, "interface": "data0", **asked}
-        assert sender["metadata"]["annotations"][names.ANNOTATION_EGRESS_BANDWIDTH] == "1G"
+        assert sender["metadata"]["annotations"][names.ANNOTATION_PACING] == "1G"
         await nodes.finish(sender, verdict="Failed", reason="InterfaceNotFound", retry=False)
         failed = await lab.condition("Failed")
         assert failed["reason"] == "InterfaceNotFound"
         assert "source.attachment lab-a" in failed["message"]
         assert f"NetworkAttachmentDefinition lab-a is in namespace {lab.namespace}" in failed["message"]
+
+
+async def test_what_multus_says_becomes_a_reason_on_the_job_with_the_remedy(lab: Lab) -> None:
+    ends = {
+        "source": {"node": "dtn-a", "volume": {"persistentVolumeClaim": {"claimName": "raw"}}, "attachment": "lab-a"},
+        "destination": {"node": "dtn-b", "volume": {"persistentVolumeClaim": {"claimName": "scratch"}}, "attachment": "lab-b"},
+    }
+    async with lab.operator(), FakeNodes(lab.client, lab.namespace).running() as nodes:
+        await lab.create_job(network="Attachment", **ends)
+        failed = 'Failed to create pod sandbox: plugin type="multus" name="multus" failed (add): [physics/x/1:lab-b]: '
+        await nodes.fail_network(await lab.appears("receiver"), failed + 'error adding container to network "lab-b": Link not found')
+
+        async def named() -> bool:
+            conditions = (await lab.job())["status"]["conditions"]
+            return any(c["type"] == "MoversReady" and c["reason"] == "AttachmentFailed" for c in conditions)
+
+        await eventually(named, "the reason in MoversReady", lab.job)
+        (ready,) = (c for c in (await lab.job())["status"]["conditions"] if c["type"] == "MoversReady")
+        assert "Multus cannot attach destination.attachment lab-b: Link not found" in ready["message"]
+        assert "the interface does not exist on node dtn-b" in ready["message"]
 
 
 async def test_a_mover_that_cannot_start_is_named(lab: Lab) -> None:

@@ -357,7 +357,30 @@ def test_only_what_is_made_with_the_pod_has_the_buckets_rate() -> None:
     receiving = build_pod(job(network="Pod"), replace(RECEIVE, cap_bps=10**6, bucket_bps=10**9), TEMPLATE)
     assert receiving["metadata"]["annotations"][names.ANNOTATION_INGRESS_BANDWIDTH] == "1G"
     assert _networks(action)[0]["bandwidth"]["egressRate"] == 1_050_000_000
-    assert build_pod(attached_job(), action, TEMPLATE)["metadata"]["annotations"][names.ANNOTATION_EGRESS_BANDWIDTH] == "1M"
+
+
+@pytest.mark.parametrize("action", [SEND, RECEIVE], ids=["sender", "receiver"])
+def test_with_an_attachment_no_bucket_is_asked_for_the_pods_own_interface(action: CreatePod) -> None:
+    pod = build_pod(attached_job(), replace(action, cap_bps=10**6, bucket_bps=10**9), TEMPLATE)
+    annotations = pod["metadata"]["annotations"]
+    assert not {names.ANNOTATION_EGRESS_BANDWIDTH, names.ANNOTATION_INGRESS_BANDWIDTH} & set(annotations)
+    assert annotations.get(names.ANNOTATION_PACING) == ("1M" if action is SEND else None)
+    for live in (volume for volume in pod["spec"]["volumes"] if volume["name"] == "live"):
+        assert live["downwardAPI"]["items"][0]["fieldRef"] == {"fieldPath": f"metadata.annotations['{names.ANNOTATION_PACING}']"}
+
+
+def test_several_attachments_become_an_interface_each_with_the_addresses_asked_for() -> None:
+    several = {"attachments": ["lab-a", "lab-b"], "attachmentAddresses": ["198.19.1.70/24", "198.19.17.70/24"]}
+    attached = attached_job()
+    sides = {end: {**getattr(attached.spec, end).to_object(), **several} for end in ("source", "destination")}
+    for side in sides.values():
+        side.pop("attachment")
+    pod = build_pod(job(network="Attachment", **sides), replace(SEND, cap_bps=None), TEMPLATE)
+    assert json.loads(pod["metadata"]["annotations"][names.ANNOTATION_NETWORKS]) == [
+        {"name": "lab-a", "namespace": attached.metadata.namespace, "interface": "data0", "ips": ["198.19.1.70/24"]},
+        {"name": "lab-b", "namespace": attached.metadata.namespace, "interface": "data1", "ips": ["198.19.17.70/24"]},
+    ]
+    assert "--interface=data0,data1" in pod["spec"]["containers"][0]["args"]
 
 
 @pytest.mark.parametrize(

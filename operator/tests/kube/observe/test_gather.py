@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
 from typing import Any, cast
 
 import pytest
-from kube_objects import job, pod_body
+from kube_objects import attached_job, job, pod_body
 
 from fairlead.api.transferjob import TransferJob
 from fairlead.core.observed import MoverPod, NodeFacts
 from fairlead.core.reports import MoverEndpoint, Reports
 from fairlead.core.settings import OperatorSettings
-from fairlead.kube.client import KubeClient
+from fairlead.kube.client import EVENTS, KubeClient, KubeObject, ResourceKind
+from fairlead.kube.errors import ForbiddenError
 from fairlead.kube.observe.facts import ClusterFacts, FactReader
 from fairlead.kube.observe.gather import Gatherer
 from fairlead.kube.observe.pods import read_owned_pod
@@ -54,3 +55,55 @@ async def test_the_address_of_a_node_that_another_jobs_pod_showed_is_no_endpoint
     assert observed.reports.receiver_endpoint is None
     (refusal,) = observed.reports.refusals
     assert "is an address of node dtn-c, and its pod is on node dtn-b" in refusal.message
+
+
+KUBELET = {"reportingComponent": "kubelet"}
+FIRST = {**KUBELET, "message": "no definition", "lastTimestamp": "2026-01-01T00:00:01Z"}
+LATEST = {**KUBELET, "message": "no address\nleft", "lastTimestamp": "2026-01-01T00:00:09Z"}
+STRANGE = {"reportingComponent": "somebody", "message": "all is well", "lastTimestamp": "2026-01-01T00:00:10Z"}
+
+
+class FakeEvents:
+    """Events of pods as the API server lists them; None withholds the right to read them."""
+
+    def __init__(self, events: list[KubeObject] | None) -> None:
+        self.events = events
+        self.asked: list[str | None] = []
+
+    async def list_pages(
+        self, resource: ResourceKind, namespace: str | None = None, *, field_selector: str | None = None
+    ) -> AsyncIterator[list[KubeObject]]:
+        assert (resource, namespace) == (EVENTS, "physics")
+        self.asked.append(field_selector)
+        if self.events is None:
+            raise ForbiddenError("events is forbidden", status=403)
+        yield self.events
+
+
+def _starting(**status: object) -> MoverPod:
+    body = pod_body(status={"phase": "Pending", **status})
+    body["spec"] |= {"nodeName": "dtn-b"}
+    owned = read_owned_pod(body)
+    assert owned is not None
+    return owned.pod
+
+
+@pytest.mark.parametrize(
+    ("events", "told"),
+    [([FIRST, LATEST, STRANGE], "no address left"), ([STRANGE], ""), ([], ""), (None, "")],
+    ids=["the kubelet's latest", "somebody else's", "none", "no right to read them"],
+)
+async def test_an_attached_pod_without_address_is_explained_by_the_kubelets_events(events: list[KubeObject] | None, told: str) -> None:
+    client, pod = FakeEvents(events), _starting()
+    gatherer = Gatherer(cast(KubeClient, client), cast(FactReader, FakeFacts()), FakeReports(), OperatorSettings())
+    observed = await gatherer.observe(attached_job(), [pod])
+    assert [each.network_failure for each in observed.pods] == [told]
+    assert client.asked == [f"involvedObject.uid={pod.uid},reason=FailedCreatePodSandBox"]
+
+
+async def test_no_events_are_read_of_pods_that_have_an_address_or_no_attachment() -> None:
+    client = FakeEvents([LATEST])
+    gatherer = Gatherer(cast(KubeClient, client), cast(FactReader, FakeFacts()), FakeReports(), OperatorSettings())
+    await gatherer.observe(attached_job(), [_starting(podIP="198.18.65.7")])
+    await gatherer.observe(job(), [_starting()])
+    assert client.asked == []
