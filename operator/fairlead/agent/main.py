@@ -22,7 +22,7 @@ from fairlead.agent.collect import Collector
 from fairlead.agent.files import HostFiles
 from fairlead.agent.links import read_links
 from fairlead.agent.loop import Agent
-from fairlead.agent.serve import Counters, metrics_page, node_page
+from fairlead.agent.serve import InterfaceCounters, metrics_page, node_page
 from fairlead.agent.storage import StorageReader
 from fairlead.api.datatransfernode.status import MOST_STORAGE, AgentStatus
 from fairlead.kube.client import ClientConfigurationError, KubeClient, load_configuration
@@ -119,7 +119,7 @@ async def _run(options: AgentOptions) -> None:
         monotonic=time.monotonic,
         chance=random.random,
     )
-    counters = Counters(agent, files)
+    counters = InterfaceCounters(agent, files)
     pages = {
         "/healthz": probe_page(lambda: agent.is_alive),
         "/readyz": probe_page(lambda: agent.has_reported),

@@ -19,12 +19,12 @@ from fairlead.pages import JSON, Answer, Page
 
 VERSION: Final = 1
 FRESH_SECONDS: Final = 0.1
-"""Counters are not read more often, however often somebody asks."""
+"""InterfaceCounters are not read more often, however often somebody asks."""
 _PREFIX: Final = "fairlead_node"
 _BITS: Final = 8
 
 
-class Counters:
+class InterfaceCounters:
     """The counters of the interfaces that the agent has found, and when they were read."""
 
     def __init__(
@@ -49,7 +49,7 @@ class Counters:
         return self._counters, self._read_at
 
 
-def node_page(node: str, agent: Agent, counters: Counters) -> Page:
+def node_page(node: str, agent: Agent, counters: InterfaceCounters) -> Page:
     """`GET /v1/node`; 503 before the first look."""
 
     def page() -> Answer:
@@ -65,7 +65,7 @@ def node_page(node: str, agent: Agent, counters: Counters) -> Page:
 class NodeFigures(Collector):
     """What an agent has found, at each scrape."""
 
-    def __init__(self, agent: Agent, counters: Counters) -> None:
+    def __init__(self, agent: Agent, counters: InterfaceCounters) -> None:
         self._agent = agent
         self._counters = counters
 
@@ -94,7 +94,7 @@ class NodeFigures(Collector):
         return sent, received, carrier, speed, free, size, writes, failed
 
 
-def metrics_page(agent: Agent, counters: Counters) -> Page:
+def metrics_page(agent: Agent, counters: InterfaceCounters) -> Page:
     """The figures in Prometheus' text format."""
     registry = CollectorRegistry()
     registry.register(NodeFigures(agent, counters))

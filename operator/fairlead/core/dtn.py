@@ -51,7 +51,7 @@ class NodeStorage:
 
 
 @dataclass(frozen=True, slots=True)
-class KubernetesNode:
+class NodeState:
     """The Kubernetes node of the same name."""
 
     ready: bool
@@ -101,7 +101,7 @@ def doubt_of(node: DataTransferNode, now: datetime) -> DtnReason | None:
     return DtnReason.SEVERAL_AGENTS if DtnReason.SEVERAL_AGENTS in known else None
 
 
-def transfer_node_of(node: DataTransferNode, now: datetime, kubernetes_node: KubernetesNode | None = None) -> TransferNode:
+def transfer_node_of(node: DataTransferNode, now: datetime, kubernetes_node: NodeState | None = None) -> TransferNode:
     """The node for decisions at `now`. `kubernetes_node` is None where nothing is known of the Kubernetes node."""
     spec, status = node.spec, node.status
     believed = doubt_of(node, now) is None

@@ -15,7 +15,7 @@ from fairlead.agent.collect import Collector
 from fairlead.agent.files import HostFiles
 from fairlead.agent.links import Link
 from fairlead.agent.loop import Agent, Writes
-from fairlead.agent.serve import FRESH_SECONDS, Counters, metrics_page, node_page
+from fairlead.agent.serve import FRESH_SECONDS, InterfaceCounters, metrics_page, node_page
 from fairlead.agent.storage import Space, StorageReader
 from fairlead.api.datatransfernode.status import AgentStatus
 from fairlead.pages import PageServer
@@ -54,7 +54,7 @@ class Node:
             monotonic=lambda: self.seconds,
             chance=lambda: 0.0,
         )
-        self.counters = Counters(self.agent, files, lambda: self.seconds, lambda: 1.75e9)
+        self.counters = InterfaceCounters(self.agent, files, lambda: self.seconds, lambda: 1.75e9)
 
     async def get(self, path: str) -> tuple[str, str]:
         pages = {"/v1/node": node_page("dtn-a", self.agent, self.counters), "/metrics": metrics_page(self.agent, self.counters)}

@@ -34,6 +34,7 @@ kind: Policy
 omitStages: [RequestReceived]
 rules:
   - {level: Metadata, users: ["system:serviceaccount:fairlead-system:fairlead"]}
+  - {level: Metadata, users: ["system:serviceaccount:fairlead-system-guard:fairlead-node-agent"]}
   - {level: Metadata, userGroups: ["audited"]}
   - {level: None}
 """
@@ -110,7 +111,7 @@ class ControlPlane:
         self._wait_until_ready()
 
     def audit(self) -> list[dict[str, Any]]:
-        """Every request of the operator and of users in the group `audited` that was answered so far."""
+        """Every request of the operator, of node agents and of users in the group `audited` that was answered so far."""
         return [json.loads(line) for line in self._audit_log.read_text().splitlines()]
 
     def stop(self) -> None:

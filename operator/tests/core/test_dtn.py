@@ -11,7 +11,7 @@ from dtn_builders import DATA0, DATA1, ETH0, NOW, a_dtn
 
 from fairlead.api.datatransfernode import DataTransferNode
 from fairlead.api.reasons import DtnReason
-from fairlead.core.dtn import MOST_AHEAD, SILENT_AFTER, KubernetesNode, NodeInterface, NodeStorage, TransferNode, doubt_of, transfer_node_of
+from fairlead.core.dtn import MOST_AHEAD, SILENT_AFTER, NodeInterface, NodeState, NodeStorage, TransferNode, doubt_of, transfer_node_of
 
 SILENT = {"type": "Ready", "status": "Unknown", "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"}
 
@@ -108,18 +108,18 @@ def test_of_a_node_whose_agent_is_silent_only_what_is_declared_is_known() -> Non
     ("kubernetes_node", "ready"),
     [
         (None, True),
-        (KubernetesNode(ready=True), True),
-        (KubernetesNode(ready=False), False),
-        (KubernetesNode(ready=True, schedulable=False), False),
+        (NodeState(ready=True), True),
+        (NodeState(ready=False), False),
+        (NodeState(ready=True, schedulable=False), False),
     ],
 )
-def test_a_node_that_takes_no_pods_is_not_ready(kubernetes_node: KubernetesNode | None, ready: bool) -> None:
+def test_a_node_that_takes_no_pods_is_not_ready(kubernetes_node: NodeState | None, ready: bool) -> None:
     assert transfer_node_of(a_dtn(), NOW, kubernetes_node).ready is ready
 
 
 def test_labels_are_those_of_the_kubernetes_node_where_they_are_known() -> None:
     assert transfer_node_of(a_dtn(), NOW).labels == {"own": "yes"}
-    assert transfer_node_of(a_dtn(), NOW, KubernetesNode(ready=True, labels={"site": "a"})).labels == {"site": "a"}
+    assert transfer_node_of(a_dtn(), NOW, NodeState(ready=True, labels={"site": "a"})).labels == {"site": "a"}
 
 
 def test_a_rate_of_zero_is_unknown() -> None:

@@ -7,7 +7,7 @@ from datetime import datetime
 from types import MappingProxyType
 
 from fairlead.api.datatransfernode import DataTransferNode
-from fairlead.core.dtn import KubernetesNode, TransferNode, transfer_node_of
+from fairlead.core.dtn import NodeState, TransferNode, transfer_node_of
 from fairlead.core.dtn_status import NodeFindings, Reporters
 from fairlead.core.tuning.conclusion import Tuning
 from fairlead.handlers.cache import ObjectKey, Versions, cluster_key
@@ -20,7 +20,7 @@ class DtnStore:
 
     def __init__(self) -> None:
         self.dtns: Versions[DataTransferNode] = Versions()
-        self.nodes: Versions[KubernetesNode] = Versions()
+        self.nodes: Versions[NodeState] = Versions()
         self.nodes_listed = False
         """Whether the Kubernetes nodes were listed: before, one that is not known may exist."""
         self._reporters: dict[str, Reporters] = {}
@@ -70,7 +70,7 @@ class DtnStore:
         """Concludes anew what is known of a node: with time an agent turns silent."""
         dtn = self.dtn(name)
         if dtn is not None:
-            absent = KubernetesNode(ready=False) if self.nodes_listed else None
+            absent = NodeState(ready=False) if self.nodes_listed else None
             self._publish(name, transfer_node_of(dtn, now, self.nodes.get(ObjectKey("", name)) or absent))
 
     def _publish(self, name: str, node: TransferNode | None) -> None:

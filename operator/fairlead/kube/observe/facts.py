@@ -11,7 +11,7 @@ from typing import Any, Generic, TypeVar
 
 from fairlead.api import names
 from fairlead.api.transferjob import TransferJob
-from fairlead.core.dtn import KubernetesNode
+from fairlead.core.dtn import NodeState
 from fairlead.core.observed import ClaimFacts, NodeFacts
 from fairlead.core.placement.model import Affinity, LabelRule
 from fairlead.kube.client import CLAIMS, NODES, VOLUMES, KubeClient
@@ -101,9 +101,9 @@ class FactReader:
         )
 
 
-def kubernetes_node_of(node: Mapping[str, Any]) -> KubernetesNode:
+def kubernetes_node_of(node: Mapping[str, Any]) -> NodeState:
     """What placement needs of a node object."""
-    return KubernetesNode(
+    return NodeState(
         ready=_is_ready(node),
         schedulable=not (node.get("spec") or {}).get("unschedulable"),
         labels=dict(node["metadata"].get("labels") or {}),

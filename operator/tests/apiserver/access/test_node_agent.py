@@ -116,9 +116,18 @@ def agent_of(node: str, client: KubeClient, clock: Callable[[], float] = lambda:
     )
 
 
-async def test_an_agent_makes_and_describes_its_own_node_with_the_rights_of_the_chart(lab: Lab, tokens: Tokens) -> None:
+async def test_an_agent_makes_and_describes_its_own_node_with_exactly_the_rights_of_the_chart(
+    lab: Lab, control_plane: ControlPlane, role: dict[str, Any], tokens: Tokens
+) -> None:
+    before = len(control_plane.audit())
     agent = agent_of("dtn-a", await tokens.of_node("dtn-a"))
     await agent.step()
+    requests = [each for each in control_plane.audit()[before:] if each["user"]["username"].endswith(f":{NAME}")]
+    assert 403 not in {each["responseStatus"].get("code") for each in requests}
+    used = {
+        (each["verb"], "/".join(filter(None, (each["objectRef"]["resource"], each["objectRef"].get("subresource"))))) for each in requests
+    }
+    assert used == {(verb, resource) for rule in role["rules"] for resource in rule["resources"] for verb in rule["verbs"]}
     assert agent.has_reported
     dtn = await lab.client.get(DTNS, None, "dtn-a")
     assert dtn["spec"] == {"slots": 8, "interfaces": []}
