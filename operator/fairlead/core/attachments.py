@@ -9,7 +9,7 @@ from fairlead.api.reasons import MoverReason
 from fairlead.api.transferjob import TransferJob
 from fairlead.api.transferjob.spec import Side
 from fairlead.core.network import traits_of
-from fairlead.core.observed import MoverPod, Role
+from fairlead.core.observed import MoverPod, Observed, Role
 from fairlead.core.reports import Verdict
 
 _LACKS_INTERFACE = frozenset({MoverReason.INTERFACE_NOT_FOUND, MoverReason.ADDRESS_IN_USE})
@@ -69,18 +69,19 @@ _CAUSES = (
 _OTHERWISE = "check the config of NetworkAttachmentDefinition {name} in namespace {namespace}, and that its plugins work on node {node}"
 
 
-def attachment_failure(job: TransferJob, pod: MoverPod) -> str | None:
+def attachment_failure(observed: Observed, pod: MoverPod) -> str | None:
     """What keeps Multus from attaching the pod, in its own words, and the remedy; None where nothing is known to."""
+    job, told = observed.job, observed.network_failures.get(pod.uid)
     definitions = _definitions(job, pod)
-    if definitions is None or not pod.network_failure:
+    if definitions is None or not told:
         return None
     field, names = definitions
-    words = _shortened(_ADDED_TO.sub("", _WRAPPING.sub("", pod.network_failure)))
-    found = _DEFINITION.search(pod.network_failure)
+    words = _shortened(_ADDED_TO.sub("", _WRAPPING.sub("", told)))
+    found = _DEFINITION.search(told)
     # A config may call its network otherwise than the definition is called.
-    told = "" if found is None else found["in_config"] or found["missing"]
-    named = told if told in names else names[0] if len(names) == 1 else ", ".join(names)
-    remedy = next((cause.remedy for cause in _CAUSES if cause.words.search(pod.network_failure)), _OTHERWISE)
+    failed = "" if found is None else found["in_config"] or found["missing"]
+    named = failed if failed in names else names[0] if len(names) == 1 else ", ".join(names)
+    remedy = next((cause.remedy for cause in _CAUSES if cause.words.search(told)), _OTHERWISE)
     return f"Multus cannot attach {field} {named}: {words}; {remedy.format(name=named, namespace=job.metadata.namespace, node=pod.node)}"
 
 

@@ -88,8 +88,6 @@ class MoverPod:
     """All addresses of the pod itself (on the host network those of its node that the kubelet knows)."""
     attached: frozenset[str] | None = None
     """Addresses of its attachments by the network plugin; None where the plugin does not report them."""
-    network_failure: str = ""
-    """The kubelet's latest words on why the pod's network could not be made; empty where it could, or nobody told."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +128,8 @@ class Observed:
     settings: OperatorSettings = field(default_factory=OperatorSettings)
     fairness: JobShare | None = None
     """What the FairnessPolicy in force means for this job; None without a policy."""
+    network_failures: Mapping[str, str] = field(default_factory=dict)
+    """By the UID of a pod that has no address, the kubelet's latest words on why its network could not be made, as far as it told any."""
     asked_bps: float | None = None
     """The highest cap that was in force while the movers measured their present rate; None if that is not known."""
     excess: CapExcess | None = None

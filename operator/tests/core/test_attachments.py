@@ -15,7 +15,7 @@ from fairlead.api.reasons import ConditionType, EventReason, Reason
 from fairlead.api.transferjob import TransferJob
 from fairlead.core.attachments import attachment_failure
 from fairlead.core.lifecycle import decide
-from fairlead.core.observed import MoverPod, PodPhase
+from fairlead.core.observed import PodPhase
 
 SANDBOX = "Failed to create pod sandbox: rpc error: code = Unknown desc = failed to setup network for sandbox"
 ADDING = f'{SANDBOX} "991eced4": plugin type="multus" name="multus" failed (add): [physics/first-receiver-1/06eb320e:lab-b]: '
@@ -40,9 +40,11 @@ def begun(**spec: object) -> TransferJob:
     return with_plan_applied(observed, decide(observed, NOW)).job
 
 
-def unattached(message: str, **fields: object) -> MoverPod:
-    pod = receiver(ready=False, phase=PodPhase.PENDING, address=None, **fields)
-    return replace(pod, network_failure=message)
+UNATTACHED = receiver(ready=False, phase=PodPhase.PENDING, address=None)
+
+
+def told_of(job: TransferJob, message: str) -> str | None:
+    return attachment_failure(observe(job, UNATTACHED, network_failures={UNATTACHED.uid: message}), UNATTACHED)
 
 
 @pytest.mark.parametrize(
@@ -68,7 +70,7 @@ def unattached(message: str, **fields: object) -> MoverPod:
     ids=["no definition", "no address left", "no parent", "no plugin", "a rate behind macvlan", "no address", "no JSON", "anything else"],
 )
 def test_multus_words_are_shortened_and_followed_by_what_mends_it(message: str, words: str, remedy: str) -> None:
-    told = attachment_failure(make_attached_job(), unattached(message))
+    told = told_of(make_attached_job(), message)
     assert told is not None
     assert told.startswith("Multus cannot attach destination.attachment lab-b: ")
     assert words in told
@@ -79,7 +81,7 @@ def test_multus_words_are_shortened_and_followed_by_what_mends_it(message: str, 
 
 
 def test_of_a_long_message_the_end_is_kept_as_it_names_the_cause() -> None:
-    told = attachment_failure(make_attached_job(), unattached(ADDING + "x" * 3000 + ": Link not found"))
+    told = told_of(make_attached_job(), ADDING + "x" * 3000 + ": Link not found")
     assert told is not None
     assert "x: Link not found; the interface does not exist" in told
     assert len(told) < 600
@@ -89,20 +91,20 @@ def test_of_several_attachments_the_one_that_failed_is_named() -> None:
     job = make_attached_job()
     several = job.spec.destination.model_copy(update={"attachment": None, "attachments": ("lab-a", "lab-b")})
     job = job.model_copy(update={"spec": job.spec.model_copy(update={"destination": several})})
-    told = attachment_failure(job, unattached(ADDING + TO_LAB_B + FULL))
+    told = told_of(job, ADDING + TO_LAB_B + FULL)
     assert told is not None
     assert told.startswith("Multus cannot attach destination.attachments lab-b: ")
 
 
 def test_nothing_is_told_without_a_message_or_on_another_network() -> None:
-    assert attachment_failure(make_attached_job(), unattached("")) is None
-    assert attachment_failure(make_job(network="Pod"), unattached(LOADING + MISSING)) is None
+    assert told_of(make_attached_job(), "") is None
+    assert told_of(make_job(network="Pod"), LOADING + MISSING) is None
 
 
 def test_the_job_says_so_at_once_by_condition_and_event() -> None:
     job = begun()
-    pod = replace(unattached(LOADING + MISSING), created_at=NOW - timedelta(seconds=2))
-    plan = decide(observe(job, pod), NOW)
+    pod = replace(UNATTACHED, created_at=NOW - timedelta(seconds=2))
+    plan = decide(observe(job, pod, network_failures={pod.uid: LOADING + MISSING}), NOW)
     ready = plan.status.condition(ConditionType.MOVERS_READY)
     assert ready is not None
     assert (ready.status, ready.reason) == ("False", Reason.ATTACHMENT_FAILED)
@@ -112,8 +114,8 @@ def test_the_job_says_so_at_once_by_condition_and_event() -> None:
 
 def test_an_attempt_whose_pod_stays_unattached_fails_with_that_reason_and_is_tried_again() -> None:
     job = begun()
-    pod = replace(unattached(LOADING + MISSING), created_at=NOW - timedelta(minutes=3))
-    plan = decide(observe(job, pod), NOW)
+    pod = replace(UNATTACHED, created_at=NOW - timedelta(minutes=3))
+    plan = decide(observe(job, pod, network_failures={pod.uid: LOADING + MISSING}), NOW)
     assert plan.status.last_failure is not None
     assert plan.status.last_failure.reason == Reason.ATTACHMENT_FAILED
     assert plan.status.condition(ConditionType.FAILED) is None or not plan.status.is_true(ConditionType.FAILED)

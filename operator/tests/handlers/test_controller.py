@@ -50,11 +50,12 @@ class FakeGatherer:
         self.live_pods: list[KubeObject] = []
         self.live_reads = 0
         self.observations = 0
+        self.network_failures: dict[str, str] = {}
 
     async def observe(self, job: TransferJob, pods: Iterable[MoverPod]) -> Observed:
         self.observations += 1
         await asyncio.sleep(0)
-        return Observed(job=job, pods=tuple(pods))
+        return Observed(job=job, pods=tuple(pods), network_failures=self.network_failures)
 
     async def read_job(self, namespace: str, name: str, uid: str) -> KubeObject | None:
         self.live_reads += 1
@@ -182,6 +183,21 @@ async def test_nothing_is_created_on_the_word_of_the_watch_alone(bench: Bench) -
     assert bench.gatherer.live_reads == 1
     assert bench.applier.applied == [("9", Plan())]
     assert bench.gatherer.observations == 2
+
+
+async def test_why_a_pods_network_failed_is_still_known_after_the_live_read(bench: Bench) -> None:
+    bench.put()
+    bench.gatherer.network_failures = {"pod-1": "no address is left"}
+    known = []
+
+    def decide(observed: Observed, now: datetime) -> Plan:
+        known.append(observed.network_failures)
+        return CREATE
+
+    bench.decide = decide
+    await bench.controller.reconcile(KEY)
+    assert bench.gatherer.live_reads == 1
+    assert known == [bench.gatherer.network_failures] * 2
 
 
 async def test_a_phantom_pod_is_not_believed_when_it_matters(bench: Bench) -> None:

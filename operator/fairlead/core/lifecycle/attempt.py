@@ -323,7 +323,7 @@ def _not_ready(observed: Observed, pod: MoverPod, reason: Reason, silent: str, n
     """A mover that has not come up yet, and a failure once that has taken too long."""
     age, timeout = now - pod.created_at, observed.settings.startup_timeout
     because = ": ".join(part for part in (pod.waiting_reason, pod.waiting_message or silent) if part)
-    unattached = attachment_failure(observed.job, pod)
+    unattached = attachment_failure(observed, pod)
     if unattached is not None:
         reason, because = Reason.ATTACHMENT_FAILED, unattached
     because = because or f"its container has not become ready{attachment_suspicion(observed.job, pod)}"

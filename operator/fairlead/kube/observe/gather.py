@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Protocol
 
 from fairlead.api import names
@@ -49,14 +48,13 @@ class Gatherer:
         if traits_of(job).uses_node_interfaces:
             self._note_nodes(pods)
         facts = await self._read_facts(job, pods)
-        if traits_of(job).needs_attachment:
-            pods = await asyncio.gather(*(self._with_network_failure(job.metadata.namespace, pod) for pod in pods))
         observed = Observed(
             job=job,
             pods=tuple(sorted(pods, key=lambda pod: (pod.attempt, pod.role))),
             reports=self._reports.latest(job, pods),
             nodes=facts.nodes,
             claims=facts.claims,
+            network_failures=await self._network_failures(job, pods),
             settings=self._settings,
         )
         return vetted(observed, self._node_of)
@@ -77,18 +75,23 @@ class Gatherer:
             pods += (owned for owned in map(read_owned_pod, page) if owned is not None and owned.job_uid == job_uid)
         return pods
 
-    async def _with_network_failure(self, namespace: str, pod: MoverPod) -> MoverPod:
-        """The pod with what its events tell of its network, while it has a node and no address. Raises KubeError."""
-        if pod.node is None or pod.address is not None or pod.deleting or pod.phase is not PodPhase.PENDING:
-            return pod
-        selector = f"involvedObject.uid={pod.uid},reason={NETWORK_FAILED}"
+    async def _network_failures(self, job: TransferJob, pods: Sequence[MoverPod]) -> dict[str, str]:
+        """What the events of attached pods tell of their network, while these have a node and no address. Raises KubeError."""
+        if not traits_of(job).needs_attachment:
+            return {}
+        waiting = [pod.uid for pod in pods if pod.node and pod.address is None and pod.phase is PodPhase.PENDING and not pod.deleting]
+        told = await asyncio.gather(*(self._network_failure(job.metadata.namespace, uid) for uid in waiting))
+        return {uid: message for uid, message in zip(waiting, told, strict=True) if message}
+
+    async def _network_failure(self, namespace: str, pod_uid: str) -> str:
+        selector = f"involvedObject.uid={pod_uid},reason={NETWORK_FAILED}"
         try:
             async for page in self._client.list_pages(EVENTS, namespace, field_selector=selector):
-                return replace(pod, network_failure=latest_message(page))
+                return latest_message(page)
         except ForbiddenError:
             # The right to read events can be withheld; the job then waits with a less telling message.
             pass
-        return pod
+        return ""
 
     def _note_nodes(self, pods: Sequence[MoverPod]) -> None:
         """Remembers the addresses of nodes by pods on their network: no mover on another node may claim them."""

@@ -97,7 +97,7 @@ async def test_an_attached_pod_without_address_is_explained_by_the_kubelets_even
     client, pod = FakeEvents(events), _starting()
     gatherer = Gatherer(cast(KubeClient, client), cast(FactReader, FakeFacts()), FakeReports(), OperatorSettings())
     observed = await gatherer.observe(attached_job(), [pod])
-    assert [each.network_failure for each in observed.pods] == [told]
+    assert observed.network_failures == ({pod.uid: told} if told else {})
     assert client.asked == [f"involvedObject.uid={pod.uid},reason=FailedCreatePodSandBox"]
 
 
