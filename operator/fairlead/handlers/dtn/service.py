@@ -96,8 +96,8 @@ class DtnService:
         self._counted, now = self._movers(), self._now()
         self._store.nodes_listed = self._nodes.listed
         for key, _ in list(self._store.dtns.items()):
-            self._store.renew(key.name, now)
             if self._basis(key.name, now) != self._settled.get(key.name):
+                self._store.renew(key.name, now)
                 self._queue.add(key.name)
         self._settled = {name: basis for name, basis in self._settled.items() if self._store.dtn(name) is not None}
 
