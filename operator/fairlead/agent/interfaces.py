@@ -10,9 +10,18 @@ from typing import Final
 from fairlead.agent.files import HostFiles, matching
 from fairlead.agent.links import Function, Link
 from fairlead.api.datatransfernode.spec import LARGEST_MTU, MOST_INTERFACES, MOST_NUMA_NODES
-from fairlead.api.datatransfernode.status import MOST_ADDRESSES, MOST_FUNCTIONS, AddressText, InterfaceStatus, VirtualFunction, Word
+from fairlead.api.datatransfernode.status import (
+    MOST_ADDRESSES,
+    MOST_FUNCTIONS,
+    AddressText,
+    CpuList,
+    InterfaceStatus,
+    VirtualFunction,
+    Word,
+)
 from fairlead.api.shared.fields import InterfaceName
 from fairlead.api.shared.quantity import format_rate
+from fairlead.core.tuning.facts import cpu_list, cpus_of
 
 NETWORK_FOLDER: Final = "sys/class/net"
 POD_NETWORK: Final = ("veth", "cni", "cali", "flannel", "lxc", "cilium", "docker", "kube")
@@ -59,6 +68,7 @@ def interface_of(files: HostFiles, link: Link, management: Collection[str]) -> I
         carrier=link.has_carrier if link.is_up else False,
         management=any(address.partition("/")[0] in management for address in addresses),
         qdisc=matching(Word, link.qdisc),
+        interrupt_cpus=matching(CpuList, _interrupt_cpus(files, link.name)),
         virtual_functions=_functions(link.functions),
     )
 
@@ -106,6 +116,21 @@ def _numa_node(files: HostFiles, name: str, depth: int = 0) -> int | None:
     below = [entry.removeprefix("lower_") for entry in files.names(folder) if entry.startswith("lower_")]
     nodes = {_numa_node(files, lower, depth + 1) for lower in below} if depth < _DEEPEST else set()
     return nodes.pop() if len(nodes) == 1 else None
+
+
+def _interrupt_cpus(files: HostFiles, name: str) -> str | None:
+    """The CPUs that the device's interrupts go to, all queues together; None where it has none, or one cannot be read."""
+    numbers = files.names(f"{NETWORK_FOLDER}/{name}/device/msi_irqs")
+    lists = [
+        files.text(f"proc/irq/{number}/effective_affinity_list") or files.text(f"proc/irq/{number}/smp_affinity_list") for number in numbers
+    ]
+    cpus: set[int] = set()
+    for text in lists:
+        found = cpus_of(text)
+        if found is None:
+            return None
+        cpus |= found
+    return cpu_list(cpus) or None
 
 
 def _functions(functions: Iterable[Function]) -> tuple[VirtualFunction, ...]:

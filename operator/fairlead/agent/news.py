@@ -36,13 +36,16 @@ def write_after(before: NodeReport | None, after: NodeReport, since: timedelta, 
 
 
 def is_news(before: NodeReport, after: NodeReport) -> bool:
-    """Whether something has changed that anybody decides by: all but the time, and free space by little."""
+    """Whether something has changed that anybody decides by: all but the time, free space by little, and where interrupts go, which a
+    service moves about all the time.
+    """
     return _without_amounts(before) != _without_amounts(after) or _space_moved(before.storage, after.storage)
 
 
 def _without_amounts(report: NodeReport) -> NodeReport:
     kept = tuple(each.model_copy(update={"free_bytes": 0}) for each in report.storage)
-    return report.model_copy(update={"storage": kept, "last_report_time": None})
+    interfaces = tuple(each.model_copy(update={"interrupt_cpus": None}) for each in report.interfaces)
+    return report.model_copy(update={"storage": kept, "interfaces": interfaces, "last_report_time": None})
 
 
 def _space_moved(before: tuple[StorageStatus, ...], after: tuple[StorageStatus, ...]) -> bool:

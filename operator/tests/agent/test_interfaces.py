@@ -142,3 +142,24 @@ def test_counters_are_those_of_this_moment(tmp_path: Path) -> None:
     (tmp_path / "sys/class/net/ens1f0np0/statistics/rx_bytes").write_text("988\n")
     assert counters_of(files, "ens1f0np0") == {"transmit_bytes": 1234567890123, "receive_bytes": 988}
     assert counters_of(files, "gone0") is None
+
+
+def _interrupts(*affinities: str | None) -> dict[str, str]:
+    device = "sys/devices/pci0000:3a/0000:3a:00.0/0000:3b:00.0"
+    numbers = range(120, 120 + len(affinities))
+    lists = {f"proc/irq/{number}/effective_affinity_list": text for number, text in zip(numbers, affinities, strict=True) if text}
+    return {**{f"{device}/msi_irqs/{number}": "msix\n" for number in numbers}, **lists}
+
+
+@pytest.mark.parametrize(
+    ("affinities", "cpus"),
+    [(("0\n", "17\n", "1-2\n"), "0-2,17"), ((), None), (("0\n", None), None), (("0\n", "all\n"), None)],
+)
+def test_the_interrupts_of_all_queues_count_together(tmp_path: Path, affinities: tuple[str | None, ...], cpus: str | None) -> None:
+    files = tree(tmp_path, {**MELLANOX, **_interrupts(*affinities)})
+    assert shown(files, "ens1f0np0").get("interruptCpus") == cpus
+
+
+def test_where_a_kernel_does_not_tell_the_effective_cpu_the_wanted_ones_count(tmp_path: Path) -> None:
+    trees = {path.replace("effective_affinity_list", "smp_affinity_list"): text for path, text in _interrupts("4-7\n").items()}
+    assert shown(tree(tmp_path, {**MELLANOX, **trees}), "ens1f0np0")["interruptCpus"] == "4-7"

@@ -28,6 +28,7 @@ REPORT = NodeReport(agent=AgentStatus(instance="one"), interfaces=(DATA0,), kern
         ({"storage": ()}, True),
         ({"interfaces": (DATA0.model_copy(update={"carrier": False}),)}, True),
         ({"interfaces": ()}, True),
+        ({"interfaces": (DATA0.model_copy(update={"interrupt_cpus": "3"}),)}, False),
         ({"load": "High"}, True),
         ({"kernel": KernelStatus(release="6.13")}, True),
         ({"agent": AgentStatus(instance="two")}, True),

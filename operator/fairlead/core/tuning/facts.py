@@ -116,13 +116,13 @@ class Surroundings:
                     numa_node=each.numa_node,
                     network=each.network,
                     qdisc=found[each.name].qdisc,
-                    interrupt_cpus=_cpus(found[each.name].interrupt_cpus),
+                    interrupt_cpus=cpus_of(found[each.name].interrupt_cpus),
                 )
             )
         return HostFacts(
             kernel=status.kernel or KernelStatus(),
             interfaces=tuple(interfaces),
-            numa_cpus={each.number: cpus for each in status.numa_nodes if (cpus := _cpus(each.cpus))},
+            numa_cpus={each.number: cpus for each in status.numa_nodes if (cpus := cpus_of(each.cpus))},
             paths=tuple(measured for path in self._paths.get(name, ()) for measured in self._measured(name, path)),
             largest_mtu=self._largest_mtu,
         )
@@ -171,7 +171,7 @@ def _rate_bps(text: str | None) -> int | None:
         return None
 
 
-def _cpus(text: str | None) -> frozenset[int] | None:
+def cpus_of(text: str | None) -> frozenset[int] | None:
     """The CPUs of a list such as `0-3,8`; None for an unknown or malformed one."""
     if not text:
         return None
