@@ -35,8 +35,8 @@ class LinkStatus(ApiModel):
     """What they were measured to use; absent until something was measured."""
 
     foreign: str | None = None
-    """What others were measured to use; absent where no mover reports its interface's counters, and for a link by `networkPath`, as no
-    counter is a path's own."""
+    """What others were measured to use; absent where neither a node agent nor a mover reports its interface's counters, and for a link by
+    `networkPath`, as no counter is a path's own."""
 
     jobs: int
     """Jobs that cross it."""
