@@ -1,7 +1,8 @@
 """Runs the operator: `python -m fairlead` or `fairlead`.
 
-`fairlead allocate FILE` asks its sums without a cluster, `fairlead explain JOB` prints why a job stands where it stands, and
-`fairlead guard` and `fairlead node-agent` are what runs on the nodes.
+`fairlead allocate FILE` asks its sums without a cluster, `fairlead explain JOB` prints why a job stands where it stands,
+`fairlead preflight JOB.yaml` checks a job before it is created, and `fairlead guard` and `fairlead node-agent` are what runs on the
+nodes.
 """
 
 from __future__ import annotations
@@ -37,6 +38,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         from fairlead.commands.explain import command as explain  # noqa: PLC0415 - it runs at a user's, apart from the operator
 
         return explain.main(words[1:])
+    if words[:1] == ["preflight"]:
+        from fairlead.commands.preflight import command as preflight  # noqa: PLC0415 - it runs at a user's, apart from the operator
+
+        return preflight.main(words[1:])
     if words[:1] == ["guard"]:
         from fairlead.guard import main as guard  # noqa: PLC0415 - it runs on the nodes, apart from the operator
 

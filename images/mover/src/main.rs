@@ -122,6 +122,9 @@ fn run(role: Role, common: &Common, act: impl FnOnce(&TransferContext) -> Result
                 stop: stop.clone(),
             })
         });
+    if let Err(fault) = &result {
+        preflight::note_failure(&progress, fault);
+    }
     progress.sample();
     drop(ticker);
     let verdict = writer.settle(verdict_of(&result));

@@ -186,6 +186,8 @@ fn provoke(part: usize) {
             continue;
         }
         assert_eq!((end.reason(), end.verdict["bytes_transferred"].as_u64()), (*reason, Some(0)), "{end:?}");
+        let failed = checks(&end).into_iter().filter(|(_, result)| *result == "Failed").count();
+        assert_eq!(failed, 1, "{end:?}");
         for (_, told) in TOLD.iter().filter(|(of, _)| of == reason) {
             assert!(end.message().contains(told), "{end:?}");
         }
@@ -246,7 +248,8 @@ fn a_path_without_a_smaller_link_passes_silently() {
     bench.write("file", &noise(1 << 20, 1));
     let (receiver, sender) = bench.transfer(&[], &["--interface", "wire0"]);
     assert_eq!((receiver.reason(), sender.reason()), ("Verified", "Verified"), "{receiver:?} {sender:?}");
-    let expected = ["Route", "Interface", "CongestionControl", "Source", "Clocks", "Echo", "PathMtu", "Listing"];
+    let expected =
+        ["Route", "Interface", "CongestionControl", "Source", "Peer", "Clocks", "Echo", "PathMtu", "Listing"];
     assert_eq!(checks(&sender), expected.map(|check| (check, "Passed")));
 }
 
@@ -282,14 +285,14 @@ fn a_check_of_both_ends_moves_and_makes_nothing() {
     }
     assert!(!bench.path("new").exists());
     let present = |end: &End| checks(end).iter().map(|(check, _)| (*check).to_owned()).collect::<Vec<_>>();
-    assert_eq!(present(&receiver), ["Interface", "Destination", "Space"]);
+    assert_eq!(present(&receiver), ["Interface", "Destination", "Ports", "Space"]);
 
     std::fs::create_dir(bench.destination()).unwrap();
     std::fs::write(bench.destination().join("other"), "x").unwrap();
     let before = (inventory(&bench.destination()), std::fs::metadata(bench.destination()).unwrap().modified().unwrap());
     let (receiver, sender) = checked(&bench, &[], &[]);
     assert_eq!((receiver.reason(), sender.reason()), ("PreflightPassed", "PreflightPassed"), "{receiver:?}");
-    assert_eq!(present(&receiver), ["Interface", "Destination", "Names", "Rights", "Space"]);
+    assert_eq!(present(&receiver), ["Interface", "Destination", "Ports", "Names", "Rights", "Space"]);
     let after: SystemTime = std::fs::metadata(bench.destination()).unwrap().modified().unwrap();
     assert_eq!((inventory(&bench.destination()), after), before);
 }

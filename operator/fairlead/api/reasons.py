@@ -24,6 +24,10 @@ class ConditionType(_Documented):
     ACCEPTED = "Accepted", "The job can run as it is written: namespace, nodes and claims allow it."
     SCHEDULED = "Scheduled", "Every mover pod that was created has a node."
     MOVERS_READY = "MoversReady", "Both mover pods of the present attempt have come up."
+    PREFLIGHT_PASSED = (
+        "PreflightPassed",
+        "What the transfer needs was checked before any byte of data, and is there ([preflight](../how-to/preflight.md)).",
+    )
     PATH_PROBED = "PathProbed", "The path was measured and the advisor has decided."
     CAP_ENFORCED = "CapEnforced", "The measured rate keeps to the cap. Absent without a cap."
     REPORTS_BELIEVED = "ReportsBelieved", "What the movers report can be true. Absent until something had to be refused in an attempt."
@@ -104,6 +108,13 @@ class Reason(_Documented):
     MOVERS_STOPPED = "MoversStopped", "No mover is running."
     BACKING_OFF = "BackingOff", "An attempt failed; the next one starts after a pause."
 
+    CHECKS_RUNNING = "ChecksRunning", "The movers of the attempt have not checked everything yet."
+    CHECKS_PASSED = "ChecksPassed", "Every check passed at both ends."
+    PASSED_WITH_WARNINGS = (
+        "PassedWithWarnings",
+        "Every check passed that a transfer needs; the message says at what somebody should look.",
+    )
+
     PROBING = "Probing", "The advisor is measuring the path."
     PATH_LEASED = "PathLeased", "Another job probes the path. The sender is started when that has ended, after half a minute at the latest."
     PROBED = "Probed", "The advisor measured the path and decided."
@@ -164,8 +175,26 @@ class MoverReason(_Documented):
         "The named interface does not exist on the node, is down or has no address; with network `Attachment`, Multus did not attach what"
         " `attachment` names, or gave it no address.",
     )
+    INTERFACE_DOWN = "InterfaceDown", "The data interface is down or has no carrier. Bring it up, look at its cable, or name another."
+    ROUTE_MISSING = (
+        "RouteMissing",
+        "The sender's node has no route to the receiver, or none through the interface that was named. The message says where it leads.",
+    )
     ADDRESS_IN_USE = "AddressInUse", "A port of the mover is taken on the node."
     CREDENTIALS_INVALID = "CredentialsInvalid", "The attempt's credentials cannot be used."
+    CLOCKS_DIFFER = (
+        "ClocksDiffer",
+        "The clock of one node is so wrong that the attempt's credentials do not hold there; the message has both times.",
+    )
+    PATH_MTU_TOO_SMALL = (
+        "PathMtuTooSmall",
+        "Packets as long as the interfaces send vanish on the way, so data would stall. The message has the longest that passes.",
+    )
+    ECHO_UNREACHABLE = (
+        "EchoUnreachable",
+        "A warning: UDP to the receiver is blocked, so the path MTU is not checked and the advisor cannot probe.",
+    )
+    PREFLIGHT_PASSED = "PreflightPassed", "Every check passed of a job with `spec.preflightOnly`. Nothing was moved."
     PEER_UNREACHABLE = "PeerUnreachable", "The sender could not reach the receiver. Check routes and firewalls between their interfaces."
     PEER_REJECTED = "PeerRejected", "One end refused the other's credentials."
     PEER_LOST = "PeerLost", "The connection to the other end broke and did not come back."
@@ -186,6 +215,7 @@ class EventReason(_Documented):
     NOT_ACCEPTED = "NotAccepted", "Something outside the job keeps it from running; the message says what."
     MOVERS_STARTED = "MoversStarted", "Both movers are up."
     MOVERS_NOT_READY = "MoversNotReady", "A mover does not come up; the message says why."
+    PREFLIGHT_WARNING = "PreflightWarning", "The checks before the data passed, with a warning; the message says at what to look."
     PATH_PROBED = "PathProbed", "The path was measured; the message has the advisor's decision."
     ADVISOR_SILENT = "AdvisorSilent", "The advisor does not answer while data flows; the message has the settings that stay in force."
     TRANSPORT_SWITCHED = "TransportSwitched", "The congestion control of the running transfer was switched; the message says why."

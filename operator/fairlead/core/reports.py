@@ -5,8 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Literal
 
 from fairlead.core.cap_excess import Arrived
+
+
+@dataclass(frozen=True, slots=True)
+class PreflightCheck:
+    """What a mover checked before any byte of data; `result` is `Passed`, `Warning` or `Failed`."""
+
+    check: str
+    result: Literal["Passed", "Warning", "Failed"]
+    reason: str | None
+    message: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +43,7 @@ class Verdict:
     files_skipped: int = 0
     seconds: float = 0.0
     bulk_seconds: float = 0.0
+    checks: tuple[PreflightCheck, ...] = ()
 
     @property
     def bytes_sent(self) -> int:
@@ -180,6 +192,8 @@ class MoverProgress:
     interface_bytes_received: int | None = None
     read_at: float = 0.0
     """When the report was read, in seconds of Unix time."""
+    preflight_warnings: tuple[PreflightCheck, ...] | None = None
+    """What the checks before the data warn of; None until they have all passed at this end."""
 
     @property
     def flows(self) -> bool:

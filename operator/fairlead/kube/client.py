@@ -167,8 +167,10 @@ class KubeClient:
         except (ValueError, KeyError, TypeError) as error:
             raise KubeError(f"{request}: an event of the watch cannot be read: {error}") from error
 
-    async def create(self, resource: ResourceKind, namespace: str | None, body: KubeObject) -> KubeObject:
-        """Creates `body`. Raises AlreadyExistsError if the name is taken."""
+    async def create(self, resource: ResourceKind, namespace: str | None, body: KubeObject, *, dry_run: bool = False) -> KubeObject:
+        """Creates `body`; with `dry_run` the server checks everything and keeps nothing. Raises AlreadyExistsError if the name is taken."""
+        if dry_run:
+            return await self._request("POST", resource.path(namespace), query={"dryRun": "All"}, body=body)
         self._on_write("create", resource.plural)
         return await self._request("POST", resource.path(namespace), body=body)
 

@@ -11,9 +11,50 @@ pub(crate) mod path;
 mod path_mtu;
 mod route;
 
-use fairlead_protocol::Fault;
+use fairlead_protocol::{Fault, Reason};
 
-use crate::progress::{Check, Progress};
+use crate::progress::{Check, CheckResult, Progress};
+
+/// Notes a fault that ended the transfer before the checks were done as the check that it belongs to, unless one has failed already.
+pub(crate) fn note_failure(progress: &Progress, fault: &Fault) {
+    let Some(check) = check_of(fault.reason) else { return };
+    if !progress.has_passed_checks() && progress.checks().iter().all(|check| check.result != CheckResult::Failed) {
+        progress.note_check(Check::failed(check, fault));
+    }
+}
+
+/// The check that a reason belongs to; none if it can come about later alone, or says only that the other end failed.
+fn check_of(reason: Reason) -> Option<&'static str> {
+    Some(match reason {
+        Reason::CredentialsInvalid => "Credentials",
+        Reason::InterfaceNotFound | Reason::InterfaceDown => "Interface",
+        Reason::RouteMissing => "Route",
+        Reason::AddressInUse => "Ports",
+        Reason::CongestionControlUnavailable => "CongestionControl",
+        Reason::PeerUnreachable | Reason::PeerRejected => "Peer",
+        Reason::ClocksDiffer => "Clocks",
+        Reason::EchoUnreachable => "Echo",
+        Reason::PathMtuTooSmall => "PathMtu",
+        Reason::SourceMissing | Reason::SourceNotDirectory => "Source",
+        Reason::SourceEmpty | Reason::SourceUnreadable | Reason::NameNotAllowed => "Listing",
+        Reason::DestinationExists => "Names",
+        Reason::DestinationFull => "Space",
+        Reason::DestinationUnwritable => "Destination",
+        Reason::Verified
+        | Reason::Cleaned
+        | Reason::PreflightPassed
+        | Reason::SourceChanged
+        | Reason::PeerLost
+        | Reason::PeerFailed
+        | Reason::ChecksumMismatch
+        | Reason::Stalled
+        | Reason::Superseded
+        | Reason::ResendBudgetExceeded
+        | Reason::StoppedBySignal
+        | Reason::ProtocolError
+        | Reason::InternalError => return None,
+    })
+}
 
 /// Runs checks of one end to the last, notes what each found, and fails with all faults at once.
 pub(crate) struct Checklist<'a> {
@@ -57,8 +98,22 @@ impl<'a> Checklist<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::progress::CheckResult;
-    use fairlead_protocol::Reason;
+
+    #[test]
+    fn a_fault_is_a_failed_check_until_the_checks_have_passed() {
+        let full = Fault::new(Reason::DestinationFull, "no space");
+        let failed = |progress: &Progress| progress.checks().iter().map(|check| check.check).collect::<Vec<_>>();
+        let progress = Progress::new();
+        note_failure(&progress, &Fault::new(Reason::PeerFailed, "the other end"));
+        assert_eq!(failed(&progress), [""; 0]);
+        note_failure(&progress, &full);
+        note_failure(&progress, &Fault::new(Reason::AddressInUse, "later"));
+        assert_eq!(failed(&progress), ["Space"]);
+        let flowing = Progress::new();
+        flowing.checks_passed();
+        note_failure(&flowing, &full);
+        assert_eq!(failed(&flowing), [""; 0], "the disk became full while data flowed");
+    }
 
     #[test]
     fn every_check_is_run_and_all_failures_are_told_at_once() {

@@ -8,7 +8,7 @@ use serde::Serialize;
 const MESSAGE_BYTES: usize = 200;
 
 /// What a check found.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub(crate) enum CheckResult {
     Passed,
     /// The transfer goes on, but somebody should look.

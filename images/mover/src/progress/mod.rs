@@ -126,7 +126,8 @@ impl Progress {
         *lock(&self.bandwidth) = Some(bandwidth);
     }
 
-    /// Notes what a check found; a later result of the same check replaces the earlier one.
+    /// Notes what a check found. Of several results of one check, as with several interfaces, a failure stays before a warning, and that
+    /// before what passed.
     pub(crate) fn note_check(&self, check: Check) {
         match check.result {
             CheckResult::Passed => tracing::debug!(check = check.check, "{}", check.message),
@@ -135,8 +136,11 @@ impl Progress {
             CheckResult::Failed => {}
         }
         let mut checks = lock(&self.checks);
-        checks.retain(|known| known.check != check.check);
-        checks.push(check);
+        match checks.iter_mut().find(|known| known.check == check.check) {
+            Some(known) if known.result > check.result => {}
+            Some(known) => *known = check,
+            None => checks.push(check),
+        }
     }
 
     /// What was checked so far.
@@ -149,9 +153,14 @@ impl Progress {
         self.checked.store(true, Ordering::Release);
     }
 
+    /// Whether every check of this end before the data has passed.
+    pub(crate) fn has_passed_checks(&self) -> bool {
+        self.checked.load(Ordering::Acquire)
+    }
+
     /// Whether the checks are done, with their warnings; nothing before.
     fn preflight(&self) -> Option<Preflight> {
-        let passed = self.checked.load(Ordering::Acquire);
+        let passed = self.has_passed_checks();
         let warnings =
             || lock(&self.checks).iter().filter(|check| check.result == CheckResult::Warning).cloned().collect();
         passed.then(|| Preflight { passed, warnings: warnings() })

@@ -36,7 +36,7 @@ use crate::net::echo::Echo;
 use crate::net::wire::buffers::Unread;
 use crate::preflight::destination::ReadOnlyDestination;
 use crate::preflight::own_end::check_receiver;
-use crate::progress::Stage;
+use crate::progress::{Check, Stage};
 use crate::report::output;
 use crate::report::verdict::Success;
 use crate::threads::lock;
@@ -53,6 +53,8 @@ pub(crate) fn run(args: &ReceiveArguments, context: &TransferContext) -> Result<
     let places = ListeningPlaces::bind(args, &check_receiver(args, &context.progress)?)?;
     let names: Vec<&str> = places.endpoints.iter().filter_map(|place| place.interface.as_deref()).collect();
     let affinity = affinity::pin_beside(&names, args.common.is_pinned());
+    let shown: Vec<String> = places.endpoints.iter().map(|place| format!("{}:{}", place.address, place.port)).collect();
+    context.progress.note_check(Check::passed("Ports", format!("{} is free, for TCP and UDP", shown.join(", "))));
     let protocol = Arc::new(Mutex::new(Receiver::default()));
     let disk = match &args.destination {
         // Nothing is to be left behind.

@@ -112,6 +112,9 @@ impl<'a> Prepared<'a> {
         let stop = self.context.stop.clone();
         let patience = Duration::from_secs(self.args.common.peer_timeout);
         let greeted = self.dialer.control(patience, &move || stop.signal().is_some());
+        if greeted.is_ok() {
+            self.context.progress.note_check(Check::passed("Peer", "the receiver is authenticated"));
+        }
         greeted.or_else(|fault| self.context.stop.check().and(Err(fault)))
     }
 

@@ -2,7 +2,7 @@
 
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::skip;
 
@@ -117,6 +117,13 @@ impl Namespaces {
     pub(crate) fn pull(&self, administratively: bool) {
         let end = if administratively { &self.sender } else { &self.receiver };
         assert!(ip(&["-n", end, "link", "set", "wire0", "down"]));
+        // The kernel notices a lost carrier some time later.
+        let shown = || Command::new("ip").args(["-n", &self.sender, "link", "show", "wire0"]).output().unwrap().stdout;
+        let deadline = Instant::now() + super::PATIENCE;
+        while !administratively && !String::from_utf8_lossy(&shown()).contains("NO-CARRIER") {
+            assert!(Instant::now() < deadline, "the carrier stays");
+            std::thread::sleep(Duration::from_millis(20));
+        }
     }
 
     /// From now on everything that comes to the receiver is lost.

@@ -305,6 +305,10 @@ class TransferJobSpec(ApiModel):
     suspend: bool = False
     """Stops the movers and keeps what has arrived; setting it back to false resumes without sending that again."""
 
+    preflight_only: bool = Field(default=False, json_schema_extra=marks(immutable("preflightOnly")))
+    """Checks everything that is checked before data flow, with movers on both nodes, and moves nothing. The job succeeds with the reason
+    `PreflightPassed`, or fails with that of the check; `status.preflight` has the checks. `fairlead preflight` makes such a job."""
+
     managed_by: Annotated[str, Field(min_length=1, max_length=63, pattern=r"^[a-z0-9][-a-z0-9.]*/[A-Za-z0-9][-A-Za-z0-9_.]*$")] = Field(
         default=CONTROLLER, json_schema_extra=marks(immutable("managedBy"))
     )

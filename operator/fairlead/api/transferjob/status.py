@@ -20,6 +20,10 @@ CapBound = Literal["JobLimit", "TenantLimit", "Link"]
 MOST_ALTERNATIVES = 4
 MOST_SWITCHES = 5
 MOST_PODS = 16
+MOST_CHECKS = 32
+
+PreflightEnd = Literal["source", "destination"]
+PreflightResult = Literal["Passed", "Warning", "Failed"]
 
 
 class ProgressStatus(ApiModel):
@@ -269,6 +273,25 @@ class PodRecord(ApiModel):
     """Number of its attempt, from 1."""
 
 
+class PreflightCheckStatus(ApiModel):
+    """One check before the data."""
+
+    end: PreflightEnd
+    """The end that checked."""
+
+    check: str
+    """Name of the check, such as `PathMtu`."""
+
+    result: PreflightResult
+    """What was found. A warning does not keep the job from running."""
+
+    reason: str | None = None
+    """Why it warns or failed, as a documented constant."""
+
+    message: Annotated[str, Field(max_length=1024)] = ""
+    """What was found, and the remedy."""
+
+
 class TransferJobStatus(ApiModel):
     """What has become of the job."""
 
@@ -288,6 +311,11 @@ class TransferJobStatus(ApiModel):
 
     placement: PlacementStatus | None = None
     """What was chosen for both ends of the latest attempt; absent where no DataTransferNode describes either."""
+
+    preflight: Annotated[tuple[PreflightCheckStatus, ...], Field(max_length=MOST_CHECKS)] | None = Field(
+        default=None, json_schema_extra=marks(list_type="atomic")
+    )
+    """With `spec.preflightOnly`, what the movers checked."""
 
     path: PathStatus | None = None
     """What was measured on the path."""

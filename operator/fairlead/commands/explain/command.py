@@ -11,9 +11,9 @@ import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
+from fairlead.commands.connection import Connection, KubeconfigError, read_connection
 from fairlead.commands.explain.account import Explanation, account_of
 from fairlead.commands.explain.advice import next_steps
-from fairlead.commands.explain.connection import Connection, KubeconfigError, read_connection
 from fairlead.commands.explain.facts import ExplainError, Facts, read_facts
 from fairlead.commands.explain.text import render
 from fairlead.kube.client import KubeClient

@@ -19,14 +19,16 @@ def render(job: Explanation, steps: Sequence[str], now: datetime) -> str:
     sections = (
         (
             "Conditions",
-            _table((each.type, each.status, each.reason, _since(each.last_transition_time, now), each.message) for each in job.conditions),
+            as_table(
+                (each.type, each.status, each.reason, _since(each.last_transition_time, now), each.message) for each in job.conditions
+            ),
         ),
         ("Placement", _placement(job)),
         ("Bandwidth", _bandwidth(job.bandwidth)),
         ("Path", _path(job.path, now) if job.path else []),
         ("Decision", _decision(job.decision) if job.decision else []),
         ("Progress", _progress(job, now)),
-        ("Events", _table((_at(event.time), event.type, event.reason, _times(event.count), event.message) for event in job.events)),
+        ("Events", as_table((_at(event.time), event.type, event.reason, _times(event.count), event.message) for event in job.events)),
         ("Not shown", [_plain(sentence) for sentence in job.not_shown]),
         ("What to do", [_plain(step) for step in steps]),
     )
@@ -51,7 +53,7 @@ def _placement(job: Explanation) -> list[str]:
         interface = " ".join(part for part in (placed.interface, placed.address) if part)
         return (title, placed.node or "no node yet", interface or "no interface yet", f"{placed.claim}:/{placed.path}", placed.pod or "")
 
-    return [*_table([end("from", job.source), end("to", job.destination)]), f"network  {job.network}"]
+    return [*as_table([end("from", job.source), end("to", job.destination)]), f"network  {job.network}"]
 
 
 def _bandwidth(bandwidth: JobBandwidth) -> list[str]:
@@ -60,7 +62,7 @@ def _bandwidth(bandwidth: JobBandwidth) -> list[str]:
     wanted += [f"guarantee {bandwidth.guarantee}"] if bandwidth.guarantee else []
     lines = [("asks for", ", ".join(wanted))]
     if bandwidth.cap is None:
-        return _table([*lines, ("cap", "none")])
+        return as_table([*lines, ("cap", "none")])
     of_cap = "" if bandwidth.part_of_cap is None else f", {float(bandwidth.part_of_cap):.0%} of the cap"
     lines.append(("cap", f"{bandwidth.cap}, held by {bandwidth.enforced_by}"))
     lines.append(("measured", f"{bandwidth.measured}{of_cap}" if bandwidth.measured else "nothing yet"))
@@ -75,7 +77,7 @@ def _bandwidth(bandwidth: JobBandwidth) -> list[str]:
         lines.append((f"tenant {tenant.name}", own))
     elif bandwidth.tenant_name:
         lines.append(("tenant", bandwidth.tenant_name))
-    return _table(lines)
+    return as_table(lines)
 
 
 _BOUNDS = {
@@ -95,7 +97,7 @@ def _path(path: JobPath, now: datetime) -> list[str]:
         known += [f"declared {path.declared_capacity}"] if path.declared_capacity else []
         known += [f"probed {_since(path.last_measured_time, now)} ago"] if path.last_measured_time else ["not probed"]
         lines.append((path.name, ", ".join(known)))
-    return _table(lines)
+    return as_table(lines)
 
 
 def _decision(decision: DecisionStatus) -> list[str]:
@@ -112,7 +114,7 @@ def _decision(decision: DecisionStatus) -> list[str]:
     lines += [("rejected", f"{other.congestion_control}: {other.why_not or 'no reason given'}") for other in decision.alternatives]
     lines += [("switched", f"{_at(each.time)} {each.from_} to {each.to}: {each.why or 'no reason given'}") for each in decision.switches]
     lines.append(("decided", f"{_at(decision.decided_at)}{f' by model {decision.model}' if decision.model else ''}"))
-    return _table(lines)
+    return as_table(lines)
 
 
 def _progress(job: Explanation, now: datetime) -> list[str]:
@@ -137,10 +139,10 @@ def _progress(job: Explanation, now: datetime) -> list[str]:
     if job.start_time is not None:
         ended = f", ended {_at(job.completion_time)}" if job.completion_time else ""
         lines.append(("started", f"{_at(job.start_time)}{ended}"))
-    return _table(lines)
+    return as_table(lines)
 
 
-def _table(rows: Iterable[Sequence[str]]) -> list[str]:
+def as_table(rows: Iterable[Sequence[str]]) -> list[str]:
     """Lines with aligned columns, the last one as long as it is."""
     cells = [[_plain(cell) for cell in row] for row in rows]
     widths = [max(len(row[column]) for row in cells if column < len(row)) for column in range(max(map(len, cells), default=0))]

@@ -20,7 +20,7 @@ _MOVING = "Transferring"
 def participant_of(observed: Observed, *, asks: bool, now: float) -> Participant | None:
     """The job as the fairness loop sees it; None if it neither has nor asks for a share."""
     job, status = observed.job, observed.job.status
-    if job.spec.managed_by != CONTROLLER or job.deleting or status.finished or job.spec.suspend:
+    if job.spec.managed_by != CONTROLLER or job.deleting or status.finished or job.spec.suspend or job.spec.preflight_only:
         return None
     attempt = observed.latest_attempt
     backing_off = status.last_failure is not None and status.last_failure.attempt == attempt

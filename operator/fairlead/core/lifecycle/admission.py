@@ -79,7 +79,7 @@ def obstacle_to_start(observed: Observed) -> Obstacle | None:
 
 def may_use_links(observed: Observed) -> bool:
     """Whether the shared links have room for the job, or nobody shares any."""
-    return observed.fairness is None or observed.fairness.admission is Admission.ADMITTED
+    return observed.job.spec.preflight_only or observed.fairness is None or observed.fairness.admission is Admission.ADMITTED
 
 
 def _sides(observed: Observed) -> tuple[tuple[str, Side], tuple[str, Side]]:
@@ -168,7 +168,7 @@ def _no_place(observed: Observed) -> Obstacle | None:
 
 def _no_room_on_a_link(observed: Observed) -> Obstacle | None:
     share = observed.fairness
-    if share is None or share.admission is not Admission.WAITING:
+    if observed.job.spec.preflight_only or share is None or share.admission is not Admission.WAITING:
         return None
     impossible = share.reason is Reason.GUARANTEE_TOO_LARGE
     return Obstacle(share.reason, share.message, condition=ConditionType.SCHEDULED, needs_person=impossible)

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from fairlead.api.names import is_child_name
-from fairlead.api.reasons import ConditionType, Reason
+from fairlead.api.reasons import ConditionType, MoverReason, Reason
 from fairlead.api.shared.quantity import format_duration
 from fairlead.api.transferjob import TransferJobStatus
 from fairlead.api.transferjob.spec import Side
@@ -23,6 +23,7 @@ from fairlead.core.observed import MoverPod, Observed, PodPhase, Role
 from fairlead.core.paths.model import ProbeAssignment, Probing
 from fairlead.core.plan import CreateCredentials, CreatePod
 from fairlead.core.ports import choose_port_base, is_share_used_up
+from fairlead.core.preflight import preflight_begun
 from fairlead.core.reports import Verdict
 from fairlead.core.status import final_progress
 from fairlead.core.verdicts import Failure, failure_of_attempt, has_ended, is_live
@@ -95,18 +96,21 @@ def succeed(observed: Observed, receiver: MoverPod, verdict: Verdict, now: datet
     until = _decision_awaited_until(observed, receiver)
     if until is not None and now < until:
         return found.waking_after(until - now).waking_after(_PROBING_POLL)
+    ended: dict[str, Any] = {
+        "attempts": number,
+        "attempt_start_time": None,
+        "start_time": status.start_time or stored_now,
+        "completion_time": stored_now,
+    }
+    if observed.job.spec.preflight_only:
+        message = "every check passed at both ends; nothing was moved"
+        return found.then(JobOutcome(JobState.SUCCEEDED, MoverReason.PREFLIGHT_PASSED, message, status=ended))
     resumed = f", {verdict.bytes_resumed} bytes were there from earlier attempts" if verdict.bytes_resumed else ""
     message = (
         f"{verdict.bytes_total} bytes in {verdict.files_total} files are at the destination and verified"
         f" ({verdict.bytes_sent} bytes sent in {verdict.seconds:.1f} s{resumed})"
     )
-    ended = {
-        "attempts": number,
-        "attempt_start_time": None,
-        "start_time": status.start_time or stored_now,
-        "completion_time": stored_now,
-        "progress": final_progress(verdict, findings.status["progress"], stored_now),
-    }
+    ended["progress"] = final_progress(verdict, findings.status["progress"], stored_now)
     return found.then(JobOutcome(JobState.SUCCEEDED, verdict.reason, message, status=ended))
 
 
@@ -119,7 +123,9 @@ def fail_job(observed: Observed, number: int, reason: str, message: str, now: da
 def _decision_awaited_until(observed: Observed, receiver: MoverPod) -> datetime | None:
     """Until when a proven success waits, so that the status can show how the transfer was made; None for not at all."""
     sender = observed.mover(Role.SENDER, receiver.attempt)
-    known = observed.reports.decision is not None or observed.job.status.is_true(ConditionType.PATH_PROBED)
+    known = (
+        observed.job.spec.preflight_only or observed.reports.decision is not None or observed.job.status.is_true(ConditionType.PATH_PROBED)
+    )
     if known or receiver.ended_at is None or sender is None or sender.phase in (PodPhase.SUCCEEDED, PodPhase.FAILED):
         return None
     return receiver.ended_at + _LAST_WORD
@@ -168,6 +174,7 @@ def _begin(status: TransferJobStatus, number: int, started: datetime, placed: Pl
         judgements={
             ConditionType.CAP_ENFORCED: None,
             ConditionType.SUCCEEDED: Judgement("Unknown", Reason.IN_PROGRESS, "the job has not ended"),
+            ConditionType.PREFLIGHT_PASSED: preflight_begun(),
             ConditionType.PATH_PROBED: _PROBED_LATER,
             ConditionType.REPORTS_BELIEVED: None,
         },
@@ -176,7 +183,13 @@ def _begin(status: TransferJobStatus, number: int, started: datetime, placed: Pl
 
 def _without_former(status: TransferJobStatus, begun: Mapping[str, Any]) -> TransferJobStatus:
     """What of the status holds for an attempt that begins."""
-    former = (ConditionType.CAP_ENFORCED, ConditionType.MOVERS_READY, ConditionType.PATH_PROBED, ConditionType.REPORTS_BELIEVED)
+    former = (
+        ConditionType.CAP_ENFORCED,
+        ConditionType.MOVERS_READY,
+        ConditionType.PREFLIGHT_PASSED,
+        ConditionType.PATH_PROBED,
+        ConditionType.REPORTS_BELIEVED,
+    )
     conditions = tuple(condition for condition in status.conditions if condition.type not in former)
     return status.model_copy(update={**begun, "conditions": conditions})
 
@@ -223,7 +236,7 @@ def _awaits_probe(observed: Observed, receiver: MoverPod, now: datetime) -> JobO
     """The sender waits because another job probes the path, as two probes at a time would see each other; None if it does not."""
     path = observed.path
     until = (receiver.ready_since or receiver.created_at) + observed.settings.probe_wait
-    if path is None or path.probing is not Probing.LEASED or now >= until:
+    if observed.job.spec.preflight_only or path is None or path.probing is not Probing.LEASED or now >= until:
         return None
     message = f"another job probes the path: the sender starts when that has ended, at {until:%H:%M:%SZ} at the latest"
     leased: Judgements = {ConditionType.PATH_PROBED: Judgement("False", Reason.PATH_LEASED, message)}
@@ -240,7 +253,8 @@ def _create_receiver(observed: Observed, attempt: _Attempt) -> JobOutcome:
     created = _create(observed, attempt, Role.RECEIVER, observed.job.spec.destination, report.receiver_cap_of(observed))
     if not created.effects.creates:
         return created
-    finalizer = None if observed.job.holds_finalizer else True
+    # A check leaves no partial files.
+    finalizer = None if observed.job.holds_finalizer or observed.job.spec.preflight_only else True
     return created.then(JobOutcome(effects=JobEffects(credentials=(CreateCredentials(attempt.number),), finalizer=finalizer)))
 
 
@@ -248,7 +262,8 @@ def _create_sender(observed: Observed, attempt: _Attempt) -> JobOutcome:
     created = _create(observed, attempt, Role.SENDER, observed.job.spec.source, report.cap_of(observed))
     if not created.effects.creates:
         return created
-    path, receiver = observed.path or ProbeAssignment(), observed.reports.receiver_endpoint
+    path = observed.path if observed.path is not None and not observed.job.spec.preflight_only else ProbeAssignment()
+    receiver = observed.reports.receiver_endpoint
     creates = tuple(
         replace(action, receiver=receiver, path=path.known, probe=path.probing is Probing.OWN) for action in created.effects.creates
     )
@@ -347,7 +362,7 @@ def _end_failed(observed: Observed, attempt: _Attempt, failure: Failure, now: da
     if not failure.telling and other_may_explain and now < first_seen + _OTHER_END:
         message = f"attempt {attempt.number}: one end has failed ({failure.reason}); waiting for the other end's verdict"
         return recorded.then(JobOutcome(JobState.HALF_FAILED, failure.reason, message, wake_after=first_seen + _OTHER_END - now))
-    if not failure.retry:
+    if not failure.retry or observed.job.spec.preflight_only:
         return recorded.then(fail_job(observed, attempt.number, failure.reason, failure.message, now))
     failures, limit = (attempt.status.failures or 0) + 1, observed.job.spec.backoff_limit
     recorded = recorded.then(JobOutcome(status={"failures": failures, "attempt_start_time": None}))

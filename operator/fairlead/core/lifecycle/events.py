@@ -51,6 +51,9 @@ def events_between(before: TransferJobStatus, after: TransferJobStatus) -> tuple
     for kind, reasons, event in _WARNINGS:
         if _is_new_reason(before, after, kind, *reasons):
             emit(event, kind, warning=True)
+    checked = _reason(after, ConditionType.PREFLIGHT_PASSED)
+    if checked == Reason.PASSED_WITH_WARNINGS and checked != _reason(before, ConditionType.PREFLIGHT_PASSED):
+        emit(EventReason.PREFLIGHT_WARNING, ConditionType.PREFLIGHT_PASSED, warning=True)
     of_path = _news_of_path(before, after)
     if of_path is not None:
         emit(of_path, ConditionType.PATH_PROBED, warning=of_path is EventReason.ADVISOR_SILENT)

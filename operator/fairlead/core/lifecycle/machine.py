@@ -19,6 +19,9 @@ from fairlead.core.observed import Observed, Role
 from fairlead.core.plan import Plan
 from fairlead.core.verdicts import is_live, proven_success
 
+_PASSES = frozenset({Reason.NO_SLOT_FREE, Reason.SLOT_SHARE_USED_UP})
+"""What only others' jobs cause, so that a job that only checks waits for it too."""
+
 
 def decide(observed: Observed, now: datetime) -> Plan:
     """What shall be done for this job at `now` (with a time zone). Repeating it on the outcome changes nothing."""
@@ -90,7 +93,7 @@ def _run(observed: Observed, now: datetime) -> JobOutcome:
         resumed = JobOutcome(judgements={ConditionType.SUSPENDED: Judgement("False", Reason.RESUMED, message)})
     under_way = observed.attempt_under_way
     obstacle = withdrawn_permission(observed) if under_way else obstacle_to_start(observed)
-    asks = not under_way and (obstacle is None or obstacle.reason in FOR_LINKS)
+    asks = not under_way and not observed.job.spec.preflight_only and (obstacle is None or obstacle.reason in FOR_LINKS)
     resumed = replace(resumed, asks_for_links=asks)
     if obstacle is not None:
         return resumed.then(_wait_for(observed, obstacle, now))
@@ -116,7 +119,8 @@ def _wait_for(observed: Observed, obstacle: Obstacle, now: datetime) -> JobOutco
         obstacle.condition: Judgement("False", obstacle.reason, obstacle.message),
     }
     judged = JobOutcome(judgements=judgements)
-    if obstacle.terminal:
+    if obstacle.terminal or (observed.job.spec.preflight_only and obstacle.reason not in _PASSES):
+        # Whoever asks whether a job can run is told that it cannot, at once.
         return judged.then(attempt.fail_job(observed, observed.latest_attempt, obstacle.reason, obstacle.message, now))
     state = JobState.BLOCKED if obstacle.needs_person else JobState.WAITING
     waiting = JobOutcome(state, obstacle.reason, obstacle.message, wake_after=observed.settings.recheck_interval)

@@ -19,6 +19,7 @@ from fairlead.core.lifecycle.outcome import Judgement, Judgements
 from fairlead.core.network import traits_of
 from fairlead.core.observed import MoverPod, Observed, Role
 from fairlead.core.plan import AnnotatePod
+from fairlead.core.preflight import checks_of, judge_preflight
 from fairlead.core.reports import MoverProgress
 from fairlead.core.settings import GUARDED_MOST_BPS
 from fairlead.core.status import bandwidth_of, decision_of, endpoints_of, path_of, progress_of
@@ -57,8 +58,14 @@ def findings_of(
     cap_enforced = _cap_enforced(observed, status, receiver, cap_bps)
     bandwidth = bandwidth_of(status.bandwidth, cap_bps, reports, _bound_of(observed, cap_bps))
     found["bandwidth"] = bandwidth.model_copy(update={"enforced_by": _enforced_by(observed, status, cap_bps, cap_enforced)})
+    if observed.job.spec.preflight_only:
+        found |= checks_of(sender, receiver)
     judgements = (
-        _scheduled(status, sender, receiver) | _path_probed(observed, status, found) | cap_enforced | _reports_believed(observed, status)
+        judge_preflight(status, reports, sender, receiver)
+        | _scheduled(status, sender, receiver)
+        | _path_probed(observed, status, found)
+        | cap_enforced
+        | _reports_believed(observed, status)
     )
     annotations = _cap_at_sender(observed, sender, bandwidth.allocated) + _cap_at_receiver(observed, receiver)
     return Findings(found, judgements, annotations)

@@ -107,6 +107,7 @@ def _receiver(job: TransferJob, action: CreatePod, template: MoverTemplate) -> K
         *_option("--verify", job.spec.data.verify),
         *_option("--http", _node_listener(action, PORT_HTTP)),
         *_option("--termination-log", TERMINATION_LOG),
+        *_check(job),
         "--json",
     ]
     ports = [_port(job, action, PORT_DATA), _port(job, action, PORT_ECHO, "UDP"), _port(job, action, PORT_HTTP)]
@@ -145,11 +146,13 @@ def _sender(job: TransferJob, action: CreatePod, template: MoverTemplate) -> Kub
         *_option("--congestion-controls", chosen_control or ",".join(_ADVISORS_CONTROLS)),
         *(argument for glob in job.spec.data.include for argument in _option("--include", _literal(glob))),
         *(argument for glob in job.spec.data.exclude for argument in _option("--exclude", _literal(glob))),
-        *_option("--await-transport", template.await_transport_seconds),
+        # A check moves nothing, so no advisor is beside it.
+        *([] if job.spec.preflight_only else _option("--await-transport", template.await_transport_seconds)),
         *_option("--control-socket", CONTROL_SOCKET),
         *_option("--bandwidth-file", BANDWIDTH_FILE),
         *_option("--http", _node_listener(action, PORT_HTTP)),
         *_option("--termination-log", TERMINATION_LOG),
+        *_check(job),
         "--json",
     ]
     mover = _mover(job, side, template, arguments, ports=[_port(job, action, PORT_HTTP)])
@@ -198,12 +201,17 @@ def _sender(job: TransferJob, action: CreatePod, template: MoverTemplate) -> Kub
         },
     ]
     spec = _pod_spec(job, action, template, containers=[mover], volumes=volumes)
-    spec["initContainers"] = [advisor]
+    if not job.spec.preflight_only:
+        spec["initContainers"] = [advisor]
     annotations = _cap_annotation(job, names.ANNOTATION_EGRESS_BANDWIDTH, action) | _attachment_annotation(job, side, action)
     if action.cap_bps is not None:
         annotations[_watched(job)] = format_rate(action.cap_bps)
     annotations |= path_annotation(probe=action.probe)
     return _pod(job, action, spec, annotations=annotations)
+
+
+def _check(job: TransferJob) -> list[str]:
+    return ["--check"] if job.spec.preflight_only else []
 
 
 def _cleaner(job: TransferJob, action: CreatePod, template: MoverTemplate) -> KubeObject:

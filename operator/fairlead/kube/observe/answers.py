@@ -12,6 +12,7 @@ from fairlead.core.reports import MoverEndpoint, MoverProgress
 from fairlead.kube.observe.forms import (
     Attempt,
     BytesPerSecond,
+    Checks,
     Control,
     Count,
     FileCount,
@@ -20,6 +21,7 @@ from fairlead.kube.observe.forms import (
     MoverMessage,
     Seconds,
     StreamCount,
+    read_checks,
 )
 
 
@@ -45,6 +47,11 @@ class _BandwidthAnswer(MoverMessage):
     wire_bytes: Count
 
 
+class _PreflightAnswer(MoverMessage):
+    passed: bool
+    warnings: Checks = ()
+
+
 class ProgressAnswer(MoverMessage):
     """The answer to `GET /v1/progress`."""
 
@@ -66,6 +73,7 @@ class ProgressAnswer(MoverMessage):
     bandwidth: _BandwidthAnswer | None = None
     interface_bytes_sent: Count | None = None
     interface_bytes_received: Count | None = None
+    preflight: _PreflightAnswer | None = None
 
 
 def read_endpoint(answer: EndpointAnswer | None, role: Role) -> MoverEndpoint | None:
@@ -96,4 +104,5 @@ def read_progress(answer: ProgressAnswer | None, read_at: float, job_uid: str, a
         interface_bytes_sent=answer.interface_bytes_sent,
         interface_bytes_received=answer.interface_bytes_received,
         read_at=read_at,
+        preflight_warnings=read_checks(answer.preflight.warnings) if answer.preflight and answer.preflight.passed else None,
     )

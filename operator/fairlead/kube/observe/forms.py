@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field, ValidationError
+
+from fairlead.core.reports import PreflightCheck
 
 LONGEST_TERMINATION_MESSAGE = 4096
 """Bytes; the kubelet cuts longer ones."""
@@ -54,6 +57,7 @@ Version = Annotated[int, Field(ge=1, le=1)]
 """The one version of messages that there is; a literal 1 would let `true` pass."""
 JobUid = Annotated[str, Field(max_length=64)]
 Word = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_\-]{0,63}$")]
+Reason = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9]{0,63}$")]
 Control = Annotated[str, Field(pattern=r"^[a-z0-9_]{0,15}$")]
 Interface = Annotated[str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.:@\-]{0,14}$")]
 
@@ -66,6 +70,27 @@ class MoverMessage(BaseModel):
     """A message whose values have exactly the types that are written down, and whose unknown fields, of later versions, are ignored."""
 
     model_config = ConfigDict(strict=True, frozen=True, extra="ignore")
+
+
+MOST_CHECKS = 16
+"""Checks of one end that are taken; a mover has less."""
+
+
+class CheckMessage(MoverMessage):
+    """One check before the data, as a mover reports it."""
+
+    check: Word
+    result: Literal["Passed", "Warning", "Failed"]
+    reason: Reason | None = None
+    message: str = ""
+
+
+Checks = Annotated[tuple[CheckMessage, ...], Field(max_length=MOST_CHECKS, strict=False)]
+
+
+def read_checks(checks: Sequence[CheckMessage]) -> tuple[PreflightCheck, ...]:
+    """The checks with text that people may be shown."""
+    return tuple(PreflightCheck(each.check, each.result, each.reason, printable(each.message)) for each in checks)
 
 
 MessageT = TypeVar("MessageT", bound=MoverMessage)

@@ -20,6 +20,7 @@ from fairlead.kube.observe.advice import parse_advice
 from fairlead.kube.observe.forms import (
     LONGEST_TERMINATION_MESSAGE,
     Attempt,
+    Checks,
     Count,
     FileCount,
     JobUid,
@@ -30,6 +31,7 @@ from fairlead.kube.observe.forms import (
     encoded,
     parse_message,
     printable,
+    read_checks,
 )
 
 MOVER_CONTAINER = "mover"
@@ -78,6 +80,7 @@ class _VerdictMessage(MoverMessage):
     files_skipped: FileCount = 0
     seconds: Seconds = 0.0
     bulk_seconds: Seconds = 0.0
+    checks: Checks = ()
 
 
 def read_owned_pod(body: Mapping[str, Any]) -> OwnedPod | None:
@@ -174,6 +177,7 @@ def parse_verdict(message: str, role: Role) -> Verdict | None:
         files_skipped=parsed.files_skipped,
         seconds=parsed.seconds,
         bulk_seconds=parsed.bulk_seconds,
+        checks=read_checks(parsed.checks),
     )
 
 

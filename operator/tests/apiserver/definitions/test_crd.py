@@ -219,6 +219,7 @@ ACCEPTED: dict[str, dict[str, Any]] = {
     "the pod network": {"network": "Pod"},
     "attachments": ATTACHED,
     "one attachment for both ends": {**ATTACHED, "destination": _side("dtn-b", "scratch", attachment="lab-a", interface="auto")},
+    "a check alone": {"preflightOnly": True},
     "a named congestion control": {"transport": {"congestionControl": "bbr"}},
 }
 
@@ -228,6 +229,7 @@ FIXED: dict[str, dict[str, Any]] = {
     "network": {"network": "Pod"},
     "transport": {"transport": {"congestionControl": "bbr"}},
     "data": {"data": {"overwrite": "Always"}},
+    "preflightOnly": {"preflightOnly": True},
     "managedBy": {"managedBy": "kueue.x-k8s.io/multikueue"},
     "securityContext": {"securityContext": {"runAsUser": 7}},
 }

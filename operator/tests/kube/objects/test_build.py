@@ -90,6 +90,8 @@ CASES: dict[str, Callable[[], dict[str, Any]]] = {
     "receiver-with-whole-cpus": lambda: build_pod(job(), RECEIVE, ALIGNED),
     "sender-with-whole-cpus": lambda: build_pod(job(), SEND, ALIGNED),
     "sender-with-a-device": lambda: build_pod(_with_device(), SEND, ALIGNED),
+    "receiver-that-checks": lambda: build_pod(job(preflightOnly=True), RECEIVE, TEMPLATE),
+    "sender-that-checks": lambda: build_pod(job(preflightOnly=True), SEND, TEMPLATE),
     "cleaner": lambda: build_pod(job(), CLEAN, TEMPLATE),
     "credentials": lambda: build_secret(job(), 1, Credentials({"ca.crt": b"ca", "sender.crt": b"crt", "sender.key": b"key"})),
 }

@@ -56,6 +56,10 @@ PROGRESS: dict[str, Any] = {
     "bandwidth": {"asked_bps": 100, "in_force_bps": 100, "measured_bps": 90, "wire_bytes": 7},
     "interface_bytes_sent": 9,
     "interface_bytes_received": 9,
+    "preflight": {
+        "passed": True,
+        "warnings": [{"check": "Clocks", "result": "Warning", "reason": "ClocksDiffer", "message": "20 s ahead"}],
+    },
 }
 
 DECISION: dict[str, Any] = {
@@ -99,6 +103,7 @@ VERDICT: dict[str, Any] = {
     "files_skipped": 1,
     "seconds": 12.3,
     "bulk_seconds": 10.1,
+    "checks": [{"check": "Space", "result": "Failed", "reason": "DestinationFull", "message": "too little"}],
 }
 
 _PLACEHOLDER = "@absurd@"

@@ -18,7 +18,7 @@ use crate::fs::partial::PartialDirectory;
 use crate::fs::root::Root;
 use crate::fs::survey::{check_space, open_destination, write_fault};
 use crate::preflight::destination::note_rights;
-use crate::progress::Progress;
+use crate::progress::{Check, Progress};
 use crate::threads::lock;
 use crate::transfer::TransferContext;
 
@@ -67,6 +67,7 @@ impl DiskDestination {
         self.work.check_claims(&recovery)?;
         note_rights(&self.root, listing, &skip, progress)?;
         check_space(&self.root, listing, &skip, recovery.allocated_bytes)?;
+        progress.note_check(Check::passed("Space", "what is missing fits"));
         let slots = recovery.settle(&self.partial, &skip)?;
         self.partial.prepare(slots)?;
         recovery.kept.retain(|run| skip.binary_search(&run.file).is_err());

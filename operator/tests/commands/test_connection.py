@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from fairlead.__main__ import main
+from fairlead.commands.connection import KubeconfigError, read_connection
 from fairlead.commands.explain.command import EXIT_USAGE
-from fairlead.commands.explain.connection import KubeconfigError, read_connection
 
 GOOD = """
 apiVersion: v1
