@@ -53,7 +53,7 @@ class Reason(_Documented):
         " Use another one in a new job, or an administrator widens the chart value `identities`.",
     )
     NODE_NOT_FOUND = "NodeNotFound", "A node named in the job does not exist."
-    NODE_NOT_READY = "NodeNotReady", "A node named in the job exists but is not ready. The job waits."
+    NODE_NOT_READY = "NodeNotReady", "A node that the job names, or on which a claim's volume lives, is not ready. The job waits."
     CLAIM_NOT_FOUND = "ClaimNotFound", "A claim named in the job does not exist in its namespace. The job waits for it."
     CLAIM_ON_OTHER_NODE = "ClaimOnOtherNode", "A claim's volume lives on another node than the one named in the job."
     SAME_DIRECTORY = "SameDirectory", "Source and destination are the same directory, or one lies in the other."

@@ -14,6 +14,7 @@ from ipaddress import IPv4Interface
 from fairlead.core.dtn import NodeInterface, TransferNode
 from fairlead.core.placement import place_all
 from fairlead.core.placement.model import Answer, EndPlacement, EndWish, Placement, Request
+from fairlead.handlers.placement.store import without_collection
 from fairlead_dev.bench.lab.mover import MoverLab
 from fairlead_dev.bench.rows import Goal, Row, rounded
 from fairlead_dev.bench.runner import Part
@@ -99,11 +100,12 @@ def measure(lab: MoverLab) -> list[Row]:
         placed.append(sum(isinstance(answer, Placement) for answer in answers.values()))
         for _ in range(RUNS):
             gc.collect()
-            begin = time.thread_time()
-            place_all(case.nodes, (), case.requests, NOW)
-            times_ms.append((time.thread_time() - begin) * 1e3)
+            with without_collection():
+                begin = time.thread_time()
+                place_all(case.nodes, (), case.requests, NOW)
+                times_ms.append((time.thread_time() - begin) * 1e3)
     median_ms = statistics.median(times_ms)
-    note = f"{min(placed)} to {max(placed)} of {JOBS} jobs found a place, the others wait for a slot"
+    note = f"processor time; {min(placed)} to {max(placed)} of {JOBS} jobs found a place, the others wait for a slot"
     return [
         Row("choose_1000x5000_ms", round(median_ms, 1), "ms", GOAL_MS, round(median_ms / GOAL_MS, 3), note, {"runs_ms": rounded(times_ms)}),
         Row("overcommitted", float(worst), "links", 0.0, note="counted anew from where the jobs are"),

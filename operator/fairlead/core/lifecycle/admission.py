@@ -145,9 +145,12 @@ def _claim(observed: Observed) -> Obstacle | None:
 
 def _node_not_ready(observed: Observed) -> Obstacle | None:
     for name, side in _sides(observed):
-        facts = observed.nodes.get(side.node or "")
-        if side.node and facts is not None and not facts.ready:
-            message = f"{name}.node: node {side.node} is not ready; the job waits for it"
+        node = side.node or observed.claim_node(side)
+        facts = observed.nodes.get(node or "")
+        if facts is not None and not facts.ready:
+            message = f"{name}.node: node {node} is not ready; the job waits for it"
+            if side.node is None:
+                message = f"{name}.volume: claim {side.claim_name} lives on node {node}, which is not ready or gone; the job waits for it"
             return Obstacle(Reason.NODE_NOT_READY, message, condition=ConditionType.SCHEDULED)
     return None
 

@@ -33,26 +33,28 @@ class Board:
         self._pairs: dict[tuple[Candidates, Candidates, bool], KeyPairs] = {}
         self._refused: dict[tuple[_End, _End, str], Waits] = {}
         for holding in holdings:
-            self.take(holding)
+            for end in holding.ends:
+                self._take(end, holding.namespace, holding.rate_bps)
 
-    def take(self, holding: Holding) -> None:
-        """Counts what a job has."""
-        for end in holding.ends:
-            node = self.nodes.get(end.node or "")
-            if node is None:
-                continue
-            node.take_slot(holding.namespace)
-            rate_bps = None if holding.rate_bps is None else holding.rate_bps / max(1, len(end.interfaces))
-            for name in end.interfaces:
-                interface = node.interfaces.get(name)
-                if interface is not None:
-                    interface.put(rate_bps)
+    def _take(self, end: EndPlacement, namespace: str, rate_bps: float | None) -> None:
+        """Counts what a job has at one end."""
+        node = self.nodes.get(end.node or "")
+        if node is None:
+            return
+        node.take_slot(namespace)
+        if rate_bps is not None and len(end.interfaces) > 1:
+            rate_bps /= len(end.interfaces)
+        for name in end.interfaces:
+            interface = node.interfaces.get(name)
+            if interface is not None:
+                interface.put(rate_bps)
 
     def place(self, request: Request) -> Answer:
         """Where the job runs, and takes its slots and rates; or why it waits, with nothing taken."""
         answer = self._choose(request)
         if not request.tentative and isinstance(answer, Placement):
-            self.take(Holding(request.namespace, (answer.source, answer.destination), request.rate_bps))
+            self._take(answer.source, request.namespace, request.rate_bps)
+            self._take(answer.destination, request.namespace, request.rate_bps)
         return answer
 
     def reserve(self, request: Request) -> None:
@@ -64,6 +66,8 @@ class Board:
 
     def _choose(self, request: Request) -> Answer:
         source, destination = self._end(SOURCE, request.source, request), self._end(DESTINATION, request.destination, request)
+        if isinstance(source, NodeLoad) and isinstance(destination, NodeLoad):
+            return self._placed(request, source, destination)
         if isinstance(source, Waits):
             return source
         if isinstance(destination, Waits):
@@ -192,9 +196,11 @@ class Board:
         if pair is None:
             return refusals.unreachable(request, own or (), others or ())
         one, other, alternative = pair
-        known = (one or other, other or one)
-        spare_bps = None if known[0] is None or known[1] is None else min(known[0].spare_bps, known[1].spare_bps)
-        capacity_bps = None if known[0] is None or known[1] is None else min(known[0].capacity_bps, known[1].capacity_bps)
+        least, other_least = one or other, other or one
+        spare_bps = capacity_bps = None
+        if least is not None and other_least is not None:
+            spare_bps = min(least.spare_bps, other_least.spare_bps)
+            capacity_bps = min(least.capacity_bps, other_least.capacity_bps)
         return Placement(
             EndPlacement(_name(source), request.source.interfaces if one is None else one.as_names),
             EndPlacement(_name(destination), request.destination.interfaces if other is None else other.as_names),

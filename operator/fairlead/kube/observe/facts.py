@@ -62,11 +62,12 @@ class FactReader:
         self._claims: _Memory[tuple[str, str], ClaimFacts] = _Memory(monotonic, self._read_claim)
 
     async def read(self, job: TransferJob, pod_nodes: Iterable[str], oldest_seconds: float) -> ClusterFacts:
-        """The facts about what `job` names and the nodes its pods are on, none older than that. Raises KubeError."""
+        """The facts about what `job` names, where its volumes and its pods are, none older than that. Raises KubeError."""
         sides = (job.spec.source, job.spec.destination)
-        node_names = sorted({side.node for side in sides if side.node is not None} | set(pod_nodes))
         claim_names = sorted({side.claim_name for side in sides})
         claims = await asyncio.gather(*(self._claims.get((job.metadata.namespace, name), oldest_seconds) for name in claim_names))
+        named = {side.node for side in sides if side.node is not None} | {claim.node for claim in claims if claim.node is not None}
+        node_names = sorted(named | set(pod_nodes))
         nodes = await asyncio.gather(*(self._nodes.get(name, oldest_seconds) for name in node_names))
         return ClusterFacts(nodes=dict(zip(node_names, nodes, strict=True)), claims=dict(zip(claim_names, claims, strict=True)))
 

@@ -162,6 +162,19 @@ def test_a_job_that_could_not_start_asks_for_no_place(case: str, observed: Obser
     assert request_of(observed, NOW) is None
 
 
+def test_a_job_whose_volume_is_on_a_lost_node_waits_for_it_and_counts_no_failure() -> None:
+    claims = {"raw": ClaimFacts(exists=True, bound=True, node="dtn-c")}
+    lost = observe(spec=ANYWHERE, claims=claims, nodes={"dtn-c": NodeFacts(exists=False)}, placement=PLACED)
+    plan = decide(lost, NOW)
+    assert plan.creates == ()
+    assert plan.status is not None
+    scheduled = plan.status.condition(ConditionType.SCHEDULED)
+    assert scheduled is not None
+    assert scheduled.reason == Reason.NODE_NOT_READY
+    assert "source.volume: claim raw lives on node dtn-c" in scheduled.message
+    assert plan.status.failures is None
+
+
 def test_a_job_that_waits_for_a_link_asks_without_taking_anything() -> None:
     waiting = JobShare(Admission.WAITING, reason=Reason.WAITING_FOR_LINK, message="full")
     request = request_of(observe(fairness=waiting), NOW)
