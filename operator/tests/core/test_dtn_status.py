@@ -13,7 +13,7 @@ from fairlead.api.datatransfernode.status import MOST_SUMMARY
 from fairlead.core.dtn import SILENT_AFTER
 from fairlead.core.dtn_status import TURNS_REMEMBERED, NodeFindings, Reporters, format_bytes_rounded, status_after
 from fairlead.core.tuning.conclusion import Tuning
-from fairlead.core.tuning.rules import Finding, TuningRule
+from fairlead.core.tuning.rules import TuningFinding, TuningRule
 
 LATER = NOW + timedelta(minutes=2)
 
@@ -113,7 +113,7 @@ def _tuned(node: DataTransferNode) -> tuple[str, str]:
 
 
 def test_what_should_be_set_stands_in_the_status_while_the_agent_is_believed() -> None:
-    finding = Finding(TuningRule.CLOCK_SOURCE, "hpet", "tsc", "slow", "echo tsc")
+    finding = TuningFinding(TuningRule.CLOCK_SOURCE, "hpet", "tsc", "slow", "echo tsc")
     first = a_dtn()
     assert status_after(first, NodeFindings(), NOW).advice == ()
     assert {each.type for each in status_after(first, NodeFindings(), NOW).conditions} == {"Ready"}

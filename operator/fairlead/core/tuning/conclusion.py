@@ -8,7 +8,7 @@ from fairlead.api.datatransfernode.status import MOST_ADVICE, TuningAdvice
 from fairlead.api.reasons import DtnConditionType, DtnReason
 from fairlead.core.conditions import Conditions, shorten
 from fairlead.core.tuning.facts import HostFacts
-from fairlead.core.tuning.rules import RULES, Finding, TuningRule
+from fairlead.core.tuning.rules import RULES, TuningFinding, TuningRule
 
 PAGES = "docs/how-to/tune"
 _PAGE = {
@@ -29,7 +29,7 @@ _LONGEST_TEXT = 512
 class Tuning:
     """The findings of one node, the worst first, and the rules for which nothing is known to judge by."""
 
-    findings: tuple[Finding, ...] = ()
+    findings: tuple[TuningFinding, ...] = ()
     unknown: tuple[TuningRule, ...] = ()
 
     @property
@@ -82,7 +82,7 @@ def set_tuned(conditions: Conditions, tuning: Tuning | None) -> None:
         conditions.set(DtnConditionType.TUNED, "True", DtnReason.SETTINGS_AS_ADVISED, f"nothing to change{unknown}")
 
 
-def _worst(findings: tuple[Finding, ...]) -> str:
+def _worst(findings: tuple[TuningFinding, ...]) -> str:
     named = [
         f"{finding.rule}{f' of {finding.interface}' if finding.interface else ''}: {finding.found}, should be {finding.recommended}"
         for finding in findings[:_NAMED]

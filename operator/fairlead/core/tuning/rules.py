@@ -27,7 +27,7 @@ class TuningRule(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class TuningFinding:
     """A setting that an administrator should change."""
 
     rule: TuningRule
@@ -39,8 +39,8 @@ class Finding:
     interface: str | None = None
 
 
-Findings = tuple[Finding, ...]
-Rule = Callable[[HostFacts], Findings | None]
+TuningFindings = tuple[TuningFinding, ...]
+Rule = Callable[[HostFacts], TuningFindings | None]
 """The findings of one rule; None where nothing is known to judge by."""
 
 LARGEST_BUFFER_BYTES = 2**31 - 1
@@ -70,7 +70,7 @@ def _rounded_up(size_bytes: int) -> int:
     return min(LARGEST_BUFFER_BYTES, max(_LEAST_BUFFER_BYTES, 1 << (size_bytes - 1).bit_length()))
 
 
-def _socket_buffers(facts: HostFacts) -> Findings | None:
+def _socket_buffers(facts: HostFacts) -> TuningFindings | None:
     kernel, path = facts.kernel, facts.longest_path
     set_bytes = {
         "net.core.rmem_max": kernel.receive_buffer_maximum_bytes,
@@ -93,7 +93,7 @@ def _socket_buffers(facts: HostFacts) -> Findings | None:
         "net.ipv4.tcp_wmem": f"'4096 16384 {wanted}'",
     }
     return (
-        Finding(
+        TuningFinding(
             TuningRule.SOCKET_BUFFERS,
             found=", ".join(f"{name} {_size(size)}" for name, size in small.items()),
             recommended=f"{_size(wanted)} each",
@@ -104,14 +104,14 @@ def _socket_buffers(facts: HostFacts) -> Findings | None:
     )
 
 
-def _mtu(facts: HostFacts) -> Findings | None:
+def _mtu(facts: HostFacts) -> TuningFindings | None:
     judged = [each for each in facts.interfaces if each.mtu is not None]
     if not judged:
         return None
     return tuple(finding for each in judged if (finding := _mtu_of(each, facts)) is not None)
 
 
-def _mtu_of(interface: TunedInterface, facts: HostFacts) -> Finding | None:
+def _mtu_of(interface: TunedInterface, facts: HostFacts) -> TuningFinding | None:
     found, declared = interface.mtu or 0, interface.declared_mtu
     larger = [far for far in _far_ends(interface, facts) if (far.mtu or 0) > found]
     if declared is not None and declared != found:
@@ -125,7 +125,7 @@ def _mtu_of(interface: TunedInterface, facts: HostFacts) -> Finding | None:
     else:
         return None
     command = f"ip link set dev {interface.name} mtu {wanted}"
-    return Finding(TuningRule.MTU, str(found), str(wanted), why, command, interface.name)
+    return TuningFinding(TuningRule.MTU, str(found), str(wanted), why, command, interface.name)
 
 
 def _far_ends(interface: TunedInterface, facts: HostFacts) -> list[FarEnd]:
@@ -135,7 +135,7 @@ def _far_ends(interface: TunedInterface, facts: HostFacts) -> list[FarEnd]:
     return on_paths if on_network is None else [on_network, *on_paths]
 
 
-def _congestion_controls(facts: HostFacts) -> Findings | None:
+def _congestion_controls(facts: HostFacts) -> TuningFindings | None:
     allowed, offered = facts.kernel.allowed_congestion_controls, facts.kernel.congestion_controls
     if not allowed:
         return None
@@ -145,7 +145,7 @@ def _congestion_controls(facts: HostFacts) -> Findings | None:
     load = [f"modprobe tcp_{control}" for control in missing if offered and control not in offered]
     wanted = " ".join(sorted({*allowed, *missing}))
     return (
-        Finding(
+        TuningFinding(
             TuningRule.CONGESTION_CONTROLS,
             found=f"allowed: {' '.join(allowed)}",
             recommended=f"allowed: {wanted}",
@@ -156,7 +156,7 @@ def _congestion_controls(facts: HostFacts) -> Findings | None:
     )
 
 
-def _interrupts(facts: HostFacts) -> Findings | None:
+def _interrupts(facts: HostFacts) -> TuningFindings | None:
     judged = [
         (each, each.interrupt_cpus, beside)
         for each in facts.interfaces
@@ -165,7 +165,7 @@ def _interrupts(facts: HostFacts) -> Findings | None:
     if not judged:
         return None
     return tuple(
-        Finding(
+        TuningFinding(
             TuningRule.INTERRUPTS,
             found=f"on CPUs {cpu_list(cpus)}",
             recommended=f"on CPUs {cpu_list(beside)}",
@@ -179,17 +179,17 @@ def _interrupts(facts: HostFacts) -> Findings | None:
     )
 
 
-def _cpu_governor(facts: HostFacts) -> Findings | None:
+def _cpu_governor(facts: HostFacts) -> TuningFindings | None:
     governor = facts.kernel.cpu_governor
     if governor is None:
         return None
     if governor == "performance":
         return ()
     why = "a CPU that lowers its frequency between bursts is slow when the next one comes"
-    return (Finding(TuningRule.CPU_GOVERNOR, governor, "performance", why, "cpupower frequency-set --governor performance"),)
+    return (TuningFinding(TuningRule.CPU_GOVERNOR, governor, "performance", why, "cpupower frequency-set --governor performance"),)
 
 
-def _queueing_discipline(facts: HostFacts) -> Findings | None:
+def _queueing_discipline(facts: HostFacts) -> TuningFindings | None:
     default = facts.kernel.default_qdisc
     judged = [each for each in facts.interfaces if each.qdisc is not None and (each.qdisc != "mq" or default is not None)]
     if not judged:
@@ -197,7 +197,7 @@ def _queueing_discipline(facts: HostFacts) -> Findings | None:
     return tuple(finding for each in judged if (finding := _qdisc_of(each, default)) is not None)
 
 
-def _qdisc_of(interface: TunedInterface, default: str | None) -> Finding | None:
+def _qdisc_of(interface: TunedInterface, default: str | None) -> TuningFinding | None:
     # The queues of mq have the default that held when it was made.
     is_multiple = interface.qdisc == "mq"
     queue = default if is_multiple else interface.qdisc
@@ -206,10 +206,10 @@ def _qdisc_of(interface: TunedInterface, default: str | None) -> Finding | None:
     found, wanted = (f"mq with queues of {queue}", "mq with queues of fq") if is_multiple else (f"{queue}", "fq")
     why = "it paces each stream in the queue; without it TCP paces by timers of its own, which costs more and is less exact"
     command = f"sysctl -w net.core.default_qdisc=fq && tc qdisc replace dev {interface.name} root {'mq' if is_multiple else 'fq'}"
-    return Finding(TuningRule.QUEUEING_DISCIPLINE, found, wanted, why, command, interface.name)
+    return TuningFinding(TuningRule.QUEUEING_DISCIPLINE, found, wanted, why, command, interface.name)
 
 
-def _pacing(facts: HostFacts) -> Findings | None:
+def _pacing(facts: HostFacts) -> TuningFindings | None:
     rates = {each.name: each.rate_bps for each in facts.interfaces}
     judged = [
         (path, own_bps, path.far, path.far.rate_bps)
@@ -225,9 +225,9 @@ def _pacing(facts: HostFacts) -> Findings | None:
     )
 
 
-def _slower_receiver(path: MeasuredPath, own_bps: int, far: FarEnd, far_bps: int) -> Finding:
+def _slower_receiver(path: MeasuredPath, own_bps: int, far: FarEnd, far_bps: int) -> TuningFinding:
     patch = f'{{"spec":{{"capacity":"{_rate(far_bps)}"}}}}'
-    return Finding(
+    return TuningFinding(
         TuningRule.PACING,
         found=f"{_rate(own_bps)} towards {far}, which has {_rate(far_bps)}",
         recommended=f"capacity {_rate(far_bps)} of NetworkPath {path.name}, and the path as a link of the FairnessPolicy",
@@ -237,7 +237,7 @@ def _slower_receiver(path: MeasuredPath, own_bps: int, far: FarEnd, far_bps: int
     )
 
 
-def _clock_source(facts: HostFacts) -> Findings | None:
+def _clock_source(facts: HostFacts) -> TuningFindings | None:
     clock = facts.kernel.clock_source
     if clock is None:
         return None
@@ -245,7 +245,7 @@ def _clock_source(facts: HostFacts) -> Findings | None:
         return ()
     why = "TCP reads the clock for every packet that it paces, and this one is slow to read"
     command = "echo tsc > /sys/devices/system/clocksource/clocksource0/current_clocksource"
-    return (Finding(TuningRule.CLOCK_SOURCE, clock, "tsc", why, command),)
+    return (TuningFinding(TuningRule.CLOCK_SOURCE, clock, "tsc", why, command),)
 
 
 RULES: dict[TuningRule, Rule] = {

@@ -9,7 +9,7 @@ from tuning_builders import GOOD_KERNEL, a_measured_path
 
 from fairlead.api.datatransfernode.status import KernelStatus
 from fairlead.core.tuning.facts import FarEnd, HostFacts, MeasuredPath, TunedInterface
-from fairlead.core.tuning.rules import LARGEST_BUFFER_BYTES, RULES, Finding, TuningRule, buffer_bytes
+from fairlead.core.tuning.rules import LARGEST_BUFFER_BYTES, RULES, TuningFinding, TuningRule, buffer_bytes
 
 G = 10**9
 
@@ -18,7 +18,7 @@ def _kernel(**parts: Any) -> KernelStatus:
     return GOOD_KERNEL.model_copy(update=parts)
 
 
-def _one(rule: TuningRule, facts: HostFacts) -> Finding:
+def _one(rule: TuningRule, facts: HostFacts) -> TuningFinding:
     findings = RULES[rule](facts)
     assert findings is not None
     (finding,) = findings
