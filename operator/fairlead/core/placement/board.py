@@ -8,7 +8,7 @@ from typing import Final
 
 from fairlead.core.dtn import TransferNode
 from fairlead.core.placement import refusals
-from fairlead.core.placement.candidates import Candidates, KeyPairs, SharedKeys
+from fairlead.core.placement.candidates import Candidates, KeyPairs, SharedKeys, best_of_two_nodes
 from fairlead.core.placement.load import InterfaceLoad, NodeLoad
 from fairlead.core.placement.model import DESTINATION, SOURCE, Answer, EndPlacement, EndWish, Holding, Placement, Request, Waits
 from fairlead.core.placement.pairs import best_pair, paired
@@ -18,7 +18,8 @@ from fairlead.core.placement.wishes import NodeIndex, fulfils, usable
 _NOBODY: Final[frozenset[str]] = frozenset()
 _Nodes = tuple[NodeLoad | EndPlacement, NodeLoad | EndPlacement]
 """Of source and destination."""
-_End = NodeLoad | EndPlacement | Candidates
+_Refused = tuple[EndWish, EndWish, bool, str]
+"""Two wishes, whether interfaces of nodes are used, and the namespace."""
 
 
 class Board:
@@ -31,7 +32,7 @@ class Board:
         self._keys = SharedKeys(self.nodes.values())
         self._candidates: dict[tuple[EndWish, bool], Candidates] = {}
         self._pairs: dict[tuple[Candidates, Candidates, bool], KeyPairs] = {}
-        self._refused: dict[tuple[_End, _End, str], Waits] = {}
+        self._refused: dict[_Refused, Waits] = {}
         for holding in holdings:
             for end in holding.ends:
                 self._take(end, holding.namespace, holding.rate_bps)
@@ -74,7 +75,8 @@ class Board:
             return destination
         if not isinstance(source, Candidates) and not isinstance(destination, Candidates):
             return self._placed(request, source, destination)
-        known = None if request.unready_nodes else (source, destination, request.namespace)
+        # What an attempt would rather avoid makes no difference to whether there is a place.
+        known = None if request.unready_nodes else (request.source, request.destination, request.uses_interfaces, request.namespace)
         if known is not None and known in self._refused:
             return self._refused[known]
         chosen: _Nodes | None
@@ -125,12 +127,14 @@ class Board:
         found = self._best_of_both(request, source, destination, excluded)
         if found is None and request.avoid_nodes:
             found = self._best_of_both(request, source, destination, request.unready_nodes)
-        return found
+        if found is not None:
+            return found
+        one, other = (each.best(request.namespace, request.unready_nodes) for each in (source, destination))
+        return (one.node, other.node) if one is not None and other is not None and one.node is other.node else None
 
     def _best_of_both(self, request: Request, source: Candidates, destination: Candidates, excluded: Set[str]) -> _Nodes | None:
         if not request.uses_interfaces:
-            one = source.best(request.namespace, excluded)
-            other = None if one is None else destination.best(request.namespace, {*excluded, one.node.name})
+            one, other = best_of_two_nodes(source.best, destination.best, request.namespace, excluded)
             return None if one is None or other is None else (one.node, other.node)
         for near in (True, False):
             key = (source, destination, near)

@@ -10,6 +10,7 @@ import itertools
 import math
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Set
+from functools import partial
 from heapq import heapify, heappop, heappush, heapreplace
 
 from fairlead.core.placement.load import InterfaceLoad, NodeLoad
@@ -17,6 +18,9 @@ from fairlead.core.placement.reach import FAMILY, SUBNET, LinkKey, Reach, matche
 
 _Entry = tuple[float, str, str, InterfaceLoad]
 _NOBODY: frozenset[str] = frozenset()
+_Best = Callable[[str, Set[str]], InterfaceLoad | None]
+"""By namespace and the nodes that are left out."""
+_Two = tuple[InterfaceLoad, InterfaceLoad] | tuple[None, None]
 
 
 class _Heap:
@@ -156,8 +160,9 @@ class KeyPairs:
         entries, aside, found = self._entries, [], None
         while entries:
             value, number, (key, match) = entries[0]
-            one = self._source.best_by(key, namespace, excluded)
-            other = None if one is None else self._destination.best_by(match, namespace, excluded | {one.node.name})
+            one, other = best_of_two_nodes(
+                partial(self._source.best_by, key), partial(self._destination.best_by, match), namespace, excluded
+            )
             if one is None or other is None:
                 entry = heappop(entries)
                 if not (self._source.is_spent(key) or self._destination.is_spent(match)):
@@ -172,6 +177,16 @@ class KeyPairs:
         for entry in aside:
             heappush(entries, entry)
         return found
+
+
+def best_of_two_nodes(source: _Best, destination: _Best, namespace: str, excluded: Set[str]) -> _Two:
+    """The best interface of each end, on two nodes; None for both without two. The only node of the destination is left to it."""
+    one = source(namespace, excluded)
+    other = None if one is None else destination(namespace, {*excluded, one.node.name})
+    if one is not None and other is None:
+        other = destination(namespace, excluded)
+        one = None if other is None else source(namespace, {*excluded, other.node.name})
+    return (None, None) if one is None or other is None else (one, other)
 
 
 def _heap_of(interfaces: Iterable[InterfaceLoad]) -> _Heap:

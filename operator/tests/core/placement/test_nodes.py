@@ -232,3 +232,29 @@ def test_a_job_that_can_never_run_is_kept_no_slot() -> None:
     other = make_request("other", EndWish(node="a"), EndWish(node="b"), asked_at=PATIENCE_SECONDS)
     _, answers = place_all(nodes, (), [impossible, other], PATIENCE_SECONDS)
     assert isinstance(answers["other"], Placement)
+
+
+def test_a_refusal_of_one_interface_does_not_refuse_another_one_of_the_same_node() -> None:
+    source = make_node("s", make_interface("data0", network="lan"), make_interface("data1", network="wan"))
+    nodes = make_nodes(source, make_node("n", make_interface("data0", network="wan"), site="north"))
+    board = Board(nodes, ())
+    assert isinstance(board.place(make_request("lan", EndWish(node="s", network="lan"), NORTH)), Waits)
+    assert nodes_of(board.place(make_request("wan", EndWish(node="s", network="wan"), NORTH))) == ("s", "n")
+
+
+@pytest.mark.parametrize("uses_interfaces", [True, False])
+@pytest.mark.parametrize("backwards", [False, True])
+def test_the_only_node_of_one_end_is_left_to_it(uses_interfaces: bool, backwards: bool) -> None:
+    nodes = {
+        "a": make_node("a", make_interface("data0", 40), site="north", labels={"disk": "nvme"}),
+        "b": make_node("b", make_interface("data0", 10), site="north", slots=7),
+    }
+    ends = (NORTH, EndWish(labels=(("disk", "nvme"),)))
+    answer = place(nodes, *(ends[::-1] if backwards else ends), uses_interfaces=uses_interfaces)  # type: ignore[arg-type]
+    assert nodes_of(answer) == (("a", "b") if backwards else ("b", "a"))
+
+
+@pytest.mark.parametrize("uses_interfaces", [True, False])
+def test_where_one_node_alone_fits_both_ends_it_takes_both(uses_interfaces: bool) -> None:
+    nodes = dict(make_nodes(make_node("a", site="north"), make_node("b", site="south")))
+    assert nodes_of(place(nodes, NORTH, NORTH, uses_interfaces=uses_interfaces)) == ("a", "a")
