@@ -19,10 +19,11 @@ class PlacementLoop:
         self.service = BackgroundLoop("placement", self._run)
 
     def look(self) -> None:
-        """One pass, if anybody waits."""
+        """One pass, if anybody waits. Passes that jobs themselves brought about have news for others too."""
         if self._store.is_worth_renewing():
-            for key in sorted(self._store.renew()):
-                self._wake(key)
+            self._store.renew()
+        for key in sorted(self._store.take_news()):
+            self._wake(key)
 
     async def _run(self) -> None:
         while True:

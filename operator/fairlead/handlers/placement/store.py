@@ -47,6 +47,7 @@ class PlacementStore:
         self._requests: dict[ObjectKey, Request] = {}
         self._answers: dict[str, Answer] = {}
         self._starting: dict[str, Placement] = {}
+        self._news: set[ObjectKey] = set()
 
     @property
     def waiting(self) -> int:
@@ -66,6 +67,7 @@ class PlacementStore:
         self._requests[key] = request
         if self._board is None or self._is_due():
             self.renew()
+            self._news.discard(key)
             return self._answers[uid]
         known = self._answers.get(uid)
         # Since when it waits matters for the order of a pass alone, and what it has on this board it keeps until the next one.
@@ -89,8 +91,8 @@ class PlacementStore:
         if request is not None:
             self._starting.pop(request.uid, None)
 
-    def renew(self) -> frozenset[ObjectKey]:
-        """A pass over all jobs that wait. Returns those that are told something else than before."""
+    def renew(self) -> None:
+        """A pass over all jobs that wait."""
         began = self._monotonic()
         before = dict(self._answers)
         waiting = [request for request in self._requests.values() if request.uid not in self._starting]
@@ -99,9 +101,16 @@ class PlacementStore:
         self._answers = answers
         self._made_at = self._monotonic()
         self._took_seconds = self._made_at - began
-        return frozenset(
-            key for key, request in self._requests.items() if _gist(before.get(request.uid)) != _gist(answers.get(request.uid))
+        self._news.update(
+            key
+            for key, request in self._requests.items()
+            if request.uid in answers and _gist(before.get(request.uid)) != _gist(answers[request.uid])
         )
+
+    def take_news(self) -> frozenset[ObjectKey]:
+        """The jobs that passes have told something else than before, since the last call."""
+        news, self._news = frozenset(self._news & self._requests.keys()), set()
+        return news
 
     def is_worth_renewing(self) -> bool:
         """Whether jobs wait, and the last pass is long enough ago."""

@@ -197,3 +197,17 @@ def test_a_node_that_is_gone_is_noticed_by_the_next_pass() -> None:
     second = bench.store.answer(key, bench.observed("job"), request)
     assert isinstance(second, Placement)
     assert second.source.node == "b"
+
+
+def test_those_for_whom_a_pass_for_another_job_has_changed_something_are_woken() -> None:
+    bench = Bench(slots=1)
+    loop = PlacementLoop(bench.store, bench.woken.append)
+    bench.start("first", bench.ask("first"))
+    bench.ask("second")
+    bench.end("first")
+    bench.wait()
+    bench.ask("third")
+    loop.look()
+    assert bench.woken == [ObjectKey("lab", "second")]
+    loop.look()
+    assert bench.woken == [ObjectKey("lab", "second")]
