@@ -32,6 +32,7 @@ STRUCTURAL = {"type", "description", "properties", "items", "required", "default
     "maxLength",
     "minItems",
     "maxItems",
+    "minProperties",
     "additionalProperties",
     "maxProperties",
     "minimum",

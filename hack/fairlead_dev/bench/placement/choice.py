@@ -33,14 +33,14 @@ GOALS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Cluster:
+class PlacementCase:
     """Nodes with two to four interfaces on one or two networks, and the jobs that want to run there."""
 
     nodes: Mapping[str, TransferNode]
     requests: tuple[Request, ...]
 
 
-def cluster(seed: int) -> Cluster:
+def cluster(seed: int) -> PlacementCase:
     """A random one. Half of the ends are on a node by their volume, the others ask for a site, a label, or for nothing."""
     chance = random.Random(seed)
     nodes = {name: _node(chance, name, number) for number in range(NODES) for name in [f"dtn-{number:04}"]}
@@ -57,7 +57,7 @@ def cluster(seed: int) -> Cluster:
         )
         for number in range(JOBS)
     )
-    return Cluster(nodes, requests)
+    return PlacementCase(nodes, requests)
 
 
 def _node(chance: random.Random, name: str, number: int) -> TransferNode:
@@ -112,7 +112,7 @@ def measure(lab: MoverLab) -> list[Row]:
     ]
 
 
-def overcommitted(case: Cluster, answers: Mapping[str, Answer]) -> int:
+def overcommitted(case: PlacementCase, answers: Mapping[str, Answer]) -> int:
     """Interfaces that carry more than their rate although one of their jobs would fit elsewhere as a whole."""
     rates: dict[tuple[str, str], float] = defaultdict(float)
     crossing: dict[tuple[str, str], list[tuple[Request, Placement]]] = defaultdict(list)
@@ -132,13 +132,15 @@ def _links(*ends: EndPlacement) -> Iterator[tuple[str, str]]:
             yield (end.node or "", name)
 
 
-def _capacity(case: Cluster, key: tuple[str, str]) -> float:
+def _capacity(case: PlacementCase, key: tuple[str, str]) -> float:
     interface = case.nodes[key[0]].interface(key[1])
     assert interface is not None and interface.rate_bps is not None
     return interface.rate_bps
 
 
-def _fits_elsewhere(case: Cluster, rates: Mapping[tuple[str, str], float], key: tuple[str, str], request: Request, at: Placement) -> bool:
+def _fits_elsewhere(
+    case: PlacementCase, rates: Mapping[tuple[str, str], float], key: tuple[str, str], request: Request, at: Placement
+) -> bool:
     """Whether the job would have room on another interface of the same node that reaches its other end."""
     rate_bps = request.rate_bps
     other = at.destination if (at.source.node, at.source.interfaces[0]) == key else at.source

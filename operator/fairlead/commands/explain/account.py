@@ -28,7 +28,7 @@ from fairlead.core.paths.objects import choose
 _ORDER = {kind.value: number for number, kind in enumerate(ConditionType)}
 
 
-class PlacedEnd(ApiModel):
+class ExplainedEnd(ApiModel):
     """Where one end of the transfer is."""
 
     node: str | None = None
@@ -91,8 +91,8 @@ class Explanation(ApiModel):
     """Whether the status is of the present spec."""
     conditions: tuple[Condition, ...]
     network: str
-    source: PlacedEnd
-    destination: PlacedEnd
+    source: ExplainedEnd
+    destination: ExplainedEnd
     bandwidth: JobBandwidth
     path: JobPath | None = None
     decision: DecisionStatus | None = None
@@ -148,9 +148,9 @@ def account_of(facts: Facts) -> Explanation:
     )
 
 
-def _end(side: Side, known: EndpointStatus | None) -> PlacedEnd:
+def _end(side: Side, known: EndpointStatus | None) -> ExplainedEnd:
     known = known or EndpointStatus()
-    return PlacedEnd(
+    return ExplainedEnd(
         node=known.node or side.node, pod=known.pod, interface=known.interface, address=known.address, claim=side.claim_name, path=side.path
     )
 

@@ -8,7 +8,7 @@ from datetime import datetime
 
 from fairlead.api.shared.quantity import format_duration
 from fairlead.api.transferjob.status import DecisionStatus, ProgressStatus
-from fairlead.commands.explain.account import Explanation, JobBandwidth, JobPath, PlacedEnd
+from fairlead.commands.explain.account import ExplainedEnd, Explanation, JobBandwidth, JobPath
 
 _LONGEST_TEXT = 400
 _UNITS = ((10**15, "PB"), (10**12, "TB"), (10**9, "GB"), (10**6, "MB"), (10**3, "kB"))
@@ -49,7 +49,7 @@ def _headline(job: Explanation, now: datetime) -> str:
 
 
 def _placement(job: Explanation) -> list[str]:
-    def end(title: str, placed: PlacedEnd) -> tuple[str, ...]:
+    def end(title: str, placed: ExplainedEnd) -> tuple[str, ...]:
         interface = " ".join(part for part in (placed.interface, placed.address) if part)
         return (title, placed.node or "no node yet", interface or "no interface yet", f"{placed.claim}:/{placed.path}", placed.pod or "")
 

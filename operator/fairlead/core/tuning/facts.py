@@ -83,7 +83,7 @@ class HostFacts:
         return max(known, key=lambda path: (path.rtt_seconds * (path.rate_bps or 0), path.name), default=None)
 
 
-class Surroundings:
+class NodesAndPaths:
     """All nodes and paths, looked up by what the facts of one node need. Made once for a pass over all nodes."""
 
     def __init__(self, nodes: Iterable[DataTransferNode], paths: Iterable[NetworkPath], now: datetime) -> None:

@@ -9,7 +9,7 @@ from datetime import datetime
 from fairlead.api.datatransfernode import DataTransferNode
 from fairlead.api.networkpath import NetworkPath
 from fairlead.core.tuning.conclusion import Tuning, tuning_of
-from fairlead.core.tuning.facts import Surroundings
+from fairlead.core.tuning.facts import NodesAndPaths
 
 MOST_TIME = 0.01
 """The part of the time that passes over all nodes may take: a change among a thousand nodes may wait for some seconds more."""
@@ -49,5 +49,5 @@ class TuningPasses:
 def tunings(nodes: Iterable[DataTransferNode], paths: Iterable[NetworkPath], now: datetime) -> dict[str, Tuning]:
     """What should be set on each node, by its name."""
     nodes = tuple(nodes)
-    surroundings = Surroundings(nodes, paths, now)
+    surroundings = NodesAndPaths(nodes, paths, now)
     return {node.metadata.name: tuning_of(surroundings.facts_of(node)) for node in nodes}

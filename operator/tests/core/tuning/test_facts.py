@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from tuning_builders import NOW, a_network_path, a_node
 
-from fairlead.core.tuning.facts import FarEnd, MeasuredPath, Surroundings, cpu_list
+from fairlead.core.tuning.facts import FarEnd, MeasuredPath, NodesAndPaths, cpu_list
 
 G = 10**9
 DATA0 = {"name": "data0", "rate": "100G", "mtu": 9000}
@@ -15,7 +15,7 @@ DATA0 = {"name": "data0", "rate": "100G", "mtu": 9000}
 
 def _paths(path: Any, own: dict[str, Any] | None = None, other: dict[str, Any] | None = None) -> tuple[MeasuredPath, ...]:
     a, b = a_node("dtn-a", own or DATA0), a_node("dtn-b", other or {**DATA0, "rate": "40G"})
-    return Surroundings([a, b], [path], NOW).facts_of(a).paths
+    return NodesAndPaths([a, b], [path], NOW).facts_of(a).paths
 
 
 def test_a_path_carries_what_the_slower_end_does() -> None:
@@ -55,31 +55,31 @@ def test_a_path_within_a_node_is_none() -> None:
 
 def test_at_its_receiving_end_a_path_begins_elsewhere() -> None:
     a, b = a_node("dtn-a", DATA0), a_node("dtn-b", DATA0)
-    (path,) = Surroundings([a, b], [a_network_path()], NOW).facts_of(b).paths
+    (path,) = NodesAndPaths([a, b], [a_network_path()], NOW).facts_of(b).paths
     assert (path.sends, path.far) == (False, FarEnd("dtn-a", "data0", 100 * G, 9000))
 
 
 def test_the_mtu_is_what_was_found_beside_what_is_declared() -> None:
     node = a_node("dtn-a", {**DATA0, "mtu": 1500}, declared=[{"name": "data0", "mtu": 9000, "network": "wan"}])
-    (interface,) = Surroundings([node], [], NOW).facts_of(node).interfaces
+    (interface,) = NodesAndPaths([node], [], NOW).facts_of(node).interfaces
     assert (interface.mtu, interface.declared_mtu, interface.network) == (1500, 9000, "wan")
 
 
 def test_interfaces_that_carry_no_data_or_were_not_found_are_left_out() -> None:
     declared = [{"name": "data0"}, {"name": "backup0", "data": False}, {"name": "data7"}]
     node = a_node("dtn-a", DATA0, {"name": "backup0"}, {"name": "eth0"}, declared=declared)
-    assert [each.name for each in Surroundings([node], [], NOW).facts_of(node).interfaces] == ["data0"]
+    assert [each.name for each in NodesAndPaths([node], [], NOW).facts_of(node).interfaces] == ["data0"]
 
 
 def test_of_a_network_the_largest_mtu_is_known() -> None:
     nodes = [a_node(f"dtn-{mtu}", {**DATA0, "mtu": mtu}, declared=[{"name": "data0", "network": "wan"}]) for mtu in (1500, 9000, 8900)]
-    largest = Surroundings(nodes, [], NOW).facts_of(nodes[0]).largest_mtu
+    largest = NodesAndPaths(nodes, [], NOW).facts_of(nodes[0]).largest_mtu
     assert largest == {"wan": FarEnd("dtn-9000", "data0", 100 * G, 9000)}
 
 
 def test_numa_nodes_and_interrupts_are_sets_of_cpus() -> None:
     node = a_node("dtn-a", {**DATA0, "interruptCpus": "0,8-9"}, numaNodes=[{"number": 1, "cpus": "8-11"}, {"number": 2, "cpus": ""}])
-    facts = Surroundings([node], [], NOW).facts_of(node)
+    facts = NodesAndPaths([node], [], NOW).facts_of(node)
     assert facts.numa_cpus == {1: frozenset({8, 9, 10, 11})}
     assert facts.interfaces[0].interrupt_cpus == frozenset({0, 8, 9})
 
