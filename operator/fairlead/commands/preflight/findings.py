@@ -9,7 +9,7 @@ from fairlead.api.reasons import ConditionType, Reason
 from fairlead.api.shared.resource import ApiModel
 from fairlead.api.transferjob import TransferJob
 from fairlead.commands.explain.advice import meaning_of
-from fairlead.core.preflight import PAGE
+from fairlead.core.lifecycle.preflight import PAGE
 
 _WAITS = (ConditionType.ACCEPTED, ConditionType.SCHEDULED, ConditionType.MOVERS_READY)
 

@@ -18,12 +18,12 @@ from fairlead.core.conditions import shorten
 from fairlead.core.lifecycle import report
 from fairlead.core.lifecycle.outcome import JobEffects, JobOutcome, JobState, Judgement, Judgements, deletes, stops
 from fairlead.core.lifecycle.placing import labels_of, pause_after, placed_end, placed_of
+from fairlead.core.lifecycle.preflight import preflight_begun
 from fairlead.core.network import traits_of
 from fairlead.core.observed import MoverPod, Observed, PodPhase, Role
 from fairlead.core.paths.model import ProbeAssignment, Probing
 from fairlead.core.plan import CreateCredentials, CreatePod
 from fairlead.core.ports import choose_port_base, is_share_used_up
-from fairlead.core.preflight import preflight_begun
 from fairlead.core.reports import Verdict
 from fairlead.core.status import final_progress
 from fairlead.core.verdicts import Failure, failure_of_attempt, has_ended, is_live

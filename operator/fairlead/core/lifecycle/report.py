@@ -16,10 +16,10 @@ from fairlead.core.cap_excess import BLOCK_BITS, RECEIVER_WINDOW_SECONDS, TOLERA
 from fairlead.core.conditions import shorten
 from fairlead.core.fairness.model import Bound
 from fairlead.core.lifecycle.outcome import Judgement, Judgements
+from fairlead.core.lifecycle.preflight import checks_of, judge_preflight
 from fairlead.core.network import traits_of
 from fairlead.core.observed import MoverPod, Observed, Role
 from fairlead.core.plan import AnnotatePod
-from fairlead.core.preflight import checks_of, judge_preflight
 from fairlead.core.reports import MoverProgress
 from fairlead.core.settings import GUARDED_MOST_BPS
 from fairlead.core.status import bandwidth_of, decision_of, endpoints_of, path_of, progress_of

@@ -12,8 +12,8 @@ from fairlead.api.reasons import ConditionType, MoverReason
 from fairlead.api.shared.fields import Condition
 from fairlead.api.transferjob import TransferJobStatus
 from fairlead.core.lifecycle.outcome import Judgement
+from fairlead.core.lifecycle.preflight import PAGE, checks_of, judge_preflight
 from fairlead.core.observed import MoverPod
-from fairlead.core.preflight import PAGE, checks_of, judge_preflight
 from fairlead.core.reports import PreflightCheck, Reports
 
 FINE = PreflightCheck("Interface", "Passed", None, "data0 is up")
@@ -127,7 +127,7 @@ LATER = {
 
 @pytest.mark.parametrize("reason", sorted(set(MoverReason) - LATER))
 def test_every_reason_of_a_check_has_its_place_on_the_page_that_conditions_name(reason: str) -> None:
-    root = Path(__file__).parents[3]
+    root = Path(__file__).parents[4]
     assert f"\n### {reason}\n" in (root / PAGE).read_text(encoding="utf-8")
     provoked = (root / "images/mover/tests/preflight.rs").read_text(encoding="utf-8")
     assert f'("{reason}", |bench|' in provoked, "the mover's tests provoke it"
