@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from fairlead.commands.connection import Connection, KubeconfigError, read_connection
-from fairlead.commands.preflight.findings import Findings, findings_of
+from fairlead.commands.preflight.findings import PreflightFindings, findings_of
 from fairlead.commands.preflight.job import ManifestError, name_of, namespace_of, read_manifest
 from fairlead.commands.preflight.run import PreflightError, check
 from fairlead.commands.preflight.text import render
@@ -47,7 +47,7 @@ def main(arguments: Sequence[str]) -> int:
     return 0 if findings.passed else EXIT_FAILED
 
 
-def to_json(findings: Findings) -> str:
+def to_json(findings: PreflightFindings) -> str:
     """The findings for programs (docs/reference/preflight.md)."""
     return json.dumps(findings.to_object(), indent=2, allow_nan=False)
 
@@ -59,7 +59,7 @@ def _read(file: str) -> KubeObject:
         raise ManifestError(f"it cannot be read ({error}): name a file with a TransferJob, or - for standard input") from error
 
 
-async def _check(connection: Connection, manifest: KubeObject, namespace: str, timeout_seconds: int) -> Findings:
+async def _check(connection: Connection, manifest: KubeObject, namespace: str, timeout_seconds: int) -> PreflightFindings:
     task = asyncio.current_task()
     if task is not None:
         # As SIGINT, which `asyncio.run` turns into a cancellation by itself.

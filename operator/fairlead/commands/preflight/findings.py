@@ -14,7 +14,7 @@ from fairlead.core.lifecycle.preflight import PAGE
 _WAITS = (ConditionType.ACCEPTED, ConditionType.SCHEDULED, ConditionType.MOVERS_READY)
 
 
-class Finding(ApiModel):
+class PreflightFinding(ApiModel):
     """One check."""
 
     end: Literal["job", "source", "destination"]
@@ -27,34 +27,34 @@ class Finding(ApiModel):
     page: str | None = None
 
 
-class Findings(ApiModel):
+class PreflightFindings(ApiModel):
     """All checks of one job."""
 
     version: int = 1
     namespace: str
     name: str
     passed: bool
-    checks: tuple[Finding, ...]
+    checks: tuple[PreflightFinding, ...]
 
 
-def refused(message: str) -> Finding:
+def refused(message: str) -> PreflightFinding:
     """The API server does not take the job."""
-    return Finding(end="job", check="Manifest", result="Failed", reason="Refused", message=message, remedy="Correct the file.")
+    return PreflightFinding(end="job", check="Manifest", result="Failed", reason="Refused", message=message, remedy="Correct the file.")
 
 
-def findings_of(namespace: str, name: str, found: Iterable[Finding]) -> Findings:
+def findings_of(namespace: str, name: str, found: Iterable[PreflightFinding]) -> PreflightFindings:
     """Passed if nothing failed."""
     checks = tuple(found)
-    return Findings(namespace=namespace, name=name, passed=all(each.result != "Failed" for each in checks), checks=checks)
+    return PreflightFindings(namespace=namespace, name=name, passed=all(each.result != "Failed" for each in checks), checks=checks)
 
 
-def of_job(job: TransferJob) -> list[Finding]:
+def of_job(job: TransferJob) -> list[PreflightFinding]:
     """What the checked job's status tells, which has ended or for which nobody waits any longer."""
     status = job.status
-    found = [Finding(end="job", check="Manifest", result="Passed", message="the API server takes the job")]
+    found = [PreflightFinding(end="job", check="Manifest", result="Passed", message="the API server takes the job")]
     accepted = status.condition(ConditionType.ACCEPTED)
     if accepted is not None and accepted.status == "True":
-        found.append(Finding(end="job", check="Accepted", result="Passed", message=accepted.message))
+        found.append(PreflightFinding(end="job", check="Accepted", result="Passed", message=accepted.message))
     found += [_finding(each.end, each.check, each.result, each.reason, each.message) for each in status.preflight or ()]
     if status.is_true(ConditionType.SUCCEEDED) or any(each.result == "Failed" for each in found):
         return found
@@ -79,8 +79,10 @@ def _finding(
     result: Literal["Passed", "Warning", "Failed"],
     reason: str | None,
     message: str,
-) -> Finding:
+) -> PreflightFinding:
     if result == "Passed" or reason is None:
-        return Finding(end=end, check=check, result=result, reason=reason, message=message)
+        return PreflightFinding(end=end, check=check, result=result, reason=reason, message=message)
     page = PAGE if end == "job" else f"{PAGE}#{reason.lower()}"
-    return Finding(end=end, check=check, result=result, reason=reason, message=message, remedy=meaning_of(reason) or None, page=page)
+    return PreflightFinding(
+        end=end, check=check, result=result, reason=reason, message=message, remedy=meaning_of(reason) or None, page=page
+    )

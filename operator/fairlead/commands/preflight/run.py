@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from fairlead.api.transferjob import TransferJob
-from fairlead.commands.preflight.findings import Finding, of_job, refused
+from fairlead.commands.preflight.findings import PreflightFinding, of_job, refused
 from fairlead.commands.preflight.job import as_check, as_it_would_be
 from fairlead.kube.client import JOBS, KubeClient, KubeObject
 from fairlead.kube.errors import ForbiddenError, InvalidError, KubeError, NotFoundError, UnavailableError
@@ -29,7 +29,7 @@ async def check(
     timeout_seconds: int,
     *,
     pause: Callable[[float], Awaitable[Any]] = asyncio.sleep,
-) -> list[Finding]:
+) -> list[PreflightFinding]:
     """What was found. Raises PreflightError where nothing can be said."""
     try:
         await client.create(JOBS, namespace, as_it_would_be(manifest, namespace, token), dry_run=True)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from fairlead.commands.explain.text import as_table
-from fairlead.commands.preflight.findings import Findings
+from fairlead.commands.preflight.findings import PreflightFindings
 
 
-def render(findings: Findings) -> str:
+def render(findings: PreflightFindings) -> str:
     """A headline, a line for each check, and what to do, without a last line break."""
     failed = sum(each.result == "Failed" for each in findings.checks)
     warned = sum(each.result == "Warning" for each in findings.checks)
