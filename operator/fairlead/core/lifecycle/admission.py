@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from ipaddress import ip_interface
 
 from fairlead.api.reasons import ConditionType, Reason
 from fairlead.api.shared.quantity import RateError
@@ -96,6 +97,10 @@ def _contradiction(observed: Observed) -> Obstacle | None:
         if traits_of(observed.job).needs_attachment and not side.named_attachments:
             message = f"{name}.attachment is missing, which network Attachment needs: create a corrected job"
             return Obstacle(Reason.INVALID_SPEC, message, terminal=True)
+        wrong = next((text for text in side.attachment_addresses or () if not _is_interface_address(text)), None)
+        if wrong is not None:
+            message = f"{name}.attachmentAddresses: {wrong} is no address with a prefix length: create a corrected job"
+            return Obstacle(Reason.INVALID_SPEC, message, terminal=True)
     if spec.source.claim_name == spec.destination.claim_name:
         source, destination = _directory(spec.source), _directory(spec.destination)
         if source.startswith(destination) or destination.startswith(source):
@@ -110,6 +115,14 @@ def _contradiction(observed: Observed) -> Obstacle | None:
         message = "bandwidth.guarantee must not exceed bandwidth.limit: lower guarantee or raise limit"
         return Obstacle(Reason.INVALID_SPEC, message, needs_person=True)
     return None
+
+
+def _is_interface_address(text: str) -> bool:
+    try:
+        ip_interface(text)
+    except ValueError:
+        return False
+    return "/" in text
 
 
 def _directory(side: Side) -> str:

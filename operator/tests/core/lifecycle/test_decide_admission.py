@@ -100,6 +100,20 @@ TERMINAL: dict[str, tuple[dict[str, Any], dict[str, Any], str, str]] = {
         "InvalidSpec",
         "destination.attachment",
     ),
+    "an address that cannot be": (
+        {
+            "network": "Attachment",
+            "source": {
+                "volume": {"persistentVolumeClaim": {"claimName": "raw"}},
+                "attachment": "lab-a",
+                "attachmentAddresses": ["198.18.1.300/24"],
+            },
+            "destination": {"volume": {"persistentVolumeClaim": {"claimName": "scratch"}}, "attachment": "lab-b"},
+        },
+        {},
+        "InvalidSpec",
+        "source.attachmentAddresses: 198.18.1.300/24",
+    ),
     "destination inside the source": (
         {
             "source": {"volume": {"persistentVolumeClaim": {"claimName": "raw"}}, "path": "a"},
