@@ -10,7 +10,7 @@ from fairlead.api.names import ANNOTATION_DATA_ADDRESSES
 from fairlead.api.reasons import Reason
 from fairlead.api.transferjob.spec import Network
 from fairlead.core.observed import MoverPod, NodeFacts, Observed, Role, running_movers
-from fairlead.core.reports import MoverEndpoint, ReportRefusal
+from fairlead.core.reports import EndpointPlace, MoverEndpoint, ReportRefusal
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
@@ -38,10 +38,13 @@ def vetted(observed: Observed, holders: Mapping[str, str]) -> Observed:
     around = Surroundings(observed.job.spec.network, observed.nodes, holders)
     refusals = []
     for pod, endpoint in ((receiver, reports.receiver_endpoint), (sender, reports.sender_endpoint)):
-        problem = None if endpoint is None else problem_of(endpoint, pod, around)
-        if endpoint is None or problem is None:
+        if endpoint is None:
             continue
-        message = f"its endpoint, {endpoint.address} port {endpoint.port}, {problem}"
+        found = _first_problem(endpoint, pod, around)
+        if found is None:
+            continue
+        place, problem = found
+        message = f"its endpoint, {place.address} port {place.port}, {problem}"
         if endpoint is reports.receiver_endpoint:
             reports = replace(reports, receiver_endpoint=None)
             refusals.append(ReportRefusal(Role.RECEIVER.value, Reason.ENDPOINT_REFUSED, message))
@@ -51,7 +54,14 @@ def vetted(observed: Observed, holders: Mapping[str, str]) -> Observed:
     return observed if not refusals else replace(observed, reports=replace(reports, refusals=(*reports.refusals, *refusals)))
 
 
-def problem_of(endpoint: MoverEndpoint, pod: MoverPod | None, around: Surroundings) -> str | None:
+def _first_problem(endpoint: MoverEndpoint, pod: MoverPod | None, around: Surroundings) -> tuple[MoverEndpoint | EndpointPlace, str] | None:
+    """The first of its ends that may not be used, and why; None if all may be."""
+    places: tuple[MoverEndpoint | EndpointPlace, ...] = (endpoint, *endpoint.several)
+    problems = ((place, problem_of(place, pod, around)) for place in places)
+    return next(((place, problem) for place, problem in problems if problem is not None), None)
+
+
+def problem_of(endpoint: MoverEndpoint | EndpointPlace, pod: MoverPod | None, around: Surroundings) -> str | None:
     """Why the endpoint that `pod` reports is not to be used; None if it may be.
 
     Of a sender only the address counts: its port is the one that the kernel gave its connection, and nobody connects to it.
@@ -92,7 +102,7 @@ def _unusable(address: Address) -> str | None:
     return None
 
 
-def _problem_of_attachment(endpoint: MoverEndpoint, pod: MoverPod, around: Surroundings) -> str | None:
+def _problem_of_attachment(endpoint: MoverEndpoint | EndpointPlace, pod: MoverPod, around: Surroundings) -> str | None:
     if pod.attached is not None:
         return None if endpoint.address in pod.attached else f"is not an address of its attachment ({_listed(pod.attached)})"
     # Without the network plugin's word the attachment's addresses are not known; those of nodes are none of them.

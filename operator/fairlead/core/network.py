@@ -79,6 +79,9 @@ def _end(
     if not traits_of(observed.job).uses_node_interfaces:
         # The pod's own interface is none of the node's; which of those carries its traffic is the business of what attaches it.
         return End(node, None)
+    if len(side.named_interfaces or chosen.interfaces) > 1 or (reported is not None and reported.several):
+        # No end names several: for shares the job may cross any link of its node.
+        return End(node, None)
     if side.interface != AUTO_INTERFACE:
         return End(node, side.interface)
     if reported is not None:

@@ -158,13 +158,30 @@ class SwitchReport:
 
 
 @dataclass(frozen=True, slots=True)
-class MoverEndpoint:
-    """Where a mover listens or sends from, as it reported over HTTP."""
+class EndpointPlace:
+    """Where a mover's end of one path is."""
 
     interface: str
     address: str
     port: int
     numa_node: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class MoverEndpoint:
+    """Where a mover listens or sends from, as it reported over HTTP: on one of its paths, and with several on each, in their order."""
+
+    interface: str
+    address: str
+    port: int
+    numa_node: int | None = None
+    several: tuple[EndpointPlace, ...] = ()
+    """Empty with one path."""
+
+    @property
+    def places(self) -> tuple[EndpointPlace, ...]:
+        """Its ends of all paths, at least one."""
+        return self.several or (EndpointPlace(self.interface, self.address, self.port, self.numa_node),)
 
 
 @dataclass(frozen=True, slots=True)

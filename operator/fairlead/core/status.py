@@ -14,6 +14,7 @@ from fairlead.api.transferjob.status import (
     Background,
     BandwidthStatus,
     DecisionStatus,
+    EndpointInterface,
     EndpointsStatus,
     EndpointStatus,
     PathStatus,
@@ -115,7 +116,15 @@ def _endpoint(before: EndpointStatus | None, pod: MoverPod | None, reported: Mov
         interface=reported.interface if reported else known.interface,
         address=reported.address if reported else known.address,
         numa_node=reported.numa_node if reported else known.numa_node,
+        interfaces=_interfaces(reported) if reported else known.interfaces,
     )
+
+
+def _interfaces(reported: MoverEndpoint) -> tuple[EndpointInterface, ...] | None:
+    """Each of several interfaces, by its name: the first address of one that has several paths."""
+    first = {place.interface: place for place in reversed(reported.several)}
+    found = (EndpointInterface(name=name, address=place.address, numa_node=place.numa_node) for name, place in sorted(first.items()))
+    return tuple(found) or None
 
 
 def path_of(report: PathReport) -> PathStatus:

@@ -32,7 +32,7 @@ class Sender:
     name: str
     job: JobRef
     receiver: Endpoint | None
-    """Where it was told to send; None where that is no address and port."""
+    """Where it was told to send; None where that is no address and port, or several."""
     annotated_bps: int | None
     """The cap of its annotation, which counts until the job's status has one. An annotation that is no rate is none."""
     has_started: bool
@@ -65,7 +65,7 @@ def _receiver(spec: Mapping[str, Any]) -> Endpoint | None:
     words = (str(word) for container in movers for word in container.get("args") or [])
     target = next((word.removeprefix(_CONNECT) for word in words if word.startswith(_CONNECT)), "")
     host, _, port = target.rpartition(":")
-    if not host or not (port.isascii() and port.isdigit()):
+    if not host or "," in host or not (port.isascii() and port.isdigit()):
         return None
     return Endpoint(host.removeprefix("[").removesuffix("]"), int(port))
 

@@ -15,7 +15,7 @@ from fairlead.core.endpoints import Surroundings, problem_of, vetted
 from fairlead.core.lifecycle import decide
 from fairlead.core.observed import MoverPod, NodeFacts, Observed, Role
 from fairlead.core.plan import Plan
-from fairlead.core.reports import MoverEndpoint, Reports
+from fairlead.core.reports import EndpointPlace, MoverEndpoint, Reports
 
 PORT = 24000
 OWN = "198.18.0.2"
@@ -201,3 +201,16 @@ def test_a_job_that_was_never_refused_anything_has_no_such_condition() -> None:
         assert plan.status is not None
         assert plan.status.condition("ReportsBelieved") is None
         assert plan.creates
+
+
+@pytest.mark.parametrize("wrong", [("127.0.0.1", PORT, "loopback"), (DATA, PORT + 4, "data port"), ("198.18.0.9", PORT, "dtn-c")])
+@pytest.mark.parametrize("at", [0, 1])
+def test_of_several_ends_one_that_may_not_be_used_makes_the_endpoint_useless(wrong: tuple[str, int, str], at: int) -> None:
+    address, port, said = wrong
+    places = [EndpointPlace("data0", OWN, PORT), EndpointPlace("data1", "2001:db8::2", PORT)]
+    good = MoverEndpoint("data0", OWN, PORT, several=tuple(places))
+    places[at] = EndpointPlace("data1", address, port)
+    for endpoint, is_believed in ((good, True), (replace(good, several=tuple(places)), False)):
+        found = vetted(observe(make_job(), _receiver(), nodes=NODES, reports=Reports(receiver_endpoint=endpoint)), HOLDERS)
+        assert (found.reports.receiver_endpoint is not None) is is_believed
+        assert all(said in refusal.message for refusal in found.reports.refusals)

@@ -54,7 +54,7 @@ def test_an_annotation_that_is_no_rate_is_no_cap(cap: str | None) -> None:
     assert sender.annotated_bps is None
 
 
-@pytest.mark.parametrize("target", ["198.19.0.2", "198.19.0.2:http", "198.19.0.2:²", ":24000", ""])
+@pytest.mark.parametrize("target", ["198.19.0.2", "198.19.0.2:http", "198.19.0.2:²", ":24000", "", "198.19.0.2:24000,198.19.1.2:24000"])
 def test_a_sender_without_a_receivers_address_and_port_is_still_one(target: str) -> None:
     body = make_pod()
     for container in body["spec"]["containers"]:

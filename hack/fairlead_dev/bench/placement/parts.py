@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fairlead_dev.bench.placement import choice, pinning
+from fairlead_dev.bench.placement import choice, multi, pinning
 
-PARTS = (*choice.PARTS, *pinning.PARTS)
-GOALS = {**choice.GOALS}
+PARTS = (*choice.PARTS, *multi.PARTS, *pinning.PARTS)
+GOALS = {**choice.GOALS, **multi.GOALS}

@@ -1,5 +1,6 @@
 """What the mover reports of its sockets, and the settings that it takes."""
 
+from collections import Counter
 from dataclasses import dataclass
 
 from fairlead_advisor.decide.model import BufferLimits
@@ -18,6 +19,8 @@ class StreamStats:
     busy_s: float | None = None
     send_buffer_limited_s: float | None = None
     receive_window_limited_s: float | None = None
+    path: int = 0
+    """The position of its path among those of the transfer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +37,11 @@ class MoverStats:
     cap_bps: float | None = None
     quiet_s: float | None = None
     buffers: BufferLimits | None = None
+
+    @property
+    def streams_per_path(self) -> int:
+        """Open streams on the path that has most: what is set is the same count for each."""
+        return max(Counter(stream.path for stream in self.streams).values(), default=0)
 
     @property
     def rtts_s(self) -> tuple[float, ...]:

@@ -27,6 +27,7 @@ _STREAM_FIELDS = (
     "busy_s",
     "send_buffer_limited_s",
     "receive_window_limited_s",
+    "path",
 )
 
 
@@ -47,7 +48,8 @@ def read_stats(body: Mapping[str, Any]) -> MoverStats:
     return MoverStats(
         body["stage"],
         frozenset(body["available"]),
-        tuple(StreamStats(**dict(zip(_STREAM_FIELDS, stream, strict=True))) for stream in body["streams"]),
+        # A log of an earlier version has fewer fields.
+        tuple(StreamStats(**dict(zip(_STREAM_FIELDS, stream, strict=False))) for stream in body["streams"]),
         body["cap_bps"],
         body["quiet_s"],
         None if body["buffers"] is None else BufferLimits(**body["buffers"]),

@@ -131,6 +131,7 @@ def _stream(value: object) -> StreamStats:
         busy_s=stream.number_or_none("busy_seconds"),
         send_buffer_limited_s=stream.number_or_none("send_buffer_limited_seconds"),
         receive_window_limited_s=stream.number_or_none("receive_window_limited_seconds"),
+        path=stream.count_or_none("path") or 0,
     )
 
 

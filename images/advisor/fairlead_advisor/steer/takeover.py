@@ -26,7 +26,7 @@ def what_stands(stats: MoverStats, record: Sequence[Entry]) -> tuple[PathMeasure
     before = last.get("decision") if last else None
     recorded = before if isinstance(before, dict) else {}
     control = controls.most_common(1)[0][0] if controls else str(recorded.get("congestion_control") or DEFAULT_CONGESTION_CONTROL)
-    open_now = len(stats.streams)
+    open_now = stats.streams_per_path
     streams = max(open_now, _last_count(record))
     reason = str(recorded.get("message") or "what had been decided before is not on record")
     stands = "which are in force" if streams == open_now else f"of which {open_now or 'none'} are open now"

@@ -59,3 +59,9 @@ def test_the_path_is_the_recorded_one_else_what_the_sockets_see() -> None:
     recorded, _ = what_stands(with_open(2), [decided(4), tried(8)])
     assert (recorded.rtt_minimum_s, recorded.whole) == (0.06, False)
     assert what_stands(with_open(2), [])[0].rtt_minimum_s == 0.07
+
+
+def test_over_several_paths_the_count_is_that_of_one() -> None:
+    sockets = tuple(StreamStats(number, 0, 0, 0.08, 0.07, "bbr", path=number % 2) for number in range(8))
+    stats = MoverStats("Transferring", frozenset({"cubic", "bbr"}), sockets)
+    assert what_stands(stats, [])[1].streams == 4

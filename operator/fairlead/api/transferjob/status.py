@@ -60,6 +60,19 @@ class ProgressStatus(ApiModel):
     """When the count of bytes was last seen to grow."""
 
 
+class EndpointInterface(ApiModel):
+    """One of several interfaces that carry the data at once."""
+
+    name: str
+    """Name on the node."""
+
+    address: str | None = None
+    """Address of the interface."""
+
+    numa_node: int | None = None
+    """NUMA node of the interface, where it has one."""
+
+
 class EndpointStatus(ApiModel):
     """Where one end runs."""
 
@@ -77,6 +90,11 @@ class EndpointStatus(ApiModel):
 
     numa_node: int | None = None
     """NUMA node of that interface, where it has one."""
+
+    interfaces: Annotated[tuple[EndpointInterface, ...], Field(max_length=MOST_INTERFACES)] | None = Field(
+        default=None, json_schema_extra=marks(list_type="map", list_map_keys=("name",))
+    )
+    """All interfaces that carry the data, where there are several."""
 
 
 class EndpointsStatus(ApiModel):

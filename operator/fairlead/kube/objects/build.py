@@ -5,17 +5,18 @@ Pure functions from a job and an action of the plan to plain objects; golden fil
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fairlead.api import names
 from fairlead.api.shared.errors import ReconcileError
 from fairlead.api.shared.quantity import format_rate
 from fairlead.api.transferjob import TransferJob
-from fairlead.api.transferjob.spec import AUTO_INTERFACE, Side
+from fairlead.api.transferjob.spec import AUTO_INTERFACE, MOST_STREAMS, Side
 from fairlead.core.network import traits_of
 from fairlead.core.observed import Role
 from fairlead.core.plan import CreatePod
+from fairlead.core.reports import EndpointPlace, MoverEndpoint
 from fairlead.kube.client import KubeObject
 from fairlead.kube.objects.attachment import networks_annotation
 from fairlead.kube.objects.credentials import Credentials
@@ -130,18 +131,20 @@ def _sender(job: TransferJob, action: CreatePod, template: MoverTemplate) -> Kub
     side, transport = job.spec.source, job.spec.transport
     chosen_control = None if transport.congestion_control == "Auto" else transport.congestion_control
     control_mount = {"name": "control", "mountPath": CONTROL_PATH}
+    paths = _paths(_interface(job, side, action).split(","), action.receiver)
+    least_streams, most_streams = (min(count, MOST_STREAMS // len(paths)) for count in (transport.streams.min, transport.streams.max))
     arguments = [
         "send",
         *_option("--source", _directory(side)),
         *_option("--volume", DATA_PATH),
-        *_option("--connect", _socket_address(action.receiver.address, action.receiver.port)),
-        *_option("--interface", _interface(job, side, action)),
+        *_option("--connect", ",".join(_socket_address(peer.address, peer.port) for _, peer in paths)),
+        *_option("--interface", ",".join(interface for interface, _ in paths)),
         *_option("--tls-dir", TLS_PATH),
         *_identity(job, action),
         *_option("--encryption", transport.encryption),
-        *_option("--streams", max(transport.streams.min, min(4, transport.streams.max))),
-        *_option("--streams-min", transport.streams.min),
-        *_option("--streams-max", transport.streams.max),
+        *_option("--streams", max(least_streams, min(4, most_streams))),
+        *_option("--streams-min", least_streams),
+        *_option("--streams-max", most_streams),
         *_option("--congestion-control", chosen_control or "cubic"),
         *_option("--congestion-controls", chosen_control or ",".join(_ADVISORS_CONTROLS)),
         *(argument for glob in job.spec.data.include for argument in _option("--include", _literal(glob))),
@@ -168,8 +171,8 @@ def _sender(job: TransferJob, action: CreatePod, template: MoverTemplate) -> Kub
         *_option("--http", _node_listener(action, PORT_ADVISOR)),
         *_option("--trace", TRACE_FILE),
         *_option("--seconds", template.probe_seconds),
-        *_option("--streams-min", transport.streams.min),
-        *_option("--streams-max", transport.streams.max),
+        *_option("--streams-min", least_streams),
+        *_option("--streams-max", most_streams),
         *_option("--congestion-control", transport.congestion_control),
         *path_options(action.path, probe=action.probe),
         *_option("--termination-log", TERMINATION_LOG),
@@ -307,6 +310,14 @@ def _interface(job: TransferJob, side: Side, action: CreatePod) -> str:
             return ",".join(names.attachment_interface(index) for index in range(len(side.named_attachments)))
         case "Pod":
             return _POD_INTERFACE
+
+
+def _paths(interfaces: Sequence[str], receiver: MoverEndpoint) -> list[tuple[str, EndpointPlace]]:
+    """The sender's interface and the receiver's end of each path. Where one end has fewer, its own are used several times; an interface
+    that the sender chooses itself has one path."""
+    peers = receiver.places
+    count = 1 if AUTO_INTERFACE in interfaces else max(len(interfaces), len(peers))
+    return [(interfaces[path % len(interfaces)], peers[path % len(peers)]) for path in range(count)]
 
 
 def _mover(job: TransferJob, side: Side, template: MoverTemplate, arguments: list[str], ports: list[KubeObject]) -> KubeObject:

@@ -7,8 +7,9 @@ from typing import Annotated, Literal
 
 from pydantic import Field, field_validator
 
+from fairlead.api.transferjob.spec import MOST_INTERFACES
 from fairlead.core.observed import Role
-from fairlead.core.reports import MoverEndpoint, MoverProgress
+from fairlead.core.reports import EndpointPlace, MoverEndpoint, MoverProgress
 from fairlead.kube.observe.forms import (
     Attempt,
     BytesPerSecond,
@@ -25,10 +26,9 @@ from fairlead.kube.observe.forms import (
 )
 
 
-class EndpointAnswer(MoverMessage):
-    """The answer to `GET /v1/endpoint`. Whether the address and the port may be used is decided in `core.endpoints`."""
+class PlaceAnswer(MoverMessage):
+    """A mover's end of a path, as it says. Whether the address and the port may be used is decided in `core.endpoints`."""
 
-    role: Literal["sender", "receiver"]
     interface: Interface
     address: Annotated[str, Field(max_length=45)]
     port: Annotated[int, Field(ge=0, le=65535)] = 0
@@ -41,6 +41,13 @@ class EndpointAnswer(MoverMessage):
         if address.is_unspecified or address.is_multicast:
             raise ValueError("not the address of a host")
         return str(address)
+
+
+class EndpointAnswer(PlaceAnswer):
+    """The answer to `GET /v1/endpoint`."""
+
+    role: Literal["sender", "receiver"]
+    endpoints: Annotated[tuple[PlaceAnswer, ...], Field(max_length=MOST_INTERFACES)] = ()
 
 
 class _BandwidthAnswer(MoverMessage):
@@ -80,7 +87,9 @@ def read_endpoint(answer: EndpointAnswer | None, role: Role) -> MoverEndpoint | 
     """The endpoint; None without an answer, and if it is another role's."""
     if answer is None or answer.role != role.value:
         return None
-    return MoverEndpoint(interface=answer.interface, address=answer.address, port=answer.port, numa_node=answer.numa_node)
+    places = tuple(EndpointPlace(place.interface, place.address, place.port, place.numa_node) for place in answer.endpoints)
+    several = places if len(places) > 1 else ()
+    return MoverEndpoint(answer.interface, answer.address, answer.port, answer.numa_node, several)
 
 
 def read_progress(answer: ProgressAnswer | None, read_at: float, job_uid: str, attempt: int, role: Role) -> MoverProgress | None:

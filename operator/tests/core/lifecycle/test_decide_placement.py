@@ -18,6 +18,7 @@ from fairlead.core.lifecycle.placing import holding_of, request_of
 from fairlead.core.network import ends_of
 from fairlead.core.observed import ClaimFacts, MoverPod, NodeFacts, Observed, PodPhase, Role
 from fairlead.core.placement.model import EndPlacement, EndWish, LabelRule, Placement, Waits
+from fairlead.core.reports import EndpointPlace, MoverEndpoint, Reports
 
 PLACED = Placement(EndPlacement("dtn-c", ("data1",)), EndPlacement("dtn-d", ("data0",)), 1, 9.4e9, 1e10)
 ANYWHERE = {
@@ -212,6 +213,14 @@ def test_a_slot_is_held_while_an_attempt_is_under_way() -> None:
     assert holding is not None
     assert holding.ends == (EndPlacement("dtn-c", ("data1",)), EndPlacement("dtn-d", ("data0",)))
     assert holding_of({**body, "status": {**body["status"], "attemptStartTime": None}}) is None
+
+
+def test_an_end_with_several_interfaces_may_cross_any_link_of_its_node() -> None:
+    several = {"source": {"interfaces": ["data0", "data1"]}, "destination": {"interfaces": ["data0", "data1"]}}
+    reported = MoverEndpoint("data0", "198.19.0.2", 24000, several=(EndpointPlace("data0", "198.19.0.2", 24000),) * 2)
+    spec = {name: {**ANYWHERE.get(name, {}), **ends} for name, ends in several.items()}
+    found = replace(observe(placement=None, spec={**ANYWHERE, **spec}), reports=Reports(receiver_endpoint=reported))
+    assert [end.interface for end in ends_of(found, 0)] == [None, None]
 
 
 def test_a_chosen_interface_is_the_one_that_links_are_counted_for() -> None:

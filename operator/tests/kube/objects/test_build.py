@@ -20,7 +20,7 @@ from fairlead.core.identities import Identities
 from fairlead.core.observed import Role
 from fairlead.core.paths.model import KnownBackground, KnownPath
 from fairlead.core.plan import CreatePod
-from fairlead.core.reports import MoverEndpoint
+from fairlead.core.reports import EndpointPlace, MoverEndpoint
 from fairlead.kube.objects.build import BuildError, build_pod, build_secret
 from fairlead.kube.objects.credentials import Credentials
 from fairlead.kube.objects.template import Image, MoverTemplate, WholeCpus
@@ -278,6 +278,31 @@ def test_a_path_that_leaves_its_volume_is_never_built() -> None:
 def test_a_sender_needs_a_receiver_to_connect_to() -> None:
     with pytest.raises(BuildError, match="no receiver endpoint"):
         build_pod(job(), CreatePod(Role.SENDER, 1, "dtn-a", 24004), TEMPLATE)
+
+
+def _paths_of(interfaces: tuple[str, ...], *peers: str) -> dict[str, str]:
+    places = tuple(EndpointPlace(f"data{number}", address, 24000) for number, address in enumerate(peers))
+    endpoint = MoverEndpoint("data0", peers[0], 24000, several=places if len(places) > 1 else ())
+    action = CreatePod(Role.SENDER, 1, "dtn-a", 24000, receiver=endpoint, interfaces=interfaces)
+    (container,) = build_pod(job(), action, TEMPLATE)["spec"]["containers"]
+    wanted = ("--connect", "--interface", "--streams-max", "--streams-min")
+    return {name: value for name, _, value in (word.partition("=") for word in container["args"]) if name in wanted}
+
+
+def test_each_interface_of_a_sender_connects_to_one_of_the_receivers_and_streams_are_bounded_over_all_paths() -> None:
+    one, other = "198.19.0.2", "198.19.1.2"
+    both = f"{one}:24000,{other}:24000"
+    assert _paths_of(("data0", "data1"), one, other) == {
+        "--connect": both,
+        "--interface": "data0,data1",
+        "--streams-min": "1",
+        "--streams-max": "32",
+    }
+    assert _paths_of(("data0",), one, other)["--interface"] == "data0,data0"
+    assert _paths_of(("data0", "data1"), one)["--connect"] == f"{one}:24000,{one}:24000"
+    assert _paths_of((), one, other)["--connect"] == f"{one}:24000", "the interface that the kernel routes by is one"
+    many = _paths_of(tuple(f"data{number}" for number in range(8)), *(f"198.19.{number}.2" for number in range(8)))
+    assert many["--streams-max"] == "8"
 
 
 def test_connects_to_an_ipv6_address_in_brackets() -> None:

@@ -95,7 +95,7 @@ def observe(before: StatsReading, after: StatsReading, rtts_ms: Sequence[float],
     return Observation(
         at_s=after.at_s,
         seconds=seconds,
-        streams=len(after.stats.streams),
+        streams=after.stats.streams_per_path,
         goodput_bps=goodput_bps,
         loss_ratio=retransmits / segments if segments else 0.0,
         busy_ratio=1.0 if at_cap else _busy_ratio(after.stats.streams, rtts_ms, floor_s),
