@@ -26,7 +26,8 @@ class ConditionType(_Documented):
     MOVERS_READY = "MoversReady", "Both mover pods of the present attempt have come up."
     PREFLIGHT_PASSED = (
         "PreflightPassed",
-        "What the transfer needs was checked before any byte of data, and is there ([preflight](../how-to/preflight.md)).",
+        "What the transfer needs was checked before any byte of data, and is there ([preflight](../how-to/preflight.md))."
+        " Absent until that is known of an attempt.",
     )
     PATH_PROBED = "PathProbed", "The path was measured and the advisor has decided."
     CAP_ENFORCED = "CapEnforced", "The measured rate keeps to the cap. Absent without a cap."
@@ -108,7 +109,6 @@ class Reason(_Documented):
     MOVERS_STOPPED = "MoversStopped", "No mover is running."
     BACKING_OFF = "BackingOff", "An attempt failed; the next one starts after a pause."
 
-    CHECKS_RUNNING = "ChecksRunning", "The movers of the attempt have not checked everything yet."
     CHECKS_PASSED = "ChecksPassed", "Every check passed at both ends."
     PASSED_WITH_WARNINGS = (
         "PassedWithWarnings",

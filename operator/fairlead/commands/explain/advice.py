@@ -59,7 +59,12 @@ def _unnoticed(job: Explanation, now: datetime) -> str | None:
 
 
 def _succeeded(job: Explanation, now: datetime) -> str | None:
-    return "Nothing: every byte arrived and was verified." if job.is_true(ConditionType.SUCCEEDED) else None
+    succeeded = job.condition(ConditionType.SUCCEEDED)
+    if succeeded is None or succeeded.status != "True":
+        return None
+    if succeeded.reason == MoverReason.PREFLIGHT_PASSED:
+        return "Create the job without spec.preflightOnly: every check passed, and nothing was moved."
+    return "Nothing: every byte arrived and was verified."
 
 
 def _failed(job: Explanation, now: datetime) -> str | None:

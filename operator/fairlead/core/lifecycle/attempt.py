@@ -18,7 +18,6 @@ from fairlead.core.conditions import shorten
 from fairlead.core.lifecycle import report
 from fairlead.core.lifecycle.outcome import JobEffects, JobOutcome, JobState, Judgement, Judgements, deletes, stops
 from fairlead.core.lifecycle.placing import labels_of, pause_after, placed_end, placed_of
-from fairlead.core.lifecycle.preflight import preflight_begun
 from fairlead.core.network import traits_of
 from fairlead.core.observed import MoverPod, Observed, PodPhase, Role
 from fairlead.core.paths.model import ProbeAssignment, Probing
@@ -174,7 +173,7 @@ def _begin(status: TransferJobStatus, number: int, started: datetime, placed: Pl
         judgements={
             ConditionType.CAP_ENFORCED: None,
             ConditionType.SUCCEEDED: Judgement("Unknown", Reason.IN_PROGRESS, "the job has not ended"),
-            ConditionType.PREFLIGHT_PASSED: preflight_begun(),
+            ConditionType.PREFLIGHT_PASSED: None,
             ConditionType.PATH_PROBED: _PROBED_LATER,
             ConditionType.REPORTS_BELIEVED: None,
         },

@@ -15,15 +15,9 @@ from fairlead.core.reports import PreflightCheck, Reports
 PAGE = "docs/how-to/preflight.md"
 """The page with each reason and its remedy."""
 
-_RUNNING = "the movers have not checked everything yet"
 _LONGEST_MESSAGE = 1024
 
 _Found = tuple[Literal["source", "destination"], PreflightCheck]
-
-
-def preflight_begun() -> Judgement:
-    """The condition of an attempt that begins."""
-    return Judgement("Unknown", Reason.CHECKS_RUNNING, _RUNNING)
 
 
 def judge_preflight(

@@ -26,6 +26,10 @@ def limited(**bandwidth: Any) -> dict[str, Any]:
     [
         (None, "whether Fairlead's operator runs"),
         ({"phase": "Succeeded", "conditions": [condition("Succeeded", "True", "Verified")]}, "Nothing: every byte arrived"),
+        (
+            {"phase": "Succeeded", "conditions": [condition("Succeeded", "True", "PreflightPassed")]},
+            "Create the job without spec.preflightOnly",
+        ),
         ({"phase": "Failed", "conditions": [condition("Failed", "True", "SourceMissing")]}, "Correct `source.path` in a new job"),
         (
             {
