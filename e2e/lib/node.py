@@ -32,7 +32,7 @@ if libc.setns(namespace, CLONE_NEWNS) or libc.mount(b"none", sys.argv[3].encode(
 """
 )
 
-_PEER = _FIND + 'os.execvp("nsenter", ["nsenter", "-t", str(found[0]), "-n", "ip", "-j", "link", "show", "eth0"])'
+_PEER = _FIND + 'os.execvp("nsenter", ["nsenter", "-t", str(found[0]), "-n", "ip", "-j", "link", "show", sys.argv[3]])'
 
 CAP_FOLDER = "/run/fairlead/live"
 
@@ -42,9 +42,9 @@ def make_deaf_to_its_cap(cluster: LocalCluster, node: str, job_uid: str) -> None
     cluster.on(node, "python3", "-c", _HIDE, "send", job_uid, CAP_FOLDER)
 
 
-def interface_of(cluster: LocalCluster, node: str, role: str, job_uid: str) -> str:
-    """The node's end of a mover pod's interface on the pod network; `role` is `send` or `receive`."""
-    inside = json.loads(cluster.on(node, "python3", "-c", _PEER, role, job_uid))
+def interface_of(cluster: LocalCluster, node: str, role: str, job_uid: str, name: str = "eth0") -> str:
+    """The node's end of a mover pod's interface, by default that on the pod network; `role` is `send` or `receive`."""
+    inside = json.loads(cluster.on(node, "python3", "-c", _PEER, role, job_uid, name))
     links: list[dict[str, Any]] = json.loads(cluster.on(node, "ip", "-j", "link", "show"))
     return next(str(link["ifname"]) for link in links if link["ifindex"] == inside[0]["link_index"])
 
@@ -53,6 +53,12 @@ def token_buckets(cluster: LocalCluster, node: str) -> dict[str, int]:
     """The token bucket filters of a node: the interface and the rate in bits per second of each."""
     queues: list[dict[str, Any]] = json.loads(cluster.on(node, "tc", "-j", "qdisc", "show"))
     return {str(queue["dev"]): int(queue["options"]["rate"]) * 8 for queue in queues if queue["kind"] == "tbf"}
+
+
+def packets_held_back(cluster: LocalCluster, node: str, interface: str) -> int:
+    """How often the token bucket at an interface had a packet wait."""
+    queues: list[dict[str, Any]] = json.loads(cluster.on(node, "tc", "-s", "-j", "qdisc", "show", "dev", interface))
+    return sum(int(queue["overlimits"]) for queue in queues if queue["kind"] == "tbf")
 
 
 def redirects_of(cluster: LocalCluster, node: str, interface: str) -> str:

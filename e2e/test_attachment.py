@@ -1,0 +1,176 @@
+"""Jobs whose data goes through interfaces that Multus attaches to the movers' pods, over the second path of the local cluster."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from datetime import datetime
+from typing import Any
+
+import pytest
+
+from e2e.lib import history
+from e2e.lib.history import TOLD_AFTER
+from e2e.lib.job import Job
+from e2e.lib.lab import Lab
+from e2e.lib.manifests import DESTINATION_NODE, SOURCE_NODE
+from e2e.lib.node import interface_of, make_deaf_to_its_cap, packets_held_back, redirects_of, token_buckets
+from e2e.lib.waiting import wait_until
+from fairlead_dev.clients.kubectl import Object
+from fairlead_dev.clients.nodes import LocalCluster
+from fairlead_dev.cluster.artifacts.images import PAUSE_IMAGE
+
+LINK = "data1"
+BULK_BYTES = 60_000_000
+BANDWIDTH = {"type": "bandwidth", "capabilities": {"bandwidth": True}}
+STATIC = {"type": "static"}
+
+
+def macvlan(ipam: Object, *, master: str = LINK, **more: Any) -> Object:
+    return {"type": "macvlan", "master": master, "mode": "bridge", "ipam": ipam, **more}
+
+
+def addresses(first: int, last: int) -> Object:
+    """Addresses of the second path's own network, counted on each node by itself."""
+    start, end = f"198.19.1.{first}", f"198.19.1.{last}"
+    return {"type": "host-local", "ranges": [[{"subnet": "198.19.1.0/24", "rangeStart": start, "rangeEnd": end}]]}
+
+
+def bridge(subnet: str, peers: str) -> Object:
+    """A bridge of the node with pods of its own, from which the other node's are reached over the second path."""
+    ipam = {"type": "host-local", "ranges": [[{"subnet": subnet}]], "routes": [{"dst": peers}]}
+    return {"type": "bridge", "bridge": "br-data1", "isGateway": True, "ipam": ipam}
+
+
+def define(lab: Lab, name: str, *plugins: Object, config: str | None = None) -> None:
+    """Creates a NetworkAttachmentDefinition in the lab's namespace."""
+    chain = {"cniVersion": "1.0.0", "name": name, "plugins": list(plugins)}
+    lab.kubectl.apply(
+        {
+            "apiVersion": "k8s.cni.cncf.io/v1",
+            "kind": "NetworkAttachmentDefinition",
+            "metadata": {"name": name, "namespace": lab.namespace},
+            "spec": {"config": json.dumps(chain) if config is None else config},
+        }
+    )
+
+
+def test_macvlan_attachments_carry_a_job_by_addresses_of_the_plugin_and_by_one_that_was_asked_for(lab: Lab, cluster: LocalCluster) -> None:
+    lab.write(lab.source, "plain", bytes_total=20_000_000, files=3)
+    define(lab, "from-a-range", macvlan(addresses(32, 47)))
+    define(lab, "as-asked", macvlan(STATIC, capabilities={"ips": True}))
+    carried_before = cluster.bytes_carried(SOURCE_NODE, DESTINATION_NODE, LINK)
+
+    job = lab.submit(
+        network="Attachment",
+        source={"attachment": "from-a-range"},
+        destination={"attachment": "as-asked", "attachmentAddresses": ["198.19.1.200/24"]},
+    )
+    job.wait_succeeded()
+
+    lab.assert_equal()
+    assert cluster.bytes_carried(SOURCE_NODE, DESTINATION_NODE, LINK) - carried_before > 20_000_000
+    source, destination = (job.status["endpoints"][end] for end in ("source", "destination"))
+    assert (source["interface"], destination["interface"]) == ("data0", "data0")
+    assert destination["address"] == "198.19.1.200"
+    assert source["address"] in {f"198.19.1.{number}" for number in range(32, 48)}
+    assert job.status["attempts"] == 1
+
+
+@pytest.mark.exclusive
+def test_the_rate_of_a_bridge_attachment_is_held_and_that_of_the_pods_own_interface_is_not(lab: Lab, cluster: LocalCluster) -> None:
+    lab.write(lab.source, "plain", bytes_total=BULK_BYTES, files=3)
+    define(lab, "at-a", bridge("198.19.17.0/24", "198.19.18.0/24"), BANDWIDTH)
+    define(lab, "at-b", bridge("198.19.18.0/24", "198.19.17.0/24"), BANDWIDTH)
+    before = {node: token_buckets(cluster, node) for node in (SOURCE_NODE, DESTINATION_NODE)}
+    job = lab.submit(network="Attachment", source={"attachment": "at-a"}, destination={"attachment": "at-b"}, bandwidth={"limit": "20M"})
+    job.wait_phase("Transferring")
+
+    made = {device: bps for device, bps in token_buckets(cluster, SOURCE_NODE).items() if device not in before[SOURCE_NODE]}
+    assert list(made.values()) == [21_000_000], "a twentieth above the limit"
+    assert token_buckets(cluster, DESTINATION_NODE) == before[DESTINATION_NODE], "a limit is the sender's"
+    (bucket,) = made
+    attached = interface_of(cluster, SOURCE_NODE, "send", job.uid, "data0")
+    own = interface_of(cluster, SOURCE_NODE, "send", job.uid)
+    assert bucket in redirects_of(cluster, SOURCE_NODE, attached), "what the attachment sends does not go through the bucket"
+    assert "mirred" not in redirects_of(cluster, SOURCE_NODE, own), "the pod's own interface is held too"
+
+    make_deaf_to_its_cap(cluster, SOURCE_NODE, job.uid)
+    wait_until(lambda: packets_held_back(cluster, SOURCE_NODE, bucket) > 0, "the bucket holds what the sender no longer does")
+    job.wait_succeeded()
+    lab.assert_equal()
+    assert job.status["endpoints"]["destination"]["address"].startswith("198.19.18.")
+    # What the emulated path could carry would have taken a fifth of that time, and the burst is a tenth of a second.
+    assert BULK_BYTES * 8 / seconds_of_data(job) < 21_000_000 * 1.1
+
+
+def seconds_of_data(job: Job) -> float:
+    """How long the data took, as the receiver measured it."""
+    pod = job.pod("receiver")
+    assert pod is not None
+    (state,) = (each["state"] for each in pod["status"]["containerStatuses"])
+    return float(json.loads(state["terminated"]["message"])["bulk_seconds"])
+
+
+@pytest.mark.long
+def test_what_keeps_multus_from_attaching_a_pod_is_a_reason_on_the_job(lab: Lab, record_property: Callable[[str, object], None]) -> None:
+    lab.write(lab.source, "plain", bytes_total=1_000_000)
+    define(lab, "works", macvlan(addresses(64, 79)))
+    define(lab, "full", macvlan(addresses(80, 80)))
+    define(lab, "no-parent", macvlan(addresses(64, 79), master="data9"))
+    define(lab, "no-plugin", {"type": "no-such-plugin"})
+    define(lab, "no-json", config="{")
+    define(lab, "no-address", macvlan(STATIC))
+    define(lab, "rate-refused", macvlan(addresses(81, 95)), BANDWIDTH)
+    occupy(lab, "full")
+
+    expected = {
+        "not-defined": "create NetworkAttachmentDefinition not-defined in namespace",
+        "full": "widen the range in the ipam of full",
+        "no-parent": "the interface does not exist on node dtn-b",
+        "no-plugin": "installs that CNI plugin on node dtn-b",
+        "no-json": "the config of NetworkAttachmentDefinition no-json cannot be used",
+        "no-address": "the job names attachmentAddresses",
+    }
+    jobs = {name: submit(lab, name, "destination", name) for name in expected}
+    # A limit is the sender's: the receiver asks for no rate.
+    refused = submit(lab, "rate", "source", "rate-refused", bandwidth={"limit": "20M"})
+    for name, remedy in expected.items():
+        record_property(TOLD_AFTER, told_after(jobs[name], f"destination.attachment {name}: ", remedy))
+    record_property(TOLD_AFTER, told_after(refused, "source.attachment rate-refused: ", "bandwidth plugin cannot hold a rate"))
+
+
+def submit(lab: Lab, name: str, end: str, definition: str, **spec: Any) -> Job:
+    """A job one of whose ends has this definition, and the other one that works."""
+    ends: Object = {each: {"attachment": "works"} for each in ("source", "destination")}
+    return lab.submit(name, network="Attachment", **{**ends, end: {"attachment": definition}}, **spec)
+
+
+def told_after(job: Job, field: str, remedy: str) -> float:
+    """How long the job took to tell, in seconds, by condition and event, that Multus cannot attach what the field names, and the remedy."""
+    seen = job.wait_reason("AttachmentFailed")
+    ready = history.condition(seen, "MoversReady")
+    assert ready is not None
+    assert f"Multus cannot attach {field}" in ready["message"]
+    assert remedy in ready["message"]
+    (event, *_) = wait_until(
+        lambda: [event for event in job.events() if event["reason"] == "MoversNotReady"], f"an event of {job.name} that says so"
+    )
+    created, told = (datetime.fromisoformat(each["metadata"]["creationTimestamp"]) for each in (seen, event))
+    return (told - created).total_seconds()
+
+
+def occupy(lab: Lab, definition: str) -> None:
+    """A pod that holds the only address of a definition on the destination node."""
+    name = f"holds-{definition}"
+    networks = json.dumps([{"name": definition, "interface": "data0"}])
+    container = {"name": "pause", "image": PAUSE_IMAGE, "imagePullPolicy": "Never"}
+    lab.kubectl.apply(
+        {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": name, "namespace": lab.namespace, "annotations": {"k8s.v1.cni.cncf.io/networks": networks}},
+            "spec": {"nodeName": DESTINATION_NODE, "terminationGracePeriodSeconds": 0, "containers": [container]},
+        }
+    )
+    wait_until(lambda: (lab.kubectl.get("pod", name, namespace=lab.namespace) or {}).get("status", {}).get("podIP"), f"{name} is attached")
