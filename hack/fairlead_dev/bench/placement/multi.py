@@ -163,7 +163,7 @@ def mptcp_bps(made: TwoPaths, size_bytes: int) -> float:
 
 
 @dataclass
-class Figures:
+class PathGoodputs:
     """Goodputs of all rounds, in bit/s: of each path alone, of both, and of both by MPTCP."""
 
     alone: list[list[float]] = field(default_factory=lambda: [[], []])
@@ -172,9 +172,9 @@ class Figures:
     no_mptcp: str = ""
 
 
-def measure(lab: MoverLab, paths: Sequence[EmulatedPath]) -> Figures:
+def measure(lab: MoverLab, paths: Sequence[EmulatedPath]) -> PathGoodputs:
     """Runs all of them in turn, for some time each at the paths' rates. Raises LabError."""
-    figures, seconds = Figures(), lab.pick(SECONDS, QUICK_SECONDS)
+    figures, seconds = PathGoodputs(), lab.pick(SECONDS, QUICK_SECONDS)
     install(["mptcpize", "iperf3"])
     sizes = [int(path.rate_mbps * 1e6 / 8 * seconds) for path in paths]
     with two_paths(lab, paths) as made:
@@ -193,7 +193,7 @@ def measure(lab: MoverLab, paths: Sequence[EmulatedPath]) -> Figures:
     return figures
 
 
-def rows_of(name: str, figures: Figures, reference_bps: float) -> list[Row]:
+def rows_of(name: str, figures: PathGoodputs, reference_bps: float) -> list[Row]:
     """Both paths beside `reference_bps`, and beside MPTCP."""
     both = statistics.median(figures.both)
     more = {"runs_mbps": rounded(run / 1e6 for run in figures.both)}

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from fairlead_dev.bench.placement.multi import Figures, longest_pause_s, recovery_s, rows_of, wrong_bytes
+from fairlead_dev.bench.placement.multi import PathGoodputs, longest_pause_s, recovery_s, rows_of, wrong_bytes
 
 RATE_BPS = 80.0
 """Ten bytes a second."""
@@ -47,7 +47,7 @@ def test_wrong_missing_and_additional_bytes_count(tmp_path: Path) -> None:
 
 
 def test_both_paths_are_set_beside_one_and_beside_mptcp_where_there_is_one() -> None:
-    figures = Figures(alone=[[90e6], [100e6]], both=[170e6, 190e6, 180e6], mptcp=[150e6])
+    figures = PathGoodputs(alone=[[90e6], [100e6]], both=[170e6, 190e6, 180e6], mptcp=[150e6])
     both, beside = rows_of("multi_equal", figures, 95e6)
     assert (both.value, both.ratio, beside.ratio) == (180.0, 1.895, 1.2)
     figures.mptcp, figures.no_mptcp = [], "mptcpize is missing"
