@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from fairlead.api.datatransfernode import DataTransferNode
-from fairlead.api.datatransfernode.status import KernelStatus
+from fairlead.api.datatransfernode.status import MOST_CPUS, KernelStatus
 from fairlead.api.networkpath import NetworkPath
 from fairlead.api.networkpath.spec import PathEnd
 from fairlead.api.shared.quantity import RateError, parse_milliseconds, parse_rate
@@ -172,15 +172,20 @@ def _rate_bps(text: str | None) -> int | None:
 
 
 def cpus_of(text: str | None) -> frozenset[int] | None:
-    """The CPUs of a list such as `0-3,8`; None for an unknown or malformed one."""
+    """The CPUs of a list such as `0-3,8`; None for an unknown or malformed one, and for one with more than any node has."""
     if not text:
         return None
     cpus: set[int] = set()
+    count = 0
     for part in text.split(","):
         first, _, last = part.partition("-")
         if not first.isdigit() or (last and not last.isdigit()) or len(first) > 5 or len(last) > 5:
             return None
-        cpus.update(range(int(first), int(last or first) + 1))
+        listed = range(int(first), int(last or first) + 1)
+        count += len(listed)
+        if count > MOST_CPUS:
+            return None
+        cpus.update(listed)
     return frozenset(cpus)
 
 

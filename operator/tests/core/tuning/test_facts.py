@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from tuning_builders import NOW, a_network_path, a_node
 
-from fairlead.core.tuning.facts import FarEnd, MeasuredPath, NodesAndPaths, cpu_list
+from fairlead.core.tuning.facts import FarEnd, MeasuredPath, NodesAndPaths, cpu_list, cpus_of
 
 G = 10**9
 DATA0 = {"name": "data0", "rate": "100G", "mtu": 9000}
@@ -87,3 +87,10 @@ def test_numa_nodes_and_interrupts_are_sets_of_cpus() -> None:
 @pytest.mark.parametrize(("cpus", "text"), [((0, 1, 2, 8), "0-2,8"), ((), ""), ((5,), "5"), ((3, 1), "1,3")])
 def test_cpus_are_written_as_the_kernel_does(cpus: tuple[int, ...], text: str) -> None:
     assert cpu_list(cpus) == text
+
+
+def test_a_list_of_more_cpus_than_any_node_has_is_not_used() -> None:
+    """A list of the longest text that a status holds would name twelve million, for each of 128 fields."""
+    assert cpus_of("0-3,8") == frozenset({0, 1, 2, 3, 8})
+    assert cpus_of(",".join(["0-65535"] * 128)) is None
+    assert cpus_of("0-99999") is None
