@@ -246,7 +246,7 @@ def _create_receiver(observed: Observed, attempt: _Attempt) -> JobOutcome:
     source = observed.job.spec.source
     if traits_of(observed.job).uses_node_interfaces:
         # A receiver whose sender gets no ports would hold its own for nothing, and give up after a while.
-        for_sender = _block(observed, attempt.number, Role.SENDER, source.node or observed.claim_node(source))
+        for_sender = _block(observed, attempt.number, Role.SENDER, _node_for(observed, attempt, Role.SENDER, source))
         if isinstance(for_sender, Judgement):
             return JobOutcome(judgements={ConditionType.SCHEDULED: for_sender})
     created = _create(observed, attempt, Role.RECEIVER, observed.job.spec.destination, report.receiver_cap_of(observed))
@@ -272,9 +272,8 @@ def _create_sender(observed: Observed, attempt: _Attempt) -> JobOutcome:
 
 def _create(observed: Observed, attempt: _Attempt, role: Role, side: Side, cap_bps: int | None) -> JobOutcome:
     """A pod with its ports; on the nodes' network a block of its own, without which the job is not scheduled."""
-    node, on_host_network = side.node or observed.claim_node(side), traits_of(observed.job).uses_node_interfaces
+    node, on_host_network = _node_for(observed, attempt, role, side), traits_of(observed.job).uses_node_interfaces
     placed = placed_end(attempt.status, role)
-    node = (placed.node if placed else None) or node
     interfaces = ((placed.interfaces if placed else None) or side.named_interfaces) if on_host_network else ()
     # In a network of its own nobody else has ports, so every such pod has the same.
     port_base = _block(observed, attempt.number, role, node) if on_host_network else observed.settings.ports.first
@@ -294,6 +293,12 @@ def _create(observed: Observed, attempt: _Attempt, role: Role, side: Side, cap_b
     )
     starting = _starting(attempt.number, role)
     return JobOutcome(JobState.STARTING, Reason.MOVERS_STARTING, starting, effects=JobEffects(creates=(action,)))
+
+
+def _node_for(observed: Observed, attempt: _Attempt, role: Role, side: Side) -> str | None:
+    """Where the attempt's pod of this role belongs; None where the scheduler chooses."""
+    placed = placed_end(attempt.status, role)
+    return (placed.node if placed else None) or side.node or observed.claim_node(side)
 
 
 def _block(observed: Observed, number: int, role: Role, node: str | None) -> int | Judgement:

@@ -18,6 +18,7 @@ from fairlead.core.lifecycle.placing import holding_of, request_of
 from fairlead.core.network import ends_of
 from fairlead.core.observed import ClaimFacts, MoverPod, NodeFacts, Observed, PodPhase, Role
 from fairlead.core.placement.model import EndPlacement, EndWish, LabelRule, Placement, Waits
+from fairlead.core.ports import PortsInUse
 from fairlead.core.reports import EndpointPlace, MoverEndpoint, Reports
 
 PLACED = Placement(EndPlacement("dtn-c", ("data1",)), EndPlacement("dtn-d", ("data0",)), 1, 9.4e9, 1e10)
@@ -53,6 +54,16 @@ def test_the_sender_goes_where_the_attempt_was_placed_whatever_would_be_chosen_n
     plan = decide(under_way(receiver(node="dtn-d"), reports=make_reports(), placement=other), NOW)
     (create,) = plan.creates
     assert (create.role, create.node, create.interfaces) == (Role.SENDER, "dtn-c", ("data1",))
+
+
+def test_no_receiver_is_made_whose_sender_would_get_no_port_where_it_was_placed() -> None:
+    taken = frozenset(range(SETTINGS.ports.first, SETTINGS.ports.last, 4))
+    plan = decide(under_way(placement=PLACED, ports_in_use=PortsInUse(placed={"dtn-c": taken})), NOW)
+    assert plan.creates == plan.credentials == ()
+    assert plan.status is not None
+    scheduled = plan.status.condition(ConditionType.SCHEDULED)
+    assert scheduled is not None
+    assert (scheduled.status, scheduled.reason) == ("False", Reason.NO_PORT_FREE)
 
 
 def test_scheduled_says_why() -> None:
