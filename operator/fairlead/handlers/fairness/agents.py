@@ -53,6 +53,8 @@ class _NodeMeters:
             known = offset
         self._pod_uid, self._offset_seconds = pod.uid, known
         read_at = reading.monotonic_seconds + known
+        # An agent may name other interfaces every time.
+        self.meters = {key: meter for key, meter in self.meters.items() if received_at - meter.samples[-1].at <= KEPT_SECONDS}
         for name, counted in reading.interfaces.items():
             for direction, count in (("Transmit", counted.transmitted), ("Receive", counted.received)):
                 key = pod.node, name, direction

@@ -219,3 +219,18 @@ async def test_many_nodes_are_asked_less_often(bench: Bench, monkeypatch: pytest
         await poller._run()
     assert slept == [10.0, 10.0]
     assert LIST_AGAIN_SECONDS < LIST_SECONDS
+
+
+async def test_interfaces_that_an_agent_names_no_more_are_forgotten(bench: Bench) -> None:
+    """One that names others every time would fill the operator's memory."""
+    bench.poller.want(frozenset({"dtn-a"}))
+    for number in range(30):
+        bench.says["address of dtn-a"] = bench.page(
+            "address of dtn-a",
+            counters={f"eth{number}": {"transmit_bytes": 1, "receive_bytes": 1}},
+            read_at={"monotonic_seconds": bench.now + 3.0},
+        )
+        await bench.polls(1)
+    kept = {name for known in bench.poller._nodes.values() for _, name, _ in known.meters}
+    assert "eth29" in kept
+    assert len(kept) <= 8
