@@ -7,7 +7,7 @@ import contextlib
 import logging
 import socket
 import time
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -160,9 +160,9 @@ class Runtime:
         )
         async with contextlib.AsyncExitStack() as resources:
             resources.push_async_callback(client.close)
-            await _first_list(sweeper)
+            await _first_list(sweeper.sweep)
             await paths.refresh()
-            await dtns.refresh()
+            await _first_list(dtns.refresh)
             for app, place in ((metrics_app(metrics), options.metrics), (health_app(self.check_health), options.health)):
                 await resources.enter_async_context(OperatorListener().serve(app, place.host, place.port))
             kept = resources.pop_all()
@@ -281,14 +281,14 @@ class Runtime:
         return figures
 
 
-async def _first_list(sweeper: Sweeper) -> None:
-    """The list before anything else: it fills the cache and finds out whether the operator can work at all."""
+async def _first_list(look: Callable[[], Awaitable[None]]) -> None:
+    """Lists before anything else: they fill what is known and find out whether the operator can work at all."""
     obstacle = "the API server does not answer"
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(FIRST_LIST_PATIENCE_SECONDS):
             while True:
                 try:
-                    await sweeper.sweep()
+                    await look()
                     return
                 except NotFoundError as error:
                     # Right after an installation the definition may still be on its way into the API server's discovery.

@@ -10,7 +10,7 @@ from typing import Any
 from fairlead.handlers.cache import ObjectKey, Versions, cluster_key
 from fairlead.handlers.queue import Backoff
 from fairlead.kube.client import KubeClient, KubeObject, ResourceKind
-from fairlead.kube.errors import ConflictError, KubeError
+from fairlead.kube.errors import ConflictError, KubeError, UnavailableError
 
 WATCH_SECONDS = 300
 """A watch ends after so long, and the list that follows finds what it may have missed."""
@@ -61,9 +61,11 @@ class Follower:
         return found[-1]
 
     async def try_to_list(self) -> None:
-        """The same; an error is logged instead of raised."""
+        """The same; an error is logged instead of raised, unless it is UnavailableError: what the server would have shown may exist."""
         try:
             await self.list()
+        except UnavailableError:
+            raise
         except KubeError as error:
             self._note(error)
 

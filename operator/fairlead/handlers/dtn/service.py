@@ -83,7 +83,7 @@ class DtnService:
         )
 
     async def refresh(self) -> None:
-        """The first lists, so that the first jobs meet what is known."""
+        """The first lists, so that the first jobs meet what is known. Raises UnavailableError: jobs would start without regard to slots."""
         await self._dtns.try_to_list()
         if len(self._store.dtns):
             await self._nodes.try_to_list()

@@ -16,7 +16,7 @@ from fairlead.handlers.dtn.service import DtnService
 from fairlead.handlers.dtn.store import DtnStore
 from fairlead.handlers.metrics import OperatorMetrics
 from fairlead.kube.client import DTNS, Change, KubeClient, KubeObject, ResourceKind
-from fairlead.kube.errors import ConflictError, ForbiddenError, NotFoundError
+from fairlead.kube.errors import ConflictError, ForbiddenError, NotFoundError, UnavailableError
 
 pytestmark = pytest.mark.asyncio
 
@@ -199,6 +199,17 @@ async def test_a_cluster_without_the_kind_goes_on_without(bench: Bench) -> None:
     await bench.service.refresh()
     assert bench.store.transfer_nodes() == {}
     assert bench.metrics.registry.get_sample_value("fairlead_operator_reconcile_errors_total", {"kind": "NotFound"}) == 1
+
+
+async def test_a_server_that_does_not_answer_is_not_taken_for_a_cluster_without_the_kind(bench: Bench) -> None:
+    """Every job that waits for a slot would start when the operator is started."""
+    bench.report()
+    bench.server.failure = UnavailableError("no answer")
+    with pytest.raises(UnavailableError):
+        await bench.service.refresh()
+    bench.server.failure = None
+    await bench.service.refresh()
+    assert set(bench.store.transfer_nodes()) == {"dtn-a"}
 
 
 async def test_what_should_be_set_is_written_once_and_follows_the_paths(bench: Bench) -> None:
