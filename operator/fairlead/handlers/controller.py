@@ -95,16 +95,15 @@ class Controller:
             body = await self._refresh(key, body)
             if body is None:
                 return None
-        observed = self._complete(key, replace(await self._observe(body), refusal=self._refusals.get(key, "")))
-        plan = self._decide(observed, self._now())
+        observed, now = self._complete(key, replace(await self._observe(body), refusal=self._refusals.get(key, "")))
+        plan = self._decide(observed, now)
         if needs_live_facts(observed, plan) and key not in self._doubted:
             # Watches lag, and after a lost connection they may miss a deletion for good: nothing irreversible is done by them alone.
             body = await self._refresh(key, body)
             if body is None:
                 return None
-            observed = self._complete(key, await self._renew(observed, body))
-            plan = self._decide(observed, self._now())
-        now = self._now()
+            observed, now = self._complete(key, await self._renew(observed, body))
+            plan = self._decide(observed, now)
         self._shares.note(key, participant_of(observed, asks=plan.asks_for_links, now=now.timestamp()), now.timestamp())
         # No await between `_complete` and what follows, or two jobs could probe one path, or be given the same ports or slots.
         self._paths.note(key, evidence_of(observed, plan, now))
@@ -128,8 +127,11 @@ class Controller:
             latest = self._cache.jobs.get(ObjectKey(job.metadata.namespace, job.metadata.name))
             await self._applier.apply(latest if latest is not None else body, job, Plan(finalizer=False))
 
-    def _complete(self, key: ObjectKey, observed: Observed) -> Observed:
-        """Adds what all jobs share and must be read in the same instant as it is given out."""
+    def _complete(self, key: ObjectKey, observed: Observed) -> tuple[Observed, datetime]:
+        """Adds what all jobs share and must be read in the same instant as it is given out, which is returned as well.
+
+        What is decided must be decided for that instant: a pause that ended since would let an attempt begin that was given no place.
+        """
         uid, now = observed.job.metadata.uid, self._now()
         known = replace(
             observed,
@@ -141,7 +143,7 @@ class Controller:
             transfer_nodes=self._dtns.transfer_nodes(),
             placement=None,
         )
-        return replace(known, placement=self._placements.answer(key, known, request_of(known, now)))
+        return replace(known, placement=self._placements.answer(key, known, request_of(known, now))), now
 
     async def _observe(self, body: KubeObject) -> Observed:
         job = TransferJob.from_object(body)

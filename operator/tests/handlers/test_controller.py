@@ -1,8 +1,9 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, cast
@@ -83,6 +84,7 @@ class Bench:
 
     def __init__(self) -> None:
         self.timers = FakeTimers()
+        self.clock: Iterator[datetime] = itertools.repeat(NOW)
         self.cache = Cache()
         self.queue: WorkQueue[ObjectKey] = WorkQueue(self.timers, Backoff(1.0, 8.0))
         self.gatherer = FakeGatherer()
@@ -98,7 +100,7 @@ class Bench:
             gatherer=cast(Gatherer, self.gatherer),
             applier=cast(Applier, self.applier),
             decide=self._decide_now,
-            now=lambda: NOW,
+            now=lambda: next(self.clock),
             metrics=self.metrics,
             shares=self.shares,
             paths=self.paths,
@@ -156,6 +158,24 @@ async def test_what_the_board_says_reaches_the_decision_and_what_was_seen_reache
     bench.cache.drop_job(KEY, "job-uid")
     await bench.controller.worker.handle(KEY)
     assert bench.shares.jobs() == {}
+
+
+async def test_a_place_is_asked_for_and_the_decision_made_for_one_moment(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A pause that ends between the two would let an attempt begin without a place."""
+    asked: list[datetime] = []
+    decided: list[datetime] = []
+    monkeypatch.setattr("fairlead.handlers.controller.request_of", lambda observed, now: asked.append(now))
+
+    def decide(observed: Observed, now: datetime) -> Plan:
+        decided.append(now)
+        return CREATE
+
+    bench.decide = decide
+    bench.clock = (NOW + timedelta(seconds=number) for number in itertools.count())
+    bench.put()
+    await bench.controller.worker.handle(KEY)
+    assert len(set(decided)) == 2
+    assert decided == asked
 
 
 async def test_applies_the_decision_and_comes_back_when_it_says(bench: Bench) -> None:
