@@ -99,7 +99,11 @@ class NodeLoad:
 
     def has_room(self, namespace: str, slots: int = 1) -> bool:
         """Whether a job of the namespace may take slots."""
-        return self.free >= slots and self.held_by.get(namespace, 0) + slots <= self.share
+        return self.free >= slots and self.leaves_share(namespace, slots)
+
+    def leaves_share(self, namespace: str, slots: int = 1) -> bool:
+        """Whether with so many more the namespace has no more than one may have, free or not."""
+        return self.held_by.get(namespace, 0) + slots <= self.share
 
     def take_slot(self, namespace: str) -> None:
         """Takes a slot. Those that run already keep theirs, also if there are fewer by now."""

@@ -59,12 +59,14 @@ def node_full(end: str, node: NodeLoad, namespace: str, needed: int) -> Waits:
         remedy = f"raise spec.slots of DataTransferNode {node.name} to {needed} or more"
         message = f"{end}: node {node.name} takes {node.slots} movers, and the job needs {needed} there: an administrator may {remedy}"
         return Waits(Reason.NO_SLOT_FREE, message, needs_person=True)
-    return _full(end, [node], namespace)
+    return _full(end, [node], namespace, needed)
 
 
-def _full(end: str, nodes: Sequence[NodeLoad], namespace: str) -> Waits:
+def _full(end: str, nodes: Sequence[NodeLoad], namespace: str, needed: int = 1) -> Waits:
     one = nodes[0] if len(nodes) == 1 else None
-    if any(node.free > 0 for node in nodes):
+    # Where it has all that it may have, slots that others take and give back change nothing for it.
+    is_at_share = all(node.share < node.slots and not node.leaves_share(namespace, needed) for node in nodes)
+    if is_at_share or any(node.free >= needed for node in nodes):
         share = f"{one.share} of the {one.slots} slots of node {one.name}" if one else "as many slots of every node that matches"
         message = (
             f"{end}: movers of namespace {namespace} have {share}, which is what one namespace may have;"
@@ -72,8 +74,12 @@ def _full(end: str, nodes: Sequence[NodeLoad], namespace: str) -> Waits:
         )
         return Waits(Reason.SLOT_SHARE_USED_UP, message)
     where = f"all {one.slots} slots of node {one.name} are" if one else f"every slot of the {len(nodes)} nodes that match is"
+    taken = "taken"
+    if one is not None and one.free > 0:
+        where = f"all but {one.free} of the {one.slots} slots of node {one.name} are"
+        taken = f"taken, and the job needs {needed} there"
     raise_where = f"DataTransferNode {one.name}" if one else "one of them"
-    message = f"{end}: {where} taken; the job starts when one is free, or an administrator raises spec.slots of {raise_where}"
+    message = f"{end}: {where} {taken}; the job starts when one is free, or an administrator raises spec.slots of {raise_where}"
     return Waits(Reason.NO_SLOT_FREE, message)
 
 

@@ -258,3 +258,20 @@ def test_the_only_node_of_one_end_is_left_to_it(uses_interfaces: bool, backwards
 def test_where_one_node_alone_fits_both_ends_it_takes_both(uses_interfaces: bool) -> None:
     nodes = dict(make_nodes(make_node("a", site="north"), make_node("b", site="south")))
     assert nodes_of(place(nodes, NORTH, NORTH, uses_interfaces=uses_interfaces)) == ("a", "a")
+
+
+def test_a_job_that_needs_two_slots_of_a_node_is_not_told_of_a_share_that_it_has_not_used_up() -> None:
+    holdings = [Holding(f"rival-{number}", (EndPlacement("a"),)) for number in range(7)]
+    waits = Board(make_nodes(make_node("a")), holdings).place(make_request("job", EndWish(node="a"), EndWish(node="a")))
+    assert isinstance(waits, Waits)
+    assert waits.reason == Reason.NO_SLOT_FREE
+    assert "source: all but 1 of the 8 slots of node a are taken, and the job needs 2 there" in waits.message
+
+
+@pytest.mark.parametrize("rivals", [0, 2])
+def test_what_a_namespace_at_its_share_is_told_does_not_change_with_what_others_have(rivals: int) -> None:
+    """Thousands of its jobs may wait, and each writes its status when the reason changes."""
+    holdings = [Holding("science", (EndPlacement("a"),))] * 6 + [Holding("rival", (EndPlacement("a"),))] * rivals
+    waits = Board(make_nodes(make_node("a")), holdings).place(make_request("job", EndWish(node="a"), EndWish(node="elsewhere")))
+    assert isinstance(waits, Waits)
+    assert waits.reason == Reason.SLOT_SHARE_USED_UP
