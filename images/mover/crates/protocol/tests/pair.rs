@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use fairlead_protocol::digest::{self, of_block, of_file, Digest};
-use fairlead_protocol::index::{BlockId, BlockIndex, ConnectionId, FileIndex};
+use fairlead_protocol::index::{BlockId, BlockIndex, ConnectionId, FileIndex, PathIndex};
 use fairlead_protocol::kept::{add, BlockRun, KeptFrames};
 use fairlead_protocol::listing::{Entry, Kind, ListingBuilder, Version};
 use fairlead_protocol::message::{Body, Complete, ListingEnd, ListingMessage, Packs};
@@ -409,4 +409,28 @@ fn messages_out_of_turn_are_refused_by_both_ends() {
     assert_eq!(pair.receiver.on_message(Body::Published(root())).unwrap_err().reason, Reason::ProtocolError);
     let listing = Body::Listing(ListingMessage { entries: Vec::new() });
     assert_eq!(pair.receiver.on_message(listing).unwrap_err().reason, Reason::ProtocolError);
+}
+
+#[test]
+fn a_copy_that_arrives_after_the_last_block_was_stored_changes_nothing_even_if_it_is_damaged() {
+    let (slow, fast) = (ConnectionId(0), ConnectionId(1));
+    let mut pair = Pair::planned(&[file("a", 2 * BLOCK)], HashMap::new()).unwrap();
+    pair.sender.connection_made(slow, PathIndex(0));
+    pair.sender.connection_made(fast, PathIndex(1));
+    let [original, other] = [slow, fast].map(|connection| pair.sender.next_pack(connection).unwrap());
+    let stored = |pack: &Pack| Body::Stored(Packs { packs: vec![pack.id.0] });
+    pair.read(&original);
+    pair.read(&other);
+    pair.store(&other).unwrap();
+    pair.tell_sender(stored(&other)).unwrap();
+    let copy = pair.sender.next_pack(fast).unwrap();
+    assert_eq!(copy.blocks, original.blocks);
+    pair.store(&copy).unwrap();
+    pair.tell_sender(stored(&copy)).unwrap();
+    let complete = pair.sender.complete().unwrap().unwrap();
+    for late in [Body::Damaged(Packs { packs: vec![original.id.0] }), stored(&original)] {
+        pair.tell_sender(late).unwrap();
+    }
+    pair.tell_receiver(complete).unwrap();
+    assert!(pair.finished && pair.published);
 }

@@ -220,7 +220,8 @@ impl Sender {
                 self.again(&blocks).map(Some)
             }
             (State::Transferring(transfer), Body::Again(blocks)) if transfer.rereading => self.again(&blocks).map(Some),
-            (State::Completing(..), Body::Stored(_)) => Ok(None),
+            // Of copies of blocks that are stored.
+            (State::Completing(..), Body::Stored(_) | Body::Damaged(_)) => Ok(None),
             (state, body) => Err(Fault::protocol(format!("the receiver sent {} while {}", body.name(), state.name()))),
         }
     }
