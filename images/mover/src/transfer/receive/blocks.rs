@@ -13,6 +13,7 @@
 //!
 //! When all blocks are there, `DestinationWork` makes everything durable, reads it again if asked to, and publishes it.
 
+use std::io;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError, RwLock, TryLockError};
 use std::time::{Duration, Instant};
@@ -136,6 +137,10 @@ impl BlockReceiver {
             decode_table(&table, payload_bytes, &mut segments).map_err(WireError::from)?;
             self.with_assembly(|assembly| segments.iter().try_for_each(|segment| assembly.admits(segment)))?;
             let outcome = take(pack, &segments, payload_bytes, stream)?;
+            if !*self.open.read().unwrap_or_else(PoisonError::into_inner) {
+                // What goes out again, should the disk have damaged blocks, must come over a stream that is read for it.
+                return Err(WireError::from(io::Error::other("every block was here already")).into());
+            }
             if matches!(outcome, PackOutcome::Damaged(_)) {
                 self.progress.counters.packs_damaged.fetch_add(1, Ordering::Relaxed);
             }
@@ -263,7 +268,6 @@ impl BlockReceiver {
 #[cfg(test)]
 mod tests {
     use std::collections::VecDeque;
-    use std::io;
 
     use fairlead_protocol::digest::Digest;
     use fairlead_protocol::index::{BlockIndex, FileIndex};
@@ -306,8 +310,8 @@ mod tests {
         }
     }
 
-    #[test]
-    fn a_pack_counts_as_damaged_once_however_many_of_its_blocks_are() {
+    /// Takes blocks of three files and keeps none.
+    fn receiver_of_three_files(progress: &Arc<Progress>) -> BlockReceiver {
         let (mut session, mut builder) = (Receiver::default(), ListingBuilder::default());
         for path in ["a", "b", "c"] {
             let (kind, size, target, version) = (Kind::File, BYTES.len() as u64, Vec::new(), Version::default());
@@ -320,9 +324,24 @@ mod tests {
         session.on_message(Body::ListingEnd(end)).unwrap();
         session.surveyed(Vec::new()).unwrap();
         drop(session.reserved(Vec::new(), |_| Ok(Digest::default())).unwrap());
-        let (listing, progress) = (Arc::new(builder.finish()), Arc::new(Progress::new()));
         let target = BlockTarget::Discard { undigested: false };
-        let blocks = BlockReceiver::new(listing, Arc::new(Mutex::new(session)), Arc::clone(&progress), target);
+        BlockReceiver::new(Arc::new(builder.finish()), Arc::new(Mutex::new(session)), Arc::clone(progress), target)
+    }
+
+    #[test]
+    fn a_stream_ends_once_the_blocks_are_closed_and_acknowledges_nothing_more() {
+        let blocks = receiver_of_three_files(&Arc::new(Progress::new()));
+        blocks.close();
+        let mut outcomes = Vec::new();
+        let mut packs = Packs(VecDeque::from([vec![of_block(BYTES)], vec![of_block(BYTES)]]), 0);
+        assert!(blocks.receive(&mut packs, |outcome| outcomes.push(outcome)).is_err());
+        assert_eq!((outcomes, packs.0.len()), (Vec::new(), 1));
+    }
+
+    #[test]
+    fn a_pack_counts_as_damaged_once_however_many_of_its_blocks_are() {
+        let progress = Arc::new(Progress::new());
+        let blocks = receiver_of_three_files(&progress);
         let (good, bad) = (of_block(BYTES), [1; 32]);
         let mut outcomes = Vec::new();
         let packs = VecDeque::from([vec![bad, good, bad], vec![good, good, good]]);
