@@ -145,6 +145,19 @@ fn a_path_that_is_dead_from_the_start_is_done_without() {
 }
 
 #[test]
+fn an_interface_that_is_down_from_the_start_is_a_warning_where_another_one_works() {
+    let Some(bench) = two_paths(4, 12) else { return };
+    wires(&bench).pull(true);
+    let (receiver, port) = bench.receiver(&[]);
+    let sender = bench.sender(port, &[]);
+    let (sender, _) = ends(&bench, receiver, sender);
+    let checks = sender.verdict["checks"].as_array().unwrap();
+    let warned = checks.iter().find(|check| check["reason"] == "InterfaceDown").unwrap();
+    assert_eq!((&warned["check"], &warned["result"]), (&"Interface".into(), &"Warning".into()), "{checks:?}");
+    assert!(warned["message"].as_str().unwrap().contains("ip link set wire0 up"), "{warned}");
+}
+
+#[test]
 fn when_every_path_is_cut_the_transfer_ends_with_the_cause() {
     let Some(bench) = two_paths(16, 10) else { return };
     let quick = ["--stall-timeout", "5"];

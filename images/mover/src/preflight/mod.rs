@@ -78,6 +78,17 @@ impl<'a> Checklist<'a> {
         }
     }
 
+    /// Notes the result of a check of one path. What may pass by itself is a warning if `others_work`: the transfer begins without it.
+    pub(crate) fn note_path(&mut self, check: &'static str, result: Result<String, Fault>, others_work: bool) {
+        match result {
+            Err(fault) if others_work && fault.retry => {
+                let text = format!("{}; the transfer uses its other paths until then", fault.message);
+                self.progress.note_check(Check::warning(check, fault.reason, text));
+            }
+            result => self.note(check, result),
+        }
+    }
+
     /// Notes the result of a check whose value is needed later.
     pub(crate) fn take<T>(
         &mut self,

@@ -22,12 +22,18 @@ pub(crate) fn check_sender(args: &SendArguments, progress: &Progress) -> Result<
     let offered = tcp::check_congestion_control(control).map(|()| format!("the kernel offers {control}"));
     let interfaces = interface::list();
     let ends = path_ends(args);
-    for PathEnds { binding: Binding { interface, address }, peer } in &ends {
+    let checked = ends.iter().map(|PathEnds { binding: Binding { interface, address }, peer }| {
         let usable = usable(&interfaces, interface.as_deref(), *address);
-        if usable.is_ok() {
-            checklist.note("Route", route::check(&interfaces, interface.as_deref(), peer.ip()));
+        let route = usable.is_ok().then(|| route::check(&interfaces, interface.as_deref(), peer.ip()));
+        (route, usable)
+    });
+    let checked: Vec<_> = checked.collect();
+    let one_works = checked.iter().any(|(route, _)| matches!(route, Some(Ok(_))));
+    for (route, usable) in checked {
+        if let Some(route) = route {
+            checklist.note_path("Route", route, one_works);
         }
-        checklist.note("Interface", usable);
+        checklist.note_path("Interface", usable, one_works);
     }
     checklist.note("CongestionControl", offered);
     let source = checklist.take("Source", open_source(args), |source| match source {
@@ -77,16 +83,29 @@ pub(crate) fn check_receiver(
     let mut checklist = Checklist::new(progress);
     let interfaces = interface::list();
     let Common { interfaces: wanted, addresses, .. } = &args.common;
+    let fault = |(name, _): &(Option<String>, IpAddr)| interface::check_up(&interfaces, name.as_deref()?).err();
+    // Nothing can listen at the address of an interface that is down; without a carrier it can.
+    let waits = |(name, _): &(Option<String>, IpAddr)| {
+        interfaces.iter().any(|interface| interface.up && Some(&interface.name) == name.as_ref())
+    };
     let chosen = interface::choose_all(&interfaces, wanted, addresses, args.node_address).and_then(|chosen| {
-        let mut names = chosen.iter().filter_map(|(name, _)| name.as_deref());
-        names.try_for_each(|name| interface::check_up(&interfaces, name))?;
+        let one_works = chosen.iter().any(|place| fault(place).is_none());
+        for (place, fault) in chosen.iter().filter_map(|place| Some((place, fault(place)?))) {
+            if !one_works || !waits(place) {
+                return Err(fault);
+            }
+            checklist.note_path("Interface", Err(fault), one_works);
+        }
         Ok(chosen)
     });
     let shown = |(name, address): &(Option<String>, IpAddr)| match name {
         Some(name) => format!("{name} is up and has {address}"),
         None => format!("any with {address}"),
     };
-    let chosen = checklist.take("Interface", chosen, |chosen| chosen.iter().map(shown).collect::<Vec<_>>().join(", "));
+    let working = |chosen: &Vec<(Option<String>, IpAddr)>| {
+        chosen.iter().filter(|place| fault(place).is_none()).map(shown).collect::<Vec<_>>().join(", ")
+    };
+    let chosen = checklist.take("Interface", chosen, working);
     if let Destination::Directory(directory) = &args.destination {
         let opened = args.common.place(directory).and_then(|place| ReadOnlyDestination::open(&place));
         checklist.note("Destination", opened.map(|_| format!("{} can be written", directory.display())));
