@@ -174,13 +174,7 @@ impl Dialer {
         let hello = self.control_hello();
         let (stream, welcome) = self.greet_control(path, &hello)?;
         let clock_ahead_ms = ahead_ms(hello.wall_ms, welcome.wall_ms, wall_ms());
-        let complete = welcome.token.len() == TOKEN_BYTES
-            && welcome.echo_key.len() == ECHO_KEY_BYTES
-            && welcome.echo_port <= 65_535
-            && (self.source_is_memory || !welcome.undigested);
-        if !complete {
-            return Err(DialError::Rejected("its welcome is malformed".into()));
-        }
+        check_welcome(&welcome, self.source_is_memory, self.check_only)?;
         let exported = stream.conn.export_keying_material([0; KEY_BYTES], EXPORTER_LABEL, None);
         let exported = exported.map_err(|error| DialError::Rejected(error.to_string()))?;
         let Welcome { token, echo_key, echo_port, discards, undigested, .. } = welcome;
@@ -263,6 +257,22 @@ impl Dialer {
     }
 }
 
+/// Checks what the receiver answers to a control connection that asks for a transfer, or for its checks only.
+fn check_welcome(welcome: &Welcome, source_is_memory: bool, check_only: bool) -> Result<(), DialError> {
+    let complete = welcome.token.len() == TOKEN_BYTES
+        && welcome.echo_key.len() == ECHO_KEY_BYTES
+        && welcome.echo_port <= 65_535
+        && (source_is_memory || !welcome.undigested);
+    if !complete {
+        return Err(DialError::Rejected("its welcome is malformed".into()));
+    }
+    // The version that came with checks says what time it is; an older one would go on to the transfer.
+    if check_only && welcome.wall_ms == 0 {
+        return Err(DialError::Refused("its version has no --check; use the same version at both ends".into()));
+    }
+    Ok(())
+}
+
 /// This host's clock, in milliseconds of Unix time.
 pub(crate) fn wall_ms() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64)
@@ -317,4 +327,25 @@ pub(crate) fn read_frame<M: prost::Message + Default>(stream: &mut impl Read) ->
 /// The socket beneath a greeted connection.
 pub(crate) fn socket(stream: &ClientStream) -> &TcpStream {
     stream.sock.socket()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_check_is_not_begun_with_a_receiver_of_a_version_that_would_take_it_for_a_transfer() {
+        let welcome = |wall_ms| Welcome {
+            token: vec![0; TOKEN_BYTES],
+            echo_key: vec![0; ECHO_KEY_BYTES],
+            wall_ms,
+            ..Welcome::default()
+        };
+        for (wall_ms, check_only, is_begun) in [(0, false, true), (0, true, false), (1, true, true)] {
+            let checked = check_welcome(&welcome(wall_ms), false, check_only);
+            assert_eq!(checked.is_ok(), is_begun, "{checked:?}");
+            assert!(matches!(checked, Ok(()) | Err(DialError::Refused(_))), "no attempt with the same versions helps");
+        }
+        assert!(matches!(check_welcome(&Welcome::default(), false, false), Err(DialError::Rejected(_))));
+    }
 }
