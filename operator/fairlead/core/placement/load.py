@@ -14,6 +14,8 @@ _NAMESPACE_NUMERATOR, _NAMESPACE_DENOMINATOR = 3, 4
 _LEAST_SHARE_SLOTS = 2
 """A sender and a receiver on one node, however few slots it has."""
 _STEPS_PER_DOUBLING = 8
+RATE_STEPS: Final = 1024
+"""More than a rate has levels."""
 
 
 class InterfaceLoad:
@@ -25,6 +27,7 @@ class InterfaceLoad:
         "as_names",
         "capacity_bps",
         "carrier",
+        "doubt",
         "is_offered",
         "is_usable",
         "level",
@@ -44,6 +47,8 @@ class InterfaceLoad:
         self.is_offered = facts.may_carry_data
         """Whether it may carry data, as far as the node's administrator and agent say."""
         self.carrier = facts.carrier
+        self.doubt = 4 * RATE_STEPS if facts.carrier is None else 0
+        """What sets one that is only declared behind all that were found, in steps of the rate."""
         self.is_usable = facts.may_carry_data and facts.carrier is not False
         """Whether it may carry data now."""
         self.capacity_bps = UNKNOWN_RATE_BPS if facts.rate_bps is None else float(facts.rate_bps)

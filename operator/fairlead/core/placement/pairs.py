@@ -5,12 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from fairlead.core.placement.load import InterfaceLoad
+from fairlead.core.placement.load import RATE_STEPS, InterfaceLoad
 from fairlead.core.placement.model import Alternative, Request
 from fairlead.core.placement.reach import NEAR
-
-_STEPS = 1024
-"""More than a rate has levels."""
 
 
 class Pair(NamedTuple):
@@ -22,7 +19,8 @@ class Pair(NamedTuple):
 
 
 def best_pair(request: Request, source: Sequence[InterfaceLoad] | None, destination: Sequence[InterfaceLoad] | None) -> Pair | None:
-    """The pair that reaches each other best, has the most to spare, fits in MTU and is next to the disks, in this order; then the first.
+    """The pair that is known to be there, reaches each other best, has the most to spare, fits in MTU and is next to the disks, in this
+    order; then the first.
 
     An end whose interfaces are not known is None. Without a pair that reaches each other the answer is None.
     """
@@ -35,16 +33,18 @@ def best_pair(request: Request, source: Sequence[InterfaceLoad] | None, destinat
     best: tuple[int, float, InterfaceLoad, InterfaceLoad] | None = None
     second: tuple[int, float, InterfaceLoad, InterfaceLoad] | None = None
     for one in source:
-        reaches, level, mtu = one.reach, one.level, one.mtu
+        reaches, level, mtu, doubt = one.reach, one.level, one.mtu, one.doubt
         for other in destination:
             tier = reaches.to(other.reach)
             if tier is None:
                 continue
             rank = other.level if other.level < level else level
             if tier == NEAR:
-                rank += _STEPS
+                rank += RATE_STEPS
             if avoid and ((one.node.name, one.name) in avoid or (other.node.name, other.name) in avoid):
-                rank -= 2 * _STEPS
+                rank -= 2 * RATE_STEPS
+            # Where an agent reports, what it did not find is probably not there; where it is silent, all are alike.
+            rank -= doubt + other.doubt
             rank = 8 * rank
             if mtu == other.mtu or mtu is None or other.mtu is None:
                 rank += 4
@@ -65,8 +65,8 @@ def paired(source: Sequence[InterfaceLoad], destination: Sequence[InterfaceLoad]
     return next(((one, other) for one, other in zip(source, destination, strict=False) if one.reach.to(other.reach) is None), None)
 
 
-def _alone(request: Request, interface: InterfaceLoad, disk_numa_node: int | None) -> tuple[bool, float, bool, str]:
+def _alone(request: Request, interface: InterfaceLoad, disk_numa_node: int | None) -> tuple[bool, bool, float, bool, str]:
     """The order of the interfaces of one end while nothing is known of the other."""
     is_avoided = (interface.node.name, interface.name) in request.avoid_interfaces
     is_local = disk_numa_node is not None and interface.numa_node == disk_numa_node
-    return is_avoided, -interface.level, not is_local, interface.name
+    return interface.doubt > 0, is_avoided, -interface.level, not is_local, interface.name

@@ -41,6 +41,12 @@ def two(**second: object) -> list[NodeInterface]:
         ("the first where the other end is slower than all", two(rate_gbps=40), [make_interface("data0", 5)], ("data0", "data0")),
         ("one with a carrier", [make_interface("data0", carrier=False), make_interface("data1")], two(), ("data1", "data0")),
         ("one whose carrier is not known", [make_interface("data0", carrier=None)], two(), ("data0", "data0")),
+        (
+            "one that was found before a faster one that is only declared",
+            [make_interface("data0", 100, carrier=None, network="wan"), make_interface("data1", 10)],
+            [make_interface("data0", 100, network="wan")],
+            ("data1", "data0"),
+        ),
         ("one that may carry data", [make_interface("data0", may_carry_data=False), make_interface("data1", 1)], two(), ("data1", "data0")),
         (
             "one of the same network before a faster one that is declared for none",
@@ -197,6 +203,13 @@ def test_where_an_agent_is_silent_and_nothing_is_declared_the_mover_chooses() ->
     assert isinstance(answer, Placement)
     assert (answer.source, answer.destination) == (EndPlacement("dtn-a"), EndPlacement("dtn-b", ("data0",)))
     assert "the agent of dtn-a does not report" in answer.reason
+
+
+def test_beside_a_node_that_nobody_describes_one_that_was_found_is_taken_before_one_that_is_only_declared() -> None:
+    board = Board(make_nodes(make_node("dtn-a", make_interface("data0", 100, carrier=None), make_interface("data1", 10))), ())
+    answer = board.place(make_request("job", EndWish(node="dtn-a"), EndWish(node="elsewhere")))
+    assert isinstance(answer, Placement)
+    assert answer.source.interfaces == ("data1",)
 
 
 def test_a_node_that_nobody_describes_is_left_to_its_mover() -> None:
