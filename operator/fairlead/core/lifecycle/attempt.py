@@ -42,7 +42,7 @@ _PROBING_POLL = timedelta(seconds=1)
 _PROBED_LATER = Judgement("False", Reason.PROBING, "the path is measured once both movers are up")
 
 _LAST_WORD = timedelta(seconds=5)
-"""How long a success waits for a decision that nobody has read: the sender's pod brings it when its sidecar ends."""
+"""How long a success waits for what nobody has read: the sender's pod brings the decision when its sidecar ends, and its checks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,11 +88,11 @@ def carry_on(observed: Observed, now: datetime) -> JobOutcome:
 
 
 def succeed(observed: Observed, receiver: MoverPod, verdict: Verdict, now: datetime) -> JobOutcome:
-    """Ends the job well, on the receiver's verdict, or waits a moment for the advisor's decision."""
+    """Ends the job well, on the receiver's verdict, or waits a moment for the advisor's decision, or for the sender's checks."""
     status, number, stored_now = observed.job.status, observed.latest_attempt, now.replace(microsecond=0)
     findings = report.findings_of(observed, status, observed.mover(Role.SENDER, number), receiver, now)
     found = JobOutcome(status=findings.status, judgements=findings.judgements, effects=JobEffects(annotations=findings.annotations))
-    until = _decision_awaited_until(observed, receiver)
+    until = _last_word_awaited_until(observed, receiver)
     if until is not None and now < until:
         return found.waking_after(until - now).waking_after(_PROBING_POLL)
     ended: dict[str, Any] = {
@@ -119,13 +119,11 @@ def fail_job(observed: Observed, number: int, reason: str, message: str, now: da
     return JobOutcome(JobState.FAILED, reason, message, status=ended, effects=stops(observed.movers))
 
 
-def _decision_awaited_until(observed: Observed, receiver: MoverPod) -> datetime | None:
-    """Until when a proven success waits, so that the status can show how the transfer was made; None for not at all."""
+def _last_word_awaited_until(observed: Observed, receiver: MoverPod) -> datetime | None:
+    """Until when a proven success waits, so that the status can show how the transfer was made or what was checked; None for not at all."""
     sender = observed.mover(Role.SENDER, receiver.attempt)
-    known = (
-        observed.job.spec.preflight_only or observed.reports.decision is not None or observed.job.status.is_true(ConditionType.PATH_PROBED)
-    )
-    if known or receiver.ended_at is None or sender is None or sender.phase in (PodPhase.SUCCEEDED, PodPhase.FAILED):
+    decision_known = observed.reports.decision is not None or observed.job.status.is_true(ConditionType.PATH_PROBED)
+    if decision_known or receiver.ended_at is None or sender is None or sender.phase in (PodPhase.SUCCEEDED, PodPhase.FAILED):
         return None
     return receiver.ended_at + _LAST_WORD
 

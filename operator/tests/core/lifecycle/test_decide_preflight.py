@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -61,6 +62,16 @@ def test_it_succeeds_with_the_checks_of_both_ends() -> None:
     assert "nothing was moved" in succeeded.message
     assert [(each.end, each.check) for each in plan.status.preflight or ()] == [("source", "Interface"), ("destination", "Interface")]
     assert plan.status.progress is None
+
+
+def test_it_waits_a_moment_for_the_senders_checks() -> None:
+    verdict = make_verdict(reason="PreflightPassed", checks=(CHECK,))
+    ended = begun(receiver(verdict=verdict, ended_at=NOW), sender())
+    waiting = decide(ended, NOW)
+    assert waiting.status is not None and not waiting.status.finished
+    assert waiting.requeue_after is not None and waiting.requeue_after <= timedelta(seconds=5)
+    given_up = decide(ended, NOW + timedelta(seconds=5))
+    assert given_up.status is not None and given_up.status.is_true("Succeeded")
 
 
 @pytest.mark.parametrize("reason", ["PathMtuTooSmall", "PeerUnreachable"])
