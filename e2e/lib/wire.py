@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from e2e.lib.job import Job, port_of
 from e2e.lib.manifests import SOURCE_NODE
 from e2e.lib.waiting import wait_until
-from fairlead_dev.clients.kubectl import run
+from fairlead_dev.clients.kubectl import Object, run
 from fairlead_dev.clients.nodes import LocalCluster
 
 WINDOW_S = 5.0
@@ -34,30 +34,31 @@ class Counter:
 
     def _window(self, window_s: float) -> tuple[float] | None:
         began_s = time.monotonic()
-        first = self._bytes()
+        first = self.bytes_sent()
         counted_s = time.monotonic()
         time.sleep(window_s)
         again_s = time.monotonic()
-        last = self._bytes()
+        last = self.bytes_sent()
         ended_s = time.monotonic()
         blur_s = (counted_s - began_s) + (ended_s - again_s)
         return ((last - first) * 8 / (again_s - began_s) / 1e6,) if blur_s <= BLUR_S else None
 
-    def _bytes(self) -> int:
+    def bytes_sent(self) -> int:
+        """Bytes since counting began, headers and retransmissions included."""
         (counted,) = _COUNTED.findall(run(_within(self.namespace, "list", "table", "netdev", self.table)).decode())
         return int(counted)
 
 
 @contextmanager
-def counted(cluster: LocalCluster, job: Job) -> Iterator[Counter]:
-    """Counts what leaves the source node for the job's receiver until the block is left.
+def counted(cluster: LocalCluster, job: Job, path: int = 0) -> Iterator[Counter]:
+    """Counts what leaves the source node for the job's receiver until the block is left; of several interfaces by the `path`-th pair.
 
     At the interface's egress: a control group's program drops after every hook of the IP layer.
     """
-    endpoints = job.status["endpoints"]
-    address, interface = endpoints["destination"]["address"], endpoints["source"]["interface"]
+    source, destination = (_interfaces(job.status["endpoints"][end])[path] for end in ("source", "destination"))
+    interface, address = source["name"], destination["address"]
     port = port_of(job.pod("receiver"), "data")
-    counter = Counter(cluster.network_namespace(SOURCE_NODE), f"e2e_{port}")
+    counter = Counter(cluster.network_namespace(SOURCE_NODE), f"e2e_{port}_{path}")
     chain = f'chain sent {{ type filter hook egress device "{interface}" priority 0; ip daddr {address} tcp dport {port} counter; }}'
     table = f"table netdev {counter.table}"
     # Whatever a killed run left under that name goes first.
@@ -66,6 +67,12 @@ def counted(cluster: LocalCluster, job: Job) -> Iterator[Counter]:
         yield counter
     finally:
         run(_within(counter.namespace, "delete", "table", "netdev", counter.table))
+
+
+def _interfaces(endpoint: Object) -> list[Object]:
+    one: Object = {"name": endpoint["interface"], "address": endpoint["address"]}
+    several: list[Object] = endpoint.get("interfaces", [])
+    return several or [one]
 
 
 def _within(namespace: str, *words: str) -> tuple[str, ...]:

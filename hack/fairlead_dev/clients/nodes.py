@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -68,6 +70,15 @@ class LocalCluster:
         if not isinstance(stats, dict):
             raise TypeError("the emulator's statistics are not an object")
         return stats
+
+    @contextmanager
+    def link_cut(self, link: str) -> Iterator[None]:
+        """Lets nothing pass on an emulated path until the block is left; both interfaces keep their carrier."""
+        run((self.program, "wan", "cut", "--link", link))
+        try:
+            yield
+        finally:
+            run((self.program, "wan", "restore", "--link", link))
 
     def network_namespace(self, node: str) -> str:
         """The file of a data transfer node's network namespace on this machine. Raises KeyError for another node."""

@@ -1,0 +1,68 @@
+"""Jobs whose data goes through both interfaces of their nodes at once, each over a path of its own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from e2e.lib.job import Job
+from e2e.lib.lab import Lab
+from e2e.lib.manifests import DESTINATION_NODE, SOURCE_NODE
+from e2e.lib.waiting import wait_until
+from e2e.lib.wire import counted
+from fairlead_dev.clients.kubectl import Object
+from fairlead_dev.clients.nodes import LocalCluster
+
+LINKS = ["data0", "data1"]
+BYTES = 50_000_000
+ENOUGH_BYTES = 5_000_000
+"""What data carries alone: far more than probes and the control connection."""
+
+
+def submit_over_both(lab: Lab, **spec: Any) -> Job:
+    """A job over both paths, once its movers have told their interfaces."""
+    lab.write(lab.source, "plain", bytes_total=BYTES, files=10)
+    job = lab.submit(source={"interfaces": LINKS}, destination={"interfaces": LINKS}, **spec)
+    job.wait_before_end(lambda seen: all(interfaces_of(seen).values()), "both ends with their interfaces")
+    return job
+
+
+def interfaces_of(job: Object) -> dict[str, list[str]]:
+    """The names of each end's interfaces, as its mover tells them."""
+    endpoints: dict[str, Any] = job.get("status", {}).get("endpoints", {})
+    return {end: [each["name"] for each in endpoints.get(end, {}).get("interfaces", [])] for end in ("source", "destination")}
+
+
+def test_both_interfaces_carry_a_job(lab: Lab, cluster: LocalCluster) -> None:
+    job = submit_over_both(lab, bandwidth={"limit": "80M"})
+    with counted(cluster, job, 0) as first, counted(cluster, job, 1) as second:
+        job.wait_succeeded()
+        sent = {"data0": first.bytes_sent(), "data1": second.bytes_sent()}
+    lab.assert_equal()
+    assert interfaces_of(job.object) == {"source": LINKS, "destination": LINKS}
+    assert min(sent.values()) > ENOUGH_BYTES, sent
+    assert job.status["attempts"] == 1
+
+
+@pytest.mark.exclusive
+def test_a_link_that_is_cut_leaves_the_transfer_to_the_other_one(lab: Lab, cluster: LocalCluster) -> None:
+    before = carried(cluster)
+    job = submit_over_both(lab, bandwidth={"limit": "40M"})
+    wait_until(lambda: min(carried_since(cluster, before).values()) > ENOUGH_BYTES, "data over both paths")
+    with cluster.link_cut("data1"):
+        assert job.phases[-1] == "Transferring", "the link was cut too late"
+        job.patch(bandwidth=None)
+        job.wait_succeeded()
+        lab.assert_equal()
+    assert lab.partial_files() == []
+    assert carried_since(cluster, before)["data0"] > BYTES / 2
+
+
+def carried(cluster: LocalCluster) -> dict[str, int]:
+    """Bytes that each path has delivered to the destination's node, headers included."""
+    return {link: cluster.bytes_carried(SOURCE_NODE, DESTINATION_NODE, link) for link in LINKS}
+
+
+def carried_since(cluster: LocalCluster, before: dict[str, int]) -> dict[str, int]:
+    return {link: count - before[link] for link, count in carried(cluster).items()}
