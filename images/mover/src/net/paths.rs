@@ -195,7 +195,8 @@ struct PathJudge {
 }
 
 impl PathJudge {
-    /// The paths to give up at `now`: those that lost their carrier, or are silent for too long, while another one is well.
+    /// The paths to give up at `now`: those that lost their carrier, or are silent for too long, while another one is well. For the
+    /// only connection that there is, another path need not be down.
     fn judge(&mut self, now: Duration, samples: &[PathSample]) -> Vec<PathIndex> {
         self.heard.resize(samples.len(), (now, 0));
         for (sample, heard) in samples.iter().zip(&mut self.heard) {
@@ -213,8 +214,11 @@ impl PathJudge {
             let patience = SILENCE.max(sample.rtt * SILENCE_ROUND_TRIPS);
             !sample.has_carrier || (sample.sends_again && silent(path) >= patience)
         };
+        // When all data have arrived the control connection is alone, and nothing shows that another path is well.
+        let is_alone = samples.iter().map(|sample| sample.connections).sum::<u32>() == 1;
+        let may_be_well = |path: usize| is_well(path) || (is_alone && samples[path].up && samples[path].has_carrier);
         let given_up = |path: &usize| {
-            samples[*path].up && is_dead(*path) && (0..samples.len()).any(|other| other != *path && is_well(other))
+            samples[*path].up && is_dead(*path) && (0..samples.len()).any(|other| other != *path && may_be_well(other))
         };
         (0..samples.len()).filter(given_up).map(|path| PathIndex(path as u8)).collect()
     }
@@ -235,6 +239,8 @@ mod tests {
         rtt: Duration::from_millis(30),
     };
     const SILENT: PathSample = PathSample { sends_again: true, ..WELL };
+    const ALONE: PathSample = PathSample { connections: 1, ..SILENT };
+    const UNCONNECTED: PathSample = PathSample { connections: 0, awaits_acknowledgement: false, ..WELL };
 
     /// When the first path is given up, in milliseconds, if the two are seen like this from then on; both flowed before. The bytes of
     /// one that flows go up.
@@ -258,6 +264,8 @@ mod tests {
             ("a long path", PathSample { rtt: Duration::from_millis(600), ..SILENT }, WELL, true, Some(1800)),
             ("both silent", SILENT, SILENT, false, None),
             ("the other one not connected", SILENT, PathSample { connections: 0, ..idle }, true, None),
+            ("the only connection", ALONE, UNCONNECTED, false, Some(1000)),
+            ("the only connection, the other one down", ALONE, PathSample { up: false, ..UNCONNECTED }, false, None),
             ("the other one down", SILENT, PathSample { up: false, ..WELL }, true, None),
             ("the other one without a carrier", SILENT, PathSample { has_carrier: false, ..WELL }, true, None),
             ("no carrier", PathSample { has_carrier: false, ..WELL }, WELL, true, Some(50)),
