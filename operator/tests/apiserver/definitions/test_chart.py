@@ -112,8 +112,8 @@ def test_a_digest_takes_precedence_over_the_tag() -> None:
 
 
 def test_annotations_that_the_operator_writes_are_protected_from_everybody_else() -> None:
-    # A network plugin writes the one, an administrator the other, on nodes.
-    others = {names.ANNOTATION_NETWORK_STATUS, names.ANNOTATION_DATA_ADDRESSES}
+    # A network plugin writes the first, an administrator the others, on nodes and volumes.
+    others = {names.ANNOTATION_NETWORK_STATUS, names.ANNOTATION_DATA_ADDRESSES, names.ANNOTATION_DISK_NUMA_NODE}
     written = {value for name, value in vars(names).items() if name.startswith("ANNOTATION_")} - others
     (rule,) = _policies()["fairlead-movers"]["validations"]
     (protected,) = re.findall(r"\[([^][]*)\]\.all\(key, variables\.before", rule["expression"])
