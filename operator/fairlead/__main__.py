@@ -10,12 +10,15 @@ from __future__ import annotations
 import asyncio
 import logging
 import platform
+import signal
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any, cast
 
 import kopf
 import prometheus_client
+from kopf._cogs.structs.references import Insights  # kopf names no public way to learn when its scan is over
 
 from fairlead.handlers.options import OptionError, Options, read_options
 from fairlead.handlers.registry import build_registry, operator_settings
@@ -23,6 +26,7 @@ from fairlead.handlers.runtime import Runtime
 
 EXIT_FAILED = 1
 EXIT_USAGE = 2
+SCAN_TIMEOUT_SECONDS = 10
 
 logger = logging.getLogger("fairlead")
 
@@ -77,17 +81,36 @@ async def run(options: Options, stop_flag: asyncio.Event | None = None, ready_fl
     # A second series per counter with the time of its creation doubles the page and is of no use.
     prometheus_client.disable_created_metrics()  # type: ignore[no-untyped-call]
     runtime = Runtime(options)
-    await kopf.operator(
+    stop = asyncio.Event() if stop_flag is None else stop_flag
+    insights, stop_kopf = Insights(), asyncio.Event()
+    stopping = asyncio.create_task(_stop_after_scan(stop, insights.ready_resources, stop_kopf))
+    earlier = asyncio.all_tasks()
+    tasks = await kopf.spawn_tasks(
         registry=build_registry(runtime),
         settings=operator_settings(),
+        insights=insights,
         standalone=True,
         # Without it, kopf asks who the user is, and the user of a container need not have a name. Its type is not exported.
         identity=cast(Any, platform.node()),
         clusterwide=not options.tenant_namespaces,
         namespaces=options.tenant_namespaces,
-        stop_flag=stop_flag,
+        stop_flag=stop_kopf,
         ready_flag=ready_flag,
     )
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    try:
+        await kopf.run_tasks(tasks, ignored=earlier)
+    finally:
+        stopping.cancel()
+
+
+async def _stop_after_scan(stop: asyncio.Event, scanned: asyncio.Event, stop_kopf: asyncio.Event) -> None:
+    """Hands `stop` on when kopf's scan of the API's resources is over: kopf would close its session under the scan's requests."""
+    await stop.wait()
+    with suppress(TimeoutError):
+        await asyncio.wait_for(scanned.wait(), SCAN_TIMEOUT_SECONDS)
+    stop_kopf.set()
 
 
 if __name__ == "__main__":

@@ -19,10 +19,11 @@ def test_the_operator_runs_as_a_user_without_a_name(monkeypatch: pytest.MonkeyPa
 
     given: dict[str, Any] = {}
 
-    async def operator(**settings: Any) -> None:
+    async def spawn_tasks(**settings: Any) -> list[asyncio.Task[None]]:
         given.update(settings)
+        return [asyncio.create_task(asyncio.sleep(0))]
 
     monkeypatch.setattr(getpass, "getuser", nobody)
-    monkeypatch.setattr(kopf, "operator", operator)
+    monkeypatch.setattr(kopf, "spawn_tasks", spawn_tasks)
     asyncio.run(run(read_options(["--mover-image", "mover", "--advisor-image", "advisor"])))
     assert given["identity"]

@@ -48,3 +48,9 @@ def test_a_wrong_flag_ends_with_its_name_and_no_traceback(capsys: pytest.Capture
     printed = capsys.readouterr().err
     assert printed.startswith("fairlead: --advisor-image (FAIRLEAD_ADVISOR_IMAGE): missing")
     assert "Traceback" not in printed
+
+
+async def test_an_operator_that_is_stopped_while_it_starts_ends_without_an_error(lab: Lab) -> None:
+    for _ in range(5):
+        async with lab.operator():
+            pass
