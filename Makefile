@@ -13,7 +13,7 @@ CLUSTER ?= local
 CLUSTER_CLI := hack/cluster/cluster
 ADVISOR_PROGRAM_TESTS := serve commands test_cli.py
 DEV_PROGRAM_TESTS := testbed/lab bench/decisions/lab/test_cell.py
-TYPED := operator/fairlead images/advisor/fairlead_advisor hack/fairlead_dev hack/tests/clients hack/tests/netlab hack/tests/demo hack/tests/trees hack/tests/bench/house hack/tests/bench/mover e2e
+TYPED := operator/fairlead images/advisor/fairlead_advisor hack/fairlead_dev hack/tests/clients hack/tests/netlab hack/tests/demo hack/tests/trees hack/tests/chart hack/tests/bench/house hack/tests/bench/mover e2e
 # One set of packages and features for every test: another one compiles all of it again.
 CARGO_TEST := cargo test --quiet --locked --workspace --features fairlead-mover/fault-injection
 # Names of the test files of a folder, as cargo takes them.
@@ -68,7 +68,7 @@ rust: ## The mover and the WAN emulator, as release binaries in build/bin
 .PHONY: lint
 lint: python verify ## Formatters, linters, types, layers, generated files
 	$(MAKE) --jobs 2 --output-sync=target lint-python lint-rust
-	build/bin/helm lint --quiet charts/fairlead
+	$(MAKE) lint-chart
 
 .PHONY: lint-python
 lint-python:
@@ -77,13 +77,17 @@ lint-python:
 	$(MYPY) $(TYPED)
 	$(VENV)/lint-imports
 
+.PHONY: lint-chart
+lint-chart: ## helm lint --strict and kubeconform, for each set of values in charts/fairlead/ci
+	$(VENV)/python -m fairlead_dev.chart
+
 .PHONY: lint-rust
 lint-rust:
 	cargo fmt --all --check
 	cargo clippy --quiet --locked --workspace --all-targets -- -D warnings
 
 .PHONY: generate
-generate: python ## The CRD, its copy in the chart and the reference page, from operator/fairlead/api
+generate: python ## CRDs, the chart's copies and reference pages, from operator/fairlead/api and the chart's values
 	$(VENV)/python -m fairlead_dev.generate
 
 .PHONY: verify

@@ -1,12 +1,24 @@
-{{- /* Fails if values are missing that this version of the chart has: `helm upgrade --reuse-values` leaves new defaults out. */ -}}
-{{- define "fairlead.checkValues" -}}
-{{- $missing := list }}
-{{- range $name := list "identities" "networkPolicy" "priorityClasses" "nodeAgent" }}
-{{- if not (index $.Values $name) }}{{ $missing = append $missing $name }}{{ end }}
-{{- end }}
-{{- if not .Values.nodeGuard.namespace }}{{ $missing = append $missing "nodeGuard.namespace" }}{{ end }}
-{{- with $missing }}
-{{- fail (printf "%s has no values, as in an earlier version of the chart: upgrade with --reset-then-reuse-values in the place of --reuse-values" (join ", " .)) }}
+{{- /* Gives settings that are missing their defaults: `helm upgrade --reuse-values` takes an earlier chart's values for this one's, and leaves out
+     what that chart lacked. A list or map that is missing from a section that exists was removed on purpose, by `null`. */ -}}
+{{- define "fairlead.defaults" -}}
+{{- $values := .Values }}
+{{- $made := dict }}
+{{- range $name, $default := .Files.Get "files/defaults.yaml" | fromYaml }}
+  {{- $section := $values }}
+  {{- $path := "" }}
+  {{- range initial (splitList "." $name) }}
+    {{- $path = printf "%s.%s" $path . }}
+    {{- if not (kindIs "map" (get $section .)) }}
+      {{- $_ := set $section . dict }}
+      {{- $_ := set $made $path true }}
+    {{- end }}
+    {{- $section = get $section . }}
+  {{- end }}
+  {{- $key := splitList "." $name | last }}
+  {{- $isSingle := not (or (kindIs "map" $default) (kindIs "slice" $default) (kindIs "invalid" $default)) }}
+  {{- if and (not (hasKey $section $key)) (or $isSingle (hasKey $made $path)) }}
+    {{- $_ := set $section $key $default }}
+  {{- end }}
 {{- end }}
 {{- end }}
 
@@ -57,6 +69,13 @@ app.kubernetes.io/component: node-agent
 
 {{- define "fairlead.guardLabels" -}}
 {{ include "fairlead.guardSelectorLabels" . }}
+{{ include "fairlead.commonLabels" . }}
+{{- end }}
+
+{{- /* Definitions belong to no component. */ -}}
+{{- define "fairlead.crdLabels" -}}
+app.kubernetes.io/name: {{ include "fairlead.name" . }}
+app.kubernetes.io/instance: {{ .Release.Name }}
 {{ include "fairlead.commonLabels" . }}
 {{- end }}
 

@@ -46,6 +46,7 @@ MULTUS_VERSION = "v4.2.3"
 ETCD_VERSION = "v3.6.16"
 COREDNS_VERSION = "v1.15.0"
 HELM_VERSION = "v3.22.0"
+KUBECONFORM_VERSION = "v0.8.0"
 PAUSE_VERSION = "v1"
 MINIMUM_GO = (1, 26, 6)
 """What the go.mod of containerd asks for; the build never downloads another toolchain."""

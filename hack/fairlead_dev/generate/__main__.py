@@ -1,4 +1,4 @@
-"""Writes everything that is made from the resource models; with `--check`, prints what is out of date instead and exits 1."""
+"""Writes what is made from the resource models and the chart's values; with `--check`, prints what is out of date instead and exits 1."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 from fairlead.api.names import GROUP
 from fairlead_dev.checkout import CHECKOUT
-from fairlead_dev.generate import crd, reference
+from fairlead_dev.generate import crd, reference, values
 
 
 def outputs() -> Mapping[Path, str]:
@@ -20,6 +20,8 @@ def outputs() -> Mapping[Path, str]:
         files[Path("crds") / f"{GROUP}_{resource.plural}.yaml"] = definition
         files[Path("charts/fairlead/files/crds") / f"{resource.plural}.yaml"] = definition
         files[Path("docs/reference") / f"{resource.singular}.md"] = reference.render(resource)
+    files[Path("charts/fairlead/files/defaults.yaml")] = values.render_defaults()
+    files[Path("docs/reference/chart-values.md")] = values.render_page()
     return files
 
 

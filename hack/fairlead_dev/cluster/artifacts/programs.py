@@ -116,11 +116,12 @@ PROGRAMS: tuple[GoProgram, ...] = (
         100,
         link_flags=f"-X helm.sh/helm/v3/internal/version.version={layout.HELM_VERSION}",
     ),
+    GoProgram("kubeconform", "kubeconform", layout.KUBECONFORM_VERSION, "github.com/yannh/kubeconform/cmd/kubeconform", 15),
 )
 
 CNI_PLUGINS = tuple(program.name for program in PROGRAMS if program.group in ("cni", "multus"))
 
-LINKED_INTO_CHECKOUT = ("kubectl", "helm", "etcd", "kube-apiserver")
+LINKED_INTO_CHECKOUT = ("kubectl", "helm", "etcd", "kube-apiserver", "kubeconform")
 """Programs that people and tests call from `build/bin`."""
 
 

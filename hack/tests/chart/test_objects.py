@@ -1,0 +1,86 @@
+"""What holds for every object that the chart makes, whichever template it comes from and whatever the values."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fairlead_dev.chart import schemas
+from fairlead_dev.chart.__main__ import validate
+from fairlead_dev.chart.render import CHART, VALUE_SETS, manifests, objects
+
+RECOMMENDED = {f"app.kubernetes.io/{name}" for name in ("name", "instance", "version", "part-of", "managed-by")} | {"helm.sh/chart"}
+"""https://kubernetes.io/docs/concepts/overview/working-with-objects/common-labels/ and Helm's own."""
+
+
+@pytest.fixture(scope="module", params=sorted(VALUE_SETS))
+def made(request: pytest.FixtureRequest) -> list[dict[str, Any]]:
+    return objects(VALUE_SETS[request.param])
+
+
+def test_every_object_and_pod_has_the_recommended_labels(made: list[dict[str, Any]]) -> None:
+    without = [
+        f"{each['kind']} {each['metadata']['name']}: {', '.join(sorted(missing))}"
+        for each in made
+        if (missing := RECOMMENDED - set(each["metadata"].get("labels") or {}))
+    ]
+    assert without == []
+    for each in made:
+        template = each.get("spec", {}).get("template", {}) if each["kind"] in ("Deployment", "DaemonSet", "Job") else {}
+        assert not template or set(template["metadata"]["labels"]) >= RECOMMENDED
+        selector = each["spec"].get("selector", {}).get("matchLabels", {}) if each["kind"] in ("Deployment", "DaemonSet") else {}
+        assert not set(selector) & {"app.kubernetes.io/version", "helm.sh/chart"}, "it changes with an upgrade, and a selector cannot"
+
+
+def test_no_container_runs_as_root_without_a_reason_or_keeps_capabilities(made: list[dict[str, Any]]) -> None:
+    for each in made:
+        if each["kind"] not in ("Deployment", "DaemonSet", "Job"):
+            continue
+        for container in each["spec"]["template"]["spec"]["containers"]:
+            security = container["securityContext"]
+            assert security["capabilities"]["drop"] == ["ALL"] and security["readOnlyRootFilesystem"] is True, each["metadata"]["name"]
+            assert container["resources"]["requests"], each["metadata"]["name"]
+
+
+def test_names_are_unique_within_their_kind(made: list[dict[str, Any]]) -> None:
+    identities = [(each["kind"], each["metadata"].get("namespace"), each["metadata"]["name"]) for each in made]
+    assert len(identities) == len(set(identities))
+
+
+def test_every_template_is_rendered_by_some_set_of_values() -> None:
+    rendered = {each for values in VALUE_SETS.values() for each in _sources(values)}
+    assert rendered == {path.name for path in (CHART / "templates").glob("**/*.yaml")}
+
+
+def _sources(values: Path) -> set[str]:
+    return {line.rpartition("/")[2] for line in manifests(values).splitlines() if line.startswith("# Source: ")}
+
+
+def test_a_drain_does_not_wait_for_the_operator() -> None:
+    (budget,) = (each for each in objects({}) if each["kind"] == "PodDisruptionBudget")
+    assert budget["spec"]["maxUnavailable"] == 1
+    (operator,) = (each for each in objects({}) if each["kind"] == "Deployment")
+    assert budget["spec"]["selector"] == operator["spec"]["selector"]
+
+
+@pytest.mark.parametrize(
+    ("manifest", "said"),
+    [
+        ("{apiVersion: v1, kind: ServiceAccount, metadata: {name: a}}", ""),
+        ("{apiVersion: v1, kind: ServiceAccount, metadata: {name: a}, secret: []}", "secret"),
+        ("{apiVersion: policy/v1, kind: PodDisruptionBudget, metadata: {name: a}, spec: {maxUnavailable: [1]}}", "maxUnavailable"),
+        (
+            "{apiVersion: monitoring.coreos.com/v1, kind: PodMonitor, metadata: {name: a}, spec: {selector: {}, podMetricEndpoints: []}}",
+            "podMetric",
+        ),
+        ("{apiVersion: fairlead.io/v1alpha1, kind: TransferJob, metadata: {name: a}, spec: {}}", "source"),
+        ("{apiVersion: example.org/v1, kind: Unknown, metadata: {name: a}}", "could not find schema"),
+    ],
+)
+def test_kubeconform_refuses_what_an_api_server_would(manifest: str, said: str) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        answer = validate(manifest, schemas.write_files(Path(folder)))
+    assert said in answer if said else answer == ""
