@@ -94,6 +94,10 @@ generate: python ## CRDs, the chart's copies and reference pages, from operator/
 verify: python ## Fail if a generated file is out of date
 	$(VENV)/python -m fairlead_dev.generate --check
 
+.PHONY: site
+site: python ## The documentation as a site, in build/site (to read it: python3 -m http.server -d build/site)
+	NO_MKDOCS_2_WARNING=1 $(VENV)/mkdocs build --quiet --strict -f hack/site/mkdocs.yml
+
 .PHONY: test-unit
 test-unit: python ## Tables, properties and small parts, in a minute
 	$(MAKE) --jobs 3 --output-sync=target unit-dev unit-operator unit-advisor unit-rust

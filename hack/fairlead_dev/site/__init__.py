@@ -1,0 +1,1 @@
+"""The documentation as a site: which pages it has, in which order, and how they become what MkDocs reads."""
