@@ -140,6 +140,8 @@ class Observed:
     """Where the attempt that is about to start runs, or why it waits; None where no data transfer node is concerned."""
     transfer_nodes: Mapping[str, TransferNode] = field(default_factory=dict)
     """The cluster's data transfer nodes by name; empty where there are no DataTransferNodes."""
+    bandwidth_manager: bool = False
+    """Whether Cilium's bandwidth manager is on in the cluster: it holds pods on the pod network to their annotations."""
     refusal: str = ""
     """The API server's message if it refused the creations of the pass before (a quota, an admission policy, a missing right)."""
 

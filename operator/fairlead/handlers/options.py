@@ -6,10 +6,10 @@ import argparse
 import json
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
-from typing import Any, TypeVar, get_args
+from typing import Any, Literal, TypeVar, get_args
 
 from fairlead.core.identities import Identities
 from fairlead.core.ports import BLOCK, PortRange
@@ -34,6 +34,18 @@ class ListenAddress:
     port: int
 
 
+BandwidthManagerChoice = Literal["auto", "on", "off"]
+
+
+@dataclass(frozen=True, slots=True)
+class CiliumOptions:
+    """Whether Cilium's bandwidth manager is on: as an administrator says, or with `auto` as its ConfigMap says."""
+
+    bandwidth_manager: BandwidthManagerChoice = "off"
+    namespace: str = "kube-system"
+    config_map: str = "cilium-config"
+
+
 @dataclass(frozen=True, slots=True)
 class Options:
     """The settings of the process, given at its start."""
@@ -51,6 +63,7 @@ class Options:
     log_level: str
     agents: AgentPlace | None = None
     """Where node agents run; None where there are none."""
+    cilium: CiliumOptions = field(default_factory=CiliumOptions)
 
 
 def read_options(arguments: Sequence[str], environment: Mapping[str, str] = os.environ) -> Options:
@@ -98,6 +111,10 @@ def read_options(arguments: Sequence[str], environment: Mapping[str, str] = os.e
         log_format=_convert("log_format", _one_of("json", "plain"), values["log_format"]),
         log_level=_convert("log_level", _one_of("debug", "info", "warning"), values["log_level"]),
         agents=_agents(values),
+        cilium=CiliumOptions(
+            _convert("cilium_bandwidth_manager", _choice, values["cilium_bandwidth_manager"]),
+            *_convert("cilium_config", _namespaced_name, values["cilium_config"]),
+        ),
     )
 
 
@@ -140,6 +157,8 @@ def _parser(environment: Mapping[str, str]) -> argparse.ArgumentParser:
     flag("node-agent-namespace", "", "namespace of the node agents; without it none is asked for the counters of interfaces")
     flag("node-agent-service-account", "fairlead-node-agent", "service account of the node agents")
     flag("node-agent-port", "9811", "port of the node agents on their nodes")
+    flag("cilium-bandwidth-manager", "off", "whether Cilium's bandwidth manager is on; auto reads it from --cilium-config")
+    flag("cilium-config", "kube-system/cilium-config", "namespace and name of the ConfigMap with Cilium's settings")
     flag("kubeconfig", "", "kubeconfig file; without it the pod's service account is used")
     flag("workers", "16", "jobs worked on at the same time")
     flag("resync-seconds", "300", "how often all jobs and pods are listed")
@@ -247,6 +266,20 @@ def _pull_policy(text: str) -> PullPolicy:
         if text == policy:
             return policy  # type: ignore[no-any-return]
     raise ValueError(f"must be one of {', '.join(get_args(PullPolicy))}")
+
+
+def _choice(text: str) -> BandwidthManagerChoice:
+    for choice in get_args(BandwidthManagerChoice):
+        if text == choice:
+            return choice  # type: ignore[no-any-return]
+    raise ValueError(f"must be one of {', '.join(get_args(BandwidthManagerChoice))}")
+
+
+def _namespaced_name(text: str) -> tuple[str, str]:
+    namespace, _, name = text.partition("/")
+    if not namespace or not name or "/" in name:
+        raise ValueError("must be a namespace and a name, e.g. kube-system/cilium-config")
+    return namespace, name
 
 
 def _one_of(*choices: str) -> Callable[[str], str]:

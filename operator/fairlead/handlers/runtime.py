@@ -18,6 +18,7 @@ from fairlead.api import names
 from fairlead.core.lifecycle import decide
 from fairlead.core.paths.model import PathEnds
 from fairlead.handlers.cache import Cache, ObjectKey, cluster_key
+from fairlead.handlers.cilium import BandwidthManager
 from fairlead.handlers.controller import Controller
 from fairlead.handlers.dtn.service import DtnService
 from fairlead.handlers.dtn.store import DtnStore
@@ -108,7 +109,8 @@ class Runtime:
             on_rules=self._wake_fairness,
             namespaces=options.tenant_namespaces,
         )
-        gatherer = Gatherer(client, FactReader(client, loop.time), reports, options.settings)
+        bandwidth_manager = BandwidthManager(client, options.cilium)
+        gatherer = Gatherer(client, FactReader(client, loop.time), reports, options.settings, bandwidth_manager.is_on)
         applier = Applier(
             client,
             options.template,
@@ -163,6 +165,7 @@ class Runtime:
             await _first_list(sweeper.sweep)
             await paths.refresh()
             await _first_list(dtns.refresh)
+            await bandwidth_manager.refresh()
             for app, place in ((metrics_app(metrics), options.metrics), (health_app(self.check_health), options.health)):
                 await resources.enter_async_context(OperatorListener().serve(app, place.host, place.port))
             kept = resources.pop_all()
@@ -180,6 +183,7 @@ class Runtime:
             PlacementLoop(self.placements, queue.add).service,
             sweeper.service(options.resync.total_seconds()),
             *([] if agents is None else [agents.service]),
+            *bandwidth_manager.services,
         )
         intake = Intake(queue, loop)
         intake.expect(self.cache.jobs.keys())

@@ -21,3 +21,5 @@ def enter() -> None:
             f"a private network namespace could not be made ({os.strerror(ctypes.get_errno())}): run the API server tests as root"
         )
     subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
+    # Addresses that a pod on the pod network may have: those of the loopback are nobody's endpoint.
+    subprocess.run(["ip", "route", "add", "local", "198.19.0.0/24", "dev", "lo"], check=True)

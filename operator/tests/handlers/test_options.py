@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from fairlead.handlers.options import ListenAddress, OptionError, read_options
+from fairlead.handlers.options import CiliumOptions, ListenAddress, OptionError, read_options
 from fairlead.kube.objects.template import WholeCpus
 from fairlead.kube.observe.agents import AgentPlace
 
@@ -20,6 +20,7 @@ def test_images_suffice() -> None:
     assert (options.settings.ports.first, options.settings.ports.last) == (24000, 25999)
     assert options.kubeconfig is None
     assert options.agents is None
+    assert options.cilium.bandwidth_manager == "off"
 
 
 def test_reads_everything_from_the_environment() -> None:
@@ -41,6 +42,8 @@ def test_reads_everything_from_the_environment() -> None:
             "FAIRLEAD_KUBECONFIG": "somewhere/config",
             "FAIRLEAD_NODE_AGENT_NAMESPACE": "agents",
             "FAIRLEAD_NODE_AGENT_PORT": "9000",
+            "FAIRLEAD_CILIUM_BANDWIDTH_MANAGER": "auto",
+            "FAIRLEAD_CILIUM_CONFIG": "network/settings",
         },
     )
     assert options.settings.host_network_namespaces == {"demo", "physics"}
@@ -58,6 +61,7 @@ def test_reads_everything_from_the_environment() -> None:
     assert options.metrics == ListenAddress("::", 9999)
     assert options.kubeconfig == Path("somewhere/config")
     assert options.agents == AgentPlace("agents", "fairlead-node-agent", 9000)
+    assert options.cilium == CiliumOptions("auto", "network", "settings")
 
 
 def test_the_command_line_wins_over_the_environment() -> None:
@@ -76,6 +80,8 @@ def test_an_empty_variable_is_an_absent_one() -> None:
         ("FAIRLEAD_PORTS", "25000-24000", "at least 8 ports"),
         ("FAIRLEAD_PORTS", "80-90", "between 1024 and 65535"),
         ("FAIRLEAD_PORTS", "60000-70000", "between 1024 and 65535"),
+        ("FAIRLEAD_CILIUM_BANDWIDTH_MANAGER", "yes", "auto, on, off"),
+        ("FAIRLEAD_CILIUM_CONFIG", "cilium-config", "kube-system/cilium-config"),
         ("FAIRLEAD_IDENTITIES", "{", "Expecting"),
         ("FAIRLEAD_IDENTITIES", "[]", "an object in JSON"),
         ("FAIRLEAD_IDENTITIES", '{"default": {"users": ["0-9"]}}', "never run as root"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
@@ -57,7 +57,7 @@ def findings_of(
     cap_bps = cap_of(observed)
     cap_enforced = _cap_enforced(observed, status, receiver, cap_bps)
     bandwidth = bandwidth_of(status.bandwidth, cap_bps, reports, _bound_of(observed, cap_bps))
-    found["bandwidth"] = bandwidth.model_copy(update={"enforced_by": _enforced_by(observed, status, cap_bps, cap_enforced)})
+    found["bandwidth"] = bandwidth.model_copy(update={"enforced_by": _enforced_by(observed, status, sender, cap_bps, cap_enforced)})
     if observed.job.spec.preflight_only:
         found |= checks_of(sender, receiver)
     judgements = (
@@ -177,14 +177,26 @@ def bucket_of(observed: Observed, cap_bps: int | None) -> int | None:
     return max(cap_bps, share.ceiling_bps if limit_bps is None else min(share.ceiling_bps, limit_bps))
 
 
-def _enforced_by(observed: Observed, status: TransferJobStatus, cap_bps: int | None, news: Judgements) -> Enforcement:
+def _enforced_by(
+    observed: Observed, status: TransferJobStatus, sender: MoverPod | None, cap_bps: int | None, news: Judgements
+) -> Enforcement:
     if cap_bps is None:
         return "None"
     judged = news.get(ConditionType.CAP_ENFORCED) or status.condition(ConditionType.CAP_ENFORCED)
     if judged is not None and judged.status == "False":
         # The mover was given its cap, but what is measured shows that nothing enforces it.
         return "None"
-    return "TrafficControl" if _is_guarded(observed, cap_bps) else "Pacing"
+    if _is_guarded(observed, cap_bps):
+        return "TrafficControl"
+    return "Annotation" if _is_held_by_annotation(observed, status, sender) else "Pacing"
+
+
+def _is_held_by_annotation(observed: Observed, status: TransferJobStatus, sender: MoverPod | None) -> bool:
+    """Whether Cilium holds the sender's pod to its annotation, which has the present cap from when the pod has an address. Once the sender
+    has ended, what held it then."""
+    if sender is None or not is_live(sender):
+        return status.bandwidth is not None and status.bandwidth.enforced_by == "Annotation"
+    return observed.bandwidth_manager and traits_of(observed.job).bucket_follows_cap and not _awaits_bucket(observed, sender)
 
 
 def _is_guarded(observed: Observed, cap_bps: int) -> bool:
@@ -239,7 +251,16 @@ def _cap_enforced(
     judged_before = status.condition(ConditionType.CAP_ENFORCED) is not None
     if judged_before and in_force == format_rate(cap_bps) and _has_arrived(observed, receiver):
         return {}
-    return {ConditionType.CAP_ENFORCED: _judge(observed, cap_bps)}
+    judgement = _judge(observed, cap_bps)
+    return {ConditionType.CAP_ENFORCED: replace(judgement, message=f"{judgement.message}{_what_cilium_skips(observed, cap_bps)}")}
+
+
+def _what_cilium_skips(observed: Observed, cap_bps: int) -> str:
+    """For who runs Cilium's bandwidth manager and may think that it holds this job too; empty where it does, and without it."""
+    if not observed.bandwidth_manager or not traits_of(observed.job).uses_node_interfaces:
+        return ""
+    holder = "the node guard holds this job" if _is_guarded(observed, cap_bps) else "its own mover's pacing holds this job"
+    return f"; Cilium's bandwidth manager skips pods on the nodes' network, {holder}"
 
 
 def _has_arrived(observed: Observed, receiver: MoverPod | None) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from fairlead.api import names
@@ -36,11 +36,19 @@ class ReportSource(Protocol):
 class Gatherer:
     """Reads what one pass decides by, apart from ports, which must be read in the same instant as they are given out."""
 
-    def __init__(self, client: KubeClient, facts: FactReader, reports: ReportSource, settings: OperatorSettings) -> None:
+    def __init__(
+        self,
+        client: KubeClient,
+        facts: FactReader,
+        reports: ReportSource,
+        settings: OperatorSettings,
+        bandwidth_manager: Callable[[], bool] = lambda: False,
+    ) -> None:
         self._client = client
         self._facts = facts
         self._reports = reports
         self._settings = settings
+        self._bandwidth_manager = bandwidth_manager
         self._node_of: dict[str, str] = {}
 
     async def observe(self, job: TransferJob, pods: Sequence[MoverPod]) -> Observed:
@@ -56,6 +64,7 @@ class Gatherer:
             claims=facts.claims,
             network_failures=await self._network_failures(job, pods),
             settings=self._settings,
+            bandwidth_manager=self._bandwidth_manager(),
         )
         return vetted(observed, self._node_of)
 

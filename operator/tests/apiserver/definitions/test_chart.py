@@ -15,7 +15,7 @@ from lab import NAMESPACES, Kubectl
 
 from fairlead.agent.main import read_options as read_agent_options
 from fairlead.api import names
-from fairlead.handlers.options import read_options
+from fairlead.handlers.options import CiliumOptions, read_options
 from fairlead.kube.observe.pods import OFFSETS, PORT_ADVISOR, PORT_HTTP
 
 CHART = CHECKOUT / "charts" / "fairlead"
@@ -43,6 +43,7 @@ EVERYTHING: dict[str, Any] = {
     "commonLabels": {"team": "network"},
     "metrics": {"service": {"annotations": {"g": "h"}}},
     "podMonitor": {"enabled": True, "labels": {"release": "prometheus"}},
+    "cilium": {"bandwidthManager": "auto", "configMap": "settings"},
     "recheckIntervalSeconds": 7,
     "nodeGuard": {"enabled": True, "nodeSelector": {"dtn": "true"}, "tolerations": [{"operator": "Exists"}]},
     "nodeAgent": {"enabled": True, "port": 9900, "storagePaths": ["/data", "/scratch"], "nodeSelector": {"dtn": "true"}},
@@ -100,6 +101,7 @@ def test_the_operator_understands_what_the_deployment_tells_it() -> None:
     assert options.settings.probe_duration.total_seconds() == 5
     assert options.settings.recheck_interval.total_seconds() == 7
     assert options.settings.node_guard
+    assert options.cilium == CiliumOptions("auto", "kube-system", "settings")
     assert options.settings.identities.of("physics").default_user == 10000
 
 
@@ -165,7 +167,8 @@ def test_no_role_reads_secrets_and_none_has_a_wildcard(values: dict[str, Any]) -
     documents = _render(values)
     roles = _of_kind(documents, "ClusterRole") + _of_kind(documents, "Role")
     # Tests beside access/test_rights.py use every verb of these; a further role needs one too.
-    tested = {"fairlead", "fairlead-tenants", "fairlead-edit", "fairlead-view"} | (ON_NODES if values == EVERYTHING else set())
+    tested = {"fairlead", "fairlead-tenants", "fairlead-edit", "fairlead-view"}
+    tested |= ON_NODES | {"fairlead-cilium"} if values == EVERYTHING else set()
     assert {role["metadata"]["name"] for role in roles} == tested
     for rule in (rule for role in roles for rule in role["rules"]):
         assert not {"*"} & {*rule["apiGroups"], *rule["resources"], *rule["verbs"]}
@@ -357,6 +360,13 @@ def test_network_policies_cover_the_operator_and_movers_of_listed_namespaces() -
     assert questions["from"][0]["podSelector"]["matchLabels"] == deployment["spec"]["selector"]["matchLabels"]
     assert questions["from"][1] == monitoring
     assert _of_kind(_render({"networkPolicy": {"enabled": False}}), "NetworkPolicy") == []
+
+
+@pytest.mark.parametrize(("said", "given"), [("auto", "auto"), ("on", "on"), ("off", "off"), (True, "on"), (False, "off")])
+def test_on_and_off_may_be_the_booleans_that_yaml_makes_of_them(said: object, given: str) -> None:
+    documents = _render({"cilium": {"bandwidthManager": said}})
+    assert _environment(documents)["FAIRLEAD_CILIUM_BANDWIDTH_MANAGER"] == given
+    assert len(_of_kind(documents, "Role")) == (1 if given == "auto" else 0)
 
 
 def test_there_is_no_guard_on_the_nodes_unless_asked_for() -> None:

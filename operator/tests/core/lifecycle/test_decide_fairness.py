@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -24,6 +25,7 @@ from job_builders import (
 
 from fairlead.api.names import ANNOTATION_EGRESS_BANDWIDTH, ANNOTATION_INGRESS_BANDWIDTH, ANNOTATION_PACING
 from fairlead.api.reasons import Reason
+from fairlead.api.shared.quantity import format_rate, parse_rate
 from fairlead.api.transferjob import TransferJob, TransferJobStatus
 from fairlead.api.transferjob.spec import Bandwidth
 from fairlead.core.fairness.model import Admission, Bound, JobShare
@@ -320,6 +322,68 @@ def test_where_a_guard_is_on_the_nodes_it_is_what_holds(network: str, share_bps:
     bandwidth = written(plan).bandwidth
     assert bandwidth is not None
     assert bandwidth.enforced_by == expected
+
+
+@pytest.mark.parametrize(
+    ("network", "cilium", "guard", "address", "rate", "expected"),
+    [
+        ("Pod", True, False, "10.0.0.1", 50e6, "Annotation"),
+        ("Pod", True, True, "10.0.0.1", 50e6, "Annotation"),
+        ("Pod", False, False, "10.0.0.1", 50e6, "Pacing"),
+        ("Pod", True, False, None, 50e6, "Pacing"),
+        ("Pod", True, False, "10.0.0.1", 400e6, "None"),
+        ("Host", True, False, "198.18.1.1", 50e6, "Pacing"),
+        ("Host", True, True, "198.18.1.1", 50e6, "TrafficControl"),
+    ],
+    ids=["on", "the guard sees the nodes' network alone", "off", "the pod starts with more", "exceeded", "skipped", "skipped, guarded"],
+)
+def test_where_ciliums_bandwidth_manager_is_on_the_annotation_holds_on_the_pod_network(
+    network: str, cilium: bool, guard: bool, address: str | None, rate: float, expected: str
+) -> None:
+    reports = make_reports(make_progress(500, rate=rate / 8), decided=True)
+    known = {"settings": replace(SETTINGS, node_guard=guard), "bandwidth_manager": cilium, "fairness": shared(10**8)}
+    job = running(shared(10**7), network=network)
+    plan = decide(observe(job, receiver(), sender(address=address), reports=reports, **known), NOW)
+    bandwidth = written(plan).bandwidth
+    assert bandwidth is not None
+    assert bandwidth.enforced_by == expected
+
+
+@pytest.mark.parametrize(
+    ("network", "cilium", "guard", "told"),
+    [
+        ("Host", True, False, "Cilium's bandwidth manager skips pods on the nodes' network, its own mover's pacing holds this job"),
+        ("Host", True, True, "Cilium's bandwidth manager skips pods on the nodes' network, the node guard holds this job"),
+        ("Host", False, False, None),
+        ("Pod", True, False, None),
+    ],
+)
+def test_a_job_on_the_nodes_network_is_told_that_cilium_skips_it(network: str, cilium: bool, guard: bool, told: str | None) -> None:
+    known = {"settings": replace(SETTINGS, node_guard=guard), "bandwidth_manager": cilium, "fairness": shared(10**8)}
+    observed = observe(running(shared(10**7), network=network), receiver(), sender(), reports=KEPT, **known)
+    plan = decide(observed, NOW)
+    condition = written(plan).condition("CapEnforced")
+    assert condition is not None
+    message = "the receiver measures no more than 100M"
+    assert condition.message == (message if told is None else f"{message}; {told}")
+    again = decide(with_plan_applied(observed, plan), NOW + seconds(1))
+    assert again.status is None, "it is told once"
+
+
+def test_what_held_a_job_on_the_pod_network_stays_told_when_it_has_ended() -> None:
+    known = {"bandwidth_manager": True, "fairness": shared(10**8)}
+    job = after(observe(running(shared(10**8), network="Pod"), receiver(), sender(), reports=KEPT, **known))
+    ended = {"receiver": receiver(verdict=make_verdict()), "sender": sender(verdict=make_verdict())}
+    job = after(observe(job, *ended.values(), **known))
+    assert job.status.finished
+    assert job.status.bandwidth is not None
+    assert job.status.bandwidth.enforced_by == "Annotation"
+
+
+@pytest.mark.parametrize("cap", ["1", "999", "1500k", "100M", "2500M", "1G", "400G"])
+def test_caps_are_quantities_that_cilium_reads_as_bits(cap: str) -> None:
+    # It takes Kubernetes' decimal suffixes and divides by 8, so a cap must never be written with a binary one.
+    assert re.fullmatch(r"[0-9]+[kMG]?", format_rate(parse_rate(cap)))
 
 
 @pytest.mark.parametrize(("present", "expected"), [("100M", "100M"), ("much", None), (None, None)])
