@@ -42,6 +42,7 @@ MODULES: Mapping[str, tuple[str, ...]] = {
 }
 """Go modules and the definitions in them."""
 
+_CHOICES = ("allOf", "anyOf", "oneOf", "not")
 _PROSE = ("description", "x-kubernetes-validations", "format", "example", "default")
 
 
@@ -105,18 +106,25 @@ def _of_definitions(bodies: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     return found
 
 
-def _closed(schema: Any) -> Any:
-    """Without prose, and refusing fields that it does not name, as `kubectl apply --validate=strict` does."""
+def _closed(schema: Any, *, is_part: bool = False) -> Any:
+    """Without prose, and refusing fields that it does not name, as `kubectl apply --validate=strict` does.
+
+    `is_part`: of a choice, which names some fields of the object that the whole schema describes and stays open.
+    """
     if isinstance(schema, list):
-        return [_closed(each) for each in schema]
+        return [_closed(each, is_part=is_part) for each in schema]
     if not isinstance(schema, dict):
         return schema
-    kept = {key: _closed(value) for key, value in schema.items() if key not in _PROSE or isinstance(value, dict)}
+    kept = {
+        key: _closed(value, is_part=is_part or key in _CHOICES)
+        for key, value in schema.items()
+        if key not in _PROSE or isinstance(value, dict)
+    }
     if schema.get("x-kubernetes-int-or-string") is True or schema.get("format") == "int-or-string":
         kept.pop("anyOf", None)
         kept["type"] = ["string", "integer"]
     is_object = isinstance(schema.get("properties"), dict) and isinstance(schema.get("type", "object"), str)
-    if is_object and not schema.get("x-kubernetes-preserve-unknown-fields"):
+    if is_object and not is_part and not schema.get("x-kubernetes-preserve-unknown-fields"):
         kept.setdefault("additionalProperties", False)
     return kept
 
