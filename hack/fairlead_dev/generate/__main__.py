@@ -1,4 +1,4 @@
-"""Writes what is made from the resource models and the chart's values; with `--check`, prints what is out of date instead and exits 1."""
+"""Writes what is made from resource models, chart values and boards; with `--check`, prints what is out of date instead and exits 1."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from fairlead.api.names import GROUP
+from fairlead_dev.boards.files import render as render_boards
 from fairlead_dev.checkout import CHECKOUT
 from fairlead_dev.generate import crd, reference, values
 
@@ -22,7 +23,7 @@ def outputs() -> Mapping[Path, str]:
         files[Path("docs/reference") / f"{resource.singular}.md"] = reference.render(resource)
     files[Path("charts/fairlead/files/defaults.yaml")] = values.render_defaults()
     files[Path("docs/reference/chart-values.md")] = values.render_page()
-    return files
+    return files | render_boards()
 
 
 def stale(files: Mapping[Path, str], root: Path) -> list[Path]:

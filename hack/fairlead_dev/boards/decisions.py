@@ -1,0 +1,196 @@
+"""The board Decisions: what is on the paths, what was chosen and how sure, what looking cost, and what was changed on the way."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from grafana_foundation_sdk.builders import dashboard as builders
+
+from fairlead_dev.boards.frame import DECISIONS, board, goodput_link, section
+from fairlead_dev.boards.panels import (
+    BITS_PER_SECOND,
+    COUNT,
+    GREEN,
+    RATIO,
+    RED,
+    SECONDS,
+    YELLOW,
+    Query,
+    TableColumn,
+    bars,
+    graph,
+    number,
+    rows,
+)
+
+_INFO: Final = 'fairlead_job_info{namespace=~"$namespace", source_node=~"$node", transferjob=~"$job"}'
+_ADVISOR: Final = '{namespace=~"$namespace", transferjob=~"$job"}'
+_ABSTAINED: Final = "Unsure|NoModel|ProbeFailed"
+_RANGE: Final = "[$__range]"
+
+
+def decisions() -> builders.Dashboard:
+    """The board."""
+    made = board(DECISIONS, "What was seen on the paths, what was chosen and why, and what it cost.", "namespace", "node", "job")
+    section(
+        made,
+        "In the chosen time",
+        number(
+            "Decisions",
+            "Decisions of advisors in the chosen time.",
+            COUNT,
+            Query(f"sum(increase(fairlead_operator_decisions_total{_RANGE}))"),
+            width=4,
+            decimals=0,
+            nothing="0",
+        ),
+        number(
+            "Abstained",
+            "Share of the decisions for which the advisor made no prediction: unsure, without a model, or the probe failed. The job"
+            " then has CUBIC and four streams.",
+            RATIO,
+            Query(
+                f'(sum(increase(fairlead_operator_decisions_total{{reason=~"{_ABSTAINED}"}}{_RANGE})) or vector(0))'
+                f" / (sum(increase(fairlead_operator_decisions_total{_RANGE})) > 0)"
+            ),
+            width=4,
+            decimals=0,
+            steps=((None, GREEN), (0.5, YELLOW), (0.8, RED)),
+            nothing="no decisions",
+        ),
+        number(
+            "Looks",
+            "Looks at the path in mid-transfer, of the jobs that run.",
+            COUNT,
+            Query(f"sum(fairlead_advisor_looks_total{_ADVISOR})"),
+            width=4,
+            decimals=0,
+            nothing="0",
+        ),
+        number(
+            "Time for looks",
+            "For how long data stood still for looks, of the jobs that run.",
+            SECONDS,
+            Query(f"sum(fairlead_advisor_quiet_seconds_total{_ADVISOR})"),
+            width=4,
+            decimals=0,
+            nothing="0 s",
+        ),
+        number(
+            "Switches",
+            "Changes of congestion control in mid-transfer, of the jobs that run.",
+            COUNT,
+            Query(f"sum(fairlead_advisor_switches_total{_ADVISOR})"),
+            width=4,
+            decimals=0,
+            nothing="0",
+        ),
+        number(
+            "Trials of stream counts",
+            "Other stream counts that were tried, of the jobs that run.",
+            COUNT,
+            Query(f"sum(fairlead_advisor_stream_trials_total{_ADVISOR})"),
+            width=4,
+            decimals=0,
+            nothing="0",
+        ),
+        bars(
+            "What was on the paths",
+            "Decisions by class of the background traffic: the numbers of BBR and CUBIC flows. None: nothing was classified.",
+            COUNT,
+            Query(f"sum by (background) (increase(fairlead_operator_decisions_total{_RANGE})) > 0", "{{background}}"),
+            width=8,
+        ),
+        bars(
+            "What was chosen",
+            "Decisions by congestion control.",
+            COUNT,
+            Query(
+                f"sum by (congestion_control) (increase(fairlead_operator_decisions_total{_RANGE})) > 0",
+                "{{congestion_control}}",
+            ),
+            width=8,
+        ),
+        bars(
+            "Why",
+            "Decisions by reason; how-to/explain-a-decision says what each one means.",
+            COUNT,
+            Query(f"sum by (reason) (increase(fairlead_operator_decisions_total{_RANGE})) > 0", "{{reason}}"),
+            width=8,
+        ),
+    )
+    section(
+        made,
+        "Jobs",
+        rows(
+            "Decisions of the jobs that run",
+            "What each job was given and why. A job's name leads to its goodput.",
+            TableColumn(
+                "",
+                "max by (namespace, transferjob, source_node, destination_node, background, congestion_control, protocol, decision)"
+                f" ({_INFO})",
+            ),
+            TableColumn("Namespace", label="namespace"),
+            TableColumn("Job", label="transferjob", links=(goodput_link(),)),
+            TableColumn("From", label="source_node"),
+            TableColumn("To", label="destination_node"),
+            TableColumn("Background", label="background"),
+            TableColumn("Congestion control", label="congestion_control"),
+            TableColumn("Protocol", label="protocol"),
+            TableColumn("Why", label="decision"),
+            TableColumn("Streams", f"max by (namespace, transferjob) (fairlead_advisor_decision_streams{_ADVISOR})", width=90),
+            TableColumn("Goodput", "max by (namespace, transferjob) (fairlead_job_measured_bytes_per_second) * 8", unit=BITS_PER_SECOND),
+            width=24,
+            sort_by="Goodput",
+        ),
+        graph(
+            "Confidence",
+            "Confidence of the classification that each decision rests on. Jobs without one abstained, or have a choice of their own.",
+            RATIO,
+            Query(f"max by (transferjob) (fairlead_advisor_decision_confidence_ratio{_ADVISOR})", "{{transferjob}}"),
+            width=8,
+            most=1,
+        ),
+        graph(
+            "Estimated regret",
+            "Expected share lost by the choice in force against the best of all that were weighed, those that the kernel lacks too.",
+            RATIO,
+            Query(f"max by (transferjob) (fairlead_advisor_decision_regret_ratio{_ADVISOR})", "{{transferjob}}"),
+            width=8,
+        ),
+        graph(
+            "Probability of each background",
+            "What the classifier holds for likely, of all jobs that run: the largest probability of each class.",
+            RATIO,
+            Query(f"max by (background) (fairlead_advisor_background_probability_ratio{_ADVISOR})", "{{background}}"),
+            width=8,
+            most=1,
+        ),
+        graph(
+            "RTT: idle path and under load",
+            "Dashed: the least RTT of the probe before the transfer. Solid: the streams' RTT now.",
+            SECONDS,
+            Query(f"max by (transferjob) (fairlead_advisor_rtt_minimum_seconds{_ADVISOR})", "{{transferjob}}: idle"),
+            Query(f"max by (transferjob) (fairlead_advisor_transfer_rtt_seconds{_ADVISOR})", "{{transferjob}}: now"),
+            width=8,
+            dashed=(": idle",),
+        ),
+        graph(
+            "Streams: decided and open",
+            "Dashed: the count that stands. Solid: streams that the mover has open.",
+            COUNT,
+            Query(f"max by (transferjob) (fairlead_advisor_decision_streams{_ADVISOR})", "{{transferjob}}: decided"),
+            Query(f"max by (transferjob) (fairlead_advisor_transfer_streams{_ADVISOR})", "{{transferjob}}: open"),
+            width=8,
+            dashed=(": decided",),
+        ),
+        graph(
+            "Samples that found a queue",
+            "Share of RTT samples during the transfer that found a queue on the path.",
+            RATIO,
+            Query(f"max by (transferjob) (fairlead_advisor_path_busy_ratio{_ADVISOR})", "{{transferjob}}"),
+            width=8,
+            most=1,
+        ),
+    )
+    return made

@@ -1,0 +1,194 @@
+"""The board Operator: whether the operator is up and keeps up, and how jobs end."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from grafana_foundation_sdk.builders import dashboard as builders
+
+from fairlead_dev.boards.frame import OPERATOR, board, section
+from fairlead_dev.boards.panels import (
+    BYTES,
+    COUNT,
+    GREEN,
+    RED,
+    SECONDS,
+    YELLOW,
+    Query,
+    graph,
+    number,
+)
+
+_RATE: Final = "[$__rate_interval]"
+
+
+def operator() -> builders.Dashboard:
+    """The board."""
+    made = board(OPERATOR, "Whether the operator is up and keeps up, and how jobs end.", "namespace")
+    section(
+        made,
+        "Is it well",
+        number(
+            "Operators up",
+            "Operators that answer Prometheus.",
+            COUNT,
+            Query("count(fairlead_operator_queue_depth)"),
+            width=4,
+            steps=((None, RED), (1, GREEN)),
+            nothing="0: down",
+        ),
+        number(
+            "Jobs that wait for a worker",
+            "More than a few for minutes mean that the operator does not keep up: give it CPU, or raise the chart value workers.",
+            COUNT,
+            Query("sum(fairlead_operator_queue_depth)"),
+            width=4,
+            steps=((None, GREEN), (50, YELLOW), (500, RED)),
+        ),
+        number(
+            "Oldest in the queue",
+            "How long the first job in the queue has waited for a worker.",
+            SECONDS,
+            Query("max(fairlead_operator_queue_oldest_seconds)"),
+            width=4,
+            steps=((None, GREEN), (5, YELLOW), (60, RED)),
+        ),
+        number(
+            "Last look at everything",
+            "How long ago the operator last listed all jobs and pods. It does so every resyncSeconds, 300 by default.",
+            SECONDS,
+            Query("time() - max(fairlead_operator_last_list_timestamp_seconds)"),
+            width=4,
+            decimals=0,
+            steps=((None, GREEN), (900, RED)),
+        ),
+        number(
+            "Failed passes",
+            "Passes over jobs that failed in the last five minutes. Each is tried again.",
+            COUNT,
+            Query("sum(increase(fairlead_operator_reconcile_errors_total[5m])) or vector(0)"),
+            width=4,
+            decimals=0,
+            steps=((None, GREEN), (1, YELLOW), (50, RED)),
+        ),
+        number(
+            "Movers that do not answer",
+            "Movers and advisors that did not answer the last question for their progress.",
+            COUNT,
+            Query("sum(fairlead_operator_polls_silent)"),
+            width=4,
+            steps=((None, GREEN), (1, YELLOW)),
+        ),
+    )
+    section(
+        made,
+        "Does it keep up",
+        graph(
+            "Queue",
+            "Jobs that wait for a worker, that workers have, and that wait for their next look.",
+            COUNT,
+            Query("sum(fairlead_operator_queue_depth)", "wait for a worker"),
+            Query("sum(fairlead_operator_queue_working)", "at work"),
+            Query("sum(fairlead_operator_queue_scheduled)", "scheduled"),
+            width=8,
+        ),
+        graph(
+            "Passes",
+            "Passes over jobs per second.",
+            "reqps",
+            Query(f"sum(rate(fairlead_operator_reconcile_duration_seconds_count{_RATE}))", "passes"),
+            width=8,
+        ),
+        graph(
+            "Duration of a pass",
+            "From taking a job from the queue to the end of its pass.",
+            SECONDS,
+            Query(_quantile(0.5, "reconcile_duration"), "median"),
+            Query(_quantile(0.99, "reconcile_duration"), "99th percentile"),
+            width=8,
+        ),
+        graph(
+            "Writes to the API server",
+            "Requests that change something, by what they do.",
+            "reqps",
+            Query(
+                f"sum by (verb, resource) (rate(fairlead_operator_api_writes_total{_RATE})) > 0",
+                "{{verb}} {{resource}}",
+            ),
+            width=8,
+        ),
+        graph(
+            "Duration of a round",
+            "Time to share all links once.",
+            SECONDS,
+            Query(_quantile(0.5, "fairness_round_duration"), "median"),
+            Query(_quantile(0.99, "fairness_round_duration"), "99th percentile"),
+            width=8,
+        ),
+        graph(
+            "Memory and CPU",
+            "Of the operator's process: resident memory, and CPU seconds per second on the same axis as its share.",
+            BYTES,
+            Query("sum(process_resident_memory_bytes and on (instance) fairlead_operator_queue_depth)", "memory"),
+            width=8,
+        ),
+    )
+    section(
+        made,
+        "How jobs fare",
+        graph(
+            "Jobs by phase",
+            "Jobs that exist, by phase.",
+            COUNT,
+            Query("sum by (phase) (fairlead_operator_jobs) > 0", "{{phase}}"),
+            width=8,
+            stacked=True,
+        ),
+        graph(
+            "Jobs that ended",
+            "Jobs that ended in the last five minutes, by how and why.",
+            COUNT,
+            Query(
+                'sum by (outcome, reason) (increase(fairlead_operator_jobs_finished_total{namespace=~"$namespace"}[5m]))',
+                "{{outcome}}: {{reason}}",
+            ),
+            width=8,
+        ),
+        graph(
+            "Attempts that failed",
+            "Attempts that failed in the last five minutes, by reason. A job makes several.",
+            COUNT,
+            Query(
+                'sum by (reason) (increase(fairlead_operator_attempts_failed_total{namespace=~"$namespace"}[5m]))',
+                "{{reason}}",
+            ),
+            width=8,
+        ),
+        graph(
+            "Time in each phase",
+            "Mean time that jobs spent in the phases that ended in the last five minutes.",
+            SECONDS,
+            Query(
+                "sum by (phase) (increase(fairlead_operator_job_phase_duration_seconds_sum[5m]))"
+                " / (sum by (phase) (increase(fairlead_operator_job_phase_duration_seconds_count[5m])) > 0)",
+                "{{phase}}",
+            ),
+            width=12,
+        ),
+        graph(
+            "Delivered",
+            "Payload that was verified at destinations, by namespace.",
+            "bps",
+            Query(
+                f'sum by (namespace) (rate(fairlead_operator_delivered_bytes_total{{namespace=~"$namespace"}}{_RATE})) * 8',
+                "{{namespace}}",
+            ),
+            width=12,
+            stacked=True,
+        ),
+    )
+    return made
+
+
+def _quantile(share: float, what: str) -> str:
+    return f"histogram_quantile({share}, sum by (le) (rate(fairlead_operator_{what}_seconds_bucket{_RATE})))"

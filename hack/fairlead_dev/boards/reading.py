@@ -1,0 +1,82 @@
+"""Boards as Grafana reads them: their panels and queries from JSON, with the variables filled in. Needs the standard library alone."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+Board = Mapping[str, Any]
+EVERY: Final = ".*"
+_METRIC: Final = re.compile(r"\b(?:fairlead|process)[_:][a-zA-Z0-9_:]+")
+_LABELS: Final = re.compile(r'\{[^}]*\}|"[^"]*"|\bby\s*\([^)]*\)|\b(?:on|ignoring|group_left|group_right)\s*\([^)]*\)')
+
+
+@dataclass(frozen=True, slots=True)
+class BoardQuery:
+    """One query of a panel, or of a variable."""
+
+    board: str
+    panel: str
+    kind: str
+    """The panel's type; `variable` for the values of a variable."""
+    ref: str
+    expr: str
+    legend: str
+    instant: bool
+
+
+def load(folder: Path) -> list[Board]:
+    """The boards in a folder of JSON files, in the order of their names."""
+    return [json.loads(path.read_text()) for path in sorted(folder.glob("*.json"))]
+
+
+def panels(board: Board) -> Iterator[Mapping[str, Any]]:
+    """The panels that show something: those of rows too, rows themselves not."""
+    for panel in board["panels"]:
+        if panel["type"] == "row":
+            yield from panel.get("panels", ())
+        else:
+            yield panel
+
+
+def queries(board: Board) -> list[BoardQuery]:
+    """Every query of every panel, with the variables as they are written."""
+    return [
+        BoardQuery(
+            board["title"],
+            panel["title"],
+            panel["type"],
+            target["refId"],
+            target["expr"],
+            target.get("legendFormat", ""),
+            bool(target.get("instant")),
+        )
+        for panel in panels(board)
+        for target in panel.get("targets", ())
+    ]
+
+
+def variables(board: Board) -> dict[str, str]:
+    """The queries for the values of the board's variables, by name."""
+    listed = board.get("templating", {}).get("list", ())
+    return {each["name"]: each["query"]["query"] for each in listed if each["type"] == "query"}
+
+
+def filled(expr: str, values: Mapping[str, str], *, range_s: int, rate_interval_s: int) -> str:
+    """The expression as Grafana sends it: `$name` is the variable's value or everything, and the two intervals are seconds."""
+    built_in = {"__range": f"{range_s}s", "__rate_interval": f"{rate_interval_s}s"}
+
+    def value(found: re.Match[str]) -> str:
+        name = found.group(1)
+        return built_in.get(name) or values.get(name, EVERY)
+
+    return re.sub(r"\$(\w+)", value, expr)
+
+
+def metrics(expr: str) -> set[str]:
+    """The names of the metrics that an expression asks for; the label names of groupings and selectors are none."""
+    return set(_METRIC.findall(_LABELS.sub(" ", expr)))

@@ -1,0 +1,73 @@
+import json
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+
+from fairlead_dev.boards.answers import TimeWindow, has_data, of_board
+from fairlead_dev.boards.prometheus import PrometheusApi, PrometheusError
+
+BOARD = {
+    "title": "board",
+    "panels": [
+        {
+            "id": 2,
+            "type": "table",
+            "title": "both",
+            "targets": [
+                {"refId": "A", "expr": 'a{link=~"$link"}', "instant": True},
+                {"refId": "B", "expr": "rate(b[$__rate_interval])", "instant": False},
+            ],
+        }
+    ],
+}
+
+
+def test_instant_queries_are_asked_for_the_end_and_others_for_the_whole_time() -> None:
+    asked: list[tuple[str, dict[str, list[str]]]] = []
+
+    def fetch(path: str) -> bytes:
+        parts = urlsplit(path)
+        asked.append((parts.path, parse_qs(parts.query)))
+        return json.dumps({"status": "success", "data": {"result": [{"metric": {}, "value": [1, str(len(asked))]}]}}).encode()
+
+    answers = of_board(PrometheusApi(fetch), BOARD, {"link": "wan"}, TimeWindow(100, 1000, 10))
+    assert asked == [
+        ("/api/v1/query", {"query": ['a{link=~"wan"}'], "time": ["1000.000"]}),
+        ("/api/v1/query_range", {"query": ["rate(b[40s])"], "start": ["100.000"], "end": ["1000.000"], "step": ["5"]}),
+    ]
+    assert answers == {"2": {"A": [{"metric": {}, "value": [1, "1"]}], "B": [{"metric": {}, "value": [1, "2"]}]}}
+
+
+@pytest.mark.parametrize(
+    ("window", "step_s", "rate_s"),
+    [
+        pytest.param(TimeWindow(0, 900, 5), 5, 20, id="four scrapes"),
+        pytest.param(TimeWindow(0, 86400, 15), 288, 303, id="a long time has long steps"),
+    ],
+)
+def test_a_rate_is_taken_over_at_least_one_step(window: TimeWindow, step_s: float, rate_s: int) -> None:
+    assert (window.step_s, window.rate_interval_s) == (step_s, rate_s)
+
+
+@pytest.mark.parametrize(
+    ("answer", "expected"),
+    [
+        ([], False),
+        ([{"metric": {}, "values": []}], False),
+        ([{"metric": {}, "values": [[1, "NaN"]]}, {"metric": {}, "value": [1, "NaN"]}], False),
+        ([{"metric": {}, "values": [[1, "NaN"], [2, "0"]]}], True),
+        ([{"metric": {}, "value": [1, "3"]}], True),
+    ],
+)
+def test_only_numbers_count_as_data(answer: list[dict[str, Any]], expected: bool) -> None:
+    assert has_data(answer) is expected
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [(b"<html>", "no Prometheus"), (b'{"status": "error", "error": "parse error"}', "parse error: up")],
+)
+def test_a_refusal_names_the_query(body: bytes, said: str) -> None:
+    with pytest.raises(PrometheusError, match=said):
+        PrometheusApi(lambda _: body).instant("up", 1)
