@@ -1,4 +1,4 @@
-"""Writes what is made from resource models, chart values and boards; with `--check`, prints what is out of date instead and exits 1."""
+"""Writes what is generated from the code (`outputs`); with `--check`, prints what is out of date instead and exits 1."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 from fairlead.api.names import GROUP
 from fairlead_dev.boards.files import render as render_boards
 from fairlead_dev.checkout import CHECKOUT
-from fairlead_dev.generate import crd, reference, values
+from fairlead_dev.generate import crd, plugin, reference, values
 
 
 def outputs() -> Mapping[Path, str]:
@@ -21,6 +21,7 @@ def outputs() -> Mapping[Path, str]:
         files[Path("crds") / f"{GROUP}_{resource.plural}.yaml"] = definition
         files[Path("charts/fairlead/files/crds") / f"{resource.plural}.yaml"] = definition
         files[Path("docs/reference") / f"{resource.singular}.md"] = reference.render(resource)
+    files[Path("docs/reference/kubectl-fairlead.md")] = plugin.render()
     files[Path("charts/fairlead/files/defaults.yaml")] = values.render_defaults()
     files[Path("docs/reference/chart-values.md")] = values.render_page()
     return files | render_boards()

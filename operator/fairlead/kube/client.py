@@ -147,14 +147,19 @@ class KubeClient:
                 return
             query["continue"] = token
 
-    async def changes(self, resource: ResourceKind, since: str, seconds: int) -> AsyncIterator[Change]:
+    async def changes(
+        self, resource: ResourceKind, since: str, seconds: int, *, namespace: str | None = None, field_selector: str | None = None
+    ) -> AsyncIterator[Change]:
         """What becomes of the collection after version `since`, for `seconds` at most. Raises ConflictError when that is too long ago."""
         query = {"watch": "true", "resourceVersion": since, "timeoutSeconds": str(seconds)}
-        request = f"GET {resource.path()}"
+        if field_selector is not None:
+            query["fieldSelector"] = field_selector
+        path = resource.path(namespace)
+        request = f"GET {path}"
         # The server ends the watch; this ends it where the server is gone.
         limits = aiohttp.ClientTimeout(total=seconds + _WATCH_GRACE_SECONDS, sock_connect=self._timeout.total)
         try:
-            response = await self._send("GET", resource.path(), query=query, limits=limits)
+            response = await self._send("GET", path, query=query, limits=limits)
             if response.status >= 300:
                 raise error_from_response(response.status, await response.response.read(), response.headers, request)
             async for line in response.response.content:

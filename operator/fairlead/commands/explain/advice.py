@@ -24,7 +24,7 @@ def next_steps(job: Explanation, now: datetime) -> tuple[str, ...]:
     if (decisive := next(_said(_DECISIVE, job, now), None)) is not None:
         return (decisive,)
     steps = tuple(dict.fromkeys(_said(_IN_THE_WAY, job, now)))
-    return steps or (_while_it_runs(job),)
+    return steps or (while_it_runs(job),)
 
 
 def meaning_of(reason: str) -> str:
@@ -141,7 +141,8 @@ _IN_THE_WAY: tuple[Advice, ...] = (
 )
 
 
-def _while_it_runs(job: Explanation) -> str:
+def while_it_runs(job: Explanation) -> str:
+    """What decides the rate of a job that nothing is wrong with, and what would raise it."""
     bandwidth = job.bandwidth
     if job.phase != "Transferring":
         return "Wait: the job goes on by itself."

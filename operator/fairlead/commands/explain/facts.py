@@ -53,9 +53,19 @@ class Facts:
 
 async def read_facts(client: KubeClient, server: str, namespace: str, name: str) -> Facts:
     """Raises ExplainError if the job itself cannot be read; what else cannot is left out and named."""
+    job = await read_job(client, server, namespace, name)
+    not_shown: list[str] = []
+    selector = f"involvedObject.kind=TransferJob,involvedObject.name={name},involvedObject.uid={job.metadata.uid}"
+    events = await list_or_name(client, EVENTS, namespace, server, not_shown, field_selector=selector)
+    policies = await list_or_name(client, POLICIES, None, server, not_shown)
+    paths = await list_or_name(client, PATHS, None, server, not_shown)
+    return Facts(job, _events(events), readable(FairnessPolicy, policies), readable(NetworkPath, paths), tuple(not_shown))
+
+
+async def read_job(client: KubeClient, server: str, namespace: str, name: str) -> TransferJob:
+    """Raises ExplainError."""
     try:
-        body = await client.get(JOBS, namespace, name)
-        job = TransferJob.from_object(body)
+        return TransferJob.from_object(await client.get(JOBS, namespace, name))
     except NotFoundError as error:
         raise ExplainError(await _unknown(client, server, namespace, name)) from error
     except InvalidResourceError as error:
@@ -63,22 +73,25 @@ async def read_facts(client: KubeClient, server: str, namespace: str, name: str)
             f"this version of fairlead cannot read {namespace}/{name} ({error}): use the version that the cluster runs"
         ) from error
     except KubeError as error:
-        raise ExplainError(_refusal(error, "get", JOBS, namespace, server)) from error
-    not_shown: list[str] = []
-    selector = f"involvedObject.kind=TransferJob,involvedObject.name={name},involvedObject.uid={job.metadata.uid}"
-    events = await _list(client, EVENTS, namespace, server, not_shown, field_selector=selector)
-    policies = await _list(client, POLICIES, None, server, not_shown)
-    paths = await _list(client, PATHS, None, server, not_shown)
-    return Facts(job, _events(events), _readable(FairnessPolicy, policies), _readable(NetworkPath, paths), tuple(not_shown))
+        raise ExplainError(refusal(error, "get", JOBS, namespace, server)) from error
 
 
-async def _list(
-    client: KubeClient, kind: ResourceKind, namespace: str | None, server: str, not_shown: list[str], *, field_selector: str | None = None
+async def list_or_name(
+    client: KubeClient,
+    kind: ResourceKind,
+    namespace: str | None,
+    server: str,
+    not_shown: list[str],
+    *,
+    label_selector: str | None = None,
+    field_selector: str | None = None,
 ) -> list[KubeObject]:
+    """What there is; where the API server refuses, nothing, and `not_shown` gets a sentence that says so."""
+    pages = client.list_pages(kind, namespace, label_selector=label_selector, field_selector=field_selector)
     try:
-        return [body async for page in client.list_pages(kind, namespace, field_selector=field_selector) for body in page]
+        return [body async for page in pages for body in page]
     except KubeError as error:
-        not_shown.append(_refusal(error, "list", kind, namespace, server))
+        not_shown.append(refusal(error, "list", kind, namespace, server))
         return []
 
 
@@ -97,7 +110,7 @@ def _event(body: Mapping[str, Any]) -> JobEvent | None:
         return None
 
 
-def _readable(model: type[AnyResource], bodies: list[KubeObject]) -> tuple[AnyResource, ...]:
+def readable(model: type[AnyResource], bodies: list[KubeObject]) -> tuple[AnyResource, ...]:
     """Those that this version can read: a broken object of somebody else's is no reason to fail."""
     found: list[AnyResource] = []
     for body in bodies:
@@ -123,7 +136,7 @@ async def _unknown(client: KubeClient, server: str, namespace: str, name: str) -
     return f"there is no TransferJob {name} in namespace {namespace}{hint}: {listed}; give -n NAMESPACE for another"
 
 
-def _refusal(error: KubeError, verb: str, kind: ResourceKind, namespace: str | None, server: str) -> str:
+def refusal(error: KubeError, verb: str, kind: ResourceKind, namespace: str | None, server: str) -> str:
     """What the API server refused, and whom to ask."""
     resource = f"{kind.plural}.{GROUP}" if kind.group_version == API_VERSION else kind.plural
     where = f"in namespace {namespace}" if namespace else "in the cluster"

@@ -19,9 +19,7 @@ def render(job: Explanation, steps: Sequence[str], now: datetime) -> str:
     sections = (
         (
             "Conditions",
-            as_table(
-                (each.type, each.status, each.reason, _since(each.last_transition_time, now), each.message) for each in job.conditions
-            ),
+            as_table((each.type, each.status, each.reason, since(each.last_transition_time, now), each.message) for each in job.conditions),
         ),
         ("Placement", _placement(job)),
         ("Bandwidth", _bandwidth(job.bandwidth)),
@@ -29,8 +27,8 @@ def render(job: Explanation, steps: Sequence[str], now: datetime) -> str:
         ("Decision", _decision(job.decision) if job.decision else []),
         ("Progress", _progress(job, now)),
         ("Events", as_table((_at(event.time), event.type, event.reason, _times(event.count), event.message) for event in job.events)),
-        ("Not shown", [_plain(sentence) for sentence in job.not_shown]),
-        ("What to do", [_plain(step) for step in steps]),
+        ("Not shown", [plain(sentence) for sentence in job.not_shown]),
+        ("What to do", [plain(step) for step in steps]),
     )
     blocks = [_headline(job, now)] + [f"{title}\n" + "\n".join(f"  {line}" for line in lines) for title, lines in sections if lines]
     return "\n\n".join(blocks)
@@ -41,7 +39,7 @@ def _headline(job: Explanation, now: datetime) -> str:
     parts = [
         job.phase,
         "" if progress.percent is None else f"{progress.percent} %",
-        f"created {_since(job.created_time, now)} ago",
+        f"created {since(job.created_time, now)} ago",
         "" if job.answers_spec or not job.conditions else "the status is of an earlier spec",
         "being deleted" if job.deleting else "",
     ]
@@ -95,7 +93,7 @@ def _path(path: JobPath, now: datetime) -> list[str]:
         known = [f"RTT {path.rtt or '?'}", f"background {path.background or 'not known'}"]
         known += [f"one transfer got {path.capacity}"] if path.capacity else []
         known += [f"declared {path.declared_capacity}"] if path.declared_capacity else []
-        known += [f"probed {_since(path.last_measured_time, now)} ago"] if path.last_measured_time else ["not probed"]
+        known += [f"probed {since(path.last_measured_time, now)} ago"] if path.last_measured_time else ["not probed"]
         lines.append((path.name, ", ".join(known)))
     return as_table(lines)
 
@@ -122,13 +120,13 @@ def _progress(job: Explanation, now: datetime) -> list[str]:
     if (progress := job.progress) is not None:
         done = (progress.bytes_transferred or 0) + (progress.bytes_skipped or 0)
         lines.append(
-            ("bytes", f"{_size(done)} of {_size(progress.bytes_total)}, {_size(progress.bytes_skipped or 0)} of it was there already")
+            ("bytes", f"{size(done)} of {size(progress.bytes_total)}, {size(progress.bytes_skipped or 0)} of it was there already")
         )
         files = (progress.files_transferred or 0) + (progress.files_skipped or 0)
         lines.append(("files", f"{files} of {'?' if progress.files_total is None else progress.files_total}"))
         rate = f"{progress.rate or '?'} bit/s" + (f", {progress.eta} left" if progress.eta else "")
         last = (
-            f", last byte {_since(progress.last_progress_time, now)} ago" if progress.last_progress_time and not job.completion_time else ""
+            f", last byte {since(progress.last_progress_time, now)} ago" if progress.last_progress_time and not job.completion_time else ""
         )
         lines.append(("rate", f"{rate}{last}"))
     if job.attempts:
@@ -144,12 +142,12 @@ def _progress(job: Explanation, now: datetime) -> list[str]:
 
 def as_table(rows: Iterable[Sequence[str]]) -> list[str]:
     """Lines with aligned columns, the last one as long as it is."""
-    cells = [[_plain(cell) for cell in row] for row in rows]
+    cells = [[plain(cell) for cell in row] for row in rows]
     widths = [max(len(row[column]) for row in cells if column < len(row)) for column in range(max(map(len, cells), default=0))]
     return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=False)).rstrip() for row in cells]
 
 
-def _plain(text: str) -> str:
+def plain(text: str) -> str:
     """`text` on one line and without what a terminal would obey: control, format and direction characters."""
     clean = "".join(
         " " if char in "\n\t" else char if unicodedata.category(char)[0] != "C" else "\N{REPLACEMENT CHARACTER}" for char in text
@@ -161,7 +159,8 @@ def _at(moment: datetime | None) -> str:
     return "?" if moment is None else f"{moment:%Y-%m-%dT%H:%M:%SZ}"
 
 
-def _since(moment: datetime, now: datetime) -> str:
+def since(moment: datetime, now: datetime) -> str:
+    """How long ago `moment` was, e.g. `1m5s`."""
     return format_duration((now - moment).total_seconds())
 
 
@@ -173,7 +172,8 @@ def _count(number: int, one: str, several: str) -> str:
     return f"{number} {one if number == 1 else several}"
 
 
-def _size(count: int | None) -> str:
+def size(count: int | None) -> str:
+    """Bytes to three significant figures, e.g. `1.87 GB`; `?` where they are not known."""
     if count is None:
         return "?"
     factor, unit = next(((factor, unit) for factor, unit in _UNITS if count >= factor), (1, "B"))

@@ -1,0 +1,185 @@
+"""`kubectl fairlead watch`: all jobs with a bar each, drawn again as they move; a line for each step where nobody looks at a screen."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Iterable, Sequence
+from contextlib import aclosing, nullcontext
+from datetime import UTC, datetime
+from typing import Final
+
+from rich.console import Group, RenderableType
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from fairlead.commands.explain.text import plain, size
+from fairlead.plugin.cluster import Exit, Jobs, PluginError, Session, follow_jobs, told_again
+from fairlead.plugin.output import Output, complain
+from fairlead.plugin.summary import JobSummary, in_order, outcome_of, summary_of
+from fairlead.plugin.why.cause import JobStanding
+
+_BAR_CHARACTERS: Final = 24
+_STEP_PERCENT: Final = 10
+_ROOM_FOR_REST: Final = 4
+"""Lines of the screen that no job can have: headings, what is left out, and the prompt."""
+_REDRAWS_PER_SECOND: Final = 2
+_LOOK_AGAIN_SECONDS: Final = 2.0
+"""An operator that does not answer shows in the time that passes alone."""
+_STYLES: Final = {
+    JobStanding.RUNNING: "green",
+    JobStanding.SUCCEEDED: "green",
+    JobStanding.FAILED: "red",
+    JobStanding.BLOCKED: "red",
+    JobStanding.NOT_SERVED: "red",
+    JobStanding.TROUBLED: "yellow",
+    JobStanding.RETRYING: "yellow",
+    JobStanding.WAITING: "yellow",
+}
+
+
+async def watch(session: Session, output: Output, names: Sequence[str], *, once: bool) -> Exit:
+    """Shows the jobs until it is interrupted; with `names` until all of these have ended. Raises PluginError if one does not exist."""
+    screen, lines = _Screen(session, output), _Lines(output)
+    seen: dict[str, JobSummary] = {}
+    async with aclosing(_followed(session, names[0] if len(names) == 1 else None)) as followed:
+        with Live(console=output.console, refresh_per_second=_REDRAWS_PER_SECOND) if output.is_live and not once else nullcontext() as live:
+            async for jobs in followed:
+                shown = _summaries(jobs, names)
+                if not seen:
+                    _refuse_unknown(session, set(names) - {job.name for job in shown})
+                seen |= {job.uid: job for job in shown}
+                if once:
+                    _print_all(screen, output, shown)
+                    return Exit.DONE
+                if live is not None:
+                    live.update(screen.drawn(shown))
+                else:
+                    lines.tell(shown)
+                gone = seen.keys() - {job.uid for job in shown}
+                if names and all(uid in gone or job.has_ended for uid, job in seen.items()):
+                    return outcome_of(None if uid in gone and not job.has_ended else job for uid, job in seen.items())
+    return Exit.DONE
+
+
+async def wait_for(session: Session, output: Output, uid: str, name: str) -> JobSummary | None:
+    """Shows one job until it has ended or is suspended; None if it was deleted."""
+    screen, lines = _Screen(session, output), _Lines(output)
+    last: JobSummary | None = None
+    async with aclosing(_followed(session, name)) as followed:
+        with Live(console=output.console, refresh_per_second=_REDRAWS_PER_SECOND) if output.is_live else nullcontext() as live:
+            async for jobs in followed:
+                if uid not in jobs:
+                    return last if last is not None and last.has_ended else None
+                last = summary_of(jobs[uid], datetime.now(UTC))
+                if live is not None:
+                    live.update(screen.drawn([last]))
+                else:
+                    lines.tell([last])
+                if last.has_ended or last.state is JobStanding.SUSPENDED:
+                    return last
+    raise asyncio.CancelledError
+
+
+def _refuse_unknown(session: Session, unknown: set[str]) -> None:
+    if unknown:
+        names = ", ".join(sorted(unknown))
+        raise PluginError(f"there is no TransferJob {names} in namespace {session.namespace}: give -n NAMESPACE for another")
+
+
+def _followed(session: Session, name: str | None) -> AsyncGenerator[Jobs, None]:
+    return told_again(follow_jobs(session, name=name, on_trouble=complain), _LOOK_AGAIN_SECONDS)
+
+
+def _summaries(jobs: Jobs, names: Sequence[str]) -> list[JobSummary]:
+    now = datetime.now(UTC)
+    return in_order(summary_of(job, now) for job in jobs.values() if not names or job.metadata.name in names)
+
+
+def _print_all(screen: _Screen, output: Output, jobs: Sequence[JobSummary]) -> None:
+    if output.as_json:
+        output.document({"version": 1, "jobs": [job.to_object() for job in jobs]})
+    elif not jobs:
+        output.line(screen.nothing)
+    else:
+        output.show(table_of(jobs, with_namespace=screen.with_namespace))
+
+
+class _Screen:
+    """The picture of all jobs, as high as the terminal at most."""
+
+    def __init__(self, session: Session, output: Output) -> None:
+        self._output = output
+        self.with_namespace = session.scope is None
+        where = "the cluster" if session.scope is None else f"namespace {session.scope}"
+        self.nothing = f"there are no TransferJobs in {where}"
+
+    def drawn(self, jobs: Sequence[JobSummary]) -> RenderableType:
+        """The jobs that there is room for."""
+        if not jobs:
+            return Text(self.nothing)
+        room = max(1, self._output.console.height - _ROOM_FOR_REST)
+        table = table_of(jobs[:room], with_namespace=self.with_namespace)
+        return table if len(jobs) <= room else Group(table, Text(f"and {len(jobs) - room} more"))
+
+
+class _Lines:
+    """A line for each step of a job: a new phase, another reason, ten per cent more."""
+
+    def __init__(self, output: Output) -> None:
+        self._output = output
+        self._told: dict[str, tuple[object, ...]] = {}
+
+    def tell(self, jobs: Iterable[JobSummary]) -> None:
+        """Prints those that are a step further than when they were last told."""
+        for job in jobs:
+            step = (job.phase, job.state, job.reason, (job.percent or 0) // _STEP_PERCENT)
+            if self._told.get(job.uid) == step:
+                continue
+            self._told[job.uid] = step
+            if self._output.as_json:
+                self._output.record(job.to_object())
+            else:
+                self._output.line(line_of(job))
+
+
+def line_of(job: JobSummary) -> str:
+    """The job as a line of text."""
+    parts = [f"{job.namespace}/{job.name}", job.phase]
+    parts += [f"{job.percent} %"] if job.percent is not None else []
+    parts += [f"{job.rate} bit/s"] if job.rate else []
+    parts += [f"{job.eta} left"] if job.eta else []
+    return f"{' '.join(parts)}: {plain(job.because)} ({job.reason})"
+
+
+def table_of(jobs: Sequence[JobSummary], *, with_namespace: bool) -> Table:
+    """The jobs with a bar each."""
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    if with_namespace:
+        table.add_column("NAMESPACE", no_wrap=True)
+    table.add_column("JOB", no_wrap=True)
+    table.add_column("PHASE", no_wrap=True)
+    table.add_column("", width=_BAR_CHARACTERS, no_wrap=True)
+    for title in ("%", "BYTES", "RATE", "CAP", "LEFT"):
+        table.add_column(title, justify="right", no_wrap=True)
+    table.add_column("TRANSPORT", no_wrap=True)
+    table.add_column("WHY", no_wrap=True, overflow="ellipsis")
+    for job in jobs:
+        style = _STYLES.get(job.state, "cyan")
+        cells: list[RenderableType] = [Text(job.namespace)] if with_namespace else []
+        transport = f"{job.congestion_control} x{job.streams}" if job.congestion_control else ""
+        cells += [
+            Text(job.name),
+            Text(job.phase, style),
+            ProgressBar(total=100, completed=job.percent or 0, width=_BAR_CHARACTERS, complete_style=style, finished_style=style),
+            Text("" if job.percent is None else f"{job.percent}"),
+            Text(f"{size(job.bytes_transferred)}/{size(job.bytes_total)}" if job.bytes_total is not None else ""),
+            Text(plain(job.rate or "")),
+            Text(plain(job.cap or "")),
+            Text(plain(job.eta or "")),
+            Text(plain(transport)),
+            Text(plain(job.because) if job.state is not JobStanding.SUCCEEDED else ""),
+        ]
+        table.add_row(*cells)
+    return table

@@ -1,0 +1,61 @@
+"""From arguments to a TransferJob."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from fairlead.plugin.cluster import PluginError
+from fairlead.plugin.submit import SubmittedEnd, Wanted, manifest_of
+
+
+def made(source: str = "raw:run42", destination: str = "scratch", **more: Any) -> dict[str, Any]:
+    return manifest_of(Wanted(SubmittedEnd(source), SubmittedEnd(destination), **more), "bio")
+
+
+def test_what_is_not_given_is_left_to_the_api_servers_defaults() -> None:
+    manifest = made()
+    assert manifest["metadata"] == {"generateName": "run42-", "namespace": "bio"}
+    assert manifest["spec"] == {
+        "source": {"volume": {"persistentVolumeClaim": {"claimName": "raw"}}, "path": "run42"},
+        "destination": {"volume": {"persistentVolumeClaim": {"claimName": "scratch"}}, "path": ""},
+    }
+
+
+@pytest.mark.parametrize(
+    ("place", "claim", "path"), [("raw", "raw", ""), ("raw:", "raw", ""), ("raw:/a/b/", "raw", "a/b"), ("raw:a:b", "raw", "a:b")]
+)
+def test_a_place_is_a_claim_and_a_path_below_its_root(place: str, claim: str, path: str) -> None:
+    source = made(place)["spec"]["source"]
+    assert (source["volume"]["persistentVolumeClaim"]["claimName"], source["path"]) == (claim, path)
+
+
+@pytest.mark.parametrize(
+    ("path", "prefix"), [("raw:Run 42_final/", "run-42-final-"), ("raw", "raw-"), ("raw:___", "job-"), (f"raw:{'x' * 80}", f"{'x' * 40}-")]
+)
+def test_a_job_without_a_name_is_named_after_its_source(path: str, prefix: str) -> None:
+    assert made(path)["metadata"]["generateName"] == prefix
+
+
+def test_what_is_given_goes_where_the_resource_has_it() -> None:
+    spec = made(name="n", limit="2G", streams="8", include=["*.nc"], run_as_user=1000, suspend=True)["spec"]
+    assert spec["bandwidth"] == {"limit": "2G"}
+    assert spec["transport"] == {"streams": {"min": 8, "max": 8}}
+    assert (spec["data"], spec["securityContext"], spec["suspend"]) == ({"include": ["*.nc"]}, {"runAsUser": 1000}, True)
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({"source": "/data/run42"}, "SOURCE is '/data/run42': write CLAIM:PATH"),
+        ({"destination": ""}, "DESTINATION is ''"),
+        ({"streams": "2-"}, "--streams is '2-'"),
+        ({"labels": ["a"]}, "--label is 'a': write KEY=VALUE"),
+    ],
+)
+def test_an_argument_that_cannot_be_is_named_with_what_to_write(fields: dict[str, Any], words: str) -> None:
+    with pytest.raises(PluginError, match="write") as refused:
+        made(**fields)
+    assert words in str(refused.value)
+    assert refused.value.code == 2
