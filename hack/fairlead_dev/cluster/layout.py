@@ -47,6 +47,7 @@ ETCD_VERSION = "v3.6.16"
 COREDNS_VERSION = "v1.15.0"
 HELM_VERSION = "v3.22.0"
 KUBECONFORM_VERSION = "v0.8.0"
+KSTATUS_VERSION = "v0.37.2"
 PAUSE_VERSION = "v1"
 MINIMUM_GO = (1, 26, 6)
 """What the go.mod of containerd asks for; the build never downloads another toolchain."""

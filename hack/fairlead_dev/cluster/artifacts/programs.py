@@ -116,12 +116,13 @@ PROGRAMS: tuple[GoProgram, ...] = (
         100,
         link_flags=f"-X helm.sh/helm/v3/internal/version.version={layout.HELM_VERSION}",
     ),
+    GoProgram("object-health", "object-health", layout.KSTATUS_VERSION, ".", 30, module="object-health"),
     GoProgram("kubeconform", "kubeconform", layout.KUBECONFORM_VERSION, "github.com/yannh/kubeconform/cmd/kubeconform", 15),
 )
 
 CNI_PLUGINS = tuple(program.name for program in PROGRAMS if program.group in ("cni", "multus"))
 
-LINKED_INTO_CHECKOUT = ("kubectl", "helm", "etcd", "kube-apiserver", "kubeconform")
+LINKED_INTO_CHECKOUT = ("kubectl", "helm", "etcd", "kube-apiserver", "kubeconform", "object-health")
 """Programs that people and tests call from `build/bin`."""
 
 
