@@ -22,6 +22,18 @@ fn tree(bench: &Bench) {
     std::os::unix::fs::symlink("d/large", bench.source().join("link")).unwrap();
 }
 
+/// A file that is replaced and one that is new, in a directory that keeps even its owner from changing names.
+fn read_only_tree(bench: &mut Bench) {
+    bench.write("r/changed", b"new");
+    bench.write("r/new", b"new");
+    std::fs::create_dir_all(bench.destination().join("r")).unwrap();
+    std::fs::write(bench.destination().join("r/changed"), "old").unwrap();
+    for side in [bench.source(), bench.destination()] {
+        std::fs::set_permissions(side.join("r"), PermissionsExt::from_mode(0o555)).unwrap();
+    }
+    bench.unprivileged = true;
+}
+
 /// Whether the receiver was killed on the way, and said before that it had succeeded.
 fn killed_at(bench: &Bench, point: u32, extra: &[&str]) -> (bool, bool) {
     let kill = [("FAIRLEAD_FAULT_KILL_AT", point.to_string())];
@@ -52,10 +64,10 @@ fn assert_clean(bench: &Bench, point: u32) {
     assert_eq!(inventory(&bench.source()), inventory(&bench.destination()), "point {point}");
 }
 
-fn every_point(extra: &[&str], points: impl Iterator<Item = u32>) -> u32 {
+fn every_point(fill: fn(&mut Bench), extra: &[&str], points: impl Iterator<Item = u32>) -> u32 {
     for point in points {
-        let bench = Bench::new();
-        tree(&bench);
+        let mut bench = Bench::new();
+        fill(&mut bench);
         let (killed, succeeded) = killed_at(&bench, point, extra);
         if !killed {
             return point;
@@ -72,9 +84,16 @@ fn every_point(extra: &[&str], points: impl Iterator<Item = u32>) -> u32 {
 
 #[test]
 fn a_receiver_killed_before_any_change_is_resumed() {
-    let points = every_point(&[], 1..MOST_POINTS);
+    let points = every_point(|bench| tree(bench), &[], 1..MOST_POINTS);
     eprintln!("killed at each of {} points", points - 1);
     assert!((30..MOST_POINTS).contains(&points), "{points}");
+}
+
+#[test]
+fn a_receiver_killed_while_it_replaces_names_in_a_read_only_directory_is_resumed() {
+    // What comes before the publication is the same as above.
+    let points = every_point(read_only_tree, &["--overwrite", "IfDifferent"], 14..MOST_POINTS);
+    assert!((20..MOST_POINTS).contains(&points), "{points}");
 }
 
 #[test]

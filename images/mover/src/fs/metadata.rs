@@ -40,8 +40,13 @@ pub(crate) fn set_metadata(
 
 /// The entry's time of modification, as system calls take it.
 pub(crate) fn times(entry: &Entry) -> Timestamps {
+    modified_at((entry.mtime_s, entry.mtime_ns))
+}
+
+/// A time of modification, whole seconds since 1970 and nanoseconds of the second, as system calls take it.
+pub(crate) fn modified_at((seconds, nanoseconds): (i64, u32)) -> Timestamps {
     Timestamps {
         last_access: Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT },
-        last_modification: Timespec { tv_sec: entry.mtime_s, tv_nsec: i64::from(entry.mtime_ns) },
+        last_modification: Timespec { tv_sec: seconds, tv_nsec: i64::from(nanoseconds) },
     }
 }

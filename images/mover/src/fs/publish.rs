@@ -1,5 +1,8 @@
 //! From verified partial files to final names: make durable, rename, restore metadata, make the names durable.
 
+mod undo;
+
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;
 use std::os::fd::OwnedFd;
@@ -9,9 +12,10 @@ use fairlead_protocol::index::FileIndex;
 use fairlead_protocol::listing::{Entry, Kind, Listing};
 use fairlead_protocol::name::split;
 use fairlead_protocol::{Fault, Reason};
-use rustix::fs::{AtFlags, Mode, RenameFlags};
+use rustix::fs::{Access, AtFlags, FileType, Mode, RenameFlags};
 use rustix::io::Errno;
 
+use self::undo::Changes;
 use super::metadata::{set_metadata, times, Preserve, FILE_MODE};
 use super::partial::PartialDirectory;
 use super::root::Root;
@@ -21,6 +25,11 @@ use crate::fault_injection::crash_point;
 /// Up to so many files or directories are synced one by one. Beyond, one `syncfs` of the destination's file system costs less
 /// than a journal commit for each, at the price of flushing what others wrote there.
 const SYNC_ONE_BY_ONE: usize = 128;
+
+/// Mode of a directory of which the mode is not kept.
+const DIRECTORY_MODE: Mode = Mode::from_raw_mode(0o755);
+/// What a directory's owner needs to change names in it.
+const WRITABLE: Mode = Mode::WUSR.union(Mode::XUSR);
 
 /// Everything a publication needs.
 pub(crate) struct Publication<'a> {
@@ -73,57 +82,83 @@ impl Publication<'_> {
         rustix::fs::syncfs(self.partial.directory()).map_err(|error| write_fault("the destination", &error.into()))
     }
 
-    /// Creates directories and renames files and links to their final names, then makes the names durable.
+    /// Creates directories and renames files and links to their final names, then makes the names durable. A publication that
+    /// fails on the way is taken back; the message says what became of it.
     pub(crate) fn publish(&self) -> Result<(), Fault> {
-        let mut parent: Option<(Vec<u8>, OwnedFd)> = None;
-        // Directories in order: number, and whether this publication made it.
-        let mut directories = Vec::new();
-        for (index, entry) in self.listing.iter() {
-            let (directory, name) = split(&entry.path);
-            let failed = |error: io::Error| name_fault(&entry, &error);
-            let place = match &parent {
-                Some((open, place)) if *open == directory => place,
-                _ => {
-                    let place = self.root.open_directory(directory).map_err(failed)?;
-                    &parent.insert((directory.to_vec(), place)).1
+        let mut done = Done::default();
+        let placed = self.put_in_place(&mut done).and_then(|directories| self.finish_directories(&directories, &done));
+        if let Err(fault) = placed {
+            let outcome = done.changes.take_back(self.root, self.partial, self.listing);
+            for (path, mode) in &done.opened_up {
+                if let Err(error) = self.set_mode(path, *mode) {
+                    tracing::warn!(directory = %show(path), %error, "the mode of the directory was not restored");
                 }
-            };
-            match entry.kind {
-                Kind::Directory => directories.push((index, make_directory(place, name).map_err(failed)?)),
-                Kind::File if self.is_skipped(index) => self.refresh(&entry).map_err(failed)?,
-                Kind::File => self.rename(index, place, name).map_err(failed)?,
-                Kind::Symlink => self.link(index, &entry, place, name).map_err(failed)?,
             }
-            (self.work)();
+            return Err(Fault {
+                retry: fault.retry,
+                ..Fault::new(fault.reason, format!("{}; {outcome}", fault.message))
+            });
         }
-        self.finish_directories(&directories)?;
         self.partial.clear().map_err(|error| write_fault("the directory for partial files", &error))?;
         crash_point();
         rustix::fs::fsync(self.root).map_err(|error| write_fault("the destination", &error.into()))
     }
 
-    fn rename(&self, index: FileIndex, place: &OwnedFd, name: &[u8]) -> io::Result<()> {
-        let (from, partial) = (self.partial.place(index), self.partial.directory());
-        let flags = match self.overwrite {
-            Overwrite::Never => RenameFlags::NOREPLACE,
-            Overwrite::IfDifferent | Overwrite::Always => RenameFlags::empty(),
-        };
-        crash_point();
-        match rustix::fs::renameat_with(partial, from.as_bytes(), place, name, flags) {
-            // Some network file systems lack NOREPLACE; a hard link refuses to replace as well.
-            Err(Errno::INVAL | Errno::NOSYS) if self.overwrite == Overwrite::Never => {
-                rustix::fs::linkat(partial, from.as_bytes(), place, name, AtFlags::empty())?;
-                crash_point();
-                rustix::fs::unlinkat(partial, from.as_bytes(), AtFlags::empty())?;
-                Ok(())
+    /// The directories of the listing in order: number, and whether this publication made it.
+    fn put_in_place(&self, done: &mut Done) -> Result<Vec<(FileIndex, bool)>, Fault> {
+        let mut parent: Option<Place> = None;
+        let mut directories = Vec::new();
+        for (index, entry) in self.listing.iter() {
+            let (directory, name) = split(&entry.path);
+            let failed = |error: io::Error| name_fault(&entry, &error);
+            let place = match &parent {
+                Some(place) if place.path == directory => place,
+                _ => {
+                    let open = self.root.open_directory(directory).map_err(failed)?;
+                    parent.insert(Place { path: directory.to_vec(), open })
+                }
+            };
+            match entry.kind {
+                Kind::Directory => {
+                    let created = self.make_directory(place, name, done).map_err(failed)?;
+                    if created {
+                        done.changes.made(index);
+                    }
+                    directories.push((index, created));
+                }
+                Kind::File if self.is_skipped(index) => self.refresh(&entry).map_err(failed)?,
+                Kind::File => self.rename(index, place, name, done).map_err(failed)?,
+                Kind::Symlink => self.link(index, &entry, place, name, done).map_err(failed)?,
             }
-            result => Ok(result?),
+            (self.work)();
         }
+        Ok(directories)
     }
 
-    fn link(&self, index: FileIndex, entry: &Entry, place: &OwnedFd, name: &[u8]) -> io::Result<()> {
+    fn rename(&self, index: FileIndex, place: &Place, name: &[u8], done: &mut Done) -> io::Result<()> {
+        let (from, partial) = (self.partial.place(index), self.partial.directory());
+        let may_replace = self.overwrite != Overwrite::Never;
+        let flags = if may_replace { RenameFlags::empty() } else { RenameFlags::NOREPLACE };
+        let rename = || {
+            crash_point();
+            match rustix::fs::renameat_with(partial, from.as_bytes(), &place.open, name, flags) {
+                // Some network file systems lack NOREPLACE; a hard link refuses to replace as well.
+                Err(Errno::INVAL | Errno::NOSYS) if !may_replace => {
+                    rustix::fs::linkat(partial, from.as_bytes(), &place.open, name, AtFlags::empty())?;
+                    crash_point();
+                    Ok(rustix::fs::unlinkat(partial, from.as_bytes(), AtFlags::empty())?)
+                }
+                result => Ok(result?),
+            }
+        };
+        let opened_up = &mut done.opened_up;
+        let rename = || self.writing_in(place, opened_up, rename);
+        done.changes.place(self.partial, index, (&place.open, name), may_replace, rename)
+    }
+
+    fn link(&self, index: FileIndex, entry: &Entry, place: &Place, name: &[u8], done: &mut Done) -> io::Result<()> {
         let partial = self.partial.directory();
-        if self.links_claimed && has_target(place, name, &entry.target) {
+        if self.links_claimed && has_target(&place.open, name, &entry.target) {
             return Ok(());
         }
         let from = self.partial.place(index);
@@ -132,7 +167,45 @@ impl Publication<'_> {
         if self.preserve.contains(&Preserve::ModificationTime) {
             rustix::fs::utimensat(partial, from.as_bytes(), &times(entry), AtFlags::SYMLINK_NOFOLLOW)?;
         }
-        self.rename(index, place, name)
+        self.rename(index, place, name, done)
+    }
+
+    fn make_directory(&self, place: &Place, name: &[u8], done: &mut Done) -> io::Result<bool> {
+        self.writing_in(place, &mut done.opened_up, || {
+            crash_point();
+            match rustix::fs::mkdirat(&place.open, name, Mode::RWXU) {
+                Ok(()) => Ok(true),
+                Err(Errno::EXIST) => Ok(false),
+                Err(error) => Err(error.into()),
+            }
+        })
+    }
+
+    /// Changes a name in a directory. If only the mode of the mover's own directory forbids that, it is changed until the publication
+    /// is over, as rsync does it.
+    fn writing_in<T>(
+        &self,
+        place: &Place,
+        opened_up: &mut BTreeMap<Vec<u8>, Mode>,
+        change: impl Fn() -> io::Result<T>,
+    ) -> io::Result<T> {
+        match change() {
+            Err(error)
+                if error.kind() == io::ErrorKind::PermissionDenied && may_be_opened_up(self.root, &place.path) =>
+            {
+                let stat = rustix::fs::statat(self.root, &*place.path, AtFlags::SYMLINK_NOFOLLOW)?;
+                let mode = Mode::from_raw_mode(stat.st_mode & 0o7777);
+                crash_point();
+                self.set_mode(&place.path, mode | WRITABLE)?;
+                opened_up.entry(place.path.clone()).or_insert(mode);
+                change()
+            }
+            result => result,
+        }
+    }
+
+    fn set_mode(&self, directory: &[u8], mode: Mode) -> io::Result<()> {
+        Ok(rustix::fs::fchmod(self.root.open_readable_directory(directory)?, mode)?)
     }
 
     fn refresh(&self, entry: &Entry) -> io::Result<()> {
@@ -143,14 +216,15 @@ impl Publication<'_> {
 
     /// Modes and times of directories, the deepest first since each change touches its parent; then all are synced, so that the
     /// file system's journal is committed once and not after each change.
-    fn finish_directories(&self, directories: &[(FileIndex, bool)]) -> Result<(), Fault> {
+    fn finish_directories(&self, directories: &[(FileIndex, bool)], done: &Done) -> Result<(), Fault> {
         let one_by_one = directories.len() <= SYNC_ONE_BY_ONE;
         let mut unsynced = Vec::new();
         for (index, created) in directories.iter().rev() {
             let entry = self.listing.entry(*index);
             let failed = |error: io::Error| name_fault(&entry, &error);
             let directory = self.root.open_readable_directory(&entry.path).map_err(failed)?;
-            match set_metadata(&directory, &entry, self.preserve, Mode::from_raw_mode(0o755)) {
+            let mode = done.opened_up.get(&entry.path).copied().unwrap_or(DIRECTORY_MODE);
+            match set_metadata(&directory, &entry, self.preserve, mode) {
                 // A directory that was there before and belongs to someone else keeps its mode and time.
                 Err(error) if error.kind() == io::ErrorKind::PermissionDenied && !created => {}
                 result => result.map_err(failed)?,
@@ -184,11 +258,30 @@ fn name_fault(entry: &Entry, error: &io::Error) -> Fault {
     }
 }
 
-fn make_directory(place: &OwnedFd, name: &[u8]) -> io::Result<bool> {
-    crash_point();
-    match rustix::fs::mkdirat(place, name, Mode::RWXU) {
-        Ok(()) => Ok(true),
-        Err(Errno::EXIST) => Ok(false),
-        Err(error) => Err(error.into()),
+/// A directory whose names are being changed.
+struct Place {
+    path: Vec<u8>,
+    open: OwnedFd,
+}
+
+/// What a publication did so far.
+#[derive(Default)]
+struct Done {
+    changes: Changes,
+    /// Directories that were made writable for the time of the publication, with the mode that they had.
+    opened_up: BTreeMap<Vec<u8>, Mode>,
+}
+
+/// Whether a directory of the mover's own keeps it from changing names only by its mode. Not asked of the destination itself, whose
+/// mode is for whoever made it.
+pub(crate) fn may_be_opened_up(root: &Root, directory: &[u8]) -> bool {
+    if directory.is_empty() {
+        return false;
     }
+    let Ok(stat) = rustix::fs::statat(root, directory, AtFlags::SYMLINK_NOFOLLOW) else { return false };
+    let denied = rustix::fs::accessat(root, directory, Access::WRITE_OK | Access::EXEC_OK, AtFlags::EACCESS);
+    denied == Err(Errno::ACCESS)
+        && FileType::from_raw_mode(stat.st_mode) == FileType::Directory
+        && stat.st_uid == rustix::process::geteuid().as_raw()
+        && !Mode::from_raw_mode(stat.st_mode).contains(WRITABLE)
 }

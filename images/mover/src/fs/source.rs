@@ -77,6 +77,8 @@ struct Level {
 pub(crate) struct Walked {
     /// Files with more than one name. Each name is an entry of its own.
     pub(crate) hard_linked: u64,
+    /// Modification time of the root: whole seconds since 1970, nanoseconds of the second.
+    pub(crate) root_mtime: Option<(i64, u32)>,
 }
 
 impl SourceTree {
@@ -119,7 +121,9 @@ impl SourceTree {
 
     /// Walks the tree in listing order and hands every entry that takes part to `emit`.
     pub(crate) fn walk(&self, mut emit: impl FnMut(Entry) -> Result<(), Fault>) -> Result<Walked, Fault> {
-        let mut walked = Walked::default();
+        let root = rustix::fs::fstat(&self.root).map_err(|error| listing_fault(b"", &error.into()))?;
+        let root_mtime = Some((root.st_mtime, root.st_mtime_nsec as u32));
+        let mut walked = Walked { root_mtime, ..Walked::default() };
         let mut stack = vec![self.level(Vec::new(), self.filter.include.is_none())?];
         // Directories are listed only once something in them takes part; without includes that is at once.
         let mut pending: Vec<Entry> = Vec::new();

@@ -13,6 +13,7 @@ use rustix::fs::{Access, AtFlags, Dir, FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
 
 use crate::fs::partial::directory_name;
+use crate::fs::publish::may_be_opened_up;
 use crate::fs::root::Root;
 use crate::fs::survey::{check_space, destination_fault, survey, write_fault, Claims, Overwrite};
 use crate::fs::volume_path::{OpenError, VolumePath};
@@ -99,8 +100,9 @@ fn allocated_bytes(directory: impl AsFd) -> u64 {
     bytes
 }
 
-/// Checks that everything that will be published may be: in directories that exist, names can be made and replaced; files that stay
-/// since they are identical (`skip`, in ascending order) can be given their mode and time.
+/// Checks that everything that will be published may be: in directories that exist, names can be made and replaced, in the mover's own
+/// after a change of their mode if need be; files that stay since they are identical (`skip`, in ascending order) can be given their
+/// mode and time.
 pub(crate) fn check_rights(root: &Root, listing: &Listing, skip: &[FileIndex]) -> Result<String, Fault> {
     let mut denials: Vec<Fault> = Vec::new();
     let mut count = 0u64;
@@ -150,7 +152,8 @@ pub(crate) fn check_rights(root: &Root, listing: &Listing, skip: &[FileIndex]) -
             _ => {}
         }
         if writable.insert(parent.to_vec()) {
-            note(may_write(root, parent, &format!("the directory {}", show(parent))));
+            let written = may_write(root, parent, &format!("the directory {}", show(parent)));
+            note(written.or_else(|fault| if may_be_opened_up(root, parent) { Ok(()) } else { Err(fault) }));
         }
         if let (Some(stat), false) = (&stat, euid.is_root()) {
             note(may_replace(root, parent, &entry.path, stat, euid.as_raw()));
@@ -280,6 +283,11 @@ mod tests {
         }
         for name in ["a", "b/c", "b", "d", "e", "f"] {
             chmod(&folder.path().join(name), 0o555);
+        }
+        let own = listing(&[("a", Kind::Directory), ("a/x", Kind::File)]);
+        assert!(check_rights(&Root::open(folder.path()).unwrap(), &own, &[]).is_ok(), "its own are made writable");
+        for name in ["a", "b/c", "b", "d", "e", "f"] {
+            std::os::unix::fs::chown(folder.path().join(name), Some(65534), None).unwrap();
         }
         let root = Root::open(folder.path()).unwrap();
         let (file, directory) = (Kind::File, Kind::Directory);

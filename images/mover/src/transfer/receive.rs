@@ -27,6 +27,7 @@ use self::listening::{announce, ListeningPlaces};
 use super::session::{check_resent, PeerWatch, Session, TICK};
 use super::TransferContext;
 use crate::cli::{self, ReceiveArguments, Verify};
+use crate::fs::metadata::{modified_at, Preserve};
 use crate::fs::partial::ledger_file::LedgerDigests;
 use crate::fs::survey::write_fault;
 use crate::net::affinity;
@@ -314,9 +315,16 @@ impl Transfer<'_> {
         let message =
             format!("{files} files, {directories} directories and {symlinks} links are verified, durable and in place");
         let (root, partial) = (Arc::clone(root), Arc::clone(partial));
+        let kept = self.args.preserve.contains(&Preserve::ModificationTime);
+        let root_mtime = self.listing.root_mtime().filter(|_| kept);
         let epilogue = move || {
             if let Err(error) = partial.remove(&root) {
                 tracing::warn!(%error, "the directory for partial files was not removed");
+            }
+            // After the last change to the directory. One that belongs to someone else keeps its time.
+            let set = root_mtime.map_or(Ok(()), |time| rustix::fs::futimens(&*root, &modified_at(time)));
+            if let Err(error) = set {
+                tracing::warn!(%error, "the destination directory keeps a modification time of its own");
             }
         };
         Ok(Success {

@@ -336,8 +336,11 @@ impl Transfer<'_> {
         self.context
             .progress
             .note_check(Check::passed("Listing", format!("{files} files with {bytes} bytes can be read")));
+        let (root_mtime_s, root_mtime_ns) = listing.root_mtime().unzip();
+        let root_mtime_ns = root_mtime_ns.unwrap_or_default();
         self.listing = lock(&self.protocol).listed(listing)?;
-        self.session.send(Body::ListingEnd(ListingEnd { files, directories, symlinks, bytes }));
+        let end = ListingEnd { files, directories, symlinks, bytes, root_mtime_s, root_mtime_ns };
+        self.session.send(Body::ListingEnd(end));
         let Some(connections) = self.connections.take() else { return Ok(()) };
         let events = self.session.events();
         let packs = SourcePacks::new(

@@ -63,7 +63,7 @@ fn seeds() -> Vec<Vec<u8>> {
     };
     let directory = message::EntryMessage { path: b"d".to_vec(), kind: 2, ..Default::default() };
     let listing = ListingMessage { entries: vec![directory, file("d/a", 3), file("d/b", 4 << 20)] };
-    let end = ListingEnd { files: 2, directories: 1, symlinks: 0, bytes: 3 + (4 << 20) };
+    let end = ListingEnd { files: 2, directories: 1, symlinks: 0, bytes: 3 + (4 << 20), ..ListingEnd::default() };
     let digest = message::FileDigest { file: 1, digest: vec![0; 32] };
     let digests = message::FileDigests { digests: vec![digest], last: true };
     let root = || Complete { root: vec![3; 32], disk: false };

@@ -105,6 +105,7 @@ impl Pair {
             directories: totals.directories,
             symlinks: totals.symlinks,
             bytes: totals.bytes,
+            ..ListingEnd::default()
         };
         pair.tell_receiver(Body::ListingEnd(end))?;
         pair.sender.release();

@@ -320,7 +320,7 @@ mod tests {
             session.on_message(Body::Listing(ListingMessage { entries: vec![entry.to_message()] })).unwrap();
             builder.push(&entry).unwrap();
         }
-        let end = ListingEnd { files: 3, directories: 0, symlinks: 0, bytes: 15 };
+        let end = ListingEnd { files: 3, directories: 0, symlinks: 0, bytes: 15, ..ListingEnd::default() };
         session.on_message(Body::ListingEnd(end)).unwrap();
         session.surveyed(Vec::new()).unwrap();
         drop(session.reserved(Vec::new(), |_| Ok(Digest::default())).unwrap());

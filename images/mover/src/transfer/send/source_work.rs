@@ -102,5 +102,5 @@ pub(crate) fn list(
     if builder.totals().entries() == 0 {
         return Err(empty("after the patterns"));
     }
-    Ok((Arc::new(source), builder.finish()))
+    Ok((Arc::new(source), builder.finish().with_root_mtime(walked.root_mtime)))
 }

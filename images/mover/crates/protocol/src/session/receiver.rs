@@ -173,7 +173,7 @@ impl Receiver {
     }
 
     fn end_listing(&mut self, builder: ListingBuilder, end: ListingEnd) -> Result<ReceiverStep, Fault> {
-        let ListingEnd { files, directories, symlinks, bytes } = end;
+        let ListingEnd { files, directories, symlinks, bytes, root_mtime_s, root_mtime_ns } = end;
         let totals = builder.totals();
         if totals != (Totals { files, directories, symlinks, bytes }) {
             return Err(Fault::protocol("the listing is not what its end announces"));
@@ -181,7 +181,11 @@ impl Receiver {
         if totals.entries() == 0 {
             return Err(Fault::protocol("the listing is empty"));
         }
-        let listing = Arc::new(builder.finish());
+        if root_mtime_ns >= 1_000_000_000 {
+            return Err(Fault::protocol("the source directory has an impossible time"));
+        }
+        let root_mtime = root_mtime_s.map(|seconds| (seconds, root_mtime_ns));
+        let listing = Arc::new(builder.finish().with_root_mtime(root_mtime));
         let table = DigestTable::new(Arc::clone(&listing))?;
         self.state = State::Surveying(Listed { listing: Arc::clone(&listing), table });
         Ok(ReceiverEffect::Survey(listing).into())

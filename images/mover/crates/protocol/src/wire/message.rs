@@ -208,6 +208,11 @@ pub struct ListingEnd {
     pub symlinks: u64,
     #[prost(uint64, tag = "4")]
     pub bytes: u64,
+    /// Modification time of the source directory itself; absent where there is none, and from a version that does not say it.
+    #[prost(sint64, optional, tag = "5")]
+    pub root_mtime_s: Option<i64>,
+    #[prost(uint32, tag = "6")]
+    pub root_mtime_ns: u32,
 }
 
 /// Indices into the listing, in one or more frames.

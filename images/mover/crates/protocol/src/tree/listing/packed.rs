@@ -46,6 +46,7 @@ pub struct Listing {
     length: u32,
     blocks: u64,
     totals: Totals,
+    root_mtime: Option<(i64, u32)>,
 }
 
 /// What an entry is encoded against.
@@ -70,6 +71,18 @@ impl Listing {
     /// Totals over all entries.
     pub fn totals(&self) -> Totals {
         self.totals
+    }
+
+    /// The listing with the modification time of the root itself, in whole seconds since 1970 and nanoseconds of the second. The
+    /// root is no entry, and its time no part of the tree's digest.
+    #[must_use]
+    pub fn with_root_mtime(self, root_mtime: Option<(i64, u32)>) -> Self {
+        Self { root_mtime, ..self }
+    }
+
+    /// Modification time of the root itself, if it is known.
+    pub fn root_mtime(&self) -> Option<(i64, u32)> {
+        self.root_mtime
     }
 
     /// Blocks of all files.

@@ -1,0 +1,145 @@
+//! What becomes of names that exist at the destination, and of a publication that fails half-way.
+#![allow(clippy::unwrap_used)]
+
+mod support;
+
+use std::fs::File;
+use std::os::unix::fs::{symlink, PermissionsExt};
+use std::path::Path;
+use std::time::{Duration, SystemTime};
+
+use support::{inventory, noise, Bench, End};
+
+fn chmod(path: &Path, mode: u32) {
+    std::fs::set_permissions(path, PermissionsExt::from_mode(mode)).unwrap();
+}
+
+fn mode(path: &Path) -> u32 {
+    path.metadata().unwrap().permissions().mode() & 0o7777
+}
+
+fn set_modified(path: &Path, time: SystemTime) {
+    File::open(path).unwrap().set_modified(time).unwrap();
+}
+
+fn modified(path: &Path) -> SystemTime {
+    path.metadata().unwrap().modified().unwrap()
+}
+
+/// Source and destination of a tree whose directories cannot be written, of which a file, a link and a name below have changed.
+fn read_only_trees() -> Bench {
+    let mut bench = Bench::new();
+    bench.unprivileged = true;
+    bench.write("r/same", b"same");
+    bench.write("r/changed", b"new content");
+    bench.write("r/deep/added", b"x");
+    symlink("elsewhere", bench.source().join("r/link")).unwrap();
+    std::fs::create_dir_all(bench.destination().join("r/deep")).unwrap();
+    std::fs::write(bench.destination().join("r/same"), "same").unwrap();
+    std::fs::write(bench.destination().join("r/changed"), "old").unwrap();
+    symlink("somewhere", bench.destination().join("r/link")).unwrap();
+    bench
+}
+
+fn assert_verified(receiver: &End, sender: &End) {
+    assert_eq!((receiver.reason(), sender.reason()), ("Verified", "Verified"), "{receiver:?} {sender:?}");
+}
+
+#[test]
+fn what_changed_inside_a_read_only_directory_is_replaced_and_its_mode_is_kept() {
+    let bench = read_only_trees();
+    for side in [bench.source(), bench.destination()] {
+        chmod(&side.join("r/deep"), 0o500);
+        chmod(&side.join("r"), 0o555);
+    }
+    let (receiver, sender) = bench.transfer(&["--overwrite", "IfDifferent"], &[]);
+    assert_verified(&receiver, &sender);
+    assert_eq!(inventory(&bench.source()), inventory(&bench.destination()));
+    assert_eq!((mode(&bench.destination().join("r")), mode(&bench.destination().join("r/deep"))), (0o555, 0o500));
+}
+
+#[test]
+fn a_read_only_directory_has_its_own_mode_again_where_no_modes_are_kept() {
+    let bench = read_only_trees();
+    chmod(&bench.destination().join("r"), 0o510);
+    let (receiver, sender) = bench.transfer(&["--overwrite", "Always", "--preserve", "ModificationTime"], &[]);
+    assert_verified(&receiver, &sender);
+    assert_eq!(std::fs::read(bench.destination().join("r/changed")).unwrap(), b"new content");
+    assert_eq!(mode(&bench.destination().join("r")), 0o510);
+}
+
+#[test]
+fn the_destination_directory_itself_has_the_source_s_time_and_keeps_its_own_where_times_are_not_kept() {
+    let time = SystemTime::UNIX_EPOCH + Duration::new(1_000_000_000, 123_456_789);
+    for (preserve, kept) in [("Mode,ModificationTime", true), ("Mode", false)] {
+        let bench = Bench::new();
+        bench.write("a/file", b"x");
+        set_modified(&bench.source(), time);
+        let (receiver, sender) = bench.transfer(&["--preserve", preserve], &[]);
+        assert_verified(&receiver, &sender);
+        assert_eq!(modified(&bench.destination()) == time, kept, "{preserve}");
+    }
+}
+
+/// A transfer during which a directory comes to the place of its last file, so that the publication fails there.
+fn obstructed(overwrite: &str, prepare: impl Fn(&Bench)) -> (Bench, Vec<String>, End) {
+    let mut bench = Bench::new();
+    bench.unprivileged = true;
+    bench.write("a/new", &noise(8 << 20, 1));
+    bench.write("a/replaced", b"new");
+    bench.write("b/deep/new", b"x");
+    symlink("new", bench.source().join("c")).unwrap();
+    bench.write("z", b"x");
+    std::fs::create_dir(bench.destination()).unwrap();
+    prepare(&bench);
+    let (mut receiver, port) = bench.receiver(&["--overwrite", overwrite]);
+    let sender = bench.sender(port, &["--bandwidth", "40M", "--streams", "1"]);
+    receiver.await_progress(|progress| progress["bytes_transferred"].as_u64().unwrap_or(0) > 0);
+    std::fs::create_dir(bench.destination().join("z")).unwrap();
+    let before = published(&bench);
+    sender.end();
+    let end = receiver.end();
+    assert_eq!((end.code(), end.reason()), (Some(3), "DestinationExists"), "{end:?}");
+    assert!(end.message().contains("\"z\""), "{end:?}");
+    (bench, before, end)
+}
+
+/// Everything at the destination but the partial files and the times of directories, in which names came and went.
+fn published(bench: &Bench) -> Vec<String> {
+    let names = inventory(&bench.destination()).into_iter().filter(|line| !line.contains(".fairlead-"));
+    names.map(|line| line.strip_suffix(" directory").map_or(line.clone(), without_time)).collect()
+}
+
+fn without_time(line: &str) -> String {
+    line.rsplit_once(' ').map_or(line, |(rest, _)| rest).to_owned()
+}
+
+#[test]
+fn a_publication_that_fails_half_way_leaves_every_name_as_it_was() {
+    let (bench, before, end) = obstructed("Never", |_| {});
+    assert!(
+        end.message().contains("the 7 names that were in place already are again what they were before"),
+        "{end:?}"
+    );
+    assert_eq!(published(&bench), before);
+
+    let (bench, before, end) = obstructed("Always", |bench| {
+        std::fs::create_dir(bench.destination().join("a")).unwrap();
+        std::fs::write(bench.destination().join("a/replaced"), "old").unwrap();
+        chmod(&bench.destination().join("a"), 0o555);
+        symlink("old", bench.destination().join("c")).unwrap();
+    });
+    assert!(
+        end.message().contains("the 6 names that were in place already are again what they were before"),
+        "{end:?}"
+    );
+    assert_eq!(published(&bench), before);
+    assert_eq!(std::fs::read(bench.destination().join("a/replaced")).unwrap(), b"old");
+
+    // Once nothing is in the way, another attempt of the job puts in place what is there already.
+    std::fs::remove_dir(bench.destination().join("z")).unwrap();
+    let (receiver, sender) = bench.attempt(2, &["--overwrite", "Always"], &[]);
+    assert_verified(&receiver, &sender);
+    assert_eq!(sender.verdict["bytes_resumed"], sender.verdict["bytes_total"], "{sender:?}");
+    assert_eq!(inventory(&bench.source()), inventory(&bench.destination()));
+}
