@@ -143,7 +143,9 @@ def test_what_keeps_multus_from_attaching_a_pod_is_a_reason_on_the_job(lab: Lab,
 def submit(lab: Lab, name: str, end: str, definition: str, **spec: Any) -> Job:
     """A job one of whose ends has this definition, and the other one that works."""
     ends: Object = {each: {"attachment": "works"} for each in ("source", "destination")}
-    return lab.submit(name, network="Attachment", **{**ends, end: {"attachment": definition}}, **spec)
+    ends[end]["attachment"] = definition
+    ends["destination"]["path"] = name
+    return lab.submit(name, network="Attachment", **ends, **spec)
 
 
 def told_after(job: Job, field: str, remedy: str) -> float:

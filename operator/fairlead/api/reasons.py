@@ -57,6 +57,11 @@ class Reason(_Documented):
     NODE_NOT_READY = "NodeNotReady", "A node that the job names, or on which a claim's volume lives, is not ready. The job waits."
     CLAIM_NOT_FOUND = "ClaimNotFound", "A claim named in the job does not exist in its namespace. The job waits for it."
     CLAIM_ON_OTHER_NODE = "ClaimOnOtherNode", "A claim's volume lives on another node than the one named in the job."
+    DESTINATION_IN_USE = (
+        "DestinationInUse",
+        "Another job of the namespace writes to the same directory, or to one in or above it; the message names it. The job starts when"
+        " that one has ended.",
+    )
     SAME_DIRECTORY = "SameDirectory", "Source and destination are the same directory, or one lies in the other."
     INVALID_SPEC = "InvalidSpec", "A field of the job has a value that cannot work."
 
@@ -228,6 +233,10 @@ class EventReason(_Documented):
     WAITING_FOR_LINK = (
         "WaitingForLink",
         "What is the tenant's of a link has no room for the job; the message says which, and the place in the queue.",
+    )
+    WAITING_FOR_DESTINATION = (
+        "WaitingForDestination",
+        "Another job writes to the destination; the message names it, and what to do for a start at once.",
     )
     GUARANTEE_NOT_RAISED = (
         "GuaranteeNotRaised",

@@ -138,6 +138,8 @@ class Observed:
     """What is known of its path; None where its nodes are not known yet, or it leads nowhere."""
     placement: Answer | None = None
     """Where the attempt that is about to start runs, or why it waits; None where no data transfer node is concerned."""
+    destination_writer: str | None = None
+    """Name of the job that writes into the destination and has to end before an attempt may begin."""
     transfer_nodes: Mapping[str, TransferNode] = field(default_factory=dict)
     """The cluster's data transfer nodes by name; empty where there are no DataTransferNodes."""
     bandwidth_manager: bool = False

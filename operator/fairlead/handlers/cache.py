@@ -8,11 +8,13 @@ from dataclasses import dataclass
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from fairlead.core.observed import MoverPod, PodPhase, Role
+from fairlead.handlers.destination_ledger import DestinationLedger
 from fairlead.handlers.port_ledger import JobUid, PortLedger
 from fairlead.kube.client import KubeObject
 from fairlead.kube.observe.pods import OwnedPod, read_owned_pod
 
 T = TypeVar("T")
+_ENDED = (PodPhase.SUCCEEDED, PodPhase.FAILED)
 
 
 class ObjectKey(NamedTuple):
@@ -93,6 +95,7 @@ class Cache:
         self.policies: Versions[KubeObject] = Versions()
         self.namespaces: Versions[Mapping[str, str]] = Versions()
         self.ports = PortLedger()
+        self.destinations = DestinationLedger(self._is_received)
         self._pods_by_job: dict[JobUid, dict[ObjectKey, OwnedPod]] = defaultdict(dict)
         self._created: dict[JobUid, set[str]] = defaultdict(set)
         self._present: set[JobUid] = set()
@@ -106,6 +109,7 @@ class Cache:
             if previous is not None and previous["metadata"]["uid"] != job.uid:
                 self._leave(JobUid(key.namespace, previous["metadata"]["uid"]))
             self._present.add(job)
+            self.destinations.put(job, slim)
             self._learn(job, _recorded_uids(slim) | self._unrecorded_uids(job, slim))
         return key
 
@@ -173,8 +177,7 @@ class Cache:
 
     def movers_by_node(self) -> Mapping[str, int]:
         """How many of the jobs' movers each node has that have not ended."""
-        ended = (PodPhase.SUCCEEDED, PodPhase.FAILED)
-        running = (owned.pod for owned in self.pods.values() if owned.pod.phase not in ended and self._is_own(owned))
+        running = (owned.pod for owned in self.pods.values() if owned.pod.phase not in _ENDED and self._is_own(owned))
         return Counter(pod.node for pod in running if pod.node is not None and pod.role is not Role.CLEANER)
 
     def replace_pods_of(self, job: JobUid, pods: Iterable[OwnedPod]) -> None:
@@ -215,7 +218,12 @@ class Cache:
         pods = self._pods_by_job.get(job, {}).values()
         return frozenset(owned.pod.uid for owned in pods if owned.pod.name in named and owned.pod.attempt == latest)
 
+    def _is_received(self, job: JobUid) -> bool:
+        """Whether a receiver of a job may still be running."""
+        return any(pod.role is Role.RECEIVER and pod.phase not in _ENDED for pod in self.pods_of(job))
+
     def _leave(self, job: JobUid) -> None:
+        self.destinations.drop(job)
         self._present.discard(job)
         self._forget_if_gone(job)
 

@@ -105,10 +105,16 @@ class Controller:
             observed, now = self._complete(key, await self._renew(observed, body))
             plan = self._decide(observed, now)
         self._shares.note(key, participant_of(observed, asks=plan.asks_for_links, now=now.timestamp()), now.timestamp())
-        # No await between `_complete` and what follows, or two jobs could probe one path, or be given the same ports or slots.
+        # No await between `_complete` and what follows, or two jobs could probe one path, write into one directory, or be given the
+        # same ports or slots.
         self._paths.note(key, evidence_of(observed, plan, now))
         uid = _job_uid(observed.job)
-        with self._cache.ports.reserve(uid, plan.creates), self._placements.starting(uid.uid, observed.placement, plan.status):
+        begins = not observed.attempt_under_way and plan.status is not None and plan.status.attempt_start_time is not None
+        with (
+            self._cache.ports.reserve(uid, plan.creates),
+            self._placements.starting(uid.uid, observed.placement, plan.status),
+            self._cache.destinations.starting(uid, begins=begins),
+        ):
             await self._apply(body, observed.job, plan)
         self._forget(key)
         return plan.requeue_after
@@ -133,8 +139,10 @@ class Controller:
         What is decided must be decided for that instant: a pause that ended since would let an attempt begin that was given no place.
         """
         uid, now = observed.job.metadata.uid, self._now()
+        starts = not observed.attempt_under_way and not observed.job.status.finished
         known = replace(
             observed,
+            destination_writer=self._cache.destinations.writer_before(_job_uid(observed.job)) if starts else None,
             ports_in_use=self._cache.ports.in_use(_job_uid(observed.job)),
             fairness=self._shares.share(uid),
             asked_bps=self._shares.asked_bps(uid, now.timestamp()),

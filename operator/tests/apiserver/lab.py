@@ -144,10 +144,10 @@ class Lab:
 
 
 def transfer_job(namespace: str, name: str, **spec: Any) -> KubeObject:
-    """A complete job; `spec` replaces whole fields of its spec."""
+    """A complete job with a destination of its own; `spec` replaces whole fields of its spec."""
     ends = {
         "source": {"node": "dtn-a", "volume": {"persistentVolumeClaim": {"claimName": "raw"}}, "path": "run42"},
-        "destination": {"node": "dtn-b", "volume": {"persistentVolumeClaim": {"claimName": "scratch"}}, "path": "run42"},
+        "destination": {"node": "dtn-b", "volume": {"persistentVolumeClaim": {"claimName": "scratch"}}, "path": f"run42/{name}"},
     }
     return {
         "apiVersion": names.API_VERSION,

@@ -72,6 +72,7 @@ def obstacle_to_start(observed: Observed) -> Obstacle | None:
         _missing_node,
         _claim,
         _node_not_ready,
+        _destination_in_use,
         _no_place,
         _no_room_on_a_link,
     )
@@ -166,6 +167,17 @@ def _node_not_ready(observed: Observed) -> Obstacle | None:
                 message = f"{name}.volume: claim {side.claim_name} lives on node {node}, which is not ready or gone; the job waits for it"
             return Obstacle(Reason.NODE_NOT_READY, message, condition=ConditionType.SCHEDULED)
     return None
+
+
+def _destination_in_use(observed: Observed) -> Obstacle | None:
+    if observed.destination_writer is None:
+        return None
+    return Obstacle(
+        Reason.DESTINATION_IN_USE,
+        f"destination.path: job {observed.destination_writer} writes to the same directory, or to one in or above it: this job starts when"
+        " that one has ended; suspend or delete it to start at once, or create this job with another destination.path",
+        condition=ConditionType.SCHEDULED,
+    )
 
 
 def _no_place(observed: Observed) -> Obstacle | None:

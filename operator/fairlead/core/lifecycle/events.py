@@ -14,6 +14,7 @@ _WARNINGS: tuple[tuple[ConditionType, tuple[Reason, ...], EventReason], ...] = (
     (ConditionType.MOVERS_READY, _TROUBLE, EventReason.MOVERS_NOT_READY),
     (ConditionType.SCHEDULED, (Reason.WAITING_FOR_LINK, Reason.GUARANTEE_TOO_LARGE), EventReason.WAITING_FOR_LINK),
     (ConditionType.SCHEDULED, _NO_PLACE, EventReason.WAITING_FOR_PLACE),
+    (ConditionType.SCHEDULED, (Reason.DESTINATION_IN_USE,), EventReason.WAITING_FOR_DESTINATION),
     (ConditionType.REPORTS_BELIEVED, (), EventReason.REPORT_REFUSED),
     (ConditionType.CAP_ENFORCED, (Reason.ABOVE_CAP,), EventReason.CAP_EXCEEDED),
 )

@@ -311,6 +311,41 @@ async def test_two_jobs_between_the_same_nodes_get_ports_of_their_own(lab: Lab) 
         assert len({_data_port(pod) for pod in pods}) == 4, "the fifth block is for senders"
 
 
+async def test_a_job_into_a_directory_that_another_one_writes_waits_until_that_has_ended(lab: Lab) -> None:
+    async with lab.operator(), FakeNodes(lab.client, lab.namespace).running() as nodes:
+        await asyncio.gather(*(lab.create_job(name, destination=_destination("run42")) for name in ("one", "two")))
+        receiver = await lab.appears("receiver")
+        first = receiver["metadata"]["annotations"][names.ANNOTATION_JOB]
+        late = {"one": "two", "two": "one"}[first]
+        waiting = await lab.condition("Scheduled", "False", name=late)
+        assert waiting["reason"] == "DestinationInUse"
+        assert f"job {first} writes to the same directory" in waiting["message"]
+        await lab.create_job("below", destination=_destination("run42/part"))
+        assert (await lab.condition("Scheduled", "False", name="below"))["reason"] == "DestinationInUse"
+        await lab.create_job("beside", destination=_destination("run421"))
+        await eventually(lambda: _receiver(lab, "beside"), "the receiver of a job beside", lab.pods)
+        assert ("Warning", "WaitingForDestination") in await lab.events(late)
+        await nodes.start(receiver)
+        await nodes.finish(receiver)
+        await lab.condition("Succeeded", name=first)
+        await eventually(lambda: _next_receiver(lab, late, "below"), "the receiver of one that waited", lab.pods)
+
+
+async def _next_receiver(lab: Lab, *waited: str) -> KubeObject | None:
+    found = [pod for name in waited if (pod := await _receiver(lab, name)) is not None]
+    assert len(found) <= 1, "both write to one directory"
+    return found[0] if found else None
+
+
+async def _receiver(lab: Lab, name: str) -> KubeObject | None:
+    of_job = [pod for pod in await lab.pods() if pod["metadata"]["annotations"][names.ANNOTATION_JOB] == name]
+    return next((pod for pod in of_job if pod["metadata"]["labels"][names.LABEL_ROLE] == "receiver"), None)
+
+
+def _destination(path: str) -> KubeObject:
+    return {"node": "dtn-b", "volume": {"persistentVolumeClaim": {"claimName": "scratch"}}, "path": path}
+
+
 async def _scrape(url: str) -> dict[str, float]:
     async with aiohttp.ClientSession() as session, session.get(url) as response:
         assert response.status == 200

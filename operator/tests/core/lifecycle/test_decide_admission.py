@@ -56,6 +56,7 @@ WAITS: dict[str, tuple[dict[str, Any], str, str, str, bool]] = {
         "dtn-c",
         True,
     ),
+    "destination in use": ({"destination_writer": "other"}, "Scheduled", "DestinationInUse", "job other writes", False),
     "node not ready": ({"nodes": {"dtn-a": HERE, "dtn-b": DOWN}}, "Scheduled", "NodeNotReady", "destination.node", False),
 }
 

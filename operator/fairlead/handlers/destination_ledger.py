@@ -1,0 +1,69 @@
+"""Which jobs write into which directories, by what the watches have shown and by what is being begun."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+from fairlead.core.destinations import DestinationWriter, writer_before, writer_of
+from fairlead.handlers.port_ledger import JobUid
+
+
+class DestinationLedger:
+    """Keeps two jobs from writing into one directory at a time. Everything happens on one event loop.
+
+    `is_received` tells whether a receiver of the job may still be running, which outlives the job's end by some seconds.
+    """
+
+    def __init__(self, is_received: Callable[[JobUid], bool]) -> None:
+        self._is_received = is_received
+        self._writers: dict[JobUid, DestinationWriter] = {}
+        self._by_claim: dict[tuple[str, str], dict[JobUid, DestinationWriter]] = defaultdict(dict)
+        self._starting: set[JobUid] = set()
+
+    def put(self, job: JobUid, body: Mapping[str, Any]) -> None:
+        """Takes in a version of a job."""
+        self.drop(job, is_gone=False)
+        writer = writer_of(body)
+        if writer is not None:
+            self._writers[job] = writer
+            self._by_claim[job.namespace, writer.claim][job] = writer
+
+    def drop(self, job: JobUid, *, is_gone: bool = True) -> None:
+        """Forgets a job."""
+        if is_gone:
+            self._starting.discard(job)
+        writer = self._writers.pop(job, None)
+        if writer is not None:
+            of_claim = self._by_claim[job.namespace, writer.claim]
+            del of_claim[job]
+            if not of_claim:
+                del self._by_claim[job.namespace, writer.claim]
+
+    def writer_before(self, job: JobUid) -> str | None:
+        """The name of the job that this one has to wait for before it begins an attempt, None if it need not wait."""
+        self._starting.discard(job)
+        own = self._writers.get(job)
+        if own is None:
+            return None
+        before = writer_before(own, self._others(job, own))
+        return None if before is None else before.name
+
+    @contextmanager
+    def starting(self, job: JobUid, *, begins: bool) -> Iterator[None]:
+        """Keeps a directory for a job while the status with which its attempt begins is written, and after a failure until its next
+        pass: the write may have landed."""
+        if begins:
+            self._starting.add(job)
+        yield
+        self._starting.discard(job)
+
+    def _others(self, job: JobUid, own: DestinationWriter) -> Iterator[DestinationWriter]:
+        for other, writer in self._by_claim[job.namespace, own.claim].items():
+            if other == job or not own.overlaps(writer):
+                continue
+            writes = writer.attempt_under_way or other in self._starting or self._is_received(other)
+            yield replace(writer, attempt_under_way=True) if writes else writer

@@ -1,0 +1,69 @@
+"""Which job writes into a directory, by the watches and by what is being begun."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from handler_objects import job_body, pod_body
+
+from fairlead.handlers.cache import Cache, ObjectKey
+from fairlead.handlers.port_ledger import JobUid
+
+FIRST, LATE = JobUid("lab", "uid-first"), JobUid("lab", "uid-late")
+UNDER_WAY = {"attempts": 1, "attemptStartTime": "2026-01-01T00:00:00Z"}
+FAILED = {"attempts": 1, "conditions": [{"type": "Failed", "status": "True"}]}
+
+
+def cache_of(*, first: dict[str, Any] | None = None) -> Cache:
+    cache = Cache()
+    cache.put_job(job_body("first", FIRST.uid, "1") | {"status": first or {}})
+    cache.put_job(job_body("late", LATE.uid, "1"))
+    return cache
+
+
+def test_a_job_waits_for_the_one_whose_attempt_is_under_way_until_that_has_ended() -> None:
+    cache = cache_of(first=UNDER_WAY)
+    assert cache.destinations.writer_before(LATE) == "first"
+    assert cache.destinations.writer_before(FIRST) is None
+    cache.put_job(job_body("first", FIRST.uid, "2") | {"status": FAILED})
+    assert cache.destinations.writer_before(LATE) is None
+
+
+def test_jobs_of_other_namespaces_have_volumes_of_their_own() -> None:
+    cache = cache_of(first=UNDER_WAY)
+    cache.put_job(job_body("elsewhere", "uid-elsewhere", "1", "field"))
+    assert cache.destinations.writer_before(JobUid("field", "uid-elsewhere")) is None
+
+
+def test_a_job_that_is_gone_is_waited_for_no_more() -> None:
+    cache = cache_of(first=UNDER_WAY)
+    cache.drop_job(ObjectKey("lab", "first"), FIRST.uid)
+    assert cache.destinations.writer_before(LATE) is None
+
+
+def test_a_receiver_that_still_runs_is_waited_for_although_its_job_has_ended() -> None:
+    cache = cache_of(first=FAILED)
+    running = pod_body(job="first", job_uid=FIRST.uid, version="1")
+    cache.put_created_pod(running)
+    assert cache.destinations.writer_before(LATE) == "first"
+    cache.put_pod(pod_body(job="first", job_uid=FIRST.uid, version="2", phase="Failed"))
+    assert cache.destinations.writer_before(LATE) is None
+
+
+def test_a_directory_is_kept_for_a_job_while_its_beginning_is_written() -> None:
+    cache = cache_of()
+    with cache.destinations.starting(FIRST, begins=True):
+        assert cache.destinations.writer_before(LATE) == "first"
+    assert cache.destinations.writer_before(LATE) is None
+    with cache.destinations.starting(FIRST, begins=False):
+        assert cache.destinations.writer_before(LATE) is None
+
+
+def test_after_a_write_that_failed_the_directory_is_kept_until_the_job_s_next_pass() -> None:
+    cache = cache_of()
+    with pytest.raises(ConnectionError), cache.destinations.starting(FIRST, begins=True):
+        raise ConnectionError
+    assert cache.destinations.writer_before(LATE) == "first"
+    assert cache.destinations.writer_before(FIRST) is None
+    assert cache.destinations.writer_before(LATE) is None
