@@ -94,6 +94,20 @@ def final_progress(verdict: Verdict, before: ProgressStatus | None, now: datetim
     )
 
 
+def reached_progress(verdict: Verdict, before: ProgressStatus | None) -> ProgressStatus:
+    """How far an attempt came that failed, by its receiver's closing account."""
+    return ProgressStatus(
+        bytes_total=verdict.bytes_total,
+        bytes_transferred=verdict.bytes_transferred,
+        bytes_skipped=verdict.bytes_skipped,
+        files_total=verdict.files_total,
+        files_transferred=verdict.files_transferred,
+        files_skipped=verdict.files_skipped,
+        percent=_percent(verdict.bytes_transferred + verdict.bytes_skipped, verdict.bytes_total),
+        last_progress_time=before.last_progress_time if before else None,
+    )
+
+
 def endpoints_of(
     before: EndpointsStatus | None, sender: MoverPod | None, receiver: MoverPod | None, reports: Reports
 ) -> EndpointsStatus | None:

@@ -16,6 +16,7 @@ __all__ = ["JOB_COLUMNS", "Metadata", "TransferJob", "TransferJobSpec", "Transfe
 
 JOB_COLUMNS: Final = (
     Column("Phase", "string", ".status.phase", "Summary for people"),
+    Column("Reason", "string", '.status.conditions[?(@.type=="Stalled")].reason', "Why the job is in its phase"),
     Column("Progress%", "integer", ".status.progress.percent", "Per cent of the bytes that arrived or were skipped"),
     Column("Rate", "string", ".status.progress.rate", "Bits per second, mean of the last 10 seconds"),
     Column("ETA", "string", ".status.progress.eta", "Time left at the present rate"),
@@ -24,7 +25,6 @@ JOB_COLUMNS: Final = (
     Column("From", "string", ".status.endpoints.source.node", "Node of the sender", wide=True),
     Column("To", "string", ".status.endpoints.destination.node", "Node of the receiver", wide=True),
     Column("RTT", "string", ".status.path.rtt", "Median round-trip time", wide=True),
-    Column("Reason", "string", '.status.conditions[?(@.type=="Failed")].reason', "Why the job failed", wide=True),
     Column("Age", "date", ".metadata.creationTimestamp", "Time since creation"),
 )
 

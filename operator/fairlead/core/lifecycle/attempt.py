@@ -24,7 +24,7 @@ from fairlead.core.paths.model import ProbeAssignment, Probing
 from fairlead.core.plan import CreateCredentials, CreatePod
 from fairlead.core.ports import choose_port_base, is_share_used_up
 from fairlead.core.reports import Verdict
-from fairlead.core.status import final_progress
+from fairlead.core.status import final_progress, reached_progress
 from fairlead.core.verdicts import Failure, failure_of_attempt, has_ended, is_live
 
 _PATIENCE = timedelta(seconds=5)
@@ -359,7 +359,9 @@ def _end_failed(observed: Observed, attempt: _Attempt, failure: Failure, now: da
     earlier = attempt.status.last_failure
     first_seen = earlier.time if earlier is not None and earlier.attempt == attempt.number else now.replace(microsecond=0)
     record = FailureStatus(attempt=attempt.number, reason=str(failure.reason), message=shorten(failure.message), time=first_seen)
-    recorded = JobOutcome(status={"last_failure": record})
+    verdict = attempt.receiver.verdict if attempt.receiver is not None else None
+    known = {} if verdict is None or not verdict.bytes_total else {"progress": reached_progress(verdict, attempt.status.progress)}
+    recorded = JobOutcome(status={"last_failure": record, **known})
     other_may_explain = any(not has_ended(pod) for pod in attempt.pods) and any(has_ended(pod) for pod in attempt.pods)
     if not failure.telling and other_may_explain and now < first_seen + _OTHER_END:
         message = f"attempt {attempt.number}: one end has failed ({failure.reason}); waiting for the other end's verdict"

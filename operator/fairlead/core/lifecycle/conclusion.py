@@ -25,6 +25,7 @@ _NO_MOVERS = {
     JobState.FAILED: "the job has ended",
 }
 _PROGRESSES = _ATTEMPT_UNDER_WAY | {JobState.CLEARING, JobState.BACKING_OFF, JobState.WAITING, JobState.DELETING}
+_STANDS = frozenset({JobState.WAITING, JobState.BLOCKED, JobState.SUSPENDED, JobState.BACKING_OFF, JobState.FAILED})
 _STALLS = frozenset({JobState.BLOCKED, JobState.REFUSED, JobState.FAILED})
 
 
@@ -42,6 +43,9 @@ def plan_of(observed: Observed, outcome: JobOutcome, now: datetime) -> Plan:
             conditions.remove(kind)
         else:
             conditions.set(kind, judgement.status, judgement.reason, judgement.message)
+    if outcome.state in _STANDS and after.progress is not None:
+        # A rate and a time left would be those of movers that run no more.
+        after = after.model_copy(update={"progress": after.progress.model_copy(update={"rate": None, "eta": None})})
     after = after.model_copy(update={"conditions": conditions.build()})
     after = after.model_copy(update={"phase": phase_of(after)})
     news = is_worth_writing(before, after, now, observed.settings.status_interval)

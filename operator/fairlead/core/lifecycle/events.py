@@ -27,6 +27,18 @@ _LESS_THAN_ASKED: Mapping[str, EventReason] = {
 """Why an accepted job gets less than it asks for, and the event of the same name."""
 
 
+_GROUNDS: Mapping[str, str] = {
+    "Classified": "the best for the other traffic that was recognised on the path",
+    "Known": "what an earlier transfer found on the path still counts",
+    "UserChoice": "the job asks for it",
+    "InForce": "it is in force and nothing speaks for a change",
+    "Unsure": "the safe default, as the other traffic was not recognised surely enough",
+    "NoModel": "the safe default, as no model recognises the other traffic",
+    "ProbeFailed": "the safe default, as the probe failed",
+}
+"""The advisor's reasons, as an event says them."""
+
+
 def events_between(before: TransferJobStatus, after: TransferJobStatus) -> tuple[EmitEvent, ...]:
     """The events of the step from `before` to `after`."""
     events: list[EmitEvent] = []
@@ -55,9 +67,7 @@ def events_between(before: TransferJobStatus, after: TransferJobStatus) -> tuple
     checked = _reason(after, ConditionType.PREFLIGHT_PASSED)
     if checked == Reason.PASSED_WITH_WARNINGS and checked != _reason(before, ConditionType.PREFLIGHT_PASSED):
         emit(EventReason.PREFLIGHT_WARNING, ConditionType.PREFLIGHT_PASSED, warning=True)
-    of_path = _news_of_path(before, after)
-    if of_path is not None:
-        emit(of_path, ConditionType.PATH_PROBED, warning=of_path is EventReason.ADVISOR_SILENT)
+    events.extend(_of_path(before, after))
     if became(ConditionType.SUCCEEDED):
         emit(EventReason.SUCCEEDED, ConditionType.SUCCEEDED)
     if became(ConditionType.FAILED):
@@ -80,6 +90,27 @@ def _news_of_path(before: TransferJobStatus, after: TransferJobStatus) -> EventR
         return None
     switched = before.decision.congestion_control != after.decision.congestion_control
     return EventReason.TRANSPORT_SWITCHED if switched else None
+
+
+def _of_path(before: TransferJobStatus, after: TransferJobStatus) -> tuple[EmitEvent, ...]:
+    news = _news_of_path(before, after)
+    if news is None:
+        return ()
+    if news is not EventReason.ADVISOR_SILENT:
+        return (EmitEvent(news.value, _choice(after)),)
+    condition = after.condition(ConditionType.PATH_PROBED)
+    return (EmitEvent(news.value, condition.message if condition else "", warning=True),)
+
+
+def _choice(status: TransferJobStatus) -> str:
+    """What was decided, in one sentence; why in detail is in `status.decision`."""
+    decision, path = status.decision, status.path
+    if decision is None:
+        return "the path was probed"
+    streams = "1 stream" if decision.streams == 1 else f"{decision.streams} streams"
+    rtt = f" at an RTT of {path.rtt}" if path is not None and path.rtt else ""
+    why = _GROUNDS.get(decision.reason, f"the reason is {decision.reason}")
+    return f"{decision.congestion_control} over {streams}{rtt}: {why}; status.decision has the details"
 
 
 def _reason(status: TransferJobStatus, kind: ConditionType) -> str | None:

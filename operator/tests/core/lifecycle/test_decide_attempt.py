@@ -473,6 +473,40 @@ def test_a_live_switch_of_congestion_control_is_an_event_and_a_moving_stream_cou
         assert "BBR has come" in (condition.message or "")
 
 
+@pytest.mark.parametrize(
+    ("reason", "why"), [("Unsure", "the safe default"), ("UserChoice", "the job asks for it"), ("Later", "the reason is Later")]
+)
+def test_the_event_of_a_decision_is_one_short_sentence_whatever_the_advisor_tells(reason: str, why: str) -> None:
+    reports = make_reports(make_progress(100), decided=True)
+    assert reports.decision is not None
+    told = replace(reports, decision=replace(reports.decision, reason=reason, message="x" * 900))
+    plan = decide(observe(running_job(), receiver(), sender(), reports=told), NOW)
+    message = next(event.message for event in plan.events if event.reason == "PathProbed")
+    assert message.startswith("cubic over 4 streams at an RTT of 60.2ms: ")
+    assert why in message
+    assert len(message) < 160
+
+
+def test_a_failed_attempt_shows_how_far_it_came_and_no_rate_or_time_left() -> None:
+    moving = after(observe(running_job(), receiver(), sender(), reports=make_reports(make_progress(100))))
+    counts = {"bytes_total": 1000, "bytes_transferred": 450, "bytes_skipped": 300}
+    failure = replace(make_failure("DestinationFull", retry=False), **counts)
+    status = written(decide(observe(moving, receiver(verdict=failure), sender()), NOW + seconds(20)))
+    assert status.phase == "Failed"
+    assert status.progress is not None
+    assert (status.progress.percent, status.progress.rate, status.progress.eta) == (75, None, None)
+
+
+def test_a_suspended_job_shows_no_rate_or_time_left() -> None:
+    moving = after(observe(running_job(), receiver(), sender(), reports=make_reports(make_progress(500))))
+    assert moving.status.progress is not None
+    assert moving.status.progress.eta is not None
+    job = moving.model_copy(update={"spec": moving.spec.model_copy(update={"suspend": True})})
+    progress = written(decide(observe(job, receiver(), sender()), NOW + seconds(1))).progress
+    assert progress is not None
+    assert (progress.percent, progress.rate, progress.eta) == (50, None, None)
+
+
 def test_what_one_pod_reported_is_not_ascribed_to_the_next() -> None:
     job = after(observe(make_job(finalizer=True), receiver(), reports=make_reports()))
     second = after(observe(job, receiver(attempt=2)))
