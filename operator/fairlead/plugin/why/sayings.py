@@ -104,6 +104,10 @@ CONDITIONS: Final[Mapping[str, Saying]] = {
     Reason.CLAIM_ON_OTHER_NODE: Saying(
         "a claim's volume lives on another node than the one it names", "Create a job that names that node, or none."
     ),
+    Reason.DESTINATION_IN_USE: Saying(
+        "another job writes to the same directory, or to one in or above it",
+        "Wait until that one has ended, suspend or delete it, or create this job with another destination.path.",
+    ),
     Reason.SAME_DIRECTORY: Saying(
         "source and destination are the same directory, or one lies in the other", "Create a job with another path or claim."
     ),
