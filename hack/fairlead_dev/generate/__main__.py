@@ -10,7 +10,7 @@ from pathlib import Path
 from fairlead.api.names import GROUP
 from fairlead_dev.boards.files import render as render_boards
 from fairlead_dev.checkout import CHECKOUT
-from fairlead_dev.generate import commands, crd, plugin, reference, values
+from fairlead_dev.generate import commands, crd, metrics, plugin, reference, values
 
 
 def outputs() -> Mapping[Path, str]:
@@ -26,6 +26,7 @@ def outputs() -> Mapping[Path, str]:
     files[Path("docs/reference/chart-values.md")] = values.render_page()
     for program in commands.PROGRAMS:
         files[Path("docs/reference") / f"{program.name}.md"] = commands.render(program)
+    files[Path("docs/reference/metrics.md")] = metrics.render()
     return files | render_boards()
 
 

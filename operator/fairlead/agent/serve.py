@@ -8,20 +8,29 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 from prometheus_client import CollectorRegistry, generate_latest
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
 from fairlead.agent.files import HostFiles
 from fairlead.agent.interfaces import counters_of
 from fairlead.agent.loop import Agent
 from fairlead.api.shared.quantity import parse_rate
+from fairlead.metrics import BITS_PER_BYTE, MetricCatalogue
 from fairlead.pages import JSON, Answer, Page
 
 VERSION: Final = 1
 FRESH_SECONDS: Final = 0.1
 """InterfaceCounters are not read more often, however often somebody asks."""
-_PREFIX: Final = "fairlead_node"
-_BITS: Final = 8
+
+NODE_METRICS: Final = MetricCatalogue("fairlead_node")
+_TRANSMIT_BYTES = NODE_METRICS.counter("transmit_bytes_total", "Bytes that an interface has sent.", "interface")
+_RECEIVE_BYTES = NODE_METRICS.counter("receive_bytes_total", "Bytes that an interface has received.", "interface")
+_CARRIER = NODE_METRICS.gauge("carrier", "1 for an interface that is up and whose link works, otherwise 0.", "interface")
+_SPEED = NODE_METRICS.gauge("speed_bytes_per_second", "Speed of an interface; absent where it has none.", "interface")
+_STORAGE_FREE = NODE_METRICS.gauge("storage_free_bytes", "Free space of a file system in nodeAgent.storagePaths.", "path")
+_STORAGE_SIZE = NODE_METRICS.gauge("storage_size_bytes", "Size of a file system in nodeAgent.storagePaths.", "path")
+_REPORT_WRITES = NODE_METRICS.counter("report_writes_total", "Reports that were sent to the API server.")
+_REPORT_FAILURES = NODE_METRICS.counter("report_failures_total", "Reports that the API server did not take.")
 
 
 class InterfaceCounters:
@@ -70,27 +79,25 @@ class NodeFigures(Collector):
         self._counters = counters
 
     def collect(self) -> Iterable[Metric]:
-        """The metrics of docs/how-to/describe-your-dtns.md."""
+        """The metrics of `NODE_METRICS`."""
         found, by_interface = self._agent.found, self._counters.read()[0]
-        sent = CounterMetricFamily(f"{_PREFIX}_transmit_bytes", "Bytes that an interface has sent.", labels=["interface"])
-        received = CounterMetricFamily(f"{_PREFIX}_receive_bytes", "Bytes that an interface has received.", labels=["interface"])
+        sent, received = _TRANSMIT_BYTES.counters(), _RECEIVE_BYTES.counters()
         for name, counters in by_interface.items():
             sent.add_metric([name], counters["transmit_bytes"])
             received.add_metric([name], counters["receive_bytes"])
-        carrier = GaugeMetricFamily(f"{_PREFIX}_carrier", "1 for an interface that is up and whose link works.", labels=["interface"])
-        speed = GaugeMetricFamily(f"{_PREFIX}_speed_bytes_per_second", "Speed of an interface, where it has one.", labels=["interface"])
-        free = GaugeMetricFamily(f"{_PREFIX}_storage_free_bytes", "Free space of a file system.", labels=["path"])
-        size = GaugeMetricFamily(f"{_PREFIX}_storage_size_bytes", "Size of a file system.", labels=["path"])
+        carrier, speed = _CARRIER.gauges(), _SPEED.gauges()
         for interface in found.interfaces if found is not None else ():
             if interface.carrier is not None:
                 carrier.add_metric([interface.name], int(interface.carrier))
             if interface.rate is not None:
-                speed.add_metric([interface.name], parse_rate(interface.rate) / _BITS)
+                speed.add_metric([interface.name], parse_rate(interface.rate) / BITS_PER_BYTE)
+        free, size = _STORAGE_FREE.gauges(), _STORAGE_SIZE.gauges()
         for storage in found.storage if found is not None else ():
             free.add_metric([storage.path], storage.free_bytes)
             size.add_metric([storage.path], storage.total_bytes)
-        writes = CounterMetricFamily(f"{_PREFIX}_report_writes", "Reports that were sent to the API server.", value=self._agent.writes)
-        failed = CounterMetricFamily(f"{_PREFIX}_report_failures", "Reports that it did not take.", value=self._agent.failed_writes)
+        writes, failed = _REPORT_WRITES.counters(), _REPORT_FAILURES.counters()
+        writes.add_metric([], self._agent.writes)
+        failed.add_metric([], self._agent.failed_writes)
         return sent, received, carrier, speed, free, size, writes, failed
 
 

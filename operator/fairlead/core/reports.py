@@ -44,6 +44,8 @@ class Verdict:
     seconds: float = 0.0
     bulk_seconds: float = 0.0
     checks: tuple[PreflightCheck, ...] = ()
+    blocks_damaged: int = 0
+    """Blocks that arrived damaged, or came back so from the disk, and were sent again."""
 
     @property
     def bytes_sent(self) -> int:
@@ -209,6 +211,8 @@ class MoverProgress:
     interface_bytes_received: int | None = None
     read_at: float = 0.0
     """When the report was read, in seconds of Unix time."""
+    blocks_damaged: int = 0
+    """Blocks that arrived damaged, or came back so from the disk, and were sent again."""
     preflight_warnings: tuple[PreflightCheck, ...] | None = None
     """What the checks before the data warn of; None until they have all passed at this end."""
 

@@ -89,6 +89,7 @@ class Controller:
             self._shares.drop(key, self._now().timestamp())
             self._paths.drop(key)
             self._placements.drop(key)
+            self._metrics.jobs.drop(key)
             self._forget(key)
             return None
         if key in self._doubted:
@@ -116,6 +117,7 @@ class Controller:
             self._cache.destinations.starting(uid, begins=begins),
         ):
             await self._apply(body, observed.job, plan)
+        self._metrics.jobs.note(observed, plan.status, now)
         self._forget(key)
         return plan.requeue_after
 

@@ -4,20 +4,38 @@ from __future__ import annotations
 
 from collections import Counter as Tally
 from collections.abc import Callable, Iterable
-from typing import Protocol
+from typing import Final, Protocol
 
 from aiohttp import web
-from prometheus_client import CONTENT_TYPE_LATEST, Counter, Gauge, GCCollector, Histogram, PlatformCollector, ProcessCollector
-from prometheus_client.core import GaugeMetricFamily
+from prometheus_client import CONTENT_TYPE_LATEST, GCCollector, PlatformCollector, ProcessCollector
 from prometheus_client.exposition import generate_latest
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector, CollectorRegistry
 
+from fairlead.handlers.job_metrics import JobMetrics
 from fairlead.handlers.worker import NotHealthyError
 from fairlead.kube.client import KubeObject
+from fairlead.metrics import MetricCatalogue
 
-PREFIX = "fairlead_operator"
 PHASES = ("Pending", "Probing", "Transferring", "Verifying", "Succeeded", "Failed", "Suspended")
+OPERATOR_METRICS: Final = MetricCatalogue("fairlead_operator")
+_RECONCILE_SECONDS = OPERATOR_METRICS.histogram(
+    "reconcile_duration_seconds", "Time from taking a job from the queue to the end of its pass; its count is that of passes."
+)
+_WAIT_SECONDS = OPERATOR_METRICS.histogram("queue_wait_duration_seconds", "How long jobs waited in the queue for a worker.")
+_ERRORS = OPERATOR_METRICS.counter("reconcile_errors_total", "Passes that failed, by kind of error.", "kind")
+_WRITES = OPERATOR_METRICS.counter("api_writes_total", "Requests that change something on the API server.", "verb", "resource")
+_REPORT_FAILURES = OPERATOR_METRICS.counter("report_failures_total", "Polls of movers that got no usable answer, by path.", "path")
+_LAST_LIST = OPERATOR_METRICS.gauge("last_list_timestamp_seconds", "When all jobs and pods were last listed, in Unix time.")
+_PHANTOMS = OPERATOR_METRICS.counter("phantoms_swept_total", "Objects that lists showed to be gone although no watch had said so.")
+_QUEUE_DEPTH = OPERATOR_METRICS.gauge("queue_depth", "Jobs that wait for a worker.")
+_QUEUE_SCHEDULED = OPERATOR_METRICS.gauge("queue_scheduled", "Jobs that wait for their next look.")
+_QUEUE_WORKING = OPERATOR_METRICS.gauge("queue_working", "Jobs that workers have.")
+_QUEUE_OLDEST = OPERATOR_METRICS.gauge("queue_oldest_seconds", "How long the first job in the queue has waited.")
+_POLLS_WORKING = OPERATOR_METRICS.gauge("polls_working", "Polls of movers and advisors under way.")
+_POLLS_WAITING = OPERATOR_METRICS.gauge("polls_waiting", "Polls of movers and advisors that wait for their turn.")
+_POLLS_SILENT = OPERATOR_METRICS.gauge("polls_silent", "Movers and advisors that did not answer the last time.")
+_JOBS = OPERATOR_METRICS.gauge("jobs", "TransferJobs by phase.", "phase")
 _LATENCY_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 
 
@@ -57,7 +75,7 @@ class PollFigures(Protocol):
 
 
 class OperatorMetrics:
-    """Counters and gauges named `fairlead_operator_*`."""
+    """The metrics of `OPERATOR_METRICS`, and those of jobs."""
 
     def __init__(self, *, process: bool = False) -> None:
         self.registry = CollectorRegistry()
@@ -65,25 +83,14 @@ class OperatorMetrics:
             ProcessCollector(registry=self.registry)
             PlatformCollector(registry=self.registry)
             GCCollector(registry=self.registry)
-        self.reconcile_seconds = Histogram(
-            f"{PREFIX}_reconcile_duration_seconds",
-            "Time from taking a job from the queue to the end of its pass.",
-            buckets=_LATENCY_BUCKETS,
-            registry=self.registry,
-        )
-        self._errors = Counter(f"{PREFIX}_reconcile_errors", "Passes that failed, by kind of error.", ["kind"], registry=self.registry)
-        self._writes = Counter(
-            f"{PREFIX}_api_writes", "Requests that change something on the API server.", ["verb", "resource"], registry=self.registry
-        )
-        self._unanswered = Counter(
-            f"{PREFIX}_report_failures", "Polls of movers that got no usable answer, by path.", ["path"], registry=self.registry
-        )
-        self.last_list_timestamp_seconds = Gauge(
-            f"{PREFIX}_last_list_timestamp_seconds", "When all jobs and pods were last listed.", registry=self.registry
-        )
-        self._phantoms = Counter(
-            f"{PREFIX}_phantoms_swept", "Objects that lists showed to be gone although no watch had said so.", registry=self.registry
-        )
+        self.reconcile_seconds = _RECONCILE_SECONDS.histogram(self.registry, _LATENCY_BUCKETS)
+        self.wait_seconds = _WAIT_SECONDS.histogram(self.registry, _LATENCY_BUCKETS)
+        self.last_list_timestamp_seconds = _LAST_LIST.gauge(self.registry)
+        self.jobs = JobMetrics(self.registry)
+        self._errors = _ERRORS.counter(self.registry)
+        self._writes = _WRITES.counter(self.registry)
+        self._unanswered = _REPORT_FAILURES.counter(self.registry)
+        self._phantoms = _PHANTOMS.counter(self.registry)
 
     def count_error(self, kind: str) -> None:
         """One more failed pass."""
@@ -117,18 +124,19 @@ class _LiveFigures(Collector):
         self._jobs = jobs
 
     def collect(self) -> Iterable[Metric]:
-        queue = self._queue
-        yield GaugeMetricFamily(f"{PREFIX}_queue_depth", "Jobs that wait for a worker.", value=queue.depth)
-        yield GaugeMetricFamily(f"{PREFIX}_queue_scheduled", "Jobs that wait for their next look.", value=queue.scheduled)
-        yield GaugeMetricFamily(f"{PREFIX}_queue_working", "Jobs that workers have.", value=queue.working)
-        yield GaugeMetricFamily(
-            f"{PREFIX}_queue_oldest_seconds", "How long the first job in the queue has waited.", value=queue.oldest_wait_seconds()
-        )
-        polls = self._polls
-        yield GaugeMetricFamily(f"{PREFIX}_polls_working", "Polls of movers and advisors under way.", value=polls.under_way)
-        yield GaugeMetricFamily(f"{PREFIX}_polls_waiting", "Polls of movers and advisors that wait for their turn.", value=polls.waiting)
-        yield GaugeMetricFamily(f"{PREFIX}_polls_silent", "Movers and advisors that did not answer the last time.", value=polls.silent)
-        jobs = GaugeMetricFamily(f"{PREFIX}_jobs", "TransferJobs by phase.", labels=["phase"])
+        for described, value in (
+            (_QUEUE_DEPTH, self._queue.depth),
+            (_QUEUE_SCHEDULED, self._queue.scheduled),
+            (_QUEUE_WORKING, self._queue.working),
+            (_QUEUE_OLDEST, self._queue.oldest_wait_seconds()),
+            (_POLLS_WORKING, self._polls.under_way),
+            (_POLLS_WAITING, self._polls.waiting),
+            (_POLLS_SILENT, self._polls.silent),
+        ):
+            figure = described.gauges()
+            figure.add_metric([], value)
+            yield figure
+        jobs = _JOBS.gauges()
         tally = Tally((body.get("status") or {}).get("phase") or "Pending" for body in self._jobs())
         for phase in PHASES:
             jobs.add_metric([phase], tally[phase])

@@ -52,6 +52,8 @@ class WorkQueue(Generic[K]):
     While keys of several tenants wait or are worked on, each tenant has at most `most_beside_others` keys at work, so that a pass does not
     share the process with many passes of another tenant.
 
+    `on_wait` is told how many seconds each key has waited that is handed out.
+
     A key is held once however often it is added. A key that is added while a worker has it is handed out again when that worker is done,
     so that no two workers have the same key and no event is lost. Everything happens on one event loop.
     """
@@ -62,11 +64,13 @@ class WorkQueue(Generic[K]):
         backoff: Backoff | None = None,
         tenant_of: Callable[[K], Hashable] = lambda key: None,
         most_beside_others: int = 1,
+        on_wait: Callable[[float], None] = lambda seconds: None,
     ) -> None:
         self._timers = timers
         self._backoff = backoff if backoff is not None else Backoff()
         self._tenant_of = tenant_of
         self._most_beside_others = most_beside_others
+        self._on_wait = on_wait
         self._at_work: Counter[Hashable] = Counter()
         self._ready: OrderedDict[Hashable, deque[K]] = OrderedDict()
         self._waiting_since: dict[K, float] = {}
@@ -144,8 +148,9 @@ class WorkQueue(Generic[K]):
         if keys:
             self._ready[tenant[0]] = keys
         self._at_work[tenant[0]] += 1
-        del self._waiting_since[key]
-        self._working_since[key] = self._timers.time()
+        now = self._timers.time()
+        self._on_wait(now - self._waiting_since.pop(key))
+        self._working_since[key] = now
         scheduled = self._scheduled.pop(key, None)
         if scheduled is not None:
             scheduled[1].cancel()

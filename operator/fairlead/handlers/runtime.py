@@ -28,7 +28,7 @@ from fairlead.handlers.fairness.metrics import FairnessMetrics
 from fairlead.handlers.fairness.store import ShareStore
 from fairlead.handlers.intake import Intake
 from fairlead.handlers.listener import OperatorListener
-from fairlead.handlers.metrics import PREFIX, OperatorMetrics, health_app, metrics_app
+from fairlead.handlers.metrics import OperatorMetrics, health_app, metrics_app
 from fairlead.handlers.options import Options
 from fairlead.handlers.paths.service import PathService
 from fairlead.handlers.paths.store import PathStore
@@ -95,7 +95,12 @@ class Runtime:
         configuration = await load_configuration(options.kubeconfig)
         client = KubeClient(configuration, on_write=metrics.count_write)
         ports = range(options.settings.ports.first, options.settings.ports.last + 1)
-        queue: WorkQueue[ObjectKey] = WorkQueue(loop, tenant_of=lambda key: key.namespace, most_beside_others=max(1, options.workers // 4))
+        queue: WorkQueue[ObjectKey] = WorkQueue(
+            loop,
+            tenant_of=lambda key: key.namespace,
+            most_beside_others=max(1, options.workers // 4),
+            on_wait=metrics.wait_seconds.observe,
+        )
         turns = PollTurns(loop.time)
         reader = ReportReader(ports, wall=time.time, turns=turns, on_failure=metrics.count_unanswered)
         reports = ReportPoller(reader, loop, options.settings.poll_interval.total_seconds(), queue.add)
@@ -155,7 +160,7 @@ class Runtime:
             paths=self.paths,
             jobs=queue,
             client=client,
-            metrics=FairnessMetrics(metrics.registry, PREFIX),
+            metrics=FairnessMetrics(metrics.registry),
             timers=loop,
             now=_now,
             agents=agents,

@@ -28,5 +28,9 @@ def test_there_are_recordings_of_every_background() -> None:
 @pytest.mark.parametrize("events", RECORDINGS, ids=lambda file: file.name.removesuffix(".events.jsonl.gz"))
 def test_a_recorded_transfer_gives_the_same_choices_times_and_messages(events: Path) -> None:
     expected = events.with_name(events.name.replace(".events.jsonl.gz", ".decisions.json.gz"))
-    replayed = replayed_json(asyncio.run(replay(read_events(events))))
-    assert json.loads(json.dumps(replayed)) == json.loads(gzip.decompress(expected.read_bytes()))
+    replayed = json.loads(json.dumps(replayed_json(asyncio.run(replay(read_events(events))))))
+    recorded = json.loads(gzip.decompress(expected.read_bytes()))
+    # Metrics that were added since the recording have tests of their own.
+    then = {line.partition("{")[0].partition(" ")[0] for line in recorded["metrics"]}
+    replayed["metrics"] = [line for line in replayed["metrics"] if line.partition("{")[0].partition(" ")[0] in then]
+    assert replayed == recorded

@@ -63,6 +63,7 @@ async def test_measures_decides_applies_and_tells(sidecar: Start, control_socket
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", decided_at)
     for line in (
         'fairlead_advisor_decision_info{abstained="true",congestion_control="cubic",protocol="TCP",reason="NoModel"} 1.0',
+        'fairlead_advisor_decisions_total{background="None",reason="NoModel"} 1.0',
         "fairlead_advisor_decision_applied 1.0",
         "fairlead_advisor_decision_streams 4.0",
         f"fairlead_advisor_probes_sent_total {len(trace)}.0",

@@ -1,101 +1,151 @@
 //! `/metrics`: Prometheus text in base units, without labels that name a job.
 
 use std::fmt::Write;
+use std::sync::LazyLock;
+
+use serde::Deserialize;
 
 use crate::net::interface::Carried;
 use crate::progress::Snapshot;
 
+/// A metric as `metrics.json` describes it, from which docs/reference/metrics.md is generated too.
+#[derive(Debug, Deserialize)]
+struct Description {
+    name: String,
+    kind: String,
+    labels: Vec<String>,
+    help: String,
+}
+
+static DESCRIPTIONS: LazyLock<Vec<Description>> = LazyLock::new(|| {
+    serde_json::from_str(include_str!("metrics.json")).expect("metrics.json is a list of descriptions")
+});
+
+const PREFIX: &str = "fairlead_mover_";
+
 /// The text for the counters at one moment, and for those of this end's interface.
 pub(crate) fn text(now: &Snapshot, carried: Option<Carried>) -> String {
-    let optional = |value: Option<u64>| value.map(|value| value as f64);
-    let bandwidth = now.bandwidth;
-    let bytes_per_second = |bps: Option<u64>| bps.map(|bps| bps as f64 / 8.0);
-    let metrics = [
-        ("bytes", "gauge", "Bytes of all files of the transfer", optional(now.bytes_total)),
-        ("transferred_bytes_total", "counter", "Bytes stored at the receiver", Some(now.bytes_transferred as f64)),
-        ("skipped_bytes_total", "counter", "Bytes that were there already", Some(now.bytes_skipped as f64)),
-        ("files", "gauge", "Files of the transfer", optional(now.files_total)),
-        ("transferred_files_total", "counter", "Files stored at the receiver", Some(now.files_transferred as f64)),
-        ("skipped_files_total", "counter", "Files that were there already", Some(now.files_skipped as f64)),
-        (
-            "damaged_packs_total",
-            "counter",
-            "Packs that failed a block's check and were sent again",
-            Some(now.packs_damaged as f64),
-        ),
-        ("resumed_bytes", "gauge", "Bytes that earlier attempts left", Some(now.bytes_resumed as f64)),
-        ("resent_bytes_total", "counter", "Bytes that were sent in vain", Some(now.bytes_resent as f64)),
-        ("durable_bytes_total", "counter", "Bytes made durable by this attempt", Some(now.bytes_durable as f64)),
-        ("rate_bytes_per_second", "gauge", "Mean rate of the last 10 s", Some(now.rate_bytes_per_second as f64)),
-        ("seconds_since_progress", "gauge", "Time since any byte moved", Some(now.seconds_since_progress)),
-        ("streams", "gauge", "Open data streams", Some(now.streams as f64)),
-        (
-            "interface_sent_bytes_total",
-            "counter",
-            "Bytes that the data interface has sent, all traffic of the node included",
-            carried.map(|carried| carried.sent as f64),
-        ),
-        (
-            "interface_received_bytes_total",
-            "counter",
-            "Bytes that the data interface has received, all traffic of the node included",
-            carried.map(|carried| carried.received as f64),
-        ),
-        (
-            "bandwidth_asked_bytes_per_second",
-            "gauge",
-            "Cap on what goes on the network, as asked for",
-            bytes_per_second(bandwidth.and_then(|bandwidth| bandwidth.asked_bps)),
-        ),
-        (
-            "bandwidth_in_force_bytes_per_second",
-            "gauge",
-            "Cap that the sockets are held to",
-            bytes_per_second(bandwidth.and_then(|bandwidth| bandwidth.in_force_bps)),
-        ),
-        (
-            "wire_rate_bytes_per_second",
-            "gauge",
-            "Rate of IP packets sent over the last second",
-            bytes_per_second(bandwidth.map(|bandwidth| bandwidth.measured_bps)),
-        ),
-        (
-            "wire_bytes_total",
-            "counter",
-            "Bytes of IP packets sent, with headers and retransmissions",
-            bandwidth.map(|bandwidth| bandwidth.wire_bytes as f64),
-        ),
-    ];
     let mut out = String::new();
-    for (name, kind, help, value) in metrics {
-        let Some(value) = value else { continue };
-        let _ = writeln!(
-            out,
-            "# HELP fairlead_mover_{name} {help}\n# TYPE fairlead_mover_{name} {kind}\nfairlead_mover_{name} {value}"
-        );
+    for Description { name, kind, labels, help } in DESCRIPTIONS.iter() {
+        let Some((values, number)) = sample(name.strip_prefix(PREFIX).unwrap_or(name), now, carried) else { continue };
+        let pairs: Vec<String> =
+            labels.iter().zip(values).map(|(label, value)| format!("{label}=\"{value}\"")).collect();
+        let labels = if pairs.is_empty() { String::new() } else { format!("{{{}}}", pairs.join(",")) };
+        let _ = writeln!(out, "# HELP {name} {help}\n# TYPE {name} {kind}\n{name}{labels} {number}");
     }
     out
 }
 
+/// The values of the metric's labels and its number; nothing where there is none. The values need no escapes: they are names of this
+/// program's and of the kernel's congestion controls.
+fn sample(name: &str, now: &Snapshot, carried: Option<Carried>) -> Option<(Vec<String>, f64)> {
+    let bytes_per_second = |bps: u64| bps as f64 / 8.0;
+    let (bandwidth, wire) = (now.bandwidth, now.wire);
+    let number = match name {
+        "bytes" => now.bytes_total? as f64,
+        "transferred_bytes_total" => now.bytes_transferred as f64,
+        "skipped_bytes_total" => now.bytes_skipped as f64,
+        "files" => now.files_total? as f64,
+        "transferred_files_total" => now.files_transferred as f64,
+        "skipped_files_total" => now.files_skipped as f64,
+        "damaged_packs_total" => now.packs_damaged as f64,
+        "resumed_bytes" => now.bytes_resumed as f64,
+        "resent_bytes_total" => now.bytes_resent as f64,
+        "durable_bytes_total" => now.bytes_durable as f64,
+        "goodput_bytes_per_second" => now.rate_bytes_per_second as f64,
+        "progress_age_seconds" => now.seconds_since_progress,
+        "quiet_seconds_total" => now.quiet_seconds,
+        "streams" => now.streams as f64,
+        "stage" => return Some((vec![format!("{:?}", now.stage)], 1.0)),
+        "transport_info" => {
+            // A receiver has no say in what the sender's kernel does.
+            bandwidth?;
+            return Some((vec!["TCP".to_owned(), now.congestion_control.clone()?], 1.0));
+        }
+        "rtt_seconds" => wire?.rtt.as_ref()?.mean_seconds,
+        "rtt_minimum_seconds" => wire?.rtt.as_ref()?.minimum_seconds,
+        "interface_sent_bytes_total" => carried?.sent as f64,
+        "interface_received_bytes_total" => carried?.received as f64,
+        "bandwidth_asked_bytes_per_second" => bytes_per_second(bandwidth?.asked_bps?),
+        "bandwidth_in_force_bytes_per_second" => bytes_per_second(bandwidth?.in_force_bps?),
+        "wire_rate_bytes_per_second" => bytes_per_second(bandwidth?.measured_bps),
+        "wire_bytes_total" => bandwidth?.wire_bytes as f64,
+        "retransmitted_bytes_total" => wire?.retransmitted_bytes as f64,
+        "cap_exceeded_seconds_total" => wire?.cap_exceeded.as_secs_f64(),
+        _ => return None,
+    };
+    Some((Vec::new(), number))
+}
+
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
+    use super::{sample, text, DESCRIPTIONS, PREFIX};
     use crate::net::interface::Carried;
-    use crate::progress::Progress;
+    use crate::progress::{Bandwidth, Progress, Rtt, Stage, Wire};
 
     #[test]
     fn totals_are_absent_until_they_are_known() {
         let progress = Progress::new();
-        assert!(!super::text(&progress.snapshot(), None).contains("fairlead_mover_files "));
+        assert!(!text(&progress.snapshot(), None).contains("fairlead_mover_files "));
         progress.counters.set_totals(3, 4);
-        assert!(super::text(&progress.snapshot(), None).contains("\nfairlead_mover_files 3\n"));
+        assert!(text(&progress.snapshot(), None).contains("\nfairlead_mover_files 3\n"));
     }
 
     #[test]
     fn the_interfaces_counters_are_shown_where_it_is_known() {
         let now = Progress::new().snapshot();
-        assert!(!super::text(&now, None).contains("interface"));
-        let text = super::text(&now, Some(Carried { sent: 5, received: 7 }));
+        assert!(!text(&now, None).contains("interface"));
+        let text = text(&now, Some(Carried { sent: 5, received: 7 }));
         assert!(text.contains("\nfairlead_mover_interface_sent_bytes_total 5\n"));
         assert!(text.contains("\nfairlead_mover_interface_received_bytes_total 7\n"));
+    }
+
+    #[test]
+    fn a_receiver_does_not_speak_of_what_a_sender_s_sockets_do() {
+        let progress = Progress::new();
+        progress.set_congestion_control("cubic");
+        let text = text(&progress.snapshot(), None);
+        for name in ["transport_info", "rtt_seconds", "retransmitted_bytes_total", "cap_exceeded_seconds_total"] {
+            assert!(!text.contains(name), "{text}");
+        }
+    }
+
+    #[test]
+    fn every_described_metric_has_a_value() {
+        let progress = Progress::new();
+        progress.enter(Stage::Transferring);
+        progress.counters.set_totals(3, 4);
+        progress.set_congestion_control("bbr");
+        progress.set_bandwidth(Bandwidth {
+            asked_bps: Some(80),
+            in_force_bps: Some(72),
+            measured_bps: 64,
+            wire_bytes: 9,
+        });
+        let rtt = Some(Rtt { mean_seconds: 0.25, minimum_seconds: 0.125 });
+        progress.set_wire(Wire { retransmitted_bytes: 6, cap_exceeded: Duration::from_millis(1500), rtt });
+        let now = progress.snapshot();
+        let carried = Some(Carried { sent: 5, received: 7 });
+        for described in DESCRIPTIONS.iter() {
+            let found = sample(described.name.strip_prefix(PREFIX).expect("the prefix"), &now, carried);
+            let (labels, _) = found.unwrap_or_else(|| panic!("{} has no value", described.name));
+            assert_eq!(labels.len(), described.labels.len(), "{}", described.name);
+        }
+        let text = text(&now, carried);
+        for line in [
+            "fairlead_mover_stage{stage=\"Transferring\"} 1",
+            "fairlead_mover_transport_info{protocol=\"TCP\",congestion_control=\"bbr\"} 1",
+            "fairlead_mover_rtt_seconds 0.25",
+            "fairlead_mover_rtt_minimum_seconds 0.125",
+            "fairlead_mover_retransmitted_bytes_total 6",
+            "fairlead_mover_cap_exceeded_seconds_total 1.5",
+            "fairlead_mover_bandwidth_asked_bytes_per_second 10",
+            "fairlead_mover_bandwidth_in_force_bytes_per_second 9",
+            "fairlead_mover_wire_rate_bytes_per_second 8",
+        ] {
+            assert!(text.contains(&format!("\n{line}\n")), "{line} is missing in {text}");
+        }
     }
 }

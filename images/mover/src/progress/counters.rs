@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use serde::Serialize;
 
-use super::{Bandwidth, Preflight, Progress, Stage};
+use super::{Bandwidth, Preflight, Progress, Stage, Wire};
 use crate::threads::lock;
 
 /// Live counters.
@@ -58,6 +58,9 @@ pub(crate) struct Snapshot {
     pub(crate) bytes_verified: u64,
     /// At the sender.
     pub(crate) bandwidth: Option<Bandwidth>,
+    /// At the sender, for the metrics alone.
+    #[serde(skip)]
+    pub(crate) wire: Option<Wire>,
     /// Null until every check before the data has passed.
     pub(crate) preflight: Option<Preflight>,
 }
@@ -96,6 +99,7 @@ impl Progress {
             bytes_durable: get(&counters.bytes_durable),
             bytes_verified: get(&counters.bytes_verified),
             bandwidth: *lock(&self.bandwidth),
+            wire: *lock(&self.wire),
             preflight: self.preflight(),
         }
     }

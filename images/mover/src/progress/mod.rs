@@ -55,6 +55,26 @@ pub(crate) struct Bandwidth {
     pub(crate) wire_bytes: u64,
 }
 
+/// What the sender's sockets do on the network beside the rate, as the kernel counts it.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct Wire {
+    /// Payload that was sent again.
+    pub(crate) retransmitted_bytes: u64,
+    /// For how long the rate over a second was above a cap that held for that second.
+    pub(crate) cap_exceeded: Duration,
+    /// Nothing without streams.
+    pub(crate) rtt: Option<Rtt>,
+}
+
+/// Round-trip times of the streams.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Rtt {
+    /// Mean of the smoothed ones.
+    pub(crate) mean_seconds: f64,
+    /// The least that any has seen.
+    pub(crate) minimum_seconds: f64,
+}
+
 /// The progress of one transfer at one end.
 pub(crate) struct Progress {
     pub(crate) clock: TransferClock,
@@ -67,6 +87,7 @@ pub(crate) struct Progress {
     last_work: Mutex<(u64, Duration)>,
     congestion_control: Mutex<String>,
     bandwidth: Mutex<Option<Bandwidth>>,
+    wire: Mutex<Option<Wire>>,
     checks: Mutex<Vec<Check>>,
     /// Whether every check before the data passed.
     checked: AtomicBool,
@@ -85,6 +106,7 @@ impl Progress {
             last_work: Mutex::default(),
             congestion_control: Mutex::default(),
             bandwidth: Mutex::default(),
+            wire: Mutex::default(),
             checks: Mutex::default(),
             checked: AtomicBool::new(false),
         }
@@ -124,6 +146,10 @@ impl Progress {
 
     pub(crate) fn set_bandwidth(&self, bandwidth: Bandwidth) {
         *lock(&self.bandwidth) = Some(bandwidth);
+    }
+
+    pub(crate) fn set_wire(&self, wire: Wire) {
+        *lock(&self.wire) = Some(wire);
     }
 
     /// Notes what a check found. Of several results of one check, as with several interfaces, a failure stays before a warning, and that

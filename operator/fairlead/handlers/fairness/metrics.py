@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from typing import Final
 
-from prometheus_client import Counter, Histogram
-from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector, CollectorRegistry
 
@@ -13,21 +14,60 @@ from fairlead.core.fairness.model import Participant
 from fairlead.core.fairness.round import RoundResult
 from fairlead.core.fairness.rules import PolicyRules
 from fairlead.core.fairness.summary import jobs_by_link, jobs_by_tenant, measured_jain
+from fairlead.metrics import BITS_PER_BYTE, MetricCatalogue, MetricDescription
 
-_BITS = 8
+SHARING_METRICS: Final = MetricCatalogue("fairlead_operator")
+_CAPACITY = SHARING_METRICS.gauge("link_capacity_bytes_per_second", "What the link carries.", "link")
+_AVAILABLE = SHARING_METRICS.gauge(
+    "link_available_bytes_per_second", "What jobs may have together: the capacity less headroom and others' traffic.", "link"
+)
+_FOREIGN = SHARING_METRICS.gauge("link_foreign_bytes_per_second", "Others' traffic; absent where it cannot be counted.", "link")
+_GUARANTEE_RATIO = SHARING_METRICS.gauge(
+    "link_guarantee_ratio", "How much of the guarantees on the link is kept: 1, or less where they exceed what is available.", "link"
+)
+_LINK_JOBS = SHARING_METRICS.gauge("link_jobs", "Jobs of the link.", "link")
+_LINK_WAITING = SHARING_METRICS.gauge("link_jobs_waiting", "Jobs that wait for room and would cross the link.", "link")
+_LINK_ALLOCATED = SHARING_METRICS.gauge("link_allocated_bytes_per_second", "What the jobs' caps add up to.", "link")
+_LINK_MEASURED = SHARING_METRICS.gauge("link_measured_bytes_per_second", "What the jobs were measured to use.", "link")
+_LINK_JAIN = SHARING_METRICS.gauge("link_jain_ratio", "Jain's index of measured rates per weight; absent while none is measured.", "link")
+_TENANT_JOBS = SHARING_METRICS.gauge("tenant_jobs", "Jobs of the tenant.", "tenant")
+_TENANT_WAITING = SHARING_METRICS.gauge("tenant_jobs_waiting", "Jobs of the tenant that wait for room on a link.", "tenant")
+_TENANT_ALLOCATED = SHARING_METRICS.gauge("tenant_allocated_bytes_per_second", "What the jobs' caps add up to.", "tenant")
+_TENANT_MEASURED = SHARING_METRICS.gauge("tenant_measured_bytes_per_second", "What the jobs were measured to use.", "tenant")
+_TENANT_JAIN = SHARING_METRICS.gauge(
+    "tenant_jain_ratio", "Jain's index of measured rates per weight; absent while none is measured.", "tenant"
+)
+_TENANT_WEIGHT = SHARING_METRICS.gauge("tenant_weight", "Weight of the tenant by the policy.", "tenant")
+_TENANT_GUARANTEED = SHARING_METRICS.gauge(
+    "tenant_guaranteed_bytes_per_second", "What the policy guarantees to the tenant on each link; 0 for nothing.", "tenant"
+)
+_TENANT_LIMIT = SHARING_METRICS.gauge(
+    "tenant_limit_bytes_per_second", "The most that the tenant may have on each link; absent without a limit.", "tenant"
+)
+_PART_JOBS = SHARING_METRICS.gauge("link_tenant_jobs", "Jobs of the tenant on the link.", "link", "tenant")
+_PART_ALLOCATED = SHARING_METRICS.gauge(
+    "link_tenant_allocated_bytes_per_second", "What the caps of the tenant's jobs on the link add up to.", "link", "tenant"
+)
+_PART_MEASURED = SHARING_METRICS.gauge(
+    "link_tenant_measured_bytes_per_second", "What the tenant's jobs on the link were measured to use.", "link", "tenant"
+)
+_WAITING = SHARING_METRICS.gauge("fairness_jobs_waiting", "Jobs that wait for room on a link.")
+_APPROXIMATED = SHARING_METRICS.gauge("fairness_jobs_approximated", "Jobs whose share may not obey the rule of fair shares.")
+_JAIN = SHARING_METRICS.gauge("fairness_jain_ratio", "Jain's index of measured rates per weight, all jobs; absent while none is measured.")
+_ROUND_SECONDS = SHARING_METRICS.histogram("fairness_round_duration_seconds", "Time to share all links once.")
+_ERRORS = SHARING_METRICS.counter("fairness_errors_total", "Rounds that failed, by kind of error.", "kind")
 _ROUND_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0, 30.0)
+
+_Values = Mapping[tuple[str, ...], float | None]
 
 
 class FairnessMetrics(Collector):
-    """Registers itself with `registry`; metrics are named `<prefix>_link_*`, `<prefix>_tenant_*` and `<prefix>_fairness_*`."""
+    """The metrics of `SHARING_METRICS`; registers itself with `registry`."""
 
-    def __init__(self, registry: CollectorRegistry, prefix: str) -> None:
-        self._prefix = prefix
+    def __init__(self, registry: CollectorRegistry) -> None:
         self._last: tuple[PolicyRules, RoundResult] | None = None
-        self.round_seconds = Histogram(
-            f"{prefix}_fairness_round_duration_seconds", "Time to share all links once.", buckets=_ROUND_BUCKETS, registry=registry
-        )
-        self._errors = Counter(f"{prefix}_fairness_errors", "Rounds that failed, by kind of error.", ["kind"], registry=registry)
+        self.round_seconds = _ROUND_SECONDS.histogram(registry, _ROUND_BUCKETS)
+        self._errors = _ERRORS.counter(registry)
         registry.register(self)
 
     def count_error(self, kind: str) -> None:
@@ -43,61 +83,68 @@ class FairnessMetrics(Collector):
         if self._last is None:
             return
         rules, outcome = self._last
-        links = jobs_by_link(rules, outcome)
-        yield self._gauge(
-            "link_capacity_bytes_per_second", "What the link carries.", _bytes(rules.links, lambda n: rules.links[n].capacity_bps)
-        )
-        yield self._gauge(
-            "link_available_bytes_per_second",
-            "What jobs may have together: the capacity less headroom and others' traffic.",
-            _bytes(links, lambda name: outcome.available_bps[name]),
-        )
-        yield self._gauge(
-            "link_foreign_bytes_per_second", "Others' traffic.", _bytes(outcome.foreign_bps, lambda n: outcome.foreign_bps[n])
-        )
-        yield from self._sharers("link", links, rules, outcome)
-        yield from self._sharers("tenant", jobs_by_tenant(rules, outcome), rules, outcome)
-        yield self._gauge("fairness_jobs_waiting", "Jobs that wait for room on a link.", [((), float(len(outcome.asking)))])
-        yield self._gauge(
-            "fairness_jobs_approximated",
-            "Jobs whose share may not obey the rule of fair shares.",
-            [((), float(outcome.fair.approximated))],
-        )
-        of_all = measured_jain(outcome.sharing, rules, outcome)
-        if of_all is not None:
-            yield self._gauge("fairness_jain_ratio", "Jain's index of measured rates per weight, all jobs.", [((), of_all)])
-
-    def _sharers(self, kind: str, groups: dict[str, list[Participant]], rules: PolicyRules, outcome: RoundResult) -> Iterable[Metric]:
-        caps, measured = outcome.memory.caps, outcome.measured_bps
-        yield self._gauge(f"{kind}_jobs", f"Jobs of the {kind}.", [((name,), float(len(jobs))) for name, jobs in groups.items()], kind)
-        yield self._gauge(
-            f"{kind}_allocated_bytes_per_second",
-            "What the jobs' caps add up to.",
-            [((name,), sum(caps[job.uid].bps for job in jobs) / _BITS) for name, jobs in groups.items()],
-            kind,
-        )
-        yield self._gauge(
-            f"{kind}_measured_bytes_per_second",
-            "What the jobs were measured to use.",
-            [((name,), sum(measured.get(job.uid, 0.0) for job in jobs) / _BITS) for name, jobs in groups.items()],
-            kind,
-        )
-        indices = {name: measured_jain(jobs, rules, outcome) for name, jobs in groups.items()}
-        yield self._gauge(
-            f"{kind}_jain_ratio",
-            "Jain's index of measured rates per weight.",
-            [((name,), index) for name, index in indices.items() if index is not None],
-            kind,
-        )
-
-    def _gauge(self, name: str, help_text: str, values: Iterable[tuple[tuple[str, ...], float]], label: str = "link") -> Metric:
-        samples = list(values)
-        labels = [] if any(not key for key, _ in samples) else [label]
-        gauge = GaugeMetricFamily(f"{self._prefix}_{name}", help_text, labels=labels)
-        for key, value in samples:
-            gauge.add_metric(key, value)
-        return gauge
+        for described, values in (
+            *_of_links(rules, outcome),
+            *_of_tenants(rules, outcome),
+            *_of_parts(rules, outcome),
+            *_of_all(rules, outcome),
+        ):
+            family = described.gauges()
+            for labels, value in values.items():
+                if value is not None and math.isfinite(value):
+                    family.add_metric(labels, value)
+            yield family
 
 
-def _bytes(names: Iterable[str], rate_bps: Callable[[str], float]) -> list[tuple[tuple[str, ...], float]]:
-    return [((name,), rate_bps(name) / _BITS) for name in names]
+def _of_links(rules: PolicyRules, outcome: RoundResult) -> Iterable[tuple[MetricDescription, _Values]]:
+    links = jobs_by_link(rules, outcome)
+    yield _CAPACITY, {(name,): _bytes(link.capacity_bps) for name, link in rules.links.items()}
+    yield _AVAILABLE, {(name,): _bytes(outcome.available_bps[name]) for name in links}
+    yield _FOREIGN, {(name,): _bytes(rate_bps) for name, rate_bps in outcome.foreign_bps.items()}
+    yield _GUARANTEE_RATIO, {(name,): link.guarantee_ratio for name, link in outcome.fair.links.items()}
+    yield _LINK_JOBS, {(name,): len(jobs) for name, jobs in links.items()}
+    yield _LINK_WAITING, {(name,): sum(name in outcome.routes[job.uid] for job in outcome.asking) for name in links}
+    yield _LINK_ALLOCATED, {(name,): _allocated(jobs, outcome) for name, jobs in links.items()}
+    yield _LINK_MEASURED, {(name,): _measured(jobs, outcome) for name, jobs in links.items()}
+    yield _LINK_JAIN, {(name,): measured_jain(jobs, rules, outcome) for name, jobs in links.items()}
+
+
+def _of_tenants(rules: PolicyRules, outcome: RoundResult) -> Iterable[tuple[MetricDescription, _Values]]:
+    tenants = jobs_by_tenant(rules, outcome)
+    waiting = [rules.tenant(job.namespace).name for job in outcome.asking]
+    yield _TENANT_JOBS, {(name,): len(jobs) for name, jobs in tenants.items()}
+    yield _TENANT_WAITING, {(name,): waiting.count(name) for name in tenants}
+    yield _TENANT_ALLOCATED, {(name,): _allocated(jobs, outcome) for name, jobs in tenants.items()}
+    yield _TENANT_MEASURED, {(name,): _measured(jobs, outcome) for name, jobs in tenants.items()}
+    yield _TENANT_JAIN, {(name,): measured_jain(jobs, rules, outcome) for name, jobs in tenants.items()}
+    yield _TENANT_WEIGHT, {(name,): tenant.weight for name, tenant in rules.tenants.items()}
+    yield _TENANT_GUARANTEED, {(name,): _bytes(tenant.guarantee_bps) for name, tenant in rules.tenants.items()}
+    yield _TENANT_LIMIT, {(name,): _bytes(tenant.limit_bps) for name, tenant in rules.tenants.items()}
+
+
+def _of_parts(rules: PolicyRules, outcome: RoundResult) -> Iterable[tuple[MetricDescription, _Values]]:
+    parts: dict[tuple[str, ...], list[Participant]] = defaultdict(list)
+    for link, jobs in jobs_by_link(rules, outcome).items():
+        for job in jobs:
+            parts[link, rules.tenant(job.namespace).name].append(job)
+    yield _PART_JOBS, {part: len(jobs) for part, jobs in parts.items()}
+    yield _PART_ALLOCATED, {part: _allocated(jobs, outcome) for part, jobs in parts.items()}
+    yield _PART_MEASURED, {part: _measured(jobs, outcome) for part, jobs in parts.items()}
+
+
+def _of_all(rules: PolicyRules, outcome: RoundResult) -> Iterable[tuple[MetricDescription, _Values]]:
+    yield _WAITING, {(): len(outcome.asking)}
+    yield _APPROXIMATED, {(): outcome.fair.approximated}
+    yield _JAIN, {(): measured_jain(outcome.sharing, rules, outcome)}
+
+
+def _allocated(jobs: Iterable[Participant], outcome: RoundResult) -> float:
+    return _bytes(sum(outcome.memory.caps[job.uid].bps for job in jobs))
+
+
+def _measured(jobs: Iterable[Participant], outcome: RoundResult) -> float:
+    return _bytes(sum(outcome.measured_bps.get(job.uid, 0.0) for job in jobs))
+
+
+def _bytes(rate_bps: float) -> float:
+    return rate_bps / BITS_PER_BYTE

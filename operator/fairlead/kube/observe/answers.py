@@ -77,6 +77,7 @@ class ProgressAnswer(MoverMessage):
     streams: StreamCount | None = None
     congestion_control: Control | None = None
     bytes_resumed: Count = 0
+    blocks_damaged: Count = 0
     bandwidth: _BandwidthAnswer | None = None
     interface_bytes_sent: Count | None = None
     interface_bytes_received: Count | None = None
@@ -113,5 +114,6 @@ def read_progress(answer: ProgressAnswer | None, read_at: float, job_uid: str, a
         interface_bytes_sent=answer.interface_bytes_sent,
         interface_bytes_received=answer.interface_bytes_received,
         read_at=read_at,
+        blocks_damaged=answer.blocks_damaged,
         preflight_warnings=read_checks(answer.preflight.warnings) if answer.preflight and answer.preflight.passed else None,
     )

@@ -75,6 +75,7 @@ class _VerdictMessage(MoverMessage):
     bytes_transferred: Count = 0
     bytes_skipped: Count = 0
     bytes_resumed: Count = 0
+    blocks_damaged: Count = 0
     files_total: FileCount = 0
     files_transferred: FileCount = 0
     files_skipped: FileCount = 0
@@ -172,6 +173,7 @@ def parse_verdict(message: str, role: Role) -> Verdict | None:
         bytes_transferred=parsed.bytes_transferred,
         bytes_skipped=parsed.bytes_skipped,
         bytes_resumed=parsed.bytes_resumed,
+        blocks_damaged=parsed.blocks_damaged,
         files_total=parsed.files_total,
         files_transferred=parsed.files_transferred,
         files_skipped=parsed.files_skipped,

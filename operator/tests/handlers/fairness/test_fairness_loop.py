@@ -76,7 +76,7 @@ class Bench:
         self.jobs: WorkQueue[ObjectKey] = WorkQueue(self.timers)
         self.client = FakeClient(self.cache)
         self.registry = CollectorRegistry()
-        self.metrics = FairnessMetrics(self.registry, "test")
+        self.metrics = FairnessMetrics(self.registry)
         self.start = datetime(2026, 1, 1, tzinfo=UTC)
         self.loop = FairnessLoop(
             cache=self.cache,
@@ -347,12 +347,12 @@ async def test_a_defect_leaves_caps_as_they_are_stops_nobody_and_is_tried_again(
 async def test_links_are_shown_in_bytes(bench: Bench) -> None:
     bench.put_policy()
     bench.put_job()
-    assert bench.registry.get_sample_value("test_link_allocated_bytes_per_second", {"link": "out"}) is None
+    assert bench.registry.get_sample_value("fairlead_operator_link_allocated_bytes_per_second", {"link": "out"}) is None
     await bench.loop.round()
-    assert bench.registry.get_sample_value("test_link_allocated_bytes_per_second", {"link": "out"}) == 1e9 / 8
-    assert bench.registry.get_sample_value("test_link_capacity_bytes_per_second", {"link": "out"}) == 1e9 / 8
-    assert bench.registry.get_sample_value("test_tenant_jobs", {"tenant": "others"}) == 1
-    assert bench.registry.get_sample_value("test_fairness_jobs_waiting") == 0
+    assert bench.registry.get_sample_value("fairlead_operator_link_allocated_bytes_per_second", {"link": "out"}) == 1e9 / 8
+    assert bench.registry.get_sample_value("fairlead_operator_link_capacity_bytes_per_second", {"link": "out"}) == 1e9 / 8
+    assert bench.registry.get_sample_value("fairlead_operator_tenant_jobs", {"tenant": "others"}) == 1
+    assert bench.registry.get_sample_value("fairlead_operator_fairness_jobs_waiting") == 0
 
 
 async def test_arrivals_in_a_burst_are_one_round(bench: Bench) -> None:

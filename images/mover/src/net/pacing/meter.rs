@@ -7,7 +7,7 @@ use std::time::Duration;
 use fairlead_sys::TcpInfo;
 
 /// Time over which a rate is measured.
-const WINDOW: Duration = Duration::from_secs(1);
+pub(super) const WINDOW: Duration = Duration::from_secs(1);
 const TCP_HEADER_BYTES: u32 = 20;
 const TIMESTAMPS_BYTES: u32 = 12;
 

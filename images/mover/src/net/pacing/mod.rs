@@ -22,7 +22,7 @@ use fairlead_protocol::limits::{QUIET_CREDIT, QUIET_PARTS};
 use fairlead_protocol::liveness::Evidence;
 
 use super::tcp;
-use crate::progress::{Bandwidth, Progress};
+use crate::progress::{Bandwidth, Progress, Rtt, Wire};
 use crate::threads::lock;
 use gate::Gate;
 use meter::{header_bytes, Meter, WireCount};
@@ -44,6 +44,8 @@ const CHANGE_PER_MILLE: u64 = 4;
 /// Unsent bytes of a stream, as time at its share: short queues, so that changes take effect soon.
 const QUEUE: Duration = Duration::from_millis(50);
 const LEAST_QUEUE_BYTES: u64 = 16 << 10;
+/// A rate above the cap by more than this part exceeds it.
+const TOLERANCE_PER_MILLE: u64 = 20;
 
 /// Holds the sum of a transfer's sockets to the cap.
 pub(crate) struct Pacer {
@@ -60,6 +62,7 @@ struct State {
     members: Vec<Member>,
     next_id: u64,
     wire_bytes: u64,
+    wire: Wire,
     meter: Meter,
     judged_at: Duration,
 }
@@ -105,6 +108,7 @@ impl Pacer {
             members: Vec::new(),
             next_id: 0,
             wire_bytes: 0,
+            wire: Wire::default(),
             meter: Meter::default(),
             judged_at: progress.clock.now(),
         };
@@ -196,7 +200,9 @@ impl Pacer {
         let Some(at) = state.members.iter().position(|member| member.id == id) else { return };
         let mut member = state.members.remove(at);
         if let Ok(info) = fairlead_sys::tcp_info(&member.socket) {
-            state.wire_bytes += member.count.update(&info, header_bytes(member.peer, &info)).wire_bytes;
+            let moved = member.count.update(&info, header_bytes(member.peer, &info));
+            state.wire_bytes += moved.wire_bytes;
+            state.wire.retransmitted_bytes += moved.retransmitted_bytes;
         }
         // What its buffer still holds leaves at the share it had.
         state.apply();
@@ -215,6 +221,7 @@ impl Pacer {
         }
         let mut per_mille = None;
         if divides {
+            state.note_excess(now);
             per_mille = state.judge(now, !self.gate.quiet_left().is_zero());
             state.apply();
             self.report(&state);
@@ -237,6 +244,7 @@ impl Pacer {
             measured_bps: state.meter.rate_bps(),
             wire_bytes: state.wire_bytes,
         });
+        self.progress.set_wire(state.wire);
     }
 }
 
@@ -244,16 +252,36 @@ impl State {
     /// Reads the sockets' counters. Returns the bytes that did not pass the gate.
     fn count(&mut self) -> u64 {
         let mut outside = 0;
+        let mut rtts = Vec::new();
         for member in &mut self.members {
             let Ok(info) = fairlead_sys::tcp_info(&member.socket) else { continue };
             let header = header_bytes(member.peer, &info);
             let moved = member.count.update(&info, header);
             member.overhead_per_mille = member.count.per_mille(&info, header);
             self.wire_bytes += moved.wire_bytes;
+            self.wire.retransmitted_bytes += moved.retransmitted_bytes;
+            if member.gated && info.rtt_us > 0 {
+                rtts.push((info.rtt_us, info.rtt_min_us));
+            }
             member.moved_bytes += moved.wire_bytes;
             outside += if member.gated { moved.retransmitted_bytes } else { moved.wire_bytes };
         }
+        let sum_us: u64 = rtts.iter().map(|(rtt_us, _)| u64::from(*rtt_us)).sum();
+        self.wire.rtt = rtts.iter().map(|(_, least_us)| *least_us).min().map(|least_us| Rtt {
+            mean_seconds: sum_us as f64 / rtts.len() as f64 / 1e6,
+            minimum_seconds: f64::from(least_us) / 1e6,
+        });
         outside
+    }
+
+    /// Adds the time since the last judgement where the rate was above a cap that has held for as long as the rate is measured over.
+    fn note_excess(&mut self, now: Duration) {
+        let Some(cap_bps) = self.cap_bps else { return };
+        let has_held = now.saturating_sub(self.capped_at) > meter::WINDOW + LOOK;
+        let most_bps = cap_bps.saturating_add(cap_bps / 1000 * TOLERANCE_PER_MILLE);
+        if has_held && self.meter.rate_bps() > most_bps {
+            self.wire.cap_exceeded += now.saturating_sub(self.judged_at);
+        }
     }
 
     /// Judges what each stream makes of its share. Returns the overhead per thousand bytes written. A quiet period says nothing
