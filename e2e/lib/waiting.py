@@ -39,12 +39,14 @@ def wait_until(
 ) -> T:
     """The first result of `check` that is true. Raises WaitedTooLongError after `timeout_s`.
 
+    Between two checks it waits `interval_s`, or as long as the first of them took: what is looked at often needs the processors too.
     `check` runs at least twice: at once, and when the time is over. Its errors of the kinds `not_yet` count as no result. The error's
     message ends with what `last_seen` returns when the time is over, or without it with the last result or error of `check`.
     """
     deadline_s = clock.monotonic() + timeout_s
     while True:
-        late = clock.monotonic() >= deadline_s
+        began_s = clock.monotonic()
+        late = began_s >= deadline_s
         try:
             result = check()
             seen = repr(result)
@@ -55,7 +57,8 @@ def wait_until(
         if late:
             seen = seen if last_seen is None else repr(last_seen())
             raise WaitedTooLongError(f"not within {timeout_s:g} s: {what}; last seen: {seen}")
-        clock.sleep(min(interval_s, max(0.0, deadline_s - clock.monotonic())))
+        now_s = clock.monotonic()
+        clock.sleep(min(max(interval_s, now_s - began_s), max(0.0, deadline_s - now_s)))
 
 
 def stays_true(check: Callable[[], bool], what: str, seconds: float, interval_s: float = 0.5, clock: Clock = time) -> None:
