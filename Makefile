@@ -104,7 +104,7 @@ test-unit: python ## Tables, properties and small parts, in a minute
 
 .PHONY: unit-operator
 unit-operator:
-	$(VENV)/pytest -q operator/tests --ignore operator/tests/apiserver
+	$(VENV)/pytest -q operator/tests --ignore operator/tests/apiserver --ignore operator/tests/cilium
 
 .PHONY: unit-dev
 unit-dev:
@@ -147,6 +147,11 @@ programs-fuzz:
 .PHONY: test-apiserver
 test-apiserver: python ## CRD, CEL and the reconcile loop against a real API server
 	$(VENV)/pytest -q operator/tests/apiserver
+
+.PHONY: test-cilium
+test-cilium: python ## The chart's CiliumNetworkPolicies by Cilium's own policy engine, which is built first (3 minutes; no part of `make test`)
+	$(CLUSTER_CLI) build --only helm,cilium-policy
+	$(VENV)/pytest -q -n 0 operator/tests/cilium
 
 # Programs that are tested wait most of their time, for links and clocks; they come first where both want a core.
 .PHONY: beside-apiserver

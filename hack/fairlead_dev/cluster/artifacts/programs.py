@@ -120,21 +120,24 @@ PROGRAMS: tuple[GoProgram, ...] = (
     GoProgram("kubeconform", "kubeconform", layout.KUBECONFORM_VERSION, "github.com/yannh/kubeconform/cmd/kubeconform", 15),
 )
 
+ON_DEMAND: tuple[GoProgram, ...] = (GoProgram("cilium-policy", "cilium-policy", layout.CILIUM_VERSION, ".", 180, module="cilium-policy"),)
+"""Programs that only some targets need, which name them."""
+
 CNI_PLUGINS = tuple(program.name for program in PROGRAMS if program.group in ("cni", "multus"))
 
-LINKED_INTO_CHECKOUT = ("kubectl", "helm", "etcd", "kube-apiserver", "kubeconform", "object-health")
+LINKED_INTO_CHECKOUT = ("kubectl", "helm", "etcd", "kube-apiserver", "kubeconform", "object-health", "cilium-policy")
 """Programs that people and tests call from `build/bin`."""
 
 
 def select(names: list[str]) -> list[GoProgram]:
-    """The programs of these names, in the order of building; all if `names` is empty."""
-    known = {program.name for program in PROGRAMS}
+    """The programs of these names, in the order of building; all but those on demand if `names` is empty."""
+    known = {program.name for program in (*PROGRAMS, *ON_DEMAND)}
     unknown = sorted(set(names) - known)
     if unknown:
         raise CommandUsageError(f"--only: there is no program {', '.join(unknown)}; known are {', '.join(sorted(known))}")
-    return [program for program in PROGRAMS if not names or program.name in names]
+    return [program for program in (*PROGRAMS, *ON_DEMAND) if program.name in names] if names else list(PROGRAMS)
 
 
 def path_of(name: str, paths: Layout) -> Path:
     """Where the program of this name is, or will be, in the cache."""
-    return next(program for program in PROGRAMS if program.name == name).path(paths.programs)
+    return next(program for program in (*PROGRAMS, *ON_DEMAND) if program.name == name).path(paths.programs)
