@@ -11,6 +11,7 @@ from fairlead.api.names import GROUP
 from fairlead_dev.boards.files import render as render_boards
 from fairlead_dev.checkout import CHECKOUT
 from fairlead_dev.generate import commands, crd, metrics, plugin, reference, values
+from fairlead_dev.pictures.files import render as render_pictures
 
 
 def outputs() -> Mapping[Path, str]:
@@ -27,7 +28,7 @@ def outputs() -> Mapping[Path, str]:
     for program in commands.PROGRAMS:
         files[Path("docs/reference") / f"{program.name}.md"] = commands.render(program)
     files[Path("docs/reference/metrics.md")] = metrics.render()
-    return files | render_boards()
+    return files | render_boards() | render_pictures()
 
 
 def stale(files: Mapping[Path, str], root: Path) -> list[Path]:
