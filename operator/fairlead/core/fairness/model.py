@@ -35,6 +35,14 @@ class InterfaceCount:
 
 
 @dataclass(frozen=True, slots=True)
+class AnnotatedCap:
+    """The cap that the running sender's pod has, infinite without one, and since when it is known to."""
+
+    bps: float
+    since: float
+
+
+@dataclass(frozen=True, slots=True)
 class Participant:
     """A job that shares links or asks to."""
 
@@ -52,6 +60,8 @@ class Participant:
     """Since when it waits, for ageing."""
     cap_bps: float | None = None
     """The cap in force by its status."""
+    annotated: AnnotatedCap | None = None
+    """The cap in force by its sender's pod; None while no sender runs."""
     attempt: int = 0
     sent: CounterReading | None = None
     """IP bytes that this attempt has sent, as the sender's sockets count; None while the sender does not report it."""

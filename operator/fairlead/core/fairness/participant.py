@@ -7,8 +7,9 @@ import math
 from fairlead.api.names import CONTROLLER
 from fairlead.api.reasons import ConditionType, Reason
 from fairlead.api.transferjob.spec import Bandwidth
+from fairlead.core.annotated_cap import annotated_cap_bps
 from fairlead.core.fairness.meter import CounterReading
-from fairlead.core.fairness.model import InterfaceCount, JobStage, Participant
+from fairlead.core.fairness.model import AnnotatedCap, InterfaceCount, JobStage, Participant
 from fairlead.core.network import ends_of
 from fairlead.core.observed import Observed
 from fairlead.core.paths.model import End
@@ -49,6 +50,7 @@ def participant_of(observed: Observed, *, asks: bool, now: float) -> Participant
         priority=job.spec.priority,
         asked_at=scheduled.last_transition_time.timestamp() if waits and scheduled else now,
         cap_bps=status.cap_bps,
+        annotated=None if (annotated_bps := annotated_cap_bps(observed)) is None else AnnotatedCap(annotated_bps, now),
         attempt=attempt,
         sent=_sent(reports.sender),
         counts=_counts(source, reports.sender) + _counts(destination, reports.receiver),

@@ -123,7 +123,7 @@ def run_round(facts: RoundInput, memory: RoundMemory, now: float) -> RoundResult
     floors = _floors(rules, routes, sharing, released)
     demands = {job.uid: _demand(facts, memory, job, floors[job.uid], now) for job in sharing}
     shares = fair_shares(rules, available, routes, {job: demands[job.uid].most_bps for job in sharing}, floors)
-    known = {job.uid: memory.caps.get(job.uid) or _first_cap(job) for job in sharing}
+    known = {job.uid: (memory.caps.get(job.uid) or _first_cap(job)).seen(job.annotated, now) for job in sharing}
     settled = settle(known, shares.caps_bps, Room(routes, available, floors), now)
     bounds = bounds_of(rules, available, routes, {uid: cap.bps for uid, cap in settled.caps.items()}, sharing)
     return RoundResult(

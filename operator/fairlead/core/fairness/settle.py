@@ -7,6 +7,8 @@ from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+from fairlead.core.fairness.model import AnnotatedCap
+
 WORTH_WRITING = 0.05
 """A cap that moved by more than this part is written at once."""
 REST_SECONDS = 10.0
@@ -28,6 +30,17 @@ class Cap:
     def in_force_bps(self, now: float) -> float:
         """The most that the job may be sending."""
         return max(self.bps, self.before_bps) if now < self.written_at + OBEYED_SECONDS else self.bps
+
+    def seen(self, annotated: AnnotatedCap | None, now: float) -> Cap:
+        """As the sender's pod has it: what was decided is obeyed only some time after it was written there, which the API server may
+        refuse or delay. Where no sender runs, the time of the decision counts."""
+        if annotated is None:
+            return self
+        if annotated.bps > self.bps * (1.0 + _SLACK):
+            return replace(self, written_at=now, before_bps=max(annotated.bps, self.in_force_bps(now)))
+        if self.before_bps > self.bps and annotated.since > self.written_at:
+            return replace(self, written_at=annotated.since)
+        return self
 
     def written(self, bps: float, now: float) -> Cap:
         """With a new cap."""

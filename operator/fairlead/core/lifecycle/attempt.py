@@ -92,7 +92,7 @@ def succeed(observed: Observed, receiver: MoverPod, verdict: Verdict, now: datet
     status, number, stored_now = observed.job.status, observed.latest_attempt, now.replace(microsecond=0)
     findings = report.findings_of(observed, status, observed.mover(Role.SENDER, number), receiver, now)
     found = JobOutcome(status=findings.status, judgements=findings.judgements, effects=JobEffects(annotations=findings.annotations))
-    until = _last_word_awaited_until(observed, receiver)
+    until = _last_word_awaited_until(observed, receiver, now)
     if until is not None and now < until:
         return found.waking_after(until - now).waking_after(_PROBING_POLL)
     ended: dict[str, Any] = {
@@ -119,13 +119,14 @@ def fail_job(observed: Observed, number: int, reason: str, message: str, now: da
     return JobOutcome(JobState.FAILED, reason, message, status=ended, effects=stops(observed.movers))
 
 
-def _last_word_awaited_until(observed: Observed, receiver: MoverPod) -> datetime | None:
+def _last_word_awaited_until(observed: Observed, receiver: MoverPod, now: datetime) -> datetime | None:
     """Until when a proven success waits, so that the status can show how the transfer was made or what was checked; None for not at all."""
     sender = observed.mover(Role.SENDER, receiver.attempt)
     decision_known = observed.reports.decision is not None or observed.job.status.is_true(ConditionType.PATH_PROBED)
     if decision_known or receiver.ended_at is None or sender is None or sender.phase in (PodPhase.SUCCEEDED, PodPhase.FAILED):
         return None
-    return receiver.ended_at + _LAST_WORD
+    # A node whose clock is ahead of ours says nothing of how long that is ago.
+    return receiver.ended_at + _LAST_WORD if receiver.ended_at <= now + _LAST_WORD else None
 
 
 def _carry_on(observed: Observed, number: int, begins_at: datetime | None, now: datetime) -> JobOutcome:

@@ -12,6 +12,7 @@ from fairlead.api.reasons import ConditionType, Reason
 from fairlead.api.shared.quantity import RateError, format_rate, parse_rate
 from fairlead.api.transferjob import TransferJobStatus
 from fairlead.api.transferjob.status import Enforcement
+from fairlead.core.annotated_cap import watches_egress_cap
 from fairlead.core.cap_excess import BLOCK_BITS, RECEIVER_WINDOW_SECONDS, TOLERANCE, excess_after
 from fairlead.core.conditions import shorten
 from fairlead.core.fairness.model import Bound
@@ -145,16 +146,19 @@ def _bound_of(observed: Observed, cap_bps: int | None) -> Bound | None:
 
 
 def _present_cap_bps(observed: Observed) -> int | None:
-    """The cap in force by the status, else by the sender's pod: its creation may be all that was written."""
+    """The lower of the caps of the status and of the sender's pod: either may be all that was written before the operator ended, and
+    the older one must not be put in force again."""
     bandwidth = observed.job.status.bandwidth
-    if bandwidth is not None and bandwidth.allocated is not None:
-        return bandwidth.allocated_bps
+    allocated_bps = bandwidth.allocated_bps if bandwidth is not None and bandwidth.allocated is not None else None
     sender = max(observed.pods_of(Role.SENDER), key=lambda pod: pod.attempt, default=None)
-    annotated = (sender.pacing_cap or sender.egress_cap) if sender is not None else None
+    if sender is None or (allocated_bps is not None and not is_live(sender)):
+        return allocated_bps
+    annotated = sender.pacing_cap or sender.egress_cap
     try:
-        return parse_rate(annotated) if annotated else None
+        annotated_bps = parse_rate(annotated) if annotated else None
     except RateError:
-        return None
+        annotated_bps = None
+    return min((bps for bps in (allocated_bps, annotated_bps) if bps is not None), default=None)
 
 
 def receiver_cap_of(observed: Observed) -> int | None:
@@ -209,20 +213,12 @@ def _cap_at_sender(observed: Observed, sender: MoverPod | None, wanted: str | No
         return ()
     traits = traits_of(observed.job)
     changes: dict[str, str | None] = {}
-    if not _watches_egress_cap(observed, sender) and sender.pacing_cap != wanted:
+    if not watches_egress_cap(observed, sender) and sender.pacing_cap != wanted:
         changes[ANNOTATION_PACING] = wanted
-    has_egress_cap = traits.bucket_follows_cap or _watches_egress_cap(observed, sender)
+    has_egress_cap = traits.bucket_follows_cap or watches_egress_cap(observed, sender)
     if has_egress_cap and sender.egress_cap != wanted and not _awaits_bucket(observed, sender):
         changes[ANNOTATION_EGRESS_BANDWIDTH] = wanted
     return (AnnotatePod(sender.name, sender.uid, changes),) if changes else ()
-
-
-def _watches_egress_cap(observed: Observed, sender: MoverPod) -> bool:
-    """Whether the mover paces by the annotation that plugins know: on the nodes' network, and with an attachment if an earlier version
-    began it, which is told by its having that annotation alone."""
-    traits = traits_of(observed.job)
-    began_earlier = traits.needs_attachment and sender.egress_cap is not None and sender.pacing_cap is None
-    return traits.uses_node_interfaces or began_earlier
 
 
 def _awaits_bucket(observed: Observed, pod: MoverPod) -> bool:

@@ -11,15 +11,20 @@ from typing import Protocol
 
 from fairlead.api.fairnesspolicy import FairnessPolicy, FairnessPolicyStatus
 from fairlead.api.reasons import PolicyReason
+from fairlead.api.shared.errors import InvalidResourceError
+from fairlead.api.transferjob import TransferJob
 from fairlead.core.allocation import AllocationInputError
 from fairlead.core.fairness.meter import Meter
+from fairlead.core.fairness.participant import participant_of
 from fairlead.core.fairness.round import ROUND_SECONDS, RoundInput, RoundMemory, RoundResult, run_round
 from fairlead.core.fairness.rules import Candidate, InterfaceKey, InvalidPolicyError, PolicyRules, choose, read_candidate, read_rules
 from fairlead.core.fairness.summary import accepted_status, is_worth_writing, refused_status
+from fairlead.core.observed import Observed
 from fairlead.handlers.cache import Cache, ObjectKey
 from fairlead.handlers.fairness.metrics import FairnessMetrics
 from fairlead.handlers.fairness.store import ShareStore
 from fairlead.handlers.paths.store import PathStore
+from fairlead.handlers.port_ledger import JobUid
 from fairlead.handlers.queue import Timers, WorkQueue
 from fairlead.handlers.worker import ErrorPolicy, Worker
 from fairlead.kube.apply import merge_difference
@@ -160,7 +165,23 @@ class FairnessLoop:
             links = chosen.policy.spec.links if chosen.policy is not None else ()
             paths_known = self._paths.listed or all(link.network_path is None for link in links)
             self._warm = late or (paths_known and self._shares.seen().issuperset(self._cache.jobs.keys()))
+            if self._warm:
+                self._note_unseen()
         return self._warm
+
+    def _note_unseen(self) -> None:
+        """Counts the jobs that no worker has reconciled yet with what their status says: their movers send all the same."""
+        now, seen = self._now().timestamp(), self._shares.seen()
+        for key, body in list(self._cache.jobs.items()):
+            if key in seen:
+                continue
+            try:
+                job = TransferJob.from_object(body)
+            except InvalidResourceError as error:
+                logger.warning("TransferJob %s/%s cannot be counted on the links: %s", key.namespace, key.name, error)
+                continue
+            observed = Observed(job=job, pods=tuple(self._cache.pods_of(JobUid(key.namespace, job.metadata.uid))))
+            self._shares.note(key, participant_of(observed, asks=False, now=now), now)
 
     def _rules_of(self, chosen: Candidate) -> tuple[_InForce | None, str]:
         """The rules of the policy, or of its last good version; None and the problem if there is no good one."""

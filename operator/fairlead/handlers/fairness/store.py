@@ -46,6 +46,9 @@ class ShareStore:
             self._forget(before.uid)
         if before is not None and before.asked_at < job.asked_at and before.uid == job.uid:
             job = replace(job, asked_at=before.asked_at)
+        if before is not None and before.uid == job.uid and before.annotated is not None and job.annotated is not None:
+            unchanged = before.annotated.bps == job.annotated.bps
+            job = replace(job, annotated=before.annotated) if unchanged else job
         self._jobs[key] = job
         self._measure(before, job, now)
         if before is None or _claims(before) != _claims(job):
@@ -133,4 +136,4 @@ def _recent(meters: Mapping[InterfaceKey, Meter], now: float) -> dict[InterfaceK
 
 def _claims(job: Participant) -> Participant:
     """The job without what changes all the time and needs no round of its own."""
-    return replace(job, sent=None, counts=(), arrived=None, cap_bps=None, asked_at=0.0)
+    return replace(job, sent=None, counts=(), arrived=None, cap_bps=None, annotated=None, asked_at=0.0)

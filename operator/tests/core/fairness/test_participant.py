@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -14,6 +15,7 @@ from job_builders import (
     make_job,
     make_progress,
     make_reports,
+    make_verdict,
     observe,
     receiver,
     seconds,
@@ -24,10 +26,10 @@ from job_builders import (
 from fairlead.api.transferjob import TransferJob, TransferJobStatus
 from fairlead.api.transferjob.status import EndpointsStatus, EndpointStatus, FailureStatus
 from fairlead.core.fairness.meter import CounterReading
-from fairlead.core.fairness.model import Admission, InterfaceCount, JobShare, JobStage, Participant
+from fairlead.core.fairness.model import Admission, AnnotatedCap, InterfaceCount, JobShare, JobStage, Participant
 from fairlead.core.fairness.participant import participant_of
 from fairlead.core.lifecycle import decide
-from fairlead.core.observed import ClaimFacts, Observed
+from fairlead.core.observed import ClaimFacts, MoverPod, Observed
 from fairlead.core.paths.model import End
 from fairlead.core.reports import MoverEndpoint, Reports
 
@@ -70,6 +72,25 @@ def test_a_job_takes_part_from_when_it_asks_until_it_ends(job: Any, asks: bool, 
 def test_a_job_flows_while_its_movers_transfer(stage: str, expected: JobStage) -> None:
     reports = Reports(receiver=make_progress(5, stage=stage))
     assert seen(observe(make_job(status=UNDER_WAY), receiver(), sender(), reports=reports)).stage is expected
+
+
+@pytest.mark.parametrize(
+    ("pods", "expected"),
+    [
+        ((receiver(),), None),
+        ((receiver(), sender(egress_cap="200M")), AnnotatedCap(2e8, AT)),
+        ((receiver(), sender()), AnnotatedCap(math.inf, AT)),
+        ((receiver(), sender(egress_cap="nonsense")), None),
+        ((receiver(), sender(egress_cap="200M", verdict=make_verdict())), None),
+    ],
+)
+def test_the_cap_at_the_pod_is_that_of_a_sender_that_runs(pods: tuple[MoverPod, ...], expected: AnnotatedCap | None) -> None:
+    assert seen(observe(make_job(status=UNDER_WAY), *pods)).annotated == expected
+
+
+def test_on_the_pod_network_the_cap_at_the_pod_is_that_which_its_mover_paces_by() -> None:
+    pods = receiver(), sender(egress_cap="1G", pacing_cap="200M")
+    assert seen(observe(make_job(status=UNDER_WAY, network="Pod"), *pods)).annotated == AnnotatedCap(2e8, AT)
 
 
 def test_weights_guarantees_and_limits_are_the_jobs() -> None:

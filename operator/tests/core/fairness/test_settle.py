@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import math
+from dataclasses import replace
+
 import pytest
-from fairness_builders import M
+from fairness_builders import G, M, make_job, make_rules
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fairlead.core.fairness.model import AnnotatedCap
+from fairlead.core.fairness.round import RoundInput, RoundMemory, run_round
 from fairlead.core.fairness.settle import OBEYED_SECONDS, REST_SECONDS, Cap, Room, rounded_down, settle
 
 NOW = 1000.0
@@ -30,6 +35,28 @@ class TestSettle:
         later = NOW + OBEYED_SECONDS
         second = settle(first.caps, {"a": 50 * M, "b": 50 * M}, ROOM, later)
         assert (second.caps["a"].bps, second.caps["b"].bps, second.unsettled) == (50 * M, 50 * M, False)
+
+    def test_who_rises_waits_while_the_pod_of_who_falls_has_the_higher_cap(self) -> None:
+        caps, goals = {"a": Cap(90 * M, NOW - 60), "b": Cap(10 * M, NOW - 60)}, {"a": 50 * M, "b": 50 * M}
+        caps, now = dict(settle(caps, goals, ROOM, NOW).caps), NOW
+        refused = AnnotatedCap(90 * M, NOW - 60)
+        for now in (NOW + 2.1, NOW + 60.0, NOW + 600.0):
+            caps["a"] = caps["a"].seen(refused, now)
+            caps = dict(settle(caps, goals, ROOM, now).caps)
+            assert (caps["a"].in_force_bps(now), caps["b"].bps) == (90 * M, 10 * M)
+        landed = AnnotatedCap(50 * M, now + 1.0)
+        for later, b in ((1.5, 10 * M), (1.0 + OBEYED_SECONDS, 50 * M)):
+            caps["a"] = caps["a"].seen(landed, now + later)
+            caps = dict(settle(caps, goals, ROOM, now + later).caps)
+            assert caps["b"].bps == b, later
+
+    def test_a_sender_without_any_cap_may_send_all_there_is(self) -> None:
+        assert Cap(50 * M, NOW - 60).seen(AnnotatedCap(math.inf, NOW - 60), NOW).in_force_bps(NOW) == math.inf
+
+    @pytest.mark.parametrize("annotated", [None, AnnotatedCap(50 * M, NOW - 60), AnnotatedCap(20 * M, NOW)])
+    def test_without_a_sender_or_with_its_cap_written_nothing_else_is_in_force(self, annotated: AnnotatedCap | None) -> None:
+        cap = Cap(50 * M, NOW - 60)
+        assert cap.seen(annotated, NOW) == cap
 
     def test_a_small_cut_does_not_wait_where_somebody_needs_the_room(self) -> None:
         room = Room(dict.fromkeys("abc", ("l",)), {"l": 100.0 * M}, dict.fromkeys("abc", M))
@@ -62,3 +89,18 @@ class TestSettle:
     @pytest.mark.parametrize(("bps", "expected"), [(123456789.0, 123400000.0), (999.9, 999.0), (0.0, 0.0), (64000.0, 64000.0)])
     def test_caps_are_rounded_down(self, bps: float, expected: float) -> None:
         assert rounded_down(bps) == expected
+
+
+def test_in_a_round_a_job_whose_fall_the_api_server_refuses_keeps_its_room_from_others() -> None:
+    memory, rules = RoundMemory(), make_rules()
+    stuck = make_job("stuck", cap_bps=G, annotated=AnnotatedCap(G, NOW - 60))
+    other = make_job("other", cap_bps=M, annotated=AnnotatedCap(M, NOW - 60))
+    for step in range(20):
+        now = NOW + 5.0 * step
+        result = run_round(RoundInput(rules, (stuck, other), {}, {}), memory, now)
+        memory = result.memory
+        in_force_bps = G + (result.job_shares["other"].cap_bps or 0)
+        assert in_force_bps <= 1.05 * G, step
+    obeying = replace(stuck, annotated=AnnotatedCap(float(result.job_shares["stuck"].cap_bps or 0), now + 1.0))
+    risen = run_round(RoundInput(rules, (obeying, other), {}, {}), memory, now + 5.0)
+    assert (risen.job_shares["other"].cap_bps or 0) >= 0.45 * G

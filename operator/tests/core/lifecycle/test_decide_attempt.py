@@ -497,6 +497,11 @@ def test_a_failed_attempt_shows_how_far_it_came_and_no_rate_or_time_left() -> No
     assert (status.progress.percent, status.progress.rate, status.progress.eta) == (75, None, None)
 
 
+def test_a_success_is_not_withheld_where_the_receiver_s_node_has_a_clock_that_is_an_hour_ahead() -> None:
+    ended = receiver(verdict=make_verdict(), ended_at=NOW + seconds(3600))
+    assert written(decide(observe(running_job(), ended, sender()), NOW)).phase == "Succeeded"
+
+
 def test_a_suspended_job_shows_no_rate_or_time_left() -> None:
     moving = after(observe(running_job(), receiver(), sender(), reports=make_reports(make_progress(500))))
     assert moving.status.progress is not None

@@ -291,6 +291,13 @@ def test_a_cap_is_left_as_it_is_while_nothing_is_known_but_a_lower_limit_holds_a
     assert decide(observe(lowered, *pods, fairness=UNDECIDED), NOW).annotations == annotated("50M")
 
 
+@pytest.mark.parametrize(("in_status", "at_pod"), [("500M", "200M"), ("200M", "500M")])
+def test_after_a_crash_between_the_writes_of_a_cap_the_lower_one_is_kept(in_status: str, at_pod: str) -> None:
+    job = running(shared(parse_rate(in_status)))
+    plan = decide(observe(job, receiver(), sender(egress_cap=at_pod), fairness=UNDECIDED), NOW)
+    assert plan.annotations == (() if at_pod == "200M" else annotated("200M"))
+
+
 def test_a_cap_that_just_fell_is_judged_by_what_was_in_force_when_the_rate_was_measured() -> None:
     reports = make_reports(make_progress(10, rate=400e6 / 8), decided=True)
     observed = observe(running(shared(5 * 10**8)), receiver(), sender(), reports=reports, fairness=shared(10**8))

@@ -195,6 +195,24 @@ async def test_until_the_workers_have_seen_every_job_nothing_starts_and_no_cap_c
     assert bench.cap() == 10**9
 
 
+async def test_after_the_warm_up_a_job_that_no_worker_has_seen_counts_with_the_cap_of_its_status(bench: Bench) -> None:
+    bench.put_policy()
+    bench.put_job(stage=JobStage.ASKING)
+    status = {
+        "attempts": 1,
+        "attemptStartTime": "2026-01-01T00:00:00Z",
+        "bandwidth": {"allocated": "900M"},
+        "endpoints": {"source": {"node": "dtn-a", "interface": "data0"}, "destination": {"node": "dtn-b", "interface": "data0"}},
+    }
+    bench.cache.put_job(job_body("unseen", uid="unseen-uid") | {"status": status})
+    bench.timers.advance(WARM_UP_SECONDS)
+    await bench.loop.round()
+    unseen = bench.shares.share("unseen-uid")
+    assert unseen is not None
+    assert unseen.cap_bps == 5 * 10**8
+    assert (bench.cap() or 0) <= 10**8, "what the other one may still send is not given away"
+
+
 async def test_the_older_of_two_policies_is_in_force_and_the_other_says_so(bench: Bench) -> None:
     bench.put_policy("new", created="2026-01-02T00:00:00Z", capacity="5G")
     bench.put_policy("old")

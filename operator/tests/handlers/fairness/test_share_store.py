@@ -10,7 +10,7 @@ import pytest
 
 from fairlead.core.cap_excess import MEASURED_SECONDS, Arrived
 from fairlead.core.fairness.meter import CounterReading
-from fairlead.core.fairness.model import Admission, InterfaceCount, JobShare, JobStage, Participant
+from fairlead.core.fairness.model import Admission, AnnotatedCap, InterfaceCount, JobShare, JobStage, Participant
 from fairlead.core.paths.model import End
 from fairlead.handlers.cache import ObjectKey
 from fairlead.handlers.fairness.store import ShareStore
@@ -43,6 +43,12 @@ class Bench:
 @pytest.fixture
 def bench() -> Bench:
     return Bench()
+
+
+def test_a_cap_at_the_pod_is_known_since_it_was_seen_there_first(bench: Bench) -> None:
+    for at, bps in ((0.0, 5e8), (3.0, 5e8), (6.0, 2e8), (9.0, 2e8)):
+        bench.note(make(annotated=AnnotatedCap(bps, NOW + at)), NOW + at)
+    assert bench.store.jobs()[KEY].annotated == AnnotatedCap(2e8, NOW + 6.0)
 
 
 @pytest.mark.parametrize(
