@@ -173,6 +173,12 @@ attacks: $(if $(AGAINST),python,setup) ## Attacks on whole programs: build/bench
 test-attacks: python rust ## A quarter of the attacks that need no cluster, by SEED; test-e2e has a quarter of the others
 	$(ATTACK) --quarter processes apiserver
 
+.PHONY: boards
+boards: python ## Draw each Grafana board from the local cluster's Prometheus, or PROMETHEUS=URL, with Grafana's components: build/boards (BOARDS_FLAGS='--minutes 60')
+	mkdir -p build/boards
+	$(VENV)/python -m fairlead_dev.boards ask $(if $(PROMETHEUS),--prometheus $(PROMETHEUS),--local) $(BOARDS_FLAGS) > build/boards/answers.json
+	$(VENV)/python -m fairlead_dev.boards draw build/boards/answers.json --install
+
 .PHONY: repeat
 repeat: python ## Tests again and again, and which failed how often: SUITE=e2e/test_fairness.py COUNT=20 LOOPS=2 (endless loops beside)
 	$(VENV)/python -m fairlead_dev.repeat $(SUITE) --count $(or $(COUNT),20) --loops $(or $(LOOPS),0)

@@ -8,6 +8,9 @@ import {
   dateTime,
   FieldConfigOptionsRegistry,
   FieldConfigSource,
+  FieldDisplay,
+  FieldType,
+  getDisplayValueAlignmentFactors,
   getFieldDisplayValues,
   standardTransformers,
   standardTransformersRegistry,
@@ -15,7 +18,7 @@ import {
   TimeRange,
   transformDataFrame,
 } from '@grafana/data';
-import { BarGauge, BigValue, GlobalStyles, PanelChrome, TimeSeries, VizRepeater } from '@grafana/ui';
+import { BarGauge, BigValue, BigValueTextMode, GlobalStyles, PanelChrome, TimeSeries, VizRepeater } from '@grafana/ui';
 import { TableNG } from '@grafana/ui/unstable';
 import { ReactElement, useLayoutEffect } from 'react';
 import { createRoot } from 'react-dom/client';
@@ -106,6 +109,14 @@ async function framesOf(panel: Panel, answers: Record<string, Series[]>): Promis
     timeZone: 'utc',
   });
   cacheFieldDisplayNames(frames);
+  if (panel.type === 'timeseries') {
+    // As Grafana's panel does: what is no finite number is a gap.
+    frames.forEach(({ fields }) =>
+      fields
+        .filter(({ type }) => type === FieldType.number)
+        .forEach((field) => (field.values = field.values.map((value) => (Number.isFinite(value) ? value : null))))
+    );
+  }
   return frames;
 }
 
@@ -138,6 +149,7 @@ function sized(panel: Panel, frames: DataFrame[], timeRange: TimeRange, width: n
       return (
         <VizRepeater
           getValues={values}
+          getAlignmentFactors={(shown: FieldDisplay[]) => getDisplayValueAlignmentFactors(shown)}
           source={frames}
           width={width}
           height={height}
@@ -158,7 +170,9 @@ function sized(panel: Panel, frames: DataFrame[], timeRange: TimeRange, width: n
                 colorMode={options.colorMode}
                 graphMode={options.graphMode}
                 justifyMode={options.justifyMode}
-                textMode="value"
+                textMode={BigValueTextMode.Value}
+                wideLayout={options.wideLayout}
+                percentChangeColorMode={options.percentChangeColorMode}
                 alignmentFactors={alignmentFactors}
               />
             ) : (

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
 from typing import Any, Final
 
 from fairlead_dev.boards.prometheus import PrometheusApi
-from fairlead_dev.boards.reading import Board, BoardQuery, filled, panels
+from fairlead_dev.boards.reading import Board, BoardQuery, filled, panels, queries
+from fairlead_dev.errors import CommandUsageError
 
 POINTS: Final = 300
 LEAST_STEP_S: Final = 5.0
@@ -50,17 +53,54 @@ def has_data(answer: Sequence[Mapping[str, Any]]) -> bool:
     return any(not math.isnan(float(value)) for _, value in samples)
 
 
-def of_board(api: PrometheusApi, board: Board, chosen: Mapping[str, str], window: TimeWindow) -> dict[str, dict[str, list[dict[str, Any]]]]:
-    """The answers to all queries of a board, by the panel's number and the query's letter."""
-    return {
-        str(panel["id"]): {
-            target["refId"]: ask(
-                api,
-                BoardQuery(board["title"], panel["title"], panel["type"], target["refId"], target["expr"], "", bool(target.get("instant"))),
-                chosen,
-                window,
-            )
-            for target in panel.get("targets", ())
-        }
-        for panel in panels(board)
-    }
+@dataclass(frozen=True, slots=True)
+class BoardAnswers:
+    """What was asked and answered."""
+
+    window: TimeWindow
+    chosen: Mapping[str, str]
+    """Values of variables; those that are missing stood for everything."""
+    by_board: Mapping[str, Mapping[str, Mapping[str, list[dict[str, Any]]]]]
+    """By the board's identifier, the panel's number and the query's letter."""
+
+    def of(self, board: Board) -> Mapping[str, Mapping[str, list[dict[str, Any]]]]:
+        """The answers of one board, by panel and query."""
+        return self.by_board[board["uid"]]
+
+    def panels_without_data(self, board: Board) -> list[str]:
+        """Titles of the panels of which no query has a number for an answer."""
+        found = self.of(board)
+        return [panel["title"] for panel in panels(board) if not any(map(has_data, found[str(panel["id"])].values()))]
+
+    def to_json(self) -> dict[str, Any]:
+        """For a file."""
+        return {"window": asdict(self.window), "chosen": dict(self.chosen), "answers": self.by_board}
+
+    @classmethod
+    def from_json(cls, read: Mapping[str, Any]) -> BoardAnswers:
+        """From what `to_json` made. Raises KeyError and TypeError for anything else."""
+        return cls(TimeWindow(**read["window"]), read["chosen"], read["answers"])
+
+    @classmethod
+    def read(cls, path: Path) -> BoardAnswers:
+        """From a file. Raises CommandUsageError where it is none of answers."""
+        try:
+            return cls.from_json(json.loads(path.read_text()))
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise CommandUsageError(f"{path} has no answers for boards (make them with `boards ask`): {error}") from error
+
+
+def ask_all(
+    api: PrometheusApi, boards: Iterable[Board], chosen: Mapping[str, str], window: TimeWindow, *, over_time: bool = False
+) -> BoardAnswers:
+    """The answers to all queries of the boards. `over_time`: also of tables and bars for the whole time, not for its end alone.
+
+    Raises PrometheusError naming the query that is refused.
+    """
+    answers: dict[str, dict[str, dict[str, list[dict[str, Any]]]]] = {}
+    for board in boards:
+        of_board = answers.setdefault(board["uid"], {})
+        for query in queries(board):
+            asked = replace(query, instant=query.instant and not over_time)
+            of_board.setdefault(str(query.panel_id), {})[query.ref] = ask(api, asked, chosen, window)
+    return BoardAnswers(window, chosen, answers)

@@ -18,6 +18,7 @@ from fairlead_dev.boards.panels import (
     Query,
     TableColumn,
     bars,
+    gained,
     graph,
     number,
     rows,
@@ -25,8 +26,9 @@ from fairlead_dev.boards.panels import (
 
 _INFO: Final = 'fairlead_job_info{namespace=~"$namespace", source_node=~"$node", transferjob=~"$job"}'
 _ADVISOR: Final = '{namespace=~"$namespace", transferjob=~"$job"}'
-_ABSTAINED: Final = "Unsure|NoModel|ProbeFailed"
-_RANGE: Final = "[$__range]"
+_DECISIONS: Final = "fairlead_operator_decisions_total"
+_ABSTAINED: Final = '{reason=~"Unsure|NoModel|ProbeFailed"}'
+_RANGE: Final = "$__range"
 
 
 def decisions() -> builders.Dashboard:
@@ -39,7 +41,7 @@ def decisions() -> builders.Dashboard:
             "Decisions",
             "Decisions of advisors in the chosen time.",
             COUNT,
-            Query(f"sum(increase(fairlead_operator_decisions_total{_RANGE}))"),
+            Query(f"{gained(_DECISIONS, _RANGE)} or vector(0)"),
             width=4,
             decimals=0,
             nothing="0",
@@ -49,10 +51,7 @@ def decisions() -> builders.Dashboard:
             "Share of the decisions for which the advisor made no prediction: unsure, without a model, or the probe failed. The job"
             " then has CUBIC and four streams.",
             RATIO,
-            Query(
-                f'(sum(increase(fairlead_operator_decisions_total{{reason=~"{_ABSTAINED}"}}{_RANGE})) or vector(0))'
-                f" / (sum(increase(fairlead_operator_decisions_total{_RANGE})) > 0)"
-            ),
+            Query(f"({gained(_DECISIONS + _ABSTAINED, _RANGE)} or vector(0)) / ({gained(_DECISIONS, _RANGE)} > 0)"),
             width=4,
             decimals=0,
             steps=((None, GREEN), (0.5, YELLOW), (0.8, RED)),
@@ -62,7 +61,7 @@ def decisions() -> builders.Dashboard:
             "Looks",
             "Looks at the path in mid-transfer, of the jobs that run.",
             COUNT,
-            Query(f"sum(fairlead_advisor_looks_total{_ADVISOR})"),
+            Query(f"sum(fairlead_advisor_looks_total{_ADVISOR}) or vector(0)"),
             width=4,
             decimals=0,
             nothing="0",
@@ -71,7 +70,7 @@ def decisions() -> builders.Dashboard:
             "Time for looks",
             "For how long data stood still for looks, of the jobs that run.",
             SECONDS,
-            Query(f"sum(fairlead_advisor_quiet_seconds_total{_ADVISOR})"),
+            Query(f"sum(fairlead_advisor_quiet_seconds_total{_ADVISOR}) or vector(0)"),
             width=4,
             decimals=0,
             nothing="0 s",
@@ -80,7 +79,7 @@ def decisions() -> builders.Dashboard:
             "Switches",
             "Changes of congestion control in mid-transfer, of the jobs that run.",
             COUNT,
-            Query(f"sum(fairlead_advisor_switches_total{_ADVISOR})"),
+            Query(f"sum(fairlead_advisor_switches_total{_ADVISOR}) or vector(0)"),
             width=4,
             decimals=0,
             nothing="0",
@@ -89,7 +88,7 @@ def decisions() -> builders.Dashboard:
             "Trials of stream counts",
             "Other stream counts that were tried, of the jobs that run.",
             COUNT,
-            Query(f"sum(fairlead_advisor_stream_trials_total{_ADVISOR})"),
+            Query(f"sum(fairlead_advisor_stream_trials_total{_ADVISOR}) or vector(0)"),
             width=4,
             decimals=0,
             nothing="0",
@@ -98,25 +97,25 @@ def decisions() -> builders.Dashboard:
             "What was on the paths",
             "Decisions by class of the background traffic: the numbers of BBR and CUBIC flows. None: nothing was classified.",
             COUNT,
-            Query(f"sum by (background) (increase(fairlead_operator_decisions_total{_RANGE})) > 0", "{{background}}"),
+            Query(f"{gained(_DECISIONS, _RANGE, 'background')} > 0", "{{background}}"),
             width=8,
+            height=6,
         ),
         bars(
             "What was chosen",
             "Decisions by congestion control.",
             COUNT,
-            Query(
-                f"sum by (congestion_control) (increase(fairlead_operator_decisions_total{_RANGE})) > 0",
-                "{{congestion_control}}",
-            ),
+            Query(f"{gained(_DECISIONS, _RANGE, 'congestion_control')} > 0", "{{congestion_control}}"),
             width=8,
+            height=6,
         ),
         bars(
             "Why",
             "Decisions by reason; how-to/explain-a-decision says what each one means.",
             COUNT,
-            Query(f"sum by (reason) (increase(fairlead_operator_decisions_total{_RANGE})) > 0", "{{reason}}"),
+            Query(f"{gained(_DECISIONS, _RANGE, 'reason')} > 0", "{{reason}}"),
             width=8,
+            height=6,
         ),
     )
     section(
@@ -157,6 +156,7 @@ def decisions() -> builders.Dashboard:
             RATIO,
             Query(f"max by (transferjob) (fairlead_advisor_decision_regret_ratio{_ADVISOR})", "{{transferjob}}"),
             width=8,
+            most=1,
         ),
         graph(
             "Probability of each background",
@@ -172,7 +172,7 @@ def decisions() -> builders.Dashboard:
             SECONDS,
             Query(f"max by (transferjob) (fairlead_advisor_rtt_minimum_seconds{_ADVISOR})", "{{transferjob}}: idle"),
             Query(f"max by (transferjob) (fairlead_advisor_transfer_rtt_seconds{_ADVISOR})", "{{transferjob}}: now"),
-            width=8,
+            width=12,
             dashed=(": idle",),
         ),
         graph(
@@ -181,7 +181,7 @@ def decisions() -> builders.Dashboard:
             COUNT,
             Query(f"max by (transferjob) (fairlead_advisor_decision_streams{_ADVISOR})", "{{transferjob}}: decided"),
             Query(f"max by (transferjob) (fairlead_advisor_transfer_streams{_ADVISOR})", "{{transferjob}}: open"),
-            width=8,
+            width=12,
             dashed=(": decided",),
         ),
         graph(
@@ -189,7 +189,15 @@ def decisions() -> builders.Dashboard:
             "Share of RTT samples during the transfer that found a queue on the path.",
             RATIO,
             Query(f"max by (transferjob) (fairlead_advisor_path_busy_ratio{_ADVISOR})", "{{transferjob}}"),
-            width=8,
+            width=12,
+            most=1,
+        ),
+        graph(
+            "Held back by a buffer",
+            "Share of the time under way in which a buffer of the hosts alone held the streams back: more of the network would not help.",
+            RATIO,
+            Query(f"max by (transferjob, by) (fairlead_advisor_transfer_held_back_ratio{_ADVISOR})", "{{transferjob}}: {{by}}"),
+            width=12,
             most=1,
         ),
     )

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from fairlead_dev.boards.answers import TimeWindow
+from fairlead_dev.boards.answers import BoardAnswers
 from fairlead_dev.boards.reading import Board
 from fairlead_dev.checkout import CHECKOUT
 from fairlead_dev.errors import LabError, NotAvailableError
@@ -37,9 +37,10 @@ class Painter:
     script: Path
     style: Path
 
-    def draw(self, board: Board, answers: Mapping[str, Any], chosen: Mapping[str, str], window: TimeWindow, output: Path) -> None:
+    def draw(self, board: Board, found: BoardAnswers, output: Path) -> None:
         """Writes the picture. Raises LabError with what the page says if it cannot be drawn."""
-        drawing = {"board": board, "chosen": chosen, "start_s": window.start_s, "end_s": window.end_s, "answers": answers}
+        window = {"start_s": found.window.start_s, "end_s": found.window.end_s}
+        drawing = {"board": board, "chosen": found.chosen, **window, "answers": found.of(board)}
         with tempfile.TemporaryDirectory(prefix="fairlead-boards-") as folder:
             page = Path(folder) / "board.html"
             page.write_text(_page(drawing, self.script, self.style))

@@ -126,12 +126,12 @@ def fairness() -> builders.Dashboard:
             "Tenants",
             "Used of allowed: how much of the caps of its jobs the tenant uses. Little means that something else than the share holds it"
             " back. A tenant is starved if its jobs wait, or if it has less than its guarantee while it uses all it is allowed.",
-            TableColumn("Jobs", f"sum by (tenant) (fairlead_operator_tenant_jobs{_TENANT})", width=60),
             TableColumn("Tenant", label="tenant"),
-            TableColumn("Weight", f"max by (tenant) (fairlead_operator_tenant_weight{_TENANT})", width=70),
+            TableColumn("Jobs", f"sum by (tenant) (fairlead_operator_tenant_jobs{_TENANT})", width=60),
             TableColumn(
                 "Waiting", f"sum by (tenant) (fairlead_operator_tenant_jobs_waiting{_TENANT})", steps=((None, GREEN), (1, YELLOW)), width=80
             ),
+            TableColumn("Weight", f"max by (tenant) (fairlead_operator_tenant_weight{_TENANT})", width=70),
             TableColumn("Guaranteed", _of_tenant("guaranteed"), unit=BITS_PER_SECOND),
             TableColumn("Allowed", _of_tenant("allocated"), unit=BITS_PER_SECOND),
             TableColumn("Measured", _of_tenant("measured"), unit=BITS_PER_SECOND),
@@ -150,6 +150,9 @@ def fairness() -> builders.Dashboard:
         rows(
             "Jobs that wait",
             "What keeps each job from starting, and since when. Reasons are explained in the reference page of TransferJob.",
+            TableColumn("Namespace", label="namespace"),
+            TableColumn("Job", label="transferjob", links=(goodput_link(),)),
+            TableColumn("Reason", label="reason"),
             TableColumn(
                 "Waits for",
                 "max by (namespace, transferjob, reason)"
@@ -157,9 +160,6 @@ def fairness() -> builders.Dashboard:
                 unit=SECONDS,
                 decimals=0,
             ),
-            TableColumn("Namespace", label="namespace"),
-            TableColumn("Job", label="transferjob", links=(goodput_link(),)),
-            TableColumn("Reason", label="reason"),
             width=10,
             height=8,
             sort_by="Waits for",
@@ -206,6 +206,7 @@ def fairness() -> builders.Dashboard:
             ),
             width=6,
             steps=((None, GREEN), (0.05, RED)),
+            nothing="nobody exceeded a cap",
         ),
         graph(
             "Guarantees kept over time",

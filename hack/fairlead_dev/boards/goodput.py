@@ -18,6 +18,7 @@ from fairlead_dev.boards.panels import (
     YELLOW,
     Query,
     TableColumn,
+    gained,
     graph,
     number,
     rows,
@@ -199,10 +200,11 @@ def goodput() -> builders.Dashboard:
             "Jobs that ended in the last five minutes, by how.",
             COUNT,
             Query(
-                'sum by (outcome, reason) (increase(fairlead_operator_jobs_finished_total{namespace=~"$namespace"}[5m]))',
+                gained('fairlead_operator_jobs_finished_total{namespace=~"$namespace"}', "5m", "outcome", "reason"),
                 "{{outcome}}: {{reason}}",
             ),
             width=8,
+            nothing="none ended",
         ),
     )
     return made

@@ -15,10 +15,12 @@ from fairlead_dev.boards.panels import (
     SECONDS,
     YELLOW,
     Query,
+    gained,
     graph,
     number,
 )
 
+_PHASE_SECONDS: Final = "fairlead_operator_job_phase_duration_seconds"
 _RATE: Final = "[$__rate_interval]"
 
 
@@ -66,7 +68,7 @@ def operator() -> builders.Dashboard:
             "Failed passes",
             "Passes over jobs that failed in the last five minutes. Each is tried again.",
             COUNT,
-            Query("sum(increase(fairlead_operator_reconcile_errors_total[5m])) or vector(0)"),
+            Query(f"{gained('fairlead_operator_reconcile_errors_total', '5m')} or vector(0)"),
             width=4,
             decimals=0,
             steps=((None, GREEN), (1, YELLOW), (50, RED)),
@@ -109,11 +111,11 @@ def operator() -> builders.Dashboard:
         ),
         graph(
             "Writes to the API server",
-            "Requests that change something, by what they do.",
+            "Requests that change something, by what they change.",
             "reqps",
             Query(
-                f"sum by (verb, resource) (rate(fairlead_operator_api_writes_total{_RATE})) > 0",
-                "{{verb}} {{resource}}",
+                f"sum by (resource) (rate(fairlead_operator_api_writes_total{_RATE})) > 0",
+                "{{resource}}",
             ),
             width=8,
         ),
@@ -126,8 +128,8 @@ def operator() -> builders.Dashboard:
             width=8,
         ),
         graph(
-            "Memory and CPU",
-            "Of the operator's process: resident memory, and CPU seconds per second on the same axis as its share.",
+            "Memory",
+            "Resident memory of the operator's process.",
             BYTES,
             Query("sum(process_resident_memory_bytes and on (instance) fairlead_operator_queue_depth)", "memory"),
             width=8,
@@ -149,28 +151,29 @@ def operator() -> builders.Dashboard:
             "Jobs that ended in the last five minutes, by how and why.",
             COUNT,
             Query(
-                'sum by (outcome, reason) (increase(fairlead_operator_jobs_finished_total{namespace=~"$namespace"}[5m]))',
+                gained('fairlead_operator_jobs_finished_total{namespace=~"$namespace"}', "5m", "outcome", "reason"),
                 "{{outcome}}: {{reason}}",
             ),
             width=8,
+            nothing="none ended",
         ),
         graph(
             "Attempts that failed",
             "Attempts that failed in the last five minutes, by reason. A job makes several.",
             COUNT,
             Query(
-                'sum by (reason) (increase(fairlead_operator_attempts_failed_total{namespace=~"$namespace"}[5m]))',
+                gained('fairlead_operator_attempts_failed_total{namespace=~"$namespace"}', "5m", "reason"),
                 "{{reason}}",
             ),
             width=8,
+            nothing="none failed",
         ),
         graph(
             "Time in each phase",
-            "Mean time that jobs spent in the phases that ended in the last five minutes.",
+            "Mean time that jobs spent in each phase, of the phases that ended within as much time as is chosen.",
             SECONDS,
             Query(
-                "sum by (phase) (increase(fairlead_operator_job_phase_duration_seconds_sum[5m]))"
-                " / (sum by (phase) (increase(fairlead_operator_job_phase_duration_seconds_count[5m])) > 0)",
+                f"{gained(_PHASE_SECONDS + '_sum', '$__range', 'phase')} / ({gained(_PHASE_SECONDS + '_count', '$__range', 'phase')} > 0)",
                 "{{phase}}",
             ),
             width=12,

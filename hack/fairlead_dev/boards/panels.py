@@ -37,6 +37,13 @@ class Query:
     legend: str = ""
 
 
+def gained(counter: str, span: str, *by: str) -> str:
+    """How often a counter has counted within `span`, by labels. Unlike `increase` it knows a series' first event, and has whole numbers."""
+    group = f" by ({', '.join(by)})" if by else ""
+    now, before = f"sum{group} ({counter})", f"sum{group} ({counter} offset {span})"
+    return f"clamp_min({now} - ({before} or {now} * 0), 0)"
+
+
 @dataclass(frozen=True, slots=True)
 class TableColumn:
     """A column of a table: the value of an expression, or a label of the first one."""
@@ -55,7 +62,8 @@ class TableColumn:
 
 
 def graph(title: str, description: str, unit: str, *queries: Query, width: int, height: int = 8, **options: Any) -> timeseries.Panel:
-    """Values over time. Options: `stacked`, `steps` (thresholds as lines), `least` and `most` of the axis, `dashed` (names of limits)."""
+    """Values over time. Options: `stacked`, `steps` (thresholds as lines), `least` and `most` of the axis, `dashed` (names of limits),
+    `nothing` (shown in the place of no series)."""
     panel = (
         timeseries.Panel()
         .title(title)
@@ -75,6 +83,8 @@ def graph(title: str, description: str, unit: str, *queries: Query, width: int, 
     )
     if "most" in options:
         panel.max(options["most"])
+    if "nothing" in options:
+        panel.no_value(options["nothing"])
     if options.get("stacked"):
         panel.stacking(common_builders.StackingConfig().mode(common.StackingMode.NORMAL).group("A"))
     if options.get("steps"):
@@ -96,7 +106,7 @@ def graph(title: str, description: str, unit: str, *queries: Query, width: int, 
 
 
 def number(title: str, description: str, unit: str, query: Query, *, width: int, height: int = 4, **options: Any) -> stat.Panel:
-    """The present value, large, over its course. Options: `steps`, `decimals`, `nothing` (shown in the place of no value)."""
+    """The present value, large. Options: `steps`, `decimals`, `nothing` (shown in the place of no value)."""
     steps = options.get("steps", PLAIN)
     panel = (
         stat.Panel()
@@ -109,7 +119,7 @@ def number(title: str, description: str, unit: str, query: Query, *, width: int,
         .thresholds(_thresholds(steps))
         .color_scheme(_color(dashboard.FieldColorModeId.THRESHOLDS))
         .color_mode(common.BigValueColorMode.VALUE)
-        .graph_mode(common.BigValueGraphMode.AREA)
+        .graph_mode(common.BigValueGraphMode.NONE)
         .no_value(options.get("nothing", "none"))
         .reduce_options(common_builders.ReduceDataOptions().calcs(["lastNotNull"]).values(False).fields(""))
         .with_target(_range_query(query, "A"))
@@ -146,6 +156,8 @@ def bars(title: str, description: str, unit: str, query: Query, *, width: int, h
     )
     if "most" in options:
         panel.max(options["most"])
+    if unit == COUNT:
+        panel.decimals(0)
     return panel
 
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from fairlead_dev.boards.answers import BoardAnswers, has_data
 from fairlead_dev.boards.frame import DECISIONS, FAIRNESS, GOODPUT, OPERATOR, BoardName
+from fairlead_dev.boards.reading import Board, queries
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,3 +42,17 @@ QUESTIONS: Final = (
     ),
     BoardQuestion("Does the operator keep up?", OPERATOR, "Oldest in the queue", "A"),
 )
+
+
+def answered(boards: Sequence[Board], found: BoardAnswers) -> set[str]:
+    """The questions whose panel has a series with a number and the labels by which the answer is told apart."""
+    series = {
+        (query.board, query.panel, query.ref): found.of(board)[str(query.panel_id)][query.ref]
+        for board in boards
+        for query in queries(board)
+    }
+    return {
+        each.question
+        for each in QUESTIONS
+        if any(has_data([one]) and each.labels <= one["metric"].keys() for one in series[each.board.title, each.panel, each.ref])
+    }

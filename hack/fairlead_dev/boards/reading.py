@@ -17,15 +17,13 @@ _LABELS: Final = re.compile(r'\{[^}]*\}|"[^"]*"|\bby\s*\([^)]*\)|\b(?:on|ignorin
 
 @dataclass(frozen=True, slots=True)
 class BoardQuery:
-    """One query of a panel, or of a variable."""
+    """One query of a panel."""
 
     board: str
     panel: str
-    kind: str
-    """The panel's type; `variable` for the values of a variable."""
+    panel_id: int
     ref: str
     expr: str
-    legend: str
     instant: bool
 
 
@@ -49,10 +47,9 @@ def queries(board: Board) -> list[BoardQuery]:
         BoardQuery(
             board["title"],
             panel["title"],
-            panel["type"],
+            panel["id"],
             target["refId"],
             target["expr"],
-            target.get("legendFormat", ""),
             bool(target.get("instant")),
         )
         for panel in panels(board)

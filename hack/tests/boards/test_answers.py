@@ -1,13 +1,16 @@
 import json
+from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from fairlead_dev.boards.answers import TimeWindow, has_data, of_board
+from fairlead_dev.boards.answers import BoardAnswers, TimeWindow, ask_all, has_data
 from fairlead_dev.boards.prometheus import PrometheusApi, PrometheusError
+from fairlead_dev.errors import CommandUsageError
 
 BOARD = {
+    "uid": "one",
     "title": "board",
     "panels": [
         {
@@ -31,12 +34,26 @@ def test_instant_queries_are_asked_for_the_end_and_others_for_the_whole_time() -
         asked.append((parts.path, parse_qs(parts.query)))
         return json.dumps({"status": "success", "data": {"result": [{"metric": {}, "value": [1, str(len(asked))]}]}}).encode()
 
-    answers = of_board(PrometheusApi(fetch), BOARD, {"link": "wan"}, TimeWindow(100, 1000, 10))
+    answers = ask_all(PrometheusApi(fetch), [BOARD], {"link": "wan"}, TimeWindow(100, 1000, 10))
     assert asked == [
         ("/api/v1/query", {"query": ['a{link=~"wan"}'], "time": ["1000.000"]}),
         ("/api/v1/query_range", {"query": ["rate(b[40s])"], "start": ["100.000"], "end": ["1000.000"], "step": ["5"]}),
     ]
-    assert answers == {"2": {"A": [{"metric": {}, "value": [1, "1"]}], "B": [{"metric": {}, "value": [1, "2"]}]}}
+    assert answers.of(BOARD) == {"2": {"A": [{"metric": {}, "value": [1, "1"]}], "B": [{"metric": {}, "value": [1, "2"]}]}}
+
+
+def test_answers_come_back_from_their_file_and_tell_which_panels_are_empty(tmp_path: Path) -> None:
+    panel = {"type": "stat", "id": 3, "title": "empty", "targets": [{"refId": "A", "expr": "c"}]}
+    board = {**BOARD, "panels": [*BOARD["panels"], panel]}  # type: ignore[misc]
+    number: list[dict[str, Any]] = [{"metric": {}, "value": [1, "1"]}]
+    found = BoardAnswers(TimeWindow(100, 1000, 10), {"link": "wan"}, {"one": {"2": {"A": [], "B": number}, "3": {"A": []}}})
+    file = tmp_path / "answers.json"
+    file.write_text(json.dumps(found.to_json()))
+    assert BoardAnswers.read(file) == found
+    assert found.panels_without_data(board) == ["empty"]
+    file.write_text("[]")
+    with pytest.raises(CommandUsageError, match="boards ask"):
+        BoardAnswers.read(file)
 
 
 @pytest.mark.parametrize(

@@ -10,12 +10,14 @@ from typing import Any
 
 import pytest
 
-from fairlead_dev.boards.reading import panels, queries, variables
+from fairlead_dev.boards.reading import metrics, panels, queries, variables
 from fairlead_dev.chart.render import objects
+from fairlead_dev.checkout import CHECKOUT
 
 from .conformance import faults
 
 BUILT_IN_VARIABLES = {"__rate_interval", "__range"}
+SERIES_OF_HISTOGRAM = re.compile(r"_(bucket|sum|count)$")
 
 
 def config_maps(**values: Any) -> list[dict[str, Any]]:
@@ -63,6 +65,20 @@ def test_what_grafanas_schema_does_not_know_is_found(boards: dict[str, dict[str,
     board = copy.deepcopy(boards["fairlead-operator"])
     change(board)
     assert said in "\n".join(faults(board))
+
+
+def test_every_query_asks_for_documented_metrics_alone(boards: dict[str, dict[str, Any]]) -> None:
+    page = (CHECKOUT / "docs" / "reference" / "metrics.md").read_text()
+    documented = dict(re.findall(r"^\| `(\w+)` \| (counter|gauge|histogram) \|", page, re.MULTILINE))
+    for board in boards.values():
+        for expr in [*(query.expr for query in queries(board)), *variables(board).values()]:
+            named = {name for name in metrics(expr) if not name.startswith("process_")}
+            assert named or "process_" in expr, expr
+            for name in named:
+                whole = SERIES_OF_HISTOGRAM.sub("", name)
+                kind = documented.get(name) or documented.get(whole)
+                assert kind is not None, f"{board['title']}: docs/reference/metrics.md lacks {name}"
+                assert (kind == "histogram") == (name != whole and name not in documented), name
 
 
 def test_every_variable_in_a_query_is_one_of_the_board(boards: dict[str, dict[str, Any]]) -> None:

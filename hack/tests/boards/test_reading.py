@@ -34,8 +34,8 @@ def test_variables_are_filled_in_as_grafana_does(expr: str, expected: str) -> No
 
 
 def test_panels_of_collapsed_rows_count_too() -> None:
-    inner = {"type": "stat", "title": "in", "targets": [{"refId": "A", "expr": "up", "instant": True}]}
+    inner = {"type": "stat", "id": 3, "title": "in", "targets": [{"refId": "A", "expr": "up", "instant": True}]}
     outer = {"type": "table", "title": "out", "targets": []}
     board = {"title": "board", "panels": [{"type": "row", "title": "row", "panels": [inner]}, outer]}
     assert [panel["title"] for panel in panels(board)] == ["in", "out"]
-    assert queries(board) == [BoardQuery("board", "in", "stat", "A", "up", "", True)]
+    assert queries(board) == [BoardQuery("board", "in", 3, "A", "up", True)]
