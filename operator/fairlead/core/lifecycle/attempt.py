@@ -339,7 +339,10 @@ def _starting(number: int, role: Role) -> str:
 
 def _not_ready(observed: Observed, pod: MoverPod, reason: Reason, silent: str, now: datetime) -> tuple[JobOutcome, Failure | None]:
     """A mover that has not come up yet, and a failure once that has taken too long."""
-    age, timeout = now - pod.created_at, observed.settings.startup_timeout
+    begun = observed.job.status.attempt_start_time
+    # A pod that is older than its attempt was dated by a clock behind ours.
+    since = pod.created_at if begun is None else max(pod.created_at, begun)
+    age, timeout = now - since, observed.settings.startup_timeout
     because = ": ".join(part for part in (pod.waiting_reason, pod.waiting_message or silent) if part)
     unattached = attachment_failure(observed, pod)
     if unattached is not None:

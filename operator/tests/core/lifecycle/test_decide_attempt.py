@@ -497,6 +497,15 @@ def test_a_failed_attempt_shows_how_far_it_came_and_no_rate_or_time_left() -> No
     assert (status.progress.percent, status.progress.rate, status.progress.eta) == (75, None, None)
 
 
+@pytest.mark.parametrize("ahead_seconds", [121, 3600])
+def test_an_operator_whose_clock_is_ahead_of_the_api_server_s_fails_no_attempt_that_has_just_begun(ahead_seconds: float) -> None:
+    created = NOW - seconds(ahead_seconds)
+    begun = make_job(finalizer=True, status=TransferJobStatus(attempts=1, attempt_start_time=NOW))
+    starting = observe(begun, receiver(ready=False, created_at=created))
+    assert written(decide(starting, NOW + seconds(20))).failures is None
+    assert written(decide(starting, NOW + seconds(121))).failures == 1
+
+
 def test_a_success_is_not_withheld_where_the_receiver_s_node_has_a_clock_that_is_an_hour_ahead() -> None:
     ended = receiver(verdict=make_verdict(), ended_at=NOW + seconds(3600))
     assert written(decide(observe(running_job(), ended, sender()), NOW)).phase == "Succeeded"
