@@ -1,8 +1,8 @@
 """Runs the operator: `python -m fairlead` or `fairlead`.
 
 `fairlead allocate FILE` asks its sums without a cluster, `fairlead explain JOB` prints why a job stands where it stands,
-`fairlead preflight JOB.yaml` checks a job before it is created, and `fairlead guard` and `fairlead node-agent` are what runs on the
-nodes.
+`fairlead preflight JOB.yaml` checks a job before it is created, `fairlead selftest` moves a file as a test, `fairlead uninstall` lets
+jobs go before the chart's release goes, and `fairlead guard` and `fairlead node-agent` are what runs on the nodes.
 """
 
 from __future__ import annotations
@@ -46,6 +46,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         from fairlead.commands.preflight import command as preflight  # noqa: PLC0415 - it runs at a user's, apart from the operator
 
         return preflight.main(words[1:])
+    if words[:1] == ["uninstall"]:
+        from fairlead.commands import uninstall  # noqa: PLC0415 - Helm runs it, apart from the operator
+
+        return uninstall.main(words[1:])
+    if words[:1] == ["selftest"]:
+        from fairlead.commands.selftest import command as selftest  # noqa: PLC0415 - likewise
+
+        return selftest.main(words[1:])
     if words[:1] == ["guard"]:
         from fairlead.guard import main as guard  # noqa: PLC0415 - it runs on the nodes, apart from the operator
 

@@ -247,3 +247,71 @@ spec:
 {{- define "fairlead.cel.seLinux" -}}
 {{ . }}.?securityContext.?seLinuxOptions.?type.orValue('') in ['', 'container_t', 'container_init_t', 'container_kvm_t', 'container_engine_t'] && {{ . }}.?securityContext.?seLinuxOptions.?user.orValue('') == '' && {{ . }}.?securityContext.?seLinuxOptions.?role.orValue('') == ''
 {{- end }}
+
+{{- define "fairlead.uninstallLabels" -}}
+app.kubernetes.io/name: {{ include "fairlead.name" . }}
+app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/component: uninstall
+{{ include "fairlead.commonLabels" . }}
+{{- end }}
+
+{{- /* Annotations of what exists while the release is being uninstalled; the argument is the weight. */ -}}
+{{- define "fairlead.uninstallHook" -}}
+helm.sh/hook: pre-delete
+helm.sh/hook-weight: {{ . | quote }}
+helm.sh/hook-delete-policy: before-hook-creation,hook-succeeded
+{{- end }}
+
+{{- /* What the pods of Helm's hooks have in common: they run where the operator runs, with as little. */ -}}
+{{- define "fairlead.hookPod" -}}
+enableServiceLinks: false
+securityContext:
+  runAsNonRoot: true
+  runAsUser: 65532
+  runAsGroup: 65532
+  seccompProfile: {type: RuntimeDefault}
+{{- with .Values.imagePullSecrets }}
+imagePullSecrets:
+  {{- range . }}
+  - name: {{ . }}
+  {{- end }}
+{{- end }}
+{{- with .Values.nodeSelector }}
+nodeSelector: {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .Values.affinity }}
+affinity: {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .Values.tolerations }}
+tolerations: {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end }}
+
+{{- define "fairlead.hookContainer" -}}
+image: {{ include "fairlead.image" (dict "root" . "image" .Values.images.operator) | quote }}
+imagePullPolicy: {{ .Values.images.operator.pullPolicy }}
+resources:
+  requests: {cpu: 50m, memory: 64Mi}
+  limits: {memory: 256Mi}
+securityContext:
+  allowPrivilegeEscalation: false
+  capabilities: {drop: [ALL]}
+  readOnlyRootFilesystem: true
+{{- end }}
+
+{{- define "fairlead.testLabels" -}}
+app.kubernetes.io/name: {{ include "fairlead.name" . }}
+app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/component: test
+{{ include "fairlead.commonLabels" . }}
+{{- end }}
+
+{{- define "fairlead.testHook" -}}
+helm.sh/hook: test
+helm.sh/hook-weight: {{ . | quote }}
+helm.sh/hook-delete-policy: before-hook-creation,hook-succeeded
+{{- end }}
+
+{{- define "fairlead.testNamespace" -}}
+{{- coalesce .Values.test.namespace (first (concat (without .Values.hostNetwork.namespaces "*") (.Values.tenantNamespaces | default list) (list .Release.Namespace))) }}
+{{- end }}

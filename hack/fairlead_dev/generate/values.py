@@ -23,6 +23,9 @@ Set them with `--set NAME=VALUE` or in a file with `--values FILE`. The chart re
 listed here, and a value that cannot work, naming it. `helm show values charts/fairlead` prints the
 same with the defaults in place. A value of `null` stands for the default of a single setting, and for
 nothing where the setting is a list or a map.
+
+How to use them: [install](../how-to/install.md), [upgrade](../how-to/upgrade.md),
+[uninstall](../how-to/uninstall.md).
 """
 
 

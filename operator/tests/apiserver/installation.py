@@ -42,7 +42,15 @@ def install(kubectl: Kubectl, chart: Path, *values: str) -> str:
     rendered = subprocess.run(
         [
             *(str(find_programs()["helm"]), "template", "fairlead", str(chart)),
-            *("--namespace", "fairlead-system", "--kube-version", "1.34.0", "--set", f"hostNetwork.namespaces={{{','.join(NAMESPACES)}}}"),
+            *(
+                "--no-hooks",
+                "--namespace",
+                "fairlead-system",
+                "--kube-version",
+                "1.34.0",
+                "--set",
+                f"hostNetwork.namespaces={{{','.join(NAMESPACES)}}}",
+            ),
             # The images of `Lab.operator_options`: the admission policies know no others.
             *("--set", "images.mover.tag=test", "--set", "images.advisor.tag=test"),
             *(f"--set={value}" for value in values),

@@ -59,7 +59,10 @@ def _helm(*arguments: str, values: dict[str, Any] | None = None, check: bool = T
 
 
 def _render(values: dict[str, Any] | None = None) -> list[dict[str, Any]]:
-    answer = _helm("template", "fairlead", str(CHART), "--namespace", "fairlead-system", "--kube-version", "1.34.0", values=values)
+    # What Helm makes for a test or for the end of the release has tests of its own.
+    answer = _helm(
+        "template", "fairlead", str(CHART), "--no-hooks", "--namespace", "fairlead-system", "--kube-version", "1.34.0", values=values
+    )
     return [document for document in yaml.safe_load_all(answer.stdout) if document]
 
 
