@@ -207,6 +207,12 @@ bench-fairness: python rust ## Shares among 14 real movers, managed and left alo
 bench-placement: python rust ## The choice of nodes and interfaces, and what several interfaces are worth: build/bench/placement.json (root; BENCH_FLAGS=--help)
 	$(VENV)/python -m fairlead_dev.bench.placement $(BENCH_FLAGS)
 
+.PHONY: bench-observe
+bench-observe: python ## Panels that have data and questions that are answered, by the local cluster's Prometheus or PROMETHEUS=URL: build/bench/observe.json
+	mkdir -p build/boards
+	$(VENV)/python -m fairlead_dev.boards ask --over-time $(if $(PROMETHEUS),--prometheus $(PROMETHEUS),--local) $(or $(BOARDS_FLAGS),--minutes 60) > build/boards/run.json
+	$(VENV)/python -m fairlead_dev.bench.observe --answers build/boards/run.json
+
 .PHONY: fuzz
 fuzz: ## Arbitrary bytes for every decoder of the mover, for SECONDS=60; guided by coverage where cargo-fuzz and a nightly compiler are
 	@if cargo +nightly fuzz --version >/dev/null 2>&1; then \

@@ -201,12 +201,13 @@ def fairness() -> builders.Dashboard:
             "Share of the time in which more had arrived than a job's cap allows, by namespace. It should be none.",
             RATIO,
             Query(
-                'sum by (namespace) (rate(fairlead_operator_cap_exceeded_seconds_total{namespace=~"$namespace"}[$__rate_interval]))',
+                'sum by (namespace) (rate(fairlead_operator_cap_exceeded_seconds_total{namespace=~"$namespace"}[$__rate_interval]))'
+                ' or sum by (namespace) (fairlead_job_info{namespace=~"$namespace"}) * 0',
                 "{{namespace}}",
             ),
             width=6,
             steps=((None, GREEN), (0.05, RED)),
-            nothing="nobody exceeded a cap",
+            nothing="no jobs",
         ),
         graph(
             "Guarantees kept over time",
