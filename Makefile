@@ -69,6 +69,7 @@ rust: ## The mover and the WAN emulator, as release binaries in build/bin
 lint: python verify ## Formatters, linters, types, layers, generated files
 	$(MAKE) --jobs 2 --output-sync=target lint-python lint-rust
 	$(MAKE) lint-chart
+	$(MAKE) lint-monitoring
 
 .PHONY: lint-python
 lint-python:
@@ -80,6 +81,10 @@ lint-python:
 .PHONY: lint-chart
 lint-chart: ## helm lint --strict and kubeconform, for each set of values in charts/fairlead/ci
 	$(VENV)/python -m fairlead_dev.chart
+
+.PHONY: lint-monitoring
+lint-monitoring: ## promtool: the rules, their unit tests, and names and help of all metrics
+	$(VENV)/python -m fairlead_dev.monitoring
 
 .PHONY: lint-rust
 lint-rust:

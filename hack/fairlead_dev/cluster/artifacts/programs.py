@@ -72,6 +72,13 @@ def _containerd(name: str, expected_s: float) -> GoProgram:
     return GoProgram(name, "containerd", layout.CONTAINERD_VERSION, f"{_CONTAINERD}/cmd/{name}", expected_s, link_flags=flags)
 
 
+def _prometheus(name: str, expected_s: float) -> GoProgram:
+    """Of all kinds of discovery only those of Kubernetes and DNS: the others are most of the program."""
+    package = f"github.com/prometheus/prometheus/cmd/{name}"
+    tags = "netgo,remove_all_sd,enable_kubernetes_sd,enable_dns_sd"
+    return GoProgram(name, "monitoring", layout.PROMETHEUS_VERSION, package, expected_s, module="monitoring", tags=tags)
+
+
 def _cni(kind: str, name: str) -> GoProgram:
     flags = f"-X {_CNI}/pkg/utils/buildversion.BuildVersion={layout.CNI_VERSION}"
     return GoProgram(name, "cni", layout.CNI_VERSION, f"{_CNI}/plugins/{kind}/{name}", 4, link_flags=flags)
@@ -107,6 +114,7 @@ PROGRAMS: tuple[GoProgram, ...] = (
     _cni("meta", "portmap"),
     _cni("meta", "bandwidth"),
     GoProgram("multus", "multus", layout.MULTUS_VERSION, f"{_MULTUS}/cmd/multus", 60, module="multus"),
+    _prometheus("promtool", 190),
     GoProgram("coredns", "coredns", layout.COREDNS_VERSION, "github.com/coredns/coredns", 150),
     GoProgram(
         "helm",
@@ -125,7 +133,7 @@ ON_DEMAND: tuple[GoProgram, ...] = (GoProgram("cilium-policy", "cilium-policy", 
 
 CNI_PLUGINS = tuple(program.name for program in PROGRAMS if program.group in ("cni", "multus"))
 
-LINKED_INTO_CHECKOUT = ("kubectl", "helm", "etcd", "kube-apiserver", "kubeconform", "object-health", "cilium-policy")
+LINKED_INTO_CHECKOUT = ("promtool", "kubectl", "helm", "etcd", "kube-apiserver", "kubeconform", "object-health", "cilium-policy")
 """Programs that people and tests call from `build/bin`."""
 
 
