@@ -14,7 +14,7 @@ from fairlead_dev.site.contents import INDEX, linked_files, navigation, page_tex
 
 STYLE = "site.css"
 # <td><code>spec.source.node</code></td>
-_FIELD_CELL = re.compile(r"(?<=<td><code>)[\w.\[\]]+(?=</code>)")
+_NAME_CELL = re.compile(r"(?<=<td><code>)[\w.\[\]]+(?=</code>)")
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
@@ -38,8 +38,8 @@ def on_page_markdown(markdown: str, *, page: Page, config: MkDocsConfig, files: 
 
 
 def on_page_content(html: str, *, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Lets the names of fields break after their dots, so that tables stay narrow."""
-    return _FIELD_CELL.sub(lambda cell: cell[0].replace(".", ".<wbr>"), html)
+    """Lets the names of fields and metrics break after dots and underscores, so that tables stay narrow."""
+    return _NAME_CELL.sub(lambda cell: re.sub(r"([._])", r"\1<wbr>", cell[0]), html)
 
 
 def _file(path: str, config: MkDocsConfig) -> File:
