@@ -1,4 +1,4 @@
-"""Asks the Prometheus of the local cluster, which `hack/cluster/cluster monitoring up` starts. Needs the standard library alone."""
+"""Asks a Prometheus that runs on the local cluster, as the service `prometheus` of the namespace `monitoring`."""
 
 from __future__ import annotations
 
@@ -17,10 +17,12 @@ PORT: Final = 9090
 
 
 def address(cluster: LocalCluster) -> str:
-    """Where Prometheus answers, as the cluster's nodes see it. Raises NoAnswerError where monitoring is not up."""
+    """Where Prometheus answers, as the cluster's nodes see it. Raises NoAnswerError where there is none."""
     service = cluster.kubectl.get("service", SERVICE, namespace=NAMESPACE)
     if service is None:
-        raise NoAnswerError("the local cluster has no Prometheus: hack/cluster/cluster monitoring up")
+        raise NoAnswerError(
+            f"the local cluster has no service {SERVICE} in the namespace {NAMESPACE}: name another Prometheus, PROMETHEUS=URL"
+        )
     return f"http://{service['spec']['clusterIP']}:{PORT}"
 
 
