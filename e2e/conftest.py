@@ -48,7 +48,12 @@ def uses(item: pytest.Item, fixture: str) -> bool:
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Tests that must be alone come last, so that the others do not wait for them; the long ones come first. Workers take one at a time."""
-    items.sort(key=lambda item: (item.get_closest_marker("exclusive") is not None, item.get_closest_marker("long") is None))
+
+    def rank(item: pytest.Item) -> tuple[bool, bool]:
+        is_long = any(item.get_closest_marker(mark) for mark in ("long", "xdist_group"))
+        return item.get_closest_marker("exclusive") is not None, not is_long
+
+    items.sort(key=rank)
 
 
 @pytest.hookimpl(wrapper=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 from fairlead_dev.clients.nodes import LocalCluster
@@ -34,6 +35,8 @@ if libc.setns(namespace, CLONE_NEWNS) or libc.mount(b"none", sys.argv[3].encode(
 
 _PEER = _FIND + 'os.execvp("nsenter", ["nsenter", "-t", str(found[0]), "-n", "ip", "-j", "link", "show", sys.argv[3]])'
 
+_REDIRECT = re.compile(r"mirred \(Egress Redirect to device (\S+)\)")
+
 CAP_FOLDER = "/run/fairlead/live"
 
 
@@ -59,6 +62,12 @@ def packets_held_back(cluster: LocalCluster, node: str, interface: str) -> int:
     """How often the token bucket at an interface had a packet wait."""
     queues: list[dict[str, Any]] = json.loads(cluster.on(node, "tc", "-s", "-j", "qdisc", "show", "dev", interface))
     return sum(int(queue["overlimits"]) for queue in queues if queue["kind"] == "tbf")
+
+
+def bucket_of(cluster: LocalCluster, node: str, interface: str) -> tuple[str, int]:
+    """The token bucket that holds what comes in at an interface: its own interface, and its rate in bits per second."""
+    (bucket,) = _REDIRECT.findall(redirects_of(cluster, node, interface))
+    return bucket, token_buckets(cluster, node)[bucket]
 
 
 def redirects_of(cluster: LocalCluster, node: str, interface: str) -> str:

@@ -7,6 +7,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import pytest
+
+SECOND_PATH = pytest.mark.xdist_group("second path")
+"""For tests that come one after the other beside all the rest: one cuts the second path, and the others count on it."""
+
 
 @contextmanager
 def turn(lock_file: Path, *, alone: bool) -> Iterator[None]:

@@ -15,8 +15,8 @@ from fairlead_dev.clients.kubectl import Object, run
 from fairlead_dev.clients.nodes import LocalCluster
 
 WINDOW_S = 5.0
-BLUR_S = 0.25
-"""How long both looks at the counter may take together: what a busy machine reads more slowly says nothing of a rate."""
+MOST_BLUR = 0.02
+"""How long both looks at the counter may take together, as a part of the window: by half of it the rate may be wrong."""
 
 _COUNTED = re.compile(r"counter packets \d+ bytes (\d+)")
 
@@ -29,19 +29,23 @@ class Counter:
     table: str
 
     def rate_mbps(self, window_s: float = WINDOW_S) -> float:
-        """The mean rate over a window, headers and retransmissions included."""
-        return wait_until(lambda: self._window(window_s), "a window that the machine measures without a pause")[0]
-
-    def _window(self, window_s: float) -> tuple[float] | None:
-        began_s = time.monotonic()
-        first = self.bytes_sent()
-        counted_s = time.monotonic()
+        """The mean rate over a window of at least so long, headers and retransmissions included. It grows where a busy machine is slow."""
+        first, first_s, first_blur_s = self._look()
         time.sleep(window_s)
-        again_s = time.monotonic()
-        last = self.bytes_sent()
+
+        def measured() -> tuple[float] | None:
+            last, last_s, last_blur_s = self._look()
+            passed_s = last_s - first_s
+            return ((last - first) * 8 / passed_s / 1e6,) if first_blur_s + last_blur_s <= MOST_BLUR * passed_s else None
+
+        return wait_until(measured, "a window that is long beside the two looks at the counter")[0]
+
+    def _look(self) -> tuple[int, float, float]:
+        """Bytes so far, when that was, and how long it took to read them."""
+        began_s = time.monotonic()
+        count = self.bytes_sent()
         ended_s = time.monotonic()
-        blur_s = (counted_s - began_s) + (ended_s - again_s)
-        return ((last - first) * 8 / (again_s - began_s) / 1e6,) if blur_s <= BLUR_S else None
+        return count, (began_s + ended_s) / 2, ended_s - began_s
 
     def bytes_sent(self) -> int:
         """Bytes since counting began, headers and retransmissions included."""
