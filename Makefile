@@ -34,10 +34,8 @@ demo: $(if $(filter local,$(CLUSTER)),setup,python) ## Move a real directory bet
 .PHONY: test
 test: setup ## Everything: lint, unit tests, whole programs, a real API server, a quarter of the attacks, end to end on the local cluster
 	$(MAKE) lint
-	$(MAKE) test-unit
-	$(MAKE) test-programs BESIDE=beside-apiserver
-	$(MAKE) test-attacks
-	$(MAKE) test-e2e
+	$(MAKE) test-programs BESIDE=beside-programs
+	$(MAKE) --jobs 2 --output-sync=target test-e2e beside-cluster
 
 .PHONY: setup
 setup: packages python programs ## Install and build what is missing: .venv, programs in build/bin
@@ -158,10 +156,15 @@ test-cilium: python ## The chart's CiliumNetworkPolicies by Cilium's own policy 
 	$(CLUSTER_CLI) build --only helm,cilium-policy
 	$(VENV)/pytest -q -n 0 operator/tests/cilium
 
-# Programs that are tested wait most of their time, for links and clocks; they come first where both want a core.
-.PHONY: beside-apiserver
-beside-apiserver:
-	nice $(VENV)/pytest -q operator/tests/apiserver
+# Tests of programs and of the cluster wait most of their time, for links, clocks and pods. What runs beside them gives way to them.
+.PHONY: beside-programs
+beside-programs:
+	nice $(MAKE) test-unit
+
+.PHONY: beside-cluster
+beside-cluster:
+	nice $(MAKE) test-apiserver
+	nice $(MAKE) test-attacks
 
 .PHONY: test-e2e
 test-e2e: python ## The end-to-end suite on the local cluster; KEEP=1 leaves the cluster up
