@@ -62,7 +62,7 @@ def test_every_kind_of_entry_arrives_and_the_status_tells_it(lab: Lab, cluster: 
     assert job.phases == [phase for phase in PHASES if phase in job.phases], "a phase came twice, or after one that follows it"
     assert {*PHASES} - {*job.phases} <= {*PASSING}
     assert_events(job)
-    assert_printed_columns(kubectl, lab.namespace, job.status["decision"])
+    assert_printed_columns(kubectl, lab.namespace, job.object)
 
 
 def assert_progress_is_complete(progress: Object, files: int, size_bytes: int) -> None:
@@ -104,10 +104,12 @@ def assert_events(job: Job) -> None:
     assert not [event for event in job.events() if event["type"] == "Warning"]
 
 
-def assert_printed_columns(kubectl: Kubectl, namespace: str, decision: Object) -> None:
+def assert_printed_columns(kubectl: Kubectl, namespace: str, job: Object) -> None:
     heading, row = kubectl.run("get", "tj", namespace=namespace).strip().splitlines()
-    assert heading.split()[:2] == ["NAME", "PHASE"]
-    assert row.split()[:3] == ["job", "Succeeded", "100"]
+    stalled, decision = history.condition(job, "Stalled"), job["status"]["decision"]
+    assert stalled is not None
+    assert heading.split()[:4] == ["NAME", "PHASE", "REASON", "PROGRESS%"]
+    assert row.split()[:4] == ["job", "Succeeded", stalled["reason"], "100"]
     assert {decision["congestionControl"], str(decision["streams"])} <= set(row.split())
 
 

@@ -332,15 +332,17 @@ async def test_status_is_a_subresource(lab: Lab) -> None:
 
 async def test_prints_the_columns_people_look_for(lab: Lab) -> None:
     await lab.create_job()
+    why = {"type": "Stalled", "status": "False", "reason": "DataFlow", "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"}
     status = {
         "phase": "Transferring",
+        "conditions": [why],
         "progress": {"percent": 42, "rate": "187M", "eta": "42s"},
         "decision": {"protocol": "TCP", "congestionControl": "cubic", "streams": 4, "abstained": True, "reason": "NoModel"},
     }
     await lab.client.merge_patch(JOBS, lab.namespace, "job", {"status": status}, subresource="status")
     header, row = lab.kubectl("-n", lab.namespace, "get", "tj").stdout.splitlines()
-    assert header.split() == ["NAME", "PHASE", "PROGRESS%", "RATE", "ETA", "CC", "STREAMS", "AGE"]
-    assert row.split()[:-1] == ["job", "Transferring", "42", "187M", "42s", "cubic", "4"]
+    assert header.split() == ["NAME", "PHASE", "REASON", "PROGRESS%", "RATE", "ETA", "CC", "STREAMS", "AGE"]
+    assert row.split()[:-1] == ["job", "Transferring", "DataFlow", "42", "187M", "42s", "cubic", "4"]
 
 
 async def test_the_policy_refuses_namespaces_without_permission(lab: Lab) -> None:
