@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import tarfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,8 @@ from fairlead_dev.generate import values as chart_values
 
 VALUES: dict[str, Any] = yaml.safe_load((CHART / "values.yaml").read_text())
 SCHEMA = chart_values.read_schema()
+PREVIOUS = Path(__file__).parent / "data" / "fairlead-0.1.0.tgz"
+"""The package of the chart before this one, as `helm package` made it."""
 
 
 def _sections(schema: Mapping[str, Any], prefix: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
@@ -122,6 +125,14 @@ def _by_identity(documents: list[dict[str, Any]]) -> dict[tuple[str, ...], dict[
 def test_values_that_lack_whole_sections_have_the_defaults(chart: Path) -> None:
     # As with `helm upgrade --reuse-values`. What is at the top is the administrator's to remove.
     (chart / "values.yaml").write_text(yaml.safe_dump({"resources": VALUES["resources"]}))
+    assert _by_identity(objects({}, chart)) == _by_identity(objects({}))
+
+
+def test_the_values_of_the_chart_before_this_one_may_be_kept(chart: Path) -> None:
+    with tarfile.open(PREVIOUS) as package:
+        member = package.extractfile("fairlead/values.yaml")
+        assert member is not None
+        (chart / "values.yaml").write_bytes(member.read())
     assert _by_identity(objects({}, chart)) == _by_identity(objects({}))
 
 
