@@ -12,7 +12,7 @@ from typing import Any, Final
 import yaml
 
 from fairlead_dev.checkout import CHECKOUT
-from fairlead_dev.generate.metrics import documented
+from fairlead_dev.metrics import documented
 
 RULES: Final = CHECKOUT / "charts" / "fairlead" / "files" / "rules.yaml"
 RULE_TESTS: Final = CHECKOUT / "hack" / "tests" / "monitoring" / "alerts.yaml"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fairlead_dev import monitoring
-from fairlead_dev.generate.metrics import documented
+from fairlead_dev.metrics import documented
 
 
 def test_every_alert_has_a_test_that_sees_it_fire_and_a_runbook() -> None:
