@@ -216,7 +216,7 @@ bench-placement: python rust ## The choice of nodes and interfaces, and what sev
 	$(VENV)/python -m fairlead_dev.bench.placement $(BENCH_FLAGS)
 
 .PHONY: bench-observe
-bench-observe: python ## Panels that have data and questions that are answered, by the local cluster's Prometheus or PROMETHEUS=URL: build/bench/observe.json
+bench-observe: python ## Metrics, alerts, panels that have data and questions that are answered, by the local cluster's Prometheus or PROMETHEUS=URL: build/bench/observe.json
 	mkdir -p build/boards
 	$(VENV)/python -m fairlead_dev.boards ask --over-time $(if $(PROMETHEUS),--prometheus $(PROMETHEUS),--local) $(or $(BOARDS_FLAGS),--minutes 60) > build/boards/run.json
 	$(VENV)/python -m fairlead_dev.bench.observe --answers build/boards/run.json

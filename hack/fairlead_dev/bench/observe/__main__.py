@@ -1,4 +1,4 @@
-"""Counts what can be watched of a run with traffic; writes build/bench/observe.json."""
+"""Counts metrics, alerts and what they cost, and what the boards show of a run with traffic; writes build/bench/observe.json."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from fairlead_dev.bench.observe import boards
+from fairlead_dev.bench.observe import boards, metrics
 from fairlead_dev.bench.rows import heading, line, write
 from fairlead_dev.bench.runner import BenchCommand
 from fairlead_dev.boards.answers import BoardAnswers
@@ -17,17 +17,21 @@ from fairlead_dev.checkout import CHECKOUT
 
 def run(options: argparse.Namespace) -> int:
     """Counts, prints and writes."""
-    rows = boards.rows(load(CHECKOUT / FOLDER), BoardAnswers.read(options.answers))
+    rows = metrics.rows()
+    if options.answers is not None:
+        rows += boards.rows(load(CHECKOUT / FOLDER), BoardAnswers.read(options.answers))
     print("\n".join([heading(), *(line(row) for row in rows)]))
     write(rows, options.output)
     return 0
 
 
 def _options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--answers", type=Path, required=True, metavar="FILE", help="what `boards ask --over-time` printed")
+    parser.add_argument(
+        "--answers", type=Path, metavar="FILE", help="what `boards ask --over-time` printed; without it the boards are left out"
+    )
 
 
-BENCH = BenchCommand("observe", __doc__, _options, run)
+BENCH = BenchCommand("observe", __doc__, _options, run, is_partial=lambda options: options.answers is None)
 
 if __name__ == "__main__":
     sys.exit(BENCH.main())
