@@ -149,12 +149,17 @@ programs-fuzz:
 
 .PHONY: test-apiserver
 test-apiserver: python ## CRD, CEL and the reconcile loop against a real API server
-	$(VENV)/pytest -q operator/tests/apiserver
+	$(VENV)/pytest -q operator/tests/apiserver --ignore operator/tests/apiserver/kueue
 
 .PHONY: test-cilium
 test-cilium: python ## The chart's CiliumNetworkPolicies by Cilium's own policy engine, which is built first (3 minutes; no part of `make test`)
 	$(CLUSTER_CLI) build --only helm,cilium-policy
 	$(VENV)/pytest -q -n 0 operator/tests/cilium
+
+.PHONY: test-kueue
+test-kueue: python ## A job in a queue of Kueue, which is built first (3 minutes; no part of `make test`)
+	$(CLUSTER_CLI) build --only kubectl,helm,etcd,kube-apiserver,kueue
+	$(VENV)/pytest -q -n 1 operator/tests/apiserver/kueue
 
 # Tests of programs and of the cluster wait most of their time, for links, clocks and pods. What runs beside them gives way to them.
 .PHONY: beside-programs

@@ -64,6 +64,8 @@ class Options:
     agents: AgentPlace | None = None
     """Where node agents run; None where there are none."""
     cilium: CiliumOptions = field(default_factory=CiliumOptions)
+    kueue: bool = False
+    """Whether jobs that name a queue of Kueue run when Kueue admits them."""
 
 
 def read_options(arguments: Sequence[str], environment: Mapping[str, str] = os.environ) -> Options:
@@ -115,6 +117,7 @@ def read_options(arguments: Sequence[str], environment: Mapping[str, str] = os.e
             _convert("cilium_bandwidth_manager", _choice, values["cilium_bandwidth_manager"]),
             *_convert("cilium_config", _namespaced_name, values["cilium_config"]),
         ),
+        kueue=_convert("kueue", _one_of("true", "false"), values["kueue"]) == "true",
     )
 
 
@@ -159,6 +162,7 @@ def _parser(environment: Mapping[str, str]) -> argparse.ArgumentParser:
     flag("node-agent-port", "9811", "port of the node agents on their nodes")
     flag("cilium-bandwidth-manager", "off", "whether Cilium's bandwidth manager is on; auto reads it from --cilium-config")
     flag("cilium-config", "kube-system/cilium-config", "namespace and name of the ConfigMap with Cilium's settings")
+    flag("kueue", "false", "true to have Kueue decide when jobs run that have the label kueue.x-k8s.io/queue-name")
     flag("kubeconfig", "", "kubeconfig file; without it the pod's service account is used")
     flag("workers", "16", "jobs worked on at the same time")
     flag("resync-seconds", "300", "how often all jobs and pods are listed")

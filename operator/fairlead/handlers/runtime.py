@@ -27,6 +27,7 @@ from fairlead.handlers.fairness.loop import FairnessLoop
 from fairlead.handlers.fairness.metrics import FairnessMetrics
 from fairlead.handlers.fairness.store import ShareStore
 from fairlead.handlers.intake import Intake
+from fairlead.handlers.kueue import KueueQueues
 from fairlead.handlers.listener import OperatorListener
 from fairlead.handlers.metrics import OperatorMetrics, health_app, metrics_app
 from fairlead.handlers.options import Options
@@ -189,6 +190,7 @@ class Runtime:
             sweeper.service(options.resync.total_seconds()),
             *([] if agents is None else [agents.service]),
             *bandwidth_manager.services,
+            *([KueueQueues(client, self.cache.jobs.values, _now).service] if options.kueue else []),
         )
         intake = Intake(queue, loop)
         intake.expect(self.cache.jobs.keys())

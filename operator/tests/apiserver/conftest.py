@@ -42,7 +42,9 @@ def kubectl(admin_kubeconfig: Path) -> Kubectl:
 @pytest.fixture(scope="session")
 def cluster(kubectl: Kubectl) -> None:
     """Nodes, namespaces, and everything that the chart renders except the workload."""
-    installation.install(kubectl, CHECKOUT / "charts" / "fairlead", *installation.NARROW_IDENTITIES, "cilium.bandwidthManager=auto")
+    installation.install(
+        kubectl, CHECKOUT / "charts" / "fairlead", *installation.NARROW_IDENTITIES, "cilium.bandwidthManager=auto", "kueue.enabled=true"
+    )
 
 
 @pytest.fixture(scope="session")

@@ -80,6 +80,16 @@ class ControlPlane:
         """The certificate by which clients know it."""
         return self._keys.ca
 
+    @property
+    def server_certificate(self) -> Path:
+        """A certificate for servers at the API server's address, which its clients accept."""
+        return self._keys.certificate("server")
+
+    @property
+    def server_key(self) -> Path:
+        """The key of that certificate."""
+        return self._keys.key("server")
+
     def start(self) -> None:
         """Starts both and waits until the API server is ready. Raises ControlPlaneError with the end of its log."""
         data = self._folder / "etcd"

@@ -128,12 +128,15 @@ PROGRAMS: tuple[GoProgram, ...] = (
     GoProgram("kubeconform", "kubeconform", layout.KUBECONFORM_VERSION, "github.com/yannh/kubeconform/cmd/kubeconform", 15),
 )
 
-ON_DEMAND: tuple[GoProgram, ...] = (GoProgram("cilium-policy", "cilium-policy", layout.CILIUM_VERSION, ".", 180, module="cilium-policy"),)
+ON_DEMAND: tuple[GoProgram, ...] = (
+    GoProgram("cilium-policy", "cilium-policy", layout.CILIUM_VERSION, ".", 180, module="cilium-policy"),
+    GoProgram("kueue", "kueue", layout.KUEUE_VERSION, "sigs.k8s.io/kueue/cmd/kueue", 180, module="kueue"),
+)
 """Programs that only some targets need, which name them."""
 
 CNI_PLUGINS = tuple(program.name for program in PROGRAMS if program.group in ("cni", "multus"))
 
-LINKED_INTO_CHECKOUT = ("promtool", "kubectl", "helm", "etcd", "kube-apiserver", "kubeconform", "object-health", "cilium-policy")
+LINKED_INTO_CHECKOUT = ("promtool", "kubectl", "helm", "etcd", "kube-apiserver", "kubeconform", "object-health", "cilium-policy", "kueue")
 """Programs that people and tests call from `build/bin`."""
 
 

@@ -1,0 +1,102 @@
+"""Follows Kueue: jobs that name a queue run while their Workload is admitted, and are suspended otherwise."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable
+from datetime import datetime
+
+from fairlead.api.shared.errors import InvalidResourceError
+from fairlead.api.transferjob import TransferJob
+from fairlead.core.queueing import (
+    QUEUE_LABEL,
+    QueueStep,
+    ended,
+    facts_of,
+    is_queued,
+    rate_of,
+    released,
+    step_of,
+    workload_name,
+    workload_of,
+)
+from fairlead.handlers.worker import BackgroundLoop
+from fairlead.kube.client import JOBS, KubeClient, KubeObject, ResourceKind
+from fairlead.kube.errors import KubeError, NotFoundError
+
+WORKLOADS = ResourceKind("kueue.x-k8s.io/v1beta2", "workloads")
+LOOK_SECONDS = 2.0
+"""How often queued jobs and their Workloads are looked at."""
+
+logger = logging.getLogger(__name__)
+
+
+class KueueQueues:
+    """Brings each queued job and its Workload one step further at every look. `jobs` are the jobs as they are known."""
+
+    def __init__(self, client: KubeClient, jobs: Callable[[], Iterable[KubeObject]], now: Callable[[], datetime]) -> None:
+        self._client = client
+        self._jobs = jobs
+        self._now = now
+        self._told: set[str] = set()
+        self.service = BackgroundLoop("queues of Kueue", self._run)
+
+    async def look(self) -> None:
+        """One look at all queued jobs. What fails is tried again at the next one."""
+        for body in list(self._jobs()):
+            if not (body["metadata"].get("labels") or {}).get(QUEUE_LABEL):
+                continue
+            name = f"TransferJob {body['metadata']['namespace']}/{body['metadata']['name']}"
+            try:
+                job = TransferJob.from_object(body)
+                if is_queued(job):
+                    await self._keep(job, name)
+            except InvalidResourceError:
+                continue
+            except KubeError as error:
+                logger.warning("%s: its place in Kueue's queue was not kept: %s", name, error)
+
+    async def _keep(self, job: TransferJob, name: str) -> None:
+        namespace = job.metadata.namespace
+        try:
+            workload: KubeObject | None = await self._client.get(WORKLOADS, namespace, workload_name(job))
+        except NotFoundError:
+            workload = None
+        match step_of(job, None if workload is None else facts_of(workload)):
+            case QueueStep.SUSPEND | QueueStep.RESUME as step:
+                await self._client.merge_patch(JOBS, namespace, job.metadata.name, _suspended(job, step is QueueStep.SUSPEND))
+            case QueueStep.CREATE:
+                await self._create(job, name)
+            case QueueStep.RELEASE if workload is not None:
+                status = {"admission": None, "conditions": released(workload["status"].get("conditions") or [], self._time())}
+                await self._write(workload, status)
+            case QueueStep.FINISH if workload is not None:
+                conditions = (workload.get("status") or {}).get("conditions") or []
+                await self._write(workload, {"conditions": ended(conditions, job, self._time())})
+
+    async def _create(self, job: TransferJob, name: str) -> None:
+        rate = rate_of(job)
+        if rate is not None:
+            await self._client.create(WORKLOADS, job.metadata.namespace, workload_of(job, rate))
+        elif job.metadata.uid not in self._told:
+            self._told.add(job.metadata.uid)
+            logger.warning("%s waits: it names a queue of Kueue and no bandwidth: set bandwidth.limit or bandwidth.guarantee", name)
+
+    async def _write(self, workload: KubeObject, status: KubeObject) -> None:
+        metadata = workload["metadata"]
+        patch = {"metadata": {"resourceVersion": metadata["resourceVersion"]}, "status": status}
+        await self._client.merge_patch(WORKLOADS, metadata["namespace"], metadata["name"], patch, subresource="status")
+
+    def _time(self) -> str:
+        return self._now().strftime("%Y-%m-%dT%H:%M:%SZ")
+
+    async def _run(self) -> None:
+        while True:
+            await self.look()
+            await asyncio.sleep(LOOK_SECONDS)
+
+
+def _suspended(job: TransferJob, suspend: bool) -> KubeObject:
+    # Somebody else's job of the same name is left alone.
+    return {"metadata": {"uid": job.metadata.uid}, "spec": {"suspend": suspend}}
