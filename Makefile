@@ -149,7 +149,7 @@ programs-fuzz:
 
 .PHONY: test-apiserver
 test-apiserver: python ## CRD, CEL and the reconcile loop against a real API server
-	$(VENV)/pytest -q operator/tests/apiserver --ignore operator/tests/apiserver/kueue
+	$(VENV)/pytest -q operator/tests/apiserver --ignore operator/tests/apiserver/kueue --ignore operator/tests/apiserver/why
 
 .PHONY: test-cilium
 test-cilium: python ## The chart's CiliumNetworkPolicies by Cilium's own policy engine, which is built first (3 minutes; no part of `make test`)
@@ -170,6 +170,11 @@ beside-programs:
 beside-cluster:
 	nice $(MAKE) test-apiserver
 	nice $(MAKE) test-attacks
+
+# Five minutes for what the tests of its parts hold too: beside `make test`, and in the bench.
+.PHONY: test-why
+test-why: python ## Bring failures about on a real API server, and ask `kubectl fairlead why` for each cause
+	$(VENV)/pytest -q -n 2 operator/tests/apiserver/why
 
 .PHONY: test-e2e
 test-e2e: python ## The end-to-end suite on the local cluster; KEEP=1 leaves the cluster up
@@ -224,7 +229,9 @@ bench-placement: python rust ## The choice of nodes and interfaces, and what sev
 bench-observe: python ## Metrics, alerts, panels that have data and questions that are answered, by the local cluster's Prometheus or PROMETHEUS=URL: build/bench/observe.json
 	mkdir -p build/boards
 	$(VENV)/python -m fairlead_dev.boards ask --over-time $(if $(PROMETHEUS),--prometheus $(PROMETHEUS),--local) $(or $(BOARDS_FLAGS),--minutes 60) > build/boards/run.json
-	$(VENV)/python -m fairlead_dev.bench.observe --answers build/boards/run.json
+	rm -rf build/bench/failures && mkdir -p build/bench/failures
+	-FAIRLEAD_INDUCED_FAILURES=$(CURDIR)/build/bench/failures $(VENV)/pytest -q -n 1 operator/tests/apiserver/why
+	$(VENV)/python -m fairlead_dev.bench.observe --answers build/boards/run.json --failures build/bench/failures
 
 .PHONY: fuzz
 fuzz: ## Arbitrary bytes for every decoder of the mover, for SECONDS=60; guided by coverage where cargo-fuzz and a nightly compiler are

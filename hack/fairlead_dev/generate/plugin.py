@@ -9,6 +9,7 @@ import typer
 
 from fairlead.plugin.cli import app
 from fairlead.plugin.cluster import Exit
+from fairlead.plugin.why.cause import JobStanding
 from fairlead.plugin.why.sayings import FINDINGS, PODS, Saying
 
 _HEAD = """\
@@ -41,6 +42,19 @@ the resources; readers ignore fields that they do not know.
 such as `BackoffLimitExceeded`, `MoverDied`, `OOMKilled`. Beside the constants of
 [TransferJob](transferjob.md) there are those [below](#what-why-finds-itself).
 
+| field of `why` | value |
+|---|---|
+| `version` | 1 |
+| `namespace`, `name`, `uid` | the job |
+| `state` | {states} |
+| `reasons`, `reason` | the constants, and the last of them: the cause |
+| `because`, `message` | the cause as a clause; what the operator, a mover, the kubelet or the scheduler says of it |
+| `remedy`, `page` | what can be done, and the page about it |
+| `end`, `since` | `source` or `destination`, where it is known; since when |
+| `also` | what else is not as it should be with a job that runs |
+| `decision`, `cap` | which transport is in force and why; what the job may send and what bounds that |
+| `notShown` | a sentence for each kind that could not be read |
+
 """
 _RIGHTS = """\
 ## Rights
@@ -64,7 +78,7 @@ def render() -> str:
     commands: Mapping[str, Any] = root.commands
     return "".join(
         [
-            _HEAD,
+            _HEAD.replace("{states}", ", ".join(f"`{state}`" for state in JobStanding)),
             _exits(),
             _RIGHTS,
             "## Commands\n",

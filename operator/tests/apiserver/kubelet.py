@@ -34,6 +34,7 @@ class FakeNodes:
         self._client = client
         self._namespace = namespace
         self._servers: list[web.AppRunner] = []
+        self._listening: dict[tuple[str, int], web.AppRunner] = {}
         self.progress: dict[str, Any] = {"bytes_total": 1000, "bytes_transferred": 0, "files_total": 4, "files_transferred": 0}
         self.stage = "Transferring"
         self.interface = "data0"
@@ -83,16 +84,17 @@ class FakeNodes:
 
     async def fail_network(self, pod: KubeObject, message: str) -> None:
         """Binds the pod to the node it asks for, and tells that its network cannot be made there."""
-        name, node = pod["metadata"]["name"], wanted_node(pod)
-        await self._until_released(name)
-        await self._bind(name, node)
+        await self.warn(pod, "FailedCreatePodSandBox", message)
+
+    async def _tell(self, pod: KubeObject, node: str, reason: str, message: str) -> None:
+        name = pod["metadata"]["name"]
         told = {"kind": "Pod", "namespace": self._namespace, "name": name, "uid": pod["metadata"]["uid"], "apiVersion": "v1"}
         event = {
             "apiVersion": "v1",
             "kind": "Event",
             "metadata": {"generateName": f"{name}-", "namespace": self._namespace},
             "involvedObject": told,
-            "reason": "FailedCreatePodSandBox",
+            "reason": reason,
             "message": message,
             "type": "Warning",
             "source": {"component": "kubelet", "host": node},
@@ -152,6 +154,30 @@ class FakeNodes:
             said = {"terminated": {"exitCode": 0, "message": json.dumps(advice), "reason": "Completed"}}
             status["initContainerStatuses"] = [_container(said, ready=False, name="advisor")]
         await self._patch_status(name, status)
+
+    async def kill(self, pod: KubeObject, reason: str, *, of_pod: bool = False) -> None:
+        """Ends the mover without a word of its own, as the kernel does (OOMKilled), or the kubelet with the whole pod (Evicted)."""
+        ended = {"terminated": {"exitCode": 137, "reason": "Error" if of_pod else reason}}
+        told = {"reason": reason, "message": f"{reason} by the test"} if of_pod else {}
+        containers = {} if of_pod else {"containerStatuses": [_container(ended, ready=False)]}
+        await self._patch_status(pod["metadata"]["name"], {"phase": "Failed", **told, **containers})
+
+    async def leave_unscheduled(self, pod: KubeObject, message: str) -> None:
+        """Tells, as the scheduler does, that no node can take the pod."""
+        name = pod["metadata"]["name"]
+        await self._until_released(name)
+        placed = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": message}
+        await self._patch_status(name, {"phase": "Pending", "conditions": [placed]})
+
+    async def place(self, pod: KubeObject) -> None:
+        """Binds the pod to the node it asks for, as the scheduler does; nothing is started there."""
+        await self._until_released(pod["metadata"]["name"])
+        await self._bind(pod["metadata"]["name"], wanted_node(pod))
+
+    async def warn(self, pod: KubeObject, reason: str, message: str) -> None:
+        """Binds the pod to the node it asks for, where the kubelet tells this of it and starts nothing."""
+        await self.place(pod)
+        await self._tell(pod, wanted_node(pod), reason, message)
 
     async def remove(self, pod: KubeObject) -> None:
         """Takes the pod away at once, as when its node is lost."""
@@ -217,9 +243,12 @@ class FakeNodes:
         app.router.add_get("/v1/decision", decision)
         runner = web.AppRunner(app, access_log=None)
         await runner.setup()
-        for name in ("http", "advisor-http"):
-            if name in ports:
-                await web.TCPSite(runner, address, ports[name]).start()
+        for place in [(address, ports[name]) for name in ("http", "advisor-http") if name in ports]:
+            if (ended := self._listening.pop(place, None)) is not None:
+                # The operator gives a port again only after the pod that had it has ended.
+                await ended.cleanup()
+            await web.TCPSite(runner, *place).start()
+            self._listening[place] = runner
         self._servers.append(runner)
 
     async def _reap(self) -> None:

@@ -8,13 +8,14 @@ import subprocess
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeVar
 
 from fairlead.__main__ import run
 from fairlead.api import names
 from fairlead.handlers.options import Options, read_options
-from fairlead.kube.client import JOBS, PODS, KubeClient, KubeObject
+from fairlead.kube.client import DTNS, JOBS, PODS, KubeClient, KubeObject
 from fairlead.kube.errors import NotFoundError
 
 T = TypeVar("T")
@@ -171,6 +172,24 @@ def network_path(name: str = "a-b", **spec: Any) -> KubeObject:
 def data_transfer_node(name: str = "dtn-a", **spec: Any) -> KubeObject:
     """A data transfer node with this spec."""
     return {"apiVersion": names.API_VERSION, "kind": names.DTN_KIND, "metadata": {"name": name}, "spec": spec}
+
+
+async def describe(lab: Lab, name: str, *, down: tuple[str, ...] = (), **spec: Any) -> None:
+    """A node with the interfaces data0 and data1, of which some have no carrier."""
+    if spec or await _dtn(lab, name) is None:
+        await lab.client.create(DTNS, None, data_transfer_node(name, **spec))
+    host = NODES.index(name) + 1
+    interfaces = [
+        {"name": each, "rate": "10G", "addresses": [f"198.19.{number}.{host}/24"], "carrier": each not in down}
+        for number, each in enumerate(("data0", "data1"))
+    ]
+    now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    await lab.client.merge_patch(DTNS, None, name, {"status": {"interfaces": interfaces, "lastReportTime": now}}, subresource="status")
+
+
+async def _dtn(lab: Lab, name: str) -> KubeObject | None:
+    dtns = [dtn async for page in lab.client.list_pages(DTNS) for dtn in page]
+    return next((dtn for dtn in dtns if dtn["metadata"]["name"] == name), None)
 
 
 async def eventually(

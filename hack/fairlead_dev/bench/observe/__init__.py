@@ -1,1 +1,1 @@
-"""What can be watched: metrics, alerts, panels of the boards with data, and questions that they answer."""
+"""What can be watched: metrics, alerts, panels with data, questions that they answer, and failures whose cause is named."""

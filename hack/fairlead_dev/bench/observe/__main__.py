@@ -6,7 +6,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from fairlead_dev.bench.observe import boards, metrics
+from fairlead_dev.bench.observe import boards, failures, metrics
 from fairlead_dev.bench.rows import heading, line, write
 from fairlead_dev.bench.runner import BenchCommand
 from fairlead_dev.boards.answers import BoardAnswers
@@ -20,6 +20,8 @@ def run(options: argparse.Namespace) -> int:
     rows = metrics.rows()
     if options.answers is not None:
         rows += boards.rows(load(CHECKOUT / FOLDER), BoardAnswers.read(options.answers))
+    if options.failures is not None:
+        rows.append(failures.row_of(failures.read_records(options.failures)))
     print("\n".join([heading(), *(line(row) for row in rows)]))
     write(rows, options.output)
     return 0
@@ -29,6 +31,7 @@ def _options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--answers", type=Path, metavar="FILE", help="what `boards ask --over-time` printed; without it the boards are left out"
     )
+    parser.add_argument("--failures", type=Path, metavar="FOLDER", help="what the tests of induced failures wrote; left out without it")
 
 
 BENCH = BenchCommand("observe", __doc__, _options, run, is_partial=lambda options: options.answers is None)

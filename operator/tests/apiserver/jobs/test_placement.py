@@ -3,34 +3,13 @@
 from __future__ import annotations
 
 import json
-from datetime import UTC, datetime
 from typing import Any
 
 from kubelet import FakeNodes
-from lab import Lab, data_transfer_node, eventually
+from lab import NODES, Lab, describe, eventually
 
 from fairlead.api import names
-from fairlead.kube.client import CLAIMS, DTNS, KubeObject
-
-BOTH = ("dtn-a", "dtn-b")
-
-
-async def describe(lab: Lab, name: str, *, down: tuple[str, ...] = (), **spec: Any) -> None:
-    """A node with the interfaces data0 and data1, of which some have no carrier."""
-    if spec or await _dtn(lab, name) is None:
-        await lab.client.create(DTNS, None, data_transfer_node(name, **spec))
-    host = BOTH.index(name) + 1
-    interfaces = [
-        {"name": each, "rate": "10G", "addresses": [f"198.19.{number}.{host}/24"], "carrier": each not in down}
-        for number, each in enumerate(("data0", "data1"))
-    ]
-    now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-    await lab.client.merge_patch(DTNS, None, name, {"status": {"interfaces": interfaces, "lastReportTime": now}}, subresource="status")
-
-
-async def _dtn(lab: Lab, name: str) -> KubeObject | None:
-    dtns = [dtn async for page in lab.client.list_pages(DTNS) for dtn in page]
-    return next((dtn for dtn in dtns if dtn["metadata"]["name"] == name), None)
+from fairlead.kube.client import CLAIMS, KubeObject
 
 
 async def receiver_of(lab: Lab, job: KubeObject) -> KubeObject:
@@ -57,7 +36,7 @@ async def waits(lab: Lab, name: str, reason: str) -> KubeObject:
 
 
 async def test_two_jobs_are_spread_over_two_interfaces_and_the_status_says_why(lab: Lab) -> None:
-    for name in BOTH:
+    for name in NODES:
         await describe(lab, name, slots=8)
     async with lab.operator(), FakeNodes(lab.client, lab.namespace).running() as nodes:
         first = await receiver_of(lab, await lab.create_job("first"))
@@ -76,7 +55,7 @@ async def test_two_jobs_are_spread_over_two_interfaces_and_the_status_says_why(l
 
 
 async def test_a_job_waits_for_a_slot_without_a_failure_and_starts_when_it_is_free(lab: Lab) -> None:
-    for name in BOTH:
+    for name in NODES:
         await describe(lab, name, slots=1)
     async with lab.operator(), FakeNodes(lab.client, lab.namespace).running() as nodes:
         first = await receiver_of(lab, await lab.create_job("first"))
@@ -90,7 +69,7 @@ async def test_a_job_waits_for_a_slot_without_a_failure_and_starts_when_it_is_fr
 
 
 async def test_after_a_restart_of_the_operator_slots_are_still_taken(lab: Lab) -> None:
-    for name in BOTH:
+    for name in NODES:
         await describe(lab, name, slots=1)
     async with lab.operator():
         await receiver_of(lab, await lab.create_job("first"))
@@ -116,7 +95,7 @@ async def test_an_interface_without_carrier_is_left_out_and_one_that_is_back_is_
 
 
 async def test_the_next_attempt_after_a_loss_takes_the_other_interface(lab: Lab) -> None:
-    for name in BOTH:
+    for name in NODES:
         await describe(lab, name, slots=8)
     async with lab.operator(), FakeNodes(lab.client, lab.namespace).running() as nodes:
         await lab.create_job()
@@ -129,7 +108,7 @@ async def test_the_next_attempt_after_a_loss_takes_the_other_interface(lab: Lab)
 
 
 async def test_one_namespace_does_not_take_what_is_left_for_others(lab: Lab) -> None:
-    for name in BOTH:
+    for name in NODES:
         await describe(lab, name, slots=4)
     async with lab.operator():
         for number in range(4):
