@@ -18,6 +18,7 @@ from e2e.lib import install
 from e2e.lib.history import TOLD_AFTER
 from e2e.lib.lab import Lab
 from e2e.lib.turns import once, turn
+from e2e.lib.tutorial import TENANTS
 from fairlead_dev.clients.kubectl import Kubectl
 from fairlead_dev.clients.nodes import LocalCluster
 
@@ -107,7 +108,8 @@ def installed(cluster: LocalCluster, kubectl: Kubectl, more_values: Mapping[str,
     }
     with once(BUILD / "installed", run_id, BUILD / "install.lock") as first:
         if first:
-            install.install(cluster, allowed | {DEMO_NAMESPACE, ADMISSION_NAMESPACE}, run_id, BUILD, more_values)
+            install.install_as_in_the_tutorial(cluster)
+            install.install(cluster, allowed | {DEMO_NAMESPACE, ADMISSION_NAMESPACE, *TENANTS}, run_id, BUILD, more_values)
             kubectl.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": ADMISSION_NAMESPACE}})
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from e2e.lib.tutorial import COMMANDS, PAGE, steps
 from e2e.lib.waiting import PATIENCE_S
 from fairlead_dev.clients.nodes import LocalCluster
 from fairlead_dev.clients.release import OPERATOR_NODE, PARTS, RELEASE, RELEASE_NAMESPACE
@@ -24,6 +25,15 @@ def chart_values(namespaces: Iterable[str], run_id: str, more: Mapping[str, Any]
         "podAnnotations": {"fairlead.io/test-run": run_id},
         **more,
     }
+
+
+def install_as_in_the_tutorial(cluster: LocalCluster) -> None:
+    """Runs the tutorial's `helm install`, where no release is there already."""
+    helm = str(cluster.checkout / "build" / "bin" / "helm")
+    if cluster.inside(helm, "list", "--all", "--short", "--namespace", RELEASE_NAMESPACE, "--filter", f"^{RELEASE}$").strip():
+        return
+    command = steps(PAGE.read_text(), COMMANDS)[0].command
+    cluster.inside("bash", "-c", f"cd {cluster.checkout} && {command}")
 
 
 def install(cluster: LocalCluster, namespaces: Iterable[str], run_id: str, folder: Path, more: Mapping[str, Any]) -> None:

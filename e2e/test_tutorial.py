@@ -1,0 +1,70 @@
+"""The tutorial, run as it is written: two tenants share a link by weight, and all that they move arrives."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from e2e.lib.manifests import DESTINATION_NODE, FOLDER, SOURCE_NODE
+from e2e.lib.policy import rate_bps
+from e2e.lib.tutorial import CLEAN_UP, COMMANDS, PAGE, PREPARE, TENANTS, Step, looks_as_shown, steps
+from e2e.lib.waiting import PATIENCE_S, wait_until
+from fairlead_dev.clients.nodes import LocalCluster
+from fairlead_dev.trees.listing import LIST_SCRIPT, Listing, compare, parse_listing
+
+DISKS = "/var/lib/kubelet/disks"
+
+
+def run(cluster: LocalCluster, step: Step) -> str:
+    return cluster.inside("bash", "-c", f"cd {cluster.checkout} && {step.command}", timeout_s=PATIENCE_S).decode()
+
+
+@pytest.fixture
+def prepared(cluster: LocalCluster, installed: None) -> Iterator[str]:
+    """The tutorial's page, with what its section before the five commands makes, and without it in the end."""
+    page = PAGE.read_text()
+    try:
+        for step in steps(page, PREPARE):
+            run(cluster, step)
+        yield page
+    finally:
+        for step in steps(page, CLEAN_UP):
+            run(cluster, Step(CLEAN_UP, f"{step.command} --ignore-not-found"))
+        for node in (SOURCE_NODE, DESTINATION_NODE):
+            cluster.on(node, "sh", "-c", f"rm -rf {DISKS}/tutorial-*")
+
+
+@pytest.mark.exclusive
+def test_the_tutorial_ends_with_a_verified_fair_transfer(cluster: LocalCluster, prepared: str) -> None:
+    install, start, wait_for_both, look, wait_for_end = steps(prepared, COMMANDS)
+    assert install.command.startswith("helm install ")  # run when the chart was installed, before all tests
+    for step in (start, wait_for_both):
+        assert looks_as_shown(run(cluster, step), step.shown)
+
+    seen = ""
+
+    def both_transfer() -> bool:
+        nonlocal seen
+        seen = run(cluster, look)
+        if not looks_as_shown(seen, look.shown):
+            return False
+        (astro, astro_measured), (bio, bio_measured) = rates_bps(seen)
+        return astro == pytest.approx(2 * bio, rel=0.02) and astro_measured == pytest.approx(2 * bio_measured, rel=0.3)
+
+    wait_until(both_transfer, "both tenants transferring, two to one", last_seen=lambda: seen)
+    assert looks_as_shown(run(cluster, wait_for_end), wait_for_end.shown)
+    for tenant in TENANTS:
+        source, destination = (listing(cluster, *end, tenant) for end in ((SOURCE_NODE, "raw"), (DESTINATION_NODE, "scratch")))
+        assert source
+        assert compare(source, destination) == []
+
+
+def rates_bps(printed: str) -> list[tuple[float, float]]:
+    """Share and measured rate of each line of the table that the page shows."""
+    rows = [line.split() for line in printed.splitlines()[1:]]
+    return [(rate_bps(share), rate_bps(measured)) for _, _, share, measured in rows]
+
+
+def listing(cluster: LocalCluster, node: str, claim: str, tenant: str) -> Listing:
+    return parse_listing(cluster.on(node, "sh", "-c", LIST_SCRIPT, "sh", f"{DISKS}/tutorial-{tenant}-{claim}/{FOLDER}"))
