@@ -35,7 +35,7 @@ PROGRAMS = (
         "The program of the operator's image, and of the package in `operator/`. Without a command it is the operator itself,"
         " whose flags the chart sets ([chart values](chart-values.md)).",
         operator.main,
-        commands=("explain", "preflight", "allocate", "guard", "node-agent"),
+        commands=("explain", "preflight", "allocate", "uninstall", "selftest", "guard", "node-agent"),
         pages={"explain": "explain.md", "preflight": "preflight.md"},
     ),
     Program(

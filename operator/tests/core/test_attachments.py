@@ -114,8 +114,8 @@ def test_the_job_says_so_at_once_by_condition_and_event() -> None:
 
 def test_an_attempt_whose_pod_stays_unattached_fails_with_that_reason_and_is_tried_again() -> None:
     job = begun()
-    pod = replace(UNATTACHED, created_at=NOW - timedelta(minutes=3))
-    plan = decide(observe(job, pod, network_failures={pod.uid: LOADING + MISSING}), NOW)
+    pod = replace(UNATTACHED, created_at=NOW)
+    plan = decide(observe(job, pod, network_failures={pod.uid: LOADING + MISSING}), NOW + timedelta(minutes=3))
     assert plan.status.last_failure is not None
     assert plan.status.last_failure.reason == Reason.ATTACHMENT_FAILED
     assert plan.status.condition(ConditionType.FAILED) is None or not plan.status.is_true(ConditionType.FAILED)

@@ -67,7 +67,7 @@ class FakeMover:
         now_s = time.monotonic()
         if self.stage == "Transferring" and self.moved_s is not None and not self._quiet_for_ms():
             count = self.in_force["streams"]
-            moved = self.rate_of(count, self.in_force["congestion_control"]) * (now_s - self.moved_s)
+            moved = self.rate_of(count, self.in_force["congestion_control"]) * (now_s - max(self.moved_s, self.quiet_until_s))
             self.bytes_sent = {number: self.bytes_sent.get(number, 0.0) + moved / count for number in range(count)}
         self.moved_s = now_s
 
