@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from datetime import datetime, timedelta
 
@@ -12,8 +12,9 @@ from fairlead.api.reasons import ConditionType
 from fairlead.api.shared.errors import ReconcileError
 from fairlead.api.transferjob import TransferJob
 from fairlead.core.fairness.participant import participant_of
+from fairlead.core.lifecycle.outcome import earliest
 from fairlead.core.lifecycle.placing import request_of
-from fairlead.core.observed import Observed
+from fairlead.core.observed import MoverPod, Observed
 from fairlead.core.paths.evidence import evidence_of
 from fairlead.core.plan import Plan
 from fairlead.handlers.cache import Cache, ObjectKey
@@ -23,7 +24,7 @@ from fairlead.handlers.metrics import OperatorMetrics
 from fairlead.handlers.paths.store import PathStore
 from fairlead.handlers.placement.store import PlacementStore
 from fairlead.handlers.port_ledger import JobUid
-from fairlead.handlers.queue import WorkQueue
+from fairlead.handlers.queue import Backoff, WorkQueue
 from fairlead.handlers.worker import ErrorPolicy, Worker
 from fairlead.kube.apply import Applier
 from fairlead.kube.client import KubeObject
@@ -33,6 +34,38 @@ from fairlead.kube.observe.gather import Gatherer
 Decide = Callable[[Observed, datetime], Plan]
 
 logger = logging.getLogger(__name__)
+
+
+class RemovalWatch:
+    """When pods that are being deleted are looked for live.
+
+    A watch tells nothing of a pod that went while it was not open: between the first list and its start, or after a lost connection. The
+    looks become rarer, as the pods of a lost node stay for as long as that.
+    """
+
+    def __init__(self, backoff: Backoff | None = None) -> None:
+        self._backoff = backoff if backoff is not None else Backoff(first_seconds=2.0, most_seconds=60.0)
+        self._next: dict[ObjectKey, tuple[int, datetime]] = {}
+
+    def is_due(self, key: ObjectKey, pods: Iterable[MoverPod], now: datetime) -> bool:
+        """Whether this pass over a job, of which `pods` are known, has to read them live."""
+        if not any(pod.deleting for pod in pods):
+            self.drop(key)
+            return False
+        looks, due = self._next.get(key, (0, None))
+        if due is not None and now < due:
+            return False
+        self._next[key] = (looks + 1, now + timedelta(seconds=self._backoff.delay_seconds(looks + 1)))
+        return due is not None
+
+    def wait(self, key: ObjectKey, now: datetime) -> timedelta | None:
+        """How long until the next look; None if no pod of this job is being deleted."""
+        known = self._next.get(key)
+        return None if known is None else max(known[1] - now, timedelta())
+
+    def drop(self, key: ObjectKey) -> None:
+        """Forgets a job."""
+        self._next.pop(key, None)
 
 
 class Controller:
@@ -66,6 +99,7 @@ class Controller:
         self._placements = placements
         self._doubted: set[ObjectKey] = set()
         self._refusals: dict[ObjectKey, str] = {}
+        self._removals = RemovalWatch()
         errors: ErrorPolicy[ObjectKey] = ErrorPolicy(
             lambda key: f"TransferJob {key.namespace}/{key.name}", metrics.count_error, self._remember
         )
@@ -90,6 +124,7 @@ class Controller:
             self._paths.drop(key)
             self._placements.drop(key)
             self._metrics.jobs.drop(key)
+            self._removals.drop(key)
             self._forget(key)
             return None
         if key in self._doubted:
@@ -98,7 +133,8 @@ class Controller:
                 return None
         observed, now = self._complete(key, replace(await self._observe(body), refusal=self._refusals.get(key, "")))
         plan = self._decide(observed, now)
-        if needs_live_facts(observed, plan) and key not in self._doubted:
+        removal_due = self._removals.is_due(key, observed.pods, now)
+        if (removal_due or needs_live_facts(observed, plan)) and key not in self._doubted:
             # Watches lag, and after a lost connection they may miss a deletion for good: nothing irreversible is done by them alone.
             body = await self._refresh(key, body)
             if body is None:
@@ -119,7 +155,7 @@ class Controller:
             await self._apply(body, observed.job, plan)
         self._metrics.jobs.note(observed, plan.status, now)
         self._forget(key)
-        return plan.requeue_after
+        return earliest(plan.requeue_after, self._removals.wait(key, now))
 
     async def _apply(self, body: KubeObject, job: TransferJob, plan: Plan) -> None:
         try:
@@ -176,6 +212,7 @@ class Controller:
         self._cache.replace_pods_of(JobUid(key.namespace, uid), pods)
         if live is None:
             self._cache.drop_job(key, uid)
+            self._removals.drop(key)
             self._forget(key)
             return None
         self._cache.put_job(live)

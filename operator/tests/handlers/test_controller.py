@@ -230,6 +230,30 @@ async def test_a_phantom_pod_is_not_believed_when_it_matters(bench: Bench) -> No
     assert bench.cache.pods_of(JobUid("lab", "job-uid")) == []
 
 
+async def test_a_pod_whose_deletion_no_watch_has_told_of_is_looked_for(bench: Bench) -> None:
+    bench.put()
+    leaving = pod_body(uid="leaving")
+    leaving["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    bench.cache.put_created_pod(leaving)
+    bench.gatherer.live_pods = [leaving]
+    seconds = [0, 1, 2, 3, 6, 13]
+    bench.clock = iter([NOW + timedelta(seconds=passed) for passed in (0, 1, 2, 2, 3, 6, 6, 13)])
+    reads = []
+    for _ in seconds:
+        await bench.controller.worker.handle(KEY)
+        reads.append(bench.gatherer.live_reads)
+    # It still leaves: the looks become rarer, and each is followed by another.
+    assert reads == [0, 0, 1, 1, 2, 2]
+    assert bench.next_look_seconds() == pytest.approx(1.0, abs=0.11)
+
+    bench.gatherer.live_pods = []
+    bench.clock = itertools.repeat(NOW + timedelta(seconds=14))
+    await bench.controller.worker.handle(KEY)
+    assert bench.cache.pods_of(JobUid("lab", "job-uid")) == []
+    await bench.controller.worker.handle(KEY)
+    assert bench.gatherer.live_reads == 3
+
+
 async def test_a_job_that_is_gone_by_now_is_left_alone(bench: Bench) -> None:
     bench.put()
     bench.gatherer.live_job = None

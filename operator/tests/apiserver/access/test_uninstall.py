@@ -73,6 +73,26 @@ async def test_a_live_job_is_let_go_and_its_movers_and_credentials_are_removed(l
         assert job["status"]["phase"] == "Transferring"
 
 
+async def test_a_new_installation_goes_on_with_a_kept_job_whose_movers_end_as_it_starts(lab: Lab, account: KubeClient) -> None:
+    nodes = FakeNodes(lab.client, lab.namespace)
+    async with lab.operator():
+        await _begin(lab, nodes)
+    await uninstall(account, PLACE, deletes_jobs=False, cleanup_seconds=0)
+    async with lab.operator():
+        # It has listed them and does not watch yet, so nothing tells it that they go.
+        leaving = await lab.pods()
+        assert len(leaving) == 2
+        for pod in leaving:
+            await nodes.remove(pod)
+        async with nodes.running():
+            await nodes.start(await lab.appears("receiver", 2))
+            await nodes.start(await lab.appears("sender", 2))
+            await lab.condition("MoversReady")
+    job = await lab.job()
+    assert job["status"]["attempts"] == 2
+    assert names.FINALIZER in await _finalizers(lab)
+
+
 async def test_a_job_that_nobody_can_let_go_any_more_and_its_namespace_are_freed(lab: Lab, account: KubeClient) -> None:
     async with FakeNodes(lab.client, lab.namespace).running() as nodes:
         async with lab.operator():

@@ -58,12 +58,12 @@ def _helm(*arguments: str, values: dict[str, Any] | None = None, check: bool = T
     return subprocess.run(command, input=json.dumps(values or {}), capture_output=True, text=True, check=check)
 
 
-def _render(values: dict[str, Any] | None = None) -> list[dict[str, Any]]:
-    # What Helm makes for a test or for the end of the release has tests of its own.
-    answer = _helm(
-        "template", "fairlead", str(CHART), "--no-hooks", "--namespace", "fairlead-system", "--kube-version", "1.34.0", values=values
-    )
-    return [document for document in yaml.safe_load_all(answer.stdout) if document]
+def _render(values: dict[str, Any] | None = None, *, hooks: bool = False) -> list[dict[str, Any]]:
+    """What belongs to the release; with `hooks` what Helm makes for a test and for the end of the release."""
+    where = ("--namespace", "fairlead-system", "--kube-version", "1.34.0")
+    answer = _helm("template", "fairlead", str(CHART), *where, *(() if hooks else ("--no-hooks",)), values=values)
+    documents = [document for document in yaml.safe_load_all(answer.stdout) if document]
+    return [document for document in documents if ("helm.sh/hook" in document["metadata"].get("annotations", {})) is hooks]
 
 
 def _of_kind(documents: list[dict[str, Any]], kind: str) -> list[dict[str, Any]]:
@@ -174,11 +174,52 @@ def test_no_role_reads_secrets_and_none_has_a_wildcard(values: dict[str, Any]) -
     tested |= ON_NODES | {"fairlead-cilium"} if values == EVERYTHING else set()
     assert {role["metadata"]["name"] for role in roles} == tested
     for rule in (rule for role in roles for rule in role["rules"]):
-        assert not {"*"} & {*rule["apiGroups"], *rule["resources"], *rule["verbs"]}
-        assert not any("*" in entry for entry in (*rule["resources"], *rule.get("nonResourceURLs", ())))
+        _assert_strict(rule)
         if "secrets" in rule["resources"]:
             assert set(rule["verbs"]) <= {"create", "delete"}
-        assert not {"escalate", "bind", "impersonate", "proxy"} & set(rule["verbs"])
+
+
+def _assert_strict(rule: dict[str, Any]) -> None:
+    assert not {"*"} & {*rule["apiGroups"], *rule["resources"], *rule["verbs"]}
+    assert not any("*" in entry for entry in (*rule["resources"], *rule.get("nonResourceURLs", ())))
+    assert not {"escalate", "bind", "impersonate", "proxy"} & set(rule["verbs"])
+
+
+UNINSTALL_RIGHTS = {("deployments/scale", "patch"), ("pods", "list")}
+TEST_RIGHTS = {(resource, verb) for resource in ("transferjobs", "pods", "persistentvolumeclaims") for verb in ("create", "get", "delete")}
+TWO_NODES = {"test": {"source": {"node": "dtn-a"}, "destination": {"node": "dtn-b"}}}
+
+
+@pytest.mark.parametrize(
+    ("values", "chooses_nodes"),
+    [({}, True), (EVERYTHING, True), ({"tenantNamespaces": ["demo"]}, True), (TWO_NODES, False)],
+    ids=["defaults", "everything", "namespaced", "two-nodes"],
+)
+def test_roles_of_hooks_are_as_strict_and_leave_secrets_alone(values: dict[str, Any], chooses_nodes: bool) -> None:
+    documents = _render(values, hooks=True)
+    roles = {(role["kind"], role["metadata"]["name"]): role["rules"] for role in documents if role["kind"] in ("ClusterRole", "Role")}
+    rights = {
+        key: {(resource, verb) for rule in rules for resource in rule["resources"] for verb in rule["verbs"]}
+        for key, rules in roles.items()
+    }
+    assert rights == {
+        ("Role", "fairlead-uninstall"): UNINSTALL_RIGHTS,
+        ("Role", "fairlead-test"): TEST_RIGHTS,
+        **({("ClusterRole", "fairlead-test"): {("datatransfernodes", "list")}} if chooses_nodes else {}),
+    }
+    for rule in (rule for rules in roles.values() for rule in rules):
+        _assert_strict(rule)
+    (scaled,) = (rule for rule in roles["Role", "fairlead-uninstall"] if "deployments/scale" in rule["resources"])
+    assert scaled["resourceNames"] == ["fairlead"], "it may stop the operator and no other workload"
+    accounts = {
+        binding["roleRef"]["name"]: [(each["kind"], each["name"], each["namespace"]) for each in binding["subjects"]]
+        for binding in documents
+        if binding["kind"] in ("ClusterRoleBinding", "RoleBinding")
+    }
+    assert accounts == {
+        "fairlead-uninstall": [("ServiceAccount", "fairlead", "fairlead-system")],
+        "fairlead-test": [("ServiceAccount", "fairlead-test", "fairlead-system")],
+    }
 
 
 def test_rights_over_pods_and_secrets_can_be_had_by_namespace() -> None:
