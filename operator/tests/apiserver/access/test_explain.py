@@ -23,7 +23,7 @@ def run(kubeconfig: Path | str, *arguments: str, **environment: str) -> subproce
     command = [sys.executable, "-m", "fairlead", "explain", *arguments]
     clean = {key: value for key, value in os.environ.items() if key != "KUBECONFIG"}
     variables = {**clean, "KUBECONFIG": str(kubeconfig), **environment}
-    return subprocess.run(command, env=variables, capture_output=True, text=True, timeout=120, check=False)
+    return subprocess.run(command, env=variables, capture_output=True, text=True, timeout=400, check=False)
 
 
 @pytest.fixture

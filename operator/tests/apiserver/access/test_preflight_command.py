@@ -118,7 +118,7 @@ async def test_what_the_api_server_or_the_operator_refuses_is_told_without_any_p
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 async def test_an_interrupted_check_leaves_nothing(lab: Lab, user: Path, number: signal.Signals) -> None:
-    process = await start(lab, user, wanted(lab))
+    process = await start(lab, user, wanted(lab), "--timeout", "900")
 
     async def created() -> list[KubeObject]:
         return await jobs(lab)
