@@ -66,7 +66,8 @@ def packets_held_back(cluster: LocalCluster, node: str, interface: str) -> int:
 
 def bucket_of(cluster: LocalCluster, node: str, interface: str) -> tuple[str, int]:
     """The token bucket that holds what comes in at an interface: its own interface, and its rate in bits per second."""
-    (bucket,) = _REDIRECT.findall(redirects_of(cluster, node, interface))
+    # One filter for each family of addresses leads there.
+    (bucket,) = set(_REDIRECT.findall(redirects_of(cluster, node, interface)))
     return bucket, token_buckets(cluster, node)[bucket]
 
 
