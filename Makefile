@@ -183,6 +183,12 @@ test-e2e: python ## The end-to-end suite on the local cluster; KEEP=1 leaves the
 	FAIRLEAD_E2E_KUBECTL=kubectl $(CLUSTER_CLI) enter -- $(CURDIR)/$(VENV)/pytest -q e2e && \
 	$(ATTACK) --quarter cluster
 
+.PHONY: test-monitoring
+test-monitoring: setup ## Prometheus and its operator watch two tenants on the local cluster; both are built first (no part of `make test`); KEEP=1
+	trap '[ -n "$(KEEP)" ] || $(CLUSTER_CLI) down' EXIT; \
+	$(CLUSTER_CLI) up && $(CLUSTER_CLI) images && $(CLUSTER_CLI) monitoring up && \
+	FAIRLEAD_E2E_KUBECTL=kubectl $(CLUSTER_CLI) enter -- $(CURDIR)/$(VENV)/pytest -q -n 0 -m monitoring e2e/test_monitoring.py
+
 .PHONY: attacks
 attacks: $(if $(AGAINST),python,setup) ## Attacks on whole programs: build/bench/attacks.json (ATTACKS='ID…', AGAINST=CHECKOUT, EVIDENCE=1; e2e/attacks/README.md)
 	$(ATTACK) $(if $(AGAINST),--against $(AGAINST)) $(if $(EVIDENCE),--evidence) $(ATTACKS)

@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Final
 
 from fairlead_dev.boards.answers import BoardAnswers, TimeWindow
 from fairlead_dev.clients.nodes import LocalCluster
 from fairlead_dev.clients.release import OPERATOR_NODE
+from fairlead_dev.cluster.kubernetes.monitoring import NAMESPACE, PORT, SERVICE
 from fairlead_dev.errors import NoAnswerError
-
-NAMESPACE: Final = "monitoring"
-SERVICE: Final = "prometheus"
-PORT: Final = 9090
 
 
 def address(cluster: LocalCluster) -> str:
@@ -21,7 +17,7 @@ def address(cluster: LocalCluster) -> str:
     service = cluster.kubectl.get("service", SERVICE, namespace=NAMESPACE)
     if service is None:
         raise NoAnswerError(
-            f"the local cluster has no service {SERVICE} in the namespace {NAMESPACE}: name another Prometheus, PROMETHEUS=URL"
+            f"no service {SERVICE} in the namespace {NAMESPACE} of the local cluster: start one, or name another by PROMETHEUS=URL"
         )
     return f"http://{service['spec']['clusterIP']}:{PORT}"
 

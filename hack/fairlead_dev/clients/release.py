@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 RELEASE = "fairlead"
 RELEASE_NAMESPACE = "fairlead-system"
@@ -11,6 +12,27 @@ DEMO_NAMESPACE = "demo"
 PARTS = ("operator", "mover", "advisor")
 OPERATOR_NODE = "mgmt"
 """The local cluster's node for the operator."""
+
+
+SCRAPE_INTERVAL = "5s"
+"""Of the local cluster's Prometheus: transfers there last a minute."""
+
+
+def monitored_values(monitored: bool) -> dict[str, dict[str, Any]]:
+    """Values that switch the chart's monitors, rules and boards on or off."""
+    monitor = {"enabled": monitored, "interval": SCRAPE_INTERVAL}
+    return {
+        "podMonitor": monitor,
+        "serviceMonitor": monitor,
+        "prometheusRule": {"enabled": monitored},
+        "dashboards": {"enabled": monitored},
+    }
+
+
+def monitored_arguments(monitored: bool) -> list[str]:
+    """The same as options of helm."""
+    fields = [(f"{name}.{key}", value) for name, each in monitored_values(monitored).items() for key, value in each.items()]
+    return [word for name, value in fields for word in ("--set", f"{name}={str(value).lower()}")]
 
 
 def helm_arguments(checkout: Path, repository_prefix: str, tag: str, *more: str) -> tuple[str, ...]:

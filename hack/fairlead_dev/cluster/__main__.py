@@ -51,6 +51,9 @@ def parser() -> argparse.ArgumentParser:
     commands.add_parser("down", help="stop the cluster and leave nothing behind")
     commands.add_parser("status", help="what runs, and whether it is healthy")
 
+    command = commands.add_parser("monitoring", help="a Prometheus with its operator, and the chart watched by it; built the first time")
+    command.add_argument("action", choices=("up", "down"))
+
     command = commands.add_parser("load", help="import image archives into every node")
     command.add_argument("archives", nargs="+", metavar="ARCHIVE")
 
@@ -127,6 +130,7 @@ def dispatch(arguments: list[str], cluster: Cluster) -> int:
         "down": _down,
         "status": _status,
         "load": lambda o, c: c.load([archive_from(path) for path in o.archives]),
+        "monitoring": lambda o, c: c.monitoring_up() if o.action == "up" else c.monitoring_down(),
         "logs": _logs,
         "disk": _disk,
         "wan": _wan,

@@ -10,12 +10,14 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
+from fairlead_dev.clients.release import RELEASE, RELEASE_NAMESPACE, monitored_arguments
+from fairlead_dev.cluster import layout
 from fairlead_dev.cluster.artifacts import build, programs, store
-from fairlead_dev.cluster.artifacts.images import Archive, ImageSet
+from fairlead_dev.cluster.artifacts.images import MONITORING_IMAGES, Archive, ImageSet
 from fairlead_dev.cluster.artifacts.programs import path_of
 from fairlead_dev.cluster.cleanup import Cleanup
 from fairlead_dev.cluster.errors import ClusterError
-from fairlead_dev.cluster.kubernetes import addons, multus, node_config, pki
+from fairlead_dev.cluster.kubernetes import addons, monitoring, multus, node_config, pki
 from fairlead_dev.cluster.kubernetes.control_plane import ControlPlane
 from fairlead_dev.cluster.kubernetes.node import all_nodes, require_running
 from fairlead_dev.cluster.kubernetes.wan import WideAreaLink
@@ -122,6 +124,50 @@ class Cluster:
         """Raises ClusterError if the control plane does not run."""
         if not self.control_plane.box.identity():
             raise ClusterError("the cluster is not up; start it with `hack/cluster/cluster up`")
+
+    def monitoring_up(self) -> None:
+        """Start the Prometheus operator and Prometheus, building what is missing, and have the chart that is installed watched by them."""
+        self.require_up()
+        with self._exclusive("build"):
+            build.build_programs(programs.select(list(MONITORING_IMAGES)), self.paths, self.progress)
+            archives = self.images.ensure_monitoring()
+        node = next(node for node in self.nodes if node.node.name == monitoring.NODE)
+        with self.progress.step(f"importing Prometheus and its operator into {monitoring.NODE}") as step:
+            step.detail = ", ".join(node.import_images(archives)) or "none had changed"
+        with self.progress.step("Prometheus operator and Prometheus", 30):
+            files = [word for path in monitoring.operator_files() for word in ("-f", str(path))]
+            self._kubectl("apply", "--server-side", "--force-conflicts", *files)
+            kinds = [f"crd/{name}" for name in monitoring.KINDS]
+            self._kubectl("wait", "--for=condition=Established", f"--timeout={READY_TIMEOUT_S}s", *kinds)
+            self.control_plane.apply(monitoring.objects())
+            for what in ("deployment/prometheus-operator", "prometheus/prometheus"):
+                self._kubectl("-n", monitoring.NAMESPACE, "wait", "--for=condition=Available", f"--timeout={READY_TIMEOUT_S}s", what)
+        self._set_monitored(True)
+
+    def monitoring_down(self) -> None:
+        """Remove Prometheus, its operator, its definitions and so all monitors and rules."""
+        self.require_up()
+        with self.progress.step("removing Prometheus and its operator"):
+            # Helm cannot change a release any more of which a kind is gone.
+            self._set_monitored(False)
+            ignore = ("--ignore-not-found", f"--timeout={READY_TIMEOUT_S}s")
+            self._kubectl("delete", *ignore, "namespace", monitoring.NAMESPACE)
+            self._kubectl("delete", *ignore, *monitoring.cluster_objects(), *(f"crd/{name}" for name in monitoring.KINDS))
+
+    def _set_monitored(self, monitored: bool) -> None:
+        """Switch the monitors, rules and boards of the chart that is installed, if there is one, on or off."""
+
+        def run(*words: str) -> str:
+            command = network.inside(layout.CONTROL_PLANE, [path_of("helm", self.paths), *words, "--namespace", RELEASE_NAMESPACE])
+            return shell.run(command, env=self.environment(), timeout_s=READY_TIMEOUT_S)
+
+        if not run("list", "--all", "--short", "--filter", f"^{RELEASE}$").strip():
+            return
+        chart = str(self.paths.repository / "charts" / "fairlead")
+        run("upgrade", RELEASE, chart, "--reset-then-reuse-values", *monitored_arguments(monitored))
+
+    def _kubectl(self, *arguments: str) -> None:
+        shell.run(self.control_plane.kubectl(list(arguments)), timeout_s=2 * READY_TIMEOUT_S)
 
     def environment(self) -> dict[str, str]:
         """What a program needs to use the cluster from inside its network."""

@@ -7,7 +7,7 @@ import pytest
 
 from fairlead_dev.cluster.artifacts import programs, store
 from fairlead_dev.cluster.artifacts.build import link_into_checkout
-from fairlead_dev.cluster.artifacts.images import Archive, digest_of
+from fairlead_dev.cluster.artifacts.images import MONITORING_IMAGES, Archive, digest_of
 from fairlead_dev.cluster.artifacts.programs import PROGRAMS
 from fairlead_dev.cluster.errors import ClusterError
 from fairlead_dev.cluster.layout import Layout
@@ -48,6 +48,12 @@ def test_every_pinned_module_has_its_versions_and_checksums_in_the_repository() 
 def test_an_unknown_program_is_refused_with_the_known_ones() -> None:
     with pytest.raises(CommandUsageError, match=r"no program docker; known are .*kubelet"):
         programs.select(["kubectl", "docker"])
+
+
+def test_what_only_monitoring_needs_is_not_built_by_the_setup() -> None:
+    names = {program.name for program in PROGRAMS}
+    assert not names & MONITORING_IMAGES.keys()
+    assert [program.name for program in programs.select(list(MONITORING_IMAGES))] == list(MONITORING_IMAGES)
 
 
 def test_a_selection_keeps_the_order_of_building() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from fairlead_dev.cluster import layout
 from fairlead_dev.cluster.cleanup import OWNER_FILE, Cleanup
-from fairlead_dev.cluster.kubernetes import addons, multus, node_config, pki
+from fairlead_dev.cluster.kubernetes import addons, monitoring, multus, node_config, pki
 from fairlead_dev.cluster.layout import NODES, Layout
 from fairlead_dev.errors import CommandUsageError
 
@@ -32,6 +32,14 @@ def test_three_nodes_together_offer_no_more_memory_than_the_machine_has() -> Non
 def test_each_kubelet_keeps_its_pods_in_its_own_control_group() -> None:
     roots = {str(yaml_after_note(node_config.kubelet(node, PATHS, Path("/r"), machine_memory_bytes=GIB))["cgroupRoot"]) for node in NODES}
     assert roots == {"/fairlead-mgmt", "/fairlead-dtn-a", "/fairlead-dtn-b"}
+
+
+def test_prometheus_takes_monitors_and_rules_of_every_namespace_and_runs_where_its_images_are() -> None:
+    spec = next(each for each in monitoring.objects() if each["kind"] == "Prometheus")["spec"]
+    for what in ("podMonitor", "serviceMonitor", "rule"):
+        assert spec[f"{what}Selector"] == spec[f"{what}NamespaceSelector"] == {}, f"{what}: a missing selector takes none"
+    assert spec["nodeSelector"] == {"kubernetes.io/hostname": monitoring.NODE}
+    assert (spec["version"], layout.PROMETHEUS_VERSION) == ("v3.12.0", "v0.312.0")
 
 
 def test_services_are_translated_by_nftables() -> None:

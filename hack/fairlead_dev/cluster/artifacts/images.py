@@ -19,6 +19,12 @@ from fairlead_dev.cluster.machine.progress import BuildProgress
 
 PAUSE_IMAGE = f"localhost/pause:{layout.PAUSE_VERSION}"
 COREDNS_IMAGE = f"localhost/coredns:{layout.COREDNS_VERSION}"
+MONITORING_IMAGES = {
+    "prometheus": f"localhost/prometheus:{layout.PROMETHEUS_VERSION}",
+    "prometheus-operator": f"localhost/prometheus-operator:{layout.PROMETHEUS_OPERATOR_VERSION}",
+    "prometheus-config-reloader": f"localhost/prometheus-config-reloader:{layout.PROMETHEUS_OPERATOR_VERSION}",
+}
+"""By program."""
 PROGRAM_DOCKERFILE = CHECKOUT / "hack" / "cluster" / "program.Dockerfile"
 
 PREBUILT_MOVER = Path("build/image/fairlead-mover")
@@ -91,6 +97,10 @@ class ImageSet:
     def ensure_system(self) -> list[Archive]:
         """The pause image and CoreDNS."""
         return [self._ensure_program("pause", PAUSE_IMAGE), self._ensure_program("coredns", COREDNS_IMAGE)]
+
+    def ensure_monitoring(self) -> list[Archive]:
+        """Prometheus, its operator and its config reloader, whose programs must be built."""
+        return [self._ensure_program(program, image) for program, image in MONITORING_IMAGES.items()]
 
     def ensure_project(self) -> list[Archive]:
         """The operator, the mover and the advisor of this checkout."""

@@ -79,6 +79,12 @@ def _prometheus(name: str, expected_s: float) -> GoProgram:
     return GoProgram(name, "monitoring", layout.PROMETHEUS_VERSION, package, expected_s, module="monitoring", tags=tags)
 
 
+def _prometheus_operator(name: str, command: str, expected_s: float) -> GoProgram:
+    package = f"github.com/prometheus-operator/prometheus-operator/cmd/{command}"
+    version = layout.PROMETHEUS_OPERATOR_VERSION
+    return GoProgram(name, "prometheus-operator", version, package, expected_s, module="monitoring")
+
+
 def _cni(kind: str, name: str) -> GoProgram:
     flags = f"-X {_CNI}/pkg/utils/buildversion.BuildVersion={layout.CNI_VERSION}"
     return GoProgram(name, "cni", layout.CNI_VERSION, f"{_CNI}/plugins/{kind}/{name}", 4, link_flags=flags)
@@ -131,6 +137,9 @@ PROGRAMS: tuple[GoProgram, ...] = (
 ON_DEMAND: tuple[GoProgram, ...] = (
     GoProgram("cilium-policy", "cilium-policy", layout.CILIUM_VERSION, ".", 180, module="cilium-policy"),
     GoProgram("kueue", "kueue", layout.KUEUE_VERSION, "sigs.k8s.io/kueue/cmd/kueue", 180, module="kueue"),
+    _prometheus("prometheus", 190),
+    _prometheus_operator("prometheus-operator", "operator", 100),
+    _prometheus_operator("prometheus-config-reloader", "prometheus-config-reloader", 15),
 )
 """Programs that only some targets need, which name them."""
 

@@ -1,0 +1,156 @@
+"""A real Prometheus with its operator watches two tenants: it reads every target, evaluates every rule and fills every panel."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from e2e.conftest import BUILD
+from e2e.lib import install
+from e2e.lib.job import Job
+from e2e.lib.lab import Lab
+from e2e.lib.policy import NAME, policy
+from e2e.lib.waiting import wait_until
+from fairlead_dev import monitoring
+from fairlead_dev.boards.answers import BoardAnswers, TimeWindow, has_data
+from fairlead_dev.boards.local import address, ask_local
+from fairlead_dev.boards.prometheus import Fetch, PrometheusApi
+from fairlead_dev.boards.questions import QUESTIONS, answered
+from fairlead_dev.boards.reading import Board, load, queries
+from fairlead_dev.clients.kubectl import CommandError, Kubectl, Object
+from fairlead_dev.clients.nodes import LocalCluster
+from fairlead_dev.clients.release import OPERATOR_NODE, monitored_values
+from fairlead_dev.errors import DevError
+
+pytestmark = [pytest.mark.monitoring, pytest.mark.timeout(1800)]
+
+ASTRO, GENOMICS = "e2e-monitoring-astro", "e2e-monitoring-genomics"
+CAPACITY, GUARANTEE = "30M", "20M"
+"""Of the link and of each of the two tenants. So narrow that their jobs outlast the tests."""
+MB = 1_000_000
+SCRAPE_S = 5.0
+ABSTAINED = "fairlead:decisions_abstained:ratio_increase6h"
+"""Has data only where the model has abstained, which it does not here."""
+SHRUNK = "FairleadGuaranteeShrunk"
+_GET = "import sys, urllib.request; sys.stdout.buffer.write(urllib.request.urlopen(sys.argv[1], timeout=20).read())"
+
+
+@dataclass(frozen=True, slots=True)
+class Watched:
+    """What Prometheus sees, and since when."""
+
+    fetch: Fetch
+    began_s: float
+    running: tuple[Job, Job]
+
+    def get(self, path: str) -> dict[str, Any]:
+        """The data of an answer of the HTTP API."""
+        data: dict[str, Any] = json.loads(self.fetch(f"/api/v1/{path}"))["data"]
+        return data
+
+
+def crowded(weights: dict[str, int]) -> Object:
+    """A policy whose guarantees are more than the link has, and so are shrunk."""
+    made = policy(CAPACITY, weights)
+    for tenant in made["spec"]["tenants"]:
+        tenant["guarantee"] = GUARANTEE
+    return made
+
+
+@pytest.fixture(scope="module")
+def watched(cluster: LocalCluster, kubectl: Kubectl) -> Iterator[Watched]:
+    """Two tenants' jobs on one link, beside jobs that wait, end, fail and are limited; the policy changes on the way."""
+    began_s = time.time()
+    server = address(cluster)
+    install.install(cluster, {ASTRO, GENOMICS}, str(time.time_ns()), BUILD, monitored_values(True))
+    with Lab(cluster, kubectl, ASTRO) as astro, Lab(cluster, kubectl, GENOMICS) as genomics:
+        try:
+            kubectl.apply(crowded({ASTRO: 1, GENOMICS: 3}))
+            astro.write(astro.source, "plain", "sky", bytes_total=600 * MB, files=6)
+            genomics.write(genomics.source, "plain", "assembly", bytes_total=900 * MB, files=6)
+            astro.write(astro.source, "plain", "small", bytes_total=5 * MB, files=4)
+            first = submit(astro, "small")
+            running = submit(astro, "sky"), submit(genomics, "assembly")
+            submit(genomics, "waiting", "assembly", bandwidth={"guarantee": "400M"})
+            submit(astro, "missing")
+            wait_until(lambda: all(job.status.get("phase") == "Transferring" for job in running), "both tenants' jobs transfer")
+            wait_until(lambda: first.status.get("phase") == "Succeeded", "the small job has succeeded")
+            submit(astro, "again", "small", bandwidth={"limit": "20M"})
+            yield Watched(lambda path: cluster.on(OPERATOR_NODE, "python3", "-c", _GET, server + path), began_s, running)
+        finally:
+            kubectl.delete("fairnesspolicy", [NAME])
+
+
+def submit(lab: Lab, name: str, folder: str | None = None, **spec: Any) -> Job:
+    """A job of a folder, to one of the job's name."""
+    return lab.submit(name, source={"path": folder or name}, destination={"path": name}, **spec)
+
+
+def test_every_target_is_read_movers_at_their_nodes_addresses_too(watched: Watched) -> None:
+    jobs = {job.name for job in watched.running}
+    wanted = {(job, role, "http") for job in jobs for role in ("sender", "receiver")} | {(job, "sender", "advisor-http") for job in jobs}
+
+    def state() -> list[str]:
+        targets = watched.get("targets?state=active")["activeTargets"]
+        labels = [target["labels"] for target in targets if target["health"] == "up"]
+        seen = {(each.get("transferjob"), each.get("role"), each.get("endpoint")) for each in labels}
+        operators = [each for each in labels if each.get("service") and each.get("endpoint") == "metrics"]
+        down = [f"{target['scrapeUrl']}: {target['health']} {target['lastError']}" for target in targets if target["health"] != "up"]
+        return [*down, *map(str, sorted(wanted - seen)), *([] if operators else ["no operator"])]
+
+    wait_until(lambda: not state(), "every target is up", last_seen=state, not_yet=(CommandError,))
+
+
+def test_every_rule_is_evaluated_and_what_is_recorded_has_data(watched: Watched) -> None:
+    rules = monitoring.rules()
+    records = sorted({rule["record"] for rule in rules if "record" in rule})
+    api = PrometheusApi(watched.fetch)
+
+    def state() -> list[str]:
+        found = [rule for group in watched.get("rules")["groups"] for rule in group["rules"] if rule["name"].lower().startswith("fairlead")]
+        names = {rule["name"] for rule in found if rule["health"] == "ok"}
+        errors = [f"{rule['name']}: {rule['health']} {rule.get('lastError', '')}" for rule in found if rule["health"] != "ok"]
+        absent = sorted({*records, *monitoring.alerts()} - names)
+        return [
+            *errors,
+            *absent,
+            *(f"{name} has no data" for name in records if name != ABSTAINED and not has_data(api.instant(name, time.time()))),
+        ]
+
+    wait_until(lambda: not state(), "every rule is evaluated", last_seen=state, not_yet=(CommandError, DevError))
+
+
+def lacking(found: BoardAnswers, boards: list[Board]) -> list[str]:
+    """Queries without a number in the whole run, and questions without an answer."""
+    empty = [
+        f"{query.board}, {query.panel}, {query.ref}: {query.expr}"
+        for board in boards
+        for query in queries(board)
+        if not has_data(found.of(board)[str(query.panel_id)][query.ref])
+    ]
+    return empty + [each.question for each in QUESTIONS if each.question not in answered(boards, found)]
+
+
+def test_every_panel_has_data_and_every_question_is_answered(watched: Watched, cluster: LocalCluster, kubectl: Kubectl) -> None:
+    kubectl.apply(crowded({ASTRO: 1, GENOMICS: 1}))
+    boards = load(cluster.checkout / "charts" / "fairlead" / "dashboards")
+    assert sum(len(queries(board)) for board in boards) >= 60
+
+    def state() -> list[str]:
+        return lacking(ask_local(cluster, TimeWindow(watched.began_s, time.time(), SCRAPE_S), {}, over_time=True), boards)
+
+    wait_until(lambda: not state(), "data in every panel of every board", last_seen=state, not_yet=(CommandError, DevError))
+
+
+def test_guarantees_beyond_the_link_bring_their_alert_about(watched: Watched) -> None:
+    """Pending is enough: as the jobs' demands change the guarantees fit for a moment, and the alert wants five minutes without one."""
+
+    def raised() -> list[str]:
+        return [alert["labels"]["alertname"] for alert in watched.get("alerts")["alerts"]]
+
+    wait_until(lambda: SHRUNK in raised(), f"the alert {SHRUNK}", last_seen=raised, not_yet=(CommandError,))
