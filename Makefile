@@ -28,8 +28,8 @@ help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  \033[1m%-16s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: demo
-demo: $(if $(filter local,$(CLUSTER)),setup,python) ## Move a real directory between two nodes over a 200 Mb/s, 60 ms link (CLUSTER=local|kind|current)
-	$(VENV)/python -m fairlead_dev.demo --cluster $(CLUSTER) $(DEMO_FLAGS)
+demo: $(if $(filter local,$(CLUSTER)),setup,python) ## Move a real directory between two nodes over a 200 Mb/s, 60 ms link (CLUSTER=local|kind|current); BOARDS=1: watched by Prometheus, its boards drawn
+	$(VENV)/python -m fairlead_dev.demo --cluster $(CLUSTER) $(if $(BOARDS),--boards) $(DEMO_FLAGS)
 
 .PHONY: test
 test: setup ## Everything: lint, unit tests, whole programs, a real API server, a quarter of the attacks, end to end on the local cluster

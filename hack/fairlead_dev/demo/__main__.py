@@ -6,11 +6,15 @@
 from __future__ import annotations
 
 import argparse
+import subprocess
 import sys
 import time
 
+from fairlead_dev.boards.local import address
 from fairlead_dev.checkout import CHECKOUT
 from fairlead_dev.clients.kubectl import CommandError, Object
+from fairlead_dev.clients.nodes import LocalCluster
+from fairlead_dev.clients.release import OPERATOR_NODE
 from fairlead_dev.clients.watch import KubectlWatch
 from fairlead_dev.demo.outcome import (
     DemoError,
@@ -35,6 +39,7 @@ TRANSFER_TIMEOUT_S = 900
 VERDICT_TIMEOUT_S = 5
 TERMINAL_INTERVAL_S, PLAIN_INTERVAL_S = 1.0, 2.0
 LOOK_INTERVAL_S = 0.2
+LEAST_BOARD_MINUTES = 3.0
 DIFFERENCES_SHOWN = 20
 
 
@@ -57,7 +62,9 @@ class Steps:
 def make_site(options: argparse.Namespace) -> Site:
     """The cluster that the options name. Raises DemoError where an option is missing."""
     if options.cluster == "local":
-        return LocalSite(CHECKOUT)
+        return LocalSite(CHECKOUT, monitoring=options.boards)
+    if options.boards:
+        raise DemoError("BOARDS=1 needs CLUSTER=local; for another cluster see docs/how-to/read-the-boards.md")
     if options.cluster == "kind":
         return KindSite(CHECKOUT)
     missing = [name for name in ("source_node", "destination_node", "images") if getattr(options, name) is None]
@@ -169,6 +176,20 @@ def demonstrate(site: Site, steps: Steps, keep: bool) -> str:
     return result_line(verdict, seconds, site.link_mbps, verified=True)
 
 
+def draw_boards(steps: Steps) -> None:
+    """Draws the boards of the demo's time and says where to look. Raises DemoError where that cannot be."""
+    steps.begin("Drawing the Grafana boards with Grafana's components (a minute more the first time)")
+    minutes = max(LEAST_BOARD_MINUTES, steps.elapsed_s / 60)
+    command = ("make", "-s", "-C", str(CHECKOUT), "boards", f"BOARDS_FLAGS=--minutes {minutes:.1f}")
+    if subprocess.run(command, check=False).returncode:
+        raise DemoError("the boards could not be drawn: see above")
+    print("  pictures: build/boards/*.png; again at any time with `make boards`")
+    print(f"  Prometheus: hack/cluster/cluster exec {OPERATOR_NODE} -- curl -s '{address(LocalCluster(CHECKOUT))}/api/v1/query?query=up'")
+    print(
+        "  boards: hack/cluster/cluster kubectl get configmaps -A -l grafana_dashboard=1; into a Grafana of yours: hack/boards/import URL"
+    )
+
+
 def parse_options(arguments: list[str]) -> argparse.Namespace:
     """The command line."""
     parser = argparse.ArgumentParser(description="Moves a real directory between two nodes with a TransferJob and checks the copy.")
@@ -179,6 +200,7 @@ def parse_options(arguments: list[str]) -> argparse.Namespace:
         help="local: this machine's own (hack/cluster); kind: made with kind and Docker; current: the current kubeconfig. "
         "kind and current are NOT tested in the project's own runs, which have neither Docker nor another cluster",
     )
+    parser.add_argument("--boards", action="store_true", help="with a Prometheus beside it, and a picture of each Grafana board afterwards")
     parser.add_argument("--keep", action="store_true", help="leave the job, its files and volumes")
     current = parser.add_argument_group("CLUSTER=current (the demo's claims come from a storage class that provisions volumes)")
     current.add_argument("--source-node")
@@ -197,6 +219,8 @@ def main(arguments: list[str]) -> int:
     try:
         site = make_site(options)
         line = demonstrate(site, steps, options.keep)
+        if options.boards:
+            draw_boards(steps)
     except (CommandError, DemoError, ListingError) as error:
         print(f"\nThe demo failed after {steps.elapsed_s:.0f} s: {error}", file=sys.stderr)
         if site is not None:

@@ -130,6 +130,11 @@ def test_a_cluster_of_others_needs_its_nodes_and_images(capsys: pytest.CaptureFi
     assert "--destination-node, --images" in capsys.readouterr().err
 
 
+def test_boards_are_for_the_local_cluster_alone(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--cluster", "kind", "--boards"]) == 1
+    assert "BOARDS=1 needs CLUSTER=local" in capsys.readouterr().err
+
+
 def test_the_manifest_is_what_the_demo_looks_for() -> None:
     manifest = (CHECKOUT / "hack" / "demo" / "transferjob.yaml").read_text()
     assert f"name: {JOB}, namespace: {NAMESPACE}" in manifest

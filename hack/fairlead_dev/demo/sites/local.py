@@ -7,7 +7,7 @@ from pathlib import Path
 
 from fairlead_dev.clients.kubectl import Kubectl
 from fairlead_dev.clients.nodes import MOVER_ID, Disk, LocalCluster
-from fairlead_dev.clients.release import local_helm_arguments
+from fairlead_dev.clients.release import local_helm_arguments, monitored_arguments
 from fairlead_dev.clients.volumes import local_volume, wait_bound
 from fairlead_dev.demo.progress import LinkSample
 from fairlead_dev.demo.sites.base import FOLDER, NAMESPACE, SiteEnd, TreeSize, remove_namespace
@@ -21,8 +21,10 @@ class LocalSite:
 
     link_mbps: int | None = 200
 
-    def __init__(self, checkout: Path) -> None:
+    def __init__(self, checkout: Path, *, monitoring: bool = False) -> None:
+        """`monitoring`: with a Prometheus that watches the demo, and the boards in the chart."""
         self._checkout = checkout
+        self._monitoring = monitoring
         self._cluster = LocalCluster(checkout)
 
     @property
@@ -33,10 +35,13 @@ class LocalSite:
         self._cluster.show("up")
         # A cluster that was up before may have older images.
         self._cluster.show("images")
+        if self._monitoring:
+            self._cluster.show("monitoring", "up")
 
     def install(self) -> None:
         helm = str(self._checkout / "build" / "bin" / "helm")
-        self._cluster.inside(helm, *local_helm_arguments(self._checkout, str(time.time_ns())))
+        watched = monitored_arguments(True) if self._monitoring else ()
+        self._cluster.inside(helm, *local_helm_arguments(self._checkout, str(time.time_ns())), *watched)
 
     def clear(self) -> None:
         remove_namespace(self.kubectl)
