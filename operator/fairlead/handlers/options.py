@@ -89,8 +89,13 @@ def read_options(arguments: Sequence[str], environment: Mapping[str, str] = os.e
     )
     defaults = MoverTemplate(mover=Image(""), advisor=Image(""))
     template = MoverTemplate(
-        mover=Image(_required("mover_image", values), _convert("mover_pull_policy", _pull_policy, values["mover_pull_policy"])),
-        advisor=Image(_required("advisor_image", values), _convert("advisor_pull_policy", _pull_policy, values["advisor_pull_policy"])),
+        mover=Image(
+            _required("mover_image", values), _convert("mover_pull_policy", _one_of(*get_args(PullPolicy)), values["mover_pull_policy"])
+        ),
+        advisor=Image(
+            _required("advisor_image", values),
+            _convert("advisor_pull_policy", _one_of(*get_args(PullPolicy)), values["advisor_pull_policy"]),
+        ),
         mover_resources=_json("mover_resources", values, dict, defaults.mover_resources),
         advisor_resources=_json("advisor_resources", values, dict, defaults.advisor_resources),
         whole_cpus=_convert("mover_whole_cpus", _whole_cpus, values["mover_whole_cpus"]),
@@ -114,7 +119,7 @@ def read_options(arguments: Sequence[str], environment: Mapping[str, str] = os.e
         log_level=_convert("log_level", _one_of("debug", "info", "warning"), values["log_level"]),
         agents=_agents(values),
         cilium=CiliumOptions(
-            _convert("cilium_bandwidth_manager", _choice, values["cilium_bandwidth_manager"]),
+            _convert("cilium_bandwidth_manager", _one_of(*get_args(BandwidthManagerChoice)), values["cilium_bandwidth_manager"]),
             *_convert("cilium_config", _namespaced_name, values["cilium_config"]),
         ),
         kueue=_convert("kueue", _one_of("true", "false"), values["kueue"]) == "true",
@@ -265,20 +270,6 @@ def _listen_address(text: str) -> ListenAddress:
     return ListenAddress(host.strip("[]"), int(port))
 
 
-def _pull_policy(text: str) -> PullPolicy:
-    for policy in get_args(PullPolicy):
-        if text == policy:
-            return policy  # type: ignore[no-any-return]
-    raise ValueError(f"must be one of {', '.join(get_args(PullPolicy))}")
-
-
-def _choice(text: str) -> BandwidthManagerChoice:
-    for choice in get_args(BandwidthManagerChoice):
-        if text == choice:
-            return choice  # type: ignore[no-any-return]
-    raise ValueError(f"must be one of {', '.join(get_args(BandwidthManagerChoice))}")
-
-
 def _namespaced_name(text: str) -> tuple[str, str]:
     namespace, _, name = text.partition("/")
     if not namespace or not name or "/" in name:
@@ -286,11 +277,12 @@ def _namespaced_name(text: str) -> tuple[str, str]:
     return namespace, name
 
 
-def _one_of(*choices: str) -> Callable[[str], str]:
-    def choose(text: str) -> str:
-        if text not in choices:
-            raise ValueError(f"must be one of {', '.join(choices)}")
-        return text
+def _one_of(*choices: T) -> Callable[[str], T]:
+    def choose(text: str) -> T:
+        for choice in choices:
+            if text == choice:
+                return choice
+        raise ValueError(f"must be one of {', '.join(map(str, choices))}")
 
     return choose
 
