@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from grafana_foundation_sdk.builders import bargauge, stat
 from grafana_foundation_sdk.builders import dashboard as builders
 
 from fairlead_dev.boards.frame import DECISIONS, board, goodput_link, section
@@ -57,66 +58,25 @@ def decisions() -> builders.Dashboard:
             steps=((None, GREEN), (0.5, YELLOW), (0.8, RED)),
             nothing="no decisions",
         ),
-        number(
-            "Looks",
-            "Looks at the path in mid-transfer, of the jobs that run.",
-            COUNT,
-            Query(f"sum(fairlead_advisor_looks_total{_ADVISOR}) or vector(0)"),
-            width=4,
-            decimals=0,
-            nothing="0",
-        ),
-        number(
+        _so_far("Looks", "Looks at the path in mid-transfer, of the jobs that run.", "fairlead_advisor_looks_total"),
+        _so_far(
             "Time for looks",
             "For how long data stood still for looks, of the jobs that run.",
+            "fairlead_advisor_quiet_seconds_total",
             SECONDS,
-            Query(f"sum(fairlead_advisor_quiet_seconds_total{_ADVISOR}) or vector(0)"),
-            width=4,
-            decimals=0,
             nothing="0 s",
         ),
-        number(
-            "Switches",
-            "Changes of congestion control in mid-transfer, of the jobs that run.",
-            COUNT,
-            Query(f"sum(fairlead_advisor_switches_total{_ADVISOR}) or vector(0)"),
-            width=4,
-            decimals=0,
-            nothing="0",
+        _so_far("Switches", "Changes of congestion control in mid-transfer, of the jobs that run.", "fairlead_advisor_switches_total"),
+        _so_far(
+            "Trials of stream counts", "Other stream counts that were tried, of the jobs that run.", "fairlead_advisor_stream_trials_total"
         ),
-        number(
-            "Trials of stream counts",
-            "Other stream counts that were tried, of the jobs that run.",
-            COUNT,
-            Query(f"sum(fairlead_advisor_stream_trials_total{_ADVISOR}) or vector(0)"),
-            width=4,
-            decimals=0,
-            nothing="0",
-        ),
-        bars(
+        _decided(
             "What was on the paths",
             "Decisions by class of the background traffic: the numbers of BBR and CUBIC flows. None: nothing was classified.",
-            COUNT,
-            Query(f"{gained(_DECISIONS, _RANGE, 'background')} > 0", "{{background}}"),
-            width=8,
-            height=6,
+            "background",
         ),
-        bars(
-            "What was chosen",
-            "Decisions by congestion control.",
-            COUNT,
-            Query(f"{gained(_DECISIONS, _RANGE, 'congestion_control')} > 0", "{{congestion_control}}"),
-            width=8,
-            height=6,
-        ),
-        bars(
-            "Why",
-            "Decisions by reason; how-to/explain-a-decision says what each one means.",
-            COUNT,
-            Query(f"{gained(_DECISIONS, _RANGE, 'reason')} > 0", "{{reason}}"),
-            width=8,
-            height=6,
-        ),
+        _decided("What was chosen", "Decisions by congestion control.", "congestion_control"),
+        _decided("Why", "Decisions by reason; how-to/explain-a-decision says what each one means.", "reason"),
     )
     section(
         made,
@@ -202,3 +162,14 @@ def decisions() -> builders.Dashboard:
         ),
     )
     return made
+
+
+def _so_far(title: str, description: str, metric: str, unit: str = COUNT, *, nothing: str = "0") -> stat.Panel:
+    """What a counter of the advisors has come to, for the jobs that run."""
+    return number(title, description, unit, Query(f"sum({metric}{_ADVISOR}) or vector(0)"), width=4, decimals=0, nothing=nothing)
+
+
+def _decided(title: str, description: str, label: str) -> bargauge.Panel:
+    """The decisions of the chosen time by one of their labels."""
+    query = Query(f"{gained(_DECISIONS, _RANGE, label)} > 0", f"{{{{{label}}}}}")
+    return bars(title, description, COUNT, query, width=8, height=6)
