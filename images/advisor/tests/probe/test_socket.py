@@ -134,6 +134,33 @@ def test_the_kernels_stamp_tells_when_a_datagram_came(kernel_ns: int | None, exp
     assert received_at_ns(10 * S, 100 * S, kernel_ns) == expected_ns
 
 
+def held_up_clocks(pauses_ns: list[int]) -> Clocks:
+    """Clocks whose process is held up before each real-time reading, as long as `pauses_ns` says; each reading takes 100 ns."""
+    now_ns = 0
+    pauses = iter(pauses_ns)
+
+    def monotonic_ns() -> int:
+        nonlocal now_ns
+        now_ns += 100
+        return now_ns
+
+    def realtime_ns() -> int:
+        nonlocal now_ns
+        now_ns += next(pauses) + 100
+        return now_ns
+
+    return Clocks(monotonic_ns, realtime_ns)
+
+
+@pytest.mark.parametrize(
+    "pauses_ns",
+    [pytest.param([0], id="none"), pytest.param([S // 5, S // 5, 0], id="twice"), pytest.param([S // 5] * 5, id="every time")],
+)
+def test_a_process_held_up_between_two_clocks_does_not_make_a_datagram_seem_older(pauses_ns: list[int]) -> None:
+    monotonic_ns, realtime_ns = held_up_clocks(pauses_ns).now_ns()
+    assert 0 <= monotonic_ns - realtime_ns <= 100
+
+
 async def test_a_reader_held_up_does_not_lengthen_the_samples() -> None:
     async def holding_the_loop_up() -> None:
         while True:
