@@ -17,7 +17,6 @@ from contextlib import suppress
 from typing import Any, cast
 
 import kopf
-import prometheus_client
 from kopf._cogs.structs.references import Insights  # kopf names no public way to learn when its scan is over
 
 from fairlead.handlers.options import OptionError, Options, read_options
@@ -86,8 +85,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 async def run(options: Options, stop_flag: asyncio.Event | None = None, ready_flag: asyncio.Event | None = None) -> None:
     """Runs one operator until `stop_flag` is set or a signal comes. `ready_flag` is set when the workers run."""
-    # A second series per counter with the time of its creation doubles the page and is of no use.
-    prometheus_client.disable_created_metrics()  # type: ignore[no-untyped-call]
     runtime = Runtime(options)
     stop = asyncio.Event() if stop_flag is None else stop_flag
     insights, stop_kopf = Insights(), asyncio.Event()

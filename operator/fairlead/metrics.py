@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from prometheus_client import Counter, Gauge, Histogram
+from prometheus_client import Counter, Gauge, Histogram, disable_created_metrics
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import CollectorRegistry
+
+# Beside each counter and histogram there would be a series with the time of its making, which nobody reads.
+disable_created_metrics()  # type: ignore[no-untyped-call]
 
 Kind = Literal["counter", "gauge", "histogram"]
 BITS_PER_BYTE: Final = 8
@@ -24,9 +27,12 @@ class MetricDescription:
     help: str
     labels: tuple[str, ...] = ()
 
-    def counter(self, registry: CollectorRegistry) -> Counter:
-        """A counter that is kept in `registry`."""
-        return Counter(self.name.removesuffix("_total"), self.help, self.labels, registry=registry)
+    def counter(self, registry: CollectorRegistry, known: Iterable[tuple[str, ...]] = ()) -> Counter:
+        """A counter that is kept in `registry`, at 0 for the `known` label values: Prometheus sees no increase in a first sample."""
+        made = Counter(self.name.removesuffix("_total"), self.help, self.labels, registry=registry)
+        for values in known:
+            made.labels(*values)
+        return made
 
     def gauge(self, registry: CollectorRegistry) -> Gauge:
         """A gauge that is kept in `registry`."""

@@ -78,6 +78,18 @@ OTHER: Final = "Other"
 _NONE: Final = "None"
 _BACKGROUNDS: Final = frozenset({"B0-C0", "B0-C1", "B1-C0", "B1-C1", "B1-B1", "C1-C1"})
 _DECISION_REASONS: Final = frozenset({"NoModel", "UserChoice", "ProbeFailed", "Classified", "Unsure", "Known", "InForce"})
+_USUAL_DECISIONS: Final = (
+    ("NoModel", _NONE, "cubic"),
+    ("ProbeFailed", _NONE, "cubic"),
+    *(("Unsure", background, "cubic") for background in sorted(_BACKGROUNDS)),
+    *(
+        (reason, background, control)
+        for reason in ("Classified", "Known")
+        for background in sorted(_BACKGROUNDS)
+        for control in ("cubic", "bbr")
+    ),
+)
+"""Those that an advisor makes by itself where the kernel has CUBIC and BBR."""
 _CONGESTION_CONTROLS: Final = frozenset({"cubic", "bbr", "reno", "htcp", "scalable", "vegas", "westwood", "illinois", "dctcp"})
 _REASONS: Final = frozenset(str(reason) for reason in (*Reason, *MoverReason))
 
@@ -117,7 +129,7 @@ class JobMetrics(Collector):
         self._damaged = _CORRUPTIONS.counter(registry)
         self._delivered = _DELIVERED_TOTAL.counter(registry)
         self._exceeded = _CAP_EXCEEDED_TOTAL.counter(registry)
-        self._decisions = _DECISIONS.counter(registry)
+        self._decisions = _DECISIONS.counter(registry, _USUAL_DECISIONS)
         self._phase_seconds = _PHASE_SECONDS.histogram(registry, _PHASE_BUCKETS)
         registry.register(self)
 
@@ -160,7 +172,14 @@ class JobMetrics(Collector):
             known.counted_bytes, known.counted_damaged, _ = _reported(observed)
             known.counted_resume = True
         self._jobs[key] = known
+        self._begin_counters(key.namespace)
         return known
+
+    def _begin_counters(self, namespace: str) -> None:
+        """Shows a namespace's counters before anything is to be counted: Prometheus sees no increase in a first sample."""
+        for counter in (self._resumes, self._damaged, self._delivered, self._exceeded):
+            counter.labels(namespace)
+        self._finished.labels(namespace, ConditionType.SUCCEEDED.value, MoverReason.VERIFIED)
 
     def _count_news(self, namespace: str, before: TransferJobStatus, after: TransferJobStatus) -> None:
         if after.finished and not before.finished:

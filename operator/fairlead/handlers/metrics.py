@@ -12,9 +12,11 @@ from prometheus_client.exposition import generate_latest
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector, CollectorRegistry
 
+from fairlead.api.shared.errors import ReconcileError
 from fairlead.handlers.job_metrics import JobMetrics
 from fairlead.handlers.worker import NotHealthyError
 from fairlead.kube.client import KubeObject
+from fairlead.kube.observe import agents, reports
 from fairlead.metrics import MetricCatalogue
 
 PHASES = ("Pending", "Probing", "Transferring", "Verifying", "Succeeded", "Failed", "Suspended")
@@ -87,9 +89,9 @@ class OperatorMetrics:
         self.wait_seconds = _WAIT_SECONDS.histogram(self.registry, _LATENCY_BUCKETS)
         self.last_list_timestamp_seconds = _LAST_LIST.gauge(self.registry)
         self.jobs = JobMetrics(self.registry)
-        self._errors = _ERRORS.counter(self.registry)
+        self._errors = _ERRORS.counter(self.registry, zip(sorted(ReconcileError.kinds())))
         self._writes = _WRITES.counter(self.registry)
-        self._unanswered = _REPORT_FAILURES.counter(self.registry)
+        self._unanswered = _REPORT_FAILURES.counter(self.registry, zip((*reports.PATHS, agents.PATH)))
         self._phantoms = _PHANTOMS.counter(self.registry)
 
     def count_error(self, kind: str) -> None:

@@ -193,21 +193,30 @@ def test_another_job_s_verdict_counts_nothing(job: Watched) -> None:
     verdict = Verdict("other-uid", 1, "Succeeded", "Verified", "", retry=False, bytes_transferred=900)
     receiver = MoverPod("r", "u", "1", Role.RECEIVER, 1, PodPhase.SUCCEEDED, False, False, CREATED, "dtn-b", None, None, verdict)
     job.see(9, status("Transferring", attempts=1), pods=(receiver,))
-    assert job.value("fairlead_operator_delivered_bytes_total", LAB) is None
+    assert job.value("fairlead_operator_delivered_bytes_total", LAB) == 0
 
 
 def test_after_a_restart_nothing_is_counted_twice(job: Watched) -> None:
     job.status = TRANSFERRING
     job.see(40, reports=Reports(receiver=ARRIVED))
-    assert job.value("fairlead_operator_delivered_bytes_total", LAB) is None
-    assert (
-        job.value("fairlead_operator_decisions_total", {"reason": "Classified", "background": "B1-C0", "congestion_control": "bbr"}) is None
-    )
+    assert job.value("fairlead_operator_delivered_bytes_total", LAB) == 0
+    assert job.value("fairlead_operator_decisions_total", {"reason": "Classified", "background": "B1-C0", "congestion_control": "bbr"}) == 0
     job.see(43, reports=Reports(receiver=replace(ARRIVED, bytes_transferred=730)))
     assert job.value("fairlead_operator_delivered_bytes_total", LAB) == 30
     job.see(50, status("Verifying", attempts=2))
     # When it began to transfer is not known exactly.
     assert job.value("fairlead_operator_job_phase_duration_seconds_count", {"phase": "Transferring"}) is None
+
+
+def test_counters_begin_at_nought_before_there_is_anything_to_count(job: Watched) -> None:
+    """Prometheus sees no increase in a counter's first sample: the first damaged block would be missed."""
+    assert job.value("fairlead_operator_damaged_blocks_total", LAB) is None
+    job.see(0, status("Pending"))
+    for name in ("resumes_total", "damaged_blocks_total", "delivered_bytes_total", "cap_exceeded_seconds_total"):
+        assert job.value(f"fairlead_operator_{name}", LAB) == 0, name
+    assert job.value("fairlead_operator_jobs_finished_total", LAB | {"outcome": "Succeeded", "reason": "Verified"}) == 0
+    abstained = {"reason": "NoModel", "background": "None", "congestion_control": "cubic"}
+    assert job.value("fairlead_operator_decisions_total", abstained) == 0
 
 
 def test_what_movers_report_makes_no_label_of_its_own(job: Watched) -> None:

@@ -4,17 +4,23 @@ import math
 from collections.abc import Sequence
 from typing import Final, Literal, NamedTuple
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, ProcessCollector, generate_latest
+from prometheus_client import CollectorRegistry, Counter, Gauge, ProcessCollector, disable_created_metrics, generate_latest
 
 from fairlead_advisor.decide.model import Decision
 from fairlead_advisor.decide.optimizer import CountTrial, Observation
+from fairlead_advisor.decide.rule import CANDIDATES
 from fairlead_advisor.probe.session import Counters
 from fairlead_advisor.probe.summary import Summary
 from fairlead_advisor.record.published import Published
 
+# Beside each counter there would be a series with the time of its making, which nobody reads.
+disable_created_metrics()  # type: ignore[no-untyped-call]
+
 _MS_PER_S = 1000
 _BITS_PER_BYTE = 8
 _PREFIX = "fairlead_advisor_"
+_CAUSES: Final = ("foreign", "duplicate", "late")
+_LOOK_OUTCOMES: Final = ("news", "sure", "unsure", "failed")
 
 
 class SidecarMetric(NamedTuple):
@@ -83,7 +89,7 @@ class AdvisorMetrics:
         self._loss = self._gauge("loss_ratio")
         self._sent = self._counter("probes_sent_total")
         self._received = self._counter("probes_received_total")
-        self._ignored = self._counter("datagrams_ignored_total")
+        self._ignored = self._counter("datagrams_ignored_total", *((cause,) for cause in _CAUSES))
         self._info = self._gauge("decision_info")
         self._decisions = self._counter("decisions_total")
         self._confidence = self._gauge("decision_confidence_ratio")
@@ -98,17 +104,17 @@ class AdvisorMetrics:
         self._transfer_loss = self._gauge("transfer_loss_ratio")
         self._busy = self._gauge("path_busy_ratio")
         self._held_back = self._gauge("transfer_held_back_ratio")
-        self._trials = self._counter("stream_trials_total")
-        self._looks = self._counter("looks_total")
+        self._trials = self._counter("stream_trials_total", ("kept",), ("reverted",))
+        self._looks = self._counter("looks_total", *((outcome,) for outcome in _LOOK_OUTCOMES))
         self._quiet = self._counter("quiet_seconds_total")
-        self._switches = self._counter("switches_total")
+        self._switches = self._counter("switches_total", *((to, undo) for to in CANDIDATES for undo in ("false", "true")))
         self._last_decision: tuple[object, str] | None = None
 
     def probed(self, summary: Summary, counters: Counters) -> None:
         """Records a probe's outcome."""
         self._sent.inc(summary.samples)
         self._received.inc(summary.answered)
-        for cause in ("foreign", "duplicate", "late"):
+        for cause in _CAUSES:
             self._ignored.labels(cause).inc(getattr(counters, cause))
         for gauge, value_ms in (
             (self._rtt, summary.rtt_median_ms),
@@ -171,9 +177,13 @@ class AdvisorMetrics:
         """All metrics in Prometheus' text format."""
         return generate_latest(self._registry)
 
-    def _counter(self, name: str) -> Counter:
+    def _counter(self, name: str, *known: tuple[str, ...]) -> Counter:
+        """A counter, at 0 for the `known` label values: Prometheus sees no increase in a first sample."""
         described = _described(name)
-        return Counter(described.full_name.removesuffix("_total"), described.help, described.labels, registry=self._registry)
+        made = Counter(described.full_name.removesuffix("_total"), described.help, described.labels, registry=self._registry)
+        for values in known:
+            made.labels(*values)
+        return made
 
     def _gauge(self, name: str) -> Gauge:
         described = _described(name)

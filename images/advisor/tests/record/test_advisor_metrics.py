@@ -75,10 +75,24 @@ def test_every_metric_has_the_value_of_what_happened() -> None:
         "switches_total": [({"to": "bbr", "undo": "false"}, 1)],
     }
     found = values(metrics)
+    assert {name for name, _ in found if name.startswith("fairlead")} == {described.full_name for described in ADVISOR_METRICS}
     for name, samples in expected.items():
         for labels, value in samples:
             assert found[f"fairlead_advisor_{name}", frozenset(labels.items())] == pytest.approx(value), name
     assert expected.keys() == {described.name for described in ADVISOR_METRICS}
+
+
+def test_what_may_be_counted_is_at_nought_before() -> None:
+    """Prometheus sees no increase in a counter's first sample."""
+    found = values(AdvisorMetrics())
+    for name, labels in (
+        ("datagrams_ignored_total", {"cause": "late"}),
+        ("stream_trials_total", {"outcome": "reverted"}),
+        ("looks_total", {"outcome": "failed"}),
+        ("switches_total", {"to": "bbr", "undo": "true"}),
+        ("quiet_seconds_total", {}),
+    ):
+        assert found[f"fairlead_advisor_{name}", frozenset(labels.items())] == 0, name
 
 
 def test_the_best_choice_leaves_nothing_to_regret_and_without_utilities_it_is_not_known() -> None:

@@ -18,6 +18,11 @@ class ReconcileError(Exception):
     is_defect: ClassVar[bool] = False
     """Whether the traceback is wanted: the operator did something that it never should."""
 
+    @classmethod
+    def kinds(cls) -> frozenset[str]:
+        """Its kind and those of all errors that derive from it, as far as they are imported."""
+        return frozenset({cls.kind}).union(*(derived.kinds() for derived in cls.__subclasses__()))
+
     @property
     def delay_seconds(self) -> float | None:
         """When another pass is wanted; None where the back-off decides."""

@@ -10,6 +10,7 @@ from typing import Final
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector, CollectorRegistry
 
+from fairlead.api.shared.errors import ReconcileError
 from fairlead.core.fairness.model import Participant
 from fairlead.core.fairness.round import RoundResult
 from fairlead.core.fairness.rules import PolicyRules
@@ -67,7 +68,7 @@ class FairnessMetrics(Collector):
     def __init__(self, registry: CollectorRegistry) -> None:
         self._last: tuple[PolicyRules, RoundResult] | None = None
         self.round_seconds = _ROUND_SECONDS.histogram(registry, _ROUND_BUCKETS)
-        self._errors = _ERRORS.counter(registry)
+        self._errors = _ERRORS.counter(registry, zip(sorted(ReconcileError.kinds())))
         registry.register(self)
 
     def count_error(self, kind: str) -> None:

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum, auto
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from fairlead.api.reasons import Reason
 from fairlead.core.observed import MoverPod, Role, latest_attempt_of, running_movers
@@ -40,6 +40,7 @@ class _Page:
 _ENDPOINT = _Page("endpoint", "/v1/endpoint", EndpointAnswer, 4 * 1024)
 _PROGRESS = _Page("progress", "/v1/progress", ProgressAnswer, 8 * 1024)
 _DECISION = _Page("decision", "/v1/decision", DecisionAnswer, LARGEST_BODY_BYTES)
+PATHS: Final = tuple(page.path for page in (_ENDPOINT, _PROGRESS, _DECISION))
 
 
 @dataclass(frozen=True, slots=True)
