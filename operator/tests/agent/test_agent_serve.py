@@ -10,14 +10,16 @@ from typing import Any, cast
 
 import pytest
 from host_trees import MELLANOX, TWO_SOCKETS, VIRTUAL, tree
+from prometheus_client.parser import text_string_to_metric_families
 
 from fairlead.agent.collect import Collector
 from fairlead.agent.files import HostFiles
 from fairlead.agent.links import Link
-from fairlead.agent.loop import Agent, Writes
-from fairlead.agent.serve import FRESH_SECONDS, InterfaceCounters, metrics_page, node_page
+from fairlead.agent.loop import ALIVE_SECONDS, Agent, Writes
+from fairlead.agent.serve import FRESH_SECONDS, NODE_METRICS, InterfaceCounters, metrics_page, node_page
 from fairlead.agent.storage import Space, StorageReader
 from fairlead.api.datatransfernode.status import AgentStatus
+from fairlead.kube.errors import UnavailableError
 from fairlead.pages import PageServer
 
 pytestmark = pytest.mark.asyncio
@@ -42,8 +44,13 @@ class Node:
         async def look() -> Any:
             return collector.look()
 
+        self.refusal: Exception | None = None
+        node = self
+
         class Server:
             async def merge_patch(self, *_: Any, **__: Any) -> Any:
+                if node.refusal is not None:
+                    raise node.refusal
                 return {}
 
         self.agent = Agent(
@@ -94,3 +101,27 @@ async def test_metrics_have_counters_speed_and_space(tmp_path: Path) -> None:
     assert 'fairlead_node_carrier{interface="data0"} 1.0' in text
     assert 'fairlead_node_storage_free_bytes{path="/data"} 400.0' in text
     assert "fairlead_node_report_writes_total 1.0" in text
+
+
+async def test_every_metric_has_the_value_of_the_node(tmp_path: Path) -> None:
+    node = Node(tree(tmp_path, MELLANOX, VIRTUAL))
+    await node.agent.step()
+    node.refusal = UnavailableError("the API server is away")
+    node.seconds += ALIVE_SECONDS
+    await node.agent.step()
+    _, text = await node.get("/metrics")
+    expected: dict[str, list[tuple[dict[str, str], float]]] = {
+        "fairlead_node_transmit_bytes_total": [({"interface": "ens1f0np0"}, 1234567890123), ({"interface": "data0"}, 7)],
+        "fairlead_node_receive_bytes_total": [({"interface": "ens1f0np0"}, 987), ({"interface": "data0"}, 8)],
+        "fairlead_node_carrier": [({"interface": "data0"}, 1)],
+        "fairlead_node_speed_bytes_per_second": [({"interface": "ens1f0np0"}, 100e9 / 8)],
+        "fairlead_node_storage_free_bytes": [({"path": "/data"}, 400)],
+        "fairlead_node_storage_size_bytes": [({"path": "/data"}, 1000)],
+        "fairlead_node_report_writes_total": [({}, 2)],
+        "fairlead_node_report_failures_total": [({}, 1)],
+    }
+    samples = [sample for family in text_string_to_metric_families(text) for sample in family.samples]
+    for name, values in expected.items():
+        for labels, value in values:
+            assert [sample.value for sample in samples if (sample.name, sample.labels) == (name, labels)] == [value], (name, labels)
+    assert expected.keys() == {described.name for described in NODE_METRICS}

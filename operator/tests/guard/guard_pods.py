@@ -44,6 +44,6 @@ def make_pod(
 UIDS = ("98b2a419-b64a-4316-952f-c12db992268f", "62d99370-e51f-44b2-8abc-643dc71bbea1")
 
 
-def make_sender(uid: str, port: int = 24000, *, address: str = "198.19.0.2", started: bool = True) -> Sender:
+def make_sender(uid: str, port: int = 24000, *, pod: str = "run42-sender", address: str = "198.19.0.2", started: bool = True) -> Sender:
     """A sender as the guard knows it."""
-    return Sender(uid, "run42-sender", JobRef("physics", "run42", "job-uid"), Endpoint(address, port), None, started)
+    return Sender(uid, pod, JobRef("physics", "run42", "job-uid"), Endpoint(address, port), None, started)

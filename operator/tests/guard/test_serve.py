@@ -5,12 +5,18 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 
 import pytest
 from guard_pods import UIDS, make_sender
+from guard_programs import FakeKernel
+from prometheus_client.parser import text_string_to_metric_families
 
-from fairlead.guard.holds import Holds
-from fairlead.guard.serve import metrics_page
+from fairlead.guard.cgroups import PodGroups
+from fairlead.guard.holds import Holds, RulesRefusedError
+from fairlead.guard.program import STATE
+from fairlead.guard.programs import CgroupPrograms
+from fairlead.guard.serve import GUARD_METRICS, metrics_page
 from fairlead.pages import CONNECTIONS, PageServer, probe_page
 
 pytestmark = pytest.mark.asyncio
@@ -53,6 +59,34 @@ async def test_metrics_name_the_sender_that_is_not_held() -> None:
     assert 'fairlead_guard_senders{by="ControlGroup"} 0.0' in text
     assert 'fairlead_guard_sender_loose{by="Nothing",namespace="physics",pod="run42-sender"} 1.0' in text
     assert 'fairlead_guard_cap_bytes_per_second{namespace="physics",pod="run42-sender"} 2000.0' in text
+
+
+async def test_every_metric_has_the_value_of_what_is_held(tmp_path: Path) -> None:
+    async def refuse(_: str) -> None:
+        raise RulesRefusedError("nft refused the rules")
+
+    (tmp_path / "kubepods" / f"pod{UIDS[0]}").mkdir(parents=True)
+    kernel = FakeKernel()
+    holds = Holds(programs=CgroupPrograms(PodGroups(tmp_path), kernel=kernel), classes=None, install=refuse, check=refuse)
+    await holds.apply([(make_sender(UIDS[0]), 8000), (make_sender(UIDS[1], pod="other-sender"), 16000)])
+    *_, state = kernel.values
+    kernel.write_map(state, STATE.pack(0, 3, 4500))
+    async with serving(PageServer({"/metrics": metrics_page(holds)})) as port:
+        _, _, text = (await ask(port, "GET /metrics HTTP/1.1")).partition("\r\n\r\n")
+    held, loose = ({"namespace": "physics", "pod": pod} for pod in ("run42-sender", "other-sender"))
+    expected: dict[str, list[tuple[dict[str, str], float]]] = {
+        "fairlead_guard_senders": [({"by": "ControlGroup"}, 1), ({"by": "Nothing"}, 1), ({"by": "Receiver"}, 0)],
+        "fairlead_guard_sender_loose": [(loose | {"by": "Nothing"}, 1)],
+        "fairlead_guard_cap_bytes_per_second": [(held, 1000), (loose, 2000)],
+        "fairlead_guard_dropped_packets_total": [(held, 3), (loose, 0)],
+        "fairlead_guard_dropped_bytes_total": [(held, 4500), (loose, 0)],
+        "fairlead_guard_rules_refused_total": [({}, 1)],
+    }
+    samples = [sample for family in text_string_to_metric_families(text) for sample in family.samples]
+    for name, values in expected.items():
+        for labels, value in values:
+            assert [sample.value for sample in samples if (sample.name, sample.labels) == (name, labels)] == [value], (name, labels)
+    assert expected.keys() == {described.name for described in GUARD_METRICS}
 
 
 async def test_idle_connections_do_not_keep_a_probe_out() -> None:

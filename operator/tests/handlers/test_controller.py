@@ -11,6 +11,7 @@ from typing import Any, cast
 import pytest
 from fake_timers import FakeTimers
 from handler_objects import job_body, pod_body
+from prometheus_client import context_managers
 
 from fairlead.api.shared.fields import Condition
 from fairlead.api.transferjob import TransferJob, TransferJobStatus
@@ -139,6 +140,18 @@ async def test_a_key_of_no_job_is_dropped(bench: Bench) -> None:
     await bench.controller.worker.handle(KEY)
     assert bench.gatherer.observations == 0
     assert bench.next_look_seconds() is None
+
+
+async def test_passes_are_timed(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = iter((100.0, 100.25, 200.0, 202.0))
+    monkeypatch.setattr(context_managers, "default_timer", lambda: next(clock))
+    bench.put()
+    for _ in range(2):
+        await bench.controller.worker.handle(KEY)
+    value = bench.metrics.registry.get_sample_value
+    assert value("fairlead_operator_reconcile_duration_seconds_count") == 2
+    assert value("fairlead_operator_reconcile_duration_seconds_sum") == 2.25
+    assert value("fairlead_operator_reconcile_duration_seconds_bucket", {"le": "0.25"}) == 1
 
 
 async def test_what_the_board_says_reaches_the_decision_and_what_was_seen_reaches_the_board(bench: Bench) -> None:

@@ -1,6 +1,7 @@
 """Metrics, alerts and what reading them costs.
 
-`metrics_value_tested` counts the metrics whose name stands in a test of its program, so that a test that is not there is seen.
+`metrics_value_tested` counts the metrics whose name stands beside an expected value in the tests that read their program's page; those
+tests fail themselves where a described metric has none.
 """
 
 from __future__ import annotations
@@ -8,7 +9,9 @@ from __future__ import annotations
 import re
 import statistics
 import time
+from collections.abc import Mapping
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Final
 
 from prometheus_client.exposition import generate_latest
@@ -26,7 +29,16 @@ JOBS: Final = 100
 _SCRAPES: Final = 15
 _NOW: Final = datetime(2026, 1, 1, tzinfo=UTC)
 _PAGE: Final = CHECKOUT / "docs" / "reference" / "metrics.md"
-_TESTS: Final = ("operator/tests/**/*.py", "images/advisor/tests/**/*.py", "images/mover/src/control/metrics.rs", "images/mover/tests/*.rs")
+_VALUE_TESTS: Final[Mapping[str, tuple[str, str]]] = {
+    "Operator: sharing": ("operator/tests/handlers/fairness", "fairlead_operator_"),
+    "Operator: jobs that are not finished": ("operator/tests/handlers/test_job_metrics.py", "fairlead_job_"),
+    "Operator: jobs in sum": ("operator/tests/handlers/test_job_metrics.py", "fairlead_operator_"),
+    "Operator: itself": ("operator/tests/handlers", "fairlead_operator_"),
+    "Mover": ("images/mover/src/control/metrics.rs", "fairlead_mover_"),
+    "Advisor": ("images/advisor/tests/record/test_advisor_metrics.py", "fairlead_advisor_"),
+    "Node agent": ("operator/tests/agent/test_agent_serve.py", "fairlead_node_"),
+    "Node guard": ("operator/tests/guard/test_serve.py", "fairlead_guard_"),
+}
 
 
 def rows() -> list[Row]:
@@ -49,12 +61,16 @@ def metric_rows() -> list[Row]:
 
 
 def tested_metrics() -> set[str]:
-    """Metrics whose name, with its prefix or as the advisor's and the mover's tests have it without, stands in a test."""
-    texts = [path.read_text() for pattern in _TESTS for path in CHECKOUT.glob(pattern)]
-    words = {word for text in texts for word in re.findall(r"[a-z_]{4,}", text)}
-    own = {name for name in documented() if {name, f"{name}_sum", f"{name}_count"} & words}
-    advisor = (CHECKOUT / "images/advisor/tests/record/test_advisor_metrics.py").read_text()
-    return own | {name for name in documented() if f'"{name.removeprefix("fairlead_advisor_")}":' in advisor}
+    """Metrics whose name, with its prefix or without, begins a string in the tests of its section."""
+    found = set()
+    for section in sections():
+        place, prefix = _VALUE_TESTS[section.title]
+        files = [CHECKOUT / place] if Path(place).suffix else sorted((CHECKOUT / place).rglob("test_*.py"))
+        text = "\n".join(file.read_text() for file in files)
+        for metric in section.metrics:
+            if re.search(rf"""["']({prefix})?{metric.name.removeprefix(prefix)}(_sum|_count)?\\?["'{{ ]""", text):
+                found.add(metric.name)
+    return found
 
 
 def alert_rows() -> list[Row]:

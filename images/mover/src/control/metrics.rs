@@ -81,9 +81,9 @@ fn sample(name: &str, now: &Snapshot, carried: Option<Carried>) -> Option<(Vec<S
 mod tests {
     use std::time::Duration;
 
-    use super::{sample, text, DESCRIPTIONS, PREFIX};
+    use super::{text, DESCRIPTIONS, PREFIX};
     use crate::net::interface::Carried;
-    use crate::progress::{Bandwidth, Progress, Rtt, Stage, Wire};
+    use crate::progress::{Bandwidth, Progress, Rtt, Snapshot, Stage, Wire};
 
     #[test]
     fn totals_are_absent_until_they_are_known() {
@@ -113,39 +113,73 @@ mod tests {
     }
 
     #[test]
-    fn every_described_metric_has_a_value() {
-        let progress = Progress::new();
-        progress.enter(Stage::Transferring);
-        progress.counters.set_totals(3, 4);
-        progress.set_congestion_control("bbr");
-        progress.set_bandwidth(Bandwidth {
-            asked_bps: Some(80),
-            in_force_bps: Some(72),
-            measured_bps: 64,
-            wire_bytes: 9,
-        });
-        let rtt = Some(Rtt { mean_seconds: 0.25, minimum_seconds: 0.125 });
-        progress.set_wire(Wire { retransmitted_bytes: 6, cap_exceeded: Duration::from_millis(1500), rtt });
-        let now = progress.snapshot();
-        let carried = Some(Carried { sent: 5, received: 7 });
-        for described in DESCRIPTIONS.iter() {
-            let found = sample(described.name.strip_prefix(PREFIX).expect("the prefix"), &now, carried);
-            let (labels, _) = found.unwrap_or_else(|| panic!("{} has no value", described.name));
-            assert_eq!(labels.len(), described.labels.len(), "{}", described.name);
-        }
-        let text = text(&now, carried);
-        for line in [
-            "fairlead_mover_stage{stage=\"Transferring\"} 1",
-            "fairlead_mover_transport_info{protocol=\"TCP\",congestion_control=\"bbr\"} 1",
-            "fairlead_mover_rtt_seconds 0.25",
-            "fairlead_mover_rtt_minimum_seconds 0.125",
-            "fairlead_mover_retransmitted_bytes_total 6",
-            "fairlead_mover_cap_exceeded_seconds_total 1.5",
-            "fairlead_mover_bandwidth_asked_bytes_per_second 10",
-            "fairlead_mover_bandwidth_in_force_bytes_per_second 9",
-            "fairlead_mover_wire_rate_bytes_per_second 8",
-        ] {
-            assert!(text.contains(&format!("\n{line}\n")), "{line} is missing in {text}");
-        }
+    fn every_metric_has_the_value_of_the_moment() {
+        let now = Snapshot {
+            stage: Stage::Transferring,
+            bytes_total: Some(1000),
+            bytes_transferred: 600,
+            bytes_skipped: 70,
+            files_total: Some(30),
+            files_transferred: 20,
+            files_skipped: 4,
+            rate_bytes_per_second: 250,
+            seconds_since_progress: 0.5,
+            quiet_seconds: 12.25,
+            streams: 8,
+            congestion_control: Some("bbr".to_owned()),
+            packs_damaged: 2,
+            bytes_resumed: 90,
+            bytes_resent: 11,
+            bytes_durable: 480,
+            bytes_verified: 33,
+            bandwidth: Some(Bandwidth {
+                asked_bps: Some(80),
+                in_force_bps: Some(72),
+                measured_bps: 64,
+                wire_bytes: 650,
+            }),
+            wire: Some(Wire {
+                retransmitted_bytes: 6,
+                cap_exceeded: Duration::from_millis(1500),
+                rtt: Some(Rtt { mean_seconds: 0.25, minimum_seconds: 0.125 }),
+            }),
+            preflight: None,
+        };
+        let text = text(&now, Some(Carried { sent: 5, received: 7 }));
+        let mut expected: Vec<String> = [
+            ("bytes", "1000"),
+            ("transferred_bytes_total", "600"),
+            ("skipped_bytes_total", "70"),
+            ("files", "30"),
+            ("transferred_files_total", "20"),
+            ("skipped_files_total", "4"),
+            ("damaged_packs_total", "2"),
+            ("resumed_bytes", "90"),
+            ("resent_bytes_total", "11"),
+            ("durable_bytes_total", "480"),
+            ("goodput_bytes_per_second", "250"),
+            ("progress_age_seconds", "0.5"),
+            ("quiet_seconds_total", "12.25"),
+            ("streams", "8"),
+            ("stage{stage=\"Transferring\"}", "1"),
+            ("transport_info{protocol=\"TCP\",congestion_control=\"bbr\"}", "1"),
+            ("rtt_seconds", "0.25"),
+            ("rtt_minimum_seconds", "0.125"),
+            ("interface_sent_bytes_total", "5"),
+            ("interface_received_bytes_total", "7"),
+            ("bandwidth_asked_bytes_per_second", "10"),
+            ("bandwidth_in_force_bytes_per_second", "9"),
+            ("wire_rate_bytes_per_second", "8"),
+            ("wire_bytes_total", "650"),
+            ("retransmitted_bytes_total", "6"),
+            ("cap_exceeded_seconds_total", "1.5"),
+        ]
+        .map(|(name, value)| format!("{PREFIX}{name} {value}"))
+        .to_vec();
+        let mut shown: Vec<&str> = text.lines().filter(|line| !line.starts_with('#')).collect();
+        expected.sort_unstable();
+        shown.sort_unstable();
+        assert_eq!(shown, expected);
+        assert_eq!(shown.len(), DESCRIPTIONS.len());
     }
 }

@@ -9,6 +9,7 @@ from typing import Any, cast
 import pytest
 from fake_timers import FakeTimers
 from handler_objects import job_body
+from prometheus_client import context_managers
 from prometheus_client.registry import CollectorRegistry
 
 from fairlead.core.fairness.meter import Meter
@@ -371,6 +372,28 @@ async def test_links_are_shown_in_bytes(bench: Bench) -> None:
     assert bench.registry.get_sample_value("fairlead_operator_link_capacity_bytes_per_second", {"link": "out"}) == 1e9 / 8
     assert bench.registry.get_sample_value("fairlead_operator_tenant_jobs", {"tenant": "others"}) == 1
     assert bench.registry.get_sample_value("fairlead_operator_fairness_jobs_waiting") == 0
+
+
+async def test_a_round_is_timed(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = iter((100.0, 100.75))
+    monkeypatch.setattr(context_managers, "default_timer", lambda: next(clock))
+    bench.put_policy()
+    await bench.loop.round()
+    assert bench.registry.get_sample_value("fairlead_operator_fairness_round_duration_seconds_count") == 1
+    assert bench.registry.get_sample_value("fairlead_operator_fairness_round_duration_seconds_sum") == 0.75
+
+
+async def test_a_round_that_fails_is_counted_by_kind(bench: Bench) -> None:
+    def failures() -> list[float | None]:
+        kinds = ("Conflict", "Internal")
+        return [bench.registry.get_sample_value("fairlead_operator_fairness_errors_total", {"kind": kind}) for kind in kinds]
+
+    bench.put_policy()
+    bench.client.failures = [ConflictError("changed"), ConflictError("changed"), ZeroDivisionError()]
+    assert failures() == [0, 0]
+    for _ in range(4):
+        await bench.loop.worker.handle(loop.KEY)
+    assert failures() == [2, 1]
 
 
 async def test_arrivals_in_a_burst_are_one_round(bench: Bench) -> None:
