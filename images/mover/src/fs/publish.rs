@@ -20,7 +20,7 @@ use super::metadata::{set_metadata, times, Preserve, FILE_MODE};
 use super::partial::PartialDirectory;
 use super::root::Root;
 use super::survey::{has_target, write_fault, Overwrite};
-use crate::fault_injection::crash_point;
+use crate::fault_injection::{crash_point, hang_point};
 
 /// Up to so many files or directories are synced one by one. Beyond, one `syncfs` of the destination's file system costs less
 /// than a journal commit for each, at the price of flushing what others wrote there.
@@ -85,6 +85,7 @@ impl Publication<'_> {
     /// Creates directories and renames files and links to their final names, then makes the names durable. A publication that
     /// fails on the way is taken back; the message says what became of it.
     pub(crate) fn publish(&self) -> Result<(), Fault> {
+        hang_point("PUBLISH");
         let mut done = Done::default();
         let placed = self.put_in_place(&mut done).and_then(|directories| self.finish_directories(&directories, &done));
         if let Err(fault) = placed {

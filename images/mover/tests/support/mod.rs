@@ -177,15 +177,29 @@ impl Bench {
         std::fs::write(path, content).unwrap();
     }
 
+    /// Puts a file of the source where the transfer is to put it, with its modification time.
+    pub(crate) fn copy_to_destination(&self, name: &str) {
+        let (from, to) = (self.source().join(name), self.destination().join(name));
+        std::fs::copy(&from, &to).unwrap();
+        let modified = from.metadata().unwrap().modified().unwrap();
+        std::fs::File::options().write(true).open(to).unwrap().set_modified(modified).unwrap();
+    }
+
     pub(crate) fn receiver(&self, extra: &[&str]) -> (Mover, u16) {
         self.receiver_of(1, extra, &[]).unwrap()
     }
 
     /// A receiver with its pages: its data port, and the address of the pages.
     pub(crate) fn receiver_with_http(&self) -> (Mover, u16, String) {
+        self.served_receiver(1, &[], &[])
+    }
+
+    /// As `receiver_with_http`, of an attempt, with these variables in its environment.
+    pub(crate) fn served_receiver(&self, attempt: u32, extra: &[&str], env: &[(&str, &str)]) -> (Mover, u16, String) {
+        let credentials = format!("{}/receiver", self.credentials(attempt));
         let mut arguments = self.destination_arguments();
         arguments.extend(["--http", "127.0.0.1:0"].map(str::to_owned));
-        let mut mover = self.start("receive", "receiver", "tls/receiver", &arguments, &[], &[]);
+        let mut mover = self.start("receive", "receiver", &credentials, &arguments, extra, env);
         let address = mover.await_event("http")["address"].as_str().unwrap().to_owned();
         let port = mover.await_event("listening")["port"].as_u64().unwrap() as u16;
         (mover, port, address)
@@ -253,6 +267,15 @@ impl Bench {
     }
 
     pub(crate) fn sender_with(&self, port: u16, credentials: &str, extra: &[&str]) -> Mover {
+        self.start_sender(port, credentials, extra, &[])
+    }
+
+    /// The sender of an attempt with these variables in its environment.
+    pub(crate) fn sender_under(&self, attempt: u32, port: u16, extra: &[&str], env: &[(&str, &str)]) -> Mover {
+        self.start_sender(port, &format!("{}/sender", self.credentials(attempt)), extra, env)
+    }
+
+    fn start_sender(&self, port: u16, credentials: &str, extra: &[&str], env: &[(&str, &str)]) -> Mover {
         let (source, peer) = (self.source().display().to_string(), self.peers(port));
         // The kernel's default is allowed to everybody; others may not be.
         let default = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_congestion_control").unwrap();
@@ -264,7 +287,7 @@ impl Bench {
         if !extra.contains(&"--congestion-control") {
             arguments.extend(["--congestion-control".to_owned(), default.trim().to_owned()]);
         }
-        self.start("send", "sender", credentials, &arguments, extra, &[])
+        self.start("send", "sender", credentials, &arguments, extra, env)
     }
 
     /// How a command with exactly these arguments ended that needs no other end.

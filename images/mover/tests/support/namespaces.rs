@@ -1,8 +1,11 @@
 //! Two network namespaces joined by a virtual cable, for tests that cut it, or by two routers.
 
+use std::os::fd::AsFd;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
+
+use rustix::thread::{move_into_link_name_space, LinkNameSpaceType};
 
 use super::skip;
 
@@ -131,6 +134,35 @@ impl Namespaces {
         let rule = "table inet cut { chain input { type filter hook input priority 0; policy drop; }; }";
         let status = Command::new("ip").args(["netns", "exec", &self.receiver, "nft", rule]).status();
         status.is_ok_and(|status| status.success())
+    }
+
+    /// From now on one of `every` long TCP segments, as they come to the receiver, is lost.
+    pub(crate) fn drop_data(&self, every: u32) {
+        let rule = format!("ip length > 1000 numgen inc mod {every} 0 counter drop;");
+        assert!(self.nft(&format!("table ip lossy {{ chain input {{ type filter hook input priority 0; {rule} }}; }}")));
+    }
+
+    /// Bytes of IP packets that `drop_data` has dropped.
+    pub(crate) fn dropped_bytes(&self) -> u64 {
+        let list = ["netns", "exec", &self.receiver, "nft", "list", "table", "ip", "lossy"];
+        let listed = String::from_utf8(Command::new("ip").args(list).output().unwrap().stdout).unwrap();
+        let (_, behind) = listed.split_once(" bytes ").unwrap();
+        behind.split_whitespace().next().unwrap().parse().unwrap()
+    }
+
+    /// Bytes that the sender's interface has sent.
+    pub(crate) fn sent(&self) -> u64 {
+        self.read(&self.sender, 0, "statistics/tx_bytes").unwrap().parse().unwrap()
+    }
+
+    /// One HTTP request from within an end's network; status and body.
+    pub(crate) fn get(&self, end: &str, address: &str, path: &str) -> (u16, String) {
+        let network = std::fs::File::open(format!("/run/netns/{end}")).unwrap();
+        let ask = || {
+            move_into_link_name_space(network.as_fd(), Some(LinkNameSpaceType::Network)).unwrap();
+            super::get(address, path)
+        };
+        std::thread::scope(|scope| scope.spawn(ask).join().unwrap())
     }
 
     /// From now on everything that comes to the receiver over one wire is lost, until `mend`.
