@@ -84,3 +84,18 @@ def test_kubeconform_refuses_what_an_api_server_would(manifest: str, said: str) 
     with tempfile.TemporaryDirectory() as folder:
         answer = validate(manifest, schemas.write_files(Path(folder)))
     assert said in answer if said else answer == ""
+
+
+@pytest.mark.parametrize(
+    ("address", "annotations"),
+    [
+        ("", {"runbook": "docs/runbooks/FairleadOperatorDown.md in the sources of Fairlead"}),
+        ("https://x.example/books/", {"runbook_url": "https://x.example/books/FairleadOperatorDown"}),
+        ("https://x.example/$1/ALERT.md", {"runbook_url": "https://x.example/$1/FairleadOperatorDown.md"}),
+    ],
+)
+def test_an_alert_links_to_its_runbook_only_where_an_administrator_has_put_it(address: str, annotations: dict[str, str]) -> None:
+    made = objects({"prometheusRule": {"enabled": True, "runbooks": address}})
+    (rules,) = (each for each in made if each["kind"] == "PrometheusRule")
+    (down,) = (rule for group in rules["spec"]["groups"] for rule in group["rules"] if rule.get("alert") == "FairleadOperatorDown")
+    assert {name: text for name, text in down["annotations"].items() if name != "summary"} == annotations
