@@ -9,6 +9,7 @@ import pytest
 
 from fairlead.api.transferjob import TransferJob
 from fairlead.commands.explain.facts import Facts, JobEvent
+from fairlead.core.lifecycle.machine import HELD_UP
 from fairlead.plugin.why.cause import JobStanding, cause_of, lesser_troubles
 from fairlead.plugin.why.evidence import JobEvidence, PodTrouble
 
@@ -129,6 +130,19 @@ def test_a_pods_own_trouble_is_the_cause_of_a_mover_that_does_not_come_up() -> N
     cause = cause_of(JobEvidence(Facts(job(DOWN)), troubles), NOW)
     assert list(cause.reasons) == ["ReceiverNotReady", "FailedMount"]
     assert (cause.message, cause.end) == ("receiver pod p: FailedMount: no such folder", "destination")
+
+
+@pytest.mark.parametrize(
+    ("held_up", "reasons"),
+    [
+        ("ReceiverNotReady: receiver pod p is not ready: ImagePullBackOff: no x", ["ReceiverNotReady", "ImagePullBackOff"]),
+        ("PeerLost: attempt 1 failed: it broke", ["PeerLost"]),
+    ],
+)
+def test_what_held_a_job_up_until_its_deadline_is_read_from_its_message(held_up: str, reasons: list[str]) -> None:
+    told = condition("Failed", "True", "DeadlineExceeded", f"{DEADLINE['message']}{HELD_UP}{held_up}")
+    cause = cause_of(JobEvidence(Facts(job(told, status=last("Stalled", "of an earlier attempt")))), NOW)
+    assert (list(cause.reasons), cause.message) == (["DeadlineExceeded", *reasons], held_up.partition(": ")[2])
 
 
 def test_movers_that_did_not_come_up_before_the_deadline_are_its_cause() -> None:

@@ -22,6 +22,10 @@ from fairlead.core.verdicts import is_live, proven_success
 _PASSES = frozenset({Reason.NO_SLOT_FREE, Reason.SLOT_SHARE_USED_UP})
 """What only others' jobs cause, so that a job that only checks waits for it too."""
 
+HELD_UP = "; what held it up: "
+"""In the message of a missed deadline: a reason and a message follow, with a colon between them."""
+_HOLDS = frozenset({JobState.WAITING, JobState.BLOCKED, JobState.CLEARING, JobState.STARTING, JobState.REFUSED})
+
 
 def decide(observed: Observed, now: datetime) -> Plan:
     """What shall be done for this job at `now` (with a time zone). Repeating it on the outcome changes nothing."""
@@ -42,8 +46,11 @@ def _outcome(observed: Observed, now: datetime) -> JobOutcome:
     ended = _success(observed, now) or _missed_deadline(observed, now)
     if ended is not None:
         return ended.waking_after(observed.settings.poll_interval)
-    running = _suspend(observed) if job.spec.suspend else _run(observed, now)
-    return running.waking_after(_time_to_deadline(observed, now))
+    return _go_on(observed, now).waking_after(_time_to_deadline(observed, now))
+
+
+def _go_on(observed: Observed, now: datetime) -> JobOutcome:
+    return _suspend(observed) if observed.job.spec.suspend else _run(observed, now)
 
 
 def _refused(observed: Observed, outcome: JobOutcome) -> JobOutcome:
@@ -70,8 +77,20 @@ def _missed_deadline(observed: Observed, now: datetime) -> JobOutcome | None:
     left = _time_to_deadline(observed, now)
     if left is None or left > timedelta():
         return None
-    message = f"the job did not end within activeDeadlineSeconds ({observed.job.spec.active_deadline_seconds} s)"
+    message = f"the job did not end within activeDeadlineSeconds ({observed.job.spec.active_deadline_seconds} s){_held_up(observed, now)}"
     return attempt.fail_job(observed, observed.latest_attempt, Reason.DEADLINE_EXCEEDED, message, now)
+
+
+def _held_up(observed: Observed, now: datetime) -> str:
+    """What this pass would have found to be in the job's way: the conditions of its movers are about to say that they are stopped."""
+    found = _go_on(observed, now)
+    if observed.refusal and found.effects.creates:
+        found = _refused(observed, found)
+    if found.state is JobState.BACKING_OFF:
+        failure = found.status.get("last_failure") or observed.job.status.last_failure
+        return f"{HELD_UP}{failure.reason}: attempt {failure.attempt} failed: {failure.message}" if failure is not None else ""
+    is_new = found.reason == Reason.MOVERS_STARTING
+    return f"{HELD_UP}{found.reason}: {found.message}" if found.state in _HOLDS and not is_new else ""
 
 
 def _suspend(observed: Observed) -> JobOutcome:

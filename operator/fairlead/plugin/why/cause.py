@@ -17,6 +17,7 @@ from fairlead.api.shared.resource import ApiModel, Timestamp
 from fairlead.api.transferjob import TransferJob
 from fairlead.commands.explain.account import Explanation, account_of
 from fairlead.commands.explain.advice import while_it_runs
+from fairlead.core.lifecycle.machine import HELD_UP
 from fairlead.core.lifecycle.preflight import PAGE
 from fairlead.plugin.why.evidence import JobEvidence, PodTrouble
 from fairlead.plugin.why.sayings import PODS, Finding, saying_of
@@ -212,6 +213,11 @@ def _when_time_was_over(case: _Case, message: str) -> tuple[tuple[str, ...], str
             return (blocked.reason,), blocked.message
     if status.is_true(ConditionType.SUSPENDED):
         return (Reason.SUSPENDED,), message
+    _, _, told = message.partition(HELD_UP)
+    reason, colon, words = told.partition(": ")
+    if colon:
+        found = _POD_REASON.search(words) if reason in {Reason.RECEIVER_NOT_READY, Reason.SENDER_NOT_READY} else None
+        return (reason, *((found[1],) if found else ())), words
     if status.last_failure is not None:
         return (status.last_failure.reason,), status.last_failure.message
     if (late := _late_movers(case)) is not None:

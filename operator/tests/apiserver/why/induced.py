@@ -156,6 +156,22 @@ async def _sender_without_image(stage: Stage, job: str) -> None:
     await stage.unstarted(job, "sender", "ImagePullBackOff", "back-off pulling image mover:x")
 
 
+async def _image_missing_until_the_deadline(stage: Stage, job: str) -> None:
+    await stage.create(job)
+    pod = await stage.mover(job, "receiver")
+    await stage.nodes.place(pod)
+
+    async def is_told() -> bool:
+        conditions = (await stage.lab.job(job))["status"]["conditions"]
+        return any(each["type"] == "MoversReady" and each["reason"] == "ReceiverNotReady" for each in conditions)
+
+    # The event that the receiver is not ready comes once, before the kubelet says why: at the end nobody but the pod knows of the image.
+    await eventually(is_told, "ReceiverNotReady", lambda: stage.lab.job(job))
+    await stage.nodes.wait_reason(pod, "ImagePullBackOff", "back-off pulling image mover:y")
+    await stage.lab.client.merge_patch(JOBS, stage.lab.namespace, job, {"spec": {"activeDeadlineSeconds": 1}})
+    await stage.lab.condition("Failed", name=job)
+
+
 async def _unschedulable(stage: Stage, job: str) -> None:
     await stage.create(job)
     await stage.nodes.leave_unscheduled(await stage.mover(job, "receiver"), "0/2 nodes are available: 2 Insufficient memory")
@@ -246,6 +262,9 @@ OF_PODS = (
         _waiting_container("CrashLoopBackOff", "restarting failed container"),
     ),
     InducedFailure("no-sender-image", ("SenderNotReady", "ImagePullBackOff"), "mover:x", _sender_without_image),
+    InducedFailure(
+        "no-image-in-time", ("DeadlineExceeded", "ReceiverNotReady", "ImagePullBackOff"), "mover:y", _image_missing_until_the_deadline
+    ),
     InducedFailure("unschedulable", ("WaitingForScheduler", "Unschedulable"), "2 Insufficient memory", _unschedulable),
     InducedFailure(
         "no-mount",

@@ -29,6 +29,7 @@ from fairlead.api.transferjob import TransferJob, TransferJobStatus
 from fairlead.api.transferjob.spec import Bandwidth
 from fairlead.core.cap_excess import CATCH_UP_SECONDS, Arrived, CapExcess
 from fairlead.core.lifecycle import decide
+from fairlead.core.lifecycle.machine import HELD_UP
 from fairlead.core.observed import MoverPod, NodeFacts, Observed, PodPhase, Role
 from fairlead.core.plan import AnnotatePod, CreateCredentials, Plan
 from fairlead.core.ports import PortsInUse
@@ -365,6 +366,39 @@ def test_a_deadline_ends_the_job_whatever_it_is_doing() -> None:
     plan = decide(observe(job, receiver(), sender()), NOW + seconds(60))
     assert condition_of(plan, "Failed") == ("True", "DeadlineExceeded")
     assert len(plan.deletes) == 2
+
+
+@pytest.mark.parametrize(
+    ("pod", "told"),
+    [
+        (
+            receiver(ready=False, phase=PodPhase.PENDING, waiting_reason="ImagePullBackOff", waiting_message="no x"),
+            "ImagePullBackOff: no x",
+        ),
+        (receiver(ready=False, phase=PodPhase.PENDING), "its container has not become ready"),
+        (receiver(verdict=make_failure("PeerLost", retry=True)), "PeerLost: attempt 1 failed: "),
+    ],
+)
+def test_a_missed_deadline_says_what_held_the_movers_up(pod: MoverPod, told: str) -> None:
+    job = after(observe(make_job(finalizer=True, activeDeadlineSeconds=60)))
+    failed = written(decide(observe(job, pod), NOW + seconds(60))).condition("Failed")
+    assert failed is not None and failed.reason == "DeadlineExceeded"
+    before, _, after_that = failed.message.partition(HELD_UP)
+    assert before == "the job did not end within activeDeadlineSeconds (60 s)"
+    assert told in after_that
+
+
+def test_a_missed_deadline_says_what_the_job_waited_for() -> None:
+    started = make_job(finalizer=True, activeDeadlineSeconds=60, status=TransferJobStatus(start_time=NOW))
+    failed = written(decide(observe(started, destination_writer="other"), NOW + seconds(60))).condition("Failed")
+    assert failed is not None and f"{HELD_UP}DestinationInUse: destination.path: job other" in failed.message
+
+
+def test_a_missed_deadline_of_a_job_that_runs_names_nothing_that_held_it_up() -> None:
+    spec = running_job().spec.model_copy(update={"active_deadline_seconds": 60})
+    plan = decide(observe(running_job().model_copy(update={"spec": spec}), receiver(), sender()), NOW + seconds(60))
+    failed = written(plan).condition("Failed")
+    assert failed is not None and HELD_UP not in failed.message
 
 
 def test_success_that_arrives_with_the_deadline_is_success() -> None:
