@@ -88,6 +88,7 @@ class Controller:
         workers: int = 1,
     ) -> None:
         self._cache = cache
+        self._queue = queue
         self._gatherer = gatherer
         self._applier = applier
         self._decide = decide
@@ -107,7 +108,10 @@ class Controller:
 
     async def _timed(self, key: ObjectKey) -> timedelta | None:
         with self._metrics.reconcile_seconds.time():
-            return await self.reconcile(key)
+            again = await self.reconcile(key)
+        for name in self._cache.destinations.take_next(key.namespace, key.name):
+            self._queue.add(ObjectKey(key.namespace, name))
+        return again
 
     async def _remember(self, key: ObjectKey, error: Exception) -> None:
         """The next pass reports a refusal; after any other error it reads the job and its pods live, unless only patience is asked for."""

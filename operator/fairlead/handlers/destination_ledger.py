@@ -23,6 +23,8 @@ class DestinationLedger:
         self._writers: dict[JobUid, DestinationWriter] = {}
         self._by_claim: dict[tuple[str, str], dict[JobUid, DestinationWriter]] = defaultdict(dict)
         self._starting: set[JobUid] = set()
+        self._waiting: dict[tuple[str, str], set[JobUid]] = {}
+        """By the namespace and name of the job that each of them was told to wait for."""
 
     def put(self, job: JobUid, body: Mapping[str, Any]) -> None:
         """Takes in a version of a job."""
@@ -50,7 +52,26 @@ class DestinationLedger:
         if own is None:
             return None
         before = writer_before(own, self._others(job, own))
-        return None if before is None else before.name
+        if before is None:
+            return None
+        self._waiting.setdefault((job.namespace, before.name), set()).add(job)
+        return before.name
+
+    def take_next(self, namespace: str, name: str) -> list[str]:
+        """Names of the jobs that waited for this one and need to wait no more, the oldest first. Each is told once."""
+        waiting = self._waiting.pop((namespace, name), set())
+        known = [(writer, job) for job in waiting if (writer := self._writers.get(job)) is not None]
+        ahead: list[DestinationWriter] = []
+        free: list[str] = []
+        for own, job in sorted(known, key=lambda each: each[0].age):
+            before = next((other for other in ahead if own.overlaps(other)), None) or writer_before(own, self._others(job, own))
+            if before is None:
+                free.append(own.name)
+            else:
+                self._waiting.setdefault((namespace, before.name), set()).add(job)
+            if own.waits or own.has_begun:
+                ahead.append(own)
+        return free
 
     @contextmanager
     def starting(self, job: JobUid, *, begins: bool) -> Iterator[None]:

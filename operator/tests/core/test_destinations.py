@@ -11,6 +11,8 @@ from fairlead.core.destinations import DestinationWriter, writer_before, writer_
 
 OWN = DestinationWriter("own", "uid-own", "2026-01-02T00:00:00Z", "scratch", ("a", "b"))
 BEGUN = {"attempts": 1}
+IN_USE = {"type": "Scheduled", "status": "False", "reason": "DestinationInUse"}
+ACCEPTED = {"type": "Accepted", "status": "True"}
 UNDER_WAY = {"attempts": 1, "attemptStartTime": "2026-01-02T00:00:00Z"}
 
 
@@ -52,6 +54,43 @@ def test_an_attempt_under_way_and_a_job_that_has_begun_before_are_waited_for(
     own: dict[str, bool], theirs: dict[str, Any], waits: bool
 ) -> None:
     assert (writer_before(replace(OWN, **own), [other(**theirs)]) is not None) is waits
+
+
+@pytest.mark.parametrize(
+    ("own", "theirs", "waits"),
+    [
+        ({"created_at": "2026-01-04T00:00:00Z"}, {}, True),
+        ({"created_at": "2026-01-04T00:00:00Z", "waits": True}, {}, True),
+        ({"created_at": "2026-01-04T00:00:00Z"}, {"waits": False}, False),
+        ({"created_at": "2026-01-04T00:00:00Z", "has_begun": True}, {}, False),
+        ({}, {}, False),
+        ({"created_at": "2026-01-03T00:00:00Z"}, {"name": "older"}, True),
+        ({"created_at": "2026-01-03T00:00:00Z"}, {"name": "younger"}, False),
+    ],
+)
+def test_nobody_passes_an_older_job_that_waits_for_the_directory_or_for_one_in_it(
+    own: dict[str, Any], theirs: dict[str, Any], waits: bool
+) -> None:
+    waiting = other(**{"attempt_under_way": False, "waits": True, "directory": ("a",), **theirs})
+    assert (writer_before(replace(OWN, **own), [waiting]) is not None) is waits
+
+
+@pytest.mark.parametrize(
+    ("job", "waits"),
+    [
+        (body({"conditions": [ACCEPTED, IN_USE]}), True),
+        (body({"conditions": [ACCEPTED | {"status": "False"}, IN_USE]}), False),
+        (body({"conditions": [IN_USE]}), False),
+        (body({"conditions": [ACCEPTED, IN_USE | {"reason": "NoSlotFree"}]}), False),
+        (body({"conditions": [ACCEPTED, IN_USE | {"status": "True"}]}), False),
+        (body({"conditions": [ACCEPTED, IN_USE]}, suspend=True), False),
+        (body({"conditions": [ACCEPTED, IN_USE]}, metadata={"deletionTimestamp": "2026-01-02T00:00:00Z"}), False),
+    ],
+)
+def test_only_a_job_that_waits_for_nothing_else_keeps_its_place(job: dict[str, Any], waits: bool) -> None:
+    writer = writer_of(job)
+    assert writer is not None
+    assert writer.waits is waits
 
 
 def test_of_two_jobs_between_attempts_exactly_one_goes_on() -> None:

@@ -12,6 +12,9 @@ from fairlead.handlers.port_ledger import JobUid
 
 FIRST, LATE = JobUid("lab", "uid-first"), JobUid("lab", "uid-late")
 UNDER_WAY = {"attempts": 1, "attemptStartTime": "2026-01-01T00:00:00Z"}
+WAITS = {
+    "conditions": [{"type": "Accepted", "status": "True"}, {"type": "Scheduled", "status": "False", "reason": "DestinationInUse"}],
+}
 FAILED = {"attempts": 1, "conditions": [{"type": "Failed", "status": "True"}]}
 
 
@@ -58,6 +61,53 @@ def test_a_directory_is_kept_for_a_job_while_its_beginning_is_written() -> None:
     assert cache.destinations.writer_before(LATE) is None
     with cache.destinations.starting(FIRST, begins=False):
         assert cache.destinations.writer_before(LATE) is None
+
+
+def created(name: str, time: str, status: dict[str, Any], path: str = "run42") -> dict[str, Any]:
+    body = job_body(name, f"uid-{name}", "1")
+    destination = body["spec"]["destination"] | {"path": path}
+    return body | {
+        "metadata": body["metadata"] | {"creationTimestamp": time},
+        "spec": body["spec"] | {"destination": destination},
+        "status": status,
+    }
+
+
+def test_when_a_job_ends_the_oldest_of_those_that_waited_is_next_and_then_the_one_after_it() -> None:
+    cache = Cache()
+    cache.put_job(created("first", "2026-01-01T00:00:00Z", UNDER_WAY))
+    names = ("c", "a", "b")
+    for day, name in enumerate(names, 2):
+        cache.put_job(created(name, f"2026-01-0{day}T00:00:00Z", WAITS))
+    jobs = {name: JobUid("lab", f"uid-{name}") for name in names}
+    assert {name: cache.destinations.writer_before(job) for name, job in jobs.items()} == {"c": "first", "a": "first", "b": "first"}
+    assert cache.destinations.take_next("lab", "first") == []
+    cache.drop_job(ObjectKey("lab", "first"), FIRST.uid)
+    assert cache.destinations.take_next("lab", "first") == ["c"]
+    assert cache.destinations.take_next("lab", "first") == []
+    assert cache.destinations.writer_before(jobs["c"]) is None
+    cache.drop_job(ObjectKey("lab", "c"), "uid-c")
+    assert cache.destinations.take_next("lab", "c") == ["a"]
+
+
+def test_when_a_job_above_ends_all_are_next_that_do_not_wait_for_each_other() -> None:
+    cache = Cache()
+    cache.put_job(created("above", "2026-01-01T00:00:00Z", UNDER_WAY, path=""))
+    for name, path in {"x": "x", "y": "y", "z": "y/z"}.items():
+        cache.put_job(created(name, "2026-01-02T00:00:00Z", WAITS, path=path))
+        assert cache.destinations.writer_before(JobUid("lab", f"uid-{name}")) == "above"
+    cache.drop_job(ObjectKey("lab", "above"), "uid-above")
+    assert cache.destinations.take_next("lab", "above") == ["x", "y"]
+
+
+def test_a_suspended_job_keeps_none_of_those_back_that_waited_with_it() -> None:
+    cache = cache_of(first=UNDER_WAY)
+    cache.put_job(created("older", "2025-01-01T00:00:00Z", WAITS))
+    assert [cache.destinations.writer_before(job) for job in (JobUid("lab", "uid-older"), LATE)] == ["first", "first"]
+    suspended = created("older", "2025-01-01T00:00:00Z", WAITS)
+    cache.put_job(suspended | {"spec": suspended["spec"] | {"suspend": True}})
+    cache.drop_job(ObjectKey("lab", "first"), FIRST.uid)
+    assert "late" in cache.destinations.take_next("lab", "first")
 
 
 def test_after_a_write_that_failed_the_directory_is_kept_until_the_job_s_next_pass() -> None:

@@ -174,8 +174,8 @@ def _destination_in_use(observed: Observed) -> Obstacle | None:
         return None
     return Obstacle(
         Reason.DESTINATION_IN_USE,
-        f"destination.path: job {observed.destination_writer} writes to the same directory, or to one in or above it: this job starts when"
-        " that one has ended; suspend or delete it to start at once, or create this job with another destination.path",
+        f"destination.path: job {observed.destination_writer} writes to the same directory, or to one in or above it, and goes first: this"
+        " job starts when that one has ended; suspend or delete it to start at once, or create this job with another destination.path",
         condition=ConditionType.SCHEDULED,
     )
 
