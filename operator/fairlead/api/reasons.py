@@ -145,6 +145,10 @@ class Reason(_Documented):
     )
 
     SUSPENDED = "Suspended", "The spec asks for suspension; movers are stopped, partial data is kept."
+    QUEUE_NEEDS_BANDWIDTH = (
+        "QueueNeedsBandwidth",
+        "The job names a queue of Kueue and no bandwidth to ask it for: set `bandwidth.limit` or `bandwidth.guarantee`.",
+    )
     RESUMED = "Resumed", "The spec no longer asks for suspension."
 
     IN_PROGRESS = "InProgress", "An attempt is under way."
@@ -229,6 +233,10 @@ class EventReason(_Documented):
     ATTEMPT_FAILED = "AttemptFailed", "An attempt failed; the message says why and when the next one starts."
     FAILED = "Failed", "The job has failed for good."
     SUSPENDED = "Suspended", "The job was suspended."
+    QUEUE_NEEDS_BANDWIDTH = (
+        "QueueNeedsBandwidth",
+        "The job names a queue of Kueue and no bandwidth to ask it for; the message says what to set.",
+    )
     RESUMED = "Resumed", "The job was resumed."
     WAITING_FOR_LINK = (
         "WaitingForLink",

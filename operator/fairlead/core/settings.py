@@ -42,6 +42,8 @@ class OperatorSettings:
     backoff_most: timedelta = timedelta(minutes=5)
     node_guard: bool = False
     """Whether a guard on the nodes holds the caps of senders on their network, whatever the movers do."""
+    kueue: bool = False
+    """Whether Kueue decides when jobs run that name one of its queues."""
 
     def allows_host_network(self, namespace: str) -> bool:
         """Whether mover pods of this namespace may use their node's network."""

@@ -39,7 +39,6 @@ class KueueQueues:
         self._client = client
         self._jobs = jobs
         self._now = now
-        self._told: set[str] = set()
         self.service = BackgroundLoop("queues of Kueue", self._run)
 
     async def look(self) -> None:
@@ -47,17 +46,17 @@ class KueueQueues:
         for body in list(self._jobs()):
             if not (body["metadata"].get("labels") or {}).get(QUEUE_LABEL):
                 continue
-            name = f"TransferJob {body['metadata']['namespace']}/{body['metadata']['name']}"
             try:
                 job = TransferJob.from_object(body)
                 if is_queued(job):
-                    await self._keep(job, name)
+                    await self._keep(job)
             except InvalidResourceError:
                 continue
             except KubeError as error:
-                logger.warning("%s: its place in Kueue's queue was not kept: %s", name, error)
+                name = f"{body['metadata']['namespace']}/{body['metadata']['name']}"
+                logger.warning("TransferJob %s: its place in Kueue's queue was not kept: %s", name, error)
 
-    async def _keep(self, job: TransferJob, name: str) -> None:
+    async def _keep(self, job: TransferJob) -> None:
         namespace = job.metadata.namespace
         try:
             workload: KubeObject | None = await self._client.get(WORKLOADS, namespace, workload_name(job))
@@ -67,21 +66,15 @@ class KueueQueues:
             case QueueStep.SUSPEND | QueueStep.RESUME as step:
                 await self._client.merge_patch(JOBS, namespace, job.metadata.name, _suspended(job, step is QueueStep.SUSPEND))
             case QueueStep.CREATE:
-                await self._create(job, name)
+                # Without a bandwidth there is nothing to ask for: the job's condition says so.
+                if (rate := rate_of(job)) is not None:
+                    await self._client.create(WORKLOADS, namespace, workload_of(job, rate))
             case QueueStep.RELEASE if workload is not None:
                 status = {"admission": None, "conditions": released(workload["status"].get("conditions") or [], self._time())}
                 await self._write(workload, status)
             case QueueStep.FINISH if workload is not None:
                 conditions = (workload.get("status") or {}).get("conditions") or []
                 await self._write(workload, {"conditions": ended(conditions, job, self._time())})
-
-    async def _create(self, job: TransferJob, name: str) -> None:
-        rate = rate_of(job)
-        if rate is not None:
-            await self._client.create(WORKLOADS, job.metadata.namespace, workload_of(job, rate))
-        elif job.metadata.uid not in self._told:
-            self._told.add(job.metadata.uid)
-            logger.warning("%s waits: it names a queue of Kueue and no bandwidth: set bandwidth.limit or bandwidth.guarantee", name)
 
     async def _write(self, workload: KubeObject, status: KubeObject) -> None:
         metadata = workload["metadata"]

@@ -64,8 +64,6 @@ class Options:
     agents: AgentPlace | None = None
     """Where node agents run; None where there are none."""
     cilium: CiliumOptions = field(default_factory=CiliumOptions)
-    kueue: bool = False
-    """Whether jobs that name a queue of Kueue run when Kueue admits them."""
 
 
 def read_options(arguments: Sequence[str], environment: Mapping[str, str] = os.environ) -> Options:
@@ -86,6 +84,7 @@ def read_options(arguments: Sequence[str], environment: Mapping[str, str] = os.e
         backoff_first=_seconds_of("backoff_first_seconds", values),
         backoff_most=_seconds_of("backoff_most_seconds", values),
         node_guard=_convert("node_guard", _one_of("true", "false"), values["node_guard"]) == "true",
+        kueue=_convert("kueue", _one_of("true", "false"), values["kueue"]) == "true",
     )
     defaults = MoverTemplate(mover=Image(""), advisor=Image(""))
     template = MoverTemplate(
@@ -122,7 +121,6 @@ def read_options(arguments: Sequence[str], environment: Mapping[str, str] = os.e
             _convert("cilium_bandwidth_manager", _one_of(*get_args(BandwidthManagerChoice)), values["cilium_bandwidth_manager"]),
             *_convert("cilium_config", _namespaced_name, values["cilium_config"]),
         ),
-        kueue=_convert("kueue", _one_of("true", "false"), values["kueue"]) == "true",
     )
 
 

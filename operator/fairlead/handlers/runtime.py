@@ -190,7 +190,7 @@ class Runtime:
             sweeper.service(options.resync.total_seconds()),
             *([] if agents is None else [agents.service]),
             *bandwidth_manager.services,
-            *([KueueQueues(client, self.cache.jobs.values, _now).service] if options.kueue else []),
+            *([KueueQueues(client, self.cache.jobs.values, _now).service] if options.settings.kueue else []),
         )
         intake = Intake(queue, loop)
         intake.expect(self.cache.jobs.keys())

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
-from job_builders import NOW, make_job, make_verdict, observe, receiver, with_plan_applied
+from job_builders import NOW, SETTINGS, make_job, make_verdict, observe, receiver, with_plan_applied
 
 from fairlead.api.transferjob import TransferJob
 from fairlead.core.lifecycle import decide
@@ -50,6 +52,25 @@ def test_bandwidth_is_asked_for_held_and_given_back_only_while_no_mover_uses_it(
 def _queued(**spec: object) -> TransferJob:
     job = make_job(**spec)
     return job.model_copy(update={"metadata": job.metadata.model_copy(update={"labels": {QUEUE_LABEL: "bulk"}})})
+
+
+@pytest.mark.parametrize(
+    ("kueue", "spec", "reason"),
+    [
+        (True, {}, "QueueNeedsBandwidth"),
+        (True, {"bandwidth": {"limit": "1M"}}, "Suspended"),
+        (True, {"bandwidth": {"guarantee": "1M"}}, "Suspended"),
+        (False, {}, "Suspended"),
+    ],
+)
+def test_a_queued_job_without_a_bandwidth_is_told_what_to_set(kueue: bool, spec: dict[str, object], reason: str) -> None:
+    plan = decide(observe(_queued(suspend=True, **spec), settings=replace(SETTINGS, kueue=kueue)), NOW)
+    assert plan.status is not None
+    suspended, needs_it = plan.status.condition("Suspended"), reason == "QueueNeedsBandwidth"
+    assert suspended is not None and (suspended.status, suspended.reason) == ("True", reason)
+    assert ("set bandwidth.limit or bandwidth.guarantee" in suspended.message) is needs_it
+    assert plan.status.is_true("Stalled") is needs_it
+    assert [event.reason for event in plan.events if event.warning] == (["QueueNeedsBandwidth"] if needs_it else [])
 
 
 def test_only_a_job_with_a_queue_is_queued() -> None:

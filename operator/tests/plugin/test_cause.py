@@ -75,6 +75,11 @@ def progress(quiet_seconds: int, rate: str) -> dict[str, Any]:
         (job(DEADLINE, condition("Scheduled", "False", "WaitingForLink")), JobStanding.FAILED, ["DeadlineExceeded", "WaitingForLink"]),
         (job(DEADLINE, status=last("PeerLost", "it broke")), JobStanding.FAILED, ["DeadlineExceeded", "PeerLost"]),
         (job(DEADLINE, status=progress(0, "8M")), JobStanding.FAILED, ["DeadlineExceeded", "SlowTransfer"]),
+        (
+            job(condition("Suspended", "True", "QueueNeedsBandwidth"), labels={"kueue.x-k8s.io/queue-name": "bulk"}, suspend=True),
+            JobStanding.BLOCKED,
+            ["QueueNeedsBandwidth"],
+        ),
         (job(DEADLINE), JobStanding.FAILED, ["DeadlineExceeded"]),
         (job(condition("Suspended", "True", "Suspended")), JobStanding.SUSPENDED, ["Suspended"]),
         (

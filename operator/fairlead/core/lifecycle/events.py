@@ -59,6 +59,9 @@ def events_between(before: TransferJobStatus, after: TransferJobStatus) -> tuple
         emit(less, ConditionType.ACCEPTED, warning=True)
     if before.is_true(ConditionType.SUSPENDED) != after.is_true(ConditionType.SUSPENDED):
         emit(EventReason.SUSPENDED if after.is_true(ConditionType.SUSPENDED) else EventReason.RESUMED, ConditionType.SUSPENDED)
+    needs_bandwidth = _reason(after, ConditionType.SUSPENDED) == Reason.QUEUE_NEEDS_BANDWIDTH
+    if needs_bandwidth and _reason(before, ConditionType.SUSPENDED) != Reason.QUEUE_NEEDS_BANDWIDTH:
+        emit(EventReason.QUEUE_NEEDS_BANDWIDTH, ConditionType.SUSPENDED, warning=True)
     if became(ConditionType.MOVERS_READY):
         emit(EventReason.MOVERS_STARTED, ConditionType.MOVERS_READY)
     for kind, reasons, event in _WARNINGS:

@@ -17,6 +17,7 @@ from fairlead.core.lifecycle.conclusion import plan_of
 from fairlead.core.lifecycle.outcome import JobOutcome, JobState, Judgement, stops
 from fairlead.core.observed import Observed, Role
 from fairlead.core.plan import Plan
+from fairlead.core.queueing import QUEUE_LABEL, is_queued, rate_of
 from fairlead.core.verdicts import is_live, proven_success
 
 _PASSES = frozenset({Reason.NO_SLOT_FREE, Reason.SLOT_SHARE_USED_UP})
@@ -96,12 +97,19 @@ def _held_up(observed: Observed, now: datetime) -> str:
 def _suspend(observed: Observed) -> JobOutcome:
     message = "spec.suspend is true: movers are stopped, partial data is kept; set it to false to go on"
     # A suspended job has no share and no place: what was reported of them would be untrue, and its time in the queue would count on.
+    state, reason = JobState.SUSPENDED, Reason.SUSPENDED
+    if observed.settings.kueue and is_queued(observed.job) and rate_of(observed.job) is None:
+        state, reason = JobState.BLOCKED, Reason.QUEUE_NEEDS_BANDWIDTH
+        message = (
+            f"queue {observed.job.metadata.labels[QUEUE_LABEL]} of Kueue gives out bandwidth, and the job does not say how much it needs:"
+            " set bandwidth.limit or bandwidth.guarantee"
+        )
     judgements = {
-        ConditionType.SUSPENDED: Judgement("True", Reason.SUSPENDED, message),
+        ConditionType.SUSPENDED: Judgement("True", reason, message),
         ConditionType.SCHEDULED: None,
         ConditionType.CAP_ENFORCED: None,
     }
-    suspended = JobOutcome(JobState.SUSPENDED, Reason.SUSPENDED, message, status={"bandwidth": None}, judgements=judgements)
+    suspended = JobOutcome(state, reason, message, status={"bandwidth": None}, judgements=judgements)
     return suspended.then(_stop_uncounted(observed))
 
 

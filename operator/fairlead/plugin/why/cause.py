@@ -269,6 +269,8 @@ def _suspended(case: _Case) -> Cause | None:
     suspended = case.is_true(ConditionType.SUSPENDED)
     if suspended is None:
         return None
+    if suspended.reason == Reason.QUEUE_NEEDS_BANDWIDTH:
+        return _of_condition(JobStanding.BLOCKED, suspended)
     queue = case.job.metadata.labels.get(KUEUE_QUEUE)
     if queue is not None:
         message = f"the label {KUEUE_QUEUE} names queue {queue}"

@@ -173,6 +173,9 @@ CONDITIONS: Final[Mapping[str, Saying]] = {
     Reason.ABOVE_CAP: Saying("it sends more than its cap", "An administrator turns on the chart value nodeGuard.enabled."),
     Reason.CAP_NOT_MEASURED: Saying("its cap is set, but not measured under"),
     Reason.SUSPENDED: Saying("spec.suspend is true", "Resume it with `kubectl fairlead resume`: what has arrived is kept."),
+    Reason.QUEUE_NEEDS_BANDWIDTH: Saying(
+        "its queue gives out bandwidth, and the job asks for none", "Set bandwidth.limit or bandwidth.guarantee of the job."
+    ),
     Reason.RESUMED: Saying("it was resumed"),
     Reason.IN_PROGRESS: Saying("an attempt is under way"),
     Reason.FINISHED: Saying("it has ended"),
