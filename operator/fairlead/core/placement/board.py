@@ -12,14 +12,14 @@ from fairlead.core.placement.candidates import Candidates, KeyPairs, SharedKeys,
 from fairlead.core.placement.load import InterfaceLoad, NodeLoad
 from fairlead.core.placement.model import DESTINATION, SOURCE, Answer, EndPlacement, EndWish, Holding, Placement, Request, Waits
 from fairlead.core.placement.pairs import best_pair, paired
-from fairlead.core.placement.reach import LinkKey
+from fairlead.core.placement.reach import LinkKey, far_matches_of
 from fairlead.core.placement.wishes import NodeIndex, fulfils, usable
 
 _NOBODY: Final[frozenset[str]] = frozenset()
 _Nodes = tuple[NodeLoad | EndPlacement, NodeLoad | EndPlacement]
 """Of source and destination."""
-_Refused = tuple[EndWish, EndWish, bool, str]
-"""Two wishes, whether interfaces of nodes are used, and the namespace."""
+_Refused = tuple[EndWish, EndWish, bool]
+"""Two wishes, and whether interfaces of nodes are used."""
 
 
 class Board:
@@ -32,7 +32,8 @@ class Board:
         self._keys = SharedKeys(self.nodes.values())
         self._candidates: dict[tuple[EndWish, bool], Candidates] = {}
         self._pairs: dict[tuple[Candidates, Candidates, bool], KeyPairs] = {}
-        self._refused: dict[_Refused, Waits] = {}
+        self._refused: dict[str, dict[_Refused, Waits]] = {}
+        """By namespace."""
         for holding in holdings:
             for end in holding.ends:
                 self._take(end, holding.namespace, holding.rate_bps)
@@ -76,9 +77,12 @@ class Board:
         if not isinstance(source, Candidates) and not isinstance(destination, Candidates):
             return self._placed(request, source, destination)
         # What an attempt would rather avoid makes no difference to whether there is a place.
-        known = None if request.unready_nodes else (request.source, request.destination, request.uses_interfaces, request.namespace)
-        if known is not None and known in self._refused:
-            return self._refused[known]
+        known = None
+        if not request.unready_nodes:
+            known = (request.source, request.destination, request.uses_interfaces)
+            refused = self._refused.get(request.namespace)
+            if refused is not None and known in refused:
+                return refused[known]
         chosen: _Nodes | None
         if not isinstance(source, Candidates):
             assert isinstance(destination, Candidates)
@@ -91,13 +95,15 @@ class Board:
             return self._placed(request, *chosen)
         refusal = refusals.no_slot(request, source, destination)
         if known is not None:
-            self._refused[known] = refusal
+            self._refused.setdefault(request.namespace, {})[known] = refusal
         return refusal
 
     def _end(self, end: str, wish: EndWish, request: Request) -> NodeLoad | Candidates | EndPlacement | Waits:
         """The node of one end, the nodes to choose from, what is not ours to choose, or why there is none."""
         if wish.node is not None:
             node = self.nodes.get(wish.node)
+            if node is not None and not wish.asks_for_nodes:
+                return node
             if wish.asks_for_nodes and (node is None or not fulfils(node, wish)):
                 return refusals.volume_elsewhere(end, wish)
             if node is None:
@@ -148,7 +154,7 @@ class Board:
 
     def _beside(self, request: Request, given: NodeLoad | EndPlacement, candidates: Candidates, *, given_is_source: bool) -> _Nodes | None:
         """The given end with the best of the candidates for the other one: on another node if there is one."""
-        own = {given.name} if isinstance(given, NodeLoad) else _NOBODY
+        own = frozenset((given.name,)) if isinstance(given, NodeLoad) else _NOBODY
         wish = request.source if given_is_source else request.destination
         for excluded in _relaxing(request.unready_nodes, request.avoid_nodes, own):
             found = self._best_beside(request, wish, given, candidates, excluded)
@@ -164,19 +170,21 @@ class Board:
         own = usable(given, wish)
         if not own:
             return candidates.best(request.namespace, excluded)
-        for near in (True, False):
+        for matches_of in (self._keys.near_matches_of, far_matches_of):
             reachable: dict[LinkKey, float] = {}
             for interface in own:
-                for key in interface.reach.near_matches if near else interface.reach.far_matches:
-                    if key in candidates.by_key:
-                        reachable[key] = max(reachable.get(key, 0.0), interface.spare_bps)
-            best: tuple[float, InterfaceLoad] | None = None
+                for key in matches_of(interface.reach):
+                    if interface.spare_bps >= reachable.get(key, 0.0):
+                        reachable[key] = interface.spare_bps
+            best, best_bps = None, -1.0
             for key, spare_bps in reachable.items():
+                if spare_bps <= best_bps:
+                    continue
                 other = candidates.best_by(key, request.namespace, excluded)
-                if other is not None and (best is None or min(spare_bps, other.spare_bps) > best[0]):
-                    best = (min(spare_bps, other.spare_bps), other)
+                if other is not None and other.spare_bps > best_bps:
+                    best, best_bps = other, min(spare_bps, other.spare_bps)
             if best is not None:
-                return best[1]
+                return best
         return None
 
     def _placed(self, request: Request, source: NodeLoad | EndPlacement, destination: NodeLoad | EndPlacement) -> Answer:
@@ -206,8 +214,8 @@ class Board:
             spare_bps = min(least.spare_bps, other_least.spare_bps)
             capacity_bps = min(least.capacity_bps, other_least.capacity_bps)
         return Placement(
-            EndPlacement(_name(source), request.source.interfaces if one is None else one.as_names),
-            EndPlacement(_name(destination), request.destination.interfaces if other is None else other.as_names),
+            EndPlacement(_name(source), request.source.interfaces) if one is None else one.as_end,
+            EndPlacement(_name(destination), request.destination.interfaces) if other is None else other.as_end,
             request.attempt,
             spare_bps,
             capacity_bps,
@@ -253,7 +261,7 @@ def _as_interface(node: NodeLoad) -> tuple[InterfaceLoad, ...]:
 
 def _relaxing(unready: Set[str], avoided: Set[str], own: Set[str]) -> Iterable[Set[str]]:
     """What is left out, at first all of it, then only what must be."""
-    yield {*unready, *avoided, *own}
+    yield {*unready, *avoided, *own} if unready or avoided else own
     if own:
         yield {*unready, *avoided}
     if avoided:

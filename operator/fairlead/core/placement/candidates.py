@@ -34,14 +34,8 @@ class _Heap:
 
     def best(self, namespace: str, excluded: Set[str]) -> InterfaceLoad | None:
         """The best interface of a node with a slot for the namespace, None without any."""
-        if self.of_namespace:
-            own = self.of_namespace.get(namespace)
-            if own is not None:
-                return own._best(namespace, excluded, own)
-        return self._best(namespace, excluded, None)
-
-    def _best(self, namespace: str, excluded: Set[str], own: _Heap | None) -> InterfaceLoad | None:
-        entries = self.entries
+        own = self.of_namespace.get(namespace)
+        entries = (self if own is None else own).entries
         aside: list[_Entry] = []
         found: InterfaceLoad | None = None
         while entries:
@@ -50,9 +44,8 @@ class _Heap:
             if node.free <= 0:
                 heappop(entries)
                 continue
-            present = -load.spare_bps
-            if present != value:
-                heapreplace(entries, (present, name, load.name, load))
+            if load.spare_bps != -value:
+                heapreplace(entries, (-load.spare_bps, name, load.name, load))
                 continue
             if node.held_by.get(namespace, 0) >= node.share:
                 if own is not None:
@@ -62,7 +55,7 @@ class _Heap:
                 own = _Heap([entry for entry in entries if entry[3].node.has_room(namespace)] + aside)
                 heapify(own.entries)
                 self.of_namespace[namespace] = own
-                found = own._best(namespace, excluded, own)
+                found = self.best(namespace, excluded)
                 break
             if name in excluded:
                 aside.append(heappop(entries))
@@ -86,6 +79,14 @@ class SharedKeys:
                     if kind == SUBNET and first.setdefault(name, node) is not node:
                         self._subnets.add(name)
         self._known: dict[Reach, tuple[LinkKey, ...]] = {}
+        self._near_matches: dict[Reach, tuple[LinkKey, ...]] = {}
+
+    def near_matches_of(self, reach: Reach) -> tuple[LinkKey, ...]:
+        """The keys of interfaces on other nodes that are on one network or subnet with an interface."""
+        known = self._near_matches.get(reach)
+        if known is None:
+            known = self._near_matches[reach] = tuple(key for key in reach.near_matches if key[0] != SUBNET or key[1] in self._subnets)
+        return known
 
     def of(self, reach: Reach) -> tuple[LinkKey, ...]:
         """The keys of an interface."""

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import math
+from math import log2
 from typing import Final
 
 from fairlead.core.dtn import NodeInterface, TransferNode
+from fairlead.core.placement.model import EndPlacement
 from fairlead.core.placement.reach import Reach, reach_of
 
 UNKNOWN_RATE_BPS: Final = 1e9
@@ -14,8 +15,11 @@ _NAMESPACE_NUMERATOR, _NAMESPACE_DENOMINATOR = 3, 4
 _LEAST_SHARE_SLOTS = 2
 """A sender and a receiver on one node, however few slots it has."""
 _STEPS_PER_DOUBLING = 8
-RATE_STEPS: Final = 1024
-"""More than a rate has levels."""
+"""Steps of some nine per cent."""
+RATE_STEP: Final = 8
+"""What one step of a rate weighs when pairs are compared: more than all that decides among equal steps."""
+MOST_STEPS: Final = 1024 * RATE_STEP
+"""More than any rate weighs."""
 
 
 class InterfaceLoad:
@@ -24,7 +28,7 @@ class InterfaceLoad:
     __slots__ = (
         "_sharers",
         "_taken_bps",
-        "as_names",
+        "as_end",
         "capacity_bps",
         "carrier",
         "doubt",
@@ -43,12 +47,12 @@ class InterfaceLoad:
     def __init__(self, node: NodeLoad, facts: NodeInterface) -> None:
         self.node = node
         self.name = facts.name
-        self.as_names = (facts.name,)
+        self.as_end = EndPlacement(node.name, (facts.name,))
         self.is_offered = facts.may_carry_data
         """Whether it may carry data, as far as the node's administrator and agent say."""
         self.carrier = facts.carrier
-        self.doubt = 4 * RATE_STEPS if facts.carrier is None else 0
-        """What sets one that is only declared behind all that were found, in steps of the rate."""
+        self.doubt = 4 * MOST_STEPS if facts.carrier is None else 0
+        """What sets one that is only declared behind all that were found, in the weight of steps."""
         self.is_usable = facts.may_carry_data and facts.carrier is not False
         """Whether it may carry data now."""
         self.capacity_bps = UNKNOWN_RATE_BPS if facts.rate_bps is None else float(facts.rate_bps)
@@ -60,8 +64,8 @@ class InterfaceLoad:
         self._sharers = 0
         self.spare_bps = self.capacity_bps
         """What one more job would get: what is not taken, shared with those that take what they get."""
-        self.level = level(self.spare_bps)
-        """The same in steps, so that what is nearly the same compares as the same."""
+        self.level = RATE_STEP * round(_STEPS_PER_DOUBLING * log2(self.spare_bps + 1.0))
+        """The same in the weight of its steps, so that what is nearly the same compares as the same."""
 
     def put(self, rate_bps: float | None) -> None:
         """Adds a job that sends at most this, or as much as it gets."""
@@ -69,8 +73,9 @@ class InterfaceLoad:
             self._sharers += 1
         else:
             self._taken_bps += rate_bps
-        self.spare_bps = max(0.0, self.capacity_bps - self._taken_bps) / (1 + self._sharers)
-        self.level = level(self.spare_bps)
+        left_bps = self.capacity_bps - self._taken_bps
+        self.spare_bps = left_bps / (1 + self._sharers) if left_bps > 0.0 else 0.0
+        self.level = RATE_STEP * round(_STEPS_PER_DOUBLING * log2(self.spare_bps + 1.0))
 
 
 class NodeLoad:
@@ -104,7 +109,7 @@ class NodeLoad:
 
     def has_room(self, namespace: str, slots: int = 1) -> bool:
         """Whether a job of the namespace may take slots."""
-        return self.free >= slots and self.leaves_share(namespace, slots)
+        return self.free >= slots and self.held_by.get(namespace, 0) + slots <= self.share
 
     def leaves_share(self, namespace: str, slots: int = 1) -> bool:
         """Whether with so many more the namespace has no more than one may have, free or not."""
@@ -116,8 +121,3 @@ class NodeLoad:
         if self._as_interface is not None:
             self._as_interface.spare_bps = self.free
         self.held_by[namespace] = self.held_by.get(namespace, 0) + 1
-
-
-def level(rate_bps: float) -> int:
-    """A rate in steps of some nine per cent."""
-    return round(_STEPS_PER_DOUBLING * math.log2(rate_bps + 1.0))

@@ -42,9 +42,8 @@ Affinity = tuple[tuple[LabelRule, ...], ...]
 """A volume can be used from nodes that fulfil all rules of one of the terms."""
 
 
-@dataclass(frozen=True, slots=True)
-class EndWish:
-    """What a job says of one end. Without `node` it is one of the nodes that fulfil the rest."""
+class EndWish(NamedTuple):
+    """What a job says of one end, and quick to look up by. Without `node` it is one of the nodes that fulfil the rest."""
 
     node: str | None = None
     """The only node: the named one, or the one to which the volume is confined."""

@@ -5,9 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from fairlead.core.placement.load import RATE_STEPS, InterfaceLoad
+from fairlead.core.placement.load import MOST_STEPS, RATE_STEP, InterfaceLoad
 from fairlead.core.placement.model import Alternative, Request
 from fairlead.core.placement.reach import NEAR
+
+_SAME_MTU = RATE_STEP // 2
+"""Outweighs both disks, and no step of a rate."""
+_MOST_BONUS = MOST_STEPS + RATE_STEP
+"""More than is added to the level of any pair."""
+_LEAST_RANK = -(1 << 60)
 
 
 class Pair(NamedTuple):
@@ -30,34 +36,40 @@ def best_pair(request: Request, source: Sequence[InterfaceLoad] | None, destinat
             min(destination, key=lambda each: _alone(request, each, request.destination.disk_numa_node)) if destination else None,
         )
     avoid, source_disk, destination_disk = request.avoid_interfaces, request.source.disk_numa_node, request.destination.disk_numa_node
-    best: tuple[int, float, InterfaceLoad, InterfaceLoad] | None = None
-    second: tuple[int, float, InterfaceLoad, InterfaceLoad] | None = None
+    has_disk = source_disk is not None or destination_disk is not None
+    best: tuple[InterfaceLoad, InterfaceLoad] | None = None
+    second: tuple[InterfaceLoad, InterfaceLoad] | None = None
+    best_rank = second_rank = _LEAST_RANK
+    best_bps = second_bps = 0.0
     for one in source:
-        reaches, level, mtu, doubt = one.reach, one.level, one.mtu, one.doubt
+        tier_of, level, mtu, doubt, spare_bps = one.reach.to, one.level, one.mtu, one.doubt, one.spare_bps
         for other in destination:
-            tier = reaches.to(other.reach)
+            rank = level if level < other.level else other.level
+            # Most pairs are too slow to be among the best two, whatever else speaks for them.
+            if rank + _MOST_BONUS < second_rank:
+                continue
+            tier = tier_of(other.reach)
             if tier is None:
                 continue
-            rank = other.level if other.level < level else level
             if tier == NEAR:
-                rank += RATE_STEPS
-            if avoid and ((one.node.name, one.name) in avoid or (other.node.name, other.name) in avoid):
-                rank -= 2 * RATE_STEPS
+                rank += MOST_STEPS
             # Where an agent reports, what it did not find is probably not there; where it is silent, all are alike.
             rank -= doubt + other.doubt
-            rank = 8 * rank
             if mtu == other.mtu or mtu is None or other.mtu is None:
-                rank += 4
-            if source_disk is not None or destination_disk is not None:
+                rank += _SAME_MTU
+            if avoid and ((one.node.name, one.name) in avoid or (other.node.name, other.name) in avoid):
+                rank -= 2 * MOST_STEPS
+            if has_disk:
                 rank += (one.numa_node == source_disk) + (other.numa_node == destination_disk)
-            least_bps = one.spare_bps if one.spare_bps < other.spare_bps else other.spare_bps
-            if best is None or rank > best[0] or (rank == best[0] and least_bps > best[1]):
-                best, second = (rank, least_bps, one, other), best
-            elif second is None or rank > second[0]:
-                second = (rank, least_bps, one, other)
+            least_bps = spare_bps if spare_bps < other.spare_bps else other.spare_bps
+            if rank > best_rank or (rank == best_rank and least_bps > best_bps):
+                second, second_rank, second_bps = best, best_rank, best_bps
+                best, best_rank, best_bps = (one, other), rank, least_bps
+            elif rank > second_rank:
+                second, second_rank, second_bps = (one, other), rank, least_bps
     if best is None:
         return None
-    return Pair(best[2], best[3], None if second is None else Alternative(second[2].name, second[3].name, second[1]))
+    return Pair(best[0], best[1], None if second is None else Alternative(second[0].name, second[1].name, second_bps))
 
 
 def paired(source: Sequence[InterfaceLoad], destination: Sequence[InterfaceLoad]) -> tuple[InterfaceLoad, InterfaceLoad] | None:

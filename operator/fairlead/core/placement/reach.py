@@ -67,6 +67,11 @@ def matches(keys: Iterable[LinkKey]) -> tuple[LinkKey, ...]:
     return tuple(found)
 
 
+def far_matches_of(reach: Reach) -> tuple[LinkKey, ...]:
+    """The keys of interfaces that one with this reach may reach over routers."""
+    return reach.far_matches
+
+
 def reach_of(interface: NodeInterface) -> Reach:
     """What the interface is on. One whose addresses are not known may have any."""
     subnets: dict[Hashable, None] = {}
@@ -81,8 +86,9 @@ def reach_of(interface: NodeInterface) -> Reach:
 
 def _subnet(address: IPv4Interface | IPv6Interface) -> Hashable | None:
     number = int(address.network.network_address)
-    if any(number >> bits == prefix for bits, prefix in _NO_SUBNETS[address.version]):
-        return None
+    for bits, prefix in _NO_SUBNETS[address.version]:
+        if number >> bits == prefix:
+            return None
     return (address.version, number, address.network.prefixlen)
 
 
