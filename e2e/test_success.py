@@ -101,7 +101,7 @@ def assert_events(job: Job) -> None:
         return seen if {"Accepted", "MoversStarted", "PathProbed", "Succeeded"} <= seen else None
 
     assert wait_until(reasons, "an event at every phase change")
-    assert not [event for event in job.events() if event["type"] == "Warning"]
+    assert [(event["reason"], event["message"]) for event in job.events() if event["type"] == "Warning"] == []
 
 
 def assert_printed_columns(kubectl: Kubectl, namespace: str, job: Object) -> None:

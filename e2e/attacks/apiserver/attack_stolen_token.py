@@ -155,7 +155,7 @@ async def attack_by_reading_secrets(site: Site, judge: Judge) -> None:
     """The thief lists, gets and watches Secrets, in the job's namespace, kube-system and everywhere."""
     await _mover(site)
     for namespace in (site.namespace, "kube-system"):
-        for arguments in (("get", "secrets"), ("get", "secret", "any"), ("get", "secrets", "--watch-only", "--request-timeout=2s")):
+        for arguments in (("get", "secrets"), ("get", "secret", "any"), ("get", "secrets", "--watch-only", "--request-timeout=60s")):
             answer = _as_operator(site, *arguments, namespace=namespace)
             judge(answer.forbidden, str(answer))
     answer = _as_operator(site, "get", "secrets", "--all-namespaces")

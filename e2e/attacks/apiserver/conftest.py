@@ -12,7 +12,7 @@ import private_network
 import pytest
 from control_plane import ControlPlane, find_programs
 from kubelet import FakeNodes
-from lab import NAMESPACES, Kubectl
+from lab import NAMESPACES, REQUEST_SECONDS, Kubectl
 
 from e2e.attacks.lib.target import Target
 from e2e.attacks.lib.victim import TENANT, Site, operator_environment
@@ -49,7 +49,7 @@ def environment(kubectl: Kubectl, target: Target) -> dict[str, str]:
 async def _site(
     environment: dict[str, str], kubectl: Kubectl, control_plane: ControlPlane, target: Target, folder: Path
 ) -> AsyncIterator[Site]:
-    client = KubeClient(await load_configuration(kubectl.kubeconfig))
+    client = KubeClient(await load_configuration(kubectl.kubeconfig), timeout_seconds=REQUEST_SECONDS)
     namespace = NAMESPACES[next(_numbers)]
     await installation.make_namespace(client, namespace)
     kubectl("-n", namespace, "create", "rolebinding", "tenant", "--clusterrole=cluster-admin", f"--user={TENANT}")

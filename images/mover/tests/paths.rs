@@ -3,6 +3,7 @@
 
 mod support;
 
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
@@ -49,6 +50,14 @@ fn await_path(bench: &Bench, path: usize, is: impl Fn(&Value) -> bool) -> Value 
     }
 }
 
+/// A sender with a control socket and a cap that holds the transfer back until the file is emptied, however busy the machine is.
+fn held_back(bench: &Bench, port: u16) -> (Mover, PathBuf) {
+    let (socket, cap) = (bench.path("control").display().to_string(), bench.path("cap"));
+    std::fs::write(&cap, "8M").unwrap();
+    let file = cap.display().to_string();
+    (bench.sender(port, &["--streams", "2", "--control-socket", &socket, "--bandwidth-file", &file]), cap)
+}
+
 fn carries(path: &Value) -> bool {
     path["up"] == true && path["streams"] == 2
 }
@@ -57,8 +66,7 @@ fn carries(path: &Value) -> bool {
 fn both_paths_carry_one_transfer_and_are_reported_and_set_one_by_one() {
     let Some(bench) = two_paths(24, 1) else { return };
     let (receiver, port) = bench.receiver(&[]);
-    let socket = bench.path("control").display().to_string();
-    let sender = bench.sender(port, &[&SLOW[..], &["--control-socket", &socket]].concat());
+    let (sender, cap) = held_back(&bench, port);
     await_path(&bench, 0, carries);
     let stats = await_path(&bench, 1, carries);
     for (at, path) in stats["paths"].as_array().unwrap().iter().enumerate() {
@@ -72,6 +80,7 @@ fn both_paths_carry_one_transfer_and_are_reported_and_set_one_by_one() {
     await_path(&bench, 1, |path| path["streams"] == 1 && path["congestion_control"] == "reno");
     assert_eq!(patch(r#"{"streams":33}"#).0, 422, "33 on each of two paths are too many");
     assert_eq!(patch(r#"{"path":2,"streams":1}"#).0, 422, "there is no third path");
+    std::fs::write(cap, "60M").unwrap();
     ends(&bench, receiver, sender);
     let arrived = wires(&bench).arrived();
     assert!(arrived.iter().all(|bytes| *bytes > 4 << 20), "{arrived:?}");
@@ -102,11 +111,7 @@ fn a_path_that_comes_back_carries_again() {
     for wire in [0, 1] {
         let Some(bench) = two_paths(64, 7) else { return };
         let (receiver, port) = bench.receiver(&[]);
-        let (socket, cap) = (bench.path("control").display().to_string(), bench.path("cap"));
-        std::fs::write(&cap, "30M").unwrap();
-        let file = cap.display().to_string();
-        let extra = ["--streams", "2", "--control-socket", &socket, "--bandwidth-file", &file];
-        let mut sender = bench.sender(port, &extra);
+        let (mut sender, cap) = held_back(&bench, port);
         sender.await_progress(moved);
         await_path(&bench, wire, carries);
         wires(&bench).cut_wire(wire);
@@ -125,11 +130,11 @@ fn a_path_that_comes_back_carries_again() {
 fn an_interface_that_loses_its_carrier_is_left_at_once() {
     let Some(bench) = two_paths(16, 8) else { return };
     let (receiver, port) = bench.receiver(&[]);
-    let socket = bench.path("control").display().to_string();
-    let mut sender = bench.sender(port, &[&SLOW[..], &["--control-socket", &socket]].concat());
+    let (mut sender, cap) = held_back(&bench, port);
     sender.await_progress(moved);
     wires(&bench).unplug(0);
     await_path(&bench, 0, |path| path["up"] == false);
+    std::fs::write(cap, "").unwrap();
     ends(&bench, receiver, sender);
 }
 
@@ -159,7 +164,7 @@ fn an_interface_that_is_down_from_the_start_is_a_warning_where_another_one_works
 
 #[test]
 fn when_every_path_is_cut_the_transfer_ends_with_the_cause() {
-    let Some(bench) = two_paths(16, 10) else { return };
+    let Some(bench) = two_paths(80, 10) else { return };
     let quick = ["--stall-timeout", "5"];
     let (receiver, port) = bench.receiver(&quick);
     let mut sender = bench.sender(port, &[&SLOW[..], &quick].concat());
@@ -173,7 +178,7 @@ fn when_every_path_is_cut_the_transfer_ends_with_the_cause() {
 #[test]
 fn an_end_that_is_killed_is_noticed_by_the_other_as_with_one_path() {
     for dies in ["receiver", "sender"] {
-        let Some(bench) = two_paths(16, 11) else { return };
+        let Some(bench) = two_paths(80, 11) else { return };
         let (receiver, port) = bench.receiver(&[]);
         let mut sender = bench.sender(port, &SLOW);
         sender.await_progress(moved);

@@ -109,8 +109,9 @@ const PROVOKED: [(&str, Provoke); 19] = [
     ("PeerUnreachable", |bench| sender(bench, &["--peer-timeout", "1"])),
     ("PeerRejected", |bench| {
         // Nobody may take a check for a transfer.
-        let (waiting, port) = bench.receiver(&["--peer-timeout", "1"]);
+        let (waiting, port) = bench.receiver(&[]);
         let refused = bench.sender(port, &["--check"]).end();
+        waiting.signal("TERM");
         waiting.end();
         Some(refused)
     }),

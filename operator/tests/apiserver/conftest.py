@@ -10,7 +10,7 @@ import installation
 import private_network
 import pytest
 from control_plane import CHECKOUT, ControlPlane, find_programs
-from lab import NAMESPACES, Kubectl, Lab
+from lab import NAMESPACES, REQUEST_SECONDS, Kubectl, Lab
 
 from fairlead.kube.client import KubeClient, load_configuration
 
@@ -54,7 +54,7 @@ def operator_kubeconfig(control_plane: ControlPlane) -> Path:
 
 @pytest.fixture
 async def lab(cluster: None, kubectl: Kubectl, admin_kubeconfig: Path, operator_kubeconfig: Path) -> AsyncIterator[Lab]:
-    client = KubeClient(await load_configuration(admin_kubeconfig))
+    client = KubeClient(await load_configuration(admin_kubeconfig), timeout_seconds=REQUEST_SECONDS)
     namespace = NAMESPACES[next(_numbers)]
     await installation.make_namespace(client, namespace)
     try:

@@ -27,6 +27,8 @@ NARROW = "narrow"
 NODES = ("dtn-a", "dtn-b")
 PATIENCE_SECONDS = 120.0
 """How long anything is waited for: a machine that is slow and busy with other things gets there, so only a hang fails."""
+REQUEST_SECONDS = 300.0
+"""How long a test's own request may take, ten times as long as the operator's."""
 
 
 @dataclass(frozen=True)

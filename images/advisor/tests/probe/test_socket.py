@@ -66,26 +66,47 @@ async def test_replies_out_of_order_find_their_requests() -> None:
 
 
 async def test_a_late_reply_is_counted_and_its_row_stays_lost() -> None:
-    result = await probed(lambda sequence, request: [Answer(reply_to(request), delay_s=2.2 if sequence == 0 else 1.5)])
-    rows = list(result.trace.rows())
-    assert rows[0][1] is None
-    assert rows[-1][1] is not None
-    assert result.counters.late == sum(rtt_ms is None for _, rtt_ms in rows)
+    first: list[tuple[float, bytes]] = []
+    later = 0
+    read = asyncio.Event()
+
+    def answers(sequence: int, request: bytes) -> list[Answer]:
+        nonlocal later
+        now_s = asyncio.get_running_loop().time()
+        if sequence == 0:
+            first.append((now_s, request))
+            return []
+        later += now_s > first[0][0] + 2.2
+        if later == 3:
+            # Replies are read in order, and before the next request is sent.
+            read.set()
+        return [*([Answer(reply_to(first[0][1]))] if later == 1 else []), *prompt(sequence, request)]
+
+    async def enough(_so_far: Callable[[], Trace]) -> bool:
+        return await read.wait()
+
+    async with echo_server(answers) as server:
+        endpoint = EchoEndpoint("127.0.0.1", server.port)
+        result = await asyncio.wait_for(probe(endpoint, KEY, Timetable(20, 600), Clocks(), enough), 240)
+    rtts_ms = [rtt_ms for _, rtt_ms in result.trace.rows()]
+    assert rtts_ms[0] is None
+    assert any(rtt_ms is not None for rtt_ms in rtts_ms)
+    assert result.counters.late >= 1
 
 
 async def test_a_silent_peer_is_given_two_seconds_after_the_last_request() -> None:
     loop = asyncio.get_running_loop()
     started = loop.time()
     result = await probed(silent)
-    assert loop.time() - started >= 2.9
+    assert loop.time() - started >= result.trace.send_times_s[-1] + 2
     assert result.trace.answered_rtts_ms() == []
-    assert len(result.trace) > 0
 
 
 async def test_a_port_where_nothing_listens_is_noticed() -> None:
+    # An address of this test alone, so that nobody else listens on the port that is free again.
     async with echo_server() as server:
         port = server.port
-    result = await probe(EchoEndpoint("127.0.0.1", port), KEY, Timetable(20, 1), Clocks())
+    result = await probe(EchoEndpoint("127.0.0.3", port), KEY, Timetable(20, 1), Clocks())
     assert result.trace.answered_rtts_ms() == []
     assert result.counters.refused > 0
 
@@ -117,7 +138,7 @@ async def test_cancelling_a_probe_ends_it_at_once() -> None:
         await server.asked.wait()
         probing.cancel()
         with pytest.raises(asyncio.CancelledError):
-            await asyncio.wait_for(probing, 30)
+            await asyncio.wait_for(probing, 240)
 
 
 @pytest.mark.parametrize(
@@ -210,4 +231,4 @@ async def test_what_goes_wrong_while_looking_ends_the_probe() -> None:
 
     async with echo_server(prompt) as server:
         with pytest.raises(ProbeError, match="a reason"):
-            await asyncio.wait_for(probe(EchoEndpoint("127.0.0.1", server.port), KEY, Timetable(50, 600), Clocks(), wrong), 20)
+            await asyncio.wait_for(probe(EchoEndpoint("127.0.0.1", server.port), KEY, Timetable(50, 600), Clocks(), wrong), 240)

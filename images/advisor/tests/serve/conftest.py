@@ -1,8 +1,9 @@
 """The sidecar as a process, between an echo service and a mover's control socket."""
 
 import asyncio
+import itertools
+import os
 import signal
-import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
@@ -57,6 +58,12 @@ class Running:
 Start = Callable[..., Awaitable[Running]]
 
 
+def own_loopback_address() -> str:
+    """An address of this process alone: all its ports below those that the kernel gives out are free."""
+    number = os.getpid()
+    return f"127.{64 + number // 65536 % 128}.{number // 256 % 256}.{number % 256}"
+
+
 @pytest.fixture
 def model(tmp_path: Path) -> Path:
     """Says B1-C0 for sure of whatever it sees, on windows short enough for a test."""
@@ -74,11 +81,10 @@ def control_socket(tmp_path: Path) -> Path:
 @pytest.fixture
 async def sidecar(tmp_path: Path, control_socket: Path) -> AsyncIterator[Start]:
     started: list[Running] = []
+    ports = itertools.count(20000)
 
     async def begin(*arguments: object, environment: Mapping[str, str] | None = None) -> Running:
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            address = f"127.0.0.1:{free.getsockname()[1]}"
+        address = f"{own_loopback_address()}:{next(ports)}"
         files = ("--control-socket", control_socket, "--trace", tmp_path / "trace.csv")
         process = await start("run", "--http", address, *files, "--seconds", 1, "--model", "none", *arguments, environment=environment)
         running = Running(process, f"http://{address}", aiohttp.ClientSession())

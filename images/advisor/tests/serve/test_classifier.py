@@ -20,7 +20,7 @@ from tests.support.model_mover import seen
 from tests.support.models import METADATA, tiny_model, write_model
 from tests.support.traces import steady, trace_of
 
-PATIENCE_S = 20.0
+PATIENCE_S = 240.0
 
 
 def model_of(folder: Path, **metadata: Any) -> Path:

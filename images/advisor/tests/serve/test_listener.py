@@ -49,7 +49,8 @@ async def ended(reader: asyncio.StreamReader) -> bytes:
     return b""
 
 
-async def test_idle_connections_of_many_sources_keep_nobody_from_an_answer() -> None:
+async def test_idle_connections_of_many_sources_keep_nobody_from_an_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(listener, "HEADER_SECONDS", 60.0)
     async with serving() as port, asyncio.timeout(60):
         first = [await connect(port, f"127.0.0.{2 + number % 9}") for number in range(MOST_WAITING)]
         # The first of the busiest sources give way to these.
@@ -61,7 +62,8 @@ async def test_idle_connections_of_many_sources_keep_nobody_from_an_answer() -> 
             writer.close()
 
 
-async def test_one_source_has_no_more_than_its_part() -> None:
+async def test_one_source_has_no_more_than_its_part(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(listener, "HEADER_SECONDS", 60.0)
     async with serving() as port, asyncio.timeout(60):
         connections = [await connect(port) for _ in range(MOST_WAITING_PER_SOURCE + 3)]
         for reader, _ in connections[:3]:

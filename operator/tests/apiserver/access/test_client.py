@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from lab import Lab, eventually
+from lab import REQUEST_SECONDS, Lab, eventually
 
 from fairlead.api import names
 from fairlead.kube import client as client_module
@@ -73,7 +73,7 @@ async def test_a_dying_namespace_is_told_from_a_missing_right(lab: Lab) -> None:
 
 
 async def test_the_operator_may_write_secrets_but_not_read_them(lab: Lab) -> None:
-    operator = KubeClient(await load_configuration(lab.operator_kubeconfig))
+    operator = KubeClient(await load_configuration(lab.operator_kubeconfig), timeout_seconds=REQUEST_SECONDS)
     job = (await lab.create_job(suspend=True))["metadata"]
     name = names.credentials_name(job["name"], job["uid"], 1)
     owner = {"apiVersion": names.API_VERSION, "kind": names.KIND, "name": job["name"], "uid": job["uid"], "controller": True}
@@ -97,7 +97,7 @@ async def test_the_operator_may_write_secrets_but_not_read_them(lab: Lab) -> Non
 async def test_an_api_server_that_is_not_there_is_unavailable(lab: Lab) -> None:
     configuration = await load_configuration(lab.operator_kubeconfig)
     configuration.host = "https://127.0.0.1:1"
-    nobody = KubeClient(configuration)
+    nobody = KubeClient(configuration, timeout_seconds=REQUEST_SECONDS)
     try:
         with pytest.raises(UnavailableError, match="GET /apis/"):
             await nobody.get(JOBS, lab.namespace, "job")

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import yaml
 from control_plane import CHECKOUT, ControlPlane, find_programs
-from lab import Kubectl, Lab, data_transfer_node, eventually
+from lab import REQUEST_SECONDS, Kubectl, Lab, data_transfer_node, eventually
 
 from fairlead.agent.loop import Agent
 from fairlead.api.datatransfernode.status import AgentStatus, InterfaceStatus, KernelStatus, NodeReport, StorageStatus
@@ -75,7 +75,7 @@ class Tokens:
         parts = {"contexts": [{"name": "test", "context": {"cluster": "test", "user": "test"}}], "current-context": "test"}
         users, clusters = [{"name": "test", "user": {"token": token}}], [{"name": "test", "cluster": server}]
         kubeconfig.write_text(json.dumps({"apiVersion": "v1", "kind": "Config", **parts, "clusters": clusters, "users": users}))
-        self._clients.append(KubeClient(await load_configuration(kubeconfig)))
+        self._clients.append(KubeClient(await load_configuration(kubeconfig), timeout_seconds=REQUEST_SECONDS))
         return self._clients[-1]
 
     async def close(self) -> None:
@@ -204,7 +204,7 @@ AT_A_TIME = 16
 
 async def test_a_thousand_agents_ask_little_of_the_api_server(lab: Lab, control_plane: ControlPlane) -> None:
     configuration = await load_configuration(control_plane.kubeconfig("agents", ("audited", "system:masters")))
-    client = KubeClient(configuration, timeout_seconds=600)
+    client = KubeClient(configuration, timeout_seconds=REQUEST_SECONDS)
     seconds = 0.0
     reports = dict.fromkeys(range(AGENTS), REPORT)
     turns = asyncio.Semaphore(AT_A_TIME)
@@ -243,7 +243,7 @@ async def test_a_thousand_agents_ask_little_of_the_api_server(lab: Lab, control_
         requests = [request for request in control_plane.audit()[before:] if request["user"]["username"] == "agents"]
     finally:
         await client.close()
-        lab.kubectl("delete", "--raw", "/apis/fairlead.io/v1alpha1/datatransfernodes")
+        await eventually(lambda: _all_are_deleted(lab), "a cluster without data transfer nodes")
     assert [agent.failed_writes for agent in agents] == [0] * AGENTS
     # Each agent tries to write, makes its object, and writes; from then on a report is one request.
     assert Counter(request["verb"] for request in requests) == {"create": AGENTS, "patch": AGENTS + sum(by_minute)}
@@ -252,6 +252,12 @@ async def test_a_thousand_agents_ask_little_of_the_api_server(lab: Lab, control_
     print(f"\n{AGENTS} agents: {by_second:.2f} requests per second after the first minute, {max(later) / 60:.2f} in the busiest")
     assert by_second < 5
     assert max(later) < 60 * 8
+
+
+async def _all_are_deleted(lab: Lab) -> bool:
+    """Deletes them; the server gives up on so many where it is slow, and then has deleted some."""
+    lab.kubectl("delete", "--raw", "/apis/fairlead.io/v1alpha1/datatransfernodes", check=False)
+    return not [body async for page in lab.client.list_pages(DTNS) for body in page]
 
 
 def without_carrier(report: NodeReport) -> NodeReport:

@@ -13,7 +13,7 @@ import pytest
 import yaml
 from control_plane import CHECKOUT, ControlPlane, find_programs
 from kubelet import FakeNodes
-from lab import Lab, data_transfer_node, eventually
+from lab import REQUEST_SECONDS, Lab, data_transfer_node, eventually
 
 from fairlead.commands.selftest import command, objects
 from fairlead.commands.selftest.objects import SelftestEnd, SelftestPlan
@@ -54,7 +54,7 @@ def _rights(namespace: str) -> list[KubeObject]:
 async def account(lab: Lab, control_plane: ControlPlane) -> AsyncIterator[KubeClient]:
     """The account of the chart's test, with the rights that the chart gives it."""
     lab.kubectl.apply({"apiVersion": "v1", "kind": "List", "items": _rights(lab.namespace)})
-    client = KubeClient(await load_configuration(control_plane.kubeconfig(ACCOUNT)))
+    client = KubeClient(await load_configuration(control_plane.kubeconfig(ACCOUNT)), timeout_seconds=REQUEST_SECONDS)
 
     async def may_create() -> bool:
         question = ("auth", "can-i", "create", "transferjobs.fairlead.io", "-n", lab.namespace, f"--as={ACCOUNT}")

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import pytest
 from control_plane import CHECKOUT, find_programs
 from kubelet import FakeNodes
-from lab import NOT_ALLOWED, PATIENCE_SECONDS, Lab
+from lab import NOT_ALLOWED, PATIENCE_SECONDS, REQUEST_SECONDS, Lab
 
 from fairlead.api import names
 from fairlead.kube.client import JOBS, PODS, SECRETS, KubeClient, load_configuration
@@ -87,7 +87,7 @@ async def test_a_namespace_without_rights_does_not_keep_the_others_from_being_se
 
 
 async def test_the_operators_account_makes_and_reads_no_pods_elsewhere(namespaced: Lab) -> None:
-    operator = KubeClient(await load_configuration(namespaced.operator_kubeconfig))
+    operator = KubeClient(await load_configuration(namespaced.operator_kubeconfig), timeout_seconds=REQUEST_SECONDS)
     body = {"apiVersion": "v1", "metadata": {"name": "x"}}
     try:
         for namespace in (NOT_ALLOWED, "kube-system"):

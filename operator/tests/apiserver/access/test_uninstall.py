@@ -10,7 +10,7 @@ import pytest
 import yaml
 from control_plane import CHECKOUT, find_programs
 from kubelet import FakeNodes
-from lab import Lab, eventually
+from lab import REQUEST_SECONDS, Lab, eventually
 
 from fairlead.api import names
 from fairlead.commands.uninstall import DEPLOYMENTS, OperatorPlace, UninstallError, main, uninstall
@@ -35,7 +35,7 @@ def hook(lab: Lab) -> Callable[[str], dict[str, object]]:
 @pytest.fixture
 async def account(lab: Lab, hook: Callable[[str], dict[str, object]]) -> AsyncIterator[KubeClient]:
     """The operator's account."""
-    client = KubeClient(await load_configuration(lab.operator_kubeconfig))
+    client = KubeClient(await load_configuration(lab.operator_kubeconfig), timeout_seconds=REQUEST_SECONDS)
 
     async def may_scale() -> bool:
         question = ("auth", "can-i", "patch", "deployments.apps/fairlead", "--subresource=scale", "-n", "fairlead-system")

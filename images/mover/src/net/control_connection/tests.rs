@@ -9,7 +9,7 @@ use time::OffsetDateTime;
 use super::*;
 use crate::net::connect::identity::{Identity, Role};
 
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_secs(240);
 
 #[test]
 fn a_message_that_came_with_the_greeting_is_delivered_though_nothing_comes_after_it() {

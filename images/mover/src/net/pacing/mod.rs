@@ -433,7 +433,7 @@ mod tests {
         // Somebody else changes one socket's limit: that one is reported, not what was asked. The pacer's own thread may set it again in between.
         let began = std::time::Instant::now();
         while progress.snapshot().bandwidth.unwrap().in_force_bps.is_none_or(|bps| bps >= 30_000_000) {
-            assert!(began.elapsed() < Duration::from_secs(10), "never told");
+            assert!(began.elapsed() < Duration::from_secs(240), "never told");
             fairlead_sys::set_max_pacing_rate(&sockets[0], 1000).unwrap();
             pacer.look(true);
         }

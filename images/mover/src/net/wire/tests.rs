@@ -27,7 +27,7 @@ const MODES: [Encryption; 2] = [Encryption::Required, Encryption::None];
 /// A record of them is as long as no record of the handshake.
 const DATA: &[u8; 7] = b"at once";
 /// Longer than anything here takes on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_secs(240);
 
 struct Handler(Mutex<Sender<(Box<dyn PackReceiver>, u16)>>, Mutex<Sender<ServerStream>>);
 
