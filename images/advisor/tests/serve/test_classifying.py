@@ -13,7 +13,7 @@ from fairlead_advisor.models.answer import CLASSES
 from fairlead_advisor.models.store import digest_file
 from fairlead_advisor.probe.trace import read_trace
 from tests.serve.conftest import WINDOW_S, Start, met_mover
-from tests.support.command import run
+from tests.support.command import PATIENCE_S, run
 from tests.support.fake_mover import FakeMover
 from tests.support.models import tiny_model, write_model
 
@@ -24,7 +24,7 @@ async def test_the_background_is_classified_before_the_data_and_decides(
     sidecar: Start, control_socket: Path, model: Path, tmp_path: Path
 ) -> None:
     # It ends as soon as the window is covered; where the machine pauses that takes longer.
-    running = await sidecar("--model", model, "--seconds", 8 * WINDOW_S)
+    running = await sidecar("--model", model, "--seconds", PATIENCE_S)
     async with met_mover(control_socket, FakeMover()) as mover:
         record = await running.decision()
         metrics = (await running.get("/metrics"))[1]
@@ -48,7 +48,7 @@ async def test_the_runtime_sends_and_keeps_nothing_and_says_nothing_of_it(
     directory.mkdir() if home == "a directory" else directory.touch()
     # Not this process's own: the runtime holds its tongue where it takes the environment for that of a build service.
     bare = {"PATH": os.environ["PATH"], "HOME": str(directory)}
-    running = await sidecar("--model", model, "--seconds", WINDOW_S, environment=bare)
+    running = await sidecar("--model", model, "--seconds", PATIENCE_S, environment=bare)
     async with met_mover(control_socket, FakeMover()):
         decision = (await running.decision())["decision"]
         outcome = await running.stop()

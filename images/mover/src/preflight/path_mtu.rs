@@ -20,12 +20,15 @@ const LOSSES: usize = 5;
 /// What every path carries (RFC 791, section 3.1): where even that goes unanswered, lengths are not what is wrong.
 const LEAST_MTU_BYTES: u32 = 576;
 /// Rounds without any answer after which the echo service counts as unreachable.
-const SILENCES: usize = 3;
+const SILENCES: usize = 4;
 /// Lengths that are tried at once.
 const CANDIDATES: u32 = 8;
-/// Least wait for an answer, and for long ones after the short one.
+/// Least wait for an answer, and for long ones after the short one. After each silence it is twice as long: hosts that are busy, or a
+/// process that is held up, answer late.
 const PATIENCE: Duration = Duration::from_millis(300);
 const GRACE: Duration = Duration::from_millis(20);
+/// Answers that are read after the time for them, because they came while this process was held up.
+const OVERDUE: usize = 64;
 
 /// A packet: its length in bytes with IP and UDP headers, and whether the answer is as long.
 pub(super) type Probe = (u32, bool);
@@ -113,6 +116,7 @@ pub(super) struct EchoProber {
     ipv6: bool,
     rtt: Duration,
     sequence: u64,
+    silences: u32,
 }
 
 impl EchoProber {
@@ -134,7 +138,7 @@ impl EchoProber {
         let ipv6 = peer.is_ipv6();
         fairlead_sys::probe_path_mtu(&socket, ipv6)?;
         let header_bytes = if ipv6 { 48 } else { 28 };
-        Ok(Self { socket: socket.into(), key: derive_key(echo_key), header_bytes, ipv6, rtt, sequence: 0 })
+        Ok(Self { socket: socket.into(), key: derive_key(echo_key), header_bytes, ipv6, rtt, sequence: 0, silences: 0 })
     }
 
     /// Length of the shortest packet.
@@ -166,15 +170,20 @@ impl EchoProber {
             }
         }
         let mut arrived = BTreeSet::new();
-        let mut is_short_back = false;
-        let mut deadline = Instant::now() + PATIENCE.max(8 * self.rtt);
+        let (mut is_short_back, mut overdue) = (false, 0);
+        let mut deadline = Instant::now() + PATIENCE.max(8 * self.rtt) * 2u32.pow(self.silences);
         let mut buffer = vec![0; LONGEST_BYTES];
         while !(is_short_back && arrived.len() == probes.len()) {
             let left = deadline.saturating_duration_since(Instant::now());
-            if left.is_zero() || self.socket.set_read_timeout(Some(left)).is_err() {
+            overdue += usize::from(left.is_zero());
+            if overdue > OVERDUE || self.socket.set_read_timeout(Some(left.max(Duration::from_millis(1)))).is_err() {
                 break;
             }
-            let Ok(bytes) = self.socket.recv(&mut buffer) else { continue };
+            let bytes = match self.socket.recv(&mut buffer) {
+                Ok(bytes) => bytes,
+                Err(_) if left.is_zero() => break,
+                Err(_) => continue,
+            };
             let Some(sequence) = sized_reply(&buffer[..bytes], &self.key) else { continue };
             if sequence == short {
                 is_short_back = true;
@@ -183,13 +192,16 @@ impl EchoProber {
                 arrived.insert(*probe);
             }
         }
-        (is_short_back || !arrived.is_empty()).then_some(arrived)
+        let answered = is_short_back || !arrived.is_empty();
+        self.silences = if answered { 0 } else { (self.silences + 1).min(SILENCES as u32) };
+        answered.then_some(arrived)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::net::echo::reply;
 
     /// A path that lets packets of these lengths through there and back, and loses so many per cent in either direction.
     fn path(there: u32, back: u32, lost_percent: u64, seed: u64) -> impl FnMut(&[Probe]) -> Option<BTreeSet<Probe>> {
@@ -232,6 +244,28 @@ mod tests {
             let found = measure(9000, 76, &mut path(1500, 1500, 5, seed));
             assert_eq!(found, PathMtu::There(1500), "seed {seed}");
         }
+    }
+
+    #[test]
+    fn a_service_that_is_silent_is_given_more_time_and_is_heard_when_it_answers() {
+        let service = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let (peer, key) = (service.local_addr().unwrap(), [7; ECHO_KEY_BYTES]);
+        let mut prober = EchoProber::new(peer, &Binding::default(), &key, Duration::ZERO).unwrap();
+        for patience in [PATIENCE, 2 * PATIENCE] {
+            let began = Instant::now();
+            assert_eq!(prober.round(&[]), None);
+            assert!(began.elapsed() >= patience);
+        }
+        std::thread::spawn(move || {
+            let mut buffer = [0; LONGEST_BYTES];
+            loop {
+                let (bytes, sender) = service.recv_from(&mut buffer).unwrap();
+                let answer = reply(&buffer[..bytes], &derive_key(&key)).unwrap();
+                service.send_to(&answer, sender).unwrap();
+            }
+        });
+        while prober.round(&[]) != Some(BTreeSet::new()) {}
+        assert_eq!(prober.silences, 0);
     }
 
     #[test]
