@@ -278,6 +278,10 @@ class PolicyReason(_Documented):
     IN_FORCE = "InForce", "The shares of all jobs follow from this policy."
     OTHER_POLICY_IN_FORCE = "OtherPolicyInForce", "An older FairnessPolicy is in force. Only one can be: delete one, or merge them."
     INVALID_SPEC = "InvalidSpec", "A field has a value that cannot work; the message names it. The last good version stays in force."
+    LAST_GOOD_UNKNOWN = (
+        "LastGoodUnknown",
+        "A field has a value that cannot work, and the operator was restarted since the last good version. Caps stay, and no job starts.",
+    )
 
     ALL_RESOLVED = "AllResolved", "It is known which jobs cross each link and what it carries."
     PATH_NOT_FOUND = (

@@ -8,6 +8,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from pydantic import ValidationError
+
 from fairlead.api.fairnesspolicy import FairnessPolicy, FairnessPolicyStatus
 from fairlead.api.fairnesspolicy.spec import LINK_HAS_CAPACITY, LINK_IS_ONE_THING, OTHERS, DataInterfaces, Share, SharedLink
 from fairlead.api.fairnesspolicy.status import CapacitySource
@@ -191,8 +193,16 @@ def read_candidate(body: Mapping[str, Any]) -> Candidate:
     try:
         policy = FairnessPolicy.from_object(body)
     except InvalidResourceError as error:
-        return Candidate(metadata, FairnessPolicyStatus(), None, str(error))
+        return Candidate(metadata, _readable_status(body), None, str(error))
     return Candidate(metadata, policy.status, policy)
+
+
+def _readable_status(body: Mapping[str, Any]) -> FairnessPolicyStatus:
+    """The status of a policy whose spec cannot be read; an empty one if that cannot be read either."""
+    try:
+        return FairnessPolicyStatus.model_validate(body.get("status") or {})
+    except ValidationError:
+        return FairnessPolicyStatus()
 
 
 def choose(candidates: Iterable[Candidate]) -> Candidate | None:

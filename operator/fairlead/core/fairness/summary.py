@@ -60,6 +60,14 @@ def refused_status(policy: Candidate, reason: PolicyReason, message: str, now: d
     return FairnessPolicyStatus(conditions=conditions.build(), observed_generation=policy.metadata.generation)
 
 
+def was_in_force(status: FairnessPolicyStatus) -> bool:
+    """Whether some version of the policy was in force when the status was written, or had been before its last good version was lost."""
+    accepted = next((condition for condition in status.conditions if condition.type == PolicyConditionType.ACCEPTED), None)
+    if accepted is None:
+        return False
+    return accepted.status == "True" or bool(status.links) or accepted.reason == PolicyReason.LAST_GOOD_UNKNOWN
+
+
 def is_worth_writing(before: FairnessPolicyStatus, after: FairnessPolicyStatus, since_last_write: timedelta | None) -> bool:
     """Whether `after` is to be written: conditions at once, figures when the last write is long enough ago (None: no write known)."""
     if after == before:

@@ -18,7 +18,7 @@ from fairlead.core.fairness.meter import Meter
 from fairlead.core.fairness.participant import participant_of
 from fairlead.core.fairness.round import ROUND_SECONDS, RoundInput, RoundMemory, RoundResult, run_round
 from fairlead.core.fairness.rules import Candidate, InterfaceKey, InvalidPolicyError, PolicyRules, choose, read_candidate, read_rules
-from fairlead.core.fairness.summary import accepted_status, is_worth_writing, refused_status
+from fairlead.core.fairness.summary import accepted_status, is_worth_writing, refused_status, was_in_force
 from fairlead.core.observed import Observed
 from fairlead.handlers.cache import Cache, ObjectKey
 from fairlead.handlers.fairness.metrics import FairnessMetrics
@@ -136,8 +136,7 @@ class FairnessLoop:
         if in_force is not None:
             outcome, problem = await self._share(in_force)
         if outcome is None:
-            self._shares.freeze(starts=True)
-            statuses = [(chosen, refused_status(chosen, PolicyReason.INVALID_SPEC, f"{problem}; caps stay as they are", self._now()))]
+            statuses = [(chosen, self._refuse(chosen, problem, forgotten=in_force is None and was_in_force(chosen.status)))]
         else:
             assert in_force is not None
             statuses = [(chosen, accepted_status(chosen, in_force.rules, outcome, in_force.problem, self._now()))]
@@ -148,6 +147,15 @@ class FairnessLoop:
                 statuses.append((candidate, refused_status(candidate, PolicyReason.OTHER_POLICY_IN_FORCE, older, self._now())))
         await self._write(statuses)
         return outcome.again_seconds if outcome is not None else ROUND_SECONDS
+
+    def _refuse(self, chosen: Candidate, problem: str, *, forgotten: bool) -> FairnessPolicyStatus:
+        """Leaves caps as they are. `forgotten`: an earlier version of the policy was in force, and what it said is not known any more."""
+        self._shares.freeze(starts=not forgotten)
+        reason, message = PolicyReason.INVALID_SPEC, f"{problem}; caps stay as they are"
+        if forgotten:
+            reason = PolicyReason.LAST_GOOD_UNKNOWN
+            message = f"{message} and no job starts, as the last good version was lost in a restart: correct the policy, or delete it"
+        return refused_status(chosen, reason, message, self._now())
 
     def _let_go(self) -> None:
         """There is no policy any more: every job has its own limit alone, or none."""

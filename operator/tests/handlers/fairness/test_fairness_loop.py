@@ -252,6 +252,31 @@ async def test_a_policy_that_was_never_good_changes_no_cap_and_stops_nobody(benc
     assert (share.hold, share.admission) == (True, Admission.ADMITTED)
 
 
+async def test_a_policy_that_was_good_before_a_restart_starts_no_job_without_a_cap(bench: Bench) -> None:
+    bench.put_policy()
+    bench.put_job(cap_bps=1e8)
+    await bench.loop.round()
+    status = bench.client.patches[-1]
+    # A restart: another loop, and a policy that turned bad meanwhile. Then one more, which finds the status of that.
+    for _ in range(2):
+        restarted = Bench()
+        restarted.put_policy(version=2, capacity="fast")
+        body = restarted.cache.policies.get(ObjectKey("", "site"))
+        assert body is not None
+        restarted.cache.put_policy({**body, "metadata": {**body["metadata"], "resourceVersion": "21"}, "status": status})
+        restarted.put_job(cap_bps=1e8)
+        restarted.put_job("second", stage=JobStage.ASKING)
+        assert await restarted.loop.round() == ROUND_SECONDS
+        if restarted.client.patches:
+            assert restarted.accepted()[:2] == ("False", "LastGoodUnknown")
+            assert "no job starts" in restarted.accepted()[2]
+            status = {**status, **restarted.client.patches[-1]}
+        first, second = restarted.shares.share("job-uid"), restarted.shares.share("second-uid")
+        assert first is not None
+        assert second is not None
+        assert (first.hold, first.cap_bps, second.admission) == (True, None, Admission.UNDECIDED)
+
+
 async def test_a_link_whose_path_goes_stays_as_it_was_and_is_what_the_path_says_when_that_is_back(bench: Bench) -> None:
     bench.put_policy(networkPath="wan")
     bench.list_paths(wan="400M")
