@@ -22,7 +22,7 @@ from fairlead_dev.clients.nodes import LocalCluster
 from fairlead_dev.cluster.artifacts.images import PAUSE_IMAGE
 
 LINK = "data1"
-BULK_BYTES = 60_000_000
+BULK_BYTES = 90_000_000
 BANDWIDTH = {"type": "bandwidth", "capabilities": {"bandwidth": True}}
 STATIC = {"type": "static"}
 
@@ -90,13 +90,13 @@ def test_the_rate_of_a_bridge_attachment_is_held_and_that_of_the_pods_own_interf
 
     attached = interface_of(cluster, SOURCE_NODE, "send", job.uid, "data0")
     bucket, rate_bps = bucket_of(cluster, SOURCE_NODE, attached)
+    make_deaf_to_its_cap(cluster, SOURCE_NODE, job.uid)
+    wait_until(lambda: packets_held_back(cluster, SOURCE_NODE, bucket) > 0, "the bucket holds what the sender no longer does")
     assert rate_bps == 21_000_000, "a twentieth above the limit"
     assert token_buckets(cluster, DESTINATION_NODE) == before, "a limit is the sender's"
     own = interface_of(cluster, SOURCE_NODE, "send", job.uid)
     assert "mirred" not in redirects_of(cluster, SOURCE_NODE, own), "the pod's own interface is held too"
 
-    make_deaf_to_its_cap(cluster, SOURCE_NODE, job.uid)
-    wait_until(lambda: packets_held_back(cluster, SOURCE_NODE, bucket) > 0, "the bucket holds what the sender no longer does")
     job.wait_succeeded()
     lab.assert_equal()
     assert job.status["endpoints"]["destination"]["address"].startswith("198.19.18.")
