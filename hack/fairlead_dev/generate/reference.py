@@ -183,6 +183,8 @@ def _fields(schema: dict[str, Any], path: str) -> Iterator[_Field]:
 def _kind(schema: dict[str, Any]) -> str:
     if "enum" in schema:
         return " \\| ".join(f"`{value}`" for value in schema["enum"])
+    if schema.get("x-kubernetes-int-or-string"):
+        return "integer or string"
     if schema["type"] == "array":
         return f"list of {_kind(schema['items'])}"
     if schema.get("format") == "date-time":
@@ -196,7 +198,7 @@ def _kind(schema: dict[str, Any]) -> str:
 
 
 def _default(schema: dict[str, Any]) -> str:
-    if "default" not in schema or schema["type"] == "object":
+    if "default" not in schema or schema.get("type") == "object":
         return ""
     return f"`{json.dumps(schema['default'])}`"
 

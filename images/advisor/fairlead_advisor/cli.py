@@ -75,6 +75,9 @@ def _parser() -> argparse.ArgumentParser:
     running.add_argument(
         "--others-weight", type=_weight, default=1.0, metavar="W", help="what others' loss counts against an own one, 0 to 1 (1)"
     )
+    running.add_argument(
+        "--shares", type=int, default=1, metavar="N", help="how many flows' part of a full path is the job's where others are (1)"
+    )
     running.add_argument("--seconds", type=float, default=10.0, metavar="SECONDS", help="longest probe before the data (10)")
     running.add_argument("--rate", type=float, metavar="HZ", help="requests a second of that probe, 10 to 200 (30 with a model, else 20)")
     running.add_argument(
@@ -227,6 +230,8 @@ def _run(options: argparse.Namespace) -> None:
             f"--streams-min {options.streams_min} and --streams-max {options.streams_max}: "
             f"they must be 1 to {_MAXIMUM_STREAMS}, the minimum not above the maximum"
         )
+    if not 1 <= options.shares <= _MAXIMUM_STREAMS:
+        raise UsageError(f"--shares {options.shares}: must be 1 to {_MAXIMUM_STREAMS}")
     if len(os.fsencode(options.control_socket)) > MAXIMUM_SOCKET_PATH_BYTES:
         raise UsageError(f"--control-socket {options.control_socket}: a Unix socket's path has at most {MAXIMUM_SOCKET_PATH_BYTES} bytes")
     chosen = options.congestion_control.lower()
@@ -237,6 +242,7 @@ def _run(options: argparse.Namespace) -> None:
         options.streams_max,
         congestion_control=None if chosen == "auto" else chosen,
         others_weight=options.others_weight,
+        shares=options.shares,
     )
     address, port = options.http
     # Bounds are checked before anything starts.

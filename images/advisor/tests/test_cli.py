@@ -106,6 +106,8 @@ RUN = {"--control-socket": "control.sock", "--http": "127.0.0.1:1", "--trace": "
         ({"--stream-coefficient": "-1"}, "not a number above 0"),
         ({"--others-weight": "2"}, "not a number from 0 to 1"),
         ({"--others-weight": "nan"}, "not a number from 0 to 1"),
+        ({"--shares": "0"}, "--shares 0"),
+        ({"--shares": "1000"}, "--shares 1000"),
         ({"--rate": "1"}, "rate must be 10 to 200"),
         ({"--http": "198.18.255.254:1"}, "cannot listen"),
     ],

@@ -57,7 +57,8 @@ class TransportLimits:
 
     `available` lists what the kernel offers to the mover, `buffers` what it allows; None when it is not known. `cap_bps` bounds all
     streams together.
-    `others_weight` is what a loss of others counts against a loss of our own.
+    `others_weight` is what a loss of others counts against a loss of our own; `shares` how many flows' part of a full path is ours where
+    others are to be spared.
     """
 
     streams_minimum: int = 1
@@ -66,12 +67,18 @@ class TransportLimits:
     available: frozenset[str] | None = None
     cap_bps: float | None = None
     others_weight: float = 1.0
+    shares: int = 1
     buffers: BufferLimits | None = None
 
     @property
     def spares_others(self) -> bool:
         """Whether what others lose counts at all."""
         return self.others_weight > 0
+
+    @property
+    def fair_streams(self) -> int | None:
+        """So many streams are our part of a path that is full; None where others need not be spared."""
+        return self.shares if self.spares_others else None
 
 
 @dataclass(frozen=True, slots=True)

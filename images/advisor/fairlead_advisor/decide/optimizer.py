@@ -1,8 +1,8 @@
 """Finds the stream count while the transfer runs: small trials, judged by a utility of goodput, streams and loss.
 
 The utility is Falcon's [Arifuzzaman 2021]: U = T / K^n - T B L for goodput T, n streams, loss ratio L. Two things are
-added. A path with a standing queue has nothing to spare, so that more streams could only take from others: no trial goes up there unless
-others need not be spared.
+added. A path with a standing queue is full: more streams could only take from others, and if fewer leave the queue standing, the rest took
+from others. So beside others the count is the least that keeps the path full, and never below the shares that the job may have.
 And a trial that did not help is followed by a rest, each time longer, so that a settled count stays.
 """
 
@@ -25,6 +25,8 @@ LONGEST_WINDOW_S = 6.0
 """A trial whose outcome is within the noise is measured for longer."""
 DOWN_WINDOW_S = 10.0
 """With fewer streams the path lives on what the queue held: a loss shows late. A clear one ends the trial after WINDOW_S."""
+_HOPELESS_S = 4.0
+"""Before the end of such a trial."""
 REGROW_S = 8.0
 """After a trial was taken back: the windows of streams that left have to be grown again."""
 FIRST_REST_S = 15.0
@@ -36,14 +38,19 @@ LONGEST_WAIT_S = 15.0
 
 FULL_BUSY_RATIO = 0.85
 """Not 1: beside a sawtooth that never empties the queue, the least RTT seen has some of their queue in it."""
+STILL_FULL_BUSY_RATIO = 0.95
+"""With fewer streams: the queue stands all the time, so that nothing is left unused."""
+COMPANY_BUSY_RATIO = 0.5
+"""Instead of either where others are known to be: what they leave between two of their sawteeth is not ours."""
 SPARE_BUSY_RATIO = 0.6
 CHANGE_RATIO = 0.25
 FLOWING_BPS = 10e3
 """Less is a stall and no rate: nothing can be learnt from it, or compared with it."""
-# Down in small steps, and not below the safe default: a stream that leaves takes its window along, the others must fill the path at once,
-# and take seconds to grow. Measured at 100 Mb/s and 60 ms: going from 2 to 1 costs a third of the goodput for five seconds.
+# Down in small steps: a stream that leaves takes its window along, and the others take seconds to grow. Measured at 100 Mb/s and 60 ms:
+# going from 2 to 1 costs a third of the goodput for five seconds. Where others are known to be there, they fill the path at once.
 _UP_FACTORS = (2.0, 1.5, 1.25)
 _DOWN_FACTORS = (1.25,)
+_COMPANY_DOWN_FACTORS = (2.0, 1.25)
 _NOISE = 0.03
 _RAMP_RATIO = 0.1
 # More streams must show that they help, fewer only that they do no harm beyond their saving.
@@ -145,7 +152,12 @@ class _Window:
 
 @dataclass(frozen=True, slots=True)
 class StreamSearch:
-    """Where the optimizer is. `streams` is the count that was kept last, `trial` the one being tried."""
+    """Where the optimizer is. `streams` is the count that was kept last, `trial` the one being tried.
+
+    `shares` is how many streams are the job's part of a full path, None where others need not be spared; `company`: others are known to
+    be there. `yields`: the trial is to leave others their part, and is judged at `judged_by_s` at the latest. `needed`: fewer
+    streams did not keep the path full.
+    """
 
     minimum: int
     maximum: int
@@ -162,7 +174,11 @@ class StreamSearch:
     rest_s: float = FIRST_REST_S
     rests_until_s: float = 0.0
     surprises: int = 0
-    spares_others: bool = True
+    shares: int | None = 1
+    company: bool = False
+    yields: bool = False
+    judged_by_s: float = 0.0
+    needed: bool = False
 
     @property
     def wanted(self) -> int:
@@ -190,14 +206,13 @@ class SearchStep:
 
 
 def start(
-    streams: int, minimum: int, maximum: int, now_s: float, rtt_s: float | None = None, *, spares_others: bool = True
+    streams: int, minimum: int, maximum: int, now_s: float, rtt_s: float | None = None, *, shares: int | None = 1, company: bool = False
 ) -> StreamSearch:
     """The state at the start of the data, or after anything else about the transport was changed."""
     settle_s = max(SETTLE_S, SETTLE_RTTS * (rtt_s or 0.0))
     first, steady_by_s = max(minimum, min(maximum, streams)), now_s + LONGEST_RAMP_S
-    return StreamSearch(
-        minimum, maximum, first, SearchPhase.BASE, settle_s, steady_by_s, _opening(now_s, settle_s), spares_others=spares_others
-    )
+    window = _opening(now_s, settle_s)
+    return StreamSearch(minimum, maximum, first, SearchPhase.BASE, settle_s, steady_by_s, window, shares=shares, company=company)
 
 
 def step(state: StreamSearch, seen: Observation) -> SearchStep:
@@ -250,7 +265,7 @@ def _await(state: StreamSearch, seen: Observation) -> SearchStep:
 
 
 def _measure_base(state: StreamSearch, now_s: float) -> SearchStep:
-    """Searches once the base is steady: what still grows by itself, as beside others' full queue, would be put down to the first trial."""
+    """Searches once the base is steady: what still grows by itself would be put down to the first trial."""
     before, now = state.base, state.window.score(state.streams)
     grows = before is None or now.goodput_bps > (1 + _RAMP_RATIO) * before.goodput_bps
     if grows and now_s < state.steady_by_s:
@@ -263,18 +278,42 @@ def _explore(state: StreamSearch, now_s: float) -> SearchStep:
     base = state.base
     if base is None or base.goodput_bps < FLOWING_BPS:
         return SearchStep(replace(state, phase=SearchPhase.BASE, window=_window(state, now_s)))
-    full = state.spares_others and base.busy_ratio is not None and base.busy_ratio >= FULL_BUSY_RATIO
+    if _is_full(state, base):
+        return _yield(state, now_s)
+    state = replace(state, yields=False, needed=False)
     searches = [state] if state.turned else [state, replace(state, upward=not state.upward, turned=True)]
     for search in searches:
         candidate = _candidate(search)
-        if candidate is None or (search.upward and full):
-            continue
-        room = "the path has room" if search.upward else "fewer may do"
-        return SearchStep(
-            replace(search, phase=SearchPhase.TRIAL, trial=candidate, window=_window(search, now_s)),
-            CountChange(candidate, f"trying {candidate} instead of {search.streams} streams: {room}"),
-        )
+        if candidate is not None:
+            room = "the path has room" if search.upward else "fewer may do"
+            return _try(search, candidate, room, now_s)
     return SearchStep(_rest(state, now_s))
+
+
+def _yield(state: StreamSearch, now_s: float) -> SearchStep:
+    """On a full path: fewer streams, down to the shares that the job may have."""
+    search = replace(state, upward=False, yields=True)
+    candidate = _candidate(search)
+    if candidate is None:
+        return SearchStep(_rest(replace(state, upward=False), now_s))
+    return _try(search, candidate, "the path is full, and fewer may keep it so", now_s)
+
+
+def _has_more(state: StreamSearch) -> bool:
+    """Whether there are more streams than the shares that the job may have of a full path."""
+    return state.shares is not None and state.streams > max(state.shares, state.minimum)
+
+
+def _try(search: StreamSearch, count: int, why: str, now_s: float) -> SearchStep:
+    window = _window(search, now_s)
+    state = replace(search, phase=SearchPhase.TRIAL, trial=count, window=window, judged_by_s=window.opens_s + DOWN_WINDOW_S)
+    return SearchStep(state, CountChange(count, f"trying {count} instead of {search.streams} streams: {why}"))
+
+
+def _is_full(state: StreamSearch, score: CountScore, full_ratio: float = FULL_BUSY_RATIO) -> bool:
+    """Whether nothing is left that others do not use; never where they need not be spared."""
+    least = COMPANY_BUSY_RATIO if state.company else full_ratio
+    return state.shares is not None and score.busy_ratio is not None and score.busy_ratio >= least
 
 
 def _candidate(state: StreamSearch) -> int | None:
@@ -285,12 +324,13 @@ def _candidate(state: StreamSearch) -> int | None:
     if state.upward:
         higher = min(state.maximum, max(math.ceil(scaled), state.streams + 1))
         return higher if higher > state.streams else None
-    lower = max(state.minimum, DEFAULT_STREAMS, min(math.floor(scaled), state.streams - 1))
+    floor = state.shares if state.yields and state.shares is not None else DEFAULT_STREAMS
+    lower = max(state.minimum, floor, min(math.floor(scaled), state.streams - 1))
     return lower if lower < state.streams else None
 
 
 def _factors(state: StreamSearch) -> tuple[float, ...]:
-    return _UP_FACTORS if state.upward else _DOWN_FACTORS
+    return _UP_FACTORS if state.upward else _COMPANY_DOWN_FACTORS if state.yields and state.company else _DOWN_FACTORS
 
 
 def _judge(state: StreamSearch, now_s: float) -> SearchStep:
@@ -304,6 +344,8 @@ def _judge(state: StreamSearch, now_s: float) -> SearchStep:
         outcome = CountTrial(tried, base, state.streams, f"back to {state.streams}: nothing flowed")
         anew = replace(state, phase=SearchPhase.BASE, base=None, trial=None, window=_window(state, now_s))
         return SearchStep(anew, CountChange(state.streams, outcome.why), outcome)
+    if state.yields:
+        return _judge_yielding(state, base, tried, now_s)
     longest_s = LONGEST_WINDOW_S if trial > state.streams else DOWN_WINDOW_S
     unclear = abs(gain) < _NOISE if trial > state.streams else gain > -_NOISE
     if unclear and state.window.seconds < longest_s:
@@ -311,15 +353,38 @@ def _judge(state: StreamSearch, now_s: float) -> SearchStep:
     compared = _compared(tried, base)
     if gain > (_MARGIN_UP if trial > state.streams else _MARGIN_DOWN):
         rest_s = FIRST_REST_S if gain > _NOISE else state.rest_s
-        state = replace(state, streams=trial, trial=None, base=tried, rest_s=rest_s)
+        # Half of a count that has just filled the path is known to leave room: from there the steps down are small.
+        factor = 1 if _is_full(state, tried) else state.factor
+        state = replace(state, streams=trial, trial=None, base=tried, rest_s=rest_s, factor=factor)
         following = _explore(state, now_s)
         return replace(following, outcome=CountTrial(tried, base, trial, f"kept {trial}: {compared}"))
+    return _taken_back(state, tried, base, compared, now_s)
+
+
+def _judge_yielding(state: StreamSearch, base: CountScore, tried: CountScore, now_s: float) -> SearchStep:
+    """Fewer streams are kept as soon as the path is full with them, whoever fills it; they have time to grow."""
+    compared = _compared(tried, base)
+    if _is_full(state, tried, STILL_FULL_BUSY_RATIO):
+        kept = replace(state, streams=tried.streams, trial=None, base=tried, factor=0, rest_s=FIRST_REST_S)
+        following = _explore(kept, now_s)
+        return replace(
+            following, outcome=CountTrial(tried, base, tried.streams, f"kept {tried.streams}: {compared}, and the path stays full")
+        )
+    # Windows grow for seconds, but a path that is idle for half of that time will not be filled.
+    hopeless = now_s >= state.judged_by_s - _HOPELESS_S and tried.busy_ratio is not None and tried.busy_ratio < COMPANY_BUSY_RATIO
+    if now_s < state.judged_by_s and not hopeless:
+        return SearchStep(replace(state, window=_opening(now_s, 0.0)))
+    return _taken_back(replace(state, needed=True), tried, base, compared, now_s)
+
+
+def _taken_back(state: StreamSearch, tried: CountScore, base: CountScore, compared: str, now_s: float) -> SearchStep:
+    trial = tried.streams
     outcome = CountTrial(tried, base, state.streams, f"back to {state.streams}: {compared}")
     narrower = _narrower(state, abs(trial - state.streams))
     if narrower is not None and narrower.trial is not None:
         # Straight on from the failed count: on the way back the windows that left would be missed, and the base would come out too low.
-        why = f"trying {narrower.trial} instead: {compared}"
-        return SearchStep(replace(narrower, window=_window(state, now_s)), CountChange(narrower.trial, why), outcome)
+        following = _try(narrower, narrower.trial, "", now_s)
+        return replace(following, change=CountChange(narrower.trial, f"trying {narrower.trial} instead: {compared}"), outcome=outcome)
     change = CountChange(state.streams, f"back to {state.streams} streams: {compared}")
     return SearchStep(_rest(replace(state, trial=None), now_s), change, outcome)
 
@@ -349,10 +414,11 @@ def _watch(state: StreamSearch, now_s: float) -> SearchStep:
     """While resting: two windows in a row unlike the base, or the end of the rest, start a new search."""
     now = state.window.score(state.streams)
     base = state.base or now
-    surprises = state.surprises + 1 if _changed(base, now) else 0
+    filled = _has_more(state) and _is_full(state, now) and not state.needed
+    surprises = state.surprises + 1 if filled or _changed(base, now) else 0
     if surprises >= 2:
         # What changed the path may have changed what is best by far: search as at the start.
-        return _explore(_afresh(state, now, upward=True, factor=0, rest_s=FIRST_REST_S), now_s)
+        return _explore(_afresh(replace(state, needed=False), now, upward=True, factor=0, rest_s=FIRST_REST_S), now_s)
     if now_s >= state.rests_until_s and not surprises:
         # A small step: up where the path has room for certain, else the other direction than the last time.
         upward = _has_room(now) or not state.upward

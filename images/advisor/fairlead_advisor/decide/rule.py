@@ -15,7 +15,7 @@ from fairlead_advisor.decide.model import (
     TransportLimits,
 )
 from fairlead_advisor.decide.prior import goodput_advantage
-from fairlead_advisor.decide.streams import first_count
+from fairlead_advisor.decide.streams import first_count, has_company
 from fairlead_advisor.decide.utility import expected_utility
 from fairlead_advisor.models.answer import BBR_CLASSES
 
@@ -27,7 +27,7 @@ NO_HISTORY = History()
 
 def decide(path: PathMeasurement, limits: TransportLimits, background: Background | None = None, history: History = NO_HISTORY) -> Decision:
     """The transport for a job within `limits` over `path`: the user's choice, the best expected utility, or the safe default."""
-    streams, stream_ground = first_count(path, limits, history, beside_others=_surely_beside_others(background))
+    streams, stream_ground = first_count(path, limits, history, company=has_company(background))
     choice = _choose(path, limits, background, history)
     buffer = buffers.choose(buffers.needed_before_data(path, limits, history, streams), limits.buffers)
     choice_text = f"{_measured(path)}; {choice.congestion_control} with {counted(streams)}: {choice.ground}"
@@ -97,10 +97,6 @@ def _choose(path: PathMeasurement, limits: TransportLimits, background: Backgrou
 
 def _unweighed(chosen: str, why_not: str) -> tuple[Alternative, ...]:
     return tuple(Alternative(name, None, why_not) for name in _rivals(chosen))
-
-
-def _surely_beside_others(background: Background | None) -> bool:
-    return background is not None and not background.abstained and background.likeliest[0] != "B0-C0"
 
 
 def _best(path: PathMeasurement, limits: TransportLimits, background: Background, history: History, safe: str) -> _Choice:

@@ -4,7 +4,11 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from fairlead_advisor.decide.background import Background
 from fairlead_advisor.decide.model import DEFAULT_STREAMS, History, PathMeasurement, TransportLimits
+
+NOBODY = "B0-C0"
+"""The class of a path without any background."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,20 +31,28 @@ def fit_coefficient(optima: Iterable[Optimum]) -> float | None:
     return math.fsum(ratios) / len(ratios) if ratios else None
 
 
-def first_count(path: PathMeasurement, limits: TransportLimits, history: History, *, beside_others: bool = False) -> tuple[int, str]:
-    """The count to start with, within the limits, and what it rests on.
+def has_company(background: Background | None) -> bool:
+    """Whether others are likely on the path; not where the classifier is missing or the path is unlike those that it knows."""
+    return background is not None and not background.novel and background.probabilities[NOBODY] < 0.5
 
-    Under a cap B is the cap: what is not to be had needs no streams. Without one, n streams `beside_others` take about n shares, and on a
-    full path are hardly ever given back: where others are to be spared no more than the safe default, whatever was learnt alone there.
+
+def first_count(path: PathMeasurement, limits: TransportLimits, history: History, *, company: bool = False) -> tuple[int, str]:
+    """The count to start with, within the limits, and what it rests on; `company`: others are on the path.
+
+    Under a cap B is the cap: what is not to be had needs no streams. Without one, n streams beside others take about n shares: where
+    others are to be spared no more than the path's owner allows, whatever was learnt alone there.
     """
     bandwidth_bps = _bandwidth(limits, history)
     if limits.streams_minimum == limits.streams_maximum:
         return limits.streams_minimum, "the job sets the stream count"
+    most = limits.fair_streams if company and limits.cap_bps is None else None
     if history.stream_coefficient is None or bandwidth_bps is None or path.rtt_s is None:
-        return _within(limits, DEFAULT_STREAMS), ""
+        if most is None or most == DEFAULT_STREAMS:
+            return _within(limits, DEFAULT_STREAMS), ""
+        return _within(limits, most), f"beside others it may have the part of {most} {'flow' if most == 1 else 'flows'}"
     wanted = stream_count(history.stream_coefficient, bandwidth_bps, path.rtt_s)
-    if beside_others and limits.spares_others and limits.cap_bps is None and wanted > DEFAULT_STREAMS:
-        return _within(limits, DEFAULT_STREAMS), f"{wanted} would fit the path by what was learnt on it, but others are there"
+    if most is not None and wanted > most:
+        return _within(limits, most), f"{wanted} would fit the path by what was learnt on it, but others are there"
     count = _within(limits, wanted)
     rest = "" if count == wanted else f", bounded to {limits.streams_minimum} to {limits.streams_maximum}"
     return count, f"{wanted} fit {bandwidth_bps / 1e6:.0f} Mb/s at this RTT by what was learnt on the path{rest}"

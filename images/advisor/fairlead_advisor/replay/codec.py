@@ -8,7 +8,7 @@ from typing import Any
 
 from fairlead_advisor import errors
 from fairlead_advisor.decide.background import Background
-from fairlead_advisor.decide.model import BufferLimits, History, TransportLimits
+from fairlead_advisor.decide.model import DEFAULT_STREAMS, BufferLimits, History, TransportLimits
 from fairlead_advisor.decide.transfer import MoverStats, StreamStats, TransportSettings
 from fairlead_advisor.errors import AdvisorError, TransportRefusedError
 from fairlead_advisor.probe.trace import Trace
@@ -155,12 +155,13 @@ def limits_json(limits: TransportLimits) -> Json:
         "streams_maximum": limits.streams_maximum,
         "congestion_control": limits.congestion_control,
         "others_weight": limits.others_weight,
+        "shares": limits.shares,
     }
 
 
 def read_limits(body: Mapping[str, Any]) -> TransportLimits:
-    """The inverse of `limits_json`."""
-    return TransportLimits(**body)
+    """The inverse of `limits_json`; logs from before there were shares are of four."""
+    return TransportLimits(**{"shares": DEFAULT_STREAMS, **body})
 
 
 def history_json(history: History) -> Json:

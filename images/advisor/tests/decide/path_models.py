@@ -49,6 +49,11 @@ def capped(cap_bps: float) -> PathModel:
     return lambda _streams: Load(cap_bps, 0.0, 0.02, window=3.0)
 
 
+def capped_at(cap_bps: float) -> PathModel:
+    """The same as it is observed: at its cap the transfer has all that it may have, as on a full path."""
+    return lambda streams: replace(capped(cap_bps)(streams), busy_ratio=1.0)
+
+
 def shared(others: int) -> PathModel:
     """Each stream gets the share of one: more streams take from others."""
     return lambda streams: Load(CAPACITY_BPS * 0.96 * streams / (streams + others), 1e-4 * (streams + others), 1.0)
@@ -74,7 +79,8 @@ class Transfer:
     maximum: int = 32
     noise: float = 0.02
     seed: int = 1
-    spares_others: bool = True
+    shares: int | None = 4
+    company: bool = False
     opens: Callable[[int], int] = staticmethod(lambda wanted: wanted)  # noqa: RUF009 - a plain function
     now_s: float = 0.0
     goodput_bps: float = 0.0
@@ -87,7 +93,7 @@ class Transfer:
     def __post_init__(self) -> None:
         self.random = random.Random(self.seed)
         self.open = self.opens(self.streams)
-        self.state: StreamSearch = start(self.streams, self.minimum, self.maximum, 0.0, spares_others=self.spares_others)
+        self.state: StreamSearch = start(self.streams, self.minimum, self.maximum, 0.0, shares=self.shares, company=self.company)
 
     def run(self, seconds: int) -> "Transfer":
         for _ in range(seconds):

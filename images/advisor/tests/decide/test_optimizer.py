@@ -1,11 +1,26 @@
 """The optimizer on simple path models."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fairlead_advisor.decide.optimizer import LONGEST_WAIT_S, Observation, SearchPhase, resumed, start, step
-from tests.decide.path_models import PathModel, Transfer, best_fixed_bps, capped, clean, lossy, shared, shared_sawtooth, unseen
+from tests.decide.path_models import (
+    CAPACITY_BPS,
+    Load,
+    PathModel,
+    Transfer,
+    best_fixed_bps,
+    capped,
+    capped_at,
+    clean,
+    lossy,
+    shared,
+    shared_sawtooth,
+    unseen,
+)
 
 SEEDS = range(5)
 
@@ -38,7 +53,7 @@ def test_a_clean_path_ends_with_the_safe_default_and_stays_there(seed: int) -> N
 @pytest.mark.parametrize("model", [shared(1), shared(4), shared_sawtooth(1), shared_sawtooth(4)])
 @pytest.mark.parametrize("first", [1, 4, 8])
 def test_on_a_full_path_more_streams_never_take_from_others(first: int, model: PathModel) -> None:
-    transfer = Transfer(model, first).run(300)
+    transfer = Transfer(model, first, shares=first).run(300)
     assert max(transfer.counts) <= first
     assert transfer.mean_bps(20, 300) >= 0.9 * model(first).goodput_bps
 
@@ -46,8 +61,59 @@ def test_on_a_full_path_more_streams_never_take_from_others(first: int, model: P
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize(("model", "ratio"), [(shared(1), 0.9), (shared_sawtooth(1), 0.9), (shared(4), 0.8), (clean, 0.99)])
 def test_where_others_need_not_be_spared_a_full_path_is_competed_for(model: PathModel, ratio: float, seed: int) -> None:
-    transfer = Transfer(model, 4, seed=seed, spares_others=False).run(120)
+    transfer = Transfer(model, 4, seed=seed, shares=None).run(120)
     assert transfer.mean_bps(20, 120) >= ratio * best_fixed_bps(model)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize(("shares", "first"), [(1, 4), (1, 1), (1, 8), (2, 4), (4, 4), (8, 8)])
+def test_on_a_full_path_only_its_shares_stay(shares: int, first: int, seed: int) -> None:
+    for model in (clean, shared(1), shared(4), capped_at(50e6)):
+        transfer = Transfer(model, first, shares=shares, seed=seed).run(120)
+        assert transfer.state.streams == shares
+        assert transfer.mean_bps(20, 120) >= 0.95 * model(shares).goodput_bps
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("first", [1, 4])
+def test_a_path_that_one_stream_cannot_fill_has_as_many_as_it_takes(first: int, seed: int) -> None:
+    transfer = Transfer(lossy(), first, shares=1, seed=seed).run(120)
+    assert transfer.mean_bps(30, 120) >= 0.9 * best_fixed_bps(lossy())
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("company", [False, True])
+def test_who_joins_a_path_that_several_streams_used_alone_has_his_part_within_half_a_minute(company: bool, seed: int) -> None:
+    transfer = Transfer(lossy(12e6), 4, shares=1, maximum=4, seed=seed).run(60)
+    assert transfer.state.streams == 4
+    transfer.state = replace(transfer.state, company=company)
+    transfer.model = shared(1)
+    transfer.run(30)
+    assert transfer.open == 1
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_what_others_leave_is_taken_at_once(seed: int) -> None:
+    transfer = Transfer(shared(1), 1, shares=1, seed=seed).run(60)
+    assert transfer.counts[-1] == 1
+    transfer.model = lossy()
+    transfer.run(20)
+    assert transfer.open >= 4
+
+
+def test_beside_others_a_gap_between_their_sawteeth_is_not_taken_for_room() -> None:
+    gaps = lambda streams: replace(shared(1)(streams), busy_ratio=0.7)  # noqa: E731
+    assert set(Transfer(gaps, 1, shares=1, company=True).run(120).counts) == {1}
+    assert Transfer(gaps, 4, shares=1, company=True).run(120).state.streams == 1
+    assert Transfer(gaps, 1, shares=1).run(120).state.streams > 1
+
+
+def test_fewer_streams_that_leave_room_are_taken_back_and_seldom_tried_again() -> None:
+    deep = lambda streams: Load(CAPACITY_BPS * min(1.0, 0.5 * streams), 0.0, 1.0 if streams > 1 else 0.3, window=1.0)  # noqa: E731
+    transfer = Transfer(deep, 2, shares=1).run(300)
+    assert transfer.state.streams == 2
+    assert sum(count == 1 for count in transfer.counts) <= 40
+    assert transfer.outcomes[0].why.startswith("back to 2: ")
 
 
 def test_nothing_is_tried_while_the_goodput_still_grows_by_itself() -> None:

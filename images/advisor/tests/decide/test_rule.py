@@ -203,7 +203,8 @@ def test_the_prior_is_worth_a_few_measurements(path: PathMeasurement, seen: Back
     ("seen", "limits", "streams"),
     [
         pytest.param(background(B0C0=1), TransportLimits(), 9, id="nobody is there"),
-        pytest.param(background(B0C1=1), TransportLimits(), 4, id="others are there"),
+        pytest.param(background(B0C1=1), TransportLimits(), 1, id="others are there"),
+        pytest.param(background(B0C1=1), TransportLimits(shares=4), 4, id="others are there, and four shares are allowed"),
         pytest.param(background(B0C1=1), TransportLimits(others_weight=0), 9, id="others need not be spared"),
         pytest.param(background(B0C1=1), TransportLimits(cap_bps=500e6), 6, id="the cap is the share"),
         pytest.param(background(B0C1=1), TransportLimits(streams_minimum=6), 6, id="the job's least"),
@@ -218,7 +219,7 @@ def test_what_was_learnt_of_streams_takes_no_more_shares_from_others(
     decision = decide(path, limits, seen, known)
     assert decision.streams == streams
     assert ("9 would fit the path by what was learnt on it, but others are there" in decision.message) is (
-        seen is not None and streams in (4, 6) and limits.cap_bps is None
+        seen is not None and streams in (1, 4, 6) and limits.cap_bps is None
     )
 
 

@@ -1,12 +1,17 @@
+from dataclasses import replace
+
 import pytest
 
+from fairlead_advisor.decide.background import Background
 from fairlead_advisor.decide.model import History, PathMeasurement, TransportLimits
 from fairlead_advisor.decide.streams import (
     Optimum,
     first_count,
     fit_coefficient,
+    has_company,
     stream_count,
 )
+from tests.support.model_mover import seen
 
 WAN = 6.5e-8
 LAB = 1.495e-6
@@ -58,3 +63,34 @@ KNOWN = History(capacity_bps=1e9, stream_coefficient=LAB)
 )
 def test_the_first_count(path: PathMeasurement, limits: TransportLimits, history: History, count: int) -> None:
     assert first_count(path, limits, history)[0] == count
+
+
+@pytest.mark.parametrize(
+    ("limits", "history", "count"),
+    [
+        pytest.param(TransportLimits(), History(), 1, id="one share"),
+        pytest.param(TransportLimits(), KNOWN, 1, id="whatever was learnt alone"),
+        pytest.param(TransportLimits(shares=3), KNOWN, 3, id="as many shares as the owner allows"),
+        pytest.param(TransportLimits(shares=8), History(), 8, id="more than the safe default"),
+        pytest.param(TransportLimits(2, 8), History(), 2, id="the job's least"),
+        pytest.param(TransportLimits(1, 2, shares=8), History(), 2, id="the job's most"),
+        pytest.param(TransportLimits(others_weight=0), History(), 4, id="others need not be spared"),
+        pytest.param(TransportLimits(7, 7), History(), 7, id="set by the user"),
+    ],
+)
+def test_beside_others_a_job_begins_with_its_shares(limits: TransportLimits, history: History, count: int) -> None:
+    assert first_count(PATH, limits, history, company=True)[0] == count
+
+
+@pytest.mark.parametrize(
+    ("background", "company"),
+    [
+        pytest.param(seen("B0-C0"), False, id="the classifier sees nobody"),
+        pytest.param(seen("B0-C1"), True, id="the classifier sees somebody"),
+        pytest.param(seen("B1-C0", abstained=True), True, id="unsure who it is, but not that somebody is there"),
+        pytest.param(replace(seen("B0-C1"), novel=True), False, id="a novel path"),
+        pytest.param(None, False, id="no classifier"),
+    ],
+)
+def test_who_counts_as_company(background: Background | None, company: bool) -> None:
+    assert has_company(background) is company

@@ -62,9 +62,10 @@ def assignment_of(
     now: datetime,
     beside_own: bool = False,
     competes: bool = False,
+    shares: int = 1,
 ) -> ProbeAssignment:
     """How the job's sender starts, with `leases` by the other jobs on the path; they are `busy` once one has been decided upon, and the
-    sender starts `beside_own` as soon as one of them runs. `competes`: as in the path's spec."""
+    sender starts `beside_own` as soon as one of them runs. `competes`, `shares`: as in the path's spec."""
     fresh = FRESH_BESIDE_TRANSFERS if busy else FRESH
     background = _background(status.background) if status.background else None
     looked = [status.last_measured_time] if status.last_measured_time else []
@@ -76,6 +77,7 @@ def assignment_of(
         background=background if background and _within(background.measured_at, fresh, now) else None,
         beside_own=beside_own or busy,
         competes=competes,
+        shares=shares,
     )
     if _within(max(looked, default=None), fresh, now):
         return ProbeAssignment(Probing.KNOWN, known)

@@ -134,7 +134,8 @@ class KnownBackground:
 class KnownPath:
     """What earlier transfers have measured of a path; None for what is not known. `stream_coefficient` in 1/bit.
 
-    `beside_own`: other transfers run there now, so that a higher RTT is their queue. `competes`: others' traffic need not be spared.
+    `beside_own`: other transfers run there now, so that a higher RTT is their queue. `competes`: others' traffic need not be spared;
+    elsewhere a job may have the part of so many flows as it has `shares`.
     """
 
     rtt_minimum_seconds: float | None = None
@@ -143,6 +144,7 @@ class KnownPath:
     background: KnownBackground | None = None
     beside_own: bool = False
     competes: bool = False
+    shares: int = 1
 
 
 class Probing(StrEnum):

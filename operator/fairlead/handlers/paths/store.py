@@ -68,7 +68,8 @@ class PathStore:
             [other.lease for other in own if other.lease is not None],
             busy=any(other.flowing for other in others),
             beside_own=any(other.live for other in others),
-            competes=path is not None and path.spec.other_traffic == "Compete",
+            competes=path is not None and path.spec.competes,
+            shares=path.spec.shares if path else 1,
             now=now,
         )
 

@@ -23,6 +23,8 @@ def path_options(path: KnownPath, *, probe: bool) -> list[str]:
         options.append(f"--stream-coefficient={path.stream_coefficient:.6g}")
     if path.competes:
         options.append("--others-weight=0")
+    elif path.shares != 1:
+        options.append(f"--shares={path.shares}")
     if not probe:
         background = None if path.background is None else _background(path.background)
         known = {"version": _VERSION, "rtt_minimum_seconds": path.rtt_minimum_seconds, "background": background}

@@ -14,6 +14,7 @@ from fairlead.kube.errors import InvalidError
 
 CAPACITY = "capacity must lie between 64k and 10T: it is in decimal bits per second"
 ONE_NODE = "source and destination are on the same node: a path leads to another one; change the node of one of them"
+SHARES = "otherTraffic must be Spare, Compete, or a number of shares from 1 to 32"
 FIXED_SOURCE = "source cannot change once the path exists: create a new NetworkPath instead"
 FIXED_DESTINATION = "destination cannot change once the path exists: create a new NetworkPath instead"
 
@@ -23,8 +24,11 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "both ends on one node": ({"destination": {"node": "dtn-a", "interface": "data1"}}, ONE_NODE),
 }
 
+REFUSED |= {f"other traffic of {value!r}": ({"otherTraffic": value}, SHARES) for value in (0, 33, -1, "4", "Share")}
+
 REFUSED_BY_SCHEMA: dict[str, tuple[dict[str, Any], str]] = {
     "no node": ({"source": {"interface": "data0"}}, "spec.source.node"),
+    "half a share": ({"otherTraffic": 0.5}, "spec.otherTraffic"),
     "a capacity that is no rate": ({"capacity": "fast"}, "spec.capacity"),
     "an interface that is none": ({"source": {"node": "dtn-a", "interface": "a/b"}}, "spec.source.interface"),
 }
@@ -39,6 +43,7 @@ ACCEPTED: dict[str, dict[str, Any]] = {
     "nodes alone": {},
     "interfaces": {"source": {"node": "dtn-a", "interface": "data0"}, "destination": {"node": "dtn-b", "interface": "data0"}},
     "a capacity": {"capacity": "10G"},
+    **{f"other traffic of {value!r}": {"otherTraffic": value} for value in ("Spare", "Compete", 1, 32)},
 }
 
 

@@ -165,7 +165,8 @@ def test_reading_back_from_the_disk_is_passed_on() -> None:
 
 def _advisor_options(path: KnownPath, *, probe: bool) -> set[str]:
     pod = build_pod(job(), replace(SEND, path=path, probe=probe), TEMPLATE)
-    return {argument for argument in pod["spec"]["initContainers"][0]["args"] if "path" in argument or "coefficient" in argument}
+    about_the_path = ("path", "coefficient", "shares")
+    return {argument for argument in pod["spec"]["initContainers"][0]["args"] if any(word in argument for word in about_the_path)}
 
 
 def test_what_is_known_of_a_path_is_told_to_an_advisor_that_probes_as_well() -> None:
@@ -187,6 +188,11 @@ def test_an_advisor_is_told_where_others_need_not_be_spared() -> None:
     assert "--others-weight=0" in pod["spec"]["initContainers"][0]["args"]
     spares = build_pod(job(), replace(SEND, path=KnownPath(), probe=True), TEMPLATE)
     assert not any("others" in argument for argument in spares["spec"]["initContainers"][0]["args"])
+
+
+def test_an_advisor_is_told_how_many_shares_a_job_may_have() -> None:
+    assert _advisor_options(KnownPath(shares=4), probe=True) == {"--shares=4"}
+    assert _advisor_options(KnownPath(), probe=True) == set()
 
 
 def test_the_kubelet_finds_nothing_to_expand_in_a_models_name() -> None:

@@ -21,6 +21,7 @@ from fairlead_advisor.decide.loop.messages import (
 from fairlead_advisor.decide.loop.state import AwaitsBuffers, AwaitsStreams, BufferRequests, LoopStage, LoopState, Turn
 from fairlead_advisor.decide.model import Decision
 from fairlead_advisor.decide.rule import counted
+from fairlead_advisor.decide.streams import has_company
 from fairlead_advisor.decide.transfer import TransportSettings
 
 BUFFER_PERIOD_S = 10.0
@@ -103,7 +104,8 @@ def interrupt_streams(state: LoopState, tick: Tick, now_s: float) -> Turn:
     state = replace(state, interrupted_s=now_s)
     if state.search is None:
         return Turn(state, (), LoopStage.DONE)
-    step = optimizer.resumed(state.search, now_s)
+    company = has_company(state.decision.background)
+    step = optimizer.resumed(replace(state.search, company=company), now_s)
     state = replace(state, search=_search_from(state, step.state.streams, now_s) if state.monitor.on_trial else step.state)
     if step.change is None:
         return Turn(state, (), LoopStage.DONE)
@@ -162,6 +164,6 @@ def _set_streams(change: optimizer.CountChange) -> SetTransport:
 
 def _search_from(state: LoopState, streams: int, now_s: float) -> optimizer.StreamSearch:
     limits = state.limits
-    return optimizer.start(
-        streams, limits.streams_minimum, limits.streams_maximum, now_s, state.floor_s, spares_others=limits.spares_others
-    )
+    company = has_company(state.decision.background)
+    bounds = limits.streams_minimum, limits.streams_maximum
+    return optimizer.start(streams, *bounds, now_s, state.floor_s, shares=limits.fair_streams, company=company)

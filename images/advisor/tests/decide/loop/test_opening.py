@@ -27,8 +27,8 @@ def after(*events: OpeningEvent, limits: TransportLimits = TransportLimits()) ->
 def test_a_decision_is_published_before_it_is_applied_and_again_when_it_is_in_force() -> None:
     _, (publication, request) = begun()
     assert isinstance(publication, Publish) and not publication.applied
-    assert request == SetTransport(TransportSettings("bbr", 4))
-    (in_force,) = after(TransportApplied(TransportSettings("bbr", 4)))
+    assert request == SetTransport(TransportSettings("bbr", 1))
+    (in_force,) = after(TransportApplied(TransportSettings("bbr", 1)))
     assert isinstance(in_force, Publish) and in_force.applied and "mover" not in in_force.decision.message
 
 
@@ -60,8 +60,8 @@ def test_a_refused_congestion_control_falls_back_to_one_that_is_offered() -> Non
     refused = TransportRefused("congestion_control", "Unavailable", "not here")
     assert after(refused) == (AskOffered(),)
     (request,) = after(refused, Offered(frozenset({"bbr", "cubic"})))
-    assert request == SetTransport(TransportSettings("cubic", 4))
-    (in_force,) = after(refused, Offered(frozenset({"bbr", "cubic"})), TransportApplied(TransportSettings("cubic", 4)))
+    assert request == SetTransport(TransportSettings("cubic", 1))
+    (in_force,) = after(refused, Offered(frozenset({"bbr", "cubic"})), TransportApplied(TransportSettings("cubic", 1)))
     assert isinstance(in_force, Publish)
     assert "; the mover refused congestion_control (Unavailable: not here)" in in_force.decision.message
 
