@@ -15,7 +15,7 @@ from e2e.lib import install
 from e2e.lib.job import Job
 from e2e.lib.lab import Lab
 from e2e.lib.policy import NAME, policy
-from e2e.lib.waiting import wait_until
+from e2e.lib.waiting import PATIENCE_S, wait_until
 from fairlead_dev import monitoring
 from fairlead_dev.boards.answers import BoardAnswers, TimeWindow, has_data
 from fairlead_dev.boards.local import address, ask_local
@@ -24,7 +24,7 @@ from fairlead_dev.boards.questions import QUESTIONS, answered
 from fairlead_dev.boards.reading import Board, load, queries
 from fairlead_dev.clients.kubectl import CommandError, Kubectl, Object
 from fairlead_dev.clients.nodes import LocalCluster
-from fairlead_dev.clients.release import OPERATOR_NODE, monitored_values
+from fairlead_dev.clients.release import OPERATOR_NODE, RELEASE, RELEASE_NAMESPACE, monitored_values
 from fairlead_dev.errors import DevError
 
 pytestmark = [pytest.mark.monitoring, pytest.mark.timeout(1800)]
@@ -34,9 +34,9 @@ CAPACITY, GUARANTEE = "30M", "20M"
 """Of the link and of each of the two tenants. So narrow that their jobs outlast the tests."""
 MB = 1_000_000
 SCRAPE_S = 5.0
-ABSTAINED = "fairlead:decisions_abstained:ratio_increase6h"
-"""Has data only where the model has abstained, which it does not here."""
-SHRUNK = "FairleadGuaranteeShrunk"
+SHRUNK, DOWN = "FairleadGuaranteeShrunk", "FairleadOperatorDown"
+OPERATOR_GONE_S = 5 * 60.0
+"""For how long the operator must be gone until its alert fires."""
 _GET = "import sys, urllib.request; sys.stdout.buffer.write(urllib.request.urlopen(sys.argv[1], timeout=20).read())"
 
 
@@ -119,7 +119,7 @@ def test_every_rule_is_evaluated_and_what_is_recorded_has_data(watched: Watched)
         return [
             *errors,
             *absent,
-            *(f"{name} has no data" for name in records if name != ABSTAINED and not has_data(api.instant(name, time.time()))),
+            *(f"{name} has no data" for name in records if not has_data(api.instant(name, time.time()))),
         ]
 
     wait_until(lambda: not state(), "every rule is evaluated", last_seen=state, not_yet=(CommandError, DevError))
@@ -147,10 +147,31 @@ def test_every_panel_has_data_and_every_question_is_answered(watched: Watched, c
     wait_until(lambda: not state(), "data in every panel of every board", last_seen=state, not_yet=(CommandError, DevError))
 
 
+def raised(watched: Watched) -> dict[str, str]:
+    """The alerts that are pending or firing, with which of both."""
+    return {alert["labels"]["alertname"]: alert["state"] for alert in watched.get("alerts")["alerts"]}
+
+
 def test_guarantees_beyond_the_link_bring_their_alert_about(watched: Watched) -> None:
     """Pending is enough: as the jobs' demands change the guarantees fit for a moment, and the alert wants five minutes without one."""
+    wait_until(lambda: SHRUNK in raised(watched), f"the alert {SHRUNK}", last_seen=lambda: raised(watched), not_yet=(CommandError,))
 
-    def raised() -> list[str]:
-        return [alert["labels"]["alertname"] for alert in watched.get("alerts")["alerts"]]
 
-    wait_until(lambda: SHRUNK in raised(), f"the alert {SHRUNK}", last_seen=raised, not_yet=(CommandError,))
+def test_an_operator_that_is_gone_brings_its_alert_about_until_it_is_back(watched: Watched, kubectl: Kubectl) -> None:
+    def await_state(state: str | None, timeout_s: float = PATIENCE_S) -> None:
+        what = f"the alert {DOWN}: {state}"
+        wait_until(lambda: raised(watched).get(DOWN) == state, what, timeout_s, last_seen=lambda: raised(watched), not_yet=(CommandError,))
+
+    assert DOWN not in raised(watched)
+    scale_operator(kubectl, 0)
+    try:
+        await_state("pending")
+        await_state("firing", OPERATOR_GONE_S + PATIENCE_S)
+    finally:
+        scale_operator(kubectl, 1)
+    await_state(None)
+
+
+def scale_operator(kubectl: Kubectl, replicas: int) -> None:
+    """Has so many pods run the operator."""
+    kubectl.run("scale", "deployment", RELEASE, f"--replicas={replicas}", namespace=RELEASE_NAMESPACE)
