@@ -232,11 +232,10 @@ bench-placement: python rust ## The choice of nodes and interfaces, and what sev
 	$(VENV)/python -m fairlead_dev.bench.placement $(BENCH_FLAGS)
 
 .PHONY: bench-observe
-bench-observe: python ## Metrics, alerts, panels that have data and questions that are answered, by the local cluster's Prometheus or PROMETHEUS=URL: build/bench/observe.json
-	mkdir -p build/boards
-	$(VENV)/python -m fairlead_dev.boards ask --over-time $(if $(PROMETHEUS),--prometheus $(PROMETHEUS),--local) $(or $(BOARDS_FLAGS),--minutes 60) > build/boards/run.json
-	rm -rf build/bench/failures && mkdir -p build/bench/failures
-	-FAIRLEAD_INDUCED_FAILURES=$(CURDIR)/build/bench/failures $(VENV)/pytest -q -n 1 operator/tests/apiserver/why
+bench-observe: $(if $(PROMETHEUS),python,setup) ## What can be watched, by the run of test-monitoring, or PROMETHEUS=URL that has seen one, and by test-why: build/bench/observe.json (root, 20 minutes)
+	rm -rf build/bench/failures build/boards/run.json && mkdir -p build/bench/failures build/boards
+	$(if $(PROMETHEUS),$(VENV)/python -m fairlead_dev.boards ask --over-time --prometheus $(PROMETHEUS) $(or $(BOARDS_FLAGS),--minutes 60) > build/boards/run.json,-FAIRLEAD_BOARD_ANSWERS=$(CURDIR)/build/boards/run.json $(MAKE) test-monitoring)
+	-FAIRLEAD_INDUCED_FAILURES=$(CURDIR)/build/bench/failures $(VENV)/pytest -q -n 2 operator/tests/apiserver/why
 	$(VENV)/python -m fairlead_dev.bench.observe --answers build/boards/run.json --failures build/bench/failures
 
 .PHONY: fuzz

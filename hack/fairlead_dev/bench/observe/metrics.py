@@ -20,6 +20,7 @@ from fairlead.api.transferjob import TransferJob, TransferJobStatus
 from fairlead.core.observed import Observed
 from fairlead.core.reports import MoverProgress, Reports
 from fairlead.handlers.metrics import OperatorMetrics
+from fairlead_advisor.record.metrics import ADVISOR_METRICS, AdvisorMetrics
 from fairlead_dev import monitoring
 from fairlead_dev.bench.rows import Row
 from fairlead_dev.checkout import CHECKOUT
@@ -90,16 +91,17 @@ def cost_rows() -> list[Row]:
         full.jobs.note(_running_job(number), None, _NOW)
     page = generate_latest(full.registry)
     of_operator = (_samples(page) - _samples(generate_latest(empty.registry))) / JOBS
-    programs = {section.title: len(section.metrics) for section in sections()}
-    of_pods = 2 * programs["Mover"] + programs["Advisor"]
+    of_movers = 2 * next(len(section.metrics) for section in sections() if section.title == "Mover")
+    of_advisor = _advisor_series()
     seconds = []
     for _ in range(_SCRAPES):
         began = time.perf_counter()
         generate_latest(full.registry)
         seconds.append(time.perf_counter() - began)
-    about = "one for each metric that a sender, a receiver and an advisor describe, beside the operator's"
+    about = "the operator's, one for each metric of a sender and a receiver, and the advisor's"
+    series = {"operator": of_operator, "movers": of_movers, "advisor": of_advisor}
     return [
-        Row("series_per_job", round(of_operator + of_pods), "series", note=about, more={"operator": of_operator, "pods": of_pods}),
+        Row("series_per_job", round(sum(series.values())), "series", note=about, more=series),
         Row(f"scrape_bytes_{JOBS}_jobs", len(page), "bytes", note="the operator's page, uncompressed"),
         Row(f"scrape_s_{JOBS}_jobs", round(statistics.median(seconds), 5), "s", note=f"median of {_SCRAPES}, to write the operator's page"),
     ]
@@ -133,6 +135,13 @@ def _running_job(number: int) -> Observed:
     )
     progress = MoverProgress("Transferring", 10**12, 10**9 + number, 0, 10, 1, 0, 1e8)
     return Observed(job=job.model_copy(update={"status": status}), reports=Reports(receiver=progress))
+
+
+def _advisor_series() -> int:
+    """What an advisor shows at its start, and one for each metric that has nothing to show then."""
+    shown = [row for row in AdvisorMetrics().exposition().decode().splitlines() if row.startswith("fairlead")]
+    names = {re.split("[{ ]", row)[0] for row in shown}
+    return len(shown) + sum(described.full_name not in names for described in ADVISOR_METRICS)
 
 
 def _samples(page: bytes) -> int:
