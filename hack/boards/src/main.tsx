@@ -43,11 +43,11 @@ interface Drawing {
   chosen: Record<string, string>;
   start_s: number;
   end_s: number;
+  width_px: number;
   // By panel and query.
   answers: Record<string, Record<string, Series[]>>;
 }
 
-const WIDTH = 1600;
 const MARGIN = 8;
 const CELL = 30;
 const HEADER = 64;
@@ -207,15 +207,15 @@ function sized(panel: Panel, frames: DataFrame[], timeRange: TimeRange, width: n
 
 function Board({ drawing, frames, done }: { drawing: Drawing; frames: Map<number, DataFrame[]>; done: () => void }) {
   useLayoutEffect(done);
-  const { board, chosen } = drawing;
+  const { board, chosen, width_px: boardWidth } = drawing;
   const from = dateTime(drawing.start_s * 1000);
   const to = dateTime(drawing.end_s * 1000);
   const timeRange: TimeRange = { from, to, raw: { from, to } };
-  const cell = (WIDTH - MARGIN) / 24;
+  const cell = (boardWidth - MARGIN) / 24;
   const bottom = Math.max(...board.panels.map(({ gridPos }) => gridPos.y + gridPos.h));
   const choice = Object.entries(chosen).map(([name, value]) => `${name}: ${value}`);
   return (
-    <div style={{ position: 'relative', width: WIDTH, height: HEADER + bottom * (CELL + MARGIN) + MARGIN, background: theme.colors.background.canvas }}>
+    <div style={{ position: 'relative', width: boardWidth, height: HEADER + bottom * (CELL + MARGIN) + MARGIN, background: theme.colors.background.canvas }}>
       <div style={{ position: 'absolute', left: 2 * MARGIN, top: MARGIN, ...(theme.typography.h3 as object) }}>
         {board.title}
         <div style={{ ...(theme.typography.bodySmall as object), color: theme.colors.text.secondary }}>

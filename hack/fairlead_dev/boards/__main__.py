@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 
 from fairlead_dev.boards.answers import BoardAnswers, TimeWindow, ask_all
-from fairlead_dev.boards.drawing import prepare
+from fairlead_dev.boards.drawing import WIDTH_PX, prepare
 from fairlead_dev.boards.importer import import_boards
 from fairlead_dev.boards.local import ask_local
 from fairlead_dev.boards.prometheus import PrometheusApi, over_http
@@ -55,6 +55,7 @@ def _parser() -> argparse.ArgumentParser:
     drawing.add_argument("answers", type=Path, metavar="FILE", help="what `ask` printed")
     drawing.add_argument("--only", action="append", default=[], metavar="BOARD", help="goodput, fairness, decisions or operator [all]")
     drawing.add_argument("--output", type=Path, default=PICTURES, help="folder for the pictures [build/boards]")
+    drawing.add_argument("--width", type=int, default=WIDTH_PX, metavar="PX", help=f"of the browser's window [{WIDTH_PX}]")
     drawing.add_argument("--install", action="store_true", help="install Chromium with apt-get where it is missing")
     taking = commands.add_parser("import", help="make or replace the boards in a Grafana, in the folder Fairlead (GRAFANA_TOKEN)")
     taking.add_argument("address", metavar="URL", help="where Grafana's pages are, e.g. https://grafana.example.org")
@@ -87,7 +88,7 @@ def _draw(options: argparse.Namespace) -> None:
     painter = prepare(CACHE, install=options.install)
     for board in wanted:
         picture = options.output / f"{board['uid'].removeprefix('fairlead-')}.png"
-        painter.draw(board, found, picture)
+        painter.draw(board, found, picture, options.width)
         empty = found.panels_without_data(board)
         print(f"{picture}" + (f"   without data: {', '.join(empty)}" if empty else ""), flush=True)
 

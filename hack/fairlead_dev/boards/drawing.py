@@ -37,10 +37,10 @@ class Painter:
     script: Path
     style: Path
 
-    def draw(self, board: Board, found: BoardAnswers, output: Path) -> None:
-        """Writes the picture. Raises LabError with what the page says if it cannot be drawn."""
+    def draw(self, board: Board, found: BoardAnswers, output: Path, width_px: int = WIDTH_PX) -> None:
+        """Writes the picture, for a window of this width. Raises LabError with what the page says if it cannot be drawn."""
         window = {"start_s": found.window.start_s, "end_s": found.window.end_s}
-        drawing = {"board": board, "chosen": found.chosen, **window, "answers": found.of(board)}
+        drawing = {"board": board, "chosen": found.chosen, **window, "width_px": width_px, "answers": found.of(board)}
         with tempfile.TemporaryDirectory(prefix="fairlead-boards-") as folder:
             page = Path(folder) / "board.html"
             page.write_text(_page(drawing, self.script, self.style))
@@ -49,7 +49,7 @@ class Painter:
             if title is None or title.group(1) != "drawn":
                 raise LabError(f"{board['title']} was not drawn: {title.group(1) if title else shown[:300]}")
             picture = Path(folder) / "board.png"
-            self._browse(page, folder, f"--screenshot={picture}", f"--window-size={WIDTH_PX},{height_px(board)}")
+            self._browse(page, folder, f"--screenshot={picture}", f"--window-size={width_px},{height_px(board)}")
             output.parent.mkdir(parents=True, exist_ok=True)
             shutil.move(picture, output)
 

@@ -152,7 +152,7 @@ def fairness() -> builders.Dashboard:
             "What keeps each job from starting, and since when. Reasons are explained in the reference page of TransferJob.",
             TableColumn("Namespace", label="namespace"),
             TableColumn("Job", label="transferjob", links=(goodput_link(),)),
-            TableColumn("Reason", label="reason"),
+            TableColumn("Reason", label="reason", width=150),
             TableColumn(
                 "Waits for",
                 "max by (namespace, transferjob, reason)"
@@ -174,6 +174,7 @@ def fairness() -> builders.Dashboard:
                 "{{namespace}} / {{transferjob}}",
             ),
             width=12,
+            usual_most=1,
         ),
         graph(
             "Jain's index over time",
@@ -206,6 +207,7 @@ def fairness() -> builders.Dashboard:
                 "{{namespace}}",
             ),
             width=6,
+            usual_most=0.1,
             steps=((None, GREEN), (0.05, RED)),
             nothing="no jobs",
         ),

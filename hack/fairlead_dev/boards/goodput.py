@@ -169,6 +169,7 @@ def goodput() -> builders.Dashboard:
             RATIO,
             Query(f"{_RETRANSMITTED} / ({_SENT} > 0)", "{{transferjob}}"),
             width=8,
+            usual_most=0.05,
             steps=((None, GREEN), (0.02, YELLOW)),
         ),
         graph(

@@ -23,6 +23,8 @@ COUNT: Final = "short"
 
 GREEN, YELLOW, RED, BLUE, GREY = "green", "yellow", "red", "blue", "#808080"
 GRID_WIDTH: Final = 24
+_LEAST_COLUMN_PX: Final = 96
+"""Of tables: "Guaranteed" and "62.5 Mb/s" fit. A narrower window scrolls them."""
 
 Steps = Sequence[tuple[float | None, str]]
 """Thresholds: from which value on which colour; None for the lowest."""
@@ -62,8 +64,8 @@ class TableColumn:
 
 
 def graph(title: str, description: str, unit: str, *queries: Query, width: int, height: int = 8, **options: Any) -> timeseries.Panel:
-    """Values over time. Options: `stacked`, `steps` (thresholds as lines), `least` and `most` of the axis, `dashed` (names of limits),
-    `nothing` (shown in the place of no series)."""
+    """Values over time. Options: `stacked`, `steps` (thresholds as lines), `least` and `most` of the axis, `usual_most` (what the axis
+    reaches to where values are less), `dashed` (names of limits), `nothing` (shown in the place of no series)."""
     panel = (
         timeseries.Panel()
         .title(title)
@@ -83,6 +85,8 @@ def graph(title: str, description: str, unit: str, *queries: Query, width: int, 
     )
     if "most" in options:
         panel.max(options["most"])
+    if "usual_most" in options:
+        panel.axis_soft_max(options["usual_most"])
     if "nothing" in options:
         panel.no_value(options["nothing"])
     if options.get("stacked"):
@@ -166,7 +170,7 @@ def rows(
 ) -> table.Panel:
     """A row for each set of labels. Every expression keeps the labels by which rows are told apart; the first may have more."""
     panel = table.Panel().title(title).description(description).datasource(SOURCE).span(width).height(height).show_header(True)
-    panel.filterable(True).min_width(70).color_scheme(_color(dashboard.FieldColorModeId.THRESHOLDS))
+    panel.filterable(True).min_width(_LEAST_COLUMN_PX).color_scheme(_color(dashboard.FieldColorModeId.THRESHOLDS))
     renamed: dict[str, str] = {}
     asked = [column for column in columns if column.expr]
     for ref, column in zip(ascii_uppercase, asked, strict=False):

@@ -123,6 +123,14 @@ def test_panels_say_what_they_show_and_do_not_overlap(boards: dict[str, dict[str
             assert one["x"] + one["w"] <= 24
 
 
+def test_a_graph_of_ratios_says_how_far_its_axis_reaches(boards: dict[str, dict[str, Any]]) -> None:
+    """Grafana draws series of zeros from 0 to 100, which are 10 000 %."""
+    shown = [panel for board in boards.values() for panel in panels(board) if panel["type"] == "timeseries"]
+    ratios = [panel["fieldConfig"]["defaults"] for panel in shown if panel["fieldConfig"]["defaults"]["unit"] == "percentunit"]
+    assert len(ratios) > 5
+    assert [panel for panel in ratios if panel.get("max") is None and not panel["custom"].get("axisSoftMax")] == []
+
+
 def test_a_table_names_its_columns_and_formats_each_value(boards: dict[str, dict[str, Any]]) -> None:
     for board in boards.values():
         for panel in (each for each in panels(board) if each["type"] == "table"):
