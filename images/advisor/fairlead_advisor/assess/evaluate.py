@@ -6,7 +6,7 @@ import numpy as np
 
 from fairlead_advisor.assess.folder import LabelledFile
 from fairlead_advisor.assess.metrics import Scores, report
-from fairlead_advisor.errors import DataError
+from fairlead_advisor.errors import DataError, RecordError, TraceError
 from fairlead_advisor.features.series import Window, consecutive_windows
 from fairlead_advisor.models.answer import CLASSES, WindowAnswer
 from fairlead_advisor.models.classifier import WindowClassifier
@@ -18,20 +18,28 @@ VERSION = 1
 def evaluate(classifier: WindowClassifier, files: Iterable[LabelledFile], window_s: float) -> dict[str, object]:
     """The figures over all whole windows of `window_s` seconds that do not overlap, in all and by path.
 
-    Windows with a gap or too few answers are counted as `windows_rejected`. One file is in memory at a time. Raises TraceError for a
-    file that is no trace or a trace shorter than a window, DataError if no window is left. Shorter surveys of a record are left out.
+    Windows with a gap or too few answers are counted as `windows_rejected`; a file that is no trace or shorter than a window is named in
+    `files_rejected` with the reason. One file is in memory at a time. Raises DataError if no window is left. Shorter surveys of a record
+    are left out.
     """
     answers: list[WindowAnswer] = []
     truth: list[int] = []
     paths: list[str] = []
+    files_rejected: list[str] = []
     rejected = read = 0
     for labelled in files:
+        try:
+            windows, bad = _windows(labelled, window_s)
+        except (TraceError, RecordError, DataError) as error:
+            files_rejected.append(str(error))
+            continue
         read += 1
-        windows, bad = _windows(labelled, window_s)
         rejected += bad
         answers += classifier.classify(windows)
         truth += [CLASSES.index(labelled.class_name)] * len(windows)
         paths += [labelled.path] * len(windows)
+    if not answers and not read and files_rejected:
+        raise DataError(f"none of {len(files_rejected)} file(s) can be used; the first: {files_rejected[0]}")
     if not answers:
         raise DataError(f"no usable window of {window_s:g} s in {read} file(s), {rejected} rejected: check that the echo service answered")
     scores = Scores(
@@ -39,7 +47,8 @@ def evaluate(classifier: WindowClassifier, files: Iterable[LabelledFile], window
         truth=np.array(truth, dtype=np.intp),
         relied_on=np.array([answer.abstention is None for answer in answers]),
     )
-    counted = {"version": VERSION, "files": read, "windows": len(answers), "windows_rejected": rejected, "window_s": window_s}
+    used = {"version": VERSION, "files": read, "files_rejected": files_rejected}
+    counted = used | {"windows": len(answers), "windows_rejected": rejected, "window_s": window_s}
     return counted | report(scores) | {"per_path": _by_path(scores, np.array(paths)), "model": classifier.model.label}
 
 

@@ -97,9 +97,9 @@ def _parse(path: Path, file: TextIO) -> Trace:
         if len(row) != len(HEADER):
             raise TraceError(f"{where}: {len(row)} column(s) where there must be 2: a lost request is written as `12.35,` with its comma")
         send_time_s = _number(where, "send_time_s", row[0])
-        if send_times_s and send_time_s <= send_times_s[-1]:
+        if send_times_s and send_time_s < send_times_s[-1]:
             raise TraceError(
-                f"{where}: send_time_s {send_time_s:g} is not after {send_times_s[-1]:g} of the row before: sort the rows by time"
+                f"{where}: send_time_s {send_time_s:g} is before {send_times_s[-1]:g} of the row before: sort the rows by time"
             )
         send_times_s.append(send_time_s)
         rtts_ms.append(_number(where, "rtt_ms", row[1]) if row[1].strip() else math.nan)

@@ -141,6 +141,21 @@ async def test_evaluate_refuses_what_it_cannot_judge(tmp_path: Path, model: Path
     assert complaint in outcome.stderr and name in outcome.stderr
 
 
+async def test_evaluate_names_a_bad_file_and_goes_on_with_the_others(tmp_path: Path, model: Path) -> None:
+    folder = tmp_path / "traces"
+    folder.mkdir()
+    (folder / "a__B0-C0__1.csv").write_text("send_time_s,rtt_ms\n0.0,oops\n")
+    write_trace(folder / "a__B0-C0__2.csv", steady(3))
+    write_trace(folder / "b__B1-C0__1.csv", caricature("B1-C0", seconds=31, base_ms=100))
+    outcome = await run("evaluate", folder, "--model", model)
+    assert outcome.exit_code == 0
+    told = json.loads(outcome.stdout)
+    assert (told["files"], told["windows"]) == (1, 3)
+    broken, short = told["files_rejected"]
+    assert "a__B0-C0__1.csv: line 2: rtt_ms is 'oops'" in broken
+    assert "a__B0-C0__2.csv" in short and "only 3 row(s)" in short
+
+
 async def test_evaluate_counts_silent_windows_and_refuses_a_folder_of_them_alone(tmp_path: Path, model: Path) -> None:
     folder = tmp_path / "traces"
     folder.mkdir()
