@@ -276,6 +276,10 @@ bench-active: python ## What active probing adds to the classifier's passive loo
 bench-parallelism: python rust ## The advisor's stream count against fixed ones over emulated paths (root, 22 minutes): build/bench/parallelism.json
 	$(VENV)/python -m fairlead_dev.bench.parallelism
 
+.PHONY: bench-shares
+bench-shares: python rust ## What the default job takes of a path, beside one flow and alone (root, idle; BENCH_FLAGS=--help): build/bench/shares.json
+	$(VENV)/python -m fairlead_dev.bench.shares $(BENCH_FLAGS)
+
 .PHONY: bench-decisions
 bench-decisions: python rust ## Goodput, fairness and adaptation of the choice of congestion control (root, idle, 30 minutes; FULL=1 2.5 hours): build/bench/decisions.json
 	$(VENV)/python -m fairlead_dev.bench.decisions --data $(CLASSIFIER_DATA) $(if $(FULL),--full) $(BENCH_FLAGS)

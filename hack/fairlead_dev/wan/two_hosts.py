@@ -83,16 +83,18 @@ class TwoHosts:
         """The sending mover's."""
         return self.folder / "control.sock"
 
-    def send(self, source: Path, *arguments: object) -> TransferEnds:
-        """Starts a receiver, and a sender with a control socket; returns when the receiver listens."""
+    def send(self, source: Path | str, *arguments: object, destination: str | None = None) -> TransferEnds:
+        """Starts a receiver, and a sender with a control socket; returns when the receiver listens. Without `destination` files arrive."""
         mover = BINARIES / "fairlead-mover"
         credentials, arrived = self.folder / "credentials", self.folder / "arrived"
         run([mover, "credentials", credentials])
         arrived.mkdir()
         address = self.net.receiver_address
         tls = ("--tls-dir", credentials / "receiver")
-        receiver = self.start(self.net.receiver, mover, "receive", "--destination", arrived, "--port", PORT, "--address", address, *tls)
-        self.wait_for(self._listens, "the receiver listens", receiver)
+        receiver = self.start(
+            self.net.receiver, mover, "receive", "--destination", destination or arrived, "--port", PORT, "--address", address, *tls
+        )
+        self.wait_for(lambda: self.listens(PORT), "the receiver listens", receiver)
         files = ("--control-socket", self.control_socket, "--tls-dir", credentials / "sender")
         send = (mover, "send", "--source", source, "--connect", f"{address}:{PORT}", *files)
         return TransferEnds(self.start(self.net.sender, *send, *arguments), receiver, arrived)
@@ -132,6 +134,10 @@ class TwoHosts:
         """IP bytes that have arrived at the receiver's end of the path."""
         return int(emulator.statistics(BINARIES / "fairlead-wan", self._wan_control)["ab"]["bytes_out"])
 
+    def lateness_us(self) -> dict[str, float]:
+        """By how much packets left the emulator too late towards the receiver, as `p50`, `p99` and `max`."""
+        return dict(emulator.statistics(BINARIES / "fairlead-wan", self._wan_control)["ab"]["write_lateness_us"])
+
     def ask_mover(self, path: str) -> Any:
         """An answer from the mover's control socket, None while there is none."""
         try:
@@ -154,8 +160,9 @@ class TwoHosts:
                 process.kill()
             process.wait()
 
-    def _listens(self) -> bool:
-        return bool(run(["ss", "-Hltn", f"sport = :{PORT}"], namespace=self.net.receiver).strip())
+    def listens(self, port: int) -> bool:
+        """Whether somebody does at the receiver's end."""
+        return bool(run(["ss", "-Hltn", f"sport = :{port}"], namespace=self.net.receiver).strip())
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,1 @@
+"""What the default job takes of a path, beside one flow and alone, against fixed choices."""

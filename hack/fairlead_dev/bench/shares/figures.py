@@ -1,0 +1,187 @@
+"""The figures of the bench from the samples of its runs. Pure."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from fairlead_dev.bench.rows import Goal, Row
+from fairlead_dev.bench.shares.plan import ARRIVAL_S, DEPARTURE_S, VISIT_S
+
+HEADERS_RATIO = 1448 / 1500
+"""Payload in an IP packet: the path's counter has headers, the mover's has not."""
+_SMOOTH_S = 3.0
+_FAIR_SHARE, _WHOLE_SHARE = 0.625, 0.9
+"""1.25 times one half; and of what the path carries."""
+_DRAWS = 2000
+SETTLED_S = 45.0
+"""From here on flows of the same kind have mostly found their parts."""
+
+Sample = Mapping[str, float]
+_ByPath = Mapping[str, Sequence[float]]
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """A run by its path, scene and sender (`ours`, or the fixed choice as `1-cubic`)."""
+
+    path: str
+    scene: str
+    who: str
+    samples: tuple[Sample, ...]
+    lateness_p99_us: float
+
+
+def outcome_of(result: Mapping[str, Any]) -> Outcome:
+    """The outcome in a run's file."""
+    run = result["run"]
+    path, fixed = run["path"], run["fixed"]
+    name = f"{path['rate_mbps']:g}M-{path['rtt_ms']:g}ms-{path['buffer_bdp']:g}bdp"
+    who = "ours" if fixed is None else f"{fixed[0]}-{fixed[1]}"
+    return Outcome(name, run["scene"], who, tuple(result["samples"]), float(result["lateness_us"]["p99"]))
+
+
+def own_mbps(outcome: Outcome, from_s: float = 0.0, to_s: float = math.inf) -> float:
+    """Our mean goodput over a time."""
+    return _mean([sample["own_mbps"] for sample in outcome.samples if from_s < sample["time_s"] <= to_s])
+
+
+def other_mbps(outcome: Outcome, from_s: float = 0.0, to_s: float = math.inf) -> float:
+    """What the path delivered beside ours, as payload."""
+    return max(
+        0.0,
+        HEADERS_RATIO * _mean([s["all_mbps"] for s in outcome.samples if from_s < s["time_s"] <= to_s]) - own_mbps(outcome, from_s, to_s),
+    )
+
+
+def share(outcome: Outcome, from_s: float, to_s: float = math.inf) -> float:
+    """Our part of what was carried."""
+    own, other = own_mbps(outcome, from_s, to_s), other_mbps(outcome, from_s, to_s)
+    return own / (own + other) if own + other > 0 else 0.0
+
+
+def jain_of_share(part: float) -> float:
+    """Jain's index of two flows of which one has that part."""
+    return 1 / (2 * (part**2 + (1 - part) ** 2))
+
+
+def gives_way_s(outcome: Outcome) -> float:
+    """From the arrival until ours is at most 1.25 of a half, over 3 s; the whole visit if it never is."""
+    return _first(outcome, ARRIVAL_S, DEPARTURE_S, lambda moment_s: share(outcome, moment_s - _SMOOTH_S, moment_s) <= _FAIR_SHARE)
+
+
+def takes_over_s(outcome: Outcome) -> float:
+    """From the departure until ours is nine tenths of what it was alone, over 3 s; the rest of the run if it never is."""
+    alone = own_mbps(outcome, ARRIVAL_S / 3, ARRIVAL_S)
+    return _first(outcome, DEPARTURE_S, VISIT_S, lambda moment_s: own_mbps(outcome, moment_s - _SMOOTH_S, moment_s) >= _WHOLE_SHARE * alone)
+
+
+def _first(outcome: Outcome, from_s: float, to_s: float, holds: Callable[[float], bool]) -> float:
+    moments = (sample["time_s"] for sample in outcome.samples if from_s + _SMOOTH_S <= sample["time_s"] <= to_s)
+    return next((moment_s for moment_s in moments if holds(moment_s)), to_s) - from_s
+
+
+def interval(by_path: Mapping[str, Sequence[float]]) -> tuple[float, float] | None:
+    """95 % of the mean, by drawing paths with replacement; None with fewer than two paths."""
+    if len(by_path) < 2:
+        return None
+    chance, paths = random.Random(1), list(by_path.values())
+    means = sorted(_mean([value for _ in paths for value in chance.choice(paths)]) for _ in range(_DRAWS))
+    return means[round(0.025 * _DRAWS)], means[round(0.975 * _DRAWS) - 1]
+
+
+def rows(outcomes: Sequence[Outcome]) -> list[Row]:
+    """A row for each figure, with its interval, its single runs, the rival's figure as reference, and the emulator's lateness."""
+    return [*_beside(outcomes), *_alone(outcomes), *_visited(outcomes)]
+
+
+def _beside(outcomes: Sequence[Outcome]) -> list[Row]:
+    found: list[Row] = []
+    for scene, rival in (("cubic", "1-cubic"), ("bbr", "1-bbr")):
+        settled = {who: _by_path(outcomes, scene, who, lambda one: share(one, SETTLED_S)) for who in ("ours", rival)}
+        jain, allowed = _each(settled, jain_of_share), _each(settled, lambda part: 2 * part)
+        whole = {who: _by_path(outcomes, scene, who, lambda one: jain_of_share(share(one, 0.0))) for who in ("ours", rival)}
+        row = _Rows(_lateness(outcomes, scene))
+        found += row(f"jain_ours_default_{scene}", jain["ours"], jain[rival], goal=Goal("at_least", 0.95, "value"))
+        found += row(f"jain_ours_default_{scene}_from_the_start", whole["ours"], whole[rival])
+        found += row(f"share_vs_allowed_{scene}", allowed["ours"], allowed[rival])
+    return found
+
+
+def _alone(outcomes: Sequence[Outcome]) -> list[Row]:
+    found: list[Row] = []
+    for scene in ("clean", "lossy"):
+        row, best = _Rows(_lateness(outcomes, scene)), _best_fixed(outcomes, scene)
+        for suffix, from_s in (("", 0.0), ("_settled", SETTLED_S)):
+            own = _by_path(outcomes, scene, "ours", partial(own_mbps, from_s=from_s))
+            ratio = {path: [value / best[from_s, path] for value in values] for path, values in own.items() if best.get((from_s, path))}
+            found += row(f"{scene}_vs_best_fixed{suffix}", ratio, {}, goal=Goal("at_least", 0.97, "value"))
+    return found
+
+
+def _visited(outcomes: Sequence[Outcome]) -> list[Row]:
+    found: list[Row] = []
+    row = _Rows(_lateness(outcomes, "visit"))
+    for name, of in (("gives_way_s", gives_way_s), ("takes_over_s", takes_over_s)):
+        values = {who: _by_path(outcomes, "visit", who, of) for who in ("ours", "1-cubic")}
+        found += row(name, values["ours"], values["1-cubic"], "s", Goal("at_most", 20.0, "value"))
+    return found
+
+
+def _best_fixed(outcomes: Sequence[Outcome], scene: str) -> dict[tuple[float, str], float]:
+    """The best mean of a fixed choice on each path, from the start and over the second half."""
+    best: dict[tuple[float, str], float] = {}
+    for from_s in (0.0, SETTLED_S):
+        means: dict[tuple[str, str], list[float]] = {}
+        for one in outcomes:
+            if one.scene == scene and one.who != "ours":
+                means.setdefault((one.path, one.who), []).append(own_mbps(one, from_s))
+        for (path, _), values in means.items():
+            best[from_s, path] = max(best.get((from_s, path), 0.0), _mean(values))
+    return best
+
+
+def _by_path(outcomes: Sequence[Outcome], scene: str, who: str, of: Callable[[Outcome], float]) -> dict[str, list[float]]:
+    found: dict[str, list[float]] = {}
+    for one in outcomes:
+        if (one.scene, one.who) == (scene, who):
+            found.setdefault(one.path, []).append(of(one))
+    return found
+
+
+def _lateness(outcomes: Sequence[Outcome], scene: str) -> float:
+    return max((one.lateness_p99_us for one in outcomes if one.scene == scene), default=0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class _Rows:
+    """Rows of one scene, which share the emulator's lateness."""
+
+    late_us: float
+
+    def __call__(self, name: str, ours: _ByPath, rival: _ByPath, unit: str = "", goal: Goal | None = None) -> list[Row]:
+        values = [value for of_path in ours.values() for value in of_path]
+        if not values:
+            return []
+        theirs = [value for of_path in rival.values() for value in of_path]
+        bounds = interval(ours)
+        more = {
+            "interval_95": None if bounds is None else [round(bound, 3) for bound in bounds],
+            "runs": {path: [round(value, 3) for value in of_path] for path, of_path in ours.items()},
+            "lateness_p99_us": round(self.late_us),
+        }
+        mean, reference = _mean(values), _mean(theirs) if theirs else None
+        ratio = round(mean / reference, 4) if reference else None
+        return [Row(name, round(mean, 4), unit, None if reference is None else round(reference, 4), ratio, more=more, goal=goal)]
+
+
+def _each(values: Mapping[str, _ByPath], of: Callable[[float], float]) -> dict[str, _ByPath]:
+    return {who: {path: [of(value) for value in of_path] for path, of_path in by_path.items()} for who, by_path in values.items()}
+
+
+def _mean(values: Sequence[float]) -> float:
+    return math.fsum(values) / len(values) if values else 0.0

@@ -1,0 +1,111 @@
+"""Runs one transfer of the plan over an emulated path: the product's mover and advisor as a job has them, iperf3 as the other flow."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import tempfile
+import threading
+import time
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from fairlead_dev.bench.shares.plan import SCENES, ShareRun, ShareScene
+from fairlead_dev.errors import LabError
+from fairlead_dev.wan.two_hosts import TwoHosts, WanPath
+
+AWAIT_TRANSPORT_S = 60
+_OTHERS_PORT = 5201
+_STARTS_S = 120.0
+
+
+def measure(run: ShareRun, stop: threading.Event) -> dict[str, Any]:
+    """Samples of every second from the first data on, and how late the emulator was. LabError if it could not be run to its end."""
+    folder = Path(tempfile.mkdtemp(prefix="fairlead-shares-", dir="/dev/shm"))
+    scene, path = SCENES[run.scene], run.path
+    wan = WanPath(f"{path.rate_mbps:g}M", f"{path.rtt_ms / 2:g}ms", f"{path.buffer_bdp:g}BDP", scene.loss_ratio)
+    with TwoHosts(wan, folder) as hosts:
+        others = _Other(hosts, scene)
+        if scene.other and scene.arrives_s < 0:
+            others.start()
+            _pass(-scene.arrives_s, stop)
+        # Three times what the path could carry: no transfer ends by itself.
+        size_bytes = int(3 * path.rate_mbps * 1e6 / 8 * scene.seconds)
+        choice: tuple[object, ...] = ("--await-transport", AWAIT_TRANSPORT_S)
+        if run.fixed is not None:
+            choice = ("--streams", run.fixed[0], "--congestion-control", run.fixed[1])
+        ends = hosts.send(f"zero:{size_bytes}", *choice, destination="null")
+        if run.fixed is None:
+            hosts.advise()
+        hosts.wait_for(lambda: _sent(hosts), "data flow", ends.sender, _STARTS_S)
+        samples = _sample(hosts, scene, others, stop)
+        result = {"run": asdict(run), "samples": samples, "lateness_us": hosts.lateness_us(), "decisions": _decisions(folder)}
+        ends.stop()
+    return result
+
+
+class _Other:
+    """Somebody else's flow."""
+
+    def __init__(self, hosts: TwoHosts, scene: ShareScene) -> None:
+        self._hosts, self._scene = hosts, scene
+        self._client: subprocess.Popen[bytes] | None = None
+        if scene.other:
+            address = hosts.net.receiver_address
+            self._server = hosts.start(hosts.net.receiver, "iperf3", "-s", "-B", address, "-p", _OTHERS_PORT)
+            hosts.wait_for(lambda: hosts.listens(_OTHERS_PORT), "the other flow's receiver listens", self._server)
+
+    def start(self) -> None:
+        """From now on it sends."""
+        addresses = ("-c", self._hosts.net.receiver_address, "-B", self._hosts.net.sender_address, "-p", _OTHERS_PORT)
+        self._client = self._hosts.start(self._hosts.net.sender, "iperf3", *addresses, "-C", self._scene.other, "-t", 3600, "-i", 0)
+
+    def follow(self, time_s: float) -> None:
+        """Comes and goes as the scene has it. LabError if it has ended by itself."""
+        if not self._scene.other:
+            return
+        if self._client is None and time_s >= self._scene.arrives_s:
+            self.start()
+        elif self._client is not None and time_s >= self._scene.leaves_s:
+            self._client.kill()
+        elif self._client is not None and self._client.poll() is not None:
+            raise LabError(f"the other flow has ended: {self._hosts.logs()}")
+
+
+def _sent(hosts: TwoHosts) -> dict[int, int]:
+    stats = hosts.ask_mover("/v1/stats") or {"streams": []}
+    return {int(stream["id"]): int(stream["bytes_sent"] or 0) for stream in stats["streams"]}
+
+
+def _sample(hosts: TwoHosts, scene: ShareScene, others: _Other, stop: threading.Event) -> list[dict[str, float]]:
+    """Mean rates since the sample before: our payload acknowledged, and all IP bytes that the path delivered."""
+    began_s = last_s = time.monotonic()
+    before, delivered = _sent(hosts), hosts.delivered_bytes()
+    samples = []
+    while last_s < began_s + scene.seconds:
+        _pass(1.0, stop)
+        others.follow(time.monotonic() - began_s)
+        now, arrived, now_s = _sent(hosts), hosts.delivered_bytes(), time.monotonic()
+        own = sum(total - before.get(name, 0) if total >= before.get(name, 0) else total for name, total in now.items())
+        rates = {"own_mbps": own * 8e-6 / (now_s - last_s), "all_mbps": (arrived - delivered) * 8e-6 / (now_s - last_s)}
+        samples.append({"time_s": round(now_s - began_s, 2), "streams": len(now), **{k: round(v, 3) for k, v in rates.items()}})
+        # A stream that does not answer for a moment must not be counted twice when it does again.
+        before, delivered, last_s = {**before, **now}, arrived, now_s
+    return samples
+
+
+def _decisions(folder: Path) -> list[dict[str, Any]]:
+    file = folder / "decisions.jsonl"
+    entries = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()] if file.exists() else []
+    return [{key: value for key, value in entry.items() if key != "decision"} | _chosen(entry) for entry in entries]
+
+
+def _chosen(entry: dict[str, Any]) -> dict[str, Any]:
+    decision = entry.get("decision")
+    return {} if decision is None else {name: decision[name] for name in ("congestion_control", "streams", "message")}
+
+
+def _pass(seconds: float, stop: threading.Event) -> None:
+    if stop.wait(seconds):
+        raise LabError("stopped")

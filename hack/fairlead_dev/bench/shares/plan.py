@@ -1,0 +1,95 @@
+"""Which runs are made: paths drawn from a seed, what is on them, and who sends. Pure: the same seed gives the same runs."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+STATIONARY_S, VISIT_S = 90.0, 130.0
+ARRIVAL_S, DEPARTURE_S = 45.0, 90.0
+HEAD_START_S = 15.0
+"""For a flow that is there before the job."""
+
+SceneName = Literal["clean", "lossy", "cubic", "bbr", "visit"]
+
+
+@dataclass(frozen=True, slots=True)
+class SharePath:
+    """One bottleneck with a drop-tail buffer."""
+
+    rate_mbps: float
+    rtt_ms: float
+    buffer_bdp: float
+
+
+@dataclass(frozen=True, slots=True)
+class ShareScene:
+    """What is on a path: random loss, and one flow of somebody else's, from `arrives_s` of the job's clock until `leaves_s`."""
+
+    name: SceneName
+    seconds: float = STATIONARY_S
+    loss_ratio: float = 0.0
+    other: str | None = None
+    arrives_s: float = -HEAD_START_S
+    leaves_s: float = math.inf
+
+
+SCENES: dict[SceneName, ShareScene] = {
+    scene.name: scene
+    for scene in (
+        ShareScene("clean"),
+        ShareScene("lossy", loss_ratio=1e-3),
+        ShareScene("cubic", other="cubic"),
+        ShareScene("bbr", other="bbr"),
+        ShareScene("visit", VISIT_S, other="cubic", arrives_s=ARRIVAL_S, leaves_s=DEPARTURE_S),
+    )
+}
+FIXED: dict[SceneName, tuple[tuple[int, str], ...]] = {
+    "clean": ((1, "cubic"), (4, "cubic")),
+    "lossy": ((4, "cubic"), (8, "cubic")),
+    "cubic": ((1, "cubic"),),
+    "bbr": ((1, "bbr"),),
+    "visit": ((1, "cubic"),),
+}
+"""Rivals: streams and congestion control. Beside others one flow of the kind that shares evenly with them."""
+
+
+@dataclass(frozen=True, slots=True)
+class ShareRun:
+    """One transfer; `fixed` None is the default job with its advisor."""
+
+    path: SharePath
+    scene: SceneName
+    fixed: tuple[int, str] | None
+    number: int
+
+    @property
+    def name(self) -> str:
+        """Names its file."""
+        who = "ours" if self.fixed is None else f"{self.fixed[0]}-{self.fixed[1]}"
+        path = f"{self.path.rate_mbps:g}M-{self.path.rtt_ms:g}ms-{self.path.buffer_bdp:g}bdp"
+        return f"{path}__{self.scene}__{who}__{self.number}"
+
+
+def draw_paths(seed: int, count: int) -> tuple[SharePath, ...]:
+    """Paths of 20 to 100 Mb/s, 20 to 200 ms and 0.5 to 2 BDP of buffer, each drawn evenly by its logarithm."""
+    chance = random.Random(f"paths {seed}")
+    return tuple(SharePath(_drawn(chance, 20, 100), _drawn(chance, 20, 200), _drawn(chance, 0.5, 2)) for _ in range(count))
+
+
+def _drawn(chance: random.Random, low: float, high: float) -> float:
+    return float(f"{math.exp(chance.uniform(math.log(low), math.log(high))):.2g}")
+
+
+def plan(seed: int, paths: int, repeats: int) -> tuple[ShareRun, ...]:
+    """All runs; each repetition of a path is one block in random order, so that a disturbance meets all choices alike."""
+    return tuple(run for number in range(repeats) for path in draw_paths(seed, paths) for run in _block(seed, path, number))
+
+
+def _block(seed: int, path: SharePath, number: int) -> Iterator[ShareRun]:
+    runs = [ShareRun(path, scene, fixed, number) for scene in SCENES for fixed in (None, *FIXED[scene])]
+    random.Random(f"order {seed} {path} {number}").shuffle(runs)
+    yield from runs
