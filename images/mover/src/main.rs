@@ -27,7 +27,7 @@ mod threads;
 mod transfer;
 
 use std::process::ExitCode;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser};
@@ -109,8 +109,14 @@ fn run(role: Role, common: &Common, act: impl FnOnce(&TransferContext) -> Result
         .map_err(|error| Fault::new(Reason::InternalError, format!("signals cannot be handled: {error}")))
         .and(loaded)
         .and_then(|identity| {
-            let pages =
-                Arc::new(Pages { role, job, attempt, progress: Arc::clone(&progress), endpoint: Mutex::new(None) });
+            let pages = Arc::new(Pages {
+                role,
+                job,
+                attempt,
+                progress: Arc::clone(&progress),
+                endpoint: Mutex::new(None),
+                paths: OnceLock::new(),
+            });
             if let Some(address) = common.http {
                 let bound = http::serve(address, Arc::clone(&pages))?;
                 output::event(json, "http", &serde_json::json!({"address": bound}));

@@ -51,11 +51,12 @@ fn await_path(bench: &Bench, path: usize, is: impl Fn(&Value) -> bool) -> Value 
 }
 
 /// A sender with a control socket and a cap that holds the transfer back until the file is emptied, however busy the machine is.
-fn held_back(bench: &Bench, port: u16) -> (Mover, PathBuf) {
+fn held_back(bench: &Bench, port: u16, more: &[&str]) -> (Mover, PathBuf) {
     let (socket, cap) = (bench.path("control").display().to_string(), bench.path("cap"));
     std::fs::write(&cap, "8M").unwrap();
     let file = cap.display().to_string();
-    (bench.sender(port, &["--streams", "2", "--control-socket", &socket, "--bandwidth-file", &file]), cap)
+    let extra = ["--streams", "2", "--control-socket", &socket, "--bandwidth-file", &file];
+    (bench.sender(port, &[&extra[..], more].concat()), cap)
 }
 
 fn carries(path: &Value) -> bool {
@@ -66,7 +67,7 @@ fn carries(path: &Value) -> bool {
 fn both_paths_carry_one_transfer_and_are_reported_and_set_one_by_one() {
     let Some(bench) = two_paths(24, 1) else { return };
     let (receiver, port) = bench.receiver(&[]);
-    let (sender, cap) = held_back(&bench, port);
+    let (sender, cap) = held_back(&bench, port, &[]);
     await_path(&bench, 0, carries);
     let stats = await_path(&bench, 1, carries);
     for (at, path) in stats["paths"].as_array().unwrap().iter().enumerate() {
@@ -111,7 +112,7 @@ fn a_path_that_comes_back_carries_again() {
     for wire in [0, 1] {
         let Some(bench) = two_paths(64, 7) else { return };
         let (receiver, port) = bench.receiver(&[]);
-        let (mut sender, cap) = held_back(&bench, port);
+        let (mut sender, cap) = held_back(&bench, port, &[]);
         sender.await_progress(moved);
         await_path(&bench, wire, carries);
         wires(&bench).cut_wire(wire);
@@ -130,12 +131,43 @@ fn a_path_that_comes_back_carries_again() {
 fn an_interface_that_loses_its_carrier_is_left_at_once() {
     let Some(bench) = two_paths(16, 8) else { return };
     let (receiver, port) = bench.receiver(&[]);
-    let (mut sender, cap) = held_back(&bench, port);
+    let (mut sender, cap) = held_back(&bench, port, &["--http", "127.0.0.1:0"]);
+    let pages = sender.await_event("http")["address"].as_str().unwrap().to_owned();
     sender.await_progress(moved);
-    wires(&bench).unplug(0);
-    await_path(&bench, 0, |path| path["up"] == false);
+    let peer =
+        || -> Value { serde_json::from_str(&http(control(&bench.path("control")), "GET", "/v1/peer", "").1).unwrap() };
+    // On a busy machine the first path may not be the first that could be connected.
+    let wire = usize::from(peer()["address"] == "198.18.78.1");
+    await_path(&bench, 1 - wire, carries);
+    wires(&bench).unplug(wire);
+    await_path(&bench, wire, |path| path["up"] == false);
+    let deadline = Instant::now() + PATIENCE;
+    while peer()["address"] != format!("198.18.{}.1", 78 - wire) {
+        assert!(Instant::now() < deadline, "whoever probes is not told of the other path");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    assert_eq!(peer()["source_address"], format!("198.18.{}.2", 78 - wire));
+    let (_, page) = wires(&bench).get(&wires(&bench).sender, &pages, "/v1/progress");
+    let shown: Value = serde_json::from_str(&page).unwrap();
+    let [lost, other] = [wire, 1 - wire].map(|at| &shown["interfaces"][at]);
+    assert_eq!((&lost["interface"], &lost["up"]), (&format!("wire{wire}").into(), &false.into()), "{shown}");
+    assert_eq!(other["up"], true, "{shown}");
     std::fs::write(cap, "").unwrap();
     ends(&bench, receiver, sender);
+}
+
+#[test]
+fn a_path_on_which_data_would_stall_is_told_by_its_name_whichever_has_the_control_connection() {
+    for (wire, named) in [(0, "path 0 from wire0 to 198.18.77.1"), (1, "path 1 from wire1 to 198.18.78.1")] {
+        let Some(bench) = two_paths(1, 13) else { return };
+        wires(&bench).shorten(wire, 1400);
+        let (receiver, port) = bench.receiver(&[]);
+        let sender = bench.sender(port, &[]).end();
+        assert_eq!(sender.reason(), "PathMtuTooSmall", "{sender:?}");
+        let parts = [named, "more than 1400 bytes do not get to"];
+        assert!(parts.iter().all(|part| sender.message().contains(part)), "{sender:?}");
+        assert!(receiver.end().message().contains(named));
+    }
 }
 
 #[test]
@@ -145,7 +177,11 @@ fn a_path_that_is_dead_from_the_start_is_done_without() {
         wires(&bench).cut_wire(wire);
         let (receiver, port) = bench.receiver(&[]);
         let sender = bench.sender(port, &[]);
-        ends(&bench, receiver, sender);
+        let (sender, _) = ends(&bench, receiver, sender);
+        let checks = sender.verdict["checks"].as_array().unwrap();
+        let warned = checks.iter().find(|check| check["reason"] == "PeerUnreachable").unwrap();
+        assert_eq!((&warned["check"], &warned["result"]), (&"Peer".into(), &"Warning".into()), "{checks:?}");
+        assert!(warned["message"].as_str().unwrap().contains(&format!("path {wire} from wire{wire}")), "{warned}");
     }
 }
 

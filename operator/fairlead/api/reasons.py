@@ -31,6 +31,10 @@ class ConditionType(_Documented):
     )
     PATH_PROBED = "PathProbed", "The path was measured and the advisor has decided."
     CAP_ENFORCED = "CapEnforced", "The measured rate keeps to the cap. Absent without a cap."
+    PATHS_UP = (
+        "PathsUp",
+        "Every path of a job with several interfaces carries data. Absent until one is lost in an attempt.",
+    )
     REPORTS_BELIEVED = "ReportsBelieved", "What the movers report can be true. Absent until something had to be refused in an attempt."
     SUSPENDED = "Suspended", "The job is held back by `spec.suspend`."
     SUCCEEDED = "Succeeded", "Every byte arrived, was verified and has its final name. Terminal when True."
@@ -136,6 +140,13 @@ class Reason(_Documented):
     )
     REPORT_MALFORMED = "ReportMalformed", "A mover or advisor reports a value that cannot be; the message names the field."
     REPORTS_PLAUSIBLE = "ReportsPlausible", "Earlier in the attempt a report was refused; what is reported now is believed."
+
+    PATH_LOST = (
+        "PathLost",
+        "Nothing gets through on one of the job's paths; the message names its interface. The transfer goes on over the others, and the"
+        " sender tries the lost one again every few seconds.",
+    )
+    PATH_RESTORED = "PathRestored", "A path was lost in this attempt; now all of them carry data again."
 
     WITHIN_CAP = "WithinCap", "The measured rate keeps to the cap."
     ABOVE_CAP = "AboveCap", "The measured rate exceeds the cap."
@@ -255,6 +266,8 @@ class EventReason(_Documented):
         "InterfaceNotListed",
         "The FairnessPolicy does not list an interface of a running job; the message says which, and what to do.",
     )
+    PATH_LOST = "PathLost", "One of the job's paths carries nothing any more; the message names its interface."
+    PATH_RESTORED = "PathRestored", "All paths of the job carry data again."
     CAP_EXCEEDED = "CapExceeded", "The measured rate exceeds the cap by more than a twentieth over 10 seconds."
     CLEANUP_SKIPPED = "CleanupSkipped", "Partial files could not be removed in time; the message says where they may be."
 

@@ -187,6 +187,14 @@ class MoverEndpoint:
 
 
 @dataclass(frozen=True, slots=True)
+class PathState:
+    """The sender's interface of a path, and whether the path is in use."""
+
+    interface: str
+    up: bool
+
+
+@dataclass(frozen=True, slots=True)
 class MoverProgress:
     """A mover's last progress report. Totals are None until the listing is complete."""
 
@@ -213,6 +221,8 @@ class MoverProgress:
     """When the report was read, in seconds of Unix time."""
     blocks_damaged: int = 0
     """Blocks that arrived damaged, or came back so from the disk, and were sent again."""
+    paths: tuple[PathState, ...] = ()
+    """Of a sender with several interfaces, in their order; empty otherwise."""
     preflight_warnings: tuple[PreflightCheck, ...] | None = None
     """What the checks before the data warn of; None until they have all passed at this end."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from fairlead.api.reasons import MoverReason, Reason
 from fairlead.api.transferjob import TransferJob
@@ -69,7 +69,12 @@ def failure_of_attempt(
         )
         for name in vanished
     ]
-    return min(failures, key=lambda failure: (_SAYS_LITTLE.get(failure.reason, 0), failure.retry), default=None)
+    failures.sort(key=lambda failure: (_SAYS_LITTLE.get(failure.reason, 0), failure.retry))
+    if not failures:
+        return None
+    # Each end may lack something of its own, as before any byte of data: who mends one should know of the other.
+    others = [failure.message for failure in failures[1:] if failure.telling and failure.reason not in _SAYS_LITTLE]
+    return replace(failures[0], message="; also ".join((failures[0].message, *others)))
 
 
 def _failure_of(pod: MoverPod, nodes: Mapping[str, NodeFacts], job: TransferJob) -> Failure | None:

@@ -2,7 +2,7 @@
 
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpListener};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock, Weak};
 
 use axum::extract::State;
 use axum::http::StatusCode;
@@ -19,6 +19,7 @@ use crate::net::affinity::{self, Affinity};
 use crate::net::connect::accept::address_fault;
 use crate::net::connect::identity::Role;
 use crate::net::interface::{self, Carried};
+use crate::net::paths::Paths;
 use crate::progress::{Progress, Snapshot};
 use crate::threads::lock;
 
@@ -63,14 +64,19 @@ pub(crate) struct Pages {
     pub(crate) attempt: u32,
     pub(crate) progress: Arc<Progress>,
     pub(crate) endpoint: Mutex<Option<MoverEndpoint>>,
+    /// The sender's paths, once it is connected.
+    pub(crate) paths: OnceLock<Weak<Paths>>,
 }
 
 /// What an interface has carried since it came up, everybody's traffic included.
 #[derive(Serialize)]
 struct InterfaceCarried {
     interface: String,
-    bytes_sent: u64,
-    bytes_received: u64,
+    /// Nothing where the kernel has no counter, or the interface is gone.
+    bytes_sent: Option<u64>,
+    bytes_received: Option<u64>,
+    /// Whether the path from it is in use; nothing where there is one path, and at the receiver.
+    up: Option<bool>,
 }
 
 #[derive(Serialize)]
@@ -89,13 +95,18 @@ impl Pages {
     /// What each of this end's interfaces has carried, as far as it is known which ones they are.
     fn carried(&self) -> Vec<InterfaceCarried> {
         let endpoint = lock(&self.endpoint).clone();
-        let names =
-            endpoint.iter().flat_map(|endpoint| &endpoint.endpoints).filter_map(|place| place.interface.clone());
-        let carried = |interface: String| {
-            let carried = interface::carried(&interface)?;
-            Some(InterfaceCarried { interface, bytes_sent: carried.sent, bytes_received: carried.received })
+        let paths = self.paths.get().and_then(Weak::upgrade).filter(|paths| paths.are_several());
+        let carried = |(place, path): (&EndpointPlace, PathIndex)| {
+            let interface = place.interface.clone()?;
+            let (bytes_sent, bytes_received) = interface::carried(&interface).map(|it| (it.sent, it.received)).unzip();
+            let up = paths.as_ref().map(|paths| paths.is_up(path));
+            Some(InterfaceCarried { interface, bytes_sent, bytes_received, up })
         };
-        names.filter_map(carried).collect()
+        endpoint
+            .iter()
+            .flat_map(|endpoint| endpoint.endpoints.iter().zip((0..).map(PathIndex)))
+            .filter_map(carried)
+            .collect()
     }
 
     /// What the interface has carried that whoever knows of one only is told of.

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use fairlead_protocol::limits::ECHO_KEY_BYTES;
+use fairlead_protocol::limits::{ECHO_KEY_BYTES, PATHS};
 use socket2::{Domain, Protocol, Socket, Type};
 
 use crate::threads::lock;
@@ -133,16 +133,38 @@ pub(crate) fn bind_echo(place: SocketAddr, interface: Option<&str>) -> io::Resul
     Ok(socket.into())
 }
 
-/// The service; silent until a peer is set.
+/// The service; silent until a peer is admitted.
 #[derive(Clone, Default)]
 pub(crate) struct Echo {
-    peer: Arc<Mutex<Option<IpAddr>>>,
+    admitted: Arc<Mutex<Admitted>>,
+}
+
+/// Whom the service answers.
+#[derive(Default)]
+struct Admitted {
+    peers: Vec<IpAddr>,
+    closed: bool,
+}
+
+impl Admitted {
+    fn has(&self, from: SocketAddr) -> bool {
+        self.peers.contains(&from.ip().to_canonical())
+    }
 }
 
 impl Echo {
-    /// Answers only this address from now on, or nobody.
-    pub(crate) fn serve(&self, peer: Option<IpAddr>) {
-        *lock(&self.peer) = peer;
+    /// Answers this address of the authenticated sender as well, at most one for each path.
+    pub(crate) fn admit(&self, peer: IpAddr) {
+        let mut admitted = lock(&self.admitted);
+        let peer = peer.to_canonical();
+        if !admitted.closed && admitted.peers.len() < PATHS && !admitted.peers.contains(&peer) {
+            admitted.peers.push(peer);
+        }
+    }
+
+    /// Answers nobody any more.
+    pub(crate) fn close(&self) {
+        *lock(&self.admitted) = Admitted { peers: Vec::new(), closed: true };
     }
 
     /// Starts the thread on the bound socket, until `stop` is set.
@@ -155,13 +177,13 @@ impl Echo {
         socket.set_read_timeout(Some(POLL))?;
         // A reply as long as its request tells something only if it is not sent in fragments.
         fairlead_sys::probe_path_mtu(&socket, socket.local_addr()?.is_ipv6())?;
-        let (peer, key) = (Arc::clone(&self.peer), derive_key(echo_key));
+        let (admitted, key) = (Arc::clone(&self.admitted), derive_key(echo_key));
         let serve = move || {
             let (started, mut allowance) = (Instant::now(), Allowance::new());
             let mut buffer = vec![0; LONGEST_BYTES];
             while !stop.load(Ordering::Relaxed) {
                 let Ok((length, from)) = socket.recv_from(&mut buffer) else { continue };
-                if !is_peer(*lock(&peer), from) {
+                if !lock(&admitted).has(from) {
                     continue;
                 }
                 let Some(answer) = reply(&buffer[..length], &key) else { continue };
@@ -173,10 +195,6 @@ impl Echo {
         std::thread::Builder::new().name("echo".into()).spawn(serve)?;
         Ok(())
     }
-}
-
-fn is_peer(peer: Option<IpAddr>, from: SocketAddr) -> bool {
-    peer.is_some_and(|peer| peer.to_canonical() == from.ip().to_canonical())
 }
 
 #[cfg(test)]
@@ -233,6 +251,20 @@ mod tests {
         }
         assert_eq!(reply(&request(&key)[..47], &key), None);
         assert_eq!(reply(&reply(&request(&key), &key).unwrap(), &key), None, "a reply is no request");
+    }
+
+    #[test]
+    fn the_sender_is_answered_from_each_of_its_addresses_until_the_end_and_nobody_else() {
+        let echo = Echo::default();
+        let address = |last: u8| IpAddr::from([198, 18, 0, last]);
+        let is_answered = |from: IpAddr| lock(&echo.admitted).has(SocketAddr::new(from, 9));
+        assert!(!is_answered(address(1)), "before anybody is authenticated");
+        (1..=PATHS as u8 + 1).for_each(|last| echo.admit(address(last)));
+        assert!(is_answered(address(1)) && is_answered("::ffff:198.18.0.2".parse().unwrap()));
+        assert!(!is_answered(address(PATHS as u8 + 1)), "a transfer has no more paths");
+        echo.close();
+        echo.admit(address(1));
+        assert!(!is_answered(address(1)), "a connection that was greeted late opens nothing again");
     }
 
     #[test]

@@ -169,7 +169,7 @@ pub(crate) struct Pool {
 pub(crate) struct DataConnections {
     pub(crate) dialer: Arc<Dialer>,
     /// What was agreed with the receiver on the control connection.
-    pub(crate) admission: Admission,
+    pub(crate) admission: Arc<Admission>,
 }
 
 /// What a pool needs.

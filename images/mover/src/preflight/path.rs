@@ -1,14 +1,19 @@
-//! What is checked with the peer once it is authenticated, and before the listing: clocks, the echo service, the path MTU.
+//! What is checked with the peer once it is authenticated, and before the listing: clocks, and on every path the echo service and the
+//! path MTU.
 
+use std::collections::BTreeMap;
 use std::net::{SocketAddr, TcpStream};
+use std::sync::Arc;
 use std::time::Duration;
 
+use fairlead_protocol::index::PathIndex;
 use fairlead_protocol::limits::ECHO_KEY_BYTES;
 use fairlead_protocol::{Fault, Reason};
 
 use super::path_mtu::{measure, EchoProber, PathMtu};
-use crate::net::tcp::Binding;
-use crate::progress::{Check, Progress};
+use crate::net::connect::dial::{Admission, Dialer};
+use crate::net::paths::PathEnds;
+use crate::progress::{Check, CheckResult, Progress};
 
 /// Difference of clocks that somebody should look at: times of files and of logs are compared by people and programs.
 const CLOCK_TOLERANCE: Duration = Duration::from_secs(5);
@@ -16,62 +21,111 @@ const CLOCK_TOLERANCE: Duration = Duration::from_secs(5);
 const TCP_HEADER_BYTES: u32 = 20;
 const TIMESTAMP_BYTES: u32 = 12;
 
-/// A path to check: the receiver's echo service, and how its packets leave.
-pub(crate) struct PathToCheck {
-    pub(crate) echo: SocketAddr,
-    pub(crate) binding: Binding,
+/// What is needed to check every path.
+pub(crate) struct PathChecks {
+    pub(crate) dialer: Arc<Dialer>,
+    pub(crate) admission: Arc<Admission>,
+    pub(crate) congestion_control: String,
+    /// The path of the control connection, and its socket.
+    pub(crate) control: (PathIndex, TcpStream),
+    pub(crate) echo_port: u16,
     pub(crate) echo_key: [u8; ECHO_KEY_BYTES],
-    /// An authenticated connection over it.
-    pub(crate) connection: TcpStream,
     /// How far the peer's clock is ahead of ours, in milliseconds, if it said.
     pub(crate) clock_ahead_ms: Option<i64>,
 }
 
-impl PathToCheck {
-    /// Notes what is found. A fault if data would stall on the path.
-    pub(crate) fn check(&self, progress: &Progress) -> Result<(), Fault> {
+/// What was found on one path: checks that passed or warn, and a fault if data would stall there.
+type Findings = (Vec<Check>, Option<Fault>);
+
+impl PathChecks {
+    /// Checks all paths at a time, notes what is found, and fails if data would stall on any.
+    pub(crate) fn run(&self, progress: &Progress) -> Result<(), Fault> {
         if let Some(ahead_ms) = self.clock_ahead_ms {
             progress.note_check(clocks(ahead_ms));
         }
-        let info = fairlead_sys::tcp_info(&self.connection).unwrap_or_default();
-        let rtt = Duration::from_micros(u64::from(info.rtt_us));
-        let prober = EchoProber::new(self.echo, &self.binding, &self.echo_key, rtt);
-        let mut prober = match prober {
-            Ok(prober) => prober,
-            Err(error) => {
-                progress.note_check(silent(self.echo, &error.to_string()));
-                return Ok(());
+        let found: Vec<Findings> = std::thread::scope(|scope| {
+            let check = |path| scope.spawn(move || self.check(path));
+            let threads: Vec<_> = self.dialer.paths.all().map(check).collect();
+            threads.into_iter().filter_map(|thread| thread.join().ok()).collect()
+        });
+        let mut passed: BTreeMap<&'static str, Vec<String>> = BTreeMap::new();
+        let mut faults = Vec::new();
+        for (checks, fault) in found {
+            for check in checks {
+                match check.result {
+                    CheckResult::Passed => passed.entry(check.check).or_default().push(check.message),
+                    _ => progress.note_check(check),
+                }
             }
+            faults.extend(fault);
+        }
+        for (check, messages) in passed {
+            progress.note_check(Check::passed(check, messages.join("; ")));
+        }
+        let Some(fault) = Fault::all(faults) else { return Ok(()) };
+        progress.note_check(Check::failed("PathMtu", &fault));
+        Err(fault)
+    }
+
+    /// Checks one path, over a connection that shows the receiver from where it is asked.
+    fn check(&self, path: PathIndex) -> Findings {
+        let mut findings = Findings::default();
+        if path == self.control.0 {
+            self.measure(path, &self.control.1, &mut findings);
+            return findings;
+        }
+        match self.dialer.data(path, &self.admission, u16::from(path.0), &self.congestion_control) {
+            Ok(connection) => self.measure(path, connection.socket(), &mut findings),
+            Err(error) => {
+                self.dialer.paths.not_connected(path);
+                let text = format!("no connection: {error}; the transfer uses its other paths until then");
+                findings.0.push(Check::warning("Peer", Reason::PeerUnreachable, self.named(path, text)));
+            }
+        }
+        findings
+    }
+
+    fn measure(&self, path: PathIndex, connection: &TcpStream, (checks, fault): &mut Findings) {
+        let ends = self.dialer.paths.ends(path);
+        let echo = SocketAddr::new(ends.peer.ip(), self.echo_port);
+        let info = fairlead_sys::tcp_info(connection).unwrap_or_default();
+        let rtt = Duration::from_micros(u64::from(info.rtt_us));
+        let silent = |why: &str| Check::warning("Echo", Reason::EchoUnreachable, self.named(path, silence(echo, why)));
+        let mut prober = match EchoProber::new(echo, &ends.binding, &self.echo_key, rtt) {
+            Ok(prober) => prober,
+            Err(error) => return checks.push(silent(&error.to_string())),
         };
-        let ip_header_bytes = if self.echo.is_ipv6() { 40 } else { 20 };
+        let ip_header_bytes = if echo.is_ipv6() { 40 } else { 20 };
         let options = if info.timestamps { TIMESTAMP_BYTES } else { 0 };
         let full = info.segment_bytes + ip_header_bytes + TCP_HEADER_BYTES + options;
         let full = full.clamp(prober.shortest() + 1, prober.longest());
         let found = measure(full, prober.shortest(), &mut |probes| prober.round(probes));
         if found == PathMtu::Silent {
-            progress.note_check(silent(self.echo, "no answer came"));
-            return Ok(());
+            return checks.push(silent("no answer came"));
         }
-        progress.note_check(Check::passed("Echo", format!("{} answers", self.echo)));
-        let told = prober.known_path_mtu();
-        let checked = path_mtu(self.echo, full, found, told, kernel_probes());
-        match checked {
-            Ok(check) => progress.note_check(check),
-            Err(fault) => {
-                progress.note_check(Check::failed("PathMtu", &fault));
-                return Err(fault);
-            }
+        checks.push(Check::passed("Echo", format!("{echo} answers")));
+        match path_mtu(echo, full, found, prober.known_path_mtu(), kernel_probes()) {
+            Ok(check) => checks.push(Check { message: self.named(path, check.message), ..check }),
+            Err(found) => *fault = Some(Fault { message: self.named(path, found.message), ..found }),
         }
-        Ok(())
+    }
+
+    /// What is said of a path, with its name where there are several.
+    fn named(&self, path: PathIndex, text: String) -> String {
+        if !self.dialer.paths.are_several() {
+            return text;
+        }
+        let PathEnds { binding, peer } = self.dialer.paths.ends(path);
+        let from = binding.interface.as_deref().unwrap_or("here");
+        format!("path {} from {from} to {}: {text}", path.0, peer.ip())
     }
 }
 
-fn silent(echo: SocketAddr, why: &str) -> Check {
-    let text = format!(
+fn silence(echo: SocketAddr, why: &str) -> String {
+    format!(
         "the echo service at {echo} (UDP) is not reached: {why}; the path MTU is not checked, and the path cannot be probed: \
          let UDP through to that port"
-    );
-    Check::warning("Echo", Reason::EchoUnreachable, text)
+    )
 }
 
 fn clocks(ahead_ms: i64) -> Check {

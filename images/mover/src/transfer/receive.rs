@@ -95,6 +95,7 @@ pub(crate) fn run(args: &ReceiveArguments, context: &TransferContext) -> Result<
             acknowledgements: Arc::clone(&acknowledgements),
             blocks: Arc::clone(&blocks),
             resumable: Arc::clone(&resumable),
+            echo: echo.clone(),
         },
         stop: Arc::clone(&over),
     }
@@ -153,7 +154,7 @@ struct Transfer<'a> {
 impl Transfer<'_> {
     fn drive(mut self) -> Result<Success, Fault> {
         let mut result = self.await_sender().and_then(|()| self.steps());
-        self.echo.serve(None);
+        self.echo.close();
         if matches!(&result, Err(fault) if fault.reason == Reason::PeerLost) {
             self.drain_streams();
         }
@@ -204,7 +205,6 @@ impl Transfer<'_> {
         output::event(self.args.common.json, "connected", &serde_json::json!({"peer": peer}));
         self.connect(*stream)
             .map_err(|error| Fault::new(Reason::InternalError, format!("the control connection: {error}")))?;
-        self.echo.serve(Some(peer.ip()));
         self.context.progress.enter(Stage::Listing);
         Ok(())
     }

@@ -35,7 +35,7 @@ use crate::net::streams::{DataConnections, Pool, PoolParts, Transport};
 use crate::net::tcp::Binding;
 use crate::net::{affinity, wire};
 use crate::preflight::own_end::check_sender;
-use crate::preflight::path::PathToCheck;
+use crate::preflight::path::PathChecks;
 use crate::progress::{Check, Stage};
 use crate::report::output;
 use crate::report::verdict::Success;
@@ -132,6 +132,7 @@ impl<'a> Prepared<'a> {
         let endpoints: Vec<EndpointPlace> = dialer.paths.all().map(place).collect();
         let names: Vec<&str> = endpoints.iter().filter_map(|place| place.interface.as_deref()).collect();
         let affinity = affinity::pin_beside(&names, args.common.is_pinned());
+        let _ = context.pages.paths.set(Arc::downgrade(&dialer.paths));
         *lock(&context.pages.endpoint) = Some(MoverEndpoint::new("sender", endpoints, path, affinity));
         // Without a cap the interface bounds the rate.
         let speed_bps = || name.as_deref().and_then(interface::speed_bps);
@@ -144,11 +145,14 @@ impl<'a> Prepared<'a> {
         let (address, source_address) = (ends.peer.ip().to_string(), local.ip().to_string());
         let shown_key = echo_key.iter().map(|byte| format!("{byte:02x}")).collect();
         let peer = Peer { address, source_address, echo_port, echo_key: shown_key };
-        let path_to_check = PathToCheck {
-            echo: SocketAddr::new(ends.peer.ip(), echo_port as u16),
-            binding: ends.binding.clone(),
+        let admission = Arc::new(admission);
+        let path_checks = PathChecks {
+            dialer: Arc::clone(&dialer),
+            admission: Arc::clone(&admission),
+            congestion_control: args.congestion_control.clone(),
+            control: (path, dial::socket(&stream).try_clone().map_err(internal)?),
+            echo_port: echo_port as u16,
             echo_key: echo_key.try_into().map_err(|_| Fault::protocol("the echo key has a wrong length"))?,
-            connection: dial::socket(&stream).try_clone().map_err(internal)?,
             clock_ahead_ms,
         };
         let over = Arc::new(AtomicBool::new(false));
@@ -158,7 +162,7 @@ impl<'a> Prepared<'a> {
         apply_cap(args, &pacer, &over)?;
         // Long frames are sent from the listing on, which a path that is too small for them would not let through.
         let progress = Arc::clone(&context.progress);
-        session.spawn("path", move || Event::PathChecked(path_to_check.check(&progress).map(|()| (source, peer))))?;
+        session.spawn("path", move || Event::PathChecked(path_checks.run(&progress).map(|()| (source, peer))))?;
         Ok(Transfer {
             args,
             context,
@@ -298,7 +302,13 @@ impl Transfer<'_> {
                     move |resumed: Result<Resumed, String>| drop(events.send(Event::Resumed(resumed.map(Box::new))));
                 self.session.connection().map_or(Ok(()), |connection| self.link.redial(connection, done))?;
             }
-            Event::Resumed(Ok(resumed)) => self.link.resume(&self.session, *resumed)?,
+            Event::Resumed(Ok(resumed)) => {
+                let (peer, local) = self.link.resume(&self.session, *resumed)?;
+                if let Some(known) = &mut *lock(&self.control.peer) {
+                    known.address = peer.ip().to_string();
+                    known.source_address = local.ip().to_string();
+                }
+            }
             Event::Resumed(Err(why)) => return Err(self.session.lost(&why)),
             Event::Connection(event) => {
                 if let Some(body) = self.session.message(event, watch)? {

@@ -171,6 +171,13 @@ impl Namespaces {
         assert!(self.nft(&format!("table inet cut{wire} {{ chain input {{ {chain} }}; }}")));
     }
 
+    /// From now on datagrams of more than `bytes` do not get to the receiver over one wire.
+    pub(crate) fn shorten(&self, wire: usize, bytes: u32) {
+        let chain =
+            format!("type filter hook input priority 0; iifname wire{wire} meta l4proto udp ip length > {bytes} drop;");
+        assert!(self.nft(&format!("table inet short {{ chain input {{ {chain} }}; }}")));
+    }
+
     pub(crate) fn mend(&self, wire: usize) {
         assert!(self.nft(&format!("delete table inet cut{wire}")));
     }

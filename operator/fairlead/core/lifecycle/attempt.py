@@ -175,6 +175,7 @@ def _begin(status: TransferJobStatus, number: int, started: datetime, placed: Pl
             ConditionType.PREFLIGHT_PASSED: None,
             ConditionType.PATH_PROBED: _PROBED_LATER,
             ConditionType.REPORTS_BELIEVED: None,
+            ConditionType.PATHS_UP: None,
         },
     )
 
@@ -187,6 +188,7 @@ def _without_former(status: TransferJobStatus, begun: Mapping[str, Any]) -> Tran
         ConditionType.PREFLIGHT_PASSED,
         ConditionType.PATH_PROBED,
         ConditionType.REPORTS_BELIEVED,
+        ConditionType.PATHS_UP,
     )
     conditions = tuple(condition for condition in status.conditions if condition.type not in former)
     return status.model_copy(update={**begun, "conditions": conditions})

@@ -17,8 +17,21 @@ _WARNINGS: tuple[tuple[ConditionType, tuple[Reason, ...], EventReason], ...] = (
     (ConditionType.SCHEDULED, (Reason.DESTINATION_IN_USE,), EventReason.WAITING_FOR_DESTINATION),
     (ConditionType.REPORTS_BELIEVED, (), EventReason.REPORT_REFUSED),
     (ConditionType.CAP_ENFORCED, (Reason.ABOVE_CAP,), EventReason.CAP_EXCEEDED),
+    (ConditionType.PATHS_UP, (), EventReason.PATH_LOST),
 )
 """Conditions that give a warning as they become False, for these reasons or for any, with the event."""
+
+_WARNINGS_WHILE_TRUE: tuple[tuple[ConditionType, Reason, EventReason], ...] = (
+    (ConditionType.SUSPENDED, Reason.QUEUE_NEEDS_BANDWIDTH, EventReason.QUEUE_NEEDS_BANDWIDTH),
+    (ConditionType.PREFLIGHT_PASSED, Reason.PASSED_WITH_WARNINGS, EventReason.PREFLIGHT_WARNING),
+)
+"""Conditions that give a warning as they come to have this reason."""
+
+_GOOD_NEWS: tuple[tuple[ConditionType, EventReason], ...] = (
+    (ConditionType.MOVERS_READY, EventReason.MOVERS_STARTED),
+    (ConditionType.PATHS_UP, EventReason.PATH_RESTORED),
+)
+"""Conditions whose becoming True in mid-transfer is an event."""
 
 _LESS_THAN_ASKED: Mapping[str, EventReason] = {
     Reason.GUARANTEE_NOT_RAISED: EventReason.GUARANTEE_NOT_RAISED,
@@ -59,17 +72,14 @@ def events_between(before: TransferJobStatus, after: TransferJobStatus) -> tuple
         emit(less, ConditionType.ACCEPTED, warning=True)
     if before.is_true(ConditionType.SUSPENDED) != after.is_true(ConditionType.SUSPENDED):
         emit(EventReason.SUSPENDED if after.is_true(ConditionType.SUSPENDED) else EventReason.RESUMED, ConditionType.SUSPENDED)
-    needs_bandwidth = _reason(after, ConditionType.SUSPENDED) == Reason.QUEUE_NEEDS_BANDWIDTH
-    if needs_bandwidth and _reason(before, ConditionType.SUSPENDED) != Reason.QUEUE_NEEDS_BANDWIDTH:
-        emit(EventReason.QUEUE_NEEDS_BANDWIDTH, ConditionType.SUSPENDED, warning=True)
-    if became(ConditionType.MOVERS_READY):
-        emit(EventReason.MOVERS_STARTED, ConditionType.MOVERS_READY)
+    for kind, event in (news for news in _GOOD_NEWS if became(news[0])):
+        emit(event, kind)
     for kind, reasons, event in _WARNINGS:
         if _is_new_reason(before, after, kind, *reasons):
             emit(event, kind, warning=True)
-    checked = _reason(after, ConditionType.PREFLIGHT_PASSED)
-    if checked == Reason.PASSED_WITH_WARNINGS and checked != _reason(before, ConditionType.PREFLIGHT_PASSED):
-        emit(EventReason.PREFLIGHT_WARNING, ConditionType.PREFLIGHT_PASSED, warning=True)
+    for kind, why, event in _WARNINGS_WHILE_TRUE:
+        if _reason(after, kind) == why != _reason(before, kind):
+            emit(event, kind, warning=True)
     events.extend(_of_path(before, after))
     if became(ConditionType.SUCCEEDED):
         emit(EventReason.SUCCEEDED, ConditionType.SUCCEEDED)

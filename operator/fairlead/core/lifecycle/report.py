@@ -67,6 +67,7 @@ def findings_of(
         | _path_probed(observed, status, found)
         | cap_enforced
         | _reports_believed(observed, status)
+        | _paths_up(observed, status)
     )
     annotations = _cap_at_sender(observed, sender, bandwidth.allocated) + _cap_at_receiver(observed, receiver)
     return Findings(found, judgements, annotations)
@@ -105,6 +106,25 @@ def _reports_believed(observed: Observed, status: TransferJobStatus) -> dict[Con
     if known is None or (reports.receiver_endpoint is None and reports.sender_endpoint is None):
         return {}
     return {ConditionType.REPORTS_BELIEVED: Judgement("True", Reason.REPORTS_PLAUSIBLE, "what the movers report now can be true")}
+
+
+def _paths_up(observed: Observed, status: TransferJobStatus) -> dict[ConditionType, Judgement | None]:
+    """That a path of several is lost, and later that all carry again; nothing while none was."""
+    sender = observed.reports.sender
+    if sender is None or not sender.paths:
+        return {}
+    lost = [path.interface for path in sender.paths if not path.up]
+    if lost:
+        rest = ", ".join(path.interface for path in sender.paths if path.up) or "none that is left"
+        message = (
+            f"nothing gets through from the source's interface {', '.join(lost)}: the transfer goes on over {rest}, and the path is tried"
+            " again every few seconds; look at the link and at the destination's interface"
+        )
+        return {ConditionType.PATHS_UP: Judgement("False", Reason.PATH_LOST, message)}
+    if status.condition(ConditionType.PATHS_UP) is None:
+        return {}
+    message = f"data flows again from every interface of the source: {', '.join(path.interface for path in sender.paths)}"
+    return {ConditionType.PATHS_UP: Judgement("True", Reason.PATH_RESTORED, message)}
 
 
 def _advisor_silent(observed: Observed, status: TransferJobStatus) -> dict[ConditionType, Judgement | None]:

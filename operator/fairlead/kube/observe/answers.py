@@ -9,7 +9,7 @@ from pydantic import Field, field_validator
 
 from fairlead.api.transferjob.spec import MOST_INTERFACES
 from fairlead.core.observed import Role
-from fairlead.core.reports import EndpointPlace, MoverEndpoint, MoverProgress
+from fairlead.core.reports import EndpointPlace, MoverEndpoint, MoverProgress, PathState
 from fairlead.kube.observe.forms import (
     Attempt,
     BytesPerSecond,
@@ -59,6 +59,11 @@ class _PreflightAnswer(MoverMessage):
     warnings: Checks = ()
 
 
+class _InterfaceAnswer(MoverMessage):
+    interface: Interface
+    up: bool | None = None
+
+
 class ProgressAnswer(MoverMessage):
     """The answer to `GET /v1/progress`."""
 
@@ -81,6 +86,7 @@ class ProgressAnswer(MoverMessage):
     bandwidth: _BandwidthAnswer | None = None
     interface_bytes_sent: Count | None = None
     interface_bytes_received: Count | None = None
+    interfaces: Annotated[tuple[_InterfaceAnswer, ...], Field(max_length=MOST_INTERFACES)] = ()
     preflight: _PreflightAnswer | None = None
 
 
@@ -115,5 +121,6 @@ def read_progress(answer: ProgressAnswer | None, read_at: float, job_uid: str, a
         interface_bytes_received=answer.interface_bytes_received,
         read_at=read_at,
         blocks_damaged=answer.blocks_damaged,
+        paths=tuple(PathState(each.interface, each.up) for each in answer.interfaces if each.up is not None),
         preflight_warnings=read_checks(answer.preflight.warnings) if answer.preflight and answer.preflight.passed else None,
     )

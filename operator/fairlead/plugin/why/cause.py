@@ -358,6 +358,11 @@ def _above_cap(case: _Case) -> Cause | None:
     return None if enforced is None else _of_condition(JobStanding.TROUBLED, enforced)
 
 
+def _path_lost(case: _Case) -> Cause | None:
+    paths = case.is_false(ConditionType.PATHS_UP)
+    return None if paths is None else _of_condition(JobStanding.TROUBLED, paths)
+
+
 def _no_progress(case: _Case) -> Cause | None:
     """The status is written at each per cent, and at most every 10 s: three times as long without it means that the rate has fallen."""
     progress = case.job.status.progress
@@ -395,7 +400,7 @@ def _warned(case: _Case) -> Cause | None:
     return _of_condition(JobStanding.TROUBLED, checked, *((inner[1],) if inner else ()))
 
 
-_TROUBLES: tuple[Conclusion, ...] = (_lies, _above_cap, _no_progress, _unsteered, _less_than_asked, _warned)
+_TROUBLES: tuple[Conclusion, ...] = (_lies, _above_cap, _path_lost, _no_progress, _unsteered, _less_than_asked, _warned)
 
 
 def _troubled(case: _Case) -> Cause | None:

@@ -170,6 +170,10 @@ CONDITIONS: Final[Mapping[str, Saying]] = {
     ),
     Reason.REPORTS_PLAUSIBLE: Saying("what its movers report is believed again"),
     Reason.WITHIN_CAP: Saying("its rate keeps to the cap"),
+    Reason.PATH_LOST: Saying(
+        "one of its paths carries nothing, and the others carry the data", "Look at the link of the interface that the condition names."
+    ),
+    Reason.PATH_RESTORED: Saying("all of its paths carry data again"),
     Reason.ABOVE_CAP: Saying("it sends more than its cap", "An administrator turns on the chart value nodeGuard.enabled."),
     Reason.CAP_NOT_MEASURED: Saying("its cap is set, but not measured under"),
     Reason.SUSPENDED: Saying("spec.suspend is true", "Resume it with `kubectl fairlead resume`: what has arrived is kept."),

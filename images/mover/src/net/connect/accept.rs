@@ -3,7 +3,7 @@
 
 use std::collections::VecDeque;
 use std::io::{self, Read, Write};
-use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::net::{IpAddr, Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
@@ -117,6 +117,8 @@ impl Refusal {
 
 /// Where greeted connections go.
 pub(crate) trait ConnectionHandler: Send + Sync + 'static {
+    /// The sender has shown who it is over a connection from this address.
+    fn authenticated(&self, sender: IpAddr);
     /// The control connection, once; `undigested`: blocks will carry no digests.
     fn control(&self, stream: ServerStream, peer: SocketAddr, undigested: bool);
     /// The sender makes another control connection: ends the one in use and returns how many messages came over it. Nothing if the
@@ -241,6 +243,7 @@ impl<R: ConnectionHandler> Shared<R> {
             shared.forget(number);
             if greeted.is_ok() {
                 shared.note_sender(peer.ip().into());
+                shared.acceptor.handler.authenticated(peer.ip());
             }
             match greeted {
                 Ok(Greeted::Control(stream, undigested)) => {

@@ -1,7 +1,7 @@
 //! Both kinds of streams between a real dialler and a real acceptor over the loopback.
 
 use std::io::{Read, Write};
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{channel, Receiver, Sender};
 use std::sync::{Arc, Mutex};
@@ -32,6 +32,8 @@ const PATIENCE: Duration = Duration::from_secs(240);
 struct Handler(Mutex<Sender<(Box<dyn PackReceiver>, u16)>>, Mutex<Sender<ServerStream>>);
 
 impl ConnectionHandler for Handler {
+    fn authenticated(&self, _: IpAddr) {}
+
     fn control(&self, stream: ServerStream, _: SocketAddr, _: bool) {
         let _ = self.1.lock().unwrap().send(stream);
     }

@@ -1,6 +1,6 @@
 //! The sender's connections at the receiver, and the events that reach the receiver's own thread.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::SyncSender;
 use std::sync::{Arc, Mutex, OnceLock};
@@ -14,6 +14,7 @@ use super::blocks::{BlockReceiver, StreamError};
 use crate::fs::partial::recovery::Recovery;
 use crate::net::connect::accept::{ConnectionHandler, ServerStream};
 use crate::net::control_connection::{ConnectionEvent, ControlConnection};
+use crate::net::echo::Echo;
 use crate::net::wire::{PackReceiver, WireError};
 use crate::threads::lock;
 use crate::transfer::session::TransferEvent;
@@ -64,6 +65,7 @@ pub(super) struct SenderConnections {
     pub(super) blocks: OpenBlocks,
     /// The control connection, once there is one that another may take the place of.
     pub(super) resumable: Arc<OnceLock<ControlConnection>>,
+    pub(super) echo: Echo,
 }
 
 impl SenderConnections {
@@ -77,6 +79,10 @@ impl SenderConnections {
 }
 
 impl ConnectionHandler for SenderConnections {
+    fn authenticated(&self, sender: IpAddr) {
+        self.echo.admit(sender);
+    }
+
     fn control(&self, stream: ServerStream, peer: SocketAddr, undigested: bool) {
         let _ = self.events.send(Event::Control(Box::new(stream), peer, undigested));
     }

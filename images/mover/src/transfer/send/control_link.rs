@@ -1,6 +1,6 @@
 //! The sender's control connection on whichever path it is: when that path dies, the session goes on over another.
 
-use std::net::TcpStream;
+use std::net::{SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
 
@@ -65,17 +65,22 @@ impl ControlLink {
         })
     }
 
-    /// Goes on with the session over another connection.
-    pub(super) fn resume<E: TransferEvent>(&mut self, session: &Session<E>, resumed: Resumed) -> Result<(), Fault> {
+    /// Goes on with the session over another connection, and returns the addresses of the receiver and of this end of it.
+    pub(super) fn resume<E: TransferEvent>(
+        &mut self,
+        session: &Session<E>,
+        resumed: Resumed,
+    ) -> Result<(SocketAddr, SocketAddr), Fault> {
         let Resumed { stream, path, received } = resumed;
         let peer = self.dialer.paths.ends(path).peer;
         tracing::info!(path = path.0, %peer, "the session goes on over another connection");
         let socket = self.join(&stream, path)?;
+        let local = socket.local_addr().map_err(internal)?;
         let (tls, _) = stream.into_parts();
-        match session.connection() {
-            Some(connection) => connection.resume(tls.into(), socket, session.events(), received),
-            None => Ok(()),
+        if let Some(connection) = session.connection() {
+            connection.resume(tls.into(), socket, session.events(), received)?;
         }
+        Ok((peer, local))
     }
 
     fn join(&mut self, stream: &ClientStream, path: PathIndex) -> Result<TcpStream, Fault> {
