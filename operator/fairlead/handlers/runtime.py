@@ -85,7 +85,11 @@ class Runtime:
         self.paths = PathStore(self._wake_paths)
         self.dtns = DtnStore()
         self.placements = PlacementStore(
-            jobs=self.cache.jobs.values, nodes=self.dtns.transfer_nodes, wall=time.time, monotonic=time.monotonic
+            jobs=self.cache.jobs.values,
+            nodes=self.dtns.transfer_nodes,
+            wall=time.time,
+            monotonic=time.monotonic,
+            open_bps=lambda: self.shares.open_bps,
         )
         self._running: _Running | None = None
 

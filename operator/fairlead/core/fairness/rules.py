@@ -118,6 +118,15 @@ class PolicyRules:
         """Whether the job shares what its receiver's interface gets."""
         return bool(self._links_at(self._listed(job.destination), _RECEIVE))
 
+    def open_bps(self, available_bps: Mapping[str, float]) -> dict[tuple[str, str], float]:
+        """By node and name of an interface, what its links leave to all jobs, of `available_bps` by link: the least of them."""
+        found: dict[tuple[str, str], float] = {}
+        for name, link in self.links.items():
+            for node, interface, _ in link.interfaces:
+                key = node, interface
+                found[key] = min(found.get(key, math.inf), available_bps[name])
+        return found
+
     def interfaces_of(self, job: Participant) -> frozenset[InterfaceKey]:
         """The interfaces that carry the job's data; where one is not known or not listed, all of the node's that are in links."""
         return self._interfaces_at(self._listed(job.source), _TRANSMIT) | self._interfaces_at(self._listed(job.destination), _RECEIVE)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence, Set
 from functools import partial
+from types import MappingProxyType
 from typing import Final
 
 from fairlead.core.dtn import TransferNode
@@ -25,9 +26,18 @@ _Refused = tuple[EndWish, EndWish, bool]
 class Board:
     """Slots and interfaces of all nodes in the course of a pass. What is placed only adds to them; a freed slot needs a new board."""
 
-    def __init__(self, nodes: Mapping[str, TransferNode], holdings: Iterable[Holding]) -> None:
+    def __init__(
+        self,
+        nodes: Mapping[str, TransferNode],
+        holdings: Iterable[Holding],
+        open_bps: Mapping[tuple[str, str], float] = MappingProxyType({}),
+    ) -> None:
         # By name, so that the same choice is made in whatever order they became known.
         self.nodes = {name: NodeLoad(nodes[name]) for name in sorted(nodes)}
+        for (name, interface), bps in open_bps.items():
+            load = self.nodes[name].interfaces.get(interface) if name in self.nodes else None
+            if load is not None:
+                load.leave(bps)
         self._index = NodeIndex(self.nodes.values())
         self._keys = SharedKeys(self.nodes.values())
         self._candidates: dict[tuple[EndWish, bool], Candidates] = {}

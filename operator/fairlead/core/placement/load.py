@@ -67,6 +67,11 @@ class InterfaceLoad:
         self.level = RATE_STEP * round(_STEPS_PER_DOUBLING * log2(self.spare_bps + 1.0))
         """The same in the weight of its steps, so that what is nearly the same compares as the same."""
 
+    def leave(self, open_bps: float) -> None:
+        """Keeps what a shared link does not leave to jobs, such as others' traffic, out of what there is to spare."""
+        if open_bps < self.capacity_bps:
+            self.put(self.capacity_bps - open_bps)
+
     def put(self, rate_bps: float | None) -> None:
         """Adds a job that sends at most this, or as much as it gets."""
         if rate_bps is None:

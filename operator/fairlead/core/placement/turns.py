@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from heapq import heapify, heappop, heapreplace
+from types import MappingProxyType
 from typing import Final
 
 from fairlead.api.reasons import Reason
@@ -18,11 +19,18 @@ _SLOT_REASONS = (Reason.NO_SLOT_FREE, Reason.SLOT_SHARE_USED_UP)
 
 
 def place_all(
-    nodes: Mapping[str, TransferNode], holdings: Iterable[Holding], requests: Iterable[Request], now: float
+    nodes: Mapping[str, TransferNode],
+    holdings: Iterable[Holding],
+    requests: Iterable[Request],
+    now: float,
+    open_bps: Mapping[tuple[str, str], float] = MappingProxyType({}),
 ) -> tuple[Board, dict[str, Answer]]:
-    """The answers by UID at `now`, in seconds of Unix time, and the board with what was placed."""
+    """The answers by UID at `now`, in seconds of Unix time, and the board with what was placed.
+
+    `open_bps` is what shared links leave to jobs on an interface, by node and name.
+    """
     holdings = tuple(holdings)
-    board = Board(nodes, holdings)
+    board = Board(nodes, holdings, open_bps)
     answers: dict[str, Answer] = {}
     patient: set[str] = set()
     for request in in_turn(requests, holdings, now):

@@ -140,7 +140,7 @@ class FairnessLoop:
         else:
             assert in_force is not None
             statuses = [(chosen, accepted_status(chosen, in_force.rules, outcome, in_force.problem, self._now()))]
-            self._requeue(self._shares.publish(outcome.job_shares))
+            self._requeue(self._shares.publish(outcome.job_shares, in_force.rules.open_bps(outcome.available_bps)))
         older = f"policy {chosen.metadata.name} is older and in force: delete one of them, or merge them into one"
         for candidate in candidates:
             if candidate.metadata.uid != chosen.metadata.uid:

@@ -6,6 +6,7 @@ import math
 from collections import defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from types import MappingProxyType
 
 from fairlead.core.cap_excess import CapExcess, CapHistory, excess_after
 from fairlead.core.fairness.meter import KEPT_SECONDS, Meter
@@ -29,6 +30,7 @@ class ShareStore:
         self._excess: dict[str, CapExcess] = {}
         self._seen: set[ObjectKey] = set()
         self._shares: Mapping[str, JobShare] | None = None
+        self._open_bps: Mapping[tuple[str, str], float] = {}
         self._unknown = _NOT_DECIDED
         self._frozen = False
 
@@ -79,8 +81,16 @@ class ShareStore:
                 found[key][uid] = meter
         return found
 
-    def publish(self, shares: Mapping[str, JobShare] | None) -> frozenset[str]:
+    @property
+    def open_bps(self) -> Mapping[tuple[str, str], float]:
+        """By node and interface, what shared links leave to all jobs, as of the last round; empty without a policy."""
+        return self._open_bps
+
+    def publish(
+        self, shares: Mapping[str, JobShare] | None, open_bps: Mapping[tuple[str, str], float] = MappingProxyType({})
+    ) -> frozenset[str]:
         """Puts the loop's conclusions in force, None without a policy. Returns the UIDs of jobs for which they are new."""
+        self._open_bps = open_bps
         before, self._shares, self._frozen = self._shares or {}, shares, False
         after = shares or {}
         return frozenset(uid for uid in before.keys() | after.keys() if before.get(uid) != after.get(uid))

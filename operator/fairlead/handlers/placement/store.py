@@ -25,7 +25,8 @@ _MOST_BUSY = 0.1
 class PlacementStore:
     """Answers requests from one board until it is `LEAST_PAUSE_SECONDS` old, then from the next pass over all that wait.
 
-    `jobs` gives the objects of all jobs, `nodes` the data transfer nodes; `wall` is a clock in seconds of Unix time, `monotonic` one that
+    `jobs` gives the objects of all jobs, `nodes` the data transfer nodes, `open_bps` what shared links leave to jobs on each interface, by
+    node and name; `wall` is a clock in seconds of Unix time, `monotonic` one that
     only counts. Everything happens on one event loop: between an answer and the write that follows nobody else is told the same slot.
     """
 
@@ -36,11 +37,13 @@ class PlacementStore:
         nodes: Callable[[], Mapping[str, TransferNode]],
         wall: Callable[[], float],
         monotonic: Callable[[], float],
+        open_bps: Callable[[], Mapping[tuple[str, str], float]] = dict,
     ) -> None:
         self._jobs = jobs
         self._nodes = nodes
         self._wall = wall
         self._monotonic = monotonic
+        self._open_bps = open_bps
         self._board: Board | None = None
         self._made_at = 0.0
         self._took_seconds = 0.0
@@ -97,7 +100,7 @@ class PlacementStore:
         before = dict(self._answers)
         waiting = [request for request in self._requests.values() if request.uid not in self._starting]
         with without_collection():
-            self._board, answers = place_all(self._nodes(), self._holdings(), waiting, self._wall())
+            self._board, answers = place_all(self._nodes(), self._holdings(), waiting, self._wall(), self._open_bps())
         self._answers = answers
         self._made_at = self._monotonic()
         self._took_seconds = self._made_at - began

@@ -41,6 +41,11 @@ class TestRules:
         rules = read_rules(_both(), {})
         assert rules.links_of(make_job(source=source, destination=destination)) == expected
 
+    def test_an_interface_has_for_jobs_what_the_tightest_of_its_links_leaves(self) -> None:
+        rules = make_rules(make_link("out"), make_link("uplink", capacity="5G"), make_link("in", node="dtn-b", direction="Receive"))
+        open_bps = rules.open_bps({"out": 4e8, "uplink": 3e8, "in": 1e9})
+        assert open_bps == {("dtn-a", "data0"): 3e8, ("dtn-b", "data0"): 1e9}
+
     def test_an_interface_that_is_not_known_stands_for_all_of_its_node_that_are_shared(self) -> None:
         rules = read_rules(_both(), {})
         known = make_job(source=End("dtn-a", "data0"), destination=End("dtn-b", "data0"))

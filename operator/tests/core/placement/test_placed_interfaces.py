@@ -176,6 +176,18 @@ def test_jobs_spread_over_the_interfaces_of_a_node() -> None:
     assert sorted(_source_interface(answer) for answer in answers.values()) == ["data0", "data0", "data1", "data1"]
 
 
+@pytest.mark.parametrize(
+    ("left_gbps", "expected"), [({}, "data0"), ({"data0": 4}, "data1"), ({"data0": 4, "data1": 3}, "data0"), ({"data0": 400}, "data0")]
+)
+def test_what_a_shared_link_does_not_leave_to_jobs_is_not_to_spare(left_gbps: dict[str, int], expected: str) -> None:
+    """Others' traffic and headroom, as the last round has them."""
+    open_bps = {("dtn-a", name): gbps * 1e9 for name, gbps in left_gbps.items()} | {("unknown", "data0"): 1.0}
+    _, answers = place_all(_two_nodes(), (), [make_request("job", *AUTO)], 0.0, open_bps)
+    answer = answers["job"]
+    assert isinstance(answer, Placement)
+    assert answer.source.interfaces == (expected,)
+
+
 def test_what_runs_already_counts() -> None:
     running = Holding("science", (EndPlacement("dtn-a", ("data0",)), EndPlacement("dtn-b", ("data0",))))
     answer = Board(_two_nodes(), [running]).place(make_request())
