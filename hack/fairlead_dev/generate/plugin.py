@@ -32,11 +32,24 @@ ln -s ~/fairlead/bin/kubectl-fairlead ~/.local/bin/
 ```
 kubectl finds the program `kubectl-fairlead` on the path.
 
+For many users, `make krew URL=https://…` makes packages for Linux on amd64 and arm64 in `build/krew`, and
+the manifest `fairlead.yaml` that says they are at that address. Put them there; then, with
+[krew](https://krew.sigs.k8s.io):
+```
+kubectl krew install --manifest=fairlead.yaml
+```
+The packages hold the plugin and its libraries, and need `python3.11` at the user's.
+
 ## Output
 On a terminal, tables and bars with colour; elsewhere plain lines without it, of which `watch` and
 `submit --wait` print one for each step of a job. `NO_COLOR` turns colour off. `-o json` prints one
 JSON document, or one to a line where something is followed. Names, units and values are those of
 the resources; readers ignore fields that they do not know.
+
+`predict` asks the API server whether it would take the job, and decides as the operator would from
+what you may read: jobs, policies, paths, data transfer nodes, namespaces, and the job's claims, volumes
+and nodes. What it could not look at, it names. The share is what is fair while all other jobs take what
+they may.
 
 `why` names one cause: `reasons` in its JSON has constants, the outermost first and the cause last,
 such as `BackoffLimitExceeded`, `MoverDied`, `OOMKilled`. Beside the constants of
@@ -65,6 +78,7 @@ _RIGHTS = """\
 | `top`, `nodes` | `list` on `fairnesspolicies.fairlead.io` and `datatransfernodes.fairlead.io` |
 | `submit`, `cancel`, `suspend` and `resume` | `create`, `delete`, `patch` on `transferjobs.fairlead.io`, and `get` |
 | `preflight` | those of [`fairlead preflight`](preflight.md) |
+| `predict` | `create` on `transferjobs.fairlead.io`, of which nothing comes; the rest as far as you have it, [see above](#output) |
 
 The roles `view` and `edit` of a namespace have what belongs to it, with the chart's
 `rbac.aggregate`. Whoever may list Deployments is also told when Fairlead's operator does not run.

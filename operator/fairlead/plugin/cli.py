@@ -11,6 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
+from fairlead.api.shared.quantity import RateError, parse_rate
 from fairlead.commands.connection import KubeconfigError
 from fairlead.commands.preflight.job import ManifestError, namespace_of, read_manifest
 from fairlead.kube.client import KubeObject
@@ -19,6 +20,7 @@ from fairlead.plugin.checks import preflight
 from fairlead.plugin.cluster import Access, Exit, PluginError, Session, open_session
 from fairlead.plugin.nodes import nodes
 from fairlead.plugin.output import Output, complain
+from fairlead.plugin.predict import show_prediction
 from fairlead.plugin.submit import SubmittedEnd, Wanted, as_yaml, manifest_of, submit
 from fairlead.plugin.top import top
 from fairlead.plugin.watch import watch
@@ -241,6 +243,28 @@ def _preflight(
     shown = Output(as_json=output is Form.JSON)
     access = Access(kubeconfig, context, _namespace(namespace, manifest))
     _run(access, lambda session: preflight(session, shown, manifest, timeout))
+
+
+@app.command("predict")
+def _predict(
+    file: Annotated[str, typer.Argument(metavar="FILE", help="A TransferJob; - is standard input.")],
+    *,
+    size: Annotated[str | None, typer.Option(metavar="BYTES", help="How much it moves, such as 40G or 2T.")] = None,
+    namespace: Namespace = None,
+    output: As = Form.TEXT,
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
+) -> None:
+    """What would be decided of a job now: whether it starts, where, its cap, and how long it takes. Nothing is created."""
+    manifest = _read(file)
+    try:
+        # Sizes are written as rates are: decimal, with k, M, G or T.
+        size_bytes = None if size is None else parse_rate(size)
+    except RateError as error:
+        raise _usage(f"--size {size}: write bytes such as 40G or 2T") from error
+    shown = Output(as_json=output is Form.JSON)
+    access = Access(kubeconfig, context, _namespace(namespace, manifest))
+    _run(access, lambda session: show_prediction(session, shown, manifest, size_bytes))
 
 
 @app.command("nodes")

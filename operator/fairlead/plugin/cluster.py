@@ -34,7 +34,7 @@ class Exit(IntEnum):
     USAGE = 2
     """A flag, an argument or the kubeconfig is wrong."""
     FAILED = 3
-    """A job that was waited for has failed, or a check of `preflight`."""
+    """A job that was waited for has failed, or a check of `preflight`; by `predict` the job would not start."""
     TIMEOUT = 4
     """The time of --timeout was over."""
     ENDED = 5

@@ -196,3 +196,34 @@ async def test_links_tenants_and_nodes_are_shown(lab: Lab, plugin: Plugin) -> No
     assert re.search(r"^dtn-a +geneva", nodes.out, re.MULTILINE), nodes.out
     assert [node["spec"]["slots"] for node in json.loads((await plugin("nodes", "dtn-a", "-o", "json")).out)["nodes"]] == [3]
     assert (await plugin("nodes", "dtn-x")).code == 1
+
+
+async def test_predict_tells_what_would_be_decided_and_creates_nothing(lab: Lab, plugin: Plugin, tmp_path: Path) -> None:
+    file = tmp_path / "job.json"
+    file.write_text(json.dumps(lab.manifest("tomorrow", bandwidth={"limit": "40M"})))
+    policy = await lab.client.create(POLICIES, None, fairness_policy(links=[LINK | {"capacity": "100M"}]))
+    try:
+        ran = await plugin("predict", str(file), "--size", "1G", "-o", "json")
+        assert ran.code == 0, ran.err
+        found = json.loads(ran.out)
+        assert (found["starts"], found["links"], found["limit"], found["rate"], found["expectedSeconds"]) == (
+            True,
+            ["out"],
+            "40M",
+            "40M",
+            200,
+        )
+        assert "would start now; nothing was created" in (await plugin("predict", str(file))).out
+
+        file.write_text(json.dumps(lab.manifest("tomorrow", bandwidth={"guarantee": "2G"})))
+        ran = await plugin("predict", str(file))
+        assert ran.code == 3
+        assert "would not start now: GuaranteeTooLarge: " in ran.out
+
+        file.write_text(json.dumps(lab.manifest("tomorrow", bandwidth={"guarantee": "2G", "limit": "1G"})))
+        ran = await plugin("predict", str(file))
+        assert ran.code == 1
+        assert "guarantee" in ran.err
+        assert await lab.job_or_none("tomorrow") is None
+    finally:
+        await lab.client.delete(POLICIES, None, "site", uid=policy["metadata"]["uid"])
