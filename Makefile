@@ -318,6 +318,12 @@ audit: python $(CARGO_DENY)/bin/cargo-deny ## Licences, bans and sources of crat
 sbom: packages python rust ## A CycloneDX bill of materials for each image, checked against the locks: build/sbom
 	$(VENV)/python -m fairlead_dev.sbom $(SBOM_FLAGS)
 
+.PHONY: krew
+krew: python ## `kubectl fairlead` for krew: packages for linux/amd64 and linux/arm64, and the manifest that says they are at URL, in build/krew
+	@[ -n "$(URL)" ] || { echo 'krew: say where the packages will be: make krew URL=https://…'; exit 2; }
+	$(CLUSTER_CLI) build --only krew,validate-krew-manifest
+	$(VENV)/python -m fairlead_dev.krew --url '$(URL)'
+
 .PHONY: pin-bases
 pin-bases: ## Write the digests of the Dockerfile's base images into it (network, skopeo)
 	hack/cluster/pin-bases Dockerfile

@@ -137,6 +137,8 @@ PROGRAMS: tuple[GoProgram, ...] = (
 ON_DEMAND: tuple[GoProgram, ...] = (
     GoProgram("cilium-policy", "cilium-policy", layout.CILIUM_VERSION, ".", 180, module="cilium-policy"),
     GoProgram("kueue", "kueue", layout.KUEUE_VERSION, "sigs.k8s.io/kueue/cmd/kueue", 180, module="kueue"),
+    GoProgram("krew", "krew", layout.KREW_VERSION, "sigs.k8s.io/krew/cmd/krew", 30, module="krew"),
+    GoProgram("validate-krew-manifest", "krew", layout.KREW_VERSION, "sigs.k8s.io/krew/cmd/validate-krew-manifest", 5, module="krew"),
     _prometheus("prometheus", 190),
     _prometheus_operator("prometheus-operator", "operator", 100),
     _prometheus_operator("prometheus-config-reloader", "prometheus-config-reloader", 15),
@@ -145,7 +147,19 @@ ON_DEMAND: tuple[GoProgram, ...] = (
 
 CNI_PLUGINS = tuple(program.name for program in PROGRAMS if program.group in ("cni", "multus"))
 
-LINKED_INTO_CHECKOUT = ("promtool", "kubectl", "helm", "etcd", "kube-apiserver", "kubeconform", "object-health", "cilium-policy", "kueue")
+LINKED_INTO_CHECKOUT = (
+    "promtool",
+    "kubectl",
+    "helm",
+    "etcd",
+    "kube-apiserver",
+    "kubeconform",
+    "object-health",
+    "cilium-policy",
+    "kueue",
+    "krew",
+    "validate-krew-manifest",
+)
 """Programs that people and tests call from `build/bin`."""
 
 
