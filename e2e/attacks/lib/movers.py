@@ -16,7 +16,7 @@ from fairlead_dev.netlab.processes import Process, ProcessUsage, run, wait_until
 ADDRESS = "127.0.0.1"
 SLOW = "4M"
 """Bits a second: some seconds for each megabyte."""
-PATIENCE_S = 120.0
+PATIENCE_S = 240.0
 """How long anything is waited for: only a hang exceeds it."""
 
 
@@ -173,7 +173,7 @@ class Movers:
     def _start(self, command: str, credentials: str, *arguments: str) -> Mover:
         number = next(self._numbers)
         events, verdict, log = (self.folder / f"{number}-{command}.{kind}" for kind in ("events", "verdict", "log"))
-        patience = () if "--peer-timeout" in arguments else ("--peer-timeout", "20")
+        patience = () if "--peer-timeout" in arguments else ("--peer-timeout", "120")
         files = ("--tls-dir", str(self.folder / credentials), "--termination-log", str(verdict), "--json")
         mover = Mover(Process([self.binary, command, *arguments, *patience, *files], log=log, output=events), events, verdict)
         self._started.append(mover)

@@ -448,7 +448,7 @@ HOGS: dict[str, tuple[list[Participant], dict[str, Any]]] = {
         [make_job(f"hog-{n}", namespace="a", guarantee_bps=G, priority=100) for n in range(500)],
         {"starts_in": math.inf},
     ),
-    "five hundred small jobs that flow": ([make_job(f"hog-{n}", namespace="a", weight=1000, priority=100) for n in range(500)], {}),
+    "two hundred small jobs that flow": ([make_job(f"hog-{n}", namespace="a", weight=1000, priority=100) for n in range(200)], {}),
     "two hundred guarantees that send next to nothing": (
         [make_job(f"hog-{n}", namespace="a", guarantee_bps=G) for n in range(200)],
         {"able_bps": 1e4},
