@@ -12,18 +12,31 @@ from fairlead_advisor.probe.wire import Codec
 
 HISTORY_S = 60.0
 _RETRY_S = 5.0
+FOLLOW_S = 5.0
+"""How often the monitor asks where the peer is: of several paths another one may be in use by now."""
 _NS = 1_000_000_000
 
 _log = logging.getLogger(__name__)
 
 
 class Monitor:
-    """Samples of one peer. Without answers, or without a socket, `recent` is empty, which is no error."""
+    """Samples of one peer. Without answers, or without a socket, `recent` is empty, which is no error.
+
+    `follow` tells where the peer is by now.
+    """
 
     def __init__(
-        self, endpoint: EchoEndpoint, key: bytes, rate_hz: float, clocks: Clocks, sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+        self,
+        endpoint: EchoEndpoint,
+        key: bytes,
+        rate_hz: float,
+        clocks: Clocks,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        *,
+        follow: Callable[[], Awaitable[EchoEndpoint]] | None = None,
     ) -> None:
         self._endpoint = endpoint
+        self._follow = follow
         self._rate_hz = rate_hz
         self._clocks = clocks
         self._sleep = sleep
@@ -33,10 +46,31 @@ class Monitor:
         """Samples until cancelled; a socket that cannot be had is asked for again."""
         while True:
             try:
-                await keep_probing(self._endpoint, self._session, self._rate_hz, self._clocks)
+                await self._sample()
+                continue
             except AdvisorError as error:
                 _log.warning("the path is not sampled: %s", error)
             await self._sleep(_RETRY_S)
+
+    async def _sample(self) -> None:
+        """Samples until the peer is somewhere else."""
+        tasks = [asyncio.ensure_future(keep_probing(self._endpoint, self._session, self._rate_hz, self._clocks))]
+        if self._follow is not None:
+            tasks.append(asyncio.ensure_future(self._until_moved(self._follow)))
+        try:
+            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            for task in done:
+                task.result()
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _until_moved(self, follow: Callable[[], Awaitable[EchoEndpoint]]) -> None:
+        while (now := await follow()) == self._endpoint:
+            await self._sleep(FOLLOW_S)
+        _log.info("the peer is at %s now, no longer at %s", now, self._endpoint)
+        self._endpoint = now
 
     def recent(self, seconds: float) -> Trace:
         """The samples of the last `seconds`, at most HISTORY_S, whose fate is known."""

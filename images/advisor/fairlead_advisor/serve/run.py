@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from fairlead_advisor.decide.model import History, TransportLimits
+from fairlead_advisor.errors import AdvisorError
 from fairlead_advisor.files import ensure_writable
 from fairlead_advisor.probe.monitor import Monitor
 from fairlead_advisor.probe.schedule import Timetable
@@ -64,16 +65,24 @@ async def run_sidecar(settings: SidecarSettings) -> None:
     def endpoint(peer: Peer) -> EchoEndpoint:
         return EchoEndpoint(peer.address, peer.echo_port, source_address=peer.source_address)
 
+    async def present(peer: Peer) -> EchoEndpoint:
+        """Where the peer is by now: the session may have gone on over another path. Where it was if the mover does not say."""
+        async with Mover(settings.control_socket) as asked:
+            try:
+                return endpoint(await asked.peer())
+            except AdvisorError:
+                return endpoint(peer)
+
     loaded = load_classifier(settings.model)
     if loaded.classifier is None:
         _log.warning("the background is not classified: %s", loaded.why_not)
     rate_hz = settings.rate_hz or (MODEL_RATE_HZ if loaded.classifier else DEFAULT_RATE_HZ)
 
     async def probe_peer(peer: Peer, seconds: float, enough: Enough | None) -> ProbeResult:
-        return await probe(endpoint(peer), peer.echo_key, Timetable(rate_hz, seconds), Clocks(), enough)
+        return await probe(await present(peer), peer.echo_key, Timetable(rate_hz, seconds), Clocks(), enough)
 
     def monitor(peer: Peer) -> Monitor:
-        return Monitor(endpoint(peer), peer.echo_key, WATCH_RATE_HZ, Clocks())
+        return Monitor(endpoint(peer), peer.echo_key, WATCH_RATE_HZ, Clocks(), follow=lambda: present(peer))
 
     now = lambda: datetime.now(UTC)  # noqa: E731
     effects = SidecarEffects(probe_peer, monitor, now, classifier=loaded.classifier, no_classifier=loaded.why_not)
