@@ -49,8 +49,9 @@ if ! command -v python{_PYTHON} >/dev/null; then
   echo "kubectl fairlead: Python {_PYTHON} is missing: install it, so that python{_PYTHON} is on the path" >&2
   exit 1
 fi
-PYTHONPATH="$here/lib" exec python{_PYTHON} -s -P -m fairlead.plugin.main "$@"
+exec python{_PYTHON} -I "$here/lib" "$@"
 """
+_START: Final = "import sys\n\nfrom fairlead.plugin.main import main\n\nsys.exit(main())\n"
 
 
 class KrewError(DevError):
@@ -159,6 +160,7 @@ def fill(folder: Path, architecture: str) -> None:
         shutil.copytree(_OPERATOR / "fairlead" / layer, ours / layer, ignore=ignored)
     for module in (_OPERATOR / "fairlead").glob("*.py"):
         shutil.copy(module, ours)
+    (lib / "__main__.py").write_text(_START)
 
 
 def make(url: str, output: Path = OUTPUT) -> Path:
