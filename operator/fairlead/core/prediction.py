@@ -34,7 +34,7 @@ from fairlead.core.placement.model import Placement
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
+class ClusterView:
     """Everything beside the job that decides. `jobs` and `policies` are objects, `namespaces` the labels of each."""
 
     jobs: Sequence[Mapping[str, Any]] = ()
@@ -77,28 +77,28 @@ class Prediction:
         return size_bytes * 8 / self.rate_bps if self.rate_bps else None
 
 
-def predict(observed: Observed, surroundings: Surroundings, now: datetime) -> Prediction:
+def predict(observed: Observed, cluster: ClusterView, now: datetime) -> Prediction:
     """What becomes of a job that nobody has created. Raises InvalidPolicyError and AllocationInputError for a policy that cannot be."""
     uid = observed.job.metadata.uid
     writer = writer_of(_body(observed.job))
-    neighbours = (body for body in surroundings.jobs if body["metadata"]["namespace"] == observed.job.metadata.namespace)
+    neighbours = (body for body in cluster.jobs if body["metadata"]["namespace"] == observed.job.metadata.namespace)
     others = (found for body in neighbours if (found := writer_of(body)) is not None)
     before = None if writer is None else writer_before(writer, others)
-    nodes = {node.metadata.name: transfer_node_of(node, now) for node in surroundings.nodes}
+    nodes = {node.metadata.name: transfer_node_of(node, now) for node in cluster.nodes}
     known = replace(observed, destination_writer=None if before is None else before.name, transfer_nodes=nodes)
     request = request_of(known, now)
     if request is not None and nodes:
-        holdings = [holding for body in surroundings.jobs if (holding := holding_of(body)) is not None]
+        holdings = [holding for body in cluster.jobs if (holding := holding_of(body)) is not None]
         _, answers = place_all(nodes, holdings, [request], now.timestamp())
         known = replace(known, placement=answers[uid])
-    shared = _round(known, surroundings, now)
+    shared = _round(known, cluster, now)
     if shared is not None:
         known = replace(known, fairness=shared.result.job_shares.get(uid))
     plan = decide(known, now)
     source, destination = ends_of(known, 0)
     path, assignment = None, None
     if source.node is not None and destination.node is not None:
-        path = choose_path(surroundings.paths, PathEnds(source.node, source.interface, destination.node, destination.interface))
+        path = choose_path(cluster.paths, PathEnds(source.node, source.interface, destination.node, destination.interface))
         assignment = _assignment(path, known, now)
     bandwidth = observed.job.spec.bandwidth
     return Prediction(
@@ -122,14 +122,14 @@ class _Shared:
     fair_bps: float | None
 
 
-def _round(observed: Observed, surroundings: Surroundings, now: datetime) -> _Shared | None:
+def _round(observed: Observed, cluster: ClusterView, now: datetime) -> _Shared | None:
     """The round after the job has asked for its links; None without a policy, and where the job asks for nothing."""
-    chosen = choose_policy(map(read_candidate, surroundings.policies))
+    chosen = choose_policy(map(read_candidate, cluster.policies))
     own = participant_of(observed, asks=True, now=now.timestamp())
     if chosen is None or chosen.policy is None or own is None:
         return None
-    rules = read_rules(chosen.policy, surroundings.namespaces or {}, surroundings.paths)
-    sharing = [found for body in surroundings.jobs if (found := _participant(body, now)) is not None]
+    rules = read_rules(chosen.policy, cluster.namespaces or {}, cluster.paths)
+    sharing = [found for body in cluster.jobs if (found := _participant(body, now)) is not None]
     result = run_round(RoundInput(rules, (*sharing, own), {}, {}), RoundMemory(), now.timestamp())
     # The round gives a job that sends nothing yet little, and more as its data flow: what counts is what it comes to.
     flowing = {replace(job, stage=JobStage.FLOWING): math.inf for job in result.sharing}

@@ -21,7 +21,7 @@ from fairlead.core.allocation.model import AllocationInputError
 from fairlead.core.fairness.rules import InvalidPolicyError
 from fairlead.core.observed import Observed
 from fairlead.core.placement.model import rate_text
-from fairlead.core.prediction import Prediction, Surroundings, predict
+from fairlead.core.prediction import ClusterView, Prediction, predict
 from fairlead.core.settings import OperatorSettings
 from fairlead.kube.client import CLAIMS, DTNS, JOBS, NAMESPACES, PATHS, POLICIES, KubeObject
 from fairlead.kube.errors import ForbiddenError, KubeError
@@ -40,7 +40,7 @@ async def show_prediction(session: Session, output: Output, manifest: KubeObject
     now, not_shown = datetime.now(UTC), list[str]()
     try:
         observed = await _observe(session, TransferJob.from_object(created), not_shown)
-        prediction = predict(observed, await _surroundings(session, not_shown), now)
+        prediction = predict(observed, await _cluster_view(session, not_shown), now)
     except (InvalidPolicyError, AllocationInputError) as error:
         raise PluginError(f"the FairnessPolicy cannot be followed: {error}") from error
     document = _document(session.namespace, name_of(manifest), prediction, size_bytes, not_shown)
@@ -76,13 +76,13 @@ async def _observe(session: Session, job: TransferJob, not_shown: list[str]) -> 
     return replace(observed, nodes=facts.nodes, claims=facts.claims)
 
 
-async def _surroundings(session: Session, not_shown: list[str]) -> Surroundings:
+async def _cluster_view(session: Session, not_shown: list[str]) -> ClusterView:
     async def listed(kind: Any, namespace: str | None = None) -> list[KubeObject]:
         return await list_or_name(session.client, kind, namespace, session.server, not_shown)
 
     jobs = await listed(JOBS) or await listed(JOBS, session.namespace)
     policies = await listed(POLICIES)
-    return Surroundings(
+    return ClusterView(
         jobs=jobs,
         policies=policies,
         paths=readable(NetworkPath, await listed(PATHS)),

@@ -10,7 +10,7 @@ from job_builders import NOW, make_job, observe
 
 from fairlead.api.datatransfernode import DataTransferNode
 from fairlead.api.networkpath import NetworkPath
-from fairlead.core.prediction import Prediction, Surroundings, predict
+from fairlead.core.prediction import ClusterView, Prediction, predict
 
 LINK = {"name": "out", "interfaces": [{"node": "dtn-a", "name": "data0", "direction": "Transmit"}], "capacity": "100M"}
 RUNS = {"attempts": 1, "attemptStartTime": "2026-01-02T03:00:00Z", "startTime": "2026-01-02T03:00:00Z"}
@@ -47,8 +47,8 @@ def path(**spec: Any) -> NetworkPath:
     return NetworkPath.from_object({"metadata": metadata, "spec": {**ends, **spec}})
 
 
-def predicted(surroundings: Surroundings | None = None, **spec: Any) -> Prediction:
-    return predict(observe(make_job(**spec)), surroundings or Surroundings(), NOW)
+def predicted(cluster: ClusterView | None = None, **spec: Any) -> Prediction:
+    return predict(observe(make_job(**spec)), cluster or ClusterView(), NOW)
 
 
 def test_a_job_that_is_alone_starts_and_nothing_bounds_it() -> None:
@@ -58,22 +58,22 @@ def test_a_job_that_is_alone_starts_and_nothing_bounds_it() -> None:
 
 
 @pytest.mark.parametrize(
-    ("surroundings", "spec", "reason"),
+    ("cluster", "spec", "reason"),
     [
-        (Surroundings(jobs=[other(path="run42")]), {}, "DestinationInUse"),
-        (Surroundings(jobs=[other(path="run42/part")]), {}, "DestinationInUse"),
-        (Surroundings(policies=[policy(LINK)]), {"bandwidth": {"guarantee": "1G"}}, "GuaranteeTooLarge"),
+        (ClusterView(jobs=[other(path="run42")]), {}, "DestinationInUse"),
+        (ClusterView(jobs=[other(path="run42/part")]), {}, "DestinationInUse"),
+        (ClusterView(policies=[policy(LINK)]), {"bandwidth": {"guarantee": "1G"}}, "GuaranteeTooLarge"),
         (
-            Surroundings(policies=[policy(LINK)], jobs=[other(bandwidth={"guarantee": "60M"})]),
+            ClusterView(policies=[policy(LINK)], jobs=[other(bandwidth={"guarantee": "60M"})]),
             {"bandwidth": {"guarantee": "60M"}},
             "WaitingForLink",
         ),
-        (Surroundings(nodes=[node("dtn-a", slots=1), node("dtn-b")], jobs=[other()]), {}, "NoSlotFree"),
-        (Surroundings(), {"suspend": True}, "Suspended"),
+        (ClusterView(nodes=[node("dtn-a", slots=1), node("dtn-b")], jobs=[other()]), {}, "NoSlotFree"),
+        (ClusterView(), {"suspend": True}, "Suspended"),
     ],
 )
-def test_what_would_keep_it_from_starting_is_told(surroundings: Surroundings, spec: dict[str, Any], reason: str) -> None:
-    obstacle = predicted(surroundings, **spec).obstacle
+def test_what_would_keep_it_from_starting_is_told(cluster: ClusterView, spec: dict[str, Any], reason: str) -> None:
+    obstacle = predicted(cluster, **spec).obstacle
     assert obstacle is not None
     assert obstacle.reason == reason
 
@@ -89,19 +89,19 @@ def test_what_would_keep_it_from_starting_is_told(surroundings: Surroundings, sp
     ],
 )
 def test_its_share_is_what_is_fair_beside_all_that_run(jobs: list[dict[str, Any]], spec: dict[str, Any], rate_bps: float) -> None:
-    found = predicted(Surroundings(jobs=jobs, policies=[policy(LINK)]), **spec)
+    found = predicted(ClusterView(jobs=jobs, policies=[policy(LINK)]), **spec)
     assert found.links == ("out",)
     assert found.rate_bps == pytest.approx(rate_bps, rel=1e-6)
 
 
 def test_what_the_path_is_known_to_carry_bounds_it_and_gives_its_duration() -> None:
-    found = predicted(Surroundings(paths=[path(capacity="80M")]), bandwidth={"limit": "100M"})
+    found = predicted(ClusterView(paths=[path(capacity="80M")]), bandwidth={"limit": "100M"})
     assert found.path is not None and found.path.metadata.name == "a-b"
     assert (found.rate_bps, found.seconds_for(10**9)) == (80e6, 100.0)
 
 
 def test_it_is_placed_on_the_nodes_that_are_described() -> None:
-    found = predicted(Surroundings(nodes=[node("dtn-a"), node("dtn-b")]))
+    found = predicted(ClusterView(nodes=[node("dtn-a"), node("dtn-b")]))
     assert found.obstacle is None
     assert found.placement is not None
     assert (found.placement.source.interfaces, found.placement.destination.interfaces) == (("data0",), ("data0",))
