@@ -126,7 +126,7 @@ def number(title: str, description: str, unit: str, query: Query, *, width: int,
         .graph_mode(common.BigValueGraphMode.NONE)
         .no_value(options.get("nothing", "none"))
         .reduce_options(common_builders.ReduceDataOptions().calcs(["lastNotNull"]).values(False).fields(""))
-        .with_target(_range_query(query, "A"))
+        .with_target(_instant_query(query, "A", PromQueryFormat.TIME_SERIES))
     )
     decimals = options.get("decimals", 0 if unit == COUNT else None)
     if decimals is not None:

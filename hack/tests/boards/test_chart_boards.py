@@ -67,6 +67,13 @@ def test_what_grafanas_schema_does_not_know_is_found(boards: dict[str, dict[str,
     assert said in "\n".join(faults(board))
 
 
+def test_a_present_value_is_asked_for_now_and_not_found_in_the_past(boards: dict[str, dict[str, Any]]) -> None:
+    for board in boards.values():
+        present = {panel["id"] for panel in panels(board) if panel["type"] in ("stat", "bargauge", "table")}
+        assert present
+        assert [query.panel for query in queries(board) if query.panel_id in present and not query.instant] == []
+
+
 def test_every_query_asks_for_documented_metrics_alone(boards: dict[str, dict[str, Any]]) -> None:
     page = (CHECKOUT / "docs" / "reference" / "metrics.md").read_text()
     documented = dict(re.findall(r"^\| `(\w+)` \| (counter|gauge|histogram) \|", page, re.MULTILINE))
