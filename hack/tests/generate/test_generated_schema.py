@@ -41,6 +41,7 @@ STRUCTURAL = {"type", "description", "properties", "items", "required", "default
     "x-kubernetes-list-type",
     "x-kubernetes-list-map-keys",
 }
+INT_OR_STRING = "x-kubernetes-int-or-string"
 
 
 def walk(schema: dict[str, Any], path: str) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -73,8 +74,8 @@ def test_a_file_that_differs_or_is_missing_is_stale(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("path", "schema"), SPEC + STATUS, ids=[path for path, _ in SPEC + STATUS])
 def test_every_node_is_structural(path: str, schema: dict[str, Any]) -> None:
-    assert schema.keys() <= STRUCTURAL, path
-    assert "type" in schema, path
+    assert schema.keys() <= STRUCTURAL | {INT_OR_STRING}, path
+    assert ("type" in schema) != schema.get(INT_OR_STRING, False), path
 
 
 @pytest.mark.parametrize(("path", "schema"), SPEC + STATUS, ids=[path for path, _ in SPEC + STATUS])
@@ -85,7 +86,9 @@ def test_every_field_is_described(path: str, schema: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize(("path", "schema"), SPEC, ids=[path for path, _ in SPEC])
 def test_everything_a_user_writes_is_bounded(path: str, schema: dict[str, Any]) -> None:
-    match schema["type"]:
+    match schema.get("type", INT_OR_STRING):
+        case "x-kubernetes-int-or-string":
+            assert "x-kubernetes-validations" in schema, path
         case "string":
             assert "maxLength" in schema or "enum" in schema, path
         case "array":
@@ -108,7 +111,7 @@ def test_every_rule_names_a_field_and_a_remedy() -> None:
 
 def test_a_default_that_rules_are_evaluated_on_is_whole() -> None:
     for path, schema in SPEC:
-        if schema["type"] == "object" and "default" in schema:
+        if schema.get("type") == "object" and "default" in schema:
             with_default = {name for name, child in schema["properties"].items() if "default" in child}
             assert schema["default"].keys() == with_default, path
 

@@ -21,7 +21,7 @@ OtherTraffic = Annotated[
             **marks(
                 cel(
                     f"type(self) == int ? self >= 1 && self <= {MOST_SHARES} : {_WORDS}",
-                    f"otherTraffic must be Spare, Compete, or a number of shares from 1 to {MOST_SHARES}",
+                    f"otherTraffic is none of its values: set Spare, Compete, or a number of shares from 1 to {MOST_SHARES}",
                 )
             ),
         }

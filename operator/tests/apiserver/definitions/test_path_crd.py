@@ -14,7 +14,7 @@ from fairlead.kube.errors import InvalidError
 
 CAPACITY = "capacity must lie between 64k and 10T: it is in decimal bits per second"
 ONE_NODE = "source and destination are on the same node: a path leads to another one; change the node of one of them"
-SHARES = "otherTraffic must be Spare, Compete, or a number of shares from 1 to 32"
+SHARES = "otherTraffic is none of its values: set Spare, Compete, or a number of shares from 1 to 32"
 FIXED_SOURCE = "source cannot change once the path exists: create a new NetworkPath instead"
 FIXED_DESTINATION = "destination cannot change once the path exists: create a new NetworkPath instead"
 
