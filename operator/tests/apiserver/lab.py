@@ -71,6 +71,11 @@ class Lab:
     async def job(self, name: str = "job") -> KubeObject:
         return await self.client.get(JOBS, self.namespace, name)
 
+    async def conditions(self) -> list[KubeObject]:
+        """The job's conditions; none before its first status, which may come after its first pod."""
+        found: list[KubeObject] = (await self.job()).get("status", {}).get("conditions", [])
+        return found
+
     async def job_or_none(self, name: str = "job") -> KubeObject | None:
         try:
             return await self.job(name)

@@ -147,7 +147,7 @@ async def _be_told_why_a_pod_is_not_attached(lab: Lab, nodes: FakeNodes) -> None
     await nodes.fail_network(await lab.appears("receiver"), "no address is left")
 
     async def told() -> bool:
-        conditions = (await lab.job())["status"]["conditions"]
+        conditions = await lab.conditions()
         return any(c["reason"] == "AttachmentFailed" for c in conditions)
 
     await eventually(told, "why the receiver is not attached", lab.job)

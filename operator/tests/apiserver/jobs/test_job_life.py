@@ -42,7 +42,7 @@ async def test_a_job_succeeds_on_the_receivers_verdict(lab: Lab) -> None:
         nodes.progress |= {"bytes_transferred": 500}
 
         async def half_way() -> bool:
-            return ((await lab.job())["status"].get("progress") or {}).get("percent") == 50
+            return (await lab.job()).get("status", {}).get("progress", {}).get("percent") == 50
 
         await eventually(half_way, "50 %", lab.job)
         await nodes.finish(sender)
@@ -172,11 +172,11 @@ async def test_what_multus_says_becomes_a_reason_on_the_job_with_the_remedy(lab:
         await nodes.fail_network(await lab.appears("receiver"), failed + 'error adding container to network "lab-b": Link not found')
 
         async def named() -> bool:
-            conditions = (await lab.job())["status"]["conditions"]
+            conditions = await lab.conditions()
             return any(c["type"] == "MoversReady" and c["reason"] == "AttachmentFailed" for c in conditions)
 
         await eventually(named, "the reason in MoversReady", lab.job)
-        (ready,) = (c for c in (await lab.job())["status"]["conditions"] if c["type"] == "MoversReady")
+        (ready,) = (c for c in await lab.conditions() if c["type"] == "MoversReady")
         assert "Multus cannot attach destination.attachment lab-b: Link not found" in ready["message"]
         assert "the interface does not exist on node dtn-b" in ready["message"]
 
@@ -187,7 +187,7 @@ async def test_a_mover_that_cannot_start_is_named(lab: Lab) -> None:
         await nodes.wait_reason(await lab.appears("receiver"), "ErrImageNeverPull", "no such image on the node")
 
         async def named() -> bool:
-            conditions = (await lab.job())["status"]["conditions"]
+            conditions = await lab.conditions()
             return any(c["type"] == "MoversReady" and "ErrImageNeverPull" in c["message"] for c in conditions)
 
         await eventually(named, "the reason in MoversReady", lab.job)
