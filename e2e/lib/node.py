@@ -12,7 +12,7 @@ _FIND = """
 import os, sys
 def words(pid):
     try:
-        with open(f"/proc/{pid}/cmdline") as file:
+        with open(f"/proc/{pid}/cmdline", errors="surrogateescape") as file:
             return file.read().split("\\0")
     except OSError:
         return []
