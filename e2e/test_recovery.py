@@ -69,7 +69,7 @@ def test_a_lost_receiver_is_followed_by_a_second_attempt(lab: Lab, kubectl: Kube
     kubectl.run("delete", "pod", receiver["metadata"]["name"], "--force", "--grace-period=0", namespace=lab.namespace)
     job.wait_for(lambda seen: seen.get("status", {}).get("attempts") == 2, "a second attempt")
     finish_fast(lab, job)
-    assert job.status["attempts"] == 2
+    assert job.status["attempts"] == 2, job.status.get("lastFailure")
     assert job.status["lastFailure"]["attempt"] == 1
 
 
@@ -79,7 +79,7 @@ def test_a_killed_sender_is_followed_by_a_second_attempt(lab: Lab) -> None:
     lab.cluster.on(lab.source.node, "pkill", "-KILL", "-f", "--", f"^[^ ]*fairlead-mover send .*--job={job.uid}")
     job.wait_for(lambda seen: seen.get("status", {}).get("attempts") == 2, "a second attempt")
     finish_fast(lab, job)
-    assert job.status["attempts"] == 2
+    assert job.status["attempts"] == 2, job.status.get("lastFailure")
 
 
 @pytest.mark.long
