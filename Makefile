@@ -35,7 +35,9 @@ demo: $(if $(filter local,$(CLUSTER)),setup,python) ## Move a real directory bet
 test: setup ## Everything: lint, unit tests, whole programs, a real API server, a quarter of the attacks, end to end on the local cluster
 	$(MAKE) lint
 	$(MAKE) test-programs BESIDE=beside-programs
-	$(MAKE) --jobs 2 --output-sync=target test-e2e beside-cluster
+	$(MAKE) test-e2e
+	$(MAKE) test-apiserver
+	$(MAKE) test-attacks
 
 .PHONY: setup
 setup: packages python programs ## Install and build what is missing: .venv, programs in build/bin
@@ -161,15 +163,11 @@ test-kueue: python ## A job in a queue of Kueue, which is built first (3 minutes
 	$(CLUSTER_CLI) build --only kubectl,helm,etcd,kube-apiserver,kueue
 	$(VENV)/pytest -q -n 1 operator/tests/apiserver/kueue
 
-# Tests of programs and of the cluster wait most of their time, for links, clocks and pods. What runs beside them gives way to them.
+# Tests of programs wait most of their time, for links and clocks. What runs beside them gives way to them. Nothing runs beside the
+# cluster: its kubelets then take minutes to start a pod.
 .PHONY: beside-programs
 beside-programs:
 	nice $(MAKE) test-unit
-
-.PHONY: beside-cluster
-beside-cluster:
-	nice $(MAKE) test-apiserver
-	nice $(MAKE) test-attacks
 
 # Five minutes for what the tests of its parts hold too: beside `make test`, and in the bench.
 .PHONY: test-why
