@@ -10,7 +10,7 @@ from typing import Any, cast
 
 import pytest
 from host_trees import MELLANOX, TWO_SOCKETS, VIRTUAL, tree
-from prometheus_client.parser import text_string_to_metric_families
+from metric_samples import value_of
 
 from fairlead.agent.collect import Collector
 from fairlead.agent.files import HostFiles
@@ -120,8 +120,7 @@ async def test_every_metric_has_the_value_of_the_node(tmp_path: Path) -> None:
         "fairlead_node_report_writes_total": [({}, 2)],
         "fairlead_node_report_failures_total": [({}, 1)],
     }
-    samples = [sample for family in text_string_to_metric_families(text) for sample in family.samples]
     for name, values in expected.items():
         for labels, value in values:
-            assert [sample.value for sample in samples if (sample.name, sample.labels) == (name, labels)] == [value], (name, labels)
+            assert value_of(text, name, labels) == value, (name, labels)
     assert expected.keys() == {described.name for described in NODE_METRICS}

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from guard_pods import UIDS, make_sender
 from guard_programs import FakeKernel
-from prometheus_client.parser import text_string_to_metric_families
+from metric_samples import value_of
 
 from fairlead.guard.cgroups import PodGroups
 from fairlead.guard.holds import Holds, RulesRefusedError
@@ -82,10 +82,9 @@ async def test_every_metric_has_the_value_of_what_is_held(tmp_path: Path) -> Non
         "fairlead_guard_dropped_bytes_total": [(held, 4500), (loose, 0)],
         "fairlead_guard_rules_refused_total": [({}, 1)],
     }
-    samples = [sample for family in text_string_to_metric_families(text) for sample in family.samples]
     for name, values in expected.items():
         for labels, value in values:
-            assert [sample.value for sample in samples if (sample.name, sample.labels) == (name, labels)] == [value], (name, labels)
+            assert value_of(text, name, labels) == value, (name, labels)
     assert expected.keys() == {described.name for described in GUARD_METRICS}
 
 

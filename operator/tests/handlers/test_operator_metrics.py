@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 import pytest
 from fake_timers import FakeTimers
 from handler_objects import job_body
+from metric_samples import value_of
 from prometheus_client.parser import text_string_to_metric_families
 
 from fairlead.api.shared.errors import InvalidResourceError
@@ -40,10 +41,7 @@ class Page:
     def value(self, name: str, labels: Mapping[str, str] = ALL) -> float | None:
         body = self.metrics.page().body
         assert isinstance(body, bytes)
-        samples = [sample for family in text_string_to_metric_families(body.decode()) for sample in family.samples]
-        found = [sample.value for sample in samples if (sample.name, sample.labels) == (name, dict(labels))]
-        assert len(found) <= 1, name
-        return found[0] if found else None
+        return value_of(body.decode(), name, labels)
 
 
 @pytest.fixture

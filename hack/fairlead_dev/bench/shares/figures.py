@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from fairlead.core.allocation import jain_index
 from fairlead_dev.bench.rows import Goal, Row
 from fairlead_dev.bench.shares.plan import ARRIVAL_S, DEPARTURE_S, VISIT_S
 
@@ -66,7 +67,7 @@ def share(outcome: Outcome, from_s: float, to_s: float = math.inf) -> float:
 
 def jain_of_share(part: float) -> float:
     """Jain's index of two flows of which one has that part."""
-    return 1 / (2 * (part**2 + (1 - part) ** 2))
+    return jain_index((part, 1 - part)) or 0.0
 
 
 def gives_way_s(outcome: Outcome) -> float:

@@ -64,7 +64,7 @@ class InterfaceLoad:
         self._sharers = 0
         self.spare_bps = self.capacity_bps
         """What one more job would get: what is not taken, shared with those that take what they get."""
-        self.level = RATE_STEP * round(_STEPS_PER_DOUBLING * log2(self.spare_bps + 1.0))
+        self.level = _level(self.spare_bps)
         """The same in the weight of its steps, so that what is nearly the same compares as the same."""
 
     def leave(self, open_bps: float) -> None:
@@ -80,7 +80,7 @@ class InterfaceLoad:
             self._taken_bps += rate_bps
         left_bps = self.capacity_bps - self._taken_bps
         self.spare_bps = left_bps / (1 + self._sharers) if left_bps > 0.0 else 0.0
-        self.level = RATE_STEP * round(_STEPS_PER_DOUBLING * log2(self.spare_bps + 1.0))
+        self.level = _level(self.spare_bps)
 
 
 class NodeLoad:
@@ -114,7 +114,7 @@ class NodeLoad:
 
     def has_room(self, namespace: str, slots: int = 1) -> bool:
         """Whether a job of the namespace may take slots."""
-        return self.free >= slots and self.held_by.get(namespace, 0) + slots <= self.share
+        return self.free >= slots and self.leaves_share(namespace, slots)
 
     def leaves_share(self, namespace: str, slots: int = 1) -> bool:
         """Whether with so many more the namespace has no more than one may have, free or not."""
@@ -126,3 +126,8 @@ class NodeLoad:
         if self._as_interface is not None:
             self._as_interface.spare_bps = self.free
         self.held_by[namespace] = self.held_by.get(namespace, 0) + 1
+
+
+def _level(rate_bps: float) -> int:
+    """A rate in the weight of its steps."""
+    return RATE_STEP * round(_STEPS_PER_DOUBLING * log2(rate_bps + 1.0))

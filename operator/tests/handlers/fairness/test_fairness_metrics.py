@@ -6,8 +6,8 @@ import math
 from collections.abc import Mapping
 
 import pytest
+from metric_samples import value_of
 from prometheus_client.exposition import generate_latest
-from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.registry import CollectorRegistry
 
 from fairlead.core.allocation import Allocation, LinkShare
@@ -93,10 +93,7 @@ class Page:
         self.metrics = FairnessMetrics(self._registry)
 
     def value(self, name: str, labels: Labels = ALL) -> float | None:
-        families = text_string_to_metric_families(generate_latest(self._registry).decode())
-        found = [sample.value for family in families for sample in family.samples if (sample.name, sample.labels) == (name, dict(labels))]
-        assert len(found) <= 1, name
-        return found[0] if found else None
+        return value_of(generate_latest(self._registry).decode(), name, labels)
 
 
 def test_every_metric_of_links_and_tenants_has_the_value_of_the_round() -> None:

@@ -1,0 +1,1 @@
+"""Its place is what counts: tests in the folders below find the builders in this one."""
