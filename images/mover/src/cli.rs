@@ -90,6 +90,9 @@ pub(crate) struct Common {
     /// Whether data connections are encrypted; both ends must say the same.
     #[arg(long, env = "FAIRLEAD_ENCRYPTION", default_value = "Required")]
     pub(crate) encryption: EncryptionArgument,
+    /// What carries the data; both ends must say the same.
+    #[arg(long, env = "FAIRLEAD_PROTOCOL", default_value = "TCP")]
+    pub(crate) protocol: ProtocolArgument,
     /// Send and receive buffer of each data connection in bytes; by default what rate and RTT need, or the kernel's own.
     #[arg(long, env = "FAIRLEAD_SOCKET_BUFFER", value_name = "BYTES", value_parser = socket_buffer)]
     pub(crate) socket_buffer: Option<u32>,
@@ -217,6 +220,16 @@ impl EncryptionArgument {
             Self::None => message::Encryption::None,
         }
     }
+}
+
+/// What carries the data; the control connection is TCP.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[value(rename_all = "UPPER")]
+pub(crate) enum ProtocolArgument {
+    /// The kernel's TCP.
+    Tcp,
+    /// QUIC, over UDP; TCP where UDP is blocked.
+    Quic,
 }
 
 #[derive(Args)]
@@ -368,6 +381,14 @@ impl Cli {
             _ => {}
         }
         match &self.command {
+            Command::Receive(ReceiveArguments { common, .. }) | Command::Send(SendArguments { common, .. })
+                if common.protocol == ProtocolArgument::Quic && common.encryption == EncryptionArgument::None =>
+            {
+                return Err("--protocol QUIC encrypts in any case; use --encryption Required, or --protocol TCP".into())
+            }
+            _ => {}
+        }
+        match &self.command {
             Command::Receive(args) if args.destination == Destination::Null && args.verify == Verify::ReadBack => Err(
                 "--verify ReadBack reads what was stored, and --destination null stores nothing; use --verify Checksum"
                     .into(),
@@ -446,7 +467,10 @@ mod tests {
     fn combinations_that_make_no_sense_are_refused_with_the_flag() {
         let receive = ["receive", "--port", "0", "--tls-dir", "x", "--destination"];
         let send = ["send", "--connect", "127.0.0.1:1", "--tls-dir", "x", "--source"];
-        let cases: [(&[&str], &[&str], Option<&str>); 19] = [
+        let cases: [(&[&str], &[&str], Option<&str>); 22] = [
+            (&send, &["zero:1G", "--protocol", "QUIC"], None),
+            (&send, &["zero:1G", "--protocol", "QUIC", "--encryption", "None"], Some("--protocol QUIC")),
+            (&receive, &["null", "--protocol", "QUIC", "--encryption", "None"], Some("--protocol QUIC")),
             (&receive, &["null"], None),
             (&receive, &["null", "--verify", "ReadBack"], Some("--verify ReadBack")),
             (&receive, &["/data", "--verify", "ReadBack"], None),

@@ -162,8 +162,7 @@ fn remove_partial_files(args: &CleanArguments) -> Result<Success, Fault> {
         Err(refused) => return Err(fs::survey::destination_fault(&destination, refused)),
         Ok(root) => root,
     };
-    fs::root::remove_tree(&root, &fs::partial::directory_name(&args.job))
-        .map_err(|error| fs::survey::write_fault("the directory for partial files", &error))?;
+    fs::partial::clean(&root, &args.job, fs::partial::TAKEOVER)?;
     Ok(success("no partial files of the job are left"))
 }
 

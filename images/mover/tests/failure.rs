@@ -7,7 +7,7 @@ use std::io::Write;
 use std::net::TcpStream;
 use std::process::Command;
 
-use support::{control, get, http, inventory, noise, Bench};
+use support::{control, get, http, inventory, moved, noise, Bench};
 
 /// A file large enough that a capped transfer is still under way when something happens to it.
 fn slow_source(bench: &Bench) {
@@ -15,10 +15,6 @@ fn slow_source(bench: &Bench) {
 }
 
 const SLOW: [&str; 2] = ["--bandwidth", "20M"];
-
-fn moved(progress: &serde_json::Value) -> bool {
-    progress["bytes_transferred"].as_u64().unwrap_or(0) > 0
-}
 
 #[test]
 fn an_unusable_source_is_found_before_any_connection() {

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use support::namespaces::Namespaces;
-use support::{control, http, inventory, noise, Bench, End, Mover, PATIENCE};
+use support::{control, http, inventory, moved, noise, Bench, End, Mover, PATIENCE};
 
 /// Slow enough for the transfer to outlast what is done to it.
 const SLOW: [&str; 4] = ["--bandwidth", "60M", "--streams", "2"];
@@ -30,10 +30,6 @@ fn ends(bench: &Bench, receiver: Mover, sender: Mover) -> (End, End) {
     assert_eq!((sender.reason(), receiver.reason()), ("Verified", "Verified"), "{sender:?} {receiver:?}");
     assert_eq!(inventory(&bench.source()), inventory(&bench.destination()));
     (sender, receiver)
-}
-
-fn moved(progress: &Value) -> bool {
-    progress["bytes_transferred"].as_u64().unwrap_or(0) > 0
 }
 
 /// Reads the control socket until a path is as it should be.

@@ -144,7 +144,7 @@ const TOLD: [(&str, &str); 8] = [
 ];
 
 /// Reasons that come later than any check, or that are none.
-const NO_CHECKS: [&str; 13] = [
+const NO_CHECKS: [&str; 14] = [
     "Verified",
     "Cleaned",
     "PreflightPassed",
@@ -152,6 +152,7 @@ const NO_CHECKS: [&str; 13] = [
     "PeerLost",
     "PeerFailed",
     "ChecksumMismatch",
+    "ProtocolUnavailable",
     "Stalled",
     "Superseded",
     "ResendBudgetExceeded",

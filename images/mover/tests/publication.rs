@@ -8,7 +8,7 @@ use std::os::unix::fs::{symlink, PermissionsExt};
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
-use support::{inventory, noise, Bench, End};
+use support::{inventory, moved, noise, Bench, End};
 
 fn chmod(path: &Path, mode: u32) {
     std::fs::set_permissions(path, PermissionsExt::from_mode(mode)).unwrap();
@@ -94,7 +94,7 @@ fn obstructed(overwrite: &str, prepare: impl Fn(&Bench)) -> (Bench, Vec<String>,
     prepare(&bench);
     let (mut receiver, port) = bench.receiver(&["--overwrite", overwrite]);
     let sender = bench.sender(port, &["--bandwidth", "40M", "--streams", "1"]);
-    receiver.await_progress(|progress| progress["bytes_transferred"].as_u64().unwrap_or(0) > 0);
+    receiver.await_progress(moved);
     std::fs::create_dir(bench.destination().join("z")).unwrap();
     let before = published(&bench);
     sender.end();

@@ -4,13 +4,9 @@
 mod support;
 
 use support::namespaces::Namespaces;
-use support::{inventory, noise, Bench};
+use support::{end_beside_frozen, inventory, moved, noise, Bench};
 
 const QUICK: [&str; 2] = ["--stall-timeout", "5"];
-
-fn moved(progress: &serde_json::Value) -> bool {
-    progress["bytes_transferred"].as_u64().unwrap_or(0) > 0
-}
 
 #[test]
 fn a_disk_that_does_not_return_is_named_at_both_ends() {
@@ -32,12 +28,8 @@ fn a_frozen_peer_is_silent_and_not_a_broken_path() {
     let bench = Bench::new();
     bench.write("file", &noise(40 << 20, 2));
     let (receiver, port) = bench.receiver(&QUICK);
-    let mut sender = bench.sender(port, &["--bandwidth", "40M", "--stall-timeout", "5"]);
-    sender.await_progress(moved);
-    receiver.signal("STOP");
-    let sender = sender.end();
-    receiver.signal("CONT");
-    receiver.end();
+    let sender = bench.sender(port, &["--bandwidth", "40M", "--stall-timeout", "5"]);
+    let sender = end_beside_frozen(sender, receiver);
     assert_eq!((sender.code(), sender.reason()), (Some(1), "PeerLost"), "{sender:?}");
     assert!(sender.message().starts_with("peer silent"), "{sender:?}");
 }

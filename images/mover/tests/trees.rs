@@ -9,7 +9,7 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Command;
 
-use support::{inventory, noise, Bench, End};
+use support::{inventory, moved, noise, Bench, End};
 
 const BLOCK: u64 = 1 << 20;
 
@@ -170,7 +170,7 @@ fn a_file_that_vanishes_is_named_and_nothing_is_published() {
     bench.write("z-vanishes", &noise(2 << 20, 10));
     let (receiver, port) = bench.receiver(&[]);
     let mut sender = bench.sender(port, &["--bandwidth", "40M", "--streams", "1"]);
-    sender.await_progress(|progress| progress["bytes_transferred"].as_u64().unwrap_or(0) > 0);
+    sender.await_progress(moved);
     std::fs::remove_file(bench.source().join("z-vanishes")).unwrap();
     let (sender, receiver) = (sender.end(), receiver.end());
     assert_eq!((sender.code(), sender.reason()), (Some(1), "SourceChanged"), "{sender:?}");

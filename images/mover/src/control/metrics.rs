@@ -60,7 +60,7 @@ fn sample(name: &str, now: &Snapshot, carried: Option<Carried>) -> Option<(Vec<S
         "transport_info" => {
             // A receiver has no say in what the sender's kernel does.
             bandwidth?;
-            return Some((vec!["TCP".to_owned(), now.congestion_control.clone()?], 1.0));
+            return Some((vec![now.protocol?.to_owned(), now.congestion_control.clone()?], 1.0));
         }
         "rtt_seconds" => wire?.rtt.as_ref()?.mean_seconds,
         "rtt_minimum_seconds" => wire?.rtt.as_ref()?.minimum_seconds,
@@ -126,6 +126,7 @@ mod tests {
             seconds_since_progress: 0.5,
             quiet_seconds: 12.25,
             streams: 8,
+            protocol: Some("QUIC"),
             congestion_control: Some("bbr".to_owned()),
             packs_damaged: 2,
             bytes_resumed: 90,
@@ -162,7 +163,7 @@ mod tests {
             ("quiet_seconds_total", "12.25"),
             ("streams", "8"),
             ("stage{stage=\"Transferring\"}", "1"),
-            ("transport_info{protocol=\"TCP\",congestion_control=\"bbr\"}", "1"),
+            ("transport_info{protocol=\"QUIC\",congestion_control=\"bbr\"}", "1"),
             ("rtt_seconds", "0.25"),
             ("rtt_minimum_seconds", "0.125"),
             ("interface_sent_bytes_total", "5"),

@@ -20,11 +20,11 @@ use serde_json::{json, Value};
 
 use super::server;
 use crate::cli::{SendArguments, SOCKET_BUFFER_BYTES};
+use crate::net::engine::{Protocol, TransportEngine};
 use crate::net::pacing::Pacer;
 use crate::net::send_buffer::{self, SendBuffer, SetBy};
 use crate::net::strangers::ConnectionSource;
 use crate::net::streams::{Pool, Transport};
-use crate::net::tcp;
 use crate::progress::Progress;
 use crate::threads::lock;
 
@@ -84,6 +84,7 @@ pub(crate) struct TransportControl {
     pub(crate) peer: Mutex<Option<Peer>>,
     pub(crate) pool: Mutex<Option<Arc<Pool>>>,
     pub(crate) bounds: TransportBounds,
+    pub(crate) engine: &'static dyn TransportEngine,
     /// Called after each accepted change; the first one releases the data.
     pub(crate) released: Box<dyn Fn() + Send + Sync>,
 }
@@ -164,13 +165,17 @@ async fn peer(State(control): State<Arc<TransportControl>>) -> Response {
 
 async fn stats(State(control): State<Arc<TransportControl>>) -> Response {
     let (streams, paths) = lock(&control.pool).as_ref().map(|pool| pool.stats()).unwrap_or_default();
+    let engine = control.engine();
     let buffer = lock(&control.transports).first().map_or(SendBuffer::AUTOMATIC, |first| first.send_buffer);
     Json(json!({
         "stage": control.progress.stage(),
-        "available_congestion_controls": tcp::available_congestion_controls(),
+        "protocol": engine.protocol().name(),
+        "available_congestion_controls": engine.congestion_controls(),
         "bandwidth": control.progress.snapshot().bandwidth,
         "quiet_for_ms": quiet_for_ms(&control.pacer),
-        "socket_buffer": SocketBuffer { bytes: buffer.bytes, set_by: buffer.set_by, limits: send_buffer::limits() },
+        // Those of the kernel's sockets.
+        "socket_buffer": (engine.protocol() == Protocol::Tcp)
+            .then(|| SocketBuffer { bytes: buffer.bytes, set_by: buffer.set_by, limits: send_buffer::limits() }),
         "streams": streams,
         "paths": paths,
     }))
@@ -178,13 +183,18 @@ async fn stats(State(control): State<Arc<TransportControl>>) -> Response {
 }
 
 async fn transport(State(control): State<Arc<TransportControl>>, body: Bytes) -> Response {
-    match check(&body, &control.bounds).and_then(|change| control.allow(change)) {
+    match check(&body, &control.bounds, control.engine()).and_then(|change| control.allow(change)) {
         Ok(change) => Json(control.apply(change)).into_response(),
         Err(refusal) => (StatusCode::UNPROCESSABLE_ENTITY, Json(refusal)).into_response(),
     }
 }
 
 impl TransportControl {
+    /// What carries the data: another one than was asked for where that does not get through.
+    fn engine(&self) -> &'static dyn TransportEngine {
+        lock(&self.pool).as_ref().map_or(self.engine, |pool| pool.protocol().engine())
+    }
+
     /// Sets the send buffer that the mover chose, unless somebody else chose one.
     pub(crate) fn plan_buffer(&self, planned: SendBuffer) {
         for transport in &mut *lock(&self.transports) {
@@ -289,7 +299,7 @@ fn check_quiet(asked: Duration, allowed: Duration) -> Result<(), Refusal> {
 }
 
 /// Checks all of a request that does not depend on the transfer's state before any of it is done.
-fn check(body: &[u8], bounds: &TransportBounds) -> Result<Change, Refusal> {
+fn check(body: &[u8], bounds: &TransportBounds, engine: &dyn TransportEngine) -> Result<Change, Refusal> {
     let malformed = |error: serde_json::Error| Refusal::new("", "Malformed", error.to_string());
     let Request { path, congestion_control, streams, socket_buffer_bytes, quiet_for_ms } =
         serde_json::from_slice(body).map_err(malformed)?;
@@ -299,7 +309,7 @@ fn check(body: &[u8], bounds: &TransportBounds) -> Result<Change, Refusal> {
         Some(Value::String(name)) => {
             bounds.check_congestion_control(&name)?;
             let unusable = |fault: Fault| Refusal::new("congestion_control", fault.reason.name(), fault.message);
-            tcp::check_congestion_control(&name).map_err(unusable)?;
+            engine.check_congestion_control(&name).map_err(unusable)?;
             Some(name)
         }
         Some(other) => {
@@ -350,13 +360,13 @@ mod tests {
     const WIDE: TransportBounds = TransportBounds { streams: 1..=64, paths: 1, congestion_controls: Vec::new() };
 
     fn check(body: &[u8]) -> Result<Change, Refusal> {
-        super::check(body, &WIDE)
+        super::check(body, &WIDE, Protocol::Tcp.engine())
     }
 
     #[test]
     fn a_request_beyond_the_bounds_of_the_transfer_is_refused() {
         let bounds = TransportBounds { streams: 2..=4, paths: 2, congestion_controls: vec!["reno".into()] };
-        let check = |body: &str| super::check(body.as_bytes(), &bounds);
+        let check = |body: &str| super::check(body.as_bytes(), &bounds, Protocol::Tcp.engine());
         for (body, field, reason, said) in [
             (r#"{"streams":5}"#, "streams", "OutOfRange", "from 2 to 4 streams"),
             (r#"{"streams":1}"#, "streams", "OutOfRange", "from 2 to 4 streams"),

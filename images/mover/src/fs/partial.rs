@@ -30,7 +30,7 @@ pub(crate) use self::writer::BlockWriter;
 /// Files a shard directory holds: enough to need few directories, few enough for any file system.
 const SHARD_FILES: u32 = 4096;
 /// Time that an earlier attempt has to notice that it is over.
-const TAKEOVER: Duration = Duration::from_secs(10);
+pub(crate) const TAKEOVER: Duration = Duration::from_secs(10);
 const TAKEOVER_POLL: Duration = Duration::from_millis(50);
 
 /// Name of a job's partial directory.
@@ -255,22 +255,52 @@ fn take(root: &Root, name: &[u8], job: &str, attempt: u32) -> Result<Root, Fault
             // Somebody may have removed it between opening and locking.
             Ok(()) if is_at(root, name, &directory).map_err(failed)? => return Ok(directory),
             Ok(()) => continue,
-            // A file system without locks, or NFS, which locks no directory: the length of the ledger still shows a takeover.
-            Err(Errno::NOTSUP | Errno::NOSYS | Errno::NOLCK | Errno::BADF | Errno::INVAL) => return Ok(directory),
+            Err(error) if has_no_locks(error) => return Ok(directory),
             Err(Errno::WOULDBLOCK) if Instant::now() < deadline => {
                 LedgerFile::announce(&directory, job, attempt).map_err(failed)?;
                 std::thread::sleep(TAKEOVER_POLL);
             }
-            Err(Errno::WOULDBLOCK) => {
-                let text = format!(
-                    "another receiver of the job still runs and holds {}; stop it or wait for its end",
-                    show(name)
-                );
-                return Err(Fault { retry: true, ..Fault::new(Reason::DestinationUnwritable, text) });
-            }
+            Err(Errno::WOULDBLOCK) => return Err(still_held(name)),
             Err(error) => return Err(failed(error.into())),
         }
     }
+}
+
+/// Removes a job's partial directory with the lock that its receivers hold. One that still runs is waited for, up to `patience`: it would
+/// write on into files that nobody sees, and could publish some of them.
+pub(crate) fn clean(root: &Root, job: &str, patience: Duration) -> Result<(), Fault> {
+    let name = directory_name(job);
+    let failed = |error: io::Error| write_fault("the directory for partial files", &error);
+    let deadline = Instant::now() + patience;
+    loop {
+        let directory = match root.open_readable_directory(&name) {
+            Ok(directory) => Root::from(directory),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            Err(error) if is_no_directory(&error) => return remove_tree(root, &name).map_err(failed),
+            Err(error) => return Err(failed(error)),
+        };
+        match rustix::fs::flock(&directory, FlockOperation::NonBlockingLockExclusive) {
+            // The lock is held until the directory is gone.
+            Ok(()) if is_at(root, &name, &directory).map_err(failed)? => {
+                return remove_tree(root, &name).map_err(failed)
+            }
+            Ok(()) => continue,
+            Err(error) if has_no_locks(error) => return remove_tree(root, &name).map_err(failed),
+            Err(Errno::WOULDBLOCK) if Instant::now() < deadline => std::thread::sleep(TAKEOVER_POLL),
+            Err(Errno::WOULDBLOCK) => return Err(still_held(&name)),
+            Err(error) => return Err(failed(error.into())),
+        }
+    }
+}
+
+fn still_held(name: &[u8]) -> Fault {
+    let text = format!("another receiver of the job still runs and holds {}; stop it or wait for its end", show(name));
+    Fault { retry: true, ..Fault::new(Reason::DestinationUnwritable, text) }
+}
+
+/// A file system without locks, or NFS, which locks no directory: the length of the ledger still shows a takeover.
+fn has_no_locks(error: Errno) -> bool {
+    matches!(error, Errno::NOTSUP | Errno::NOSYS | Errno::NOLCK | Errno::BADF | Errno::INVAL)
 }
 
 /// A file, or a symbolic link, where the directory should be.
@@ -295,6 +325,34 @@ mod tests {
     use rustix::thread::{capabilities, set_capabilities, CapabilitySet};
 
     use super::*;
+
+    #[test]
+    fn partial_files_are_not_removed_beside_a_receiver_that_still_runs() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = Root::open(folder.path()).unwrap();
+        let (running, _) = PartialDirectory::open(&root, "job", 1).unwrap();
+        running.prepare(vec![0]).unwrap();
+        let fault = clean(&root, "job", Duration::ZERO).unwrap_err();
+        assert_eq!((fault.reason, fault.retry), (Reason::DestinationUnwritable, true));
+        assert!(folder.path().join(".fairlead-job").exists());
+        // Another job's are its own.
+        clean(&root, "other", Duration::ZERO).unwrap();
+
+        drop(running);
+        clean(&root, "job", Duration::ZERO).unwrap();
+        assert!(!folder.path().join(".fairlead-job").exists());
+        clean(&root, "job", Duration::ZERO).unwrap();
+    }
+
+    #[test]
+    fn what_is_no_directory_is_removed_in_its_place() {
+        let folder = tempfile::tempdir().unwrap();
+        let elsewhere = tempfile::tempdir().unwrap();
+        std::os::unix::fs::symlink(elsewhere.path(), folder.path().join(".fairlead-job")).unwrap();
+        clean(&Root::open(folder.path()).unwrap(), "job", Duration::ZERO).unwrap();
+        assert!(folder.path().join(".fairlead-job").symlink_metadata().is_err());
+        assert!(elsewhere.path().exists());
+    }
 
     #[test]
     fn a_file_that_has_its_final_mode_keeps_it_when_it_is_opened_again() {

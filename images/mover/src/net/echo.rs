@@ -152,7 +152,37 @@ impl Admitted {
     }
 }
 
+/// Answers requests; silent until a peer is admitted.
+pub(crate) struct Answerer {
+    admitted: Arc<Mutex<Admitted>>,
+    key: [u8; 32],
+    started: Instant,
+    allowance: Allowance,
+}
+
+impl Answerer {
+    /// Whether a datagram begins as a request does.
+    pub(crate) fn may_be_asked(datagram: &[u8]) -> bool {
+        datagram.starts_with(&MAGIC)
+    }
+
+    /// The answer to a datagram, if it is a request of the sender's.
+    pub(crate) fn answer(&mut self, from: SocketAddr, datagram: &[u8]) -> Option<Vec<u8>> {
+        if !lock(&self.admitted).has(from) {
+            return None;
+        }
+        let answer = reply(datagram, &self.key)?;
+        self.allowance.take(self.started.elapsed()).then_some(answer)
+    }
+}
+
 impl Echo {
+    /// What answers on one socket.
+    pub(crate) fn answerer(&self, echo_key: &[u8; ECHO_KEY_BYTES]) -> Answerer {
+        let (admitted, key) = (Arc::clone(&self.admitted), derive_key(echo_key));
+        Answerer { admitted, key, started: Instant::now(), allowance: Allowance::new() }
+    }
+
     /// Answers this address of the authenticated sender as well, at most one for each path.
     pub(crate) fn admit(&self, peer: IpAddr) {
         let mut admitted = lock(&self.admitted);
@@ -177,17 +207,12 @@ impl Echo {
         socket.set_read_timeout(Some(POLL))?;
         // A reply as long as its request tells something only if it is not sent in fragments.
         fairlead_sys::probe_path_mtu(&socket, socket.local_addr()?.is_ipv6())?;
-        let (admitted, key) = (Arc::clone(&self.admitted), derive_key(echo_key));
+        let mut answerer = self.answerer(echo_key);
         let serve = move || {
-            let (started, mut allowance) = (Instant::now(), Allowance::new());
             let mut buffer = vec![0; LONGEST_BYTES];
             while !stop.load(Ordering::Relaxed) {
                 let Ok((length, from)) = socket.recv_from(&mut buffer) else { continue };
-                if !lock(&admitted).has(from) {
-                    continue;
-                }
-                let Some(answer) = reply(&buffer[..length], &key) else { continue };
-                if allowance.take(started.elapsed()) {
+                if let Some(answer) = answerer.answer(from, &buffer[..length]) {
                     let _ = socket.send_to(&answer, from);
                 }
             }

@@ -4,6 +4,7 @@ pub(crate) mod affinity;
 pub(crate) mod connect;
 pub(crate) mod control_connection;
 pub(crate) mod echo;
+pub(crate) mod engine;
 pub(crate) mod interface;
 pub(crate) mod pacing;
 pub(crate) mod paths;

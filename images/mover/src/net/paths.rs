@@ -2,14 +2,14 @@
 //! carries nothing any more while another one does is given up at once: its connections are closed, and what they carried goes over
 //! the others. Whoever connects over it again says so.
 
-use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::net::SocketAddr;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 use std::{io, thread};
 
 use fairlead_protocol::index::PathIndex;
-use socket2::SockRef;
 
+use super::engine::DataLink;
 use super::interface;
 use super::tcp::Binding;
 use crate::progress::Progress;
@@ -39,7 +39,7 @@ pub(crate) struct Paths {
 
 struct State {
     up: Vec<bool>,
-    connections: Vec<(u64, PathIndex, TcpStream)>,
+    connections: Vec<(u64, PathIndex, Arc<dyn DataLink>)>,
     next_id: u64,
 }
 
@@ -113,19 +113,18 @@ impl Paths {
     }
 
     /// A connection was made: its path is up, and watched by it until the value that is returned is dropped.
-    pub(crate) fn connected(self: &Arc<Self>, path: PathIndex, socket: &TcpStream) -> io::Result<OnPath> {
-        let socket = socket.try_clone()?;
+    pub(crate) fn connected(self: &Arc<Self>, path: PathIndex, link: Arc<dyn DataLink>) -> OnPath {
         let mut state = lock(&self.state);
         let id = state.next_id;
         state.next_id += 1;
-        state.connections.push((id, path, socket));
+        state.connections.push((id, path, link));
         let was_up = std::mem::replace(&mut state.up[path.as_usize()], true);
         drop(state);
         if !was_up {
             tracing::info!(path = path.0, peer = %self.ends(path).peer, "a path is back");
             self.changed.notify_all();
         }
-        Ok(OnPath { paths: Arc::clone(self), id })
+        OnPath { paths: Arc::clone(self), id }
     }
 
     /// A connection could not be made: the path is down if nothing else is connected over it.
@@ -141,11 +140,7 @@ impl Paths {
         state.up[path.as_usize()] = false;
         let PathEnds { binding, peer } = self.ends(path);
         tracing::warn!(path = path.0, interface = ?binding.interface, %peer, "a path carries nothing any more: its blocks go over the others");
-        for (_, _, socket) in state.connections.iter().filter(|(_, other, _)| *other == path) {
-            // What waits in the buffers is sent elsewhere, and must not take the path's time when it is back.
-            let _ = SockRef::from(socket).set_linger(Some(Duration::ZERO));
-            let _ = socket.shutdown(Shutdown::Both);
-        }
+        state.connections.iter().filter(|(_, other, _)| *other == path).for_each(|(_, _, link)| link.abort());
     }
 
     fn samples(&self) -> Vec<PathSample> {
@@ -160,14 +155,14 @@ impl Paths {
                 ..PathSample::default()
             })
             .collect();
-        for (_, path, socket) in &state.connections {
+        for (_, path, link) in &state.connections {
             let sample = &mut samples[path.as_usize()];
-            let Ok(info) = fairlead_sys::tcp_info(socket) else { continue };
+            let Ok(seen) = link.state() else { continue };
             sample.connections += 1;
-            sample.acknowledged_bytes = sample.acknowledged_bytes.wrapping_add(info.bytes_acked);
-            sample.awaits_acknowledgement |= info.unacknowledged > 0;
-            sample.sends_again |= info.unacknowledged > 0 && info.fruitless > 0;
-            sample.rtt = sample.rtt.max(Duration::from_micros(info.rtt_us.into()));
+            sample.acknowledged_bytes = sample.acknowledged_bytes.wrapping_add(seen.bytes_acked);
+            sample.awaits_acknowledgement |= seen.awaits_acknowledgement;
+            sample.sends_again |= seen.sends_again;
+            sample.rtt = sample.rtt.max(Duration::from_micros(seen.rtt_us.into()));
         }
         samples
     }
@@ -192,13 +187,19 @@ struct PathSample {
 struct PathJudge {
     /// When each path was heard from, and the bytes acknowledged then.
     heard: Vec<(Duration, u64)>,
+    /// Which paths have had a connection.
+    known: Vec<bool>,
 }
 
 impl PathJudge {
-    /// The paths to give up at `now`: those that lost their carrier, or are silent for too long, while another one is well. For the
-    /// only connection that there is, another path need not be down.
+    /// The paths to give up at `now`: those that lost their carrier, or are silent for too long, while another one is well. Of the only
+    /// one with connections, another path need not be down.
     fn judge(&mut self, now: Duration, samples: &[PathSample]) -> Vec<PathIndex> {
         self.heard.resize(samples.len(), (now, 0));
+        self.known.resize(samples.len(), false);
+        for (sample, known) in samples.iter().zip(&mut self.known) {
+            *known |= sample.connections > 0;
+        }
         for (sample, heard) in samples.iter().zip(&mut self.heard) {
             if !sample.awaits_acknowledgement || sample.acknowledged_bytes != heard.1 {
                 *heard = (now, sample.acknowledged_bytes);
@@ -214,11 +215,14 @@ impl PathJudge {
             let patience = SILENCE.max(sample.rtt * SILENCE_ROUND_TRIPS);
             !sample.has_carrier || (sample.sends_again && silent(path) >= patience)
         };
-        // When all data have arrived the control connection is alone, and nothing shows that another path is well.
+        // When all data have arrived, streams end where they can. What is left, the control connection and those that cannot end, may be
+        // on one path, and then nothing shows that another one is well. Before the data that is the control connection alone.
         let is_alone = samples.iter().map(|sample| sample.connections).sum::<u32>() == 1;
-        let may_be_well = |path: usize| is_well(path) || (is_alone && samples[path].up && samples[path].has_carrier);
+        let are_unconnected = |path: usize| (0..samples.len()).all(|at| at == path || samples[at].connections == 0);
+        let may_be_well = |path: usize| samples[path].up && samples[path].has_carrier && (is_alone || self.known[path]);
         let given_up = |path: &usize| {
-            samples[*path].up && is_dead(*path) && (0..samples.len()).any(|other| other != *path && may_be_well(other))
+            let may_leave = |other: usize| is_well(other) || (are_unconnected(*path) && may_be_well(other));
+            samples[*path].up && is_dead(*path) && (0..samples.len()).any(|other| other != *path && may_leave(other))
         };
         (0..samples.len()).filter(given_up).map(|path| PathIndex(path as u8)).collect()
     }
@@ -227,7 +231,9 @@ impl PathJudge {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::net::engine::tcp::TcpLink;
     use std::io::Read;
+    use std::net::TcpStream;
 
     const WELL: PathSample = PathSample {
         up: true,
@@ -263,7 +269,8 @@ mod tests {
             ("idle", idle, WELL, true, None),
             ("a long path", PathSample { rtt: Duration::from_millis(600), ..SILENT }, WELL, true, Some(1800)),
             ("both silent", SILENT, SILENT, false, None),
-            ("the other one not connected", SILENT, PathSample { connections: 0, ..idle }, true, None),
+            ("the other one not connected any more", SILENT, UNCONNECTED, false, Some(1000)),
+            ("neither connected", PathSample { connections: 0, ..idle }, UNCONNECTED, false, None),
             ("the only connection", ALONE, UNCONNECTED, false, Some(1000)),
             ("the only connection, the other one down", ALONE, PathSample { up: false, ..UNCONNECTED }, false, None),
             ("the other one down", SILENT, PathSample { up: false, ..WELL }, true, None),
@@ -274,6 +281,14 @@ mod tests {
         for (name, first, second, flows, expected) in cases {
             assert_eq!(given_up_after(first, second, flows), expected, "{name}");
         }
+    }
+
+    #[test]
+    fn streams_do_not_leave_their_path_for_one_that_has_never_been_connected() {
+        let mut judge = PathJudge::default();
+        judge.judge(Duration::ZERO, &[WELL, UNCONNECTED]);
+        let given_up = (1..200).map(|look| judge.judge(Duration::from_millis(look * 50), &[SILENT, UNCONNECTED]));
+        assert!(given_up.into_iter().all(|paths| paths.is_empty()));
     }
 
     #[test]
@@ -305,14 +320,14 @@ mod tests {
         let paths = Paths::start(vec![ends.clone(), ends], &Arc::new(Progress::new())).unwrap();
         let connect = || TcpStream::connect(peer).unwrap();
         let (first, second) = (connect(), connect());
-        let places =
-            [(0, &first), (1, &second)].map(|(path, socket)| paths.connected(PathIndex(path), socket).unwrap());
+        let places = [(0, &first), (1, &second)]
+            .map(|(path, socket)| paths.connected(PathIndex(path), TcpLink::new(socket).unwrap()));
         paths.give_up(PathIndex(0));
         assert_eq!(paths.usable_first(), [PathIndex(1), PathIndex(0)]);
         assert_eq!((&first).read(&mut [0]).unwrap(), 0, "it is closed");
         assert!(second.peer_addr().is_ok());
         drop(places);
-        let _again = paths.connected(PathIndex(0), &connect()).unwrap();
+        let _again = paths.connected(PathIndex(0), TcpLink::new(&connect()).unwrap());
         assert!(paths.is_up(PathIndex(0)));
         paths.await_up(PathIndex(0), Duration::from_secs(3600));
         paths.not_connected(PathIndex(0));

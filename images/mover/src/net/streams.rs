@@ -2,7 +2,6 @@
 //! says. What they carry comes from one [`PackSource`]: a path has what its streams can take.
 
 use std::io;
-use std::net::TcpStream;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -12,13 +11,15 @@ use fairlead_protocol::{Fault, Reason};
 use serde::{Serialize, Serializer};
 
 use super::connect::dial::{Admission, DialError, Dialer};
+use super::engine::tcp::GIVES_WAY;
+use super::engine::{DataCall, DataLink, Protocol};
 use super::interface;
 use super::pacing::Pacer;
 use super::paths::Paths;
-use super::send_buffer::{self, SendBuffer, SetBy};
+use super::send_buffer::{SendBuffer, SetBy};
 use super::tcp;
 use super::wire::{buffers, PackSender};
-use crate::progress::Progress;
+use crate::progress::{Check, Progress};
 use crate::threads::lock;
 
 /// Connections a stream may lose in a row without a block in between.
@@ -29,6 +30,11 @@ const RECONNECT_DELAY: Duration = Duration::from_millis(100);
 const LONGEST_DELAY: Duration = Duration::from_secs(1);
 /// Time between checks whether a stream that waits for its path is still wanted.
 const PATH_LOOK: Duration = Duration::from_millis(250);
+
+/// Connections in a row after which a protocol counts as blocked.
+const UNDIALLED: u32 = 2;
+/// The congestion control that every kernel allows to everybody.
+const ALWAYS_ALLOWED: &str = "reno";
 
 /// What data streams send.
 pub(crate) trait PackSource: Send + Sync {
@@ -81,7 +87,7 @@ fn bytes<S: Serializer>(buffer: &SendBuffer, serializer: S) -> Result<S::Ok, S::
     buffer.bytes.serialize(serializer)
 }
 
-/// One stream as the kernel sees it.
+/// One stream as its engine sees it.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct StreamStats {
     id: u16,
@@ -101,7 +107,7 @@ pub(crate) struct StreamStats {
     send_buffer_limited_seconds: f64,
 }
 
-/// One path as its streams and the kernel see it.
+/// One path as its streams see it.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct PathStats {
     path: u8,
@@ -128,10 +134,14 @@ struct Slot {
 struct Live {
     slot: Slot,
     id: u16,
-    socket: TcpStream,
+    link: Arc<dyn DataLink>,
 }
 
 struct State {
+    /// What carries the data.
+    protocol: Protocol,
+    /// Connections in a row that could not be made while there was none.
+    undialled: u32,
     /// Of each path.
     transports: Vec<Transport>,
     running: Vec<Slot>,
@@ -167,6 +177,8 @@ pub(crate) struct Pool {
 
 /// How a pool makes its connections.
 pub(crate) struct DataConnections {
+    /// Until it turns out not to get through; then TCP.
+    pub(crate) protocol: Protocol,
     pub(crate) dialer: Arc<Dialer>,
     /// What was agreed with the receiver on the control connection.
     pub(crate) admission: Arc<Admission>,
@@ -188,7 +200,10 @@ impl Pool {
     pub(crate) fn new(parts: PoolParts) -> Arc<Self> {
         let PoolParts { connections, packs, progress, pacer, transports, failed } = parts;
         transports.iter().take(1).for_each(|first| progress.set_congestion_control(&first.congestion_control));
-        let state = State { transports, running: Vec::new(), live: Vec::new(), failing: Vec::new() };
+        let protocol = connections.protocol;
+        progress.set_protocol(protocol.name());
+        let (running, live, failing) = (Vec::new(), Vec::new(), Vec::new());
+        let state = State { protocol, undialled: 0, transports, running, live, failing };
         Arc::new(Self {
             connections,
             packs,
@@ -200,6 +215,11 @@ impl Pool {
             next_connection: AtomicU64::new(1),
             failed,
         })
+    }
+
+    /// What carries the data.
+    pub(crate) fn protocol(&self) -> Protocol {
+        lock(&self.state).protocol
     }
 
     /// Opens the streams, again if they were ended; data flows from now on.
@@ -226,15 +246,23 @@ impl Pool {
 
     /// Changes congestion control, send buffer and number of streams of every path, on open and later connections. The congestion
     /// controls were checked.
-    pub(crate) fn set_transports(self: &Arc<Self>, wanted: Vec<Transport>) {
+    pub(crate) fn set_transports(self: &Arc<Self>, mut wanted: Vec<Transport>) {
         let mut state = lock(&self.state);
+        if state.protocol != self.connections.protocol {
+            // What was asked for is for the protocol that was replaced.
+            for transport in &mut wanted {
+                if let Ok(name) = self.control_over_tcp(&transport.congestion_control) {
+                    transport.congestion_control = name;
+                }
+            }
+        }
         state.transports = wanted;
         for live in &state.live {
             let transport = &state.transports[live.slot.path.as_usize()];
-            if let Err(error) = tcp::set_congestion_control(&live.socket, &transport.congestion_control) {
+            if let Err(error) = live.link.set_congestion_control(&transport.congestion_control) {
                 tracing::warn!(stream = live.id, %error, "the congestion control was not switched");
             }
-            if let Err(error) = send_buffer::apply(&live.socket, transport.send_buffer) {
+            if let Err(error) = live.link.set_send_buffer(transport.send_buffer) {
                 tracing::warn!(stream = live.id, %error, "the send buffer was not set");
             }
         }
@@ -247,7 +275,7 @@ impl Pool {
         self.packs.wake();
     }
 
-    /// Every live stream as the kernel sees it, and every path.
+    /// Every live stream as its engine sees it, and every path.
     pub(crate) fn stats(&self) -> (Vec<StreamStats>, Vec<PathStats>) {
         let state = lock(&self.state);
         let streams: Vec<StreamStats> = state.live.iter().filter_map(stats).collect();
@@ -355,10 +383,19 @@ impl Pool {
 
     /// Runs one connection to its end.
     fn serve(&self, slot: Slot, failures: &mut u32) -> Result<(), StreamEnd> {
-        let congestion_control = lock(&self.state).transports[slot.path.as_usize()].congestion_control.clone();
-        let DataConnections { dialer, admission } = &self.connections;
-        let dialled = dialer.data(slot.path, admission, self.id(slot), &congestion_control);
-        let mut stream = dialled.map_err(|error| {
+        let (protocol, congestion_control) = {
+            let state = lock(&self.state);
+            (state.protocol, state.transports[slot.path.as_usize()].congestion_control.clone())
+        };
+        let DataConnections { dialer, admission, .. } = &self.connections;
+        let call =
+            DataCall { path: slot.path, admission, stream: self.id(slot), congestion_control: &congestion_control };
+        let mut stream = protocol.engine().connect(dialer, call).map_err(|error| {
+            match self.falls_back(protocol, &error) {
+                Ok(true) => return StreamEnd::Broken(error.to_string()),
+                Ok(false) => {}
+                Err(fault) => return StreamEnd::Fault(fault),
+            }
             self.paths().not_connected(slot.path);
             match error {
                 DialError::Io(error) => StreamEnd::Broken(error.to_string()),
@@ -366,10 +403,11 @@ impl Pool {
             }
         })?;
         let connection = ConnectionId(self.next_connection.fetch_add(1, Ordering::Relaxed));
-        let _on_path = self.paths().connected(slot.path, stream.socket())?;
-        let _share = self.pacer.join(stream.socket(), true)?;
+        let link = stream.link()?;
+        let _on_path = self.paths().connected(slot.path, Arc::clone(&link));
+        let _share = self.pacer.join(Arc::clone(&link), true)?;
         stream.pace(self.pacer.gate());
-        self.register(slot, stream.socket()).map_err(StreamEnd::from)?;
+        self.register(slot, link).map_err(StreamEnd::from)?;
         self.packs.connection_made(connection, slot.path);
         let mut sent = 0;
         let result = self.packs.send_packs(connection, &mut *stream, &|| self.wanted(slot), &mut sent);
@@ -388,28 +426,58 @@ impl Pool {
         result
     }
 
-    fn register(&self, slot: Slot, stream: &TcpStream) -> io::Result<()> {
-        let socket = stream.try_clone()?;
+    /// Whether the transfer goes on over TCP from now on: no connection of its protocol is left, and no other one can be made. One that
+    /// gives way must do so over TCP too, or end.
+    fn falls_back(&self, protocol: Protocol, error: &DialError) -> Result<bool, Fault> {
+        let mut state = lock(&self.state);
+        if protocol == Protocol::Tcp || state.protocol != protocol || !state.live.is_empty() {
+            return Ok(state.protocol != protocol);
+        }
+        state.undialled += 1;
+        if state.undialled < UNDIALLED {
+            return Ok(false);
+        }
+        for transport in &mut state.transports {
+            let name =
+                self.control_over_tcp(&transport.congestion_control).map_err(|why| cannot_give_way(error, &why))?;
+            transport.congestion_control = name;
+        }
+        state.protocol = Protocol::Tcp;
+        drop(state);
+        self.progress.set_protocol(Protocol::Tcp.name());
+        let text = format!("{error}; the transfer goes on over TCP");
+        self.progress.note_check(Check::warning("Protocol", Reason::ProtocolUnavailable, text));
+        Ok(true)
+    }
+
+    /// What takes a congestion control's place where its protocol does not get through.
+    fn control_over_tcp(&self, name: &str) -> Result<String, Fault> {
+        let gives_way = self.connections.protocol.engine().gives_way(name);
+        control_over_tcp(name, gives_way, tcp::check_congestion_control)
+    }
+
+    fn register(&self, slot: Slot, link: Arc<dyn DataLink>) -> io::Result<()> {
         let mut state = lock(&self.state);
         let transport = state.transports[slot.path.as_usize()].clone();
         // The transport may have changed while this stream was being connected.
-        let effective = tcp::set_congestion_control(&socket, &transport.congestion_control)?;
+        let effective = link.set_congestion_control(&transport.congestion_control)?;
         self.progress.set_congestion_control(&effective);
-        send_buffer::apply(&socket, self.buffer(slot, &socket, transport.send_buffer))?;
+        link.set_send_buffer(self.buffer(slot, &*link, transport.send_buffer))?;
+        state.undialled = 0;
         state.failing.retain(|other| *other != slot);
-        state.live.push(Live { slot, id: self.id(slot), socket });
+        state.live.push(Live { slot, id: self.id(slot), link });
         self.progress.counters.streams.store(state.live.len() as u64, Ordering::Relaxed);
         Ok(())
     }
 
     /// The send buffer of a stream. What the mover chose before the data is for the path of the control connection, and is chosen again
     /// for the others by their own RTT and interface.
-    fn buffer(&self, slot: Slot, socket: &TcpStream, chosen: SendBuffer) -> SendBuffer {
+    fn buffer(&self, slot: Slot, link: &dyn DataLink, chosen: SendBuffer) -> SendBuffer {
         let name = self.paths().ends(slot.path).binding.interface.as_deref();
         if !self.paths().are_several() || !matches!(chosen.set_by, SetBy::Kernel | SetBy::Mover) {
             return chosen;
         }
-        SendBuffer::before_data(None, buffers::for_path(socket, name.and_then(interface::speed_bps)))
+        SendBuffer::before_data(None, buffers::for_path(link, name.and_then(interface::speed_bps)))
     }
 
     fn unregister(&self, slot: Slot) {
@@ -419,27 +487,75 @@ impl Pool {
     }
 }
 
+/// The congestion control over TCP in the place of `name`, by what the kernel is found to offer. For one that gives way there is one
+/// that does too, or the reason why there is none.
+fn control_over_tcp(name: &str, gives_way: bool, check: impl Fn(&str) -> Result<(), Fault>) -> Result<String, Fault> {
+    if gives_way {
+        return check(GIVES_WAY).map(|()| GIVES_WAY.to_owned());
+    }
+    Ok(check(name).map_or(ALWAYS_ALLOWED, |()| name).to_owned())
+}
+
+/// Why a transfer that gives way ends where its protocol does not get through. Whatever blocks it may have gone by the next attempt.
+fn cannot_give_way(error: &DialError, why: &Fault) -> Fault {
+    let text = format!(
+        "{error}; the transfer is to give way to other traffic, and over TCP it could not: {}; let UDP through to the receiver's data port",
+        why.message
+    );
+    Fault { retry: true, ..Fault::new(Reason::ProtocolUnavailable, text) }
+}
+
 fn stats(live: &Live) -> Option<StreamStats> {
-    let info = fairlead_sys::tcp_info(&live.socket).ok()?;
+    let state = live.link.state().ok()?;
     Some(StreamStats {
         id: live.id,
         path: live.slot.path.0,
-        bytes_sent: info.bytes_acked,
-        delivery_rate_bytes_per_second: info.delivery_rate_bytes_per_second,
-        rtt_seconds: f64::from(info.rtt_us) / 1e6,
-        rtt_min_seconds: f64::from(info.rtt_min_us) / 1e6,
-        retransmits: info.retransmits,
-        congestion_window_segments: info.congestion_window_segments,
-        congestion_control: tcp::congestion_control(&live.socket).unwrap_or_default(),
-        pacing_rate_bytes_per_second: info.pacing_rate_bytes_per_second,
-        send_buffer_bytes: send_buffer::in_force_bytes(&live.socket),
-        receive_window_bytes: info.window_bytes,
-        busy_seconds: seconds(info.busy_us),
-        receive_window_limited_seconds: seconds(info.receive_window_limited_us),
-        send_buffer_limited_seconds: seconds(info.send_buffer_limited_us),
+        bytes_sent: state.bytes_acked,
+        delivery_rate_bytes_per_second: state.delivery_rate_bytes_per_second,
+        rtt_seconds: f64::from(state.rtt_us) / 1e6,
+        rtt_min_seconds: f64::from(state.rtt_min_us) / 1e6,
+        retransmits: state.retransmits,
+        congestion_window_segments: state.congestion_window_segments,
+        congestion_control: live.link.congestion_control().unwrap_or_default(),
+        pacing_rate_bytes_per_second: state.pacing_rate_bytes_per_second,
+        send_buffer_bytes: live.link.send_buffer_bytes(),
+        receive_window_bytes: state.window_bytes,
+        busy_seconds: state.busy.as_secs_f64(),
+        receive_window_limited_seconds: state.receive_window_limited.as_secs_f64(),
+        send_buffer_limited_seconds: state.send_buffer_limited.as_secs_f64(),
     })
 }
 
-fn seconds(us: u64) -> f64 {
-    us as f64 / 1e6
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn over_tcp_a_control_stays_where_it_can_and_one_that_gives_way_never_becomes_one_that_does_not() {
+        let cases: [(&str, bool, &[&str], Option<&str>); 5] = [
+            ("cubic", false, &["cubic", "reno"], Some("cubic")),
+            ("cubic", false, &["reno"], Some("reno")),
+            ("bbr", false, &["reno", "lp"], Some("reno")),
+            ("ledbat++", true, &["cubic", "reno", "lp"], Some("lp")),
+            ("ledbat++", true, &["cubic", "reno"], None),
+        ];
+        for (name, gives_way, offered, expected) in cases {
+            let check = |asked: &str| match offered.contains(&asked) {
+                true => Ok(()),
+                false => Err(Fault::new(Reason::CongestionControlUnavailable, format!("no {asked}"))),
+            };
+            let found = control_over_tcp(name, gives_way, check);
+            assert_eq!(found.as_deref().ok(), expected, "{name} of {offered:?}");
+        }
+    }
+
+    #[test]
+    fn a_transfer_that_cannot_give_way_says_why_and_may_be_tried_again() {
+        let blocked = DialError::Refused("no answer of QUIC".into());
+        let fault = cannot_give_way(&blocked, &Fault::new(Reason::CongestionControlUnavailable, "no lp here"));
+        assert_eq!((fault.reason, fault.retry), (Reason::ProtocolUnavailable, true));
+        for part in ["no answer of QUIC", "no lp here", "let UDP through"] {
+            assert!(fault.message.contains(part), "{}", fault.message);
+        }
+    }
 }

@@ -34,6 +34,7 @@ fn check_of(reason: Reason) -> Option<&'static str> {
         Reason::PeerUnreachable | Reason::PeerRejected => "Peer",
         Reason::ClocksDiffer => "Clocks",
         Reason::EchoUnreachable => "Echo",
+        Reason::ProtocolUnavailable => "Protocol",
         Reason::PathMtuTooSmall => "PathMtu",
         Reason::SourceMissing | Reason::SourceNotDirectory => "Source",
         Reason::SourceEmpty | Reason::SourceUnreadable | Reason::NameNotAllowed => "Listing",

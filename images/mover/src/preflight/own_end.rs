@@ -6,12 +6,13 @@ use fairlead_protocol::{Fault, Reason};
 
 use super::destination::ReadOnlyDestination;
 use super::{route, Checklist};
-use crate::cli::{Common, Destination, ReceiveArguments, SendArguments, SourceArgument};
+use crate::cli::{Common, Destination, ProtocolArgument, ReceiveArguments, SendArguments, SourceArgument};
 use crate::fs::block_source::BlockSource;
 use crate::fs::source::{Filter, SourceTree};
+use crate::net::engine::Protocol;
 use crate::net::interface;
 use crate::net::paths::PathEnds;
-use crate::net::tcp::{self, Binding};
+use crate::net::tcp::Binding;
 use crate::progress::Progress;
 
 /// A sender's ends of its paths, the i-th from its i-th interface to the receiver's i-th address, and its source. The fault has
@@ -19,7 +20,9 @@ use crate::progress::Progress;
 pub(crate) fn check_sender(args: &SendArguments, progress: &Progress) -> Result<(Vec<PathEnds>, BlockSource), Fault> {
     let mut checklist = Checklist::new(progress);
     let control = &args.congestion_control;
-    let offered = tcp::check_congestion_control(control).map(|()| format!("the kernel offers {control}"));
+    let protocol = engine_of(&args.common);
+    let offered = protocol.engine().check_congestion_control(control);
+    let offered = offered.map(|()| format!("{} offers {control}", protocol.name()));
     let interfaces = interface::list();
     let ends = path_ends(args);
     let checked = ends.iter().map(|PathEnds { binding: Binding { interface, address }, peer }| {
@@ -43,6 +46,14 @@ pub(crate) fn check_sender(args: &SendArguments, progress: &Progress) -> Result<
     checklist.end()?;
     let source = source.ok_or_else(|| Fault::new(Reason::InternalError, "the source was not opened"))?;
     Ok((ends, source))
+}
+
+/// The protocol that was asked for.
+pub(crate) fn engine_of(common: &Common) -> Protocol {
+    match common.protocol {
+        ProtocolArgument::Tcp => Protocol::Tcp,
+        ProtocolArgument::Quic => Protocol::Quic,
+    }
 }
 
 fn path_ends(args: &SendArguments) -> Vec<PathEnds> {

@@ -2,7 +2,7 @@
 //! path MTU.
 
 use std::collections::BTreeMap;
-use std::net::{SocketAddr, TcpStream};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,22 +12,20 @@ use fairlead_protocol::{Fault, Reason};
 
 use super::path_mtu::{measure, EchoProber, PathMtu};
 use crate::net::connect::dial::{Admission, Dialer};
+use crate::net::engine::{DataCall, DataLink, Protocol};
 use crate::net::paths::PathEnds;
 use crate::progress::{Check, CheckResult, Progress};
 
 /// Difference of clocks that somebody should look at: times of files and of logs are compared by people and programs.
 const CLOCK_TOLERANCE: Duration = Duration::from_secs(5);
-/// Bytes of a TCP header without options, and of its timestamps.
-const TCP_HEADER_BYTES: u32 = 20;
-const TIMESTAMP_BYTES: u32 = 12;
 
 /// What is needed to check every path.
 pub(crate) struct PathChecks {
     pub(crate) dialer: Arc<Dialer>,
     pub(crate) admission: Arc<Admission>,
     pub(crate) congestion_control: String,
-    /// The path of the control connection, and its socket.
-    pub(crate) control: (PathIndex, TcpStream),
+    /// The path of the control connection, and the connection.
+    pub(crate) control: (PathIndex, Arc<dyn DataLink>),
     pub(crate) echo_port: u16,
     pub(crate) echo_key: [u8; ECHO_KEY_BYTES],
     /// How far the peer's clock is ahead of ours, in milliseconds, if it said.
@@ -71,11 +69,15 @@ impl PathChecks {
     fn check(&self, path: PathIndex) -> Findings {
         let mut findings = Findings::default();
         if path == self.control.0 {
-            self.measure(path, &self.control.1, &mut findings);
+            self.measure(path, &*self.control.1, &mut findings);
             return findings;
         }
-        match self.dialer.data(path, &self.admission, u16::from(path.0), &self.congestion_control) {
-            Ok(connection) => self.measure(path, connection.socket(), &mut findings),
+        let (stream, congestion_control) = (u16::from(path.0), &*self.congestion_control);
+        let call = DataCall { path, admission: &self.admission, stream, congestion_control };
+        // The engine of the control connection, so that every path is asked alike.
+        let connected = Protocol::Tcp.engine().connect(&self.dialer, call);
+        match connected.and_then(|connection| Ok((connection.link()?, connection))) {
+            Ok((link, _connection)) => self.measure(path, &*link, &mut findings),
             Err(error) => {
                 self.dialer.paths.not_connected(path);
                 let text = format!("no connection: {error}; the transfer uses its other paths until then");
@@ -85,19 +87,17 @@ impl PathChecks {
         findings
     }
 
-    fn measure(&self, path: PathIndex, connection: &TcpStream, (checks, fault): &mut Findings) {
+    fn measure(&self, path: PathIndex, link: &dyn DataLink, (checks, fault): &mut Findings) {
         let ends = self.dialer.paths.ends(path);
         let echo = SocketAddr::new(ends.peer.ip(), self.echo_port);
-        let info = fairlead_sys::tcp_info(connection).unwrap_or_default();
-        let rtt = Duration::from_micros(u64::from(info.rtt_us));
+        let state = link.state().unwrap_or_default();
+        let rtt = Duration::from_micros(u64::from(state.rtt_us));
         let silent = |why: &str| Check::warning("Echo", Reason::EchoUnreachable, self.named(path, silence(echo, why)));
         let mut prober = match EchoProber::new(echo, &ends.binding, &self.echo_key, rtt) {
             Ok(prober) => prober,
             Err(error) => return checks.push(silent(&error.to_string())),
         };
-        let ip_header_bytes = if echo.is_ipv6() { 40 } else { 20 };
-        let options = if info.timestamps { TIMESTAMP_BYTES } else { 0 };
-        let full = info.segment_bytes + ip_header_bytes + TCP_HEADER_BYTES + options;
+        let full = state.segment_bytes + state.header_bytes as u32;
         let full = full.clamp(prober.shortest() + 1, prober.longest());
         let found = measure(full, prober.shortest(), &mut |probes| prober.round(probes));
         if found == PathMtu::Silent {

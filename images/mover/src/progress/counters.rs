@@ -49,6 +49,8 @@ pub(crate) struct Snapshot {
     /// For how long data has been held back on purpose so far.
     pub(crate) quiet_seconds: f64,
     pub(crate) streams: u64,
+    /// What carries the data; at the sender, once it is to flow.
+    pub(crate) protocol: Option<&'static str>,
     pub(crate) congestion_control: Option<String>,
     #[serde(rename = "blocks_damaged")]
     pub(crate) packs_damaged: u64,
@@ -92,6 +94,7 @@ impl Progress {
             seconds_since_progress: self.clock.now().saturating_sub(lock(&self.last_work).1).as_secs_f64(),
             quiet_seconds: self.clock.quiet_total().as_secs_f64(),
             streams: get(&counters.streams),
+            protocol: *lock(&self.protocol),
             congestion_control: (!congestion_control.is_empty()).then_some(congestion_control),
             packs_damaged: get(&counters.packs_damaged),
             bytes_resumed: get(&counters.bytes_resumed),

@@ -85,6 +85,7 @@ pub(crate) struct Progress {
     bulk: BulkInterval,
     /// `counters.work` when it last changed, and when that was.
     last_work: Mutex<(u64, Duration)>,
+    protocol: Mutex<Option<&'static str>>,
     congestion_control: Mutex<String>,
     bandwidth: Mutex<Option<Bandwidth>>,
     wire: Mutex<Option<Wire>>,
@@ -104,6 +105,7 @@ impl Progress {
             rate: RateMeter::default(),
             bulk: BulkInterval::default(),
             last_work: Mutex::default(),
+            protocol: Mutex::default(),
             congestion_control: Mutex::default(),
             bandwidth: Mutex::default(),
             wire: Mutex::default(),
@@ -138,6 +140,11 @@ impl Progress {
         self.counters.bytes_transferred.fetch_sub(bytes, Ordering::Relaxed);
         self.counters.files_transferred.fetch_sub(files, Ordering::Relaxed);
         self.rate.restart();
+    }
+
+    /// What carries the data from now on.
+    pub(crate) fn set_protocol(&self, name: &'static str) {
+        *lock(&self.protocol) = Some(name);
     }
 
     pub(crate) fn set_congestion_control(&self, name: &str) {

@@ -49,6 +49,8 @@ pub(crate) struct Verdict {
     verified: Vec<&'static str>,
     seconds: f64,
     bulk_seconds: f64,
+    /// What carried the data; at the sender, once they were to flow.
+    protocol: Option<&'static str>,
     /// What was checked before the data.
     checks: Vec<Check>,
 }
@@ -125,6 +127,7 @@ impl Verdict {
                 .collect(),
             seconds: progress.clock.now().as_secs_f64(),
             bulk_seconds: progress.bulk_seconds(),
+            protocol: now.protocol,
             checks: progress.checks(),
         }
     }

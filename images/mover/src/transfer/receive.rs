@@ -31,12 +31,13 @@ use crate::fs::metadata::{modified_at, Preserve};
 use crate::fs::partial::ledger_file::LedgerDigests;
 use crate::fs::survey::write_fault;
 use crate::net::affinity;
-use crate::net::connect::accept::{Acceptor, ServerStream, Terms};
+use crate::net::connect::accept::{Acceptor, ConnectionHandler, DataGreeter, ServerStream, Terms};
 use crate::net::control_connection::{ConnectionEvent, ControlConnection};
 use crate::net::echo::Echo;
+use crate::net::engine::DataService;
 use crate::net::wire::buffers::Unread;
 use crate::preflight::destination::ReadOnlyDestination;
-use crate::preflight::own_end::check_receiver;
+use crate::preflight::own_end::{check_receiver, engine_of};
 use crate::progress::{Check, Stage};
 use crate::report::output;
 use crate::report::verdict::Success;
@@ -68,8 +69,10 @@ pub(crate) fn run(args: &ReceiveArguments, context: &TransferContext) -> Result<
     let session = Session::new("receiver", "sender");
     let over = Arc::new(AtomicBool::new(false));
     let blocks = OpenBlocks::default();
+    let carrier = engine_of(&args.common);
     let terms = Arc::new(Terms::new(
         args.common.encryption.on_the_wire(),
+        carrier.on_the_wire(),
         args.destination == cli::Destination::Null,
         args.common.check,
     )?);
@@ -77,26 +80,33 @@ pub(crate) fn run(args: &ReceiveArguments, context: &TransferContext) -> Result<
         |error: std::io::Error| Fault::new(Reason::InternalError, format!("a thread could not be started: {error}"));
     let echo = Echo::default();
     let ListeningPlaces { endpoints, listeners, echoes } = places;
-    for socket in echoes {
-        echo.start(socket, &terms.echo_key, Arc::clone(&over)).map_err(internal)?;
-    }
     let resumable = Arc::default();
     let are_several = listeners.len() > 1;
     let acknowledgements = Arc::new(Acknowledgements::default());
+    let handler: Arc<dyn ConnectionHandler> = Arc::new(SenderConnections {
+        events: session.events(),
+        acknowledgements: Arc::clone(&acknowledgements),
+        blocks: Arc::clone(&blocks),
+        resumable: Arc::clone(&resumable),
+        echo: echo.clone(),
+    });
+    let greeter = Arc::new(DataGreeter::new(Arc::clone(&context.identity), Arc::clone(&terms)));
+    let service = DataService {
+        sockets: echoes,
+        echo: echo.clone(),
+        greeter: Arc::clone(&greeter),
+        handler: Arc::clone(&handler),
+        progress: Arc::clone(&context.progress),
+        stop: Arc::clone(&over),
+    };
+    carrier.engine().serve(service).map_err(internal)?;
     Acceptor {
         listeners,
         echo_port: endpoints[0].port,
-        identity: Arc::clone(&context.identity),
-        terms: Arc::clone(&terms),
+        greeter,
         progress: Arc::clone(&context.progress),
         unread: args.common.socket_buffer.is_none().then_some(unread),
-        handler: SenderConnections {
-            events: session.events(),
-            acknowledgements: Arc::clone(&acknowledgements),
-            blocks: Arc::clone(&blocks),
-            resumable: Arc::clone(&resumable),
-            echo: echo.clone(),
-        },
+        handler,
         stop: Arc::clone(&over),
     }
     .start()

@@ -27,6 +27,7 @@ use crate::control::socket::{self, Peer, TransportBounds, TransportControl};
 use crate::fs::block_source::BlockSource;
 use crate::net::connect::dial::{self, Dialer, Greeted, Resumed};
 use crate::net::control_connection::ConnectionEvent;
+use crate::net::engine::tcp::TcpLink;
 use crate::net::interface::{self, Interface};
 use crate::net::pacing::{self, Pacer};
 use crate::net::paths::{PathEnds, Paths};
@@ -34,7 +35,7 @@ use crate::net::send_buffer::SendBuffer;
 use crate::net::streams::{DataConnections, Pool, PoolParts, Transport};
 use crate::net::tcp::Binding;
 use crate::net::{affinity, wire};
-use crate::preflight::own_end::check_sender;
+use crate::preflight::own_end::{check_sender, engine_of};
 use crate::preflight::path::PathChecks;
 use crate::progress::{Check, Stage};
 use crate::report::output;
@@ -99,6 +100,7 @@ impl<'a> Prepared<'a> {
         let dialer = Arc::new(Dialer {
             paths,
             encryption: args.common.encryption.on_the_wire(),
+            protocol: engine_of(&args.common).on_the_wire(),
             source_is_memory: source.is_memory(),
             check_only: args.common.check,
             identity: Arc::clone(&context.identity),
@@ -136,8 +138,9 @@ impl<'a> Prepared<'a> {
         *lock(&context.pages.endpoint) = Some(MoverEndpoint::new("sender", endpoints, path, affinity));
         // Without a cap the interface bounds the rate.
         let speed_bps = || name.as_deref().and_then(interface::speed_bps);
-        let buffers = |socket| wire::buffers::for_path(socket, args.bandwidth.or_else(speed_bps));
-        admission.buffer_bytes = args.common.socket_buffer.or_else(|| buffers(dial::socket(&stream)));
+        let link = TcpLink::new(dial::socket(&stream)).map_err(internal)?;
+        let buffers = || wire::buffers::for_path(&*link, args.bandwidth.or_else(speed_bps));
+        admission.buffer_bytes = args.common.socket_buffer.or_else(buffers);
         control.plan_buffer(SendBuffer::before_data(args.common.socket_buffer, admission.buffer_bytes));
         let ends = dialer.paths.ends(path);
         tracing::info!(peer = %ends.peer, local = %local, "the receiver is authenticated");
@@ -150,7 +153,7 @@ impl<'a> Prepared<'a> {
             dialer: Arc::clone(&dialer),
             admission: Arc::clone(&admission),
             congestion_control: args.congestion_control.clone(),
-            control: (path, dial::socket(&stream).try_clone().map_err(internal)?),
+            control: (path, link),
             echo_port: echo_port as u16,
             echo_key: echo_key.try_into().map_err(|_| Fault::protocol("the echo key has a wrong length"))?,
             clock_ahead_ms,
@@ -172,7 +175,7 @@ impl<'a> Prepared<'a> {
             source: None,
             discards,
             undigested,
-            connections: Some(DataConnections { dialer, admission }),
+            connections: Some(DataConnections { protocol: engine_of(&args.common), dialer, admission }),
             pool: None,
             control,
             released,
@@ -213,6 +216,7 @@ fn open_control(
         peer: Mutex::new(None),
         pool: Mutex::new(None),
         bounds: TransportBounds::new(args),
+        engine: engine_of(&args.common).engine(),
         released: Box::new(move || released.store(true, Ordering::Release)),
     });
     if let Some(path) = &args.control_socket {

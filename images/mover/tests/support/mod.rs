@@ -285,7 +285,9 @@ impl Bench {
             arguments.extend(["--source".to_owned(), source]);
         }
         if !extra.contains(&"--congestion-control") {
-            arguments.extend(["--congestion-control".to_owned(), default.trim().to_owned()]);
+            // QUIC has its own, and CUBIC is the one that every engine has.
+            let control = if extra.contains(&"QUIC") { "cubic" } else { default.trim() };
+            arguments.extend(["--congestion-control".to_owned(), control.to_owned()]);
         }
         self.start("send", "sender", credentials, &arguments, extra, env)
     }
@@ -445,6 +447,21 @@ pub(crate) fn control(path: &Path) -> UnixStream {
         }
         std::thread::sleep(Duration::from_millis(5));
     }
+}
+
+/// Whether any data have arrived, by an event of progress.
+pub(crate) fn moved(progress: &Value) -> bool {
+    progress["bytes_transferred"].as_u64().unwrap_or(0) > 0
+}
+
+/// How a sender ends whose receiver freezes once data have moved.
+pub(crate) fn end_beside_frozen(mut sender: Mover, receiver: Mover) -> End {
+    sender.await_progress(moved);
+    receiver.signal("STOP");
+    let sender = sender.end();
+    receiver.signal("CONT");
+    receiver.end();
+    sender
 }
 
 /// Every name below a folder with kind, mode, time and content, for comparison.

@@ -27,6 +27,7 @@ pub enum Reason {
     ClocksDiffer,
     PathMtuTooSmall,
     EchoUnreachable,
+    ProtocolUnavailable,
     PreflightPassed,
     PeerUnreachable,
     PeerRejected,

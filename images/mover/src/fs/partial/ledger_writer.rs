@@ -192,6 +192,13 @@ impl Drop for LedgerWriter {
     }
 }
 
+/// What came with some packs, and what of it was written: damaged blocks are not.
+#[derive(Default)]
+struct Arrived {
+    payload_bytes: u64,
+    written_bytes: u64,
+}
+
 struct Recorder {
     shared: Arc<Shared>,
     described: Vec<bool>,
@@ -204,12 +211,12 @@ impl Recorder {
         for (index, _) in listing.iter().filter(|(_, entry)| entry.kind == Kind::File && entry.size == 0) {
             self.describe(index, &mut bytes);
             if bytes.len() >= APPEND_BYTES {
-                self.append(&mut bytes, Vec::new(), 0);
+                self.append(&mut bytes, Vec::new(), Arrived::default());
             }
         }
-        self.append(&mut bytes, Vec::new(), 0);
+        self.append(&mut bytes, Vec::new(), Arrived::default());
         while let Ok(first) = inbox.recv() {
-            let (mut barriers, mut dirty, mut received) = (Vec::new(), Vec::new(), 0);
+            let (mut barriers, mut dirty, mut arrived) = (Vec::new(), Vec::new(), Arrived::default());
             for command in std::iter::once(first).chain(inbox.try_iter()) {
                 match command {
                     Command::Barrier(done) => barriers.push(done),
@@ -219,18 +226,19 @@ impl Recorder {
                         Record::Begun { slot, block, length, digest }.encode_into(&mut bytes);
                     }
                     Command::Stored(segments, pack_bytes) => {
-                        received += pack_bytes;
+                        arrived.payload_bytes += pack_bytes;
                         for segment in segments {
                             self.describe(segment.file, &mut bytes);
                             let (slot, block) = (self.shared.partial.slot(segment.file), segment.block);
                             Record::Block { slot, block, length: segment.length, digest: segment.digest }
                                 .encode_into(&mut bytes);
                             dirty.push(segment.file);
+                            arrived.written_bytes += u64::from(segment.payload_bytes());
                         }
                     }
                 }
             }
-            self.append(&mut bytes, dirty, received);
+            self.append(&mut bytes, dirty, arrived);
             barriers.into_iter().for_each(|done| {
                 let _ = done.send(());
             });
@@ -244,7 +252,7 @@ impl Recorder {
         }
     }
 
-    fn append(&self, bytes: &mut Vec<u8>, dirty: Vec<FileIndex>, received: u64) {
+    fn append(&self, bytes: &mut Vec<u8>, dirty: Vec<FileIndex>, arrived: Arrived) {
         let operation = self.shared.progress.disk.begin();
         let appended = match bytes.is_empty() {
             true => Ok(None),
@@ -253,13 +261,13 @@ impl Recorder {
         drop(operation);
         bytes.clear();
         let mut state = lock(&self.shared.state);
-        state.received_bytes += received;
+        state.received_bytes += arrived.payload_bytes;
         match appended {
             Ok(end) if dirty.is_empty() => state.through = end.unwrap_or(state.through),
             Ok(end) => {
                 state.through = end.unwrap_or(state.through);
                 state.dirty.extend(dirty);
-                state.dirty_bytes += received;
+                state.dirty_bytes += arrived.written_bytes;
                 state.since.get_or_insert_with(Instant::now);
                 self.shared.changed.notify_all();
             }

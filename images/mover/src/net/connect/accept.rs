@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 use fairlead_protocol::frame::{check_preamble, encode, preamble, PREAMBLE_BYTES};
 use fairlead_protocol::keyed::{Secret, EXPORTER_LABEL, KEY_BYTES};
 use fairlead_protocol::limits::{ECHO_KEY_BYTES, PATHS, STREAMS, TOKEN_BYTES};
-use fairlead_protocol::message::{Encryption, Hello, Purpose, Welcome};
+use fairlead_protocol::message::{DataProtocol, Encryption, Hello, Purpose, Welcome};
 use fairlead_protocol::opening::Opening;
 use fairlead_protocol::{Fault, Reason};
 use rustls::{ServerConnection, StreamOwned};
@@ -19,10 +19,11 @@ use socket2::{Domain, Protocol, Socket, Type};
 use super::dial::{read_frame, wall_ms};
 use super::door::{Door, Opened};
 use super::identity::{clock_refusal, random, Identity};
+use crate::net::engine::tcp;
 use crate::net::strangers::ConnectionSource;
 use crate::net::tcp::{set_buffers, tune, Metered};
 use crate::net::wire::buffers::{self, Unread};
-use crate::net::wire::{KeyedPackReceiver, PackReceiver, Records, TlsPackReceiver};
+use crate::net::wire::PackReceiver;
 use crate::progress::Progress;
 use crate::threads::lock;
 
@@ -41,24 +42,31 @@ pub(crate) type ServerStream = StreamOwned<ServerConnection, Metered>;
 pub(crate) struct Terms {
     token: [u8; TOKEN_BYTES],
     pub(crate) echo_key: [u8; ECHO_KEY_BYTES],
-    encryption: Encryption,
+    pub(crate) encryption: Encryption,
+    protocol: DataProtocol,
     /// Nothing is stored here.
     discards: bool,
     /// Both ends check what they can and move nothing.
     check_only: bool,
     /// Of the control connection, once there is one; and whether blocks carry no digests.
-    agreed: OnceLock<(Secret, bool)>,
+    pub(crate) agreed: OnceLock<(Secret, bool)>,
     /// Why the sender was turned away last.
     refused: Mutex<Option<String>>,
 }
 
 impl Terms {
-    pub(crate) fn new(encryption: Encryption, discards: bool, check_only: bool) -> Result<Self, Fault> {
+    pub(crate) fn new(
+        encryption: Encryption,
+        protocol: DataProtocol,
+        discards: bool,
+        check_only: bool,
+    ) -> Result<Self, Fault> {
         let failed = |error: io::Error| Fault::new(Reason::InternalError, error.to_string());
         Ok(Self {
             token: random().map_err(failed)?,
             echo_key: random().map_err(failed)?,
             encryption,
+            protocol,
             discards,
             check_only,
             agreed: OnceLock::new(),
@@ -89,6 +97,16 @@ impl Terms {
     fn has_token(&self, token: &[u8]) -> bool {
         // Hashes compare in constant time.
         blake3::hash(&self.token) == blake3::hash(token)
+    }
+
+    /// A sender of the job must use the same protocol.
+    fn check_protocol(&self, wanted: DataProtocol) -> Result<(), String> {
+        if wanted == self.protocol {
+            return Ok(());
+        }
+        let name = |protocol| format!("{protocol:?}").to_uppercase();
+        let (sender, receiver) = (name(wanted), name(self.protocol));
+        Err(format!("the sender has --protocol {sender}, this receiver {receiver}; set the same at both ends"))
     }
 
     /// A sender of the job must want the same of data connections.
@@ -172,19 +190,18 @@ pub(crate) fn address_fault(place: SocketAddr, error: &io::Error) -> Fault {
 }
 
 /// Accepts connections until `stop` is set.
-pub(crate) struct Acceptor<R> {
+pub(crate) struct Acceptor {
     pub(crate) listeners: Vec<TcpListener>,
     pub(crate) echo_port: u16,
-    pub(crate) identity: Arc<Identity>,
-    pub(crate) terms: Arc<Terms>,
+    pub(crate) greeter: Arc<DataGreeter>,
     pub(crate) progress: Arc<Progress>,
     /// How much data connections hold unread; nothing leaves it to the kernel.
     pub(crate) unread: Option<Unread>,
-    pub(crate) handler: R,
+    pub(crate) handler: Arc<dyn ConnectionHandler>,
     pub(crate) stop: Arc<AtomicBool>,
 }
 
-impl<R: ConnectionHandler> Acceptor<R> {
+impl Acceptor {
     /// Starts the thread.
     pub(crate) fn start(self) -> io::Result<()> {
         let shared = Arc::new(Shared {
@@ -199,8 +216,8 @@ impl<R: ConnectionHandler> Acceptor<R> {
     }
 }
 
-struct Shared<R> {
-    acceptor: Acceptor<R>,
+struct Shared {
+    acceptor: Acceptor,
     handshakes: Mutex<VecDeque<(u64, TcpStream)>>,
     greeted: AtomicBool,
     /// Held while another control connection takes the place of the one in use.
@@ -209,9 +226,9 @@ struct Shared<R> {
     senders: Mutex<Vec<ConnectionSource>>,
 }
 
-impl<R: ConnectionHandler> Shared<R> {
+impl Shared {
     fn run(self: &Arc<Self>) {
-        let door = match Door::new(&self.acceptor.listeners, &self.acceptor.identity) {
+        let door = match Door::new(&self.acceptor.listeners, self.acceptor.greeter.identity()) {
             Ok(door) => door,
             Err(error) => {
                 tracing::error!(%error, "connections cannot be awaited");
@@ -275,26 +292,20 @@ impl<R: ConnectionHandler> Shared<R> {
         tune(&socket)?;
         let metered = Metered::new(socket, Arc::clone(&self.acceptor.progress), Some(deadline));
         let socket = metered.socket().try_clone()?;
-        let terms = &self.acceptor.terms;
-        let greeted = match (opening, terms.encryption, terms.agreed.get()) {
-            (Opening::Control, ..) => self.control(metered, peer),
-            (Opening::Data, Encryption::Required, Some(_)) => self.data(metered),
-            (Opening::Keyed, Encryption::None, Some((secret, undigested))) => {
-                let (number, incoming) = KeyedPackReceiver::accept(metered, secret, *undigested)?;
-                Ok(Greeted::Data(Box::new(incoming), number))
-            }
-            _ => Err(io::Error::other("it is for something that is not due here")),
-        }?;
+        if opening == Opening::Control {
+            return self.control(metered, peer);
+        }
+        let (incoming, number) = tcp::accept(opening, metered, &self.acceptor.greeter)?;
         // Not before: the greeting has taken the path's RTT several times.
-        if let (Some(unread), Greeted::Data(..)) = (self.acceptor.unread, &greeted) {
+        if let Some(unread) = self.acceptor.unread {
             buffers::bound_unread(&socket, unread);
         }
-        Ok(greeted)
+        Ok(Greeted::Data(incoming, number))
     }
 
     fn control(&self, metered: Metered, address: SocketAddr) -> io::Result<Greeted> {
-        let terms = &self.acceptor.terms;
-        let connection = self.acceptor.identity.accept().map_err(io::Error::other)?;
+        let DataGreeter { terms, identity } = &*self.acceptor.greeter;
+        let connection = identity.accept().map_err(io::Error::other)?;
         let mut tls = StreamOwned::new(connection, metered);
         while tls.conn.is_handshaking() {
             tls.conn.complete_io(&mut tls.sock).inspect_err(|error| {
@@ -303,7 +314,7 @@ impl<R: ConnectionHandler> Shared<R> {
                 }
             })?;
         }
-        let peer = self.acceptor.identity.check_peer(tls.conn.peer_certificates());
+        let peer = identity.check_peer(tls.conn.peer_certificates());
         let hello = hear(&mut tls, peer, |hello| self.check_control(hello))?;
         if let Some(received) = hello.received {
             return self.resume(tls, address, received);
@@ -317,6 +328,7 @@ impl<R: ConnectionHandler> Shared<R> {
             echo_port: u32::from(self.acceptor.echo_port),
             undigested,
             discards: terms.discards,
+            protocol: terms.protocol as i32,
             wall_ms: wall_ms(),
             ..Welcome::default()
         };
@@ -340,28 +352,23 @@ impl<R: ConnectionHandler> Shared<R> {
         Ok(Greeted::Resumed)
     }
 
-    fn data(&self, metered: Metered) -> io::Result<Greeted> {
-        let connection = self.acceptor.identity.accept_data().map_err(io::Error::other)?;
-        let mut records = Records::new(connection, metered);
-        records.handshake()?;
-        let peer = self.acceptor.identity.check_peer(records.state().peer_certificates());
-        let hello = hear(&mut records, peer, |hello| self.check_data(hello))?;
-        answer(&mut records, &Welcome::default())?;
-        Ok(Greeted::Data(Box::new(TlsPackReceiver::new(records)?), hello.stream as u16))
-    }
-
     fn check_control(&self, hello: &Hello) -> Result<(), Refusal> {
-        self.check_job(hello, Purpose::Control)?;
+        let DataGreeter { terms, .. } = &*self.acceptor.greeter;
+        self.acceptor.greeter.check_job(hello, Purpose::Control)?;
         if hello.received.is_some() {
-            let is_own = self.acceptor.terms.has_token(&hello.token);
+            let is_own = terms.has_token(&hello.token);
             return is_own.then_some(()).ok_or_else(|| Refusal::for_now("the connection belongs to no session here"));
         }
-        if let Err(why) = self.acceptor.terms.check_encryption(hello.encryption()) {
-            self.acceptor.terms.turn_away(why.clone());
+        if let Err(why) = terms.check_encryption(hello.encryption()) {
+            terms.turn_away(why.clone());
             return Err(Refusal { why, is_final: true });
         }
-        if let Err(why) = self.acceptor.terms.check_purpose(hello.check_only) {
-            self.acceptor.terms.turn_away(why.clone());
+        if let Err(why) = terms.check_protocol(hello.protocol()) {
+            terms.turn_away(why.clone());
+            return Err(Refusal { why, is_final: true });
+        }
+        if let Err(why) = terms.check_purpose(hello.check_only) {
+            terms.turn_away(why.clone());
             return Err(Refusal { why, is_final: true });
         }
         if self.greeted.swap(true, Ordering::AcqRel) {
@@ -369,20 +376,51 @@ impl<R: ConnectionHandler> Shared<R> {
         }
         Ok(())
     }
+}
+
+/// Greets whoever connects for data.
+pub(crate) struct DataGreeter {
+    identity: Arc<Identity>,
+    terms: Arc<Terms>,
+}
+
+impl DataGreeter {
+    pub(crate) fn new(identity: Arc<Identity>, terms: Arc<Terms>) -> Self {
+        Self { identity, terms }
+    }
+
+    pub(crate) fn identity(&self) -> &Identity {
+        &self.identity
+    }
+
+    pub(crate) fn terms(&self) -> &Terms {
+        &self.terms
+    }
+
+    pub(crate) fn echo_key(&self) -> &[u8; ECHO_KEY_BYTES] {
+        &self.terms.echo_key
+    }
+
+    /// Hears what a connection is for and answers it; `peer` says whether its certificates are right. The stream's number.
+    pub(crate) fn greet(&self, stream: &mut (impl Read + Write), peer: Result<(), String>) -> io::Result<u16> {
+        let hello = hear(stream, peer, |hello| self.check_data(hello))?;
+        answer(stream, &Welcome::default())?;
+        Ok(hello.stream as u16)
+    }
 
     fn check_data(&self, hello: &Hello) -> Result<(), Refusal> {
         self.check_job(hello, Purpose::Data)?;
         if hello.stream >= u32::from(STREAMS) {
             return Err(Refusal::for_now(format!("streams are numbered below {STREAMS}")));
         }
-        if !self.acceptor.terms.has_token(&hello.token) {
+        if !self.terms.has_token(&hello.token) {
             return Err(Refusal::for_now("the data connection belongs to no control connection"));
         }
         Ok(())
     }
 
     fn check_job(&self, hello: &Hello, purpose: Purpose) -> Result<(), Refusal> {
-        let identity = &self.acceptor.identity;
+        let identity = &self.identity;
         if hello.job != identity.job || hello.attempt != identity.attempt {
             let text = format!("this receiver is of job {}, attempt {}", identity.job, identity.attempt);
             return Err(Refusal::for_now(text));

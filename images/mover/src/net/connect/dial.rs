@@ -10,15 +10,15 @@ use fairlead_protocol::frame::{self, check_preamble, preamble, PREAMBLE_BYTES};
 use fairlead_protocol::index::PathIndex;
 use fairlead_protocol::keyed::{Secret, EXPORTER_LABEL, KEY_BYTES};
 use fairlead_protocol::limits::{ECHO_KEY_BYTES, HELLO_FRAME_BYTES, TOKEN_BYTES};
-use fairlead_protocol::message::{Encryption, Hello, Purpose, Welcome};
+use fairlead_protocol::message::{DataProtocol, Encryption, Hello, Purpose, Welcome};
 use fairlead_protocol::opening::Opening;
 use fairlead_protocol::{Fault, Reason};
-use rustls::{ClientConnection, CommonState, StreamOwned};
+use rustls::pki_types::CertificateDer;
+use rustls::{ClientConnection, StreamOwned};
 
 use super::identity::{clock_refusal, refusal, Identity};
 use crate::net::paths::{PathEnds, Paths};
 use crate::net::tcp::{self, Metered};
-use crate::net::wire::{KeyedPackSender, PackSender, Records, TlsPackSender};
 use crate::progress::Progress;
 
 /// Time for one connection to be made and greeted.
@@ -52,7 +52,7 @@ pub(crate) enum DialError {
 /// What data connections need to be let in.
 pub(crate) struct Admission {
     token: Vec<u8>,
-    secret: Secret,
+    pub(crate) secret: Secret,
     /// Blocks carry no digests.
     pub(crate) undigested: bool,
     /// Buffers of their sockets; the kernel's own growth if nothing.
@@ -60,7 +60,7 @@ pub(crate) struct Admission {
 }
 
 impl Admission {
-    /// What a control connection needs to go on with the session.
+    /// Shows that a connection belongs to the session.
     pub(crate) fn token(&self) -> Vec<u8> {
         self.token.clone()
     }
@@ -91,6 +91,7 @@ pub(crate) struct Greeted {
 pub(crate) struct Dialer {
     pub(crate) paths: Arc<Paths>,
     pub(crate) encryption: Encryption,
+    pub(crate) protocol: DataProtocol,
     pub(crate) source_is_memory: bool,
     /// Nothing is to be moved.
     pub(crate) check_only: bool,
@@ -174,7 +175,7 @@ impl Dialer {
         let hello = self.control_hello();
         let (stream, welcome) = self.greet_control(path, &hello)?;
         let clock_ahead_ms = ahead_ms(hello.wall_ms, welcome.wall_ms, wall_ms());
-        check_welcome(&welcome, self.source_is_memory, self.check_only)?;
+        check_welcome(&welcome, self.source_is_memory, self.check_only, self.protocol)?;
         let exported = stream.conn.export_keying_material([0; KEY_BYTES], EXPORTER_LABEL, None);
         let exported = exported.map_err(|error| DialError::Rejected(error.to_string()))?;
         let Welcome { token, echo_key, echo_port, discards, undigested, .. } = welcome;
@@ -185,6 +186,7 @@ impl Dialer {
     fn control_hello(&self) -> Hello {
         Hello {
             encryption: self.encryption as i32,
+            protocol: self.protocol as i32,
             source_is_memory: self.source_is_memory,
             check_only: self.check_only,
             wall_ms: wall_ms(),
@@ -199,39 +201,14 @@ impl Dialer {
         while tls.conn.is_handshaking() {
             tls.conn.complete_io(&mut tls.sock).map_err(broken)?;
         }
-        self.check_peer(&tls.conn)?;
+        self.check_peer(tls.conn.peer_certificates())?;
         let welcome = greet(&mut tls, hello)?;
         tls.sock.authenticated(None)?;
         Ok((tls, welcome))
     }
 
-    /// Makes a data connection over a path.
-    pub(crate) fn data(
-        &self,
-        path: PathIndex,
-        admission: &Admission,
-        stream: u16,
-        congestion_control: &str,
-    ) -> Result<Box<dyn PackSender>, DialError> {
-        let open = |opening| self.open(path, opening, Some(congestion_control), admission.buffer_bytes);
-        if self.encryption == Encryption::None {
-            return Ok(Box::new(KeyedPackSender::greet(
-                open(Opening::Keyed)?,
-                &admission.secret,
-                stream,
-                admission.undigested,
-            )?));
-        }
-        let connection = self.identity.connect_data().map_err(|fault| DialError::Rejected(fault.message))?;
-        let mut records = Records::new(connection, open(Opening::Data)?);
-        records.handshake().map_err(broken)?;
-        self.check_peer(records.state())?;
-        let token = admission.token.clone();
-        greet(&mut records, &Hello { token, stream: u32::from(stream), ..self.hello(Purpose::Data) })?;
-        Ok(Box::new(TlsPackSender::new(records)?))
-    }
-
-    fn open(
+    /// Makes a TCP connection over a path, and says what it is for.
+    pub(crate) fn open(
         &self,
         path: PathIndex,
         opening: Opening,
@@ -247,18 +224,23 @@ impl Dialer {
         Ok(metered)
     }
 
-    fn hello(&self, purpose: Purpose) -> Hello {
+    pub(crate) fn hello(&self, purpose: Purpose) -> Hello {
         let (job, attempt) = (self.identity.job.clone(), self.identity.attempt);
         Hello { job, attempt, purpose: purpose as i32, ..Hello::default() }
     }
 
-    fn check_peer(&self, state: &CommonState) -> Result<(), DialError> {
-        self.identity.check_peer(state.peer_certificates()).map_err(DialError::Rejected)
+    pub(crate) fn check_peer(&self, certificates: Option<&[CertificateDer<'_>]>) -> Result<(), DialError> {
+        self.identity.check_peer(certificates).map_err(DialError::Rejected)
     }
 }
 
 /// Checks what the receiver answers to a control connection that asks for a transfer, or for its checks only.
-fn check_welcome(welcome: &Welcome, source_is_memory: bool, check_only: bool) -> Result<(), DialError> {
+fn check_welcome(
+    welcome: &Welcome,
+    source_is_memory: bool,
+    check_only: bool,
+    protocol: DataProtocol,
+) -> Result<(), DialError> {
     let complete = welcome.token.len() == TOKEN_BYTES
         && welcome.echo_key.len() == ECHO_KEY_BYTES
         && welcome.echo_port <= 65_535
@@ -269,6 +251,9 @@ fn check_welcome(welcome: &Welcome, source_is_memory: bool, check_only: bool) ->
     // The version that came with checks says what time it is; an older one would go on to the transfer.
     if check_only && welcome.wall_ms == 0 {
         return Err(DialError::Refused("its version has no --check; use the same version at both ends".into()));
+    }
+    if welcome.protocol() != protocol {
+        return Err(DialError::Refused("its version has no --protocol; use the same version at both ends".into()));
     }
     Ok(())
 }
@@ -284,7 +269,8 @@ fn ahead_ms(asked: u64, theirs: u64, answered: u64) -> Option<i64> {
     (theirs > 0).then(|| (theirs as i64).saturating_sub(middle as i64))
 }
 
-fn broken(error: io::Error) -> DialError {
+/// Tells what is wrong with certificates and clocks from a connection that broke.
+pub(crate) fn broken(error: io::Error) -> DialError {
     if let Some(why) = clock_refusal(&error) {
         return DialError::Clocks(why);
     }
@@ -295,7 +281,7 @@ fn broken(error: io::Error) -> DialError {
 }
 
 /// Sends what the connection is for and reads whether the receiver accepts it.
-fn greet(stream: &mut (impl Read + Write), hello: &Hello) -> Result<Welcome, DialError> {
+pub(crate) fn greet(stream: &mut (impl Read + Write), hello: &Hello) -> Result<Welcome, DialError> {
     let welcome = ask(stream, hello).map_err(broken)?;
     if welcome.refusal.is_empty() {
         return Ok(welcome);
@@ -342,10 +328,15 @@ mod tests {
             ..Welcome::default()
         };
         for (wall_ms, check_only, is_begun) in [(0, false, true), (0, true, false), (1, true, true)] {
-            let checked = check_welcome(&welcome(wall_ms), false, check_only);
+            let checked = check_welcome(&welcome(wall_ms), false, check_only, DataProtocol::Tcp);
             assert_eq!(checked.is_ok(), is_begun, "{checked:?}");
             assert!(matches!(checked, Ok(()) | Err(DialError::Refused(_))), "no attempt with the same versions helps");
         }
-        assert!(matches!(check_welcome(&Welcome::default(), false, false), Err(DialError::Rejected(_))));
+        assert!(matches!(
+            check_welcome(&Welcome::default(), false, false, DataProtocol::Tcp),
+            Err(DialError::Rejected(_))
+        ));
+        let asked = check_welcome(&welcome(1), false, false, DataProtocol::Quic);
+        assert!(matches!(asked, Err(DialError::Refused(why)) if why.contains("--protocol")));
     }
 }

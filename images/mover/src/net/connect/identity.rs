@@ -5,7 +5,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use fairlead_protocol::name::job_is_valid;
-use fairlead_protocol::opening::{Nonce, Opening, OpeningError, OpeningKey, NONCE_BYTES, OPENING_BYTES};
+use fairlead_protocol::opening::{
+    Nonce, Opening, OpeningError, OpeningKey, CONNECTION_ID_BYTES, NONCE_BYTES, OPENING_BYTES,
+};
 use fairlead_protocol::{Fault, Reason};
 use rustls::client::UnbufferedClientConnection;
 use rustls::crypto::{aws_lc_rs, CryptoProvider};
@@ -18,6 +20,9 @@ use rustls::{
 };
 use time::OffsetDateTime;
 use webpki::{EndEntityCert, KeyUsage};
+
+/// Application protocol of data connections (RFC 7301): QUIC asks for one.
+const QUIC_ALPN: &[u8] = b"fairlead-data";
 
 /// One end of a transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -126,6 +131,39 @@ impl Identity {
         let name =
             ServerName::try_from(dns_name(&self.job, Role::Receiver)).map_err(|error| internal(&error.to_string()))?;
         UnbufferedClientConnection::new(config, name).map_err(|error| internal(&error.to_string()))
+    }
+
+    /// The name by which connections ask for the job's receiver.
+    pub(crate) fn receiver_name(&self) -> String {
+        dns_name(&self.job, Role::Receiver)
+    }
+
+    /// As `connect`, for data connections of QUIC.
+    pub(crate) fn quic_client(&self) -> Result<Arc<ClientConfig>, Fault> {
+        let config = self.client.as_ref().ok_or_else(|| internal("the receiver does not connect"))?;
+        let mut config = (**config).clone();
+        config.alpn_protocols = vec![QUIC_ALPN.to_vec()];
+        Ok(Arc::new(config))
+    }
+
+    /// As `accept`, for data connections of QUIC.
+    pub(crate) fn quic_server(&self) -> Result<Arc<ServerConfig>, Fault> {
+        let config = self.server.as_ref().ok_or_else(|| internal("the sender does not accept"))?;
+        let mut config = (**config).clone();
+        config.alpn_protocols = vec![QUIC_ALPN.to_vec()];
+        Ok(Arc::new(config))
+    }
+
+    /// The connection ID of a first packet to this job's receiver.
+    pub(crate) fn connection_id(&self) -> io::Result<[u8; CONNECTION_ID_BYTES]> {
+        let key = self.opening_keys.first().ok_or_else(|| io::Error::other("there is no authority"))?;
+        Ok(key.connection_id(random::<NONCE_BYTES>()?))
+    }
+
+    /// The nonce of a first packet's connection ID, if whoever sent it has credentials of one of our authorities.
+    pub(crate) fn check_connection_id(&self, id: &[u8]) -> Result<Nonce, OpeningError> {
+        let mut checked = self.opening_keys.iter().map(|key| key.check_connection_id(id));
+        checked.find(Result::is_ok).unwrap_or(Err(OpeningError::Tag))
     }
 
     /// As `accept`, for a data connection.

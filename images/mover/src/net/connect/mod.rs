@@ -2,5 +2,5 @@
 
 pub(crate) mod accept;
 pub(crate) mod dial;
-mod door;
+pub(crate) mod door;
 pub(crate) mod identity;

@@ -27,6 +27,25 @@ const LOOK: Duration = Duration::from_millis(250);
 /// Slices of one write.
 const SLICES: usize = 64;
 
+/// What a stream writes to.
+pub(crate) trait GatedSink {
+    /// Waits until bytes are taken, and notices a peer that reads no more.
+    fn wait_writable(&mut self) -> io::Result<()>;
+    /// Writes at most `most` bytes without waiting; an error of the kind `WouldBlock` where none are taken.
+    fn write_some(&mut self, slices: &[IoSlice<'_>], most: usize) -> io::Result<usize>;
+}
+
+/// In blocking mode.
+impl GatedSink for &TcpStream {
+    fn wait_writable(&mut self) -> io::Result<()> {
+        wait_writable(self)
+    }
+
+    fn write_some(&mut self, slices: &[IoSlice<'_>], most: usize) -> io::Result<usize> {
+        send_some(self, slices, most)
+    }
+}
+
 /// Lets streams write no faster than the cap, all together.
 pub(crate) struct Gate {
     started: Instant,
@@ -96,23 +115,23 @@ impl Gate {
         self.per_mille.store(per_mille, Ordering::Relaxed);
     }
 
-    /// Writes some of the slices to a socket in blocking mode: as `write_vectored`, but in pieces and in turn while there is a cap,
+    /// Writes some of the slices, and waits until the sink takes them: as `write_vectored`, but in pieces and in turn while there is a cap,
     /// and not before a quiet period is over.
-    pub(crate) fn write(&self, socket: &TcpStream, slices: &[IoSlice<'_>]) -> io::Result<usize> {
+    pub(crate) fn write(&self, mut sink: impl GatedSink, slices: &[IoSlice<'_>]) -> io::Result<usize> {
         loop {
             if self.piece_bytes.load(Ordering::Acquire) == u64::MAX && self.quiet_left().is_zero() {
-                match send_some(socket, slices, usize::MAX) {
-                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => wait_writable(socket)?,
+                match sink.write_some(slices, usize::MAX) {
+                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => sink.wait_writable()?,
                     Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                     result => return result,
                 }
                 continue;
             }
             // A stream whose path takes nothing must not hold what others could use.
-            wait_writable(socket)?;
+            sink.wait_writable()?;
             let wanted = slices.iter().map(|slice| slice.len() as u64).sum();
             let admitted = self.admit(wanted);
-            let sent = send_some(socket, slices, admitted as usize);
+            let sent = sink.write_some(slices, admitted as usize);
             let unused = admitted - sent.as_ref().map_or(0, |bytes| *bytes as u64);
             if unused > 0 {
                 self.refund(unused);

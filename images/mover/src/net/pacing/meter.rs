@@ -1,23 +1,14 @@
 //! What a connection puts on the network, as the kernel counts it, and the rate of that over the last second.
 
 use std::collections::VecDeque;
-use std::net::IpAddr;
 use std::time::Duration;
 
-use fairlead_sys::TcpInfo;
+use crate::net::engine::LinkState;
 
 /// Time over which a rate is measured.
 pub(super) const WINDOW: Duration = Duration::from_secs(1);
-const TCP_HEADER_BYTES: u32 = 20;
-const TIMESTAMPS_BYTES: u32 = 12;
 
-/// Headers of every packet of a connection: IP, TCP, and timestamps where they are in use. Headers of the link layer are not counted.
-pub(crate) fn header_bytes(peer: IpAddr, info: &TcpInfo) -> u64 {
-    let ip = if peer.is_ipv4() { 20 } else { 40 };
-    u64::from(ip + TCP_HEADER_BYTES + if info.timestamps { TIMESTAMPS_BYTES } else { 0 })
-}
-
-/// Counts a connection's bytes on the network: payload with what TLS adds, retransmissions, and the headers of every packet.
+/// Counts a connection's bytes on the network: payload with what encryption adds, retransmissions, and the headers of every packet.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct WireCount {
     packets: u64,
@@ -35,26 +26,26 @@ pub(crate) struct Moved {
 }
 
 impl WireCount {
-    /// Takes the kernel's present counts; returns what they grew by.
-    pub(crate) fn update(&mut self, info: &TcpInfo, header_bytes: u64) -> Moved {
-        self.packets += u64::from(info.packets_sent.wrapping_sub(self.last_packets));
-        self.last_packets = info.packets_sent;
-        self.payload_bytes = info.bytes_sent;
-        let wire_bytes = info.bytes_sent + self.packets * header_bytes;
+    /// Takes the connection's present counts; returns what they grew by.
+    pub(crate) fn update(&mut self, seen: &LinkState) -> Moved {
+        self.packets += u64::from(seen.packets_sent.wrapping_sub(self.last_packets));
+        self.last_packets = seen.packets_sent;
+        self.payload_bytes = seen.bytes_sent;
+        let wire_bytes = seen.bytes_sent + self.packets * seen.header_bytes;
         let moved = Moved {
             wire_bytes: wire_bytes.saturating_sub(self.wire_bytes),
-            retransmitted_bytes: info.bytes_retransmitted.saturating_sub(self.retransmitted_bytes),
+            retransmitted_bytes: seen.bytes_retransmitted.saturating_sub(self.retransmitted_bytes),
         };
         self.wire_bytes = wire_bytes;
-        self.retransmitted_bytes = info.bytes_retransmitted;
+        self.retransmitted_bytes = seen.bytes_retransmitted;
         moved
     }
 
     /// Thousandths of bytes on the network per byte of payload: as measured once that means something, else that of full segments.
-    pub(crate) fn per_mille(&self, info: &TcpInfo, header_bytes: u64) -> u64 {
+    pub(crate) fn per_mille(&self, seen: &LinkState) -> u64 {
         let (wire, payload) = match self.payload_bytes {
             measured if measured >= 1 << 20 => (self.wire_bytes, measured),
-            _ => (u64::from(info.segment_bytes) + header_bytes, u64::from(info.segment_bytes)),
+            _ => (u64::from(seen.segment_bytes) + seen.header_bytes, u64::from(seen.segment_bytes)),
         };
         (wire.saturating_mul(1000) / payload.max(1)).clamp(1000, 2000)
     }
@@ -93,44 +84,35 @@ impl Meter {
 mod tests {
     use super::*;
 
-    fn info(bytes_sent: u64, bytes_retransmitted: u64, packets_sent: u32) -> TcpInfo {
-        TcpInfo {
-            bytes_sent,
-            bytes_retransmitted,
-            packets_sent,
-            segment_bytes: 1448,
-            timestamps: true,
-            ..TcpInfo::default()
-        }
+    fn seen(bytes_sent: u64, bytes_retransmitted: u64, packets_sent: u32) -> LinkState {
+        let (header_bytes, segment_bytes) = (52, 1448);
+        LinkState { bytes_sent, bytes_retransmitted, packets_sent, header_bytes, segment_bytes, ..LinkState::default() }
     }
 
     #[test]
     fn headers_and_retransmissions_are_on_the_wire() {
         let mut count = WireCount::default();
-        let header = header_bytes([198, 18, 0, 1].into(), &info(0, 0, 0));
-        assert_eq!(header, 52);
-        assert_eq!(header_bytes("2001:db8::1".parse().unwrap_or([0; 4].into()), &TcpInfo::default()), 60);
-        let moved = count.update(&info(14_480, 1448, 10), header);
+        let moved = count.update(&seen(14_480, 1448, 10));
         assert_eq!(moved, Moved { wire_bytes: 15_000, retransmitted_bytes: 1448 });
-        let moved = count.update(&info(15_928, 1448, 11), header);
+        let moved = count.update(&seen(15_928, 1448, 11));
         assert_eq!(moved, Moved { wire_bytes: 1500, retransmitted_bytes: 0 });
-        assert_eq!(count.per_mille(&info(0, 0, 0), header), 1035);
+        assert_eq!(count.per_mille(&seen(0, 0, 0)), 1035);
     }
 
     #[test]
     fn the_count_of_packets_may_wrap() {
         let mut count = WireCount::default();
-        count.update(&info(0, 0, u32::MAX), 50);
+        count.update(&seen(0, 0, u32::MAX));
         let before = count.wire_bytes;
-        assert_eq!(count.update(&info(0, 0, 1), 50).wire_bytes, 100);
-        assert_eq!(count.wire_bytes, before + 100);
+        assert_eq!(count.update(&seen(0, 0, 1)).wire_bytes, 104);
+        assert_eq!(count.wire_bytes, before + 104);
     }
 
     #[test]
     fn the_overhead_is_what_was_measured() {
         let mut count = WireCount::default();
-        count.update(&info(2 << 20, 0, 4096), 50);
-        assert_eq!(count.per_mille(&info(0, 0, 0), 50), 1097);
+        count.update(&seen(2 << 20, 0, 4096));
+        assert_eq!(count.per_mille(&seen(0, 0, 0)), 1101);
     }
 
     #[test]

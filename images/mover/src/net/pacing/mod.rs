@@ -14,18 +14,17 @@ mod meter;
 mod share;
 
 use std::io;
-use std::net::{IpAddr, TcpStream};
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
 use fairlead_protocol::limits::{QUIET_CREDIT, QUIET_PARTS};
 use fairlead_protocol::liveness::Evidence;
 
-use super::tcp;
+use super::engine::{DataLink, LinkState};
 use crate::progress::{Bandwidth, Progress, Rtt, Wire};
 use crate::threads::lock;
 use gate::Gate;
-use meter::{header_bytes, Meter, WireCount};
+use meter::{Meter, WireCount};
 use share::{divide, Usage};
 
 /// Time between two samples of the sockets under a cap.
@@ -69,8 +68,7 @@ struct State {
 
 struct Member {
     id: u64,
-    socket: TcpStream,
-    peer: IpAddr,
+    link: Arc<dyn DataLink>,
     gated: bool,
     count: WireCount,
     /// Bytes on the network per thousand bytes of payload.
@@ -149,25 +147,22 @@ impl Pacer {
         tracing::info!(quiet_for_ms = time.as_millis() as u64, "quiet period");
     }
 
-    /// Takes a connected socket in. `gated`: its bytes pass the gate, as those of data streams do.
-    pub(crate) fn join(self: &Arc<Self>, socket: &TcpStream, gated: bool) -> io::Result<Membership> {
-        let (socket, peer) = (socket.try_clone()?, socket.peer_addr()?.ip());
+    /// Takes a connection in. `gated`: its bytes pass the gate, as those of data streams do.
+    pub(crate) fn join(self: &Arc<Self>, link: Arc<dyn DataLink>, gated: bool) -> io::Result<Membership> {
         let mut state = lock(&self.state);
         let id = state.next_id;
         state.next_id += 1;
         let mut count = WireCount::default();
         // The handshake is over, and passed no gate.
-        let info = fairlead_sys::tcp_info(&socket)?;
-        let header = header_bytes(peer, &info);
-        let handshake = count.update(&info, header);
+        let seen = link.state()?;
+        let handshake = count.update(&seen);
         state.wire_bytes += handshake.wire_bytes;
         let member = Member {
             id,
-            socket,
-            peer,
+            link,
             gated,
             count,
-            overhead_per_mille: count.per_mille(&info, header),
+            overhead_per_mille: count.per_mille(&seen),
             moved_bytes: 0,
             ticks: 0,
             share_bps: 0,
@@ -182,15 +177,14 @@ impl Pacer {
         Ok(Membership { pacer: Arc::clone(self), id })
     }
 
-    /// Adds the kernel's counts of the data streams.
+    /// Adds what the data streams count.
     pub(crate) fn evidence(&self, evidence: Evidence) -> Evidence {
         let mut seen = Evidence { streams: 0, closed_windows: 0, unacknowledged: 0, ..evidence };
         for member in lock(&self.state).members.iter().filter(|member| member.gated) {
-            let Ok(info) = fairlead_sys::tcp_info(&member.socket) else { continue };
-            let window_closed = info.probes > 0 || info.window_bytes < info.segment_bytes;
+            let Ok(LinkState { sends_again, window_closed, .. }) = member.link.state() else { continue };
             seen.streams += 1;
-            seen.unacknowledged += u32::from(info.unacknowledged > 0 && info.fruitless > 0);
-            seen.closed_windows += u32::from(info.unsent_bytes > 0 && info.unacknowledged == 0 && window_closed);
+            seen.unacknowledged += u32::from(sends_again);
+            seen.closed_windows += u32::from(window_closed);
         }
         seen
     }
@@ -199,8 +193,8 @@ impl Pacer {
         let mut state = lock(&self.state);
         let Some(at) = state.members.iter().position(|member| member.id == id) else { return };
         let mut member = state.members.remove(at);
-        if let Ok(info) = fairlead_sys::tcp_info(&member.socket) {
-            let moved = member.count.update(&info, header_bytes(member.peer, &info));
+        if let Ok(seen) = member.link.state() {
+            let moved = member.count.update(&seen);
             state.wire_bytes += moved.wire_bytes;
             state.wire.retransmitted_bytes += moved.retransmitted_bytes;
         }
@@ -254,14 +248,13 @@ impl State {
         let mut outside = 0;
         let mut rtts = Vec::new();
         for member in &mut self.members {
-            let Ok(info) = fairlead_sys::tcp_info(&member.socket) else { continue };
-            let header = header_bytes(member.peer, &info);
-            let moved = member.count.update(&info, header);
-            member.overhead_per_mille = member.count.per_mille(&info, header);
+            let Ok(seen) = member.link.state() else { continue };
+            let moved = member.count.update(&seen);
+            member.overhead_per_mille = member.count.per_mille(&seen);
             self.wire_bytes += moved.wire_bytes;
             self.wire.retransmitted_bytes += moved.retransmitted_bytes;
-            if member.gated && info.rtt_us > 0 {
-                rtts.push((info.rtt_us, info.rtt_min_us));
+            if member.gated && seen.rtt_us > 0 {
+                rtts.push((seen.rtt_us, seen.rtt_min_us));
             }
             member.moved_bytes += moved.wire_bytes;
             outside += if member.gated { moved.retransmitted_bytes } else { moved.wire_bytes };
@@ -335,7 +328,7 @@ impl State {
     fn kernel_sum(&self) -> Option<u64> {
         let mut sum = None;
         for member in self.members.iter().filter(|member| member.gated) {
-            let bytes = fairlead_sys::max_pacing_rate(&member.socket).ok()?;
+            let bytes = member.link.pacing_limit_bytes_per_second().ok()?;
             let wire =
                 u128::from(bytes) * 8 * u128::from(member.overhead_per_mille) / u128::from(member.allowance_per_mille);
             sum = Some(u64::try_from(wire).unwrap_or(u64::MAX).saturating_add(sum.unwrap_or(0)));
@@ -364,7 +357,7 @@ impl Member {
         }
         let queue_bytes = share_bps.map(|share| u128::from(share) * QUEUE.as_nanos() / 8_000_000_000);
         let queue_bytes = queue_bytes.map(|bytes| u64::try_from(bytes).unwrap_or(u64::MAX).max(LEAST_QUEUE_BYTES));
-        match tcp::pace(&self.socket, wanted).and_then(|()| tcp::bound_unsent(&self.socket, queue_bytes)) {
+        match self.link.pace(wanted, queue_bytes) {
             Ok(()) => (self.kernel_bps, self.allowance_per_mille) = (wanted, allowance_per_mille),
             Err(error) => tracing::warn!(%error, "the pacing rate was not set"),
         }
@@ -386,7 +379,8 @@ fn run(pacer: &Weak<Pacer>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::net::TcpListener;
+    use crate::net::engine::tcp::TcpLink;
+    use std::net::{TcpListener, TcpStream};
 
     fn connections(count: usize) -> (Vec<TcpStream>, Vec<TcpStream>) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -400,7 +394,8 @@ mod tests {
         let pacer = Pacer::start(&progress).unwrap();
         pacer.set_cap(Some(100_000_000));
         let (sockets, _peers) = connections(4);
-        let mut members: Vec<Membership> = sockets.iter().map(|socket| pacer.join(socket, true).unwrap()).collect();
+        let mut members: Vec<Membership> =
+            sockets.iter().map(|socket| pacer.join(TcpLink::new(socket).unwrap(), true).unwrap()).collect();
         while members.len() > 1 {
             let asked: u64 =
                 sockets[..members.len()].iter().map(|s| fairlead_sys::max_pacing_rate(s).unwrap() * 8).sum();
@@ -419,7 +414,8 @@ mod tests {
         let pacer = Pacer::start(&progress).unwrap();
         pacer.set_cap(Some(50_000_000));
         let (sockets, _peers) = connections(2);
-        let _members: Vec<Membership> = sockets.iter().map(|socket| pacer.join(socket, true).unwrap()).collect();
+        let _members: Vec<Membership> =
+            sockets.iter().map(|socket| pacer.join(TcpLink::new(socket).unwrap(), true).unwrap()).collect();
         pacer.look(true);
         let told = progress.snapshot().bandwidth.unwrap();
         assert_eq!(told.asked_bps, Some(50_000_000));

@@ -7,6 +7,8 @@ use std::time::Duration;
 
 use socket2::SockRef;
 
+use crate::net::engine::DataLink;
+
 /// Largest buffer that is ever asked for by itself.
 const CEILING_BYTES: u64 = 1 << 30;
 
@@ -86,8 +88,8 @@ pub(crate) fn bound_unread(socket: &TcpStream, unread: Unread) {
 }
 
 /// The plan for streams beside this connection; logs where it falls short.
-pub(crate) fn for_path(control: &TcpStream, rate_bps: Option<u64>) -> Option<u32> {
-    let rtt = fairlead_sys::tcp_info(control).map_or(Duration::ZERO, |info| Duration::from_micros(info.rtt_us.into()));
+pub(crate) fn for_path(link: &dyn DataLink, rate_bps: Option<u64>) -> Option<u32> {
+    let rtt = link.state().map_or(Duration::ZERO, |state| Duration::from_micros(state.rtt_us.into()));
     let limits = KernelBufferLimits {
         automatic: automatic_send_bytes(),
         allowed: number("/proc/sys/net/core/wmem_max", 0).unwrap_or(0),

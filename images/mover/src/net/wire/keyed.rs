@@ -2,7 +2,6 @@
 //! end of both ends.
 
 use std::io::{self, IoSlice, Read, Write};
-use std::net::TcpStream;
 use std::sync::Arc;
 
 use fairlead_protocol::keyed::{
@@ -15,6 +14,8 @@ use fairlead_protocol::pack::{Header, HEADER_BYTES, SEGMENT_BYTES};
 use super::incoming::Incoming;
 use super::{read_head, PackReceiver, PackSender, Payload, WireError, CHUNK_BYTES, FAREWELL, LINGER};
 use crate::net::connect::identity::random;
+use crate::net::engine::tcp::TcpLink;
+use crate::net::engine::DataLink;
 use crate::net::pacing::gate::Gate;
 use crate::net::tcp::Metered;
 
@@ -93,8 +94,8 @@ impl PackSender for KeyedPackSender {
         self.socket.paced(gate);
     }
 
-    fn socket(&self) -> &TcpStream {
-        self.socket.socket()
+    fn link(&self) -> io::Result<Arc<dyn DataLink>> {
+        Ok(TcpLink::new(self.socket.socket())?)
     }
 }
 

@@ -12,12 +12,12 @@ mod tests;
 mod tls;
 
 use std::io;
-use std::net::TcpStream;
 use std::sync::Arc;
 use std::time::Duration;
 
 use fairlead_protocol::pack::{Header, PackError, HEADER_BYTES, SEGMENT_BYTES};
 
+use super::engine::DataLink;
 use super::pacing::gate::Gate;
 pub(crate) use keyed::{KeyedPackReceiver, KeyedPackSender};
 pub(crate) use records::Records;
@@ -27,9 +27,9 @@ pub(crate) use tls::{TlsPackReceiver, TlsPackSender};
 pub(crate) const CHUNK_BYTES: usize = 256 << 10;
 
 /// Time the sender waits for the receiver to have read a stream to its end.
-const LINGER: Duration = Duration::from_secs(30);
+pub(crate) const LINGER: Duration = Duration::from_secs(30);
 /// Time the receiver waits for the sender's last record on a stream, which follows its end mark at once.
-const FAREWELL: Duration = Duration::from_secs(5);
+pub(crate) const FAREWELL: Duration = Duration::from_secs(5);
 
 /// Zeros to be sent from memory.
 static ZEROS: [u8; CHUNK_BYTES] = [0; CHUNK_BYTES];
@@ -85,8 +85,8 @@ pub(crate) trait PackSender: Send {
     fn finish(&mut self) -> io::Result<()>;
     /// What is sent from now on waits for its turn under the transfer's cap.
     fn pace(&mut self, gate: Arc<Gate>);
-    /// The socket beneath.
-    fn socket(&self) -> &TcpStream;
+    /// The connection beneath.
+    fn link(&self) -> io::Result<Arc<dyn DataLink>>;
 }
 
 /// The receiving end of a data connection.
@@ -101,8 +101,13 @@ pub(crate) trait PackReceiver: Send {
     fn finish(&mut self) -> io::Result<()>;
 }
 
+/// Data came where the stream had to end.
+pub(crate) fn surplus() -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, "the peer sent data where the end was due")
+}
+
 /// Reads a header and its table with `read`; the header alone at the end mark.
-fn read_head(
+pub(crate) fn read_head(
     table: &mut Vec<u8>,
     mut read: impl FnMut(&mut [u8]) -> io::Result<()>,
 ) -> Result<([u8; HEADER_BYTES], Header), WireError> {

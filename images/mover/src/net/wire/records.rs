@@ -268,7 +268,7 @@ impl<E: TlsEngine> Records<E> {
             let mut surplus = self.rest.len() - self.rest_start;
             let turn = self.turn(Wish::Nothing, &mut |payload| surplus += payload.len())?;
             if surplus > 0 {
-                return Err(io::Error::new(io::ErrorKind::InvalidData, "the peer sent data where the end was due"));
+                return Err(super::surplus());
             }
             if self.peer_closed {
                 return Ok(());

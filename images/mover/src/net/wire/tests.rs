@@ -9,16 +9,17 @@ use std::time::{Duration, Instant};
 
 use fairlead_protocol::index::{BlockIndex, FileIndex, PackId, PathIndex};
 use fairlead_protocol::keyed::{Secret, ANSWER_BYTES, GREETING_BYTES, TAG_BYTES};
-use fairlead_protocol::message::Encryption;
+use fairlead_protocol::message::{DataProtocol, Encryption};
 use fairlead_protocol::pack::{Header, Segment};
 use rustix::event::{poll, PollFd, PollFlags};
 use time::OffsetDateTime;
 
 use super::buffers::Unread;
 use super::{KeyedPackReceiver, KeyedPackSender, PackReceiver, PackSender, Payload, Records, WireError, CHUNK_BYTES};
-use crate::net::connect::accept::{listen, Acceptor, ConnectionHandler, ServerStream, Terms};
+use crate::net::connect::accept::{listen, Acceptor, ConnectionHandler, DataGreeter, ServerStream, Terms};
 use crate::net::connect::dial::{Admission, Dialer, Greeted};
 use crate::net::connect::identity::{Identity, Role};
+use crate::net::engine::{DataCall, Protocol};
 use crate::net::paths::{PathEnds, Paths};
 use crate::net::tcp::{Binding, Metered};
 use crate::progress::Progress;
@@ -76,10 +77,12 @@ impl Ends {
             unread: Some(Unread::STORED),
             listeners: vec![listener],
             echo_port: 1,
-            identity: identity(Role::Receiver),
-            terms: Arc::new(Terms::new(encryption, undigested, false).unwrap()),
+            greeter: Arc::new(DataGreeter::new(
+                identity(Role::Receiver),
+                Arc::new(Terms::new(encryption, DataProtocol::Tcp, undigested, false).unwrap()),
+            )),
             progress: Arc::new(Progress::new()),
-            handler: Handler(Mutex::new(data), Mutex::new(control)),
+            handler: Arc::new(Handler(Mutex::new(data), Mutex::new(control))),
             stop: Arc::clone(&stop),
         };
         acceptor.start().unwrap();
@@ -88,6 +91,7 @@ impl Ends {
             check_only: false,
             paths: Paths::start(ends, &Arc::new(Progress::new())).unwrap(),
             encryption,
+            protocol: DataProtocol::Tcp,
             source_is_memory: undigested,
             identity: identity(Role::Sender),
             progress: Arc::new(Progress::new()),
@@ -99,7 +103,9 @@ impl Ends {
     }
 
     fn stream(&self, number: u16) -> (Box<dyn PackSender>, Box<dyn PackReceiver>) {
-        let outgoing = self.dialer.data(PathIndex(0), &self.admission, number, "reno").unwrap();
+        let call =
+            DataCall { path: PathIndex(0), admission: &self.admission, stream: number, congestion_control: "reno" };
+        let outgoing = Protocol::Tcp.engine().connect(&self.dialer, call).unwrap();
         let (incoming, seen) = self.inlets.recv_timeout(PATIENCE).unwrap();
         assert_eq!(seen, number);
         (outgoing, incoming)
@@ -125,9 +131,13 @@ fn head(pack: u64, payload_bytes: u32) -> Vec<u8> {
     head
 }
 
+fn socket(outgoing: &dyn PackSender) -> TcpStream {
+    outgoing.link().unwrap().socket().unwrap()
+}
+
 /// Sleeps until the socket can be read.
-fn await_event(outgoing: &dyn PackSender) {
-    poll(&mut [PollFd::new(outgoing.socket(), PollFlags::IN)], None).unwrap();
+fn await_event(socket: &TcpStream) {
+    poll(&mut [PollFd::new(socket, PollFlags::IN)], None).unwrap();
 }
 
 #[test]
@@ -268,15 +278,17 @@ fn the_end_of_an_idle_stream_is_noticed_and_silence_is_not_the_end() {
         for _ in 0..3 {
             outgoing.check().unwrap();
         }
+        let beneath = socket(&*outgoing);
         drop(incoming);
-        await_event(&*outgoing);
+        await_event(&beneath);
         assert!(outgoing.check().is_err(), "{mode:?}: closed");
         let (mut outgoing, incoming) = ends.stream(1);
         // Closing with bytes unread resets the connection.
         outgoing.send(&head(0, 10), Payload::Zeros(10)).unwrap();
         await_acknowledgement(&*outgoing);
+        let beneath = socket(&*outgoing);
         drop(incoming);
-        await_event(&*outgoing);
+        await_event(&beneath);
         assert!(outgoing.check().is_err(), "{mode:?}: reset");
     }
 }
@@ -284,7 +296,7 @@ fn the_end_of_an_idle_stream_is_noticed_and_silence_is_not_the_end() {
 /// Returns when the peer has acknowledged everything.
 fn await_acknowledgement(outgoing: &dyn PackSender) {
     let deadline = Instant::now() + PATIENCE;
-    while fairlead_sys::tcp_info(outgoing.socket()).unwrap().unacknowledged > 0 {
+    while outgoing.link().unwrap().state().unwrap().awaits_acknowledgement {
         assert!(Instant::now() < deadline);
         std::thread::yield_now();
     }
@@ -302,7 +314,7 @@ fn bytes_that_are_not_the_senders_end_the_stream_as_damage() {
         let ends = Ends::new(mode);
         for (number, (what, bytes)) in (0..).zip(&strange) {
             let (outgoing, mut incoming) = ends.stream(number);
-            let (mut socket, bytes) = (outgoing.socket().try_clone().unwrap(), bytes.clone());
+            let (mut socket, bytes) = (socket(&*outgoing), bytes.clone());
             // The receiver may close before everything is written.
             let writing = std::thread::spawn(move || drop(socket.write_all(&bytes)));
             let error = incoming.head(&mut Vec::new()).unwrap_err();

@@ -1,7 +1,6 @@
 //! Packs in TLS: the records protect every byte, and `close_notify` of both ends is the end.
 
 use std::io;
-use std::net::TcpStream;
 use std::sync::Arc;
 
 use fairlead_protocol::pack::Header;
@@ -9,6 +8,8 @@ use rustls::client::UnbufferedClientConnection;
 use rustls::server::UnbufferedServerConnection;
 
 use super::{read_head, PackReceiver, PackSender, Payload, Records, WireError, FAREWELL, LINGER};
+use crate::net::engine::tcp::TcpLink;
+use crate::net::engine::DataLink;
 use crate::net::pacing::gate::Gate;
 
 /// The sender's end.
@@ -45,8 +46,8 @@ impl PackSender for TlsPackSender {
         self.0.socket_mut().paced(gate);
     }
 
-    fn socket(&self) -> &TcpStream {
-        self.0.socket().socket()
+    fn link(&self) -> io::Result<Arc<dyn DataLink>> {
+        Ok(TcpLink::new(self.0.socket().socket())?)
     }
 }
 

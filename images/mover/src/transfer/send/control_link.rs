@@ -9,6 +9,7 @@ use fairlead_protocol::{Fault, Reason};
 
 use crate::net::connect::dial::{self, ClientStream, Dialer, Resumed};
 use crate::net::control_connection::{ConnectionEvent, ControlConnection};
+use crate::net::engine::tcp::TcpLink;
 use crate::net::pacing::{Membership, Pacer};
 use crate::net::paths::OnPath;
 use crate::threads::spawn;
@@ -85,8 +86,9 @@ impl ControlLink {
 
     fn join(&mut self, stream: &ClientStream, path: PathIndex) -> Result<TcpStream, Fault> {
         let socket = dial::socket(stream).try_clone().map_err(internal)?;
-        let share = self.pacer.join(&socket, false).map_err(internal)?;
-        let on_path = self.dialer.paths.connected(path, &socket).map_err(internal)?;
+        let link = TcpLink::new(&socket).map_err(internal)?;
+        let share = self.pacer.join(Arc::<TcpLink>::clone(&link), false).map_err(internal)?;
+        let on_path = self.dialer.paths.connected(path, link);
         self.place = Some((share, on_path));
         Ok(socket)
     }

@@ -30,9 +30,20 @@ pub struct Hello {
     /// Control connections: both ends check what they can and move nothing. Both must want the same.
     #[prost(bool, tag = "17")]
     pub check_only: bool,
+    /// Control connections: what carries the data. Both ends must want the same.
+    #[prost(enumeration = "DataProtocol", tag = "18")]
+    pub protocol: i32,
     /// Control connections that go on with a session: messages that the sender has received in it.
     #[prost(uint64, optional, tag = "8")]
     pub received: Option<u64>,
+}
+
+/// What carries the data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Enumeration)]
+#[repr(i32)]
+pub enum DataProtocol {
+    Tcp = 0,
+    Quic = 1,
 }
 
 /// Whether data connections are encrypted. The control connection always is.
@@ -77,6 +88,9 @@ pub struct Welcome {
     /// Control connections: the receiver's wall clock in milliseconds of Unix time; 0 from a version that does not say it.
     #[prost(uint64, tag = "16")]
     pub wall_ms: u64,
+    /// Control connections: what carries the data; a version that knows none but TCP says that.
+    #[prost(enumeration = "DataProtocol", tag = "17")]
+    pub protocol: i32,
     /// To a control connection that goes on with a session: messages that the receiver has received in it.
     #[prost(uint64, tag = "8")]
     pub received: u64,

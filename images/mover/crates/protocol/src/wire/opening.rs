@@ -17,6 +17,11 @@ const CONTEXT: &str = "fairlead opening v1";
 /// Openings that are remembered: far more than a transfer makes while a stranger could wait with one.
 const REMEMBERED: usize = 4096;
 
+/// Bytes of a connection ID that opens a connection of QUIC: nonce, tag.
+pub const CONNECTION_ID_BYTES: usize = 20;
+const SHORT_NONCE_BYTES: usize = 8;
+const CONNECTION_ID_PURPOSE: &[u8; PURPOSE_BYTES] = b"FLMQ";
+
 /// Random bytes that no two openings share.
 pub type Nonce = [u8; NONCE_BYTES];
 
@@ -93,6 +98,32 @@ impl OpeningKey {
         Ok((opening, nonce))
     }
 
+    /// The connection ID of a client's first packet (RFC 9000, section 7.2), which otherwise is random: what the first bytes are to
+    /// other connections. Of the nonce its first bytes count.
+    pub fn connection_id(&self, nonce: Nonce) -> [u8; CONNECTION_ID_BYTES] {
+        let mut id = [0; CONNECTION_ID_BYTES];
+        let (own, tag) = id.split_at_mut(SHORT_NONCE_BYTES);
+        own.copy_from_slice(&nonce[..SHORT_NONCE_BYTES]);
+        tag.copy_from_slice(&self.tag(&[CONNECTION_ID_PURPOSE, &nonce[..SHORT_NONCE_BYTES]].concat())[..tag.len()]);
+        id
+    }
+
+    /// The nonce of a connection ID that was made with these credentials, filled up with zeros.
+    pub fn check_connection_id(&self, id: &[u8]) -> Result<Nonce, OpeningError> {
+        if id.len() != CONNECTION_ID_BYTES {
+            return Err(OpeningError::Foreign);
+        }
+        let mut nonce = [0; NONCE_BYTES];
+        nonce[..SHORT_NONCE_BYTES].copy_from_slice(&id[..SHORT_NONCE_BYTES]);
+        let expected = self.connection_id(nonce);
+        let difference = expected.iter().zip(id).fold(0, |sum, (ours, theirs)| sum | (ours ^ theirs));
+        if difference == 0 {
+            Ok(nonce)
+        } else {
+            Err(OpeningError::Tag)
+        }
+    }
+
     fn tag(&self, body: &[u8]) -> [u8; TAG_BYTES] {
         let mut tag = [0; TAG_BYTES];
         tag.copy_from_slice(&blake3::keyed_hash(&self.0, body).as_bytes()[..TAG_BYTES]);
@@ -139,6 +170,24 @@ mod tests {
             assert_eq!(OpeningKey::new(b"another").open(&bytes), Err(OpeningError::Tag));
             assert_eq!(seen.note(nonce), Ok(()));
             assert_eq!(seen.note(nonce), Err(OpeningError::Repeated));
+        }
+    }
+
+    #[test]
+    fn a_connection_id_is_known_to_the_same_authority_alone() {
+        let key = OpeningKey::new(b"authority");
+        let (nonce, other) = ([7; NONCE_BYTES], [8; NONCE_BYTES]);
+        let id = key.connection_id(nonce);
+        let mut filled = [0; NONCE_BYTES];
+        filled[..SHORT_NONCE_BYTES].copy_from_slice(&nonce[..SHORT_NONCE_BYTES]);
+        assert_eq!(key.check_connection_id(&id), Ok(filled));
+        assert_ne!(key.connection_id(other), id);
+        assert_eq!(OpeningKey::new(b"another").check_connection_id(&id), Err(OpeningError::Tag));
+        assert_eq!(key.check_connection_id(&id[1..]), Err(OpeningError::Foreign));
+        for at in 0..CONNECTION_ID_BYTES {
+            let mut bad = id;
+            bad[at] ^= 1;
+            assert_eq!(key.check_connection_id(&bad), Err(OpeningError::Tag), "byte {at}");
         }
     }
 

@@ -1,0 +1,294 @@
+//! What every engine must pass, each case with each engine. A new engine is a line in the table at the end. Needs the feature
+//! `fault-injection`.
+#![allow(clippy::unwrap_used)]
+
+mod support;
+
+use std::net::UdpSocket;
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+use support::namespaces::Namespaces;
+use support::{control, end_beside_frozen, http, inventory, moved, noise, Bench, End, Mover};
+
+/// How both movers are told to use an engine.
+struct EngineUnderTest {
+    arguments: &'static [&'static str],
+    /// The sender's congestion control, if it is not the usual one.
+    control: Option<&'static str>,
+}
+
+const BLOCK: u64 = 1 << 20;
+
+impl EngineUnderTest {
+    fn with<'a>(&self, more: &[&'a str]) -> Vec<&'a str> {
+        self.arguments.iter().copied().chain(more.iter().copied()).collect()
+    }
+
+    fn sending<'a>(&self, more: &[&'a str]) -> Vec<&'a str> {
+        let own = self.control.filter(|_| !more.contains(&"--congestion-control"));
+        [self.with(more), own.map_or(Vec::new(), |name| vec!["--congestion-control", name])].concat()
+    }
+
+    fn receiver(&self, bench: &Bench, more: &[&str]) -> (Mover, u16) {
+        bench.receiver(&self.with(more))
+    }
+
+    fn sender(&self, bench: &Bench, port: u16, more: &[&str]) -> Mover {
+        bench.sender(port, &self.sending(more))
+    }
+}
+
+fn assert_arrived(bench: &Bench, receiver: &End, sender: &End) {
+    assert_eq!((receiver.reason(), sender.reason()), ("Verified", "Verified"), "{receiver:?} {sender:?}");
+    assert_eq!(receiver.verdict["root_digest"], sender.verdict["root_digest"]);
+    assert_eq!(inventory(&bench.source()), inventory(&bench.destination()));
+}
+
+/// A cap that holds the transfer back until the file is emptied, and a control socket.
+struct HeldBack {
+    cap: PathBuf,
+    socket: PathBuf,
+}
+
+impl HeldBack {
+    fn new(bench: &Bench) -> Self {
+        let held = Self { cap: bench.path("cap"), socket: bench.path("control") };
+        held.set_cap("8M");
+        held
+    }
+
+    fn set_cap(&self, cap: &str) {
+        std::fs::write(&self.cap, cap).unwrap();
+    }
+
+    fn sender(&self, engine: &EngineUnderTest, bench: &Bench, port: u16, more: &[&str]) -> Mover {
+        let (cap, socket) = (self.cap.display().to_string(), self.socket.display().to_string());
+        let own = ["--bandwidth-file", &cap, "--control-socket", &socket];
+        engine.sender(bench, port, &[&own[..], more].concat())
+    }
+
+    fn patch(&self, body: &str) {
+        let (status, answer) = http(control(&self.socket), "PATCH", "/v1/transport", body);
+        assert_eq!(status, 200, "{answer}");
+    }
+
+    fn stats(&self) -> Value {
+        stats(&self.socket)
+    }
+}
+
+fn stats(socket: &Path) -> Value {
+    serde_json::from_str(&http(control(socket), "GET", "/v1/stats", "").1).unwrap()
+}
+
+fn trees_arrive_byte_for_byte(engine: &EngineUnderTest) {
+    let bench = Bench::new();
+    bench.write("d/large", &noise((24 << 20) + 5, 1));
+    (0..300).for_each(|file| bench.write(&format!("many/{file}"), &noise(4096, 100 + file)));
+    bench.write("zero", b"");
+    std::os::unix::fs::symlink("d/large", bench.source().join("link")).unwrap();
+    let (receiver, sender) = bench.transfer(&engine.with(&[]), &engine.sending(&["--streams", "8"]));
+    assert_arrived(&bench, &receiver, &sender);
+    assert_eq!(receiver.verdict["bytes_resent"], 0, "{receiver:?}");
+}
+
+fn an_attempt_after_a_kill_sends_what_is_missing(engine: &EngineUnderTest) {
+    for dies in ["receiver", "sender"] {
+        let bench = Bench::new();
+        bench.write("large", &noise(40 << 20, 2));
+        let (mut receiver, port) = bench.receiver_of(1, &engine.with(&[]), &[]).unwrap();
+        let slow = engine.sending(&["--bandwidth", "70M", "--streams", "2"]);
+        let sender = bench.sender_of(1, port, &slow);
+        receiver.await_progress(|progress| progress["bytes_transferred"].as_u64() > Some(8 << 20));
+        (if dies == "receiver" { &receiver } else { &sender }).signal("KILL");
+        receiver.end();
+        sender.end();
+        let (receiver, sender) = bench.attempt(2, &engine.with(&[]), &engine.sending(&[]));
+        assert_arrived(&bench, &receiver, &sender);
+        assert!(receiver.verdict["bytes_resumed"].as_u64() > Some(8 << 20), "{dies}: {receiver:?}");
+        assert!(receiver.verdict["bytes_resent"].as_u64() <= Some(2 * BLOCK), "{dies}: {receiver:?}");
+    }
+}
+
+fn a_damaged_block_is_sent_again_and_counted(engine: &EngineUnderTest) {
+    let bench = Bench::new();
+    bench.write("large", &noise(6 << 20, 8));
+    let (receiver, port) = engine.receiver(&bench, &[]);
+    let damage = [("FAIRLEAD_FAULT_DAMAGE_PACK", "3")];
+    let sender = bench.sender_under(1, port, &engine.sending(&[]), &damage).end();
+    let receiver = receiver.end();
+    assert_arrived(&bench, &receiver, &sender);
+    assert_eq!((&receiver.verdict["blocks_damaged"], &sender.verdict["blocks_damaged"]), (&1.into(), &1.into()));
+}
+
+fn a_stall_ends_with_its_cause(engine: &EngineUnderTest) {
+    let quick = ["--stall-timeout", "5"];
+    let bench = Bench::new();
+    bench.write("file", &noise(8 << 20, 1));
+    let hang = [("FAIRLEAD_FAULT_HANG", "WRITE")];
+    let (receiver, port) = bench.receiver_of(1, &engine.with(&quick), &hang).unwrap();
+    let sender = engine.sender(&bench, port, &quick);
+    let (sender, receiver) = (sender.end(), receiver.end());
+    for end in [&sender, &receiver] {
+        assert!(["Stalled", "PeerFailed"].contains(&end.reason()), "{end:?}");
+        assert!(end.message().contains("disk slow"), "{end:?}");
+    }
+    let bench = Bench::new();
+    bench.write("file", &noise(40 << 20, 2));
+    let (receiver, port) = engine.receiver(&bench, &quick);
+    let sender = engine.sender(&bench, port, &[&["--bandwidth", "40M"][..], &quick].concat());
+    let sender = end_beside_frozen(sender, receiver);
+    assert_eq!((sender.code(), sender.reason()), (Some(1), "PeerLost"), "{sender:?}");
+}
+
+/// Nonsense and half-right datagrams at the receiver's port, and a sender with another job's credentials, while the transfer runs.
+fn strangers_change_nothing(engine: &EngineUnderTest) {
+    let bench = Bench::new();
+    bench.make_credentials("others");
+    bench.write("file", &noise(16 << 20, 3));
+    let (receiver, port) = engine.receiver(&bench, &[]);
+    let held = HeldBack::new(&bench);
+    let mut sender = held.sender(engine, &bench, port, &[]);
+    sender.await_progress(moved);
+    let stranger = bench.sender_with(port, "others/sender", &engine.sending(&["--source", "zero:1M"])).end();
+    assert_eq!((stranger.code(), stranger.reason()), (Some(1), "PeerRejected"), "{stranger:?}");
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    for seed in 0..2000 {
+        let mut datagram = noise(1200, seed);
+        // As an Initial packet of QUIC version 1 begins, or one of another version, or the echo's.
+        match seed % 4 {
+            0 => datagram[..6].copy_from_slice(&[0xc3, 0, 0, 0, 1, 20]),
+            1 => datagram[..6].copy_from_slice(&[0xc3, 0x6b, 0x33, 0x43, 0xcf, 8]),
+            2 => datagram[..6].copy_from_slice(b"FLE1\x01\x01"),
+            _ => {}
+        }
+        let _ = socket.send_to(&datagram, ("127.0.0.1", port));
+    }
+    held.set_cap("");
+    let (sender, receiver) = (sender.end(), receiver.end());
+    assert_arrived(&bench, &receiver, &sender);
+    assert_eq!(receiver.verdict["blocks_damaged"], 0, "{receiver:?}");
+}
+
+fn streams_come_and_go_and_the_control_is_switched_live(engine: &EngineUnderTest) {
+    let bench = Bench::new();
+    bench.write("file", &noise(64 << 20, 1));
+    let (receiver, port) = engine.receiver(&bench, &[]);
+    let held = HeldBack::new(&bench);
+    let mut sender = held.sender(engine, &bench, port, &["--streams", "1", "--congestion-control", "reno"]);
+    sender.await_progress(|progress| progress["streams"] == 1);
+    let mut in_force = "reno";
+    for (streams, name, rate) in [(1, "cubic", "8M"), (12, "reno", "8M"), (3, "ledbat++", "20M"), (2, "cubic", "60M")] {
+        // Root may choose any that the engine has; elsewhere the one that every kernel allows must do.
+        let asked = format!(r#"{{"congestion_control":"{name}"}}"#);
+        let (status, _) = http(control(&held.socket), "PATCH", "/v1/transport", &asked);
+        in_force = if status == 200 { name } else { in_force };
+        held.patch(&format!(r#"{{"streams":{streams}}}"#));
+        held.set_cap(rate);
+        sender.await_progress(|progress| progress["streams"] == streams);
+        held.set_cap("8M");
+        let deadline = std::time::Instant::now() + support::PATIENCE;
+        loop {
+            let listed = held.stats();
+            let open = listed["streams"].as_array().unwrap();
+            if !open.is_empty() && open.iter().all(|stream| stream["congestion_control"] == in_force) {
+                break;
+            }
+            assert!(std::time::Instant::now() < deadline, "{listed}");
+            std::thread::sleep(std::time::Duration::from_millis(20));
+        }
+    }
+    held.set_cap("");
+    let (sender, receiver) = (sender.end(), receiver.end());
+    assert_arrived(&bench, &receiver, &sender);
+    assert_eq!((&sender.verdict["bytes_resent"], &receiver.verdict["bytes_resent"]), (&0.into(), &0.into()));
+}
+
+fn a_cap_is_followed_live_and_a_quiet_period_moves_nothing(engine: &EngineUnderTest) {
+    let bench = Bench::new();
+    bench.write("file", &noise(40 << 20, 3));
+    let (receiver, port) = engine.receiver(&bench, &["--stall-timeout", "5"]);
+    let held = HeldBack::new(&bench);
+    let mut sender = held.sender(engine, &bench, port, &["--stall-timeout", "5"]);
+    let measured = |progress: &Value| progress["bandwidth"]["measured_bps"].as_u64().unwrap_or(0);
+    for (cap, bps) in [("8M", 8_000_000), ("20M", 20_000_000)] {
+        held.set_cap(cap);
+        let near = bps * 8 / 10..=bps * 102 / 100;
+        sender
+            .await_progress(|progress| progress["bandwidth"]["asked_bps"] == bps && near.contains(&measured(progress)));
+    }
+    held.patch(r#"{"quiet_for_ms":8000}"#);
+    sender.await_progress(|progress| measured(progress) < 200_000);
+    assert!(held.stats()["quiet_for_ms"].as_u64() > Some(0), "nothing moved in the quiet period");
+    sender.await_progress(|progress| measured(progress) > 5_000_000);
+    held.set_cap("");
+    let (sender, receiver) = (sender.end(), receiver.end());
+    assert_arrived(&bench, &receiver, &sender);
+    assert_eq!(receiver.verdict["bytes_resent"], 0, "{receiver:?}");
+}
+
+fn several_interfaces_carry_and_one_that_dies_is_done_without(engine: &EngineUnderTest) {
+    let mut bench = Bench::new();
+    let Some(namespaces) = Namespaces::joined_by(2) else { return };
+    bench.namespaces = Some(namespaces);
+    bench.write("file", &noise(24 << 20, 4));
+    let (receiver, port) = engine.receiver(&bench, &[]);
+    let held = HeldBack::new(&bench);
+    let sender = held.sender(engine, &bench, port, &["--streams", "2"]);
+    let await_path = |path: usize, is: &dyn Fn(&Value) -> bool| {
+        let deadline = std::time::Instant::now() + support::PATIENCE;
+        while !held.stats()["paths"].get(path).is_some_and(is) {
+            assert!(std::time::Instant::now() < deadline, "{}", held.stats());
+            std::thread::sleep(std::time::Duration::from_millis(20));
+        }
+    };
+    (0..2).for_each(|path| await_path(path, &|path| path["streams"] == 2));
+    bench.namespaces.as_ref().unwrap().cut_wire(1);
+    await_path(1, &|path| path["up"] == false && path["streams"] == 0);
+    held.set_cap("");
+    let (sender, receiver) = (sender.end(), receiver.end());
+    assert_arrived(&bench, &receiver, &sender);
+}
+
+fn a_path_that_loses_packets_carries_everything(engine: &EngineUnderTest) {
+    let mut bench = Bench::new();
+    let Some(namespaces) = Namespaces::new() else { return };
+    namespaces.drop_data(100);
+    bench.namespaces = Some(namespaces);
+    bench.write("file", &noise(24 << 20, 5));
+    let (receiver, sender) = bench.transfer(&engine.with(&[]), &engine.sending(&[]));
+    assert_arrived(&bench, &receiver, &sender);
+}
+
+macro_rules! conformance {
+    ($($engine:ident: $arguments:expr, $control:expr;)*) => { $(
+        mod $engine {
+            use super::EngineUnderTest;
+            const ENGINE: EngineUnderTest = EngineUnderTest { arguments: $arguments, control: $control };
+            conformance! { @cases
+                trees_arrive_byte_for_byte
+                an_attempt_after_a_kill_sends_what_is_missing
+                a_damaged_block_is_sent_again_and_counted
+                a_stall_ends_with_its_cause
+                strangers_change_nothing
+                streams_come_and_go_and_the_control_is_switched_live
+                a_cap_is_followed_live_and_a_quiet_period_moves_nothing
+                several_interfaces_carry_and_one_that_dies_is_done_without
+                a_path_that_loses_packets_carries_everything
+            }
+        }
+    )* };
+    (@cases $($case:ident)*) => { $(
+        #[test]
+        fn $case() {
+            super::$case(&ENGINE);
+        }
+    )* };
+}
+
+conformance! {
+    tcp: &[], None;
+    quic: &["--protocol", "QUIC"], None;
+    quic_that_gives_way: &["--protocol", "QUIC"], Some("ledbat++");
+}

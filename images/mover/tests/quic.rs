@@ -1,0 +1,105 @@
+//! QUIC beside what every engine must do: what becomes of a transfer whose path lets no UDP through, and of ends that disagree.
+#![allow(clippy::unwrap_used)]
+
+mod support;
+
+use support::namespaces::Namespaces;
+use support::{control, http, inventory, moved, noise, Bench, End};
+
+const QUIC: [&str; 2] = ["--protocol", "QUIC"];
+
+fn assert_went_over_tcp(bench: &Bench, receiver: &End, sender: &End) {
+    assert_eq!((receiver.reason(), sender.reason()), ("Verified", "Verified"), "{receiver:?} {sender:?}");
+    assert_eq!(inventory(&bench.source()), inventory(&bench.destination()));
+    let checks = sender.verdict["checks"].as_array().unwrap();
+    let protocol = checks.iter().find(|check| check["check"] == "Protocol").expect("a warning");
+    assert_eq!((&protocol["result"], &protocol["reason"]), (&"Warning".into(), &"ProtocolUnavailable".into()));
+}
+
+#[test]
+fn where_udp_is_blocked_the_data_go_over_tcp_with_a_warning() {
+    let mut bench = Bench::new();
+    let Some(namespaces) = Namespaces::new() else { return };
+    namespaces.drop_udp();
+    bench.namespaces = Some(namespaces);
+    bench.write("file", &noise(8 << 20, 1));
+    let (receiver, sender) = bench.transfer(&QUIC, &QUIC);
+    assert_went_over_tcp(&bench, &receiver, &sender);
+}
+
+#[test]
+fn where_udp_is_blocked_in_mid_transfer_the_rest_goes_over_tcp_with_a_warning() {
+    let mut bench = Bench::new();
+    let Some(namespaces) = Namespaces::new() else { return };
+    bench.namespaces = Some(namespaces);
+    bench.write("file", &noise(24 << 20, 2));
+    let (receiver, port) = bench.receiver(&QUIC);
+    let mut sender = bench.sender(port, &[QUIC.as_slice(), &["--bandwidth", "40M"]].concat());
+    sender.await_progress(moved);
+    bench.namespaces.as_ref().unwrap().drop_udp();
+    let (sender, receiver) = (sender.end(), receiver.end());
+    assert_went_over_tcp(&bench, &receiver, &sender);
+}
+
+#[test]
+fn where_udp_is_blocked_a_transfer_that_gives_way_does_so_over_tcp_or_ends_with_the_remedy() {
+    let mut bench = Bench::new();
+    let Some(namespaces) = Namespaces::new() else { return };
+    namespaces.drop_udp();
+    bench.namespaces = Some(namespaces);
+    bench.write("file", &noise(8 << 20, 1));
+    let gives_way = [QUIC.as_slice(), &["--congestion-control", "ledbat++", "--streams", "1"]].concat();
+    let (receiver, sender) = bench.transfer(&QUIC, &gives_way);
+    let offered = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control").unwrap();
+    if offered.split_whitespace().any(|name| name == "lp") {
+        return assert_went_over_tcp(&bench, &receiver, &sender);
+    }
+    assert_eq!((sender.code(), sender.reason()), (Some(1), "ProtocolUnavailable"), "{sender:?}");
+    for part in ["let UDP through", "does not offer the congestion control lp"] {
+        assert!(sender.message().contains(part), "{sender:?}");
+    }
+    assert_ne!(receiver.reason(), "Verified");
+}
+
+#[test]
+fn ends_with_different_protocols_are_told_so() {
+    let bench = Bench::new();
+    bench.write("file", &noise(1 << 20, 3));
+    let (receiver, port) = bench.receiver(&["--peer-timeout", "5"]);
+    let sender = bench.sender(port, &QUIC).end();
+    assert_eq!(sender.reason(), "PeerRejected", "{sender:?}");
+    let message = sender.verdict["message"].as_str().unwrap();
+    assert!(message.contains("--protocol QUIC") && message.contains("TCP"), "{message}");
+    assert_ne!(receiver.end().reason(), "Verified");
+}
+
+#[test]
+fn a_control_that_gives_way_is_switched_to_and_from_while_data_flow_and_read_back() {
+    let bench = Bench::new();
+    bench.write("file", &noise(40 << 20, 4));
+    let (receiver, port) = bench.receiver(&QUIC);
+    let socket = bench.path("control").display().to_string();
+    let more = ["--bandwidth", "60M", "--streams", "2", "--control-socket", &socket];
+    let mut sender = bench.sender(port, &[QUIC.as_slice(), &more].concat());
+    sender.await_progress(moved);
+    let ask = |method: &str, path: &str, body: &str| {
+        let (status, answer) = http(control(socket.as_ref()), method, path, body);
+        assert_eq!(status, 200, "{answer}");
+        serde_json::from_str::<serde_json::Value>(&answer).unwrap()
+    };
+    for name in ["ledbat++", "ledbat", "cubic", "ledbat++"] {
+        ask("PATCH", "/v1/transport", &format!(r#"{{"congestion_control":"{name}"}}"#));
+        let deadline = std::time::Instant::now() + support::PATIENCE;
+        loop {
+            let stats = ask("GET", "/v1/stats", "");
+            let open = stats["streams"].as_array().unwrap();
+            if open.len() == 2 && open.iter().all(|stream| stream["congestion_control"] == name) {
+                break;
+            }
+            assert!(std::time::Instant::now() < deadline, "{stats}");
+            std::thread::sleep(std::time::Duration::from_millis(20));
+        }
+    }
+    let (sender, receiver) = (sender.end(), receiver.end());
+    assert_eq!((receiver.reason(), sender.reason()), ("Verified", "Verified"), "{receiver:?} {sender:?}");
+}
