@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from fairlead_advisor.steer.known import KnownPath
 
 # A socket's congestion control has at most 15 characters (TCP_CA_NAME_MAX).
-_CONGESTION_CONTROL = re.compile(r"[a-z0-9_-]{1,15}")
+_CONGESTION_CONTROL = re.compile(r"[a-z0-9_+-]{1,15}")
 _MAXIMUM_STREAMS = 256
 _SUFFIXES = ("", "k", "M", "G", "T")
 _RATE = re.compile(r"(\d{1,15}(?:\.\d{1,9})?)([kMGT]?)", re.ASCII)
@@ -236,7 +236,7 @@ def _run(options: argparse.Namespace) -> None:
         raise UsageError(f"--control-socket {options.control_socket}: a Unix socket's path has at most {MAXIMUM_SOCKET_PATH_BYTES} bytes")
     chosen = options.congestion_control.lower()
     if not _CONGESTION_CONTROL.fullmatch(chosen):
-        raise UsageError(f"--congestion-control {options.congestion_control!r}: must be Auto or a kernel's name such as cubic")
+        raise UsageError(f"--congestion-control {options.congestion_control!r}: must be Auto or a name such as cubic")
     limits = TransportLimits(
         options.streams_min,
         options.streams_max,

@@ -49,6 +49,11 @@ class LabelledFile:
 
 def labelled_files(folder: Path) -> list[LabelledFile]:
     """The files in `folder` by name; DataError if there is none, or if a trace's or record's name is not one."""
+    return [labelled(file) for file in trace_files(folder)]
+
+
+def trace_files(folder: Path) -> list[Path]:
+    """The traces and records in `folder`, whatever their names say of them; DataError if there is none."""
     try:
         found = sorted(entry for entry in folder.iterdir() if entry.suffix in (_TRACE, _RECORD) and entry.name not in _OTHERS)
     except FileNotFoundError:
@@ -59,10 +64,11 @@ def labelled_files(folder: Path) -> list[LabelledFile]:
         raise DataError(f"{folder}: holds no trace file: name them <path>__<class>__<seed>.csv, the class one of {', '.join(CLASSES)}")
     if len(found) > MAXIMUM_FILES:
         raise DataError(f"{folder}: holds {len(found)} trace files, at most {MAXIMUM_FILES} are read: split the folder")
-    return [_labelled(entry) for entry in found]
+    return found
 
 
-def _labelled(file: Path) -> LabelledFile:
+def labelled(file: Path) -> LabelledFile:
+    """The file with what its name gives; DataError naming it if its name is not one."""
     named = _NAME.fullmatch(file.name)
     if not named:
         raise DataError(f"{file}: its name must be <path>__<class>__<seed>.csv (.jsonl of a record), like lyon-turin__B1-C1__3.csv")

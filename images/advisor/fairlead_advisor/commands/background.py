@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from fairlead_advisor.errors import NoModelError, TraceError, UsageError
+from fairlead_advisor.errors import DataError, NoModelError, TraceError, UsageError
 from fairlead_advisor.probe.coverage import MINIMUM_WINDOW_S
 
 _LONGEST_WINDOW_S = 3600.0
@@ -73,15 +73,23 @@ def _classify(options: argparse.Namespace) -> None:
     )
 
 
-def _evaluate(options: argparse.Namespace) -> None:
+def _evaluate(options: argparse.Namespace) -> int:
     from fairlead_advisor.assess.evaluate import evaluate  # noqa: PLC0415
-    from fairlead_advisor.assess.folder import labelled_files  # noqa: PLC0415
+    from fairlead_advisor.assess.folder import trace_files  # noqa: PLC0415
     from fairlead_advisor.models.classifier import WindowClassifier  # noqa: PLC0415
     from fairlead_advisor.models.store import find_model  # noqa: PLC0415
 
     window_s = _checked_window(options)
-    files = labelled_files(options.folder)
-    _print(evaluate(WindowClassifier(find_model(options.model)), files, window_s))
+    files = trace_files(options.folder)
+    report = evaluate(WindowClassifier(find_model(options.model)), files, window_s)
+    _print(report)
+    if not (rejected := report["files_rejected"]):
+        return 0
+    # The figures are of the others. A script that reads nothing but the exit code must not take them for figures of the folder.
+    for complaint in rejected:
+        sys.stderr.write(f"fairlead-advisor: {complaint}\n")
+    sys.stderr.write(f"fairlead-advisor: {len(rejected)} of {len(files)} files are not in the figures: mend them, or leave them out\n")
+    return DataError.exit_code
 
 
 def _print(report: dict[str, Any]) -> None:

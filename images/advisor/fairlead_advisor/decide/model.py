@@ -7,6 +7,9 @@ from enum import StrEnum
 from fairlead_advisor.decide.background import Background
 
 DEFAULT_STREAMS = 4
+TCP = "TCP"
+"""The protocol of movers that name none."""
+
 DEFAULT_CONGESTION_CONTROL = "cubic"
 LAST_RESORT_CONGESTION_CONTROL = "reno"
 
@@ -55,8 +58,8 @@ class BufferLimits:
 class TransportLimits:
     """What the job and the host allow. `congestion_control` is the user's choice; None leaves it to us.
 
-    `available` lists what the kernel offers to the mover, `buffers` what it allows; None when it is not known. `cap_bps` bounds all
-    streams together.
+    `protocol` carries the data. `available` lists what it offers to the mover, by the kernel or of its own, `buffers` what the kernel
+    allows; None when it is not known. `cap_bps` bounds all streams together.
     `others_weight` is what a loss of others counts against a loss of our own; `shares` how many flows' part of a full path is ours where
     others are to be spared.
     """
@@ -65,10 +68,16 @@ class TransportLimits:
     streams_maximum: int = 32
     congestion_control: str | None = None
     available: frozenset[str] | None = None
+    protocol: str = TCP
     cap_bps: float | None = None
     others_weight: float = 1.0
     shares: int = 1
     buffers: BufferLimits | None = None
+
+    @property
+    def offerer(self) -> str:
+        """Whose the congestion controls are."""
+        return "the kernel" if self.protocol == TCP else self.protocol
 
     @property
     def spares_others(self) -> bool:
@@ -99,11 +108,15 @@ class MeasuredGain:
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """What is known of the path from before. `stream_coefficient` is in 1/bit, `capacity_bps` what one transfer can get there."""
+    """What is known of the path from before. `stream_coefficient` is in 1/bit, `capacity_bps` what one transfer can get there.
+
+    `beside_own`: transfers of ours run there, which a background that was handed on does not have in it.
+    """
 
     capacity_bps: float | None = None
     stream_coefficient: float | None = None
     measured: Mapping[TriedControl, MeasuredGain] = field(default_factory=dict)
+    beside_own: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +141,7 @@ class Decision:
     abstained: bool
     reason: DecisionReason
     message: str
-    protocol: str = "TCP"
+    protocol: str = TCP
     socket_buffer_bytes: int | None = None
     socket_buffer_needed_bytes: int | None = None
     background: Background | None = None
@@ -140,7 +153,9 @@ class Decision:
 class TransferSummary:
     """How a transfer went as a whole. `stream_coefficient` in 1/bit is what a later job may start from; None unless a count settled.
 
-    The ratios are the shares of the time under way in which a buffer alone held the streams back; None from a mover without them.
+    `send_buffer_limited_ratio` and `receive_window_limited_ratio` are the shares of the time under way in which a buffer alone held the
+    streams back, `source_limited_ratio` is the share of all time in which they had nothing to send, `cap_limited_ratio` that at the cap.
+    None where the mover does not tell.
     """
 
     congestion_control: str
@@ -150,3 +165,5 @@ class TransferSummary:
     stream_coefficient: float | None
     send_buffer_limited_ratio: float | None = None
     receive_window_limited_ratio: float | None = None
+    source_limited_ratio: float | None = None
+    cap_limited_ratio: float | None = None

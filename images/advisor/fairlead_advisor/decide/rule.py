@@ -15,19 +15,17 @@ from fairlead_advisor.decide.model import (
     TransportLimits,
 )
 from fairlead_advisor.decide.prior import goodput_advantage
-from fairlead_advisor.decide.streams import first_count, has_company
+from fairlead_advisor.decide.streams import NO_HISTORY, first_count, has_company
 from fairlead_advisor.decide.utility import expected_utility
 from fairlead_advisor.models.answer import BBR_CLASSES
 
 LOWEST_CONFIDENCE = 0.5
 CANDIDATES = (DEFAULT_CONGESTION_CONTROL, "bbr")
 
-NO_HISTORY = History()
-
 
 def decide(path: PathMeasurement, limits: TransportLimits, background: Background | None = None, history: History = NO_HISTORY) -> Decision:
     """The transport for a job within `limits` over `path`: the user's choice, the best expected utility, or the safe default."""
-    streams, stream_ground = first_count(path, limits, history, company=has_company(background))
+    streams, stream_ground = first_count(path, limits, history, company=has_company(background, history))
     choice = _choose(path, limits, background, history)
     buffer = buffers.choose(buffers.needed_before_data(path, limits, history, streams), limits.buffers)
     choice_text = f"{_measured(path)}; {choice.congestion_control} with {counted(streams)}: {choice.ground}"
@@ -36,6 +34,7 @@ def decide(path: PathMeasurement, limits: TransportLimits, background: Backgroun
         streams=streams,
         abstained=choice.reason not in (DecisionReason.USER_CHOICE, DecisionReason.CLASSIFIED),
         reason=_reason(choice, background),
+        protocol=limits.protocol,
         message="; ".join(part for part in (choice_text, stream_ground, buffer.message) if part),
         socket_buffer_bytes=buffer.in_force_bytes,
         socket_buffer_needed_bytes=buffer.needed_bytes,
@@ -108,23 +107,21 @@ def _best(path: PathMeasurement, limits: TransportLimits, background: Background
     names = (safe, *_rivals(safe))
     offered = [name for name in names if name == safe or limits.available is None or name in limits.available]
     best = max(offered, key=utility)
-    rejected = tuple(
-        Alternative(name, utility(name), _why_not(name, best, utility(name), utility(best), offered)) for name in names if name != best
-    )
+
+    def why_not(name: str) -> str:
+        if name not in offered:
+            return f"{limits.offerer} does not offer it"
+        return f"expected utility {utility(name):.3f} against {utility(best):.3f} of {best}"
+
+    rejected = tuple(Alternative(name, utility(name), why_not(name)) for name in names if name != best)
     missed = [name for name in names if name not in offered and utility(name) > utility(best)]
     if missed:
-        ground = f"{missed[0]} would suit it better, but the kernel does not offer it"
+        ground = f"{missed[0]} would suit it better, but {limits.offerer} does not offer it"
     elif best == safe:
         ground = f"{best} shares it evenly, at the least expected cost to both sides"
     else:
         ground = f"beside it {safe} would get too little"
     return _Choice(best, DecisionReason.CLASSIFIED, f"{_seen(background)}: {ground}", utility=utility(best), rejected=rejected)
-
-
-def _why_not(name: str, best: str, utility: float, best_utility: float, offered: list[str]) -> str:
-    if name not in offered:
-        return "the kernel does not offer it"
-    return f"expected utility {utility:.3f} against {best_utility:.3f} of {best}"
 
 
 def _rivals(name: str) -> tuple[str, ...]:

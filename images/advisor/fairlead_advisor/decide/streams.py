@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from fairlead_advisor.decide.background import Background
 from fairlead_advisor.decide.model import DEFAULT_STREAMS, History, PathMeasurement, TransportLimits
 
+NO_HISTORY = History()
 NOBODY = "B0-C0"
 """The class of a path without any background."""
 
@@ -31,9 +32,15 @@ def fit_coefficient(optima: Iterable[Optimum]) -> float | None:
     return math.fsum(ratios) / len(ratios) if ratios else None
 
 
-def has_company(background: Background | None) -> bool:
-    """Whether others are likely on the path; not where the classifier is missing or the path is unlike those that it knows."""
-    return background is not None and not background.novel and background.probabilities[NOBODY] < 0.5
+def has_company(background: Background | None, history: History = NO_HISTORY) -> bool:
+    """Whether others are likely on the path; not where the classifier is missing or the path is unlike those that it knows.
+
+    Our own transfers are company too: beside what was handed on without them they count until the path is classified anew.
+    """
+    if background is None:
+        return False
+    recalled_beside_own = history.beside_own and background.measured_at is not None
+    return recalled_beside_own or (not background.novel and background.probabilities[NOBODY] < 0.5)
 
 
 def first_count(path: PathMeasurement, limits: TransportLimits, history: History, *, company: bool = False) -> tuple[int, str]:

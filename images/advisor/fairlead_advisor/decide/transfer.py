@@ -3,7 +3,7 @@
 from collections import Counter
 from dataclasses import dataclass
 
-from fairlead_advisor.decide.model import BufferLimits
+from fairlead_advisor.decide.model import TCP, BufferLimits
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class MoverStats:
     """The mover's statistics. `cap_bps` bounds all streams together; None without a cap, and from a mover without caps.
 
     `quiet_s` is how long data are still held back, 0 if they are not; None from a mover that cannot hold them. `buffers` is None from
-    one that leaves its send buffers as they are.
+    one that leaves its send buffers as they are. `protocol` carries the data.
     """
 
     stage: str
@@ -37,6 +37,7 @@ class MoverStats:
     cap_bps: float | None = None
     quiet_s: float | None = None
     buffers: BufferLimits | None = None
+    protocol: str = TCP
 
     @property
     def streams_per_path(self) -> int:

@@ -106,8 +106,13 @@ def _follow_up(entry: Entry) -> str:
 
 
 def _held_back(entry: Entry) -> str:
-    """Which buffers held the streams back, where they did for more than a moment."""
-    shares = {"the send buffer": entry.get("send_buffer_limited_ratio"), "the receiver's window": entry.get("receive_window_limited_ratio")}
+    """What held the streams back beside the path, where it did for more than a moment."""
+    shares = {
+        "the send buffer": entry.get("send_buffer_limited_ratio"),
+        "the receiver's window": entry.get("receive_window_limited_ratio"),
+        "the source": entry.get("source_limited_ratio"),
+        "the cap": entry.get("cap_limited_ratio"),
+    }
     text = [f"{name} for {share:.0%}" for name, share in shares.items() if isinstance(share, int | float) and share >= _WORTH_TELLING]
     return f", held back by {' and '.join(text)} of the time" if text else ""
 

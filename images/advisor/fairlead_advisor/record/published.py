@@ -88,10 +88,10 @@ def outcome_json(outcome: TransferSummary) -> dict[str, object]:
         "goodput_bps": None if outcome.goodput_bps is None else round(outcome.goodput_bps),
         "seconds": round(outcome.seconds, 1),
         "stream_coefficient": outcome.stream_coefficient,
-        "send_buffer_limited_ratio": None if outcome.send_buffer_limited_ratio is None else _ratio(outcome.send_buffer_limited_ratio),
-        "receive_window_limited_ratio": (
-            None if outcome.receive_window_limited_ratio is None else _ratio(outcome.receive_window_limited_ratio)
-        ),
+        "send_buffer_limited_ratio": _ratio_or_none(outcome.send_buffer_limited_ratio),
+        "receive_window_limited_ratio": _ratio_or_none(outcome.receive_window_limited_ratio),
+        "source_limited_ratio": _ratio_or_none(outcome.source_limited_ratio),
+        "cap_limited_ratio": _ratio_or_none(outcome.cap_limited_ratio),
     }
 
 
@@ -152,6 +152,10 @@ def _likeliest_json(background: Background) -> dict[str, object]:
     name, probability = background.likeliest
     body: dict[str, object] = {"class": name, "probability": _ratio(probability), "abstained": background.abstained}
     return body if background.measured_at is None else body | {"measured_at": timestamp(background.measured_at)}
+
+
+def _ratio_or_none(value: float | None) -> float | None:
+    return None if value is None else _ratio(value)
 
 
 def _ratio(value: float) -> float:

@@ -8,7 +8,7 @@ from typing import Any
 
 from fairlead_advisor import errors
 from fairlead_advisor.decide.background import Background
-from fairlead_advisor.decide.model import DEFAULT_STREAMS, BufferLimits, History, TransportLimits
+from fairlead_advisor.decide.model import DEFAULT_STREAMS, TCP, BufferLimits, History, TransportLimits
 from fairlead_advisor.decide.transfer import MoverStats, StreamStats, TransportSettings
 from fairlead_advisor.errors import AdvisorError, TransportRefusedError
 from fairlead_advisor.probe.trace import Trace
@@ -35,6 +35,7 @@ def stats_json(stats: MoverStats) -> Json:
     """The mover's statistics; a stream is a list of its fields in the order of _STREAM_FIELDS."""
     return {
         "stage": stats.stage,
+        "protocol": stats.protocol,
         "available": sorted(stats.available_congestion_controls),
         "cap_bps": stats.cap_bps,
         "quiet_s": stats.quiet_s,
@@ -53,6 +54,7 @@ def read_stats(body: Mapping[str, Any]) -> MoverStats:
         body["cap_bps"],
         body["quiet_s"],
         None if body["buffers"] is None else BufferLimits(**body["buffers"]),
+        body.get("protocol", TCP),
     )
 
 

@@ -10,7 +10,7 @@ from typing import Any, Self
 
 import aiohttp
 
-from fairlead_advisor.decide.model import BufferLimits
+from fairlead_advisor.decide.model import TCP, BufferLimits
 from fairlead_advisor.decide.transfer import MoverStats, StreamStats, TransportSettings
 from fairlead_advisor.errors import MoverAnswerError, MoverUnavailableError, TransportRefusedError, UsageError
 from fairlead_advisor.probe.wire import parse_key
@@ -76,6 +76,7 @@ class Mover:
             cap_bps=_cap_bps(answer.value.get("bandwidth")),
             quiet_s=None if quiet_ms is None else quiet_ms / 1000,
             buffers=_buffers(answer.value.get("socket_buffer")),
+            protocol=answer.text_or_none("protocol") or TCP,
         )
 
     async def set_transport(self, wanted: TransportSettings) -> TransportSettings:

@@ -136,6 +136,7 @@ class Sidecar:
         if not still_holds(known, path):
             _log.info("the RTT is not the one that was known: the path is measured anew")
             return None
+        self._history = replace(self._history, beside_own=known.beside_own)
         return path, known.background
 
     async def _await_peer(self) -> Peer:

@@ -32,7 +32,15 @@ def what_stands(stats: MoverStats, record: Sequence[Entry]) -> tuple[PathMeasure
     stands = "which are in force" if streams == open_now else f"of which {open_now or 'none'} are open now"
     message = f"The advisor was started again in mid-transfer and keeps {control} with {counted(streams)}, {stands} ({reason})"
     buffer_bytes = stats.buffers.set_bytes if stats.buffers else None
-    decision = Decision(control, streams, abstained=True, reason=DecisionReason.IN_FORCE, message=message, socket_buffer_bytes=buffer_bytes)
+    decision = Decision(
+        control,
+        streams,
+        abstained=True,
+        reason=DecisionReason.IN_FORCE,
+        message=message,
+        protocol=stats.protocol,
+        socket_buffer_bytes=buffer_bytes,
+    )
     return _path(last.get("path") if last else None) or _path_of_sockets(stats), decision
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from fairlead_advisor.features.vector import NAMES
 from fairlead_advisor.models.answer import CLASSES
-from fairlead_advisor.probe.trace import write_trace
+from fairlead_advisor.probe.trace import Trace, write_trace
 from fairlead_advisor.record.journal import EntryKind, Journal
 from fairlead_advisor.record.samples import samples_json
 from tests.support.background import caricature
@@ -141,19 +141,43 @@ async def test_evaluate_refuses_what_it_cannot_judge(tmp_path: Path, model: Path
     assert complaint in outcome.stderr and name in outcome.stderr
 
 
-async def test_evaluate_names_a_bad_file_and_goes_on_with_the_others(tmp_path: Path, model: Path) -> None:
+async def test_evaluate_names_each_bad_file_at_the_end_and_goes_on_with_the_others(tmp_path: Path, model: Path) -> None:
     folder = tmp_path / "traces"
     folder.mkdir()
     (folder / "a__B0-C0__1.csv").write_text("send_time_s,rtt_ms\n0.0,oops\n")
     write_trace(folder / "a__B0-C0__2.csv", steady(3))
+    write_trace(folder / "a__B0-C9__1.csv", steady(300))
+    write_trace(folder / "notes.csv", steady(300))
     write_trace(folder / "b__B1-C0__1.csv", caricature("B1-C0", seconds=31, base_ms=100))
     outcome = await run("evaluate", folder, "--model", model)
-    assert outcome.exit_code == 0
     told = json.loads(outcome.stdout)
     assert (told["files"], told["windows"]) == (1, 3)
-    broken, short = told["files_rejected"]
-    assert "a__B0-C0__1.csv: line 2: rtt_ms is 'oops'" in broken
-    assert "a__B0-C0__2.csv" in short and "only 3 row(s)" in short
+    complaints = (
+        "a__B0-C0__1.csv: line 2: rtt_ms is 'oops'",
+        "a__B0-C0__2.csv: only 3 row(s)",
+        "a__B0-C9__1.csv: 'B0-C9' in its name is no class",
+        "notes.csv: its name must be",
+    )
+    *named, last = outcome.stderr.splitlines()
+    for complaint, rejected, line in zip(complaints, told["files_rejected"], named, strict=True):
+        assert complaint in rejected and complaint in line
+    assert "4 of 5 files are not in the figures" in last
+    # Figures of a part of the folder are none of the folder.
+    assert outcome.exit_code == 2
+
+
+async def test_evaluate_takes_requests_that_were_sent_at_the_same_time(tmp_path: Path, model: Path) -> None:
+    folder = tmp_path / "traces"
+    folder.mkdir()
+    trace = caricature("B1-C0", seconds=31, base_ms=100)
+    times_s = trace.send_times_s[:]
+    # A coarse clock: every second request has the time of the one before.
+    times_s[1::2] = times_s[0 : len(times_s) // 2 * 2 : 2]
+    write_trace(folder / "a__B1-C0__1.csv", Trace(times_s, trace.rtts_ms))
+    outcome = await run("evaluate", folder, "--model", model)
+    assert (outcome.exit_code, outcome.stderr) == (0, "")
+    told = json.loads(outcome.stdout)
+    assert (told["files"], told["windows"], told["windows_rejected"], told["accuracy"]) == (1, 3, 0, 1.0)
 
 
 async def test_evaluate_counts_silent_windows_and_refuses_a_folder_of_them_alone(tmp_path: Path, model: Path) -> None:

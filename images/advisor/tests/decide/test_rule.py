@@ -165,6 +165,14 @@ def test_what_the_kernel_does_not_offer_is_told_as_rejected() -> None:
     assert [(other.congestion_control, other.why_not) for other in decision.rejected] == [("bbr", "the kernel does not offer it")]
 
 
+def test_what_quic_does_not_offer_is_told_as_its_own_lack() -> None:
+    limits = TransportLimits(available=frozenset({"cubic", "reno"}), protocol="QUIC")
+    decision = decide(MEASURED, limits, background(B1C0=1))
+    assert (decision.protocol, decision.congestion_control) == ("QUIC", "cubic")
+    assert "bbr would suit it better, but QUIC does not offer it" in decision.message
+    assert [(other.congestion_control, other.why_not) for other in decision.rejected] == [("bbr", "QUIC does not offer it")]
+
+
 LOSSLESS = PathMeasurement(rtt_s=0.0601, rtt_minimum_s=0.06, loss_ratio=0.0, samples=200)
 LOSSY = PathMeasurement(rtt_s=0.0601, rtt_minimum_s=0.06, loss_ratio=0.01, samples=200)
 BESIDE_CUBIC, BESIDE_BBR = TriedControl("bbr", beside_bbr=False), TriedControl("bbr", beside_bbr=True)

@@ -1,9 +1,11 @@
 from dataclasses import replace
+from datetime import UTC, datetime
 
 import pytest
 
 from fairlead_advisor.decide.background import Background
 from fairlead_advisor.decide.model import History, PathMeasurement, TransportLimits
+from fairlead_advisor.decide.rule import decide
 from fairlead_advisor.decide.streams import (
     Optimum,
     first_count,
@@ -94,3 +96,17 @@ def test_beside_others_a_job_begins_with_its_shares(limits: TransportLimits, his
 )
 def test_who_counts_as_company(background: Background | None, company: bool) -> None:
     assert has_company(background) is company
+
+
+@pytest.mark.parametrize(
+    ("background", "company"),
+    [
+        pytest.param(replace(seen("B0-C0"), measured_at=datetime(2026, 1, 1, tzinfo=UTC)), True, id="handed on without our own"),
+        pytest.param(seen("B0-C0"), False, id="classified anew"),
+        pytest.param(None, False, id="nothing handed on"),
+    ],
+)
+def test_our_own_transfers_are_company_until_the_path_is_classified_anew(background: Background | None, company: bool) -> None:
+    beside = History(beside_own=True)
+    assert has_company(background, beside) is company
+    assert decide(PATH, TransportLimits(), background, beside).streams == (1 if company else 4)

@@ -142,7 +142,7 @@ def test_a_decision_is_told_with_what_came_of_it(path: Path) -> None:
     written.followed(EntryKind.SWITCH, {"from": "bbr", "to": "cubic", "undo": False, "why": "a quiet look"})
     written.followed(EntryKind.OUTCOME, {"congestion_control": "cubic", "before": "bbr", "goodput_ratio": 0.56, "kept": True})
     written.followed(EntryKind.BUFFER, {"from": None, "to": 8 * 2**20, "needed_bytes": 8 * 2**20, "why": "the kernel stops at 4.0 MiB"})
-    held = {"send_buffer_limited_ratio": 0.02, "receive_window_limited_ratio": 0.35}
+    held = {"send_buffer_limited_ratio": 0.02, "receive_window_limited_ratio": 0.35, "cap_limited_ratio": 0.5}
     written.followed(EntryKind.END, {"congestion_control": "cubic", "streams": 8, "goodput_bps": 90e6} | held)
     told = explain(read_record(path))
     for line in (
@@ -160,7 +160,7 @@ def test_a_decision_is_told_with_what_came_of_it(path: Path) -> None:
         "  then       2026-01-01T12:00:00Z cubic kept: 56% of the goodput before",
         "  then       2026-01-01T12:00:00Z send buffers set to 8.0 MiB a stream: the kernel stops at 4.0 MiB",
         "  then       2026-01-01T12:00:00Z ended with cubic and 8 streams, 90.0 Mb/s in the mean, "
-        "held back by the receiver's window for 35% of the time",
+        "held back by the receiver's window for 35% and the cap for 50% of the time",
     ):
         assert line in told.splitlines()
 

@@ -15,6 +15,9 @@ import pytest
 from fairlead_advisor.replay.run import replay, replayed_json
 from fairlead_advisor.replay.world import read_events
 
+ADDED_SINCE = {"source_limited_ratio", "cap_limited_ratio"}
+"""Fields of an outcome that no recording has; they have tests of their own."""
+
 RECORDINGS = sorted((Path(__file__).parent / "recordings").glob("*.events.jsonl.gz"))
 
 
@@ -28,7 +31,7 @@ def test_there_are_recordings_of_every_background() -> None:
 @pytest.mark.parametrize("events", RECORDINGS, ids=lambda file: file.name.removesuffix(".events.jsonl.gz"))
 def test_a_recorded_transfer_gives_the_same_choices_times_and_messages(events: Path) -> None:
     expected = events.with_name(events.name.replace(".events.jsonl.gz", ".decisions.json.gz"))
-    replayed = json.loads(json.dumps(replayed_json(asyncio.run(replay(read_events(events))))))
+    replayed = json.loads(json.dumps(replayed_json(asyncio.run(replay(read_events(events))))), object_hook=_without_what_was_added)
     recorded = json.loads(gzip.decompress(expected.read_bytes()))
     # Metrics that were added since the recording have tests of their own, as have counters that begin at 0. The order of series is free.
     recorded["metrics"].sort()
@@ -36,3 +39,7 @@ def test_a_recorded_transfer_gives_the_same_choices_times_and_messages(events: P
     known = [line for line in replayed["metrics"] if line.partition("{")[0].partition(" ")[0] in then]
     replayed["metrics"] = [line for line in sorted(known) if line in recorded["metrics"] or not line.endswith("} 0.0")]
     assert replayed == recorded
+
+
+def _without_what_was_added(fields: dict[str, object]) -> dict[str, object]:
+    return {name: value for name, value in fields.items() if name not in ADDED_SINCE}

@@ -131,7 +131,7 @@ async def test_a_known_path_is_glanced_at_instead_of_probed(sidecar: Start, cont
     assert mover.patches[0]["congestion_control"] == "bbr"
     outcome = json.loads(message.read_text())["outcome"]
     assert outcome["congestion_control"] == "bbr"
-    limited = {"send_buffer_limited_ratio", "receive_window_limited_ratio"}
+    limited = {f"{what}_limited_ratio" for what in ("send_buffer", "receive_window", "source", "cap")}
     assert set(outcome) == {"congestion_control", "streams", "goodput_bps", "seconds", "stream_coefficient"} | limited
 
 

@@ -25,6 +25,11 @@ async def test_counters_of_64_bits_are_read(tmp_path: Path) -> None:
     assert (stream.bytes_sent, stream.retransmits, stream.rtt_s) == (2**64 - 1, 7, 0.06)
 
 
+async def test_a_mover_that_names_no_protocol_has_tcp(tmp_path: Path) -> None:
+    assert (await told(tmp_path, STREAM)).protocol == "TCP"
+    assert (await told(tmp_path, STREAM, protocol="QUIC", socket_buffer=None)).protocol == "QUIC"
+
+
 @pytest.mark.parametrize("field", ["id", "bytes_sent", "retransmits", "rtt_seconds"])
 @pytest.mark.parametrize("value", [HUGE, 2**64, -HUGE], ids=["huge", "65 bits", "hugely negative"])
 async def test_a_number_that_no_float_holds_is_refused_with_its_field(tmp_path: Path, field: str, value: int) -> None:

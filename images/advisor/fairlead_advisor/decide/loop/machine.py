@@ -2,12 +2,13 @@
 
 from dataclasses import replace
 
-from fairlead_advisor.decide.loop import monitoring, sending
+from fairlead_advisor.decide.loop import monitoring, restarting, sending
 from fairlead_advisor.decide.loop.messages import (
     Action,
     Classified,
     Event,
     ProbeFinished,
+    Publish,
     ReportObservation,
     Sampled,
     SamplingFailed,
@@ -16,12 +17,13 @@ from fairlead_advisor.decide.loop.messages import (
     TransportFailed,
     TransportRefused,
 )
-from fairlead_advisor.decide.loop.observe import StatsReading, held_back, limits_now, observe, path_sample, rtt_floor
+from fairlead_advisor.decide.loop.observe import HeldBack, StatsReading, held_back, limits_now, observe, path_sample, rtt_floor
 from fairlead_advisor.decide.loop.state import (
     AwaitsBuffers,
     AwaitsDenial,
     AwaitsLoaded,
     AwaitsProbe,
+    AwaitsRestart,
     AwaitsReturn,
     AwaitsStreams,
     AwaitsSwitch,
@@ -30,7 +32,9 @@ from fairlead_advisor.decide.loop.state import (
     Totals,
     Turn,
 )
-from fairlead_advisor.decide.model import TransferSummary
+from fairlead_advisor.decide.model import Decision, TransferSummary
+from fairlead_advisor.decide.monitor.caps import at_cap
+from fairlead_advisor.decide.optimizer import Observation
 from fairlead_advisor.decide.streams import Optimum, fit_coefficient
 
 PERIOD_S = 1.0
@@ -63,6 +67,8 @@ def handle(state: LoopState, event: Event, now_s: float) -> tuple[LoopState, tup
             turn = sending.buffers_answered(state, pending, event)
         case AwaitsStreams(), TransportApplied() | TransportRefused() | TransportFailed():
             turn = sending.streams_answered(state, pending, event)
+        case AwaitsRestart(), TransportApplied() | TransportRefused() | TransportFailed():
+            turn = restarting.answered(state, pending, event, now_s)
         case _:
             raise ValueError(f"{type(event).__name__} does not answer {type(pending).__name__}")
     return _through_stages(turn, pending.tick, now_s)
@@ -78,15 +84,37 @@ def _sampled(state: LoopState, event: Sampled, now_s: float) -> tuple[LoopState,
         return state, ()
     state = replace(state, floor_s=rtt_floor([state.floor_s], stats, event.rtts_ms))
     seen, held = observe(before, sample, event.rtts_ms, state.floor_s), held_back(before, sample)
-    totals = state.totals
-    total_held = totals.held if held is None else held if totals.held is None else totals.held + held
-    state = replace(state, totals=Totals(totals.bits + seen.goodput_bps * seen.seconds, totals.seconds + seen.seconds, total_held))
-    report = (ReportObservation(seen, held),)
+    state = replace(state, totals=_with_interval(state.totals, seen, held, stats.cap_bps))
+    state, news = _of_protocol(state)
+    report = (ReportObservation(seen, held), *news)
     if before.at_s < state.interrupted_s:
         # Counted, but nothing to learn from: for a part of it data stood still.
         return state, report
     tick = Tick(stats, seen, held, path_sample(seen, event.rtts_ms), event.answered_ratio)
     return _through_stages(Turn(state, report, LoopStage.MONITOR), tick, now_s)
+
+
+def _of_protocol(state: LoopState) -> tuple[LoopState, tuple[Action, ...]]:
+    """Publishes that another protocol carries the data than was decided for: the one that was asked for does not get through."""
+    protocol, before = state.limits.protocol, state.published.protocol
+    if protocol == before:
+        return state, ()
+
+    def now(decision: Decision) -> Decision:
+        message = f"{decision.message}; the data go over {protocol}, as {before} does not get through"
+        return replace(decision, protocol=protocol, message=message)
+
+    state = replace(state, decision=now(state.decision), published=now(state.published))
+    return state, (Publish(state.path, state.published, state.applied),)
+
+
+def _with_interval(totals: Totals, seen: Observation, held: HeldBack | None, cap_bps: float | None) -> Totals:
+    return Totals(
+        totals.bits + seen.goodput_bps * seen.seconds,
+        totals.seconds + seen.seconds,
+        totals.held if held is None else held if totals.held is None else totals.held + held,
+        totals.capped_s + (seen.seconds if at_cap(seen.goodput_bps, cap_bps) else 0.0),
+    )
 
 
 def _through_stages(turn: Turn, tick: Tick, now_s: float) -> tuple[LoopState, tuple[Action, ...]]:
@@ -107,6 +135,8 @@ def _stage(stage: LoopStage, state: LoopState, tick: Tick, now_s: float) -> Turn
             return sending.search_streams(state, tick)
         case LoopStage.PUBLICATION:
             return sending.publish_streams(state, tick)
+        case LoopStage.RESTART:
+            return restarting.watch(state, tick)
         case LoopStage.INTERRUPTED:
             return sending.interrupt_streams(state, tick, now_s)
         case _:
@@ -135,4 +165,6 @@ def summary(state: LoopState) -> TransferSummary:
         coefficient,
         send_buffer_limited_ratio=None if held is None else held.send_buffer_ratio,
         receive_window_limited_ratio=None if held is None else held.receive_window_ratio,
+        source_limited_ratio=None if held is None else held.idle_ratio,
+        cap_limited_ratio=totals.capped_s / totals.seconds if totals.seconds else None,
     )

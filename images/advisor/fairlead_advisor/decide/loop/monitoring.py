@@ -41,8 +41,9 @@ from fairlead_advisor.decide.monitor.caps import CapRange
 from fairlead_advisor.decide.monitor.change_detector import PathChange
 from fairlead_advisor.decide.monitor.probe_budget import ProbeReason
 from fairlead_advisor.decide.optimizer import FLOWING_BPS, Observation
+from fairlead_advisor.decide.restart import StuckFlow
 from fairlead_advisor.decide.rule import decide, instead
-from fairlead_advisor.decide.switching import SwitchStep, SwitchVerdict, answer, prove
+from fairlead_advisor.decide.switching import SwitchState, SwitchStep, SwitchVerdict, answer, prove
 from fairlead_advisor.decide.transfer import TransportSettings
 
 # The echo must answer now: a paused probe without answers would cost its time for nothing.
@@ -101,8 +102,10 @@ def _recapped(state: LoopState, tick: Tick) -> LoopState:
 
 def _weigh(state: LoopState, tick: Tick, contradicted: str) -> Turn:
     """Whether to end a switch's trial, or to probe; `contradicted` says what loaded classification contradicts."""
-    if state.monitor.on_trial:
+    if state.monitor.switching.trial is not None:
         return _prove(state, tick)
+    if state.monitor.on_trial:
+        return Turn(state, (), LoopStage.BUFFERS)
     able, actions = _can_probe(state, tick)
     if actions:
         state = _with(state, warned=True)
@@ -323,6 +326,18 @@ def streams_tried(state: LoopState, now_s: float, more: int) -> LoopState:
     state = _with(state, tries_more_streams=more > 0)
     # The streams that leave take their windows along, which looks like somebody who came.
     return _with(state, detector=change_detector.pause(state.monitor.detector, now_s)) if more < 0 else state
+
+
+def with_stuck(state: LoopState, stuck: StuckFlow) -> LoopState:
+    """The same with another account of a flow that has next to nothing."""
+    return _with(state, stuck=stuck)
+
+
+def left_with(state: LoopState, in_force: str, now_s: float, why: str) -> tuple[LoopState, Action]:
+    """`in_force` is what the sockets were left with; the path is probed again once that has been earned."""
+    budget = replace(state.monitor.budget, doubt=ProbeReason.BARRED, doubts_from_s=now_s)
+    state = _with(state, switching=SwitchState(in_force, now_s), budget=budget)
+    return _published(state, state.decision, because=why, why_not=why)
 
 
 def _resumed(state: LoopState, now_s: float) -> LoopState:

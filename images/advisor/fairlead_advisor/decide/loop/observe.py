@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from fairlead_advisor.decide.model import TransportLimits
-from fairlead_advisor.decide.monitor.caps import reachable_bps
+from fairlead_advisor.decide.monitor.caps import at_cap
 from fairlead_advisor.decide.monitor.change_detector import PathSample
 from fairlead_advisor.decide.optimizer import Observation
 from fairlead_advisor.decide.transfer import MoverStats, StreamStats
@@ -27,15 +27,22 @@ class StatsReading:
 
 @dataclass(frozen=True, slots=True)
 class HeldBack:
-    """For how long streams had something under way, summed over them, and for how much of that a buffer alone held them back."""
+    """For how long streams had something under way, summed over them, and for how much of that a buffer alone held them back.
+
+    `open_s` is how long they were open, under way or not.
+    """
 
     busy_s: float = 0.0
     send_buffer_s: float = 0.0
     receive_window_s: float = 0.0
+    open_s: float = 0.0
 
     def __add__(self, other: "HeldBack") -> "HeldBack":
         return HeldBack(
-            self.busy_s + other.busy_s, self.send_buffer_s + other.send_buffer_s, self.receive_window_s + other.receive_window_s
+            self.busy_s + other.busy_s,
+            self.send_buffer_s + other.send_buffer_s,
+            self.receive_window_s + other.receive_window_s,
+            self.open_s + other.open_s,
         )
 
     @property
@@ -47,6 +54,11 @@ class HeldBack:
     def receive_window_ratio(self) -> float:
         """0 while nothing was under way."""
         return self.receive_window_s / self.busy_s if self.busy_s > 0 else 0.0
+
+    @property
+    def idle_ratio(self) -> float:
+        """For how much of the time open streams had nothing to send; 0 while none was open."""
+        return max(0.0, 1 - self.busy_s / self.open_s) if self.open_s > 0 else 0.0
 
 
 def held_back(before: StatsReading, after: StatsReading) -> HeldBack | None:
@@ -62,14 +74,17 @@ def held_back(before: StatsReading, after: StatsReading) -> HeldBack | None:
             now.busy_s - then.busy_s,
             max(0.0, (now.send_buffer_limited_s or 0.0) - (then.send_buffer_limited_s or 0.0)),
             max(0.0, (now.receive_window_limited_s or 0.0) - (then.receive_window_limited_s or 0.0)),
+            after.at_s - before.at_s,
         )
         total = held if total is None else total + held
     return total
 
 
 def limits_now(limits: TransportLimits, stats: MoverStats) -> TransportLimits:
-    """`limits` with what the mover says now of its kernel, its cap and its buffers."""
-    return replace(limits, available=stats.available_congestion_controls, cap_bps=stats.cap_bps, buffers=stats.buffers)
+    """`limits` with what the mover says now of its protocol, its kernel, its cap and its buffers."""
+    return replace(
+        limits, available=stats.available_congestion_controls, cap_bps=stats.cap_bps, buffers=stats.buffers, protocol=stats.protocol
+    )
 
 
 def rtt_floor(known_s: Iterable[float | None], stats: MoverStats, rtts_ms: Sequence[float]) -> float | None:
@@ -89,16 +104,14 @@ def observe(before: StatsReading, after: StatsReading, rtts_ms: Sequence[float],
         retransmits += _grown(old.retransmits if old else None, stream.retransmits)
     segments = bytes_sent / _SEGMENT_BYTES + retransmits
     goodput_bps = bytes_sent * 8 / seconds if seconds > 0 else 0.0
-    cap_bps = after.stats.cap_bps
-    # At its cap the transfer has all that it may have, as on a full path.
-    at_cap = goodput_bps >= reachable_bps(cap_bps)
     return Observation(
         at_s=after.at_s,
         seconds=seconds,
         streams=after.stats.streams_per_path,
         goodput_bps=goodput_bps,
         loss_ratio=retransmits / segments if segments else 0.0,
-        busy_ratio=1.0 if at_cap else _busy_ratio(after.stats.streams, rtts_ms, floor_s),
+        # At its cap the transfer has all that it may have, as on a full path.
+        busy_ratio=1.0 if at_cap(goodput_bps, after.stats.cap_bps) else _busy_ratio(after.stats.streams, rtts_ms, floor_s),
     )
 
 

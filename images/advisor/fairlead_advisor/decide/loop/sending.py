@@ -104,7 +104,7 @@ def interrupt_streams(state: LoopState, tick: Tick, now_s: float) -> Turn:
     state = replace(state, interrupted_s=now_s)
     if state.search is None:
         return Turn(state, (), LoopStage.DONE)
-    company = has_company(state.decision.background)
+    company = has_company(state.decision.background, state.history)
     step = optimizer.resumed(replace(state.search, company=company), now_s)
     state = replace(state, search=_search_from(state, step.state.streams, now_s) if state.monitor.on_trial else step.state)
     if step.change is None:
@@ -148,14 +148,14 @@ def publish_streams(state: LoopState, tick: Tick) -> Turn:
     """Publishes the count that was kept last: each publication becomes a write to the cluster's API, so that a search under way has few."""
     search, now_s = state.search, tick.seen.at_s
     if search is None or not state.applied or search.streams == state.published.streams:
-        return Turn(state, (), LoopStage.DONE)
+        return Turn(state, (), LoopStage.RESTART)
     period_s = STREAMS_PERIOD_S if search.phase is optimizer.SearchPhase.REST else SEARCH_PERIOD_S
     if now_s - state.published_s < period_s:
-        return Turn(state, (), LoopStage.DONE)
+        return Turn(state, (), LoopStage.RESTART)
     why = f": {state.why_streams}" if state.why_streams else ""
     message = f"{state.decision.message}; now {counted(search.streams)}{why}"
     published = replace(state.decision, streams=search.streams, message=message)
-    return Turn(replace(state, published=published, published_s=now_s), (Publish(state.path, published, applied=True),), LoopStage.DONE)
+    return Turn(replace(state, published=published, published_s=now_s), (Publish(state.path, published, applied=True),), LoopStage.RESTART)
 
 
 def _set_streams(change: optimizer.CountChange) -> SetTransport:
@@ -164,6 +164,6 @@ def _set_streams(change: optimizer.CountChange) -> SetTransport:
 
 def _search_from(state: LoopState, streams: int, now_s: float) -> optimizer.StreamSearch:
     limits = state.limits
-    company = has_company(state.decision.background)
+    company = has_company(state.decision.background, state.history)
     bounds = limits.streams_minimum, limits.streams_maximum
     return optimizer.start(streams, *bounds, now_s, state.floor_s, shares=limits.fair_streams, company=company)

@@ -19,6 +19,7 @@ from fairlead_advisor.decide.monitor import change_detector, probe_budget
 from fairlead_advisor.decide.monitor.caps import CapRange
 from fairlead_advisor.decide.monitor.change_detector import PathChange
 from fairlead_advisor.decide.monitor.probe_budget import ProbeBudget, ProbeReason
+from fairlead_advisor.decide.restart import StuckFlow
 from fairlead_advisor.decide.switching import SwitchState, SwitchStep
 
 OLD = timedelta(minutes=5)
@@ -40,7 +41,7 @@ class BackgroundMonitor:
     `unsure`: the answers that are pooled with the next one. `cap_bps`, `caps`: the cap and the range it had since the change detector
     began; `recapped`: it began anew on a switch's trial. `objections`: by congestion control, what a trial measured against it.
     `denied_from_s`: since when loaded classification contradicts the change that is detected. `alert`: something may have changed.
-    `unanswered`: the mover did not answer the last switch, which may succeed later.
+    `unanswered`: the mover did not answer the last switch, which may succeed later. `stuck`: for how long BBR has had next to nothing.
     """
 
     budget: ProbeBudget
@@ -57,6 +58,7 @@ class BackgroundMonitor:
     warned: bool = False
     tries_more_streams: bool = False
     unanswered: bool = False
+    stuck: StuckFlow = field(default_factory=StuckFlow)
 
     @property
     def in_force(self) -> str:
@@ -65,8 +67,8 @@ class BackgroundMonitor:
 
     @property
     def on_trial(self) -> bool:
-        """Whether a switch has still to prove itself: nothing else is tried meanwhile."""
-        return self.switching.trial is not None
+        """Whether a switch or a restart has still to prove itself: nothing else is tried meanwhile."""
+        return self.switching.trial is not None or self.stuck.trial is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,11 +81,12 @@ class BufferRequests:
 
 @dataclass(frozen=True, slots=True)
 class Totals:
-    """The transfer so far."""
+    """The transfer so far. `capped_s` is for how long its cap held it back."""
 
     bits: float = 0.0
     seconds: float = 0.0
     held: HeldBack | None = None
+    capped_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +170,16 @@ class AwaitsStreams:
     then: "LoopStage"
 
 
-Pending = AwaitsLoaded | AwaitsDenial | AwaitsProbe | AwaitsSwitch | AwaitsReturn | AwaitsBuffers | AwaitsStreams
+@dataclass(frozen=True, slots=True)
+class AwaitsRestart:
+    """The first half of a restart of BBR, and with `back` the second."""
+
+    tick: Tick
+    why: str
+    back: bool
+
+
+Pending = AwaitsLoaded | AwaitsDenial | AwaitsProbe | AwaitsSwitch | AwaitsReturn | AwaitsBuffers | AwaitsStreams | AwaitsRestart
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,6 +217,7 @@ class LoopStage(Enum):
     BUFFERS = auto()
     STREAMS = auto()
     PUBLICATION = auto()
+    RESTART = auto()
     INTERRUPTED = auto()
     """Data were held back, or another congestion control is in force."""
     WAITING = auto()

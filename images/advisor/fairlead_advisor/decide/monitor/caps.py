@@ -14,6 +14,11 @@ def reachable_bps(cap_bps: float | None) -> float:
     return math.inf if cap_bps is None else AT_CAP_RATIO * cap_bps
 
 
+def at_cap(goodput_bps: float, cap_bps: float | None) -> bool:
+    """Whether the cap holds a transfer of this goodput."""
+    return goodput_bps >= reachable_bps(cap_bps)
+
+
 @dataclass(frozen=True, slots=True)
 class CapRange:
     """The range of the caps that bounded the transfer since the change detector began."""

@@ -1,6 +1,6 @@
 """The machine alone: events in, actions out, no event loop and no clock but the one of the table."""
 
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
@@ -9,7 +9,6 @@ from fairlead_advisor.decide.background import Background
 from fairlead_advisor.decide.loop import machine
 from fairlead_advisor.decide.loop.machine import PERIOD_S, REST_PERIOD_S, handle, sampling_period_s
 from fairlead_advisor.decide.loop.messages import (
-    Action,
     Classified,
     Classify,
     Event,
@@ -20,7 +19,6 @@ from fairlead_advisor.decide.loop.messages import (
     ReportProbe,
     ReportSwitch,
     ReportVerdict,
-    Sampled,
     SamplingFailed,
     SetTransport,
     TransportApplied,
@@ -28,9 +26,10 @@ from fairlead_advisor.decide.loop.messages import (
     TransportRefused,
     Warn,
 )
-from fairlead_advisor.decide.loop.state import AwaitsProbe, Equipment, LoopState, begin
+from fairlead_advisor.decide.loop.state import AwaitsProbe, Equipment, begin
 from fairlead_advisor.decide.model import BufferLimits, Decision, DecisionReason, History, PathMeasurement, TransportLimits
-from fairlead_advisor.decide.transfer import MoverStats, StreamStats, TransportSettings
+from fairlead_advisor.decide.transfer import TransportSettings
+from tests.support.loop import Loop
 from tests.support.model_mover import seen
 
 PATH = PathMeasurement(rtt_s=0.06, rtt_minimum_s=0.06, loss_ratio=0.0, samples=200)
@@ -38,47 +37,6 @@ MIB = 2**20
 FIXED = TransportLimits(4, 4)
 NOBODY, BBR, UNSURE = seen("B0-C0"), seen("B1-C0"), seen("B1-C0", 0.6, abstained=True)
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
-
-
-@dataclass
-class Loop:
-    """A machine and the transfer that it is shown: a goodput from each moment on, sampled every second."""
-
-    state: LoopState
-    goodput_bps: float = 80e6
-    streams: int = 4
-    now_s: float = 0.0
-    quiet_s: float | None = 0.0
-    stage: str = "Transferring"
-    buffers: BufferLimits | None = None
-    answered_ratio: float = 1.0
-    sent_bytes: float = 0.0
-    actions: list[Action] = field(default_factory=list)
-
-    def hand_in(self, event: Event) -> tuple[Action, ...]:
-        self.state, actions = handle(self.state, event, self.now_s)
-        self.actions += actions
-        return actions
-
-    def sample(self) -> tuple[Action, ...]:
-        self.now_s += 1.0
-        self.sent_bytes += self.goodput_bps / 8
-        streams = tuple(
-            StreamStats(number, int(self.sent_bytes / self.streams), 0, 0.061, 0.06, "cubic", self.now_s, 0.0, 0.0)
-            for number in range(self.streams)
-        )
-        stats = MoverStats(self.stage, frozenset({"cubic", "bbr"}), streams, None, self.quiet_s, self.buffers)
-        return self.hand_in(Sampled(stats, (61.0,) * 10, self.answered_ratio))
-
-    def sample_until(self, kind: type, most: int = 100) -> Action:
-        """Samples until an action of that kind; any other request is answered as a mover and classifier without news would."""
-        for _ in range(most):
-            for action in self.sample():
-                if isinstance(action, kind):
-                    return action
-                if isinstance(action, Classify):
-                    self.hand_in(Classified(None))
-        raise AssertionError(f"no {kind.__name__} within {most} samples")
 
 
 def begun(
@@ -129,6 +87,18 @@ def test_the_state_before_an_event_is_left_as_it_was() -> None:
     first = handle(before, ProbeFinished(6.0, PATH, BBR), loop.now_s)
     assert handle(before, ProbeFinished(6.0, PATH, BBR), loop.now_s) == first
     assert isinstance(before.pending, AwaitsProbe)
+
+
+def test_another_protocol_than_was_decided_for_is_published_once() -> None:
+    loop = begun(limits=FIXED)
+    loop.state = replace(loop.state, published=replace(loop.state.published, protocol="QUIC"))
+    loop.protocol = "QUIC"
+    assert not any(isinstance(action, Publish) for _ in range(3) for action in loop.sample())
+    loop.protocol = "TCP"
+    published = [action.decision for _ in range(3) for action in loop.sample() if isinstance(action, Publish)]
+    assert [(decision.protocol, decision.message) for decision in published] == [
+        ("TCP", "as told; the data go over TCP, as QUIC does not get through")
+    ]
 
 
 @pytest.mark.parametrize("stage", ["AwaitingTransport", "Verifying", "Done"])
@@ -255,3 +225,18 @@ def test_samples_are_rarer_once_nothing_is_tried() -> None:
     loop.sample(), loop.sample()
     assert sampling_period_s(loop.state) == REST_PERIOD_S
     assert machine.summary(loop.state).congestion_control == "cubic"
+
+
+def test_the_summary_has_for_how_long_cap_and_source_held_the_transfer_back() -> None:
+    loop = begun(None, equipment=Equipment((5.0, 10.0), monitored=False))
+    loop.sample()
+    for cap_bps, busy_ratio in ((80e6, 1.0), (None, 1.0), (200e6, 0.2), (None, 1.0)):
+        loop.cap_bps, loop.busy_ratio = cap_bps, busy_ratio
+        loop.sample()
+    outcome = machine.summary(loop.state)
+    assert (outcome.cap_limited_ratio, outcome.source_limited_ratio) == (0.25, pytest.approx(0.2))
+
+
+def test_a_transfer_without_a_sample_does_not_say_what_held_it_back() -> None:
+    outcome = machine.summary(begun().state)
+    assert (outcome.cap_limited_ratio, outcome.source_limited_ratio) == (None, None)

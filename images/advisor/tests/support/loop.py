@@ -1,0 +1,55 @@
+"""The loop's machine and the transfer that it is shown: no event loop, and no clock but the one of the table."""
+
+from dataclasses import dataclass, field
+
+from fairlead_advisor.decide.loop.machine import handle
+from fairlead_advisor.decide.loop.messages import Action, Classified, Classify, Event, Sampled
+from fairlead_advisor.decide.loop.state import LoopState
+from fairlead_advisor.decide.model import BufferLimits
+from fairlead_advisor.decide.transfer import MoverStats, StreamStats
+
+
+@dataclass
+class Loop:
+    """A machine and the transfer that it is shown: a goodput from each moment on, sampled every second."""
+
+    state: LoopState
+    goodput_bps: float = 80e6
+    streams: int = 4
+    now_s: float = 0.0
+    quiet_s: float | None = 0.0
+    stage: str = "Transferring"
+    buffers: BufferLimits | None = None
+    answered_ratio: float = 1.0
+    sent_bytes: float = 0.0
+    cap_bps: float | None = None
+    protocol: str = "TCP"
+    busy_s: float = 0.0
+    busy_ratio: float = 1.0
+    actions: list[Action] = field(default_factory=list)
+
+    def hand_in(self, event: Event) -> tuple[Action, ...]:
+        self.state, actions = handle(self.state, event, self.now_s)
+        self.actions += actions
+        return actions
+
+    def sample(self) -> tuple[Action, ...]:
+        self.now_s += 1.0
+        self.sent_bytes += self.goodput_bps / 8
+        self.busy_s += self.busy_ratio
+        streams = tuple(
+            StreamStats(number, int(self.sent_bytes / self.streams), 0, 0.061, 0.06, "cubic", self.busy_s, 0.0, 0.0)
+            for number in range(self.streams)
+        )
+        stats = MoverStats(self.stage, frozenset({"cubic", "bbr"}), streams, self.cap_bps, self.quiet_s, self.buffers, self.protocol)
+        return self.hand_in(Sampled(stats, (61.0,) * 10, self.answered_ratio))
+
+    def sample_until(self, kind: type, most: int = 100) -> Action:
+        """Samples until an action of that kind; any other request is answered as a mover and classifier without news would."""
+        for _ in range(most):
+            for action in self.sample():
+                if isinstance(action, kind):
+                    return action
+                if isinstance(action, Classify):
+                    self.hand_in(Classified(None))
+        raise AssertionError(f"no {kind.__name__} within {most} samples")
