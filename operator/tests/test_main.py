@@ -1,29 +1,20 @@
-"""The operator's entry point: what it hands to kopf."""
+"""The entry point of all commands."""
 
 from __future__ import annotations
 
-import asyncio
-import getpass
-from typing import Any
+import subprocess
+import sys
 
-import kopf
-import pytest
+LOADED_BY_COMMANDS = """
+import contextlib, io, sys
+from fairlead.__main__ import main
+for command in ("explain", "preflight", "allocate", "uninstall", "selftest", "guard", "node-agent"):
+    with contextlib.suppress(SystemExit), contextlib.redirect_stdout(io.StringIO()):
+        main([command, "--help"])
+print(*sorted({"kopf", "fairlead.core", "fairlead.handlers.runtime"} & sys.modules.keys()))
+"""
 
-from fairlead.__main__ import run
-from fairlead.handlers.options import read_options
 
-
-def test_the_operator_runs_as_a_user_without_a_name(monkeypatch: pytest.MonkeyPatch) -> None:
-    def nobody() -> str:
-        raise KeyError("getpwuid(): uid not found: 65532")
-
-    given: dict[str, Any] = {}
-
-    async def spawn_tasks(**settings: Any) -> list[asyncio.Task[None]]:
-        given.update(settings)
-        return [asyncio.create_task(asyncio.sleep(0))]
-
-    monkeypatch.setattr(getpass, "getuser", nobody)
-    monkeypatch.setattr(kopf, "spawn_tasks", spawn_tasks)
-    asyncio.run(run(read_options(["--mover-image", "mover", "--advisor-image", "advisor"])))
-    assert given["identity"]
+def test_commands_do_not_load_the_operator() -> None:
+    loaded = subprocess.run([sys.executable, "-c", LOADED_BY_COMMANDS], check=True, capture_output=True, text=True).stdout
+    assert loaded.split() == ["fairlead.core"]

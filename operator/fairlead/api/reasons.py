@@ -35,6 +35,14 @@ class ConditionType(_Documented):
         "PathsUp",
         "Every path of a job with several interfaces carries data. Absent until one is lost in an attempt.",
     )
+    NODES_READY = (
+        "NodesReady",
+        "Every node on which a mover of the present attempt runs is ready. Absent until one is not while the movers are up.",
+    )
+    PROTOCOL_KEPT = (
+        "ProtocolKept",
+        "The data go over the protocol that the job names. Absent until they had to go over another one in an attempt.",
+    )
     REPORTS_BELIEVED = "ReportsBelieved", "What the movers report can be true. Absent until something had to be refused in an attempt."
     SUSPENDED = "Suspended", "The job is held back by `spec.suspend`."
     SUCCEEDED = "Succeeded", "Every byte arrived, was verified and has its final name. Terminal when True."
@@ -148,6 +156,19 @@ class Reason(_Documented):
     )
     PATH_RESTORED = "PathRestored", "A path was lost in this attempt; now all of them carry data again."
 
+    NODES_LOST = (
+        "NodesLost",
+        "A node on which a mover runs is not ready, or both are; the message names them. The job goes on by itself once they are back, or"
+        " once they are removed from the cluster.",
+    )
+    NODES_BACK = "NodesBack", "A node was lost in this attempt; now the nodes of its movers are ready."
+    PROTOCOL_REPLACED = (
+        "ProtocolReplaced",
+        "The protocol that the job names does not get through, and the data go over TCP; the message says why. Let the receiver's UDP port"
+        " through, or name TCP in `spec.transport.protocol`.",
+    )
+    PROTOCOL_IN_USE = "ProtocolInUse", "The data had to go over TCP before; now they go over the protocol that the job names."
+
     WITHIN_CAP = "WithinCap", "The measured rate keeps to the cap."
     ABOVE_CAP = "AboveCap", "The measured rate exceeds the cap."
     CAP_NOT_MEASURED = (
@@ -214,6 +235,11 @@ class MoverReason(_Documented):
         "EchoUnreachable",
         "A warning: UDP to the receiver is blocked, so the path MTU is not checked and the advisor cannot probe.",
     )
+    PROTOCOL_UNAVAILABLE = (
+        "ProtocolUnavailable",
+        "The transfer's protocol does not get through, as where UDP is blocked. A warning where the data go over TCP; a scavenger's attempt"
+        " ends with it where the sender's node does not allow the kernel's `lp`.",
+    )
     PREFLIGHT_PASSED = "PreflightPassed", "Every check passed of a job with `spec.preflightOnly`. Nothing was moved."
     PEER_UNREACHABLE = "PeerUnreachable", "The sender could not reach the receiver. Check routes and firewalls between their interfaces."
     PEER_REJECTED = "PeerRejected", "One end refused the other's credentials."
@@ -268,6 +294,9 @@ class EventReason(_Documented):
     )
     PATH_LOST = "PathLost", "One of the job's paths carries nothing any more; the message names its interface."
     PATH_RESTORED = "PathRestored", "All paths of the job carry data again."
+    NODES_LOST = "NodesLost", "A node on which a mover of the job runs is not ready any more; the message names it."
+    NODES_BACK = "NodesBack", "The nodes of the job's movers are ready again."
+    PROTOCOL_REPLACED = "ProtocolReplaced", "The job's protocol does not get through, and its data go over TCP."
     CAP_EXCEEDED = "CapExceeded", "The measured rate exceeds the cap by more than a twentieth over 10 seconds."
     CLEANUP_SKIPPED = "CleanupSkipped", "Partial files could not be removed in time; the message says where they may be."
 

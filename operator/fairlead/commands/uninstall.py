@@ -11,7 +11,7 @@ import asyncio
 import os
 import sys
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -25,9 +25,12 @@ DEPLOYMENTS = ResourceKind("apps/v1", "deployments")
 EXIT_FAILED = 1
 EXIT_USAGE = 2
 
+_MOVERS = f"{names.LABEL_MANAGED_BY}={names.MANAGER},{names.LABEL_COMPONENT}={names.COMPONENT_MOVER}"
 _POLL_SECONDS = 0.5
 _STOP_SECONDS = 90.0
 """How long the operator's pod may take to end: its grace period is 40 s."""
+_MOVER_SECONDS = 30.0
+"""How long movers are waited for: their grace period is 10 s."""
 _OVER = ("Succeeded", "Failed")
 
 
@@ -68,6 +71,7 @@ async def uninstall(
     *,
     deletes_jobs: bool,
     cleanup_seconds: float,
+    mover_seconds: float = _MOVER_SECONDS,
     clock: Callable[[], float] = time.monotonic,
     pause: Callable[[float], Awaitable[Any]] = asyncio.sleep,
 ) -> Uninstalled:
@@ -89,6 +93,9 @@ async def uninstall(
         for job in jobs:
             await _remove_credentials(client, job)
             done.released += await _let_go(client, job)
+        # The node guard goes with the release: it takes its rules for a sender away once that is gone.
+        served = {job["metadata"]["namespace"] for job in jobs}.difference(done.unserved)
+        await _until(lambda: _no_mover_runs(client, served), mover_seconds, clock, pause)
     except KubeError as error:
         raise UninstallError(
             f"{error}; `helm uninstall --no-hooks` leaves this out, and docs/how-to/uninstall.md says how to do it by hand"
@@ -151,8 +158,7 @@ async def _stop_operator(
 
 async def _stop_movers(client: KubeClient, namespace: str) -> int:
     stopped = 0
-    selector = f"{names.LABEL_MANAGED_BY}={names.MANAGER},{names.LABEL_COMPONENT}={names.COMPONENT_MOVER}"
-    async for page in client.list_pages(PODS, namespace, label_selector=selector):
+    async for page in client.list_pages(PODS, namespace, label_selector=_MOVERS):
         for pod in page:
             if (pod.get("status") or {}).get("phase") in _OVER:
                 continue
@@ -162,6 +168,14 @@ async def _stop_movers(client: KubeClient, namespace: str) -> int:
             except (NotFoundError, ConflictError):
                 continue
     return stopped
+
+
+async def _no_mover_runs(client: KubeClient, namespaces: Iterable[str]) -> bool:
+    for namespace in namespaces:
+        async for page in client.list_pages(PODS, namespace, label_selector=_MOVERS):
+            if any((pod.get("status") or {}).get("phase") not in _OVER for pod in page):
+                return False
+    return True
 
 
 async def _remove_credentials(client: KubeClient, job: KubeObject) -> None:

@@ -53,11 +53,11 @@ class CreatePod:
 
 @dataclass(frozen=True, slots=True)
 class DeletePod:
-    """Remove exactly this pod (UID and resourceVersion are preconditions)."""
+    """Remove exactly this pod (UID and resourceVersion are preconditions), in whatever version without one."""
 
     name: str
     uid: str
-    resource_version: str
+    resource_version: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +93,7 @@ class Plan:
 
     `status` is the whole desired status, or None to leave it; `apply` adds the pods that it created, and writes it only where it differs.
     `finalizer` is True to hold the job, False to let it go, None to leave it.
-    `delete_job` removes the job itself (time to live after it finished).
+    `delete_job` removes the job itself (time to live after it finished). `proofs` are pods that prove that the job may be let go.
     """
 
     finalizer: bool | None = None
@@ -106,6 +106,7 @@ class Plan:
     releases: tuple[ReleasePod, ...] = ()
     events: tuple[EmitEvent, ...] = ()
     delete_job: bool = False
+    proofs: tuple[DeletePod, ...] = ()
     asks_for_links: bool = False
     """The job could start, as far as anything but shared links is concerned."""
     requeue_after: timedelta | None = None

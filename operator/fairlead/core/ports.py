@@ -75,8 +75,11 @@ def choose_port_base(
     if leaves_last and ports.blocks > 1:
         taken |= {ports.first + BLOCK * (ports.blocks - 1)}
     wanted = _wanted(node, in_use)
-    free = [base for base in _blocks(seed, ports) if base not in taken]
-    return min(free, key=lambda base: wanted[base], default=None)
+    if not wanted:
+        # As nearly always, and then the first one that is free is the best.
+        return next((base for base in _blocks(seed, ports) if base not in taken), None)
+    free = (base for base in _blocks(seed, ports) if base not in taken)
+    return min(free, key=wanted.__getitem__, default=None)
 
 
 def _wanted(node: str | None, in_use: PortsInUse) -> Counter[int]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
 
+from fairlead.api.transferjob.status import ProtocolInForce
 from fairlead.core.cap_excess import Arrived
 
 
@@ -46,6 +47,8 @@ class Verdict:
     checks: tuple[PreflightCheck, ...] = ()
     blocks_damaged: int = 0
     """Blocks that arrived damaged, or came back so from the disk, and were sent again."""
+    protocol: ProtocolInForce | None = None
+    """What carried the data in the end; None before data flowed, and at a receiver."""
 
     @property
     def bytes_sent(self) -> int:
@@ -104,11 +107,17 @@ class DecisionReport:
 
 @dataclass(frozen=True, slots=True)
 class OutcomeReport:
-    """How the advisor saw a transfer end. `stream_coefficient` in 1/bit, None unless its search for a stream count had ended."""
+    """How the advisor saw a transfer end. `stream_coefficient` in 1/bit, None unless its search for a stream count had ended.
+
+    The ratios are the shares of the time in which something else than the path held the transfer back; 0 where the advisor does not tell.
+    """
 
     congestion_control: str
     streams: int
     stream_coefficient: float | None = None
+    receive_window_limited_ratio: float = 0.0
+    source_limited_ratio: float = 0.0
+    cap_limited_ratio: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,6 +232,8 @@ class MoverProgress:
     """Blocks that arrived damaged, or came back so from the disk, and were sent again."""
     paths: tuple[PathState, ...] = ()
     """Of a sender with several interfaces, in their order; empty otherwise."""
+    protocol: ProtocolInForce | None = None
+    """What carries the data; None before data flow, and at a receiver."""
     preflight_warnings: tuple[PreflightCheck, ...] | None = None
     """What the checks before the data warn of; None until they have all passed at this end."""
 

@@ -20,6 +20,7 @@ from fairlead.api.transferjob.status import (
     PathStatus,
     Phase,
     ProgressStatus,
+    ProtocolInForce,
     TransportSwitch,
 )
 from fairlead.core.fairness.model import Bound
@@ -150,8 +151,11 @@ def path_of(report: PathReport) -> PathStatus:
     )
 
 
-def decision_of(report: DecisionReport, before: DecisionStatus | None) -> DecisionStatus:
-    """What the advisor chose, as the status writes it. It reports its last changes alone: switches known from `before` are kept."""
+def decision_of(report: DecisionReport, before: DecisionStatus | None, protocol: ProtocolInForce | None) -> DecisionStatus:
+    """What the advisor chose, as the status writes it. It reports its last changes alone: switches known from `before` are kept.
+
+    `protocol` is the mover's word on what carries the data, None before they flow.
+    """
     switches = {switch.time: switch for switch in before.switches} if before else {}
     for reported in report.switches:
         time = reported.at.replace(microsecond=0)
@@ -161,7 +165,7 @@ def decision_of(report: DecisionReport, before: DecisionStatus | None) -> Decisi
         probability = report.background_probability
         background = Background(class_=report.background, probability=None if probability is None else format_ratio(probability))
     return DecisionStatus(
-        protocol=report.protocol,
+        protocol=protocol or report.protocol,
         congestion_control=report.congestion_control,
         streams=report.streams,
         abstained=report.abstained,

@@ -23,12 +23,13 @@ _SAYS_LITTLE: Mapping[str, int] = {
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """Why an attempt failed. `telling` is False if the other end may still explain it better."""
+    """Why an attempt failed. `telling` is False if the other end may still explain it better; `counts` if it is one of `backoffLimit`."""
 
     reason: str
     message: str
     retry: bool
     telling: bool
+    counts: bool = True
 
 
 def is_live(pod: MoverPod) -> bool:
@@ -83,7 +84,7 @@ def _failure_of(pod: MoverPod, nodes: Mapping[str, NodeFacts], job: TransferJob)
         return _failure_by_verdict(pod, verdict, job)
     if has_ended(pod):
         return Failure(Reason.MOVER_DIED, _last_words(pod), retry=True, telling=False)
-    if pod.deleting and _is_lost(pod, nodes):
+    if pod.deleting and is_lost(pod, nodes):
         return Failure(Reason.MOVER_DIED, f"{pod.role} pod {pod.name} was lost with its node {pod.node}", retry=True, telling=False)
     return None
 
@@ -108,6 +109,7 @@ def _last_words(pod: MoverPod) -> str:
     return f"{pod.role} pod {pod.name} ended{exit_code} and without a verdict" + (f" ({because})" if because else "")
 
 
-def _is_lost(pod: MoverPod, nodes: Mapping[str, NodeFacts]) -> bool:
+def is_lost(pod: MoverPod, nodes: Mapping[str, NodeFacts]) -> bool:
+    """Whether the pod's node is known to be gone or not ready."""
     facts = nodes.get(pod.node or "")
     return facts is not None and not (facts.exists and facts.ready)

@@ -31,6 +31,8 @@ _IPV4_ETHERTYPE = struct.unpack("=H", b"\x08\x00")[0]
 _IPV4_PROTOCOL_OFFSET, _IPV6_PROTOCOL_OFFSET = 9, 6
 _IPV4_TCP_HEADERS, _IPV6_TCP_HEADERS = 52, 72
 """With timestamps. Each segment of a packet that the device cuts has them."""
+_TCP_ABOVE_UDP = 32 - 8
+"""What the headers of TCP have more than those of UDP, whose packets the device cuts too."""
 _SKB_LENGTH, _SKB_PROTOCOL, _SKB_INTERFACE, _SKB_SEGMENTS = 0, 16, 40, 164
 """Offsets in `struct __sk_buff`."""
 _KTIME_GET_NS, _SKB_LOAD_BYTES = 5, 26
@@ -112,6 +114,9 @@ def _measure_packet(asm: _Assembler) -> None:
     asm.put(0x7A, _FRAME, offset=-8)
     asm.put(0x85, value=_SKB_LOAD_BYTES)
     asm.put(0x71, 8, _FRAME, -8)
+    asm.jump(0x15, "headers known", 8, value=_TCP)
+    asm.put(0x07, 9, value=-_TCP_ABOVE_UDP)
+    asm.label("headers known")
     asm.put(0x61, 1, 6, _SKB_SEGMENTS)
     asm.jump(0x15, "length known", 1, value=0)
     asm.put(0x07, 1, value=-1)

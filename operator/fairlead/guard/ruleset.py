@@ -28,7 +28,7 @@ class NetworkClass:
 
 @dataclass(frozen=True, slots=True, order=True)
 class Endpoint:
-    """What anybody on the node sends to this address and TCP port."""
+    """What anybody on the node sends to this address and port, of TCP or UDP."""
 
     address: str
     port: int
@@ -47,7 +47,8 @@ class NoRuleError(ValueError):
 
 
 def ruleset(senders: Iterable[HeldSender]) -> str:
-    """The table as a script for `nft -f`, which replaces the one before as a whole. What is above a rate is dropped: TCP slows down.
+    """The table as a script for `nft -f`, which replaces the one before as a whole. What is above a rate is dropped, which slows TCP and
+    QUIC down.
 
     Raises NoRuleError.
     """
@@ -83,4 +84,4 @@ def _match(match: NetworkClass | Endpoint) -> str:
     if scoped or address.is_loopback or address.is_link_local or address.is_multicast or address.is_unspecified:
         raise NoRuleError(f"{match.address} is not the address of another host's data interface")
     family = "ip" if address.version == 4 else "ip6"
-    return f"{family} daddr {address} tcp dport {int(match.port)}"
+    return f"{family} daddr {address} meta l4proto {{ tcp, udp }} th dport {int(match.port)}"

@@ -7,14 +7,17 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, NamedTuple, TypeVar
 
+from fairlead.api.transferjob.status import PodRecord
 from fairlead.core.observed import MoverPod, PodPhase, Role
 from fairlead.handlers.destination_ledger import DestinationLedger
 from fairlead.handlers.port_ledger import JobUid, PortLedger
 from fairlead.kube.client import KubeObject
-from fairlead.kube.observe.pods import OwnedPod, read_owned_pod
+from fairlead.kube.observe.pods import OwnedPod, read_owned_pod, read_recorded_pod
 
 T = TypeVar("T")
 _ENDED = (PodPhase.SUCCEEDED, PodPhase.FAILED)
+_MOST_GONE = 10_000
+"""How many deleted objects of a kind are remembered: more than go while one list is read."""
 
 
 class ObjectKey(NamedTuple):
@@ -32,10 +35,12 @@ class _Entry(Generic[T]):
 
 
 class Versions(Generic[T]):
-    """Newest known version of every object of a kind."""
+    """Newest known version of every object of a kind. Versions of one kind are in the order of their numbers."""
 
     def __init__(self) -> None:
         self._entries: dict[ObjectKey, _Entry[T]] = {}
+        self._gone: dict[str, str] = {}
+        """By UID, the version up to which an object that went is known, the latest last."""
 
     def get(self, key: ObjectKey) -> T | None:
         """The newest known version."""
@@ -43,28 +48,53 @@ class Versions(Generic[T]):
         return None if entry is None else entry.value
 
     def put(self, key: ObjectKey, uid: str, resource_version: str, value: T) -> bool:
-        """Takes in a version; False if a newer one of the same object is known, as when a watch lags behind our own writes."""
+        """Takes in a version; False if a newer one of that name is known, as when a watch lags behind our own writes, or if the object
+        has gone since, as when a list began before that."""
         entry = self._entries.get(key)
-        if entry is not None and entry.uid == uid and _is_older(resource_version, entry.resource_version):
+        if entry is not None and _is_older(resource_version, entry.resource_version):
+            return False
+        if uid in self._gone and _is_older(resource_version, self._gone[uid]):
             return False
         self._entries[key] = _Entry(uid, resource_version, value)
         return True
 
-    def drop(self, key: ObjectKey, uid: str) -> T | None:
-        """Forgets this incarnation; another one of the same name stays. Returns what was forgotten."""
+    def drop(self, key: ObjectKey, uid: str, resource_version: str = "") -> T | None:
+        """Forgets this incarnation; another one of the same name stays. Returns what was forgotten.
+
+        `resource_version` is when it was seen to be gone; without it, the version that is known counts as its last.
+        """
         entry = self._entries.get(key)
-        if entry is None or entry.uid != uid:
+        known = entry if entry is not None and entry.uid == uid else None
+        self._bury(uid, resource_version or ("" if known is None else known.resource_version))
+        if known is None:
             return None
         del self._entries[key]
-        return entry.value
+        return known.value
+
+    def _bury(self, uid: str, resource_version: str) -> None:
+        if not resource_version:
+            return
+        self._gone.pop(uid, None)
+        self._gone[uid] = resource_version
+        if len(self._gone) > _MOST_GONE:
+            del self._gone[next(iter(self._gone))]
 
     def snapshot(self) -> Mapping[ObjectKey, object]:
         """What is known now, to be given to `unlisted` after a list."""
         return dict(self._entries)
 
-    def unlisted(self, before: Mapping[ObjectKey, object], listed: Mapping[ObjectKey, str]) -> list[tuple[ObjectKey, str]]:
-        """Keys and UIDs of phantoms: known before a list began, untouched since, and not in it (`listed` maps keys to UIDs)."""
-        return [(key, entry.uid) for key, entry in self._entries.items() if before.get(key) is entry and listed.get(key) != entry.uid]
+    def unlisted(
+        self, before: Mapping[ObjectKey, object], listed: Mapping[ObjectKey, str], resource_version: str = ""
+    ) -> list[tuple[ObjectKey, str]]:
+        """Keys and UIDs of phantoms: known before a list began, untouched since, and not in it (`listed` maps keys to UIDs).
+
+        `resource_version` is the list's: what is known to be newer need not be in it.
+        """
+        return [
+            (key, entry.uid)
+            for key, entry in self._entries.items()
+            if before.get(key) is entry and listed.get(key) != entry.uid and not _is_older(resource_version, entry.resource_version)
+        ]
 
     def keys(self) -> list[ObjectKey]:
         """All known keys."""
@@ -131,14 +161,26 @@ class Cache:
         """The labels of every namespace."""
         return {key.name: labels for key, labels in self.namespaces.items()}
 
-    def drop_job(self, key: ObjectKey, uid: str) -> None:
-        """Forgets a job that is gone."""
-        if self.jobs.drop(key, uid) is not None:
+    def drop_job(self, key: ObjectKey, uid: str, resource_version: str = "") -> None:
+        """Forgets a job that is gone, as of `resource_version` if that is known."""
+        if self.jobs.drop(key, uid, resource_version) is not None:
             self._leave(JobUid(key.namespace, uid))
+
+    def read_pod(self, body: Mapping[str, Any]) -> OwnedPod | None:
+        """The pod if it claims to be a job's, or is known to be one's own: what labels and owner it has later does not change that."""
+        owned = read_owned_pod(body)
+        if owned is not None:
+            return owned
+        metadata = body["metadata"]
+        known = self.pods.get(ObjectKey(metadata["namespace"], metadata["name"]))
+        if known is None or not self._is_own(known):
+            return None
+        record = PodRecord(uid=known.pod.uid, name=known.pod.name, role=known.pod.role.value, attempt=known.pod.attempt)
+        return read_recorded_pod(body, known.job_name, known.job_uid, record)
 
     def put_pod(self, body: Mapping[str, Any]) -> ObjectKey | None:
         """Takes in a version of a pod and returns its job's key, None if the pod is not one of a job's own."""
-        owned = read_owned_pod(body)
+        owned = self.read_pod(body)
         return None if owned is None else self.put_owned_pod(owned)
 
     def put_created_pod(self, body: Mapping[str, Any]) -> ObjectKey | None:
@@ -162,9 +204,10 @@ class Cache:
                 self.ports.hold(key, job, owned.pod)
         return ObjectKey(owned.namespace, owned.job_name) if self._is_own(owned) else None
 
-    def drop_pod(self, key: ObjectKey, uid: str) -> ObjectKey | None:
-        """Forgets a pod that is gone and returns its job's key, None if it was not known or not one of a job's own."""
-        gone = self.pods.drop(key, uid)
+    def drop_pod(self, key: ObjectKey, uid: str, resource_version: str = "") -> ObjectKey | None:
+        """Forgets a pod that is gone, as of `resource_version` if that is known. Returns its job's key, None if it was not known or not
+        one of a job's own."""
+        gone = self.pods.drop(key, uid, resource_version)
         if gone is None:
             return None
         is_own = self._is_own(gone)

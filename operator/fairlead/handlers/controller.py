@@ -9,9 +9,10 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 from fairlead.api.reasons import ConditionType
-from fairlead.api.shared.errors import ReconcileError
+from fairlead.api.shared.errors import InvalidResourceError, ReconcileError
 from fairlead.api.transferjob import TransferJob
 from fairlead.core.fairness.participant import participant_of
+from fairlead.core.lifecycle import unreadable
 from fairlead.core.lifecycle.outcome import earliest
 from fairlead.core.lifecycle.placing import request_of
 from fairlead.core.observed import MoverPod, Observed
@@ -124,18 +125,17 @@ class Controller:
         """Gathers, decides and applies once; returns when to reconcile again. Raises KubeError and InvalidResourceError."""
         body = self._cache.jobs.get(key)
         if body is None:
-            self._shares.drop(key, self._now().timestamp())
-            self._paths.drop(key)
-            self._placements.drop(key)
-            self._metrics.jobs.drop(key)
-            self._removals.drop(key)
-            self._forget(key)
+            self._let_go(key)
             return None
         if key in self._doubted:
             body = await self._refresh(key, body)
             if body is None:
                 return None
-        observed, now = self._complete(key, replace(await self._observe(body), refusal=self._refusals.get(key, "")))
+        try:
+            seen = await self._observe(body)
+        except InvalidResourceError as error:
+            return await self._set_aside(key, body, error)
+        observed, now = self._complete(key, replace(seen, refusal=self._refusals.get(key, "")))
         plan = self._decide(observed, now)
         removal_due = self._removals.is_due(key, observed.pods, now)
         if (removal_due or needs_live_facts(observed, plan)) and key not in self._doubted:
@@ -160,6 +160,22 @@ class Controller:
         self._metrics.jobs.note(observed, plan.status, now)
         self._forget(key)
         return earliest(plan.requeue_after, self._removals.wait(key, now))
+
+    async def _set_aside(self, key: ObjectKey, body: KubeObject, error: InvalidResourceError) -> timedelta | None:
+        """A pass over a job that cannot be read: it says so, and its deletion does not hang. Raises KubeError, or `error` again."""
+        if not unreadable.is_held(body):
+            conditions = unreadable.conditions_after(body, str(error), self._now())
+            if conditions is not None:
+                await self._applier.write_conditions(body, conditions)
+            raise error
+        live = await self._refresh(key, body)
+        if live is None:
+            return None
+        job = unreadable.stand_in(live)
+        plan = unreadable.dismantle(job, self._cache.pods_of(_job_uid(job)))
+        await self._apply(live, job, plan)
+        self._forget(key)
+        return plan.requeue_after
 
     async def _apply(self, body: KubeObject, job: TransferJob, plan: Plan) -> None:
         try:
@@ -213,14 +229,29 @@ class Controller:
         live, pods = await asyncio.gather(
             self._gatherer.read_job(key.namespace, key.name, uid), self._gatherer.read_pods(key.namespace, uid)
         )
+        if live is not None:
+            pods = [*pods, *await self._gatherer.read_unlisted_pods(live, {owned.pod.uid for owned in pods})]
         self._cache.replace_pods_of(JobUid(key.namespace, uid), pods)
         if live is None:
             self._cache.drop_job(key, uid)
-            self._removals.drop(key)
-            self._forget(key)
+            if self._cache.jobs.get(key) is None:
+                # No watch may ever tell of it.
+                self._let_go(key)
+            else:
+                # Another job has the name by now, and what the watch has shown of it waits for this pass to end.
+                self._queue.add(key)
             return None
         self._cache.put_job(live)
         return live
+
+    def _let_go(self, key: ObjectKey) -> None:
+        """Forgets a job that is gone, with all that it held or asked for."""
+        self._shares.drop(key, self._now().timestamp())
+        self._paths.drop(key)
+        self._placements.drop(key)
+        self._metrics.jobs.drop(key)
+        self._removals.drop(key)
+        self._forget(key)
 
     def _forget(self, key: ObjectKey) -> None:
         self._doubted.discard(key)
@@ -232,11 +263,14 @@ def _job_uid(job: TransferJob) -> JobUid:
 
 
 def needs_live_facts(observed: Observed, plan: Plan) -> bool:
-    """Whether `plan` does something that cannot be taken back: creating, deleting, letting go, or calling the job finished."""
+    """Whether `plan` does something that cannot be taken back: creating, deleting, letting go, or calling an attempt failed or the job
+    finished."""
     if plan.creates or plan.deletes or plan.credentials or plan.finalizer is not None or plan.delete_job:
         return True
     if plan.status is None:
         return False
-    return any(
-        plan.status.is_true(kind) and not observed.job.status.is_true(kind) for kind in (ConditionType.SUCCEEDED, ConditionType.FAILED)
-    )
+    before = observed.job.status
+    # A stale list may lack the pods of a healthy transfer, and a failed attempt is the word for stopping what is left of it.
+    if (plan.status.last_failure, plan.status.failures) != (before.last_failure, before.failures):
+        return True
+    return any(plan.status.is_true(kind) and not before.is_true(kind) for kind in (ConditionType.SUCCEEDED, ConditionType.FAILED))

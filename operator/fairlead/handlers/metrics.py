@@ -37,6 +37,7 @@ _QUEUE_OLDEST = OPERATOR_METRICS.gauge("queue_oldest_seconds", "How long the fir
 _POLLS_WORKING = OPERATOR_METRICS.gauge("polls_working", "Polls of movers and advisors under way.")
 _POLLS_WAITING = OPERATOR_METRICS.gauge("polls_waiting", "Polls of movers and advisors that wait for their turn.")
 _POLLS_SILENT = OPERATOR_METRICS.gauge("polls_silent", "Movers and advisors that did not answer the last time.")
+_LEADING = OPERATOR_METRICS.gauge("leading", "1 if this operator leads, 0 while another one does and this one stands by.")
 _JOBS = OPERATOR_METRICS.gauge("jobs", "TransferJobs by phase.", "phase")
 _LATENCY_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 
@@ -110,9 +111,12 @@ class OperatorMetrics:
         """Objects swept from the cache."""
         self._phantoms.inc(number)
 
-    def watch(self, queue: QueueFigures, polls: PollFigures, jobs: Callable[[], Iterable[KubeObject]]) -> None:
-        """Shows the queue, the polls of movers and the number of jobs by phase at every scrape."""
-        self.registry.register(_LiveFigures(queue, polls, jobs))
+    def watch(
+        self, queue: QueueFigures, polls: PollFigures, jobs: Callable[[], Iterable[KubeObject]], leads: Callable[[], bool] = lambda: True
+    ) -> None:
+        """Shows the queue, the polls of movers and the number of jobs by phase at every scrape, and whether this operator leads. One that
+        does not counts no jobs: they would be there twice."""
+        self.registry.register(_LiveFigures(queue, polls, jobs, leads))
 
     def page(self) -> web.Response:
         """The exposition in Prometheus' text format."""
@@ -120,10 +124,13 @@ class OperatorMetrics:
 
 
 class _LiveFigures(Collector):
-    def __init__(self, queue: QueueFigures, polls: PollFigures, jobs: Callable[[], Iterable[KubeObject]]) -> None:
+    def __init__(
+        self, queue: QueueFigures, polls: PollFigures, jobs: Callable[[], Iterable[KubeObject]], leads: Callable[[], bool]
+    ) -> None:
         self._queue = queue
         self._polls = polls
         self._jobs = jobs
+        self._leads = leads
 
     def collect(self) -> Iterable[Metric]:
         for described, value in (
@@ -134,12 +141,13 @@ class _LiveFigures(Collector):
             (_POLLS_WORKING, self._polls.under_way),
             (_POLLS_WAITING, self._polls.waiting),
             (_POLLS_SILENT, self._polls.silent),
+            (_LEADING, leads := self._leads()),
         ):
             figure = described.gauges()
             figure.add_metric([], value)
             yield figure
         jobs = _JOBS.gauges()
-        tally = Tally((body.get("status") or {}).get("phase") or "Pending" for body in self._jobs())
+        tally = Tally((body.get("status") or {}).get("phase") or "Pending" for body in (self._jobs() if leads else ()))
         for phase in PHASES:
             jobs.add_metric([phase], tally[phase])
         yield jobs

@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import platform
+import secrets
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -14,6 +16,7 @@ from typing import Any, Literal, TypeVar, get_args
 from fairlead.core.identities import Identities
 from fairlead.core.ports import BLOCK, PortRange
 from fairlead.core.settings import OperatorSettings
+from fairlead.handlers.election import LeasePlace
 from fairlead.kube.objects.template import Image, MoverTemplate, PullPolicy, WholeCpus
 from fairlead.kube.observe.agents import AgentPlace
 
@@ -61,6 +64,8 @@ class Options:
     health: ListenAddress
     log_format: str
     log_level: str
+    lease: LeasePlace | None = None
+    """What says which operator leads; None where there is only one."""
     agents: AgentPlace | None = None
     """Where node agents run; None where there are none."""
     cilium: CiliumOptions = field(default_factory=CiliumOptions)
@@ -116,6 +121,7 @@ def read_options(arguments: Sequence[str], environment: Mapping[str, str] = os.e
         health=_convert("health_address", _listen_address, values["health_address"]),
         log_format=_convert("log_format", _one_of("json", "plain"), values["log_format"]),
         log_level=_convert("log_level", _one_of("debug", "info", "warning"), values["log_level"]),
+        lease=_lease(values),
         agents=_agents(values),
         cilium=CiliumOptions(
             _convert("cilium_bandwidth_manager", _one_of(*get_args(BandwidthManagerChoice)), values["cilium_bandwidth_manager"]),
@@ -166,6 +172,8 @@ def _parser(environment: Mapping[str, str]) -> argparse.ArgumentParser:
     flag("cilium-bandwidth-manager", "off", "whether Cilium's bandwidth manager is on; auto reads it from --cilium-config")
     flag("cilium-config", "kube-system/cilium-config", "namespace and name of the ConfigMap with Cilium's settings")
     flag("kueue", "false", "true to have Kueue decide when jobs run that have the label kueue.x-k8s.io/queue-name")
+    flag("lease", "", "namespace and name of the Lease that says which of several operators leads; without it this one is the only one")
+    flag("identity", "", "name of this operator on the Lease, which no other process may have; the host's with digits without it")
     flag("kubeconfig", "", "kubeconfig file; without it the pod's service account is used")
     flag("workers", "16", "jobs worked on at the same time")
     flag("resync-seconds", "300", "how often all jobs and pods are listed")
@@ -266,6 +274,13 @@ def _listen_address(text: str) -> ListenAddress:
     if not host or not port.isdigit() or int(port) > 65535:
         raise ValueError("must be an address and a port, e.g. 0.0.0.0:9090")
     return ListenAddress(host.strip("[]"), int(port))
+
+
+def _lease(values: Mapping[str, str]) -> LeasePlace | None:
+    if not values["lease"]:
+        return None
+    identity = values["identity"] or f"{platform.node()}_{secrets.token_hex(4)}"
+    return LeasePlace(*_convert("lease", _namespaced_name, values["lease"]), identity=identity)
 
 
 def _namespaced_name(text: str) -> tuple[str, str]:

@@ -47,7 +47,8 @@ class Backoff:
 
 
 class WorkQueue(Generic[K]):
-    """Keys waiting for a worker. `tenant_of` names whose a key is: tenants take turns, and each one's keys come in order of arrival.
+    """Keys waiting for a worker. `tenant_of` names whose a key is: tenants take turns, and each one's keys come in order of arrival, apart
+    from what goes first.
 
     While keys of several tenants wait or are worked on, each tenant has at most `most_beside_others` keys at work, so that a pass does not
     share the process with many passes of another tenant.
@@ -101,6 +102,14 @@ class WorkQueue(Generic[K]):
         self._waiting_since[key] = self._timers.time()
         self._ready.setdefault(self._tenant_of(key), deque()).append(key)
         self._wake_one()
+
+    def add_first(self, key: K) -> None:
+        """Asks for work on `key` before all else that its tenant waits for."""
+        self.add(key)
+        keys = self._ready.get(self._tenant_of(key))
+        if keys is not None and key in self._waiting_since and keys[0] != key:
+            keys.remove(key)
+            keys.appendleft(key)
 
     def add_after(self, key: K, delay_seconds: float) -> None:
         """Asks for work on `key` after a while. Of several such wishes the earliest counts; work that starts sooner settles all."""
@@ -198,7 +207,7 @@ class WorkQueue(Generic[K]):
 
     def oldest_wait_seconds(self) -> float:
         """How long the oldest key has waited; 0 if none does."""
-        oldest = min((self._waiting_since[keys[0]] for keys in self._ready.values()), default=None)
+        oldest = min(self._waiting_since.values(), default=None)
         return 0.0 if oldest is None else self._timers.time() - oldest
 
     def longest_work_seconds(self) -> float:

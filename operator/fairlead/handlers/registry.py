@@ -1,18 +1,22 @@
-"""kopf's part: watches that put what they see into the cache and its key into the queue. Nothing here writes to the cluster."""
+"""kopf's part: which kinds it watches, and what takes in what the watches see. Nothing here writes to the cluster."""
 
 from __future__ import annotations
 
+import asyncio
+import itertools
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import kopf
 
 from fairlead.api import names
 from fairlead.handlers.runtime import Runtime, StartError
+from fairlead.handlers.timings import Timings
+from fairlead.handlers.watching import EndlessBackoffs, Take
 from fairlead.kube.client import ClientConfigurationError, connection_facts
 from fairlead.kube.observe.pods import MOVER_SELECTOR
 
-SERVER_TIMEOUT_SECONDS = 300
-CLIENT_TIMEOUT_SECONDS = 310
+_NEVER = datetime(9999, 1, 1, tzinfo=UTC)
 
 
 class _NoEssence(kopf.DiffBaseStorage):
@@ -47,7 +51,7 @@ class _NoProgress(kopf.ProgressStorage):
         return essence
 
 
-def operator_settings() -> kopf.OperatorSettings:
+def operator_settings(timings: Timings) -> kopf.OperatorSettings:
     """kopf's settings for an operator that uses only its watches."""
     settings = kopf.OperatorSettings()
     settings.peering.standalone = True
@@ -57,9 +61,10 @@ def operator_settings() -> kopf.OperatorSettings:
     settings.persistence.finalizer = f"{names.GROUP}/event-source"
     settings.persistence.progress_storage = _NoProgress()
     settings.persistence.diffbase_storage = _NoEssence()
-    settings.networking.request_timeout = 60
-    settings.watching.server_timeout = SERVER_TIMEOUT_SECONDS
-    settings.watching.client_timeout = CLIENT_TIMEOUT_SECONDS
+    settings.networking.request_timeout = timings.watch_request_seconds
+    settings.networking.error_backoffs = EndlessBackoffs(timings.watch_backoffs_seconds)
+    settings.watching.server_timeout = timings.watch_seconds
+    settings.watching.client_timeout = timings.watch_seconds + timings.watch_grace_seconds
     settings.watching.chunk_size = 500
     settings.watching.label_selectors["v1", "pods"] = MOVER_SELECTOR
     settings.queueing.idle_timeout = 1.0
@@ -68,7 +73,7 @@ def operator_settings() -> kopf.OperatorSettings:
 
 
 def build_registry(runtime: Runtime) -> kopf.OperatorRegistry:
-    """The handlers that feed `runtime`. Only low-level ones: kopf then adds neither finalizers nor annotations."""
+    """What starts and stops `runtime`, and the kinds to watch. By low-level handlers: kopf then adds neither finalizers nor annotations."""
     registry = kopf.OperatorRegistry()
 
     async def start(**_: Any) -> None:
@@ -80,7 +85,13 @@ def build_registry(runtime: Runtime) -> kopf.OperatorRegistry:
     async def stop(**_: Any) -> None:
         await runtime.stop()
 
+    logins = itertools.count()
+
     async def login(**_: Any) -> kopf.ConnectionInfo:
+        # kopf asks again when the API server refuses who asks. That may pass, and kopf must not take it for the end: it does so when it
+        # is given what it had before, so each connection has an end of its own that is never reached.
+        if (number := next(logins)) > 0:
+            await asyncio.sleep(runtime.timings.login_pause_seconds)
         facts = connection_facts(runtime.configuration)
         return kopf.ConnectionInfo(
             server=facts.server,
@@ -90,25 +101,27 @@ def build_registry(runtime: Runtime) -> kopf.OperatorRegistry:
             private_key_path=facts.private_key_path,
             token=await runtime.bearer(),
             trust_env=True,
+            expiration=_NEVER - timedelta(seconds=number),
         )
 
-    async def see_job(event: kopf.RawEvent, **_: Any) -> None:
-        runtime.see_job(event["type"], event["object"])
-
-    async def see_pod(event: kopf.RawEvent, **_: Any) -> None:
-        runtime.see_pod(event["type"], event["object"])
-
-    async def see_policy(event: kopf.RawEvent, **_: Any) -> None:
-        runtime.see_policy(event["type"], event["object"])
-
-    async def see_namespace(event: kopf.RawEvent, **_: Any) -> None:
-        runtime.see_namespace(event["type"], event["object"])
+    async def watched(**_: Any) -> None:
+        """kopf watches the kinds that have a handler. `takers_of` get their events before it."""
 
     kopf.on.startup(registry=registry)(start)
     kopf.on.cleanup(registry=registry)(stop)
     kopf.on.login(registry=registry)(login)
-    kopf.on.event(names.GROUP, names.VERSION, names.PLURAL, registry=registry)(see_job)
-    kopf.on.event(names.GROUP, names.VERSION, names.POLICY_PLURAL, registry=registry)(see_policy)
-    kopf.on.event("v1", "namespaces", registry=registry)(see_namespace)
-    kopf.on.event("v1", "pods", labels={names.LABEL_JOB_UID: kopf.PRESENT}, registry=registry)(see_pod)
+    kopf.on.event(names.GROUP, names.VERSION, names.PLURAL, registry=registry)(watched)
+    kopf.on.event(names.GROUP, names.VERSION, names.POLICY_PLURAL, registry=registry)(watched)
+    kopf.on.event("v1", "namespaces", registry=registry)(watched)
+    kopf.on.event("v1", "pods", labels={names.LABEL_JOB_UID: kopf.PRESENT}, registry=registry)(watched)
     return registry
+
+
+def takers_of(runtime: Runtime) -> dict[str, Take]:
+    """What takes in the events of each kind, by its plural."""
+    return {
+        names.PLURAL: runtime.see_job,
+        names.POLICY_PLURAL: runtime.see_policy,
+        "namespaces": runtime.see_namespace,
+        "pods": runtime.see_pod,
+    }

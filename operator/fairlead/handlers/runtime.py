@@ -9,7 +9,6 @@ import socket
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Any
 
 from kubernetes.aio.client import Configuration
@@ -22,6 +21,7 @@ from fairlead.handlers.cilium import BandwidthManager
 from fairlead.handlers.controller import Controller
 from fairlead.handlers.dtn.service import DtnService
 from fairlead.handlers.dtn.store import DtnStore
+from fairlead.handlers.election import REQUEST_SECONDS, Elector
 from fairlead.handlers.fairness.agents import AgentPoller
 from fairlead.handlers.fairness.loop import FairnessLoop
 from fairlead.handlers.fairness.metrics import FairnessMetrics
@@ -38,17 +38,16 @@ from fairlead.handlers.placement.store import PlacementStore
 from fairlead.handlers.polling import ReportPoller
 from fairlead.handlers.queue import WorkQueue
 from fairlead.handlers.sweeper import Sweeper
+from fairlead.handlers.timings import Timings
 from fairlead.handlers.worker import BackgroundService, NotHealthyError
 from fairlead.kube.apply import Applier
 from fairlead.kube.client import KubeClient, load_configuration
-from fairlead.kube.errors import KubeError, NotFoundError, UnavailableError
+from fairlead.kube.clock import ServerClock
+from fairlead.kube.errors import ForbiddenError, InvalidError, KubeError, NotFoundError
 from fairlead.kube.observe.facts import FactReader
 from fairlead.kube.observe.gather import Gatherer
 from fairlead.kube.observe.reports import ReportReader
 from fairlead.kube.observe.turns import PollTurns
-
-FIRST_LIST_PATIENCE_SECONDS = 60.0
-FIRST_LIST_RETRY_SECONDS = 2.0
 
 logger = logging.getLogger(__name__)
 
@@ -57,8 +56,8 @@ class StartError(Exception):
     """The operator cannot start; the message says what an administrator has to do."""
 
 
-def _now() -> datetime:
-    return datetime.now(UTC)
+def _version_of(body: Mapping[str, Any]) -> str:
+    return str(body["metadata"].get("resourceVersion", ""))
 
 
 @dataclass(frozen=True)
@@ -67,18 +66,53 @@ class _Running:
 
     configuration: Configuration
     jobs: WorkQueue[ObjectKey]
+    gate: _Gate
     intake: Intake[ObjectKey]
     fairness: FairnessLoop
     paths: PathService
-    services: tuple[BackgroundService, ...]
+    following: tuple[BackgroundService, ...]
+    """What keeps up with the cluster, also while another operator leads."""
+    leading: tuple[BackgroundService, ...]
+    """What decides and writes."""
+    elector: Elector | None
     resources: contextlib.AsyncExitStack
 
 
-class Runtime:
-    """One operator. `start` and `stop` are called on the event loop on which everything runs."""
+class _Gate:
+    """Jobs that watches and lists show are worked on only by the operator that leads."""
 
-    def __init__(self, options: Options, *, process_metrics: bool = True) -> None:
+    def __init__(self, queue: WorkQueue[ObjectKey]) -> None:
+        self._queue = queue
+        self.is_open = False
+
+    def add(self, key: ObjectKey) -> None:
+        """Asks for work on `key`, if this operator leads."""
+        if self.is_open:
+            self._queue.add(key)
+
+    def add_after(self, key: ObjectKey, delay_seconds: float) -> None:
+        """Asks for it after a while, if this operator leads."""
+        if self.is_open:
+            self._queue.add_after(key, delay_seconds)
+
+
+class Runtime:
+    """One operator. `start` and `stop` are called on the event loop on which everything runs. `on_lost` is called when another operator has
+    taken over: this one must end, as what it remembers is worth nothing any more."""
+
+    def __init__(
+        self,
+        options: Options,
+        *,
+        process_metrics: bool = True,
+        on_lost: Callable[[str], None] = lambda message: None,
+        clock: ServerClock | None = None,
+        timings: Timings | None = None,
+    ) -> None:
         self._options = options
+        self.timings = Timings() if timings is None else timings
+        self.clock = ServerClock() if clock is None else clock
+        self._on_lost = on_lost
         self.cache = Cache()
         self.metrics = OperatorMetrics(process=process_metrics)
         self.shares = ShareStore(self._wake_fairness)
@@ -87,7 +121,7 @@ class Runtime:
         self.placements = PlacementStore(
             jobs=self.cache.jobs.values,
             nodes=self.dtns.transfer_nodes,
-            wall=time.time,
+            wall=self.clock.time,
             monotonic=time.monotonic,
             open_bps=lambda: self.shares.open_bps,
         )
@@ -98,7 +132,25 @@ class Runtime:
         options, metrics = self._options, self.metrics
         loop = asyncio.get_running_loop()
         configuration = await load_configuration(options.kubeconfig)
-        client = KubeClient(configuration, on_write=metrics.count_write)
+        elector_client = KubeClient(configuration, timeout_seconds=REQUEST_SECONDS, on_write=metrics.count_write)
+        elector = None
+        if options.lease is not None:
+            elector = Elector(
+                elector_client,
+                options.lease,
+                boot_seconds=self.clock.steady,
+                now=self.clock.now,
+                on_leading=self._lead,
+                on_lost=self._on_lost,
+            )
+        check_write = (lambda: None) if elector is None else elector.check_write
+        client = KubeClient(
+            configuration,
+            timeout_seconds=self.timings.request_seconds,
+            on_write=metrics.count_write,
+            check_write=check_write,
+            clock=self.clock,
+        )
         ports = range(options.settings.ports.first, options.settings.ports.last + 1)
         queue: WorkQueue[ObjectKey] = WorkQueue(
             loop,
@@ -106,25 +158,27 @@ class Runtime:
             most_beside_others=max(1, options.workers // 4),
             on_wait=metrics.wait_seconds.observe,
         )
+        gate = _Gate(queue)
         turns = PollTurns(loop.time)
-        reader = ReportReader(ports, wall=time.time, turns=turns, on_failure=metrics.count_unanswered)
+        reader = ReportReader(ports, wall=self.clock.time, turns=turns, on_failure=metrics.count_unanswered)
         reports = ReportPoller(reader, loop, options.settings.poll_interval.total_seconds(), queue.add)
         sweeper = Sweeper(
             client,
             self.cache,
-            queue,
+            gate,
             metrics,
             monotonic=loop.time,
-            wall=time.time,
+            wall=self.clock.time,
             on_rules=self._wake_fairness,
             namespaces=options.tenant_namespaces,
+            retry_seconds=self.timings.sweep_retry_seconds,
         )
         bandwidth_manager = BandwidthManager(client, options.cilium)
         gatherer = Gatherer(client, FactReader(client, loop.time), reports, options.settings, bandwidth_manager.is_on)
         applier = Applier(
             client,
             options.template,
-            _now,
+            self.clock.now,
             on_job=self.cache.put_job,
             on_pod=self.cache.put_pod,
             on_created=self.cache.put_created_pod,
@@ -137,7 +191,7 @@ class Runtime:
             gatherer=gatherer,
             applier=applier,
             decide=decide,
-            now=_now,
+            now=self.clock.now,
             metrics=metrics,
             shares=self.shares,
             paths=self.paths,
@@ -145,20 +199,29 @@ class Runtime:
             placements=self.placements,
             workers=options.workers,
         )
-        paths = PathService(store=self.paths, client=client, metrics=metrics, timers=loop, now=_now)
+        paths = PathService(
+            store=self.paths,
+            client=client,
+            metrics=metrics,
+            timers=loop,
+            now=self.clock.now,
+            list_seconds=self.timings.paths_list_seconds,
+        )
         dtns = DtnService(
             store=self.dtns,
             client=client,
             metrics=metrics,
             timers=loop,
-            now=_now,
+            now=self.clock.now,
             movers=self.cache.movers_by_node,
             paths=self.paths.paths,
         )
         agents = None
         if options.agents is not None:
             interval_seconds = options.settings.poll_interval.total_seconds()
-            agents = AgentPoller(client, options.agents, interval_seconds, turns=turns, wall=time.time, on_failure=metrics.count_unanswered)
+            agents = AgentPoller(
+                client, options.agents, interval_seconds, turns=turns, wall=self.clock.time, on_failure=metrics.count_unanswered
+            )
         fairness = FairnessLoop(
             cache=self.cache,
             shares=self.shares,
@@ -167,42 +230,62 @@ class Runtime:
             client=client,
             metrics=FairnessMetrics(metrics.registry),
             timers=loop,
-            now=_now,
+            now=self.clock.now,
             agents=agents,
         )
         async with contextlib.AsyncExitStack() as resources:
+            resources.push_async_callback(elector_client.close)
             resources.push_async_callback(client.close)
-            await _first_list(sweeper.sweep)
+            await _first_list(sweeper.sweep, self.timings)
             await paths.refresh()
-            await _first_list(dtns.refresh)
+            await _first_list(dtns.refresh, self.timings)
             await bandwidth_manager.refresh()
             for app, place in ((metrics_app(metrics), options.metrics), (health_app(self.check_health), options.health)):
                 await resources.enter_async_context(OperatorListener().serve(app, place.host, place.port))
             kept = resources.pop_all()
-        metrics.watch(queue, turns, self.cache.jobs.values)
-        if len(self.cache.policies):
-            # Before any worker runs: nothing may start, and no cap may change, until the first round.
-            self.shares.freeze(starts=False)
-        services = (
+        metrics.watch(queue, turns, self.cache.jobs.values, lambda: elector is None or elector.leads)
+        following = (
+            paths.lister,
+            *dtns.followers,
+            sweeper.service(options.resync.total_seconds()),
+            *bandwidth_manager.services,
+        )
+        leading = (
             controller.worker,
             reports,
             fairness.worker,
             paths.worker,
-            paths.lister,
-            *dtns.services,
+            dtns.worker,
             PlacementLoop(self.placements, queue.add).service,
-            sweeper.service(options.resync.total_seconds()),
             *([] if agents is None else [agents.service]),
-            *bandwidth_manager.services,
-            *([KueueQueues(client, self.cache.jobs.values, _now).service] if options.settings.kueue else []),
+            *([KueueQueues(client, self.cache.jobs.values, self.clock.now).service] if options.settings.kueue else []),
         )
         intake = Intake(queue, loop)
         intake.expect(self.cache.jobs.keys())
-        self._running = _Running(configuration, queue, intake, fairness, paths, services, kept)
-        for service in services:
+        self._running = _Running(configuration, queue, gate, intake, fairness, paths, following, leading, elector, kept)
+        for service in following:
             service.start()
-        fairness.wake()
-        logger.info("serving TransferJobs with %d workers; %d jobs exist", options.workers, len(self.cache.jobs))
+        if elector is not None:
+            elector.start()
+        else:
+            await self._lead()
+
+    async def _lead(self) -> None:
+        """Begins to decide and to write."""
+        running = self._running
+        if running is None:
+            return
+        if len(self.cache.policies):
+            # Before any worker runs: nothing may start, and no cap may change, until the first round.
+            self.shares.freeze(starts=False)
+        running.gate.is_open = True
+        for key in list(self.cache.jobs.keys()):
+            running.gate.add(key)
+        running.fairness.begin()
+        for service in running.leading:
+            service.start()
+        running.fairness.wake()
+        logger.info("serving TransferJobs with %d workers; %d jobs exist", self._options.workers, len(self.cache.jobs))
 
     async def stop(self) -> None:
         """Lets passes under way end, then closes everything."""
@@ -210,7 +293,10 @@ class Runtime:
         if running is None:
             return
         async with running.resources:
-            await asyncio.gather(*(service.stop() for service in running.services))
+            await asyncio.gather(*(service.stop() for service in (*running.leading, *running.following)))
+            if running.elector is not None:
+                # Last, as it gives the Lease up.
+                await running.elector.stop()
 
     async def bearer(self) -> str | None:
         """The present token of the connection, read anew when it is due; None with client certificates."""
@@ -233,10 +319,10 @@ class Runtime:
         metadata = body["metadata"]
         if event_type == "DELETED":
             key = ObjectKey(metadata["namespace"], metadata["name"])
-            self.cache.drop_job(key, metadata["uid"])
+            self.cache.drop_job(key, metadata["uid"], _version_of(body))
         else:
             key = self.cache.put_job(body)
-        self._running.jobs.add(key)
+        self._running.gate.add(key)
         self._running.intake.seen(key, is_listed=event_type is None)
 
     def see_pod(self, event_type: str | None, body: Mapping[str, Any]) -> None:
@@ -245,18 +331,18 @@ class Runtime:
             return
         metadata = body["metadata"]
         if event_type == "DELETED":
-            job = self.cache.drop_pod(ObjectKey(metadata["namespace"], metadata["name"]), metadata["uid"])
+            job = self.cache.drop_pod(ObjectKey(metadata["namespace"], metadata["name"]), metadata["uid"], _version_of(body))
         else:
             job = self.cache.put_pod(body)
         if job is not None:
-            self._running.jobs.add(job)
+            self._running.gate.add(job)
 
     def see_policy(self, event_type: str | None, body: Mapping[str, Any]) -> None:
         """Takes in a watch event of a FairnessPolicy."""
         if self._running is None:
             return
         if event_type == "DELETED":
-            self.cache.policies.drop(cluster_key(body), body["metadata"]["uid"])
+            self.cache.policies.drop(cluster_key(body), body["metadata"]["uid"], _version_of(body))
         else:
             self.cache.put_policy(body)
         self._wake_fairness()
@@ -266,7 +352,7 @@ class Runtime:
         if self._running is None:
             return
         if event_type == "DELETED":
-            self.cache.namespaces.drop(cluster_key(body), body["metadata"]["uid"])
+            self.cache.namespaces.drop(cluster_key(body), body["metadata"]["uid"], _version_of(body))
         else:
             self.cache.put_namespace(body)
         self._wake_fairness()
@@ -284,23 +370,24 @@ class Runtime:
         running = self._running
         if running is None:
             raise NotHealthyError("not started")
-        ended = [name for service in running.services for name in service.ended()]
+        services = (*running.following, *running.leading, *([] if running.elector is None else [running.elector]))
+        ended = [name for service in services for name in service.ended()]
         if ended:
             raise NotHealthyError(f"tasks ended: {', '.join(ended)}")
         figures: dict[str, float] = {
             "queue_depth": running.jobs.depth,
             "queue_oldest_seconds": round(running.jobs.oldest_wait_seconds(), 3),
         }
-        for service in running.services:
+        for service in services:
             figures |= service.check()
         return figures
 
 
-async def _first_list(look: Callable[[], Awaitable[None]]) -> None:
+async def _first_list(look: Callable[[], Awaitable[None]], timings: Timings) -> None:
     """Lists before anything else: they fill what is known and find out whether the operator can work at all."""
     obstacle = "the API server does not answer"
     with contextlib.suppress(TimeoutError):
-        async with asyncio.timeout(FIRST_LIST_PATIENCE_SECONDS):
+        async with asyncio.timeout(timings.first_list_patience_seconds):
             while True:
                 try:
                     await look()
@@ -308,10 +395,11 @@ async def _first_list(look: Callable[[], Awaitable[None]]) -> None:
                 except NotFoundError as error:
                     # Right after an installation the definition may still be on its way into the API server's discovery.
                     obstacle = f"the API server has no {names.PLURAL}.{names.GROUP}: install the chart with crds.install=true ({error})"
-                except UnavailableError as error:
-                    obstacle = f"the API server does not answer: {error}"
-                except KubeError as error:
+                except (ForbiddenError, InvalidError) as error:
                     raise StartError(f"jobs and pods cannot be listed: {error}. Check the operator's ClusterRole.") from error
+                except KubeError as error:
+                    # Also a token that is refused, a list whose pages have expired, and a server that asks for patience.
+                    obstacle = f"the API server does not answer: {error}"
                 logger.warning("not started yet: %s", obstacle)
-                await asyncio.sleep(FIRST_LIST_RETRY_SECONDS)
+                await asyncio.sleep(timings.first_list_retry_seconds)
     raise StartError(obstacle)

@@ -1,4 +1,5 @@
-"""Our own periodic list: it finds what the watches missed, above all deletions during a lost connection, and re-queues every job.
+"""Our own periodic list: it finds what the watches missed, above all deletions during a lost connection, and re-queues every job: those
+of which it shows something new at once, the others one after the other.
 
 It also removes mover pods that nobody recorded and that can therefore never run.
 """
@@ -7,20 +8,39 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Generic, Protocol, TypeVar
 
 from fairlead.api import names
-from fairlead.handlers.cache import Cache, ObjectKey
+from fairlead.api.shared.errors import ReconcileError
+from fairlead.handlers.cache import Cache, ObjectKey, Versions
 from fairlead.handlers.metrics import OperatorMetrics
-from fairlead.handlers.queue import WorkQueue
 from fairlead.handlers.worker import STUCK_SECONDS, BackgroundLoop, NotHealthyError
 from fairlead.kube.client import JOBS, NAMESPACES, PODS, POLICIES, KubeClient, KubeObject, ResourceKind
 from fairlead.kube.errors import ConflictError, ForbiddenError, KubeError, NotFoundError
-from fairlead.kube.observe.pods import MOVER_SELECTOR, OwnedPod, read_owned_pod
+from fairlead.kube.observe.pods import MOVER_SELECTOR, OwnedPod
 
-RETRY_SECONDS = 10.0
+T = TypeVar("T")
+
+MOST_GONE_BACK = 2
+"""One list that is older than one before it may be a mistake; after a restoration of the API server's data all are."""
 
 logger = logging.getLogger(__name__)
+
+
+_SPREAD = 0.5
+"""The part of the time between two sweeps over which the jobs are looked at of which a sweep shows nothing new."""
+
+
+class JobQueue(Protocol):
+    """Where jobs are put that are to be looked at."""
+
+    def add(self, key: ObjectKey) -> None:
+        """Asks for work on a job."""
+
+    def add_after(self, key: ObjectKey, delay_seconds: float) -> None:
+        """Asks for it after a while."""
 
 
 class Sweeper:
@@ -34,13 +54,14 @@ class Sweeper:
         self,
         client: KubeClient,
         cache: Cache,
-        queue: WorkQueue[ObjectKey],
+        queue: JobQueue,
         metrics: OperatorMetrics,
         *,
         monotonic: Callable[[], float],
         wall: Callable[[], float],
         on_rules: Callable[[], None] = lambda: None,
         namespaces: Sequence[str] = (),
+        retry_seconds: float = 10.0,
     ) -> None:
         self._client = client
         self._cache = cache
@@ -50,7 +71,11 @@ class Sweeper:
         self._wall = wall
         self._on_rules = on_rules
         self._namespaces = namespaces
+        self._retry_seconds = retry_seconds
         self._last_success: float | None = None
+        self._newest_version = 0
+        self._lists_gone_back = 0
+        """How many lists in a row were older than one before them."""
         self._unrecorded: dict[ObjectKey, OwnedPod] = {}
         """Pods of the last list that have the gate of a new mover and are no job's own."""
 
@@ -63,6 +88,8 @@ class Sweeper:
         return None if self._last_success is None else self._monotonic() - self._last_success
 
     def _check(self, oldest_seconds: float) -> dict[str, float]:
+        if self._lists_gone_back >= MOST_GONE_BACK:
+            raise NotHealthyError("the API server's data are older than what is known, as after a restoration: only a new start shows them")
         age_seconds = self.seconds_since_success()
         if age_seconds is None or age_seconds > oldest_seconds:
             raise NotHealthyError(f"no complete list of jobs and pods for {age_seconds or 0:.0f} s")
@@ -72,69 +99,94 @@ class Sweeper:
         """Sweeps for ever; a failed list is tried again soon."""
         await asyncio.sleep(interval_seconds)
         while True:
+            pause_seconds = self._retry_seconds
             try:
-                await self.sweep()
+                await self.sweep(_SPREAD * interval_seconds)
+                pause_seconds = interval_seconds
             except KubeError as error:
                 self._metrics.count_error(error.kind)
-                logger.warning("listing jobs and pods failed, again in %.0f s: %s", RETRY_SECONDS, error)
-                await asyncio.sleep(RETRY_SECONDS)
-            else:
-                await asyncio.sleep(interval_seconds)
+                logger.warning("listing jobs and pods failed, again in %.0f s: %s", self._retry_seconds, error)
+            except Exception:
+                self._metrics.count_error(ReconcileError.kind)
+                logger.exception("listing jobs and pods failed by a defect of the operator, again in %.0f s", self._retry_seconds)
+            await asyncio.sleep(pause_seconds)
 
-    async def sweep(self) -> None:
-        """One complete list. Raises KubeError."""
+    async def sweep(self, spread_seconds: float = 0.0) -> None:
+        """One complete list; jobs of which it shows nothing new are looked at within `spread_seconds`. Raises KubeError."""
         begun = self._monotonic()
         await self._sweep_policies()
         await self._sweep_namespaces()
         self._on_rules()
         # Pods first: a job that is in the second list has all its pods of before in the first one.
         unrecorded_before = self._unrecorded
-        touched = await self._sweep_pods() | await self._sweep_jobs()
+        pods, jobs = await self._sweep_pods(), await self._sweep_jobs()
+        news, settled = pods.news | jobs.news, (pods.settled | jobs.settled) - pods.news - jobs.news
         for key, owned in self._unrecorded.items():
             if key in unrecorded_before and unrecorded_before[key].pod.uid == owned.pod.uid:
                 await self._remove(owned)
-        for key in touched:
+        for key in news:
             self._queue.add(key)
+        for number, key in enumerate(sorted(settled)):
+            self._queue.add_after(key, spread_seconds * number / len(settled))
         self._last_success = begun
         self._metrics.last_list_timestamp_seconds.set(self._wall())
 
-    async def _pages(self, resource: ResourceKind, *, label_selector: str | None = None) -> AsyncIterator[list[KubeObject]]:
-        """The collection in the namespaces that are served. Raises ForbiddenError if none of them may be read.
+    async def _read(
+        self, resource: ResourceKind, listing: _Listing[Any], take: Callable[[KubeObject], object], *, label_selector: str | None = None
+    ) -> None:
+        """Takes in the collection of the namespaces that are served. Raises ForbiddenError if none of them may be read.
 
         A namespace that was deleted took the operator's rights there with it, and must not keep the others from being served.
         """
         refusals: list[ForbiddenError] = []
-        for namespace in self._namespaces or (None,):
+        namespaces = (self._namespaces if resource.namespaced else ()) or (None,)
+        for namespace in namespaces:
             try:
-                async for page in self._client.list_pages(resource, namespace, label_selector=label_selector):
-                    yield page
+                async for page in self._client.list_pages(
+                    resource, namespace, label_selector=label_selector, on_version=listing.note_version
+                ):
+                    for body in page:
+                        self._take_in(resource, listing, body, take)
             except ForbiddenError as error:
                 logger.warning("namespace %s is not served, it may lack the chart's RoleBinding: %s", namespace, error)
                 refusals.append(error)
-        if len(refusals) == len(self._namespaces or (None,)):
+        if len(refusals) == len(namespaces):
             raise refusals[0]
 
-    async def _sweep_pods(self) -> set[ObjectKey]:
-        before = self._cache.pods.snapshot()
-        listed: dict[ObjectKey, str] = {}
-        touched: set[ObjectKey] = set()
+    def _take_in(self, resource: ResourceKind, listing: _Listing[Any], body: KubeObject, take: Callable[[KubeObject], object]) -> None:
+        """Takes in one object of a list. One that cannot be read is logged and must not keep the others from being listed."""
+        metadata = body["metadata"]
+        key = ObjectKey(metadata.get("namespace", ""), metadata["name"])
+        listing.listed[key] = metadata["uid"]
+        try:
+            take(body)
+        except Exception:
+            self._metrics.count_error(ReconcileError.kind)
+            logger.exception("%s %s/%s cannot be taken in", resource.plural, key.namespace, key.name)
+
+    async def _sweep_pods(self) -> _Touched:
+        listing = _Listing(self._cache.pods)
+        touched = _Touched()
         self._unrecorded = {}
-        async for page in self._pages(PODS, label_selector=MOVER_SELECTOR):
-            for body in page:
-                owned = read_owned_pod(body)
-                if owned is not None:
-                    key = ObjectKey(owned.namespace, owned.pod.name)
-                    listed[key] = owned.pod.uid
-                    job_key = self._cache.put_owned_pod(owned)
-                    if job_key is not None:
-                        touched.add(job_key)
-                    elif names.GATE_RECORDED in owned.pod.gates and owned.pod.node is None and not owned.pod.deleting:
-                        self._unrecorded[key] = owned
-        phantoms = self._cache.pods.unlisted(before, listed)
+
+        def take(body: KubeObject) -> None:
+            owned = self._cache.read_pod(body)
+            if owned is None:
+                return
+            known = self._cache.pods.get(ObjectKey(owned.namespace, owned.pod.name))
+            job_key = self._cache.put_owned_pod(owned)
+            if job_key is not None:
+                is_known = known is not None and known.pod.resource_version == owned.pod.resource_version
+                (touched.settled if is_known else touched.news).add(job_key)
+            elif names.GATE_RECORDED in owned.pod.gates and owned.pod.node is None and not owned.pod.deleting:
+                self._unrecorded[ObjectKey(owned.namespace, owned.pod.name)] = owned
+
+        await self._read(PODS, listing, take, label_selector=MOVER_SELECTOR)
+        phantoms = listing.phantoms()
         for key, uid in phantoms:
             gone_from = self._cache.drop_pod(key, uid)
             if gone_from is not None:
-                touched.add(gone_from)
+                touched.news.add(gone_from)
         self._metrics.count_phantoms(len(phantoms))
         return touched
 
@@ -157,36 +209,75 @@ class Sweeper:
         except ForbiddenError as error:
             logger.warning("pod %s, whose creation was never recorded, cannot be removed: %s", where, error)
 
-    async def _sweep_jobs(self) -> set[ObjectKey]:
-        before = self._cache.jobs.snapshot()
-        listed: dict[ObjectKey, str] = {}
-        async for page in self._pages(JOBS):
-            for body in page:
-                listed[self._cache.put_job(body)] = body["metadata"]["uid"]
-        phantoms = self._cache.jobs.unlisted(before, listed)
+    async def _sweep_jobs(self) -> _Touched:
+        listing = _Listing(self._cache.jobs)
+        touched = _Touched()
+
+        def take(body: KubeObject) -> None:
+            known = self._cache.jobs.get(ObjectKey(body["metadata"]["namespace"], body["metadata"]["name"]))
+            is_known = known is not None and known["metadata"].get("resourceVersion") == body["metadata"].get("resourceVersion")
+            (touched.settled if is_known else touched.news).add(self._cache.put_job(body))
+
+        await self._read(JOBS, listing, take)
+        phantoms = listing.phantoms()
         for key, uid in phantoms:
             self._cache.drop_job(key, uid)
         self._metrics.count_phantoms(len(phantoms))
-        return set(listed)
+        self._note_version(listing.oldest_version())
+        # A phantom may have left something behind, as what it held on the links.
+        touched.news.update(key for key, _ in phantoms)
+        # One that could not be taken in says so in its status.
+        touched.news.update(listing.listed.keys() - touched.settled)
+        return touched
+
+    def _note_version(self, version: str) -> None:
+        if not version:
+            return
+        self._lists_gone_back = self._lists_gone_back + 1 if int(version) < self._newest_version else 0
+        self._newest_version = max(self._newest_version, int(version))
 
     async def _sweep_policies(self) -> None:
-        before = self._cache.policies.snapshot()
-        listed: dict[ObjectKey, str] = {}
+        listing = _Listing(self._cache.policies)
         try:
-            async for page in self._client.list_pages(POLICIES):
-                for body in page:
-                    listed[self._cache.put_policy(body)] = body["metadata"]["uid"]
+            await self._read(POLICIES, listing, self._cache.put_policy)
         except NotFoundError:
             # A cluster whose CRDs are older than the operator has no policies, and its jobs run all the same.
             logger.warning("the API server has no %s: no shares are kept until the chart's CRDs are up to date", POLICIES.plural)
-        for key, uid in self._cache.policies.unlisted(before, listed):
+        for key, uid in listing.phantoms():
             self._cache.policies.drop(key, uid)
 
     async def _sweep_namespaces(self) -> None:
-        before = self._cache.namespaces.snapshot()
-        listed: dict[ObjectKey, str] = {}
-        async for page in self._client.list_pages(NAMESPACES):
-            for body in page:
-                listed[self._cache.put_namespace(body)] = body["metadata"]["uid"]
-        for key, uid in self._cache.namespaces.unlisted(before, listed):
+        listing = _Listing(self._cache.namespaces)
+        await self._read(NAMESPACES, listing, self._cache.put_namespace)
+        for key, uid in listing.phantoms():
             self._cache.namespaces.drop(key, uid)
+
+
+@dataclass(frozen=True, slots=True)
+class _Touched:
+    """Jobs that a list has shown: with something new about them, or as they are known."""
+
+    news: set[ObjectKey] = field(default_factory=set)
+    settled: set[ObjectKey] = field(default_factory=set)
+
+
+class _Listing(Generic[T]):
+    """What was known before a list, and what the list has shown so far: `listed` maps keys to UIDs."""
+
+    def __init__(self, known: Versions[T]) -> None:
+        self._known = known
+        self._before = known.snapshot()
+        self._versions: list[str] = []
+        self.listed: dict[ObjectKey, str] = {}
+
+    def note_version(self, version: str) -> None:
+        """The version of the collection that a page shows."""
+        self._versions.append(version)
+
+    def oldest_version(self) -> str:
+        """Of several namespaces' lists each has a version of its own, of which the oldest one proves the least; empty without any."""
+        return min((version for version in self._versions if version.isdigit()), key=int, default="")
+
+    def phantoms(self) -> list[tuple[ObjectKey, str]]:
+        """Keys and UIDs of what the list shows to be gone."""
+        return self._known.unlisted(self._before, self.listed, self.oldest_version())

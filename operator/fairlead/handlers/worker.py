@@ -18,8 +18,9 @@ K = TypeVar("K", bound=Hashable)
 DRAIN_SECONDS = 20.0
 """How long a worker may take to end the passes under way when it is stopped."""
 
-STUCK_SECONDS = 180.0
-"""A worker that has had one key for so long is stuck: no request and no poll may take a minute."""
+STUCK_SECONDS = 600.0
+"""A worker that has had one key for so long is stuck. A pass makes up to a dozen requests, each of which may take half a minute where the
+API server hardly answers; to end that process would make things worse."""
 
 logger = logging.getLogger(__name__)
 
@@ -46,6 +47,12 @@ class BackgroundService(ABC):
     def _work(self) -> list[tuple[str, Coroutine[Any, Any, None]]]:
         """The tasks to start, with their names."""
 
+    async def _cancel(self) -> None:
+        """Ends the tasks at once."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
     def ended(self) -> list[str]:
         """Names of the tasks that have ended by themselves, which none should."""
         return [task.get_name() for task in self._tasks if task.done()]
@@ -66,9 +73,7 @@ class BackgroundLoop(BackgroundService):
 
     async def stop(self) -> None:
         """Cancels the task at once."""
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._cancel()
 
     def check(self) -> Mapping[str, float]:
         return self._check()

@@ -57,14 +57,15 @@ class Applier:
         self._instance = instance
 
     async def apply(self, body: KubeObject, job: TransferJob, plan: Plan) -> None:
-        """Carries out `plan` for the job that `body` shows. Raises KubeError at the first step that fails; later steps are left undone."""
+        """Carries out `plan` for the job that `body` shows. Raises KubeError at the first step that fails; later steps are left undone. A
+        change to a pod that is refused is raised at the end, or before anything is created."""
         current = body
         if plan.finalizer is True:
             current = await self._set_finalizer(current, held=True)
         for credentials in plan.credentials:
             await self._create_credentials(job, credentials)
-        for removal in plan.deletes:
-            await self._delete_pod(job.metadata.namespace, removal)
+        refused = _Refused()
+        await self._delete_pods(job.metadata.namespace, plan, refused)
         for ended in plan.ended_credentials:
             await self._delete_credentials(job, ended.attempt)
         try:
@@ -75,7 +76,8 @@ class Applier:
                 await self._delete_credentials(job, credentials.attempt)
             raise
         for change in plan.annotations:
-            await self._annotate_pod(job.metadata.namespace, change)
+            with refused:
+                await self._annotate_pod(job.metadata.namespace, change)
         if plan.status is not None or created:
             status = plan.status if plan.status is not None else job.status
             current = await self._write_status(current, with_created(status, map(_record, created)))
@@ -84,11 +86,15 @@ class Applier:
             await self._release_pod(job.metadata.namespace, release)
         for event in plan.events:
             await self._emit(job, event)
-        # The finalizer goes last: the object goes with it, and nothing can be written about it any more.
+        # The finalizer goes after all else: the object goes with it, and nothing can be written about it any more.
         if plan.finalizer is False:
             current = await self._set_finalizer(current, held=False)
         if plan.delete_job:
             await self._delete_job(current)
+        for proof in plan.proofs:
+            with refused:
+                await self._delete_pod(job.metadata.namespace, proof)
+        refused.check()
 
     async def _set_finalizer(self, body: KubeObject, *, held: bool) -> KubeObject:
         metadata = body["metadata"]
@@ -122,6 +128,14 @@ class Applier:
             await self._client.delete(SECRETS, job.metadata.namespace, name)
         except NotFoundError:
             logger.debug("credentials %s/%s were gone already", job.metadata.namespace, name)
+
+    async def _delete_pods(self, namespace: str, plan: Plan, refused: _Refused) -> None:
+        for removal in plan.deletes:
+            with refused:
+                await self._delete_pod(namespace, removal)
+        if plan.creates:
+            # Beside a pod that could not be stopped nothing may start.
+            refused.check()
 
     async def _delete_pod(self, namespace: str, action: DeletePod) -> None:
         try:
@@ -180,10 +194,15 @@ class Applier:
 
     async def _write_status(self, body: KubeObject, status: TransferJobStatus) -> KubeObject:
         difference = merge_difference(body.get("status") or {}, status.to_object())
-        if not difference:
-            return body
+        return await self._patch_status(body, difference) if difference else body
+
+    async def write_conditions(self, body: KubeObject, conditions: list[KubeObject]) -> None:
+        """Replaces the conditions of a job and leaves the rest of its status alone. Raises KubeError."""
+        await self._patch_status(body, {"conditions": conditions})
+
+    async def _patch_status(self, body: KubeObject, change: Mapping[str, Any]) -> KubeObject:
         metadata = body["metadata"]
-        patch = {"metadata": {"resourceVersion": metadata["resourceVersion"]}, "status": difference}
+        patch = {"metadata": {"resourceVersion": metadata["resourceVersion"]}, "status": change}
         return self._seen(await self._client.merge_patch(JOBS, metadata["namespace"], metadata["name"], patch, subresource="status"))
 
     async def _emit(self, job: TransferJob, event: EmitEvent) -> None:
@@ -233,6 +252,24 @@ class Applier:
     def _seen(self, body: KubeObject) -> KubeObject:
         self._on_job(body)
         return body
+
+
+class _Refused(contextlib.AbstractContextManager["_Refused"]):
+    """Holds back refusals of changes to pods, as of one that lost its labels: the status tells what is wrong, and must get through."""
+
+    def __init__(self) -> None:
+        self._first: ForbiddenError | None = None
+
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> bool:
+        if not isinstance(error, ForbiddenError):
+            return False
+        self._first = self._first or error
+        return True
+
+    def check(self) -> None:
+        """Raises the first one, if there was any."""
+        if self._first is not None:
+            raise self._first
 
 
 def credentials_lifetime(job: TransferJob, now: datetime) -> timedelta | None:

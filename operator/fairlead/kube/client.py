@@ -1,7 +1,8 @@
 """The connection to the API server: plain objects in and out, typed errors, never a blocking call on the loop.
 
 The official client's asyncio flavour supplies configuration, authentication (with token rotation) and the connection pool.
-Its generated models are left alone: this operator reads and writes plain dictionaries and types them at its own edges.
+Its generated models are left alone: this operator reads and writes plain dictionaries and types them at its own edges. Its requests are
+too, as they copy headers and body once more before they are sent.
 """
 
 from __future__ import annotations
@@ -15,11 +16,13 @@ from urllib.parse import quote, urlencode
 from urllib.request import getproxies
 
 import aiohttp
+import orjson
 from kubernetes.aio import config as kube_config
-from kubernetes.aio.client import ApiClient, Configuration
-from kubernetes.aio.client.rest import RESTResponse
+from kubernetes.aio.client import Configuration
+from kubernetes.aio.client.rest import RESTClientObject
 
 from fairlead.api import names
+from fairlead.kube.clock import ServerClock
 from fairlead.kube.errors import KubeError, UnavailableError, error_from_response
 
 KubeObject = dict[str, Any]
@@ -75,6 +78,7 @@ CONFIG_MAPS = ResourceKind("v1", "configmaps")
 NODES = ResourceKind("v1", "nodes", namespaced=False)
 VOLUMES = ResourceKind("v1", "persistentvolumes", namespaced=False)
 CLAIMS = ResourceKind("v1", "persistentvolumeclaims")
+LEASES = ResourceKind("coordination.k8s.io/v1", "leases")
 
 
 async def load_configuration(kubeconfig: Path | None) -> Configuration:
@@ -99,7 +103,11 @@ async def load_configuration(kubeconfig: Path | None) -> Configuration:
 
 
 class KubeClient:
-    """Requests to one API server. `on_write` gets the verb and resource of every request that changes something."""
+    """Requests to one API server.
+
+    `on_write` gets the verb and resource of every request that changes something; `check_write` is called right before it is sent, and may
+    raise a KubeError instead. `clock` is set right by every answer.
+    """
 
     def __init__(
         self,
@@ -108,15 +116,22 @@ class KubeClient:
         user_agent: str = names.MANAGER,
         timeout_seconds: float = 30.0,
         on_write: Callable[[str, str], None] = lambda verb, resource: None,
+        check_write: Callable[[], None] = lambda: None,
+        clock: ServerClock | None = None,
     ) -> None:
-        self._api = ApiClient(configuration)
-        self._api.user_agent = user_agent
+        self._configuration = configuration
+        self._pool = RESTClientObject(configuration)
+        self._session: aiohttp.ClientSession | None = None
+        self._user_agent = user_agent
         self._timeout = aiohttp.ClientTimeout(total=timeout_seconds)
         self._on_write = on_write
+        self._check_write = check_write
+        self._clock = clock
 
     async def close(self) -> None:
         """Closes the connection pool."""
-        await self._api.close()  # type: ignore[no-untyped-call]
+        if self._session is not None:
+            await self._session.close()
 
     async def get(self, resource: ResourceKind, namespace: str | None, name: str) -> KubeObject:
         """One object as the server has it now. Raises NotFoundError and the other kinds of KubeError."""
@@ -161,9 +176,9 @@ class KubeClient:
         try:
             response = await self._send("GET", path, query=query, limits=limits)
             if response.status >= 300:
-                raise error_from_response(response.status, await response.response.read(), response.headers, request)
-            async for line in response.response.content:
-                event = json.loads(line)
+                raise error_from_response(response.status, await response.read(), response.headers, request)
+            async for line in response.content:
+                event = orjson.loads(line)
                 body = event["object"]
                 if event["type"] == "ERROR":
                     raise error_from_response(int(body.get("code") or 0), json.dumps(body).encode(), {}, request)
@@ -216,15 +231,18 @@ class KubeClient:
         content_type: str = "application/json",
     ) -> KubeObject:
         request = f"{method} {path}"
+        sent_at = 0.0 if self._clock is None else self._clock.steady()
         try:
             response = await self._send(method, path, query=query, body=body, content_type=content_type, limits=self._timeout)
-            data: bytes = await response.read()  # type: ignore[no-untyped-call]
+            if self._clock is not None:
+                self._clock.note(response.headers.get("Date"), sent_at)
+            data = await response.read()
         except (TimeoutError, aiohttp.ClientError, OSError) as error:
             raise UnavailableError(f"{request}: {type(error).__name__}: {error}") from error
         if response.status >= 300:
             raise error_from_response(response.status, data, response.headers, request)
         try:
-            answer = json.loads(data)
+            answer = orjson.loads(data)
         except ValueError as error:
             raise KubeError(f"{request}: the answer is not JSON", status=response.status) from error
         return answer if isinstance(answer, dict) else {}
@@ -238,11 +256,38 @@ class KubeClient:
         query: Mapping[str, str] | None = None,
         body: KubeObject | None = None,
         content_type: str = "application/json",
-    ) -> RESTResponse:
-        headers = {"Accept": "application/json", "Content-Type": content_type}
+    ) -> aiohttp.ClientResponse:
+        if self._session is None:
+            # Not before: it belongs to the event loop that runs.
+            self._session = self._pool._create_pool_manager()
+        headers = {"Accept": "application/json", "Content-Type": content_type, "User-Agent": self._user_agent}
+        bearer = await self._configuration.get_api_key_with_prefix("BearerToken", alias="authorization")
+        if bearer:
+            headers["Authorization"] = bearer
         target = f"{path}?{urlencode(query)}" if query else path
-        _, url, headers, _, _ = await self._api.param_serialize(method, target, header_params=headers, auth_settings=["BearerToken"])
-        return await self._api.call_api(method, url, headers, body, _request_timeout=limits)
+        data = None if body is None else encoded(body)
+        if method != "GET":
+            # As late as possible: a process that was stopped in between must not write when it goes on.
+            self._check_write()
+        return await self._session.request(
+            method,
+            f"{self._configuration.host}{target}",
+            headers=headers,
+            data=data,
+            timeout=limits,
+            server_hostname=self._configuration.tls_server_name,
+            proxy=self._configuration.proxy,
+            proxy_headers=self._configuration.proxy_headers,
+        )
+
+
+def encoded(body: KubeObject) -> bytes:
+    """An object as JSON."""
+    try:
+        return orjson.dumps(body)
+    except TypeError:
+        # Half a surrogate pair, say, which a mover put into a message.
+        return json.dumps(body).encode()
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,8 @@ from fairlead.api.shared.errors import ReconcileError
 LONGEST_MESSAGE = 512
 DEFAULT_PATIENCE_SECONDS = 5.0
 """How long a request rests when the API server asks for patience and names no time."""
+RENEWAL_PATIENCE_SECONDS = 2.0
+"""How long a write rests that was refused because the Lease is not renewed."""
 
 
 class KubeError(ReconcileError):
@@ -62,6 +64,17 @@ class ThrottledError(KubeError):
         return self.retry_after_seconds or DEFAULT_PATIENCE_SECONDS
 
 
+class NotLeadingError(KubeError):
+    """Another operator leads, or may by now: this one must not write. It ends soon, or goes on once its Lease is renewed."""
+
+    kind = "NotLeading"
+    blame = "nobody"
+
+    @property
+    def delay_seconds(self) -> float:
+        return RENEWAL_PATIENCE_SECONDS
+
+
 class UnavailableError(KubeError):
     """The API server could not be reached, did not answer in time, or failed itself."""
 
@@ -79,6 +92,12 @@ class ForbiddenError(KubeError):
 
     kind = "Forbidden"
     blame = "administrator"
+
+
+class UnauthorizedError(KubeError):
+    """The API server does not know who asks, as while it starts or a token is replaced: that may pass."""
+
+    kind = "Unauthorized"
 
 
 class InvalidError(KubeError):
@@ -107,7 +126,7 @@ def _error_class(status: int, reason: str, details: Mapping[str, Any]) -> type[K
         return AlreadyExistsError if reason == "AlreadyExists" else ConflictError
     by_status: dict[int, type[KubeError]] = {
         400: InvalidError,
-        401: ForbiddenError,
+        401: UnauthorizedError,
         404: NotFoundError,
         410: ConflictError,
         413: InvalidError,

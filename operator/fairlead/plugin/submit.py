@@ -44,10 +44,12 @@ class Wanted:
     guarantee: str | None = None
     weight: int | None = None
     priority: int | None = None
+    protocol: str | None = None
     congestion_control: str | None = None
     streams: str | None = None
     """`N`, or `FEWEST-MOST`."""
     encryption: str | None = None
+    traffic_class: str | None = None
     overwrite: str | None = None
     verify: str | None = None
     include: Sequence[str] = ()
@@ -72,6 +74,8 @@ def manifest_of(wanted: Wanted, namespace: str) -> KubeObject:
         "destination": destination,
         "network": wanted.network,
         "transport": {
+            "protocol": wanted.protocol,
+            "trafficClass": wanted.traffic_class,
             "congestionControl": wanted.congestion_control,
             "streams": _streams(wanted.streams),
             "encryption": wanted.encryption,

@@ -42,6 +42,23 @@ def test_defaults_are_those_of_the_schema() -> None:
     assert not spec.suspend
 
 
+@pytest.mark.parametrize(
+    ("transport", "expected"),
+    [
+        ({}, (None, None, (1, 32))),
+        ({"protocol": "QUIC", "streams": {"min": 2, "max": 4}}, ("QUIC", None, (2, 4))),
+        ({"protocol": "TCP", "congestionControl": "bbr"}, ("TCP", "bbr", (1, 32))),
+        ({"trafficClass": "Scavenger"}, ("QUIC", "ledbat++", (1, 1))),
+        ({"trafficClass": "Scavenger", "protocol": "QUIC", "congestionControl": "ledbat++"}, ("QUIC", "ledbat++", (1, 1))),
+        ({"trafficClass": "Scavenger", "protocol": "TCP"}, ("TCP", "lp", (1, 1))),
+    ],
+)
+def test_what_a_job_leaves_open_of_its_transport_follows_from_its_class(transport: dict[str, Any], expected: tuple[Any, ...]) -> None:
+    found = TransferJob.from_object(make_body(transport=transport)).spec.transport
+    bounds = found.stream_bounds
+    assert (found.named_protocol, found.named_congestion_control, (bounds.min, bounds.max)) == expected
+
+
 def test_a_limit_is_read_in_bits_per_second() -> None:
     bandwidth = TransferJob.from_object(make_body(bandwidth={"limit": "1.5G"})).spec.bandwidth
     assert bandwidth is not None

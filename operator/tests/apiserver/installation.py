@@ -8,9 +8,8 @@ import subprocess
 import time
 from pathlib import Path
 
-import yaml
 from control_plane import find_programs
-from lab import NAMESPACES, NARROW, NODES, NOT_ALLOWED, PATIENCE_SECONDS, Kubectl, transfer_job
+from lab import NAMESPACES, NARROW, NODES, NOT_ALLOWED, PATIENCE_SECONDS, Kubectl, read_documents, transfer_job
 
 from fairlead.kube.client import CLAIMS, DTNS, JOBS, PATHS, PODS, VOLUMES, KubeClient, ResourceKind
 from fairlead.kube.errors import NotFoundError
@@ -61,9 +60,7 @@ def install(kubectl: Kubectl, chart: Path, *values: str) -> str:
     ).stdout
     kubectl("apply", "--server-side", "-f", "-", stdin=rendered)
     # Those of the chart that is installed, which may be an earlier one's.
-    kinds = [
-        f"crd/{each['metadata']['name']}" for each in yaml.safe_load_all(rendered) if each and each["kind"] == "CustomResourceDefinition"
-    ]
+    kinds = [f"crd/{each['metadata']['name']}" for each in read_documents(rendered) if each["kind"] == "CustomResourceDefinition"]
     assert kinds, "the chart has no definitions"
     kubectl("wait", "--for=condition=Established", f"--timeout={PATIENCE_SECONDS:.0f}s", *kinds)
     _wait_until_in_force(kubectl)

@@ -46,6 +46,8 @@ class FakeNodes:
         self.path: dict[str, Any] = {"rtt_seconds": 0.06, "rtt_minimum_seconds": 0.059, "loss_ratio": 0.0, "samples": 200}
         """What it says of the path."""
         self.decided = True
+        self.reaps = True
+        """Whether pods that are deleted go away; without it their movers take as long as they like."""
         self.requests: list[str] = []
         self.answers: dict[str, Answer] = {}
         """What answers in the place of a mover or an advisor, by role and page: `receiver/endpoint`, `sender/decision`."""
@@ -67,16 +69,22 @@ class FakeNodes:
     async def start(self, pod: KubeObject, *, node: str | None = None, serve: bool = True, address: str | None = None) -> None:
         """Binds the pod to the node it asks for, starts its mover's HTTP answers and reports it ready, by default at the node's address."""
         node = node or wanted_node(pod)
-        address = address or ADDRESSES[node]
         name = pod["metadata"]["name"]
         await self._until_released(name)
         await self._bind(name, node)
+        await self.run(pod, node=node, serve=serve, address=address)
+
+    async def run(self, pod: KubeObject, *, node: str | None = None, serve: bool = True, address: str | None = None) -> None:
+        """The same for a pod that is bound already."""
+        node = node or wanted_node(pod)
+        address = address or ADDRESSES[node]
+        name = pod["metadata"]["name"]
         if serve:
             await self._serve(pod, address)
         status = {
             "phase": "Running",
             "podIP": address,
-            "hostIP": ADDRESSES[node],
+            "hostIP": ADDRESSES.get(node, address),
             "conditions": [{"type": "PodScheduled", "status": "True"}, {"type": "Ready", "status": "True"}],
             "containerStatuses": [_container({"running": {}}, ready=True)],
         }
@@ -255,7 +263,7 @@ class FakeNodes:
         while True:
             async for page in self._client.list_pages(PODS, self._namespace):
                 for pod in page:
-                    if pod["metadata"].get("deletionTimestamp"):
+                    if self.reaps and pod["metadata"].get("deletionTimestamp"):
                         with contextlib.suppress(NotFoundError, ConflictError):
                             await self.remove(pod)
             await asyncio.sleep(0.05)

@@ -12,10 +12,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeVar
 
-from fairlead.__main__ import run
+import yaml
+
 from fairlead.api import names
 from fairlead.handlers.options import Options, read_options
+from fairlead.handlers.process import run
 from fairlead.kube.client import DTNS, JOBS, PODS, KubeClient, KubeObject
+from fairlead.kube.clock import ServerClock
 from fairlead.kube.errors import NotFoundError
 
 T = TypeVar("T")
@@ -25,8 +28,12 @@ NOT_ALLOWED = "outside"
 NARROW = "narrow"
 """A namespace whose movers may run with few IDs, see `installation.NARROW_IDENTITIES`."""
 NODES = ("dtn-a", "dtn-b")
+LEASE = "fairlead-system/fairlead"
+"""Of the operators that tests run one after the other, and of some at a time."""
 PATIENCE_SECONDS = 120.0
 """How long anything is waited for: a machine that is slow and busy with other things gets there, so only a hang fails."""
+FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 0.03, 0.1
+"""Between two looks at what is waited for: what comes soon is seen soon, and the rest costs the API server fewer requests."""
 REQUEST_SECONDS = 300.0
 """How long a test's own request may take, ten times as long as the operator's."""
 
@@ -114,11 +121,12 @@ class Lab:
         items = json.loads(answer.stdout)["items"]
         return [(item["type"], item["reason"]) for item in items if item["involvedObject"]["name"] == name]
 
-    def operator_options(self) -> Options:
+    def operator_flags(self) -> list[str]:
         flags = {
             "mover-image": "fairlead-mover:test",
             "advisor-image": "fairlead-advisor:test",
             "kubeconfig": str(self.operator_kubeconfig),
+            "lease": LEASE,
             "host-network-namespaces": ",".join(NAMESPACES),
             "metrics-address": "127.0.0.1:19090",
             "health-address": "127.0.0.1:18080",
@@ -130,13 +138,16 @@ class Lab:
             "cleanup-timeout-seconds": "120",
             "log-format": "plain",
         } | self.options
-        return read_options([f"--{name}={value}" for name, value in flags.items()], environment={})
+        return [f"--{name}={value}" for name, value in flags.items()]
+
+    def operator_options(self) -> Options:
+        return read_options(self.operator_flags(), environment={})
 
     @asynccontextmanager
-    async def operator(self) -> AsyncIterator[None]:
-        """Runs the whole operator, with the rights that the chart gives it, until the block ends."""
+    async def operator(self, clock: ServerClock | None = None) -> AsyncIterator[None]:
+        """Runs the whole operator, with the rights that the chart gives it, until the block ends; `clock` is a wrong one, say."""
         stop, ready = asyncio.Event(), asyncio.Event()
-        task = asyncio.create_task(run(self.operator_options(), stop, ready))
+        task = asyncio.create_task(run(self.operator_options(), stop, ready, clock))
         started = asyncio.create_task(ready.wait())
         await asyncio.wait({task, started}, timeout=PATIENCE_SECONDS, return_when=asyncio.FIRST_COMPLETED)
         if not ready.is_set():
@@ -163,6 +174,11 @@ def transfer_job(namespace: str, name: str, **spec: Any) -> KubeObject:
         "metadata": {"name": name, "namespace": namespace},
         "spec": {**ends, **spec},
     }
+
+
+def read_documents(manifests: str) -> list[KubeObject]:
+    """Manifests as objects, by libyaml: a whole chart takes PyYAML's own reader a second."""
+    return [document for document in yaml.load_all(manifests, Loader=yaml.CSafeLoader) if document]
 
 
 def fairness_policy(name: str = "site", **spec: Any) -> KubeObject:
@@ -207,10 +223,12 @@ async def eventually(
     """The first true answer of `look`. Fails with `what` and the outcome of `explain` when none comes in time."""
     loop = asyncio.get_running_loop()
     deadline = loop.time() + PATIENCE_SECONDS
+    pause_seconds = FIRST_PAUSE_SECONDS
     while loop.time() < deadline:
         answer = await look()
         if answer:
             return answer
-        await asyncio.sleep(0.03)
+        await asyncio.sleep(pause_seconds)
+        pause_seconds = min(1.2 * pause_seconds, LONGEST_PAUSE_SECONDS)
     shown = json.dumps(await explain(), indent=1, default=str) if explain is not None else ""
     raise AssertionError(f"waited {PATIENCE_SECONDS:.0f} s for {what}\n{shown}")

@@ -115,14 +115,17 @@ def test_the_status_tells_what_else_was_weighed_and_the_last_switches() -> None:
         rejected=tuple(Rejected(name, "less use") for name in ("cubic", "reno", "vegas", "illinois", "dctcp")),
         switches=tuple(SwitchReport(at, "cubic", "bbr", "BBR came") for at in times),
     )
-    told = decision_of(report, None).to_object()
+    told = decision_of(report, None, None).to_object()
     assert told["anyBBR"] == "0.97"
     assert told["alternatives"][0] == {"congestionControl": "cubic", "whyNot": "less use"}
     assert len(told["alternatives"]) == MOST_ALTERNATIVES
     assert [switch["time"] for switch in told["switches"]] == [f"{at:%Y-%m-%dT%H:%M:%SZ}" for at in times[-MOST_SWITCHES:]]
     assert told["switches"][0] | {"time": ""} == {"time": "", "from": "cubic", "to": "bbr", "why": "BBR came"}
     later = decision_of(
-        replace(report, switches=(SwitchReport(NOW + timedelta(hours=1), "bbr", "cubic", "BBR left"),)), decision_of(report, None)
+        replace(report, switches=(SwitchReport(NOW + timedelta(hours=1), "bbr", "cubic", "BBR left"),)),
+        decision_of(report, None, None),
+        None,
     )
     assert [switch.to for switch in later.switches] == ["bbr"] * (MOST_SWITCHES - 1) + ["cubic"]
-    assert decision_of(replace(report, switches=()), later).switches == later.switches
+    assert decision_of(replace(report, switches=()), later, None).switches == later.switches
+    assert decision_of(report, None, "QUIC").protocol == "QUIC"

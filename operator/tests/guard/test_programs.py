@@ -13,6 +13,7 @@ import pytest
 from guard_pods import UIDS
 from guard_programs import FakeKernel
 
+from fairlead.guard import programs
 from fairlead.guard.cgroups import PodGroups, unified_root
 from fairlead.guard.program import CONFIG, config
 from fairlead.guard.programs import VALID_SECONDS, CgroupPrograms
@@ -30,6 +31,17 @@ with inside(namespace):
     sender = socket.socket(family, socket.SOCK_DGRAM)
 for _ in range(int(count)):
     sender.sendto(bytes(1000), (address, int(port)))
+"""
+BUNDLES = """
+import os, socket, sys
+from fairlead_dev.netlab.namespaces import inside
+group, namespace, address = sys.argv[1:]
+open(f"{group}/cgroup.procs", "w").write(str(os.getpid()))
+with inside(namespace):
+    sender = socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET, socket.SOCK_DGRAM)
+sender.setsockopt(socket.IPPROTO_UDP, 103, 1000)  # UDP_SEGMENT
+for _ in range(50):
+    sender.sendto(bytes(10_000), (address, 9))
 """
 COUNT = 200
 SO_RCVBUFFORCE = 33
@@ -174,6 +186,17 @@ def test_what_any_process_of_the_pod_sends_is_held(pod: Pod) -> None:
 
 
 @on_this_kernel
+@pytest.mark.parametrize(("address", "headers_bytes"), [("", 28), ("fd00:7::2", 48)], ids=["IPv4", "IPv6"])
+def test_a_bundle_of_datagrams_counts_as_the_packets_that_it_becomes(pod: Pod, address: str, headers_bytes: int) -> None:
+    pod.programs.hold(UIDS[0], SLOW_BPS)
+    words = (pod.container, pod.net.sender, address or pod.net.receiver_address)
+    subprocess.run([sys.executable, "-c", BUNDLES, *map(str, words)], check=True)
+    dropped = pod.programs.dropped(UIDS[0])
+    assert dropped.packets > 40
+    assert dropped.count_bytes == dropped.packets * 10 * (1000 + headers_bytes)
+
+
+@on_this_kernel
 def test_other_pods_and_traffic_within_the_node_are_not_held(pod: Pod) -> None:
     pod.programs.hold(UIDS[0], SLOW_BPS)
     neighbour = pod.root / "kubepods" / f"pod{UIDS[1]}"
@@ -219,7 +242,9 @@ def test_a_cap_of_an_earlier_guard_ends_when_the_job_has_none_any_more(pod: Pod)
 
 
 @on_this_kernel
-def test_a_program_past_its_time_lets_go(pod: Pod) -> None:
+def test_a_program_past_its_time_lets_go(pod: Pod, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Shorter than a machine has been up that has just started.
+    monkeypatch.setattr(programs, "VALID_SECONDS", 1)
     expired = CgroupPrograms(PodGroups(pod.root), clock_ns=lambda: 0)
     expired.hold(UIDS[0], SLOW_BPS)
     assert pod.arrived() == COUNT

@@ -19,15 +19,18 @@ def rules_of(script: str) -> list[str]:
     [
         (
             HeldSender(Endpoint("198.19.0.2", 24000), 80_000_000),
-            "ip daddr 198.19.0.2 tcp dport 24000 limit rate over 10500000 bytes/second burst 2625000 bytes counter drop",
+            "ip daddr 198.19.0.2 meta l4proto { tcp, udp } th dport 24000"
+            " limit rate over 10500000 bytes/second burst 2625000 bytes counter drop",
         ),
         (
             HeldSender(Endpoint("2001:db8::2", 24004), 64_000),
-            "ip6 daddr 2001:db8::2 tcp dport 24004 limit rate over 8400 bytes/second burst 262144 bytes counter drop",
+            "ip6 daddr 2001:db8::2 meta l4proto { tcp, udp } th dport 24004"
+            " limit rate over 8400 bytes/second burst 262144 bytes counter drop",
         ),
         (
             HeldSender(Endpoint("198.19.0.2", 24000), 10**11),
-            "ip daddr 198.19.0.2 tcp dport 24000 limit rate over 13125000000 bytes/second burst 1073741824 bytes counter drop",
+            "ip daddr 198.19.0.2 meta l4proto { tcp, udp } th dport 24000"
+            " limit rate over 13125000000 bytes/second burst 1073741824 bytes counter drop",
         ),
     ],
     ids=["a cap and a twentieth", "the slowest over IPv6", "a fast one"],

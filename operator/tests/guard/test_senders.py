@@ -66,5 +66,11 @@ def test_a_sender_without_a_receivers_address_and_port_is_still_one(target: str)
 
 def test_a_pod_that_only_looks_like_ours_is_left_alone() -> None:
     body = make_pod()
-    body["metadata"]["ownerReferences"] = []
+    body["metadata"]["ownerReferences"] = [{"kind": "Job", "apiVersion": "batch/v1", "name": "run42", "uid": "job-uid", "controller": True}]
     assert read_sender(body) is None
+
+
+def test_a_sender_that_lost_its_owner_is_held_on() -> None:
+    body = make_pod()
+    body["metadata"]["ownerReferences"] = []
+    assert read_sender(body) == read_sender(make_pod())

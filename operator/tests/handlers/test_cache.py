@@ -6,8 +6,8 @@ import pytest
 from handler_objects import job_body, pod_body
 
 from fairlead.api.names import child_name
-from fairlead.core.observed import Role
-from fairlead.handlers.cache import Cache, ObjectKey
+from fairlead.core.observed import PodPhase, Role
+from fairlead.handlers.cache import Cache, ObjectKey, Versions
 from fairlead.handlers.port_ledger import JobUid
 from fairlead.kube.observe.pods import read_owned_pod
 
@@ -38,11 +38,30 @@ def test_an_event_that_lags_behind_our_own_write_does_not_turn_back_time() -> No
     assert _version(cache) == "100"
 
 
-def test_a_new_job_of_the_same_name_replaces_the_old_one_whatever_its_version() -> None:
+def test_a_new_job_of_the_same_name_replaces_the_old_one_and_is_not_replaced_by_it() -> None:
     cache = Cache()
-    cache.put_job(job_body(version="12", uid="old"))
-    cache.put_job(job_body(version="3", uid="new"))
-    assert _version(cache) == "3"
+    cache.put_job(job_body(version="3", uid="old"))
+    cache.put_job(job_body(version="12", uid="new"))
+    assert _version(cache) == "12"
+    cache.put_job(job_body(version="9", uid="old"))
+    assert _version(cache) == "12"
+
+
+@pytest.mark.parametrize(("version", "is_known"), [("9", False), ("14", False), ("15", True)])
+def test_a_job_that_has_gone_is_not_revived_by_what_is_older(version: str, is_known: bool) -> None:
+    cache = Cache()
+    cache.put_job(job_body(version="12"))
+    cache.drop_job(KEY, "job-uid", "15")
+    cache.put_job(job_body(version=version))
+    assert (cache.jobs.get(KEY) is not None) is is_known
+
+
+def test_what_went_long_ago_is_forgotten() -> None:
+    versions: Versions[str] = Versions()
+    for number in range(10_001):
+        versions.drop(KEY, f"uid-{number}", "15")
+    assert versions.put(KEY, "uid-0", "12", "seen again")
+    assert not versions.put(ObjectKey("lab", "another"), "uid-1", "12", "")
 
 
 def test_the_deletion_of_an_earlier_incarnation_leaves_the_present_one() -> None:
@@ -69,6 +88,19 @@ def test_a_pod_that_is_not_ours_is_not_kept() -> None:
     foreign["metadata"]["ownerReferences"] = []
     assert cache.put_pod(foreign) is None
     assert len(cache.pods) == 0
+
+
+@pytest.mark.parametrize("lost", ["ownerReferences", "labels"])
+def test_a_pod_that_loses_its_owner_or_labels_stays_its_jobs(lost: str) -> None:
+    cache = Cache()
+    cache.put_created_pod(pod_body(phase="Running", version="10"))
+    later = pod_body(phase="Failed", version="11")
+    del later["metadata"][lost]
+    assert cache.put_pod(later) == KEY
+    assert [pod.phase for pod in cache.pods_of(JOB)] == [PodPhase.FAILED]
+    another = pod_body(uid="another", version="12")
+    del another["metadata"][lost]
+    assert cache.put_pod(another) is None
 
 
 def test_a_deleted_pod_is_forgotten_with_its_port() -> None:

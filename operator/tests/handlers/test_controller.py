@@ -3,7 +3,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import logging
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, cast
@@ -13,8 +13,10 @@ from fake_timers import FakeTimers
 from handler_objects import job_body, pod_body
 from prometheus_client import context_managers
 
+from fairlead.api import names
 from fairlead.api.shared.fields import Condition
 from fairlead.api.transferjob import TransferJob, TransferJobStatus
+from fairlead.api.transferjob.status import FailureStatus
 from fairlead.core.fairness.model import Admission, JobShare, JobStage
 from fairlead.core.observed import MoverPod, Observed, Role
 from fairlead.core.paths.model import Probing
@@ -50,6 +52,9 @@ class FakeGatherer:
     def __init__(self) -> None:
         self.live_job: KubeObject | None = None
         self.live_pods: list[KubeObject] = []
+        self.unlisted_pods: list[KubeObject] = []
+        self.listed: set[str] = set()
+        self.on_read: Callable[[], object] = lambda: None
         self.live_reads = 0
         self.observations = 0
         self.network_failures: dict[str, str] = {}
@@ -61,10 +66,15 @@ class FakeGatherer:
 
     async def read_job(self, namespace: str, name: str, uid: str) -> KubeObject | None:
         self.live_reads += 1
+        self.on_read()
         return self.live_job
 
     async def read_pods(self, namespace: str, job_uid: str) -> list[OwnedPod]:
         return [owned for owned in map(read_owned_pod, self.live_pods) if owned is not None]
+
+    async def read_unlisted_pods(self, job: KubeObject, listed: Collection[str]) -> list[OwnedPod]:
+        self.listed = set(listed)
+        return [owned for owned in map(read_owned_pod, self.unlisted_pods) if owned is not None]
 
 
 class FakeApplier:
@@ -73,11 +83,15 @@ class FakeApplier:
     def __init__(self) -> None:
         self.applied: list[tuple[str, Plan]] = []
         self.failures: list[Exception] = []
+        self.told: list[list[KubeObject]] = []
 
     async def apply(self, body: KubeObject, job: TransferJob, plan: Plan) -> None:
         if self.failures:
             raise self.failures.pop(0)
         self.applied.append((body["metadata"]["resourceVersion"], plan))
+
+    async def write_conditions(self, body: KubeObject, conditions: list[KubeObject]) -> None:
+        self.told.append(conditions)
 
 
 class Bench:
@@ -276,6 +290,53 @@ async def test_a_job_that_is_gone_by_now_is_left_alone(bench: Bench) -> None:
     assert bench.cache.jobs.get(KEY) is None
 
 
+async def test_a_waiting_job_that_no_watch_tells_is_gone_holds_nothing(bench: Bench) -> None:
+    bench.put()
+    bench.decide = lambda observed, now: Plan(asks_for_links=True)
+    await bench.controller.worker.handle(KEY)
+    assert KEY in bench.shares.jobs()
+    bench.gatherer.live_job = None
+    bench.decide = lambda observed, now: CREATE
+    await bench.controller.worker.handle(KEY)
+    assert bench.shares.jobs() == {}
+
+
+async def test_a_new_job_under_the_name_of_one_that_is_gone_has_its_pass(bench: Bench) -> None:
+    bench.put(uid="old")
+    bench.gatherer.live_job = None
+    bench.decide = lambda observed, now: CREATE
+    bench.gatherer.on_read = lambda: bench.cache.put_job(job_body(uid="new", version="7"))
+    await bench.controller.worker.handle(KEY)
+    assert bench.applier.applied == []
+    assert bench.next_look_seconds() is not None
+
+
+FAILURE = FailureStatus(attempt=1, reason="MoverDied", message="pod receiver is gone", time=NOW)
+
+
+@pytest.mark.parametrize(
+    "status",
+    [TransferJobStatus(last_failure=FAILURE), TransferJobStatus(failures=1), TransferJobStatus(last_failure=FAILURE, failures=1)],
+    ids=["one end has failed", "counted", "both"],
+)
+async def test_an_attempt_is_not_called_failed_by_the_watch_alone(bench: Bench, status: TransferJobStatus) -> None:
+    bench.put(pods=["receiver"])
+    bench.gatherer.live_pods = [pod_body(uid="receiver")]
+    bench.decide = lambda observed, now: Plan() if observed.pods else Plan(status=status)
+    await bench.controller.worker.handle(KEY)
+    assert [plan for _, plan in bench.applier.applied] == [Plan()]
+
+
+async def test_a_pod_that_no_list_shows_any_more_is_read_by_its_name_before_an_attempt_fails(bench: Bench) -> None:
+    bench.put(pods=["receiver", "sender"])
+    bench.gatherer.live_pods = [pod_body(uid="receiver")]
+    bench.gatherer.unlisted_pods = [pod_body("sender", uid="sender")]
+    bench.decide = lambda observed, now: Plan() if len(observed.pods) == 2 else Plan(status=TransferJobStatus(failures=1))
+    await bench.controller.worker.handle(KEY)
+    assert bench.gatherer.listed == {"receiver"}
+    assert [plan for _, plan in bench.applier.applied] == [Plan()]
+
+
 async def test_after_a_conflict_the_next_pass_begins_with_a_live_read(bench: Bench) -> None:
     bench.put(version="5")
     bench.applier.failures = [ConflictError("old")]
@@ -350,6 +411,35 @@ async def test_a_job_that_cannot_be_read_waits_for_its_owner(bench: Bench, caplo
     assert bench.errors("InvalidResource") == 1
     assert "spec.network" in caplog.text
     assert bench.next_look_seconds() is None
+    (told,) = bench.applier.told
+    assert {(each["type"], each["status"], each["reason"]) for each in told} == {
+        ("Accepted", "False", "InvalidSpec"),
+        ("Reconciling", "False", "InvalidSpec"),
+        ("Stalled", "True", "InvalidSpec"),
+    }
+    assert all("spec.network" in each["message"] for each in told)
+    # Once is enough.
+    bench.cache.put_job({**broken, "metadata": broken["metadata"] | {"resourceVersion": "2"}, "status": {"conditions": told}})
+    await bench.controller.worker.handle(KEY)
+    assert len(bench.applier.told) == 1
+
+
+async def test_a_job_that_cannot_be_read_is_let_go_once_its_movers_have_ended(bench: Bench) -> None:
+    broken = job_body(pods=["pod-uid"], deletionTimestamp="2026-01-01T00:00:00Z", finalizers=[names.FINALIZER])
+    broken["spec"] = {"network": "Carrier pigeon"}
+    bench.cache.put_job(broken)
+    bench.gatherer.live_job, bench.gatherer.live_pods = broken, [pod_body()]
+    await bench.controller.worker.handle(KEY)
+    ((_, first),) = bench.applier.applied
+    assert ([each.uid for each in first.deletes], first.finalizer) == (["pod-uid"], None)
+    assert bench.next_look_seconds() == pytest.approx(3.0, abs=0.11)
+    bench.gatherer.live_pods = []
+    await bench.controller.worker.handle(KEY)
+    _, last = bench.applier.applied[-1]
+    assert last.finalizer is False
+    assert [event.reason for event in last.events] == ["CleanupSkipped"]
+    assert ".fairlead-job-uid" in last.events[0].message
+    assert bench.applier.told == []
 
 
 async def test_a_deleted_job_in_a_dying_namespace_is_let_go(bench: Bench) -> None:

@@ -36,7 +36,8 @@ class Page:
         self.queue: WorkQueue[ObjectKey] = WorkQueue(self.timers, on_wait=self.metrics.wait_seconds.observe)
         self.turns = PollTurns(self.timers.time, most_on_node=1)
         self.jobs: list[KubeObject] = []
-        self.metrics.watch(self.queue, self.turns, lambda: self.jobs)
+        self.leads = True
+        self.metrics.watch(self.queue, self.turns, lambda: self.jobs, lambda: self.leads)
 
     def value(self, name: str, labels: Mapping[str, str] = ALL) -> float | None:
         body = self.metrics.page().body
@@ -153,3 +154,12 @@ async def test_every_kind_of_error_and_every_page_is_shown_before_the_first_fail
     assert page.value("fairlead_operator_reconcile_errors_total", {"kind": response_to(ZeroDivisionError()).kind}) == 0
     for path in ("/v1/endpoint", "/v1/progress", "/v1/decision", "/v1/node"):
         assert page.value("fairlead_operator_report_failures_total", {"path": path}) == 0
+
+
+async def test_a_standby_says_so_and_counts_no_jobs_as_the_one_that_leads_does(page: Page) -> None:
+    page.jobs = [{"status": {"phase": "Pending"}}]
+    assert page.value("fairlead_operator_leading") == 1
+    assert page.value("fairlead_operator_jobs", {"phase": "Pending"}) == 1
+    page.leads = False
+    assert page.value("fairlead_operator_leading") == 0
+    assert page.value("fairlead_operator_jobs", {"phase": "Pending"}) == 0

@@ -58,6 +58,33 @@ async def test_tenants_take_turns(timers: FakeTimers, added: str, order: str) ->
     assert queue.depth == 0
 
 
+@pytest.mark.parametrize(
+    ("first", "order"),
+    [("a3", "a3 b1 a1 a2"), ("a1", "a1 b1 a2 a3"), ("a4", "a4 b1 a1 a2 a3"), ("b1", "a1 b1 a2 a3"), ("c1", "a1 b1 c1 a2 a3")],
+)
+async def test_what_goes_first_comes_before_all_else_of_its_tenant_and_others_keep_their_turns(
+    timers: FakeTimers, first: str, order: str
+) -> None:
+    queue: WorkQueue[str] = WorkQueue(timers, tenant_of=lambda key: key[0], most_beside_others=9)
+    for key in ("a1", "a2", "a3", "b1"):
+        queue.add(key)
+    timers.advance(3.0)
+    queue.add_first(first)
+    assert queue.oldest_wait_seconds() == 3.0
+    assert [await _take(queue) for _ in order.split()] == order.split()
+    assert queue.depth == 0
+
+
+async def test_what_goes_first_while_it_is_worked_on_comes_again(timers: FakeTimers) -> None:
+    queue: WorkQueue[str] = WorkQueue(timers)
+    queue.add("a")
+    key = await queue.get()
+    queue.add_first(key)
+    assert queue.depth == 0
+    queue.done(key)
+    assert await _take(queue) == "a"
+
+
 async def test_a_tenant_that_comes_late_waits_for_one_key_of_another_that_has_thousands(timers: FakeTimers) -> None:
     queue: WorkQueue[str] = WorkQueue(timers, tenant_of=lambda key: key[0], most_beside_others=9)
     for number in range(2000):

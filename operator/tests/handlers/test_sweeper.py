@@ -1,6 +1,7 @@
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+import asyncio
+from collections.abc import AsyncIterator, Callable
 from typing import Any, cast
 
 import pytest
@@ -13,8 +14,9 @@ from fairlead.handlers.metrics import OperatorMetrics
 from fairlead.handlers.port_ledger import JobUid
 from fairlead.handlers.queue import WorkQueue
 from fairlead.handlers.sweeper import Sweeper
-from fairlead.kube.client import JOBS, PODS, KubeClient, KubeObject, ResourceKind
-from fairlead.kube.errors import UnavailableError
+from fairlead.handlers.worker import NotHealthyError
+from fairlead.kube.client import JOBS, NAMESPACES, PODS, POLICIES, KubeClient, KubeObject, ResourceKind
+from fairlead.kube.errors import KubeError, UnavailableError
 
 pytestmark = pytest.mark.asyncio
 
@@ -26,15 +28,27 @@ class FakeLists:
         self.objects: dict[ResourceKind, list[KubeObject]] = {JOBS: [], PODS: []}
         self.selectors: list[str | None] = []
         self.deleted: list[tuple[str, str | None]] = []
-        self.broken = False
+        self.failures: list[Exception] = []
+        self.listed_twice = asyncio.Event()
+        self.version = "1000"
+        self.between_pages: Callable[[], object] = lambda: None
 
     async def list_pages(
-        self, resource: ResourceKind, namespace: str | None = None, *, label_selector: str | None = None
+        self,
+        resource: ResourceKind,
+        namespace: str | None = None,
+        *,
+        label_selector: str | None = None,
+        on_version: Callable[[str], None] = lambda version: None,
     ) -> AsyncIterator[list[KubeObject]]:
-        if self.broken:
-            raise UnavailableError("down")
+        if self.failures:
+            raise self.failures.pop()
         self.selectors.append(label_selector)
+        if len(self.selectors) > len((POLICIES, NAMESPACES, PODS, JOBS)):
+            self.listed_twice.set()
+        on_version(self.version)
         for body in list(self.objects.get(resource, [])):
+            self.between_pages()
             yield [body]
 
     async def delete(self, resource: ResourceKind, namespace: str, name: str, *, uid: str | None, grace_seconds: int) -> None:
@@ -50,7 +64,8 @@ class Bench:
         self.queue: WorkQueue[ObjectKey] = WorkQueue(self.timers)
         self.metrics = OperatorMetrics()
         client = cast(KubeClient, self.lists)
-        self.sweeper = Sweeper(client, self.cache, self.queue, self.metrics, monotonic=self.timers.time, wall=lambda: 1234.0)
+        clocks = {"monotonic": self.timers.time, "wall": lambda: 1234.0}
+        self.sweeper = Sweeper(client, self.cache, self.queue, self.metrics, **clocks, retry_seconds=0.0)
 
     async def queued(self) -> set[ObjectKey]:
         keys = set()
@@ -75,6 +90,20 @@ async def test_fills_the_cache_and_queues_every_job(bench: Bench) -> None:
     assert await bench.queued() == {ObjectKey("lab", "a"), ObjectKey("lab", "b")}
 
 
+async def test_jobs_with_news_are_looked_at_at_once_and_the_others_one_after_the_other(bench: Bench) -> None:
+    bench.lists.objects = {JOBS: [job_body(name, uid=name) for name in "abcd"], PODS: []}
+    await bench.sweeper.sweep(10.0)
+    assert await bench.queued() == {ObjectKey("lab", name) for name in "abcd"}
+    bench.queue = bench.sweeper._queue = WorkQueue(bench.timers)  # type: ignore[assignment]
+    bench.lists.objects[JOBS][1]["metadata"]["resourceVersion"] = "900"
+    await bench.sweeper.sweep(9.0)
+    assert await bench.queued() == {ObjectKey("lab", "a"), ObjectKey("lab", "b")}
+    bench.timers.advance(3.5)
+    assert await bench.queued() == {ObjectKey("lab", "c")}
+    bench.timers.advance(3.0)
+    assert await bench.queued() == {ObjectKey("lab", "d")}
+
+
 async def test_lists_only_pods_that_are_labelled_as_ours(bench: Bench) -> None:
     await bench.sweeper.sweep()
     assert bench.lists.selectors == [None, None, "app.kubernetes.io/managed-by=fairlead-operator,fairlead.io/transferjob-uid", None]
@@ -88,27 +117,92 @@ async def test_forgets_phantoms_and_queues_the_jobs_they_belonged_to(bench: Benc
     await bench.sweeper.sweep()
     assert bench.cache.pods_of(JobUid("lab", "a")) == []
     assert bench.cache.jobs.keys() == [ObjectKey("lab", "a")]
-    assert await bench.queued() == {ObjectKey("lab", "a")}
+    # Of the job that is gone too: what it left behind has to be dropped.
+    assert await bench.queued() == {ObjectKey("lab", "a"), ObjectKey("lab", "gone")}
     assert bench.figure("fairlead_operator_phantoms_swept_total") == 2
 
 
 async def test_what_a_watch_shows_during_the_list_is_kept(bench: Bench) -> None:
-    class Racing(FakeLists):
-        async def list_pages(
-            self, resource: ResourceKind, namespace: str | None = None, *, label_selector: str | None = None
-        ) -> AsyncIterator[list[KubeObject]]:
-            if resource is JOBS:
-                bench.cache.put_job(job_body("new", uid="new"))
-            yield []
-
-    bench.sweeper._client = cast(KubeClient, Racing())
+    bench.lists.objects = {JOBS: [job_body("a", uid="a")]}
+    bench.lists.between_pages = lambda: bench.cache.put_job(job_body("new", uid="new"))
     await bench.sweeper.sweep()
-    assert bench.cache.jobs.keys() == [ObjectKey("lab", "new")]
+    assert set(bench.cache.jobs.keys()) == {ObjectKey("lab", "a"), ObjectKey("lab", "new")}
+
+
+async def test_what_a_watch_shows_to_be_gone_during_the_list_stays_gone(bench: Bench) -> None:
+    pod = pod_body(job="a", job_uid="a", version="10")
+    bench.cache.put_job(job_body("a", uid="a", version="10", pods=["pod-uid"]))
+    bench.cache.put_pod(pod)
+    bench.lists.objects = {JOBS: [job_body("a", uid="a", version="10")], PODS: [pod]}
+
+    def delete() -> None:
+        bench.cache.drop_pod(ObjectKey("lab", pod["metadata"]["name"]), "pod-uid", "12")
+        bench.cache.drop_job(ObjectKey("lab", "a"), "a", "13")
+
+    bench.lists.between_pages = delete
+    await bench.sweeper.sweep()
+    assert len(bench.cache.pods) == 0
+    assert len(bench.cache.jobs) == 0
+
+
+async def test_an_old_list_does_not_drop_what_is_newer(bench: Bench) -> None:
+    bench.cache.put_job(job_body("a", uid="a", version="1001"))
+    bench.lists.objects = {JOBS: []}
+    await bench.sweeper.sweep()
+    assert bench.cache.jobs.keys() == [ObjectKey("lab", "a")]
+    bench.lists.version = "1001"
+    await bench.sweeper.sweep()
+    assert bench.cache.jobs.keys() == []
+
+
+async def test_data_that_were_restored_need_a_new_start(bench: Bench) -> None:
+    """What is known is newer than all that lists and watches show from then on."""
+    service = bench.sweeper.service(300.0)
+    versions = ["1000", "900", "1001", "400", "500"]
+    healthy = []
+    for bench.lists.version in versions:
+        await bench.sweeper.sweep()
+        try:
+            service.check()
+        except NotHealthyError as error:
+            assert "restoration" in str(error)
+            healthy.append(False)
+        else:
+            healthy.append(True)
+    assert healthy == [True, True, True, True, False]
+
+
+async def test_an_object_that_cannot_be_taken_in_does_not_keep_the_others_from_it(bench: Bench, caplog: pytest.LogCaptureFixture) -> None:
+    odd_job, odd_pod = job_body("odd", uid="odd"), pod_body(job="a", job_uid="a", uid="odd")
+    odd_job["spec"]["destination"] = "a street"
+    odd_pod["spec"]["containers"] = 3
+    good = pod_body("sender", job="a", job_uid="a", uid="good")
+    bench.lists.objects = {JOBS: [odd_job, job_body("a", uid="a", pods=["good"])], PODS: [odd_pod, good]}
+    await bench.sweeper.sweep()
+    assert [pod.uid for pod in bench.cache.pods_of(JobUid("lab", "a"))] == ["good"]
+    assert ObjectKey("lab", "a") in set(bench.cache.jobs.keys())
+    assert f"pods lab/{odd_pod['metadata']['name']} cannot be taken in" in caplog.text
+    assert bench.figure("fairlead_operator_reconcile_errors_total", kind="Internal") >= 1
+    assert bench.sweeper.seconds_since_success() is not None
+
+
+@pytest.mark.parametrize("failure", [UnavailableError("down"), ZeroDivisionError("a defect")])
+async def test_the_sweeper_goes_on_after_a_failure(bench: Bench, failure: Exception) -> None:
+    bench.lists.failures = [failure, failure]
+    running = asyncio.create_task(bench.sweeper.run(0.0))
+    await bench.lists.listed_twice.wait()
+    running.cancel()
+    assert bench.figure("fairlead_operator_reconcile_errors_total", kind=_kind(failure)) == 2
+    assert bench.sweeper.seconds_since_success() is not None
+
+
+def _kind(failure: Exception) -> str:
+    return failure.kind if isinstance(failure, KubeError) else "Internal"
 
 
 async def test_a_list_that_fails_changes_nothing_and_is_no_success(bench: Bench) -> None:
     bench.cache.put_job(job_body())
-    bench.lists.broken = True
+    bench.lists.failures = [UnavailableError("down")]
     with pytest.raises(UnavailableError):
         await bench.sweeper.sweep()
     assert len(bench.cache.jobs) == 1

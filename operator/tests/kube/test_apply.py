@@ -156,6 +156,15 @@ class TestFinalizer:
         assert bench.client.steps() == ["delete pods", "create events", "patch transferjobs"]
         assert bench.client.bodies("patch transferjobs")[0]["metadata"]["finalizers"] == ["example.com/theirs"]
 
+    async def test_goes_before_the_pods_that_prove_that_it_may_go(self, bench: Bench) -> None:
+        plan = Plan(finalizer=False, proofs=(DeletePod("cleaner", "u", None),))
+        await bench.apply(plan, finalizers=[names.FINALIZER])
+        assert bench.client.steps() == ["patch transferjobs", "delete pods"]
+        bench.client.failures["patch transferjobs"] = ConflictError("old")
+        with pytest.raises(ConflictError):
+            await bench.apply(plan, finalizers=[names.FINALIZER])
+        assert bench.client.steps()[2:] == ["patch transferjobs"]
+
     @pytest.mark.parametrize(("held", "present"), [(True, [names.FINALIZER]), (False, [])])
     async def test_that_is_as_wanted_is_not_written(self, bench: Bench, held: bool, present: list[str]) -> None:
         await bench.apply(Plan(finalizer=held), finalizers=present)
@@ -372,3 +381,23 @@ async def test_credentials_live_for_what_is_left_of_the_deadline_and_an_hour(
     body["spec"] |= {} if deadline_seconds is None else {"activeDeadlineSeconds": deadline_seconds}
     body["status"] = TransferJobStatus(start_time=started).to_object()
     assert credentials_lifetime(TransferJob.from_object(body), NOW) == lifetime
+
+
+async def test_a_pod_that_may_not_be_changed_keeps_no_status_from_being_written(bench: Bench) -> None:
+    bench.client.failures = {"patch pods": ForbiddenError("not a mover's labels"), "delete pods": ForbiddenError("not a mover's labels")}
+    plan = Plan(
+        deletes=(DeletePod("old", "old-uid", "3"),),
+        annotations=(AnnotatePod("sender", "pod-uid", {names.ANNOTATION_EGRESS_BANDWIDTH: "1G"}),),
+        status=TransferJobStatus(phase="Transferring"),
+        events=(EmitEvent("Started", "text"),),
+    )
+    with pytest.raises(ForbiddenError):
+        await bench.apply(plan)
+    assert bench.client.steps() == ["delete pods", "patch pods", "patch transferjobs/status", "create events"]
+
+
+async def test_nothing_is_created_beside_a_pod_that_could_not_be_stopped(bench: Bench) -> None:
+    bench.client.failures = {"delete pods": ForbiddenError("not a mover's labels")}
+    with pytest.raises(ForbiddenError):
+        await bench.apply(Plan(deletes=(DeletePod("old", "old-uid", "3"),), creates=(RECEIVER,)))
+    assert bench.client.steps() == ["delete pods"]

@@ -1,10 +1,12 @@
 from __future__ import annotations
 
+import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from fairlead.kube.client import load_configuration
+from fairlead.kube.client import encoded, load_configuration
 
 _KUBECONFIG = """
 apiVersion: v1
@@ -30,3 +32,8 @@ async def test_requests_look_for_a_proxy_only_where_the_environment_names_one(
     file.write_text(_KUBECONFIG)
     configuration = await load_configuration(file)
     assert configuration.client_session_kwargs == {"trust_env": asks_environment}
+
+
+@pytest.mark.parametrize("value", ["plain", "\ud800 half a pair", 1 << 70, {"nested": ["é", None, True, 1.5]}], ids=str)
+def test_every_object_is_written_as_json(value: Any) -> None:
+    assert json.loads(encoded({"spec": value})) == {"spec": value}

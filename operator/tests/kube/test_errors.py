@@ -14,6 +14,7 @@ from fairlead.kube.errors import (
     NamespaceTerminatingError,
     NotFoundError,
     ThrottledError,
+    UnauthorizedError,
     UnavailableError,
     error_from_response,
 )
@@ -34,7 +35,7 @@ def _error(status: int, body: dict[str, Any], headers: dict[str, str] | None = N
         (410, {"reason": "Gone"}, ConflictError),
         (403, {"reason": "Forbidden"}, ForbiddenError),
         (403, TERMINATING, NamespaceTerminatingError),
-        (401, {"reason": "Unauthorized"}, ForbiddenError),
+        (401, {"reason": "Unauthorized"}, UnauthorizedError),
         (400, {"reason": "BadRequest"}, InvalidError),
         (422, {"reason": "Invalid"}, InvalidError),
         (429, {"reason": "TooManyRequests"}, ThrottledError),

@@ -42,6 +42,7 @@ def test_what_is_given_goes_where_the_resource_has_it() -> None:
     spec = made(name="n", limit="2G", streams="8", include=["*.nc"], run_as_user=1000, suspend=True)["spec"]
     assert spec["bandwidth"] == {"limit": "2G"}
     assert spec["transport"] == {"streams": {"min": 8, "max": 8}}
+    assert made(traffic_class="Scavenger")["spec"]["transport"] == {"trafficClass": "Scavenger"}
     assert (spec["data"], spec["securityContext"], spec["suspend"]) == ({"include": ["*.nc"]}, {"runAsUser": 1000}, True)
 
 

@@ -22,6 +22,7 @@ JOB_COLUMNS: Final = (
     Column("ETA", "string", ".status.progress.eta", "Time left at the present rate"),
     Column("CC", "string", ".status.decision.congestionControl", "Congestion control"),
     Column("Streams", "integer", ".status.decision.streams", "Parallel streams"),
+    Column("Protocol", "string", ".status.protocol", "Transport protocol of the data", wide=True),
     Column("From", "string", ".status.endpoints.source.node", "Node of the sender", wide=True),
     Column("To", "string", ".status.endpoints.destination.node", "Node of the receiver", wide=True),
     Column("RTT", "string", ".status.path.rtt", "Median round-trip time", wide=True),

@@ -19,6 +19,15 @@ HIGHEST_ID = 2**31 - 1
 
 AUTO_INTERFACE = "auto"
 
+QUIC_CONTROLS: Final = ("cubic", "reno")
+"""Congestion controls of the mover's QUIC, beside `Auto`."""
+SCAVENGER_CONTROL: Final = "ledbat++"
+"""Congestion control of a scavenger over QUIC."""
+SCAVENGER_CONTROL_TCP: Final = "lp"
+"""The kernel's, of a scavenger over TCP."""
+GIVING_WAY: Final = frozenset({SCAVENGER_CONTROL, "ledbat", SCAVENGER_CONTROL_TCP})
+"""Congestion controls that leave a path to everybody else."""
+
 AttachmentName = Annotated[str, Field(min_length=1, max_length=63, pattern=r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$")]
 AttachmentAddress = Annotated[
     str, Field(max_length=64, pattern=r"^(([0-9]{1,3}[.]){3}[0-9]{1,3}|[0-9A-Fa-f:]*:[0-9A-Fa-f:.]*)/[0-9]{1,3}$")
@@ -31,7 +40,8 @@ NetworkName = Annotated[str, Field(min_length=1, max_length=63, pattern=r"^[a-z0
 ResourceCount = Annotated[int, Field(ge=1, le=64)]
 
 Network = Literal["Host", "Attachment", "Pod"]
-Protocol = Literal["Auto", "TCP"]
+Protocol = Literal["Auto", "TCP", "QUIC"]
+TrafficClass = Literal["Normal", "Scavenger"]
 Encryption = Literal["Required", "None"]
 Overwrite = Literal["Never", "IfDifferent", "Always"]
 Verify = Literal["Checksum", "ReadBack"]
@@ -175,14 +185,59 @@ class Streams(ApiModel):
     """Most parallel streams."""
 
 
+_NO_QUIC: Final = "!has(self.protocol) || self.protocol != 'QUIC' || "
+_SCAVENGER: Final = "has(self.trafficClass) && self.trafficClass == 'Scavenger'"
+_NO_SCAVENGER: Final = "!has(self.trafficClass) || self.trafficClass != 'Scavenger' || "
+_OVER_TCP: Final = "has(self.protocol) && self.protocol == 'TCP'"
+_OF_QUIC: Final = ", ".join(f"'{name}'" for name in ("Auto", *QUIC_CONTROLS))
+TRANSPORT_RULES: Final = (
+    cel(
+        f"{_NO_QUIC}!has(self.encryption) || self.encryption != 'None'",
+        "transport.protocol QUIC encrypts in any case: set transport.encryption to Required, or transport.protocol to TCP",
+    ),
+    cel(
+        f"{_NO_QUIC}{_SCAVENGER} || !has(self.congestionControl) || self.congestionControl in [{_OF_QUIC}]",
+        f"transport.protocol QUIC has the congestion controls {' and '.join(QUIC_CONTROLS)}:"
+        " set transport.congestionControl to one of them or Auto, or transport.protocol to TCP for those of the kernel",
+    ),
+    cel(
+        f"{_NO_SCAVENGER}({_OVER_TCP}) || !has(self.encryption) || self.encryption != 'None'",
+        "transport.trafficClass Scavenger goes over QUIC, which encrypts in any case: set transport.encryption to Required,"
+        f" or transport.protocol to TCP for the kernel's {SCAVENGER_CONTROL_TCP}",
+    ),
+    cel(
+        f"{_NO_SCAVENGER}!has(self.congestionControl) || self.congestionControl in"
+        f" ({_OVER_TCP} ? ['Auto', '{SCAVENGER_CONTROL_TCP}'] : ['Auto', '{SCAVENGER_CONTROL}'])",
+        f"transport.trafficClass Scavenger has the congestion control {SCAVENGER_CONTROL}, with transport.protocol TCP"
+        f" {SCAVENGER_CONTROL_TCP}: set transport.congestionControl to Auto, or transport.trafficClass to Normal",
+    ),
+    cel(
+        f"!has(self.congestionControl) || self.congestionControl != '{SCAVENGER_CONTROL}' || {_SCAVENGER}",
+        f"transport.congestionControl {SCAVENGER_CONTROL} is that of scavengers: set transport.trafficClass to Scavenger",
+    ),
+    cel(
+        f"{_NO_SCAVENGER}!has(self.streams) || !has(self.streams.min) || self.streams.min <= 1",
+        "transport.trafficClass Scavenger has one stream on each path: set transport.streams.min to 1",
+    ),
+)
+"""Rules over several fields of the transport."""
+
+
 class Transport(ApiModel):
     """How the bytes travel."""
 
     protocol: Protocol = "Auto"
-    """Transport protocol. There is TCP alone so far, so `Auto` means TCP."""
+    """Transport protocol of the data. `Auto` means TCP, of a scavenger QUIC; otherwise QUIC is used where it is named. Where UDP does not
+    get through, a transfer over QUIC goes on over TCP, and the condition `ProtocolKept` says so."""
 
-    congestion_control: Annotated[str, Field(max_length=15, pattern=r"^(Auto|[a-z0-9_]{1,15})$")] = "Auto"
-    """A congestion control of the sender's kernel, such as `cubic` or `bbr`, or `Auto` for the advisor's choice."""
+    traffic_class: TrafficClass = "Normal"
+    """`Scavenger` gives way to everybody's traffic and takes what is left: one stream on each path over QUIC with the congestion control
+    `ledbat++`, or with protocol `TCP` the kernel's `lp`. Where UDP does not get through, it goes on with `lp` if the node allows that, and
+    otherwise its attempt ends with `ProtocolUnavailable`: it never takes the part of a normal flow."""
+
+    congestion_control: Annotated[str, Field(max_length=15, pattern=r"^(Auto|[a-z0-9_+]{1,15})$")] = "Auto"
+    """A congestion control of the sender's kernel, such as `cubic` or `bbr`, or `Auto` for the advisor's choice. QUIC has `cubic` and
+    `reno` of its own; a scavenger's is never chosen by the advisor."""
 
     streams: Streams = Field(
         default_factory=Streams,
@@ -196,6 +251,32 @@ class Transport(ApiModel):
     encryption: Encryption = "Required"
     """Whether data is encrypted on the wire. With `None` it can be read on its way, but still not changed unnoticed: both ends are
     authenticated, every block is keyed, and what controls the transfer is encrypted in any case."""
+
+    @property
+    def is_scavenger(self) -> bool:
+        """Whether the job gives way to everybody."""
+        return self.traffic_class == "Scavenger"
+
+    @property
+    def named_protocol(self) -> Literal["TCP", "QUIC"] | None:
+        """What is to carry the data; None where that is left open, which means TCP."""
+        if self.protocol == "Auto":
+            return "QUIC" if self.is_scavenger else None
+        return self.protocol
+
+    @property
+    def named_congestion_control(self) -> str | None:
+        """The congestion control that follows from the job; None where the advisor chooses."""
+        if self.congestion_control != "Auto":
+            return self.congestion_control
+        if self.is_scavenger:
+            return SCAVENGER_CONTROL if self.named_protocol == "QUIC" else SCAVENGER_CONTROL_TCP
+        return None
+
+    @property
+    def stream_bounds(self) -> Streams:
+        """Fewest and most streams on a path. Several flows that each give way would together take more than one."""
+        return Streams(min=1, max=1) if self.is_scavenger else self.streams
 
 
 class Bandwidth(ApiModel):
@@ -280,7 +361,7 @@ class TransferJobSpec(ApiModel):
     uses the pod network; `Attachment` uses the interfaces that Multus attaches to the pods, see `attachment` of both ends."""
 
     transport: Transport = Field(
-        default_factory=Transport, json_schema_extra=marks(immutable("transport"), default=Transport().to_object())
+        default_factory=Transport, json_schema_extra=marks(immutable("transport"), *TRANSPORT_RULES, default=Transport().to_object())
     )
     """How the bytes travel."""
 

@@ -15,6 +15,7 @@ from fairlead.api.transferjob.spec import MOST_INTERFACES
 
 Phase = Literal["Pending", "Probing", "Transferring", "Verifying", "Succeeded", "Failed", "Suspended"]
 Enforcement = Literal["Pacing", "Annotation", "TrafficControl", "VirtualFunction", "None"]
+ProtocolInForce = Literal["TCP", "QUIC"]
 CapBound = Literal["JobLimit", "TenantLimit", "Link"]
 
 MOST_ALTERNATIVES = 4
@@ -185,7 +186,7 @@ class DecisionStatus(ApiModel):
     """What the advisor chose, and why."""
 
     protocol: str
-    """Chosen protocol."""
+    """Protocol of the data when it was last decided."""
 
     congestion_control: str
     """Chosen congestion control."""
@@ -334,6 +335,9 @@ class TransferJobStatus(ApiModel):
         default=None, json_schema_extra=marks(list_type="atomic")
     )
     """With `spec.preflightOnly`, what the movers checked."""
+
+    protocol: ProtocolInForce | None = None
+    """Transport protocol that carries the data of the latest attempt, as its sender says; absent before data flow."""
 
     path: PathStatus | None = None
     """What was measured on the path."""

@@ -174,8 +174,10 @@ def admit(
                 lines.join(job, obstacles[link])
             elif job.guarantee_bps > 0.0:
                 promises.keep(job, link, need, now)
+    places = {line: {job.uid: place for place, job in enumerate(queue, 1)} for line, queue in lines.jobs.items()}
     for job, obstacle in stopped:
-        waiting[job.uid] = Waiting(obstacle.line[0], _wait_message(promises, lines.jobs[obstacle.line], job, obstacle))
+        place = places[obstacle.line][job.uid]
+        waiting[job.uid] = Waiting(obstacle.line[0], _wait_message(promises, place, job, obstacle))
     return Admissions(frozenset(admitted), waiting, _raise(promises, empty, lines, raises, held))
 
 
@@ -251,7 +253,7 @@ def _no_room_yet(promises: _Promises, job: Participant, obstacle: _Obstacle) -> 
     return f"bandwidth.guarantee {format_rate_rounded(job.guarantee_bps)} has no room {where} yet"
 
 
-def _wait_message(promises: _Promises, queue: Sequence[Participant], job: Participant, obstacle: _Obstacle) -> str:
+def _wait_message(promises: _Promises, place: int, job: Participant, obstacle: _Obstacle) -> str:
     link, tenant = obstacle.line
     wanted = f"bandwidth.guarantee {format_rate_rounded(job.guarantee_bps)}" if job.guarantee_bps > 0.0 else "this job"
     kept = promises.kept[obstacle.line]
@@ -263,8 +265,14 @@ def _wait_message(promises: _Promises, queue: Sequence[Participant], job: Partic
     elif obstacle.lack is _Lack.OTHERS:
         # How much it leaves changes in every round, and the status must not.
         why = f"others' traffic leaves no room for {wanted}"
-    place = 1 + next(number for number, each in enumerate(queue) if each.uid == job.uid)
-    return f"{state} and {why}: place {place} of {len(queue)} in its queue"
+    return f"{state} and {why}: {_about(place)} in its queue"
+
+
+def _about(place: int) -> str:
+    """A place in steps of ten: each departure moves all who wait, and must not have all their statuses written."""
+    if place == 1:
+        return "first"
+    return f"among the first {10 ** math.ceil(math.log10(place)):,}"
 
 
 def _state(promises: _Promises, link: str, tenant: str, guaranteed: bool) -> str:

@@ -56,6 +56,8 @@ class Participant:
     guarantee_bps: float = 0.0
     limit_bps: float = math.inf
     priority: int = 0
+    gives_way: bool = False
+    """It takes what the others leave."""
     asked_at: float = 0.0
     """Since when it waits, for ageing."""
     cap_bps: float | None = None

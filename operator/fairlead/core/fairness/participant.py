@@ -11,9 +11,10 @@ from fairlead.core.annotated_cap import annotated_cap_bps
 from fairlead.core.fairness.meter import CounterReading
 from fairlead.core.fairness.model import AnnotatedCap, InterfaceCount, JobStage, Participant
 from fairlead.core.network import ends_of
-from fairlead.core.observed import Observed
+from fairlead.core.observed import Observed, PodPhase, Role
 from fairlead.core.paths.model import End
 from fairlead.core.reports import MoverProgress
+from fairlead.core.verdicts import is_live
 
 _MOVING = "Transferring"
 
@@ -21,11 +22,14 @@ _MOVING = "Transferring"
 def participant_of(observed: Observed, *, asks: bool, now: float) -> Participant | None:
     """The job as the fairness loop sees it; None if it neither has nor asks for a share."""
     job, status = observed.job, observed.job.status
-    if job.spec.managed_by != CONTROLLER or job.deleting or status.finished or job.spec.suspend or job.spec.preflight_only:
+    if job.spec.managed_by != CONTROLLER or job.spec.preflight_only:
+        return None
+    leaves = job.deleting or status.finished or job.spec.suspend
+    if leaves and not _may_send(observed):
         return None
     attempt = observed.latest_attempt
     backing_off = status.last_failure is not None and status.last_failure.attempt == attempt
-    if observed.attempt_under_way or backing_off:
+    if leaves or observed.attempt_under_way or backing_off:
         stage = JobStage.FLOWING if _flows(observed) else JobStage.HOLDING
     elif asks:
         stage = JobStage.ASKING
@@ -45,9 +49,11 @@ def participant_of(observed: Observed, *, asks: bool, now: float) -> Participant
         destination=destination,
         stage=stage,
         weight=bandwidth.weight,
-        guarantee_bps=bandwidth.guarantee_bps,
+        # Its place is free for the next one, which gets what is really free.
+        guarantee_bps=0.0 if leaves else bandwidth.guarantee_bps,
         limit_bps=math.inf if limit_bps is None else limit_bps,
         priority=job.spec.priority,
+        gives_way=job.spec.transport.is_scavenger,
         asked_at=scheduled.last_transition_time.timestamp() if waits and scheduled else now,
         cap_bps=status.cap_bps,
         annotated=None if (annotated_bps := annotated_cap_bps(observed)) is None else AnnotatedCap(annotated_bps, now),
@@ -56,6 +62,11 @@ def participant_of(observed: Observed, *, asks: bool, now: float) -> Participant
         counts=_counts(source, reports.sender) + _counts(destination, reports.receiver),
         arrived=reports.receiver.arrived if reports.receiver else None,
     )
+
+
+def _may_send(observed: Observed) -> bool:
+    """Whether a sender may still be running: it goes on for up to its grace period after its pod was deleted, and longer on a lost node."""
+    return any(is_live(pod) and pod.phase is not PodPhase.PENDING for pod in observed.pods_of(Role.SENDER))
 
 
 def _flows(observed: Observed) -> bool:

@@ -35,7 +35,8 @@ def fair_shares(
     demands_bps: Mapping[Participant, float],
     floors_bps: Mapping[str, float],
 ) -> Shares:
-    """The shares of jobs with these demands, all of which cross a link. Jobs that do not flow yet ask for little and get what is left over.
+    """The shares of jobs with these demands, all of which cross a link. Jobs that do not flow yet, and those that give way, ask for little
+    and get what is left over.
 
     `floors_bps` is what each job has in any case, as far as its tenant's part of its links goes.
     A job with little demand is given more than that where nobody else wants it, so that no capacity is closed to all.
@@ -60,8 +61,8 @@ def ceiling_bps(rules: PolicyRules, job: Participant, route: tuple[str, ...]) ->
 
 def _job(rules: PolicyRules, job: Participant, route: tuple[str, ...], demand_bps: float, floor_bps: float) -> AllocationJob:
     least = min(floor_bps, job.limit_bps)
-    # A job that does not flow yet keeps its place, but nobody else's.
-    demand = least if job.stage is not JobStage.FLOWING else max(demand_bps, least)
+    # A job that does not flow yet keeps its place, but nobody else's; one that gives way never asks for more.
+    demand = least if job.stage is not JobStage.FLOWING or job.gives_way else max(demand_bps, least)
     return AllocationJob(
         name=job.uid,
         tenant=rules.tenant(job.namespace).name,

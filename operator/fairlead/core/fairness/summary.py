@@ -198,7 +198,9 @@ def measured_jain(jobs: Iterable[Participant], rules: PolicyRules, outcome: Roun
 
     A job's weight is its part of its tenant's, which is shared by those of `jobs` that are the tenant's.
     """
+    # What gives way is not meant to have a share beside others.
     measured = [job for job in jobs if job.uid in outcome.measured_bps]
+    measured = [job for job in measured if not job.gives_way] or measured
     own: dict[str, float] = defaultdict(float)
     for job in measured:
         own[rules.tenant(job.namespace).name] += job.weight

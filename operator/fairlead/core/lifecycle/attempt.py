@@ -30,7 +30,17 @@ from fairlead.core.verdicts import Failure, failure_of_attempt, has_ended, is_li
 _PATIENCE = timedelta(seconds=5)
 """How long a mover may be on its way up before the status reports trouble."""
 
-_PASSING = frozenset({"SchedulingGated", "Unschedulable", "SchedulerError"})
+_OF_ONE_ATTEMPT = (
+    ConditionType.CAP_ENFORCED,
+    ConditionType.PREFLIGHT_PASSED,
+    ConditionType.REPORTS_BELIEVED,
+    ConditionType.PATHS_UP,
+    ConditionType.NODES_READY,
+    ConditionType.PROTOCOL_KEPT,
+)
+"""Conditions that are absent when an attempt begins, whatever the one before left."""
+_UNSCHEDULABLE = "Unschedulable"
+_PASSING = frozenset({"SchedulingGated", _UNSCHEDULABLE, "SchedulerError"})
 """Waiting reasons that a new pod often has for a second or two, for example while its claim is being bound."""
 
 _OTHER_END = timedelta(seconds=10)
@@ -43,6 +53,10 @@ _PROBED_LATER = Judgement("False", Reason.PROBING, "the path is measured once bo
 
 _LAST_WORD = timedelta(seconds=5)
 """How long a success waits for what nobody has read: the sender's pod brings the decision when its sidecar ends, and its checks."""
+
+
+OF_A_BEGINNING = frozenset({"attempts", "attempt_start_time", "start_time", "placement"})
+"""Fields of the status that are written as an attempt begins."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +78,7 @@ def start_or_wait(observed: Observed, now: datetime) -> JobOutcome:
     status, number = observed.job.status, observed.latest_attempt
     failure = status.last_failure
     if failure is not None and failure.attempt == number:
-        pause = pause_after(observed, status.failures)
+        pause = pause_after(observed, status.failures, failure)
         if now < failure.time + pause:
             return _back_off(observed, failure, pause, now)
     leftovers = observed.movers
@@ -111,6 +125,15 @@ def succeed(observed: Observed, receiver: MoverPod, verdict: Verdict, now: datet
     )
     ended["progress"] = final_progress(verdict, findings.status["progress"], stored_now)
     return found.then(JobOutcome(JobState.SUCCEEDED, verdict.reason, message, status=ended))
+
+
+def give_up_refused(observed: Observed, message: str, now: datetime) -> JobOutcome:
+    """Ends the attempt whose sender may not be created, and counts no failure: its receiver would keep what others' senders wait for."""
+    number = observed.latest_attempt
+    failure = FailureStatus(attempt=number, reason=Reason.CREATION_REFUSED, message=shorten(message), time=now.replace(microsecond=0))
+    ended = {"attempts": number, "attempt_start_time": None, "last_failure": failure}
+    pause = pause_after(observed, observed.job.status.failures, failure)
+    return JobOutcome(status=ended).then(_back_off(observed, failure, pause, now))
 
 
 def fail_job(observed: Observed, number: int, reason: str, message: str, now: datetime) -> JobOutcome:
@@ -167,29 +190,20 @@ def _begin(status: TransferJobStatus, number: int, started: datetime, placed: Pl
             "start_time": status.start_time or started,
             "placement": placed,
             "progress": None,
+            "protocol": None,
             "bandwidth": bandwidth.model_copy(update={"measured": None}) if bandwidth else None,
         },
         judgements={
-            ConditionType.CAP_ENFORCED: None,
             ConditionType.SUCCEEDED: Judgement("Unknown", Reason.IN_PROGRESS, "the job has not ended"),
-            ConditionType.PREFLIGHT_PASSED: None,
             ConditionType.PATH_PROBED: _PROBED_LATER,
-            ConditionType.REPORTS_BELIEVED: None,
-            ConditionType.PATHS_UP: None,
+            **dict.fromkeys(_OF_ONE_ATTEMPT),
         },
     )
 
 
 def _without_former(status: TransferJobStatus, begun: Mapping[str, Any]) -> TransferJobStatus:
     """What of the status holds for an attempt that begins."""
-    former = (
-        ConditionType.CAP_ENFORCED,
-        ConditionType.MOVERS_READY,
-        ConditionType.PREFLIGHT_PASSED,
-        ConditionType.PATH_PROBED,
-        ConditionType.REPORTS_BELIEVED,
-        ConditionType.PATHS_UP,
-    )
+    former = (*_OF_ONE_ATTEMPT, ConditionType.MOVERS_READY, ConditionType.PATH_PROBED)
     conditions = tuple(condition for condition in status.conditions if condition.type not in former)
     return status.model_copy(update={**begun, "conditions": conditions})
 
@@ -235,7 +249,9 @@ def _bring_up(observed: Observed, attempt: _Attempt, now: datetime) -> tuple[Job
 def _awaits_probe(observed: Observed, receiver: MoverPod, now: datetime) -> JobOutcome | None:
     """The sender waits because another job probes the path, as two probes at a time would see each other; None if it does not."""
     path = observed.path
-    until = (receiver.ready_since or receiver.created_at) + observed.settings.probe_wait
+    # A node whose clock is ahead must not keep the sender waiting for as long as that.
+    ready_since = receiver.ready_since if receiver.ready_since is not None and receiver.ready_since <= now else receiver.created_at
+    until = ready_since + observed.settings.probe_wait
     if observed.job.spec.preflight_only or path is None or path.probing is not Probing.LEASED or now >= until:
         return None
     message = f"another job probes the path: the sender starts when that has ended, at {until:%H:%M:%SZ} at the latest"
@@ -358,7 +374,9 @@ def _not_ready(observed: Observed, pod: MoverPod, reason: Reason, silent: str, n
     if age < timeout:
         return outcome.waking_after(timeout - age), None
     waited = f"{message} (waited {format_duration(timeout.total_seconds())})"
-    return outcome, Failure(reason, waited, retry=True, telling=True)
+    # A mover for which no node has room has failed at nothing; what the other end holds goes to others until the next attempt.
+    is_unplaced = pod.node is None and pod.waiting_reason == _UNSCHEDULABLE
+    return outcome, Failure(reason, waited, retry=True, telling=True, counts=not is_unplaced)
 
 
 def _end_failed(observed: Observed, attempt: _Attempt, failure: Failure, now: datetime) -> JobOutcome:
@@ -374,12 +392,15 @@ def _end_failed(observed: Observed, attempt: _Attempt, failure: Failure, now: da
         return recorded.then(JobOutcome(JobState.HALF_FAILED, failure.reason, message, wake_after=first_seen + _OTHER_END - now))
     if not failure.retry or observed.job.spec.preflight_only:
         return recorded.then(fail_job(observed, attempt.number, failure.reason, failure.message, now))
+    if not failure.counts:
+        recorded = recorded.then(JobOutcome(status={"attempt_start_time": None}))
+        return recorded.then(_back_off(observed, record, pause_after(observed, attempt.status.failures, record), now))
     failures, limit = (attempt.status.failures or 0) + 1, observed.job.spec.backoff_limit
     recorded = recorded.then(JobOutcome(status={"failures": failures, "attempt_start_time": None}))
     if failures > limit:
         message = f"{failures} attempts failed, backoffLimit is {limit}; the last one: {failure.reason}: {failure.message}"
         return recorded.then(fail_job(observed, attempt.number, Reason.BACKOFF_LIMIT_EXCEEDED, message, now))
-    return recorded.then(_back_off(observed, record, pause_after(observed, failures), now))
+    return recorded.then(_back_off(observed, record, pause_after(observed, failures, record), now))
 
 
 def _back_off(observed: Observed, failure: FailureStatus, pause: timedelta, now: datetime) -> JobOutcome:

@@ -62,6 +62,7 @@ def plan_of(observed: Observed, outcome: JobOutcome, now: datetime) -> Plan:
         # An event of a status that is not written would be emitted again by the next pass.
         events=(events_between(before, after) if news else ()) + effects.events,
         delete_job=effects.delete_job,
+        proofs=effects.proofs,
         asks_for_links=outcome.asks_for_links,
         requeue_after=None if outcome.wake_after is None else max(outcome.wake_after, _SOON),
     )

@@ -10,14 +10,17 @@ from fairlead.api.reasons import ConditionType, EventReason, Reason
 from fairlead.core.lifecycle.admission import foreign_identity
 from fairlead.core.lifecycle.outcome import JobEffects, JobOutcome, JobState, deletes, stops
 from fairlead.core.lifecycle.placing import placed_end
-from fairlead.core.observed import Observed, Role, latest_attempt_of
-from fairlead.core.plan import CreatePod, EmitEvent
+from fairlead.core.observed import Observed, PodPhase, Role, latest_attempt_of
+from fairlead.core.plan import CreatePod, DeletePod, EmitEvent
 from fairlead.core.verdicts import has_cleaned, has_ended, is_live, proven_success
 
 _LAST_WORDS = timedelta(seconds=10)
 """How long the sender of a job that succeeded may take to end by itself."""
 
 _NO_PORTS = 0
+
+_NEVER_UP = frozenset({Reason.RECEIVER_NOT_READY, Reason.ATTACHMENT_FAILED})
+"""Why an attempt fails whose receiver did not come up, before its sender is made."""
 
 
 class _Cleaning(Enum):
@@ -42,7 +45,9 @@ def finish(observed: Observed, now: datetime) -> JobOutcome:
             outcome = outcome.then(_release(observed))
         elif cleaning is _Cleaning.GIVEN_UP:
             # The finalizer stays: deletion tries again, and the destination may be back by then.
-            outcome = outcome.then(JobOutcome(effects=JobEffects(deletes=deletes(observed.pods_of(Role.CLEANER)))))
+            outcome = outcome.then(_without_cleaners(observed))
+    else:
+        outcome = outcome.then(_without_cleaners(observed))
     if job.spec.ttl_seconds_after_finished is None:
         return outcome
     expires = completed + timedelta(seconds=job.spec.ttl_seconds_after_finished)
@@ -66,14 +71,23 @@ def dismantle(observed: Observed, requested: datetime, now: datetime) -> JobOutc
 
 
 def _release(observed: Observed) -> JobOutcome:
-    return JobOutcome(effects=JobEffects(deletes=deletes(observed.pods_of(Role.CLEANER)), finalizer=False))
+    """Lets the job go, and its cleaners after it: the finalizer's removal may be refused, since others write to the job as well, and
+    without their proof another cleaner would be needed."""
+    cleaners = (pod for pod in observed.pods_of(Role.CLEANER) if not pod.deleting)
+    # Their version may be another one by then: deletion without cascade takes away their owner.
+    proofs = tuple(DeletePod(pod.name, pod.uid, resource_version=None) for pod in cleaners)
+    return JobOutcome(effects=JobEffects(finalizer=False, proofs=proofs))
+
+
+def _without_cleaners(observed: Observed) -> JobOutcome:
+    return JobOutcome(effects=JobEffects(deletes=deletes(observed.pods_of(Role.CLEANER))))
 
 
 def _clean(observed: Observed, since: datetime, now: datetime) -> tuple[_Cleaning, JobOutcome]:
     """Runs a cleaner at the destination until one reports that the partial files are gone, at most for the time an administrator allows."""
     uid, status, settings, cleaners = observed.job.metadata.uid, observed.job.status, observed.settings, observed.pods_of(Role.CLEANER)
     arrived = any(proven_success(pod, uid) for pod in observed.pods_of(Role.RECEIVER))
-    if arrived or status.is_true(ConditionType.SUCCEEDED) or any(has_cleaned(pod, uid) for pod in cleaners):
+    if arrived or status.is_true(ConditionType.SUCCEEDED) or any(has_cleaned(pod, uid) for pod in cleaners) or _wrote_nothing(observed):
         return _Cleaning.DONE, JobOutcome()
     claim = observed.claims.get(observed.job.spec.destination.claim_name)
     left = since + settings.cleanup_timeout - now
@@ -88,6 +102,22 @@ def _clean(observed: Observed, since: datetime, now: datetime) -> tuple[_Cleanin
         return _Cleaning.UNDER_WAY, replace(step, effects=JobEffects(creates=(create,)))
     failed = (pod for pod in cleaners if has_ended(pod) and now >= pod.created_at + settings.backoff_first)
     return _Cleaning.UNDER_WAY, replace(step, effects=JobEffects(deletes=deletes(failed)))
+
+
+def _wrote_nothing(observed: Observed) -> bool:
+    """Whether no data can have arrived, as where the image never came: no receiver has started, and so no sender was made.
+
+    A receiver without a sender removes what it made for itself.
+    """
+    status, receivers = observed.job.status, observed.pods_of(Role.RECEIVER)
+    if any(pod.phase is not PodPhase.PENDING or has_ended(pod) for pod in receivers):
+        return False
+    had_sender = bool(observed.pods_of(Role.SENDER)) or any(record.role == Role.SENDER.value for record in status.pods or ())
+    if had_sender or (status.endpoints is not None and status.endpoints.source is not None):
+        return False
+    if status.last_failure is not None:
+        return status.last_failure.reason in _NEVER_UP
+    return bool(receivers) and latest_attempt_of(observed.pods) == 1
 
 
 def _destination_node(observed: Observed) -> str | None:

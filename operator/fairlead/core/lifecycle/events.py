@@ -18,6 +18,8 @@ _WARNINGS: tuple[tuple[ConditionType, tuple[Reason, ...], EventReason], ...] = (
     (ConditionType.REPORTS_BELIEVED, (), EventReason.REPORT_REFUSED),
     (ConditionType.CAP_ENFORCED, (Reason.ABOVE_CAP,), EventReason.CAP_EXCEEDED),
     (ConditionType.PATHS_UP, (), EventReason.PATH_LOST),
+    (ConditionType.NODES_READY, (), EventReason.NODES_LOST),
+    (ConditionType.PROTOCOL_KEPT, (), EventReason.PROTOCOL_REPLACED),
 )
 """Conditions that give a warning as they become False, for these reasons or for any, with the event."""
 
@@ -30,6 +32,7 @@ _WARNINGS_WHILE_TRUE: tuple[tuple[ConditionType, Reason, EventReason], ...] = (
 _GOOD_NEWS: tuple[tuple[ConditionType, EventReason], ...] = (
     (ConditionType.MOVERS_READY, EventReason.MOVERS_STARTED),
     (ConditionType.PATHS_UP, EventReason.PATH_RESTORED),
+    (ConditionType.NODES_READY, EventReason.NODES_BACK),
 )
 """Conditions whose becoming True in mid-transfer is an event."""
 

@@ -34,7 +34,7 @@ def decide(observed: Observed, now: datetime) -> Plan:
         return Plan()
     outcome = _outcome(observed, now)
     if observed.refusal and outcome.effects.creates:
-        outcome = _refused(observed, outcome)
+        outcome = _refused(observed, outcome, now)
     return plan_of(observed, outcome, now)
 
 
@@ -54,13 +54,26 @@ def _go_on(observed: Observed, now: datetime) -> JobOutcome:
     return _suspend(observed) if observed.job.spec.suspend else _run(observed, now)
 
 
-def _refused(observed: Observed, outcome: JobOutcome) -> JobOutcome:
-    """Reports why nothing could be created. What was refused is left out, so that the status gets through; the next pass tries again."""
-    outcome = replace(outcome, effects=replace(outcome.effects, creates=(), credentials=()))
-    if observed.job.deleting or not observed.job.status.finished:
-        message = f"the API server refuses to create a mover pod: {observed.refusal}"
-        outcome = outcome.then(JobOutcome(JobState.REFUSED, Reason.CREATION_REFUSED, message))
-    return outcome.waking_after(observed.settings.recheck_interval)
+def _refused(observed: Observed, outcome: JobOutcome, now: datetime) -> JobOutcome:
+    """Reports why nothing could be created. What was refused is left out, so that the status gets through; the next pass tries again.
+
+    Without a receiver no attempt begins, and without a sender it ends: neither slots nor quota are held for movers that do not come.
+    """
+    roles = {create.role for create in outcome.effects.creates}
+    outcome = replace(outcome, effects=replace(outcome.effects, creates=(), credentials=())).waking_after(
+        observed.settings.recheck_interval
+    )
+    if observed.job.status.finished and not observed.job.deleting:
+        return outcome
+    message = f"the API server refuses to create a mover pod: {observed.refusal}"
+    if Role.SENDER in roles:
+        return outcome.then(attempt.give_up_refused(observed, message, now))
+    outcome = outcome.then(JobOutcome(JobState.REFUSED, Reason.CREATION_REFUSED, message))
+    if Role.RECEIVER not in roles:
+        return outcome
+    if observed.attempt_under_way:
+        return outcome.then(_stop_uncounted(observed))
+    return replace(outcome, status={name: value for name, value in outcome.status.items() if name not in attempt.OF_A_BEGINNING})
 
 
 def _success(observed: Observed, now: datetime) -> JobOutcome | None:
@@ -86,7 +99,7 @@ def _held_up(observed: Observed, now: datetime) -> str:
     """What this pass would have found to be in the job's way: the conditions of its movers are about to say that they are stopped."""
     found = _go_on(observed, now)
     if observed.refusal and found.effects.creates:
-        found = _refused(observed, found)
+        found = _refused(observed, found, now)
     if found.state is JobState.BACKING_OFF:
         failure = found.status.get("last_failure") or observed.job.status.last_failure
         return f"{HELD_UP}{failure.reason}: attempt {failure.attempt} failed: {failure.message}" if failure is not None else ""

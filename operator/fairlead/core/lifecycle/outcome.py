@@ -68,6 +68,7 @@ class JobEffects:
     annotations: tuple[AnnotatePod, ...] = ()
     events: tuple[EmitEvent, ...] = ()
     delete_job: bool = False
+    proofs: tuple[DeletePod, ...] = ()
 
     def then(self, later: JobEffects) -> JobEffects:
         """Both; each pod is deleted once."""
@@ -79,6 +80,7 @@ class JobEffects:
             annotations=self.annotations + later.annotations,
             events=self.events + later.events,
             delete_job=self.delete_job or later.delete_job,
+            proofs=self.proofs + later.proofs,
         )
 
 

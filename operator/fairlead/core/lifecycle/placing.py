@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Any, Final
@@ -11,7 +12,7 @@ from fairlead.api.reasons import ConditionType, MoverReason, Reason
 from fairlead.api.shared.quantity import RateError, parse_rate
 from fairlead.api.transferjob import TransferJobStatus
 from fairlead.api.transferjob.spec import Side
-from fairlead.api.transferjob.status import PlacedEnd, PlacementStatus
+from fairlead.api.transferjob.status import FailureStatus, PlacedEnd, PlacementStatus
 from fairlead.core.conditions import shorten
 from fairlead.core.lifecycle.admission import FOR_LINKS, obstacle_to_start
 from fairlead.core.network import traits_of
@@ -40,7 +41,7 @@ def request_of(observed: Observed, now: datetime) -> Request | None:
     receiver = observed.mover(Role.RECEIVER, number)
     if proven_success(receiver, job.metadata.uid) is not None or any(is_live(pod) or pod.deleting for pod in observed.movers):
         return None
-    if failure is not None and failure.attempt == number and now < failure.time + pause_after(observed, status.failures):
+    if failure is not None and failure.attempt == number and now < failure.time + pause_after(observed, status.failures, failure):
         return None
     obstacle = obstacle_to_start(observed)
     if obstacle is not None and obstacle.reason not in FOR_LINKS:
@@ -60,13 +61,19 @@ def request_of(observed: Observed, now: datetime) -> Request | None:
         avoid_nodes=avoid_nodes,
         avoid_interfaces=avoid_interfaces,
         unready_nodes=frozenset(name for name, facts in observed.nodes.items() if not (facts.exists and facts.ready)),
-        tentative=obstacle is not None,
+        # While the API server refuses its movers, what the job could have is for others.
+        tentative=obstacle is not None or bool(observed.refusal),
     )
 
 
-def pause_after(observed: Observed, failures: int | None) -> timedelta:
-    """How long the next attempt waits after the given number of failed ones."""
-    return delay_after(failures or 1, first=observed.settings.backoff_first, most=observed.settings.backoff_most)
+def pause_after(observed: Observed, failures: int | None, failure: FailureStatus) -> timedelta:
+    """How long the next attempt waits after the given number of failed ones, of which `failure` is the last."""
+    pause = delay_after(failures or 1, first=observed.settings.backoff_first, most=observed.settings.backoff_most)
+    if failure.reason != Reason.CREATION_REFUSED:
+        return pause
+    # Jobs whose receivers were in the way of each other's senders would be so again if they began again together.
+    digest = hashlib.sha256(f"{observed.job.metadata.uid}/{failure.attempt}".encode()).digest()
+    return timedelta(seconds=round(pause.total_seconds() * (1 + digest[0] / 255)))
 
 
 def placed_of(observed: Observed, number: int) -> PlacementStatus | None:

@@ -8,10 +8,10 @@ from datetime import datetime
 from typing import Any
 
 from fairlead.api.names import ANNOTATION_EGRESS_BANDWIDTH, ANNOTATION_INGRESS_BANDWIDTH, ANNOTATION_PACING
-from fairlead.api.reasons import ConditionType, Reason
+from fairlead.api.reasons import ConditionType, MoverReason, Reason
 from fairlead.api.shared.quantity import RateError, format_rate, parse_rate
 from fairlead.api.transferjob import TransferJobStatus
-from fairlead.api.transferjob.status import Enforcement
+from fairlead.api.transferjob.status import Enforcement, ProtocolInForce
 from fairlead.core.annotated_cap import watches_egress_cap
 from fairlead.core.cap_excess import BLOCK_BITS, RECEIVER_WINDOW_SECONDS, TOLERANCE, excess_after
 from fairlead.core.conditions import shorten
@@ -21,10 +21,10 @@ from fairlead.core.lifecycle.preflight import checks_of, judge_preflight
 from fairlead.core.network import traits_of
 from fairlead.core.observed import MoverPod, Observed, Role
 from fairlead.core.plan import AnnotatePod
-from fairlead.core.reports import MoverProgress
+from fairlead.core.reports import MoverProgress, Reports
 from fairlead.core.settings import GUARDED_MOST_BPS
 from fairlead.core.status import bandwidth_of, decision_of, endpoints_of, path_of, progress_of
-from fairlead.core.verdicts import is_live
+from fairlead.core.verdicts import is_live, is_lost
 
 _SILENT_SECONDS = 30.0
 """An advisor that was started again answers sooner, also on a busy node."""
@@ -47,14 +47,20 @@ def findings_of(
 ) -> Findings:
     """Endpoints, path, decision, progress and bandwidth as far as they are known. `status` is what is known of the attempt before."""
     reports = observed.reports
+    lost = _on_lost_nodes(observed, status, sender, receiver)
     found: dict[str, Any] = {
         "endpoints": endpoints_of(status.endpoints, sender, receiver, reports),
         "progress": progress_of(reports, status.progress, now.replace(microsecond=0)),
     }
+    if lost and reports.receiver is None and found["progress"] is not None:
+        # A rate and a time left would be those of a transfer of which nobody knows whether it runs.
+        found["progress"] = found["progress"].model_copy(update={"rate": None, "eta": None})
+    if (protocol := _protocol_in_force(reports, sender)) is not None:
+        found["protocol"] = protocol
     if reports.path is not None:
         found["path"] = path_of(reports.path)
     if reports.decision is not None:
-        found["decision"] = decision_of(reports.decision, status.decision)
+        found["decision"] = decision_of(reports.decision, status.decision, protocol)
     cap_bps = cap_of(observed)
     cap_enforced = _cap_enforced(observed, status, receiver, cap_bps)
     bandwidth = bandwidth_of(status.bandwidth, cap_bps, reports, _bound_of(observed, cap_bps))
@@ -68,6 +74,8 @@ def findings_of(
         | cap_enforced
         | _reports_believed(observed, status)
         | _paths_up(observed, status)
+        | _nodes_ready(status, lost)
+        | _protocol_kept(observed, status, sender, protocol)
     )
     annotations = _cap_at_sender(observed, sender, bandwidth.allocated) + _cap_at_receiver(observed, receiver)
     return Findings(found, judgements, annotations)
@@ -125,6 +133,55 @@ def _paths_up(observed: Observed, status: TransferJobStatus) -> dict[ConditionTy
         return {}
     message = f"data flows again from every interface of the source: {', '.join(path.interface for path in sender.paths)}"
     return {ConditionType.PATHS_UP: Judgement("True", Reason.PATH_RESTORED, message)}
+
+
+def _on_lost_nodes(
+    observed: Observed, status: TransferJobStatus, sender: MoverPod | None, receiver: MoverPod | None
+) -> tuple[MoverPod, ...]:
+    """The movers that have come up, have not ended as far as is known, and whose nodes are not ready."""
+    if not status.is_true(ConditionType.MOVERS_READY):
+        return ()
+    return tuple(pod for pod in (sender, receiver) if pod is not None and is_live(pod) and is_lost(pod, observed.nodes))
+
+
+def _nodes_ready(status: TransferJobStatus, lost: tuple[MoverPod, ...]) -> dict[ConditionType, Judgement | None]:
+    """That movers are on nodes of which nothing is heard, and later that all nodes are back; nothing while none was lost."""
+    if lost:
+        where = " and ".join(f"node {pod.node} of the {pod.role}" for pod in lost)
+        both = "is not ready" if len(lost) == 1 else "are not ready"
+        message = (
+            f"{where} {both}: nobody knows whether data moves; the job goes on by itself when that node is back, or with a new attempt"
+            " once it is removed from the cluster for good"
+        )
+        return {ConditionType.NODES_READY: Judgement("False", Reason.NODES_LOST, message)}
+    if status.condition(ConditionType.NODES_READY) is None:
+        return {}
+    return {ConditionType.NODES_READY: Judgement("True", Reason.NODES_BACK, "the nodes of both movers are ready again")}
+
+
+def _protocol_in_force(reports: Reports, sender: MoverPod | None) -> ProtocolInForce | None:
+    """What carries the data, by the sender's verdict or, while it runs, its report."""
+    if sender is not None and sender.verdict is not None and sender.verdict.protocol is not None:
+        return sender.verdict.protocol
+    return reports.sender.protocol if reports.sender is not None else None
+
+
+def _protocol_kept(
+    observed: Observed, status: TransferJobStatus, sender: MoverPod | None, in_force: ProtocolInForce | None
+) -> dict[ConditionType, Judgement | None]:
+    """That the data go over another protocol than the job names; nothing while they never did."""
+    asked = observed.job.spec.transport.named_protocol
+    if in_force is None or asked is None:
+        return {}
+    if in_force != asked:
+        checks = sender.verdict.checks if sender is not None and sender.verdict is not None else ()
+        running = observed.reports.sender.preflight_warnings if observed.reports.sender is not None else None
+        told = (check.message for check in (*checks, *(running or ())) if check.reason == MoverReason.PROTOCOL_UNAVAILABLE)
+        why = next(told, f"{asked} does not get through; the transfer goes on over {in_force}")
+        return {ConditionType.PROTOCOL_KEPT: Judgement("False", Reason.PROTOCOL_REPLACED, shorten(why))}
+    if status.condition(ConditionType.PROTOCOL_KEPT) is None:
+        return {}
+    return {ConditionType.PROTOCOL_KEPT: Judgement("True", Reason.PROTOCOL_IN_USE, f"the data go over {in_force} again")}
 
 
 def _advisor_silent(observed: Observed, status: TransferJobStatus) -> dict[ConditionType, Judgement | None]:

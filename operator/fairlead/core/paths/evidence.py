@@ -10,7 +10,7 @@ from fairlead.core.network import ends_of, traits_of
 from fairlead.core.observed import MoverPod, Observed, PodPhase, Role, latest_attempt_of
 from fairlead.core.paths.model import KnownBackground, Lease, Measurement, PathEnds, PathEvidence, PathProbe, PathTransfer
 from fairlead.core.plan import CreatePod, Plan
-from fairlead.core.reports import DecisionReport
+from fairlead.core.reports import DecisionReport, OutcomeReport
 from fairlead.core.verdicts import is_live, proven_success
 
 NEWS = timedelta(hours=1)
@@ -20,6 +20,10 @@ _BITS = 8
 _SHORTEST_BULK_SECONDS = 5.0
 """Less is mostly slow start, and no measure of the path."""
 _HELD_BY_CAP = 0.9
+_MOST_AT_CAP_RATIO = 0.1
+"""A transfer that was at its cap for longer shows the cap."""
+_MOST_LIMITED_RATIO = 0.5
+"""One that waited longer for its source or its receiver shows their disks."""
 _CLOCK_LAG = timedelta(minutes=1)
 _CLOCK_LEAD = timedelta(seconds=5)
 """By how much a node's clock may be off before the API server's time for the pod is taken instead."""
@@ -54,7 +58,10 @@ def evidence_of(observed: Observed, plan: Plan, now: datetime) -> PathEvidence |
     if not live and measurement is None:
         return None
     lease = None if not runs or decided else _lease(observed, sender, starting, attempt, now)
-    return PathEvidence(observed.job.metadata.uid, ends, live, runs and decided, lease, measurement)
+    decision = observed.reports.decision
+    return PathEvidence(
+        observed.job.metadata.uid, ends, live, runs and decided, lease, measurement, decision.congestion_control if decision else None
+    )
 
 
 def _has_more_to_say(observed: Observed, sender: MoverPod | None) -> bool:
@@ -129,6 +136,9 @@ def _background(decision: DecisionReport, at: datetime) -> KnownBackground | Non
 
 
 def _transfer(observed: Observed, sender: MoverPod, decision: DecisionReport, decided_at: datetime) -> PathTransfer | None:
+    if observed.job.spec.transport.is_scavenger:
+        # What others left says little of what a normal job gets.
+        return None
     receiver = observed.mover(Role.RECEIVER, sender.attempt)
     verdict = proven_success(receiver, observed.job.metadata.uid)
     if receiver is None or verdict is None or verdict.bulk_seconds < _SHORTEST_BULK_SECONDS:
@@ -138,6 +148,8 @@ def _transfer(observed: Observed, sender: MoverPod, decision: DecisionReport, de
     if rate_bps <= 0 or (cap_bps is not None and rate_bps >= _HELD_BY_CAP * cap_bps):
         return None
     outcome = observed.reports.outcome
+    if outcome is not None and not _path_held_back(outcome):
+        return None
     return PathTransfer(
         at=(receiver.ended_at or decided_at).replace(microsecond=0),
         congestion_control=outcome.congestion_control if outcome else decision.congestion_control,
@@ -145,3 +157,10 @@ def _transfer(observed: Observed, sender: MoverPod, decision: DecisionReport, de
         rate_bps=rate_bps,
         stream_coefficient=outcome.stream_coefficient if outcome else None,
     )
+
+
+def _path_held_back(outcome: OutcomeReport) -> bool:
+    """Whether it was the path, and no cap or disk, that bounded the transfer for most of its time."""
+    idle = outcome.source_limited_ratio
+    limited = idle + (1 - idle) * outcome.receive_window_limited_ratio
+    return outcome.cap_limited_ratio <= _MOST_AT_CAP_RATIO and limited <= _MOST_LIMITED_RATIO

@@ -20,6 +20,7 @@ from fairlead.api.networkpath.status import (
 )
 from fairlead.api.shared.quantity import RateError, format_milliseconds, format_rate_rounded, format_ratio, parse_milliseconds, parse_rate
 from fairlead.core.paths.model import KnownBackground, Measurement, PathProbe, PathTransfer
+from fairlead.core.paths.others import beside_any, strangers
 
 DAY = timedelta(days=1)
 
@@ -88,9 +89,17 @@ def _with_probe(status: _K, probe: PathProbe) -> _K:
 
 
 def _with_background(status: _K, background: KnownBackground) -> _K:
-    if status.background is not None and background.measured_at < status.background.measured_time:
+    known = status.background
+    if known is not None and background.measured_at < known.measured_time:
         return status
-    stored = PathBackground(
+    # One that has been taken in was seen beside the jobs that flowed then: who has come or gone since is not to be taken off it.
+    if known is not None and background.measured_at == known.measured_time and known in map(_stored, beside_any(background)):
+        return status
+    return status.model_copy(update={"background": _stored(strangers(background))})
+
+
+def _stored(background: KnownBackground) -> PathBackground:
+    return PathBackground(
         class_=background.class_name,
         probability=format_ratio(background.probability),
         probabilities={name: format_ratio(value) for name, value in sorted(background.probabilities.items())},
@@ -100,7 +109,6 @@ def _with_background(status: _K, background: KnownBackground) -> _K:
         model=background.model,
         measured_time=background.measured_at,
     )
-    return status.model_copy(update={"background": stored})
 
 
 def _point(measurement: Measurement, transfer: PathTransfer) -> ProfilePoint:
@@ -168,10 +176,18 @@ PendingMeasurements = Mapping[tuple[str, int], Measurement]
 """What is not written to a NetworkPath yet, by job UID and attempt."""
 
 
-def with_pending(pending: PendingMeasurements, measurement: Measurement, *, beside_own: bool) -> dict[tuple[str, int], Measurement]:
-    """`pending` with a measurement, at most MOST_PENDING. `beside_own`: other jobs' data flow on the path now."""
+def with_pending(
+    pending: PendingMeasurements, measurement: Measurement, *, beside_own: bool, own: tuple[str, ...] = ()
+) -> dict[tuple[str, int], Measurement]:
+    """`pending` with a measurement, at most MOST_PENDING. `beside_own`: other jobs' data flow on the path now, with `own` in force."""
     key = measurement.job, measurement.attempt
     earlier = pending.get(key)
+    if measurement.background is not None:
+        before = earlier.background if earlier is not None else None
+        # As it was when it was first reported, as below.
+        seen_before = before is not None and before.probabilities == measurement.background.probabilities
+        there = before.own if before is not None and seen_before else own
+        measurement = replace(measurement, background=replace(measurement.background, own=there))
     if measurement.probe is not None:
         known = earlier.probe if earlier is not None else None
         # As it was when the probe was first reported: whoever ran beside it may have ended since.

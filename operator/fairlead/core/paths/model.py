@@ -114,11 +114,13 @@ class PathEvidence:
     flowing: bool
     lease: Lease | None
     measurement: Measurement | None
+    congestion_control: str | None = None
+    """What its sender has in force, as far as it has told."""
 
 
 @dataclass(frozen=True, slots=True)
 class KnownBackground:
-    """What else was on a path, as an advisor saw it at `measured_at`."""
+    """What else was on a path, as an advisor saw it at `measured_at`; `own`: the congestion controls of other jobs of ours that flowed."""
 
     class_name: str
     probability: float
@@ -128,6 +130,7 @@ class KnownBackground:
     abstained: bool
     model: str
     measured_at: datetime
+    own: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ from math import log2
 from typing import Final
 
 from fairlead.core.dtn import NodeInterface, TransferNode
+from fairlead.core.placement.kinds import RATE_STEP, Kind
 from fairlead.core.placement.model import EndPlacement
 from fairlead.core.placement.reach import Reach, reach_of
 
@@ -16,24 +17,22 @@ _LEAST_SHARE_SLOTS = 2
 """A sender and a receiver on one node, however few slots it has."""
 _STEPS_PER_DOUBLING = 8
 """Steps of some nine per cent."""
-RATE_STEP: Final = 8
-"""What one step of a rate weighs when pairs are compared: more than all that decides among equal steps."""
-MOST_STEPS: Final = 1024 * RATE_STEP
-"""More than any rate weighs."""
+_WITHIN_STEP = 0.5
+_WHOLE_STEP = RATE_STEP - _WITHIN_STEP
 
 
 class InterfaceLoad:
     """An interface with what was placed on it."""
 
     __slots__ = (
-        "_sharers",
+        "_parts",
         "_taken_bps",
         "as_end",
         "capacity_bps",
         "carrier",
-        "doubt",
         "is_offered",
         "is_usable",
+        "kind",
         "level",
         "mtu",
         "name",
@@ -44,6 +43,9 @@ class InterfaceLoad:
         "spare_bps",
     )
 
+    kind: Kind
+    """Of the usable ones, set by whoever knows which subnets are on several nodes."""
+
     def __init__(self, node: NodeLoad, facts: NodeInterface) -> None:
         self.node = node
         self.name = facts.name
@@ -51,8 +53,7 @@ class InterfaceLoad:
         self.is_offered = facts.may_carry_data
         """Whether it may carry data, as far as the node's administrator and agent say."""
         self.carrier = facts.carrier
-        self.doubt = 4 * MOST_STEPS if facts.carrier is None else 0
-        """What sets one that is only declared behind all that were found, in the weight of steps."""
+        """None for one that is only declared."""
         self.is_usable = facts.may_carry_data and facts.carrier is not False
         """Whether it may carry data now."""
         self.capacity_bps = UNKNOWN_RATE_BPS if facts.rate_bps is None else float(facts.rate_bps)
@@ -60,12 +61,13 @@ class InterfaceLoad:
         self.numa_node = facts.numa_node
         self.network = facts.network
         self.reach: Reach = reach_of(facts)
-        self._taken_bps = 0.0
-        self._sharers = 0
-        self.spare_bps = self.capacity_bps
+        self.spare_bps: float
         """What one more job would get: what is not taken, shared with those that take what they get."""
-        self.level = _level(self.spare_bps)
-        """The same in the weight of its steps, so that what is nearly the same compares as the same."""
+        self.level: float
+        """The same in the weight of its steps. Within one, where it is nearly the same, it rises by less than any other reason weighs."""
+        self._taken_bps = 0.0
+        self._parts = 1
+        self._weigh()
 
     def leave(self, open_bps: float) -> None:
         """Keeps what a shared link does not leave to jobs, such as others' traffic, out of what there is to spare."""
@@ -75,21 +77,27 @@ class InterfaceLoad:
     def put(self, rate_bps: float | None) -> None:
         """Adds a job that sends at most this, or as much as it gets."""
         if rate_bps is None:
-            self._sharers += 1
+            self._parts += 1
         else:
             self._taken_bps += rate_bps
+        self._weigh()
+
+    def _weigh(self) -> None:
+        """Follows what is taken."""
         left_bps = self.capacity_bps - self._taken_bps
-        self.spare_bps = left_bps / (1 + self._sharers) if left_bps > 0.0 else 0.0
-        self.level = _level(self.spare_bps)
+        self.spare_bps = spare_bps = left_bps / self._parts if left_bps > 0.0 else 0.0
+        steps = _STEPS_PER_DOUBLING * log2(spare_bps + 1.0)
+        self.level = _WHOLE_STEP * round(steps) + _WITHIN_STEP * steps
 
 
 class NodeLoad:
     """A node with its slots and interfaces."""
 
-    __slots__ = ("_as_interface", "free", "held_by", "interfaces", "labels", "name", "ready", "share", "site", "slots", "usable")
+    __slots__ = ("_as_interface", "alone", "free", "held_by", "interfaces", "labels", "name", "ready", "share", "site", "slots", "usable")
 
     def __init__(self, facts: TransferNode) -> None:
         self.name = facts.name
+        self.alone = frozenset((facts.name,))
         self.ready = facts.ready
         self.site = facts.site
         self.labels = facts.labels
@@ -114,7 +122,7 @@ class NodeLoad:
 
     def has_room(self, namespace: str, slots: int = 1) -> bool:
         """Whether a job of the namespace may take slots."""
-        return self.free >= slots and self.leaves_share(namespace, slots)
+        return self.free >= slots and self.held_by.get(namespace, 0) + slots <= self.share
 
     def leaves_share(self, namespace: str, slots: int = 1) -> bool:
         """Whether with so many more the namespace has no more than one may have, free or not."""
@@ -126,8 +134,3 @@ class NodeLoad:
         if self._as_interface is not None:
             self._as_interface.spare_bps = self.free
         self.held_by[namespace] = self.held_by.get(namespace, 0) + 1
-
-
-def _level(rate_bps: float) -> int:
-    """A rate in the weight of its steps."""
-    return RATE_STEP * round(_STEPS_PER_DOUBLING * log2(rate_bps + 1.0))

@@ -2,74 +2,65 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Sequence, Set
 
-from fairlead.core.placement.load import MOST_STEPS, RATE_STEP, InterfaceLoad
-from fairlead.core.placement.model import Alternative, Request
-from fairlead.core.placement.reach import NEAR
+from fairlead.core.placement.kinds import LEAST_RANK, MOST_STEPS, UNREACHABLE
+from fairlead.core.placement.load import InterfaceLoad
+from fairlead.core.placement.model import Alternative, EndWish, Request
 
-_SAME_MTU = RATE_STEP // 2
-"""Outweighs both disks, and no step of a rate."""
-_MOST_BONUS = MOST_STEPS + RATE_STEP
-"""More than is added to the level of any pair."""
-_LEAST_RANK = -(1 << 60)
+Pair = tuple[InterfaceLoad, InterfaceLoad, Alternative | None]
+"""Two interfaces, and the names of those that came second."""
 
 
-class Pair(NamedTuple):
-    """Two interfaces; None where the mover of that end chooses."""
-
-    source: InterfaceLoad | None
-    destination: InterfaceLoad | None
-    alternative: Alternative | None = None
-
-
-def best_pair(request: Request, source: Sequence[InterfaceLoad] | None, destination: Sequence[InterfaceLoad] | None) -> Pair | None:
+def best_pair(request: Request, source: Sequence[InterfaceLoad], destination: Sequence[InterfaceLoad]) -> Pair | None:
     """The pair that is known to be there, reaches each other best, has the most to spare, fits in MTU and is next to the disks, in this
-    order; then the first.
-
-    An end whose interfaces are not known is None. Without a pair that reaches each other the answer is None.
+    order; then the first. None without a pair that reaches each other.
     """
-    if source is None or destination is None:
-        return Pair(
-            min(source, key=lambda each: _alone(request, each, request.source.disk_numa_node)) if source else None,
-            min(destination, key=lambda each: _alone(request, each, request.destination.disk_numa_node)) if destination else None,
-        )
-    avoid, source_disk, destination_disk = request.avoid_interfaces, request.source.disk_numa_node, request.destination.disk_numa_node
-    has_disk = source_disk is not None or destination_disk is not None
-    best: tuple[InterfaceLoad, InterfaceLoad] | None = None
-    second: tuple[InterfaceLoad, InterfaceLoad] | None = None
-    best_rank = second_rank = _LEAST_RANK
-    best_bps = second_bps = 0.0
-    for one in source:
-        tier_of, level, mtu, doubt, spare_bps = one.reach.to, one.level, one.mtu, one.doubt, one.spare_bps
-        for other in destination:
-            rank = level if level < other.level else other.level
-            # Most pairs are too slow to be among the best two, whatever else speaks for them.
-            if rank + _MOST_BONUS < second_rank:
-                continue
-            tier = tier_of(other.reach)
-            if tier is None:
-                continue
-            if tier == NEAR:
-                rank += MOST_STEPS
-            # Where an agent reports, what it did not find is probably not there; where it is silent, all are alike.
-            rank -= doubt + other.doubt
-            if mtu == other.mtu or mtu is None or other.mtu is None:
-                rank += _SAME_MTU
-            if avoid and ((one.node.name, one.name) in avoid or (other.node.name, other.name) in avoid):
-                rank -= 2 * MOST_STEPS
-            if has_disk:
-                rank += (one.numa_node == source_disk) + (other.numa_node == destination_disk)
-            least_bps = spare_bps if spare_bps < other.spare_bps else other.spare_bps
-            if rank > best_rank or (rank == best_rank and least_bps > best_bps):
-                second, second_rank, second_bps = best, best_rank, best_bps
-                best, best_rank, best_bps = (one, other), rank, least_bps
-            elif rank > second_rank:
-                second, second_rank, second_bps = (one, other), rank, least_bps
-    if best is None:
+    is_plain = not (
+        request.avoid_interfaces
+        or request.source.disk_numa_node is not None
+        or request.destination.disk_numa_node is not None
+        or source[0].node is destination[0].node
+    )
+    best: float = UNREACHABLE
+    second: float = UNREACHABLE
+    one = other = second_one = second_other = source[0]
+    for left in source:
+        level, worth = left.level, left.kind.worth
+        for right in destination:
+            if is_plain:
+                # As `_rank` has it without what only few jobs know.
+                rank: float = worth[right.kind]
+                least = right.level
+                rank += level if level < least else least
+            else:
+                rank = _rank(request, left, right)
+            if rank > second:
+                if rank > best:
+                    second, second_one, second_other = best, one, other
+                    best, one, other = rank, left, right
+                else:
+                    second, second_one, second_other = rank, left, right
+    if best < LEAST_RANK:
         return None
-    return Pair(best[0], best[1], None if second is None else Alternative(second[0].name, second[1].name, second_bps))
+    alternative = None
+    if second >= LEAST_RANK:
+        spare_bps = second_one.spare_bps if second_one.spare_bps < second_other.spare_bps else second_other.spare_bps
+        alternative = Alternative(second_one.name, second_other.name, spare_bps)
+    return one, other, alternative
+
+
+def _rank(request: Request, one: InterfaceLoad, other: InterfaceLoad) -> float:
+    """What speaks for two interfaces, in the weight of steps."""
+    # On one node an interface reaches itself by subnets that no other node is on.
+    worth = one.kind.worth_beside(other.kind, one.reach.to(other.reach)) if one.node is other.node else one.kind.worth[other.kind]
+    rank = worth + min(one.level, other.level)
+    if (one.node.name, one.name) in request.avoid_interfaces or (other.node.name, other.name) in request.avoid_interfaces:
+        rank -= 2 * MOST_STEPS
+    disks = request.source.disk_numa_node, request.destination.disk_numa_node
+    if disks != (None, None):
+        rank += (one.numa_node == disks[0]) + (other.numa_node == disks[1])
+    return rank
 
 
 def paired(source: Sequence[InterfaceLoad], destination: Sequence[InterfaceLoad]) -> tuple[InterfaceLoad, InterfaceLoad] | None:
@@ -77,8 +68,11 @@ def paired(source: Sequence[InterfaceLoad], destination: Sequence[InterfaceLoad]
     return next(((one, other) for one, other in zip(source, destination, strict=False) if one.reach.to(other.reach) is None), None)
 
 
-def _alone(request: Request, interface: InterfaceLoad, disk_numa_node: int | None) -> tuple[bool, bool, float, bool, str]:
-    """The order of the interfaces of one end while nothing is known of the other."""
-    is_avoided = (interface.node.name, interface.name) in request.avoid_interfaces
-    is_local = disk_numa_node is not None and interface.numa_node == disk_numa_node
-    return interface.doubt > 0, is_avoided, -interface.level, not is_local, interface.name
+def best_alone(interfaces: Sequence[InterfaceLoad], wish: EndWish, avoid: Set[tuple[str, str]]) -> InterfaceLoad:
+    """The best interface of one end while nothing is known of the other."""
+
+    def order(each: InterfaceLoad) -> tuple[bool, bool, int, bool, str]:
+        is_local = wish.disk_numa_node is not None and each.numa_node == wish.disk_numa_node
+        return each.carrier is None, (each.node.name, each.name) in avoid, -round(each.level), not is_local, each.name
+
+    return min(interfaces, key=order)

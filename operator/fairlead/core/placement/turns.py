@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
-from heapq import heapify, heappop, heapreplace
+from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Final
 
@@ -43,24 +42,16 @@ def place_all(
     return board, answers
 
 
-def in_turn(requests: Iterable[Request], holdings: Iterable[Holding], now: float) -> Iterable[Request]:
+def in_turn(requests: Iterable[Request], holdings: Iterable[Holding], now: float) -> Sequence[Request]:
     """Namespaces take turns, those that hold the least first; in each a minute of waiting counts as much as one of priority."""
     by_namespace: dict[str, list[tuple[float, str, Request]]] = defaultdict(list)
     for request in requests:
         rank = -(request.priority + (now - request.asked_at) / 60.0)
         by_namespace[request.namespace].append((rank, request.uid, request))
     held = Counter(holding.namespace for holding in holdings)
-    queues = {}
+    turns: list[tuple[int, float, str, Request]] = []
     for namespace, queue in by_namespace.items():
-        queue.sort(reverse=True)
-        queues[namespace] = queue
-    turns = [(held[namespace], queue[-1][0], namespace) for namespace, queue in queues.items()]
-    heapify(turns)
-    while turns:
-        count, _, namespace = turns[0]
-        queue = queues[namespace]
-        yield queue.pop()[-1]
-        if queue:
-            heapreplace(turns, (count + 1, queue[-1][0], namespace))
-        else:
-            heappop(turns)
+        queue.sort()
+        turns += [(count, rank, namespace, request) for count, (rank, _, request) in enumerate(queue, held[namespace])]
+    turns.sort()
+    return [turn[3] for turn in turns]

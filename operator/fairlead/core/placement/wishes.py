@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from fairlead.core.dtn import NodeInterface
+from fairlead.core.placement.kinds import Kind
 from fairlead.core.placement.load import InterfaceLoad, NodeLoad
 from fairlead.core.placement.model import EndWish
 
@@ -65,4 +66,7 @@ def usable(node: NodeLoad, wish: EndWish) -> tuple[InterfaceLoad, ...]:
 def _named(node: NodeLoad, name: str) -> InterfaceLoad:
     """The interface; one that nothing is known of may be there all the same, and its mover finds out."""
     known = node.interfaces.get(name)
-    return InterfaceLoad(node, NodeInterface(name, may_carry_data=True)) if known is None else known
+    if known is None:
+        known = InterfaceLoad(node, NodeInterface(name, may_carry_data=True))
+        known.kind = Kind(known.reach, known.mtu, is_doubtful=True)
+    return known

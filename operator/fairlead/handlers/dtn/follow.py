@@ -55,7 +55,7 @@ class Follower:
             for body in page:
                 uids[cluster_key(body)] = body["metadata"]["uid"]
                 self._put(body)
-        for key, uid in self._versions.unlisted(before, uids):
+        for key, uid in self._versions.unlisted(before, uids, found[-1]):
             self._drop(key, uid)
         self.listed = True
         return found[-1]

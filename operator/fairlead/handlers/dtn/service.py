@@ -75,8 +75,8 @@ class DtnService:
             on_error=metrics.count_error,
         )
         errors: ErrorPolicy[str] = ErrorPolicy(lambda name: f"DataTransferNode {name}", metrics.count_error)
-        self.services = (
-            Worker("data transfer node worker", self._queue, self.keep, errors),
+        self.worker = Worker("data transfer node worker", self._queue, self.keep, errors)
+        self.followers = (
             BackgroundLoop("watch of data transfer nodes", self._dtns.run),
             BackgroundLoop("watch of nodes", self._follow_nodes),
             BackgroundLoop("look at data transfer nodes", self._look_for_ever),

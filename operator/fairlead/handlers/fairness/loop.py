@@ -103,6 +103,10 @@ class FairnessLoop:
         self._warm = False
         self._written: dict[str, datetime] = {}
 
+    def begin(self) -> None:
+        """To be called when rounds may begin: the first one waits for the workers, who begin now."""
+        self._began = self._timers.time()
+
     def wake(self) -> None:
         """Asks for a round soon. Without a policy, and with none to let go of, there is nothing to do."""
         if len(self._cache.policies) or self._last_good is not None or self._warm:
@@ -238,8 +242,11 @@ class FairnessLoop:
         return self._agents.meters(now)
 
     def _requeue(self, uids: frozenset[str]) -> None:
+        urgent = self._shares.urgent
         for key, job in self._shares.jobs().items():
-            if job.uid in uids:
+            if job.uid in urgent:
+                self._jobs.add_first(key)
+            elif job.uid in uids:
                 self._jobs.add(key)
 
     async def _write(self, statuses: Iterable[tuple[Candidate, FairnessPolicyStatus]]) -> None:

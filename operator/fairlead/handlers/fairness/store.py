@@ -33,6 +33,7 @@ class ShareStore:
         self._open_bps: Mapping[tuple[str, str], float] = {}
         self._unknown = _NOT_DECIDED
         self._frozen = False
+        self._urgent: frozenset[str] = frozenset()
 
     def note(self, key: ObjectKey, job: Participant | None, now: float) -> None:
         """Takes in the job as a worker observed it; None if it neither has nor asks for a share."""
@@ -93,7 +94,14 @@ class ShareStore:
         self._open_bps = open_bps
         before, self._shares, self._frozen = self._shares or {}, shares, False
         after = shares or {}
-        return frozenset(uid for uid in before.keys() | after.keys() if before.get(uid) != after.get(uid))
+        news = frozenset(uid for uid in before.keys() | after.keys() if before.get(uid) != after.get(uid))
+        self._urgent = frozenset(uid for uid in news if uid in after and _is_urgent(before.get(uid), after[uid]))
+        return news
+
+    @property
+    def urgent(self) -> frozenset[str]:
+        """Of the jobs for which the last publication was new, those that may start or have less than before: others wait for that."""
+        return self._urgent
 
     def freeze(self, *, starts: bool) -> None:
         """Leaves every cap as it is: a policy exists, but what it means is not known. `starts`: whether new jobs start nevertheless."""
@@ -137,6 +145,14 @@ class ShareStore:
         self._caps.pop(uid, None)
         self._excess.pop(uid, None)
         self._interfaces.pop(uid, None)
+
+
+def _is_urgent(before: JobShare | None, after: JobShare) -> bool:
+    """Whether the job may start now, or has less than before."""
+    if after.admission is Admission.ADMITTED and (before is None or before.admission is not Admission.ADMITTED):
+        return True
+    before_bps = None if before is None else before.cap_bps
+    return after.cap_bps is not None and (before_bps is None or after.cap_bps < before_bps)
 
 
 def _recent(meters: Mapping[InterfaceKey, Meter], now: float) -> dict[InterfaceKey, Meter]:

@@ -21,9 +21,6 @@ from fairlead.kube.client import PATHS, KubeClient, KubeObject
 from fairlead.kube.errors import AlreadyExistsError, ConflictError, KubeError, NotFoundError
 from fairlead.kube.objects.path import network_path
 
-LIST_SECONDS = 60.0
-"""How often the paths are listed. They are not watched: a cluster without this kind, or a role without rights to it, must not stop kopf."""
-
 BACKOFF = Backoff(first_seconds=2.0, most_seconds=300.0)
 
 logger = logging.getLogger(__name__)
@@ -33,12 +30,20 @@ class PathService:
     """Makes NetworkPaths and keeps their status. `metrics` counts what fails."""
 
     def __init__(
-        self, *, store: PathStore, client: KubeClient, metrics: OperatorMetrics, timers: Timers, now: Callable[[], datetime]
+        self,
+        *,
+        store: PathStore,
+        client: KubeClient,
+        metrics: OperatorMetrics,
+        timers: Timers,
+        now: Callable[[], datetime],
+        list_seconds: float = 60.0,
     ) -> None:
         self._store = store
         self._client = client
         self._metrics = metrics
         self._now = now
+        self._list_seconds = list_seconds
         self._queue: WorkQueue[PathEnds] = WorkQueue(timers, BACKOFF)
         errors: ErrorPolicy[PathEnds] = ErrorPolicy(_subject, self._count, self._remember)
         self.worker = Worker("path worker", self._queue, self.keep, errors)
@@ -53,7 +58,7 @@ class PathService:
 
     async def _list_for_ever(self) -> None:
         while True:
-            await asyncio.sleep(LIST_SECONDS)
+            await asyncio.sleep(self._list_seconds)
             await self.refresh()
 
     async def refresh(self) -> None:

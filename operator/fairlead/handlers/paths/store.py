@@ -40,8 +40,9 @@ class PathStore:
             self._nodes_of[key] = evidence.ends.nodes
             self._evidence[evidence.ends.nodes][key] = evidence
             if evidence.measurement is not None and evidence != before:
-                pending, beside_own = self._pending[evidence.ends], self._is_busy(evidence.ends, evidence.measurement.job)
-                self._pending[evidence.ends] = with_pending(pending, evidence.measurement, beside_own=beside_own)
+                pending, flowing = self._pending[evidence.ends], self._flowing(evidence.ends, evidence.measurement.job)
+                own = tuple(sorted(other.congestion_control for other in flowing if other.congestion_control))
+                self._pending[evidence.ends] = with_pending(pending, evidence.measurement, beside_own=bool(flowing), own=own)
         if before is not None and (evidence is None or evidence.ends != before.ends):
             self._wake(before.ends)
         if evidence is not None and evidence != before:
@@ -136,9 +137,9 @@ class PathStore:
             status = merge(status, measurement)
         return status
 
-    def _is_busy(self, ends: PathEnds, job: str) -> bool:
-        """Whether another job's data flow on the path."""
-        return any(other.flowing for other in self._on(ends) if other.job != job)
+    def _flowing(self, ends: PathEnds, job: str) -> list[PathEvidence]:
+        """The other jobs whose data flow on the path."""
+        return [other for other in self._on(ends) if other.flowing and other.job != job]
 
     def _on(self, ends: PathEnds, namespace: str | None = None) -> list[PathEvidence]:
         """The jobs on the path, those of one namespace alone if it is given."""

@@ -103,6 +103,7 @@ def _receiver(job: TransferJob, action: CreatePod, template: MoverTemplate) -> K
         *_option("--tls-dir", TLS_PATH),
         *_identity(job, action),
         *_option("--encryption", job.spec.transport.encryption),
+        *_protocol(job),
         *_option("--overwrite", job.spec.data.overwrite),
         *_option("--preserve", ",".join(job.spec.data.preserve) or "None"),
         *_option("--verify", job.spec.data.verify),
@@ -129,10 +130,10 @@ def _sender(job: TransferJob, action: CreatePod, template: MoverTemplate) -> Kub
     if action.receiver is None:
         raise BuildError(f"sender of attempt {action.attempt}: no receiver endpoint to connect to")
     side, transport = job.spec.source, job.spec.transport
-    chosen_control = None if transport.congestion_control == "Auto" else transport.congestion_control
+    chosen_control, streams = transport.named_congestion_control, transport.stream_bounds
     control_mount = {"name": "control", "mountPath": CONTROL_PATH}
     paths = _paths(_interface(job, side, action).split(","), action.receiver)
-    least_streams, most_streams = (min(count, MOST_STREAMS // len(paths)) for count in (transport.streams.min, transport.streams.max))
+    least_streams, most_streams = (min(count, MOST_STREAMS // len(paths)) for count in (streams.min, streams.max))
     arguments = [
         "send",
         *_option("--source", _directory(side)),
@@ -142,6 +143,7 @@ def _sender(job: TransferJob, action: CreatePod, template: MoverTemplate) -> Kub
         *_option("--tls-dir", TLS_PATH),
         *_identity(job, action),
         *_option("--encryption", transport.encryption),
+        *_protocol(job),
         *_option("--streams", max(least_streams, min(4, most_streams))),
         *_option("--streams-min", least_streams),
         *_option("--streams-max", most_streams),
@@ -173,7 +175,7 @@ def _sender(job: TransferJob, action: CreatePod, template: MoverTemplate) -> Kub
         *_option("--seconds", template.probe_seconds),
         *_option("--streams-min", least_streams),
         *_option("--streams-max", most_streams),
-        *_option("--congestion-control", transport.congestion_control),
+        *_option("--congestion-control", chosen_control or "Auto"),
         *path_options(action.path, probe=action.probe),
         *_option("--termination-log", TERMINATION_LOG),
     ]
@@ -211,6 +213,10 @@ def _sender(job: TransferJob, action: CreatePod, template: MoverTemplate) -> Kub
         annotations[_watched(job)] = format_rate(action.cap_bps)
     annotations |= path_annotation(probe=action.probe)
     return _pod(job, action, spec, annotations=annotations)
+
+
+def _protocol(job: TransferJob) -> list[str]:
+    return _option("--protocol", job.spec.transport.named_protocol or "TCP")
 
 
 def _check(job: TransferJob) -> list[str]:

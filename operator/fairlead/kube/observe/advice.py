@@ -80,6 +80,9 @@ class _OutcomeAnswer(MoverMessage):
     congestion_control: Control
     streams: Annotated[int, Field(ge=1, le=MOST_STREAMS)]
     stream_coefficient: Annotated[float, Field(ge=SMALLEST_COEFFICIENT, lt=1, allow_inf_nan=False)] | None = None
+    receive_window_limited_ratio: Ratio | None = None
+    source_limited_ratio: Ratio | None = None
+    cap_limited_ratio: Ratio | None = None
 
 
 class DecisionAnswer(MoverMessage):
@@ -128,5 +131,16 @@ def read_advice(answer: DecisionAnswer) -> Advice:
                 if change.what == _SWITCH
             ),
         ),
-        outcome=None if outcome is None else OutcomeReport(outcome.congestion_control, outcome.streams, outcome.stream_coefficient),
+        outcome=None if outcome is None else _outcome(outcome),
+    )
+
+
+def _outcome(answer: _OutcomeAnswer) -> OutcomeReport:
+    return OutcomeReport(
+        congestion_control=answer.congestion_control,
+        streams=answer.streams,
+        stream_coefficient=answer.stream_coefficient,
+        receive_window_limited_ratio=answer.receive_window_limited_ratio or 0.0,
+        source_limited_ratio=answer.source_limited_ratio or 0.0,
+        cap_limited_ratio=answer.cap_limited_ratio or 0.0,
     )

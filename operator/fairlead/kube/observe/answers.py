@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 from pydantic import Field, field_validator
 
 from fairlead.api.transferjob.spec import MOST_INTERFACES
+from fairlead.api.transferjob.status import ProtocolInForce
 from fairlead.core.observed import Role
 from fairlead.core.reports import EndpointPlace, MoverEndpoint, MoverProgress, PathState
 from fairlead.kube.observe.forms import (
@@ -80,6 +81,7 @@ class ProgressAnswer(MoverMessage):
     rate_bytes_per_second: BytesPerSecond
     quiet_seconds: Seconds = 0.0
     streams: StreamCount | None = None
+    protocol: ProtocolInForce | None = None
     congestion_control: Control | None = None
     bytes_resumed: Count = 0
     blocks_damaged: Count = 0
@@ -114,6 +116,7 @@ def read_progress(answer: ProgressAnswer | None, read_at: float, job_uid: str, a
         rate_bytes_per_second=answer.rate_bytes_per_second,
         quiet_seconds=answer.quiet_seconds,
         streams=answer.streams or 0,
+        protocol=answer.protocol,
         congestion_control=answer.congestion_control or "",
         bytes_resumed=answer.bytes_resumed,
         wire_bytes=None if answer.bandwidth is None else answer.bandwidth.wire_bytes,

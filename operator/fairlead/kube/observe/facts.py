@@ -19,7 +19,8 @@ from fairlead.kube.errors import NotFoundError
 from fairlead.kube.observe.pods import read_addresses
 
 HOSTNAME_LABEL = "kubernetes.io/hostname"
-MOST_REMEMBERED = 4096
+MOST_REMEMBERED = 1 << 15
+"""Answers of a kind: ten thousand jobs have twice as many claims."""
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
@@ -34,22 +35,36 @@ class ClusterFacts:
 
 
 class _Memory(Generic[K, V]):
-    """Answers by key, each usable until the asker finds it too old."""
+    """Answers by key, each usable until the asker finds it too old. Those that were asked for longest ago are forgotten first, and several
+    who ask for one at a time share an answer."""
 
     def __init__(self, monotonic: Callable[[], float], ask: Callable[[K], Awaitable[V]]) -> None:
         self._monotonic = monotonic
         self._ask = ask
         self._answers: dict[K, tuple[float, V]] = {}
+        self._asking: dict[K, tuple[float, asyncio.Future[V]]] = {}
 
     async def get(self, key: K, oldest_seconds: float) -> V:
-        asked_at = self._monotonic()
+        now = self._monotonic()
         known = self._answers.get(key)
-        if known is not None and asked_at - known[0] <= oldest_seconds:
+        if known is not None and now - known[0] <= oldest_seconds:
             return known[1]
-        answer = await self._ask(key)
-        if len(self._answers) >= MOST_REMEMBERED:
-            self._answers.clear()
-        self._answers[key] = (asked_at, answer)
+        asking = self._asking.get(key)
+        if asking is None or now - asking[0] > oldest_seconds:
+            asking = self._asking[key] = now, asyncio.ensure_future(self._renew(key, now))
+        # Who gives up must not take the answer from the others.
+        return await asyncio.shield(asking[1])
+
+    async def _renew(self, key: K, asked_at: float) -> V:
+        try:
+            answer = await self._ask(key)
+        finally:
+            if (asking := self._asking.get(key)) is not None and asking[0] == asked_at:
+                del self._asking[key]
+        known = self._answers.pop(key, None)
+        self._answers[key] = (asked_at, answer) if known is None or known[0] <= asked_at else known
+        if len(self._answers) > MOST_REMEMBERED:
+            del self._answers[next(iter(self._answers))]
         return answer
 
 

@@ -58,7 +58,7 @@ Version = Annotated[int, Field(ge=1, le=1)]
 JobUid = Annotated[str, Field(max_length=64)]
 Word = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_\-]{0,63}$")]
 Reason = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9]{0,63}$")]
-Control = Annotated[str, Field(pattern=r"^[a-z0-9_]{0,15}$")]
+Control = Annotated[str, Field(pattern=r"^[a-z0-9_+]{0,15}$")]
 Interface = Annotated[str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.:@\-]{0,14}$")]
 
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
-from typing import Protocol
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any, Protocol
 
 from fairlead.api import names
 from fairlead.api.transferjob import TransferJob
+from fairlead.api.transferjob.status import PodRecord
 from fairlead.core.endpoints import vetted
 from fairlead.core.network import traits_of
 from fairlead.core.observed import MoverPod, Observed, PodPhase, Role
@@ -17,13 +18,13 @@ from fairlead.kube.client import EVENTS, JOBS, PODS, KubeClient, KubeObject
 from fairlead.kube.errors import ForbiddenError, NotFoundError
 from fairlead.kube.observe.events import NETWORK_FAILED, latest_message
 from fairlead.kube.observe.facts import MOST_REMEMBERED, ClusterFacts, FactReader
-from fairlead.kube.observe.pods import OwnedPod, read_owned_pod
+from fairlead.kube.observe.pods import OwnedPod, read_owned_pod, read_recorded_pod, recorded_pods
 
 FRESH_SECONDS = 2.0
 """How old facts may be for a job that has to be placed."""
 
 SETTLED_SECONDS = 60.0
-"""How old facts may be for a job whose movers run: they no longer decide anything."""
+"""How old facts may be for a job whose movers run and are heard of: they no longer decide anything."""
 
 
 class ReportSource(Protocol):
@@ -55,11 +56,12 @@ class Gatherer:
         """The job with facts and reports. Raises KubeError."""
         if traits_of(job).uses_node_interfaces:
             self._note_nodes(pods)
-        facts = await self._read_facts(job, pods)
+        reports = self._reports.latest(job, pods)
+        facts = await self._read_facts(job, pods, is_heard_of=reports.receiver is not None or reports.sender is not None)
         observed = Observed(
             job=job,
             pods=tuple(sorted(pods, key=lambda pod: (pod.attempt, pod.role))),
-            reports=self._reports.latest(job, pods),
+            reports=reports,
             nodes=facts.nodes,
             claims=facts.claims,
             network_failures=await self._network_failures(job, pods),
@@ -84,6 +86,20 @@ class Gatherer:
             pods += (owned for owned in map(read_owned_pod, page) if owned is not None and owned.job_uid == job_uid)
         return pods
 
+    async def read_unlisted_pods(self, job: KubeObject, listed: Collection[str]) -> list[OwnedPod]:
+        """Those pods that the job's status records and a list by labels did not show (`listed` has UIDs), although they are still there:
+        whoever may change pods can take away their labels and owner, and their movers run on all the same. Raises KubeError."""
+        records = [record for record in recorded_pods(job) if record.uid not in listed]
+        found = await asyncio.gather(*(self._read_recorded(job["metadata"], record) for record in records))
+        return [owned for owned in found if owned is not None]
+
+    async def _read_recorded(self, job: Mapping[str, Any], record: PodRecord) -> OwnedPod | None:
+        try:
+            body = await self._client.get(PODS, job["namespace"], record.name)
+        except NotFoundError:
+            return None
+        return read_recorded_pod(body, job["name"], job["uid"], record)
+
     async def _network_failures(self, job: TransferJob, pods: Sequence[MoverPod]) -> dict[str, str]:
         """What the events of attached pods tell of their network, while these have a node and no address. Raises KubeError."""
         if not traits_of(job).needs_attachment:
@@ -104,16 +120,17 @@ class Gatherer:
 
     def _note_nodes(self, pods: Sequence[MoverPod]) -> None:
         """Remembers the addresses of nodes by pods on their network: no mover on another node may claim them."""
-        if len(self._node_of) >= MOST_REMEMBERED:
-            self._node_of.clear()
         for pod in pods:
             if pod.node is not None:
                 self._node_of |= dict.fromkeys(pod.addresses, pod.node)
+        while len(self._node_of) > MOST_REMEMBERED:
+            del self._node_of[next(iter(self._node_of))]
 
-    async def _read_facts(self, job: TransferJob, pods: Sequence[MoverPod]) -> ClusterFacts:
+    async def _read_facts(self, job: TransferJob, pods: Sequence[MoverPod], *, is_heard_of: bool) -> ClusterFacts:
         if job.status.finished and names.FINALIZER not in job.metadata.finalizers:
             return ClusterFacts(nodes={}, claims={})
         running = {pod.role for pod in pods if pod.phase is PodPhase.RUNNING and not pod.deleting}
-        settled = {Role.SENDER, Role.RECEIVER} <= running
+        # Movers that have fallen silent may be on nodes that are lost.
+        settled = is_heard_of and {Role.SENDER, Role.RECEIVER} <= running
         pod_nodes = {pod.node for pod in pods if pod.node is not None}
         return await self._facts.read(job, pod_nodes, SETTLED_SECONDS if settled else FRESH_SECONDS)

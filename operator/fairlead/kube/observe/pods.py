@@ -10,10 +10,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import Field, ValidationError
 
 from fairlead.api import names
 from fairlead.api.transferjob.spec import MOST_INTERFACES
+from fairlead.api.transferjob.status import PodRecord, ProtocolInForce
 from fairlead.core.observed import MoverPod, PodPhase, Role
 from fairlead.core.reports import Verdict
 from fairlead.kube.observe.advice import parse_advice
@@ -81,23 +82,24 @@ class _VerdictMessage(MoverMessage):
     files_skipped: FileCount = 0
     seconds: Seconds = 0.0
     bulk_seconds: Seconds = 0.0
+    protocol: ProtocolInForce | None = None
     checks: Checks = ()
 
 
 def read_owned_pod(body: Mapping[str, Any]) -> OwnedPod | None:
-    """The pod if it claims to be a mover of a TransferJob and its controller, labels and name agree, else None.
+    """The pod if it claims to be a mover of a TransferJob and its controller, if it has one, labels and name agree, else None.
 
     Whoever may create pods can make one that claims this. A job's pods are those that its status records (`core.pod_record`).
     """
     metadata = body.get("metadata") or {}
-    owner = _controller(metadata)
+    labels = metadata.get("labels") or {}
+    owner = _owner(metadata)
     if owner is None:
         return None
-    labels = metadata.get("labels") or {}
     role_label, attempt_label = labels.get(names.LABEL_ROLE), labels.get(names.LABEL_ATTEMPT, "")
     if role_label not in tuple(Role) or not attempt_label.isascii() or not attempt_label.isdigit():
         return None
-    job_name, job_uid = str(owner["name"]), str(owner["uid"])
+    job_name, job_uid = owner
     role, attempt = Role(role_label), int(attempt_label)
     name = str(metadata.get("name", ""))
     if labels.get(names.LABEL_JOB_UID) != job_uid or not names.is_child_name(name, job_name, role.value, attempt):
@@ -105,11 +107,34 @@ def read_owned_pod(body: Mapping[str, Any]) -> OwnedPod | None:
     return OwnedPod(str(metadata["namespace"]), job_name, job_uid, _read_mover(body, role, attempt))
 
 
-def _controller(metadata: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    for owner in metadata.get("ownerReferences") or []:
-        if owner.get("controller") and owner.get("kind") == names.KIND and str(owner.get("apiVersion", "")).startswith(f"{names.GROUP}/"):
-            return owner  # type: ignore[no-any-return]
-    return None
+def recorded_pods(job: Mapping[str, Any]) -> list[PodRecord]:
+    """The pods that a job's status records, as far as they can be read: one record that cannot must not hide the others."""
+    found: list[PodRecord] = []
+    records = (job.get("status") or {}).get("pods")
+    for record in records if isinstance(records, list) else []:
+        with contextlib.suppress(ValidationError):
+            found.append(PodRecord.model_validate(record))
+    return found
+
+
+def read_recorded_pod(body: Mapping[str, Any], job_name: str, job_uid: str, record: PodRecord) -> OwnedPod | None:
+    """The pod if it is the one that was recorded, whatever labels and owner it has by now, else None."""
+    metadata = body["metadata"]
+    if metadata["uid"] != record.uid or record.role not in tuple(Role):
+        return None
+    return OwnedPod(str(metadata["namespace"]), job_name, job_uid, _read_mover(body, Role(record.role), record.attempt))
+
+
+def _owner(metadata: Mapping[str, Any]) -> tuple[str, str] | None:
+    """Name and UID of the job that the pod claims: its controller, and where it has none those that it was made with, as a job that is
+    deleted with `--cascade=orphan` leaves its pods without an owner."""
+    owners = [owner for owner in metadata.get("ownerReferences") or [] if owner.get("controller")]
+    for owner in owners:
+        if owner.get("kind") == names.KIND and str(owner.get("apiVersion", "")).startswith(f"{names.GROUP}/"):
+            return str(owner["name"]), str(owner["uid"])
+    name = (metadata.get("annotations") or {}).get(names.ANNOTATION_JOB)
+    uid = (metadata.get("labels") or {}).get(names.LABEL_JOB_UID)
+    return (str(name), str(uid)) if not owners and name and uid else None
 
 
 def _read_mover(body: Mapping[str, Any], role: Role, attempt: int) -> MoverPod:
@@ -179,6 +204,7 @@ def parse_verdict(message: str, role: Role) -> Verdict | None:
         files_skipped=parsed.files_skipped,
         seconds=parsed.seconds,
         bulk_seconds=parsed.bulk_seconds,
+        protocol=parsed.protocol,
         checks=read_checks(parsed.checks),
     )
 

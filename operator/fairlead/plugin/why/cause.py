@@ -348,19 +348,14 @@ def _of_condition(state: JobStanding, condition: Condition, *inner: str) -> Caus
     return _cause(state, condition.reason, *inner, message=condition.message, since=condition.last_transition_time)
 
 
-def _lies(case: _Case) -> Cause | None:
-    believed = case.is_false(ConditionType.REPORTS_BELIEVED)
-    return None if believed is None else _of_condition(JobStanding.TROUBLED, believed)
+def _while_false(kind: ConditionType) -> Conclusion:
+    """A trouble that lasts as long as a condition is False, which tells of it."""
 
+    def conclude(case: _Case) -> Cause | None:
+        condition = case.is_false(kind)
+        return None if condition is None else _of_condition(JobStanding.TROUBLED, condition)
 
-def _above_cap(case: _Case) -> Cause | None:
-    enforced = case.is_false(ConditionType.CAP_ENFORCED)
-    return None if enforced is None else _of_condition(JobStanding.TROUBLED, enforced)
-
-
-def _path_lost(case: _Case) -> Cause | None:
-    paths = case.is_false(ConditionType.PATHS_UP)
-    return None if paths is None else _of_condition(JobStanding.TROUBLED, paths)
+    return conclude
 
 
 def _no_progress(case: _Case) -> Cause | None:
@@ -400,7 +395,17 @@ def _warned(case: _Case) -> Cause | None:
     return _of_condition(JobStanding.TROUBLED, checked, *((inner[1],) if inner else ()))
 
 
-_TROUBLES: tuple[Conclusion, ...] = (_lies, _above_cap, _path_lost, _no_progress, _unsteered, _less_than_asked, _warned)
+_TROUBLES: tuple[Conclusion, ...] = (
+    _while_false(ConditionType.REPORTS_BELIEVED),
+    _while_false(ConditionType.CAP_ENFORCED),
+    _while_false(ConditionType.NODES_READY),
+    _while_false(ConditionType.PATHS_UP),
+    _while_false(ConditionType.PROTOCOL_KEPT),
+    _no_progress,
+    _unsteered,
+    _less_than_asked,
+    _warned,
+)
 
 
 def _troubled(case: _Case) -> Cause | None:

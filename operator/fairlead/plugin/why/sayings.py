@@ -173,7 +173,17 @@ CONDITIONS: Final[Mapping[str, Saying]] = {
     Reason.PATH_LOST: Saying(
         "one of its paths carries nothing, and the others carry the data", "Look at the link of the interface that the condition names."
     ),
+    Reason.NODES_LOST: Saying(
+        "a node of its movers is not ready, and nobody knows whether data moves",
+        "An administrator brings the node back, or removes it from the cluster for good.",
+    ),
+    Reason.NODES_BACK: Saying("the nodes of its movers are ready again"),
     Reason.PATH_RESTORED: Saying("all of its paths carry data again"),
+    Reason.PROTOCOL_REPLACED: Saying(
+        "its protocol does not get through, so its data go over TCP",
+        "An administrator lets the receiver's UDP port through, or the next job has spec.transport.protocol TCP.",
+    ),
+    Reason.PROTOCOL_IN_USE: Saying("its data go over the protocol that it names again"),
     Reason.ABOVE_CAP: Saying("it sends more than its cap", "An administrator turns on the chart value nodeGuard.enabled."),
     Reason.CAP_NOT_MEASURED: Saying("its cap is set, but not measured under"),
     Reason.SUSPENDED: Saying("spec.suspend is true", "Resume it with `kubectl fairlead resume`: what has arrived is kept."),
@@ -237,6 +247,10 @@ MOVERS: Final[Mapping[str, Saying]] = {
     ),
     MoverReason.ECHO_UNREACHABLE: Saying(
         "UDP to the receiver is blocked, so the path cannot be probed", "An administrator lets the receiver's UDP port through."
+    ),
+    MoverReason.PROTOCOL_UNAVAILABLE: Saying(
+        "the job's protocol does not get through; data go over TCP, but a scavenger's only where the node allows the kernel's lp",
+        "An administrator lets the receiver's UDP port through, or the job has spec.transport.protocol TCP.",
     ),
     MoverReason.PREFLIGHT_PASSED: Saying("every check passed; nothing was to be moved", "Create the job without spec.preflightOnly."),
     MoverReason.PEER_UNREACHABLE: Saying(

@@ -71,7 +71,8 @@ def decision_line(job: Explanation) -> str:
     why = f": {decision.message}" if decision.message else ""
     rejected = "".join(f"; {other.congestion_control} rejected: {other.why_not or 'no reason given'}" for other in decision.alternatives)
     streams = f"{decision.streams} stream{'' if decision.streams == 1 else 's'}"
-    return f"{decision.congestion_control} over {streams} ({decision.reason}{sure}){why}{rejected}"
+    protocol = "" if decision.protocol == "TCP" else f"{decision.protocol}, "
+    return f"{protocol}{decision.congestion_control} over {streams} ({decision.reason}{sure}){why}{rejected}"
 
 
 def cap_line(job: Explanation) -> str:

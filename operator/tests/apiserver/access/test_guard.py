@@ -13,7 +13,7 @@ import pytest
 import yaml
 from control_plane import CHECKOUT, ControlPlane, find_programs
 from kubelet import FakeNodes
-from lab import Kubectl, Lab, eventually
+from lab import Kubectl, Lab, eventually, read_documents
 
 from fairlead.api import names
 from fairlead.guard.holds import Holds
@@ -41,7 +41,7 @@ def role(cluster: None, kubectl: Kubectl) -> dict[str, Any]:
         "templates/node-guard.yaml",
     )
     rendered = subprocess.run(words, check=True, capture_output=True, text=True).stdout
-    documents = [document for document in yaml.safe_load_all(rendered) if document["kind"] in ROLE_KINDS]
+    documents = [document for document in read_documents(rendered) if document["kind"] in ROLE_KINDS]
     kubectl("apply", "-f", "-", stdin=yaml.safe_dump_all(documents))
     return next(document for document in documents if document["kind"] == "ClusterRole")
 

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import yaml
 from control_plane import CHECKOUT, ControlPlane, find_programs
-from lab import REQUEST_SECONDS, Kubectl, Lab, data_transfer_node, eventually
+from lab import REQUEST_SECONDS, Kubectl, Lab, data_transfer_node, eventually, read_documents
 
 from fairlead.agent.loop import Agent
 from fairlead.api.datatransfernode.status import AgentStatus, InterfaceStatus, KernelStatus, NodeReport, StorageStatus
@@ -44,7 +44,7 @@ def role(cluster: None, kubectl: Kubectl) -> dict[str, Any]:
     words = (str(find_programs()["helm"]), "template", "fairlead", str(CHECKOUT / "charts" / "fairlead"), *shown)
     values = ("--namespace", "fairlead-system", "--kube-version", "1.34.0", "--set", "nodeAgent.enabled=true")
     rendered = subprocess.run((*words, *values), check=True, capture_output=True, text=True).stdout
-    documents = [document for document in yaml.safe_load_all(rendered) if document and document["kind"] not in LEFT_OUT]
+    documents = [document for document in read_documents(rendered) if document["kind"] not in LEFT_OUT]
     kubectl("apply", "-f", "-", stdin=yaml.safe_dump_all(documents))
     return next(document for document in documents if document["kind"] == "ClusterRole")
 

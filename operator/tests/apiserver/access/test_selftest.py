@@ -10,10 +10,9 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-import yaml
 from control_plane import CHECKOUT, ControlPlane, find_programs
 from kubelet import FakeNodes
-from lab import REQUEST_SECONDS, Lab, data_transfer_node, eventually
+from lab import REQUEST_SECONDS, Lab, data_transfer_node, eventually, read_documents
 
 from fairlead.commands.selftest import command, objects
 from fairlead.commands.selftest.objects import SelftestEnd, SelftestPlan
@@ -47,7 +46,7 @@ def _rights(namespace: str) -> list[KubeObject]:
     command = [helm, "template", "fairlead", chart, "--namespace", "fairlead-system", "--kube-version", "1.34.0"]
     values = ["--set", f"test.namespace={namespace}", "--show-only", "templates/test.yaml"]
     rendered = subprocess.run([*command, *values], check=True, capture_output=True, text=True).stdout
-    return [each for each in yaml.safe_load_all(rendered) if each["kind"] != "Pod"]
+    return [each for each in read_documents(rendered) if each["kind"] != "Pod"]
 
 
 @pytest.fixture

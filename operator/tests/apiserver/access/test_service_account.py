@@ -9,7 +9,8 @@ from control_plane import ADDRESS, PORT, ControlPlane
 from kubernetes.aio.config import incluster_config
 from lab import Lab
 
-from fairlead.__main__ import EXIT_FAILED, EXIT_USAGE, main
+from fairlead.__main__ import main
+from fairlead.handlers.process import EXIT_FAILED, EXIT_USAGE
 
 
 @pytest.fixture

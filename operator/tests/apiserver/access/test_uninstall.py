@@ -7,10 +7,9 @@ import subprocess
 from collections.abc import AsyncIterator, Callable
 
 import pytest
-import yaml
 from control_plane import CHECKOUT, find_programs
 from kubelet import FakeNodes
-from lab import REQUEST_SECONDS, Lab, eventually
+from lab import REQUEST_SECONDS, Lab, eventually, read_documents
 
 from fairlead.api import names
 from fairlead.commands.uninstall import DEPLOYMENTS, OperatorPlace, UninstallError, main, uninstall
@@ -26,7 +25,7 @@ def hook(lab: Lab) -> Callable[[str], dict[str, object]]:
     helm, chart = str(find_programs()["helm"]), str(CHECKOUT / "charts" / "fairlead")
     command = [helm, "template", "fairlead", chart, "--namespace", "fairlead-system", "--kube-version", "1.34.0"]
     rendered = subprocess.run([*command, "--show-only", "templates/uninstall.yaml"], check=True, capture_output=True, text=True).stdout
-    objects = {each["kind"]: each for each in yaml.safe_load_all(rendered)}
+    objects = {each["kind"]: each for each in read_documents(rendered)}
     lab.kubectl.apply({"apiVersion": "v1", "kind": "List", "items": [objects["Role"], objects["RoleBinding"]]})
     lab.kubectl("-n", "fairlead-system", "scale", "deployment", "fairlead", "--replicas=1")
     return objects.__getitem__
@@ -62,6 +61,7 @@ async def test_a_live_job_is_let_go_and_its_movers_and_credentials_are_removed(l
         async with lab.operator():
             await _begin(lab, nodes)
         assert names.FINALIZER in await _finalizers(lab)
+        left = (await lab.job())["status"]
         done = await uninstall(account, PLACE, deletes_jobs=False, cleanup_seconds=0)
         assert (done.deleted, done.released, done.movers, done.unserved) == (0, 1, 2, [])
         assert await _finalizers(lab) == []
@@ -70,14 +70,32 @@ async def test_a_live_job_is_let_go_and_its_movers_and_credentials_are_removed(l
         job = await lab.job()
         with pytest.raises(NotFoundError):
             await lab.client.get(SECRETS, lab.namespace, names.credentials_name("job", job["metadata"]["uid"], 1))
-        assert job["status"]["phase"] == "Transferring"
+        assert job["status"] == left
+
+
+async def test_the_release_and_with_it_the_node_guard_stays_until_movers_are_gone(lab: Lab, account: KubeClient) -> None:
+    nodes = FakeNodes(lab.client, lab.namespace)
+    async with lab.operator():
+        await _begin(lab, nodes)
+    waited = 0
+
+    async def end_one(seconds: float) -> None:
+        nonlocal waited
+        leaving = [pod for pod in await lab.pods() if pod["metadata"].get("deletionTimestamp")]
+        if leaving:
+            waited += 1
+            await nodes.remove(leaving[0])
+
+    await uninstall(account, PLACE, deletes_jobs=False, cleanup_seconds=0, pause=end_one)
+    assert waited == 2
+    assert await lab.pods() == []
 
 
 async def test_a_new_installation_goes_on_with_a_kept_job_whose_movers_end_as_it_starts(lab: Lab, account: KubeClient) -> None:
     nodes = FakeNodes(lab.client, lab.namespace)
     async with lab.operator():
         await _begin(lab, nodes)
-    await uninstall(account, PLACE, deletes_jobs=False, cleanup_seconds=0)
+    await uninstall(account, PLACE, deletes_jobs=False, cleanup_seconds=0, mover_seconds=0)
     async with lab.operator():
         # It has listed them and does not watch yet, so nothing tells it that they go.
         leaving = await lab.pods()

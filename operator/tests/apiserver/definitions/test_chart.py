@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import re
 import subprocess
@@ -9,9 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from control_plane import CHECKOUT, find_programs
-from lab import NAMESPACES, Kubectl
+from lab import NAMESPACES, Kubectl, read_documents
 
 from fairlead.agent.main import read_options as read_agent_options
 from fairlead.api import names
@@ -60,10 +60,14 @@ def _helm(*arguments: str, values: dict[str, Any] | None = None, check: bool = T
 
 def _render(values: dict[str, Any] | None = None, *, hooks: bool = False) -> list[dict[str, Any]]:
     """What belongs to the release; with `hooks` what Helm makes for a test and for the end of the release."""
-    where = ("--namespace", "fairlead-system", "--kube-version", "1.34.0")
-    answer = _helm("template", "fairlead", str(CHART), *where, *(() if hooks else ("--no-hooks",)), values=values)
-    documents = [document for document in yaml.safe_load_all(answer.stdout) if document]
+    documents = read_documents(_manifests(json.dumps(values or {}), hooks=hooks))
     return [document for document in documents if ("helm.sh/hook" in document["metadata"].get("annotations", {})) is hooks]
+
+
+@functools.cache
+def _manifests(values: str, *, hooks: bool) -> str:
+    where = ("--namespace", "fairlead-system", "--kube-version", "1.34.0")
+    return _helm("template", "fairlead", str(CHART), *where, *(() if hooks else ("--no-hooks",)), values=json.loads(values)).stdout
 
 
 def _of_kind(documents: list[dict[str, Any]], kind: str) -> list[dict[str, Any]]:
@@ -73,7 +77,7 @@ def _of_kind(documents: list[dict[str, Any]], kind: str) -> list[dict[str, Any]]
 def _environment(documents: list[dict[str, Any]]) -> dict[str, str]:
     (deployment,) = _of_kind(documents, "Deployment")
     (container,) = deployment["spec"]["template"]["spec"]["containers"]
-    return {entry["name"]: entry["value"] for entry in container["env"]}
+    return {entry["name"]: entry["value"] for entry in container["env"] if "value" in entry}
 
 
 def test_helm_finds_nothing_to_complain_about() -> None:
@@ -106,6 +110,8 @@ def test_the_operator_understands_what_the_deployment_tells_it() -> None:
     assert options.settings.node_guard
     assert options.cilium == CiliumOptions("auto", "kube-system", "settings")
     assert options.settings.identities.of("physics").default_user == 10000
+    assert options.lease is not None
+    assert (options.lease.namespace, options.lease.name) == ("fairlead-system", "fairlead")
 
 
 def test_a_digest_takes_precedence_over_the_tag() -> None:
@@ -126,7 +132,8 @@ def test_annotations_that_the_operator_writes_are_protected_from_everybody_else(
 
 def test_defaults_are_the_operators_own() -> None:
     images = {"FAIRLEAD_MOVER_IMAGE": "fairlead-mover:0.1.0", "FAIRLEAD_ADVISOR_IMAGE": "fairlead-advisor:0.1.0"}
-    assert read_options([], _environment(_render())) == read_options([], images)
+    own = {"FAIRLEAD_LEASE": "fairlead-system/fairlead", "FAIRLEAD_IDENTITY": "fairlead-0"}
+    assert read_options([], _environment(_render()) | own) == read_options([], images | own)
 
 
 def _policies(values: dict[str, Any] | None = None) -> dict[str, dict[str, Any]]:
@@ -171,6 +178,8 @@ def test_no_role_reads_secrets_and_none_has_a_wildcard(values: dict[str, Any]) -
     roles = _of_kind(documents, "ClusterRole") + _of_kind(documents, "Role")
     # Tests beside access/test_rights.py use every verb of these; a further role needs one too.
     tested = {"fairlead", "fairlead-tenants", "fairlead-edit", "fairlead-view"}
+    (lease,) = (role for role in roles if (role["kind"], role["metadata"]["name"]) == ("Role", "fairlead"))
+    assert {verb for rule in lease["rules"] if "resourceNames" not in rule for verb in rule["verbs"]} == {"create"}
     tested |= ON_NODES | {"fairlead-cilium"} if values == EVERYTHING else set()
     assert {role["metadata"]["name"] for role in roles} == tested
     for rule in (rule for role in roles for rule in role["rules"]):
@@ -225,7 +234,7 @@ def test_roles_of_hooks_are_as_strict_and_leave_secrets_alone(values: dict[str, 
 def test_rights_over_pods_and_secrets_can_be_had_by_namespace() -> None:
     documents = _render({"tenantNamespaces": ["chemistry", "physics"]})
     bound = [(each["metadata"]["namespace"], each["roleRef"]["name"]) for each in _of_kind(documents, "RoleBinding")]
-    assert bound == [("chemistry", "fairlead-tenants"), ("physics", "fairlead-tenants")]
+    assert bound == [("fairlead-system", "fairlead"), ("chemistry", "fairlead-tenants"), ("physics", "fairlead-tenants")]
     assert [each["roleRef"]["name"] for each in _of_kind(documents, "ClusterRoleBinding")] == ["fairlead"]
     assert read_options([], _environment(documents)).tenant_namespaces == ("chemistry", "physics")
 
@@ -246,7 +255,7 @@ def test_the_definitions_are_the_generated_ones() -> None:
     }
     for definition in rendered.values():
         del definition["metadata"]["labels"]
-    generated = [yaml.safe_load(path.read_text()) for path in sorted((CHECKOUT / "crds").glob("*.yaml"))]
+    generated = [document for path in sorted((CHECKOUT / "crds").glob("*.yaml")) for document in read_documents(path.read_text())]
     assert rendered == {definition["metadata"]["name"]: definition for definition in generated}
 
 
@@ -258,6 +267,20 @@ def test_the_operator_runs_once_and_without_rights_on_its_node() -> None:
     assert pod["securityContext"]["runAsNonRoot"] is True
     context = pod["containers"][0]["securityContext"]
     assert context == {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}, "readOnlyRootFilesystem": True}
+
+
+def test_several_operators_are_spread_and_one_of_them_may_go() -> None:
+    documents = _render({"replicas": 2})
+    (deployment,) = _of_kind(documents, "Deployment")
+    spec = deployment["spec"]
+    assert (spec["replicas"], spec["strategy"]["rollingUpdate"]) == (2, {"maxUnavailable": 1, "maxSurge": 0})
+    (spread,) = spec["template"]["spec"]["topologySpreadConstraints"]
+    assert spread["labelSelector"]["matchLabels"] == spec["selector"]["matchLabels"]
+    (budget,) = _of_kind(documents, "PodDisruptionBudget")
+    assert budget["spec"]["maxUnavailable"] == 1
+    environment = {variable["name"]: variable for variable in spec["template"]["spec"]["containers"][0]["env"]}
+    assert environment["FAIRLEAD_LEASE"]["value"] == f"{deployment['metadata']['namespace']}/fairlead"
+    assert environment["FAIRLEAD_IDENTITY"]["valueFrom"]["fieldRef"]["fieldPath"] == "metadata.name"
 
 
 def test_the_guard_is_probed_and_sees_the_nodes_control_groups() -> None:
@@ -410,7 +433,8 @@ def test_network_policies_cover_the_operator_and_movers_of_listed_namespaces() -
 def test_on_and_off_may_be_the_booleans_that_yaml_makes_of_them(said: object, given: str) -> None:
     documents = _render({"cilium": {"bandwidthManager": said}})
     assert _environment(documents)["FAIRLEAD_CILIUM_BANDWIDTH_MANAGER"] == given
-    assert len(_of_kind(documents, "Role")) == (1 if given == "auto" else 0)
+    roles = {role["metadata"]["name"] for role in _of_kind(documents, "Role")}
+    assert roles == {"fairlead"} | ({"fairlead-cilium"} if given == "auto" else set())
 
 
 def test_there_is_no_guard_on_the_nodes_unless_asked_for() -> None:

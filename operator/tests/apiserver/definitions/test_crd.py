@@ -144,6 +144,42 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
         {"transport": {"streams": {"min": 8, "max": 4}}},
         "transport.streams.min must not exceed transport.streams.max: lower min or raise max",
     ),
+    "QUIC in the clear": (
+        {"transport": {"protocol": "QUIC", "encryption": "None"}},
+        "transport.protocol QUIC encrypts in any case: set transport.encryption to Required, or transport.protocol to TCP",
+    ),
+    "a kernel's congestion control over QUIC": (
+        {"transport": {"protocol": "QUIC", "congestionControl": "bbr"}},
+        "transport.protocol QUIC has the congestion controls cubic and reno:"
+        " set transport.congestionControl to one of them or Auto, or transport.protocol to TCP for those of the kernel",
+    ),
+    "a scavenger in the clear": (
+        {"transport": {"trafficClass": "Scavenger", "encryption": "None"}},
+        "transport.trafficClass Scavenger goes over QUIC, which encrypts in any case: set transport.encryption to Required,"
+        " or transport.protocol to TCP for the kernel's lp",
+    ),
+    "a scavenger that does not give way": (
+        {"transport": {"trafficClass": "Scavenger", "congestionControl": "cubic"}},
+        "transport.trafficClass Scavenger has the congestion control ledbat++, with transport.protocol TCP lp:"
+        " set transport.congestionControl to Auto, or transport.trafficClass to Normal",
+    ),
+    "a scavenger over TCP with QUIC's control": (
+        {"transport": {"trafficClass": "Scavenger", "protocol": "TCP", "congestionControl": "ledbat++"}},
+        "transport.trafficClass Scavenger has the congestion control ledbat++, with transport.protocol TCP lp:"
+        " set transport.congestionControl to Auto, or transport.trafficClass to Normal",
+    ),
+    "a scavenger's control without its class": (
+        {"transport": {"congestionControl": "ledbat++"}},
+        "transport.congestionControl ledbat++ is that of scavengers: set transport.trafficClass to Scavenger",
+    ),
+    "a scavenger with several streams": (
+        {"transport": {"trafficClass": "Scavenger", "streams": {"min": 2, "max": 4}}},
+        "transport.trafficClass Scavenger has one stream on each path: set transport.streams.min to 1",
+    ),
+    "a scavenger with a guarantee": (
+        {"transport": {"trafficClass": "Scavenger"}, "bandwidth": {"guarantee": "1G"}},
+        "transport.trafficClass Scavenger takes what others leave: remove bandwidth.guarantee, or set trafficClass to Normal",
+    ),
     "the same directory at both ends": (
         {"source": _side(path="x"), "destination": _side("dtn-a", "raw", path="x/")},
         "source and destination are the same directory, or one lies in the other: change path or claimName of one of them",
@@ -160,6 +196,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
 
 REFUSED_BY_SCHEMA: dict[str, tuple[dict[str, Any], str]] = {
     "an encryption of another name": ({"transport": {"encryption": "Some"}}, "spec.transport.encryption"),
+    "a protocol of another name": ({"transport": {"protocol": "SCTP"}}, "spec.transport.protocol"),
     "an unknown overwrite policy": ({"data": {"overwrite": "Sometimes"}}, "spec.data.overwrite"),
     "a rate that is none": ({"bandwidth": {"limit": "fast"}}, "spec.bandwidth.limit"),
     "a congestion control with a space": ({"transport": {"congestionControl": "cu bic"}}, "spec.transport.congestionControl"),
@@ -193,6 +230,18 @@ ACCEPTED: dict[str, dict[str, Any]] = {
     "one directory beside another of the same claim": {"source": _side(path="x"), "destination": _side("dtn-a", "raw", path="xy")},
     "as many streams at least as at most": {"transport": {"streams": {"min": 8, "max": 8}}},
     "data in the clear": {"transport": {"encryption": "None"}},
+    "QUIC": {"transport": {"protocol": "QUIC"}},
+    "QUIC with a congestion control of its own": {"transport": {"protocol": "QUIC", "congestionControl": "reno", "encryption": "Required"}},
+    "a kernel's congestion control over TCP, in the clear": {
+        "transport": {"protocol": "TCP", "congestionControl": "bbr", "encryption": "None"}
+    },
+    "a scavenger": {"transport": {"trafficClass": "Scavenger"}, "bandwidth": {"limit": "1G"}},
+    "a scavenger that names what it has": {
+        "transport": {"trafficClass": "Scavenger", "protocol": "QUIC", "congestionControl": "ledbat++", "streams": {"min": 1, "max": 1}}
+    },
+    "a scavenger over TCP, in the clear": {
+        "transport": {"trafficClass": "Scavenger", "protocol": "TCP", "congestionControl": "lp", "encryption": "None"}
+    },
     "no nodes": {
         "source": {"volume": {"persistentVolumeClaim": {"claimName": "raw"}}},
         "destination": {"volume": {"persistentVolumeClaim": {"claimName": "scratch"}}},
@@ -302,6 +351,7 @@ async def test_fills_in_defaults(lab: Lab) -> None:
     assert spec["managedBy"] == "fairlead.io/transferjob-controller"
     assert spec["transport"] == {
         "protocol": "Auto",
+        "trafficClass": "Normal",
         "congestionControl": "Auto",
         "streams": {"min": 1, "max": 32},
         "encryption": "Required",

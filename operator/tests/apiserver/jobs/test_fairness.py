@@ -110,7 +110,7 @@ async def test_a_job_whose_guarantee_has_no_room_waits_with_its_place_until_the_
         waiting = await sharing.condition("Scheduled", "False", name="second")
         assert waiting["reason"] == "WaitingForLink"
         assert "link out has promised 700M of 1G" in waiting["message"]
-        assert "place 1 of 1" in waiting["message"]
+        assert "first in its queue" in waiting["message"]
         assert (await sharing.job("second"))["status"]["phase"] == "Pending"
         assert await _mover(sharing, "second", "receiver") is None
         await sharing.client.merge_patch(JOBS, sharing.namespace, "first", {"spec": {"suspend": True}})

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import time
+
+import pytest
 from kubelet import FakeNodes
 from lab import Lab, eventually
 
 from fairlead.api import names
 from fairlead.kube.client import JOBS, PODS, KubeObject
+from fairlead.kube.clock import ServerClock
 
 
 async def _delete(lab: Lab) -> None:
@@ -59,6 +63,52 @@ async def test_deleting_a_job_that_succeeded_needs_no_cleaner(lab: Lab) -> None:
         await _delete(lab)
         await lab.gone()
         assert await lab.pod("cleaner") is None
+
+
+async def test_no_cleaner_works_beside_a_receiver_whose_owner_was_taken_away(lab: Lab) -> None:
+    """As by `kubectl delete --cascade=orphan`, which the garbage collector carries out: there is none here."""
+    async with lab.operator(), FakeNodes(lab.client, lab.namespace).running() as nodes:
+        nodes.reaps = False
+        await lab.create_job()
+        receiver = await lab.appears("receiver")
+        await nodes.start(receiver)
+        await nodes.start(await lab.appears("sender"))
+        await lab.condition("MoversReady")
+        for pod in await lab.pods():
+            await lab.client.merge_patch(PODS, lab.namespace, pod["metadata"]["name"], {"metadata": {"ownerReferences": None}})
+        lab.kubectl("-n", lab.namespace, "delete", "transferjob", "job", "--cascade=orphan", "--wait=false")
+
+        async def leaving() -> bool:
+            return all(pod["metadata"].get("deletionTimestamp") for pod in await lab.pods())
+
+        await eventually(leaving, "both movers to be told to stop", lab.pods)
+        assert {pod["metadata"]["labels"][names.LABEL_ROLE] for pod in await lab.pods()} == {"receiver", "sender"}
+        nodes.reaps = True
+        cleaner = await lab.appears("cleaner")
+        assert await lab.pod("receiver") is None
+        await nodes.start(cleaner, serve=False)
+        await nodes.finish(cleaner, reason="Cleaned", attempt=0)
+        await lab.client.merge_patch(JOBS, lab.namespace, "job", {"metadata": {"finalizers": [names.FINALIZER]}})
+        await lab.gone()
+
+
+@pytest.mark.parametrize("ahead_seconds", [3600.0, -3600.0])
+async def test_a_wrong_clock_of_the_operators_machine_neither_fails_attempts_nor_skips_cleaning_up(lab: Lab, ahead_seconds: float) -> None:
+    wrong = ServerClock(wall=lambda: time.time() + ahead_seconds)
+    async with lab.operator(wrong), FakeNodes(lab.client, lab.namespace).running() as nodes:
+        await lab.create_job()
+        receiver = await lab.appears("receiver")
+        await nodes.place(receiver)
+        await lab.condition("Scheduled")
+        await nodes.remove(receiver)
+        receiver = await lab.appears("receiver", attempt=2)
+        await nodes.start(receiver)
+        await _delete(lab)
+        cleaner = await lab.appears("cleaner", attempt=2)
+        await nodes.start(cleaner, serve=False)
+        await nodes.finish(cleaner, reason="Cleaned", attempt=0)
+        await lab.gone()
+        assert ("Warning", "CleanupSkipped") not in await lab.events()
 
 
 async def test_an_unreachable_destination_does_not_hold_a_deletion_for_ever(lab: Lab) -> None:
@@ -130,6 +180,29 @@ async def test_a_mover_that_vanishes_is_replaced_by_a_new_attempt(lab: Lab) -> N
         await nodes.remove(receiver)
         await lab.appears("receiver", attempt=2)
         assert (await lab.job())["status"]["lastFailure"]["reason"] == "MoverDied"
+
+
+async def test_a_mover_whose_labels_were_taken_away_is_no_failure(lab: Lab) -> None:
+    async with lab.operator(), FakeNodes(lab.client, lab.namespace).running() as nodes:
+        await lab.create_job()
+        receiver = await lab.appears("receiver")
+        await nodes.start(receiver)
+        sender = await lab.appears("sender")
+        await nodes.start(sender)
+        await lab.condition("MoversReady")
+        stripped = {"metadata": {"labels": dict.fromkeys(sender["metadata"]["labels"])}}
+        await lab.client.merge_patch(PODS, lab.namespace, sender["metadata"]["name"], stripped)
+        await lab.client.merge_patch(JOBS, lab.namespace, "job", {"spec": {"bandwidth": {"limit": "500M"}}})
+
+        async def decided() -> bool:
+            return ((await lab.job())["status"].get("bandwidth") or {}).get("allocated") == "500M"
+
+        # The admission policy keeps the operator from changing such a pod.
+        await eventually(decided, "the new cap in the status", lab.job)
+        await nodes.finish(receiver)
+        await lab.condition("Succeeded")
+        status = (await lab.job())["status"]
+        assert (status["attempts"], status.get("lastFailure")) == (1, None)
 
 
 async def test_somebody_elses_pod_of_the_same_name_is_neither_adopted_nor_deleted(lab: Lab) -> None:

@@ -42,15 +42,14 @@ class TestTenantAtItsLimit:
     def test_its_waiting_job_is_told_of_the_limit(self) -> None:
         message = admit(ONE_TENANT_LIMITED, [self.first], [self.second], NOW).waiting["second"].message
         assert message == (
-            "tenant astro has promised 1G of its limit of 1G on link out and has no room for bandwidth.guarantee 1G:"
-            " place 1 of 1 in its queue"
+            "tenant astro has promised 1G of its limit of 1G on link out and has no room for bandwidth.guarantee 1G: first in its queue"
         )
 
     def test_its_own_jobs_do_not_overtake_each_other(self) -> None:
         first, small = replace(self.first, guarantee_bps=600 * M), asking("small", 300, namespace="astro")
         outcome = admit(ONE_TENANT_LIMITED, [first], [self.second, small], NOW)
         assert outcome.admitted == {"first"}
-        assert "jobs that wait for it come before this one: place 2 of 2" in outcome.waiting["small"].message
+        assert "jobs that wait for it come before this one: among the first 10" in outcome.waiting["small"].message
 
     def test_a_guarantee_above_the_limit_is_told_of_it_at_once(self) -> None:
         waiting = admit(ONE_TENANT_LIMITED, [], [asking("large", 2000, namespace="astro")], NOW).waiting["large"]
@@ -130,7 +129,7 @@ class TestTwoLinks:
         assert outcome.waiting["large"].message.startswith(
             "link y-in has promised 0 of 1G, keeps 400M for jobs that wait elsewhere and has no"
         )
-        assert "place 1 of 1" in outcome.waiting["large"].message
+        assert "first in its queue" in outcome.waiting["large"].message
 
     @pytest.mark.parametrize(("waited", "expected"), [(10.0, {"free"}), (OVERTAKING_SECONDS, set())])
     def test_jobs_without_guarantee_take_of_what_is_kept_for_a_while_only(self, waited: float, expected: set[str]) -> None:
@@ -143,7 +142,7 @@ class TestTwoLinks:
         outcome = admit(TWO_LINKS, [self.full], [self.both, small], NOW)
         assert outcome.admitted == {"full"}
         assert "link x-out has promised 900M of 1G and jobs that wait for it come before this one" in outcome.waiting["small"].message
-        assert "place 2 of 2" in outcome.waiting["small"].message
+        assert "among the first 10" in outcome.waiting["small"].message
 
 
 class TestRaisedGuarantee:
@@ -275,8 +274,16 @@ class TestAdmission:
         large, small = self.asking("large", 500, asked_at=NOW - 60), self.asking("small", 100)
         outcome = admit(self.rules, (holder,), (large, small), NOW)
         assert outcome.admitted == {"h"}
-        assert "place 1 of 2" in outcome.waiting["large"].message
-        assert "place 2 of 2" in outcome.waiting["small"].message
+        assert "first in its queue" in outcome.waiting["large"].message
+        assert "among the first 10" in outcome.waiting["small"].message
+
+    def test_a_departure_changes_what_few_of_many_that_wait_are_told(self) -> None:
+        holder, successor = make_job("h", guarantee_bps=500 * M, namespace="bio"), make_job("i", guarantee_bps=500 * M, namespace="bio")
+        queue = [self.asking(f"job-{number:04d}", 500, asked_at=NOW - 5000 + number) for number in range(1200)]
+        before = admit(self.rules, (holder,), queue, NOW).waiting
+        after = admit(self.rules, (successor,), queue[1:], NOW).waiting
+        changed = [uid for uid in after if after[uid].message != before[uid].message]
+        assert changed == ["job-0001", "job-0010", "job-0100", "job-1000"]
 
     @pytest.mark.parametrize(("waited", "expected"), [(10.0, {"free"}), (OVERTAKING_SECONDS, set())])
     def test_jobs_without_guarantee_overtake_for_a_while_only(self, waited: float, expected: set[str]) -> None:

@@ -23,13 +23,15 @@ from job_builders import (
     with_plan_applied,
 )
 
+from fairlead.api.shared.fields import Condition
 from fairlead.api.transferjob import TransferJob, TransferJobStatus
+from fairlead.api.transferjob.spec import Bandwidth
 from fairlead.api.transferjob.status import EndpointsStatus, EndpointStatus, FailureStatus
 from fairlead.core.fairness.meter import CounterReading
 from fairlead.core.fairness.model import Admission, AnnotatedCap, InterfaceCount, JobShare, JobStage, Participant
 from fairlead.core.fairness.participant import participant_of
 from fairlead.core.lifecycle import decide
-from fairlead.core.observed import ClaimFacts, MoverPod, Observed
+from fairlead.core.observed import ClaimFacts, MoverPod, Observed, PodPhase
 from fairlead.core.paths.model import End
 from fairlead.core.reports import MoverEndpoint, Reports
 
@@ -64,6 +66,41 @@ UNDER_WAY = TransferJobStatus(attempts=1, attempt_start_time=NOW)
 def test_a_job_takes_part_from_when_it_asks_until_it_ends(job: Any, asks: bool, expected: JobStage | None) -> None:
     found = participant_of(observe(job), asks=asks, now=AT)
     assert (found.stage if found else None) == expected
+
+
+def test_a_scavenger_gives_way() -> None:
+    assert not seen(observe(make_job()), asks=True).gives_way
+    assert seen(observe(make_job(transport={"trafficClass": "Scavenger"})), asks=True).gives_way
+
+
+FAILED = Condition(type="Failed", status="True", reason="DeadlineExceeded", message="x", last_transition_time=NOW)
+ENDED = TransferJobStatus(attempts=1, conditions=(FAILED,))
+
+
+@pytest.mark.parametrize(
+    "job",
+    [make_job(status=UNDER_WAY, deleted_at=NOW), make_job(status=UNDER_WAY, suspend=True), make_job(status=ENDED)],
+    ids=["deleted", "suspended", "failed"],
+)
+@pytest.mark.parametrize(
+    ("pods", "cap_bps"),
+    [
+        ((), None),
+        ((receiver(deleting=True),), None),
+        ((receiver(), sender(egress_cap="200M")), 2e8),
+        ((sender(egress_cap="200M", deleting=True),), 2e8),
+        ((sender(egress_cap="200M", deleting=True, phase=PodPhase.UNKNOWN),), 2e8),
+        ((sender(egress_cap="200M", deleting=True, phase=PodPhase.PENDING),), None),
+        ((sender(egress_cap="200M", verdict=make_verdict()),), None),
+    ],
+)
+def test_a_job_that_leaves_has_its_share_until_its_sender_has_ended_and_no_guarantee(
+    job: TransferJob, pods: tuple[MoverPod, ...], cap_bps: float | None
+) -> None:
+    job = job.model_copy(update={"spec": job.spec.model_copy(update={"bandwidth": Bandwidth(guarantee="100M")})})
+    found = participant_of(observe(job, *pods), asks=False, now=AT)
+    assert (found and found.annotated) == (None if cap_bps is None else AnnotatedCap(cap_bps, AT))
+    assert found is None or (found.stage is not JobStage.ASKING and found.guarantee_bps == 0)
 
 
 @pytest.mark.parametrize(

@@ -54,6 +54,31 @@ def test_what_a_departure_frees_is_used_within_ten_seconds() -> None:
     assert max(sum(rates.values()) for rates in network.history) <= 700 * M * 1.02
 
 
+def test_a_scavenger_leaves_the_link_to_other_tenants_and_takes_it_whole_when_they_have_gone() -> None:
+    network = weighted()
+    network.add(make_job("c", namespace="c", gives_way=True))
+    network.run(30)
+    assert network.rate("c") == pytest.approx(700 * M, rel=0.02)
+    network.add(make_job("a", namespace="a"))
+    network.run(10)
+    assert network.rate("a") >= 0.98 * 700 * M
+    assert 0 < network.rate("c") <= 0.01 * 700 * M
+    network.remove("a")
+    network.run(10)
+    assert network.rate("c") == pytest.approx(700 * M, rel=0.1)
+    assert max(sum(rates.values()) for rates in network.history) <= 700 * M * 1.02
+
+
+def test_a_scavenger_has_a_part_of_what_a_slow_job_leaves_and_scavengers_share_what_is_left() -> None:
+    network = Network(make_rules())
+    network.add(make_job("disk"), able_bps=100 * M)
+    network.add(make_job("first", gives_way=True), make_job("second", gives_way=True))
+    network.run(60)
+    assert network.rate("disk") == pytest.approx(100 * M, rel=0.01)
+    assert network.rate("first") == pytest.approx(network.rate("second"), rel=0.02)
+    assert network.rate("first") >= 250 * M
+
+
 def test_a_change_of_weight_is_followed_within_ten_seconds() -> None:
     network = weighted()
     network.add(*(make_job(name, namespace=name) for name in "abc"))
@@ -284,7 +309,7 @@ def test_guarantees_hold_and_a_job_that_would_break_them_waits_until_there_is_ro
     assert network.outcome is not None
     late = network.outcome.job_shares["late"]
     assert late.admission is Admission.WAITING
-    assert "place 1 of 1" in late.message
+    assert "first in its queue" in late.message
     assert network.rate("one") >= 595 * M
     network.remove("one")
     network.run(2)
@@ -308,8 +333,7 @@ def test_a_guarantee_that_fits_only_without_others_traffic_waits_until_that_is_g
     late = network.outcome.job_shares["late"]
     assert (late.admission, late.reason) == (Admission.WAITING, Reason.WAITING_FOR_LINK)
     assert (
-        late.message
-        == "link out has promised 3G of 9G and others' traffic leaves no room for bandwidth.guarantee 3G: place 1 of 1 in its queue"
+        late.message == "link out has promised 3G of 9G and others' traffic leaves no room for bandwidth.guarantee 3G: first in its queue"
     )
     assert network.rate("one") >= 2.9 * G
     network.foreign_bps = 0.0

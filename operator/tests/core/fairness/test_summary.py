@@ -46,6 +46,19 @@ def test_links_and_tenants_say_what_is_allocated_and_measured() -> None:
     assert (status.jobs, status.waiting, status.jain_index) == (2, 0, "1.000")
 
 
+def test_a_scavenger_beside_others_is_no_unfairness() -> None:
+    network = Network(make_rules(make_link(capacity="900M")))
+    network.add(make_job("a"), make_job("b"), make_job("rest", gives_way=True))
+    network.run(30)
+    (link,) = summarised(network).links
+    assert (link.jobs, link.jain_index) == (3, "1.000")
+    network.remove("a")
+    network.remove("b")
+    network.run(30)
+    (link,) = summarised(network).links
+    assert (link.jobs, link.jain_index) == (1, "1.000")
+
+
 def test_jobs_that_wait_are_counted_at_their_link_and_tenant() -> None:
     network = Network(make_rules(tenants={"astro": {}}))
     network.add(make_job("a", namespace="astro", guarantee_bps=G), make_job("b", namespace="astro", guarantee_bps=M, stage=JobStage.ASKING))

@@ -176,6 +176,23 @@ def test_an_unschedulable_mover_is_reported_with_the_schedulers_words() -> None:
     assert condition_of(plan, "Scheduled") == ("False", "WaitingForScheduler")
 
 
+@pytest.mark.parametrize("role", ["receiver", "sender"])
+def test_a_mover_that_cannot_be_placed_waits_and_counts_as_no_failure(role: str) -> None:
+    unplaced = {"ready": False, "node": None, "phase": PodPhase.PENDING, "created_at": NOW}
+    unplaced |= {"waiting_reason": "Unschedulable", "waiting_message": "0/3 nodes are available: 3 Insufficient cpu."}
+    pods = (receiver(**unplaced),) if role == "receiver" else (receiver(), sender(**unplaced))
+    job = after(observe(make_job(finalizer=True, spec={"backoffLimit": 0})))
+    plan = decide(observe(job, *pods, reports=make_reports()), NOW + SETTINGS.startup_timeout)
+    status = written(plan)
+    assert condition_of(plan, "MoversReady") == ("False", "BackingOff")
+    assert {delete.uid for delete in plan.deletes} == {pod.uid for pod in pods}, "what it holds is for others until the next attempt"
+    assert (status.attempts, status.attempt_start_time, status.failures, status.finished) == (1, None, None, False)
+    assert status.last_failure is not None
+    assert "Insufficient cpu" in status.last_failure.message
+    (create,) = decide(observe(job.model_copy(update={"status": status})), NOW + SETTINGS.startup_timeout + seconds(60)).creates
+    assert (create.role, create.attempt) == (Role.RECEIVER, 2)
+
+
 def test_decision_and_path_stay_in_the_status_when_nobody_answers_any_more() -> None:
     job = running_job(decided=True)
     assert job.status.decision is not None
@@ -576,6 +593,35 @@ def test_a_refused_creation_is_reported_in_the_servers_words_and_tried_again() -
     assert decide(known, NOW).status is None
     again = decide(replace(known, refusal=""), NOW)
     assert [create.role for create in again.creates] == [Role.RECEIVER]
+
+
+def test_a_receiver_whose_sender_is_refused_goes_and_no_failure_counts() -> None:
+    job = after(observe(make_job(finalizer=True), receiver()))
+    refused = observe(job, receiver(), reports=make_reports(), refusal="exceeded quota: pods=2")
+    assert [create.role for create in decide(replace(refused, refusal=""), NOW).creates] == [Role.SENDER]
+    plan = decide(refused, NOW)
+    status = written(plan)
+    assert (plan.creates, [delete.uid for delete in plan.deletes]) == ((), [receiver().uid])
+    assert (status.attempts, status.attempt_start_time, status.failures) == (1, None, None)
+    assert status.last_failure is not None
+    assert status.last_failure.reason == "CreationRefused"
+    assert "exceeded quota: pods=2" in status.last_failure.message
+    gone = observe(job.model_copy(update={"status": status}))
+    assert decide(gone, NOW + seconds(5)).creates == ()
+    (create,) = decide(gone, NOW + seconds(60)).creates
+    assert (create.role, create.attempt) == (Role.RECEIVER, 2)
+
+
+def test_jobs_whose_senders_were_refused_together_do_not_begin_again_together() -> None:
+    job = after(observe(make_job(finalizer=True), receiver()))
+    pauses = set()
+    for number in range(8):
+        metadata = job.metadata.model_copy(update={"uid": f"{number}"})
+        refused = observe(job.model_copy(update={"metadata": metadata}), receiver(), reports=make_reports(), refusal="quota")
+        ready = written(decide(refused, NOW)).condition("MoversReady")
+        assert ready is not None
+        pauses.add(ready.message)
+    assert len(pauses) > 1, pauses
 
 
 def test_a_refusal_that_concerns_nothing_any_more_is_forgotten() -> None:

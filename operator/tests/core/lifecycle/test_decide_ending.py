@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from job_builders import (
     NOW,
@@ -19,9 +21,10 @@ from job_builders import (
 )
 
 from fairlead.api.transferjob import TransferJob
+from fairlead.api.transferjob.status import EndpointsStatus, EndpointStatus, FailureStatus, PodRecord
 from fairlead.core.identities import Identities
 from fairlead.core.lifecycle import decide
-from fairlead.core.observed import ClaimFacts, Observed, PodPhase, Role
+from fairlead.core.observed import ClaimFacts, MoverPod, Observed, PodPhase, Role
 from fairlead.core.plan import Plan
 from fairlead.core.settings import OperatorSettings
 
@@ -72,6 +75,17 @@ def test_a_failed_job_has_its_partial_files_removed_where_they_are() -> None:
     assert cleaned.finalizer is False
 
 
+def test_the_cleaner_that_proves_that_nothing_is_left_goes_after_the_finalizer() -> None:
+    """Somebody else's write may refuse the finalizer's removal, and without the proof the next pass would start another cleaner."""
+    cleaned = cleaner(verdict=CLEANED)
+    deleted, failed = deleting(make_job(finalizer=True)), failed_job()
+    for job in (deleted, failed):
+        plan = decide(observe(job, cleaned), NOW)
+        assert (plan.finalizer, plan.deletes, [proof.name for proof in plan.proofs]) == (False, (), [cleaned.name])
+    let_go = failed.model_copy(update={"metadata": failed.metadata.model_copy(update={"finalizers": ()})})
+    assert [delete.name for delete in decide(observe(let_go, cleaned), NOW).deletes] == [cleaned.name]
+
+
 def test_the_cleaner_waits_until_no_mover_runs() -> None:
     assert decide(observe(failed_job(), receiver()), NOW).creates == ()
 
@@ -113,6 +127,63 @@ def test_deletion_stops_both_movers_before_it_cleans() -> None:
 def test_deletion_of_a_job_that_never_had_a_receiver_is_left_to_the_cluster() -> None:
     plan = decide(observe(deleting(make_job())), NOW)
     assert (plan.finalizer, plan.creates, plan.events) == (None, (), ())
+
+
+PULLING = receiver(phase=PodPhase.PENDING, ready=False, waiting_reason="ImagePullBackOff")
+
+
+def _failed_to_start(reason: str = "ReceiverNotReady", **status: object) -> TransferJob:
+    job = make_job(finalizer=True)
+    failure = FailureStatus(attempt=1, reason=reason, message="", time=NOW)
+    return job.model_copy(update={"status": job.status.model_copy(update={"last_failure": failure, "attempts": 1, **status})})
+
+
+RAN = EndpointsStatus(source=EndpointStatus(pod="run42-sender-1", node="dtn-a"))
+
+
+@pytest.mark.parametrize(
+    ("job", "pods", "needs_cleaner"),
+    [
+        (make_job(finalizer=True), (PULLING,), False),
+        (_failed_to_start(), (), False),
+        (_failed_to_start(), (replace(PULLING, attempt=2, name="run42-receiver-2"),), False),
+        (make_job(finalizer=True), (), True),
+        (make_job(finalizer=True), (receiver(),), True),
+        (make_job(finalizer=True), (replace(PULLING, exit_code=137),), True),
+        (make_job(finalizer=True), (PULLING, sender()), True),
+        (_failed_to_start("PeerLost"), (), True),
+        (_failed_to_start(endpoints=RAN), (), True),
+        (_failed_to_start(pods=(PodRecord(uid="s", name="s", role="sender", attempt=1),)), (), True),
+        (make_job(finalizer=True), (replace(PULLING, attempt=2, name="run42-receiver-2"),), True),
+    ],
+    ids=[
+        "its image never came",
+        "it gave up waiting for the image",
+        "it waits for the image again",
+        "its receiver is gone, and what it did is not known",
+        "its receiver runs",
+        "its receiver has run",
+        "its sender runs",
+        "it failed in mid-transfer",
+        "a sender of it ran once",
+        "a sender was made",
+        "an earlier attempt is not known",
+    ],
+)
+def test_deletion_cleans_only_where_data_can_have_arrived(job: TransferJob, pods: tuple[MoverPod, ...], needs_cleaner: bool) -> None:
+    plan = decide(observe(deleting(job), *pods), NOW)
+    assert (plan.finalizer is None) is needs_cleaner
+    assert {delete.name for delete in plan.deletes} == {pod.name for pod in pods}
+    assert plan.events == ()
+
+
+def test_deletion_says_that_its_cleaner_is_refused() -> None:
+    plan = decide(observe(deleting(failed_job()), refusal="exceeded quota"), NOW)
+    assert plan.creates == ()
+    assert plan.status is not None
+    ready = plan.status.condition("MoversReady")
+    assert ready is not None
+    assert (ready.reason, "exceeded quota" in ready.message) == ("CreationRefused", True)
 
 
 def test_deletion_says_what_may_be_left_when_the_cleaner_cannot_run_in_time() -> None:

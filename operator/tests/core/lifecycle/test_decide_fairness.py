@@ -35,7 +35,7 @@ from fairlead.core.plan import AnnotatePod, Plan
 from fairlead.core.reports import Reports
 from fairlead.core.settings import GUARDED_MOST_BPS
 
-WAITING = JobShare(Admission.WAITING, message="link wan is full: place 2 of 3 in its queue")
+WAITING = JobShare(Admission.WAITING, message="link wan is full: among the first 10 in its queue")
 IMPOSSIBLE = JobShare(Admission.WAITING, reason=Reason.GUARANTEE_TOO_LARGE, message="lower bandwidth.guarantee")
 UNDECIDED = JobShare(Admission.UNDECIDED, hold=True)
 

@@ -65,6 +65,9 @@ def test_the_wait_is_bounded_from_when_the_receiver_was_ready_and_then_nothing_i
     assert decide(_ready(leased, late), NOW).creates == ()
     silent = receiver(ready_since=None, created_at=NOW - SETTINGS.probe_wait)
     assert len(decide(_ready(leased, silent), NOW).creates) == 1
+    # A node whose clock is an hour ahead.
+    ahead = receiver(ready_since=NOW + seconds(3600), created_at=NOW - SETTINGS.probe_wait)
+    assert len(decide(_ready(leased, ahead), NOW).creates) == 1
 
 
 def _silent(job: TransferJob, seconds_silent: float, *, streams: int = 4) -> Observed:

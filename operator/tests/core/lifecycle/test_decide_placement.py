@@ -194,6 +194,20 @@ def test_a_job_that_waits_for_a_link_asks_without_taking_anything() -> None:
     assert request.tentative
 
 
+def test_a_job_whose_movers_are_refused_begins_nothing_and_leaves_its_place_to_others() -> None:
+    refused = observe(placement=PLACED, spec=ANYWHERE, refusal="exceeded quota")
+    plan, request = decide(refused, NOW), request_of(refused, NOW)
+    assert plan.status is not None
+    assert (plan.status.attempts, plan.status.attempt_start_time, plan.status.placement) == (None, None, None)
+    body = refused.job.model_copy(update={"status": plan.status}).model_dump(mode="json", by_alias=True)
+    assert holding_of(body) is None
+    assert request is not None
+    assert request.tentative
+    again = request_of(replace(refused, refusal="", job=refused.job.model_copy(update={"status": plan.status})), NOW)
+    assert again is not None
+    assert (again.attempt, again.tentative) == (1, False)
+
+
 def test_what_is_asked_for_follows_from_the_ends_and_their_claims() -> None:
     rules = ((LabelRule("zone", "In", ("b",)),),)
     claims = {"raw": ClaimFacts(exists=True, bound=True, node="dtn-c"), "scratch": ClaimFacts(exists=True, bound=True, affinity=rules)}

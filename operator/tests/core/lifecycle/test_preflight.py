@@ -115,6 +115,7 @@ LATER = {
     MoverReason.PEER_LOST,
     MoverReason.PEER_FAILED,
     MoverReason.CHECKSUM_MISMATCH,
+    MoverReason.PROTOCOL_UNAVAILABLE,
     MoverReason.STALLED,
     MoverReason.SUPERSEDED,
     MoverReason.RESEND_BUDGET_EXCEEDED,

@@ -47,7 +47,7 @@ def _states() -> Mapping[str, TransferJob]:
     moving = _after(observe(probing, receiver(), sender(), reports=make_reports(make_progress(400), decided=True)))
     verifying = _after(observe(moving, receiver(), sender(), reports=make_reports(make_progress(1000, stage="Verifying"), decided=True)))
     retried = make_failure("PeerLost", retry=True)
-    waits = JobShare(Admission.WAITING, message="link wan is full: place 2 of 3 in its queue")
+    waits = JobShare(Admission.WAITING, message="link wan is full: among the first 10 in its queue")
     outside = replace(SETTINGS, host_network_namespaces=frozenset())
     succeeded = _after(observe(make_job(finalizer=True), receiver(verdict=make_verdict())))
     newer = moving.metadata.model_copy(update={"generation": moving.metadata.generation + 1})

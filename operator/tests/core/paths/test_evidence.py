@@ -220,6 +220,12 @@ def test_a_success_is_a_point_of_the_profile_with_what_the_advisor_settled_on() 
     assert (point.rate_bps, point.congestion_control, point.streams, point.stream_coefficient) == (2e8, "cubic", 9, 1.2e-6)
 
 
+def test_what_others_left_to_a_scavenger_tells_nothing_of_the_path() -> None:
+    reports = _reports(_decision(), outcome=OutcomeReport("ledbat++", 1, None))
+    job = make_job(transport={"trafficClass": "Scavenger"})
+    assert _measured(observe(job, receiver(verdict=BULK, ended_at=NOW), sender(), reports=reports)).transfer is None
+
+
 @pytest.mark.parametrize(
     ("verdict", "allocated", "counts"),
     [
@@ -237,6 +243,25 @@ def test_a_success_is_a_point_of_the_profile_with_what_the_advisor_settled_on() 
 def test_only_what_the_path_alone_held_back_tells_what_it_carries(verdict: Any, allocated: str | None, counts: bool) -> None:
     status = TransferJobStatus(bandwidth=BandwidthStatus(allocated=allocated))
     observed = observe(make_job(status=status), receiver(verdict=verdict, ended_at=NOW), sender(), reports=_reports(_decision()))
+    assert (_measured(observed).transfer is not None) is counts
+
+
+@pytest.mark.parametrize(
+    ("ratios", "counts"),
+    [
+        ({}, True),
+        ({"cap_limited_ratio": 0.1}, True),
+        ({"cap_limited_ratio": 0.11}, False),
+        ({"source_limited_ratio": 0.5}, True),
+        ({"source_limited_ratio": 0.51}, False),
+        ({"receive_window_limited_ratio": 0.51}, False),
+        ({"source_limited_ratio": 0.3, "receive_window_limited_ratio": 0.3}, False),
+    ],
+    ids=["free", "hardly at its cap", "at an earlier cap", "waited half", "a slow source", "a slow receiver", "slow at both ends"],
+)
+def test_what_a_cap_or_a_disk_held_back_while_it_ran_tells_nothing_of_the_path(ratios: dict[str, float], counts: bool) -> None:
+    reports = _reports(_decision(), outcome=OutcomeReport("cubic", 9, 1.2e-6, **ratios))
+    observed = observe(make_job(), receiver(verdict=BULK, ended_at=NOW), sender(), reports=reports)
     assert (_measured(observed).transfer is not None) is counts
 
 

@@ -126,6 +126,20 @@ def test_a_namespace_whose_share_of_one_node_is_used_up_gets_another_node() -> N
     assert counts == {"n1": 3, "n2": 3}
 
 
+def test_nodes_that_one_namespace_may_not_have_are_no_worse_for_another() -> None:
+    rates_gbps = {"wan": 40, "lan": 10, "thin": 5}
+    nodes = {
+        f"{site}-{name}": make_node(
+            f"{site}-{name}", make_interface("data0", rate, network="lan" if name == "lan" else "wan"), site=site, slots=4
+        )
+        for site in ("north", "south")
+        for name, rate in rates_gbps.items()
+    }
+    board = Board(nodes, [Holding("busy", (EndPlacement("north-wan"),))] * 3)
+    assert nodes_of(board.place(make_request("first", NORTH, SOUTH, namespace="busy", rate_bps=1e9))) == ("north-lan", "south-lan")
+    assert nodes_of(board.place(make_request("next", NORTH, SOUTH, namespace="other", rate_bps=1e9))) == ("north-wan", "south-wan")
+
+
 def test_a_node_that_takes_no_pods_is_left_out() -> None:
     assert nodes_of(place(north_and_south(), NORTH, SOUTH, unready_nodes=frozenset({"n2"}))) == ("n1", "s1")
     waits = place(north_and_south(), NORTH, SOUTH, unready_nodes=frozenset({"n1", "n2"}))

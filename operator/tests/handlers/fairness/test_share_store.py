@@ -133,6 +133,28 @@ def test_publishing_names_the_jobs_for_which_something_is_new(bench: Bench) -> N
     assert bench.store.publish(None) == {"a", "b"}
 
 
+@pytest.mark.parametrize(
+    ("before", "after", "is_urgent"),
+    [
+        (None, ADMITTED, True),
+        (JobShare(Admission.WAITING), ADMITTED, True),
+        (ADMITTED, replace(ADMITTED, cap_bps=10**7), True),
+        (replace(ADMITTED, cap_bps=None), ADMITTED, True),
+        (ADMITTED, replace(ADMITTED, cap_bps=10**9), False),
+        (ADMITTED, replace(ADMITTED, cap_bps=None), False),
+        (JobShare(Admission.WAITING), JobShare(Admission.WAITING, message="first in its queue"), False),
+        (ADMITTED, None, False),
+        (ADMITTED, ADMITTED, False),
+    ],
+)
+def test_starts_and_falls_are_urgent_and_rises_are_not(
+    bench: Bench, before: JobShare | None, after: JobShare | None, is_urgent: bool
+) -> None:
+    bench.store.publish({} if before is None else {"a": before})
+    bench.store.publish({} if after is None else {"a": after})
+    assert bench.store.urgent == ({"a"} if is_urgent else set())
+
+
 def test_what_arrives_ahead_of_a_cap_is_added_up_until_the_job_goes(bench: Bench) -> None:
     assert bench.store.excess("uid") is None
     bench.note(make(cap_bps=1e7, arrived=Arrived(NOW, 0, 4)), NOW)

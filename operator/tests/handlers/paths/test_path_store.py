@@ -183,6 +183,17 @@ def test_a_probe_beside_a_transfer_of_ours_is_marked_so_and_stays_so_when_that_h
     assert assignment is not None and assignment.known.rtt_minimum_seconds == 0.06
 
 
+def test_the_next_sender_is_told_of_strangers_traffic_without_our_other_jobs() -> None:
+    store, _ = _woken()
+    store.note(ONE, _sighting(flowing=True, congestion_control="bbr"))
+    background = KnownBackground("B1-C0", 1.0, {"B0-C0": 0.0, "B1-C0": 1.0}, 1.0, 1.0, False, "m", NOW)
+    three = ObjectKey("lab", "three")
+    store.note(three, _sighting("three", flowing=True, measurement=replace(_measured("three"), background=background)))
+    told = store.assignment(_next_job(), NOW)
+    assert told is not None and told.known.background is not None
+    assert (told.known.background.class_name, told.known.background.any_bbr, told.known.beside_own) == ("B0-C0", 0.0, True)
+
+
 @pytest.mark.parametrize("flowing", [True, False], ids=["its data flow", "it has not decided yet"])
 def test_the_next_sender_is_told_of_one_of_ours_that_runs_beside_it(flowing: bool) -> None:
     store, _ = _woken()

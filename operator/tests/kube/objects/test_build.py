@@ -92,6 +92,13 @@ CASES: dict[str, Callable[[], dict[str, Any]]] = {
     "sender-with-a-device": lambda: build_pod(_with_device(), SEND, ALIGNED),
     "receiver-that-checks": lambda: build_pod(job(preflightOnly=True), RECEIVE, TEMPLATE),
     "sender-that-checks": lambda: build_pod(job(preflightOnly=True), SEND, TEMPLATE),
+    "receiver-over-quic": lambda: build_pod(job(transport={"protocol": "QUIC"}), RECEIVE, TEMPLATE),
+    "sender-over-quic": lambda: build_pod(job(transport={"protocol": "QUIC"}), SEND, TEMPLATE),
+    "receiver-of-a-scavenger": lambda: build_pod(job(transport={"trafficClass": "Scavenger"}), RECEIVE, TEMPLATE),
+    "sender-of-a-scavenger": lambda: build_pod(job(transport={"trafficClass": "Scavenger"}), SEND, TEMPLATE),
+    "sender-of-a-scavenger-over-tcp": lambda: build_pod(
+        job(transport={"trafficClass": "Scavenger", "protocol": "TCP", "encryption": "None"}), SEND, TEMPLATE
+    ),
     "cleaner": lambda: build_pod(job(), CLEAN, TEMPLATE),
     "credentials": lambda: build_secret(job(), 1, Credentials({"ca.crt": b"ca", "sender.crt": b"crt", "sender.key": b"key"})),
 }

@@ -52,6 +52,7 @@ PROGRESS: dict[str, Any] = {
     "seconds_since_progress": 0.5,
     "quiet_seconds": 2.5,
     "streams": 4,
+    "protocol": "TCP",
     "congestion_control": "cubic",
     "bandwidth": {"asked_bps": 100, "in_force_bps": 100, "measured_bps": 90, "wire_bytes": 7},
     "interface_bytes_sent": 9,

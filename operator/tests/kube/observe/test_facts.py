@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any, cast
 
 import pytest
@@ -11,6 +12,7 @@ from fairlead.api import names
 from fairlead.core.observed import NodeFacts
 from fairlead.kube.client import KubeClient
 from fairlead.kube.errors import NotFoundError
+from fairlead.kube.observe import facts as facts_module
 from fairlead.kube.observe.facts import FactReader
 
 pytestmark = pytest.mark.asyncio
@@ -53,3 +55,55 @@ async def test_a_nodes_addresses_are_those_of_its_status_without_its_names() -> 
 async def test_an_administrator_lists_the_addresses_of_its_data_interfaces(text: str | None, networks: list[str] | None) -> None:
     found = (await _read({} if text is None else {names.ANNOTATION_DATA_ADDRESSES: text})).data_networks
     assert (None if found is None else [str(network) for network in found]) == networks
+
+
+class SlowNodes:
+    """Answers for any node once it may, and knows no claims."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+        self.may_answer = asyncio.Event()
+
+    async def get(self, kind: Any, namespace: str | None, name: str) -> dict[str, Any]:
+        if namespace is not None:
+            raise NotFoundError("no claims here")
+        self.asked.append(name)
+        await self.may_answer.wait()
+        return {"metadata": {"name": name}, "status": {}}
+
+
+async def test_passes_that_ask_at_one_time_share_an_answer_and_one_that_gives_up_leaves_it_to_the_others() -> None:
+    nodes = SlowNodes()
+    reader = FactReader(cast(KubeClient, nodes), lambda: 0.0)
+    first, second = (asyncio.ensure_future(reader.read(job(), (), 2.0)) for _ in range(2))
+    while not nodes.asked:  # noqa: ASYNC110
+        await asyncio.sleep(0)
+    first.cancel()
+    nodes.may_answer.set()
+    assert set((await second).nodes) == set(nodes.asked)
+    assert len(nodes.asked) == len(set(nodes.asked))
+
+
+async def test_an_answer_that_takes_longer_than_facts_may_be_old_is_not_waited_for_by_who_comes_then() -> None:
+    nodes, now = SlowNodes(), [0.0]
+    reader = FactReader(cast(KubeClient, nodes), lambda: now[0])
+    early = asyncio.ensure_future(reader.read(job(), (), 2.0))
+    while not nodes.asked:  # noqa: ASYNC110
+        await asyncio.sleep(0)
+    now[0] = 2.5
+    late = asyncio.ensure_future(reader.read(job(), (), 2.0))
+    while len(nodes.asked) == len(set(nodes.asked)):  # noqa: ASYNC110
+        await asyncio.sleep(0)
+    nodes.may_answer.set()
+    await asyncio.gather(early, late)
+
+
+async def test_a_full_memory_forgets_what_was_asked_for_longest_ago_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(facts_module, "MOST_REMEMBERED", 3)
+    nodes = SlowNodes()
+    nodes.may_answer.set()
+    reader = FactReader(cast(KubeClient, nodes), lambda: 0.0)
+    for pod_nodes, asked in ((("n1",), ["dtn-a", "dtn-b", "n1"]), (("n2",), ["n2"]), (("n1", "n2"), ["dtn-a"])):
+        nodes.asked.clear()
+        await reader.read(job(), pod_nodes, 60.0)
+        assert nodes.asked == asked

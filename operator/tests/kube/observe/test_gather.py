@@ -7,16 +7,16 @@ from dataclasses import replace
 from typing import Any, cast
 
 import pytest
-from kube_objects import attached_job, job, pod_body
+from kube_objects import UID, attached_job, job, job_body, pod_body
 
 from fairlead.api.transferjob import TransferJob
-from fairlead.core.observed import MoverPod, NodeFacts
-from fairlead.core.reports import MoverEndpoint, Reports
+from fairlead.core.observed import MoverPod, NodeFacts, Role
+from fairlead.core.reports import MoverEndpoint, MoverProgress, Reports
 from fairlead.core.settings import OperatorSettings
-from fairlead.kube.client import EVENTS, KubeClient, KubeObject, ResourceKind
-from fairlead.kube.errors import ForbiddenError
+from fairlead.kube.client import EVENTS, PODS, KubeClient, KubeObject, ResourceKind
+from fairlead.kube.errors import ForbiddenError, NotFoundError
 from fairlead.kube.observe.facts import ClusterFacts, FactReader
-from fairlead.kube.observe.gather import Gatherer
+from fairlead.kube.observe.gather import FRESH_SECONDS, SETTLED_SECONDS, Gatherer
 from fairlead.kube.observe.pods import read_owned_pod
 
 pytestmark = pytest.mark.asyncio
@@ -55,6 +55,36 @@ async def test_the_address_of_a_node_that_another_jobs_pod_showed_is_no_endpoint
     assert observed.reports.receiver_endpoint is None
     (refusal,) = observed.reports.refusals
     assert "is an address of node dtn-c, and its pod is on node dtn-b" in refusal.message
+
+
+class AgedFacts(FakeFacts):
+    """Keeps how old facts may be."""
+
+    def __init__(self) -> None:
+        self.most_seconds: list[float] = []
+
+    async def read(self, *asked: Any) -> ClusterFacts:
+        self.most_seconds.append(asked[2])
+        return await super().read(*asked)
+
+
+class Told:
+    def __init__(self, reports: Reports) -> None:
+        self.reports = reports
+
+    def latest(self, job: TransferJob, pods: Sequence[MoverPod]) -> Reports:
+        return self.reports
+
+
+async def test_the_nodes_of_movers_that_have_fallen_silent_are_looked_at_again() -> None:
+    facts, told = AgedFacts(), Told(Reports(sender=MoverProgress("Transferring", 1000, 100, 0, 10, 1, 0, 100.0)))
+    gatherer = Gatherer(cast(KubeClient, None), cast(FactReader, facts), told, OperatorSettings())
+    receiver = _pod("198.18.0.2", "dtn-b")
+    movers = [receiver, replace(receiver, uid="other", role=Role.SENDER)]
+    await gatherer.observe(job(), movers)
+    told.reports = Reports()
+    await gatherer.observe(job(), movers)
+    assert facts.most_seconds == [SETTLED_SECONDS, FRESH_SECONDS]
 
 
 KUBELET = {"reportingComponent": "kubelet"}
@@ -107,3 +137,39 @@ async def test_no_events_are_read_of_pods_that_have_an_address_or_no_attachment(
     await gatherer.observe(attached_job(), [_starting(podIP="198.18.65.7")])
     await gatherer.observe(job(), [_starting()])
     assert client.asked == []
+
+
+class FakePods:
+    """Pods by name, as the API server has them."""
+
+    def __init__(self, *pods: KubeObject) -> None:
+        self.pods = {pod["metadata"]["name"]: pod for pod in pods}
+        self.asked: list[str] = []
+
+    async def get(self, resource: ResourceKind, namespace: str, name: str) -> KubeObject:
+        assert (resource, namespace) == (PODS, "physics")
+        self.asked.append(name)
+        if name not in self.pods:
+            raise NotFoundError(name)
+        return self.pods[name]
+
+
+async def test_a_recorded_pod_that_no_list_shows_is_read_by_its_name() -> None:
+    stripped = pod_body(uid="receiver", labels={}, ownerReferences=[])
+    another = {**pod_body("sender", uid="another"), "status": {"phase": "Running"}}
+    records = [
+        {"uid": uid, "name": name, "role": role, "attempt": 1}
+        for uid, name, role in (
+            ("receiver", stripped["metadata"]["name"], "receiver"),
+            ("sender", another["metadata"]["name"], "sender"),
+            ("gone", "run42-gone", "sender"),
+            ("listed", "run42-listed", "cleaner"),
+        )
+    ]
+    body = {**job_body(), "status": {"pods": [*records, "odd", {"uid": "odd"}]}}
+    client = FakePods(stripped, another)
+    gatherer = Gatherer(cast(KubeClient, client), cast(FactReader, FakeFacts()), FakeReports(), OperatorSettings())
+    (found,) = await gatherer.read_unlisted_pods(body, {"listed"})
+    assert (found.job_name, found.job_uid) == ("run42", UID)
+    assert (found.pod.uid, found.pod.role, found.pod.attempt) == ("receiver", Role.RECEIVER, 1)
+    assert client.asked == [stripped["metadata"]["name"], another["metadata"]["name"], "run42-gone"]

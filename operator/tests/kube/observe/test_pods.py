@@ -129,6 +129,15 @@ class TestOwnership:
         assert read_owned_pod(body) is None
 
 
+def test_a_pod_that_lost_its_owner_is_told_by_what_it_was_made_with() -> None:
+    orphan = pod_body(ownerReferences=[], annotations={"fairlead.io/transferjob": "run42"})
+    owned = read_owned_pod(orphan)
+    assert owned is not None
+    assert (owned.job_name, owned.job_uid, owned.pod.attempt) == ("run42", UID, 1)
+    del orphan["metadata"]["labels"]["fairlead.io/transferjob-uid"]
+    assert read_owned_pod(orphan) is None
+
+
 def test_a_pod_with_other_digits_in_its_name_may_be_the_jobs() -> None:
     assert _read(name="run42-0123abcd-receiver-1").name == "run42-0123abcd-receiver-1"
 
@@ -323,12 +332,13 @@ def test_reads_whether_the_path_was_probed_as_a_whole(told: dict[str, Any], whol
 def test_reads_the_model_by_its_whole_name_with_probabilities_and_what_the_advisor_settled_on() -> None:
     named = LATER_ADVICE | {"decision": LATER_ADVICE["decision"] | {"model": "background-1.0.0 (sha256:0123456789ab)"}}
     outcome = {"congestion_control": "bbr", "streams": 8, "goodput_bps": 187e6, "seconds": 61.2, "stream_coefficient": 1.2e-6}
-    advice = _with_advisor(json.dumps(named | {"outcome": outcome})).advice
+    limited = {"receive_window_limited_ratio": 0.1, "source_limited_ratio": None, "cap_limited_ratio": 0.3}
+    advice = _with_advisor(json.dumps(named | {"outcome": outcome | limited})).advice
     assert advice is not None
     assert advice.decision.model == "background-1.0.0 (sha256:0123456789ab)"
     assert (advice.decision.any_bbr, len(advice.decision.probabilities or {})) == (0.95, 6)
     assert (advice.decision.recalled, advice.decision.switched) == (False, False)
-    assert advice.outcome == OutcomeReport("bbr", 8, 1.2e-6)
+    assert advice.outcome == OutcomeReport("bbr", 8, 1.2e-6, 0.1, 0.0, 0.3)
 
 
 def test_tells_what_was_handed_on_and_what_was_seen_in_mid_transfer() -> None:

@@ -1,0 +1,53 @@
+"""What the plans of a long run came to, kept in a file, so that a run that was interrupted goes on where it was."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from fairlead_dev.checkout import CHECKOUT
+from faults.plans import Plan
+from faults.workers import Verdict
+
+WHAT_COUNTS = ("operator/fairlead", "operator/tests/apiserver/faults")
+"""With another operator or another suite a verdict is worth nothing."""
+
+
+def digest(checkout: Path = CHECKOUT, folders: Iterable[str] = WHAT_COUNTS) -> str:
+    """Of the code that the verdicts are about."""
+    whole = hashlib.sha256()
+    for folder in folders:
+        for file in sorted((checkout / folder).rglob("*.py")):
+            whole.update(f"{file.relative_to(checkout)}\n".encode() + file.read_bytes() + b"\n")
+    return whole.hexdigest()[:16]
+
+
+@dataclass(frozen=True)
+class Ledger:
+    """The verdicts of the run of that name, with the code of that digest, in a file of JSON lines."""
+
+    file: Path
+    run: str
+    digest: str
+
+    def note(self, verdict: Verdict) -> None:
+        """Adds a verdict."""
+        kept = {"run": self.run, "digest": self.digest, "plan": str(verdict.plan), "problems": verdict.problems}
+        self.file.parent.mkdir(parents=True, exist_ok=True)
+        with self.file.open("a") as file:
+            file.write(json.dumps({**kept, "reached": verdict.reached, "seconds": round(verdict.seconds, 3)}) + "\n")
+
+    def converged(self, plans: Sequence[Plan]) -> list[Verdict]:
+        """The plans that ended well in this run, with the same code. The others are to be run again."""
+        if not self.file.exists():
+            return []
+        kept = {}
+        for text in self.file.read_text().splitlines():
+            line = json.loads(text)
+            if (line["run"], line["digest"]) == (self.run, self.digest):
+                kept[line["plan"]] = line
+        done = [(plan, kept[str(plan)]) for plan in plans if str(plan) in kept]
+        return [Verdict(plan, (), line["reached"], line["seconds"], "") for plan, line in done if not line["problems"]]

@@ -1,0 +1,272 @@
+"""Stands between an operator and its API server, keeps a record of what the operator does and sees, and brings about one fault."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import ssl
+import time
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+from aiohttp import web
+
+from faults.plans import KILLS, Fault, Plan
+
+LATE_SECONDS = 1.2
+"""How long what comes late is held back: longer than the operator takes for anything that it does not wait with."""
+_HOP = {"connection", "content-length", "host", "keep-alive", "transfer-encoding", "upgrade", "accept-encoding", "content-encoding"}
+_CHILD = re.compile(r"-[0-9a-f]{8}-(receiver|sender|cleaner|credentials)")
+_EVENT_NAME = re.compile(r"\.[0-9a-f]{12,}$")
+_VERBS = {"POST": "CREATE", "PUT": "UPDATE"}
+WRITES = ("CREATE", "UPDATE", "PATCH", "DELETE")
+_UNCOUNTED = "leases"
+"""Renewed for as long as an operator runs, and no part of any workload."""
+_REASONS = {
+    Fault.UNAUTHORIZED: (401, "Unauthorized"),
+    Fault.FORBIDDEN: (403, "Forbidden"),
+    Fault.CONFLICT: (409, "Conflict"),
+    Fault.THROTTLED: (429, "TooManyRequests"),
+    Fault.BROKEN: (500, "InternalError"),
+    Fault.UNAVAILABLE: (503, "ServiceUnavailable"),
+    Fault.APPLIED_BUT_504: (504, "Timeout"),
+}
+_NOT_FORWARDED = (
+    *(Fault.KILLED_BEFORE, Fault.CLOSED_BEFORE, Fault.STALLED),
+    *(fault for fault in _REASONS if fault is not Fault.APPLIED_BUT_504),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Write:
+    """A write that the API server carried out. `sent_s` and `answered_s` are of a clock that never jumps."""
+
+    what: str
+    verb: str
+    resource: str
+    subresource: str
+    sent_s: float
+    answered_s: float
+    body: dict[str, Any]
+    """The object as the answer shows it."""
+    request: dict[str, Any]
+    """What was asked for: the object, the patch, or the options of a deletion."""
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What a request is about."""
+
+    verb: str
+    resource: str
+    name: str
+    subresource: str
+
+    @property
+    def what(self) -> str:
+        """In words, the same in every run: without what is drawn at random in names."""
+        kind = f"{self.resource}/{self.subresource}" if self.subresource else self.resource
+        return f"{self.verb} {kind} {general_name(self.name)}".rstrip()
+
+
+def general_name(name: str) -> str:
+    """A name without the part of it that is another one in every run."""
+    return _EVENT_NAME.sub("", _CHILD.sub(r"-\1", name))
+
+
+def target_of(method: str, path: str, query: str, body: bytes) -> Target:
+    """What a request is about, by its path and for creations by its body."""
+    words = [word for word in path.split("/") if word]
+    # api/v1 or apis/GROUP/VERSION
+    words = words[2:] if words[:1] == ["api"] else words[3:]
+    if words[:1] == ["namespaces"] and len(words) > 2:
+        words = words[2:]
+    resource, name, subresource = (*words, "", "", "")[:3]
+    verb = _VERBS.get(method, method)
+    if method == "GET":
+        verb = "WATCH" if "watch=true" in query else "GET" if name or not resource else "LIST"
+    if method == "POST" and not name:
+        with suppress(ValueError, KeyError, TypeError):
+            name = str(json.loads(body)["metadata"]["name"])
+    return Target(verb, resource, name, subresource)
+
+
+@dataclass
+class FaultProxy:
+    """One proxy for one run. `kill` ends the operator at once; `on_write` gets every write that was carried out."""
+
+    server: str
+    ca: Path
+    certificate: Path
+    key: Path
+    kill: Callable[[], Awaitable[None]]
+    plan: Plan | None = None
+    on_write: Callable[[Write], None] = lambda write: None
+    stall_seconds: float = 30.0
+    seen: list[str] = field(default_factory=list)
+    """What the operator did and saw, one after the other."""
+    triggered: bool = False
+    last_write_s: float = field(default_factory=time.monotonic)
+    under_way: int = 0
+    """Writes that are not answered yet."""
+    watched: set[str] = field(default_factory=set)
+    """Kinds that the operator has watched."""
+    _counts: Counter[str] = field(default_factory=Counter)
+
+    async def start(self, host: str, port: int) -> None:
+        """Listens, without encryption."""
+        context = ssl.create_default_context(cafile=str(self.ca))
+        context.load_cert_chain(self.certificate, self.key)
+        connector = aiohttp.TCPConnector(ssl=context, limit=0)
+        self._session = aiohttp.ClientSession(connector=connector, auto_decompress=True, timeout=aiohttp.ClientTimeout(total=None))
+        app = web.Application(client_max_size=64 << 20)
+        app.router.add_route("*", "/{path:.*}", self._handle)
+        self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1, handler_cancellation=True)
+        await self._runner.setup()
+        await web.TCPSite(self._runner, host, port, reuse_address=True).start()
+
+    async def stop(self) -> None:
+        """Ends every connection."""
+        await self._runner.cleanup()
+        await self._session.close()
+
+    def _due(self, what: str) -> Fault | None:
+        """Notes what happens now; the fault that is planned for it."""
+        self.seen.append(what)
+        self._counts[what] += 1
+        plan = self.plan
+        if plan is None or self.triggered or plan.point.what != what or plan.point.number != self._counts[what]:
+            return None
+        self.triggered = True
+        return plan.fault
+
+    async def _handle(self, request: web.Request) -> web.StreamResponse:
+        body = await request.read()
+        target = target_of(request.method, request.path, request.query_string, body)
+        if target.verb == "WATCH":
+            return await self._watch(request, target)
+        # What kopf asks of the API's kinds, and what is renewed for ever, is no part of any workload.
+        counted = bool(target.resource) and target.resource != _UNCOUNTED
+        fault = self._due(target.what) if counted else None
+        is_write = target.verb in WRITES and counted
+        if is_write:
+            self.last_write_s = time.monotonic()
+            self.under_way += 1
+        try:
+            return await self._answer(request, target, body, fault, is_write=is_write)
+        finally:
+            if is_write:
+                self.last_write_s = time.monotonic()
+                self.under_way -= 1
+
+    async def _answer(
+        self, request: web.Request, target: Target, body: bytes, fault: Fault | None, *, is_write: bool
+    ) -> web.StreamResponse:
+        if fault is Fault.KILLED_BEFORE:
+            await self.kill()
+        if fault is Fault.STALLED:
+            await asyncio.sleep(self.stall_seconds)
+        if fault in (Fault.KILLED_BEFORE, Fault.CLOSED_BEFORE, Fault.STALLED):
+            return self._broken(request)
+        if fault in _NOT_FORWARDED:
+            return _refusal(fault)
+        sent_s = time.monotonic()
+        async with self._session.request(
+            request.method, f"{self.server}{request.path_qs}", data=body or None, headers=_headers(request.headers)
+        ) as upstream:
+            answer = await upstream.read()
+            status, headers = upstream.status, _headers(upstream.headers)
+        if is_write and status < 300:
+            kind = (target.what, target.verb, target.resource, target.subresource)
+            self.on_write(Write(*kind, sent_s, time.monotonic(), json.loads(answer or b"{}"), json.loads(body or b"{}")))
+        if fault is Fault.DELAYED:
+            await asyncio.sleep(LATE_SECONDS)
+        if fault is Fault.KILLED_UNANSWERED:
+            await self.kill()
+        if fault in (Fault.KILLED_UNANSWERED, Fault.CLOSED_AFTER):
+            return self._broken(request)
+        if fault is Fault.APPLIED_BUT_504:
+            return _refusal(fault)
+        if fault is Fault.KILLED_AFTER:
+            response = web.Response(status=status, body=answer, headers=headers)
+            await response.prepare(request)
+            await response.write_eof()
+            await self.kill()
+            return response
+        return web.Response(status=status, body=answer, headers=headers)
+
+    async def _watch(self, request: web.Request, target: Target) -> web.StreamResponse:
+        async with self._session.get(f"{self.server}{request.path_qs}", headers=_headers(request.headers)) as upstream:
+            response = web.StreamResponse(status=upstream.status, headers=_headers(upstream.headers))
+            await response.prepare(request)
+            self.watched.add(target.resource)
+            buffer = b""
+            async for piece in upstream.content.iter_any():
+                buffer += piece
+                *lines, buffer = buffer.split(b"\n")
+                for line in lines:
+                    if not await self._pass(request, response, target, line + b"\n"):
+                        return response
+            await response.write(buffer)
+        return response
+
+    async def _pass(self, request: web.Request, response: web.StreamResponse, target: Target, line: bytes) -> bool:
+        """Passes an event on; False if the watch ends with it."""
+        event = json.loads(line)
+        kind, body = str(event.get("type")), event.get("object") or {}
+        fault = None
+        if kind in ("ADDED", "MODIFIED", "DELETED"):
+            fault = self._due(f"{kind} {target.resource} {general_name(str(body['metadata']['name']))}")
+        match fault:
+            case Fault.DROPPED:
+                return True
+            case Fault.REPEATED:
+                await response.write(line)
+            case Fault.LATE:
+                await asyncio.sleep(LATE_SECONDS)
+            case Fault.EXPIRED | Fault.FAILED:
+                code, reason = (410, "Expired") if fault is Fault.EXPIRED else (500, "InternalError")
+                await response.write(json.dumps({"type": "ERROR", "object": _status(code, reason)}).encode() + b"\n")
+                return False
+            case Fault.ENDED:
+                return False
+            case Fault.TRUNCATED:
+                await response.write(line[: len(line) // 2])
+                if request.transport is not None:
+                    request.transport.close()
+                return False
+            case Fault.SILENT:
+                await asyncio.sleep(3600.0)
+        await response.write(line)
+        return True
+
+    @staticmethod
+    def _broken(request: web.Request) -> web.StreamResponse:
+        if request.transport is not None:
+            request.transport.abort()
+        return web.Response(status=499)
+
+
+def _refusal(fault: Fault) -> web.Response:
+    code, reason = _REASONS[fault]
+    return web.json_response(_status(code, reason), status=code, headers={"Retry-After": "1"} if fault is Fault.THROTTLED else None)
+
+
+def _status(code: int, reason: str) -> dict[str, Any]:
+    kind = {"kind": "Status", "apiVersion": "v1", "metadata": {}}
+    return {**kind, "status": "Failure", "message": "planned", "reason": reason, "code": code}
+
+
+def _headers(headers: Any) -> dict[str, str]:
+    return {name: value for name, value in headers.items() if name.lower() not in _HOP}
+
+
+def is_kill(fault: Fault) -> bool:
+    """Whether the operator has to be started again."""
+    return fault in KILLS

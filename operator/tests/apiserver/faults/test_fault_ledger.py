@@ -1,0 +1,39 @@
+"""A run that was interrupted goes on where it was; another run, or one of other code, begins anew."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from faults.ledger import Ledger, digest
+from faults.plans import plans_of
+from faults.workers import Verdict
+
+GOOD, BAD, OTHER = plans_of("create", ["GET nodes dtn-a"])[:3]
+
+
+def test_what_ended_well_is_not_run_again(tmp_path: Path) -> None:
+    ledger = Ledger(tmp_path / "bench" / "plans.jsonl", "night", "0123")
+    assert ledger.converged([GOOD, BAD]) == []
+    ledger.note(Verdict(GOOD, (), True, 1.5, "a log"))
+    ledger.note(Verdict(BAD, ("stuck",), True, 30.0, "a log"))
+    assert ledger.converged([GOOD, BAD, OTHER]) == [Verdict(GOOD, (), True, 1.5, "")]
+    ledger.note(Verdict(BAD, (), False, 2.0, ""))
+    assert ledger.converged([OTHER, BAD]) == [Verdict(BAD, (), False, 2.0, "")]
+
+
+def test_another_run_and_other_code_begin_anew(tmp_path: Path) -> None:
+    ledger = Ledger(tmp_path / "plans.jsonl", "night", "0123")
+    ledger.note(Verdict(GOOD, (), True, 1.5, ""))
+    assert replace(ledger, run="day").converged([GOOD]) == []
+    assert replace(ledger, digest="4567").converged([GOOD]) == []
+
+
+def test_the_digest_is_of_the_code_and_nothing_else(tmp_path: Path) -> None:
+    (tmp_path / "code").mkdir()
+    (tmp_path / "code" / "a.py").write_text("a = 1\n")
+    first = digest(tmp_path, ["code"])
+    (tmp_path / "code" / "a.log").write_text("noise")
+    assert digest(tmp_path, ["code"]) == first
+    (tmp_path / "code" / "a.py").write_text("a = 2\n")
+    assert digest(tmp_path, ["code"]) != first

@@ -1,0 +1,179 @@
+"""What is measured of one operator under load, part by part."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from control_plane import ControlPlane
+
+from fairlead.api import names
+from fairlead.kube.client import POLICIES, KubeObject
+from fairlead_dev.bench.lab.rates import percentile
+from fairlead_dev.bench.rows import Goal, Row
+from load.cluster import LoadedCluster
+from load.operator import LoadedOperator, operator, quantile
+
+ACCOUNT = "system:serviceaccount:fairlead-system:fairlead"
+LONGEST_SECONDS = 3600.0
+WATCHED_SECONDS = 60.0
+CAPACITY_BPS, LOWER_BPS = 100e9, 50e9
+MOST_INTERFACES_OF_LINK = 32
+_RECONCILE = "fairlead_operator_reconcile_duration_seconds"
+
+
+@dataclass(frozen=True)
+class LoadLab:
+    """One API server with everything in it but the operator."""
+
+    plane: ControlPlane
+    cluster: LoadedCluster
+    namespaces: list[str]
+    flags: dict[str, str]
+    folder: Path
+
+    @asynccontextmanager
+    async def operator(self) -> AsyncIterator[LoadedOperator]:
+        """An operator that leads."""
+        async with operator(self.flags, self.folder / "operator.log") as made:
+            await made.until("fairlead_operator_leading", 1, LONGEST_SECONDS)
+            yield made
+
+    def writes(self, since: int) -> tuple[Counter[str], int]:
+        """What the operator wrote since an entry of the audit log, by verb and resource, and the number of entries now."""
+        entries = self.plane.audit()
+        found: Counter[str] = Counter()
+        for entry in entries[since:]:
+            of, what = entry["user"]["username"], entry.get("objectRef") or {}
+            if of == ACCOUNT and entry["verb"] in ("create", "update", "patch", "delete"):
+                found["/".join(filter(None, (entry["verb"], what.get("resource"), what.get("subresource"))))] += 1
+        return found, len(entries)
+
+
+async def throughput(lab: LoadLab, operator: LoadedOperator, count: int) -> list[Row]:
+    """Jobs that end as soon as their movers run, created at once."""
+    cluster = lab.cluster
+    _, before = lab.writes(0)
+    cpu_before, begun_s = operator.cpu_seconds(), asyncio.get_running_loop().time()
+    uids = await cluster.create_jobs(lab.namespaces, count)
+    await cluster.all_in(uids, "Succeeded", "Failed", timeout_seconds=LONGEST_SECONDS)
+    failed = sum(cluster.phases[uid] == "Failed" for uid in uids)
+    times = [cluster.times[uid] for uid in uids]
+    seconds = max(each.succeeded_s or begun_s for each in times) - begun_s
+    cpu = operator.cpu_seconds() - cpu_before
+    written, _ = lab.writes(before)
+    first = [each.first_write_s - each.created_s for each in times if each.first_write_s is not None]
+    more = {"jobs": count, "nodes": cluster.nodes, "namespaces": len(lab.namespaces), "failed": failed}
+    by_kind = {"by_kind": {kind: round(number / count, 2) for kind, number in sorted(written.items())}}
+    total = sum(number for kind, number in written.items() if "/leases" not in kind)
+    return [
+        _goal("jobs_per_s", count / seconds, "jobs/s", 43.0, Goal("at_least", 43, "value"), more),
+        Row("operator_cpu_s_per_job", round(cpu / count, 4), "s", more=more),
+        _goal("first_write_s_p99", percentile(first, 0.99), "s", 2.0, Goal("at_most", 2, "value"), more),
+        _goal("writes_per_job", total / count, "writes", 14.0, Goal("at_most", 14, "value"), more | by_kind),
+    ]
+
+
+async def live(lab: LoadLab, operator: LoadedOperator, count: int) -> list[Row]:
+    """Transfers that go on: what passes take, what the operator holds and what it costs, watched for a minute."""
+    cluster = lab.cluster
+    cluster.ends_by_itself = False
+    begun_s = asyncio.get_running_loop().time()
+    uids = await cluster.create_jobs(lab.namespaces, count, first=100_000)
+    await cluster.all_in(uids, "Transferring", timeout_seconds=LONGEST_SECONDS)
+    placed_s = asyncio.get_running_loop().time() - begun_s
+    before, cpu_before, answers_before = await operator.figures(), operator.cpu_seconds(), cluster.movers.answers
+    await asyncio.sleep(WATCHED_SECONDS)
+    after = await operator.figures()
+    p99 = quantile(before.buckets(_RECONCILE), after.buckets(_RECONCILE), 0.99)
+    more = {"live_jobs": count, "nodes": cluster.nodes, "watched_seconds": WATCHED_SECONDS}
+    passes = after.sum(f"{_RECONCILE}_count") - before.sum(f"{_RECONCILE}_count")
+    answered = (cluster.movers.answers - answers_before) / WATCHED_SECONDS
+    rss = operator.memory_bytes()
+    return [
+        Row("all_transferring_s", round(placed_s, 1), "s", more=more),
+        _goal("reconcile_p99_ms", 1e3 * (p99 or 0.0), "ms", 250.0, Goal("at_most", 250, "value"), more | {"passes": passes}),
+        Row("mover_answers_per_s", round(answered, 1), "answers/s", more=more),
+        Row("live_cpu_ratio", round((operator.cpu_seconds() - cpu_before) / WATCHED_SECONDS, 3), "cores", more=more),
+        Row("rss_live_bytes", rss, "bytes", more=more),
+        Row("rss_per_live_job_bytes", round(rss / count), "bytes", more=more),
+    ]
+
+
+async def cap_fall(lab: LoadLab) -> list[Row]:
+    """A link of all live jobs whose capacity is halved: until the lower cap stands at each sender."""
+    cluster, loop = lab.cluster, asyncio.get_running_loop()
+    await cluster.client.create(POLICIES, None, _policy(cluster, CAPACITY_BPS))
+    async with asyncio.timeout(LONGEST_SECONDS):
+        while not cluster.caps or any(change.bps == float("inf") for change in cluster.caps.values()):  # noqa: ASYNC110
+            await asyncio.sleep(0.1)
+        await _settled(cluster)
+    before = {uid: change.bps for uid, change in cluster.caps.items()}
+    lowered_s = loop.time()
+    await cluster.client.merge_patch(POLICIES, None, "load", {"spec": _policy(cluster, LOWER_BPS)["spec"]})
+    async with asyncio.timeout(LONGEST_SECONDS):
+        while any(cluster.caps[uid].bps >= bps for uid, bps in before.items() if uid in cluster.caps):  # noqa: ASYNC110
+            await asyncio.sleep(0.05)
+    seconds = [cluster.caps[uid].at_s - lowered_s for uid in before if uid in cluster.caps]
+    await cluster.client.delete(POLICIES, None, "load")
+    more = {"senders": len(seconds)}
+    return [_goal("cap_fall_s_p99", percentile(seconds, 0.99), "s", 3.0, Goal("at_most", 3, "value"), more)]
+
+
+async def cold_start(lab: LoadLab, count: int) -> list[Row]:
+    """A new operator beside live jobs, until it has looked at every one of them."""
+    begun_s = asyncio.get_running_loop().time()
+    async with lab.operator() as fresh:
+        await fresh.until(f"{_RECONCILE}_count", count, LONGEST_SECONDS)
+        seconds = asyncio.get_running_loop().time() - begun_s
+    return [_goal("cold_start_s", seconds, "s", 120.0, Goal("at_most", 120, "value"), {"live_jobs": count})]
+
+
+async def idle(lab: LoadLab, count: int) -> list[Row]:
+    """Finished jobs alone: what is written in a minute, after all is over."""
+    cluster = lab.cluster
+    cluster.ends_by_itself = True
+    async with lab.operator():
+        await cluster.all_in([*cluster.phases], "Succeeded", "Failed", timeout_seconds=LONGEST_SECONDS)
+        _, last = lab.writes(0)
+        async with asyncio.timeout(LONGEST_SECONDS):
+            while True:
+                await asyncio.sleep(10)
+                written, entries = lab.writes(last)
+                if not _besides_leases(written):
+                    break
+                last = entries
+        await asyncio.sleep(WATCHED_SECONDS)
+        written, _ = lab.writes(entries)
+    more = {"finished_jobs": count, "watched_seconds": WATCHED_SECONDS, "renewals_of_the_lease": written.total() - _besides_leases(written)}
+    return [Row("idle_writes", float(_besides_leases(written)), "writes", more=more, goal=Goal("at_most", 0, "value"))]
+
+
+async def _settled(cluster: LoadedCluster) -> None:
+    """Waits until no cap has changed for some seconds."""
+    loop = asyncio.get_running_loop()
+    while loop.time() - max(change.at_s for change in cluster.caps.values()) < 5:  # noqa: ASYNC110
+        await asyncio.sleep(0.1)
+
+
+def _besides_leases(written: Counter[str]) -> int:
+    return sum(number for kind, number in written.items() if "leases" not in kind)
+
+
+def _policy(cluster: LoadedCluster, capacity_bps: float) -> KubeObject:
+    interfaces = [{"node": cluster.node(number), "name": "data0", "direction": "Transmit"} for number in range(0, cluster.nodes, 2)]
+    parts = [interfaces[first : first + MOST_INTERFACES_OF_LINK] for first in range(0, len(interfaces), MOST_INTERFACES_OF_LINK)]
+    links = [
+        {"name": f"out-{number}", "interfaces": part, "capacity": f"{capacity_bps * len(part) / len(interfaces) / 1e9:g}G", "headroom": "0"}
+        for number, part in enumerate(parts)
+    ]
+    spec = {"links": links}
+    return {"apiVersion": names.API_VERSION, "kind": names.POLICY_KIND, "metadata": {"name": "load"}, "spec": spec}
+
+
+def _goal(name: str, value: float, unit: str, reference: float, goal: Goal, more: dict[str, object]) -> Row:
+    return Row(name, round(value, 3), unit, reference, round(value / reference, 3), more=more, goal=goal)
