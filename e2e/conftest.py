@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from e2e.lib import install
+from e2e.lib.evidence import FAILED
 from e2e.lib.history import TOLD_AFTER
 from e2e.lib.lab import Lab
 from e2e.lib.turns import once, turn
@@ -26,7 +27,6 @@ CHECKOUT = Path(__file__).resolve().parents[1]
 BUILD = CHECKOUT / "build" / "e2e"
 DEMO_NAMESPACE = "demo"
 ADMISSION_NAMESPACE = "e2e-admission"
-FAILED = pytest.StashKey[bool]()
 collect_ignore = ["attacks"]
 
 
@@ -49,6 +49,10 @@ def uses(item: pytest.Item, fixture: str) -> bool:
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Tests that must be alone come last, so that the others do not wait for them; the long ones come first. Workers take one at a time."""
+
+    for item in items:
+        if item.get_closest_marker("exclusive") is not None and not (uses(item, "lab") or uses(item, "alone")):
+            raise pytest.UsageError(f"{item.nodeid} is marked exclusive and takes no turn: it needs the fixture lab or alone")
 
     def rank(item: pytest.Item) -> tuple[bool, bool]:
         is_long = any(item.get_closest_marker(mark) for mark in ("long", "xdist_group"))
@@ -149,6 +153,13 @@ def lab(
         if not alone:
             # With its turn: one that must be alone waits for the end of this.
             cleaning(held.pop_all().close)
+
+
+@pytest.fixture
+def alone() -> Iterator[None]:
+    """The cluster without any other test, for one that is marked exclusive and has no lab."""
+    with turn(BUILD / "turn.lock", alone=True):
+        yield
 
 
 @pytest.fixture

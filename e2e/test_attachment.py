@@ -22,7 +22,7 @@ from fairlead_dev.clients.nodes import LocalCluster
 from fairlead_dev.cluster.artifacts.images import PAUSE_IMAGE
 
 LINK = "data1"
-BULK_BYTES = 90_000_000
+BULK_BYTES = 120_000_000
 BANDWIDTH = {"type": "bandwidth", "capabilities": {"bandwidth": True}}
 STATIC = {"type": "static"}
 

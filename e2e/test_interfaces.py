@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+from collections.abc import Callable
 from typing import Any
 
 from e2e.lib.job import Job
@@ -18,6 +20,8 @@ SLOW = {"limit": "4M"}
 """Until both paths are counted, or one is cut: at full rate the transfer lasts a few seconds."""
 ENOUGH_BYTES = 5_000_000
 """What data carries alone: far more than probes and the control connection."""
+EARLIEST_BYTES, LATEST_BYTES = 1_000_000, 6_000_000
+"""What each path has carried when one of them is cut."""
 
 
 def submit_over_both(lab: Lab, **spec: Any) -> Job:
@@ -48,10 +52,14 @@ def test_both_interfaces_carry_a_job(lab: Lab, cluster: LocalCluster) -> None:
 
 
 @SECOND_PATH
-def test_a_link_that_is_cut_leaves_the_transfer_to_the_other_one(lab: Lab, cluster: LocalCluster) -> None:
+def test_a_link_that_is_cut_at_a_random_moment_leaves_the_transfer_to_the_other_one(
+    lab: Lab, cluster: LocalCluster, record_property: Callable[[str, object], None]
+) -> None:
+    moment_bytes = random.randint(EARLIEST_BYTES, LATEST_BYTES)
+    record_property("cut after bytes", moment_bytes)
     job = submit_over_both(lab, bandwidth=SLOW)
     with counted(cluster, job, 0) as first, counted(cluster, job, 1) as second:
-        wait_until(lambda: min(first.bytes_sent(), second.bytes_sent()) > ENOUGH_BYTES, "data over both paths")
+        wait_until(lambda: min(first.bytes_sent(), second.bytes_sent()) > moment_bytes, "data over both paths")
         with cluster.link_cut("data1"):
             assert job.phases[-1] == "Transferring", "the link was cut too late"
             job.patch(bandwidth=None)

@@ -6,10 +6,14 @@ from collections.abc import Iterator
 
 import pytest
 
+from e2e.conftest import BUILD
+from e2e.lib import evidence
+from e2e.lib.evidence import FAILED
 from e2e.lib.manifests import DESTINATION_NODE, FOLDER, SOURCE_NODE
 from e2e.lib.policy import rate_bps
 from e2e.lib.tutorial import CLEAN_UP, COMMANDS, PAGE, PREPARE, TENANTS, Step, looks_as_shown, steps
 from e2e.lib.waiting import PATIENCE_S, wait_until
+from fairlead_dev.clients.kubectl import Kubectl
 from fairlead_dev.clients.nodes import LocalCluster
 from fairlead_dev.trees.listing import LIST_SCRIPT, Listing, compare, parse_listing
 
@@ -21,13 +25,18 @@ def run(cluster: LocalCluster, step: Step) -> str:
 
 
 @pytest.fixture
-def prepared(cluster: LocalCluster, installed: None) -> Iterator[str]:
+def prepared(cluster: LocalCluster, kubectl: Kubectl, installed: None, alone: None, request: pytest.FixtureRequest) -> Iterator[str]:
     """The tutorial's page, with what its section before the five commands makes, and without it in the end."""
     page = PAGE.read_text()
+    # What other tests left of the nodes' second interfaces would carry one of the jobs past the tutorial's link.
+    kubectl.run("delete", "datatransfernode", "--all")
     try:
         for step in steps(page, PREPARE):
             run(cluster, step)
         yield page
+        if request.node.stash.get(FAILED, False):
+            for tenant in TENANTS:
+                evidence.keep(BUILD / f"tutorial-{tenant}", kubectl, tenant, {})
     finally:
         for step in steps(page, CLEAN_UP):
             run(cluster, Step(CLEAN_UP, f"{step.command} --ignore-not-found"))

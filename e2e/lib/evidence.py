@@ -6,11 +6,15 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
+import pytest
+
 from fairlead_dev.clients.kubectl import CommandError, Kubectl
 from fairlead_dev.clients.release import RELEASE_NAMESPACE
 from fairlead_dev.clients.watch import WatchEvent
 
 LOG_LINES = "--tail=2000"
+FAILED = pytest.StashKey[bool]()
+"""Of a test that has failed, whose evidence is to be kept."""
 
 
 def keep(folder: Path, kubectl: Kubectl, namespace: str, timelines: dict[str, Sequence[WatchEvent]]) -> None:

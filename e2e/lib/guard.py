@@ -23,7 +23,7 @@ def on_nodes(cluster: LocalCluster, kubectl: Kubectl) -> Iterator[None]:
     """The chart with the guard until the block is left; its pods run on every node."""
     try:
         _upgrade(cluster, enabled=True)
-        wait_until(lambda: _runs(kubectl), "the guard on every node")
+        wait_until(lambda: runs(kubectl), "the guard on every node")
         yield
     finally:
         _upgrade(cluster, enabled=False)
@@ -53,7 +53,7 @@ def _upgrade(cluster: LocalCluster, *, enabled: bool) -> None:
     cluster.inside(str(helm), "upgrade", "fairlead", str(chart), *where, "--set", value)
 
 
-def _runs(kubectl: Kubectl) -> bool:
+def runs(kubectl: Kubectl) -> bool:
     found = kubectl.get("daemonset", DAEMON_SET, namespace=NAMESPACE)
     if found is None:
         return False

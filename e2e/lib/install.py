@@ -13,12 +13,14 @@ from fairlead_dev.clients.nodes import LocalCluster
 from fairlead_dev.clients.release import OPERATOR_NODE, PARTS, RELEASE, RELEASE_NAMESPACE
 
 HELM_TIMEOUT = f"{PATIENCE_S:g}s"
+TAG = "dev"
+"""Of the images under test."""
 
 
-def chart_values(namespaces: Iterable[str], run_id: str, more: Mapping[str, Any]) -> dict[str, Any]:
+def chart_values(namespaces: Iterable[str], run_id: str, more: Mapping[str, Any], tag: str = TAG) -> dict[str, Any]:
     """Values for the local cluster: its images, the operator's node, who may use the host network, and `more` top-level ones."""
     return {
-        "images": {part: {"repository": f"localhost/fairlead-{part}", "tag": "dev"} for part in PARTS},
+        "images": {part: {"repository": f"localhost/fairlead-{part}", "tag": tag} for part in PARTS},
         "hostNetwork": {"namespaces": sorted(namespaces)},
         "nodeSelector": {"kubernetes.io/hostname": OPERATOR_NODE},
         # The images' tag never changes here, so only a new annotation makes Kubernetes start the image under test.
@@ -27,21 +29,48 @@ def chart_values(namespaces: Iterable[str], run_id: str, more: Mapping[str, Any]
     }
 
 
+def chart_of(cluster: LocalCluster) -> Path:
+    """The chart under test."""
+    return cluster.checkout / "charts" / "fairlead"
+
+
+def helm(cluster: LocalCluster, *words: str, timeout_s: float = 600) -> str:
+    """What helm prints of the release's namespace. Raises CommandError."""
+    program = str(cluster.checkout / "build" / "bin" / "helm")
+    return cluster.inside(program, *words, "--namespace", RELEASE_NAMESPACE, timeout_s=timeout_s).decode()
+
+
+def is_installed(cluster: LocalCluster) -> bool:
+    """Whether there is a release, whatever became of it."""
+    return bool(helm(cluster, "list", "--all", "--short", "--filter", f"^{RELEASE}$").strip())
+
+
 def install_as_in_the_tutorial(cluster: LocalCluster) -> None:
     """Runs the tutorial's `helm install`, where no release is there already."""
-    helm = str(cluster.checkout / "build" / "bin" / "helm")
-    if cluster.inside(helm, "list", "--all", "--short", "--namespace", RELEASE_NAMESPACE, "--filter", f"^{RELEASE}$").strip():
+    if is_installed(cluster):
         return
     command = steps(PAGE.read_text(), COMMANDS)[0].command
     cluster.inside("bash", "-c", f"cd {cluster.checkout} && {command}")
 
 
-def install(cluster: LocalCluster, namespaces: Iterable[str], run_id: str, folder: Path, more: Mapping[str, Any]) -> None:
-    """`helm upgrade --install` and wait until the operator is ready. `folder` keeps the values file."""
+def install(
+    cluster: LocalCluster,
+    namespaces: Iterable[str],
+    run_id: str,
+    folder: Path,
+    more: Mapping[str, Any],
+    chart: Path | None = None,
+    tag: str = TAG,
+) -> None:
+    """`helm upgrade --install` and wait until the operator is ready; `chart` and `tag` name others. `folder` keeps the values."""
     folder.mkdir(parents=True, exist_ok=True)
     values = folder / "values.json"
-    values.write_text(json.dumps(chart_values(namespaces, run_id, more), indent=2))
-    helm = str(cluster.checkout / "build" / "bin" / "helm")
-    chart = str(cluster.checkout / "charts" / "fairlead")
-    where = ("--namespace", RELEASE_NAMESPACE, "--create-namespace")
-    cluster.inside(helm, "upgrade", "--install", RELEASE, chart, *where, "--wait", "--timeout", HELM_TIMEOUT, "-f", str(values))
+    values.write_text(json.dumps(chart_values(namespaces, run_id, more, tag), indent=2))
+    waiting = ("--wait", "--timeout", HELM_TIMEOUT)
+    helm(cluster, "upgrade", "--install", RELEASE, str(chart or chart_of(cluster)), "--create-namespace", *waiting, "-f", str(values))
+
+
+def uninstall(cluster: LocalCluster) -> None:
+    """`helm uninstall`, where there is a release. Returns once all is gone that goes."""
+    if is_installed(cluster):
+        helm(cluster, "uninstall", RELEASE, "--wait", "--timeout", "10m", timeout_s=900)

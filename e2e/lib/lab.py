@@ -121,8 +121,10 @@ class Lab:
     def _remove(self, *, wait: bool = True) -> None:
         timeout_s = PATIENCE_S if wait else None
         if self.kubectl.get("namespace", self.namespace) is not None:
-            names = [job["metadata"]["name"] for job in self.kubectl.list("transferjobs", namespace=self.namespace)]
-            self.kubectl.delete("transferjobs", names, namespace=self.namespace, wait_s=PATIENCE_S)
+            # A test of the release may have left no definitions, and so no jobs.
+            if self.kubectl.get("crd", "transferjobs.fairlead.io") is not None:
+                names = [job["metadata"]["name"] for job in self.kubectl.list("transferjobs", namespace=self.namespace)]
+                self.kubectl.delete("transferjobs", names, namespace=self.namespace, wait_s=PATIENCE_S)
             self.kubectl.delete("namespace", [self.namespace], wait_s=timeout_s)
         self.kubectl.delete("persistentvolume", [self._source_name, self._destination_name], wait_s=timeout_s)
         self.cluster.remove_disk(SOURCE_NODE, self._source_name)

@@ -54,16 +54,17 @@ class Counter:
 
 
 @contextmanager
-def counted(cluster: LocalCluster, job: Job, path: int = 0) -> Iterator[Counter]:
-    """Counts what leaves the source node for the job's receiver until the block is left; of several interfaces by the `path`-th pair.
+def counted(cluster: LocalCluster, job: Job, path: int = 0, *, protocol: str = "tcp") -> Iterator[Counter]:
+    """Counts what leaves the source node for the job's receiver until the block is left; of several interfaces by the `path`-th pair,
+    of `tcp` or `udp`.
 
     At the interface's egress: a control group's program drops after every hook of the IP layer.
     """
     source, destination = (_interfaces(job.status["endpoints"][end])[path] for end in ("source", "destination"))
     interface, address = source["name"], destination["address"]
     port = port_of(job.pod("receiver"), "data")
-    counter = Counter(cluster.network_namespace(SOURCE_NODE), f"e2e_{port}_{path}")
-    chain = f'chain sent {{ type filter hook egress device "{interface}" priority 0; ip daddr {address} tcp dport {port} counter; }}'
+    counter = Counter(cluster.network_namespace(SOURCE_NODE), f"e2e_{port}_{path}_{protocol}")
+    chain = f'chain sent {{ type filter hook egress device "{interface}" priority 0; ip daddr {address} {protocol} dport {port} counter; }}'
     table = f"table netdev {counter.table}"
     # Whatever a killed run left under that name goes first.
     run(_within(counter.namespace, "-f", "-"), stdin=f"{table}\ndelete {table}\n{table} {{\n{chain}\n}}\n")

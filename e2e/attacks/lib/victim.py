@@ -18,6 +18,7 @@ from lab import PATIENCE_SECONDS, Lab
 
 from e2e.attacks.lib.target import Target
 from fairlead.kube.client import KubeObject
+from fairlead.kube.clock import ServerClock
 
 T = TypeVar("T")
 
@@ -37,7 +38,7 @@ FAST = {
 
 def operator_environment(rendered: str) -> dict[str, str]:
     """The environment of the operator's container in what the chart renders: its settings, whatever this version of it has."""
-    deployments = [each for each in yaml.safe_load_all(rendered) if each and each["kind"] == "Deployment"]
+    deployments = [each for each in yaml.load_all(rendered, Loader=yaml.CSafeLoader) if each and each["kind"] == "Deployment"]
     containers = [container for each in deployments for container in each["spec"]["template"]["spec"]["containers"]]
     (operator,) = [container for container in containers if container["name"] == "operator"]
     return {one["name"]: str(one["value"]) for one in operator.get("env", ()) if "value" in one}
@@ -91,8 +92,10 @@ class Site(Lab):
         return self._process
 
     @asynccontextmanager
-    async def operator(self) -> AsyncIterator[None]:
-        """Runs the attacked operator until the block ends."""
+    async def operator(self, clock: ServerClock | None = None) -> AsyncIterator[None]:
+        """Runs the attacked operator until the block ends. Raises ValueError for a clock: a process of its own has the machine's."""
+        if clock is not None:
+            raise ValueError("the attacked operator has this machine's clock, and no other can be given to it")
         own = {**FAST, "KUBECONFIG": str(self.operator_kubeconfig), "HEALTH_ADDRESS": HEALTH, "METRICS_ADDRESS": METRICS, **self.settings}
         environment = {**os.environ, **self.environment, **{f"FAIRLEAD_{name}": value for name, value in own.items()}}
         log = self.folder / "operator.log"

@@ -13,6 +13,10 @@ from typing import Self
 
 from fairlead_dev.clients.kubectl import Kubectl, Object
 
+PATIENCE_S = 60.0
+PAUSE_S = 0.5
+"""Between the end of a stream and the next one."""
+
 
 @dataclass(frozen=True, slots=True)
 class WatchEvent:
@@ -39,22 +43,37 @@ def parse_stream(chunks: Iterable[str]) -> Iterator[Object]:
 
 
 class KubectlWatch:
-    """Collects the changes of some objects in the background; use it as a context manager."""
+    """Collects the changes of some objects in the background; use it as a context manager.
 
-    def __init__(self, kubectl: Kubectl, *what: str, namespace: str, clock: Callable[[], float] = time.monotonic) -> None:
-        command = kubectl.command("get", *what, "-o", "json", "--watch", "--output-watch-events", namespace=namespace)
-        self._clock = clock
+    The API server ends every watch of a kind whose definition changes. So what has ended is begun again, until nothing new came for
+    `patience_s`. A version is collected once. Between two streams one may pass unseen, and so may a deletion.
+    """
+
+    def __init__(
+        self,
+        kubectl: Kubectl,
+        *what: str,
+        namespace: str,
+        patience_s: float = PATIENCE_S,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._command = kubectl.command("get", *what, "-o", "json", "--watch", "--output-watch-events", namespace=namespace)
+        self._patience_s, self._clock = patience_s, clock
         self._lock = threading.Lock()
+        self._left = threading.Event()
         self._changes: list[WatchEvent] = []
-        self._process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, stdin=subprocess.DEVNULL, text=True)
-        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._seen: set[tuple[str, str, bool]] = set()
+        self._process = self._begin()
+        self._reader = threading.Thread(target=self._follow, daemon=True)
 
     def __enter__(self) -> Self:
         self._reader.start()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        self._process.terminate()
+        with self._lock:
+            self._left.set()
+            self._process.terminate()
         self._process.wait(timeout=30)
         self._reader.join(timeout=30)
 
@@ -64,8 +83,8 @@ class KubectlWatch:
             return list(self._changes)
 
     def alive(self) -> bool:
-        """Whether kubectl still watches."""
-        return self._process.poll() is None
+        """Whether the objects are still watched."""
+        return self._reader.is_alive()
 
     def wait_until_ended(self, timeout_s: float) -> None:
         """Waits until the stream is at its end and read. Raises TimeoutError."""
@@ -73,10 +92,37 @@ class KubectlWatch:
         if self._reader.is_alive():
             raise TimeoutError(f"the watch still runs after {timeout_s:g} s")
 
-    def _read(self) -> None:
+    def _begin(self) -> subprocess.Popen[str]:
+        return subprocess.Popen(self._command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, stdin=subprocess.DEVNULL, text=True)
+
+    def _follow(self) -> None:
+        """Reads one stream after the other."""
+        news_s = self._clock()
+        while True:
+            if self._read():
+                news_s = self._clock()
+            if self._clock() - news_s >= self._patience_s or self._left.wait(PAUSE_S):
+                return
+            self._process.wait()
+            with self._lock:
+                if self._left.is_set():
+                    return
+                self._process = self._begin()
+
+    def _read(self) -> bool:
+        """Collects what a stream has that is new, until it ends. Whether there was anything."""
         stream = self._process.stdout
         if stream is None:
-            return
-        for event in parse_stream(stream):
-            with self._lock:
-                self._changes.append(WatchEvent(str(event.get("type", "")), event.get("object", {}), self._clock()))
+            return False
+        before = len(self._changes)
+        with stream:
+            for event in parse_stream(stream):
+                kind, found = str(event.get("type", "")), event.get("object", {})
+                metadata = found.get("metadata", {})
+                version = (str(metadata.get("uid", "")), str(metadata.get("resourceVersion", "")), kind == "DELETED")
+                if version in self._seen:
+                    continue
+                self._seen.add(version)
+                with self._lock:
+                    self._changes.append(WatchEvent(kind, found, self._clock()))
+        return len(self._changes) > before

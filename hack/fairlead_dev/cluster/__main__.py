@@ -40,7 +40,8 @@ def parser() -> argparse.ArgumentParser:
     names = ", ".join(program.name for program in PROGRAMS)
     command.add_argument("--only", metavar="NAME,…", default="", help=f"some of: {names}")
 
-    commands.add_parser("images", help="build changed images and import them into a running cluster")
+    command = commands.add_parser("images", help="build changed images and import them into a running cluster")
+    command.add_argument("--of", metavar="COMMIT", help="those of an earlier commit, tagged with its first digits, which are printed")
 
     command = commands.add_parser("up", help="start the cluster, building what is missing")
     command.add_argument("--install", action="store_true", help="install missing Debian packages")
@@ -52,6 +53,9 @@ def parser() -> argparse.ArgumentParser:
     commands.add_parser("status", help="what runs, and whether it is healthy")
 
     command = commands.add_parser("monitoring", help="a Prometheus with its operator, and the chart watched by it; built the first time")
+    command.add_argument("action", choices=("up", "down"))
+
+    command = commands.add_parser("kueue", help="Kueue, and the chart that heeds it; built the first time")
     command.add_argument("action", choices=("up", "down"))
 
     command = commands.add_parser("load", help="import image archives into every node")
@@ -125,12 +129,13 @@ def dispatch(arguments: list[str], cluster: Cluster) -> int:
     handlers = {
         "preflight": _preflight,
         "build": lambda o, c: c.build([name for name in o.only.split(",") if name]),
-        "images": lambda _, c: c.build_images(),
+        "images": _images,
         "up": _up,
         "down": _down,
         "status": _status,
         "load": lambda o, c: c.load([archive_from(path) for path in o.archives]),
         "monitoring": lambda o, c: c.monitoring_up() if o.action == "up" else c.monitoring_down(),
+        "kueue": lambda o, c: c.kueue_up() if o.action == "up" else c.kueue_down(),
         "logs": _logs,
         "disk": _disk,
         "wan": _wan,
@@ -142,6 +147,13 @@ def dispatch(arguments: list[str], cluster: Cluster) -> int:
 def _preflight(options: argparse.Namespace, cluster: Cluster) -> None:
     cluster.preflight(install=options.install)
     cluster.progress.say("This machine has all that the local cluster needs.")
+
+
+def _images(options: argparse.Namespace, cluster: Cluster) -> None:
+    if options.of:
+        print(cluster.build_images_of(options.of))
+    else:
+        cluster.build_images()
 
 
 def _up(options: argparse.Namespace, cluster: Cluster) -> None:

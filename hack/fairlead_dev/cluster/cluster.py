@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import fcntl
+import json
 import os
 import time
 from collections.abc import Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from fairlead_dev.clients.release import RELEASE, RELEASE_NAMESPACE, monitored_arguments
 from fairlead_dev.cluster import layout
-from fairlead_dev.cluster.artifacts import build, programs, store
-from fairlead_dev.cluster.artifacts.images import MONITORING_IMAGES, Archive, ImageSet
+from fairlead_dev.cluster.artifacts import build, earlier, programs, store
+from fairlead_dev.cluster.artifacts.images import KUEUE_IMAGES, MONITORING_IMAGES, Archive, ImageSet
 from fairlead_dev.cluster.artifacts.programs import path_of
 from fairlead_dev.cluster.cleanup import Cleanup
 from fairlead_dev.cluster.errors import ClusterError
-from fairlead_dev.cluster.kubernetes import addons, monitoring, multus, node_config, pki
+from fairlead_dev.cluster.kubernetes import addons, kueue, monitoring, multus, node_config, pki
 from fairlead_dev.cluster.kubernetes.control_plane import ControlPlane
 from fairlead_dev.cluster.kubernetes.node import all_nodes, require_running
 from fairlead_dev.cluster.kubernetes.wan import WideAreaLink
@@ -62,6 +64,16 @@ class Cluster:
         if self.is_up():
             self._import(archives)
         return archives
+
+    def build_images_of(self, commit: str) -> str:
+        """Build the images of an earlier commit, import them into the nodes if the cluster is up, and return their tag."""
+        paths, tag = earlier.layout_of(commit, self.paths)
+        with self._exclusive("build"):
+            build.build_rust_programs(paths, self.progress)
+            archives = ImageSet(paths, self.progress, tag).ensure_project()
+        if self.is_up():
+            self._import(archives)
+        return tag
 
     def load(self, archives: list[Path]) -> None:
         """Import image archives into every node."""
@@ -128,12 +140,7 @@ class Cluster:
     def monitoring_up(self) -> None:
         """Start the Prometheus operator and Prometheus, building what is missing, and have the chart that is installed watched by them."""
         self.require_up()
-        with self._exclusive("build"):
-            build.build_programs(programs.select(list(MONITORING_IMAGES)), self.paths, self.progress)
-            archives = self.images.ensure_monitoring()
-        node = next(node for node in self.nodes if node.node.name == monitoring.NODE)
-        with self.progress.step(f"importing Prometheus and its operator into {monitoring.NODE}") as step:
-            step.detail = ", ".join(node.import_images(archives)) or "none had changed"
+        self._provide(MONITORING_IMAGES, monitoring.NODE)
         with self.progress.step("Prometheus operator and Prometheus", 30):
             files = [word for path in monitoring.operator_files() for word in ("-f", str(path))]
             self._kubectl("apply", "--server-side", "--force-conflicts", *files)
@@ -142,20 +149,73 @@ class Cluster:
             self.control_plane.apply(monitoring.objects())
             for what in ("deployment/prometheus-operator", "prometheus/prometheus"):
                 self._kubectl("-n", monitoring.NAMESPACE, "wait", "--for=condition=Available", f"--timeout={READY_TIMEOUT_S}s", what)
-        self._set_monitored(True)
+        self._set_values(monitored_arguments(True))
 
     def monitoring_down(self) -> None:
         """Remove Prometheus, its operator, its definitions and so all monitors and rules."""
         self.require_up()
         with self.progress.step("removing Prometheus and its operator"):
             # Helm cannot change a release any more of which a kind is gone.
-            self._set_monitored(False)
+            self._set_values(monitored_arguments(False))
             ignore = ("--ignore-not-found", f"--timeout={READY_TIMEOUT_S}s")
             self._kubectl("delete", *ignore, "namespace", monitoring.NAMESPACE)
             self._kubectl("delete", *ignore, *monitoring.cluster_objects(), *(f"crd/{name}" for name in monitoring.KINDS))
 
-    def _set_monitored(self, monitored: bool) -> None:
-        """Switch the monitors, rules and boards of the chart that is installed, if there is one, on or off."""
+    def kueue_up(self) -> None:
+        """Start Kueue, building what is missing, and have the operator that is installed heed it."""
+        self.require_up()
+        self._provide(KUEUE_IMAGES, kueue.NODE)
+        with self.progress.step("Kueue", 30):
+            bodies = self._kueue_objects()
+            self.control_plane.apply([each for each in bodies if kueue.is_definition(each) or each["kind"] == "Namespace"])
+            kinds = [f"crd/{each['metadata']['name']}" for each in bodies if kueue.is_definition(each)]
+            self._kubectl("wait", "--for=condition=Established", f"--timeout={READY_TIMEOUT_S}s", *kinds)
+            self.control_plane.apply(bodies)
+            ready = ("wait", "--for=condition=Available", f"--timeout={READY_TIMEOUT_S}s")
+            self._kubectl("-n", kueue.NAMESPACE, *ready, f"deployment/{kueue.DEPLOYMENT}")
+            services = [f"apiservice/{each['metadata']['name']}" for each in bodies if each["kind"] == "APIService"]
+            self._kubectl(*ready, *services)
+            shell.wait_until(self._kueue_answers, "Kueue's webhooks do not answer", timeout_s=READY_TIMEOUT_S, interval_s=1)
+        self._set_values(["--set", "kueue.enabled=true"])
+
+    def kueue_down(self) -> None:
+        """Remove Kueue with its queues, its workloads and its definitions."""
+        self.require_up()
+        with self.progress.step("removing Kueue"):
+            self._set_values(["--set", "kueue.enabled=false"])
+            limits = ("--ignore-not-found", f"--timeout={READY_TIMEOUT_S}s")
+            for kind in kueue.own_resources():
+                if self._serves(kind):
+                    self._kubectl("delete", *limits, kind, "--all", "--all-namespaces")
+            manifest = json.dumps({"apiVersion": "v1", "kind": "List", "items": kueue.in_order_of_removal(self._kueue_objects())})
+            shell.run(self.control_plane.kubectl(["delete", *limits, "-f", "-"]), stdin=manifest, timeout_s=2 * READY_TIMEOUT_S)
+
+    def _kueue_objects(self) -> list[dict[str, Any]]:
+        command = kueue.template_command(path_of("helm", self.paths))
+        return kueue.objects(shell.run(command, stdin=json.dumps(kueue.values()), timeout_s=READY_TIMEOUT_S))
+
+    def _kueue_answers(self) -> bool:
+        try:
+            command = self.control_plane.kubectl(["create", "--dry-run=server", "-f", "-"])
+            shell.run(command, stdin=json.dumps(kueue.probe()), timeout_s=30)
+        except ClusterError:
+            return False
+        return True
+
+    def _serves(self, kind: str) -> bool:
+        return bool(shell.run(self.control_plane.kubectl(["get", "crd", kind, "--ignore-not-found", "-o", "name"]), timeout_s=60).strip())
+
+    def _provide(self, images: Mapping[str, str], name: str) -> None:
+        """Build images of one program each, and import them into a node."""
+        with self._exclusive("build"):
+            build.build_programs(programs.select(list(images)), self.paths, self.progress)
+            archives = self.images.ensure_programs(images)
+        node = next(node for node in self.nodes if node.node.name == name)
+        with self.progress.step(f"importing {', '.join(images)} into {name}") as step:
+            step.detail = ", ".join(node.import_images(archives)) or "none had changed"
+
+    def _set_values(self, arguments: list[str]) -> None:
+        """Upgrade the chart that is installed, if there is one, with these options."""
 
         def run(*words: str) -> str:
             command = network.inside(layout.CONTROL_PLANE, [path_of("helm", self.paths), *words, "--namespace", RELEASE_NAMESPACE])
@@ -164,7 +224,7 @@ class Cluster:
         if not run("list", "--all", "--short", "--filter", f"^{RELEASE}$").strip():
             return
         chart = str(self.paths.repository / "charts" / "fairlead")
-        run("upgrade", RELEASE, chart, "--reset-then-reuse-values", *monitored_arguments(monitored))
+        run("upgrade", RELEASE, chart, "--reset-then-reuse-values", *arguments)
 
     def _kubectl(self, *arguments: str) -> None:
         shell.run(self.control_plane.kubectl(list(arguments)), timeout_s=2 * READY_TIMEOUT_S)

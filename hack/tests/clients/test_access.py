@@ -57,13 +57,33 @@ def test_a_stream_of_objects_may_be_cut_anywhere(size: int) -> None:
 def test_a_watch_collects_changes_in_order(tmp_path: Path, indent: int | None) -> None:
     events = [{"type": kind, "object": {"metadata": {"resourceVersion": str(at)}}} for at, kind in enumerate(["ADDED", "MODIFIED"])]
     (tmp_path / "events").write_text("\n".join(json.dumps(event, indent=indent) for event in events) + "\n")
-    watch = KubectlWatch(fake_kubectl(tmp_path, f"exec cat {tmp_path}/events"), "pods", namespace="demo")
+    watch = KubectlWatch(fake_kubectl(tmp_path, f"exec cat {tmp_path}/events"), "pods", namespace="demo", patience_s=0)
     with watch:
         watch.wait_until_ended(timeout_s=120)
     assert [(change.kind, change.object["metadata"]["resourceVersion"]) for change in watch.changes()] == [
         ("ADDED", "0"),
         ("MODIFIED", "1"),
     ]
+    assert not watch.alive()
+
+
+def test_a_watch_that_the_server_ends_is_begun_again_and_a_version_is_collected_once(tmp_path: Path) -> None:
+    for number, versions in enumerate(([("ADDED", "1"), ("MODIFIED", "2")], [], [("ADDED", "2"), ("MODIFIED", "3"), ("DELETED", "3")])):
+        events = [{"type": kind, "object": {"metadata": {"uid": "u", "resourceVersion": version}}} for kind, version in versions]
+        (tmp_path / f"stream-{number}").write_text("\n".join(map(json.dumps, events)))
+    # Each stream ends, the second one with an error, as while the API server takes up a changed definition; then there are no more.
+    script = f"number=$(ls {tmp_path} | grep -c begun); touch {tmp_path}/begun-$number; cat {tmp_path}/stream-$number || exec sleep 60"
+    with KubectlWatch(fake_kubectl(tmp_path, script), "transferjob", "job", namespace="demo") as watch:
+        deadline_s = time.monotonic() + 120
+        while len(watch.changes()) < 4 and time.monotonic() < deadline_s:
+            time.sleep(0.02)
+        assert watch.alive()
+        assert [(change.kind, change.object["metadata"]["resourceVersion"]) for change in watch.changes()] == [
+            ("ADDED", "1"),
+            ("MODIFIED", "2"),
+            ("MODIFIED", "3"),
+            ("DELETED", "3"),
+        ]
     assert not watch.alive()
 
 

@@ -5,12 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from fairlead_dev.cluster.artifacts import programs, store
+from fairlead_dev.cluster.artifacts import earlier, programs, store
 from fairlead_dev.cluster.artifacts.build import link_into_checkout
 from fairlead_dev.cluster.artifacts.images import MONITORING_IMAGES, Archive, digest_of
 from fairlead_dev.cluster.artifacts.programs import PROGRAMS
 from fairlead_dev.cluster.errors import ClusterError
 from fairlead_dev.cluster.layout import Layout
+from fairlead_dev.cluster.machine import shell
 from fairlead_dev.errors import CommandUsageError
 
 CACHE = Path("/cache/bin")
@@ -138,3 +139,30 @@ def test_a_node_that_has_images_keeps_them(tmp_path: Path) -> None:
     store.copy_store(source, target)
     assert [path.name for path in target.iterdir()] == ["meta.db"]
     assert (target / "meta.db").read_text() == "own"
+
+
+def committed(repository: Path, content: str) -> str:
+    """A commit of one file, and its name."""
+    (repository / "file").write_text(content)
+    who = ("-c", "user.name=a", "-c", "user.email=a@b.example", "-c", "commit.gpgsign=false")
+    shell.run(["git", "-C", repository, "add", "file"])
+    shell.run(["git", "-C", repository, *who, "commit", "--quiet", "-m", content])
+    return shell.run(["git", "-C", repository, "rev-parse", "HEAD"]).strip()
+
+
+def test_an_earlier_commits_images_are_built_of_its_own_files_beside_this_checkouts(tmp_path: Path) -> None:
+    paths = Layout(tmp_path / "checkout", tmp_path / "cache", tmp_path / "state", tmp_path / "target")
+    shell.run(["git", "init", "--quiet", paths.repository])
+    first, _ = committed(paths.repository, "before"), committed(paths.repository, "now")
+    for _ in range(2):
+        of_first, tag = earlier.layout_of(first[:10], paths)
+        assert (of_first.repository / "file").read_text() == "before"
+        assert tag == first[:12]
+    assert of_first.cargo_target != paths.cargo_target
+    assert [path.name for path in (paths.cache / "earlier").iterdir()] == [tag]
+
+
+def test_a_commit_that_a_shallow_clone_lacks_is_named_with_the_remedy(tmp_path: Path) -> None:
+    shell.run(["git", "init", "--quiet", tmp_path])
+    with pytest.raises(ClusterError, match=r"no commit 'b900e1c'.*git fetch --unshallow"):
+        earlier.layout_of("b900e1c", Layout(tmp_path, tmp_path / "cache", tmp_path / "state", tmp_path / "target"))

@@ -9,7 +9,7 @@ import pytest
 
 from fairlead_dev.cluster import layout
 from fairlead_dev.cluster.cleanup import OWNER_FILE, Cleanup
-from fairlead_dev.cluster.kubernetes import addons, monitoring, multus, node_config, pki
+from fairlead_dev.cluster.kubernetes import addons, kueue, monitoring, multus, node_config, pki
 from fairlead_dev.cluster.layout import NODES, Layout
 from fairlead_dev.errors import CommandUsageError
 
@@ -40,6 +40,36 @@ def test_prometheus_takes_monitors_and_rules_of_every_namespace_and_runs_where_i
         assert spec[f"{what}Selector"] == spec[f"{what}NamespaceSelector"] == {}, f"{what}: a missing selector takes none"
     assert spec["nodeSelector"] == {"kubernetes.io/hostname": monitoring.NODE}
     assert (spec["version"], layout.PROMETHEUS_VERSION) == ("v3.12.0", "v0.312.0")
+
+
+RENDERED = """
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: kueue-controller-manager}
+spec: {template: {spec: {containers: [{name: manager, command: [/manager]}]}}}
+---
+---
+kind: ValidatingWebhookConfiguration
+metadata: {name: refuses}
+---
+kind: CustomResourceDefinition
+metadata: {name: workloads.kueue.x-k8s.io}
+"""
+
+
+def test_kueues_namespace_and_definitions_come_first_and_what_calls_it_goes_first() -> None:
+    bodies = kueue.objects(RENDERED)
+    assert [body["kind"] for body in bodies] == ["Namespace", "CustomResourceDefinition", "Deployment", "ValidatingWebhookConfiguration"]
+    assert kueue.in_order_of_removal(bodies)[0]["kind"] == "ValidatingWebhookConfiguration"
+
+
+def test_kueue_runs_from_the_image_of_its_program_where_that_is() -> None:
+    (deployment,) = (body for body in kueue.objects(RENDERED) if body["kind"] == "Deployment")
+    assert deployment["spec"]["template"]["spec"]["containers"][0]["command"] == ["/program"]
+    manager = kueue.values()["controllerManager"]
+    image = manager["manager"]["image"]
+    assert (f"{image['repository']}:{image['tag']}", image["pullPolicy"]) == (f"localhost/kueue:{layout.KUEUE_VERSION}", "Never")
+    assert manager["nodeSelector"] == {"kubernetes.io/hostname": kueue.NODE}
 
 
 def test_services_are_translated_by_nftables() -> None:

@@ -107,6 +107,27 @@ def test_daemons_join_one_group_in_every_version_1_hierarchy() -> None:
     assert [str(path) for path in groups] == ["/sys/fs/cgroup/cpu/fairlead-x/sys", "/sys/fs/cgroup/systemd/fairlead-x/sys"]
 
 
+def hierarchy_for(folder: Path, kind: str) -> str:
+    """A hierarchy in a folder, as it would be mounted."""
+    return f"31 30 0:27 / /sys/fs/cgroup/../../..{folder} rw,relatime shared:9 - {kind} {kind} rw"
+
+
+@pytest.mark.parametrize(
+    ("kind", "setting", "before", "wanted"), [("cgroup", "cpu.shares", "1024", "4096"), ("cgroup2", "cpu.weight", "100", "157")]
+)
+def test_a_node_and_its_daemons_have_the_weight_of_several_processes(
+    tmp_path: Path, kind: str, setting: str, before: str, wanted: str
+) -> None:
+    groups = (tmp_path / "fairlead-x", tmp_path / "fairlead-x" / "sys")
+    for group in (tmp_path, *groups):
+        group.mkdir(exist_ok=True)
+        (group / setting).write_text(before)
+        (group / "cgroup.controllers").write_text("cpu")
+    NodeGroups("fairlead-x", hierarchy_for(tmp_path, kind)).create()
+    assert [(group / setting).read_text() for group in groups] == [wanted, wanted]
+    assert (tmp_path / setting).read_text() == before
+
+
 def test_settings_are_raised_but_never_lowered() -> None:
     current = {"fs.inotify.max_user_instances": "128", "fs.inotify.max_user_watches": "9999999"}
     assert wanted_changes(current, "") == {"fs.inotify.max_user_instances": "8192"}

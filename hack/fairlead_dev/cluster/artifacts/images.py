@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -25,6 +25,7 @@ MONITORING_IMAGES = {
     "prometheus-config-reloader": f"localhost/prometheus-config-reloader:{layout.PROMETHEUS_OPERATOR_VERSION}",
 }
 """By program."""
+KUEUE_IMAGES = {"kueue": f"localhost/kueue:{layout.KUEUE_VERSION}"}
 PROGRAM_DOCKERFILE = CHECKOUT / "hack" / "cluster" / "program.Dockerfile"
 
 PREBUILT_MOVER = Path("build/image/fairlead-mover")
@@ -48,11 +49,12 @@ class ProjectImage:
     inputs: tuple[str, ...]
     expected_s: float
 
-    @property
-    def name(self) -> str:
-        return f"localhost/fairlead-{self.target}:dev"
+    def name(self, tag: str) -> str:
+        return f"localhost/fairlead-{self.target}:{tag}"
 
 
+TAG = "dev"
+"""Of the images of a checkout."""
 PYTHON_TARGETS = ("operator", "advisor")
 _PYTHON_INPUTS = ("Dockerfile", "images/build.lock")
 
@@ -89,18 +91,19 @@ def _files(path: Path) -> Iterable[Path]:
 class ImageSet:
     """The images of this checkout and of the cluster itself, kept as archives in the cache."""
 
-    def __init__(self, paths: Layout, progress: BuildProgress) -> None:
+    def __init__(self, paths: Layout, progress: BuildProgress, tag: str = TAG) -> None:
         self._paths = paths
         self._progress = progress
+        self._tag = tag
         self._buildah = Buildah(paths)
 
     def ensure_system(self) -> list[Archive]:
         """The pause image and CoreDNS."""
         return [self._ensure_program("pause", PAUSE_IMAGE), self._ensure_program("coredns", COREDNS_IMAGE)]
 
-    def ensure_monitoring(self) -> list[Archive]:
-        """Prometheus, its operator and its config reloader, whose programs must be built."""
-        return [self._ensure_program(program, image) for program, image in MONITORING_IMAGES.items()]
+    def ensure_programs(self, images: Mapping[str, str]) -> list[Archive]:
+        """Images by their one program, which must be built."""
+        return [self._ensure_program(program, image) for program, image in images.items()]
 
     def ensure_project(self) -> list[Archive]:
         """The operator, the mover and the advisor of this checkout."""
@@ -108,14 +111,15 @@ class ImageSet:
         archives = []
         for image in PROJECT_IMAGES:
             salt = base_image.digest() if image.target in PYTHON_TARGETS else ""
-            archive = self._archive(image.name, f"fairlead-{image.target}", digest_of(self._paths.repository, image.inputs, salt=salt))
+            name, file = image.name(self._tag), f"fairlead-{image.target}" + ("" if self._tag == TAG else f"-{self._tag}")
+            archive = self._archive(name, file, digest_of(self._paths.repository, image.inputs, salt=salt))
             if not self._is_current(archive):
                 self._buildah.trim()
                 if salt:
                     base_image.ensure(self._buildah, self._paths, self._progress)
-                with self._progress.step(f"image {image.name}", image.expected_s):
+                with self._progress.step(f"image {name}", image.expected_s):
                     self._buildah.build(
-                        image.name,
+                        name,
                         self._paths.repository / "Dockerfile",
                         self._paths.repository,
                         target=image.target,

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any, Final
 
 from fairlead_dev.clients.release import OPERATOR_NODE
 from fairlead_dev.cluster import layout
 from fairlead_dev.cluster.artifacts.images import MONITORING_IMAGES
-from fairlead_dev.cluster.artifacts.programs import GO_MODULES
-from fairlead_dev.cluster.machine import shell
+from fairlead_dev.cluster.kubernetes.modules import module_folder
 
 NAMESPACE: Final = "monitoring"
 SERVICE: Final = "prometheus"
@@ -43,10 +41,7 @@ _USER: Final = 65534
 
 def operator_files() -> list[Path]:
     """The definitions of the operator's ten kinds, and its ClusterRole, in its Go module; fetched where the module cache lacks it."""
-    module = GO_MODULES / "monitoring"
-    environment = {"GOTOOLCHAIN": "local", "GOWORK": "off"}
-    answer = shell.run(["go", "mod", "download", "-json", _MODULE], cwd=module, env=environment)
-    examples = Path(json.loads(answer)["Dir"]) / "example"
+    examples = module_folder(_MODULE, "monitoring") / "example"
     return [examples / "prometheus-operator-crd", examples / "rbac" / "prometheus-operator" / "prometheus-operator-cluster-role.yaml"]
 
 

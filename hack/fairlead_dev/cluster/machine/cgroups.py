@@ -15,6 +15,11 @@ from fairlead_dev.cluster.errors import ClusterError
 MOUNTINFO = Path("/proc/self/mountinfo")
 SYSTEM = "sys"
 """The child group of a node that holds its daemons; pods go to its sibling `kubepods`."""
+CPU_SHARES = 4096
+"""The weight of a node, and of its daemons within it. New groups have 1024, the weight of a single process, so that beside twenty busy
+ones a whole node would have a twentieth of the machine, and its kubelet would take minutes to start a pod."""
+_CPU_WEIGHT = 157
+"""The same in the units of version 2, by the kubelet's formula."""
 
 
 def parse_hierarchies(mountinfo: str) -> tuple[list[Path], list[Path]]:
@@ -53,12 +58,17 @@ class NodeGroups:
                 for setting in ("cpuset.cpus", "cpuset.mems"):
                     if (group / setting).exists():
                         (group / setting).write_text((group.parent / setting).read_text())
+                if (group / "cpu.shares").exists():
+                    (group / "cpu.shares").write_text(str(CPU_SHARES))
         for root in [] if self._v1 else self._v2:
             (root / self.name / SYSTEM).mkdir(parents=True, exist_ok=True)
             for group in (root, root / self.name):
                 for controller in (group / "cgroup.controllers").read_text().split():
                     with suppress(OSError):
                         (group / "cgroup.subtree_control").write_text(f"+{controller}")
+            for group in (root / self.name, root / self.name / SYSTEM):
+                if (group / "cpu.weight").exists():
+                    (group / "cpu.weight").write_text(str(_CPU_WEIGHT))
 
     def thaw(self) -> None:
         """Let frozen tasks run: under version 1 they would ignore SIGKILL."""
