@@ -88,7 +88,7 @@ class PartsBench(Generic[LabT]):
     binaries: Mapping[str, str] = field(default_factory=dict)
     """Help for the option of each program under test: `mover` is --mover, by default build/bin/fairlead-mover."""
     programs: tuple[str, ...] = ()
-    """Without which no part can be."""
+    """Without which no part can be: installed where they are missing."""
     compared: tuple[str, ...] = ()
     """Programs that are compared with: installed where they can be had."""
     scratch_bytes: int = 0
@@ -167,7 +167,7 @@ def _rows_of_file(file: Path) -> list[dict[str, object]]:
 
 def _measure_all(bench: PartsBench[LabT], parts: Sequence[Part[LabT]], options: argparse.Namespace) -> int:
     need_root()
-    problem = install([*bench.programs, *bench.compared]) if bench.compared else None
+    problem = install([*bench.programs, *bench.compared])
     if problem:
         print(f"not all could be installed: {problem}", file=sys.stderr)
     need(*bench.programs)

@@ -43,4 +43,4 @@ def manifests(values: Mapping[str, Any] | Path, chart: Path = CHART, *, namespac
 
 def objects(values: Mapping[str, Any] | Path, chart: Path = CHART) -> list[dict[str, Any]]:
     """The same as objects, hooks among them."""
-    return [document for document in yaml.safe_load_all(manifests(values, chart)) if document]
+    return [document for document in yaml.load_all(manifests(values, chart), Loader=yaml.CSafeLoader) if document]

@@ -25,7 +25,7 @@ OTHERS = FOLDER / "others.json"
 KINDS = (
     *("v1/ConfigMap", "v1/Namespace", "v1/Pod", "v1/Secret", "v1/Service", "v1/ServiceAccount", "v1/PersistentVolumeClaim"),
     *("apps/v1/DaemonSet", "apps/v1/Deployment", "batch/v1/Job", "policy/v1/PodDisruptionBudget", "scheduling.k8s.io/v1/PriorityClass"),
-    *("networking.k8s.io/v1/NetworkPolicy", "apiextensions.k8s.io/v1/CustomResourceDefinition"),
+    *("networking.k8s.io/v1/NetworkPolicy", "apiextensions.k8s.io/v1/CustomResourceDefinition", "coordination.k8s.io/v1/Lease"),
     *(f"rbac.authorization.k8s.io/v1/{kind}" for kind in ("ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding")),
     *(f"admissionregistration.k8s.io/v1/ValidatingAdmissionPolicy{suffix}" for suffix in ("", "Binding")),
 )

@@ -114,6 +114,16 @@ def _pods_own_interface() -> dict[str, str]:
     )
 
 
+def _scavenger_without_guarantee() -> dict[str, str]:
+    return dict(
+        cel(
+            "!has(self.transport) || !has(self.transport.trafficClass) || self.transport.trafficClass != 'Scavenger'"
+            " || !has(self.bandwidth) || !has(self.bandwidth.guarantee)",
+            "transport.trafficClass Scavenger takes what others leave: remove bandwidth.guarantee, or set trafficClass to Normal",
+        )
+    )
+
+
 def _attachment_at_both_ends() -> dict[str, str]:
     return dict(
         cel(
@@ -214,6 +224,7 @@ TRANSFER_JOB = GeneratedResource(
         _interfaces_only_where_used(),
         _in_pairs("interfaces"),
         _attachment_at_both_ends(),
+        _scavenger_without_guarantee(),
         _attachment_only_where_used(),
         _attachments_only_where_used(),
         _in_pairs("attachments"),

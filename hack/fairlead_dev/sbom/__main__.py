@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from fairlead_dev.checkout import CHECKOUT
-from fairlead_dev.cluster.artifacts.images import PROJECT_IMAGES
+from fairlead_dev.cluster.artifacts.images import PROJECT_IMAGES, TAG
 from fairlead_dev.cluster.cluster import Cluster
 from fairlead_dev.cluster.layout import Layout
 from fairlead_dev.cluster.machine.progress import BuildProgress
@@ -79,7 +79,7 @@ def _built() -> dict[str, Path]:
     """Builds what has changed, as for the local cluster."""
     cluster = Cluster(Layout.from_environment(os.environ), BuildProgress())
     archives = {archive.image: archive.path for archive in cluster.build_archives()}
-    return {image.target: archives[image.name] for image in PROJECT_IMAGES}
+    return {image.target: archives[image.name(TAG)] for image in PROJECT_IMAGES}
 
 
 if __name__ == "__main__":

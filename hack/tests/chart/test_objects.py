@@ -12,6 +12,7 @@ from fairlead_dev.chart import schemas
 from fairlead_dev.chart.__main__ import validate
 from fairlead_dev.chart.render import CHART, VALUE_SETS, manifests, objects
 
+HOOK_DELETION = "helm.sh/hook-delete-policy"
 RECOMMENDED = {f"app.kubernetes.io/{name}" for name in ("name", "instance", "version", "part-of", "managed-by")} | {"helm.sh/chart"}
 """https://kubernetes.io/docs/concepts/overview/working-with-objects/common-labels/ and Helm's own."""
 
@@ -57,6 +58,12 @@ def test_every_template_is_rendered_by_some_set_of_values() -> None:
 
 def _sources(values: Path) -> set[str]:
     return {line.rpartition("/")[2] for line in manifests(values).splitlines() if line.startswith("# Source: ")}
+
+
+def test_of_helms_test_only_the_pod_whose_log_is_read_outlives_success() -> None:
+    annotations = [(each["kind"], each["metadata"].get("annotations", {})) for each in objects({})]
+    kept = {kind for kind, named in annotations if named.get("helm.sh/hook") == "test" and "succeeded" not in named[HOOK_DELETION]}
+    assert kept == {"Pod"}, "`helm test --logs` reads the log after it has deleted what succeeded"
 
 
 def test_a_drain_does_not_wait_for_the_operator() -> None:

@@ -4,15 +4,19 @@ import argparse
 import sys
 from collections import defaultdict
 from dataclasses import asdict
+from datetime import UTC, datetime
 from pathlib import Path
 
 from fairlead_advisor.models.answer import CLASSES
 from fairlead_advisor.models.location import newest_installed
 from fairlead_advisor.models.store import find_model
 from fairlead_advisor.train.data import ACTIVE, TEST_SPLITS, Dataset, DatasetRun, load_dataset
-from fairlead_dev.bench.classifier import baselines, paper, pictures, product
+from fairlead_dev.bench.classifier import baselines, paper, pictures, product, rivals
+from fairlead_dev.bench.intervals import rounded_interval
 from fairlead_dev.bench.rows import Goal, Row, write
 from fairlead_dev.bench.runner import BenchCommand
+from fairlead_dev.bench.sealed import about_set, add_reason, log_opening
+from fairlead_dev.testbed.sealed.sets import CLASSIFIER, sealed_ids
 
 _GOALS = {
     "macro_f1_seeds": Goal("at_least", 0.95, "value"),
@@ -25,6 +29,14 @@ _GOALS = {
     "model_bytes": Goal("at_most", 2_000_000, "value"),
 }
 
+_RESAMPLED_ROWS = {
+    "macro_f1_{}": "macro_f1",
+    "any_bbr_{}": "any_bbr_accuracy",
+    "any_bbr_{}_80": "any_bbr_accuracy_at_80_percent",
+    "ece_{}": "expected_calibration_error",
+    "coverage_{}": "coverage",
+}
+
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """The data, the model and what else to do."""
@@ -32,15 +44,19 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--model", type=Path, help="a model file (default: the installed one)")
     parser.add_argument("--pictures", type=Path, help="write the pictures of the docs into this folder")
     parser.add_argument("--learning-curve", action="store_true", help="train on parts of the data too; minutes each")
+    add_reason(parser)
     parser.add_argument("--jobs", type=int, default=2)
 
 
 def run(options: argparse.Namespace) -> int:
     """Measures, prints and writes."""
     model, dataset = find_model(options.model), load_dataset(options.data)
+    # By what is in the data, not by what they are called: a copy of sealed recordings is sealed too.
+    opened = log_opening(CLASSIFIER, "classifier", options.reason) if {run.path for run in dataset.runs} & sealed_ids() else None
     same_data = model.metadata.data_sha256 == dataset.sha256
     if not same_data:
         print(f"{model.label} was trained on other data: runs that are tests here may have been trained on there")
+    bounds: dict[str, tuple[float, float] | None] = {}
     values: dict[str, float | None] = {"model_bytes": model.bytes, "trained_on_this_data": float(same_data)}
     points = [
         point
@@ -65,15 +81,28 @@ def run(options: argparse.Namespace) -> int:
                 f"any_bbr_{name}_80": figures["any_bbr_accuracy_at_80_percent"],
                 f"coverage_{name}": figures["coverage"],
             }
+            bounds |= {f"{row.format(name)}": point.intervals[figure] for row, figure in _RESAMPLED_ROWS.items()}
     show(values, points + rates)
     curve = list(product.learning_curve(dataset, 1, options.jobs)) if options.learning_curve else []
     for paths, figures in curve:
         print(f"trained on {paths:3} paths: unseen paths macro F1 {figures['macro_f1']:.3f}, any BBR {figures['any_bbr_accuracy']:.3f}")
     results = [result for probing, runs in _long_recordings(dataset).items() for result in baselines.evaluate(runs, probing)]
     show_baselines(results)
-    product_rows = [row(name, value) for name, value in values.items()]
+    beside = list(rivals.evaluate(dataset))
+    show_rivals(beside)
+    product_rows = [row(name, value, bounds.get(name)) for name, value in values.items()]
+    point_rows = [point_row(point) for point in points + rates]
+    curve_rows = [
+        Row(f"learning_curve_{paths}_paths", figures["macro_f1"], "1", more={"any_bbr": figures["any_bbr_accuracy"]})
+        for paths, figures in curve
+    ]
+    rival_rows = [{"name": f"rival_{result.classifier}_{result.split}", **asdict(result)} for result in beside]
     baseline_rows = [asdict(result) | {"name": f"baseline_{result.classifier}_{result.probing}_{result.window_s}s"} for result in results]
-    write([*product_rows, *baseline_rows, *paper.ROWS], options.output)
+    about = {"date": datetime.now(UTC).date().isoformat(), **about_set(opened), "model": model.label, "data": dataset.sha256[:12]}
+    write(
+        [Row("about", None, "", more=about), *product_rows, *point_rows, *curve_rows, *rival_rows, *baseline_rows, *paper.ROWS],
+        options.output,
+    )
     if options.pictures:
         pictures.write_all(options.pictures, dataset, pictures.PictureData(points, rates, curve))
         folder = options.model if options.model and options.model.is_dir() else (options.model or newest_installed()).parent
@@ -98,12 +127,28 @@ def _has_folds(runs: list[DatasetRun]) -> bool:
     return all(sum(run.class_name == name for run in runs) >= baselines.FOLDS for name in CLASSES)
 
 
-def row(name: str, value: float | None) -> Row:
-    """A figure beside its goal."""
+def row(name: str, value: float | None, bounds: tuple[float, float] | None = None) -> Row:
+    """A figure beside its goal, with its interval over paths where it has one."""
     goal = _GOALS.get(name)
     bound, ratio = (None, None) if goal is None else (goal.bound, goal.margin(value))
     unit = {"inference_ms": "ms", "features_ms": "ms", "model_bytes": "byte"}.get(name, "1")
-    return Row(name, value, unit, bound, ratio)
+    return Row(name, value, unit, bound, ratio, more={} if bounds is None else {"interval_95": rounded_interval(bounds)})
+
+
+def point_row(point: product.Point) -> Row:
+    """The figures of one window length and rate of one split."""
+    rate = "" if point.rate_hz is None else f"_{point.rate_hz:g}hz"
+    more = {
+        **{name: _rounded(point.figures[name]) for name in product.RESAMPLED},
+        "interval_95": {name: rounded_interval(bounds) for name, bounds in point.intervals.items()},
+        "windows": point.windows,
+        "paths": point.paths,
+    }
+    return Row(f"product_{point.split}_{point.window_s:g}s{rate}", _rounded(point.figures["macro_f1"]), "1", more=more)
+
+
+def _rounded(value: float | None) -> float | None:
+    return None if value is None else round(value, 4)
 
 
 def show(values: dict[str, float | None], points: list[product.Point]) -> None:
@@ -134,6 +179,19 @@ def show_baselines(results: list[baselines.BaselineResult]) -> None:
         print(f"the paper: {line['probing']}, {line['classifier']}, {line['window_s']} s: {line['accuracy']}")
     for difference in paper.DIFFERENCES:
         print(f"  - {difference}")
+
+
+def show_rivals(results: list[rivals.RivalResult]) -> None:
+    """Prints the rivals on the product's splits."""
+    heading = "on the product's splits, 10 s"
+    print(f"\n{heading:30} {'split':12} {'macro F1':>9} {'any BBR':>8}")
+    for result in results:
+        shown = (f"{_interval(result.macro_f1, result.macro_f1_95)}", f"{_interval(result.any_bbr, result.any_bbr_95)}")
+        print(f"{result.classifier:30} {result.split:12} {shown[0]} {shown[1]}")
+
+
+def _interval(value: float, bounds: tuple[float, float] | None) -> str:
+    return f"{value:.3f}" + ("" if bounds is None else f" ({bounds[0]:.3f}-{bounds[1]:.3f})")
 
 
 BENCH = BenchCommand("classifier", __doc__, add_options, run)

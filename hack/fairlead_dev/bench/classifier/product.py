@@ -2,22 +2,26 @@
 
 import statistics
 import time
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
+from fairlead_advisor.assess.metrics import Scores, any_bbr_at_coverage, calibration_error, confusion, macro_f1, report
 from fairlead_advisor.features.series import Window, consecutive_windows
 from fairlead_advisor.features.vector import extract
 from fairlead_advisor.models.classifier import WindowClassifier
 from fairlead_advisor.models.model import Model
 from fairlead_advisor.train.data import Dataset, DatasetRun
 from fairlead_advisor.train.fit import fit
-from fairlead_advisor.train.report import score
+from fairlead_advisor.train.report import score, scores_of
 from fairlead_advisor.train.run import TRAINING_CUTTINGS
 from fairlead_advisor.train.validation import groups_of
 from fairlead_advisor.train.windows import Cutting, tabulate
+from fairlead_dev.bench.intervals import interval_95
 
 WINDOWS_S = (5.0, 10.0, 15.0, 20.0, 30.0)
 RATES_HZ = (10.0, 15.0, 20.0, 30.0, 50.0)
@@ -28,18 +32,64 @@ _TIMED_WINDOWS = 300
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """The figures of one set of windows at one setting."""
+    """The figures of one set of windows at one setting; `intervals` has the middle 95 % of some of them over draws of the paths."""
 
     split: str
     window_s: float
     rate_hz: float | None
     figures: dict[str, Any]
+    intervals: Mapping[str, tuple[float, float] | None] = field(default_factory=dict)
+    paths: int = 0
+    windows: int = 0
 
 
 def measure(model: Model, dataset: Dataset, split: str, window_s: float, *, rate_hz: float | None = None, jobs: int = 1) -> Point | None:
     """The figures over windows that do not overlap; None if the runs are too short for one."""
-    table = tabulate(dataset.of_split(split), (Cutting(window_s, window_s, rate_hz=rate_hz),), jobs)
-    return Point(split, window_s, rate_hz, score(model, table)) if len(table) else None
+    runs = dataset.of_split(split)
+    table = tabulate(runs, (Cutting(window_s, window_s, rate_hz=rate_hz),), jobs)
+    if not len(table):
+        return None
+    scores = scores_of(model, table)
+    by_path = scores_by_path(scores, np.array([runs[number].path for number in table.run], dtype=np.str_))
+    return Point(split, window_s, rate_hz, report(scores), intervals(by_path), len(by_path), len(table))
+
+
+def scores_by_path(scores: Scores, path: npt.NDArray[np.str_]) -> list[Scores]:
+    """The scores of every path; `path` names that of each window."""
+    return [_where(scores, path == name) for name in sorted(set(path.tolist()))]
+
+
+def intervals(by_path: Sequence[Scores]) -> dict[str, tuple[float, float] | None]:
+    """The middle 95 % of each figure that a goal rests on, over draws of paths."""
+    return {name: interval_95(by_path, partial(_figure, of), draws=_DRAWS) for name, of in RESAMPLED.items()}
+
+
+def _figure(of: Callable[[Scores], float | None], parts: Sequence[Scores]) -> float | None:
+    return of(_joined(parts))
+
+
+def _where(scores: Scores, rows: npt.NDArray[np.bool_]) -> Scores:
+    return Scores(scores.probabilities[rows], scores.truth[rows], scores.relied_on[rows])
+
+
+def _joined(parts: Sequence[Scores]) -> Scores:
+    return Scores(
+        np.concatenate([part.probabilities for part in parts]),
+        np.concatenate([part.truth for part in parts]),
+        np.concatenate([part.relied_on for part in parts]),
+    )
+
+
+RESAMPLED: Mapping[str, Callable[[Scores], float | None]] = {
+    "macro_f1": lambda scores: macro_f1(confusion(scores)),
+    "any_bbr_accuracy": lambda scores: float(scores.any_bbr_right.mean()),
+    "any_bbr_accuracy_at_80_percent": lambda scores: any_bbr_at_coverage(scores, 0.8),
+    "expected_calibration_error": lambda scores: calibration_error(
+        scores.probabilities.max(axis=1), np.asarray(scores.predicted == scores.truth)
+    ),
+    "coverage": lambda scores: float(scores.relied_on.mean()),
+}
+_DRAWS = 1000
 
 
 def inference_ms(model: Model, runs: Sequence[DatasetRun]) -> list[float]:

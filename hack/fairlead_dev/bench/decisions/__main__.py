@@ -24,27 +24,28 @@ from fairlead_advisor.models.store import find_model
 from fairlead_advisor.serve.classifier import classify_window
 from fairlead_advisor.train.data import INDEX, TRAIN, Dataset, load_dataset
 from fairlead_dev.bench.decisions import loaded_classification, report, stream_counts
-from fairlead_dev.bench.decisions.figures import doubtful
 from fairlead_dev.bench.decisions.fingerprints import digest_of, fingerprints
 from fairlead_dev.bench.decisions.lab.run import CellLab, run_cell
 from fairlead_dev.bench.decisions.lab.transfer import Tools
 from fairlead_dev.bench.decisions.matrix import (
     FULL,
-    ROUNDS,
+    REPEATS,
     SUBSET,
     Cell,
     Matrix,
     Policy,
     cells,
+    interleaved,
     kind_of_path,
     known_paths,
     matching,
-    repetitions,
+    sealed_matrix,
 )
 from fairlead_dev.bench.decisions.outcomes import CellOutcome, read_outcomes
 from fairlead_dev.bench.decisions.paper.classifier import save_training, training_of
 from fairlead_dev.bench.rows import Row, write
 from fairlead_dev.bench.runner import BenchCommand
+from fairlead_dev.bench.sealed import about_set, add_reason, log_opening
 from fairlead_dev.checkout import CHECKOUT
 from fairlead_dev.errors import CommandUsageError, LabError
 from fairlead_dev.testbed.dataset.specification import DATASETS, Specification
@@ -54,6 +55,8 @@ from fairlead_dev.testbed.runs.packing import Budget, estimate_s
 from fairlead_dev.testbed.runs.progress import BatchProgress, duration
 from fairlead_dev.testbed.runs.stopping import exit_code, stoppable
 from fairlead_dev.testbed.scenario.load import load_toml
+from fairlead_dev.testbed.sealed.openings import Opened
+from fairlead_dev.testbed.sealed.sets import DECISIONS, LISTENING, load_sealed
 from fairlead_dev.wan.emulator import find_program
 
 BUILD = CHECKOUT / "build"
@@ -74,7 +77,12 @@ def _is_partial(options: argparse.Namespace) -> bool:
 
 
 def _add_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--full", action="store_true", help="all six backgrounds on all paths: some two and a half hours")
+    parser.add_argument("--full", action="store_true", help="all six backgrounds on all paths, three times: some seven hours")
+    parser.add_argument(
+        "--sealed", choices=(DECISIONS, LISTENING), help="a sealed set's paths in place of the matrix's own; needs --reason"
+    )
+    add_reason(parser)
+    parser.add_argument("--repeats", type=int, help=f"runs of every cell [{REPEATS} with --full or --sealed, and no fewer there; else 1]")
     parser.add_argument("--data", type=Path, default=BUILD / "dataset" / "full", help="the packed data set, for the paper's classifier")
     parser.add_argument("--model", type=Path, help="our classifier's file (default: the installed one)")
     parser.add_argument("--only", choices=PARTS, action="append", help="a part; may be given several times")
@@ -101,6 +109,8 @@ class DecisionsRun:
     sweep: stream_counts.Sweep
     programs: str
     model: str | None
+    repeats: int
+    opened: Opened | None
 
     def wants(self, part: str) -> bool:
         """Whether that part was asked for."""
@@ -122,7 +132,9 @@ def run(options: argparse.Namespace) -> int:
             f"{options.data}: holds no packed data set, which the paper's classifier is trained on: `make dataset`, or name one with --data"
         )
     emulator = find_program()
-    session = _session(options, emulator)
+    repeats = _repeats(options)
+    opened = log_opening(options.sealed, "decisions", options.reason) if options.sealed else None
+    session = _session(options, emulator, repeats, opened)
     options.folder.mkdir(parents=True, exist_ok=True)
     training = options.folder / f"paper-{session.dataset.sha256[:12]}.npz"
     save_training(training, training_of(session.dataset.of_split(TRAIN)))
@@ -135,11 +147,19 @@ def run(options: argparse.Namespace) -> int:
     if options.pictures:
         from fairlead_dev.bench.decisions import pictures  # noqa: PLC0415 - matplotlib is slow to load, and few calls need it
 
-        pictures.write_all(options.pictures, (*session.cells, *_again(session)), options.folder)
+        pictures.write_all(options.pictures, session.cells, options.folder)
     return 0 if complete else 1
 
 
-def _session(options: argparse.Namespace, emulator: Path) -> DecisionsRun:
+def _repeats(options: argparse.Namespace) -> int:
+    whole = bool(options.full or options.sealed)
+    repeats = options.repeats if options.repeats is not None else (REPEATS if whole else 1)
+    if not (REPEATS if whole else 1) <= repeats <= 100:
+        raise CommandUsageError(f"--repeats {repeats}: must be {REPEATS if whole else 1} to 100 here; a cell that is run once says little")
+    return repeats
+
+
+def _session(options: argparse.Namespace, emulator: Path, repeats: int, opened: Opened | None) -> DecisionsRun:
     specification = load_toml(DATASETS / f"{SPECIFICATION}.toml", Specification)
     dataset = load_dataset(options.data)
     try:
@@ -147,13 +167,13 @@ def _session(options: argparse.Namespace, emulator: Path) -> DecisionsRun:
     except NoModelError as error:
         model = None
         print(f"our policy will be the safe default all the time: {error}", file=sys.stderr)
-    matrix = FULL if options.full else SUBSET
+    matrix = sealed_matrix(list(load_sealed().of(options.sealed).paths)) if options.sealed else FULL if options.full else SUBSET
     prints = fingerprints(options.mover, emulator, options.model, dataset.sha256)
     planned = cells(matrix, known_paths(specification), prints, options.seconds)
     wanted = [cell for cell in planned if not options.only or ("stationary" if cell.scene.stationary else "changing") in options.only]
-    chosen = matching(wanted, options.cell) if wanted else ()
-    sweep = stream_counts.WHOLE if options.full else stream_counts.QUICK
-    return DecisionsRun(options, specification, matrix, chosen, dataset, sweep, prints[Policy.OURS], model)
+    chosen = interleaved(matching(wanted, options.cell), repeats) if wanted else ()
+    sweep = stream_counts.WHOLE if options.full or options.sealed else stream_counts.QUICK
+    return DecisionsRun(options, specification, matrix, chosen, dataset, sweep, prints[Policy.OURS], model, repeats, opened)
 
 
 async def _measure(session: DecisionsRun, bench: CellLab) -> bool:
@@ -170,13 +190,10 @@ async def _measure(session: DecisionsRun, bench: CellLab) -> bool:
         left = duration(estimate_s([cell.scenario for cell in missing], budget)) if missing else "nothing"
         print(f"{len(wanted) - len(missing)} of {len(wanted)} runs are there; to do: {left}", file=sys.stderr)
         left_s = None if ends_s is None else ends_s - time.monotonic()
-        rules = BatchRules(budget, stop_after_s=left_s, keep_disturbed=options.keep_disturbed)
+        rules = BatchRules(budget, stop_after_s=left_s, keep_disturbed=options.keep_disturbed, as_given=True)
         return await generate(wanted, options.folder, recorder, rules, BatchProgress(len(wanted), budget, sys.stderr))
 
     state = await record_all(session.cells)
-    for number in range(1, len(ROUNDS) + 1):
-        if not state.out_of_time and (again := _again(session, ROUNDS[:number])):
-            state = await record_all((*session.cells, *again))
     for name, faults in state.given_up.items():
         print(f"given up: {name}: {faults}", file=sys.stderr)
     if state.given_up:
@@ -195,25 +212,18 @@ def _outcomes(session: DecisionsRun, wanted: Sequence[Cell]) -> list[CellOutcome
     return list(read_outcomes(wanted, session.options.folder, disturbed_too=session.options.keep_disturbed))
 
 
-def _again(session: DecisionsRun, rounds: Sequence[range] = ROUNDS) -> tuple[Cell, ...]:
-    again: tuple[Cell, ...] = ()
-    # The subset is to end within half an hour.
-    for numbers in rounds if session.options.full else ():
-        again += repetitions(session.cells, doubtful(_outcomes(session, (*session.cells, *again))), numbers)
-    return again
-
-
 def _rows(session: DecisionsRun) -> list[Row]:
     options = session.options
-    planned = (*session.cells, *_again(session))
-    outcomes = _outcomes(session, planned)
+    outcomes = _outcomes(session, session.cells)
     paths = {cell.path_id: cell.path for cell in session.cells}
     about = {
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
-        "matrix": "full" if options.full else "subset",
+        **about_set(session.opened),
+        "matrix": "sealed" if options.sealed else "full" if options.full else "subset",
+        "repeats": session.repeats,
         "seconds": options.seconds or session.matrix.seconds,
         "runs": len(outcomes),
-        "runs_planned": len(planned),
+        "runs_planned": len(session.cells),
         "disturbed_too": options.keep_disturbed,
         "model": session.model,
         "mover": digest_of([options.mover])[:12],

@@ -12,14 +12,14 @@ from fairlead_advisor.models.answer import BBR_CLASSES
 from fairlead_dev.bench.decisions.matrix import FIXED, LOOPS, Policy, policies_with, right_choice
 from fairlead_dev.bench.decisions.outcomes import CellOutcome
 from fairlead_dev.bench.decisions.timeline import adaptations_s, needless_switches, right_share
+from fairlead_dev.bench.intervals import intervals_95
 
 PAPERS_OWN_CLASSES = ("B0-C1", "B1-C0")
 """One flow of CUBIC, one of BBR: where the paper gives Jain's index (0.99 and 0.96)."""
 _LEAST_GOODPUT_BPS = 1000.0
 """A lower rate counts as this one: a ratio to next to nothing has no meaning."""
 _TEN_MINUTES_S = 600.0
-DOUBTFUL = 0.15
-"""What is this far from the oracle's, to either side, is more likely chance in these few runs than the choice."""
+_DRAWS = 1000
 _T = TypeVar("_T")
 
 
@@ -31,39 +31,42 @@ def jain(goodputs_bps: Sequence[float]) -> float | None:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """All policies that a stationary cell of path and background is measured with."""
+    """All policies that a stationary cell of path and background is measured with, each with as many runs."""
 
     path_id: str
     background: str
-    runs: Mapping[Policy, CellOutcome]
+    runs: Mapping[Policy, tuple[CellOutcome, ...]]
 
     @property
-    def oracle(self) -> CellOutcome:
-        """The run of the fixed choice that the rule gives for the true class."""
-        return self.runs[Policy(right_choice(self.background))]
+    def oracle(self) -> Policy:
+        """The fixed choice that the rule gives for the true class."""
+        return Policy(right_choice(self.background))
+
+    def own_bps(self, policy: Policy, *, settled: bool = False) -> float:
+        """Own goodput, the mean of the runs."""
+        return statistics.fmean(run.own_settled_bps if settled else run.own_bps for run in self.runs[policy])
 
     def jain(self, policy: Policy, *, settled: bool = False) -> float | None:
-        """Jain's index over the transfer and the background flows; None without background."""
-        run = self.runs[policy]
-        own_bps, flows_bps = (run.own_settled_bps, run.flows_settled_bps) if settled else (run.own_bps, run.flows_bps)
-        return jain((own_bps, *flows_bps)) if flows_bps else None
+        """The mean of the runs' Jain's indices over the transfer and the background flows; None without background."""
+        return _mean([value for run in self.runs[policy] if (value := jain_of(run, settled=settled)) is not None])
 
     def ratio(self, policy: Policy, to: Policy) -> float:
         """Own goodput under one policy relative to another."""
-        return max(_LEAST_GOODPUT_BPS, self.runs[policy].own_bps) / max(_LEAST_GOODPUT_BPS, self.runs[to].own_bps)
+        return max(_LEAST_GOODPUT_BPS, self.own_bps(policy)) / max(_LEAST_GOODPUT_BPS, self.own_bps(to))
 
     def vs_oracle(self, policy: Policy) -> float:
         """Own goodput relative to the oracle's, the time for probing included."""
-        return self.ratio(policy, self.oracle.policy)
+        return self.ratio(policy, self.oracle)
 
     def vs_oracle_settled(self, policy: Policy) -> float:
         """The same over the second half of the transfer, when probing before the data is over."""
-        return max(_LEAST_GOODPUT_BPS, self.runs[policy].own_settled_bps) / max(_LEAST_GOODPUT_BPS, self.oracle.own_settled_bps)
+        own_bps, oracle_bps = self.own_bps(policy, settled=True), self.own_bps(self.oracle, settled=True)
+        return max(_LEAST_GOODPUT_BPS, own_bps) / max(_LEAST_GOODPUT_BPS, oracle_bps)
 
     def loss_to_others(self, policy: Policy) -> float:
-        """What the background flows together have lost against the oracle's run, as a share of what they had there."""
-        there_bps = math.fsum(self.oracle.flows_bps)
-        return 1 - math.fsum(self.runs[policy].flows_bps) / there_bps if there_bps else 0.0
+        """What the background flows together have lost against the oracle's runs, as a share of what they had there."""
+        there_bps = self._others_bps(self.oracle)
+        return 1 - self._others_bps(policy) / there_bps if there_bps else 0.0
 
     def below_worse_fixed(self, policy: Policy) -> float:
         """By how much Jain's index is below that of the worse fixed choice; 0 or less is good."""
@@ -71,38 +74,96 @@ class Group:
         own = self.jain(policy)
         return min(fixed) - own if fixed and own is not None else 0.0
 
+    @property
+    def shared(self) -> bool:
+        """Whether anybody else is there."""
+        return bool(self.runs[self.oracle][0].flows_bps)
+
+    def _others_bps(self, policy: Policy) -> float:
+        return statistics.fmean(math.fsum(run.flows_bps) for run in self.runs[policy])
+
+
+def jain_of(run: CellOutcome, *, settled: bool = False) -> float | None:
+    """Jain's index of one run; None without background."""
+    own_bps, flows_bps = (run.own_settled_bps, run.flows_settled_bps) if settled else (run.own_bps, run.flows_bps)
+    return jain((own_bps, *flows_bps)) if flows_bps else None
+
 
 def groups(outcomes: Iterable[CellOutcome]) -> tuple[Group, ...]:
-    """The stationary cells that every policy has a run of, in the order of the outcomes; of several runs the one of median goodput."""
-    found: dict[tuple[str, str], dict[Policy, list[CellOutcome]]] = {}
+    """The stationary cells that every policy has a run of, in the order of the outcomes, each with equally many repetitions.
+
+    A repetition counts where every policy has it. Where some cell has fewer of those, the last ones of the others do not count: no cell
+    is looked at more often than another, whatever came out of it.
+    """
+    found: dict[tuple[str, str], dict[Policy, dict[int, CellOutcome]]] = {}
     for outcome in outcomes:
         if outcome.scene.stationary:
-            found.setdefault((outcome.path_id, outcome.background), {}).setdefault(outcome.policy, []).append(outcome)
+            found.setdefault((outcome.path_id, outcome.background), {}).setdefault(outcome.policy, {})[outcome.number] = outcome
+    common = {
+        cell: sorted(set.intersection(*(set(of_policy) for of_policy in runs.values())))
+        for cell, runs in found.items()
+        if set(policies_with(cell[1])) <= runs.keys()
+    }
+    complete = {cell: numbers for cell, numbers in common.items() if numbers}
+    repeats = min(map(len, complete.values()), default=0)
     return tuple(
-        Group(path_id, background, {policy: _middle(of_policy) for policy, of_policy in runs.items()})
-        for (path_id, background), runs in found.items()
-        if set(policies_with(background)) <= runs.keys()
+        Group(*cell, {policy: tuple(runs[number] for number in numbers[:repeats]) for policy, runs in found[cell].items()})
+        for cell, numbers in complete.items()
     )
 
 
-def _middle(runs: Sequence[CellOutcome]) -> CellOutcome:
-    return sorted(runs, key=lambda run: run.own_bps)[(len(runs) - 1) // 2]
+@dataclass(frozen=True, slots=True)
+class _Measured:
+    """What figures are made of: complete cells, and all runs of a policy."""
 
-
-def doubtful(runs: Iterable[CellOutcome]) -> frozenset[tuple[str, str]]:
-    """Path and background of the cells where ours is far above or below the oracle's: they need a median, or one of more runs."""
-    return frozenset((group.path_id, group.background) for group in groups(runs) if abs(group.vs_oracle(Policy.OURS) - 1) > DOUBTFUL)
+    groups: Sequence[Group]
+    stationary: Sequence[CellOutcome]
+    changing: Sequence[CellOutcome]
 
 
 def figures(outcomes: Sequence[CellOutcome], policy: Policy) -> dict[str, float | None]:
     """Every figure of one policy, by its name; None where no run measures it."""
-    complete = groups(outcomes)
+    return _figures(_measured(outcomes, policy), policy)
+
+
+def intervals(outcomes: Sequence[CellOutcome], policy: Policy) -> dict[str, tuple[float, float] | None]:
+    """The middle 95 % of each figure over draws of the paths; empty with a single path."""
+    whole = _measured(outcomes, policy)
+    paths = dict.fromkeys([*(group.path_id for group in whole.groups), *(one.path_id for one in whole.changing)])
+    by_path = [
+        _Measured(
+            [group for group in whole.groups if group.path_id == path_id],
+            [one for one in whole.stationary if one.path_id == path_id],
+            [one for one in whole.changing if one.path_id == path_id],
+        )
+        for path_id in paths
+    ]
+    return intervals_95(by_path, lambda drawn: _figures(_joined(drawn), policy), draws=_DRAWS)
+
+
+def _measured(outcomes: Sequence[CellOutcome], policy: Policy) -> _Measured:
+    of_policy = [one for one in outcomes if one.policy is policy]
+    return _Measured(
+        groups(outcomes),
+        [one for one in of_policy if one.scene.stationary],
+        [one for one in of_policy if not one.scene.stationary],
+    )
+
+
+def _joined(parts: Sequence[_Measured]) -> _Measured:
+    return _Measured(
+        [group for part in parts for group in part.groups],
+        [one for part in parts for one in part.stationary],
+        [one for part in parts for one in part.changing],
+    )
+
+
+def _figures(measured: _Measured, policy: Policy) -> dict[str, float | None]:
+    complete, stationary, changing = measured.groups, measured.stationary, measured.changing
     with_bbr = [group for group in complete if group.background in BBR_CLASSES]
-    shared = [group for group in complete if group.oracle.flows_bps]
+    shared = [group for group in complete if group.shared]
     papers = [group for group in complete if group.background in PAPERS_OWN_CLASSES]
     vs_oracle = [group.vs_oracle(policy) for group in complete]
-    stationary = [one for one in outcomes if one.policy is policy and one.scene.stationary]
-    changing = [one for one in outcomes if one.policy is policy and not one.scene.stationary]
     return {
         "goodput_vs_oracle_mean": _mean(vs_oracle),
         "goodput_vs_oracle_worst": min(vs_oracle, default=None),
@@ -141,16 +202,16 @@ def of_oracle(outcomes: Sequence[CellOutcome]) -> dict[str, float | None]:
     complete = groups(outcomes)
     with_bbr = [group for group in complete if group.background in BBR_CLASSES]
     papers = [group for group in complete if group.background in PAPERS_OWN_CLASSES]
-    shared = [group for group in complete if group.oracle.flows_bps]
+    shared = [group for group in complete if group.shared]
     return {
-        "gain_over_cubic_bbr_background": _geometric_mean([group.ratio(group.oracle.policy, Policy.CUBIC) for group in with_bbr]),
+        "gain_over_cubic_bbr_background": _geometric_mean([group.ratio(group.oracle, Policy.CUBIC) for group in with_bbr]),
         "gain_over_cubic_single_bbr": _geometric_mean(
-            [group.ratio(group.oracle.policy, Policy.CUBIC) for group in with_bbr if group.background == "B1-C0"]
+            [group.ratio(group.oracle, Policy.CUBIC) for group in with_bbr if group.background == "B1-C0"]
         ),
-        "jain_mean": _mean_of(papers, lambda group: group.jain(group.oracle.policy)),
-        "jain_settled_mean": _mean_of(papers, lambda group: group.jain(group.oracle.policy, settled=True)),
-        "jain_all_classes_mean": _mean_of(shared, lambda group: group.jain(group.oracle.policy)),
-        "jain_below_worse_fixed_most": max((group.below_worse_fixed(group.oracle.policy) for group in shared), default=None),
+        "jain_mean": _mean_of(papers, lambda group: group.jain(group.oracle)),
+        "jain_settled_mean": _mean_of(papers, lambda group: group.jain(group.oracle, settled=True)),
+        "jain_all_classes_mean": _mean_of(shared, lambda group: group.jain(group.oracle)),
+        "jain_below_worse_fixed_most": max((group.below_worse_fixed(group.oracle) for group in shared), default=None),
     }
 
 

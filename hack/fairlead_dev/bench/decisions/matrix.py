@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cache
@@ -15,13 +15,14 @@ from fairlead_dev.testbed.dataset.specification import Specification
 from fairlead_dev.testbed.dataset.traffic import flows_of, warm_up_s
 from fairlead_dev.testbed.scenario.expand import derived_seed, draws
 from fairlead_dev.testbed.scenario.model import Path, Scenario, ScenarioProbe, TrafficFlow
+from fairlead_dev.testbed.sealed.sets import load_sealed, sealed_ids
 
 SEED = 20261121
 TRANSFER = "transfer"
 """The planned flow whose place the mover takes: it is in the scenario so that what a cell costs is known, and nobody else sends it."""
 PROBE_RATE_HZ = 20.0
-ROUNDS = (range(2, 4), range(4, 6))
-"""The numbers of the runs that a doubtful cell gets beside its first: two more, and two more where the medians of three leave doubt."""
+REPEATS = 3
+"""How often every cell of the whole matrix is run, whatever comes out of it."""
 ARRIVAL_S, DEPARTURE_S, CHANGING_S = 60.0, 120.0, 180.0
 
 NEVER_DRAWN = {
@@ -174,7 +175,8 @@ FULL = Matrix(
 def known_paths(specification: Specification) -> dict[str, Path]:
     """Every path that a matrix may name: the data set's fixed and drawn ones, and those of no data set."""
     drawn = {one.id: one.path for one in draw_paths(specification)}
-    return {**{one.id: one.path for one in specification.fixed_paths}, **drawn, **NEVER_DRAWN}
+    sealed = {name: path for one in load_sealed().sets for name, path in one.paths.items()}
+    return {**{one.id: one.path for one in specification.fixed_paths}, **drawn, **NEVER_DRAWN, **sealed}
 
 
 def cells(matrix: Matrix, paths: Mapping[str, Path], fingerprints: Mapping[Policy, str], seconds: float | None = None) -> tuple[Cell, ...]:
@@ -198,21 +200,31 @@ def cells(matrix: Matrix, paths: Mapping[str, Path], fingerprints: Mapping[Polic
     return (*steady, *changing)
 
 
-def repetitions(all_cells: Iterable[Cell], which: Container[tuple[str, str]], numbers: Sequence[int]) -> tuple[Cell, ...]:
-    """Our cells and the oracle's of the paths and backgrounds in `which`, once more for each of `numbers`."""
-    return tuple(
-        replace(cell, number=number)
-        for cell in all_cells
-        for background in (str(cell.scene.classes[0][1]),)
-        if cell.scene.stationary and (cell.path_id, background) in which and cell.policy in (Policy.OURS, right_choice(background))
-        for number in numbers
-    )
+def interleaved(all_cells: Sequence[Cell], repeats: int) -> tuple[Cell, ...]:
+    """Every cell `repeats` times.
+
+    Each repetition is a block in random order, so that what disturbs the machine meets all policies alike.
+    """
+    order: list[Cell] = []
+    for number in range(1, repeats + 1):
+        block = [replace(cell, number=number) for cell in all_cells]
+        draws(SEED, "order", number).shuffle(block)
+        order += block
+    return tuple(order)
+
+
+def sealed_matrix(path_ids: Sequence[str]) -> Matrix:
+    """All classes on all of these paths, and the changing scenes on the first three."""
+    stationary = tuple((path_id, str(background)) for path_id in path_ids for background in BackgroundClass)
+    return Matrix(stationary, tuple(path_ids[:3]), CHANGING, SUBSET.seconds)
 
 
 def kind_of_path(path_id: str, specification: Specification) -> str:
-    """What training knew of a path: `known`, `unseen` (drawn, never trained on) or `never drawn`."""
+    """What training knew of a path: `known`, `unseen` (drawn, never trained on), `never drawn`, or `sealed`."""
     if path_id in NEVER_DRAWN:
         return "never drawn"
+    if path_id in sealed_ids():
+        return "sealed"
     unseen = {one.id for one in draw_paths(specification) if one.unseen}
     return "unseen" if path_id in unseen else "known"
 

@@ -33,6 +33,8 @@ class CellOutcome:
     flows_bps: tuple[float, ...]
     flows_settled_bps: tuple[float, ...]
     in_force: tuple[ControlSpan, ...]
+    number: int = 1
+    """Which repetition it is: runs of one number are one block."""
 
     @property
     def background(self) -> str:
@@ -72,4 +74,5 @@ def outcome_of(cell: Cell, manifest: Mapping[str, Any]) -> CellOutcome:
         flows_bps=tuple(float(flow["goodput_bps"]) for flow in flows),
         flows_settled_bps=tuple(float(settled[flow["name"]]) for flow in flows),
         in_force=tuple(ControlSpan(**span) for span in own["in_force"]),
+        number=cell.number,
     )

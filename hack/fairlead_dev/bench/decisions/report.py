@@ -6,10 +6,11 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from fairlead_dev.bench.decisions.figures import Group, groups, of_all_loops, of_oracle
+from fairlead_dev.bench.decisions.figures import Group, groups, intervals, jain_of, of_all_loops, of_oracle
 from fairlead_dev.bench.decisions.matrix import Policy
 from fairlead_dev.bench.decisions.outcomes import CellOutcome
 from fairlead_dev.bench.decisions.timeline import adaptations_s
+from fairlead_dev.bench.intervals import rounded_interval
 from fairlead_dev.bench.rows import Goal, Row
 
 GOALS = {
@@ -36,36 +37,50 @@ _UNITS = {
 def rows(outcomes: Sequence[CellOutcome], further: Mapping[str, float | None], about: Mapping[str, Any]) -> list[Row]:
     """Figures first, with `further` ones of ours alone, each with the paper's loop and the oracle beside it, then every run."""
     loops, oracle = of_all_loops(outcomes), of_oracle(outcomes)
-    ours = {**loops[Policy.OURS], **further}
+    ours, bounds = {**loops[Policy.OURS], **further}, intervals(outcomes, Policy.OURS)
+    papers_bounds = intervals(outcomes, Policy.PAPER)
     return [
         Row("about", None, "", more=about),
-        *(_row(name, value, loops[Policy.PAPER].get(name), oracle.get(name)) for name, value in ours.items()),
-        *(_run(group, policy) for group in groups(outcomes) for policy in group.runs),
+        *(
+            _row(name, value, loops[Policy.PAPER].get(name), oracle.get(name), (bounds.get(name), papers_bounds.get(name)))
+            for name, value in ours.items()
+        ),
+        *(_run(group, run) for group in groups(outcomes) for runs in group.runs.values() for run in runs),
         *(_change(outcome) for outcome in outcomes if not outcome.scene.stationary),
     ]
 
 
-def _row(name: str, value: float | None, paper: float | None, oracle: float | None) -> Row:
+_Bounds = tuple[float, float] | None
+
+
+def _row(name: str, value: float | None, paper: float | None, oracle: float | None, bounds: tuple[_Bounds, _Bounds]) -> Row:
     goal = GOALS.get(name)
     bound, ratio = (None, None) if goal is None else (goal.bound, goal.margin(value))
     reached = None if goal is None or value is None else goal.reached(value)
-    more = {"reached": reached, "paper_loop": _rounded(paper), "oracle": _rounded(oracle)}
+    more = {
+        "interval_95": rounded_interval(bounds[0]),
+        "reached": reached,
+        "paper_loop": _rounded(paper),
+        "paper_loop_interval_95": rounded_interval(bounds[1]),
+        "oracle": _rounded(oracle),
+    }
     return Row(name, _rounded(value), _UNITS.get(name, "1"), bound, _rounded(ratio), more=more)
 
 
-def _run(group: Group, policy: Policy) -> Row:
-    run = group.runs[policy]
+def _run(group: Group, run: CellOutcome) -> Row:
+    oracle_bps, settled_bps = group.own_bps(group.oracle), group.own_bps(group.oracle, settled=True)
     more = {
-        "settled_ratio": _rounded(group.vs_oracle_settled(policy)),
+        "settled_ratio": _rounded(run.own_settled_bps / settled_bps if settled_bps else None),
         "background_mbps": [round(flow_bps / 1e6, 3) for flow_bps in run.flows_bps],
-        "jain": _rounded(group.jain(policy)),
-        "jain_settled": _rounded(group.jain(policy, settled=True)),
+        "jain": _rounded(jain_of(run)),
+        "jain_settled": _rounded(jain_of(run, settled=True)),
         "first_data_s": _rounded(run.first_data_s),
         "in_force": _told(run),
+        "number": run.number,
     }
-    own_mbps, oracle_mbps = round(run.own_bps / 1e6, 3), round(group.oracle.own_bps / 1e6, 3)
-    name = f"run_{group.path_id}_{group.background}_{policy}"
-    return Row(name, own_mbps, "Mb/s", oracle_mbps, _rounded(group.vs_oracle(policy)), more=more)
+    ratio = run.own_bps / oracle_bps if oracle_bps else None
+    name = f"run_{group.path_id}_{group.background}_{run.policy}" + (f"_{run.number}" if run.number > 1 else "")
+    return Row(name, round(run.own_bps / 1e6, 3), "Mb/s", round(oracle_bps / 1e6, 3), _rounded(ratio), more=more)
 
 
 def _change(outcome: CellOutcome) -> Row:
@@ -74,7 +89,7 @@ def _change(outcome: CellOutcome) -> Row:
         "in_force": _told(outcome),
         "adapt_s": [round(time_s, 1) for time_s in adaptations_s(outcome.in_force, outcome.scene.rights(), outcome.seconds)],
     }
-    name = f"change_{outcome.path_id}_{outcome.scene.name}_{outcome.policy}"
+    name = f"change_{outcome.path_id}_{outcome.scene.name}_{outcome.policy}" + (f"_{outcome.number}" if outcome.number > 1 else "")
     return Row(name, round(outcome.own_bps / 1e6, 3), "Mb/s", more=more)
 
 
@@ -88,12 +103,13 @@ def _rounded(value: float | None) -> float | None:
 
 def table(all_rows: Sequence[Row]) -> str:
     """Figures with their goals, then the runs."""
-    lines = [f"{'figure':34} {'ours':>9} {'goal':>8} {'':5} {'paper':>9} {'oracle':>9}"]
+    lines = [f"{'figure':34} {'ours':>9} {'goal':>8} {'':5} {'paper':>9} {'oracle':>9}  95 %"]
     for row in all_rows:
         if "paper_loop" in row.more:
             verdict = {True: "yes", False: "NO", None: ""}[row.more["reached"]]
             shown = (f"{_text(row.value):>9}", f"{_text(row.reference):>8}", f"{verdict:5}", f"{_text(row.more['paper_loop']):>9}")
-            lines.append(f"{row.name:34} {' '.join(shown)} {_text(row.more['oracle']):>9}")
+            interval = "-".join(_text(bound) for bound in row.more["interval_95"] or ())
+            lines.append(f"{row.name:34} {' '.join(shown)} {_text(row.more['oracle']):>9}  {interval}")
     runs = [row for row in all_rows if row.name.startswith("run_")]
     if runs:
         lines += ["", f"{'run':34} {'Mb/s':>9} {'/oracle':>8} {'settled':>8} {'Jain':>7}  background Mb/s; in force"]

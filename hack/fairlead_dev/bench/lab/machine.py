@@ -26,6 +26,7 @@ PACKAGES = {
     "losetup": "mount",
     "mkfs.ext4": "e2fsprogs",
     "iperf3": "iperf3",
+    "ping": "iputils-ping",
     "mptcpize": "mptcpize",
     "openssl": "openssl",
     "rclone": "rclone",

@@ -2,7 +2,8 @@
 
 Two emulated paths lead from the sender's namespace to the receiver's, each with interfaces of its own. Transfers are from memory to
 nothing, in TLS; goodput is payload over the time from the first byte to the last. MPTCP is iperf3 by `mptcpize` with as many connections
-as the mover has streams on a path, each with one subflow on each path. Programs are interleaved; figures are medians of several rounds.
+as the mover has streams on a path, each with one subflow on each path. Programs are interleaved; a figure is the median of the rounds, a
+ratio the median of the rounds' ratios, so that what else the machine does weighs on both sides.
 
 A path is cut at a random moment while files are moved; `failover_s` is the time from the cut until payload comes at 0.9 of the other
 path's rate, and the longest pause in it where that is more. What arrived is compared byte by byte.
@@ -17,7 +18,7 @@ import shutil
 import statistics
 import time
 import urllib.request
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -37,7 +38,7 @@ from fairlead_dev.wan import emulator
 
 STREAMS = 4
 PORT, HTTP_PORT, IPERF_PORT = 24000, 24001, 5201
-ROUNDS, QUICK_ROUNDS = 3, 1
+ROUNDS, QUICK_ROUNDS = 5, 1
 SECONDS, QUICK_SECONDS = 15.0, 3.0
 CUTS, QUICK_CUTS = 10, 2
 LIMIT_S = 240.0
@@ -169,6 +170,8 @@ class PathGoodputs:
     alone: list[list[float]] = field(default_factory=lambda: [[], []])
     both: list[float] = field(default_factory=list)
     mptcp: list[float] = field(default_factory=list)
+    beside_mptcp: list[float] = field(default_factory=list)
+    """Of both, in the rounds in which MPTCP has a figure."""
     no_mptcp: str = ""
 
 
@@ -185,6 +188,7 @@ def measure(lab: MoverLab, paths: Sequence[EmulatedPath]) -> PathGoodputs:
             try:
                 need("mptcpize", "iperf3")
                 figures.mptcp.append(mptcp_bps(made, sum(sizes)))
+                figures.beside_mptcp.append(figures.both[-1])
             except (LabError, NotAvailableError) as error:
                 figures.no_mptcp = str(error)
             lab.report(
@@ -193,29 +197,48 @@ def measure(lab: MoverLab, paths: Sequence[EmulatedPath]) -> PathGoodputs:
     return figures
 
 
-def rows_of(name: str, figures: PathGoodputs, reference_bps: float) -> list[Row]:
-    """Both paths beside `reference_bps`, and beside MPTCP."""
-    both = statistics.median(figures.both)
-    more = {"runs_mbps": rounded(run / 1e6 for run in figures.both)}
-    more |= {f"alone_{number}_mbps": rounded(run / 1e6 for run in runs) for number, runs in enumerate(figures.alone)}
-    rows = [Row(name, round(both / 1e6, 2), "Mb/s", round(reference_bps / 1e6, 2), round(both / reference_bps, 3), more=more)]
+def rows_of(name: str, figures: PathGoodputs, references_bps: Sequence[float]) -> list[Row]:
+    """Both paths beside the reference of the same round, and beside MPTCP. A ratio is the median of those of the rounds."""
+    rows = [ratio_row(name, figures, references_bps)]
     if not figures.mptcp:
         return [*rows, not_available(f"{name}_vs_mptcp", "Mb/s", figures.no_mptcp)]
-    mptcp = statistics.median(figures.mptcp)
     runs = {"mptcp_runs_mbps": rounded(run / 1e6 for run in figures.mptcp)}
-    return [*rows, Row(f"{name}_vs_mptcp", round(both / 1e6, 2), "Mb/s", round(mptcp / 1e6, 2), round(both / mptcp, 3), more=runs)]
+    return [*rows, _row(f"{name}_vs_mptcp", figures.beside_mptcp, figures.mptcp, runs)]
+
+
+def ratio_row(name: str, figures: PathGoodputs, references_bps: Sequence[float], more: Mapping[str, object] | None = None) -> Row:
+    """Both paths beside the reference of the same round."""
+    alone = {f"alone_{number}_mbps": rounded(run / 1e6 for run in runs) for number, runs in enumerate(figures.alone)}
+    return _row(name, figures.both, references_bps, {**alone, **(more or {})})
+
+
+def _row(name: str, runs_bps: Sequence[float], references_bps: Sequence[float], more: Mapping[str, object]) -> Row:
+    ratios = [run / reference for run, reference in zip(runs_bps, references_bps, strict=True)]
+    value, reference = (round(statistics.median(runs) / 1e6, 2) for runs in (runs_bps, references_bps))
+    more = {"runs_mbps": rounded(run / 1e6 for run in runs_bps), **more, "ratios": rounded(ratios)}
+    return Row(name, value, "Mb/s", reference, round(statistics.median(ratios), 3), more=more)
+
+
+def against_equal(figures: PathGoodputs) -> list[float]:
+    """The reference of each round over two equal paths: the mean of both alone, in bit/s."""
+    return [statistics.mean(alone) for alone in zip(*figures.alone, strict=True)]
+
+
+def against_sum(figures: PathGoodputs) -> list[float]:
+    """The reference of each round over unequal paths: the sum of both alone, in bit/s."""
+    return [sum(alone) for alone in zip(*figures.alone, strict=True)]
 
 
 def equal(lab: MoverLab) -> list[Row]:
     """Over two equal paths, beside one of them."""
     figures = measure(lab, EQUAL)
-    return rows_of("multi_equal", figures, statistics.median([*figures.alone[0], *figures.alone[1]]))
+    return rows_of("multi_equal", figures, against_equal(figures))
 
 
 def unequal(lab: MoverLab) -> list[Row]:
     """Over paths of 3:1, beside the sum of both."""
     figures = measure(lab, UNEQUAL)
-    return rows_of("multi_unequal", figures, sum(statistics.median(runs) for runs in figures.alone))
+    return rows_of("multi_unequal", figures, against_sum(figures))
 
 
 @dataclass(frozen=True, slots=True)
@@ -321,7 +344,7 @@ def _arrived_bytes(namespace: str) -> int | None:
 
 
 PARTS: tuple[Part[MoverLab], ...] = (
-    Part("multi-equal", ("multi_equal", "multi_equal_vs_mptcp"), equal, limit_s=900),
-    Part("multi-unequal", ("multi_unequal", "multi_unequal_vs_mptcp"), unequal, limit_s=900),
+    Part("multi-equal", ("multi_equal", "multi_equal_vs_mptcp"), equal, limit_s=1200),
+    Part("multi-unequal", ("multi_unequal", "multi_unequal_vs_mptcp"), unequal, limit_s=1200),
     Part("failover", ("failover_s_p99", "wrong_bytes"), failover, limit_s=900),
 )

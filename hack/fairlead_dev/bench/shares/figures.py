@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 from fairlead.core.allocation import jain_index
+from fairlead_dev.bench.intervals import interval_95, rounded_interval
 from fairlead_dev.bench.rows import Goal, Row
 from fairlead_dev.bench.shares.plan import ARRIVAL_S, DEPARTURE_S, VISIT_S
 
@@ -18,7 +18,6 @@ HEADERS_RATIO = 1448 / 1500
 _SMOOTH_S = 3.0
 _FAIR_SHARE, _WHOLE_SHARE = 0.625, 0.9
 """1.25 times one half; and of what the path carries."""
-_DRAWS = 2000
 SETTLED_S = 45.0
 """From here on flows of the same kind have mostly found their parts."""
 
@@ -87,12 +86,8 @@ def _first(outcome: Outcome, from_s: float, to_s: float, holds: Callable[[float]
 
 
 def interval(by_path: Mapping[str, Sequence[float]]) -> tuple[float, float] | None:
-    """95 % of the mean, by drawing paths with replacement; None with fewer than two paths."""
-    if len(by_path) < 2:
-        return None
-    chance, paths = random.Random(1), list(by_path.values())
-    means = sorted(_mean([value for _ in paths for value in chance.choice(paths)]) for _ in range(_DRAWS))
-    return means[round(0.025 * _DRAWS)], means[round(0.975 * _DRAWS) - 1]
+    """95 % of the mean over all runs, by drawing paths with replacement; None with fewer than two paths."""
+    return interval_95(list(by_path.values()), lambda drawn: _mean([value for values in drawn for value in values]))
 
 
 def rows(outcomes: Sequence[Outcome]) -> list[Row]:
@@ -169,9 +164,8 @@ class _Rows:
         if not values:
             return []
         theirs = [value for of_path in rival.values() for value in of_path]
-        bounds = interval(ours)
         more = {
-            "interval_95": None if bounds is None else [round(bound, 3) for bound in bounds],
+            "interval_95": rounded_interval(interval(ours)),
             "runs": {path: [round(value, 3) for value in of_path] for path, of_path in ours.items()},
             "lateness_p99_us": round(self.late_us),
         }

@@ -30,12 +30,15 @@ def draw_paths(specification: Specification) -> tuple[DatasetPath, ...]:
     order = list(range(count))
     draws(seed, "unseen").shuffle(order)
     unseen = set(order[: drawn.unseen])
-    both = [DatasetPath(name, path, index in unseen) for index, (name, path) in enumerate(_drawn(drawn, count, seed, "paths", "p"))]
-    training = _drawn(drawn, drawn.training_only, seed, "training paths", "t")
+    both = [
+        DatasetPath(name, path, index in unseen) for index, (name, path) in enumerate(even_paths(drawn, count, seed, "paths", drawn.prefix))
+    ]
+    training = even_paths(drawn, drawn.training_only, seed, "training paths", "t")
     return (*both, *(DatasetPath(name, path, unseen=False, training_only=True) for name, path in training))
 
 
-def _drawn(drawn: DrawnPaths, count: int, seed: int, purpose: str, prefix: str) -> Iterator[tuple[str, Path]]:
+def even_paths(drawn: DrawnPaths, count: int, seed: int, purpose: str, prefix: str) -> Iterator[tuple[str, Path]]:
+    """So many paths with their names, over which each quantity is covered evenly (a Latin hypercube)."""
     shares = {quantity: _even_shares(count, seed, purpose, quantity) for quantity in _QUANTITIES}
     width = len(str(max(1, count - 1)))
     for index in range(count):

@@ -54,6 +54,8 @@ class DrawnPaths(_Part):
     loss_ratio: Range
     loss_share: Annotated[float, Field(ge=0, le=1)]
     """The share of paths with any random loss."""
+    prefix: Annotated[str, Field(pattern=r"^[a-z][a-z-]{0,15}$")] = "p"
+    """What the names of known and unseen paths begin with, so that those of two data sets differ."""
 
     @model_validator(mode="after")
     def _fast_paths_have_a_rate(self) -> DrawnPaths:

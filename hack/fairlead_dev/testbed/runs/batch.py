@@ -77,6 +77,8 @@ class BatchRules:
     attempts: int = 3
     stop_after_s: float | None = None
     keep_disturbed: bool = False
+    as_given: bool = False
+    """In the plan's own order, where that is part of the experiment; else the longest work first, the rest mixed."""
 
 
 def is_recorded(run: Recordable, folder: Path, *, disturbed_too: bool = False) -> bool:
@@ -137,7 +139,8 @@ def in_order(plan: Sequence[_R]) -> list[_R]:
 async def _generate(
     plan: Sequence[Recordable], folder: Path, recorder: Recorder, rules: BatchRules, watch: Callable[[BatchState], None]
 ) -> BatchState:
-    waiting = [run for run in in_order(plan) if not is_recorded(run, folder, disturbed_too=rules.keep_disturbed)]
+    ordered = plan if rules.as_given else in_order(plan)
+    waiting = [run for run in ordered if not is_recorded(run, folder, disturbed_too=rules.keep_disturbed)]
     generation = _Generation(folder, recorder, rules, watch, BatchState(waiting, done=len(plan) - len(waiting)))
     return await generation.go()
 

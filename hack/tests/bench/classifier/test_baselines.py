@@ -24,6 +24,7 @@ def test_every_classifier_of_the_paper_is_validated_by_recording(monkeypatch: py
         "5-NN DTW",
         "10-NN DTW",
         "MLP 2x64",
+        "MLP 2x64, stopped early",
         "SVM RBF",
         "Gaussian NB",
     }

@@ -27,6 +27,7 @@ def outcome(
     in_force: Sequence[tuple[str, float, float]] = (),
     scene: CellScene | None = None,
     seconds: float = 200.0,
+    number: int = 1,
 ) -> CellOutcome:
     flows_bps = tuple(mbps * MBPS for mbps in flows_mbps)
     return CellOutcome(
@@ -41,6 +42,7 @@ def outcome(
         flows_bps=flows_bps,
         flows_settled_bps=flows_bps,
         in_force=tuple(ControlSpan(*span) for span in in_force),
+        number=number,
     )
 
 

@@ -1,6 +1,8 @@
+from dataclasses import replace
+
 import pytest
 
-from fairlead_dev.bench.decisions.figures import doubtful, figures, groups, jain, of_oracle
+from fairlead_dev.bench.decisions.figures import figures, groups, intervals, jain, of_oracle
 from fairlead_dev.bench.decisions.matrix import Policy
 from fairlead_dev.bench.decisions.outcomes import CellOutcome
 from fairlead_dev.bench.decisions.report import rows, table
@@ -39,7 +41,7 @@ MEASURED: list[CellOutcome] = [
 
 
 def test_the_oracle_is_the_fixed_choice_that_is_right_for_the_true_class() -> None:
-    assert {group.background: group.oracle.policy for group in groups(MEASURED)} == {"B1-C0": BBR, "B0-C1": CUBIC, "B0-C0": CUBIC}
+    assert {group.background: group.oracle for group in groups(MEASURED)} == {"B1-C0": BBR, "B0-C1": CUBIC, "B0-C0": CUBIC}
 
 
 def test_a_group_without_all_policies_says_nothing_yet() -> None:
@@ -47,18 +49,40 @@ def test_a_group_without_all_policies_says_nothing_yet() -> None:
     assert figures(MEASURED[:3], OURS)["goodput_vs_oracle_mean"] is None
 
 
-def test_of_several_runs_the_one_of_median_goodput_counts_with_its_shares() -> None:
-    again = [outcome("B1-C0", OURS, 10.0, 18.0), outcome("B1-C0", OURS, 11.0, 17.0)]
-    (group,) = (group for group in groups([*MEASURED, *again]) if group.background == "B1-C0")
-    assert (group.runs[OURS].own_bps, group.runs[OURS].flows_bps) == (11e6, (17e6,))
+def test_all_repetitions_count_by_their_mean() -> None:
+    cell = [one for one in MEASURED if one.background == "B1-C0"]
+    again = [replace(one, number=2) for one in cell if one.policy is not OURS]
+    (group,) = groups([*cell, *again, outcome("B1-C0", OURS, 7.0, 21.0, number=2)])
+    assert group.own_bps(OURS) == pytest.approx(10e6)
+    assert group.vs_oracle(OURS) == pytest.approx(10 / 14)
+    assert group.jain(OURS) == pytest.approx(((jain((13, 15)) or 0) + (jain((7, 21)) or 0)) / 2)
 
 
-@pytest.mark.parametrize(("own_mbps", "doubted"), [(11.8, True), (12.0, False), (16.0, False), (16.2, True)])
-def test_a_run_far_from_the_oracles_to_either_side_is_doubtful(own_mbps: float, doubted: bool) -> None:
-    found = doubtful(
-        [*(one for one in MEASURED if (one.background, one.policy) != ("B1-C0", OURS)), outcome("B1-C0", OURS, own_mbps, 15.0)]
-    )
-    assert found == ({("new-30", "B1-C0")} if doubted else frozenset())
+def test_no_cell_counts_with_more_repetitions_than_another() -> None:
+    lucky = [replace(one, number=number, own_bps=3 * one.own_bps) for one in MEASURED for number in (2, 3) if one.background == "B1-C0"]
+    found = groups([*MEASURED, *lucky])
+    assert {group.background: len(group.runs[OURS]) for group in found} == {"B1-C0": 1, "B0-C1": 1, "B0-C0": 1}
+    assert figures([*MEASURED, *lucky], OURS) == figures(MEASURED, OURS)
+
+
+def test_a_repetition_that_one_policy_lacks_counts_for_none() -> None:
+    cell = [one for one in MEASURED if one.background == "B1-C0"]
+    (group,) = groups([*cell, outcome("B1-C0", OURS, 1.0, 27.0, number=2), outcome("B1-C0", BBR, 20.0, 8.0, number=2)])
+    assert {policy: len(runs) for policy, runs in group.runs.items()} == dict.fromkeys(Policy, 1)
+
+
+def test_intervals_are_of_paths_and_single_paths_have_none() -> None:
+    assert intervals(MEASURED, OURS) == {}
+    poor = [replace(one, path_id="poor", own_bps=one.own_bps * (0.5 if one.policy is OURS else 1)) for one in MEASURED]
+    good = [replace(one, path_id="good") for one in MEASURED]
+    found = intervals([*MEASURED, *poor, *good], OURS)
+    assert found.keys() == figures(MEASURED, OURS).keys()
+    mean = figures([*MEASURED, *poor, *good], OURS)["goodput_vs_oracle_mean"]
+    low, high = found["goodput_vs_oracle_mean"] or (0.0, 0.0)
+    assert mean is not None
+    assert low < mean < high
+    assert low == pytest.approx((figures(MEASURED, OURS)["goodput_vs_oracle_mean"] or 0) / 2, rel=0.35)
+    assert found["adapt_s_median"] is None
 
 
 def test_our_figures_by_hand() -> None:
@@ -126,6 +150,16 @@ def test_rows_have_the_names_of_the_bar_and_say_whether_it_is_reached() -> None:
     assert named["goodput_vs_oracle_mean"]["reached"] is True
     assert (named["adapt_s_median"]["value"], named["adapt_s_median"]["reached"]) == (None, None)
     assert named["run_new-30_B1-C0_ours"]["reference"] == 14
+    assert named["goodput_vs_oracle_mean"]["interval_95"] is None, "there is one path"
+
+
+def test_every_repetition_is_a_row_and_figures_have_intervals_over_paths() -> None:
+    outcomes = [replace(one, path_id=path_id, number=number) for one in MEASURED for path_id in ("new-30", "new-80") for number in (1, 2)]
+    named = {row.name: row.to_json() for row in rows(outcomes, {}, {})}
+    assert (named["run_new-80_B1-C0_ours_2"]["number"], named["run_new-80_B1-C0_ours_2"]["ratio"]) == (2, pytest.approx(13 / 14, abs=1e-4))
+    for key in ("interval_95", "paper_loop_interval_95"):
+        low, high = named["goodput_vs_oracle_mean"][key]
+        assert low == high, "both paths are alike"
 
 
 def test_the_table_shows_figures_runs_and_changes() -> None:

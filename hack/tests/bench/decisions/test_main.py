@@ -2,6 +2,7 @@ import json
 import os
 import shutil
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -9,12 +10,14 @@ import pytest
 
 from fairlead_advisor.models.answer import CLASSES
 from fairlead_advisor.probe.trace import write_trace
+from fairlead_dev.bench import sealed
 from fairlead_dev.bench.decisions import __main__ as program
 from fairlead_dev.bench.decisions import stream_counts
 from fairlead_dev.testbed.data import RawTrace, write_runs, write_split
 from fairlead_dev.testbed.runs.plans import TRACE
 from fairlead_dev.testbed.runs.quality import QualityVerdict
 from fairlead_dev.testbed.runs.record import MANIFEST
+from fairlead_dev.testbed.sealed import openings
 from fairlead_dev.wan.emulator import PROGRAM_VARIABLE
 
 from ..caricature import caricature
@@ -85,33 +88,58 @@ def test_everything_is_measured_once_and_written(tmp_path: Path, arguments: Sequ
     assert len(lab.ran) == 25
 
 
-def test_a_cell_that_is_far_from_the_oracle_is_run_twice_more_and_the_median_counts(
+def test_every_cell_of_the_whole_matrix_is_run_three_times_whatever_comes_out_of_it(
     tmp_path: Path, arguments: Sequence[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lab = Lab(monkeypatch)
-    lab.goodputs_bps = {"new-30__c1-c1__ours": 3_000_000, "new-30__c1-c1__ours__2": 4_800_000, "new-30__c1-c1__ours__3": 5_500_000}
-    assert program.main(arguments) == 0
-    assert len(lab.ran) == 25, "the subset is not repeated"
-    lab.ran.clear()
+    lab.goodputs_bps = {"new-30__c1-c1__ours": 500_000, "new-30__c1-c1__ours__2": 5_500_000}
     arguments = [*arguments, "--full", "--cell", "new-30__c1-c1"]
     assert program.main(arguments) == 0
-    assert sorted(lab.ran) == [f"new-30__c1-c1__{policy}__{number}" for policy in ("cubic", "ours") for number in (2, 3)]
+    policies = ("cubic", "bbr", "paper", "ours")
+    assert sorted(lab.ran) == sorted(f"new-30__c1-c1__{policy}{number}" for policy in policies for number in ("", "__2", "__3"))
     found = rows(tmp_path)
-    assert found["goodput_vs_oracle_worst"]["value"] == 0.96
-    assert found["about"]["runs"] == found["about"]["runs_planned"] == 8
+    # The unlucky run counts as much as the others.
+    assert found["goodput_vs_oracle_worst"]["value"] == pytest.approx((0.5 + 5.5 + 5) / 15, abs=1e-4)
+    assert (found["about"]["runs"], found["about"]["repeats"], found["about"]["set"]) == (12, 3, "development")
     assert program.main(arguments) == 0
-    assert len(lab.ran) == 4
+    assert len(lab.ran) == 12
 
 
-def test_a_median_of_three_that_leaves_doubt_becomes_one_of_five(
-    tmp_path: Path, arguments: Sequence[str], monkeypatch: pytest.MonkeyPatch
+def test_the_whole_matrix_is_not_run_with_fewer_repetitions(arguments: Sequence[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert program.main([*arguments, "--full", "--repeats", "2"]) == 2
+    assert "--repeats 2: must be 3 to 100" in capsys.readouterr().err
+
+
+@pytest.fixture
+def log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A log of openings of its own."""
+    file = tmp_path / "openings.json"
+    file.write_text("[]")
+    monkeypatch.setattr(sealed, "open_sealed", partial(openings.open_sealed, log=file))
+    return file
+
+
+def test_sealed_paths_are_not_looked_at_without_a_reason(
+    log: Path, arguments: Sequence[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     lab = Lab(monkeypatch)
-    lab.goodputs_bps = {f"new-30__c1-c1__ours{number}": 4_000_000 for number in ("", "__2")} | {"new-30__c1-c1__ours__5": 4_600_000}
-    assert program.main([*arguments, "--full", "--cell", "new-30__c1-c1"]) == 0
-    repeated = [f"new-30__c1-c1__{policy}__{number}" for policy in ("cubic", "ours") for number in (2, 3, 4, 5)]
-    assert sorted(lab.ran[4:]) == repeated
-    assert rows(tmp_path)["goodput_vs_oracle_worst"]["value"] == 0.92
+    assert program.main([*arguments, "--sealed", "decisions"]) == 2
+    assert "say with --reason why they are looked at" in capsys.readouterr().err
+    assert (lab.ran, json.loads(log.read_text())) == ([], [])
+
+
+def test_an_opening_is_logged_before_the_runs_and_told_beside_the_figures(
+    log: Path, tmp_path: Path, arguments: Sequence[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lab = Lab(monkeypatch)
+    asked = [*arguments, "--sealed", "decisions", "--cell", "sealed-d0__b1-c0", "--reason"]
+    assert program.main([*asked, "the final table of version 2"]) == 0
+    assert len(lab.ran) == 12
+    about = rows(tmp_path)["about"]
+    assert (about["set"], about["sealed"], about["opening"], about["repeats"]) == ("sealed", "decisions", 1, 3)
+    assert program.main([*asked, "once more, after a new rule"]) == 0
+    assert rows(tmp_path)["about"]["set"] == "development"
+    assert [one["reason"] for one in json.loads(log.read_text())] == ["the final table of version 2", "once more, after a new rule"]
 
 
 def test_another_data_set_makes_the_runs_of_the_papers_loop_again_and_no_others(

@@ -14,12 +14,13 @@ from fairlead_dev.bench.decisions.matrix import (
     Policy,
     background_of,
     cells,
+    interleaved,
     kind_of_path,
     known_paths,
     matching,
     policies_with,
-    repetitions,
     right_choice,
+    sealed_matrix,
 )
 from fairlead_dev.errors import CommandUsageError
 from fairlead_dev.testbed.dataset.specification import DATASETS, Specification
@@ -27,6 +28,7 @@ from fairlead_dev.testbed.runs.packing import next_to_start
 from fairlead_dev.testbed.runs.record import scenario_digest
 from fairlead_dev.testbed.scenario.expand import single_flows
 from fairlead_dev.testbed.scenario.load import load_toml
+from fairlead_dev.testbed.sealed.sets import DECISIONS, load_sealed
 
 from .made import PATHS, cell
 
@@ -68,14 +70,29 @@ def test_every_cell_has_a_folder_and_a_scenario_of_its_own() -> None:
     assert len({one.name for one in planned}) == len({scenario_digest(one.scenario) for one in planned}) == len(planned)
 
 
-def test_only_ours_and_the_oracle_are_repeated_in_folders_of_their_own() -> None:
+def test_every_cell_is_repeated_equally_often_in_blocks_of_random_order() -> None:
     planned = cells(FULL, known_paths(DATASET), PRINTS)
-    again = repetitions(planned, {("p00", "B1-C1"), ("new-30", "C1-C1")}, range(2, 4))
-    names = {f"p00__b1-c1__{policy}__{number}" for policy in ("bbr", "ours") for number in (2, 3)}
-    assert {one.name for one in again} == names | {
-        f"new-30__c1-c1__{policy}__{number}" for policy in ("cubic", "ours") for number in (2, 3)
+    order = interleaved(planned, 3)
+    assert Counter((one.path_id, one.scene.name, one.policy) for one in order).keys() == {
+        (one.path_id, one.scene.name, one.policy) for one in planned
     }
-    assert repetitions(planned, frozenset(), range(2, 4)) == ()
+    blocks = [order[start : start + len(planned)] for start in range(0, len(order), len(planned))]
+    assert [{one.number for one in block} for block in blocks] == [{1}, {2}, {3}]
+    places = [[(one.path_id, one.scene.name, one.policy) for one in block] for block in blocks]
+    assert places[0] != places[1] != places[2]
+    assert order == interleaved(planned, 3), "the same seed gives the same order"
+    # No policy is all of the morning: in each half of a block every one has between a third and two thirds of its runs.
+    half = Counter(one.policy for one in blocks[0][: len(planned) // 2])
+    whole = Counter(one.policy for one in blocks[0])
+    assert all(1 / 3 < half[policy] / whole[policy] < 2 / 3 for policy in Policy)
+
+
+def test_a_sealed_matrix_has_every_class_on_every_sealed_path() -> None:
+    paths = load_sealed().of(DECISIONS).paths
+    planned = cells(sealed_matrix(list(paths)), known_paths(DATASET), PRINTS)
+    assert Counter(one.path_id for one in planned if one.scene.stationary) == Counter(dict.fromkeys(paths, len(CLASSES) * len(Policy) - 1))
+    assert len({one.path_id for one in planned if not one.scene.stationary}) == 3
+    assert {kind_of_path(path_id, DATASET) for path_id in paths} == {"sealed"}
 
 
 def test_all_policies_meet_the_same_background() -> None:

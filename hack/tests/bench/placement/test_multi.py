@@ -47,8 +47,15 @@ def test_wrong_missing_and_additional_bytes_count(tmp_path: Path) -> None:
 
 
 def test_both_paths_are_set_beside_one_and_beside_mptcp_where_there_is_one() -> None:
-    figures = PathGoodputs(alone=[[90e6], [100e6]], both=[170e6, 190e6, 180e6], mptcp=[150e6])
-    both, beside = rows_of("multi_equal", figures, 95e6)
+    figures = PathGoodputs(alone=[[90e6], [100e6]], both=[170e6, 190e6, 180e6], mptcp=[150e6], beside_mptcp=[180e6])
+    both, beside = rows_of("multi_equal", figures, [95e6] * 3)
     assert (both.value, both.ratio, beside.ratio) == (180.0, 1.895, 1.2)
     figures.mptcp, figures.no_mptcp = [], "mptcpize is missing"
-    assert rows_of("multi_equal", figures, 95e6)[1].note == "not available: mptcpize is missing"
+    assert rows_of("multi_equal", figures, [95e6] * 3)[1].note == "not available: mptcpize is missing"
+
+
+def test_a_round_in_which_the_machine_was_busy_is_compared_with_itself() -> None:
+    figures = PathGoodputs(both=[190e6, 95e6, 95e6], mptcp=[180e6, 90e6, 180e6], beside_mptcp=[190e6, 95e6, 190e6])
+    both, beside = rows_of("multi_equal", figures, [100e6, 50e6, 50e6])
+    assert both.ratio == 1.9
+    assert beside.ratio == 1.056

@@ -1,0 +1,1 @@
+"""The mover's transports beside each other, and a scavenger beside a normal flow."""

@@ -1,0 +1,72 @@
+"""Every query of every panel as a test for promtool: whether it has an answer where each documented metric has moved for half an hour.
+
+It finds a label that no metric has, a join that matches nothing, and a division by what is not there. What a real run answers is asked by
+`make test-monitoring`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import product
+from typing import Any, Final
+
+from fairlead_dev.boards.reading import Board, BoardQuery, filled, queries
+from fairlead_dev.metrics import DocumentedMetric, Section, sections
+
+SCRAPE_S: Final = 15
+_SAMPLES: Final = 30 * 60 // SCRAPE_S
+_END: Final = "25m"
+_RANGE_S: Final = 600
+_VALUES: Final[Mapping[str, tuple[str, ...]]] = {
+    "phase": ("Transferring", "Pending"),
+    "reason": ("Unsure", "Classified"),
+    "role": ("sender", "receiver"),
+    "le": ("0.1", "+Inf"),
+}
+"""Values that queries look for; of other labels there is one, the same for every metric."""
+_OF_PODS: Final = ("namespace", "transferjob", "role", "node", "pod")
+"""Labels that the chart's PodMonitor gives to series of movers and advisors."""
+_WITH_POD: Final = ("Mover", "Advisor")
+_OTHERS: Final = (DocumentedMetric("process_resident_memory_bytes", "gauge", (), "Of the client library."),)
+
+
+def promtool_tests(boards: Iterable[Board], made: Iterable[Section] | None = None) -> dict[str, Any]:
+    """A file for `promtool test rules`; `made` are the metrics that there are, by default all that are documented."""
+    cases = [_case(query) for board in boards for query in queries(board)]
+    series = [{"series": name, "values": f"1+1x{_SAMPLES}"} for section in made or sections() for name in _series(section)]
+    series += [{"series": name, "values": f"1+1x{_SAMPLES}"} for metric in _OTHERS for name in _of_metric(metric, ())]
+    test = {
+        "name": "every panel has an answer",
+        "interval": f"{SCRAPE_S}s",
+        "input_series": series,
+        "promql_expr_test": cases,
+    }
+    return {"evaluation_interval": f"{SCRAPE_S}s", "tests": [test]}
+
+
+def _case(query: BoardQuery) -> dict[str, Any]:
+    expr = filled(query.expr, {}, range_s=_RANGE_S, rate_interval_s=4 * SCRAPE_S)
+    # A value that is no number is no answer.
+    return {"expr": f"count(({expr}) > -Inf) > bool 0", "eval_time": _END, "exp_samples": [{"labels": "{}", "value": 1}]}
+
+
+def _series(section: Section) -> Iterator[str]:
+    more = _OF_PODS if section.title in _WITH_POD else ()
+    for metric in section.metrics:
+        yield from _of_metric(metric, more)
+
+
+def _of_metric(metric: DocumentedMetric, more: tuple[str, ...]) -> Iterator[str]:
+    labels = (*metric.labels, *(label for label in (*more, "instance") if label not in metric.labels))
+    if metric.kind == "histogram":
+        yield from _named(f"{metric.name}_bucket", (*labels, "le"))
+        yield from _named(f"{metric.name}_sum", labels)
+        yield from _named(f"{metric.name}_count", labels)
+    else:
+        yield from _named(metric.name, labels)
+
+
+def _named(name: str, labels: tuple[str, ...]) -> Iterator[str]:
+    for values in product(*(_VALUES.get(label, ("x",)) for label in labels)):
+        pairs = ",".join(f'{label}="{value}"' for label, value in zip(labels, values, strict=True))
+        yield f"{name}{{{pairs}}}"
