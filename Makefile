@@ -16,10 +16,12 @@ DEV_PROGRAM_TESTS := testbed/lab bench/decisions/lab/test_cell.py
 TYPED := operator/fairlead images/advisor/fairlead_advisor hack/fairlead_dev hack/tests/clients hack/tests/netlab hack/tests/demo hack/tests/trees hack/tests/chart hack/tests/bench/house hack/tests/bench/mover e2e
 # One set of packages and features for every test: another one compiles all of it again.
 CARGO_TEST := cargo test --quiet --locked --workspace --features fairlead-mover/fault-injection
-# Names of the test files of a folder, as cargo takes them.
-rust_tests = $(addprefix --test ,$(basename $(notdir $(wildcard $(1)/*.rs))))
+# Names of test files, as cargo takes them.
+rust_tests = $(addprefix --test ,$(basename $(notdir $(wildcard $(1)))))
 VENV := .venv/bin
 ATTACK := $(VENV)/python -m e2e.attacks $(if $(SEED),--seed $(SEED))
+FAULTS := $(VENV)/python operator/tests/apiserver/fault_suite.py
+FUZZ := $(VENV)/python operator/tests/apiserver/fuzz_suite.py
 # Its cache is a database that two checkouts must not write at a time.
 MYPY := flock $(CACHE)/.mypy.lock $(VENV)/mypy
 
@@ -34,10 +36,9 @@ demo: $(if $(filter local,$(CLUSTER)),setup,python) ## Move a real directory bet
 .PHONY: test
 test: setup ## Everything: lint, unit tests, whole programs, a real API server, a quarter of the attacks, end to end on the local cluster
 	$(MAKE) lint
-	$(MAKE) test-programs BESIDE=beside-programs
 	$(MAKE) test-e2e
+	$(MAKE) test-programs BESIDE=beside-programs
 	$(MAKE) test-apiserver
-	$(MAKE) test-attacks
 
 .PHONY: setup
 setup: packages python programs ## Install and build what is missing: .venv, programs in build/bin
@@ -122,20 +123,26 @@ unit-advisor:
 
 .PHONY: unit-rust
 unit-rust:
-	$(CARGO_TEST) --lib --bins $(filter-out %fuzz,$(subst --test ,--test=,$(call rust_tests,images/mover/crates/protocol/tests)))
+	$(CARGO_TEST) --lib --bins $(filter-out %fuzz,$(subst --test ,--test=,$(call rust_tests,images/mover/crates/protocol/tests/*.rs)))
 
 .PHONY: test-programs
 test-programs: python rust ## The mover, the advisor and the WAN emulator as whole programs, on one machine
 	$(CARGO_TEST) --tests --no-run
-	$(MAKE) --jobs $(if $(BESIDE),4,3) --output-sync=target programs-advisor programs-mover programs-wan $(BESIDE) programs-fuzz programs-dev
+	$(MAKE) --jobs $(if $(BESIDE),5,4) --output-sync=target programs-advisor programs-mover programs-wan $(BESIDE) programs-fuzz programs-dev
 
-.PHONY: programs-mover
-programs-mover:
-	$(CARGO_TEST) $(call rust_tests,images/mover/tests)
+# Cargo runs one file after the other, and most of them wait for links and clocks: two halves of them run beside each other.
+.PHONY: programs-mover programs-mover-to-o programs-mover-from-p
+programs-mover: programs-mover-to-o programs-mover-from-p
+
+programs-mover-to-o:
+	$(CARGO_TEST) $(call rust_tests,images/mover/tests/[a-o]*.rs)
+
+programs-mover-from-p:
+	$(CARGO_TEST) $(call rust_tests,images/mover/tests/[p-z]*.rs)
 
 .PHONY: programs-wan
 programs-wan:
-	$(CARGO_TEST) $(call rust_tests,hack/wan/tests)
+	$(CARGO_TEST) $(call rust_tests,hack/wan/tests/*.rs)
 
 .PHONY: programs-advisor
 programs-advisor:
@@ -147,7 +154,7 @@ programs-dev:
 
 .PHONY: programs-fuzz
 programs-fuzz:
-	FAIRLEAD_FUZZ_SECONDS=60 nice $(CARGO_TEST) --test fuzz
+	FAIRLEAD_FUZZ_SECONDS=30 nice $(CARGO_TEST) --test fuzz
 
 .PHONY: test-apiserver
 test-apiserver: python ## CRD, CEL and the reconcile loop against a real API server
@@ -167,7 +174,7 @@ test-kueue: python ## A job in a queue of Kueue, which is built first (3 minutes
 # cluster: its kubelets then take minutes to start a pod.
 .PHONY: beside-programs
 beside-programs:
-	nice $(MAKE) test-unit
+	nice $(MAKE) test-unit test-attacks
 
 # Five minutes for what the tests of its parts hold too: beside `make test`, and in the bench.
 .PHONY: test-why
@@ -187,6 +194,19 @@ test-monitoring: setup ## Prometheus and its operator watch two tenants on the l
 	$(CLUSTER_CLI) up && $(CLUSTER_CLI) images && $(CLUSTER_CLI) monitoring up && \
 	FAIRLEAD_E2E_KUBECTL=kubectl $(CLUSTER_CLI) enter -- $(CURDIR)/$(VENV)/pytest -q -n 0 -m monitoring e2e/test_monitoring.py
 
+.PHONY: test-release
+test-release: setup ## On the local cluster: an upgrade from the version before in mid-transfer, `helm test`, `helm uninstall` (no part of `make test`); KEEP=1
+	trap '[ -n "$(KEEP)" ] || $(CLUSTER_CLI) down' EXIT; \
+	$(CLUSTER_CLI) up && $(CLUSTER_CLI) images && $(CLUSTER_CLI) images --of $$(cat hack/tests/chart/data/previous-commit) && \
+	FAIRLEAD_E2E_KUBECTL=kubectl $(CLUSTER_CLI) enter -- $(CURDIR)/$(VENV)/pytest -q -n 0 -m release e2e/test_release.py
+
+.PHONY: test-kueue-cluster
+test-kueue-cluster: setup ## Jobs queued and displaced by Kueue on the local cluster; it is built first (3 minutes; no part of `make test`); KEEP=1
+	trap '[ -n "$(KEEP)" ] || $(CLUSTER_CLI) down' EXIT; \
+	$(CLUSTER_CLI) up && $(CLUSTER_CLI) images && $(CLUSTER_CLI) kueue up && \
+	FAIRLEAD_E2E_KUBECTL=kubectl $(CLUSTER_CLI) enter -- $(CURDIR)/$(VENV)/pytest -q -n 0 -m kueue e2e/test_kueue.py && \
+	$(CLUSTER_CLI) kueue down
+
 .PHONY: attacks
 attacks: $(if $(AGAINST),python,setup) ## Attacks on whole programs: build/bench/attacks.json (ATTACKS='ID…', AGAINST=CHECKOUT, EVIDENCE=1; e2e/attacks/README.md)
 	$(ATTACK) $(if $(AGAINST),--against $(AGAINST)) $(if $(EVIDENCE),--evidence) $(ATTACKS)
@@ -194,6 +214,20 @@ attacks: $(if $(AGAINST),python,setup) ## Attacks on whole programs: build/bench
 .PHONY: test-attacks
 test-attacks: python rust ## A quarter of the attacks that need no cluster, by SEED; test-e2e has a quarter of the others
 	$(ATTACK) --quarter processes apiserver
+
+# Two runs at a time, each on an API server of its own.
+.PHONY: faults
+faults: python ## The operator with a fault at every request and watch event: build/bench/faults.json (root; SEED, COUNT, SECONDS; PLAN='…' runs one again; docs/how-to/break-the-operator.md)
+	$(FAULTS) run $(if $(SEED),--seed $(SEED)) $(if $(COUNT),--count $(COUNT)) $(if $(SECONDS),--seconds $(SECONDS)) $(if $(PLAN),--plan '$(PLAN)') $(FAULTS_FLAGS)
+
+.PHONY: faults-selfcheck
+faults-selfcheck: python ## Seed defects in copies of the operator, each of which a run of the fault suite must find (root, 10 minutes)
+	$(FAULTS) selfcheck $(FAULTS_FLAGS)
+
+# As with faults.
+.PHONY: fuzz-spec
+fuzz-spec: python ## Odd values for every field of every kind, on a live system, and back: build/bench/fuzz.json (root; SEED, COUNT; TRANSITION='…' makes one again; docs/how-to/break-the-operator.md)
+	$(FUZZ) run $(if $(SEED),--seed $(SEED)) $(if $(COUNT),--count $(COUNT)) $(if $(TRANSITION),--transition '$(TRANSITION)') $(FUZZ_FLAGS)
 
 .PHONY: boards
 boards: python ## Draw each Grafana board from the local cluster's Prometheus, or PROMETHEUS=URL, with Grafana's components: build/boards (BOARDS_FLAGS='--minutes 60')
@@ -229,6 +263,12 @@ bench-fairness: python rust ## Shares among 14 real movers, managed and left alo
 bench-placement: python rust ## The choice of nodes and interfaces, and what several interfaces are worth: build/bench/placement.json (root; BENCH_FLAGS=--help)
 	$(VENV)/python -m fairlead_dev.bench.placement $(BENCH_FLAGS)
 
+.PHONY: bench-interfaces
+bench-interfaces: setup ## Jobs over one and over both interfaces of their nodes, on the local cluster: build/bench/interfaces.json (root, idle, 20 minutes); KEEP=1
+	trap '[ -n "$(KEEP)" ] || $(CLUSTER_CLI) down' EXIT; \
+	$(CLUSTER_CLI) up && $(CLUSTER_CLI) images && \
+	$(VENV)/python -m fairlead_dev.bench.placement.jobs $(BENCH_FLAGS)
+
 .PHONY: bench-observe
 bench-observe: $(if $(PROMETHEUS),python,setup) ## What can be watched, by the run of test-monitoring, or PROMETHEUS=URL that has seen one, and by test-why: build/bench/observe.json (root, 20 minutes)
 	rm -rf build/bench/failures build/boards/run.json && mkdir -p build/bench/failures build/boards
@@ -258,6 +298,10 @@ CLASSIFIER_DATA ?= hack/wan/datasets/full
 CLASSIFIER_VERSION ?= 0.0.0
 TRAINED := build/classifier
 
+.PHONY: sealed
+sealed: python ## The paths that are put aside for final figures, and who has opened them: hack/wan/sealed (drawn once, from a seed)
+	$(VENV)/python -m fairlead_dev.testbed.sealed
+
 .PHONY: train
 train: python ## Train the background classifier on CLASSIFIER_DATA, into build/classifier; `fairlead-advisor export` releases it
 	$(VENV)/fairlead-advisor train --data $(CLASSIFIER_DATA) --output $(TRAINED) --version $(CLASSIFIER_VERSION) --jobs 2
@@ -278,9 +322,17 @@ bench-parallelism: python rust ## The advisor's stream count against fixed ones 
 bench-shares: python rust ## What the default job takes of a path, beside one flow and alone (root, idle; BENCH_FLAGS=--help): build/bench/shares.json
 	$(VENV)/python -m fairlead_dev.bench.shares $(BENCH_FLAGS)
 
+.PHONY: bench-transports
+bench-transports: python rust ## TCP and QUIC beside each other, and a scavenger beside a normal flow (root, idle, 20 minutes; BENCH_FLAGS=--help): build/bench/transports.json
+	$(VENV)/python -m fairlead_dev.bench.transports $(BENCH_FLAGS)
+
+.PHONY: bench-load
+bench-load: programs ## One operator under load on a real API server, with simulated nodes and far movers (root, idle; BENCH_FLAGS='--jobs 2000 --live 2000'): build/bench/load.json
+	$(VENV)/python operator/tests/apiserver/load_bench.py $(BENCH_FLAGS)
+
 .PHONY: bench-decisions
-bench-decisions: python rust ## Goodput, fairness and adaptation of the choice of congestion control (root, idle, 30 minutes; FULL=1 2.5 hours): build/bench/decisions.json
-	$(VENV)/python -m fairlead_dev.bench.decisions --data $(CLASSIFIER_DATA) $(if $(FULL),--full) $(BENCH_FLAGS)
+bench-decisions: python rust ## Goodput, fairness and adaptation of the choice of congestion control (root, idle, 30 minutes; FULL=1 seven hours; SEALED=decisions REASON='…'): build/bench/decisions.json
+	$(VENV)/python -m fairlead_dev.bench.decisions --data $(CLASSIFIER_DATA) $(if $(FULL),--full) $(if $(SEALED),--sealed $(SEALED) --reason '$(REASON)') $(BENCH_FLAGS)
 
 .PHONY: reload
 reload: ## Put a change of the operator into the running local cluster: its new image, and a restart
