@@ -31,7 +31,7 @@ def described(kubectl: Kubectl, slots: int, **rates: str) -> Iterator[None]:
         for node in NODES:
             manifest = {"apiVersion": "fairlead.io/v1alpha1", "kind": "DataTransferNode", "metadata": {"name": node}}
             kubectl.apply({**manifest, "spec": {"slots": slots, "interfaces": interfaces}})
-            if before[node] is None:
+            if not ((before[node] or {}).get("status") or {}).get("lastReportTime"):
                 _report(kubectl, node)
         wait_until(lambda: all(_is_ready(kubectl, node) for node in NODES), "both data transfer nodes are ready")
         yield

@@ -13,6 +13,9 @@ from fairlead_dev.clients.release import RELEASE_NAMESPACE
 from fairlead_dev.clients.watch import WatchEvent
 
 LOG_LINES = "--tail=2000"
+RELEASED = ("-l", "app.kubernetes.io/name=fairlead", "--all-containers")
+GUARD_NAMESPACE = f"{RELEASE_NAMESPACE}-guard"
+"""Where guard and node agent are, if they are on."""
 FAILED = pytest.StashKey[bool]()
 """Of a test that has failed, whose evidence is to be kept."""
 
@@ -28,7 +31,13 @@ def keep(folder: Path, kubectl: Kubectl, namespace: str, timelines: dict[str, Se
         ("events.txt", ("get", "events", "--sort-by=.lastTimestamp"), namespace),
         ("nodes.txt", ("get", "nodes", "-o", "wide"), namespace),
         ("movers.log", ("logs", "-l", "app.kubernetes.io/component=mover", "--all-containers", "--prefix", LOG_LINES), namespace),
-        ("operator.log", ("logs", "-l", "app.kubernetes.io/name=fairlead", "--all-containers", "--prefix", LOG_LINES), RELEASE_NAMESPACE),
+        ("operator.log", ("logs", *RELEASED, "--prefix", LOG_LINES), RELEASE_NAMESPACE),
+        ("operator-before.log", ("logs", *RELEASED, "--prefix", LOG_LINES, "--previous"), RELEASE_NAMESPACE),
+        ("operator.yaml", ("get", "pods,leases", "-o", "yaml"), RELEASE_NAMESPACE),
+        ("release-events.txt", ("get", "events", "--sort-by=.lastTimestamp"), RELEASE_NAMESPACE),
+        ("transfer-nodes.yaml", ("get", "datatransfernodes", "-o", "yaml"), namespace),
+        ("node-programs.txt", ("get", "daemonsets,pods", "-o", "wide"), GUARD_NAMESPACE),
+        ("node-programs.log", ("logs", *RELEASED, "--prefix", LOG_LINES), GUARD_NAMESPACE),
     ):
         (folder / name).write_text(_text(kubectl, arguments, where))
     for name, changes in timelines.items():

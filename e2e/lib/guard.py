@@ -49,7 +49,7 @@ def has_rules(cluster: LocalCluster, node: str) -> bool:
 def _upgrade(cluster: LocalCluster, *, enabled: bool) -> None:
     helm, chart = cluster.checkout / "build" / "bin" / "helm", cluster.checkout / "charts" / "fairlead"
     value = f"nodeGuard.enabled={str(enabled).lower()}"
-    where = ("--namespace", RELEASE_NAMESPACE, "--reuse-values", "--wait", "--timeout", HELM_TIMEOUT)
+    where = ("--namespace", RELEASE_NAMESPACE, "--reuse-values", "--cleanup-on-fail", "--wait", "--timeout", HELM_TIMEOUT)
     cluster.inside(str(helm), "upgrade", "fairlead", str(chart), *where, "--set", value)
 
 

@@ -42,7 +42,7 @@ def described(cluster: LocalCluster, kubectl: Kubectl, node: str) -> dict[str, A
 def _upgrade(cluster: LocalCluster, *, enabled: bool) -> None:
     helm, chart = cluster.checkout / "build" / "bin" / "helm", cluster.checkout / "charts" / "fairlead"
     value = f"nodeAgent.enabled={str(enabled).lower()}"
-    where = ("--namespace", RELEASE_NAMESPACE, "--reuse-values", "--wait", "--timeout", HELM_TIMEOUT)
+    where = ("--namespace", RELEASE_NAMESPACE, "--reuse-values", "--cleanup-on-fail", "--wait", "--timeout", HELM_TIMEOUT)
     cluster.inside(str(helm), "upgrade", RELEASE, str(chart), *where, "--set", value)
 
 

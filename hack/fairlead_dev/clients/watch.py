@@ -45,8 +45,8 @@ def parse_stream(chunks: Iterable[str]) -> Iterator[Object]:
 class KubectlWatch:
     """Collects the changes of some objects in the background; use it as a context manager.
 
-    The API server ends every watch of a kind whose definition changes. So what has ended is begun again, until nothing new came for
-    `patience_s`. A version is collected once. Between two streams one may pass unseen, and so may a deletion.
+    The API server ends every watch of a kind whose definition changes. So what has ended is begun again, until no stream lasted or
+    brought anything new for `patience_s`. A version is collected once. Between two streams one may pass unseen, and so may a deletion.
     """
 
     def __init__(
@@ -97,11 +97,13 @@ class KubectlWatch:
 
     def _follow(self) -> None:
         """Reads one stream after the other."""
-        news_s = self._clock()
+        heard_s = self._clock()
         while True:
-            if self._read():
-                news_s = self._clock()
-            if self._clock() - news_s >= self._patience_s or self._left.wait(PAUSE_S):
+            began_s = self._clock()
+            if self._read() or self._clock() - began_s >= self._patience_s:
+                # A stream that lasted was a watch, though nothing changed.
+                heard_s = self._clock()
+            if self._clock() - heard_s >= self._patience_s or self._left.wait(PAUSE_S):
                 return
             self._process.wait()
             with self._lock:

@@ -77,8 +77,17 @@ class Elector(BackgroundService):
         await self._cancel()
         if not self.leads:
             return
+        released = {"holderIdentity": "", "leaseDurationSeconds": 1}
         try:
-            await self._write({"holderIdentity": "", "leaseDurationSeconds": 1})
+            try:
+                await self._write(released)
+            except ConflictError:
+                # A renewal that was under way may have landed.
+                lease = await self._read()
+                if lease is None or lease.holder != self._place.identity:
+                    return
+                self._contender = self._contender.seeing(lease, self._boot_seconds())
+                await self._write(released)
         except KubeError as error:
             logger.info("Lease %s was not given up, another operator waits for its end: %s", self._where, error)
 

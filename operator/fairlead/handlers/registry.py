@@ -10,10 +10,10 @@ from typing import Any
 import kopf
 
 from fairlead.api import names
-from fairlead.handlers.runtime import Runtime, StartError
+from fairlead.handlers.runtime import Runtime
 from fairlead.handlers.timings import Timings
 from fairlead.handlers.watching import EndlessBackoffs, Take
-from fairlead.kube.client import ClientConfigurationError, connection_facts
+from fairlead.kube.client import connection_facts
 from fairlead.kube.observe.pods import MOVER_SELECTOR
 
 _NEVER = datetime(9999, 1, 1, tzinfo=UTC)
@@ -79,7 +79,8 @@ def build_registry(runtime: Runtime) -> kopf.OperatorRegistry:
     async def start(**_: Any) -> None:
         try:
             await runtime.start()
-        except (StartError, ClientConfigurationError, OSError) as error:
+        except Exception as error:
+            # kopf would try anything else again after a minute, without a word.
             raise kopf.PermanentError(str(error)) from error
 
     async def stop(**_: Any) -> None:

@@ -144,6 +144,10 @@ class Runtime:
                 on_lost=self._on_lost,
             )
         check_write = (lambda: None) if elector is None else elector.check_write
+
+        def leads() -> bool:
+            return elector is None or elector.leads
+
         client = KubeClient(
             configuration,
             timeout_seconds=self.timings.request_seconds,
@@ -172,6 +176,7 @@ class Runtime:
             on_rules=self._wake_fairness,
             namespaces=options.tenant_namespaces,
             retry_seconds=self.timings.sweep_retry_seconds,
+            leads=leads,
         )
         bandwidth_manager = BandwidthManager(client, options.cilium)
         gatherer = Gatherer(client, FactReader(client, loop.time), reports, options.settings, bandwidth_manager.is_on)
@@ -243,7 +248,7 @@ class Runtime:
             for app, place in ((metrics_app(metrics), options.metrics), (health_app(self.check_health), options.health)):
                 await resources.enter_async_context(OperatorListener().serve(app, place.host, place.port))
             kept = resources.pop_all()
-        metrics.watch(queue, turns, self.cache.jobs.values, lambda: elector is None or elector.leads)
+        metrics.watch(queue, turns, self.cache.jobs.values, leads)
         following = (
             paths.lister,
             *dtns.followers,
@@ -293,7 +298,10 @@ class Runtime:
         if running is None:
             return
         async with running.resources:
-            await asyncio.gather(*(service.stop() for service in (*running.leading, *running.following)))
+            ends = await asyncio.gather(*(service.stop() for service in (*running.leading, *running.following)), return_exceptions=True)
+            for error in ends:
+                if isinstance(error, Exception):
+                    logger.error("a service did not stop: %s", error, exc_info=error)
             if running.elector is not None:
                 # Last, as it gives the Lease up.
                 await running.elector.stop()
@@ -317,13 +325,16 @@ class Runtime:
         if self._running is None:
             return
         metadata = body["metadata"]
-        if event_type == "DELETED":
-            key = ObjectKey(metadata["namespace"], metadata["name"])
-            self.cache.drop_job(key, metadata["uid"], _version_of(body))
-        else:
-            key = self.cache.put_job(body)
-        self._running.gate.add(key)
-        self._running.intake.seen(key, is_listed=event_type is None)
+        key = ObjectKey(metadata["namespace"], metadata["name"])
+        try:
+            if event_type == "DELETED":
+                self.cache.drop_job(key, metadata["uid"], _version_of(body))
+            else:
+                self.cache.put_job(body)
+        finally:
+            # One that cannot be taken in is looked at all the same, and says so in its status.
+            self._running.gate.add(key)
+            self._running.intake.seen(key, is_listed=event_type is None)
 
     def see_pod(self, event_type: str | None, body: Mapping[str, Any]) -> None:
         """Takes in a watch event of a mover pod."""

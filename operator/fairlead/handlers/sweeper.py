@@ -47,7 +47,7 @@ class Sweeper:
     """Lists all jobs, mover pods, policies and namespaces and makes the cache agree.
 
     `monotonic` is a clock in seconds, `wall` one since the epoch; `on_rules` is called when policies and namespaces were listed.
-    Jobs and pods are those of `namespaces`, of every one if that is empty.
+    Jobs and pods are those of `namespaces`, of every one if that is empty. Nothing is removed unless `leads`.
     """
 
     def __init__(
@@ -62,6 +62,7 @@ class Sweeper:
         on_rules: Callable[[], None] = lambda: None,
         namespaces: Sequence[str] = (),
         retry_seconds: float = 10.0,
+        leads: Callable[[], bool] = lambda: True,
     ) -> None:
         self._client = client
         self._cache = cache
@@ -72,6 +73,7 @@ class Sweeper:
         self._on_rules = on_rules
         self._namespaces = namespaces
         self._retry_seconds = retry_seconds
+        self._leads = leads
         self._last_success: float | None = None
         self._newest_version = 0
         self._lists_gone_back = 0
@@ -121,15 +123,15 @@ class Sweeper:
         unrecorded_before = self._unrecorded
         pods, jobs = await self._sweep_pods(), await self._sweep_jobs()
         news, settled = pods.news | jobs.news, (pods.settled | jobs.settled) - pods.news - jobs.news
-        for key, owned in self._unrecorded.items():
-            if key in unrecorded_before and unrecorded_before[key].pod.uid == owned.pod.uid:
-                await self._remove(owned)
         for key in news:
             self._queue.add(key)
         for number, key in enumerate(sorted(settled)):
             self._queue.add_after(key, spread_seconds * number / len(settled))
         self._last_success = begun
         self._metrics.last_list_timestamp_seconds.set(self._wall())
+        for key, owned in self._unrecorded.items() if self._leads() else ():
+            if key in unrecorded_before and unrecorded_before[key].pod.uid == owned.pod.uid:
+                await self._remove(owned)
 
     async def _read(
         self, resource: ResourceKind, listing: _Listing[Any], take: Callable[[KubeObject], object], *, label_selector: str | None = None

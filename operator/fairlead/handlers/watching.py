@@ -61,7 +61,8 @@ def outlive_errors(retry_seconds: float) -> None:
                     continue
                 if event["type"] != "BOOKMARK":
                     _take(take, resource, event)
-                if next(turns):
+                if event["type"] is None and next(turns):
+                    # Not while it watches: kopf cancels a silent watch wherever its task then waits, and does not expect it here.
                     await asyncio.sleep(0)
         except Exception as error:
             # An error in mid-watch, a list whose pages have expired, a line that is cut off, credentials that are refused for a while.

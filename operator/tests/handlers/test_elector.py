@@ -193,6 +193,20 @@ async def test_who_stops_gives_the_lease_up_and_the_other_goes_on_at_once(bench:
     assert bench.second.elector.leads
 
 
+async def test_who_stops_gives_the_lease_up_though_the_answer_to_its_last_renewal_was_lost(bench: Bench) -> None:
+    bench.first.client.deaf = True
+    await bench.first.look()
+    bench.first.client.deaf = False
+    await bench.first.elector.stop()
+    assert bench.server.spec["holderIdentity"] == ""
+
+
+async def test_who_stops_leaves_a_lease_alone_that_another_one_has_taken(bench: Bench) -> None:
+    bench.server.store({**bench.server.spec, "holderIdentity": "second"})
+    await bench.first.elector.stop()
+    assert bench.server.spec["holderIdentity"] == "second"
+
+
 async def test_who_only_stands_by_leaves_the_lease_alone_when_it_stops(bench: Bench) -> None:
     await bench.second.elector.stop()
     assert bench.second.client.writes == 0

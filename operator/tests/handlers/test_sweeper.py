@@ -29,6 +29,7 @@ class FakeLists:
         self.selectors: list[str | None] = []
         self.deleted: list[tuple[str, str | None]] = []
         self.failures: list[Exception] = []
+        self.refusal: Exception | None = None
         self.listed_twice = asyncio.Event()
         self.version = "1000"
         self.between_pages: Callable[[], object] = lambda: None
@@ -52,6 +53,8 @@ class FakeLists:
             yield [body]
 
     async def delete(self, resource: ResourceKind, namespace: str, name: str, *, uid: str | None, grace_seconds: int) -> None:
+        if self.refusal is not None:
+            raise self.refusal
         self.deleted.append((name, uid))
         self.objects[resource] = [body for body in self.objects[resource] if body["metadata"]["uid"] != uid]
 
@@ -65,7 +68,8 @@ class Bench:
         self.metrics = OperatorMetrics()
         client = cast(KubeClient, self.lists)
         clocks = {"monotonic": self.timers.time, "wall": lambda: 1234.0}
-        self.sweeper = Sweeper(client, self.cache, self.queue, self.metrics, **clocks, retry_seconds=0.0)
+        self.leads = True
+        self.sweeper = Sweeper(client, self.cache, self.queue, self.metrics, **clocks, retry_seconds=0.0, leads=lambda: self.leads)
 
     async def queued(self) -> set[ObjectKey]:
         keys = set()
@@ -232,6 +236,25 @@ async def test_a_new_pod_that_nobody_recorded_is_removed_by_the_second_list_that
     assert bench.lists.deleted == [(stranded["metadata"]["name"], "pod-uid")]
     await bench.sweeper.sweep()
     assert len(bench.lists.deleted) == 1
+
+
+async def test_who_does_not_lead_removes_nothing(bench: Bench) -> None:
+    bench.leads = False
+    bench.lists.objects = {JOBS: [job_body("a", uid="a")], PODS: [_new_pod()]}
+    for _ in range(3):
+        await bench.sweeper.sweep()
+    assert bench.lists.deleted == []
+
+
+async def test_a_pod_that_cannot_be_removed_keeps_no_job_from_being_looked_at(bench: Bench) -> None:
+    bench.lists.objects = {JOBS: [job_body("a", uid="a")], PODS: [_new_pod()]}
+    await bench.sweeper.sweep()
+    await bench.queued()
+    bench.lists.refusal = UnavailableError("down")
+    bench.lists.objects[JOBS].append(job_body("new", uid="new"))
+    with pytest.raises(UnavailableError):
+        await bench.sweeper.sweep()
+    assert ObjectKey("lab", "new") in await bench.queued()
 
 
 async def test_another_new_pod_of_the_same_name_is_given_the_same_time(bench: Bench) -> None:

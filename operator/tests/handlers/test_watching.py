@@ -122,6 +122,21 @@ async def test_events_of_other_kinds_are_left_to_kopf(monkeypatch: pytest.Monkey
     assert await _shown(monkeypatch, "customresourcedefinitions", events, {"pods": lambda kind, body: None}) == events
 
 
+async def test_a_watch_waits_for_nothing_but_kopf_which_may_cancel_it_when_it_falls_silent(monkeypatch: pytest.MonkeyPatch) -> None:
+    turns = 0
+
+    async def other() -> None:
+        nonlocal turns
+        while True:
+            await asyncio.sleep(0)
+            turns += 1
+
+    task = asyncio.create_task(other())
+    await _shown(monkeypatch, "pods", [_event("MODIFIED", "a")] * (5 * AT_ONCE), {"pods": lambda kind, body: None})
+    task.cancel()
+    assert turns == 0
+
+
 async def test_a_long_list_lets_others_have_their_turn(monkeypatch: pytest.MonkeyPatch) -> None:
     turns, at_turn = 0, []
 

@@ -15,7 +15,8 @@ MOST_ADDRESSES: Final = 16
 MOST_FUNCTIONS: Final = 256
 MOST_STORAGE: Final = 16
 MOST_CONTROLS: Final = 32
-MOST_BYTES: Final = 2**63 - 1
+MOST_BYTES: Final = 2**62
+"""A power of two that a floating-point number and a signed one of 64 bits hold: the API server compares a bound as both."""
 MOST_CPUS: Final = 65536
 MOST_SUMMARY: Final = 256
 MOST_ADVICE: Final = 32

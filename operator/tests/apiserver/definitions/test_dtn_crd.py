@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from lab import Lab, data_transfer_node
 
+from fairlead.api.datatransfernode.status import MOST_BYTES
 from fairlead.kube.client import DTNS
 from fairlead.kube.errors import InvalidError
 
@@ -78,3 +79,19 @@ async def test_tells_on_one_line_what_an_administrator_asks_first(lab: Lab) -> N
     assert row.split()[:9] == ["dtn-a", "geneva", "data0", "100G,", "data1", "100G", "3/8", "12T", "False"]
     wide = lab.kubectl("get", "dtn", "-o", "wide").stdout.splitlines()[1].split()
     assert wide[-4:-1] == ["Idle", "64", "6.12.0"]
+
+
+BYTES = ("sendBufferMaximumBytes", "receiveBufferMaximumBytes", "tcpSendBufferMaximumBytes", "tcpReceiveBufferMaximumBytes")
+
+
+@pytest.mark.parametrize(("count", "is_taken"), [(0, True), (1, True), (MOST_BYTES, True), (MOST_BYTES + 1, False), (-1, False)])
+async def test_counts_of_bytes_are_taken_up_to_the_bound_that_the_operator_has(lab: Lab, count: int, *, is_taken: bool) -> None:
+    await lab.client.create(DTNS, None, data_transfer_node())
+    storage = [{"path": "/data", "totalBytes": count, "freeBytes": count}]
+    for status in ({"storage": storage}, *({"kernel": {field: count}} for field in BYTES)):
+        patch = lab.client.merge_patch(DTNS, None, "dtn-a", {"status": status}, subresource="status")
+        if is_taken:
+            await patch
+        else:
+            with pytest.raises(InvalidError):
+                await patch
