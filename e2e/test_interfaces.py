@@ -42,12 +42,17 @@ def interfaces_of(job: Object) -> dict[str, list[str]]:
 def test_both_interfaces_carry_a_job(lab: Lab, cluster: LocalCluster) -> None:
     job = submit_over_both(lab, bandwidth=SLOW)
     with counted(cluster, job, 0) as first, counted(cluster, job, 1) as second:
-        job.patch(bandwidth={"limit": "80M"})
+        job.patch(bandwidth={"limit": "20M"})
+        # On a busy machine a path may be given up for some seconds, and comes back.
+        wait_until(
+            lambda: min(first.bytes_sent(), second.bytes_sent()) > ENOUGH_BYTES,
+            "data over both paths",
+            last_seen=lambda: (first.bytes_sent(), second.bytes_sent()),
+        )
+        job.patch(bandwidth=None)
         job.wait_succeeded()
-        sent = {"data0": first.bytes_sent(), "data1": second.bytes_sent()}
     lab.assert_equal()
     assert interfaces_of(job.object) == {"source": LINKS, "destination": LINKS}
-    assert min(sent.values()) > ENOUGH_BYTES, sent
     assert job.status["attempts"] == 1
 
 

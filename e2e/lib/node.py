@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fairlead_dev.clients.nodes import LocalCluster
@@ -54,8 +55,11 @@ def interface_of(cluster: LocalCluster, node: str, role: str, job_uid: str, name
 
 def token_buckets(cluster: LocalCluster, node: str) -> dict[str, int]:
     """The token bucket filters of a node: the interface and the rate in bits per second of each."""
-    queues: list[dict[str, Any]] = json.loads(cluster.on(node, "tc", "-j", "qdisc", "show"))
-    return {str(queue["dev"]): int(queue["options"]["rate"]) * 8 for queue in queues if queue["kind"] == "tbf"}
+    return _rates(json.loads(cluster.on(node, "tc", "-j", "qdisc", "show")))
+
+
+def _rates(queues: Sequence[Mapping[str, Any]], interface: str = "") -> dict[str, int]:
+    return {str(queue.get("dev", interface)): int(queue["options"]["rate"]) * 8 for queue in queues if queue["kind"] == "tbf"}
 
 
 def packets_held_back(cluster: LocalCluster, node: str, interface: str) -> int:
@@ -68,7 +72,9 @@ def bucket_of(cluster: LocalCluster, node: str, interface: str) -> tuple[str, in
     """The token bucket that holds what comes in at an interface: its own interface, and its rate in bits per second."""
     # One filter for each family of addresses leads there.
     (bucket,) = set(_REDIRECT.findall(redirects_of(cluster, node, interface)))
-    return bucket, token_buckets(cluster, node)[bucket]
+    # By its name: what the kernel lists of all interfaces may lack some while others come and go.
+    (rate_bps,) = _rates(json.loads(cluster.on(node, "tc", "-j", "qdisc", "show", "dev", bucket)), bucket).values()
+    return bucket, rate_bps
 
 
 def redirects_of(cluster: LocalCluster, node: str, interface: str) -> str:

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import fcntl
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 from e2e.lib.turns import once, turn
+
+CHECKOUT = Path(__file__).resolve().parents[2]
 
 
 def free_for(lock_file: Path, operation: int) -> bool:
@@ -44,3 +48,29 @@ def test_the_next_one_tries_after_a_failure(tmp_path: Path) -> None:
         raise OSError("helm")
     with once(tmp_path / "marker", "run", tmp_path / "lock") as first:
         assert first
+
+
+GROUPED = """
+import os
+import pytest
+from e2e.lib.turns import SECOND_PATH
+
+@pytest.mark.parametrize("number", range(4))
+@SECOND_PATH
+def test_one_of_the_group(number):
+    print("in", os.environ["PYTEST_XDIST_WORKER"])
+
+@pytest.mark.parametrize("number", range(4))
+def test_another(number):
+    pass
+"""
+
+
+def test_tests_of_the_second_path_run_in_one_worker(tmp_path: Path) -> None:
+    """pytest-xdist says nothing where it cannot keep a group together, and one test then cuts the path of another."""
+    (tmp_path / "test_grouped.py").write_text(GROUPED)
+    command = (sys.executable, "-m", "pytest", "-q", "-rP", "-n", "4", "--dist", "loadgroup", "-p", "no:cacheprovider", str(tmp_path))
+    printed = subprocess.run(command, cwd=CHECKOUT, capture_output=True, text=True, check=True, timeout=300).stdout
+    workers = [line for line in printed.splitlines() if line.startswith("in ")]
+    assert len(workers) == 4
+    assert len(set(workers)) == 1
