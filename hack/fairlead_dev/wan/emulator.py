@@ -19,6 +19,9 @@ from fairlead_dev.netlab.processes import Process, run, running, wait_until
 
 PROGRAM_VARIABLE = "FAIRLEAD_WAN"
 START_LIMIT_S = 15.0
+QUEUES = ("drop-tail", "drop-tail-packets", "codel", "fq-codel")
+"""The kinds of queue; options of a kind follow a colon, as in `codel:target=10ms`."""
+MOST_THINNED = 1000
 
 
 def find_program() -> Path:
@@ -41,6 +44,26 @@ def run_command(program: Path, ends: tuple[str, str], control: Path, path: Seque
     return [str(word) for word in words]
 
 
+def treatment_options(
+    queue: str = QUEUES[0], *, police: str | None = None, police_udp: str | None = None, thin_acks: int = 1
+) -> tuple[str, ...]:
+    """Options of `run` for a path that treats packets otherwise than by default. UsageError naming the field at fault.
+
+    Data goes from A to B, and acknowledgements are thinned on their way back. Policers are `RATE[,BURST]`, for each way, as is the queue.
+    """
+    if queue.partition(":")[0] not in QUEUES:
+        raise CommandUsageError(f"queue: {queue!r} is no kind of queue: give one of {', '.join(QUEUES)}")
+    if not 1 <= thin_acks <= MOST_THINNED:
+        raise CommandUsageError(f"thin_acks: of {thin_acks} acknowledgements none can be kept: give 1 (none is dropped) to {MOST_THINNED}")
+    chosen = {
+        "--queue": queue if queue != QUEUES[0] else None,
+        "--police": police,
+        "--police-udp": police_udp,
+        "--thin-acks-ba": str(thin_acks) if thin_acks > 1 else None,
+    }
+    return tuple(word for option, value in chosen.items() if value is not None for word in (option, value))
+
+
 @contextmanager
 def emulating(command: Sequence[str], log: Path) -> Iterator[Process]:
     """A running emulator, once packets flow. Raises LabError with its output where it does not start."""
@@ -53,9 +76,9 @@ def emulating(command: Sequence[str], log: Path) -> Iterator[Process]:
 
 
 def change(program: Path, control: Path, *, direction: str | None = None, **changes: object) -> None:
-    """Changes a running path, for example `rate="400M"`; `direction` is `ab`, `ba` or both. Raises LabError."""
+    """Changes a running path, for example `rate="400M"` or `police_udp="5M"`; `direction` is `ab`, `ba` or both. Raises LabError."""
     which = () if direction is None else ("--direction", direction)
-    options = [word for name, value in changes.items() for word in (f"--{name}", str(value))]
+    options = [word for name, value in changes.items() for word in (f"--{name.replace('_', '-')}", str(value))]
     run([program, "set", "--control", control, *which, *options])
 
 

@@ -40,12 +40,15 @@ def missing() -> str | None:
 
 @dataclass(frozen=True)
 class WanPath:
-    """A path in the emulator's units; `delay` is one way, `loss` is that of the data's direction."""
+    """A path in the emulator's units; `delay` is one way, `loss` is that of the data's direction, `thin_acks` that of what comes back."""
 
     rate: str = "100M"
     delay: str = "30ms"
     buffer: str = "1BDP"
     loss: float = 0.0
+    queue: str = emulator.QUEUES[0]
+    police_udp: str | None = None
+    thin_acks: int = 1
 
 
 @dataclass
@@ -67,7 +70,10 @@ class TwoHosts:
                 rate=self.path.rate,
                 one_way_delay=self.path.delay,
                 buffer=self.path.buffer,
-                more=("--loss-ab", self.path.loss),
+                more=(
+                    *("--loss-ab", self.path.loss),
+                    *emulator.treatment_options(self.path.queue, police_udp=self.path.police_udp, thin_acks=self.path.thin_acks),
+                ),
                 priority=EMULATOR_PRIORITY,
             )
             self.net = stack.enter_context(path)

@@ -3,9 +3,11 @@ from pathlib import Path
 import pytest
 
 from fairlead_dev.errors import CommandUsageError
-from fairlead_dev.testbed.lab.emulator import quantum_us
+from fairlead_dev.testbed.lab.emulator import dropped_unsent, path_options, quantum_us
 from fairlead_dev.testbed.scenario.model import Path as NetworkPath
-from fairlead_dev.wan.emulator import PROGRAM_VARIABLE, find_program
+from fairlead_dev.wan.emulator import PROGRAM_VARIABLE, find_program, treatment_options
+
+from .build import path
 
 
 @pytest.mark.parametrize(
@@ -25,3 +27,39 @@ def test_a_named_emulator_that_is_missing_is_said_with_the_remedy(monkeypatch: p
     monkeypatch.setenv(PROGRAM_VARIABLE, str(tmp_path / "none"))
     with pytest.raises(CommandUsageError, match=r"none: no such program: build it with `make rust`"):
         find_program()
+
+
+def test_a_plain_path_is_told_to_the_emulator_as_ever() -> None:
+    options = path_options(NetworkPath.model_validate(path(loss_ratio=0.001)))
+    expected = "--rate 50000000 --delay 20.000000ms --buffer 250000 --loss 0.001000000 --quantum 400us"
+    assert " ".join(options) == expected
+
+
+def test_queue_policing_and_thinning_are_told_when_they_are_named() -> None:
+    burst = {"rate_bps": 5_000_000, "burst_bytes": 30_000}
+    content = path(queue="fq-codel", police={"rate_bps": 40_000_000}, police_udp=burst, thin_acks=4)
+    options = path_options(NetworkPath.model_validate(content))[10:]
+    assert options == ("--queue", "fq-codel", "--police", "40000000", "--police-udp", "5000000,30000", "--thin-acks-ba", "4")
+
+
+def test_what_the_path_dropped_unsent_is_counted_by_every_cause_there_is() -> None:
+    causes = {"buffer": 1, "codel": 20, "police": 300, "police_udp": 4000, "thinned": 50_000, "loss": 600_000}
+    assert dropped_unsent({f"packets_dropped_{cause}": count for cause, count in causes.items()}) == 4321
+    assert dropped_unsent({"packets_dropped_buffer": 7, "packets_dropped_loss": 9}) == 7
+
+
+@pytest.mark.parametrize(
+    ("queue", "thin_acks", "message"),
+    [
+        pytest.param("red", 1, "queue: 'red' is no kind of queue: give one of drop-tail, drop-tail-packets, codel, fq-codel", id="queue"),
+        pytest.param("codel:target=9ms", 0, "thin_acks: of 0 acknowledgements none can be kept", id="no acknowledgement"),
+    ],
+)
+def test_a_treatment_that_the_emulator_lacks_is_refused_by_its_field(queue: str, thin_acks: int, message: str) -> None:
+    with pytest.raises(CommandUsageError, match=message):
+        treatment_options(queue, thin_acks=thin_acks)
+
+
+def test_options_of_a_kind_of_queue_are_left_to_the_emulator() -> None:
+    assert treatment_options("codel:target=9ms") == ("--queue", "codel:target=9ms")
+    assert treatment_options() == ()

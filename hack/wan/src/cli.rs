@@ -10,7 +10,7 @@ use fairlead_wan::quantity::{self, FieldError};
 
 const MAX_QUANTUM_NS: u64 = 10_000_000;
 
-/// A wide-area link between two network namespaces: rate, delay, drop-tail buffer, random loss.
+/// A wide-area link between two network namespaces: rate, delay, a queue, policing, random loss.
 #[derive(Debug, Parser)]
 #[command(version)]
 pub(crate) struct EmulatorCli {
@@ -29,7 +29,7 @@ pub(crate) enum Action {
         control: PathBuf,
     },
     /// Change a running link; prints the parameters then in force as JSON.
-    Set(Set),
+    Set(Box<Set>),
 }
 
 #[derive(Debug, Args)]
@@ -54,30 +54,10 @@ pub(crate) struct RunArguments {
     ethernet: bool,
     #[command(flatten)]
     both: Quantities,
-    /// `--rate` from A to B.
-    #[arg(long)]
-    rate_ab: Option<String>,
-    /// `--rate` from B to A.
-    #[arg(long)]
-    rate_ba: Option<String>,
-    /// `--delay` from A to B.
-    #[arg(long)]
-    delay_ab: Option<String>,
-    /// `--delay` from B to A.
-    #[arg(long)]
-    delay_ba: Option<String>,
-    /// `--buffer` from A to B.
-    #[arg(long)]
-    buffer_ab: Option<String>,
-    /// `--buffer` from B to A.
-    #[arg(long)]
-    buffer_ba: Option<String>,
-    /// `--loss` from A to B.
-    #[arg(long)]
-    loss_ab: Option<String>,
-    /// `--loss` from B to A.
-    #[arg(long)]
-    loss_ba: Option<String>,
+    #[command(flatten)]
+    ab: FromAToB,
+    #[command(flatten)]
+    ba: FromBToA,
 }
 
 #[derive(Debug, Args)]
@@ -91,10 +71,55 @@ struct Quantities {
     /// Buffer in bytes, such as 3MB or 1.0BDP [default: 1BDP, at least 64KiB].
     #[arg(long)]
     buffer: Option<String>,
+    /// drop-tail, drop-tail-packets, codel[:target=5ms,interval=100ms] or fq-codel[:…,flows=1024,quantum=1500] [default: drop-tail].
+    #[arg(long, value_name = "KIND")]
+    queue: Option<String>,
+    /// Drop what comes faster, such as 50M or 50M,64kB [default: unlimited; a burst of 10 ms, at least 15kB].
+    #[arg(long, value_name = "RATE[,BURST]")]
+    police: Option<String>,
+    /// Drop UDP that comes faster, as --police does for everything.
+    #[arg(long, value_name = "RATE[,BURST]")]
+    police_udp: Option<String>,
+    /// Of bare TCP acknowledgements of a flow let each N-th pass, holding none for longer [default: 1, which drops none; 5ms].
+    #[arg(long, value_name = "N[,HOLD]")]
+    thin_acks: Option<String>,
     /// Share of packets lost at random, 0 to 1 [default: 0].
     #[arg(long)]
     loss: Option<String>,
 }
+
+/// The options of [`Quantities`] for one direction.
+macro_rules! one_way {
+    ($name:ident, $suffix:literal, $way:literal, [$($field:ident = $option:literal),+]) => {
+        #[derive(Debug, Args)]
+        struct $name {
+            $(
+                #[arg(
+                    id = concat!($option, $suffix),
+                    long = concat!($option, $suffix),
+                    value_name = "VALUE",
+                    help = concat!("`--", $option, "` ", $way),
+                )]
+                $field: Option<String>,
+            )+
+        }
+
+        impl $name {
+            fn change(&self) -> WrittenChange {
+                WrittenChange { $($field: self.$field.clone(),)+ ..WrittenChange::default() }
+            }
+        }
+    };
+    ($name:ident, $suffix:literal, $way:literal) => {
+        one_way!($name, $suffix, $way, [
+            rate = "rate", delay = "delay", buffer = "buffer", queue = "queue", police = "police",
+            police_udp = "police-udp", thin_acks = "thin-acks", loss = "loss"
+        ]);
+    };
+}
+
+one_way!(FromAToB, "-ab", "from A to B");
+one_way!(FromBToA, "-ba", "from B to A");
 
 #[derive(Debug, Args)]
 pub(crate) struct Set {
@@ -132,17 +157,8 @@ impl RunArguments {
     /// The parameters that the options ask for.
     pub(crate) fn parameters(&self) -> Result<PathParameters, FieldError> {
         let both = self.both.change(None).parse("")?;
-        let way = |rate: &Option<String>, delay: &Option<String>, buffer: &Option<String>, loss: &Option<String>| {
-            WrittenChange {
-                rate: rate.clone(),
-                delay: delay.clone(),
-                buffer: buffer.clone(),
-                loss: loss.clone(),
-                down: None,
-            }
-        };
-        let ab = way(&self.rate_ab, &self.delay_ab, &self.buffer_ab, &self.loss_ab).parse("-ab")?;
-        let ba = way(&self.rate_ba, &self.delay_ba, &self.buffer_ba, &self.loss_ba).parse("-ba")?;
+        let ab = self.ab.change().parse("-ab")?;
+        let ba = self.ba.change().parse("-ba")?;
         PathParameters::initial(both.overridden_by(ab), both.overridden_by(ba))
     }
 }
@@ -165,6 +181,10 @@ impl Quantities {
             rate: self.rate.clone(),
             delay: self.delay.clone(),
             buffer: self.buffer.clone(),
+            queue: self.queue.clone(),
+            police: self.police.clone(),
+            police_udp: self.police_udp.clone(),
+            thin_acks: self.thin_acks.clone(),
             loss: self.loss.clone(),
             down,
         }

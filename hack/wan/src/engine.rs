@@ -16,6 +16,7 @@ use crate::control::protocol::{EmulatorCommand, Refusal, SetCommand, ShownParame
 use crate::control::server::ControlSocket;
 use crate::device::{PacketLayer, TunDevice};
 use crate::link::{Link, PacketFate, Volume};
+use crate::packet::PacketFacts;
 use crate::parameters::PathParameters;
 
 /// Packets moved one way before the other way gets its turn.
@@ -58,10 +59,26 @@ pub struct DirectionStats {
     pub packets_out: u64,
     /// Their bytes.
     pub bytes_out: u64,
-    /// Packets for which the buffer had no room.
+    /// Packets for which the buffer had no room; with a fair queue those that made room.
     pub packets_dropped_buffer: u64,
     /// Their bytes.
     pub bytes_dropped_buffer: u64,
+    /// Packets that CoDel dropped.
+    pub packets_dropped_codel: u64,
+    /// Their bytes.
+    pub bytes_dropped_codel: u64,
+    /// Packets over the rate that all together are held to.
+    pub packets_dropped_police: u64,
+    /// Their bytes.
+    pub bytes_dropped_police: u64,
+    /// UDP packets over the rate that UDP is held to.
+    pub packets_dropped_police_udp: u64,
+    /// Their bytes.
+    pub bytes_dropped_police_udp: u64,
+    /// TCP acknowledgements of which a newer one said more.
+    pub packets_dropped_thinned: u64,
+    /// Their bytes.
+    pub bytes_dropped_thinned: u64,
     /// Packets lost at random.
     pub packets_dropped_loss: u64,
     /// Their bytes.
@@ -74,13 +91,13 @@ pub struct DirectionStats {
     pub packets_dropped_device: u64,
     /// Packets that the kernel dropped before this process could read them; any means that the emulation is not true.
     pub packets_overrun: Option<u64>,
-    /// Packets queued or on the delay line.
+    /// Packets held, queued or on the delay line.
     pub packets_in_flight: u64,
     /// Bytes queued now.
     pub queue_bytes: u64,
     /// Most bytes ever queued.
     pub queue_bytes_peak: u64,
-    /// What a packet would wait now, in milliseconds.
+    /// How long the link is busy with them, in milliseconds.
     pub queue_delay_ms: f64,
     /// How late packets were written.
     pub write_lateness_us: Lateness,
@@ -232,7 +249,8 @@ impl Engine {
             };
             let packet = &self.scratch[..size];
             let ip_bytes = size.saturating_sub(header_bytes);
-            let _counted: PacketFate = self.lanes[lane].link.offer(now_ns(), ip_bytes, packet.into());
+            let facts = PacketFacts::of(self.settings.layer, packet);
+            let _counted: PacketFate = self.lanes[lane].link.offer(now_ns(), ip_bytes, &facts, packet.into());
         }
         Ok(())
     }
@@ -278,7 +296,8 @@ impl Engine {
 
     fn direction_stats(&mut self, lane: usize, now_ns: u64) -> DirectionStats {
         let packets_overrun = self.devices[lane].overruns().ok();
-        let Lane { link, lateness_ns, refused } = &self.lanes[lane];
+        let Lane { link, lateness_ns, refused } = &mut self.lanes[lane];
+        let (queue_bytes, queue_delay_ns) = (link.queue_bytes(now_ns), link.queue_delay_ns(now_ns));
         let counters = link.counters();
         DirectionStats {
             parameters: link.parameters().into(),
@@ -288,6 +307,14 @@ impl Engine {
             bytes_out: counters.delivered.bytes - refused.bytes,
             packets_dropped_buffer: counters.dropped_by_buffer.packets,
             bytes_dropped_buffer: counters.dropped_by_buffer.bytes,
+            packets_dropped_codel: counters.dropped_by_codel.packets,
+            bytes_dropped_codel: counters.dropped_by_codel.bytes,
+            packets_dropped_police: counters.dropped_by_police.packets,
+            bytes_dropped_police: counters.dropped_by_police.bytes,
+            packets_dropped_police_udp: counters.dropped_by_police_udp.packets,
+            bytes_dropped_police_udp: counters.dropped_by_police_udp.bytes,
+            packets_dropped_thinned: counters.dropped_by_thinning.packets,
+            bytes_dropped_thinned: counters.dropped_by_thinning.bytes,
             packets_dropped_loss: counters.dropped_by_loss.packets,
             bytes_dropped_loss: counters.dropped_by_loss.bytes,
             packets_dropped_down: counters.dropped_by_down.packets,
@@ -295,9 +322,9 @@ impl Engine {
             packets_dropped_device: refused.packets,
             packets_overrun,
             packets_in_flight: link.held_packets() as u64,
-            queue_bytes: link.queue_bytes(now_ns),
+            queue_bytes,
             queue_bytes_peak: link.queue_peak_bytes(),
-            queue_delay_ms: link.queue_delay_ns(now_ns) as f64 / 1e6,
+            queue_delay_ms: queue_delay_ns as f64 / 1e6,
             write_lateness_us: Lateness {
                 p50: lateness_ns.value_at_quantile(0.5) as f64 / 1e3,
                 p99: lateness_ns.value_at_quantile(0.99) as f64 / 1e3,

@@ -1,7 +1,8 @@
-//! A wide-area link between two network namespaces of one machine: rate, delay, drop-tail buffer, random loss.
+//! A wide-area link between two network namespaces of one machine: rate, delay, a queue, policing, random loss.
 //!
-//! [`link`] is the model of one direction, without clock or sockets; [`engine`] moves packets between the two
-//! [`device`]s by it; [`control`] lets other processes watch and change it while it runs.
+//! [`link`] is the model of one direction, without clock or sockets, from a policer ([`police`]), thinning of acknowledgements
+//! ([`thin`]) and a [`queue`]; [`engine`] moves packets between the two [`device`]s by it, of which [`packet`] reads the headers;
+//! [`control`] lets other processes watch and change it while it runs.
 
 #![forbid(unsafe_code)]
 
@@ -9,5 +10,9 @@ pub mod control;
 pub mod device;
 pub mod engine;
 pub mod link;
+pub mod packet;
 pub mod parameters;
+pub mod police;
 pub mod quantity;
+pub mod queue;
+pub mod thin;

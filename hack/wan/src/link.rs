@@ -1,14 +1,18 @@
-//! One direction of the path: a drop-tail queue drained at a rate, random loss, then a delay line.
+//! One direction of the path: policing, thinning of acknowledgements, a queue drained at a rate, random loss, then a delay line.
 //!
-//! The queue is virtual: the link remembers only until when it is busy, and the backlog is what it sends in that
-//! time. No clock is read here; every call takes the time in nanoseconds since any fixed moment, never running back.
+//! No clock is read here; every call takes the time in nanoseconds since any fixed moment, never running back. What happened since the
+//! last call is worked out first, each event at its own time: the result does not depend on how late or how often the link is asked.
 
 use std::collections::VecDeque;
 
 use rand_core::Rng;
 use rand_pcg::Pcg64;
 
+use crate::packet::PacketFacts;
 use crate::parameters::DirectionParameters;
+use crate::police::{Policing, TokenBucket};
+use crate::queue::{Backlog, Pulled, Queue, QueuedPacket};
+use crate::thin::AckThinner;
 
 /// Most bytes that one direction holds, so that a fast sender on a long unlimited path cannot take the machine's memory.
 pub const MAX_HELD_BYTES: u64 = 1 << 30;
@@ -16,12 +20,14 @@ pub const MAX_HELD_BYTES: u64 = 1 << 30;
 /// What became of a packet offered to the link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PacketFate {
-    /// It arrives at the other end at that time, in nanoseconds.
-    Due(u64),
+    /// It is on its way; CoDel, a fair queue, thinning or random loss may still drop it.
+    Taken,
     /// The buffer had no room for it.
     DroppedByBuffer,
-    /// It was lost at random, after using its share of the rate.
-    DroppedByLoss,
+    /// It was over the rate that everything is held to.
+    DroppedByPolicing,
+    /// It was over the rate that UDP is held to.
+    DroppedByUdpPolicing,
     /// The link is down.
     DroppedByDown,
     /// The link holds [`MAX_HELD_BYTES`] already.
@@ -52,9 +58,17 @@ pub struct Counters {
     pub offered: Volume,
     /// Packets handed out at the far end.
     pub delivered: Volume,
-    /// See [`PacketFate::DroppedByBuffer`].
+    /// Packets for which the buffer had no room, or that a fair queue gave up for others.
     pub dropped_by_buffer: Volume,
-    /// See [`PacketFate::DroppedByLoss`].
+    /// Packets that CoDel dropped.
+    pub dropped_by_codel: Volume,
+    /// See [`PacketFate::DroppedByPolicing`].
+    pub dropped_by_police: Volume,
+    /// See [`PacketFate::DroppedByUdpPolicing`].
+    pub dropped_by_police_udp: Volume,
+    /// Acknowledgements of which a newer one said more.
+    pub dropped_by_thinning: Volume,
+    /// Packets lost at random, after using their share of the rate.
     pub dropped_by_loss: Volume,
     /// See [`PacketFate::DroppedByDown`]; also what was under way when the link went down.
     pub dropped_by_down: Volume,
@@ -71,8 +85,7 @@ pub struct Arrival<P> {
     pub payload: P,
 }
 
-struct Held<P> {
-    departure_ns: u64,
+struct UnderWay<P> {
     due_ns: u64,
     size_bytes: usize,
     payload: P,
@@ -83,11 +96,18 @@ pub struct Link<P> {
     parameters: DirectionParameters,
     loss_below: u128,
     random: Pcg64,
+    salt: u64,
+    police: Option<TokenBucket>,
+    police_udp: Option<TokenBucket>,
+    thinner: AckThinner<QueuedPacket<P>>,
+    queue: Queue<P>,
+    // Its last bit leaves at `busy_until_ns`.
+    sending: Option<QueuedPacket<P>>,
     busy_until_ns: u64,
     // Bits × 10⁹ of the last packet that did not fill a nanosecond; keeps the long-run rate exact.
     remainder: u64,
+    delay_line: VecDeque<UnderWay<P>>,
     last_due_ns: u64,
-    held: VecDeque<Held<P>>,
     held_bytes: u64,
     queue_peak_bytes: u64,
     counters: Counters,
@@ -96,120 +116,123 @@ pub struct Link<P> {
 impl<P> Link<P> {
     /// An idle link; `random` decides the random losses, one draw for each packet offered.
     pub fn new(parameters: DirectionParameters, random: Pcg64) -> Self {
+        // From a copy: the draws for the losses stay what they are.
+        let salt = random.clone().next_u64();
         Self {
             loss_below: loss_threshold(parameters.loss),
-            parameters,
             random,
+            salt,
+            police: parameters.police.map(|policing| TokenBucket::new(policing, 0)),
+            police_udp: parameters.police_udp.map(|policing| TokenBucket::new(policing, 0)),
+            thinner: AckThinner::new(parameters.thin_acks),
+            queue: Queue::new(parameters.queue, salt),
+            parameters,
+            sending: None,
             busy_until_ns: 0,
             remainder: 0,
+            delay_line: VecDeque::new(),
             last_due_ns: 0,
-            held: VecDeque::new(),
             held_bytes: 0,
             queue_peak_bytes: 0,
             counters: Counters::default(),
         }
     }
 
-    /// Takes a packet of `size_bytes` at `now_ns`, and says when it arrives or why it does not.
-    pub fn offer(&mut self, now_ns: u64, size_bytes: usize, payload: P) -> PacketFate {
+    /// Takes a packet of `size_bytes` at `now_ns`, or says why not.
+    pub fn offer(&mut self, now_ns: u64, size_bytes: usize, facts: &PacketFacts, payload: P) -> PacketFate {
         self.counters.offered.add(size_bytes);
         // Drawn before anything else: the n-th packet meets the n-th draw, whatever the queue was like.
         let lost = u128::from(self.random.next_u64()) < self.loss_below;
+        self.advance(now_ns);
         if self.parameters.down {
             self.counters.dropped_by_down.add(size_bytes);
             return PacketFate::DroppedByDown;
         }
-        let size = size_bytes as u64;
-        if self.held_bytes + size > MAX_HELD_BYTES {
+        if self.held_bytes + size_bytes as u64 > MAX_HELD_BYTES {
             self.counters.dropped_by_memory.add(size_bytes);
             return PacketFate::DroppedByMemory;
         }
-        let backlog_bytes = self.queue_bytes(now_ns);
-        if self.parameters.rate_bps.is_some()
-            && self.parameters.buffer_bytes.is_some_and(|room| backlog_bytes + size > room)
-        {
-            self.counters.dropped_by_buffer.add(size_bytes);
-            return PacketFate::DroppedByBuffer;
+        if facts.is_udp() && self.police_udp.as_mut().is_some_and(|bucket| !bucket.admits(now_ns, size_bytes)) {
+            self.counters.dropped_by_police_udp.add(size_bytes);
+            return PacketFate::DroppedByUdpPolicing;
         }
-        let departure_ns = self.transmit(now_ns, size);
-        if lost {
-            self.counters.dropped_by_loss.add(size_bytes);
-            return PacketFate::DroppedByLoss;
+        if self.police.as_mut().is_some_and(|bucket| !bucket.admits(now_ns, size_bytes)) {
+            self.counters.dropped_by_police.add(size_bytes);
+            return PacketFate::DroppedByPolicing;
         }
-        // A delay cut short on a live link must not let a packet overtake another.
-        let due_ns = (departure_ns + self.parameters.delay_ns).max(self.last_due_ns);
-        self.last_due_ns = due_ns;
-        self.held_bytes += size;
-        self.held.push_back(Held { departure_ns, due_ns, size_bytes, payload });
-        PacketFate::Due(due_ns)
+        self.held_bytes += size_bytes as u64;
+        let packet = QueuedPacket { queued_ns: now_ns, size_bytes, flow: facts.flow, lost, payload };
+        let thinned = self.thinner.offer(now_ns, facts, packet);
+        if let Some(superseded) = thinned.superseded {
+            self.held_bytes -= superseded.size_bytes as u64;
+            self.counters.dropped_by_thinning.add(superseded.size_bytes);
+        }
+        // The packet itself is the last of those that go on.
+        thinned.passed.into_iter().flatten().fold(PacketFate::Taken, |_, packet| self.enqueue(now_ns, packet))
     }
 
     /// The next packet that is due by `now_ns`.
     pub fn pop_due(&mut self, now_ns: u64) -> Option<Arrival<P>> {
-        if self.next_due_ns()? > now_ns {
+        self.advance(now_ns);
+        if self.delay_line.front()?.due_ns > now_ns {
             return None;
         }
-        let held = self.held.pop_front()?;
-        self.held_bytes -= held.size_bytes as u64;
-        self.counters.delivered.add(held.size_bytes);
-        Some(Arrival { due_ns: held.due_ns, payload: held.payload })
+        let arrived = self.delay_line.pop_front()?;
+        self.held_bytes -= arrived.size_bytes as u64;
+        self.counters.delivered.add(arrived.size_bytes);
+        Some(Arrival { due_ns: arrived.due_ns, payload: arrived.payload })
     }
 
-    /// When the next packet is due, in nanoseconds.
+    /// The earliest time at which a packet may be due, in nanoseconds: until then nobody need ask.
     pub fn next_due_ns(&self) -> Option<u64> {
-        self.held.front().map(|first| first.due_ns)
+        let under_way = self.delay_line.front().map(|first| first.due_ns);
+        let sending = self.sending.as_ref().map(|_| self.due_ns(self.busy_until_ns));
+        let held = self.thinner.next_release_ns().map(|release_ns| self.due_ns(release_ns));
+        [under_way, sending, held].into_iter().flatten().min()
     }
 
     /// Puts `parameters` in force at `now_ns`.
     ///
     /// What is queued leaves at the new rate and then meets the new delay; what has left the queue keeps its time.
-    /// A buffer made smaller drops nothing that it holds. Going down loses all that is under way.
+    /// A smaller buffer drops nothing that it holds, and another queue takes over what waits. Going down loses all that is under way.
     pub fn set_parameters(&mut self, now_ns: u64, parameters: DirectionParameters) {
-        self.loss_below = loss_threshold(parameters.loss);
-        if parameters.down {
-            for held in self.held.drain(..) {
-                self.counters.dropped_by_down.add(held.size_bytes);
+        self.advance(now_ns);
+        let before = std::mem::replace(&mut self.parameters, parameters);
+        self.loss_below = loss_threshold(self.parameters.loss);
+        if self.parameters.down {
+            self.lose_everything(now_ns);
+        }
+        if before.rate_bps != self.parameters.rate_bps {
+            self.rescale(now_ns, before.rate_bps);
+        }
+        if before.queue != self.parameters.queue {
+            let waiting = self.queue.drain();
+            self.queue = Queue::new(self.parameters.queue, self.salt);
+            waiting.into_iter().for_each(|packet| self.queue.push(packet));
+        }
+        change_bucket(&mut self.police, self.parameters.police, now_ns);
+        change_bucket(&mut self.police_udp, self.parameters.police_udp, now_ns);
+        if before.thin_acks != self.parameters.thin_acks {
+            while let Some(packet) = self.thinner.release() {
+                self.enqueue(now_ns, packet);
             }
-            self.held_bytes = 0;
-            self.busy_until_ns = now_ns;
-            self.remainder = 0;
+            self.thinner.change(self.parameters.thin_acks);
         }
-        let (old_bps, new_bps) = (self.parameters.rate_bps, parameters.rate_bps);
-        let rescaled = |at_ns: u64| match (old_bps, new_bps) {
-            _ if at_ns <= now_ns => at_ns,
-            (Some(old), Some(new)) => now_ns + (u128::from(at_ns - now_ns) * u128::from(old) / u128::from(new)) as u64,
-            (_, None) | (None, _) => now_ns,
-        };
-        if old_bps != new_bps {
-            self.busy_until_ns = rescaled(self.busy_until_ns);
-            self.remainder = 0;
-        }
-        let queued_from = self.held.partition_point(|held| held.departure_ns <= now_ns);
-        let mut last_due_ns = queued_from.checked_sub(1).map_or(0, |last_sent| self.held[last_sent].due_ns);
-        for held in self.held.range_mut(queued_from..) {
-            held.departure_ns = rescaled(held.departure_ns);
-            held.due_ns = (held.departure_ns + parameters.delay_ns).max(last_due_ns);
-            last_due_ns = held.due_ns;
-        }
-        self.last_due_ns = last_due_ns;
-        self.parameters = parameters;
+        self.transmit(now_ns);
     }
 
     /// Bytes waiting at `now_ns`, the rest of the packet being sent included.
-    pub fn queue_bytes(&self, now_ns: u64) -> u64 {
-        let busy_ns = self.queue_delay_ns(now_ns);
-        match self.parameters.rate_bps {
-            Some(rate_bps) if busy_ns > 0 => {
-                let bits_e9 = u128::from(busy_ns) * u128::from(rate_bps) + u128::from(self.remainder);
-                bits_e9.div_ceil(8_000_000_000) as u64
-            }
-            _ => 0,
-        }
+    pub fn queue_bytes(&mut self, now_ns: u64) -> u64 {
+        self.advance(now_ns);
+        self.backlog(now_ns).bytes
     }
 
-    /// How long a packet offered at `now_ns` would wait before its first bit is sent, in nanoseconds.
-    pub fn queue_delay_ns(&self, now_ns: u64) -> u64 {
-        self.busy_until_ns.saturating_sub(now_ns)
+    /// How long the link is busy with what waits at `now_ns`, in nanoseconds: with a first-in, first-out queue what a packet would wait.
+    pub fn queue_delay_ns(&mut self, now_ns: u64) -> u64 {
+        self.advance(now_ns);
+        let Some(rate_bps) = self.parameters.rate_bps else { return 0 };
+        let bits_e9 = u128::from(self.queue.waiting().bytes) * 8_000_000_000 + u128::from(self.remainder);
+        self.busy_until_ns.saturating_sub(now_ns) + (bits_e9 / u128::from(rate_bps)) as u64
     }
 
     /// The most bytes that ever waited.
@@ -217,9 +240,15 @@ impl<P> Link<P> {
         self.queue_peak_bytes
     }
 
-    /// Packets queued or on the delay line.
+    /// Packets held back, queued, being sent or on the delay line.
     pub fn held_packets(&self) -> usize {
-        self.held.len()
+        let queued = self.queue.waiting().packets as usize + usize::from(self.sending.is_some());
+        self.thinner.len() + queued + self.delay_line.len()
+    }
+
+    /// Their bytes.
+    pub fn held_bytes(&self) -> u64 {
+        self.held_bytes
     }
 
     /// What came and where it went.
@@ -232,21 +261,134 @@ impl<P> Link<P> {
         &self.parameters
     }
 
-    /// Occupies the link with `size` bytes and returns when the last bit leaves.
-    fn transmit(&mut self, now_ns: u64, size: u64) -> u64 {
-        let Some(rate_bps) = self.parameters.rate_bps else {
-            self.busy_until_ns = now_ns;
-            return now_ns;
-        };
-        if self.busy_until_ns <= now_ns {
+    /// Does everything that was to happen by `now_ns`, in its order.
+    fn advance(&mut self, now_ns: u64) {
+        while let Some(release_ns) = self.thinner.next_release_ns().filter(|release_ns| *release_ns <= now_ns) {
+            self.transmit(release_ns);
+            if let Some(packet) = self.thinner.release() {
+                self.enqueue(release_ns, packet);
+            }
+        }
+        self.transmit(now_ns);
+    }
+
+    /// Puts a packet in the queue, where all was done up to `now_ns`.
+    fn enqueue(&mut self, now_ns: u64, mut packet: QueuedPacket<P>) -> PacketFate {
+        if self.sending.is_none() {
             self.busy_until_ns = now_ns;
             self.remainder = 0;
         }
+        packet.queued_ns = now_ns;
+        let size_bytes = packet.size_bytes;
+        if !self.queue.makes_room() && !self.fits(self.backlog(now_ns).and(size_bytes as u64)) {
+            self.held_bytes -= size_bytes as u64;
+            self.counters.dropped_by_buffer.add(size_bytes);
+            return PacketFate::DroppedByBuffer;
+        }
+        self.queue.push(packet);
+        while !self.fits(self.backlog(now_ns)) {
+            let Some(evicted) = self.queue.evict() else { break };
+            self.held_bytes -= evicted.size_bytes as u64;
+            self.counters.dropped_by_buffer.add(evicted.size_bytes);
+        }
+        self.queue_peak_bytes = self.queue_peak_bytes.max(self.backlog(now_ns).bytes);
+        self.transmit(now_ns);
+        PacketFate::Taken
+    }
+
+    /// Sends what the link has had time for by `now_ns`.
+    fn transmit(&mut self, now_ns: u64) {
+        while self.busy_until_ns <= now_ns {
+            if let Some(sent) = self.sending.take() {
+                self.depart(sent);
+            }
+            match self.queue.pull(self.busy_until_ns) {
+                Pulled::Sent(packet) => {
+                    self.occupy(packet.size_bytes as u64);
+                    self.sending = Some(packet);
+                }
+                Pulled::Dropped(packet) => {
+                    self.held_bytes -= packet.size_bytes as u64;
+                    self.counters.dropped_by_codel.add(packet.size_bytes);
+                }
+                Pulled::Empty => return,
+            }
+        }
+    }
+
+    /// Occupies the link with `size` bytes from the moment when it was free.
+    fn occupy(&mut self, size: u64) {
+        let Some(rate_bps) = self.parameters.rate_bps else { return };
         let bits_e9 = u128::from(size) * 8_000_000_000 + u128::from(self.remainder);
         self.busy_until_ns += (bits_e9 / u128::from(rate_bps)) as u64;
         self.remainder = (bits_e9 % u128::from(rate_bps)) as u64;
-        self.queue_peak_bytes = self.queue_peak_bytes.max(self.queue_bytes(now_ns));
-        self.busy_until_ns
+    }
+
+    /// Passes on what has just been sent.
+    fn depart(&mut self, sent: QueuedPacket<P>) {
+        if sent.lost {
+            self.held_bytes -= sent.size_bytes as u64;
+            self.counters.dropped_by_loss.add(sent.size_bytes);
+            return;
+        }
+        self.last_due_ns = self.due_ns(self.busy_until_ns);
+        self.delay_line.push_back(UnderWay {
+            due_ns: self.last_due_ns,
+            size_bytes: sent.size_bytes,
+            payload: sent.payload,
+        });
+    }
+
+    /// When a packet arrives that leaves at `departure_ns`: a delay cut short on a live link must not let it overtake another.
+    fn due_ns(&self, departure_ns: u64) -> u64 {
+        (departure_ns + self.parameters.delay_ns).max(self.last_due_ns)
+    }
+
+    /// What takes room in the buffer; without a rate nothing does.
+    fn backlog(&self, now_ns: u64) -> Backlog {
+        let Some(rate_bps) = self.parameters.rate_bps else { return Backlog::default() };
+        let waiting = self.queue.waiting();
+        if self.sending.is_none() {
+            return waiting;
+        }
+        let busy_ns = self.busy_until_ns.saturating_sub(now_ns);
+        let rest_bits_e9 = u128::from(busy_ns) * u128::from(rate_bps) + u128::from(self.remainder);
+        waiting.and(rest_bits_e9.div_ceil(8_000_000_000) as u64)
+    }
+
+    fn fits(&self, backlog: Backlog) -> bool {
+        let buffer_bytes = self.parameters.rate_bps.and(self.parameters.buffer_bytes);
+        buffer_bytes.is_none_or(|buffer_bytes| self.queue.fits(backlog, buffer_bytes))
+    }
+
+    fn rescale(&mut self, now_ns: u64, old_bps: Option<u64>) {
+        let left_ns = self.busy_until_ns.saturating_sub(now_ns);
+        let left_ns = match (old_bps, self.parameters.rate_bps) {
+            (Some(old), Some(new)) => (u128::from(left_ns) * u128::from(old) / u128::from(new)) as u64,
+            (_, None) | (None, _) => 0,
+        };
+        self.busy_until_ns = now_ns + left_ns;
+        self.remainder = 0;
+    }
+
+    fn lose_everything(&mut self, now_ns: u64) {
+        let held_back = std::iter::from_fn(|| self.thinner.release());
+        let queued = self.queue.drain().into_iter().chain(self.sending.take());
+        let sizes = held_back.chain(queued).map(|packet| packet.size_bytes);
+        for size_bytes in sizes.chain(self.delay_line.drain(..).map(|packet| packet.size_bytes)) {
+            self.counters.dropped_by_down.add(size_bytes);
+        }
+        self.held_bytes = 0;
+        self.busy_until_ns = now_ns;
+        self.remainder = 0;
+        self.last_due_ns = 0;
+    }
+}
+
+fn change_bucket(bucket: &mut Option<TokenBucket>, policing: Option<Policing>, now_ns: u64) {
+    match (bucket.as_mut(), policing) {
+        (Some(bucket), Some(policing)) => bucket.change(now_ns, policing),
+        (_, policing) => *bucket = policing.map(|policing| TokenBucket::new(policing, now_ns)),
     }
 }
 

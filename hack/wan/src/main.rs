@@ -63,11 +63,10 @@ fn join(run: &RunArguments) -> Result<(), Box<dyn Error>> {
 fn change(set: &Set) -> Result<(), Box<dyn Error>> {
     let (direction, change) = set.change();
     if change == WrittenChange::default() {
-        return Err(
-            FieldError::new("set", "nothing to change: give --rate, --delay, --buffer, --loss or --down").into()
-        );
+        let message = "nothing to change: give --rate, --delay, --buffer, --queue, --police, --police-udp, --thin-acks, --loss or --down";
+        return Err(FieldError::new("set", message).into());
     }
-    print(&client::ask(&set.control, &EmulatorCommand::Set(SetCommand { direction, change }))?)
+    print(&client::ask(&set.control, &EmulatorCommand::Set(Box::new(SetCommand { direction, change })))?)
 }
 
 fn print(value: &serde_json::Value) -> Result<(), Box<dyn Error>> {

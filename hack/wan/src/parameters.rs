@@ -2,7 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::police::{parse_policing, Policing};
 use crate::quantity::{self, BufferSize, FieldError, MAX_BUFFER_BYTES};
+use crate::queue::{parse_queue, QueueKind};
+use crate::thin::{parse_thinning, Thinning};
 
 /// Least buffer given to a link with a rate for which none was asked, in bytes.
 const LEAST_DEFAULT_BUFFER_BYTES: u64 = 64 * 1024;
@@ -14,8 +17,16 @@ pub struct DirectionParameters {
     pub rate_bps: Option<u64>,
     /// One-way delay after the queue, in nanoseconds.
     pub delay_ns: u64,
-    /// Drop-tail buffer in bytes, the packet being sent included; present wherever a rate is.
+    /// Buffer in bytes, the packet being sent included; present wherever a rate is.
     pub buffer_bytes: Option<u64>,
+    /// How the queue in the buffer treats its packets.
+    pub queue: QueueKind,
+    /// What all packets together are held to before the queue; absent means that nothing is.
+    pub police: Option<Policing>,
+    /// What UDP is held to before the queue.
+    pub police_udp: Option<Policing>,
+    /// How bare TCP acknowledgements are thinned before the queue.
+    pub thin_acks: Option<Thinning>,
     /// Share of packets lost at random after the queue, from 0 to 1.
     pub loss: f64,
     /// Whether nothing passes.
@@ -46,7 +57,7 @@ pub enum Direction {
 
 /// New values for some fields of a direction, as people write them.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct WrittenChange {
     /// See [`quantity::parse_rate_bps`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -57,6 +68,18 @@ pub struct WrittenChange {
     /// See [`quantity::parse_buffer`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub buffer: Option<String>,
+    /// See [`parse_queue`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub queue: Option<String>,
+    /// See [`parse_policing`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub police: Option<String>,
+    /// See [`parse_policing`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub police_udp: Option<String>,
+    /// See [`parse_thinning`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub thin_acks: Option<String>,
     /// See [`quantity::parse_loss`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub loss: Option<String>,
@@ -71,6 +94,10 @@ pub struct Change {
     rate_bps: Option<Option<u64>>,
     delay_ns: Option<u64>,
     buffer: Option<BufferSize>,
+    queue: Option<QueueKind>,
+    police: Option<Option<Policing>>,
+    police_udp: Option<Option<Policing>>,
+    thin_acks: Option<Option<Thinning>>,
     loss: Option<f64>,
     down: Option<bool>,
 }
@@ -90,6 +117,10 @@ impl WrittenChange {
             rate_bps: read("rate", suffix, &self.rate, quantity::parse_rate_bps)?,
             delay_ns: read("delay", suffix, &self.delay, quantity::parse_delay_ns)?,
             buffer: read("buffer", suffix, &self.buffer, quantity::parse_buffer)?,
+            queue: read("queue", suffix, &self.queue, parse_queue)?,
+            police: read("police", suffix, &self.police, parse_policing)?,
+            police_udp: read("police-udp", suffix, &self.police_udp, parse_policing)?,
+            thin_acks: read("thin-acks", suffix, &self.thin_acks, parse_thinning)?,
             loss: read("loss", suffix, &self.loss, quantity::parse_loss)?,
             down: read("down", suffix, &self.down, quantity::parse_flag)?,
         })
@@ -103,6 +134,10 @@ impl Change {
             rate_bps: other.rate_bps.or(self.rate_bps),
             delay_ns: other.delay_ns.or(self.delay_ns),
             buffer: other.buffer.or(self.buffer),
+            queue: other.queue.or(self.queue),
+            police: other.police.or(self.police),
+            police_udp: other.police_udp.or(self.police_udp),
+            thin_acks: other.thin_acks.or(self.thin_acks),
             loss: other.loss.or(self.loss),
             down: other.down.or(self.down),
         }
@@ -111,6 +146,10 @@ impl Change {
     fn apply_without_buffer(&self, to: &mut DirectionParameters) {
         to.rate_bps = self.rate_bps.unwrap_or(to.rate_bps);
         to.delay_ns = self.delay_ns.unwrap_or(to.delay_ns);
+        to.queue = self.queue.unwrap_or(to.queue);
+        to.police = self.police.unwrap_or(to.police);
+        to.police_udp = self.police_udp.unwrap_or(to.police_udp);
+        to.thin_acks = self.thin_acks.unwrap_or(to.thin_acks);
         to.loss = self.loss.unwrap_or(to.loss);
         to.down = self.down.unwrap_or(to.down);
     }

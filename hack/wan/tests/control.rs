@@ -16,10 +16,10 @@ use rustix::event::{PollFd, PollFlags, Timespec};
 use serde_json::{json, Value};
 
 fn set_rate(rate: &str) -> EmulatorCommand {
-    EmulatorCommand::Set(SetCommand {
+    EmulatorCommand::Set(Box::new(SetCommand {
         direction: Direction::Ab,
         change: WrittenChange { rate: Some(rate.to_owned()), ..WrittenChange::default() },
-    })
+    }))
 }
 
 /// Runs `client` while questions are answered by `answer`.
@@ -73,6 +73,16 @@ fn requests_survive_the_journey() {
 fn the_wire_form_is_as_documented() {
     let line = r#"{"version":1,"command":{"set":{"direction":"ab","change":{"rate":"20M"}}}}"#;
     assert_eq!(decode_request(line), Ok(set_rate("20M")));
+    let line = r#"{"version":1,"command":{"set":{"change":{"queue":"codel","police-udp":"5M","thin-acks":"4"}}}}"#;
+    let written = |text: &str| Some(text.to_owned());
+    let change = WrittenChange {
+        queue: written("codel"),
+        police_udp: written("5M"),
+        thin_acks: written("4"),
+        ..WrittenChange::default()
+    };
+    let set = SetCommand { direction: Direction::Both, change };
+    assert_eq!(decode_request(line), Ok(EmulatorCommand::Set(Box::new(set))));
     assert_eq!(decode_request(r#"{"version":1,"command":"stats"}"#), Ok(EmulatorCommand::Stats));
 }
 

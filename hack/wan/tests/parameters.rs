@@ -1,6 +1,8 @@
 //! Parameters, and changes that apply wholly or not at all.
 
 use fairlead_wan::parameters::{Direction, PathParameters, WrittenChange};
+use fairlead_wan::police::Policing;
+use fairlead_wan::queue::QueueKind;
 
 fn change(fields: &[(&str, &str)]) -> WrittenChange {
     let mut change = WrittenChange::default();
@@ -9,6 +11,10 @@ fn change(fields: &[(&str, &str)]) -> WrittenChange {
             "rate" => &mut change.rate,
             "delay" => &mut change.delay,
             "buffer" => &mut change.buffer,
+            "queue" => &mut change.queue,
+            "police" => &mut change.police,
+            "police-udp" => &mut change.police_udp,
+            "thin-acks" => &mut change.thin_acks,
             "loss" => &mut change.loss,
             "down" => &mut change.down,
             other => panic!("no field {other}"),
@@ -77,4 +83,20 @@ fn a_rate_for_a_link_without_a_buffer_needs_one() {
 #[test]
 fn a_bad_field_is_named_with_its_suffix() {
     assert_eq!(change(&[("loss", "2")]).parse("-ba").expect_err("over 1").field, "loss-ba");
+    assert_eq!(change(&[("police-udp", "slow")]).parse("-ab").expect_err("no rate").field, "police-udp-ab");
+}
+
+#[test]
+fn queue_policing_and_thinning_change_by_themselves_and_are_taken_back() {
+    let before = path(&[("rate", "100M"), ("delay", "20ms")]);
+    let fields = [("queue", "fq-codel"), ("police", "50M"), ("police-udp", "5M,3kB"), ("thin-acks", "4")];
+    let after = before.changed(Direction::Ab, change(&fields).parse("").expect("good")).expect("good");
+    assert_eq!(after.ba, before.ba);
+    assert_eq!((after.ab.rate_bps, after.ab.buffer_bytes), (before.ab.rate_bps, before.ab.buffer_bytes));
+    assert!(matches!(after.ab.queue, QueueKind::FqCoDel(_)));
+    assert_eq!(after.ab.police.map(|policing| policing.rate_bps), Some(50_000_000));
+    assert_eq!(after.ab.police_udp, Some(Policing { rate_bps: 5_000_000, burst_bytes: 3_000 }));
+    assert_eq!(after.ab.thin_acks.map(|thinning| thinning.keep_each), Some(4));
+    let fields = [("queue", "drop-tail"), ("police", "unlimited"), ("police-udp", "unlimited"), ("thin-acks", "1")];
+    assert_eq!(after.changed(Direction::Ab, change(&fields).parse("").expect("good")).expect("good"), before);
 }

@@ -9,8 +9,8 @@ from typing import Any
 from fairlead_dev.testbed.dataset.classes import BackgroundClass, Split
 
 _LIMITS = """\
-One bottleneck with a drop-tail buffer, equal in both directions, carried by `fairlead-wan` on one machine; the kernel's own congestion
-controls, of the one version named above; no jitter, reordering, wireless link or queue management; steady background but in `test_kinds`.
+One bottleneck with {queue}, equal in both directions, carried by `fairlead-wan` on one machine; the kernel's own congestion
+controls, of the one version named above; no jitter, reordering, wireless link{or_more}; steady background but in `test_kinds`.
 A label says which flows were running, not which of them can be told from the probe's samples: where loss holds a CUBIC flow below the
 link's rate there is no queue to see, and two flows of one kind may look like one."""
 
@@ -36,7 +36,7 @@ def card(manifest: dict[str, Any], runs: Sequence[dict[str, Any]]) -> str:
         f"## Ranges\n{_ranges(runs)}",
         f"## How it was made\n{_origin(manifest)}",
         f"## Quality\n{_quality(runs)}",
-        f"## Limits\n{_LIMITS}",
+        f"## Limits\n{_limits(runs)}",
     ]
     return "\n\n".join(parts) + "\n"
 
@@ -48,6 +48,14 @@ def _incomplete(manifest: dict[str, Any], disturbed: int) -> list[str]:
     if disturbed:
         texts.append(f"{disturbed} recordings were disturbed by the machine and are marked by `faults`: not for training a shipped model.")
     return texts
+
+
+def _limits(runs: Sequence[dict[str, Any]]) -> str:
+    # Runs from before there were others have no kind of queue.
+    queues = sorted({run.get("queue", "drop-tail") for run in runs})
+    if queues == ["drop-tail"]:
+        return _LIMITS.format(queue="a drop-tail buffer", or_more=" or queue management")
+    return _LIMITS.format(queue=f"the queue that its line names ({', '.join(queues)})", or_more=" or ECN")
 
 
 def _counts(manifest: dict[str, Any]) -> str:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from fairlead_dev.testbed.dataset.specification import DrawnPaths, Specification
 from fairlead_dev.testbed.scenario.expand import draws
-from fairlead_dev.testbed.scenario.model import Path
+from fairlead_dev.testbed.scenario.model import Path, Policing
 
-_QUANTITIES = ("rtt", "rate", "buffer", "loss")
+_QUANTITIES = ("rtt", "rate", "buffer", "loss", "queue", "police_udp", "thin_acks")
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ def even_paths(drawn: DrawnPaths, count: int, seed: int, purpose: str, prefix: s
     shares = {quantity: _even_shares(count, seed, purpose, quantity) for quantity in _QUANTITIES}
     width = len(str(max(1, count - 1)))
     for index in range(count):
-        yield f"{prefix}{index:0{width}d}", _path(drawn, *(shares[quantity][index] for quantity in _QUANTITIES))
+        yield f"{prefix}{index:0{width}d}", _path(drawn, {quantity: shares[quantity][index] for quantity in _QUANTITIES})
 
 
 def _even_shares(count: int, seed: int, purpose: str, quantity: str) -> list[float]:
@@ -53,7 +53,8 @@ def _even_shares(count: int, seed: int, purpose: str, quantity: str) -> list[flo
     return shares
 
 
-def _path(drawn: DrawnPaths, rtt: float, rate: float, buffer: float, loss: float) -> Path:
+def _path(drawn: DrawnPaths, at: Mapping[str, float]) -> Path:
+    rate, loss = at["rate"], at["loss"]
     slow_share = 1 - drawn.fast_share
     if drawn.fast_rate_bps is not None and rate >= slow_share:
         rate_bps = drawn.fast_rate_bps.at((rate - slow_share) / drawn.fast_share)
@@ -61,10 +62,21 @@ def _path(drawn: DrawnPaths, rtt: float, rate: float, buffer: float, loss: float
         rate_bps = drawn.rate_bps.at(rate / slow_share)
     lossless_share = 1 - drawn.loss_share
     loss_ratio = drawn.loss_ratio.at((loss - lossless_share) / drawn.loss_share) if loss >= lossless_share and drawn.loss_share else 0.0
-    rtt_ms = round(drawn.rtt_ms.at(rtt), 1)
+    rtt_ms = round(drawn.rtt_ms.at(at["rtt"]), 1)
     return Path(
         rate_bps=round(rate_bps / 1e5) * 100_000,
         rtt_ms=rtt_ms,
-        buffer_bdp=round(max(drawn.buffer_bdp.at(buffer), drawn.least_full_queue_ms / rtt_ms), 2),
+        buffer_bdp=round(max(drawn.buffer_bdp.at(at["buffer"]), drawn.least_full_queue_ms / rtt_ms), 2),
         loss_ratio=float(f"{loss_ratio:.2g}"),
+        queue=drawn.queue[int(at["queue"] * len(drawn.queue))],
+        police_udp=_policing(drawn, rate_bps, at["police_udp"]),
+        thin_acks=drawn.thin_acks[int(at["thin_acks"] * len(drawn.thin_acks))],
     )
+
+
+def _policing(drawn: DrawnPaths, rate_bps: float, share: float) -> Policing | None:
+    unpoliced_share = 1 - drawn.police_udp_share
+    if drawn.police_udp is None or share < unpoliced_share:
+        return None
+    held_to = drawn.police_udp.at((share - unpoliced_share) / drawn.police_udp_share)
+    return Policing(rate_bps=max(100_000, round(held_to * rate_bps / 1e5) * 100_000))

@@ -18,6 +18,7 @@ from fairlead_dev.testbed.dataset.card import card
 from fairlead_dev.testbed.dataset.classes import Split
 from fairlead_dev.testbed.dataset.plan import PlannedRun
 from fairlead_dev.testbed.dataset.specification import Specification
+from fairlead_dev.testbed.lab.emulator import dropped_unsent
 from fairlead_dev.testbed.runs.batch import RUNS, is_recorded
 from fairlead_dev.testbed.runs.plans import BURSTS, TRACE
 from fairlead_dev.testbed.runs.record import MANIFEST
@@ -114,6 +115,10 @@ def _described(run: PlannedRun, manifest: dict[str, Any]) -> dict[str, Any]:
         "queue_bytes": scenario.path.queue_bytes,
         "queue_bdp": round(scenario.path.queue_bytes / scenario.path.bdp_bytes, 4),
         "loss_ratio": scenario.path.loss_ratio,
+        "queue": scenario.path.queue,
+        "police_bps": scenario.path.police and scenario.path.police.rate_bps,
+        "police_udp_bps": scenario.path.police_udp and scenario.path.police_udp.rate_bps,
+        "thin_acks": scenario.path.thin_acks,
         "flows": flows,
         "bbr_flows": background.count("bbr"),
         "cubic_flows": background.count("cubic"),
@@ -121,7 +126,7 @@ def _described(run: PlannedRun, manifest: dict[str, Any]) -> dict[str, Any]:
         "idle_rtt_ms": manifest["probe"]["idle"]["rtt_ms"],
         "requests": manifest["probe"]["samples"],
         "answered": manifest["probe"]["answered"],
-        "dropped_packets": forward["packets_dropped_buffer"],
+        "dropped_packets": dropped_unsent(forward),
         "write_lateness_us": forward["write_lateness_us"],
         "scenario_seed": scenario.seed,
         **({"bursts": [burst.model_dump(mode="json") for burst in scenario.probe.bursts]} if scenario.probe.bursts else {}),

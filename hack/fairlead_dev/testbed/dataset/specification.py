@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from fairlead_dev.checkout import WAN_DATA
 from fairlead_dev.testbed.dataset.classes import SIDES, BackgroundClass, TrafficKind
-from fairlead_dev.testbed.scenario.model import Path, Positive
+from fairlead_dev.testbed.scenario.model import Path, Positive, QueueKind, ThinAcks
 
 DATASETS = WAN_DATA / "datasets"
 """Where the specifications are, and beside them the data sets that come with the repository."""
@@ -54,13 +54,23 @@ class DrawnPaths(_Part):
     loss_ratio: Range
     loss_share: Annotated[float, Field(ge=0, le=1)]
     """The share of paths with any random loss."""
+    queue: Annotated[tuple[QueueKind, ...], Field(min_length=1)] = ("drop-tail",)
+    """Kinds of queue, of which each path has one; named twice, a kind is twice as frequent."""
+    police_udp: Range | None = None
+    """The rate that UDP is held to, as a share of the path's."""
+    police_udp_share: Annotated[float, Field(ge=0, le=1)] = 0.0
+    """The share of paths that do so."""
+    thin_acks: Annotated[tuple[ThinAcks, ...], Field(min_length=1)] = (1,)
+    """Of so many acknowledgements one comes back; each path has one of the numbers, and 1 drops none."""
     prefix: Annotated[str, Field(pattern=r"^[a-z][a-z-]{0,15}$")] = "p"
     """What the names of known and unseen paths begin with, so that those of two data sets differ."""
 
     @model_validator(mode="after")
-    def _fast_paths_have_a_rate(self) -> DrawnPaths:
+    def _shares_have_a_range(self) -> DrawnPaths:
         if self.fast_share > 0 and self.fast_rate_bps is None:
             raise ValueError("fast_share needs fast_rate_bps")
+        if self.police_udp_share > 0 and self.police_udp is None:
+            raise ValueError("police_udp_share needs police_udp")
         return self
 
 

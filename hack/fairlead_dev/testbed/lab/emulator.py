@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +12,13 @@ from fairlead_dev.errors import LabError
 from fairlead_dev.netlab.processes import run
 from fairlead_dev.testbed.lab.namespaces import DEVICE, Names
 from fairlead_dev.testbed.scenario.model import Path as NetworkPath
-from fairlead_dev.wan.emulator import run_command
+from fairlead_dev.wan.emulator import run_command, treatment_options
 
 QUANTUM_US = (100, 500)
 _QUANTUM_SHARE = 0.01
 _PATIENCE_S = 15.0
 _LONGEST_LINE_BYTES = 1 << 20
+_DROPPED_UNSENT = ("buffer", "codel", "police", "police_udp")
 
 
 def version(program: Path) -> str:
@@ -33,17 +35,32 @@ def quantum_us(path: NetworkPath) -> int:
     return round(min(most, max(least, 1000 * _QUANTUM_SHARE * min(path.rtt_ms, path.full_queue_ms))))
 
 
+def path_options(path: NetworkPath) -> tuple[str, ...]:
+    """What the emulator is told of a path."""
+    return (
+        *("--rate", str(path.rate_bps), "--delay", f"{path.rtt_ms / 2:.6f}ms", "--buffer", str(path.queue_bytes)),
+        *("--loss", f"{path.loss_ratio:.9f}", "--quantum", f"{quantum_us(path)}us"),
+        *treatment_options(
+            path.queue,
+            police=path.police.written if path.police else None,
+            police_udp=path.police_udp.written if path.police_udp else None,
+            thin_acks=path.thin_acks,
+        ),
+    )
+
+
+def dropped_unsent(direction: Mapping[str, Any]) -> int:
+    """The packets that queue and policers dropped; a direction's counters of an older emulator lack some."""
+    return sum(int(direction.get(f"packets_dropped_{why}", 0)) for why in _DROPPED_UNSENT)
+
+
 class Emulator:
     """The process and its control socket."""
 
     def __init__(self, program: Path, names: Names, path: NetworkPath, *, seed: int, socket: Path, priority: int | None) -> None:
         self._socket = socket
-        delay = f"{path.rtt_ms / 2:.6f}ms"
-        options = (
-            *("--rate", path.rate_bps, "--delay", delay, "--buffer", path.queue_bytes),
-            *("--loss", f"{path.loss_ratio:.9f}", "--quantum", f"{quantum_us(path)}us", "--seed", seed),
-        )
-        command = run_command(program, (f"{names.a}:{DEVICE}", f"{names.b}:{DEVICE}"), socket, options, priority)
+        ends = (f"{names.a}:{DEVICE}", f"{names.b}:{DEVICE}")
+        command = run_command(program, ends, socket, (*path_options(path), "--seed", seed), priority)
         self._command = ("setpriv", "--pdeathsig", "SIGTERM", "--", *command)
         self._process: asyncio.subprocess.Process | None = None
 

@@ -118,7 +118,7 @@ def _flow_faults(scenario: Scenario, flows: list[Mapping[str, Any]], limits: Qua
         always_on_bps[single.flow.direction] += flow["goodput_bps"]
         if single.flow.protocol == "tcp" and isinstance(single.flow.pattern, Constant) and _spans(scenario, single):
             greedy.add(single.flow.direction)
-    if scenario.path.loss_ratio == 0:
+    if scenario.path.loss_ratio == 0 and scenario.path.police is None:
         for direction in sorted(greedy):
             share = always_on_bps[direction] / scenario.path.rate_bps
             if share < limits.least_utilization:

@@ -20,13 +20,14 @@ from typing import Any
 from fairlead_dev.errors import CommandUsageError
 from fairlead_dev.testbed.agents.channel import quantiles
 from fairlead_dev.testbed.lab import emulator as emulators
-from fairlead_dev.testbed.lab.emulator import Emulator
+from fairlead_dev.testbed.lab.emulator import Emulator, dropped_unsent
 from fairlead_dev.testbed.lab.kernel import offered_congestion_controls
 from fairlead_dev.testbed.lab.namespaces import Names, run_namespaces
 from fairlead_dev.testbed.runs.plans import IDLE_S, Priorities, agent_plans, idle_before_ns
 from fairlead_dev.testbed.runs.processes import Processes
 from fairlead_dev.testbed.runs.quality import QualityLimits, QualityVerdict, judge
 from fairlead_dev.testbed.scenario.expand import derived_seed
+from fairlead_dev.testbed.scenario.model import Path as NetworkPath
 from fairlead_dev.testbed.scenario.model import Scenario
 
 FORMAT = 1
@@ -35,6 +36,7 @@ MANIFEST = "manifest.json"
 AGENTS = "fairlead_dev.testbed.agents."
 QUEUE_INTERVAL_S = 0.1
 _LEAD_S = 0.3
+_LATER_PATH_FIELDS = ("queue", "police", "police_udp", "thin_acks")
 _AGENT_PATIENCE_S = 60.0
 
 
@@ -50,9 +52,12 @@ class RecordingLab:
 def scenario_digest(scenario: Scenario) -> str:
     """Identifies a scenario by what would be run; the description does not count."""
     content = scenario.model_dump(mode="json", exclude={"description"})
+    # Recordings from before there were these fields stay what they are.
     if not scenario.probe.bursts:
-        # Recordings from before there were bursts stay what they are.
         del content["probe"]["bursts"]
+    for name in _LATER_PATH_FIELDS:
+        if getattr(scenario.path, name) == NetworkPath.model_fields[name].default:
+            del content["path"][name]
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]
 
 
@@ -179,7 +184,7 @@ async def _watch_queue(emulator: Emulator, start_ns: int, scenario: Scenario, fi
         if now_s >= 0:
             depths["forward_bytes"].append(forward["queue_bytes"])
             depths["reverse_bytes"].append(reverse["queue_bytes"])
-        drops = [way["packets_dropped_buffer"] + way["packets_dropped_loss"] for way in (forward, reverse)]
+        drops = [dropped_unsent(way) + way["packets_dropped_loss"] for way in (forward, reverse)]
         rows.append(f"{now_s:.3f},{forward['queue_bytes']},{reverse['queue_bytes']},{drops[0]},{drops[1]}")
     await asyncio.to_thread(file.write_text, "\n".join(rows) + "\n")
     return {name: quantiles(values) for name, values in depths.items()}

@@ -15,20 +15,41 @@ MAXIMUM_HELD_BYTES = 256_000_000
 
 Seconds = Annotated[float, Field(ge=0, le=3600)]
 Positive = Annotated[float, Field(gt=0, le=3600)]
+QueueKind = Literal["drop-tail", "drop-tail-packets", "codel", "fq-codel"]
+ThinAcks = Annotated[int, Field(ge=1, le=1000)]
 
 
 class _Part(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
+class Policing(_Part):
+    """A rate above which packets are dropped, and the bytes that may come at once: by default 10 ms of the rate, 15 kB at least."""
+
+    rate_bps: Annotated[int, Field(ge=10_000, le=2_000_000_000)]
+    burst_bytes: Annotated[int, Field(ge=MTU_BYTES, le=MAXIMUM_HELD_BYTES)] | None = None
+
+    @property
+    def written(self) -> str:
+        """As the emulator takes it."""
+        return f"{self.rate_bps}" if self.burst_bytes is None else f"{self.rate_bps},{self.burst_bytes}"
+
+
 class Path(_Part):
-    """One bottleneck each way with equal parameters: rate, propagation delay, drop-tail buffer, random loss."""
+    """One bottleneck each way with equal parameters: rate, propagation delay, a queue, policing, random loss."""
 
     rate_bps: Annotated[int, Field(ge=1_000_000, le=2_000_000_000)]
     rtt_ms: Annotated[float, Field(ge=0.1, le=1000)]
     buffer_bytes: Annotated[int, Field(ge=2 * MTU_BYTES, le=MAXIMUM_HELD_BYTES)] | None = None
     buffer_bdp: Annotated[float, Field(gt=0, le=20)] | None = None
     loss_ratio: Annotated[float, Field(ge=0, le=0.5)] = 0.0
+    queue: QueueKind = "drop-tail"
+    police: Policing | None = None
+    """Of all packets, the probe's too."""
+    police_udp: Policing | None = None
+    """Of UDP, to which the probe belongs."""
+    thin_acks: ThinAcks = 1
+    """Of the bare acknowledgements of a forward flow each so-many-th comes back."""
 
     @model_validator(mode="after")
     def _has_one_buffer(self) -> Path:
@@ -58,6 +79,11 @@ class Path(_Part):
     def full_queue_ms(self) -> float:
         """How long a packet waits behind a full buffer."""
         return self.queue_bytes * 8 / self.rate_bps * 1000
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether there is nothing but a rate, a delay, a drop-tail buffer and random loss."""
+        return self.queue == "drop-tail" and self.police is None and self.police_udp is None and self.thin_acks == 1
 
 
 class Constant(_Part):

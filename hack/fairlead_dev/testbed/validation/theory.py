@@ -37,7 +37,7 @@ def compare(scenario: Scenario, manifest: Mapping[str, Any]) -> list[Comparison]
     protocols = {flow.protocol for flow in scenario.flows}
     if protocols == {"tcp"}:
         found += _greedy_tcp(scenario, manifest)
-    if protocols == {"udp"}:
+    if protocols == {"udp"} and scenario.path.is_plain:
         found += _udp(scenario, manifest)
     return found
 
@@ -47,7 +47,7 @@ def _greedy_tcp(scenario: Scenario, manifest: Mapping[str, Any]) -> list[Compari
     full_mbps = path.rate_bps / 1e6 * TCP_PAYLOAD_BYTES / MTU_BYTES
     mbps = sum(flow["goodput_bps"] for flow in manifest["flows"]) / 1e6
     found = [Comparison(scenario.name, "goodput of a full link", "Mb/s", full_mbps, mbps, 0.05 * full_mbps)]
-    if path.loss_ratio == 0 and forward["packets_dropped_buffer"]:
+    if path.loss_ratio == 0 and path.is_plain and forward["packets_dropped_buffer"]:
         # What the probe saw against what the emulator held, at the depth that the queue was below for 95 % of the time.
         long_ms = manifest["probe"]["rtt_ms"]["p95"]
         expected_ms = path.rtt_ms + manifest["queues"]["forward_bytes"]["p95"] * 8 / path.rate_bps * 1000

@@ -49,3 +49,9 @@ def test_what_is_missing_or_disturbed_stands_at_the_top() -> None:
     top = text.split("## Use")[0]
     assert "3 of 5 planned recordings are missing" in top
     assert "1 recordings were disturbed" in top
+
+
+def test_the_card_names_the_queues_that_there_are() -> None:
+    assert "One bottleneck with a drop-tail buffer" in card(manifest(), [run(20)])
+    text = card(manifest(), [{**run(20), "queue": "fq-codel"}, run(40)])
+    assert "the queue that its line names (drop-tail, fq-codel)" in text

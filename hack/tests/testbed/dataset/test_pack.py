@@ -12,7 +12,7 @@ from fairlead_dev.testbed.dataset.plan import PlannedRun, plan_runs
 from fairlead_dev.testbed.runs.batch import RUNS
 from fairlead_dev.testbed.runs.record import scenario_digest
 
-from ..build import good_direction, good_flows, good_probe, specification
+from ..build import DRAWN, good_direction, good_flows, good_probe, specification
 
 SPECIFICATION = specification(duration_s=2, probe_rate_hz=10, kinds=[{"kind": "on_off", "paths": 1, "classes": ["B1-C1"]}])
 PLAN = plan_runs(SPECIFICATION)
@@ -67,6 +67,18 @@ def test_what_is_known_of_a_run_tells_its_flows_and_when_they_were_on(recorded: 
         assert first[0] < 0 and last[1] <= 2
         assert flow["goodput_bps"] > 0
     assert "machine" not in recording.run
+
+
+def test_what_is_known_of_a_run_tells_how_its_path_treats_packets(tmp_path: Path) -> None:
+    treated = {"queue": ["codel"], "police_udp": {"low": 0.1, "high": 0.1}, "police_udp_share": 1, "thin_acks": [4]}
+    of = specification(duration_s=2, probe_rate_hz=10, drawn_paths={**DRAWN, **treated})
+    run = plan_runs(of)[0]
+    record(run, tmp_path)
+    pack(of, [run], tmp_path, tmp_path / "out")
+    (recording,) = read_split(tmp_path / "out", run.split)
+    assert (recording.run["queue"], recording.run["thin_acks"], recording.run["police_bps"]) == ("codel", 4, None)
+    assert recording.run["police_udp_bps"] == pytest.approx(0.1 * recording.run["rate_bps"], abs=100_000)
+    assert recording.run["dropped_packets"] == 5
 
 
 def test_disturbed_runs_are_packed_only_when_asked_for_and_are_marked(recorded: Path, tmp_path: Path) -> None:

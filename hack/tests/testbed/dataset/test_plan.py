@@ -126,6 +126,37 @@ def test_paths_for_training_alone_leave_all_other_runs_as_they_were() -> None:
     assert {run.split for run in more} == {Split.TRAIN}
 
 
+def test_queues_policing_and_thinning_are_drawn_evenly_and_leave_all_else_of_the_paths_as_it_was() -> None:
+    more = {
+        "queue": ["drop-tail", "fq-codel"],
+        "police_udp": {"low": 0.05, "high": 0.5},
+        "police_udp_share": 0.25,
+        "thin_acks": [1, 2, 4, 8],
+    }
+    paths, before = draw_paths(specification(drawn_paths={**DRAWN, **more})), draw_paths(specification())
+    plain = {"queue": "drop-tail", "police_udp": None, "thin_acks": 1}
+    assert [one.path.model_copy(update=plain) for one in paths] == [one.path for one in before]
+    assert Counter(one.path.queue for one in paths) == {"drop-tail": 8, "fq-codel": 8}
+    assert Counter(one.path.thin_acks for one in paths) == {1: 4, 2: 4, 4: 4, 8: 4}
+    policed = [one.path for one in paths if one.path.police_udp]
+    assert len(policed) == 4
+    assert all(path.police_udp and 0.04 <= path.police_udp.rate_bps / path.rate_bps <= 0.51 for path in policed)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        pytest.param({"queue": ["drop-tail", "sfq"]}, r"queue\.1", id="unknown queue"),
+        pytest.param({"queue": []}, "queue", id="no queue"),
+        pytest.param({"thin_acks": [0]}, r"thin_acks\.0", id="no acknowledgement at all"),
+        pytest.param({"police_udp_share": 0.5}, "police_udp_share needs police_udp", id="share of nothing"),
+    ],
+)
+def test_treatments_that_there_are_not_are_refused(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValidationError, match=message):
+        specification(drawn_paths={**DRAWN, **changes})
+
+
 def test_a_buffer_is_drawn_up_to_the_least_delay_of_a_full_queue() -> None:
     drawn_paths = {**specification().drawn_paths.model_dump(), "least_full_queue_ms": 20}
     paths, before = draw_paths(specification(drawn_paths=drawn_paths)), draw_paths(specification())

@@ -20,6 +20,14 @@ SCENARIOS = {
     "overflow": scenario(udp(rate_bps=30_000_000), name="overflow", duration_s=4, warm_up_s=1, path=SHALLOW),
     "loss": scenario(udp(rate_bps=10_000_000), name="loss", duration_s=5, warm_up_s=0, path={**SHALLOW, "loss_ratio": 0.02}),
     "mixed": scenario(tcp("one"), tcp("other", "bbr"), name="mixed", duration_s=10, warm_up_s=4, path=path(rate_bps=20_000_000)),
+    "treated": scenario(
+        tcp("bulk"),
+        udp(rate_bps=8_000_000),
+        name="treated",
+        duration_s=8,
+        warm_up_s=4,
+        path={**SHALLOW, "buffer_bdp": 5, "queue": "fq-codel", "police_udp": {"rate_bps": 4_000_000}, "thin_acks": 4},
+    ),
     "bursts": scenario(
         name="bursts",
         duration_s=4,

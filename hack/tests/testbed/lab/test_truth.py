@@ -29,7 +29,7 @@ def test_packets_are_all_accounted_for_and_none_was_lost_outside_the_path(name: 
     for direction in ("ab", "ba"):
         stats = runs[name].manifest["emulator"][direction]
         assert stats["packets_overrun"] == 0
-        dropped = sum(stats[f"packets_dropped_{why}"] for why in ("buffer", "loss", "down", "memory", "device"))
+        dropped = sum(count for name, count in stats.items() if name.startswith("packets_dropped_"))
         assert stats["packets_in"] == stats["packets_out"] + dropped + stats["packets_in_flight"]
 
 
@@ -65,6 +65,20 @@ def test_an_overflowing_buffer_passes_the_rate_and_drops_the_rest(runs: dict[str
     assert 0.7 * carried_bps < run.flows["udp"]["goodput_bps"] < 1.03 * carried_bps
     forward = run.manifest["emulator"]["ab"]
     assert forward["packets_dropped_buffer"] / forward["packets_in"] == pytest.approx(1 / 3, abs=0.15)
+
+
+def test_a_path_treats_packets_as_its_scenario_says(runs: dict[str, Run]) -> None:
+    run = runs["treated"]
+    forward, reverse = (run.manifest["emulator"][direction] for direction in ("ab", "ba"))
+    assert forward["parameters"]["queue"].startswith("fq-codel:")
+    assert forward["packets_dropped_codel"] > 0
+    assert run.manifest["queues"]["forward_bytes"]["p50"] < 0.5 * run.scenario.path.queue_bytes
+    # Half of the UDP is policed away, and the probe's few packets share the other half with it.
+    assert forward["packets_dropped_police_udp"] > 1000
+    assert 0.25 * 4e6 < run.flows["udp"]["goodput_bps"] < 1.02 * 4e6 * PAYLOAD_SHARE["udp"]
+    assert 0 < 4 * reverse["packets_dropped_thinned"] <= 3 * reverse["packets_in"]
+    assert forward["packets_dropped_thinned"] == 0
+    assert run.flows["bulk"]["goodput_bps"] > 0.3 * run.scenario.path.rate_bps
 
 
 def test_random_loss_is_as_frequent_as_asked(runs: dict[str, Run]) -> None:

@@ -88,13 +88,15 @@ def test_a_flow_that_carried_nothing_is_a_fault_as_its_label_would_be_wrong() ->
     assert verdict_of(flows=flows) == ("other: carried 900 b/s, less than a packet a second",)
 
 
-def test_greedy_flows_that_leave_the_path_empty_are_a_fault_unless_loss_holds_them_back() -> None:
+def test_greedy_flows_that_leave_the_path_empty_are_a_fault_unless_loss_or_a_policer_holds_them_back() -> None:
     flows = good_flows(BOTH)
     for flow in flows:
         flow["goodput_bps"] = 2_000_000
     (fault,) = verdict_of(flows=flows)
     assert fault.startswith("forward: greedy flows carried 8% of the rate")
     assert verdict_of(scenario(tcp("bulk"), tcp("other", "bbr"), path=path(loss_ratio=0.01)), flows=flows) == ()
+    policed = path(police={"rate_bps": 5_000_000})
+    assert verdict_of(scenario(tcp("bulk"), tcp("other", "bbr"), path=policed), flows=flows) == ()
 
 
 def test_a_late_edge_a_failed_connection_and_a_missing_flow_are_faults() -> None:

@@ -35,6 +35,11 @@ def test_a_buffer_in_bdp_is_never_less_than_two_packets() -> None:
         pytest.param(path(rtt_ms=float("nan")), "rtt_ms", id="RTT is no number"),
         pytest.param(path(rate_bps=2_000_000_000, rtt_ms=1000), "lower rate_bps", id="more in flight than sockets hold"),
         pytest.param(path(jitter_ms=1), "jitter_ms", id="unknown field"),
+        pytest.param(path(queue="red"), r"queue\n.*'drop-tail', 'drop-tail-packets', 'codel' or 'fq-codel'", id="unknown queue"),
+        pytest.param(path(police_udp=5_000_000), "police_udp", id="policing without its fields"),
+        pytest.param(path(police_udp={"rate_bps": 100}), r"police_udp\.rate_bps", id="policing to nothing"),
+        pytest.param(path(police={"rate_bps": 10_000_000, "burst_bytes": 100}), r"police\.burst_bytes", id="burst of no packet"),
+        pytest.param(path(thin_acks=0), "thin_acks", id="no acknowledgement at all"),
     ],
 )
 def test_a_bad_path_is_refused(content: dict[str, object], message: str) -> None:
@@ -79,6 +84,17 @@ def test_a_recording_from_before_there_were_bursts_is_still_the_one_asked_for() 
     assert scenario_digest(scenario(probe={"bursts": [{"start_s": 1, "packets": 1}]})) != scenario_digest(scenario())
 
 
+@pytest.mark.parametrize(
+    "changes", [{"queue": "codel"}, {"police": {"rate_bps": 20_000_000}}, {"police_udp": {"rate_bps": 5_000_000}}, {"thin_acks": 4}]
+)
+def test_a_recording_from_before_there_were_queues_is_that_of_the_plain_path_alone(changes: dict[str, object]) -> None:
+    plain = {"queue": "drop-tail", "police": None, "police_udp": None, "thin_acks": 1}
+    assert scenario_digest(scenario(path=path(**plain))) == "62339db4be930bff"
+    other = scenario(path=path(**changes))
+    assert scenario_digest(other) != "62339db4be930bff"
+    assert scenario().path.is_plain and not other.path.is_plain
+
+
 def test_two_flows_of_one_name_are_refused() -> None:
     with pytest.raises(ValidationError, match="is taken"):
         scenario(tcp("a"), tcp("a", "bbr"))
@@ -103,6 +119,16 @@ def test_every_scenario_that_comes_along_is_valid_and_named_as_its_file(name: st
             "name = 'x'\nduration_s = 30\npath = { rate_bps = 1e7, rtt_ms = 5, buffer_bdp = 1 }\n[[flows]]\nname = 'a'\n",
             r"bad\.toml: flows\[0\]: a tcp flow needs",
             id="in a list",
+        ),
+        pytest.param(
+            "name = 'x'\nduration_s = 30\npath = { rate_bps = 1e7, rtt_ms = 5, buffer_bdp = 1, queue = 'pie' }\n",
+            r"bad\.toml: path\.queue: .*'codel' or 'fq-codel', got 'pie'",
+            id="kind of queue",
+        ),
+        pytest.param(
+            "name = 'x'\nduration_s = 30\npath = { rate_bps = 1e7, rtt_ms = 5, buffer_bdp = 1, police_udp = { rate = 1e6 } }\n",
+            r"bad\.toml: path\.police_udp\.rate_bps: Field required\n.*path\.police_udp\.rate: is not a field here",
+            id="policing misspelt",
         ),
     ],
 )

@@ -39,6 +39,13 @@ def test_a_buffer_that_never_overflowed_says_nothing_about_its_size() -> None:
     assert "longest queue" not in found(of, manifest(of, 48e6))
 
 
+def test_theory_is_silent_on_queues_that_are_managed_and_on_policed_udp() -> None:
+    managed = scenario(tcp(), path=path(queue="codel"))
+    assert set(found(managed, manifest(managed, 48e6, packets_dropped_buffer=3))) == {"idle RTT", "goodput of a full link"}
+    policed = scenario(udp(), path=path(police_udp={"rate_bps": 5_000_000}))
+    assert set(found(policed, manifest(policed, 5e6))) == {"idle RTT"}
+
+
 def test_an_overload_is_dropped_but_for_the_rate() -> None:
     of = scenario(udp(rate_bps=75_000_000))
     seen = found(of, manifest(of, 50e6 * 1472 / 1500, packets_dropped_buffer=3333))

@@ -4,7 +4,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::{json, Value};
 
 use crate::parameters::{Direction, DirectionParameters, WrittenChange};
+use crate::police::Policing;
 use crate::quantity::FieldError;
+use crate::thin::Thinning;
 
 /// The version of the protocol; a request with another is refused.
 pub const VERSION: u64 = 1;
@@ -20,7 +22,7 @@ pub enum EmulatorCommand {
     /// Measure from now on how late packets are written, and forget what was; answered as `Stats`.
     Measure,
     /// Change the live path.
-    Set(SetCommand),
+    Set(Box<SetCommand>),
 }
 
 /// New values for a direction, or both.
@@ -65,10 +67,48 @@ pub struct ShownParameters {
     pub delay_ms: f64,
     /// Buffer in bytes; null if the rate is unlimited and none was given.
     pub buffer_bytes: Option<u64>,
+    /// The kind of queue with all its options, as the command line takes it.
+    pub queue: String,
+    /// What all packets together are held to; null if they are not.
+    pub police: Option<ShownPolicing>,
+    /// What UDP is held to; null if it is not.
+    pub police_udp: Option<ShownPolicing>,
+    /// How acknowledgements are thinned; null if they are not.
+    pub thin_acks: Option<ShownThinning>,
     /// Share of packets lost at random, from 0 to 1.
     pub loss: f64,
     /// Whether nothing passes.
     pub down: bool,
+}
+
+/// A policer as it is shown.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ShownPolicing {
+    /// Bits per second.
+    pub rate_bps: u64,
+    /// The size of the bucket in bytes.
+    pub burst_bytes: u64,
+}
+
+/// Thinning of acknowledgements as it is shown.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ShownThinning {
+    /// Of so many in a row the last goes on.
+    pub keep_each: u32,
+    /// How long one is held, in milliseconds.
+    pub hold_ms: f64,
+}
+
+impl From<Policing> for ShownPolicing {
+    fn from(policing: Policing) -> Self {
+        Self { rate_bps: policing.rate_bps, burst_bytes: policing.burst_bytes }
+    }
+}
+
+impl From<Thinning> for ShownThinning {
+    fn from(thinning: Thinning) -> Self {
+        Self { keep_each: thinning.keep_each, hold_ms: thinning.hold_ns as f64 / 1e6 }
+    }
 }
 
 impl From<&DirectionParameters> for ShownParameters {
@@ -77,6 +117,10 @@ impl From<&DirectionParameters> for ShownParameters {
             rate_bps: parameters.rate_bps,
             delay_ms: parameters.delay_ns as f64 / 1e6,
             buffer_bytes: parameters.buffer_bytes,
+            queue: parameters.queue.to_string(),
+            police: parameters.police.map(Into::into),
+            police_udp: parameters.police_udp.map(Into::into),
+            thin_acks: parameters.thin_acks.map(Into::into),
             loss: parameters.loss,
             down: parameters.down,
         }

@@ -131,8 +131,12 @@ impl Lab {
     }
 
     /// Starts an iperf3 server in namespace B and waits until it listens.
-    pub(crate) fn serve_iperf(&mut self) {
-        let server = self.command(1, "iperf3 -s --forceflush").stdout(Stdio::piped()).spawn().expect("starts");
+    pub(crate) fn serve_iperf(&mut self, port: u16) {
+        let server = self
+            .command(1, &format!("iperf3 -s -p {port} --forceflush"))
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("starts");
         self.servers.push(server);
         let output = self.servers.last_mut().and_then(|server| server.stdout.take()).expect("a pipe");
         let mut lines = BufReader::new(output).lines();
