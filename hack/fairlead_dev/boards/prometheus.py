@@ -37,8 +37,24 @@ def over_http(address: str) -> Fetch:
     return fetch
 
 
+def path_of(what: str, parameters: Mapping[str, str]) -> str:
+    """Where the HTTP API answers a question, below the server's root."""
+    return f"/api/v1/{what}?{urllib.parse.urlencode(parameters)}"
+
+
+def data_of(body: bytes, asked: str) -> Any:
+    """The data of an answer. Raises PrometheusError, naming what was `asked`, where it is a refusal."""
+    try:
+        answer = json.loads(body)
+    except ValueError as error:
+        raise PrometheusError(f"what answers is no Prometheus: {body[:200]!r}") from error
+    if answer.get("status") != "success":
+        raise PrometheusError(f"{answer.get('error')}: {asked}")
+    return answer["data"]
+
+
 class PrometheusApi:
-    """The two queries that boards make."""
+    """What boards ask for."""
 
     def __init__(self, fetch: Fetch) -> None:
         self._fetch = fetch
@@ -52,13 +68,12 @@ class PrometheusApi:
         when = {"start": f"{start_s:.3f}", "end": f"{end_s:.3f}", "step": f"{step_s:g}"}
         return self._ask("query_range", {"query": expr, **when})
 
+    def label_values(self, selector: str, label: str, start_s: float, end_s: float) -> list[str]:
+        """The values of a label in the series of a selector, as Grafana asks for those of a variable."""
+        when = {"start": f"{start_s:.3f}", "end": f"{end_s:.3f}"}
+        values: list[str] = data_of(self._fetch(path_of(f"label/{label}/values", {"match[]": selector, **when})), selector)
+        return values
+
     def _ask(self, what: str, parameters: Mapping[str, str]) -> list[dict[str, Any]]:
-        body = self._fetch(f"/api/v1/{what}?{urllib.parse.urlencode(parameters)}")
-        try:
-            answer = json.loads(body)
-        except ValueError as error:
-            raise PrometheusError(f"what answers is no Prometheus: {body[:200]!r}") from error
-        if answer.get("status") != "success":
-            raise PrometheusError(f"{answer.get('error')}: {parameters['query']}")
-        result: list[dict[str, Any]] = answer["data"]["result"]
+        result: list[dict[str, Any]] = data_of(self._fetch(path_of(what, parameters)), parameters["query"])["result"]
         return result
