@@ -18,6 +18,7 @@ from fairlead.guard.program import STATE
 from fairlead.guard.programs import CgroupPrograms
 from fairlead.guard.serve import GUARD_METRICS, metrics_page
 from fairlead.pages import CONNECTIONS, PageServer, probe_page
+from fairlead_dev.promtool import complaints
 
 pytestmark = pytest.mark.asyncio
 HOST = "127.0.0.1"
@@ -86,6 +87,7 @@ async def test_every_metric_has_the_value_of_what_is_held(tmp_path: Path) -> Non
         for labels, value in values:
             assert value_of(text, name, labels) == value, (name, labels)
     assert expected.keys() == {described.name for described in GUARD_METRICS}
+    assert complaints(text) == ""
 
 
 async def test_idle_connections_do_not_keep_a_probe_out() -> None:
