@@ -90,6 +90,19 @@ async def test_every_metric_has_the_value_of_what_is_held(tmp_path: Path) -> Non
     assert complaints(text) == ""
 
 
+async def test_the_series_of_a_sender_vanish_with_it() -> None:
+    async def ignore(_: str) -> None:
+        return
+
+    holds = Holds(programs=None, classes=None, install=ignore, check=ignore)
+    await holds.apply([(make_sender(UIDS[0]), 8000), (make_sender(UIDS[1], pod="other-sender"), 16000)])
+    await holds.apply([(make_sender(UIDS[1], pod="other-sender"), 16000)])
+    async with serving(PageServer({"/metrics": metrics_page(holds)})) as port:
+        text = await ask(port, "GET /metrics HTTP/1.1")
+    assert 'pod="other-sender"' in text
+    assert "run42-sender" not in text
+
+
 async def test_idle_connections_do_not_keep_a_probe_out() -> None:
     async with serving(PageServer({"/healthz": probe_page(lambda: True)})) as port:
         idle = [await asyncio.open_connection(HOST, port) for _ in range(3 * CONNECTIONS)]
