@@ -10,11 +10,12 @@ from e2e.lib.job import Job
 from e2e.lib.lab import Lab
 from e2e.lib.manifests import DESTINATION_NODE, SOURCE_NODE
 from e2e.lib.node import bucket_of, interface_of, make_deaf_to_its_cap, token_buckets
-from e2e.lib.policy import LINK, in_force, metrics, policy, rate_bps, status
+from e2e.lib.policy import LINK, in_force, metrics, metrics_page, policy, rate_bps, status
 from e2e.lib.waiting import wait_until
 from e2e.lib.wire import counted
 from fairlead_dev.clients.kubectl import CommandError, Kubectl, Object
 from fairlead_dev.clients.nodes import LocalCluster
+from fairlead_dev.promtool import complaints
 
 CAPACITY = "40M"
 LONG_BYTES = 700_000_000
@@ -117,6 +118,7 @@ def test_two_tenants_share_by_weight_and_follow_a_change_while_they_run(
             "both tenants at their share in the metrics, and a Jain index that says so",
             not_yet=(CommandError,),
         )
+        assert complaints(metrics_page(cluster, kubectl)) == ""
 
         one.patch(suspend=True)
         wait_for_shares({other: 40})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 
 import pytest
 
@@ -20,6 +21,10 @@ BULK_BYTES = 30_000_000
 DATA_INTERFACE = "data0"
 NO_CAPABILITIES = "0" * 16
 PHASES = ("Pending", "Probing", "Transferring", "Verifying", "Succeeded")
+LIFE = ("Accepted", "MoversStarted", "PathProbed", "Succeeded")
+"""The events of a job that meets no trouble, each once; the advisor may switch the congestion control of a running transfer besides."""
+MOST_EVENTS = 6
+LONGEST_EVENT = 300
 PASSING = ("Probing", "Verifying")
 """Over before the operator looks, where the path is known or little is left to verify; the event of the probe is always there."""
 
@@ -98,10 +103,18 @@ def assert_ends(endpoint: Object, node: str) -> None:
 def assert_events(job: Job) -> None:
     def reasons() -> set[str] | None:
         seen = {event["reason"] for event in job.events()}
-        return seen if {"Accepted", "MoversStarted", "PathProbed", "Succeeded"} <= seen else None
+        return seen if seen >= {*LIFE} else None
 
     assert wait_until(reasons, "an event at every phase change")
-    assert [(event["reason"], event["message"]) for event in job.events() if event["type"] == "Warning"] == []
+    events = job.events()
+    assert [(event["reason"], event["message"]) for event in events if event["type"] == "Warning"] == []
+    # One that is repeated counts as often as it came.
+    happened = Counter[str]()
+    for event in events:
+        happened[event["reason"]] += event.get("count") or 1
+    assert happened - Counter(TransportSwitched=happened["TransportSwitched"]) == Counter(LIFE)
+    assert happened.total() <= MOST_EVENTS
+    assert [event["message"] for event in events if len(event["message"]) > LONGEST_EVENT or "\n" in event["message"]] == []
 
 
 def assert_printed_columns(kubectl: Kubectl, namespace: str, job: Object) -> None:

@@ -61,13 +61,17 @@ def status(kubectl: Kubectl) -> Object:
 
 def metrics(cluster: LocalCluster, kubectl: Kubectl) -> dict[str, float]:
     """The operator's metrics, by name with labels as they are printed."""
+    lines = (line.rpartition(" ") for line in metrics_page(cluster, kubectl).splitlines() if line and not line.startswith("#"))
+    return {name: float(value) for name, _, value in lines}
+
+
+def metrics_page(cluster: LocalCluster, kubectl: Kubectl) -> str:
+    """The operator's metrics as it serves them."""
     pods = kubectl.list("pods", namespace=RELEASE_NAMESPACE, selector="app.kubernetes.io/component=operator")
     up = [pod for pod in pods if pod["status"].get("phase") == "Running" and not pod["metadata"].get("deletionTimestamp")]
     address = up[0]["status"]["podIP"]
     script = "import sys, urllib.request; print(urllib.request.urlopen(sys.argv[1], timeout=10).read().decode())"
-    text = cluster.on(OPERATOR_NODE, "python3", "-c", script, f"http://{address}:{METRICS_PORT}/metrics").decode()
-    lines = (line.rpartition(" ") for line in text.splitlines() if line and not line.startswith("#"))
-    return {name: float(value) for name, _, value in lines}
+    return cluster.on(OPERATOR_NODE, "python3", "-c", script, f"http://{address}:{METRICS_PORT}/metrics").decode()
 
 
 def _is_accepted(policy_status: Object) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import tarfile
 from collections.abc import Iterator, Mapping
@@ -13,6 +14,7 @@ import pytest
 import yaml
 
 from fairlead_dev.chart.render import CHART, HelmError, objects
+from fairlead_dev.checkout import CHECKOUT
 from fairlead_dev.generate import values as chart_values
 
 VALUES: dict[str, Any] = yaml.safe_load((CHART / "values.yaml").read_text())
@@ -134,6 +136,22 @@ def test_the_values_of_the_chart_before_this_one_may_be_kept(chart: Path) -> Non
         assert member is not None
         (chart / "values.yaml").write_bytes(member.read())
     assert _by_identity(objects({}, chart)) == _by_identity(objects({}))
+
+
+def test_a_new_version_of_the_chart_starts_other_images_by_its_default_tags() -> None:
+    with tarfile.open(PREVIOUS) as package:
+        member = package.extractfile("fairlead/Chart.yaml")
+        assert member is not None
+        before = yaml.safe_load(member.read())
+    now = yaml.safe_load((CHART / "Chart.yaml").read_text())
+    assert now["version"] != before["version"]
+    assert now["appVersion"] != before["appVersion"]
+
+
+def test_the_page_of_changes_begins_with_this_version_of_the_chart() -> None:
+    version = yaml.safe_load((CHART / "Chart.yaml").read_text())["version"]
+    headings = re.findall(r"^## (.+)$", (CHECKOUT / "docs" / "reference" / "changes.md").read_text(), re.MULTILINE)
+    assert headings[0] == version
 
 
 def test_values_that_lack_single_settings_have_the_defaults(chart: Path) -> None:

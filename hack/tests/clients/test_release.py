@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import argparse
+import re
+import shlex
 from pathlib import Path
 
 import pytest
@@ -14,6 +17,27 @@ def test_helm_is_told_every_image() -> None:
     for part in PARTS:
         assert f"images.{part}.repository=registry.example/fairlead-{part}" in arguments
         assert f"images.{part}.tag=v1" in arguments
+
+
+def test_the_readme_installs_what_the_demo_and_the_tests_install() -> None:
+    (line,) = re.findall(r"^helm (install .*)$", (CHECKOUT / "README.md").read_text(), re.MULTILINE)
+    assert _installed(shlex.split(line)) == _installed([*helm_arguments(Path(), "registry.example/", "v1")])
+
+
+def _installed(words: list[str]) -> dict[str, object]:
+    """What a command line of helm installs and where; images and waiting, which a checkout adds, are left out."""
+    parser = argparse.ArgumentParser(exit_on_error=False)
+    for name in ("command", "release", "chart"):
+        parser.add_argument(name)
+    parser.add_argument("--namespace", "-n")
+    parser.add_argument("--create-namespace", action="store_true")
+    parser.add_argument("--set", action="append", dest="values")
+    for switch in ("--install", "--wait"):
+        parser.add_argument(switch, action="store_true")
+    for option in ("--set-string", "--timeout"):
+        parser.add_argument(option)
+    read = vars(parser.parse_args(words))
+    return {name: read[name] for name in ("release", "chart", "namespace", "create_namespace", "values")}
 
 
 @pytest.mark.parametrize("monitored", [True, False])

@@ -3,6 +3,9 @@
 
 mod support;
 
+use std::io::Write;
+use std::path::Path;
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use support::namespaces::Namespaces;
@@ -31,6 +34,21 @@ fn assert_values(page: &str, expected: &[(&str, u64)]) {
     }
 }
 
+/// That Prometheus' own tool finds nothing wrong with a page's names, types and help.
+fn assert_conventional(page: &str) {
+    let promtool = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../build/bin/promtool");
+    let mut check = Command::new(&promtool)
+        .args(["check", "metrics"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap_or_else(|error| panic!("{}: {error}: run make programs", promtool.display()));
+    check.stdin.take().unwrap().write_all(page.as_bytes()).unwrap();
+    let done = check.wait_with_output().unwrap();
+    assert!(done.status.success(), "{}\n{page}", String::from_utf8_lossy(&done.stderr));
+}
+
 /// The page, once it says so.
 fn await_page(page: impl Fn() -> String, says: impl Fn(&str) -> bool) -> String {
     let deadline = Instant::now() + PATIENCE;
@@ -57,6 +75,8 @@ fn held_attempt(bench: &Bench, attempt: u32, damage: &[(&str, &str)]) -> (String
     let receiver_page = await_page(|| get(&receiver_pages, "/metrics").1, is_publishing);
     let sender_page = get(&sender_pages, "/metrics").1;
     kill(receiver, sender);
+    assert_conventional(&receiver_page);
+    assert_conventional(&sender_page);
     (receiver_page, sender_page)
 }
 
@@ -146,6 +166,7 @@ fn what_the_wire_carried_and_what_was_sent_again_agrees_with_the_kernel_s_counte
     let before = namespaces.sent();
     let page = await_page(|| namespaces.get(&namespaces.sender, &sender_pages, "/metrics").1, settled);
     let after = namespaces.sent();
+    assert_conventional(&page);
     let [wire, again, interface] = ["wire_bytes_total", "retransmitted_bytes_total", "interface_sent_bytes_total"]
         .map(|name| value(&page, name).unwrap());
     assert!((before as f64..=after as f64).contains(&interface), "{before} {interface} {after}");

@@ -72,7 +72,7 @@ class Reason(_Documented):
     DESTINATION_IN_USE = (
         "DestinationInUse",
         "Another job of the namespace writes to the same directory, or to one in or above it; the message names it. The job starts when"
-        " that one has ended.",
+        " that one has ended. Directories are compared by claim: the same storage behind two claims is not recognised.",
     )
     SAME_DIRECTORY = "SameDirectory", "Source and destination are the same directory, or one lies in the other."
     INVALID_SPEC = "InvalidSpec", "A field of the job has a value that cannot work."

@@ -21,6 +21,7 @@ from fairlead.agent.storage import Space, StorageReader
 from fairlead.api.datatransfernode.status import AgentStatus
 from fairlead.kube.errors import UnavailableError
 from fairlead.pages import PageServer
+from fairlead_dev.promtool import complaints
 
 pytestmark = pytest.mark.asyncio
 HOST = "127.0.0.1"
@@ -124,3 +125,4 @@ async def test_every_metric_has_the_value_of_the_node(tmp_path: Path) -> None:
         for labels, value in values:
             assert value_of(text, name, labels) == value, (name, labels)
     assert expected.keys() == {described.name for described in NODE_METRICS}
+    assert complaints(text) == ""

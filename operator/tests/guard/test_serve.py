@@ -18,6 +18,7 @@ from fairlead.guard.program import STATE
 from fairlead.guard.programs import CgroupPrograms
 from fairlead.guard.serve import GUARD_METRICS, metrics_page
 from fairlead.pages import CONNECTIONS, PageServer, probe_page
+from fairlead_dev.promtool import complaints
 
 pytestmark = pytest.mark.asyncio
 HOST = "127.0.0.1"
@@ -86,6 +87,20 @@ async def test_every_metric_has_the_value_of_what_is_held(tmp_path: Path) -> Non
         for labels, value in values:
             assert value_of(text, name, labels) == value, (name, labels)
     assert expected.keys() == {described.name for described in GUARD_METRICS}
+    assert complaints(text) == ""
+
+
+async def test_the_series_of_a_sender_vanish_with_it() -> None:
+    async def ignore(_: str) -> None:
+        return
+
+    holds = Holds(programs=None, classes=None, install=ignore, check=ignore)
+    await holds.apply([(make_sender(UIDS[0]), 8000), (make_sender(UIDS[1], pod="other-sender"), 16000)])
+    await holds.apply([(make_sender(UIDS[1], pod="other-sender"), 16000)])
+    async with serving(PageServer({"/metrics": metrics_page(holds)})) as port:
+        text = await ask(port, "GET /metrics HTTP/1.1")
+    assert 'pod="other-sender"' in text
+    assert "run42-sender" not in text
 
 
 async def test_idle_connections_do_not_keep_a_probe_out() -> None:

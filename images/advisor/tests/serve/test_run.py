@@ -11,6 +11,7 @@ import pytest
 
 from fairlead_advisor.models.answer import CLASSES
 from fairlead_advisor.probe.trace import read_trace
+from fairlead_dev.promtool import complaints
 from tests.serve.conftest import Start, met_mover
 from tests.support.command import PATIENCE_S, finish, run, start
 from tests.support.echo_server import Answer, echo_server, reply_to, silent
@@ -76,6 +77,7 @@ async def test_measures_decides_applies_and_tells(sidecar: Start, control_socket
     assert shown and float(shown[1]) == pytest.approx(record["path"]["rtt_seconds"], rel=1e-3)
     resident = re.search(r"^process_resident_memory_bytes (\S+)", metrics, re.MULTILINE)
     assert resident and float(resident[1]) < 80 * 2**20
+    assert complaints(metrics) == ""
     assert outcome.exit_code == 0
     assert "Traceback" not in outcome.stderr
 

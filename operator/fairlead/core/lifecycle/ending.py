@@ -8,10 +8,11 @@ from enum import Enum, auto
 
 from fairlead.api.reasons import ConditionType, EventReason, Reason
 from fairlead.core.lifecycle.admission import foreign_identity
+from fairlead.core.lifecycle.events import event_of
 from fairlead.core.lifecycle.outcome import JobEffects, JobOutcome, JobState, deletes, stops
 from fairlead.core.lifecycle.placing import placed_end
 from fairlead.core.observed import Observed, PodPhase, Role, latest_attempt_of
-from fairlead.core.plan import CreatePod, DeletePod, EmitEvent
+from fairlead.core.plan import CreatePod, DeletePod
 from fairlead.core.verdicts import has_cleaned, has_ended, is_live, proven_success
 
 _LAST_WORDS = timedelta(seconds=10)
@@ -62,7 +63,7 @@ def dismantle(observed: Observed, requested: datetime, now: datetime) -> JobOutc
     cleaning, step = _clean(observed, requested, now)
     outcome = outcome.then(step)
     if cleaning is _Cleaning.GIVEN_UP:
-        skipped = EmitEvent(EventReason.CLEANUP_SKIPPED.value, _left_behind(observed), warning=True)
+        skipped = event_of(EventReason.CLEANUP_SKIPPED, _left_behind(observed), warning=True)
         outcome = outcome.then(JobOutcome(effects=JobEffects(events=(skipped,))))
     if cleaning is not _Cleaning.UNDER_WAY:
         return outcome.then(_release(observed))
@@ -128,10 +129,10 @@ def _destination_node(observed: Observed) -> str | None:
 
 
 def _left_behind(observed: Observed) -> str:
-    job = observed.job
-    path = job.spec.destination.path.rstrip("/")
-    directory = f"{path}/" if path else ""
+    """The path, which may be long, comes last: what must be known of it is in front."""
+    destination = observed.job.spec.destination
+    path = destination.path.rstrip("/")
     return (
-        f"partial files may be left in {directory}.fairlead-{job.metadata.uid} on claim {job.spec.destination.claim_name}"
-        f" (node {_destination_node(observed) or 'unknown'}): they could not be removed in time; remove that directory by hand"
+        f"partial files may be left on claim {destination.claim_name} (node {_destination_node(observed) or 'unknown'}): they could not be"
+        f" removed in time; remove by hand the directory .fairlead-{observed.job.metadata.uid} in {path or 'the root of the volume'}"
     )

@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
+from typing import Final
 
 from fairlead.api.reasons import ConditionType, EventReason, Reason
 from fairlead.api.transferjob import TransferJobStatus
 from fairlead.core.plan import EmitEvent
+
+LONGEST_EVENT: Final = 300
+"""Characters of an event's message. Conditions and the status have the details."""
+
+_SENTENCE_ENDS: Final = r"[.;!?] "
+_WORD_ENDS: Final = r" "
+_LEAST_KEPT: Final = LONGEST_EVENT // 2
 
 _TROUBLE = (Reason.RECEIVER_NOT_READY, Reason.SENDER_NOT_READY, Reason.ATTACHMENT_FAILED, Reason.ENDPOINT_REFUSED, Reason.CREATION_REFUSED)
 _NO_PLACE = (Reason.NO_NODE_MATCHES, Reason.NO_SLOT_FREE, Reason.SLOT_SHARE_USED_UP, Reason.NO_INTERFACE_FITS)
@@ -55,13 +64,31 @@ _GROUNDS: Mapping[str, str] = {
 """The advisor's reasons, as an event says them."""
 
 
+def event_of(reason: EventReason, message: str, *, warning: bool = False) -> EmitEvent:
+    """An event with as much of `message` as people read of one."""
+    return EmitEvent(reason.value, brief(message), warning=warning)
+
+
+def brief(message: str) -> str:
+    """`message` as one line of at most LONGEST_EVENT characters, cut behind a sentence, or else behind a word, with a mark there."""
+    line = " ".join(message.split())
+    if len(line) <= LONGEST_EVENT:
+        return line
+    kept = line[: LONGEST_EVENT - 1]
+    for ends in (_SENTENCE_ENDS, _WORD_ENDS):
+        places = [end.start() for end in re.finditer(ends, kept) if end.start() >= _LEAST_KEPT]
+        if places:
+            return f"{kept[: places[-1]]}…"
+    return f"{kept}…"
+
+
 def events_between(before: TransferJobStatus, after: TransferJobStatus) -> tuple[EmitEvent, ...]:
     """The events of the step from `before` to `after`."""
     events: list[EmitEvent] = []
 
     def emit(reason: EventReason, kind: ConditionType, *, warning: bool = False) -> None:
         condition = after.condition(kind)
-        events.append(EmitEvent(reason.value, condition.message if condition else "", warning=warning))
+        events.append(event_of(reason, condition.message if condition else "", warning=warning))
 
     def became(kind: ConditionType) -> bool:
         return after.is_true(kind) and not before.is_true(kind)
@@ -113,9 +140,9 @@ def _of_path(before: TransferJobStatus, after: TransferJobStatus) -> tuple[EmitE
     if news is None:
         return ()
     if news is not EventReason.ADVISOR_SILENT:
-        return (EmitEvent(news.value, _choice(after)),)
+        return (event_of(news, _choice(after)),)
     condition = after.condition(ConditionType.PATH_PROBED)
-    return (EmitEvent(news.value, condition.message if condition else "", warning=True),)
+    return (event_of(news, condition.message if condition else "", warning=True),)
 
 
 def _choice(status: TransferJobStatus) -> str:

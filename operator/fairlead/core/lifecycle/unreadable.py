@@ -11,9 +11,10 @@ from fairlead.api.reasons import ConditionType, EventReason, Reason
 from fairlead.api.shared.fields import Condition
 from fairlead.api.transferjob import TransferJob, TransferJobStatus
 from fairlead.core.conditions import Conditions
+from fairlead.core.lifecycle.events import event_of
 from fairlead.core.lifecycle.outcome import deletes
 from fairlead.core.observed import MoverPod
-from fairlead.core.plan import EmitEvent, Plan
+from fairlead.core.plan import Plan
 from fairlead.core.verdicts import is_live
 
 _LOOK_AGAIN = timedelta(seconds=3)
@@ -34,7 +35,7 @@ def dismantle(job: TransferJob, pods: Iterable[MoverPod]) -> Plan:
         f"the job cannot be read, so nothing was removed from its destination: a directory .fairlead-{job.metadata.uid} may be left there;"
         " remove it by hand"
     )
-    skipped = EmitEvent(EventReason.CLEANUP_SKIPPED.value, message, warning=True)
+    skipped = event_of(EventReason.CLEANUP_SKIPPED, message, warning=True)
     return Plan(deletes=deletes(pods), events=(skipped,), finalizer=False) if job.holds_finalizer else Plan(deletes=deletes(pods))
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from control_plane import CHECKOUT, find_programs
 from lab import NAMESPACES, Kubectl, read_documents
 
@@ -19,6 +20,8 @@ from fairlead.handlers.options import CiliumOptions, read_options
 from fairlead.kube.observe.pods import OFFSETS, PORT_ADVISOR, PORT_HTTP
 
 CHART = CHECKOUT / "charts" / "fairlead"
+APP_VERSION = yaml.safe_load((CHART / "Chart.yaml").read_text())["appVersion"]
+"""What an empty tag of an image stands for."""
 
 EVERYTHING: dict[str, Any] = {
     "images": {"mover": {"repository": "registry/mover", "tag": "7", "pullPolicy": "Always"}},
@@ -97,7 +100,7 @@ def test_the_api_server_accepts_every_object_under_strict_validation(cluster: No
 def test_the_operator_understands_what_the_deployment_tells_it() -> None:
     options = read_options([], _environment(_render(EVERYTHING)))
     assert (options.template.mover.reference, options.template.mover.pull_policy) == ("registry/mover:7", "Always")
-    assert options.template.advisor.reference == "fairlead-advisor:0.1.0"
+    assert options.template.advisor.reference == f"fairlead-advisor:{APP_VERSION}"
     assert options.template.tolerations == ({"key": "dtn", "operator": "Exists"},)
     assert options.template.image_pull_secrets == ("pull",)
     assert options.template.priority_class == "bulk"
@@ -131,7 +134,7 @@ def test_annotations_that_the_operator_writes_are_protected_from_everybody_else(
 
 
 def test_defaults_are_the_operators_own() -> None:
-    images = {"FAIRLEAD_MOVER_IMAGE": "fairlead-mover:0.1.0", "FAIRLEAD_ADVISOR_IMAGE": "fairlead-advisor:0.1.0"}
+    images = {"FAIRLEAD_MOVER_IMAGE": f"fairlead-mover:{APP_VERSION}", "FAIRLEAD_ADVISOR_IMAGE": f"fairlead-advisor:{APP_VERSION}"}
     own = {"FAIRLEAD_LEASE": "fairlead-system/fairlead", "FAIRLEAD_IDENTITY": "fairlead-0"}
     assert read_options([], _environment(_render()) | own) == read_options([], images | own)
 

@@ -380,19 +380,29 @@ async def test_status_is_a_subresource(lab: Lab) -> None:
     assert written["metadata"]["generation"] == created["metadata"]["generation"]
 
 
-async def test_prints_the_columns_people_look_for(lab: Lab) -> None:
+DECISION = {"protocol": "TCP", "congestionControl": "cubic", "streams": 4, "abstained": True, "reason": "NoModel"}
+
+
+@pytest.mark.parametrize(
+    ("phase", "stalled", "progress", "columns"),
+    [
+        ("Transferring", ("False", "DataFlow"), {"percent": 42, "rate": "187M", "eta": "42s"}, ["DataFlow", "42", "187M", "42s"]),
+        # Rate and ETA went with the movers: their columns are empty.
+        ("Failed", ("True", "BackoffLimitExceeded"), {"percent": 37}, ["BackoffLimitExceeded", "37"]),
+    ],
+    ids=["under way", "failed"],
+)
+async def test_prints_the_columns_people_look_for(
+    lab: Lab, phase: str, stalled: tuple[str, str], progress: dict[str, Any], columns: list[str]
+) -> None:
     await lab.create_job()
-    why = {"type": "Stalled", "status": "False", "reason": "DataFlow", "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"}
-    status = {
-        "phase": "Transferring",
-        "conditions": [why],
-        "progress": {"percent": 42, "rate": "187M", "eta": "42s"},
-        "decision": {"protocol": "TCP", "congestionControl": "cubic", "streams": 4, "abstained": True, "reason": "NoModel"},
-    }
-    await lab.client.merge_patch(JOBS, lab.namespace, "job", {"status": status}, subresource="status")
+    status, reason = stalled
+    why = {"type": "Stalled", "status": status, "reason": reason, "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"}
+    written = {"phase": phase, "conditions": [why], "progress": progress, "decision": DECISION}
+    await lab.client.merge_patch(JOBS, lab.namespace, "job", {"status": written}, subresource="status")
     header, row = lab.kubectl("-n", lab.namespace, "get", "tj").stdout.splitlines()
     assert header.split() == ["NAME", "PHASE", "REASON", "PROGRESS%", "RATE", "ETA", "CC", "STREAMS", "AGE"]
-    assert row.split()[:-1] == ["job", "Transferring", "DataFlow", "42", "187M", "42s", "cubic", "4"]
+    assert row.split()[:-1] == ["job", phase, *columns, "cubic", "4"]
 
 
 async def test_the_policy_refuses_namespaces_without_permission(lab: Lab) -> None:

@@ -1,4 +1,4 @@
-"""What kstatus (Flux) and Argo CD conclude of Fairlead's objects, by their own code."""
+"""What kstatus, by its own library, and Argo CD, by our health script in its Lua interpreter gopher-lua, conclude of Fairlead's objects."""
 
 from __future__ import annotations
 

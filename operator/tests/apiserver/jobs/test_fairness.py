@@ -15,6 +15,7 @@ from lab import Lab, eventually, fairness_policy, network_path
 from fairlead.api import names
 from fairlead.kube.client import JOBS, PATHS, POLICIES, KubeObject
 from fairlead.kube.errors import NotFoundError
+from fairlead_dev.promtool import complaints
 
 OUT = {"name": "out", "interfaces": [{"node": "dtn-a", "name": "data0", "direction": "Transmit"}], "capacity": "1G", "headroom": "0"}
 
@@ -183,12 +184,14 @@ async def test_a_restarted_operator_leaves_running_caps_as_they_are(sharing: Lab
         before = {name: await _mover(sharing, name, "sender") for name in ("one", "two")}
         async with sharing.operator():
 
-            async def first_round() -> bool:
+            async def first_round() -> str | None:
                 async with aiohttp.ClientSession() as session, session.get("http://127.0.0.1:19090/metrics") as response:
-                    return 'fairlead_operator_link_jobs{link="out"} 2.0' in await response.text()
+                    text = await response.text()
+                return text if 'fairlead_operator_link_jobs{link="out"} 2.0' in text else None
 
-            await eventually(first_round, "a round of the new operator")
+            page = await eventually(first_round, "a round of the new operator")
             after = {name: await _mover(sharing, name, "sender") for name in ("one", "two")}
     assert {name: pod and pod["metadata"]["annotations"] for name, pod in before.items()} == {
         name: pod and pod["metadata"]["annotations"] for name, pod in after.items()
     }
+    assert complaints(page) == ""

@@ -31,6 +31,7 @@ from fairlead.api import names
 from fairlead.api.reasons import ConditionType, EventReason, MoverReason, Reason
 from fairlead.api.transferjob import TransferJobStatus
 from fairlead.core.lifecycle import decide
+from fairlead.core.lifecycle.events import LONGEST_EVENT
 from fairlead.core.observed import ClaimFacts, MoverPod, NodeFacts, Observed, PodPhase, Role
 from fairlead.core.plan import EmitEvent
 from fairlead.core.settings import OperatorSettings
@@ -39,6 +40,9 @@ from fairlead.core.verdicts import has_ended
 often = hypothesis_settings(max_examples=int(os.environ.get("FAIRLEAD_EXAMPLES", "80")))
 KNOWN_REASONS = {member.value for kind in (Reason, MoverReason) for member in kind}
 
+texts = st.sampled_from(["because", "", "line one\nline two\r\n", "the disk is full; " * 56, "x" * 1024, "a b\u2028c " * 170])
+"""What somebody else says, as long as it is taken."""
+
 verdicts = st.builds(
     make_verdict,
     st.sampled_from(["Succeeded", "Failed", "Stopped"]),
@@ -46,6 +50,7 @@ verdicts = st.builds(
     retry=st.booleans(),
     attempt=st.integers(1, 3),
     job=st.sampled_from([UID, UID, UID, "another"]),
+    message=texts,
 )
 
 
@@ -93,7 +98,7 @@ def worlds(draw: st.DrawFn) -> Observed:
         nodes=draw(st.sampled_from([{}, {"dtn-a": NodeFacts(exists=False)}, {"dtn-b": NodeFacts(exists=True, ready=False)}])),
         claims=draw(st.sampled_from([{}, {"scratch": ClaimFacts(exists=False)}, {"raw": ClaimFacts(exists=True, node="dtn-a")}])),
         settings=draw(st.sampled_from([SETTINGS, SETTINGS, OperatorSettings()])),
-        refusal=draw(st.sampled_from(["", "", "exceeded quota"])),
+        refusal=draw(st.just("") | texts),
     )
 
 
@@ -217,6 +222,14 @@ def test_every_condition_and_event_is_documented_and_current(world: Observed) ->
     for event in plan.events:
         assert event.reason in set(EventReason)
         assert event.message
+
+
+@given(histories())
+@often
+def test_an_event_is_one_line_that_people_can_read(world: Observed) -> None:
+    for event in decide(world, NOW).events:
+        assert len(event.message) <= LONGEST_EVENT
+        assert len(event.message.splitlines()) == 1
 
 
 @given(histories())
