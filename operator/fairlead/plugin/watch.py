@@ -10,17 +10,28 @@ from typing import Final
 
 from rich.console import Group, RenderableType
 from rich.live import Live
-from rich.progress_bar import ProgressBar
-from rich.table import Table
 from rich.text import Text
 
 from fairlead.commands.explain.text import plain, size
 from fairlead.plugin.cluster import Exit, Jobs, PluginError, Session, follow_jobs, told_again
+from fairlead.plugin.columns import DrawnCell, FittedTable, TableColumn, bar
 from fairlead.plugin.output import Output, complain
 from fairlead.plugin.summary import JobSummary, in_order, outcome_of, summary_of
 from fairlead.plugin.why.cause import JobStanding
 
-_BAR_CHARACTERS: Final = 24
+_COLUMNS: Final = (
+    TableColumn("NAMESPACE", least=12),
+    TableColumn("JOB", least=24),
+    TableColumn("PHASE"),
+    TableColumn("", least=8),
+    TableColumn("%", right=True),
+    TableColumn("BYTES", rank=3, right=True),
+    TableColumn("RATE", rank=2, right=True),
+    TableColumn("CAP", rank=4, right=True),
+    TableColumn("LEFT", rank=1, right=True),
+    TableColumn("TRANSPORT", rank=5),
+    TableColumn("WHY", least=24),
+)
 _STEP_PERCENT: Final = 10
 _ROOM_FOR_REST: Final = 4
 """Lines of the screen that no job can have: headings, what is left out, and the prompt."""
@@ -153,33 +164,24 @@ def line_of(job: JobSummary) -> str:
     return f"{' '.join(parts)}: {plain(job.because)} ({job.reason})"
 
 
-def table_of(jobs: Sequence[JobSummary], *, with_namespace: bool) -> Table:
+def table_of(jobs: Sequence[JobSummary], *, with_namespace: bool) -> FittedTable:
     """The jobs with a bar each."""
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    if with_namespace:
-        table.add_column("NAMESPACE", no_wrap=True)
-    table.add_column("JOB", no_wrap=True)
-    table.add_column("PHASE", no_wrap=True)
-    table.add_column("", width=_BAR_CHARACTERS, no_wrap=True)
-    for title in ("%", "BYTES", "RATE", "CAP", "LEFT"):
-        table.add_column(title, justify="right", no_wrap=True)
-    table.add_column("TRANSPORT", no_wrap=True)
-    table.add_column("WHY", no_wrap=True, overflow="ellipsis")
-    for job in jobs:
-        style = _STYLES.get(job.state, "cyan")
-        cells: list[RenderableType] = [Text(job.namespace)] if with_namespace else []
-        transport = f"{job.congestion_control} x{job.streams}" if job.congestion_control else ""
-        cells += [
-            Text(job.name),
-            Text(job.phase, style),
-            ProgressBar(total=100, completed=job.percent or 0, width=_BAR_CHARACTERS, complete_style=style, finished_style=style),
-            Text("" if job.percent is None else f"{job.percent}"),
-            Text(f"{size(job.bytes_transferred)}/{size(job.bytes_total)}" if job.bytes_total is not None else ""),
-            Text(plain(job.rate or "")),
-            Text(plain(job.cap or "")),
-            Text(plain(job.eta or "")),
-            Text(plain(transport)),
-            Text(plain(job.because) if job.state is not JobStanding.SUCCEEDED else ""),
-        ]
-        table.add_row(*cells)
-    return table
+    rows = [_cells(job) for job in jobs]
+    return FittedTable(_COLUMNS, rows) if with_namespace else FittedTable(_COLUMNS[1:], [row[1:] for row in rows])
+
+
+def _cells(job: JobSummary) -> list[DrawnCell]:
+    style = _STYLES.get(job.state, "cyan")
+    return [
+        Text(job.namespace),
+        Text(job.name),
+        Text(job.phase, style),
+        bar((job.percent or 0) / 100, style),
+        Text("" if job.percent is None else f"{job.percent}"),
+        Text(f"{size(job.bytes_transferred)}/{size(job.bytes_total)}" if job.bytes_total is not None else ""),
+        Text(plain(job.rate or "")),
+        Text(plain(job.cap or "")),
+        Text(plain(job.eta or "")),
+        Text(plain(f"{job.congestion_control} x{job.streams}" if job.congestion_control else "")),
+        Text(plain(job.because) if job.state is not JobStanding.SUCCEEDED else ""),
+    ]
