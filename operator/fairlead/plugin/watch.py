@@ -51,7 +51,7 @@ _STYLES: Final = {
 
 
 async def watch(session: Session, output: Output, names: Sequence[str], *, once: bool) -> Exit:
-    """Shows the jobs until it is interrupted; with `names` until all of these have ended. Raises PluginError if one does not exist."""
+    """Shows the jobs until it is interrupted; with `names` until all of these are settled. Raises PluginError if one does not exist."""
     screen, lines = _Screen(session, output), _Lines(output)
     seen: dict[str, JobSummary] = {}
     async with aclosing(_followed(session, names[0] if len(names) == 1 else None)) as followed:
@@ -69,13 +69,13 @@ async def watch(session: Session, output: Output, names: Sequence[str], *, once:
                 else:
                     lines.tell(shown)
                 gone = seen.keys() - {job.uid for job in shown}
-                if names and all(uid in gone or job.has_ended for uid, job in seen.items()):
+                if names and all(uid in gone or job.is_settled for uid, job in seen.items()):
                     return outcome_of(None if uid in gone and not job.has_ended else job for uid, job in seen.items())
     return Exit.DONE
 
 
 async def wait_for(session: Session, output: Output, uid: str, name: str) -> JobSummary | None:
-    """Shows one job until it has ended or is suspended; None if it was deleted."""
+    """Shows one job until it is settled; None if it was deleted."""
     screen, lines = _Screen(session, output), _Lines(output)
     last: JobSummary | None = None
     async with aclosing(_followed(session, name)) as followed:
@@ -88,7 +88,7 @@ async def wait_for(session: Session, output: Output, uid: str, name: str) -> Job
                     live.update(screen.drawn([last]))
                 else:
                     lines.tell([last])
-                if last.has_ended or last.state is JobStanding.SUSPENDED:
+                if last.is_settled:
                     return last
     raise asyncio.CancelledError
 
