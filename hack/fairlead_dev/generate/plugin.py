@@ -7,6 +7,7 @@ from typing import Any
 
 import typer
 
+from fairlead.plugin.act import ActOutcome
 from fairlead.plugin.cli import app
 from fairlead.plugin.cluster import Exit
 from fairlead.plugin.why.cause import JobStanding
@@ -41,15 +42,22 @@ kubectl krew install --manifest=fairlead.yaml
 The packages hold the plugin and its libraries, and need `python3.11` at the user's.
 
 ## Output
-On a terminal, tables and bars with colour; elsewhere plain lines without it, of which `watch` and
-`submit --wait` print one for each step of a job. `NO_COLOR` turns colour off. `-o json` prints one
-JSON document, or one to a line where something is followed. Names, units and values are those of
-the resources; readers ignore fields that they do not know.
+On a terminal, tables and bars with colour; where it is narrow, columns that matter least are left out.
+Elsewhere, and with `TERM=dumb`, plain lines without colour, of which `watch` and `submit --wait` print one
+for each step of a job. `NO_COLOR` turns colour off, `FORCE_COLOR` has it in a file too.
+
+`-o json` of every command prints one JSON document, or one to a line where something is followed or
+several jobs are named. Names, units and values are those of the resources; readers ignore fields that they
+do not know. Errors are on standard error in either form.
+
+`cancel`, `suspend` and `resume` tell for each job `namespace`, `name`, `uid`, a `message` and its `outcome`:
+{outcomes}.
 
 `predict` asks the API server whether it would take the job, and decides as the operator would from
 what you may read: jobs, policies, paths, data transfer nodes, namespaces, and the job's claims, volumes
 and nodes. What it could not look at, it names. The share is what is fair while all other jobs take what
-they may.
+they may. Of a job that the API server refuses, `reason` is `Refused` and `message` its words, as of the
+check `Manifest` of `preflight`.
 
 `why` names one cause: `reasons` in its JSON has constants, the outermost first and the cause last,
 such as `BackoffLimitExceeded`, `MoverDied`, `OOMKilled`. Beside the constants of
@@ -92,7 +100,7 @@ def render() -> str:
     commands: Mapping[str, Any] = root.commands
     return "".join(
         [
-            _HEAD.replace("{states}", ", ".join(f"`{state}`" for state in JobStanding)),
+            _HEAD.replace("{states}", _constants(JobStanding)).replace("{outcomes}", _constants(ActOutcome)),
             _exits(),
             _RIGHTS,
             "## Commands\n",
@@ -105,14 +113,18 @@ def render() -> str:
     )
 
 
+def _constants(values: Iterable[str]) -> str:
+    return ", ".join(f"`{value}`" for value in values)
+
+
 def _exits() -> str:
     meanings = {
         Exit.DONE: "done; of a job that was waited for: it succeeded",
         Exit.ERROR: "it could not be done; one line on standard error says why and what helps",
         Exit.USAGE: "a flag, an argument, a file or the kubeconfig is wrong",
-        Exit.FAILED: "a job that was waited for failed, or a check of `preflight`",
+        Exit.FAILED: "a job that was waited for failed, or a check of `preflight`; by `predict` the job would not be taken, or not start",
         Exit.TIMEOUT: "the time of `--timeout` was over",
-        Exit.ENDED: "a job that was waited for was deleted or suspended",
+        Exit.ENDED: "a job that was waited for was deleted or suspended; one that Kueue holds is waited for",
         Exit.INTERRUPTED: "interrupted by SIGINT or SIGTERM; jobs that exist go on",
     }
     return "## Exit codes\n| code | meaning |\n|---|---|\n" + "".join(f"| {code.value} | {meanings[code]} |\n" for code in Exit) + "\n"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -92,6 +93,11 @@ class ForbiddenError(KubeError):
 
     kind = "Forbidden"
     blame = "administrator"
+
+    @property
+    def lacks_right(self) -> bool:
+        """Whether whoever asks lacks the verb itself; an admission policy or a quota refuses one object, in words of its own."""
+        return re.search(r" cannot [a-z]+ resource ", str(self)) is not None
 
 
 class UnauthorizedError(KubeError):

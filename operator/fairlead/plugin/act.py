@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from typing import Any, Final
+from enum import StrEnum
+from typing import Final
 
 from fairlead.api.transferjob import TransferJob
 from fairlead.commands.explain.facts import ExplainError, read_job, readable
@@ -14,7 +15,26 @@ from fairlead.plugin.cluster import POLL_SECONDS, Exit, Pause, PluginError, Sess
 from fairlead.plugin.output import Output
 from fairlead.plugin.why.cause import KUEUE_QUEUE
 
-_CANCELLED: Final = "cancelled: its movers stop, then its partial files are removed"
+
+class ActOutcome(StrEnum):
+    """What has become of a job, for programs."""
+
+    CANCELLING = "Cancelling"
+    CANCELLED = "Cancelled"
+    SUSPENDED = "Suspended"
+    SUSPENDED_ALREADY = "SuspendedAlready"
+    RESUMED = "Resumed"
+    NOT_SUSPENDED = "NotSuspended"
+
+
+_WORDS: Final = {
+    ActOutcome.CANCELLING: "cancelled: its movers stop, then its partial files are removed",
+    ActOutcome.CANCELLED: "cancelled, and its partial files are removed",
+    ActOutcome.SUSPENDED: "suspended: its movers stop, and what has arrived is kept",
+    ActOutcome.SUSPENDED_ALREADY: "is suspended already",
+    ActOutcome.RESUMED: "resumed: a new attempt goes on",
+    ActOutcome.NOT_SUSPENDED: "is not suspended",
+}
 
 
 async def cancel(session: Session, output: Output, names: Sequence[str], *, waits: bool, pause: Pause = asyncio.sleep) -> Exit:
@@ -30,11 +50,11 @@ async def cancel(session: Session, output: Output, names: Sequence[str], *, wait
         except KubeError as error:
             raise session.failure(error, "delete", JOBS, session.namespace) from error
         if not waits:
-            _tell(output, job, _CANCELLED)
+            _tell(output, job, ActOutcome.CANCELLING)
     for job in jobs if waits else ():
         while await _exists(session, job):
             await pause(POLL_SECONDS / 2)
-        _tell(output, job, "cancelled, and its partial files are removed")
+        _tell(output, job, ActOutcome.CANCELLED)
     return Exit.DONE
 
 
@@ -54,7 +74,7 @@ async def set_suspension(session: Session, output: Output, names: Sequence[str],
         raise PluginError(f"{_full(first)} is held by Kueue's queue {queue}, which would suspend it again: that queue admits it")
     for job in jobs:
         if job.spec.suspend == suspend:
-            _tell(output, job, "is suspended already" if suspend else "is not suspended")
+            _tell(output, job, ActOutcome.SUSPENDED_ALREADY if suspend else ActOutcome.NOT_SUSPENDED)
             continue
         precondition = {"metadata": {"uid": job.metadata.uid}}
         try:
@@ -63,7 +83,7 @@ async def set_suspension(session: Session, output: Output, names: Sequence[str],
             raise PluginError(f"{_full(job)} is gone: somebody deleted it") from error
         except KubeError as error:
             raise session.failure(error, "patch", JOBS, session.namespace) from error
-        _tell(output, job, "suspended: its movers stop, and what has arrived is kept" if suspend else "resumed: a new attempt goes on")
+        _tell(output, job, ActOutcome.SUSPENDED if suspend else ActOutcome.RESUMED)
     if every and not jobs and not output.as_json:
         output.line(f"no job of namespace {session.namespace} is to be {'suspended' if suspend else 'resumed'}")
     return Exit.DONE
@@ -92,10 +112,11 @@ async def _exists(session: Session, job: TransferJob) -> bool:
     return bool(body["metadata"]["uid"] == job.metadata.uid)
 
 
-def _tell(output: Output, job: TransferJob, words: str) -> None:
+def _tell(output: Output, job: TransferJob, outcome: ActOutcome) -> None:
+    words = _WORDS[outcome]
     if output.as_json:
-        record: dict[str, Any] = {"namespace": job.metadata.namespace, "name": job.metadata.name, "uid": job.metadata.uid}
-        output.record({**record, "message": words})
+        record = {"namespace": job.metadata.namespace, "name": job.metadata.name, "uid": job.metadata.uid}
+        output.record({**record, "outcome": outcome, "message": words})
     else:
         output.line(f"{_full(job)} {words}")
 

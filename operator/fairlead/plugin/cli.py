@@ -65,7 +65,7 @@ def _watch(
     kubeconfig: Kubeconfig = None,
     context: Context = None,
 ) -> None:
-    """Progress bars of all jobs. With names it ends when all of these have ended, with an exit code by their outcome."""
+    """Progress bars of all jobs. With names it ends when all of these have ended or are suspended, with an exit code by their outcome."""
     if jobs and all_namespaces:
         raise _usage("give names or -A, not both: names are of one namespace")
     access = Access(kubeconfig, context, namespace, all_namespaces)

@@ -34,11 +34,11 @@ class Exit(IntEnum):
     USAGE = 2
     """A flag, an argument or the kubeconfig is wrong."""
     FAILED = 3
-    """A job that was waited for has failed, or a check of `preflight`; by `predict` the job would not start."""
+    """A job that was waited for has failed, or a check of `preflight`; by `predict` the job would not be taken, or not start."""
     TIMEOUT = 4
     """The time of --timeout was over."""
     ENDED = 5
-    """A job that was waited for was deleted or suspended."""
+    """A job that was waited for was deleted, or is suspended and not held by Kueue, which resumes it by itself."""
     INTERRUPTED = 130
     """Interrupted by SIGINT or SIGTERM."""
 

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 from rich.console import Group, RenderableType
-from rich.table import Table
 from rich.text import Text
 
 from fairlead.api.datatransfernode import DataTransferNode
@@ -15,9 +14,30 @@ from fairlead.commands.explain.facts import readable
 from fairlead.commands.explain.text import plain
 from fairlead.kube.client import DTNS
 from fairlead.plugin.cluster import Exit, PluginError, Session
+from fairlead.plugin.columns import FittedTable, TableColumn
 from fairlead.plugin.output import Output
 
-_NONE = "no data transfer node is described: an administrator turns on the chart value nodeAgent.enabled; jobs run without it too"
+_NODE_COLUMNS: Final = (
+    TableColumn("NODE", least=24),
+    TableColumn("SITE", rank=4, least=12),
+    TableColumn("READY"),
+    TableColumn("INTERFACES", rank=2),
+    TableColumn("JOBS"),
+    TableColumn("FREE", rank=3),
+    TableColumn("LOAD", rank=5),
+    TableColumn("TO SET", rank=1),
+    TableColumn("WHY", least=24),
+)
+_INTERFACE_COLUMNS: Final = (
+    TableColumn("INTERFACE"),
+    TableColumn("RATE"),
+    TableColumn("MTU", rank=2),
+    TableColumn("NUMA", rank=4),
+    TableColumn("CARRIER", rank=1),
+    TableColumn("NETWORK", rank=3, least=12),
+    TableColumn("ADDRESSES", least=20),
+)
+_NONE: Final = "no data transfer node is described: an administrator turns on the chart value nodeAgent.enabled; jobs run without it too"
 
 
 async def nodes(session: Session, output: Output, names: Sequence[str]) -> Exit:
@@ -33,9 +53,9 @@ async def nodes(session: Session, output: Output, names: Sequence[str]) -> Exit:
         output.line(_NONE)
     elif names:
         for node in chosen:
-            output.show(_in_full(node))
+            output.show(in_full(node))
     else:
-        output.show(_table(chosen))
+        output.show(table_of(chosen))
     return Exit.DONE
 
 
@@ -48,36 +68,34 @@ def _document(node: DataTransferNode) -> dict[str, Any]:
     }
 
 
-def _table(nodes: Sequence[DataTransferNode]) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for title in ("NODE", "SITE", "READY", "INTERFACES", "JOBS", "FREE", "LOAD", "TO SET", "WHY"):
-        table.add_column(title, no_wrap=True)
-    for node in nodes:
-        status, summary = node.status, node.status.summary
-        ready = _status(node, DtnConditionType.READY)
-        condition = next((each for each in status.conditions if each.type == DtnConditionType.READY and each.status != "True"), None)
-        cells = [
-            Text(node.metadata.name),
-            Text(node.spec.site or "-"),
-            Text(ready, "green" if ready == "True" else "red"),
-            Text(plain(summary.interfaces) if summary else "-"),
-            Text(plain(summary.jobs) if summary else f"{status.jobs or 0}/{node.spec.slots}"),
-            Text((plain(summary.free) if summary else "") or "-"),
-            Text(status.load or "-"),
-            Text(str(len(status.advice)), "yellow" if status.advice else ""),
-            Text(f"{condition.reason}: {plain(condition.message)}" if condition else ""),
-        ]
-        table.add_row(*cells)
-    return table
+def table_of(nodes: Sequence[DataTransferNode]) -> FittedTable:
+    """A line for each node."""
+    return FittedTable(_NODE_COLUMNS, [_cells(node) for node in nodes])
 
 
-def _in_full(node: DataTransferNode) -> RenderableType:
+def _cells(node: DataTransferNode) -> list[Text]:
+    status, summary = node.status, node.status.summary
+    ready = _status(node, DtnConditionType.READY)
+    condition = next((each for each in status.conditions if each.type == DtnConditionType.READY and each.status != "True"), None)
+    return [
+        Text(node.metadata.name),
+        Text(node.spec.site or "-"),
+        Text(ready, "green" if ready == "True" else "red"),
+        Text(plain(summary.interfaces) if summary else "-"),
+        Text(plain(summary.jobs) if summary else f"{status.jobs or 0}/{node.spec.slots}"),
+        Text((plain(summary.free) if summary else "") or "-"),
+        Text(status.load or "-"),
+        Text(str(len(status.advice)), "yellow" if status.advice else ""),
+        Text(f"{condition.reason}: {plain(condition.message)}" if condition else ""),
+    ]
+
+
+def in_full(node: DataTransferNode) -> RenderableType:
+    """The node's line, its interfaces, and what to set on it."""
     status = node.status
-    parts: list[RenderableType] = [_table([node]), Text()]
+    parts: list[RenderableType] = [table_of([node]), Text()]
     if status.interfaces:
-        table = Table(box=None, pad_edge=False, header_style="bold")
-        for title in ("INTERFACE", "RATE", "MTU", "NUMA", "CARRIER", "NETWORK", "ADDRESSES"):
-            table.add_column(title, no_wrap=True)
+        rows: list[list[Text]] = []
         for interface in status.interfaces:
             declared = node.spec.declared(interface.name)
             values = (
@@ -89,8 +107,8 @@ def _in_full(node: DataTransferNode) -> RenderableType:
                 declared.network if declared else None,
                 ", ".join(interface.addresses),
             )
-            table.add_row(*(Text("-" if value is None else plain(str(value))) for value in values))
-        parts += [table, Text()]
+            rows.append([Text("-" if value is None else plain(str(value))) for value in values])
+        parts += [FittedTable(_INTERFACE_COLUMNS, rows), Text()]
     for advice in status.advice:
         where = f" on {advice.interface}" if advice.interface else ""
         parts.append(Text(f"{advice.rule}{where}: {plain(advice.found)}; set {plain(advice.recommended)}: {plain(advice.why)}", "yellow"))

@@ -23,7 +23,7 @@ class Output:
     @property
     def is_live(self) -> bool:
         """Whether a picture may be drawn again in its place."""
-        return self.console.is_terminal and not self.as_json
+        return self.console.is_terminal and self.console.is_interactive and not self.as_json
 
     def show(self, shown: RenderableType) -> None:
         """Prints text or a table."""
@@ -51,4 +51,7 @@ def complain(words: str) -> None:
 
 def _console() -> Console:
     console = Console()
-    return console if console.is_terminal else Console(width=_WIDE)
+    if console.is_terminal and sys.stdout.isatty():
+        return console
+    # FORCE_COLOR makes rich take a file for a terminal: the file gets colour, and no picture that is drawn again in its place.
+    return Console(width=_WIDE, force_interactive=False)

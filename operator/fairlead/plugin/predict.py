@@ -24,7 +24,14 @@ from fairlead.core.placement.model import rate_text
 from fairlead.core.prediction import ClusterView, Prediction, predict
 from fairlead.core.settings import OperatorSettings
 from fairlead.kube.client import CLAIMS, DTNS, JOBS, NAMESPACES, PATHS, POLICIES, KubeObject
-from fairlead.kube.errors import ForbiddenError, KubeError
+from fairlead.kube.errors import (
+    AlreadyExistsError,
+    ForbiddenError,
+    InvalidError,
+    KubeError,
+    NamespaceTerminatingError,
+    NotFoundError,
+)
 from fairlead.kube.observe.facts import FactReader
 from fairlead.plugin.cluster import Exit, PluginError, Session
 from fairlead.plugin.output import Output
@@ -35,8 +42,17 @@ _SETTINGS: Final = OperatorSettings(host_network_namespaces=frozenset({"*"}))
 
 
 async def show_prediction(session: Session, output: Output, manifest: KubeObject, size_bytes: int | None) -> Exit:
-    """Raises PluginError if the API server would not take the job, or nothing can be said."""
-    created = await _as_created(session, manifest)
+    """Raises PluginError if nothing can be said."""
+    try:
+        created = await _as_created(session, manifest)
+    except _NotTakenError as error:
+        refused = {"starts": False, "reason": "Refused", "message": str(error)}
+        document = {"version": 1, "namespace": session.namespace, "name": name_of(manifest), **refused, "notShown": []}
+        if output.as_json:
+            output.document(document)
+        else:
+            output.line(_headline(document))
+        return Exit.FAILED
     now, not_shown = datetime.now(UTC), list[str]()
     try:
         observed = await _observe(session, TransferJob.from_object(created), not_shown)
@@ -54,13 +70,23 @@ async def show_prediction(session: Session, output: Output, manifest: KubeObject
     return Exit.DONE if prediction.obstacle is None else Exit.FAILED
 
 
+class _NotTakenError(Exception):
+    """The API server would not take the job; the message is its own."""
+
+
 async def _as_created(session: Session, manifest: KubeObject) -> KubeObject:
-    """The job as the API server would store it."""
+    """The job as the API server would store it. Raises _NotTakenError."""
     body = {**manifest, "metadata": {**manifest["metadata"], "namespace": session.namespace}}
     try:
         return await session.client.create(JOBS, session.namespace, body, dry_run=True)
+    except (InvalidError, AlreadyExistsError, NamespaceTerminatingError, ForbiddenError) as error:
+        if isinstance(error, ForbiddenError) and error.lacks_right:
+            raise session.failure(error, "create", JOBS, session.namespace) from error
+        raise _NotTakenError(words_of(error)) from error
+    except NotFoundError as error:
+        raise PluginError(f"the job cannot be created in namespace {session.namespace}: {words_of(error)}") from error
     except KubeError as error:
-        raise PluginError(f"the API server would not take the job: {words_of(error)}") from error
+        raise session.failure(error, "create", JOBS, session.namespace) from error
 
 
 async def _observe(session: Session, job: TransferJob, not_shown: list[str]) -> Observed:

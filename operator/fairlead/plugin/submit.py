@@ -14,6 +14,7 @@ from fairlead.kube.client import JOBS, KubeObject
 from fairlead.kube.errors import AlreadyExistsError, ForbiddenError, InvalidError, KubeError
 from fairlead.plugin.cluster import Exit, PluginError, Session
 from fairlead.plugin.output import Output
+from fairlead.plugin.summary import outcome_of
 from fairlead.plugin.watch import wait_for
 from fairlead.plugin.why.command import show_cause
 
@@ -162,7 +163,7 @@ async def submit(session: Session, output: Output, manifest: KubeObject, *, wait
         raise PluginError(f"{session.namespace}/{name} was deleted before it ended", Exit.ENDED)
     if not output.as_json:
         await show_cause(session, output, name)
-    return Exit.DONE if ended.state == "Succeeded" else Exit.FAILED if ended.state == "Failed" else Exit.ENDED
+    return outcome_of([ended])
 
 
 def as_yaml(manifest: KubeObject) -> str:

@@ -6,12 +6,14 @@ from collections.abc import Iterable
 from datetime import datetime
 from typing import Final
 
+from pydantic import Field
+
 from fairlead.api.reasons import ConditionType
 from fairlead.api.shared.resource import ApiModel, Timestamp
 from fairlead.api.transferjob import TransferJob
 from fairlead.commands.explain.facts import Facts
 from fairlead.plugin.cluster import Exit
-from fairlead.plugin.why.cause import JobStanding, cause_of
+from fairlead.plugin.why.cause import KUEUE_QUEUE, JobStanding, cause_of
 from fairlead.plugin.why.evidence import JobEvidence
 
 _ORDER: Final = {
@@ -53,11 +55,18 @@ class JobSummary(ApiModel):
     destination_node: str | None = None
     created_time: Timestamp
     completion_time: Timestamp | None = None
+    is_put_aside: bool = Field(default=False, exclude=True)
+    """Its movers have stopped and its spec says so: nothing comes of it until somebody acts. Kueue resumes its own by itself."""
 
     @property
     def has_ended(self) -> bool:
         """Whether nothing more comes of the job."""
         return self.state in {JobStanding.SUCCEEDED, JobStanding.FAILED}
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether there is nothing left to wait for."""
+        return self.has_ended or self.is_put_aside
 
 
 def summary_of(job: TransferJob, now: datetime) -> JobSummary:
@@ -88,6 +97,7 @@ def summary_of(job: TransferJob, now: datetime) -> JobSummary:
         destination_node=ends.destination.node if ends and ends.destination else job.spec.destination.node,
         created_time=job.metadata.creation_timestamp,
         completion_time=status.completion_time,
+        is_put_aside=cause.state is JobStanding.SUSPENDED and job.spec.suspend and KUEUE_QUEUE not in job.metadata.labels,
     )
 
 
@@ -102,12 +112,12 @@ def in_order(jobs: Iterable[JobSummary]) -> list[JobSummary]:
 
 
 def outcome_of(jobs: Iterable[JobSummary | None]) -> Exit:
-    """The exit code for jobs that were waited for; None is one that was deleted."""
+    """The exit code for settled jobs that were waited for; None is one that was deleted."""
     codes = {_code(job) for job in jobs}
     return next((code for code in (Exit.FAILED, Exit.ENDED) if code in codes), Exit.DONE)
 
 
 def _code(job: JobSummary | None) -> Exit:
-    if job is None or job.state in {JobStanding.SUSPENDED, JobStanding.DELETING}:
+    if job is None or job.is_put_aside:
         return Exit.ENDED
     return Exit.FAILED if job.state is JobStanding.FAILED else Exit.DONE

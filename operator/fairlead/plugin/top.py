@@ -8,8 +8,6 @@ from typing import Any, Final
 
 from rich.console import Group, RenderableType
 from rich.live import Live
-from rich.progress_bar import ProgressBar
-from rich.table import Table
 from rich.text import Text
 
 from fairlead.api.fairnesspolicy import FairnessPolicy
@@ -21,9 +19,33 @@ from fairlead.commands.explain.facts import readable
 from fairlead.commands.explain.text import plain
 from fairlead.kube.client import POLICIES
 from fairlead.plugin.cluster import POLL_SECONDS, Exit, Pause, Session
+from fairlead.plugin.columns import DrawnCell, FittedTable, TableColumn, bar
 from fairlead.plugin.output import Output
 
-_BAR_CHARACTERS: Final = 20
+_LINK_COLUMNS: Final = (
+    TableColumn("LINK", least=16),
+    TableColumn("CAPACITY", right=True),
+    TableColumn("FOR JOBS", rank=4, right=True),
+    TableColumn("GIVEN", right=True),
+    TableColumn("MEASURED", right=True),
+    TableColumn("OTHERS", rank=3, right=True),
+    TableColumn("", rank=5, least=8),
+    TableColumn("JOBS", rank=2, right=True),
+    TableColumn("WAITING", rank=1, right=True),
+    TableColumn("JAIN", right=True),
+)
+_TENANT_COLUMNS: Final = (
+    TableColumn("TENANT", least=16),
+    TableColumn("NAMESPACES", rank=6, right=True),
+    TableColumn("WEIGHT", rank=3, right=True),
+    TableColumn("GUARANTEE", rank=4, right=True),
+    TableColumn("LIMIT", rank=5, right=True),
+    TableColumn("GIVEN", right=True),
+    TableColumn("MEASURED", right=True),
+    TableColumn("JOBS", rank=2, right=True),
+    TableColumn("WAITING", rank=1, right=True),
+    TableColumn("JAIN", right=True),
+)
 _UNEVEN: Final = 0.9
 """Jain's index below which a link is coloured."""
 _NONE: Final = "no FairnessPolicy is in force, so no link is shared by rule; jobs keep to their own spec.bandwidth.limit alone"
@@ -85,27 +107,24 @@ def drawn(policy: FairnessPolicy | None) -> RenderableType:
     return Group(title, Text(), _links(status.links), Text(), _tenants(policy, status.tenants), *wrong)
 
 
-def _links(links: Sequence[LinkStatus]) -> Table:
-    table = _table("LINK", "CAPACITY", "FOR JOBS", "GIVEN", "MEASURED", "OTHERS", "", "JOBS", "WAITING", "JAIN")
-    for link in links:
+def _links(links: Sequence[LinkStatus]) -> FittedTable:
+    def cells(link: LinkStatus) -> list[DrawnCell]:
         used = _part(link.measured, link.capacity) + _part(link.foreign, link.capacity)
-        bar = ProgressBar(total=1.0, completed=min(used, 1.0), width=_BAR_CHARACTERS, complete_style="cyan", finished_style="yellow")
         rates = (link.capacity, link.available, link.allocated, link.measured or "-", link.foreign or "-")
-        table.add_row(Text(link.name), *map(_word, rates), bar, _word(link.jobs), _word(link.waiting), _index(link.jain_index))
-    return table
+        counts = (link.jobs, link.waiting)
+        return [_word(link.name), *map(_word, rates), bar(used, "cyan", "yellow"), *map(_word, counts), _index(link.jain_index)]
+
+    return FittedTable(_LINK_COLUMNS, [cells(link) for link in links])
 
 
-def _tenants(policy: FairnessPolicy, tenants: Sequence[TenantStatus]) -> Table:
-    table = _table("TENANT", "NAMESPACES", "WEIGHT", "GUARANTEE", "LIMIT", "GIVEN", "MEASURED", "JOBS", "WAITING", "JAIN")
-    for tenant in tenants:
+def _tenants(policy: FairnessPolicy, tenants: Sequence[TenantStatus]) -> FittedTable:
+    def cells(tenant: TenantStatus) -> list[DrawnCell]:
         promise = _promise(policy, tenant.name)
-        table.add_row(
-            Text(tenant.name),
-            *map(_word, (tenant.namespaces, promise.weight, promise.guarantee or "-", promise.limit or "-")),
-            *map(_word, (tenant.allocated, tenant.measured or "-", tenant.jobs, tenant.waiting)),
-            _index(tenant.jain_index),
-        )
-    return table
+        promised = (promise.weight, promise.guarantee or "-", promise.limit or "-")
+        used = (tenant.allocated, tenant.measured or "-", tenant.jobs, tenant.waiting)
+        return [*map(_word, (tenant.name, tenant.namespaces, *promised, *used)), _index(tenant.jain_index)]
+
+    return FittedTable(_TENANT_COLUMNS, [cells(tenant) for tenant in tenants])
 
 
 def _promise(policy: FairnessPolicy, tenant: str) -> Share:
@@ -114,14 +133,6 @@ def _promise(policy: FairnessPolicy, tenant: str) -> Share:
     if tenant != OTHERS:
         chosen = next((each for each in policy.spec.tenants if each.name == tenant), chosen)
     return Share(weight=chosen.weight, guarantee=chosen.guarantee, limit=chosen.limit)
-
-
-def _table(first: str, *others: str) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column(first, no_wrap=True)
-    for title in others:
-        table.add_column(title, justify="right" if title else "left", no_wrap=True)
-    return table
 
 
 def _word(value: object) -> Text:

@@ -10,17 +10,28 @@ from typing import Final
 
 from rich.console import Group, RenderableType
 from rich.live import Live
-from rich.progress_bar import ProgressBar
-from rich.table import Table
 from rich.text import Text
 
 from fairlead.commands.explain.text import plain, size
 from fairlead.plugin.cluster import Exit, Jobs, PluginError, Session, follow_jobs, told_again
+from fairlead.plugin.columns import DrawnCell, FittedTable, TableColumn, bar
 from fairlead.plugin.output import Output, complain
 from fairlead.plugin.summary import JobSummary, in_order, outcome_of, summary_of
 from fairlead.plugin.why.cause import JobStanding
 
-_BAR_CHARACTERS: Final = 24
+_COLUMNS: Final = (
+    TableColumn("NAMESPACE", least=12),
+    TableColumn("JOB", least=24),
+    TableColumn("PHASE"),
+    TableColumn("", least=8),
+    TableColumn("%", right=True),
+    TableColumn("BYTES", rank=3, right=True),
+    TableColumn("RATE", rank=2, right=True),
+    TableColumn("CAP", rank=4, right=True),
+    TableColumn("LEFT", rank=1, right=True),
+    TableColumn("TRANSPORT", rank=5),
+    TableColumn("WHY", least=24),
+)
 _STEP_PERCENT: Final = 10
 _ROOM_FOR_REST: Final = 4
 """Lines of the screen that no job can have: headings, what is left out, and the prompt."""
@@ -40,7 +51,7 @@ _STYLES: Final = {
 
 
 async def watch(session: Session, output: Output, names: Sequence[str], *, once: bool) -> Exit:
-    """Shows the jobs until it is interrupted; with `names` until all of these have ended. Raises PluginError if one does not exist."""
+    """Shows the jobs until it is interrupted; with `names` until all of these are settled. Raises PluginError if one does not exist."""
     screen, lines = _Screen(session, output), _Lines(output)
     seen: dict[str, JobSummary] = {}
     async with aclosing(_followed(session, names[0] if len(names) == 1 else None)) as followed:
@@ -58,13 +69,13 @@ async def watch(session: Session, output: Output, names: Sequence[str], *, once:
                 else:
                     lines.tell(shown)
                 gone = seen.keys() - {job.uid for job in shown}
-                if names and all(uid in gone or job.has_ended for uid, job in seen.items()):
+                if names and all(uid in gone or job.is_settled for uid, job in seen.items()):
                     return outcome_of(None if uid in gone and not job.has_ended else job for uid, job in seen.items())
     return Exit.DONE
 
 
 async def wait_for(session: Session, output: Output, uid: str, name: str) -> JobSummary | None:
-    """Shows one job until it has ended or is suspended; None if it was deleted."""
+    """Shows one job until it is settled; None if it was deleted."""
     screen, lines = _Screen(session, output), _Lines(output)
     last: JobSummary | None = None
     async with aclosing(_followed(session, name)) as followed:
@@ -77,7 +88,7 @@ async def wait_for(session: Session, output: Output, uid: str, name: str) -> Job
                     live.update(screen.drawn([last]))
                 else:
                     lines.tell([last])
-                if last.has_ended or last.state is JobStanding.SUSPENDED:
+                if last.is_settled:
                     return last
     raise asyncio.CancelledError
 
@@ -153,33 +164,24 @@ def line_of(job: JobSummary) -> str:
     return f"{' '.join(parts)}: {plain(job.because)} ({job.reason})"
 
 
-def table_of(jobs: Sequence[JobSummary], *, with_namespace: bool) -> Table:
+def table_of(jobs: Sequence[JobSummary], *, with_namespace: bool) -> FittedTable:
     """The jobs with a bar each."""
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    if with_namespace:
-        table.add_column("NAMESPACE", no_wrap=True)
-    table.add_column("JOB", no_wrap=True)
-    table.add_column("PHASE", no_wrap=True)
-    table.add_column("", width=_BAR_CHARACTERS, no_wrap=True)
-    for title in ("%", "BYTES", "RATE", "CAP", "LEFT"):
-        table.add_column(title, justify="right", no_wrap=True)
-    table.add_column("TRANSPORT", no_wrap=True)
-    table.add_column("WHY", no_wrap=True, overflow="ellipsis")
-    for job in jobs:
-        style = _STYLES.get(job.state, "cyan")
-        cells: list[RenderableType] = [Text(job.namespace)] if with_namespace else []
-        transport = f"{job.congestion_control} x{job.streams}" if job.congestion_control else ""
-        cells += [
-            Text(job.name),
-            Text(job.phase, style),
-            ProgressBar(total=100, completed=job.percent or 0, width=_BAR_CHARACTERS, complete_style=style, finished_style=style),
-            Text("" if job.percent is None else f"{job.percent}"),
-            Text(f"{size(job.bytes_transferred)}/{size(job.bytes_total)}" if job.bytes_total is not None else ""),
-            Text(plain(job.rate or "")),
-            Text(plain(job.cap or "")),
-            Text(plain(job.eta or "")),
-            Text(plain(transport)),
-            Text(plain(job.because) if job.state is not JobStanding.SUCCEEDED else ""),
-        ]
-        table.add_row(*cells)
-    return table
+    rows = [_cells(job) for job in jobs]
+    return FittedTable(_COLUMNS, rows) if with_namespace else FittedTable(_COLUMNS[1:], [row[1:] for row in rows])
+
+
+def _cells(job: JobSummary) -> list[DrawnCell]:
+    style = _STYLES.get(job.state, "cyan")
+    return [
+        Text(job.namespace),
+        Text(job.name),
+        Text(job.phase, style),
+        bar((job.percent or 0) / 100, style),
+        Text("" if job.percent is None else f"{job.percent}"),
+        Text(f"{size(job.bytes_transferred)}/{size(job.bytes_total)}" if job.bytes_total is not None else ""),
+        Text(plain(job.rate or "")),
+        Text(plain(job.cap or "")),
+        Text(plain(job.eta or "")),
+        Text(plain(f"{job.congestion_control} x{job.streams}" if job.congestion_control else "")),
+        Text(plain(job.because) if job.state is not JobStanding.SUCCEEDED else ""),
+    ]

@@ -17,11 +17,10 @@ from fairlead.api.shared.errors import InvalidResourceError
 from fairlead.api.shared.resource import ApiModel, Resource, Timestamp
 from fairlead.api.transferjob import TransferJob
 from fairlead.kube.client import EVENTS, JOBS, PATHS, POLICIES, KubeClient, KubeObject, ResourceKind
-from fairlead.kube.errors import ForbiddenError, KubeError, NotFoundError, UnavailableError
+from fairlead.kube.errors import ForbiddenError, KubeError, NotFoundError, UnauthorizedError, UnavailableError
 
 MOST_EVENTS = 20
 _MOST_SUGGESTED = 3
-_UNAUTHENTICATED = 401
 
 AnyResource = TypeVar("AnyResource", bound=Resource)
 
@@ -141,7 +140,7 @@ def refusal(error: KubeError, verb: str, kind: ResourceKind, namespace: str | No
     resource = f"{kind.plural}.{GROUP}" if kind.group_version == API_VERSION else kind.plural
     where = f"in namespace {namespace}" if namespace else "in the cluster"
     match error:
-        case ForbiddenError(status=status) if status == _UNAUTHENTICATED:
+        case UnauthorizedError():
             return f"the API server {server} does not accept your credentials: log in again, or choose another --context"
         case ForbiddenError():
             return f"you may not {verb} {resource} {where}: ask an administrator for the verb {verb} on {resource} there"

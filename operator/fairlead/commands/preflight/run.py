@@ -10,7 +10,15 @@ from fairlead.api.transferjob import TransferJob
 from fairlead.commands.preflight.findings import PreflightFinding, of_job, refused
 from fairlead.commands.preflight.job import as_check, as_it_would_be
 from fairlead.kube.client import JOBS, KubeClient, KubeObject
-from fairlead.kube.errors import ForbiddenError, InvalidError, KubeError, NotFoundError, UnavailableError
+from fairlead.kube.errors import (
+    ForbiddenError,
+    InvalidError,
+    KubeError,
+    NamespaceTerminatingError,
+    NotFoundError,
+    UnauthorizedError,
+    UnavailableError,
+)
 
 _POLL_SECONDS = 0.5
 _GRACE_SECONDS = 10
@@ -33,10 +41,12 @@ async def check(
     """What was found. Raises PreflightError where nothing can be said."""
     try:
         await client.create(JOBS, namespace, as_it_would_be(manifest, namespace, token), dry_run=True)
-    except (UnavailableError, NotFoundError, ForbiddenError) as error:
-        raise PreflightError(_refusal(error, namespace)) from error
-    except KubeError as error:
+    except (InvalidError, ForbiddenError, NamespaceTerminatingError) as error:
+        if isinstance(error, ForbiddenError) and error.lacks_right:
+            raise PreflightError(_refusal(error, namespace)) from error
         return [refused(str(error))]
+    except KubeError as error:
+        raise PreflightError(_refusal(error, namespace)) from error
     body = as_check(manifest, namespace, token, timeout_seconds)
     name, removes = body["metadata"]["name"], True
     try:
@@ -98,6 +108,8 @@ def _refusal(error: KubeError, namespace: str) -> str:
                 f"you may not do that in namespace {namespace} ({error}): ask an administrator for the verbs create, get and delete on"
                 " transferjobs.fairlead.io there"
             )
+        case UnauthorizedError():
+            return f"the API server does not accept your credentials ({error}): log in again, or choose another --context"
         case UnavailableError():
             return f"the API server does not answer ({error}): check the network and the kubeconfig, or choose another --context"
         case _:

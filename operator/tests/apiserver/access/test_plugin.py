@@ -221,9 +221,10 @@ async def test_predict_tells_what_would_be_decided_and_creates_nothing(lab: Lab,
         assert "would not start now: GuaranteeTooLarge: " in ran.out
 
         file.write_text(json.dumps(lab.manifest("tomorrow", bandwidth={"guarantee": "2G", "limit": "1G"})))
-        ran = await plugin("predict", str(file))
-        assert ran.code == 1
-        assert "guarantee" in ran.err
+        ran = await plugin("predict", str(file), "-o", "json")
+        assert (ran.code, ran.err) == (3, "")
+        found = json.loads(ran.out)
+        assert (found["starts"], found["reason"], "guarantee" in found["message"]) == (False, "Refused", True)
         assert await lab.job_or_none("tomorrow") is None
     finally:
         await lab.client.delete(POLICIES, None, "site", uid=policy["metadata"]["uid"])
