@@ -1,4 +1,4 @@
-"""What `why` says of each reason: one clause that completes "because ...", and what the user can do about it."""
+"""What a user is told of each reason: one clause that completes "because ...", and what to do about it."""
 
 from __future__ import annotations
 
@@ -236,7 +236,9 @@ MOVERS: Final[Mapping[str, Saying]] = {
     MoverReason.ROUTE_MISSING: Saying(
         "the sender's node has no route to the receiver", "An administrator adds the route that the message describes."
     ),
-    MoverReason.ADDRESS_IN_USE: Saying("a port of the mover is taken on the node", "Wait: the next attempt uses other ports."),
+    MoverReason.ADDRESS_IN_USE: Saying(
+        "a port of the mover is taken on the node", "Wait, or check again: the next attempt uses other ports."
+    ),
     MoverReason.CREDENTIALS_INVALID: Saying(
         "the attempt's credentials cannot be used", "Look at the clocks of both nodes; the next attempt gets new ones."
     ),
@@ -279,4 +281,4 @@ _ALL: Final = {**PODS, **FINDINGS, **CONDITIONS, **MOVERS}
 
 def saying_of(reason: str) -> Saying:
     """What to say of a reason; of one that this version does not know, its name."""
-    return _ALL.get(reason, Saying(f"of {reason}, which this version of the plugin does not know", "Read the message."))
+    return _ALL.get(reason, Saying(f"of {reason}, which this version does not know", "Read the message."))
