@@ -275,6 +275,9 @@ class FailureStatus(ApiModel):
     time: Timestamp
     """When the operator saw it."""
 
+    taken_ports: Annotated[tuple[int, ...], Field(max_length=2)] | None = Field(default=None, json_schema_extra=marks(list_type="atomic"))
+    """First ports of the movers' blocks in which something else on the node had a port. The next attempt uses others if there are any."""
+
 
 class PodRecord(ApiModel):
     """A mover pod that the operator created."""
