@@ -104,6 +104,10 @@ CONDITIONS: Final[Mapping[str, Saying]] = {
     Reason.CLAIM_ON_OTHER_NODE: Saying(
         "a claim's volume lives on another node than the one it names", "Create a job that names that node, or none."
     ),
+    Reason.ATTACHMENT_REFUSES_RATE: Saying(
+        "an attachment that it names refuses pods that ask for a rate, and it has one",
+        "An administrator removes the bandwidth plugin from that definition, or the job names a definition of a bridge.",
+    ),
     Reason.DESTINATION_IN_USE: Saying(
         "another job writes to the same directory, or to one in or above it",
         "Wait until that one has ended, suspend or delete it, or create this job with another destination.path.",
