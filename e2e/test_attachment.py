@@ -124,7 +124,6 @@ def test_what_keeps_multus_from_attaching_a_pod_is_a_reason_on_the_job(lab: Lab,
     define(lab, "no-plugin", {"type": "no-such-plugin"})
     define(lab, "no-json", config="{")
     define(lab, "no-address", macvlan(STATIC))
-    define(lab, "rate-refused", macvlan(addresses(81, 95)), BANDWIDTH)
     occupy(lab, "full")
 
     expected = {
@@ -136,11 +135,25 @@ def test_what_keeps_multus_from_attaching_a_pod_is_a_reason_on_the_job(lab: Lab,
         "no-address": "the job names attachmentAddresses",
     }
     jobs = {name: submit(lab, name, "destination", name) for name in expected}
-    # A limit is the sender's: the receiver asks for no rate.
-    refused = submit(lab, "rate", "source", "rate-refused", bandwidth={"limit": "20M"})
     for name, remedy in expected.items():
         record_property(TOLD_AFTER, told_after(jobs[name], f"destination.attachment {name}: ", remedy))
-    record_property(TOLD_AFTER, told_after(refused, "source.attachment rate-refused: ", "bandwidth plugin cannot hold a rate"))
+
+
+@SECOND_PATH
+def test_a_job_whose_attachment_refuses_its_rate_is_told_so_before_it_has_a_pod_and_starts_once_the_definition_takes_it(lab: Lab) -> None:
+    lab.write(lab.source, "plain", bytes_total=1_000_000)
+    define(lab, "works", macvlan(addresses(64, 79)))
+    define(lab, "rate-refused", macvlan(addresses(81, 95)), BANDWIDTH)
+    # A limit is the sender's: the receiver asks for no rate.
+    job = submit(lab, "rate", "source", "rate-refused", bandwidth={"limit": "20M"})
+    accepted = history.condition(job.wait_reason("AttachmentRefusesRate"), "Accepted")
+    assert accepted is not None
+    assert accepted["status"] == "False"
+    assert accepted["message"].startswith("source.attachment rate-refused: ")
+    assert job.pods() == []
+    define(lab, "rate-refused", macvlan(addresses(81, 95)))
+    job.wait_succeeded()
+    assert job.status["attempts"] == 1
 
 
 def submit(lab: Lab, name: str, end: str, definition: str, **spec: Any) -> Job:

@@ -281,7 +281,9 @@ fn the_transport_is_awaited_changed_and_reported() {
     }
     assert_eq!(get(&pages, "/healthz").0, 200);
     assert!(get(&pages, "/metrics").1.contains("fairlead_mover_streams"));
-    assert!(get(&pages, "/v1/endpoint").1.contains("\"role\":\"sender\""));
+    let endpoint = get(&pages, "/v1/endpoint").1;
+    assert!(endpoint.contains("\"role\":\"sender\""));
+    assert!(endpoint.contains("\"cpus\":null"), "a loopback has no NUMA node to pin threads to: {endpoint}");
     std::fs::write(cap, "").unwrap();
     let (sender, receiver) = (sender.end(), receiver.end());
     assert_eq!((sender.reason(), receiver.reason()), ("Verified", "Verified"), "{sender:?} {receiver:?}");

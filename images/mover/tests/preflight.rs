@@ -39,7 +39,7 @@ fn in_namespaces(bench: &mut Bench, made: Option<Namespaces>) -> Option<()> {
 }
 
 /// Each reason of a failed check, and how it comes about.
-const PROVOKED: [(&str, Provoke); 19] = [
+const PROVOKED: [(&str, Provoke); 20] = [
     ("SourceMissing", |bench| {
         std::fs::remove_dir_all(bench.source()).unwrap();
         sender(bench, &[])
@@ -129,7 +129,17 @@ const PROVOKED: [(&str, Provoke); 19] = [
         let (_, sender) = bench.transfer(&[], &[]);
         Some(sender)
     }),
+    ("ProtocolUnavailable", |bench| {
+        in_namespaces(bench, Namespaces::new())?;
+        bench.namespaces.as_ref().unwrap().drop_udp();
+        let quic = ["--protocol", "QUIC"];
+        let (_, sender) = bench.transfer(&quic, &quic);
+        Some(sender)
+    }),
 ];
+
+/// Those that end no transfer, and whose warning they are.
+const WARN: [(&str, &str); 2] = [("EchoUnreachable", "Echo"), ("ProtocolUnavailable", "Protocol")];
 
 /// What a failure must tell, beside its reason.
 const TOLD: [(&str, &str); 8] = [
@@ -144,7 +154,7 @@ const TOLD: [(&str, &str); 8] = [
 ];
 
 /// Reasons that come later than any check, or that are none.
-const NO_CHECKS: [&str; 14] = [
+const NO_CHECKS: [&str; 13] = [
     "Verified",
     "Cleaned",
     "PreflightPassed",
@@ -152,7 +162,6 @@ const NO_CHECKS: [&str; 14] = [
     "PeerLost",
     "PeerFailed",
     "ChecksumMismatch",
-    "ProtocolUnavailable",
     "Stalled",
     "Superseded",
     "ResendBudgetExceeded",
@@ -181,10 +190,9 @@ fn provoke(part: usize) {
         let mut bench = Bench::new();
         bench.write("file", &noise(2 << 20, 1));
         let Some(end) = provoke(&mut bench) else { continue };
-        if *reason == "EchoUnreachable" {
-            // The one that ends no transfer.
+        if let Some((_, check)) = WARN.iter().find(|(warns, _)| warns == reason) {
             assert_eq!(end.reason(), "Verified", "{end:?}");
-            assert_eq!(warning(&end, "Echo")["reason"], *reason);
+            assert_eq!(warning(&end, check)["reason"], *reason);
             continue;
         }
         assert_eq!((end.reason(), end.verdict["bytes_transferred"].as_u64()), (*reason, Some(0)), "{end:?}");

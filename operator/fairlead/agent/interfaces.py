@@ -13,7 +13,9 @@ from fairlead.api.datatransfernode.spec import LARGEST_MTU, MOST_INTERFACES, MOS
 from fairlead.api.datatransfernode.status import (
     MOST_ADDRESSES,
     MOST_FUNCTIONS,
+    MOST_MEMBERS,
     AddressText,
+    BondStatus,
     CpuList,
     InterfaceStatus,
     VirtualFunction,
@@ -34,6 +36,10 @@ _INVENTED_SPEED: Final = frozenset(
 _PCI_ADDRESS: Final = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
 _MBPS: Final = 1_000_000
 _FASTEST_MBPS: Final = 10_000_000
+_SPREADING: Final = frozenset({"balance-rr", "balance-xor", "802.3ad", "balance-tlb", "balance-alb"})
+"""Modes of bonds whose members all send (Documentation/networking/bonding.rst of the Linux kernel)."""
+_HASHING: Final = frozenset({"balance-xor", "802.3ad"})
+"""Those that choose a packet's member by their hash policy."""
 _DEEPEST: Final = 4
 """A VLAN over a bond over a device is three deep."""
 
@@ -67,6 +73,7 @@ def interface_of(files: HostFiles, link: Link, management: Collection[str]) -> I
         pci_address=None if pci is None else pci.name,
         carrier=link.has_carrier if link.is_up else False,
         management=any(address.partition("/")[0] in management for address in addresses),
+        bond=_bond(files, link.name),
         qdisc=matching(Word, link.qdisc),
         interrupt_cpus=matching(CpuList, _interrupt_cpus(files, link.name)),
         virtual_functions=_functions(link.functions),
@@ -113,9 +120,27 @@ def _numa_node(files: HostFiles, name: str, depth: int = 0) -> int | None:
         own = files.number(str(pci / "numa_node")) if pci is not None else None
     if own is not None:
         return own if 0 <= own < MOST_NUMA_NODES else None
-    below = [entry.removeprefix("lower_") for entry in files.names(folder) if entry.startswith("lower_")]
-    nodes = {_numa_node(files, lower, depth + 1) for lower in below} if depth < _DEEPEST else set()
+    nodes = {_numa_node(files, lower, depth + 1) for lower in _below(files, name)} if depth < _DEEPEST else set()
     return nodes.pop() if len(nodes) == 1 else None
+
+
+def _below(files: HostFiles, name: str) -> list[str]:
+    """The interfaces that it is made of."""
+    return [entry.removeprefix("lower_") for entry in files.names(f"{NETWORK_FOLDER}/{name}") if entry.startswith("lower_")]
+
+
+def _bond(files: HostFiles, name: str, depth: int = 0) -> BondStatus | None:
+    """The bond that it is, or that lies below it alone."""
+    folder = f"{NETWORK_FOLDER}/{name}/bonding"
+    mode = next(iter(files.words(f"{folder}/mode")), None)
+    if mode is None:
+        below = _below(files, name)
+        return _bond(files, below[0], depth + 1) if len(below) == 1 and depth < _DEEPEST else None
+    members = len(files.words(f"{folder}/slaves")) if mode in _SPREADING else 1
+    if not 1 <= members <= MOST_MEMBERS or matching(InterfaceName, name) is None:
+        return None
+    policy = next(iter(files.words(f"{folder}/xmit_hash_policy")), None) if mode in _HASHING else None
+    return BondStatus(name=name, members=members, hash_policy=matching(Word, policy))
 
 
 def _interrupt_cpus(files: HostFiles, name: str) -> str | None:

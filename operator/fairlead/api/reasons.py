@@ -69,6 +69,11 @@ class Reason(_Documented):
     NODE_NOT_READY = "NodeNotReady", "A node that the job names, or on which a claim's volume lives, is not ready. The job waits."
     CLAIM_NOT_FOUND = "ClaimNotFound", "A claim named in the job does not exist in its namespace. The job waits for it."
     CLAIM_ON_OTHER_NODE = "ClaimOnOtherNode", "A claim's volume lives on another node than the one named in the job."
+    ATTACHMENT_REFUSES_RATE = (
+        "AttachmentRefusesRate",
+        "A NetworkAttachmentDefinition that the job names cannot hold a rate and refuses pods that ask for one, as this job's would."
+        " The job waits for another config of the definition.",
+    )
     DESTINATION_IN_USE = (
         "DestinationInUse",
         "Another job of the namespace writes to the same directory, or to one in or above it; the message names it. The job starts when"

@@ -1,9 +1,11 @@
-"""Why a pod does not get what Multus was to attach, and what mends it."""
+"""What keeps Multus from attaching a pod, before there is one and after, and what mends it."""
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import dataclass
+from typing import Final
 
 from fairlead.api.reasons import MoverReason
 from fairlead.api.transferjob import TransferJob
@@ -14,6 +16,14 @@ from fairlead.core.reports import Verdict
 
 _LACKS_INTERFACE = frozenset({MoverReason.INTERFACE_NOT_FOUND, MoverReason.ADDRESS_IN_USE})
 """Nobody else has ports in the pod: an address that cannot be bound is a link-local one, all that an attachment without IPAM has."""
+
+FASTEST_BUCKET_BPS: Final = 10**12
+"""The CNI bandwidth plugin counts its queue, burst and 25 ms at the rate, in bytes of 32 bits: a faster bucket would wrap around."""
+
+_BANDWIDTH = "bandwidth"
+"""Type of the plugin that makes token buckets, and the capability by which it is given a pod's rate."""
+_WITHOUT_VETH = frozenset({"macvlan", "ipvlan", "vlan", "sriov", "host-device"})
+"""Plugins whose interface is no end of a veth pair: the bandwidth plugin refuses to attach a pod that asks for a rate behind them."""
 
 _MOST_WORDS = 240
 """Characters of what Multus says that a message keeps: its last words name the cause."""
@@ -67,6 +77,38 @@ _CAUSES = (
     ),
 )
 _OTHERWISE = "check the config of NetworkAttachmentDefinition {name} in namespace {namespace}, and that its plugins work on node {node}"
+
+
+def refuses_rate(config: str) -> str | None:
+    """Type of the plugin behind which the config of a NetworkAttachmentDefinition refuses pods that ask for a rate; None where it takes
+    a rate or ignores it, and where the config cannot be read.
+    """
+    try:
+        chain = json.loads(config)
+    except (ValueError, RecursionError):
+        return None
+    plugins = chain.get("plugins") if isinstance(chain, dict) else None
+    without_veth: str | None = None
+    for plugin in plugins if isinstance(plugins, list) else ():
+        kind = plugin.get("type") if isinstance(plugin, dict) else None
+        if kind == _BANDWIDTH:
+            capabilities = plugin.get("capabilities")
+            if without_veth is not None and isinstance(capabilities, dict) and capabilities.get(_BANDWIDTH) is True:
+                return without_veth
+        elif isinstance(kind, str) and kind in _WITHOUT_VETH:
+            without_veth = kind
+    return None
+
+
+def rate_refusal(end: str, side: Side, name: str, plugin: str, *, has_limit: bool) -> str:
+    """What to tell of an end whose pod would ask for a rate that its attachment `name` refuses for `plugin`."""
+    field = "attachment" if side.attachments is None else "attachments"
+    unlimited = ", or without bandwidth.limit" if has_limit else ""
+    return (
+        f"{end}.{field} {name}: its config has the plugin bandwidth behind {plugin}, and refuses a pod that asks for a rate, as this job's"
+        f" would: an administrator removes that plugin from NetworkAttachmentDefinition {name}, or create the job with a definition of a"
+        f" bridge{unlimited}"
+    )
 
 
 def attachment_failure(observed: Observed, pod: MoverPod) -> str | None:

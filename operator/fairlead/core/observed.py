@@ -124,6 +124,9 @@ class Observed:
     reports: Reports = field(default_factory=Reports)
     nodes: Mapping[str, NodeFacts] = field(default_factory=dict)
     claims: Mapping[str, ClaimFacts] = field(default_factory=dict)
+    attachments: Mapping[str, str] = field(default_factory=dict)
+    """NetworkAttachmentDefinitions that refuse a pod which asks for a rate, by name, each with the plugin for which they do. Nothing of
+    those that do not, or of which nothing is known."""
     ports_in_use: PortsInUse = field(default_factory=PortsInUse)
     settings: OperatorSettings = field(default_factory=OperatorSettings)
     fairness: JobShare | None = None

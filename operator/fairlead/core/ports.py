@@ -61,9 +61,18 @@ def is_share_used_up(node: str | None, in_use: PortsInUse, ports: PortRange, lea
 
 
 def choose_port_base(
-    seed: str, node: str | None, in_use: PortsInUse, own: Set[int], ports: PortRange, *, leaves_last: bool = False
+    seed: str,
+    node: str | None,
+    in_use: PortsInUse,
+    own: Set[int],
+    ports: PortRange,
+    *,
+    by_strangers: Set[int] = frozenset(),
+    leaves_last: bool = False,
 ) -> int | None:
     """The first port of a block for a new pod of a job that has the blocks `own`; None if all on `node` are taken.
+
+    The blocks `by_strangers`, in which no mover but something else had a port before, are chosen only for want of others.
 
     With `leaves_last` the range's last block is left to others, unless it is the only one. Receivers leave it to senders: if receivers
     of several namespaces held all blocks of two nodes, each could wait for a sender that gets no block because of the others.
@@ -75,11 +84,11 @@ def choose_port_base(
     if leaves_last and ports.blocks > 1:
         taken |= {ports.first + BLOCK * (ports.blocks - 1)}
     wanted = _wanted(node, in_use)
-    if not wanted:
-        # As nearly always, and then the first one that is free is the best.
-        return next((base for base in _blocks(seed, ports) if base not in taken), None)
     free = (base for base in _blocks(seed, ports) if base not in taken)
-    return min(free, key=wanted.__getitem__, default=None)
+    if not wanted and not by_strangers:
+        # As nearly always, and then the first one that is free is the best.
+        return next(free, None)
+    return min(free, key=lambda base: (base in by_strangers, wanted[base]), default=None)
 
 
 def _wanted(node: str | None, in_use: PortsInUse) -> Counter[int]:

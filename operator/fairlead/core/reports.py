@@ -188,6 +188,8 @@ class MoverEndpoint:
     numa_node: int | None = None
     several: tuple[EndpointPlace, ...] = ()
     """Empty with one path."""
+    cpus: str | None = None
+    """The kernel's list of the CPUs that its threads are pinned to; None where they are not."""
 
     @property
     def places(self) -> tuple[EndpointPlace, ...]:

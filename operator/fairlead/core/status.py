@@ -131,6 +131,7 @@ def _endpoint(before: EndpointStatus | None, pod: MoverPod | None, reported: Mov
         interface=reported.interface if reported else known.interface,
         address=reported.address if reported else known.address,
         numa_node=reported.numa_node if reported else known.numa_node,
+        cpus=reported.cpus if reported else known.cpus,
         interfaces=_interfaces(reported) if reported else known.interfaces,
     )
 

@@ -78,6 +78,7 @@ CONFIG_MAPS = ResourceKind("v1", "configmaps")
 NODES = ResourceKind("v1", "nodes", namespaced=False)
 VOLUMES = ResourceKind("v1", "persistentvolumes", namespaced=False)
 CLAIMS = ResourceKind("v1", "persistentvolumeclaims")
+ATTACHMENTS = ResourceKind("k8s.cni.cncf.io/v1", "network-attachment-definitions")
 LEASES = ResourceKind("coordination.k8s.io/v1", "leases")
 
 

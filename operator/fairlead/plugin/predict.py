@@ -99,7 +99,7 @@ async def _observe(session: Session, job: TransferJob, not_shown: list[str]) -> 
         return observed
     except KubeError as error:
         raise session.failure(error, "get", CLAIMS, session.namespace) from error
-    return replace(observed, nodes=facts.nodes, claims=facts.claims)
+    return replace(observed, nodes=facts.nodes, claims=facts.claims, attachments=facts.attachments)
 
 
 async def _cluster_view(session: Session, not_shown: list[str]) -> ClusterView:

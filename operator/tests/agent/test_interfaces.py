@@ -59,6 +59,35 @@ def test_a_bond_over_two_numa_nodes_is_on_none(tmp_path: Path) -> None:
     assert "numaNode" not in shown(files, "bond0", kind="bond")
 
 
+@pytest.mark.parametrize("name", ["bond0", "bond0.100"])
+@pytest.mark.parametrize(
+    ("mode", "policy", "members", "expected"),
+    [
+        ("802.3ad 4", "layer3+4 1", "ens1f0np0 ens1f1np1", {"members": 2, "hashPolicy": "layer3+4"}),
+        ("balance-xor 2", "layer2 0", "ens1f0np0 ens1f1np1", {"members": 2, "hashPolicy": "layer2"}),
+        ("balance-rr 0", "layer2 0", "ens1f0np0 ens1f1np1", {"members": 2}),
+        ("active-backup 1", "layer2 0", "ens1f0np0 ens1f1np1", {"members": 1}),
+        ("802.3ad 4", "", "ens1f0np0", {"members": 1}),
+        ("802.3ad 4", "layer2 0", "", None),
+        ("802.3ad 4", "layer2 0", "x " * 65, None),
+        ("", "layer2 0", "ens1f0np0", None),
+    ],
+)
+def test_a_bond_tells_over_how_many_members_it_spreads_what_it_sends(
+    tmp_path: Path, name: str, mode: str, policy: str, members: str, expected: dict[str, Any] | None
+) -> None:
+    folder = "sys/devices/virtual/net/bond0/bonding"
+    bond = {f"{folder}/mode": mode, f"{folder}/xmit_hash_policy": policy, f"{folder}/slaves": members}
+    found = shown(tree(tmp_path, BOND, bond), name).get("bond")
+    assert found == (None if expected is None else {"name": "bond0", **expected})
+
+
+def test_an_interface_over_several_others_is_no_bond(tmp_path: Path) -> None:
+    files = tree(tmp_path, BOND)
+    assert "bond" not in shown(files, "bond0")
+    assert "bond" not in shown(files, "ens1f0np0")
+
+
 def test_interfaces_that_lie_in_a_circle_are_no_trap(tmp_path: Path) -> None:
     files = tree(tmp_path, BOND, {"sys/devices/virtual/net/bond0/lower_bond0.100": "-> sys/devices/virtual/net/bond0.100"})
     assert shown(files, "bond0")["name"] == "bond0"

@@ -220,7 +220,7 @@ class FakeNodes:
 
         async def endpoint(request: web.Request) -> web.StreamResponse:
             place = {"interface": self.interface, "address": DATA_ADDRESSES[node], "port": ports.get("data", 0)}
-            return await answer("endpoint", request, {"role": role, **place, "numa_node": None})
+            return await answer("endpoint", request, {"role": role, **place, "numa_node": 0, "cpus": "0-3"})
 
         begun, begun_at = asyncio.get_running_loop().time(), datetime.now(UTC).isoformat()
 

@@ -5,15 +5,18 @@ The kubelet's messages were recorded with Multus 4.2.3 and the CNI plugins 1.9.1
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from job_builders import NOW, make_attached_job, make_job, observe, receiver, sender, with_plan_applied
 
 from fairlead.api.reasons import ConditionType, EventReason, Reason
 from fairlead.api.transferjob import TransferJob
-from fairlead.core.attachments import attachment_failure
+from fairlead.core.attachments import attachment_failure, refuses_rate
+from fairlead.core.fairness.model import Admission, JobShare
 from fairlead.core.lifecycle import decide
 from fairlead.core.observed import PodPhase
 
@@ -119,6 +122,88 @@ def test_an_attempt_whose_pod_stays_unattached_fails_with_that_reason_and_is_tri
     assert plan.status.last_failure is not None
     assert plan.status.last_failure.reason == Reason.ATTACHMENT_FAILED
     assert plan.status.condition(ConditionType.FAILED) is None or not plan.status.is_true(ConditionType.FAILED)
+
+
+HOLDS = {"type": "bandwidth", "capabilities": {"bandwidth": True}}
+
+
+def chain(*plugins: object) -> str:
+    return json.dumps({"cniVersion": "1.0.0", "name": "lab", "plugins": plugins})
+
+
+@pytest.mark.parametrize(
+    ("config", "plugin"),
+    [
+        *((chain({"type": kind}, HOLDS), kind) for kind in ("macvlan", "ipvlan", "vlan", "sriov", "host-device")),
+        (chain({"type": "macvlan"}, {"type": "tuning"}, HOLDS), "macvlan"),
+        (chain({"type": "bridge"}, HOLDS), None),
+        (chain({"type": "ptp"}, HOLDS), None),
+        (chain({"type": "ovs"}, HOLDS), None),
+        (chain({"type": "macvlan"}), None),
+        (chain({"type": "macvlan"}, {"type": "bandwidth"}), None),
+        (chain({"type": "macvlan"}, {"type": "bandwidth", "capabilities": {"bandwidth": False}}), None),
+        (chain({"type": "macvlan"}, {"type": "bandwidth", "capabilities": ["bandwidth"]}), None),
+        (chain(HOLDS, {"type": "macvlan"}), None),
+        (json.dumps({"type": "macvlan", "capabilities": {"bandwidth": True}}), None),
+        (chain("macvlan", {"type": ["macvlan"]}, {"type": None}, HOLDS), None),
+        (json.dumps({"plugins": {"type": "macvlan"}}), None),
+        ("[]", None),
+        ("{", None),
+        ("", None),
+        ("[" * 100_000, None),
+    ],
+)
+def test_a_config_refuses_a_rate_where_its_bandwidth_plugin_has_no_veth_pair(config: str, plugin: str | None) -> None:
+    assert refuses_rate(config) == plugin
+
+
+SHARED = JobShare(Admission.ADMITTED, cap_bps=10**9, ceiling_bps=10**10)
+LIMITED = {"bandwidth": {"limit": "20M"}}
+
+
+@pytest.mark.parametrize(
+    ("case", "refusing", "spec", "share", "end"),
+    [
+        ("a limit", {"lab-a": "macvlan"}, LIMITED, None, "source.attachment lab-a"),
+        ("a share of a link", {"lab-a": "macvlan"}, {}, SHARED, "source.attachment lab-a"),
+        ("a check of a job with a limit", {"lab-a": "macvlan"}, {**LIMITED, "preflightOnly": True}, None, "source.attachment lab-a"),
+        ("a share of what the receiver gets", {"lab-b": "vlan"}, {}, replace(SHARED, at_receiver=True), "destination.attachment lab-b"),
+        ("a limit, which is the sender's", {"lab-b": "macvlan"}, LIMITED, None, None),
+        ("a share of what the sender sends", {"lab-b": "macvlan"}, {}, SHARED, None),
+        ("no rate", {"lab-a": "macvlan", "lab-b": "macvlan"}, {}, None, None),
+        ("no link", {"lab-a": "macvlan"}, {}, JobShare(Admission.ADMITTED), None),
+        ("more than a bucket can count", {"lab-a": "macvlan"}, {"bandwidth": {"limit": "2T"}}, None, None),
+        ("definitions that take a rate", {}, LIMITED, None, None),
+    ],
+)
+def test_no_pod_is_made_that_asks_for_a_rate_which_its_attachment_refuses(
+    case: str, refusing: dict[str, str], spec: dict[str, Any], share: JobShare | None, end: str | None
+) -> None:
+    plan = decide(observe(make_attached_job(**spec), attachments=refusing, fairness=share), NOW)
+    accepted = plan.status.condition(ConditionType.ACCEPTED)
+    assert accepted is not None
+    if end is None:
+        assert (accepted.status, len(plan.creates)) == ("True", 1)
+        return
+    assert (accepted.status, accepted.reason, plan.creates) == ("False", Reason.ATTACHMENT_REFUSES_RATE, ())
+    assert accepted.message.startswith(f"{end}: ")
+    assert refusing[end.split()[-1]] in accepted.message
+    assert ("without bandwidth.limit" in accepted.message) is bool(spec)
+    assert plan.status.is_true(ConditionType.FAILED) is spec.get("preflightOnly", False)
+    assert plan.status.is_true(ConditionType.STALLED)
+
+
+def test_a_job_whose_links_would_give_it_a_refused_rate_waits_without_asking_for_them_again() -> None:
+    blocked = observe(make_attached_job(), attachments={"lab-a": "macvlan"}, fairness=SHARED)
+    plan = decide(blocked, NOW)
+    assert not plan.asks_for_links
+    undecided = replace(with_plan_applied(blocked, plan), fairness=JobShare(Admission.UNDECIDED, hold=True))
+    again = decide(undecided, NOW)
+    assert (again.status, again.asks_for_links, again.creates) == (None, False, ())
+    mended = decide(replace(undecided, attachments={}), NOW)
+    assert mended.asks_for_links
+    without_policy = decide(replace(undecided, fairness=None), NOW)
+    assert len(without_policy.creates) == 1
 
 
 def test_a_cap_of_an_attached_sender_goes_to_the_annotation_that_no_plugin_knows() -> None:

@@ -65,6 +65,12 @@ class TestPorts:
         assert choose_port_base(seed, "dtn-a", full, frozenset(), SMALL, leaves_last=True) is None
         assert choose_port_base(seed, "dtn-a", full, frozenset(), SMALL) == BASES[-1]
 
+    @given(seed=st.text(), found=st.sets(st.sampled_from(BASES)), node=st.sampled_from(["dtn-a", None]))
+    def test_a_block_in_which_something_else_had_a_port_comes_last(self, seed: str, found: set[int], node: str | None) -> None:
+        base = choose_port_base(seed, node, NOBODY, frozenset(), SMALL, by_strangers=found)
+        assert base is not None
+        assert base not in found or len(found) == len(BASES)
+
     def test_the_only_block_of_a_node_is_for_receivers_too(self) -> None:
         assert choose_port_base("x", "dtn-a", NOBODY, frozenset(), PortRange(24000, 24003), leaves_last=True) == 24000
 

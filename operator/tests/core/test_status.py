@@ -6,13 +6,13 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
-from job_builders import NOW, make_progress, make_reports, seconds
+from job_builders import NOW, make_progress, make_reports, receiver, seconds
 
 from fairlead.api.shared.fields import Condition, ConditionStatus
 from fairlead.api.transferjob import TransferJobStatus
 from fairlead.api.transferjob.status import MOST_ALTERNATIVES, MOST_SWITCHES, BandwidthStatus, ProgressStatus
-from fairlead.core.reports import DecisionReport, Rejected, Reports, SwitchReport
-from fairlead.core.status import decision_of, is_worth_writing, progress_of
+from fairlead.core.reports import DecisionReport, MoverEndpoint, Rejected, Reports, SwitchReport
+from fairlead.core.status import decision_of, endpoints_of, is_worth_writing, progress_of
 
 
 class TestProgress:
@@ -54,6 +54,19 @@ class TestProgress:
         stuck = progress_of(make_reports(make_progress(10)), before, NOW + seconds(60))
         assert stuck is not None
         assert stuck.last_progress_time == NOW
+
+
+def test_where_an_end_runs_stays_known_while_its_mover_does_not_answer() -> None:
+    told = Reports(receiver_endpoint=MoverEndpoint("data0", "198.19.0.2", 24000, numa_node=1, cpus="8-15,24-31"))
+    before = endpoints_of(None, None, receiver(), told)
+    assert before is not None
+    assert before.destination is not None
+    assert (before.destination.numa_node, before.destination.cpus) == (1, "8-15,24-31")
+    assert endpoints_of(before, None, receiver(), Reports()) == before
+    unpinned = endpoints_of(before, None, receiver(), Reports(receiver_endpoint=replace(told.receiver_endpoint, cpus=None)))
+    assert unpinned is not None
+    assert unpinned.destination is not None
+    assert unpinned.destination.cpus is None
 
 
 class TestWriting:

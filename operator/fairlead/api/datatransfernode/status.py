@@ -13,6 +13,7 @@ from fairlead.api.shared.schema import marks
 
 MOST_ADDRESSES: Final = 16
 MOST_FUNCTIONS: Final = 256
+MOST_MEMBERS: Final = 64
 MOST_STORAGE: Final = 16
 MOST_CONTROLS: Final = 32
 MOST_BYTES: Final = 2**62
@@ -39,6 +40,19 @@ class VirtualFunction(ApiModel):
 
     maximum_rate: RateText | None = None
     """The rate that its device limits it to. Absent without a limit."""
+
+
+class BondStatus(ApiModel):
+    """A bond that an interface is, or lies on as a VLAN does."""
+
+    name: InterfaceName
+    """Name of the bond."""
+
+    members: Annotated[int, Field(ge=1, le=MOST_MEMBERS)]
+    """Interfaces over which it spreads what it sends: one of an active-backup bond, else all of its own."""
+
+    hash_policy: Word | None = None
+    """By what it chooses the member of a packet, e.g. `layer3+4`. Absent for bonds that do so otherwise."""
 
 
 class InterfaceStatus(ApiModel):
@@ -73,6 +87,9 @@ class InterfaceStatus(ApiModel):
 
     management: bool = False
     """Whether it holds the kubelet's address."""
+
+    bond: BondStatus | None = None
+    """The bond that it is or lies on."""
 
     qdisc: Word | None = None
     """Its queueing discipline, e.g. `fq`."""

@@ -92,6 +92,9 @@ class EndpointStatus(ApiModel):
     numa_node: int | None = None
     """NUMA node of that interface, where it has one."""
 
+    cpus: Annotated[str, Field(max_length=2048)] | None = None
+    """CPUs that the mover's threads are pinned to, e.g. `0-7,16-23`; absent where they are not."""
+
     interfaces: Annotated[tuple[EndpointInterface, ...], Field(max_length=MOST_INTERFACES)] | None = Field(
         default=None, json_schema_extra=marks(list_type="map", list_map_keys=("name",))
     )
@@ -274,6 +277,9 @@ class FailureStatus(ApiModel):
 
     time: Timestamp
     """When the operator saw it."""
+
+    taken_ports: Annotated[tuple[int, ...], Field(max_length=2)] | None = Field(default=None, json_schema_extra=marks(list_type="atomic"))
+    """First ports of the movers' blocks in which something else on the node had a port. The next attempt uses others if there are any."""
 
 
 class PodRecord(ApiModel):

@@ -8,7 +8,7 @@ from typing import Literal
 from fairlead.api.reasons import ConditionType, Reason
 from fairlead.api.shared.resource import ApiModel
 from fairlead.api.transferjob import TransferJob
-from fairlead.commands.explain.advice import meaning_of
+from fairlead.commands.sayings import saying_of
 from fairlead.core.lifecycle.preflight import PAGE
 
 _WAITS = (ConditionType.ACCEPTED, ConditionType.SCHEDULED, ConditionType.MOVERS_READY)
@@ -23,7 +23,7 @@ class PreflightFinding(ApiModel):
     reason: str | None = None
     message: str = ""
     remedy: str | None = None
-    """What the reason means and what to do, of a warning or a failure."""
+    """What to do, of a warning or a failure."""
     page: str | None = None
 
 
@@ -83,6 +83,5 @@ def _finding(
     if result == "Passed" or reason is None:
         return PreflightFinding(end=end, check=check, result=result, reason=reason, message=message)
     page = PAGE if end == "job" else f"{PAGE}#{reason.lower()}"
-    return PreflightFinding(
-        end=end, check=check, result=result, reason=reason, message=message, remedy=meaning_of(reason) or None, page=page
-    )
+    remedy = saying_of(reason).remedy or None
+    return PreflightFinding(end=end, check=check, result=result, reason=reason, message=message, remedy=remedy, page=page)

@@ -9,7 +9,9 @@ from ipaddress import ip_interface
 from fairlead.api.reasons import ConditionType, Reason
 from fairlead.api.shared.quantity import RateError
 from fairlead.api.transferjob.spec import Side
+from fairlead.core.attachments import FASTEST_BUCKET_BPS, rate_refusal
 from fairlead.core.fairness.model import Admission
+from fairlead.core.lifecycle.report import bucket_of, cap_of, receiver_cap_of
 from fairlead.core.network import traits_of
 from fairlead.core.observed import Observed
 from fairlead.core.placement.model import Waits
@@ -72,6 +74,7 @@ def obstacle_to_start(observed: Observed) -> Obstacle | None:
         _missing_node,
         _claim,
         _node_not_ready,
+        _attachment_refuses_rate,
         _destination_in_use,
         _no_place,
         _no_room_on_a_link,
@@ -166,6 +169,26 @@ def _node_not_ready(observed: Observed) -> Obstacle | None:
             if side.node is None:
                 message = f"{name}.volume: claim {side.claim_name} lives on node {node}, which is not ready or gone; the job waits for it"
             return Obstacle(Reason.NODE_NOT_READY, message, condition=ConditionType.SCHEDULED)
+    return None
+
+
+def _attachment_refuses_rate(observed: Observed) -> Obstacle | None:
+    """The obstacle of a pod that would ask its attachment for a rate which it refuses: Multus says so once there is a pod."""
+    wanted, share = observed.job.spec.bandwidth, observed.fairness
+    caps = {"source": cap_of(observed), "destination": receiver_cap_of(observed)}
+    told = observed.job.status.condition(ConditionType.ACCEPTED)
+    # Links give a rate to who is admitted alone, and who is kept from starting asks for no admission: until then it is as it was found.
+    awaits_links = share is not None and share.admission is not Admission.ADMITTED
+    for end, side in _sides(observed):
+        refusing = next((name for name in side.named_attachments if name in observed.attachments), None)
+        if refusing is None:
+            continue
+        has_limit = wanted is not None and wanted.limit is not None
+        message = rate_refusal(end, side, refusing, observed.attachments[refusing], has_limit=has_limit)
+        was_told = told is not None and told.reason == Reason.ATTACHMENT_REFUSES_RATE and told.message == message
+        rate_bps = bucket_of(observed, caps[end])
+        if (rate_bps is not None and rate_bps <= FASTEST_BUCKET_BPS) or (awaits_links and was_told):
+            return Obstacle(Reason.ATTACHMENT_REFUSES_RATE, message, needs_person=True)
     return None
 
 

@@ -331,8 +331,10 @@ def _block(observed: Observed, number: int, role: Role, node: str | None) -> int
         )
         return Judgement("False", Reason.PORT_SHARE_USED_UP, message)
     own = frozenset(pod.port_base for pod in observed.pods if pod.port_base is not None)
-    leaves_last = role is Role.RECEIVER
-    port_base = choose_port_base(f"{metadata.uid}/{number}/{role}", node, in_use, own, ports, leaves_last=leaves_last)
+    failure, leaves_last = observed.job.status.last_failure, role is Role.RECEIVER
+    by_strangers = frozenset(failure.taken_ports or ()) if failure is not None else frozenset()
+    seed = f"{metadata.uid}/{number}/{role}"
+    port_base = choose_port_base(seed, node, in_use, own, ports, by_strangers=by_strangers, leaves_last=leaves_last)
     if port_base is not None:
         return port_base
     left = " or left to senders" if leaves_last else ""
@@ -382,7 +384,13 @@ def _not_ready(observed: Observed, pod: MoverPod, reason: Reason, silent: str, n
 def _end_failed(observed: Observed, attempt: _Attempt, failure: Failure, now: datetime) -> JobOutcome:
     earlier = attempt.status.last_failure
     first_seen = earlier.time if earlier is not None and earlier.attempt == attempt.number else now.replace(microsecond=0)
-    record = FailureStatus(attempt=attempt.number, reason=str(failure.reason), message=shorten(failure.message), time=first_seen)
+    record = FailureStatus(
+        attempt=attempt.number,
+        reason=str(failure.reason),
+        message=shorten(failure.message),
+        time=first_seen,
+        taken_ports=_ports_of_strangers(observed, attempt),
+    )
     verdict = attempt.receiver.verdict if attempt.receiver is not None else None
     known = {} if verdict is None or not verdict.bytes_total else {"progress": reached_progress(verdict, attempt.status.progress)}
     recorded = JobOutcome(status={"last_failure": record, **known})
@@ -401,6 +409,14 @@ def _end_failed(observed: Observed, attempt: _Attempt, failure: Failure, now: da
         message = f"{failures} attempts failed, backoffLimit is {limit}; the last one: {failure.reason}: {failure.message}"
         return recorded.then(fail_job(observed, attempt.number, Reason.BACKOFF_LIMIT_EXCEEDED, message, now))
     return recorded.then(_back_off(observed, record, pause_after(observed, failures, record), now))
+
+
+def _ports_of_strangers(observed: Observed, attempt: _Attempt) -> tuple[int, ...] | None:
+    """First ports of the blocks in which a mover found a port of its own taken: no other mover can have had it on its node."""
+    if not traits_of(observed.job).uses_node_interfaces:
+        return None
+    found = (pod for pod in attempt.pods if pod.verdict is not None and pod.verdict.reason == MoverReason.ADDRESS_IN_USE)
+    return tuple(sorted({pod.port_base for pod in found if pod.port_base is not None})) or None
 
 
 def _back_off(observed: Observed, failure: FailureStatus, pause: timedelta, now: datetime) -> JobOutcome:

@@ -25,7 +25,16 @@ _WAITS_FOR_PLACE: Final = frozenset(
     {Reason.NO_NODE_MATCHES, Reason.NO_SLOT_FREE, Reason.SLOT_SHARE_USED_UP, Reason.NO_INTERFACE_FITS, *FOR_LINKS}
 )
 _OF_INTERFACES: Final = frozenset(
-    {MoverReason.INTERFACE_NOT_FOUND, MoverReason.PEER_UNREACHABLE, MoverReason.PEER_LOST, MoverReason.STALLED, MoverReason.ADDRESS_IN_USE}
+    {
+        MoverReason.INTERFACE_NOT_FOUND,
+        MoverReason.INTERFACE_DOWN,
+        MoverReason.ROUTE_MISSING,
+        MoverReason.PATH_MTU_TOO_SMALL,
+        MoverReason.PEER_UNREACHABLE,
+        MoverReason.PEER_LOST,
+        MoverReason.STALLED,
+        MoverReason.ADDRESS_IN_USE,
+    }
 )
 """Reasons of failures after which other interfaces are tried first, if there are any to choose from."""
 _OF_NODES: Final = frozenset({Reason.MOVER_DIED, Reason.RECEIVER_NOT_READY, Reason.SENDER_NOT_READY})

@@ -219,7 +219,7 @@ class Board:
         if isinstance(others, Waits):
             return others
         if len(request.source.interfaces) > 1:
-            return self._named(request, source, destination, own or (), others or ())
+            return self._named(request, source, destination, own, others)
         if own is None or others is None:
             return self._taken(request, _half_known(request, source, destination, own, others))
         pair = best_pair(request, own, others)
@@ -266,21 +266,34 @@ class Board:
         request: Request,
         source: NodeLoad | EndPlacement,
         destination: NodeLoad | EndPlacement,
-        own: Sequence[InterfaceLoad],
-        others: Sequence[InterfaceLoad],
+        own: Sequence[InterfaceLoad] | None,
+        others: Sequence[InterfaceLoad] | None,
     ) -> Answer:
-        """The answer for several interfaces, which are used at once."""
-        apart = paired(own, others)
+        """The answer for several interfaces, which are used at once: the pairs that have a carrier at both ends."""
+        down = _down(source, request.source, own), _down(destination, request.destination, others)
+        named = zip(request.source.interfaces, request.destination.interfaces, strict=False)
+        pairs = [(one, other) for one, other in named if one not in down[0].interfaces and other not in down[1].interfaces]
+        if not pairs:
+            return refusals.no_pair(*down)
+        ends = EndPlacement(_name(source), tuple(one for one, _ in pairs)), EndPlacement(_name(destination), tuple(it for _, it in pairs))
+        loads = [[each for each in known or () if each.name in end.interfaces] for known, end in zip((own, others), ends, strict=True)]
+        apart = paired(*loads)
         if apart is not None:
             return refusals.apart(*apart)
         placement = Placement(
-            EndPlacement(_name(source), request.source.interfaces),
-            EndPlacement(_name(destination), request.destination.interfaces),
+            *ends,
             request.attempt,
-            min((sum(each.spare_bps for each in ends) for ends in (own, others) if ends), default=None),
-            min((sum(each.capacity_bps for each in ends) for ends in (own, others) if ends), default=None),
+            min((sum(each.spare_bps for each in known) for known in loads if known), default=None),
+            min((sum(each.capacity_bps for each in known) for known in loads if known), default=None),
+            note=refusals.left_out(*down),
         )
         return self._taken(request, placement)
+
+
+def _down(end: NodeLoad | EndPlacement, wish: EndWish, usable_loads: Sequence[InterfaceLoad] | None) -> EndPlacement:
+    """Those of the named interfaces that cannot be used now, as far as is known."""
+    usable_names = wish.interfaces if usable_loads is None else tuple(each.name for each in usable_loads)
+    return EndPlacement(_name(end), tuple(name for name in wish.interfaces if name not in usable_names))
 
 
 def _half_known(

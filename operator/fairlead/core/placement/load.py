@@ -30,7 +30,7 @@ class InterfaceLoad:
         "as_end",
         "capacity_bps",
         "carrier",
-        "is_offered",
+        "is_barred",
         "is_usable",
         "kind",
         "level",
@@ -50,12 +50,13 @@ class InterfaceLoad:
         self.node = node
         self.name = facts.name
         self.as_end = EndPlacement(node.name, (facts.name,))
-        self.is_offered = facts.may_carry_data
-        """Whether it may carry data, as far as the node's administrator and agent say."""
         self.carrier = facts.carrier
         """None for one that is only declared."""
         self.is_usable = facts.may_carry_data and facts.carrier is not False
         """Whether it may carry data now."""
+        # Without a carrier an interface that nobody declared may not carry data either.
+        self.is_barred = not facts.may_carry_data and facts.carrier is not False
+        """Whether it may not carry data, and not for want of a carrier alone."""
         self.capacity_bps = UNKNOWN_RATE_BPS if facts.rate_bps is None else float(facts.rate_bps)
         self.mtu = facts.mtu
         self.numa_node = facts.numa_node

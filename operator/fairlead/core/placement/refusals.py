@@ -97,12 +97,11 @@ def no_interface(end: str, wish: EndWish, nodes: Iterable[NodeLoad]) -> Waits:
     nodes = tuple(nodes)
     where = f"node {nodes[0].name}" if len(nodes) == 1 else "the nodes that match"
     wanted = [each for node in nodes for each in node.interfaces.values() if _is_wanted(each, wish)]
-    # Without a carrier an interface that nobody declared may not carry data either.
+    barred = [each for each in wanted if each.is_barred]
     down = [each for each in wanted if each.carrier is False]
-    if down:
+    if down and not (wish.interfaces and barred):
         names = ", ".join(sorted({each.name for each in down})[:_MOST_NAMED])
         return Waits(Reason.NO_INTERFACE_FITS, f"{end}: interface {names} of {where} has no carrier: check its link; the job waits")
-    barred = [each for each in wanted if not each.is_offered]
     if wish.interfaces and barred:
         message = (
             f"{end}: interface {barred[0].name} of {where} may not carry data: create a job that names another one or none, or ask an"
@@ -122,6 +121,20 @@ def no_interface(end: str, wish: EndWish, nodes: Iterable[NodeLoad]) -> Waits:
         " the job waits"
     )
     return Waits(Reason.NO_INTERFACE_FITS, message)
+
+
+def no_pair(source: EndPlacement, destination: EndPlacement) -> Waits:
+    """Of several named interfaces, which are used in pairs, each pair lacks one. The ends have those that lack their carrier."""
+    message = (
+        f"each pair of the interfaces has one without a carrier ({_with_nodes(source, destination)}): check their links; the job waits"
+    )
+    return Waits(Reason.NO_INTERFACE_FITS, message)
+
+
+def left_out(*down: EndPlacement) -> str:
+    """Which named interfaces a placement does without."""
+    listed = _with_nodes(*down)
+    return f"without {listed}, for want of a carrier" if listed else ""
 
 
 def apart(source: InterfaceLoad, destination: InterfaceLoad) -> Waits:
@@ -155,6 +168,10 @@ def _is_wanted(interface: InterfaceLoad, wish: EndWish) -> bool:
     if wish.interfaces:
         return interface.name in wish.interfaces
     return wish.network is None or interface.network == wish.network
+
+
+def _with_nodes(*ends: EndPlacement) -> str:
+    return ", ".join(f"{name} of {end.node}" for end in ends for name in end.interfaces)
 
 
 def _describe(interface: InterfaceLoad) -> str:

@@ -54,10 +54,11 @@ def fulfils(node: NodeLoad, wish: EndWish) -> bool:
 
 
 def usable(node: NodeLoad, wish: EndWish) -> tuple[InterfaceLoad, ...]:
-    """The node's interfaces that the job may use now: with names all that it names, or none."""
+    """The node's interfaces that the job may use now: of those that it names, in their order, all that have a carrier; none if it may not
+    use one of them."""
     if wish.interfaces:
         named = tuple(_named(node, name) for name in wish.interfaces)
-        return named if all(each.is_usable for each in named) else ()
+        return () if any(each.is_barred for each in named) else tuple(each for each in named if each.is_usable)
     if wish.network is not None:
         return tuple(each for each in node.usable if each.network == wish.network)
     return node.usable

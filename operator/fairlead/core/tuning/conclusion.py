@@ -15,6 +15,7 @@ _PAGE = {
     TuningRule.SOCKET_BUFFERS: "socket-buffers",
     TuningRule.MTU: "mtu",
     TuningRule.CONGESTION_CONTROLS: "congestion-controls",
+    TuningRule.BONDING: "bonding",
     TuningRule.INTERRUPTS: "interrupts",
     TuningRule.CPU_GOVERNOR: "cpu-governor",
     TuningRule.QUEUEING_DISCIPLINE: "queueing-discipline",

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from fairlead.api.datatransfernode import DataTransferNode
-from fairlead.api.datatransfernode.status import MOST_CPUS, KernelStatus
+from fairlead.api.datatransfernode.status import MOST_CPUS, BondStatus, KernelStatus
 from fairlead.api.networkpath import NetworkPath
 from fairlead.api.networkpath.spec import PathEnd
 from fairlead.api.shared.quantity import RateError, parse_milliseconds, parse_rate
@@ -29,6 +29,9 @@ class TunedInterface:
     declared_mtu: int | None = None
     numa_node: int | None = None
     network: str | None = None
+    bond: BondStatus | None = None
+    is_reported: bool = False
+    """Whether the agent has described it, so that one without a bond has none."""
     qdisc: str | None = None
     interrupt_cpus: frozenset[int] | None = None
 
@@ -115,6 +118,8 @@ class NodesAndPaths:
                     declared_mtu=declared.mtu if declared else None,
                     numa_node=each.numa_node,
                     network=each.network,
+                    bond=found[each.name].bond,
+                    is_reported=True,
                     qdisc=found[each.name].qdisc,
                     interrupt_cpus=cpus_of(found[each.name].interrupt_cpus),
                 )

@@ -19,6 +19,7 @@ class TuningRule(StrEnum):
     SOCKET_BUFFERS = "SocketBuffers"
     MTU = "MTU"
     CONGESTION_CONTROLS = "CongestionControls"
+    BONDING = "Bonding"
     INTERRUPTS = "Interrupts"
     CPU_GOVERNOR = "CPUGovernor"
     QUEUEING_DISCIPLINE = "QueueingDiscipline"
@@ -56,6 +57,9 @@ _CONTROLS = ("cubic", "bbr")
 """What the advisor chooses from."""
 _UNPACED = frozenset({"pfifo_fast", "pfifo", "bfifo", "fq_codel", "fq_pie", "codel", "pie", "cake", "sfq", "prio"})
 """Disciplines that do not pace. Others are somebody's choice: shapers, and `noqueue` of virtual interfaces."""
+_BY_HOST = frozenset({"layer2", "layer2+3", "encap2+3", "vlan+srcmac"})
+"""Hash policies of bonds that do not look at ports: all streams between two hosts leave by the same member."""
+_BY_STREAM = "layer3+4"
 _SLOW_CLOCKS = frozenset({"hpet", "acpi_pm", "jiffies", "refined-jiffies", "pit", "xen"})
 """Clock sources that cannot be read without entering the kernel; TCP reads the clock for every packet that it paces."""
 
@@ -156,6 +160,25 @@ def _congestion_controls(facts: HostFacts) -> TuningFindings | None:
     )
 
 
+def _bonding(facts: HostFacts) -> TuningFindings | None:
+    judged = [each for each in facts.interfaces if each.is_reported]
+    if not judged:
+        return None
+    return tuple(
+        TuningFinding(
+            TuningRule.BONDING,
+            found=f"xmit_hash_policy {bond.hash_policy} over {bond.members} members",
+            recommended=f"xmit_hash_policy {_BY_STREAM}",
+            why="it does not look at ports, so that all streams between two hosts leave by one member"
+            f"{f' of {_rate(each.rate_bps // bond.members)}' if each.rate_bps else ''}; with {_BY_STREAM} streams spread over all members",
+            command=f"echo {_BY_STREAM} > /sys/class/net/{bond.name}/bonding/xmit_hash_policy",
+            interface=each.name,
+        )
+        for each in judged
+        if (bond := each.bond) is not None and bond.members > 1 and bond.hash_policy in _BY_HOST
+    )
+
+
 def _interrupts(facts: HostFacts) -> TuningFindings | None:
     judged = [
         (each, each.interrupt_cpus, beside)
@@ -252,6 +275,7 @@ RULES: dict[TuningRule, Rule] = {
     TuningRule.SOCKET_BUFFERS: _socket_buffers,
     TuningRule.MTU: _mtu,
     TuningRule.CONGESTION_CONTROLS: _congestion_controls,
+    TuningRule.BONDING: _bonding,
     TuningRule.INTERRUPTS: _interrupts,
     TuningRule.CPU_GOVERNOR: _cpu_governor,
     TuningRule.QUEUEING_DISCIPLINE: _queueing_discipline,

@@ -6,6 +6,7 @@ import json
 
 from fairlead.api import names
 from fairlead.api.transferjob.spec import Side
+from fairlead.core.attachments import FASTEST_BUCKET_BPS
 from fairlead.core.observed import Role
 from fairlead.kube.client import KubeObject
 
@@ -18,8 +19,6 @@ which a cap is judged it is one per cent."""
 _LEAST_BURST_BITS = (256 << 10) * 8
 """Packets leave a host in bundles of up to 64 KiB: below a few of them a bucket would hold back or drop whole bundles."""
 _MOST_BURST_BITS = (512 << 20) * 8
-_FASTEST_BPS = 10**12
-"""The plugin counts its queue, burst and 25 ms at the rate, in bytes of 32 bits: a faster bucket would wrap to a small queue."""
 
 
 def networks_annotation(side: Side, namespace: str, role: Role, cap_bps: int | None) -> dict[str, str]:
@@ -33,7 +32,7 @@ def networks_annotation(side: Side, namespace: str, role: Role, cap_bps: int | N
         element: KubeObject = {"name": definition, "namespace": namespace, "interface": names.attachment_interface(index)}
         if side.attachment_addresses is not None:
             element["ips"] = [side.attachment_addresses[index]]
-        if cap_bps is not None and cap_bps <= _FASTEST_BPS:
+        if cap_bps is not None and cap_bps <= FASTEST_BUCKET_BPS:
             element["bandwidth"] = _bucket(_DIRECTIONS[role], cap_bps)
         elements.append(element)
     return {names.ANNOTATION_NETWORKS: json.dumps(elements, separators=(",", ":"))}

@@ -17,6 +17,7 @@ from fairlead.kube.observe.forms import (
     Checks,
     Control,
     Count,
+    CpuList,
     FileCount,
     Interface,
     JobUid,
@@ -48,6 +49,7 @@ class EndpointAnswer(PlaceAnswer):
     """The answer to `GET /v1/endpoint`."""
 
     role: Literal["sender", "receiver"]
+    cpus: CpuList | None = None
     endpoints: Annotated[tuple[PlaceAnswer, ...], Field(max_length=MOST_INTERFACES)] = ()
 
 
@@ -98,7 +100,7 @@ def read_endpoint(answer: EndpointAnswer | None, role: Role) -> MoverEndpoint | 
         return None
     places = tuple(EndpointPlace(place.interface, place.address, place.port, place.numa_node) for place in answer.endpoints)
     several = places if len(places) > 1 else ()
-    return MoverEndpoint(answer.interface, answer.address, answer.port, answer.numa_node, several)
+    return MoverEndpoint(answer.interface, answer.address, answer.port, answer.numa_node, several, answer.cpus)
 
 
 def read_progress(answer: ProgressAnswer | None, read_at: float, job_uid: str, attempt: int, role: Role) -> MoverProgress | None:

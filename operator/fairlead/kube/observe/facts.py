@@ -1,21 +1,23 @@
-"""Nodes and claims that matter to a job, read live and remembered for a moment."""
+"""Nodes, claims and attachments that matter to a job, read live and remembered for a moment."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Hashable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from ipaddress import IPv4Network, IPv6Network, ip_network
 from typing import Any, Generic, TypeVar
 
 from fairlead.api import names
 from fairlead.api.transferjob import TransferJob
+from fairlead.core.attachments import refuses_rate
 from fairlead.core.dtn import NodeState
+from fairlead.core.network import traits_of
 from fairlead.core.observed import ClaimFacts, NodeFacts
 from fairlead.core.placement.model import Affinity, LabelRule
-from fairlead.kube.client import CLAIMS, NODES, VOLUMES, KubeClient
-from fairlead.kube.errors import NotFoundError
+from fairlead.kube.client import ATTACHMENTS, CLAIMS, NODES, VOLUMES, KubeClient
+from fairlead.kube.errors import ForbiddenError, NotFoundError
 from fairlead.kube.observe.pods import read_addresses
 
 HOSTNAME_LABEL = "kubernetes.io/hostname"
@@ -32,6 +34,8 @@ class ClusterFacts:
 
     nodes: Mapping[str, NodeFacts]
     claims: Mapping[str, ClaimFacts]
+    attachments: Mapping[str, str] = field(default_factory=dict)
+    """As `Observed` has them."""
 
 
 class _Memory(Generic[K, V]):
@@ -69,12 +73,13 @@ class _Memory(Generic[K, V]):
 
 
 class FactReader:
-    """Reads nodes and claims through `client`; `monotonic` is a clock in seconds."""
+    """Reads through `client`; `monotonic` is a clock in seconds."""
 
     def __init__(self, client: KubeClient, monotonic: Callable[[], float]) -> None:
         self._client = client
         self._nodes: _Memory[str, NodeFacts] = _Memory(monotonic, self._read_node)
         self._claims: _Memory[tuple[str, str], ClaimFacts] = _Memory(monotonic, self._read_claim)
+        self._attachments: _Memory[tuple[str, str], str | None] = _Memory(monotonic, self._read_attachment)
 
     async def read(self, job: TransferJob, pod_nodes: Iterable[str], oldest_seconds: float) -> ClusterFacts:
         """The facts about what `job` names, where its volumes and its pods are, none older than that. Raises KubeError."""
@@ -84,7 +89,19 @@ class FactReader:
         named = {side.node for side in sides if side.node is not None} | {claim.node for claim in claims if claim.node is not None}
         node_names = sorted(named | set(pod_nodes))
         nodes = await asyncio.gather(*(self._nodes.get(name, oldest_seconds) for name in node_names))
-        return ClusterFacts(nodes=dict(zip(node_names, nodes, strict=True)), claims=dict(zip(claim_names, claims, strict=True)))
+        return ClusterFacts(
+            nodes=dict(zip(node_names, nodes, strict=True)),
+            claims=dict(zip(claim_names, claims, strict=True)),
+            attachments=await self._refusing(job, oldest_seconds),
+        )
+
+    async def _refusing(self, job: TransferJob, oldest_seconds: float) -> dict[str, str]:
+        """The job's attachments that refuse a rate. They decide about a start alone."""
+        if not traits_of(job).needs_attachment or job.status.attempt_start_time is not None:
+            return {}
+        named = sorted({*job.spec.source.named_attachments, *job.spec.destination.named_attachments})
+        found = await asyncio.gather(*(self._attachments.get((job.metadata.namespace, name), oldest_seconds) for name in named))
+        return {name: plugin for name, plugin in zip(named, found, strict=True) if plugin is not None}
 
     async def _read_node(self, name: str) -> NodeFacts:
         try:
@@ -98,6 +115,15 @@ class FactReader:
             addresses=read_addresses(entry.get("address") for entry in status.get("addresses") or []),
             data_networks=_data_networks(annotations.get(names.ANNOTATION_DATA_ADDRESSES)),
         )
+
+    async def _read_attachment(self, key: tuple[str, str]) -> str | None:
+        try:
+            definition = await self._client.get(ATTACHMENTS, *key)
+        except (NotFoundError, ForbiddenError):
+            # The right to read them can be withheld, and where there is none Multus says so in time.
+            return None
+        config = (definition.get("spec") or {}).get("config")
+        return refuses_rate(config) if isinstance(config, str) else None
 
     async def _read_claim(self, key: tuple[str, str]) -> ClaimFacts:
         try:

@@ -16,6 +16,7 @@ LONGEST_TERMINATION_MESSAGE = 4096
 
 LARGEST_BODY_BYTES = 64 * 1024
 LONGEST_MESSAGE = 1024
+LONGEST_CPU_LIST = 2048
 _LONGEST_PROBLEM = 200
 
 MOST_BYTES = 2**62 - 1
@@ -59,6 +60,7 @@ JobUid = Annotated[str, Field(max_length=64)]
 Word = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_\-]{0,63}$")]
 Reason = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9]{0,63}$")]
 Control = Annotated[str, Field(pattern=r"^[a-z0-9_+]{0,15}$")]
+CpuList = Annotated[str, Field(max_length=LONGEST_CPU_LIST, pattern=r"^[0-9]+(-[0-9]+)?(,[0-9]+(-[0-9]+)?)*$")]
 Interface = Annotated[str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.:@\-]{0,14}$")]
 
 

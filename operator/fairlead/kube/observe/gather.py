@@ -64,6 +64,7 @@ class Gatherer:
             reports=reports,
             nodes=facts.nodes,
             claims=facts.claims,
+            attachments=facts.attachments,
             network_failures=await self._network_failures(job, pods),
             settings=self._settings,
             bandwidth_manager=self._bandwidth_manager(),

@@ -17,10 +17,10 @@ from fairlead.api.shared.resource import ApiModel, Timestamp
 from fairlead.api.transferjob import TransferJob
 from fairlead.commands.explain.account import Explanation, account_of
 from fairlead.commands.explain.advice import while_it_runs
+from fairlead.commands.sayings import PODS, Finding, saying_of
 from fairlead.core.lifecycle.machine import HELD_UP
 from fairlead.core.lifecycle.preflight import PAGE
 from fairlead.plugin.why.evidence import JobEvidence, PodTrouble
-from fairlead.plugin.why.sayings import PODS, Finding, saying_of
 
 UNANSWERED: Final = timedelta(seconds=5)
 """An operator that runs answers sooner."""

@@ -54,7 +54,8 @@ async def test_a_job_succeeds_on_the_receivers_verdict(lab: Lab) -> None:
         status = (await lab.job())["status"]
         assert status["phase"] == "Succeeded"
         assert status["decision"]["abstained"] is True
-        assert status["endpoints"]["destination"]["address"] == "198.19.0.2"
+        end = status["endpoints"]["destination"]
+        assert (end["address"], end["numaNode"], end["cpus"]) == ("198.19.0.2", 0, "0-3")
         await eventually(_has_event(lab, "Normal", "Succeeded"), "the event Succeeded")
 
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from fairlead.api.reasons import MoverReason
 from fairlead.api.transferjob import TransferJob
 from fairlead.commands.preflight.findings import findings_of, of_job, refused
 from fairlead.commands.preflight.text import render
@@ -63,6 +66,24 @@ def test_the_text_has_a_line_for_each_check_the_remedies_and_nothing_that_a_term
     lines = text.splitlines()
     assert any(line.split()[:4] == ["source", "PathMtu", "Failed", "PathMtuTooSmall"] for line in lines)
     assert "docs/how-to/preflight.md#pathmtutoosmall" in text.partition("What to do")[2]
+
+
+PAGE = (Path(__file__).parents[4] / "docs/how-to/preflight.md").read_text(encoding="utf-8")
+REASONS = sorted(re.findall(r"^### (\w+)$", PAGE, re.MULTILINE))
+"""Of checks that can fail or warn: a test of the mover holds the page complete."""
+INSTRUCTION = re.compile(
+    r"(Bring|Check|Correct|Create|Free|Look|Name|Remove|Rename|Set|Use|Wait|An administrator (adds|lets|lowers|sets))\b"
+)
+
+
+@pytest.mark.parametrize("reason", REASONS)
+def test_what_fails_a_check_has_a_remedy_that_says_what_to_do(reason: str) -> None:
+    check = {"end": "source", "check": "Any", "result": "Failed", "reason": reason, "message": "what was found"}
+    failed = next(each for each in of_job(job(ACCEPTED, preflight=[check])) if each.result == "Failed")
+    assert failed.remedy is not None
+    assert INSTRUCTION.match(failed.remedy), failed.remedy
+    assert failed.remedy != MoverReason(reason).meaning
+    assert failed.page == f"docs/how-to/preflight.md#{reason.lower()}"
 
 
 def test_a_refusal_of_the_api_server_is_a_finding() -> None:

@@ -83,6 +83,30 @@ def test_two_movers_on_one_node_get_different_ports() -> None:
     assert other != free
 
 
+@pytest.mark.parametrize("role", [Role.RECEIVER, Role.SENDER])
+def test_a_mover_that_found_a_port_taken_gets_others_in_the_next_attempt(role: Role) -> None:
+    def created_again(base: int) -> int:
+        """First port of the role's next pod, where its first one had `base`, and is gone by then."""
+        job = after(observe(make_job(finalizer=True), receiver()))
+        failed, other = make_failure("AddressInUse", retry=True), make_failure("PeerFailed", retry=True)
+        ended = [
+            receiver(port_base=base, verdict=failed if role is Role.RECEIVER else other),
+            sender(port_base=base, verdict=failed if role is Role.SENDER else other),
+        ]
+        begun = observe(after(observe(job, *ended)))
+        later = NOW + seconds(3600)
+        (create,) = decide(begun, later).creates
+        if role is Role.SENDER:
+            up = receiver(attempt=2, port_base=create.port_base)
+            (create,) = decide(observe(after(begun, later), up, reports=make_reports()), later).creates
+        assert (create.role, create.attempt) == (role, 2)
+        return create.port_base
+
+    # What it would get but for that.
+    again = created_again(SETTINGS.ports.first)
+    assert created_again(again) != again
+
+
 def test_without_a_free_port_the_job_waits_and_says_so() -> None:
     taken = frozenset(range(SETTINGS.ports.first, SETTINGS.ports.last, 4))
     observed = observe(make_job(), ports_in_use=PortsInUse(placed={"dtn-b": taken}))

@@ -152,6 +152,27 @@ def test_a_network_leaves_the_choice_among_its_interfaces() -> None:
             True,
             "data0 of dtn-a on network lan does not reach data0 of dtn-b on network wan, with which it is paired",
         ),
+        (
+            (EndWish(node="dtn-a", interfaces=("data0", "data1")), EndWish(node="dtn-b", interfaces=("data0", "data1"))),
+            two(carrier=False),
+            [make_interface("data0", carrier=False), make_interface("data1")],
+            False,
+            "each pair of the interfaces has one without a carrier (data1 of dtn-a, data0 of dtn-b): check their links",
+        ),
+        (
+            (EndWish(node="dtn-a", interfaces=("data0", "data1")), EndWish(node="dtn-b", interfaces=("data0", "data1"))),
+            [make_interface("data0", carrier=False), make_interface("data1", carrier=False)],
+            two(),
+            False,
+            "source: interface data0, data1 of node dtn-a has no carrier",
+        ),
+        (
+            (EndWish(node="dtn-a", interfaces=("data0", "data1")), EndWish(node="dtn-b", interfaces=("data0", "data1"))),
+            [make_interface("data0", carrier=False), make_interface("data1", may_carry_data=False)],
+            two(),
+            True,
+            "source: interface data1 of node dtn-a may not carry data",
+        ),
     ],
 )
 def test_waits_where_no_interface_fits_and_says_what_helps(
@@ -168,6 +189,37 @@ def test_several_interfaces_are_taken_together() -> None:
     assert isinstance(answer, Placement)
     assert (answer.source.interfaces, answer.destination.interfaces) == (("data0", "data1"), ("data1", "data0"))
     assert answer.spare_bps == 20 * GIGABIT
+
+
+UNPLUGGED = make_interface("data0", carrier=False)
+TWO_NAMED = EndWish(node="dtn-a", interfaces=("data0", "data1")), EndWish(node="dtn-b", interfaces=("data0", "data1"))
+
+
+@pytest.mark.parametrize(
+    ("case", "source", "destination", "note"),
+    [
+        ("at the source", [UNPLUGGED, make_interface("data1")], two(), "without data0 of dtn-a"),
+        ("at the destination", two(), [UNPLUGGED, make_interface("data1")], "without data0 of dtn-b"),
+        ("at both ends", [UNPLUGGED, make_interface("data1")], [UNPLUGGED, make_interface("data1")], "data0 of dtn-a, data0 of dtn-b"),
+        ("that nobody declared", [make_interface("data0", carrier=False, may_carry_data=False), make_interface("data1")], two(), "dtn-a"),
+    ],
+)
+def test_of_several_named_interfaces_the_pairs_with_a_carrier_are_used(
+    case: str, source: list[NodeInterface], destination: list[NodeInterface], note: str
+) -> None:
+    board = Board(make_nodes(make_node("dtn-a", *source), make_node("dtn-b", *destination)), ())
+    answer = board.place(make_request("job", *TWO_NAMED))
+    assert isinstance(answer, Placement), answer
+    assert (answer.source.interfaces, answer.destination.interfaces) == (("data1",), ("data1",))
+    assert (answer.spare_bps, answer.capacity_bps) == (10 * GIGABIT, 10 * GIGABIT)
+    assert note in answer.reason
+
+
+def test_of_several_named_interfaces_those_of_a_node_that_nobody_describes_are_left_to_its_mover() -> None:
+    ends = EndWish(node="elsewhere", interfaces=("data0", "data1")), TWO_NAMED[1]
+    answer = Board(make_nodes(make_node("dtn-b", UNPLUGGED, make_interface("data1"))), ()).place(make_request("job", *ends))
+    assert isinstance(answer, Placement), answer
+    assert (answer.source.interfaces, answer.destination.interfaces) == (("data1",), ("data1",))
 
 
 def test_jobs_spread_over_the_interfaces_of_a_node() -> None:

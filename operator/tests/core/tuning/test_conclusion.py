@@ -48,7 +48,7 @@ def test_the_worst_findings_come_first_and_stand_in_the_condition() -> None:
 def test_a_host_with_nothing_to_change_says_what_is_not_known() -> None:
     condition = _tuned(tuning_of(HostFacts(GOOD_KERNEL)))
     assert (condition.status, condition.reason) == ("True", "SettingsAsAdvised")
-    assert "not known: SocketBuffers, MTU, Interrupts, QueueingDiscipline, Pacing" in condition.message
+    assert "not known: SocketBuffers, MTU, Bonding, Interrupts, QueueingDiscipline, Pacing" in condition.message
 
 
 def test_a_host_of_which_nothing_is_known_is_neither_tuned_nor_untuned() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from tuning_builders import GOOD_KERNEL, a_measured_path
 
-from fairlead.api.datatransfernode.status import KernelStatus
+from fairlead.api.datatransfernode.status import BondStatus, KernelStatus
 from fairlead.core.tuning.facts import FarEnd, HostFacts, MeasuredPath, TunedInterface
 from fairlead.core.tuning.rules import LARGEST_BUFFER_BYTES, RULES, TuningFinding, TuningRule, buffer_bytes
 
@@ -35,7 +35,18 @@ def test_what_is_not_known_is_not_judged(rule: TuningRule) -> None:
 
 @pytest.mark.parametrize("rule", TuningRule)
 def test_a_host_that_is_set_up_well_has_no_findings(rule: TuningRule) -> None:
-    interface = TunedInterface("data0", 10 * G, 9000, 9000, numa_node=1, network="wan", qdisc="fq", interrupt_cpus=frozenset({4, 5}))
+    interface = TunedInterface(
+        "data0",
+        10 * G,
+        9000,
+        9000,
+        numa_node=1,
+        network="wan",
+        bond=BondStatus(name="bond0", members=2, hash_policy="layer3+4"),
+        is_reported=True,
+        qdisc="fq",
+        interrupt_cpus=frozenset({4, 5}),
+    )
     facts = HostFacts(
         kernel=GOOD_KERNEL,
         interfaces=(interface,),
@@ -103,6 +114,30 @@ def test_an_mtu_follows_the_declared_one_then_the_peers_then_the_rate(
     assert (finding.recommended, finding.interface) == (wanted, "data0")
     assert finding.command == f"ip link set dev data0 mtu {wanted}"
     assert why in finding.why
+
+
+@pytest.mark.parametrize("policy", ["layer2", "layer2+3", "encap2+3", "vlan+srcmac"])
+def test_a_bond_that_does_not_tell_streams_apart_is_named_with_what_one_member_carries(policy: str) -> None:
+    bond = BondStatus(name="bond0", members=4, hash_policy=policy)
+    finding = _one(TuningRule.BONDING, HostFacts(interfaces=(TunedInterface("bond0.100", 40 * G, bond=bond, is_reported=True),)))
+    assert (finding.interface, finding.found) == ("bond0.100", f"xmit_hash_policy {policy} over 4 members")
+    assert "by one member of 10G" in finding.why
+    assert finding.command == "echo layer3+4 > /sys/class/net/bond0/bonding/xmit_hash_policy"
+
+
+@pytest.mark.parametrize(
+    "bond",
+    [
+        None,
+        BondStatus(name="bond0", members=1, hash_policy="layer2"),
+        BondStatus(name="bond0", members=2),
+        BondStatus(name="bond0", members=2, hash_policy="encap3+4"),
+    ],
+    ids=["none", "of one member", "without a policy", "that looks at ports in tunnels"],
+)
+def test_a_bond_that_tells_streams_apart_or_has_one_member_is_left_alone(bond: BondStatus | None) -> None:
+    facts = HostFacts(interfaces=(TunedInterface("data0", 40 * G, bond=bond, is_reported=True),))
+    assert RULES[TuningRule.BONDING](facts) == ()
 
 
 @pytest.mark.parametrize(

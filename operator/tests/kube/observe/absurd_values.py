@@ -34,7 +34,14 @@ ABSURD: dict[str, str] = {
 }
 """Values by what they are, written in JSON and its extensions."""
 
-ENDPOINT: dict[str, Any] = {"role": "receiver", "interface": "data0", "address": "198.19.0.2", "port": 24000, "numa_node": 1}
+ENDPOINT: dict[str, Any] = {
+    "role": "receiver",
+    "interface": "data0",
+    "address": "198.19.0.2",
+    "port": 24000,
+    "numa_node": 1,
+    "cpus": "0-7,16-23",
+}
 
 PROGRESS: dict[str, Any] = {
     "role": "receiver",

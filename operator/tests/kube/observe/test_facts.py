@@ -1,17 +1,18 @@
-"""What is read of nodes."""
+"""What is read of nodes and of attachments."""
 
 from __future__ import annotations
 
 import asyncio
+from datetime import UTC, datetime
 from typing import Any, cast
 
 import pytest
-from kube_objects import job
+from kube_objects import attached_job, job
 
 from fairlead.api import names
 from fairlead.core.observed import NodeFacts
-from fairlead.kube.client import KubeClient
-from fairlead.kube.errors import NotFoundError
+from fairlead.kube.client import ATTACHMENTS, KubeClient
+from fairlead.kube.errors import ForbiddenError, KubeError, NotFoundError
 from fairlead.kube.observe import facts as facts_module
 from fairlead.kube.observe.facts import FactReader
 
@@ -107,3 +108,53 @@ async def test_a_full_memory_forgets_what_was_asked_for_longest_ago_alone(monkey
         nodes.asked.clear()
         await reader.read(job(), pod_nodes, 60.0)
         assert nodes.asked == asked
+
+
+class Definitions:
+    """Answers with this definition, or with this error, and with claims that are not bound."""
+
+    def __init__(self, answer: dict[str, Any] | KubeError) -> None:
+        self.answer = answer
+        self.asked: list[str] = []
+
+    async def get(self, kind: Any, namespace: str | None, name: str) -> dict[str, Any]:
+        if kind is not ATTACHMENTS:
+            return {"metadata": {"name": name}, "status": {}}
+        self.asked.append(f"{namespace}/{name}")
+        if isinstance(self.answer, KubeError):
+            raise self.answer
+        return self.answer
+
+
+CHAIN = '{"plugins": [{"type": "macvlan"}, {"type": "bandwidth", "capabilities": {"bandwidth": true}}]}'
+
+
+@pytest.mark.parametrize(
+    ("answer", "refusing"),
+    [
+        ({"spec": {"config": CHAIN}}, {"lab-a": "macvlan", "lab-b": "macvlan"}),
+        ({"spec": {"config": "{"}}, {}),
+        ({"spec": {"config": 7}}, {}),
+        ({"spec": {}}, {}),
+        ({}, {}),
+        (NotFoundError("no such kind"), {}),
+        (ForbiddenError("may not read them"), {}),
+    ],
+)
+async def test_attachments_that_refuse_a_rate_are_known_by_their_definitions(
+    answer: dict[str, Any] | KubeError, refusing: dict[str, str]
+) -> None:
+    definitions = Definitions(answer)
+    facts = await FactReader(cast(KubeClient, definitions), lambda: 0.0).read(attached_job(), (), 0.0)
+    assert facts.attachments == refusing
+    assert definitions.asked == ["physics/lab-a", "physics/lab-b"]
+
+
+async def test_definitions_are_read_before_an_attempt_alone_and_of_attached_jobs_alone() -> None:
+    definitions = Definitions({"spec": {"config": CHAIN}})
+    reader = FactReader(cast(KubeClient, definitions), lambda: 0.0)
+    attached = attached_job()
+    begun = attached.model_copy(update={"status": attached.status.model_copy(update={"attempt_start_time": datetime.now(UTC)})})
+    for each in (begun, job()):
+        assert (await reader.read(each, (), 0.0)).attachments == {}
+    assert definitions.asked == []

@@ -118,6 +118,30 @@ def test_a_body_that_is_too_long_is_not_parsed() -> None:
         parse_message(EndpointAnswer, body + b" " * LARGEST_BODY_BYTES)
 
 
+@pytest.mark.parametrize(
+    ("cpus", "is_taken"),
+    [
+        (None, True),
+        ("0", True),
+        ("0-7,16-23", True),
+        ("", False),
+        ("0-", False),
+        ("0,,1", False),
+        ("0-3\n", False),
+        ("1," * 2000 + "1", False),
+    ],
+)
+def test_cpus_are_a_list_as_the_kernel_writes_it(cpus: str | None, is_taken: bool) -> None:
+    body = json.dumps(ENDPOINT | {"cpus": cpus}).encode()
+    if not is_taken:
+        with pytest.raises(ReportError, match="cpus"):
+            parse_message(EndpointAnswer, body)
+        return
+    endpoint = read_endpoint(parse_message(EndpointAnswer, body), Role.RECEIVER)
+    assert endpoint is not None
+    assert endpoint.cpus == cpus
+
+
 @pytest.mark.parametrize("at", ["0001-01-01T00:00:00+23:59", "9999-12-31T23:59:59-23:59", "2026-01-01T00:00:00", 1.7e9, "yesterday"])
 def test_a_moment_that_no_clock_shows_is_refused(at: Any) -> None:
     with pytest.raises(ReportError, match="decided_at"):

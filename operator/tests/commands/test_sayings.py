@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fairlead.api.reasons import MoverReason, Reason
-from fairlead.plugin.why.sayings import CONDITIONS, FINDINGS, MOVERS, PODS, Finding, saying_of
+from fairlead.commands.sayings import CONDITIONS, FINDINGS, MOVERS, PODS, Finding, saying_of
 
 
 def test_every_reason_has_a_sentence_and_no_sentence_is_of_a_reason_that_there_is_not() -> None:

@@ -1,4 +1,4 @@
-"""What `why` says of each reason: one clause that completes "because ...", and what the user can do about it."""
+"""What a user is told of each reason: one clause that completes "because ...", and what to do about it."""
 
 from __future__ import annotations
 
@@ -103,6 +103,10 @@ CONDITIONS: Final[Mapping[str, Saying]] = {
     Reason.CLAIM_NOT_FOUND: Saying("a claim that it names does not exist", "Create the claim; the job goes on by itself."),
     Reason.CLAIM_ON_OTHER_NODE: Saying(
         "a claim's volume lives on another node than the one it names", "Create a job that names that node, or none."
+    ),
+    Reason.ATTACHMENT_REFUSES_RATE: Saying(
+        "an attachment that it names refuses pods that ask for a rate, and it has one",
+        "An administrator removes the bandwidth plugin from that definition, or the job names a definition of a bridge.",
     ),
     Reason.DESTINATION_IN_USE: Saying(
         "another job writes to the same directory, or to one in or above it",
@@ -236,7 +240,9 @@ MOVERS: Final[Mapping[str, Saying]] = {
     MoverReason.ROUTE_MISSING: Saying(
         "the sender's node has no route to the receiver", "An administrator adds the route that the message describes."
     ),
-    MoverReason.ADDRESS_IN_USE: Saying("a port of the mover is taken on the node", "Wait: the next attempt uses other ports."),
+    MoverReason.ADDRESS_IN_USE: Saying(
+        "a port of the mover is taken on the node", "Wait, or check again: the next attempt uses other ports."
+    ),
     MoverReason.CREDENTIALS_INVALID: Saying(
         "the attempt's credentials cannot be used", "Look at the clocks of both nodes; the next attempt gets new ones."
     ),
@@ -279,4 +285,4 @@ _ALL: Final = {**PODS, **FINDINGS, **CONDITIONS, **MOVERS}
 
 def saying_of(reason: str) -> Saying:
     """What to say of a reason; of one that this version does not know, its name."""
-    return _ALL.get(reason, Saying(f"of {reason}, which this version of the plugin does not know", "Read the message."))
+    return _ALL.get(reason, Saying(f"of {reason}, which this version does not know", "Read the message."))
