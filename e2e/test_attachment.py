@@ -85,9 +85,14 @@ def test_the_rate_of_a_bridge_attachment_is_held_and_that_of_the_pods_own_interf
     define(lab, "at-a", bridge("198.19.17.0/24", "198.19.18.0/24"), BANDWIDTH)
     define(lab, "at-b", bridge("198.19.18.0/24", "198.19.17.0/24"), BANDWIDTH)
     before = token_buckets(cluster, DESTINATION_NODE)
-    ends = {"source": {"attachment": "at-a"}, "destination": {"attachment": "at-b"}}
-    # CUBIC takes the bucket's losses for an answer; BBR, which a busy machine may suggest, would leave the control connection nothing.
-    job = lab.submit(network="Attachment", **ends, bandwidth={"limit": "20M"}, transport={"congestionControl": "cubic"})
+    job = lab.submit(
+        network="Attachment",
+        source={"attachment": "at-a"},
+        destination={"attachment": "at-b"},
+        bandwidth={"limit": "20M"},
+        # CUBIC takes the bucket's losses for an answer; BBR, which a busy machine may suggest, would leave the control connection nothing.
+        transport={"congestionControl": "cubic"},
+    )
     job.wait_phase("Transferring")
 
     attached = interface_of(cluster, SOURCE_NODE, "send", job.uid, "data0")
