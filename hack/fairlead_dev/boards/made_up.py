@@ -24,9 +24,15 @@ _VALUES: Final[Mapping[str, tuple[str, ...]]] = {
     "le": ("0.1", "+Inf"),
 }
 """Values that queries look for; of other labels there is one, the same for every metric."""
-_OF_PODS: Final = ("namespace", "transferjob", "role", "node", "pod")
-"""Labels that the chart's PodMonitor gives to series of movers and advisors."""
-_WITH_POD: Final = ("Mover", "Advisor")
+_OF_MOVERS: Final = ("namespace", "transferjob", "role", "node", "pod")
+_OF_NODES: Final = ("namespace", "node", "pod")
+_OF_PODS: Final[Mapping[str, tuple[str, ...]]] = {
+    "Mover": _OF_MOVERS,
+    "Advisor": _OF_MOVERS,
+    "Node agent": _OF_NODES,
+    "Node guard": _OF_NODES,
+}
+"""Labels that the chart's PodMonitors give to the series of a section."""
 _OTHERS: Final = (DocumentedMetric("process_resident_memory_bytes", "gauge", (), "Of the client library."),)
 
 
@@ -51,9 +57,8 @@ def _case(query: BoardQuery) -> dict[str, Any]:
 
 
 def _series(section: Section) -> Iterator[str]:
-    more = _OF_PODS if section.title in _WITH_POD else ()
     for metric in section.metrics:
-        yield from _of_metric(metric, more)
+        yield from _of_metric(metric, _OF_PODS.get(section.title, ()))
 
 
 def _of_metric(metric: DocumentedMetric, more: tuple[str, ...]) -> Iterator[str]:

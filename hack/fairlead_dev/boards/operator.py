@@ -1,4 +1,4 @@
-"""The board Operator: whether the operator is up and keeps up, and how jobs end."""
+"""The board Operator: whether the operator is up and keeps up, how jobs end, and whether the nodes have room for more."""
 
 from __future__ import annotations
 
@@ -11,10 +11,12 @@ from fairlead_dev.boards.panels import (
     BYTES,
     COUNT,
     GREEN,
+    RATIO,
     RED,
     SECONDS,
     YELLOW,
     Query,
+    bars,
     gained,
     graph,
     number,
@@ -22,11 +24,13 @@ from fairlead_dev.boards.panels import (
 
 _PHASE_SECONDS: Final = "fairlead_operator_job_phase_duration_seconds"
 _RATE: Final = "[$__rate_interval]"
+_FREE: Final = "fairlead_node_storage_free_bytes"
+_BY_FOLDER: Final = "{{node}} {{path}}"
 
 
 def operator() -> builders.Dashboard:
     """The board."""
-    made = board(OPERATOR, "Whether the operator is up and keeps up, and how jobs end.", "namespace")
+    made = board(OPERATOR, "Whether the operator is up and keeps up, how jobs end, and whether the nodes have room for more.", "namespace")
     section(
         made,
         "Is it well",
@@ -188,6 +192,28 @@ def operator() -> builders.Dashboard:
             ),
             width=12,
             stacked=True,
+        ),
+    )
+    section(
+        made,
+        "Data transfer nodes",
+        bars(
+            "Free of the size",
+            "How much of each file system in nodeAgent.storagePaths is free now. A transfer into a full one fails with DestinationFull.",
+            RATIO,
+            Query(f"min by (node, path) ({_FREE} / fairlead_node_storage_size_bytes)", _BY_FOLDER),
+            width=10,
+            most=1,
+            steps=((None, RED), (0.05, YELLOW), (0.15, GREEN)),
+            nothing="no node agent reports any",
+        ),
+        graph(
+            "Free space",
+            "Free space of each file system in nodeAgent.storagePaths.",
+            BYTES,
+            Query(f"min by (node, path) ({_FREE})", _BY_FOLDER),
+            width=14,
+            nothing="no node agent reports any",
         ),
     )
     return made

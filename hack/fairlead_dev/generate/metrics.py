@@ -14,7 +14,8 @@ Series that live as long as their program have labels with few values: namespace
 phases and documented reasons. A job's own series, and those of its movers and advisor, are there while
 the job is not finished, and vanish with it. With the chart's PodMonitors a mover's and an advisor's
 series have the labels `namespace`, `transferjob`, `role`, `node` and `pod` from their pod; the movers
-themselves name no job. The operator's series of jobs have `namespace` and `transferjob` of their own.
+themselves name no job. Those of node agents and guards have `node`, the node that they are of. The
+operator's series of jobs have `namespace` and `transferjob` of their own.
 
 [How to watch a cluster](../how-to/watch-with-prometheus.md) says how they are collected, and which
 rules and alerts the chart has.
