@@ -13,28 +13,29 @@ from typing import Any
 import pytest
 
 from e2e.conftest import BUILD
-from e2e.lib import install
 from e2e.lib.job import Job
 from e2e.lib.lab import Lab
-from e2e.lib.policy import NAME, policy
+from e2e.lib.manifests import DESTINATION_NODE
+from e2e.lib.policy import NAME
 from e2e.lib.waiting import PATIENCE_S, wait_until
+from e2e.lib.watched import ASTRO, GENOMICS, INTERFACE, TRANSFER_NODES, crowded, installed
 from fairlead_dev import monitoring
 from fairlead_dev.boards.answers import BoardAnswers, TimeWindow, has_data
 from fairlead_dev.boards.local import address, ask_local
 from fairlead_dev.boards.prometheus import Fetch, PrometheusApi
 from fairlead_dev.boards.questions import QUESTIONS, answered
 from fairlead_dev.boards.reading import Board, load, queries
-from fairlead_dev.clients.kubectl import CommandError, Kubectl, Object
+from fairlead_dev.clients.kubectl import CommandError, Kubectl
 from fairlead_dev.clients.nodes import LocalCluster
-from fairlead_dev.clients.release import OPERATOR_NODE, RELEASE, RELEASE_NAMESPACE, monitored_values
+from fairlead_dev.clients.release import OPERATOR_NODE, RELEASE, RELEASE_NAMESPACE
+from fairlead_dev.cluster.layout import NODES
 from fairlead_dev.errors import DevError
 
 pytestmark = [pytest.mark.monitoring, pytest.mark.timeout(1800)]
 
-ASTRO, GENOMICS = "e2e-monitoring-astro", "e2e-monitoring-genomics"
-CAPACITY, GUARANTEE = "30M", "20M"
-"""Of the link and of each of the two tenants. So narrow that their jobs outlast the tests."""
 MB = 1_000_000
+STORED = 20 << 20
+"""Bytes that lie on the disk of which the agent of one node reports the space."""
 SCRAPE_S = 5.0
 SHRUNK, DOWN = "FairleadGuaranteeShrunk", "FairleadOperatorDown"
 OPERATOR_GONE_S = 5 * 60.0
@@ -49,6 +50,8 @@ class Watched:
     fetch: Fetch
     began_s: float
     running: tuple[Job, Job]
+    space: str
+    """The folder whose free space the agents of the transfer nodes report."""
 
     def get(self, path: str) -> dict[str, Any]:
         """The data of an answer of the HTTP API."""
@@ -56,21 +59,16 @@ class Watched:
         return data
 
 
-def crowded(weights: dict[str, int]) -> Object:
-    """A policy whose guarantees are more than the link has, and so are shrunk."""
-    made = policy(CAPACITY, weights)
-    for tenant in made["spec"]["tenants"]:
-        tenant["guarantee"] = GUARANTEE
-    return made
-
-
 @pytest.fixture(scope="module")
 def watched(cluster: LocalCluster, kubectl: Kubectl) -> Iterator[Watched]:
     """Two tenants' jobs on one link, beside jobs that wait, end, fail and are limited; the policy changes on the way."""
     began_s = time.time()
     server = address(cluster)
-    install.install(cluster, {ASTRO, GENOMICS}, str(time.time_ns()), BUILD, monitored_values(True))
-    with Lab(cluster, kubectl, ASTRO) as astro, Lab(cluster, kubectl, GENOMICS) as genomics:
+    with (
+        installed(cluster, kubectl, str(time.time_ns()), BUILD) as space,
+        Lab(cluster, kubectl, ASTRO) as astro,
+        Lab(cluster, kubectl, GENOMICS) as genomics,
+    ):
         try:
             kubectl.apply(crowded({ASTRO: 1, GENOMICS: 3}))
             astro.write(astro.source, "plain", "sky", bytes_total=600 * MB, files=6)
@@ -83,29 +81,52 @@ def watched(cluster: LocalCluster, kubectl: Kubectl) -> Iterator[Watched]:
             wait_until(lambda: all(job.status.get("phase") == "Transferring" for job in running), "both tenants' jobs transfer")
             wait_until(lambda: first.status.get("phase") == "Succeeded", "the small job has succeeded")
             submit(astro, "again", "small", bandwidth={"limit": "20M"})
-            yield Watched(lambda path: cluster.on(OPERATOR_NODE, "python3", "-c", _GET, server + path), began_s, running)
+            yield Watched(lambda path: cluster.on(OPERATOR_NODE, "python3", "-c", _GET, server + path), began_s, running, space)
         finally:
             kubectl.delete("fairnesspolicy", [NAME])
 
 
 def submit(lab: Lab, name: str, folder: str | None = None, **spec: Any) -> Job:
-    """A job of a folder, to one of the job's name."""
-    return lab.submit(name, source={"path": folder or name}, destination={"path": name}, **spec)
+    """A job of a folder, to one of the job's name, over the link that is shared."""
+    ends = {"source": {"path": folder or name, "interface": INTERFACE}, "destination": {"path": name, "interface": INTERFACE}}
+    return lab.submit(name, **ends, **spec)
 
 
-def test_every_target_is_read_movers_at_their_nodes_addresses_too(watched: Watched) -> None:
+def test_every_target_is_read_movers_and_what_runs_on_nodes_at_their_nodes_addresses_too(watched: Watched) -> None:
     jobs = {job.name for job in watched.running}
     wanted = {(job, role, "http") for job in jobs for role in ("sender", "receiver")} | {(job, "sender", "advisor-http") for job in jobs}
+    on_nodes = {("node-agent", node) for node in TRANSFER_NODES} | {("guard", node.name) for node in NODES}
 
     def state() -> list[str]:
         targets = watched.get("targets?state=active")["activeTargets"]
         labels = [target["labels"] for target in targets if target["health"] == "up"]
         seen = {(each.get("transferjob"), each.get("role"), each.get("endpoint")) for each in labels}
+        seen_on_nodes = {(each.get("container"), each.get("node")) for each in labels}
         operators = [each for each in labels if each.get("service") and each.get("endpoint") == "metrics"]
         down = [f"{target['scrapeUrl']}: {target['health']} {target['lastError']}" for target in targets if target["health"] != "up"]
-        return [*down, *map(str, sorted(wanted - seen)), *([] if operators else ["no operator"])]
+        absent = sorted(map(str, (wanted - seen) | (on_nodes - seen_on_nodes)))
+        return [*down, *absent, *([] if operators else ["no operator"])]
 
     wait_until(lambda: not state(), "every target is up", last_seen=state, not_yet=(CommandError,))
+
+
+def test_the_free_space_of_nodes_is_what_their_kernels_say(watched: Watched, cluster: LocalCluster) -> None:
+    cluster.on(DESTINATION_NODE, "sh", "-c", 'head -c "$1" /dev/zero > "$2/stored"', "sh", str(STORED), watched.space)
+    api = PrometheusApi(watched.fetch)
+
+    def told() -> dict[str, list[float]]:
+        asked = f'fairlead_node_storage_free_bytes{{path="{watched.space}"}}'
+        return {each["metric"]["node"]: [float(each["value"][1])] for each in api.instant(asked, time.time())}
+
+    truth = {node: [free_bytes(cluster, node, watched.space)] for node in TRANSFER_NODES}
+    assert len({free for (free,) in truth.values()}) == len(TRANSFER_NODES), "what is stored on one of them alone makes no difference"
+    wait_until(lambda: told() == truth, f"free space of {truth}", last_seen=told, not_yet=(CommandError, DevError))
+
+
+def free_bytes(cluster: LocalCluster, node: str, folder: str) -> float:
+    """What the node's kernel has for a process without privilege, statfs(2)."""
+    free, size = cluster.on(node, "stat", "--file-system", "--format", "%a %S", folder).split()
+    return float(free) * float(size)
 
 
 def test_every_rule_is_evaluated_and_what_is_recorded_has_data(watched: Watched) -> None:

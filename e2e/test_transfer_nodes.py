@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
 
 import pytest
 
@@ -16,21 +15,11 @@ from fairlead_dev.clients.nodes import LocalCluster
 MEGABYTE = 1_000_000
 
 
-def _condition(dtn: dict[str, Any], kind: str) -> str:
-    conditions = dtn.get("status", {}).get("conditions", [])
-    return next((f"{each['status']} {each['reason']}" for each in conditions if each["type"] == kind), "")
-
-
-def _ready(kubectl: Kubectl, node: str) -> dict[str, Any] | None:
-    dtn = kubectl.get("datatransfernode", node)
-    return dtn if dtn is not None and _condition(dtn, "Ready") == "True AgentReports" else None
-
-
 @pytest.mark.exclusive
 def test_nodes_describe_themselves_and_their_counters_grow_with_a_transfer(lab: Lab, cluster: LocalCluster, kubectl: Kubectl) -> None:
     with node_agent.on_transfer_nodes(cluster, kubectl):
         for node in ("dtn-a", "dtn-b"):
-            status = wait_until(partial(_ready, kubectl, node), f"a report of {node}")["status"]
+            status = wait_until(partial(node_agent.reports, kubectl, node), f"a report of {node}")["status"]
             interfaces = {each["name"]: each for each in status["interfaces"]}
             assert interfaces["data0"]["carrier"] is True
             # The driver of a TUN device names a speed of its own.

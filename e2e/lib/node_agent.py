@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from e2e.lib import history
 from e2e.lib.install import HELM_TIMEOUT
 from e2e.lib.waiting import wait_until
 from fairlead_dev.clients.kubectl import Kubectl
@@ -28,6 +29,13 @@ def on_transfer_nodes(cluster: LocalCluster, kubectl: Kubectl) -> Iterator[None]
     finally:
         _upgrade(cluster, enabled=False)
         kubectl.delete("datatransfernode", [dtn["metadata"]["name"] for dtn in kubectl.list("datatransfernode")])
+
+
+def reports(kubectl: Kubectl, node: str) -> dict[str, Any] | None:
+    """The DataTransferNode of a node whose agent reports; None until it does."""
+    dtn = kubectl.get("datatransfernode", node)
+    ready = None if dtn is None else history.condition(dtn, "Ready")
+    return dtn if ready is not None and (ready["status"], ready["reason"]) == ("True", "AgentReports") else None
 
 
 def described(cluster: LocalCluster, kubectl: Kubectl, node: str) -> dict[str, Any]:

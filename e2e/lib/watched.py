@@ -1,0 +1,51 @@
+"""The run that a Prometheus watches: its tenants, its jobs and its policies."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from e2e.lib import install, node_agent
+from e2e.lib.manifests import DESTINATION_NODE, SOURCE_NODE
+from e2e.lib.policy import policy
+from e2e.lib.waiting import wait_until
+from fairlead_dev.clients.kubectl import Kubectl, Object
+from fairlead_dev.clients.nodes import LocalCluster
+from fairlead_dev.clients.release import monitored_values
+
+ASTRO, GENOMICS = "e2e-monitoring-astro", "e2e-monitoring-genomics"
+NAMESPACES = frozenset({ASTRO, GENOMICS})
+CAPACITY, GUARANTEE = "30M", "20M"
+"""Of the link and of each of the two tenants. So narrow that their jobs outlast the tests."""
+INTERFACE = "data0"
+"""That of the policy's link. Jobs name it: on nodes that describe themselves they would be spread over two."""
+SPACE, SPACE_SIZE = "e2e-monitoring-space", "32M"
+"""A disk of its own on each transfer node, whose space the agents report."""
+TRANSFER_NODES = (SOURCE_NODE, DESTINATION_NODE)
+
+
+def crowded(weights: dict[str, int]) -> Object:
+    """A policy whose guarantees are more than the link has, and so are shrunk."""
+    made = policy(CAPACITY, weights)
+    for tenant in made["spec"]["tenants"]:
+        tenant["guarantee"] = GUARANTEE
+    return made
+
+
+@contextmanager
+def installed(cluster: LocalCluster, kubectl: Kubectl, run_id: str, values_folder: Path) -> Iterator[str]:
+    """The chart watched by Prometheus, with agents and guards on the nodes until the block is left; gives the path of `SPACE` there."""
+    for node in TRANSFER_NODES:
+        cluster.remove_disk(node, SPACE)
+    (folder,) = {cluster.disk(node, SPACE, SPACE_SIZE).path for node in TRANSFER_NODES}
+    on_nodes = {"nodeAgent": {"enabled": True, "storagePaths": [folder]}, "nodeGuard": {"enabled": True}}
+    try:
+        install.install(cluster, NAMESPACES, run_id, values_folder, {**monitored_values(True), **on_nodes})
+        wait_until(lambda: all(node_agent.reports(kubectl, node) for node in TRANSFER_NODES), "a report of every data transfer node")
+        yield folder
+    finally:
+        install.install(cluster, NAMESPACES, run_id, values_folder, monitored_values(True))
+        kubectl.delete("datatransfernode", [dtn["metadata"]["name"] for dtn in kubectl.list("datatransfernode")])
+        for node in TRANSFER_NODES:
+            cluster.remove_disk(node, SPACE)
