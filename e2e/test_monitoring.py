@@ -18,7 +18,7 @@ from e2e.lib.lab import Lab
 from e2e.lib.manifests import DESTINATION_NODE
 from e2e.lib.policy import NAME
 from e2e.lib.waiting import PATIENCE_S, wait_until
-from e2e.lib.watched import ASTRO, GENOMICS, INTERFACE, TRANSFER_NODES, crowded, installed
+from e2e.lib.watched import ASTRO, GENOMICS, INTERFACE, JOBS, LIMITED, TRANSFER_NODES, WAITING, chosen, crowded, installed, unanswered
 from fairlead_dev import monitoring
 from fairlead_dev.boards.answers import BoardAnswers, TimeWindow, has_data
 from fairlead_dev.boards.local import address, ask_local
@@ -76,11 +76,11 @@ def watched(cluster: LocalCluster, kubectl: Kubectl) -> Iterator[Watched]:
             astro.write(astro.source, "plain", "small", bytes_total=5 * MB, files=4)
             first = submit(astro, "small")
             running = submit(astro, "sky"), submit(genomics, "assembly")
-            submit(genomics, "waiting", "assembly", bandwidth={"guarantee": "400M"})
+            submit(genomics, WAITING, "assembly", bandwidth={"guarantee": "400M"})
             submit(astro, "missing")
             wait_until(lambda: all(job.status.get("phase") == "Transferring" for job in running), "both tenants' jobs transfer")
             wait_until(lambda: first.status.get("phase") == "Succeeded", "the small job has succeeded")
-            submit(astro, "again", "small", bandwidth={"limit": "20M"})
+            submit(astro, LIMITED, "small", bandwidth={"limit": "20M"})
             yield Watched(lambda path: cluster.on(OPERATOR_NODE, "python3", "-c", _GET, server + path), began_s, running, space)
         finally:
             kubectl.delete("fairnesspolicy", [NAME])
@@ -149,14 +149,15 @@ def test_every_rule_is_evaluated_and_what_is_recorded_has_data(watched: Watched)
 
 
 def lacking(found: BoardAnswers, boards: list[Board]) -> list[str]:
-    """Queries without a number in the whole run, and questions without an answer."""
+    """Queries without a number in the whole run, variables that offer nothing, and questions without an answer."""
     empty = [
         f"{query.board}, {query.panel}, {query.ref}: {query.expr}"
         for board in boards
         for query in queries(board)
-        if not has_data(found.of(board)[str(query.panel_id)][query.ref])
+        if not has_data(found.answer(board, query))
     ]
-    return empty + [each.question for each in QUESTIONS if each.question not in answered(boards, found)]
+    without = [f"{board['title']}: nothing to choose of {name}" for board in boards for name in found.variables_without_values(board)]
+    return empty + without + [each.question for each in QUESTIONS if each.question not in answered(boards, found)]
 
 
 def test_every_panel_has_data_and_every_question_is_answered(watched: Watched, cluster: LocalCluster, kubectl: Kubectl) -> None:
@@ -171,6 +172,16 @@ def test_every_panel_has_data_and_every_question_is_answered(watched: Watched, c
         return lacking(found, boards)
 
     wait_until(lambda: not state(), "data in every panel of every board", last_seen=state, not_yet=(CommandError, DevError))
+
+
+def test_every_panel_has_data_with_one_job_chosen(watched: Watched, cluster: LocalCluster) -> None:
+    boards = load(cluster.checkout / "charts" / "fairlead" / "dashboards")
+
+    def state() -> list[str]:
+        window = TimeWindow(watched.began_s, time.time(), SCRAPE_S)
+        return unanswered(boards, {job: ask_local(cluster, window, chosen(job), over_time=True) for job in JOBS})
+
+    wait_until(lambda: not state(), "data of one job in every panel of every board", last_seen=state, not_yet=(CommandError, DevError))
 
 
 def raised(watched: Watched) -> dict[str, str]:

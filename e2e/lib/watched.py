@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Final
 
 from e2e.lib import install, node_agent
 from e2e.lib.manifests import DESTINATION_NODE, SOURCE_NODE
-from e2e.lib.policy import policy
+from e2e.lib.policy import LINK, policy
 from e2e.lib.waiting import wait_until
+from fairlead_dev.boards.answers import BoardAnswers, has_data
+from fairlead_dev.boards.frame import FAIRNESS, GOODPUT
+from fairlead_dev.boards.reading import Board, queries
 from fairlead_dev.clients.kubectl import Kubectl, Object
 from fairlead_dev.clients.nodes import LocalCluster
 from fairlead_dev.clients.release import monitored_values
@@ -18,6 +22,20 @@ ASTRO, GENOMICS = "e2e-monitoring-astro", "e2e-monitoring-genomics"
 NAMESPACES = frozenset({ASTRO, GENOMICS})
 CAPACITY, GUARANTEE = "30M", "20M"
 """Of the link and of each of the two tenants. So narrow that their jobs outlast the tests."""
+TRANSFERS: Final[Mapping[str, str]] = {"sky": ASTRO, "assembly": GENOMICS}
+"""The two long jobs, with their tenants."""
+WAITING, LIMITED = "waiting", "again"
+JOBS: Final[Mapping[str, str]] = {**TRANSFERS, WAITING: GENOMICS, LIMITED: ASTRO}
+"""The jobs for which boards are asked, with their tenants."""
+OTHER_SUBJECTS: Final[Mapping[tuple[str, str, str], str]] = {
+    # Neither of the transfers is among those that do not move, or need ever have been seen there.
+    (GOODPUT.title, "Jobs not yet moving", "A"): WAITING,
+    (FAIRNESS.title, "Longest wait", "A"): WAITING,
+    (FAIRNESS.title, "Jobs that wait", "A"): WAITING,
+    # The others have no limit of their own.
+    (GOODPUT.title, "Asked, allowed, measured", "A"): LIMITED,
+}
+"""Queries, by board, panel and letter, that have no answer for a transfer, and the job that they are about."""
 INTERFACE = "data0"
 """That of the policy's link. Jobs name it: on nodes that describe themselves they would be spread over two."""
 SPACE, SPACE_SIZE = "e2e-monitoring-space", "32M"
@@ -31,6 +49,23 @@ def crowded(weights: dict[str, int]) -> Object:
     for tenant in made["spec"]["tenants"]:
         tenant["guarantee"] = GUARANTEE
     return made
+
+
+def chosen(job: str) -> dict[str, str]:
+    """The boards' variables, set to one job."""
+    return {"namespace": JOBS[job], "tenant": JOBS[job], "link": LINK, "node": SOURCE_NODE, "job": job}
+
+
+def unanswered(boards: Iterable[Board], by_job: Mapping[str, BoardAnswers]) -> list[str]:
+    """Queries without a number for either of the two transfers, or for the job that they are about, given the answers for each job."""
+    missing = []
+    for board in boards:
+        for query in queries(board):
+            subject = OTHER_SUBJECTS.get((query.board, query.panel, query.ref))
+            jobs = list(TRANSFERS) if subject is None else [subject]
+            if not any(has_data(by_job[job].answer(board, query)) for job in jobs):
+                missing.append(f"{query.board}, {query.panel}, {query.ref}, for {' or '.join(jobs)}: {query.expr}")
+    return missing
 
 
 @contextmanager

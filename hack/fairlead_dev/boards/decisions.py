@@ -26,7 +26,10 @@ from fairlead_dev.boards.panels import (
 )
 
 _INFO: Final = 'fairlead_job_info{namespace=~"$namespace", source_node=~"$node", transferjob=~"$job"}'
-_ADVISOR: Final = '{namespace=~"$namespace", transferjob=~"$job"}'
+_JOB: Final = f"* on (namespace, transferjob) group_left () {_INFO}"
+"""Keeps the jobs that the variables choose."""
+_ADVISOR: Final = '{namespace=~"$namespace", node=~"$node", transferjob=~"$job"}'
+"""An advisor runs on the source node."""
 _DECISIONS: Final = "fairlead_operator_decisions_total"
 _ABSTAINED: Final = '{reason=~"Unsure|NoModel|ProbeFailed"}'
 _RANGE: Final = "$__range"
@@ -97,8 +100,10 @@ def decisions() -> builders.Dashboard:
             TableColumn("Congestion control", label="congestion_control"),
             TableColumn("Protocol", label="protocol"),
             TableColumn("Why", label="decision"),
-            TableColumn("Streams", f"max by (namespace, transferjob) (fairlead_advisor_decision_streams{_ADVISOR})", width=90),
-            TableColumn("Goodput", "max by (namespace, transferjob) (fairlead_job_measured_bytes_per_second) * 8", unit=BITS_PER_SECOND),
+            TableColumn("Streams", f"max by (namespace, transferjob) (fairlead_advisor_decision_streams {_JOB})", width=90),
+            TableColumn(
+                "Goodput", f"max by (namespace, transferjob) (fairlead_job_measured_bytes_per_second {_JOB}) * 8", unit=BITS_PER_SECOND
+            ),
             width=24,
             sort_by="Goodput",
         ),

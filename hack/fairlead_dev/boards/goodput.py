@@ -24,10 +24,12 @@ from fairlead_dev.boards.panels import (
     rows,
 )
 
-_INFO: Final = 'fairlead_job_info{namespace=~"$namespace", tenant=~"$tenant", source_node=~"$node", transferjob=~"$job"}'
+_INFO: Final = 'fairlead_job_info{namespace=~"$namespace", tenant=~"$tenant|", source_node=~"$node|", transferjob=~"$job"}'
+"""One that waits may have no tenant and no node yet."""
 _JOB: Final = f"* on (namespace, transferjob) group_left () {_INFO}"
 """Keeps the jobs that the variables choose."""
-_MOVER: Final = '{namespace=~"$namespace", transferjob=~"$job"}'
+_MOVER: Final = '{namespace=~"$namespace", node=~"$node", transferjob=~"$job"}'
+"""With a node chosen these are the senders there: receivers are elsewhere, and tell nothing of the network but their streams."""
 _SENT: Final = f"sum(rate(fairlead_mover_wire_bytes_total{_MOVER}[$__rate_interval])) by (namespace, transferjob)"
 _RETRANSMITTED: Final = f"sum(rate(fairlead_mover_retransmitted_bytes_total{_MOVER}[$__rate_interval])) by (namespace, transferjob)"
 

@@ -38,7 +38,7 @@ def over_http(address: str) -> Fetch:
 
 
 class PrometheusApi:
-    """The two queries that boards make."""
+    """What boards ask for."""
 
     def __init__(self, fetch: Fetch) -> None:
         self._fetch = fetch
@@ -52,13 +52,22 @@ class PrometheusApi:
         when = {"start": f"{start_s:.3f}", "end": f"{end_s:.3f}", "step": f"{step_s:g}"}
         return self._ask("query_range", {"query": expr, **when})
 
+    def label_values(self, selector: str, label: str, start_s: float, end_s: float) -> list[str]:
+        """The values of a label in the series of a selector, as Grafana asks for those of a variable."""
+        when = {"start": f"{start_s:.3f}", "end": f"{end_s:.3f}"}
+        values: list[str] = self._get(f"label/{label}/values", {"match[]": selector, **when})
+        return values
+
     def _ask(self, what: str, parameters: Mapping[str, str]) -> list[dict[str, Any]]:
+        result: list[dict[str, Any]] = self._get(what, parameters)["result"]
+        return result
+
+    def _get(self, what: str, parameters: Mapping[str, str]) -> Any:
         body = self._fetch(f"/api/v1/{what}?{urllib.parse.urlencode(parameters)}")
         try:
             answer = json.loads(body)
         except ValueError as error:
             raise PrometheusError(f"what answers is no Prometheus: {body[:200]!r}") from error
         if answer.get("status") != "success":
-            raise PrometheusError(f"{answer.get('error')}: {parameters['query']}")
-        result: list[dict[str, Any]] = answer["data"]["result"]
-        return result
+            raise PrometheusError(f"{answer.get('error')}: {next(iter(parameters.values()))}")
+        return answer["data"]

@@ -12,6 +12,7 @@ from typing import Any, Final
 Board = Mapping[str, Any]
 EVERY: Final = ".*"
 _METRIC: Final = re.compile(r"\b(?:fairlead|process)[_:][a-zA-Z0-9_:]+")
+_LABEL_VALUES: Final = re.compile(r"label_values\((?P<selector>.+),\s*(?P<label>\w+)\)")
 _LABELS: Final = re.compile(r'\{[^}]*\}|"[^"]*"|\bby\s*\([^)]*\)|\b(?:on|ignoring|group_left|group_right)\s*\([^)]*\)')
 
 
@@ -25,6 +26,14 @@ class BoardQuery:
     ref: str
     expr: str
     instant: bool
+
+
+@dataclass(frozen=True, slots=True)
+class LabelQuery:
+    """A variable's query: the values that a label has in the series of a selector."""
+
+    selector: str
+    label: str
 
 
 def load(folder: Path) -> list[Board]:
@@ -61,6 +70,14 @@ def variables(board: Board) -> dict[str, str]:
     """The queries for the values of the board's variables, by name."""
     listed = board.get("templating", {}).get("list", ())
     return {each["name"]: each["query"]["query"] for each in listed if each["type"] == "query"}
+
+
+def label_query(query: str) -> LabelQuery:
+    """The parts of `label_values(selector, label)`, the one form that our variables have. Raises ValueError for any other."""
+    found = _LABEL_VALUES.fullmatch(query)
+    if found is None:
+        raise ValueError(f"not of the form label_values(selector, label): {query}")
+    return LabelQuery(found["selector"], found["label"])
 
 
 def filled(expr: str, values: Mapping[str, str], *, range_s: int, rate_interval_s: int) -> str:

@@ -42,11 +42,43 @@ def test_instant_queries_are_asked_for_the_end_and_others_for_the_whole_time() -
     assert answers.of(BOARD) == {"2": {"A": [{"metric": {}, "value": [1, "1"]}], "B": [{"metric": {}, "value": [1, "2"]}]}}
 
 
+VARIABLES = {
+    "templating": {
+        "list": [
+            {"name": "datasource", "type": "datasource", "query": "prometheus"},
+            {"name": "namespace", "type": "query", "query": {"query": "label_values(a, namespace)"}},
+            {"name": "job", "type": "query", "query": {"query": 'label_values(a{namespace=~"$namespace"}, transferjob)'}},
+        ]
+    }
+}
+
+
+def test_variables_are_asked_as_grafana_does_with_what_is_chosen_of_others() -> None:
+    asked: list[tuple[str, dict[str, list[str]]]] = []
+
+    def fetch(path: str) -> bytes:
+        parts = urlsplit(path)
+        asked.append((parts.path, parse_qs(parts.query)))
+        return json.dumps({"status": "success", "data": ["astro"] if "namespace" in parts.path else []}).encode()
+
+    board = {**BOARD, **VARIABLES, "panels": []}
+    found = ask_all(PrometheusApi(fetch), [board], {"namespace": "astro"}, TimeWindow(100, 1000, 10))
+    when = {"start": ["100.000"], "end": ["1000.000"]}
+    assert asked == [
+        ("/api/v1/label/namespace/values", {"match[]": ["a"], **when}),
+        ("/api/v1/label/transferjob/values", {"match[]": ['a{namespace=~"astro"}'], **when}),
+    ]
+    assert found.offers == {"one": {"namespace": ["astro"], "job": []}}
+    assert found.variables_without_values(board) == ["job"]
+
+
 def test_answers_come_back_from_their_file_and_tell_which_panels_are_empty(tmp_path: Path) -> None:
     panel = {"type": "stat", "id": 3, "title": "empty", "targets": [{"refId": "A", "expr": "c"}]}
     board = {**BOARD, "panels": [*BOARD["panels"], panel]}  # type: ignore[misc]
     number: list[dict[str, Any]] = [{"metric": {}, "value": [1, "1"]}]
-    found = BoardAnswers(TimeWindow(100, 1000, 10), {"link": "wan"}, {"one": {"2": {"A": [], "B": number}, "3": {"A": []}}})
+    found = BoardAnswers(
+        TimeWindow(100, 1000, 10), {"link": "wan"}, {"one": {"2": {"A": [], "B": number}, "3": {"A": []}}}, {"one": {"job": ["sky"]}}
+    )
     file = tmp_path / "answers.json"
     file.write_text(json.dumps(found.to_json()))
     assert BoardAnswers.read(file) == found

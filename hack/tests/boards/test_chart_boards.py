@@ -10,9 +10,10 @@ from typing import Any
 
 import pytest
 
-from fairlead_dev.boards.reading import metrics, panels, queries, variables
+from fairlead_dev.boards.reading import label_query, metrics, panels, queries, variables
 from fairlead_dev.chart.render import objects
 from fairlead_dev.checkout import CHECKOUT
+from fairlead_dev.metrics import documented
 
 from .conformance import faults
 
@@ -94,6 +95,23 @@ def test_every_variable_in_a_query_is_one_of_the_board(boards: dict[str, dict[st
         for expr in [*(query.expr for query in queries(board)), *variables(board).values()]:
             assert set(re.findall(r"\$(\w+)", expr)) <= known, f"{board['title']}: {expr}"
         assert set(variables(board)) <= set(re.findall(r"\$(\w+)", json.dumps([query.expr for query in queries(board)])))
+
+
+def test_the_columns_of_a_table_are_of_what_the_same_variables_choose(boards: dict[str, dict[str, Any]]) -> None:
+    """Grafana merges them by their labels: one that is not restricted adds rows that have nothing else."""
+    for board in boards.values():
+        for panel in (each for each in panels(board) if each["type"] == "table"):
+            used = {target["refId"]: set(re.findall(r"\$([a-z]+)", target["expr"])) for target in panel["targets"]}
+            assert [ref for ref, names in used.items() if names != used["A"]] == [], f"{board['title']}, {panel['title']}: {used}"
+
+
+def test_what_a_variable_offers_is_a_label_of_the_series_that_it_asks(boards: dict[str, dict[str, Any]]) -> None:
+    labels = {name: metric.labels for name, metric in documented().items()}
+    for board in boards.values():
+        for query in variables(board).values():
+            asked = label_query(query)
+            (name,) = metrics(asked.selector)
+            assert asked.label in labels[name], query
 
 
 def test_links_lead_to_boards_and_variables_that_exist(boards: dict[str, dict[str, Any]]) -> None:

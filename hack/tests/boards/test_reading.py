@@ -1,6 +1,6 @@
 import pytest
 
-from fairlead_dev.boards.reading import BoardQuery, filled, metrics, panels, queries
+from fairlead_dev.boards.reading import BoardQuery, LabelQuery, filled, label_query, metrics, panels, queries
 
 
 @pytest.mark.parametrize(
@@ -39,3 +39,20 @@ def test_panels_of_collapsed_rows_count_too() -> None:
     board = {"title": "board", "panels": [{"type": "row", "title": "row", "panels": [inner]}, outer]}
     assert [panel["title"] for panel in panels(board)] == ["in", "out"]
     assert queries(board) == [BoardQuery("board", "in", 3, "A", "up", True)]
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ("label_values(a, link)", LabelQuery("a", "link")),
+        ('label_values(a{x=~"b, c"}, link)', LabelQuery('a{x=~"b, c"}', "link")),
+    ],
+)
+def test_a_variables_query_is_a_selector_and_a_label(query: str, expected: LabelQuery) -> None:
+    assert label_query(query) == expected
+
+
+@pytest.mark.parametrize("query", ["label_values(link)", "query_result(a)", "label_values(a, link) or b"])
+def test_another_form_of_a_variables_query_is_refused(query: str) -> None:
+    with pytest.raises(ValueError, match="not of the form"):
+        label_query(query)
