@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,12 +17,33 @@ from e2e.lib.job import Job
 from e2e.lib.lab import Lab
 from e2e.lib.manifests import DESTINATION_NODE
 from e2e.lib.policy import NAME
+from e2e.lib.truth import BY_WEIGHT, CROWDED, EXACT, Truth, untold
 from e2e.lib.waiting import PATIENCE_S, wait_until
-from e2e.lib.watched import ASTRO, GENOMICS, INTERFACE, JOBS, LIMITED, TRANSFER_NODES, WAITING, chosen, crowded, installed, unanswered
+from e2e.lib.watched import (
+    ASTRO,
+    GENOMICS,
+    INTERFACE,
+    JOBS,
+    KNOWN,
+    LIMITED,
+    LONG_FILES,
+    MISSING,
+    SIZES_BYTES,
+    SMALL,
+    SMALL_BYTES,
+    SMALL_FILES,
+    TRANSFER_NODES,
+    WAITING,
+    by_weight,
+    chosen,
+    crowded,
+    installed,
+    unanswered,
+)
 from fairlead_dev import monitoring
 from fairlead_dev.boards.answers import BoardAnswers, TimeWindow, has_data
 from fairlead_dev.boards.local import address, ask_local
-from fairlead_dev.boards.prometheus import Fetch, PrometheusApi
+from fairlead_dev.boards.prometheus import data_of, path_of
 from fairlead_dev.boards.questions import QUESTIONS, answered
 from fairlead_dev.boards.reading import Board, load, queries
 from fairlead_dev.clients.kubectl import CommandError, Kubectl
@@ -33,55 +54,77 @@ from fairlead_dev.errors import DevError
 
 pytestmark = [pytest.mark.monitoring, pytest.mark.timeout(1800)]
 
-MB = 1_000_000
 STORED = 20 << 20
 """Bytes that lie on the disk of which the agent of one node reports the space."""
 SCRAPE_S = 5.0
 SHRUNK, DOWN = "FairleadGuaranteeShrunk", "FairleadOperatorDown"
 OPERATOR_GONE_S = 5 * 60.0
 """For how long the operator must be gone until its alert fires."""
-_GET = "import sys, urllib.request; sys.stdout.buffer.write(urllib.request.urlopen(sys.argv[1], timeout=20).read())"
+_GET = """
+import json, sys, urllib.error, urllib.request
+def get(url):
+    try:
+        return urllib.request.urlopen(url, timeout=20).read().decode()
+    except urllib.error.HTTPError as refusal:
+        return refusal.read().decode()
+print(json.dumps([get(url) for url in sys.argv[1:]]))
+"""
+"""One process on a node for many questions: services are reached from there alone."""
 
 
 @dataclass(frozen=True, slots=True)
 class Watched:
     """What Prometheus sees, and since when."""
 
-    fetch: Fetch
+    cluster: LocalCluster
+    address: str
     began_s: float
     running: tuple[Job, Job]
     space: str
     """The folder whose free space the agents of the transfer nodes report."""
 
     def get(self, path: str) -> dict[str, Any]:
-        """The data of an answer of the HTTP API."""
-        data: dict[str, Any] = json.loads(self.fetch(f"/api/v1/{path}"))["data"]
-        return data
+        """The data of an answer of the HTTP API. Raises PrometheusError where it is a refusal."""
+        (data,) = self._data([f"/api/v1/{path}"])
+        return dict(data)
+
+    def instants(self, exprs: Iterable[str]) -> dict[str, list[dict[str, Any]]]:
+        """The vectors of expressions, now. Raises PrometheusError naming the one that is refused."""
+        asked = list(exprs)
+        found = self._data([path_of("query", {"query": expr}) for expr in asked])
+        return {expr: data["result"] for expr, data in zip(asked, found, strict=True)}
+
+    def _data(self, paths: Sequence[str]) -> list[dict[str, Any]]:
+        bodies = json.loads(self.cluster.on(OPERATOR_NODE, "python3", "-c", _GET, *(self.address + path for path in paths)))
+        return [data_of(body.encode(), path) for body, path in zip(bodies, paths, strict=True)]
 
 
 @pytest.fixture(scope="module")
 def watched(cluster: LocalCluster, kubectl: Kubectl) -> Iterator[Watched]:
     """Two tenants' jobs on one link, beside jobs that wait, end, fail and are limited; the policy changes on the way."""
-    began_s = time.time()
     server = address(cluster)
     with (
         installed(cluster, kubectl, str(time.time_ns()), BUILD) as space,
         Lab(cluster, kubectl, ASTRO) as astro,
         Lab(cluster, kubectl, GENOMICS) as genomics,
+        Lab(cluster, kubectl, KNOWN) as known,
     ):
         try:
-            kubectl.apply(crowded({ASTRO: 1, GENOMICS: 3}))
-            astro.write(astro.source, "plain", "sky", bytes_total=600 * MB, files=6)
-            genomics.write(genomics.source, "plain", "assembly", bytes_total=900 * MB, files=6)
-            astro.write(astro.source, "plain", "small", bytes_total=5 * MB, files=4)
-            first = submit(astro, "small")
+            kubectl.apply(crowded())
+            for lab, folder in ((astro, "sky"), (genomics, "assembly")):
+                lab.write(lab.source, "plain", folder, bytes_total=SIZES_BYTES[folder], files=LONG_FILES)
+            for lab in (astro, known):
+                lab.write(lab.source, "plain", SMALL, bytes_total=SMALL_BYTES, files=SMALL_FILES)
+            began_s = time.time()
+            first = submit(known, SMALL)
             running = submit(astro, "sky"), submit(genomics, "assembly")
             submit(genomics, WAITING, "assembly", bandwidth={"guarantee": "400M"})
-            submit(astro, "missing")
+            missing = submit(known, MISSING)
             wait_until(lambda: all(job.status.get("phase") == "Transferring" for job in running), "both tenants' jobs transfer")
-            wait_until(lambda: first.status.get("phase") == "Succeeded", "the small job has succeeded")
-            submit(astro, LIMITED, "small", bandwidth={"limit": "20M"})
-            yield Watched(lambda path: cluster.on(OPERATOR_NODE, "python3", "-c", _GET, server + path), began_s, running, space)
+            first.wait_succeeded()
+            missing.wait_failed()
+            submit(astro, LIMITED, SMALL, bandwidth={"limit": "20M"})
+            yield Watched(cluster, server, began_s, running, space)
         finally:
             kubectl.delete("fairnesspolicy", [NAME])
 
@@ -107,16 +150,41 @@ def test_every_target_is_read_movers_and_what_runs_on_nodes_at_their_nodes_addre
         absent = sorted(map(str, (wanted - seen) | (on_nodes - seen_on_nodes)))
         return [*down, *absent, *([] if operators else ["no operator"])]
 
-    wait_until(lambda: not state(), "every target is up", last_seen=state, not_yet=(CommandError,))
+    wait_until(lambda: not state(), "every target is up", last_seen=state, not_yet=(CommandError, DevError))
+
+
+def test_metrics_tell_what_is_true_of_the_jobs_the_policy_and_the_path(watched: Watched) -> None:
+    await_at_once(watched, EXACT)
+    await_each(watched, CROWDED)
+
+
+def await_at_once(watched: Watched, truths: Sequence[Truth]) -> None:
+    """Waits until Prometheus tells all of them at the same time."""
+
+    def state() -> dict[Truth, list[str]]:
+        return untold(truths, watched.instants(truth.expr for truth in truths))
+
+    wait_until(lambda: not state(), "what is exactly so, in Prometheus", last_seen=state, not_yet=(CommandError, DevError))
+
+
+def await_each(watched: Watched, truths: Sequence[Truth]) -> None:
+    """Waits until Prometheus has told each of them at some time: figures of a moment dip."""
+    left: dict[Truth, list[str]] = {truth: [] for truth in truths}
+
+    def all_told() -> bool:
+        nonlocal left
+        left = untold(left, watched.instants(truth.expr for truth in left))
+        return not left
+
+    wait_until(all_told, "what is about so, in Prometheus", last_seen=lambda: left, not_yet=(CommandError, DevError))
 
 
 def test_the_free_space_of_nodes_is_what_their_kernels_say(watched: Watched, cluster: LocalCluster) -> None:
     cluster.on(DESTINATION_NODE, "sh", "-c", 'head -c "$1" /dev/zero > "$2/stored"', "sh", str(STORED), watched.space)
-    api = PrometheusApi(watched.fetch)
 
     def told() -> dict[str, list[float]]:
         asked = f'fairlead_node_storage_free_bytes{{path="{watched.space}"}}'
-        return {each["metric"]["node"]: [float(each["value"][1])] for each in api.instant(asked, time.time())}
+        return {each["metric"]["node"]: [float(each["value"][1])] for each in watched.instants([asked])[asked]}
 
     truth = {node: [free_bytes(cluster, node, watched.space)] for node in TRANSFER_NODES}
     assert len({free for (free,) in truth.values()}) == len(TRANSFER_NODES), "what is stored on one of them alone makes no difference"
@@ -132,7 +200,6 @@ def free_bytes(cluster: LocalCluster, node: str, folder: str) -> float:
 def test_every_rule_is_evaluated_and_what_is_recorded_has_data(watched: Watched) -> None:
     rules = monitoring.rules()
     records = sorted({rule["record"] for rule in rules if "record" in rule})
-    api = PrometheusApi(watched.fetch)
 
     def state() -> list[str]:
         found = [rule for group in watched.get("rules")["groups"] for rule in group["rules"] if rule["name"].lower().startswith("fairlead")]
@@ -142,10 +209,22 @@ def test_every_rule_is_evaluated_and_what_is_recorded_has_data(watched: Watched)
         return [
             *errors,
             *absent,
-            *(f"{name} has no data" for name in records if not has_data(api.instant(name, time.time()))),
+            *(f"{name} has no data" for name, answer in watched.instants(records).items() if not has_data(answer)),
         ]
 
     wait_until(lambda: not state(), "every rule is evaluated", last_seen=state, not_yet=(CommandError, DevError))
+
+
+def raised(watched: Watched) -> dict[str, str]:
+    """The alerts that are pending or firing, with which of both."""
+    return {alert["labels"]["alertname"]: alert["state"] for alert in watched.get("alerts")["alerts"]}
+
+
+def test_guarantees_beyond_the_link_bring_their_alert_about(watched: Watched) -> None:
+    """Pending is enough: as the jobs' demands change the guarantees fit for a moment, and the alert wants five minutes without one."""
+    wait_until(
+        lambda: SHRUNK in raised(watched), f"the alert {SHRUNK}", last_seen=lambda: raised(watched), not_yet=(CommandError, DevError)
+    )
 
 
 def lacking(found: BoardAnswers, boards: list[Board]) -> list[str]:
@@ -160,8 +239,12 @@ def lacking(found: BoardAnswers, boards: list[Board]) -> list[str]:
     return empty + without + [each.question for each in QUESTIONS if each.question not in answered(boards, found)]
 
 
-def test_every_panel_has_data_and_every_question_is_answered(watched: Watched, cluster: LocalCluster, kubectl: Kubectl) -> None:
-    kubectl.apply(crowded({ASTRO: 1, GENOMICS: 1}))
+def test_a_change_of_the_policy_is_followed(watched: Watched, kubectl: Kubectl) -> None:
+    kubectl.apply(by_weight())
+    await_each(watched, BY_WEIGHT)
+
+
+def test_every_panel_has_data_and_every_question_is_answered(watched: Watched, cluster: LocalCluster) -> None:
     boards = load(cluster.checkout / "charts" / "fairlead" / "dashboards")
     assert sum(len(queries(board)) for board in boards) >= 60
 
@@ -184,20 +267,12 @@ def test_every_panel_has_data_with_one_job_chosen(watched: Watched, cluster: Loc
     wait_until(lambda: not state(), "data of one job in every panel of every board", last_seen=state, not_yet=(CommandError, DevError))
 
 
-def raised(watched: Watched) -> dict[str, str]:
-    """The alerts that are pending or firing, with which of both."""
-    return {alert["labels"]["alertname"]: alert["state"] for alert in watched.get("alerts")["alerts"]}
-
-
-def test_guarantees_beyond_the_link_bring_their_alert_about(watched: Watched) -> None:
-    """Pending is enough: as the jobs' demands change the guarantees fit for a moment, and the alert wants five minutes without one."""
-    wait_until(lambda: SHRUNK in raised(watched), f"the alert {SHRUNK}", last_seen=lambda: raised(watched), not_yet=(CommandError,))
-
-
 def test_an_operator_that_is_gone_brings_its_alert_about_until_it_is_back(watched: Watched, kubectl: Kubectl) -> None:
     def await_state(state: str | None, timeout_s: float = PATIENCE_S) -> None:
         what = f"the alert {DOWN}: {state}"
-        wait_until(lambda: raised(watched).get(DOWN) == state, what, timeout_s, last_seen=lambda: raised(watched), not_yet=(CommandError,))
+        wait_until(
+            lambda: raised(watched).get(DOWN) == state, what, timeout_s, last_seen=lambda: raised(watched), not_yet=(CommandError, DevError)
+        )
 
     assert DOWN not in raised(watched)
     scale_operator(kubectl, 0)

@@ -12,21 +12,35 @@ from e2e.lib.manifests import DESTINATION_NODE, SOURCE_NODE
 from e2e.lib.policy import LINK, policy
 from e2e.lib.waiting import wait_until
 from fairlead_dev.boards.answers import BoardAnswers, has_data
-from fairlead_dev.boards.frame import FAIRNESS, GOODPUT
+from fairlead_dev.boards.frame import FAIRNESS, GOODPUT, OPERATOR
 from fairlead_dev.boards.reading import Board, queries
 from fairlead_dev.clients.kubectl import Kubectl, Object
 from fairlead_dev.clients.nodes import LocalCluster
 from fairlead_dev.clients.release import monitored_values
 
+MB: Final = 1_000_000
 ASTRO, GENOMICS = "e2e-monitoring-astro", "e2e-monitoring-genomics"
-NAMESPACES = frozenset({ASTRO, GENOMICS})
+KNOWN = "e2e-monitoring-known"
+"""A second namespace of the tenant astro, with two jobs that end: nothing else is in its counters."""
+NAMESPACES = frozenset({ASTRO, GENOMICS, KNOWN})
+WEIGHTS: Final[Mapping[str, int]] = {ASTRO: 1, GENOMICS: 3}
 CAPACITY, GUARANTEE = "30M", "20M"
 """Of the link and of each of the two tenants. So narrow that their jobs outlast the tests."""
+SMALL, MISSING = "small", "missing"
+SMALL_BYTES, SMALL_FILES = 5 * MB, 4
+SIZES_BYTES: Final[Mapping[str, int]] = {"sky": 600 * MB, "assembly": 1200 * MB}
+LONG_FILES = 6
+"""Of each of the two long jobs."""
 TRANSFERS: Final[Mapping[str, str]] = {"sky": ASTRO, "assembly": GENOMICS}
 """The two long jobs, with their tenants."""
 WAITING, LIMITED = "waiting", "again"
-JOBS: Final[Mapping[str, str]] = {**TRANSFERS, WAITING: GENOMICS, LIMITED: ASTRO}
-"""The jobs for which boards are asked, with their tenants."""
+JOBS: Final[Mapping[str, tuple[str, str]]] = {
+    **{job: (tenant, tenant) for job, tenant in TRANSFERS.items()},
+    WAITING: (GENOMICS, GENOMICS),
+    LIMITED: (ASTRO, ASTRO),
+    MISSING: (KNOWN, ASTRO),
+}
+"""The jobs for which boards are asked, with namespace and tenant."""
 OTHER_SUBJECTS: Final[Mapping[tuple[str, str, str], str]] = {
     # Neither of the transfers is among those that do not move, or need ever have been seen there.
     (GOODPUT.title, "Jobs not yet moving", "A"): WAITING,
@@ -34,6 +48,8 @@ OTHER_SUBJECTS: Final[Mapping[tuple[str, str, str], str]] = {
     (FAIRNESS.title, "Jobs that wait", "A"): WAITING,
     # The others have no limit of their own.
     (GOODPUT.title, "Asked, allowed, measured", "A"): LIMITED,
+    # In the others' namespaces nothing fails.
+    (OPERATOR.title, "Attempts that failed", "A"): MISSING,
 }
 """Queries, by board, panel and letter, that have no answer for a transfer, and the job that they are about."""
 INTERFACE = "data0"
@@ -43,9 +59,19 @@ SPACE, SPACE_SIZE = "e2e-monitoring-space", "32M"
 TRANSFER_NODES = (SOURCE_NODE, DESTINATION_NODE)
 
 
-def crowded(weights: dict[str, int]) -> Object:
-    """A policy whose guarantees are more than the link has, and so are shrunk."""
-    made = policy(CAPACITY, weights)
+def by_weight() -> Object:
+    """The policy that shares the link by weights alone."""
+    made = policy(CAPACITY, WEIGHTS)
+    for tenant in made["spec"]["tenants"]:
+        if tenant["name"] == ASTRO:
+            both = {"key": "kubernetes.io/metadata.name", "operator": "In", "values": [ASTRO, KNOWN]}
+            tenant["namespaceSelector"] = {"matchExpressions": [both]}
+    return made
+
+
+def crowded() -> Object:
+    """The same policy with guarantees that are more than the link has, and so are shrunk."""
+    made = by_weight()
     for tenant in made["spec"]["tenants"]:
         tenant["guarantee"] = GUARANTEE
     return made
@@ -53,7 +79,8 @@ def crowded(weights: dict[str, int]) -> Object:
 
 def chosen(job: str) -> dict[str, str]:
     """The boards' variables, set to one job."""
-    return {"namespace": JOBS[job], "tenant": JOBS[job], "link": LINK, "node": SOURCE_NODE, "job": job}
+    namespace, tenant = JOBS[job]
+    return {"namespace": namespace, "tenant": tenant, "link": LINK, "node": SOURCE_NODE, "job": job}
 
 
 def unanswered(boards: Iterable[Board], by_job: Mapping[str, BoardAnswers]) -> list[str]:

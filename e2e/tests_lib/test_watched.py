@@ -7,7 +7,8 @@ from functools import partial
 from typing import Any
 
 import pytest
-from e2e.lib.watched import JOBS, OTHER_SUBJECTS, TRANSFERS, chosen, unanswered
+from e2e.lib.policy import rate_bps
+from e2e.lib.watched import ASTRO, CAPACITY, JOBS, KNOWN, OTHER_SUBJECTS, TRANSFERS, by_weight, chosen, crowded, unanswered
 
 from fairlead_dev.boards.answers import BoardAnswers, TimeWindow
 from fairlead_dev.boards.files import FOLDER
@@ -69,3 +70,14 @@ def test_exceptions_are_queries_that_exist() -> None:
 @pytest.mark.parametrize("job", JOBS)
 def test_a_job_is_chosen_by_every_variable_of_every_board(job: str) -> None:
     assert chosen(job).keys() == {name for board in BOARDS for name in variables(board)}
+
+
+def test_the_jobs_with_known_counters_are_of_a_tenant_that_has_a_share() -> None:
+    (astro,) = (each for each in by_weight()["spec"]["tenants"] if each["name"] == ASTRO)
+    (requirement,) = astro["namespaceSelector"]["matchExpressions"]
+    assert requirement["values"] == [ASTRO, KNOWN]
+
+
+def test_the_first_policy_promises_more_than_the_link_has_and_the_second_nothing() -> None:
+    assert sum(rate_bps(tenant["guarantee"]) for tenant in crowded()["spec"]["tenants"]) > rate_bps(CAPACITY)
+    assert [tenant for tenant in by_weight()["spec"]["tenants"] if "guarantee" in tenant] == []

@@ -34,7 +34,6 @@ _OF_PODS: Final[Mapping[str, tuple[str, ...]]] = {
     "Node agent": _OF_NODES,
     "Node guard": _OF_NODES,
 }
-"""Labels that the chart's PodMonitors give to the series of a section."""
 _OTHERS: Final = (DocumentedMetric("process_resident_memory_bytes", "gauge", (), "Of the client library."),)
 
 
@@ -54,6 +53,11 @@ def promtool_tests(boards: Iterable[Board], made: Iterable[Section] | None = Non
     return {"evaluation_interval": f"{SCRAPE_S}s", "tests": [test]}
 
 
+def labels_of_pods(section: Section) -> tuple[str, ...]:
+    """The labels that the chart's PodMonitors give to the series of a section."""
+    return _OF_PODS.get(section.title, ())
+
+
 def _case(query: BoardQuery, chosen: Mapping[str, str]) -> dict[str, Any]:
     expr = filled(query.expr, chosen, range_s=_RANGE_S, rate_interval_s=4 * SCRAPE_S)
     # A value that is no number is no answer.
@@ -62,7 +66,7 @@ def _case(query: BoardQuery, chosen: Mapping[str, str]) -> dict[str, Any]:
 
 def _series(section: Section) -> Iterator[str]:
     for metric in section.metrics:
-        yield from _of_metric(metric, _OF_PODS.get(section.title, ()))
+        yield from _of_metric(metric, labels_of_pods(section))
 
 
 def _of_metric(metric: DocumentedMetric, more: tuple[str, ...]) -> Iterator[str]:

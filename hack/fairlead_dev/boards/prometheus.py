@@ -37,6 +37,22 @@ def over_http(address: str) -> Fetch:
     return fetch
 
 
+def path_of(what: str, parameters: Mapping[str, str]) -> str:
+    """Where the HTTP API answers a question, below the server's root."""
+    return f"/api/v1/{what}?{urllib.parse.urlencode(parameters)}"
+
+
+def data_of(body: bytes, asked: str) -> Any:
+    """The data of an answer. Raises PrometheusError, naming what was `asked`, where it is a refusal."""
+    try:
+        answer = json.loads(body)
+    except ValueError as error:
+        raise PrometheusError(f"what answers is no Prometheus: {body[:200]!r}") from error
+    if answer.get("status") != "success":
+        raise PrometheusError(f"{answer.get('error')}: {asked}")
+    return answer["data"]
+
+
 class PrometheusApi:
     """What boards ask for."""
 
@@ -55,19 +71,9 @@ class PrometheusApi:
     def label_values(self, selector: str, label: str, start_s: float, end_s: float) -> list[str]:
         """The values of a label in the series of a selector, as Grafana asks for those of a variable."""
         when = {"start": f"{start_s:.3f}", "end": f"{end_s:.3f}"}
-        values: list[str] = self._get(f"label/{label}/values", {"match[]": selector, **when})
+        values: list[str] = data_of(self._fetch(path_of(f"label/{label}/values", {"match[]": selector, **when})), selector)
         return values
 
     def _ask(self, what: str, parameters: Mapping[str, str]) -> list[dict[str, Any]]:
-        result: list[dict[str, Any]] = self._get(what, parameters)["result"]
+        result: list[dict[str, Any]] = data_of(self._fetch(path_of(what, parameters)), parameters["query"])["result"]
         return result
-
-    def _get(self, what: str, parameters: Mapping[str, str]) -> Any:
-        body = self._fetch(f"/api/v1/{what}?{urllib.parse.urlencode(parameters)}")
-        try:
-            answer = json.loads(body)
-        except ValueError as error:
-            raise PrometheusError(f"what answers is no Prometheus: {body[:200]!r}") from error
-        if answer.get("status") != "success":
-            raise PrometheusError(f"{answer.get('error')}: {next(iter(parameters.values()))}")
-        return answer["data"]
