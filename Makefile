@@ -22,6 +22,7 @@ VENV := .venv/bin
 ATTACK := $(VENV)/python -m e2e.attacks $(if $(SEED),--seed $(SEED))
 FAULTS := $(VENV)/python operator/tests/apiserver/fault_suite.py
 FUZZ := $(VENV)/python operator/tests/apiserver/fuzz_suite.py
+ASK_BOARDS = $(VENV)/python -m fairlead_dev.boards ask --prometheus $(PROMETHEUS) $(or $(BOARDS_FLAGS),--minutes 60)
 # Its cache is a database that two checkouts must not write at a time.
 MYPY := flock $(CACHE)/.mypy.lock $(VENV)/mypy
 
@@ -192,7 +193,7 @@ test-e2e: python ## The end-to-end suite on the local cluster; KEEP=1 leaves the
 test-monitoring: setup ## Prometheus and its operator watch two tenants on the local cluster; both are built first (no part of `make test`); KEEP=1
 	trap '[ -n "$(KEEP)" ] || $(CLUSTER_CLI) down' EXIT; \
 	$(CLUSTER_CLI) up && $(CLUSTER_CLI) images && $(CLUSTER_CLI) monitoring up && \
-	FAIRLEAD_E2E_KUBECTL=kubectl $(CLUSTER_CLI) enter -- $(CURDIR)/$(VENV)/pytest -q -n 0 -m monitoring e2e/test_monitoring.py
+	FAIRLEAD_E2E_KUBECTL=kubectl $(CLUSTER_CLI) enter -- $(CURDIR)/$(VENV)/pytest -q -n 0 -m monitoring $(if $(JUNIT),--junitxml $(JUNIT)) e2e/test_monitoring.py
 
 .PHONY: test-release
 test-release: setup ## On the local cluster: an upgrade from the version before in mid-transfer, `helm test`, `helm uninstall` (no part of `make test`); KEEP=1
@@ -269,12 +270,20 @@ bench-interfaces: setup ## Jobs over one and over both interfaces of their nodes
 	$(CLUSTER_CLI) up && $(CLUSTER_CLI) images && \
 	$(VENV)/python -m fairlead_dev.bench.placement.jobs $(BENCH_FLAGS)
 
+# Failures of tests are figures of this bench and do not end it; a board that cannot be drawn does, after the figures are written.
 .PHONY: bench-observe
-bench-observe: $(if $(PROMETHEUS),python,setup) ## What can be watched, by the run of test-monitoring, or PROMETHEUS=URL that has seen one, and by test-why: build/bench/observe.json (root, 20 minutes)
-	rm -rf build/bench/failures build/boards/run.json && mkdir -p build/bench/failures build/boards
-	$(if $(PROMETHEUS),$(VENV)/python -m fairlead_dev.boards ask --over-time --prometheus $(PROMETHEUS) $(or $(BOARDS_FLAGS),--minutes 60) > build/boards/run.json,-FAIRLEAD_BOARD_ANSWERS=$(CURDIR)/build/boards/run.json $(MAKE) test-monitoring)
+bench-observe: $(if $(PROMETHEUS),python,setup) ## What can be watched, by the run of test-monitoring, or PROMETHEUS=URL that has seen one, and by test-why: build/bench/observe.json, and the boards drawn at the run's end: build/boards (root, 25 minutes)
+	rm -rf build/bench/failures build/bench/monitoring.xml build/boards/*.png build/boards/run.json build/boards/end.json
+	mkdir -p build/bench/failures build/boards
+ifdef PROMETHEUS
+	$(ASK_BOARDS) --over-time > build/boards/run.json
+	$(ASK_BOARDS) > build/boards/end.json
+else
+	-FAIRLEAD_BOARD_ANSWERS=$(CURDIR)/build/boards $(MAKE) test-monitoring JUNIT=$(CURDIR)/build/bench/monitoring.xml
+endif
 	-FAIRLEAD_INDUCED_FAILURES=$(CURDIR)/build/bench/failures $(VENV)/pytest -q -n 2 operator/tests/apiserver/why
-	$(VENV)/python -m fairlead_dev.bench.observe --answers build/boards/run.json --failures build/bench/failures
+	$(VENV)/python -m fairlead_dev.bench.observe --answers build/boards/run.json --failures build/bench/failures $(if $(PROMETHEUS),,--tests build/bench/monitoring.xml)
+	$(VENV)/python -m fairlead_dev.boards draw build/boards/end.json --install
 
 .PHONY: fuzz
 fuzz: ## Arbitrary bytes for every decoder of the mover, for SECONDS=60; guided by coverage where cargo-fuzz and a nightly compiler are

@@ -28,7 +28,7 @@ CAPACITY, GUARANTEE = "30M", "20M"
 """Of the link and of each of the two tenants. So narrow that their jobs outlast the tests."""
 SMALL, MISSING = "small", "missing"
 SMALL_BYTES, SMALL_FILES = 5 * MB, 4
-SIZES_BYTES: Final[Mapping[str, int]] = {"sky": 600 * MB, "assembly": 1200 * MB}
+SIZES_BYTES: Final[Mapping[str, int]] = {"sky": 800 * MB, "assembly": 1600 * MB}
 LONG_FILES = 6
 """Of each of the two long jobs."""
 TRANSFERS: Final[Mapping[str, str]] = {"sky": ASTRO, "assembly": GENOMICS}

@@ -117,7 +117,7 @@ def run_bench(bench: PartsBench[LabT], arguments: Sequence[str] | None = None) -
 
 def _run(bench: PartsBench[LabT], options: argparse.Namespace) -> int:
     if options.markdown:
-        print(markdown(_rows_of_file(options.markdown)))
+        print(markdown(rows_of_file(options.markdown)))
         return 0
     parts = choose(bench.parts, options.only)
     if options.list:
@@ -127,6 +127,14 @@ def _run(bench: PartsBench[LabT], options: argparse.Namespace) -> int:
         if not getattr(options, name).exists():
             raise CommandUsageError(f"there is no {getattr(options, name)}: run `make rust` first")
     return _measure_all(bench, parts, options)
+
+
+def rows_of_file(file: Path) -> list[dict[str, object]]:
+    """The rows of a file that a bench has written, for --markdown. Raises CommandUsageError."""
+    try:
+        return list(json.loads(file.read_text(encoding="utf-8")))
+    except (OSError, ValueError) as error:
+        raise CommandUsageError(f"--markdown {file}: {error}") from None
 
 
 def exit_with(main: Callable[[], int]) -> None:
@@ -156,13 +164,6 @@ def _add_options(bench: PartsBench[LabT], parser: argparse.ArgumentParser) -> No
         parser.add_argument(f"--{name}", type=Path, default=BINARIES / program, help=text)
     room = f"a folder on the disk to be measured; {bench.scratch_bytes >> 30} GB are needed"
     parser.add_argument("--scratch", type=Path, default=Path(tempfile.gettempdir()), help=room)
-
-
-def _rows_of_file(file: Path) -> list[dict[str, object]]:
-    try:
-        return list(json.loads(file.read_text(encoding="utf-8")))
-    except (OSError, ValueError) as error:
-        raise CommandUsageError(f"--markdown {file}: {error}") from None
 
 
 def _measure_all(bench: PartsBench[LabT], parts: Sequence[Part[LabT]], options: argparse.Namespace) -> int:

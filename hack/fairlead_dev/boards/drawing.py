@@ -50,6 +50,8 @@ class Painter:
                 raise LabError(f"{board['title']} was not drawn: {title.group(1) if title else shown[:300]}")
             picture = Path(folder) / "board.png"
             self._browse(page, folder, f"--screenshot={picture}", f"--window-size={width_px},{height_px(board)}")
+            if not picture.exists():
+                raise LabError(f"{board['title']} was drawn, and {self.browser} left no picture of it")
             output.parent.mkdir(parents=True, exist_ok=True)
             shutil.move(picture, output)
 

@@ -31,3 +31,9 @@ def test_a_panel_without_data_a_variable_without_values_and_a_question_without_i
     assert fewer["panels_with_data"].more["without_data"] == ["Fairlead / Decisions: What was on the paths"]
     assert fewer["questions_answered"].more["unanswered"] == ["Why does this job wait, and how long has it?"]
     assert fewer["variables_with_values"].more["without_values"] == ["Fairlead / Fairness: link"]
+
+
+def test_a_run_that_left_no_answers_has_no_figures() -> None:
+    found = {row.name: row.value for row in rows(load(CHECKOUT / FOLDER), None)}
+    assert found.pop("panels")
+    assert found == {"panels_with_data": None, "variables_with_values": None, "questions_answered": None}

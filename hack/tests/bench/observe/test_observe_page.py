@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from fairlead_dev.bench.observe.__main__ import BENCH
 from fairlead_dev.bench.rows import markdown
 from fairlead_dev.checkout import CHECKOUT
 
@@ -39,6 +40,14 @@ def test_the_run_was_whole_and_reached_what_was_promised(rows: dict[str, dict[st
     assert value["metrics_existing"] == value["metrics_documented"] == value["metrics_value_tested"] > 0
     assert value["panels"] == value["panels_with_data"] > 0
     assert value["questions_answered"] == 10
+    # Of runs since these are counted.
+    assert rows.get("variables_with_values", {"ratio": 1})["ratio"] == 1
+    assert value.get("monitoring_tests_failed", 0) == 0
     assert value["alerts"] == value["alerts_tested"] == value["runbooks"] > 0
     assert value["induced_failures_named"] >= 40
     assert value["scrape_s_100_jobs"] > 0
+
+
+def test_the_table_for_the_page_is_printed_from_a_written_file(capsys: pytest.CaptureFixture[str], rows: dict[str, dict[str, Any]]) -> None:
+    assert BENCH.main(["--markdown", str(RESULT)]) == 0
+    assert capsys.readouterr().out.strip() == markdown(rows.values())
