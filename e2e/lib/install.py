@@ -66,7 +66,8 @@ def install(
     folder.mkdir(parents=True, exist_ok=True)
     values = folder / "values.json"
     values.write_text(json.dumps(chart_values(namespaces, run_id, more, tag), indent=2))
-    waiting = ("--wait", "--timeout", HELM_TIMEOUT)
+    # What a failed upgrade has made would belong to no release, and stay.
+    waiting = ("--cleanup-on-fail", "--wait", "--timeout", HELM_TIMEOUT)
     helm(cluster, "upgrade", "--install", RELEASE, str(chart or chart_of(cluster)), "--create-namespace", *waiting, "-f", str(values))
 
 
