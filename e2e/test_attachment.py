@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import datetime
 from typing import Any
 
@@ -142,6 +143,37 @@ def test_what_keeps_multus_from_attaching_a_pod_is_a_reason_on_the_job(lab: Lab,
     jobs = {name: submit(lab, name, "destination", name) for name in expected}
     for name, remedy in expected.items():
         record_property(TOLD_AFTER, told_after(jobs[name], f"destination.attachment {name}: ", remedy))
+
+
+def test_an_attachment_whose_parent_is_down_is_a_reason_on_the_job(
+    lab: Lab, cluster: LocalCluster, record_property: Callable[[str, object], None]
+) -> None:
+    lab.write(lab.source, "plain", bytes_total=1_000_000)
+    define(lab, "works", macvlan(addresses(64, 79)))
+    with parent_that_is_down(cluster, DESTINATION_NODE) as parent:
+        define(lab, "parent-down", macvlan(addresses(96, 111), master=parent))
+        job = submit(lab, "down", "destination", "parent-down")
+        # Multus attaches the pod all the same, and the mover looks at what it got before it listens.
+        seen = job.wait_for(lambda version: version.get("status", {}).get("lastFailure"), "a failed attempt")
+        job.patch(suspend=True)
+        job.wait_phase("Suspended")
+    failure, waits = seen["status"]["lastFailure"], history.condition(seen, "MoversReady")
+    assert failure["reason"] == "InterfaceDown"
+    assert f"destination.attachment parent-down: an administrator sets up the interface of node {DESTINATION_NODE}" in failure["message"]
+    assert waits is not None
+    assert "InterfaceDown" in waits["message"]
+    record_property(TOLD_AFTER, history.seconds_until(seen, waits))
+
+
+@contextmanager
+def parent_that_is_down(cluster: LocalCluster, node: str) -> Iterator[str]:
+    """An interface of the node without a carrier, until the block is left."""
+    name = "e2e-down0"
+    cluster.on(node, "ip", "link", "add", name, "type", "veth", "peer", "name", "e2e-down1")
+    try:
+        yield name
+    finally:
+        cluster.on(node, "ip", "link", "delete", name)
 
 
 @SECOND_PATH

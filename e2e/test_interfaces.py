@@ -6,6 +6,8 @@ import random
 from collections.abc import Callable
 from typing import Any
 
+import pytest
+
 from e2e.lib.job import Job
 from e2e.lib.lab import Lab
 from e2e.lib.turns import SECOND_PATH
@@ -56,19 +58,25 @@ def test_both_interfaces_carry_a_job(lab: Lab, cluster: LocalCluster) -> None:
     assert job.status["attempts"] == 1
 
 
-@SECOND_PATH
+# Every other test's data go over data0.
+@pytest.mark.exclusive
 def test_a_link_that_is_cut_at_a_random_moment_leaves_the_transfer_to_the_other_one(
     lab: Lab, cluster: LocalCluster, record_property: Callable[[str, object], None]
 ) -> None:
-    moment_bytes = random.randint(EARLIEST_BYTES, LATEST_BYTES)
+    moment_bytes, cut = random.randint(EARLIEST_BYTES, LATEST_BYTES), random.choice(LINKS)
     record_property("cut after bytes", moment_bytes)
+    record_property("cut link", cut)
     job = submit_over_both(lab, bandwidth=SLOW)
     with counted(cluster, job, 0) as first, counted(cluster, job, 1) as second:
-        wait_until(lambda: min(first.bytes_sent(), second.bytes_sent()) > moment_bytes, "data over both paths")
-        with cluster.link_cut("data1"):
+        sent = dict(zip(LINKS, (first, second), strict=True))
+        wait_until(lambda: min(counter.bytes_sent() for counter in sent.values()) > moment_bytes, "data over both paths")
+        with cluster.link_cut(cut):
             assert job.phases[-1] == "Transferring", "the link was cut too late"
             job.patch(bandwidth=None)
             job.wait_succeeded()
             lab.assert_equal()
-        assert first.bytes_sent() > BYTES / 2
+        (left,) = (counter for link, counter in sent.items() if link != cut)
+        assert left.bytes_sent() > BYTES / 2
     assert lab.partial_files() == []
+    # Without data0, over which it was made, the control connection goes on over data1.
+    assert job.status["attempts"] == 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import partial
 
 import pytest
@@ -13,6 +14,21 @@ from fairlead_dev.clients.kubectl import Kubectl
 from fairlead_dev.clients.nodes import LocalCluster
 
 MEGABYTE = 1_000_000
+FREE = re.compile(r"\d+(\.\d)?[KMGTP]i")
+
+
+def _line(kubectl: Kubectl, node: str) -> dict[str, str]:
+    """The node's line of `kubectl get dtn`, by the names of its columns. A column may be empty, and its values may have spaces."""
+    header, *lines = kubectl.run("get", "dtn").splitlines()
+    begins = [(name, header.index(name)) for name in header.split()]
+    ends = [begin for _, begin in begins[1:]] + [None]
+    (line,) = (line for line in lines if line.startswith(f"{node} "))
+    return {name: line[begin:end].strip() for (name, begin), end in zip(begins, ends, strict=True)}
+
+
+def _judged_line(kubectl: Kubectl, node: str) -> dict[str, str] | None:
+    line = _line(kubectl, node)
+    return line if line["TUNED"] in {"True", "False"} else None
 
 
 @pytest.mark.exclusive
@@ -26,12 +42,12 @@ def test_nodes_describe_themselves_and_their_counters_grow_with_a_transfer(lab: 
             assert "rate" not in interfaces["data0"]
             assert [name for name, each in interfaces.items() if each["management"]] != []
             assert "bbr" in status["kernel"]["congestionControls"]
-            shown = status["summary"]["interfaces"].split(", ")
-            assert shown == ["data0", "data1"]
+            assert status["summary"]["interfaces"] == "data0, data1"
             assert node_agent.described(cluster, kubectl, node)["node"] == node
-        lines = kubectl.run("get", "dtn").splitlines()
-        assert lines[0].split() == ["NAME", "SITE", "INTERFACES", "JOBS", "FREE", "TUNED", "READY", "AGE"]
-        assert [line.split()[0] for line in lines[1:]] == ["dtn-a", "dtn-b"]
+            shown = wait_until(partial(_judged_line, kubectl, node), f"a line of {node} that tells whether it is tuned")
+            assert list(shown) == ["NAME", "SITE", "INTERFACES", "JOBS", "FREE", "TUNED", "READY", "AGE"]
+            assert (shown["SITE"], shown["INTERFACES"], shown["JOBS"], shown["READY"]) == ("", "data0, data1", "0/8", "True")
+            assert FREE.fullmatch(shown["FREE"]), shown
 
         before = node_agent.described(cluster, kubectl, "dtn-a")["counters"]
         lab.write(lab.source, "plain", bytes_total=20 * MEGABYTE, files=2)
@@ -49,3 +65,5 @@ def test_nodes_describe_themselves_and_their_counters_grow_with_a_transfer(lab: 
             return (summary.get("interfaces"), summary.get("jobs")) == ("data0 200M", "0/3")
 
         wait_until(declared, "the summary of what was declared")
+        shown = _line(kubectl, "dtn-a")
+        assert (shown["SITE"], shown["INTERFACES"], shown["JOBS"]) == ("geneva", "data0 200M", "0/3")

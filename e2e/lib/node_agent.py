@@ -17,6 +17,8 @@ from fairlead_dev.clients.release import RELEASE, RELEASE_NAMESPACE
 DAEMON_SET = f"{RELEASE}-node-agent"
 NAMESPACE = f"{RELEASE_NAMESPACE}-guard"
 PORT = 9811
+STORAGE_PATH = "/srv"
+"""A folder that every node has, so that the agent tells how much space is free there."""
 
 
 @contextmanager
@@ -49,9 +51,9 @@ def described(cluster: LocalCluster, kubectl: Kubectl, node: str) -> dict[str, A
 
 def _upgrade(cluster: LocalCluster, *, enabled: bool) -> None:
     helm, chart = cluster.checkout / "build" / "bin" / "helm", cluster.checkout / "charts" / "fairlead"
-    value = f"nodeAgent.enabled={str(enabled).lower()}"
+    values = ("--set", f"nodeAgent.enabled={str(enabled).lower()}", "--set", f"nodeAgent.storagePaths={{{STORAGE_PATH}}}")
     where = ("--namespace", RELEASE_NAMESPACE, "--reuse-values", "--cleanup-on-fail", "--wait", "--timeout", HELM_TIMEOUT)
-    cluster.inside(str(helm), "upgrade", RELEASE, str(chart), *where, "--set", value)
+    cluster.inside(str(helm), "upgrade", RELEASE, str(chart), *where, *values)
 
 
 def _runs(kubectl: Kubectl) -> bool:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 SECOND_PATH = pytest.mark.xdist_group("second path")
-"""For tests that come one after the other beside all the rest: one cuts the second path, and the others count on it."""
+"""For tests that come one after the other beside all the rest: each counts on the second path."""
 
 
 @contextmanager

@@ -133,12 +133,19 @@ def _shortened(words: str) -> str:
 
 
 def attachment_remedy(job: TransferJob, pod: MoverPod, verdict: Verdict) -> str:
-    """What to add to the message of a mover that did not find its attachment; empty for every other failure and on other networks."""
+    """What to add to the message of a mover whose attachment is not there or is down; empty for other failures and on other networks."""
     definitions = _definitions(job, pod)
-    if definitions is None or verdict.reason not in _LACKS_INTERFACE:
+    if definitions is None:
         return ""
     field, names = definitions
     listed = ", ".join(names)
+    if verdict.reason == MoverReason.INTERFACE_DOWN:
+        return (
+            f"; {field} {listed}: an administrator sets up the interface of node {pod.node} on which the config of"
+            f" NetworkAttachmentDefinition {listed} puts it"
+        )
+    if verdict.reason not in _LACKS_INTERFACE:
+        return ""
     again = "" if verdict.retry else ", then create the job again"
     return (
         f"; {field} {listed} has not become an interface with an address in the pod: check that NetworkAttachmentDefinition {listed} is in"

@@ -674,6 +674,19 @@ def test_a_mover_without_its_attachment_fails_with_the_field_and_where_to_look(
     assert status.is_true("Failed") is not retry
 
 
+def test_an_attachment_over_an_interface_that_is_down_is_named_with_the_node() -> None:
+    down = make_failure("InterfaceDown", retry=True)
+    status = written(decide(observe(make_attached_job(), receiver(verdict=down)), NOW))
+    assert status.last_failure is not None
+    assert status.last_failure.message == (
+        "receiver: because InterfaceDown; destination.attachment lab-b: an administrator sets up the interface of node dtn-b on which the"
+        " config of NetworkAttachmentDefinition lab-b puts it"
+    )
+    on_host = written(decide(observe(make_job(), receiver(verdict=down)), NOW)).last_failure
+    assert on_host is not None
+    assert on_host.message == "receiver: because InterfaceDown"
+
+
 def test_other_failures_and_other_networks_are_not_put_down_to_an_attachment() -> None:
     for job, reason in (
         (make_attached_job(), "DestinationFull"),
