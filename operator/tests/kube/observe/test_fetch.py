@@ -136,23 +136,23 @@ async def test_a_redirect_is_not_followed(status: bytes) -> None:
     assert not asked
 
 
-@pytest.mark.parametrize(
-    "answer",
-    [
-        b"",
-        b"\r\n\r\n",
-        b"SSH-2.0-OpenSSH_9.2\r\n",
-        b"HTTP/9.9 200 OK\r\n\r\n{}",
-        b"HTTP/1.1 two OK\r\n\r\n{}",
-        b"HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\n{}",
-        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nfffffffffffffffff\r\n{}",
-        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nnone\r\n{}",
-        b"HTTP/1.1 404 Not Found\r\n\r\n",
-        b"HTTP/1.1 200 OK\r\n" + b"A: b\r\n" * 101 + b"\r\n{}",
-        b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\n\r\n" + gzip.compress(b"\0" * 2**20),
-        b"HTTP/1.1 200 OK\r\n\r\n" + b"x" * (MOST + 1),
-    ],
-)
+ANSWERS = {
+    "nothing": b"",
+    "empty lines": b"\r\n\r\n",
+    "another protocol": b"SSH-2.0-OpenSSH_9.2\r\n",
+    "another version": b"HTTP/9.9 200 OK\r\n\r\n{}",
+    "a status in words": b"HTTP/1.1 two OK\r\n\r\n{}",
+    "cut short": b"HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\n{}",
+    "a chunk beyond 64 bits": b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nfffffffffffffffff\r\n{}",
+    "a chunk without a size": b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nnone\r\n{}",
+    "not found": b"HTTP/1.1 404 Not Found\r\n\r\n",
+    "many headers": b"HTTP/1.1 200 OK\r\n" + b"A: b\r\n" * 101 + b"\r\n{}",
+    "compressed": b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\n\r\n" + gzip.compress(b"\0" * 2**20),
+    "too long": b"HTTP/1.1 200 OK\r\n\r\n" + b"x" * (MOST + 1),
+}
+
+
+@pytest.mark.parametrize("answer", ANSWERS.values(), ids=ANSWERS)
 def test_anything_else_is_no_answer(answer: bytes) -> None:
     with pytest.raises(FetchError):
         read_answer(answer, MOST)
