@@ -297,6 +297,9 @@ pub(crate) struct SendArguments {
     /// File that holds the cap and is watched; empty means no cap.
     #[arg(long, env = "FAIRLEAD_BANDWIDTH_FILE", value_name = "FILE")]
     pub(crate) bandwidth_file: Option<PathBuf>,
+    /// File that holds a cap for each path, with commas, and is watched; empty means no such caps.
+    #[arg(long, env = "FAIRLEAD_PATH_BANDWIDTH_FILE", value_name = "FILE")]
+    pub(crate) path_bandwidth_file: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) common: Common,
 }

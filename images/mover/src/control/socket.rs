@@ -260,7 +260,7 @@ impl Change {
 
 /// What is left of a quiet period, rounded up: 0 means that there is none.
 fn quiet_for_ms(pacer: &Pacer) -> u64 {
-    pacer.gate().quiet_left().as_micros().div_ceil(1000) as u64
+    pacer.quiet_left().as_micros().div_ceil(1000) as u64
 }
 
 /// Streams of all paths together are bounded.

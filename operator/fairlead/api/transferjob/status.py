@@ -73,6 +73,10 @@ class EndpointInterface(ApiModel):
     numa_node: int | None = None
     """NUMA node of the interface, where it has one."""
 
+    allocated: str | None = None
+    """At the source: the part of the cap in force that is this interface's, in decimal bits per second, where each path has a cap of its
+    own."""
+
 
 class EndpointStatus(ApiModel):
     """Where one end runs."""
