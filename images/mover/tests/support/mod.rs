@@ -266,9 +266,9 @@ impl Bench {
         if !extra.contains(&"--source") {
             arguments.extend(["--source".to_owned(), source]);
         }
-        if !extra.contains(&"--congestion-control") {
-            // QUIC has its own, and CUBIC is the one that every engine has.
-            let control = if extra.contains(&"QUIC") { "cubic" } else { default.trim() };
+        let has_own = ["QUIC", "UDT"].iter().any(|protocol| extra.contains(protocol));
+        if !has_own && !extra.contains(&"--congestion-control") {
+            let control = default.trim();
             arguments.extend(["--congestion-control".to_owned(), control.to_owned()]);
         }
         self.start("send", "sender", credentials, &arguments, extra, env)

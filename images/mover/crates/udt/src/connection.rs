@@ -43,6 +43,8 @@ pub struct Config {
     pub receive_packets: usize,
     /// Bytes that are taken to be sent until they are acknowledged.
     pub send_bytes: usize,
+    /// Bytes of them that may wait to be sent for the first time.
+    pub unsent_bytes: usize,
     /// Time without a packet of the other end after which the connection is over.
     pub idle_timeout: Duration,
     /// The round-trip time, if it was measured already.
@@ -58,6 +60,7 @@ impl Default for Config {
             reserved_bytes: 0,
             receive_packets: 8192,
             send_bytes: 8192 * 1456,
+            unsent_bytes: usize::MAX,
             idle_timeout: Duration::from_secs(10),
             rtt: None,
             seed: 0,
@@ -255,17 +258,16 @@ impl Connection {
         if self.ended.is_some() {
             return 0;
         }
-        self.config.send_bytes.saturating_sub(self.send.kept_bytes())
+        let unsent = usize::try_from(self.send.unsent_bytes()).unwrap_or(usize::MAX);
+        self.config
+            .send_bytes
+            .saturating_sub(self.send.kept_bytes())
+            .min(self.config.unsent_bytes.saturating_sub(unsent))
     }
 
-    /// How many bytes are taken until they are acknowledged.
-    pub fn set_send_bytes(&mut self, bytes: usize) {
-        self.config.send_bytes = bytes;
-    }
-
-    /// How many packets are held until they are read. Less than what was said already takes effect as what is held is read.
-    pub fn set_receive_packets(&mut self, packets: usize) {
-        self.receive.set_room(packets);
+    /// How many bytes are taken until they are acknowledged, and how many of them may wait to be sent.
+    pub fn set_send_bytes(&mut self, kept: usize, unsent: usize) {
+        (self.config.send_bytes, self.config.unsent_bytes) = (kept, unsent);
     }
 
     /// The next bytes in order, if they are there. What came before the end can still be read after it.

@@ -52,10 +52,6 @@ impl ReceiveQueue {
         self.room.saturating_sub((self.complete() - self.front) as usize)
     }
 
-    pub(crate) fn set_room(&mut self, room: usize) {
-        self.room = room;
-    }
-
     pub(crate) fn insert(&mut self, now: Duration, number: u64, payload: &[u8]) -> PacketArrival {
         let next = self.next();
         if number < self.front || number >= self.front + self.room.max(self.packets.len()) as u64 {
