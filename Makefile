@@ -128,7 +128,7 @@ unit-advisor:
 
 .PHONY: unit-rust
 unit-rust:
-	$(CARGO_TEST) --lib --bins $(filter-out %fuzz,$(subst --test ,--test=,$(call rust_tests,images/mover/crates/protocol/tests/*.rs)))
+	$(CARGO_TEST) --lib --bins $(filter-out %fuzz,$(subst --test ,--test=,$(call rust_tests,images/mover/crates/protocol/tests/*.rs images/mover/crates/udt/tests/*.rs)))
 
 .PHONY: test-programs
 test-programs: python rust ## The mover, the advisor and the WAN emulator as whole programs, on one machine

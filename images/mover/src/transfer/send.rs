@@ -153,7 +153,7 @@ impl<'a> Prepared<'a> {
         let path_checks = PathChecks {
             dialer: Arc::clone(&dialer),
             admission: Arc::clone(&admission),
-            congestion_control: args.congestion_control.clone(),
+            congestion_control: args.congestion_control().to_owned(),
             control: (path, link),
             echo_port: echo_port as u16,
             echo_key: echo_key.try_into().map_err(|_| Fault::protocol("the echo key has a wrong length"))?,
@@ -206,7 +206,7 @@ fn open_control(
 ) -> Result<Arc<TransportControl>, Fault> {
     let released = Arc::clone(released);
     let transport = Transport {
-        congestion_control: args.congestion_control.clone(),
+        congestion_control: args.congestion_control().to_owned(),
         streams: args.streams,
         send_buffer: SendBuffer::before_data(args.common.socket_buffer, None),
     };

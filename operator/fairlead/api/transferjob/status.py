@@ -15,7 +15,7 @@ from fairlead.api.transferjob.spec import MOST_INTERFACES
 
 Phase = Literal["Pending", "Probing", "Transferring", "Verifying", "Succeeded", "Failed", "Suspended"]
 Enforcement = Literal["Pacing", "Annotation", "TrafficControl", "VirtualFunction", "None"]
-ProtocolInForce = Literal["TCP", "QUIC"]
+ProtocolInForce = Literal["TCP", "QUIC", "UDT"]
 CapBound = Literal["JobLimit", "TenantLimit", "Link"]
 
 MOST_ALTERNATIVES = 4

@@ -95,6 +95,8 @@ CASES: dict[str, Callable[[], dict[str, Any]]] = {
     "sender-that-checks": lambda: build_pod(job(preflightOnly=True), SEND, TEMPLATE),
     "receiver-over-quic": lambda: build_pod(job(transport={"protocol": "QUIC"}), RECEIVE, TEMPLATE),
     "sender-over-quic": lambda: build_pod(job(transport={"protocol": "QUIC"}), SEND, TEMPLATE),
+    "receiver-over-udt": lambda: build_pod(job(transport={"protocol": "UDT"}), RECEIVE, TEMPLATE),
+    "sender-over-udt": lambda: build_pod(job(transport={"protocol": "UDT"}), SEND, TEMPLATE),
     "receiver-of-a-scavenger": lambda: build_pod(job(transport={"trafficClass": "Scavenger"}), RECEIVE, TEMPLATE),
     "sender-of-a-scavenger": lambda: build_pod(job(transport={"trafficClass": "Scavenger"}), SEND, TEMPLATE),
     "sender-of-a-scavenger-over-tcp": lambda: build_pod(
