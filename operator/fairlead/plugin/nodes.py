@@ -14,7 +14,7 @@ from fairlead.commands.explain.facts import readable
 from fairlead.commands.explain.text import plain
 from fairlead.kube.client import DTNS
 from fairlead.plugin.cluster import Exit, PluginError, Session
-from fairlead.plugin.columns import FittedTable, FittedColumn
+from fairlead.plugin.columns import FittedColumn, FittedTable
 from fairlead.plugin.output import Output
 
 _NODE_COLUMNS: Final = (

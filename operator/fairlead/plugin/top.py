@@ -19,7 +19,7 @@ from fairlead.commands.explain.facts import readable
 from fairlead.commands.explain.text import plain
 from fairlead.kube.client import POLICIES
 from fairlead.plugin.cluster import POLL_SECONDS, Exit, Pause, Session
-from fairlead.plugin.columns import DrawnCell, FittedTable, FittedColumn, bar
+from fairlead.plugin.columns import DrawnCell, FittedColumn, FittedTable, bar
 from fairlead.plugin.output import Output
 
 _LINK_COLUMNS: Final = (

@@ -14,7 +14,7 @@ from rich.text import Text
 
 from fairlead.commands.explain.text import plain, size
 from fairlead.plugin.cluster import Exit, Jobs, PluginError, Session, follow_jobs, told_again
-from fairlead.plugin.columns import DrawnCell, FittedTable, FittedColumn, bar
+from fairlead.plugin.columns import DrawnCell, FittedColumn, FittedTable, bar
 from fairlead.plugin.output import Output, complain
 from fairlead.plugin.summary import JobSummary, in_order, outcome_of, summary_of
 from fairlead.plugin.why.cause import JobStanding
