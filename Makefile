@@ -105,6 +105,10 @@ verify: python ## Fail if a generated file is out of date
 site: python ## The documentation as a site, in build/site (to read it: python3 -m http.server -d build/site)
 	NO_MKDOCS_2_WARNING=1 $(VENV)/mkdocs build --quiet --strict -f hack/site/mkdocs.yml
 
+.PHONY: site-look
+site-look: site ## The site in headless Chromium, 1280 and 390 px wide: pictures in build/site-look, a search, no page wider than its window (LOOK_FLAGS='--page reference/metrics/')
+	$(VENV)/python -m fairlead_dev.site.look --install $(LOOK_FLAGS)
+
 .PHONY: test-unit
 test-unit: python ## Tables, properties and small parts, in a minute
 	$(MAKE) --jobs 3 --output-sync=target unit-dev unit-operator unit-advisor unit-rust
@@ -124,7 +128,7 @@ unit-advisor:
 
 .PHONY: unit-rust
 unit-rust:
-	$(CARGO_TEST) --lib --bins $(filter-out %fuzz,$(subst --test ,--test=,$(call rust_tests,images/mover/crates/protocol/tests/*.rs)))
+	$(CARGO_TEST) --lib --bins $(filter-out %fuzz,$(subst --test ,--test=,$(call rust_tests,images/mover/crates/protocol/tests/*.rs images/mover/crates/udt/tests/*.rs)))
 
 .PHONY: test-programs
 test-programs: python rust ## The mover, the advisor and the WAN emulator as whole programs, on one machine

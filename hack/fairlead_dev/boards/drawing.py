@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import re
 import shutil
 import subprocess
@@ -16,12 +15,11 @@ from typing import Any, Final
 
 from fairlead_dev.boards.answers import BoardAnswers
 from fairlead_dev.boards.reading import Board
+from fairlead_dev.browser import FLAGS, find_chromium
 from fairlead_dev.checkout import CHECKOUT
 from fairlead_dev.errors import LabError, NotAvailableError
 
 PROJECT: Final = CHECKOUT / "hack" / "boards"
-CHROMIUM: Final = ("chromium-headless-shell", "chromium")
-PACKAGE: Final = "chromium-headless-shell"
 WIDTH_PX: Final = 1600
 _CELL_PX, _MARGIN_PX, _HEADER_PX = 30, 8, 64
 _LIMIT_S: Final = 300
@@ -58,11 +56,7 @@ class Painter:
     def _browse(self, page: Path, folder: str, *options: str) -> str:
         command = [
             self.browser,
-            "--headless",
-            # The page is this program's own, and root has no other way.
-            "--no-sandbox",
-            "--disable-gpu",
-            "--hide-scrollbars",
+            *FLAGS,
             f"--user-data-dir={folder}/profile",
             f"--virtual-time-budget={_BROWSER_TIME_MS}",
             *options,
@@ -85,12 +79,7 @@ def height_px(board: Board) -> int:
 
 def prepare(cache: Path, *, install: bool) -> Painter:
     """Installs what drawing needs, and bundles the script once for each version of hack/boards. Raises NotAvailableError."""
-    browser = next((found for name in CHROMIUM if (found := shutil.which(name))), None)
-    if browser is None and install and os.geteuid() == 0 and shutil.which("apt-get"):
-        _run(["apt-get", "install", "-y", "-q", "--no-install-recommends", PACKAGE, "fonts-inter"], Path("/"))
-        browser = shutil.which(PACKAGE)
-    if browser is None:
-        raise NotAvailableError(f"there is no Chromium: apt-get install --no-install-recommends {PACKAGE} fonts-inter")
+    browser = find_chromium(install=install)
     if shutil.which("npm") is None:
         raise NotAvailableError("there is no npm: install Node.js 20 or newer from https://nodejs.org or your distribution")
     folder = cache / "boards" / _digest()

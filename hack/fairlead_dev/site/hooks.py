@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import cycle
 
 import mdformat
 from mkdocs.config.defaults import MkDocsConfig
@@ -15,6 +16,12 @@ from fairlead_dev.site.contents import INDEX, linked_files, navigation, page_tex
 STYLE = "site.css"
 # <td><code>spec.source.node</code></td>
 _NAME_CELL = re.compile(r"(?<=<td><code>)[\w.\[\]]+(?=</code>)")
+
+_TABLE = re.compile(r"<table>.*?</table>", re.DOTALL)
+_TITLE = re.compile(r"<th\b[^>]*>(.*?)</th>", re.DOTALL)
+_CELL = re.compile(r"<td\b[^>]*>(.*?)</td>", re.DOTALL)
+_FEWEST_COLUMNS = 3
+_PROSE_CHARACTERS = 60
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
@@ -38,8 +45,25 @@ def on_page_markdown(markdown: str, *, page: Page, config: MkDocsConfig, files: 
 
 
 def on_page_content(html: str, *, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Lets the names of fields and metrics break after dots and underscores, so that tables stay narrow."""
-    return _NAME_CELL.sub(lambda cell: re.sub(r"([._])", r"\1<wbr>", cell[0]), html)
+    """Lets the names of fields and metrics break after dots and underscores, and tells the style which tables are of prose."""
+    broken = _NAME_CELL.sub(lambda cell: re.sub(r"([._])", r"\1<wbr>", cell[0]), html)
+    return _TABLE.sub(lambda table: titled(table[0]), broken)
+
+
+def titled(table: str) -> str:
+    """A table of prose with each cell's title in the cell, so that a narrow window has one cell below the other (site.css). One of
+    figures, or of two columns, stays as it is."""
+    titles = [_plain(title) for title in _TITLE.findall(table)]
+    if len(titles) < _FEWEST_COLUMNS or max((len(_plain(text)) for text in _CELL.findall(table)), default=0) < _PROSE_CHARACTERS:
+        return table
+    following = cycle(titles)
+    cells = re.sub(r"<td\b", lambda _: f'<td data-title="{next(following)}"', table)
+    return cells.replace("<table", "<table data-prose", 1)
+
+
+def _plain(html: str) -> str:
+    """The text, as an attribute has it."""
+    return re.sub(r"<[^>]*>", "", html).replace('"', "&quot;").strip()
 
 
 def _file(path: str, config: MkDocsConfig) -> File:

@@ -230,6 +230,8 @@ pub(crate) enum ProtocolArgument {
     Tcp,
     /// QUIC, over UDP; TCP where UDP is blocked.
     Quic,
+    /// UDT, paced by its sender, over UDP; TCP where UDP is blocked.
+    Udt,
 }
 
 #[derive(Args)]
@@ -273,9 +275,9 @@ pub(crate) struct SendArguments {
     /// Most streams that the control socket may ask for.
     #[arg(long, env = "FAIRLEAD_STREAMS_MAX", default_value_t = STREAMS, value_name = "STREAMS", value_parser = clap::value_parser!(u16).range(1..=i64::from(STREAMS)))]
     pub(crate) streams_max: u16,
-    /// Congestion control of the data streams.
-    #[arg(long, env = "FAIRLEAD_CONGESTION_CONTROL", default_value = "cubic", value_name = "NAME")]
-    pub(crate) congestion_control: String,
+    /// Congestion control of the data streams; by default cubic, over UDT udt.
+    #[arg(long = "congestion-control", env = "FAIRLEAD_CONGESTION_CONTROL", value_name = "NAME")]
+    pub(crate) named_congestion_control: Option<String>,
     /// Congestion controls that the control socket may ask for; by default whatever the kernel offers.
     #[arg(long, env = "FAIRLEAD_CONGESTION_CONTROLS", value_delimiter = ',', value_name = "NAME,...")]
     pub(crate) congestion_controls: Vec<String>,
@@ -297,8 +299,22 @@ pub(crate) struct SendArguments {
     /// File that holds the cap and is watched; empty means no cap.
     #[arg(long, env = "FAIRLEAD_BANDWIDTH_FILE", value_name = "FILE")]
     pub(crate) bandwidth_file: Option<PathBuf>,
+    /// File that holds a cap for each path, with commas, and is watched; empty means no such caps.
+    #[arg(long, env = "FAIRLEAD_PATH_BANDWIDTH_FILE", value_name = "FILE")]
+    pub(crate) path_bandwidth_file: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) common: Common,
+}
+
+impl SendArguments {
+    /// The congestion control that was named, or the protocol's usual one.
+    pub(crate) fn congestion_control(&self) -> &str {
+        let usual = match self.common.protocol {
+            ProtocolArgument::Tcp | ProtocolArgument::Quic => "cubic",
+            ProtocolArgument::Udt => "udt",
+        };
+        self.named_congestion_control.as_deref().unwrap_or(usual)
+    }
 }
 
 #[derive(Args)]
@@ -382,9 +398,12 @@ impl Cli {
         }
         match &self.command {
             Command::Receive(ReceiveArguments { common, .. }) | Command::Send(SendArguments { common, .. })
-                if common.protocol == ProtocolArgument::Quic && common.encryption == EncryptionArgument::None =>
+                if common.protocol != ProtocolArgument::Tcp && common.encryption == EncryptionArgument::None =>
             {
-                return Err("--protocol QUIC encrypts in any case; use --encryption Required, or --protocol TCP".into())
+                let name = format!("{:?}", common.protocol).to_uppercase();
+                return Err(format!(
+                    "--protocol {name} encrypts in any case; use --encryption Required, or --protocol TCP"
+                ));
             }
             _ => {}
         }
@@ -467,9 +486,10 @@ mod tests {
     fn combinations_that_make_no_sense_are_refused_with_the_flag() {
         let receive = ["receive", "--port", "0", "--tls-dir", "x", "--destination"];
         let send = ["send", "--connect", "127.0.0.1:1", "--tls-dir", "x", "--source"];
-        let cases: [(&[&str], &[&str], Option<&str>); 22] = [
+        let cases: [(&[&str], &[&str], Option<&str>); 23] = [
             (&send, &["zero:1G", "--protocol", "QUIC"], None),
             (&send, &["zero:1G", "--protocol", "QUIC", "--encryption", "None"], Some("--protocol QUIC")),
+            (&send, &["zero:1G", "--protocol", "UDT", "--encryption", "None"], Some("--protocol UDT")),
             (&receive, &["null", "--protocol", "QUIC", "--encryption", "None"], Some("--protocol QUIC")),
             (&receive, &["null"], None),
             (&receive, &["null", "--verify", "ReadBack"], Some("--verify ReadBack")),

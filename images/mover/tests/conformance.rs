@@ -16,7 +16,12 @@ struct EngineUnderTest {
     arguments: &'static [&'static str],
     /// The sender's congestion control, if it is not the usual one.
     control: Option<&'static str>,
+    /// Congestion controls to begin with and to switch to.
+    switches: [&'static str; 5],
 }
+
+const SWITCHES: [&str; 5] = ["reno", "cubic", "reno", "ledbat++", "cubic"];
+const POLICIES: [&str; 5] = ["udt", "fixed", "reported", "blast", "udt"];
 
 const BLOCK: u64 = 1 << 20;
 
@@ -176,10 +181,11 @@ fn streams_come_and_go_and_the_control_is_switched_live(engine: &EngineUnderTest
     bench.write("file", &noise(64 << 20, 1));
     let (receiver, port) = engine.receiver(&bench, &[]);
     let held = HeldBack::new(&bench);
-    let mut sender = held.sender(engine, &bench, port, &["--streams", "1", "--congestion-control", "reno"]);
+    let [first, others @ ..] = engine.switches;
+    let mut sender = held.sender(engine, &bench, port, &["--streams", "1", "--congestion-control", first]);
     sender.await_progress(|progress| progress["streams"] == 1);
-    let mut in_force = "reno";
-    for (streams, name, rate) in [(1, "cubic", "8M"), (12, "reno", "8M"), (3, "ledbat++", "20M"), (2, "cubic", "60M")] {
+    let mut in_force = first;
+    for ((streams, rate), name) in [(1, "8M"), (12, "8M"), (3, "20M"), (2, "60M")].into_iter().zip(others) {
         // Root may choose any that the engine has; elsewhere the one that every kernel allows must do.
         let asked = format!(r#"{{"congestion_control":"{name}"}}"#);
         let (status, _) = http(control(&held.socket), "PATCH", "/v1/transport", &asked);
@@ -262,10 +268,11 @@ fn a_path_that_loses_packets_carries_everything(engine: &EngineUnderTest) {
 }
 
 macro_rules! conformance {
-    ($($engine:ident: $arguments:expr, $control:expr;)*) => { $(
+    ($($engine:ident: $arguments:expr, $control:expr, $switches:expr;)*) => { $(
         mod $engine {
             use super::EngineUnderTest;
-            const ENGINE: EngineUnderTest = EngineUnderTest { arguments: $arguments, control: $control };
+            const ENGINE: EngineUnderTest =
+                EngineUnderTest { arguments: $arguments, control: $control, switches: $switches };
             conformance! { @cases
                 trees_arrive_byte_for_byte
                 an_attempt_after_a_kill_sends_what_is_missing
@@ -288,7 +295,11 @@ macro_rules! conformance {
 }
 
 conformance! {
-    tcp: &[], None;
-    quic: &["--protocol", "QUIC"], None;
-    quic_that_gives_way: &["--protocol", "QUIC"], Some("ledbat++");
+    tcp: &[], None, super::SWITCHES;
+    quic: &["--protocol", "QUIC"], None, super::SWITCHES;
+    quic_that_gives_way: &["--protocol", "QUIC"], Some("ledbat++"), super::SWITCHES;
+    udt: &["--protocol", "UDT"], None, super::POLICIES;
+    udt_at_a_fixed_rate: &["--protocol", "UDT"], Some("fixed"), super::POLICIES;
+    udt_as_reported: &["--protocol", "UDT"], Some("reported"), super::POLICIES;
+    udt_in_blasts: &["--protocol", "UDT"], Some("blast"), super::POLICIES;
 }

@@ -83,6 +83,68 @@ fn both_paths_carry_one_transfer_and_are_reported_and_set_one_by_one() {
     assert!(arrived.iter().all(|bytes| *bytes > 4 << 20), "{arrived:?}");
 }
 
+/// Waits until so much came over a wire from one look to the next that the part of wire 1, beside wire 0, is as it should be.
+fn await_ratio(bench: &Bench, expected: std::ops::Range<f64>) {
+    let deadline = Instant::now() + PATIENCE;
+    let mut before = wires(bench).arrived();
+    loop {
+        std::thread::sleep(Duration::from_millis(20));
+        let now = wires(bench).arrived();
+        let [first, second] = [0, 1].map(|wire| now[wire] - before[wire]);
+        if first.max(second) < 3 << 20 {
+            continue;
+        }
+        let ratio = second as f64 / first.max(1) as f64;
+        if expected.contains(&ratio) {
+            return;
+        }
+        assert!(Instant::now() < deadline, "{first} and {second} bytes, instead of {expected:?}");
+        before = now;
+    }
+}
+
+#[test]
+fn each_path_is_held_to_a_cap_of_its_own_which_changes_live_and_is_no_other_path_s() {
+    let Some(bench) = two_paths(1, 14) else { return };
+    let (receiver, port) = bench.receiver(&["--destination", "null"]);
+    let (caps, socket) = (bench.path("caps"), bench.path("control").display().to_string());
+    std::fs::write(&caps, "20M,60M").unwrap();
+    let file = caps.display().to_string();
+    let own = ["--source", "zero:1T", "--streams", "2", "--bandwidth", "80M", "--path-bandwidth-file", &file];
+    let pages = ["--control-socket", &socket, "--http", "127.0.0.1:0"];
+    let mut sender = bench.sender(port, &[&own[..], &pages].concat());
+    let page = sender.await_event("http")["address"].as_str().unwrap().to_owned();
+    await_path(&bench, 0, carries);
+    await_path(&bench, 1, carries);
+    await_ratio(&bench, 2.6..3.2);
+    let progress = || -> Value {
+        let (_, text) = wires(&bench).get(&wires(&bench).sender, &page, "/v1/progress");
+        serde_json::from_str(&text).unwrap()
+    };
+    let shown = progress();
+    let counted = [0, 1].map(|path| shown["interfaces"][path]["wire_bytes"].as_u64().unwrap());
+    assert!(counted[0] > 1 << 20 && counted[1] > counted[0] * 2, "{shown}");
+    assert_eq!(shown["bandwidth"]["wire_bytes"].as_u64(), Some(counted[0] + counted[1]), "{shown}");
+    std::fs::write(&caps, "60M,20M").unwrap();
+    await_ratio(&bench, 0.3..0.4);
+    // Nonsense leaves what was.
+    std::fs::write(&caps, "60M").unwrap();
+    await_ratio(&bench, 0.3..0.4);
+    let measured = |progress: &Value| progress["bandwidth"]["measured_bps"].as_u64().unwrap();
+    wires(&bench).cut_wire(0);
+    await_path(&bench, 0, |path| path["up"] == false);
+    sender.await_progress(|progress| (15_000_000..20_400_000).contains(&measured(progress)));
+    for _ in 0..5 {
+        let shown = sender.await_event("progress");
+        assert!(measured(&shown) < 22_000_000, "the lost path's cap is the other one's: {shown}");
+    }
+    std::fs::write(&caps, "").unwrap();
+    sender.await_progress(|progress| measured(progress) > 60_000_000);
+    sender.signal("TERM");
+    sender.end();
+    receiver.end();
+}
+
 /// Each path is cut once in every tenth of a transfer, in either mode.
 #[test]
 fn a_path_that_is_cut_at_a_random_moment_leaves_its_blocks_to_the_other_ten_times_of_ten() {

@@ -55,6 +55,9 @@ ANNOTATION_PACING: Final = f"{GROUP}/egress-bandwidth"
 """What the mover of a sender watches instead where it is not on the nodes' network: of the other one a CNI plugin makes a bucket for the
 pod's own interface as the pod starts."""
 
+ANNOTATION_PATH_BANDWIDTH: Final = f"{GROUP}/path-bandwidth"
+"""The cap of each path of a sender that has several, with commas, beside that of their sum. An empty item is none."""
+
 ANNOTATION_NETWORKS: Final = "k8s.v1.cni.cncf.io/networks"
 """What Multus attaches to a pod beside the pod network: the annotation of the Network Plumbing Working Group's multi-net-spec."""
 ANNOTATION_NETWORK_STATUS: Final = "k8s.v1.cni.cncf.io/network-status"

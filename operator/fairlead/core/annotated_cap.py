@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
-from fairlead.api.shared.quantity import RateError, parse_rate
+from fairlead.api.shared.quantity import RateError, format_rate, parse_rate
 from fairlead.core.network import traits_of
 from fairlead.core.observed import MoverPod, Observed, Role
 from fairlead.core.verdicts import is_live
@@ -16,6 +17,32 @@ def watches_egress_cap(observed: Observed, sender: MoverPod) -> bool:
     traits = traits_of(observed.job)
     began_earlier = traits.needs_attachment and sender.egress_cap is not None and sender.pacing_cap is None
     return traits.uses_node_interfaces or began_earlier
+
+
+def format_path_caps(caps_bps: Sequence[int | None]) -> str | None:
+    """The caps of all paths as the annotation has them; None where no path has one."""
+    if all(cap is None for cap in caps_bps):
+        return None
+    return ",".join("" if cap is None else format_rate(cap) for cap in caps_bps)
+
+
+def path_caps_bps(text: str | None) -> tuple[int | None, ...] | None:
+    """The caps of an annotation that has one for each path; None without it, and where it cannot be read."""
+    try:
+        return tuple(parse_rate(item) if item else None for item in text.split(",")) if text else None
+    except RateError:
+        return None
+
+
+def annotated_path_caps_bps(observed: Observed, paths: int) -> tuple[float, ...] | None:
+    """The caps by which the running sender paces each of its paths, infinite where there is none, None if no sender runs or nobody can
+    tell. No path has more than all of them."""
+    total_bps = annotated_cap_bps(observed)
+    sender = observed.mover(Role.SENDER, observed.latest_attempt)
+    if total_bps is None or sender is None:
+        return None
+    caps = path_caps_bps(sender.path_caps) or ((None,) * paths if not sender.path_caps else ())
+    return tuple(total_bps if cap is None else min(cap, total_bps) for cap in caps) if len(caps) == paths else None
 
 
 def annotated_cap_bps(observed: Observed) -> float | None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 from fairlead.api.transferjob import TransferJob
 from fairlead.api.transferjob.spec import AUTO_INTERFACE, Network, Side
@@ -53,6 +54,38 @@ def ends_of(observed: Observed, attempt: int) -> tuple[End, End]:
     )
 
 
+def lanes_of(observed: Observed, attempt: int) -> tuple[tuple[End, End], ...]:
+    """Source and destination of each path of a job that has several, in their order. Empty for one that has one, where an interface is not
+    one of the node's, and where the attempt's sender knows one cap for all of them."""
+    spec, reports, endpoints = observed.job.spec, observed.reports, observed.job.status.endpoints
+    sender, receiver = observed.mover(Role.SENDER, attempt), observed.mover(Role.RECEIVER, attempt)
+    if not traits_of(observed.job).uses_node_interfaces or (sender is not None and not sender.watches_paths):
+        return ()
+    chosen = _chosen(observed)
+    sources = chosen[0].interfaces or spec.source.named_interfaces
+    reported, known = reports.receiver_endpoint, endpoints.destination if endpoints else None
+    destinations: tuple[str | None, ...] = chosen[1].interfaces or spec.destination.named_interfaces
+    if reported is not None:
+        destinations = tuple(place.interface for place in reported.places)
+    elif not destinations and known is not None and receiver is not None and known.pod == receiver.name:
+        destinations = tuple(each.name for each in known.interfaces or ()) or (known.interface,)
+    paths = pair_paths(sources or (AUTO_INTERFACE,), destinations or (None,))
+    if len(paths) == 1:
+        return ()
+    source, destination = ends_of(observed, attempt)
+    return tuple((End(source.node, own), End(destination.node, peer)) for own, peer in paths)
+
+
+_Peer = TypeVar("_Peer")
+
+
+def pair_paths(interfaces: Sequence[str], peers: Sequence[_Peer]) -> list[tuple[str, _Peer]]:
+    """The sender's interface and the receiver's end of each path. Where one end has fewer, its own are used several times; an interface
+    that the sender chooses itself has one path."""
+    count = 1 if AUTO_INTERFACE in interfaces else max(len(interfaces), len(peers))
+    return [(interfaces[path % len(interfaces)], peers[path % len(peers)]) for path in range(count)]
+
+
 def _chosen(observed: Observed) -> tuple[EndPlacement, EndPlacement]:
     """What is chosen for both ends of the attempt under way, or of the one that is about to start."""
     if isinstance(observed.placement, Placement):
@@ -80,7 +113,7 @@ def _end(
         # The pod's own interface is none of the node's; which of those carries its traffic is the business of what attaches it.
         return End(node, None)
     if len(side.named_interfaces or chosen.interfaces) > 1 or (reported is not None and reported.several):
-        # No end names several: for shares the job may cross any link of its node.
+        # No end names several: what cannot count on the links of each path may cross any link of its node.
         return End(node, None)
     if side.interface != AUTO_INTERFACE:
         return End(node, side.interface)

@@ -74,6 +74,10 @@ class MoverPod:
     """The rate of its annotation for what it receives, as it is written there."""
     pacing_cap: str | None = None
     """The rate of the annotation that its mover paces by, where it is not on the nodes' network, as it is written there."""
+    path_caps: str | None = None
+    """The rates of its annotation for what it sends on each of its paths, as they are written there."""
+    watches_paths: bool = False
+    """A sender that paces by that annotation too."""
     ready_since: datetime | None = None
     """When it became ready; None while it is not and where the kubelet does not report it."""
     gates: tuple[str, ...] = ()

@@ -28,7 +28,7 @@ class DeleteCredentials:
 
 @dataclass(frozen=True, slots=True)
 class CreatePod:
-    """Make a mover pod, with its cap from the start, if it has one.
+    """Make a mover pod, with its cap from the start, if it has one, and those of its paths.
 
     `bucket_bps` is the rate of what is made as the pod starts and stays so, such as a CNI plugin's token bucket; None for the cap's.
     `on_host_network`: whether its ports are those of its node, where nobody else may have them.
@@ -41,6 +41,7 @@ class CreatePod:
     port_base: int
     receiver: MoverEndpoint | None = None
     cap_bps: int | None = None
+    path_caps_bps: tuple[int | None, ...] = ()
     bucket_bps: int | None = None
     on_host_network: bool = True
     path: KnownPath = field(default_factory=KnownPath)

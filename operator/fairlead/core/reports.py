@@ -206,6 +206,17 @@ class PathState:
 
 
 @dataclass(frozen=True, slots=True)
+class InterfaceTraffic:
+    """What one of a mover's interfaces has carried, everybody's traffic included, and what its own path has sent; None for what it does
+    not report."""
+
+    interface: str
+    bytes_sent: int | None = None
+    bytes_received: int | None = None
+    wire_bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class MoverProgress:
     """A mover's last progress report. Totals are None until the listing is complete."""
 
@@ -234,6 +245,8 @@ class MoverProgress:
     """Blocks that arrived damaged, or came back so from the disk, and were sent again."""
     paths: tuple[PathState, ...] = ()
     """Of a sender with several interfaces, in their order; empty otherwise."""
+    interfaces: tuple[InterfaceTraffic, ...] = ()
+    """Of each path, in their order."""
     protocol: ProtocolInForce | None = None
     """What carries the data; None before data flow, and at a receiver."""
     preflight_warnings: tuple[PreflightCheck, ...] | None = None

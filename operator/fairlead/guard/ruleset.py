@@ -47,8 +47,8 @@ class NoRuleError(ValueError):
 
 
 def ruleset(senders: Iterable[HeldSender]) -> str:
-    """The table as a script for `nft -f`, which replaces the one before as a whole. What is above a rate is dropped, which slows TCP and
-    QUIC down.
+    """The table as a script for `nft -f`, which replaces the one before as a whole. What is above a rate is dropped, which slows TCP, QUIC
+    and UDT down.
 
     Raises NoRuleError.
     """

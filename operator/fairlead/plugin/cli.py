@@ -114,7 +114,7 @@ def _submit(
     guarantee: Annotated[str | None, typer.Option(metavar="RATE", help="What it gets in any case; it waits until there is room.")] = None,
     weight: Annotated[int | None, typer.Option(help="Share among its tenant's jobs.")] = None,
     priority: Annotated[int | None, typer.Option(help="Who is first when jobs of the tenant wait, 0 to 100.")] = None,
-    protocol: Annotated[str | None, typer.Option(help="Transport protocol: TCP or QUIC.")] = None,
+    protocol: Annotated[str | None, typer.Option(help="Transport protocol: TCP, QUIC or UDT.")] = None,
     traffic_class: Annotated[str | None, typer.Option(help="Normal, or Scavenger: gives way to all other traffic.")] = None,
     congestion_control: Annotated[str | None, typer.Option(metavar="NAME", help="Such as cubic or bbr; else the advisor chooses.")] = None,
     streams: Annotated[str | None, typer.Option(metavar="N|N-M", help="Number of parallel streams, or its bounds.")] = None,

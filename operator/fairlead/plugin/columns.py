@@ -19,7 +19,7 @@ _BAR_CHARACTERS: Final = 24
 
 
 @dataclass(frozen=True, slots=True)
-class TableColumn:
+class FittedColumn:
     """One column. Widths are in characters."""
 
     title: str
@@ -33,7 +33,7 @@ class TableColumn:
 class FittedTable:
     """A table of single lines, as wide as the terminal at most."""
 
-    def __init__(self, columns: Sequence[TableColumn], rows: Sequence[Sequence[DrawnCell]]) -> None:
+    def __init__(self, columns: Sequence[FittedColumn], rows: Sequence[Sequence[DrawnCell]]) -> None:
         self._columns = columns
         self._rows = rows
 
@@ -57,7 +57,7 @@ def bar(part: float, style: str, finished_style: str | None = None) -> ProgressB
     return ProgressBar(total=1.0, completed=min(max(part, 0.0), 1.0), complete_style=style, finished_style=finished_style or style)
 
 
-def fitted(columns: Sequence[TableColumn], natural: Sequence[int], room: int) -> dict[int, int]:
+def fitted(columns: Sequence[FittedColumn], natural: Sequence[int], room: int) -> dict[int, int]:
     """The width of each column that is shown, by its index. `natural` has the widths at which nothing is cut."""
     least = [width if column.least is None else min(width, column.least) for column, width in zip(columns, natural, strict=True)]
     shown = list(range(len(columns)))

@@ -14,28 +14,28 @@ from fairlead.commands.explain.facts import readable
 from fairlead.commands.explain.text import plain
 from fairlead.kube.client import DTNS
 from fairlead.plugin.cluster import Exit, PluginError, Session
-from fairlead.plugin.columns import FittedTable, TableColumn
+from fairlead.plugin.columns import FittedColumn, FittedTable
 from fairlead.plugin.output import Output
 
 _NODE_COLUMNS: Final = (
-    TableColumn("NODE", least=24),
-    TableColumn("SITE", rank=4, least=12),
-    TableColumn("READY"),
-    TableColumn("INTERFACES", rank=2),
-    TableColumn("JOBS"),
-    TableColumn("FREE", rank=3),
-    TableColumn("LOAD", rank=5),
-    TableColumn("TO SET", rank=1),
-    TableColumn("WHY", least=24),
+    FittedColumn("NODE", least=24),
+    FittedColumn("SITE", rank=4, least=12),
+    FittedColumn("READY"),
+    FittedColumn("INTERFACES", rank=2),
+    FittedColumn("JOBS"),
+    FittedColumn("FREE", rank=3),
+    FittedColumn("LOAD", rank=5),
+    FittedColumn("TO SET", rank=1),
+    FittedColumn("WHY", least=24),
 )
 _INTERFACE_COLUMNS: Final = (
-    TableColumn("INTERFACE"),
-    TableColumn("RATE"),
-    TableColumn("MTU", rank=2),
-    TableColumn("NUMA", rank=4),
-    TableColumn("CARRIER", rank=1),
-    TableColumn("NETWORK", rank=3, least=12),
-    TableColumn("ADDRESSES", least=20),
+    FittedColumn("INTERFACE"),
+    FittedColumn("RATE"),
+    FittedColumn("MTU", rank=2),
+    FittedColumn("NUMA", rank=4),
+    FittedColumn("CARRIER", rank=1),
+    FittedColumn("NETWORK", rank=3, least=12),
+    FittedColumn("ADDRESSES", least=20),
 )
 _NONE: Final = "no data transfer node is described: an administrator turns on the chart value nodeAgent.enabled; jobs run without it too"
 

@@ -19,32 +19,32 @@ from fairlead.commands.explain.facts import readable
 from fairlead.commands.explain.text import plain
 from fairlead.kube.client import POLICIES
 from fairlead.plugin.cluster import POLL_SECONDS, Exit, Pause, Session
-from fairlead.plugin.columns import DrawnCell, FittedTable, TableColumn, bar
+from fairlead.plugin.columns import DrawnCell, FittedColumn, FittedTable, bar
 from fairlead.plugin.output import Output
 
 _LINK_COLUMNS: Final = (
-    TableColumn("LINK", least=16),
-    TableColumn("CAPACITY", right=True),
-    TableColumn("FOR JOBS", rank=4, right=True),
-    TableColumn("GIVEN", right=True),
-    TableColumn("MEASURED", right=True),
-    TableColumn("OTHERS", rank=3, right=True),
-    TableColumn("", rank=5, least=8),
-    TableColumn("JOBS", rank=2, right=True),
-    TableColumn("WAITING", rank=1, right=True),
-    TableColumn("JAIN", right=True),
+    FittedColumn("LINK", least=16),
+    FittedColumn("CAPACITY", right=True),
+    FittedColumn("FOR JOBS", rank=4, right=True),
+    FittedColumn("GIVEN", right=True),
+    FittedColumn("MEASURED", right=True),
+    FittedColumn("OTHERS", rank=3, right=True),
+    FittedColumn("", rank=5, least=8),
+    FittedColumn("JOBS", rank=2, right=True),
+    FittedColumn("WAITING", rank=1, right=True),
+    FittedColumn("JAIN", right=True),
 )
 _TENANT_COLUMNS: Final = (
-    TableColumn("TENANT", least=16),
-    TableColumn("NAMESPACES", rank=6, right=True),
-    TableColumn("WEIGHT", rank=3, right=True),
-    TableColumn("GUARANTEE", rank=4, right=True),
-    TableColumn("LIMIT", rank=5, right=True),
-    TableColumn("GIVEN", right=True),
-    TableColumn("MEASURED", right=True),
-    TableColumn("JOBS", rank=2, right=True),
-    TableColumn("WAITING", rank=1, right=True),
-    TableColumn("JAIN", right=True),
+    FittedColumn("TENANT", least=16),
+    FittedColumn("NAMESPACES", rank=6, right=True),
+    FittedColumn("WEIGHT", rank=3, right=True),
+    FittedColumn("GUARANTEE", rank=4, right=True),
+    FittedColumn("LIMIT", rank=5, right=True),
+    FittedColumn("GIVEN", right=True),
+    FittedColumn("MEASURED", right=True),
+    FittedColumn("JOBS", rank=2, right=True),
+    FittedColumn("WAITING", rank=1, right=True),
+    FittedColumn("JAIN", right=True),
 )
 _UNEVEN: Final = 0.9
 """Jain's index below which a link is coloured."""

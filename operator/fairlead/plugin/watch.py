@@ -14,23 +14,23 @@ from rich.text import Text
 
 from fairlead.commands.explain.text import plain, size
 from fairlead.plugin.cluster import Exit, Jobs, PluginError, Session, follow_jobs, told_again
-from fairlead.plugin.columns import DrawnCell, FittedTable, TableColumn, bar
+from fairlead.plugin.columns import DrawnCell, FittedColumn, FittedTable, bar
 from fairlead.plugin.output import Output, complain
 from fairlead.plugin.summary import JobSummary, in_order, outcome_of, summary_of
 from fairlead.plugin.why.cause import JobStanding
 
 _COLUMNS: Final = (
-    TableColumn("NAMESPACE", least=12),
-    TableColumn("JOB", least=24),
-    TableColumn("PHASE"),
-    TableColumn("", least=8),
-    TableColumn("%", right=True),
-    TableColumn("BYTES", rank=3, right=True),
-    TableColumn("RATE", rank=2, right=True),
-    TableColumn("CAP", rank=4, right=True),
-    TableColumn("LEFT", rank=1, right=True),
-    TableColumn("TRANSPORT", rank=5),
-    TableColumn("WHY", least=24),
+    FittedColumn("NAMESPACE", least=12),
+    FittedColumn("JOB", least=24),
+    FittedColumn("PHASE"),
+    FittedColumn("", least=8),
+    FittedColumn("%", right=True),
+    FittedColumn("BYTES", rank=3, right=True),
+    FittedColumn("RATE", rank=2, right=True),
+    FittedColumn("CAP", rank=4, right=True),
+    FittedColumn("LEFT", rank=1, right=True),
+    FittedColumn("TRANSPORT", rank=5),
+    FittedColumn("WHY", least=24),
 )
 _STEP_PERCENT: Final = 10
 _ROOM_FOR_REST: Final = 4

@@ -48,6 +48,8 @@ def test_defaults_are_those_of_the_schema() -> None:
         ({}, (None, None, (1, 32))),
         ({"protocol": "QUIC", "streams": {"min": 2, "max": 4}}, ("QUIC", None, (2, 4))),
         ({"protocol": "TCP", "congestionControl": "bbr"}, ("TCP", "bbr", (1, 32))),
+        ({"protocol": "UDT"}, ("UDT", "udt", (1, 32))),
+        ({"protocol": "UDT", "congestionControl": "blast"}, ("UDT", "blast", (1, 32))),
         ({"trafficClass": "Scavenger"}, ("QUIC", "ledbat++", (1, 1))),
         ({"trafficClass": "Scavenger", "protocol": "QUIC", "congestionControl": "ledbat++"}, ("QUIC", "ledbat++", (1, 1))),
         ({"trafficClass": "Scavenger", "protocol": "TCP"}, ("TCP", "lp", (1, 1))),

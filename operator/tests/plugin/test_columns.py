@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from fairlead.plugin.columns import TableColumn, fitted
+from fairlead.plugin.columns import FittedColumn, fitted
 
 COLUMNS = (
-    TableColumn("JOB", least=10),
-    TableColumn("", least=4),
-    TableColumn("RATE", rank=1),
-    TableColumn("CAP", rank=2),
-    TableColumn("%"),
+    FittedColumn("JOB", least=10),
+    FittedColumn("", least=4),
+    FittedColumn("RATE", rank=1),
+    FittedColumn("CAP", rank=2),
+    FittedColumn("%"),
 )
 NATURAL = (20, 14, 4, 3, 3)
 

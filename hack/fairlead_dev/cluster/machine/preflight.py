@@ -35,6 +35,7 @@ TOOLS = {
     "sysctl": ("procps",),
     "openssl": ("openssl",),
     "gcc": ("gcc", "libc6-dev"),
+    "g++": ("g++",),
     "strip": ("binutils",),
     "pkg-config": ("pkg-config",),
     "ping": ("iputils-ping",),
@@ -117,6 +118,8 @@ def _tool_lacks() -> list[Lack]:
     lacks = [Lack(f"the program {tool}", packages) for tool, packages in TOOLS.items() if not shutil.which(tool)]
     if not Path("/usr/include/seccomp.h").exists() and not shell.succeeds(["pkg-config", "--exists", "libseccomp"]):
         lacks.append(Lack("the headers of libseccomp, for runc", ("libseccomp-dev",)))
+    if not Path("/usr/include/udt/udt.h").exists():
+        lacks.append(Lack("libudt, with which the mover's UDT is tested", ("libudt-dev",)))
     wanted = ".".join(str(part) for part in MINIMUM_GO)
     if not shutil.which("go"):
         lacks.append(Lack("the program go", remedy=f"Go {wanted} or newer from https://go.dev/dl"))

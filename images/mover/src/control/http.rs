@@ -77,6 +77,9 @@ struct InterfaceCarried {
     bytes_received: Option<u64>,
     /// Whether the path from it is in use; nothing where there is one path, and at the receiver.
     up: Option<bool>,
+    /// Of this transfer alone, at a sender with several paths.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    wire_bytes: Option<u64>,
 }
 
 #[derive(Serialize)]
@@ -100,7 +103,8 @@ impl Pages {
             let interface = place.interface.clone()?;
             let (bytes_sent, bytes_received) = interface::carried(&interface).map(|it| (it.sent, it.received)).unzip();
             let up = paths.as_ref().map(|paths| paths.is_up(path));
-            Some(InterfaceCarried { interface, bytes_sent, bytes_received, up })
+            let wire_bytes = paths.as_ref().and_then(|_| self.progress.path_wire_bytes(path));
+            Some(InterfaceCarried { interface, bytes_sent, bytes_received, up, wire_bytes })
         };
         endpoint
             .iter()

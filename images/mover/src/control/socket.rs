@@ -56,7 +56,7 @@ impl TransportBounds {
     pub(crate) fn new(args: &SendArguments) -> Self {
         let mut congestion_controls = args.congestion_controls.clone();
         if !congestion_controls.is_empty() {
-            congestion_controls.push(args.congestion_control.clone());
+            congestion_controls.push(args.congestion_control().to_owned());
         }
         let most = args.streams_max.min(STREAMS / args.connect.len() as u16);
         Self { streams: args.streams_min..=most, paths: args.connect.len(), congestion_controls }
@@ -260,7 +260,7 @@ impl Change {
 
 /// What is left of a quiet period, rounded up: 0 means that there is none.
 fn quiet_for_ms(pacer: &Pacer) -> u64 {
-    pacer.gate().quiet_left().as_micros().div_ceil(1000) as u64
+    pacer.quiet_left().as_micros().div_ceil(1000) as u64
 }
 
 /// Streams of all paths together are bounded.

@@ -405,8 +405,8 @@ impl Pool {
         let connection = ConnectionId(self.next_connection.fetch_add(1, Ordering::Relaxed));
         let link = stream.link()?;
         let _on_path = self.paths().connected(slot.path, Arc::clone(&link));
-        let _share = self.pacer.join(Arc::clone(&link), true)?;
-        stream.pace(self.pacer.gate());
+        let _share = self.pacer.join(Arc::clone(&link), slot.path, true)?;
+        stream.pace(self.pacer.gate(slot.path));
         self.register(slot, link).map_err(StreamEnd::from)?;
         self.packs.connection_made(connection, slot.path);
         let mut sent = 0;

@@ -19,7 +19,7 @@ use crate::progress::Progress;
 /// everything that keeps it from connecting.
 pub(crate) fn check_sender(args: &SendArguments, progress: &Progress) -> Result<(Vec<PathEnds>, BlockSource), Fault> {
     let mut checklist = Checklist::new(progress);
-    let control = &args.congestion_control;
+    let control = args.congestion_control();
     let protocol = engine_of(&args.common);
     let offered = protocol.engine().check_congestion_control(control);
     let offered = offered.map(|()| format!("{} offers {control}", protocol.name()));
@@ -53,6 +53,7 @@ pub(crate) fn engine_of(common: &Common) -> Protocol {
     match common.protocol {
         ProtocolArgument::Tcp => Protocol::Tcp,
         ProtocolArgument::Quic => Protocol::Quic,
+        ProtocolArgument::Udt => Protocol::Udt,
     }
 }
 

@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::Mutex;
 use std::time::Duration;
 
+use fairlead_protocol::index::PathIndex;
 use serde::Serialize;
 
 pub(crate) use self::checks::{Check, CheckResult, Preflight};
@@ -89,6 +90,8 @@ pub(crate) struct Progress {
     congestion_control: Mutex<String>,
     bandwidth: Mutex<Option<Bandwidth>>,
     wire: Mutex<Option<Wire>>,
+    /// Bytes on the network over each path so far.
+    path_wire_bytes: Mutex<Vec<u64>>,
     checks: Mutex<Vec<Check>>,
     /// Whether every check before the data passed.
     checked: AtomicBool,
@@ -109,6 +112,7 @@ impl Progress {
             congestion_control: Mutex::default(),
             bandwidth: Mutex::default(),
             wire: Mutex::default(),
+            path_wire_bytes: Mutex::default(),
             checks: Mutex::default(),
             checked: AtomicBool::new(false),
         }
@@ -157,6 +161,15 @@ impl Progress {
 
     pub(crate) fn set_wire(&self, wire: Wire) {
         *lock(&self.wire) = Some(wire);
+    }
+
+    pub(crate) fn set_path_wire_bytes(&self, bytes: Vec<u64>) {
+        *lock(&self.path_wire_bytes) = bytes;
+    }
+
+    /// Bytes on the network over a path so far; nothing at the receiver.
+    pub(crate) fn path_wire_bytes(&self, path: PathIndex) -> Option<u64> {
+        lock(&self.path_wire_bytes).get(path.as_usize()).copied()
     }
 
     /// Notes what a check found. Of several results of one check, as with several interfaces, a failure stays before a warning, and that

@@ -5,6 +5,7 @@ mod packs;
 mod source_work;
 
 use std::net::SocketAddr;
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -29,7 +30,7 @@ use crate::net::connect::dial::{self, Dialer, Greeted, Resumed};
 use crate::net::control_connection::ConnectionEvent;
 use crate::net::engine::tcp::TcpLink;
 use crate::net::interface::{self, Interface};
-use crate::net::pacing::{self, Pacer};
+use crate::net::pacing::{file, Pacer};
 use crate::net::paths::{PathEnds, Paths};
 use crate::net::send_buffer::SendBuffer;
 use crate::net::streams::{DataConnections, Pool, PoolParts, Transport};
@@ -93,7 +94,7 @@ impl<'a> Prepared<'a> {
     fn new(args: &'a SendArguments, context: &'a TransferContext) -> Result<Self, Fault> {
         let (ends, source) = check_sender(args, &context.progress)?;
         let internal = |error| Fault::new(Reason::InternalError, format!("a thread could not be started: {error}"));
-        let pacer = Pacer::start(&context.progress).map_err(internal)?;
+        let pacer = Pacer::start(&context.progress, args.connect.len()).map_err(internal)?;
         let paths = Paths::start(ends, &context.progress).map_err(internal)?;
         let released = Arc::new(AtomicBool::new(args.await_transport.is_none()));
         let control = open_control(args, context, &pacer, &released)?;
@@ -152,7 +153,7 @@ impl<'a> Prepared<'a> {
         let path_checks = PathChecks {
             dialer: Arc::clone(&dialer),
             admission: Arc::clone(&admission),
-            congestion_control: args.congestion_control.clone(),
+            congestion_control: args.congestion_control().to_owned(),
             control: (path, link),
             echo_port: echo_port as u16,
             echo_key: echo_key.try_into().map_err(|_| Fault::protocol("the echo key has a wrong length"))?,
@@ -162,7 +163,7 @@ impl<'a> Prepared<'a> {
         let mut link = ControlLink::new(Arc::clone(&dialer), Arc::clone(&pacer), admission.token(), Arc::clone(&over));
         let mut session = Session::new("sender", "receiver");
         link.start(&mut session, stream, path)?;
-        apply_cap(args, &pacer, &over)?;
+        apply_caps(args, &pacer, &over)?;
         // Long frames are sent from the listing on, which a path that is too small for them would not let through.
         let progress = Arc::clone(&context.progress);
         session.spawn("path", move || Event::PathChecked(path_checks.run(&progress).map(|()| (source, peer))))?;
@@ -205,7 +206,7 @@ fn open_control(
 ) -> Result<Arc<TransportControl>, Fault> {
     let released = Arc::clone(released);
     let transport = Transport {
-        congestion_control: args.congestion_control.clone(),
+        congestion_control: args.congestion_control().to_owned(),
         streams: args.streams,
         send_buffer: SendBuffer::before_data(args.common.socket_buffer, None),
     };
@@ -282,7 +283,7 @@ impl Transfer<'_> {
             self.note_counts();
             check_resent(&self.context.progress, self.args.common.resend_budget)?;
             // A cap may be so low that nothing moves for long, and a quiet period is meant to be still.
-            let waiting = self.context.progress.stage() != Stage::Transferring || self.pacer.gate().holds_back();
+            let waiting = self.context.progress.stage() != Stage::Transferring || self.pacer.holds_back();
             if let Some(connection) = self.session.connection() {
                 watch.tick(connection, waiting, |evidence| self.pacer.evidence(evidence))?;
             }
@@ -510,15 +511,21 @@ impl Transfer<'_> {
     }
 }
 
-/// Puts the cap in force before anything is listed or sent.
-fn apply_cap(args: &SendArguments, pacer: &Arc<Pacer>, over: &Arc<AtomicBool>) -> Result<(), Fault> {
-    let Some(path) = &args.bandwidth_file else {
-        if args.bandwidth.is_some() {
-            pacer.set_cap(args.bandwidth);
-        }
-        return Ok(());
-    };
-    let capped = Arc::clone(pacer);
-    pacing::file::watch(path.clone(), Arc::clone(over), move |cap| capped.set_cap(cap))
-        .map_err(|error| Fault::new(Reason::InternalError, format!("the bandwidth file is not watched: {error}")))
+/// Puts the caps in force before anything is listed or sent.
+fn apply_caps(args: &SendArguments, pacer: &Arc<Pacer>, over: &Arc<AtomicBool>) -> Result<(), Fault> {
+    let unwatched = |error| Fault::new(Reason::InternalError, format!("the bandwidth file is not watched: {error}"));
+    if args.bandwidth.is_some() {
+        pacer.set_cap(args.bandwidth);
+    }
+    if let Some(path) = &args.bandwidth_file {
+        let capped = Arc::clone(pacer);
+        file::watch(path.clone(), file::read, Arc::clone(over), move |cap| capped.set_cap(*cap)).map_err(unwatched)?;
+    }
+    if let Some(path) = &args.path_bandwidth_file {
+        let (capped, paths) = (Arc::clone(pacer), args.connect.len());
+        let read = move |path: &Path| file::read_each(path, paths);
+        file::watch(path.clone(), read, Arc::clone(over), move |caps: &Vec<_>| capped.set_path_caps(caps))
+            .map_err(unwatched)?;
+    }
+    Ok(())
 }

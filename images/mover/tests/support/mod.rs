@@ -4,6 +4,7 @@
 
 pub(crate) mod namespaces;
 pub(crate) mod proxy;
+mod skip;
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -17,30 +18,11 @@ use rcgen::{BasicConstraints, CertificateParams, ExtendedKeyUsagePurpose, IsCa, 
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::CertificateDer;
 use serde_json::Value;
+pub(crate) use skip::skip;
 
 const BINARY: &str = env!("CARGO_BIN_EXE_fairlead-mover");
 /// Longer than anything here takes on a busy machine.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(240);
-
-/// Reports that a test cannot run on this machine, and why. Under `make`, which sets `FAIRLEAD_EXPECTED_SKIPS`, the test fails unless
-/// an alternative of that expression (`a|b`) is part of the reason: a run must not pass by leaving tests out.
-pub(crate) fn skip(why: &str) {
-    let expected = std::env::var("FAIRLEAD_EXPECTED_SKIPS");
-    let fails = expected.is_ok_and(|expected| !is_expected(&expected, why));
-    assert!(!fails, "skipped ({why}), which FAIRLEAD_EXPECTED_SKIPS does not expect");
-    // Straight to the stream: the test harness hides what a passing test prints.
-    let _ = writeln!(std::io::stderr(), "SKIPPED: {why}");
-}
-
-fn is_expected(expected: &str, why: &str) -> bool {
-    expected.split('|').any(|part| !part.is_empty() && why.contains(part))
-}
-
-#[test]
-fn only_a_skip_whose_reason_is_listed_is_expected() {
-    assert!(is_expected("needs root|no holes", "the file system has no holes"));
-    assert!(!is_expected("", "needs root") && !is_expected("needs roots|", "needs root"));
-}
 
 /// A folder with credentials, a source and a destination.
 pub(crate) struct Bench {
@@ -284,9 +266,9 @@ impl Bench {
         if !extra.contains(&"--source") {
             arguments.extend(["--source".to_owned(), source]);
         }
-        if !extra.contains(&"--congestion-control") {
-            // QUIC has its own, and CUBIC is the one that every engine has.
-            let control = if extra.contains(&"QUIC") { "cubic" } else { default.trim() };
+        let has_own = ["QUIC", "UDT"].iter().any(|protocol| extra.contains(protocol));
+        if !has_own && !extra.contains(&"--congestion-control") {
+            let control = default.trim();
             arguments.extend(["--congestion-control".to_owned(), control.to_owned()]);
         }
         self.start("send", "sender", credentials, &arguments, extra, env)

@@ -21,6 +21,8 @@ AUTO_INTERFACE = "auto"
 
 QUIC_CONTROLS: Final = ("cubic", "reno")
 """Congestion controls of the mover's QUIC, beside `Auto`."""
+UDT_CONTROLS: Final = ("udt", "fixed", "reported", "blast")
+"""Rate policies of the mover's UDT, the usual one first."""
 SCAVENGER_CONTROL: Final = "ledbat++"
 """Congestion control of a scavenger over QUIC."""
 SCAVENGER_CONTROL_TCP: Final = "lp"
@@ -40,7 +42,7 @@ NetworkName = Annotated[str, Field(min_length=1, max_length=63, pattern=r"^[a-z0
 ResourceCount = Annotated[int, Field(ge=1, le=64)]
 
 Network = Literal["Host", "Attachment", "Pod"]
-Protocol = Literal["Auto", "TCP", "QUIC"]
+Protocol = Literal["Auto", "TCP", "QUIC", "UDT"]
 TrafficClass = Literal["Normal", "Scavenger"]
 Encryption = Literal["Required", "None"]
 Overwrite = Literal["Never", "IfDifferent", "Always"]
@@ -185,11 +187,13 @@ class Streams(ApiModel):
     """Most parallel streams."""
 
 
+_NO_UDT: Final = "!has(self.protocol) || self.protocol != 'UDT' || "
 _NO_QUIC: Final = "!has(self.protocol) || self.protocol != 'QUIC' || "
 _SCAVENGER: Final = "has(self.trafficClass) && self.trafficClass == 'Scavenger'"
 _NO_SCAVENGER: Final = "!has(self.trafficClass) || self.trafficClass != 'Scavenger' || "
 _OVER_TCP: Final = "has(self.protocol) && self.protocol == 'TCP'"
 _OF_QUIC: Final = ", ".join(f"'{name}'" for name in ("Auto", *QUIC_CONTROLS))
+_OF_UDT: Final = ", ".join(f"'{name}'" for name in ("Auto", *UDT_CONTROLS))
 TRANSPORT_RULES: Final = (
     cel(
         f"{_NO_QUIC}!has(self.encryption) || self.encryption != 'None'",
@@ -199,6 +203,19 @@ TRANSPORT_RULES: Final = (
         f"{_NO_QUIC}{_SCAVENGER} || !has(self.congestionControl) || self.congestionControl in [{_OF_QUIC}]",
         f"transport.protocol QUIC has the congestion controls {' and '.join(QUIC_CONTROLS)}:"
         " set transport.congestionControl to one of them or Auto, or transport.protocol to TCP for those of the kernel",
+    ),
+    cel(
+        f"{_NO_UDT}!has(self.encryption) || self.encryption != 'None'",
+        "transport.protocol UDT encrypts in any case: set transport.encryption to Required, or transport.protocol to TCP",
+    ),
+    cel(
+        f"{_NO_UDT}!has(self.congestionControl) || self.congestionControl in [{_OF_UDT}]",
+        f"transport.protocol UDT has the congestion controls {', '.join(UDT_CONTROLS[:-1])} and {UDT_CONTROLS[-1]}:"
+        " set transport.congestionControl to one of them or Auto, or transport.protocol to TCP for those of the kernel",
+    ),
+    cel(
+        f"{_NO_UDT}!({_SCAVENGER})",
+        "transport.protocol UDT gives way to nobody: set transport.trafficClass to Normal, or transport.protocol to QUIC or Auto",
     ),
     cel(
         f"{_NO_SCAVENGER}({_OVER_TCP}) || !has(self.encryption) || self.encryption != 'None'",
@@ -227,8 +244,8 @@ class Transport(ApiModel):
     """How the bytes travel."""
 
     protocol: Protocol = "Auto"
-    """Transport protocol of the data. `Auto` means TCP, of a scavenger QUIC; otherwise QUIC is used where it is named. Where UDP does not
-    get through, a transfer over QUIC goes on over TCP, and the condition `ProtocolKept` says so."""
+    """Transport protocol of the data. `Auto` means TCP, of a scavenger QUIC; otherwise QUIC and UDT are used where they are named. Where
+    UDP does not get through, a transfer over them goes on over TCP, and the condition `ProtocolKept` says so."""
 
     traffic_class: TrafficClass = "Normal"
     """`Scavenger` gives way to everybody's traffic and takes what is left: one stream on each path over QUIC with the congestion control
@@ -237,7 +254,8 @@ class Transport(ApiModel):
 
     congestion_control: Annotated[str, Field(max_length=15, pattern=r"^(Auto|[a-z0-9_+]{1,15})$")] = "Auto"
     """A congestion control of the sender's kernel, such as `cubic` or `bbr`, or `Auto` for the advisor's choice. QUIC has `cubic` and
-    `reno` of its own; a scavenger's is never chosen by the advisor."""
+    `reno` of its own, UDT `udt` (what `Auto` means there), `fixed`, `reported` and `blast`. A scavenger's and UDT's are never chosen by the
+    advisor."""
 
     streams: Streams = Field(
         default_factory=Streams,
@@ -258,7 +276,7 @@ class Transport(ApiModel):
         return self.traffic_class == "Scavenger"
 
     @property
-    def named_protocol(self) -> Literal["TCP", "QUIC"] | None:
+    def named_protocol(self) -> Literal["TCP", "QUIC", "UDT"] | None:
         """What is to carry the data; None where that is left open, which means TCP."""
         if self.protocol == "Auto":
             return "QUIC" if self.is_scavenger else None
@@ -271,6 +289,8 @@ class Transport(ApiModel):
             return self.congestion_control
         if self.is_scavenger:
             return SCAVENGER_CONTROL if self.named_protocol == "QUIC" else SCAVENGER_CONTROL_TCP
+        if self.named_protocol == "UDT":
+            return UDT_CONTROLS[0]
         return None
 
     @property

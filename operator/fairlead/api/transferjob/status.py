@@ -15,7 +15,7 @@ from fairlead.api.transferjob.spec import MOST_INTERFACES
 
 Phase = Literal["Pending", "Probing", "Transferring", "Verifying", "Succeeded", "Failed", "Suspended"]
 Enforcement = Literal["Pacing", "Annotation", "TrafficControl", "VirtualFunction", "None"]
-ProtocolInForce = Literal["TCP", "QUIC"]
+ProtocolInForce = Literal["TCP", "QUIC", "UDT"]
 CapBound = Literal["JobLimit", "TenantLimit", "Link"]
 
 MOST_ALTERNATIVES = 4
@@ -72,6 +72,10 @@ class EndpointInterface(ApiModel):
 
     numa_node: int | None = None
     """NUMA node of the interface, where it has one."""
+
+    allocated: str | None = None
+    """At the source: the part of the cap in force that is this interface's, in decimal bits per second, where each path has a cap of its
+    own."""
 
 
 class EndpointStatus(ApiModel):

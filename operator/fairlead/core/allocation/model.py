@@ -27,6 +27,8 @@ class AllocationLink:
     name: str
     capacity_bps: float
     headroom_bps: float = 0.0
+    is_shared: bool = True
+    """False for what is no link, but the most that some jobs of one tenant may have together: the limits of tenants do not hold there."""
 
     @property
     def available_bps(self) -> float:

@@ -76,7 +76,11 @@ def build(links: Iterable[AllocationLink], tenants: Iterable[AllocationTenant], 
         slice_link=slice_link,
         slice_tenant=slice_tenant,
         slice_weight=np.array([tenant.weight for tenant in tenants], dtype=np.float64)[slice_tenant],
-        slice_limit=np.array([tenant.limit_bps for tenant in tenants], dtype=np.float64)[slice_tenant],
+        slice_limit=np.where(
+            np.array([link.is_shared for link in links], dtype=np.bool_)[slice_link],
+            np.array([tenant.limit_bps for tenant in tenants], dtype=np.float64)[slice_tenant],
+            np.inf,
+        ),
     )
 
 

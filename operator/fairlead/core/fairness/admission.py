@@ -11,11 +11,12 @@ from __future__ import annotations
 import heapq
 import math
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
 from fairlead.api.shared.quantity import format_rate_rounded
+from fairlead.core.fairness.lanes import spread
 from fairlead.core.fairness.model import Admissions, Participant, Waiting
 from fairlead.core.fairness.parts import PartKind, TenantParts
 from fairlead.core.fairness.rules import LinkRule, PolicyRules
@@ -33,6 +34,17 @@ OVERTAKING_SECONDS = 300.0
 def least_bps(links: Iterable[LinkRule]) -> float:
     """What a job that crosses these links gets in any case."""
     return min([LEAST_BPS, *(LEAST_PART * link.available_bps for link in links)])
+
+
+def _needs(rules: PolicyRules, job: Participant) -> dict[str, float]:
+    """What the job needs on each of its links: its lanes there together."""
+    needs: dict[str, float] = defaultdict(float)
+    for lane in spread(rules, job):
+        links = rules.links_of(lane)
+        need = max(lane.guarantee_bps, least_bps(rules.links[link] for link in links) / lane.parts)
+        for link in links:
+            needs[link] += need
+    return dict(sorted(needs.items()))
 
 
 class _Lack(Enum):
@@ -76,8 +88,8 @@ class _Promises:
     def line(self, job: Participant, link: str) -> _Line:
         return link, self.rules.tenant(job.namespace).name
 
-    def add(self, job: Participant, links: Sequence[str], need: float) -> None:
-        for link in links:
+    def add(self, job: Participant, needs: Mapping[str, float]) -> None:
+        for link, need in needs.items():
             line = self.line(job, link)
             self.held[line] += need
             self.parts.enter(*line)
@@ -88,9 +100,6 @@ class _Promises:
         self.kept[line] += need
         if now - job.asked_at >= OVERTAKING_SECONDS:
             self.kept_from_all[line] += need
-
-    def need(self, job: Participant, links: Sequence[str]) -> float:
-        return max(job.guarantee_bps, least_bps(self.rules.links[link] for link in links))
 
     def lack(self, job: Participant, link: str, need: float) -> _Lack | None:
         """What has too little left on the link for the job, None if it fits."""
@@ -147,29 +156,26 @@ def admit(
     """
     promises, empty, lines = _Promises(rules, open_bps or {}), _Promises(rules), _Lines(now)
     admitted: set[str] = set()
-    held: dict[str, float] = {}
+    held: dict[str, Mapping[str, float]] = {}
     for job in holders:
-        links = rules.links_of(job)
         admitted.add(job.uid)
-        held[job.uid] = 0.0 if job.uid in released else promises.need(job, links)
-        if job.uid not in released:
-            promises.add(job, links, held[job.uid])
+        held[job.uid] = {} if job.uid in released else _needs(rules, job)
+        promises.add(job, held[job.uid])
     waiting: dict[str, Waiting] = {}
     stopped: list[tuple[Participant, _Obstacle]] = []
     for job in _in_order(rules, askers, now):
-        links = rules.links_of(job)
-        need = promises.need(job, links)
-        never = _never(empty, job, links, need)
+        needs = _needs(rules, job)
+        never = _never(empty, job, needs)
         if never is not None:
             waiting[job.uid] = Waiting(never, _impossible(rules, job, never), impossible=True)
             continue
-        obstacles = {link: found for link in links if (found := _obstacle(promises, lines, job, link, need)) is not None}
+        obstacles = {link: found for link, need in needs.items() if (found := _obstacle(promises, lines, job, link, need)) is not None}
         if not obstacles:
-            promises.add(job, links, need)
+            promises.add(job, needs)
             admitted.add(job.uid)
             continue
         stopped.append((job, next(iter(obstacles.values()))))
-        for link in links:
+        for link, need in needs.items():
             if link in obstacles:
                 lines.join(job, obstacles[link])
             elif job.guarantee_bps > 0.0:
@@ -202,26 +208,25 @@ def _in_order(rules: PolicyRules, askers: Iterable[Participant], now: float) -> 
 
 
 def _raise(
-    promises: _Promises, empty: _Promises, lines: _Lines, raises: Iterable[Participant], held: Mapping[str, float]
+    promises: _Promises, empty: _Promises, lines: _Lines, raises: Iterable[Participant], held: Mapping[str, Mapping[str, float]]
 ) -> dict[str, str]:
     """Gives higher guarantees to jobs that hold so much where they fit; returns why the others do not get theirs."""
     not_raised: dict[str, str] = {}
     for job in sorted(raises, key=lambda job: (-job.priority, job.uid)):
-        links = promises.rules.links_of(job)
-        need = promises.need(job, links)
-        more = need - held[job.uid]
-        if (never := _never(empty, job, links, need)) is not None:
+        needs = _needs(promises.rules, job)
+        more = {link: need - held[job.uid].get(link, 0.0) for link, need in needs.items()}
+        if (never := _never(empty, job, needs)) is not None:
             not_raised[job.uid] = _impossible(promises.rules, job, never)
-        elif obstacles := [found for link in links if (found := _obstacle(promises, lines, job, link, more)) is not None]:
+        elif obstacles := [found for link, need in more.items() if (found := _obstacle(promises, lines, job, link, need)) is not None]:
             not_raised[job.uid] = _no_room_yet(promises, job, obstacles[0])
         else:
-            promises.add(job, links, more)
+            promises.add(job, more)
     return not_raised
 
 
-def _never(empty: _Promises, job: Participant, links: Sequence[str], need: float) -> str | None:
+def _never(empty: _Promises, job: Participant, needs: Mapping[str, float]) -> str | None:
     """The link that lacks room for the job even if it had all links for itself, None if none does."""
-    return next((link for link in links if empty.lack(job, link, need) is not None), None)
+    return next((link for link, need in needs.items() if empty.lack(job, link, need) is not None), None)
 
 
 def _obstacle(promises: _Promises, lines: _Lines, job: Participant, link: str, need: float) -> _Obstacle | None:

@@ -43,8 +43,22 @@ class AnnotatedCap:
 
 
 @dataclass(frozen=True, slots=True)
+class Lane:
+    """One path of a job that has several: it shares links by itself."""
+
+    source: End
+    destination: End
+    cap_bps: float | None = None
+    """The most that it may send by what was written last; None where that is not known."""
+    annotated: AnnotatedCap | None = None
+    """The cap in force by its sender's pod; None while no sender runs."""
+    sent: CounterReading | None = None
+    """IP bytes that this attempt has sent there; None while the sender does not report it."""
+
+
+@dataclass(frozen=True, slots=True)
 class Participant:
-    """A job that shares links or asks to."""
+    """A job that shares links or asks to, or one lane of it, with the job's UID and its number for its own (`core.fairness.lanes`)."""
 
     uid: str
     namespace: str
@@ -52,7 +66,7 @@ class Participant:
     source: End
     destination: End
     stage: JobStage
-    weight: int = 100
+    weight: float = 100
     guarantee_bps: float = 0.0
     limit_bps: float = math.inf
     priority: int = 0
@@ -70,6 +84,10 @@ class Participant:
     counts: tuple[InterfaceCount, ...] = ()
     arrived: Arrived | None = None
     """What the receiver reports of this attempt; None while it does not."""
+    lanes: tuple[Lane, ...] = ()
+    """Its paths, where there are several and their interfaces are known. It crosses their links, and no others."""
+    parts: int = 1
+    """Of a lane: how many lanes of the job are on that of its links which most of them cross."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +135,9 @@ class JobShare:
 
     admission: Admission
     cap_bps: int | None = None
-    """Its share; None if it crosses no link of the policy."""
+    """Its share; None if it, or one of its lanes, crosses no link of the policy."""
+    path_caps_bps: tuple[int | None, ...] = ()
+    """Of a job with lanes: the share of each, which `cap_bps` is the sum of; None for one that crosses no link of the policy."""
     hold: bool = False
     """Leave the cap as it is: nothing is known yet that would change it."""
     at_receiver: bool = False

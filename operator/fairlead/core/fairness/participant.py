@@ -7,13 +7,13 @@ import math
 from fairlead.api.names import CONTROLLER
 from fairlead.api.reasons import ConditionType, Reason
 from fairlead.api.transferjob.spec import Bandwidth
-from fairlead.core.annotated_cap import annotated_cap_bps
+from fairlead.core.annotated_cap import annotated_cap_bps, annotated_path_caps_bps
 from fairlead.core.fairness.meter import CounterReading
-from fairlead.core.fairness.model import AnnotatedCap, InterfaceCount, JobStage, Participant
-from fairlead.core.network import ends_of
+from fairlead.core.fairness.model import AnnotatedCap, InterfaceCount, JobStage, Lane, Participant
+from fairlead.core.network import ends_of, lanes_of
 from fairlead.core.observed import Observed, PodPhase, Role
 from fairlead.core.paths.model import End
-from fairlead.core.reports import MoverProgress
+from fairlead.core.reports import MoverProgress, Reports
 from fairlead.core.verdicts import is_live
 
 _MOVING = "Transferring"
@@ -41,6 +41,7 @@ def participant_of(observed: Observed, *, asks: bool, now: float) -> Participant
     waits = scheduled is not None and scheduled.status == "False" and scheduled.reason == Reason.WAITING_FOR_LINK
     reports = observed.reports
     source, destination = ends_of(observed, attempt)
+    lanes = lanes_of(observed, attempt)
     return Participant(
         uid=job.metadata.uid,
         namespace=job.metadata.namespace,
@@ -59,9 +60,42 @@ def participant_of(observed: Observed, *, asks: bool, now: float) -> Participant
         annotated=None if (annotated_bps := annotated_cap_bps(observed)) is None else AnnotatedCap(annotated_bps, now),
         attempt=attempt,
         sent=_sent(reports.sender),
-        counts=_counts(source, reports.sender) + _counts(destination, reports.receiver),
+        counts=_counts_of_lanes(lanes, reports) if lanes else _counts(source, reports.sender) + _counts(destination, reports.receiver),
         arrived=reports.receiver.arrived if reports.receiver else None,
+        lanes=_lanes(observed, lanes, now),
     )
+
+
+def _lanes(observed: Observed, ends: tuple[tuple[End, End], ...], now: float) -> tuple[Lane, ...]:
+    """The job's paths, each as far as it is known."""
+    if not ends:
+        return ()
+    annotated, sender = annotated_path_caps_bps(observed, len(ends)), observed.reports.sender
+    traffic = sender.interfaces if sender is not None and len(sender.interfaces) == len(ends) else ()
+
+    def lane(number: int) -> Lane:
+        wire_bytes = traffic[number].wire_bytes if traffic else None
+        return Lane(
+            *ends[number],
+            cap_bps=annotated[number] if annotated and annotated[number] < math.inf else observed.job.status.cap_bps,
+            annotated=AnnotatedCap(annotated[number], now) if annotated else None,
+            sent=CounterReading(sender.read_at, wire_bytes, sender.quiet_seconds) if sender and wire_bytes is not None else None,
+        )
+
+    return tuple(lane(number) for number in range(len(ends)))
+
+
+def _counts_of_lanes(lanes: tuple[tuple[End, End], ...], reports: Reports) -> tuple[InterfaceCount, ...]:
+    """What the movers say of the interfaces that are the job's own, each once."""
+    found: dict[tuple[str, str, str], InterfaceCount] = {}
+    for side, progress in enumerate((reports.sender, reports.receiver)):
+        traffic = {each.interface: each for each in progress.interfaces} if progress is not None else {}
+        for end in (lane[side] for lane in lanes):
+            if progress is not None and end.node is not None and end.interface is not None and end.interface in traffic:
+                seen = traffic[end.interface]
+                counts = _both_ways(end.node, end.interface, progress.read_at, seen.bytes_sent, seen.bytes_received)
+                found |= {(count.node, count.interface, count.direction): count for count in counts}
+    return tuple(found.values())
 
 
 def _may_send(observed: Observed) -> bool:
@@ -78,11 +112,13 @@ def _flows(observed: Observed) -> bool:
 def _counts(end: End, progress: MoverProgress | None) -> tuple[InterfaceCount, ...]:
     if progress is None or end.node is None or end.interface is None:
         return ()
-    both = (("Transmit", progress.interface_bytes_sent), ("Receive", progress.interface_bytes_received))
+    return _both_ways(end.node, end.interface, progress.read_at, progress.interface_bytes_sent, progress.interface_bytes_received)
+
+
+def _both_ways(node: str, interface: str, read_at: float, sent: int | None, received: int | None) -> tuple[InterfaceCount, ...]:
+    both = (("Transmit", sent), ("Receive", received))
     return tuple(
-        InterfaceCount(end.node, end.interface, direction, CounterReading(progress.read_at, total))
-        for direction, total in both
-        if total is not None
+        InterfaceCount(node, interface, direction, CounterReading(read_at, total)) for direction, total in both if total is not None
     )
 
 

@@ -14,10 +14,11 @@ from fairlead.core.fairness.admission import admit, least_bps
 from fairlead.core.fairness.bounds import bounds_of
 from fairlead.core.fairness.demand import Demand, JobUsage
 from fairlead.core.fairness.foreign import Estimate, ForeignTraffic, LinkClaims, claims_of, estimate_of, exceeds
+from fairlead.core.fairness.lanes import gather, job_uid, lane_uid, spread
 from fairlead.core.fairness.meter import KEPT_SECONDS, CounterReading, Meter
-from fairlead.core.fairness.model import Admission, Admissions, JobShare, JobStage, Participant
+from fairlead.core.fairness.model import Admission, Admissions, Bound, JobShare, JobStage, Participant
 from fairlead.core.fairness.rules import InterfaceKey, LinkRule, PolicyRules
-from fairlead.core.fairness.settle import OBEYED_SECONDS, Cap, Room, settle
+from fairlead.core.fairness.settle import OBEYED_SECONDS, Cap, Room, rounded_down, settle
 from fairlead.core.fairness.shares import ceiling_bps, fair_shares
 
 ROUND_SECONDS = 5.0
@@ -30,6 +31,9 @@ HOLD_SECONDS = 120.0
 never start must not keep others of their tenant out."""
 _USES_PART = 0.01
 """A job that uses less than this part of its guarantee uses nothing of it."""
+
+_LIMIT_REACHED = 0.995
+"""The caps of lanes that sum up to this part of the job's limit are bounded by it: each is rounded down."""
 
 _BITS = 8
 
@@ -49,7 +53,7 @@ class JobFlow:
 
 @dataclass(frozen=True, slots=True)
 class RoundMemory:
-    """What a round leaves to the next."""
+    """What a round leaves to the next. Caps, demands and flows are those of lanes, of jobs that have any; the rest is the jobs'."""
 
     caps: Mapping[str, Cap] = field(default_factory=dict)
     demands: Mapping[str, Demand] = field(default_factory=dict)
@@ -69,7 +73,7 @@ class RoundInput:
     rules: PolicyRules
     jobs: tuple[Participant, ...]
     meters: Mapping[str, Meter]
-    """Bytes that jobs have sent, by UID."""
+    """Bytes that jobs and their lanes have sent, by UID."""
     interfaces: Mapping[InterfaceKey, Mapping[str, Meter]]
     """All traffic of interfaces, by the UID of the job whose mover reports it."""
     agents: Mapping[InterfaceKey, Meter] = field(default_factory=dict)
@@ -84,14 +88,18 @@ class RoundResult:
     memory: RoundMemory
     admissions: Admissions
     routes: Mapping[str, tuple[str, ...]]
-    """The links of every job that crosses any."""
+    """The links of every job that crosses any, and of its lanes."""
     sharing: tuple[Participant, ...]
     """Those of them that may start or have."""
+    lanes: tuple[Participant, ...]
+    """The same as they are on the links: lanes in the place of jobs that have any, without those that cross no link."""
     asking: tuple[Participant, ...]
     """Those that wait."""
     available_bps: Mapping[str, float]
     foreign_bps: Mapping[str, float]
     measured_bps: Mapping[str, float]
+    """Of jobs and of their lanes, as are `caps_bps`."""
+    caps_bps: Mapping[str, float]
     fair: Allocation
     again_seconds: float
 
@@ -119,22 +127,25 @@ def run_round(facts: RoundInput, memory: RoundMemory, now: float) -> RoundResult
     admissions = admit(rules, holders, askers, now, open_bps=available, raises=raises, released=released)
     crossing = [holding[job.uid] if job.uid in admissions.not_raised or job.uid in released else job for job in wanted]
     sharing = tuple(job for job in crossing if job.uid in admissions.admitted)
-    measured = {job.uid: rate for job in sharing if (rate := _rate(facts, job, now)) is not None}
-    floors = _floors(rules, routes, sharing, released)
-    demands = {job.uid: _demand(facts, memory, job, floors[job.uid], now) for job in sharing}
-    shares = fair_shares(rules, available, routes, {job: demands[job.uid].most_bps for job in sharing}, floors)
-    known = {job.uid: (memory.caps.get(job.uid) or _first_cap(job)).seen(job.annotated, now) for job in sharing}
+    lane_routes = {lane.uid: (lane, route) for job in sharing for lane in spread(rules, job) if (route := rules.links_of(lane))}
+    lanes = tuple(lane for lane, _ in lane_routes.values())
+    routes |= {uid: route for uid, (_, route) in lane_routes.items()}
+    measured = {each.uid: rate for each in (*sharing, *lanes) if (rate := _rate(facts, each, now)) is not None}
+    floors = _floors(rules, routes, lanes, released)
+    demands = {lane.uid: _demand(facts, memory, lane, floors[lane.uid], now) for lane in lanes}
+    shares = fair_shares(rules, available, routes, {lane: demands[lane.uid].most_bps for lane in lanes}, floors)
+    known = {lane.uid: (memory.caps.get(lane.uid) or _first_cap(lane)).seen(lane.annotated, now) for lane in lanes}
     settled = settle(known, shares.caps_bps, Room(routes, available, floors), now)
-    bounds = bounds_of(rules, available, routes, {uid: cap.bps for uid, cap in settled.caps.items()}, sharing)
+    caps_bps = {uid: cap.bps for uid, cap in settled.caps.items()}
+    bounds = bounds_of(rules, available, routes, caps_bps, lanes)
     return RoundResult(
-        job_shares={
-            uid: replace(share, bound=bounds.get(uid))
-            for uid, share in _job_shares(facts, routes, admissions, settled.caps, holding, released=released).items()
-        },
+        job_shares=_job_shares(facts, routes, admissions, _LaneCaps(caps_bps, bounds), holding, released=released),
         memory=RoundMemory(settled.caps, demands, foreign, admissions.admitted, _guarantees(facts, memory, sharing), flows, idle_since),
         admissions=admissions,
         routes=routes,
         sharing=sharing,
+        lanes=lanes,
+        caps_bps=caps_bps | gather(caps_bps, lanes),
         asking=tuple(job for job in crossing if job.uid not in admissions.admitted),
         available_bps=available,
         foreign_bps=foreign_bps,
@@ -153,10 +164,13 @@ def _floors(
     rules: PolicyRules, routes: Mapping[str, tuple[str, ...]], jobs: Iterable[Participant], released: Collection[str]
 ) -> dict[str, float]:
     """What every job gets in any case. Those of a tenant that are released share what one job gets: enough for data to begin to flow."""
-    sharers = Counter(rules.tenant(job.namespace).name for job in jobs if job.uid in released)
+    jobs = list(jobs)
+    of_tenants = {job_uid(job.uid): rules.tenant(job.namespace).name for job in jobs if job_uid(job.uid) in released}
+    sharers = Counter(of_tenants.values())
     return {
         job.uid: least_bps(rules.links[link] for link in routes[job.uid])
-        / (sharers[rules.tenant(job.namespace).name] if job.uid in released else 1)
+        / job.parts
+        / (sharers[rules.tenant(job.namespace).name] if job_uid(job.uid) in released else 1)
         for job in jobs
     }
 
@@ -174,6 +188,10 @@ def _guarantees(facts: RoundInput, memory: RoundMemory, sharing: Iterable[Partic
 
 
 def _rate(facts: RoundInput, job: Participant, now: float) -> float | None:
+    if job.lanes:
+        lanes = spread(facts.rules, job)
+        rates = {lane.uid: rate for lane in lanes if (rate := _rate(facts, lane, now)) is not None}
+        return gather(rates, lanes).get(job.uid)
     meter = facts.meters.get(job.uid)
     rate_bps = None if meter is None or job.stage is not JobStage.FLOWING else meter.rate_bps(now, _RECENT_SECONDS)
     # What no link of the job can carry was not sent.
@@ -200,8 +218,9 @@ def _flows(facts: RoundInput, before: Mapping[str, JobFlow], jobs: Iterable[Part
     ended = {uid: flow if flow.until is not None else replace(flow, until=now) for uid, flow in before.items()}
     flows = {uid: flow for uid, flow in ended.items() if flow.until is not None and flow.until > now - KEPT_SECONDS}
     for job in jobs:
-        if job.stage is JobStage.FLOWING and (meter := facts.meters.get(job.uid)) is not None:
-            flows[job.uid] = JobFlow(facts.rules.interfaces_of(job), meter)
+        for lane in spread(facts.rules, job):
+            if lane.stage is JobStage.FLOWING and (meter := facts.meters.get(lane.uid)) is not None:
+                flows[lane.uid] = JobFlow(facts.rules.interfaces_of(lane), meter)
     return flows
 
 
@@ -209,7 +228,9 @@ def _foreign(
     facts: RoundInput, memory: RoundMemory, jobs: Sequence[Participant], flows: Mapping[str, JobFlow], now: float
 ) -> dict[str, ForeignTraffic]:
     by_interface: dict[InterfaceKey, list[JobFlow]] = defaultdict(list)
-    for flow in flows.values():
+    by_job: dict[str, list[JobFlow]] = defaultdict(list)
+    for uid, flow in flows.items():
+        by_job[job_uid(uid)].append(flow)
         for key in flow.interfaces:
             by_interface[key].append(flow)
     crossing: dict[str, list[Participant]] = defaultdict(list)
@@ -218,7 +239,7 @@ def _foreign(
             crossing[name].append(job)
     return {
         name: memory.foreign.get(name, ForeignTraffic()).noted(
-            _claims(facts, link, crossing[name], _Flows(flows, by_interface, now)), link.capacity_bps, now
+            _claims(facts, link, crossing[name], _Flows(by_job, by_interface, now)), link.capacity_bps, now
         )
         for name, link in facts.rules.links.items()
     }
@@ -228,7 +249,7 @@ def _foreign(
 class _Flows:
     """Our own traffic, by job and by interface, as of `now`."""
 
-    by_job: Mapping[str, JobFlow]
+    by_job: Mapping[str, Sequence[JobFlow]]
     by_interface: Mapping[InterfaceKey, Sequence[JobFlow]]
     now: float
 
@@ -278,8 +299,8 @@ def _estimate(
         return min(flow.mean_bps(first.at, last.at), capacity_bps)
 
     total_bps = (last.count - first.count) * _BITS / (last.at - first.at)
-    own = ours.by_job.get(reporter) if reporter is not None else None
-    own_bps = mean_bps(own) if own is not None and key in own.interfaces else 0.0
+    own = ours.by_job.get(reporter, ()) if reporter is not None else ()
+    own_bps = sum(mean_bps(flow) for flow in own if key in flow.interfaces)
     return estimate_of(total_bps, own_bps, sum(map(mean_bps, ours.by_interface.get(key, ()))), capacity_bps)
 
 
@@ -294,11 +315,32 @@ def _first_cap(job: Participant) -> Cap:
     return Cap(0.0) if job.stage is JobStage.ASKING else Cap(math.inf)
 
 
+@dataclass(frozen=True, slots=True)
+class _LaneCaps:
+    """The caps of lanes, and of jobs without, and what bounds each; by their UIDs."""
+
+    bps: Mapping[str, float]
+    bounds: Mapping[str, Bound]
+
+    def share_of(self, job: Participant) -> JobShare:
+        """What an admitted job has: of one with lanes the sum, bounded by what bounds the least of them."""
+        if not job.lanes:
+            return JobShare(Admission.ADMITTED, cap_bps=int(self.bps[job.uid]), bound=self.bounds.get(job.uid))
+        uids = [lane_uid(job.uid, number) for number in range(len(job.lanes))]
+        caps = tuple(int(self.bps[uid]) if uid in self.bps else None for uid in uids)
+        narrowest = min((uid for uid in uids if uid in self.bps), key=lambda uid: self.bps[uid])
+        known = [cap for cap in caps if cap is not None]
+        bound = self.bounds.get(narrowest)
+        if bound is not None and sum(known) >= rounded_down(job.limit_bps) * _LIMIT_REACHED:
+            bound = Bound("JobLimit", bound.tenant)
+        return JobShare(Admission.ADMITTED, cap_bps=sum(known) if len(known) == len(caps) else None, path_caps_bps=caps, bound=bound)
+
+
 def _job_shares(
     facts: RoundInput,
     routes: Mapping[str, tuple[str, ...]],
     admissions: Admissions,
-    caps: Mapping[str, Cap],
+    caps: _LaneCaps,
     holding: Mapping[str, Participant],
     *,
     released: Collection[str],
@@ -316,10 +358,9 @@ def _job_shares(
                 message = _released(job)
             elif not message and (unlisted := facts.rules.unlisted_of(job)):
                 reason, message = Reason.INTERFACE_NOT_LISTED, _not_listed(unlisted)
-            job_shares[job.uid] = JobShare(
-                Admission.ADMITTED,
-                cap_bps=int(caps[job.uid].bps),
-                ceiling_bps=int(ceiling_bps(facts.rules, job, routes[job.uid])),
+            job_shares[job.uid] = replace(
+                caps.share_of(job),
+                ceiling_bps=int(_ceiling_bps(facts.rules, job)),
                 at_receiver=at_receiver,
                 reason=reason if message else Reason.WAITING_FOR_LINK,
                 message=message,
@@ -329,6 +370,11 @@ def _job_shares(
             reason = Reason.GUARANTEE_TOO_LARGE if waits.impossible else Reason.WAITING_FOR_LINK
             job_shares[job.uid] = JobShare(Admission.WAITING, reason=reason, message=waits.message)
     return job_shares
+
+
+def _ceiling_bps(rules: PolicyRules, job: Participant) -> float:
+    most_bps = (ceiling_bps(rules, lane, route) for lane in spread(rules, job) if (route := rules.links_of(lane)))
+    return min(job.limit_bps, sum(most_bps))
 
 
 def _released(job: Participant) -> str:

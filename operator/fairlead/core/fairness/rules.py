@@ -102,21 +102,25 @@ class PolicyRules:
 
     def links_of(self, job: Participant) -> tuple[str, ...]:
         """Names of the links that the job crosses, or may cross where an interface is not known or not listed."""
-        return self._route(self._listed(job.source), self._listed(job.destination))
+        routes = [self._route(self._listed(source), self._listed(destination)) for source, destination in _ends_of(job)]
+        return routes[0] if len(routes) == 1 else tuple(sorted({link for route in routes for link in route}))
 
     def unlisted_of(self, job: Participant) -> tuple[str, ...]:
         """Those of the job's interfaces that are not listed and for which it counts on other links, in words."""
-        source, destination = self._listed(job.source), self._listed(job.destination)
-        route = self._route(source, destination)
-        ends = (
-            ("source", job.source, self._route(job.source, destination)),
-            ("destination", job.destination, self._route(source, job.destination)),
-        )
-        return tuple(f"{end.interface} of node {end.node} ({side})" for side, end, own_route in ends if own_route != route)
+        found: dict[str, None] = {}
+        for own_source, own_destination in _ends_of(job):
+            source, destination = self._listed(own_source), self._listed(own_destination)
+            route = self._route(source, destination)
+            ends = (
+                ("source", own_source, self._route(own_source, destination)),
+                ("destination", own_destination, self._route(source, own_destination)),
+            )
+            found |= {f"{end.interface} of node {end.node} ({side})": None for side, end, own_route in ends if own_route != route}
+        return tuple(found)
 
     def shares_at_receiver(self, job: Participant) -> bool:
         """Whether the job shares what its receiver's interface gets."""
-        return bool(self._links_at(self._listed(job.destination), _RECEIVE))
+        return any(self._links_at(self._listed(destination), _RECEIVE) for _, destination in _ends_of(job))
 
     def open_bps(self, available_bps: Mapping[str, float]) -> dict[tuple[str, str], float]:
         """By node and name of an interface, what its links leave to all jobs, of `available_bps` by link: the least of them."""
@@ -129,7 +133,12 @@ class PolicyRules:
 
     def interfaces_of(self, job: Participant) -> frozenset[InterfaceKey]:
         """The interfaces that carry the job's data; where one is not known or not listed, all of the node's that are in links."""
-        return self._interfaces_at(self._listed(job.source), _TRANSMIT) | self._interfaces_at(self._listed(job.destination), _RECEIVE)
+        return frozenset().union(
+            *(
+                self._interfaces_at(self._listed(source), _TRANSMIT) | self._interfaces_at(self._listed(destination), _RECEIVE)
+                for source, destination in _ends_of(job)
+            )
+        )
 
     def _listed(self, end: End) -> End:
         """The end; without its interface if no link and no list of the policy has that. Names come from tenants and their movers."""
@@ -158,6 +167,11 @@ class PolicyRules:
             return frozenset({(end.node, end.interface, direction)})
         shared = (key for name in self._links_at(end, direction) for key in self.links[name].interfaces)
         return frozenset(key for key in shared if key[0] == end.node and key[2] == direction)
+
+
+def _ends_of(job: Participant) -> tuple[tuple[End, End], ...]:
+    """Source and destination of each of its lanes, or of the job."""
+    return tuple((lane.source, lane.destination) for lane in job.lanes) or ((job.source, job.destination),)
 
 
 def _by_end(links: Iterable[LinkRule]) -> Mapping[EndKey, frozenset[str]]:

@@ -12,6 +12,7 @@ from fairlead.api.reasons import PolicyConditionType, PolicyReason
 from fairlead.api.shared.quantity import format_rate_rounded, format_ratio
 from fairlead.core.allocation import jain_index
 from fairlead.core.conditions import Conditions
+from fairlead.core.fairness.lanes import gather, job_uid
 from fairlead.core.fairness.model import Participant
 from fairlead.core.fairness.parts import narrow_links
 from fairlead.core.fairness.round import RoundResult
@@ -139,9 +140,9 @@ def _guarantees_met(conditions: Conditions, rules: PolicyRules, outcome: RoundRe
 
 
 def jobs_by_link(rules: PolicyRules, outcome: RoundResult) -> dict[str, list[Participant]]:
-    """The jobs that share each link."""
+    """The jobs that share each link, those with several paths as their lanes there."""
     jobs: dict[str, list[Participant]] = {name: [] for name in rules.links}
-    for job in outcome.sharing:
+    for job in outcome.lanes:
         for link in outcome.routes[job.uid]:
             jobs[link].append(job)
     return jobs
@@ -155,6 +156,11 @@ def jobs_by_tenant(rules: PolicyRules, outcome: RoundResult) -> dict[str, list[P
     return jobs
 
 
+def number_of(jobs: Iterable[Participant]) -> int:
+    """How many jobs these are, some of them perhaps as lanes."""
+    return len({job_uid(job.uid) for job in jobs})
+
+
 def _link(name: str, jobs: list[Participant], rules: PolicyRules, outcome: RoundResult) -> LinkStatus:
     foreign = outcome.foreign_bps.get(name)
     return LinkStatus(
@@ -165,7 +171,7 @@ def _link(name: str, jobs: list[Participant], rules: PolicyRules, outcome: Round
         allocated=_allocated(jobs, outcome),
         measured=_measured(jobs, outcome),
         foreign=None if foreign is None else format_rate_rounded(foreign),
-        jobs=len(jobs),
+        jobs=number_of(jobs),
         waiting=sum(name in outcome.routes[job.uid] for job in outcome.asking),
         jain_index=_index(measured_jain(jobs, rules, outcome)),
     )
@@ -185,7 +191,7 @@ def _tenant(name: str, jobs: list[Participant], rules: PolicyRules, outcome: Rou
 
 
 def _allocated(jobs: Iterable[Participant], outcome: RoundResult) -> str:
-    return format_rate_rounded(sum(outcome.memory.caps[job.uid].bps for job in jobs))
+    return format_rate_rounded(sum(outcome.caps_bps[job.uid] for job in jobs))
 
 
 def _measured(jobs: Iterable[Participant], outcome: RoundResult) -> str | None:
@@ -196,7 +202,7 @@ def _measured(jobs: Iterable[Participant], outcome: RoundResult) -> str | None:
 def measured_jain(jobs: Iterable[Participant], rules: PolicyRules, outcome: RoundResult) -> float | None:
     """Jain's index of what these jobs were measured to use per weight; None while nothing is measured.
 
-    A job's weight is its part of its tenant's, which is shared by those of `jobs` that are the tenant's.
+    A job's weight is its part of its tenant's, which is shared by those of `jobs` that are the tenant's. Lanes of one job are one job.
     """
     # What gives way is not meant to have a share beside others.
     measured = [job for job in jobs if job.uid in outcome.measured_bps]
@@ -205,7 +211,8 @@ def measured_jain(jobs: Iterable[Participant], rules: PolicyRules, outcome: Roun
     for job in measured:
         own[rules.tenant(job.namespace).name] += job.weight
     weights = {job.uid: job.weight / own[tenant.name] * tenant.weight for job in measured if (tenant := rules.tenant(job.namespace))}
-    return jain_index([outcome.measured_bps[job.uid] / weights[job.uid] for job in measured])
+    rates, of_jobs = gather(outcome.measured_bps, measured), gather(weights, measured)
+    return jain_index([rate_bps / of_jobs[uid] for uid, rate_bps in rates.items()])
 
 
 def _index(value: float | None) -> str | None:

@@ -281,7 +281,14 @@ def _create_sender(observed: Observed, attempt: _Attempt) -> JobOutcome:
     path = observed.path if observed.path is not None and not observed.job.spec.preflight_only else ProbeAssignment()
     receiver = observed.reports.receiver_endpoint
     creates = tuple(
-        replace(action, receiver=receiver, path=path.known, probe=path.probing is Probing.OWN) for action in created.effects.creates
+        replace(
+            action,
+            receiver=receiver,
+            path=path.known,
+            probe=path.probing is Probing.OWN,
+            path_caps_bps=report.path_caps_of(observed),
+        )
+        for action in created.effects.creates
     )
     judgements: Judgements = {**created.judgements, ConditionType.PATH_PROBED: _PROBED_LATER}
     return replace(created, effects=replace(created.effects, creates=creates), judgements=judgements)

@@ -7,18 +7,23 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
-from fairlead.api.names import ANNOTATION_EGRESS_BANDWIDTH, ANNOTATION_INGRESS_BANDWIDTH, ANNOTATION_PACING
+from fairlead.api.names import (
+    ANNOTATION_EGRESS_BANDWIDTH,
+    ANNOTATION_INGRESS_BANDWIDTH,
+    ANNOTATION_PACING,
+    ANNOTATION_PATH_BANDWIDTH,
+)
 from fairlead.api.reasons import ConditionType, MoverReason, Reason
 from fairlead.api.shared.quantity import RateError, format_rate, parse_rate
 from fairlead.api.transferjob import TransferJobStatus
-from fairlead.api.transferjob.status import Enforcement, ProtocolInForce
-from fairlead.core.annotated_cap import watches_egress_cap
+from fairlead.api.transferjob.status import EndpointsStatus, Enforcement, ProtocolInForce
+from fairlead.core.annotated_cap import format_path_caps, path_caps_bps, watches_egress_cap
 from fairlead.core.cap_excess import BLOCK_BITS, RECEIVER_WINDOW_SECONDS, TOLERANCE, excess_after
 from fairlead.core.conditions import shorten
 from fairlead.core.fairness.model import Bound
 from fairlead.core.lifecycle.outcome import Judgement, Judgements
 from fairlead.core.lifecycle.preflight import checks_of, judge_preflight
-from fairlead.core.network import traits_of
+from fairlead.core.network import lanes_of, traits_of
 from fairlead.core.observed import MoverPod, Observed, Role
 from fairlead.core.plan import AnnotatePod
 from fairlead.core.reports import MoverProgress, Reports
@@ -49,7 +54,7 @@ def findings_of(
     reports = observed.reports
     lost = _on_lost_nodes(observed, status, sender, receiver)
     found: dict[str, Any] = {
-        "endpoints": endpoints_of(status.endpoints, sender, receiver, reports),
+        "endpoints": _with_caps(endpoints_of(status.endpoints, sender, receiver, reports), observed),
         "progress": progress_of(reports, status.progress, now.replace(microsecond=0)),
     }
     if lost and reports.receiver is None and found["progress"] is not None:
@@ -77,8 +82,24 @@ def findings_of(
         | _nodes_ready(status, lost)
         | _protocol_kept(observed, status, sender, protocol)
     )
-    annotations = _cap_at_sender(observed, sender, bandwidth.allocated) + _cap_at_receiver(observed, receiver)
+    annotations = _caps_at_sender(observed, sender, bandwidth.allocated) + _cap_at_receiver(observed, receiver)
     return Findings(found, judgements, annotations)
+
+
+def _with_caps(endpoints: EndpointsStatus | None, observed: Observed) -> EndpointsStatus | None:
+    """With what each interface of the source may send, of a job with several paths."""
+    if endpoints is None or endpoints.source is None or endpoints.source.interfaces is None:
+        return endpoints
+    caps: dict[str | None, int | None] = {}
+    lanes = lanes_of(observed, observed.latest_attempt)
+    for (source, _), cap_bps in zip(lanes, path_caps_of(observed), strict=False):
+        before = caps.get(source.interface, 0)
+        caps[source.interface] = None if before is None or cap_bps is None else before + cap_bps
+    interfaces = tuple(
+        each.model_copy(update={"allocated": None if (cap_bps := caps.get(each.name)) is None else format_rate(cap_bps)})
+        for each in endpoints.source.interfaces
+    )
+    return endpoints.model_copy(update={"source": endpoints.source.model_copy(update={"interfaces": interfaces})})
 
 
 def _scheduled(status: TransferJobStatus, sender: MoverPod | None, receiver: MoverPod | None) -> dict[ConditionType, Judgement | None]:
@@ -207,7 +228,30 @@ def cap_of(observed: Observed) -> int | None:
     share_bps = share.cap_bps if share else None
     if share is not None and share.hold:
         share_bps = _present_cap_bps(observed)
+    elif share is not None and share.path_caps_bps and not path_caps_of(observed):
+        # The sender knows one cap alone, or its paths are others than those that were decided for: whichever it takes, none has too much.
+        share_bps = min(cap for cap in share.path_caps_bps if cap is not None)
     return min((bps for bps in (limit_bps, share_bps) if bps is not None), default=None)
+
+
+def path_caps_of(observed: Observed) -> tuple[int | None, ...]:
+    """Most the job may send on each of its paths, beside the cap of the sum; empty where nothing is said of them."""
+    share, paths = observed.fairness, len(lanes_of(observed, observed.latest_attempt))
+    if share is None or paths == 0:
+        return ()
+    if share.hold:
+        return _present_path_caps_bps(observed, paths)
+    return share.path_caps_bps if len(share.path_caps_bps) == paths else ()
+
+
+def _present_path_caps_bps(observed: Observed, paths: int) -> tuple[int | None, ...]:
+    """The caps of the paths as the last sender's pod has them. Where none says so, parts of the sum: which link it is for is not known."""
+    sender = max(observed.pods_of(Role.SENDER), key=lambda pod: pod.attempt, default=None)
+    caps = path_caps_bps(sender.path_caps) if sender is not None and sender.watches_paths else None
+    if caps is not None and len(caps) == paths:
+        return caps
+    total_bps = None if sender is not None and is_live(sender) else _present_cap_bps(observed)
+    return () if total_bps is None else (max(1, total_bps // paths),) * paths
 
 
 def _bound_of(observed: Observed, cap_bps: int | None) -> Bound | None:
@@ -284,8 +328,9 @@ def _is_guarded(observed: Observed, cap_bps: int) -> bool:
     return observed.settings.node_guard and traits_of(observed.job).uses_node_interfaces and cap_bps <= GUARDED_MOST_BPS
 
 
-def _cap_at_sender(observed: Observed, sender: MoverPod | None, wanted: str | None) -> tuple[AnnotatePod, ...]:
-    """Annotates a running sender with its cap. The pod is compared: of its annotation and the status either may be missing."""
+def _caps_at_sender(observed: Observed, sender: MoverPod | None, wanted: str | None) -> tuple[AnnotatePod, ...]:
+    """Annotates a running sender with its cap, and with those of its paths. The pod is compared: of its annotation and the status either
+    may be missing."""
     if sender is None or not is_live(sender):
         return ()
     traits = traits_of(observed.job)
@@ -295,6 +340,9 @@ def _cap_at_sender(observed: Observed, sender: MoverPod | None, wanted: str | No
     has_egress_cap = traits.bucket_follows_cap or watches_egress_cap(observed, sender)
     if has_egress_cap and sender.egress_cap != wanted and not _awaits_bucket(observed, sender):
         changes[ANNOTATION_EGRESS_BANDWIDTH] = wanted
+    wanted_of_paths = format_path_caps(path_caps_of(observed))
+    if sender.watches_paths and sender.path_caps != wanted_of_paths:
+        changes[ANNOTATION_PATH_BANDWIDTH] = wanted_of_paths
     return (AnnotatePod(sender.name, sender.uid, changes),) if changes else ()
 
 

@@ -14,7 +14,7 @@ from fairlead.api.shared.errors import ReconcileError
 from fairlead.core.fairness.model import Participant
 from fairlead.core.fairness.round import RoundResult
 from fairlead.core.fairness.rules import PolicyRules
-from fairlead.core.fairness.summary import jobs_by_link, jobs_by_tenant, measured_jain
+from fairlead.core.fairness.summary import jobs_by_link, jobs_by_tenant, measured_jain, number_of
 from fairlead.metrics import BITS_PER_BYTE, MetricCatalogue, MetricDescription
 
 SHARING_METRICS: Final = MetricCatalogue("fairlead_operator")
@@ -103,7 +103,7 @@ def _of_links(rules: PolicyRules, outcome: RoundResult) -> Iterable[tuple[Metric
     yield _AVAILABLE, {(name,): _bytes(outcome.available_bps[name]) for name in links}
     yield _FOREIGN, {(name,): _bytes(rate_bps) for name, rate_bps in outcome.foreign_bps.items()}
     yield _GUARANTEE_RATIO, {(name,): link.guarantee_ratio for name, link in outcome.fair.links.items()}
-    yield _LINK_JOBS, {(name,): len(jobs) for name, jobs in links.items()}
+    yield _LINK_JOBS, {(name,): number_of(jobs) for name, jobs in links.items()}
     yield _LINK_WAITING, {(name,): sum(name in outcome.routes[job.uid] for job in outcome.asking) for name in links}
     yield _LINK_ALLOCATED, {(name,): _allocated(jobs, outcome) for name, jobs in links.items()}
     yield _LINK_MEASURED, {(name,): _measured(jobs, outcome) for name, jobs in links.items()}
@@ -128,7 +128,7 @@ def _of_parts(rules: PolicyRules, outcome: RoundResult) -> Iterable[tuple[Metric
     for link, jobs in jobs_by_link(rules, outcome).items():
         for job in jobs:
             parts[link, rules.tenant(job.namespace).name].append(job)
-    yield _PART_JOBS, {part: len(jobs) for part, jobs in parts.items()}
+    yield _PART_JOBS, {part: number_of(jobs) for part, jobs in parts.items()}
     yield _PART_ALLOCATED, {part: _allocated(jobs, outcome) for part, jobs in parts.items()}
     yield _PART_MEASURED, {part: _measured(jobs, outcome) for part, jobs in parts.items()}
 
@@ -140,7 +140,7 @@ def _of_all(rules: PolicyRules, outcome: RoundResult) -> Iterable[tuple[MetricDe
 
 
 def _allocated(jobs: Iterable[Participant], outcome: RoundResult) -> float:
-    return _bytes(sum(outcome.memory.caps[job.uid].bps for job in jobs))
+    return _bytes(sum(outcome.caps_bps[job.uid] for job in jobs))
 
 
 def _measured(jobs: Iterable[Participant], outcome: RoundResult) -> float:

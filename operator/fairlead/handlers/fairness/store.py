@@ -9,8 +9,9 @@ from dataclasses import replace
 from types import MappingProxyType
 
 from fairlead.core.cap_excess import CapExcess, CapHistory, excess_after
+from fairlead.core.fairness.lanes import lane_uid
 from fairlead.core.fairness.meter import KEPT_SECONDS, Meter
-from fairlead.core.fairness.model import Admission, JobShare, Participant
+from fairlead.core.fairness.model import Admission, JobShare, Lane, Participant
 from fairlead.core.fairness.rules import InterfaceKey
 from fairlead.handlers.cache import ObjectKey
 
@@ -42,16 +43,18 @@ class ShareStore:
         if job is None:
             if before is not None:
                 del self._jobs[key]
-                self._forget(before.uid)
+                self._forget(before)
                 self._wake()
             return
         if before is not None and before.uid != job.uid:
-            self._forget(before.uid)
+            self._forget(before)
         if before is not None and before.asked_at < job.asked_at and before.uid == job.uid:
             job = replace(job, asked_at=before.asked_at)
         if before is not None and before.uid == job.uid and before.annotated is not None and job.annotated is not None:
             unchanged = before.annotated.bps == job.annotated.bps
             job = replace(job, annotated=before.annotated) if unchanged else job
+        if before is not None and before.uid == job.uid and len(before.lanes) == len(job.lanes):
+            job = replace(job, lanes=tuple(_known_since(known, lane) for known, lane in zip(before.lanes, job.lanes, strict=True)))
         self._jobs[key] = job
         self._measure(before, job, now)
         if before is None or _claims(before) != _claims(job):
@@ -124,10 +127,12 @@ class ShareStore:
         return self._excess.get(uid)
 
     def _measure(self, before: Participant | None, job: Participant, now: float) -> None:
-        if before is not None and before.attempt != job.attempt:
-            self._meters.pop(job.uid, None)
-        if job.sent is not None:
-            self._meters[job.uid] = self._meters.get(job.uid, Meter()).noted(job.sent.at, job.sent.count, job.sent.quiet_seconds)
+        if before is not None and (before.attempt != job.attempt or len(before.lanes) != len(job.lanes)):
+            self._forget_meters(before)
+        sent = {job.uid: job.sent} | {lane_uid(job.uid, number): lane.sent for number, lane in enumerate(job.lanes)}
+        for uid, reading in sent.items():
+            if reading is not None:
+                self._meters[uid] = self._meters.get(uid, Meter()).noted(reading.at, reading.count, reading.quiet_seconds)
         meters = _recent(self._interfaces.get(job.uid, {}), now)
         for count in job.counts:
             key = (count.node, count.interface, count.direction)
@@ -140,8 +145,13 @@ class ShareStore:
         if excess is not None:
             self._excess[job.uid] = excess
 
-    def _forget(self, uid: str) -> None:
-        self._meters.pop(uid, None)
+    def _forget_meters(self, job: Participant) -> None:
+        for uid in (job.uid, *(lane_uid(job.uid, number) for number in range(len(job.lanes)))):
+            self._meters.pop(uid, None)
+
+    def _forget(self, job: Participant) -> None:
+        self._forget_meters(job)
+        uid = job.uid
         self._caps.pop(uid, None)
         self._excess.pop(uid, None)
         self._interfaces.pop(uid, None)
@@ -152,7 +162,12 @@ def _is_urgent(before: JobShare | None, after: JobShare) -> bool:
     if after.admission is Admission.ADMITTED and (before is None or before.admission is not Admission.ADMITTED):
         return True
     before_bps = None if before is None else before.cap_bps
-    return after.cap_bps is not None and (before_bps is None or after.cap_bps < before_bps)
+    if after.cap_bps is not None and (before_bps is None or after.cap_bps < before_bps):
+        return True
+    paths_before = before.path_caps_bps if before is not None else ()
+    if len(paths_before) != len(after.path_caps_bps):
+        return any(cap is not None for cap in after.path_caps_bps)
+    return any(now is not None and (was is None or now < was) for was, now in zip(paths_before, after.path_caps_bps, strict=True))
 
 
 def _recent(meters: Mapping[InterfaceKey, Meter], now: float) -> dict[InterfaceKey, Meter]:
@@ -162,4 +177,11 @@ def _recent(meters: Mapping[InterfaceKey, Meter], now: float) -> dict[InterfaceK
 
 def _claims(job: Participant) -> Participant:
     """The job without what changes all the time and needs no round of its own."""
-    return replace(job, sent=None, counts=(), arrived=None, cap_bps=None, annotated=None, asked_at=0.0)
+    lanes = tuple(Lane(lane.source, lane.destination) for lane in job.lanes)
+    return replace(job, sent=None, counts=(), arrived=None, cap_bps=None, annotated=None, asked_at=0.0, lanes=lanes)
+
+
+def _known_since(before: Lane, lane: Lane) -> Lane:
+    """The lane, with since when its pod is known to have the cap that it has."""
+    unchanged = before.annotated is not None and lane.annotated is not None and before.annotated.bps == lane.annotated.bps
+    return replace(lane, annotated=before.annotated) if unchanged else lane

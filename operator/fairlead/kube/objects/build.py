@@ -5,7 +5,7 @@ Pure functions from a job and an action of the plan to plain objects; golden fil
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from fairlead.api import names
@@ -13,10 +13,10 @@ from fairlead.api.shared.errors import ReconcileError
 from fairlead.api.shared.quantity import format_rate
 from fairlead.api.transferjob import TransferJob
 from fairlead.api.transferjob.spec import AUTO_INTERFACE, MOST_STREAMS, Side
-from fairlead.core.network import traits_of
+from fairlead.core.annotated_cap import format_path_caps
+from fairlead.core.network import pair_paths, traits_of
 from fairlead.core.observed import Role
 from fairlead.core.plan import CreatePod
-from fairlead.core.reports import EndpointPlace, MoverEndpoint
 from fairlead.kube.client import KubeObject
 from fairlead.kube.objects.attachment import networks_annotation
 from fairlead.kube.objects.credentials import Credentials
@@ -31,6 +31,7 @@ CONTROL_SOCKET = f"{CONTROL_PATH}/mover.sock"
 TRACE_FILE = f"{CONTROL_PATH}/trace.csv"
 LIVE_PATH = "/run/fairlead/live"
 BANDWIDTH_FILE = f"{LIVE_PATH}/egress-bandwidth"
+PATH_BANDWIDTH_FILE = f"{LIVE_PATH}/path-bandwidth"
 TERMINATION_LOG = "/dev/termination-log"
 NODE_ADDRESS = "FAIRLEAD_NODE_ADDRESS"
 
@@ -132,7 +133,9 @@ def _sender(job: TransferJob, action: CreatePod, template: MoverTemplate) -> Kub
     side, transport = job.spec.source, job.spec.transport
     chosen_control, streams = transport.named_congestion_control, transport.stream_bounds
     control_mount = {"name": "control", "mountPath": CONTROL_PATH}
-    paths = _paths(_interface(job, side, action).split(","), action.receiver)
+    paths = pair_paths(_interface(job, side, action).split(","), action.receiver.places)
+    if action.path_caps_bps and len(action.path_caps_bps) != len(paths):
+        raise BuildError(f"sender of attempt {action.attempt}: {len(action.path_caps_bps)} caps for {len(paths)} paths")
     least_streams, most_streams = (min(count, MOST_STREAMS // len(paths)) for count in (streams.min, streams.max))
     arguments = [
         "send",
@@ -155,6 +158,7 @@ def _sender(job: TransferJob, action: CreatePod, template: MoverTemplate) -> Kub
         *([] if job.spec.preflight_only else _option("--await-transport", template.await_transport_seconds)),
         *_option("--control-socket", CONTROL_SOCKET),
         *_option("--bandwidth-file", BANDWIDTH_FILE),
+        *(_option("--path-bandwidth-file", PATH_BANDWIDTH_FILE) if len(paths) > 1 else []),
         *_option("--http", _node_listener(action, PORT_HTTP)),
         *_option("--termination-log", TERMINATION_LOG),
         *_check(job),
@@ -197,10 +201,8 @@ def _sender(job: TransferJob, action: CreatePod, template: MoverTemplate) -> Kub
             "name": "live",
             "downwardAPI": {
                 "items": [
-                    {
-                        "path": BANDWIDTH_FILE.rpartition("/")[2],
-                        "fieldRef": {"fieldPath": f"metadata.annotations['{_watched(job)}']"},
-                    }
+                    _live_item(BANDWIDTH_FILE, _watched(job)),
+                    *([_live_item(PATH_BANDWIDTH_FILE, names.ANNOTATION_PATH_BANDWIDTH)] if len(paths) > 1 else []),
                 ]
             },
         },
@@ -211,8 +213,15 @@ def _sender(job: TransferJob, action: CreatePod, template: MoverTemplate) -> Kub
     annotations = _cap_annotation(job, names.ANNOTATION_EGRESS_BANDWIDTH, action) | _attachment_annotation(job, side, action)
     if action.cap_bps is not None:
         annotations[_watched(job)] = format_rate(action.cap_bps)
+    if (path_caps := format_path_caps(action.path_caps_bps)) is not None:
+        annotations[names.ANNOTATION_PATH_BANDWIDTH] = path_caps
     annotations |= path_annotation(probe=action.probe)
     return _pod(job, action, spec, annotations=annotations)
+
+
+def _live_item(file: str, annotation: str) -> KubeObject:
+    """A file that follows an annotation; all of them are swapped at once."""
+    return {"path": file.rpartition("/")[2], "fieldRef": {"fieldPath": f"metadata.annotations['{annotation}']"}}
 
 
 def _protocol(job: TransferJob) -> list[str]:
@@ -316,14 +325,6 @@ def _interface(job: TransferJob, side: Side, action: CreatePod) -> str:
             return ",".join(names.attachment_interface(index) for index in range(len(side.named_attachments)))
         case "Pod":
             return _POD_INTERFACE
-
-
-def _paths(interfaces: Sequence[str], receiver: MoverEndpoint) -> list[tuple[str, EndpointPlace]]:
-    """The sender's interface and the receiver's end of each path. Where one end has fewer, its own are used several times; an interface
-    that the sender chooses itself has one path."""
-    peers = receiver.places
-    count = 1 if AUTO_INTERFACE in interfaces else max(len(interfaces), len(peers))
-    return [(interfaces[path % len(interfaces)], peers[path % len(peers)]) for path in range(count)]
 
 
 def _mover(job: TransferJob, side: Side, template: MoverTemplate, arguments: list[str], ports: list[KubeObject]) -> KubeObject:

@@ -10,7 +10,7 @@ from pydantic import Field, field_validator
 from fairlead.api.transferjob.spec import MOST_INTERFACES
 from fairlead.api.transferjob.status import ProtocolInForce
 from fairlead.core.observed import Role
-from fairlead.core.reports import EndpointPlace, MoverEndpoint, MoverProgress, PathState
+from fairlead.core.reports import EndpointPlace, InterfaceTraffic, MoverEndpoint, MoverProgress, PathState
 from fairlead.kube.observe.forms import (
     Attempt,
     BytesPerSecond,
@@ -65,6 +65,9 @@ class _PreflightAnswer(MoverMessage):
 class _InterfaceAnswer(MoverMessage):
     interface: Interface
     up: bool | None = None
+    bytes_sent: Count | None = None
+    bytes_received: Count | None = None
+    wire_bytes: Count | None = None
 
 
 class ProgressAnswer(MoverMessage):
@@ -127,5 +130,8 @@ def read_progress(answer: ProgressAnswer | None, read_at: float, job_uid: str, a
         read_at=read_at,
         blocks_damaged=answer.blocks_damaged,
         paths=tuple(PathState(each.interface, each.up) for each in answer.interfaces if each.up is not None),
+        interfaces=tuple(
+            InterfaceTraffic(each.interface, each.bytes_sent, each.bytes_received, each.wire_bytes) for each in answer.interfaces
+        ),
         preflight_warnings=read_checks(answer.preflight.warnings) if answer.preflight and answer.preflight.passed else None,
     )

@@ -162,6 +162,8 @@ def _read_mover(body: Mapping[str, Any], role: Role, attempt: int) -> MoverPod:
         egress_cap=annotations.get(names.ANNOTATION_EGRESS_BANDWIDTH),
         ingress_cap=annotations.get(names.ANNOTATION_INGRESS_BANDWIDTH),
         pacing_cap=annotations.get(names.ANNOTATION_PACING),
+        path_caps=annotations.get(names.ANNOTATION_PATH_BANDWIDTH),
+        watches_paths=_watches(spec, names.ANNOTATION_PATH_BANDWIDTH),
         verdict=parse_verdict(terminated.get("message") or "", role) if terminated else None,
         waiting_reason=waiting_reason,
         waiting_message=waiting_message,
@@ -174,6 +176,12 @@ def _read_mover(body: Mapping[str, Any], role: Role, attempt: int) -> MoverPod:
         on_host_network=spec.get("hostNetwork") is True,
         knows_path=annotations.get(names.ANNOTATION_PATH) == names.PATH_KNOWN,
     )
+
+
+def _watches(spec: Mapping[str, Any], annotation: str) -> bool:
+    """Whether the pod's containers see the annotation by the Downward API."""
+    items = (item for volume in spec.get("volumes") or [] for item in (volume.get("downwardAPI") or {}).get("items") or [])
+    return any((item.get("fieldRef") or {}).get("fieldPath") == f"metadata.annotations['{annotation}']" for item in items)
 
 
 def parse_verdict(message: str, role: Role) -> Verdict | None:

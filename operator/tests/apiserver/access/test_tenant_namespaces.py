@@ -106,5 +106,5 @@ def test_what_the_chart_grants_by_namespace_is_what_it_grants_everywhere(lab: La
     roles = json.loads(lab.kubectl("get", "clusterroles", "fairlead", ROLE, "-o", "json").stdout)["items"]
     rules = {role["metadata"]["name"]: role["rules"] for role in roles}
     namespaced = {resource for rule in rules[ROLE] for resource in rule["resources"]}
-    assert namespaced == {"pods", "secrets", "events", "persistentvolumeclaims"}
+    assert namespaced == {"pods", "secrets", "events", "persistentvolumeclaims", "network-attachment-definitions"}
     assert {group for rule in rules["fairlead"] for group in rule["apiGroups"] if group} == {names.GROUP}

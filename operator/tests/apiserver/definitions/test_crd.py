@@ -153,6 +153,19 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
         "transport.protocol QUIC has the congestion controls cubic and reno:"
         " set transport.congestionControl to one of them or Auto, or transport.protocol to TCP for those of the kernel",
     ),
+    "UDT in the clear": (
+        {"transport": {"protocol": "UDT", "encryption": "None"}},
+        "transport.protocol UDT encrypts in any case: set transport.encryption to Required, or transport.protocol to TCP",
+    ),
+    "a kernel's congestion control over UDT": (
+        {"transport": {"protocol": "UDT", "congestionControl": "cubic"}},
+        "transport.protocol UDT has the congestion controls udt, fixed, reported and blast:"
+        " set transport.congestionControl to one of them or Auto, or transport.protocol to TCP for those of the kernel",
+    ),
+    "a scavenger over UDT": (
+        {"transport": {"protocol": "UDT", "trafficClass": "Scavenger"}},
+        "transport.protocol UDT gives way to nobody: set transport.trafficClass to Normal, or transport.protocol to QUIC or Auto",
+    ),
     "a scavenger in the clear": (
         {"transport": {"trafficClass": "Scavenger", "encryption": "None"}},
         "transport.trafficClass Scavenger goes over QUIC, which encrypts in any case: set transport.encryption to Required,"
@@ -232,6 +245,8 @@ ACCEPTED: dict[str, dict[str, Any]] = {
     "data in the clear": {"transport": {"encryption": "None"}},
     "QUIC": {"transport": {"protocol": "QUIC"}},
     "QUIC with a congestion control of its own": {"transport": {"protocol": "QUIC", "congestionControl": "reno", "encryption": "Required"}},
+    "UDT": {"transport": {"protocol": "UDT"}},
+    "UDT with a rate policy": {"transport": {"protocol": "UDT", "congestionControl": "fixed", "encryption": "Required"}},
     "a kernel's congestion control over TCP, in the clear": {
         "transport": {"protocol": "TCP", "congestionControl": "bbr", "encryption": "None"}
     },

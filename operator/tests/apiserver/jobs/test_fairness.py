@@ -91,6 +91,39 @@ async def test_two_jobs_share_by_weight_and_a_change_of_weight_moves_both_caps(s
         await _cap_becomes(sharing, "three", lambda cap: cap is None)
 
 
+async def test_each_path_of_a_job_shares_its_own_link_and_the_sender_has_a_cap_for_each(sharing: Lab) -> None:
+    other = {**OUT, "name": "out1", "interfaces": [{"node": "dtn-a", "name": "data1", "direction": "Transmit"}], "capacity": "500M"}
+    await _create(sharing, links=[OUT, other])
+
+    def between(name: str, **interfaces: Any) -> dict[str, KubeObject]:
+        """Both ends of a job that names these interfaces."""
+        spec = sharing.manifest(name)["spec"]
+        return {end: {**spec[end], **interfaces} for end in ("source", "destination")}
+
+    async def caps_become(job: str, expected: tuple[str | None, str | None]) -> None:
+        async def look() -> bool:
+            pod = await _mover(sharing, job, "sender")
+            assert pod is not None
+            annotations = pod["metadata"]["annotations"]
+            return (annotations.get(names.ANNOTATION_EGRESS_BANDWIDTH), annotations.get(names.ANNOTATION_PATH_BANDWIDTH)) == expected
+
+        await eventually(look, f"the caps of {job}", lambda: _mover(sharing, job, "sender"))
+
+    async with sharing.operator(), _busy_nodes(sharing) as nodes:
+        await sharing.create_job("wide", **between("wide", interfaces=["data0", "data1"]))
+        made = (await _start(sharing, nodes, "wide"))["metadata"]["annotations"]
+        assert (made[names.ANNOTATION_EGRESS_BANDWIDTH], made[names.ANNOTATION_PATH_BANDWIDTH]) == ("1500M", "1G,500M")
+        await sharing.create_job("narrow", **between("narrow", interface="data1"))
+        await _start(sharing, nodes, "narrow")
+        await caps_become("wide", ("1250M", "1G,250M"))
+        await _cap_becomes(sharing, "narrow", lambda cap: cap == "250M")
+        await _cap_becomes(sharing, "wide", lambda cap: cap == "1250M")
+        await sharing.client.merge_patch(JOBS, sharing.namespace, "wide", {"spec": {"bandwidth": {"limit": "600M"}}})
+        await caps_become("wide", ("600M", "350M,250M"))
+        await _delete(sharing)
+        await caps_become("wide", ("600M", None))
+
+
 async def test_a_jobs_own_limit_leaves_the_rest_to_the_other(sharing: Lab) -> None:
     await _create(sharing)
     async with sharing.operator(), _busy_nodes(sharing) as nodes:

@@ -33,7 +33,7 @@ from fairlead.core.fairness.participant import participant_of
 from fairlead.core.lifecycle import decide
 from fairlead.core.observed import ClaimFacts, MoverPod, Observed, PodPhase
 from fairlead.core.paths.model import End
-from fairlead.core.reports import MoverEndpoint, Reports
+from fairlead.core.reports import InterfaceTraffic, MoverEndpoint, Reports
 
 AT = NOW.timestamp()
 
@@ -205,3 +205,50 @@ def test_off_the_nodes_network_any_of_the_nodes_interfaces_may_carry_the_data(ma
     job = seen(observe(make(status=UNDER_WAY), receiver(), sender(), reports=reports))
     assert (job.source, job.destination) == (End("dtn-a", None), End("dtn-b", None))
     assert job.counts == ()
+
+
+WIDE = {
+    end: {"node": node, "volume": {"persistentVolumeClaim": {"claimName": end}}, "interfaces": ["data0", "data1"]}
+    for end, node in (("source", "dtn-a"), ("destination", "dtn-b"))
+}
+
+
+@pytest.mark.parametrize(
+    ("pods", "caps"),
+    [
+        ((), [None, None]),
+        ((sender(watches_paths=True, egress_cap="300M", path_caps="100M,200M"),), [1e8, 2e8]),
+        ((sender(watches_paths=True, egress_cap="150M", path_caps="100M,200M"),), [1e8, 1.5e8]),
+        ((sender(watches_paths=True, path_caps="100M,"),), [1e8, math.inf]),
+        ((sender(watches_paths=True, egress_cap="300M"),), [3e8, 3e8]),
+        ((sender(watches_paths=True, egress_cap="300M", path_caps="100M"),), [None, None]),
+        ((sender(watches_paths=True, egress_cap="300M", path_caps="fast,1"),), [None, None]),
+    ],
+)
+def test_each_of_several_paths_is_seen_with_its_own_cap(pods: tuple[MoverPod, ...], caps: list[float | None]) -> None:
+    lanes = seen(observe(make_job(status=UNDER_WAY, **WIDE), *pods)).lanes
+    assert [(lane.source, lane.destination) for lane in lanes] == [(End("dtn-a", name), End("dtn-b", name)) for name in ("data0", "data1")]
+    assert [None if lane.annotated is None else lane.annotated.bps for lane in lanes] == caps
+
+
+def test_each_of_several_paths_is_measured_by_itself_and_every_interface_counts_once() -> None:
+    at_sender = tuple(InterfaceTraffic(name, sent, 1, wire) for name, sent, wire in (("data0", 50, 40), ("data1", 90, 60)))
+    sending = replace(make_progress(5), wire_bytes=100, interfaces=at_sender, read_at=AT, quiet_seconds=2.0)
+    receiving = replace(make_progress(5), interfaces=(InterfaceTraffic("data0", 2, 70), InterfaceTraffic("zz9", 9, 9)), read_at=AT - 1)
+    reports = Reports(sender=sending, receiver=receiving)
+    job = seen(observe(make_job(status=UNDER_WAY, **WIDE), sender(watches_paths=True), reports=reports))
+    assert [lane.sent for lane in job.lanes] == [CounterReading(AT, 40, 2.0), CounterReading(AT, 60, 2.0)]
+    assert job.sent == CounterReading(AT, 100, 2.0)
+    assert job.counts == (
+        InterfaceCount("dtn-a", "data0", "Transmit", CounterReading(AT, 50)),
+        InterfaceCount("dtn-a", "data0", "Receive", CounterReading(AT, 1)),
+        InterfaceCount("dtn-a", "data1", "Transmit", CounterReading(AT, 90)),
+        InterfaceCount("dtn-a", "data1", "Receive", CounterReading(AT, 1)),
+        InterfaceCount("dtn-b", "data0", "Transmit", CounterReading(AT - 1, 2)),
+        InterfaceCount("dtn-b", "data0", "Receive", CounterReading(AT - 1, 70)),
+    )
+
+
+def test_a_sender_that_knows_one_cap_alone_has_no_lanes() -> None:
+    job = seen(observe(make_job(status=UNDER_WAY, **WIDE), sender(egress_cap="300M")))
+    assert (job.lanes, job.source) == ((), End("dtn-a", None))

@@ -23,7 +23,12 @@ from job_builders import (
     with_plan_applied,
 )
 
-from fairlead.api.names import ANNOTATION_EGRESS_BANDWIDTH, ANNOTATION_INGRESS_BANDWIDTH, ANNOTATION_PACING
+from fairlead.api.names import (
+    ANNOTATION_EGRESS_BANDWIDTH,
+    ANNOTATION_INGRESS_BANDWIDTH,
+    ANNOTATION_PACING,
+    ANNOTATION_PATH_BANDWIDTH,
+)
 from fairlead.api.reasons import Reason
 from fairlead.api.shared.quantity import format_rate, parse_rate
 from fairlead.api.transferjob import TransferJob, TransferJobStatus
@@ -32,7 +37,7 @@ from fairlead.core.fairness.model import Admission, Bound, JobShare
 from fairlead.core.lifecycle import decide
 from fairlead.core.observed import MoverPod, Observed, PodPhase, Role
 from fairlead.core.plan import AnnotatePod, Plan
-from fairlead.core.reports import Reports
+from fairlead.core.reports import EndpointPlace, MoverEndpoint, Reports
 from fairlead.core.settings import GUARDED_MOST_BPS
 
 WAITING = JobShare(Admission.WAITING, message="link wan is full: among the first 10 in its queue")
@@ -490,3 +495,88 @@ def test_a_guarantee_above_the_limit_is_named() -> None:
     assert accepted is not None
     assert (accepted.status, accepted.reason) == ("False", "InvalidSpec")
     assert "lower guarantee or raise limit" in accepted.message
+
+
+WIDE = {
+    end: {"node": node, "volume": {"persistentVolumeClaim": {"claimName": end}}, "interfaces": ["data0", "data1"]}
+    for end, node in (("source", "dtn-a"), ("destination", "dtn-b"))
+}
+PLACES = (EndpointPlace("data0", "198.18.0.2", 24000), EndpointPlace("data1", "198.19.0.2", 24000))
+
+
+def wide_share(*caps: int | None, **more: Any) -> JobShare:
+    known = [cap for cap in caps if cap is not None]
+    return shared(sum(known) if len(known) == len(caps) else None, path_caps_bps=caps, **more)
+
+
+def wide_running(share: JobShare | None, **fields: Any) -> tuple[TransferJob, Reports]:
+    """A job with two paths whose first attempt has both movers up, and what these report."""
+    own = (EndpointPlace("data0", "198.18.0.1", 0), EndpointPlace("data1", "198.19.0.1", 0))
+    reports = replace(
+        make_reports(decided=True),
+        receiver_endpoint=MoverEndpoint("data0", "198.18.0.2", 24000, several=PLACES),
+        sender_endpoint=MoverEndpoint("data0", "198.18.0.1", 0, several=own),
+    )
+    job = after(observe(make_job(finalizer=True, **WIDE, **fields), receiver(), fairness=share))
+    return after(observe(job, receiver(), sender(watches_paths=True), reports=reports, fairness=share)), reports
+
+
+def changes(plan: Plan) -> dict[str, str | None]:
+    return {key: value for each in plan.annotations for key, value in each.annotations.items()}
+
+
+def test_a_sender_with_several_paths_is_made_with_a_cap_for_each_and_their_sum() -> None:
+    reports = replace(make_reports(), receiver_endpoint=MoverEndpoint("data0", "198.18.0.2", 24000, several=PLACES))
+    share = wide_share(100 * 10**6, 300 * 10**6)
+    job = after(observe(make_job(finalizer=True, **WIDE), fairness=share))
+    (create,) = decide(observe(job, receiver(), reports=reports, fairness=share), NOW).creates
+    assert (create.role, create.cap_bps, create.path_caps_bps) == (Role.SENDER, 400 * 10**6, (100 * 10**6, 300 * 10**6))
+
+
+@pytest.mark.parametrize(
+    ("share", "present", "expected"),
+    [
+        (wide_share(10**8, 2 * 10**8), ("300M", "100M,200M"), {}),
+        (wide_share(2 * 10**8, 10**8), ("300M", "100M,200M"), {ANNOTATION_PATH_BANDWIDTH: "200M,100M"}),
+        (
+            wide_share(2 * 10**8, 2 * 10**8),
+            ("300M", "100M,200M"),
+            {ANNOTATION_EGRESS_BANDWIDTH: "400M", ANNOTATION_PATH_BANDWIDTH: "200M,200M"},
+        ),
+        (wide_share(10**8, None), ("300M", "100M,200M"), {ANNOTATION_EGRESS_BANDWIDTH: None, ANNOTATION_PATH_BANDWIDTH: "100M,"}),
+        (None, ("300M", "100M,200M"), {ANNOTATION_EGRESS_BANDWIDTH: None, ANNOTATION_PATH_BANDWIDTH: None}),
+        (UNDECIDED, ("300M", "100M,200M"), {}),
+        # Paths that were decided for other interfaces: whichever carries the data, it has no more than the least.
+        (wide_share(10**8, 10**8, 5 * 10**7), ("300M", "100M,200M"), {ANNOTATION_EGRESS_BANDWIDTH: "50M", ANNOTATION_PATH_BANDWIDTH: None}),
+    ],
+)
+def test_the_caps_of_paths_follow_the_share_and_are_left_as_they_are_while_nothing_is_known(
+    share: JobShare | None, present: tuple[str, str], expected: dict[str, str | None]
+) -> None:
+    job, reports = wide_running(wide_share(10**8, 2 * 10**8))
+    up = sender(watches_paths=True, egress_cap=present[0], path_caps=present[1])
+    assert changes(decide(observe(job, receiver(), up, reports=reports, fairness=share), NOW)) == expected
+
+
+def test_a_sender_that_knows_one_cap_alone_has_the_least_of_its_paths() -> None:
+    job, reports = wide_running(wide_share(10**8, 2 * 10**8))
+    up = sender(egress_cap="300M")
+    plan = decide(observe(job, receiver(), up, reports=reports, fairness=wide_share(10**8, 2 * 10**8)), NOW)
+    assert changes(plan) == {ANNOTATION_EGRESS_BANDWIDTH: "100M"}
+
+
+def test_the_status_has_what_each_interface_of_the_source_may_send() -> None:
+    job, _ = wide_running(wide_share(10**8, 2 * 10**8))
+    assert job.status.endpoints is not None
+    assert job.status.endpoints.source is not None
+    interfaces = job.status.endpoints.source.interfaces
+    assert interfaces is not None
+    assert [(each.name, each.allocated) for each in interfaces] == [("data0", "100M"), ("data1", "200M")]
+    assert job.status.bandwidth is not None
+    assert job.status.bandwidth.allocated == "300M"
+
+
+def test_the_job_s_own_limit_bounds_the_sum_of_its_paths() -> None:
+    job, _ = wide_running(wide_share(10**8, None), bandwidth={"limit": "150M"})
+    assert job.status.bandwidth is not None
+    assert job.status.bandwidth.allocated == "150M"

@@ -15,7 +15,7 @@ from fairlead.core.dtn import TransferNode
 from fairlead.core.fairness.model import Admission, JobShare
 from fairlead.core.lifecycle import decide
 from fairlead.core.lifecycle.placing import holding_of, request_of
-from fairlead.core.network import ends_of
+from fairlead.core.network import ends_of, lanes_of
 from fairlead.core.observed import ClaimFacts, MoverPod, NodeFacts, Observed, PodPhase, Role
 from fairlead.core.placement.model import EndPlacement, EndWish, LabelRule, Placement, Waits
 from fairlead.core.ports import PortsInUse
@@ -243,12 +243,49 @@ def test_a_slot_is_held_while_an_attempt_is_under_way() -> None:
     assert holding_of({**body, "status": {**body["status"], "attemptStartTime": None}}) is None
 
 
-def test_an_end_with_several_interfaces_may_cross_any_link_of_its_node() -> None:
-    several = {"source": {"interfaces": ["data0", "data1"]}, "destination": {"interfaces": ["data0", "data1"]}}
-    reported = MoverEndpoint("data0", "198.19.0.2", 24000, several=(EndpointPlace("data0", "198.19.0.2", 24000),) * 2)
-    spec = {name: {**ANYWHERE.get(name, {}), **ends} for name, ends in several.items()}
-    found = replace(observe(placement=None, spec={**ANYWHERE, **spec}), reports=Reports(receiver_endpoint=reported))
-    assert [end.interface for end in ends_of(found, 0)] == [None, None]
+def places(*names: str) -> MoverEndpoint:
+    """What a receiver reports that listens on these interfaces."""
+    several = tuple(EndpointPlace(name, f"198.19.{number}.2", 24000) for number, name in enumerate(names))
+    return MoverEndpoint(names[0], several[0].address, 24000, several=several if len(names) > 1 else ())
+
+
+def wide(*pods: MoverPod, source: tuple[str, ...], destination: tuple[str, ...] = (), **facts: Any) -> Observed:
+    """A job between dtn-c and dtn-d that names several interfaces."""
+    ends = {"source": ("dtn-c", source), "destination": ("dtn-d", destination)}
+    spec = {
+        name: {**ANYWHERE[name], "node": node, **({"interfaces": list(names)} if names else {})} for name, (node, names) in ends.items()
+    }
+    for end in spec.values():
+        end.pop("site", None)
+        end.pop("nodeSelector", None)
+    return observe(*pods, placement=None, spec=spec, **facts)
+
+
+def pairs(found: Observed, attempt: int = 1) -> list[tuple[str | None, str | None]]:
+    lanes = lanes_of(found, attempt)
+    assert {(source.node, destination.node) for source, destination in lanes} <= {("dtn-c", "dtn-d")}
+    return [(source.interface, destination.interface) for source, destination in lanes]
+
+
+def test_an_end_with_several_interfaces_counts_on_the_links_of_each_path() -> None:
+    both = ("data0", "data1")
+    assert pairs(wide(source=both, destination=both)) == [("data0", "data0"), ("data1", "data1")]
+    assert pairs(wide(source=both)) == [("data0", None), ("data1", None)], "before the receiver has chosen"
+    assert pairs(wide(source=both, reports=Reports(receiver_endpoint=places("data7")))) == [("data0", "data7"), ("data1", "data7")]
+    crossed = wide(source=both, destination=both, reports=Reports(receiver_endpoint=places("data1", "data0")))
+    assert pairs(crossed) == [("data0", "data1"), ("data1", "data0")], "as the sender's arguments have it"
+    assert [end.interface for end in ends_of(crossed, 1)] == [None, None]
+    chosen = replace(wide(source=()), placement=Placement(EndPlacement("dtn-c", both), EndPlacement("dtn-d", ("data0",)), 1))
+    assert pairs(chosen) == [("data0", "data0"), ("data1", "data0")]
+    assert pairs(wide(source=(), destination=both)) == [], "a sender that chooses its interface has one path"
+
+
+def test_a_job_whose_sender_knows_one_cap_alone_may_cross_any_link_of_its_nodes() -> None:
+    both = ("data0", "data1")
+    knows, does_not = (wide(sender(node="dtn-c", watches_paths=watches), source=both, destination=both) for watches in (True, False))
+    assert (len(pairs(knows)), pairs(does_not)) == (2, [])
+    assert [end.interface for end in ends_of(does_not, 1)] == [None, None]
+    assert lanes_of(observe(spec={**ANYWHERE, "network": "Pod"}, reports=Reports(receiver_endpoint=places(*both))), 1) == ()
 
 
 def test_a_chosen_interface_is_the_one_that_links_are_counted_for() -> None:

@@ -41,11 +41,13 @@ OUTCOME = RoundResult(
     admissions=Admissions(),
     routes=ROUTES,
     sharing=(job("a1", "sky", weight=300), job("a2", "sky"), job("b1", "cells")),
+    lanes=(job("a1", "sky", weight=300), job("a2", "sky"), job("b1", "cells")),
     asking=(job("b2", "cells", JobStage.ASKING), job("b3", "cells", JobStage.ASKING)),
     available_bps={"wan": 1200.0, "lan": 8000.0},
     # What others send on the LAN cannot be counted.
     foreign_bps={"wan": 320.0},
     measured_bps={"a1": 480.0, "b1": 160.0},
+    caps_bps={"a1": 640.0, "a2": 160.0, "b1": 400.0},
     fair=Allocation(
         {}, {"wan": LinkShare(1600.0, 1200.0, 1200.0, 0.75, 1.0), "lan": LinkShare(8000.0, 8000.0, 160.0, 1.0, 1.0)}, {}, 1.0, 3
     ),

@@ -10,7 +10,7 @@ import pytest
 
 from fairlead.core.cap_excess import MEASURED_SECONDS, Arrived
 from fairlead.core.fairness.meter import CounterReading
-from fairlead.core.fairness.model import Admission, AnnotatedCap, InterfaceCount, JobShare, JobStage, Participant
+from fairlead.core.fairness.model import Admission, AnnotatedCap, InterfaceCount, JobShare, JobStage, Lane, Participant
 from fairlead.core.paths.model import End
 from fairlead.handlers.cache import ObjectKey
 from fairlead.handlers.fairness.store import ShareStore
@@ -49,6 +49,40 @@ def test_a_cap_at_the_pod_is_known_since_it_was_seen_there_first(bench: Bench) -
     for at, bps in ((0.0, 5e8), (3.0, 5e8), (6.0, 2e8), (9.0, 2e8)):
         bench.note(make(annotated=AnnotatedCap(bps, NOW + at)), NOW + at)
     assert bench.store.jobs()[KEY].annotated == AnnotatedCap(2e8, NOW + 6.0)
+
+
+def lanes(*sent: int, at: float = NOW, caps: tuple[float, ...] = ()) -> tuple[Lane, ...]:
+    """Lanes that have sent so many bytes by `at`, under these caps."""
+    known = caps or (1e9,) * len(sent)
+    return tuple(
+        Lane(End("a", f"x{number}"), End("b", "x"), annotated=AnnotatedCap(known[number], at), sent=CounterReading(at, count))
+        for number, count in enumerate(sent)
+    )
+
+
+def test_the_lanes_of_a_job_are_measured_one_by_one_and_leave_with_it(bench: Bench) -> None:
+    assert bench.note(make(lanes=lanes(0, 0))) == 1
+    later = lanes(3_000_000, 6_000_000, at=NOW + 6, caps=(1e9, 5e8))
+    assert bench.note(make(lanes=later), NOW + 6) == 0, "neither bytes nor caps need a round of their own"
+    assert [bench.store.meters()[f"uid#{number}"].rate_bps(NOW + 6, 4.0) for number in (0, 1)] == [4e6, 8e6]
+    known = [lane.annotated for lane in bench.store.jobs()[KEY].lanes]
+    assert known == [AnnotatedCap(1e9, NOW), AnnotatedCap(5e8, NOW + 6)]
+    assert bench.note(make(lanes=later[:1]), NOW + 6) == 1
+    assert list(bench.store.meters()) == ["uid#0"]
+    bench.note(None)
+    assert bench.store.meters() == {}
+
+
+@pytest.mark.parametrize(
+    ("after", "urgent"), [((10**8, 10**8), False), ((5 * 10**7, 2 * 10**8), True), ((2 * 10**8, 10**8), False), ((10**8, None), False)]
+)
+def test_a_path_that_has_less_than_before_is_urgent(bench: Bench, after: tuple[int | None, ...], urgent: bool) -> None:
+    def share(caps: tuple[int | None, ...]) -> JobShare:
+        return JobShare(Admission.ADMITTED, cap_bps=None if None in caps else sum(cap or 0 for cap in caps), path_caps_bps=caps)
+
+    bench.store.publish({"uid": share((10**8, 10**8))})
+    bench.store.publish({"uid": share(after)})
+    assert bool(bench.store.urgent) is urgent
 
 
 @pytest.mark.parametrize(

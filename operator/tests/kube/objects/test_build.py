@@ -24,6 +24,7 @@ from fairlead.core.reports import EndpointPlace, MoverEndpoint
 from fairlead.kube.objects.build import BuildError, build_pod, build_secret
 from fairlead.kube.objects.credentials import Credentials
 from fairlead.kube.objects.template import Image, MoverTemplate, WholeCpus
+from fairlead.kube.observe.pods import read_owned_pod
 
 GOLDEN = Path(__file__).parent / "golden"
 RECEIVER = MoverEndpoint("data0", "198.19.0.2", 24000)
@@ -94,6 +95,8 @@ CASES: dict[str, Callable[[], dict[str, Any]]] = {
     "sender-that-checks": lambda: build_pod(job(preflightOnly=True), SEND, TEMPLATE),
     "receiver-over-quic": lambda: build_pod(job(transport={"protocol": "QUIC"}), RECEIVE, TEMPLATE),
     "sender-over-quic": lambda: build_pod(job(transport={"protocol": "QUIC"}), SEND, TEMPLATE),
+    "receiver-over-udt": lambda: build_pod(job(transport={"protocol": "UDT"}), RECEIVE, TEMPLATE),
+    "sender-over-udt": lambda: build_pod(job(transport={"protocol": "UDT"}), SEND, TEMPLATE),
     "receiver-of-a-scavenger": lambda: build_pod(job(transport={"trafficClass": "Scavenger"}), RECEIVE, TEMPLATE),
     "sender-of-a-scavenger": lambda: build_pod(job(transport={"trafficClass": "Scavenger"}), SEND, TEMPLATE),
     "sender-of-a-scavenger-over-tcp": lambda: build_pod(
@@ -316,6 +319,36 @@ def test_each_interface_of_a_sender_connects_to_one_of_the_receivers_and_streams
     assert _paths_of((), one, other)["--connect"] == f"{one}:24000", "the interface that the kernel routes by is one"
     many = _paths_of(tuple(f"data{number}" for number in range(8)), *(f"198.19.{number}.2" for number in range(8)))
     assert many["--streams-max"] == "8"
+
+
+def test_a_sender_with_several_paths_watches_the_cap_of_each() -> None:
+    places = (EndpointPlace("data0", "198.19.0.2", 24000), EndpointPlace("data1", "198.19.1.2", 24000))
+    endpoint = MoverEndpoint("data0", "198.19.0.2", 24000, several=places)
+    action = CreatePod(
+        Role.SENDER,
+        1,
+        "dtn-a",
+        24004,
+        receiver=endpoint,
+        interfaces=("data0", "data1"),
+        cap_bps=3 * 10**9,
+        path_caps_bps=(10**9, 2 * 10**9),
+    )
+    pod = build_pod(job(), action, TEMPLATE)
+    assert pod["metadata"]["annotations"][names.ANNOTATION_PATH_BANDWIDTH] == "1G,2G"
+    assert "--path-bandwidth-file=/run/fairlead/live/path-bandwidth" in pod["spec"]["containers"][0]["args"]
+    (live,) = (volume for volume in pod["spec"]["volumes"] if volume["name"] == "live")
+    assert [item["path"] for item in live["downwardAPI"]["items"]] == ["egress-bandwidth", "path-bandwidth"]
+    shown = {**pod, "metadata": {**pod["metadata"], "uid": "u", "creationTimestamp": "2026-01-01T00:00:00Z"}}
+    seen = read_owned_pod(shown)
+    assert seen is not None
+    assert (seen.pod.watches_paths, seen.pod.path_caps) == (True, "1G,2G")
+    uncapped = build_pod(job(), replace(action, path_caps_bps=(None, None)), TEMPLATE)
+    assert names.ANNOTATION_PATH_BANDWIDTH not in uncapped["metadata"]["annotations"]
+    half = build_pod(job(), replace(action, path_caps_bps=(None, 10**9)), TEMPLATE)
+    assert half["metadata"]["annotations"][names.ANNOTATION_PATH_BANDWIDTH] == ",1G"
+    with pytest.raises(BuildError, match="3 caps for 2 paths"):
+        build_pod(job(), replace(action, path_caps_bps=(1, 2, 3)), TEMPLATE)
 
 
 def test_connects_to_an_ipv6_address_in_brackets() -> None:

@@ -204,7 +204,7 @@ _CONTROLS = st.sampled_from(["cubic", "bbr", ""])
             "rate_bytes_per_second": st.floats(0, 1e18),
             "quiet_seconds": _AMOUNTS,
             "streams": st.none() | st.integers(0, 1024),
-            "protocol": st.sampled_from([None, "TCP", "QUIC"]),
+            "protocol": st.sampled_from([None, "TCP", "QUIC", "UDT"]),
             "congestion_control": st.none() | _CONTROLS,
             "bandwidth": st.none() | st.fixed_dictionaries({"wire_bytes": _COUNTS}),
             "interface_bytes_sent": st.none() | _COUNTS,

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from fairlead.core.observed import MoverPod, PodPhase, Role
+from fairlead.core.reports import InterfaceTraffic
 from fairlead.kube.observe.fetch import FetchError
 from fairlead.kube.observe.pods import OFFSETS, PORT_ADVISOR, PORT_HTTP
 from fairlead.kube.observe.reports import ReportReader
@@ -187,3 +188,18 @@ async def test_an_endpoint_is_asked_for_again_only_after_a_while() -> None:
         found.append((await reader.read("job-uid", [_receiver()])).receiver_endpoint)
         reader.now += 10.0
     assert [endpoint.interface for endpoint in found if endpoint] == ["data0", "data0", "data1"]
+
+
+async def test_what_each_interface_carried_and_each_path_sent_is_read() -> None:
+    reader = Scripted()
+    counted = {"bytes_transferred": 5, "files_transferred": 0, "rate_bytes_per_second": 1.0}
+    said = {"role": "sender", "job": "job-uid", "attempt": 1, "stage": FLOWS, **counted}
+    both = [
+        {"interface": "data0", "bytes_sent": 9, "bytes_received": None, "up": True, "wire_bytes": 7},
+        {"interface": "data1", "bytes_sent": 8, "bytes_received": 2, "up": False},
+    ]
+    reader.answers = {PROGRESS: {**said, "interfaces": both}}
+    progress = (await reader.read("job-uid", [_sender()])).sender
+    assert progress is not None
+    assert progress.interfaces == (InterfaceTraffic("data0", 9, None, 7), InterfaceTraffic("data1", 8, 2))
+    assert [(path.interface, path.up) for path in progress.paths] == [("data0", True), ("data1", False)]

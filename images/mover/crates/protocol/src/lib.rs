@@ -16,4 +16,4 @@ pub use fault::{Fault, Reason};
 use session::path_loads;
 pub use session::{assembly, kept, liveness, receiver, replay, schedule, sender};
 pub use tree::{digest, listing, name};
-pub use wire::{frame, keyed, message, opening, pack};
+pub use wire::{frame, keyed, message, opening, pack, sealed};

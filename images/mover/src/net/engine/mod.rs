@@ -4,6 +4,7 @@
 
 pub(crate) mod quic;
 pub(crate) mod tcp;
+pub(crate) mod udt;
 
 use std::io;
 use std::net::{IpAddr, UdpSocket};
@@ -23,24 +24,26 @@ use super::wire::PackSender;
 use crate::progress::Progress;
 
 /// Every engine.
-const ENGINES: [&dyn TransportEngine; 2] = [&tcp::Tcp, &quic::Quic];
+const ENGINES: [&dyn TransportEngine; 3] = [&tcp::Tcp, &quic::Quic, &udt::Udt];
 
 /// A transport protocol for data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Protocol {
     Tcp,
     Quic,
+    Udt,
 }
 
 impl Protocol {
     #[cfg(test)]
-    const ALL: &[Self] = &[Self::Tcp, Self::Quic];
+    const ALL: &[Self] = &[Self::Tcp, Self::Quic, Self::Udt];
 
     /// As it is said to the peer.
     pub(crate) fn on_the_wire(self) -> DataProtocol {
         match self {
             Self::Tcp => DataProtocol::Tcp,
             Self::Quic => DataProtocol::Quic,
+            Self::Udt => DataProtocol::Udt,
         }
     }
 
@@ -49,6 +52,7 @@ impl Protocol {
         match self {
             Self::Tcp => "TCP",
             Self::Quic => "QUIC",
+            Self::Udt => "UDT",
         }
     }
 

@@ -1,12 +1,15 @@
 //! Where streams wait for their turn under the cap: first come, first served, a small piece at a time. No lock is held while
 //! waiting, and a new cap holds at once for those who wait. In a quiet period nothing passes at all.
+//!
+//! A gate may lie within another one: what it admits is admitted by the other one too, before the next stream's turn, so that no more
+//! than a piece is between the two.
 
 use std::collections::VecDeque;
 use std::io::{self, IoSlice};
 use std::mem::MaybeUninit;
 use std::net::TcpStream;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
 
@@ -48,6 +51,8 @@ impl GatedSink for &TcpStream {
 
 /// Lets streams write no faster than the cap, all together.
 pub(crate) struct Gate {
+    /// What admits too whatever passes here.
+    outer: Option<Arc<Gate>>,
     started: Instant,
     /// Bytes of a piece; `u64::MAX` without a cap.
     piece_bytes: AtomicU64,
@@ -67,12 +72,18 @@ struct State {
 impl Gate {
     pub(crate) fn new() -> Self {
         Self {
+            outer: None,
             started: Instant::now(),
             piece_bytes: AtomicU64::new(u64::MAX),
             per_mille: AtomicU64::new(1000),
             quiet_until_ns: AtomicU64::new(0),
             state: Mutex::new(State { bucket: None, waiting: VecDeque::new(), next_ticket: 0 }),
         }
+    }
+
+    /// A gate that admits what the outer one does too. Quiet periods are the outer one's.
+    pub(crate) fn within(outer: &Arc<Self>) -> Self {
+        Self { outer: Some(Arc::clone(outer)), ..Self::new() }
     }
 
     /// Caps what passes in bits per second on the network, or lifts the cap.
@@ -108,18 +119,32 @@ impl Gate {
         if let Some(bucket) = &mut lock(&self.state).bucket {
             bucket.charge(self.started.elapsed(), wire_bytes);
         }
+        if let Some(outer) = &self.outer {
+            outer.charge(wire_bytes);
+        }
     }
 
-    /// Says how many bytes go on the network per thousand bytes written.
-    pub(crate) fn set_per_mille(&self, per_mille: u64) {
-        self.per_mille.store(per_mille, Ordering::Relaxed);
+    /// Says how many bytes go on the network per thousand bytes written, if that is known.
+    pub(crate) fn set_per_mille(&self, per_mille: Option<u64>) {
+        if let Some(per_mille) = per_mille {
+            self.per_mille.store(per_mille, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether everything may pass at once.
+    fn is_open(&self) -> bool {
+        !self.is_capped() && self.quiet_left().is_zero() && self.outer.as_ref().is_none_or(|outer| outer.is_open())
+    }
+
+    fn is_capped(&self) -> bool {
+        self.piece_bytes.load(Ordering::Acquire) != u64::MAX
     }
 
     /// Writes some of the slices, and waits until the sink takes them: as `write_vectored`, but in pieces and in turn while there is a cap,
     /// and not before a quiet period is over.
     pub(crate) fn write(&self, mut sink: impl GatedSink, slices: &[IoSlice<'_>]) -> io::Result<usize> {
         loop {
-            if self.piece_bytes.load(Ordering::Acquire) == u64::MAX && self.quiet_left().is_zero() {
+            if self.is_open() {
                 match sink.write_some(slices, usize::MAX) {
                     Err(error) if error.kind() == io::ErrorKind::WouldBlock => sink.wait_writable()?,
                     Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -153,6 +178,13 @@ impl Gate {
     }
 
     fn refund(&self, bytes: u64) {
+        self.refund_here(bytes);
+        if let Some(outer) = &self.outer {
+            outer.refund(bytes);
+        }
+    }
+
+    fn refund_here(&self, bytes: u64) {
         if let Some(bucket) = &mut lock(&self.state).bucket {
             bucket.refund(self.wire_bytes(bytes));
         }
@@ -160,6 +192,23 @@ impl Gate {
 
     /// Waits for this thread's turn; returns how many of the bytes may go now, at least one.
     fn admit(&self, wanted: u64) -> u64 {
+        match &self.outer {
+            None => self.admit_here(wanted, |bytes| bytes),
+            // Nothing to wait for here: as if there were the outer one alone.
+            Some(outer) if !self.is_capped() => outer.admit(wanted),
+            Some(outer) => self.admit_here(wanted, |bytes| {
+                let admitted = outer.admit(bytes);
+                if admitted < bytes {
+                    self.refund_here(bytes - admitted);
+                }
+                admitted
+            }),
+        }
+    }
+
+    /// The same by this gate, and then by `next`, which is given what passes here, and returns how much of it may go, while this
+    /// thread keeps its place.
+    fn admit_here(&self, wanted: u64, next: impl Fn(u64) -> u64) -> u64 {
         let mut state = lock(&self.state);
         let ticket = state.next_ticket;
         state.next_ticket += 1;
@@ -177,6 +226,9 @@ impl Gate {
                 }
             };
             if wait.is_zero() {
+                drop(state);
+                let bytes = next(bytes);
+                state = lock(&self.state);
                 state.waiting.retain(|(other, _)| *other != ticket);
                 if let Some((_, next)) = state.waiting.front() {
                     next.unpark();
@@ -345,6 +397,39 @@ mod tests {
             assert_eq!(gate.quiet_left(), Duration::ZERO, "somebody passed before the end");
         }
         assert!(!gate.holds_back());
+    }
+
+    #[test]
+    fn a_gate_within_another_admits_what_both_do_and_only_one_stream_of_it_waits_at_the_other() {
+        let outer = Arc::new(Gate::new());
+        let gate = Arc::new(Gate::within(&outer));
+        let owed = |gate: &Gate| {
+            lock(&gate.state).bucket.as_mut().map(|bucket| bucket.take(gate.started.elapsed(), 0).is_err())
+        };
+        let (sender, _receiver) = pair();
+        let data = [7u8; 20_000];
+        assert_eq!(gate.write(&sender, &[IoSlice::new(&data)]).unwrap(), 20_000);
+        outer.set_cap(Some(10_000_000));
+        assert_eq!(gate.write(&sender, &[IoSlice::new(&data)]).unwrap(), 3 * 1448, "a piece of the outer one");
+        gate.set_cap(Some(1_000_000));
+        assert_eq!(gate.write(&sender, &[IoSlice::new(&data)]).unwrap(), 1448, "a piece of its own");
+        outer.set_cap(Some(1));
+        gate.set_cap(Some(1_000_000_000));
+        gate.charge(1 << 20);
+        assert_eq!((owed(&gate), owed(&outer)), (Some(true), Some(true)), "both are charged");
+        gate.set_cap(None);
+        gate.set_cap(Some(1_000_000_000));
+        let writers = waiting_writers(&gate, 3);
+        while lock(&outer.state).waiting.is_empty() {
+            thread::yield_now();
+        }
+        assert_eq!((lock(&gate.state).waiting.len(), lock(&outer.state).waiting.len()), (3, 1));
+        assert!(gate.holds_back() && outer.holds_back());
+        outer.set_cap(None);
+        for (thread, mut receiver) in writers {
+            assert_eq!(thread.join().unwrap(), 6);
+            receiver.read_exact(&mut [0; 6]).unwrap();
+        }
     }
 
     #[test]

@@ -87,7 +87,7 @@ impl ControlLink {
     fn join(&mut self, stream: &ClientStream, path: PathIndex) -> Result<TcpStream, Fault> {
         let socket = dial::socket(stream).try_clone().map_err(internal)?;
         let link = TcpLink::new(&socket).map_err(internal)?;
-        let share = self.pacer.join(Arc::<TcpLink>::clone(&link), false).map_err(internal)?;
+        let share = self.pacer.join(Arc::<TcpLink>::clone(&link), path, false).map_err(internal)?;
         let on_path = self.dialer.paths.connected(path, link);
         self.place = Some((share, on_path));
         Ok(socket)

@@ -142,6 +142,16 @@ impl Secret {
         Ok((u16::from_be_bytes([signed[6], signed[7]]), answer, keys))
     }
 
+    /// A key for something else, of the secret and what both ends know.
+    pub(super) fn derive(&self, context: &str, parts: &[&[u8]]) -> [u8; KEY_BYTES] {
+        let mut hasher = blake3::Hasher::new_derive_key(context);
+        hasher.update(&self.0);
+        for part in parts {
+            hasher.update(part);
+        }
+        *hasher.finalize().as_bytes()
+    }
+
     fn greeting_tag(&self, signed: &[u8]) -> blake3::Hash {
         blake3::keyed_hash(&blake3::derive_key("fairlead data stream greeting v1", &self.0), signed)
     }

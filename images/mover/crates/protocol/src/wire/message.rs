@@ -44,6 +44,7 @@ pub struct Hello {
 pub enum DataProtocol {
     Tcp = 0,
     Quic = 1,
+    Udt = 2,
 }
 
 /// Whether data connections are encrypted. The control connection always is.

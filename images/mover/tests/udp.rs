@@ -1,4 +1,5 @@
-//! QUIC beside what every engine must do: what becomes of a transfer whose path lets no UDP through, and of ends that disagree.
+//! The engines over UDP beside what every engine must do: what becomes of a transfer whose path lets no UDP through, and of ends that
+//! disagree.
 #![allow(clippy::unwrap_used)]
 
 mod support;
@@ -7,6 +8,7 @@ use support::namespaces::Namespaces;
 use support::{control, http, inventory, moved, noise, Bench, End};
 
 const QUIC: [&str; 2] = ["--protocol", "QUIC"];
+const UDT: [&str; 2] = ["--protocol", "UDT"];
 
 fn assert_went_over_tcp(bench: &Bench, receiver: &End, sender: &End) {
     assert_eq!((receiver.reason(), sender.reason()), ("Verified", "Verified"), "{receiver:?} {sender:?}");
@@ -18,27 +20,31 @@ fn assert_went_over_tcp(bench: &Bench, receiver: &End, sender: &End) {
 
 #[test]
 fn where_udp_is_blocked_the_data_go_over_tcp_with_a_warning() {
-    let mut bench = Bench::new();
-    let Some(namespaces) = Namespaces::new() else { return };
-    namespaces.drop_udp();
-    bench.namespaces = Some(namespaces);
-    bench.write("file", &noise(8 << 20, 1));
-    let (receiver, sender) = bench.transfer(&QUIC, &QUIC);
-    assert_went_over_tcp(&bench, &receiver, &sender);
+    for protocol in [QUIC, UDT] {
+        let mut bench = Bench::new();
+        let Some(namespaces) = Namespaces::new() else { return };
+        namespaces.drop_udp();
+        bench.namespaces = Some(namespaces);
+        bench.write("file", &noise(8 << 20, 1));
+        let (receiver, sender) = bench.transfer(&protocol, &protocol);
+        assert_went_over_tcp(&bench, &receiver, &sender);
+    }
 }
 
 #[test]
 fn where_udp_is_blocked_in_mid_transfer_the_rest_goes_over_tcp_with_a_warning() {
-    let mut bench = Bench::new();
-    let Some(namespaces) = Namespaces::new() else { return };
-    bench.namespaces = Some(namespaces);
-    bench.write("file", &noise(24 << 20, 2));
-    let (receiver, port) = bench.receiver(&QUIC);
-    let mut sender = bench.sender(port, &[QUIC.as_slice(), &["--bandwidth", "40M"]].concat());
-    sender.await_progress(moved);
-    bench.namespaces.as_ref().unwrap().drop_udp();
-    let (sender, receiver) = (sender.end(), receiver.end());
-    assert_went_over_tcp(&bench, &receiver, &sender);
+    for protocol in [QUIC, UDT] {
+        let mut bench = Bench::new();
+        let Some(namespaces) = Namespaces::new() else { return };
+        bench.namespaces = Some(namespaces);
+        bench.write("file", &noise(24 << 20, 2));
+        let (receiver, port) = bench.receiver(&protocol);
+        let mut sender = bench.sender(port, &[protocol.as_slice(), &["--bandwidth", "40M"]].concat());
+        sender.await_progress(moved);
+        bench.namespaces.as_ref().unwrap().drop_udp();
+        let (sender, receiver) = (sender.end(), receiver.end());
+        assert_went_over_tcp(&bench, &receiver, &sender);
+    }
 }
 
 #[test]
@@ -63,14 +69,16 @@ fn where_udp_is_blocked_a_transfer_that_gives_way_does_so_over_tcp_or_ends_with_
 
 #[test]
 fn ends_with_different_protocols_are_told_so() {
-    let bench = Bench::new();
-    bench.write("file", &noise(1 << 20, 3));
-    let (receiver, port) = bench.receiver(&["--peer-timeout", "5"]);
-    let sender = bench.sender(port, &QUIC).end();
-    assert_eq!(sender.reason(), "PeerRejected", "{sender:?}");
-    let message = sender.verdict["message"].as_str().unwrap();
-    assert!(message.contains("--protocol QUIC") && message.contains("TCP"), "{message}");
-    assert_ne!(receiver.end().reason(), "Verified");
+    for protocol in [QUIC, UDT] {
+        let bench = Bench::new();
+        bench.write("file", &noise(1 << 20, 3));
+        let (receiver, port) = bench.receiver(&["--peer-timeout", "5"]);
+        let sender = bench.sender(port, &protocol).end();
+        assert_eq!(sender.reason(), "PeerRejected", "{sender:?}");
+        let message = sender.verdict["message"].as_str().unwrap();
+        assert!(message.contains(&protocol.join(" ")) && message.contains("TCP"), "{message}");
+        assert_ne!(receiver.end().reason(), "Verified");
+    }
 }
 
 #[test]

@@ -1,0 +1,263 @@
+//! Rate policies: at which interval packets leave, and how many may be under way. The connection holds every one of them to the limit it
+//! was given.
+
+mod native;
+mod reported;
+mod target;
+
+use std::time::Duration;
+
+use crate::SYN;
+
+pub use native::increase_packets;
+
+/// Packets that may be under way before anything is known (draft, section 4).
+const FIRST_WINDOW: f64 = 16.0;
+
+/// A rate policy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RatePolicy {
+    /// UDT's own (draft, section 4).
+    Udt,
+    /// A fixed rate, as Tsunami has it: the limit, or without one what the link is found to carry. Loss lowers it only above a bound.
+    Fixed,
+    /// What the receiver reports that it takes, as with PA-UDP.
+    Reported,
+    /// As fixed, and new data go before what was lost, which is filled in at the end of each blast, as with RBUDP.
+    Blast,
+}
+
+impl RatePolicy {
+    /// All of them, the usual one first.
+    pub const ALL: [Self; 4] = [Self::Udt, Self::Fixed, Self::Reported, Self::Blast];
+
+    /// As people write it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Udt => "udt",
+            Self::Fixed => "fixed",
+            Self::Reported => "reported",
+            Self::Blast => "blast",
+        }
+    }
+
+    /// The policy of a name.
+    pub fn of(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|policy| policy.name() == name)
+    }
+
+    fn start(self, seed: u64) -> Box<dyn RateRules> {
+        match self {
+            Self::Udt => Box::new(native::Native::new(seed)),
+            Self::Reported => Box::<reported::Reported>::default(),
+            Self::Fixed | Self::Blast => Box::<target::Target>::default(),
+        }
+    }
+}
+
+/// What a policy sees of the connection. Packets are counted from its start, rates are in packets per second and 0 if not known.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Seen {
+    pub(crate) now: Duration,
+    pub(crate) rtt: Duration,
+    /// Whether the round-trip time was measured.
+    pub(crate) is_measured: bool,
+    pub(crate) arrival_rate: f64,
+    pub(crate) capacity: f64,
+    /// Of a full packet, with the headers of IP and UDP.
+    pub(crate) packet_bytes: f64,
+    /// The next new packet.
+    pub(crate) next: u64,
+    /// Packets sent, and those reported lost.
+    pub(crate) sent: u64,
+    pub(crate) lost: u64,
+    /// What the receiver has room for, and all the room that it had.
+    pub(crate) free: f64,
+    pub(crate) room: f64,
+    /// Nothing without a limit.
+    pub(crate) limit: Option<f64>,
+}
+
+/// What a policy decides.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Pace {
+    /// Seconds between packets; 0 for none.
+    pub(crate) interval: f64,
+    /// Packets that may be under way.
+    pub(crate) window: f64,
+    /// The window doubles in each round trip until something is lost.
+    slow_start: bool,
+}
+
+impl Pace {
+    /// Ends the slow start with the rate that it reached (draft, section 4).
+    fn end_slow_start(&mut self, seen: &Seen) {
+        self.slow_start = false;
+        let by_window = (seen.rtt + SYN).as_secs_f64() / self.window;
+        self.interval = if seen.arrival_rate > 0.0 { 1.0 / seen.arrival_rate } else { by_window };
+    }
+}
+
+/// How a policy decides.
+trait RateRules: Send {
+    /// After an acknowledgement, at most once in a `SYN`, when the slow start is over.
+    fn on_ack(&mut self, seen: &Seen, pace: &mut Pace);
+
+    /// Packets were reported lost, the first of them `first`, when the slow start is over.
+    fn on_loss(&mut self, seen: &Seen, first: u64, pace: &mut Pace);
+
+    /// Whether the rate is known without a slow start.
+    fn needs_no_start(&self, _seen: &Seen) -> bool {
+        false
+    }
+}
+
+/// The policy in force with what it decided.
+pub(crate) struct RateControl {
+    policy: RatePolicy,
+    seed: u64,
+    rules: Box<dyn RateRules>,
+    pace: Pace,
+    adjusted: Duration,
+}
+
+impl RateControl {
+    pub(crate) fn new(policy: RatePolicy, seed: u64) -> Self {
+        let pace = Pace { interval: 0.0, window: FIRST_WINDOW, slow_start: true };
+        Self { policy, seed, rules: policy.start(seed), pace, adjusted: Duration::ZERO }
+    }
+
+    pub(crate) fn policy(&self) -> RatePolicy {
+        self.policy
+    }
+
+    pub(crate) fn pace(&self) -> Pace {
+        self.pace
+    }
+
+    /// Goes on with another policy from the present rate.
+    pub(crate) fn switch(&mut self, policy: RatePolicy) {
+        if policy != self.policy {
+            (self.policy, self.rules) = (policy, policy.start(self.seed));
+        }
+    }
+
+    /// Whether new data go before what was lost.
+    pub(crate) fn fills_last(&self) -> bool {
+        self.policy == RatePolicy::Blast
+    }
+
+    /// So many packets were acknowledged.
+    pub(crate) fn on_ack(&mut self, seen: &Seen, acked: u64) {
+        if self.pace.slow_start && self.rules.needs_no_start(seen) {
+            self.pace.slow_start = false;
+        }
+        if self.pace.slow_start {
+            self.pace.window += acked as f64;
+            // Twice the window in a round trip: what is acknowledged in bunches does not leave in bursts.
+            self.pace.interval = if seen.is_measured { seen.rtt.as_secs_f64() / self.pace.window / 2.0 } else { 0.0 };
+            if self.pace.window >= seen.room {
+                self.pace.end_slow_start(seen);
+            }
+            return;
+        }
+        if seen.now < self.adjusted + SYN {
+            return;
+        }
+        self.adjusted = seen.now;
+        self.rules.on_ack(seen, &mut self.pace);
+        self.bound(seen);
+    }
+
+    pub(crate) fn on_loss(&mut self, seen: &Seen, first: u64) {
+        if self.pace.slow_start {
+            self.pace.end_slow_start(seen);
+        } else {
+            self.rules.on_loss(seen, first, &mut self.pace);
+        }
+        self.bound(seen);
+    }
+
+    /// The limit is kept by the connection. A policy that is held back must not go far beyond it meanwhile.
+    fn bound(&mut self, seen: &Seen) {
+        if let Some(limit) = seen.limit.filter(|limit| *limit > 0.0) {
+            self.pace.interval = self.pace.interval.max(1.0 / limit);
+        }
+        self.pace.window = self.pace.window.max(FIRST_WINDOW);
+    }
+}
+
+/// What was lost since the last look, as a part of what was sent.
+#[derive(Clone, Copy, Debug, Default)]
+struct LossMeter {
+    until: Duration,
+    sent: u64,
+    lost: u64,
+}
+
+impl LossMeter {
+    /// Once in a round trip, and not more than once in a `SYN`.
+    fn look(&mut self, seen: &Seen) -> Option<f64> {
+        if seen.now < self.until || seen.sent == self.sent {
+            return None;
+        }
+        let part = (seen.lost - self.lost) as f64 / (seen.sent - self.sent) as f64;
+        *self = Self { until: seen.now + seen.rtt.max(SYN), sent: seen.sent, lost: seen.lost };
+        Some(part.min(1.0))
+    }
+}
+
+#[cfg(test)]
+pub(crate) const SEEN: Seen = Seen {
+    now: Duration::from_secs(1),
+    rtt: Duration::from_millis(90),
+    is_measured: true,
+    arrival_rate: 1_000.0,
+    capacity: 10_000.0,
+    packet_bytes: 1500.0,
+    next: 1000,
+    sent: 1000,
+    lost: 0,
+    free: 8192.0,
+    room: 8192.0,
+    limit: None,
+};
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_read_as_they_are_written() {
+        for policy in RatePolicy::ALL {
+            assert_eq!(RatePolicy::of(policy.name()), Some(policy));
+        }
+        assert_eq!(RatePolicy::of("cubic"), None);
+    }
+
+    #[test]
+    fn the_window_doubles_until_something_is_lost_and_the_rate_is_then_what_arrives() {
+        let mut control = RateControl::new(RatePolicy::Udt, 1);
+        for expected in [32.0, 64.0, 128.0] {
+            control.on_ack(&SEEN, control.pace().window as u64);
+            assert_eq!(control.pace().window, expected);
+        }
+        control.on_loss(&SEEN, 5);
+        assert_eq!(control.pace().interval, 0.001);
+    }
+
+    #[test]
+    fn no_policy_goes_beyond_its_limit() {
+        for policy in RatePolicy::ALL {
+            let mut control = RateControl::new(policy, 1);
+            let mut seen = Seen { limit: Some(500.0), ..SEEN };
+            control.on_loss(&seen, 5);
+            for round in 1..500 {
+                seen = Seen { now: SEEN.now + SYN * round, sent: SEEN.sent + 10 * u64::from(round), ..seen };
+                control.on_ack(&seen, 10);
+                assert!(control.pace().interval >= 0.002, "{policy:?}");
+            }
+            assert!(control.pace().interval < 0.0021, "{policy:?} reaches it: {:?}", control.pace());
+        }
+    }
+}

@@ -1,0 +1,145 @@
+//! UDT's own rate control: additive increase by decades of the free bandwidth, decrease by a ninth (draft, section 4).
+
+use super::{Pace, RateRules, Seen, FIRST_WINDOW};
+use crate::SYN;
+
+/// Packets x bytes that a second of one bit per second of free bandwidth is worth.
+const BETA: f64 = 1.5e-6;
+/// By which a loss stretches the interval.
+const DECREASE: f64 = 1.125;
+/// Decreases within one congestion epoch, the first one aside.
+const DECREASES: u32 = 5;
+
+/// By how many packets in a `SYN` the rate grows, with so many bits per second of the capacity free and packets of so many bytes.
+pub fn increase_packets(free_bps: f64, packet_bytes: f64) -> f64 {
+    let least = 1.0 / packet_bytes;
+    if free_bps <= 0.0 {
+        return least;
+    }
+    (10f64.powf(free_bps.log10().ceil()) * BETA / packet_bytes).max(least)
+}
+
+/// State of the control.
+pub(super) struct Native {
+    random: u64,
+    /// A loss was reported since the last acknowledgement.
+    lost: bool,
+    /// The packet that was the next one at the last decrease: a loss behind it begins a new congestion epoch.
+    epoch_ends: u64,
+    /// Reports of losses in this epoch, and their mean over epochs.
+    reports: u32,
+    mean_reports: f64,
+    /// After how many reports the rate is decreased again within the epoch, and how often it was.
+    every: u32,
+    decreases: u32,
+}
+
+impl Native {
+    pub(super) fn new(seed: u64) -> Self {
+        Self { random: seed, lost: false, epoch_ends: 0, reports: 0, mean_reports: 1.0, every: 1, decreases: 0 }
+    }
+
+    /// 1 to `most`, by SplitMix64.
+    fn random(&mut self, most: u32) -> u32 {
+        self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.random;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        1 + ((mixed ^ (mixed >> 31)) % u64::from(most.max(1))) as u32
+    }
+}
+
+impl RateRules for Native {
+    fn on_ack(&mut self, seen: &Seen, pace: &mut Pace) {
+        let syn = SYN.as_secs_f64();
+        pace.window = seen.arrival_rate * (seen.rtt.as_secs_f64() + syn) + FIRST_WINDOW;
+        if std::mem::take(&mut self.lost) {
+            return;
+        }
+        let interval = pace.interval.max(1e-9);
+        let free_bps = (seen.capacity - 1.0 / interval) * seen.packet_bytes * 8.0;
+        let increase = increase_packets(free_bps, seen.packet_bytes);
+        pace.interval = interval * syn / (interval * increase + syn);
+    }
+
+    fn on_loss(&mut self, seen: &Seen, first: u64, pace: &mut Pace) {
+        self.lost = true;
+        if first >= self.epoch_ends {
+            pace.interval *= DECREASE;
+            self.mean_reports = self.mean_reports * 0.875 + f64::from(self.reports) * 0.125;
+            (self.reports, self.decreases) = (1, 0);
+            self.every = self.random(self.mean_reports.round().max(1.0) as u32);
+            self.epoch_ends = seen.next;
+            return;
+        }
+        self.reports += 1;
+        if self.decreases < DECREASES && self.reports % self.every == 0 {
+            pace.interval *= DECREASE;
+            self.decreases += 1;
+            self.epoch_ends = seen.next;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::SEEN;
+    use super::*;
+
+    #[test]
+    fn the_increase_goes_by_decades_of_what_is_free() {
+        let cases = [
+            (50e3, 1.0 / 1500.0),
+            (0.5e6, 0.001),
+            (5e6, 0.01),
+            (50e6, 0.1),
+            (500e6, 1.0),
+            (0.0, 1.0 / 1500.0),
+            (-1e9, 1.0 / 1500.0),
+        ];
+        for (free_bps, expected) in cases {
+            let found = increase_packets(free_bps, 1500.0);
+            assert!((found - expected).abs() < 1e-12, "{free_bps}: {found}");
+        }
+    }
+
+    fn pace(interval: f64) -> Pace {
+        Pace { interval, window: FIRST_WINDOW, slow_start: false }
+    }
+
+    #[test]
+    fn an_acknowledgement_adds_the_increase_to_what_goes_in_a_syn() {
+        // 10 packets in 10 ms; 9,000 packets per second of 1,500 bytes are free: 108 Mb/s, a decade of 1 Gb/s.
+        let (mut native, mut pace) = (Native::new(1), pace(0.001));
+        native.on_ack(&SEEN, &mut pace);
+        assert!((0.01 / pace.interval - 11.0).abs() < 1e-9, "{pace:?}");
+        assert!((pace.window - 116.0).abs() < 1e-9, "{pace:?}");
+    }
+
+    #[test]
+    fn a_loss_of_a_new_epoch_costs_a_ninth_and_those_of_the_same_one_not_each() {
+        let (mut native, mut pace) = (Native::new(1), pace(0.001));
+        native.on_loss(&SEEN, 900, &mut pace);
+        assert!((pace.interval - 0.001125).abs() < 1e-12);
+        let after_first = pace.interval;
+        for _ in 0..100 {
+            native.on_loss(&SEEN, 950, &mut pace);
+        }
+        let most = after_first * DECREASE.powi(DECREASES as i32);
+        assert!(pace.interval > after_first && pace.interval <= most + 1e-12, "{pace:?}");
+        native.on_loss(&Seen { next: 2000, ..SEEN }, 1000, &mut pace);
+        assert!(pace.interval > most, "a new epoch");
+        let before = pace.interval;
+        native.on_ack(&SEEN, &mut pace);
+        assert_eq!(pace.interval, before, "no increase beside a loss");
+    }
+
+    #[test]
+    fn after_many_reports_in_an_epoch_the_next_one_waits_a_random_number_of_them() {
+        let mut native = Native::new(7);
+        let mut seen: Vec<u32> = (0..1000).map(|_| native.random(5)).collect();
+        seen.sort_unstable();
+        seen.dedup();
+        assert_eq!(seen, [1, 2, 3, 4, 5]);
+    }
+}

@@ -1,0 +1,274 @@
+//! Streams to and from Debian's libudt (`libudt-dev`), whoever connects, with and without loss. The peer is compiled here.
+#![allow(clippy::unwrap_used)]
+
+#[path = "../../../tests/support/skip.rs"]
+mod skip;
+
+use std::io::{BufRead, BufReader, ErrorKind};
+use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::sync::OnceLock;
+use std::time::{Duration, Instant};
+
+use fairlead_udt::{Config, Connection, Connector, Ended, Listener, ListenerAnswer, RatePolicy};
+use skip::skip;
+
+const BYTES: usize = 8 << 20;
+const PATIENCE: Duration = Duration::from_secs(120);
+const PACKET_BYTES: u32 = 1500;
+const ROOM: u32 = 8192;
+const OWN_ID: u32 = 77;
+
+/// The program, compiled once; nothing where libudt is not installed.
+fn peer() -> Option<&'static Path> {
+    static PEER: OnceLock<Option<(tempfile::TempDir, PathBuf)>> = OnceLock::new();
+    let made = PEER.get_or_init(|| {
+        if !["/usr/include/udt/udt.h", "/usr/include/udt/udt"].iter().any(|header| Path::new(header).exists()) {
+            skip("libudt is not installed here (apt-get install libudt-dev)");
+            return None;
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let program = folder.path().join("peer");
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/libudt/peer.cpp");
+        let mut compiler = Command::new("g++");
+        compiler.args(["-O1", "-I/usr/include/udt", "-o"]).arg(&program).arg(source).args(["-ludt", "-lpthread"]);
+        match compiler.status() {
+            Ok(status) => assert!(status.success(), "the peer does not compile"),
+            Err(error) => {
+                skip(&format!("there is no g++ here to compile the peer over libudt ({error})"));
+                return None;
+            }
+        }
+        Some((folder, program))
+    });
+    made.as_ref().map(|(_, program)| &**program)
+}
+
+/// The peer's process; ended when dropped.
+struct Peer {
+    process: Child,
+    output: BufReader<ChildStdout>,
+}
+
+impl Peer {
+    fn start(program: &Path, role: &str, port: u16, way: &str) -> Self {
+        let arguments = [role, &port.to_string(), way, &BYTES.to_string()].map(str::to_owned);
+        let mut process = Command::new(program).args(arguments).stdout(Stdio::piped()).spawn().unwrap();
+        let output = BufReader::new(process.stdout.take().unwrap());
+        Self { process, output }
+    }
+
+    fn line(&mut self) -> String {
+        let mut line = String::new();
+        self.output.read_line(&mut line).unwrap();
+        line.trim().to_owned()
+    }
+}
+
+impl Drop for Peer {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+/// A socket that loses one packet of `every`, both ways, once data flow.
+struct Lossy {
+    socket: UdpSocket,
+    every: Option<u64>,
+    seen: u64,
+}
+
+impl Lossy {
+    fn drops(&mut self, bytes: &[u8]) -> bool {
+        // Handshakes get through.
+        if bytes.starts_with(&[0x80, 0]) {
+            return false;
+        }
+        self.seen += 1;
+        self.every.is_some_and(|every| self.seen % every == 0)
+    }
+
+    fn send(&mut self, bytes: &[u8], to: SocketAddr) {
+        if !self.drops(bytes) {
+            // A full buffer is one more loss.
+            let _ = self.socket.send_to(bytes, to);
+        }
+    }
+
+    /// Nothing if none comes in time.
+    fn receive(&mut self, buffer: &mut [u8], within: Duration) -> Option<(usize, SocketAddr)> {
+        self.socket.set_read_timeout(Some(within.max(Duration::from_micros(50)))).unwrap();
+        match self.socket.recv_from(buffer) {
+            Ok((length, from)) => (!self.drops(&buffer[..length])).then_some((length, from)),
+            Err(error)
+                if matches!(
+                    error.kind(),
+                    ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::ConnectionRefused
+                ) =>
+            {
+                None
+            }
+            Err(error) => panic!("{error}"),
+        }
+    }
+}
+
+/// A connection with its socket.
+struct End {
+    lossy: Lossy,
+    peer: SocketAddr,
+    connection: Connection,
+    began: Instant,
+}
+
+fn config(policy: RatePolicy) -> Config {
+    Config { policy, receive_packets: ROOM as usize, ..Config::default() }
+}
+
+impl End {
+    fn connect(mut lossy: Lossy, peer: SocketAddr, policy: RatePolicy) -> Self {
+        let began = Instant::now();
+        let mut connector = Connector::new(OWN_ID, 0x7fff_fff0, PACKET_BYTES, ROOM, peer.ip());
+        let mut buffer = [0; 2048];
+        loop {
+            assert!(began.elapsed() < PATIENCE, "no connection");
+            let mut bytes = Vec::new();
+            if connector.poll_transmit(began.elapsed(), &mut bytes) {
+                lossy.send(&bytes, peer);
+            }
+            let Some((length, _)) = lossy.receive(&mut buffer, Duration::from_millis(50)) else { continue };
+            if let Some(agreed) = connector.handle(&buffer[..length]).unwrap() {
+                let connection = Connection::new(config(policy), &agreed, began.elapsed());
+                return Self { lossy, peer, connection, began };
+            }
+        }
+    }
+
+    fn accept(mut lossy: Lossy, policy: RatePolicy) -> Self {
+        let (began, mut listener) = (Instant::now(), Listener::new(99, PACKET_BYTES, ROOM));
+        let mut buffer = [0; 2048];
+        loop {
+            assert!(began.elapsed() < PATIENCE, "no connection");
+            let Some((length, peer)) = lossy.receive(&mut buffer, Duration::from_millis(50)) else { continue };
+            match listener.handle(began.elapsed(), peer, &buffer[..length], OWN_ID) {
+                Some(ListenerAnswer::Send(bytes)) => lossy.send(&bytes, peer),
+                Some(ListenerAnswer::Accept(agreed, bytes)) => {
+                    lossy.send(&bytes, peer);
+                    let connection = Connection::new(config(policy), &agreed, began.elapsed());
+                    return Self { lossy, peer, connection, began };
+                }
+                None => {}
+            }
+        }
+    }
+
+    /// Sends what is due and takes in what comes until the next thing is due.
+    fn step(&mut self) {
+        assert!(self.began.elapsed() < PATIENCE, "{:?}", self.connection.stats(self.began.elapsed()));
+        let mut bytes = Vec::new();
+        while self.connection.poll_transmit(self.began.elapsed(), &mut bytes) {
+            self.lossy.send(&bytes, self.peer);
+            bytes.clear();
+        }
+        let due = self.connection.timeout().unwrap_or_default();
+        let within = due.saturating_sub(self.began.elapsed()).min(Duration::from_millis(5));
+        let mut buffer = [0; 2048];
+        if let Some((length, _)) = self.lossy.receive(&mut buffer, within) {
+            self.connection.handle(self.began.elapsed(), &buffer[..length]);
+        }
+    }
+}
+
+fn pattern() -> Vec<u8> {
+    let mut state = 1u64;
+    let next = || {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 56) as u8
+    };
+    std::iter::repeat_with(next).take(BYTES).collect()
+}
+
+fn hash(bytes: &[u8]) -> String {
+    let fold = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(1_099_511_628_211);
+    format!("{:016x}", bytes.iter().fold(14_695_981_039_346_656_037, fold))
+}
+
+/// A stream to or from libudt.
+fn carry(connects: bool, sends: bool, policy: RatePolicy, every: Option<u64>) {
+    let Some(program) = peer() else { return };
+    let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let port = socket.local_addr().unwrap().port();
+    let lossy = Lossy { socket, every, seen: 0 };
+    let way = if sends { "receive" } else { "send" };
+    let (mut peer, mut end) = if connects {
+        let mut peer = Peer::start(program, "listen", 0, way);
+        let port: u16 = peer.line().parse().unwrap();
+        (peer, End::connect(lossy, (Ipv4Addr::LOCALHOST, port).into(), policy))
+    } else {
+        let peer = Peer::start(program, "connect", port, way);
+        (peer, End::accept(lossy, policy))
+    };
+    let bytes = pattern();
+    if sends {
+        let mut written = 0;
+        while written < bytes.len() || !end.connection.is_flushed() {
+            written += end.connection.write(&bytes[written..]);
+            assert_eq!(end.connection.ended(), None, "{written} bytes were written");
+            end.step();
+        }
+        assert_eq!(peer.line(), hash(&bytes));
+        end.connection.close();
+        end.step();
+    } else {
+        let mut read = Vec::new();
+        while read.len() < bytes.len() {
+            assert!(matches!(end.connection.ended(), None | Some(Ended::There)), "{:?}", end.connection.ended());
+            end.step();
+            while let Some(piece) = end.connection.read() {
+                read.extend(piece);
+            }
+        }
+        assert!(read == bytes, "the bytes are others");
+        // libudt waits for the acknowledgement.
+        let told = Instant::now();
+        while end.connection.ended().is_none() && told.elapsed() < Duration::from_secs(5) {
+            end.step();
+        }
+        assert_eq!(end.connection.ended(), Some(Ended::There));
+    }
+}
+
+#[test]
+fn libudt_receives_what_is_sent_to_it() {
+    carry(true, true, RatePolicy::Udt, None);
+}
+
+#[test]
+fn libudt_receives_from_whom_it_connects_to() {
+    carry(false, true, RatePolicy::Udt, None);
+}
+
+#[test]
+fn libudt_sends_to_whoever_connects() {
+    carry(true, false, RatePolicy::Udt, None);
+}
+
+#[test]
+fn libudt_sends_to_whom_it_connects_to() {
+    carry(false, false, RatePolicy::Udt, None);
+}
+
+#[test]
+fn losses_are_made_good_by_both() {
+    carry(true, true, RatePolicy::Udt, Some(200));
+    carry(false, false, RatePolicy::Udt, Some(200));
+}
+
+#[test]
+fn libudt_receives_under_every_policy() {
+    for policy in RatePolicy::ALL {
+        carry(true, true, policy, Some(500));
+    }
+}
