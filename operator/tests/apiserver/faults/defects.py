@@ -136,9 +136,9 @@ DEFECTS = (
     Defect(
         "a job that a watch lists is not looked at",
         "handlers/runtime.py",
-        '        metadata = body["metadata"]\n        if event_type == "DELETED":\n            key = ObjectKey(',
-        '        metadata = body["metadata"]\n        if event_type is None:\n            return\n'
-        '        if event_type == "DELETED":\n            key = ObjectKey(',
+        '        key = ObjectKey(metadata["namespace"], metadata["name"])\n        try:\n',
+        '        key = ObjectKey(metadata["namespace"], metadata["name"])\n        if event_type is None:\n            return\n'
+        "        try:\n",
         ("create/410@ADDED transferjobs job#1",),
     ),
     Defect(
