@@ -146,6 +146,8 @@ def test_helm_test_moves_a_file_and_removes_what_it_made(lab: Lab, kubectl: Kube
     wait_until(lambda: not kubectl.list("pods", namespace=lab.namespace), "no pod is left")
     assert kubectl.list("transferjobs", namespace=lab.namespace) == []
     assert kubectl.list("clusterroles", selector="app.kubernetes.io/component=test") == []
+    # It stays for its log, and is no part of the release: docs/how-to/uninstall.md.
+    kubectl.delete("pod", [f"{RELEASE}-test"], namespace=RELEASE_NAMESPACE, wait_s=PATIENCE_S)
 
 
 def test_an_uninstallation_in_mid_transfer_lets_the_job_go_and_a_new_installation_goes_on_with_it(lab: Lab, kubectl: Kubectl) -> None:
