@@ -23,6 +23,8 @@ def chart_values(namespaces: Iterable[str], run_id: str, more: Mapping[str, Any]
         "images": {part: {"repository": f"localhost/fairlead-{part}", "tag": tag} for part in PARTS},
         "hostNetwork": {"namespaces": sorted(namespaces)},
         "nodeSelector": {"kubernetes.io/hostname": OPERATOR_NODE},
+        # Ten tests at a time have more movers on a node of two processors than fit with the chart's own requests.
+        "movers": {"resources": {"requests": {"cpu": "50m", "memory": "64Mi"}, "limits": {"memory": "1Gi"}}},
         # The images' tag never changes here, so only a new annotation makes Kubernetes start the image under test.
         "podAnnotations": {"fairlead.io/test-run": run_id},
         **more,

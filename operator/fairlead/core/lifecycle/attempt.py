@@ -369,6 +369,9 @@ def _not_ready(observed: Observed, pod: MoverPod, reason: Reason, silent: str, n
     begun = observed.job.status.attempt_start_time
     # A pod that is older than its attempt was dated by a clock behind ours.
     since = pod.created_at if begun is None else max(pod.created_at, begun)
+    if pod.placed_at is not None and pod.placed_at <= now:
+        # One that waited for room on its node starts there only now.
+        since = max(since, pod.placed_at)
     age, timeout = now - since, observed.settings.startup_timeout
     because = ": ".join(part for part in (pod.waiting_reason, pod.waiting_message or silent) if part)
     unattached = attachment_failure(observed, pod)

@@ -170,7 +170,8 @@ def _read_mover(body: Mapping[str, Any], role: Role, attempt: int) -> MoverPod:
         exit_code=terminated.get("exitCode") if terminated else None,
         ended_at=_time(terminated, "finishedAt") if terminated else None,
         advice=parse_advice(advised.get("message") or "") if advised else None,
-        ready_since=_ready_since(status),
+        ready_since=_true_since(status, "Ready"),
+        placed_at=_true_since(status, "PodScheduled"),
         gates=tuple(str(gate.get("name", "")) for gate in spec.get("schedulingGates") or []),
         wanted_node=_wanted_node(spec),
         on_host_network=spec.get("hostNetwork") is True,
@@ -231,9 +232,9 @@ def _is_mover_ready(status: Mapping[str, Any]) -> bool:
     return any(container.get("ready") is True for container in movers)
 
 
-def _ready_since(status: Mapping[str, Any]) -> datetime | None:
-    ready = (c for c in status.get("conditions") or [] if c.get("type") == "Ready" and c.get("status") == "True")
-    return next((_time(condition, "lastTransitionTime") for condition in ready), None)
+def _true_since(status: Mapping[str, Any], kind: str) -> datetime | None:
+    found = (c for c in status.get("conditions") or [] if c.get("type") == kind and c.get("status") == "True")
+    return next((_time(condition, "lastTransitionTime") for condition in found), None)
 
 
 def _time(ended: Mapping[str, Any], field: str) -> datetime | None:

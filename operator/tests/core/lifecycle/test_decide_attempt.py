@@ -191,6 +191,15 @@ def test_a_receiver_that_does_not_come_up_in_time_fails_the_attempt() -> None:
     assert [delete.name for delete in plan.deletes] == [receiver().name]
 
 
+def test_a_mover_that_waited_for_room_on_its_node_has_its_whole_time_from_then_on() -> None:
+    job, timeout = after(observe(make_job())), SETTINGS.startup_timeout
+    placed = receiver(ready=False, created_at=NOW, placed_at=NOW + timeout - seconds(1))
+    assert not written(decide(observe(job, placed), NOW + timeout)).failures
+    plan = decide(observe(job, placed), NOW + 2 * timeout - seconds(1))
+    assert condition_of(plan, "MoversReady") == ("False", "BackingOff")
+    assert written(plan).failures == 1
+
+
 def test_an_unschedulable_mover_is_reported_with_the_schedulers_words() -> None:
     job = after(observe(make_job()))
     held = receiver(

@@ -370,6 +370,15 @@ def test_tells_what_its_annotations_let_it_send_and_receive() -> None:
         assert (pod.egress_cap, pod.ingress_cap, pod.pacing_cap) == expected
 
 
+def test_tells_since_when_it_has_its_node() -> None:
+    placed = {"type": "PodScheduled", "status": "True", "lastTransitionTime": "2026-01-01T00:00:05Z"}
+    waiting = {**placed, "status": "False"}
+    pod = _read(status={"phase": "Pending", "conditions": [placed]})
+    assert pod.placed_at is not None
+    assert pod.placed_at.second == 5
+    assert _read(status={"phase": "Pending", "conditions": [waiting]}).placed_at is None
+
+
 def test_tells_since_when_it_is_ready_and_whether_it_knows_its_path() -> None:
     ready = {"type": "Ready", "status": "True", "lastTransitionTime": "2026-01-01T00:00:05Z"}
     pod = _read(status={"phase": "Running", "conditions": [ready]}, annotations={names.ANNOTATION_PATH: names.PATH_KNOWN})
