@@ -97,7 +97,7 @@ RUN = {"--control-socket": "control.sock", "--http": "127.0.0.1:1", "--trace": "
         ({"--streams-min": "5", "--streams-max": "4"}, "the minimum not above the maximum"),
         ({"--streams-min": "0"}, "--streams-min 0"),
         ({"--streams-max": "1000"}, "--streams-max 1000"),
-        ({"--congestion-control": "not one!"}, "must be Auto or a kernel's name"),
+        ({"--congestion-control": "not one!"}, "must be Auto or a name such as cubic"),
         ({"--control-socket": "x" * 108}, "at most 107 bytes"),
         ({"--trace": "missing/trace.csv"}, "does not exist"),
         ({"--path-capacity": "fast"}, "no rate"),

@@ -213,7 +213,8 @@ fn streams_come_and_go_and_the_control_is_switched_live(engine: &EngineUnderTest
 
 fn a_cap_is_followed_live_and_a_quiet_period_moves_nothing(engine: &EngineUnderTest) {
     let bench = Bench::new();
-    bench.write("file", &noise(40 << 20, 3));
+    // At these caps they last a minute: on a busy machine a rate is seen late.
+    bench.write("file", &noise(120 << 20, 3));
     let (receiver, port) = engine.receiver(&bench, &["--stall-timeout", "5"]);
     let held = HeldBack::new(&bench);
     let mut sender = held.sender(engine, &bench, port, &["--stall-timeout", "5"]);
