@@ -21,7 +21,7 @@ class Job:
 
     def __init__(self, kubectl: Kubectl, namespace: str, name: str) -> None:
         self._kubectl, self.namespace, self.name = kubectl, namespace, name
-        self._watch = KubectlWatch(kubectl, "transferjob", name, namespace=namespace)
+        self._watch = KubectlWatch(kubectl, "transferjob", name=name, namespace=namespace)
 
     def __enter__(self) -> Self:
         self._watch.__enter__()

@@ -47,6 +47,8 @@ class KubectlWatch:
 
     The API server ends every watch of a kind whose definition changes. So what has ended is begun again, until no stream lasted or
     brought anything new for `patience_s`. A version is collected once. Between two streams one may pass unseen, and so may a deletion.
+
+    `what` is a kind and selectors, `name` the one object of the kind that is watched, if it is one.
     """
 
     def __init__(
@@ -54,10 +56,14 @@ class KubectlWatch:
         kubectl: Kubectl,
         *what: str,
         namespace: str,
+        name: str | None = None,
         patience_s: float = PATIENCE_S,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._command = kubectl.command("get", *what, "-o", "json", "--watch", "--output-watch-events", namespace=namespace)
+        # Given a name, kubectl drops the first event of its watch, taking it for what it has read already. But the object may have changed
+        # between the two.
+        selected = () if name is None else (f"--field-selector=metadata.name={name}",)
+        self._command = kubectl.command("get", *what, *selected, "-o", "json", "--watch", "--output-watch-events", namespace=namespace)
         self._patience_s, self._clock = patience_s, clock
         self._lock = threading.Lock()
         self._left = threading.Event()

@@ -78,7 +78,7 @@ def make_site(options: argparse.Namespace) -> Site:
 def follow(site: Site, steps: Steps) -> tuple[Object, ReceiverVerdict | None]:
     """Shows the job until it has succeeded or failed; returns it and the receiver's verdict. Raises DemoError on a standstill."""
     with (
-        KubectlWatch(site.kubectl, "transferjob", JOB, namespace=NAMESPACE) as jobs,
+        KubectlWatch(site.kubectl, "transferjob", name=JOB, namespace=NAMESPACE) as jobs,
         KubectlWatch(site.kubectl, "pods", "-l", "fairlead.io/role=receiver", namespace=NAMESPACE) as pods,
     ):
         job = show_until_ended(site, steps, jobs)
@@ -123,7 +123,7 @@ def show_job(site: Site, job: Object) -> None:
     print(site.kubectl.run("get", "transferjobs", "-o", "wide", namespace=NAMESPACE).rstrip())
     print(f"\n$ kubectl describe tj {JOB} -n demo     (its conditions and events)")
     print(conditions_table(job))
-    described = site.kubectl.run("describe", "transferjob", JOB, namespace=NAMESPACE).rstrip()
+    described = site.kubectl.run("describe", "transferjob", name=JOB, namespace=NAMESPACE).rstrip()
     print(described[described.find("\nEvents:") + 1 :], flush=True)
 
 

@@ -73,7 +73,7 @@ def test_a_watch_that_the_server_ends_is_begun_again_and_a_version_is_collected_
         (tmp_path / f"stream-{number}").write_text("\n".join(map(json.dumps, events)))
     # Each stream ends, the second one with an error, as while the API server takes up a changed definition; then there are no more.
     script = f"number=$(ls {tmp_path} | grep -c begun); touch {tmp_path}/begun-$number; cat {tmp_path}/stream-$number || exec sleep 60"
-    with KubectlWatch(fake_kubectl(tmp_path, script), "transferjob", "job", namespace="demo") as watch:
+    with KubectlWatch(fake_kubectl(tmp_path, script), "transferjob", name="job", namespace="demo") as watch:
         deadline_s = time.monotonic() + 120
         while len(watch.changes()) < 4 and time.monotonic() < deadline_s:
             time.sleep(0.02)
@@ -85,6 +85,14 @@ def test_a_watch_that_the_server_ends_is_begun_again_and_a_version_is_collected_
             ("DELETED", "3"),
         ]
     assert not watch.alive()
+
+
+def test_one_object_is_watched_by_a_selector_as_kubectl_drops_the_first_event_of_a_watch_by_name(tmp_path: Path) -> None:
+    with KubectlWatch(fake_kubectl(tmp_path, f'echo "$@" > {tmp_path}/words'), "pods", name="mover", namespace="demo", patience_s=0) as watch:
+        watch.wait_until_ended(timeout_s=120)
+    words = (tmp_path / "words").read_text().split()
+    assert "--field-selector=metadata.name=mover" in words
+    assert "mover" not in words
 
 
 STATS = {

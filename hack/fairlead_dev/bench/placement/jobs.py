@@ -92,7 +92,7 @@ class JobsOverPaths:
 
     def _ended(self, name: str) -> Object:
         deadline_s = time.monotonic() + JOB_LIMIT_S
-        with KubectlWatch(self._kubectl, "transferjob", name, namespace=DEMO_NAMESPACE) as versions:
+        with KubectlWatch(self._kubectl, "transferjob", name=name, namespace=DEMO_NAMESPACE) as versions:
             while time.monotonic() < deadline_s:
                 changes = versions.changes()
                 status: dict[str, Any] = changes[-1].object.get("status", {}) if changes else {}
