@@ -268,3 +268,10 @@ impl PackReceiver for QuicPackReceiver {
         wait(runtime, *deadline, connection.closed()).map(drop)
     }
 }
+
+/// A stream that is dropped ends as if it had been read: the connection is closed before, unless the sender has done so.
+impl Drop for QuicPackReceiver {
+    fn drop(&mut self) {
+        self.0.connection.close(VarInt::from_u32(1), b"nobody reads it any more");
+    }
+}
