@@ -8,6 +8,7 @@ mod ledbat;
 mod link;
 mod socket;
 mod stream;
+mod windows;
 
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
@@ -32,6 +33,7 @@ use self::controller::{Algorithm, SteeredFactory, Steering};
 use self::link::QuicLink;
 use self::socket::EchoingSocket;
 use self::stream::{QuicPackReceiver, QuicPackSender, QuicStream};
+use self::windows::{UnreadWindow, UnreadWindows, FIRST_BYTES, MOST_BYTES};
 use super::{DataCall, DataService, Protocol, TransportEngine};
 use crate::net::connect::accept::{ConnectionHandler, DataGreeter};
 use crate::net::connect::dial::{greet, DialError, Dialer};
@@ -50,9 +52,6 @@ const KEEP_ALIVE: Duration = Duration::from_secs(1);
 const DATAGRAM_BYTES: u16 = 9000 - 40 - 8;
 /// Socket buffers that are asked for; the kernel grants no more than `net.core.rmem_max` and `wmem_max`.
 const SOCKET_BUFFER_BYTES: usize = 8 << 20;
-/// What a connection may send before it is read: twice 2.5 Gb/s x 100 ms, and in all connections together.
-const WINDOW_BYTES: u64 = 64 << 20;
-const WINDOWS_BYTES: u64 = 1 << 30;
 /// Connections that may be in their handshake, all of holders of credentials.
 const HANDSHAKES: usize = 2 * STREAMS as usize;
 /// Time between looks whether the transfer is over.
@@ -115,9 +114,9 @@ impl TransportEngine for Quic {
     fn serve(&self, service: DataService) -> io::Result<()> {
         let DataService { sockets, echo, greeter, handler, progress, stop } = service;
         let (runtime, config) = (runtime()?, server_config(&greeter)?);
-        let (seen, handshakes, connections) = (Mutex::default(), AtomicUsize::new(0), AtomicUsize::new(0));
+        let (seen, handshakes, windows) = (Mutex::default(), AtomicUsize::new(0), Arc::default());
         let runtime_of = runtime.clone();
-        let own = Service { runtime: runtime_of, greeter, handler, progress, stop, seen, handshakes, connections };
+        let own = Service { runtime: runtime_of, greeter, handler, progress, stop, seen, handshakes, windows };
         let own = Arc::new(own);
         for socket in sockets {
             let _inside = runtime.enter();
@@ -158,7 +157,7 @@ struct Service {
     stop: Arc<AtomicBool>,
     seen: Mutex<SeenOpenings>,
     handshakes: AtomicUsize,
-    connections: AtomicUsize,
+    windows: Arc<UnreadWindows>,
 }
 
 impl Service {
@@ -220,11 +219,8 @@ impl Service {
             Err(error) => return tracing::debug!(%peer, %error, "a connection was turned away"),
         };
         self.handler.authenticated(peer);
-        let present = self.connections.fetch_add(1, Ordering::Relaxed) as u64 + 1;
-        let window = WINDOW_BYTES.min(WINDOWS_BYTES / present);
-        connection.set_receive_window(VarInt::from_u64(window).unwrap_or(VarInt::MAX));
-        self.handler.data(Box::new(QuicPackReceiver::new(stream)), number);
-        self.connections.fetch_sub(1, Ordering::Relaxed);
+        let window = UnreadWindow::new(&self.windows, connection);
+        self.handler.data(Box::new(QuicPackReceiver::new(stream, window)), number);
     }
 }
 
@@ -252,15 +248,15 @@ fn transport_config() -> TransportConfig {
     let idle = IdleTimeout::try_from(IDLE_TIMEOUT).ok();
     let mut mtu = MtuDiscoveryConfig::default();
     mtu.upper_bound(DATAGRAM_BYTES);
-    let window = VarInt::from_u64(WINDOW_BYTES).unwrap_or(VarInt::MAX);
+    let window = |bytes| VarInt::from_u64(bytes).unwrap_or(VarInt::MAX);
     transport
         .max_idle_timeout(idle)
         .keep_alive_interval(Some(KEEP_ALIVE))
         .max_concurrent_bidi_streams(VarInt::from_u32(1))
         .max_concurrent_uni_streams(VarInt::from_u32(0))
         .datagram_receive_buffer_size(None)
-        .stream_receive_window(window)
-        .receive_window(window)
+        .stream_receive_window(window(MOST_BYTES))
+        .receive_window(window(FIRST_BYTES))
         .mtu_discovery_config(Some(mtu));
     transport
 }

@@ -1,6 +1,7 @@
 //! The same over the engines that use UDP.
 
 use super::*;
+use crate::net::pacing::gate::Gate;
 
 const PROTOCOLS: [Protocol; 2] = [Protocol::Quic, Protocol::Udt];
 
@@ -21,5 +22,35 @@ fn a_receiver_that_lets_go_of_a_stream_confirms_nothing() {
             drop(incoming);
             assert!(sender.join().unwrap().is_err(), "{protocol:?}");
         }
+    }
+}
+
+#[test]
+fn a_receiver_holds_little_unread_of_a_stream_that_it_has_not_begun_to_read() {
+    let ends = Ends::over(Protocol::Quic, Encryption::Required, false);
+    let streams: Vec<_> = (0..3)
+        .map(|number| {
+            let (mut outgoing, incoming) = ends.stream(number);
+            let link = outgoing.link().unwrap();
+            outgoing.pace(Arc::new(Gate::new()));
+            let sender = std::thread::spawn(move || outgoing.send(&head(0, 0), Payload::Zeros(200 << 20)));
+            (link, sender, incoming)
+        })
+        .collect();
+    for (link, ..) in &streams {
+        let acked = loop {
+            let state = link.state().unwrap();
+            if state.window_closed && state.bytes_acked >= 4 << 20 {
+                break state.bytes_acked;
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        };
+        assert!(acked < 5 << 20, "{acked}");
+    }
+    // One that is read may send more ahead.
+    let (link, _, mut incoming) = streams.into_iter().next().unwrap();
+    incoming.skim(5 << 20, &mut |_| {}).unwrap();
+    while link.state().unwrap().bytes_acked < 32 << 20 {
+        std::thread::sleep(Duration::from_millis(1));
     }
 }
