@@ -31,7 +31,7 @@ use tokio::runtime::{Builder, Handle, Runtime};
 
 use self::controller::{Algorithm, SteeredFactory, Steering};
 use self::link::QuicLink;
-use self::socket::EchoingSocket;
+use self::socket::{EchoingSocket, OwnIds};
 use self::stream::{QuicPackReceiver, QuicPackSender, QuicStream};
 use self::windows::{UnreadWindow, UnreadWindows, FIRST_BYTES, MOST_BYTES};
 use super::{DataCall, DataService, Protocol, TransportEngine};
@@ -123,10 +123,12 @@ impl TransportEngine for Quic {
             widen(&socket);
             socket.set_nonblocking(true)?;
             let echo = Mutex::new(echo.answerer(own.greeter.echo_key()));
-            let socket = EchoingSocket { inner: TokioRuntime.wrap_udp_socket(socket)?, echo };
-            let (config, runtime_of) = (Some(config.clone()), Arc::new(TokioRuntime));
-            let endpoint =
-                Endpoint::new_with_abstract_socket(endpoint_config()?, config, Arc::new(socket), runtime_of)?;
+            let (inner, greeter, ids) =
+                (TokioRuntime.wrap_udp_socket(socket)?, Arc::clone(&own.greeter), OwnIds::new()?);
+            let socket = Arc::new(EchoingSocket { inner, echo, greeter, ids });
+            let (config, runtime_of, mut ends) = (Some(config.clone()), Arc::new(TokioRuntime), endpoint_config()?);
+            ends.cid_generator(move || Box::new(ids.generator()));
+            let endpoint = Endpoint::new_with_abstract_socket(ends, config, socket, runtime_of)?;
             runtime.spawn(Arc::clone(&own).accept(endpoint));
         }
         Ok(())
@@ -175,9 +177,9 @@ impl Service {
     /// Lets a connection begin that holders of the job's credentials make, and answers no other.
     fn admit(self: &Arc<Self>, incoming: Incoming) {
         let is_known = self.greeter.identity().check_connection_id(&incoming.orig_dst_cid());
-        let known = is_known.and_then(|nonce| lock(&self.seen).note(nonce));
         let is_full = self.handshakes.load(Ordering::Relaxed) >= HANDSHAKES;
-        if let (Ok(()), false) = (known, is_full) {
+        // One that finds no place is not noted: it comes again.
+        if is_known.is_ok_and(|nonce| !is_full && lock(&self.seen).note(nonce).is_ok()) {
             self.handshakes.fetch_add(1, Ordering::Relaxed);
             self.runtime.spawn(Arc::clone(self).shake_hands(incoming));
         } else {

@@ -26,6 +26,28 @@ fn a_receiver_that_lets_go_of_a_stream_confirms_nothing() {
 }
 
 #[test]
+fn strangers_are_given_no_answer() {
+    let ends = Ends::over(Protocol::Quic, Encryption::Required, false);
+    let stranger = UdpSocket::bind(SocketAddr::new(Ipv4Addr::LOCALHOST.into(), 0)).unwrap();
+    stranger.connect(ends.dialer.paths.ends(PathIndex(0)).peer).unwrap();
+    // First packets of QUIC (RFC 9000, sections 17.2 and 17.2.2): of another version, with an ID that is too short, and with a token.
+    let starts: [&[u8]; 3] = [
+        &[0xc0, 0x1a, 0x2a, 0x3a, 0x4a, 8, 1, 2, 3, 4, 5, 6, 7, 8, 0],
+        &[0xc0, 0, 0, 0, 1, 4, 1, 2, 3, 4, 0, 0, 0x44, 0x9e],
+        &[0xc0, 0, 0, 0, 1, 8, 1, 2, 3, 4, 5, 6, 7, 8, 0, 1, 7, 0x44, 0x9e],
+    ];
+    for start in starts {
+        let mut datagram = vec![0; 1200];
+        datagram[..start.len()].copy_from_slice(start);
+        stranger.send(&datagram).unwrap();
+    }
+    // What came before this stream's packets was looked at before them.
+    let _stream = ends.stream(0);
+    stranger.set_nonblocking(true).unwrap();
+    assert_eq!(stranger.recv(&mut [0; 1500]).unwrap_err().kind(), std::io::ErrorKind::WouldBlock);
+}
+
+#[test]
 fn a_receiver_holds_little_unread_of_a_stream_that_it_has_not_begun_to_read() {
     let ends = Ends::over(Protocol::Quic, Encryption::Required, false);
     let streams: Vec<_> = (0..3)
