@@ -1,7 +1,9 @@
-//! Both kinds of streams between a real dialler and a real acceptor over the loopback.
+//! Streams between a real dialler and a real acceptor over the loopback.
+
+mod udp;
 
 use std::io::{Read, Write};
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{channel, Receiver, Sender};
 use std::sync::{Arc, Mutex};
@@ -9,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use fairlead_protocol::index::{BlockIndex, FileIndex, PackId, PathIndex};
 use fairlead_protocol::keyed::{Secret, ANSWER_BYTES, GREETING_BYTES, TAG_BYTES};
-use fairlead_protocol::message::{DataProtocol, Encryption};
+use fairlead_protocol::message::Encryption;
 use fairlead_protocol::pack::{Header, Segment};
 use rustix::event::{poll, PollFd, PollFlags};
 use time::OffsetDateTime;
@@ -19,7 +21,8 @@ use super::{KeyedPackReceiver, KeyedPackSender, PackReceiver, PackSender, Payloa
 use crate::net::connect::accept::{listen, Acceptor, ConnectionHandler, DataGreeter, ServerStream, Terms};
 use crate::net::connect::dial::{Admission, Dialer, Greeted};
 use crate::net::connect::identity::{Identity, Role};
-use crate::net::engine::{DataCall, Protocol};
+use crate::net::echo::Echo;
+use crate::net::engine::{DataCall, DataService, Protocol};
 use crate::net::paths::{PathEnds, Paths};
 use crate::net::tcp::{Binding, Metered};
 use crate::progress::Progress;
@@ -30,7 +33,7 @@ const DATA: &[u8; 7] = b"at once";
 /// Longer than anything here takes on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(240);
 
-struct Handler(Mutex<Sender<(Box<dyn PackReceiver>, u16)>>, Mutex<Sender<ServerStream>>);
+struct Handler(Mutex<Sender<(Box<dyn PackReceiver>, u16)>>, Mutex<Sender<ServerStream>>, Arc<AtomicBool>);
 
 impl ConnectionHandler for Handler {
     fn authenticated(&self, _: IpAddr) {}
@@ -47,6 +50,9 @@ impl ConnectionHandler for Handler {
 
     fn data(&self, incoming: Box<dyn PackReceiver>, number: u16) {
         let _ = self.0.lock().unwrap().send((incoming, number));
+        while !self.2.load(Ordering::Relaxed) {
+            std::thread::sleep(Duration::from_millis(5));
+        }
     }
 }
 
@@ -54,6 +60,7 @@ impl ConnectionHandler for Handler {
 struct Ends {
     dialer: Dialer,
     admission: Admission,
+    protocol: Protocol,
     inlets: Receiver<(Box<dyn PackReceiver>, u16)>,
     stop: Arc<AtomicBool>,
     _control: (crate::net::connect::dial::ClientStream, ServerStream),
@@ -66,6 +73,10 @@ impl Ends {
 
     /// `undigested`: from memory to nowhere.
     fn of(encryption: Encryption, undigested: bool) -> Self {
+        Self::over(Protocol::Tcp, encryption, undigested)
+    }
+
+    fn over(protocol: Protocol, encryption: Encryption, undigested: bool) -> Self {
         let folder = tempfile::tempdir().unwrap();
         crate::credentials::make(folder.path(), "job", 1, OffsetDateTime::now_utc()).unwrap();
         let identity =
@@ -73,16 +84,28 @@ impl Ends {
         let listener = listen(SocketAddr::new(Ipv4Addr::LOCALHOST.into(), 0), None, None).unwrap();
         let peer = listener.local_addr().unwrap();
         let ((data, inlets), (control, controls), stop) = (channel(), channel(), Arc::new(AtomicBool::new(false)));
+        let terms = Arc::new(Terms::new(encryption, protocol.on_the_wire(), undigested, false).unwrap());
+        let greeter = Arc::new(DataGreeter::new(identity(Role::Receiver), terms));
+        let handler: Arc<dyn ConnectionHandler> =
+            Arc::new(Handler(Mutex::new(data), Mutex::new(control), Arc::clone(&stop)));
+        if protocol != Protocol::Tcp {
+            let service = DataService {
+                sockets: vec![UdpSocket::bind(peer).unwrap()],
+                echo: Echo::default(),
+                greeter: Arc::clone(&greeter),
+                handler: Arc::clone(&handler),
+                progress: Arc::new(Progress::new()),
+                stop: Arc::clone(&stop),
+            };
+            protocol.engine().serve(service).unwrap();
+        }
         let acceptor = Acceptor {
             unread: Some(Unread::STORED),
             listeners: vec![listener],
             echo_port: 1,
-            greeter: Arc::new(DataGreeter::new(
-                identity(Role::Receiver),
-                Arc::new(Terms::new(encryption, DataProtocol::Tcp, undigested, false).unwrap()),
-            )),
+            greeter,
             progress: Arc::new(Progress::new()),
-            handler: Arc::new(Handler(Mutex::new(data), Mutex::new(control))),
+            handler,
             stop: Arc::clone(&stop),
         };
         acceptor.start().unwrap();
@@ -91,7 +114,7 @@ impl Ends {
             check_only: false,
             paths: Paths::start(ends, &Arc::new(Progress::new())).unwrap(),
             encryption,
-            protocol: DataProtocol::Tcp,
+            protocol: protocol.on_the_wire(),
             source_is_memory: undigested,
             identity: identity(Role::Sender),
             progress: Arc::new(Progress::new()),
@@ -99,13 +122,24 @@ impl Ends {
         let Greeted { stream, admission, .. } = dialer.control(PATIENCE, &|| false).unwrap();
         assert_eq!(admission.undigested, undigested);
         let control = (stream, controls.recv_timeout(PATIENCE).unwrap());
-        Self { dialer, admission, inlets, stop, _control: control }
+        Self { dialer, admission, protocol, inlets, stop, _control: control }
+    }
+
+    fn control(&self) -> &'static str {
+        match self.protocol {
+            Protocol::Udt => "udt",
+            Protocol::Tcp | Protocol::Quic => "reno",
+        }
     }
 
     fn stream(&self, number: u16) -> (Box<dyn PackSender>, Box<dyn PackReceiver>) {
-        let call =
-            DataCall { path: PathIndex(0), admission: &self.admission, stream: number, congestion_control: "reno" };
-        let outgoing = Protocol::Tcp.engine().connect(&self.dialer, call).unwrap();
+        let call = DataCall {
+            path: PathIndex(0),
+            admission: &self.admission,
+            stream: number,
+            congestion_control: self.control(),
+        };
+        let outgoing = self.protocol.engine().connect(&self.dialer, call).unwrap();
         let (incoming, seen) = self.inlets.recv_timeout(PATIENCE).unwrap();
         assert_eq!(seen, number);
         (outgoing, incoming)

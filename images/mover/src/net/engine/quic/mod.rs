@@ -8,6 +8,7 @@ mod ledbat;
 mod link;
 mod socket;
 mod stream;
+mod windows;
 
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
@@ -30,8 +31,9 @@ use tokio::runtime::{Builder, Handle, Runtime};
 
 use self::controller::{Algorithm, SteeredFactory, Steering};
 use self::link::QuicLink;
-use self::socket::EchoingSocket;
+use self::socket::{EchoingSocket, OwnIds};
 use self::stream::{QuicPackReceiver, QuicPackSender, QuicStream};
+use self::windows::{UnreadWindow, UnreadWindows, FIRST_BYTES, MOST_BYTES};
 use super::{DataCall, DataService, Protocol, TransportEngine};
 use crate::net::connect::accept::{ConnectionHandler, DataGreeter};
 use crate::net::connect::dial::{greet, DialError, Dialer};
@@ -50,9 +52,6 @@ const KEEP_ALIVE: Duration = Duration::from_secs(1);
 const DATAGRAM_BYTES: u16 = 9000 - 40 - 8;
 /// Socket buffers that are asked for; the kernel grants no more than `net.core.rmem_max` and `wmem_max`.
 const SOCKET_BUFFER_BYTES: usize = 8 << 20;
-/// What a connection may send before it is read: twice 2.5 Gb/s x 100 ms, and in all connections together.
-const WINDOW_BYTES: u64 = 64 << 20;
-const WINDOWS_BYTES: u64 = 1 << 30;
 /// Connections that may be in their handshake, all of holders of credentials.
 const HANDSHAKES: usize = 2 * STREAMS as usize;
 /// Time between looks whether the transfer is over.
@@ -115,19 +114,21 @@ impl TransportEngine for Quic {
     fn serve(&self, service: DataService) -> io::Result<()> {
         let DataService { sockets, echo, greeter, handler, progress, stop } = service;
         let (runtime, config) = (runtime()?, server_config(&greeter)?);
-        let (seen, handshakes, connections) = (Mutex::default(), AtomicUsize::new(0), AtomicUsize::new(0));
+        let (seen, handshakes, windows) = (Mutex::default(), AtomicUsize::new(0), Arc::default());
         let runtime_of = runtime.clone();
-        let own = Service { runtime: runtime_of, greeter, handler, progress, stop, seen, handshakes, connections };
+        let own = Service { runtime: runtime_of, greeter, handler, progress, stop, seen, handshakes, windows };
         let own = Arc::new(own);
         for socket in sockets {
             let _inside = runtime.enter();
             widen(&socket);
             socket.set_nonblocking(true)?;
             let echo = Mutex::new(echo.answerer(own.greeter.echo_key()));
-            let socket = EchoingSocket { inner: TokioRuntime.wrap_udp_socket(socket)?, echo };
-            let (config, runtime_of) = (Some(config.clone()), Arc::new(TokioRuntime));
-            let endpoint =
-                Endpoint::new_with_abstract_socket(endpoint_config()?, config, Arc::new(socket), runtime_of)?;
+            let (inner, greeter, ids) =
+                (TokioRuntime.wrap_udp_socket(socket)?, Arc::clone(&own.greeter), OwnIds::new()?);
+            let socket = Arc::new(EchoingSocket { inner, echo, greeter, ids });
+            let (config, runtime_of, mut ends) = (Some(config.clone()), Arc::new(TokioRuntime), endpoint_config()?);
+            ends.cid_generator(move || Box::new(ids.generator()));
+            let endpoint = Endpoint::new_with_abstract_socket(ends, config, socket, runtime_of)?;
             runtime.spawn(Arc::clone(&own).accept(endpoint));
         }
         Ok(())
@@ -158,7 +159,7 @@ struct Service {
     stop: Arc<AtomicBool>,
     seen: Mutex<SeenOpenings>,
     handshakes: AtomicUsize,
-    connections: AtomicUsize,
+    windows: Arc<UnreadWindows>,
 }
 
 impl Service {
@@ -176,9 +177,9 @@ impl Service {
     /// Lets a connection begin that holders of the job's credentials make, and answers no other.
     fn admit(self: &Arc<Self>, incoming: Incoming) {
         let is_known = self.greeter.identity().check_connection_id(&incoming.orig_dst_cid());
-        let known = is_known.and_then(|nonce| lock(&self.seen).note(nonce));
         let is_full = self.handshakes.load(Ordering::Relaxed) >= HANDSHAKES;
-        if let (Ok(()), false) = (known, is_full) {
+        // One that finds no place is not noted: it comes again.
+        if is_known.is_ok_and(|nonce| !is_full && lock(&self.seen).note(nonce).is_ok()) {
             self.handshakes.fetch_add(1, Ordering::Relaxed);
             self.runtime.spawn(Arc::clone(self).shake_hands(incoming));
         } else {
@@ -220,11 +221,8 @@ impl Service {
             Err(error) => return tracing::debug!(%peer, %error, "a connection was turned away"),
         };
         self.handler.authenticated(peer);
-        let present = self.connections.fetch_add(1, Ordering::Relaxed) as u64 + 1;
-        let window = WINDOW_BYTES.min(WINDOWS_BYTES / present);
-        connection.set_receive_window(VarInt::from_u64(window).unwrap_or(VarInt::MAX));
-        self.handler.data(Box::new(QuicPackReceiver::new(stream)), number);
-        self.connections.fetch_sub(1, Ordering::Relaxed);
+        let window = UnreadWindow::new(&self.windows, connection);
+        self.handler.data(Box::new(QuicPackReceiver::new(stream, window)), number);
     }
 }
 
@@ -252,15 +250,15 @@ fn transport_config() -> TransportConfig {
     let idle = IdleTimeout::try_from(IDLE_TIMEOUT).ok();
     let mut mtu = MtuDiscoveryConfig::default();
     mtu.upper_bound(DATAGRAM_BYTES);
-    let window = VarInt::from_u64(WINDOW_BYTES).unwrap_or(VarInt::MAX);
+    let window = |bytes| VarInt::from_u64(bytes).unwrap_or(VarInt::MAX);
     transport
         .max_idle_timeout(idle)
         .keep_alive_interval(Some(KEEP_ALIVE))
         .max_concurrent_bidi_streams(VarInt::from_u32(1))
         .max_concurrent_uni_streams(VarInt::from_u32(0))
         .datagram_receive_buffer_size(None)
-        .stream_receive_window(window)
-        .receive_window(window)
+        .stream_receive_window(window(MOST_BYTES))
+        .receive_window(window(FIRST_BYTES))
         .mtu_discovery_config(Some(mtu));
     transport
 }

@@ -1,5 +1,8 @@
 //! The receiver's UDP socket: QUIC's, and the echo's, whose requests come to the same port. They cannot be taken for each other: a
 //! request carries a tag of the job's key.
+//!
+//! quinn derives keys for every first packet before it asks whether to go on, and answers some, as those of another version. So packets
+//! with long headers get to it only if their destination is an ID that a holder of credentials has made, or one of its own.
 
 use std::fmt;
 use std::io::{self, IoSliceMut};
@@ -9,15 +12,38 @@ use std::sync::{Arc, Mutex};
 use std::task::{ready, Context, Poll};
 
 use quinn::udp::{RecvMeta, Transmit};
-use quinn::{AsyncUdpSocket, UdpPoller};
+use quinn::{AsyncUdpSocket, ConnectionId, ConnectionIdGenerator, UdpPoller};
+use quinn_proto::HashedConnectionIdGenerator;
 
+use crate::net::connect::accept::DataGreeter;
+use crate::net::connect::identity::random;
 use crate::net::echo::Answerer;
 use crate::threads::lock;
 
-/// Answers requests of the echo and hands on everything else.
+/// The form bit of a long header (RFC 9000, section 17.2).
+const LONG: u8 = 0x80;
+const VERSION_BYTES: usize = 4;
+
+/// Makes the receiver's own connection IDs, which are known again.
+#[derive(Clone, Copy)]
+pub(super) struct OwnIds(u64);
+
+impl OwnIds {
+    pub(super) fn new() -> io::Result<Self> {
+        Ok(Self(u64::from_ne_bytes(random()?)))
+    }
+
+    pub(super) fn generator(self) -> HashedConnectionIdGenerator {
+        HashedConnectionIdGenerator::from_key(self.0)
+    }
+}
+
+/// Answers requests of the echo and hands on what strangers cannot have sent.
 pub(super) struct EchoingSocket {
     pub(super) inner: Arc<dyn AsyncUdpSocket>,
     pub(super) echo: Mutex<Answerer>,
+    pub(super) greeter: Arc<DataGreeter>,
+    pub(super) ids: OwnIds,
 }
 
 impl fmt::Debug for EchoingSocket {
@@ -42,6 +68,36 @@ impl EchoingSocket {
     }
 }
 
+impl EchoingSocket {
+    /// Whether a stranger cannot have made it. Of packets with short headers the endpoint sees that itself, and is silent.
+    fn is_known(&self, datagram: &[u8]) -> bool {
+        let Some((_, rest)) = datagram.split_first().filter(|(first, _)| **first & LONG != 0) else { return true };
+        let Some((length, rest)) = rest.get(VERSION_BYTES..).and_then(<[u8]>::split_first) else { return false };
+        let Some(id) = rest.get(..usize::from(*length)) else { return false };
+        let own = self.ids.generator();
+        if id.len() == own.cid_len() {
+            return own.validate(&ConnectionId::new(id)).is_ok();
+        }
+        self.greeter.identity().check_connection_id(id).is_ok()
+    }
+}
+
+/// Takes datagrams of `stride` bytes, the last of which may be shorter, out of a buffer that holds nothing else. The bytes that are left.
+fn retain(buffer: &mut [u8], stride: usize, is_kept: impl Fn(&[u8]) -> bool) -> usize {
+    let (mut from, mut to) = (0, 0);
+    while from < buffer.len() {
+        let until = (from + stride.max(1)).min(buffer.len());
+        if is_kept(&buffer[from..until]) {
+            if to < from {
+                buffer.copy_within(from..until, to);
+            }
+            to += until - from;
+        }
+        from = until;
+    }
+    to
+}
+
 impl AsyncUdpSocket for EchoingSocket {
     fn create_io_poller(self: Arc<Self>) -> Pin<Box<dyn UdpPoller>> {
         Arc::clone(&self.inner).create_io_poller()
@@ -58,11 +114,13 @@ impl AsyncUdpSocket for EchoingSocket {
         metas: &mut [RecvMeta],
     ) -> Poll<io::Result<usize>> {
         let received = ready!(self.inner.poll_recv(context, buffers, metas))?;
-        for (buffer, meta) in buffers.iter().zip(metas.iter_mut()).take(received) {
+        for (buffer, meta) in buffers.iter_mut().zip(metas.iter_mut()).take(received) {
             if Answerer::may_be_asked(&buffer[..meta.len]) {
                 buffer[..meta.len].chunks(meta.stride.max(1)).for_each(|datagram| self.answer(datagram, meta));
                 // Nothing is left of it for QUIC.
                 meta.len = 0;
+            } else {
+                meta.len = retain(&mut buffer[..meta.len], meta.stride, |datagram| self.is_known(datagram));
             }
         }
         Poll::Ready(Ok(received))
@@ -82,5 +140,21 @@ impl AsyncUdpSocket for EchoingSocket {
 
     fn may_fragment(&self) -> bool {
         self.inner.may_fragment()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_taken_out_leaves_the_others_whole_and_in_order() {
+        for (taken, left) in
+            [("", "aabbccd"), ("a", "bbccd"), ("b", "aaccd"), ("ac", "bbd"), ("d", "aabbcc"), ("abcd", "")]
+        {
+            let mut buffer = *b"aabbccd";
+            let length = retain(&mut buffer, 2, |datagram| !taken.as_bytes().contains(&datagram[0]));
+            assert_eq!(&buffer[..length], left.as_bytes(), "without {taken}");
+        }
     }
 }

@@ -13,6 +13,7 @@ use quinn::{Connection, RecvStream, SendStream, VarInt};
 use tokio::runtime::Handle;
 
 use super::link::QuicLink;
+use super::windows::UnreadWindow;
 use crate::net::engine::DataLink;
 use crate::net::pacing::gate::{Gate, GatedSink};
 use crate::net::wire::{
@@ -236,35 +237,54 @@ impl Drop for QuicPackSender {
 }
 
 /// The receiver's end.
-pub(super) struct QuicPackReceiver(QuicStream);
+pub(super) struct QuicPackReceiver {
+    stream: QuicStream,
+    window: UnreadWindow,
+}
 
 impl QuicPackReceiver {
     /// Takes over a greeted stream.
-    pub(super) fn new(mut stream: QuicStream) -> Self {
+    pub(super) fn new(mut stream: QuicStream, window: UnreadWindow) -> Self {
         stream.authenticated(None);
-        Self(stream)
+        Self { stream, window }
     }
 }
 
 impl PackReceiver for QuicPackReceiver {
     fn head(&mut self, table: &mut Vec<u8>) -> Result<Header, WireError> {
-        Ok(read_head(table, |bytes| self.0.read_whole(bytes))?.1)
+        let Self { stream, window } = self;
+        let read = |bytes: &mut [u8]| {
+            window.read(bytes.len());
+            stream.read_whole(bytes)
+        };
+        Ok(read_head(table, read)?.1)
     }
 
     fn read_exact(&mut self, bytes: &mut [u8]) -> io::Result<()> {
-        self.0.read_whole(bytes)
+        self.stream.read_whole(bytes)?;
+        self.window.read(bytes.len());
+        Ok(())
     }
 
     fn skim(&mut self, bytes: usize, sink: &mut dyn FnMut(&[u8])) -> io::Result<()> {
-        self.0.pull(bytes, sink)
+        self.stream.pull(bytes, sink)?;
+        self.window.read(bytes);
+        Ok(())
     }
 
     fn finish(&mut self) -> io::Result<()> {
-        self.0.authenticated(Some(FAREWELL));
-        self.0.await_end()?;
-        self.0.send.finish().map_err(broken)?;
+        self.stream.authenticated(Some(FAREWELL));
+        self.stream.await_end()?;
+        self.stream.send.finish().map_err(broken)?;
         // The sender closes when it has that; to close first could lose it.
-        let QuicStream { runtime, connection, deadline, .. } = &self.0;
+        let QuicStream { runtime, connection, deadline, .. } = &self.stream;
         wait(runtime, *deadline, connection.closed()).map(drop)
+    }
+}
+
+/// A stream that is dropped ends as if it had been read: the connection is closed before, unless the sender has done so.
+impl Drop for QuicPackReceiver {
+    fn drop(&mut self) {
+        self.stream.connection.close(VarInt::from_u32(1), b"nobody reads it any more");
     }
 }

@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -25,9 +25,11 @@ use crate::net::echo::Answerer;
 use crate::net::engine::DataService;
 use crate::progress::Progress;
 
-/// What a connection may send before it is read: twice 2.5 Gb/s x 100 ms, and in all connections together.
-const WINDOW_BYTES: usize = 64 << 20;
-const WINDOWS_BYTES: usize = 1 << 30;
+/// What a connection may send before it is read, for as long as it lives: twice 2.5 Gb/s x 100 ms at most. A new one has a quarter of
+/// what is left of that for all, which is memory of this process and bounded by the pod's limit, or the least.
+const MOST_WINDOW_BYTES: usize = 64 << 20;
+const LEAST_WINDOW_BYTES: usize = 4 << 20;
+const WINDOWS_BYTES: usize = 256 << 20;
 /// Connections that may be in their handshake, all of holders of the control connection's secret.
 const HANDSHAKES: usize = 2 * STREAMS as usize;
 /// Longest sleep while there are connections: a reader does not wake the thread for the room that it made.
@@ -41,11 +43,35 @@ pub(super) struct Service {
     handler: Arc<dyn ConnectionHandler>,
     progress: Arc<Progress>,
     stop: Arc<AtomicBool>,
+    /// Bytes of the windows of all connections.
+    granted: Arc<AtomicUsize>,
+}
+
+/// A connection's window; given back when dropped.
+struct GrantedWindow {
+    granted: Arc<AtomicUsize>,
+    bytes: usize,
+}
+
+impl GrantedWindow {
+    fn new(granted: &Arc<AtomicUsize>) -> Self {
+        let left = WINDOWS_BYTES.saturating_sub(granted.load(Ordering::Relaxed));
+        let bytes = (left / 4).clamp(LEAST_WINDOW_BYTES, MOST_WINDOW_BYTES);
+        granted.fetch_add(bytes, Ordering::Relaxed);
+        Self { granted: Arc::clone(granted), bytes }
+    }
+}
+
+impl Drop for GrantedWindow {
+    fn drop(&mut self) {
+        self.granted.fetch_sub(self.bytes, Ordering::Relaxed);
+    }
 }
 
 /// A connection at the receiver.
 struct Served {
     flow: EndsFlow,
+    _window: GrantedWindow,
     /// Until the sender has shown that it has the answer: what it asked with, and the answer.
     handshake: Option<(Nonce, Vec<u8>)>,
     began: Instant,
@@ -55,7 +81,7 @@ impl Service {
     pub(super) fn start(service: DataService) -> io::Result<()> {
         let DataService { sockets, echo, greeter, handler, progress, stop } = service;
         let echo_key = *greeter.echo_key();
-        let shared = Arc::new(Self { greeter, handler, progress, stop });
+        let shared = Arc::new(Self { greeter, handler, progress, stop, granted: Arc::default() });
         for socket in sockets {
             widen(&socket);
             let endpoint = Endpoint {
@@ -190,7 +216,8 @@ impl Endpoint {
             return Ok(None);
         }
         let payload = theirs.datagram_bytes as usize;
-        let window = WINDOW_BYTES.min(WINDOWS_BYTES / (self.connections.len() + 1)) / payload;
+        let granted = GrantedWindow::new(&self.service.granted);
+        let window = granted.bytes / payload;
         let terms = OpeningTerms {
             id: self.free_id()?,
             first_sequence: u32::from_be_bytes(random()?) >> 1,
@@ -211,7 +238,7 @@ impl Endpoint {
         let now = Instant::now();
         let flow = Flow::new(connection, keys, (from, own), now, Arc::clone(&self.waker));
         let handshake = Some((nonce, answer.clone()));
-        self.connections.insert(terms.id, Served { flow: EndsFlow(flow), handshake, began: now });
+        self.connections.insert(terms.id, Served { flow: EndsFlow(flow), _window: granted, handshake, began: now });
         Ok(Some(answer))
     }
 
@@ -244,4 +271,20 @@ impl Endpoint {
 fn id_of(datagram: &[u8]) -> Option<u32> {
     let bytes = datagram.get(..ID_BYTES)?;
     Some(u32::from_be_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn windows_of_all_connections_fit_into_the_memory_of_a_pod() {
+        let granted = Arc::default();
+        let windows: Vec<GrantedWindow> = (0..STREAMS).map(|_| GrantedWindow::new(&granted)).collect();
+        assert_eq!((windows[0].bytes, windows[63].bytes), (MOST_WINDOW_BYTES, LEAST_WINDOW_BYTES));
+        let all = windows.iter().map(|window| window.bytes).sum::<usize>();
+        assert!(all < 2 * WINDOWS_BYTES, "{all}");
+        drop(windows);
+        assert_eq!(granted.load(Ordering::Relaxed), 0);
+    }
 }
