@@ -88,7 +88,9 @@ def test_a_watch_that_the_server_ends_is_begun_again_and_a_version_is_collected_
 
 
 def test_one_object_is_watched_by_a_selector_as_kubectl_drops_the_first_event_of_a_watch_by_name(tmp_path: Path) -> None:
-    with KubectlWatch(fake_kubectl(tmp_path, f'echo "$@" > {tmp_path}/words'), "pods", name="mover", namespace="demo", patience_s=0) as watch:
+    with KubectlWatch(
+        fake_kubectl(tmp_path, f'echo "$@" > {tmp_path}/words'), "pods", name="mover", namespace="demo", patience_s=0
+    ) as watch:
         watch.wait_until_ended(timeout_s=120)
     words = (tmp_path / "words").read_text().split()
     assert "--field-selector=metadata.name=mover" in words
