@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
+
 from fairlead_dev.netlab.namespaces import ip
-from fairlead_dev.netlab.processes import run
+from fairlead_dev.netlab.processes import run, wait_until
 
 MTU_BYTES = 1500
+CARRIER_LIMIT_S = 30.0
 EMULATOR_QUEUE_PACKETS = 10_000
 """The kernel's 500 packets would drop bursts before the emulator sees them."""
 
@@ -21,6 +24,16 @@ def tun(
         f"addr add {address} peer {peer} dev {device}",
         f"link set {device} mtu {MTU_BYTES} txqueuelen {queue_packets}{limit} up",
     )
+
+
+def await_carrier(namespace: str, device: str) -> None:
+    """Waits until the kernel has noticed that a device carries packets; a mover refuses it before. Raises LabError."""
+
+    def is_up() -> bool:
+        (shown,) = json.loads(run(["ip", "-n", namespace, "-json", "link", "show", "dev", device]))
+        return shown["operstate"] in ("UP", "UNKNOWN")
+
+    wait_until(is_up, f"the carrier of {device} in {namespace}", CARRIER_LIMIT_S)
 
 
 def veth(one: tuple[str, str], other: tuple[str, str]) -> None:

@@ -107,4 +107,6 @@ def emulated_pair(
         path = ("--rate", rate, "--delay", one_way_delay, "--buffer", buffer, *more)
         command = run_command(program, (f"{net.sender}:{net.device}", f"{net.receiver}:{net.device}"), control, path, priority)
         with emulating(command, scratch / "emulator.log"):
+            for name, _, _ in ends(net):
+                links.await_carrier(name, net.device)
             yield replace(net, control=control)

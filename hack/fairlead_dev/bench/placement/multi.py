@@ -111,6 +111,8 @@ def two_paths(lab: MoverLab, paths: Sequence[EmulatedPath]) -> Iterator[TwoPaths
             joined = (f"{net.sender}:{device}", f"{net.receiver}:{device}")
             command = emulator.run_command(lab.emulator, joined, control, shape, EMULATOR_PRIORITY)
             stack.enter_context(emulator.emulating(command, folder / f"emulator-{number}.log"))
+            for name in (net.sender, net.receiver):
+                links.await_carrier(name, device)
         yield made
 
 
