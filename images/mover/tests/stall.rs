@@ -24,6 +24,23 @@ fn a_disk_that_does_not_return_is_named_at_both_ends() {
 }
 
 #[test]
+fn a_transfer_whose_interface_loses_its_carrier_ends_with_the_interface_and_the_remedy() {
+    let mut bench = Bench::new();
+    bench.namespaces = Namespaces::new();
+    let Some(namespaces) = &bench.namespaces else { return };
+    bench.write("file", &noise(64 << 20, 3));
+    let (receiver, port) = bench.receiver(&QUICK);
+    let mut sender = bench.sender(port, &["--bandwidth", "20M", "--stall-timeout", "5"]);
+    sender.await_progress(moved);
+    namespaces.pull(false);
+    let (sender, receiver) = (sender.end(), receiver.end());
+    assert_eq!((sender.code(), sender.reason()), (Some(1), "InterfaceDown"), "{sender:?}");
+    assert!(sender.message().starts_with("the interface wire0 has no carrier"), "{sender:?}");
+    assert_eq!((receiver.code(), receiver.reason()), (Some(1), "InterfaceDown"), "{receiver:?}");
+    assert!(receiver.message().starts_with("the interface wire0 is down"), "{receiver:?}");
+}
+
+#[test]
 fn a_frozen_peer_is_silent_and_not_a_broken_path() {
     let bench = Bench::new();
     bench.write("file", &noise(40 << 20, 2));

@@ -2,7 +2,7 @@
 //! Where there are several paths, another TLS connection may take the place of one that broke, with no message lost or doubled.
 
 use std::io::{self, Read, Write};
-use std::net::{Shutdown, TcpStream};
+use std::net::{IpAddr, Shutdown, TcpStream};
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{SyncSender, TrySendError};
@@ -101,6 +101,11 @@ impl ControlConnection {
         });
         let current = Arc::new(Mutex::new(Current::start(connection, socket, inbox, &outbox)?));
         Ok(Self { outbox, current })
+    }
+
+    /// This end's address, if the kernel still knows it.
+    pub(crate) fn own_address(&self) -> Option<IpAddr> {
+        lock(&self.current).socket.local_addr().ok().map(|address| address.ip())
     }
 
     /// Ends the TLS connection's thread without a word to the inbox. Returns how many messages came to it in all.

@@ -199,6 +199,17 @@ pub(crate) fn check_up(interfaces: &[Interface], name: &str) -> Result<(), Fault
     Err(Fault::new(Reason::InterfaceDown, format!("the interface {name} {why}, or choose another interface")))
 }
 
+/// The fault of a lost peer; that of the interface with this own address, where it cannot carry anything.
+pub(crate) fn explained(fault: Fault, interfaces: &[Interface], own: IpAddr) -> Fault {
+    if fault.reason != Reason::PeerLost {
+        return fault;
+    }
+    match holding(interfaces, own).map(|name| check_up(interfaces, &name)) {
+        Some(Err(down)) => Fault::new(down.reason, format!("{}; {}", down.message, fault.message)),
+        _ => fault,
+    }
+}
+
 /// Checks that this host has the sender's address.
 pub(crate) fn check_address(interfaces: &[Interface], address: IpAddr) -> Result<(), Fault> {
     // To bind is the only exact question: a prefix may be local as a whole.
@@ -226,6 +237,22 @@ mod tests {
     fn an_interface_says_what_it_has_carried_and_one_that_is_not_there_nothing() {
         assert!(carried("lo").is_some());
         assert_eq!(carried("not-there"), None);
+    }
+
+    #[test]
+    fn a_peer_that_is_lost_with_the_own_interface_is_that_interfaces_fault() {
+        let up = interface("data0", "198.18.0.1", 10_000, 1500);
+        let unplugged = Interface { carrier: false, name: "data1".into(), ..interface("", "198.18.1.1", 0, 1500) };
+        let all = [up, unplugged];
+        let after = |reason, own: &str| explained(Fault::new(reason, "silent"), &all, own.parse().unwrap());
+        let found = after(Reason::PeerLost, "198.18.1.1");
+        assert_eq!((found.reason, found.retry), (Reason::InterfaceDown, true));
+        assert!(found.message.starts_with("the interface data1 has no carrier") && found.message.ends_with("; silent"));
+        for (reason, own) in
+            [(Reason::PeerLost, "198.18.0.1"), (Reason::PeerLost, "198.18.2.1"), (Reason::Stalled, "198.18.1.1")]
+        {
+            assert_eq!(after(reason, own), Fault::new(reason, "silent"));
+        }
     }
 
     #[test]

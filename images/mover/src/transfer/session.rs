@@ -14,6 +14,7 @@ use fairlead_protocol::{Fault, Reason};
 use rustls::Connection;
 
 use crate::net::control_connection::{ConnectionEvent, ControlConnection};
+use crate::net::interface;
 use crate::progress::Progress;
 use crate::threads::spawn;
 
@@ -125,8 +126,13 @@ impl<E: TransferEvent> Session<E> {
         })
     }
 
-    /// Tells the peer of a fault that was found here. Returns that fault, or one that the peer sent meanwhile and that explains more.
+    /// Tells the peer of a fault that was found here. Returns that fault, or one that the peer sent meanwhile and that explains more. The
+    /// fault of a lost peer is that of this end's interface, where that is down.
     pub(super) fn report(&self, fault: Fault) -> Fault {
+        let fault = match self.connection().and_then(ControlConnection::own_address) {
+            Some(own) => interface::explained(fault, &interface::list(), own),
+            None => fault,
+        };
         if fault.reason != Reason::PeerFailed {
             let (reason, message, retry) = (fault.reason.name(), fault.message.clone(), fault.retry);
             self.send(Body::Failure(Failure { reason, message, retry }));
