@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
-use support::namespaces::Namespaces;
+use support::namespaces::{self, Namespaces};
 use support::{control, http, inventory, moved, noise, Bench, End, Mover, PATIENCE};
 
 /// Slow enough for the transfer to outlast what is done to it.
@@ -254,6 +254,38 @@ fn an_interface_that_is_down_from_the_start_is_a_warning_where_another_one_works
     let warned = checks.iter().find(|check| check["reason"] == "InterfaceDown").unwrap();
     assert_eq!((&warned["check"], &warned["result"]), (&"Interface".into(), &"Warning".into()), "{checks:?}");
     assert!(warned["message"].as_str().unwrap().contains("ip link set wire0 up"), "{warned}");
+}
+
+/// A transfer of a few MiB whose second path leads over a router, with the sender's checks of its routes.
+fn over_a_router(rules: bool) -> Option<(Bench, Vec<Value>)> {
+    let mut bench = Bench::new();
+    bench.namespaces = Some(Namespaces::with_a_router_beside(rules)?);
+    bench.write("file", &noise(16 << 20, 15));
+    let (receiver, port) = bench.receiver(&[]);
+    let sender = bench.sender(port, &SLOW);
+    let (sender, _) = ends(&bench, receiver, sender);
+    let checks = sender.verdict["checks"].as_array().unwrap().clone();
+    Some((bench, checks.into_iter().filter(|check| check["check"] == "Route").collect()))
+}
+
+#[test]
+fn a_path_whose_route_only_a_rule_by_source_address_finds_carries() {
+    let Some((bench, routes)) = over_a_router(true) else { return };
+    assert!(routes.iter().all(|check| check["result"] == "Passed"), "{routes:?}");
+    let shown = format!("{} is reached through wire1 by 198.18.79.254", namespaces::address(1));
+    assert!(routes.iter().any(|check| check["message"].as_str().unwrap().contains(&shown)), "{routes:?}");
+    let arrived = wires(&bench).arrived();
+    assert!(arrived.iter().all(|bytes| *bytes > 2 << 20), "{arrived:?}");
+}
+
+#[test]
+fn a_path_without_a_route_is_told_with_the_rule_that_it_lacks_and_done_without() {
+    let Some((bench, routes)) = over_a_router(false) else { return };
+    let warned = routes.iter().find(|check| check["reason"] == "RouteMissing").unwrap();
+    assert_eq!(warned["result"], "Warning", "{routes:?}");
+    assert!(warned["message"].as_str().unwrap().contains("through the interface wire1"), "{warned}");
+    let arrived = wires(&bench).arrived();
+    assert!(arrived[0] > 16 << 20 && arrived[1] < 1 << 20, "{arrived:?}");
 }
 
 #[test]

@@ -42,12 +42,7 @@ impl Namespaces {
             let other = format!("198.18.{}.2/24", 77 + wire);
             made.cable([&made.receiver, &name, &own], [&made.sender, &name, &other], 1500);
         }
-        // The kernel notices at its leisure that a cable has both its ends up.
-        let is_up = |end: &str, wire: usize| made.read(end, wire, "operstate").is_ok_and(|state| state == "up");
-        let all_up = || (0..wires).all(|wire| is_up(&made.receiver, wire) && is_up(&made.sender, wire));
-        while !all_up() {
-            std::thread::sleep(Duration::from_millis(20));
-        }
+        made.await_up();
         Some(made)
     }
 
@@ -75,6 +70,31 @@ impl Namespaces {
         Some(made)
     }
 
+    /// Joined by a cable, and beside it by a router that each end's main routing table does not know. With `rules` each end has a rule by
+    /// which packets from the address of its `wire1` go by a table that does. Nothing as with `new`.
+    pub(crate) fn with_a_router_beside(rules: bool) -> Option<Self> {
+        let mut made = Self::alone()?;
+        let router = format!("{}a", made.sender.trim_end_matches('s'));
+        assert!(ip(&["netns", "add", &router]));
+        assert!(ip(&["netns", "exec", &router, "sh", "-c", "echo 1 > /proc/sys/net/ipv4/ip_forward"]));
+        made.routers.push(router);
+        made.wires = 2;
+        let (sender, receiver, router) = (&*made.sender, &*made.receiver, &*made.routers[0]);
+        made.cable([receiver, "wire0", &format!("{ADDRESS}/24")], [sender, "wire0", "198.18.77.2/24"], 1500);
+        made.cable([sender, "wire1", "198.18.79.2/24"], [router, "left", "198.18.79.254/24"], 1500);
+        made.cable([router, "right", "198.18.78.254/24"], [receiver, "wire1", &format!("{}/24", address(1))], 1500);
+        let ends = [
+            (sender, "198.18.79.2", "198.18.78.0/24", "198.18.79.254"),
+            (receiver, "198.18.78.1", "198.18.79.0/24", "198.18.78.254"),
+        ];
+        for (end, own, network, gateway) in if rules { &ends[..] } else { &[] } {
+            assert!(ip(&["-n", end, "route", "add", network, "via", gateway, "dev", "wire1", "table", "101"]));
+            assert!(ip(&["-n", end, "rule", "add", "from", own, "table", "101"]));
+        }
+        made.await_up();
+        Some(made)
+    }
+
     /// Both ends' namespaces, joined by nothing yet.
     fn alone() -> Option<Self> {
         static COUNT: AtomicU32 = AtomicU32::new(0);
@@ -90,6 +110,14 @@ impl Namespaces {
             assert!(ip(&["-n", name, "link", "set", "lo", "up"]));
         }
         Some(made)
+    }
+
+    /// Waits until both ends of each wire are up: the kernel notices at its leisure that a cable has both its ends up.
+    fn await_up(&self) {
+        let is_up = |end: &str, wire: usize| self.read(end, wire, "operstate").is_ok_and(|state| state == "up");
+        while !(0..self.wires).all(|wire| is_up(&self.receiver, wire) && is_up(&self.sender, wire)) {
+            std::thread::sleep(Duration::from_millis(20));
+        }
     }
 
     /// A virtual cable between two ends, each with its namespace, device and address.
