@@ -193,6 +193,12 @@ test-e2e: python ## The end-to-end suite on the local cluster; KEEP=1 leaves the
 	FAIRLEAD_E2E_KUBECTL=kubectl $(CLUSTER_CLI) enter -- $(CURDIR)/$(VENV)/pytest -q e2e && \
 	$(ATTACK) --quarter cluster
 
+.PHONY: test-extended
+test-extended: setup ## On the local cluster: nodes, links and ports lost, a scavenger, shares of several paths (10 minutes; no part of `make test`); KEEP=1
+	trap '[ -n "$(KEEP)" ] || $(CLUSTER_CLI) down' EXIT; \
+	$(CLUSTER_CLI) up && $(CLUSTER_CLI) images && \
+	FAIRLEAD_E2E_KUBECTL=kubectl $(CLUSTER_CLI) enter -- $(CURDIR)/$(VENV)/pytest -q -n 3 -m extended e2e
+
 .PHONY: test-monitoring
 test-monitoring: setup ## Prometheus and its operator watch two tenants on the local cluster; both are built first (no part of `make test`); KEEP=1
 	trap '[ -n "$(KEEP)" ] || $(CLUSTER_CLI) down' EXIT; \
@@ -336,7 +342,7 @@ bench-shares: python rust ## What the default job takes of a path, beside one fl
 	$(VENV)/python -m fairlead_dev.bench.shares $(BENCH_FLAGS)
 
 .PHONY: bench-transports
-bench-transports: python rust ## TCP and QUIC beside each other, and a scavenger beside a normal flow (root, idle, 20 minutes; BENCH_FLAGS=--help): build/bench/transports.json
+bench-transports: python rust ## TCP, QUIC and UDT beside each other, and a scavenger beside a normal flow (root, idle, 50 minutes; BENCH_FLAGS=--help): build/bench/transports.json
 	$(VENV)/python -m fairlead_dev.bench.transports $(BENCH_FLAGS)
 
 .PHONY: bench-load

@@ -1,8 +1,8 @@
 """Measures the mover's transports: prints a table, writes build/bench/transports.json.
 
-TCP in TLS and QUIC move the same bytes over the same emulated path, keep the same cap and are switched under load. A scavenger has a
-path alone, then beside a CUBIC flow, then alone again. All cases take turns in an order by a seed; a figure is the median of the repeats,
-which are all kept, and its interval is by resampling them.
+TCP in TLS, QUIC and UDT move the same bytes over the same emulated path, keep the same cap and are switched under load. They move bytes
+over a path with losses, beside Debian's libudt. A scavenger has a path alone, then beside a CUBIC flow, then alone again. All cases take
+turns in an order by a seed; a figure is the median of the repeats, which are all kept, and its interval is by resampling them.
 """
 
 from __future__ import annotations

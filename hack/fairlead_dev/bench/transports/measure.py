@@ -15,18 +15,22 @@ from typing import Any
 from fairlead_dev.bench.lab.mover import SAMPLER, MoverLab, start_script
 from fairlead_dev.bench.lab.rates import InterfaceSample, first_data_s, parse, windows
 from fairlead_dev.bench.transports.figures import Moments, Yielding, p99_error, round_trips, takes_back_s, yielding
+from fairlead_dev.checkout import CHECKOUT
 from fairlead_dev.clients.http import ask_mover
 from fairlead_dev.errors import LabError
 from fairlead_dev.netlab.pair import Net, veth
-from fairlead_dev.netlab.processes import Process, running, wait_until
+from fairlead_dev.netlab.processes import Process, run, running, wait_until
 from fairlead_dev.wan.emulator import emulated_pair
 
 EMULATOR_PRIORITY = 10
 LONG = "zero:20G"
 LOOK_S = 0.1
 IPERF_PORT = 5201
-PROTOCOLS = ("TCP", "QUIC")
+PROTOCOLS = ("TCP", "QUIC", "UDT")
+LIBUDT_PORT = 5202
 HANDSHAKE_BYTES = 64 << 10
+MOVE_LIMIT_S = 600.0
+LIBUDT_PEER = CHECKOUT / "images" / "mover" / "crates" / "udt" / "tests" / "libudt" / "peer.cpp"
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +40,8 @@ class LinkShape:
     rate_mbps: int
     one_way_ms: int
     buffer: str
+    loss: float = 0.0
+    """Share of the packets towards the receiver that are lost at random."""
 
     @property
     def bps(self) -> float:
@@ -66,16 +72,44 @@ def link(lab: MoverLab, shape: LinkShape) -> Iterator[Net]:
     """The namespaces with the link between them. Raises LabError."""
     delay = f"{shape.one_way_ms}ms"
     rate = f"{shape.rate_mbps}M"
-    with emulated_pair(lab.emulator, lab.scratch, rate=rate, one_way_delay=delay, buffer=shape.buffer, priority=EMULATOR_PRIORITY) as net:
+    more = ("--loss-ab", shape.loss)
+    with emulated_pair(
+        lab.emulator, lab.scratch, rate=rate, one_way_delay=delay, buffer=shape.buffer, more=more, priority=EMULATOR_PRIORITY
+    ) as net:
         yield net
 
 
-def move(lab: MoverLab, shape: LinkShape, protocol: str, streams: int, size_bytes: int) -> Moved:
-    """Moves zeros into nothing. Raises LabError."""
+def move(lab: MoverLab, shape: LinkShape, protocol: str, streams: int, size_bytes: int, *options: str) -> Moved:
+    """Moves zeros into nothing; `options` are more of the sender's. Raises LabError."""
     with link(lab, shape) as net, lab.mover.transfer(net, lab.scratch, "null", "--protocol", protocol) as transfer:
-        transfer.send(f"zero:{size_bytes}", "--streams", str(streams), "--protocol", protocol)
-        done = transfer.finish(180)
+        transfer.send(f"zero:{size_bytes}", "--streams", str(streams), "--protocol", protocol, *options)
+        done = transfer.finish(MOVE_LIMIT_S)
     return Moved(done.bulk_bps, (done.sender.cpu_s + done.receiver.cpu_s) / (size_bytes / 1e9))
+
+
+def compile_libudt_peer(folder: Path) -> Path:
+    """The program that moves bytes over Debian's libudt. Raises LabError."""
+    program = folder / "libudt-peer"
+    run(["g++", "-O2", "-I/usr/include/udt", "-o", program, LIBUDT_PEER, "-ludt", "-lpthread"])
+    return program
+
+
+def move_by_libudt(lab: MoverLab, program: Path, shape: LinkShape, size_bytes: int) -> Moved:
+    """Moves as many bytes from memory into nothing over one connection of libudt. Raises LabError."""
+    output = lab.scratch / "libudt.out"
+    output.unlink(missing_ok=True)
+    log = lab.scratch / "libudt.log"
+    with link(lab, shape) as net:
+        ends = ("receive", str(size_bytes), net.receiver_address), ("send", str(size_bytes), net.receiver_address)
+        receiver = Process([program, "listen", str(LIBUDT_PORT), *ends[0]], log=log, output=output, namespace=net.receiver)
+        with running(receiver):
+            wait_until(lambda: bool(output.read_text()), "the receiver over libudt", 20)
+            sender = Process([program, "connect", str(LIBUDT_PORT), *ends[1]], log=log, namespace=net.sender)
+            with running(sender):
+                received = receiver.succeed(MOVE_LIMIT_S, beside=[sender])
+                sent = sender.succeed(MOVE_LIMIT_S)
+    _, _, seconds = output.read_text().split()
+    return Moved(size_bytes * 8 / float(seconds), (sent.cpu_s + received.cpu_s) / (size_bytes / 1e9))
 
 
 def give_way(lab: MoverLab, shape: LinkShape, phases: Phases) -> Yielding:

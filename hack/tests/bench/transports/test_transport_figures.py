@@ -21,7 +21,7 @@ from fairlead_dev.bench.transports.figures import (
     takes_back_s,
 )
 from fairlead_dev.bench.transports.measure import Moved
-from fairlead_dev.bench.transports.parts import PROTOCOLS, ROWS, SCAVENGED, Measured, cases, rows_of
+from fairlead_dev.bench.transports.parts import LIBUDT, LOSSY_CASES, PROTOCOLS, ROWS, SCAVENGED, Measured, cases, rows_of
 
 LINK_BPS = 100e6
 MOMENTS = Moments(began=0.0, cubic_began=20.0, cubic_ended=35.0, over=50.0)
@@ -94,9 +94,11 @@ def test_all_rows_are_there_once_every_case_had_its_turn() -> None:
     for name in PROTOCOLS:
         measured.moved[name] = [Moved(2e8, 3.0)]
         measured.cap[name], measured.switch[name] = [0.01], [0.1]
+    for name in (*LOSSY_CASES, LIBUDT):
+        measured.lossy[name] = [Moved(1e8, 2.0)]
     for suffix in SCAVENGED:
         measured.yielded[suffix] = [Yielding(0.9, 0.05, 2.0, 3.0, 40.0, 0.9)]
     assert {row.name for row in rows_of(measured)} == set(ROWS)
-    assert len(cases()) == 3 * len(PROTOCOLS) + len(SCAVENGED)
+    assert len(cases()) == 3 * len(PROTOCOLS) + len(LOSSY_CASES) + 1 + len(SCAVENGED)
     (alone, *_) = scavenger_rows(measured.yielded[""], "", "")
     assert (alone.name, alone.value) == ("ledbat_alone", 0.9)

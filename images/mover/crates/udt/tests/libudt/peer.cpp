@@ -1,6 +1,7 @@
-// A peer over libudt: `peer listen|connect PORT send|receive BYTES`, streaming mode, on the loopback. Whoever listens prints the port
-// first; whoever receives prints a hash of what came.
+// A peer over libudt: `peer listen|connect PORT send|receive BYTES [ADDRESS]`, streaming mode, on the loopback without an address. Whoever
+// listens prints the port first; whoever receives prints a hash of what came, and in how many seconds all behind the first piece did.
 #include <arpa/inet.h>
+#include <chrono>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -40,18 +41,23 @@ int send_bytes(UDTSOCKET socket, std::uint64_t bytes) {
 int receive_bytes(UDTSOCKET socket, std::uint64_t bytes) {
     std::uint64_t hash = 14695981039346656037ULL;
     std::vector<char> piece(100000);
+    auto began = std::chrono::steady_clock::time_point();
     while (bytes > 0) {
         const int most = static_cast<int>(bytes < piece.size() ? bytes : piece.size());
         const int now = UDT::recv(socket, piece.data(), most, 0);
         if (now == UDT::ERROR) {
             return fail("recv");
         }
+        if (began == std::chrono::steady_clock::time_point()) {
+            began = std::chrono::steady_clock::now();
+        }
         for (int at = 0; at < now; ++at) {
             hash = (hash ^ static_cast<unsigned char>(piece[at])) * 1099511628211ULL;
         }
         bytes -= now;
     }
-    std::printf("%016llx\n", static_cast<unsigned long long>(hash));
+    const std::chrono::duration<double> took = std::chrono::steady_clock::now() - began;
+    std::printf("%016llx\n%.6f\n", static_cast<unsigned long long>(hash), took.count());
     std::fflush(stdout);
     return 0;
 }
@@ -59,7 +65,7 @@ int receive_bytes(UDTSOCKET socket, std::uint64_t bytes) {
 } // namespace
 
 int main(int count, char **arguments) {
-    if (count != 5) {
+    if (count != 5 && count != 6) {
         return 2;
     }
     const std::string role = arguments[1], way = arguments[3];
@@ -69,7 +75,7 @@ int main(int count, char **arguments) {
     std::memset(&address, 0, sizeof address);
     address.sin_family = AF_INET;
     address.sin_port = htons(static_cast<std::uint16_t>(std::atoi(arguments[2])));
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    address.sin_addr.s_addr = count == 6 ? inet_addr(arguments[5]) : htonl(INADDR_LOOPBACK);
     UDTSOCKET socket = UDT::socket(AF_INET, SOCK_STREAM, 0);
     if (role == "listen") {
         if (UDT::bind(socket, reinterpret_cast<sockaddr *>(&address), sizeof address) == UDT::ERROR ||
