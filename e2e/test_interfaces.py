@@ -10,10 +10,11 @@ import pytest
 
 from e2e.lib.job import Job
 from e2e.lib.lab import Lab
+from e2e.lib.policy import in_force, policy, rate_bps
 from e2e.lib.turns import SECOND_PATH
 from e2e.lib.waiting import wait_until
 from e2e.lib.wire import counted
-from fairlead_dev.clients.kubectl import Object
+from fairlead_dev.clients.kubectl import Kubectl, Object
 from fairlead_dev.clients.nodes import LocalCluster
 
 LINKS = ["data0", "data1"]
@@ -22,13 +23,19 @@ SLOW = {"limit": "4M"}
 """Until both paths are counted, or one is cut: at full rate the transfer lasts a few seconds."""
 ENOUGH_BYTES = 5_000_000
 """What data carries alone: far more than probes and the control connection."""
+LONG_BYTES = 400_000_000
+"""More than goes over both links of the policy before the test is done with them."""
+FIRST, SECOND, NARROWED = "20M", "8M", "4M"
+"""Capacities of the policy's links over the two paths."""
+OVER_CAP, UNDER_CAP = 1.05, 0.7
+"""Of a path's cap: what its packets may have on a busy machine, headers included."""
 EARLIEST_BYTES, LATEST_BYTES = 1_000_000, 6_000_000
 """What each path has carried when one of them is cut."""
 
 
-def submit_over_both(lab: Lab, **spec: Any) -> Job:
+def submit_over_both(lab: Lab, bytes_total: int = BYTES, **spec: Any) -> Job:
     """A job over both paths, once its movers have told their interfaces."""
-    lab.write(lab.source, "plain", bytes_total=BYTES, files=10)
+    lab.write(lab.source, "plain", bytes_total=bytes_total, files=10)
     job = lab.submit(source={"interfaces": LINKS}, destination={"interfaces": LINKS}, **spec)
     job.wait_before_end(lambda seen: all(interfaces_of(seen).values()), "both ends with their interfaces")
     return job
@@ -55,6 +62,33 @@ def test_both_interfaces_carry_a_job(lab: Lab, cluster: LocalCluster) -> None:
         job.wait_succeeded()
     lab.assert_equal()
     assert interfaces_of(job.object) == {"source": LINKS, "destination": LINKS}
+    assert job.status["attempts"] == 1
+
+
+# The policy is everybody's.
+@pytest.mark.extended
+@pytest.mark.exclusive
+def test_each_path_of_a_job_has_the_share_of_its_own_link(lab: Lab, cluster: LocalCluster, kubectl: Kubectl) -> None:
+    tenants = {lab.namespace: 1}
+    with in_force(kubectl, FIRST, tenants, SECOND):
+        job = submit_over_both(lab, LONG_BYTES)
+        with counted(cluster, job, 0) as first, counted(cluster, job, 1) as second:
+
+            def wait_for_rates(*caps: str) -> None:
+                seen: list[float] = []
+
+                def held() -> bool:
+                    seen[:] = [counter.rate_mbps() * 1e6 / rate_bps(cap) for counter, cap in zip((first, second), caps, strict=True)]
+                    allocated = rate_bps(job.status.get("bandwidth", {}).get("allocated", "0"))
+                    return allocated == sum(map(rate_bps, caps)) and all(UNDER_CAP <= share <= OVER_CAP for share in seen)
+
+                wait_until(held, f"{' and '.join(caps)} on the wire", last_seen=lambda: (seen, job.status.get("bandwidth")))
+
+            wait_for_rates(FIRST, SECOND)
+            kubectl.apply(policy(FIRST, tenants, NARROWED))
+            wait_for_rates(FIRST, NARROWED)
+    job.wait_succeeded()
+    lab.assert_equal()
     assert job.status["attempts"] == 1
 
 

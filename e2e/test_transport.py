@@ -1,9 +1,11 @@
-"""Jobs whose data go over QUIC, and over TCP where UDP is cut on the way."""
+"""Jobs whose data go over UDP, by QUIC or UDT, and over TCP where UDP is cut on the way."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+
+import pytest
 
 from e2e.lib.history import condition
 from e2e.lib.job import Job, port_of
@@ -17,16 +19,16 @@ from fairlead_dev.clients.nodes import LocalCluster
 BYTES = 80_000_000
 SLOW = {"limit": "6M"}
 """Until the test has done its part: at full rate the transfer lasts seconds."""
-QUIC = {"protocol": "QUIC"}
+OVER_UDP = ("QUIC", "UDT")
 ENOUGH_BYTES = 2_000_000
 """What data carries alone: far more than probes and the control connection."""
 
 
-def submit_over_quic(lab: Lab) -> Job:
-    """A slow job over QUIC, once its status says that its data flow."""
+def submit_over(lab: Lab, protocol: str) -> Job:
+    """A slow job over a protocol, once its status says that its data flow over that."""
     lab.write(lab.source, "plain", bytes_total=BYTES, files=8)
-    job = lab.submit(transport=QUIC, bandwidth=SLOW)
-    job.wait_before_end(lambda seen: seen.get("status", {}).get("protocol") == "QUIC", "QUIC in the status")
+    job = lab.submit(transport={"protocol": protocol}, bandwidth=SLOW)
+    job.wait_before_end(lambda seen: seen.get("status", {}).get("protocol") == protocol, f"{protocol} in the status")
     return job
 
 
@@ -43,21 +45,23 @@ def udp_cut(cluster: LocalCluster, port: int) -> Iterator[None]:
         run((*nft, *f"delete {table}".split()))
 
 
-def test_a_job_over_quic_arrives_and_says_so(lab: Lab, cluster: LocalCluster) -> None:
-    job = submit_over_quic(lab)
+@pytest.mark.parametrize("protocol", OVER_UDP)
+def test_a_job_over_udp_arrives_and_says_so(lab: Lab, cluster: LocalCluster, protocol: str) -> None:
+    job = submit_over(lab, protocol)
     with counted(cluster, job, protocol="udp") as datagrams, counted(cluster, job, protocol="tcp") as segments:
         wait_until(lambda: datagrams.bytes_sent() > ENOUGH_BYTES, "data in datagrams")
         job.patch(bandwidth=None)
         job.wait_succeeded()
         assert segments.bytes_sent() < ENOUGH_BYTES < datagrams.bytes_sent()
     lab.assert_equal()
-    assert (job.status["protocol"], job.status["decision"]["protocol"], job.status["attempts"]) == ("QUIC", "QUIC", 1)
+    assert (job.status["protocol"], job.status["decision"]["protocol"], job.status["attempts"]) == (protocol, protocol, 1)
     assert condition(job.object, "ProtocolKept") is None
     assert lab.partial_files() == []
 
 
-def test_a_job_whose_udp_is_cut_while_it_runs_ends_over_tcp_and_says_so(lab: Lab, cluster: LocalCluster) -> None:
-    job = submit_over_quic(lab)
+@pytest.mark.parametrize("protocol", OVER_UDP)
+def test_a_job_whose_udp_is_cut_while_it_runs_ends_over_tcp_and_says_so(lab: Lab, cluster: LocalCluster, protocol: str) -> None:
+    job = submit_over(lab, protocol)
     with counted(cluster, job, protocol="udp") as datagrams, counted(cluster, job, protocol="tcp") as segments:
         wait_until(lambda: datagrams.bytes_sent() > ENOUGH_BYTES, "data in datagrams")
         with udp_cut(cluster, port_of(job.pod("receiver"), "data")):

@@ -13,7 +13,7 @@ from fairlead_dev.clients.nodes import LocalCluster
 from fairlead_dev.clients.release import OPERATOR_NODE, RELEASE_NAMESPACE
 
 NAME = "e2e"
-LINK = "dtn-a-out"
+LINK, SECOND_LINK = "dtn-a-out", "dtn-a-out-1"
 METRICS_PORT = 9090
 _UNITS = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
 
@@ -26,27 +26,34 @@ def rate_bps(text: str) -> float:
     return float(found[1]) * _UNITS[found[2]]
 
 
-def policy(capacity: str, weights: Mapping[str, int]) -> Object:
-    """A policy over what the source node sends; each namespace of `weights` is a tenant of its own name."""
+def policy(capacity: str, weights: Mapping[str, int], second_capacity: str | None = None) -> Object:
+    """A policy over what the source node sends by data0, and by data1 if that has a capacity; each namespace of `weights` is a tenant of
+    its own name."""
     tenants = [
         {"name": namespace, "weight": weight, "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": namespace}}}
         for namespace, weight in weights.items()
     ]
-    interface = {"node": SOURCE_NODE, "name": "data0", "direction": "Transmit"}
-    link = {"name": LINK, "interfaces": [interface], "capacity": capacity, "headroom": "0"}
+    links = [_link(LINK, "data0", capacity)]
+    if second_capacity is not None:
+        links.append(_link(SECOND_LINK, "data1", second_capacity))
     return {
         "apiVersion": "fairlead.io/v1alpha1",
         "kind": "FairnessPolicy",
         "metadata": {"name": NAME},
-        "spec": {"links": [link], "tenants": tenants},
+        "spec": {"links": links, "tenants": tenants},
     }
 
 
+def _link(name: str, interface: str, capacity: str) -> Object:
+    sends = {"node": SOURCE_NODE, "name": interface, "direction": "Transmit"}
+    return {"name": name, "interfaces": [sends], "capacity": capacity, "headroom": "0"}
+
+
 @contextmanager
-def in_force(kubectl: Kubectl, capacity: str, weights: Mapping[str, int]) -> Iterator[None]:
+def in_force(kubectl: Kubectl, capacity: str, weights: Mapping[str, int], second_capacity: str | None = None) -> Iterator[None]:
     """The policy, accepted, until the block is left."""
     try:
-        kubectl.apply(policy(capacity, weights))
+        kubectl.apply(policy(capacity, weights, second_capacity))
         wait_until(lambda: _is_accepted(status(kubectl)), "the policy in force")
         yield
     finally:

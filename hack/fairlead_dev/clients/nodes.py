@@ -72,9 +72,11 @@ class LocalCluster:
         return stats
 
     @contextmanager
-    def link_cut(self, link: str) -> Iterator[None]:
-        """Lets nothing pass on an emulated path until the block is left; both interfaces keep their carrier."""
-        run((self.program, "wan", "cut", "--link", link))
+    def link_cut(self, link: str, carrier_of: str | None = None) -> Iterator[None]:
+        """Lets nothing pass on an emulated path until the block is left. Both interfaces keep their carrier, but for that of the node
+        `carrier_of`."""
+        carrier = () if carrier_of is None else ("--carrier", carrier_of)
+        run((self.program, "wan", "cut", "--link", link, *carrier))
         try:
             yield
         finally:

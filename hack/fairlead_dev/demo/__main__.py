@@ -123,7 +123,7 @@ def show_job(site: Site, job: Object) -> None:
     print(site.kubectl.run("get", "transferjobs", "-o", "wide", namespace=NAMESPACE).rstrip())
     print(f"\n$ kubectl describe tj {JOB} -n demo     (its conditions and events)")
     print(conditions_table(job))
-    described = site.kubectl.run("describe", "transferjob", name=JOB, namespace=NAMESPACE).rstrip()
+    described = site.kubectl.run("describe", "transferjob", JOB, namespace=NAMESPACE).rstrip()
     print(described[described.find("\nEvents:") + 1 :], flush=True)
 
 

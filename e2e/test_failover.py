@@ -1,0 +1,190 @@
+"""Jobs outlive the loss of nodes and of a link, and what else takes their ports: they wait with a reason and go on from their ledger."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import pytest
+
+from e2e.lib import history
+from e2e.lib.job import Job
+from e2e.lib.lab import Lab
+from e2e.lib.manifests import DESTINATION_NODE, SOURCE_NODE
+from e2e.lib.waiting import wait_until
+from fairlead.core.ports import BLOCK, PortRange, PortsInUse, choose_port_base
+from fairlead_dev.clients.nodes import LocalCluster
+from fairlead_dev.netlab.namespaces import inside
+
+pytestmark = pytest.mark.exclusive
+
+BYTES = 40_000_000
+SLOW = {"limit": "4M"}
+"""The data last for more than a minute, in which also a slow and busy machine has done what a test does to the job."""
+LINK = "data0"
+PORTS = PortRange(24000, 25999, namespace_percent=25)
+"""The chart's default."""
+
+
+def start_slowly(lab: Lab) -> Job:
+    """A job in mid-transfer, of which a whole block has arrived."""
+    lab.write(lab.source, "odd", bytes_total=BYTES)
+    job = lab.submit(bandwidth=SLOW)
+    job.wait_phase("Transferring")
+    job.wait_for(lambda seen: seen.get("status", {}).get("progress", {}).get("bytesTransferred"), "a whole block that has arrived")
+    return job
+
+
+def finish_fast(lab: Lab, job: Job) -> None:
+    job.patch(bandwidth=None)
+    job.wait_succeeded()
+    lab.assert_equal()
+    assert lab.partial_files() == []
+
+
+@contextmanager
+def kubelet_stopped(cluster: LocalCluster, node: str) -> Iterator[None]:
+    """The node's kubelet does nothing until the block is left, as if the node were gone; what runs there goes on."""
+    (pid,) = cluster.on(node, "pgrep", "-x", "kubelet").split()
+    cluster.on(node, "kill", "-STOP", pid.decode())
+    try:
+        yield
+    finally:
+        cluster.on(node, "kill", "-CONT", pid.decode())
+
+
+@contextmanager
+def ports_taken(cluster: LocalCluster, node: str, base: int) -> Iterator[None]:
+    """Somebody else listens on every port of a block of a node until the block is left."""
+    with ExitStack() as listeners:
+        with inside(Path(cluster.network_namespace(node)).name):
+            for port in range(base, base + BLOCK):
+                listener = listeners.enter_context(socket.socket(socket.AF_INET, socket.SOCK_STREAM))
+                listener.bind(("0.0.0.0", port))
+                listener.listen()
+        yield
+
+
+def mover_runs(cluster: LocalCluster, node: str, command: str, job: Job) -> bool:
+    return bool(cluster.on(node, "sh", "-c", 'pgrep -f -- "$1" || true', "sh", _command_line(command, job)))
+
+
+def kill_mover(cluster: LocalCluster, node: str, command: str, job: Job) -> None:
+    """Kills a mover of the job, if it still runs."""
+    cluster.on(node, "sh", "-c", 'pkill -KILL -f -- "$1" || true', "sh", _command_line(command, job))
+    wait_until(lambda: not mover_runs(cluster, node, command, job), f"the end of {command}")
+
+
+@contextmanager
+def mover_frozen(cluster: LocalCluster, node: str, command: str, job: Job) -> Iterator[None]:
+    """A mover of the job does nothing until the block is left."""
+    (pid,) = cluster.on(node, "pgrep", "-f", "--", _command_line(command, job)).split()
+    cluster.on(node, "kill", "-STOP", pid.decode())
+    try:
+        yield
+    finally:
+        cluster.on(node, "sh", "-c", 'kill -CONT "$1" 2>/dev/null || true', "sh", pid.decode())
+
+
+def _command_line(command: str, job: Job) -> str:
+    return f"^[^ ]*fairlead-mover {command} .*--job={job.uid}"
+
+
+def wait_lost(job: Job, *nodes: str) -> None:
+    """Waits until the job says that its movers' nodes are lost, and which."""
+
+    def named() -> bool:
+        found = history.condition(job.object, "NodesReady")
+        return found is not None and found["reason"] == "NodesLost" and all(f"node {node}" in found["message"] for node in nodes)
+
+    wait_until(named, f"a condition that names {' and '.join(nodes)} as lost", last_seen=lambda: job.status.get("conditions"))
+
+
+def attempts_of_pods(job: Job) -> set[str]:
+    return {pod["metadata"]["labels"]["fairlead.io/attempt"] for pod in job.pods()}
+
+
+def finish_in_a_second_attempt(lab: Lab, job: Job) -> None:
+    """The job's end, which comes in an attempt that goes on from the first one's ledger."""
+    job.wait_for(lambda seen: seen.get("status", {}).get("attempts") == 2, "a second attempt")
+    finish_fast(lab, job)
+    assert job.status["attempts"] == 2, job.status.get("lastFailure")
+    assert most_senders_at_once(lab) == 1
+    succeeded = history.condition(job.object, "Succeeded")
+    assert succeeded is not None
+    assert "bytes were there from earlier attempts" in succeeded["message"]
+
+
+def most_senders_at_once(lab: Lab) -> int:
+    """How many senders had not ended at the same time, by every version of every pod."""
+    running: set[str] = set()
+    most = 0
+    for change in lab.pod_versions():
+        metadata, phase = change.object["metadata"], change.object.get("status", {}).get("phase")
+        if metadata.get("labels", {}).get("fairlead.io/role") != "sender":
+            continue
+        if change.kind == "DELETED" or phase in ("Succeeded", "Failed"):
+            running.discard(metadata["uid"])
+        else:
+            running.add(metadata["uid"])
+        most = max(most, len(running))
+    return most
+
+
+@pytest.mark.extended
+def test_beside_a_mover_that_is_frozen_with_its_node_nothing_starts_and_what_wakes_up_harms_nothing(
+    lab: Lab, cluster: LocalCluster
+) -> None:
+    job = start_slowly(lab)
+    with kubelet_stopped(cluster, DESTINATION_NODE), mover_frozen(cluster, DESTINATION_NODE, "receive", job):
+        # The sender loses its peer, and of the receiver nobody knows whether it ends.
+        job.wait_reason("NodeNotReady")
+        assert job.status["attempts"] == 1
+        assert attempts_of_pods(job) == {"1"}
+    finish_in_a_second_attempt(lab, job)
+
+
+def test_when_both_nodes_are_lost_with_their_movers_nothing_starts_beside_them_and_the_job_goes_on_later(
+    lab: Lab, cluster: LocalCluster
+) -> None:
+    job = start_slowly(lab)
+    with ExitStack() as lost:
+        for node in (SOURCE_NODE, DESTINATION_NODE):
+            lost.enter_context(kubelet_stopped(cluster, node))
+        # The sender ends by itself when it loses the receiver, perhaps before it can be killed.
+        kill_mover(cluster, DESTINATION_NODE, "receive", job)
+        kill_mover(cluster, SOURCE_NODE, "send", job)
+        wait_lost(job, SOURCE_NODE, DESTINATION_NODE)
+        assert job.status["attempts"] == 1
+        assert attempts_of_pods(job) == {"1"}
+    finish_in_a_second_attempt(lab, job)
+
+
+@pytest.mark.extended
+def test_a_link_without_a_carrier_is_named_and_the_job_goes_on_when_it_is_back(lab: Lab, cluster: LocalCluster) -> None:
+    job = start_slowly(lab)
+    with cluster.link_cut(LINK, carrier_of=SOURCE_NODE):
+        failure = job.wait_for(lambda seen: seen.get("status", {}).get("lastFailure"), "an attempt that failed")["status"]["lastFailure"]
+        assert failure["reason"] == "InterfaceDown", failure
+        assert f"the interface {LINK} has no carrier" in failure["message"], failure
+    finish_fast(lab, job)
+    assert most_senders_at_once(lab) == 1
+
+
+@pytest.mark.extended
+def test_a_port_of_the_next_attempt_that_a_stranger_takes_is_named_and_avoided(lab: Lab, cluster: LocalCluster) -> None:
+    job = start_slowly(lab)
+    job.patch(suspend=True)
+    job.wait_phase("Suspended")
+    lab.wait_no_mover_pods()
+    base = choose_port_base(f"{job.uid}/2/receiver", DESTINATION_NODE, PortsInUse(), frozenset(), PORTS, leaves_last=True)
+    assert base is not None
+    with ports_taken(cluster, DESTINATION_NODE, base):
+        job.patch(suspend=False)
+        failure = job.wait_for(lambda seen: seen.get("status", {}).get("lastFailure"), "an attempt that failed")["status"]["lastFailure"]
+        assert (failure["attempt"], failure["reason"], failure["takenPorts"]) == (2, "AddressInUse", [base]), failure
+        finish_fast(lab, job)
+    assert job.status["attempts"] == 3
+    assert most_senders_at_once(lab) == 1
