@@ -175,6 +175,10 @@ test-kueue: python ## A job in a queue of Kueue, which is built first (3 minutes
 	$(CLUSTER_CLI) build --only kubectl,helm,etcd,kube-apiserver,kueue
 	$(VENV)/pytest -q -n 1 operator/tests/apiserver/kueue
 
+.PHONY: test-tcp-variants
+test-tcp-variants: python rust ## Every TCP congestion control of Debian's 6.1 kernel on the mover's live sockets, under QEMU: build/bench/tcp-variants.json (minutes; no part of `make test`; VARIANTS_FLAGS=--renew)
+	$(VENV)/python -m fairlead_dev.bench.tcp_variants $(VARIANTS_FLAGS)
+
 # Tests of programs wait most of their time, for links and clocks. What runs beside them gives way to them. Nothing runs beside the
 # cluster: its kubelets then take minutes to start a pod.
 .PHONY: beside-programs

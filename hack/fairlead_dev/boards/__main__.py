@@ -15,14 +15,13 @@ from fairlead_dev.boards.importer import import_boards
 from fairlead_dev.boards.local import ask_local
 from fairlead_dev.boards.prometheus import PrometheusApi, over_http
 from fairlead_dev.boards.reading import load
-from fairlead_dev.checkout import CHECKOUT
+from fairlead_dev.checkout import CACHE, CHECKOUT
 from fairlead_dev.clients.kubectl import CommandError
 from fairlead_dev.clients.nodes import LocalCluster
 from fairlead_dev.errors import CommandUsageError, DevError
 
 BOARDS = CHECKOUT / "charts" / "fairlead" / "dashboards"
 PICTURES = CHECKOUT / "build" / "boards"
-CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "fairlead"
 
 
 def main(arguments: list[str] | None = None) -> int:

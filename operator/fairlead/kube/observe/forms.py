@@ -59,7 +59,8 @@ Version = Annotated[int, Field(ge=1, le=1)]
 JobUid = Annotated[str, Field(max_length=64)]
 Word = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_\-]{0,63}$")]
 Reason = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9]{0,63}$")]
-Control = Annotated[str, Field(pattern=r"^[a-z0-9_+]{0,15}$")]
+Control = Annotated[str, Field(pattern=r"^[a-z0-9_+\-]{0,15}$")]
+"""As the kernel names them: `dctcp-reno` is in force where the receiver does not agree to `dctcp`."""
 CpuList = Annotated[str, Field(max_length=LONGEST_CPU_LIST, pattern=r"^[0-9]+(-[0-9]+)?(,[0-9]+(-[0-9]+)?)*$")]
 Interface = Annotated[str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.:@\-]{0,14}$")]
 

@@ -119,6 +119,18 @@ def test_a_body_that_is_too_long_is_not_parsed() -> None:
 
 
 @pytest.mark.parametrize(
+    ("name", "is_taken"), [("cubic", True), ("ledbat++", True), ("dctcp-reno", True), ("a b", False), ("x" * 16, False)]
+)
+def test_a_congestion_control_is_taken_as_the_kernel_names_it(name: str, is_taken: bool) -> None:
+    body = json.dumps(PROGRESS | {"congestion_control": name}).encode()
+    if is_taken:
+        assert parse_message(ProgressAnswer, body).congestion_control == name
+        return
+    with pytest.raises(ReportError, match="congestion_control"):
+        parse_message(ProgressAnswer, body)
+
+
+@pytest.mark.parametrize(
     ("cpus", "is_taken"),
     [
         (None, True),
