@@ -42,8 +42,9 @@ class Prior:
     measurements: float
 
 
-_UNTOLD: Final = Prior(1.0, 1.0)
-"""As fast as TCP until it is measured. QUIC's rank in [AlMobayed 2018] came from pauses between chunks, and is no prior."""
+_UNTOLD: Final = Prior(1.0, 2.0)
+"""As fast as TCP, so that a single transfer that was a little faster is not enough. QUIC's rank in [AlMobayed 2018] came from pauses
+between chunks, and is no prior."""
 
 
 def prior_of(protocol: ProtocolInForce, rtt_seconds: float | None) -> Prior:

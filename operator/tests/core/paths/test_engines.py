@@ -80,6 +80,7 @@ def test_where_nothing_but_tcp_was_measured_nothing_is_weighed(results: tuple[En
     [
         ((FAST_QUIC,), {}, "NotMeasured", "NotMeasured"),
         ((TCP, result("QUIC", 210)), {}, "Tied", "NotMeasured"),
+        ((TCP, result("QUIC", 228)), {}, "Tied", "NotMeasured"),
         ((TCP, result("QUIC", 192)), {}, "Tied", "NotMeasured"),
         ((TCP, result("QUIC", 100)), {}, "Slower", "NotMeasured"),
         ((TCP, blocked("QUIC")), {}, "UdpBlocked", "UdpBlocked"),
@@ -97,6 +98,7 @@ def test_where_nothing_but_tcp_was_measured_nothing_is_weighed(results: tuple[En
     ids=[
         "no TCP to compare with",
         "a little faster",
+        "somewhat faster, once",
         "a little slower",
         "slower",
         "never got through",
@@ -123,6 +125,8 @@ def test_tcp_stays(results: tuple[EngineResult, ...], fields: dict[str, Any], of
     ("results", "fields", "expected"),
     [
         ((TCP, FAST_UDT), {"allowed_bps": 1e9}, "UDT"),
+        ((TCP, result("QUIC", 232)), {}, "QUIC"),
+        ((TCP, *[result("QUIC", 218)] * 4), {}, "QUIC"),
         ((TCP, FAST_QUIC), {"cpus": 0.4}, "QUIC"),
         ((TCP, result("QUIC", 800, at_cap=True)), {"cpus": 0.4, "allowed_bps": 800e6}, "QUIC"),
         ((TCP, FAST_QUIC, result("UDT", 830)), {"allowed_bps": 1e9}, "QUIC"),
@@ -134,6 +138,8 @@ def test_tcp_stays(results: tuple[EngineResult, ...], fields: dict[str, Any], of
     ],
     ids=[
         "UDT below a cap",
+        "ahead by more than the prior takes off",
+        "a little faster, again and again",
         "the processors just suffice",
         "they suffice for all that is allowed",
         "a tie of the others goes to QUIC",
