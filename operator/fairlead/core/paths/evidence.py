@@ -171,7 +171,7 @@ def _transfer(observed: Observed, sender: MoverPod, decision: DecisionReport, de
 def _engine(observed: Observed, plan: Plan, sender: MoverPod, now: datetime) -> EngineResult | None:
     """What the attempt showed of its transport protocol: that UDP did not get through, or, once both ends are done, how it did."""
     asked, said = asked_protocol(observed.job), own_verdict(sender, observed.job.metadata.uid)
-    blocked_at = _blocked_at(observed, plan, sender, said)
+    blocked_at = None if asked == "TCP" else _blocked_at(observed, plan, sender, said)
     if blocked_at is not None:
         return EngineResult(_plausible(blocked_at, sender, now), asked, None)
     receiver = observed.mover(Role.RECEIVER, sender.attempt)

@@ -402,6 +402,14 @@ def test_what_an_attempt_before_had_to_replace_says_nothing_of_the_next_one() ->
     assert evidence.measurement is None
 
 
+def test_tcp_is_blocked_by_nothing_whatever_its_sender_says() -> None:
+    kept = Condition(type="ProtocolKept", status="False", reason="ProtocolReplaced", last_transition_time=NOW, message="")
+    job = make_job(status=TransferJobStatus(attempts=1, endpoints=ENDS, conditions=(kept,)))
+    evidence = evidence_of(observe(job, receiver(), sender()), Plan(), NOW)
+    assert evidence is not None
+    assert evidence.measurement is None
+
+
 def test_a_scavenger_that_ends_for_want_of_udp_tells_so() -> None:
     job = make_job(transport={"trafficClass": "Scavenger"}, status=TransferJobStatus(attempts=1, endpoints=ENDS))
     ended = sender(verdict=make_verdict("Failed", "ProtocolUnavailable", retry=True), ended_at=NOW)
