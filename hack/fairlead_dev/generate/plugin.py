@@ -73,6 +73,7 @@ such as `BackoffLimitExceeded`, `MoverDied`, `OOMKilled`. Beside the constants o
 | `remedy`, `page` | what can be done, and the page about it |
 | `end`, `since` | `source` or `destination`, where it is known; since when |
 | `also` | what else is not as it should be with a job that runs |
+| `engineChoice` | which transport protocol was chosen for a job with `Auto`, and why; null where there was nothing to weigh |
 | `decision`, `cap` | which transport is in force and why; what the job may send and what bounds that |
 | `notShown` | a sentence for each kind that could not be read |
 

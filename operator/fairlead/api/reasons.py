@@ -41,7 +41,7 @@ class ConditionType(_Documented):
     )
     PROTOCOL_KEPT = (
         "ProtocolKept",
-        "The data go over the protocol that the job names. Absent until they had to go over another one in an attempt.",
+        "The data go over the protocol that the job names, or that was chosen for it. Absent until they had to go over another one.",
     )
     REPORTS_BELIEVED = "ReportsBelieved", "What the movers report can be true. Absent until something had to be refused in an attempt."
     SUSPENDED = "Suspended", "The job is held back by `spec.suspend`."

@@ -16,7 +16,7 @@ from fairlead.api.transferjob.spec import Side
 from fairlead.core.cap_excess import CapExcess
 from fairlead.core.dtn import TransferNode
 from fairlead.core.fairness.model import JobShare
-from fairlead.core.paths.model import ProbeAssignment
+from fairlead.core.paths.model import EngineEvidence, ProbeAssignment
 from fairlead.core.placement.model import Affinity, Answer
 from fairlead.core.ports import PortsInUse
 from fairlead.core.reports import Advice, Reports, Verdict
@@ -145,6 +145,8 @@ class Observed:
     """By how much what arrived was ahead of the caps, at the receiver's report before; None before the first."""
     path: ProbeAssignment | None = None
     """What is known of its path; None where its nodes are not known yet, or it leads nowhere."""
+    engines: EngineEvidence | None = None
+    """What is known of the transport protocols there, of a job that leaves the choice and is about to start; None where nothing can be."""
     placement: Answer | None = None
     """Where the attempt that is about to start runs, or why it waits; None where no data transfer node is concerned."""
     destination_writer: str | None = None

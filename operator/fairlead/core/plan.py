@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 
 from fairlead.api.transferjob import TransferJobStatus
+from fairlead.api.transferjob.status import ProtocolInForce
 from fairlead.core.observed import Role
 from fairlead.core.paths.model import KnownPath
 from fairlead.core.reports import MoverEndpoint
@@ -46,6 +47,8 @@ class CreatePod:
     on_host_network: bool = True
     path: KnownPath = field(default_factory=KnownPath)
     probe: bool = True
+    protocol: ProtocolInForce = "TCP"
+    """What carries the data; both ends must have the same."""
     interfaces: tuple[str, ...] = ()
     """Of its node, to carry the data; empty where its mover chooses."""
     node_labels: tuple[tuple[str, str], ...] = ()

@@ -49,6 +49,12 @@ class Verdict:
     """Blocks that arrived damaged, or came back so from the disk, and were sent again."""
     protocol: ProtocolInForce | None = None
     """What carried the data in the end; None before data flowed, and at a receiver."""
+    bytes_resent: int = 0
+    """Payload that the mover sent in vain: damaged, or lost with a connection."""
+    retransmitted_bytes: int | None = None
+    """Payload that the transport itself sent again; None where it is not reported, and at a receiver."""
+    cpu_seconds: float | None = None
+    """Processor time of the mover; None where it is not reported."""
 
     @property
     def bytes_sent(self) -> int:

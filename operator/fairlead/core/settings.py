@@ -42,6 +42,8 @@ class OperatorSettings:
     backoff_most: timedelta = timedelta(minutes=5)
     node_guard: bool = False
     """Whether a guard on the nodes holds the caps of senders on their network, whatever the movers do."""
+    mover_cpus: float | None = None
+    """Processors that a mover is held to by the limit of its container; None without one."""
     kueue: bool = False
     """Whether Kueue decides when jobs run that name one of its queues."""
 

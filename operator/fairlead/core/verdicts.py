@@ -50,6 +50,11 @@ def proven_success(receiver: MoverPod | None, job_uid: str) -> Verdict | None:
     return verdict if verdict.verdict == _SUCCEEDED and _names(verdict, job_uid, receiver.attempt) else None
 
 
+def own_verdict(pod: MoverPod, job_uid: str) -> Verdict | None:
+    """The pod's verdict if it is of this job and of the pod's own attempt."""
+    return pod.verdict if pod.verdict is not None and _names(pod.verdict, job_uid, pod.attempt) else None
+
+
 def has_cleaned(cleaner: MoverPod, job_uid: str) -> bool:
     """Whether this cleaner reports that the job's partial files are gone. Its verdict has no attempt: it cleans for all of them."""
     verdict = cleaner.verdict

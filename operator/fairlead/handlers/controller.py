@@ -209,7 +209,8 @@ class Controller:
             transfer_nodes=self._dtns.transfer_nodes(),
             placement=None,
         )
-        return replace(known, placement=self._placements.answer(key, known, request_of(known, now))), now
+        known = replace(known, placement=self._placements.answer(key, known, request_of(known, now)))
+        return replace(known, engines=self._paths.engines(known, now)), now
 
     async def _observe(self, body: KubeObject) -> Observed:
         job = TransferJob.from_object(body)

@@ -8,7 +8,7 @@ import os
 import platform
 import secrets
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, Literal, TypeVar, get_args
@@ -111,7 +111,7 @@ def read_options(arguments: Sequence[str], environment: Mapping[str, str] = os.e
     )
     _check_resources(template)
     return Options(
-        settings=settings,
+        settings=replace(settings, mover_cpus=template.mover_cpus),
         template=template,
         kubeconfig=Path(values["kubeconfig"]) if values["kubeconfig"] else None,
         tenant_namespaces=tuple(sorted({name.strip() for name in values["tenant_namespaces"].split(",") if name.strip()})),

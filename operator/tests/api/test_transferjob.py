@@ -58,7 +58,10 @@ def test_defaults_are_those_of_the_schema() -> None:
 def test_what_a_job_leaves_open_of_its_transport_follows_from_its_class(transport: dict[str, Any], expected: tuple[Any, ...]) -> None:
     found = TransferJob.from_object(make_body(transport=transport)).spec.transport
     bounds = found.stream_bounds
-    assert (found.named_protocol, found.named_congestion_control, (bounds.min, bounds.max)) == expected
+    control = found.congestion_control_over(found.named_protocol or "TCP")
+    assert (found.named_protocol, control, (bounds.min, bounds.max)) == expected
+    if found.named_protocol is None:
+        assert [found.congestion_control_over(chosen) for chosen in ("TCP", "QUIC", "UDT")] == [None, None, "udt"]
 
 
 def test_a_limit_is_read_in_bits_per_second() -> None:

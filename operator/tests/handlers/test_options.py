@@ -114,3 +114,19 @@ def test_whole_cpus_without_a_limit_of_memory_are_refused_with_the_container(con
     with pytest.raises(OptionError, match=variable) as refusal:
         read_options([], IMAGES | {"FAIRLEAD_MOVER_WHOLE_CPUS": "2", variable: '{"requests": {"cpu": "1"}}'})
     assert "limits.memory" in str(refusal.value)
+
+
+@pytest.mark.parametrize(
+    ("resources", "whole", "expected"),
+    [
+        ('{"limits": {"memory": "2Gi"}}', "0", None),
+        ('{"limits": {"memory": "2Gi", "cpu": "1500m"}}', "0", 1.5),
+        ('{"limits": {"memory": "2Gi", "cpu": 2}}', "0", 2.0),
+        ('{"limits": {"memory": "2Gi"}}', "4", 4.0),
+        ('{"limits": {"cpu": "some"}}', "0", None),
+        ('{"requests": {"cpu": "2"}}', "0", None),
+    ],
+)
+def test_a_mover_has_the_processors_that_its_limit_names(resources: str, whole: str, expected: float | None) -> None:
+    options = read_options([], IMAGES | {"FAIRLEAD_MOVER_RESOURCES": resources, "FAIRLEAD_MOVER_WHOLE_CPUS": whole})
+    assert options.settings.mover_cpus == expected

@@ -49,6 +49,10 @@ pub(crate) struct Verdict {
     verified: Vec<&'static str>,
     seconds: f64,
     bulk_seconds: f64,
+    /// Payload that the transport sent again; at the sender, once data were to flow.
+    retransmitted_bytes: Option<u64>,
+    /// Processor time of the process, its own and the kernel's on its behalf.
+    cpu_seconds: f64,
     /// What carried the data; at the sender, once they were to flow.
     protocol: Option<&'static str>,
     /// What was checked before the data.
@@ -127,6 +131,8 @@ impl Verdict {
                 .collect(),
             seconds: progress.clock.now().as_secs_f64(),
             bulk_seconds: progress.bulk_seconds(),
+            retransmitted_bytes: now.wire.map(|wire| wire.retransmitted_bytes),
+            cpu_seconds: cpu_seconds(),
             protocol: now.protocol,
             checks: progress.checks(),
         }
@@ -163,6 +169,12 @@ impl Verdict {
     }
 }
 
+/// Processor time that the process has used so far.
+fn cpu_seconds() -> f64 {
+    let spent = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+    spent.tv_sec as f64 + spent.tv_nsec as f64 / 1e9
+}
+
 /// Writes the first verdict it is given and ignores later ones.
 pub(crate) struct VerdictWriter {
     path: Option<PathBuf>,
@@ -194,7 +206,10 @@ impl VerdictWriter {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
+    use crate::progress::Wire;
 
     fn verdict(result: &Result<Success, Fault>) -> Verdict {
         Verdict::new("receiver", "local", 1, &Progress::new(), result)
@@ -213,6 +228,19 @@ mod tests {
         ] {
             assert_eq!(verdict(&result).exit_code(signal), code);
         }
+    }
+
+    #[test]
+    fn a_verdict_tells_what_the_transfer_cost_in_processor_time_and_in_payload_sent_again() {
+        let progress = Progress::new();
+        let wire = Wire { retransmitted_bytes: 7, cap_exceeded: Duration::ZERO, rtt: None };
+        progress.set_wire(wire);
+        let success = Ok(Success::new(Reason::Verified, ""));
+        let shown = serde_json::to_value(Verdict::new("sender", "local", 1, &progress, &success)).unwrap();
+        assert_eq!(shown["retransmitted_bytes"], 7);
+        assert!(shown["cpu_seconds"].as_f64().is_some_and(|seconds| seconds > 0.0), "{shown}");
+        let receiver = serde_json::to_value(verdict(&success)).unwrap();
+        assert!(receiver["retransmitted_bytes"].is_null(), "{receiver}");
     }
 
     #[test]

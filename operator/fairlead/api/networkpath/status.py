@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Final
+from typing import Annotated, Final, Literal
 
 from pydantic import Field
 
@@ -12,6 +12,9 @@ from fairlead.api.shared.schema import marks
 
 MOST_POINTS: Final = 16
 """Transfers that the profile remembers."""
+MOST_ENGINE_POINTS: Final = 4
+"""Attempts that are remembered of each transport protocol."""
+Engine = Literal["TCP", "QUIC", "UDT"]
 MOST_NAMESPACES: Final = 16
 """Namespaces whose own measurements are remembered."""
 
@@ -69,6 +72,34 @@ class ProfilePoint(ApiModel):
     """When it ended."""
 
 
+class EnginePoint(ApiModel):
+    """What one attempt showed of the transport protocol that it was to use."""
+
+    job: Annotated[str, Field(max_length=64)]
+    """UID of the TransferJob."""
+
+    attempt: int
+    """Number of its attempt."""
+
+    protocol: Engine
+    """The protocol."""
+
+    goodput: str | None = None
+    """Mean rate of its bulk phase in decimal bits per second; absent where UDP did not get through and the data had to go over TCP."""
+
+    at_cap: bool = False
+    """Whether it was its cap that held it back."""
+
+    resent: str | None = None
+    """Payload bytes sent for each one delivered, less one, e.g. `0.002`."""
+
+    cpu_seconds_per_gigabyte: str | None = None
+    """Processor time of the sender's mover for each gigabyte delivered."""
+
+    time: Timestamp
+    """When it ended, or when it was seen that UDP does not get through."""
+
+
 class ProbeLease(ApiModel):
     """Who probes the path: one at a time, so that no probe takes another for background."""
 
@@ -110,6 +141,12 @@ class PathKnowledge(ApiModel):
         default=(), json_schema_extra=marks(list_type="map", list_map_keys=("job", "attempt"))
     )
     """The latest transfers on the path, newest first."""
+
+    engines: Annotated[tuple[EnginePoint, ...], Field(max_length=3 * MOST_ENGINE_POINTS)] = Field(
+        default=(), json_schema_extra=marks(list_type="map", list_map_keys=("job", "attempt"))
+    )
+    """What the latest transfers over each transport protocol showed of it, newest first. A job with protocol `Auto` goes by those of its
+    own namespace."""
 
 
 class NamespaceKnowledge(PathKnowledge):

@@ -244,8 +244,9 @@ class Transport(ApiModel):
     """How the bytes travel."""
 
     protocol: Protocol = "Auto"
-    """Transport protocol of the data. `Auto` means TCP, of a scavenger QUIC; otherwise QUIC and UDT are used where they are named. Where
-    UDP does not get through, a transfer over them goes on over TCP, and the condition `ProtocolKept` says so."""
+    """Transport protocol of the data. `Auto` means TCP, of a scavenger QUIC. An attempt with `Auto` uses QUIC or UDT where jobs of the
+    namespace that named it were clearly faster on the same path than over TCP. Where UDP does not get through, a transfer over them goes
+    on over TCP, and the condition `ProtocolKept` says so."""
 
     traffic_class: TrafficClass = "Normal"
     """`Scavenger` gives way to everybody's traffic and takes what is left: one stream on each path over QUIC with the congestion control
@@ -277,21 +278,18 @@ class Transport(ApiModel):
 
     @property
     def named_protocol(self) -> Literal["TCP", "QUIC", "UDT"] | None:
-        """What is to carry the data; None where that is left open, which means TCP."""
+        """What is to carry the data; None where that is left open."""
         if self.protocol == "Auto":
             return "QUIC" if self.is_scavenger else None
         return self.protocol
 
-    @property
-    def named_congestion_control(self) -> str | None:
-        """The congestion control that follows from the job; None where the advisor chooses."""
+    def congestion_control_over(self, protocol: Literal["TCP", "QUIC", "UDT"]) -> str | None:
+        """The congestion control that follows from the job where its data go over `protocol`; None where the advisor chooses."""
         if self.congestion_control != "Auto":
             return self.congestion_control
         if self.is_scavenger:
-            return SCAVENGER_CONTROL if self.named_protocol == "QUIC" else SCAVENGER_CONTROL_TCP
-        if self.named_protocol == "UDT":
-            return UDT_CONTROLS[0]
-        return None
+            return SCAVENGER_CONTROL if protocol == "QUIC" else SCAVENGER_CONTROL_TCP
+        return UDT_CONTROLS[0] if protocol == "UDT" else None
 
     @property
     def stream_bounds(self) -> Streams:

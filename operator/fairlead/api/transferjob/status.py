@@ -18,6 +18,9 @@ Enforcement = Literal["Pacing", "Annotation", "TrafficControl", "VirtualFunction
 ProtocolInForce = Literal["TCP", "QUIC", "UDT"]
 CapBound = Literal["JobLimit", "TenantLimit", "Link"]
 
+EngineVerdict = Literal["Chosen", "Slower", "Tied", "NotMeasured", "UdpBlocked", "UdpLossy", "CpuScarce", "NeedsCap", "NotAllowed"]
+
+MOST_ENGINES = 3
 MOST_ALTERNATIVES = 4
 MOST_SWITCHES = 5
 MOST_PODS = 16
@@ -236,6 +239,47 @@ class DecisionStatus(ApiModel):
     """When it was decided."""
 
 
+class EngineWeighed(ApiModel):
+    """What was known of one transport protocol on the job's path, and what followed from it."""
+
+    protocol: ProtocolInForce
+    """The protocol."""
+
+    goodput: str | None = None
+    """What transfers over it got on average, and no more than this job may take, in decimal bits per second; absent where none was
+    measured."""
+
+    measurements: int = 0
+    """Transfers that were measured."""
+
+    resent: str | None = None
+    """Payload bytes sent for each one delivered, less one, on average."""
+
+    cpu_seconds_per_gigabyte: str | None = None
+    """Processor time of a sender for each gigabyte, on average."""
+
+    verdict: EngineVerdict
+    """`Chosen`, or why not. `Tied`: within 5 % of TCP, or of what was chosen. `NotMeasured`: not within a week, or TCP was not.
+    `UdpBlocked` and `UdpLossy`: UDP did not get through there, or lost far more than TCP, since the protocol last did well. `CpuScarce`:
+    the sender has not the processors for it, or what it takes of them was not measured. `NeedsCap`: below a cap alone, as it does not
+    share a path as TCP does. `NotAllowed`: not with the job's `encryption` or `congestionControl`."""
+
+
+class EngineChoice(ApiModel):
+    """Which transport protocol was chosen for the latest attempt, by what jobs of the namespace had measured on its path."""
+
+    protocol: ProtocolInForce
+    """The protocol."""
+
+    message: Annotated[str, Field(max_length=300)] = ""
+    """Why, in words."""
+
+    weighed: Annotated[tuple[EngineWeighed, ...], Field(max_length=MOST_ENGINES)] = Field(
+        default=(), json_schema_extra=marks(list_type="map", list_map_keys=("protocol",))
+    )
+    """All protocols, with what was known of them."""
+
+
 class BandwidthStatus(ApiModel):
     """What the job was given of the network and what it uses."""
 
@@ -348,6 +392,10 @@ class TransferJobStatus(ApiModel):
 
     protocol: ProtocolInForce | None = None
     """Transport protocol that carries the data of the latest attempt, as its sender says; absent before data flow."""
+
+    engine_choice: EngineChoice | None = None
+    """With protocol `Auto`, how the transport protocol of the latest attempt was chosen; absent where nothing but TCP was measured on its
+    path, which means TCP."""
 
     path: PathStatus | None = None
     """What was measured on the path."""

@@ -17,6 +17,7 @@ from fairlead.api.transferjob.status import (
     BandwidthStatus,
     DecisionStatus,
     EndpointStatus,
+    EngineChoice,
     FailureStatus,
     PathStatus,
     ProgressStatus,
@@ -95,6 +96,7 @@ class Explanation(ApiModel):
     destination: ExplainedEnd
     bandwidth: JobBandwidth
     path: JobPath | None = None
+    engine_choice: EngineChoice | None = None
     decision: DecisionStatus | None = None
     progress: ProgressStatus | None = None
     attempts: int
@@ -135,6 +137,7 @@ def account_of(facts: Facts) -> Explanation:
         destination=_end(job.spec.destination, ends.destination if ends else None),
         bandwidth=_bandwidth(job, _in_force(facts.policies)),
         path=_path(job, facts.paths),
+        engine_choice=status.engine_choice,
         decision=status.decision,
         progress=status.progress,
         attempts=status.attempts or 0,

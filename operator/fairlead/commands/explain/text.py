@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 
 from fairlead.api.shared.quantity import format_duration
-from fairlead.api.transferjob.status import DecisionStatus, ProgressStatus
+from fairlead.api.transferjob.status import DecisionStatus, EngineChoice, EngineWeighed, ProgressStatus
 from fairlead.commands.explain.account import ExplainedEnd, Explanation, JobBandwidth, JobPath
 
 _LONGEST_TEXT = 400
@@ -24,6 +24,7 @@ def render(job: Explanation, steps: Sequence[str], now: datetime) -> str:
         ("Placement", _placement(job)),
         ("Bandwidth", _bandwidth(job.bandwidth)),
         ("Path", _path(job.path, now) if job.path else []),
+        ("Protocol", _engines(job.engine_choice) if job.engine_choice else []),
         ("Decision", _decision(job.decision) if job.decision else []),
         ("Progress", _progress(job, now)),
         ("Events", as_table((_at(event.time), event.type, event.reason, _times(event.count), event.message) for event in job.events)),
@@ -113,6 +114,16 @@ def _decision(decision: DecisionStatus) -> list[str]:
     lines += [("switched", f"{_at(each.time)} {each.from_} to {each.to}: {each.why or 'no reason given'}") for each in decision.switches]
     lines.append(("decided", f"{_at(decision.decided_at)}{f' by model {decision.model}' if decision.model else ''}"))
     return as_table(lines)
+
+
+def _engines(choice: EngineChoice) -> list[str]:
+    def row(weighed: EngineWeighed) -> tuple[str, ...]:
+        figures = [f"{weighed.goodput} in {_count(weighed.measurements, 'transfer', 'transfers')}" if weighed.goodput else "no transfer"]
+        figures += [f"{weighed.resent} resent"] if weighed.resent else []
+        figures += [f"{weighed.cpu_seconds_per_gigabyte} CPU-s/GB"] if weighed.cpu_seconds_per_gigabyte else []
+        return (weighed.protocol, weighed.verdict, ", ".join(figures))
+
+    return [plain(choice.message), *as_table(row(weighed) for weighed in choice.weighed)]
 
 
 def _progress(job: Explanation, now: datetime) -> list[str]:

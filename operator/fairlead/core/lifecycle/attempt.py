@@ -12,14 +12,15 @@ from fairlead.api.reasons import ConditionType, MoverReason, Reason
 from fairlead.api.shared.quantity import format_duration
 from fairlead.api.transferjob import TransferJobStatus
 from fairlead.api.transferjob.spec import Side
-from fairlead.api.transferjob.status import FailureStatus, PlacementStatus
+from fairlead.api.transferjob.status import EngineChoice, FailureStatus, PlacementStatus
 from fairlead.core.attachments import attachment_failure, attachment_suspicion
 from fairlead.core.conditions import shorten
 from fairlead.core.lifecycle import report
 from fairlead.core.lifecycle.outcome import JobEffects, JobOutcome, JobState, Judgement, Judgements, deletes, stops
 from fairlead.core.lifecycle.placing import labels_of, pause_after, placed_end, placed_of
-from fairlead.core.network import traits_of
+from fairlead.core.network import ends_of, traits_of
 from fairlead.core.observed import MoverPod, Observed, PodPhase, Role
+from fairlead.core.paths import engines
 from fairlead.core.paths.model import ProbeAssignment, Probing
 from fairlead.core.plan import CreateCredentials, CreatePod
 from fairlead.core.ports import choose_port_base, is_share_used_up
@@ -55,7 +56,7 @@ _LAST_WORD = timedelta(seconds=5)
 """How long a success waits for what nobody has read: the sender's pod brings the decision when its sidecar ends, and its checks."""
 
 
-OF_A_BEGINNING = frozenset({"attempts", "attempt_start_time", "start_time", "placement"})
+OF_A_BEGINNING = frozenset({"attempts", "attempt_start_time", "start_time", "placement", "engine_choice"})
 """Fields of the status that are written as an attempt begins."""
 
 
@@ -156,7 +157,10 @@ def _carry_on(observed: Observed, number: int, begins_at: datetime | None, now: 
     """The attempt as far as its pods allow; `begins_at` is its start if it begins with this pass."""
     status, begun = observed.job.status, JobOutcome(JobState.UNDER_WAY)
     if begins_at is not None:
-        begun = _begin(status, number, begins_at, placed_of(observed, number))
+        # With a receiver that is there already, what it was started with is fixed.
+        is_new = observed.mover(Role.RECEIVER, number) is None
+        choice = _choose_engine(observed, number) if is_new else status.engine_choice
+        begun = _begin(status, number, begins_at, placed_of(observed, number), choice)
         status = _without_former(status, begun.status)
     attempt = _Attempt(number, observed.mover(Role.RECEIVER, number), observed.mover(Role.SENDER, number), status)
     findings = report.findings_of(observed, status, attempt.sender, attempt.receiver, now)
@@ -178,7 +182,27 @@ def _carry_on(observed: Observed, number: int, begins_at: datetime | None, now: 
     return outcome.waking_after(min(poll, _PROBING_POLL) if _awaits_decision(outcome, status) else poll)
 
 
-def _begin(status: TransferJobStatus, number: int, started: datetime, placed: PlacementStatus | None) -> JobOutcome:
+def _choose_engine(observed: Observed, number: int) -> EngineChoice | None:
+    """What carries the data of the attempt that begins, of a job that leaves it open; None for TCP without anything to weigh."""
+    known = observed.engines
+    if known is None:
+        return None
+    node = observed.transfer_nodes.get(ends_of(observed, number)[0].node or "")
+    cpus = [float(count) for count in (observed.settings.mover_cpus, node.cpus if node is not None else None) if count is not None]
+    return engines.choose(
+        engines.EngineQuestion(
+            known.results,
+            rtt_seconds=known.rtt_seconds,
+            allowed_bps=report.cap_of(observed),
+            cpus=min(cpus, default=None),
+            not_allowed=engines.ruled_out(observed.job),
+        )
+    )
+
+
+def _begin(
+    status: TransferJobStatus, number: int, started: datetime, placed: PlacementStatus | None, choice: EngineChoice | None
+) -> JobOutcome:
     bandwidth = status.bandwidth
     return JobOutcome(
         JobState.STARTING,
@@ -191,6 +215,7 @@ def _begin(status: TransferJobStatus, number: int, started: datetime, placed: Pl
             "placement": placed,
             "progress": None,
             "protocol": None,
+            "engine_choice": choice,
             "bandwidth": bandwidth.model_copy(update={"measured": None}) if bandwidth else None,
         },
         judgements={
@@ -311,6 +336,7 @@ def _create(observed: Observed, attempt: _Attempt, role: Role, side: Side, cap_b
         port_base,
         cap_bps=cap_bps,
         bucket_bps=bucket_bps,
+        protocol=engines.protocol_of(observed.job.spec.transport, attempt.status.engine_choice),
         on_host_network=on_host_network,
         interfaces=interfaces,
         node_labels=() if node is not None else labels_of(side),

@@ -25,6 +25,7 @@ from fairlead.core.lifecycle.outcome import Judgement, Judgements
 from fairlead.core.lifecycle.preflight import checks_of, judge_preflight
 from fairlead.core.network import lanes_of, traits_of
 from fairlead.core.observed import MoverPod, Observed, Role
+from fairlead.core.paths.engines import protocol_of
 from fairlead.core.plan import AnnotatePod
 from fairlead.core.reports import MoverProgress, Reports
 from fairlead.core.settings import GUARDED_MOST_BPS
@@ -190,9 +191,9 @@ def _protocol_in_force(reports: Reports, sender: MoverPod | None) -> ProtocolInF
 def _protocol_kept(
     observed: Observed, status: TransferJobStatus, sender: MoverPod | None, in_force: ProtocolInForce | None
 ) -> dict[ConditionType, Judgement | None]:
-    """That the data go over another protocol than the job names; nothing while they never did."""
-    asked = observed.job.spec.transport.named_protocol
-    if in_force is None or asked is None:
+    """That the data go over another protocol than the attempt was to use; nothing while they never did."""
+    asked = protocol_of(observed.job.spec.transport, status.engine_choice)
+    if in_force is None:
         return {}
     if in_force != asked:
         checks = sender.verdict.checks if sender is not None and sender.verdict is not None else ()

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 from fairlead.api.names import CONTROLLER
-from fairlead.api.reasons import ConditionType
+from fairlead.api.reasons import ConditionType, MoverReason
+from fairlead.api.transferjob.spec import UDT_CONTROLS, Transport
+from fairlead.api.transferjob.status import ProtocolInForce
 from fairlead.core.network import ends_of, traits_of
 from fairlead.core.observed import MoverPod, Observed, PodPhase, Role, latest_attempt_of
-from fairlead.core.paths.model import KnownBackground, Lease, Measurement, PathEnds, PathEvidence, PathProbe, PathTransfer
+from fairlead.core.paths.engines import asked_protocol
+from fairlead.core.paths.model import EngineResult, KnownBackground, Lease, Measurement, PathEnds, PathEvidence, PathProbe, PathTransfer
 from fairlead.core.plan import CreatePod, Plan
-from fairlead.core.reports import DecisionReport, OutcomeReport
-from fairlead.core.verdicts import is_live, proven_success
+from fairlead.core.reports import DecisionReport, OutcomeReport, Verdict
+from fairlead.core.verdicts import is_live, own_verdict, proven_success
 
 NEWS = timedelta(hours=1)
 """What was measured longer ago is not taken in again: it was, or it is too old."""
@@ -19,6 +23,11 @@ NEWS = timedelta(hours=1)
 _BITS = 8
 _SHORTEST_BULK_SECONDS = 5.0
 """Less is mostly slow start, and no measure of the path."""
+_SMALLEST_BULK_BYTES = 10**7
+"""Some 7,000 packets: less does not show what share of them is lost."""
+_GIGABYTE = 1e9
+_LEAST_TCP_STREAMS = 4
+"""TCP that a user holds to fewer is slower than what would be chosen."""
 _HELD_BY_CAP = 0.9
 _MOST_AT_CAP_RATIO = 0.1
 """A transfer that was at its cap for longer shows the cap."""
@@ -54,7 +63,7 @@ def evidence_of(observed: Observed, plan: Plan, now: datetime) -> PathEvidence |
     # A mover whose advisor died before it decided sends all the same.
     sends = progress is not None and (progress.flows or progress.has_flowed)
     decided = sends or observed.reports.decision is not None or observed.job.status.is_true(ConditionType.PATH_PROBED)
-    measurement = None if sender is None else _measurement(observed, sender, now)
+    measurement = None if sender is None else _measurement(observed, plan, sender, ends, now)
     if not live and measurement is None:
         return None
     lease = None if not runs or decided else _lease(observed, sender, starting, attempt, now)
@@ -81,19 +90,19 @@ def _lease(observed: Observed, sender: MoverPod | None, starting: CreatePod | No
     return Lease(observed.job.metadata.uid, attempt, since + observed.settings.probe_lease) if probes else None
 
 
-def _measurement(observed: Observed, sender: MoverPod, now: datetime) -> Measurement | None:
-    decision = observed.reports.decision
-    if decision is None:
-        return None
-    decided_at = _plausible(decision.decided_at, sender, now)
-    measurement = Measurement(
-        observed.job.metadata.uid,
-        sender.attempt,
-        probe=_probe(observed, sender, decision, decided_at),
-        background=_background(decision, decided_at),
-        transfer=_transfer(observed, sender, decision, decided_at),
-        namespace=observed.job.metadata.namespace,
-    )
+def _measurement(observed: Observed, plan: Plan, sender: MoverPod, ends: PathEnds, now: datetime) -> Measurement | None:
+    decision, metadata = observed.reports.decision, observed.job.metadata
+    # What goes over several interfaces, or one that is not known, tells nothing of one path.
+    engine = None if None in (ends.source_interface, ends.destination_interface) else _engine(observed, plan, sender, now)
+    measurement = Measurement(metadata.uid, sender.attempt, namespace=metadata.namespace, engine=engine)
+    if decision is not None:
+        decided_at = _plausible(decision.decided_at, sender, now)
+        measurement = replace(
+            measurement,
+            probe=_probe(observed, sender, decision, decided_at),
+            background=_background(decision, decided_at),
+            transfer=_transfer(observed, sender, decision, decided_at),
+        )
     latest = measurement.latest
     return measurement if latest is not None and now - latest <= NEWS else None
 
@@ -159,8 +168,64 @@ def _transfer(observed: Observed, sender: MoverPod, decision: DecisionReport, de
     )
 
 
+def _engine(observed: Observed, plan: Plan, sender: MoverPod, now: datetime) -> EngineResult | None:
+    """What the attempt showed of its transport protocol: that UDP did not get through, or, once both ends are done, how it did."""
+    asked, said = asked_protocol(observed.job), own_verdict(sender, observed.job.metadata.uid)
+    blocked_at = None if asked == "TCP" else _blocked_at(observed, plan, sender, said)
+    if blocked_at is not None:
+        return EngineResult(_plausible(blocked_at, sender, now), asked, None)
+    receiver = observed.mover(Role.RECEIVER, sender.attempt)
+    arrived = proven_success(receiver, observed.job.metadata.uid)
+    if receiver is None or arrived is None or said is None or said.protocol != asked or not _tells_of(asked, observed.job.spec.transport):
+        return None
+    outcome, delivered = observed.reports.outcome, arrived.bytes_sent
+    if arrived.bulk_seconds < _SHORTEST_BULK_SECONDS or delivered < _SMALLEST_BULK_BYTES:
+        return None
+    if outcome is not None and _disk_ratio(outcome) > _MOST_LIMITED_RATIO:
+        return None
+    cap_bps, goodput_bps = observed.job.status.cap_bps, delivered * _BITS / arrived.bulk_seconds
+    at_cap = cap_bps is not None and goodput_bps >= _HELD_BY_CAP * cap_bps
+    sent_again = None if said.retransmitted_bytes is None else said.retransmitted_bytes + said.bytes_resent
+    return EngineResult(
+        _plausible(receiver.ended_at or sender.created_at, sender, now),
+        asked,
+        goodput_bps,
+        at_cap=at_cap or (outcome is not None and outcome.cap_limited_ratio > _MOST_AT_CAP_RATIO),
+        resent_ratio=None if sent_again is None else sent_again / delivered,
+        cpu_seconds_per_gb=None if said.cpu_seconds is None else said.cpu_seconds * _GIGABYTE / delivered,
+    )
+
+
+def _blocked_at(observed: Observed, plan: Plan, sender: MoverPod, said: Verdict | None) -> datetime | None:
+    """When it was seen that UDP does not get through in this attempt; None while nothing says so."""
+    status = plan.status or observed.job.status
+    kept = status.condition(ConditionType.PROTOCOL_KEPT)
+    if kept is not None and kept.status == "False" and status.attempts == sender.attempt:
+        return kept.last_transition_time
+    if said is not None and said.reason == MoverReason.PROTOCOL_UNAVAILABLE:
+        return sender.ended_at or sender.created_at
+    return None
+
+
+def _tells_of(protocol: ProtocolInForce, transport: Transport) -> bool:
+    """Whether such a job shows what the protocol can do there: not one that gives way, sends at a set rate, or is held to less."""
+    if transport.is_scavenger:
+        return False
+    match protocol:
+        case "TCP":
+            return transport.congestion_control == "Auto" and transport.streams.max >= _LEAST_TCP_STREAMS
+        case "UDT":
+            return transport.congestion_control in ("Auto", UDT_CONTROLS[0])
+        case "QUIC":
+            return True
+
+
+def _disk_ratio(outcome: OutcomeReport) -> float:
+    """For what part of the time it waited for its source or its receiver."""
+    idle = outcome.source_limited_ratio
+    return idle + (1 - idle) * outcome.receive_window_limited_ratio
+
+
 def _path_held_back(outcome: OutcomeReport) -> bool:
     """Whether it was the path, and no cap or disk, that bounded the transfer for most of its time."""
-    idle = outcome.source_limited_ratio
-    limited = idle + (1 - idle) * outcome.receive_window_limited_ratio
-    return outcome.cap_limited_ratio <= _MOST_AT_CAP_RATIO and limited <= _MOST_LIMITED_RATIO
+    return outcome.cap_limited_ratio <= _MOST_AT_CAP_RATIO and _disk_ratio(outcome) <= _MOST_LIMITED_RATIO

@@ -11,15 +11,17 @@ from typing import TypeVar
 
 from fairlead.api.networkpath import NetworkPathStatus
 from fairlead.api.networkpath.status import (
+    MOST_ENGINE_POINTS,
     MOST_NAMESPACES,
     MOST_POINTS,
+    EnginePoint,
     NamespaceKnowledge,
     PathBackground,
     PathKnowledge,
     ProfilePoint,
 )
 from fairlead.api.shared.quantity import RateError, format_milliseconds, format_rate_rounded, format_ratio, parse_milliseconds, parse_rate
-from fairlead.core.paths.model import KnownBackground, Measurement, PathProbe, PathTransfer
+from fairlead.core.paths.model import EngineResult, KnownBackground, Measurement, PathProbe, PathTransfer
 from fairlead.core.paths.others import beside_any, strangers
 
 DAY = timedelta(days=1)
@@ -55,6 +57,7 @@ def newest_time(known: PathKnowledge) -> float:
     times = [known.last_measured_time] if known.last_measured_time else []
     times += [known.background.measured_time] if known.background else []
     times += [point.time for point in known.profile]
+    times += [point.time for point in known.engines]
     return max(times).timestamp() if times else 0.0
 
 
@@ -65,6 +68,8 @@ def _with(known: _K, measurement: Measurement) -> _K:
         known = _with_background(known, measurement.background)
     if measurement.transfer is not None:
         known = _with_point(known, _point(measurement, measurement.transfer))
+    if measurement.engine is not None:
+        known = _with_engine(known, _engine_point(measurement, measurement.engine))
     return known
 
 
@@ -131,6 +136,28 @@ def _with_point(status: _K, point: ProfilePoint) -> _K:
     return status.model_copy(
         update={"profile": profile, "capacity": _capacity(profile), "stream_coefficient": _coefficient(profile)},
     )
+
+
+def _engine_point(measurement: Measurement, result: EngineResult) -> EnginePoint:
+    resent, cost = result.resent_ratio, result.cpu_seconds_per_gb
+    return EnginePoint(
+        job=measurement.job,
+        attempt=measurement.attempt,
+        protocol=result.protocol,
+        goodput=None if result.goodput_bps is None else format_rate_rounded(result.goodput_bps),
+        at_cap=result.at_cap,
+        resent=None if resent is None else format_ratio(resent),
+        cpu_seconds_per_gigabyte=None if cost is None else format_ratio(cost),
+        time=result.at,
+    )
+
+
+def _with_engine(status: _K, point: EnginePoint) -> _K:
+    others = [known for known in status.engines if (known.job, known.attempt) != (point.job, point.attempt)]
+    newest_first = sorted([*others, point], key=lambda known: (-known.time.timestamp(), known.job, known.attempt))
+    by_protocol = [[known for known in newest_first if known.protocol == protocol] for protocol in {each.protocol for each in newest_first}]
+    kept = {(each.job, each.attempt) for points in by_protocol for each in points[:MOST_ENGINE_POINTS]}
+    return status.model_copy(update={"engines": tuple(each for each in newest_first if (each.job, each.attempt) in kept)})
 
 
 def _capacity(profile: tuple[ProfilePoint, ...]) -> str | None:

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
+from fairlead.api.transferjob.status import ProtocolInForce
+
 
 @dataclass(frozen=True, slots=True)
 class End:
@@ -66,6 +68,29 @@ class PathTransfer:
 
 
 @dataclass(frozen=True, slots=True)
+class EngineResult:
+    """What one attempt showed of the transport protocol that it was to use. `goodput_bps` is None where UDP did not get through."""
+
+    at: datetime
+    protocol: ProtocolInForce
+    goodput_bps: float | None
+    at_cap: bool = False
+    """Whether its cap held it back, so that it may be faster than this."""
+    resent_ratio: float | None = None
+    """Payload bytes sent for each one delivered, less one."""
+    cpu_seconds_per_gb: float | None = None
+    """Processor time of the sender's mover."""
+
+
+@dataclass(frozen=True, slots=True)
+class EngineEvidence:
+    """What is known of the transport protocols on the path of a job that leaves the choice."""
+
+    results: tuple[EngineResult, ...]
+    rtt_seconds: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Measurement:
     """What one attempt of one job has measured on its path so far; None for what it has not."""
 
@@ -75,11 +100,12 @@ class Measurement:
     background: KnownBackground | None = None
     transfer: PathTransfer | None = None
     namespace: str = ""
+    engine: EngineResult | None = None
 
     @property
     def latest(self) -> datetime | None:
         """When the newest part was measured, None without any."""
-        times = [part.at for part in (self.probe, self.transfer) if part is not None]
+        times = [part.at for part in (self.probe, self.transfer, self.engine) if part is not None]
         times += [self.background.measured_at] if self.background is not None else []
         return max(times, default=None)
 
@@ -92,6 +118,7 @@ class Measurement:
             self.background or earlier.background,
             self.transfer or earlier.transfer,
             self.namespace,
+            self.engine or earlier.engine,
         )
 
 

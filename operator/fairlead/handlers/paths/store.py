@@ -10,10 +10,11 @@ from typing import Any
 from fairlead.api.networkpath import NetworkPath, NetworkPathStatus
 from fairlead.core.observed import Observed, Role, latest_attempt_of
 from fairlead.core.paths.assignment import assignment_of, knowledge_of
+from fairlead.core.paths.engines import evidence_in, is_open
 from fairlead.core.paths.evidence import own_ends
 from fairlead.core.paths.merge import age_of, merge, with_pending
-from fairlead.core.paths.model import Lease, Measurement, PathEnds, PathEvidence, ProbeAssignment
-from fairlead.core.paths.objects import choose
+from fairlead.core.paths.model import EngineEvidence, Lease, Measurement, PathEnds, PathEvidence, ProbeAssignment
+from fairlead.core.paths.objects import choose, ends_of_spec
 from fairlead.handlers.cache import ObjectKey, Versions, cluster_key
 
 Nodes = tuple[str, str]
@@ -73,6 +74,22 @@ class PathStore:
             shares=path.spec.shares if path else 1,
             now=now,
         )
+
+    def engines(self, observed: Observed, now: datetime) -> EngineEvidence | None:
+        """What the job's namespace knows of the transport protocols on its path; None unless it leaves the choice and is about to start.
+
+        The receiver may not have told its interface yet. Then what is known is used where only one path fits.
+        """
+        if observed.attempt_under_way or observed.job.status.finished or not is_open(observed.job):
+            return None
+        ends = own_ends(observed, observed.latest_attempt + 1)
+        if ends is None:
+            return None
+        fitting = {there for path in self._paths.values() if (there := ends_of_spec(path.spec)).may_be(ends)}
+        if len(fitting) > 1 and None in (ends.source_interface, ends.destination_interface):
+            return None
+        known = self._knowledge(ends, self.path_for(ends))
+        return evidence_in(knowledge_of(known, observed.job.metadata.namespace, now), now)
 
     def is_live(self, ends: PathEnds) -> bool:
         """Whether a transfer on the path may still report something."""

@@ -104,7 +104,7 @@ def _receiver(job: TransferJob, action: CreatePod, template: MoverTemplate) -> K
         *_option("--tls-dir", TLS_PATH),
         *_identity(job, action),
         *_option("--encryption", job.spec.transport.encryption),
-        *_protocol(job),
+        *_option("--protocol", action.protocol),
         *_option("--overwrite", job.spec.data.overwrite),
         *_option("--preserve", ",".join(job.spec.data.preserve) or "None"),
         *_option("--verify", job.spec.data.verify),
@@ -131,7 +131,7 @@ def _sender(job: TransferJob, action: CreatePod, template: MoverTemplate) -> Kub
     if action.receiver is None:
         raise BuildError(f"sender of attempt {action.attempt}: no receiver endpoint to connect to")
     side, transport = job.spec.source, job.spec.transport
-    chosen_control, streams = transport.named_congestion_control, transport.stream_bounds
+    chosen_control, streams = transport.congestion_control_over(action.protocol), transport.stream_bounds
     control_mount = {"name": "control", "mountPath": CONTROL_PATH}
     paths = pair_paths(_interface(job, side, action).split(","), action.receiver.places)
     if action.path_caps_bps and len(action.path_caps_bps) != len(paths):
@@ -146,7 +146,7 @@ def _sender(job: TransferJob, action: CreatePod, template: MoverTemplate) -> Kub
         *_option("--tls-dir", TLS_PATH),
         *_identity(job, action),
         *_option("--encryption", transport.encryption),
-        *_protocol(job),
+        *_option("--protocol", action.protocol),
         *_option("--streams", max(least_streams, min(4, most_streams))),
         *_option("--streams-min", least_streams),
         *_option("--streams-max", most_streams),
@@ -222,10 +222,6 @@ def _sender(job: TransferJob, action: CreatePod, template: MoverTemplate) -> Kub
 def _live_item(file: str, annotation: str) -> KubeObject:
     """A file that follows an annotation; all of them are swapped at once."""
     return {"path": file.rpartition("/")[2], "fieldRef": {"fieldPath": f"metadata.annotations['{annotation}']"}}
-
-
-def _protocol(job: TransferJob) -> list[str]:
-    return _option("--protocol", job.spec.transport.named_protocol or "TCP")
 
 
 def _check(job: TransferJob) -> list[str]:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from fairlead.core.identities import Identities
+
+_CPUS = re.compile(r"([0-9]+(?:[.][0-9]+)?)(m?)")
+_MILLI = 1000
 
 PullPolicy = Literal["Always", "IfNotPresent", "Never"]
 
@@ -69,6 +73,12 @@ class MoverTemplate:
         """Resources of the mover of a sender or receiver. Raises ValueError."""
         whole = self.whole_cpus
         return self.mover_resources if whole is None else whole.resources_of(self.mover_resources, whole.mover)
+
+    @property
+    def mover_cpus(self) -> float | None:
+        """Processors that the mover of a sender or receiver is held to; None without a limit that can be read. Raises ValueError."""
+        found = _CPUS.fullmatch(str((self.moving_resources.get("limits") or {}).get("cpu", "")))
+        return None if found is None else float(found[1]) / (_MILLI if found[2] else 1)
 
     @property
     def advising_resources(self) -> Mapping[str, Any]:

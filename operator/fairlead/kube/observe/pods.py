@@ -83,6 +83,9 @@ class _VerdictMessage(MoverMessage):
     seconds: Seconds = 0.0
     bulk_seconds: Seconds = 0.0
     protocol: ProtocolInForce | None = None
+    bytes_resent: Count = 0
+    retransmitted_bytes: Count | None = None
+    cpu_seconds: Seconds | None = None
     checks: Checks = ()
 
 
@@ -214,6 +217,9 @@ def parse_verdict(message: str, role: Role) -> Verdict | None:
         seconds=parsed.seconds,
         bulk_seconds=parsed.bulk_seconds,
         protocol=parsed.protocol,
+        bytes_resent=parsed.bytes_resent,
+        retransmitted_bytes=parsed.retransmitted_bytes,
+        cpu_seconds=parsed.cpu_seconds,
         checks=read_checks(parsed.checks),
     )
 

@@ -39,6 +39,7 @@ def document_of(evidence: JobEvidence, now: datetime) -> dict[str, Any]:
         **cause.to_object(),
         "reason": cause.reason,
         "also": [each.to_object() for each in lesser_troubles(evidence, now)],
+        "engineChoice": account.engine_choice.message if account.engine_choice else None,
         "decision": decision_line(account) or None,
         "cap": cap_line(account) or None,
         "notShown": list(account.not_shown),

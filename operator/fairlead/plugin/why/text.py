@@ -51,6 +51,7 @@ def render(job: Explanation, cause: Cause, lesser: Sequence[Cause], now: datetim
     rows += [("to do", cause.remedy)] if cause.remedy else []
     rows += [("page", cause.page)] if cause.page else []
     rows += [("also", f"{each.because} ({each.reason})") for each in lesser]
+    rows += [("protocol", job.engine_choice.message)] if job.engine_choice else []
     rows += [("decision", decided)] if (decided := decision_line(job)) else []
     rows += [("cap", capped)] if (capped := cap_line(job)) else []
     rows += [("progress", moved)] if (moved := _progress_line(job)) else []

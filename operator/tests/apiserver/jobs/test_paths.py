@@ -40,15 +40,15 @@ async def _appears(lab: Lab, job: str, role: str) -> KubeObject:
     return await eventually(lambda: _mover(lab, job, role), f"the {role} of {job}", lambda: lab.job(job))
 
 
-async def _start_receiver(lab: Lab, nodes: FakeNodes, job: str) -> KubeObject:
-    await lab.create_job(job)
+async def _start_receiver(lab: Lab, nodes: FakeNodes, job: str, **spec: Any) -> KubeObject:
+    await lab.create_job(job, **spec)
     receiver = await _appears(lab, job, "receiver")
     await nodes.start(receiver)
     return receiver
 
 
-async def _start(lab: Lab, nodes: FakeNodes, job: str) -> tuple[KubeObject, KubeObject]:
-    receiver = await _start_receiver(lab, nodes, job)
+async def _start(lab: Lab, nodes: FakeNodes, job: str, **spec: Any) -> tuple[KubeObject, KubeObject]:
+    receiver = await _start_receiver(lab, nodes, job, **spec)
     sender = await _appears(lab, job, "sender")
     await nodes.start(sender)
     return receiver, sender
@@ -183,3 +183,58 @@ async def test_without_rights_to_paths_transfers_run_as_ever(lab: Lab) -> None:
         assert await _paths(lab) == []
     finally:
         lab.kubectl.apply({**role, "metadata": {"name": "fairlead", "labels": role["metadata"].get("labels", {})}})
+
+
+def _protocol(pod: KubeObject) -> str:
+    return next(argument.partition("=")[2] for argument in pod["spec"]["containers"][0]["args"] if argument.startswith("--protocol="))
+
+
+async def _measure(lab: Lab, nodes: FakeNodes, job: str, protocol: str, bulk_seconds: float, **spec: Any) -> tuple[KubeObject, KubeObject]:
+    """Runs a job whose sender tells that its data went over `protocol`, until that is kept with its path."""
+    receiver, sender = await _start(lab, nodes, job, **spec)
+    await lab.condition("PathProbed", name=job)
+    moved = {"bytes_total": 10**9, "bytes_transferred": 10**9, "bulk_seconds": bulk_seconds}
+    await nodes.finish(sender, **moved, protocol=protocol, retransmitted_bytes=10**6, cpu_seconds=4.0)
+    await nodes.finish(receiver, **moved)
+    await lab.condition("Succeeded", name=job)
+    uid = (await lab.job(job))["metadata"]["uid"]
+
+    async def kept() -> bool:
+        points = [point for path in await _paths(lab) for point in (path.get("status") or {}).get("engines", [])]
+        return any(point["job"] == uid for point in points)
+
+    await eventually(kept, f"what {job} measured of its protocol", lambda: _paths(lab))
+    return receiver, sender
+
+
+async def test_an_open_job_goes_over_quic_where_that_was_clearly_faster_until_udp_is_cut_there(lab: Lab) -> None:
+    async with FakeNodes(lab.client, lab.namespace).running() as nodes:
+        async with lab.operator():
+            first = await _measure(lab, nodes, "plain", "TCP", 40.0)
+            named = await _measure(lab, nodes, "named", "QUIC", 10.0, transport={"protocol": "QUIC"})
+        # What was measured outlives the operator.
+        async with lab.operator():
+            receiver, sender = await _start(lab, nodes, "open")
+            status = (await lab.job("open"))["status"]
+            await lab.condition("PathProbed", name="open")
+            nodes.progress |= {"protocol": "TCP"}
+            await lab.condition("ProtocolKept", "False", name="open")
+            moved = {"bytes_total": 10**9, "bytes_transferred": 10**9, "bulk_seconds": 40.0}
+            await nodes.finish(sender, **moved, protocol="TCP", retransmitted_bytes=0, cpu_seconds=4.0)
+            await nodes.finish(receiver, **moved)
+            await lab.condition("Succeeded", name="open")
+            after = await _start(lab, nodes, "after")
+            barred = (await lab.job("after"))["status"]["engineChoice"]
+    assert [_protocol(pod) for pod in (*first, *named, receiver, sender, *after)] == ["TCP"] * 2 + ["QUIC"] * 4 + ["TCP"] * 2
+    choice = status["engineChoice"]
+    assert (choice["protocol"], choice["message"]) == ("QUIC", "QUIC got 800M on this path in 1 transfer, TCP 200M in 1 transfer")
+    assert [(each["protocol"], each["verdict"]) for each in choice["weighed"]] == [
+        ("TCP", "Slower"),
+        ("QUIC", "Chosen"),
+        ("UDT", "NotMeasured"),
+    ]
+    assert [(each["protocol"], each["verdict"]) for each in barred["weighed"]] == [
+        ("TCP", "Chosen"),
+        ("QUIC", "UdpBlocked"),
+        ("UDT", "UdpBlocked"),
+    ]

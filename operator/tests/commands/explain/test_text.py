@@ -82,3 +82,25 @@ def test_what_others_wrote_cannot_steer_the_terminal_or_forge_lines() -> None:
 
 def test_an_old_status_is_called_old() -> None:
     assert "the status is of an earlier spec" in render(explained({**TRANSFERRING, "observedGeneration": 1}), ["wait"], NOW)
+
+
+def test_the_protocols_that_were_weighed_stand_before_the_decision() -> None:
+    weighed = [
+        {"protocol": "TCP", "goodput": "200M", "measurements": 2, "resent": "0.002", "cpuSecondsPerGigabyte": "4.1", "verdict": "Slower"},
+        {"protocol": "QUIC", "goodput": "800M", "measurements": 1, "verdict": "Chosen"},
+        {"protocol": "UDT", "measurements": 0, "verdict": "NotMeasured"},
+    ]
+    choice = {"protocol": "QUIC", "message": "QUIC got 800M", "weighed": weighed}
+    text = render(explained({**TRANSFERRING, "engineChoice": choice}), ["do this"], NOW)
+    assert (
+        """
+Protocol
+  QUIC got 800M
+  TCP   Slower       200M in 2 transfers, 0.002 resent, 4.1 CPU-s/GB
+  QUIC  Chosen       800M in 1 transfer
+  UDT   NotMeasured  no transfer
+
+Decision
+"""
+        in text
+    )

@@ -23,12 +23,13 @@ from job_builders import (
 )
 
 from fairlead.api.networkpath import NetworkPathStatus
+from fairlead.api.shared.fields import Condition
 from fairlead.api.transferjob import TransferJobStatus
-from fairlead.api.transferjob.status import BandwidthStatus
+from fairlead.api.transferjob.status import BandwidthStatus, EndpointsStatus, EndpointStatus, EngineChoice, ProtocolInForce
 from fairlead.core.observed import Observed, PodPhase, Role
 from fairlead.core.paths.evidence import NEWS, evidence_of
 from fairlead.core.paths.merge import merge
-from fairlead.core.paths.model import KnownBackground, KnownPath, Lease, Measurement, PathEnds, PathProbe
+from fairlead.core.paths.model import EngineResult, KnownBackground, KnownPath, Lease, Measurement, PathEnds, PathProbe
 from fairlead.core.plan import CreatePod, Plan
 from fairlead.core.reports import DecisionReport, MoverEndpoint, OutcomeReport, PathReport, Reports, SwitchReport
 
@@ -298,3 +299,118 @@ def test_pods_with_interfaces_of_their_own_are_on_no_path_between_interfaces() -
     for job in (make_job(network="Pod"), make_attached_job()):
         assert evidence_of(observe(job, receiver(), sender(), reports=_reports(_decision())), Plan(), NOW) is None
     assert evidence_of(observe(make_job(), receiver(), sender(), reports=_reports(_decision())), Plan(), NOW) is not None
+
+
+ENDS = EndpointsStatus(source=EndpointStatus(node="dtn-a", interface="data0"), destination=EndpointStatus(node="dtn-b", interface="data0"))
+
+
+def _said(protocol: ProtocolInForce = "TCP", **fields: Any) -> Any:
+    counted = {"retransmitted_bytes": 10**6, "bytes_resent": 10**6, "cpu_seconds": 4.0, **fields}
+    return make_verdict(protocol=protocol, **counted)
+
+
+def _of_engine(
+    said: Any, arrived: Any = BULK, *, status: TransferJobStatus | None = None, outcome: OutcomeReport | None = None, **transport: Any
+) -> EngineResult | None:
+    known = (status or TransferJobStatus()).model_copy(update={"endpoints": ENDS})
+    job = make_job(transport=transport, status=known)
+    ends = receiver(verdict=arrived, ended_at=NOW), sender(verdict=said, ended_at=NOW)
+    evidence = evidence_of(observe(job, *ends, reports=Reports(outcome=outcome)), Plan(), NOW)
+    return evidence.measurement.engine if evidence is not None and evidence.measurement is not None else None
+
+
+def test_a_success_tells_what_its_protocol_reached_and_cost_also_without_an_advisor() -> None:
+    assert _of_engine(_said("QUIC"), protocol="QUIC") == EngineResult(NOW, "QUIC", 2e8, False, 0.002, 4.0)
+    assert _of_engine(_said()) == EngineResult(NOW, "TCP", 2e8, False, 0.002, 4.0)
+    chosen = TransferJobStatus(engine_choice=EngineChoice(protocol="QUIC"))
+    assert _of_engine(_said("QUIC"), status=chosen) == EngineResult(NOW, "QUIC", 2e8, False, 0.002, 4.0)
+
+
+def test_what_an_earlier_mover_does_not_tell_is_not_known() -> None:
+    assert _of_engine(_said(retransmitted_bytes=None, cpu_seconds=None)) == EngineResult(NOW, "TCP", 2e8)
+
+
+@pytest.mark.parametrize(
+    ("allocated", "ratio", "at_cap"), [(None, 0.0, False), ("1G", 0.0, False), ("220M", 0.0, True), ("1G", 0.11, True)]
+)
+def test_what_its_cap_held_back_is_marked(allocated: str | None, ratio: float, at_cap: bool) -> None:
+    status = TransferJobStatus(bandwidth=BandwidthStatus(allocated=allocated))
+    found = _of_engine(_said(), status=status, outcome=OutcomeReport("cubic", 8, cap_limited_ratio=ratio))
+    assert found is not None
+    assert found.at_cap is at_cap
+
+
+@pytest.mark.parametrize(
+    ("said", "arrived", "transport"),
+    [
+        (_said(), replace(BULK, bulk_seconds=4.9), {}),
+        (_said(), replace(BULK, bytes_transferred=10**7 - 1), {}),
+        (_said(), replace(BULK, verdict="Failed", reason="PeerLost"), {}),
+        (_said(job="another"), BULK, {}),
+        (_said("TCP"), BULK, {"protocol": "QUIC"}),
+        (_said(), BULK, {"streams": {"max": 3}}),
+        (_said(), BULK, {"congestionControl": "vegas"}),
+        (_said("UDT"), BULK, {"protocol": "UDT", "congestionControl": "blast"}),
+        (_said("UDT"), BULK, {"protocol": "UDT", "congestionControl": "fixed"}),
+        (_said("QUIC"), BULK, {"trafficClass": "Scavenger"}),
+    ],
+    ids=[
+        "too short",
+        "too little",
+        "failed",
+        "another job's word",
+        "over another protocol in the end",
+        "held to few streams",
+        "a control of the user's",
+        "a policy that does not yield",
+        "a set rate",
+        "a scavenger",
+    ],
+)
+def test_a_transfer_that_shows_too_little_of_its_protocol_is_left_out(said: Any, arrived: Any, transport: dict[str, Any]) -> None:
+    assert _of_engine(said, arrived, **transport) is None
+
+
+def test_a_disk_tells_nothing_of_a_protocol() -> None:
+    assert _of_engine(_said(), outcome=OutcomeReport("cubic", 8, source_limited_ratio=0.6)) is None
+
+
+def test_what_goes_over_several_interfaces_or_one_that_is_not_known_tells_nothing_of_a_path() -> None:
+    ends = receiver(verdict=BULK, ended_at=NOW), sender(verdict=_said(), ended_at=NOW)
+    assert evidence_of(observe(make_job(), *ends), Plan(), NOW) is None
+
+
+@pytest.mark.parametrize(
+    "transport", [{"protocol": "QUIC"}, {"protocol": "UDT", "congestionControl": "fixed"}, {"trafficClass": "Scavenger"}]
+)
+def test_udp_that_does_not_get_through_is_told_from_when_it_was_seen_and_stays_so(transport: dict[str, Any]) -> None:
+    kept = Condition(type="ProtocolKept", status="False", reason="ProtocolReplaced", last_transition_time=NOW - seconds(30), message="")
+    status = TransferJobStatus(attempts=1, endpoints=ENDS, conditions=(kept,))
+    job = make_job(transport=transport, status=status)
+    created = NOW - timedelta(hours=3)
+    for ends in ((receiver(), sender(created_at=created)), (receiver(verdict=BULK), sender(created_at=created, verdict=_said("TCP")))):
+        found = _measured(observe(job, *ends)).engine
+        assert found is not None
+        assert (found.protocol, found.goodput_bps, found.at) == (transport.get("protocol", "QUIC"), None, NOW - seconds(30))
+
+
+def test_what_an_attempt_before_had_to_replace_says_nothing_of_the_next_one() -> None:
+    kept = Condition(type="ProtocolKept", status="False", reason="ProtocolReplaced", last_transition_time=NOW, message="")
+    job = make_job(transport={"protocol": "QUIC"}, status=TransferJobStatus(attempts=1, endpoints=ENDS, conditions=(kept,)))
+    evidence = evidence_of(observe(job, receiver(attempt=2), sender(attempt=2)), Plan(), NOW)
+    assert evidence is not None
+    assert evidence.measurement is None
+
+
+def test_tcp_is_blocked_by_nothing_whatever_its_sender_says() -> None:
+    kept = Condition(type="ProtocolKept", status="False", reason="ProtocolReplaced", last_transition_time=NOW, message="")
+    job = make_job(status=TransferJobStatus(attempts=1, endpoints=ENDS, conditions=(kept,)))
+    evidence = evidence_of(observe(job, receiver(), sender()), Plan(), NOW)
+    assert evidence is not None
+    assert evidence.measurement is None
+
+
+def test_a_scavenger_that_ends_for_want_of_udp_tells_so() -> None:
+    job = make_job(transport={"trafficClass": "Scavenger"}, status=TransferJobStatus(attempts=1, endpoints=ENDS))
+    ended = sender(verdict=make_verdict("Failed", "ProtocolUnavailable", retry=True), ended_at=NOW)
+    assert _measured(observe(job, receiver(), ended)).engine == EngineResult(NOW, "QUIC", None)

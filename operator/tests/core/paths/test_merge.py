@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from path_builders import CLASSES, NOW, a_background, a_probe, a_transfer, ago, measured
 
 from fairlead.api.networkpath import NetworkPathStatus
-from fairlead.api.networkpath.status import MOST_NAMESPACES, MOST_POINTS
+from fairlead.api.networkpath.status import MOST_ENGINE_POINTS, MOST_NAMESPACES, MOST_POINTS
 from fairlead.core.paths.merge import COEFFICIENT_HALF_LIFE, MOST_PENDING, format_coefficient, merge, parse_coefficient, with_pending
-from fairlead.core.paths.model import Measurement
+from fairlead.core.paths.model import EngineResult, Measurement
 
 EMPTY = NetworkPathStatus()
 
@@ -165,3 +165,18 @@ def test_a_flood_of_measurements_of_one_namespace_pushes_out_its_own() -> None:
         pending = with_pending(pending, measured(f"job-{number}", probe=a_probe(), namespace="theirs"), beside_own=False)
     assert len(pending) == MOST_PENDING
     assert ("mine", 1) in pending
+
+
+def test_of_each_protocol_the_latest_attempts_are_kept_and_none_counts_twice() -> None:
+    quic = [measured(f"q{hours}", engine=EngineResult(ago(hours=hours), "QUIC", 8e8)) for hours in range(MOST_ENGINE_POINTS + 2)]
+    tcp = measured("t", engine=EngineResult(ago(days=3), "TCP", 2e8, at_cap=True, resent_ratio=0.002, cpu_seconds_per_gb=4.25))
+    status = _after(tcp, *quic, *reversed(quic), tcp)
+    assert [point.job for point in status.engines] == [*(f"q{hours}" for hours in range(MOST_ENGINE_POINTS)), "t"]
+    last = status.engines[-1]
+    assert (last.protocol, last.goodput, last.at_cap, last.resent, last.cpu_seconds_per_gigabyte) == ("TCP", "200M", True, "0.002", "4.25")
+
+
+def test_an_attempt_that_was_blocked_has_no_goodput_and_is_one_point_whatever_comes_later_of_it() -> None:
+    blocked = measured("q", engine=EngineResult(NOW, "QUIC", None))
+    status = _after(blocked, blocked)
+    assert [(point.protocol, point.goodput) for point in status.engines] == [("QUIC", None)]

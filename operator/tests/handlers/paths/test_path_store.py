@@ -12,7 +12,17 @@ from handler_objects import job_body, path_body
 from fairlead.api.transferjob import TransferJob
 from fairlead.core.observed import ClaimFacts, MoverPod, Observed, PodPhase, Role
 from fairlead.core.paths.merge import MOST_PENDING
-from fairlead.core.paths.model import KnownBackground, Lease, Measurement, PathEnds, PathEvidence, PathProbe, PathTransfer, Probing
+from fairlead.core.paths.model import (
+    EngineResult,
+    KnownBackground,
+    Lease,
+    Measurement,
+    PathEnds,
+    PathEvidence,
+    PathProbe,
+    PathTransfer,
+    Probing,
+)
 from fairlead.core.reports import MoverEndpoint, Reports
 from fairlead.handlers.cache import ObjectKey, cluster_key
 from fairlead.handlers.paths.store import PathStore
@@ -251,3 +261,56 @@ def test_paths_that_a_list_does_not_show_are_forgotten_unless_they_are_newer_tha
     store.put_path(path_body("new"))
     store.keep_paths(before, {cluster_key(kept): kept["metadata"]["uid"]})
     assert {path.metadata.name for path in store.paths()} == {"kept", "new"}
+
+
+QUIC = EngineResult(NOW, "QUIC", 8e8)
+
+
+def _about_to_start(**spec: object) -> Observed:
+    """A job between the same nodes of which nothing runs yet."""
+    body = job_body("two", uid="uid-two")
+    return Observed(job=TransferJob.from_object({**body, "spec": {**body["spec"], **spec}}))
+
+
+def _engine_of(job: str = "one", namespace: str = "lab") -> Measurement:
+    return Measurement(f"uid-{job}", 1, namespace=namespace, engine=QUIC)
+
+
+def test_what_was_measured_of_the_protocols_is_known_before_the_receiver_tells_its_interface() -> None:
+    store, _ = _woken()
+    store.note(ONE, _sighting(measurement=_engine_of()))
+    known = store.engines(_about_to_start(), NOW)
+    assert known is not None
+    assert known.results == (QUIC,)
+    assert store.engines(_next_job(), NOW) is None, "its attempt is under way"
+
+
+def test_what_another_namespace_measured_of_the_protocols_steers_no_job_of_this_one() -> None:
+    store, _ = _woken()
+    store.note(ObjectKey("stranger", "one"), _sighting(measurement=_engine_of(namespace="stranger")))
+    known = store.engines(_about_to_start(), NOW)
+    assert known is not None
+    assert known.results == ()
+
+
+def test_where_several_paths_fit_an_interface_that_is_not_known_nothing_is() -> None:
+    store, _ = _woken()
+    store.put_path(path_body("one"))
+    assert store.engines(_about_to_start(), NOW) is not None
+    store.put_path(path_body("two", destination={"node": "dtn-b", "interface": "data1"}))
+    assert store.engines(_about_to_start(), NOW) is None
+
+
+def test_a_restarted_operator_knows_the_protocols_by_what_was_written() -> None:
+    point = {"job": "uid-one", "attempt": 1, "protocol": "QUIC", "goodput": "800M", "time": NOW.isoformat()}
+    store, _ = _woken()
+    store.put_path(path_body("one", status={"namespaces": [{"namespace": "lab", "engines": [point]}]}))
+    known = store.engines(_about_to_start(), NOW)
+    assert known is not None
+    assert known.results == (QUIC,)
+
+
+def test_a_job_that_names_its_protocol_is_told_nothing_of_others() -> None:
+    store, _ = _woken()
+    store.note(ONE, _sighting(measurement=_engine_of()))
+    assert store.engines(_about_to_start(transport={"protocol": "TCP"}), NOW) is None

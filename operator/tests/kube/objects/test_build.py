@@ -78,6 +78,10 @@ KNOWN_PATH = KnownPath(
 )
 
 
+def _scavenger() -> TransferJob:
+    return job(transport={"trafficClass": "Scavenger"})
+
+
 CASES: dict[str, Callable[[], dict[str, Any]]] = {
     "receiver": lambda: build_pod(job(), RECEIVE, TEMPLATE),
     "receiver-anywhere": lambda: build_pod(job(), CreatePod(Role.RECEIVER, 2, None, 24008), TEMPLATE),
@@ -93,12 +97,12 @@ CASES: dict[str, Callable[[], dict[str, Any]]] = {
     "sender-with-a-device": lambda: build_pod(_with_device(), SEND, ALIGNED),
     "receiver-that-checks": lambda: build_pod(job(preflightOnly=True), RECEIVE, TEMPLATE),
     "sender-that-checks": lambda: build_pod(job(preflightOnly=True), SEND, TEMPLATE),
-    "receiver-over-quic": lambda: build_pod(job(transport={"protocol": "QUIC"}), RECEIVE, TEMPLATE),
-    "sender-over-quic": lambda: build_pod(job(transport={"protocol": "QUIC"}), SEND, TEMPLATE),
-    "receiver-over-udt": lambda: build_pod(job(transport={"protocol": "UDT"}), RECEIVE, TEMPLATE),
-    "sender-over-udt": lambda: build_pod(job(transport={"protocol": "UDT"}), SEND, TEMPLATE),
-    "receiver-of-a-scavenger": lambda: build_pod(job(transport={"trafficClass": "Scavenger"}), RECEIVE, TEMPLATE),
-    "sender-of-a-scavenger": lambda: build_pod(job(transport={"trafficClass": "Scavenger"}), SEND, TEMPLATE),
+    "receiver-over-quic": lambda: build_pod(job(), replace(RECEIVE, protocol="QUIC"), TEMPLATE),
+    "sender-over-quic": lambda: build_pod(job(), replace(SEND, protocol="QUIC"), TEMPLATE),
+    "receiver-over-udt": lambda: build_pod(job(), replace(RECEIVE, protocol="UDT"), TEMPLATE),
+    "sender-over-udt": lambda: build_pod(job(), replace(SEND, protocol="UDT"), TEMPLATE),
+    "receiver-of-a-scavenger": lambda: build_pod(_scavenger(), replace(RECEIVE, protocol="QUIC"), TEMPLATE),
+    "sender-of-a-scavenger": lambda: build_pod(_scavenger(), replace(SEND, protocol="QUIC"), TEMPLATE),
     "sender-of-a-scavenger-over-tcp": lambda: build_pod(
         job(transport={"trafficClass": "Scavenger", "protocol": "TCP", "encryption": "None"}), SEND, TEMPLATE
     ),

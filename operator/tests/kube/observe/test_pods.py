@@ -203,6 +203,13 @@ class TestVerdict:
     def test_ignores_fields_of_later_movers(self) -> None:
         assert parse_verdict(json.dumps(VERDICT | {"novelty": 1}), Role.RECEIVER) is not None
 
+    def test_what_a_transfer_cost_is_read_where_the_mover_tells_it(self) -> None:
+        told = parse_verdict(json.dumps(VERDICT | {"bytes_resent": 1, "retransmitted_bytes": 7, "cpu_seconds": 8.5}), Role.RECEIVER)
+        silent = parse_verdict(json.dumps(VERDICT | {"retransmitted_bytes": None}), Role.RECEIVER)
+        assert told is not None and silent is not None
+        assert (told.bytes_resent, told.retransmitted_bytes, told.cpu_seconds) == (1, 7, 8.5)
+        assert (silent.bytes_resent, silent.retransmitted_bytes, silent.cpu_seconds) == (0, None, None)
+
     def test_of_a_mover_that_proved_nothing_may_have_no_digest(self) -> None:
         verdict = parse_verdict(json.dumps(VERDICT | {"verdict": "Failed", "reason": "SourceMissing", "root_digest": None}), Role.RECEIVER)
         assert verdict is not None
