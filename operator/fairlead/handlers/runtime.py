@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import logging
 import socket
 import time
@@ -22,6 +23,7 @@ from fairlead.handlers.controller import Controller
 from fairlead.handlers.dtn.service import DtnService
 from fairlead.handlers.dtn.store import DtnStore
 from fairlead.handlers.election import REQUEST_SECONDS, Elector
+from fairlead.handlers.event_writer import EventWriter
 from fairlead.handlers.fairness.agents import AgentPoller
 from fairlead.handlers.fairness.loop import FairnessLoop
 from fairlead.handlers.fairness.metrics import FairnessMetrics
@@ -44,6 +46,7 @@ from fairlead.kube.apply import Applier
 from fairlead.kube.client import KubeClient, load_configuration
 from fairlead.kube.clock import ServerClock
 from fairlead.kube.errors import ForbiddenError, InvalidError, KubeError, NotFoundError
+from fairlead.kube.events import write_event
 from fairlead.kube.observe.facts import FactReader
 from fairlead.kube.observe.gather import Gatherer
 from fairlead.kube.observe.reports import ReportReader
@@ -180,6 +183,7 @@ class Runtime:
         )
         bandwidth_manager = BandwidthManager(client, options.cilium)
         gatherer = Gatherer(client, FactReader(client, loop.time), reports, options.settings, bandwidth_manager.is_on)
+        events = EventWriter(functools.partial(write_event, client))
         applier = Applier(
             client,
             options.template,
@@ -188,6 +192,7 @@ class Runtime:
             on_pod=self.cache.put_pod,
             on_created=self.cache.put_created_pod,
             is_created=self.cache.is_created,
+            post=events.post,
             instance=socket.gethostname(),
         )
         controller = Controller(
@@ -257,6 +262,7 @@ class Runtime:
         )
         leading = (
             controller.worker,
+            events,
             reports,
             fairness.worker,
             paths.worker,
