@@ -93,6 +93,11 @@ class _Gate:
         if self.is_open:
             self._queue.add(key)
 
+    def add_first(self, key: ObjectKey) -> None:
+        """Asks for it before what else its namespace waits for, if this operator leads."""
+        if self.is_open:
+            self._queue.add_first(key)
+
     def add_after(self, key: ObjectKey, delay_seconds: float) -> None:
         """Asks for it after a while, if this operator leads."""
         if self.is_open:
@@ -116,7 +121,7 @@ class Runtime:
         self.timings = Timings() if timings is None else timings
         self.clock = ServerClock() if clock is None else clock
         self._on_lost = on_lost
-        self.cache = Cache()
+        self.cache = Cache(self._wake_job)
         self.metrics = OperatorMetrics(process=process_metrics)
         self.shares = ShareStore(self._wake_fairness)
         self.paths = PathStore(self._wake_paths)
@@ -337,9 +342,11 @@ class Runtime:
                 self.cache.drop_job(key, metadata["uid"], _version_of(body))
             else:
                 self.cache.put_job(body)
-        finally:
+        except Exception:
             # One that cannot be taken in is looked at all the same, and says so in its status.
-            self._running.gate.add(key)
+            self._wake_job(key)
+            raise
+        finally:
             self._running.intake.seen(key, is_listed=event_type is None)
 
     def see_pod(self, event_type: str | None, body: Mapping[str, Any]) -> None:
@@ -348,11 +355,9 @@ class Runtime:
             return
         metadata = body["metadata"]
         if event_type == "DELETED":
-            job = self.cache.drop_pod(ObjectKey(metadata["namespace"], metadata["name"]), metadata["uid"], _version_of(body))
+            self.cache.drop_pod(ObjectKey(metadata["namespace"], metadata["name"]), metadata["uid"], _version_of(body))
         else:
-            job = self.cache.put_pod(body)
-        if job is not None:
-            self._running.gate.add(job)
+            self.cache.put_pod(body)
 
     def see_policy(self, event_type: str | None, body: Mapping[str, Any]) -> None:
         """Takes in a watch event of a FairnessPolicy."""
@@ -373,6 +378,14 @@ class Runtime:
         else:
             self.cache.put_namespace(body)
         self._wake_fairness()
+
+    def _wake_job(self, key: ObjectKey) -> None:
+        """Something is new of a job. Whoever has just created one waits to see it taken up; others are looked at in any case."""
+        if self._running is None:
+            return
+        job = self.cache.jobs.get(key)
+        is_new = job is not None and not job["status"]
+        (self._running.gate.add_first if is_new else self._running.gate.add)(key)
 
     def _wake_fairness(self) -> None:
         if self._running is not None:
