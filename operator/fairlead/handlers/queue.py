@@ -11,7 +11,7 @@ from typing import Generic, Protocol, TypeVar
 K = TypeVar("K", bound=Hashable)
 
 HIGHEST_EXPONENT = 30
-MOST_AHEAD = 3
+MOST_AHEAD = 7
 """How many keys that go first are handed out in a row while others of the same tenant wait."""
 
 
