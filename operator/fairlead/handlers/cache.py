@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, NamedTuple, TypeVar
 
@@ -57,6 +57,11 @@ class Versions(Generic[T]):
             return False
         self._entries[key] = _Entry(uid, resource_version, value)
         return True
+
+    def has(self, key: ObjectKey, uid: str, resource_version: str) -> bool:
+        """Whether exactly this version is the newest known one."""
+        entry = self._entries.get(key)
+        return entry is not None and bool(resource_version) and (entry.uid, entry.resource_version) == (uid, resource_version)
 
     def drop(self, key: ObjectKey, uid: str, resource_version: str = "") -> T | None:
         """Forgets this incarnation; another one of the same name stays. Returns what was forgotten.
@@ -117,9 +122,14 @@ def _is_older(candidate: str, known: str) -> bool:
 
 
 class Cache:
-    """Jobs and policies as plain objects without their `managedFields`, pods as typed projections, namespaces as their labels."""
+    """Jobs and policies as plain objects without their `managedFields`, pods as typed projections, namespaces as their labels.
 
-    def __init__(self) -> None:
+    `on_news` gets the key of a job whenever what is known of it or of its own pods changes, whoever showed it: a watch, a list, or the
+    answer to a request. What is shown once more is no news, so a write and its echo in the watch are one.
+    """
+
+    def __init__(self, on_news: Callable[[ObjectKey], None] = lambda key: None) -> None:
+        self._on_news = on_news
         self.jobs: Versions[KubeObject] = Versions()
         self.pods: Versions[OwnedPod] = Versions()
         self.policies: Versions[KubeObject] = Versions()
@@ -135,12 +145,16 @@ class Cache:
         slim = _slim(body)
         key = ObjectKey(slim["metadata"]["namespace"], slim["metadata"]["name"])
         job, previous = JobUid(key.namespace, slim["metadata"]["uid"]), self.jobs.get(key)
-        if self.jobs.put(key, job.uid, str(slim["metadata"].get("resourceVersion", "")), slim):
+        version = str(slim["metadata"].get("resourceVersion", ""))
+        is_known = self.jobs.has(key, job.uid, version)
+        if self.jobs.put(key, job.uid, version, slim):
+            if not is_known:
+                self._on_news(key)
             if previous is not None and previous["metadata"]["uid"] != job.uid:
                 self._leave(JobUid(key.namespace, previous["metadata"]["uid"]))
             self._present.add(job)
             self.destinations.put(job, slim)
-            self._learn(job, _recorded_uids(slim) | self._unrecorded_uids(job, slim))
+            self._learn(key, job, _recorded_uids(slim) | self._unrecorded_uids(job, slim))
         return key
 
     def put_policy(self, body: Mapping[str, Any]) -> ObjectKey:
@@ -164,6 +178,7 @@ class Cache:
     def drop_job(self, key: ObjectKey, uid: str, resource_version: str = "") -> None:
         """Forgets a job that is gone, as of `resource_version` if that is known."""
         if self.jobs.drop(key, uid, resource_version) is not None:
+            self._on_news(key)
             self._leave(JobUid(key.namespace, uid))
 
     def read_pod(self, body: Mapping[str, Any]) -> OwnedPod | None:
@@ -189,20 +204,24 @@ class Cache:
         if owned is None:
             return None
         self._created[_job_uid(owned)].add(owned.pod.uid)
+        # A watch may have shown it before, as one that nobody knew.
+        self._on_news(_job_key(owned))
         return self.put_owned_pod(owned)
 
     def put_owned_pod(self, owned: OwnedPod) -> ObjectKey | None:
         """Takes in a version of a pod that claims a job, and returns the job's key, None if the pod is not one of its own."""
         key, job = ObjectKey(owned.namespace, owned.pod.name), _job_uid(owned)
-        previous = self.pods.get(key)
+        previous, is_known = self.pods.get(key), self.pods.has(key, owned.pod.uid, owned.pod.resource_version)
         if self.pods.put(key, owned.pod.uid, owned.pod.resource_version, owned):
+            if not is_known:
+                self._note_news(previous, owned)
             if previous is not None and _job_uid(previous) != job:
                 self._unindex(key, previous)
             self._pods_by_job[job][key] = owned
             self.ports.release(key)
             if self._is_own(owned):
                 self.ports.hold(key, job, owned.pod)
-        return ObjectKey(owned.namespace, owned.job_name) if self._is_own(owned) else None
+        return _job_key(owned) if self._is_own(owned) else None
 
     def drop_pod(self, key: ObjectKey, uid: str, resource_version: str = "") -> ObjectKey | None:
         """Forgets a pod that is gone, as of `resource_version` if that is known. Returns its job's key, None if it was not known or not
@@ -211,8 +230,9 @@ class Cache:
         if gone is None:
             return None
         is_own = self._is_own(gone)
+        self._note_news(gone)
         self._unindex(key, gone)
-        return ObjectKey(gone.namespace, gone.job_name) if is_own else None
+        return _job_key(gone) if is_own else None
 
     def pods_of(self, job: JobUid) -> list[MoverPod]:
         """The known pods that the operator created for a job."""
@@ -239,15 +259,21 @@ class Cache:
     def _is_own(self, owned: OwnedPod) -> bool:
         return self.is_created(owned.namespace, owned.job_uid, owned.pod.uid)
 
-    def _learn(self, job: JobUid, uids: frozenset[str]) -> None:
+    def _note_news(self, *pods: OwnedPod | None) -> None:
+        """Something is new of those of these pods that are a job's own."""
+        for key in {_job_key(owned) for owned in pods if owned is not None and self._is_own(owned)}:
+            self._on_news(key)
+
+    def _learn(self, key: ObjectKey, job: JobUid, uids: frozenset[str]) -> None:
         """Takes in the UIDs that a job's status records. They stay known while the job or a pod of it is."""
         news = uids - self._created.get(job, set())
         if not news:
             return
+        self._on_news(key)
         self._created[job] |= news
-        for key, owned in self._pods_by_job.get(job, {}).items():
+        for pod_key, owned in self._pods_by_job.get(job, {}).items():
             if owned.pod.uid in news:
-                self.ports.hold(key, job, owned.pod)
+                self.ports.hold(pod_key, job, owned.pod)
 
     def _unrecorded_uids(self, job: JobUid, body: Mapping[str, Any]) -> frozenset[str]:
         """UIDs of the movers of a job that a version without `status.pods` began: of the latest attempt those that its status names.
@@ -282,6 +308,10 @@ class Cache:
             del self._pods_by_job[job]
         self.ports.release(key)
         self._forget_if_gone(job)
+
+
+def _job_key(owned: OwnedPod) -> ObjectKey:
+    return ObjectKey(owned.namespace, owned.job_name)
 
 
 def _job_uid(owned: OwnedPod) -> JobUid:

@@ -264,14 +264,29 @@ def _job_uid(job: TransferJob) -> JobUid:
 
 
 def needs_live_facts(observed: Observed, plan: Plan) -> bool:
-    """Whether `plan` does something that cannot be taken back: creating, deleting, letting go, or calling an attempt failed or the job
-    finished."""
-    if plan.creates or plan.deletes or plan.credentials or plan.finalizer is not None or plan.delete_job:
+    """Whether `plan` does something that cannot be taken back on the word of the watches: creating, deleting, letting go, or calling an
+    attempt or the job failed. A success is proven by one pod's last word, which stays true."""
+    if plan.deletes or plan.delete_job:
         return True
+    if plan.creates or plan.credentials or plan.finalizer is not None:
+        return not (_begins_a_new_job(observed, plan) or _lets_a_success_go(observed, plan))
     if plan.status is None:
         return False
     before = observed.job.status
     # A stale list may lack the pods of a healthy transfer, and a failed attempt is the word for stopping what is left of it.
     if (plan.status.last_failure, plan.status.failures) != (before.last_failure, before.failures):
         return True
-    return any(plan.status.is_true(kind) and not before.is_true(kind) for kind in (ConditionType.SUCCEEDED, ConditionType.FAILED))
+    return plan.status.is_true(ConditionType.FAILED) and not before.is_true(ConditionType.FAILED)
+
+
+def _begins_a_new_job(observed: Observed, plan: Plan) -> bool:
+    """Whether the plan begins with holding a job that nothing was ever made for: that is refused if the job has changed or is gone, and
+    nothing else is done then."""
+    return plan.finalizer is True and not observed.pods and not observed.job.status.attempts and not observed.job.status.pods
+
+
+def _lets_a_success_go(observed: Observed, plan: Plan) -> bool:
+    """Whether the plan lets go of a job that has succeeded and that nobody deletes, and no more: that is refused if the job has changed,
+    and follows from the job alone."""
+    job = observed.job
+    return plan.finalizer is False and not plan.creates and not job.deleting and job.status.is_true(ConditionType.SUCCEEDED)

@@ -175,7 +175,7 @@ def _parser(environment: Mapping[str, str]) -> argparse.ArgumentParser:
     flag("lease", "", "namespace and name of the Lease that says which of several operators leads; without it this one is the only one")
     flag("identity", "", "name of this operator on the Lease, which no other process may have; the host's with digits without it")
     flag("kubeconfig", "", "kubeconfig file; without it the pod's service account is used")
-    flag("workers", "16", "jobs worked on at the same time")
+    flag("workers", "64", "jobs worked on at the same time")
     flag("resync-seconds", "300", "how often all jobs and pods are listed")
     flag("metrics-address", "0.0.0.0:9090", "where /metrics is served")
     flag("health-address", "0.0.0.0:8080", "where /healthz is served")

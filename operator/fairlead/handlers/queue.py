@@ -11,6 +11,8 @@ from typing import Generic, Protocol, TypeVar
 K = TypeVar("K", bound=Hashable)
 
 HIGHEST_EXPONENT = 30
+MOST_AHEAD = 7
+"""How many keys that go first are handed out in a row while others of the same tenant wait."""
 
 
 class QueueClosedError(Exception):
@@ -46,6 +48,36 @@ class Backoff:
         return min(self.most_seconds, self.first_seconds * 2.0 ** min(failures - 1, HIGHEST_EXPONENT))
 
 
+class _Line(Generic[K]):
+    """The keys of one tenant: those that go first, and the others, each in order of arrival."""
+
+    def __init__(self) -> None:
+        self._ahead: OrderedDict[K, None] = OrderedDict()
+        self._others: OrderedDict[K, None] = OrderedDict()
+        self._in_a_row = 0
+
+    def __bool__(self) -> bool:
+        return bool(self._ahead or self._others)
+
+    def append(self, key: K) -> None:
+        """Takes a key that is not in the line."""
+        self._others[key] = None
+
+    def promote(self, key: K) -> None:
+        """Puts a key of the line among those that go first."""
+        if key in self._others:
+            del self._others[key]
+            self._ahead[key] = None
+
+    def take(self) -> K:
+        """The next key. Every so often it is one of the others: what goes first must not keep them waiting for ever."""
+        if self._ahead and (self._in_a_row < MOST_AHEAD or not self._others):
+            self._in_a_row += 1
+            return self._ahead.popitem(last=False)[0]
+        self._in_a_row = 0
+        return self._others.popitem(last=False)[0]
+
+
 class WorkQueue(Generic[K]):
     """Keys waiting for a worker. `tenant_of` names whose a key is: tenants take turns, and each one's keys come in order of arrival, apart
     from what goes first.
@@ -73,7 +105,7 @@ class WorkQueue(Generic[K]):
         self._most_beside_others = most_beside_others
         self._on_wait = on_wait
         self._at_work: Counter[Hashable] = Counter()
-        self._ready: OrderedDict[Hashable, deque[K]] = OrderedDict()
+        self._ready: OrderedDict[Hashable, _Line[K]] = OrderedDict()
         self._waiting_since: dict[K, float] = {}
         self._working_since: dict[K, float] = {}
         self._again: set[K] = set()
@@ -100,16 +132,14 @@ class WorkQueue(Generic[K]):
             self._again.add(key)
             return
         self._waiting_since[key] = self._timers.time()
-        self._ready.setdefault(self._tenant_of(key), deque()).append(key)
+        self._ready.setdefault(self._tenant_of(key), _Line()).append(key)
         self._wake_one()
 
     def add_first(self, key: K) -> None:
-        """Asks for work on `key` before all else that its tenant waits for."""
+        """Asks for work on `key` before what else its tenant waits for, and after what was asked for so before."""
         self.add(key)
-        keys = self._ready.get(self._tenant_of(key))
-        if keys is not None and key in self._waiting_since and keys[0] != key:
-            keys.remove(key)
-            keys.appendleft(key)
+        if key in self._waiting_since:
+            self._ready[self._tenant_of(key)].promote(key)
 
     def add_after(self, key: K, delay_seconds: float) -> None:
         """Asks for work on `key` after a while. Of several such wishes the earliest counts; work that starts sooner settles all."""
@@ -152,10 +182,10 @@ class WorkQueue(Generic[K]):
                 else:
                     self._wake_one()
                 raise
-        keys = self._ready.pop(tenant[0])
-        key = keys.popleft()
-        if keys:
-            self._ready[tenant[0]] = keys
+        line = self._ready.pop(tenant[0])
+        key = line.take()
+        if line:
+            self._ready[tenant[0]] = line
         self._at_work[tenant[0]] += 1
         now = self._timers.time()
         self._on_wait(now - self._waiting_since.pop(key))

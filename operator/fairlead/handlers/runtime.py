@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import logging
 import socket
 import time
@@ -22,6 +23,7 @@ from fairlead.handlers.controller import Controller
 from fairlead.handlers.dtn.service import DtnService
 from fairlead.handlers.dtn.store import DtnStore
 from fairlead.handlers.election import REQUEST_SECONDS, Elector
+from fairlead.handlers.event_writer import EventWriter
 from fairlead.handlers.fairness.agents import AgentPoller
 from fairlead.handlers.fairness.loop import FairnessLoop
 from fairlead.handlers.fairness.metrics import FairnessMetrics
@@ -44,6 +46,7 @@ from fairlead.kube.apply import Applier
 from fairlead.kube.client import KubeClient, load_configuration
 from fairlead.kube.clock import ServerClock
 from fairlead.kube.errors import ForbiddenError, InvalidError, KubeError, NotFoundError
+from fairlead.kube.events import write_event
 from fairlead.kube.observe.facts import FactReader
 from fairlead.kube.observe.gather import Gatherer
 from fairlead.kube.observe.reports import ReportReader
@@ -90,6 +93,11 @@ class _Gate:
         if self.is_open:
             self._queue.add(key)
 
+    def add_first(self, key: ObjectKey) -> None:
+        """Asks for it before what else its namespace waits for, if this operator leads."""
+        if self.is_open:
+            self._queue.add_first(key)
+
     def add_after(self, key: ObjectKey, delay_seconds: float) -> None:
         """Asks for it after a while, if this operator leads."""
         if self.is_open:
@@ -113,7 +121,7 @@ class Runtime:
         self.timings = Timings() if timings is None else timings
         self.clock = ServerClock() if clock is None else clock
         self._on_lost = on_lost
-        self.cache = Cache()
+        self.cache = Cache(self._wake_job)
         self.metrics = OperatorMetrics(process=process_metrics)
         self.shares = ShareStore(self._wake_fairness)
         self.paths = PathStore(self._wake_paths)
@@ -180,6 +188,7 @@ class Runtime:
         )
         bandwidth_manager = BandwidthManager(client, options.cilium)
         gatherer = Gatherer(client, FactReader(client, loop.time), reports, options.settings, bandwidth_manager.is_on)
+        events = EventWriter(functools.partial(write_event, client))
         applier = Applier(
             client,
             options.template,
@@ -188,6 +197,7 @@ class Runtime:
             on_pod=self.cache.put_pod,
             on_created=self.cache.put_created_pod,
             is_created=self.cache.is_created,
+            post=events.post,
             instance=socket.gethostname(),
         )
         controller = Controller(
@@ -257,6 +267,7 @@ class Runtime:
         )
         leading = (
             controller.worker,
+            events,
             reports,
             fairness.worker,
             paths.worker,
@@ -331,9 +342,11 @@ class Runtime:
                 self.cache.drop_job(key, metadata["uid"], _version_of(body))
             else:
                 self.cache.put_job(body)
-        finally:
+        except Exception:
             # One that cannot be taken in is looked at all the same, and says so in its status.
-            self._running.gate.add(key)
+            self._wake_job(key)
+            raise
+        finally:
             self._running.intake.seen(key, is_listed=event_type is None)
 
     def see_pod(self, event_type: str | None, body: Mapping[str, Any]) -> None:
@@ -342,11 +355,9 @@ class Runtime:
             return
         metadata = body["metadata"]
         if event_type == "DELETED":
-            job = self.cache.drop_pod(ObjectKey(metadata["namespace"], metadata["name"]), metadata["uid"], _version_of(body))
+            self.cache.drop_pod(ObjectKey(metadata["namespace"], metadata["name"]), metadata["uid"], _version_of(body))
         else:
-            job = self.cache.put_pod(body)
-        if job is not None:
-            self._running.gate.add(job)
+            self.cache.put_pod(body)
 
     def see_policy(self, event_type: str | None, body: Mapping[str, Any]) -> None:
         """Takes in a watch event of a FairnessPolicy."""
@@ -367,6 +378,14 @@ class Runtime:
         else:
             self.cache.put_namespace(body)
         self._wake_fairness()
+
+    def _wake_job(self, key: ObjectKey) -> None:
+        """Something is new of a job. Whoever has just created one waits to see it taken up; others are looked at in any case."""
+        if self._running is None:
+            return
+        job = self.cache.jobs.get(key)
+        is_new = job is not None and not job["status"]
+        (self._running.gate.add_first if is_new else self._running.gate.add)(key)
 
     def _wake_fairness(self) -> None:
         if self._running is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -14,14 +14,12 @@ from fairlead.api.transferjob import TransferJob, TransferJobStatus
 from fairlead.api.transferjob.status import PodRecord
 from fairlead.core.plan import AnnotatePod, CreateCredentials, CreatePod, DeletePod, EmitEvent, Plan, ReleasePod
 from fairlead.core.pod_record import with_created
-from fairlead.kube.client import EVENTS, JOBS, PODS, SECRETS, KubeClient, KubeObject
-from fairlead.kube.errors import AlreadyExistsError, ConflictError, ForbiddenError, InvalidError, KubeError, NotFoundError, RefusedError
+from fairlead.kube.client import JOBS, PODS, SECRETS, KubeClient, KubeObject
+from fairlead.kube.errors import AlreadyExistsError, ConflictError, ForbiddenError, InvalidError, NotFoundError, RefusedError
+from fairlead.kube.events import build_event, write_event
 from fairlead.kube.objects.build import build_pod, build_secret
 from fairlead.kube.objects.credentials import CLOCK_SKEW, issue
 from fairlead.kube.objects.template import MoverTemplate
-
-LONGEST_EVENT_MESSAGE = 1024
-_LONGEST_EVENT_NAME_STEM = 230
 
 logger = logging.getLogger(__name__)
 
@@ -30,7 +28,8 @@ class Applier:
     """Writes to the API server.
 
     `on_job` and `on_pod` get every new version that an answer shows, `on_created` the pods that were created. `is_created` says of a pod,
-    by namespace, its job's UID and its own, whether the operator created it; `hex_digits` makes 8 of them at random.
+    by namespace, its job's UID and its own, whether the operator created it; `hex_digits` makes 8 of them at random. `post` takes an event
+    that somebody else will write soon, or returns False.
     """
 
     def __init__(
@@ -44,6 +43,7 @@ class Applier:
         on_created: Callable[[KubeObject], object] = lambda body: None,
         is_created: Callable[[str, str, str], bool] = lambda namespace, job_uid, uid: False,
         hex_digits: Callable[[], str] = lambda: secrets.token_hex(4),
+        post: Callable[[KubeObject], bool] = lambda event: False,
         instance: str = names.MANAGER,
     ) -> None:
         self._client = client
@@ -54,6 +54,7 @@ class Applier:
         self._on_created = on_created
         self._is_created = is_created
         self._hex_digits = hex_digits
+        self._post = post
         self._instance = instance
 
     async def apply(self, body: KubeObject, job: TransferJob, plan: Plan) -> None:
@@ -84,9 +85,8 @@ class Applier:
         # A pod that could run before its UID is recorded could not be told from a forged one after a crash.
         for release in (*plan.releases, *map(_release, created)):
             await self._release_pod(job.metadata.namespace, release)
-        for event in plan.events:
-            await self._emit(job, event)
-        # The finalizer goes after all else: the object goes with it, and nothing can be written about it any more.
+        await self._tell(job, plan.events, at_once=plan.finalizer is False)
+        # The finalizer goes after all else: the object goes with it, and nobody would tell of it any more.
         if plan.finalizer is False:
             current = await self._set_finalizer(current, held=False)
         if plan.delete_job:
@@ -205,40 +205,13 @@ class Applier:
         patch = {"metadata": {"resourceVersion": metadata["resourceVersion"]}, "status": change}
         return self._seen(await self._client.merge_patch(JOBS, metadata["namespace"], metadata["name"], patch, subresource="status"))
 
-    async def _emit(self, job: TransferJob, event: EmitEvent) -> None:
+    async def _tell(self, job: TransferJob, events: Iterable[EmitEvent], *, at_once: bool) -> None:
         now = self._now()
-        moment = now.strftime("%Y-%m-%dT%H:%M:%SZ")
-        reference = {
-            "apiVersion": names.API_VERSION,
-            "kind": names.KIND,
-            "namespace": job.metadata.namespace,
-            "name": job.metadata.name,
-            "uid": job.metadata.uid,
-            "resourceVersion": job.metadata.resource_version,
-        }
-        body: KubeObject = {
-            "apiVersion": "v1",
-            "kind": "Event",
-            "metadata": {
-                "name": f"{job.metadata.name[:_LONGEST_EVENT_NAME_STEM].rstrip('.-')}.{int(now.timestamp() * 1e6):x}",
-                "namespace": job.metadata.namespace,
-            },
-            "involvedObject": reference,
-            "type": "Warning" if event.warning else "Normal",
-            "reason": event.reason,
-            "message": event.message[:LONGEST_EVENT_MESSAGE],
-            "firstTimestamp": moment,
-            "lastTimestamp": moment,
-            "count": 1,
-            "source": {"component": names.MANAGER},
-            "reportingComponent": names.CONTROLLER,
-            "reportingInstance": self._instance,
-        }
-        try:
-            await self._client.create(EVENTS, job.metadata.namespace, body)
-        except KubeError as error:
-            # Events are best effort: the status has the same content.
-            logger.info("event %s on %s/%s was not written: %s", event.reason, job.metadata.namespace, job.metadata.name, error)
+        for number, event in enumerate(events):
+            # Their moments are part of their names.
+            body = build_event(job, event, now + timedelta(microseconds=number), self._instance)
+            if at_once or not self._post(body):
+                await write_event(self._client, body)
 
     async def _delete_job(self, body: KubeObject) -> None:
         metadata = body["metadata"]

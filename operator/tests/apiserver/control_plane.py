@@ -67,7 +67,7 @@ class ControlPlane:
         self._folder = folder
         self._programs = programs
         self._keys = _Keys(folder)
-        self._processes: list[subprocess.Popen[bytes]] = []
+        self._processes: dict[str, subprocess.Popen[bytes]] = {}
         self._audit_log = folder / "audit.log"
 
     @property
@@ -124,11 +124,15 @@ class ControlPlane:
         """Every request of the operator, of node agents and of users in the group `audited` that was answered so far."""
         return [json.loads(line) for line in self._audit_log.read_text().splitlines()]
 
+    def pids(self) -> dict[str, int]:
+        """The process of each program."""
+        return {program: process.pid for program, process in self._processes.items()}
+
     def stop(self) -> None:
         """Ends both processes."""
-        for process in reversed(self._processes):
+        for process in reversed(self._processes.values()):
             process.terminate()
-        for process in self._processes:
+        for process in self._processes.values():
             try:
                 process.wait(timeout=15)
             except subprocess.TimeoutExpired:
@@ -158,14 +162,14 @@ class ControlPlane:
             # Collecting garbage less often spares a sixth of their processor time, for memory that a database this small never needs.
             environment = {"GOGC": "400"} | os.environ
             command = [str(self._programs[program]), *arguments]
-            self._processes.append(subprocess.Popen(command, env=environment, stdout=log, stderr=subprocess.STDOUT))
+            self._processes[program] = subprocess.Popen(command, env=environment, stdout=log, stderr=subprocess.STDOUT)
 
     def _wait_until_ready(self) -> None:
         context = ssl.create_default_context(cafile=str(self._keys.ca))
         context.load_cert_chain(self._keys.certificate("server"), self._keys.key("server"))
         deadline = time.monotonic() + START_SECONDS
         while time.monotonic() < deadline:
-            if any(process.poll() is not None for process in self._processes):
+            if any(process.poll() is not None for process in self._processes.values()):
                 break
             try:
                 with urllib.request.urlopen(f"{self.url}/readyz", context=context, timeout=10) as response:

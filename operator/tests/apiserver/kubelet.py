@@ -180,6 +180,10 @@ class FakeNodes:
     async def place(self, pod: KubeObject) -> None:
         """Binds the pod to the node it asks for, as the scheduler does; nothing is started there."""
         await self._until_released(pod["metadata"]["name"])
+        await self.bind(pod)
+
+    async def bind(self, pod: KubeObject) -> None:
+        """The same for a pod that is known to be released."""
         await self._bind(pod["metadata"]["name"], wanted_node(pod))
 
     async def warn(self, pod: KubeObject, reason: str, message: str) -> None:

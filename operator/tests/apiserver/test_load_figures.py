@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import pytest
+from load.measure import reads_of, writes_of
 from load.operator import Figures, quantile
+from load.processors import TICKS_PER_SECOND, cpu_seconds
 
 
 def test_a_quantile_lies_within_the_bucket_that_has_it() -> None:
@@ -25,3 +29,14 @@ def test_metrics_are_added_up_over_their_labels_and_their_bounds_are_read() -> N
     figures = Figures("\n".join(page) + "\n")
     assert figures.sum("a_total") == 3.0
     assert figures.buckets("b") == {float("inf"): 4.0}
+
+
+def test_processor_time_is_read_whatever_the_process_is_called() -> None:
+    times = " ".join(str(number) for number in range(3, 53))
+    assert cpu_seconds(f"7 (a) b (c) {times}") == (14 + 15) / TICKS_PER_SECOND
+
+
+def test_renewals_of_the_lease_and_watches_are_neither_writes_nor_reads() -> None:
+    asked = Counter({"patch/pods": 2, "get/nodes": 3, "list/pods": 1, "watch/pods": 5, "patch/leases": 7, "get/leases": 9})
+    assert writes_of(asked) == {"patch/pods": 2}
+    assert reads_of(asked) == {"get/nodes": 3, "list/pods": 1}

@@ -379,7 +379,7 @@ async def test_a_refusal_is_told_to_the_next_pass_and_to_that_one_alone(bench: B
 
     def decide(observed: Observed, now: datetime) -> Plan:
         told.append(observed.refusal)
-        return Plan() if observed.refusal else Plan(finalizer=True)
+        return Plan() if observed.refusal else CREATE
 
     bench.decide = decide
     bench.applier.failures = [RefusedError("exceeded quota")]
@@ -515,7 +515,12 @@ async def test_workers_end_when_the_queue_closes_and_survive_bad_keys(bench: Ben
 
 
 _DONE = Condition(type="Succeeded", status="True", reason="Verified", message="", last_transition_time=NOW)
+_FAILED = Condition(type="Failed", status="True", reason="BackoffLimitExceeded", message="", last_transition_time=NOW)
 _OBSERVED = Observed(job=TransferJob.from_object(job_body()))
+
+
+def _of(status: TransferJobStatus, **metadata: Any) -> Observed:
+    return Observed(job=TransferJob.from_object(job_body(**metadata)).model_copy(update={"status": status}))
 
 
 @pytest.mark.parametrize(
@@ -524,8 +529,11 @@ _OBSERVED = Observed(job=TransferJob.from_object(job_body()))
         (Plan(), False),
         (Plan(requeue_after=timedelta(seconds=1)), False),
         (Plan(status=TransferJobStatus(phase="Pending")), False),
-        (Plan(status=TransferJobStatus(conditions=(_DONE,))), True),
-        (Plan(finalizer=True), True),
+        (Plan(status=TransferJobStatus(conditions=(_DONE,))), False),
+        (Plan(status=TransferJobStatus(conditions=(_FAILED,))), True),
+        (Plan(status=TransferJobStatus(conditions=(_DONE,), failures=1)), True),
+        (replace(CREATE, finalizer=True), False),
+        (replace(CREATE, finalizer=True, deletes=(DeletePod("x", "y", "1"),)), True),
         (Plan(finalizer=False), True),
         (Plan(delete_job=True), True),
         (CREATE, True),
@@ -537,8 +545,41 @@ async def test_what_cannot_be_taken_back_needs_live_facts(plan: Plan, needed: bo
 
 
 async def test_a_job_that_is_finished_already_needs_no_live_facts_to_say_so_again() -> None:
-    job = _OBSERVED.job.model_copy(update={"status": TransferJobStatus(conditions=(_DONE,))})
-    assert not needs_live_facts(replace(_OBSERVED, job=job), Plan(status=TransferJobStatus(conditions=(_DONE,))))
+    job = _OBSERVED.job.model_copy(update={"status": TransferJobStatus(conditions=(_FAILED,))})
+    assert not needs_live_facts(replace(_OBSERVED, job=job), Plan(status=TransferJobStatus(conditions=(_FAILED,))))
+
+
+_BEGUN = TransferJobStatus(attempts=1)
+_SUCCEEDED = TransferJobStatus(conditions=(_DONE,))
+_POD = read_owned_pod(pod_body())
+
+
+@pytest.mark.parametrize(
+    ("observed", "plan", "needed"),
+    [
+        (_OBSERVED, replace(CREATE, finalizer=True), False),
+        (_of(_BEGUN), replace(CREATE, finalizer=True), True),
+        (replace(_OBSERVED, pods=(_POD.pod,) if _POD else ()), replace(CREATE, finalizer=True), True),
+        (Observed(job=TransferJob.from_object(job_body(pods=["pod-uid"]))), replace(CREATE, finalizer=True), True),
+        (_of(_SUCCEEDED), Plan(finalizer=False), False),
+        (_of(_SUCCEEDED), Plan(finalizer=False, deletes=(DeletePod("x", "y", "1"),)), True),
+        (_of(_SUCCEEDED, deletionTimestamp="2026-01-01T00:00:00Z"), Plan(finalizer=False), True),
+    ],
+)
+async def test_what_is_refused_if_the_job_has_changed_needs_none_where_it_follows_from_the_job_alone(
+    observed: Observed, plan: Plan, needed: bool
+) -> None:
+    assert needs_live_facts(observed, plan) is needed
+
+
+async def test_a_new_job_is_begun_at_the_version_that_was_seen(bench: Bench) -> None:
+    bench.put(version="5")
+    bench.gatherer.live_job = job_body(version="9")
+    begin = replace(CREATE, finalizer=True)
+    bench.decide = lambda observed, now: begin
+    await bench.controller.worker.handle(KEY)
+    assert bench.gatherer.live_reads == 0
+    assert bench.applier.applied == [("5", begin)]
 
 
 async def test_a_sender_that_is_about_to_be_created_holds_its_path_before_another_worker_can_look(bench: Bench) -> None:

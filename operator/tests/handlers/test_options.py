@@ -69,7 +69,7 @@ def test_the_command_line_wins_over_the_environment() -> None:
 
 
 def test_an_empty_variable_is_an_absent_one() -> None:
-    assert read_options([], IMAGES | {"FAIRLEAD_WORKERS": "", "FAIRLEAD_MOVER_TOLERATIONS": ""}).workers == 16
+    assert read_options([], IMAGES | {"FAIRLEAD_WORKERS": "", "FAIRLEAD_MOVER_TOLERATIONS": ""}).workers == 64
 
 
 @pytest.mark.parametrize(

@@ -75,6 +75,16 @@ async def test_what_goes_first_comes_before_all_else_of_its_tenant_and_others_ke
     assert queue.depth == 0
 
 
+async def test_what_goes_first_keeps_its_own_order_and_leaves_every_eighth_turn_to_the_rest(queue: WorkQueue[str]) -> None:
+    for key in ("a", "b", "c"):
+        queue.add(key)
+    ahead = [str(number) for number in range(15)]
+    for key in ahead:
+        queue.add_first(key)
+    queue.add_first("5")
+    assert [await _take(queue) for _ in range(18)] == [*ahead[:7], "a", *ahead[7:14], "b", ahead[14], "c"]
+
+
 async def test_what_goes_first_while_it_is_worked_on_comes_again(timers: FakeTimers) -> None:
     queue: WorkQueue[str] = WorkQueue(timers)
     queue.add("a")

@@ -11,6 +11,7 @@ from fairlead.handlers.queue import WorkQueue
 _KEYS = st.sampled_from(["a1", "a2", "b1"])
 _STEPS = st.one_of(
     st.tuples(st.just("add"), _KEYS),
+    st.tuples(st.just("first"), _KEYS),
     st.tuples(st.just("after"), _KEYS),
     st.tuples(st.just("retry"), _KEYS),
     st.tuples(st.just("take"), st.none()),
@@ -41,9 +42,9 @@ async def _run_steps(steps: list[tuple[str, str | None]]) -> None:
             queue.done(key)
         elif step == "pass":
             timers.advance(0.7)
-        elif key is not None and step in ("add", "after", "retry"):
+        elif key is not None and step in ("add", "first", "after", "retry"):
             owed.add(key)
-            {"add": queue.add, "after": lambda k: queue.add_after(k, 2.0), "retry": queue.retry}[step](key)
+            {"add": queue.add, "first": queue.add_first, "after": lambda k: queue.add_after(k, 2.0), "retry": queue.retry}[step](key)
     for key in working:
         queue.done(key)
     timers.advance(1e6)

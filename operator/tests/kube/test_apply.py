@@ -84,6 +84,7 @@ class Bench:
         self.jobs: list[KubeObject] = []
         self.created: list[KubeObject] = []
         self.own: set[tuple[str, str, str]] = set()
+        self.posted: list[KubeObject] | None = None
         self.applier = Applier(
             cast(KubeClient, self.client),
             TEMPLATE,
@@ -92,8 +93,15 @@ class Bench:
             on_created=self.created.append,
             is_created=lambda *pod: pod in self.own,
             hex_digits=lambda: "0123abcd",
+            post=self.post,
             instance="test",
         )
+
+    def post(self, event: KubeObject) -> bool:
+        if self.posted is None:
+            return False
+        self.posted.append(event)
+        return True
 
     async def apply(self, plan: Plan, **metadata: Any) -> None:
         body = job_body(**metadata)
@@ -350,6 +358,19 @@ class TestEvents:
         assert event["involvedObject"]["uid"] == UID
         assert (event["type"], event["reason"], len(event["message"])) == ("Warning", "Failed", 1024)
         assert event["firstTimestamp"] == "2026-01-01T12:00:00Z"
+
+    async def test_are_left_to_whoever_takes_them_in_their_order(self, bench: Bench) -> None:
+        bench.posted = []
+        await bench.apply(Plan(status=TransferJobStatus(phase="Pending"), events=(EmitEvent("Accepted", "x"), EmitEvent("Started", "y"))))
+        assert bench.client.steps() == ["patch transferjobs/status"]
+        assert [event["reason"] for event in bench.posted] == ["Accepted", "Started"]
+        names_of = [event["metadata"]["name"] for event in bench.posted]
+        assert names_of == sorted(set(names_of))
+
+    async def test_of_a_job_that_is_let_go_are_written_before_it_goes(self, bench: Bench) -> None:
+        bench.posted = []
+        await bench.apply(Plan(events=(EmitEvent("CleanupSkipped", "x"),), finalizer=False), finalizers=[names.FINALIZER])
+        assert bench.client.steps() == ["create events", "patch transferjobs"]
 
     async def test_that_cannot_be_written_do_not_stop_the_pass(self, bench: Bench) -> None:
         bench.client.failures["create events"] = UnavailableError("down")

@@ -24,6 +24,12 @@ HOSTNAME_LABEL = "kubernetes.io/hostname"
 MOST_REMEMBERED = 1 << 15
 """Answers of a kind: ten thousand jobs have twice as many claims."""
 
+READY_SECONDS = 10.0
+"""How long a node that is ready counts as such. The cluster itself takes longer to notice that one is lost; that one is back is noticed as
+soon as facts are wanted."""
+BOUND_SECONDS = 60.0
+"""How long a bound claim is not read again: it keeps its volume, and a volume its nodes."""
+
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
@@ -39,19 +45,22 @@ class ClusterFacts:
 
 
 class _Memory(Generic[K, V]):
-    """Answers by key, each usable until the asker finds it too old. Those that were asked for longest ago are forgotten first, and several
-    who ask for one at a time share an answer."""
+    """Answers by key, each usable for the seconds that `lasts` gives it, and then until the asker finds it too old. Those that were asked
+    for longest ago are forgotten first, and several who ask for one at a time share an answer."""
 
-    def __init__(self, monotonic: Callable[[], float], ask: Callable[[K], Awaitable[V]]) -> None:
+    def __init__(
+        self, monotonic: Callable[[], float], ask: Callable[[K], Awaitable[V]], lasts: Callable[[V], float] = lambda answer: 0.0
+    ) -> None:
         self._monotonic = monotonic
         self._ask = ask
+        self._lasts = lasts
         self._answers: dict[K, tuple[float, V]] = {}
         self._asking: dict[K, tuple[float, asyncio.Future[V]]] = {}
 
     async def get(self, key: K, oldest_seconds: float) -> V:
         now = self._monotonic()
         known = self._answers.get(key)
-        if known is not None and now - known[0] <= oldest_seconds:
+        if known is not None and now - known[0] <= max(oldest_seconds, self._lasts(known[1])):
             return known[1]
         asking = self._asking.get(key)
         if asking is None or now - asking[0] > oldest_seconds:
@@ -77,12 +86,14 @@ class FactReader:
 
     def __init__(self, client: KubeClient, monotonic: Callable[[], float]) -> None:
         self._client = client
-        self._nodes: _Memory[str, NodeFacts] = _Memory(monotonic, self._read_node)
-        self._claims: _Memory[tuple[str, str], ClaimFacts] = _Memory(monotonic, self._read_claim)
+        self._nodes: _Memory[str, NodeFacts] = _Memory(monotonic, self._read_node, lambda node: READY_SECONDS if node.ready else 0.0)
+        self._claims: _Memory[tuple[str, str], ClaimFacts] = _Memory(
+            monotonic, self._read_claim, lambda claim: BOUND_SECONDS if claim.bound else 0.0
+        )
         self._attachments: _Memory[tuple[str, str], str | None] = _Memory(monotonic, self._read_attachment)
 
     async def read(self, job: TransferJob, pod_nodes: Iterable[str], oldest_seconds: float) -> ClusterFacts:
-        """The facts about what `job` names, where its volumes and its pods are, none older than that. Raises KubeError."""
+        """The facts about what `job` names, where its volumes and its pods are, none older than that but good news. Raises KubeError."""
         sides = (job.spec.source, job.spec.destination)
         claim_names = sorted({side.claim_name for side in sides})
         claims = await asyncio.gather(*(self._claims.get((job.metadata.namespace, name), oldest_seconds) for name in claim_names))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections import defaultdict
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -17,8 +18,7 @@ from fairlead.kube.errors import ConflictError, KubeError, NotFoundError
 from load.movers import FarMovers
 
 AT_ONCE = 32
-"""Requests of the kubelets and of whoever creates jobs that are under way together."""
-LOOK_SECONDS = 0.05
+"""Requests of whoever creates jobs that are under way together. Kubelets are each on a machine of their own and wait for nobody."""
 _RETRY_SECONDS = 0.2
 
 
@@ -40,6 +40,22 @@ class _Change:
     bps: float
 
 
+@dataclass(eq=False)
+class _Awaited:
+    """Jobs that somebody waits for, until each was once as they shall be."""
+
+    left: set[str]
+    holds: Callable[[str], bool]
+    met: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def look(self, uid: str) -> None:
+        """Takes in that something has become of a job."""
+        if uid in self.left and self.holds(uid):
+            self.left.discard(uid)
+        if not self.left:
+            self.met.set()
+
+
 @dataclass
 class LoadedCluster:
     """`nodes` nodes, with a claim of any node's for each namespace. Movers end once their job may."""
@@ -47,17 +63,20 @@ class LoadedCluster:
     client: KubeClient
     movers: FarMovers
     nodes: int
-    ends_by_itself: bool = True
-    """Whether a transfer ends as soon as it has begun; else all run on until it is set."""
+    may_end: asyncio.Event = field(default_factory=asyncio.Event)
+    """While it is set a transfer ends as soon as it has begun; else all run on."""
     times: dict[str, JobTimes] = field(default_factory=dict)
     """By UID."""
     phases: dict[str, str] = field(default_factory=dict)
     """Of every job, by UID."""
+    held: set[str] = field(default_factory=set)
+    """Jobs with the operator's finalizer, by UID."""
     caps: dict[str, _Change] = field(default_factory=dict)
     """The last change of the cap of every sender, by pod UID."""
     _lives: dict[str, asyncio.Task[None]] = field(default_factory=dict)
-    _sent: set[str] = field(default_factory=set)
-    """Jobs whose sender has ended."""
+    _sent: defaultdict[str, asyncio.Event] = field(default_factory=lambda: defaultdict(asyncio.Event))
+    """By job, whether its sender has ended."""
+    _awaited: list[_Awaited] = field(default_factory=list)
     _limit: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(AT_ONCE))
 
     def node(self, number: int) -> str:
@@ -112,12 +131,23 @@ class LoadedCluster:
         return await self._all(create(number) for number in range(first, first + count))
 
     async def all_in(self, uids: Iterable[str], *phases: str, timeout_seconds: float) -> None:
-        """Waits until every one of the jobs is in one of the phases. Raises TimeoutError."""
-        left = set(uids)
-        async with asyncio.timeout(timeout_seconds):
-            while left:
-                left = {uid for uid in left if self.phases.get(uid) not in phases}
-                await asyncio.sleep(LOOK_SECONDS)
+        """Waits until every one of the jobs was once seen in one of the phases. Raises TimeoutError."""
+        await self._until_each(uids, lambda uid: self.phases.get(uid) in phases, timeout_seconds)
+
+    async def all_released(self, uids: Iterable[str], timeout_seconds: float) -> None:
+        """Waits until the operator's finalizer is off every one of the jobs. Raises TimeoutError."""
+        await self._until_each(uids, lambda uid: uid not in self.held, timeout_seconds)
+
+    async def _until_each(self, uids: Iterable[str], holds: Callable[[str], bool], timeout_seconds: float) -> None:
+        awaited = _Awaited({uid for uid in uids if not holds(uid)}, holds)
+        if not awaited.left:
+            return
+        self._awaited.append(awaited)
+        try:
+            async with asyncio.timeout(timeout_seconds):
+                await awaited.met.wait()
+        finally:
+            self._awaited.remove(awaited)
 
     async def _all(self, requests: Iterable[Awaitable[str]] | Iterable[Awaitable[None]]) -> list[str]:
         async def one(request: Awaitable[str | None]) -> str:
@@ -162,16 +192,20 @@ class LoadedCluster:
         uid, now_s = job["metadata"]["uid"], asyncio.get_running_loop().time()
         if kind == "DELETED":
             self.phases.pop(uid, None)
+            self.held.discard(uid)
             return
         times = self.times.setdefault(uid, JobTimes())
         phase = (job.get("status") or {}).get("phase", "")
         self.phases[uid] = phase
+        (self.held.add if names.FINALIZER in job["metadata"].get("finalizers", []) else self.held.discard)(uid)
         if times.first_write_s is None and (phase or job["metadata"].get("finalizers")):
             times.first_write_s = now_s
         if times.transferring_s is None and phase == "Transferring":
             times.transferring_s = now_s
         if times.succeeded_s is None and phase == "Succeeded":
             times.succeeded_s = now_s
+        for awaited in self._awaited:
+            awaited.look(uid)
 
     def _see_pod(self, kind: str, pod: KubeObject) -> None:
         metadata, spec = pod["metadata"], pod["spec"]
@@ -206,25 +240,21 @@ class LoadedCluster:
         job, role = labels[names.LABEL_JOB_UID], labels[names.LABEL_ROLE]
         kubelets, address = self._kubelets(pod), self.address(node)
         with contextlib.suppress(NotFoundError, ConflictError):
-            async with self._limit:
-                await kubelets.place(pod)
-                self.movers.begin(pod, address, self.data_address(node))
-                await kubelets.run(pod, serve=False, address=address)
-            await self._until(lambda: role == "cleaner" or (self.ends_by_itself and (role == "sender" or job in self._sent)))
-            async with self._limit:
-                await kubelets.finish(pod)
+            await kubelets.bind(pod)
+            self.movers.begin(pod, address, self.data_address(node))
+            await kubelets.run(pod, serve=False, address=address)
+            if role != "cleaner":
+                await self.may_end.wait()
+            if role == "receiver":
+                await self._sent[job].wait()
+            await kubelets.finish(pod)
             self.movers.end(pod["metadata"]["uid"])
             if role == "sender":
-                self._sent.add(job)
-
-    async def _until(self, holds: Callable[[], bool]) -> None:
-        while not holds():  # noqa: ASYNC110
-            await asyncio.sleep(LOOK_SECONDS)
+                self._sent[job].set()
 
     async def _remove(self, pod: KubeObject) -> None:
         with contextlib.suppress(NotFoundError, ConflictError):
-            async with self._limit:
-                await self._kubelets(pod).remove(pod)
+            await self._kubelets(pod).remove(pod)
 
     def _kubelets(self, pod: KubeObject) -> FakeNodes:
         return FakeNodes(self.client, pod["metadata"]["namespace"])

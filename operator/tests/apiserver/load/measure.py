@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -17,13 +18,18 @@ from fairlead_dev.bench.lab.rates import percentile
 from fairlead_dev.bench.rows import Goal, Row
 from load.cluster import LoadedCluster
 from load.operator import LoadedOperator, operator, quantile
+from load.processors import ProcessorTimes
 
 ACCOUNT = "system:serviceaccount:fairlead-system:fairlead"
 LONGEST_SECONDS = 3600.0
 WATCHED_SECONDS = 60.0
+QUIET_SECONDS = 3.0
+"""Without a write for so long, the operator has done all that it had to do."""
 CAPACITY_BPS, LOWER_BPS = 100e9, 50e9
 MOST_INTERFACES_OF_LINK = 32
 _RECONCILE = "fairlead_operator_reconcile_duration_seconds"
+_UNANSWERED, _SILENT = "fairlead_operator_report_failures_total", "fairlead_operator_polls_silent"
+_WRITES = ("create", "update", "patch", "delete")
 
 
 @dataclass(frozen=True)
@@ -43,62 +49,106 @@ class LoadLab:
             await made.until("fairlead_operator_leading", 1, LONGEST_SECONDS)
             yield made
 
-    def writes(self, since: int) -> tuple[Counter[str], int]:
-        """What the operator wrote since an entry of the audit log, by verb and resource, and the number of entries now."""
+    def requests(self, since: int) -> tuple[Counter[str], int]:
+        """What the operator asked for since an entry of the audit log, by verb and resource, and the number of entries now."""
         entries = self.plane.audit()
         found: Counter[str] = Counter()
         for entry in entries[since:]:
             of, what = entry["user"]["username"], entry.get("objectRef") or {}
-            if of == ACCOUNT and entry["verb"] in ("create", "update", "patch", "delete"):
+            if of == ACCOUNT:
                 found["/".join(filter(None, (entry["verb"], what.get("resource"), what.get("subresource"))))] += 1
         return found, len(entries)
+
+    async def quiet(self, since: int) -> int:
+        """Waits until the operator writes no more, and returns the number of entries of the audit log since which it did not."""
+        _, last = self.requests(since)
+        while True:
+            await asyncio.sleep(QUIET_SECONDS)
+            found, now = self.requests(last)
+            if not writes_of(found):
+                return last
+            last = now
+
+    def processors(self, operator: LoadedOperator) -> ProcessorTimes:
+        """The processor time of all that this machine runs for the bench, from now on."""
+        servers = {name.removeprefix("kube-"): pid for name, pid in self.plane.pids().items()}
+        return ProcessorTimes({"operator": operator.pid, **servers, "bench": os.getpid()})
+
+
+def writes_of(requests: Counter[str]) -> Counter[str]:
+    """Those that change something, renewals of the Lease apart."""
+    return Counter({kind: number for kind, number in requests.items() if kind.startswith(_WRITES) and "/leases" not in kind})
+
+
+def reads_of(requests: Counter[str]) -> Counter[str]:
+    """Reads and lists of objects; a watch is one request however long it lasts."""
+    return Counter({kind: number for kind, number in requests.items() if kind.startswith(("get/", "list/")) and "/leases" not in kind})
 
 
 async def throughput(lab: LoadLab, operator: LoadedOperator, count: int) -> list[Row]:
     """Jobs that end as soon as their movers run, created at once."""
     cluster = lab.cluster
-    _, before = lab.writes(0)
-    cpu_before, begun_s = operator.cpu_seconds(), asyncio.get_running_loop().time()
+    cluster.may_end.set()
+    before = await lab.quiet(0)
+    passes_before = (await operator.figures()).sum(f"{_RECONCILE}_count")
+    processors, begun_s = lab.processors(operator), asyncio.get_running_loop().time()
     uids = await cluster.create_jobs(lab.namespaces, count)
     await cluster.all_in(uids, "Succeeded", "Failed", timeout_seconds=LONGEST_SECONDS)
+    spent, cores = processors.spent(), processors.cores()
     failed = sum(cluster.phases[uid] == "Failed" for uid in uids)
     times = [cluster.times[uid] for uid in uids]
     seconds = max(each.succeeded_s or begun_s for each in times) - begun_s
-    cpu = operator.cpu_seconds() - cpu_before
-    written, _ = lab.writes(before)
+    await cluster.all_released(uids, timeout_seconds=LONGEST_SECONDS)
+    await lab.quiet(before)
+    asked, _ = lab.requests(before)
+    passes = (await operator.figures()).sum(f"{_RECONCILE}_count") - passes_before
     first = [each.first_write_s - each.created_s for each in times if each.first_write_s is not None]
     more = {"jobs": count, "nodes": cluster.nodes, "namespaces": len(lab.namespaces), "failed": failed}
-    by_kind = {"by_kind": {kind: round(number / count, 2) for kind, number in sorted(written.items())}}
-    total = sum(number for kind, number in written.items() if "/leases" not in kind)
+    written, read = writes_of(asked), reads_of(asked)
     return [
         _goal("jobs_per_s", count / seconds, "jobs/s", 43.0, Goal("at_least", 43, "value"), more),
-        Row("operator_cpu_s_per_job", round(cpu / count, 4), "s", more=more),
+        *(
+            Row(f"{name}_cpu_s_per_job", round(cpu / count, 4), "s", more=more | {"cores": round(cores[name], 3)})
+            for name, cpu in spent.items()
+        ),
         _goal("first_write_s_p99", percentile(first, 0.99), "s", 2.0, Goal("at_most", 2, "value"), more),
-        _goal("writes_per_job", total / count, "writes", 14.0, Goal("at_most", 14, "value"), more | by_kind),
+        _goal("writes_per_job", written.total() / count, "writes", 14.0, Goal("at_most", 14, "value"), more | _by_kind(written, count)),
+        Row("passes_per_job", round(passes / count, 2), "passes", more=more),
+        Row("reads_per_job", round(read.total() / count, 2), "reads", more=more | _by_kind(read, count)),
     ]
 
 
 async def live(lab: LoadLab, operator: LoadedOperator, count: int) -> list[Row]:
     """Transfers that go on: what passes take, what the operator holds and what it costs, watched for a minute."""
     cluster = lab.cluster
-    cluster.ends_by_itself = False
+    cluster.may_end.clear()
     begun_s = asyncio.get_running_loop().time()
     uids = await cluster.create_jobs(lab.namespaces, count, first=100_000)
     await cluster.all_in(uids, "Transferring", timeout_seconds=LONGEST_SECONDS)
     placed_s = asyncio.get_running_loop().time() - begun_s
-    before, cpu_before, answers_before = await operator.figures(), operator.cpu_seconds(), cluster.movers.answers
+    _, entries = lab.requests(0)
+    before, processors, answers_before = await operator.figures(), lab.processors(operator), cluster.movers.answers
     await asyncio.sleep(WATCHED_SECONDS)
-    after = await operator.figures()
+    after, cores = await operator.figures(), processors.cores()
+    answered = (cluster.movers.answers - answers_before) / WATCHED_SECONDS
     p99 = quantile(before.buckets(_RECONCILE), after.buckets(_RECONCILE), 0.99)
     more = {"live_jobs": count, "nodes": cluster.nodes, "watched_seconds": WATCHED_SECONDS}
     passes = after.sum(f"{_RECONCILE}_count") - before.sum(f"{_RECONCILE}_count")
-    answered = (cluster.movers.answers - answers_before) / WATCHED_SECONDS
+    unheard = {"unanswered": after.sum(_UNANSWERED) - before.sum(_UNANSWERED), "silent": after.sum(_SILENT)}
+    asked, _ = lab.requests(entries)
+    read, written = (of(asked).total() / WATCHED_SECONDS for of in (reads_of, writes_of))
     rss = operator.memory_bytes()
     return [
         Row("all_transferring_s", round(placed_s, 1), "s", more=more),
         _goal("reconcile_p99_ms", 1e3 * (p99 or 0.0), "ms", 250.0, Goal("at_most", 250, "value"), more | {"passes": passes}),
-        Row("mover_answers_per_s", round(answered, 1), "answers/s", more=more),
-        Row("live_cpu_ratio", round((operator.cpu_seconds() - cpu_before) / WATCHED_SECONDS, 3), "cores", more=more),
+        Row("mover_answers_per_s", round(answered, 1), "answers/s", more=more | unheard),
+        Row(
+            "live_requests_per_s",
+            round(read + written, 2),
+            "requests/s",
+            more=more | {"reads": round(read, 2), "writes": round(written, 2)},
+        ),
+        *(Row(f"live_{name}_cpu_ratio", round(ratio, 3), "cores", more=more) for name, ratio in cores.items()),
         Row("rss_live_bytes", rss, "bytes", more=more),
         Row("rss_per_live_job_bytes", round(rss / count), "bytes", more=more),
     ]
@@ -136,21 +186,17 @@ async def cold_start(lab: LoadLab, count: int) -> list[Row]:
 async def idle(lab: LoadLab, count: int) -> list[Row]:
     """Finished jobs alone: what is written in a minute, after all is over."""
     cluster = lab.cluster
-    cluster.ends_by_itself = True
+    cluster.may_end.set()
     async with lab.operator():
         await cluster.all_in([*cluster.phases], "Succeeded", "Failed", timeout_seconds=LONGEST_SECONDS)
-        _, last = lab.writes(0)
-        async with asyncio.timeout(LONGEST_SECONDS):
-            while True:
-                await asyncio.sleep(10)
-                written, entries = lab.writes(last)
-                if not _besides_leases(written):
-                    break
-                last = entries
+        await cluster.all_released([*cluster.phases], timeout_seconds=LONGEST_SECONDS)
+        entries = await lab.quiet(0)
         await asyncio.sleep(WATCHED_SECONDS)
-        written, _ = lab.writes(entries)
-    more = {"finished_jobs": count, "watched_seconds": WATCHED_SECONDS, "renewals_of_the_lease": written.total() - _besides_leases(written)}
-    return [Row("idle_writes", float(_besides_leases(written)), "writes", more=more, goal=Goal("at_most", 0, "value"))]
+        asked, _ = lab.requests(entries)
+    written = writes_of(asked).total()
+    renewals = sum(number for kind, number in asked.items() if kind == "patch/leases")
+    more = {"finished_jobs": count, "watched_seconds": WATCHED_SECONDS, "renewals_of_the_lease": renewals}
+    return [Row("idle_writes", float(written), "writes", more=more, goal=Goal("at_most", 0, "value"))]
 
 
 async def _settled(cluster: LoadedCluster) -> None:
@@ -160,8 +206,8 @@ async def _settled(cluster: LoadedCluster) -> None:
         await asyncio.sleep(0.1)
 
 
-def _besides_leases(written: Counter[str]) -> int:
-    return sum(number for kind, number in written.items() if "leases" not in kind)
+def _by_kind(requests: Counter[str], count: int) -> dict[str, object]:
+    return {"by_kind": {kind: round(number / count, 2) for kind, number in sorted(requests.items())}}
 
 
 def _policy(cluster: LoadedCluster, capacity_bps: float) -> KubeObject:

@@ -59,7 +59,7 @@ class FarMovers:
         self._ports = ports
         self._round_trip_seconds = round_trip_seconds
         self._at: dict[tuple[str, int], Mover] = {}
-        self._of_pod: dict[str, list[tuple[str, int]]] = {}
+        self._of_pod: dict[str, tuple[Mover, list[tuple[str, int]]]] = {}
         self.answers = 0
         """How many were given."""
 
@@ -93,14 +93,17 @@ class FarMovers:
             decided_at=datetime.now(UTC).isoformat(),
         )
         places = [(node_address, ports[name]) for name in SERVED if name in ports]
-        self._of_pod[pod["metadata"]["uid"]] = places
+        self._of_pod[pod["metadata"]["uid"]] = mover, places
         for place in places:
             self._at[place] = mover
 
     def end(self, pod_uid: str) -> None:
         """The pod's mover answers no more."""
-        for place in self._of_pod.pop(pod_uid, ()):
-            self._at.pop(place, None)
+        mover, places = self._of_pod.pop(pod_uid, (None, []))
+        for place in places:
+            # The operator may have given the port to another pod by now, whose mover answers there.
+            if self._at.get(place) is mover:
+                del self._at[place]
 
     def _reply(self, place: tuple[str, int], page: str) -> bytes:
         mover = self._at.get(place)

@@ -53,10 +53,10 @@ class LoadedOperator:
     def __init__(self, process: asyncio.subprocess.Process) -> None:
         self._process = process
 
-    def cpu_seconds(self) -> float:
-        """Processor time so far."""
-        fields = Path(f"/proc/{self._process.pid}/stat").read_text().rpartition(")")[2].split()
-        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    @property
+    def pid(self) -> int:
+        """Its process."""
+        return self._process.pid
 
     def memory_bytes(self) -> int:
         """What it holds in memory."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from datetime import UTC, datetime
 from typing import Any, cast
 
@@ -11,7 +12,7 @@ from kube_objects import attached_job, job
 
 from fairlead.api import names
 from fairlead.core.observed import NodeFacts
-from fairlead.kube.client import ATTACHMENTS, KubeClient
+from fairlead.kube.client import ATTACHMENTS, CLAIMS, KubeClient
 from fairlead.kube.errors import ForbiddenError, KubeError, NotFoundError
 from fairlead.kube.observe import facts as facts_module
 from fairlead.kube.observe.facts import FactReader
@@ -108,6 +109,43 @@ async def test_a_full_memory_forgets_what_was_asked_for_longest_ago_alone(monkey
         nodes.asked.clear()
         await reader.read(job(), pod_nodes, 60.0)
         assert nodes.asked == asked
+
+
+class Site:
+    """Answers with ready nodes and bound claims, or not, and counts who is asked for."""
+
+    def __init__(self) -> None:
+        self.is_well = True
+        self.asked: Counter[str] = Counter()
+
+    async def get(self, kind: Any, namespace: str | None, name: str) -> dict[str, Any]:
+        self.asked[kind.plural] += 1
+        if kind is CLAIMS:
+            phase = "Bound" if self.is_well else "Pending"
+            return {"metadata": {"name": name}, "spec": {"volumeName": f"of-{name}"}, "status": {"phase": phase}}
+        ready = {"type": "Ready", "status": "True" if self.is_well else "False"}
+        return {"metadata": {"name": name}, "spec": {}, "status": {"conditions": [ready]}}
+
+
+@pytest.mark.parametrize(
+    ("is_well", "seconds", "asked"),
+    [
+        (True, 9.0, {}),
+        (True, 11.0, {"nodes": 2}),
+        (True, 61.0, {"nodes": 2, "persistentvolumeclaims": 2, "persistentvolumes": 2}),
+        (False, 1.0, {}),
+        (False, 3.0, {"nodes": 2, "persistentvolumeclaims": 2}),
+    ],
+)
+async def test_good_news_lasts_and_bad_news_is_read_again_soon(is_well: bool, seconds: float, asked: dict[str, int]) -> None:
+    site, now = Site(), [0.0]
+    site.is_well = is_well
+    reader = FactReader(cast(KubeClient, site), lambda: now[0])
+    await reader.read(job(), (), 2.0)
+    site.asked.clear()
+    now[0] = seconds
+    await reader.read(job(), (), 2.0)
+    assert site.asked == asked
 
 
 class Definitions:
