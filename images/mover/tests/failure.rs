@@ -7,7 +7,7 @@ use std::io::Write;
 use std::net::TcpStream;
 use std::process::Command;
 
-use support::{control, get, http, inventory, moved, noise, Bench};
+use support::{control, get, http, inventory, moved, noise, set_cap, Bench};
 
 /// A file large enough that a capped transfer is still under way when something happens to it.
 fn slow_source(bench: &Bench) {
@@ -245,7 +245,7 @@ fn the_transport_is_awaited_changed_and_reported() {
     let path = socket.display().to_string();
     // Holds the transfer back until everything was tried, however busy the machine is.
     let cap = bench.path("cap");
-    std::fs::write(&cap, "8M").unwrap();
+    set_cap(&cap, "8M");
     let file = cap.display().to_string();
     let extra =
         ["--await-transport", "30", "--control-socket", &path, "--bandwidth-file", &file, "--http", "127.0.0.1:0"];
@@ -284,7 +284,7 @@ fn the_transport_is_awaited_changed_and_reported() {
     let endpoint = get(&pages, "/v1/endpoint").1;
     assert!(endpoint.contains("\"role\":\"sender\""));
     assert!(endpoint.contains("\"cpus\":null"), "a loopback has no NUMA node to pin threads to: {endpoint}");
-    std::fs::write(cap, "").unwrap();
+    set_cap(&cap, "");
     let (sender, receiver) = (sender.end(), receiver.end());
     assert_eq!((sender.reason(), receiver.reason()), ("Verified", "Verified"), "{sender:?} {receiver:?}");
     assert_eq!(inventory(&bench.source()), inventory(&bench.destination()));

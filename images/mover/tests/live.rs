@@ -7,7 +7,7 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
-use support::{control, http, inventory, noise, Bench};
+use support::{control, http, inventory, noise, set_cap, Bench};
 
 fn patch(socket: &Path, body: &str) {
     let (status, answer) = http(control(socket), "PATCH", "/v1/transport", body);
@@ -21,7 +21,7 @@ fn stats(socket: &Path) -> Value {
 /// A cap that holds the transfer back until the file is emptied, however busy the machine is.
 fn held_back(bench: &Bench) -> (PathBuf, String) {
     let cap = bench.path("cap");
-    std::fs::write(&cap, "4M").unwrap();
+    set_cap(&cap, "4M");
     let file = cap.display().to_string();
     (cap, file)
 }
@@ -44,14 +44,14 @@ fn streams_come_and_go_and_congestion_controls_change_without_a_block_sent_twice
             http(control(&socket), "PATCH", "/v1/transport", &format!(r#"{{"congestion_control":"{name}"}}"#));
         let name = if status == 200 { name } else { "reno" };
         patch(&socket, &format!(r#"{{"streams":{streams}}}"#));
-        std::fs::write(&cap, rate).unwrap();
+        set_cap(&cap, rate);
         sender.await_progress(|progress| progress["streams"] == streams);
-        std::fs::write(&cap, "4M").unwrap();
+        set_cap(&cap, "4M");
         let listed = stats(&socket);
         let open = listed["streams"].as_array().unwrap();
         assert!(open.iter().all(|stream| stream["congestion_control"] == name), "{listed}");
     }
-    std::fs::write(cap, "").unwrap();
+    set_cap(&cap, "");
     let (sender, receiver) = (sender.end(), receiver.end());
     assert_eq!((sender.reason(), receiver.reason()), ("Verified", "Verified"), "{sender:?} {receiver:?}");
     assert_eq!((&sender.verdict["bytes_resent"], &receiver.verdict["bytes_resent"]), (&0.into(), &0.into()));
@@ -86,7 +86,7 @@ fn a_send_buffer_is_set_on_live_and_later_streams_and_read_back() {
     let open = after["streams"].as_array().unwrap();
     assert!(open.iter().all(|stream| stream["send_buffer_bytes"] == 2 * asked), "{after}");
     assert!(open.iter().any(|stream| stream["busy_seconds"].as_f64() > Some(0.0)), "{after}");
-    std::fs::write(cap, "").unwrap();
+    set_cap(&cap, "");
     let (sender, receiver) = (sender.end(), receiver.end());
     assert_eq!((sender.reason(), receiver.reason()), ("Verified", "Verified"), "{sender:?} {receiver:?}");
 }
@@ -111,7 +111,7 @@ fn a_socket_buffer_of_the_users_is_not_chosen_anew() {
     let told = stats(&socket);
     assert_eq!((&told["socket_buffer"]["bytes"], &told["socket_buffer"]["set_by"]), (&65536.into(), &"User".into()));
     assert_eq!(told["streams"][0]["send_buffer_bytes"], 131_072, "{told}");
-    std::fs::write(cap, "").unwrap();
+    set_cap(&cap, "");
     let (sender, receiver) = (sender.end(), receiver.end());
     assert_eq!((sender.reason(), receiver.reason()), ("Verified", "Verified"), "{sender:?} {receiver:?}");
 }
@@ -164,7 +164,7 @@ fn a_quiet_period_is_no_stall_moves_nothing_and_leaves_the_rate_alone() {
     let socket = bench.path("control");
     let path = socket.display().to_string();
     let (cap, file) = held_back(&bench);
-    std::fs::write(&cap, "20M").unwrap();
+    set_cap(&cap, "20M");
     let mut sender =
         bench.sender(port, &["--stall-timeout", "5", "--control-socket", &path, "--bandwidth-file", &file]);
     let flows = |progress: &Value| progress["bandwidth"]["measured_bps"].as_u64() > Some(5_000_000);
@@ -203,7 +203,7 @@ fn a_quiet_period_is_no_stall_moves_nothing_and_leaves_the_rate_alone() {
     sender.await_progress(rests);
     patch(&socket, r#"{"quiet_for_ms":0}"#);
     assert_eq!(stats(&socket)["quiet_for_ms"], 0);
-    std::fs::write(cap, "").unwrap();
+    set_cap(&cap, "");
     let (sender, receiver) = (sender.end(), receiver.end());
     assert_eq!((sender.reason(), receiver.reason()), ("Verified", "Verified"), "{sender:?} {receiver:?}");
     assert_eq!(receiver.verdict["bytes_resent"], 0, "{receiver:?}");
@@ -249,7 +249,7 @@ fn a_control_socket_that_asks_for_more_than_is_allowed_changes_nothing() {
     assert_eq!(now["streams"].as_array().unwrap().len(), 2, "{now}");
     assert_eq!(now["bandwidth"]["asked_bps"], 4_000_000, "{now}");
     patch(&socket, r#"{"streams":4,"congestion_control":"reno","quiet_for_ms":0}"#);
-    std::fs::write(cap, "").unwrap();
+    set_cap(&cap, "");
     let (sender, receiver) = (sender.end(), receiver.end());
     assert_eq!((sender.reason(), receiver.reason()), ("Verified", "Verified"), "{sender:?} {receiver:?}");
 }

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use support::namespaces::{self, Namespaces};
-use support::{control, http, inventory, moved, noise, Bench, End, Mover, PATIENCE};
+use support::{control, http, inventory, moved, noise, set_cap, Bench, End, Mover, PATIENCE};
 
 /// Slow enough for the transfer to outlast what is done to it.
 const SLOW: [&str; 4] = ["--bandwidth", "60M", "--streams", "2"];
@@ -49,7 +49,7 @@ fn await_path(bench: &Bench, path: usize, is: impl Fn(&Value) -> bool) -> Value 
 /// A sender with a control socket and a cap that holds the transfer back until the file is emptied, however busy the machine is.
 fn held_back(bench: &Bench, port: u16, more: &[&str]) -> (Mover, PathBuf) {
     let (socket, cap) = (bench.path("control").display().to_string(), bench.path("cap"));
-    std::fs::write(&cap, "8M").unwrap();
+    set_cap(&cap, "8M");
     let file = cap.display().to_string();
     let extra = ["--streams", "2", "--control-socket", &socket, "--bandwidth-file", &file];
     (bench.sender(port, &[&extra[..], more].concat()), cap)
@@ -77,7 +77,7 @@ fn both_paths_carry_one_transfer_and_are_reported_and_set_one_by_one() {
     await_path(&bench, 1, |path| path["streams"] == 1 && path["congestion_control"] == "reno");
     assert_eq!(patch(r#"{"streams":33}"#).0, 422, "33 on each of two paths are too many");
     assert_eq!(patch(r#"{"path":2,"streams":1}"#).0, 422, "there is no third path");
-    std::fs::write(cap, "60M").unwrap();
+    set_cap(&cap, "60M");
     ends(&bench, receiver, sender);
     let arrived = wires(&bench).arrived();
     assert!(arrived.iter().all(|bytes| *bytes > 4 << 20), "{arrived:?}");
@@ -108,7 +108,7 @@ fn each_path_is_held_to_a_cap_of_its_own_which_changes_live_and_is_no_other_path
     let Some(bench) = two_paths(1, 14) else { return };
     let (receiver, port) = bench.receiver(&["--destination", "null"]);
     let (caps, socket) = (bench.path("caps"), bench.path("control").display().to_string());
-    std::fs::write(&caps, "20M,60M").unwrap();
+    set_cap(&caps, "20M,60M");
     let file = caps.display().to_string();
     let own = ["--source", "zero:1T", "--streams", "2", "--bandwidth", "80M", "--path-bandwidth-file", &file];
     let pages = ["--control-socket", &socket, "--http", "127.0.0.1:0"];
@@ -125,10 +125,10 @@ fn each_path_is_held_to_a_cap_of_its_own_which_changes_live_and_is_no_other_path
     let counted = [0, 1].map(|path| shown["interfaces"][path]["wire_bytes"].as_u64().unwrap());
     assert!(counted[0] > 1 << 20 && counted[1] > counted[0] * 2, "{shown}");
     assert_eq!(shown["bandwidth"]["wire_bytes"].as_u64(), Some(counted[0] + counted[1]), "{shown}");
-    std::fs::write(&caps, "60M,20M").unwrap();
+    set_cap(&caps, "60M,20M");
     await_ratio(&bench, 0.3..0.4);
     // Nonsense leaves what was.
-    std::fs::write(&caps, "60M").unwrap();
+    set_cap(&caps, "60M");
     await_ratio(&bench, 0.3..0.4);
     let measured = |progress: &Value| progress["bandwidth"]["measured_bps"].as_u64().unwrap();
     wires(&bench).cut_wire(0);
@@ -138,7 +138,7 @@ fn each_path_is_held_to_a_cap_of_its_own_which_changes_live_and_is_no_other_path
         let shown = sender.await_event("progress");
         assert!(measured(&shown) < 22_000_000, "the lost path's cap is the other one's: {shown}");
     }
-    std::fs::write(&caps, "").unwrap();
+    set_cap(&caps, "");
     sender.await_progress(|progress| measured(progress) > 60_000_000);
     sender.signal("TERM");
     sender.end();
@@ -179,7 +179,7 @@ fn a_path_that_comes_back_carries_again() {
         wires(&bench).mend(wire);
         await_path(&bench, wire, carries);
         let before = wires(&bench).arrived()[wire];
-        std::fs::write(&cap, "").unwrap();
+        set_cap(&cap, "");
         ends(&bench, receiver, sender);
         assert!(wires(&bench).arrived()[wire] > before + (1 << 20), "it carries nothing");
     }
@@ -210,7 +210,7 @@ fn an_interface_that_loses_its_carrier_is_left_at_once() {
     let [lost, other] = [wire, 1 - wire].map(|at| &shown["interfaces"][at]);
     assert_eq!((&lost["interface"], &lost["up"]), (&format!("wire{wire}").into(), &false.into()), "{shown}");
     assert_eq!(other["up"], true, "{shown}");
-    std::fs::write(cap, "").unwrap();
+    set_cap(&cap, "");
     ends(&bench, receiver, sender);
 }
 

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use fairlead_protocol::opening::{Opening, NONCE_BYTES};
 use support::proxy::{Mischief, Proxy};
-use support::{inventory, noise, Bench, End, PATIENCE};
+use support::{inventory, noise, set_cap, Bench, End, PATIENCE};
 
 const MODES: [&str; 2] = ["Required", "None"];
 
@@ -103,7 +103,7 @@ fn an_idle_stream_that_ends_is_dialled_again() {
             let (receiver, port) = bench.receiver(&["--encryption", mode]);
             let proxy = Proxy::start(port, Mischief::Watch);
             let cap = bench.path("bandwidth");
-            std::fs::write(&cap, "400k").unwrap();
+            set_cap(&cap, "400k");
             let cap_file = cap.display().to_string();
             let mut sender =
                 bench.sender(proxy.port, &["--encryption", mode, "--streams", "4", "--bandwidth-file", &cap_file]);
@@ -125,7 +125,7 @@ fn an_idle_stream_that_ends_is_dialled_again() {
                 assert!(Instant::now() < deadline, "{mode}: a stream that ended while idle was never dialled again");
                 std::thread::sleep(Duration::from_millis(10));
             }
-            std::fs::write(&cap, "").unwrap();
+            set_cap(&cap, "");
             let (sender, receiver) = (sender.end(), receiver.end());
             verified(&receiver, &sender, &bench);
         }

@@ -477,3 +477,10 @@ pub(crate) fn noise(length: usize, seed: u64) -> Vec<u8> {
     blake3::Hasher::new().update(&seed.to_be_bytes()).finalize_xof().fill(&mut bytes);
     bytes
 }
+
+/// Writes a file of caps at once, as the kubelet does it: one that is only begun says that there is no cap.
+pub(crate) fn set_cap(file: &Path, caps: &str) {
+    let next = file.with_extension("next");
+    std::fs::write(&next, caps).unwrap();
+    std::fs::rename(next, file).unwrap();
+}
