@@ -13,6 +13,8 @@ from e2e.lib import history
 from e2e.lib.job import Job
 from e2e.lib.lab import Lab
 from e2e.lib.manifests import DESTINATION_NODE, SOURCE_NODE
+from e2e.lib.node import frozen
+from e2e.lib.slow import finish_fast, start_slowly
 from e2e.lib.waiting import wait_until
 from fairlead.core.ports import BLOCK, PortRange, PortsInUse, choose_port_base
 from fairlead_dev.clients.kubectl import Kubectl, Object
@@ -25,35 +27,10 @@ BYTES = 40_000_000
 SLOW = {"limit": "4M"}
 """The data last for more than a minute, in which also a slow and busy machine has done what a test does to the job."""
 LINK = "data0"
+KUBELET = ("-x", "kubelet")
+"""While it is frozen the node is as good as gone; what runs there goes on."""
 PORTS = PortRange(24000, 25999, namespace_percent=25)
 """The chart's default."""
-
-
-def start_slowly(lab: Lab) -> Job:
-    """A job in mid-transfer, of which a whole block has arrived."""
-    lab.write(lab.source, "odd", bytes_total=BYTES)
-    job = lab.submit(bandwidth=SLOW)
-    job.wait_phase("Transferring")
-    job.wait_for(lambda seen: seen.get("status", {}).get("progress", {}).get("bytesTransferred"), "a whole block that has arrived")
-    return job
-
-
-def finish_fast(lab: Lab, job: Job) -> None:
-    job.patch(bandwidth=None)
-    job.wait_succeeded()
-    lab.assert_equal()
-    assert lab.partial_files() == []
-
-
-@contextmanager
-def kubelet_stopped(cluster: LocalCluster, node: str) -> Iterator[None]:
-    """The node's kubelet does nothing until the block is left, as if the node were gone; what runs there goes on."""
-    (pid,) = cluster.on(node, "pgrep", "-x", "kubelet").split()
-    cluster.on(node, "kill", "-STOP", pid.decode())
-    try:
-        yield
-    finally:
-        cluster.on(node, "kill", "-CONT", pid.decode())
 
 
 @contextmanager
@@ -76,17 +53,6 @@ def kill_mover(cluster: LocalCluster, node: str, command: str, job: Job) -> None
     """Kills a mover of the job, if it still runs."""
     cluster.on(node, "sh", "-c", 'pkill -KILL -f -- "$1" || true', "sh", _command_line(command, job))
     wait_until(lambda: not mover_runs(cluster, node, command, job), f"the end of {command}")
-
-
-@contextmanager
-def mover_frozen(cluster: LocalCluster, node: str, command: str, job: Job) -> Iterator[None]:
-    """A mover of the job does nothing until the block is left."""
-    (pid,) = cluster.on(node, "pgrep", "-f", "--", _command_line(command, job)).split()
-    cluster.on(node, "kill", "-STOP", pid.decode())
-    try:
-        yield
-    finally:
-        cluster.on(node, "sh", "-c", 'kill -CONT "$1" 2>/dev/null || true', "sh", pid.decode())
 
 
 def _command_line(command: str, job: Job) -> str:
@@ -143,8 +109,8 @@ def most_senders_at_once(lab: Lab) -> int:
 def test_beside_a_mover_that_is_frozen_with_its_node_nothing_starts_and_what_wakes_up_harms_nothing(
     lab: Lab, cluster: LocalCluster
 ) -> None:
-    job = start_slowly(lab)
-    with kubelet_stopped(cluster, DESTINATION_NODE), mover_frozen(cluster, DESTINATION_NODE, "receive", job):
+    job = start_slowly(lab, BYTES, SLOW)
+    with frozen(cluster, DESTINATION_NODE, *KUBELET), frozen(cluster, DESTINATION_NODE, "-f", "--", _command_line("receive", job)):
         # The sender loses its peer, and of the receiver nobody knows whether it ends.
         job.wait_reason("NodeNotReady")
         assert job.status["attempts"] == 1
@@ -155,10 +121,10 @@ def test_beside_a_mover_that_is_frozen_with_its_node_nothing_starts_and_what_wak
 def test_when_both_nodes_are_lost_with_their_movers_nothing_starts_beside_them_and_the_job_goes_on_later(
     lab: Lab, cluster: LocalCluster, kubectl: Kubectl
 ) -> None:
-    job = start_slowly(lab)
+    job = start_slowly(lab, BYTES, SLOW)
     with ExitStack() as lost:
         for node in (SOURCE_NODE, DESTINATION_NODE):
-            lost.enter_context(kubelet_stopped(cluster, node))
+            lost.enter_context(frozen(cluster, node, *KUBELET))
         # The sender ends by itself when it loses the receiver, perhaps before it can be killed.
         kill_mover(cluster, DESTINATION_NODE, "receive", job)
         kill_mover(cluster, SOURCE_NODE, "send", job)
@@ -170,7 +136,7 @@ def test_when_both_nodes_are_lost_with_their_movers_nothing_starts_beside_them_a
 
 @pytest.mark.extended
 def test_a_link_without_a_carrier_is_named_and_the_job_goes_on_when_it_is_back(lab: Lab, cluster: LocalCluster) -> None:
-    job = start_slowly(lab)
+    job = start_slowly(lab, BYTES, SLOW)
     with cluster.link_cut(LINK, carrier_of=SOURCE_NODE):
         failure = job.wait_for(lambda seen: seen.get("status", {}).get("lastFailure"), "an attempt that failed")["status"]["lastFailure"]
         assert failure["reason"] == "InterfaceDown", failure
@@ -181,7 +147,7 @@ def test_a_link_without_a_carrier_is_named_and_the_job_goes_on_when_it_is_back(l
 
 @pytest.mark.extended
 def test_a_port_of_the_next_attempt_that_a_stranger_takes_is_named_and_avoided(lab: Lab, cluster: LocalCluster) -> None:
-    job = start_slowly(lab)
+    job = start_slowly(lab, BYTES, SLOW)
     job.patch(suspend=True)
     job.wait_phase("Suspended")
     lab.wait_no_mover_pods()

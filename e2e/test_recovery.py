@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-
 import pytest
 
 from e2e.lib.history import condition
 from e2e.lib.job import Job, port_of
 from e2e.lib.lab import Lab
+from e2e.lib.node import frozen
+from e2e.lib.slow import finish_fast
 from e2e.lib.waiting import PATIENCE_S, wait_until
 from fairlead_dev.clients.kubectl import Kubectl, Object
 from fairlead_dev.clients.release import RELEASE_NAMESPACE
@@ -26,24 +25,6 @@ def start_slowly(lab: Lab, bandwidth: Object = SLOW) -> Job:
     job.wait_phase("Transferring")
     wait_until(lab.partial_files, "data that has arrived")
     return job
-
-
-@contextmanager
-def frozen(lab: Lab, command: str) -> Iterator[None]:
-    """The one process of the source's node whose command line fits is stopped, and goes on when the block is left if it is still there."""
-    (pid,) = lab.cluster.on(lab.source.node, "pgrep", "-f", "--", command).split()
-    lab.cluster.on(lab.source.node, "kill", "-STOP", pid.decode())
-    try:
-        yield
-    finally:
-        lab.cluster.on(lab.source.node, "sh", "-c", f"kill -CONT {pid.decode()} 2>/dev/null || true")
-
-
-def finish_fast(lab: Lab, job: Job) -> None:
-    job.patch(bandwidth=None)
-    job.wait_succeeded()
-    lab.assert_equal()
-    assert lab.partial_files() == []
 
 
 @pytest.mark.long
@@ -90,7 +71,7 @@ def test_an_advisor_that_hangs_is_told_and_costs_the_transfer_nothing(lab: Lab) 
     assert sender is not None
     advisor = f"fairlead-advisor run .*--http=?[^ ]*:{port_of(sender, 'advisor-http')}( |$)"
     movers = {pod["metadata"]["uid"] for pod in job.pods()}
-    with frozen(lab, advisor):
+    with frozen(lab.cluster, lab.source.node, "-f", "--", advisor):
         silent = condition(job.wait_reason("AdvisorSilent"), "PathProbed")
         assert silent is not None and silent["status"] == "True"
         # CUBIC on an idle link, but a busy machine's delays may look like BBR.

@@ -12,9 +12,9 @@ import pytest
 from e2e.conftest import BUILD
 from e2e.lib import guard, install
 from e2e.lib.history import condition
-from e2e.lib.job import Job
 from e2e.lib.lab import Lab
 from e2e.lib.manifests import DESTINATION_CLAIM, DESTINATION_NODE, FOLDER, SOURCE_CLAIM, SOURCE_NODE
+from e2e.lib.slow import start_slowly
 from e2e.lib.waiting import PATIENCE_S, wait_until
 from fairlead_dev.clients.kubectl import Kubectl, Object
 from fairlead_dev.clients.nodes import LocalCluster
@@ -63,15 +63,6 @@ def install_present(lab: Lab, **more: Any) -> None:
     install.install(lab.cluster, {lab.namespace}, str(time.time_ns()), BUILD, more)
 
 
-def start_slowly(lab: Lab) -> Job:
-    """A job in mid-transfer, of which whole blocks have arrived."""
-    lab.write(lab.source, "odd", bytes_total=BYTES)
-    job = lab.submit(bandwidth=SLOW)
-    job.wait_phase("Transferring")
-    job.wait_for(lambda seen: seen.get("status", {}).get("progress", {}).get("bytesTransferred"), "a whole block that has arrived")
-    return job
-
-
 def operators(kubectl: Kubectl) -> list[Object]:
     return kubectl.list("pods", namespace=RELEASE_NAMESPACE, selector="app.kubernetes.io/component=operator")
 
@@ -101,7 +92,7 @@ def assert_nothing_is_left_behind(lab: Lab, kubectl: Kubectl) -> None:
 
 def test_a_transfer_outlives_the_upgrade_from_the_chart_and_images_before_these(lab: Lab, kubectl: Kubectl) -> None:
     install.install(lab.cluster, {lab.namespace}, str(time.time_ns()), BUILD, {}, PREVIOUS_CHART, PREVIOUS_TAG)
-    job = start_slowly(lab)
+    job = start_slowly(lab, BYTES, SLOW)
     movers = {pod["metadata"]["uid"]: pod for pod in job.pods()}
     images = {container["image"] for pod in [*movers.values(), *operators(kubectl)] for container in pod["spec"]["containers"]}
     assert {image.rpartition(":")[2] for image in images} == {PREVIOUS_TAG}
@@ -153,7 +144,7 @@ def test_helm_test_moves_a_file_and_removes_what_it_made(lab: Lab, kubectl: Kube
 def test_an_uninstallation_in_mid_transfer_lets_the_job_go_and_a_new_installation_goes_on_with_it(lab: Lab, kubectl: Kubectl) -> None:
     install_present(lab, **GUARDED)
     wait_until(lambda: guard.runs(kubectl), "the guard on every node")
-    job = start_slowly(lab)
+    job = start_slowly(lab, BYTES, SLOW)
     assert job.object["metadata"]["finalizers"]
 
     install.uninstall(lab.cluster)
@@ -181,7 +172,7 @@ def test_an_uninstallation_in_mid_transfer_lets_the_job_go_and_a_new_installatio
 def test_an_uninstallation_that_takes_the_definitions_along_removes_jobs_and_partial_files(lab: Lab, kubectl: Kubectl) -> None:
     install_present(lab, crds={"install": True, "keep": False}, **GUARDED)
     wait_until(lambda: guard.runs(kubectl), "the guard on every node")
-    start_slowly(lab)
+    start_slowly(lab, BYTES, SLOW)
     assert lab.partial_files()
 
     install.uninstall(lab.cluster)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from fairlead_dev.clients.nodes import LocalCluster
@@ -51,6 +52,17 @@ def interface_of(cluster: LocalCluster, node: str, role: str, job_uid: str, name
     inside = json.loads(cluster.on(node, "python3", "-c", _PEER, role, job_uid, name))
     links: list[dict[str, Any]] = json.loads(cluster.on(node, "ip", "-j", "link", "show"))
     return next(str(link["ifname"]) for link in links if link["ifindex"] == inside[0]["link_index"])
+
+
+@contextmanager
+def frozen(cluster: LocalCluster, node: str, *found_by: str) -> Iterator[None]:
+    """The one process of the node that `pgrep` finds by these words is stopped, and goes on when the block is left if it is still there."""
+    (pid,) = cluster.on(node, "pgrep", *found_by).split()
+    cluster.on(node, "kill", "-STOP", pid.decode())
+    try:
+        yield
+    finally:
+        cluster.on(node, "sh", "-c", f"kill -CONT {pid.decode()} 2>/dev/null || true")
 
 
 def token_buckets(cluster: LocalCluster, node: str) -> dict[str, int]:

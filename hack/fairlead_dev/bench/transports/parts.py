@@ -153,25 +153,24 @@ def measure(lab: MoverLab) -> list[Row]:
 def rows_of(measured: Measured) -> list[Row]:
     """The rows of what was measured."""
     tcp, quic = measured.moved["TCP"], measured.moved["QUIC"]
-    path = f"{BULK.rate_mbps} Mb/s, {2 * BULK.one_way_ms} ms, {BULK.buffer}"
+    bulk = f"{BULK.rate_mbps} Mb/s, {2 * BULK.one_way_ms} ms, {BULK.buffer}"
     goodputs = [[run.goodput_bps / 1e6 for run in runs] for runs in (quic, tcp)]
     loads = {"mean_load": mean_load(measured.loads), "loads": rounded(measured.loads)}
     rows = [
-        row_of("quic_vs_tcp", goodputs[0], "Mb/s", f"{BULK_STREAMS} streams each, {path}; TCP in TLS", reference=goodputs[1], more=loads)
+        row_of("quic_vs_tcp", goodputs[0], "Mb/s", f"{BULK_STREAMS} streams each, {bulk}; TCP in TLS", reference=goodputs[1], more=loads)
     ]
-    path = f"{LOSSY.rate_mbps} Mb/s, {2 * LOSSY.one_way_ms} ms, {LOSSY.loss:.1%} of packets lost"
+    lossy = f"{LOSSY.rate_mbps} Mb/s, {2 * LOSSY.one_way_ms} ms, {LOSSY.loss:.1%} of packets lost"
     for name, how in LOSSY_CASES.items():
         shares = [run.goodput_bps / LOSSY.bps for run in measured.lossy[name]]
-        note = f"payload, of the link; {how.protocol}, {how.control}, streams: {how.streams}, {path}"
+        note = f"payload, of the link; {how.protocol}, {how.control}, streams: {how.streams}, {lossy}"
         rows.append(row_of(name, shares, "share", " ".join((note, *how.more)), more={"cpu_s_per_gb": cpu_s_per_gb(measured.lossy[name])}))
     ours, theirs = ([run.goodput_bps / 1e6 for run in measured.lossy[name]] for name in ("udt_lossy", LIBUDT))
     more = {"cpu_s_per_gb_libudt": cpu_s_per_gb(measured.lossy[LIBUDT])}
-    rows.append(row_of("udt_vs_libudt", ours, "Mb/s", f"one connection each, libudt in plain, {path}", reference=theirs, more=more))
-    path = f"{BULK.rate_mbps} Mb/s, {2 * BULK.one_way_ms} ms, {BULK.buffer}"
+    rows.append(row_of("udt_vs_libudt", ours, "Mb/s", f"one connection each, libudt in plain, {lossy}", reference=theirs, more=more))
     for name in PROTOCOLS:
         each = name.lower()
         cpu = [run.cpu_s_per_gb for run in measured.moved[name]]
-        rows.append(row_of(f"cpu_s_per_gb_{each}", cpu, "CPU-s/GB", f"both ends, user and system, {path}"))
+        rows.append(row_of(f"cpu_s_per_gb_{each}", cpu, "CPU-s/GB", f"both ends, user and system, {bulk}"))
         note = f"over every second at {CAP_BPS / 1e6:g} Mb/s, 4 streams"
         rows.append(row_of(f"cap_error_p99_{each}", measured.cap[name], "share", note))
         note = f"longest of {SWITCHES} in each run, among {', '.join(CONTROLS[each])}, under load, read back"
