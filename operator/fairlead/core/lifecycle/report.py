@@ -20,7 +20,7 @@ from fairlead.api.transferjob.status import EndpointsStatus, Enforcement, Protoc
 from fairlead.core.annotated_cap import format_path_caps, path_caps_bps, watches_egress_cap
 from fairlead.core.cap_excess import BLOCK_BITS, RECEIVER_WINDOW_SECONDS, TOLERANCE, excess_after
 from fairlead.core.conditions import shorten
-from fairlead.core.fairness.model import Bound
+from fairlead.core.fairness.model import Bound, JobShare
 from fairlead.core.lifecycle.outcome import Judgement, Judgements
 from fairlead.core.lifecycle.preflight import checks_of, judge_preflight
 from fairlead.core.network import lanes_of, traits_of
@@ -227,7 +227,7 @@ def cap_of(observed: Observed) -> int | None:
     wanted, share = observed.job.spec.bandwidth, observed.fairness
     limit_bps = wanted.limit_bps if wanted else None
     share_bps = share.cap_bps if share else None
-    if share is not None and share.hold:
+    if share is not None and _caps_stand(observed, share):
         share_bps = _present_cap_bps(observed)
     elif share is not None and share.path_caps_bps and not path_caps_of(observed):
         # The sender knows one cap alone, or its paths are others than those that were decided for: whichever it takes, none has too much.
@@ -240,9 +240,15 @@ def path_caps_of(observed: Observed) -> tuple[int | None, ...]:
     share, paths = observed.fairness, len(lanes_of(observed, observed.latest_attempt))
     if share is None or paths == 0:
         return ()
-    if share.hold:
+    if _caps_stand(observed, share):
         return _present_path_caps_bps(observed, paths)
     return share.path_caps_bps if len(share.path_caps_bps) == paths else ()
+
+
+def _caps_stand(observed: Observed, share: JobShare) -> bool:
+    """Whether the caps stay as they are: nothing is known that would change them, or the sender of the attempt under way has ended."""
+    sender = observed.mover(Role.SENDER, observed.latest_attempt)
+    return share.hold or (observed.attempt_under_way and sender is not None and not is_live(sender))
 
 
 def _present_path_caps_bps(observed: Observed, paths: int) -> tuple[int | None, ...]:
@@ -260,7 +266,7 @@ def _bound_of(observed: Observed, cap_bps: int | None) -> Bound | None:
     wanted, share, before = observed.job.spec.bandwidth, observed.fairness, observed.job.status.bandwidth
     if share is None:
         return None
-    if share.hold:
+    if _caps_stand(observed, share):
         return Bound(before.bound_by, before.tenant, before.bottleneck) if before and before.bound_by else None
     if share.bound is not None and wanted is not None and wanted.limit_bps == cap_bps:
         return Bound("JobLimit", share.bound.tenant)

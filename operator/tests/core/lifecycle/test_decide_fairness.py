@@ -141,6 +141,14 @@ def test_what_bounds_the_cap_stays_while_nothing_is_known_that_would_change_it()
     assert (job.status.bandwidth.allocated, job.status.bandwidth.bottleneck) == ("100M", "uplink")
 
 
+def test_the_cap_of_a_sender_that_has_ended_is_the_one_it_had_whoever_leaves_afterwards() -> None:
+    job = running(shared(75 * 10**7, bound=LINK))
+    ended = replace(sender(), phase=PodPhase.SUCCEEDED, exit_code=0)
+    job = after(observe(job, receiver(), ended, reports=make_reports(decided=True), fairness=shared(10**9)))
+    assert job.status.bandwidth is not None
+    assert (job.status.bandwidth.allocated, job.status.bandwidth.bottleneck) == ("750M", "uplink")
+
+
 def test_a_suspended_job_has_no_share_no_cap_and_no_place_any_more() -> None:
     job, reports = running(shared(10**8)), make_reports(make_progress(10, rate=10**6), decided=True)
     job = after(observe(job, receiver(), sender(), reports=reports, fairness=shared(10**8)))
