@@ -21,7 +21,7 @@ from fairlead_dev.clients.kubectl import Kubectl, Object
 from fairlead_dev.clients.nodes import LocalCluster
 from fairlead_dev.netlab.namespaces import inside
 
-pytestmark = pytest.mark.exclusive
+pytestmark = [pytest.mark.exclusive, pytest.mark.extended]
 
 BYTES = 40_000_000
 SLOW = {"limit": "4M"}
@@ -105,7 +105,6 @@ def most_senders_at_once(lab: Lab) -> int:
     return most
 
 
-@pytest.mark.extended
 def test_beside_a_mover_that_is_frozen_with_its_node_nothing_starts_and_what_wakes_up_harms_nothing(
     lab: Lab, cluster: LocalCluster
 ) -> None:
@@ -134,7 +133,6 @@ def test_when_both_nodes_are_lost_with_their_movers_nothing_starts_beside_them_a
     finish_in_a_second_attempt(lab, job)
 
 
-@pytest.mark.extended
 def test_a_link_without_a_carrier_is_named_and_the_job_goes_on_when_it_is_back(lab: Lab, cluster: LocalCluster) -> None:
     job = start_slowly(lab, BYTES, SLOW)
     with cluster.link_cut(LINK, carrier_of=SOURCE_NODE):
@@ -145,7 +143,6 @@ def test_a_link_without_a_carrier_is_named_and_the_job_goes_on_when_it_is_back(l
     assert most_senders_at_once(lab) == 1
 
 
-@pytest.mark.extended
 def test_a_port_of_the_next_attempt_that_a_stranger_takes_is_named_and_avoided(lab: Lab, cluster: LocalCluster) -> None:
     job = start_slowly(lab, BYTES, SLOW)
     job.patch(suspend=True)
