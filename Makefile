@@ -349,6 +349,10 @@ bench-shares: python rust ## What the default job takes of a path, beside one fl
 bench-transports: python rust ## TCP, QUIC and UDT beside each other, and a scavenger beside a normal flow (root, idle, 50 minutes; BENCH_FLAGS=--help): build/bench/transports.json
 	$(VENV)/python -m fairlead_dev.bench.transports $(BENCH_FLAGS)
 
+.PHONY: bench-engines
+bench-engines: python rust ## What `protocol: Auto` is worth beside the best protocol of each path (root, idle, 40 minutes; SEALED=engines REASON='…'; BENCH_FLAGS=--help): build/bench/engines.json
+	$(VENV)/python -m fairlead_dev.bench.engines $(if $(SEALED),--sealed $(SEALED) --reason '$(REASON)') $(BENCH_FLAGS)
+
 .PHONY: bench-load
 bench-load: programs ## One operator under load on a real API server, with simulated nodes and far movers (root, idle; BENCH_FLAGS='--jobs 2000 --live 2000'): build/bench/load.json
 	$(VENV)/python operator/tests/apiserver/load_bench.py $(BENCH_FLAGS)

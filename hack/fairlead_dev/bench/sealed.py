@@ -10,7 +10,7 @@ from typing import Any
 
 from fairlead_dev.checkout import CHECKOUT
 from fairlead_dev.testbed.sealed.openings import LOG, LoggedOpening, Opened, open_sealed
-from fairlead_dev.testbed.sealed.sets import load_sealed
+from fairlead_dev.testbed.sealed.sets import list_with
 
 
 def add_reason(parser: argparse.ArgumentParser) -> None:
@@ -22,7 +22,7 @@ def add_reason(parser: argparse.ArgumentParser) -> None:
 
 def log_opening(name: str, bench: str, reason: str) -> Opened:
     """Logs that `bench` opens a set, before anything is measured. UsageError without a reason."""
-    sealed = load_sealed()
+    sealed = list_with(name)
     wanted = LoggedOpening(datetime.now(UTC).date().isoformat(), name, bench, reason, sealed.sha256, _commit())
     found = open_sealed(sealed, wanted)
     print(f"opening {found.number} of the sealed set {name}, in {LOG}: commit it with the figures", file=sys.stderr)

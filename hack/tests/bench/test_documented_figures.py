@@ -21,7 +21,7 @@ from fairlead_dev.bench.placement.parts import GOALS as PLACEMENT_GOALS
 from fairlead_dev.bench.placement.parts import PARTS as PLACEMENT_PARTS
 from fairlead_dev.bench.rows import Goal, markdown
 from fairlead_dev.testbed.sealed.openings import read_openings
-from fairlead_dev.testbed.sealed.sets import load_sealed
+from fairlead_dev.testbed.sealed.sets import load_lists
 
 from .documented import DATA, Rows, names_in, numbers_in, page_text, rows_of, shows, tables
 
@@ -128,7 +128,7 @@ def test_the_sealed_sets_on_the_page_are_those_of_the_list() -> None:
         for cells in tables(page_text("explanation/sealed-sets.md"))
         if len(cells) == 3 and cells[1].isdigit()
     }
-    assert listed == {one.name: (len(one.paths), one.purpose) for one in load_sealed().sets}
+    assert listed == {one.name: (len(one.paths), one.purpose) for sealed in load_lists() for one in sealed.sets}
 
 
 def test_the_tables_of_active_probing_are_those_of_its_run() -> None:

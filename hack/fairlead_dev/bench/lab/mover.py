@@ -91,6 +91,13 @@ class MoverTransfer:
             raise LabError(f"{error}\nsender: {said['sender']}\nreceiver: {said['receiver']}") from error
         return FinishedTransfer(sender, receiver, _read_json(self._path("receiver", "verdict")))
 
+    def verdict_text(self, role: str) -> str:
+        """What an end has left as its termination message; nothing without one."""
+        try:
+            return self._path(role, "verdict").read_text()
+        except OSError:
+            return ""
+
     def resent_bytes(self) -> int:
         """Payload that the receiver got in vain over all attempts, by its verdict; 0 without one."""
         return int(_read_json(self._path("receiver", "verdict")).get("bytes_resent", 0))

@@ -18,16 +18,20 @@ from fairlead_dev.testbed.dataset.draw import draw_paths, even_paths
 from fairlead_dev.testbed.dataset.specification import DATASETS, Specification
 from fairlead_dev.testbed.scenario.load import load_toml
 from fairlead_dev.testbed.scenario.model import Path
+from fairlead_dev.testbed.sealed.engine_paths import EnginePath, EngineSetSpecification, draw_engine_paths
 
 FOLDER = WAN_DATA / "sealed"
 LIST = FOLDER / "paths.json"
+ENGINES_LIST = FOLDER / "engines.json"
+"""A list of its own: the digest of the other one, which is older, covers all that is in it."""
 SPECIFICATION = "sealed"
 
-CLASSIFIER, DECISIONS, LISTENING = "classifier", "decisions", "listening"
+CLASSIFIER, DECISIONS, LISTENING, ENGINES = "classifier", "decisions", "listening", "engines"
 PURPOSES = {
     CLASSIFIER: "the final table of the background classifier",
     DECISIONS: "the final matrix of decisions",
     LISTENING: "the thresholds of the loaded classification",
+    ENGINES: "the choice of the transport protocol",
 }
 _SIDES = {DECISIONS: ("sealed-d", 8), LISTENING: ("sealed-l", 8)}
 """Beside the classifier's, which are a data set of their own: what their names begin with, and how many."""
@@ -44,7 +48,7 @@ class SealedSet:
 
 @dataclass(frozen=True, slots=True)
 class Sealed:
-    """All sealed sets, the seed that they come from, and the digest of the whole list."""
+    """The sealed sets of one list, the seed that they come from, and the digest of the whole list."""
 
     seed: int
     sets: tuple[SealedSet, ...]
@@ -67,12 +71,17 @@ def draw_sealed(specification: Specification) -> Sealed:
     return Sealed(seed, tuple(SealedSet(name, PURPOSES[name], paths) for name, paths in {CLASSIFIER: classifier, **sides}.items()))
 
 
-def load_sealed(file: FilePath = LIST) -> Sealed:
-    """The list of the repository. UsageError if it is not one, or if anything in it was changed after it was sealed."""
+def draw_engines(specification: EngineSetSpecification) -> Sealed:
+    """The list of the set for the choice of the transport protocol."""
+    return Sealed(specification.seed, (SealedSet(ENGINES, PURPOSES[ENGINES], draw_engine_paths(specification)),))
+
+
+def load_sealed(file: FilePath = LIST, kind: type[Path] = Path) -> Sealed:
+    """A list of the repository, of paths of that kind. UsageError if it is none, or if anything in it was changed after it was sealed."""
     try:
         content = json.loads(file.read_text(encoding="utf-8"))
         sets = tuple(
-            SealedSet(name, one["purpose"], {path_id: Path(**path) for path_id, path in one["paths"].items()})
+            SealedSet(name, one["purpose"], {path_id: kind(**path) for path_id, path in one["paths"].items()})
             for name, one in content["sets"].items()
         )
         found, sha256 = Sealed(int(content["seed"]), sets), content["sha256"]
@@ -85,15 +94,35 @@ def load_sealed(file: FilePath = LIST) -> Sealed:
     return found
 
 
+def load_lists() -> tuple[Sealed, ...]:
+    """All lists of the repository. UsageError as `load_sealed`."""
+    return load_sealed(), load_sealed(ENGINES_LIST, EnginePath)
+
+
+def list_with(name: str) -> Sealed:
+    """The list that has the set of that name. UsageError as `load_sealed`."""
+    return next(sealed for sealed in load_lists() if any(one.name == name for one in sealed.sets))
+
+
+def sealed_engine_paths() -> dict[str, EnginePath]:
+    """The paths for the choice of the transport protocol. UsageError as `load_sealed`."""
+    return {name: path for name, path in list_with(ENGINES).of(ENGINES).paths.items() if isinstance(path, EnginePath)}
+
+
 @cache
 def sealed_ids() -> frozenset[str]:
     """The names of all sealed paths."""
-    return frozenset(path_id for one in load_sealed().sets for path_id in one.paths)
+    return frozenset(path_id for sealed in load_lists() for one in sealed.sets for path_id in one.paths)
 
 
 def specification() -> Specification:
-    """What the sealed sets are drawn from."""
+    """What the sets of the older list are drawn from."""
     return load_toml(DATASETS / f"{SPECIFICATION}.toml", Specification)
+
+
+def engine_specification() -> EngineSetSpecification:
+    """What the set for the choice of the transport protocol is drawn from."""
+    return load_toml(FOLDER / "engines.toml", EngineSetSpecification)
 
 
 def write_sealed(sealed: Sealed, file: FilePath = LIST) -> None:

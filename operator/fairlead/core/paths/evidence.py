@@ -178,17 +178,25 @@ def _engine(observed: Observed, plan: Plan, sender: MoverPod, now: datetime) -> 
     arrived = proven_success(receiver, observed.job.metadata.uid)
     if receiver is None or arrived is None or said is None or said.protocol != asked or not _tells_of(asked, observed.job.spec.transport):
         return None
-    outcome, delivered = observed.reports.outcome, arrived.bytes_sent
+    outcome, at = observed.reports.outcome, _plausible(receiver.ended_at or sender.created_at, sender, now)
+    return engine_result(asked, said, arrived, at, cap_bps=observed.job.status.cap_bps, outcome=outcome)
+
+
+def engine_result(
+    protocol: ProtocolInForce, said: Verdict, arrived: Verdict, at: datetime, *, cap_bps: float | None, outcome: OutcomeReport | None = None
+) -> EngineResult | None:
+    """What a transfer over `protocol` showed of it, by the verdicts of both ends; None if it was small or waited for a disk."""
+    delivered = arrived.bytes_sent
     if arrived.bulk_seconds < _SHORTEST_BULK_SECONDS or delivered < _SMALLEST_BULK_BYTES:
         return None
     if outcome is not None and _disk_ratio(outcome) > _MOST_LIMITED_RATIO:
         return None
-    cap_bps, goodput_bps = observed.job.status.cap_bps, delivered * _BITS / arrived.bulk_seconds
+    goodput_bps = delivered * _BITS / arrived.bulk_seconds
     at_cap = cap_bps is not None and goodput_bps >= _HELD_BY_CAP * cap_bps
     sent_again = None if said.retransmitted_bytes is None else said.retransmitted_bytes + said.bytes_resent
     return EngineResult(
-        _plausible(receiver.ended_at or sender.created_at, sender, now),
-        asked,
+        at,
+        protocol,
         goodput_bps,
         at_cap=at_cap or (outcome is not None and outcome.cap_limited_ratio > _MOST_AT_CAP_RATIO),
         resent_ratio=None if sent_again is None else sent_again / delivered,

@@ -1,0 +1,140 @@
+"""Which runs are made: transfers over each protocol on each path, and a flow of somebody else's beside what is chosen. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from fairlead.api.transferjob.spec import UDT_CONTROLS
+from fairlead.api.transferjob.status import ProtocolInForce
+from fairlead_dev.testbed.scenario.expand import draws
+from fairlead_dev.testbed.sealed.engine_paths import EnginePath
+
+EVIDENCE_REPEATS = 1
+"""So many repeats of each protocol are what the choice goes by; it is scored on the others."""
+DEFAULT_STREAMS = 4
+_CONTROLS: Mapping[ProtocolInForce, str] = {"TCP": "cubic", "QUIC": "cubic", "UDT": UDT_CONTROLS[0]}
+
+Company = Literal["nobody", "cubic", "auto"]
+"""What is beside somebody else's CUBIC flow: nothing, one more such flow, or the job."""
+COMPANIES: tuple[Company, ...] = ("nobody", "cubic", "auto")
+
+
+@dataclass(frozen=True, slots=True)
+class Effort:
+    """How much is measured. `scout_s`: a first transfer, by which the size of the others is chosen so that they last about `move_s`.
+
+    Of the other flow the first `settle_s` do not count, and `flow_s` do.
+    """
+
+    repeats: int
+    scout_s: float
+    move_s: float
+    harm_paths: int
+    harm_repeats: int
+    settle_s: int
+    flow_s: int
+
+
+FULL = Effort(repeats=3, scout_s=8.0, move_s=15.0, harm_paths=3, harm_repeats=2, settle_s=8, flow_s=20)
+QUICK = Effort(repeats=2, scout_s=4.0, move_s=8.0, harm_paths=1, harm_repeats=1, settle_s=4, flow_s=5)
+
+
+@dataclass(frozen=True, slots=True)
+class MoveRun:
+    """One transfer over a protocol."""
+
+    path: str
+    protocol: ProtocolInForce
+    number: int
+
+    @property
+    def name(self) -> str:
+        """Names its file."""
+        return f"{self.path}__{self.protocol.lower()}__{self.number}"
+
+    @property
+    def scout(self) -> str:
+        """Names the file of the first transfer, which all repeats share."""
+        return f"{self.path}__{self.protocol.lower()}__scout"
+
+
+@dataclass(frozen=True, slots=True)
+class HarmRun:
+    """One flow of somebody else's with its company."""
+
+    path: str
+    company: Company
+    number: int
+
+    @property
+    def name(self) -> str:
+        """Names its file."""
+        return f"{self.path}__beside-{self.company}__{self.number}"
+
+
+def measured_protocols(path: EnginePath) -> tuple[ProtocolInForce, ...]:
+    """What is moved over on a path: UDT only where jobs have a cap, since it is never chosen without one."""
+    return ("TCP", "QUIC") if path.cap_bps is None else ("TCP", "QUIC", "UDT")
+
+
+def allowed_protocols(path: EnginePath) -> tuple[ProtocolInForce, ...]:
+    """What the choice may use by its own rules of fairness, whatever has been measured.
+
+    TCP everywhere. QUIC where UDP is neither policed nor blocked: whoever polices UDP wants less of it, and rule 2 bars it there. UDT where
+    QUIC is, and only below a cap, since it does not share a path as TCP does (rule 4). Scarce processors and ties, rules 3 and 6, are no
+    matter of fairness, so that a protocol which they keep from being used counts here as one that could have been.
+    """
+    return ("TCP",) if path.bars_udp else measured_protocols(path)
+
+
+def default_options(protocol: ProtocolInForce, cap_bps: int | None) -> tuple[str, ...]:
+    """What the sender of a default job starts with; the cap holds whatever the protocol."""
+    cap = () if cap_bps is None else ("--bandwidth", str(cap_bps))
+    return ("--protocol", protocol, "--streams", str(DEFAULT_STREAMS), "--congestion-control", _CONTROLS[protocol], *cap)
+
+
+def move_runs(paths: Mapping[str, EnginePath], effort: Effort, seed: int) -> list[MoveRun]:
+    """Every transfer. A repeat is a block of all paths and protocols in random order, so that what disturbs the machine meets all alike."""
+    found: list[MoveRun] = []
+    for number in range(effort.repeats):
+        block = [MoveRun(name, protocol, number) for name, path in paths.items() for protocol in measured_protocols(path)]
+        draws(seed, "moves", number).shuffle(block)
+        found += block
+    return found
+
+
+def harm_runs(paths: Sequence[str], effort: Effort, seed: int) -> list[HarmRun]:
+    """Every run of somebody else's flow, on paths that the seed chooses; each repeat is a block in random order."""
+    chosen = draws(seed, "harm").sample(sorted(paths), min(effort.harm_paths, len(paths)))
+    found: list[HarmRun] = []
+    for number in range(effort.harm_repeats):
+        block = [HarmRun(name, company, number) for name in chosen for company in COMPANIES]
+        draws(seed, "harm order", number).shuffle(block)
+        found += block
+    return found
+
+
+def one_of_each_kind(paths: Mapping[str, EnginePath]) -> dict[str, EnginePath]:
+    """The first path with UDP policed, the first with UDP blocked, and the first that has neither but a cap: for a quick run."""
+    kinds = (
+        lambda path: path.police_udp is not None,
+        lambda path: path.udp_blocked,
+        lambda path: not path.bars_udp and path.cap_bps is not None,
+    )
+    names = [next((name for name, path in paths.items() if is_kind(path)), None) for is_kind in kinds]
+    return {name: paths[name] for name in names if name is not None}
+
+
+def transfer_bytes(rate_bps: float, move_s: float) -> int:
+    """The size of a transfer that lasts about `move_s` at a rate.
+
+    A slow one is longer, so that the operator would keep what it measures, up to a minute.
+    """
+    return round(max(rate_bps * move_s, min(_ENOUGH_BYTES * 8, rate_bps * _LONGEST_S), _LEAST_BYTES * 8) / 8)
+
+
+_ENOUGH_BYTES = 12_000_000
+_LEAST_BYTES = 1_000_000
+_LONGEST_S = 60.0
