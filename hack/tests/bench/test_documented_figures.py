@@ -17,15 +17,24 @@ from fairlead_dev.bench.fairness.__main__ import GOALS as FAIRNESS_GOALS
 from fairlead_dev.bench.guard.parts import GOALS as GUARD_GOALS
 from fairlead_dev.bench.mover.plan import GOALS as MOVER_GOALS
 from fairlead_dev.bench.mover.plan import PARTS as MOVER_PARTS
+from fairlead_dev.bench.placement.jobs import GOALS as INTERFACES_GOALS
+from fairlead_dev.bench.placement.jobs import PARTS as INTERFACES_PARTS
 from fairlead_dev.bench.placement.parts import GOALS as PLACEMENT_GOALS
 from fairlead_dev.bench.placement.parts import PARTS as PLACEMENT_PARTS
 from fairlead_dev.bench.rows import Goal, markdown
+from fairlead_dev.bench.runner import Part
 from fairlead_dev.testbed.sealed.openings import read_openings
 from fairlead_dev.testbed.sealed.sets import load_lists
 
 from .documented import DATA, Rows, names_in, numbers_in, page_text, rows_of, shows, tables
 
-GOALS = {"mover.json": MOVER_GOALS, "fairness.json": FAIRNESS_GOALS, "guard.json": GUARD_GOALS, "placement.json": PLACEMENT_GOALS}
+GOALS = {
+    "mover.json": MOVER_GOALS,
+    "fairness.json": FAIRNESS_GOALS,
+    "guard.json": GUARD_GOALS,
+    "placement.json": PLACEMENT_GOALS,
+    "interfaces.json": INTERFACES_GOALS,
+}
 
 
 def test_the_movers_table_is_that_of_its_file() -> None:
@@ -34,10 +43,11 @@ def test_the_movers_table_is_that_of_its_file() -> None:
     assert {row["name"] for row in rows} == {name for part in MOVER_PARTS for name in part.rows}
 
 
-def test_the_table_of_placement_and_several_paths_is_that_of_its_file() -> None:
-    rows = [row for name, row in rows_of("placement.json").items() if name != "about"]
+@pytest.mark.parametrize(("file", "parts"), [("placement.json", PLACEMENT_PARTS), ("interfaces.json", INTERFACES_PARTS)])
+def test_the_tables_of_placement_and_several_paths_are_those_of_their_files(file: str, parts: tuple[Part, ...]) -> None:
+    rows = [row for name, row in rows_of(file).items() if name != "about"]
     assert markdown(rows) in page_text("explanation/several-paths.md")
-    assert {row["name"] for row in rows} == {name for part in PLACEMENT_PARTS for name in part.rows}
+    assert {row["name"] for row in rows} == {name for part in parts for name in part.rows}
 
 
 def test_the_table_of_one_operator_under_load_and_the_goals_it_missed_are_those_of_its_file() -> None:
