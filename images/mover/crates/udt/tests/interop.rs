@@ -30,7 +30,7 @@ fn peer() -> Option<&'static Path> {
         }
         let folder = tempfile::tempdir().unwrap();
         let program = folder.path().join("peer");
-        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/libudt/peer.cpp");
+        let source = Path::new("tests/libudt/peer.cpp");
         let mut compiler = Command::new("g++");
         compiler.args(["-O1", "-I/usr/include/udt", "-o"]).arg(&program).arg(source).args(["-ludt", "-lpthread"]);
         match compiler.status() {
