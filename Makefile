@@ -37,7 +37,7 @@ demo: $(if $(filter local,$(CLUSTER)),setup,python) ## Move a real directory bet
 .PHONY: test
 test: setup ## Everything: lint, unit tests, whole programs, a real API server, a quarter of the attacks, end to end on the local cluster
 	$(MAKE) lint
-	$(MAKE) test-e2e
+	$(MAKE) --jobs 2 test-e2e beside-e2e
 	$(MAKE) test-programs BESIDE=beside-programs
 	$(MAKE) test-apiserver
 
@@ -179,11 +179,16 @@ test-kueue: python ## A job in a queue of Kueue, which is built first (3 minutes
 test-tcp-variants: python rust ## Every TCP congestion control of Debian's 6.1 kernel on the mover's live sockets, under QEMU: build/bench/tcp-variants.json (minutes; no part of `make test`; VARIANTS_FLAGS=--renew)
 	$(VENV)/python -m fairlead_dev.bench.tcp_variants $(VARIANTS_FLAGS)
 
-# Tests of programs wait most of their time, for links and clocks. What runs beside them gives way to them. Nothing runs beside the
-# cluster: its kubelets then take minutes to start a pod.
+# The second half of the end-to-end tests has the cluster one test at a time, which leaves the processors idle. What runs beside them gets
+# only what they leave: with a turn of its own it would keep kubelets from starting pods for minutes.
+.PHONY: beside-e2e
+beside-e2e:
+	chrt --idle 0 $(MAKE) test-unit
+
+# Tests of programs wait most of their time, for links and clocks. What runs beside them gives way to them.
 .PHONY: beside-programs
 beside-programs:
-	nice $(MAKE) test-unit test-attacks
+	nice $(MAKE) test-attacks
 
 # Five minutes for what the tests of its parts hold too: beside `make test`, and in the bench.
 .PHONY: test-why
