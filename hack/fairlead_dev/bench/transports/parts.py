@@ -44,14 +44,14 @@ CAP_BPS, CAP_S = 100_000_000, 5.0
 SWITCHES = 4
 LIMIT_S = 5400.0
 CONTROLS = {"tcp": ("cubic", "reno"), "quic": ("cubic", "ledbat++", "reno"), "udt": ("udt", "reported", "blast")}
-FLOWS = {"ledbat": "the mover's scavenger", "utp": "uTP of libtorrent, its defaults, in plain"}
+FLOWS = {"ledbat": "the mover's scavenger", "utp": "uTP of libtorrent with its defaults, in plain"}
 FIXED_BPS = int(LOSSY.bps * 0.95)
 LIBUDT, QUIC_PEER, IPERF3 = "libudt", "s2n-quic", "iperf3"
 
 
 @dataclass(frozen=True, slots=True)
 class Lossy:
-    """How data cross the path with losses: by the mover with a congestion control, or by libudt, which has only its own."""
+    """How the mover crosses the path with losses."""
 
     protocol: str
     control: str
@@ -80,26 +80,26 @@ class LossyPeer:
     """Moves so many bytes."""
     beside: str
     note: str
-    goes_by_cubic: bool = False
+    by_cubic: bool = False
 
 
 LOSSY_PEERS: Final[Mapping[str, LossyPeer]] = {
     "iperf3_lossy": LossyPeer(
-        lambda lab, _, size: move_by_iperf3(lab, LOSSY, "cubic", 4, size), "tcp_lossy", "iperf3 in plain, cubic, streams: 4", True
+        lambda lab, _, size: move_by_iperf3(lab, LOSSY, "cubic", 4, size), "tcp_lossy", "iperf3 in plain, cubic, streams: 4", by_cubic=True
     ),
     "iperf3_bbr_lossy": LossyPeer(
         lambda lab, _, size: move_by_iperf3(lab, LOSSY, "bbr", 4, size), "tcp_bbr_lossy", "iperf3 in plain, bbr, streams: 4"
     ),
     "nuttcp_lossy": LossyPeer(
-        lambda lab, _, size: move_by_nuttcp(lab, LOSSY, 4, size), "tcp_lossy", "nuttcp in plain, cubic, streams: 4", True
+        lambda lab, _, size: move_by_nuttcp(lab, LOSSY, 4, size), "tcp_lossy", "nuttcp in plain, cubic, streams: 4", by_cubic=True
     ),
     "uftp_lossy": LossyPeer(
         lambda lab, peers, size: move_by_uftp(lab, peers.memory, LOSSY, FIXED_BPS, size),
         "udt_fixed_lossy",
-        f"uftp in plain, a file from memory into memory until its receiver has it whole, -R of {FIXED_BPS} bit/s",
+        f"uftp in plain, a file from memory into memory until its receiver has it whole, at {FIXED_BPS} bit/s",
     ),
 }
-"""By their rows; libudt, which the mover's row is measured by, is apart."""
+"""By their rows. libudt is apart: it is the reference of a row of the mover."""
 ROWS = (
     "quic_vs_tcp",
     "quic_vs_peer",
@@ -184,7 +184,7 @@ def cross_bulk(lab: MoverLab, peers: Peers, name: str) -> Moved:
 def cross_lossy(lab: MoverLab, peers: Peers, name: str) -> Moved:
     """Moves bytes over the path with losses, by one of `LOSSY_CASES`, one of `LOSSY_PEERS` or libudt. Raises LabError."""
     how, peer = LOSSY_CASES.get(name), LOSSY_PEERS.get(name)
-    by_cubic = (how is not None and how.control == "cubic") or (peer is not None and peer.goes_by_cubic)
+    by_cubic = (how is not None and how.control == "cubic") or (peer is not None and peer.by_cubic)
     seconds = lab.pick(LOSSY_CUBIC_S, QUICK_LOSSY_CUBIC_S) if by_cubic else lab.pick(LOSSY_S, QUICK_LOSSY_S)
     size_bytes = int(LOSSY.bps / 8 * seconds)
     if how is not None:

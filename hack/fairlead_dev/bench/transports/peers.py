@@ -5,6 +5,7 @@ from __future__ import annotations
 import filecmp
 import os
 import random
+import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -51,7 +52,9 @@ class Peers:
 @contextmanager
 def made_peers(scratch: Path) -> Iterator[Peers]:
     """Compiles what Debian has no program of. Raises LabError."""
-    with scratch_folder(MEMORY, "fairlead-transports-", MEMORY_BYTES) as memory:
+    if not MEMORY.is_dir() or shutil.disk_usage(MEMORY).free < MEMORY_BYTES:
+        raise LabError(f"{MEMORY} must have {MEMORY_BYTES >> 30} GiB free: uftp and uTP move files, from memory into memory")
+    with scratch_folder(MEMORY, "fairlead-transports-") as memory:
         yield Peers(compile_libudt_peer(scratch), compile_quic_peer(), memory)
 
 
@@ -168,7 +171,10 @@ def move_by_uftp(lab: MoverLab, memory: Path, shape: LinkShape, rate_bps: float,
         done = exchange(
             lab, net, receive, send, lambda server, _: await_listening(server, net.receiver, UFTP_PORT, protocol="udp"), stays=True
         )
-    if not filecmp.cmp(source, folder / source.name, shallow=False):
+    # Its copy has the time of the source: an earlier comparison must not stand for this one.
+    filecmp.clear_cache()
+    copy = folder / source.name
+    if not copy.exists() or not filecmp.cmp(source, copy, shallow=False):
         raise LabError(f"uftp did not deliver the file whole: {done.log[-400:]}")
     clear(folder)
     return _moved(uftp_bps(done.log, size_bytes), done, size_bytes)

@@ -15,13 +15,13 @@ _UFTP = re.compile(r"^Total elapsed time: ([\d.]+) seconds", re.MULTILINE)
 
 
 def goodput_bps(name: str, moved_bytes: float, seconds: float, size_bytes: int) -> float:
-    """Payload in bit/s; the peer was asked to move `size_bytes`."""
-    if seconds <= 0 or moved_bytes < LEAST_COUNTED * size_bytes:
+    """Payload in bit/s; the peer was asked to move `size_bytes`, or for a time if that is 0."""
+    if seconds <= 0 or moved_bytes <= LEAST_COUNTED * size_bytes:
         raise LabError(f"{name} moved {moved_bytes:.0f} of {size_bytes} bytes in {seconds:.3f} s")
     return moved_bytes * 8 / seconds
 
 
-def iperf3_bps(text: str, control: str, size_bytes: int) -> float:
+def iperf3_bps(text: str, control: str, size_bytes: int = 0) -> float:
     """What arrived, by the receiver's count in the client's JSON; the congestion control is read back."""
     try:
         report = json.loads(text)

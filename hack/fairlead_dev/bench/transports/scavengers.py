@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
@@ -16,7 +15,7 @@ from fairlead_dev.bench.lab.servers import IPERF_PORT, await_listening
 from fairlead_dev.bench.lab.trees import clear
 from fairlead_dev.bench.transports.figures import Moments, Yielding, round_trips, takes_back_s, yielding
 from fairlead_dev.bench.transports.measure import LONG, LinkShape, acked_bytes, link
-from fairlead_dev.bench.transports.reports import payload_samples
+from fairlead_dev.bench.transports.reports import iperf3_bps, payload_samples
 from fairlead_dev.errors import LabError
 from fairlead_dev.netlab.pair import Net
 from fairlead_dev.netlab.processes import Process, running, wait_until
@@ -131,7 +130,9 @@ def give_way(lab: MoverLab, flow: Flow, shape: LinkShape, phases: Phases) -> Yie
             seen = Moments(began, cubic_began, cubic_ended, samples[-1].time_s)
             if cubic_ended + takes_back_s(samples, seen, shape.bps) < seen.over - LOOK_S:
                 break
-    cubic_bps = float(json.loads(output.read_text())["end"]["sum_received"]["bits_per_second"])
+    if samples[-1].ip_bytes <= samples[0].ip_bytes:
+        raise LabError("the flow that gives way carried nothing")
+    cubic_bps = iperf3_bps(output.read_text(), "cubic")
     answers = [(moment - to_wall_s, ms) for moment, ms in round_trips(pings.read_text())]
     moments = Moments(began, cubic_began, cubic_ended, samples[-1].time_s)
     return yielding(

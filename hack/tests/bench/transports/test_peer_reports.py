@@ -30,6 +30,7 @@ Overall throughput: 21269.26 KB/s
 
 def test_iperf3_is_read_by_what_its_receiver_counted() -> None:
     assert iperf3_bps(iperf3(seconds=4.0), "cubic", SIZE_BYTES) == pytest.approx(2e8)
+    assert iperf3_bps(iperf3(received_bytes=1_000_000, seconds=4.0), "cubic") == pytest.approx(2e6)
     assert iperf3_bps(iperf3(received_bytes=90_000_000, seconds=4.0), "cubic", SIZE_BYTES) == pytest.approx(1.8e8)
 
 
@@ -43,6 +44,7 @@ def test_nuttcp_uftp_and_our_own_programs_are_read_by_bytes_and_seconds() -> Non
     ("read", "said"),
     [
         (lambda: iperf3_bps(iperf3(received_bytes=0), "cubic", SIZE_BYTES), "moved 0 of"),
+        (lambda: iperf3_bps(iperf3(received_bytes=0), "cubic"), "moved 0 of"),
         (lambda: iperf3_bps(iperf3(seconds=0.0), "cubic", SIZE_BYTES), "in 0.000 s"),
         (lambda: iperf3_bps(iperf3(control="reno"), "cubic", SIZE_BYTES), "under reno, not cubic"),
         (lambda: iperf3_bps(json.dumps({"error": "unable to connect"}), "cubic", SIZE_BYTES), "unable to connect"),
