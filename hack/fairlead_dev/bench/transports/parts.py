@@ -35,7 +35,7 @@ LOSSY = LinkShape(200, 50, "1BDP", loss=0.001)
 LOSSY_S, QUICK_LOSSY_S = 8.0, 2.0
 """At the link's rate."""
 LOSSY_CUBIC_S, QUICK_LOSSY_CUBIC_S = 4.0, 1.0
-"""The same, for all that goes by CUBIC, which takes ten times as long there."""
+"""The same, for all that goes by CUBIC, which takes some ten times as long there."""
 BULK_STREAMS = 4
 BULK_S, QUICK_BULK_S = 8.0, 2.0
 PHASES = Phases(alone_s=20.0, beside_s=15.0, after_s=20.0, settle_s=5.0)
@@ -44,7 +44,10 @@ CAP_BPS, CAP_S = 100_000_000, 5.0
 SWITCHES = 4
 LIMIT_S = 5400.0
 CONTROLS = {"tcp": ("cubic", "reno"), "quic": ("cubic", "ledbat++", "reno"), "udt": ("udt", "reported", "blast")}
-FLOWS = {"ledbat": "the mover's scavenger", "utp": "uTP of libtorrent with its defaults, in plain"}
+FLOWS = {
+    "ledbat": "the mover's scavenger",
+    "utp": "uTP of libtorrent as it is, in plain, with a target of 100 ms and a receive window of 1 MiB, which comes first",
+}
 FIXED_BPS = int(LOSSY.bps * 0.95)
 LIBUDT, QUIC_PEER, IPERF3 = "libudt", "s2n-quic", "iperf3"
 
@@ -77,7 +80,7 @@ class LossyPeer:
     """How a peer crosses the path with losses, and the row of the mover that it stands beside."""
 
     move: Callable[[MoverLab, Peers, int], Moved]
-    """Moves so many bytes."""
+    """Moves so many bytes, or for the time that they take about."""
     beside: str
     note: str
     by_cubic: bool = False
@@ -85,10 +88,15 @@ class LossyPeer:
 
 LOSSY_PEERS: Final[Mapping[str, LossyPeer]] = {
     "iperf3_lossy": LossyPeer(
-        lambda lab, _, size: move_by_iperf3(lab, LOSSY, "cubic", 4, size), "tcp_lossy", "iperf3 in plain, cubic, streams: 4", by_cubic=True
+        lambda lab, _, size: move_by_iperf3(lab, LOSSY, "cubic", 4, round(10 * size * 8 / LOSSY.bps)),
+        "tcp_lossy",
+        "iperf3 in plain, cubic, streams: 4",
+        by_cubic=True,
     ),
     "iperf3_bbr_lossy": LossyPeer(
-        lambda lab, _, size: move_by_iperf3(lab, LOSSY, "bbr", 4, size), "tcp_bbr_lossy", "iperf3 in plain, bbr, streams: 4"
+        lambda lab, _, size: move_by_iperf3(lab, LOSSY, "bbr", 4, round(size * 8 / LOSSY.bps)),
+        "tcp_bbr_lossy",
+        "iperf3 in plain, bbr, streams: 4",
     ),
     "nuttcp_lossy": LossyPeer(
         lambda lab, _, size: move_by_nuttcp(lab, LOSSY, 4, size), "tcp_lossy", "nuttcp in plain, cubic, streams: 4", by_cubic=True
@@ -173,11 +181,12 @@ def run_case(lab: MoverLab, peers: Peers, case: str, measured: Measured) -> None
 
 def cross_bulk(lab: MoverLab, peers: Peers, name: str) -> Moved:
     """Moves bytes over the path without losses, by a protocol of the mover or by a peer. Raises LabError."""
-    size_bytes = int(BULK.bps / 8 * lab.pick(BULK_S, QUICK_BULK_S))
+    seconds = lab.pick(BULK_S, QUICK_BULK_S)
+    size_bytes = int(BULK.bps / 8 * seconds)
     if name == QUIC_PEER:
         return move_by_quic(lab, peers.quic, BULK, BULK_STREAMS, size_bytes)
     if name == IPERF3:
-        return move_by_iperf3(lab, BULK, "cubic", BULK_STREAMS, size_bytes)
+        return move_by_iperf3(lab, BULK, "cubic", BULK_STREAMS, round(seconds))
     return move(lab, BULK, name, BULK_STREAMS, size_bytes)
 
 

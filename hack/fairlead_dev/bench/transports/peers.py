@@ -16,7 +16,7 @@ from fairlead_dev.bench.lab.mover import END_LIMIT_S, SERVER_LIMIT_S, MoverLab
 from fairlead_dev.bench.lab.servers import IPERF_PORT, await_listening
 from fairlead_dev.bench.lab.trees import clear
 from fairlead_dev.bench.transports.measure import MOVE_LIMIT_S, LinkShape, Moved, link
-from fairlead_dev.bench.transports.reports import counted_bps, goodput_bps, iperf3_bps, nuttcp_bps, uftp_bps
+from fairlead_dev.bench.transports.reports import counted_bps, goodput_bps, iperf3_received, nuttcp_bps, uftp_bps
 from fairlead_dev.checkout import CACHE, CHECKOUT
 from fairlead_dev.errors import LabError
 from fairlead_dev.netlab.pair import Net
@@ -135,15 +135,16 @@ def move_by_quic(lab: MoverLab, program: Path, shape: LinkShape, streams: int, s
     return _moved(counted_bps("s2n-quic", done.received, size_bytes), done, size_bytes)
 
 
-def move_by_iperf3(lab: MoverLab, shape: LinkShape, control: str, streams: int, size_bytes: int) -> Moved:
-    """Over TCP, in plain, from memory into nothing."""
+def move_by_iperf3(lab: MoverLab, shape: LinkShape, control: str, streams: int, seconds: int) -> Moved:
+    """Over TCP, in plain, from memory into nothing, for a time: told to move so many bytes it leaves out what sockets hold at its end."""
     with link(lab, shape) as net:
         port = ("-p", str(IPERF_PORT))
         receive = ["iperf3", "-s", "-1", "-B", net.receiver_address, *port]
-        how = ("-J", "-C", control, "-P", str(streams), "-n", str(size_bytes))
+        how = ("-J", "-C", control, "-P", str(streams), "-t", str(seconds))
         send = ["iperf3", "-c", net.receiver_address, *port, *how]
         done = exchange(lab, net, receive, send, lambda server, _: await_listening(server, net.receiver, IPERF_PORT))
-    return _moved(iperf3_bps(done.sent, control, size_bytes), done, size_bytes)
+    received_bytes, bps = iperf3_received(done.sent, control)
+    return _moved(bps, done, received_bytes)
 
 
 def move_by_nuttcp(lab: MoverLab, shape: LinkShape, streams: int, size_bytes: int) -> Moved:

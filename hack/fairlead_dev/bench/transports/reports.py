@@ -8,21 +8,21 @@ import re
 from fairlead_dev.bench.lab.rates import InterfaceSample
 from fairlead_dev.errors import LabError
 
-LEAST_COUNTED = 0.25
-"""Part of the bytes asked for that must have arrived by the report. iperf3 does not wait for what sockets hold at its end."""
+ALL = 0.99
+"""Part of the bytes asked for that must have arrived by a report, which may be rounded."""
 _NUTTCP = re.compile(r"\b(megabytes|real_seconds)=([\d.]+)")
 _UFTP = re.compile(r"^Total elapsed time: ([\d.]+) seconds", re.MULTILINE)
 
 
 def goodput_bps(name: str, moved_bytes: float, seconds: float, size_bytes: int) -> float:
-    """Payload in bit/s; the peer was asked to move `size_bytes`, or for a time if that is 0."""
-    if seconds <= 0 or moved_bytes <= LEAST_COUNTED * size_bytes:
+    """Payload in bit/s; the peer was asked to move `size_bytes`."""
+    if seconds <= 0 or moved_bytes < ALL * size_bytes:
         raise LabError(f"{name} moved {moved_bytes:.0f} of {size_bytes} bytes in {seconds:.3f} s")
     return moved_bytes * 8 / seconds
 
 
-def iperf3_bps(text: str, control: str, size_bytes: int = 0) -> float:
-    """What arrived, by the receiver's count in the client's JSON; the congestion control is read back."""
+def iperf3_received(text: str, control: str) -> tuple[int, float]:
+    """Bytes that arrived, and in bit/s, by the receiver's count in the client's JSON; the congestion control is read back."""
     try:
         report = json.loads(text)
     except ValueError:
@@ -33,7 +33,7 @@ def iperf3_bps(text: str, control: str, size_bytes: int = 0) -> float:
     if used != control:
         raise LabError(f"iperf3 sent under {used}, not {control}")
     received = report["end"]["sum_received"]
-    return goodput_bps("iperf3", received["bytes"], received["seconds"], size_bytes)
+    return int(received["bytes"]), goodput_bps("iperf3", received["bytes"], received["seconds"], 1)
 
 
 def nuttcp_bps(text: str, size_bytes: int) -> float:

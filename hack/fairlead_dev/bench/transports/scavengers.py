@@ -15,7 +15,7 @@ from fairlead_dev.bench.lab.servers import IPERF_PORT, await_listening
 from fairlead_dev.bench.lab.trees import clear
 from fairlead_dev.bench.transports.figures import Moments, Yielding, round_trips, takes_back_s, yielding
 from fairlead_dev.bench.transports.measure import LONG, LinkShape, acked_bytes, link
-from fairlead_dev.bench.transports.reports import iperf3_bps, payload_samples
+from fairlead_dev.bench.transports.reports import iperf3_received, payload_samples
 from fairlead_dev.errors import LabError
 from fairlead_dev.netlab.pair import Net
 from fairlead_dev.netlab.processes import Process, running, wait_until
@@ -132,7 +132,7 @@ def give_way(lab: MoverLab, flow: Flow, shape: LinkShape, phases: Phases) -> Yie
                 break
     if samples[-1].ip_bytes <= samples[0].ip_bytes:
         raise LabError("the flow that gives way carried nothing")
-    cubic_bps = iperf3_bps(output.read_text(), "cubic")
+    _, cubic_bps = iperf3_received(output.read_text(), "cubic")
     answers = [(moment - to_wall_s, ms) for moment, ms in round_trips(pings.read_text())]
     moments = Moments(began, cubic_began, cubic_ended, samples[-1].time_s)
     return yielding(
